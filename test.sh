@@ -77,14 +77,11 @@ build() {
 # What the later stages test is compiled while the tests of earlier ones wait: one tree
 # after the other, at the lowest priority.
 build_ahead() {
-	make_tree build-asan all CC=clang-19 CXX=clang++-19 \
-		--enable-sanitizers=address,undefined CFLAGS="-O1 -g" --with-hip-clang=no &&
+	make_tree build-asan "all fuzz" CC=clang-19 CXX=clang++-19 \
+		--enable-sanitizers=address,undefined,fuzzer-no-link CFLAGS="-O1 -g1" --with-hip-clang=no &&
 		make -C build-asan -j"$(nproc)" check TESTS= >build-asan/test-check-build.log 2>&1
 	echo $? >build-asan/test-status
-	make_tree build-fuzz fuzz CC=clang-19 CXX=clang++-19 CFLAGS="-O1 -g" \
-		--enable-sanitizers=address,undefined,fuzzer-no-link --with-hip-clang=no
-	echo $? >build-fuzz/test-status
-	make_tree build-tsan all --enable-sanitizers=thread CFLAGS="-O1 -g" --with-hip-clang=no
+	make_tree build-tsan all --enable-sanitizers=thread CFLAGS="-O1 -g1" --with-hip-clang=no
 	echo $? >build-tsan/test-status
 }
 
@@ -181,8 +178,8 @@ fi
 export HALOD_SHAPES_EVERY=4
 say "make check"
 if [ "$what" != fast ]; then
-	rm -f build-asan/test-status build-fuzz/test-status build-tsan/test-status
-	mkdir -p build-asan build-fuzz build-tsan
+	rm -f build-asan/test-status build-tsan/test-status
+	mkdir -p build-asan build-tsan
 	(renice -n 19 "$BASHPID" >/dev/null; build_ahead) &
 	ahead=$!
 fi
@@ -213,37 +210,39 @@ built build-tsan && {
 
 # fuzz NAME: one fuzzer over its seeds and so many changes of them.
 fuzz() {
-	mkdir -p "build-fuzz/corpus/$1"
-	"build-fuzz/tests/fuzz/fuzz_$1" -runs=5000 -max_len=4096 -seed=1 \
-		"build-fuzz/corpus/$1" "build-fuzz/seeds/$1" >"build-fuzz/fuzz_$1.log" 2>&1
-	echo $? >"build-fuzz/fuzz_$1.status"
+	mkdir -p "build-asan/corpus/$1"
+	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=4096 -seed=1 \
+		"build-asan/corpus/$1" "build-asan/seeds/$1" >"build-asan/fuzz_$1.log" 2>&1
+	echo $? >"build-asan/fuzz_$1.status"
 }
 export -f fuzz
 
-# `make fuzz` builds all fuzzers; they run side by side.
+# The tree of ASan has the fuzzers, too; they run side by side.
 say "fuzzers"
-if built build-fuzz && rm -rf build-fuzz/seeds &&
-	python3 tests/fuzz/make_seeds.py build-fuzz/seeds; then
-	rm -f build-fuzz/fuzz_*.status
-	ls build-fuzz/seeds | xargs -P "$(nproc)" -I NAME bash -c 'fuzz NAME'
-	for seeds in build-fuzz/seeds/*; do
+if built build-asan && rm -rf build-asan/seeds &&
+	python3 tests/fuzz/make_seeds.py build-asan/seeds; then
+	rm -f build-asan/fuzz_*.status
+	ls build-asan/seeds | xargs -P "$(nproc)" -I NAME bash -c 'fuzz NAME'
+	for seeds in build-asan/seeds/*; do
 		fuzzer=fuzz_${seeds##*/}
-		if [ "$(cat "build-fuzz/$fuzzer.status")" = 0 ]; then
+		if [ "$(cat "build-asan/$fuzzer.status")" = 0 ]; then
 			ok "$fuzzer"
 		else
-			tail -n 30 "build-fuzz/$fuzzer.log"
+			tail -n 30 "build-asan/$fuzzer.log"
 			not_ok "$fuzzer"
 		fi
 	done
 fi
 
 # What the archive builds passes a few tests of each kind, and all that git has is in it:
-# then the other tests would pass, too. Packed and compiled in haste.
+# then the other tests would pass, too. Packed and compiled in haste, as by a compiler that
+# has no AVX.
 say "make distcheck"
 tests=$(make -s -C build print-dist-tests)
+flags="--without-systemd --with-gpu-targets=gfx1151 CFLAGS=-O1 halod_cv_avx512=no"
 if XZ_OPT=-0 make -C build -j"$(nproc)" distcheck TESTS="$tests" \
 	check_PROGRAMS="$(programs $tests)" check_LIBRARIES= check_DATA= \
-	DISTCHECK_CONFIGURE_FLAGS="--without-systemd --with-gpu-targets=gfx1151 CFLAGS=-O1" \
+	DISTCHECK_CONFIGURE_FLAGS="$flags" \
 	>build/test-distcheck.log 2>&1; then
 	ok "make distcheck"
 else

@@ -23,7 +23,8 @@ DEVICE const uint16_t *conv_channel(const half_heads &v, int32_t c)
 	return v.p + (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim);
 }
 
-/* Store the last n inputs of channel c in a state slot; window: newest last. */
+/* Store the last n inputs of channel c in a state slot; window (MOST): newest last. */
+template <int32_t MOST>
 DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 		      const float *window)
 {
@@ -33,13 +34,14 @@ DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 	float *out = a.state + ((size_t)slot * (size_t)a.n_channels + (size_t)c) * (size_t)n;
 	UNROLL
 	/* constant indices keep the array in registers */
-	for (int32_t i = 0; i < CONV_MAX_WIDTH; i++)
-		if (i >= CONV_MAX_WIDTH - n)
-			out[i - (CONV_MAX_WIDTH - n)] = window[i];
+	for (int32_t i = 0; i < MOST; i++)
+		if (i >= MOST - n)
+			out[i - (MOST - n)] = window[i];
 }
 
-KERNEL(CONV_THREADS)
-void causal_conv_kernel(causal_conv_launch a)
+/* MOST: the largest W. */
+template <int32_t MOST>
+DEVICE void conv_run(const causal_conv_launch &a)
 {
 	int32_t c = (int32_t)(group_index_x() * CONV_THREADS + thread_index());
 	int32_t b = (int32_t)group_index_y(), n = a.width - 1, in = c;
@@ -59,13 +61,13 @@ void causal_conv_kernel(causal_conv_launch a)
 	const uint16_t *x = conv_channel(part, in);
 	const uint16_t *in_gate = conv_channel(a.in_gate, in);
 	const uint16_t *out_gate = conv_channel(a.out_gate, in);
-	float weight[CONV_MAX_WIDTH], window[CONV_MAX_WIDTH], bias = a.bias ? a.bias[c] : 0;
+	float weight[MOST], window[MOST], bias = a.bias ? a.bias[c] : 0;
 	int32_t from = a.states.from[b];
 	const float *old = a.state + ((size_t)(from < 0 ? 0 : from) *
 				      (size_t)a.n_channels + (size_t)c) * (size_t)n;
 	UNROLL
-	for (int32_t i = 0; i < CONV_MAX_WIDTH; i++) {
-		int32_t w = i - (CONV_MAX_WIDTH - 1 - n), s = i - (CONV_MAX_WIDTH - n);
+	for (int32_t i = 0; i < MOST; i++) {
+		int32_t w = i - (MOST - 1 - n), s = i - (MOST - n);
 		weight[i] = w >= 0 ? a.weight[(size_t)c * (size_t)a.width + (size_t)w] : 0;
 		window[i] = from >= 0 && s >= 0 ? old[s] : 0;
 	}
@@ -73,14 +75,14 @@ void causal_conv_kernel(causal_conv_launch a)
 	for (int32_t t = a.first_tok[b]; t < a.first_tok[b + 1]; t++) {
 		float sum = bias;
 		UNROLL
-		for (int32_t i = 0; i + 1 < CONV_MAX_WIDTH; i++)
+		for (int32_t i = 0; i + 1 < MOST; i++)
 			window[i] = window[i + 1];
 		float fresh = f16_to_f32(x[(size_t)t * (size_t)part.row]);
 		if (a.is_gated)
 			fresh *= f16_to_f32(in_gate[(size_t)t * (size_t)a.in_gate.row]);
-		window[CONV_MAX_WIDTH - 1] = fresh;
+		window[MOST - 1] = fresh;
 		UNROLL
-		for (int32_t i = 0; i < CONV_MAX_WIDTH; i++)
+		for (int32_t i = 0; i < MOST; i++)
 			sum += weight[i] * window[i];
 		float y;
 		if (a.is_gated)
@@ -89,7 +91,20 @@ void causal_conv_kernel(causal_conv_launch a)
 			y = sum * fast_rcp(1 + fast_exp2(sum * -1.44269504f));
 		a.y[(size_t)t * (size_t)a.n_channels + (size_t)c] = f32_to_f16(y);
 		if (t == save_at)
-			conv_keep(a, save, c, window);
+			conv_keep<MOST>(a, save, c, window);
 	}
-	conv_keep(a, a.states.to[b], c, window);
+	conv_keep<MOST>(a, a.states.to[b], c, window);
+}
+
+KERNEL(CONV_THREADS)
+void causal_conv_kernel(causal_conv_launch a)
+{
+	conv_run<CONV_USUAL_WIDTH>(a);
+}
+
+/* For W above that. */
+KERNEL(CONV_THREADS)
+void causal_conv_wide_kernel(causal_conv_launch a)
+{
+	conv_run<CONV_MAX_WIDTH>(a);
 }

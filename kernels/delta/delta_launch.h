@@ -9,7 +9,7 @@
 #endif
 
 enum {
-	CONV_THREADS = 256, CONV_PARTS = 3, CONV_MAX_WIDTH = 8,
+	CONV_THREADS = 256, CONV_PARTS = 3, CONV_MAX_WIDTH = 16, CONV_USUAL_WIDTH = 8,
 	DELTA_WAVES = 8,
 	DELTA_LANES = 8,   /* lanes that share a row of the state */
 	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* rows of the state in a workgroup */
@@ -52,6 +52,7 @@ struct gated_norm_launch {
 	/* (V); delta_rule: NULL if it has no norm to do. gates_first: (H, V) */
 	const float *weight;
 	uint16_t *y;         /* (T, H, V) f16 */
+	uint32_t is_sigmoid;
 };
 
 struct delta_rule_launch {

@@ -19,6 +19,12 @@ DEVICE float gate_silu(float z)
 	return z * fast_rcp(1 + fast_exp2(z * -1.44269504f));
 }
 
+DEVICE float gate_of(const gated_norm_launch &a, float z)
+{
+	float sigmoid = fast_rcp(1 + fast_exp2(z * -1.44269504f));
+	return a.is_sigmoid ? sigmoid : z * sigmoid;
+}
+
 /* Row i: head i % H of token i / H. x and y may be the same. */
 DEVICE void gated_norm_row(const gated_norm_launch &a, int32_t i)
 {
@@ -32,8 +38,8 @@ DEVICE void gated_norm_row(const gated_norm_launch &a, int32_t i)
 	}
 	float scale = fast_rsqrt(wave_sum(squares) * fast_rcp((float)a.dim) + a.eps);
 	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
-		float silu = gate_silu(gate_number(a.z, t, first + d));
-		y[d] = f32_to_f16(f16_to_f32(x[d]) * scale * a.weight[d] * silu);
+		float gate = gate_of(a, gate_number(a.z, t, first + d));
+		y[d] = f32_to_f16(f16_to_f32(x[d]) * scale * a.weight[d] * gate);
 	}
 }
 

@@ -20,7 +20,7 @@
 #include "kernels/ops/head_view.h"
 #include "kernels/ops/seq_states.h"
 
-enum { CAUSAL_CONV_PARTS = 3, CAUSAL_CONV_MAX_WIDTH = 8 };
+enum { CAUSAL_CONV_PARTS = 3, CAUSAL_CONV_MAX_WIDTH = 16 };
 
 struct causal_conv_args {
 	int32_t n_tok, n_seq;

@@ -4,6 +4,8 @@
  * elements. Source: modeling_qwen3_next.py of Hugging Face Transformers,
  * Qwen3NextRMSNormGated.
  *
+ * is_sigmoid: sigmoid(z) in the place of silu(z). Source: modeling_qwen4_exp.py.
+ *
  * gates_first: x silu(z) takes the place of x, and nothing is multiplied behind it. Each
  * head has weights of its own. Source: modeling_granitemoehybrid.py,
  * GraniteMoeHybridRMSNormGated.
@@ -21,6 +23,7 @@ struct gated_norm_args {
 	const float *weight; /* (V) f32; gates_first: (H, V) */
 	void *y;             /* (T, H, V) act; may be x */
 	bool gates_first;
+	bool is_sigmoid;     /* not with gates_first */
 };
 
 void gated_norm_ref(const struct gated_norm_args *a);

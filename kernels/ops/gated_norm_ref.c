@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-static double silu(double z)
+static double gate_of(const struct gated_norm_args *a, double z)
 {
-	return z / (1 + exp(-z));
+	return (a->is_sigmoid ? 1 : z) / (1 + exp(-z));
 }
 
 static double gate(const struct gated_norm_args *a, int32_t t, int32_t c)
 {
-	return silu(((const float *)a->z.p)[head_view_at(&a->z, t, c)]);
+	return gate_of(a, ((const float *)a->z.p)[head_view_at(&a->z, t, c)]);
 }
 
 void gated_norm_ref(const struct gated_norm_args *a)

@@ -47,25 +47,47 @@ static void mlp_deinit(struct expert_f64 *m)
 	free(m->down);
 }
 
+/* h (n_ffn) = act(gate · x, up · x). Two rows of each at once, here and below: a sum alone
+ * waits for each of its additions. Each sum is in the order of its columns. */
+static void add_gates(const struct expert_f64 *m, const float *x, double *h)
+{
+	size_t n_ffn = m->n_ffn, dim = m->dim;
+	for (size_t f = 0; f < n_ffn; f += 2) {
+		size_t last = MIN(f + 1, n_ffn - 1); /* f again where their number is odd */
+		const double *gate = m->gate + f * dim, *gate2 = m->gate + last * dim;
+		const double *up = m->up + f * dim, *up2 = m->up + last * dim;
+		double g = m->gate_bias ? m->gate_bias[f] : 0;
+		double u = m->up_bias ? m->up_bias[f] : 0;
+		double g2 = m->gate_bias ? m->gate_bias[last] : 0;
+		double u2 = m->up_bias ? m->up_bias[last] : 0;
+		for (size_t d = 0; d < dim; d++) {
+			g += gate[d] * x[d];
+			u += up[d] * x[d];
+			g2 += gate2[d] * x[d];
+			u2 += up2[d] * x[d];
+		}
+		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
+		h[last] = MOE_ACT(act_mul_one(&m->act, g2, u2));
+	}
+}
+
 /* sum (D) += weight * expert(x) */
 static void add_expert(const struct expert_f64 *m, double weight, const float *x, double *sum)
 {
 	size_t n_ffn = m->n_ffn, dim = m->dim;
 	double *h = xcalloc(n_ffn, sizeof *h);
-	for (size_t f = 0; f < n_ffn; f++) {
-		double g = m->gate_bias ? m->gate_bias[f] : 0;
-		double u = m->up_bias ? m->up_bias[f] : 0;
-		for (size_t d = 0; d < dim; d++) {
-			g += m->gate[f * dim + d] * x[d];
-			u += m->up[f * dim + d] * x[d];
-		}
-		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
-	}
-	for (size_t d = 0; d < dim; d++) {
+	add_gates(m, x, h);
+	for (size_t d = 0; d < dim; d += 2) {
+		size_t last = MIN(d + 1, dim - 1);
+		const double *down = m->down + d * n_ffn, *down2 = m->down + last * n_ffn;
 		double s = sum[d] + (m->down_bias ? weight * m->down_bias[d] : 0);
-		for (size_t f = 0; f < n_ffn; f++)
-			s += weight * m->down[d * n_ffn + f] * h[f];
+		double s2 = sum[last] + (m->down_bias ? weight * m->down_bias[last] : 0);
+		for (size_t f = 0; f < n_ffn; f++) {
+			s += weight * down[f] * h[f];
+			s2 += weight * down2[f] * h[f];
+		}
 		sum[d] = s;
+		sum[last] = s2;
 	}
 	free(h);
 }

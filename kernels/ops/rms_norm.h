@@ -15,16 +15,25 @@ struct rms_norm_args {
 	float eps;
 	float *x;            /* (T, D) f32; changed if add is given */
 	const void *add;     /* (T, D) act, added to x first; or NULL */
-	const float *weight; /* (D) f32 */
+	const float *weight; /* (n_weights, D) f32 */
 	void *y;             /* (T, D) act; NULL if sum is given */
 	int32_t y_pitch;     /* elements from a row of y to the next; 0: D */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */
 	float sum_scale;     /* of sum afterwards; 0: it is not multiplied */
+	int32_t n_weights;   /* row t has weights t % n_weights; 0: 1. Above 1 sum is NULL, and
+			      * no operation does this norm by the way */
 };
 
 static inline float rms_norm_sum_scale(const struct rms_norm_args *a)
 {
 	return a->sum_scale != 0 ? a->sum_scale : 1;
+}
+
+/* The weights of row t. */
+static inline const float *rms_norm_weight(const struct rms_norm_args *a, int32_t t)
+{
+	return a->n_weights > 1 ? a->weight + (size_t)(t % a->n_weights) * (size_t)a->dim
+				: a->weight;
 }
 
 void rms_norm_ref(const struct rms_norm_args *a);

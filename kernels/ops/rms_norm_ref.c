@@ -10,6 +10,7 @@ void rms_norm_ref(const struct rms_norm_args *a)
 		size_t out = (size_t)t * (size_t)(a->y_pitch ? a->y_pitch : a->dim);
 		float *x = a->x + row, *y = a->y ? (float *)a->y + out : NULL;
 		const float *add = a->add ? (const float *)a->add + row : NULL;
+		const float *weight = rms_norm_weight(a, t);
 		double squares = 0;
 		for (int32_t d = 0; d < a->dim; d++) {
 			if (add)
@@ -20,9 +21,9 @@ void rms_norm_ref(const struct rms_norm_args *a)
 		for (int32_t d = 0; d < a->dim; d++)
 			if (a->sum)
 				a->sum[row + (size_t)d] = (float)(
-					(a->sum[row + (size_t)d] + x[d] * scale * a->weight[d]) *
+					(a->sum[row + (size_t)d] + x[d] * scale * weight[d]) *
 					rms_norm_sum_scale(a));
 			else
-				y[d] = (float)(x[d] * scale * a->weight[d]);
+				y[d] = (float)(x[d] * scale * weight[d]);
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/rms_norm.h
- * LAYOUT    x (T, D) f32; add, y (T, D) f16, y perhaps within wider rows; weight (D) f32
+ * LAYOUT    x (T, D) f32; add, y (T, D) f16, y perhaps within wider rows; weight
+ *           (n_weights, D) f32
  * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbouring elements a
  *           thread; LDS 4 bytes a wave
  * PRECISION squares summed in f32 as in rms_norm_row.h; y rounded once, to infinity
@@ -16,9 +17,11 @@
 
 KERNEL(RMS_NORM_THREADS)
 void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
-		     const float *weight, uint16_t *y, int32_t y_pitch)
+		     const float *weight, uint16_t *y, int32_t y_pitch, int32_t n_weights)
 {
 	LDS(float, part, RMS_NORM_WAVES);
+	if (n_weights > 1)
+		weight += group_index_x() % (uint32_t)n_weights * (size_t)dim;
 	size_t row = (size_t)group_index_x() * (size_t)dim;
 	size_t out = (size_t)group_index_x() * (size_t)y_pitch;
 	int32_t first = (int32_t)thread_index() * 8;

@@ -21,6 +21,19 @@ DEVICE void iq4_values8(int32_t *q)
 	}
 }
 
+/* Replace indices by NF4's values times 2^14: -16384 -11408 -8600 -6472 -4660 -3028 -1492
+ * 0 1304 2636 4032 5536 7220 9216 11848 16384. */
+DEVICE void nf4_values8(int32_t *q)
+{
+	UNROLL
+	for (int i = 0; i < 8; i++) {
+		uint64_t low = q[i] < 4 ? 0xE6B8DE68D370C000u : 0x0000FA2CF42CEDCCu;
+		uint64_t high = q[i] < 12 ? 0x15A00FC00A4C0518u : 0x40002E4824001C34u;
+		uint64_t four = q[i] < 8 ? low : high;
+		q[i] = (int32_t)((uint32_t)(four >> q[i] % 4 * 16) << 16) >> 16;
+	}
+}
+
 /* Decode eight weights: number j of a block of 32. */
 template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 {
@@ -41,6 +54,10 @@ template <int format> DEVICE void split32(const uint8_t *p, int32_t j, eight *e)
 		less8(16, e->q);
 	else if constexpr (format == WEIGHT_IQ4_NL)
 		iq4_values8(e->q);
+	else if constexpr (format == WEIGHT_NF4) {
+		nf4_values8(e->q);
+		e->scale *= 0x1p-14f;
+	}
 }
 
 /* Scale and minimum number `sub` of eight, six bits each (Q4_K, Q5_K). */

@@ -22,6 +22,22 @@ DEVICE uint32_t unit_iq4_bytes(uint32_t nibbles)
 	return (low & ~is_high) | (high & is_high);
 }
 
+/* NF4's values of unit u as halves: their low bytes and their high bytes are looked up. */
+DEVICE void unit_take_nf4(const unit_raw &r, int32_t u, u32x4 *h)
+{
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		uint32_t nibbles = r.q[i] >> u * 4 & 0x0F0F0F0Fu;
+		uint32_t at = nibbles & 0x07070707u, is_high = unit_mask_of_bit3(nibbles);
+		uint32_t low = (lookup_bytes(at, 0x52339200u, 0x00D4EA8Du) & ~is_high) |
+			       (lookup_bytes(at, 0x68E02618u, 0x00C9800Du) & is_high);
+		uint32_t high = (lookup_bytes(at, 0xB6B8B9BCu, 0x00ADB1B4u) & ~is_high) |
+				(lookup_bytes(at, 0x3533312Du, 0x3C393837u) & is_high);
+		h[i / 2][i % 2 * 2] = permute_bytes<0x5140>(low, high);
+		h[i / 2][i % 2 * 2 + 1] = permute_bytes<0x7362>(low, high);
+	}
+}
+
 /* Spread four bits: bit i goes to bit 0 of byte i. */
 DEVICE uint32_t unit_spread4(uint32_t bits)
 {
@@ -151,6 +167,9 @@ DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, in
 		unit_take_iq2_xxs(r, u, w.table, h, scale);
 	} else if constexpr (unit_is_grid(format)) {
 		unit_take_grid<format>(r, chunk % 4, u, w.table, h, scale);
+	} else if constexpr (format == WEIGHT_NF4) {
+		unit_take_nf4(r, u, h);
+		*scale = f16_to_f32((uint16_t)r.head[0]);
 	} else if constexpr (format == WEIGHT_FP8) {
 		*scale = unit_side_scale(r, w);
 		UNROLL

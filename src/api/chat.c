@@ -288,6 +288,7 @@ static enum status render(const struct json_node *body, struct chat *chat,
 	if (st == OK && chat->mark.p)
 		st = cut_at(out, chat->mark, fail);
 	if (st == OK) {
+		images_spell(chat->images, out);
 		chat->parse->tools = chat->tools.parse;
 		set_outparse(a, out, chat->parse);
 		if (chat->tools.is_forced)

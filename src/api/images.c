@@ -54,6 +54,37 @@ enum status images_add(struct images *im, const struct json_node *part, struct f
 	return OK;
 }
 
+/* s with `spelled` for each `shown`. */
+static void spell(struct marked *out, struct str s, struct str shown, struct str spelled)
+{
+	ptrdiff_t at;
+	while ((at = str_find(s, shown, 0)) >= 0) {
+		size_t end = (size_t)at + shown.n;
+		marked_add(out, (struct str){s.p, (size_t)at}, TRUST_TEMPLATE);
+		marked_add(out, spelled, TRUST_TEMPLATE);
+		s = (struct str){s.p + end, s.n - end};
+	}
+	marked_add(out, s, TRUST_TEMPLATE);
+}
+
+void images_spell(const struct images *im, struct marked *io)
+{
+	struct str shown, spelled;
+	struct marked out = {0};
+	size_t begin = 0;
+	if (im->n == 0 || !vision_spelling(im->api->vision, &shown, &spelled))
+		return;
+	for (size_t i = 0; i < io->n_marks; begin = io->marks[i++].end) {
+		struct str s = {io->text.p + begin, io->marks[i].end - begin};
+		if (io->marks[i].trust == TRUST_TEMPLATE)
+			spell(&out, s, shown, spelled);
+		else
+			marked_add(&out, s, io->marks[i].trust);
+	}
+	marked_deinit(io);
+	*io = out;
+}
+
 /* --- looking ------------------------------------------------------------------------- */
 
 static enum status look(const struct images *im, const struct images_entry *e,
@@ -92,18 +123,19 @@ static size_t count_token(const struct ids *ids, int32_t token)
 	return n;
 }
 
-/* ids with image i's token repeated as often as images[i] says, which gets its place. */
-static void repeat(struct ids *ids, int32_t token, struct engine_image *images)
+/* ids with all tokens of image i in place of its one, which gives images[i] its place. */
+static void repeat(const struct vision *v, struct ids *ids, struct engine_image *images)
 {
 	struct ids all = {0};
 	for (size_t i = 0; i < ids->n; i++) {
-		int32_t n = 1;
-		if (ids->p[i] == token) {
-			n = images->n;
-			images++->at = (int32_t)all.n;
-		}
-		for (int32_t k = 0; k < n; k++)
+		if (ids->p[i] != vision_token(v)) {
 			ids_add(&all, ids->p[i]);
+			continue;
+		}
+		images->at = (int32_t)all.n;
+		for (int32_t k = 0; k < images->n; k++)
+			ids_add(&all, vision_token_at(v, images, k));
+		images++;
 	}
 	ids_deinit(ids);
 	*ids = all;
@@ -132,7 +164,7 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 		held[i++] = view;
 	}
 	if (st == OK)
-		repeat(ids, token, images);
+		repeat(im->api->vision, ids, images);
 	if (st == OK && use->request) {
 		use->request->images = images;
 		use->request->n_images = im->n;

@@ -27,6 +27,10 @@ void images_init(struct images *im, const struct api *a, struct arena *arena);
 enum status images_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;
 
+/* Spells out, in a rendered prompt, what the template wrote for each image. What users wrote
+ * stays as it is. */
+void images_spell(const struct images *im, struct marked *io);
+
 /* Puts as many tokens into the prompt as each image has, in place of the one that the
  * template wrote for it. E_INVAL where it did not write as many as there are images. Errors
  * of an image are at its place. */

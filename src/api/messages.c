@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+#include "api/pycalls.h"
 #include "api/value.h"
 #include "base/alloc.h"
 #include "base/map.h"
@@ -318,6 +319,28 @@ static enum status read_reasoning(const struct json_node *message,
 	return OK;
 }
 
+static bool hides_calls(const struct conversation *c)
+{
+	const struct tool_format *f = c->o->images->api->tool_format;
+	return f && f->is_python && !chat_template_takes_objects(c->o->chat) &&
+	       !chat_template_takes_strings(c->o->chat);
+}
+
+/* Calls that the template does not show are put in front of the message's text, as the
+ * model wrote them. */
+static struct jinja_value *with_calls(const struct json_node *message,
+				      struct conversation *c)
+{
+	const struct tool_format *f = c->o->images->api->tool_format;
+	struct json_node calls = json_read_get(message, "tool_calls");
+	struct marked text = {0};
+	pycalls_add(&calls, str_of(f->open), str_of(f->close_tag), &text);
+	marked_add(&text, buf_str(&c->content), TRUST_MODEL);
+	struct jinja_value *out = jinja_marked(c->o->arena, &text);
+	marked_deinit(&text);
+	return out;
+}
+
 static enum status read_assistant(const struct json_node *message,
 				  struct conversation *c, bool is_last,
 				  struct jinja_value *dict, struct fail *fail)
@@ -335,7 +358,9 @@ static enum status read_assistant(const struct json_node *message,
 	/* Beside calls null is how the API spells "no text", and templates look for
 	 * it; an answer that came out empty is sent back as null as well. Some
 	 * templates cannot read None: the caller tries again with "". */
-	if (c->content.n == 0 && !content.v && has_calls && !c->o->fills_content)
+	if (st == OK && has_calls && hides_calls(c))
+		value_set(a, dict, "content", with_calls(message, c));
+	else if (c->content.n == 0 && !content.v && has_calls && !c->o->fills_content)
 		value_set(a, dict, "content", jinja_none(a));
 	else
 		value_set_str(a, dict, "content", buf_str(&c->content), TRUST_MODEL);

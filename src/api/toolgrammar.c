@@ -162,9 +162,12 @@ static enum status make_args(struct maker *m, struct grammar_build *b,
 		tags = tags_of(m);
 	/* No schema is one of no arguments. */
 	if (!schema->v) {
-		*out = grammar_build_lit(b, is_tagged ? STR("") : STR("{}"));
+		bool is_bare = is_tagged || m->f->is_python;
+		*out = grammar_build_lit(b, is_bare ? STR("") : STR("{}"));
 		return OK;
 	}
+	if (m->f->is_python)
+		return schema_build_python(b, is_held ? schema : &any, &m->n_work, out, fail);
 	if (m->f->loose_mark)
 		return make_loose(m, b, is_held ? schema : &any, out, fail);
 	if (!is_tagged)

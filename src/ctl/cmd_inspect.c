@@ -150,7 +150,7 @@ static void add_text(struct buf *b, const struct inspect_report *r)
 	buf_addf(b, "\n%-10s %8s %14s %10s %6s\n", "format", "", "weights", "MiB", "bits");
 	add_formats(b, s, false);
 	if (model_repack_bytes(r->model))
-		buf_addf(b, "rows of q and k put in order at load: %.2f MiB\n",
+		buf_addf(b, "put in another order or format at load: %.2f MiB\n",
 			 mib((int64_t)model_repack_bytes(r->model)));
 	if (panel_bytes(s))
 		buf_addf(b, "copied into panels by the CPU at load: up to %.2f MiB\n",

@@ -353,7 +353,10 @@ static enum status load_vision(const struct boot_opts *o, struct boot *b,
 		.limits = {.max_bytes = c->max_image_bytes,
 			   .max_side = (int32_t)c->max_image_side,
 			   .max_pixels = c->max_image_pixels},
-		.max_tokens = (int32_t)c->image_tokens, .cache_bytes = (size_t)c->image_cache};
+		.max_tokens = (int32_t)c->image_tokens,
+		.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
+		.is_causal = strcmp(o->plan->backend, "cpu") != 0,
+		.cache_bytes = (size_t)c->image_cache};
 	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
 	enum status st = vision_create(&vo, &b->vision, fail);
 	if (st == E_NOMEM)

@@ -27,11 +27,13 @@ static enum status batch_alloc(struct engine *e)
 	const struct step_counts counts = {
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b, .n_mtp = t,
 		.n_rope = 3 * t,
+		.n_seen = t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
-	int32_t *p = calloc(step_ids_words(c) + b, sizeof *p);
+	int32_t *p = calloc(step_ids_words(c) + b * (1 + ENGINE_BEFORE), sizeof *p);
 	if (!p)
 		return E_NOMEM;
 	e->batch.n_ctx = e->arrays.n_ctx = p + step_ids_words(c);
+	e->batch.before = e->arrays.before = e->arrays.n_ctx + b;
 	e->batch.max_pages_per_seq = e->max_pages_per_seq;
 #define X(type, field, elements) \
 	e->batch.field = e->arrays.field = (type *)(void *)p; \
@@ -54,6 +56,7 @@ enum status engine_create_with(const struct engine_graph *g,
 		return E_INVAL;
 	struct engine *e = xcalloc(1, sizeof *e);
 	e->n_ctx = n_ctx;
+	e->sight = o->sight;
 	e->max_seqs = o->max_seqs ? o->max_seqs : 8;
 	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
@@ -181,6 +184,9 @@ static enum status check_slice(struct engine *e, const struct engine_slice *s,
 				s->n, s->seq->length, e->n_ctx);
 	if (s->seq->length + s->n > engine_seq_capacity(e, s->seq))
 		return fail_set(fail, E_NO_PAGES, "no room was reserved");
+	if (engine_seq_whole(e, s->seq, s->n, 0) != s->n)
+		return fail_set(fail, E_INVAL, "a step of %d tokens ends within an image",
+				s->n);
 	if (!engine_seq_has_slot(e, s->seq))
 		return fail_set(fail, E_NO_PAGES, "no slot for its state");
 	for (int i = 0; i < s->n; i++)
@@ -216,6 +222,16 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 	return OK;
 }
 
+/* The tokens in the cache before a slice, the last first. */
+static void note_before(const struct engine *e, const struct engine_seq *s, int32_t *out)
+{
+	int size = kvcache_page_size(e->kv);
+	for (int i = 0; i < ENGINE_BEFORE; i++) {
+		int at = s->length - 1 - i;
+		out[i] = at < 0 ? -1 : kvcache_tokens(e->kv, s->pages[at / size])[at % size];
+	}
+}
+
 static void build_slice(struct engine *e, const struct engine_slice *s)
 {
 	struct engine_batch *b = &e->batch;
@@ -229,7 +245,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->seq_of[t] = i_seq;
 		arrays->slot[t] = s->seq->pages[pos / size] * size + pos % size;
 		arrays->hidden[t] = ENGINE_HIDDEN_ROWS + MAX(t - 1, 0);
-		engine_image_position(s->seq, pos, arrays->rope_position + 3 * (size_t)t);
+		engine_image_place(e, s->seq, pos, t);
 		if (i < s->n - s->n_logits)
 			continue;
 		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
@@ -251,6 +267,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->states.save_at[i_seq] =
 			b->n_tok - 1 + (s->n_draft ? n_sure : seq->save_length - seq->length);
 	}
+	note_before(e, s->seq, arrays->before + (size_t)i_seq * ENGINE_BEFORE);
 	engine_image_note(e, s->seq, b->n_tok, s->n);
 	b->has_guesses |= s->n_draft > 0;
 	s->seq->draft_seq = i_seq;

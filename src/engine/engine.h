@@ -38,15 +38,22 @@ struct engine_batch {
 	const int32_t *logit_rows; /* (R) token indices whose logits are wanted */
 	const float *inv_t;        /* (R) 1 / temperature, for logits_top.sum_t */
 	int n_logit_rows;
+	const int32_t *before; /* (B, ENGINE_BEFORE) the tokens before the slice, the last first;
+				* below 0: there is none, or it is of an image */
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 	/* (T) for each token, where to read the hidden state of the token before it (enum
 	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
+	/* (T) positions that a token sees in layers with a window: to its own, or to the end
+	 * of its image. */
+	const int32_t *first_seen, *last_seen;
 	const struct engine_view *views; /* (n_views) of images */
 	int n_views;
 };
+
+enum { ENGINE_BEFORE = MODEL_MAX_NGRAM - 1 };
 
 /* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
  * then of all its tokens, then of the rows of the last guess. */
@@ -66,6 +73,7 @@ struct engine_graph {
 	int32_t n_vocab, max_ctx;
 	int32_t n_out;    /* numbers of a row that forward writes; 0: n_vocab logits */
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
+	int32_t window;   /* positions that tokens see in some layers; 0: all layers see all */
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;
@@ -201,6 +209,9 @@ void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
+/* Where tokens of an image see each other, a step must not end within one. How many of the
+ * next n tokens, or up to `most` where an image begins with the next one, a slice may take. */
+int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most);
 /* A second sequence with the same first tokens: full pages are shared; the last
  * partial page is shared too until the fork reserves room, then copied. What s has
  * reserved stays with s. For n > 1. */

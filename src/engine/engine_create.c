@@ -103,7 +103,8 @@ static int64_t token_kv_bytes(const struct model_config *c, const struct backend
 static enum status check_int8_kv(const struct model_config *c, struct fail *fail)
 {
 	const char *why = c->kv_lora ? "it has latent attention (MLA)"
-			  : c->has_sinks ? "it has attention sinks" : NULL;
+			  : c->has_sinks ? "it has attention sinks"
+			  : c->index_heads ? "it has sparse attention with an indexer" : NULL;
 	if (why)
 		return fail_at(fail, E_CONFIG, "kv_type",
 			       "kv_type = int8 is not possible with this model: %s. Set "

@@ -26,7 +26,7 @@ static void put_token(struct engine *e, const struct engine_guess *w, int k, int
 	a->slot[i] = w->seq->pages[at / size] * size + at % size;
 	a->inv_t[i] = 1;
 	a->hidden[i] = hidden;
-	engine_image_position(w->seq, at, a->rope_position + 3 * (size_t)i);
+	engine_image_place(e, w->seq, at, i);
 	a->n_ctx[i] = at + 1;
 	int32_t *table = a->page_table + (size_t)i * (size_t)e->max_pages_per_seq;
 	for (int p = 0; p * size < at + 1; p++)

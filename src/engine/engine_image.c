@@ -61,7 +61,8 @@ const int32_t *engine_image_words(const struct engine *e, const struct engine_pr
 	return *own = words;
 }
 
-void engine_image_position(const struct engine_seq *s, int at, int32_t out[3])
+/* Time, height and width of token `at` of s. */
+static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 {
 	int32_t shift = 0; /* of text behind the images so far */
 	for (int i = 0; i < s->n_images && s->images[i].at <= at; i++) {
@@ -78,21 +79,59 @@ void engine_image_position(const struct engine_seq *s, int at, int32_t out[3])
 	out[0] = out[1] = out[2] = at + shift;
 }
 
+/* The image of s that token `at` is of; NULL: of none. */
+static const struct engine_image *image_at(const struct engine_seq *s, int at)
+{
+	for (int i = 0; i < s->n_images; i++)
+		if (s->images[i].at <= at && at < s->images[i].at + s->images[i].n)
+			return &s->images[i];
+	return NULL;
+}
+
+void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t)
+{
+	const struct engine_image *m = image_at(s, at);
+	int window = e->graph.window;
+	get_position(s, at, e->arrays.rope_position + 3 * (size_t)t);
+	e->arrays.first_seen[t] = window ? MAX(at - window + 1, 0) : 0;
+	e->arrays.last_seen[t] = m ? m->at + m->n - 1 : at;
+}
+
+int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most)
+{
+	const struct engine_sight *sight = e->sight;
+	int last = s->length + n - 1;
+	const struct engine_image *m = n > 0 ? image_at(s, last) : NULL;
+	if (!m || !sight || sight->seen == SIGHT_CAUSAL || last == m->at + m->n - 1)
+		return n;
+	int whole = m->at + m->n - s->length;
+	return m->at > s->length ? m->at - s->length : whole <= most ? whole : 0;
+}
+
+static void add_view(struct engine *e, struct engine_view v)
+{
+	if (e->batch.n_views == e->n_view_room) {
+		e->n_view_room = 2 * e->n_view_room + 4;
+		e->views = xrealloc(e->views, (size_t)e->n_view_room * sizeof *e->views);
+		e->batch.views = e->views;
+	}
+	e->views[e->batch.n_views++] = v;
+}
+
 void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n)
 {
 	int begin = s->length, end = s->length + n;
 	for (int i = 0; i < s->n_images; i++) {
 		const struct engine_image *m = &s->images[i];
-		int from = MAX(m->at, begin), to = MIN(m->at + m->n, end);
-		if (from >= to)
-			continue;
-		if (e->batch.n_views == e->n_view_room) {
-			e->n_view_room = 2 * e->n_view_room + 4;
-			e->views = xrealloc(e->views,
-					    (size_t)e->n_view_room * sizeof *e->views);
-			e->batch.views = e->views;
+		/* Rows without a gap are one run of tokens. */
+		int shown = m->n_gap ? m->n_cols : m->n, pitch = shown + m->n_gap;
+		int at = MAX(m->at, begin), to = MIN(m->at + m->n, end), length;
+		for (; at < to; at += length) {
+			int line = (at - m->at) / pitch, in = (at - m->at) % pitch;
+			length = MIN(to - at, in < shown ? shown - in : pitch - in);
+			if (in < shown)
+				add_view(e, (struct engine_view){tok + at - begin, length,
+								 line * shown + in, m});
 		}
-		e->views[e->batch.n_views++] = (struct engine_view){
-			tok + from - begin, to - from, from - m->at, m};
 	}
 }

@@ -3,18 +3,21 @@
  * Images in prompts, as the engine takes them. Thread: any (plain data).
  */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 /* An image in a prompt. Its tokens lie together, row after row of the image, and each has a
- * row of numbers that takes the place of its embedding (engine_opts.sight). */
+ * row of numbers that takes the place of its embedding (engine_opts.sight). Behind each row
+ * there may be tokens that keep their embeddings, such as [IMG_BREAK]. */
 struct engine_image {
-	int32_t at, n;          /* first token of the prompt; tokens, n_rows * n_cols */
+	int32_t at, n;          /* first token of the prompt; tokens, n_rows * (n_cols + n_gap) */
 	int32_t n_rows, n_cols; /* of tokens */
+	int32_t n_gap;          /* tokens behind each row that keep their embeddings */
 	/* Images with the same hash have the same rows. The prefix cache tells images apart
 	 * by it. */
 	uint8_t hash[32];
-	/* Host (1 + n_deep, n, D): in place of embeddings, then what is added behind layer
-	 * 0, 1, … */
+	/* Host (1 + n_deep, n_rows * n_cols, D): in place of embeddings, then what is added
+	 * behind layer 0, 1, … */
 	const float *rows;
 };
 
@@ -22,6 +25,10 @@ struct engine_image {
  * 2024, section 2.1): pair i of a head turns by the height where i % 3 is 1 and i is below
  * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
 struct engine_sight {
+	bool is_flat; /* positions have one axis: an image's tokens go on as text does */
+	/* An image's tokens also see those of the same image behind them, in all layers or
+	 * only in those with a window. The window itself still holds. */
+	enum { SIGHT_CAUSAL, SIGHT_MUTUAL, SIGHT_MUTUAL_LOCAL } seen;
 	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
 	int32_t n_height, n_width;
 };
@@ -29,6 +36,6 @@ struct engine_sight {
 /* Tokens of a step that are of an image. */
 struct engine_view {
 	int32_t tok, n;  /* first token of the step; tokens */
-	int32_t first;   /* the image's token that it is */
+	int32_t first;   /* which of the image's rows the first one has */
 	const struct engine_image *image;
 };

@@ -13,9 +13,11 @@ struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *hidden;            /* (max_batch_tok) */
 	int32_t *rope_position;     /* (max_batch_tok, 3) */
+	int32_t *first_seen, *last_seen; /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
+	int32_t *before;            /* (max_seqs, ENGINE_BEFORE) */
 	struct {
 		int32_t *from, *to, *save, *save_at; /* (max_seqs) */
 	} states;
@@ -34,6 +36,7 @@ struct engine {
 	 * that begins at arrays.token. */
 	struct engine_batch batch;
 	struct batch_arrays arrays;
+	const struct engine_sight *sight; /* NULL: no prompt has images */
 	struct engine_view *views; /* of the batch */
 	int n_view_room;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
@@ -91,8 +94,9 @@ int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, in
  * no images, so its tokens are the words. */
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
 				  int32_t **own);
-/* Time, height and width of token `at` of s. */
-void engine_image_position(const struct engine_seq *s, int at, int32_t out[3]);
+/* Puts into the batch where token `at` of s is, which is the batch's token t: its position on
+ * all axes, and what it sees. */
+void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t);
 /* Notes in the batch which of s's next n tokens, the batch's from tok on, are of images. */
 void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n);
 

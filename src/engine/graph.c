@@ -71,6 +71,10 @@ static enum status load_layer(struct graph *g, int i, struct fail *fail)
 		st = mixer_of(g, i)->load(g, i, fail);
 	if (st == OK && model_has_part(g->c, i, PART_MLP))
 		st = mlp_load(g, i, &g->arch->mlp, fail);
+	if (st == OK && g->c->hyper_n)
+		st = hyper_load(g, i, fail);
+	if (st == OK && g->c->n_ngram && g->c->ngram_of[i] >= 0)
+		st = ngram_load(g, i, fail);
 	if (st == OK && g->c->layer_embed)
 		st = layer_embed_load(g, i, fail);
 	if (st != OK || !g->c->has_layer_scale)
@@ -89,7 +93,8 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		{"embed_tokens", GRAPH_WEIGHT, c->n_vocab, c->d_model, &g->embed},
 		{"norm.weight", GRAPH_NORM, c->d_model, 0, &g->out_norm},
 	};
-	enum status st = graph_load_parts(g, -1, body, ARRAY_LEN(body), fail);
+	/* With hyper-connections no norm is the last. */
+	enum status st = graph_load_parts(g, -1, body, c->hyper_n ? 1 : 2, fail);
 	g->head = g->embed;
 	bool has_head = !g->limits.gives_rows;
 	snprintf(head, sizeof head, "%slm_head", c->prefix);
@@ -101,6 +106,10 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = put_as_is(g, fail);
 	if (st == OK && c->layer_embed)
 		st = layer_embed_load_top(g, fail);
+	if (st == OK && c->hyper_n) {
+		g->out_norm = g->as_is;
+		st = hyper_load_top(g, fail);
+	}
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = load_layer(g, i, fail);
 	return st == OK ? mtp_load(g, fail) : st;
@@ -112,10 +121,12 @@ static size_t ids_count(const struct graph *g)
 	size_t size = (size_t)g->limits.page_size;
 	size_t n_scale = g->c->ropes[0].late_beta != 0 ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
-	return n_replay + n_scale + step_ids_words(&(struct step_counts){
+	size_t n_block = g->c->index_heads ? t : 0;
+	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
-		.n_rope = g->limits.sight ? 3 * t : 0,
+		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
+		.n_seen = graph_sight_is_mutual(g) ? t : 0,
 		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
 }
 
@@ -176,6 +187,10 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = mlp_alloc(g, fail);
 	if (st == OK && c->layer_embed)
 		st = layer_embed_alloc(g, fail);
+	if (st == OK && c->hyper_n)
+		st = hyper_alloc(g, fail);
+	if (st == OK && c->n_ngram)
+		st = ngram_alloc(g, fail);
 	if (st == OK)
 		st = graph_sight_alloc(g, fail);
 	return st == OK ? mtp_alloc(g, fail) : st;
@@ -208,7 +223,8 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
-		.n_rope = g->limits.sight ? 3 * (size_t)b->n_tok : 0}, *c = &counts;
+		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0,
+		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0}, *c = &counts;
 	size_t at = 0;
 #define X(type, field, elements) \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
@@ -225,6 +241,9 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 		out->q_scale = (const float *)(const void *)(g->ids + at);
 		at += (size_t)b->n_tok;
 	}
+	out->block_start = g->ids + at;
+	for (int32_t t = 0; g->c->index_heads && t < b->n_tok; t++)
+		g->ids_host[at++] = b->position[t] - b->position[t] % g->c->index_ratio;
 	g->n_ids = (int32_t)at;
 }
 
@@ -240,7 +259,8 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 	if (!is_all)
 		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
 		    .row = ids->logit_rows + r, .y = g->rows);
-	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model,
+	    .eps = g->out_norm == g->as_is ? AS_IS_EPS : g->c->norm_eps,
 	    .x = is_all ? g->x + (size_t)r * (size_t)g->c->d_model : g->rows,
 	    .weight = g->out_norm, .y = g->rows_n);
 	if (g->limits.gives_rows)
@@ -301,7 +321,48 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 		    .position = g->sight.rope_axis ? s->ids.rope_position : s->ids.position,
 		    .axis = g->sight.rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
-	return OK;
+	return g->c->index_heads ? indexer_begin(g, s, fail) : OK;
+}
+
+/* A layer of several residual streams. */
+static enum status run_streams(struct graph *g, int i, const struct graph_step *s,
+			       struct fail *fail)
+{
+	const struct layer *l = &g->layers[i];
+	int32_t t = s->b->n_tok;
+	const void *add = NULL;
+	enum status st = OK;
+	if (g->c->n_ngram && g->c->ngram_of[i] >= 0)
+		st = ngram_run(g, l, s, &add, fail);
+	if (st == OK)
+		st = hyper_enter(g, l, HYPER_MIXER, add, t, fail);
+	if (st == OK)
+		st = mixer_of(g, i)->run(g, l, s, fail);
+	if (st == OK)
+		st = hyper_leave(g, t, fail);
+	if (st == OK)
+		st = hyper_enter(g, l, HYPER_MLP, NULL, t, fail);
+	if (st == OK)
+		st = mlp_run(g, l, s, fail);
+	return st == OK ? hyper_leave(g, t, fail) : st;
+}
+
+static enum status run_layer(struct graph *g, int i, const struct graph_step *s,
+			     struct fail *fail)
+{
+	const struct layer *l = &g->layers[i];
+	enum status st = OK;
+	profile_layer(g->b->profile, i);
+	profile_enter(g->b->profile, PROFILE_QKV);
+	if (g->c->hyper_n)
+		return run_streams(g, i, s, fail);
+	if (model_has_part(g->c, i, PART_MIXER))
+		st = mixer_of(g, i)->run(g, l, s, fail);
+	if (st == OK && model_has_part(g->c, i, PART_MLP))
+		st = mlp_run(g, l, s, fail);
+	if (st == OK && g->c->layer_embed)
+		st = layer_embed_run(g, l, s->b->n_tok, fail);
+	return st == OK ? graph_sight_add(g, s, i, fail) : st;
 }
 
 /* All that a step queues up to its first piece of logits: what may be recorded. */
@@ -318,19 +379,12 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 		st = run_ropes(g, s, fail);
 	if (st == OK && g->c->layer_embed)
 		st = layer_embed_begin(g, s, fail);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
-		const struct layer *l = &g->layers[i];
-		profile_layer(g->b->profile, i);
-		profile_enter(g->b->profile, PROFILE_QKV);
-		if (model_has_part(g->c, i, PART_MIXER))
-			st = mixer_of(g, i)->run(g, l, s, fail);
-		if (st == OK && model_has_part(g->c, i, PART_MLP))
-			st = mlp_run(g, l, s, fail);
-		if (st == OK && g->c->layer_embed)
-			st = layer_embed_run(g, l, t, fail);
-		if (st == OK)
-			st = graph_sight_add(g, s, i, fail);
-	}
+	if (st == OK && g->c->hyper_n)
+		st = hyper_begin(g, t, fail);
+	for (int i = 0; i < g->c->n_layers && st == OK; i++)
+		st = run_layer(g, i, s, fail);
+	if (st == OK && g->c->hyper_n)
+		st = hyper_end(g, t, fail);
 	if (st == OK)
 		st = mtp_fill(g, s, fail);
 	if (st == OK && s->b->n_logit_rows)
@@ -370,6 +424,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
+			.first_seen = ids, .last_seen = ids, .block_start = ids,
 			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -447,6 +502,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	bool is_measured = profile_begin(g->b->profile);
 	key = g->watch || (is_measured && g->b->profile->device) ? 0 : key;
 	put_ids(g, b, &s.ids);
+	if (g->c->n_ngram)
+		ngram_read(g, b);
 	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
 	if (st == OK && is_new)
 		st = run_step(g, &s, fail);
@@ -517,6 +574,8 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 			.kv = graph_pages(g, l)};
 		if (l->k_pages)
 			st = g->b->ops->kv_copy(g->b, &a);
+		if (st == OK && l->indexer.keys)
+			st = indexer_copy_page(g, l, dst, src);
 	}
 	return st;
 }
@@ -534,10 +593,13 @@ enum status graph_replay(void *ctx, const struct engine_replay *r)
 	enum status st = OK;
 	memcpy(g->ids_host + at, ids, sizeof ids);
 	RUN(copy_words, .n = GRAPH_REPLAY_IDS, .x = g->ids_host + at, .y = g->ids + at);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
+	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
 		if (g->c->is_linear[i])
 			st = g->arch->linear_mixer->replay(g, &g->layers[i], r, &where,
 							   fail);
+		if (st == OK && g->c->n_ngram && g->c->ngram_of[i] >= 0)
+			st = ngram_replay(g, &g->layers[i], r, &where, fail);
+	}
 	return st;
 }
 
@@ -561,6 +623,10 @@ static void destroy(void *ctx)
 	free(g->rows_host);
 	free(g->sight.deep_host);
 	free(g->mtp.host);
+	for (int i = 0; i < graph_n_layers(g); i++)
+		ngram_free(&g->layers[i].ngram);
+	free(g->ngrams.row);
+	g->b->ops->free_shared(g->b, g->ngrams.host);
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
@@ -661,7 +727,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
-		.n_states = limits->n_states, .few_tok = b->few_tok,
+		.n_states = limits->n_states, .window = g->c->window, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
 		.copy_page = copy_page, .move = graph_move,
 		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,

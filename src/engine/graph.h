@@ -11,6 +11,8 @@
  *                    mixer_space (Mamba-2) alike
  *   mlp              dense, or experts chosen by a router, or both
  *   layer_embed      what each layer reads of the token itself
+ *   hyper            several residual streams; ngram adds n-grams to them
+ *   indexer          chooses what attention sees
  *   mtp              the layer that guesses
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
@@ -60,7 +62,9 @@ struct graph_ids {
 	const float *inv_t;
 	const int32_t *hidden; /* (T) rows of mtp.hidden */
 	const int32_t *rope_position; /* (T, 3) */
+	const int32_t *first_seen, *last_seen; /* (T) */
 	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
+	const int32_t *block_start; /* (T) first position of its block, where there is an indexer */
 	struct seq_states states;
 };
 
@@ -86,6 +90,9 @@ struct layer {
 	struct delta_layer delta;
 	struct mlp mlp;
 	struct layer_embed embed;
+	struct hyper hyper[HYPER_LAST];
+	struct indexer indexer;
+	struct ngram ngram;
 	float scale;                  /* factor of the layer's output; 0: none */
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 	uint16_t *k_scales, *v_scales; /* (n_pages, G, P) f16 of a cache in int8; else NULL */
@@ -140,6 +147,9 @@ struct graph {
 	struct delta_scratch delta;
 	struct mlp_scratch mlp;
 	struct layer_embed_scratch embeds;
+	struct hyper_scratch hyper;
+	struct indexer_scratch indexer;
+	struct ngram_scratch ngrams;
 	struct mtp mtp;
 };
 
@@ -201,6 +211,14 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
  * vanish, so x is divided by 2^30 and multiplied by weights of 2^30, which is exact. */
 struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
 				enum graph_norm which, int32_t t);
+
+/* norm, which graph_norm made, for the operation that reads g->n: NULL where g->n is made
+ * already (hyper.c). */
+static inline const struct rms_norm_args *graph_norm_first(const struct graph *g,
+							   const struct rms_norm_args *norm)
+{
+	return g->c->hyper_n ? NULL : norm;
+}
 
 /* Zeroed memory of the device; out: where the pointer goes. */
 enum status graph_alloc(struct graph *g, size_t n_bytes, void *out,

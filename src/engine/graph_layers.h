@@ -37,6 +37,41 @@ enum status layer_embed_begin(struct graph *g, const struct graph_step *s,
 enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
 			    struct fail *fail) MUST_USE;
 
+/* hyper.c; of models with config.hyper_n. begin: all streams become g->x. enter: what a part
+ * reads to g->n, and 0 to g->x; add (T, S, D) act is added to the streams first; NULL:
+ * nothing. leave: g->x to the streams. end: the mean of the streams to g->x. */
+enum status hyper_load_top(struct graph *g, struct fail *fail) MUST_USE;
+enum status hyper_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status hyper_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status hyper_begin(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
+enum status hyper_enter(struct graph *g, const struct layer *l, enum hyper_part part,
+			const void *add, int32_t t, struct fail *fail) MUST_USE;
+enum status hyper_leave(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
+enum status hyper_end(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
+
+/* indexer.c; of models with config.index_heads. run: changes what attention sees; g->n is
+ * what the layer reads, and its keys and values are in the cache. */
+enum status indexer_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status indexer_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status indexer_begin(struct graph *g, const struct graph_step *s,
+			  struct fail *fail) MUST_USE;
+enum status indexer_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct attention_args *a, struct fail *fail) MUST_USE;
+enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t dst,
+			      int32_t src) MUST_USE;
+
+/* ngram.c; of layers that config.ngram_of names. read: the rows of a step to memory that is
+ * shared with the device, before the step. run: adds to the streams, but for *out_add, which
+ * hyper_enter is to add. */
+enum status ngram_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+void ngram_free(struct ngram *n);
+enum status ngram_alloc(struct graph *g, struct fail *fail) MUST_USE;
+void ngram_read(struct graph *g, const struct engine_batch *b);
+enum status ngram_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		      const void **out_add, struct fail *fail) MUST_USE;
+enum status ngram_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
+			 const struct graph_ids *ids, struct fail *fail) MUST_USE;
+
 /* Names of tensors differ: "mlp.gate" or "mlp.router"; "mlp.shared_expert(s)". */
 struct mlp_names {
 	const char *router, *shared;

@@ -2,7 +2,7 @@
  *
  * Pages and states between the device and the host's memory. In host memory a page is its
  * keys and values, with the scales of both in a cache in int8, layer by layer. A state is its
- * two parts layer by layer.
+ * parts layer by layer.
  */
 #include "base/alloc.h"
 #include "engine/graph.h"
@@ -13,8 +13,11 @@ struct move_array {
 	size_t bytes;
 };
 
+enum { MOVE_ARRAYS = 6 }; /* of a layer at most */
+
+/* Returns how many of a layer there may be. */
 static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
-		     struct move_array out[4])
+		     struct move_array out[MOVE_ARRAYS])
 {
 	const struct model_config *c = g->c;
 	size_t n_v = (size_t)c->delta_v_heads * (size_t)c->delta_v_dim;
@@ -23,22 +26,26 @@ static int arrays_of(const struct graph *g, const struct layer *l, bool is_state
 		out[1] = (struct move_array){l->v_pages, l->v_bytes};
 		out[2] = (struct move_array){(char *)l->k_scales, l->scale_bytes};
 		out[3] = (struct move_array){(char *)l->v_scales, l->scale_bytes};
-		return 4;
+		out[4] = (struct move_array){l->indexer.keys, l->indexer.key_bytes};
+		out[5] = (struct move_array){l->indexer.blocks, l->indexer.block_bytes};
+		return MOVE_ARRAYS;
+	} else {
+		const struct delta_layer *a = &l->delta;
+		size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
+		size_t width = (size_t)c->conv_width;
+		out[0] = (struct move_array){(char *)a->conv_state,
+					n_channels * (width - 1) * sizeof(float)};
+		out[1] = (struct move_array){(char *)a->state,
+					n_v * (size_t)c->delta_k_dim * sizeof(float)};
+		out[2] = (struct move_array){(char *)l->ngram.state, l->ngram.state_bytes};
 	}
-	const struct delta_layer *a = &l->delta;
-	size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
-	size_t width = (size_t)c->conv_width;
-	out[0] = (struct move_array){(char *)a->conv_state,
-				n_channels * (width - 1) * sizeof(float)};
-	out[1] = (struct move_array){(char *)a->state,
-				n_v * (size_t)c->delta_k_dim * sizeof(float)};
-	return 2;
+	return 3;
 }
 
 size_t graph_move_bytes(const struct graph *g, bool is_state)
 {
 	size_t n = 0;
-	struct move_array a[4];
+	struct move_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int k = arrays_of(g, &g->layers[i], is_state, a);
 		while (k-- > 0)
@@ -51,7 +58,7 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 			    char **io_host)
 {
 	enum status st = OK;
-	struct move_array a[4];
+	struct move_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n = arrays_of(g, &g->layers[i], m->is_state, a);
 		for (int k = 0; k < n && st == OK; k++) {

@@ -126,6 +126,63 @@ struct mlp_scratch {
 	int32_t *ahead_id;
 };
 
+/* Hyper-connections: the two of a layer, and that behind the last layer. S, R:
+ * config.hyper_n, hyper_rank. */
+enum hyper_part { HYPER_MIXER, HYPER_MLP, HYPER_LAST, HYPER_PARTS };
+struct hyper {
+	const float *norm;              /* (S, D) */
+	struct weight down, up, inject; /* (R, S D), (S D, R), (S, S D); the last has no inject */
+};
+
+struct hyper_scratch {
+	struct hyper last;
+	float *x;            /* (T, S, D) the residual streams */
+	void *n;             /* (T, S, D) act: their norms */
+	float *wide;         /* (T, S, D) gates; keys and values of n-grams */
+	float *low, *inject; /* (T, R), (T, S) */
+	void *low_n;         /* (T, R) act */
+};
+
+/* An indexer; A: config.index_heads, K: index_dim. */
+struct indexer {
+	struct weight qk;                /* ((A + 1) K, D): queries, then the key */
+	const float *q_norm, *k_norm;    /* (K) */
+	void *keys, *blocks;             /* as in index_keys_args */
+	size_t key_bytes, block_bytes;   /* of one page of each */
+};
+
+struct indexer_scratch {
+	void *qk, *turned;   /* (T, A + 1, K) act; turned: queries, normalised and rotated */
+	float *rope;         /* (T, n_rot/2, 2): of the first positions of blocks */
+	float *scores;       /* (64, blocks of n_ctx) */
+	int32_t *table, *last;
+	const int32_t *each; /* (T + 1) 0, 1, 2 … */
+};
+
+/* N-grams of a layer (ngram.c); P: config.ngram_dim. */
+struct ngram_part {
+	int64_t size, start;
+};
+struct ngram {
+	struct ngram_part *part;         /* host */
+	int64_t factor[MODEL_MAX_NGRAM], n_rows;
+	struct weight *shard;            /* host (n_shards) the table's rows */
+	int32_t n_shards;
+	struct weight key, value;        /* (S D, P), (D, P) */
+	const float *key_norm, *query_norm, *conv_norm; /* (S, D) */
+	const float *conv;               /* (S D, model_ngram_width) */
+	float *state;                    /* (n_states, S D, model_ngram_width - 1) */
+	size_t state_bytes;              /* of one */
+	void *kept;                      /* (ENGINE_DRAFT_TOK, S D) act, for replay */
+};
+
+struct ngram_scratch {
+	char *host;  /* shared (tables, T, P) act: rows of the step */
+	float *row;  /* host (P) */
+	void *rows;  /* (T, P) act */
+	void *key;   /* (T, S, D) act: keys; then what the convolution made */
+};
+
 /* Of images (graph_sight.h). T: max_batch_tok. */
 struct sight_scratch {
 	int32_t *rope_axis; /* (n_rot/2) of rope_table; NULL: prompts have no images */

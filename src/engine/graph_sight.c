@@ -8,27 +8,51 @@
 #include "base/alloc.h"
 #include "engine/graph_sight.h"
 
+bool graph_sight_has_axes(const struct graph *g)
+{
+	return g->limits.sight && !g->limits.sight->is_flat;
+}
+
+bool graph_sight_is_mutual(const struct graph *g)
+{
+	return g->limits.sight && g->limits.sight->seen != SIGHT_CAUSAL;
+}
+
+void graph_sight_see(const struct graph *g, const struct graph_step *s,
+		     struct attention_args *a)
+{
+	bool is_wide = a->window == 0;
+	if (!graph_sight_is_mutual(g) || s->b->n_views == 0 ||
+	    (is_wide && g->limits.sight->seen == SIGHT_MUTUAL_LOCAL))
+		return;
+	a->is_full = true;
+	a->window = 0;
+	a->first_seen = is_wide ? NULL : s->ids.first_seen;
+	a->position = s->ids.last_seen;
+}
+
 enum status graph_sight_alloc(struct graph *g, struct fail *fail)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;
 	size_t act = dtype_bytes(g->b->act_type);
 	size_t n_deep = g->limits.sight ? (size_t)g->limits.sight->n_deep : 0;
 	const struct graph_want wanted[] = {
-		{&g->sight.rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->sight.rope_axis},
 		{&g->sight.deep, n_deep ? t * d * act : 1},
+		{&g->sight.rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->sight.rope_axis},
 	};
+	size_t n_wanted = ARRAY_LEN(wanted) - !graph_sight_has_axes(g);
 	if (!g->limits.sight)
 		return OK;
 	if (!g->measured && !(g->sight.deep_host = malloc(n_deep * t * d * act + 1)))
 		return fail_set(fail, E_NOMEM, "no memory for rows of images");
-	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	return graph_take_all(g, wanted, n_wanted, fail);
 }
 
 enum status graph_sight_begin(struct graph *g)
 {
 	int32_t n = g->c->n_rot / 2;
 	const struct engine_sight *s = g->limits.sight;
-	if (!g->limits.sight)
+	if (!graph_sight_has_axes(g))
 		return OK;
 	int32_t *axis = xcalloc((size_t)n, sizeof *axis);
 	for (int32_t i = 0; i < n; i++)
@@ -75,7 +99,7 @@ static uint16_t half_of(float x)
 	return (uint16_t)(sign | (bits - 0x38000000) >> 13);
 }
 
-static void to_act(const struct graph *g, const float *x, size_t n, void *out)
+void graph_sight_to_act(const struct graph *g, const float *x, size_t n, void *out)
 {
 	if (g->b->act_type == DTYPE_F32) {
 		memcpy(out, x, n * sizeof *x);
@@ -96,8 +120,10 @@ static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 	char *host = (char *)g->sight.deep_host + (level + at) * act;
 	char *deep = (char *)g->sight.deep + at * act;
 	const float *rows = v->image->rows +
-			    ((size_t)(1 + i) * (size_t)v->image->n + (size_t)v->first) * d;
-	to_act(g, rows, n, host);
+			    ((size_t)(1 + i) * (size_t)v->image->n_rows *
+				     (size_t)v->image->n_cols +
+			     (size_t)v->first) * d;
+	graph_sight_to_act(g, rows, n, host);
 	enum status st = g->b->ops->upload(g->b, deep, host, n * act);
 	if (st != OK)
 		return fail_set(fail, st, "an image's rows do not reach %s", g->b->device);

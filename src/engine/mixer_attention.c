@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "engine/graph_sight.h"
 #include "engine/graph.h"
 #include "engine/rope.h"
 
@@ -56,7 +57,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 		st = graph_load_parts(g, i, biases, c->o_bias ? 4 : 3, fail);
 	if (st == OK && c->has_sinks)
 		st = graph_load_parts(g, i, &sinks, 1, fail);
-	return st;
+	return st == OK && c->index_heads ? indexer_load(g, i, fail) : st;
 }
 
 /* Once the tables are there. What cos and sin are to be multiplied by stands on both sides
@@ -109,7 +110,9 @@ static enum status alloc(struct graph *g, struct fail *fail)
 			st = graph_take_pages(g, &g->layers[i], &(struct graph_pages_want){
 				.n_k = n, .n_v = n, .n_heads = model_kv_heads(c, i)}, fail);
 	}
-	return st == OK ? graph_take_wide(g, fail) : st;
+	if (st == OK)
+		st = graph_take_wide(g, fail);
+	return st == OK && c->index_heads ? indexer_alloc(g, fail) : st;
 }
 
 /* Norms of q and k over all heads. */
@@ -150,7 +153,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t, vo
 	const struct rms_norm_args norm = graph_norm(g, l, NORM_MIXER, t);
 	bool is_wide = c->wide_qk_norm, k_is_wide = is_wide || !a->has_v;
 	bool is_own = l == &g->layers[a->kv_layer];
-	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n,
+	RUN(linear, .norm = graph_norm_first(g, &norm), .n_tok = t, .x = g->n,
 	    .n_out = !is_own ? 1 : a->has_v ? 3 : 2,
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q,
 		     .is_f32 = is_wide},
@@ -173,6 +176,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	int32_t t = s->b->n_tok, dim = a->head_dim;
 	void *q = c->gated_attention ? r->q_gate : r->q;
 	struct kv_pages kv = graph_pages(g, of);
+	if (c->index_heads)
+		kv.page_size = c->index_ratio;
 	enum status st = project(g, l, t, q, fail);
 	if (st != OK)
 		return st;
@@ -187,18 +192,28 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *
 			      kv_pages_row_bytes(kv.type, dim));
-	if (of != l) { /* the cache has them, and q is all that is new */
+	bool is_apart = of != l || c->index_heads;
+	if (is_apart) { /* the cache has them and q is all that is new; or with an indexer */
 		st = g->b->ops->qk_norm_rope_kv(g->b, &fresh);
 		if (st != OK)
 			return graph_op_failed(g, "qk_norm_rope_kv", t, st, fail);
 	}
-	RUN(attention, .fresh = of == l ? &fresh : NULL, .n_tok = t, .n_seq = s->b->n_seq,
-	    .n_heads = c->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
-	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
-	    .window = a->window, .scale = a->scale, .q = r->q, .kv = kv,
-	    .seq_of = s->ids.seq_of, .position = s->ids.position,
-	    .first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
-	    .sinks = a->sinks);
+	struct attention_args seen = {
+		.fresh = is_apart ? NULL : &fresh, .n_tok = t, .n_seq = s->b->n_seq,
+		.n_heads = c->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
+		.max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		.window = a->window, .scale = a->scale, .q = r->q, .kv = kv,
+		.seq_of = s->ids.seq_of, .position = s->ids.position,
+		.first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
+		.sinks = a->sinks};
+	graph_sight_see(g, s, &seen);
+	if (c->index_heads)
+		st = indexer_run(g, l, s, &seen, fail);
+	if (st != OK)
+		return st;
+	st = g->b->ops->attention(g->b, &seen);
+	if (st != OK)
+		return graph_op_failed(g, "attention", t, st, fail);
 	if (c->gated_attention)
 		RUN(sigmoid_gate, .n_tok = t, .dim = c->n_heads * dim, .y = r->y,
 		    .gate = {(char *)q + (size_t)dim * dtype_bytes(g->b->act_type),

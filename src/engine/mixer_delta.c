@@ -5,7 +5,7 @@
  *   n = norm(x);  q, k, v, z, b, a = W n
  *   q, k, v = silu(a short convolution of q, k, v along the sequence)
  *   y = gated delta rule (q, k, v; decay of a, strength of b)
- *   x += Wout (norm(y) * silu(z))
+ *   x += Wout (norm(y) * silu(z))       or sigmoid(z)
  *
  * Checkpoints have the projections in one of two ways:
  *   split   in_proj_qkv (C), in_proj_z (Hv V), in_proj_b, in_proj_a (Hv)
@@ -184,20 +184,21 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 			   const struct delta_views *f, struct fail *fail)
 {
 	const struct delta_layer *a = &l->delta;
-	const struct rms_norm_args norm = {.n_tok = t, .dim = g->c->d_model,
-					   .eps = g->c->norm_eps, .x = g->x,
-					   .weight = l->norms[NORM_MIXER], .y = g->n};
+	const struct rms_norm_args own = {.n_tok = t, .dim = g->c->d_model,
+					  .eps = g->c->norm_eps, .x = g->x,
+					  .weight = l->norms[NORM_MIXER], .y = g->n};
+	const struct rms_norm_args *norm = graph_norm_first(g, &own);
 	if (a->is_fused)
-		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2,
+		RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->qkv, .y = f->qkvz},
 			    {.w = &a->b, .y = f->ba, .is_f32 = true}});
 	else if (a->ba_fused)
-		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 3,
+		RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 3,
 		    .out = {{.w = &a->qkv, .y = f->qkvz},
 			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
 			    {.w = &a->b, .y = f->ba, .is_f32 = true}});
 	else
-		RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 4,
+		RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 4,
 		    .out = {{.w = &a->qkv, .y = f->qkvz},
 			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
 			    {.w = &a->b, .y = (void *)(uintptr_t)f->b.p, .is_f32 = true},
@@ -241,7 +242,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	const struct delta_views f = find(g, a, t, s->b->has_guesses);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
-		.eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y};
+		.eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
+		.is_sigmoid = c->sigmoid_gate};
 	enum status st = project(g, l, t, &f, fail);
 	if (st == OK)
 		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail);

@@ -246,8 +246,8 @@ static enum status run_router(struct graph *g, const struct layer *l,
 	return is_watched ? graph_watch_router(g, (int)(l - g->layers), router, fail) : OK;
 }
 
-/* False: there is no layer behind l with experts, or there are too many tokens. norm: as
- * mlp_run makes it. */
+/* False: what the next layer reads is not known (hyper.c), there is no layer behind l with
+ * experts, or there are too many tokens. norm: as mlp_run makes it. */
 static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
 		       struct rms_norm_args *norm, struct moe_ahead *out)
 {
@@ -255,7 +255,7 @@ static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
 	const struct layer *next = l + 1, *end = g->layers + g->c->n_layers;
 	while (next < end && !next->mlp.has_experts)
 		next++;
-	if (!g->b->expert_bytes || t == 0 || t > MOE_AHEAD_MAX_TOK || next >= end)
+	if (!g->b->expert_bytes || g->c->hyper_n || t == 0 || t > MOE_AHEAD_MAX_TOK || next >= end)
 		return false;
 	*norm = graph_norm(g, next, NORM_MLP, t);
 	norm->y = r->ahead_x;
@@ -363,11 +363,12 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	int32_t t = s->b->n_tok;
 	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, t);
 	if (m->has_experts && !c->experts_beside)
-		return run_experts(g, l, t, &norm, fail);
+		return run_experts(g, l, t, graph_norm_first(g, &norm), fail);
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
 	if (c->is_ungated)
 		return run_ungated(g, l, t, &norm, fail);
-	RUN(linear, .norm = &norm, .n_tok = t, .x = g->n, .n_out = 2, .act = &c->act,
+	RUN(linear, .norm = graph_norm_first(g, &norm), .n_tok = t, .x = g->n, .n_out = 2,
+	    .act = &c->act,
 	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
 	profile_enter(g->b->profile, PROFILE_DOWN);
 	if (m->has_experts)

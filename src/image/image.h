@@ -27,7 +27,11 @@ enum status image_decode(struct str file, const struct image_limits *l, struct i
 			 struct fail *fail) MUST_USE;
 void image_deinit(struct image *m);
 
-/* The same picture at another size, each pixel a bicubic mean (a = -0.5) over what it
- * covers: the bits of Pillow's resize. *out is new. Sizes are 1 to 65535. E_NOMEM. */
+enum image_filter {
+	IMAGE_BICUBIC,  /* a = -0.5 */
+	IMAGE_BILINEAR,
+};
+/* The same picture at another size, each pixel a mean over what it covers: the bits of
+ * Pillow's resize. *out is new. Sizes are 1 to 65535. E_NOMEM. */
 enum status image_resize(const struct image *m, int32_t width, int32_t height,
-			 struct image *out) MUST_USE;
+			 enum image_filter filter, struct image *out) MUST_USE;

@@ -2,9 +2,9 @@
  *
  * First every row, then every column. A pixel of the result is a weighted sum of the
  * pixels that lie within two of its own widths, by Keys' cubic (Cubic Convolution
- * Interpolation, 1981, with a = -0.5). Weights are integers of WEIGHT_BITS bits, and each
- * of the two sums is rounded to a byte, so that results have the bits of Pillow's
- * Image.resize with BICUBIC.
+ * Interpolation, 1981, with a = -0.5). Or within one, by a triangle. Weights are integers of
+ * WEIGHT_BITS bits, and each of the two sums is rounded to a byte, so that results have the
+ * bits of Pillow's Image.resize with BICUBIC or BILINEAR.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 #include "image/image_format.h"
 
 enum { WEIGHT_BITS = 22 };
-#define SUPPORT 2.0
 
 /* What a pixel of the result is made of, along one axis. */
 struct taps {
@@ -33,15 +32,25 @@ static double cubic(double x)
 	return 0;
 }
 
+static double triangle(double x)
+{
+	return fmax(1 - fabs(x), 0);
+}
+
+static const struct filter {
+	double support; /* in pixels of the larger of both pictures */
+	double (*at)(double x);
+} filters[] = {[IMAGE_BICUBIC] = {2, cubic}, [IMAGE_BILINEAR] = {1, triangle}};
+
 static int32_t to_fixed(double w)
 {
 	return (int32_t)(w * (1 << WEIGHT_BITS) + (w < 0 ? -0.5 : 0.5));
 }
 
-static void make_taps(int32_t from, int32_t to, struct taps *t)
+static void make_taps(int32_t from, int32_t to, const struct filter *f, struct taps *t)
 {
 	double scale = (double)from / to, stretch = fmax(scale, 1);
-	double reach = SUPPORT * stretch;
+	double reach = f->support * stretch;
 	t->n_max = (int32_t)ceil(reach) * 2 + 1;
 	t->first = xmalloc((size_t)to * sizeof *t->first);
 	t->n = xmalloc((size_t)to * sizeof *t->n);
@@ -52,7 +61,7 @@ static void make_taps(int32_t from, int32_t to, struct taps *t)
 		int32_t first = MAX((int32_t)(center - reach + 0.5), 0);
 		int32_t n = MIN((int32_t)(center + reach + 0.5), from) - first;
 		for (int32_t k = 0; k < n; k++)
-			sum += w[k] = cubic((k + first - center + 0.5) * per);
+			sum += w[k] = f->at((k + first - center + 0.5) * per);
 		for (int32_t k = 0; k < n; k++)
 			t->weight[(size_t)i * (size_t)t->n_max + (size_t)k] =
 				to_fixed(sum != 0 ? w[k] / sum : w[k]);
@@ -101,7 +110,8 @@ static void run_columns(const struct image *m, const struct taps *t, struct imag
 }
 
 /* Along one axis: *m, which is ours, becomes another image. */
-static enum status run_axis(struct image *m, int32_t size, bool is_width)
+static enum status run_axis(struct image *m, int32_t size, bool is_width,
+			    const struct filter *f)
 {
 	int32_t from = is_width ? m->width : m->height;
 	struct image to;
@@ -112,7 +122,7 @@ static enum status run_axis(struct image *m, int32_t size, bool is_width)
 				     is_width ? m->height : size, 3, NULL);
 	if (st != OK)
 		return st;
-	make_taps(from, size, &t);
+	make_taps(from, size, f, &t);
 	is_width ? run_rows(m, &t, &to) : run_columns(m, &t, &to);
 	free_taps(&t);
 	image_deinit(m);
@@ -121,15 +131,15 @@ static enum status run_axis(struct image *m, int32_t size, bool is_width)
 }
 
 enum status image_resize(const struct image *m, int32_t width, int32_t height,
-			 struct image *out)
+			 enum image_filter filter, struct image *out)
 {
 	enum status st = image_alloc(out, m->width, m->height, 3, NULL);
 	if (st != OK)
 		return st;
 	memcpy(out->rgb, m->rgb, 3 * (size_t)m->width * (size_t)m->height);
-	st = run_axis(out, width, true);
+	st = run_axis(out, width, true, &filters[filter]);
 	if (st == OK)
-		st = run_axis(out, height, false);
+		st = run_axis(out, height, false, &filters[filter]);
 	if (st != OK)
 		image_deinit(out);
 	return st;

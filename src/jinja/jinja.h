@@ -30,6 +30,8 @@ struct jinja_value *jinja_bool(struct arena *a, bool v);
 struct jinja_value *jinja_int(struct arena *a, int64_t v);
 struct jinja_value *jinja_float(struct arena *a, double v);
 struct jinja_value *jinja_string(struct arena *a, struct str s, enum trust t);
+/* A string of several writers. */
+struct jinja_value *jinja_marked(struct arena *a, const struct marked *m);
 struct jinja_value *jinja_list(struct arena *a);
 void jinja_list_add(struct arena *a, struct jinja_value *list,
 		    struct jinja_value *item);

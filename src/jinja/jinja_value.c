@@ -339,6 +339,16 @@ struct jinja_value *jinja_string(struct arena *a, struct str s, enum trust t)
 	return jval_from_jstr(a, (struct jstr){.p = own.p, .n = own.n, .trust = t});
 }
 
+struct jinja_value *jinja_marked(struct arena *a, const struct marked *m)
+{
+	struct str own = arena_str(a, buf_str(&m->text));
+	struct mark *marks = arena_alloc(a, m->n_marks * sizeof *marks);
+	if (m->n_marks)
+		memcpy(marks, m->marks, m->n_marks * sizeof *marks);
+	return jval_from_jstr(a, (struct jstr){.p = own.p, .n = own.n, .marks = marks,
+					       .n_marks = (uint32_t)m->n_marks});
+}
+
 struct jinja_value *jinja_list(struct arena *a) { return jval_seq(a, J_LIST, 0); }
 
 void jinja_list_add(struct arena *a, struct jinja_value *list,

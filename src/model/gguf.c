@@ -67,6 +67,8 @@ static const struct {
 #undef QUANT_BLOCK
 };
 
+enum { TYPE_OF_NO_FILE = 63 }; /* quant.def */
+
 /* Names of tensor types that we do not support, for the message. */
 static const struct {
 	uint32_t type;
@@ -239,7 +241,8 @@ static enum status read_type(struct gguf_reader *r, struct tensor *t)
 	uint64_t type;
 	if (!read_bytes(r, 4, &type))
 		return truncated(r, t->name);
-	if (type >= ARRAY_LEN(tensor_types) || !tensor_types[type].name)
+	if (type >= ARRAY_LEN(tensor_types) || !tensor_types[type].name ||
+	    type == TYPE_OF_NO_FILE)
 		return unsupported_type(r, t, (uint32_t)type);
 	t->dtype = tensor_types[type].dtype;
 	t->quant = tensor_types[type].quant;

@@ -123,6 +123,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 		st = keep_tokenizer(m, &f, fail);
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
+	if (st == OK && quant_scheme_is_made(m->scheme))
+		st = quant_made_all(m->tensors, fail);
 	if (st == OK)
 		tensors_name_too(m->tensors,
 				 m->config.is_bert ? encoder_names_of : usual_names_of);
@@ -237,6 +239,7 @@ static void repack(const struct model *m, struct weight *w)
 			     weight_bytes(w) / (size_t)w->n, m->config.head_dim};
 	pool_for(m->pool, w->n, 16, move_rows, &v);
 	w->q = v.to;
+	w->source = NULL; /* its rows are in the old order */
 	w->is_mapped = false;
 }
 
@@ -244,7 +247,8 @@ size_t model_repack_bytes(const struct model *m)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < tensors_count(m->tensors); i++)
-		if (is_in_pairs(m, tensors_at(m->tensors, i)->name))
+		if (is_in_pairs(m, tensors_at(m->tensors, i)->name) ||
+		    tensors_at(m->tensors, i)->is_made)
 			n += tensors_at(m->tensors, i)->n_bytes;
 	return n;
 }
@@ -324,9 +328,29 @@ bool model_has(const struct model *m, const char *name)
 	       experts_find(m, name, 0, &place);
 }
 
+/* Is it a factor, a table or the like of a layer that quant_made.c has made? Steps read
+ * what was made. */
+static bool is_left(const struct model *m, const char *name)
+{
+	static const char weight[] = ".weight.";
+	const char *end = strstr(name, weight);
+	const struct tensor *t;
+	char full[256];
+	if (!quant_scheme_is_made(m->scheme))
+		return false;
+	end = end ? end : strrchr(name, '.');
+	if (!end || strcmp(end, ".bias") == 0)
+		return false;
+	snprintf(full, sizeof full, "%.*s.weight", (int)(end - name), name);
+	t = tensors_find(m->tensors, full);
+	return t && t->is_made && !(t = tensors_find(m->tensors, name))->is_made;
+}
+
 bool model_reads(const struct model *m, const char *name)
 {
 	char body[200];
+	if (is_left(m, name))
+		return false;
 	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
 				    m->config.body);
 	struct str s = str_of(name), layers = STR("layers.");
@@ -386,7 +410,7 @@ int64_t model_weight_bytes(const struct model *m)
 	int64_t n_bytes = 0;
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
-		if (model_reads(m, t->name))
+		if (model_reads(m, t->name) && !strstr(t->name, MODEL_NGRAM_TABLE))
 			n_bytes += (int64_t)t->n_bytes;
 	}
 	return n_bytes;
@@ -423,8 +447,9 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 		w.views = &views;
 	}
 	st = quant_open(&w, out, fail);
+	const struct tensor *t = quant_find(&w, "weight");
 	if (st == OK)
-		out->is_mapped = m->is_mapped;
+		out->is_mapped = m->is_mapped && !(t && t->is_made);
 	if (st != OK || !is_in_pairs(m, name))
 		return st;
 	if (out->scales || out->zero_points || !weight_is_dense(out))

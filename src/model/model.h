@@ -13,6 +13,7 @@
 
 #define MODEL_MAX_EOS 8
 #define MODEL_MAX_ROPES 2
+#define MODEL_MAX_NGRAM 8 /* tokens of the longest n-gram */
 
 /* How rope frequencies are scaled for long contexts (engine/rope.c). */
 enum rope_kind {
@@ -121,6 +122,20 @@ struct model_config {
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float lora_eps;       /* of the norms behind q_lora and kv_lora */
+	/* hyper_n > 0: so many residual streams, mixed for each part of a layer by gates of
+	 * a low rank (engine/hyper.c). */
+	int32_t hyper_n, hyper_rank;
+	/* index_heads > 0: attention sees the index_budget positions that an indexer chooses,
+	 * in blocks of index_ratio, and the block that is not full (engine/indexer.c). */
+	int32_t index_heads, index_dim, index_budget, index_ratio;
+	/* Some layers read n-grams of 2 to ngram_size tokens (engine/ngram.c): their tables
+	 * have ngram_heads parts a length, of ngram_vocab rows or a few more, in all
+	 * ngram_dim numbers a token. Token ngram_eos ends them. */
+	int32_t *ngram_of;    /* (L) number of the layer among those, or -1; NULL: none */
+	int32_t n_ngram;      /* such layers */
+	int32_t ngram_size, ngram_heads, ngram_dim, ngram_vocab, ngram_seed, ngram_eos;
+	int32_t ngram_conv;   /* inputs of the convolution behind them, ngram_size apart */
+	bool sigmoid_gate;    /* of delta nets: sigmoid(z) in the place of silu(z) */
 	/* Tokens see those behind them, too; `window` is then to each side, itself included.
 	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */
 	bool is_encoder;
@@ -135,85 +150,12 @@ struct model_config {
 	enum dtype dtype; /* type of the original weights; tensors have their own */
 };
 
-/* Has layer i this part? Layers behind the last one have both. */
-static inline bool model_has_part(const struct model_config *c, int32_t i, enum layer_part part)
-{
-	return !c->layer_parts || i >= c->n_layers || c->layer_parts[i] & part;
-}
-
-/* Is layer i one of attention? */
-static inline bool model_attends(const struct model_config *c, int32_t i)
-{
-	bool is_linear = c->is_linear && i < c->n_layers && c->is_linear[i];
-	return !is_linear && model_has_part(c, i, PART_MIXER);
-}
-
-/* Has layer i of attention a window? Layers behind the last one have none. */
-static inline bool model_has_window(const struct model_config *c, int32_t i)
-{
-	return c->is_windowed && i < c->n_layers && c->is_windowed[i];
-}
-
-/* Elements of a head of layer i, and its heads of keys. */
-static inline int32_t model_head_dim(const struct model_config *c, int32_t i)
-{
-	return c->full_head_dim && !model_has_window(c, i) ? c->full_head_dim : c->head_dim;
-}
-static inline int32_t model_kv_heads(const struct model_config *c, int32_t i)
-{
-	return c->full_kv_heads && !model_has_window(c, i) ? c->full_kv_heads : c->n_kv_heads;
-}
-
-/* The layer whose keys and values layer i reads: i, or one before it. */
-static inline int32_t model_kv_layer(const struct model_config *c, int32_t i)
-{
-	int32_t first = c->n_layers - c->n_kv_shared, from = i;
-	if (i < first || i >= c->n_layers)
-		return i;
-	for (from = first - 1; from > 0; from--)
-		if (model_has_window(c, from) == model_has_window(c, i))
-			break;
-	return from;
-}
-
-/* Width of the dense part of layer i. */
-static inline int32_t model_ffn_dim(const struct model_config *c, int32_t i)
-{
-	return c->wide_shared_mlp && model_kv_layer(c, i) != i ? 2 * c->ffn_dim : c->ffn_dim;
-}
-
-/* Elements of a head that rope r turns in pairs. */
-static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
-{
-	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
-}
-
-/* Numbers that one token takes in the KV cache of layer i. */
-static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
-{
-	if (c->kv_lora > 0)
-		return c->kv_lora + c->rope_dim;
-	return model_kv_layer(c, i) == i
-		       ? (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
-}
-
-/* Bytes of those, and of all layers; int8 has scales, too (kernels/ops/kv_bytes.h). */
+/* Bytes of a token in the KV cache of layer i, and of all layers; int8 has scales, too
+ * (kernels/ops/kv_bytes.h). */
 int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i, enum dtype type);
 int64_t model_kv_bytes(const struct model_config *c, enum dtype type);
 
-/* Channels of a gated delta net's convolution: queries, keys and values. */
-static inline int64_t model_delta_channels(const struct model_config *c)
-{
-	return (int64_t)2 * c->delta_k_heads * c->delta_k_dim +
-	       (int64_t)c->delta_v_heads * c->delta_v_dim;
-}
-
-/* Numbers (float32) in the recurrent state of a sequence, over all layers. */
-static inline int64_t model_state_numbers(const struct model_config *c)
-{
-	return c->n_linear * ((int64_t)c->delta_v_heads * c->delta_v_dim * c->delta_k_dim +
-			      model_delta_channels(c) * (c->conv_width - 1));
-}
+#include "model/model_sizes.h"
 
 /* Settings of generation_config.json. Generation ends at any of eos_ids: the ids given
  * there and in config.json. */
@@ -277,7 +219,10 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 /* True if the tensor belongs to this model. False for tensors of another model in the
  * same files, and for layers past the last one, which predict several tokens ahead. */
 bool model_reads(const struct model *m, const char *name);
-/* Bytes of all tensors that belong to the model, with scales and zero points. */
+/* Part of the names of tables of n-grams. Their rows are read from the model's files. */
+#define MODEL_NGRAM_TABLE ".ngram_embedding."
+/* Bytes of all tensors that belong to the model, with scales and zero points, but for those
+ * tables. */
 int64_t model_weight_bytes(const struct model *m);
 /* Bytes of the tensors of config.mtp that are used, beside those; 0: it has none. */
 int64_t model_mtp_bytes(const struct model *m);

@@ -41,6 +41,10 @@ enum {
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
+/* Several residual streams, attention by an indexer, n-grams (Qwen4-Exp). No enumerator,
+ * since it does not fit an int. */
+#define KEYS_QWEN4 (1u << 31)
+
 /* Properties of the architecture's GGUF files. */
 enum {
 	GGUF_PAIRED = 1,     /* see gguf_model_is_paired */

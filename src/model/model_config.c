@@ -146,6 +146,19 @@ static const struct setting {
 	{"num_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts), 1, 4096, 0},
 	{"top_k_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts_used), 1, 256, 0},
 	{"moe_intermediate_size", NULL, KEYS_GEMMA4, INT, AT(expert_dim), 8, 1 << 20, 0},
+	{"hc_count", NULL, KEYS_QWEN4, INT, AT(hyper_n), 2, 16, 4},
+	{"hc_lowrank", NULL, KEYS_QWEN4, INT, AT(hyper_rank), 8, 1 << 14, 320},
+	{"indexer_n_heads", NULL, KEYS_QWEN4, INT, AT(index_heads), 1, 256, REQUIRED},
+	{"indexer_head_dim", NULL, KEYS_QWEN4, INT, AT(index_dim), 8, 512, REQUIRED},
+	{"indexer_budget", NULL, KEYS_QWEN4, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
+	{"indexer_compress_ratio", NULL, KEYS_QWEN4, INT, AT(index_ratio), 1, 256, REQUIRED},
+	{"ple_embed_dim", NULL, KEYS_QWEN4, INT, AT(ngram_dim), 8, 1 << 16, 0},
+	{"ple_conv_kernel_size", NULL, KEYS_QWEN4, INT, AT(ngram_conv), 2, 8, 4},
+	{"ngram_size", NULL, KEYS_QWEN4, INT, AT(ngram_size), 2, MODEL_MAX_NGRAM, 3},
+	{"heads_per_ngram", NULL, KEYS_QWEN4, INT, AT(ngram_heads), 1, 64, 8},
+	{"ngram_vocab_size_base", NULL, KEYS_QWEN4, INT, AT(ngram_vocab), 2, 1 << 26,
+	 20000000},
+	{"seed", NULL, KEYS_QWEN4, INT, AT(ngram_seed), 0, INT32_MAX, 1234},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -188,7 +201,8 @@ static const struct {
 	{"n_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
 	{"topk_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
 	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED | KEYS_NEMOTRON},
-	{"output_gate_type", "\"swish\" \"silu\"", 0},
+	{"output_gate_type", "\"swish\" \"silu\"", KEYS_QWEN4},
+	{"indexer_kv_heads", "1", 0},
 	{"index_topk", "", 0},
 	{"clip_qkv", "", 0},
 	{"conv_bias", "false", 0},
@@ -794,6 +808,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
 				    "eos_token_id", c->n_vocab, c->eos_ids, &c->n_eos,
 				    fail);
+	if (st == OK && arch->keys & KEYS_QWEN4)
+		st = config_qwen4_read(text, a, c, fail);
 	return st;
 }
 
@@ -921,6 +937,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		config_nemotron_spell(text);
 	if (arch->keys & KEYS_HUNYUAN)
 		config_hunyuan_spell(text);
+	if (arch->keys & KEYS_QWEN4)
+		config_qwen4_spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

@@ -54,6 +54,11 @@ void config_hunyuan_spell(json_t *text);
 void config_nemotron_spell(json_t *text);
 enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
 				 struct fail *fail) MUST_USE;
+/* Qwen4-Exp: types of layers as others call them; and behind all settings, its layers with
+ * n-grams, and what must fit together. */
+void config_qwen4_spell(json_t *text);
+enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_config *c,
+			      struct fail *fail) MUST_USE;
 /* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */
 bool config_encoder_is(const json_t *root);
 enum status config_encoder_read(const json_t *root, struct model_config *c,

@@ -1,14 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Granite 4 hybrids: state spaces of Mamba-2 beside attention. Source:
- * configuration_granitemoehybrid.py of Hugging Face Transformers.
+ * Granite 4 hybrids and Bamba: state spaces of Mamba-2 beside attention. Sources:
+ * configuration_granitemoehybrid.py and configuration_bamba.py of Hugging Face Transformers.
  */
 #include "base/alloc.h"
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
+/* Bamba lists the layers that attend. They rotate half of each head, and no layer has
+ * experts. */
+static void spell_bamba(json_t *text)
+{
+	static const char list[] = "attn_layer_indices";
+	json_int_t n = json_integer_value(json_object_get(text, "num_hidden_layers"));
+	json_t *attends = json_object_get(text, list), *types = json_array(), *v;
+	size_t i;
+	for (json_int_t l = 0; l < MIN(n, 10000); l++)
+		json_array_append_new(types, json_string("linear_attention"));
+	json_array_foreach(attends, i, v)
+		if (!json_is_integer(v) || json_array_set_new(types,
+				(size_t)json_integer_value(v), json_string("full_attention")))
+			json_array_append_new(types, json_string("?")); /* is refused */
+	json_object_set_new(text, "layer_types", types);
+	json_object_set_new(text, "position_embedding_type", json_string("rope"));
+	json_object_set_new(text, "partial_rotary_factor", json_real(0.5));
+	json_object_set_new(text, "num_local_experts", json_integer(0));
+	json_object_set(text, "shared_intermediate_size",
+			json_object_get(text, "intermediate_size"));
+}
+
 void config_space_spell(json_t *text)
 {
+	const char *model = json_string_value(json_object_get(text, "model_type"));
+	if (model && strcmp(model, "bamba") == 0)
+		spell_bamba(text);
 	static const char *const types[][2] = {{"mamba", "linear_attention"},
 					       {"mamba2", "linear_attention"},
 					       {"attention", "full_attention"}};

@@ -394,6 +394,19 @@ void tensors_name_too(struct tensors *ts,
 	}
 }
 
+void *tensors_alloc(struct tensors *ts, size_t n)
+{
+	return arena_alloc(&ts->names, n);
+}
+
+void tensors_replace(struct tensors *ts, size_t i, const struct tensor *t)
+{
+	const char *name = arena_strdup(&ts->names, t->name);
+	ts->all[i] = *t;
+	ts->all[i].name = name;
+	(void)strmap_put(&ts->by_name, str_of(name), (uint32_t)i);
+}
+
 const char *tensors_dir(const struct tensors *ts)
 {
 	return ts->dir;

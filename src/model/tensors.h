@@ -18,6 +18,8 @@ struct tensor {
 	const void *data;
 	size_t n_bytes;
 	const char *file; /* path, for messages */
+	bool is_made;     /* by quant_made.c, so `data` does not lie in a file */
+	const struct weight_source *source; /* as in struct weight, or NULL */
 };
 
 struct tensors;
@@ -40,6 +42,11 @@ enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 /* Lets tensors_find find each tensor by a second name too, where `other` has one. */
 void tensors_name_too(struct tensors *ts,
 		      const char *(*other)(const char *name, struct arena *a));
+/* Memory that tensors_close frees, zeroed, aligned to 16 bytes. */
+void *tensors_alloc(struct tensors *ts, size_t n);
+/* Puts *t in the place of tensor i and lets tensors_find find it by its name, which is
+ * copied. The old name finds it too. t->data lives as long as ts. */
+void tensors_replace(struct tensors *ts, size_t i, const struct tensor *t);
 /* The key-value pairs of the (first) GGUF file, or NULL for safetensors. */
 const struct gguf *tensors_gguf(const struct tensors *ts);
 void tensors_close(struct tensors *ts);

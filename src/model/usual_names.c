@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mixtral and MiniMax M2 call the parts of an expert w1, w3 and w2; GraniteMoE has all
- * experts of a layer in one tensor; LFM2 and Nemotron-H have names of their own; Gemma 4's
- * experts are not below "mlp". Source: conversion_mapping.py and modeling_lfm2.py of Hugging Face
- * Transformers.
+ * experts of a layer in one tensor; LFM2, Bamba and Nemotron-H have names of their own; Gemma
+ * 4's experts are not below "mlp". Source: conversion_mapping.py, modeling_lfm2.py and
+ * modeling_bamba.py of Hugging Face Transformers.
  */
 #include "model/usual_names.h"
 
@@ -16,7 +16,7 @@ struct respelled {
 	const char *from, *to;
 };
 
-/* Of LFM2. The first that fits holds. */
+/* Of LFM2 and Bamba. The first that fits holds. */
 static const struct respelled of_lfm2[] = {
 	{"model.embedding_norm.", "model.norm."},
 	{".operator_norm.", ".input_layernorm."},
@@ -30,6 +30,12 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.expert_bias", ".mlp.gate.e_score_correction_bias"},
 	{".feed_forward.gate.", ".mlp.gate."},
 	{".feed_forward.experts.", ".mlp.experts."},
+	/* Of Bamba. */
+	{"model.final_layernorm.", "model.norm."},
+	{".pre_ff_layernorm.", ".post_attention_layernorm."},
+	{".feed_forward.gate_proj.", ".mlp.gate_proj."},
+	{".feed_forward.up_proj.", ".mlp.up_proj."},
+	{".feed_forward.down_proj.", ".mlp.down_proj."},
 }, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
 
 /* Of Granite 4's hybrids, Hunyuan and ERNIE 4.5. */

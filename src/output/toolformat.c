@@ -26,6 +26,8 @@
  *                 <｜tool▁calls▁end｜>
  *   deepseek      the same, but <｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
  *   nemotron      <TOOLCALL>[{"name": "f", "arguments": {…}}, …]</TOOLCALL>
+ *   lfm2          <|tool_call_start|>[f(p="v", n=1), …]<|tool_call_end|>; objects as hermes has
+ *                 them may stand in the list
  */
 #include "output/toolformat.h"
 
@@ -48,6 +50,7 @@ enum {
 	DEEP3_NEXT,
 	DEEP, DEEP_CALL, DEEP_NAME, DEEP_ARGS, DEEP_END, DEEP_NEXT,
 	NEMO, NEMO_LIST, NEMO_ITEM, NEMO_NEXT, NEMO_CLOSE,
+	LFM, LFM_LIST, LFM_ITEM, LFM_NAME, LFM_ARGS, LFM_CALL, LFM_NEXT, LFM_CLOSE,
 };
 
 #define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
@@ -62,6 +65,8 @@ enum {
 #define KIMI_OPEN "<|tool_call_begin|>"
 #define KIMI_SEP "<|tool_call_argument_begin|>"
 #define KIMI_CLOSE "<|tool_call_end|>"
+#define LFM_OPEN "<|tool_call_start|>"
+#define LFM_END "<|tool_call_end|>"
 #define GEMMA_MARK "<|\"|>"
 
 const struct tool_state tool_states[] = {
@@ -228,6 +233,21 @@ const struct tool_state tool_states[] = {
 		       .other = NEMO | TOOL_END},
 	[NEMO_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</TOOLCALL>"}, .is_outside = true,
 			.next = {NEMO}, .other = NEMO},
+
+	[LFM] = {TEXT(OUT_CONTENT), .literals = {LFM_OPEN}, .next = {LFM_LIST}},
+	[LFM_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {LFM_ITEM},
+		      .other = LFM_ITEM},
+	[LFM_ITEM] = {.kind = TOOL_EXPECT, .literals = {"{"}, .next = {LFM_CALL | TOOL_AGAIN},
+		      .other = LFM_NAME},
+	[LFM_NAME] = {.kind = TOOL_UNTIL, .literals = {"("}, .take = TAKE_NAME,
+		      .next = {LFM_ARGS}},
+	[LFM_ARGS] = {.kind = TOOL_PYTHON, .next = {LFM_NEXT}},
+	[LFM_CALL] = {.kind = TOOL_CALL, .next = {LFM_NEXT}},
+	[LFM_NEXT] = {.kind = TOOL_EXPECT, .literals = {",", "]", LFM_END},
+		      .next = {LFM_ITEM | TOOL_END, LFM_CLOSE | TOOL_END, LFM | TOOL_END},
+		      .other = LFM | TOOL_END},
+	[LFM_CLOSE] = {.kind = TOOL_EXPECT, .literals = {LFM_END}, .is_outside = true,
+		       .next = {LFM}, .other = LFM},
 };
 const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
 
@@ -303,6 +323,13 @@ const struct tool_format tool_formats[] = {
 	 .open = "<TOOLCALL>", .close_tag = "</TOOLCALL>",
 	 .first = {"<TOOLCALL>[{ \"name\": \"", ARGUMENTS, " }"},
 	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]</TOOLCALL>"},
+	/* The first templates of the family do not write calls. */
+	{.name = "lfm2", .marks = {LFM_OPEN},
+	 .or_marks = {"<|tool_list_start|>", "List of tools: ["},
+	 .tags = {LFM_OPEN, LFM_END}, .start = LFM, .any = LFM_OPEN "[",
+	 .before_name = LFM_OPEN "[", .after_name = "(", .open = LFM_OPEN,
+	 .close_tag = LFM_END, .first = {LFM_OPEN "[", "(", ")"}, .again = {", ", "(", ")"},
+	 .close = "]" LFM_END, .is_python = true},
 	{.name = "qwen3-coder", .marks = {"<function=", "<parameter="},
 	 .tags = {"<tool_call>"}, .start = CODER,
 	 .any = "<tool_call>\n<function=", .before_name = "<tool_call>\n<function=",
@@ -352,10 +379,19 @@ static bool has_marks(struct str text, const struct tool_format *f)
 	return true;
 }
 
+static bool has_other_mark(struct str text, const struct tool_format *f)
+{
+	for (int i = 0; i < 2 && f->or_marks[i]; i++)
+		if (str_find(text, str_of(f->or_marks[i]), 0) >= 0)
+			return true;
+	return false;
+}
+
 const struct tool_format *toolformat_detect(struct str chat_template)
 {
 	for (int i = 0; i < n_tool_formats; i++)
-		if (has_marks(chat_template, &tool_formats[i]))
+		if (has_marks(chat_template, &tool_formats[i]) ||
+		    has_other_mark(chat_template, &tool_formats[i]))
 			return &tool_formats[i];
 	return NULL;
 }

@@ -24,6 +24,7 @@ enum tool_kind {
 	TOOL_VALUE,  /* reads a parameter's value up to a literal */
 	TOOL_CALL,   /* reads a JSON object that holds name and arguments */
 	TOOL_ARGS,   /* reads a JSON object, the arguments */
+	TOOL_PYTHON, /* reads arguments as pyargs.h has them */
 	TOOL_LOOSE,  /* reads an object as loosejson.h has it; the literal marks strings */
 };
 
@@ -41,8 +42,8 @@ enum { TOOL_END = 0x80, TOOL_AGAIN = 0x100, TOOL_STATE = 0x7f };
 struct tool_state {
 	enum tool_kind kind;
 	const char *literals[TOOL_LITERALS];
-	unsigned short next[TOOL_LITERALS]; /* next state for each literal; CALL, ARGS and
-					     * LOOSE use the first */
+	unsigned short next[TOOL_LITERALS]; /* next state for each literal; CALL, ARGS, PYTHON
+					     * and LOOSE use the first */
 	unsigned short other; /* for EXPECT: state without a literal; 0: the call is broken */
 	enum tool_take take;  /* for UNTIL */
 	enum out_channel channel; /* for TEXT */
@@ -71,6 +72,7 @@ struct tool_tags {
 struct tool_format {
 	const char *name;     /* as the option tool_format spells it */
 	const char *marks[2]; /* a chat template that contains all of these uses this format */
+	const char *or_marks[2]; /* and one that contains one of these */
 	const char *tags[3];  /* tokens that must reach the parser, even if they are special */
 	unsigned char start;
 	/* Text that opens a call at the end of a prompt: `any` for a call of any tool,
@@ -87,6 +89,7 @@ struct tool_format {
 	struct tool_way first, other, again;
 	const char *close;
 	struct tool_tags args;
+	bool is_python; /* arguments are as pyargs.h has them */
 	const char *loose_mark; /* arguments are as loosejson.h has them, with this mark */
 };
 extern const struct tool_format tool_formats[];

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "output/loosejson.h"
+#include "output/pyargs.h"
 
 #define MAX_NAME 256 /* maximal bytes of a name, key or header */
 
@@ -59,6 +60,7 @@ struct toolparse {
 	struct buf word;
 	uint32_t half; /* first half of a surrogate pair; 0: none */
 	struct loosejson loose;
+	struct pyargs python;
 };
 
 static void step(struct toolparse *p, char c);
@@ -91,6 +93,7 @@ static void enter(struct toolparse *p, unsigned next)
 	p->field = FIELD_NONE;
 	jsonscan_init(&p->scan);
 	loosejson_init(&p->loose, p->state->literals[0]);
+	pyargs_init(&p->python);
 	p->is_first = true;
 }
 
@@ -626,13 +629,16 @@ static void step_json(struct toolparse *p, char c)
 
 static void step_loose(struct toolparse *p, char c)
 {
-	enum jsonscan_result r = loosejson_push(&p->loose, c, &p->args);
+	bool is_python = p->state->kind == TOOL_PYTHON;
+	enum jsonscan_result r = is_python ? pyargs_push(&p->python, c, &p->args)
+					   : loosejson_push(&p->loose, c, &p->args);
 	if (r == JSONSCAN_BAD) {
 		break_call(p);
 		return;
 	}
 	p->has_args = true;
-	flush_args(p);
+	if (!is_python || !pyargs_in_escape(&p->python))
+		flush_args(p);
 	if (r == JSONSCAN_DONE)
 		follow(p, p->state->next[0], 0);
 }
@@ -648,6 +654,7 @@ static void step(struct toolparse *p, char c)
 	case TOOL_VALUE: step_value(p, c); break;
 	case TOOL_CALL:
 	case TOOL_ARGS: step_json(p, c); break;
+	case TOOL_PYTHON:
 	case TOOL_LOOSE: step_loose(p, c); break;
 	}
 }
@@ -684,6 +691,7 @@ void toolparse_destroy(struct toolparse *p)
 	buf_deinit(&p->key);
 	buf_deinit(&p->word);
 	loosejson_deinit(&p->loose);
+	pyargs_deinit(&p->python);
 	free(p);
 }
 

@@ -390,6 +390,22 @@ static void preempt(struct sched *s, struct sched_choice *c)
 		  c->index, choice_length(c));
 }
 
+/* Prompts' tokens up to where no image is cut. An image that is next gets what is left of the
+ * whole step, also beyond a chunk. */
+static void keep_images_whole(struct sched *s)
+{
+	int left = engine_max_batch_tok(s->o.engine);
+	for (int i = 0; i < s->n_run; i++)
+		left -= s->n_tok[i];
+	for (int i = 0; i < s->n_run; i++) {
+		int n = s->n_tok[i];
+		if (s->run[i]->state == CHOICE_DECODE)
+			continue;
+		s->n_tok[i] = engine_seq_whole(s->o.engine, s->run[i]->seq, n, n + left);
+		left += n - s->n_tok[i];
+	}
+}
+
 static void plan(struct sched *s)
 {
 	struct policy_limits limits = {
@@ -407,6 +423,7 @@ static void plan(struct sched *s)
 		s->seqs[i].is_decoding = c->state == CHOICE_DECODE;
 	}
 	policy_plan(&limits, s->seqs, s->n_run, s->n_tok);
+	keep_images_whole(s);
 }
 
 /* Room for what run[i] feeds, or else it is preempted or ended. */

@@ -291,9 +291,19 @@ static bool write_string(const struct schema_loose *loose, struct str text, bool
 	return true;
 }
 
-/* loose NULL: as JSON. False: the value cannot be written. */
-static bool write_value(const struct schema_loose *loose, const json_t *v, struct buf *out)
+static const char *word_of(const struct schema_reader *x, const json_t *v)
 {
+	if (json_is_null(v))
+		return x->is_python ? "None" : "null";
+	if (json_is_true(v))
+		return x->is_python ? "True" : "true";
+	return x->is_python ? "False" : "false";
+}
+
+/* False: the value cannot be written. */
+static bool write_value(const struct schema_reader *x, const json_t *v, struct buf *out)
+{
+	const struct schema_loose *loose = x->loose;
 	const char *key;
 	json_t *item;
 	bool is_first = true, good = true;
@@ -303,7 +313,7 @@ static bool write_value(const struct schema_loose *loose, const json_t *v, struc
 			buf_add_z(out, is_first ? "" : ", ");
 			good &= write_string(loose, str_of(key), true, out);
 			buf_add_z(out, ": ");
-			good &= write_value(loose, item, out);
+			good &= write_value(x, item, out);
 			is_first = false;
 		}
 		buf_add_c(out, '}');
@@ -311,7 +321,7 @@ static bool write_value(const struct schema_loose *loose, const json_t *v, struc
 		buf_add_c(out, '[');
 		for (size_t i = 0; i < json_array_size(v); i++) {
 			buf_add_z(out, i ? ", " : "");
-			good &= write_value(loose, json_array_get(v, i), out);
+			good &= write_value(x, json_array_get(v, i), out);
 		}
 		buf_add_c(out, ']');
 	} else if (json_is_string(v)) {
@@ -321,8 +331,7 @@ static bool write_value(const struct schema_loose *loose, const json_t *v, struc
 	} else if (json_is_real(v)) {
 		buf_add_json_num(out, json_real_value(v));
 	} else {
-		buf_add_z(out, json_is_null(v) ? "null"
-			       : json_is_true(v) ? "true" : "false");
+		buf_add_z(out, word_of(x, v));
 	}
 	return good;
 }
@@ -396,7 +405,7 @@ grammar_part schema_choice(struct schema_reader *x, const json_t *const *values,
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++) {
 		buf_clear(&text);
-		if (write_value(x->loose, values[i], &text))
+		if (write_value(x, values[i], &text))
 			texts[kept++] = arena_str(&x->arena, buf_str(&text));
 	}
 	grammar_part out = grammar_build_choice(x->b, texts, kept);
@@ -486,7 +495,7 @@ int schema_types(struct schema_reader *x, const struct schema_list *l)
 
 /* Adds a word such as `true`, unless a negation excludes this value. */
 static void add_word(struct schema_reader *x, const struct schema_list *l,
-		     const json_t *word, const char *text, struct grammar_parts *alts)
+		     const json_t *word, struct grammar_parts *alts)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const json_t *not = json_object_get(l->p[i].at->v, SCHEMA_NOT_VALUES);
@@ -494,7 +503,7 @@ static void add_word(struct schema_reader *x, const struct schema_list *l,
 			if (json_equal(json_array_get(not, k), word))
 				return;
 	}
-	grammar_parts_add(alts, grammar_build_lit(x->b, str_of(text)));
+	grammar_parts_add(alts, grammar_build_lit(x->b, str_of(word_of(x, word))));
 }
 
 static grammar_part read_types(struct schema_reader *x, const struct schema_list *l)
@@ -513,11 +522,11 @@ static grammar_part read_types(struct schema_reader *x, const struct schema_list
 	else if (x->st == OK && types & TYPE_INTEGER)
 		grammar_parts_add(&alts, schema_integer(x, l));
 	if (types & TYPE_BOOL) {
-		add_word(x, l, json_true(), "true", &alts);
-		add_word(x, l, json_false(), "false", &alts);
+		add_word(x, l, json_true(), &alts);
+		add_word(x, l, json_false(), &alts);
 	}
 	if (types & TYPE_NULL)
-		add_word(x, l, json_null(), "null", &alts);
+		add_word(x, l, json_null(), &alts);
 	grammar_part out =
 		x->st == OK ? grammar_build_alt(x->b, alts.p, alts.n) : 0;
 	free(alts.p);
@@ -589,6 +598,12 @@ static enum status reader_end(struct schema_reader *x)
 typedef grammar_part (*make_fn)(struct schema_reader *x, struct schema_list *l,
 				const void *ctx);
 
+static grammar_part make_keywords(struct schema_reader *x, struct schema_list *l,
+				  const void *ctx)
+{
+	return schema_keywords(x, l);
+}
+
 static enum status build(struct grammar_build *b, const struct json_node *at,
 			 const struct schema_loose *loose, bool is_object, make_fn make,
 			 const void *ctx, size_t *io_work, grammar_part *out, struct fail *fail)
@@ -600,6 +615,7 @@ static enum status build(struct grammar_build *b, const struct json_node *at,
 	reader_init(&x, b, at->v ? at : &is, fail);
 	x.n_work = *io_work;
 	x.loose = loose;
+	x.is_python = make == make_keywords;
 	schema_add(&x, &list, &x.root);
 	if (is_object && at->v)
 		schema_add(&x, &list, &is);
@@ -636,6 +652,12 @@ enum status schema_build_loose(struct grammar_build *b, const struct json_node *
 			       grammar_part *out, struct fail *fail)
 {
 	return build(b, at, loose, true, make_json, NULL, io_work, out, fail);
+}
+
+enum status schema_build_python(struct grammar_build *b, const struct json_node *at,
+				size_t *io_work, grammar_part *out, struct fail *fail)
+{
+	return build(b, at, NULL, true, make_keywords, NULL, io_work, out, fail);
 }
 
 enum status schema_build_tagged(struct grammar_build *b, const struct json_node *at,

@@ -42,6 +42,13 @@ enum status schema_build_loose(struct grammar_build *b, const struct json_node *
 			       const struct schema_loose *loose, size_t *io_work,
 			       grammar_part *out, struct fail *fail) MUST_USE;
 
+/* As schema_build, for the keyword arguments of a call in Python (output/pyargs.h),
+ * without the parentheses. Properties whose names are not Python's are left out, and
+ * further properties are written only if the schema names none. */
+enum status schema_build_python(struct grammar_build *b, const struct json_node *at,
+				size_t *io_work, grammar_part *out,
+				struct fail *fail) MUST_USE;
+
 /* The form of an object whose properties are written one by one between tags. Strings for
  * which `is_text` returns true are written as bare text, without quotes. Further
  * properties are not written. */

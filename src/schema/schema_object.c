@@ -403,3 +403,87 @@ grammar_part schema_object(struct schema_reader *x, const struct schema_list *l)
 	free(o.p);
 	return out;
 }
+
+/* --- keyword arguments ------------------------------------------------------------- */
+
+static const struct grammar_range name_chars[] = {
+	{'A', 'Z'}, {'_', '_'}, {'a', 'z'}, {'0', '9'}};
+
+static bool is_name(const char *s)
+{
+	bool is_good = *s && !(*s >= '0' && *s <= '9');
+	for (; *s && is_good; s++) {
+		is_good = false;
+		for (size_t i = 0; i < ARRAY_LEN(name_chars); i++)
+			is_good |= (uint8_t)*s >= name_chars[i].lo &&
+				   (uint8_t)*s <= name_chars[i].hi;
+	}
+	return is_good;
+}
+
+/* Makes the part `name=value` of each property that Python can name. */
+static void read_keywords(struct schema_reader *x, const struct schema_list *l,
+			  struct object *o)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < o->n && x->st == OK; i++) {
+		struct property p = o->p[i];
+		struct schema_list value = {0};
+		if (!is_name(p.name)) {
+			if (p.is_required)
+				schema_refuse(x, l->p[0].at, "requires a property whose name "
+					      "is none of Python's, which this model's calls "
+					      "cannot have");
+			continue;
+		}
+		schema_add_for_name(x, l, p.name, &value);
+		p.part = seq(x, lit(x, p.name), lit(x, "="), schema_part(x, &value));
+		o->p[kept++] = p;
+	}
+	o->n = kept;
+}
+
+/* Whatever names, with the values that additionalProperties allows. False: a schema names
+ * properties, or speaks of names. */
+static bool read_open(struct schema_reader *x, const struct schema_list *l, struct object *o)
+{
+	struct schema_list value = {0};
+	if (o->n || !is_open(l))
+		return false;
+	for (size_t i = 0; i < l->n; i++) {
+		const struct json_node *at = l->p[i].at;
+		const struct json_node *more = schema_get(x, at, "additionalProperties");
+		if (json_object_get(at->v, "patternProperties") ||
+		    json_object_get(at->v, "propertyNames") ||
+		    json_object_get(at->v, "unevaluatedProperties"))
+			return false;
+		if (more->v)
+			schema_add(x, &value, more);
+	}
+	grammar_part first = grammar_build_class(x->b, name_chars, 3, false);
+	grammar_part rest = grammar_build_repeat(
+		x->b, grammar_build_class(x->b, name_chars, 4, false), 0, 200);
+	o->further = seq(x, seq(x, first, rest, lit(x, "=")), schema_part(x, &value),
+			 lit(x, ""));
+	return true;
+}
+
+grammar_part schema_keywords(struct schema_reader *x, const struct schema_list *l)
+{
+	struct object o = {.max = GRAMMAR_NO_MAX};
+	grammar_part out = never(x);
+	strmap_init(&o.index, 16);
+	schema_check_arguments(x, l);
+	if (x->st == OK)
+		read_names(x, l, &o);
+	bool is_possible = x->st == OK && leaves_objects(x, l, &o);
+	if (is_possible) {
+		o.is_open = read_open(x, l, &o);
+		read_keywords(x, l, &o);
+	}
+	if (is_possible && x->st == OK)
+		out = members(x, &o);
+	strmap_deinit(&o.index);
+	free(o.p);
+	return out;
+}

@@ -52,6 +52,7 @@ struct schema_reader {
 	size_t n_work; /* work done so far, at most MAX_WORK */
 	grammar_part comma, colon; /* with the optional space after them */
 	const struct schema_loose *loose; /* NULL: documents are JSON */
+	bool is_python; /* documents are Python's: True, False, None */
 	struct lang_pool *langs;
 	struct strmap regexes;     /* text of a `pattern` to its lang */
 	size_t n_narrowed;         /* number of languages made smaller than the schema asked for */
@@ -194,6 +195,8 @@ grammar_part schema_array(struct schema_reader *x, const struct schema_list *l);
 grammar_part schema_unique(struct schema_reader *x, struct schema_list *item, int64_t min,
 			   int64_t max);
 grammar_part schema_object(struct schema_reader *x, const struct schema_list *l);
+/* The root's object as keyword arguments of a call. */
+grammar_part schema_keywords(struct schema_reader *x, const struct schema_list *l);
 /* Calls fn for each property in the schema's order, with the schemas of its value. */
 typedef void (*schema_property_fn)(void *ctx, const char *name, bool is_required,
 				   struct schema_list *value);
@@ -222,5 +225,7 @@ grammar_part schema_loose_text(struct schema_reader *x);
 grammar_part schema_loose_any_key(struct schema_reader *x);
 
 /* --- schema_tagged.c --- */
+/* Refuses arguments of a call that are no single object. */
+void schema_check_arguments(struct schema_reader *x, const struct schema_list *l);
 grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,
 			   const struct schema_tags *tags);

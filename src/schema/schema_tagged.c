@@ -151,11 +151,8 @@ static void add_property(void *ctx, const char *name, bool is_required,
 	grammar_parts_add(&t->parts, is_required ? part : grammar_build_opt(b, part));
 }
 
-grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,
-			   const struct schema_tags *tags)
+void schema_check_arguments(struct schema_reader *x, const struct schema_list *l)
 {
-	struct tagged t = {x, tags, {0}};
-	grammar_part out = 0;
 	for (size_t i = 0; i < l->n; i++) {
 		const struct schema_list one = {.p = &l->p[i], .n = 1, .cap = 1};
 		const json_t *v = l->p[i].at->v;
@@ -167,6 +164,14 @@ grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,
 	}
 	if (x->st == OK && !(schema_types(x, l) & TYPE_OBJECT))
 		schema_refuse(x, &x->root, "must be of type object");
+}
+
+grammar_part schema_tagged(struct schema_reader *x, const struct schema_list *l,
+			   const struct schema_tags *tags)
+{
+	struct tagged t = {x, tags, {0}};
+	grammar_part out = 0;
+	schema_check_arguments(x, l);
 	if (x->st == OK)
 		schema_each_property(x, l, add_property, &t);
 	if (x->st == OK)

@@ -76,7 +76,8 @@ static struct vision_view *make_view(const struct vision *v, int32_t width, int3
 	uint8_t key[HASH_BYTES + 2 * sizeof(int32_t)];
 	if (!w)
 		return NULL;
-	*w = (struct vision_view){.image = {.n = rows * cols, .n_rows = rows, .n_cols = cols,
+	*w = (struct vision_view){.image = {.n = rows * (cols + c->n_gap), .n_rows = rows,
+					    .n_cols = cols, .n_gap = c->n_gap,
 					    .rows = has_rows ? w->rows : NULL},
 				  .n_bytes = n_bytes};
 	atomic_init(&w->refs, 1);
@@ -108,7 +109,7 @@ static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 	if (st == OK && !w)
 		st = fail_default(fail, E_NOMEM);
 	if (st == OK && has_rows)
-		st = image_resize(&m, width, height, &at_size);
+		st = image_resize(&m, width, height, v->config.filter, &at_size);
 	image_deinit(&m);
 	if (st == OK && has_rows)
 		st = vision_tower_run(v->tower, &at_size, w->rows, fail);
@@ -158,13 +159,33 @@ enum status vision_measure(struct vision *v, const struct vision_file *f,
 
 /* --- life --------------------------------------------------------------------------- */
 
+/* What the text's part must be able to do. */
+static enum status check_text(const struct vision_config *c, const struct vision_opts *o,
+			      struct fail *fail)
+{
+	int32_t n = c->kind == VISION_SIGLIP ? vision_config_tokens(c) : 0;
+	if (n > o->max_tokens)
+		return fail_set(fail, E_UNSUPPORTED, "each image has %d tokens, more than "
+				"image_tokens = %d", (int)n, (int)o->max_tokens);
+	if (c->sight.seen == SIGHT_CAUSAL)
+		return OK;
+	if (o->is_causal)
+		return fail_set(fail, E_UNSUPPORTED, "tokens of an image see those behind them, "
+				"for which there is no GPU kernel: set backend = cpu");
+	if (o->step_tokens < n)
+		return fail_set(fail, E_UNSUPPORTED, "the %d tokens of an image need one step: "
+				"max_batch_tokens - max_seqs is %d", (int)n,
+				(int)o->step_tokens);
+	return OK;
+}
+
 static enum status load(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	struct vision_config *c = &v->config;
-	int64_t per_token = (int64_t)c->patch * c->merge * c->patch * c->merge;
-	c->max_pixels = MIN(c->max_pixels, o->max_tokens * per_token);
-	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
-	enum status st = backend_create(&o->backend, &v->backend, fail);
+	vision_patches_limit(c, o->max_tokens);
+	enum status st = check_text(c, o, fail);
+	if (st == OK)
+		st = backend_create(&o->backend, &v->backend, fail);
 	if (st == OK && v->backend->act_type != DTYPE_F32)
 		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
 	const struct tensors *tensors = v->mmproj ? v->mmproj : o->model->tensors;
@@ -236,6 +257,23 @@ const struct engine_sight *vision_sight(const struct vision *v)
 int32_t vision_token(const struct vision *v)
 {
 	return v->config.token;
+}
+
+int32_t vision_token_at(const struct vision *v, const struct engine_image *m, int32_t i)
+{
+	const struct vision_config *c = &v->config;
+	if (i % (m->n_cols + m->n_gap) < m->n_cols)
+		return c->token;
+	return i == m->n - 1 ? c->end_token : c->break_token;
+}
+
+bool vision_spelling(const struct vision *v, struct str *shown, struct str *spelled)
+{
+	if (v->config.shown) {
+		*shown = str_of(v->config.shown);
+		*spelled = str_of(v->config.spelled);
+	}
+	return v->config.shown;
 }
 
 const char *vision_device(const struct vision *v)

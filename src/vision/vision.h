@@ -18,6 +18,8 @@ struct vision_opts {
 	struct backend_opts backend; /* name "cpu" */
 	struct image_limits limits;
 	int32_t max_tokens;          /* of one image: larger ones are made smaller */
+	int32_t step_tokens;         /* that a step has for one image, whatever else it holds */
+	bool is_causal;              /* the text's backend has no attention to what is behind */
 	size_t cache_bytes;          /* results that are kept; 0: none */
 };
 
@@ -30,6 +32,11 @@ void vision_destroy(struct vision *v); /* NULL is fine; views may live on */
 /* What the text part is to be told (engine_opts.sight). Valid as long as v. */
 const struct engine_sight *vision_sight(const struct vision *v);
 int32_t vision_token(const struct vision *v); /* the token that stands for an image */
+/* Token i of those that an image has in a prompt. */
+int32_t vision_token_at(const struct vision *v, const struct engine_image *m, int32_t i);
+/* What a chat template writes for an image, and what that stands for before it becomes tokens.
+ * False: it stands for itself. */
+bool vision_spelling(const struct vision *v, struct str *shown, struct str *spelled);
 const char *vision_device(const struct vision *v); /* for the log */
 
 /* What the model sees of an image, shared by those who hold it. image.at is 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tower of Qwen3-VL, which Qwen3.5 and its successors have too, without the layers that
- * are handed on. Sources: configuration_qwen3_vl.py, configuration_qwen3_5.py and
+ * All kinds of towers, and the one of Qwen3-VL. Qwen3.5 and its successors have it too, without
+ * the layers that are handed on. Sources: configuration_qwen3_vl.py, configuration_qwen3_5.py and
  * image_processing_qwen2_vl.py of Hugging Face Transformers.
  */
 #include "vision/vision_config.h"
@@ -12,20 +12,13 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "json/jsonfile.h"
+#include "vision/vision_config_private.h"
 #include "vision/vision_gguf.h"
 
 #define MAX_BYTES ((size_t)16 << 20)
 
-static const char *const kinds[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"};
-
-struct setting {
-	const char *key;
-	size_t at;
-	int32_t min, max, fallback; /* fallback -1: required */
-};
-#define AT(field) offsetof(struct vision_config, field)
-static const struct setting settings[] = {
+#define AT VISION_AT
+static const struct vision_setting settings[] = {
 	{"depth", AT(depth), 1, 256, -1},
 	{"hidden_size", AT(width), 4, 1 << 14, -1},
 	{"num_heads", AT(n_heads), 1, 256, -1},
@@ -37,7 +30,7 @@ static const struct setting settings[] = {
 	{"num_position_embeddings", AT(side), 1, 1 << 20, -1},
 };
 
-static enum status read_int(const json_t *from, const struct setting *s,
+static enum status read_int(const json_t *from, const struct vision_setting *s,
 			    struct vision_config *c, struct fail *fail)
 {
 	const json_t *v = jsonfile_get(from, s->key);
@@ -57,7 +50,16 @@ static enum status read_int(const json_t *from, const struct setting *s,
 	return OK;
 }
 
-static enum status unsupported(struct fail *fail, const char *key)
+enum status vision_config_numbers(const json_t *from, const struct vision_setting *s, size_t n,
+				  struct vision_config *c, struct fail *fail)
+{
+	enum status st = OK;
+	for (size_t i = 0; i < n && st == OK; i++)
+		st = read_int(from, &s[i], c, fail);
+	return st;
+}
+
+enum status vision_config_refuse(struct fail *fail, const char *key)
 {
 	return fail_at(fail, E_UNSUPPORTED, key, "config.json: this %s of a vision tower is "
 		       "not supported", key);
@@ -68,56 +70,69 @@ static enum status read_deep(const json_t *vision, struct vision_config *c, stru
 	const json_t *list = jsonfile_get(vision, "deepstack_visual_indexes"), *v;
 	size_t i;
 	if (json_array_size(list) > VISION_MAX_DEEP)
-		return unsupported(fail, "deepstack_visual_indexes");
+		return vision_config_refuse(fail, "deepstack_visual_indexes");
 	json_array_foreach((json_t *)list, i, v) {
 		json_int_t at = json_integer_value(v);
 		if (!json_is_integer(v) || at < 0 || at >= c->depth)
-			return unsupported(fail, "deepstack_visual_indexes");
+			return vision_config_refuse(fail, "deepstack_visual_indexes");
 		c->deep_at[c->n_deep++] = (int32_t)at;
 	}
 	c->sight.n_deep = c->n_deep;
 	return OK;
 }
 
-static enum status read_tower(const json_t *vision, struct vision_config *c,
-			      struct fail *fail)
+enum status vision_config_theta(const json_t *vision, struct vision_config *c,
+				struct fail *fail)
 {
-	enum status st = OK;
-	for (size_t i = 0; i < ARRAY_LEN(settings) && st == OK; i++)
-		st = read_int(vision, &settings[i], c, fail);
+	const json_t *theta = jsonfile_get(jsonfile_get(vision, "rope_parameters"), "rope_theta");
+	theta = theta ? theta : jsonfile_get(vision, "rope_theta");
+	c->theta = theta ? json_number_value(theta) : 10000;
+	return c->theta > 1 ? OK : vision_config_refuse(fail, "rope_theta");
+}
+
+static enum status read_tower(const json_t *root, struct vision_config *c, struct fail *fail)
+{
+	const json_t *vision = jsonfile_get(root, "vision_config");
+	c->min_pixels = 1 << 16;
+	c->max_pixels = 1 << 24;
+	c->norm_eps = c->out_eps = 1e-6;
+	for (int i = 0; i < 3; i++)
+		c->mean[i] = c->std[i] = 0.5;
+	enum status st = vision_config_numbers(vision, settings, ARRAY_LEN(settings), c, fail);
 	if (st != OK)
 		return st;
 	int32_t n = c->side;
 	c->side = (int32_t)sqrt(n);
 	if (c->side * c->side != n)
-		return unsupported(fail, "num_position_embeddings");
+		return vision_config_refuse(fail, "num_position_embeddings");
 	if (c->width % c->n_heads || c->width / c->n_heads % 4)
-		return unsupported(fail, "num_heads");
+		return vision_config_refuse(fail, "num_heads");
 	const json_t *channels = jsonfile_get(vision, "in_channels");
 	if (channels && json_integer_value(channels) != 3)
-		return unsupported(fail, "in_channels");
+		return vision_config_refuse(fail, "in_channels");
 	const char *act = json_string_value(jsonfile_get(vision, "hidden_act"));
 	c->is_tanh = act && strcmp(act, "gelu_pytorch_tanh") == 0;
 	if (!c->is_tanh && (!act || strcmp(act, "gelu") != 0))
-		return unsupported(fail, "hidden_act");
-	const json_t *rope = jsonfile_get(vision, "rope_parameters");
-	const json_t *theta = jsonfile_get(rope, "rope_theta");
-	c->theta = theta ? json_number_value(theta) : 10000;
-	if (!(c->theta > 1))
-		return unsupported(fail, "rope_theta");
-	return read_deep(vision, c, fail);
+		return vision_config_refuse(fail, "hidden_act");
+	st = vision_config_theta(vision, c, fail);
+	return st == OK ? read_deep(vision, c, fail) : st;
 }
 
 /* mrope_section, which must be interleaved: [time, height, width] in pairs of a head. */
-static enum status read_sections(const json_t *text, struct vision_config *c,
-				 struct fail *fail)
+static enum status read_sections(const json_t *root, const struct model *m,
+				 struct vision_config *c, struct fail *fail)
 {
+	if (!root) {
+		c->token = tokenizer_find(m->tokenizer, STR("<|image_pad|>"));
+		return vision_gguf_sections(tensors_gguf(m->tensors), &c->sight, fail);
+	}
+	const json_t *text = jsonfile_get(root, "text_config");
 	const json_t *rope = jsonfile_get(text, "rope_parameters");
 	rope = rope ? rope : jsonfile_get(text, "rope_scaling");
 	const json_t *list = jsonfile_get(rope, "mrope_section");
 	const json_t *mixed = jsonfile_get(rope, "mrope_interleaved");
 	if (json_array_size(list) != 3 || json_is_false(mixed))
-		return unsupported(fail, "mrope_section");
+		return vision_config_refuse(fail, "mrope_section");
 	c->sight.n_height = (int32_t)json_integer_value(json_array_get(list, 1));
 	c->sight.n_width = (int32_t)json_integer_value(json_array_get(list, 2));
 	return OK;
@@ -131,6 +146,27 @@ static void read_three(const json_t *file, const char *key, double out[3])
 	for (size_t i = 0; i < 3; i++)
 		if (json_array_size(list) == 3)
 			out[i] = json_number_value(json_array_get(list, i));
+}
+
+enum status vision_config_colours(const json_t *file, struct vision_config *c,
+				  struct fail *fail)
+{
+	read_three(file, "image_mean", c->mean);
+	read_three(file, "image_std", c->std);
+	for (int i = 0; i < 3; i++)
+		if (!(c->std[i] > 0))
+			return fail_at(fail, E_FORMAT, "image_std", "the image processor's "
+				       "image_std is not above 0");
+	return OK;
+}
+
+enum status vision_config_resample(const json_t *file, int kind, struct fail *fail)
+{
+	const json_t *v = jsonfile_get(file, "resample");
+	if (v && json_integer_value(v) != kind)
+		return fail_at(fail, E_UNSUPPORTED, "resample", "the image processor's resample "
+			       "is not supported, only %d", kind);
+	return OK;
 }
 
 static int64_t pixels_of(const json_t *file, const char *old, const char *edge,
@@ -160,57 +196,63 @@ static enum status read_processor(const json_t *file, struct vision_config *c,
 	}
 	c->min_pixels = pixels_of(file, "min_pixels", "shortest_edge", c->min_pixels);
 	c->max_pixels = pixels_of(file, "max_pixels", "longest_edge", c->max_pixels);
-	read_three(file, "image_mean", c->mean);
-	read_three(file, "image_std", c->std);
-	for (int i = 0; i < 3; i++)
-		if (!(c->std[i] > 0))
-			return fail_at(fail, E_FORMAT, "image_std", "the image processor's "
-				       "image_std is not above 0");
-	return OK;
+	enum status st = vision_config_resample(file, RESAMPLE_BICUBIC, fail);
+	return st == OK ? vision_config_colours(file, c, fail) : st;
 }
 
+/* --- all kinds ------------------------------------------------------------------------- */
+
 /* Newer folders have it within processor_config.json. */
-static enum status load_processor(const char *dir, struct vision_config *c,
-				  struct fail *fail)
+static enum status load_processor(const char *dir, const struct vision_reader *r,
+				  struct vision_config *c, struct fail *fail)
 {
 	json_t *file = NULL;
 	enum status st = jsonfile_load(dir, "preprocessor_config.json", MAX_BYTES, &file, fail);
 	if (st == E_MISSING) {
 		st = jsonfile_load(dir, "processor_config.json", MAX_BYTES, &file, fail);
-		const json_t *own = jsonfile_get(file, "image_processor");
-		if (st == OK && own)
-			st = read_processor(own, c, fail);
-		else if (st == OK || st == E_MISSING)
-			st = read_processor(NULL, c, fail);
+		if (st == OK || st == E_MISSING)
+			st = r->processor(jsonfile_get(file, "image_processor"), c, fail);
 	} else if (st == OK) {
-		st = read_processor(file, c, fail);
+		st = r->processor(file, c, fail);
 	}
 	json_decref(file);
 	return st;
 }
 
-static enum status read_all(const json_t *root, const char *dir, bool has_file,
-			    struct vision_config *c, struct fail *fail)
+static enum status read_all(const json_t *root, const struct model *m, bool has_file,
+			    const struct vision_reader *r, struct vision_config *c,
+			    struct fail *fail)
 {
-	const json_t *vision = jsonfile_get(root, "vision_config");
 	const json_t *token = jsonfile_get(root, "image_token_id");
-	enum status st = OK;
-	if (!has_file) {
-		c->min_pixels = 1 << 16;
-		c->max_pixels = 1 << 24;
-		for (int i = 0; i < 3; i++)
-			c->mean[i] = c->std[i] = 0.5;
-		st = read_tower(vision, c, fail);
-	}
+	token = token ? token : jsonfile_get(root, "image_token_index");
+	c->token = json_is_integer(token) ? (int32_t)json_integer_value(token) : -1;
+	enum status st = has_file ? OK : r->tower(root, c, fail);
 	if (st == OK)
-		st = read_sections(jsonfile_get(root, "text_config"), c, fail);
+		st = r->text(root, m, c, fail);
 	if (st == OK)
-		st = load_processor(dir, c, fail);
+		st = load_processor(m->dir, r, c, fail);
 	if (st == OK && !json_is_integer(token))
 		st = fail_at(fail, E_MISSING, "image_token_id",
 			     "config.json: image_token_id is missing");
-	c->token = (int32_t)json_integer_value(token);
 	return st;
+}
+
+static const char *const qwen_types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe",
+					 NULL};
+static const struct vision_reader qwen = {qwen_types, read_tower, read_sections, read_processor};
+static const struct vision_reader *const readers[] = {
+	[VISION_QWEN] = &qwen, [VISION_PIXTRAL] = &vision_config_pixtral,
+	[VISION_SIGLIP] = &vision_config_siglip};
+
+static const struct vision_reader *find_reader(const char *type, enum vision_kind *out_kind)
+{
+	for (size_t i = 0; i < ARRAY_LEN(readers) && type; i++)
+		for (const char *const *t = readers[i]->types; *t; t++)
+			if (strcmp(type, *t) == 0) {
+				*out_kind = (enum vision_kind)i;
+				return readers[i];
+			}
+	return NULL;
 }
 
 /* A folder's model; has_file: the tower's settings are there already. */
@@ -218,13 +260,20 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 			       bool *out_has, struct fail *fail)
 {
 	json_t *root = NULL;
+	enum vision_kind kind = VISION_QWEN;
 	enum status st = jsonfile_load(m->dir, "config.json", MAX_BYTES, &root, fail);
 	const char *type = json_string_value(jsonfile_get(root, "model_type"));
-	for (size_t i = 0; i < ARRAY_LEN(kinds) && type; i++)
-		*out_has |= strcmp(type, kinds[i]) == 0;
-	*out_has &= has_file || m->has_vision;
+	const struct vision_reader *r = find_reader(type, &kind);
+	*out_has = r && (has_file || m->has_vision);
+	if (st == OK && !r)
+		st = fail_at(fail, E_UNSUPPORTED, "model_type", "the vision tower of %s is not "
+			     "supported", type ? type : "this model");
+	if (st == OK && *out_has && has_file && kind != c->kind)
+		st = fail_set(fail, E_FORMAT, "the mmproj file is of another kind of model "
+			      "than %s", type);
+	c->kind = kind;
 	if (st == OK && *out_has)
-		st = read_all(root, m->dir, has_file, c, fail);
+		st = read_all(root, m, has_file, r, c, fail);
 	json_decref(root);
 	return st;
 }
@@ -235,11 +284,10 @@ static enum status read_files(const struct model *m, const struct tensors *mmpro
 {
 	const char *path = tensors_dir(mmproj), *slash = strrchr(path, '/');
 	char *dir = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-	enum status st = load_processor(dir, c, fail);
-	free(dir);
+	enum status st = readers[c->kind]->text(NULL, m, c, fail);
 	if (st == OK)
-		st = vision_gguf_sections(tensors_gguf(m->tensors), &c->sight, fail);
-	c->token = tokenizer_find(m->tokenizer, STR("<|image_pad|>"));
+		st = load_processor(dir, readers[c->kind], c, fail);
+	free(dir);
 	*out_has = true;
 	return st;
 }

@@ -19,18 +19,70 @@
 
 /* --- names ------------------------------------------------------------------------- */
 
-static const struct {
+struct pair {
 	const char *from, *to;
-} blocks[] = {
-	{"attn_qkv", "attn.qkv"}, {"attn_out", "attn.proj"}, {"ffn_up", "mlp.linear_fc1"},
-	{"ffn_down", "mlp.linear_fc2"}, {"ln1", "norm1"}, {"ln2", "norm2"},
-}, deeps[] = {{"fc1", "linear_fc1"}, {"fc2", "linear_fc2"}, {"norm", "norm"}},
-   others[] = {
-	{"mm.0", "merger.linear_fc1"}, {"mm.2", "merger.linear_fc2"},
-	{"v.post_ln", "merger.norm"}, {"v.position_embd", "pos_embed"},
-	{"v.patch_embd.weight.1", "patch_embed.frame1"}, {"v.patch_embd.weight",
-	 "patch_embed.frame0"}, {"v.patch_embd", "patch_embed.proj"},
 };
+static const struct pair qwen_blocks[] = {
+	{"attn_qkv", "attn.qkv"}, {"attn_out", "attn.proj"}, {"ffn_up", "mlp.linear_fc1"},
+	{"ffn_down", "mlp.linear_fc2"}, {"ln1", "norm1"}, {"ln2", "norm2"}, {NULL, NULL},
+}, deeps[] = {{"fc1", "linear_fc1"}, {"fc2", "linear_fc2"}, {"norm", "norm"}, {NULL, NULL}},
+   qwen_others[] = {
+	{"mm.0", TO "merger.linear_fc1"}, {"mm.2", TO "merger.linear_fc2"},
+	{"v.post_ln", TO "merger.norm"}, {"v.position_embd", TO "pos_embed"},
+	{"v.patch_embd.weight.1", TO "patch_embed.frame1"},
+	{"v.patch_embd.weight", TO "patch_embed.frame0"},
+	{"v.patch_embd", TO "patch_embed.proj"}, {NULL, NULL},
+}, pixtral_blocks[] = {
+	{"attn_q", "attention.q_pairs"}, {"attn_k", "attention.k_pairs"},
+	{"attn_v", "attention.v_proj"}, {"attn_out", "attention.o_proj"},
+	{"ffn_gate", "feed_forward.gate_proj"}, {"ffn_up", "feed_forward.up_proj"},
+	{"ffn_down", "feed_forward.down_proj"}, {"ln1", "attention_norm"},
+	{"ln2", "ffn_norm"}, {NULL, NULL},
+}, pixtral_others[] = {
+	{"mm.1", "multi_modal_projector.linear_1"}, {"mm.2", "multi_modal_projector.linear_2"},
+	{"mm.input_norm", "multi_modal_projector.norm"},
+	{"mm.patch_merger", "multi_modal_projector.patch_merger.merging_layer"},
+	{"v.pre_ln", "vision_tower.ln_pre"}, {"v.patch_embd", "vision_tower.patch_conv"},
+	{NULL, NULL},
+}, siglip_blocks[] = {
+	{"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"},
+	{"attn_v", "self_attn.v_proj"}, {"attn_out", "self_attn.out_proj"},
+	{"ffn_up", "mlp.fc1"}, {"ffn_down", "mlp.fc2"}, {"ln1", "layer_norm1"},
+	{"ln2", "layer_norm2"}, {NULL, NULL},
+}, siglip_others[] = {
+	{"mm.input_projection.weight", "multi_modal_projector.mm_input_projection_weight"},
+	{"mm.soft_emb_norm.weight", "multi_modal_projector.mm_soft_emb_norm.whole"},
+	{"v.post_ln", "vision_tower.post_layernorm"},
+	{"v.patch_embd", "vision_tower.embeddings.patch_embedding"},
+	{"v.position_embd", "vision_tower.embeddings.position_embedding"}, {NULL, NULL},
+};
+
+static const struct kind {
+	const char *projector; /* clip.projector_type */
+	enum vision_kind kind;
+	const char *layers;    /* before a layer's number */
+	const struct pair *blocks, *others;
+	const char *places;    /* of learned positions; NULL: there are none */
+} kinds[] = {
+	{"qwen3vl_merger", VISION_QWEN, TO "blocks.", qwen_blocks, qwen_others,
+	 TO "pos_embed.weight"},
+	{"pixtral", VISION_PIXTRAL, "vision_tower.transformer.layers.", pixtral_blocks,
+	 pixtral_others, NULL},
+	{"gemma3", VISION_SIGLIP, "vision_tower.encoder.layers.", siglip_blocks, siglip_others,
+	 "vision_tower.embeddings.position_embedding.weight"},
+};
+
+/* *out: what the file says, for an error's text. NULL: a kind that is not known. */
+static const struct kind *find_kind(const struct gguf *g, struct str *out)
+{
+	const struct gguf_value *v = gguf_find(g, "clip.projector_type");
+	if (!v || !gguf_string(v, out))
+		*out = STR("");
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (str_is(*out, kinds[i].projector))
+			return &kinds[i];
+	return NULL;
+}
 
 /* How many layers before layer i are handed on. */
 static int deep_before(const struct gguf *g, int64_t i)
@@ -44,33 +96,38 @@ static int deep_before(const struct gguf *g, int64_t i)
 	return n;
 }
 
-/* "<table's name><rest>" behind a layer's number. */
-#define IN_TABLE(table, rest, n_out, end_out) do { \
-	for (size_t t_ = 0; t_ < ARRAY_LEN(table) && !*(n_out); t_++) { \
-		size_t n_ = strlen((table)[t_].from); \
-		if (strncmp(rest, (table)[t_].from, n_) == 0 && \
-		    (!(rest)[n_] || (rest)[n_] == '.')) { \
-			*(n_out) = (table)[t_].to; \
-			*(end_out) = (rest) + n_; \
-		} \
-	} \
-} while (0)
+/* The name that `name` begins with in a table, and what is behind it; NULL: none. */
+static const char *in_table(const struct pair *table, const char *name, const char **out_end)
+{
+	for (; table->from; table++) {
+		size_t n = strlen(table->from);
+		if (strncmp(name, table->from, n) == 0 && (!name[n] || name[n] == '.')) {
+			*out_end = name + n;
+			return table->to;
+		}
+	}
+	return NULL;
+}
 
 static const char *rename_tensor(const struct gguf *g, const char *name, struct arena *a)
 {
 	char full[200];
+	struct str said;
+	const struct kind *kind = find_kind(g, &said);
 	const char *to = NULL, *end = "";
 	int layer, at = 0;
+	if (!kind)
+		return NULL;
 	if (sscanf(name, "v.blk.%d.%n", &layer, &at) == 1 && at) {
-		IN_TABLE(blocks, name + at, &to, &end);
-		snprintf(full, sizeof full, TO "blocks.%d.%s%s", layer, to ? to : "?", end);
+		to = in_table(kind->blocks, name + at, &end);
+		snprintf(full, sizeof full, "%s%d.%s%s", kind->layers, layer, to ? to : "?", end);
 	} else if (sscanf(name, "v.deepstack.%d.%n", &layer, &at) == 1 && at) {
-		IN_TABLE(deeps, name + at, &to, &end);
+		to = in_table(deeps, name + at, &end);
 		snprintf(full, sizeof full, TO "deepstack_merger_list.%d.%s%s",
 			 deep_before(g, layer), to ? to : "?", end);
 	} else {
-		IN_TABLE(others, name, &to, &end);
-		snprintf(full, sizeof full, TO "%s%s", to ? to : "?", end);
+		to = in_table(kind->others, name, &end);
+		snprintf(full, sizeof full, "%s%s", to ? to : "?", end);
 	}
 	return to ? arena_strdup(a, full) : NULL;
 }
@@ -127,10 +184,10 @@ static void read_pixels(const struct gguf *g, const char *key, int64_t *io)
 		*io = n;
 }
 
-static enum status read_side(const struct tensors *ts, struct vision_config *c,
-			     struct fail *fail)
+static enum status read_side(const struct tensors *ts, const char *name,
+			     struct vision_config *c, struct fail *fail)
 {
-	const struct tensor *t = tensors_find(ts, TO "pos_embed.weight");
+	const struct tensor *t = tensors_find(ts, name);
 	int64_t n = t && t->n_dims == 2 ? t->dim[0] : 0;
 	c->side = n > 0 && n <= 1 << 20 ? (int32_t)sqrt((double)n) : 0;
 	if (c->side == 0 || (int64_t)c->side * c->side != n)
@@ -139,11 +196,53 @@ static enum status read_side(const struct tensors *ts, struct vision_config *c,
 	return OK;
 }
 
-enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,
-			     struct fail *fail)
+static bool is_true(const struct gguf *g, const char *key)
 {
-	const struct gguf *g = tensors_gguf(ts);
-	struct vision_config *c = out;
+	const struct gguf_value *v = gguf_find(g, key);
+	int64_t n = 0;
+	return v && gguf_integer(v, 0, &n) && n;
+}
+
+static enum status read_eps(const struct gguf *g, struct vision_config *c, struct fail *fail)
+{
+	static const char key[] = "clip.vision.attention.layer_norm_epsilon";
+	const struct gguf_value *v = gguf_find(g, key);
+	c->norm_eps = 1e-6;
+	if (v && (!gguf_number(v, 0, &c->norm_eps) || !(c->norm_eps > 0)))
+		return fail_at(fail, E_FORMAT, key, "mmproj: %s is not above 0", key);
+	c->out_eps = c->norm_eps;
+	return OK;
+}
+
+/* What kinds have apart from each other. */
+static enum status read_kind(const struct gguf *g, struct vision_config *c, struct fail *fail)
+{
+	c->frames = 1;
+	switch (c->kind) {
+	case VISION_QWEN:
+		c->frames = 2;
+		c->is_tanh = true;
+		c->theta = 10000;
+		return OK;
+	case VISION_PIXTRAL:
+		c->theta = 10000;
+		c->gate.kind = ACT_SILU;
+		return is_true(g, "clip.use_silu")
+			       ? OK
+			       : fail_at(fail, E_UNSUPPORTED, "clip.use_silu", "mmproj: a tower "
+					 "of type pixtral is supported with SiLU only");
+	case VISION_SIGLIP:
+		c->is_tanh = true;
+		return OK;
+	}
+	return OK;
+}
+
+static enum status read_numbers(const struct gguf *g, struct vision_config *c,
+				struct fail *fail)
+{
+	static const char scale[] = "clip.vision.projector.scale_factor";
+	bool is_siglip = c->kind == VISION_SIGLIP;
 	const struct {
 		const char *key;
 		int32_t *to, max;
@@ -153,27 +252,49 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 		{"clip.vision.attention.head_count", &c->n_heads, 256},
 		{"clip.vision.feed_forward_length", &c->ffn_dim, 1 << 16},
 		{"clip.vision.patch_size", &c->patch, 64},
-		{"clip.vision.spatial_merge_size", &c->merge, 8},
 		{"clip.vision.projection_dim", &c->out_width, 1 << 16},
+		{is_siglip ? scale : "clip.vision.spatial_merge_size", &c->merge, 16},
+		{"clip.vision.image_size", &c->max_side, 1 << 14},
 	};
-	struct str kind = STR("");
-	const struct gguf_value *v = gguf_find(g, "clip.projector_type");
-	if (!v || !gguf_string(v, &kind) || !str_is(kind, "qwen3vl_merger"))
-		return fail_at(fail, E_UNSUPPORTED, "clip.projector_type",
-			       "mmproj: a projector of type \"%.*s\" is not supported, only "
-			       "qwen3vl_merger", (int)MIN(kind.n, 40), kind.p);
-	*c = (struct vision_config){.frames = 2, .is_tanh = true, .theta = 10000,
-				    .min_pixels = 1 << 16, .max_pixels = 1 << 24};
+	/* Only newer files have them. */
+	size_t n = ARRAY_LEN(numbers) - (c->kind == VISION_QWEN);
 	enum status st = OK;
-	for (size_t i = 0; i < ARRAY_LEN(numbers) && st == OK; i++)
-		st = read_number(g, numbers[i].key, numbers[i].max, numbers[i].to, fail);
-	if (st == OK && (c->width % c->n_heads || c->width / c->n_heads % 4))
+	c->merge = 4;
+	for (size_t i = 0; i < n && st == OK; i++)
+		if (numbers[i].key != scale || gguf_find(g, scale))
+			st = read_number(g, numbers[i].key, numbers[i].max, numbers[i].to, fail);
+	if (st == OK && (c->width % c->n_heads || (c->theta != 0 && c->width / c->n_heads % 4)))
 		st = fail_at(fail, E_UNSUPPORTED, "clip.vision.attention.head_count",
 			     "mmproj: heads of this size are not supported");
+	return st;
+}
+
+enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,
+			     struct fail *fail)
+{
+	const struct gguf *g = tensors_gguf(ts);
+	struct vision_config *c = out;
+	struct str said;
+	const struct kind *kind = find_kind(g, &said);
+	if (!kind)
+		return fail_at(fail, E_UNSUPPORTED, "clip.projector_type",
+			       "mmproj: a projector of type \"%.*s\" is not supported, only "
+			       "qwen3vl_merger, pixtral and gemma3", (int)MIN(said.n, 40), said.p);
+	*c = (struct vision_config){.kind = kind->kind, .min_pixels = 1 << 16,
+				    .max_pixels = 1 << 24};
+	enum status st = read_eps(g, c, fail);
 	if (st == OK)
-		st = read_side(ts, c, fail);
+		st = read_kind(g, c, fail);
+	if (st == OK)
+		st = read_numbers(g, c, fail);
 	if (st == OK)
 		st = read_deep(g, c, fail);
+	if (st == OK && kind->places)
+		st = read_side(ts, kind->places, c, fail);
+	if (st == OK && c->kind == VISION_SIGLIP &&
+	    (c->side * c->patch != c->max_side || c->side % c->merge))
+		st = fail_at(fail, E_FORMAT, "clip.vision.image_size", "mmproj: "
+			     "clip.vision.image_size does not fit v.position_embd.weight");
 	read_three(g, "clip.vision.image_mean", c->mean);
 	read_three(g, "clip.vision.image_std", c->std);
 	read_pixels(g, "clip.vision.image_min_pixels", &c->min_pixels);

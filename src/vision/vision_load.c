@@ -5,17 +5,49 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "vision/vision_tower_private.h"
 
-#define PREFIX "model.visual."
+/* What a kind of tower calls its tensors. */
+struct names {
+	const char *prefix;
+	bool has_bias;       /* of norms and matrices; norms without one are RMS norms */
+	const char *patch;   /* also tells whether this is the spelling */
+	const char *layer;   /* before a layer's number */
+	const char *norm1, *norm2, *qkv, *q, *k, *v, *out, *gate, *up, *down;
+	const char *q_pairs, *k_pairs; /* load_pairs */
+};
+#define QWEN_PREFIX "model.visual."
+static const struct names qwen = {
+	.prefix = QWEN_PREFIX, .has_bias = true, .patch = "patch_embed.proj", .layer = "blocks.",
+	.norm1 = "norm1", .norm2 = "norm2", .qkv = "attn.qkv", .out = "attn.proj",
+	.up = "mlp.linear_fc1", .down = "mlp.linear_fc2"};
+#define PIXTRAL(at) { \
+	.prefix = at "vision_tower.", .patch = "patch_conv", .layer = "transformer.layers.", \
+	.norm1 = "attention_norm", .norm2 = "ffn_norm", .q = "attention.q_proj", \
+	.k = "attention.k_proj", .v = "attention.v_proj", .out = "attention.o_proj", \
+	.gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj", \
+	.down = "feed_forward.down_proj", .q_pairs = "attention.q_pairs", \
+	.k_pairs = "attention.k_pairs"}
+static const struct names pixtral[] = {PIXTRAL(""), PIXTRAL("model.")};
+
+#define SIGLIP(at) { \
+	.prefix = at, .has_bias = true, .patch = "embeddings.patch_embedding", \
+	.layer = "encoder.layers.", .norm1 = "layer_norm1", .norm2 = "layer_norm2", \
+	.q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj", \
+	.out = "self_attn.out_proj", .up = "mlp.fc1", .down = "mlp.fc2"}
+static const struct names siglip[] = {
+	SIGLIP("vision_tower.vision_model."), SIGLIP("model.vision_tower.vision_model."),
+	SIGLIP("vision_tower."), SIGLIP("model.vision_tower.")};
 
 struct loader {
 	struct vision_tower *t;
 	const struct tensors *tensors;
 	struct fail *fail;
 	enum status st; /* of the first failure, behind which nothing is loaded */
+	const struct names *names;
 };
 
 static void stop(struct loader *l, enum status st, const char *name, const char *what)
@@ -61,8 +93,9 @@ static const struct tensor *find_matrix(struct loader *l, const char *name, int3
 	if (!t)
 		return NULL;
 	bool is_blocks = t->dtype == DTYPE_BLOCKS;
-	if (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
-			  t->dim[t->n_dims - 1] != k)) {
+	bool is_turned = t->n_dims == 2 && t->dim[1] != k;
+	if (is_turned || (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
+					t->dim[t->n_dims - 1] != k))) {
 		stop(l, E_FORMAT, name, "has another shape than its settings say");
 		return NULL;
 	}
@@ -85,18 +118,19 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
 }
 
-/* On the device: n floats from element `first` on. */
-static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
-				int64_t first, int64_t n)
+/* p, malloc'ed, is the tower's from now on: a weight points into it. */
+static void keep_host(struct loader *l, void *p)
 {
-	const struct tensor *t = find(l, name, n_all);
+	struct vision_tower *t = l->t;
+	t->hosts = xrealloc(t->hosts, (t->n_hosts + 1) * sizeof *t->hosts);
+	t->hosts[t->n_hosts++] = p;
+}
+
+/* n floats to the device. */
+static const float *put_floats(struct loader *l, const float *host, int64_t n)
+{
 	struct vision_tower *v = l->t;
 	void *p = NULL;
-	if (!t)
-		return NULL;
-	float *host = xmalloc((size_t)n * sizeof *host);
-	for (int64_t i = 0; i < n; i++)
-		host[i] = blocks_float(t->data, t->dtype, (size_t)(first + i));
 	l->st = v->b->ops->alloc(v->b, (size_t)n * sizeof *host, &p);
 	if (l->st == OK) {
 		v->blocks = xrealloc(v->blocks, (v->n_blocks + 1) * sizeof *v->blocks);
@@ -105,8 +139,36 @@ static const float *load_floats(struct loader *l, const char *name, int64_t n_al
 	}
 	if (l->st == OK) /* an upload may still be reading it */
 		l->st = v->b->ops->sync(v->b, l->fail);
+	return p;
+}
+
+/* On the device: n floats from element `first` on, each with `plus` added. */
+static const float *load_sums(struct loader *l, const char *name, int64_t n_all,
+			      int64_t first, int64_t n, float plus)
+{
+	const struct tensor *t = find(l, name, n_all);
+	if (!t)
+		return NULL;
+	float *host = xmalloc((size_t)n * sizeof *host);
+	for (int64_t i = 0; i < n; i++)
+		host[i] = blocks_float(t->data, t->dtype, (size_t)(first + i)) + plus;
+	const float *p = put_floats(l, host, n);
 	free(host);
 	return p;
+}
+
+static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
+				int64_t first, int64_t n)
+{
+	return load_sums(l, name, n_all, first, n, 0);
+}
+
+/* "<prefix><name><end>" */
+static const char *full_name(const struct loader *l, const char *name, const char *end,
+			     char out[200])
+{
+	snprintf(out, 200, "%s%s%s", l->names->prefix, name, end);
+	return out;
 }
 
 /* Part `part` of n_parts equal ones, one behind the other in the tensor. */
@@ -114,10 +176,10 @@ static void load_part(struct loader *l, const char *name, int32_t n, int32_t k, 
 		      int32_t n_parts, struct vision_linear *out)
 {
 	char full[200];
-	snprintf(full, sizeof full, PREFIX "%s.weight", name);
-	load_rows(l, full, n * n_parts, n * part, n, k, &out->w);
-	snprintf(full, sizeof full, PREFIX "%s.bias", name);
-	out->bias = load_floats(l, full, (int64_t)n * n_parts, (int64_t)n * part, n);
+	load_rows(l, full_name(l, name, ".weight", full), n * n_parts, n * part, n, k, &out->w);
+	if (l->names->has_bias)
+		out->bias = load_floats(l, full_name(l, name, ".bias", full),
+					(int64_t)n * n_parts, (int64_t)n * part, n);
 }
 
 static void load_linear(struct loader *l, const char *name, int32_t n, int32_t k,
@@ -129,27 +191,67 @@ static void load_linear(struct loader *l, const char *name, int32_t n, int32_t k
 static void load_norm(struct loader *l, const char *name, int32_t n, struct vision_norm *out)
 {
 	char full[200];
-	snprintf(full, sizeof full, PREFIX "%s.weight", name);
-	out->weight = load_floats(l, full, n, 0, n);
-	snprintf(full, sizeof full, PREFIX "%s.bias", name);
-	out->bias = load_floats(l, full, n, 0, n);
+	out->weight = load_floats(l, full_name(l, name, ".weight", full), n, 0, n);
+	if (l->names->has_bias)
+		out->bias = load_floats(l, full_name(l, name, ".bias", full), n, 0, n);
+}
+
+/* llama.cpp's files have the two numbers that turn together side by side in queries and keys:
+ * row 2 i + j of a head is its row j K/2 + i here. False: they are not so in this file. */
+static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	const char *const names[] = {l->names->q_pairs, l->names->k_pairs, NULL};
+	size_t d = (size_t)c->width, dim = d / (size_t)c->n_heads;
+	char name[120], full[200];
+	struct weight host;
+	if (!names[part])
+		return false;
+	snprintf(name, sizeof name, "%s%d.%s", l->names->layer, i, names[part]);
+	full_name(l, name, ".weight", full);
+	if (!tensors_find(l->tensors, full))
+		return false;
+	const struct tensor *t = find_matrix(l, full, c->width, c->width, &host);
+	if (!t)
+		return true;
+	size_t row = t->n_bytes / d;
+	char *rows = xmalloc(t->n_bytes);
+	keep_host(l, rows);
+	for (size_t r = 0; r < d; r++) {
+		size_t in = r % dim, from = r - in + 2 * (in % (dim / 2)) + in / (dim / 2);
+		memcpy(rows + r * row, (const char *)t->data + from * row, row);
+	}
+	host.q = rows;
+	l->st = l->t->b->ops->load_weight(l->t->b, &host, &out->w, l->fail);
+	return true;
 }
 
 static void load_layer(struct loader *l, int i)
 {
 	const struct vision_config *c = &l->t->c;
+	const struct names *names = l->names;
 	struct vision_layer *to = &l->t->layers[i];
 	struct vision_linear *qkv[] = {&to->q, &to->k, &to->v};
-	char name[100];
+	const char *const apart[] = {names->q, names->k, names->v};
+	char name[120];
 	int32_t d = c->width;
-#define NAME(rest) (snprintf(name, sizeof name, "blocks.%d." rest, i), name)
-	load_norm(l, NAME("norm1"), d, &to->norm1);
-	load_norm(l, NAME("norm2"), d, &to->norm2);
-	for (int part = 0; part < 3; part++)
-		load_part(l, NAME("attn.qkv"), d, d, part, 3, qkv[part]);
-	load_linear(l, NAME("attn.proj"), d, d, &to->out);
-	load_linear(l, NAME("mlp.linear_fc1"), c->ffn_dim, d, &to->up);
-	load_linear(l, NAME("mlp.linear_fc2"), d, c->ffn_dim, &to->down);
+#define NAME(of) (snprintf(name, sizeof name, "%s%d.%s", names->layer, i, names->of), name)
+	load_norm(l, NAME(norm1), d, &to->norm1);
+	load_norm(l, NAME(norm2), d, &to->norm2);
+	for (int part = 0; part < 3; part++) {
+		if (names->qkv) {
+			load_part(l, NAME(qkv), d, d, part, 3, qkv[part]);
+			continue;
+		}
+		snprintf(name, sizeof name, "%s%d.%s", names->layer, i, apart[part]);
+		if (!names->q_pairs || !load_pairs(l, i, part, qkv[part]))
+			load_linear(l, name, d, d, qkv[part]);
+	}
+	load_linear(l, NAME(out), d, d, &to->out);
+	if (names->gate)
+		load_linear(l, NAME(gate), c->ffn_dim, d, &to->gate);
+	load_linear(l, NAME(up), c->ffn_dim, d, &to->up);
+	load_linear(l, NAME(down), d, c->ffn_dim, &to->down);
 #undef NAME
 }
 
@@ -171,12 +273,12 @@ static void load_merger(struct loader *l, int i)
 }
 
 /* They are read on the host. */
-static void load_places(struct loader *l)
+static void load_places(struct loader *l, const char *name)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
 	struct weight host;
-	if (!find_matrix(l, PREFIX "pos_embed.weight", c->side * c->side, c->width, &host))
+	if (!find_matrix(l, name, c->side * c->side, c->width, &host))
 		return;
 	l->t->places = xmalloc(n * sizeof *l->t->places);
 	weight_decode(&host, 0, host.n, l->t->places);
@@ -188,10 +290,11 @@ static void load_frames(struct loader *l)
 	const struct vision_config *c = &l->t->c;
 	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
 	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
-	float *all = l->t->patch_rows = xmalloc(n * n_frames * sizeof *all);
+	float *all = xmalloc(n * n_frames * sizeof *all);
+	keep_host(l, all);
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
-		snprintf(name, sizeof name, PREFIX "patch_embed.frame%d", (int)f);
+		snprintf(name, sizeof name, QWEN_PREFIX "patch_embed.frame%d", (int)f);
 		const struct tensor *t = find(l, name, (int64_t)n);
 		if (!t)
 			return;
@@ -204,23 +307,143 @@ static void load_frames(struct loader *l)
 				    .group = vision_config_patch_dim(c), .q = all,
 				    .name = "v.patch_embd.weight"};
 	l->st = l->t->b->ops->load_weight(l->t->b, &host, &l->t->patch.w, l->fail);
-	l->t->patch.bias = load_floats(l, PREFIX "patch_embed.proj.bias", c->width, 0, c->width);
+	l->t->patch.bias = load_floats(l, QWEN_PREFIX "patch_embed.proj.bias", c->width, 0,
+				       c->width);
+}
+
+/* --- VISION_PIXTRAL ------------------------------------------------------------------- */
+
+/* Its columns are ordered by number first, then by neighbour; here by neighbour first. */
+static void load_merge(struct loader *l, const char *name, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	size_t d = (size_t)c->width, per = (size_t)c->merge * (size_t)c->merge;
+	struct weight host;
+	if (!find_matrix(l, name, c->width, (int32_t)(d * per), &host))
+		return;
+	float *rows = xmalloc(d * d * per * sizeof *rows), *one = xmalloc(d * per * sizeof *one);
+	keep_host(l, rows);
+	for (size_t i = 0; i < d; i++) {
+		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
+		for (size_t k = 0; k < d * per; k++)
+			rows[i * d * per + k] = one[k % d * per + k / d];
+	}
+	free(one);
+	const struct weight turned = {.quant = QUANT_F32, .n = c->width,
+				      .k = (int32_t)(d * per), .group = (int32_t)(d * per),
+				      .q = rows, .name = host.name};
+	l->st = l->t->b->ops->load_weight(l->t->b, &turned, &out->w, l->fail);
+}
+
+static void load_pixtral(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	struct vision_merger *m = &l->t->merger[0];
+	bool is_inner = strncmp(l->names->prefix, "model.", 6) == 0;
+	const struct names own = {.prefix = is_inner ? "model.multi_modal_projector."
+						     : "multi_modal_projector.",
+				  .has_bias = c->has_out_bias};
+	char full[200];
+	load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c), &l->t->patch);
+	load_norm(l, "ln_pre", c->width, &l->t->norm0);
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_layer(l, i);
+	l->names = &own;
+	full_name(l, "norm.weight", "", full);
+	m->norm.weight = load_floats(l, full, c->width, 0, c->width);
+	load_merge(l, full_name(l, "patch_merger.merging_layer.weight", "", full), &m->merge);
+	load_linear(l, "linear_1", c->out_width, c->width, &m->up);
+	load_linear(l, "linear_2", c->out_width, c->out_width, &m->down);
+}
+
+/* --- VISION_SIGLIP --------------------------------------------------------------------- */
+
+/* The matrix of the projector has a row for each number that goes in. */
+static void load_turned(struct loader *l, const char *name, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	size_t d = (size_t)c->width, n = (size_t)c->out_width;
+	struct weight host;
+	if (!find_matrix(l, name, c->width, c->out_width, &host))
+		return;
+	float *rows = xmalloc(d * n * sizeof *rows), *one = xmalloc(n * sizeof *one);
+	keep_host(l, rows);
+	for (size_t i = 0; i < d; i++) {
+		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
+		for (size_t k = 0; k < n; k++)
+			rows[k * d + i] = one[k];
+	}
+	free(one);
+	const struct weight turned = {.quant = QUANT_F32, .n = c->out_width, .k = c->width,
+				      .group = c->width, .q = rows, .name = host.name};
+	l->st = l->t->b->ops->load_weight(l->t->b, &turned, &out->w, l->fail);
+}
+
+static void load_siglip(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	struct vision_merger *m = &l->t->merger[0];
+	const struct names own = {.prefix = strncmp(l->names->prefix, "model.", 6) == 0
+						    ? "model.multi_modal_projector."
+						    : "multi_modal_projector."};
+	char full[200];
+	load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c), &l->t->patch);
+	load_places(l, full_name(l, "embeddings.position_embedding.weight", "", full));
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_layer(l, i);
+	load_norm(l, "post_layernorm", c->width, &m->norm);
+	l->names = &own;
+	/* In GGUF files 1 is added already. */
+	bool is_whole = tensors_find(l->tensors,
+				     full_name(l, "mm_soft_emb_norm.whole", "", full));
+	if (!is_whole)
+		full_name(l, "mm_soft_emb_norm.weight", "", full);
+	m->mean.weight = load_sums(l, full, c->width, 0, c->width, is_whole ? 0 : 1);
+	load_turned(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
+}
+
+/* --- all ------------------------------------------------------------------------------ */
+
+static void load_qwen(struct loader *l)
+{
+	const struct vision_config *c = &l->t->c;
+	if (tensors_find(l->tensors, QWEN_PREFIX "patch_embed.frame0"))
+		load_frames(l);
+	else
+		load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c),
+			    &l->t->patch);
+	load_places(l, QWEN_PREFIX "pos_embed.weight");
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_layer(l, i);
+	for (int i = 0; i <= c->n_deep && l->st == OK; i++)
+		load_merger(l, i);
+}
+
+/* The one of n spellings that the file has, else the first. */
+static const struct names *spelling(const struct tensors *tensors, const struct names *all,
+				    size_t n)
+{
+	char full[200];
+	for (size_t i = 0; i < n; i++) {
+		snprintf(full, sizeof full, "%s%s.weight", all[i].prefix, all[i].patch);
+		if (tensors_find(tensors, full))
+			return &all[i];
+	}
+	return &all[0];
 }
 
 enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 			struct fail *fail)
 {
-	struct loader l = {t, tensors, fail, OK};
-	const struct vision_config *c = &t->c;
-	if (tensors_find(tensors, PREFIX "patch_embed.frame0"))
-		load_frames(&l);
-	else
-		load_linear(&l, "patch_embed.proj", c->width, vision_config_patch_dim(c),
-			    &t->patch);
-	load_places(&l);
-	for (int i = 0; i < c->depth && l.st == OK; i++)
-		load_layer(&l, i);
-	for (int i = 0; i <= c->n_deep && l.st == OK; i++)
-		load_merger(&l, i);
+	struct loader l = {t, tensors, fail, OK, &qwen};
+	if (t->c.kind == VISION_PIXTRAL) {
+		l.names = spelling(tensors, pixtral, ARRAY_LEN(pixtral));
+		load_pixtral(&l);
+	} else if (t->c.kind == VISION_SIGLIP) {
+		l.names = spelling(tensors, siglip, ARRAY_LEN(siglip));
+		load_siglip(&l);
+	} else {
+		load_qwen(&l);
+	}
 	return l.st == OK ? OK : fail_default(fail, l.st);
 }

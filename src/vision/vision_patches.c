@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As image_processing_qwen2_vl.py of Hugging Face Transformers: smart_resize and patchify.
+ * As image_processing_qwen2_vl.py of Hugging Face Transformers: smart_resize and patchify; and
+ * as image_processing_pixtral.py and image_processing_gemma3.py.
  */
 #include "vision/vision_patches.h"
 
@@ -15,6 +16,31 @@ static double at_least(double side, int32_t factor)
 	return fmax(side, factor);
 }
 
+void vision_patches_limit(struct vision_config *c, int32_t max_tokens)
+{
+	int32_t f = c->patch * c->merge;
+	int32_t n = (int32_t)sqrt(max_tokens); /* along a side */
+	c->max_pixels = MIN(c->max_pixels, (int64_t)max_tokens * f * f);
+	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
+	while (n > 1 && (int64_t)n * (n + c->n_gap) > max_tokens)
+		n--;
+	if (c->kind == VISION_PIXTRAL)
+		c->max_side = MIN(c->max_side, n * f);
+}
+
+/* As the image is where no side is longer than max_side; then up to whole tokens. */
+static void round_up(const struct vision_config *c, int32_t *io_width, int32_t *io_height)
+{
+	int32_t f = c->patch * c->merge;
+	double shrink = fmax((double)*io_height / c->max_side, (double)*io_width / c->max_side);
+	if (shrink > 1) {
+		*io_width = (int32_t)floor(*io_width / shrink);
+		*io_height = (int32_t)floor(*io_height / shrink);
+	}
+	*io_width = (MAX(*io_width, 1) + f - 1) / f * f;
+	*io_height = (MAX(*io_height, 1) + f - 1) / f * f;
+}
+
 enum status vision_patches_size(const struct vision_config *c, int32_t width, int32_t height,
 				int32_t *out_width, int32_t *out_height, struct fail *fail)
 {
@@ -22,6 +48,16 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 	if (MAX(width, height) > (int64_t)MAX_RATIO * MIN(width, height))
 		return fail_set(fail, E_INVAL, "the image of %d x %d pixels is more than %d "
 				"times as long as wide", (int)width, (int)height, MAX_RATIO);
+	*out_width = width;
+	*out_height = height;
+	if (c->kind == VISION_SIGLIP) {
+		*out_width = *out_height = c->max_side;
+		return OK;
+	}
+	if (c->kind == VISION_PIXTRAL) {
+		round_up(c, out_width, out_height);
+		return OK;
+	}
 	double w = rint((double)width / f) * f, h = rint((double)height / f) * f;
 	double pixels = (double)width * height;
 	if (w * h > (double)c->max_pixels) {

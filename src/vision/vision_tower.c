@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes through rows alone (projections, mlp) is done for CHUNK patches at a time, so that
- * the wide arrays stay small. Attention needs queries of a chunk, and keys and values of all:
- * these lie in pages, as a language model's do.
+ * What goes through rows alone (projections, mlp) is done for VISION_CHUNK patches at a time,
+ * so that the wide arrays stay small. Attention needs queries of a chunk, and keys and values
+ * of all: these lie in pages, as a language model's do.
  */
 #include "vision/vision_tower.h"
 
@@ -13,46 +13,17 @@
 #include "vision/vision_patches.h"
 #include "vision/vision_tower_private.h"
 
-enum { CHUNK = 512, PAGE = 64 };
-#define NORM_EPS 1e-6f
+enum { PAGE = 64 };
 
-/* One image in work. T: its patches, C: CHUNK, D: width. */
-struct run {
-	struct vision_tower *t;
-	const struct image *image;
-	int32_t n, n_cols; /* patches, and those of a row */
-	struct fail *fail;
-	float *x;          /* (T, D) */
-	float *rope;       /* (T, K/2, 2) */
-	void *norm;        /* (C, D), or a merger's (C/merge^2, merge^2 D) */
-	void *q, *y;       /* (T, D) */
-	void *k, *v;       /* (C, D) */
-	void *wide;        /* (C, ffn_dim), or a merger's, or (C, patch_dim) */
-	void *k_pages, *v_pages;
-	float *out;        /* (C, out_width) */
-	int32_t *slot, *last, *seq_of, *first_tok, *table;
-	float *host;       /* (C, D or patch_dim) */
-};
+#define RUN VISION_RUN
+#define LINEAR VISION_LINEAR
 
-/* Queue an operation, or return from the caller with its failure. */
-#define RUN(op, ...) do { \
-	struct backend *b_ = r->t->b; \
-	enum status st_ = b_->ops->op(b_, &(struct op##_args){__VA_ARGS__}); \
-	if (st_ != OK) \
-		return fail_set(r->fail, st_, "vision: " #op " failed: %s", \
-				backend_why(b_, st_)); \
-} while (0)
-
-#define LINEAR(lin, in, out_, n_, ...) \
-	RUN(linear, .n_tok = n_, .x = in, .n_out = 1, \
-	    .out = {{.w = &(lin).w, .bias = (lin).bias, .y = out_, __VA_ARGS__}})
-
-static size_t act_bytes(const struct run *r)
+static size_t act_bytes(const struct vision_run *r)
 {
 	return dtype_bytes(r->t->b->act_type);
 }
 
-static void *row_of(const struct run *r, void *p, int32_t i)
+static void *row_of(const struct vision_run *r, void *p, int32_t i)
 {
 	return (char *)p + (size_t)i * (size_t)r->t->c.width * act_bytes(r);
 }
@@ -68,11 +39,15 @@ static float between(int32_t i, int32_t n, int32_t side, int32_t *out_at)
 }
 
 /* The learned positions around a patch, weighted by how near they are. */
-static void add_place(const struct run *r, int32_t i, float *out)
+static void put_place(const struct vision_run *r, int32_t i, float *out)
 {
 	const struct vision_config *c = &r->t->c;
 	int32_t row, col, row_at, col_at;
 	size_t d = (size_t)c->width;
+	if (!r->t->places) {
+		memset(out, 0, d * sizeof *out);
+		return;
+	}
 	vision_patches_place(c, r->n_cols, i, &row, &col);
 	float down = between(row, r->n / r->n_cols, c->side, &row_at);
 	float right = between(col, r->n_cols, c->side, &col_at);
@@ -83,43 +58,50 @@ static void add_place(const struct run *r, int32_t i, float *out)
 			 (p[next + k] * (1 - down) + p[step + next + k] * down) * right;
 }
 
-static enum status embed(struct run *r)
+static enum status embed(struct vision_run *r)
 {
 	const struct vision_config *c = &r->t->c;
 	struct backend *b = r->t->b;
 	size_t dim = (size_t)vision_config_patch_dim(c), d = (size_t)c->width;
 	for (int32_t i = 0, n; i < r->n; i += n) {
-		n = MIN(CHUNK, r->n - i);
+		n = MIN(VISION_CHUNK, r->n - i);
 		vision_patches_write(c, r->image, i, n, r->host);
 		enum status st = b->ops->upload(b, r->wide, r->host,
 						(size_t)n * dim * sizeof *r->host);
 		if (st == OK)
 			st = b->ops->sync(b, r->fail);
 		for (int32_t k = 0; k < n; k++)
-			add_place(r, i + k, r->host + (size_t)k * d);
+			put_place(r, i + k, r->host + (size_t)k * d);
 		if (st == OK)
 			st = b->ops->upload(b, r->x + (size_t)i * d, r->host,
 					    (size_t)n * d * sizeof *r->host);
 		if (st != OK)
 			return fail_default(r->fail, st);
 		LINEAR(r->t->patch, r->wide, r->x + (size_t)i * d, n, .adds = true);
+		if (r->t->norm0.weight)
+			RUN(rms_norm, .n_tok = n, .dim = c->width, .eps = (float)c->norm_eps,
+			    .x = r->x + (size_t)i * d, .weight = r->t->norm0.weight,
+			    .y = r->x + (size_t)i * d);
 	}
 	return OK;
 }
 
-/* Half of a head's pairs turn by the row, half by the column. */
-static enum status set_rope(struct run *r)
+/* Half of a head's pairs turn by the row, half by the column. Pixtral's columns have the
+ * frequencies between those of the rows. */
+static enum status set_rope(struct vision_run *r)
 {
 	const struct vision_config *c = &r->t->c;
 	struct backend *b = r->t->b;
 	int32_t half = c->width / c->n_heads / 2, quarter = half / 2;
+	bool is_odd = c->kind == VISION_PIXTRAL;
 	size_t n = (size_t)r->n * (size_t)half * 2;
 	float *table = xmalloc(n * sizeof *table), *to = table;
 	for (int32_t i = 0; i < r->n; i++) {
 		int32_t place[2];
 		vision_patches_place(c, r->n_cols, i, &place[0], &place[1]);
 		for (int32_t k = 0; k < half; k++, to += 2) {
-			double freq = pow(c->theta, -(double)(k % quarter) / quarter);
+			double at = k % quarter + (is_odd && k >= quarter ? 0.5 : 0);
+			double freq = pow(c->theta, -at / quarter);
 			to[0] = (float)cos(place[k / quarter] * freq);
 			to[1] = (float)sin(place[k / quarter] * freq);
 		}
@@ -131,7 +113,7 @@ static enum status set_rope(struct run *r)
 	return st;
 }
 
-static enum status set_ids(struct run *r)
+static enum status set_ids(struct vision_run *r)
 {
 	struct backend *b = r->t->b;
 	int32_t n = r->n, n_pages = (n + PAGE - 1) / PAGE;
@@ -158,16 +140,32 @@ static enum status set_ids(struct run *r)
 
 /* --- layers ------------------------------------------------------------------------- */
 
-static enum status norm_rows(struct run *r, const struct vision_norm *w, int32_t i, int32_t n)
+static enum status norm_rows(struct vision_run *r, const struct vision_norm *w, int32_t i,
+			     int32_t n)
 {
-	RUN(layer_norm, .n_tok = n, .dim = r->t->c.width, .eps = NORM_EPS,
-	    .x = r->x + (size_t)i * (size_t)r->t->c.width, .weight = w->weight,
-	    .bias = w->bias, .y = r->norm);
+	const struct vision_config *c = &r->t->c;
+	return vision_head_norm(r, &(struct vision_norming){
+		w, n, c->width, c->norm_eps, r->x + (size_t)i * (size_t)c->width, r->norm});
+}
+
+static enum status run_mlp(struct vision_run *r, const struct vision_layer *l, float *x,
+			   int32_t n)
+{
+	const struct vision_config *c = &r->t->c;
+	if (l->gate.w.n) {
+		RUN(linear, .n_tok = n, .x = r->norm, .n_out = 2, .act = &c->gate,
+		    .out = {{.w = &l->gate.w, .bias = l->gate.bias, .y = r->wide},
+			    {.w = &l->up.w, .bias = l->up.bias, .y = r->wide2}});
+	} else {
+		LINEAR(l->up, r->norm, r->wide, n);
+		RUN(gelu, .n_tok = n, .dim = c->ffn_dim, .is_tanh = c->is_tanh, .x = r->wide);
+	}
+	LINEAR(l->down, r->wide, x, n, .adds = true);
 	return OK;
 }
 
 /* Queries, keys and values of rows [i, i + n), rotated; the latter two to their pages. */
-static enum status project(struct run *r, const struct vision_layer *l, int32_t i, int32_t n)
+static enum status project(struct vision_run *r, const struct vision_layer *l, int32_t i, int32_t n)
 {
 	const struct vision_config *c = &r->t->c;
 	int32_t k = c->width / c->n_heads;
@@ -179,21 +177,22 @@ static enum status project(struct run *r, const struct vision_layer *l, int32_t 
 		    {.w = &l->k.w, .bias = l->k.bias, .y = r->k},
 		    {.w = &l->v.w, .bias = l->v.bias, .y = r->v}});
 	RUN(qk_norm_rope_kv, .n_tok = n, .n_heads = c->n_heads, .n_kv_heads = c->n_heads,
-	    .head_dim = k, .n_freq = k / 2, .q = row_of(r, r->q, i), .k = r->k, .v = r->v,
+	    .head_dim = k, .n_freq = c->theta != 0 ? k / 2 : 0, .q = row_of(r, r->q, i),
+	    .k = r->k, .v = r->v,
 	    .rope = r->rope + (size_t)i * (size_t)k, .slot = r->slot + i,
 	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
 		   .page_size = PAGE});
 	return OK;
 }
 
-static enum status run_layer(struct run *r, const struct vision_layer *l)
+static enum status run_layer(struct vision_run *r, const struct vision_layer *l)
 {
 	const struct vision_config *c = &r->t->c;
 	int32_t k = c->width / c->n_heads;
 	size_t d = (size_t)c->width;
 	enum status st = OK;
-	for (int32_t i = 0; i < r->n && st == OK; i += CHUNK)
-		st = project(r, l, i, MIN(CHUNK, r->n - i));
+	for (int32_t i = 0; i < r->n && st == OK; i += VISION_CHUNK)
+		st = project(r, l, i, MIN(VISION_CHUNK, r->n - i));
 	if (st != OK)
 		return st;
 	RUN(attention, .n_tok = r->n, .n_seq = 1, .n_heads = c->n_heads,
@@ -204,55 +203,28 @@ static enum status run_layer(struct run *r, const struct vision_layer *l)
 		   .page_size = PAGE}, .seq_of = r->seq_of,
 	    .position = r->last, .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
 	for (int32_t i = 0, n; i < r->n; i += n) {
-		n = MIN(CHUNK, r->n - i);
+		n = MIN(VISION_CHUNK, r->n - i);
 		float *x = r->x + (size_t)i * d;
 		LINEAR(l->out, row_of(r, r->y, i), x, n, .adds = true);
 		st = norm_rows(r, &l->norm2, i, n);
 		if (st != OK)
 			return st;
-		LINEAR(l->up, r->norm, r->wide, n);
-		RUN(gelu, .n_tok = n, .dim = c->ffn_dim, .is_tanh = c->is_tanh, .x = r->wide);
-		LINEAR(l->down, r->wide, x, n, .adds = true);
-	}
-	return OK;
-}
-
-/* x as it is now to rows (n / merge^2, out_width) of the host. */
-static enum status merge(struct run *r, const struct vision_merger *m, float *rows)
-{
-	const struct vision_config *c = &r->t->c;
-	struct backend *b = r->t->b;
-	int32_t per = c->merge * c->merge, most = CHUNK / per * per;
-	int32_t wide = c->width * per;
-	for (int32_t i = 0, n; i < r->n; i += n) {
-		n = MIN(most, r->n - i);
-		RUN(layer_norm, .n_tok = m->is_late ? n / per : n,
-		    .dim = m->is_late ? wide : c->width, .eps = NORM_EPS,
-		    .x = r->x + (size_t)i * (size_t)c->width, .weight = m->norm.weight,
-		    .bias = m->norm.bias, .y = r->norm);
-		LINEAR(m->up, r->norm, r->wide, n / per);
-		RUN(gelu, .n_tok = n / per, .dim = wide, .x = r->wide);
-		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
-		size_t size = (size_t)(n / per) * (size_t)c->out_width;
-		enum status st = b->ops->download(b, rows, r->out, size * sizeof *rows);
-		if (st == OK)
-			st = b->ops->sync(b, r->fail);
+		st = run_mlp(r, l, x, n);
 		if (st != OK)
-			return fail_default(r->fail, st);
-		rows += size;
+			return st;
 	}
 	return OK;
 }
 
 /* --- memory ------------------------------------------------------------------------- */
 
-static enum status run_all(struct run *r, float *rows)
+static enum status run_all(struct vision_run *r, float *rows)
 {
 	struct vision_tower *t = r->t;
 	size_t level = (size_t)r->n / (size_t)(t->c.merge * t->c.merge) *
 		       (size_t)t->c.out_width;
 	enum status st = embed(r);
-	if (st == OK)
+	if (st == OK && t->c.theta != 0)
 		st = set_rope(r);
 	if (st == OK)
 		st = set_ids(r);
@@ -260,9 +232,10 @@ static enum status run_all(struct run *r, float *rows)
 		st = run_layer(r, &t->layers[i]);
 		for (int32_t k = 0; k < t->c.n_deep && st == OK; k++)
 			if (t->c.deep_at[k] == i)
-				st = merge(r, &t->merger[1 + k], rows + (size_t)(1 + k) * level);
+				st = vision_head_merge(r, &t->merger[1 + k],
+						       rows + (size_t)(1 + k) * level);
 	}
-	return st == OK ? merge(r, &t->merger[0], rows) : st;
+	return st == OK ? vision_head_run(r, rows) : st;
 }
 
 enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
@@ -270,22 +243,24 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 {
 	const struct vision_config *c = &t->c;
 	struct backend *b = t->b;
-	struct run r = {.t = t, .image = m, .n_cols = m->width / c->patch,
+	struct vision_run r = {.t = t, .image = m, .n_cols = m->width / c->patch,
 			.n = m->width / c->patch * (m->height / c->patch), .fail = fail};
 	size_t n = (size_t)r.n, d = (size_t)c->width, act = dtype_bytes(b->act_type);
 	size_t pages = (n + PAGE - 1) / PAGE * PAGE, dim = (size_t)vision_config_patch_dim(c);
-	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), d), rows_out = (size_t)c->out_width;
+	size_t rows_out = (size_t)c->out_width;
+	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));
 	const struct {
 		void *out;
 		size_t n_bytes;
 	} wanted[] = {
 		{&r.x, n * d * sizeof *r.x}, {&r.rope, n * d / (size_t)c->n_heads * sizeof *r.rope},
-		{&r.norm, CHUNK * d * act}, {&r.q, n * d * act}, {&r.y, n * d * act},
-		{&r.k, CHUNK * d * act}, {&r.v, CHUNK * d * act},
-		{&r.wide, CHUNK * wide * MAX(act, sizeof(float))},
+		{&r.norm, VISION_CHUNK * d * act}, {&r.q, n * d * act}, {&r.y, n * d * act},
+		{&r.k, VISION_CHUNK * d * act}, {&r.v, VISION_CHUNK * d * act},
+		{&r.wide, VISION_CHUNK * wide * MAX(act, sizeof(float))},
+		{&r.wide2, t->c.kind == VISION_PIXTRAL ? VISION_CHUNK * wide * act : 1},
 		{&r.k_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r.v_pages, pages * d * dtype_bytes(b->kv_type)},
-		{&r.out, CHUNK * rows_out * sizeof *r.out}, {&r.slot, n * sizeof *r.slot},
+		{&r.out, VISION_CHUNK * rows_out * sizeof *r.out}, {&r.slot, n * sizeof *r.slot},
 		{&r.last, n * sizeof *r.last}, {&r.seq_of, n * sizeof *r.seq_of},
 		{&r.first_tok, 2 * sizeof *r.first_tok}, {&r.table, pages * sizeof *r.table},
 	};
@@ -295,7 +270,7 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 		st = b->ops->alloc(b, wanted[i].n_bytes, &taken[i]);
 		memcpy(wanted[i].out, &taken[i], sizeof taken[i]);
 	}
-	r.host = malloc(CHUNK * MAX(dim, d) * sizeof *r.host);
+	r.host = malloc(VISION_CHUNK * MAX(dim, d) * sizeof *r.host);
 	if (st == OK)
 		st = r.host ? run_all(&r, rows) : E_NOMEM;
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
@@ -330,7 +305,9 @@ void vision_tower_destroy(struct vision_tower *t)
 		t->b->ops->free(t->b, t->blocks[i]);
 	free(t->blocks);
 	free(t->places);
-	free(t->patch_rows);
+	for (size_t i = 0; i < t->n_hosts; i++)
+		free(t->hosts[i]);
+	free(t->hosts);
 	free(t->layers);
 	free(t);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a tower, between vision_load.c and vision_tower.c. Thread: one at a time.
+ * Between vision_load.c, vision_tower.c and vision_head.c: weights of a tower, and what they
+ * work in. Thread: one at a time.
  */
 #pragma once
 #include "vision/vision_tower.h"
@@ -9,16 +10,19 @@ struct vision_linear {
 	struct weight w;
 	const float *bias;
 };
+/* Without a bias it is an RMS norm. */
 struct vision_norm {
 	const float *weight, *bias;
 };
 struct vision_layer {
 	struct vision_norm norm1, norm2;
-	struct vision_linear q, k, v, out, up, down;
+	struct vision_linear q, k, v, out, gate, up, down; /* gate.w.n 0: there is none */
 };
 /* Of neighbours to a token. */
 struct vision_merger {
 	struct vision_norm norm;
+	struct vision_linear merge; /* VISION_PIXTRAL: of all neighbours */
+	struct vision_norm mean;    /* VISION_SIGLIP: of their mean */
 	struct vision_linear up, down;
 	bool is_late; /* the norm is over all neighbours together */
 };
@@ -27,8 +31,10 @@ struct vision_tower {
 	struct vision_config c;
 	struct backend *b;
 	struct vision_linear patch;
-	float *patch_rows;            /* host, what patch.w points into; or NULL */
-	float *places;                /* host (side, side, width), learned positions */
+	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
+	void **hosts;                 /* (n_hosts) host memory that weights point into */
+	size_t n_hosts;
+	float *places;                /* host (side, side, width), learned positions; or NULL */
 	struct vision_layer *layers;  /* (depth) */
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */
 	void **blocks;                /* device memory */
@@ -38,3 +44,51 @@ struct vision_tower {
 /* Fills the weights of t, whose c, b and layers are set. */
 enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 			struct fail *fail) MUST_USE;
+
+enum { VISION_CHUNK = 512 };
+
+/* One image in work. T: its patches, C: VISION_CHUNK, D: width. */
+struct vision_run {
+	struct vision_tower *t;
+	const struct image *image;
+	int32_t n, n_cols; /* patches, and those of a row */
+	struct fail *fail;
+	float *x;          /* (T, D) */
+	float *rope;       /* (T, K/2, 2) */
+	void *norm;        /* (C, D), or a merger's (C/merge^2, merge^2 D) */
+	void *q, *y;       /* (T, D) */
+	void *k, *v;       /* (C, D) */
+	void *wide, *wide2; /* (C, ffn_dim), or a merger's, or (C, patch_dim) */
+	void *k_pages, *v_pages;
+	float *out;        /* (C, out_width) */
+	int32_t *slot, *last, *seq_of, *first_tok, *table;
+	float *host;       /* (C, D or patch_dim) */
+};
+
+/* Queue an operation, or return from the caller with its failure. */
+#define VISION_RUN(op, ...) do { \
+	struct backend *b_ = r->t->b; \
+	enum status st_ = b_->ops->op(b_, &(struct op##_args){__VA_ARGS__}); \
+	if (st_ != OK) \
+		return fail_set(r->fail, st_, "vision: " #op " failed: %s", \
+				backend_why(b_, st_)); \
+} while (0)
+
+#define VISION_LINEAR(lin, in, out_, n_, ...) \
+	VISION_RUN(linear, .n_tok = n_, .x = in, .n_out = 1, \
+		   .out = {{.w = &(lin).w, .bias = (lin).bias, .y = out_, __VA_ARGS__}})
+
+/* vision_head.c. The norm w of n rows of dim numbers. */
+struct vision_norming {
+	const struct vision_norm *w;
+	int32_t n, dim;
+	double eps;
+	float *x; /* (n, dim) */
+	void *y;  /* (n, dim) act */
+};
+enum status vision_head_norm(struct vision_run *r, const struct vision_norming *a) MUST_USE;
+/* x as it is now to rows (n / merge^2, out_width) of the host, by a merger of VISION_QWEN. */
+enum status vision_head_merge(struct vision_run *r, const struct vision_merger *m,
+			      float *rows) MUST_USE;
+/* The same behind the last layer, of any kind. */
+enum status vision_head_run(struct vision_run *r, float *rows) MUST_USE;

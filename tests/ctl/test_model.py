@@ -197,6 +197,12 @@ def verify():
         ok(code == 2 and "99999" in err, "a token that is none", err)
 
 
+def copied(folder, into, reference=True):
+    """A model's files without its tensors and its config."""
+    for file in ("tokenizer.json", "tokenizer_config.json", "reference.json")[:2 + reference]:
+        shutil.copy(os.path.join(folder, file), into)
+
+
 def stacked():
     """qwen35moe as its larger sisters are published: in a wrapper with vision, experts
     of a layer in one tensor (E, 2 F, D) and one (E, D, F)."""
@@ -222,8 +228,7 @@ def stacked():
     config = {"model_type": "qwen3_5_moe", "text_config": text, "vision_config": {},
               "architectures": ["Qwen3_5MoeForConditionalGeneration"]}
     with tempfile.TemporaryDirectory() as into:
-        for file in ("reference.json", "tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(os.path.join(folder, file), into)
+        copied(folder, into)
         with open(os.path.join(into, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
         gguf_file.write_safetensors(os.path.join(into, "model.safetensors"), tensors)
@@ -235,6 +240,65 @@ def stacked():
         v = json.loads(out)
         eq(v["parts"]["experts"]["bytes_per_token"] * 2, v["parts"]["experts"]["bytes"],
            "2 of 4 experts are read of stacks")
+
+
+def kv_scales():
+    """Scales for a KV cache in FP8, under all their names: the cache is float16 and needs
+    none. The other numbers stay what they were."""
+    folder = os.path.join(GOLDEN, "qwen3-nvfp4")
+    tensors = dict(gguf_file.load(folder))
+    for name in ("k_scale", "v_scale", "attn.k_scale", "attn.v_scale", "k_proj.k_scale",
+                 "v_proj.v_scale", "k_proj.output_scale", "kv_scale", "q_scale"):
+        tensors["model.layers.0.self_attn." + name] = ("F32", [1], b"\0\0\0\x42")
+    config = gguf_file.read_json(folder, "config.json")
+    config["quantization_config"]["kv_cache_scheme"] = {
+        "num_bits": 8, "type": "float", "strategy": "tensor", "symmetric": True,
+        "dynamic": False}
+    with tempfile.TemporaryDirectory() as into:
+        copied(folder, into)
+        with open(os.path.join(into, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        gguf_file.write_safetensors(os.path.join(into, "model.safetensors"), tensors)
+        code, out, err = haloctl("verify", "--model", into, "--exact", "--json")
+        v = json.loads(out or "{}")
+        ok(code == 0 and v["max_delta"] < 2e-4, "scales for an FP8 cache", out + err.encode())
+        code, out, err = haloctl("inspect", "--model", into, "--json")
+        v = json.loads(out)
+        ok(v["asks_fp8_kv"] and v["kv_type"] == "F16", "it asks for one, and gets float16")
+
+
+def made():
+    """bitsandbytes and HQQ: the exact path reads what the checkpoint has."""
+    for name, fmt, most, bits in (("nf4", "nf4", 0.03, 4.6), ("llmint8", "int8", 0.03, 8.5),
+                                  ("hqq", "q4_1", 0.06, 5.1)):
+        folder = os.path.join(GOLDEN, "qwen3-" + name)
+        for way, largest in (["--exact"], 2e-4), ([], most):
+            code, out, err = haloctl("verify", "--model", folder, "--json", *way)
+            v = json.loads(out)
+            ok(code == 0 and v["max_delta"] < largest, name + " is near its reference",
+               v["max_delta"])
+        code, out, err = haloctl("inspect", "--model", folder, "--json")
+        v = json.loads(out)
+        n = 2 * (4 * 64 * 64 - 2 * 64 * 32 + 3 * 64 * 288)
+        ok(v["formats"][fmt]["weights"] == n and v["repack_bytes"] > n / 2,
+           name + " becomes " + fmt, out)
+        ffn = v["parts"]["ffn"]
+        ok(ffn["weights"] == 6 * 64 * 288 and 8 * ffn["bytes"] / ffn["weights"] < bits,
+           "and a step does not read what it was made of", out)
+    layer = "model.layers.0.mlp.up_proj."
+    for name, part in (("nf4", "weight.nested_absmax"), ("nf4", "weight.quant_map"),
+                       ("nf4", "weight.quant_state.bitsandbytes__nf4"), ("llmint8", "SCB"),
+                       ("hqq", "zero"), ("hqq", "shape")):
+        folder = os.path.join(GOLDEN, "qwen3-" + name)
+        with tempfile.TemporaryDirectory() as into:
+            copied(folder, into, reference=False)
+            shutil.copy(os.path.join(folder, "config.json"), into)
+            tensors = dict(gguf_file.load(folder))
+            del tensors[layer + part]
+            gguf_file.write_safetensors(os.path.join(into, "model.safetensors"), tensors)
+            code, out, err = haloctl("inspect", "--model", into)
+            ok(code == 2 and layer + part in err and "missing" in err,
+               "%s without %s" % (name, part), err)
 
 
 def generate():
@@ -385,6 +449,8 @@ tokens()
 inspect()
 verify()
 stacked()
+kv_scales()
+made()
 generate()
 bench()
 bench_profile()

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	assert(m.width * m.height <= MAX_PIXELS);
 	for (int32_t i = 0; i < 3 * m.width * m.height; i++)
 		sum ^= m.rgb[i];
-	if (image_resize(&m, 1 + m.height % 9, 1 + m.width % 7, &small) == OK)
+	if (image_resize(&m, 1 + m.height % 9, 1 + m.width % 7, m.width % 2, &small) == OK)
 		sum ^= small.rgb[0];
 	image_deinit(&small);
 	image_deinit(&m);

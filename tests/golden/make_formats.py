@@ -212,15 +212,83 @@ def ordered(name, n, k, group, bits):
 ordered("int4_order", 10, 48, 16, 4)
 ordered("int8_order", 10, 48, 8, 8)
 
-header, at, data = {}, 0, b""
-for name in sorted(out, key=lambda n: -out[n][1].itemsize):
-    dtype, a = out[name]
-    raw = a.tobytes()
-    header[name] = {"dtype": dtype, "shape": list(a.shape),
-                    "data_offsets": [at, at + len(raw)]}
-    at += len(raw)
-    data += raw
-text = json.dumps(header, separators=(",", ":")).encode()
-text += b" " * (-len(text) % 8)
-with open("tests/golden/formats/model.safetensors", "wb") as f:
-    f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def save(path):
+    header, at, data = {}, 0, b""
+    for name in sorted(out, key=lambda n: -out[n][1].itemsize):
+        dtype, a = out[name]
+        raw = a.tobytes()
+        header[name] = {"dtype": dtype, "shape": list(a.shape),
+                        "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+save("tests/golden/formats/model.safetensors")
+out = {}
+
+# Layers that loading makes into other formats, in formats/made.
+NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+       -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+       0.07958029955625534, 0.16093020141124725, 0.24611230194568634,
+       0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+       0.7229568362236023, 1.0]
+FP4 = [x / 192 * s for s in (1, -1) for x in (0, 1, 128, 192, 64, 96, 32, 48)]
+
+
+def bnb4(name, n, k, block, kind, nested=False):
+    values = np.array(NF4 if kind == "nf4" else FP4, np.float32)
+    q = rng.integers(0, 16, n * k).astype(np.uint8)
+    blocks = -(-n * k // block)
+    about = {"quant_type": kind, "blocksize": block, "dtype": "bfloat16", "shape": [n, k]}
+    if nested:  # groups of four: bitsandbytes has 256
+        about.update({"nested_blocksize": 4, "nested_dtype": "float32",
+                      "nested_offset": 0.0125})
+        at = rng.integers(0, 256, blocks).astype(np.uint8)
+        table, outer = np.sort(rng.uniform(-1, 1, 256)).astype(np.float32), \
+            scales(-(-blocks // 4))
+        factor = table[at] * outer[np.arange(blocks) // 4] + np.float32(0.0125)
+        put(name + ".weight.absmax", at)
+        put(name + ".weight.nested_quant_map", table)
+        put(name + ".weight.nested_absmax", outer)
+    else:
+        factor = scales(blocks)
+        put(name + ".weight.absmax", factor)
+    put(name + ".weight", (q[0::2] << 4 | q[1::2]).reshape(-1, 1))
+    put(name + ".weight.quant_map", values)
+    put(name + ".weight.quant_state.bitsandbytes__" + kind,
+        np.frombuffer(json.dumps(about).encode(), np.uint8))
+    w = values[q] * np.repeat(factor, block)[:n * k]
+    put(name + ".expected", w.reshape(n, k).astype(np.float32))
+
+
+def hqq(name, n, k, group, bits):
+    q = rng.integers(0, 1 << bits, (n * k // group, group)).astype(np.uint8)
+    half = len(q) // 2
+    z, s = rng.uniform(0, (1 << bits) - 1, (len(q), 1)).astype(np.float16), \
+        scales(len(q), 1).astype(np.float16)
+    put(name + ".W_q", q if bits == 8 else q[:half] << 4 | q[half:])
+    put(name + ".zero", z)
+    put(name + ".scale", s)
+    put(name + ".shape", np.array([n, k], np.int64))
+    w = (q - z.astype(np.float32)) * s.astype(np.float32)
+    put(name + ".expected", w.reshape(n, k))
+
+
+bnb4("nf4", 8, 96, 64, "nf4")
+bnb4("nf4_nested", 12, 64, 64, "nf4", True)
+bnb4("nf4_odd", 8, 40, 64, "nf4")
+bnb4("fp4", 8, 64, 64, "fp4")
+hqq("hqq", 8, 128, 64, 4)
+hqq("hqq_odd", 8, 48, 24, 4)
+hqq("hqq8", 6, 64, 32, 8)
+q, s = rng.integers(-127, 128, (10, 24)).astype(np.int8), scales(10) * 100
+put("llmint8.weight", q, "I8")
+put("llmint8.SCB", s)
+put("llmint8.expected", q * (s / np.float32(127))[:, None])
+save("tests/golden/formats/made/model.safetensors")

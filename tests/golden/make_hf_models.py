@@ -123,6 +123,12 @@ SPACE = {**SCALES, "num_hidden_layers": 4, "tie_word_embeddings": True,
          "position_embedding_type": "nope",
          "num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 40}
 
+# As Bamba 9B.
+BAMBA = {"num_hidden_layers": 4, "attn_layer_indices": [2], "tie_word_embeddings": False,
+         "head_dim": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 16,
+         "mamba_d_conv": 4, "mamba_n_groups": 2, "mamba_chunk_size": 16,
+         "intermediate_size": 40}
+
 # As Nemotron-H 8B and Nemotron 3 Nano: layers of one part.
 NEMOTRON = {"layers_block_type": ["linear_attention", "mlp", "linear_attention",
                                   "full_attention", "mlp"],
@@ -133,6 +139,16 @@ NEMOTRON_MOE = {**NEMOTRON, "layers_block_type": ["linear_attention", "moe",
                 "n_routed_experts": 4, "num_experts_per_tok": 2,
                 "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": 40,
                 "routed_scaling_factor": 2.5}
+
+# As Qwen3.8-Flash-Next. An indexer keeps 8 blocks of 4 positions. Layers 1 and 3 read
+# n-grams, up to three tokens long.
+QWEN4 = {**DELTA, **EXPERTS, "hc_count": 4, "hc_lowrank": 24, "output_gate_type": "sigmoid",
+         "layer_types": ["linear_attention", "indexed_attention"] * 2,
+         "indexer_n_heads": 8, "indexer_kv_heads": 1, "indexer_head_dim": 16,
+         "indexer_budget": 32, "indexer_compress_ratio": 4, "ple_layer_ids": [1, 3],
+         "ple_embed_dim": 32, "heads_per_ngram": 2, "ngram_size": 3,
+         "ngram_vocab_size_base": 97, "make_ngram_vocab_size_divisible_by": 16,
+         "split_ngram_parts": 3}
 
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
@@ -240,6 +256,9 @@ MODELS = {
     "ernie45moe": (hf.Ernie4_5_MoeConfig, hf.Ernie4_5_MoeForCausalLM,
                    {**SMALL, "num_hidden_layers": 3, "moe_num_experts": 4, "moe_k": 2,
                     "moe_intermediate_size": 24, "moe_num_shared_experts": 2}, True),
+    "bamba": (hf.BambaConfig, hf.BambaForCausalLM, BAMBA, True),
+    "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
+                 seeing(QWEN4, VISION), True),
 }
 
 
@@ -322,13 +341,18 @@ def make(i, name, into):
                                         attn_implementation="eager",
                                         experts_implementation="eager").eval()
     # As with weights in bfloat16, which scale embeddings by a number of that type.
-    for name, b in model.named_buffers():
-        if name.endswith("embed_scale"):
+    for buffer, b in model.named_buffers():
+        if buffer.endswith("embed_scale"):
             b.copy_(b.to(torch.bfloat16))
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(os.path.join(GOLDEN, "qwen3-bf16", file), folder)
     cases = [case(model, torch.randint(0, 500, (n,), generator=rng).tolist(), 12)
              for n in (1, 23, 150)]
+    if name == "qwen4exp":  # n-grams end where a text does
+        ids = torch.randint(0, 500, (40,), generator=rng).tolist()
+        for at in (5, 11, 12, 20, 22, 38):
+            ids[at] = 500
+        cases.append(case(model, ids, 4))
     with open(os.path.join(folder, "reference.json"), "w") as f:
         json.dump({"model": name, "reference": "tests/golden/make_hf_models.py",
                    "cases": cases}, f)

@@ -115,9 +115,11 @@ def main():
             ">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)) + chunk(b"IDAT", b""))
     with open(os.path.join(OUT, "resize.tsv"), "w") as f:
         for w, h in ((16, 16), (37, 5), (3, 23), (80, 61), (37, 23), (1, 1), (20, 48)):
-            name = f"rgb-{w}x{h}.ppm"
-            rgb.resize((w, h), Image.Resampling.BICUBIC).save(os.path.join(OUT, name))
-            f.write(f"{w}\t{h}\t{name}\n")
+            for how, end in ((Image.Resampling.BICUBIC, ""),
+                             (Image.Resampling.BILINEAR, "-bilinear")):
+                name = f"rgb-{w}x{h}{end}.ppm"
+                rgb.resize((w, h), how).save(os.path.join(OUT, name))
+                f.write(f"{w}\t{h}\t{name}\n")
 
 
 main()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Images over HTTP, to a tiny Qwen3-VL: what it answers against Hugging Face Transformers
-(tests/golden/make_vision.py), in the words of three APIs; the prefix cache; limits; and what
-is refused."""
+"""Images over HTTP, to a tiny Qwen3-VL and to towers of other kinds: what they answer against
+Hugging Face Transformers (tests/golden/make_vision.py, make_vision_kinds.py), in the words of
+three APIs; the prefix cache; limits; and what is refused."""
 import base64
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -18,7 +19,10 @@ sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_families
 import gguf_file as g
 
-MODEL = os.path.join(SRCDIR, "tests/golden/vision/qwen3vl")
+VISION = os.path.join(SRCDIR, "tests/golden/vision")
+MODEL = os.path.join(VISION, "qwen3vl")
+SEE = re.compile(r"<\|vision_start\|><\|image_pad\|><\|vision_end\|>|\[IMG\]|"
+                 r"<start_of_image>")
 IMAGES = os.path.join(SRCDIR, "tests/golden/images")
 
 
@@ -56,7 +60,7 @@ def chat(d, messages, **more):
 def messages_of(case):
     """The golden prompt as a message: images stand where the template shows them."""
     inner = case["text"].split("user\n", 1)[1].split("<|im_end|>", 1)[0]
-    pieces = inner.split("<|vision_start|><|image_pad|><|vision_end|>")
+    pieces = SEE.split(inner)
     parts = [text(pieces[0])] if pieces[0] else []
     for name, words in zip(case["images"], pieces[1:]):
         parts += [image(name)] + ([text(words)] if words else [])
@@ -98,15 +102,18 @@ def test_cache(t, d):
             "the same pixels in another format give the same answer")
 
 
-def test_apis(t, d):
+def anthropic_image(name):
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png",
+                                        "data": encoded(name)}}
+
+
+def test_spellings(t, d, n_image):
     """One prompt in three spellings has the same tokens: the second and third find it."""
     words = "Look at this image and say what it is, in a few words."
     want = chat(d, user(image("wide.png"), text(words))).json
     said = want["choices"][0]["message"]["content"]
     n = want["usage"]["prompt_tokens"]
-    source = {"type": "base64", "media_type": "image/png", "data": encoded("wide.png")}
-    block = {"type": "image", "source": source}
-    body = {"max_tokens": 4, "messages": user(block, text(words))}
+    body = {"max_tokens": 4, "messages": user(anthropic_image("wide.png"), text(words))}
     a = d.request("POST", "/v1/messages", {**body, "temperature": 0}).json
     t.equal(a["usage"]["input_tokens"] + a["usage"].get("cache_read_input_tokens", 0), n,
             "Anthropic's image block")
@@ -119,8 +126,13 @@ def test_apis(t, d):
                 {"type": "input_image", "image_url": url("wide.png"), "detail": "auto"},
                 {"type": "input_text", "text": words}]}]}).json
     t.equal(a["usage"]["input_tokens"], n, "Responses' input_image")
-    t.ok(a["usage"]["input_tokens_details"]["cached_tokens"] >= 55, "finds it in the cache",
-         a["usage"])
+    t.ok(a["usage"]["input_tokens_details"]["cached_tokens"] >= n_image,
+         "finds it in the cache", a["usage"])
+
+
+def test_apis(t, d):
+    test_spellings(t, d, 55)
+    block = anthropic_image("wide.png")
     result = [{"role": "user", "content": "What is in it?"},
               {"role": "assistant", "content": [
                   {"type": "tool_use", "id": "t1", "name": "read", "input": {}}]},
@@ -190,8 +202,49 @@ def test_refused(t, d):
          "a user's own <|image_pad|> is text", forged)
 
 
-with open(os.path.join(MODEL, "sight.json")) as f:
-    CASES = json.load(f)["cases"]
+def read_cases(name):
+    with open(os.path.join(VISION, name, "sight.json")) as f:
+        return json.load(f)["cases"]
+
+
+CASES = read_cases("qwen3vl")
+
+
+def test_kinds(t, d):
+    """Each other kind of tower, from the request to the answer."""
+    for name, counts in (("mistral3", {505: 32, 503: 3, 504: 1}),
+                         ("gemma3", {505: 16, 503: 1, 504: 1})):
+        kind = Halod(model=os.path.join(VISION, name), exact="yes")
+        test_answers(t, kind, read_cases(name))
+        a = kind.request("POST", "/tokenize", {"messages": user(
+            image("wide.png"), text("[IMG][IMG_BREAK]<start_of_image>"))}).json
+        t.equal({x: a["tokens"].count(x) for x in counts}, counts,
+                "%s: tokens of an image, and a user's own are text" % name)
+        test_spellings(t, kind, sum(counts.values()))
+        words = text("Which of them is it, and is it like the one that was here before?")
+        first = chat(kind, user(image("rgb.png"), words), logprobs=True).json
+        other = chat(kind, user(image("deep.png"), words), logprobs=True).json
+        again = chat(kind, user(image("rgb.png"), words), logprobs=True).json
+        cached = [x["usage"]["prompt_tokens_details"]["cached_tokens"]
+                  for x in (other, again)]
+        t.ok(cached[0] == 0 and cached[1] >= 48, "another image finds nothing of the first",
+             cached)
+        t.ok(first["choices"][0]["logprobs"] == again["choices"][0]["logprobs"] !=
+             other["choices"][0]["logprobs"], "and is answered otherwise")
+        t.equal(kind.stop(), 0, "and it ends well")
+
+
+def test_mutual(t, d):
+    """Tokens of an image that see each other need one step, whatever the chunks are."""
+    gemma = os.path.join(VISION, "gemma3")
+    chunks = Halod(model=gemma, exact="yes", prefill_chunk=5, max_batch_tokens=24, max_seqs=4)
+    test_answers(t, chunks, read_cases("gemma3"))
+    t.equal(chunks.stop(), 0, "in small steps, and it ends well")
+    small = Halod(model=gemma, exact="yes", max_batch_tokens=16, max_seqs=4)
+    a = chat(small, user(image("rgb.png")))
+    t.ok(a.status == 400 and "reads text only" in a.json["error"]["message"],
+         "steps that are too small: images are refused", a.body)
+    t.equal(small.stop(), 0, "and it ends well")
 
 
 def answers(t, d):
@@ -200,18 +253,27 @@ def answers(t, d):
 
 def test_gguf(t, d):
     """The text as GGUF, and llama.cpp's mmproj file beside it."""
-    config = g.read_json(MODEL, "config.json")
-    tensors = gguf_families.tensors(config, {
-        name: x for name, x in g.load(MODEL).items() if "visual" not in name})
-    keys = gguf_families.keys(MODEL, config, tensors)
-    keys.append(("qwen3vl.rope.dimension_sections", (g.ARRAY, g.I32), [4, 2, 2, 0]))
-    with tempfile.TemporaryDirectory() as tmp:
-        g.write(os.path.join(tmp, "text.gguf"), keys, tensors)
-        shutil.copy(os.path.join(MODEL, "../mmproj-qwen3vl.gguf"), tmp)
-        shutil.copy(os.path.join(MODEL, "preprocessor_config.json"), tmp)
-        both = Halod(model=tmp, exact="yes")
-        test_answers(t, both, CASES)
-        t.equal(both.stop(), 0, "with a mmproj file, and it ends well")
+    for name in ("qwen3vl", "mistral3", "gemma3"):
+        folder = os.path.join(VISION, name)
+        config = g.read_json(folder, "config.json")
+        if name == "gemma3":
+            config = config["text_config"]
+            tensors = g.gemma_tensors(config, {
+                x.replace("language_model.", ""): w for x, w in g.load(folder).items()
+                if x.startswith("language_model.")})
+            keys = g.model_keys(config) + g.tokenizer_keys(folder, config["vocab_size"])
+        else:
+            tensors = gguf_families.tensors(config, g.load(folder))
+            keys = gguf_families.keys(folder, config, tensors)
+        if name == "qwen3vl":
+            keys.append(("qwen3vl.rope.dimension_sections", (g.ARRAY, g.I32), [4, 2, 2, 0]))
+        with tempfile.TemporaryDirectory() as tmp:
+            g.write(os.path.join(tmp, "text.gguf"), keys, tensors)
+            shutil.copy(os.path.join(VISION, "mmproj-%s.gguf" % name), tmp)
+            shutil.copy(os.path.join(folder, "preprocessor_config.json"), tmp)
+            both = Halod(model=tmp, exact="yes")
+            test_answers(t, both, read_cases(name))
+            t.equal(both.stop(), 0, "%s with a mmproj file, and it ends well" % name)
 
 
 def test_off(t, d):
@@ -222,5 +284,6 @@ def test_off(t, d):
     t.equal(off.stop(), 0, "and it ends well")
 
 
-run([answers, test_cache, test_apis, test_refused, test_gguf, test_off], model=MODEL, exact="yes",
-    max_images=4)
+run([answers, test_cache, test_apis, test_refused, test_kinds, test_mutual, test_gguf,
+     test_off],
+    model=MODEL, exact="yes", max_images=4)

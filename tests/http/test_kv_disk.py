@@ -10,7 +10,8 @@ import tempfile
 
 from halod import SRCDIR, Halod, Tap
 
-HYBRID = os.path.join(SRCDIR, "tests/golden/models/qwen35moe")
+# With keys of an indexer in its pages, and the state of n-grams.
+HYBRID = os.path.join(SRCDIR, "tests/golden/models/qwen4exp")
 CONV = os.path.join(SRCDIR, "tests/golden/models/lfm2")  # its state is one array a layer
 PROMPTS = [[(i * 37 + i // 7 + k * 11) % 480 for i in range(150 + 40 * k)] for k in range(3)]
 TAP = Tap()

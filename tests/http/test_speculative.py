@@ -19,11 +19,11 @@ GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
 FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-window",
          "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym")
-HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
+HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp")
 # With a layer that guesses. What those of the first one guess is mostly right.
 FOLLOWS = "qwen35-mtp"
 MTP = (FOLLOWS, "qwen35moe-mtp", "deepseekv3-mtp", "glm4moe-mtp")
-ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen35moe")
+ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen4exp")
 # Twice the same tokens: what follows the first part is a guess of what follows the second.
 PROMPT = [(i * 37 + i // 7) % 300 for i in range(40)] * 2
 REPEAT = "Repeat: one two three four. one two three four. one two three four."

@@ -121,6 +121,8 @@ static const struct conv_shape convs[] = {
 	{8, 1, {65, 0, 0}, &longer, false, false},
 	{8, 1, {64, 0, 0}, &longer, false, false},
 	{2, 2, {16, 32, 16}, &mixed, false, false},
+	{10, 1, {64, 0, 0}, &mixed, false, false},
+	{16, 1, {65, 0, 0}, &one_token_each, false, true},
 };
 
 static struct causal_conv_args conv_args(const struct conv_shape *c,
@@ -334,7 +336,7 @@ static void delta_normed(struct kernel_test *kt, const struct delta_shape *d,
 	struct gated_norm_args norm = {
 		s->n_tok, d->hv, d->v, 1e-6f, NULL,
 		{kernel_act_upload(kt, z, in->n_y), (int32_t)dim, 1, (int32_t)dim, (int32_t)dim},
-		UPLOAD(kt, weight, (size_t)d->v), NULL, false};
+		UPLOAD(kt, weight, (size_t)d->v), NULL, false, s->n_seq == 2};
 	struct delta_rule_args a = *on;
 	float *got[3];
 	for (int i = 0; i < 3; i++) {
@@ -403,7 +405,7 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 /* --- norm and gate ----------------------------------------------------------------- */
 
 static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
-		      int32_t groups, bool gates_first)
+		      int32_t groups, bool gates_first, bool is_sigmoid)
 {
 	size_t n = (size_t)(t * h * v);
 	int32_t dim = h / groups * v, pitch = 2 * dim + 1;
@@ -415,7 +417,7 @@ static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
 	kernel_act_round(kt, z, (size_t)(t * groups * pitch), 30);
 	struct gated_norm_args a = {t, h, v, 1e-6f, x,
 				    {z + 1, groups * pitch, groups, dim, pitch}, weight,
-				    NULL, gates_first};
+				    NULL, gates_first, is_sigmoid};
 	for (int i = 0; i < 2; i++) {
 		a.y = out[i] = kernel_zeros(kt, n);
 		i == 0 ? gated_norm_ref(&a) : gated_norm_plain(&a);
@@ -425,8 +427,8 @@ static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
 	a.z.p = z_on + dtype_bytes(kt->b->act_type);
 	a.weight = UPLOAD(kt, weight, n_weight);
 	char what[100];
-	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d%s", t, h, v, groups,
-		 gates_first ? ", before the norm" : "");
+	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d%s%s", t, h, v, groups,
+		 gates_first ? ", before the norm" : "", is_sigmoid ? ", sigmoid" : "");
 	kernel_ran(kt, kt->b->ops->gated_norm(kt->b, &a), what);
 	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1],
 			   (size_t)(t * h), (size_t)v, 1e-12, what);
@@ -464,11 +466,13 @@ void case_delta(struct kernel_test *kt)
 		delta_case(kt, &deltas[i]);
 		kernel_test_reset(kt);
 	}
-	norm_case(kt, 1, 32, 128, 16, false);
-	norm_case(kt, 5, 4, 30, 1, false);
-	norm_case(kt, 70, 6, 64, 3, false);
-	norm_case(kt, 3, 2, 96, 1, true);
-	norm_case(kt, 2, 1, 1500, 1, true);
+	norm_case(kt, 1, 32, 128, 16, false, false);
+	norm_case(kt, 5, 4, 30, 1, false, false);
+	norm_case(kt, 70, 6, 64, 3, false, false);
+	norm_case(kt, 3, 2, 96, 1, true, false);
+	norm_case(kt, 2, 1, 1500, 1, true, false);
+	norm_case(kt, 5, 4, 30, 1, false, true);
+	norm_case(kt, 3, 6, 64, 6, false, true);
 	gate_case(kt, 1, 16, 256);
 	gate_case(kt, 7, 3, 30);
 }

@@ -110,6 +110,30 @@ static void pitch_case(struct kernel_test *kt, int32_t t, int32_t d)
 	kernel_ok(wrong == 0, "%s: rms_norm T=%d D=%d into wider rows", kt->name, t, d);
 }
 
+/* Rows in turn have one of several weights. */
+static void weights_case(struct kernel_test *kt, int32_t t, int32_t d, int32_t n_weights)
+{
+	size_t dim = (size_t)d, n = (size_t)t * dim, n_weight = (size_t)n_weights * dim;
+	float *x = kernel_rows(kt, (size_t)t, dim, 1), *add = kernel_rows(kt, (size_t)t, dim, 1);
+	float *weight = kernel_rows(kt, 1, n_weight, 1), *y[2], *sum[2];
+	kernel_act_round(kt, add, n, 6e4f);
+	struct rms_norm_args on = args(t, d, UPLOAD(kt, x, n), kernel_act_upload(kt, add, n),
+				       UPLOAD(kt, weight, n_weight), kernel_act_upload(kt, x, n));
+	on.n_weights = n_weights;
+	for (int i = 0; i < 2; i++) {
+		sum[i] = memcpy(kernel_zeros(kt, n), x, n * sizeof *x);
+		y[i] = kernel_zeros(kt, n);
+		struct rms_norm_args a = args(t, d, sum[i], add, weight, y[i]);
+		a.n_weights = n_weights;
+		i == 0 ? rms_norm_ref(&a) : rms_norm_plain(&a);
+	}
+	char what[80];
+	snprintf(what, sizeof what, "rms_norm T=%d D=%d with %d weights", t, d, n_weights);
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), what);
+	kernel_act_compare(kt, kernel_act_download(kt, on.y, n), y[0], y[1], (size_t)t, dim,
+			   1e-12, what);
+}
+
 void case_rms_norm(struct kernel_test *kt)
 {
 	pitch_case(kt, 3, 130);
@@ -119,6 +143,9 @@ void case_rms_norm(struct kernel_test *kt)
 		one_case(kt, cases[i].t, cases[i].d, cases[i].adds);
 		kernel_test_reset(kt);
 	}
+	weights_case(kt, 8, 64, 4);
+	weights_case(kt, 7, 130, 3);
+	kernel_test_reset(kt);
 	sum_case(kt, 3, 130, 0);
 	sum_case(kt, 5, 5376, 0);
 	sum_case(kt, 4, 66, 0.375f);

@@ -262,14 +262,22 @@ static void run_gated_norm(void *arg, int begin, int end)
 		}
 		if (j->isa && is_one) {
 			j->isa->norm(x, dim, a->eps, a->weight, y);
+			if (a->is_sigmoid) {
+				j->isa->sigmoid_mul(z + head_view_at(&a->z, t, first),
+						    (size_t)dim, y);
+				continue;
+			}
 			j->isa->act_mul(&silu, z + head_view_at(&a->z, t, first), y,
 					(size_t)dim, y);
 			continue;
 		}
 		float scale = 1 / sqrtf(squares_of(x, dim) / (float)dim + a->eps);
-		for (int d = 0; d < dim; d++)
-			y[d] = silu_mul_one(z[head_view_at(&a->z, t, first + d)],
-					    x[d] * scale * a->weight[d]);
+		for (int d = 0; d < dim; d++) {
+			float gate = z[head_view_at(&a->z, t, first + d)];
+			float out = x[d] * scale * a->weight[d];
+			y[d] = a->is_sigmoid ? out / (1 + expf(-gate))
+					     : silu_mul_one(gate, out);
+		}
 	}
 }
 

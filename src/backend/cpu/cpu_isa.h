@@ -74,7 +74,7 @@ struct cpu_delta {
 };
 
 /* The convolution of 16 neighbouring channels (kernels/ops/causal_conv.h). */
-#define CPU_CONV_MAX 8 /* largest width W */
+#define CPU_CONV_MAX 16 /* largest width W */
 struct cpu_conv {
 	int32_t n_tok, width;
 	const float *x; /* (n_tok, 16); x_row floats from token to token */

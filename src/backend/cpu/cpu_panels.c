@@ -46,6 +46,8 @@ static float factor_of(enum quant q)
 		return 0.125f;
 	if (f == CPU_FORM_IQ3_XXS)
 		return 0.25f;
+	if (f == CPU_FORM_NF4)
+		return 0x1p-14f;
 	return table[q].scaling == CPU_SCALING_E4M3 ? 0.5f : 1;
 }
 

@@ -48,6 +48,7 @@ enum cpu_form {
 	CPU_FORM_E2M1,   /* 4 bits; v = twice the e2m1 value */
 	CPU_FORM_E2M1_16, /* CPU_FORM_E2M1 with one scale for 16 columns */
 	CPU_FORM_IQ4,    /* 4 bits; v = blocks_iq4[u] */
+	CPU_FORM_NF4,    /* 4 bits; v = 256 blocks_nf4[u] + blocks_nf4_low[u] */
 	CPU_FORM_IQ1,    /* 4 bits; v = -9 -7 -1 1 7 9; one scale for 16 columns */
 	CPU_FORM_IQ2,    /* 4 bits; v = 8 25 43, or negative from u = 8 on; one scale for 16
 			  * columns */

@@ -89,6 +89,7 @@ static const int8_t *values_of(enum cpu_form f)
 					 -1, -3, -5, -7, -9, -11, -13, -15};
 	switch (f) {
 	case CPU_FORM_IQ4: return blocks_iq4;
+	case CPU_FORM_NF4: return blocks_nf4;
 	case CPU_FORM_IQ1: return iq1;
 	case CPU_FORM_IQ2: return iq2;
 	case CPU_FORM_IQ3_XXS: return iq3_xxs;

@@ -102,7 +102,8 @@ static void run_norm(void *arg, int begin, int end)
 		for (int d = 0; a->add && d < a->dim; d++)
 			x[d] += ((const float *)a->add)[row + (size_t)d];
 		size_t out = (size_t)t * (size_t)(a->y_pitch ? a->y_pitch : a->dim);
-		normalise(job->b, x, a->dim, a->eps, a->weight, a->sum ? x : (float *)a->y + out);
+		normalise(job->b, x, a->dim, a->eps, rms_norm_weight(a, t),
+			  a->sum ? x : (float *)a->y + out);
 		for (int d = 0; a->sum && d < a->dim; d++)
 			a->sum[row + (size_t)d] = (a->sum[row + (size_t)d] + x[d]) * times;
 	}

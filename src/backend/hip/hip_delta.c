@@ -40,7 +40,9 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 	l.in_gate = halves(a->is_gated ? &a->in_gate : &a->part[0]);
 	l.out_gate = halves(a->is_gated ? &a->out_gate : &a->part[0]);
 	struct hip_grid g = {hip_over(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
-	return LAUNCH(hip_of(b), "causal_conv_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), a->width > CONV_USUAL_WIDTH ? "causal_conv_wide_kernel"
+							     : "causal_conv_kernel",
+		      g, ARG(l));
 }
 
 static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)
@@ -48,7 +50,7 @@ static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)
 	return (struct gated_norm_launch){
 		.n_rows = a->n_tok * a->n_heads, .n_heads = a->n_heads, .dim = a->dim,
 		.eps = a->eps, .x = a->x, .z = halves(&a->z), .weight = a->weight,
-		.y = a->y};
+		.y = a->y, .is_sigmoid = a->is_sigmoid};
 }
 
 enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)

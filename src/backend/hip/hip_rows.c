@@ -47,14 +47,14 @@ enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
 	struct rms_norm_args v = *a;
 	struct hip_grid g = {v.n_tok, 1, RMS_NORM_THREADS, 0};
 	v.y_pitch = v.y_pitch ? v.y_pitch : v.dim;
-	if (v.sum && v.add)
-		return hip_refuse(hip_of(b), "a norm between two sums");
+	if (v.sum && (v.add || v.n_weights > 1))
+		return hip_refuse(hip_of(b), "a norm between two sums, or with several weights");
 	v.sum_scale = rms_norm_sum_scale(a);
 	if (v.sum)
 		return LAUNCH(hip_of(b), "rms_norm_sum_kernel", g, ARG(v.dim), ARG(v.eps),
 			      ARG(v.x), ARG(v.weight), ARG(v.sum), ARG(v.sum_scale));
 	return LAUNCH(hip_of(b), "rms_norm_kernel", g, ARG(v.dim), ARG(v.eps), ARG(v.x),
-		      ARG(v.add), ARG(v.weight), ARG(v.y), ARG(v.y_pitch));
+		      ARG(v.add), ARG(v.weight), ARG(v.y), ARG(v.y_pitch), ARG(v.n_weights));
 }
 
 enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)

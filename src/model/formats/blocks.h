@@ -16,6 +16,8 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights are used in place");
 
+struct weight_source; /* quant_made.c */
+
 /* One linear layer's weight W (N, K), y = W x, in the format of its checkpoint. All
  * pointers are views into the mapped file; nothing is owned or copied. G = ceil(K/group)
  * is the number of groups in a row. Unless said otherwise, group divides K, scales are
@@ -70,6 +72,9 @@ struct weight {
 	int32_t row_step;        /* distance of W's rows in rows of q; 0 means 1 */
 	int32_t k_step;          /* distance of a row's elements in q; 0 means 1. If set,
 				  * row_step counts elements too */
+	const struct weight_source *source; /* rounded when it was loaded (quant_made.c):
+					     * decoding reads what is not rounded; or NULL */
+	int32_t source_row; /* the row of source that is W's first */
 	int32_t pitch; /* bytes from one row of q to the next, where a backend pads its
 		        * rows; 0: packed, as in every file */
 };
@@ -167,6 +172,7 @@ static inline float blocks_e8m0(uint8_t b)
 struct block_parts {
 	int n, n_sub; /* weights in the block; weights that share a scale, 16 or 32 */
 	int8_t q[256] __attribute__((aligned(32)));
+	int8_t low[32]; /* NF4: weight i is (256 q[i] + low[i]) scale[0] */
 	float scale[16], min[16];
 	/* The same scales as stored in the block: float16 d and m (0 if the format lacks
 	 * it). Blocks of 256 also have integers: scale[i] is d * s[i] and min[i] is m *
@@ -178,6 +184,8 @@ struct block_parts {
 };
 /* IQ4_NL, IQ4_XS: the value of each 4-bit index. */
 extern const int8_t blocks_iq4[16];
+/* NF4: the same; a value is (256 blocks_nf4[i] + blocks_nf4_low[i]) / 2^14. */
+extern const int8_t blocks_nf4[16], blocks_nf4_low[16];
 void blocks_split(enum quant q, const void *block, struct block_parts *out);
 
 /* e2m1 to float: sign, 2 bits of exponent, 1 of fraction; 0 .5 1 1.5 2 3 4 6. */

@@ -30,6 +30,11 @@ void quant_scheme_destroy(struct quant_scheme *s);
 enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct quant_choice *out,
 			      struct fail *fail) MUST_USE;
+/* True if quant_made_all must make this checkpoint's weights before they can be opened. */
+bool quant_scheme_is_made(const struct quant_scheme *s);
+/* Put weights in formats that halod has in the place of those of bitsandbytes and HQQ
+ * (quant_made.c). E_UNSUPPORTED, E_FORMAT, E_MISSING. */
+enum status quant_made_all(struct tensors *ts, struct fail *fail) MUST_USE;
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* Read a method that has one setting for all layers. is_known becomes false for any other
  * method. */
@@ -117,3 +122,8 @@ FORMAT(fp8)
 FORMAT(mxfp4)
 FORMAT(blocks)
 #undef FORMAT
+/* The row of t->source that is t's first. */
+int32_t quant_made_row(const struct tensor *t);
+/* Decode a weight with a source, as the functions above. */
+void quant_made_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+		       float *out);

@@ -11,6 +11,7 @@
  *   Q5_1     d, m, 4 of fifth bits, 16 of nibbles      d q + m
  *   Q8_0     d, 32 integers                            d q
  *   IQ4_NL   d, 16 of nibbles, which are indices       d value[q]
+ *   NF4      the same, with values of float16
  *   MXFP4    e8m0, 16 of nibbles of e2m1               2^(e - 127) e2m1
  *
  * Blocks of 256 weights have 8 parts of 32 or 16 parts of 16. Each part has a scale s
@@ -134,6 +135,23 @@ static void split_iq4_nl(const uint8_t *p, struct block_parts *o)
 	one_scale(o, p, NULL);
 	nibbles16(p + 2, 0, o->q);
 	look_up(blocks_iq4, o->q, 32);
+}
+
+/* The quantiles of the normal distribution that bitsandbytes calls nf4, rounded to
+ * float16: multiples of 2^-14, as an upper and a lower part. */
+const int8_t blocks_nf4[16] = {-64, -45, -34, -25, -18, -12, -6, 0,
+			       5, 10, 16, 22, 28, 36, 46, 64};
+const int8_t blocks_nf4_low[16] = {0, 112, 104, -72, -52, 44, 44, 0,
+				   24, 76, -64, -96, 52, 0, 72, 0};
+
+static void split_nf4(const uint8_t *p, struct block_parts *o)
+{
+	one_scale(o, p, NULL);
+	o->scale[0] *= 0x1p-14f;
+	nibbles16(p + 2, 0, o->q);
+	memcpy(o->low, o->q, sizeof o->low);
+	look_up(blocks_nf4, o->q, 32);
+	look_up(blocks_nf4_low, o->low, 32);
 }
 
 static void split_mxfp4_block(const uint8_t *p, struct block_parts *o)
@@ -476,7 +494,8 @@ enum status quant_blocks_open(const struct quant_want *w, struct weight *out,
 		return st;
 	*out = (struct weight){.quant = t->quant, .n = w->n, .k = w->k,
 			       .group = quant_block(t->quant), .q = t->data,
-			       .name = t->name,
+			       .name = t->name, .source = t->source,
+			       .source_row = quant_made_row(t),
 			       .row_step = w->part ? w->part->step : 0};
 	return OK;
 }
@@ -498,7 +517,10 @@ void quant_blocks_decode(const struct weight *w, int32_t row, int32_t k0, int32_
 			stop = MIN((sub + 1) * b.n_sub, end - first);
 			const float scale = b.scale[sub], min = b.min[sub];
 			for (int32_t j = i; j < stop; j++) {
-				float scaled = (float)b.q[j] * scale;
+				int q = b.q[j];
+				if (w->quant == QUANT_NF4)
+					q = q * 256 + b.low[j];
+				float scaled = (float)q * scale;
 				*out++ = scaled - min;
 			}
 		}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * quantization_config of the methods with one setting for all layers: awq, gptq, fp8,
- * fbgemm_fp8, modelopt, mxfp4, quark; and one setting of auto-round, which quant_scheme.c
- * asks for each group of layers. Their lists of exceptions are not read: a layer with a
- * plain tensor is an exception (quant_open). Settings for rounding a layer's inputs are
- * ignored too. Inputs stay unrounded, which is closer to the original model.
+ * fbgemm_fp8, modelopt, mxfp4, quark, bitsandbytes, hqq; and one setting of auto-round,
+ * which quant_scheme.c asks for each group of layers. Their lists of exceptions are not
+ * read: a layer with a plain tensor is an exception (quant_open). Settings for rounding a
+ * layer's inputs are ignored too. Inputs stay unrounded, which is closer to the original
+ * model.
  */
 #include <strings.h>
 
@@ -203,6 +204,58 @@ static enum status read_mxfp4(const json_t *config, struct quant_choice *out,
 	return OK;
 }
 
+/* bitsandbytes: nf4 and fp4, whose tensors say all about themselves, or LLM.int8, which
+ * quant_made.c makes INT8. Inputs are not rounded, so the threshold of outliers means
+ * nothing here. */
+static enum status read_bnb(const json_t *config, struct quant_choice *out,
+			    struct fail *fail)
+{
+	bool is_4 = json_is_true(jsonfile_get(config, "load_in_4bit"));
+	out->is_packed = !is_4;
+	out->quant = QUANT_INT8;
+	if (!is_4 && !json_is_true(jsonfile_get(config, "load_in_8bit")))
+		return quant_refuse(fail, "load_in_8bit", jsonfile_get(config, "load_in_8bit"));
+	return is_4 ? need_word(config, "bnb_4bit_quant_storage", "uint8", true, fail) : OK;
+}
+
+/* HQQ with settings of its layers, or one for each kind of layer: 4 or 8 bits, groups
+ * along a row. quant_made.c makes its weights Q4_1 or bf16. */
+static enum status check_hqq(const json_t *layer, struct fail *fail)
+{
+	int32_t n;
+	const json_t *w = jsonfile_get(layer, "weight_quant_params");
+	if (!json_is_object(w))
+		return quant_refuse(fail, "weight_quant_params", w);
+	enum status st = read_int(w, "nbits", 4, 8, false, &n, fail);
+	if (st == OK && n != 4 && n != 8)
+		st = quant_refuse(fail, "nbits", jsonfile_get(w, "nbits"));
+	if (st == OK)
+		st = read_int(w, "axis", 1, 1, false, &n, fail);
+	if (st == OK)
+		st = quant_need_nothing(w, "view_as_float", fail);
+	if (st == OK)
+		st = quant_need_nothing(layer, "scale_quant_params", fail);
+	return st == OK ? quant_need_nothing(layer, "zero_quant_params", fail) : st;
+}
+
+static enum status read_hqq(const json_t *config, struct quant_choice *out,
+			    struct fail *fail)
+{
+	const json_t *all = jsonfile_get(config, "quant_config");
+	const char *name;
+	json_t *layer;
+	enum status st = OK;
+	out->is_packed = false;
+	if (!json_is_object(all) || json_object_size(all) == 0)
+		return quant_refuse(fail, "quant_config", all);
+	if (jsonfile_get(all, "weight_quant_params"))
+		return check_hqq(all, fail);
+	json_object_foreach((json_t *)(uintptr_t)all, name, layer)
+		if (st == OK)
+			st = check_hqq(layer, fail);
+	return st;
+}
+
 enum status quant_block_read(const json_t *v, const char *key,
 			     struct quant_choice *out, struct fail *fail)
 {
@@ -236,6 +289,7 @@ enum status quant_method_read(const json_t *config, const char *method,
 		{"mxfp4", read_mxfp4},   {"quark", read_quark},
 		{"auto-round", read_auto_round}, {"auto_round", read_auto_round},
 		{"intel/auto-round", read_auto_round},
+		{"bitsandbytes", read_bnb}, {"hqq", read_hqq},
 	};
 	struct quant_choice c = {.is_packed = true};
 	*is_known = false;

@@ -20,7 +20,8 @@ enum status quant_plain_open(const struct quant_want *w, struct weight *out,
 		return st;
 	*out = (struct weight){.quant = quant_plain(t->dtype), .n = w->n, .k = w->k,
 			       .group = w->k, .q = t->data, .name = t->name,
-			       .scale_type = t->dtype};
+			       .scale_type = t->dtype, .source = t->source,
+			       .source_row = quant_made_row(t)};
 	if (w->part && w->part->is_transposed) {
 		out->row_step = w->part->step;
 		out->k_step = w->part->n_rows;

@@ -46,7 +46,7 @@ struct quant_scheme {
 	struct scheme_group *groups;
 	size_t n_groups;
 	struct quant_choice all; /* format of a layer that is in no group */
-	bool asks_fp8_kv;
+	bool asks_fp8_kv, is_made;
 };
 
 enum status quant_refuse(struct fail *fail, const char *key, const json_t *v)
@@ -402,6 +402,7 @@ static enum status read_all(const json_t *config, struct quant_scheme *s,
 	if (!method)
 		return quant_refuse(fail, "quant_method", v);
 	st = quant_method_read(config, method, &s->all, &is_known, fail);
+	s->is_made = strcmp(method, "bitsandbytes") == 0 || strcmp(method, "hqq") == 0;
 	if (st == OK && is_known && strstr(method, "auto"))
 		return read_extra(config, method, s, fail);
 	return st == OK && !is_known ? quant_refuse(fail, "quant_method", v) : st;
@@ -432,6 +433,11 @@ void quant_scheme_destroy(struct quant_scheme *s)
 }
 
 /* --- queries -------------------------------------------------------------- */
+
+bool quant_scheme_is_made(const struct quant_scheme *s)
+{
+	return s->is_made;
+}
 
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s)
 {

@@ -44,7 +44,10 @@ static const struct {
 void weight_decode_part(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
 			float *out)
 {
-	formats[w->quant].decode(w, row, k0, k1, out);
+	if (w->source)
+		quant_made_decode(w, row, k0, k1, out);
+	else
+		formats[w->quant].decode(w, row, k0, k1, out);
 }
 
 void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out)

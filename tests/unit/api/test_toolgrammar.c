@@ -21,7 +21,7 @@ static const char *const specials[] = {
 	"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>",
 	"<|tool_call_argument_begin|>", "<|tool_call_end|>", "<｜tool▁calls▁begin｜>",
 	"<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>",
-	"<TOOLCALL>", "</TOOLCALL>"};
+	"<TOOLCALL>", "</TOOLCALL>", "<|tool_call_start|>"};
 
 static struct tokenizer *make_tokenizer(void)
 {
@@ -66,6 +66,13 @@ static struct api *api_of(const char *format)
 #define ONE Q ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}"
 #define ANY Q ",\"tool_choice\":\"required\"}"
 #define SINGLE Q ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false}"
+
+#define FORCED(schema) "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],\"tools\":[{" \
+	"\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{\"type\":\"object\"," \
+	schema "}}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}"
+#define PYTHON FORCED("\"properties\":{\"b\":{\"type\":\"boolean\"},\"v\":{}," \
+	"\"k\":{\"enum\":[null,\"x\"]},\"a-b\":{\"type\":\"null\"}}")
+#define OPEN FORCED("\"additionalProperties\":{\"type\":\"integer\"}")
 
 /* ^ stands for GRAMMAR_SPECIAL. */
 static char *with_marks(const char *s)
@@ -156,6 +163,27 @@ static const struct script {
 	{"gemma4", AUTO, "<|tool_call>call:f{n: 2}^<tool_call|>", true},
 	{"gemma4", AUTO, "^<|tool_call>call:f{n: 2}^<tool_call|>", true},
 	{"gemma4", AUTO, "^<|tool_call>call:f{m", false},
+	{"lfm2", ONE, "n=3, t=\"a \\\"b\\\"\")]^<|tool_call_end|>", true},
+	{"lfm2", ONE, "s=\"abc\",n=9)]^<|tool_call_end|>", true},
+	{"lfm2", ONE, "s=\"abcd", false},
+	{"lfm2", ONE, "n=30", false},
+	{"lfm2", ONE, "\"n\"", false},
+	{"lfm2", ONE, "n=3, m=", false},
+	{"lfm2", ONE, ")]", false},
+	{"lfm2", ANY, "go(), f(n=1)]^<|tool_call_end|>", true},
+	{"lfm2", SINGLE, "go(),", false},
+	{"lfm2", SINGLE, "go()]^<|tool_call_end|>", true},
+	{"lfm2", AUTO, "^<|tool_call_start|>[f(n=2)]^<|tool_call_end|>", true},
+	{"lfm2", AUTO, "<|tool_call_start|>[f(n=2),", true},
+	{"lfm2", AUTO, "<|tool_call_start|>[f(m", false},
+	{"lfm2", PYTHON, "b=True, v=[1, \"x\", False, {\"a\": None}], k=None)]^<|tool_call_end|>",
+	 true},
+	{"lfm2", PYTHON, "b=true", false},
+	{"lfm2", PYTHON, "k=\"x\", v={})]^<|tool_call_end|>", false},
+	{"lfm2", PYTHON, "v={\"a\": [None]}, k=\"x\")]^<|tool_call_end|>", true},
+	{"lfm2", OPEN, "a_1=1, B=2)]^<|tool_call_end|>", true},
+	{"lfm2", OPEN, "a=\"1\"", false},
+	{"lfm2", OPEN, "1a=1", false},
 	{"kimi", ONE, "{\"n\": 3}^<|tool_call_end|>^<|tool_calls_section_end|>", true},
 	{"kimi", ANY, "go:0^<|tool_call_argument_begin|>{}^<|tool_call_end|>"
 	 "^<|tool_call_begin|>functions.f:1^<|tool_call_argument_begin|>{\"n\": 3}"

@@ -392,6 +392,16 @@ static void test_templates(void)
 			  rows[i].fact);
 		api_destroy(a);
 	}
+	/* A template that shows no calls, of a model that writes them in Python. */
+	struct model silent = *fixture_model();
+	silent.chat_template = (char *)"{% for m in messages %}<{{ m.content }}>{% endfor %}"
+				       "{# <|tool_list_start|> #}";
+	struct api *of_silent = fixture_api_of(&silent);
+	expect_in(of_silent, "call_0123456789",
+		  "\"{\\\"x\\\":[1.5,null,{\\\"y\\\":true}],\\\"a b\\\":\\\"q\\\"}\"",
+		  "<|tool_call_start|>[f(x=[1.5, None, {\"y\": True}], **{\"a b\": \"q\"})]"
+		  "<|tool_call_end|>>", "calls that a template hides are shown to it");
+	api_destroy(of_silent);
 	struct model copy = *fixture_model();
 	copy.chat_template = (char *)rows[0].source;
 	struct api *a = fixture_api_of(&copy);

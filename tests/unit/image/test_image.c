@@ -163,12 +163,14 @@ static void test_resize(void)
 		struct image to;
 		if (sscanf(line, "%d %d %63s", &w, &h, name) != 3)
 			break;
-		ok(image_resize(&m, w, h, &to) == OK, "resized to %d x %d", w, h);
+		enum image_filter filter = strstr(name, "bilinear") ? IMAGE_BILINEAR
+								    : IMAGE_BICUBIC;
+		ok(image_resize(&m, w, h, filter, &to) == OK, "resized to %d x %d", w, h);
 		is_int(difference(&to, name), 0, "%s has Pillow's bits", name);
 		image_deinit(&to);
 		n++;
 	}
-	ok(n >= 7, "%d sizes", n);
+	ok(n >= 14, "%d sizes", n);
 	buf_deinit(&b);
 	buf_deinit(&list);
 }

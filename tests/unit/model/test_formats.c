@@ -176,6 +176,71 @@ static void test_shared(struct tensors *ts)
 	}
 }
 
+/* --- layers that loading makes into other formats -------------------------------- */
+
+static const struct {
+	const char *name;
+	int32_t n, k;
+	enum quant quant; /* what it becomes */
+	float most; /* largest error of that, of the layer's largest weight */
+} made[] = {
+	{"nf4", 8, 96, QUANT_NF4, 0x1p-11f}, {"nf4_nested", 12, 64, QUANT_NF4, 0x1p-11f},
+	{"nf4_odd", 8, 40, QUANT_BF16, 0x1p-8f}, {"fp4", 8, 64, QUANT_BF16, 0x1p-8f},
+	{"hqq", 8, 128, QUANT_Q4_1, 0x1p-10f}, {"hqq_odd", 8, 48, QUANT_BF16, 0x1p-8f},
+	{"hqq8", 6, 64, QUANT_BF16, 0x1p-8f},
+	{"llmint8", 10, 24, QUANT_INT8, 0},
+};
+
+static void check_made(const struct tensors *ts, size_t i_made)
+{
+	const char *name = made[i_made].name;
+	int32_t n = made[i_made].n, k = made[i_made].k, last = (n - 1) * k;
+	struct quant_choice choice = {.is_packed = made[i_made].quant == QUANT_INT8,
+				      .quant = QUANT_INT8};
+	struct quant_want want = {ts, name, n, k, choice, NULL, NULL};
+	struct weight w;
+	struct fail fail = {0};
+	char full[64];
+	snprintf(full, sizeof full, "%s.expected", name);
+	const struct tensor *t = tensors_find(ts, full);
+	if (!ok(t && quant_open(&want, &w, &fail) == OK, "%s opens: %s", name, fail.text))
+		return;
+	is_int(w.quant, made[i_made].quant, "%s: what it becomes", name);
+	const float *right = t->data;
+	float *got = xcalloc((size_t)n * (size_t)k, sizeof *got), part[64];
+	float largest = 0, error = 0;
+	int wrong = 0;
+	weight_decode(&w, 0, n, got);
+	for (int32_t j = 0; j < n * k; j++) {
+		wrong += !same(got[j], right[j]);
+		largest = fmaxf(largest, fabsf(right[j]));
+	}
+	is_int(wrong, 0, "%s: its %d numbers, exact", name, n * k);
+	weight_decode_part(&w, n - 1, 8, 23, part);
+	is_int(memcmp(part, got + last + 8, 15 * sizeof *part), 0, "%s: in parts", name);
+	w.source = NULL;
+	weight_decode(&w, 0, n, got);
+	for (int32_t j = 0; j < n * k; j++)
+		error = fmaxf(error, fabsf(got[j] - right[j]));
+	ok(error <= fmaxf(made[i_made].most, 1.2e-7f) * largest, "%s: rounded by %g of %g",
+	   name, error, largest);
+	free(got);
+}
+
+static void test_made(void)
+{
+	struct model_opts o = {.use_mmap = true};
+	struct tensors *ts;
+	struct fail fail = {0};
+	enum status st = tensors_open(tap_src("tests/golden/formats/made"), &o, &ts, &fail);
+	if (!ok(st == OK, "formats/made opens: %s", fail.text))
+		return;
+	is_int(quant_made_all(ts, &fail), OK, "all can be made: %s", fail.text);
+	for (size_t i = 0; i < ARRAY_LEN(made); i++)
+		check_made(ts, i);
+	tensors_close(ts);
+}
+
 int main(void)
 {
 	struct model_opts o = {.use_mmap = true};
@@ -190,5 +255,6 @@ int main(void)
 		check(ts, i);
 	test_shared(ts);
 	tensors_close(ts);
+	test_made();
 	return tap_done();
 }

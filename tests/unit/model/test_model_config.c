@@ -467,6 +467,51 @@ static void test_hybrid(void)
 	ok(c.ropes[0].kind == ROPE_YARN && c.n_rot == 8 && c.max_ctx == 16384, "its sizes");
 }
 
+#define QWEN4 "\"model_type\":\"qwen4_exp_text\"," THINKER "\"num_experts\":8," \
+	"\"shared_expert_intermediate_size\":64," ROPE "," DELTA "\"indexer_n_heads\":4," \
+	"\"indexer_head_dim\":64,\"indexer_compress_ratio\":4,"
+
+static void test_qwen4(void)
+{
+	is_int(read_config("{" QWEN4 "\"head_dim\":64,\"indexer_budget\":64}"), OK,
+	       "qwen4_exp_text: %s", fail.text);
+	ok(c.hyper_n == 4 && c.hyper_rank == 320 && c.index_heads == 4 && c.index_budget == 64 &&
+		   c.index_ratio == 4 && c.n_linear == 3 && c.n_ngram == 0 && !c.sigmoid_gate,
+	   "its streams and its indexer");
+	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * (2 * 2 * 64 + 64 + 16),
+	       "keys of the indexer count");
+	is_int(read_config("{" QWEN4 "\"head_dim\":64,\"indexer_budget\":64,"
+			   "\"eos_token_id\":[9,8],\"ple_layer_ids\":[3,1],"
+			   "\"ple_embed_dim\":64,\"output_gate_type\":\"sigmoid\","
+			   "\"layer_types\":[\"linear_attention\",\"indexed_attention\","
+			   "\"linear_attention\",\"full_attention\"]}"), OK,
+	       "with n-grams: %s", fail.text);
+	ok(c.n_ngram == 2 && c.ngram_of[0] == 0 && c.ngram_of[1] == -1 && c.ngram_of[2] == 1 &&
+		   c.ngram_eos == 9 && c.ngram_dim == 64 && c.sigmoid_gate && c.n_linear == 2,
+	   "in the first and the third layer");
+	is_int(model_ngram_width(&c), 10, "inputs of their convolution");
+	static const struct {
+		const char *more, *param;
+	} bad[] = {
+		{"\"indexer_budget\":63", "indexer_budget"},
+		{"\"indexer_budget\":64,\"indexer_kv_heads\":2", "indexer_kv_heads"},
+		{"\"indexer_budget\":64,\"output_gate_type\":\"tanh\"", "output_gate_type"},
+		{"\"indexer_budget\":64,\"eos_token_id\":9,\"ple_layer_ids\":[4]",
+		 "ple_layer_ids"},
+		{"\"indexer_budget\":64,\"ple_layer_ids\":[1]", "eos_token_id"},
+		{"\"indexer_budget\":64,\"eos_token_id\":9,\"ple_layer_ids\":[1],"
+		 "\"ple_embed_dim\":60", "ple_embed_dim"},
+		{"\"indexer_budget\":64,\"eos_token_id\":9,\"ple_layer_ids\":[1],"
+		 "\"ple_embed_dim\":64,\"ple_conv_kernel_size\":8", "ple_conv_kernel_size"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		char text[2000];
+		snprintf(text, sizeof text, "{" QWEN4 "\"head_dim\":64,%s}", bad[i].more);
+		ok(read_config(text) != OK && strcmp(fail.param, bad[i].param) == 0,
+		   "%s is refused: %s", bad[i].param, fail.text);
+	}
+}
+
 static void test_oss_and_mla(void)
 {
 	is_int(read_config("{" OSS "\"attention_bias\":true,\"sliding_window\":128}"), OK,
@@ -592,6 +637,26 @@ static void test_gemma4(void)
 	"\"shared_intermediate_size\":160,\"mamba_n_heads\":8,\"mamba_d_state\":16," \
 	"\"mamba_d_head\":\"auto\",\"residual_multiplier\":0.5," types
 #define SPACES "\"layer_types\":[\"mamba\",\"attention\",\"linear_attention\"]"
+
+#define BAMBA_OF(more) "{\"model_type\":\"bamba\",\"num_hidden_layers\":3," \
+	"\"hidden_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"mamba_n_heads\":8,\"mamba_d_state\":16," \
+	"\"mamba_d_head\":\"auto\"" more "}"
+
+/* Layers that attend by their numbers; half of a head rotates. */
+static void test_bamba(void)
+{
+	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[1]")), OK, "Bamba: %s", fail.text);
+	ok(c.is_linear[0] && !c.is_linear[1] && c.is_linear[2] && c.n_linear == 2,
+	   "one of three layers attends");
+	ok(c.ffn_dim == 96 && c.n_experts == 0 && c.delta_v_dim == 32, "its sizes");
+	ok(!c.is_unrotated && model_n_rot(&c, 0) == 16, "half of a head rotates");
+	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[3]")), E_FORMAT,
+	       "a layer too far: %s", fail.text);
+	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[\"1\"]")), E_FORMAT,
+	       "no number: %s", fail.text);
+}
 
 /* Granite 4: layers with a state, the old names of their types, no rotation. */
 static void test_space(void)
@@ -821,10 +886,12 @@ int main(void)
 	test_late();
 	test_grouped();
 	test_hybrid();
+	test_qwen4();
 	test_oss_and_mla();
 	test_gemma3();
 	test_gemma4();
 	test_space();
+	test_bamba();
 	test_nemotron();
 	test_hunyuan();
 	test_ernie();

@@ -16,6 +16,9 @@
 #define AWQ "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32"
 #define QUARK(weight) "{\"quant_method\":\"quark\",\"global_quant_config\":{" \
 	"\"weight\":{" weight "}}"
+#define HQQ(bits, axis, scale) "{\"quant_method\":\"hqq\",\"quant_config\":{" \
+	"\"weight_quant_params\":{\"nbits\":" bits ",\"axis\":" axis "," \
+	"\"view_as_float\":false},\"scale_quant_params\":" scale "}}"
 #define AUTO(format) "{\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":32," \
 	"\"packing_format\":\"" format "\""
 #define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"
@@ -143,6 +146,10 @@ static const struct {
 	 ",\"exclude\":[\"lm_head\"],\"layer_quant_config\":{}}", "fp8 row"},
 	{QUARK("\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\","
 	       "\"group_size\":32") "}", "mxfp4 32"},
+	{"{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}", "int8 row"},
+	{"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
+	 "\"bnb_4bit_quant_type\":\"nf4\"}", "plain"},
+	{HQQ("4", "1", "null"), "plain"}, {HQQ("8", "1", "null"), "plain"},
 	{AUTO("auto_round:auto_gptq") ",\"sym\":true,\"data_type\":\"int\"}", "gptq4 32+1"},
 	{AUTO("auto_round:gptqmodel") "}", "gptq4 32"},
 	{AUTO("auto_round:auto_awq") "}", "awq4 32"},
@@ -221,7 +228,15 @@ static const struct {
 	 "rotation_config"},
 	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":{\"bits\":3}}}", "bits"},
 	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":3}}", "extra_config"},
-	{"{\"quant_method\":\"bitsandbytes\"}", "quant_method"},
+	{"{\"quant_method\":\"aqlm\"}", "quant_method"},
+	{"{\"quant_method\":\"bitsandbytes\"}", "load_in_8bit"},
+	{"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
+	 "\"bnb_4bit_quant_storage\":\"bfloat16\"}", "bnb_4bit_quant_storage"},
+	{"{\"quant_method\":\"hqq\"}", "quant_config"},
+	{HQQ("3", "1", "null"), "nbits"}, {HQQ("4", "0", "null"), "axis"},
+	{HQQ("4", "1", "{\"nbits\":8}"), "scale_quant_params"},
+	{"{\"quant_method\":\"hqq\",\"quant_config\":{\"self_attn.q_proj\":3}}",
+	 "weight_quant_params"},
 	{"{\"quant_method\":\"awq\",\"group_size\":32}", "bits"},
 	{"{\"quant_method\":\"awq\",\"bits\":8}", "bits"},
 	{"{\"quant_method\":\"awq\",\"bits\":4}", "group_size"},

@@ -314,6 +314,39 @@ static const struct row rows[] = {
 	 "!<|tool_call>call:f{a:[[[[" DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 DEEP10 "![[[[[[",
 	 .n_broken = 1},
 
+	/* --- lfm2 --- */
+	{.format = "lfm2",
+	 .name = "all kinds of values",
+	 "Ok.\n<|tool_call_start|>[weather(city=\"Pa\\\"r'<|is\", days = -2.5, now=True, "
+	 "o={'a': [], \"b\": {}}, l=[1, 'x,y)]', None, (2,)], e='')]<|tool_call_end|>",
+	 "Ok.[weather {\"city\": \"Pa\\\"r'<|is\", \"days\": -2.5, \"now\": true, \"o\": {\"a\": "
+	 "[], \"b\": {}}, \"l\": [1, \"x,y)]\", null, [2]], \"e\": \"\"}]"},
+	{.format = "lfm2",
+	 .name = "two calls, text behind them, escapes",
+	 "<|tool_call_start|>[f(), get.time(a='\\'\\n\\x41\\u00e9\\d', b=10 km,)]<|tool_call_end|>"
+	 "Wait.", "[f {}][get.time {\"a\": \"'\\n\\u0041\\u00e9\\\\d\", \"b\": \"10 km\"}]Wait."},
+	{.format = "lfm2",
+	 .name = "no list, no end", "<|tool_call_start|>f(a=1)", "[f {\"a\": 1}]"},
+	{.format = "lfm2",
+	 .name = "objects",
+	 "<|tool_call_start|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, g(b=2)]"
+	 "<|tool_call_end|>", "[f {\"a\": 1}][g {\"b\": 2}]"},
+	{.format = "lfm2",
+	 .name = "cut in a string", "<|tool_call_start|>[f(a=\"b",
+	 "[f {\"a\": \"b!<|tool_call_start|>[f(a=\"b!", .n_broken = 1},
+	{.format = "lfm2",
+	 .name = "an argument without a name", "<|tool_call_start|>[f(1)]<|tool_call_end|>",
+	 "[f !<|tool_call_start|>[f(1!)]<|tool_call_end|>", .n_broken = 1},
+	{.format = "lfm2",
+	 .name = "the wrong bracket", "<|tool_call_start|>[f(a=[1})",
+	 "[f {\"a\": [!<|tool_call_start|>[f(a=[1}!)", .n_broken = 1},
+	{.format = "lfm2",
+	 .name = "three quotes", "<|tool_call_start|>[f(a=\"\"\"b",
+	 "[f {\"a\": \"\"!<|tool_call_start|>[f(a=\"\"\"!b", .n_broken = 1},
+	{.format = "lfm2",
+	 .name = "a key that is a list", "<|tool_call_start|>[f(a={[1]: 2}",
+	 "[f {\"a\": {!<|tool_call_start|>[f(a={[!1]: 2}", .n_broken = 1},
+
 	/* --- kimi --- */
 	{.format = "kimi",
 	 .name = "two calls",
@@ -537,7 +570,10 @@ static void test_tables(void)
 		{"<|tool_calls_section_begin|> … <|tool_call_argument_begin|>", "kimi"},
 		{"<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' … ```json", "deepseek-v3"},
 		{"<｜tool▁call▁begin｜>'+ name + '<｜tool▁sep｜>'", "deepseek"},
-		{"<TOOLCALL>[", "nemotron"}};
+		{"<TOOLCALL>[", "nemotron"},
+		{"<|tool_call_start|>[' + call", "lfm2"},
+		{"\"List of tools: <|tool_list_start|>[\"", "lfm2"},
+		{"\"List of tools: [\"", "lfm2"}};
 	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
 		const struct tool_format *f = toolformat_detect(str_of(found[i][0]));
 		is_str(f ? f->name : NULL, found[i][1], "template of %s", found[i][1]);

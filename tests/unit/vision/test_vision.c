@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What tiny models see of images against Hugging Face Transformers
- * (tests/golden/make_vision.py): sizes, patches, the tower's rows, and log-probabilities of
- * prompts with images. And what nobody may see: steps of other sizes, batches and known
- * prefixes change no bit, and an image never stands for another one in the cache.
+ * (tests/golden/make_vision.py, make_vision_kinds.py): sizes, patches, the tower's rows, and
+ * log-probabilities of prompts with images. And what nobody may see: steps of other sizes,
+ * batches and known prefixes change no bit, and an image never stands for another one in the cache.
  */
 #include <jansson.h>
 
@@ -63,6 +63,67 @@ static void test_sizes(void)
 	buf_deinit(&b);
 }
 
+/* A side's longest edge and the pixels of a token. */
+static void test_pixtral_sizes(void)
+{
+	struct buf b = read_golden(GOLDEN, "sizes-pixtral.tsv");
+	int n = 0, n_wrong = 0;
+	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
+		struct vision_config c = {.kind = VISION_PIXTRAL, .merge = 1};
+		int32_t w, h, want_w, want_h, got_w = 0, got_h = 0;
+		if (sscanf(line, "%d %d %d %d %d %d", &c.max_side, &c.patch, &w, &h, &want_w,
+			   &want_h) != 6)
+			break;
+		enum status st = vision_patches_size(&c, w, h, &got_w, &got_h, NULL);
+		n_wrong += st != OK || got_w != want_w || got_h != want_h;
+	}
+	ok(n > 150 && n_wrong == 0, "Pixtral: %d sizes, %d wrong", n, n_wrong);
+	struct vision_config c = {.kind = VISION_PIXTRAL, .patch = 14, .merge = 2, .n_gap = 1,
+				  .max_side = 1540};
+	int32_t w, h;
+	vision_patches_limit(&c, 100);
+	enum status st = vision_patches_size(&c, 4000, 4000, &w, &h, NULL);
+	ok(st == OK && w == 252 && h == 252,
+	   "Pixtral: 9 x (9 + 1) tokens of at most 100: %d x %d", w, h);
+	buf_deinit(&b);
+}
+
+/* The reference has whole channels, one behind the other. */
+static void test_planes(const char *name, const struct vision_config *c)
+{
+	struct buf file = read_golden(IMAGES, "rgb.png");
+	char *path = xasprintf("%s/pixels.f32", name);
+	struct buf want = read_golden(GOLDEN, path);
+	const float *pixels = (const float *)(const void *)want.p;
+	struct image m, at_size;
+	int32_t w, h, p = c->patch;
+	if (image_decode(buf_str(&file), &limits, &m, NULL) != OK ||
+	    vision_patches_size(c, m.width, m.height, &w, &h, NULL) != OK ||
+	    image_resize(&m, w, h, c->filter, &at_size) != OK) {
+		ok(false, "patches are made");
+		return;
+	}
+	int32_t dim = 3 * p * p, n = w / p * (h / p), row, col;
+	float *got = xmalloc((size_t)n * (size_t)dim * sizeof *got);
+	double worst = 0;
+	is_int(want.n, (size_t)n * (size_t)dim * sizeof *got, "%s: %d patches", name, (int)n);
+	vision_patches_write(c, &at_size, 0, n, got);
+	for (int32_t i = 0; i < n * dim; i++) {
+		vision_patches_place(c, w / p, i / dim, &row, &col);
+		int32_t k = i % dim / (p * p), y = row * p + i % (p * p) / p;
+		int32_t x = col * p + i % p;
+		worst = fmax(worst, fabs((double)(got[i] - pixels[(k * h + y) * w + x])));
+	}
+	/* A pixel's step is 0.014. */
+	ok(worst < 1e-6, "%s: pixels: largest difference %.1e", name, worst);
+	free(got);
+	free(path);
+	image_deinit(&m);
+	image_deinit(&at_size);
+	buf_deinit(&file);
+	buf_deinit(&want);
+}
+
 static void test_patches(void)
 {
 	struct buf file = read_golden(IMAGES, "rgb.png");
@@ -75,7 +136,7 @@ static void test_patches(void)
 	float got[96 * 96];
 	if (image_decode(buf_str(&file), &limits, &m, NULL) != OK ||
 	    vision_patches_size(&c, m.width, m.height, &w, &h, NULL) != OK ||
-	    image_resize(&m, w, h, &at_size) != OK) {
+	    image_resize(&m, w, h, IMAGE_BICUBIC, &at_size) != OK) {
 		ok(false, "patches are made");
 		return;
 	}
@@ -124,7 +185,8 @@ static struct rig rig_open(const char *name, const struct source *from, struct e
 	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
 	const struct vision_opts vo = {.model = r.m, .mmproj = from->mmproj,
 				       .backend = bo, .limits = limits,
-				       .max_tokens = 4096, .cache_bytes = 1 << 20};
+				       .max_tokens = 4096, .step_tokens = 4096,
+				       .cache_bytes = 1 << 20};
 	if (st == OK)
 		st = vision_create(&vo, &r.v, &fail);
 	if (st == OK)
@@ -176,7 +238,7 @@ static void test_rows(struct rig *r, double most)
 	const float *want = (const float *)(const void *)b.p;
 	size_t n = b.n / sizeof *want;
 	double worst = 0;
-	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)m->n * 32,
+	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)(m->n_rows * m->n_cols) * 32,
 	       "%s: %d tokens, in %d rows", r->dir, (int)m->n, (int)m->n_rows);
 	for (size_t i = 0; i < n; i++)
 		worst = fmax(worst, fabs((double)m->rows[i] - (double)want[i]));
@@ -238,6 +300,7 @@ static float *run(struct rig *r, const struct prompt *p, int each, int *out_cach
 	enum status st = engine_seq_reserve(r->e, s, p->n - *out_cached);
 	for (int at = *out_cached, n; at < p->n && st == OK; at += n) {
 		n = MIN(each, p->n - at);
+		n = engine_seq_whole(r->e, s, n, p->n - at);
 		const struct engine_slice slice = {.seq = s, .tokens = p->ids + at, .n = n,
 						   .n_logits = n};
 		st = engine_step(r->e, &slice, 1, &fail);
@@ -362,7 +425,8 @@ static void test_batch(struct rig *r)
 	}
 }
 
-static void test_views(struct rig *r)
+/* n_wide: tokens of wide.png. */
+static void test_views(struct rig *r, int n_wide)
 {
 	struct vision_view *a = see(r, "rgb.png"), *b = see(r, "rgb.png");
 	struct vision_view *c = see(r, "interlaced.png"), *d = NULL;
@@ -373,7 +437,7 @@ static void test_views(struct rig *r)
 	ok(memcmp(vision_view_image(a)->rows, vision_view_image(c)->rows, 32 * sizeof(float)) == 0,
 	   "%swith the same rows, since it has the same pixels", r->dir);
 	ok(vision_measure(r->v, &(struct vision_file){buf_str(&file), 9}, &d, NULL) == OK &&
-		   vision_view_image(d)->n == 55, "%stokens are counted without the tower",
+		   vision_view_image(d)->n == n_wide, "%stokens are counted without the tower",
 	   r->dir);
 	vision_view_unref(a);
 	vision_view_unref(b);
@@ -399,15 +463,17 @@ static void test_hip(const char *name)
 }
 
 /* The same tower in a GGUF file, which llama.cpp's converter made of the folder. */
-static void test_mmproj(void)
+static void test_mmproj(const char *name)
 {
-	char *path = xstrdup(tap_src(GOLDEN "mmproj-qwen3vl.gguf"));
-	struct rig r = rig_open("qwen3vl", &(struct source){.is_exact = true, .mmproj = path},
+	char *in = xasprintf(GOLDEN "mmproj-%s.gguf", name);
+	char *path = xstrdup(tap_src(in));
+	struct rig r = rig_open(name, &(struct source){.is_exact = true, .mmproj = path},
 				(struct engine_opts){.page_size = 16});
 	test_rows(&r, 1e-4);
 	test_prompts(&r, TOLERANCE, "mmproj");
 	rig_close(&r);
 	free(path);
+	free(in);
 }
 
 /* A tower in blocks, beside the numbers that the gguf package for Python reads in them. */
@@ -439,29 +505,117 @@ static void test_blocks(bool is_exact, double most)
 	free(floats);
 }
 
+/* Tokens of an image that see each other: where a step may end, and what is refused. */
+static void test_mutual(void)
+{
+	struct rig r = rig_open("gemma3", &(struct source){.is_exact = true},
+				(struct engine_opts){.page_size = 8, .max_batch_tok = 64});
+	struct prompt p = prompt_read(&r, 2);
+	const struct engine_prompt ep = prompt_of(&p);
+	struct fail fail = {0};
+	int cached, at = p.images[0].at, n = p.images[0].n;
+	struct engine_seq *s = engine_seq_create_in(r.e, &ep, &cached);
+	is_int(engine_seq_whole(r.e, s, at, at), at, "a step may end before an image");
+	is_int(engine_seq_whole(r.e, s, at + 1, 64), at, "not behind its first token");
+	is_int(engine_seq_whole(r.e, s, at + n - 1, 64), at, "nor before its last");
+	is_int(engine_seq_whole(r.e, s, at + n, 64), at + n, "but behind that");
+	struct engine_slice slice = {.seq = s, .tokens = p.ids, .n = at + 5, .n_logits = 1};
+	enum status st = engine_seq_reserve(r.e, s, p.n);
+	ok(st == OK && engine_step(r.e, &slice, 1, &fail) == E_INVAL &&
+		   strstr(fail.text, "within an image"), "else it is refused: %s", fail.text);
+	slice.n = at;
+	ok(engine_step(r.e, &slice, 1, &fail) == OK, "the text before it runs");
+	is_int(engine_seq_whole(r.e, s, 3, n), n, "an image that is next is taken whole");
+	is_int(engine_seq_whole(r.e, s, 3, n - 1), 0, "or not at all");
+	engine_seq_destroy(r.e, s);
+	const struct backend_opts bo = {.name = "cpu", .exact = true};
+	struct vision_opts vo = {.model = r.m, .backend = bo, .limits = limits,
+				 .max_tokens = 4096, .step_tokens = 15};
+	struct vision *v = NULL;
+	ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && strstr(fail.text, "one step"),
+	   "a step that is too small: %s", fail.text);
+	vo.step_tokens = 16;
+	vo.is_causal = true;
+	ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && strstr(fail.text, "GPU kernel"),
+	   "a GPU for the text: %s", fail.text);
+	vo.is_causal = false;
+	vo.max_tokens = 15;
+	ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && strstr(fail.text, "image_tokens"),
+	   "fewer tokens than an image has: %s", fail.text);
+	prompt_free(&p);
+	rig_close(&r);
+}
+
+/* What is missing is said. */
+static void test_refused(void)
+{
+	static const struct {
+		const char *name, *words;
+	} models[] = {{"gemma4moe", "tower of gemma4 is not supported"},
+		      {"mistral3", "hidden_act"}}; /* GELU, with a gate */
+	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
+		char *dir = xasprintf("tests/golden/models/%s", models[i].name);
+		struct fail fail = {0};
+		struct model *m;
+		struct vision *v;
+		if (model_open(tap_src(dir), NULL, &m, &fail) != OK) {
+			ok(false, "%s: %s", models[i].name, fail.text);
+			continue;
+		}
+		const struct vision_opts vo = {.model = m, .backend = {.name = "cpu"},
+					       .limits = limits, .max_tokens = 4096,
+					       .step_tokens = 4096};
+		ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && !v &&
+			   strstr(fail.text, models[i].words), "%s: %s", models[i].name,
+		   fail.text);
+		model_close(m);
+		free(dir);
+	}
+}
+
 int main(void)
 {
-	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "qwen35"};
+	static const struct {
+		const char *name;
+		int n_wide;
+	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"mistral3", 36},
+		      {"ministral3", 36}, {"gemma3", 16}};
+	const struct vision_config pixtral = {
+		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
+		.mean = {0.48145466, 0.4578275, 0.40821073},
+		.std = {0.26862954, 0.26130258, 0.27577711}};
+	const struct vision_config siglip = {
+		.kind = VISION_SIGLIP, .patch = 4, .merge = 2, .frames = 1, .max_side = 32,
+		.filter = IMAGE_BILINEAR, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
 	test_sizes();
+	test_pixtral_sizes();
 	test_patches();
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct rig r = rig_open(names[i], &(struct source){.is_exact = true},
+	test_planes("mistral3", &pixtral);
+	test_planes("gemma3", &siglip);
+	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
+		const char *name = models[i].name;
+		struct rig r = rig_open(name, &(struct source){.is_exact = true},
 					(struct engine_opts){.page_size = 8});
 		test_rows(&r, 1e-4);
 		test_prompts(&r, TOLERANCE, "exact");
 		test_cache(&r);
 		test_batch(&r);
-		test_views(&r);
+		test_views(&r, models[i].n_wide);
 		rig_close(&r);
-		r = rig_open(names[i], &(struct source){0}, (struct engine_opts){.page_size = 16});
+		r = rig_open(name, &(struct source){0}, (struct engine_opts){.page_size = 16});
 		test_rows(&r, 0.02);
 		test_prompts(&r, ROUGH, "fast");
 		test_batch(&r);
 		rig_close(&r);
 	}
-	test_mmproj();
+	test_mmproj("qwen3vl");
+	test_mmproj("mistral3");
+	test_mmproj("gemma3");
 	test_blocks(true, 1e-5);
 	test_blocks(false, 0.02);
 	test_hip("qwen3vl");
+	test_hip("mistral3");
+	test_mutual();
+	test_refused();
 	return tap_done();
 }

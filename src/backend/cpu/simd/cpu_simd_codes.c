@@ -42,6 +42,9 @@ struct chunk {
 
 /* --- codes to bytes --------------------------------------------------------------- */
 
+/* NF4's values have two bytes: those of CPU_FORM_NF4 times 256, plus these. */
+#define NF4_LOW CPU_FORM_COUNT
+
 /* The constant to subtract from a form's bytes. For integers: if they have no zero
  * points. */
 VINLINE int zero_of(enum cpu_form f)
@@ -53,7 +56,7 @@ VINLINE int zero_of(enum cpu_form f)
 	case CPU_FORM_6: return 32;
 	case CPU_FORM_GRID: case CPU_FORM_IQ2: case CPU_FORM_IQ3_XXS: return 64;
 	case CPU_FORM_IQ1: case CPU_FORM_IQ3_S: return 16;
-	case CPU_FORM_IQ4: case CPU_FORM_8: return 128;
+	case CPU_FORM_IQ4: case CPU_FORM_NF4: case NF4_LOW: case CPU_FORM_8: return 128;
 	default: return 0;
 	}
 }
@@ -61,7 +64,7 @@ VINLINE int zero_of(enum cpu_form f)
 /* All bytes of a form are below this limit. */
 VINLINE int limit_of(enum cpu_form f)
 {
-	if (f == CPU_FORM_IQ4 || f == CPU_FORM_8)
+	if (zero_of(f) == 128)
 		return 256;
 	return f == CPU_FORM_6 || zero_of(f) == 64 ? 128 : 32;
 }
@@ -98,6 +101,10 @@ VINLINE vi numbers_of(enum cpu_form f, vi codes)
 					 16, 15, 14, 13, 12, 10, 8, 4};
 	static const uint8_t iq4[16] = {1, 24, 45, 63, 79, 93, 106, 118,
 					129, 141, 153, 166, 181, 197, 217, 241};
+	static const uint8_t nf4[16] = {64, 83, 94, 103, 110, 116, 122, 128,
+					133, 138, 144, 150, 156, 164, 174, 192};
+	static const uint8_t nf4_low[16] = {128, 240, 232, 56, 76, 172, 172, 128,
+					    152, 204, 64, 32, 180, 128, 200, 128};
 	static const uint8_t grid[16] = {72, 89, 107, 0, 0, 0, 0, 0, 56, 39, 21};
 	static const uint8_t iq1[16] = {7, 9, 15, 17, 23, 25};
 	static const uint8_t iq3_xxs[16] = {68, 76, 84, 92, 100, 108, 116, 126,
@@ -110,6 +117,8 @@ VINLINE vi numbers_of(enum cpu_form f, vi codes)
 	case CPU_FORM_IQ3_S: return look_up(codes, iq3_s);
 	case CPU_FORM_E2M1: case CPU_FORM_E2M1_16: return look_up(codes, e2m1);
 	case CPU_FORM_IQ4: return look_up(codes, iq4);
+	case CPU_FORM_NF4: return look_up(codes, nf4);
+	case NF4_LOW: return look_up(codes, nf4_low);
 	case CPU_FORM_GRID: case CPU_FORM_IQ2: return look_up(codes, grid);
 	default: return codes;
 	}
@@ -280,7 +289,7 @@ VINLINE void scale_at(const struct cpu_panels *w, const uint8_t *panel,
 		*scale = e4m3_of(vi_of_bytes(panel + at)) * w->factor;
 	} else if (s == CPU_SCALING_FLOAT) {
 		size_t of_group = (size_t)(i / (w->group / 32) * ROWS + VL * v);
-		*scale = cpu_floats(panel, w->scale_type, of_group);
+		*scale = cpu_floats(panel, w->scale_type, of_group) * w->factor;
 		if (cpu_form_has_min(w->form))
 			*low = cpu_floats(panel + w->at_low, w->scale_type, of_group);
 	} else {
@@ -384,9 +393,9 @@ VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
 }
 
 /* acc + the product of block b (rows from VL v on, unpacked to w) and input j of n_x.
- * tile: the tile's data of this block. */
-VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi *w, int b,
-		     int v, const int32_t *tile, int n_x, int j)
+ * tile: the tile's data of this block. low: NF4's lower bytes. */
+VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi *w,
+		     const vi *low, int b, int v, const int32_t *tile, int n_x, int j)
 {
 	const int n_sub = 32 / cpu_form_sub(f);
 	const int32_t *xsum = tile + Q_WORDS * n_x;
@@ -400,6 +409,13 @@ VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi 
 		for (int i = 4 * s; i < 4 * s + 8 / n_sub; i += 4)
 			sum = dot_four(sum, w + i, tile + i * STEP * n_x + j, n_x,
 				       limit_of(f));
+		if (f == CPU_FORM_NF4) {
+			sum = sum * 256 + zero_at(p->c, f, at, v) * vi_all(minus);
+#pragma GCC unroll 2
+			for (int i = 0; i < 8; i += 4)
+				sum = dot_four(sum, low + i, tile + i * STEP * n_x + j, n_x,
+					       limit_of(f));
+		}
 		acc = add_scaled(acc, sum, p->c->scale[at] + VL * v, p->c->low[at] + VL * v,
 				 cpu_form_has_min(f), minus, x_scale[j]);
 	}
@@ -418,14 +434,16 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
 #pragma GCC unroll 4
 		for (int v = 0; v < N_VEC; v++) {
-			vi w[WORDS];
+			vi w[WORDS], low[WORDS];
 			unpack(f, p->q + (size_t)b * block_bytes(f), v, w);
+			if (f == CPU_FORM_NF4)
+				unpack(NF4_LOW, p->q + (size_t)b * block_bytes(f), v, low);
 			if (n_x == 1)
-				lone[v] = add_block(lone[v], p, f, w, b, v, tile, 1, 0);
+				lone[v] = add_block(lone[v], p, f, w, low, b, v, tile, 1, 0);
 			for (int j = 0; j < n_x && n_x > 1; j++) {
 				float *acc = p->acc[j] + VL * v;
-				vf_store(acc, add_block(vf_load(acc), p, f, w, b, v, tile,
-							n_x, j));
+				vf_store(acc, add_block(vf_load(acc), p, f, w, low, b, v,
+							tile, n_x, j));
 			}
 		}
 	}
@@ -439,7 +457,7 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 #define INTEGERS(X) X(4) X(8)
 #endif
 #define EACH_FORM(X) \
-	INTEGERS(X) X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) \
+	INTEGERS(X) X(4_MIN) X(5) X(5_MIN) X(6) X(3) X(2_MIN) X(E2M1) X(E2M1_16) X(IQ4) X(NF4) \
 	X(GRID) X(IQ1) X(IQ2) X(IQ3_XXS) X(IQ3_S)
 #define DEFINE(f) \
 	static void blocks_##f(const struct product *p) \
@@ -572,7 +590,8 @@ static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_
 	}
 }
 
-/* If enough inputs use them, unpack the bytes of p's blocks once for all. */
+/* If enough inputs use them, unpack the bytes of p's blocks once for all. NF4's do not
+ * fit c->words. */
 static void spread(struct product *p, enum cpu_form f, const struct cpu_tiles *t,
 		   struct chunk *c)
 {
@@ -582,7 +601,7 @@ static void spread(struct product *p, enum cpu_form f, const struct cpu_tiles *t
 		EACH_FORM(NAME)
 #undef NAME
 	};
-	if (t->n == 1 && t->n_x[0] <= 4)
+	if ((t->n == 1 && t->n_x[0] <= 4) || f == CPU_FORM_NF4)
 		return;
 	all[f](p, c->words);
 	p->q = c->words;

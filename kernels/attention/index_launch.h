@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launch arguments of index.hip, with device addresses: kernels/ops/index.h explains them. C
+ * for the host, C++ for the kernels.
+ */
+#pragma once
+#if !defined(__HIP__)
+#include <stdint.h>
+#endif
+
+enum {
+	INDEX_PUT_THREADS = 128,
+	INDEX_FILL_WAVES = 4,
+	INDEX_MAX_KEY = 512,  /* elements of a key, a multiple of 8 */
+	INDEX_THREADS = 256,
+};
+/* Bytes of LDS of index_choose: a token's queries. */
+#define INDEX_LDS(heads, dim) ((heads) * (dim) * 2)
+
+struct index_keys_launch {
+	int32_t n_tok, dim, ratio, row, n_freq;
+	float eps;
+	const uint16_t *key;
+	const float *norm, *rope;
+	const int32_t *slot;
+	uint16_t *keys, *blocks;
+};
+
+struct index_choose_launch {
+	int32_t n_heads, dim, ratio, row, top, max_pages_per_seq, page_size;
+	int32_t n_work; /* floats of work a token */
+	const uint16_t *q, *blocks;
+	const int32_t *seq_of, *position, *page_table;
+	float *work;
+	int32_t *table, *last;
+};

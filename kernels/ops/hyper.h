@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hyper-connections: a model with S residual streams of D numbers. A part of a layer reads a
+ * mean of the normalised streams, each number with a gate of its own, and adds to each stream
+ * what it makes, times one gate a stream. Gates come from all streams by a low rank R.
+ *
+ *   hyper_low   y = silu(x / S): of the low rank
+ *   hyper_mix   y[d] = mean_s sigmoid(gate[s][d]) n[s][d]: what the part reads. It sets x,
+ *               to which the part then adds, to 0
+ *   hyper_add   x[s] += 2 sigmoid(gate[s] / S) y: what the part made
+ *
+ * Source: modeling_qwen4_exp.py of Hugging Face Transformers, Qwen4ExpTextGatedResidual.
+ */
+#pragma once
+#include "model/formats/blocks.h"
+
+struct hyper_low_args {
+	int32_t n_tok, dim, n_streams; /* T, R, S */
+	const float *x;                /* (T, R) f32 */
+	void *y;                       /* (T, R) act */
+};
+
+struct hyper_mix_args {
+	int32_t n_tok, n_streams, dim;
+	const float *gate; /* (T, S, D) f32 */
+	const void *n;     /* (T, S, D) act */
+	void *y;           /* (T, D) act; NULL: the result goes to x */
+	float *x;          /* (T, D) f32 */
+};
+
+struct hyper_add_args {
+	int32_t n_tok, n_streams, dim;
+	const float *gate; /* (T, S) f32; NULL: x[s] = y */
+	const float *y;    /* (T, D) f32 */
+	float *x;          /* (T, S, D) f32 */
+};
+
+void hyper_low_ref(const struct hyper_low_args *a);
+void hyper_mix_ref(const struct hyper_mix_args *a);
+void hyper_add_ref(const struct hyper_add_args *a);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hyper-connections: several residual streams instead of one (arch_qwen4.c has the formulas,
+ * kernels/ops/hyper.h the operations). A part of a layer reads g->n and adds to g->x, as
+ * parts of other models do. Here g->n is the gated mean of the streams, and g->x begins at
+ * 0. What is then in g->x goes to all streams.
+ */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+static const char *const names[HYPER_PARTS] = {
+	[HYPER_MIXER] = "attn_hyper_connection", [HYPER_MLP] = "mlp_hyper_connection",
+	[HYPER_LAST] = "hyper_connection_mixer"};
+
+static enum status load(struct graph *g, int i, enum hyper_part part, struct hyper *h,
+			struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	int32_t wide = c->hyper_n * c->d_model;
+	char name[4][80];
+	static const char *const kinds[] = {"hc_norm.weight", "input_mix_weight_down",
+					    "input_mix_weight_up", "block_inject_weight"};
+	for (int k = 0; k < 4; k++)
+		snprintf(name[k], sizeof name[k], "%s.%s", names[part], kinds[k]);
+	const struct graph_part parts[] = {
+		{name[0], GRAPH_NORM, wide, 0, &h->norm},
+		{name[1], GRAPH_WEIGHT, c->hyper_rank, wide, &h->down},
+		{name[2], GRAPH_WEIGHT, wide, c->hyper_rank, &h->up},
+		{name[3], GRAPH_WEIGHT, c->hyper_n, wide, &h->inject},
+	};
+	return graph_load_parts(g, i, parts, part == HYPER_LAST ? 3 : 4, fail);
+}
+
+enum status hyper_load_top(struct graph *g, struct fail *fail)
+{
+	return load(g, -1, HYPER_LAST, &g->hyper.last, fail);
+}
+
+enum status hyper_load(struct graph *g, int i, struct fail *fail)
+{
+	enum status st = load(g, i, HYPER_MIXER, &g->layers[i].hyper[HYPER_MIXER], fail);
+	if (st != OK)
+		return st;
+	return load(g, i, HYPER_MLP, &g->layers[i].hyper[HYPER_MLP], fail);
+}
+
+enum status hyper_alloc(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct hyper_scratch *r = &g->hyper;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t wide = t * (size_t)c->hyper_n * (size_t)c->d_model;
+	size_t low = t * (size_t)c->hyper_rank;
+	const struct graph_want wanted[] = {
+		{&r->x, wide * sizeof *r->x},
+		{&r->n, wide * act},
+		{&r->wide, wide * sizeof *r->wide},
+		{&r->low, low * sizeof *r->low},
+		{&r->low_n, low * act},
+		{&r->inject, t * (size_t)c->hyper_n * sizeof *r->inject},
+	};
+	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
+enum status hyper_begin(struct graph *g, int32_t t, struct fail *fail)
+{
+	RUN(hyper_add, .n_tok = t, .n_streams = g->c->hyper_n, .dim = g->c->d_model, .y = g->x,
+	    .x = g->hyper.x);
+	return OK;
+}
+
+static enum status mix(struct graph *g, const struct hyper *h, bool is_last, const void *add,
+		       int32_t t, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct hyper_scratch *r = &g->hyper;
+	RUN(rms_norm, .n_tok = t * c->hyper_n, .dim = c->d_model, .eps = c->norm_eps, .x = r->x,
+	    .add = add, .weight = h->norm, .n_weights = c->hyper_n, .y = r->n);
+	RUN(linear, .n_tok = t, .x = r->n, .n_out = is_last ? 1 : 2,
+	    .out = {{.w = &h->down, .y = r->low, .is_f32 = true},
+		    {.w = &h->inject, .y = r->inject, .is_f32 = true}});
+	RUN(hyper_low, .n_tok = t, .dim = c->hyper_rank, .n_streams = c->hyper_n, .x = r->low,
+	    .y = r->low_n);
+	RUN(linear, .n_tok = t, .x = r->low_n, .n_out = 1,
+	    .out = {{.w = &h->up, .y = r->wide, .is_f32 = true}});
+	RUN(hyper_mix, .n_tok = t, .n_streams = c->hyper_n, .dim = c->d_model, .gate = r->wide,
+	    .n = r->n, .y = is_last ? NULL : g->n, .x = g->x);
+	return OK;
+}
+
+enum status hyper_enter(struct graph *g, const struct layer *l, enum hyper_part part,
+			const void *add, int32_t t, struct fail *fail)
+{
+	return mix(g, &l->hyper[part], false, add, t, fail);
+}
+
+enum status hyper_leave(struct graph *g, int32_t t, struct fail *fail)
+{
+	RUN(hyper_add, .n_tok = t, .n_streams = g->c->hyper_n, .dim = g->c->d_model,
+	    .gate = g->hyper.inject, .y = g->x, .x = g->hyper.x);
+	return OK;
+}
+
+enum status hyper_end(struct graph *g, int32_t t, struct fail *fail)
+{
+	return mix(g, &g->hyper.last, true, NULL, t, fail);
+}

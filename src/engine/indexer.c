@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention to what an indexer chooses (kernels/ops/index.h has the formulas):
+ *
+ *   q, k = W n;  each head of q is normalised and rotated;  k to the indexer's pages
+ *   the best blocks of positions, by q and the keys of blocks
+ *
+ * A block of index_ratio positions is a page of the layer's cache. So attention to the chosen
+ * blocks is attention of a sequence of its own for each token: the chosen blocks are its page
+ * table. Keys are rotated already, so it does not matter that positions are missing. The
+ * slots and bytes of a page are the same in pages of either size.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph.h"
+
+enum { TOGETHER = 64 }; /* tokens for which scores have room */
+
+static int32_t top_of(const struct model_config *c)
+{
+	return c->index_budget / c->index_ratio;
+}
+
+enum status indexer_load(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct indexer *x = &g->layers[i].indexer;
+	int32_t dim = c->index_dim;
+	const struct graph_part parts[] = {
+		{"self_attn.indexer.index_qk_proj", GRAPH_WEIGHT, (c->index_heads + 1) * dim,
+		 c->d_model, &x->qk},
+		{"self_attn.indexer.q_layernorm.weight", GRAPH_NORM, dim, 0, &x->q_norm},
+		{"self_attn.indexer.k_layernorm.weight", GRAPH_NORM, dim, 0, &x->k_norm},
+	};
+	if (g->limits.page_size % c->index_ratio)
+		return fail_at(fail, E_CONFIG, "page_size", "KV pages of %d tokens: this model "
+			       "needs a multiple of %d", g->limits.page_size, c->index_ratio);
+	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+}
+
+/* 0, 1, 2 … on the device. */
+static enum status put_count(struct graph *g, size_t n, const int32_t **out,
+			     struct fail *fail)
+{
+	int32_t *host = xmalloc(n * sizeof *host), *on;
+	for (size_t i = 0; i < n; i++)
+		host[i] = (int32_t)i;
+	enum status st = graph_alloc(g, n * sizeof *host, &on, fail);
+	if (st == OK && !g->measured) {
+		st = g->b->ops->upload(g->b, on, host, n * sizeof *host);
+		*out = on;
+	}
+	if (st == OK && !g->measured) /* it may still be read */
+		st = g->b->ops->sync(g->b, fail);
+	free(host);
+	return st;
+}
+
+enum status indexer_alloc(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct indexer_scratch *r = &g->indexer;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	size_t dim = (size_t)c->index_dim, kv = dtype_bytes(g->b->kv_type);
+	size_t n_qk = t * (size_t)(c->index_heads + 1) * dim;
+	size_t n_blocks = (size_t)(g->limits.n_ctx / c->index_ratio + 1);
+	const struct graph_want wanted[] = {
+		{&r->qk, n_qk * act},
+		{&r->turned, n_qk * act},
+		{&r->rope, t * (size_t)c->n_rot * sizeof *r->rope},
+		{&r->scores, TOGETHER * n_blocks * sizeof *r->scores},
+		{&r->table, t * (size_t)(top_of(c) + 1) * sizeof *r->table},
+		{&r->last, t * sizeof *r->last},
+	};
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	if (st == OK)
+		st = put_count(g, t + 1, &r->each, fail);
+	for (int i = 0; i < c->n_layers && st == OK; i++) {
+		struct indexer *x = &g->layers[i].indexer;
+		size_t size = (size_t)g->limits.page_size * dim * kv;
+		size_t n = (size_t)g->limits.n_pages;
+		x->key_bytes = size;
+		x->block_bytes = size / (size_t)c->index_ratio;
+		const struct graph_want pages[] = {{&x->keys, n * x->key_bytes},
+						   {&x->blocks, n * x->block_bytes}};
+		if (model_attends(c, i))
+			st = graph_take_all(g, pages, 2, fail);
+	}
+	return st;
+}
+
+enum status indexer_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2, .position = s->ids.block_start,
+	    .inv_freq = g->inv_freq[0], .table = g->indexer.rope, .scale = g->rope_factor[0]);
+	return OK;
+}
+
+/* Keys of the step's tokens to their pages, and turned queries. */
+static enum status prepare(struct graph *g, const struct layer *l, const struct graph_step *s,
+			   struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct indexer *x = &l->indexer;
+	const struct indexer_scratch *r = &g->indexer;
+	int32_t t = s->b->n_tok, dim = c->index_dim, n = c->index_heads + 1;
+	const char *key = (const char *)r->qk +
+			  (size_t)(c->index_heads * dim) * dtype_bytes(g->b->act_type);
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 1, .out = {{.w = &x->qk, .y = r->qk}});
+	RUN(index_keys, .n_tok = t, .dim = dim, .ratio = c->index_ratio, .row = n * dim,
+	    .n_freq = c->n_rot / 2, .eps = c->norm_eps, .key = key, .norm = x->k_norm,
+	    .rope = r->rope, .slot = s->ids.slot, .type = g->b->kv_type,
+	    .page_size = g->limits.page_size, .keys = x->keys, .blocks = x->blocks);
+	/* The key goes with the heads of q, and nobody reads it. */
+	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = n, .head_dim = dim, .n_freq = c->n_rot / 2,
+	    .eps = c->norm_eps, .q = r->turned, .q_norm = x->q_norm, .rope = g->rope[0],
+	    .slot = s->ids.slot, .q_from = r->qk, .q_pitch = dim,
+	    .kv = {.k = l->k_pages, .v = l->v_pages, .type = g->b->kv_type,
+		   .page_size = c->index_ratio});
+	return OK;
+}
+
+enum status indexer_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct attention_args *a, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct indexer_scratch *r = &g->indexer;
+	int32_t n_tok = s->b->n_tok, n = (c->index_heads + 1) * c->index_dim, top = top_of(c);
+	int32_t t = 0;
+	enum status st = prepare(g, l, s, fail);
+	if (st != OK)
+		return st;
+	do {
+		size_t at = (size_t)t;
+		RUN(index_choose, .n_tok = MIN(TOGETHER, n_tok - t), .n_heads = c->index_heads,
+		    .dim = c->index_dim, .ratio = c->index_ratio, .row = n, .top = top,
+		    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		    .q = (const char *)r->turned + at * (size_t)n * dtype_bytes(g->b->act_type),
+		    .type = g->b->kv_type, .page_size = g->limits.page_size,
+		    .blocks = l->indexer.blocks, .seq_of = s->ids.seq_of + t,
+		    .position = s->ids.position + t, .page_table = s->ids.page_table,
+		    .work = r->scores, .table = r->table + at * (size_t)(top + 1),
+		    .last = r->last + t);
+		t += TOGETHER;
+	} while (t < n_tok);
+	a->n_seq = n_tok;
+	a->max_pages_per_seq = top + 1;
+	a->n_ctx_max = MIN(s->n_ctx_max, c->index_budget + c->index_ratio - 1);
+	a->seq_of = a->first_tok = r->each;
+	a->position = r->last;
+	a->page_table = r->table;
+	return OK;
+}
+
+enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t dst, int32_t src)
+{
+	struct kv_copy_args a = {.n_kv_heads = 1, .head_dim = g->c->index_dim, .dst = dst,
+				 .src = src, .kv = {.k = l->indexer.keys, .type = g->b->kv_type,
+						    .page_size = g->limits.page_size}};
+	enum status st = g->b->ops->kv_copy(g->b, &a);
+	a.kv.k = l->indexer.blocks;
+	a.kv.page_size = g->limits.page_size / g->c->index_ratio;
+	return st == OK ? g->b->ops->kv_copy(g->b, &a) : st;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of bitsandbytes and HQQ, made into formats that halod has when the checkpoint is
+ * opened. A layer X has N outputs and K inputs.
+ *
+ *   nf4, fp4 X.weight U8 (N K/2, 1): two indices a byte, the first in the high bits; and with
+ *            X.weight in front:
+ *              .quant_map F32 (16)   the value of each index
+ *              .absmax F32 (N K/B)   the factor of each block of B weights, or U8
+ *              .nested_quant_map F32 (256), .nested_absmax F32: with absmax in U8, factor i
+ *                   is map[absmax[i]] * nested_absmax[i / nested_blocksize] + nested_offset
+ *              .quant_state.bitsandbytes__nf4 U8: JSON with shape, blocksize and the like
+ *            nf4 becomes NF4: values and factors are rounded to float16. fp4 becomes
+ *            bf16, and so does nf4 with rows that 32 does not divide.
+ *   LLM.int8 X.weight I8 (N, K), X.SCB F32 (N); the weight is q SCB / 127.
+ *            becomes INT8, exactly.
+ *   HQQ      X.W_q   U8: the numbers of (N K/G, G), the first half of the rows in the high
+ *                    bits where they have four
+ *            X.scale, X.zero  float (N K/G, 1); the weight is (q - zero) scale
+ *            X.shape  integers (2)
+ *            with 4 bits becomes Q4_1, whose scale and minimum are float16; with 8 bits, or
+ *            with groups that 32 does not divide, bf16.
+ *
+ * Where something is rounded, the exact path reads the checkpoint's own numbers instead
+ * (struct weight_source).
+ *
+ * Sources: the packages bitsandbytes 0.50 and hqq 0.2.8 for Python.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/pool.h"
+#include "json/jsonfile.h"
+#include "model/formats/quant.h"
+
+enum { BLOCK = 32 }; /* of NF4 and of Q4_1 */
+
+static const char state_nf4[] = "weight.quant_state.bitsandbytes__nf4";
+static const char state_fp4[] = "weight.quant_state.bitsandbytes__fp4";
+
+struct made {
+	struct tensors *ts;
+	struct pool *pool;
+	struct fail *fail;
+	char name[200]; /* of the layer */
+};
+
+/* A layer that is being made, and where its numbers are. The files stay open. */
+struct weight_source {
+	const uint8_t *q;
+	int64_t n, k, group; /* elements that share a factor, in the order of (N, K) */
+	int bits;
+	const float *values;   /* bitsandbytes: of each index (16); NULL: HQQ */
+	const struct tensor *scale, *zero; /* HQQ; bitsandbytes: scale alone */
+	const uint8_t *nested; /* bitsandbytes: numbers of the factors, or NULL */
+	const float *map, *outer;
+	int64_t outer_group;
+	float offset;
+	uint8_t *out; /* what is made, and the bytes of a row of it */
+	size_t row_bytes;
+};
+
+static void put_f16(uint8_t *out, float f)
+{
+	_Float16 h = (_Float16)f;
+	memcpy(out, &h, sizeof h);
+}
+
+/* Find X.suffix, of one of `types` and with `count` numbers. count 0: any number. */
+static enum status find(const struct made *m, const char *suffix, int64_t count,
+			const enum dtype *types, const struct tensor **out)
+{
+	char name[256];
+	snprintf(name, sizeof name, "%s.%s", m->name, suffix);
+	const struct tensor *t = *out = tensors_find(m->ts, name);
+	if (!t)
+		return fail_set(m->fail, E_MISSING, "%s: tensor %s is missing",
+				tensors_dir(m->ts), name);
+	if (!dtype_is_one_of(t->dtype, types))
+		return fail_set(m->fail, E_FORMAT, "%s: tensor %s is %s, not %s", t->file, name,
+				dtype_name(t->dtype), dtype_name(types[0]));
+	int64_t has = (int64_t)(t->n_bytes / dtype_bytes(t->dtype));
+	if (count && has != count)
+		return fail_set(m->fail, E_FORMAT, "%s: tensor %s has %lld numbers, its layer "
+				"needs %lld", t->file, name, (long long)has, (long long)count);
+	return OK;
+}
+
+static enum status bad_shape(const struct made *m, int64_t n, int64_t k)
+{
+	return fail_set(m->fail, E_UNSUPPORTED, "%s: %s: its shape (%lld, %lld) and its "
+			"groups cannot be read; save the checkpoint in 16 bits",
+			tensors_dir(m->ts), m->name, (long long)n, (long long)k);
+}
+
+static bool is_shape(int64_t n, int64_t k, int64_t multiple)
+{
+	return n > 0 && k > 0 && n < 1 << 28 && k < 1 << 28 && k % multiple == 0;
+}
+
+/* Put a tensor in the place of i. */
+static void replace(const struct made *m, size_t i, const char *suffix, enum dtype dtype,
+		    enum quant quant, int64_t n, int64_t k, const void *data, size_t n_bytes,
+		    const struct weight_source *source)
+{
+	char name[256];
+	snprintf(name, sizeof name, "%s.%s", m->name, suffix);
+	const struct tensor t = {.name = name, .dtype = dtype, .quant = quant, .n_dims = 2,
+				 .dim = {n, k}, .data = data, .n_bytes = n_bytes,
+				 .source = source, .is_made = true,
+				 .file = tensors_at(m->ts, i)->file};
+	tensors_replace(m->ts, i, &t);
+}
+
+/* --- one number --------------------------------------------------------------------- */
+
+static int code_at(const struct weight_source *x, int64_t i)
+{
+	int64_t half = x->n * x->k / 2;
+	if (x->bits == 8)
+		return x->q[i];
+	if (x->values)
+		return x->q[i / 2] >> (i % 2 ? 0 : 4) & 15;
+	return i < half ? x->q[i] >> 4 : x->q[i - half] & 15;
+}
+
+static float scale_at(const struct weight_source *x, size_t g)
+{
+	if (!x->nested)
+		return blocks_float(x->scale->data, x->scale->dtype, g);
+	float scaled = x->map[x->nested[g]] * x->outer[(int64_t)g / x->outer_group];
+	return scaled + x->offset;
+}
+
+/* Store n elements from number `first` on, which share a factor. */
+static void decode(const struct weight_source *x, int64_t first, int n, float *out)
+{
+	size_t g = (size_t)(first / x->group);
+	float scale = scale_at(x, g);
+	float zero = x->values ? 0 : blocks_float(x->zero->data, x->zero->dtype, g);
+	for (int i = 0; i < n; i++) {
+		int code = code_at(x, first + i);
+		out[i] = (x->values ? x->values[code] : (float)code - zero) * scale;
+	}
+}
+
+int32_t quant_made_row(const struct tensor *t)
+{
+	const struct weight_source *x = t->source;
+	return x ? (int32_t)(((const uint8_t *)t->data - x->out) / (int64_t)x->row_bytes) : 0;
+}
+
+void quant_made_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
+		       float *out)
+{
+	const struct weight_source *x = w->source;
+	int64_t first = ((int64_t)w->source_row + row) * x->k, at = first + k0, end = first + k1;
+	for (int n; at < end; at += n, out += n) {
+		n = (int)(MIN((at / x->group + 1) * x->group, end) - at);
+		decode(x, at, n, out);
+	}
+}
+
+/* --- rows of a layer ---------------------------------------------------------------- */
+
+/* NF4 and Q4_1 have the same nibbles behind their factors: index i in the low bits, index
+ * i + 16 above. */
+static void put_block(const struct weight_source *x, int64_t b, bool has_min)
+{
+	size_t g = (size_t)(b * BLOCK / x->group);
+	uint8_t *out = x->out + b * ((has_min ? 4 : 2) + BLOCK / 2);
+	float scale = scale_at(x, g);
+	put_f16(out, scale);
+	out += 2;
+	if (has_min) {
+		put_f16(out, -scale * blocks_float(x->zero->data, x->zero->dtype, g));
+		out += 2;
+	}
+	for (int i = 0; i < BLOCK / 2; i++)
+		out[i] = (uint8_t)(code_at(x, b * BLOCK + i) |
+				   code_at(x, b * BLOCK + i + BLOCK / 2) << 4);
+}
+
+static void block_rows(void *arg, int begin, int end)
+{
+	const struct weight_source *x = arg;
+	for (int64_t b = begin * x->k / BLOCK; b < end * x->k / BLOCK; b++)
+		put_block(x, b, !x->values);
+}
+
+static void bf16_rows(void *arg, int begin, int end)
+{
+	const struct weight_source *x = arg;
+	for (int64_t i = begin * x->k; i < end * x->k; i++) {
+		uint32_t bits;
+		float f;
+		decode(x, i, 1, &f);
+		memcpy(&bits, &f, sizeof bits);
+		bits += 0x7FFF + (bits >> 16 & 1); /* to the nearest, halves to even */
+		uint16_t h = (uint16_t)(bits >> 16);
+		memcpy(x->out + 2 * i, &h, sizeof h);
+	}
+}
+
+static bool fits_blocks(const struct weight_source *x)
+{
+	return x->bits == 4 && x->k % BLOCK == 0 && x->group % BLOCK == 0;
+}
+
+/* Make the layer *x blocks of a format, or bf16, in the place of tensor i. */
+static void make(const struct made *m, size_t i, const struct weight_source *x,
+		 bool is_blocks, enum quant quant)
+{
+	struct weight_source *kept = tensors_alloc(m->ts, sizeof *kept);
+	*kept = *x;
+	kept->row_bytes = (size_t)x->k * 2;
+	if (is_blocks)
+		kept->row_bytes = (size_t)x->k / BLOCK * quant_block_bytes(quant);
+	size_t n_bytes = (size_t)x->n * kept->row_bytes;
+	kept->out = tensors_alloc(m->ts, n_bytes);
+	pool_for(m->pool, (int)x->n, 16, is_blocks ? block_rows : bf16_rows, kept);
+	replace(m, i, "weight", is_blocks ? DTYPE_BLOCKS : DTYPE_BF16, quant, x->n, x->k,
+		kept->out, n_bytes, kept);
+}
+
+/* --- nf4 and fp4 ------------------------------------------------------------------- */
+
+static bool is_nf4(const float *values)
+{
+	for (int i = 0; i < 16; i++)
+		if (!(fabsf(values[i] * 0x1p14f - (float)(blocks_nf4[i] * 256 + blocks_nf4_low[i]))
+		      <= 4))
+			return false;
+	return true;
+}
+
+static int64_t integer_of(const json_t *object, const char *key)
+{
+	return json_integer_value(jsonfile_get(object, key));
+}
+
+/* Find the factors of the blocks, of which there are n_blocks. */
+static enum status find_factors(const struct made *m, const json_t *state, int64_t n_blocks,
+				struct weight_source *x)
+{
+	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
+	static const enum dtype either[] = {DTYPE_F32, DTYPE_U8, DTYPE_COUNT};
+	const struct tensor *map, *outer;
+	enum status st = find(m, "weight.absmax", n_blocks, either, &x->scale);
+	if (st != OK || x->scale->dtype == DTYPE_F32)
+		return st;
+	x->nested = x->scale->data;
+	x->outer_group = integer_of(state, "nested_blocksize");
+	x->offset = (float)json_number_value(jsonfile_get(state, "nested_offset"));
+	if (x->outer_group < 1)
+		return fail_set(m->fail, E_FORMAT, "%s: %s: its quant_state has no "
+				"nested_blocksize", tensors_dir(m->ts), m->name);
+	st = find(m, "weight.nested_quant_map", 256, floats, &map);
+	if (st == OK)
+		st = find(m, "weight.nested_absmax",
+			  (n_blocks + x->outer_group - 1) / x->outer_group, floats, &outer);
+	if (st != OK)
+		return st;
+	x->map = map->data;
+	x->outer = outer->data;
+	return OK;
+}
+
+static enum status make_4bit_of(const struct made *m, size_t i, const json_t *state)
+{
+	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
+	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
+	const json_t *shape = jsonfile_get(state, "shape");
+	const struct tensor *t, *values;
+	struct weight_source x = {.n = json_integer_value(json_array_get(shape, 0)),
+				  .k = json_integer_value(json_array_get(shape, 1)),
+				  .group = integer_of(state, "blocksize"), .bits = 4};
+	if (json_array_size(shape) != 2 || !is_shape(x.n, x.k, 2) || x.group < 1)
+		return bad_shape(m, x.n, x.k);
+	int64_t all = x.n * x.k;
+	enum status st = find(m, "weight", all / 2, bytes, &t);
+	if (st == OK)
+		st = find(m, "weight.quant_map", 16, floats, &values);
+	if (st == OK)
+		st = find_factors(m, state, (all + x.group - 1) / x.group, &x);
+	if (st != OK)
+		return st;
+	x.q = t->data;
+	x.values = values->data;
+	make(m, i, &x, fits_blocks(&x) && is_nf4(x.values), QUANT_NF4);
+	return OK;
+}
+
+static enum status make_4bit(const struct made *m, size_t i, const char *state_name)
+{
+	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
+	const struct tensor *t;
+	json_t *state = NULL;
+	enum status st = find(m, state_name, 0, bytes, &t);
+	if (st == OK)
+		st = jsonfile_parse((struct str){t->data, t->n_bytes}, t->name, &state, m->fail);
+	if (st == OK)
+		st = make_4bit_of(m, i, state);
+	json_decref(state);
+	return st;
+}
+
+/* --- LLM.int8 ---------------------------------------------------------------------- */
+
+static void int8_rows(void *arg, int begin, int end)
+{
+	const struct weight_source *x = arg;
+	for (int64_t i = begin * x->k; i < end * x->k; i++)
+		x->out[i] = x->q[i] ^ 0x80;
+}
+
+static enum status make_int8(const struct made *m, size_t i)
+{
+	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
+	static const enum dtype integers[] = {DTYPE_I8, DTYPE_COUNT};
+	const struct tensor *t = tensors_at(m->ts, i), *scb;
+	struct weight_source x = {.n = t->dim[0], .k = t->dim[1], .q = t->data};
+	if (t->n_dims != 2 || !is_shape(x.n, x.k, 8))
+		return bad_shape(m, x.n, x.k);
+	enum status st = find(m, "weight", x.n * x.k, integers, &t);
+	if (st == OK)
+		st = find(m, "SCB", x.n, floats, &scb);
+	if (st != OK)
+		return st;
+	float *scales = tensors_alloc(m->ts, (size_t)x.n * sizeof *scales);
+	for (int64_t n = 0; n < x.n; n++)
+		scales[n] = ((const float *)scb->data)[n] / 127;
+	x.out = tensors_alloc(m->ts, (size_t)(x.n * x.k));
+	pool_for(m->pool, (int)x.n, 16, int8_rows, &x);
+	size_t at_scb = 0;
+	while (tensors_at(m->ts, at_scb) != scb)
+		at_scb++;
+	replace(m, i, "weight_packed", DTYPE_I32, 0, x.n, x.k / 4, x.out, (size_t)(x.n * x.k),
+		NULL);
+	replace(m, at_scb, "weight_scale", DTYPE_F32, 0, x.n, 1, scales,
+		(size_t)x.n * sizeof *scales, NULL);
+	return OK;
+}
+
+/* --- HQQ --------------------------------------------------------------------------- */
+
+static enum status make_hqq(const struct made *m, size_t i)
+{
+	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
+	static const enum dtype integers[] = {DTYPE_I32, DTYPE_I64, DTYPE_COUNT};
+	const struct tensor *q, *shape;
+	struct weight_source x = {.bits = 4};
+	enum status st = find(m, "shape", 2, integers, &shape);
+	if (st == OK)
+		st = find(m, "W_q", 0, bytes, &q);
+	if (st == OK)
+		st = find(m, "scale", 0, quant_floats, &x.scale);
+	if (st != OK)
+		return st;
+	bool is_32 = shape->dtype == DTYPE_I32;
+	x.n = is_32 ? ((const int32_t *)shape->data)[0] : ((const int64_t *)shape->data)[0];
+	x.k = is_32 ? ((const int32_t *)shape->data)[1] : ((const int64_t *)shape->data)[1];
+	int64_t groups = (int64_t)(x.scale->n_bytes / dtype_bytes(x.scale->dtype));
+	if (!is_shape(x.n, x.k, 2) || groups == 0 || x.n * x.k % groups)
+		return bad_shape(m, x.n, x.k);
+	x.group = x.n * x.k / groups;
+	int64_t all = x.n * x.k;
+	if ((int64_t)q->n_bytes == all)
+		x.bits = 8;
+	st = find(m, "zero", groups, quant_floats, &x.zero);
+	if (st == OK)
+		st = find(m, "W_q", all * x.bits / 8, bytes, &q);
+	if (st != OK)
+		return st;
+	x.q = q->data;
+	make(m, i, &x, fits_blocks(&x), QUANT_Q4_1);
+	return OK;
+}
+
+/* --- all --------------------------------------------------------------------------- */
+
+/* Set the layer's name where tensor i is its `suffix`. */
+static bool is_of(struct made *m, size_t i, const char *suffix)
+{
+	const char *name = tensors_at(m->ts, i)->name;
+	size_t n = strlen(name), tail = strlen(suffix);
+	if (n <= tail || n - tail >= sizeof m->name || strcmp(name + n - tail, suffix) != 0)
+		return false;
+	snprintf(m->name, sizeof m->name, "%.*s", (int)(n - tail), name);
+	return true;
+}
+
+enum status quant_made_all(struct tensors *ts, struct fail *fail)
+{
+	struct made m = {.ts = ts, .pool = pool_create(0), .fail = fail};
+	enum status st = OK;
+	for (size_t i = 0; st == OK && i < tensors_count(ts); i++) {
+		bool is_weight = is_of(&m, i, ".weight");
+		enum dtype type = tensors_at(ts, i)->dtype;
+		if (is_weight && type == DTYPE_U8)
+			st = make_4bit(&m, i, quant_has(ts, m.name, state_fp4) ? state_fp4
+									       : state_nf4);
+		else if (is_weight && type == DTYPE_I8)
+			st = make_int8(&m, i);
+		else if (is_of(&m, i, ".W_q"))
+			st = make_hqq(&m, i);
+	}
+	pool_destroy(m.pool);
+	return st;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of Qwen4-Exp beside those of other hybrids. Source: configuration_qwen4_exp.py of
+ * Hugging Face Transformers.
+ */
+#include "json/jsonfile.h"
+#include "model/model_config_private.h"
+
+/* The published checkpoint calls layers with an indexer "full_attention". */
+void config_qwen4_spell(json_t *text)
+{
+	const json_t *types = json_object_get(text, "layer_types"), *type;
+	size_t i;
+	if (!json_is_array(types))
+		return;
+	json_t *usual = json_array();
+	json_array_foreach((json_t *)(uintptr_t)types, i, type) {
+		const char *s = json_string_value(type);
+		if (s && strcmp(s, "indexed_attention") == 0)
+			json_array_append_new(usual, json_string("full_attention"));
+		else
+			json_array_append(usual, (json_t *)(uintptr_t)type);
+	}
+	json_object_set_new(text, "layer_types", usual);
+}
+
+static enum status read_gate(const json_t *text, struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "output_gate_type";
+	const json_t *v = jsonfile_get(text, key);
+	const char *s = json_string_value(v);
+	c->sigmoid_gate = s && strcmp(s, "sigmoid") == 0;
+	if (v && !c->sigmoid_gate && (!s || strcmp(s, "silu") != 0))
+		return config_unsupported(fail, key, v);
+	return OK;
+}
+
+/* ple_layer_ids counts layers from 1. */
+static enum status read_layers(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
+{
+	static const char key[] = "ple_layer_ids";
+	const json_t *list = jsonfile_get(text, key), *v;
+	size_t i;
+	if (!list || (json_is_array(list) && json_array_size(list) == 0))
+		return OK;
+	if (!json_is_array(list))
+		return config_wrong(fail, key, list, "a list of layers");
+	bool *has = arena_alloc(a, (size_t)c->n_layers * sizeof *has);
+	c->ngram_of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->ngram_of);
+	memset(has, 0, (size_t)c->n_layers * sizeof *has);
+	json_array_foreach((json_t *)(uintptr_t)list, i, v) {
+		json_int_t at = json_integer_value(v) - 1;
+		if (!json_is_integer(v) || at < 0 || at >= c->n_layers || !c->is_linear[at])
+			return config_wrong(fail, key, v, "a layer of linear attention");
+		has[at] = true;
+	}
+	for (int32_t l = 0; l < c->n_layers; l++)
+		c->ngram_of[l] = has[l] ? c->n_ngram++ : -1;
+	return OK;
+}
+
+static enum status check_ngrams(struct model_config *c, struct fail *fail)
+{
+	int32_t n_heads = (c->ngram_size - 1) * c->ngram_heads;
+	if (c->ngram_dim == 0)
+		c->ngram_dim = c->d_model;
+	if (c->n_eos == 0)
+		return config_missing(fail, "eos_token_id");
+	c->ngram_eos = c->eos_ids[0];
+	if (c->ngram_dim % n_heads || c->ngram_dim / n_heads % 2)
+		return fail_at(fail, E_FORMAT, "ple_embed_dim", FILE_NAME
+			       ": %d numbers in %d parts", c->ngram_dim, n_heads);
+	if (model_ngram_width(c) > 16)
+		return fail_at(fail, E_UNSUPPORTED, "ple_conv_kernel_size", FILE_NAME
+			       ": a convolution over %d tokens", model_ngram_width(c));
+	return OK;
+}
+
+enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_config *c,
+			      struct fail *fail)
+{
+	enum status st = read_gate(text, c, fail);
+	if (st == OK)
+		st = read_layers(text, a, c, fail);
+	if (st == OK && c->n_ngram)
+		st = check_ngrams(c, fail);
+	if (st == OK && c->index_budget % c->index_ratio)
+		st = fail_at(fail, E_FORMAT, "indexer_budget", FILE_NAME
+			     ": a budget of %d tokens in blocks of %d", c->index_budget,
+			     c->index_ratio);
+	if (st == OK && c->n_rot > c->index_dim)
+		st = fail_at(fail, E_FORMAT, "indexer_head_dim", FILE_NAME
+			     ": %d of %d elements rotate", c->n_rot, c->index_dim);
+	/* Its sharpness would not be in the table of angles (set_rope of mixer_attention). */
+	if (st == OK && c->ropes[0].kind == ROPE_YARN && c->n_rot == c->head_dim)
+		st = fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME
+			     ": yarn over whole heads, with an indexer");
+	return st;
+}

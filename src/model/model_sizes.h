@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a layer has, and how large it is, by the settings of the model. A part of model.h, and
+ * included by it alone. Thread: any.
+ */
+#pragma once
+
+/* Has layer i this part? Layers behind the last one have both. */
+static inline bool model_has_part(const struct model_config *c, int32_t i, enum layer_part part)
+{
+	return !c->layer_parts || i >= c->n_layers || c->layer_parts[i] & part;
+}
+
+/* Is layer i one of attention? */
+static inline bool model_attends(const struct model_config *c, int32_t i)
+{
+	bool is_linear = c->is_linear && i < c->n_layers && c->is_linear[i];
+	return !is_linear && model_has_part(c, i, PART_MIXER);
+}
+
+/* Has layer i of attention a window? Layers behind the last one have none. */
+static inline bool model_has_window(const struct model_config *c, int32_t i)
+{
+	return c->is_windowed && i < c->n_layers && c->is_windowed[i];
+}
+
+/* Elements of a head of layer i, and its heads of keys. */
+static inline int32_t model_head_dim(const struct model_config *c, int32_t i)
+{
+	return c->full_head_dim && !model_has_window(c, i) ? c->full_head_dim : c->head_dim;
+}
+static inline int32_t model_kv_heads(const struct model_config *c, int32_t i)
+{
+	return c->full_kv_heads && !model_has_window(c, i) ? c->full_kv_heads : c->n_kv_heads;
+}
+
+/* The layer whose keys and values layer i reads: i, or one before it. */
+static inline int32_t model_kv_layer(const struct model_config *c, int32_t i)
+{
+	int32_t first = c->n_layers - c->n_kv_shared, from = i;
+	if (i < first || i >= c->n_layers)
+		return i;
+	for (from = first - 1; from > 0; from--)
+		if (model_has_window(c, from) == model_has_window(c, i))
+			break;
+	return from;
+}
+
+/* Width of the dense part of layer i. */
+static inline int32_t model_ffn_dim(const struct model_config *c, int32_t i)
+{
+	return c->wide_shared_mlp && model_kv_layer(c, i) != i ? 2 * c->ffn_dim : c->ffn_dim;
+}
+
+/* Elements of a head that rope r turns in pairs. */
+static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
+{
+	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
+}
+
+/* Numbers that one token takes in the KV cache of layer i. */
+static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
+{
+	if (c->kv_lora > 0)
+		return c->kv_lora + c->rope_dim;
+	/* A key of the indexer, and its part of a block's. */
+	int64_t index = c->index_heads ? c->index_dim + (c->index_dim + c->index_ratio - 1) /
+							       c->index_ratio : 0;
+	return model_kv_layer(c, i) == i
+		       ? index + (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
+}
+
+/* Channels of a gated delta net's convolution: queries, keys and values. */
+static inline int64_t model_delta_channels(const struct model_config *c)
+{
+	return (int64_t)2 * c->delta_k_heads * c->delta_k_dim +
+	       (int64_t)c->delta_v_heads * c->delta_v_dim;
+}
+
+/* Inputs of the convolution behind n-grams, those between that count nothing included. */
+static inline int32_t model_ngram_width(const struct model_config *c)
+{
+	return (c->ngram_conv - 1) * c->ngram_size + 1;
+}
+
+/* Numbers (float32) in the recurrent state of a sequence, over all layers. */
+static inline int64_t model_state_numbers(const struct model_config *c)
+{
+	int64_t ngram = c->n_ngram ? (int64_t)c->n_ngram * c->hyper_n * c->d_model *
+					     (model_ngram_width(c) - 1) : 0;
+	return ngram + c->n_linear * ((int64_t)c->delta_v_heads * c->delta_v_dim * c->delta_k_dim +
+			      model_delta_channels(c) * (c->conv_width - 1));
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the readers of towers share, between vision_config.c and vision_config_NAME.c. Errors
+ * are of config.json. Thread: any.
+ */
+#pragma once
+#include <stddef.h>
+
+#include "json/jsonfile.h"
+#include "vision/vision_config.h"
+
+/* A number of vision_config. */
+struct vision_setting {
+	const char *key;
+	size_t at;
+	int32_t min, max, fallback; /* fallback -1: required */
+};
+#define VISION_AT(field) offsetof(struct vision_config, field)
+
+/* E_MISSING and E_FORMAT name the key. */
+enum status vision_config_numbers(const json_t *from, const struct vision_setting *s, size_t n,
+				  struct vision_config *c, struct fail *fail) MUST_USE;
+/* E_UNSUPPORTED: this value of `key`. */
+enum status vision_config_refuse(struct fail *fail, const char *key);
+/* rope_theta of rope_parameters, else of the tower itself, else 10000. E_UNSUPPORTED. */
+enum status vision_config_theta(const json_t *vision, struct vision_config *c,
+				struct fail *fail) MUST_USE;
+/* image_mean and image_std, where the processor's file has them. E_FORMAT. */
+enum status vision_config_colours(const json_t *file, struct vision_config *c,
+				  struct fail *fail) MUST_USE;
+/* Of Pillow, as config files say it. */
+enum { RESAMPLE_BILINEAR = 2, RESAMPLE_BICUBIC = 3 };
+/* resample must be `kind`, where the file has it. E_UNSUPPORTED. */
+enum status vision_config_resample(const json_t *file, int kind, struct fail *fail) MUST_USE;
+
+/* How a kind of tower is read. */
+struct vision_reader {
+	const char *const *types; /* model_type of config.json; the last is NULL */
+	/* The settings of the tower itself. NULL is never passed. */
+	enum status (*tower)(const json_t *root, struct vision_config *c, struct fail *fail);
+	/* What goes with it in the text, also where the tower is a GGUF file. root NULL: the
+	 * text is one, too. */
+	enum status (*text)(const json_t *root, const struct model *m, struct vision_config *c,
+			    struct fail *fail);
+	/* The image processor's file, which may be NULL. */
+	enum status (*processor)(const json_t *file, struct vision_config *c,
+				 struct fail *fail);
+};
+extern const struct vision_reader vision_config_pixtral, vision_config_siglip;

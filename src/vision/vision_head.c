@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is behind the layers of a tower: patches to tokens of the text model's width.
+ */
+#include "base/alloc.h"
+#include "vision/vision_tower_private.h"
+
+#define RUN VISION_RUN
+#define LINEAR VISION_LINEAR
+
+enum status vision_head_norm(struct vision_run *r, const struct vision_norming *a)
+{
+	if (a->w->bias)
+		RUN(layer_norm, .n_tok = a->n, .dim = a->dim, .eps = (float)a->eps, .x = a->x,
+		    .weight = a->w->weight, .bias = a->w->bias, .y = a->y);
+	else
+		RUN(rms_norm, .n_tok = a->n, .dim = a->dim, .eps = (float)a->eps, .x = a->x,
+		    .weight = a->w->weight, .y = a->y);
+	return OK;
+}
+
+/* n of r->out to *io_rows, which goes on. */
+static enum status fetch(struct vision_run *r, int32_t n, float **io_rows)
+{
+	struct backend *b = r->t->b;
+	size_t size = (size_t)n * (size_t)r->t->c.out_width;
+	enum status st = b->ops->download(b, *io_rows, r->out, size * sizeof **io_rows);
+	if (st == OK)
+		st = b->ops->sync(b, r->fail);
+	*io_rows += size;
+	return st == OK ? OK : fail_default(r->fail, st);
+}
+
+enum status vision_head_merge(struct vision_run *r, const struct vision_merger *m, float *rows)
+{
+	const struct vision_config *c = &r->t->c;
+	int32_t per = c->merge * c->merge, most = VISION_CHUNK / per * per;
+	int32_t wide = c->width * per;
+	enum status st = OK;
+	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
+		n = MIN(most, r->n - i);
+		st = vision_head_norm(r, &(struct vision_norming){
+			&m->norm, m->is_late ? n / per : n, m->is_late ? wide : c->width,
+			c->out_eps, r->x + (size_t)i * (size_t)c->width, r->norm});
+		if (st != OK)
+			return st;
+		LINEAR(m->up, r->norm, r->wide, n / per);
+		RUN(gelu, .n_tok = n / per, .dim = wide, .x = r->wide);
+		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
+		st = fetch(r, n / per, &rows);
+	}
+	return st;
+}
+
+/* A norm, one matrix over all neighbours, an mlp. Source: modeling_mistral3.py of Hugging Face
+ * Transformers. */
+static enum status run_pixtral(struct vision_run *r, float *rows)
+{
+	const struct vision_config *c = &r->t->c;
+	const struct vision_merger *m = &r->t->merger[0];
+	int32_t per = c->merge * c->merge, most = VISION_CHUNK / per * per;
+	enum status st = OK;
+	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
+		n = MIN(most, r->n - i);
+		st = vision_head_norm(r, &(struct vision_norming){
+			&m->norm, n, c->width, c->out_eps,
+			r->x + (size_t)i * (size_t)c->width, r->norm});
+		if (st != OK)
+			return st;
+		LINEAR(m->merge, r->norm, r->k, n / per);
+		LINEAR(m->up, r->k, r->wide, n / per);
+		RUN(gelu, .n_tok = n / per, .dim = c->out_width, .x = r->wide);
+		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
+		st = fetch(r, n / per, &rows);
+	}
+	return st;
+}
+
+/* The mean of n / per groups of rows of r->norm, to r->wide. */
+static enum status pool(struct vision_run *r, int32_t n, int32_t per)
+{
+	struct backend *b = r->t->b;
+	size_t d = (size_t)r->t->c.width, n_rows = (size_t)(n / per);
+	enum status st = b->ops->download(b, r->host, r->norm, (size_t)n * d * sizeof(float));
+	if (st == OK)
+		st = b->ops->sync(b, r->fail);
+	for (size_t i = 0; i < n_rows && st == OK; i++)
+		for (size_t k = 0; k < d; k++) {
+			const float *from = r->host + i * (size_t)per * d + k;
+			float sum = 0;
+			for (size_t p = 0; p < (size_t)per; p++)
+				sum += from[p * d];
+			r->host[i * d + k] = sum / (float)per;
+		}
+	if (st == OK)
+		st = b->ops->upload(b, r->wide, r->host, n_rows * d * sizeof(float));
+	if (st == OK) /* it may still be read */
+		st = b->ops->sync(b, r->fail);
+	return st == OK ? OK : fail_default(r->fail, st);
+}
+
+/* A norm, the mean of all neighbours, a norm of that, one matrix. Source: modeling_gemma3.py
+ * of Hugging Face Transformers. */
+static enum status run_siglip(struct vision_run *r, float *rows)
+{
+	const struct vision_config *c = &r->t->c;
+	const struct vision_merger *m = &r->t->merger[0];
+	int32_t per = c->merge * c->merge, most = VISION_CHUNK / per * per;
+	enum status st = OK;
+	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
+		n = MIN(most, r->n - i);
+		st = vision_head_norm(r, &(struct vision_norming){
+			&m->norm, n, c->width, c->out_eps,
+			r->x + (size_t)i * (size_t)c->width, r->norm});
+		if (st == OK)
+			st = pool(r, n, per);
+		if (st == OK)
+			st = vision_head_norm(r, &(struct vision_norming){
+				&m->mean, n / per, c->width, c->out_eps, r->wide, r->norm});
+		if (st != OK)
+			return st;
+		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
+		st = fetch(r, n / per, &rows);
+	}
+	return st;
+}
+
+enum status vision_head_run(struct vision_run *r, float *rows)
+{
+	if (r->t->c.kind == VISION_SIGLIP)
+		return run_siglip(r, rows);
+	if (r->t->c.kind == VISION_PIXTRAL)
+		return run_pixtral(r, rows);
+	return vision_head_merge(r, &r->t->merger[0], rows);
+}
