@@ -96,13 +96,15 @@ template <class S, bool FOLDS>
 DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 			     const attention_lds<S> &l, attention_sums<S> *sums)
 {
-	u32x4 keys[S::KEY_LOADS], values[S::VALUE_LOADS];
+	attention_pieces<S::KEY_LOADS, S::BYTES> keys;
+	attention_pieces<S::VALUE_LOADS, S::BYTES> values;
+	attention_from k = attention_keys_of(a), v = attention_values_of(a);
 	int32_t end = attention_segment_end(j, j.from);
 	attention_begin<S>(a, j, l);
 	attention_place<S>(a, j, attention_look<S>(a, j, j.from), l.place);
 	attention_queries<S>(a, j, l.q);
 	group_barrier();
-	attention_copy<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(a.k, a.head_dim, l.place, l.k);
+	attention_bring<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(k, l.place, l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
@@ -110,20 +112,18 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 		end += block == end ? j.each : 0;
 		group_barrier(); /* keys are in LDS; the last values are no longer needed */
 		if constexpr (S::EARLY_VALUES)
-			attention_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.v_dim, place, 0,
-								     values);
+			attention_ask<S, S::VALUE, S::VALUE_LOADS>(v, place, &values);
 		attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are in LDS; keys are no longer needed */
 		if constexpr (S::EARLY_KEYS)
-			attention_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, 0,
-								 keys);
+			attention_ask<S, S::KEY, S::KEY_LOADS>(k, next, &keys);
 		if constexpr (S::EARLY_VALUES)
-			attention_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(values, 0,
-										   l.v);
+			attention_land<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(values,
+										    l.v);
 		else if constexpr (!S::SHARED)
-			attention_copy<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
-				a.v, a.v_dim, place, l.v);
+			attention_bring<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(v, place,
+										     l.v);
 		attention_weigh<S>(a, l, block, ends);
 		group_barrier(); /* weights and values are in LDS */
 		attention_values<S>(l, sums);
@@ -133,10 +133,9 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 			group_barrier(); /* values share the keys' LDS: both are no longer
 					  * needed */
 		if constexpr (S::EARLY_KEYS)
-			attention_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(keys, 0, l.k);
+			attention_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(keys, l.k);
 		else
-			attention_copy<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
-				a.k, a.head_dim, next, l.k);
+			attention_bring<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(k, next, l.k);
 	}
 }
 
@@ -209,6 +208,19 @@ KERNEL(ATTENTION_WAVES * WAVE) void attention_merge_kernel(attention_launch a)
 	{ \
 		attention_fresh_split< \
 			attention_of<key, value, block, step, 1, false, 1, true>>(a, f); \
+	} \
+	KERNEL(ATTENTION_WAVES * WAVE) \
+	void attention_##name##_bytes_fresh_split_kernel(attention_launch a, \
+							 attention_fresh f) \
+	{ \
+		attention_fresh_split< \
+			attention_of<key, value, block, step, 1, false, 1, true, true>>(a, f); \
+	} \
+	KERNEL(ATTENTION_WAVES * WAVE) \
+	void attention_##name##_bytes_split_kernel(attention_launch a) \
+	{ \
+		attention_split< \
+			attention_of<key, value, block, step, 1, false, 1, false, true>>(a); \
 	}
 /* The constants of a whole or a spread kernel and its body, for the kind of row in
  * attention.def: OF_1 and OF_2 by rows (attention_rows.h), one wave or two for 16 rows;

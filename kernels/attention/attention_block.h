@@ -3,7 +3,7 @@
  * attention.hip's work on one block of positions in LDS: scores, weights, values.
  */
 #pragma once
-#include "kernels/attention/attention_job.h"
+#include "kernels/attention/attention_pieces.h"
 
 template <class S>
 DEVICE void attention_begin(const attention_launch &a, const attention_job &j,

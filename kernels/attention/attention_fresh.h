@@ -80,13 +80,12 @@ DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
 		head_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
 }
 
-/* Index in the page memory of the first element of the token's row. */
+/* Index in the page memory of the token's row. */
 DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32_t slot)
 {
 	int32_t page, offset;
 	attention_page(a, slot, &page, &offset);
-	return ((size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset) *
-	       (size_t)a.head_dim;
+	return (size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset;
 }
 
 /* Write the queries to LDS, and the key and the value to LDS and the cache. */
@@ -106,17 +105,26 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 		head_store_words(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
 		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
 	}
+	size_t row = fresh_row(a, j, raw->slot);
 	if (raw->has_key) {
 		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
+		if constexpr (S::BYTES)
+			head_put_bytes(n, dim, (uint8_t *)f.k_pages + row * (size_t)dim,
+				       f.k_scale + row, &raw->k);
+		else
+			head_store_words(raw->k, n, dim, f.k_pages + row * (size_t)dim);
 		head_store_words(raw->k, n, dim, l.fresh);
 		fresh_zero<S>(dim, l.fresh);
-		head_store_words(raw->k, n, dim, f.k_pages + fresh_row(a, j, raw->slot));
 	}
 	int32_t at = 8 * (int32_t)lane_index();
+	if constexpr (S::BYTES)
+		if (raw->has_value)
+			bytes_put_row(&raw->v, dim, (uint8_t *)f.v_pages + row * (size_t)dim,
+				      f.v_scale + row);
 	if (raw->has_value && at < S::VALUE)
 		*(u32x4 *)(l.fresh + S::KEY + at) = at < dim ? raw->v : u32x4{};
-	if (raw->has_value && at < dim)
-		*(u32x4 *)(f.v_pages + fresh_row(a, j, raw->slot) + at) = raw->v;
+	if (!S::BYTES && raw->has_value && at < dim)
+		*(u32x4 *)(f.v_pages + row * (size_t)dim + (size_t)at) = raw->v;
 }
 
 /* Load a thread's 16-byte pieces of a block. Positions outside the sequence load
@@ -155,13 +163,60 @@ DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 
 		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
 }
 
+/* The same with bytes: sixteen a piece, and 0 by a scale of 0. */
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void fresh_put_bytes(const attention_job &j, int32_t block,
+			    attention_pieces<LOADS, true> *in, const uint16_t *fresh,
+			    uint16_t *lds)
+{
+	constexpr int32_t PIECES = DIM / 16, AT_ONCE = S::THREADS / PIECES;
+	int32_t row = (int32_t)thread_index() / PIECES;
+	int32_t at = (int32_t)thread_index() % PIECES * 16;
+	UNROLL
+	for (int i = 0; i < LOADS / 2; i++) {
+		int32_t position = block * S::BLOCK + row + i * AT_ONCE;
+		bool is_there = position >= j.seen && position < j.position;
+		in->scale[i] = is_there ? in->scale[i] : 0;
+	}
+	attention_put_bytes<S, DIM, LOADS, PITCH>(*in, lds);
+	int32_t own = j.position % S::BLOCK;
+	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
+		UNROLL
+		for (int i = 0; i < 16; i += 8)
+			*(u32x4 *)(lds + own * PITCH + at + i) =
+				*(const u32x4 *)(fresh + at + i);
+}
+
+template <class S, int DIM, int LOADS>
+DEVICE void fresh_bring(const attention_from &from, const uint32_t *place,
+			attention_pieces<LOADS, S::BYTES> *out)
+{
+	if constexpr (S::BYTES)
+		attention_fetch_bytes<S, DIM, LOADS>(from, place, out);
+	else
+		fresh_fetch<S, DIM, LOADS>(from.pages, from.dim, place, out->v);
+}
+
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void fresh_land(const attention_from &from, const attention_job &j, int32_t block,
+		       attention_pieces<LOADS, S::BYTES> *in, const uint16_t *fresh,
+		       uint16_t *lds)
+{
+	if constexpr (S::BYTES)
+		fresh_put_bytes<S, DIM, LOADS, PITCH>(j, block, in, fresh, lds);
+	else
+		fresh_put<S, DIM, LOADS, PITCH>(j, block, from.dim, in->v, fresh, lds);
+}
+
 /* attention_blocks with keys and values loaded one block ahead. */
 template <class S>
 DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 			 const attention_job &j, const attention_lds<S> &l, bool is_last,
 			 attention_sums<S> *sums)
 {
-	u32x4 keys[S::KEY_LOADS], values[S::VALUE_LOADS];
+	attention_pieces<S::KEY_LOADS, S::BYTES> keys;
+	attention_pieces<S::VALUE_LOADS, S::BYTES> values;
+	attention_from k = attention_keys_of(a), v = attention_values_of(a);
 	fresh_raw<S> raw;
 	attention_spot spot = attention_look<S>(a, j, j.from);
 	fresh_ask<S>(a, f, j, is_last, &raw);
@@ -169,12 +224,11 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 	attention_place<S>(a, j, spot, l.place);
 	group_barrier();
 	fresh_ask_norms<S>(a, f, j, &raw);
-	fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, l.place, keys);
-	fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, l.place, values);
+	fresh_bring<S, S::KEY, S::KEY_LOADS>(k, l.place, &keys);
+	fresh_bring<S, S::VALUE, S::VALUE_LOADS>(v, l.place, &values);
 	fresh_make<S>(a, f, j, l, &raw);
 	group_barrier(); /* queries, key and value are in LDS */
-	fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(j, j.from, a.head_dim, keys, l.fresh,
-							 l.k);
+	fresh_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(k, j, j.from, &keys, l.fresh, l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
 		group_barrier(); /* keys are in LDS; the last values are no longer needed */
@@ -182,18 +236,18 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 			attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are in LDS; keys are no longer needed */
-		fresh_put<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
-			j, block, a.head_dim, values, l.fresh + S::KEY, l.v);
+		fresh_land<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
+			v, j, block, &values, l.fresh + S::KEY, l.v);
 		if (block < j.to) {
-			fresh_fetch<S, S::KEY, S::KEY_LOADS>(a.k, a.head_dim, next, keys);
-			fresh_fetch<S, S::VALUE, S::VALUE_LOADS>(a.v, a.head_dim, next, values);
+			fresh_bring<S, S::KEY, S::KEY_LOADS>(k, next, &keys);
+			fresh_bring<S, S::VALUE, S::VALUE_LOADS>(v, next, &values);
 		}
 		attention_weigh<S>(a, l, block, false);
 		group_barrier(); /* weights and values are in LDS */
 		attention_values<S>(l, sums);
 		if (block < j.to)
-			fresh_put<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
-				j, block + 1, a.head_dim, keys, l.fresh, l.k);
+			fresh_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
+				k, j, block + 1, &keys, l.fresh, l.k);
 	}
 }
 

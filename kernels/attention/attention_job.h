@@ -13,9 +13,10 @@
 #define ATTENTION_LOG2E 1.44269504f
 
 /* The constants of one shape. FRESH: for attention_fresh.h, with one token a job and a
- * head size that is a multiple of eight. */
+ * head size that is a multiple of eight. BYTES: keys and values are in 8 bits, and the head
+ * size is a multiple of sixteen. */
 template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int PARTS_, bool SHARED_, int TILES_,
-	  bool FRESH_ = false>
+	  bool FRESH_ = false, bool BYTES_ = false>
 struct attention_of {
 	enum : int {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
@@ -35,7 +36,7 @@ struct attention_of {
 		VALUE_TILES = VALUE / 16 / WAVES,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks in the smallest segment */
 	};
-	static constexpr bool SHARED = SHARED_, FRESH = FRESH_;
+	static constexpr bool SHARED = SHARED_, FRESH = FRESH_, BYTES = BYTES_;
 	/* True: loaded early, well before use. Larger shapes lack the registers, and load
 	 * when the place in LDS is free. */
 	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;

@@ -18,6 +18,10 @@
  *   attention_<name>_fresh_split_kernel  steps in which all sequences have one token, fused
  *       with the operation before attention (struct attention_fresh); grid (S, segments * B)
  *
+ * attention_<name>_bytes_split_kernel and attention_<name>_bytes_fresh_split_kernel read a
+ * cache in 8 bits (attention_bytes.h). For the whole and spread kernels such a cache becomes
+ * halves first, by kv_widen.hip.
+ *
  * S = G * the number of groups of at most ATTENTION_GROUP query heads of a key head.
  * Grids do not depend on positions: a workgroup without work returns. Both kernels may be
  * launched for one step. If skips_single is 0, the whole kernel takes all sequences.
@@ -40,8 +44,10 @@ enum {
 
 struct attention_launch {
 	const uint16_t *q;         /* (T, H, K) f16 */
-	const uint16_t *k;         /* (n_pages, G, P, K) f16 */
+	const uint16_t *k;         /* (n_pages, G, P, K) f16; bytes kernels: bytes */
 	const uint16_t *v;         /* (n_pages, G, P, v_dim) f16; is_shared shapes: equals k */
+	const uint16_t *k_scale;   /* bytes kernels: (n_pages, G, P) f16 */
+	const uint16_t *v_scale;
 	const int32_t *position;   /* (T) position of each token in its sequence */
 	const int32_t *first_tok;  /* (B + 1): first token of each sequence */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
@@ -76,8 +82,10 @@ struct attention_fresh {
 	const float *k_norm; /* (K) norm weights, or NULL: no norm */
 	const float *rope;   /* (B, n_freq, 2) */
 	const int32_t *slot; /* (B) where to write: page * P + offset */
-	uint16_t *k_pages;   /* the same memory as attention_launch.k and .v */
+	uint16_t *k_pages;   /* the same memory as attention_launch.k and .v … */
 	uint16_t *v_pages;
+	uint16_t *k_scale;   /* … and as its k_scale and v_scale */
+	uint16_t *v_scale;
 	int32_t n_freq, q_pitch;
 	int32_t group, subs; /* H / G, and ATTENTION_SUBS(H / G) */
 	float eps;
@@ -94,7 +102,7 @@ struct attention_shape {
 	int32_t parts;       /* waves that divide the sum of a score over K */
 	int32_t is_shared;   /* values are the first elements of the keys (MLA) */
 	int32_t whole_tiles; /* tiles of 16 rows in a workgroup of the whole kernel */
-	int32_t has_fresh;   /* a fresh split kernel exists */
+	int32_t has_fresh;   /* a fresh split kernel exists, and bytes kernels */
 	int32_t by_rows;     /* whole: waves that have 16 rows to themselves
 			      * (attention_rows.h); 0: all waves share all rows */
 };

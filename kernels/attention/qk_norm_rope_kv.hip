@@ -5,8 +5,9 @@
  *           rope f32. A lane holds both elements of each rotated pair, and its share of
  *           the elements that do not rotate (kernels/attention/head_turn.h). So q can
  *           change in place, and lanes exchange only the sum of squares.
- * GEOMETRY  one wave a head: ((H + 2 G) over 4, T) workgroups of four waves; no LDS. A
- *           load takes two elements if K and n_freq are even.
+ * GEOMETRY  one wave a head: ((H + 2 G) over 4, T) workgroups of four waves. A load takes two
+ *           elements if K and n_freq are even. No LDS; the kernel for a cache in 8 bits keeps
+ *           a rotated key there, whose scale depends on all of it.
  * PRECISION squares summed in f32: each lane its own, then a tree over lanes. Norm and
  *           rotation in f32; q and k rounded once; v copied bit by bit
  * ROOFLINE  bound by launch overhead at decode (40 heads of 128: 10 KB in 10 workgroups).
@@ -18,6 +19,7 @@
  * SEE       kernels/ops/qk_norm_rope_kv_ref.c; decode fuses this into attention:
  *           kernels/attention/attention_fresh.h
  */
+#include "kernels/attention/attention_bytes.h"
 #include "kernels/attention/head_turn.h"
 #include "kernels/attention/qk_norm_rope_kv_launch.h"
 
@@ -91,16 +93,26 @@ DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 	}
 }
 
-/* Index in the pages of head g's row for the token in `slot`. */
+/* Index in the pages of head g's row for the token in `slot`, in rows. */
 DEVICE size_t head_at(const qk_norm_rope_kv_launch &a, int32_t slot, int32_t g)
 {
 	size_t page = (size_t)(slot / a.page_size), at = (size_t)(slot % a.page_size);
-	return ((page * (size_t)a.n_kv_heads + (size_t)g) * (size_t)a.page_size + at) *
-	       (size_t)a.head_dim;
+	return (page * (size_t)a.n_kv_heads + (size_t)g) * (size_t)a.page_size + at;
 }
 
+/* Write a row of halves to the cache in 8 bits; x may be in LDS. */
+DEVICE void head_put_row(const uint16_t *x, int32_t dim, uint16_t *pages, uint16_t *scales,
+			 size_t row)
+{
+	int32_t at = 8 * (int32_t)lane_index();
+	u32x4 mine = *(const u32x4 *)(x + (at < dim ? at : 0));
+	bytes_put_row(&mine, dim, (uint8_t *)pages + row * (size_t)dim, scales + row);
+}
+
+/* turned: LDS of this wave for a key in 8 bits, or NULL: the cache is in f16. */
 template <int W>
-DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_t t)
+DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_t t,
+			    uint16_t *turned)
 {
 	size_t dim = (size_t)a.head_dim;
 	const float *rope = a.rope + t * (size_t)a.n_freq * 2;
@@ -114,7 +126,17 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 	bool is_key = head < a.n_heads + a.n_kv_heads;
 	int32_t g = head - a.n_heads - (is_key ? 0 : a.n_kv_heads);
 	size_t from = (t * (size_t)a.n_kv_heads + (size_t)g) * dim;
-	size_t to = head_at(a, a.slot[t], g);
+	size_t row = head_at(a, a.slot[t], g), to = row * dim;
+	if (turned) {
+		if (is_key) {
+			head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, turned);
+			wave_barrier();
+			head_put_row(turned, a.head_dim, a.k_pages, a.k_scale, row);
+		} else {
+			head_put_row(a.v + from, a.head_dim, a.v_pages, a.v_scale, row);
+		}
+		return;
+	}
 	if (is_key) {
 		head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, a.k_pages + to);
 		return;
@@ -127,14 +149,26 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 	}
 }
 
-KERNEL(QK_NORM_ROPE_KV_WAVES * WAVE)
-void qk_norm_rope_kv_kernel(qk_norm_rope_kv_launch a)
+DEVICE void qk_norm_rope_kv_any(const qk_norm_rope_kv_launch &a, uint16_t *turned)
 {
 	int32_t head = (int32_t)(group_index_x() * QK_NORM_ROPE_KV_WAVES + wave_index());
 	if (head >= a.n_heads + 2 * a.n_kv_heads)
 		return;
 	if (a.head_dim % 2 == 0 && a.n_freq % 2 == 0 && a.q_pitch % 2 == 0)
-		qk_norm_rope_kv<2>(a, head, group_index_y());
+		qk_norm_rope_kv<2>(a, head, group_index_y(), turned);
 	else
-		qk_norm_rope_kv<1>(a, head, group_index_y());
+		qk_norm_rope_kv<1>(a, head, group_index_y(), turned);
+}
+
+KERNEL(QK_NORM_ROPE_KV_WAVES * WAVE)
+void qk_norm_rope_kv_kernel(qk_norm_rope_kv_launch a)
+{
+	qk_norm_rope_kv_any(a, nullptr);
+}
+
+KERNEL(QK_NORM_ROPE_KV_WAVES * WAVE)
+void qk_norm_rope_kv_bytes_kernel(qk_norm_rope_kv_launch a)
+{
+	LDS(uint16_t, turned, QK_NORM_ROPE_KV_WAVES * QK_NORM_ROPE_KV_WIDEST);
+	qk_norm_rope_kv_any(a, turned + wave_index() * QK_NORM_ROPE_KV_WIDEST);
 }

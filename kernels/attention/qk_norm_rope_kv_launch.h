@@ -7,7 +7,10 @@
 #include <stdint.h>
 #endif
 
-enum { QK_NORM_ROPE_KV_WAVES = 4 }; /* waves of a workgroup, one head each */
+enum {
+	QK_NORM_ROPE_KV_WAVES = 4,   /* waves of a workgroup, one head each */
+	QK_NORM_ROPE_KV_WIDEST = 256 /* elements of a head, in the bytes kernel */
+};
 
 /* Like struct qk_norm_rope_kv_args; device addresses. */
 struct qk_norm_rope_kv_launch {
@@ -20,6 +23,8 @@ struct qk_norm_rope_kv_launch {
 	const int32_t *slot;  /* (T) page * P + offset */
 	uint16_t *k_pages;    /* (n_pages, G, P, K) f16 */
 	uint16_t *v_pages;
+	uint16_t *k_scale;    /* bytes kernel: (n_pages, G, P) f16, and pages are bytes */
+	uint16_t *v_scale;
 	int32_t n_heads, n_kv_heads, head_dim, n_freq, page_size;
 	float eps;
 	int32_t q_pitch;        /* elements of q_from between heads */

@@ -136,7 +136,9 @@ struct backend {
 	 * step. Longer steps use other kernels, which sum in another order. */
 	int32_t few_tok;
 	enum dtype act_type;     /* type of activations, except the residual stream */
-	enum dtype kv_type;      /* element type of the KV cache */
+	enum dtype kv_type;      /* element type of the KV cache, where nobody asks for int8 */
+	bool widens_kv;          /* operations want kv_pages.wide_k and wide_v */
+	bool lacks_int8_kv;      /* a KV cache in int8 is refused */
 };
 
 enum status backend_create(const struct backend_opts *o, struct backend **out,

@@ -6,13 +6,13 @@
 #include "backend/cpu/cpu_panels.h"
 #include "backend/hip/hip.h"
 #include "ctl/command.h"
-#include "ctl/options.h"
+#include "ctl/session.h"
 #include "ctl/survey.h"
 
 struct inspect_args {
 	const char *dir, *backend, *hip_library;
 	int64_t ctx, seqs, depth;
-	bool json, tensors;
+	bool json, tensors, int8_kv;
 };
 
 struct inspect_report {
@@ -235,7 +235,7 @@ static void add_json(struct buf *b, const struct inspect_report *r)
 	buf_add_z(b, "}\n");
 }
 
-/* The type of the cache is the backend's choice. */
+/* The type of the cache is the backend's choice, where nobody asks for int8. */
 static enum status kv_type_of(const struct inspect_args *a, enum dtype *out, struct fail *fail)
 {
 	struct backend_opts o = {.name = a->backend, .n_threads = 1,
@@ -244,7 +244,7 @@ static enum status kv_type_of(const struct inspect_args *a, enum dtype *out, str
 	enum status st = backend_create(&o, &b, fail);
 	if (st != OK)
 		return st;
-	*out = b->kv_type;
+	*out = a->int8_kv ? DTYPE_I8 : b->kv_type;
 	backend_destroy(b);
 	return OK;
 }
@@ -277,12 +277,15 @@ static void print_report(const struct model *m, struct inspect_args *a,
 int cmd_inspect(int argc, char **argv)
 {
 	struct inspect_args a = {.backend = "cpu", .seqs = 1};
+	const char *kv = NULL;
 	const struct option_row rows[] = {
 		MODEL_OPTION(a.dir),
 		{"backend", 0, OPTION_TEXT, &a.backend, 0, 0, "NAME",
 		 "whose KV cache to count (cpu)"},
 		{"hip-library", 0, OPTION_TEXT, &a.hip_library, 0, 0, "FILE",
 		 "the HIP runtime (libamdhip64.so of the system)"},
+		{"kv-type", 0, OPTION_TEXT, &kv, 0, 0, "TYPE",
+		 "the KV cache to count: the backend's (auto), or int8 (auto)"},
 		{"ctx", 'c', OPTION_INT, &a.ctx, 0, 1 << 27, "N",
 		 "tokens a sequence (0: the model's context)"},
 		{"seqs", 's', OPTION_INT, &a.seqs, 1, 4096, "N",
@@ -301,6 +304,8 @@ int cmd_inspect(int argc, char **argv)
 		return rc;
 	if (!a.dir)
 		return options_fault(&set, "--model is needed");
+	if (!session_is_int8("kv-type", kv, "auto", &a.int8_kv))
+		return EXIT_USAGE;
 	struct model *m = NULL;
 	enum dtype kv_type;
 	struct fail fail = {0};

@@ -49,6 +49,15 @@ bool session_open_model(const struct session_opts *o, struct session *s)
 	return good;
 }
 
+bool session_is_int8(const char *name, const char *text, const char *plain, bool *out)
+{
+	*out = text && strcmp(text, "int8") == 0;
+	if (!text || *out || strcmp(text, plain) == 0)
+		return true;
+	fprintf(stderr, "haloctl: --%s is %s or int8, not %s\n", name, plain, text);
+	return false;
+}
+
 bool session_open_engine(const struct session_opts *o, int n_tok,
 			 struct session *s)
 {
@@ -60,21 +69,18 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 				  .hip_library = o->hip_library,
 				  .kernel_dir = o->hip_kernels, .no_graphs = o->no_graphs,
 				  .checks = o->checks};
-	if (o->lm_head && strcmp(o->lm_head, "int8") != 0 &&
-	    strcmp(o->lm_head, "native") != 0) {
-		fprintf(stderr, "haloctl: --lm-head is native or int8, not %s\n", o->lm_head);
+	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
+				 .max_seqs = MAX(o->n_seqs, 1),
+				 .load = {on_weights, NULL}};
+	if (!session_is_int8("lm-head", o->lm_head, "native", &bo.int8_head) ||
+	    !session_is_int8("kv-type", o->kv_type, "auto", &eo.int8_kv))
 		return false;
-	}
 	if (o->expert_memory && !size_parse_auto(o->expert_memory, &bo.expert_memory)) {
 		fprintf(stderr, "haloctl: --expert-memory is a size such as 512M or 4G, or "
 			"auto, not %s\n", o->expert_memory);
 		return false;
 	}
 	bo.expert_dir = o->expert_dir;
-	bo.int8_head = o->lm_head && strcmp(o->lm_head, "int8") == 0;
-	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
-				 .max_seqs = MAX(o->n_seqs, 1),
-				 .load = {on_weights, NULL}};
 	int64_t begin = clock_now_us(&clock_monotonic);
 	bool good = check(backend_create(&bo, &s->backend, &fail), &fail) &&
 		    check(engine_create(s->model, s->backend, &eo, &s->engine,

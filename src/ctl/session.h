@@ -12,12 +12,16 @@ struct session_opts {
 	int64_t threads; /* 0: one per CPU */
 	int n_seqs;      /* at the same time, each with room for n_tok; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
+	const char *kv_type; /* NULL, "auto" or "int8" */
 	const char *weight_cache; /* NULL: none */
 	const char *expert_memory; /* "512M", "auto"; NULL: all experts stay in memory */
 	const char *expert_dir;    /* NULL: beside the model */
 	bool exact, no_mmap, no_graphs, cpu_pin;
 	struct backend_checks checks;
 };
+/* Of an option whose values are `plain` (or NULL) and "int8": which it is. Says on stderr that
+ * a text is neither, and returns false. */
+bool session_is_int8(const char *name, const char *text, const char *plain, bool *out);
 #define SESSION_DEFAULTS {.backend = "auto"}
 /* Rows for an option_set; `o` is a struct session_opts. */
 #define SESSION_OPTIONS(o) \
@@ -30,6 +34,8 @@ struct session_opts {
 	 "where the GPU kernels are (where they were installed)"}, \
 	{"lm-head", 0, OPTION_TEXT, &(o).lm_head, 0, 0, "FORMAT", \
 	 "the output head: native, or int8 with a scale a row (native)"}, \
+	{"kv-type", 0, OPTION_TEXT, &(o).kv_type, 0, 0, "TYPE", \
+	 "keys and values: auto, or int8 with a scale a token and head (auto)"}, \
 	{"no-graphs", 0, OPTION_FLAG, &(o).no_graphs, 0, 0, NULL, \
 	 "HIP: launch each kernel by itself"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \

@@ -95,7 +95,7 @@ void survey_model(const struct model *m, struct survey *out)
 
 int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type)
 {
-	return model_kv_numbers(c) * (int64_t)dtype_bytes(kv_type);
+	return model_kv_bytes(c, kv_type);
 }
 
 int64_t survey_kv_read(const struct model_config *c, enum dtype kv_type, int64_t depth)

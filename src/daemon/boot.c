@@ -285,6 +285,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 		 b->backend->device);
 	struct engine_opts eo = {.page_size = (int)c->page_size,
 				 .kv_bytes = c->kv_cache,
+				 .int8_kv = strcmp(c->kv_type, "int8") == 0,
 				 .n_ctx = (int)c->ctx,
 				 .max_seqs = (int)c->max_seqs,
 				 .max_batch_tok = (int)c->max_batch_tokens,

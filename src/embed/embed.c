@@ -312,8 +312,7 @@ static enum status check_model(struct embed *e, struct fail *fail)
 static int64_t kv_bytes(const struct embed *e)
 {
 	int64_t n_tok = MAX(e->n_ctx, MAX_TOK) + PAGE_SIZE * MAX_SEQS;
-	return n_tok * model_kv_numbers(&e->model->config) *
-	       (int64_t)dtype_bytes(e->backend->kv_type);
+	return n_tok * model_kv_bytes(&e->model->config, e->backend->kv_type);
 }
 
 static enum status load(struct embed *e, const struct embed_opts *o, struct fail *fail)

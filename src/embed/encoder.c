@@ -174,7 +174,8 @@ static enum status attend(struct encoder_pass *r, const struct encoder_layer *l,
 {
 	const struct model_config *c = r->e->c;
 	int32_t k = c->head_dim, rope = MAX(l->rope, 0);
-	struct kv_pages kv = {r->k_pages, r->v_pages, r->e->b->kv_type, PAGE};
+	struct kv_pages kv = {.k = r->k_pages, .v = r->v_pages, .type = r->e->b->kv_type,
+			      .page_size = PAGE};
 	double per = c->query_scalar > 0 ? (double)c->query_scalar : k;
 	RUN(linear, .n_tok = r->n, .x = x, .n_out = 3,
 	    .out = {{.w = &l->q.w, .bias = l->q.bias, .y = r->q},

@@ -117,6 +117,9 @@ struct engine_opts {
 	int page_size;       /* tokens a KV page, 0: 16 */
 	/* Size of the KV cache; 0: n_ctx * max_seqs tokens, or what fits (memory_plan.h). */
 	int64_t kv_bytes;
+	/* Keys and values in 8 bits with a scale a token and head (kernels/ops/kv_bytes.h), not
+	 * in the backend's own type. E_CONFIG for models and heads that cannot have that. */
+	bool int8_kv;
 	int n_ctx;           /* longest sequence; 0: the model's, or what fits */
 	int max_seqs;        /* in one step; 0: 8 */
 	int max_batch_tok;   /* tokens in one step; 0: 2048 */

@@ -86,6 +86,41 @@ static void plan_experts(const struct model *m, struct backend *b,
 	need->weights += b->expert_bytes ? MIN(b->expert_bytes, experts) : experts;
 }
 
+/* Bytes of a token in the cache, and in what the backend widens of one layer at a time. */
+static int64_t token_kv_bytes(const struct model_config *c, const struct backend *b,
+			      const struct arch_limits *l)
+{
+	int64_t n = model_kv_bytes(c, l->kv_type), most = 0;
+	if (l->mtp)
+		n += model_layer_kv_bytes(c, c->n_layers, l->kv_type);
+	for (int32_t i = 0; i < c->n_layers + l->mtp; i++)
+		if (i >= c->n_layers || model_attends(c, i))
+			most = MAX(most, model_layer_kv_bytes(c, i, DTYPE_F16));
+	return n + (l->kv_type == DTYPE_I8 && b->widens_kv ? most : 0);
+}
+
+/* Whether the model's keys and values can be in 8 bits. */
+static enum status check_int8_kv(const struct model_config *c, struct fail *fail)
+{
+	const char *why = c->kv_lora ? "it has latent attention (MLA)"
+			  : c->has_sinks ? "it has attention sinks"
+			  : c->index_heads ? "it has sparse attention with an indexer" : NULL;
+	if (why)
+		return fail_at(fail, E_CONFIG, "kv_type",
+			       "kv_type = int8 is not possible with this model: %s. Set "
+			       "kv_type to auto", why);
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		int32_t dim = model_head_dim(c, i);
+		if (model_attends(c, i) && (dim % KV_PAGES_ALIGN || dim > KV_PAGES_WIDEST))
+			return fail_at(fail, E_CONFIG, "kv_type",
+				       "kv_type = int8 is not possible with this model: heads "
+				       "of %d elements (multiples of %d up to %d can be). Set "
+				       "kv_type to auto", (int)dim, KV_PAGES_ALIGN,
+				       KV_PAGES_WIDEST);
+	}
+	return OK;
+}
+
 /* How many pages, and the context where that had to become smaller. Before this nothing
  * large is allocated. have NULL: the memory is the backend's. */
 static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
@@ -94,21 +129,22 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 			struct memory_plan *p, struct fail *fail)
 {
 	bool has_states = m->config.n_linear > 0;
+	if (o->int8_kv && b->lacks_int8_kv)
+		return fail_at(fail, E_CONFIG, "kv_type", "kv_type = int8 is not possible on "
+			       "backend %s. Set kv_type to auto", b->name);
 	*l = (struct arch_limits){.n_ctx = o->n_ctx, .page_size = o->page_size,
 				  .max_seqs = o->max_seqs,
 				  .max_batch_tok = o->max_batch_tok,
+				  .kv_type = o->int8_kv ? DTYPE_I8 : b->kv_type,
 				  .gives_rows = o->gives_rows,
 				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
 				  .mtp_vocab = o->mtp_vocab,
 				  .sight = o->sight,
 				  .load = o->load};
-	int64_t n_kv = model_kv_numbers(&m->config) +
-		       (l->mtp ? model_layer_kv_numbers(&m->config, m->config.n_layers)
-			       : 0);
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),
-		.page = n_kv * (int64_t)dtype_bytes(b->kv_type) * o->page_size};
+		.page = token_kv_bytes(&m->config, b, l) * o->page_size};
 	l->n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0;
 	need.states = graph_measure(m, b, arch, l) - need.scratch;
 	struct backend_memory memory;
@@ -151,6 +187,9 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 			       "with embedding_model", m->dir);
 	*o = *opts;
 	enum status st = check_opts(o, m->config.max_ctx, fail);
+	if (st != OK)
+		return st;
+	st = o->int8_kv ? check_int8_kv(&m->config, fail) : OK;
 	if (st != OK)
 		return st;
 	set_defaults(o, m->config.max_ctx);

@@ -108,8 +108,8 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 	buf_addf(out, "backend %s device %s arithmetic %s\n", b->name, b->device,
 		 b->arithmetic);
 	buf_addf(out, "act %d kv %d few %d head %d page %d mtp %d\n", (int)b->act_type,
-		 (int)b->kv_type, (int)b->few_tok, b->int8_head, o->page_size,
-		 o->mtp && m->config.mtp);
+		 (int)(o->int8_kv ? DTYPE_I8 : b->kv_type), (int)b->few_tok, b->int8_head,
+		 o->page_size, o->mtp && m->config.mtp);
 	return st;
 }
 

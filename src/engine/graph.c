@@ -303,14 +303,14 @@ struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
 }
 
 void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
-			   int32_t n_numbers)
+			   size_t n_bytes)
 {
 	double n_read = 0;
 	profile_enter(g->b->profile, PROFILE_ATTENTION);
 	for (int i = 0; g->b->profile && i < s->b->n_seq; i++)
 		n_read += window ? MIN(window, s->b->n_ctx[i]) : s->b->n_ctx[i];
 	profile_bytes(g->b->profile, PROFILE_ATTENTION,
-		      n_read * n_numbers * (double)dtype_bytes(g->b->kv_type));
+		      n_read * (double)n_bytes);
 }
 
 static enum status run_ropes(struct graph *g, const struct graph_step *s, struct fail *fail)
@@ -571,8 +571,7 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 			.head_dim = c->kv_lora ? c->kv_lora + c->rope_dim
 					       : model_head_dim(c, i),
 			.dst = dst, .src = src,
-			.kv = {l->k_pages, l->v_pages, g->b->kv_type,
-			       g->limits.page_size}};
+			.kv = graph_pages(g, l)};
 		if (l->k_pages)
 			st = g->b->ops->kv_copy(g->b, &a);
 		if (st == OK && l->indexer.keys)

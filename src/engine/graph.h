@@ -33,6 +33,7 @@ struct arch_limits {
 	int32_t n_ctx, page_size, n_pages, max_seqs, max_batch_tok;
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* hears of the weights */
+	enum dtype kv_type; /* of the cache: the backend's, or I8 */
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool mtp;         /* engine_opts.mtp, and the model has it */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
@@ -94,7 +95,9 @@ struct layer {
 	struct ngram ngram;
 	float scale;                  /* factor of the layer's output; 0: none */
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
+	uint16_t *k_scales, *v_scales; /* (n_pages, G, P) f16 of a cache in int8; else NULL */
 	size_t k_bytes, v_bytes;      /* of one page of each */
+	size_t scale_bytes;           /* of one page of scales */
 };
 
 struct arch;
@@ -129,6 +132,7 @@ struct graph {
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
 	struct sight_scratch sight;
+	void *wide_k, *wide_v;         /* kv_pages.wide_k and wide_v, of all layers */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
 	float *part;                   /* (T, D) of a part, before its norm */
@@ -184,10 +188,10 @@ static inline int graph_n_layers(const struct graph *g)
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail);
 
-/* Attention's keys and values of a layer, for the profile: each of the step's sequences
- * reads them once at least. Enters stage ATTENTION. */
+/* Attention's keys and values of a layer, n_bytes a token, for the profile: each of the
+ * step's sequences reads them once at least. Enters stage ATTENTION. */
 void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
-			   int32_t n_numbers);
+			   size_t n_bytes);
 
 /* x += W in (+ bias), or norms[post] of that where the layer has it. */
 struct graph_add {
@@ -264,8 +268,14 @@ bool graph_layer_has(const struct graph *g, int i_layer, const char *name);
 enum status graph_watch_router(struct graph *g, int i_layer,
 			       const struct moe_router_args *a,
 			       struct fail *fail) MUST_USE;
-/* The cache of a layer: pages of n_k and n_v numbers a token (n_v 0: keys only). */
-enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
-			     struct fail *fail) MUST_USE;
+/* The cache of a layer: n_k and n_v numbers a token (n_v 0: keys only) in n_heads heads. */
+struct graph_pages_want {
+	int32_t n_k, n_v, n_heads;
+};
+enum status graph_take_pages(struct graph *g, struct layer *l,
+			     const struct graph_pages_want *w, struct fail *fail) MUST_USE;
+/* Once all layers have theirs: g->wide_k and g->wide_v, where the backend wants them. */
+enum status graph_take_wide(struct graph *g, struct fail *fail) MUST_USE;
+struct kv_pages graph_pages(const struct graph *g, const struct layer *l);
 
 #include "engine/graph_layers.h"

@@ -219,15 +219,40 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 	return st;
 }
 
-enum status graph_take_pages(struct graph *g, struct layer *l, int32_t n_k, int32_t n_v,
-			     struct fail *fail)
+enum status graph_take_pages(struct graph *g, struct layer *l,
+			     const struct graph_pages_want *w, struct fail *fail)
 {
-	size_t n_tok = (size_t)g->limits.page_size * (size_t)g->limits.n_pages;
-	size_t size = dtype_bytes(g->b->kv_type);
-	l->k_bytes = (size_t)g->limits.page_size * (size_t)n_k * size;
-	l->v_bytes = (size_t)g->limits.page_size * (size_t)n_v * size;
-	enum status st = graph_alloc(g, n_tok * (size_t)n_k * size, &l->k_pages, fail);
-	if (st == OK && n_v)
-		st = graph_alloc(g, n_tok * (size_t)n_v * size, &l->v_pages, fail);
+	size_t n = (size_t)g->limits.n_pages, page = (size_t)g->limits.page_size;
+	size_t size = dtype_bytes(g->limits.kv_type);
+	l->k_bytes = page * (size_t)w->n_k * size;
+	l->v_bytes = page * (size_t)w->n_v * size;
+	l->scale_bytes = page * (size_t)w->n_heads * sizeof *l->k_scales;
+	enum status st = graph_alloc(g, n * l->k_bytes, &l->k_pages, fail);
+	if (st == OK && w->n_v)
+		st = graph_alloc(g, n * l->v_bytes, &l->v_pages, fail);
+	if (st == OK && g->limits.kv_type == DTYPE_I8)
+		st = graph_alloc(g, n * l->scale_bytes, &l->k_scales, fail);
+	if (st == OK && g->limits.kv_type == DTYPE_I8)
+		st = graph_alloc(g, n * l->scale_bytes, &l->v_scales, fail);
 	return st;
+}
+
+enum status graph_take_wide(struct graph *g, struct fail *fail)
+{
+	size_t most = 0;
+	for (int i = 0; i < graph_n_layers(g); i++)
+		most = MAX(most, g->layers[i].k_bytes);
+	if (g->limits.kv_type != DTYPE_I8 || !g->b->widens_kv)
+		return OK;
+	most *= (size_t)g->limits.n_pages * dtype_bytes(DTYPE_F16);
+	const struct graph_want wanted[] = {{&g->wide_k, most}, {&g->wide_v, most}};
+	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
+struct kv_pages graph_pages(const struct graph *g, const struct layer *l)
+{
+	return (struct kv_pages){.k = l->k_pages, .v = l->v_pages, .type = g->limits.kv_type,
+				 .page_size = g->limits.page_size, .k_scale = l->k_scales,
+				 .v_scale = l->v_scales, .wide_k = g->wide_k,
+				 .wide_v = g->wide_v};
 }

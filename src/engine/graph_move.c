@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pages and states between the device and the host's memory. In host memory a page is its
- * keys and values layer by layer, and a state is its parts layer by layer.
+ * keys and values, with the scales of both in a cache in int8, layer by layer. A state is its
+ * parts layer by layer.
  */
 #include "base/alloc.h"
 #include "engine/graph.h"
@@ -12,7 +13,7 @@ struct move_array {
 	size_t bytes;
 };
 
-enum { MOVE_ARRAYS = 4 }; /* of a layer at most */
+enum { MOVE_ARRAYS = 6 }; /* of a layer at most */
 
 /* Returns how many of a layer there may be. */
 static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
@@ -23,9 +24,11 @@ static int arrays_of(const struct graph *g, const struct layer *l, bool is_state
 	if (!is_state) {
 		out[0] = (struct move_array){l->k_pages, l->k_bytes};
 		out[1] = (struct move_array){l->v_pages, l->v_bytes};
-		out[2] = (struct move_array){l->indexer.keys, l->indexer.key_bytes};
-		out[3] = (struct move_array){l->indexer.blocks, l->indexer.block_bytes};
-		return 4;
+		out[2] = (struct move_array){(char *)l->k_scales, l->scale_bytes};
+		out[3] = (struct move_array){(char *)l->v_scales, l->scale_bytes};
+		out[4] = (struct move_array){l->indexer.keys, l->indexer.key_bytes};
+		out[5] = (struct move_array){l->indexer.blocks, l->indexer.block_bytes};
+		return MOVE_ARRAYS;
 	} else {
 		const struct delta_layer *a = &l->delta;
 		size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;

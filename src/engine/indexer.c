@@ -117,7 +117,8 @@ static enum status prepare(struct graph *g, const struct layer *l, const struct 
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = n, .head_dim = dim, .n_freq = c->n_rot / 2,
 	    .eps = c->norm_eps, .q = r->turned, .q_norm = x->q_norm, .rope = g->rope[0],
 	    .slot = s->ids.slot, .q_from = r->qk, .q_pitch = dim,
-	    .kv = {l->k_pages, l->v_pages, g->b->kv_type, c->index_ratio});
+	    .kv = {.k = l->k_pages, .v = l->v_pages, .type = g->b->kv_type,
+		   .page_size = c->index_ratio});
 	return OK;
 }
 
@@ -156,8 +157,8 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t dst, int32_t src)
 {
 	struct kv_copy_args a = {.n_kv_heads = 1, .head_dim = g->c->index_dim, .dst = dst,
-				 .src = src, .kv = {l->indexer.keys, NULL, g->b->kv_type,
-						    g->limits.page_size}};
+				 .src = src, .kv = {.k = l->indexer.keys, .type = g->b->kv_type,
+						    .page_size = g->limits.page_size}};
 	enum status st = g->b->ops->kv_copy(g->b, &a);
 	a.kv.k = l->indexer.blocks;
 	a.kv.page_size = g->limits.page_size / g->c->index_ratio;

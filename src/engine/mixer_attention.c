@@ -107,8 +107,11 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		int32_t n = model_kv_heads(c, i) * model_head_dim(c, i);
 		if (model_attends(c, i) && model_kv_layer(c, i) == i)
-			st = graph_take_pages(g, &g->layers[i], n, n, fail);
+			st = graph_take_pages(g, &g->layers[i], &(struct graph_pages_want){
+				.n_k = n, .n_v = n, .n_heads = model_kv_heads(c, i)}, fail);
 	}
+	if (st == OK)
+		st = graph_take_wide(g, fail);
 	return st == OK && c->index_heads ? indexer_alloc(g, fail) : st;
 }
 
@@ -172,8 +175,9 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	const struct layer *of = &g->layers[a->kv_layer];
 	int32_t t = s->b->n_tok, dim = a->head_dim;
 	void *q = c->gated_attention ? r->q_gate : r->q;
-	struct kv_pages kv = {of->k_pages, of->v_pages, g->b->kv_type,
-			      c->index_heads ? c->index_ratio : g->limits.page_size};
+	struct kv_pages kv = graph_pages(g, of);
+	if (c->index_heads)
+		kv.page_size = c->index_ratio;
 	enum status st = project(g, l, t, q, fail);
 	if (st != OK)
 		return st;
@@ -186,7 +190,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.rope = a->rope, .slot = s->ids.slot, .kv = kv, .q_scale = s->ids.q_scale,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
-	graph_enter_attention(g, s, a->window, 2 * a->n_kv_heads * dim);
+	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *
+			      kv_pages_row_bytes(kv.type, dim));
 	bool is_apart = of != l || c->index_heads;
 	if (is_apart) { /* the cache has them and q is all that is new; or with an indexer */
 		st = g->b->ops->qk_norm_rope_kv(g->b, &fresh);

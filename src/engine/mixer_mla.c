@@ -94,7 +94,8 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	set_scales(g);
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
-		st = graph_take_pages(g, &g->layers[i], (int32_t)wide, 0, fail);
+		st = graph_take_pages(g, &g->layers[i], &(struct graph_pages_want){
+			.n_k = (int32_t)wide, .n_heads = 1}, fail);
 	return st;
 }
 
@@ -130,7 +131,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	int32_t t = s->b->n_tok, wide = c->kv_lora + c->rope_dim;
 	int32_t pitch = c->nope_dim + c->v_dim;
 	bool is_split = a->is_split;
-	struct kv_pages kv = {l->k_pages, NULL, g->b->kv_type, g->limits.page_size};
+	struct kv_pages kv = graph_pages(g, l);
 	enum status st = project(g, l, t, fail);
 	if (st != OK)
 		return st;
@@ -149,7 +150,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		profile_bytes(g->b->profile, PROFILE_OUT,
 			      is_split ? (double)weight_bytes(&a->v_b) : 0);
 	}
-	graph_enter_attention(g, s, 0, wide);
+	graph_enter_attention(g, s, 0, kv_pages_row_bytes(kv.type, wide));
 	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
 	    .n_kv_heads = 1, .head_dim = wide, .v_dim = c->kv_lora,
 	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,

@@ -333,10 +333,12 @@ static bool open_session(const struct kernels_predict_args *a, const struct hip_
 	struct backend_opts bo = {.name = "hip", .hip_api = api, .no_graphs = true};
 	if (!session_open_model(&a->session, s))
 		return false;
-	bo.int8_head = a->session.lm_head && strcmp(a->session.lm_head, "int8") == 0;
 	bo.kernel_dir = a->session.hip_kernels;
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
 				 .max_seqs = 1};
+	if (!session_is_int8("lm-head", a->session.lm_head, "native", &bo.int8_head) ||
+	    !session_is_int8("kv-type", a->session.kv_type, "auto", &eo.int8_kv))
+		return false;
 	enum status st = backend_create(&bo, &s->backend, fail);
 	if (st == OK)
 		st = engine_create(s->model, s->backend, &eo, &s->engine, fail);
@@ -427,6 +429,8 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "tokens in the cache before each prompt (0)"},
 		{"lm-head", 0, OPTION_TEXT, &a.session.lm_head, 0, 0, "FORMAT",
 		 "the output head: native, or int8 with a scale a row (native)"},
+		{"kv-type", 0, OPTION_TEXT, &a.session.kv_type, 0, 0, "TYPE",
+		 "keys and values: auto, or int8 with a scale a token and head (auto)"},
 		{"launches", 'l', OPTION_FLAG, &a.launches, 0, 0, NULL, "each launch, too"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL,
 		 "an object per step, and with --launches per launch"},

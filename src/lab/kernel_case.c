@@ -568,7 +568,8 @@ static enum status queue_attention(struct kernel_case *c, const struct case_copy
 		.n_kv_heads = s->kv_heads, .head_dim = s->k,
 		.max_pages_per_seq = n_pages, .n_ctx_max = n_pages * PAGE,
 		.scale = 1 / sqrtf((float)s->k), .q = c->x,
-		.kv = {w->k_pages, w->v_pages, c->b->kv_type, PAGE},
+		.kv = {.k = w->k_pages, .v = w->v_pages, .type = c->b->kv_type,
+		       .page_size = PAGE},
 		.seq_of = c->seq_of, .position = c->position, .first_tok = c->first_tok,
 		.page_table = c->page_table, .y = c->y[0]};
 	return c->b->ops->attention(c->b, &a);

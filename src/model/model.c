@@ -573,3 +573,18 @@ int64_t model_n_params(const struct model *m)
 	}
 	return n;
 }
+
+int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i, enum dtype type)
+{
+	int64_t n = model_layer_kv_numbers(c, i), scales = 2 * model_kv_heads(c, i);
+	int64_t each = type == DTYPE_I8 && n ? (int64_t)dtype_bytes(DTYPE_F16) : 0;
+	return n * (int64_t)dtype_bytes(type) + scales * each;
+}
+
+int64_t model_kv_bytes(const struct model_config *c, enum dtype type)
+{
+	int64_t n = 0;
+	for (int32_t i = 0; i < c->n_layers; i++)
+		n += model_attends(c, i) ? model_layer_kv_bytes(c, i, type) : 0;
+	return n;
+}

@@ -150,6 +150,11 @@ struct model_config {
 	enum dtype dtype; /* type of the original weights; tensors have their own */
 };
 
+/* Bytes of a token in the KV cache of layer i, and of all layers; int8 has scales, too
+ * (kernels/ops/kv_bytes.h). */
+int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i, enum dtype type);
+int64_t model_kv_bytes(const struct model_config *c, enum dtype type);
+
 #include "model/model_sizes.h"
 
 /* Settings of generation_config.json. Generation ends at any of eos_ids: the ids given

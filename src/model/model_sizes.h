@@ -58,7 +58,7 @@ static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
 	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
 }
 
-/* Numbers that one token takes in the KV cache: in layer i, and over all layers. */
+/* Numbers that one token takes in the KV cache of layer i. */
 static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
 {
 	if (c->kv_lora > 0)
@@ -68,13 +68,6 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 							       c->index_ratio : 0;
 	return model_kv_layer(c, i) == i
 		       ? index + (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
-}
-static inline int64_t model_kv_numbers(const struct model_config *c)
-{
-	int64_t n = 0;
-	for (int32_t i = 0; i < c->n_layers; i++)
-		n += model_attends(c, i) ? model_layer_kv_numbers(c, i) : 0;
-	return n;
 }
 
 /* Channels of a gated delta net's convolution: queries, keys and values. */

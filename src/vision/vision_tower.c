@@ -180,7 +180,8 @@ static enum status project(struct vision_run *r, const struct vision_layer *l, i
 	    .head_dim = k, .n_freq = c->theta != 0 ? k / 2 : 0, .q = row_of(r, r->q, i),
 	    .k = r->k, .v = r->v,
 	    .rope = r->rope + (size_t)i * (size_t)k, .slot = r->slot + i,
-	    .kv = {r->k_pages, r->v_pages, r->t->b->kv_type, PAGE});
+	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
+		   .page_size = PAGE});
 	return OK;
 }
 
@@ -198,7 +199,8 @@ static enum status run_layer(struct vision_run *r, const struct vision_layer *l)
 	    .n_kv_heads = c->n_heads, .head_dim = k,
 	    .max_pages_per_seq = (r->n + PAGE - 1) / PAGE, .n_ctx_max = r->n, .is_full = true,
 	    .scale = (float)(1 / sqrt(k)), .q = r->q,
-	    .kv = {r->k_pages, r->v_pages, r->t->b->kv_type, PAGE}, .seq_of = r->seq_of,
+	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
+		   .page_size = PAGE}, .seq_of = r->seq_of,
 	    .position = r->last, .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
 	for (int32_t i = 0, n; i < r->n; i += n) {
 		n = MIN(VISION_CHUNK, r->n - i);

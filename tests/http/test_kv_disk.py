@@ -169,6 +169,25 @@ def test_why(t, cold):
         t.ok(not any("secret" in (line or "") for line in d.lines), "unasked, no text is logged")
 
 
+def test_int8(t, cold):
+    """Pages in int8 come back with their scales, and are no pages of another kv_type."""
+    with tempfile.TemporaryDirectory() as tmp:
+        os.chmod(tmp, 0o700)
+        d = start(tmp, kv_type="int8")
+        first = [complete(d, p)[0] for p in PROMPTS]
+        t.ok(first != cold, "int8 changes an answer's log-probabilities")
+        d.stop()
+        d = start(tmp, kv_type="int8")
+        for i, p in enumerate(PROMPTS):
+            answer, _, disk = complete(d, p)
+            t.equal(answer, first[i], "int8: after a restart the answer is the same")
+            t.ok(disk >= 48, "int8: the prompt came from the disk", disk)
+        d.stop()
+        d = start(tmp)
+        t.equal(why(d, PROMPTS[2]), ("other_model", 0), "float16 reads no pages of int8")
+        d.stop()
+
+
 def test_useless_folder(t, cold):
     with tempfile.TemporaryDirectory() as tmp:
         os.chmod(tmp, 0o777)
@@ -209,6 +228,7 @@ def main():
                 test(TAP, model, cold, os.path.join(tmp, "kv"))
         if not model:
             test_why(TAP, cold)
+            test_int8(TAP, cold)
             test_useless_folder(TAP, cold)
             test_limit(TAP, cold)
     return TAP.done()

@@ -192,7 +192,8 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.window = s->is_full ? 0 : s->window, .is_full = s->is_full,
 		.first_seen = in->first_seen,
 		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
-		.kv = {in->k, in->v, DTYPE_F32, s->p}, .seq_of = in->seq_of,
+		.kv = {.k = in->k, .v = in->v, .type = DTYPE_F32, .page_size = s->p},
+		.seq_of = in->seq_of,
 		.position = in->position, .first_tok = in->first_tok,
 		.page_table = in->table, .sinks = in->sinks, .v_dim = s->v_dim};
 }

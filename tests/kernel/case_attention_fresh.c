@@ -113,7 +113,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	kernel_act_round(kt, in.v, in.nkv, 6e4f);
 	kernel_kv_round(kt, in.k_pages, in.n_cache, 6e4f);
 	kernel_kv_round(kt, in.v_pages, in.n_cache, 6e4f);
-	struct kv_pages kv = {in.k_pages, in.v_pages, DTYPE_F32, s->p};
+	struct kv_pages kv = {.page_size = s->p};
 	for (int32_t i = 0; i < in.n_tok * s->g; i++) {
 		size_t at = kv_pages_at(&kv, s->g, s->k, in.slot[i / s->g], i % s->g);
 		for (size_t d = 0; d < dim; d++)
@@ -143,9 +143,9 @@ static struct upload upload(struct kernel_test *kt, const struct shape *s,
 	size_t t = (size_t)in->n_tok, dim = (size_t)s->k;
 	struct upload u;
 	void *q = kernel_act_upload(kt, in->q, in->n_from);
-	struct kv_pages kv = {kernel_kv_upload(kt, in->k_pages, in->n_cache),
-			      kernel_kv_upload(kt, in->v_pages, in->n_cache),
-			      kt->b->kv_type, s->p};
+	struct kv_pages kv = {.k = kernel_kv_upload(kt, in->k_pages, in->n_cache),
+			      .v = kernel_kv_upload(kt, in->v_pages, in->n_cache),
+			      .type = kt->b->kv_type, .page_size = s->p};
 	u.fresh = (struct qk_norm_rope_kv_args){
 		.n_tok = in->n_tok, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
 		.n_freq = s->n_freq, .eps = 1e-6f, .q = q,
@@ -182,9 +182,9 @@ static void compare(struct kernel_test *kt, const struct input *in, struct atten
 {
 	float *ref = kernel_zeros(kt, in->nq), *plain = kernel_zeros(kt, in->nq);
 	a.q = kernel_act_download(kt, a.q, in->nq);
-	a.kv = (struct kv_pages){kernel_kv_download(kt, a.kv.k, in->n_cache),
-				 kernel_kv_download(kt, a.kv.v, in->n_cache), DTYPE_F32,
-				 a.kv.page_size};
+	a.kv = (struct kv_pages){.k = kernel_kv_download(kt, a.kv.k, in->n_cache),
+				 .v = kernel_kv_download(kt, a.kv.v, in->n_cache),
+				 .type = DTYPE_F32, .page_size = a.kv.page_size};
 	a.seq_of = in->seq_of, a.position = in->position, a.first_tok = in->first_tok;
 	a.page_table = in->table, a.sinks = in->sinks;
 	a.y = ref;

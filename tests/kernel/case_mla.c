@@ -106,7 +106,7 @@ static void rope_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t c,
 		.n_tok = t, .n_heads = h, .c_dim = c, .rope_dim = rope_dim,
 		.is_interleaved = is_interleaved, .eps = 1e-6f, .q_scale = 1.25f,
 		.q_from = q_from, .q_pitch = q_pitch, .kv_from = kv_from, .norm = norm,
-		.rope = rope, .slot = slot, .kv = {NULL, NULL, DTYPE_F32, P}};
+		.rope = rope, .slot = slot, .kv = {.type = DTYPE_F32, .page_size = P}};
 	for (int i = 0; i < 2; i++) {
 		a.q = q[i] = kernel_zeros(kt, n_q);
 		a.kv.k = pages[i] = kernel_zeros(kt, n_pages);

@@ -40,7 +40,7 @@ static struct qk_norm_rope_kv_args args(const struct shape *s, struct kv kv)
 		.n_tok = s->t, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
 		.n_freq = s->n_freq, .eps = 1e-6f, .q = kv.q, .q_pitch = s->q_pitch,
 		.norms_turned = s->is_late,
-		.kv = {kv.k_pages, kv.v_pages, DTYPE_F32, s->p}};
+		.kv = {.k = kv.k_pages, .v = kv.v_pages, .type = DTYPE_F32, .page_size = s->p}};
 }
 
 static void one_case(struct kernel_test *kt, const struct shape *s)

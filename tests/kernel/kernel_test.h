@@ -142,6 +142,7 @@ void case_attention(struct kernel_test *kt);
 void case_attention_fresh(struct kernel_test *kt);
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
 void case_hyper(struct kernel_test *kt); /* hyper-connections, ngram_gate, index_* */
+void case_kv_bytes(struct kernel_test *kt);
 void case_linear(struct kernel_test *kt);
 void case_logits_top(struct kernel_test *kt);
 void case_mla(struct kernel_test *kt); /* head_linear, mla_rope_kv */

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_kv.h"
 #include "backend/cpu/cpu_math.h"
 #include "base/alloc.h"
 
@@ -83,19 +84,39 @@ static void add_values(float *acc, const float *p, const float *v, int dim, int 
 			acc[d] += p[i] * v[(size_t)i * (size_t)pitch + d];
 }
 
+/* Keys and values of n positions of one page, from `slot` on, v_pitch floats apart. `room`
+ * is where bytes become floats: (2, BLOCK, KV_PAGES_WIDEST). */
+static void find_rows(const struct attention_args *a, int32_t slot, int g, int n, float *room,
+		      const float **k, const float **v)
+{
+	int dim = a->head_dim, v_pitch = a->kv.v ? attention_v_dim(a) : dim;
+	if (a->kv.type != DTYPE_I8) {
+		const float *values = a->kv.v ? a->kv.v : a->kv.k;
+		*k = (const float *)a->kv.k +
+		     kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
+		*v = values + kv_pages_at(&a->kv, a->n_kv_heads, v_pitch, slot, g);
+		return;
+	}
+	size_t row = kv_pages_row(&a->kv, a->n_kv_heads, slot, g), at = row * (size_t)dim;
+	float *values = room + BLOCK * KV_PAGES_WIDEST;
+	cpu_kv_widen((const uint8_t *)a->kv.k + at, a->kv.k_scale + row, n, dim, room);
+	cpu_kv_widen((const uint8_t *)a->kv.v + at, a->kv.v_scale + row, n, dim, values);
+	*k = room;
+	*v = values;
+}
+
 static void attend(const struct attention_args *a, int t, int h)
 {
 	int dim = a->head_dim, size = a->kv.page_size;
 	int g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
 	int v_dim = attention_v_dim(a), v_pitch = a->kv.v ? v_dim : dim;
-	const float *values = a->kv.v ? a->kv.v : a->kv.k;
 	size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
 	const float *q = (const float *)a->q + head * (size_t)dim;
 	float *y = (float *)a->y + head * (size_t)v_dim;
 	const int32_t *table = a->page_table +
 			       (size_t)a->seq_of[t] * (size_t)a->max_pages_per_seq;
 	struct head_state s;
-	float p[BLOCK];
+	float p[BLOCK], room[2 * BLOCK * KV_PAGES_WIDEST];
 	s.max = a->sinks ? a->sinks[h] : -INFINITY;
 	s.sum = a->sinks ? 1 : 0;
 	memset(s.acc, 0, (size_t)v_dim * sizeof *s.acc);
@@ -103,11 +124,11 @@ static void attend(const struct attention_args *a, int t, int h)
 		int offset = s0 % size;
 		n = MIN(MIN(BLOCK, size - offset), n_seen - s0);
 		int32_t slot = table[s0 / size] * size + offset;
-		size_t k = kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
-		size_t v = kv_pages_at(&a->kv, a->n_kv_heads, v_pitch, slot, g);
-		score_block(q, (const float *)a->kv.k + k, dim, n, a->scale, p);
+		const float *k, *v;
+		find_rows(a, slot, g, n, room, &k, &v);
+		score_block(q, k, dim, n, a->scale, p);
 		weigh_block(&s, p, n, v_dim);
-		add_values(s.acc, p, values + v, v_dim, v_pitch, n);
+		add_values(s.acc, p, v, v_dim, v_pitch, n);
 	}
 	for (int d = 0; d < v_dim; d++)
 		y[d] = s.acc[d] / s.sum;
@@ -129,7 +150,7 @@ enum status cpu_attention(struct backend *b, const struct attention_args *a)
 		return cpu_attention_fast(b, a);
 	if (a->head_dim > MAX_HEAD_DIM || attention_v_dim(a) > MAX_HEAD_DIM)
 		return E_UNSUPPORTED;
-	assert(a->kv.type == DTYPE_F32);
+	assert(a->kv.type == DTYPE_F32 || a->kv.type == DTYPE_I8);
 	size_t work = 2 * (size_t)a->n_ctx_max * (size_t)a->head_dim;
 	cpu_for(b, a->n_tok * a->n_heads, work, run_heads, a);
 	return OK;

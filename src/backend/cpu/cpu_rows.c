@@ -6,8 +6,10 @@
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_kv.h"
 #include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_tile.h"
+#include "base/alloc.h"
 
 static void embed_one(const struct embed_rows_args *a, int t)
 {
@@ -201,6 +203,11 @@ static void run_prepare(void *arg, int begin, int end)
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);
 			prepare_head(job, k, a->k_norm, rope, key);
+			if (a->kv.type == DTYPE_I8) {
+				cpu_kv_store_bytes(&a->kv, &(struct cpu_kv_row){
+					a->n_kv_heads, a->slot[t], g, a->head_dim, key, v});
+				continue;
+			}
 			cpu_kv_store(job->b, a->kv.k, at, key, a->head_dim);
 			cpu_kv_store(job->b, a->kv.v, at, v, a->head_dim);
 		}
@@ -210,7 +217,7 @@ static void run_prepare(void *arg, int begin, int end)
 enum status cpu_qk_norm_rope_kv(struct backend *b,
 				const struct qk_norm_rope_kv_args *a)
 {
-	assert(a->kv.type == b->kv_type);
+	assert(a->kv.type == b->kv_type || a->kv.type == DTYPE_I8);
 	if (a->head_dim > CPU_MAX_HEAD)
 		return E_UNSUPPORTED;
 	size_t work = (size_t)(a->n_heads + a->n_kv_heads) * (size_t)a->head_dim * 4;
@@ -248,11 +255,16 @@ enum status cpu_act_mul(struct backend *b, const struct act_mul_args *a)
 
 enum status cpu_kv_copy(struct backend *b, const struct kv_copy_args *a)
 {
-	size_t n = (size_t)a->n_kv_heads * (size_t)a->kv.page_size *
-		   (size_t)a->head_dim * dtype_bytes(a->kv.type);
-	char *pages[] = {a->kv.k, a->kv.v};
-	for (int i = 0; i < 2 && pages[i]; i++)
-		memcpy(pages[i] + (size_t)a->dst * n, pages[i] + (size_t)a->src * n,
-		       n);
+	size_t rows = (size_t)a->n_kv_heads * (size_t)a->kv.page_size;
+	size_t n = rows * (size_t)a->head_dim * dtype_bytes(a->kv.type);
+	const struct {
+		void *p;
+		size_t n;
+	} pages[] = {{a->kv.k, n}, {a->kv.v, n}, {a->kv.k_scale, rows * sizeof(uint16_t)},
+		     {a->kv.v_scale, rows * sizeof(uint16_t)}};
+	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+		if (pages[i].p)
+			memcpy((char *)pages[i].p + (size_t)a->dst * pages[i].n,
+			       (char *)pages[i].p + (size_t)a->src * pages[i].n, pages[i].n);
 	return OK;
 }

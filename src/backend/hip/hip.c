@@ -142,6 +142,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	struct hip *h = xcalloc(1, sizeof *h);
 	h->base = (struct backend){.ops = &hip_ops, .name = "hip",
 				   .act_type = DTYPE_F16, .kv_type = DTYPE_F16,
+				   .widens_kv = true,
 				   .is_far = true};
 	h->checks = o->checks;
 	h->no_graphs = o->no_graphs;

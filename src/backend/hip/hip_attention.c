@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "kernels/attention/attention_launch.h"
+#include "kernels/attention/kv_widen_launch.h"
 #include "kernels/attention/qk_norm_rope_kv_launch.h"
 
 enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_args *a)
@@ -19,11 +20,14 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
 		.n_freq = a->n_freq, .page_size = a->kv.page_size, .eps = a->eps,
 		.q_from = a->q_from, .q_pitch = a->q_pitch, .q_scale = a->q_scale,
-		.norms_turned = a->norms_turned};
+		.norms_turned = a->norms_turned, .k_scale = a->kv.k_scale,
+		.v_scale = a->kv.v_scale};
+	bool is_bytes = a->kv.type == DTYPE_I8;
 	struct hip_grid g = {
 		hip_over(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
 		QK_NORM_ROPE_KV_WAVES * 32, 0};
-	return LAUNCH(hip_of(b), "qk_norm_rope_kv_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), is_bytes ? "qk_norm_rope_kv_bytes_kernel"
+					  : "qk_norm_rope_kv_kernel", g, ARG(l));
 }
 
 /* --- attention: see attention_launch.h ------------------------------------------------ */
@@ -63,6 +67,7 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 	int32_t tile_tok = power_below(s->whole_tiles * 16 / heads);
 	return (struct attention_launch){
 		.q = a->q, .k = a->kv.k, .v = a->kv.v ? a->kv.v : a->kv.k,
+		.k_scale = a->kv.k_scale, .v_scale = a->kv.v_scale,
 		.position = a->position, .first_tok = a->first_tok,
 		.page_table = a->page_table, .sinks = a->sinks, .y = a->y,
 		.work = h->work, .arrived = h->counters, .n_heads = a->n_heads,
@@ -73,6 +78,12 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 		.window = a->window, .tile_tok = tile_tok,
 		.tile_shift = __builtin_ctz((unsigned)tile_tok), .n_seq = a->n_seq,
 		.scale = a->scale};
+}
+
+/* What stands in the names of kernels for this cache. */
+static const char *bytes_of(const struct attention_args *a)
+{
+	return a->kv.type == DTYPE_I8 ? "bytes_" : "";
 }
 
 static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
@@ -171,7 +182,7 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	enum status st = OK;
 	char name[80];
 	l.merges_apart = merges_apart(a);
-	snprintf(name, sizeof name, "attention_%s_split_kernel", s->name);
+	snprintf(name, sizeof name, "attention_%s_%ssplit_kernel", s->name, bytes_of(a));
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {ATTENTION_SEGMENTS * subs, n, ATTENTION_WAVES * 32,
@@ -283,7 +294,8 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	struct attention_fresh raw = {
 		.q = f->q_from ? f->q_from : f->q, .k = f->k, .v = f->v,
 		.q_norm = f->q_norm, .k_norm = f->k_norm, .rope = f->rope, .slot = f->slot,
-		.k_pages = a->kv.k, .v_pages = a->kv.v, .n_freq = f->n_freq,
+		.k_pages = a->kv.k, .v_pages = a->kv.v, .k_scale = a->kv.k_scale,
+		.v_scale = a->kv.v_scale, .n_freq = f->n_freq,
 		.q_pitch = f->q_from ? f->q_pitch : a->head_dim,
 		.group = a->n_heads / a->n_kv_heads, .subs = subs / a->n_kv_heads,
 		.eps = f->eps};
@@ -291,7 +303,7 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	enum status st = OK;
 	char name[80];
 	l.merges_apart = merges_apart(a);
-	snprintf(name, sizeof name, "attention_%s_fresh_split_kernel", s->name);
+	snprintf(name, sizeof name, "attention_%s_%sfresh_split_kernel", s->name, bytes_of(a));
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {subs, ATTENTION_SEGMENTS * n, ATTENTION_WAVES * 32,
@@ -304,28 +316,68 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
+/* Turn what the step's tokens see of a cache in 8 bits into halves, for the kernels of many
+ * tokens; *out: a with those. A cache in f16 stays. */
+static enum status widen(struct hip *h, const struct attention_args *a, bool skips_single,
+			 struct attention_args *out)
+{
+	*out = *a;
+	if (a->kv.type != DTYPE_I8)
+		return OK;
+	int32_t page = a->kv.page_size;
+	struct kv_widen_launch l = {
+		.k = a->kv.k, .v = a->kv.v, .k_scale = a->kv.k_scale,
+		.v_scale = a->kv.v_scale, .wide_k = a->kv.wide_k, .wide_v = a->kv.wide_v,
+		.position = a->position, .first_tok = a->first_tok,
+		.page_table = a->page_table, .max_pages_per_seq = a->max_pages_per_seq,
+		.page_size = page, .rows = a->n_kv_heads * page, .head_dim = a->head_dim,
+		.window = a->window, .skips_single = skips_single};
+	struct hip_grid g = {2 * hip_over(a->n_ctx_max, page), a->n_seq, KV_WIDEN_THREADS, 0};
+	out->kv = (struct kv_pages){.k = a->kv.wide_k, .v = a->kv.wide_v, .type = DTYPE_F16,
+				    .page_size = page};
+	return LAUNCH(h, "kv_widen_kernel", g, ARG(l));
+}
+
+static enum status check(struct hip *h, const struct attention_args *a)
+{
+	bool is_bytes = a->kv.type == DTYPE_I8;
+	if (a->kv.type != DTYPE_F16 && !is_bytes)
+		return hip_refuse(h, "attention: a cache of %s is not supported",
+				  dtype_name(a->kv.type));
+	if (is_bytes && (a->head_dim % KV_PAGES_ALIGN || a->head_dim > KV_PAGES_WIDEST ||
+			 a->sinks || !a->kv.v || attention_v_dim(a) != a->head_dim))
+		return hip_refuse(h, "attention: a cache of I8 with heads of %d, sinks or other "
+				  "values is not supported", (int)a->head_dim);
+	if (a->is_full)
+		return hip_refuse(h, "attention: to tokens behind has no GPU kernel");
+	return OK;
+}
+
 enum status hip_attention(struct backend *b, const struct attention_args *a)
 {
 	struct hip *h = hip_of(b);
+	struct attention_args wide;
 	const struct attention_shape *s = shape_of(a);
 	int32_t subs = a->n_kv_heads * ATTENTION_SUBS(a->n_heads / a->n_kv_heads);
-	if (a->kv.type != DTYPE_F16)
-		return hip_refuse(h, "attention: a cache of %s is not supported",
-				  dtype_name(a->kv.type));
-	if (a->is_full)
-		return hip_refuse(h, "attention: to tokens behind has no GPU kernel");
+	enum status st = check(h, a);
+	if (st != OK)
+		return st;
 	if (!s)
 		return hip_refuse(h, "attention: heads of %d with values of %d are not "
 				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
 	if (is_fused(a, s))
 		return fresh(h, a, s, subs);
-	enum status st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
-	if (st == OK && is_spread(h, a, s, subs))
-		return spread(h, a, s, subs);
+	st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
+	if (st == OK && is_spread(h, a, s, subs)) {
+		st = widen(h, a, false, &wide);
+		return st == OK ? spread(h, &wide, s, subs) : st;
+	}
 	if (st == OK && are_few(h, a))
 		return few(h, a, s, subs);
-	if (st == OK && a->n_tok > a->n_seq)
-		st = whole(h, a, s, subs);
+	if (st == OK && a->n_tok > a->n_seq) {
+		st = widen(h, a, true, &wide);
+		st = st == OK ? whole(h, &wide, s, subs) : st;
+	}
 	/* The host knows only totals: several sequences may include some with one token. */
 	bool has_single = a->n_seq > 1 || a->n_tok == 1;
 	return st == OK && has_single ? split(h, a, s, subs) : st;
@@ -339,6 +391,14 @@ enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)
 		     (uint64_t)a->head_dim * dtype_bytes(kv.type);
 	uint64_t dst = (uint64_t)a->dst * n, src = (uint64_t)a->src * n;
 	struct hip_grid g = {hip_over((int32_t)n, EACH * THREADS), kv.v ? 2 : 1, THREADS, 0};
-	return LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k), ARG(kv.v), ARG(dst),
-		      ARG(src), ARG(n));
+	enum status st = LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k), ARG(kv.v), ARG(dst),
+				ARG(src), ARG(n));
+	if (st != OK || !kv.k_scale)
+		return st;
+	n = (uint64_t)a->n_kv_heads * (uint64_t)kv.page_size * sizeof *kv.k_scale;
+	dst = (uint64_t)a->dst * n;
+	src = (uint64_t)a->src * n;
+	g.x = hip_over((int32_t)n, EACH * THREADS);
+	return LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k_scale), ARG(kv.v_scale),
+		      ARG(dst), ARG(src), ARG(n));
 }

@@ -169,6 +169,8 @@ static void test_flags(void)
 
 /* What people type who come from another server, and what to type here. */
 static const char *const foreign[][2] = {
+	{"--kv-cache-dtype",
+	 "--kv-cache-dtype: unknown key; use --kv-type int8, or auto for 16 bits"},
 	{"-m", "-m: use --model DIR or --model FILE.gguf"},
 	{"-hf", "-hf: use --model ORG/NAME; haloctl pull ORG/NAME fetches it first"},
 	{"--ctx-size", "--ctx-size: unknown key; use --ctx N"},

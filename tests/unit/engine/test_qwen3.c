@@ -44,6 +44,8 @@ static bool is_short(void)
 	return getenv("HALOD_SHORT") != NULL;
 }
 
+static bool int8_kv; /* the cache of engines opened from now on is in int8 */
+
 struct rig {
 	struct model *m;
 	struct backend *b;
@@ -59,6 +61,7 @@ static struct rig rig_open(const char *dir, const char *isa, int n_threads,
 	struct backend_opts bo = {.name = "cpu", .n_threads = n_threads};
 	bo.exact = isa && strcmp(isa, "exact") == 0;
 	bo.cpu_isa = bo.exact ? NULL : isa;
+	o.int8_kv = int8_kv;
 	if (model_open(dir, NULL, &r.m, &fail) != OK ||
 	    backend_create(&bo, &r.b, &fail) != OK ||
 	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
@@ -495,6 +498,83 @@ static void test_long(const char *dir)
 	rig_close(&r);
 }
 
+/* Mean and largest |difference of a log-probability| from the reference. */
+static void int8_error(const char *dir, double *mean, double *most)
+{
+	struct rig r = rig_open(dir, "exact", 2, (struct engine_opts){.n_ctx = 2048});
+	json_t *cases = read_cases(dir);
+	struct tally t = {0};
+	for (size_t i = 0; i < json_array_size(cases); i++)
+		check_case(&t, r.e, json_array_get(cases, i));
+	json_decref(cases);
+	*mean = t.sum_delta / t.n_logprobs;
+	*most = t.max_delta;
+	rig_close(&r);
+}
+
+/* A cache in int8: near the reference but not equal to it, and as blind to its company as
+ * another. */
+static void test_int8(const char *dir)
+{
+	double mean, most;
+	int8_kv = true;
+	int8_error(dir, &mean, &most);
+	ok(mean < 0.008 && mean > 1e-5, "%s: a cache in int8: |delta logprob| %.5f on average, "
+	   "%.4f at most", dir, mean, most);
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+		if (has_set(sets[i]) && (!is_short() || i % 2 == 0))
+			test_batches(dir, sets[i]);
+	test_prefix(dir);
+	test_fork(dir);
+	int8_kv = false;
+}
+
+/* What cannot have one says why. */
+static void test_int8_refusals(void)
+{
+	static const char *const why[][2] = {{"gptoss", "attention sinks"},
+					     {"deepseekv3-yarn", "latent attention"}};
+	for (size_t i = 0; i < ARRAY_LEN(why); i++) {
+		struct model *m;
+		struct backend *b;
+		struct engine *e;
+		struct fail fail = {0};
+		char name[100];
+		snprintf(name, sizeof name, "tests/golden/models/%s", why[i][0]);
+		if (model_open(tap_src(name), NULL, &m, &fail) != OK ||
+		    backend_create(&(struct backend_opts){.name = "cpu", .n_threads = 1}, &b,
+				   &fail) != OK)
+			abort();
+		struct engine_opts o = {.n_ctx = 64, .int8_kv = true};
+		is_int(engine_create(m, b, &o, &e, &fail), E_CONFIG, "%s: no cache in int8",
+		       why[i][0]);
+		ok(strstr(fail.text, why[i][1]) && strstr(fail.text, "kv_type"), "%s",
+		   fail.text);
+		backend_destroy(b);
+		model_close(m);
+	}
+}
+
+/* The page's bytes are counted: so many more fit. */
+static void test_int8_plan(const char *dir)
+{
+	struct model *m;
+	struct backend *b;
+	struct fail fail = {0};
+	struct memory_plan p;
+	if (model_open(dir, NULL, &m, &fail) != OK ||
+	    backend_create(&(struct backend_opts){.name = "cpu", .n_threads = 1}, &b,
+			   &fail) != OK)
+		abort();
+	const struct model_config *c = &m->config;
+	int64_t rows = 2 * c->n_kv_heads * c->n_layers, page = 16 * rows * (c->head_dim + 2);
+	struct engine_opts o = {.n_ctx = 64, .kv_bytes = 10 * page, .int8_kv = true};
+	is_int(engine_plan(m, b, &o, NULL, &p, &fail), OK, "a cache in int8 is planned");
+	is_int(p.n_pages, 10, "with a byte a number and two a row");
+	backend_destroy(b);
+	model_close(m);
+}
+
 struct load_heard {
 	int64_t done, total;
 	int n;
@@ -623,6 +703,9 @@ int main(int argc, char **argv)
 	}
 	test_prefix(dir);
 	test_fork(dir);
+	test_int8(dir);
+	test_int8_plan(dir);
+	test_int8_refusals();
 	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen4exp",
 					     "qwen35", "gptoss", "deepseekv3-yarn", "gemma3",
 					     "lfm2moe"};

@@ -444,7 +444,7 @@ static void test_hybrid(void)
 	ok(c.gated_attention && c.norm_plus_one && c.qk_norm && c.norm_topk &&
 		   c.shared_dim == 64 && c.shared_router && c.n_rot == 16, "its switches");
 	is_int((int)model_delta_channels(&c), 2 * 64 + 128, "channels");
-	is_int((int)model_kv_numbers(&c), 2 * 2 * 64, "one layer has a cache");
+	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * 2 * 64, "one layer has a cache");
 	is_int((int)model_state_numbers(&c), 3 * (4 * 32 * 32 + 256 * 3), "a state's size");
 	is_int(read_config("{" NEXT "\"layer_types\":[\"full_attention\","
 			   "\"linear_attention\",\"full_attention\","
@@ -478,7 +478,8 @@ static void test_qwen4(void)
 	ok(c.hyper_n == 4 && c.hyper_rank == 320 && c.index_heads == 4 && c.index_budget == 64 &&
 		   c.index_ratio == 4 && c.n_linear == 3 && c.n_ngram == 0 && !c.sigmoid_gate,
 	   "its streams and its indexer");
-	is_int((int)model_kv_numbers(&c), 2 * 2 * 64 + 64 + 16, "keys of the indexer count");
+	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * (2 * 2 * 64 + 64 + 16),
+	       "keys of the indexer count");
 	is_int(read_config("{" QWEN4 "\"head_dim\":64,\"indexer_budget\":64,"
 			   "\"eos_token_id\":[9,8],\"ple_layer_ids\":[3,1],"
 			   "\"ple_embed_dim\":64,\"output_gate_type\":\"sigmoid\","
@@ -525,7 +526,7 @@ static void test_oss_and_mla(void)
 	ok(c.kv_lora == 64 && c.q_lora == 48 && c.head_dim == 48 && c.n_rot == 16 &&
 		   c.v_dim == 24 && c.rope_interleaved && c.shared_dim == c.expert_dim,
 	   "its sizes");
-	is_int((int)model_kv_numbers(&c), 4 * (64 + 16), "one key a layer");
+	is_int((int)model_kv_bytes(&c, DTYPE_F32), 4 * 4 * (64 + 16), "one key a layer");
 	is_int(read_config("{" MLA "\"q_lora_rank\":null,\"rope_interleave\":false}"), OK,
 	       "without q_lora_rank: %s", fail.text);
 	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
@@ -605,7 +606,8 @@ static void test_gemma4(void)
 		   c.ropes[1].kind == ROPE_DEFAULT && c.n_rot == 256, "two ropes");
 	is_near(c.embed_scale, 50.5, 0, "the root of 2560 in bfloat16");
 	is_str(c.body, "model.language_model.", "its tensors");
-	is_int((int)model_kv_numbers(&c), 2 * (10 * 4 * 256 + 2 * 2 * 512), "its cache");
+	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * (10 * 4 * 256 + 2 * 2 * 512),
+	       "its cache");
 	is_int(read_config("{" GEMMA4 "\"num_kv_shared_layers\":2,"
 			   "\"use_double_wide_mlp\":true,\"layer_types\":["
 			   "\"sliding_attention\",\"full_attention\",\"sliding_attention\","
@@ -705,7 +707,8 @@ static void test_nemotron(void)
 	   "parts of layers");
 	ok(c.is_ungated && c.act.kind == ACT_RELU && c.n_experts == 0 && c.ffn_dim == 96 &&
 		   c.is_unrotated[2], "no gate, no experts, no rotation");
-	is_int((int)model_kv_numbers(&c), 2 * 2 * 16, "keys and values of one layer");
+	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * 2 * 16, "keys and values of one layer");
+	is_int((int)model_kv_bytes(&c, DTYPE_I8), 2 * 2 * (16 + 2), "in bytes, with scales");
 	is_near(c.gate_eps, 1e-5, 1e-12, "eps");
 	is_int(read_config(NEMOTRON_OF("\"layers_block_type\":[\"mamba\",\"moe\"],"
 			   "\"n_routed_experts\":4,\"num_experts_per_tok\":2,"

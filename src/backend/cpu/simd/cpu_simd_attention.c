@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "backend/cpu/cpu_kv.h"
 #include "base/alloc.h"
 
 #if !CPU_AVX512
@@ -24,6 +25,7 @@ struct attention_rows {
 	size_t k_pitch, v_pitch; /* bytes */
 	int dim, v_dim, n;
 	bool is_half;
+	const uint16_t *k_scale, *v_scale; /* (n): k and v are bytes (kv_bytes.h); else NULL */
 };
 
 VINLINE vf load_whole(const char *p, bool is_half)
@@ -226,7 +228,24 @@ static int32_t rows_at(const struct place *l, int32_t s0, int32_t to, struct att
 	       kv_pages_at(u->kv, u->n_kv_heads, u->dim, slot, u->g) * l->bytes;
 	r->v = l->values +
 	       kv_pages_at(u->kv, u->n_kv_heads, l->v_pitch, slot, u->g) * l->bytes;
+	if (u->kv->type == DTYPE_I8) {
+		size_t row = kv_pages_row(u->kv, u->n_kv_heads, slot, u->g);
+		r->k_scale = u->kv->k_scale + row;
+		r->v_scale = u->kv->v_scale + row;
+	}
 	return n;
+}
+
+/* Bytes as floats. room: (2, BLOCK, KV_PAGES_WIDEST). */
+static void widen(struct attention_rows *r, float *room)
+{
+	float *values = room + BLOCK * KV_PAGES_WIDEST;
+	cpu_kv_widen((const uint8_t *)r->k, r->k_scale, r->n, r->dim, room);
+	cpu_kv_widen((const uint8_t *)r->v, r->v_scale, r->n, r->v_dim, values);
+	r->k = (const char *)room;
+	r->v = (const char *)values;
+	r->k_pitch *= sizeof(float);
+	r->v_pitch *= sizeof(float);
 }
 
 VINLINE void fetch(const char *p, size_t n_bytes)
@@ -255,6 +274,7 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 	struct attention_rows next = {.k_pitch = (size_t)u->dim * l.bytes,
 			    .v_pitch = (size_t)l.v_pitch * l.bytes, .dim = u->dim,
 			    .v_dim = u->v_dim, .is_half = kv->type == DTYPE_F16};
+	float room[2 * BLOCK * KV_PAGES_WIDEST] __attribute__((aligned(64)));
 	int32_t s0 = from / BLOCK * BLOCK, n;
 	if (s0 < to)
 		n = rows_ahead(&l, s0, to, &next);
@@ -263,6 +283,8 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 		int32_t s1 = s0 + n;
 		if (s1 < to)
 			n = rows_ahead(&l, s1, to, &next);
+		if (r.k_scale)
+			widen(&r, room);
 		if (s0 + r.n > from)
 			block(u, &r, s0);
 		s0 = s1;

@@ -17,13 +17,15 @@
 #include "backend/cpu/simd/cpu_simd_attention.h"
 
 #if CPU_AVX512
+#include "backend/cpu/cpu_kv.h"
 #include "base/alloc.h"
 
 enum { BLOCK = 64, PANELS = BLOCK / VL, STEP = 32 /* elements of a head between prefetches */ };
 
-/* Addresses of the positions of a block; [lo, hi) are in range. */
+/* Addresses of the positions of a block; [lo, hi) are in range. Bytes have scales. */
 struct wide_rows {
 	const char *k[BLOCK], *v[BLOCK];
+	float k_scale[BLOCK], v_scale[BLOCK];
 	int lo, hi;
 };
 
@@ -49,39 +51,52 @@ struct key_run {
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* Load the first n elements of a vector; the rest are 0. */
-VINLINE __m512 load_some(const char *p, int n, bool is_half)
+/* Load the first n elements of a vector; the rest are 0. scale: of bytes, which come in
+ * whole vectors. */
+VINLINE __m512 load_some(const char *p, int n, enum dtype type, float scale)
 {
 	__mmask16 mask = n < VL ? (__mmask16)((1u << n) - 1) : (__mmask16)0xFFFF;
-	return is_half ? _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p))
-		       : _mm512_maskz_loadu_ps(mask, p);
+	if (type == DTYPE_I8) {
+		__m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+		__m512i q = _mm512_sub_epi32(bytes, _mm512_set1_epi32(KV_BYTES_ZERO));
+		return _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(scale));
+	}
+	return type == DTYPE_F16 ? _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p))
+				 : _mm512_maskz_loadu_ps(mask, p);
+}
+
+/* dtype_bytes, known when this is compiled. */
+VINLINE int size_of(enum dtype type)
+{
+	return type == DTYPE_I8 ? 1 : type == DTYPE_F16 ? 2 : 4;
 }
 
 /* Prefetch one STEP of a row. A head's rows in a page are contiguous, but too few for the
  * processor to predict, and the next page is elsewhere. Prefetches are issued one by one
  * between other work, because many at once would wait for each other. */
-VINLINE void fetch(const char *row, int d, bool is_half)
+VINLINE void fetch(const char *row, int d, enum dtype type)
 {
 	if (!row)
 		return;
-	__builtin_prefetch(row + d * (is_half ? 2 : 4), 0, 2);
-	if (!is_half)
+	__builtin_prefetch(row + d * size_of(type), 0, 2);
+	if (type == DTYPE_F32)
 		__builtin_prefetch(row + d * 4 + CPU_LINE, 0, 2);
 }
 
 /* Load and transpose the keys of a panel's 16 positions; zeros for missing positions. */
 VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, int panel, int dim,
-		       bool is_half, vf *out)
+		       enum dtype type, vf *out)
 {
-	const size_t size = is_half ? 2 : 4;
+	const size_t size = (size_t)size_of(type);
 	for (int d = 0; d < dim; d += VL) {
 		__m512i v[VL];
 #pragma GCC unroll 16
 		for (int i = 0; i < VL; i++) {
 			const char *row = r->k[VL * panel + i];
 			if (d % STEP == 0)
-				fetch(next->k[VL * panel + i], d, is_half);
-			v[i] = row ? (__m512i)load_some(row + (size_t)d * size, dim - d, is_half)
+				fetch(next->k[VL * panel + i], d, type);
+			v[i] = row ? (__m512i)load_some(row + (size_t)d * size, dim - d, type,
+							r->k_scale[VL * panel + i])
 				   : _mm512_setzero_si512();
 		}
 		turn_words(v);
@@ -93,14 +108,15 @@ VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, 
 
 /* Load 16 columns of the block's values, from d on. */
 VINLINE void take_values(const struct wide_rows *r, const struct wide_rows *next, int d, int dim,
-			 bool is_half, vf *out)
+			 enum dtype type, vf *out)
 {
-	const size_t size = is_half ? 2 : 4;
+	const size_t size = (size_t)size_of(type);
 	for (int i = r->lo / 2 * 2; i < (r->hi + 1) / 2 * 2; i++) {
 		const char *row = r->v[i];
 		if (d % STEP == 0)
-			fetch(next->v[i], d, is_half);
-		out[i] = row ? (vf)load_some(row + (size_t)d * size, dim - d, is_half)
+			fetch(next->v[i], d, type);
+		out[i] = row ? (vf)load_some(row + (size_t)d * size, dim - d, type,
+					     r->v_scale[i])
 			     : vf_all(0);
 	}
 }
@@ -223,6 +239,11 @@ static struct wide_rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t 
 		r.k[i] = (const char *)kv->k +
 			 kv_pages_at(kv, u->n_kv_heads, u->dim, slot, u->g) * bytes;
 		r.v[i] = values + kv_pages_at(kv, u->n_kv_heads, v_pitch, slot, u->g) * bytes;
+		if (kv->type != DTYPE_I8)
+			continue;
+		size_t row = kv_pages_row(kv, u->n_kv_heads, slot, u->g);
+		r.k_scale[i] = blocks_f16(kv->k_scale[row]);
+		r.v_scale[i] = blocks_f16(kv->v_scale[row]);
 	}
 	return r;
 }
@@ -267,12 +288,12 @@ static void end(const struct key_run *a)
 }
 
 VINLINE void block(struct key_run *a, const struct wide_rows *r, const struct wide_rows *next,
-		   int32_t s0, bool is_half)
+		   int32_t s0, enum dtype type)
 {
 	for (int i = 0; i < a->n_groups; i++)
 		look(&a->group[i], r, s0);
 	for (int at = r->lo / VL * VL; at < r->hi; at += VL) {
-		turn_keys(r, next, at / VL, a->u->dim, is_half, a->k);
+		turn_keys(r, next, at / VL, a->u->dim, type, a->k);
 		for (int i = 0; i < a->n_groups; i++) {
 			struct head_group *g = &a->group[i];
 			if (at < g->end && at + VL > g->first)
@@ -282,7 +303,7 @@ VINLINE void block(struct key_run *a, const struct wide_rows *r, const struct wi
 	for (int i = 0; i < a->n_groups; i++)
 		weigh(a, &a->group[i]);
 	for (int c = 0; c < a->n_chunks; c++) {
-		take_values(r, next, VL * c, a->u->v_dim, is_half, a->v);
+		take_values(r, next, VL * c, a->u->v_dim, type, a->v);
 		for (int i = 0; i < a->n_groups; i++)
 			add_values(a, &a->group[i], c);
 	}
@@ -300,10 +321,12 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 	for (int32_t s0 = from / BLOCK * BLOCK; s0 < to; s0 += BLOCK) {
 		struct wide_rows r = next;
 		next = rows_at(u, s0 + BLOCK, from, to);
-		if (u->kv->type == DTYPE_F16)
-			block(&a, &r, &next, s0, true);
+		if (u->kv->type == DTYPE_I8)
+			block(&a, &r, &next, s0, DTYPE_I8);
+		else if (u->kv->type == DTYPE_F16)
+			block(&a, &r, &next, s0, DTYPE_F16);
 		else
-			block(&a, &r, &next, s0, false);
+			block(&a, &r, &next, s0, DTYPE_F32);
 	}
 	end(&a);
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys and values in 8 bits. A row is what one head has of one token: K bytes and one scale
+ * in float16. Element i is (byte[i] - 128) * scale.
+ *
+ *   scale    the largest magnitude of the row / 127, rounded to float16
+ *   byte[i]  128 + x[i] / scale, rounded to nearest, within 1 to 255
+ *
+ * A row with an infinity or NaN gets the scale NaN, so it stays no number. A row whose
+ * scale rounds to 0 becomes zeros: its elements are below 4e-6.
+ */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+
+#include "model/formats/blocks.h"
+
+enum { KV_BYTES_ZERO = 128, KV_BYTES_MOST = 127, KV_BYTES_NAN = 0x7E00 };
+
+/* The float16 nearest to x, which is 0 or more and at most 65504. */
+static inline uint16_t kv_bytes_half(double x)
+{
+	int e;
+	frexp(x, &e);
+	if (x == 0 || e < -13) /* subnormals, whose steps are all 2^-24 */
+		e = -13;
+	return (uint16_t)(((e + 13) << 10) + (int)rint(ldexp(x, 11 - e)));
+}
+
+/* The scale of a row; most: its largest magnitude, NaN if an element is NaN. */
+static inline uint16_t kv_bytes_scale(double most)
+{
+	return most <= 65504.0 * KV_BYTES_MOST ? kv_bytes_half(most / KV_BYTES_MOST)
+					       : KV_BYTES_NAN;
+}
+
+static inline float kv_bytes_value(uint8_t byte, uint16_t scale)
+{
+	return (float)(byte - KV_BYTES_ZERO) * blocks_f16(scale);
+}
+
+/* The row that stands for x (n): bytes (n) and *scale. The definition, in double. */
+void kv_bytes_ref(const float *x, int32_t n, uint8_t *bytes, uint16_t *scale);
