@@ -187,9 +187,6 @@ static void run_prepare(void *arg, int begin, int end)
 	for (int t = begin; t < end; t++) {
 		const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
 		float *q = (float *)a->q + (size_t)t * (size_t)a->n_heads * dim;
-		size_t row = (size_t)t * (size_t)a->n_kv_heads * dim;
-		const float *k = (const float *)a->k + row;
-		const float *v = (const float *)a->v + row;
 		for (int h = 0; h < a->n_heads; h++, q += dim) {
 			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
 			const float *from = q;
@@ -199,10 +196,12 @@ static void run_prepare(void *arg, int begin, int end)
 			for (size_t i = 0; a->q_scale && i < dim; i++)
 				q[i] *= a->q_scale[t];
 		}
-		for (int g = 0; g < a->n_kv_heads; g++, k += dim, v += dim) {
+		for (int g = 0; g < a->n_kv_heads; g++) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
 						a->slot[t], g);
-			prepare_head(job, k, a->k_norm, rope, key);
+			size_t row = ((size_t)t * (size_t)a->n_kv_heads + (size_t)g) * dim;
+			const float *v = (const float *)a->v + row;
+			prepare_head(job, (const float *)a->k + row, a->k_norm, rope, key);
 			if (a->kv.type == DTYPE_I8) {
 				cpu_kv_store_bytes(&a->kv, &(struct cpu_kv_row){
 					a->n_kv_heads, a->slot[t], g, a->head_dim, key, v});
