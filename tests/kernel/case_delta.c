@@ -340,6 +340,7 @@ static const struct delta_shape deltas[] = {
 	{1, 8, 128, 64, false, &mixed, false, true},
 	{2, 4, 32, 12, true, &one_token_each, false, true},
 	{1, 2, 256, 64, false, &alone, false, true},
+	{1, 2, 64, 20, false, &one_token_each, false, true},
 	{2, 4, 16, 8, false, &longer, false, true},
 };
 
