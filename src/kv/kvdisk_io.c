@@ -93,7 +93,7 @@ struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, struct str key, con
 {
 	struct kvindex_file *e = xcalloc(1, sizeof *e);
 	uint32_t n_pages = kvfile_n_pages(f), size = f->page_size;
-	snprintf(e->name, sizeof e->name, "%s", name);
+	snprintf(e->name, sizeof e->name, "%.*s", (int)sizeof e->name - 1, name);
 	e->bytes = (int64_t)kvfile_bytes(f);
 	e->first_tok = (int32_t)f->first_tok;
 	e->n_tok = (int32_t)f->n_tok;
@@ -140,7 +140,7 @@ static struct kvindex_file *foreign_entry(const struct kvdisk *d, const struct k
 	if (f->page_size == (uint32_t)d->o.page_size && space.n)
 		return kvdisk_io_entry(f, space, name);
 	struct kvindex_file *e = xcalloc(1, sizeof *e);
-	snprintf(e->name, sizeof e->name, "%s", name);
+	snprintf(e->name, sizeof e->name, "%.*s", (int)sizeof e->name - 1, name);
 	e->bytes = (int64_t)kvfile_bytes(f);
 	e->first_tok = (int32_t)f->first_tok;
 	e->n_tok = (int32_t)f->n_tok;

@@ -110,13 +110,12 @@ size_t case_weight_bytes(enum quant quant, int32_t n, int32_t k,
 
 static bool is_small_block(enum quant q, const void *block)
 {
-	struct block_parts p = {0};
-	blocks_split(q, block, &p);
-	for (int i = 0; i < p.n; i++) {
-		float x = (float)p.q[i] * p.scale[i / p.n_sub] - p.min[i / p.n_sub];
-		if (!(fabsf(x) <= LARGEST))
+	float x[ARRAY_LEN(((struct block_parts *)NULL)->q)];
+	struct weight w = {.quant = q, .q = block, .n = 1, .k = quant_block(q)};
+	weight_decode(&w, 0, 1, x);
+	for (int32_t i = 0; i < w.k; i++)
+		if (!(fabsf(x[i]) <= LARGEST))
 			return false;
-	}
 	return true;
 }
 

@@ -908,7 +908,7 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	struct model_config c = {0};
 	const struct model_arch *arch = NULL;
 	const json_t *found = root;
-	bool has_head;
+	bool has_head = false;
 	if (config_encoder_is(root)) {
 		*out = c;
 		return config_encoder_read(root, out, fail);

@@ -52,6 +52,16 @@ enum status vision_head_merge(struct vision_run *r, const struct vision_merger *
 	return st;
 }
 
+/* The norm of rows i to i + n of r->x, to r->norm. */
+static enum status norm_rows(struct vision_run *r, const struct vision_merger *m, int32_t i,
+			     int32_t n)
+{
+	const struct vision_config *c = &r->t->c;
+	return vision_head_norm(r, &(struct vision_norming){
+		&m->norm, n, c->width, c->out_eps, r->x + (size_t)i * (size_t)c->width,
+		r->norm});
+}
+
 /* A norm, one matrix over all neighbours, an mlp. Source: modeling_mistral3.py of Hugging Face
  * Transformers. */
 static enum status run_pixtral(struct vision_run *r, float *rows)
@@ -62,9 +72,7 @@ static enum status run_pixtral(struct vision_run *r, float *rows)
 	enum status st = OK;
 	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
 		n = MIN(most, r->n - i);
-		st = vision_head_norm(r, &(struct vision_norming){
-			&m->norm, n, c->width, c->out_eps,
-			r->x + (size_t)i * (size_t)c->width, r->norm});
+		st = norm_rows(r, m, i, n);
 		if (st != OK)
 			return st;
 		LINEAR(m->merge, r->norm, r->k, n / per);
@@ -109,9 +117,7 @@ static enum status run_siglip(struct vision_run *r, float *rows)
 	enum status st = OK;
 	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
 		n = MIN(most, r->n - i);
-		st = vision_head_norm(r, &(struct vision_norming){
-			&m->norm, n, c->width, c->out_eps,
-			r->x + (size_t)i * (size_t)c->width, r->norm});
+		st = norm_rows(r, m, i, n);
 		if (st == OK)
 			st = pool(r, n, per);
 		if (st == OK)

@@ -94,7 +94,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 {
 	struct input in = {0};
 	place(kt, s, &in);
-	size_t t = (size_t)in.n_tok, dim = (size_t)s->k, n_freq = (size_t)s->n_freq;
+	size_t t = (size_t)in.n_tok, dim = (size_t)s->k;
 	/* Weights that sinks leave are numbers still. */
 	float scale = s->has_sinks ? 0.1f : 1;
 	size_t pitch = (size_t)(s->q_pitch ? s->q_pitch : s->k);
@@ -120,13 +120,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 			in.k_pages[at + d] = in.v_pages[at + d] = NAN;
 	}
 	in.norms = kernel_rows(kt, 1, 2 * dim, scale);
-	in.rope = kernel_zeros(kt, t * n_freq * 2 + 1);
-	for (size_t i = 0; i < t * n_freq; i++) {
-		double angle = in.position[i / n_freq] *
-			       pow(1e4, -(double)(i % n_freq) / (double)n_freq);
-		in.rope[2 * i] = (float)cos(angle);
-		in.rope[2 * i + 1] = (float)sin(angle);
-	}
+	in.rope = kernel_rope(kt, in.position, in.n_tok, s->n_freq);
 	in.sinks = s->has_sinks ? kernel_rows(kt, 1, (size_t)s->h, 1) : NULL;
 	return in;
 }

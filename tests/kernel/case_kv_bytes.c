@@ -129,7 +129,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 {
 	struct input in = {.dim = (size_t)s->k};
 	place(kt, s, &in);
-	size_t t = (size_t)in.n_tok, n_freq = (size_t)s->n_freq;
+	size_t t = (size_t)in.n_tok;
 	float scale = s->scale ? s->scale : 1;
 	in.rows = (size_t)(in.n_pages * s->g * s->p);
 	in.nq = t * (size_t)s->h * in.dim;
@@ -143,13 +143,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	in.keys = make_cache(kt, s, &in);
 	in.values = make_cache(kt, s, &in);
 	in.norms = kernel_rows(kt, 1, 2 * in.dim, 1);
-	in.rope = kernel_zeros(kt, t * n_freq * 2 + 1);
-	for (size_t i = 0; i < t * n_freq; i++) {
-		double angle = in.position[i / n_freq] *
-			       pow(1e4, -(double)(i % n_freq) / (double)n_freq);
-		in.rope[2 * i] = (float)cos(angle);
-		in.rope[2 * i + 1] = (float)sin(angle);
-	}
+	in.rope = kernel_rope(kt, in.position, in.n_tok, s->n_freq);
 	return in;
 }
 

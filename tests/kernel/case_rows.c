@@ -76,7 +76,8 @@ static void test_kv_copy(struct kernel_test *kt, int32_t K)
 	enum { PAGES = 4, G = 2, P = 3 };
 	size_t N = (size_t)(PAGES * G * P * K);
 	float *k = kernel_rows(kt, 1, N, 1), *v = kernel_rows(kt, 1, N, 1);
-	struct kv_copy_args a = {G, K, 3, 1, {k, v, DTYPE_F32, P}}, on = a;
+	struct kv_copy_args a = {G, K, 3, 1, {.k = k, .v = v, .type = DTYPE_F32, .page_size = P}};
+	struct kv_copy_args on = a;
 	kernel_kv_round(kt, k, N, 6e4f);
 	kernel_kv_round(kt, v, N, 6e4f);
 	on.kv.type = kt->b->kv_type;

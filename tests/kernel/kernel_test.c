@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/kernel_test.h"
 
+#include <math.h>
+
 #include "tests/tap.h"
 
 bool kernel_is_short(void)
@@ -48,6 +50,20 @@ float *kernel_zeros(struct kernel_test *kt, size_t n)
 int32_t *kernel_ints(struct kernel_test *kt, size_t n)
 {
 	return arena_alloc(&kt->arena, n * sizeof(int32_t));
+}
+
+float *kernel_rope(struct kernel_test *kt, const int32_t *position, int32_t n_tok,
+		   int32_t n_freq)
+{
+	size_t n = (size_t)n_tok * (size_t)n_freq;
+	float *rope = kernel_zeros(kt, 2 * n + 1);
+	for (size_t i = 0; i < n; i++) {
+		double exponent = -(double)(i % (size_t)n_freq) / n_freq;
+		double angle = position[i / (size_t)n_freq] * pow(1e4, exponent);
+		rope[2 * i] = (float)cos(angle);
+		rope[2 * i + 1] = (float)sin(angle);
+	}
+	return rope;
 }
 
 float *kernel_rows(struct kernel_test *kt, size_t rows, size_t cols, float scale)

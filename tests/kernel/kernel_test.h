@@ -67,6 +67,10 @@ float kernel_noise(struct kernel_test *kt);
 float *kernel_rows(struct kernel_test *kt, size_t rows, size_t cols, float scale);
 float *kernel_zeros(struct kernel_test *kt, size_t n);
 int32_t *kernel_ints(struct kernel_test *kt, size_t n);
+/* (n_tok, n_freq, 2) f32 on the host: cosine and sine of each position's angles, of base
+ * 10,000. One number more, so that it is never empty. */
+float *kernel_rope(struct kernel_test *kt, const int32_t *position, int32_t n_tok,
+		   int32_t n_freq);
 
 /* A weight on the host; group 0: one scale a row. Row 1 is zero; row 2, where asked
  * for, holds the least and the greatest numbers of the format (what comes out of it

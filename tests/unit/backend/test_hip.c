@@ -297,8 +297,8 @@ static void test_refusals(void)
 	refused(b, b->ops->delta_rule(b, &rule), "keys of 260");
 	struct causal_conv_args conv = {.n_parts = 1, .width = 4};
 	is_int(b->ops->causal_conv(b, &conv), OK, "a convolution of 4");
-	conv.width = 9;
-	refused(b, b->ops->causal_conv(b, &conv), "a convolution of 9");
+	conv.width = CAUSAL_CONV_MAX_WIDTH + 1;
+	refused(b, b->ops->causal_conv(b, &conv), "a convolution of 17");
 	struct weight router = {.quant = QUANT_BF16, .n = 256, .k = 4096};
 	struct moe_router_args choice = {.n_used = 8, .router = &router};
 	is_int(b->ops->moe_router(b, &choice), OK, "256 experts");
