@@ -4,6 +4,8 @@
  * LAYOUT    x f16 in up to three parts of wider rows; y (T, C) f16; weight, state f32
  * GEOMETRY  one thread a channel: (C over 256, B) workgroups of 256 threads; no LDS. The
  *           last W - 1 inputs of a channel stay in registers from token to token.
+ *           causal_conv_rows_bf16, for one token: workgroups of linear_rows_dot.h come
+ *           first. The two have nothing to do with each other, and share a launch.
  * PRECISION sum in f32, oldest input first; silu with exp2 and rcp; y rounded once; the
  *           state keeps the inputs exactly
  * ROOFLINE  decode of C = 8192: 32 workgroups read and write 100 KB of state: bound by
@@ -16,6 +18,7 @@
  */
 #include "kernels/device/dialect.h"
 #include "kernels/delta/delta_launch.h"
+#include "kernels/linear/linear_rows_dot.h"
 
 /* Where channel c of token 0 is. */
 DEVICE const uint16_t *conv_channel(const half_heads &v, int32_t c)
@@ -39,11 +42,11 @@ DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 			out[i - (MOST - n)] = window[i];
 }
 
-/* MOST: the largest W. */
+/* The channels of workgroup `group` along x. MOST: the largest W. */
 template <int32_t MOST>
-DEVICE void conv_run(const causal_conv_launch &a)
+DEVICE void conv_run(const causal_conv_launch &a, int32_t group)
 {
-	int32_t c = (int32_t)(group_index_x() * CONV_THREADS + thread_index());
+	int32_t c = group * CONV_THREADS + (int32_t)thread_index();
 	int32_t b = (int32_t)group_index_y(), n = a.width - 1, in = c;
 	if (c >= a.n_channels)
 		return;
@@ -99,12 +102,24 @@ DEVICE void conv_run(const causal_conv_launch &a)
 KERNEL(CONV_THREADS)
 void causal_conv_kernel(causal_conv_launch a)
 {
-	conv_run<CONV_USUAL_WIDTH>(a);
+	conv_run<CONV_USUAL_WIDTH>(a, (int32_t)group_index_x());
 }
 
 /* For W above that. */
 KERNEL(CONV_THREADS)
 void causal_conv_wide_kernel(causal_conv_launch a)
 {
-	conv_run<CONV_MAX_WIDTH>(a);
+	conv_run<CONV_MAX_WIDTH>(a, (int32_t)group_index_x());
+}
+
+/* And one token's products `beside`, whose workgroups come first. */
+KERNEL(CONV_THREADS)
+void causal_conv_rows_bf16_kernel(causal_conv_launch a, linear_rows_args beside)
+{
+	static_assert(CONV_THREADS == LINEAR_ROWS_WAVES * WAVE, "both have as many threads");
+	int32_t group = (int32_t)group_index_x();
+	if (group < beside.grid)
+		linear_rows<1, WEIGHT_BF16>(beside);
+	else
+		conv_run<CONV_USUAL_WIDTH>(a, group - beside.grid);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How linear_rows.hip, linear_blocks.hip and linear_quad_int8.hip are launched:
+ * How linear_rows_dot.h, linear_blocks.hip and linear_quad_int8.hip are launched:
  * arguments, limits, LDS. C for the host, C++ for the kernels.
  *
  * A launch takes up to four weights of one format and K at 1..8 tokens. Each weight

@@ -13,11 +13,15 @@
  *   y[t][c] = out_gate[t][c] * sum_i weight[c][i] * (x in_gate)[t - W + 1 + i][c]
  *
  * It has one part, and no bias. Source: modeling_lfm2.py, Lfm2ShortConv.
+ *
+ * A linear may be done `beside` it, with the bits of that operation alone. Neither reads what
+ * the other writes. The backend decides whether one launch does both.
  */
 #pragma once
 #include <stdbool.h>
 
 #include "kernels/ops/head_view.h"
+#include "kernels/ops/linear.h"
 #include "kernels/ops/seq_states.h"
 
 enum { CAUSAL_CONV_PARTS = 3, CAUSAL_CONV_MAX_WIDTH = 16 };
@@ -35,6 +39,7 @@ struct causal_conv_args {
 	struct seq_states states;
 	float *state;                /* (n_slots, C, W-1) f32 */
 	void *y;                     /* (T, C) act */
+	const struct linear_args *beside; /* host; or NULL */
 };
 
 static inline int32_t causal_conv_channels(const struct causal_conv_args *a)

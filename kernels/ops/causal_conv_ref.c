@@ -60,6 +60,8 @@ static void one_channel(const struct causal_conv_args *a, int32_t b, int32_t c)
 
 void causal_conv_ref(const struct causal_conv_args *a)
 {
+	if (a->beside)
+		linear_ref(a->beside);
 	for (int32_t b = 0; b < a->n_seq; b++)
 		for (int32_t c = 0; c < causal_conv_channels(a); c++)
 			one_channel(a, b, c);

@@ -3,31 +3,34 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "kernels/ops/act_mul_one.h"
+#include "kernels/ops/ref_dots.h"
 
 /* Rounds h between the two layers; here there is no rounding. */
 #ifndef MOE_ACT
 #define MOE_ACT(h) (h)
 #endif
 
+/* All rows of w, packed by REF_ROWS (ref_dots.h). */
 static double *decode(const struct weight *w)
 {
-	size_t n = (size_t)w->n * (size_t)w->k;
-	float *narrow = xmalloc(n * sizeof *narrow);
-	double *wide = xmalloc(n * sizeof *wide);
-	weight_decode(w, 0, w->n, narrow);
-	for (size_t i = 0; i < n; i++)
-		wide[i] = narrow[i];
-	free(narrow);
-	return wide;
+	size_t n = (size_t)w->n, k = (size_t)w->k;
+	float *rows = xmalloc(n * k * sizeof *rows);
+	double *packed = xmalloc(ref_blocks(n) * REF_ROWS * k * sizeof *packed);
+	weight_decode(w, 0, w->n, rows);
+	for (size_t i = 0; i < n; i += REF_ROWS)
+		ref_pack(rows + i * k, MIN(n - i, (size_t)REF_ROWS), k, packed + i * k);
+	free(rows);
+	return packed;
 }
 
 /* The weights of one expert, routed or shared, as numbers. */
 struct expert_f64 {
-	double *gate, *up;  /* (n_ffn, dim) */
-	double *down;       /* (dim, n_ffn) */
+	double *gate, *up;  /* n_ffn rows of dim */
+	double *down;       /* dim rows of n_ffn */
 	size_t n_ffn, dim;
 	const float *gate_bias, *up_bias, *down_bias; /* for this expert, or NULL */
 	struct activation act;
@@ -47,47 +50,37 @@ static void mlp_deinit(struct expert_f64 *m)
 	free(m->down);
 }
 
-/* h (n_ffn) = act(gate · x, up · x). Two rows of each at once, here and below: a sum alone
- * waits for each of its additions. Each sum is in the order of its columns. */
-static void add_gates(const struct expert_f64 *m, const float *x, double *h)
+/* h (n_ffn) = act(gate · x, up · x) */
+static void add_gates(const struct expert_f64 *m, const double *x, double *h)
 {
 	size_t n_ffn = m->n_ffn, dim = m->dim;
-	for (size_t f = 0; f < n_ffn; f += 2) {
-		size_t last = MIN(f + 1, n_ffn - 1); /* f again where their number is odd */
-		const double *gate = m->gate + f * dim, *gate2 = m->gate + last * dim;
-		const double *up = m->up + f * dim, *up2 = m->up + last * dim;
-		double g = m->gate_bias ? m->gate_bias[f] : 0;
-		double u = m->up_bias ? m->up_bias[f] : 0;
-		double g2 = m->gate_bias ? m->gate_bias[last] : 0;
-		double u2 = m->up_bias ? m->up_bias[last] : 0;
-		for (size_t d = 0; d < dim; d++) {
-			g += gate[d] * x[d];
-			u += up[d] * x[d];
-			g2 += gate2[d] * x[d];
-			u2 += up2[d] * x[d];
+	for (size_t f = 0; f < n_ffn; f += REF_ROWS) {
+		double g[REF_ROWS] = {0}, u[REF_ROWS] = {0};
+		size_t n = MIN(n_ffn - f, (size_t)REF_ROWS);
+		for (size_t i = 0; i < n && m->gate_bias; i++) {
+			g[i] = m->gate_bias[f + i];
+			u[i] = m->up_bias[f + i];
 		}
-		h[f] = MOE_ACT(act_mul_one(&m->act, g, u));
-		h[last] = MOE_ACT(act_mul_one(&m->act, g2, u2));
+		ref_add(m->gate + f * dim, 1, x, dim, g);
+		ref_add(m->up + f * dim, 1, x, dim, u);
+		for (size_t i = 0; i < n; i++)
+			h[f + i] = MOE_ACT(act_mul_one(&m->act, g[i], u[i]));
 	}
 }
 
 /* sum (D) += weight * expert(x) */
-static void add_expert(const struct expert_f64 *m, double weight, const float *x, double *sum)
+static void add_expert(const struct expert_f64 *m, double weight, const double *x, double *sum)
 {
 	size_t n_ffn = m->n_ffn, dim = m->dim;
 	double *h = xcalloc(n_ffn, sizeof *h);
 	add_gates(m, x, h);
-	for (size_t d = 0; d < dim; d += 2) {
-		size_t last = MIN(d + 1, dim - 1);
-		const double *down = m->down + d * n_ffn, *down2 = m->down + last * n_ffn;
-		double s = sum[d] + (m->down_bias ? weight * m->down_bias[d] : 0);
-		double s2 = sum[last] + (m->down_bias ? weight * m->down_bias[last] : 0);
-		for (size_t f = 0; f < n_ffn; f++) {
-			s += weight * down[f] * h[f];
-			s2 += weight * down2[f] * h[f];
-		}
-		sum[d] = s;
-		sum[last] = s2;
+	for (size_t d = 0; d < dim; d += REF_ROWS) {
+		double s[REF_ROWS] = {0};
+		size_t n = MIN(dim - d, (size_t)REF_ROWS);
+		for (size_t i = 0; i < n; i++)
+			s[i] = sum[d + i] + (m->down_bias ? weight * m->down_bias[d + i] : 0);
+		ref_add(m->down + d * n_ffn, weight, h, n_ffn, s);
+		memcpy(sum + d, s, n * sizeof *s);
 	}
 	free(h);
 }
@@ -109,15 +102,14 @@ static const struct expert_f64 *routed_expert(const struct experts *ex, int32_t 
 }
 
 /* How much the shared expert counts for this token: 1 without a router of its own. */
-static double shared_weight(const struct experts *ex, const float *x)
+static double shared_weight(const struct experts *ex, const double *x)
 {
 	if (!ex->shared_router)
 		return 1;
-	double *row = decode(ex->shared_router), dot = 0;
-	for (int32_t d = 0; d < ex->shared_router->k; d++)
-		dot += row[d] * x[d];
+	double *row = decode(ex->shared_router), dot[REF_ROWS] = {0};
+	ref_add(row, 1, x, (size_t)ex->shared_router->k, dot);
 	free(row);
-	return 1 / (1 + exp(-dot));
+	return 1 / (1 + exp(-dot[0]));
 }
 
 void moe_experts_ref(const struct moe_experts_args *a)
@@ -126,7 +118,7 @@ void moe_experts_ref(const struct moe_experts_args *a)
 		moe_router_ref(a->router);
 	const struct experts *ex = a->experts;
 	size_t dim = (size_t)ex->gate[0].k, n_experts = (size_t)ex->n;
-	double *sum = xmalloc(dim * sizeof *sum);
+	double *sum = xmalloc(2 * dim * sizeof *sum), *x = sum + dim;
 	struct expert_f64 *routed = xcalloc(n_experts, sizeof *routed), shared = {0};
 	if (ex->shared_gate)
 		shared = mlp_decode(ex->shared_gate, ex->shared_up, ex->shared_down);
@@ -134,9 +126,10 @@ void moe_experts_ref(const struct moe_experts_args *a)
 		shared.act = ex->act;
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		float *y = a->y + (size_t)t * dim;
-		const float *x = (const float *)a->x + (size_t)t * dim;
-		for (size_t d = 0; d < dim; d++)
+		for (size_t d = 0; d < dim; d++) {
+			x[d] = ((const float *)a->x)[(size_t)t * dim + d];
 			sum[d] = y[d];
+		}
 		for (int32_t u = 0; u < a->n_used; u++) {
 			size_t i = (size_t)t * (size_t)a->n_used + (size_t)u;
 			const struct expert_f64 *m = routed_expert(ex, a->id[i], &routed[a->id[i]]);

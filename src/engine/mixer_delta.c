@@ -180,38 +180,55 @@ static struct delta_views find(const struct graph *g, const struct delta_layer *
 	return f;
 }
 
+/* Do b and a have another format than the others, so that their products are a launch of their
+ * own? They are then done beside the convolution, which does not wait for them. */
+static bool is_apart(const struct delta_layer *a)
+{
+	return a->b.quant != a->qkv.quant;
+}
+
+/* The outputs of b and a. Returns their number. */
+static int gates_of(const struct delta_layer *a, const struct delta_views *f,
+		    struct linear_out *out)
+{
+	if (a->is_fused || a->ba_fused) {
+		out[0] = (struct linear_out){.w = &a->b, .y = f->ba, .is_f32 = true};
+		return 1;
+	}
+	out[0] = (struct linear_out){.w = &a->b, .y = (void *)(uintptr_t)f->b.p, .is_f32 = true};
+	out[1] = (struct linear_out){.w = &a->a, .y = (void *)(uintptr_t)f->a.p, .is_f32 = true};
+	return 2;
+}
+
+/* *beside: what is left for recur. n_out 0: nothing. */
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
-			   const struct delta_views *f, struct fail *fail)
+			   const struct delta_views *f, struct linear_args *beside,
+			   struct fail *fail)
 {
 	const struct delta_layer *a = &l->delta;
 	const struct rms_norm_args own = {.n_tok = t, .dim = g->c->d_model,
 					  .eps = g->c->norm_eps, .x = g->x,
 					  .weight = l->norms[NORM_MIXER], .y = g->n};
-	const struct rms_norm_args *norm = graph_norm_first(g, &own);
-	if (a->is_fused)
-		RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 2,
-		    .out = {{.w = &a->qkv, .y = f->qkvz},
-			    {.w = &a->b, .y = f->ba, .is_f32 = true}});
-	else if (a->ba_fused)
-		RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 3,
-		    .out = {{.w = &a->qkv, .y = f->qkvz},
-			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
-			    {.w = &a->b, .y = f->ba, .is_f32 = true}});
+	struct linear_args all = {.norm = graph_norm_first(g, &own), .n_tok = t, .x = g->n};
+	all.out[all.n_out++] = (struct linear_out){.w = &a->qkv, .y = f->qkvz};
+	if (!a->is_fused)
+		all.out[all.n_out++] = (struct linear_out){
+			.w = &a->z, .y = (void *)(uintptr_t)f->z.p};
+	*beside = (struct linear_args){.n_tok = t, .x = g->n};
+	if (is_apart(a))
+		beside->n_out = gates_of(a, f, beside->out);
 	else
-		RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 4,
-		    .out = {{.w = &a->qkv, .y = f->qkvz},
-			    {.w = &a->z, .y = (void *)(uintptr_t)f->z.p},
-			    {.w = &a->b, .y = (void *)(uintptr_t)f->b.p, .is_f32 = true},
-			    {.w = &a->a, .y = (void *)(uintptr_t)f->a.p, .is_f32 = true}});
-	return OK;
+		all.n_out += gates_of(a, f, all.out + all.n_out);
+	enum status st = g->b->ops->linear(g->b, &all);
+	return st == OK ? OK : graph_op_failed(g, "linear", t, st, fail);
 }
 
 /* The recurrence of t tokens whose views are f: from the states that ids says into y. norm:
- * of y, or NULL. */
+ * of y, or NULL. beside: products that it needs, or NULL. */
 static enum status recur(struct graph *g, const struct delta_layer *a,
 			 const struct delta_views *f, const struct graph_ids *ids, int32_t t,
 			 int32_t n_seq, const struct gated_norm_args *norm,
-			 struct fail *fail)
+			 const struct linear_args *beside, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct delta_scratch *r = &g->delta;
@@ -222,7 +239,7 @@ static enum status recur(struct graph *g, const struct delta_layer *a,
 	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = c->conv_width,
 	    .n_parts = f->n_parts, .part = {f->qkv[0], f->qkv[1], f->qkv[2]},
 	    .weight = a->conv, .first_tok = ids->first_tok, .states = ids->states,
-	    .state = a->conv_state, .y = r->mixed);
+	    .state = a->conv_state, .y = r->mixed, .beside = beside);
 	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = c->delta_k_heads,
 	    .n_v_heads = c->delta_v_heads, .k_dim = c->delta_k_dim,
 	    .v_dim = c->delta_v_dim, .heads_in_turn = c->delta_in_turn, .qkv = r->mixed,
@@ -244,9 +261,11 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.n_tok = t, .n_heads = c->delta_v_heads, .dim = c->delta_v_dim,
 		.eps = c->norm_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
 		.is_sigmoid = c->sigmoid_gate};
-	enum status st = project(g, l, t, &f, fail);
+	struct linear_args beside;
+	enum status st = project(g, l, t, &f, &beside, fail);
 	if (st == OK)
-		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail);
+		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm,
+			   beside.n_out ? &beside : NULL, fail);
 	if (st != OK)
 		return st;
 	profile_enter(g->b->profile, PROFILE_OUT);
@@ -268,7 +287,7 @@ static enum status replay(struct graph *g, const struct layer *l,
 		mixer_delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
 	mixer_delta_skip(&f.a, r->first_tok, sizeof(float));
 	mixer_delta_skip(&f.b, r->first_tok, sizeof(float));
-	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
+	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, NULL, fail);
 }
 
 const struct mixer mixer_delta = {load, mixer_delta_alloc, run, replay};

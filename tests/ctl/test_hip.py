@@ -105,6 +105,28 @@ def gguf():
     ok(code == 0 and v["pass"] and v["max_delta"] <= 0.15, "MLA in GGUF", (out, err))
 
 
+def delta_formats():
+    """b and a of a gated delta net in another format than q, k, v and z, as in most files
+    of 4 bits: they are done beside the convolution, so a step has no launch more."""
+    folder = os.path.join(GOLDEN, "qwen35moe")
+    tensors = gguf_file.load(folder)
+    for name, (_, shape, raw) in tensors.items():
+        if "in_proj_qkv" in name or "in_proj_z" in name:
+            tensors[name] = ("F16", shape, gguf_file.f32_to_f16(gguf_file.bf16_to_f32(raw)))
+    launches = []
+    with tempfile.TemporaryDirectory() as tmp:
+        for name in os.listdir(folder):
+            if not name.endswith(".safetensors"):
+                os.symlink(os.path.join(os.path.abspath(folder), name), os.path.join(tmp, name))
+        gguf_file.write_safetensors(os.path.join(tmp, "model.safetensors"), tensors)
+        verify(tmp, {0: 4, 1: 2})
+        for model in folder, tmp:
+            code, out, err = haloctl("bench", "model", "--model", model, *HIP, "-p", "5", "-n",
+                                     "3", "--repeat", "1", "--json")
+            launches.append(json.loads(out or b"{}").get("launches_per_step"))
+    ok(launches[0] and launches[0] == launches[1], "as many launches as in one format", launches)
+
+
 def speed():
     code, out, err = haloctl("bench", "model", "--model", TINY, *HIP, "-p", "5", "-n", "4",
                              "--repeat", "1", "--json")
@@ -163,6 +185,7 @@ def ties():
 devices()
 errors()
 ties()
+delta_formats()
 verify(TINY, {0: 2, 17: 3, 19: 5, 20: 2})
 verify(TINY, {19: 3}, "--no-graphs")
 verify(os.path.join(GOLDEN, "qwen3-bf16"), {0: 6, 2: 3})

@@ -3,7 +3,8 @@
 """The code objects of AMD's chips, executed instruction by instruction.
 
 For each chip, on libhip_gfx11.so: run_fibers, run_forms, one of eight shapes of run_shapes,
-and haloctl verify of halo-tiny and of each golden model. A model runs a prompt of at least
+and haloctl verify of halo-tiny, also with its keys and values in int8, and of each golden
+model. A model runs a prompt of at least
 seventeen tokens, which takes the kernels of prompts, and two steps of decode. At the end it prints
 what was executed (coverage.py), of which there must be so much. Skips where the build made no
 code objects. HALOD_GFX11_WHOLE=1: all of run_shapes, both orders of waves, and all of each
@@ -85,7 +86,7 @@ def shorten(path, folder):
     return out
 
 
-def verify(target, coverage, path):
+def verify(target, coverage, path, *options):
     """haloctl verify of a model. Returns how long it took."""
     name = os.path.basename(path)
     with tempfile.TemporaryDirectory() as folder:
@@ -93,8 +94,9 @@ def verify(target, coverage, path):
         more += ["--max-delta", MAX_DELTA[name]] if name in MAX_DELTA else []
         code, out, seconds = run(target, coverage, [
             os.path.join(BUILD, "haloctl"), "verify", "--model", path, "--backend", "hip",
-            "--hip-library", LIBRARY, *more])
-    ok(code == 0 and "hip-on-gfx11:" not in out, "%s: verify %s" % (target, name), out[-2000:])
+            "--hip-library", LIBRARY, *more, *options])
+    ok(code == 0 and "hip-on-gfx11:" not in out,
+       "%s: verify %s" % (target, " ".join([name, *options])), out[-2000:])
     return seconds
 
 
@@ -106,6 +108,7 @@ def check(target, coverage):
     cases(target, coverage, "run_forms")
     models = [os.path.join(GOLDEN, name) for name in sorted(os.listdir(GOLDEN))]
     seconds = sum(verify(target, coverage, path) for path in [TINY, *models])
+    seconds += verify(target, coverage, TINY, "--kv-type", "int8")
     print("# %s: verify of %d models: %.0f s" % (target, 1 + len(models), seconds))
 
 

@@ -37,6 +37,7 @@ static const struct lives one_token_each = {{{1, true, 0}, {1, false, -1}, {1, t
 static const struct lives mixed = {{{37, false, 31}, {1, true, -1}, {2, true, 1},
 				    {70, true, 15}}};
 static const struct lives alone = {{{1, false, -1}}};
+static const struct lives found_again = {{{1, true, 0}}};
 static const struct lives longer = {{{300, true, 255}}};
 
 /* On the host: first_tok (B+1), then from, to, save, save_at, (B) each. */
@@ -218,6 +219,104 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 	kernel_ok(wrong == 0, "%s: %s: cut in two the same bits", kt->name, what);
 }
 
+/* --- a linear beside the convolution ------------------------------------------------ */
+
+struct beside_shape {
+	struct weight_kind kind;
+	int32_t k, n[2];
+	struct conv_shape conv;
+};
+
+static const struct beside_shape besides[] = {
+	/* one token: one launch */
+	{{.quant = QUANT_BF16}, 2304, {32, 37}, {4, 1, {32, 32, 64}, &alone, false, false}},
+	{{.quant = QUANT_BF16}, 1000, {300, 0}, {4, 2, {64, 64, 160}, &found_again, false, false}},
+	{{.quant = QUANT_BF16}, 256, {32, 5}, {4, 1, {16, 16, 64}, &mixed, false, false}},
+	{{QUANT_INT4, 32, false, DTYPE_F16, false}, 256, {32, 9},
+	 {2, 1, {70, 0, 0}, &alone, false, false}},
+};
+
+enum { N_BESIDE = 2 };
+
+struct beside_input {
+	const struct beside_shape *b;
+	struct schedule s;
+	size_t n_channels, n_y, n_state, n_out[N_BESIDE];
+	struct weight w[N_BESIDE];       /* on the device */
+	const void *x, *conv_x;          /* on the device */
+	float *weight, *found, *bias;
+};
+
+static struct beside_input beside_inputs(struct kernel_test *kt, const struct beside_shape *b)
+{
+	const struct conv_shape *c = &b->conv;
+	struct beside_input in = {.b = b, .s = plan(kt, c->lives)};
+	struct causal_conv_args a = conv_args(c, &in.s, NULL, 0);
+	size_t t = (size_t)in.s.n_tok, row = (size_t)a.part[0].row, n_x = t * (size_t)b->k;
+	in.n_channels = (size_t)causal_conv_channels(&a);
+	in.n_y = t * in.n_channels;
+	in.n_state = (size_t)in.s.n_slots * in.n_channels * (size_t)(c->width - 1);
+	in.weight = kernel_rows(kt, in.n_channels, (size_t)c->width, 0.5f);
+	in.found = kernel_rows(kt, 1, in.n_state, 1);
+	float *x = kernel_rows(kt, t, (size_t)b->k, 1), *conv_x = kernel_rows(kt, t, row, 1);
+	kernel_act_round(kt, x, n_x, 200);
+	kernel_act_round(kt, conv_x, t * row, 100);
+	in.x = kernel_act_upload(kt, x, n_x);
+	in.conv_x = kernel_act_upload(kt, conv_x, t * row);
+	in.bias = kernel_rows(kt, 1, (size_t)b->n[0], 1);
+	for (int i = 0; i < N_BESIDE && b->n[i]; i++) {
+		struct weight host = kernel_weight(kt, b->kind, b->n[i], b->k);
+		in.w[i] = kernel_upload_weight(kt, &host);
+		in.n_out[i] = t * (size_t)b->n[i];
+	}
+	return in;
+}
+
+/* Everything that both operations leave, one behind the other. */
+static float *beside_left(struct kernel_test *kt, const struct beside_input *in, bool is_beside,
+			  size_t *n)
+{
+	const struct conv_shape *c = &in->b->conv;
+	struct linear_args l = {.n_tok = in->s.n_tok, .x = in->x};
+	for (; l.n_out < N_BESIDE && in->b->n[l.n_out]; l.n_out++)
+		l.out[l.n_out] = (struct linear_out){
+			.w = &in->w[l.n_out], .is_f32 = true,
+			.bias = l.n_out ? NULL : UPLOAD(kt, in->bias, (size_t)in->b->n[0]),
+			.y = UPLOAD(kt, kernel_zeros(kt, in->n_out[l.n_out]),
+				    in->n_out[l.n_out])};
+	struct causal_conv_args a =
+		conv_args(c, &in->s, in->conv_x, dtype_bytes(kt->b->act_type));
+	a.weight = UPLOAD(kt, in->weight, in->n_channels * (size_t)c->width);
+	a.first_tok = UPLOAD(kt, in->s.first, (size_t)in->s.n_seq + 1);
+	a.states = states_on(kt, &in->s);
+	a.state = UPLOAD(kt, in->found, in->n_state);
+	a.y = kernel_act_upload(kt, kernel_zeros(kt, in->n_y), in->n_y);
+	a.beside = is_beside ? &l : NULL;
+	if (!is_beside)
+		kernel_ran(kt, kt->b->ops->linear(kt->b, &l), "linear");
+	kernel_ran(kt, kt->b->ops->causal_conv(kt->b, &a), "causal_conv");
+	*n = in->n_y + in->n_state + in->n_out[0] + in->n_out[1];
+	float *all = kernel_zeros(kt, *n), *to = all;
+	to = mempcpy(to, kernel_act_download(kt, a.y, in->n_y), in->n_y * sizeof *to);
+	to = mempcpy(to, kernel_download(kt, a.state, in->n_state), in->n_state * sizeof *to);
+	for (int i = 0; i < l.n_out; i++)
+		to = mempcpy(to, kernel_download(kt, l.out[i].y, in->n_out[i]),
+			     in->n_out[i] * sizeof *to);
+	return all;
+}
+
+static void beside_case(struct kernel_test *kt, const struct beside_shape *b)
+{
+	struct beside_input in = beside_inputs(kt, b);
+	size_t n;
+	int wrong = 0;
+	float *apart = beside_left(kt, &in, false, &n), *both = beside_left(kt, &in, true, &n);
+	kernel_same(kt, both, apart, n, &wrong);
+	kernel_ok(wrong == 0, "%s: %s N=%d+%d K=%d beside a convolution of %d tokens: the bits of "
+		  "each alone", kt->name, kernel_kind_name(b->kind), b->n[0], b->n[1], b->k,
+		  in.s.n_tok);
+}
+
 /* --- delta rule -------------------------------------------------------------------- */
 
 struct delta_shape {
@@ -241,6 +340,7 @@ static const struct delta_shape deltas[] = {
 	{1, 8, 128, 64, false, &mixed, false, true},
 	{2, 4, 32, 12, true, &one_token_each, false, true},
 	{1, 2, 256, 64, false, &alone, false, true},
+	{1, 2, 64, 20, false, &one_token_each, false, true},
 	{2, 4, 16, 8, false, &longer, false, true},
 };
 
@@ -460,6 +560,10 @@ void case_delta(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(convs); i++) {
 		conv_case(kt, &convs[i]);
+		kernel_test_reset(kt);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(besides); i++) {
+		beside_case(kt, &besides[i]);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(deltas); i++) {

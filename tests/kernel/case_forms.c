@@ -301,4 +301,11 @@ void forms_experts_quad(struct kernel_test *kt)
 		kernel_routed_case(kt, &c, (i + i / 4) % 2 ? SIGMOID : SOFTMAX);
 		kernel_test_reset(kt);
 	}
+	/* The other rules: groups of experts, and a bias beside a softmax. */
+	for (int i = 0; i < 6; i++) {
+		struct experts_case c = {int4(group[i / 2], i / 2 == 2, i), 2, 256, 128,
+					 i % 2 ? 41 : 16, 8, false, 0, NO_ROUTER};
+		kernel_routed_case(kt, &c, i % 2 ? SHIFTED : SIGMOID);
+		kernel_test_reset(kt);
+	}
 }

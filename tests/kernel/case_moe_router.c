@@ -33,6 +33,10 @@ static const struct shape cases[] = {
 	{9, 64, 64, 6, true, 0, 0, false, QUANT_F32, false, true},
 	{3, 96, 300, 8, true, 0, 0, false, QUANT_F32, false, true},
 	{19, 136, 21, 4, false, 0, 0, false, QUANT_BF16, true, true},
+	/* each rule in float16, too */
+	{2, 1536, 24, 4, true, 4, 2, false, QUANT_F16, false, false},
+	{3, 512, 300, 8, false, 0, 0, true, QUANT_F16, true, true},
+	{18, 136, 24, 3, false, 4, 2, false, QUANT_F16, false, false},
 };
 
 /* The last token alone has the logits that it has in the batch, bit for bit. logits: those

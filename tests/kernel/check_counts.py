@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `haloctl kernels report --grids` and `predict` count, beside what the interpreter of
-tests/hip-on-gfx11 counts when it executes the same launches. Skipped without code objects.
+tests/hip-on-gfx11 counts when it executes the same launches: some operations of three real
+models, and every kernel of a decode step at their widths. Skipped without code objects.
 
-check_counts.py --all: every decode launch of three real models, minutes long."""
+check_counts.py --all: all operations of these models, minutes long."""
 import json
 import os
 import subprocess
@@ -20,8 +21,7 @@ WITHIN = 0.10
 BY_DATA = ("logits_top_kernel",)
 SCALARS_BY_DATA = ("moe_router_bf16_kernel",)
 PARTS = {"qwen3-30b-a3b": ("qkv", "router", "experts", "attention"),
-         "qwen3.5-35b-a3b": ("router", "experts", "attention"),
-         "qwen3-8b": ("o", "down")}
+         "qwen3.5-35b-a3b": ("attention",), "qwen3-8b": ("o",)}
 PARTS_ALL = {
     "qwen3-30b-a3b": ("qkv", "o", "router", "experts", "attention", "norm", "head",
                       "head-int8", "head-int4", "top"),
@@ -29,6 +29,8 @@ PARTS_ALL = {
                         "norm", "head", "top"),
     "qwen3-8b": ("qkv", "o", "gate-up", "ffn-up", "down", "attention", "norm", "head",
                  "head-int8", "head-int4", "top")}
+# Layers that have all of a shape's kernels.
+SHAPES = {"qwen3-30b-a3b": 1, "qwen3.5-35b-a3b": 4, "qwen3-8b": 1}
 count = failed = 0
 
 
@@ -108,18 +110,19 @@ def check_grids(model, part, walked, tmp):
             compare(name, w, run[w["kernel"], *w["grid"]])
 
 
-def check_steps(model, tmp):
+def check_steps(model, tmp, depth=40):
     """All launches of a decode step, in order."""
-    path, name = os.path.join(tmp, "counts"), os.path.basename(model)
+    path, name, prompt = os.path.join(tmp, "counts"), os.path.basename(model), min(depth, 16)
     code, out, err = haloctl("kernels", "record", "--model", model, "--hip-library", LIB, "-p",
-                             "40", "--out", os.path.join(tmp, "rec-" + name), counts=path)
+                             str(depth), "--out", os.path.join(tmp, "rec-" + name), counts=path)
     ok(code == 0, name + ": a step executed", err)
-    code, out, err = haloctl("kernels", "predict", "--model", model, "-d", "40", "-p", "16",
-                             "--json", "--launches", "--code", CODE)
+    code, out, err = haloctl("kernels", "predict", "--model", model, "-d", str(depth), "-p",
+                             str(prompt), "--json", "--launches", "--code", CODE)
     rows = [json.loads(line) for line in out.splitlines()]
     ok(code == 0 and all(r["predicted"] for r in rows), name + ": a step predicted", err)
     steps = [r for r in rows if "launch" not in r]
-    ok([s["step"] for s in steps] == ["decode behind 40 tokens", "prefill of 16 tokens"],
+    ok([s["step"] for s in steps] == ["decode behind %d tokens" % depth,
+                                      "prefill of %d tokens" % prompt],
        name + ": the steps", steps)
     walked = [r for r in rows if "launch" in r and r["step"].startswith("decode")]
     run = lines(path)[-len(walked):]
@@ -146,6 +149,17 @@ def check_steps(model, tmp):
                                                      "MALL", "DRAM")) ==
                r[r["bound"] + "_us"] for r in mine), "%s: each launch is bound by its "
            "greatest time" % name)
+
+
+def check_shape(shape, n_layers, tmp):
+    """Each kernel of a decode step at a model's real widths: some of its layers, with a few
+    experts, of which a token uses as many as ever. Weights are zero."""
+    model = os.path.join(tmp, shape)
+    few = ["--experts", "8"] if "-a3b" in shape else []
+    code, out, err = haloctl("synth", "--shape", shape, "--layers", str(n_layers), *few,
+                             "--vocab", "4096", "--empty", "--out", model)
+    ok(code == 0, shape + ": made", err)
+    check_steps(model, tmp, depth=8)
 
 
 def check_depth(tiny):
@@ -196,6 +210,8 @@ def main():
             for part in parts:
                 check_grids(model, part, walked.get((model, part), []), tmp)
         check_steps(os.path.join(SRC, "models/halo-tiny"), tmp)
+        for shape, n_layers in SHAPES.items():
+            check_shape(shape, n_layers, tmp)
         check_depth(os.path.join(SRC, "models/halo-tiny"))
         check_text()
     print("1..%d" % count)

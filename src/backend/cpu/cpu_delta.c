@@ -76,6 +76,11 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 {
 	if (a->width < 2 || a->width > CAUSAL_CONV_MAX_WIDTH)
 		return E_UNSUPPORTED;
+	if (a->beside) {
+		enum status st = b->ops->linear(b, a->beside);
+		if (st != OK)
+			return st;
+	}
 	if (((struct cpu *)b)->isa && cpu_causal_conv_fast_can(a))
 		return cpu_causal_conv_fast(b, a);
 	int n_blocks = (causal_conv_channels(a) + CHANNELS - 1) / CHANNELS;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "backend/hip/hip_launch.h"
+#include "backend/hip/hip_linear.h"
 #include "kernels/delta/delta_launch.h"
 
 static struct half_heads halves(const struct head_view *v)
@@ -21,6 +21,25 @@ static struct float_heads floats(const struct head_view *v)
 static struct state_slots slots(const struct seq_states *s)
 {
 	return (struct state_slots){s->from, s->to, s->save, s->save_at};
+}
+
+/* The convolution of one token and what is beside it in one launch, if there is a kernel for
+ * that. Otherwise *is_done is false, and nothing is launched. */
+static enum status conv_beside(struct backend *b, const struct causal_conv_args *a,
+			       const struct causal_conv_launch *l, bool *is_done)
+{
+	struct hip *h = hip_of(b);
+	struct linear_rows_args rows;
+	int32_t lds;
+	*is_done = a->n_tok == 1 && a->width <= CONV_USUAL_WIDTH &&
+		   hip_linear_rows_beside(h, a->beside, &rows, &lds);
+	if (!*is_done)
+		return OK;
+	if (b->profile)
+		backend_count_linear(b, a->beside);
+	struct hip_grid g = {rows.grid + hip_over(l->n_channels, CONV_THREADS), 1, CONV_THREADS,
+			     lds};
+	return LAUNCH(h, "causal_conv_rows_bf16_kernel", g, ARG(*l), ARG(rows));
 }
 
 enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
@@ -39,6 +58,14 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 	l.is_gated = a->is_gated;
 	l.in_gate = halves(a->is_gated ? &a->in_gate : &a->part[0]);
 	l.out_gate = halves(a->is_gated ? &a->out_gate : &a->part[0]);
+	if (a->beside) {
+		bool is_done;
+		enum status st = conv_beside(b, a, &l, &is_done);
+		if (st == OK && !is_done)
+			st = hip_linear(b, a->beside);
+		if (st != OK || is_done)
+			return st;
+	}
 	struct hip_grid g = {hip_over(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
 	return LAUNCH(hip_of(b), a->width > CONV_USUAL_WIDTH ? "causal_conv_wide_kernel"
 							     : "causal_conv_kernel",

@@ -51,6 +51,10 @@ bool hip_linear_tile_has_units(int i); /* compiled for formats in units too? */
  * that linear_rows.h supports. */
 bool hip_linear_rows_takes(const struct linear_args *a);
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
+/* True if another kernel can do `a` beside its own work by linear_rows<1, WEIGHT_BF16>:
+ * *out are its arguments, *lds_bytes what it needs. */
+bool hip_linear_rows_beside(const struct hip *h, const struct linear_args *a,
+			    struct linear_rows_args *out, int32_t *lds_bytes);
 /* linear for weights of one format (hip_linear.c). hip_linear_parts.c divides mixed
  * weights into several such calls. */
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;

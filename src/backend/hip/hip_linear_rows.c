@@ -143,6 +143,20 @@ static struct linear_rows_args args_of(const struct hip *h, const struct linear_
 	return r;
 }
 
+bool hip_linear_rows_beside(const struct hip *h, const struct linear_args *a,
+			    struct linear_rows_args *out, int32_t *lds_bytes)
+{
+	enum quant q = a->out[0].w->quant;
+	if (a->n_tok != 1 || a->norm || a->act || h->tile_from <= 1 || q != QUANT_BF16 ||
+	    !hip_linear_rows_takes(a))
+		return false;
+	struct form f = form_of(h, a);
+	*out = args_of(h, a, &f);
+	out->n_tok = 1;
+	*lds_bytes = form_lds(&f, q, 1, out->k);
+	return true;
+}
+
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
 {
 	struct form f = form_of(h, a);
