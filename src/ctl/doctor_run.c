@@ -65,14 +65,15 @@ static enum status plan(const struct doctor *d, struct model *m, struct memory_p
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	const struct engine_opts eo = {.mtp = true}; /* as halod's defaults */
 	struct memory_have have;
+	const struct engine_opts eo = {.mtp = true, /* as halod's defaults */
+				       .have = d->is_here ? NULL : &have};
 	struct backend *b;
 	doctor_memory(d, &have);
 	enum status st = backend_create(&bo, &b, fail);
 	if (st != OK)
 		return st;
-	st = engine_plan(m, b, &eo, d->is_here ? NULL : &have, out, fail);
+	st = engine_plan(m, b, &eo, out, fail);
 	backend_destroy(b);
 	return st;
 }

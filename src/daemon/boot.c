@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "check/selfcheck.h"
 #include "base/size.h"
+#include "base/sysmem.h"
 #include "model/hub.h"
 #include "sched/widths.h"
 
@@ -270,11 +271,11 @@ static void say_cache(const struct boot *b, const struct config *c)
 			 "in halod.conf(5))", n_ctx, max_ctx);
 }
 
-static enum status load_engine(const struct boot_opts *o, struct boot *b,
-			       struct fail *fail)
+static enum status open_backend(const struct boot_opts *o, struct boot *b,
+				struct memory_ledger *ledger, struct fail *fail)
 {
-	const struct config *c = o->config;
-	struct backend_opts bo = backend_opts(c, o->plan->backend);
+	struct sysmem system;
+	struct backend_opts bo = backend_opts(o->config, o->plan->backend);
 	bo.weight_cache = o->plan->weight_cache;
 	bo.expert_memory = o->plan->expert_memory;
 	bo.expert_dir = o->plan->expert_dir;
@@ -283,6 +284,17 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 		return s;
 	log_info("backend %s (%s): %s", b->backend->name, o->plan->backend_reason,
 		 b->backend->device);
+	sysmem_read("/", &system);
+	*ledger = (struct memory_ledger){
+		.system = {system.total, system.available, true, "the system"}};
+	engine_memory(b->backend, &ledger->device);
+	return OK;
+}
+
+static enum status load_engine(const struct boot_opts *o, struct boot *b,
+			       const struct memory_ledger *ledger, struct fail *fail)
+{
+	const struct config *c = o->config;
 	struct engine_opts eo = {.page_size = (int)c->page_size,
 				 .kv_bytes = c->kv_cache,
 				 .int8_kv = strcmp(c->kv_type, "int8") == 0,
@@ -297,10 +309,12 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_disk_limit = c->kv_disk_limit,
-				 .sight = b->vision ? vision_sight(b->vision) : NULL};
+				 .sight = b->vision ? vision_sight(b->vision) : NULL,
+				 .have = &ledger->device,
+				 .beside = ledger->device_taken};
 	/* The first tensor may be the largest, and says nothing before its end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
-	s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
+	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
 			 "is drafted. Set it to auto or lookup.");
@@ -322,15 +336,18 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 
 /* A model that reads. It comes first, so that the KV cache of the other one takes what is
  * left. */
-static enum status load_reader(const struct boot_opts *o, const char *dir,
+static enum status load_reader(const struct boot_opts *o, struct memory_ledger *ledger,
 			       enum embed_kind kind, struct embed **out, struct fail *fail)
 {
+	const char *dir = kind == EMBED_SCORES ? o->config->rerank_model
+					       : o->config->embedding_model;
 	if (!*dir)
 		return OK;
 	char *name = name_of(dir);
 	struct embed_opts eo = {.dir = dir, .name = name, .kind = kind,
 				.backend = backend_opts(o->config, o->plan->backend),
-				.n_ctx = (int32_t)o->config->reader_ctx};
+				.n_ctx = (int32_t)o->config->reader_ctx,
+				.ledger = ledger};
 	eo.backend.int8_head = false;
 	enum status st = embed_create(&eo, out, fail);
 	if (st == OK)
@@ -343,7 +360,7 @@ static enum status load_reader(const struct boot_opts *o, const char *dir,
 
 /* The tower of a model that can see. What is not known of one costs the images alone. */
 static enum status load_vision(const struct boot_opts *o, struct boot *b,
-			       struct fail *fail)
+			       struct memory_ledger *ledger, struct fail *fail)
 {
 	const struct config *c = o->config;
 	if (strcmp(c->images, "off") == 0)
@@ -356,10 +373,11 @@ static enum status load_vision(const struct boot_opts *o, struct boot *b,
 		.max_tokens = (int32_t)c->image_tokens,
 		.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
 		.is_causal = strcmp(o->plan->backend, "cpu") != 0,
-		.cache_bytes = (size_t)c->image_cache};
+		.cache_bytes = (size_t)c->image_cache,
+		.ledger = ledger};
 	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
 	enum status st = vision_create(&vo, &b->vision, fail);
-	if (st == E_NOMEM)
+	if (st == E_NOMEM || st == E_CONFIG)
 		return st;
 	if (st != OK)
 		log_warn("images are refused: %s", fail->text);
@@ -497,6 +515,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail)
 {
+	struct memory_ledger ledger;
 	*out = (struct boot){0};
 	set_stage(o->health, LOAD_CHECKING, 0, 0);
 	enum status s = check_self(o, fail);
@@ -504,15 +523,15 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 	if (s == OK)
 		s = load_model(o, out, fail);
 	if (s == OK)
-		s = load_reader(o, o->config->embedding_model, EMBED_VECTORS,
-				&out->embedder, fail);
+		s = open_backend(o, out, &ledger, fail);
 	if (s == OK)
-		s = load_reader(o, o->config->rerank_model, EMBED_SCORES, &out->reranker,
-				fail);
+		s = load_reader(o, &ledger, EMBED_VECTORS, &out->embedder, fail);
 	if (s == OK)
-		s = load_vision(o, out, fail);
+		s = load_reader(o, &ledger, EMBED_SCORES, &out->reranker, fail);
 	if (s == OK)
-		s = load_engine(o, out, fail);
+		s = load_vision(o, out, &ledger, fail);
+	if (s == OK)
+		s = load_engine(o, out, &ledger, fail);
 	if (s == OK) {
 		set_share(o->health, 1000, 1000, 1, 1);
 		set_stage(o->health, LOAD_CHECKING, 0, 0);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -315,6 +316,51 @@ static int64_t kv_bytes(const struct embed *e)
 	return n_tok * model_kv_bytes(&e->model->config, e->backend->kv_type);
 }
 
+static const char *key_of(enum embed_kind kind)
+{
+	return kind == EMBED_SCORES ? "rerank_model" : "embedding_model";
+}
+
+static enum status load_encoder(struct embed *e, const struct embed_opts *o, struct fail *fail)
+{
+	char what[120], advice[80];
+	struct memory_have now;
+	struct memory_part part = {
+		.what = what, .key = key_of(e->kind), .advice = advice,
+		.weights = model_weight_bytes(e->model),
+		.scratch = encoder_work_bytes(&e->model->config, e->backend,
+					      MAX(e->n_ctx, MAX_TOK), MAX_SEQS),
+		.beside = o->ledger ? o->ledger->system_taken : 0};
+	snprintf(what, sizeof what, "the encoder %.80s", o->name);
+	snprintf(advice, sizeof advice, "Set reader_ctx to less, or leave %s out", part.key);
+	engine_memory(e->backend, &now);
+	enum status st = memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
+	if (st == OK)
+		st = encoder_create(e->model, e->backend, &e->encoder, fail);
+	if (st == OK && o->ledger)
+		memory_ledger_take(o->ledger, false, part.weights + part.scratch);
+	return st;
+}
+
+static enum status load_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)
+{
+	struct memory_plan plan;
+	const struct engine_opts eo = {
+		.page_size = PAGE_SIZE, .kv_bytes = kv_bytes(e), .n_ctx = e->n_ctx,
+		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
+		/* Pairs of one query begin alike. */
+		.prefix_cache = o->kind == EMBED_SCORES,
+		.gives_rows = o->kind == EMBED_VECTORS, .reader = key_of(o->kind),
+		.have = o->ledger ? &o->ledger->device : NULL,
+		.beside = o->ledger ? o->ledger->device_taken : 0};
+	enum status st = engine_plan(e->model, e->backend, &eo, &plan, fail);
+	if (st == OK)
+		st = engine_create(e->model, e->backend, &eo, &e->engine, fail);
+	if (st == OK && o->ledger)
+		memory_ledger_take(o->ledger, true, plan.taken);
+	return st;
+}
+
 static enum status load(struct embed *e, const struct embed_opts *o, struct fail *fail)
 {
 	enum status st = model_open(o->dir, NULL, &e->model, fail);
@@ -328,15 +374,7 @@ static enum status load(struct embed *e, const struct embed_opts *o, struct fail
 	if (st != OK)
 		return st;
 	e->n_ctx = MIN(o->n_ctx, e->model->config.max_ctx);
-	if (e->model->config.is_encoder)
-		return encoder_create(e->model, e->backend, &e->encoder, fail);
-	const struct engine_opts eo = {
-		.page_size = PAGE_SIZE, .kv_bytes = kv_bytes(e), .n_ctx = e->n_ctx,
-		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
-		/* Pairs of one query begin alike. */
-		.prefix_cache = o->kind == EMBED_SCORES,
-		.gives_rows = o->kind == EMBED_VECTORS};
-	return engine_create(e->model, e->backend, &eo, &e->engine, fail);
+	return e->model->config.is_encoder ? load_encoder(e, o, fail) : load_engine(e, o, fail);
 }
 
 enum status embed_create(const struct embed_opts *o, struct embed **out, struct fail *fail)

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "engine/memory_plan.h"
 #include "model/model.h"
 
 struct embed;
@@ -27,11 +28,14 @@ struct embed_opts {
 	enum embed_kind kind;
 	struct backend_opts backend;
 	int32_t n_ctx;    /* longest text, in tokens; cut to what the model was made for */
+	/* What it takes is counted there; NULL: it asks the backend what there is. */
+	struct memory_ledger *ledger;
 };
 
 /* Loads the model and takes all memory; encoders (encoder.h) run on the CPU and take what a
  * step needs while it runs. E_UNSUPPORTED: the model has recurrent layers, a pooling that is
- * not known, or for EMBED_SCORES neither the tokens of Qwen3-Reranker nor such a head. */
+ * not known, or for EMBED_SCORES neither the tokens of Qwen3-Reranker nor such a head.
+ * E_CONFIG: it does not fit. */
 enum status embed_create(const struct embed_opts *o, struct embed **out,
 			 struct fail *fail) MUST_USE;
 void embed_destroy(struct embed *e); /* NULL is fine; nobody may be in embed_run */

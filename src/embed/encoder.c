@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "embed/encoder_private.h"
@@ -282,39 +283,65 @@ static void count(struct encoder_pass *r)
 	r->max_pages = (r->n_ctx_max + PAGE - 1) / PAGE;
 }
 
+struct encoder_want {
+	void *out;
+	size_t n_bytes;
+};
+enum { N_WANTED = 22 };
+
+/* The arrays of r, whose counts are set, and its rows for the host. */
+static void list_wanted(struct encoder_pass *r, int32_t n_text, struct encoder_want out[N_WANTED])
+{
+	const struct model_config *c = r->e->c;
+	size_t t = (size_t)r->n, d = (size_t)c->d_model, f = sizeof(float), id = sizeof(int32_t);
+	size_t nq = (size_t)(c->n_heads * c->head_dim), nkv = (size_t)(c->n_kv_heads * c->head_dim);
+	size_t wide = MIN(t, CHUNK) * (size_t)c->ffn_dim * f;
+	size_t kv = (size_t)r->n_pages * PAGE * nkv * dtype_bytes(r->e->b->kv_type);
+	size_t rope = t * (size_t)c->head_dim * f;
+	const struct encoder_want wanted[N_WANTED] = {
+		{&r->x, t * d * f}, {&r->n_x, t * d * f}, {&r->part, t * d * f},
+		{&r->q, t * nq * f}, {&r->y, t * nq * f}, {&r->k, t * nkv * f},
+		{&r->v, t * nkv * f}, {&r->gate, wide}, {&r->up, wide}, {&r->k_pages, kv},
+		{&r->v_pages, kv}, {&r->rope[0], rope}, {&r->rope[1], rope}, {&r->ids, t * id},
+		{&r->position, t * id}, {&r->slot, t * id}, {&r->seq_of, t * id},
+		{&r->last, t * id}, {&r->near_first, t * id}, {&r->near_last, t * id},
+		{&r->first_tok, ((size_t)n_text + 1) * id},
+		{&r->table, (size_t)n_text * (size_t)r->max_pages * id},
+	};
+	memcpy(out, wanted, sizeof wanted);
+}
+
+int64_t encoder_work_bytes(const struct model_config *c, const struct backend *b, int32_t n_tok,
+			   int32_t n_text)
+{
+	struct encoder e = {.c = c, .b = (struct backend *)(uintptr_t)b};
+	/* One text has the widest table; many have a page begun each. */
+	struct encoder_pass r = {.e = &e, .n = n_tok, .max_pages = n_tok / PAGE + 1,
+				 .n_pages = n_tok / PAGE + n_text};
+	struct encoder_want wanted[N_WANTED];
+	int64_t n_bytes = 2 * (int64_t)n_tok * c->d_model * (int64_t)sizeof(float);
+	list_wanted(&r, n_text, wanted);
+	for (size_t i = 0; i < N_WANTED; i++)
+		n_bytes += (int64_t)wanted[i].n_bytes;
+	return n_bytes;
+}
+
 enum status encoder_run(struct encoder *e, const struct encoder_batch *batch, float *rows,
 			struct fail *fail)
 {
-	const struct model_config *c = e->c;
 	struct encoder_pass r = {.e = e, .batch = batch, .fail = fail};
-	count(&r);
-	size_t t = (size_t)r.n, d = (size_t)c->d_model, f = sizeof(float), id = sizeof(int32_t);
-	size_t nq = (size_t)(c->n_heads * c->head_dim), nkv = (size_t)(c->n_kv_heads * c->head_dim);
-	size_t wide = MIN(t, CHUNK) * (size_t)c->ffn_dim * f;
-	size_t kv = (size_t)r.n_pages * PAGE * nkv * dtype_bytes(e->b->kv_type);
-	size_t rope = t * (size_t)c->head_dim * f;
-	const struct {
-		void *out;
-		size_t n_bytes;
-	} wanted[] = {
-		{&r.x, t * d * f}, {&r.n_x, t * d * f}, {&r.part, t * d * f},
-		{&r.q, t * nq * f}, {&r.y, t * nq * f}, {&r.k, t * nkv * f}, {&r.v, t * nkv * f},
-		{&r.gate, wide}, {&r.up, wide}, {&r.k_pages, kv}, {&r.v_pages, kv},
-		{&r.rope[0], rope}, {&r.rope[1], rope}, {&r.ids, t * id},
-		{&r.position, t * id}, {&r.slot, t * id}, {&r.seq_of, t * id}, {&r.last, t * id},
-		{&r.near_first, t * id}, {&r.near_last, t * id},
-		{&r.first_tok, ((size_t)batch->n_text + 1) * id},
-		{&r.table, (size_t)batch->n_text * (size_t)r.max_pages * id},
-	};
+	struct encoder_want wanted[N_WANTED];
 	enum status st = OK;
-	void *taken[ARRAY_LEN(wanted)] = {NULL};
-	for (size_t i = 0; i < ARRAY_LEN(wanted) && st == OK; i++) {
+	void *taken[N_WANTED] = {NULL};
+	count(&r);
+	list_wanted(&r, batch->n_text, wanted);
+	for (size_t i = 0; i < N_WANTED && st == OK; i++) {
 		st = e->b->ops->alloc(e->b, wanted[i].n_bytes, &taken[i]);
 		memcpy(wanted[i].out, &taken[i], sizeof taken[i]);
 	}
 	if (st == OK)
 		st = run_all(&r, rows);
-	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+	for (size_t i = 0; i < N_WANTED; i++)
 		if (taken[i])
 			e->b->ops->free(e->b, taken[i]);
 	return st == OK ? OK : fail_default(fail, st);

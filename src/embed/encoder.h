@@ -16,6 +16,10 @@ enum status encoder_create(struct model *m, struct backend *b, struct encoder **
 			   struct fail *fail) MUST_USE;
 void encoder_destroy(struct encoder *e); /* NULL is fine */
 
+/* Memory for a step of n_tok tokens in at most n_text texts, while it runs. */
+int64_t encoder_work_bytes(const struct model_config *c, const struct backend *b, int32_t n_tok,
+			   int32_t n_text);
+
 /* Texts of a step, one behind the other. */
 struct encoder_batch {
 	const int32_t *ids;       /* (T), each within the vocabulary */

@@ -113,6 +113,8 @@ struct load_watch {
 	void *ctx;
 };
 
+struct memory_have;
+
 struct engine_opts {
 	int page_size;       /* tokens a KV page, 0: 16 */
 	/* Size of the KV cache; 0: n_ctx * max_seqs tokens, or what fits (memory_plan.h). */
@@ -141,15 +143,20 @@ struct engine_opts {
 	const char *kv_dir;
 	int64_t kv_disk_limit;
 	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
+	/* The memory as it was before anything was loaded (outlives the call), what others take
+	 * of it, and whether this model reads (memory_plan.h). have NULL: the backend's now. */
+	const struct memory_have *have;
+	int64_t beside;
+	const char *reader;
 };
 
-struct memory_have;
 struct memory_plan;
+/* The backend's memory as it is now. */
+void engine_memory(struct backend *b, struct memory_have *out);
 /* What engine_create would do with the memory, without taking any. It fails as that would
- * where the model does not fit. have NULL: the backend's memory. */
+ * where the model does not fit. */
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
-			const struct memory_have *have, struct memory_plan *out,
-			struct fail *fail) MUST_USE;
+			struct memory_plan *out, struct fail *fail) MUST_USE;
 /* Checks every tensor the architecture needs and takes all memory. */
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,

@@ -121,12 +121,23 @@ static enum status check_int8_kv(const struct model_config *c, struct fail *fail
 	return OK;
 }
 
+void engine_memory(struct backend *b, struct memory_have *out)
+{
+	struct backend_memory m;
+	b->ops->memory(b, &m);
+	*out = (struct memory_have){m.total, m.free, m.is_system, b->device};
+}
+
+static bool uses_disk(const struct engine_opts *o)
+{
+	return o->kv_dir && *o->kv_dir && o->prefix_cache;
+}
+
 /* How many pages, and the context where that had to become smaller. Before this nothing
- * large is allocated. have NULL: the memory is the backend's. */
+ * large is allocated. */
 static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
 			const struct engine_opts *o, bool ctx_is_asked,
-			const struct memory_have *have, struct arch_limits *l,
-			struct memory_plan *p, struct fail *fail)
+			struct arch_limits *l, struct memory_plan *p, struct fail *fail)
 {
 	bool has_states = m->config.n_linear > 0;
 	if (o->int8_kv && b->lacks_int8_kv)
@@ -144,18 +155,22 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),
-		.page = token_kv_bytes(&m->config, b, l) * o->page_size};
+		.page = token_kv_bytes(&m->config, b, l) * o->page_size,
+		.beside = o->beside};
 	l->n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0;
 	need.states = graph_measure(m, b, arch, l) - need.scratch;
-	struct backend_memory memory;
-	b->ops->memory(b, &memory);
-	const struct memory_have own = {memory.total, memory.free, memory.is_system,
-					b->device};
+	struct memory_have have;
+	if (o->have)
+		have = *o->have;
+	else
+		engine_memory(b, &have);
+	if (have.is_system && uses_disk(o))
+		need.beside += engine_disk_bytes(o->max_seqs);
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .max_seqs = o->max_seqs, .n_ctx = o->n_ctx,
-		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes};
-	plan_experts(m, b, have ? have : &own, &wish, &need);
-	enum status st = memory_plan(&need, have ? have : &own, &wish, p, fail);
+		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader};
+	plan_experts(m, b, &have, &wish, &need);
+	enum status st = memory_plan(&need, &have, &wish, p, fail);
 	if (st != OK)
 		return st;
 	if (p->n_pages > INT32_MAX / o->page_size)
@@ -203,15 +218,13 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 }
 
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *opts,
-			const struct memory_have *have, struct memory_plan *out,
-			struct fail *fail)
+			struct memory_plan *out, struct fail *fail)
 {
 	const struct arch *arch;
 	struct engine_opts o;
 	struct arch_limits limits;
 	enum status st = prepare(m, opts, &arch, &o, fail);
-	return st == OK ? plan(m, b, arch, &o, opts->n_ctx != 0, have, &limits, out, fail)
-			: st;
+	return st == OK ? plan(m, b, arch, &o, opts->n_ctx != 0, &limits, out, fail) : st;
 }
 
 static void open_disk(struct engine *e, const struct model *m, const struct backend *b,
@@ -219,7 +232,7 @@ static void open_disk(struct engine *e, const struct model *m, const struct back
 {
 	struct buf key = {0};
 	struct fail f = {0};
-	if (!o->kv_dir || !*o->kv_dir || !o->prefix_cache)
+	if (!uses_disk(o))
 		return;
 	if (engine_disk_key(m, b, o, &key, &f) != OK ||
 	    engine_disk_open(e, o->kv_dir, o->kv_disk_limit, buf_str(&key), &f) != OK)
@@ -238,7 +251,7 @@ enum status engine_create(struct model *m, struct backend *b,
 	struct memory_plan p;
 	enum status st = prepare(m, opts, &arch, &o, fail);
 	if (st == OK)
-		st = plan(m, b, arch, &o, opts->n_ctx != 0, NULL, &limits, &p, fail);
+		st = plan(m, b, arch, &o, opts->n_ctx != 0, &limits, &p, fail);
 	if (st == OK)
 		st = graph_create(m, b, arch, &limits, &graph, fail);
 	if (st != OK)

@@ -50,6 +50,12 @@ struct engine_disk {
 	int n_jobs;
 };
 
+int64_t engine_disk_bytes(int n_prompts)
+{
+	/* Room of two reads that have ended is kept. */
+	return KVDISK_QUEUE_BYTES + (int64_t)READ_BYTES * (READS * n_prompts + 2);
+}
+
 /* --- the key ----------------------------------------------------------------- */
 
 /* The sum of each file of weights, whatever it is called and wherever it lies. */

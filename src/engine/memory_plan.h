@@ -15,6 +15,8 @@ struct memory_need {
 	int64_t scratch; /* work memory of a step */
 	int64_t states;  /* recurrent states, with their checkpoints; 0: none */
 	int64_t page;    /* a KV page in all layers; 0: the model has no KV cache */
+	int64_t beside;  /* what the process takes of this memory for anything else: a vision
+			  * tower, models that read, buffers of kv_dir */
 };
 
 struct memory_have {
@@ -23,12 +25,22 @@ struct memory_have {
 	const char *device;  /* "AMD EPYC, 2 threads", for messages */
 };
 
+/* Who takes what, where several models are loaded one behind the other. Pages that nobody has
+ * touched look free to the system, so the memory is looked at once, before the first. */
+struct memory_ledger {
+	struct memory_have device, system; /* of the model that writes; of towers and encoders */
+	int64_t device_taken, system_taken;
+};
+void memory_ledger_take(struct memory_ledger *l, bool is_on_device, int64_t bytes);
+
 struct memory_wish {
 	int32_t page_size;  /* tokens of a KV page */
 	int32_t max_seqs;   /* sequences at a time */
 	int32_t n_ctx;      /* tokens of the longest sequence */
 	bool ctx_is_asked;  /* somebody chose n_ctx; else it may become smaller */
 	int64_t kv_bytes;   /* the size that somebody chose for the KV cache; 0: none */
+	const char *reader; /* "embedding_model", whose n_ctx is reader_ctx and gives kv_bytes;
+			     * NULL: it is the model that writes */
 };
 
 struct memory_plan {
@@ -36,7 +48,19 @@ struct memory_plan {
 	int32_t n_ctx;
 	int64_t reserve; /* bytes left to other programs and to the driver */
 	int64_t weights; /* bytes: memory_need's */
+	int64_t taken;   /* bytes: all that the model needs, its KV cache included */
 };
+
+/* What is loaded whole, or not at all: a vision tower, an encoder. */
+struct memory_part {
+	const char *what;         /* "the vision tower" */
+	const char *key, *advice; /* of halod.conf; "Set images to off" */
+	int64_t weights, scratch; /* bytes, as in memory_need */
+	int64_t beside;
+};
+/* E_CONFIG with the sum and the key to change: it does not fit. */
+enum status memory_plan_part(const struct memory_part *p, const struct memory_have *have,
+			     struct fail *fail) MUST_USE;
 
 /* Bytes for routed experts where they may be read from a file, of `experts` bytes in the
  * checkpoint; need->weights is without them. 0: all of them fit in memory, with what

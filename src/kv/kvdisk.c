@@ -14,8 +14,6 @@
 #include "base/metrics.h"
 #include "base/random.h"
 
-#define QUEUE_BYTES ((size_t)256 << 20) /* of runs that wait for the writer */
-
 void kvdisk_add_key(struct buf *out, const char *key, struct str space)
 {
 	buf_addf(out, "%sspace %zu ", key, space.n);
@@ -339,7 +337,7 @@ struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_promp
 {
 	size_t n = (size_t)n_pages * d->o.page_bytes + (size_t)n_states * d->o.state_bytes;
 	pthread_mutex_lock(&d->lock);
-	bool has_room = d->queued == 0 || d->queued + n <= QUEUE_BYTES;
+	bool has_room = d->queued == 0 || d->queued + n <= KVDISK_QUEUE_BYTES;
 	pthread_mutex_unlock(&d->lock);
 	if (!has_room)
 		return NULL;

@@ -12,6 +12,8 @@
 
 struct kvdisk;
 
+enum { KVDISK_QUEUE_BYTES = 256 << 20 }; /* of runs that wait for the writer, at most */
+
 /* A prompt within a space (kv/spaces.h). */
 struct kvdisk_prompt {
 	struct str space;

@@ -179,17 +179,47 @@ static enum status check_text(const struct vision_config *c, const struct vision
 	return OK;
 }
 
+/* Bytes a pixel that decoding takes at most (image.h). */
+enum { DECODE_BYTES = 10 };
+
+static enum status plan(const struct vision *v, const struct tensors *tensors,
+			const struct vision_opts *o, int64_t *out_bytes, struct fail *fail)
+{
+	const struct vision_config *c = &v->config;
+	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
+	int64_t n = c->kind == VISION_QWEN ? c->max_pixels / c->patch / c->patch : side * side;
+	struct memory_have now;
+	const struct memory_part part = {
+		.what = "the vision tower", .key = "images",
+		.advice = "Set image_cache, image_tokens or max_image_pixels to less, or images "
+			  "to off",
+		.weights = vision_tower_weight_bytes(tensors),
+		.scratch = vision_tower_work_bytes(c, v->backend, (int32_t)n) +
+			   o->limits.max_pixels * DECODE_BYTES + (int64_t)o->cache_bytes,
+		.beside = o->ledger ? o->ledger->system_taken : 0};
+	*out_bytes = part.weights + part.scratch;
+	engine_memory(v->backend, &now);
+	return memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
+}
+
 static enum status load(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	struct vision_config *c = &v->config;
+	const struct tensors *tensors = v->mmproj ? v->mmproj : o->model->tensors;
+	int64_t n_bytes = 0;
 	vision_patches_limit(c, o->max_tokens);
 	enum status st = check_text(c, o, fail);
 	if (st == OK)
 		st = backend_create(&o->backend, &v->backend, fail);
 	if (st == OK && v->backend->act_type != DTYPE_F32)
 		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
-	const struct tensors *tensors = v->mmproj ? v->mmproj : o->model->tensors;
-	return st == OK ? vision_tower_create(tensors, v->backend, c, &v->tower, fail) : st;
+	if (st == OK)
+		st = plan(v, tensors, o, &n_bytes, fail);
+	if (st == OK)
+		st = vision_tower_create(tensors, v->backend, c, &v->tower, fail);
+	if (st == OK && o->ledger)
+		memory_ledger_take(o->ledger, false, n_bytes);
+	return st;
 }
 
 static enum status open_mmproj(const struct vision_opts *o, struct tensors **out,

@@ -7,6 +7,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "image/image.h"
 
 struct vision;
@@ -21,10 +22,12 @@ struct vision_opts {
 	int32_t step_tokens;         /* that a step has for one image, whatever else it holds */
 	bool is_causal;              /* the text's backend has no attention to what is behind */
 	size_t cache_bytes;          /* results that are kept; 0: none */
+	struct memory_ledger *ledger; /* as embed_opts has it */
 };
 
 /* Loads the tower. *out NULL: the model has none. E_UNSUPPORTED, E_MISSING and E_FORMAT name
- * what cannot be read: the model can still be served without images. */
+ * what cannot be read: the model can still be served without images. E_CONFIG: it does not
+ * fit. */
 enum status vision_create(const struct vision_opts *o, struct vision **out,
 			  struct fail *fail) MUST_USE;
 void vision_destroy(struct vision *v); /* NULL is fine; views may live on */

@@ -447,3 +447,19 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 	}
 	return l.st == OK ? OK : fail_default(fail, l.st);
 }
+
+int64_t vision_tower_weight_bytes(const struct tensors *tensors)
+{
+	static const char *const parts[] = {QWEN_PREFIX, "vision_tower.", "model.vision_tower.",
+					    "multi_modal_projector.",
+					    "model.multi_modal_projector."};
+	int64_t n_bytes = 0;
+	for (size_t i = 0; i < tensors_count(tensors); i++) {
+		const struct tensor *t = tensors_at(tensors, i);
+		bool is_part = false;
+		for (size_t k = 0; k < ARRAY_LEN(parts); k++)
+			is_part |= str_starts(str_of(t->name), str_of(parts[k]));
+		n_bytes += is_part ? (int64_t)t->n_bytes : 0;
+	}
+	return n_bytes;
+}

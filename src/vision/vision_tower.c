@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "vision/vision_patches.h"
@@ -238,6 +239,52 @@ static enum status run_all(struct vision_run *r, float *rows)
 	return st == OK ? vision_head_run(r, rows) : st;
 }
 
+struct vision_want {
+	void *out;
+	size_t n_bytes;
+};
+enum { N_WANTED = 17 };
+
+/* The arrays of r, which has n patches. */
+static void list_wanted(struct vision_run *r, struct vision_want out[N_WANTED])
+{
+	const struct vision_config *c = &r->t->c;
+	const struct backend *b = r->t->b;
+	size_t n = (size_t)r->n, d = (size_t)c->width, act = dtype_bytes(b->act_type);
+	size_t pages = (n + PAGE - 1) / PAGE * PAGE, dim = (size_t)vision_config_patch_dim(c);
+	size_t rows_out = (size_t)c->out_width;
+	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));
+	const struct vision_want wanted[N_WANTED] = {
+		{&r->x, n * d * sizeof *r->x},
+		{&r->rope, n * d / (size_t)c->n_heads * sizeof *r->rope},
+		{&r->norm, VISION_CHUNK * d * act}, {&r->q, n * d * act},
+		{&r->y, n * d * act}, {&r->k, VISION_CHUNK * d * act},
+		{&r->v, VISION_CHUNK * d * act},
+		{&r->wide, VISION_CHUNK * wide * MAX(act, sizeof(float))},
+		{&r->wide2, c->kind == VISION_PIXTRAL ? VISION_CHUNK * wide * act : 1},
+		{&r->k_pages, pages * d * dtype_bytes(b->kv_type)},
+		{&r->v_pages, pages * d * dtype_bytes(b->kv_type)},
+		{&r->out, VISION_CHUNK * rows_out * sizeof *r->out},
+		{&r->slot, n * sizeof *r->slot}, {&r->last, n * sizeof *r->last},
+		{&r->seq_of, n * sizeof *r->seq_of},
+		{&r->first_tok, 2 * sizeof *r->first_tok}, {&r->table, pages * sizeof *r->table},
+	};
+	memcpy(out, wanted, sizeof wanted);
+}
+
+int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b, int32_t n)
+{
+	struct vision_tower t = {.c = *c, .b = b};
+	struct vision_run r = {.t = &t, .n = n};
+	struct vision_want wanted[N_WANTED];
+	size_t row = MAX((size_t)vision_config_patch_dim(c), (size_t)c->width);
+	int64_t n_bytes = (int64_t)(VISION_CHUNK * row * sizeof *r.host);
+	list_wanted(&r, wanted);
+	for (size_t i = 0; i < N_WANTED; i++)
+		n_bytes += (int64_t)wanted[i].n_bytes;
+	return n_bytes;
+}
+
 enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
 			     struct fail *fail)
 {
@@ -245,35 +292,19 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 	struct backend *b = t->b;
 	struct vision_run r = {.t = t, .image = m, .n_cols = m->width / c->patch,
 			.n = m->width / c->patch * (m->height / c->patch), .fail = fail};
-	size_t n = (size_t)r.n, d = (size_t)c->width, act = dtype_bytes(b->act_type);
-	size_t pages = (n + PAGE - 1) / PAGE * PAGE, dim = (size_t)vision_config_patch_dim(c);
-	size_t rows_out = (size_t)c->out_width;
-	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));
-	const struct {
-		void *out;
-		size_t n_bytes;
-	} wanted[] = {
-		{&r.x, n * d * sizeof *r.x}, {&r.rope, n * d / (size_t)c->n_heads * sizeof *r.rope},
-		{&r.norm, VISION_CHUNK * d * act}, {&r.q, n * d * act}, {&r.y, n * d * act},
-		{&r.k, VISION_CHUNK * d * act}, {&r.v, VISION_CHUNK * d * act},
-		{&r.wide, VISION_CHUNK * wide * MAX(act, sizeof(float))},
-		{&r.wide2, t->c.kind == VISION_PIXTRAL ? VISION_CHUNK * wide * act : 1},
-		{&r.k_pages, pages * d * dtype_bytes(b->kv_type)},
-		{&r.v_pages, pages * d * dtype_bytes(b->kv_type)},
-		{&r.out, VISION_CHUNK * rows_out * sizeof *r.out}, {&r.slot, n * sizeof *r.slot},
-		{&r.last, n * sizeof *r.last}, {&r.seq_of, n * sizeof *r.seq_of},
-		{&r.first_tok, 2 * sizeof *r.first_tok}, {&r.table, pages * sizeof *r.table},
-	};
+	size_t row = MAX((size_t)vision_config_patch_dim(c), (size_t)c->width);
+	struct vision_want wanted[N_WANTED];
 	enum status st = OK;
-	void *taken[ARRAY_LEN(wanted)] = {NULL};
-	for (size_t i = 0; i < ARRAY_LEN(wanted) && st == OK; i++) {
+	void *taken[N_WANTED] = {NULL};
+	list_wanted(&r, wanted);
+	for (size_t i = 0; i < N_WANTED && st == OK; i++) {
 		st = b->ops->alloc(b, wanted[i].n_bytes, &taken[i]);
 		memcpy(wanted[i].out, &taken[i], sizeof taken[i]);
 	}
-	r.host = malloc(VISION_CHUNK * MAX(dim, d) * sizeof *r.host);
+	r.host = malloc(VISION_CHUNK * row * sizeof *r.host);
 	if (st == OK)
 		st = r.host ? run_all(&r, rows) : E_NOMEM;
-	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+	for (size_t i = 0; i < N_WANTED; i++)
 		if (taken[i])
 			b->ops->free(b, taken[i]);
 	free(r.host);

@@ -22,6 +22,10 @@ struct vision_tower;
 enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
 				const struct vision_config *c, struct vision_tower **out,
 				struct fail *fail) MUST_USE;
+/* Bytes of the tensors that are a tower's. */
+int64_t vision_tower_weight_bytes(const struct tensors *tensors);
+/* Memory for an image of n patches, while it is looked at. */
+int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b, int32_t n);
 void vision_tower_destroy(struct vision_tower *t); /* NULL is fine; not the backend */
 
 /* m has a size of vision_patches_size. rows: (1 + n_deep, n, out_width) written, n tokens.

@@ -294,6 +294,13 @@ def test_memory(t, tmp):
     t.equal(code, 3, "a KV cache larger than memory ends the daemon with 3")
     t.ok("KV cache 1024.00 GiB" in err and "Set kv_cache to at most" in err,
          "and the log shows the sum and what to set", err)
+    _, _, err = run("-c", "/dev/null", "--model", MODEL, "--unix-socket", tmp + "/s",
+                    "--backend", "cpu", "--kv-cache", "1T", "--embedding-model", READER,
+                    "--kv-dir", tmp + "/kv")
+    beside = re.search(r"other models, images and buffers (\d+\.\d+) GiB", err)
+    # 256 MiB of queue, and 16 MiB for each of two reads of 8 prompts and of two before.
+    t.ok(beside and float(beside.group(1)) > (256 + 16 * 18) / 1024,
+         "an embedding model and kv_dir stand in the sum", err)
 
 
 def test_cut_model(t, tmp):

@@ -252,10 +252,17 @@ class Halod:
 
     def wait_ready(self):
         deadline = time.monotonic() + PATIENCE
-        while self.get("/health?ready").status != 200:
-            assert self.process.poll() is None, "halod has ended"
+        while not self.is_ready():
             assert time.monotonic() < deadline, "halod is not ready"
             time.sleep(0.01)
+
+    def is_ready(self):
+        try:
+            return self.get("/health?ready").status == 200
+        except OSError as e:
+            raise AssertionError("halod has ended with status %d:\n%s" % (
+                self.process.wait(PATIENCE), "\n".join(l or "(end)" for l in self.lines[-20:]))
+            ) from e
 
     # --- end ---------------------------------------------------------------
 

@@ -216,6 +216,9 @@ static bool world_number(const struct scenario *sc, const char *key, double *out
 		{"preemptions", metric_get(METRIC_PREEMPTIONS)},
 		{"resumed", (double)w->fake.n_resumed},
 		{"kept", metric_get(METRIC_KV_DISK_MADE)},
+		/* bytes written for each byte that was made, in thousandths */
+		{"amplification", metric_get(METRIC_KV_DISK_WRITTEN) * 1000 /
+					  MAX(metric_get(METRIC_KV_DISK_MADE), 1)},
 		{"files", metric_get(METRIC_KV_DISK_FILES)},
 		{"thrown_out", metric_get(METRIC_KV_DISK_EVICTED)}};
 	for (size_t i = 0; i < ARRAY_LEN(world_values); i++)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "embed/embed.h"
+#include "embed/encoder.h"
 #include "tests/tap.h"
 
 enum { MAX_TEXTS = 16 };
@@ -164,8 +165,85 @@ static void check_refused(void)
 	ok(st == E_UNSUPPORTED && strstr(fail.text, "modules.json"), "refused: %s", fail.text);
 }
 
+static const struct backend_ops *true_ops;
+static int64_t n_taken;
+
+static enum status counted_alloc(struct backend *b, size_t n, void **out)
+{
+	n_taken += (int64_t)n;
+	return true_ops->alloc(b, n, out);
+}
+
+/* A step takes no more than was told before, of one long text and of many short ones. */
+static void check_work(const char *name)
+{
+	enum { T = 60 };
+	static const int32_t firsts[][T + 1] = {{0, T}, {0, 1, 2, 3, 20, 21, 40, T}};
+	static const int32_t n_texts[] = {1, 7};
+	const struct backend_opts bo = {.name = "cpu", .n_threads = 1};
+	struct fail fail = {0};
+	struct model *m;
+	struct backend *b;
+	struct encoder *e;
+	int32_t ids[T];
+	if (model_open(path_of(name), NULL, &m, &fail) != OK ||
+	    backend_create(&bo, &b, &fail) != OK ||
+	    encoder_create(m, b, &e, &fail) != OK) {
+		ok(false, "%s: %s", name, fail.text);
+		return;
+	}
+	float *rows = xmalloc(sizeof *rows * T * (size_t)m->config.d_model);
+	struct backend_ops ops = *b->ops;
+	true_ops = b->ops;
+	ops.alloc = counted_alloc;
+	for (int32_t i = 0; i < T; i++)
+		ids[i] = i;
+	for (size_t k = 0; k < ARRAY_LEN(n_texts); k++) {
+		const struct encoder_batch in = {ids, firsts[k], n_texts[k]};
+		int64_t told = encoder_work_bytes(&m->config, b, T, n_texts[k]);
+		n_taken = 0;
+		b->ops = &ops;
+		enum status st = encoder_run(e, &in, rows, &fail);
+		b->ops = true_ops;
+		ok(st == OK && n_taken > 0 && n_taken <= told,
+		   "%s: %d texts take %lld bytes of %lld", name, (int)n_texts[k],
+		   (long long)n_taken, (long long)told);
+	}
+	free(rows);
+	encoder_destroy(e);
+	backend_destroy(b);
+	model_close(m);
+}
+
+/* Weights and work are asked for before anything is loaded, and counted. */
+static void check_memory(void)
+{
+	static const char *const names[] = {"xlm", "last"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct fail fail = {0};
+		struct embed *e = NULL;
+		struct memory_ledger ledger = {.device = {1 << 30, 1 << 30, true, "a box"},
+					       .system = {1 << 30, 1 << 30, true, "a box"}};
+		const struct embed_opts o = {.dir = path_of(names[i]), .name = names[i],
+					     .backend = {.name = "cpu", .n_threads = 1},
+					     .n_ctx = 128, .ledger = &ledger};
+		ok(embed_create(&o, &e, &fail) == OK, "%s fits %s", names[i], fail.text);
+		ok(e && ledger.device_taken > model_weight_bytes(embed_model(e)) &&
+		   ledger.system_taken == ledger.device_taken, "%s: it is counted", names[i]);
+		embed_destroy(e);
+		e = NULL;
+		ledger.system_taken = ledger.device_taken = ledger.system.free - (1 << 26);
+		is_int(embed_create(&o, &e, &fail), E_CONFIG, "%s: others took the rest: %s",
+		       names[i], fail.text);
+		is_str(fail.param, "embedding_model", "the key to change");
+	}
+}
+
 int main(void)
 {
+	check_work("gemma");
+	check_work("bert");
+	check_memory();
 	static const char *const names[] = {"gemma", "xlm", "nomic", "bert"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		check_vectors(names[i], true);

@@ -43,8 +43,60 @@ static void refused(const struct memory_need *need, const struct memory_have *ha
 		printf("# %s\n", fail.text);
 }
 
+/* A vision tower, an encoder and buffers take from the same memory. */
+static void test_beside(void)
+{
+	struct fail fail = {0};
+	struct memory_need need = model;
+	need.beside = 8 * GIB;
+	fits(&need, &box, wish(131072, false, 0), (38 - 8) * GIB / model.page, 131072,
+	     "what is beside the model leaves less for the cache");
+	refused(&need, &box, wish(131072, false, 35 * GIB), "kv_cache", "at most 30720M",
+		"or less than was asked for");
+	refused(&need, &box, wish(131072, false, 35 * GIB), "kv_cache",
+		"other models, images and buffers 8.00 GiB", "it stands in the sum");
+	const struct memory_need dense = {.weights = GIB, .scratch = GIB, .page = MIB,
+					  .beside = 6 * GIB};
+	const struct memory_wish one = wish(16384, false, 0);
+	is_int(memory_plan_experts(&dense, &box, &one, 50 * GIB) / GIB, 47,
+	       "and less for experts");
+
+	struct memory_part tower = {.what = "the vision tower", .key = "images",
+				    .advice = "Set images to off", .weights = 2 * GIB,
+				    .scratch = GIB, .beside = 53 * GIB};
+	is_int(memory_plan_part(&tower, &box, &fail), OK, "a tower that just fits");
+	tower.scratch++;
+	is_int(memory_plan_part(&tower, &box, &fail), E_CONFIG, "one that does not");
+	is_str(fail.param, "images", "the key to change");
+	ok(strstr(fail.text, "weights 2.00 GiB") && strstr(fail.text, "= 60.00 GiB") &&
+	   strstr(fail.text, "Set images to off"), "says the sum: %s", fail.text);
+
+	struct memory_wish reader = wish(8192, true, 50 * GIB);
+	reader.reader = "embedding_model";
+	refused(&model, &box, reader, "reader_ctx", "Set reader_ctx to less",
+		"a model that reads, with its longest text");
+	need.weights = 70 * GIB;
+	refused(&need, &box, reader, "embedding_model", "Leave embedding_model out",
+		"one that is too large");
+
+	struct memory_plan p;
+	const struct memory_wish w = wish(8192, false, 0);
+	is_int(memory_plan(&model, &box, &w, &p, NULL), OK, "a model");
+	is_int(p.taken, 18 * GIB + 8 * 512 * model.page, "what it takes");
+	struct memory_ledger apu = {.device = box, .system = box};
+	memory_ledger_take(&apu, true, 3);
+	memory_ledger_take(&apu, false, 4);
+	ok(apu.device_taken == 7 && apu.system_taken == 7, "all take of one memory");
+	struct memory_ledger card = {.device = {48 * GIB, 48 * GIB, false, "a card"},
+				     .system = box};
+	memory_ledger_take(&card, true, 3);
+	memory_ledger_take(&card, false, 4);
+	ok(card.device_taken == 3 && card.system_taken == 4, "a card has its own");
+}
+
 int main(void)
 {
+	test_beside();
 	/* 60 free - 4 reserve - 18 = 38 GiB: 25,941 pages of 1.5 MiB. */
 	fits(&model, &box, wish(8192, false, 0), 8 * 512, 8192, "all that is wished fits");
 	fits(&model, &box, wish(131072, false, 0), 25941, 131072,

@@ -217,7 +217,8 @@ static void check_partial(const char *name, const char *const (*names)[2], size_
 	char *dir = file_join(tap_src("tests/golden/models"), name);
 	char to[] = "/tmp/halod-mtp-XXXXXX";
 	const struct memory_have have = {1 << 30, 1 << 29, true, "a box"};
-	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = true};
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = true,
+				.have = &have};
 	struct memory_plan plan;
 	struct fail fail = {0};
 	if (!mkdtemp(to))
@@ -226,11 +227,11 @@ static void check_partial(const char *name, const char *const (*names)[2], size_
 	struct rig r = rig_open(to, true);
 	ok(!engine_can_guess(r.e), "%s, with %s alone: runs without the layer", name,
 	   names[0][1]);
-	is_int(engine_plan(r.m, r.b, &o, &have, &plan, &fail), OK, "%s", fail.text);
+	is_int(engine_plan(r.m, r.b, &o, &plan, &fail), OK, "%s", fail.text);
 	ok(plan.weights == model_weight_bytes(r.m), "its bytes are not planned for");
 	rig_close(&r);
 	r = rig_open(dir, true);
-	is_int(engine_plan(r.m, r.b, &o, &have, &plan, &fail), OK, "%s", fail.text);
+	is_int(engine_plan(r.m, r.b, &o, &plan, &fail), OK, "%s", fail.text);
 	ok(plan.weights == model_weight_bytes(r.m) + model_mtp_bytes(r.m) &&
 	   model_mtp_bytes(r.m) > 0, "a whole layer's bytes are");
 	rig_close(&r);

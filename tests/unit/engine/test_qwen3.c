@@ -569,7 +569,7 @@ static void test_int8_plan(const char *dir)
 	const struct model_config *c = &m->config;
 	int64_t rows = 2 * c->n_kv_heads * c->n_layers, page = 16 * rows * (c->head_dim + 2);
 	struct engine_opts o = {.n_ctx = 64, .kv_bytes = 10 * page, .int8_kv = true};
-	is_int(engine_plan(m, b, &o, NULL, &p, &fail), OK, "a cache in int8 is planned");
+	is_int(engine_plan(m, b, &o, &p, &fail), OK, "a cache in int8 is planned");
 	is_int(p.n_pages, 10, "with a byte a number and two a row");
 	backend_destroy(b);
 	model_close(m);
@@ -632,15 +632,15 @@ static void test_refusals(const char *dir)
 				 .kv_bytes = 10 * 16 * 2048 *
 					     (int64_t)dtype_bytes(b->kv_type)};
 	struct memory_plan p;
-	is_int(engine_plan(m, b, &o, NULL, &p, &fail), OK, "a small cache is planned");
+	is_int(engine_plan(m, b, &o, &p, &fail), OK, "a small cache is planned");
 	is_int(p.n_pages, 10, "with the pages its bytes are");
 	is_int(p.n_ctx, 64, "and the context that was asked for");
 	is_int(engine_create(m, b, &o, &e, &fail), OK, "a small cache");
 	is_int(engine_pages_total(e), 10, "has the pages its bytes are");
 	engine_destroy(e);
 	const struct memory_have little = {1 << 20, 1 << 20, true, "a little box"};
-	is_int(engine_plan(m, b, &o, &little, &p, &fail), E_CONFIG, "in another memory: %s",
-	       fail.text);
+	o.have = &little;
+	is_int(engine_plan(m, b, &o, &p, &fail), E_CONFIG, "in another memory: %s", fail.text);
 	ok(strstr(fail.text, "a little box") != NULL, "which is named");
 
 	o = (struct engine_opts){.n_ctx = 64};

@@ -12,6 +12,7 @@
 #include "tests/tap.h"
 #include "vision/vision.h"
 #include "vision/vision_patches.h"
+#include "vision/vision_tower.h"
 
 #define GOLDEN "tests/golden/vision/"
 #define IMAGES "tests/golden/images/"
@@ -573,6 +574,73 @@ static void test_refused(void)
 	}
 }
 
+static const struct backend_ops *true_ops;
+static int64_t n_taken;
+
+static enum status counted_alloc(struct backend *b, size_t n, void **out)
+{
+	n_taken += (int64_t)n;
+	return true_ops->alloc(b, n, out);
+}
+
+/* The tower and its work are asked for before it is loaded, and counted. */
+static void test_memory(const char *name)
+{
+	struct fail fail = {0};
+	struct model *m;
+	struct vision *v;
+	struct vision_tower *t = NULL;
+	struct backend *b;
+	struct vision_config c;
+	bool has_tower;
+	char *dir = xasprintf(GOLDEN "%s/", name);
+	struct memory_ledger ledger = {.device = {1 << 30, 1 << 30, true, "a box"},
+				       .system = {1 << 30, 1 << 30, true, "a box"}};
+	struct vision_opts vo = {.model = NULL, .backend = {.name = "cpu", .n_threads = 1},
+				 .limits = {.max_pixels = 1000}, .max_tokens = 64,
+				 .step_tokens = 4096, .cache_bytes = 1 << 20,
+				 .ledger = &ledger};
+	if (model_open(tap_src(dir), NULL, &m, &fail) != OK ||
+	    vision_config_read(m, NULL, &c, &has_tower, &fail) != OK ||
+	    backend_create(&vo.backend, &b, &fail) != OK ||
+	    vision_tower_create(m->tensors, b, &c, &t, &fail) != OK) {
+		ok(false, "%s: %s", name, fail.text);
+		return;
+	}
+	vo.model = m;
+	int64_t weights = vision_tower_weight_bytes(m->tensors);
+	ok(vision_create(&vo, &v, &fail) == OK, "%s fits %s", name, fail.text);
+	ok(weights > 0 && ledger.device_taken > weights + (1 << 20) + 10000,
+	   "%s: weights, work, pixels and cache are counted", name);
+	vision_destroy(v);
+	ledger.system_taken = ledger.system.free - (1 << 26);
+	is_int(vision_create(&vo, &v, &fail), E_CONFIG, "others took the rest: %s", fail.text);
+	is_str(fail.param, "images", "the key to change");
+
+	int32_t side = 4 * c.patch * c.merge;
+	if (c.kind == VISION_SIGLIP)
+		side = c.max_side;
+	int32_t n = side / c.patch * (side / c.patch);
+	const struct image image = {side, side, xcalloc((size_t)side * (size_t)side, 3)};
+	float *rows = xcalloc((size_t)(1 + c.n_deep) * (size_t)n * (size_t)c.out_width,
+			      sizeof *rows);
+	struct backend_ops ops = *b->ops;
+	true_ops = b->ops;
+	ops.alloc = counted_alloc;
+	b->ops = &ops;
+	n_taken = 0;
+	enum status st = vision_tower_run(t, &image, rows, &fail);
+	b->ops = true_ops;
+	ok(st == OK && n_taken > 0 && n_taken <= vision_tower_work_bytes(&c, b, n),
+	   "%s: an image takes %lld bytes of those told", name, (long long)n_taken);
+	free(rows);
+	free(image.rgb);
+	vision_tower_destroy(t);
+	backend_destroy(b);
+	model_close(m);
+	free(dir);
+}
+
 int main(void)
 {
 	static const struct {
@@ -608,6 +676,9 @@ int main(void)
 		test_batch(&r);
 		rig_close(&r);
 	}
+	test_memory("qwen3vl");
+	test_memory("mistral3");
+	test_memory("gemma3");
 	test_mmproj("qwen3vl");
 	test_mmproj("mistral3");
 	test_mmproj("gemma3");
