@@ -12,6 +12,7 @@ all of its time, and by the time that steps waited.
 import argparse
 import http.client
 import json
+import math
 import os
 import re
 import shutil
@@ -45,24 +46,50 @@ def slots(a, folder):
     return os.path.getsize(os.path.join(folder, path)) // n, n
 
 
-def disk_rates(folder, slot, before=()):
-    """Bytes a second: the rate that halod measured when it chose depth and size of its reads,
-    and fio's on the same file with the same two. None: no fio, or nothing was measured."""
+def note_of(folder):
+    """(file of the experts, depth and size of reads, bytes a second that halod measured with
+    them). None: no fio, or nothing was measured."""
     note = [f for f in os.listdir(folder) if f.endswith(".depth")]
     if not note or not shutil.which("fio"):
         return None
     path = os.path.join(folder, note[0])
     with open(path) as f:
         m = re.match(r"store \S+ depth (\d+) piece (\d+) bytes_a_second (\d+)", f.read())
-    r = subprocess.run([*before, "fio", "--name=experts", "--filename=" + path[:-len(".depth")],
-                        "--readonly", "--direct=1", "--rw=randread",
-                        "--bs=%d" % min(slot // 4096 * 4096, int(m.group(2))),
-                        "--iodepth=" + m.group(1), "--ioengine=io_uring", "--runtime=4",
+    return path[:-len(".depth")], *map(int, m.groups())
+
+
+def fio(path, depth, size, before=()):
+    """Bytes a second of random reads of so many bytes, so many at a time."""
+    r = subprocess.run([*before, "fio", "--name=experts", "--filename=" + path,
+                        "--readonly", "--direct=1", "--rw=randread", "--bs=%d" % size,
+                        "--iodepth=%d" % depth, "--ioengine=io_uring", "--runtime=4",
                         "--fixedbufs=1", "--registerfiles=1",
                         "--time_based", "--output-format=terse"], capture_output=True,
                        text=True)
-    kib = float(r.stdout.split(";")[6])  # bandwidth of reads
-    return float(m.group(3)), kib * 1024
+    return float(r.stdout.split(";")[6]) * 1024  # KiB a second of reads
+
+
+def disk_rates(folder, slot, before=()):
+    """Bytes a second: the rate that halod measured when it chose depth and size of its reads,
+    and fio's on the same file with the same two. None: no fio, or nothing was measured."""
+    note = note_of(folder)
+    if not note:
+        return None
+    path, depth, piece, rate = note
+    return float(rate), fio(path, depth, min(slot // 4096 * 4096, piece), before)
+
+
+def layer_rate(a, folder, slot, misses):
+    """(reads, fio's rate with so many at a time) as a layer asks for, which waits for all of
+    them before the next one asks. None: as above."""
+    note = note_of(folder)
+    with open(os.path.join(a.model, "config.json")) as f:
+        layers = json.load(f)["num_hidden_layers"]
+    if not note or not misses:
+        return None
+    size = min(slot // 4096 * 4096, note[2])
+    reads = math.ceil(misses / layers / a.tokens) * math.ceil(slot // 4096 * 4096 / size)
+    return reads, fio(note[0], min(reads, note[1]), size)
 
 
 class Daemon:
@@ -117,8 +144,8 @@ class Daemon:
 
 
 def use(a, folder, size):
-    """(hit rate, bytes a token, bytes a second, bytes by second of waiting, seconds until a
-    step that waits goes on) of a daemon with so much expert_memory."""
+    """(hit rate, bytes a token, bytes a second, bytes by second of waiting, misses, seconds
+    until a step that waits goes on) of a daemon with so much expert_memory."""
     d = Daemon(a, folder, size)
     try:
         return use_of(d, a)
@@ -137,7 +164,7 @@ def use_of(d, a):
     hits, misses, read, wait = (y - x for x, y in zip(before, d.counters()))
     uses = hits + misses  # none are counted where all experts have room
     return (hits / uses if uses else 1, read / a.tokens, read / seconds, wait and read / wait,
-            *d.metrics("expert_wake_seconds"))
+            misses, *d.metrics("expert_wake_seconds"))
 
 
 def main():
@@ -162,7 +189,7 @@ def main():
                 ratios[s].append(bench(a, folder, size)[0]["decode_tps"] / plain)
         for s in SHARES:
             size = max(n * s // 100, 1) * slot + slot // 2
-            hits, read, rate, waiting, wake = use(a, folder, size)
+            hits, read, rate, waiting, misses, wake = use(a, folder, size)
             print("experts,%s %d %% hit rate,%.4f,1" % (name, s, hits))
             print("experts,%s %d %% bytes a token,%.0f,B" % (name, s, read))
             if read:
@@ -172,6 +199,10 @@ def main():
                       % (name, s, rate / rates[1]))
                 print("experts,%s %d %% read rate while waiting to fio,%.3f,1"
                       % (name, s, waiting / rates[1]))
+            layer = layer_rate(a, folder, slot, misses)
+            if layer:
+                print("experts,%s %d %% read rate while waiting to fio with %d at a time,%.3f,1"
+                      % (name, s, layer[0], waiting / layer[1]))
             print("experts,%s %d %% decode to all in memory,%.3f,1"
                   % (name, s, statistics.median(ratios[s])))
 

@@ -4,12 +4,14 @@
 llama.cpp with its file mapped, alternating, both in a memory cgroup of the same limit.
 
     tests/bench/experts_peer.py -b build --work DIR --venv DIR [--layers 12] [--shares 50,25]
+                                [--zipf]
 
 The file is Qwen3-30B-A3B's shape in Q4_0 with so many layers and random weights, which both
-read. Both are fed the same random tokens, in several sequences, behind another sequence that
-warms up. The limit is what is dense, the share of the experts, and REST for the programs. The
-environment needs llama-cpp-python and gguf. Prints CSV: medians of the rounds. Wants root,
-and cgroups of version 1 or 2. --prefix "chrt -f 20" keeps other programs off.
+read. --zipf: its routers choose by Zipf's law. Both are fed the same random tokens, in several
+sequences, behind another sequence that warms up. The limit is what is dense, the share of the
+experts, and REST for the programs. The environment needs llama-cpp-python and gguf. Prints
+CSV: medians of the rounds. Wants root, and cgroups of version 1 or 2. --prefix "chrt -f 20"
+keeps other programs off.
 
 "read rate while waiting to fio" is what halod read by the time that it waited for it, in
 multiples of fio's rate on the same file with the same size of blocks and as many at a time."""
@@ -113,7 +115,8 @@ def share_of(a, path, stores, tokens, share, experts, fio):
     try:
         size = experts * share // 100 if share < 100 else 1 << 40
         all_of = [(*ours(a, group, path, stores, size, tokens), fio(),
-                   peer(a, group, path, tokens)) for _ in range(a.rounds)]
+                   None if a.no_peer else peer(a, group, path, tokens))
+                  for _ in range(a.rounds)]
     finally:
         group.close()
     us, hits, read, rates, disk, them = zip(*all_of)
@@ -124,6 +127,8 @@ def share_of(a, path, stores, tokens, share, experts, fio):
         yield "fio", statistics.median(disk) / 1e9, "GB/s"
         yield ("read rate while waiting to fio",
                statistics.median(x / y for x, y in zip(rates, disk)), "1")
+    if a.no_peer:
+        return
     yield "llama.cpp, mmap", statistics.median(them), "tokens/s"
     yield "times as fast", statistics.median(u / t for u, t in zip(us, them)), "1"
 
@@ -167,19 +172,21 @@ def main():
     p.add_argument("--sequences", type=int, default=4)
     p.add_argument("--tokens", type=int, default=16, help="of each sequence")
     p.add_argument("--warm", type=int, default=32, help="tokens of the one that warms up")
+    p.add_argument("--zipf", action="store_true")
+    p.add_argument("--no-peer", action="store_true", help="halod alone")
     p.add_argument("--no-fit", action="store_true", help="not the cost where all fit")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--prefix", default="")
     a = p.parse_args()
-    a.shares = [int(s) for s in a.shares.split(",")]
+    a.shares = [int(s) for s in a.shares.split(",") if s]
     a.prefix = a.prefix.split()
-    a.model = os.path.join(a.work, "experts-%d.gguf" % a.layers)
+    a.model = os.path.join(a.work, "experts-%d%s.gguf" % (a.layers, "-zipf" * a.zipf))
     os.makedirs(a.work, exist_ok=True)
     path = a.model
     if not os.path.exists(path):
         subprocess.run([os.path.join(a.venv, "bin/python"),
                         os.path.join(HERE, "peers_llama.py"), "make",
-                        json.dumps(dict(SHAPE, layers=a.layers)), "q4_0", path,
+                        json.dumps(dict(SHAPE, layers=a.layers, zipf=a.zipf)), "q4_0", path,
                         os.path.join(TOP, "models/halo-tiny")], check=True)
     with tempfile.TemporaryDirectory(dir=a.work) as stores, \
             tempfile.NamedTemporaryFile("w", dir=a.work) as tokens:
@@ -187,8 +194,8 @@ def main():
         _, said = ours_once(a, path, stores)
         print("# " + (re.findall(r"experts: .*", said) or ["no experts in a file"])[0])
         for name, value, unit in rows(a, path, stores, tokens.name):
-            print("experts,\"qwen3-30b-a3b shape, %d layers, %s\",%.4g,%s"
-                  % (a.layers, name, value, unit), flush=True)
+            print("experts,\"qwen3-30b-a3b shape, %d layers%s, %s\",%.4g,%s"
+                  % (a.layers, ", Zipf" * a.zipf, name, value, unit), flush=True)
 
 
 def ours_once(a, path, stores):

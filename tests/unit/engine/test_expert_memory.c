@@ -169,6 +169,37 @@ static void test_bits(const char *backend, const char *model)
 	image_remove(dir);
 }
 
+/* A prompt reads an expert once for all of its tokens, however few have room. */
+static void test_prompt(const char *model, int n_slots)
+{
+	struct world w;
+	char *dir = image_dir();
+	int32_t tokens[PROMPT];
+	int n_cached;
+	if (world_open(&w, model, dir, INT64_C(1) << 30, false) != OK) {
+		ok(false, "%s: %s", model, w.fail.text);
+		exit(tap_done());
+	}
+	int64_t slot = slot_bytes(&w, dir);
+	world_close(&w);
+	is_int(world_open(&w, model, dir, n_slots * slot, false), OK, "%s: room for %d: %s",
+	       model, n_slots, w.fail.text);
+	double all = (double)slot * w.m->config.n_layers * w.m->config.n_experts;
+	double before = metric_get(METRIC_EXPERT_READ_BYTES);
+	for (int i = 0; i < PROMPT; i++)
+		tokens[i] = (i * 37 + i * i % 11) % 90 + 3;
+	struct engine_seq *seq = engine_seq_create(w.e, NULL, 0, &n_cached);
+	struct engine_slice s = {.seq = seq, .tokens = tokens, .n = PROMPT, .n_logits = 1};
+	is_int(engine_seq_reserve(w.e, seq, PROMPT), OK, "room for %d tokens", PROMPT);
+	is_int(engine_step(w.e, &s, 1, &w.fail), OK, "a prompt: %s", w.fail.text);
+	double once = metric_get(METRIC_EXPERT_READ_BYTES) - before;
+	ok(once > all / 2 && once <= all, "%s: a prompt of %d tokens reads %.0f of %.0f bytes",
+	   model, PROMPT, once, all);
+	engine_seq_destroy(w.e, seq);
+	world_close(&w);
+	image_remove(dir);
+}
+
 static void copy(const char *from, const char *to)
 {
 	struct buf b = {0};
@@ -270,6 +301,7 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_LEN(hip_models); i++)
 		test_bits("hip", hip_models[i]);
 	test_bits(QUADS, MODELS "qwen3moe-ct-asym");
+	test_prompt(TINY, 9);
 	test_faults("cpu", TINY, 2 << 20);
 	test_faults("hip", MODELS "qwen3moe-ct-asym", 130 << 10);
 	test_refusals();

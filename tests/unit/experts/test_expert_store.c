@@ -234,6 +234,30 @@ static void test_under(bool no_uring)
 	expert_memory_destroy(m);
 }
 
+/* The kernel refuses to read: here since the file is open for writing only. */
+static void test_refused(bool no_uring)
+{
+	uint8_t *p = aligned_alloc(EXPERT_ALIGN, EXPERT_ALIGN);
+	struct expert_read x = {.to = p, .n = EXPERT_ALIGN}, *list[] = {&x};
+	struct expert_reader_opts o = {.fd = open(path, O_WRONLY), .slots = p,
+				       .slots_bytes = EXPERT_ALIGN, .slot_bytes = EXPERT_ALIGN,
+				       .no_uring = no_uring || races_only()};
+	if (!p || o.fd < 0)
+		abort();
+	struct expert_reader *r = expert_reader_create(&o);
+	for (int i = 0; i < 3; i++) {
+		expert_reader_submit(r, list, 1);
+		expert_reader_wait(r, &x);
+		is_int(atomic_load(&x.state), EXPERT_READ_ERROR, "%s: refused",
+		       expert_reader_note(r));
+		is_int(atomic_load(&x.error), EBADF, "the kernel's reason: %s",
+		       expert_read_fault(&x));
+	}
+	expert_reader_destroy(r);
+	close(o.fd);
+	free(p);
+}
+
 /* Two layers of four in turn, always the same ones: each guesses the other rightly. */
 static void test_ahead(bool no_uring)
 {
@@ -398,6 +422,8 @@ int main(void)
 	test_waves(false);
 	test_under(true);
 	test_under(false);
+	test_refused(true);
+	test_refused(false);
 	test_ahead(true);
 	test_ahead(false);
 	test_use();
