@@ -27,7 +27,7 @@ SRCDIR = os.environ.get("HALOD_SRCDIR", ".")
 BUILDDIR = os.environ.get("HALOD_BUILDDIR", "build")
 PROGRAM = os.path.join(BUILDDIR, "halod")
 MODEL = os.path.join(SRCDIR, "models", "halo-tiny")
-PATIENCE = 60  # seconds for anything that must happen; sanitizers are slow
+PATIENCE = 180  # seconds for anything that must happen; sanitizers are slow
 
 
 class Tap:
