@@ -327,6 +327,8 @@ def main():
     timings = on.request("POST", *ASKED["two tokens only"]).json["timings"]
     t.ok(timings.get("draft_n", 0) >= timings.get("draft_n_accepted", 0) > 0,
          "timings tell", timings)
+    on.wait_log('"draft_tokens":%d,"accepted_tokens":%d' % (timings["draft_n"],
+                                                            timings["draft_n_accepted"]))
     test_limits(t, on)
     on.stop()
     # Its drafts follow what steps cost here, so they differ from run to run.
