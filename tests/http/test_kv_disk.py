@@ -206,6 +206,26 @@ def test_useless_folder(t, cold):
     d.stop()
 
 
+def test_another_model(t, cold):
+    """Another model on the same folder in between takes nothing and leaves all."""
+    with tempfile.TemporaryDirectory() as tmp:
+        os.chmod(tmp, 0o700)
+        d = start(tmp)
+        for p in PROMPTS:
+            complete(d, p)
+        d.stop()
+        d = start(tmp, HYBRID)
+        t.equal([complete(d, p)[1:] for p in PROMPTS], [(0, 0)] * 3,
+                "another model finds nothing of it")
+        d.stop()
+        d = start(tmp)
+        for i, p in enumerate(PROMPTS):
+            answer, _, disk = complete(d, p)
+            t.ok(answer == cold[i] and disk >= 48, "the first one goes on from its own files",
+                 disk)
+        d.stop()
+
+
 def test_limit(t, cold):
     with tempfile.TemporaryDirectory() as tmp:
         os.chmod(tmp, 0o700)
@@ -229,6 +249,7 @@ def main():
         if not model:
             test_why(TAP, cold)
             test_int8(TAP, cold)
+            test_another_model(TAP, cold)
             test_useless_folder(TAP, cold)
             test_limit(TAP, cold)
     return TAP.done()

@@ -82,7 +82,7 @@ static void put(const char *path, const struct buf *b)
 	close(fd);
 }
 
-/* Every so many bytes of the padding, every byte of all else. */
+/* Every byte. Short runs change one in 97 of the padding, which is most of a small file. */
 static void test_flips(const struct kvdisk_prompt *p, const char *path)
 {
 	struct buf b = {0};
@@ -90,7 +90,9 @@ static void test_flips(const struct kvdisk_prompt *p, const char *path)
 	int n_wrong = 0, n_whole = 0, n_tried = 0;
 	if (file_read(path, 1 << 20, &b, &f) != OK)
 		printf("Bail out! %s\n", f.text), exit(1);
-	for (size_t i = 0; i < b.n; i += i > 400 && i < 4000 ? 97 : 1) {
+	bool is_short = getenv("HALOD_SHORT") || getenv("HALOD_RACES_ONLY");
+	size_t step = is_short ? 97 : 1;
+	for (size_t i = 0; i < b.n; i += i > 400 && i < 4000 ? step : 1) {
 		b.p[i] ^= 0x20;
 		put(path, &b);
 		b.p[i] ^= 0x20;
