@@ -32,10 +32,10 @@ static struct {
 	uint64_t max_insts;
 	FILE *counts;
 	pthread_mutex_t lock; /* of blocks, and of the sorted ones but for arguments */
-	struct range block[MAX_BLOCKS];
+	struct range block[MAX_BLOCKS]; /* sorted */
 	size_t n_blocks;
 	bool is_sorted;
-	struct range sorted[MAX_BLOCKS + 2];
+	struct range sorted[MAX_BLOCKS + 2]; /* of a launch */
 	size_t n_sorted, kernarg_at; /* kernarg_at: which of them holds arguments */
 	uint64_t n_insts;
 	double seconds;
@@ -154,6 +154,29 @@ const struct kernel_entry *kernels_find(const char *name)
 
 /* --- memory ----------------------------------------------------------------------------- */
 
+/* Where an address belongs among n sorted ranges. */
+static size_t place_of(const struct range *r, size_t n, uint64_t lo)
+{
+	size_t a = 0, b = n;
+	while (a < b) {
+		size_t m = a + (b - a) / 2;
+		if (r[m].lo < lo)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a;
+}
+
+/* Adds to n sorted ranges, where there is room for one more; returns its place. */
+static size_t insert(struct range *r, size_t n, struct range more)
+{
+	size_t at = place_of(r, n, more.lo);
+	memmove(r + at + 1, r + at, (n - at) * sizeof *r);
+	r[at] = more;
+	return at;
+}
+
 void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 {
 	static const unsigned allows[] = {[MEMORY_DEVICE] = MAY_ALL,
@@ -165,25 +188,18 @@ void device_memory(void *p, size_t n_bytes, enum memory_kind kind)
 	if (kind != MEMORY_GONE) {
 		if (D.n_blocks == MAX_BLOCKS)
 			die("memory", "too many blocks");
-		D.block[D.n_blocks++] = (struct range){lo, lo + n_bytes, allows[kind]};
+		insert(D.block, D.n_blocks++, (struct range){lo, lo + n_bytes, allows[kind]});
 	} else {
-		for (size_t i = 0; i < D.n_blocks; i++)
-			if (D.block[i].lo == lo) {
-				D.block[i] = D.block[--D.n_blocks];
-				break;
-			}
+		size_t at = place_of(D.block, D.n_blocks, lo);
+		if (at < D.n_blocks && D.block[at].lo == lo)
+			memmove(D.block + at, D.block + at + 1,
+				(--D.n_blocks - at) * sizeof *D.block);
 	}
 	pthread_mutex_unlock(&D.lock);
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = ((const struct range *)a)->lo, y = ((const struct range *)b)->lo;
-	return x < y ? -1 : x > y;
-}
-
-/* Of a launch: blocks, its arguments, and the image before its instructions. Sorted
- * again only where blocks came or went. */
+/* Of a launch: blocks, its arguments, and the image before its instructions. Copied again
+ * only where blocks came or went: another thread may add some while a kernel runs. */
 static void sort_ranges(struct launch *l)
 {
 	uint64_t image = (uint64_t)(uintptr_t)D.code.image;
@@ -193,13 +209,9 @@ static void sort_ranges(struct launch *l)
 	if (!D.is_sorted) {
 		size_t n = D.n_blocks;
 		memcpy(D.sorted, D.block, n * sizeof *D.sorted);
-		D.sorted[n++] = kernarg;
-		D.sorted[n++] = (struct range){image, image + D.code.text, MAY_READ};
-		qsort(D.sorted, n, sizeof *D.sorted, compare);
+		insert(D.sorted, n++, (struct range){image, image + D.code.text, MAY_READ});
+		D.kernarg_at = insert(D.sorted, n++, kernarg);
 		D.n_sorted = n;
-		for (size_t i = 0; i < n; i++)
-			if (D.sorted[i].lo == kernarg.lo)
-				D.kernarg_at = i;
 		D.is_sorted = true;
 	}
 	pthread_mutex_unlock(&D.lock);

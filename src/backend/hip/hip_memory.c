@@ -215,7 +215,7 @@ enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, v
 
 void hip_arena_free(struct hip *h, struct hip_arena *a)
 {
-	for (size_t i = 0; i < a->n_blocks; i++)
+	for (size_t i = a->n_blocks; i-- > 0;) /* the newest is found first */
 		give_range(h, a->blocks[i]);
 	free(a->blocks);
 	*a = (struct hip_arena){0};
