@@ -60,7 +60,7 @@ struct linear_rows_args {
 /* Distance of tokens in LDS, in 16-byte pieces. */
 #define LINEAR_QUAD_INT8_PITCH(k) ((k) / 8 + 4)
 #define LINEAR_QUAD_INT8_LDS_BYTES(m, k) ((m) * LINEAR_QUAD_INT8_PITCH(k) * 16)
-/* Rows that a workgroup of linear_blocks sums at once, with m tokens, and of them a lane. */
+/* linear_blocks with m tokens: a lane sums TILE rows at once, a workgroup ROWS rows. */
 #define LINEAR_BLOCKS_TILE(m) ((m) > 4 ? 1 : 2)
 #define LINEAR_BLOCKS_ROWS(m) \
 	(LINEAR_ROWS_WAVES * 32 / LINEAR_BLOCKS_THRDS * LINEAR_BLOCKS_TILE(m))

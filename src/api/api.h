@@ -45,7 +45,8 @@ struct api_opts {
  * standard does not know it. At start; `tell` may be called by any thread. */
 void api_set_on_ignored(void (*tell)(const char *keyword));
 
-/* The same of each field of a body that fields.def does not know. */
+/* From now on, tell once of each field of a request's body that fields.def does not know. At
+ * start; `tell` may be called by any thread. */
 void api_set_on_unknown(void (*tell)(const char *field));
 
 /* Compiles the chat template; a model without one refuses chat calls. */

@@ -43,7 +43,8 @@ static bool is_name(const char *s)
 	return is_good;
 }
 
-/* Names that are none of Python's stand in a dict behind **. */
+/* The arguments of a call: name=value, … Names that Python would not take as such, like "a-b",
+ * go into a dict at the end: **{"a-b": value}. */
 static void add_args(struct buf *out, const json_t *args)
 {
 	const char *key, *sep = "";

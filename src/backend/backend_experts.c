@@ -25,7 +25,8 @@ void backend_experts_add(struct backend_experts *s, const uint64_t *n_bytes, int
 	s->n += n;
 }
 
-/* expert_store_plan.fill, and the check that a store is what would be made now. */
+/* Packs expert i into out, as struct expert_store_plan asks. A store is also compared with
+ * this when it is opened. */
 static enum status fill(void *ctx, int32_t i, uint8_t *out, struct fail *fail)
 {
 	struct backend_experts *s = ctx;

@@ -28,7 +28,7 @@ static bool grow(json_t *root, int32_t n_vocab, int32_t *out_has)
 	json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab");
 	json_t *added = json_object_get(root, "added_tokens"), *v;
 	size_t i;
-	/* Added tokens keep their ids: into the vocabulary, under their own names. */
+	/* Added tokens enter the vocabulary with their own texts and ids. */
 	json_array_foreach (added, i, v) {
 		const char *text = json_string_value(json_object_get(v, "content"));
 		if (text && !json_object_get(vocab, text))

@@ -312,7 +312,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .sight = b->vision ? vision_sight(b->vision) : NULL,
 				 .have = &ledger->device,
 				 .beside = ledger->device_taken};
-	/* The first tensor may be the largest, and says nothing before its end. */
+	/* Tell the progress once before the first tensor. It may be the largest, and only its end
+	 * would be told. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))

@@ -28,7 +28,8 @@ struct embed_opts {
 	enum embed_kind kind;
 	struct backend_opts backend;
 	int32_t n_ctx;    /* longest text, in tokens; cut to what the model was made for */
-	/* What it takes is counted there; NULL: it asks the backend what there is. */
+	/* The model's memory is counted in this sum. NULL: embed_create asks the backend how
+	 * much is free. */
 	struct memory_ledger *ledger;
 };
 

@@ -289,7 +289,7 @@ struct encoder_want {
 };
 enum { N_WANTED = 22 };
 
-/* The arrays of r, whose counts are set, and its rows for the host. */
+/* Lists the arrays that a pass of r->n tokens and n_text texts needs, with their sizes. */
 static void list_wanted(struct encoder_pass *r, int32_t n_text, struct encoder_want out[N_WANTED])
 {
 	const struct model_config *c = r->e->c;

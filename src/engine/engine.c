@@ -251,8 +251,8 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
 		arrays->logit_rows[b->n_logit_rows++] = t;
 	}
-	/* Of a slice's first token it is known where the last step had the token before it.
-	 * Else its own stands in. */
+	/* The first token of a slice needs the hidden row of the token before it. That row is
+	 * there only if the sequence took part in the last step; else the token's own serves. */
 	arrays->hidden[b->n_tok] = s->seq->hidden_step_no + 1 == e->step_no
 					   ? s->seq->hidden_row
 					   : ENGINE_HIDDEN_ROWS + b->n_tok;

@@ -119,7 +119,8 @@ void conn_set_state(struct conn *c, enum conn_state to);
 void conn_resume(struct conn *c); /* does nothing unless suspended */
 /* While the engine works for it, a client that hangs up is noticed. */
 void conn_watch(struct conn *c, bool is_on);
-/* True: after n bytes, head and all, the client has a whole answer that is no stream. */
+/* n: bytes sent, head and body. True if these are a whole answer. False for a stream, whose
+ * length is not known. */
 bool conn_has_said(const struct conn *c, uint64_t n);
 /* End it now, whatever it does; its request is cancelled. */
 void conn_drop(struct conn *c, enum conn_end why);

@@ -53,7 +53,8 @@ void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 		 struct kvdisk_known *out);
 /* So many pages from `first` on are kept, without a gap, for another key. */
 int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first);
-/* Which pages, and which states at their ends, are kept or about to be: (n / page_size). */
+/* Says of each page of the prompt whether the disk has it or is about to, and the same of the
+ * state at its end. pages, states: (n / page_size) each, n tokens in the prompt. */
 void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states);
 
 struct kvdisk_read;

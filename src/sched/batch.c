@@ -749,8 +749,8 @@ static void sample_choice(struct sched *s, struct sched_choice *c, const struct 
 		end_choice(s, c);
 }
 
-/* The lead's prompt is in the cache: its siblings fork, as far as slots and
- * pages go. Returns how many there are behind it. */
+/* A request with n > 1: the lead has computed the prompt, and its siblings take over the
+ * lead's pages, as far as slots and free pages reach. Returns how many siblings began. */
 static int fork_siblings(struct sched *s, struct sched_choice *lead)
 {
 	struct policy_capacity capacity = {.page_size = engine_page_size(s->o.engine)};

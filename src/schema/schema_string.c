@@ -132,7 +132,7 @@ static int draft_of(const struct schema_reader *x)
 
 const char *schema_format_outline(const struct schema_reader *x, struct str name)
 {
-	/* since: the first draft of all later ones that have the format */
+	/* since: the first draft with this format; all later drafts have it, too */
 	static const struct {
 		int since;
 		const char *name, *regex;

@@ -35,7 +35,7 @@ void vocab_deinit(struct vocab *v);
 int32_t vocab_find(const struct vocab *v, struct str spelling);
 /* True if id is a valid index and its entry has all bits of `flags`. */
 bool vocab_has(const struct vocab *v, int32_t id, int flags);
-/* The text by which an added token is found. For a normalized token this is its NFC, or
- * its text with spaces, as def says. v's arena owns the result. */
+/* The text by which an added token is found in a prompt. A normalized token is found by its
+ * NFC or by its text with spaces replaced: def says which. v's arena owns the result. */
 struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
 			    const struct added_token *token);
