@@ -116,7 +116,8 @@ run_check() {
 		not_ok "$dir: what the tests need does not build"
 		return
 	fi
-	if grep -E 'warning:' "$dir/test-check-build.log"; then
+	# Under ThreadSanitizer gcc warns of every fence, and fibers have some.
+	if grep 'warning:' "$dir/test-check-build.log" | grep -v -e -Wtsan; then
 		not_ok "$dir: the tests have warnings"
 	fi
 	make -C "$dir" check "$@" >"$dir/$log" 2>&1
