@@ -197,6 +197,11 @@ static const struct {
 	 {"\"\"", "\"a-\"",
 	  "\"a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a\"",
 	  "\"abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-a\""}},
+	/* a pointer from within a resource: first in it, then in the whole document */
+	{"{\"definitions\":{\"r\":{\"id\":\"s/r\",\"definitions\":{\"f\":{\"enum\":[1]}},"
+	 "\"items\":{\"anyOf\":[{\"$ref\":\"#/definitions/r/definitions/f\"},"
+	 "{\"$ref\":\"#/definitions/f\"}]}},\"f\":{\"enum\":[2]}},\"$ref\":"
+	 "\"#/definitions/r\"}", {"[1]", "[1,1]"}, {"[2]", "[\"1\"]"}},
 	/* numbers */
 	{"{\"type\":\"integer\",\"minimum\":8,\"maximum\":123}",
 	 {"8", "9", "10", "99", "100", "119", "123"}, {"7", "124", "130", "0", "200", "-8"}},
