@@ -2,7 +2,8 @@
  *
  * Rules.
  *
- * Widths. Only some are used: each new one costs a GPU a graph, and a trial.
+ * Widths. A step with guesses has one of a few numbers of tokens, all of its streams
+ * together: each new number costs a GPU a graph, and a trial.
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
  * graph. Then costs follow the last steps. Steps without guesses of several streams have
@@ -40,8 +41,7 @@
 #define DEBT 1.0    /* so that a step which was held up does not end drafts for long */
 #define WORTH 1.03  /* tokens a second that a draft must give, to what there is without */
 
-static const int widths[] = {1, 2, 3, 5, 7, 11, 15};
-enum { N_WIDTHS = sizeof widths / sizeof *widths };
+static const int totals[] = {2, 3, 4, 6, 8, 12, 16, 24, DRAFT_STEP};
 
 static void follow(double *cost, double lasted)
 {
@@ -211,11 +211,20 @@ double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n
 	return (cost_in(c->us, s->n_tok + n) + guess - without) * s->n_expected / without;
 }
 
-static int widest(int max)
+/* A step may have so many tokens. */
+static bool is_total(int n_tok)
 {
-	int n = 0;
-	for (int i = 0; i < N_WIDTHS && widths[i] <= max; i++)
-		n = widths[i];
+	for (size_t i = 0; i < ARRAY_LEN(totals); i++)
+		if (totals[i] == n_tok)
+			return true;
+	return false;
+}
+
+static int widest(const struct draft_step *s, int max)
+{
+	int n = max;
+	while (n > 0 && !is_total(s->n_tok + n))
+		n--;
 	return n;
 }
 
@@ -226,13 +235,12 @@ static int best_width(const double *costs, double before, double guess,
 {
 	double rate = WORTH * s->n_expected / before;
 	int best = 0;
-	for (int i = 0; i < N_WIDTHS && widths[i] <= max; i++) {
-		double cost = cost_in(costs, s->n_tok + widths[i]) +
-			      (s->is_model ? guess * widths[i] : 0);
-		double with = (s->n_expected + draft_gain(p, widths[i])) / cost;
-		if (with > rate) {
+	for (int n = 1; n <= max; n++) {
+		double cost = cost_in(costs, s->n_tok + n) + (s->is_model ? guess * n : 0);
+		double with = (s->n_expected + draft_gain(p, n)) / cost;
+		if (is_total(s->n_tok + n) && with > rate) {
 			rate = with;
-			best = widths[i];
+			best = n;
 		}
 	}
 	return best;
@@ -243,8 +251,10 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 	int max = s->max < DRAFT_MAX ? s->max : DRAFT_MAX;
 	int *n_refused = &c->n_refused[s->is_model];
 	bool has_begun = c->start[1] > 0;
-	if (s->is_forced || max < 1)
-		return widest(max);
+	if (s->is_forced && max > 0)
+		return widest(s, max) ? widest(s, max) : max;
+	if (max < 1)
+		return 0;
 	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
 		return 0; /* what it would cost without is not known */
 	while (s->account && max && draft_extra(c, s, max) > draft_account_left(s->account))
@@ -259,7 +269,7 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 	if (s->is_model)
 		return 1;
 	if (!has_begun || *n_refused % RARE == 0)
-		return widest(MIN(max, 3));
+		return widest(s, MIN(max, 3));
 	return best_width(c->start, cost_in(c->start, s->n_tok), 0, s, max, p);
 }
 
