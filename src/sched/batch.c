@@ -560,6 +560,16 @@ static void guess_by_model(struct sched *s, struct engine_guess *g, const int *a
 	draft_guess_note(&s->decode_cost, n_most, s->guess_us);
 }
 
+/* What the streams of a step but one bear: the least of them. */
+static double patience_but(struct sched *s, int n, int but)
+{
+	double least = DRAFT_LATE + DRAFT_START;
+	for (int i = 0; i < n; i++)
+		if (i != but)
+			least = MIN(least, draft_patience(&s->sliced[i]->account));
+	return least;
+}
+
 /* Guesses for the streams of a step without prompt tokens, n slices. Rows of a slice that
  * has guesses are those of choice_draft_slice. */
 static void add_drafts(struct sched *s, int n)
@@ -579,6 +589,7 @@ static void add_drafts(struct sched *s, int n)
 		int left = c->max_output - (int)c->output.n - 1;
 		step.max = MIN(MIN(left, c->r->draft.n_max), MIN(room, DRAFT_STEP) - step.n_tok);
 		step.account = &c->account;
+		step.patience = patience_but(s, n, i);
 		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
 			continue;
 		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
@@ -713,10 +724,13 @@ static enum status draw_tokens(struct sched *s, struct sched_choice *c,
 {
 	int n = c->n_draft, n_right;
 	size_t n_before = c->output.n;
+	double delay = draft_delay(&s->decode_cost, s->n_streams, s->n_guesses,
+				   s->step_us + s->guess_us);
 	if (n == 0) {
 		enum status drawn = choice_draw(c, row, &s->emit);
 		note_idle_guess(s, c, n_before);
 		draft_account_note(&c->account, 0, 0);
+		draft_late_note(&c->account, delay, 0);
 		return drawn;
 	}
 	enum status st = choice_draw_drafted(c, *row, &s->emit, &n_right);
@@ -724,6 +738,7 @@ static enum status draw_tokens(struct sched *s, struct sched_choice *c,
 	engine_seq_confirm(s->o.engine, c->seq, c->draft + 1, n_right);
 	s->confirm_us += clock_now_us(s->o.clock) - begin_us;
 	note_draft(s, c, n, n_right);
+	draft_late_note(&c->account, delay, n_right);
 	return st;
 }
 

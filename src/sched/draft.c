@@ -24,6 +24,10 @@
  *
  * Account. All of this is bounded: guesses that could lose more than the account has are not
  * verified, as if all of them were wrong. What they brought is credit, up to CREDIT.
+ *
+ * Others. A step with guesses is longer for each of its streams. Tokens a second of all
+ * streams may be worth that, but a stream whose own guesses are wrong would only wait. So
+ * the patience of the least patient one bounds the step.
  */
 #include "sched/draft.h"
 
@@ -194,13 +198,36 @@ void draft_account_note(struct draft_account *a, double paid, int n_right)
 	a->lost = MIN(MAX(a->lost, -CREDIT), DRAFT_START + DEBT);
 }
 
-double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, int64_t us)
+double draft_patience(const struct draft_account *a)
+{
+	return DRAFT_LATE - a->late;
+}
+
+void draft_late_note(struct draft_account *a, double steps, int n_right)
+{
+	a->late += steps - n_right - DRAFT_LATE_SHARE * (1 + n_right);
+	a->late = MIN(MAX(a->late, -CREDIT), DRAFT_LATE + DEBT);
+}
+
+double draft_delay(const struct draft_cost *c, int n_streams, int n_all, int64_t us)
 {
 	double without = plain_cost(c, n_streams);
 	double most = CLIP * cost_in(c->us, n_streams + n_all);
 	if (n_all < 1 || without <= 0)
 		return 0;
-	return MAX(MIN((double)us, most) - without, 0) * n_streams / without * n / n_all;
+	return MAX(MIN((double)us, most) - without, 0) / without;
+}
+
+double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, int64_t us)
+{
+	return n_all < 1 ? 0 : draft_delay(c, n_streams, n_all, us) * n_streams * n / n_all;
+}
+
+/* n guesses more hold the other streams up for longer than they bear. */
+static bool is_too_long(const struct draft_cost *c, const struct draft_step *s, int n)
+{
+	double without = s->n_streams > 1 ? plain_cost(c, s->n_streams) : 0;
+	return without > 0 && cost_in(c->us, s->n_tok + n) - without > s->patience * without;
 }
 
 double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n)
@@ -257,7 +284,8 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return 0;
 	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
 		return 0; /* what it would cost without is not known */
-	while (s->account && max && draft_extra(c, s, max) > draft_account_left(s->account))
+	while (s->account && max && (draft_extra(c, s, max) > draft_account_left(s->account) ||
+				     is_too_long(c, s, max)))
 		max--;
 	int best = best_width(c->us, cost_before(c, s), c->guess_us, s, max, p);
 	if (best) {

@@ -77,10 +77,13 @@ void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int mark
  * all sequences stands in where little is known of this one. */
 double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int mark);
 
-/* What guesses of a stream have cost beyond what they brought, in tokens: a token costs what
- * it does without guesses. All zero: a stream that begins. */
+/* What guesses have cost a stream. All zero: a stream that begins.
+ * lost: what its own have cost beyond what they brought, in tokens: a token costs what it
+ * does without guesses.
+ * late: by how many steps without guesses it is behind where it would be without them, those
+ * of other streams included: these make its steps longer, and bring it nothing. */
 struct draft_account {
-	double lost;
+	double lost, late;
 };
 /* What the stream may lose in the next step. Over all steps that is DRAFT_START tokens, and
  * DRAFT_SHARE of those it has. A step that takes far longer than expected may exceed it: it
@@ -90,6 +93,18 @@ struct draft_account {
 double draft_account_left(const struct draft_account *a);
 /* A step gave the stream 1 + n_right tokens, by guesses that cost `paid` tokens. */
 void draft_account_note(struct draft_account *a, double paid, int n_right);
+/* How many steps the guesses of other streams may hold this one up in the next. Over all its
+ * steps that is DRAFT_LATE, and DRAFT_LATE_SHARE of its tokens, with the same debt at
+ * most. */
+#define DRAFT_LATE 3.0
+#define DRAFT_LATE_SHARE 0.01
+double draft_patience(const struct draft_account *a);
+/* A step gave the stream 1 + n_right tokens, and all guesses in it held it up by so many
+ * steps (draft_delay). */
+void draft_late_note(struct draft_account *a, double steps, int n_right);
+/* By how many steps without guesses a step was longer than such a one. It lasted so long,
+ * with a token of each of n_streams and n_all guesses. */
+double draft_delay(const struct draft_cost *c, int n_streams, int n_all, int64_t us);
 /* What n of the n_all guesses of a step have cost, in tokens. It lasted so long, with a token
  * of each of n_streams before the guesses. */
 double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, int64_t us);
@@ -102,6 +117,7 @@ struct draft_step {
 	bool is_forced;    /* as many as may be, whatever they cost */
 	bool is_model;     /* the model's own layer is to guess, which costs as well */
 	const struct draft_account *account; /* of the stream; NULL: it may lose anything */
+	double patience;   /* the least of the other streams', where there are others */
 };
 /* What n guesses more are expected to cost, in tokens. */
 double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n);

@@ -31,7 +31,7 @@ enum {
 	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half */
 	HIP_LAND_BYTES = 8 << 20,
-	HIP_GRAPHS = 48,
+	HIP_GRAPHS = 128, /* by streams, tokens and a bound of the context */
 };
 
 struct hip_device {

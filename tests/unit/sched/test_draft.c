@@ -253,6 +253,43 @@ static void account(void)
 	is_int(draft_width(&c, &s, 0.1), 12, "forced: whatever it has lost");
 }
 
+/* Three streams guess, and always right; the fourth has no guesses. It waits for them as
+ * long as it bears, and no longer. */
+static void others(void)
+{
+	struct draft_cost c = {0};
+	struct draft_account own = {0}, other = {0};
+	struct draft_step s = {.n_tok = 4, .n_streams = 4, .n_expected = 4, .max = 12,
+			       .account = &own, .patience = draft_patience(&other)};
+	for (int t = 1; t <= DRAFT_STEP; t++)
+		draft_cost_begin(&c, t, 1000 + 100 * (t - 1));
+	own.lost = -10;
+	is_int(draft_width(&c, &s, 0.99), 12, "others bear much when they begin");
+	s.patience = 0.5;
+	is_int(draft_width(&c, &s, 0.99), 4, "or half a step");
+	s.patience = 0;
+	is_int(draft_width(&c, &s, 0.99), 0, "or nothing");
+	s.n_tok = s.n_streams = s.n_expected = 1;
+	is_int(draft_width(&c, &s, 0.99), 11, "a stream alone holds nobody up");
+	s.n_tok = s.n_streams = s.n_expected = 4;
+	double waited = 0;
+	int n_guesses = 0;
+	for (int i = 1; i <= 2000; i++) {
+		s.patience = draft_patience(&other);
+		int n = draft_width(&c, &s, 0.99);
+		double delay = draft_delay(&c, 4, n, 1000 + 100 * (3 + n));
+		draft_late_note(&other, delay, 0);
+		waited += delay;
+		n_guesses += n;
+		if (waited > DRAFT_LATE + DRAFT_LATE_SHARE * i + 1e-9)
+			ok(false, "step %d: behind by %g", i, waited);
+	}
+	ok(n_guesses > 60, "guesses go on: %d", n_guesses);
+	for (int i = 0; i < 3; i++)
+		draft_late_note(&other, draft_delay(&c, 4, 12, 2500), 3);
+	ok(draft_patience(&other) > 5, "what its own guesses bring it can wait");
+}
+
 /* A step of t tokens behind n others. */
 struct world {
 	double more, deep; /* us of each token more; of each token and token before */
@@ -322,6 +359,7 @@ int main(void)
 	plain_streams();
 	totals();
 	account();
+	others();
 	bound();
 	widths();
 	unknown_widths();
