@@ -104,6 +104,18 @@ static struct backend_opts backend_opts(const struct config *c, const char *name
 				     .no_graphs = !c->hip_graphs};
 }
 
+static enum status plan_fetch(const struct config *c, struct boot_plan *out, struct fail *fail)
+{
+	if (c->image_urls.n == 0 && !*c->image_dir)
+		return OK;
+	return fetch_create(&(struct fetch_opts){.from = c->image_urls.items,
+						 .n_from = c->image_urls.n,
+						 .dir = c->image_dir,
+						 .timeout_us = c->image_fetch_timeout,
+						 .max_bytes = c->max_image_bytes},
+			    &out->fetch, fail);
+}
+
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail)
 {
@@ -115,6 +127,8 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	struct backend_opts bo = backend_opts(c, c->backend);
 	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
 				       sizeof out->backend_reason, fail);
+	if (s == OK)
+		s = plan_fetch(c, out, fail);
 	if (s != OK)
 		return s;
 	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
@@ -136,6 +150,7 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->weight_cache);
 	free(p->expert_dir);
 	free(p->kv_dir);
+	fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
 }
 
@@ -509,6 +524,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.model = b->model,
 		.vision = b->vision,
 		.max_images = (int32_t)c->max_images,
+		.fetch = o->plan->fetch,
 		.embedder = b->embedder,
 		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
