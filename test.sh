@@ -8,7 +8,8 @@
 #      Node, the Vercel AI SDK, LangChain, Codex CLI, Claude Code; schemathesis; gguf
 #   2. the same by clang, without a warning, under AddressSanitizer and
 #      UndefinedBehaviorSanitizer
-#   3. threads under ThreadSanitizer: pool, scheduler, and a daemon with 8 clients
+#   3. threads under ThreadSanitizer: pool, scheduler, a daemon with 8 clients, and one
+#      with kv_dir
 #   4. the fuzzers run over their seeds
 #   5. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
 # and ends with one line "N passed, N failed". `./test.sh fast` stops after 1.
@@ -209,7 +210,7 @@ built build-tsan && {
 	tests=$(make -s -C build-tsan print-tsan-tests)
 	HALOD_RACES_ONLY=1 run_check build-tsan test-check.log -j"$(nproc)" TESTS="$tests" \
 		check_PROGRAMS="$(programs $tests)" check_LIBRARIES= \
-		check_DATA=tests/hip-on-cpu/libhip_cpu.so
+		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so"
 }
 
 # fuzz NAME: one fuzzer over its seeds and so many changes of them.

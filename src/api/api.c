@@ -76,6 +76,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->reranker = o->reranker;
 	a->vision = o->vision;
 	a->max_images = o->max_images;
+	a->fetch = o->fetch;
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
 	/* More than the context holds is no bound; and it fits 32 bits now. */

@@ -8,6 +8,7 @@
 #pragma once
 #include "base/buf.h"
 #include "embed/embed.h"
+#include "fetch/fetch.h"
 #include "model/model.h"
 #include "sched/request.h"
 #include "vision/vision.h"
@@ -26,6 +27,7 @@ struct api_opts {
 	struct embed *embedder, *reranker; /* of /v1/embeddings and /v1/rerank; or NULL */
 	struct vision *vision;     /* of images in messages; NULL: refused */
 	int32_t max_images;        /* of a request */
+	const struct fetch *fetch; /* of images by their address; NULL: refused */
 	const char *model_name;    /* `model` in answers and requests */
 	const char *const *aliases; /* further names it answers to */
 	int n_aliases;
@@ -72,6 +74,8 @@ struct api_input {
 	const char *request_id;
 	uint64_t owner;     /* the API key, for what is kept; 0: there are no keys */
 	int64_t arrival_us; /* 0: now */
+	/* True: nobody waits for the answer. Looked at while files are fetched; NULL: never. */
+	const _Atomic bool *is_gone;
 };
 
 /* Parse, render, tokenize. Slow for large bodies: may run on a worker thread. What a

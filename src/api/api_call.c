@@ -73,6 +73,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	c->api = a;
 	c->dialect = in->dialect;
 	c->owner = in->owner;
+	c->is_gone = in->is_gone;
 	arena_init(&c->arena);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =

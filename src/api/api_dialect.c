@@ -184,8 +184,8 @@ static enum status read_source(const struct json_node *source, struct buf *url,
 		return st;
 	}
 	if (st == OK && !str_is(kind, "base64"))
-		return json_read_fail(&type, fail, "must be base64: this server fetches no "
-						   "images and keeps no files");
+		return json_read_fail(&type, fail, "must be base64 or url: this server "
+						   "keeps no files");
 	if (st == OK)
 		st = json_read_str(&media, &what, fail);
 	if (st == OK)

@@ -20,6 +20,7 @@ struct api {
 	struct embed *embedder, *reranker; /* NULL: none */
 	struct vision *vision; /* NULL: messages are text */
 	int32_t max_images;
+	const struct fetch *fetch; /* NULL: nothing is fetched for a client */
 	struct arena arena; /* the strings below */
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;
@@ -91,6 +92,7 @@ struct api_call {
 	const struct dialect *dialect; /* the endpoint's shapes */
 	const struct format *format;   /* OpenAI's: which of their two; else NULL */
 	uint64_t owner;                /* of what is kept; 0: there are no keys */
+	const _Atomic bool *is_gone;   /* as api_input has it: while it is made */
 	struct arena arena;   /* echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	bool is_started;      /* it has left the queue; then stats says when */

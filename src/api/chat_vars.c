@@ -11,6 +11,8 @@
  */
 #include "api/chat_vars.h"
 
+#include <stdio.h>
+
 #include "api/value.h"
 #include "base/alloc.h"
 
@@ -89,14 +91,54 @@ static void set_server(const struct api *api, struct arena *a, struct jinja_valu
 	add_variables(a, vars, api->template_kwargs);
 }
 
+static const char *const efforts[] = {"none", "minimal", "low", "medium",
+				      "high", "xhigh", "max"};
+
+static bool quotes(struct str text, const char *word)
+{
+	char quoted[2][16];
+	snprintf(quoted[0], sizeof quoted[0], "'%s'", word);
+	snprintf(quoted[1], sizeof quoted[1], "\"%s\"", word);
+	return str_find(text, str_of(quoted[0]), 0) >= 0 ||
+	       str_find(text, str_of(quoted[1]), 0) >= 0;
+}
+
+/* Has the template words of its own for an effort that it does not know? */
+static bool refuses_efforts(struct str text)
+{
+	static const struct str raise = STR("raise_exception(");
+	for (ptrdiff_t at = 0; (at = str_find(text, raise, (size_t)at)) >= 0; at++) {
+		ptrdiff_t end = str_find(text, STR(")"), (size_t)at);
+		struct str words = {text.p + at, end > at ? (size_t)(end - at) : 0};
+		if (str_find(words, STR("effort"), 0) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* Qwen3.8's template refuses each effort but three. Then it gets the nearest one that it
+ * names; of two the greater. */
+static const char *fit_effort(const struct api *api, size_t asked)
+{
+	struct str text = str_of(api->template_text);
+	size_t n = ARRAY_LEN(efforts);
+	if (asked == 0 || quotes(text, efforts[asked]) || !refuses_efforts(text))
+		return efforts[asked];
+	for (size_t d = 1; d < n; d++) {
+		if (asked + d < n && quotes(text, efforts[asked + d]))
+			return efforts[asked + d];
+		if (d < asked && quotes(text, efforts[asked - d]))
+			return efforts[asked - d];
+	}
+	return efforts[asked];
+}
+
 /* How much to think: OpenAI's word goes to the template, and "none" is also the
  * switch that most templates have. An effort does not promise a length, so any of the
  * words in use is taken. */
-static enum status read_effort(const struct json_node *body, struct arena *a,
-			       struct jinja_value *vars, struct fail *fail)
+static enum status read_effort(const struct json_node *body, const struct api *api,
+			       struct arena *a, struct jinja_value *vars, struct fail *fail)
 {
-	static const char *const efforts[] = {"none", "minimal", "low", "medium",
-					      "high", "xhigh", "max"};
 	struct json_node at = json_read_get(body, "reasoning_effort");
 	struct str effort = {0};
 	enum status st = json_read_str(&at, &effort, fail);
@@ -107,7 +149,7 @@ static enum status read_effort(const struct json_node *body, struct arena *a,
 			continue;
 		if (i == 0)
 			set_switches(a, vars, false);
-		value_set_str(a, vars, "reasoning_effort", str_of(efforts[i]),
+		value_set_str(a, vars, "reasoning_effort", str_of(fit_effort(api, i)),
 			      TRUST_TEMPLATE);
 		return OK;
 	}
@@ -129,7 +171,7 @@ enum status chat_vars_read(const struct json_node *body, const struct api *api,
 	set_server(api, a, *out);
 	if (at.v)
 		add_variables(a, *out, at.v);
-	st = read_effort(body, a, *out, fail);
+	st = read_effort(body, api, a, *out, fail);
 	if (st == OK)
 		st = json_read_bool(&own, &thinks, fail);
 	if (st == OK && (own.v || is_forced))

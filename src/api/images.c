@@ -13,14 +13,23 @@ void images_init(struct images *im, const struct api *a, struct arena *arena)
 	im->last = &im->first;
 }
 
-static enum status check_url(const struct json_node *at, struct str url, struct fail *fail)
+static bool is_data(struct str url)
 {
+	return str_starts(url, STR("data:"));
+}
+
+static enum status check_url(const struct images *im, const struct json_node *at,
+			     struct str url, struct fail *fail)
+{
+	const struct fetch *f = im->api->fetch;
 	ptrdiff_t comma = str_find(url, STR(","), 0);
-	if (!str_starts(url, STR("data:"))) {
+	if (!is_data(url) && f && fetch_allows(f, url))
+		return OK;
+	if (!is_data(url)) {
 		url = json_read_clip(url, MAX_QUOTED);
-		return json_read_fail(at, fail, "is \"%.*s\": this server fetches no images; "
+		return json_read_fail(at, fail, "is \"%.*s\": this server fetches no images%s; "
 				      "send a data URL, as in data:image/png;base64,...",
-				      (int)url.n, url.p);
+				      (int)url.n, url.p, f ? " from there" : "");
 	}
 	if (comma < 0 || !str_ends((struct str){url.p, (size_t)comma}, STR(";base64")))
 		return json_read_fail(at, fail, "must be a data URL in base64, as in "
@@ -36,7 +45,7 @@ enum status images_add(struct images *im, const struct json_node *part, struct f
 	struct str url = {0};
 	enum status st = json_read_need_str(from, &url, fail);
 	if (st == OK)
-		st = check_url(from, url, fail);
+		st = check_url(im, from, url, fail);
 	if (st != OK)
 		return st;
 	if (im->n >= im->api->max_images) {
@@ -87,16 +96,36 @@ void images_spell(const struct images *im, struct marked *io)
 
 /* --- looking ------------------------------------------------------------------------- */
 
+static enum status read_data(struct str url, struct buf *out, struct fail *fail)
+{
+	size_t comma = (size_t)str_find(url, STR(","), 0) + 1;
+	struct str digits = {url.p + comma, url.n - comma};
+	if (!base64_decode(digits, out))
+		return fail_set(fail, E_INVAL, "the image's data URL is not valid base64");
+	return OK;
+}
+
+static enum status fetch_file_of(const struct images *im, struct str url,
+				 const struct images_use *use, struct buf *out,
+				 struct fail *fail)
+{
+	const struct fetch_ask ask = {url, use->until_us, use->is_gone};
+	struct fail why = {0};
+	enum status st = fetch_get(im->api->fetch, &ask, out, &why);
+	if (st == E_INVAL)
+		return fail_set(fail, st, "the image %s", why.text);
+	if (st != OK && fail)
+		*fail = why;
+	return st;
+}
+
 static enum status look(const struct images *im, const struct images_entry *e,
 			const struct images_use *use, struct vision_view **out,
 			struct fail *fail)
 {
 	struct buf file = {0};
-	size_t comma = (size_t)str_find(e->url, STR(","), 0) + 1;
-	struct str digits = {e->url.p + comma, e->url.n - comma};
-	enum status st = OK;
-	if (!base64_decode(digits, &file))
-		st = fail_set(fail, E_INVAL, "the image's data URL is not valid base64");
+	enum status st = is_data(e->url) ? read_data(e->url, &file, fail)
+					 : fetch_file_of(im, e->url, use, &file, fail);
 	const struct vision_file f = {buf_str(&file), use->owner};
 	if (st == OK)
 		st = use->request ? vision_look(im->api->vision, &f, out, fail)
@@ -146,8 +175,10 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 {
 	int i = 0;
 	enum status st = OK;
+	struct images_use u = *use;
 	if (im->n == 0)
 		return OK;
+	u.until_us = im->api->fetch ? fetch_until(im->api->fetch) : 0;
 	int32_t token = vision_token(im->api->vision);
 	size_t n_shown = count_token(ids, token);
 	if (n_shown != (size_t)im->n)
@@ -157,7 +188,7 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 	void **held = arena_alloc(im->arena, (size_t)im->n * sizeof *held);
 	for (const struct images_entry *e = im->first; e && st == OK; e = e->next) {
 		struct vision_view *view = NULL;
-		st = look(im, e, use, &view, fail);
+		st = look(im, e, &u, &view, fail);
 		if (st != OK)
 			break;
 		images[i] = *vision_view_image(view);

@@ -22,7 +22,7 @@ struct images {
 /* No image so far. */
 void images_init(struct images *im, const struct api *a, struct arena *arena);
 /* Notes the image of a part of a message: `image_url`, an object with a `url` or that
- * itself. Only data URLs in base64 are taken: nothing is fetched for a client. E_INVAL, and
+ * itself. Data URLs in base64 are taken, and addresses that api->fetch allows. E_INVAL, and
  * E_LIMIT for more than max_images, at the part's place. */
 enum status images_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;
@@ -37,6 +37,8 @@ void images_spell(const struct images *im, struct marked *io);
 struct images_use {
 	uint64_t owner;          /* as struct lru_key has it */
 	struct request *request; /* gets the images, with im's arena; NULL: they are counted */
+	const _Atomic bool *is_gone; /* as struct fetch_ask has it */
+	int64_t until_us;        /* set by images_expand */
 };
 enum status images_expand(const struct images *im, const struct images_use *use,
 			  struct ids *ids, struct fail *fail) MUST_USE;

@@ -53,7 +53,8 @@ enum status prompt_see(struct api_call *c, const struct images *images, struct f
 {
 	struct request *r = c->request;
 	struct ids ids = {0};
-	const struct images_use use = {c->api->shares_prefixes ? 0 : c->owner, r};
+	const struct images_use use = {.owner = c->api->shares_prefixes ? 0 : c->owner,
+				       .request = r, .is_gone = c->is_gone};
 	if (images->n == 0)
 		return OK;
 	for (size_t i = 0; i < r->prompts[0].n; i++)

@@ -44,6 +44,12 @@ int cmd_doctor(int argc, char **argv)
 	const struct option_row rows[] = {
 		{"model", 'm', OPTION_TEXT, &d.model, 0, 0, "DIR",
 		 "a model: does it fit into the memory"},
+		{"embedding-model", 0, OPTION_TEXT, &d.embedding_model, 0, 0, "DIR",
+		 "a model that gives embeddings, beside it"},
+		{"rerank-model", 0, OPTION_TEXT, &d.rerank_model, 0, 0, "DIR",
+		 "a model that ranks, beside it"},
+		{"mmproj", 0, OPTION_TEXT, &d.mmproj, 0, 0, "FILE",
+		 "its vision tower, where that is a GGUF file elsewhere"},
 		{"backend", 0, OPTION_TEXT, &d.backend, 0, 0, "NAME",
 		 "where halod shall compute: auto, cpu, hip (auto)"},
 		{"hip-library", 0, OPTION_TEXT, &d.hip_library, 0, 0, "FILE",

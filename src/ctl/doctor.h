@@ -28,6 +28,7 @@ struct doctor {
 	bool is_quick;    /* no self-check */
 	int64_t read_mb;  /* MiB that the GPU reads to measure its rate; 0: it does not */
 	const char *model;   /* NULL: none was named */
+	const char *embedding_model, *rerank_model, *mmproj; /* beside it; NULL: none */
 	const char *url;     /* of a server whose answers are checked; NULL: of none */
 	const char *backend; /* "auto", "cpu" or "hip" */
 	const char *hip_library, *hip_kernels; /* as in struct backend_opts */

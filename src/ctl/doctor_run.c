@@ -9,6 +9,8 @@
 #include "backend/hip/hip.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/sysmem.h"
+#include "check/fit.h"
 #include "ctl/doctor.h"
 #include "ctl/hip_time.h"
 #include "ctl/input.h"
@@ -58,34 +60,82 @@ void doctor_check_runtime(struct doctor *d)
 
 /* --- a model ---------------------------------------------------------------------- */
 
-static enum status plan(const struct doctor *d, struct model *m, struct memory_plan *out,
-			struct fail *fail)
+static void read_memory(const struct doctor *d, struct backend *b, struct memory_ledger *out)
+{
+	struct sysmem system;
+	sysmem_read(d->root, &system);
+	*out = (struct memory_ledger){
+		.system = {system.total, system.available, true, "the system"}};
+	if (d->is_here)
+		engine_memory(b, &out->device);
+	else
+		doctor_memory(d, &out->device);
+}
+
+/* What a start with the defaults of halod.conf loads beside the model. */
+static enum status open_others(const struct doctor *d, struct model *m,
+			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
+{
+	bool is_cpu = strcmp(d->backend, "cpu") == 0 || !d->has_gpu;
+	const struct fit_opts o = {
+		.vectors = {.dir = d->embedding_model, .name = d->embedding_model,
+			    .kind = EMBED_VECTORS, .backend = *bo, .n_ctx = FIT_READER_CTX},
+		.scores = {.dir = d->rerank_model, .name = d->rerank_model,
+			   .kind = EMBED_SCORES, .backend = *bo, .n_ctx = FIT_READER_CTX},
+		.vision = {.model = m, .mmproj = d->mmproj, .backend = {.name = "cpu"},
+			   .limits = {FIT_IMAGE_BYTES, FIT_IMAGE_SIDE, FIT_IMAGE_PIXELS},
+			   .max_tokens = FIT_IMAGE_TOKENS, .step_tokens = FIT_STEP_TOKENS,
+			   .is_causal = !is_cpu, .cache_bytes = FIT_IMAGE_CACHE}};
+	return fit_open(&o, fit, fail);
+}
+
+static enum status plan(const struct doctor *d, struct model *m, struct fit *fit,
+			struct memory_plan *out, struct fail *fail)
 {
 	/* Sizes depend on the backend a little. A copy has none, so the CPU stands in. */
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	struct memory_have have;
-	const struct engine_opts eo = {.mtp = true, /* as halod's defaults */
-				       .have = d->is_here ? NULL : &have};
+	struct engine_opts eo = {.mtp = true}; /* as halod's defaults */
 	struct backend *b;
-	doctor_memory(d, &have);
 	enum status st = backend_create(&bo, &b, fail);
 	if (st != OK)
 		return st;
-	st = engine_plan(m, b, &eo, out, fail);
+	read_memory(d, b, &fit->ledger);
+	st = open_others(d, m, &bo, fit, fail);
+	fit_tell(fit, &eo);
+	if (st == OK)
+		st = engine_plan(m, b, &eo, out, fail);
+	fit_close(fit);
 	backend_destroy(b);
 	return st;
+}
+
+static void say_fit(struct doctor *d, const struct model *m, const struct fit *fit,
+		    const struct memory_plan *p)
+{
+	char beside[80] = "";
+	if (fit->ledger.device_taken > 0)
+		snprintf(beside, sizeof beside, ", beside %.2f GiB for other models and images",
+			 (double)fit->ledger.device_taken / GIB);
+	doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB%s, a context of %d of %d "
+		   "tokens, %lld pages of KV cache%s", (double)p->weights / GIB,
+		   p->weights > model_weight_bytes(m) ? " with the layer that guesses" : "",
+		   (int)p->n_ctx, (int)m->config.max_ctx, (long long)p->n_pages, beside);
+	if (fit->unseen.code != OK)
+		doctor_say(d, DOCTOR_WARN, "images", "would be refused: %s. Fix: what this says, "
+			   "or images = off", fit->unseen.text);
 }
 
 void doctor_check_model(struct doctor *d)
 {
 	struct model *m = NULL;
 	struct memory_plan p;
+	struct fit fit = {0};
 	struct fail fail = {0};
 	enum status st = model_open(d->model, NULL, &m, &fail);
 	if (st == OK)
-		st = plan(d, m, &p, &fail);
+		st = plan(d, m, &fit, &p, &fail);
 	fail_default(&fail, st);
 	if (!m)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",
@@ -94,11 +144,7 @@ void doctor_check_model(struct doctor *d)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: a smaller model, or more memory for "
 			   "the GPU where a line above warns of it", fail.text);
 	else
-		doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB%s, a context of %d of "
-			   "%d tokens, %lld pages of KV cache", (double)p.weights / GIB,
-			   p.weights > model_weight_bytes(m) ? " with the layer that guesses"
-							     : "",
-			   (int)p.n_ctx, (int)m->config.max_ctx, (long long)p.n_pages);
+		say_fit(d, m, &fit, &p);
 	model_close(m);
 }
 

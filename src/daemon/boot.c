@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "check/fit.h"
 #include "check/selfcheck.h"
 #include "base/size.h"
 #include "base/sysmem.h"
@@ -103,6 +104,18 @@ static struct backend_opts backend_opts(const struct config *c, const char *name
 				     .no_graphs = !c->hip_graphs};
 }
 
+static enum status plan_fetch(const struct config *c, struct boot_plan *out, struct fail *fail)
+{
+	if (c->image_urls.n == 0 && !*c->image_dir)
+		return OK;
+	return fetch_create(&(struct fetch_opts){.from = c->image_urls.items,
+						 .n_from = c->image_urls.n,
+						 .dir = c->image_dir,
+						 .timeout_us = c->image_fetch_timeout,
+						 .max_bytes = c->max_image_bytes},
+			    &out->fetch, fail);
+}
+
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail)
 {
@@ -114,6 +127,8 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	struct backend_opts bo = backend_opts(c, c->backend);
 	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
 				       sizeof out->backend_reason, fail);
+	if (s == OK)
+		s = plan_fetch(c, out, fail);
 	if (s != OK)
 		return s;
 	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
@@ -135,6 +150,7 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->weight_cache);
 	free(p->expert_dir);
 	free(p->kv_dir);
+	fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
 }
 
@@ -292,7 +308,7 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 }
 
 static enum status load_engine(const struct boot_opts *o, struct boot *b,
-			       const struct memory_ledger *ledger, struct fail *fail)
+			       const struct fit *fit, struct fail *fail)
 {
 	const struct config *c = o->config;
 	struct engine_opts eo = {.page_size = (int)c->page_size,
@@ -308,10 +324,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 					strcmp(c->speculative, "mtp") == 0,
 				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
-				 .kv_disk_limit = c->kv_disk_limit,
-				 .sight = b->vision ? vision_sight(b->vision) : NULL,
-				 .have = &ledger->device,
-				 .beside = ledger->device_taken};
+				 .kv_disk_limit = c->kv_disk_limit};
+	fit_tell(fit, &eo);
 	/* Tell the progress once before the first tensor. It may be the largest, and only its end
 	 * would be told. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
@@ -335,57 +349,79 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	return s;
 }
 
-/* A model that reads. It comes first, so that the KV cache of the other one takes what is
- * left. */
-static enum status load_reader(const struct boot_opts *o, struct memory_ledger *ledger,
-			       enum embed_kind kind, struct embed **out, struct fail *fail)
+/* What comes before the model that writes, so that its KV cache takes what is left. */
+static enum status open_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
+			       struct fail *fail)
 {
-	const char *dir = kind == EMBED_SCORES ? o->config->rerank_model
-					       : o->config->embedding_model;
-	if (!*dir)
+	const struct config *c = o->config;
+	struct backend_opts bo = backend_opts(c, o->plan->backend);
+	bo.int8_head = false;
+	char *vectors = *c->embedding_model ? name_of(c->embedding_model) : NULL;
+	char *scores = *c->rerank_model ? name_of(c->rerank_model) : NULL;
+	struct fit_opts fo = {
+		.vectors = {.dir = c->embedding_model, .name = vectors, .kind = EMBED_VECTORS,
+			    .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
+		.scores = {.dir = c->rerank_model, .name = scores, .kind = EMBED_SCORES,
+			   .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
+		.vision = {
+			.model = strcmp(c->images, "off") != 0 ? b->model : NULL,
+			.mmproj = c->mmproj, .backend = backend_opts(c, "cpu"),
+			.limits = {.max_bytes = c->max_image_bytes,
+				   .max_side = (int32_t)c->max_image_side,
+				   .max_pixels = c->max_image_pixels},
+			.max_tokens = (int32_t)c->image_tokens,
+			.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
+			.is_causal = strcmp(o->plan->backend, "cpu") != 0,
+			.cache_bytes = (size_t)c->image_cache}};
+	fo.vision.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	enum status st = fit_open(&fo, fit, fail);
+	b->embedder = fit->vectors;
+	b->reranker = fit->scores;
+	b->vision = fit->vision;
+	free(vectors);
+	free(scores);
+	return st;
+}
+
+static enum status load_reader(struct embed *e, const char *key, struct fail *fail)
+{
+	if (!e)
 		return OK;
-	char *name = name_of(dir);
-	struct embed_opts eo = {.dir = dir, .name = name, .kind = kind,
-				.backend = backend_opts(o->config, o->plan->backend),
-				.n_ctx = (int32_t)o->config->reader_ctx,
-				.ledger = ledger};
-	eo.backend.int8_head = false;
-	enum status st = embed_create(&eo, out, fail);
+	enum status st = embed_load(e, fail);
 	if (st == OK)
-		log_info("%s: %s, %d numbers a text, at most %d tokens",
-			 kind == EMBED_SCORES ? "rerank_model" : "embedding_model", name,
-			 (int)embed_width(*out), (int)embed_n_ctx(*out));
-	free(name);
+		log_info("%s: %s, %d numbers a text, at most %d tokens", key, embed_name(e),
+			 (int)embed_width(e), (int)embed_n_ctx(e));
 	return st;
 }
 
 /* The tower of a model that can see. What is not known of one costs the images alone. */
-static enum status load_vision(const struct boot_opts *o, struct boot *b,
-			       struct memory_ledger *ledger, struct fail *fail)
+static enum status load_vision(struct boot *b, struct fit *fit, struct fail *fail)
 {
-	const struct config *c = o->config;
-	if (strcmp(c->images, "off") == 0)
-		return OK;
-	struct vision_opts vo = {
-		.model = b->model, .mmproj = c->mmproj, .backend = backend_opts(c, "cpu"),
-		.limits = {.max_bytes = c->max_image_bytes,
-			   .max_side = (int32_t)c->max_image_side,
-			   .max_pixels = c->max_image_pixels},
-		.max_tokens = (int32_t)c->image_tokens,
-		.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
-		.is_causal = strcmp(o->plan->backend, "cpu") != 0,
-		.cache_bytes = (size_t)c->image_cache,
-		.ledger = ledger};
-	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
-	enum status st = vision_create(&vo, &b->vision, fail);
+	enum status st = b->vision ? vision_load_tower(b->vision, fail) : OK;
 	if (st == E_NOMEM || st == E_CONFIG)
 		return st;
-	if (st != OK)
-		log_warn("images are refused: %s", fail->text);
+	if (st != OK) {
+		vision_destroy(b->vision);
+		b->vision = fit->vision = NULL;
+		fit->unseen = *fail;
+	}
+	if (fit->unseen.code != OK)
+		log_warn("images are refused: %s", fit->unseen.text);
 	else if (b->vision)
 		log_info("images: the model's vision tower runs on %s",
 			 vision_device(b->vision));
 	return OK;
+}
+
+static enum status load_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
+			       struct fail *fail)
+{
+	enum status st = open_others(o, b, fit, fail);
+	if (st == OK)
+		st = load_reader(b->embedder, "embedding_model", fail);
+	if (st == OK)
+		st = load_reader(b->reranker, "rerank_model", fail);
+	return st == OK ? load_vision(b, fit, fail) : st;
 }
 
 /* One token through the whole model: what cannot compute must not say READY. */
@@ -488,6 +524,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.model = b->model,
 		.vision = b->vision,
 		.max_images = (int32_t)c->max_images,
+		.fetch = o->plan->fetch,
 		.embedder = b->embedder,
 		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
@@ -516,7 +553,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail)
 {
-	struct memory_ledger ledger;
+	struct fit fit;
 	*out = (struct boot){0};
 	set_stage(o->health, LOAD_CHECKING, 0, 0);
 	enum status s = check_self(o, fail);
@@ -524,15 +561,11 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 	if (s == OK)
 		s = load_model(o, out, fail);
 	if (s == OK)
-		s = open_backend(o, out, &ledger, fail);
+		s = open_backend(o, out, &fit.ledger, fail);
 	if (s == OK)
-		s = load_reader(o, &ledger, EMBED_VECTORS, &out->embedder, fail);
+		s = load_others(o, out, &fit, fail);
 	if (s == OK)
-		s = load_reader(o, &ledger, EMBED_SCORES, &out->reranker, fail);
-	if (s == OK)
-		s = load_vision(o, out, &ledger, fail);
-	if (s == OK)
-		s = load_engine(o, out, &ledger, fail);
+		s = load_engine(o, out, &fit, fail);
 	if (s == OK) {
 		set_share(o->health, 1000, 1000, 1, 1);
 		set_stage(o->health, LOAD_CHECKING, 0, 0);

@@ -17,6 +17,7 @@ struct boot_plan {
 	char *expert_dir;    /* folder; "": beside the model */
 	int64_t expert_memory; /* as in struct backend_opts */
 	char *kv_dir;        /* folder; "": none */
+	struct fetch *fetch; /* NULL: nothing is fetched for a client */
 	const char *backend; /* "cpu" */
 	char backend_reason[BACKEND_REASON]; /* why this one */
 };

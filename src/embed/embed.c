@@ -32,6 +32,7 @@ struct embed {
 	struct encoder *encoder; /* … this one */
 	struct embed_pool pool;
 	int32_t n_ctx, yes, no;
+	struct memory_plan plan; /* of the engine, from embed_open to embed_load */
 	pthread_mutex_t lock;    /* of the following */
 	pthread_cond_t has_news; /* a job is done, or nobody leads */
 	bool is_led;
@@ -321,7 +322,7 @@ static const char *key_of(enum embed_kind kind)
 	return kind == EMBED_SCORES ? "rerank_model" : "embedding_model";
 }
 
-static enum status load_encoder(struct embed *e, const struct embed_opts *o, struct fail *fail)
+static enum status plan_encoder(struct embed *e, const struct embed_opts *o, struct fail *fail)
 {
 	char what[120], advice[80];
 	struct memory_have now;
@@ -335,33 +336,33 @@ static enum status load_encoder(struct embed *e, const struct embed_opts *o, str
 	snprintf(advice, sizeof advice, "Set reader_ctx to less, or leave %s out", part.key);
 	engine_memory(e->backend, &now);
 	enum status st = memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
-	if (st == OK)
-		st = encoder_create(e->model, e->backend, &e->encoder, fail);
 	if (st == OK && o->ledger)
 		memory_ledger_take(o->ledger, false, part.weights + part.scratch);
 	return st;
 }
 
-static enum status load_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)
+static struct engine_opts engine_opts_of(const struct embed *e)
 {
-	struct memory_plan plan;
-	const struct engine_opts eo = {
+	return (struct engine_opts){
 		.page_size = PAGE_SIZE, .kv_bytes = kv_bytes(e), .n_ctx = e->n_ctx,
 		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
 		/* Pairs of one query begin alike. */
-		.prefix_cache = o->kind == EMBED_SCORES,
-		.gives_rows = o->kind == EMBED_VECTORS, .reader = key_of(o->kind),
-		.have = o->ledger ? &o->ledger->device : NULL,
-		.beside = o->ledger ? o->ledger->device_taken : 0};
-	enum status st = engine_plan(e->model, e->backend, &eo, &plan, fail);
-	if (st == OK)
-		st = engine_create(e->model, e->backend, &eo, &e->engine, fail);
+		.prefix_cache = e->kind == EMBED_SCORES,
+		.gives_rows = e->kind == EMBED_VECTORS, .reader = key_of(e->kind)};
+}
+
+static enum status plan_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)
+{
+	struct engine_opts eo = engine_opts_of(e);
+	eo.have = o->ledger ? &o->ledger->device : NULL;
+	eo.beside = o->ledger ? o->ledger->device_taken : 0;
+	enum status st = engine_plan(e->model, e->backend, &eo, &e->plan, fail);
 	if (st == OK && o->ledger)
-		memory_ledger_take(o->ledger, true, plan.taken);
+		memory_ledger_take(o->ledger, true, e->plan.taken);
 	return st;
 }
 
-static enum status load(struct embed *e, const struct embed_opts *o, struct fail *fail)
+static enum status open_model(struct embed *e, const struct embed_opts *o, struct fail *fail)
 {
 	enum status st = model_open(o->dir, NULL, &e->model, fail);
 	if (st == OK)
@@ -374,17 +375,41 @@ static enum status load(struct embed *e, const struct embed_opts *o, struct fail
 	if (st != OK)
 		return st;
 	e->n_ctx = MIN(o->n_ctx, e->model->config.max_ctx);
-	return e->model->config.is_encoder ? load_encoder(e, o, fail) : load_engine(e, o, fail);
+	return e->model->config.is_encoder ? plan_encoder(e, o, fail) : plan_engine(e, o, fail);
 }
 
-enum status embed_create(const struct embed_opts *o, struct embed **out, struct fail *fail)
+enum status embed_open(const struct embed_opts *o, struct embed **out, struct fail *fail)
 {
 	struct embed *e = xcalloc(1, sizeof *e);
 	e->name = xstrdup(o->name);
 	e->kind = o->kind;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->has_news, NULL);
-	enum status st = load(e, o, fail);
+	enum status st = open_model(e, o, fail);
+	if (st != OK) {
+		embed_destroy(e);
+		return st;
+	}
+	*out = e;
+	return OK;
+}
+
+enum status embed_load(struct embed *e, struct fail *fail)
+{
+	struct engine_opts eo = engine_opts_of(e);
+	if (e->model->config.is_encoder)
+		return encoder_create(e->model, e->backend, &e->encoder, fail);
+	eo.plan = &e->plan;
+	return engine_create(e->model, e->backend, &eo, &e->engine, fail);
+}
+
+enum status embed_create(const struct embed_opts *o, struct embed **out, struct fail *fail)
+{
+	struct embed *e;
+	enum status st = embed_open(o, &e, fail);
+	if (st != OK)
+		return st;
+	st = embed_load(e, fail);
 	if (st != OK) {
 		embed_destroy(e);
 		return st;

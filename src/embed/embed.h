@@ -28,17 +28,21 @@ struct embed_opts {
 	enum embed_kind kind;
 	struct backend_opts backend;
 	int32_t n_ctx;    /* longest text, in tokens; cut to what the model was made for */
-	/* The model's memory is counted in this sum. NULL: embed_create asks the backend how
-	 * much is free. */
+	/* The model's memory is counted in this sum. NULL: the backend is asked how much is
+	 * free. */
 	struct memory_ledger *ledger;
 };
 
-/* Loads the model and takes all memory; encoders (encoder.h) run on the CPU and take what a
- * step needs while it runs. E_UNSUPPORTED: the model has recurrent layers, a pooling that is
- * not known, or for EMBED_SCORES neither the tokens of Qwen3-Reranker nor such a head.
- * E_CONFIG: it does not fit. */
+/* Opens the model's files and counts its memory, but takes none. E_UNSUPPORTED: the model has
+ * recurrent layers, a pooling that is not known, or for EMBED_SCORES neither the tokens of
+ * Qwen3-Reranker nor such a head. E_CONFIG: it does not fit. */
+enum status embed_open(const struct embed_opts *o, struct embed **out,
+		       struct fail *fail) MUST_USE;
+/* Once, then embed_run may be called: takes all memory. Encoders (encoder.h) run on the CPU and
+ * take what a step needs while it runs. */
+enum status embed_load(struct embed *e, struct fail *fail) MUST_USE;
 enum status embed_create(const struct embed_opts *o, struct embed **out,
-			 struct fail *fail) MUST_USE;
+			 struct fail *fail) MUST_USE; /* both */
 void embed_destroy(struct embed *e); /* NULL is fine; nobody may be in embed_run */
 
 const char *embed_name(const struct embed *e);

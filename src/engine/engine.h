@@ -114,6 +114,7 @@ struct load_watch {
 };
 
 struct memory_have;
+struct memory_plan;
 
 struct engine_opts {
 	int page_size;       /* tokens a KV page, 0: 16 */
@@ -148,9 +149,11 @@ struct engine_opts {
 	const struct memory_have *have;
 	int64_t beside;
 	const char *reader;
+	/* What engine_plan said of the same model, backend and options. NULL: engine_create
+	 * plans. */
+	const struct memory_plan *plan;
 };
 
-struct memory_plan;
 /* The backend's memory as it is now. */
 void engine_memory(struct backend *b, struct memory_have *out);
 /* What engine_create would do with the memory, without taking any. It fails as that would

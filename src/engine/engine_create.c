@@ -133,16 +133,10 @@ static bool uses_disk(const struct engine_opts *o)
 	return o->kv_dir && *o->kv_dir && o->prefix_cache;
 }
 
-/* How many pages, and the context where that had to become smaller. Before this nothing
- * large is allocated. */
-static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
-			const struct engine_opts *o, bool ctx_is_asked,
-			struct arch_limits *l, struct memory_plan *p, struct fail *fail)
+/* All but what the memory decides. */
+static void set_limits(const struct model *m, const struct backend *b,
+		       const struct engine_opts *o, struct arch_limits *l)
 {
-	bool has_states = m->config.n_linear > 0;
-	if (o->int8_kv && b->lacks_int8_kv)
-		return fail_at(fail, E_CONFIG, "kv_type", "kv_type = int8 is not possible on "
-			       "backend %s. Set kv_type to auto", b->name);
 	*l = (struct arch_limits){.n_ctx = o->n_ctx, .page_size = o->page_size,
 				  .max_seqs = o->max_seqs,
 				  .max_batch_tok = o->max_batch_tok,
@@ -152,12 +146,30 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 				  .mtp_vocab = o->mtp_vocab,
 				  .sight = o->sight,
 				  .load = o->load};
+}
+
+static int32_t n_states(const struct model *m, const struct engine_opts *o)
+{
+	return m->config.n_linear > 0 ? o->max_seqs + n_checkpoints(o) : 0;
+}
+
+/* How many pages, and the context where that had to become smaller. Before this nothing
+ * large is allocated. */
+static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
+			const struct engine_opts *o, bool ctx_is_asked,
+			struct memory_plan *p, struct fail *fail)
+{
+	struct arch_limits limits, *l = &limits;
+	if (o->int8_kv && b->lacks_int8_kv)
+		return fail_at(fail, E_CONFIG, "kv_type", "kv_type = int8 is not possible on "
+			       "backend %s. Set kv_type to auto", b->name);
+	set_limits(m, b, o, l);
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
 		.scratch = graph_measure(m, b, arch, l),
 		.page = token_kv_bytes(&m->config, b, l) * o->page_size,
 		.beside = o->beside};
-	l->n_states = has_states ? o->max_seqs + n_checkpoints(o) : 0;
+	l->n_states = n_states(m, o);
 	need.states = graph_measure(m, b, arch, l) - need.scratch;
 	struct memory_have have;
 	if (o->have)
@@ -177,8 +189,6 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 		return fail_at(fail, E_CONFIG, "kv_cache",
 			       "a KV cache of %lld pages of %d tokens: %d tokens are possible",
 			       (long long)p->n_pages, o->page_size, INT32_MAX);
-	l->n_pages = (int32_t)p->n_pages;
-	l->n_ctx = p->n_ctx;
 	return OK;
 }
 
@@ -222,9 +232,8 @@ enum status engine_plan(struct model *m, struct backend *b, const struct engine_
 {
 	const struct arch *arch;
 	struct engine_opts o;
-	struct arch_limits limits;
 	enum status st = prepare(m, opts, &arch, &o, fail);
-	return st == OK ? plan(m, b, arch, &o, opts->n_ctx != 0, &limits, out, fail) : st;
+	return st == OK ? plan(m, b, arch, &o, opts->n_ctx != 0, out, fail) : st;
 }
 
 static void open_disk(struct engine *e, const struct model *m, const struct backend *b,
@@ -250,13 +259,19 @@ enum status engine_create(struct model *m, struct backend *b,
 	struct engine_graph graph;
 	struct memory_plan p;
 	enum status st = prepare(m, opts, &arch, &o, fail);
-	if (st == OK)
-		st = plan(m, b, arch, &o, opts->n_ctx != 0, &limits, &p, fail);
-	if (st == OK)
-		st = graph_create(m, b, arch, &limits, &graph, fail);
+	if (st == OK && o.plan)
+		p = *o.plan;
+	else if (st == OK)
+		st = plan(m, b, arch, &o, opts->n_ctx != 0, &p, fail);
 	if (st != OK)
 		return st;
-	o.n_ctx = limits.n_ctx;
+	set_limits(m, b, &o, &limits);
+	limits.n_states = n_states(m, &o);
+	limits.n_pages = (int32_t)p.n_pages;
+	limits.n_ctx = o.n_ctx = p.n_ctx;
+	st = graph_create(m, b, arch, &limits, &graph, fail);
+	if (st != OK)
+		return st;
 	st = engine_create_with(&graph, &o, limits.n_pages, out);
 	if (st != OK) {
 		graph.destroy(graph.ctx);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -250,6 +251,7 @@ void conn_release(struct conn *c, bool is_complete)
 	c->sock = NULL;
 	c->mhd = NULL;
 	c->is_suspended = false;
+	atomic_store(&c->is_gone, true);
 	c->tail = (struct str){"", 0};
 	/* All was said but the reader of the last chunk hung up first: fine. */
 	if (c->state == CONN_STREAMING && c->is_over && sse_pending(c) == 0)

@@ -100,6 +100,7 @@ struct conn {
 	bool has_ref; /* the reference that sched_submit will take */
 	bool is_offloaded;
 	bool may_see; /* api_may_see of the body */
+	_Atomic bool is_gone; /* the client went away: the worker need not go on */
 	struct request *request; /* once submitted */
 	bool is_submitted, is_over, has_failed; /* request's first and last word */
 

@@ -33,6 +33,7 @@ static void parse(void *arg)
 		.request_id = c->id,
 		.owner = c->owner,
 		.arrival_us = c->arrival_us,
+		.is_gone = &c->is_gone,
 	};
 	c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
 	c->has_ref = c->parsed == OK;

@@ -589,6 +589,38 @@ static void read_pattern(struct gguf_model_reader *r, int64_t layers)
 	json_object_set_new(r->config, "layer_types", types);
 }
 
+/* Which layers are gated delta nets, where the file says so of each; a layer that guesses may
+ * be in the list. */
+static enum status read_recurrent(struct gguf_model_reader *r, int64_t layers)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "attention.recurrent_layers", name);
+	int64_t is_one = 0;
+	if (!v)
+		return OK;
+	if (!v->is_array || v->n < (uint64_t)layers)
+		return wrong(r, name, v, "a list of a value a layer");
+	json_t *types = json_array();
+	for (int64_t i = 0; i < layers && gguf_integer(v, (uint64_t)i, &is_one); i++)
+		json_array_append_new(types, json_string(is_one ? "linear_attention"
+								: "full_attention"));
+	json_object_set_new(r->config, "layer_types", types);
+	return OK;
+}
+
+static enum status read_hybrid(struct gguf_model_reader *r, int64_t layers)
+{
+	char name[96];
+	int64_t n = 0, v_heads = gguf_model_known(r, "linear_num_value_heads");
+	const struct gguf_value *v = gguf_model_key(r, "ssm.inner_size", name);
+	if (!v || v->is_array || !gguf_integer(v, 0, &n) || v_heads < 1 || n % v_heads)
+		return fail_at(r->fail, E_FORMAT, name, "%s: %s is missing, or no multiple of "
+			       "ssm.time_step_rank", r->path, name);
+	set_default(r, "linear_value_head_dim", n / v_heads);
+	set_default(r, "full_attention_interval", 4);
+	return read_recurrent(r, layers);
+}
+
 /* Settings that follow from the model's family, because its GGUF files lack them. */
 static enum status read_family(struct gguf_model_reader *r)
 {
@@ -598,16 +630,9 @@ static enum status read_family(struct gguf_model_reader *r)
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 0 || n >= layers))
 		return gguf_model_refuse(r, name, v);
 	json_object_set_new(r->config, "num_hidden_layers", json_integer(layers - n));
-	if (r->arch->in_gguf & GGUF_HYBRID) {
-		int64_t v_heads = gguf_model_known(r, "linear_num_value_heads");
-		v = gguf_model_key(r, "ssm.inner_size", name);
-		if (!v || v->is_array || !gguf_integer(v, 0, &n) || v_heads < 1 ||
-		    n % v_heads)
-			return fail_at(r->fail, E_FORMAT, name, "%s: %s is missing, or no "
-				       "multiple of ssm.time_step_rank", r->path, name);
-		set_default(r, "linear_value_head_dim", n / v_heads);
-		set_default(r, "full_attention_interval", 4);
-	}
+	enum status st = r->arch->in_gguf & GGUF_HYBRID ? read_hybrid(r, layers - n) : OK;
+	if (st != OK)
+		return st;
 	/* The scale of queries is not in the file. Only Gemma 3 27B, recognised by its 62
 	 * layers, uses hidden_size / heads in place of head_dim. */
 	if (r->arch->keys & KEYS_QUERY_SCALE)

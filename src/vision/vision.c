@@ -29,6 +29,9 @@ struct vision {
 	struct tensors *mmproj; /* NULL: the tower is the model's */
 	struct backend *backend;
 	struct vision_tower *tower;
+	const struct tensors *tensors; /* of the tower */
+	struct memory_ledger *ledger;  /* counts n_bytes; NULL: none */
+	int64_t n_bytes;
 	struct lru *kept;     /* views by the hash of their files */
 	pthread_mutex_t lock; /* of the tower, and of the memory for pixels */
 };
@@ -182,8 +185,7 @@ static enum status check_text(const struct vision_config *c, const struct vision
 /* Bytes a pixel that decoding takes at most (image.h). */
 enum { DECODE_BYTES = 10 };
 
-static enum status plan(const struct vision *v, const struct tensors *tensors,
-			const struct vision_opts *o, int64_t *out_bytes, struct fail *fail)
+static enum status plan(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	const struct vision_config *c = &v->config;
 	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
@@ -193,33 +195,30 @@ static enum status plan(const struct vision *v, const struct tensors *tensors,
 		.what = "the vision tower", .key = "images",
 		.advice = "Set image_cache, image_tokens or max_image_pixels to less, or images "
 			  "to off",
-		.weights = vision_tower_weight_bytes(tensors),
+		.weights = vision_tower_weight_bytes(v->tensors),
 		.scratch = vision_tower_work_bytes(c, v->backend, (int32_t)n) +
 			   o->limits.max_pixels * DECODE_BYTES + (int64_t)o->cache_bytes,
 		.beside = o->ledger ? o->ledger->system_taken : 0};
-	*out_bytes = part.weights + part.scratch;
+	v->n_bytes = part.weights + part.scratch;
 	engine_memory(v->backend, &now);
-	return memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
+	enum status st = memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
+	if (st == OK && o->ledger)
+		memory_ledger_take(o->ledger, false, v->n_bytes);
+	return st;
 }
 
-static enum status load(struct vision *v, const struct vision_opts *o, struct fail *fail)
+static enum status prepare(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	struct vision_config *c = &v->config;
-	const struct tensors *tensors = v->mmproj ? v->mmproj : o->model->tensors;
-	int64_t n_bytes = 0;
+	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
+	v->ledger = o->ledger;
 	vision_patches_limit(c, o->max_tokens);
 	enum status st = check_text(c, o, fail);
 	if (st == OK)
 		st = backend_create(&o->backend, &v->backend, fail);
 	if (st == OK && v->backend->act_type != DTYPE_F32)
 		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
-	if (st == OK)
-		st = plan(v, tensors, o, &n_bytes, fail);
-	if (st == OK)
-		st = vision_tower_create(tensors, v->backend, c, &v->tower, fail);
-	if (st == OK && o->ledger)
-		memory_ledger_take(o->ledger, false, n_bytes);
-	return st;
+	return st == OK ? plan(v, o, fail) : st;
 }
 
 static enum status open_mmproj(const struct vision_opts *o, struct tensors **out,
@@ -235,7 +234,7 @@ static enum status open_mmproj(const struct vision_opts *o, struct tensors **out
 	return st;
 }
 
-enum status vision_create(const struct vision_opts *o, struct vision **out, struct fail *fail)
+enum status vision_open(const struct vision_opts *o, struct vision **out, struct fail *fail)
 {
 	struct vision_config config;
 	struct tensors *mmproj = NULL;
@@ -257,13 +256,34 @@ enum status vision_create(const struct vision_opts *o, struct vision **out, stru
 	v->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
 						.max_bytes = o->cache_bytes, .size = view_size,
 						.drop = drop_view});
-	st = load(v, o, fail);
+	st = prepare(v, o, fail);
 	if (st != OK) {
 		vision_destroy(v);
 		return st;
 	}
 	*out = v;
 	return OK;
+}
+
+enum status vision_load_tower(struct vision *v, struct fail *fail)
+{
+	enum status st = vision_tower_create(v->tensors, v->backend, &v->config, &v->tower, fail);
+	if (st != OK && v->ledger)
+		memory_ledger_take(v->ledger, false, -v->n_bytes);
+	return st;
+}
+
+enum status vision_create(const struct vision_opts *o, struct vision **out, struct fail *fail)
+{
+	enum status st = vision_open(o, out, fail);
+	if (st != OK || !*out)
+		return st;
+	st = vision_load_tower(*out, fail);
+	if (st != OK) {
+		vision_destroy(*out);
+		*out = NULL;
+	}
+	return st;
 }
 
 void vision_destroy(struct vision *v)

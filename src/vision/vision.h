@@ -22,14 +22,19 @@ struct vision_opts {
 	int32_t step_tokens;         /* that a step has for one image, whatever else it holds */
 	bool is_causal;              /* the text's backend has no attention to what is behind */
 	size_t cache_bytes;          /* results that are kept; 0: none */
-	struct memory_ledger *ledger; /* as embed_opts has it */
+	struct memory_ledger *ledger; /* as embed_opts has it; until vision_load_tower returns */
 };
 
-/* Loads the tower. *out NULL: the model has none. E_UNSUPPORTED, E_MISSING and E_FORMAT name
- * what cannot be read: the model can still be served without images. E_CONFIG: it does not
- * fit. */
+/* Opens the tower's files and counts its memory, but takes none. *out NULL: the model has none.
+ * E_UNSUPPORTED, E_MISSING and E_FORMAT name what cannot be read: the model can still be served
+ * without images. E_CONFIG: it does not fit. */
+enum status vision_open(const struct vision_opts *o, struct vision **out,
+			struct fail *fail) MUST_USE;
+/* Once, then images may be looked at: takes the tower's memory. Where it fails, that is not
+ * counted any more, and only vision_destroy is left. */
+enum status vision_load_tower(struct vision *v, struct fail *fail) MUST_USE;
 enum status vision_create(const struct vision_opts *o, struct vision **out,
-			  struct fail *fail) MUST_USE;
+			  struct fail *fail) MUST_USE; /* both */
 void vision_destroy(struct vision *v); /* NULL is fine; views may live on */
 
 /* What the text part is to be told (engine_opts.sight). Valid as long as v. */

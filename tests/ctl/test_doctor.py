@@ -83,7 +83,8 @@ class Result:
 
 NAMES = ["chip", "kernels", "driver", "firmware", "/dev/kfd", "/dev/dri/renderD128",
          "/dev/dri/renderD129", "GPU memory", "IOMMU", "GPU clock", "GPU programs", "memory",
-         "CPU clock", "power", "locked", "open files", "limits", "HIP runtime", "model", "self-check", "read rate"]
+         "CPU clock", "power", "locked", "open files", "limits", "HIP runtime", "model", "images",
+         "self-check", "read rate"]
 
 
 def doctor(files, *args, program=None, prepare=None, **run):
@@ -260,6 +261,36 @@ def models():
     r = doctor({**STRIX, "proc/meminfo": "MemTotal: %d kB\nMemAvailable: 9000 kB\n" %
                 (125 << 20)}, "--model", TINY)
     says(r, "bad", "model", "does not fit", "the GPU has 0.01 GiB")
+    tight = {**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (600 << 20),
+             DEVICE + "mem_info_gtt_used": "0\n"}
+    sees = os.path.join(SRC, "tests/golden/vision/qwen3vl")
+    r = doctor(STRIX, "--model", sees)
+    says(r, "ok", "model", "fits: weights 0.00 GiB", " GiB for other models and images")
+    alone = float(re.search(r"beside (\S+) GiB", r.text("model")).group(1))
+    ok(alone > 0.7, "pixels, the cache of images and the tower are counted", alone)
+    r = doctor(tight, "--model", sees)
+    says(r, "bad", "model", "the model does not fit", "other models, images and buffers 0.7")
+    small = {**STRIX, "proc/meminfo": "MemTotal: %d kB\nMemAvailable: %d kB\n" % (
+        125 << 20, 600 << 10)}
+    r = doctor(small, "--model", sees)
+    says(r, "bad", "model", "the vision tower does not fit", "images to off")
+    says(doctor(tight, "--model", AWQ), "ok", "model", "fits")
+    readers = os.path.join(SRC, "tests/golden/readers")
+    few = {**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (100 << 20),
+           DEVICE + "mem_info_gtt_used": "0\n", DEVICE + "mem_info_vram_total": "4096\n"}
+    bare = doctor(few, "--model", AWQ)
+    both = doctor(few, "--model", AWQ, "--embedding-model", os.path.join(readers, "last"),
+                  "--rerank-model", os.path.join(readers, "xlm-reranker"))
+    says(bare, "ok", "model", "fits")
+    says(both, "ok", "model", "fits", " GiB for other models and images")
+    r = doctor({**few, DEVICE + "mem_info_gtt_total": "%d\n" % (1 << 20)}, "--model", AWQ,
+               "--embedding-model", os.path.join(readers, "last"))
+    says(r, "bad", "model", "Leave embedding_model out")
+    gemma = os.path.join(SRC, "tests/golden/vision/gemma3")
+    r = doctor(STRIX, "--model", gemma)
+    says(r, "warn", "images", "no GPU kernel", "backend = cpu")
+    ok("images" not in doctor(STRIX, "--backend", "cpu", "--model", gemma).lines,
+       "on the CPU they are seen")
     r = doctor(STRIX, "--model", "/nonexistent")
     says(r, "bad", "model", "/nonexistent", "haloctl pull")
 

@@ -11,8 +11,9 @@ that layer is written here from its description: DeepSeek-V3 Technical Report, 2
 23. The layer of each checkpoint is the last one of a model that is one layer deeper.
 
 mtp.json has a text, and for some n what is guessed behind tokens [0, n): three tokens, each
-with how far its logit is above the next best. In qwen35-mtp a token alone decides the next
-one, so that its guesses are mostly right."""
+with how far its logit is above the next best. In qwen35-mtp and qwen3next-mtp a token alone
+decides the next one, so that their guesses are mostly right. make_mtp_gguf.py makes GGUF files
+of two of them."""
 
 import json
 import os
@@ -40,6 +41,8 @@ MODELS = {
                       {**HYBRID, **EXPERTS}, True),
     "deepseekv3-mtp": (hf.DeepseekV3Config, hf.DeepseekV3ForCausalLM, MLA, False),
     "glm4moe-mtp": (hf.Glm4MoeConfig, hf.Glm4MoeForCausalLM, GROUPS, False),
+    "qwen3next-mtp": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
+                      {**HYBRID, **EXPERTS, "rope_parameters": DELTA["rope_parameters"]}, True),
 }
 LENGTHS = (12, 13, 17, 18, 19, 40, 44, 45)
 
@@ -68,7 +71,8 @@ def follow(model, extra, rng):
         for i in range(500):
             head[order[(i + 1) % 500]] = embed[order[i]]
         for name, p in model.named_parameters():
-            if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight")):
+            if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight",
+                              "experts.down_proj")):
                 p.mul_(0.12)
             elif name.endswith("model.norm.weight"):
                 p.zero_()
@@ -119,7 +123,7 @@ def make(i, name):
     randomize(model, rng)
     d, n = model.config.hidden_size, model.config.num_hidden_layers - 1
     extra = parts(rng, d, is_qwen)
-    if name == "qwen35-mtp":
+    if name in ("qwen35-mtp", "qwen3next-mtp"):
         follow(model, extra, rng)
     model.to(torch.bfloat16).save_pretrained(folder)
     model = model_class.from_pretrained(folder, dtype=torch.float32,

@@ -284,6 +284,7 @@ def test_off(t, d):
     t.equal(off.stop(), 0, "and it ends well")
 
 
-run([answers, test_cache, test_apis, test_refused, test_kinds, test_mutual, test_gguf,
-     test_off],
-    model=MODEL, exact="yes", max_images=4)
+if __name__ == "__main__":
+    run([answers, test_cache, test_apis, test_refused, test_kinds, test_mutual, test_gguf,
+         test_off],
+        model=MODEL, exact="yes", max_images=4)

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 
 from halod import SRCDIR, Halod, Tap
 
@@ -38,6 +39,11 @@ def start(folder, model=None, **more):
     return Halod(kv_dir=folder, max_seqs=4, **({"model": model} if model else {}), **more)
 
 
+def end(d):
+    """A sanitizer's report is an exit status, too."""
+    TAP.equal(d.stop(), 0, "it ends well")
+
+
 def files(folder):
     return sorted(os.path.join(folder, f) for f in os.listdir(folder)
                   if f.endswith(".halodkv"))
@@ -46,7 +52,7 @@ def files(folder):
 def cold_answers(model):
     d = Halod(prefix_cache="no", max_seqs=4, **({"model": model} if model else {}))
     out = [complete(d, p)[0] for p in PROMPTS]
-    d.stop()
+    end(d)
     return out
 
 
@@ -54,7 +60,7 @@ def test_restart(t, model, cold, folder):
     d = start(folder, model)
     got = [complete(d, p)[0] for p in PROMPTS]
     t.equal(got, cold, "a daemon with kv_dir answers as one without")
-    d.stop()
+    end(d)
     t.ok(files(folder), "files are left", os.listdir(folder))
     d = start(folder, model)
     for i, p in enumerate(PROMPTS):
@@ -76,7 +82,7 @@ def test_restart(t, model, cold, folder):
     m = d.metrics()
     t.ok(m["prompt_tokens_disk_total"] > 0 and m["kv_disk_read_bytes_total"] > 0 and
          m["kv_disk_files"] > 0, "/metrics tells")
-    d.stop()
+    end(d)
 
 
 def test_kill(t, model, cold, folder):
@@ -108,7 +114,7 @@ def test_damage(t, model, cold, folder):
     d = start(folder, model)
     for p in PROMPTS:
         complete(d, p)
-    d.stop()
+    end(d)
     for i, path in enumerate(files(folder)):
         size = os.path.getsize(path)
         if i == 0:
@@ -123,7 +129,7 @@ def test_damage(t, model, cold, folder):
     got = [complete(d, p)[0] for p in PROMPTS]
     t.equal(got, cold, "damaged files change no answer")
     t.ok(d.metrics()["kv_disk_refused_total"] > 0, "and are counted")
-    d.stop()
+    end(d)
 
 
 def test_two(t, model, cold, folder):
@@ -132,8 +138,30 @@ def test_two(t, model, cold, folder):
         for i, p in enumerate(PROMPTS):
             t.equal([complete(d, p)[0] for d in (a, b)], [cold[i]] * 2,
                     "two daemons on one folder answer as one")
-    a.stop()
-    b.stop()
+    end(a)
+    end(b)
+
+
+def test_crowd(t, model, cold, folder):
+    """Four clients at once, over a restart: pages are written and read while others compute,
+    and each of three salts has files of its own."""
+    def client(d, n, wrong):
+        for turn in range(3):
+            i = (n + turn) % len(PROMPTS)
+            if complete(d, PROMPTS[i], cache_salt=str(n % 3))[0] != cold[i]:
+                wrong.append((n, turn))
+
+    for _ in range(2):
+        d, wrong = start(folder, model), []
+        threads = [threading.Thread(target=client, args=(d, n, wrong)) for n in range(4)]
+        for x in threads:
+            x.start()
+        for x in threads:
+            x.join()
+        t.equal(wrong, [], "answers of a crowd are the cold ones")
+        m = d.metrics()
+        end(d)
+    t.ok(m["prompt_tokens_disk_total"] > 0, "the second time some prompts come from the disk")
 
 
 def test_why(t, cold):
@@ -142,15 +170,15 @@ def test_why(t, cold):
         os.chmod(tmp, 0o700)
         d = start(tmp)
         t.equal(why(d, PROMPTS[2]), ("new", 0), "at first all is new")
-        d.stop()
+        end(d)
         d = start(tmp, lm_head="int8")
         t.equal(why(d, PROMPTS[2]), ("other_model", 0), "with other settings it is not used")
-        d.stop()
+        end(d)
         d = start(tmp, log_prefix_miss="yes")
         text = "one two three four five six seven eight nine ten eleven twelve " * 3
-        for end in ("The cat sat.", "The dog ran."):
+        for last in ("The cat sat.", "The dog ran."):
             d.request("POST", "/v1/completions",
-                      {"prompt": text + end + " And so on." * 9, "max_tokens": 4})
+                      {"prompt": text + last + " And so on." * 9, "max_tokens": 4})
         line = d.wait_log(": differs;")
         was, now = line.split(": differs; it was ")[1].split(" and is ")
         t.ok("cat" in was and "dog" in now, "both texts are in the log", line)
@@ -161,11 +189,11 @@ def test_why(t, cold):
         t.ok(m['prefix_cache_missed_tokens_total{reason="differs"}'] > 20, "and its tokens")
         edited = PROMPTS[2][:100] + PROMPTS[0]
         t.equal(why(d, edited), ("differs", 100), "files tell what earlier runs were asked")
-        d.stop()
+        end(d)
         d = start(tmp)
         why(d, ["secret " * 60])
         why(d, ["secret " * 30 + "spread " * 30])
-        d.stop()
+        end(d)
         t.ok(not any("secret" in (line or "") for line in d.lines), "unasked, no text is logged")
 
 
@@ -176,16 +204,16 @@ def test_int8(t, cold):
         d = start(tmp, kv_type="int8")
         first = [complete(d, p)[0] for p in PROMPTS]
         t.ok(first != cold, "int8 changes an answer's log-probabilities")
-        d.stop()
+        end(d)
         d = start(tmp, kv_type="int8")
         for i, p in enumerate(PROMPTS):
             answer, _, disk = complete(d, p)
             t.equal(answer, first[i], "int8: after a restart the answer is the same")
             t.ok(disk >= 48, "int8: the prompt came from the disk", disk)
-        d.stop()
+        end(d)
         d = start(tmp)
         t.equal(why(d, PROMPTS[2]), ("other_model", 0), "float16 reads no pages of int8")
-        d.stop()
+        end(d)
 
 
 def test_useless_folder(t, cold):
@@ -194,16 +222,16 @@ def test_useless_folder(t, cold):
         d = start(tmp)
         t.equal(complete(d, PROMPTS[0])[0], cold[0], "a folder others can write: no use is made")
         d.wait_log("kv_dir is not used")
-        d.stop()
+        end(d)
         path = os.path.join(tmp, "file")
         with open(path, "w", encoding="utf-8"):
             pass
         d = start(path)
         t.equal(complete(d, PROMPTS[0])[0], cold[0], "nor of a file in its place")
-        d.stop()
+        end(d)
     d = start("/proc/self/kv")
     t.equal(complete(d, PROMPTS[0])[0], cold[0], "nor where none can be made")
-    d.stop()
+    end(d)
 
 
 def test_another_model(t, cold):
@@ -213,17 +241,17 @@ def test_another_model(t, cold):
         d = start(tmp)
         for p in PROMPTS:
             complete(d, p)
-        d.stop()
+        end(d)
         d = start(tmp, HYBRID)
         t.equal([complete(d, p)[1:] for p in PROMPTS], [(0, 0)] * 3,
                 "another model finds nothing of it")
-        d.stop()
+        end(d)
         d = start(tmp)
         for i, p in enumerate(PROMPTS):
             answer, _, disk = complete(d, p)
             t.ok(answer == cold[i] and disk >= 48, "the first one goes on from its own files",
                  disk)
-        d.stop()
+        end(d)
 
 
 def test_limit(t, cold):
@@ -233,15 +261,18 @@ def test_limit(t, cold):
         for k in range(12):
             complete(d, PROMPTS[2][k:] + PROMPTS[1])
         t.equal(complete(d, PROMPTS[0])[0], cold[0], "with little room the answers are right")
-        d.stop()
+        end(d)
         size = sum(os.path.getsize(f) for f in files(tmp))
         t.ok(0 < size <= 1 << 20, "and the limit holds", size)
 
 
 def main():
-    for model in (None, HYBRID, CONV):
+    races_only = "HALOD_RACES_ONLY" in os.environ  # ThreadSanitizer
+    tests = (test_restart, test_kill, test_damage, test_two)
+    for model in (HYBRID,) if races_only else (None, HYBRID, CONV):
         cold = cold_answers(model)
-        for test in (test_restart, test_kill, test_damage, test_two):
+        chosen = (test_restart,) if races_only else tests
+        for test in chosen + ((test_crowd,) if model == HYBRID else ()):
             print("# ---", test.__name__, model or "halo-tiny")
             with tempfile.TemporaryDirectory() as tmp:
                 os.chmod(tmp, 0o700)

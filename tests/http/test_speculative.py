@@ -24,6 +24,10 @@ HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp")
 FOLLOWS = "qwen35-mtp"
 MTP = (FOLLOWS, "qwen35moe-mtp", "deepseekv3-mtp", "glm4moe-mtp")
 ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen4exp")
+# Of these also as llama.cpp's converter writes them (tests/golden/make_mtp_gguf.py).
+# Those of the first one are mostly right, too.
+HYBRID_GGUF = ("qwen3next-mtp",)
+MTP_GGUF = HYBRID_GGUF + ("glm4moe-mtp",)
 # Twice the same tokens: what follows the first part is a guess of what follows the second.
 PROMPT = [(i * 37 + i // 7) % 300 for i in range(40)] * 2
 REPEAT = "Repeat: one two three four. one two three four. one two three four."
@@ -265,6 +269,35 @@ def test_distribution(t, mode):
     return seen
 
 
+def words_of(answer):
+    """Texts without their log-probabilities."""
+    choices, n = answer
+    return [(c["index"], c["text"], c["logprobs"]["tokens"]) for c in choices], n
+
+
+def test_mtp_gguf(t, name):
+    """As llama.cpp's converter writes it: the folder's answers, with as many right guesses. It
+    writes a decay of recurrent layers as -exp of the folder's number, which changes the last
+    bits of log-probabilities."""
+    what = words_of if name in HYBRID_GGUF else lambda answer: answer
+    asked = {"any token": raw(PROMPT, max_tokens=60), "the same behind less": raw(PROMPT[:33]),
+             **{k: FEATURES[k] for k in ("two tokens only", "penalties", "several choices")}}
+    model = os.path.join(GOLDEN, name)
+    on = both(t, name + " as GGUF", asked, "mtp",
+              model=os.path.join(SRCDIR, "tests/golden/formats", name + ".gguf"))
+    same = Halod(model=model, speculative="mtp", self_check="no")
+    first = {k: said(same, v) for k, v in asked.items()}  # as `both` has asked the other
+    for k, v in asked.items():
+        t.equal(said(same, v), first[k], "%s: %s a second time" % (name, k))
+        t.equal(what(said(on, v)), what(first[k]),
+                "%s as GGUF: %s as the folder answers" % (name, k))
+    drafts, guesses, right = numbers(on)
+    t.ok(guesses > 2 * drafts > 200 and (right > 100 or name not in HYBRID_GGUF),
+         name + " as GGUF: there were guesses, and right ones", numbers(on))
+    t.equal(numbers(on), numbers(same), "as many as the folder's")
+    t.equal((on.stop(), same.stop()), (0, 0), "both end well")
+
+
 def test_mtp(t):
     """Guesses of the model's own layer."""
     for name in MTP:
@@ -313,6 +346,8 @@ def test_mtp(t):
         t.equal(numbers(on), numbers(same), "as many as of the folder's")
         same.stop()
         on.stop()
+    for name in MTP_GGUF:
+        test_mtp_gguf(t, name)
     d = Halod(speculative="mtp")
     d.wait_log("speculative = mtp: the model has no layer that guesses")
     t.equal(d.stop(), 0, "a model without such a layer is told of")

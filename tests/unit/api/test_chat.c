@@ -673,6 +673,33 @@ static void test_server_variables(void)
 	}
 }
 
+/* A template that refuses an effort gets the nearest one that it names. */
+static void test_effort(void)
+{
+	static const char strict[] =
+		"{% set e = reasoning_effort | default('xhigh') %}"
+		"{% if e not in ('xhigh', 'medium', \"low\") %}"
+		"{{ raise_exception('Unknown effort ' ~ e) }}{% endif %}{{ e }}";
+	static const char other[] = "{% if not messages %}{{ raise_exception('no messages') }}"
+				    "{% endif %}{{ reasoning_effort }} 'low' 'xhigh'";
+	static const char *const rows[][3] = {
+		{"minimal", "low", "minimal"}, {"low", "low", "low"},
+		{"medium", "medium", "medium"}, {"high", "xhigh", "high"},
+		{"xhigh", "xhigh", "xhigh"}, {"max", "xhigh", "max"}};
+	struct api *a = with_server(strict, NULL, API_REASONING_AUTO);
+	struct api *b = with_server(other, NULL, API_REASONING_AUTO);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char body[120], said[60];
+		snprintf(body, sizeof body, "{\"messages\":[" USER("q") "],\"reasoning_effort\":"
+			 "\"%s\"}", rows[i][0]);
+		snprintf(said, sizeof said, "%s 'low' 'xhigh'", rows[i][2]);
+		expect_prompt(a, body, rows[i][1], rows[i][0]);
+		expect_prompt(b, body, said, "a template that refuses none gets the word");
+	}
+	api_destroy(a);
+	api_destroy(b);
+}
+
 /* --- a format and reasoning -------------------------------------------------- */
 
 static int32_t may_reason(const char *source, const char *more)
@@ -728,6 +755,7 @@ int main(void)
 	test_bare_tool();
 	test_call_ids();
 	test_server_variables();
+	test_effort();
 	test_format_reasoning();
 	test_refused();
 	test_too_many();

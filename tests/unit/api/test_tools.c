@@ -361,6 +361,32 @@ static void test_exact_args(void)
 	}
 }
 
+/* A template with the marks of Qwen3.5's and Qwen3.8's: the format is found by them, calls come
+ * from its words, and a history goes back into them. */
+static void test_functions_in_xml(void)
+{
+	static const char source[] =
+		"{% if tools %}Reply with <tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n"
+		"</parameter>\n</function>\n</tool_call>\n{% endif %}"
+		"{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}"
+		"{% for call in m.tool_calls or [] %}{% set f = call.function %}"
+		"{{ '<tool_call>\n<function=' + f.name + '>\n' }}"
+		"{% for k, v in f.arguments | items %}{{ '<parameter=' + k + '>\n' }}"
+		"{{ v if v is string else v | tojson }}{{ '\n</parameter>\n' }}{% endfor %}"
+		"{{ '</function>\n</tool_call>' }}{% endfor %}{% endfor %}";
+	struct model copy = *fixture_model();
+	copy.chat_template = (char *)source;
+	struct api *a = fixture_api_of(&copy);
+	struct api_call *c = fixture_call(a, &dialect_chat, Q "," TOOLS "}");
+	const struct tool_format *f = api_call_request(c)->parse.tools.format;
+	is_str(f ? f->name : NULL, "qwen3-coder", "its template tells the format");
+	fixture_drop(c);
+	expect_in(a, "call_other", "\"{\\\"x\\\":\\\"two\\\",\\\"n\\\":[1]}\"",
+		  "<tool_call>\n<function=f>\n<parameter=x>\ntwo\n</parameter>\n<parameter=n>\n"
+		  "[1]\n</parameter>\n</function>\n</tool_call>", "a call in its words");
+	api_destroy(a);
+}
+
 #define TURNS(call) \
 	"{% for m in messages %}{% if m.tool_calls is defined and m.tool_calls %}" \
 	"{% for c in m.tool_calls %}" call "{% endfor %}" \
@@ -427,5 +453,6 @@ int main(void)
 	test_exact_text();
 	test_exact_args();
 	test_templates();
+	test_functions_in_xml();
 	return tap_done();
 }

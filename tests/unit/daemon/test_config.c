@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "check/fit.h"
 #include "daemon/config_table.h"
 #include "tests/tap.h"
 
@@ -254,6 +255,19 @@ static void test_print(void)
 	buf_deinit(&printed);
 }
 
+/* haloctl doctor knows no halod.conf, so it counts with what stands in check/fit.h. */
+static void test_sum(void)
+{
+	is_int(load(NULL), OK, "defaults alone");
+	is_int(c.reader_ctx, FIT_READER_CTX, "reader_ctx is that of the doctor's sum");
+	is_int(c.image_tokens, FIT_IMAGE_TOKENS, "image_tokens");
+	is_int(c.image_cache, FIT_IMAGE_CACHE, "image_cache");
+	is_int(c.max_image_bytes, FIT_IMAGE_BYTES, "max_image_bytes");
+	is_int(c.max_image_side, FIT_IMAGE_SIDE, "max_image_side");
+	is_int(c.max_image_pixels, FIT_IMAGE_PIXELS, "max_image_pixels");
+	is_int(c.max_batch_tokens - c.max_seqs, FIT_STEP_TOKENS, "room of a step");
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
@@ -266,6 +280,7 @@ int main(void)
 	test_foreign();
 	test_foreign_table();
 	test_print();
+	test_sum();
 	write_file(STR("port = 99\n"));
 	char *argv[] = {(char *)"halod", NULL};
 	config_deinit(&c);

@@ -82,10 +82,11 @@ static void step(struct engine *e, struct engine_seq *s, const int32_t *tokens, 
 	engine_seq_confirm(e, s, tokens + n - n_draft, n_right);
 }
 
-static void check(const char *name)
+/* at: the checkpoint, or NULL for the folder of that name. */
+static void check(const char *name, const char *at)
 {
-	char *dir = file_join(tap_src("tests/golden/models"), name);
-	char *path = file_join(dir, "mtp.json");
+	char *folder = file_join(tap_src("tests/golden/models"), name);
+	char *path = file_join(folder, "mtp.json"), *dir = at ? xstrdup(tap_src(at)) : folder;
 	json_t *ref = json_load_file(path, 0, NULL);
 	const json_t *ids = json_object_get(ref, "text"), *b = json_object_get(ref, "behind");
 	int32_t text[MAX_TEXT], wrong[5];
@@ -125,7 +126,9 @@ static void check(const char *name)
 	rig_close(&r);
 	json_decref(ref);
 	free(path);
-	free(dir);
+	if (at)
+		free(dir);
+	free(folder);
 }
 
 /* With a head of the first 256 of 512 tokens: the best of these. The reference tells it where
@@ -250,9 +253,13 @@ int main(void)
 	check_partial("qwen35-mtp", fc_only, 3);
 	check_partial("qwen35moe-mtp", fc_only, 1);
 	check_partial("deepseekv3-mtp", no_norm, 1);
-	check("qwen35-mtp");
-	check("qwen35moe-mtp");
-	check("deepseekv3-mtp");
-	check("glm4moe-mtp");
+	check("qwen35-mtp", NULL);
+	check("qwen35moe-mtp", NULL);
+	check("deepseekv3-mtp", NULL);
+	check("glm4moe-mtp", NULL);
+	check("qwen3next-mtp", NULL);
+	/* From llama.cpp's converter (make_mtp_gguf.py) */
+	check("glm4moe-mtp", "tests/golden/formats/glm4moe-mtp.gguf");
+	check("qwen3next-mtp", "tests/golden/formats/qwen3next-mtp.gguf");
 	return tap_done();
 }

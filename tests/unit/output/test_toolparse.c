@@ -559,6 +559,7 @@ static void test_tables(void)
 	static const char *const found[][2] = {
 		{"… <tool_call>\n{\"name\": …", "hermes"},
 		{"<tool_call>\n<function=x>\n<parameter=y>", "qwen3-coder"},
+		{"'<tool_call>\n<function=' + call.name … '<parameter=' + key", "qwen3-coder"},
 		{"<tool_call>{name}\n<arg_key>", "glm"},
 		{"<minimax:tool_call>' + '<invoke name=\"", "minimax"},
 		{"<seed:tool_call>\n<function=x>\n<parameter=y>", "seed"},

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Image files that clients name by an address: by HTTP from the hosts that `image_urls` lists,
+ * and from the folder `image_dir`. A call waits for the network, so it is not for the io
+ * thread. Thread: any, once created.
+ */
+#pragma once
+#include "base/buf.h"
+
+struct fetch;
+
+struct fetch_opts {
+	/* As the setting has them: beginnings of addresses ("https://host/folder/"), "https://"
+	 * for any host, and private addresses that hosts may have ("192.168.1.5"). */
+	const char *const *from;
+	int n_from;
+	const char *dir;    /* of file: addresses; NULL or "": none */
+	int64_t timeout_us; /* for all files of a request */
+	int64_t max_bytes;  /* of a file */
+};
+
+/* E_CONFIG: an entry of `from` is none of these, or dir is no folder. */
+enum status fetch_create(const struct fetch_opts *o, struct fetch **out,
+			 struct fail *fail) MUST_USE;
+void fetch_destroy(struct fetch *f); /* NULL is fine */
+
+/* Whether the settings allow this address. */
+bool fetch_allows(const struct fetch *f, struct str url);
+
+struct fetch_ask {
+	struct str url;
+	int64_t until_us;            /* fetch_until, when the request's first file was begun */
+	const _Atomic bool *is_gone; /* true: nobody waits for it any more; NULL: somebody does */
+};
+int64_t fetch_until(const struct fetch *f);
+/* Appends the file to *out. E_INVAL with why it cannot be had, in words that follow "the
+ * image"; E_CANCELLED: *is_gone. */
+enum status fetch_get(const struct fetch *f, const struct fetch_ask *ask, struct buf *out,
+		      struct fail *fail) MUST_USE;
