@@ -81,19 +81,19 @@ template <int M> DEVICE float wave_xor(float x, int site = __builtin_LINE())
 }
 
 /* All steps of dialect.h's lanes_sum in one exchange, computed by each lane, because an
- * exchange between fibers is slow. */
+ * exchange between fibers is slow. A step gives lanes i and i ^ m the same sum, so one of
+ * them is computed. */
 template <int n> DEVICE float dialect_lanes_sum(float x, int site)
 {
 	const uint8_t *slots = fiber_exchange(&x, sizeof x, site);
-	float sums[FIBER_WAVE], next[FIBER_WAVE];
-	for (int i = 0; i < FIBER_WAVE; i++)
-		memcpy(&sums[i], slots + i * FIBER_SLOT, sizeof x);
-	for (int m = n / 2; m; m /= 2) {
-		for (int i = 0; i < FIBER_WAVE; i++)
-			next[i] = sums[i] + sums[i ^ m];
-		memcpy(sums, next, sizeof sums);
-	}
-	return sums[fiber_thread() % FIBER_WAVE];
+	const uint8_t *first = slots + fiber_thread() % FIBER_WAVE / n * n * FIBER_SLOT;
+	float sums[n];
+	for (int i = 0; i < n; i++)
+		memcpy(&sums[i], first + i * FIBER_SLOT, sizeof x);
+	for (int m = n / 2; m; m /= 2)
+		for (int i = 0; i < m; i++)
+			sums[i] += sums[i + m];
+	return sums[0];
 }
 #define DIALECT_LANES_SUM dialect_lanes_sum
 
@@ -253,7 +253,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8, TILE_LINES_B = 1 };
+enum { TILE_ROWS = 8, TILE_LINES_B = 1, ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -323,13 +323,11 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c,
 		       int site = __builtin_LINE())
 {
 	const uint8_t *slots = fiber_exchange(&a, sizeof a, site);
-	for (int i = 0; i < TILE_C; i++) {
-		const float *row = (const float *)(slots + tile_row(i) * FIBER_SLOT);
-		float sum = c.v[i];
-		for (int k = 0; k < 16; k++)
-			sum += row[k] * b.line.v[k];
-		c.v[i] = sum;
-	}
+	const float *first = (const float *)(slots + tile_row(0) * FIBER_SLOT);
+	/* The rows side by side: one sum would wait for each of its additions. */
+	for (int k = 0; k < 16; k++)
+		for (int i = 0; i < TILE_C; i++)
+			c.v[i] += first[i * ROWS_APART + k] * b.line.v[k];
 	return c;
 }
 

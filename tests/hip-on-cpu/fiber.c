@@ -28,6 +28,9 @@ enum {
 	MAX_LDS = 16,
 	STACK = 128 << 10,
 	GUARD = 4 << 10,
+	COLOURS = 32,
+	COLOUR = 320, /* bytes between the tops of stacks, modulo pages */
+	LAST_FRAMES = 4 << 10,
 	LDS_ALIGN = 128,
 };
 
@@ -47,10 +50,11 @@ struct fiber {
 	void *tsan;
 };
 
-/* Two buffers, because a lane may come to the next exchange while another has not yet
+/* ready: bit i is set where fiber i of the wave is READY.
+ * Two buffers, because a lane may come to the next exchange while another has not yet
  * read the last one; it cannot come to the one after that. */
 struct wave {
-	uint32_t live, arrived;
+	uint32_t ready, live, arrived;
 	int site; /* of those that have arrived */
 	uint8_t slots[2][FIBER_WAVE][FIBER_SLOT];
 };
@@ -118,30 +122,56 @@ static void switch_to(struct fiber *from, struct fiber *to, bool is_last)
 #endif
 }
 
-/* Leave the current fiber for the next that can run. */
+/* The next fiber of the mask's: behind (or, reversed, before) lane `from`, else at the other
+ * end. There is one. */
+static uint32_t next_lane(uint32_t ready, uint32_t from)
+{
+	uint32_t before = ready & ((1u << from) - 1), behind = ready & ~before & ~(1u << from);
+	uint32_t first = B.launch->is_reversed ? before : behind;
+	uint32_t mask = first ? first : ready;
+	return (uint32_t)(B.launch->is_reversed ? 31 - __builtin_clz(mask) : __builtin_ctz(mask));
+}
+
+/* Leave the current fiber for the next that can run. A wave goes on while it can, so that
+ * its stacks stay in the cache. */
 static void run_next(bool is_last)
 {
-	uint32_t n = B.launch->n_threads, from = B.current, i = from;
-	for (uint32_t tried = 0; tried < n; tried++) {
-		i = B.launch->is_reversed ? (i ? i - 1 : n - 1) : (i + 1) % n;
-		if (B.fiber[i].state != READY)
-			continue;
-		if (i == from)
+	uint32_t n_waves = (B.launch->n_threads + FIBER_WAVE - 1) / FIBER_WAVE;
+	uint32_t from = B.current, w = from / FIBER_WAVE, lane = from % FIBER_WAVE;
+	for (uint32_t tried = 0; tried <= n_waves; tried++) {
+		uint32_t ready = B.wave[w].ready;
+		if (ready) {
+			uint32_t i = w * FIBER_WAVE + next_lane(ready, lane);
+			B.current = i;
+			if (i != from)
+				switch_to(&B.fiber[from], &B.fiber[i], is_last);
 			return;
-		B.current = i;
-		switch_to(&B.fiber[from], &B.fiber[i], is_last);
-		return;
+		}
+		bool is_end = w == (B.launch->is_reversed ? 0 : n_waves - 1);
+		if (B.launch->is_reversed)
+			w = is_end ? n_waves - 1 : w - 1;
+		else
+			w = is_end ? 0 : w + 1;
+		lane = B.launch->is_reversed ? 0 : FIBER_WAVE - 1;
 	}
 	if (B.live)
 		die("threads wait for others that never come");
 	switch_to(&B.fiber[from], &B.main, true);
 }
 
+static void set_state(uint32_t i, enum state state)
+{
+	uint32_t bit = 1u << i % FIBER_WAVE;
+	struct wave *wave = &B.wave[i / FIBER_WAVE];
+	B.fiber[i].state = state;
+	wave->ready = state == READY ? wave->ready | bit : wave->ready & ~bit;
+}
+
 static void wake(enum state waiting, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to && i < B.launch->n_threads; i++)
 		if (B.fiber[i].state == waiting)
-			B.fiber[i].state = READY;
+			set_state(i, READY);
 }
 
 static void wake_wave(uint32_t w)
@@ -169,7 +199,7 @@ static void fiber_main(void)
 #endif
 	B.launch->entry(B.launch->arg);
 	uint32_t w = B.current / FIBER_WAVE;
-	B.fiber[B.current].state = DONE;
+	set_state(B.current, DONE);
 	B.live--;
 	B.wave[w].live--;
 	if (B.wave[w].live && B.wave[w].arrived == B.wave[w].live)
@@ -203,7 +233,7 @@ void fiber_barrier(int site)
 		wake_group();
 		return;
 	}
-	f->state = IN_BARRIER;
+	set_state(B.current, IN_BARRIER);
 	run_next(false);
 }
 
@@ -225,7 +255,7 @@ const uint8_t *fiber_exchange(const void *value, size_t n_bytes, int site)
 	if (++wave->arrived == wave->live) {
 		wake_wave(w);
 	} else {
-		f->state = IN_WAVE;
+		set_state(B.current, IN_WAVE);
 		run_next(false);
 	}
 	return &slots[0][0];
@@ -258,8 +288,9 @@ void *fiber_lds_dynamic(void)
 
 /* --- launching -------------------------------------------------------------------- */
 
-static void fiber_prepare(struct fiber *f)
+static void fiber_prepare(uint32_t i)
 {
+	struct fiber *f = &B.fiber[i];
 	if (!f->stack) {
 		char *p = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -269,10 +300,13 @@ static void fiber_prepare(struct fiber *f)
 		}
 		f->stack = p + GUARD;
 	}
-	f->state = READY;
+	set_state(i, READY);
 	f->phase = 0;
 	f->site = 0;
-	__asan_unpoison_memory_region(f->stack, STACK);
+	/* The tops lie in different lines of the cache. ASan marks frames there that no
+	 * function left: fiber_main's and what it calls last. */
+	size_t top = STACK - i % COLOURS * COLOUR;
+	__asan_unpoison_memory_region(f->stack + top - LAST_FRAMES, STACK - (top - LAST_FRAMES));
 #ifdef WITH_TSAN
 	if (!f->tsan)
 		f->tsan = __tsan_create_fiber(0);
@@ -280,12 +314,12 @@ static void fiber_prepare(struct fiber *f)
 #ifdef WITH_UCONTEXT
 	getcontext(&f->context);
 	f->context.uc_stack.ss_sp = f->stack;
-	f->context.uc_stack.ss_size = STACK;
+	f->context.uc_stack.ss_size = top;
 	f->context.uc_link = NULL;
 	makecontext(&f->context, fiber_main, 0);
 #else
 	/* As if fiber_main had been called: a return address, then six registers. */
-	void **sp = (void **)(f->stack + STACK) - 3;
+	void **sp = (void **)(f->stack + top) - 3;
 	*sp = NULL;
 	*--sp = (void *)fiber_main;
 	sp -= 6;
@@ -300,7 +334,7 @@ static void run_group(const struct fiber_launch *l)
 	B.arrived = 0;
 	B.dynamic = lds_alloc(l->lds_bytes);
 	for (uint32_t i = 0; i < l->n_threads; i++)
-		fiber_prepare(&B.fiber[i]);
+		fiber_prepare(i);
 	for (uint32_t w = 0; w * FIBER_WAVE < l->n_threads; w++) {
 		uint32_t left = l->n_threads - w * FIBER_WAVE;
 		B.wave[w].live = left < FIBER_WAVE ? left : FIBER_WAVE;
