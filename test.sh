@@ -200,7 +200,7 @@ ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
 export UBSAN_OPTIONS=print_stacktrace=1
 built build-asan && {
 	without_warning build-asan "the build by clang"
-	HALOD_SHORT=1 HALOD_SHAPES_EVERY=48 HALOD_AGENTS=no \
+	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_AGENTS=no \
 		check build-asan HALOD_CLIENTS="$PWD/build/clients"
 }
 
