@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/sum.h"
 
-enum { SPIN_NS = 30000 };
+enum { SPIN_NS = 150000 };
 
 /* --- completion --------------------------------------------------------------------- */
 
@@ -73,13 +73,17 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 						       p->at / EXPERT_READ_PIECE));
 	else
 		atomic_store(&x->fault, (int)state);
-	if (atomic_fetch_sub(&x->n_left, 1) != 1)
+	int n_before = atomic_fetch_sub(&x->n_left, 1);
+	/* A core that sleeps takes long to wake: so it does while the last piece is read. */
+	if (n_before == 2)
+		wake(r, x);
+	if (n_before != 1)
 		return;
 	x->last_ns = seen;
 	finish_read(r, x);
 }
 
-/* Whoever is woken while the last piece is summed looks again and again, for SPIN_NS. */
+/* Whoever is woken for the last piece looks again and again, for SPIN_NS. */
 static bool is_done_soon(struct expert_read *x)
 {
 	int64_t begin = now_ns();
