@@ -377,6 +377,24 @@ def families(tmp):
         verify(path, folder, name + " as GGUF")
 
 
+def recurrent(tmp):
+    """A list of which layers are recurrent wins over the interval, and must have them all."""
+    path = os.path.join(tmp, "hybrid.gguf")
+    folder = os.path.join(GOLDEN, "qwen3next-mtp")
+    config = g.read_json(folder, "config.json")
+    tensors = g.hybrid_tensors(config, g.load(folder), "\0")
+    keys = [k for k in keys_of(folder, config, tensors) if "interval" not in k[0]]
+    name, kind = "qwen3next.attention.recurrent_layers", (g.ARRAY, g.BOOL)
+    g.write(path, keys + [(name, kind, [True, False, False])], tensors)
+    verify(path, folder, "recurrent layers by a list")
+    for wrong in ((name, kind, [True]), (name, g.BOOL, True)):
+        g.write(path, keys + [wrong], tensors)
+        code, out, err = haloctl("inspect", "--model", path)
+        ok(code == 2 and name in err and "a value a layer" in err, "refused: %s" % (wrong[2],),
+           err)
+    os.remove(path)
+
+
 with tempfile.TemporaryDirectory() as folder:
     made = tiny(folder)
     refusals(folder, *made)
@@ -386,4 +404,5 @@ with tempfile.TemporaryDirectory() as folder:
     merged(folder)
     pre_tokenizers(folder)
     families(folder)
+    recurrent(folder)
 done()
