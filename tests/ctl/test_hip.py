@@ -93,6 +93,30 @@ def delta_nets():
            "verify %s: below %s, mean %s" % (model, DELTA_MOST, types["float16"]), (out, err))
 
 
+def few_tokens():
+    """A step of a few tokens has the bits of steps of one. Ten have twenty rows in the sharp
+    layer, which are done in two calls (sum_up in mixer_delta.c)."""
+    folder = os.path.join(GOLDEN, "qwen35")
+    with open(os.path.join(folder, "reference.json"), encoding="utf-8") as f:
+        ref = json.load(f)
+    ids, found = ref["cases"][2]["prompt_ids"][:10], ref["cases"][2]["prompt_logprobs"][:9]
+    steps = [{"token": t, "top": [[t, p]]} for t, p in zip(ids[1:], found)]
+    off = []
+    for n, steps in (10, []), (1, steps):
+        case = {"prompt_ids": ids[:n], "prompt_logprobs": found[:n - 1],
+                "continuation_ids": ids[n:], "steps": steps}
+        with tempfile.TemporaryDirectory() as tmp:
+            path = os.path.join(tmp, "reference.json")
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({**ref, "cases": [case]}, f)
+            _, out, err = haloctl("verify", "--model", folder, *HIP, "--json",
+                                  "--reference", path)
+        v = json.loads(out or b"{}")
+        ok(v.get("tokens") == 9, "nine tokens behind %d" % n, (out, err))
+        off.append((v.get("max_delta"), v.get("mean_delta"), v.get("worst_token")))
+    ok(off[0] == off[1] and off[0][1] > 0, "ten tokens at once: the bits of each alone", off)
+
+
 def gguf():
     """MLA as its files have it: what makes keys and values in two tensors."""
     folder = os.path.join(GOLDEN, "glm4moelite")
@@ -205,6 +229,7 @@ families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3"
 for family in families[::5 if os.environ.get("HALOD_SHORT") else 1]:
     verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})
 delta_nets()
+few_tokens()
 gguf()
 speed()
 profile()
