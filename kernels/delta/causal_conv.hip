@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/causal_conv.h
- * LAYOUT    x f16 in up to three parts of wider rows; y (T, C) f16; weight, state f32
+ * LAYOUT    x f16 in up to three parts of wider rows, in causal_conv_*sums also f32 in two
+ *           terms; y (T, C) f16; weight, state f32
  * GEOMETRY  one thread a channel: (C over 256, B) workgroups of 256 threads; no LDS. The
  *           last W - 1 inputs of a channel stay in registers from token to token.
  *           causal_conv_rows_bf16, for one token: workgroups of linear_rows_dot.h come
@@ -20,10 +21,38 @@
 #include "kernels/delta/delta_launch.h"
 #include "kernels/linear/linear_rows_dot.h"
 
+/* Index of channel c of token 0. */
+DEVICE size_t conv_at(const half_heads &v, int32_t c)
+{
+	return (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim);
+}
+
 /* Where channel c of token 0 is. */
 DEVICE const uint16_t *conv_channel(const half_heads &v, int32_t c)
 {
-	return v.p + (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim);
+	return v.p + conv_at(v, c);
+}
+
+/* Inputs: a part of halves, or where high is not NULL one of sums of two in f32. */
+struct conv_part {
+	half_heads x;
+	const float *high, *low;
+};
+
+template <int I> DEVICE conv_part conv_take(const causal_conv_launch &a)
+{
+	return {a.part[I], a.high[I], a.low[I]};
+}
+
+/* The input of token t, of the channel where the pointers are. */
+template <bool HAS_SUMS>
+DEVICE float conv_input(const conv_part &p, float low_scale, int32_t t)
+{
+	size_t at = (size_t)t * (size_t)p.x.row;
+	if constexpr (HAS_SUMS)
+		if (p.high)
+			return p.high[at] + low_scale * p.low[at];
+	return f16_to_f32(p.x.p[at]);
 }
 
 /* Store the last n inputs of channel c in a state slot; window (MOST): newest last. */
@@ -42,26 +71,32 @@ DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 			out[i - (MOST - n)] = window[i];
 }
 
-/* The channels of workgroup `group` along x. MOST: the largest W. */
-template <int32_t MOST>
+/* The channels of workgroup `group` along x. MOST: the largest W. HAS_SUMS: a part may be one
+ * of sums. */
+template <int32_t MOST, bool HAS_SUMS = false>
 DEVICE void conv_run(const causal_conv_launch &a, int32_t group)
 {
 	int32_t c = group * CONV_THREADS + (int32_t)thread_index();
 	int32_t b = (int32_t)group_index_y(), n = a.width - 1, in = c;
 	if (c >= a.n_channels)
 		return;
-	half_heads part = a.part[0];
+	conv_part part = conv_take<0>(a);
 	int32_t sizes[2] = {a.part[0].n_heads * a.part[0].dim,
 			    a.part[1].n_heads * a.part[1].dim};
 	if (a.n_parts > 1 && in >= sizes[0]) {
 		in -= sizes[0];
-		part = a.part[1];
+		part = conv_take<1>(a);
 		if (a.n_parts > 2 && in >= sizes[1]) {
 			in -= sizes[1];
-			part = a.part[2];
+			part = conv_take<2>(a);
 		}
 	}
-	const uint16_t *x = conv_channel(part, in);
+	size_t first = conv_at(part.x, in);
+	part.x.p += first;
+	if (HAS_SUMS && part.high) {
+		part.high += first;
+		part.low += first;
+	}
 	const uint16_t *in_gate = conv_channel(a.in_gate, in);
 	const uint16_t *out_gate = conv_channel(a.out_gate, in);
 	float weight[MOST], window[MOST], bias = a.bias ? a.bias[c] : 0;
@@ -80,7 +115,7 @@ DEVICE void conv_run(const causal_conv_launch &a, int32_t group)
 		UNROLL
 		for (int32_t i = 0; i + 1 < MOST; i++)
 			window[i] = window[i + 1];
-		float fresh = f16_to_f32(x[(size_t)t * (size_t)part.row]);
+		float fresh = conv_input<HAS_SUMS>(part, a.low_scale, t);
 		if (a.is_gated)
 			fresh *= f16_to_f32(in_gate[(size_t)t * (size_t)a.in_gate.row]);
 		window[MOST - 1] = fresh;
@@ -112,6 +147,19 @@ void causal_conv_wide_kernel(causal_conv_launch a)
 	conv_run<CONV_MAX_WIDTH>(a, (int32_t)group_index_x());
 }
 
+/* Where a part is the sum of two in f32. */
+KERNEL(CONV_THREADS)
+void causal_conv_sums_kernel(causal_conv_launch a)
+{
+	conv_run<CONV_USUAL_WIDTH, true>(a, (int32_t)group_index_x());
+}
+
+KERNEL(CONV_THREADS)
+void causal_conv_wide_sums_kernel(causal_conv_launch a)
+{
+	conv_run<CONV_MAX_WIDTH, true>(a, (int32_t)group_index_x());
+}
+
 /* And one token's products `beside`, whose workgroups come first. */
 KERNEL(CONV_THREADS)
 void causal_conv_rows_bf16_kernel(causal_conv_launch a, linear_rows_args beside)
@@ -121,5 +169,5 @@ void causal_conv_rows_bf16_kernel(causal_conv_launch a, linear_rows_args beside)
 	if (group < beside.grid)
 		linear_rows<1, WEIGHT_BF16>(beside);
 	else
-		conv_run<CONV_USUAL_WIDTH>(a, group - beside.grid);
+		conv_run<CONV_USUAL_WIDTH, true>(a, group - beside.grid);
 }

@@ -35,6 +35,10 @@ struct state_slots { /* like struct seq_states */
 struct causal_conv_launch {
 	int32_t width, n_channels, n_parts, is_gated;
 	struct half_heads part[CONV_PARTS];
+	/* f32 in the places of part[i]; high NULL: it is of halves. Not read by
+	 * causal_conv_kernel and causal_conv_wide_kernel. */
+	const float *high[CONV_PARTS], *low[CONV_PARTS];
+	float low_scale;
 	struct half_heads in_gate, out_gate; /* is_gated 0: readable, and unused */
 	const float *weight;      /* (C, W) */
 	const float *bias;        /* (C), or NULL */

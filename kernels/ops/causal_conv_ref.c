@@ -8,7 +8,11 @@ static float input(const struct causal_conv_args *a, int32_t t, int32_t c)
 	const struct head_view *part = a->part;
 	for (; c >= part->n_heads * part->dim; part++)
 		c -= part->n_heads * part->dim;
-	float x = ((const float *)part->p)[head_view_at(part, t, c)];
+	const float *low = a->low[part - a->part];
+	size_t at = head_view_at(part, t, c);
+	float x = ((const float *)part->p)[at];
+	if (low)
+		x += a->low_scale * low[at];
 	if (a->is_gated)
 		x *= ((const float *)a->in_gate.p)[head_view_at(&a->in_gate, t, c)];
 	return x;

@@ -6,9 +6,15 @@
  * after attention or feed-forward, whose output is x; x is overwritten. The new sum is
  * multiplied by sum_scale. Zhang and Sennrich, Root Mean Square Layer Normalization, 2019,
  * eq. 4.
+ *
+ * If y_low is given, it is what rounding took from y, times RMS_NORM_LOW. So a product with
+ * y, and one with y_low over RMS_NORM_LOW, add up to one with y before it was rounded. The
+ * factor keeps small numbers above the least half.
  */
 #pragma once
 #include "model/formats/blocks.h"
+
+#define RMS_NORM_LOW 2048.0f
 
 struct rms_norm_args {
 	int32_t n_tok, dim;
@@ -17,6 +23,7 @@ struct rms_norm_args {
 	const void *add;     /* (T, D) act, added to x first; or NULL */
 	const float *weight; /* (n_weights, D) f32 */
 	void *y;             /* (T, D) act; NULL if sum is given */
+	void *y_low;         /* (T, D) act, or NULL; not with add, sum, n_weights or y_pitch */
 	int32_t y_pitch;     /* elements from a row of y to the next; 0: D */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */
 	float sum_scale;     /* of sum afterwards; 0: it is not multiplied */

@@ -6,7 +6,8 @@
  * GEOMETRY  one workgroup of RMS_NORM_THREADS a token, eight neighbouring elements a
  *           thread; LDS 4 bytes a wave
  * PRECISION squares summed in f32 as in rms_norm_row.h; y rounded once, to infinity
- *           beyond 65504. A thread reads back only what it wrote.
+ *           beyond 65504. A thread reads back only what it wrote. y and y_low have 22
+ *           bits together
  * ROOFLINE  bound by launch overhead: 8 KB read and 12 KB written at D = 2048. At decode
  *           the linear layer after it does the norm (linear_quad_sum.h)
  * TRIED     one element at a time a thread: 3.5 us instead of 2.9 on an NVIDIA H200. The
@@ -41,6 +42,24 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 		for (int32_t i = at; i < at + 8 && i < dim; i++)
 			y[out + (size_t)i] =
 				rms_norm_one(x[row + (size_t)i], scale, weight[i]);
+	}
+}
+
+/* And what rounding took from y, times `times`. y has the bits of rms_norm_kernel. */
+KERNEL(RMS_NORM_THREADS)
+void rms_norm_low_kernel(int32_t dim, float eps, const float *x, const float *weight,
+			 uint16_t *y, uint16_t *y_low, float times)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	size_t row = (size_t)group_index_x() * (size_t)dim;
+	rms_norm_held<RMS_NORM_THREADS> held;
+	rms_norm_hold<RMS_NORM_THREADS>(x + row, dim, &held);
+	float scale = rms_norm_scale<RMS_NORM_THREADS>(held, x + row, dim, eps, part);
+	for (int32_t i = (int32_t)thread_index(); i < dim; i += RMS_NORM_THREADS) {
+		size_t at = row + (size_t)i;
+		uint16_t high = rms_norm_one(x[at], scale, weight[i]);
+		y[at] = high;
+		y_low[at] = f32_to_f16((x[at] * scale * weight[i] - f16_to_f32(high)) * times);
 	}
 }
 

@@ -49,6 +49,7 @@ struct mla_scratch {
 
 struct delta_layer {
 	bool is_fused;              /* in_proj_qkvz */
+	bool is_sharp;              /* q, k, v are of an input that is not rounded */
 	bool ba_fused;              /* in_proj_ba, in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
 	struct weight out;
@@ -61,6 +62,7 @@ struct delta_layer {
 	 * with T = ENGINE_DRAFT_TOK. */
 	void *kept_qkvz;
 	float *kept_ba;
+	float *kept_sums;
 };
 
 struct delta_scratch {
@@ -68,6 +70,10 @@ struct delta_scratch {
 	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
 	void *mixed; /* (T, C) act */
 	void *y;     /* (T, Hv, V) act */
+	/* Of the layer that is sharp: its norm (T, D) act, and behind it what rounding took
+	 * (rms_norm.h). Their products with qkv (2 T, N). */
+	void *pair;
+	float *sums;
 };
 
 /* The layer that guesses (enum model_mtp). It is g->layers[n_layers]. T: max_batch_tok,

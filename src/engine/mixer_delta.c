@@ -17,6 +17,11 @@
  * 40 % smaller, and the traffic twice as large. The largest errors stayed: they come from
  * the rounded input of the projections, that of q and k most (docs/gpu.md).
  *
+ * So the first of these layers is sharp, unless the backend's activations are float32. Its
+ * norm leaves two halves of each number, and q, k and v are the sum of the products of both,
+ * in float32, until the convolution has them. Further layers would gain little: what rounding
+ * costs there is less by the layer (docs/gpu.md).
+ *
  * Rows stay as they are; where an operation finds them is said by a head_view. Source:
  * modeling_qwen3_next.py and modeling_qwen3_5.py of Hugging Face Transformers.
  */
@@ -121,11 +126,38 @@ enum status mixer_delta_alloc(struct graph *g, struct fail *fail)
 	return st;
 }
 
+static enum status alloc(struct graph *g, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct delta_scratch *r = &g->delta;
+	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
+	enum status st = mixer_delta_alloc(g, fail);
+	int i = 0;
+	while (i < c->n_layers && !c->is_linear[i])
+		i++;
+	/* With several streams the norm is not an operation of its own. */
+	if (st != OK || g->b->act_type == DTYPE_F32 || c->hyper_n || i == c->n_layers)
+		return st;
+	struct delta_layer *a = &g->layers[i].delta;
+	a->is_sharp = true;
+	size_t n = (size_t)model_delta_channels(c);
+	if (graph_layer_has(g, i, "linear_attn.in_proj_qkvz"))
+		n += (size_t)(c->delta_v_heads * c->delta_v_dim);
+	const struct graph_want wanted[] = {
+		{&r->pair, 2 * t * (size_t)c->d_model * act},
+		{&r->sums, 2 * t * n * sizeof *r->sums},
+		{&a->kept_sums,
+		 2 * MIN(t, (size_t)ENGINE_DRAFT_TOK) * n * sizeof *a->kept_sums},
+	};
+	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
 /* Where the operations find what the projections of t tokens left. */
 struct delta_views {
 	void *qkvz;
-	float *ba;
+	float *ba, *sums;
 	struct head_view qkv[3], z, b, a;
+	const float *low[3]; /* of qkv: causal_conv_args.low */
 	int n_parts;
 };
 
@@ -167,6 +199,19 @@ static struct delta_views find_fused(const struct graph *g, void *qkvz, float *b
 		.n_parts = 3, .z = {p + (size_t)(2 * k + v) * act, row, hk, v, pitch}};
 }
 
+/* q, k and v of a sharp layer are in the sums, where else they were in qkvz. */
+static void find_sums(const struct graph *g, int32_t t, float *sums, struct delta_views *out)
+{
+	const float *low = sums + (size_t)t * (size_t)out->qkv[0].row;
+	out->sums = sums;
+	for (int i = 0; i < out->n_parts; i++) {
+		size_t bytes = (size_t)((const char *)out->qkv[i].p - (const char *)out->qkvz);
+		size_t at = bytes / dtype_bytes(g->b->act_type);
+		out->qkv[i].p = sums + at;
+		out->low[i] = low + at;
+	}
+}
+
 /* keeps: the step has guesses. */
 static struct delta_views find(const struct graph *g, const struct delta_layer *a, int32_t t,
 			       bool keeps)
@@ -177,6 +222,8 @@ static struct delta_views find(const struct graph *g, const struct delta_layer *
 		a->is_fused ? find_fused(g, qkvz, ba) : find_split(g, t, qkvz, ba);
 	if (a->is_fused || a->ba_fused)
 		find_fused_ba(g, &f);
+	if (a->is_sharp)
+		find_sums(g, t, keeps ? a->kept_sums : g->delta.sums, &f);
 	return f;
 }
 
@@ -200,27 +247,49 @@ static int gates_of(const struct delta_layer *a, const struct delta_views *f,
 	return 2;
 }
 
+/* The sums of a sharp layer. Few tokens stay few, because many have other bits. */
+static enum status sum_up(struct graph *g, const struct delta_layer *a, int32_t t,
+			  const struct delta_views *f, struct fail *fail)
+{
+	bool is_one = 2 * t <= g->b->few_tok || t > g->b->few_tok;
+	size_t row = (size_t)g->c->d_model * dtype_bytes(g->b->act_type);
+	for (int32_t at = 0; at < 2 * t; at += is_one ? 2 * t : t)
+		RUN(linear, .n_tok = is_one ? 2 * t : t, .n_out = 1,
+		    .x = (const char *)g->delta.pair + (size_t)at * row,
+		    .out = {{.w = &a->qkv, .is_f32 = true,
+			     .y = f->sums + (size_t)at * (size_t)a->qkv.n}});
+	return OK;
+}
+
 /* *beside: what is left for recur. n_out 0: nothing. */
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
 			   const struct delta_views *f, struct linear_args *beside,
 			   struct fail *fail)
 {
 	const struct delta_layer *a = &l->delta;
-	const struct rms_norm_args own = {.n_tok = t, .dim = g->c->d_model,
-					  .eps = g->c->norm_eps, .x = g->x,
-					  .weight = l->norms[NORM_MIXER], .y = g->n};
+	struct rms_norm_args own = {.n_tok = t, .dim = g->c->d_model,
+				    .eps = g->c->norm_eps, .x = g->x,
+				    .weight = l->norms[NORM_MIXER], .y = g->n};
 	struct linear_args all = {.norm = graph_norm_first(g, &own), .n_tok = t, .x = g->n};
-	all.out[all.n_out++] = (struct linear_out){.w = &a->qkv, .y = f->qkvz};
+	if (a->is_sharp) {
+		all.x = own.y = g->delta.pair;
+		own.y_low = (char *)g->delta.pair + (size_t)t * (size_t)own.dim *
+							    dtype_bytes(g->b->act_type);
+	}
+	if (!a->is_sharp || a->is_fused)
+		all.out[all.n_out++] = (struct linear_out){.w = &a->qkv, .y = f->qkvz};
 	if (!a->is_fused)
 		all.out[all.n_out++] = (struct linear_out){
 			.w = &a->z, .y = (void *)(uintptr_t)f->z.p};
-	*beside = (struct linear_args){.n_tok = t, .x = g->n};
+	*beside = (struct linear_args){.n_tok = t, .x = all.x};
 	if (is_apart(a))
 		beside->n_out = gates_of(a, f, beside->out);
 	else
 		all.n_out += gates_of(a, f, all.out + all.n_out);
 	enum status st = g->b->ops->linear(g->b, &all);
-	return st == OK ? OK : graph_op_failed(g, "linear", t, st, fail);
+	if (st != OK)
+		return graph_op_failed(g, "linear", t, st, fail);
+	return a->is_sharp ? sum_up(g, a, t, f, fail) : OK;
 }
 
 /* The recurrence of t tokens whose views are f: from the states that ids says into y. norm:
@@ -238,6 +307,7 @@ static enum status recur(struct graph *g, const struct delta_layer *a,
 			      (double)sizeof(float));
 	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = c->conv_width,
 	    .n_parts = f->n_parts, .part = {f->qkv[0], f->qkv[1], f->qkv[2]},
+	    .low = {f->low[0], f->low[1], f->low[2]}, .low_scale = 1 / RMS_NORM_LOW,
 	    .weight = a->conv, .first_tok = ids->first_tok, .states = ids->states,
 	    .state = a->conv_state, .y = r->mixed, .beside = beside);
 	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = c->delta_k_heads,
@@ -283,11 +353,15 @@ static enum status replay(struct graph *g, const struct layer *l,
 			  struct fail *fail)
 {
 	struct delta_views f = find(g, &l->delta, g->kept_tok, true);
-	for (int i = 0; i < f.n_parts; i++)
-		mixer_delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
+	for (int i = 0; i < f.n_parts; i++) {
+		mixer_delta_skip(&f.qkv[i], r->first_tok,
+				 f.low[i] ? sizeof(float) : dtype_bytes(g->b->act_type));
+		if (f.low[i])
+			f.low[i] += (size_t)r->first_tok * (size_t)f.qkv[i].row;
+	}
 	mixer_delta_skip(&f.a, r->first_tok, sizeof(float));
 	mixer_delta_skip(&f.b, r->first_tok, sizeof(float));
 	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, NULL, fail);
 }
 
-const struct mixer mixer_delta = {load, mixer_delta_alloc, run, replay};
+const struct mixer mixer_delta = {load, alloc, run, replay};

@@ -150,7 +150,34 @@ static struct causal_conv_args conv_args(const struct conv_shape *c,
 	return a;
 }
 
-static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
+/* Parts in f32, as the sum of two: the first n of a convolution. */
+struct conv_sums {
+	int32_t n;
+	const float *high, *low; /* as wide as x */
+};
+
+static const struct sums_shape {
+	int32_t n_sums;
+	struct conv_shape conv;
+} sums[] = {
+	{2, {4, 1, {64, 64, 0}, &one_token_each, false, false}},
+	{2, {4, 2, {16, 16, 48}, &mixed, false, false}},
+	{1, {4, 1, {32, 70, 0}, &longer, false, true}},
+	{3, {10, 1, {16, 16, 33}, &mixed, false, false}},
+};
+
+static void conv_sum(const struct conv_shape *c, const struct conv_sums *s, int32_t first_tok,
+		     struct causal_conv_args *a)
+{
+	size_t at = (size_t)first_tok * (size_t)a->part[0].row;
+	for (int32_t i = 0; i < s->n; at += (size_t)c->dims[i++]) {
+		a->part[i].p = s->high + at;
+		a->low[i] = s->low + at;
+	}
+	a->low_scale = 0x1p-11f;
+}
+
+static void conv_case(struct kernel_test *kt, const struct conv_shape *c, int32_t n_sums)
 {
 	struct schedule s = plan(kt, c->lives);
 	struct causal_conv_args a = conv_args(c, &s, NULL, 0);
@@ -165,11 +192,13 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 	float most = c->is_gated ? 6 : 100, heaviest = c->is_gated ? 20 : 100;
 	kernel_act_round(kt, x, n_x, most);
 	kernel_act_round(kt, found, n_state, most);
+	struct conv_sums host = {n_sums, x, kernel_rows(kt, (size_t)s.n_tok, row, 1)};
 	float *bias = c->has_bias ? kernel_rows(kt, 1, n_channels, 0.5f) : NULL;
 	for (size_t i = 0; i < n_channels * (size_t)c->width; i++)
 		weight[i] = fmaxf(-heaviest, fminf(weight[i], heaviest));
 	for (int i = 0; i < 2; i++) {
 		a = conv_args(c, &s, x, sizeof *x);
+		conv_sum(c, &host, 0, &a);
 		y[i] = kernel_zeros(kt, n);
 		state[i] = memcpy(kernel_zeros(kt, n_state), found, n_state * sizeof *found);
 		a.weight = weight, a.bias = bias, a.state = state[i], a.y = y[i];
@@ -177,6 +206,8 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 	}
 	const void *x_on = kernel_act_upload(kt, x, n_x);
 	struct causal_conv_args on = conv_args(c, &s, x_on, act);
+	struct conv_sums device = {n_sums, UPLOAD(kt, x, n_x), UPLOAD(kt, host.low, n_x)};
+	conv_sum(c, &device, 0, &on);
 	on.weight = UPLOAD(kt, weight, n_channels * (size_t)c->width);
 	on.bias = bias ? UPLOAD(kt, bias, n_channels) : NULL;
 	on.first_tok = UPLOAD(kt, s.first, (size_t)s.n_seq + 1);
@@ -184,8 +215,8 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 	on.state = UPLOAD(kt, found, n_state);
 	on.y = kernel_act_upload(kt, kernel_zeros(kt, n), n);
 	char what[100];
-	snprintf(what, sizeof what, "causal_conv T=%d B=%d C=%zu W=%d", s.n_tok, s.n_seq,
-		 n_channels, c->width);
+	snprintf(what, sizeof what, "causal_conv T=%d B=%d C=%zu W=%d%s", s.n_tok, s.n_seq,
+		 n_channels, c->width, n_sums ? " of sums" : "");
 	kernel_ran(kt, kt->b->ops->causal_conv(kt->b, &on), what);
 	float *got = kernel_act_download(kt, on.y, n);
 	float *left = kernel_download(kt, on.state, n_state);
@@ -202,6 +233,7 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 		struct schedule part = cut(kt, &s, b, sizes[i], found_at);
 		struct causal_conv_args p = conv_args(
 			c, &part, (const char *)x_on + (size_t)first * row * act, act);
+		conv_sum(c, &device, first, &p);
 		p.weight = on.weight, p.bias = on.bias, p.state = on.state;
 		p.first_tok = UPLOAD(kt, part.first, 2);
 		p.states = states_on(kt, &part);
@@ -223,16 +255,18 @@ static void conv_case(struct kernel_test *kt, const struct conv_shape *c)
 
 struct beside_shape {
 	struct weight_kind kind;
-	int32_t k, n[2];
+	int32_t k, n[2], n_sums;
 	struct conv_shape conv;
 };
 
 static const struct beside_shape besides[] = {
 	/* one token: one launch */
-	{{.quant = QUANT_BF16}, 2304, {32, 37}, {4, 1, {32, 32, 64}, &alone, false, false}},
-	{{.quant = QUANT_BF16}, 1000, {300, 0}, {4, 2, {64, 64, 160}, &found_again, false, false}},
-	{{.quant = QUANT_BF16}, 256, {32, 5}, {4, 1, {16, 16, 64}, &mixed, false, false}},
-	{{QUANT_INT4, 32, false, DTYPE_F16, false}, 256, {32, 9},
+	{{.quant = QUANT_BF16}, 2304, {32, 37}, 0, {4, 1, {32, 32, 64}, &alone, false, false}},
+	{{.quant = QUANT_BF16}, 1000, {300, 0}, 0,
+	 {4, 2, {64, 64, 160}, &found_again, false, false}},
+	{{.quant = QUANT_BF16}, 256, {32, 5}, 1, {4, 1, {96, 64, 0}, &found_again, false, false}},
+	{{.quant = QUANT_BF16}, 256, {32, 5}, 0, {4, 1, {16, 16, 64}, &mixed, false, false}},
+	{{QUANT_INT4, 32, false, DTYPE_F16, false}, 256, {32, 9}, 0,
 	 {2, 1, {70, 0, 0}, &alone, false, false}},
 };
 
@@ -244,6 +278,7 @@ struct beside_input {
 	size_t n_channels, n_y, n_state, n_out[N_BESIDE];
 	struct weight w[N_BESIDE];       /* on the device */
 	const void *x, *conv_x;          /* on the device */
+	struct conv_sums sums;           /* on the device */
 	float *weight, *found, *bias;
 };
 
@@ -263,6 +298,9 @@ static struct beside_input beside_inputs(struct kernel_test *kt, const struct be
 	kernel_act_round(kt, conv_x, t * row, 100);
 	in.x = kernel_act_upload(kt, x, n_x);
 	in.conv_x = kernel_act_upload(kt, conv_x, t * row);
+	in.sums = (struct conv_sums){
+		b->n_sums, UPLOAD(kt, conv_x, t * row),
+		UPLOAD(kt, kernel_rows(kt, t, row, 1), t * row)};
 	in.bias = kernel_rows(kt, 1, (size_t)b->n[0], 1);
 	for (int i = 0; i < N_BESIDE && b->n[i]; i++) {
 		struct weight host = kernel_weight(kt, b->kind, b->n[i], b->k);
@@ -286,6 +324,7 @@ static float *beside_left(struct kernel_test *kt, const struct beside_input *in,
 				    in->n_out[l.n_out])};
 	struct causal_conv_args a =
 		conv_args(c, &in->s, in->conv_x, dtype_bytes(kt->b->act_type));
+	conv_sum(c, &in->sums, 0, &a);
 	a.weight = UPLOAD(kt, in->weight, in->n_channels * (size_t)c->width);
 	a.first_tok = UPLOAD(kt, in->s.first, (size_t)in->s.n_seq + 1);
 	a.states = states_on(kt, &in->s);
@@ -559,7 +598,11 @@ static void gate_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t k)
 void case_delta(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(convs); i++) {
-		conv_case(kt, &convs[i]);
+		conv_case(kt, &convs[i], 0);
+		kernel_test_reset(kt);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
+		conv_case(kt, &sums[i].conv, sums[i].n_sums);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(besides); i++) {

@@ -87,6 +87,36 @@ static void sum_case(struct kernel_test *kt, int32_t t, int32_t d, float times)
 		       what);
 }
 
+/* y has the bits of the norm alone, and y and what rounding took from it are the norm. */
+static void low_case(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t dim = (size_t)d, n = (size_t)t * dim;
+	float *x = kernel_rows(kt, (size_t)t, dim, 1), *weight = kernel_rows(kt, 1, dim, 1);
+	float *y[2] = {kernel_zeros(kt, n), kernel_zeros(kt, n)}, *low = kernel_zeros(kt, n);
+	struct rms_norm_args on = args(t, d, UPLOAD(kt, x, n), NULL, UPLOAD(kt, weight, dim),
+				       kernel_act_upload(kt, low, n));
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm");
+	float *alone = kernel_act_download(kt, on.y, n);
+	on.y_low = kernel_act_upload(kt, low, n);
+	on.y = kernel_act_upload(kt, low, n);
+	for (int i = 0; i < 2; i++) {
+		struct rms_norm_args a = args(t, d, x, NULL, weight, y[i]);
+		a.y_low = low;
+		i == 0 ? rms_norm_ref(&a) : rms_norm_plain(&a);
+	}
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &on), "rms_norm and what rounding took");
+	float *got = kernel_act_download(kt, on.y, n);
+	int wrong = 0;
+	kernel_same(kt, got, alone, n, &wrong);
+	kernel_ok(wrong == 0, "%s: rms_norm T=%d D=%d: the bits of y alone", kt->name, t, d);
+	float *rest = kernel_act_download(kt, on.y_low, n);
+	for (size_t i = 0; i < n; i++)
+		got[i] += rest[i] / RMS_NORM_LOW;
+	char what[80];
+	snprintf(what, sizeof what, "rms_norm T=%d D=%d and what rounding took", t, d);
+	kernel_compare(kt, got, y[0], y[1], (size_t)t, dim, 1e-12, what);
+}
+
 /* Into the second half of wider rows, whose first half stays. */
 static void pitch_case(struct kernel_test *kt, int32_t t, int32_t d)
 {
@@ -152,5 +182,8 @@ void case_rms_norm(struct kernel_test *kt)
 	sum_case(kt, 4, 66, 0.375f);
 	sum_case(kt, 3, 136, 0);
 	sum_case(kt, 3, 9221, 0);
+	low_case(kt, 3, 130);
+	low_case(kt, 2, 4243);
+	low_case(kt, 7, 2048);
 	kernel_test_reset(kt);
 }

@@ -39,12 +39,15 @@ static void conv_channel(const struct causal_conv_args *a, int b, int c, int n_c
 	float window[CAUSAL_CONV_MAX_WIDTH] = {0};
 	for (; in >= part->n_heads * part->dim; part++)
 		in -= part->n_heads * part->dim;
+	const float *low = a->low[part - a->part];
 	size_t from = ((size_t)a->states.from[b] * (size_t)n_channels + (size_t)c) *
 		      (size_t)n;
 	if (a->states.from[b] >= 0)
 		memcpy(window, a->state + from, (size_t)n * sizeof *window);
 	for (int t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
 		window[n] = view_at(part, t, in);
+		if (low)
+			window[n] += a->low_scale * low[head_view_at(part, t, in)];
 		if (a->is_gated)
 			window[n] *= view_at(&a->in_gate, t, c);
 		float sum = a->bias ? a->bias[c] : 0;

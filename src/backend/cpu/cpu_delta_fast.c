@@ -156,7 +156,7 @@ bool cpu_causal_conv_fast_can(const struct causal_conv_args *a)
 {
 	bool can = !a->is_gated;
 	for (int32_t i = 0; i < a->n_parts; i++)
-		can &= a->part[i].dim % CHANNELS == 0;
+		can &= a->part[i].dim % CHANNELS == 0 && !a->low[i];
 	return can;
 }
 

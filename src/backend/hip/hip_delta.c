@@ -42,19 +42,33 @@ static enum status conv_beside(struct backend *b, const struct causal_conv_args 
 	return LAUNCH(h, "causal_conv_rows_bf16_kernel", g, ARG(*l), ARG(rows));
 }
 
+/* Is a part the sum of two in f32? */
+static bool has_sums(const struct causal_conv_args *a)
+{
+	bool has = false;
+	for (int i = 0; i < a->n_parts; i++)
+		has |= a->low[i] != NULL;
+	return has;
+}
+
 enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 {
 	struct causal_conv_launch l = {
 		.width = a->width, .n_channels = causal_conv_channels(a),
 		.n_parts = a->n_parts, .weight = a->weight, .bias = a->bias,
-		.first_tok = a->first_tok,
+		.first_tok = a->first_tok, .low_scale = a->low_scale,
 		.states = slots(&a->states), .state = a->state, .y = a->y};
 	if (a->width < 2 || a->width > CONV_MAX_WIDTH)
 		return hip_refuse(hip_of(b), "a convolution of %d inputs", (int)a->width);
-	for (int i = 0; i < a->n_parts; i++)
+	for (int i = 0; i < a->n_parts; i++) {
 		l.part[i] = halves(&a->part[i]);
+		l.high[i] = a->low[i] ? a->part[i].p : NULL;
+		l.low[i] = a->low[i];
+	}
 	if (a->is_gated && a->n_parts != 1)
 		return hip_refuse(hip_of(b), "a gated convolution of %d parts", a->n_parts);
+	if (a->is_gated && has_sums(a))
+		return hip_refuse(hip_of(b), "a gated convolution of sums");
 	l.is_gated = a->is_gated;
 	l.in_gate = halves(a->is_gated ? &a->in_gate : &a->part[0]);
 	l.out_gate = halves(a->is_gated ? &a->out_gate : &a->part[0]);
@@ -67,9 +81,10 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 			return st;
 	}
 	struct hip_grid g = {hip_over(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
-	return LAUNCH(hip_of(b), a->width > CONV_USUAL_WIDTH ? "causal_conv_wide_kernel"
-							     : "causal_conv_kernel",
-		      g, ARG(l));
+	static const char *const names[2][2] = {
+		{"causal_conv_kernel", "causal_conv_sums_kernel"},
+		{"causal_conv_wide_kernel", "causal_conv_wide_sums_kernel"}};
+	return LAUNCH(hip_of(b), names[a->width > CONV_USUAL_WIDTH][has_sums(a)], g, ARG(l));
 }
 
 static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)

@@ -138,7 +138,7 @@ enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool abl
 	*out = (struct fused_norm){0};
 	if (!n)
 		return OK;
-	if (!able || n->add || n->sum || n->n_weights > 1 || n->n_tok > FUSED_NORM_TOK)
+	if (!able || n->add || n->sum || n->y_low || n->n_weights > 1 || n->n_tok > FUSED_NORM_TOK)
 		return hip_rms_norm(&h->base, n);
 	*out = (struct fused_norm){n->x, n->weight, n->y, n->eps};
 	return OK;

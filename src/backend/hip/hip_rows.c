@@ -50,6 +50,13 @@ enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
 	if (v.sum && (v.add || v.n_weights > 1))
 		return hip_refuse(hip_of(b), "a norm between two sums, or with several weights");
 	v.sum_scale = rms_norm_sum_scale(a);
+	if (v.y_low && (v.sum || v.add || v.n_weights > 1 || v.y_pitch != v.dim))
+		return hip_refuse(hip_of(b), "a norm of two halves that does more");
+	if (v.y_low) {
+		float times = RMS_NORM_LOW;
+		return LAUNCH(hip_of(b), "rms_norm_low_kernel", g, ARG(v.dim), ARG(v.eps),
+			      ARG(v.x), ARG(v.weight), ARG(v.y), ARG(v.y_low), ARG(times));
+	}
 	if (v.sum)
 		return LAUNCH(hip_of(b), "rms_norm_sum_kernel", g, ARG(v.dim), ARG(v.eps),
 			      ARG(v.x), ARG(v.weight), ARG(v.sum), ARG(v.sum_scale));

@@ -299,7 +299,7 @@ static void refused(struct backend *b, enum status st, const char *why)
 static void test_refusals(void)
 {
 	struct backend *b = create(NULL);
-	char names[200] = "";
+	_Alignas(float) char names[200] = "";
 	hip_of(b)->on_launch = on_launch;
 	hip_of(b)->on_launch_ctx = names;
 	struct attention_args att = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 64,
@@ -320,6 +320,14 @@ static void test_refusals(void)
 	is_int(b->ops->causal_conv(b, &conv), OK, "a convolution of 4");
 	conv.width = CAUSAL_CONV_MAX_WIDTH + 1;
 	refused(b, b->ops->causal_conv(b, &conv), "a convolution of 17");
+	conv = (struct causal_conv_args){.n_parts = 1, .width = 4, .is_gated = true};
+	is_int(b->ops->causal_conv(b, &conv), OK, "a gated convolution");
+	conv.low[0] = (const float *)(const void *)names;
+	refused(b, b->ops->causal_conv(b, &conv), "a gated convolution of sums");
+	struct rms_norm_args norm = {.dim = 64, .y_low = names};
+	is_int(b->ops->rms_norm(b, &norm), OK, "a norm of two halves");
+	norm.y_pitch = 128;
+	refused(b, b->ops->rms_norm(b, &norm), "a norm of two halves that does more");
 	struct weight router = {.quant = QUANT_BF16, .n = 256, .k = 4096};
 	struct moe_router_args choice = {.n_used = 8, .router = &router};
 	is_int(b->ops->moe_router(b, &choice), OK, "256 experts");
