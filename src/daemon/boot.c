@@ -367,24 +367,27 @@ static enum status load_vision(const struct boot_opts *o, struct boot *b,
 	if (strcmp(c->images, "off") == 0)
 		return OK;
 	struct vision_opts vo = {
-		.model = b->model, .mmproj = c->mmproj, .backend = backend_opts(c, "cpu"),
+		.model = b->model, .mmproj = c->mmproj,
+		.backend = backend_opts(c, strcmp(c->images, "cpu") == 0 ? "cpu"
+									 : o->plan->backend),
 		.limits = {.max_bytes = c->max_image_bytes,
 			   .max_side = (int32_t)c->max_image_side,
 			   .max_pixels = c->max_image_pixels},
 		.max_tokens = (int32_t)c->image_tokens,
 		.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
-		.is_causal = strcmp(o->plan->backend, "cpu") != 0,
 		.cache_bytes = (size_t)c->image_cache,
 		.ledger = ledger};
 	vo.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	vo.backend.int8_head = false;
 	enum status st = vision_create(&vo, &b->vision, fail);
 	if (st == E_NOMEM || st == E_CONFIG)
 		return st;
 	if (st != OK)
 		log_warn("images are refused: %s", fail->text);
 	else if (b->vision)
-		log_info("images: the model's vision tower runs on %s",
-			 vision_device(b->vision));
+		log_info("images: the model's vision tower runs on %s%s%s",
+			 vision_device(b->vision), *vision_note(b->vision) ? ": " : "",
+			 vision_note(b->vision));
 	return OK;
 }
 
