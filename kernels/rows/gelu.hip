@@ -17,25 +17,26 @@
 
 enum { GELU_THREADS = 256, GELU_EACH = 8 };
 
-DEVICE float gelu_load(uint32_t half)
+/* Without its sign. */
+DEVICE float gelu_size(uint32_t half)
 {
-	float x = f16_to_f32((uint16_t)half);
-	return x > 65504 ? 65504 : x < -65504 ? -65504 : x;
+	uint32_t m = half & 0x7FFF;
+	return f16_to_f32((uint16_t)(m == 0x7C00 ? 0x7BFF : m));
 }
 
-/* x / (1 + exp(-2 z)), because tanh(z) = 2 / (1 + exp(-2 z)) - 1. Below -10 the result rounds
- * to 0, and above 10 to x; the cube of what is between is finite. */
+/* a / (1 + exp(-2 z)), because tanh(z) = 2 / (1 + exp(-2 z)) - 1; of -a the rest of a, negated. */
 DEVICE uint32_t gelu_by_tanh(uint32_t half)
 {
-	float x = gelu_load(half), c = x < -10 ? -10 : x > 10 ? 10 : x;
+	float a = gelu_size(half);
 	/* z is scaled for exp2: 2.302... = 2 sqrt(2 / pi) log2(e). */
-	float z = 2.302208198f * (c + 0.044715f * c * c * c);
-	return f32_to_f16((x < -10 ? c : x) * fast_rcp(1 + fast_exp2(-z)));
+	float e = fast_exp2(-2.302208198f * (a + 0.044715f * a * a * a));
+	float above = a * fast_rcp(1 + e);
+	return f32_to_f16(half & 0x8000 ? -above * e : above);
 }
 
 DEVICE uint32_t gelu_by_erf(uint32_t half)
 {
-	float x = gelu_load(half), a = x < 0 ? -x : x, t = fast_rcp(1 + 0.29f * a);
+	float a = gelu_size(half), t = fast_rcp(1 + 0.29f * a);
 	float p = 0.293737428f - 0.090977226f * t;
 	p = fma_f32(p, t, -0.107251197f);
 	p = fma_f32(p, t, 0.190302413f);
@@ -43,7 +44,7 @@ DEVICE uint32_t gelu_by_erf(uint32_t half)
 	p = fma_f32(p, t, 0.117422763f);
 	/* 0.721... = log2(e) / 2 */
 	float below = a * (p * t * fast_exp2(a * a * -0.7213475204f));
-	return f32_to_f16(half & 0x8000 ? -below : x - below); /* bit 15: below 0 */
+	return f32_to_f16(half & 0x8000 ? -below : a - below);
 }
 
 template <uint32_t one(uint32_t)> DEVICE void gelu(uint64_t n, uint16_t *x)

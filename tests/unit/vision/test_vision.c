@@ -249,8 +249,8 @@ static void test_rows(struct rig *r, double most, bool is_share)
 	       "%s: %d tokens, in %d rows", r->dir, (int)m->n, (int)m->n_rows);
 	for (size_t i = 0; i < n; i++)
 		worst = fmax(worst, fabs((double)m->rows[i] - (double)want[i]));
-	ok(worst < (is_share ? most * largest : most), "%s: rows of the tower: largest difference %.1e of %.1e", r->dir,
-	   worst, largest);
+	ok(worst < (is_share ? most * largest : most),
+	   "%s: rows of the tower: largest difference %.1e of %.1e", r->dir, worst, largest);
 	vision_view_unref(w);
 	buf_deinit(&b);
 }
