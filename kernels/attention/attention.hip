@@ -17,6 +17,10 @@
  *           whole, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
  *           barriers. Above 128 two waves have 16 rows together, and three barriers.
+ *           mutual is whole by rows where a token sees positions behind it: a vision tower's
+ *           patches all of them, an image's tokens in a prompt those of the image. Each row
+ *           has its first and last position in LDS, 256 bytes more. Masks are the only other
+ *           work, so rows that see none behind them have their bits.
  *           spread (attention_spread.h): a tile of whole and a segment of split. Merges of
  *           spread, and of split behind long caches: a launch, one row a workgroup.
  *           LDS at K = 128: 44 KiB (split; 45 fresh), 56 (whole, if the hardware copies
@@ -237,6 +241,17 @@ KERNEL(ATTENTION_WAVES * WAVE) void attention_merge_kernel(attention_launch a)
 #define SPREAD_0 attention_spread
 #define SPREAD_1 attention_rows_spread
 #define SPREAD_2 attention_rows_spread
+#define MUTUAL_0(name, key, value, block, step, tiles)
+#define MUTUAL_N(name, key, value, block, step, tiles, share) \
+	KERNEL(ATTENTION_WAVES * WAVE) \
+	void attention_##name##_mutual_kernel(attention_launch a) \
+	{ \
+		attention_rows<attention_rows_of<key, value, block, step, tiles, share, true>>(a); \
+	}
+#define MUTUAL_1(name, key, value, block, step, tiles) \
+	MUTUAL_N(name, key, value, block, step, tiles, 1)
+#define MUTUAL_2(name, key, value, block, step, tiles) \
+	MUTUAL_N(name, key, value, block, step, tiles * 2, 2)
 #define SHAPE(name, key, value, block, step, parts, is_shared, tiles, has_fresh, by_rows) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_whole_kernel(attention_launch a) \
@@ -255,6 +270,7 @@ KERNEL(ATTENTION_WAVES * WAVE) void attention_merge_kernel(attention_launch a)
 	{ \
 		attention_split<attention_of<key, value, block, step, parts, is_shared, 1>>(a); \
 	} \
-	FRESH_##has_fresh(name, key, value, block, step)
+	FRESH_##has_fresh(name, key, value, block, step) \
+	MUTUAL_##by_rows(name, key, value, block, step, tiles)
 #include "kernels/attention/attention.def"
 #undef SHAPE

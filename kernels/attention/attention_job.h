@@ -36,7 +36,7 @@ struct attention_of {
 		VALUE_TILES = VALUE / 16 / WAVES,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks in the smallest segment */
 	};
-	static constexpr bool SHARED = SHARED_, FRESH = FRESH_, BYTES = BYTES_;
+	static constexpr bool SHARED = SHARED_, FRESH = FRESH_, BYTES = BYTES_, MUTUAL = false;
 	/* True: loaded early, well before use. Larger shapes lack the registers, and load
 	 * when the place in LDS is free. */
 	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
@@ -52,7 +52,7 @@ struct attention_of {
  * `head`. A token takes `heads` rows. */
 struct attention_job {
 	int32_t b, token, n, position, g, head, n_heads, heads;
-	int32_t seen;         /* first position that any of the tokens sees */
+	int32_t seen, last;   /* first position that any of the tokens sees; MUTUAL: last */
 	int32_t from, to;     /* first and last block */
 	int32_t each;         /* blocks in a segment */
 };
@@ -206,15 +206,15 @@ struct attention_spot {
 };
 
 /* Find the page of one position of a block; thread i takes position i % BLOCK. Loads one
- * entry of the page table. */
+ * entry of the page table. FRESH: the job's token is not cached yet. */
 template <class S>
 DEVICE attention_spot attention_look(const attention_launch &a, const attention_job &j,
 				     int32_t block)
 {
 	int32_t at = block * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
 	attention_spot s;
-	s.is_there = block <= j.to && at >= j.seen &&
-		     at < j.position + (S::FRESH ? 0 : j.n); /* fresh: not cached yet */
+	int32_t end = S::MUTUAL ? j.last + 1 : j.position + (S::FRESH ? 0 : j.n);
+	s.is_there = block <= j.to && at >= j.seen && at < end;
 	attention_page(a, s.is_there ? at : 0, &s.page, &s.offset);
 	s.page = a.page_table[(size_t)j.b * (size_t)a.max_pages_per_seq + (size_t)s.page];
 	return s;

@@ -10,6 +10,8 @@
  *       (segments * S, B)
  *   attention_<name>_whole_kernel  all other sequences: one workgroup for a tile of tokens;
  *       grid (tiles * S, B), or several such grids, one after another
+ *   attention_<name>_mutual_kernel  the same for all sequences, where tokens see positions
+ *       behind their own (attention_launch.last_seen); shapes by rows only
  *   attention_<name>_spread_kernel  all sequences of a step of few tokens behind a long cache:
  *       one workgroup for each segment of the positions of a tile of tokens; grid
  *       (segments * S, tiles of all sequences). attention_merge_kernel then merges the
@@ -69,6 +71,7 @@ struct attention_launch {
 	uint32_t skips_single;     /* whole: skip sequences with one token; merge: all
 				    * sequences have one, which split kernels had */
 	float scale;
+	const int32_t *last_seen;  /* mutual: (T) last position that each token sees */
 };
 
 /* Raw queries, keys and values of a step whose sequences have one token each: before
@@ -135,5 +138,7 @@ enum {
 	((ATTENTION_WAVES / (share) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  (value) * ((block) + 8) + ATTENTION_WAVES * ATTENTION_ROWS_SCRATCH(share)) * 2 + \
 	 (ATTENTION_WAVES * 16 * 3 + 2 * (block)) * 4)
+/* Bytes of dynamic LDS that a mutual kernel adds: the first position of each row. */
+#define ATTENTION_MUTUAL_LDS (ATTENTION_WAVES * 16 * 4)
 /* Bytes of dynamic LDS that a fresh split kernel adds: the step's key and value. */
 #define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)

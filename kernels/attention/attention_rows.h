@@ -35,6 +35,21 @@ DEVICE void rows_queries(const attention_launch &a, const attention_job &j,
 	}
 }
 
+/* What row i of all waves sees. Rows beyond the tile's tokens see what the last of these does. */
+template <class S>
+DEVICE void rows_sight(const attention_launch &a, const attention_job &j,
+		       const attention_rows_lds<S> &l, int32_t i)
+{
+	int32_t token = (i / 16 / S::SHARE * 16 + i % 16) / j.heads;
+	if constexpr (S::MUTUAL) {
+		token = token < j.n ? token : j.n - 1;
+		l.last[i] = a.last_seen[j.token + token];
+		l.first[i] = rows_since(a, j.position + token);
+	} else {
+		l.last[i] = j.position + token;
+	}
+}
+
 template <class S>
 DEVICE void rows_begin(const attention_launch &a, const attention_job &j,
 		       const attention_rows_lds<S> &l, attention_rows_sums<S> *sums)
@@ -45,7 +60,7 @@ DEVICE void rows_begin(const attention_launch &a, const attention_job &j,
 	if (i < S::STATES) {
 		l.total[i] = ATTENTION_NOTHING;
 		l.total[S::STATES + i] = 0;
-		l.last[i] = j.position + (i / 16 / S::SHARE * 16 + i % 16) / j.heads;
+		rows_sight<S>(a, j, l, i);
 	}
 	UNROLL
 	for (int n = 0; n < S::VALUE_TILES; n++)
@@ -104,8 +119,9 @@ template <class S>
 DEVICE attention_rows_seen rows_seen(const attention_launch &a, const attention_job &j)
 {
 	int32_t last = j.position + j.n - 1;
+	int32_t all = S::MUTUAL ? a.last_seen[j.token] : j.position; /* all rows see it */
 	return {a.window && last >= a.window ? (last - a.window + S::BLOCK) / S::BLOCK : 0,
-		(j.position + 1) / S::BLOCK - 1};
+		(all + 1) / S::BLOCK - 1};
 }
 
 template <class S>
@@ -180,6 +196,10 @@ template <class S> DEVICE void attention_rows(const attention_launch &a)
 	if (!attention_tile(a, &j))
 		return;
 	attention_range<S>(a, &j);
+	if constexpr (S::MUTUAL) {
+		j.last = a.last_seen[j.token + j.n - 1];
+		j.to = j.last / S::BLOCK;
+	}
 	attention_rows_lds<S> l = attention_rows_lds_of<S>(lds);
 	attention_rows_sums<S> sums;
 	attention_rows_seen seen = rows_seen<S>(a, j);

@@ -60,6 +60,12 @@ template <class S> DEVICE void rows_exchange(const attention_rows_lds<S> &l, til
 	}
 }
 
+/* First position that a token at p sees. */
+DEVICE int32_t rows_since(const attention_launch &a, int32_t p)
+{
+	return a.window && p >= a.window ? p - a.window + 1 : 0;
+}
+
 /* Set the scores of positions that a row does not see to -inf. */
 template <class S>
 DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
@@ -68,8 +74,8 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 	UNROLL
 	for (int i = 0; i < TILE_C; i++) {
 		schedule_barrier();
-		int32_t last = l.last[(int32_t)wave_index() * 16 + tile_row(i)];
-		int32_t first = a.window && last >= a.window ? last - a.window + 1 : 0;
+		int32_t r = (int32_t)wave_index() * 16 + tile_row(i), last = l.last[r];
+		int32_t first = S::MUTUAL ? l.first[r] : rows_since(a, last);
 		UNROLL
 		for (int t = 0; t < S::STEPS * S::SCORES; t++) {
 			int32_t at = block * S::BLOCK + t * 16 + tile_column(i);

@@ -7,8 +7,10 @@
 
 /* The constants of one shape. BLOCK: positions in LDS at once; only one step if the
  * copies go through registers. SHARE: waves that have the same 16 rows. Each of them
- * multiplies a part of a step's keys, and sums a part of the values' elements. */
-template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_, int SHARE_>
+ * multiplies a part of a step's keys, and sums a part of the values' elements. MUTUAL: tokens
+ * see up to attention_launch.last_seen. */
+template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_, int SHARE_,
+	  bool MUTUAL_ = false>
 struct attention_rows_of {
 	enum : int {
 		KEY = KEY_, VALUE = VALUE_, STEP = STEP_, WAVES = WAVES_,
@@ -28,7 +30,7 @@ struct attention_rows_of {
 		VALUE_TILES = VALUE / 16 / SHARE,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
 	};
-	static constexpr bool FRESH = false;
+	static constexpr bool FRESH = false, MUTUAL = MUTUAL_;
 	static_assert((int)TILE_SCRATCH <= (int)SCRATCH && WAVES % SHARE == 0 &&
 		      SCORES % SHARE == 0 && BLOCK <= VALUE &&
 		      VALUE_TILES * 16 * SHARE == VALUE, "");
@@ -38,14 +40,15 @@ struct attention_rows_of {
 		      (int)WAVE % PAIRS == 0, "");
 };
 
-/* The LDS of a workgroup; ATTENTION_ROWS_LDS is its size. */
+/* The LDS of a workgroup; ATTENTION_ROWS_LDS is its size, ATTENTION_MUTUAL_LDS that of first. */
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
 	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
 	uint16_t *scratch;   /* this wave's own */
 	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
-	int32_t *last;       /* (STATES): position of each row's token */
+	int32_t *last;       /* (STATES): last position that each row sees */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */
+	int32_t *first;      /* MUTUAL: (STATES), the first one */
 };
 
 template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds)
@@ -59,6 +62,7 @@ template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds
 	l.total = (float *)(scratch + S::WAVES * S::SCRATCH);
 	l.last = (int32_t *)(l.total + 2 * S::STATES);
 	l.place = (uint32_t *)(l.last + S::STATES);
+	l.first = (int32_t *)(l.place + 2 * S::BLOCK);
 	return l;
 }
 

@@ -9,9 +9,10 @@
  *
  * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
  *
- * is_full: each token of a sequence sees all of it, also what comes behind. position[t] is
- * then that of the last token it sees, and first_seen[t], if given, that of the first. For
- * vision towers and encoders; the HIP backend refuses it.
+ * last_seen: token t sees the positions up to last_seen[t], which may be behind its own. For
+ * vision towers, encoders, and images in prompts. What it sees before itself stays as it is.
+ * Within a sequence last_seen never becomes smaller. Where the cache is in int8, nobody sees
+ * beyond the last token that the sequence has in the step.
  *
  * sinks: each query head has one more logit, sinks[h] (not multiplied by scale), which
  * takes part in the softmax and has no value. OpenAI, gpt-oss model card, 2025.
@@ -33,9 +34,8 @@ struct attention_args {
 	int32_t n_tok, n_seq, n_heads, n_kv_heads, head_dim;
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max; /* host: all positions are below this; only for launch geometry */
-	int32_t window;            /* positions that a token sees; 0: all */
-	bool is_full;              /* with window 0 */
-	const int32_t *first_seen; /* (T) with is_full: first position of each token; or NULL: 0 */
+	int32_t window;            /* positions that a token sees up to its own; 0: all */
+	const int32_t *last_seen;  /* (T) last position that each token sees; NULL: its own */
 	float scale;
 	const void *q;             /* (T, H, K) act */
 	struct kv_pages kv;
@@ -59,9 +59,13 @@ static inline int32_t attention_v_dim(const struct attention_args *a)
 static inline int32_t attention_first(const struct attention_args *a, int32_t t)
 {
 	int32_t position = a->position[t];
-	if (a->first_seen)
-		return a->first_seen[t];
 	return a->window && position >= a->window ? position - a->window + 1 : 0;
+}
+
+/* Last position that token t sees. */
+static inline int32_t attention_last(const struct attention_args *a, int32_t t)
+{
+	return a->last_seen ? a->last_seen[t] : a->position[t];
 }
 
 void attention_ref(const struct attention_args *a);

@@ -20,7 +20,7 @@ static size_t row_of(const struct attention_args *a, int32_t t, int32_t s, int32
 /* p: n_ctx_max weights, then v_dim sums. */
 static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
 {
-	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
+	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = attention_last(a, t) + 1;
 	int32_t first = attention_first(a, t);
 	int32_t v_dim = attention_v_dim(a), v_row = a->kv.v ? v_dim : a->head_dim;
 	size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;

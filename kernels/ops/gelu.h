@@ -2,7 +2,7 @@
  *
  * x = GELU(x), element by element: x Phi(x), Phi of the standard normal distribution. Or,
  * with is_tanh, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Hendrycks and Gimpel,
- * Gaussian Error Linear Units, 2016. For vision towers; the HIP backend refuses it.
+ * Gaussian Error Linear Units, 2016. For vision towers.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias over each row, where var is the mean
- * of squares of x - mean(x). Ba et al., Layer Normalization, 2016, eq. 4. For vision towers;
- * the HIP backend refuses it.
+ * of squares of x - mean(x). Ba et al., Layer Normalization, 2016, eq. 4. For vision towers.
  */
 #pragma once
 #include "model/formats/blocks.h"

@@ -91,6 +91,22 @@ void backend_count_experts(struct backend *b, const struct experts *e, int32_t n
 		      n_read * (double)weight_bytes(&e->down[0]));
 }
 
+void backend_to_act(const struct backend *b, const float *x, size_t n, void *out)
+{
+	if (b->act_type == DTYPE_F32) {
+		memcpy(out, x, n * sizeof *x);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		((uint16_t *)out)[i] = blocks_to_f16(x[i]);
+}
+
+void backend_from_act(const struct backend *b, const void *x, size_t n, float *out)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = blocks_float(x, b->act_type, i);
+}
+
 const char *backend_why(const struct backend *b, enum status st)
 {
 	return (st == E_UNSUPPORTED || st == E_IO) && *b->refusal ? b->refusal : status_text(st);

@@ -152,6 +152,10 @@ void backend_set_profile(struct backend *b, struct profile *p);
 void backend_count_linear(struct backend *b, const struct linear_args *a);
 void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read);
 
+/* n numbers of the host in the type of activations; what is too large becomes the largest. */
+void backend_to_act(const struct backend *b, const float *x, size_t n, void *out);
+void backend_from_act(const struct backend *b, const void *x, size_t n, float *out);
+
 /* The reason why an operation returned st, for a message. */
 const char *backend_why(const struct backend *b, enum status st);
 

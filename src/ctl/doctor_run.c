@@ -76,16 +76,15 @@ static void read_memory(const struct doctor *d, struct backend *b, struct memory
 static enum status open_others(const struct doctor *d, struct model *m,
 			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
 {
-	bool is_cpu = strcmp(d->backend, "cpu") == 0 || !d->has_gpu;
 	const struct fit_opts o = {
 		.vectors = {.dir = d->embedding_model, .name = d->embedding_model,
 			    .kind = EMBED_VECTORS, .backend = *bo, .n_ctx = FIT_READER_CTX},
 		.scores = {.dir = d->rerank_model, .name = d->rerank_model,
 			   .kind = EMBED_SCORES, .backend = *bo, .n_ctx = FIT_READER_CTX},
-		.vision = {.model = m, .mmproj = d->mmproj, .backend = {.name = "cpu"},
+		.vision = {.model = m, .mmproj = d->mmproj, .backend = *bo,
 			   .limits = {FIT_IMAGE_BYTES, FIT_IMAGE_SIDE, FIT_IMAGE_PIXELS},
 			   .max_tokens = FIT_IMAGE_TOKENS, .step_tokens = FIT_STEP_TOKENS,
-			   .is_causal = !is_cpu, .cache_bytes = FIT_IMAGE_CACHE}};
+			   .cache_bytes = FIT_IMAGE_CACHE}};
 	return fit_open(&o, fit, fail);
 }
 

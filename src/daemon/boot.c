@@ -365,15 +365,17 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 			   .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
 		.vision = {
 			.model = strcmp(c->images, "off") != 0 ? b->model : NULL,
-			.mmproj = c->mmproj, .backend = backend_opts(c, "cpu"),
+			.mmproj = c->mmproj,
+			.backend = backend_opts(c, strcmp(c->images, "cpu") == 0
+							   ? "cpu" : o->plan->backend),
 			.limits = {.max_bytes = c->max_image_bytes,
 				   .max_side = (int32_t)c->max_image_side,
 				   .max_pixels = c->max_image_pixels},
 			.max_tokens = (int32_t)c->image_tokens,
 			.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
-			.is_causal = strcmp(o->plan->backend, "cpu") != 0,
 			.cache_bytes = (size_t)c->image_cache}};
 	fo.vision.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	fo.vision.backend.int8_head = false;
 	enum status st = fit_open(&fo, fit, fail);
 	b->embedder = fit->vectors;
 	b->reranker = fit->scores;
@@ -408,8 +410,9 @@ static enum status load_vision(struct boot *b, struct fit *fit, struct fail *fai
 	if (fit->unseen.code != OK)
 		log_warn("images are refused: %s", fit->unseen.text);
 	else if (b->vision)
-		log_info("images: the model's vision tower runs on %s",
-			 vision_device(b->vision));
+		log_info("images: the model's vision tower runs on %s%s%s",
+			 vision_device(b->vision), *vision_note(b->vision) ? ": " : "",
+			 vision_note(b->vision));
 	return OK;
 }
 

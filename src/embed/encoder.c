@@ -34,7 +34,7 @@ struct encoder_pass {
 	void *k_pages, *v_pages;
 	float *rope[MODEL_MAX_ROPES]; /* (T, K/2, 2) */
 	int32_t *ids, *position, *slot, *seq_of, *first_tok, *table;
-	int32_t *last, *near_first, *near_last; /* (T) what a token sees: all, a window */
+	int32_t *last, *near_last; /* (T) up to where a token sees: all, a window */
 };
 
 /* Queue an operation, or return from the caller with its failure. */
@@ -53,7 +53,7 @@ struct encoder_pass {
 /* --- ids ------------------------------------------------------------------------------ */
 
 /* Fills the host's copies of what operations read of each token and each text. */
-static void fill_ids(const struct encoder_pass *r, int32_t *const host[8])
+static void fill_ids(const struct encoder_pass *r, int32_t *const host[6])
 {
 	const struct encoder_batch *b = r->batch;
 	int32_t w = r->e->c->window, page = 0;
@@ -65,10 +65,9 @@ static void fill_ids(const struct encoder_pass *r, int32_t *const host[8])
 			host[1][at] = page * PAGE + i;
 			host[2][at] = s;
 			host[3][at] = n - 1;
-			host[4][at] = w ? MAX(0, i - w + 1) : 0;
-			host[5][at] = w ? MIN(n - 1, i + w - 1) : n - 1;
+			host[4][at] = w ? MIN(n - 1, i + w - 1) : n - 1;
 		}
-		int32_t *table = host[6] + (size_t)s * (size_t)r->max_pages;
+		int32_t *table = host[5] + (size_t)s * (size_t)r->max_pages;
 		for (int32_t i = 0; i * PAGE < n; i++)
 			table[i] = page++;
 	}
@@ -79,10 +78,9 @@ static enum status set_ids(struct encoder_pass *r)
 	struct backend *b = r->e->b;
 	const struct encoder_batch *in = r->batch;
 	size_t t = (size_t)r->n, n_table = (size_t)in->n_text * (size_t)r->max_pages;
-	int32_t *all = xcalloc(6 * t + n_table, sizeof *all), *host[8];
-	int32_t *const to[] = {r->position, r->slot, r->seq_of, r->last, r->near_first,
-			       r->near_last, r->table};
-	for (size_t i = 0; i < 7; i++)
+	int32_t *all = xcalloc(5 * t + n_table, sizeof *all), *host[6];
+	int32_t *const to[] = {r->position, r->slot, r->seq_of, r->last, r->near_last, r->table};
+	for (size_t i = 0; i < ARRAY_LEN(to); i++)
 		host[i] = all + i * t;
 	fill_ids(r, host);
 	enum status st = b->ops->upload(b, r->ids, in->ids, t * sizeof *r->ids);
@@ -90,7 +88,7 @@ static enum status set_ids(struct encoder_pass *r)
 		st = b->ops->upload(b, r->first_tok, in->first_tok,
 				    ((size_t)in->n_text + 1) * sizeof *r->first_tok);
 	for (size_t i = 0; i < ARRAY_LEN(to) && st == OK; i++)
-		st = b->ops->upload(b, to[i], host[i], (i < 6 ? t : n_table) * sizeof *all);
+		st = b->ops->upload(b, to[i], host[i], (i < 5 ? t : n_table) * sizeof *all);
 	if (st == OK)
 		st = b->ops->sync(b, r->fail);
 	free(all);
@@ -189,10 +187,10 @@ static enum status attend(struct encoder_pass *r, const struct encoder_layer *l,
 	    .slot = r->slot, .kv = kv);
 	RUN(attention, .n_tok = r->n, .n_seq = r->batch->n_text, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_kv_heads, .head_dim = k, .max_pages_per_seq = r->max_pages,
-	    .n_ctx_max = r->n_ctx_max, .is_full = true, .scale = (float)(1 / sqrt(per)),
-	    .first_seen = l->window ? r->near_first : NULL, .q = r->q, .kv = kv,
-	    .seq_of = r->seq_of, .position = l->window ? r->near_last : r->last,
-	    .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
+	    .n_ctx_max = r->n_ctx_max, .window = l->window, .scale = (float)(1 / sqrt(per)),
+	    .q = r->q, .kv = kv, .seq_of = r->seq_of, .position = r->position,
+	    .last_seen = l->window ? r->near_last : r->last, .first_tok = r->first_tok,
+	    .page_table = r->table, .y = r->y);
 	return OK;
 }
 
@@ -287,7 +285,7 @@ struct encoder_want {
 	void *out;
 	size_t n_bytes;
 };
-enum { N_WANTED = 22 };
+enum { N_WANTED = 21 };
 
 /* Lists the arrays that a pass of r->n tokens and n_text texts needs, with their sizes. */
 static void list_wanted(struct encoder_pass *r, int32_t n_text, struct encoder_want out[N_WANTED])
@@ -304,7 +302,7 @@ static void list_wanted(struct encoder_pass *r, int32_t n_text, struct encoder_w
 		{&r->v, t * nkv * f}, {&r->gate, wide}, {&r->up, wide}, {&r->k_pages, kv},
 		{&r->v_pages, kv}, {&r->rope[0], rope}, {&r->rope[1], rope}, {&r->ids, t * id},
 		{&r->position, t * id}, {&r->slot, t * id}, {&r->seq_of, t * id},
-		{&r->last, t * id}, {&r->near_first, t * id}, {&r->near_last, t * id},
+		{&r->last, t * id}, {&r->near_last, t * id},
 		{&r->first_tok, ((size_t)n_text + 1) * id},
 		{&r->table, (size_t)n_text * (size_t)r->max_pages * id},
 	};

@@ -46,9 +46,8 @@ struct engine_batch {
 	 * engine_hidden). NULL unless the graph has a guess function. */
 	const int32_t *hidden;
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
-	/* (T) positions that a token sees in layers with a window: to its own, or to the end
-	 * of its image. */
-	const int32_t *first_seen, *last_seen;
+	const int32_t *last_seen; /* (T) a token sees up to its own position, or to the end of
+				   * its image */
 	const struct engine_view *views; /* (n_views) of images */
 	int n_views;
 };
@@ -73,7 +72,6 @@ struct engine_graph {
 	int32_t n_vocab, max_ctx;
 	int32_t n_out;    /* numbers of a row that forward writes; 0: n_vocab logits */
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
-	int32_t window;   /* positions that tokens see in some layers; 0: all layers see all */
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;

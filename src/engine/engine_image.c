@@ -91,9 +91,7 @@ static const struct engine_image *image_at(const struct engine_seq *s, int at)
 void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t)
 {
 	const struct engine_image *m = image_at(s, at);
-	int window = e->graph.window;
 	get_position(s, at, e->arrays.rope_position + 3 * (size_t)t);
-	e->arrays.first_seen[t] = window ? MAX(at - window + 1, 0) : 0;
 	e->arrays.last_seen[t] = m ? m->at + m->n - 1 : at;
 }
 

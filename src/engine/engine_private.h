@@ -13,7 +13,7 @@ struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *hidden;            /* (max_batch_tok) */
 	int32_t *rope_position;     /* (max_batch_tok, 3) */
-	int32_t *first_seen, *last_seen; /* (max_batch_tok) */
+	int32_t *last_seen; /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */

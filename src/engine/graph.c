@@ -424,7 +424,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
-			.first_seen = ids, .last_seen = ids, .block_start = ids,
+			.last_seen = ids, .block_start = ids,
 			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -727,7 +727,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
-		.n_states = limits->n_states, .window = g->c->window, .few_tok = b->few_tok,
+		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.forward = forward, .destroy = destroy,
 		.copy_page = copy_page, .move = graph_move,
 		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,

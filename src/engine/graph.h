@@ -62,7 +62,7 @@ struct graph_ids {
 	const float *inv_t;
 	const int32_t *hidden; /* (T) rows of mtp.hidden */
 	const int32_t *rope_position; /* (T, 3) */
-	const int32_t *first_seen, *last_seen; /* (T) */
+	const int32_t *last_seen; /* (T) */
 	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	const int32_t *block_start; /* (T) first position of its block, where there is an indexer */
 	struct seq_states states;

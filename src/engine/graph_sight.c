@@ -25,10 +25,7 @@ void graph_sight_see(const struct graph *g, const struct graph_step *s,
 	if (!graph_sight_is_mutual(g) || s->b->n_views == 0 ||
 	    (is_wide && g->limits.sight->seen == SIGHT_MUTUAL_LOCAL))
 		return;
-	a->is_full = true;
-	a->window = 0;
-	a->first_seen = is_wide ? NULL : s->ids.first_seen;
-	a->position = s->ids.last_seen;
+	a->last_seen = s->ids.last_seen;
 }
 
 enum status graph_sight_alloc(struct graph *g, struct fail *fail)
@@ -81,34 +78,6 @@ enum status graph_sight_rows(struct graph *g, const struct graph_step *s, struct
 					g->b->device);
 }
 
-/* To the nearest half; what is too large becomes the largest one. */
-static uint16_t half_of(float x)
-{
-	uint32_t bits, sign;
-	memcpy(&bits, &x, sizeof bits);
-	sign = bits >> 16 & 0x8000;
-	bits &= 0x7FFFFFFF;
-	if (bits >= 0x477FF000) /* 65520 and above, and what is no number */
-		return (uint16_t)(sign | 0x7BFF);
-	if (bits < 0x38800000) { /* below 2^-14: in steps of 2^-24 */
-		float magnitude;
-		memcpy(&magnitude, &bits, sizeof magnitude);
-		return (uint16_t)(sign | (uint32_t)__builtin_rintf(magnitude * 0x1p24f));
-	}
-	bits += 0xFFF + (bits >> 13 & 1); /* ties to even */
-	return (uint16_t)(sign | (bits - 0x38000000) >> 13);
-}
-
-void graph_sight_to_act(const struct graph *g, const float *x, size_t n, void *out)
-{
-	if (g->b->act_type == DTYPE_F32) {
-		memcpy(out, x, n * sizeof *x);
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		((uint16_t *)out)[i] = half_of(x[i]);
-}
-
 /* x += rows, by a norm that adds first; what it makes of the sum is not used. */
 static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 			    struct fail *fail)
@@ -123,7 +92,7 @@ static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 			    ((size_t)(1 + i) * (size_t)v->image->n_rows *
 				     (size_t)v->image->n_cols +
 			     (size_t)v->first) * d;
-	graph_sight_to_act(g, rows, n, host);
+	backend_to_act(g->b, rows, n, host);
 	enum status st = g->b->ops->upload(g->b, deep, host, n * act);
 	if (st != OK)
 		return fail_set(fail, st, "an image's rows do not reach %s", g->b->device);

@@ -6,7 +6,7 @@
 #pragma once
 #include "engine/graph.h"
 
-/* Tokens of an image see each other: steps have first_seen and last_seen. */
+/* Tokens of an image see each other: steps have last_seen. */
 bool graph_sight_is_mutual(const struct graph *g);
 /* What attention is to know of them in step s, in a layer with that window; else nothing. */
 void graph_sight_see(const struct graph *g, const struct graph_step *s,
@@ -23,5 +23,3 @@ enum status graph_sight_rows(struct graph *g, const struct graph_step *s,
 /* In a step, behind layer i. */
 enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
 			    struct fail *fail) MUST_USE;
-/* n numbers in the backend's type of activations; what is too large becomes the largest. */
-void graph_sight_to_act(const struct graph *g, const float *x, size_t n, void *out);

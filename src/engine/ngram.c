@@ -123,8 +123,8 @@ static void read_token(const struct graph *g, const struct ngram *n, const int32
 	size_t bytes = (size_t)width * dtype_bytes(g->b->act_type);
 	for (int32_t h = 0; h < n_heads; h++) {
 		read_row(n, row_of(g->c, n, h, ids), g->ngrams.row);
-		graph_sight_to_act(g, g->ngrams.row, (size_t)width,
-				   (char *)out + (size_t)h * bytes);
+		backend_to_act(g->b, g->ngrams.row, (size_t)width,
+			       (char *)out + (size_t)h * bytes);
 	}
 }
 

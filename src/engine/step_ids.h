@@ -36,7 +36,6 @@ struct step_counts {
 	X(int32_t, states.save_at, c->n_state) \
 	X(int32_t, hidden, c->n_mtp) \
 	X(int32_t, rope_position, c->n_rope) \
-	X(int32_t, first_seen, c->n_seen) \
 	X(int32_t, last_seen, c->n_seen)
 
 /* Words of the block. */

@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -23,6 +25,11 @@ struct vision_view {
 	float rows[];
 };
 
+/* Bytes of the device's memory and of the system's, where they are not one. */
+struct sizes {
+	int64_t device, system;
+};
+
 struct vision {
 	struct vision_config config;
 	struct image_limits limits;
@@ -30,8 +37,10 @@ struct vision {
 	struct backend *backend;
 	struct vision_tower *tower;
 	const struct tensors *tensors; /* of the tower */
-	struct memory_ledger *ledger;  /* counts n_bytes; NULL: none */
-	int64_t n_bytes;
+	struct vision_opts opts;       /* until the tower is loaded */
+	struct memory_ledger *ledger;  /* counts `sizes`; NULL: none */
+	struct sizes sizes;
+	char note[300];       /* vision_note */
 	struct lru *kept;     /* views by the hash of their files */
 	pthread_mutex_t lock; /* of the tower, and of the memory for pixels */
 };
@@ -172,9 +181,6 @@ static enum status check_text(const struct vision_config *c, const struct vision
 				"image_tokens = %d", (int)n, (int)o->max_tokens);
 	if (c->sight.seen == SIGHT_CAUSAL)
 		return OK;
-	if (o->is_causal)
-		return fail_set(fail, E_UNSUPPORTED, "tokens of an image see those behind them, "
-				"for which there is no GPU kernel: set backend = cpu");
 	if (o->step_tokens < n)
 		return fail_set(fail, E_UNSUPPORTED, "the %d tokens of an image need one step: "
 				"max_batch_tokens - max_seqs is %d", (int)n,
@@ -185,40 +191,100 @@ static enum status check_text(const struct vision_config *c, const struct vision
 /* Bytes a pixel that decoding takes at most (image.h). */
 enum { DECODE_BYTES = 10 };
 
+/* Patches of the largest image. */
+static int32_t most_patches(const struct vision_config *c)
+{
+	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
+	return (int32_t)(c->kind == VISION_QWEN ? c->max_pixels / c->patch / c->patch
+						: side * side);
+}
+
+static bool is_on_device(const struct vision *v)
+{
+	return strcmp(v->backend->name, "cpu") != 0;
+}
+
+/* Asks for both memories, before anything is loaded, and counts what it is to take. */
 static enum status plan(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
-	const struct vision_config *c = &v->config;
-	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
-	int64_t n = c->kind == VISION_QWEN ? c->max_pixels / c->patch / c->patch : side * side;
+	const struct memory_ledger *l = o->ledger;
+	struct sizes *sizes = &v->sizes;
 	struct memory_have now;
-	const struct memory_part part = {
+	struct memory_part part = {
 		.what = "the vision tower", .key = "images",
 		.advice = "Set image_cache, image_tokens or max_image_pixels to less, or images "
 			  "to off",
 		.weights = vision_tower_weight_bytes(v->tensors),
-		.scratch = vision_tower_work_bytes(c, v->backend, (int32_t)n) +
-			   o->limits.max_pixels * DECODE_BYTES + (int64_t)o->cache_bytes,
-		.beside = o->ledger ? o->ledger->system_taken : 0};
-	v->n_bytes = part.weights + part.scratch;
+		.scratch = vision_tower_work_bytes(&v->config, v->backend,
+						   most_patches(&v->config))};
+	*sizes = (struct sizes){.system = o->limits.max_pixels * DECODE_BYTES +
+					  (int64_t)o->cache_bytes};
 	engine_memory(v->backend, &now);
-	enum status st = memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
-	if (st == OK && o->ledger)
-		memory_ledger_take(o->ledger, false, v->n_bytes);
+	const struct memory_have *have = !l ? &now : is_on_device(v) ? &l->device : &l->system;
+	part.beside = !l ? 0 : is_on_device(v) ? l->device_taken : l->system_taken;
+	if (!is_on_device(v) || now.is_system) { /* all in one memory */
+		part.scratch += sizes->system;
+		sizes->system = part.weights + part.scratch;
+		return memory_plan_part(&part, have, fail);
+	}
+	sizes->device = part.weights + part.scratch;
+	part.advice = "Set image_tokens to less, or images to cpu or off";
+	enum status st = memory_plan_part(&part, have, fail);
+	const struct memory_part host = {
+		.what = "images", .key = "images", .scratch = sizes->system,
+		.advice = "Set image_cache or max_image_pixels to less, or images to off",
+		.beside = l ? l->system_taken : 0};
+	return st == OK && l ? memory_plan_part(&host, &l->system, fail) : st;
+}
+
+/* sign: 1 or -1. */
+static void count(struct vision *v, int sign)
+{
+	if (!v->ledger)
+		return;
+	if (v->sizes.device)
+		memory_ledger_take(v->ledger, true, sign * v->sizes.device);
+	memory_ledger_take(v->ledger, false, sign * v->sizes.system);
+}
+
+static enum status open_on(struct vision *v, const struct vision_opts *o,
+			   const struct backend_opts *bo, struct fail *fail)
+{
+	enum status st = backend_create(bo, &v->backend, fail);
+	if (st == OK)
+		st = plan(v, o, fail);
+	if (st == OK)
+		count(v, 1);
+	return st;
+}
+
+static void unload(struct vision *v)
+{
+	vision_tower_destroy(v->tower);
+	backend_destroy(v->backend);
+	v->tower = NULL;
+	v->backend = NULL;
+}
+
+static enum status load(struct vision *v, struct fail *fail)
+{
+	enum status st = vision_tower_create(v->tensors, v->backend, &v->config, &v->tower, fail);
+	/* A device's memory is taken at start, by the thread that opened it. */
+	if (st == OK && is_on_device(v))
+		st = vision_tower_keep(v->tower, most_patches(&v->config), fail);
+	if (st != OK)
+		count(v, -1);
 	return st;
 }
 
 static enum status prepare(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
-	struct vision_config *c = &v->config;
 	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
+	v->opts = *o;
 	v->ledger = o->ledger;
-	vision_patches_limit(c, o->max_tokens);
-	enum status st = check_text(c, o, fail);
-	if (st == OK)
-		st = backend_create(&o->backend, &v->backend, fail);
-	if (st == OK && v->backend->act_type != DTYPE_F32)
-		st = fail_set(fail, E_UNSUPPORTED, "vision towers run on the CPU backend only");
-	return st == OK ? plan(v, o, fail) : st;
+	vision_patches_limit(&v->config, o->max_tokens);
+	enum status st = check_text(&v->config, o, fail);
+	return st == OK ? open_on(v, o, &o->backend, fail) : st;
 }
 
 static enum status open_mmproj(const struct vision_opts *o, struct tensors **out,
@@ -267,9 +333,18 @@ enum status vision_open(const struct vision_opts *o, struct vision **out, struct
 
 enum status vision_load_tower(struct vision *v, struct fail *fail)
 {
-	enum status st = vision_tower_create(v->tensors, v->backend, &v->config, &v->tower, fail);
-	if (st != OK && v->ledger)
-		memory_ledger_take(v->ledger, false, -v->n_bytes);
+	struct fail why = {0};
+	struct backend_opts cpu = v->opts.backend;
+	enum status st = load(v, &why);
+	cpu.name = "cpu";
+	if (st == E_UNSUPPORTED && is_on_device(v)) {
+		snprintf(v->note, sizeof v->note, "%.250s", why.text);
+		unload(v);
+		st = open_on(v, &v->opts, &cpu, fail);
+		return st == OK ? load(v, fail) : st;
+	}
+	if (st != OK && fail)
+		*fail = why;
 	return st;
 }
 
@@ -290,8 +365,7 @@ void vision_destroy(struct vision *v)
 {
 	if (!v)
 		return;
-	vision_tower_destroy(v->tower);
-	backend_destroy(v->backend);
+	unload(v);
 	if (v->mmproj)
 		tensors_close(v->mmproj);
 	lru_destroy(v->kept);
@@ -329,4 +403,9 @@ bool vision_spelling(const struct vision *v, struct str *shown, struct str *spel
 const char *vision_device(const struct vision *v)
 {
 	return v->backend->device;
+}
+
+const char *vision_note(const struct vision *v)
+{
+	return v->note;
 }

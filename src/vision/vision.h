@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model's vision tower. It runs on the CPU, beside whatever computes the text, since its
- * operations have no GPU kernels. One image is worked on at a time, so that many large ones
- * do not take memory together. Thread: any, once created; calls wait for each other.
+ * A model's vision tower. It has a backend of its own, so that it works beside the text's
+ * steps: on a GPU in a stream of its own. One image is worked on at a time, so that many large
+ * ones do not take memory together. Thread: any, once created; calls wait for each other.
  */
 #pragma once
 #include "backend/backend.h"
@@ -16,11 +16,10 @@ struct vision_opts {
 	struct model *model;         /* outlives the vision */
 	const char *mmproj;          /* GGUF file with the tower; NULL or "": none, or the only one
 				      * beside a model that is a GGUF file */
-	struct backend_opts backend; /* name "cpu" */
+	struct backend_opts backend; /* what its kernels do not support, the CPU computes */
 	struct image_limits limits;
 	int32_t max_tokens;          /* of one image: larger ones are made smaller */
 	int32_t step_tokens;         /* that a step has for one image, whatever else it holds */
-	bool is_causal;              /* the text's backend has no attention to what is behind */
 	size_t cache_bytes;          /* results that are kept; 0: none */
 	struct memory_ledger *ledger; /* as embed_opts has it; until vision_load_tower returns */
 };
@@ -46,6 +45,7 @@ int32_t vision_token_at(const struct vision *v, const struct engine_image *m, in
  * False: it stands for itself. */
 bool vision_spelling(const struct vision *v, struct str *shown, struct str *spelled);
 const char *vision_device(const struct vision *v); /* for the log */
+const char *vision_note(const struct vision *v); /* why it is not opts.backend; or "" */
 
 /* What the model sees of an image, shared by those who hold it. image.at is 0. */
 struct vision_view;

@@ -89,9 +89,12 @@ static enum status pool(struct vision_run *r, int32_t n, int32_t per)
 {
 	struct backend *b = r->t->b;
 	size_t d = (size_t)r->t->c.width, n_rows = (size_t)(n / per);
-	enum status st = b->ops->download(b, r->host, r->norm, (size_t)n * d * sizeof(float));
+	enum status st = b->ops->download(b, r->sent, r->norm,
+					  (size_t)n * d * dtype_bytes(b->act_type));
 	if (st == OK)
 		st = b->ops->sync(b, r->fail);
+	if (st == OK)
+		backend_from_act(b, r->sent, (size_t)n * d, r->host);
 	for (size_t i = 0; i < n_rows && st == OK; i++)
 		for (size_t k = 0; k < d; k++) {
 			const float *from = r->host + i * (size_t)per * d + k;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weights of a tower by their names. They are in 16 or 32 bits, also beside a text model of
- * fewer. Matrices of a GGUF file may be in any of its block formats, and stay in it.
+ * fewer. Matrices of a GGUF file may be in any of its block formats, and stay in it. A GPU's
+ * kernels of many tokens take no 32 bits, and rows of a multiple of eight numbers: there the
+ * former become halves, and the matrix of patches gets such rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +107,36 @@ static const struct tensor *find_matrix(struct loader *l, const char *name, int3
 	return t;
 }
 
+/* host as rows of halves, `pitch` of them each: zeros behind its own numbers. */
+static void send_halves(struct loader *l, const struct weight *host, size_t pitch,
+			struct weight *out)
+{
+	size_t k = (size_t)host->k;
+	float *row = xmalloc(k * sizeof *row);
+	uint16_t *all = xcalloc((size_t)host->n * pitch, sizeof *all);
+	for (int32_t i = 0; i < host->n; i++) {
+		weight_decode(host, i, i + 1, row);
+		backend_to_act(l->t->b, row, k, all + (size_t)i * pitch);
+	}
+	const struct weight w = {.quant = QUANT_F16, .n = host->n, .k = (int32_t)pitch,
+				 .group = (int32_t)pitch, .q = all, .name = host->name};
+	l->st = l->t->b->ops->load_weight(l->t->b, &w, out, l->fail);
+	free(all);
+	free(row);
+}
+
+/* A matrix in 16 or 32 bits, or in blocks, to the device. Only patches are sent in rows that
+ * may be longer than what they hold. */
+static void send(struct loader *l, const struct weight *host, struct weight *out)
+{
+	size_t k = (size_t)host->k, pitch = out == &l->t->patch.w ? (k + 7) / 8 * 8 : k;
+	if (l->t->b->act_type == DTYPE_F16 &&
+	    (host->quant == QUANT_F32 || (pitch > k && !quant_block(host->quant))))
+		send_halves(l, host, pitch, out);
+	else
+		l->st = l->t->b->ops->load_weight(l->t->b, host, out, l->fail);
+}
+
 /* Rows [first, first + n) of a matrix of n_all rows. */
 static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
 		      int32_t n, int32_t k, struct weight *out)
@@ -115,7 +147,7 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 		return;
 	host.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first;
 	host.n = n;
-	l->st = l->t->b->ops->load_weight(l->t->b, &host, out, l->fail);
+	send(l, &host, out);
 }
 
 /* p, malloc'ed, is the tower's from now on: a weight points into it. */
@@ -222,7 +254,7 @@ static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *
 		memcpy(rows + r * row, (const char *)t->data + from * row, row);
 	}
 	host.q = rows;
-	l->st = l->t->b->ops->load_weight(l->t->b, &host, &out->w, l->fail);
+	send(l, &host, &out->w);
 	return true;
 }
 
@@ -306,7 +338,7 @@ static void load_frames(struct loader *l)
 				    .k = vision_config_patch_dim(c),
 				    .group = vision_config_patch_dim(c), .q = all,
 				    .name = "v.patch_embd.weight"};
-	l->st = l->t->b->ops->load_weight(l->t->b, &host, &l->t->patch.w, l->fail);
+	send(l, &host, &l->t->patch.w);
 	l->t->patch.bias = load_floats(l, QWEN_PREFIX "patch_embed.proj.bias", c->width, 0,
 				       c->width);
 }
@@ -332,7 +364,7 @@ static void load_merge(struct loader *l, const char *name, struct vision_linear 
 	const struct weight turned = {.quant = QUANT_F32, .n = c->width,
 				      .k = (int32_t)(d * per), .group = (int32_t)(d * per),
 				      .q = rows, .name = host.name};
-	l->st = l->t->b->ops->load_weight(l->t->b, &turned, &out->w, l->fail);
+	send(l, &turned, &out->w);
 }
 
 static void load_pixtral(struct loader *l)
@@ -376,7 +408,7 @@ static void load_turned(struct loader *l, const char *name, struct vision_linear
 	free(one);
 	const struct weight turned = {.quant = QUANT_F32, .n = c->out_width, .k = c->width,
 				      .group = c->width, .q = rows, .name = host.name};
-	l->st = l->t->b->ops->load_weight(l->t->b, &turned, &out->w, l->fail);
+	send(l, &turned, &out->w);
 }
 
 static void load_siglip(struct loader *l)

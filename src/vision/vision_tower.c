@@ -59,30 +59,51 @@ static void put_place(const struct vision_run *r, int32_t i, float *out)
 			 (p[next + k] * (1 - down) + p[step + next + k] * down) * right;
 }
 
+/* Patches [i, i + n) to r->wide. */
+static enum status send_patches(struct vision_run *r, int32_t i, int32_t n)
+{
+	struct backend *b = r->t->b;
+	size_t dim = (size_t)vision_config_patch_dim(&r->t->c), act = act_bytes(r);
+	size_t pitch = (size_t)r->t->patch.w.k;
+	vision_patches_write(&r->t->c, r->image, i, n, r->host);
+	memset(r->sent, 0, (size_t)n * pitch * act);
+	for (size_t k = 0; k < (size_t)n; k++)
+		backend_to_act(b, r->host + k * dim, dim, r->sent + k * pitch * act);
+	enum status st = b->ops->upload(b, r->wide, r->sent, (size_t)n * pitch * act);
+	return st == OK ? b->ops->sync(b, r->fail) : st;
+}
+
+/* x = the norm of W patch + b, for n rows. In float32, so not in place. */
+static enum status embed_normed(struct vision_run *r, float *x, int32_t n)
+{
+	const struct vision_config *c = &r->t->c;
+	LINEAR(r->t->patch, r->wide, r->wide2, n, .is_f32 = true);
+	RUN(rms_norm, .n_tok = n, .dim = c->width, .eps = (float)c->norm_eps, .x = r->wide2,
+	    .weight = r->t->norm0.weight, .sum = x);
+	return OK;
+}
+
 static enum status embed(struct vision_run *r)
 {
 	const struct vision_config *c = &r->t->c;
 	struct backend *b = r->t->b;
-	size_t dim = (size_t)vision_config_patch_dim(c), d = (size_t)c->width;
+	size_t d = (size_t)c->width;
 	for (int32_t i = 0, n; i < r->n; i += n) {
 		n = MIN(VISION_CHUNK, r->n - i);
-		vision_patches_write(c, r->image, i, n, r->host);
-		enum status st = b->ops->upload(b, r->wide, r->host,
-						(size_t)n * dim * sizeof *r->host);
-		if (st == OK)
-			st = b->ops->sync(b, r->fail);
+		float *x = r->x + (size_t)i * d;
+		enum status st = send_patches(r, i, n);
 		for (int32_t k = 0; k < n; k++)
 			put_place(r, i + k, r->host + (size_t)k * d);
 		if (st == OK)
-			st = b->ops->upload(b, r->x + (size_t)i * d, r->host,
-					    (size_t)n * d * sizeof *r->host);
+			st = b->ops->upload(b, x, r->host, (size_t)n * d * sizeof *r->host);
+		if (st == OK && r->t->norm0.weight)
+			st = embed_normed(r, x, n);
+		if (st == OK) /* an upload may still be reading the host's memory */
+			st = b->ops->sync(b, r->fail);
 		if (st != OK)
 			return fail_default(r->fail, st);
-		LINEAR(r->t->patch, r->wide, r->x + (size_t)i * d, n, .adds = true);
-		if (r->t->norm0.weight)
-			RUN(rms_norm, .n_tok = n, .dim = c->width, .eps = (float)c->norm_eps,
-			    .x = r->x + (size_t)i * d, .weight = r->t->norm0.weight,
-			    .y = r->x + (size_t)i * d);
+		if (!r->t->norm0.weight)
+			LINEAR(r->t->patch, r->wide, x, n, .adds = true);
 	}
 	return OK;
 }
@@ -198,11 +219,11 @@ static enum status run_layer(struct vision_run *r, const struct vision_layer *l)
 		return st;
 	RUN(attention, .n_tok = r->n, .n_seq = 1, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_heads, .head_dim = k,
-	    .max_pages_per_seq = (r->n + PAGE - 1) / PAGE, .n_ctx_max = r->n, .is_full = true,
+	    .max_pages_per_seq = (r->n + PAGE - 1) / PAGE, .n_ctx_max = r->n,
 	    .scale = (float)(1 / sqrt(k)), .q = r->q,
 	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
-		   .page_size = PAGE}, .seq_of = r->seq_of,
-	    .position = r->last, .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
+		   .page_size = PAGE}, .seq_of = r->seq_of, .position = r->slot,
+	    .last_seen = r->last, .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
 	for (int32_t i = 0, n; i < r->n; i += n) {
 		n = MIN(VISION_CHUNK, r->n - i);
 		float *x = r->x + (size_t)i * d;
@@ -243,10 +264,9 @@ struct vision_want {
 	void *out;
 	size_t n_bytes;
 };
-enum { N_WANTED = 17 };
 
 /* The arrays of r, which has n patches. */
-static void list_wanted(struct vision_run *r, struct vision_want out[N_WANTED])
+static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRAYS])
 {
 	const struct vision_config *c = &r->t->c;
 	const struct backend *b = r->t->b;
@@ -254,14 +274,14 @@ static void list_wanted(struct vision_run *r, struct vision_want out[N_WANTED])
 	size_t pages = (n + PAGE - 1) / PAGE * PAGE, dim = (size_t)vision_config_patch_dim(c);
 	size_t rows_out = (size_t)c->out_width;
 	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));
-	const struct vision_want wanted[N_WANTED] = {
+	const struct vision_want wanted[VISION_ARRAYS] = {
 		{&r->x, n * d * sizeof *r->x},
 		{&r->rope, n * d / (size_t)c->n_heads * sizeof *r->rope},
 		{&r->norm, VISION_CHUNK * d * act}, {&r->q, n * d * act},
 		{&r->y, n * d * act}, {&r->k, VISION_CHUNK * d * act},
 		{&r->v, VISION_CHUNK * d * act},
 		{&r->wide, VISION_CHUNK * wide * MAX(act, sizeof(float))},
-		{&r->wide2, c->kind == VISION_PIXTRAL ? VISION_CHUNK * wide * act : 1},
+		{&r->wide2, c->kind == VISION_PIXTRAL ? VISION_CHUNK * wide * sizeof(float) : 1},
 		{&r->k_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r->v_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r->out, VISION_CHUNK * rows_out * sizeof *r->out},
@@ -272,43 +292,83 @@ static void list_wanted(struct vision_run *r, struct vision_want out[N_WANTED])
 	memcpy(out, wanted, sizeof wanted);
 }
 
+/* Numbers of a row of vision_run.host and of sent. */
+static size_t host_row(const struct vision_config *c)
+{
+	return MAX((size_t)vision_config_patch_dim(c) + 7, (size_t)c->width);
+}
+
 int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b, int32_t n)
 {
 	struct vision_tower t = {.c = *c, .b = b};
 	struct vision_run r = {.t = &t, .n = n};
-	struct vision_want wanted[N_WANTED];
-	size_t row = MAX((size_t)vision_config_patch_dim(c), (size_t)c->width);
-	int64_t n_bytes = (int64_t)(VISION_CHUNK * row * sizeof *r.host);
+	struct vision_want wanted[VISION_ARRAYS];
+	int64_t n_bytes = (int64_t)(2 * VISION_CHUNK * host_row(c) * sizeof *r.host);
 	list_wanted(&r, wanted);
-	for (size_t i = 0; i < N_WANTED; i++)
+	for (size_t i = 0; i < VISION_ARRAYS; i++)
 		n_bytes += (int64_t)wanted[i].n_bytes;
 	return n_bytes;
+}
+
+/* Where they are 0, taken becomes the arrays of r. */
+static enum status take(struct vision_run *r, void *taken[VISION_ARRAYS])
+{
+	struct backend *b = r->t->b;
+	struct vision_want wanted[VISION_ARRAYS];
+	enum status st = OK;
+	list_wanted(r, wanted);
+	for (size_t i = 0; i < VISION_ARRAYS && st == OK; i++) {
+		if (!taken[i])
+			st = b->ops->alloc(b, wanted[i].n_bytes, &taken[i]);
+		memcpy(wanted[i].out, &taken[i], sizeof taken[i]);
+	}
+	return st;
+}
+
+static void give_back(struct vision_tower *t, void *taken[VISION_ARRAYS])
+{
+	for (size_t i = 0; i < VISION_ARRAYS; i++)
+		if (taken[i])
+			t->b->ops->free(t->b, taken[i]);
+}
+
+enum status vision_tower_keep(struct vision_tower *t, int32_t n, struct fail *fail)
+{
+	struct vision_run r = {.t = t, .n = n};
+	enum status st = take(&r, t->kept);
+	t->n_kept = st == OK ? n : 0;
+	return st == OK ? OK : fail_default(fail, st);
 }
 
 enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
 			     struct fail *fail)
 {
 	const struct vision_config *c = &t->c;
-	struct backend *b = t->b;
 	struct vision_run r = {.t = t, .image = m, .n_cols = m->width / c->patch,
 			.n = m->width / c->patch * (m->height / c->patch), .fail = fail};
-	size_t row = MAX((size_t)vision_config_patch_dim(c), (size_t)c->width);
-	struct vision_want wanted[N_WANTED];
-	enum status st = OK;
-	void *taken[N_WANTED] = {NULL};
-	list_wanted(&r, wanted);
-	for (size_t i = 0; i < N_WANTED && st == OK; i++) {
-		st = b->ops->alloc(b, wanted[i].n_bytes, &taken[i]);
-		memcpy(wanted[i].out, &taken[i], sizeof taken[i]);
-	}
-	r.host = malloc(VISION_CHUNK * row * sizeof *r.host);
+	bool is_kept = r.n <= t->n_kept;
+	void *own[VISION_ARRAYS] = {NULL};
+	enum status st = take(&r, is_kept ? t->kept : own);
+	r.host = malloc(VISION_CHUNK * host_row(c) * sizeof *r.host);
+	r.sent = malloc(VISION_CHUNK * host_row(c) * sizeof *r.host);
 	if (st == OK)
-		st = r.host ? run_all(&r, rows) : E_NOMEM;
-	for (size_t i = 0; i < N_WANTED; i++)
-		if (taken[i])
-			b->ops->free(b, taken[i]);
+		st = r.host && r.sent ? run_all(&r, rows) : E_NOMEM;
+	give_back(t, own);
+	free(r.sent);
 	free(r.host);
 	return st == OK ? OK : fail_default(fail, st);
+}
+
+/* Attention of no patch: what cannot compute it says so. */
+static enum status try_attention(struct vision_tower *t, struct fail *fail)
+{
+	struct vision_run run = {.t = t, .fail = fail}, *r = &run;
+	void *any = t->blocks[0];
+	RUN(attention, .n_heads = t->c.n_heads, .n_kv_heads = t->c.n_heads,
+	    .head_dim = t->c.width / t->c.n_heads, .n_ctx_max = 1, .scale = 1, .q = any,
+	    .kv = {.k = any, .v = any, .type = t->b->kv_type, .page_size = PAGE}, .seq_of = any,
+	    .position = any, .last_seen = any, .first_tok = any, .page_table = any, .y = any);
+	return OK;
 }
 
 enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
@@ -320,6 +380,8 @@ enum status vision_tower_create(const struct tensors *tensors, struct backend *b
 	t->b = b;
 	t->layers = xcalloc((size_t)c->depth, sizeof *t->layers);
 	enum status st = vision_load(t, tensors, fail);
+	if (st == OK)
+		st = try_attention(t, fail);
 	if (st != OK) {
 		vision_tower_destroy(t);
 		return st;
@@ -334,6 +396,7 @@ void vision_tower_destroy(struct vision_tower *t)
 		return;
 	for (size_t i = 0; i < t->n_blocks; i++)
 		t->b->ops->free(t->b, t->blocks[i]);
+	give_back(t, t->kept);
 	free(t->blocks);
 	free(t->places);
 	for (size_t i = 0; i < t->n_hosts; i++)

@@ -18,7 +18,7 @@
 struct vision_tower;
 
 /* Loads every weight of `tensors`, which outlive it. E_MISSING, E_FORMAT and E_UNSUPPORTED
- * name the tensor. */
+ * name the tensor, or what b cannot compute. */
 enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
 				const struct vision_config *c, struct vision_tower **out,
 				struct fail *fail) MUST_USE;
@@ -27,6 +27,10 @@ int64_t vision_tower_weight_bytes(const struct tensors *tensors);
 /* Memory for an image of n patches, while it is looked at. */
 int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b, int32_t n);
 void vision_tower_destroy(struct vision_tower *t); /* NULL is fine; not the backend */
+
+/* Takes the memory for images of up to n patches once, and here. Else vision_tower_run takes it
+ * for each image. */
+enum status vision_tower_keep(struct vision_tower *t, int32_t n, struct fail *fail) MUST_USE;
 
 /* m has a size of vision_patches_size. rows: (1 + n_deep, n, out_width) written, n tokens.
  * E_NOMEM, E_BACKEND. */

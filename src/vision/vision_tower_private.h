@@ -27,10 +27,12 @@ struct vision_merger {
 	bool is_late; /* the norm is over all neighbours together */
 };
 
+enum { VISION_ARRAYS = 17 }; /* of a vision_run, on the device */
+
 struct vision_tower {
 	struct vision_config c;
 	struct backend *b;
-	struct vision_linear patch;
+	struct vision_linear patch;   /* its rows may end with zeros: K is a multiple of 8 */
 	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
 	void **hosts;                 /* (n_hosts) host memory that weights point into */
 	size_t n_hosts;
@@ -39,6 +41,8 @@ struct vision_tower {
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */
 	void **blocks;                /* device memory */
 	size_t n_blocks;
+	void *kept[VISION_ARRAYS];    /* of vision_tower_keep */
+	int32_t n_kept;               /* patches */
 };
 
 /* Fills the weights of t, whose c, b and layers are set. */
@@ -63,6 +67,7 @@ struct vision_run {
 	float *out;        /* (C, out_width) */
 	int32_t *slot, *last, *seq_of, *first_tok, *table;
 	float *host;       /* (C, D or patch_dim) */
+	char *sent;        /* the same as act, or what came back; rows of patch.w.k for patches */
 };
 
 /* Queue an operation, or return from the caller with its failure. */

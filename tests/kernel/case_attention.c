@@ -11,7 +11,7 @@
 #undef attention_ref
 #include "tests/kernel/plain_end.h"
 
-enum { MAX_SEQS = 4 };
+enum { MAX_SEQS = 4, FULL = -1 };
 
 struct shape {
 	int32_t h, g, k, p;
@@ -25,9 +25,15 @@ struct shape {
 	bool has_sinks;
 	int32_t v_dim;   /* 0: k */
 	bool v_is_k;     /* no values: the first v_dim of the keys */
-	bool is_full;    /* on the CPU only */
+	int32_t sight;   /* what a token sees behind itself. 0: nothing; FULL: all, or a window as
+			  * wide as before; else in images[sight - 1] */
 	int32_t n_launches; /* of a backend that launches kernels; 0: any number */
 };
+
+/* Positions of an image in each sequence, whose tokens see each other. */
+static const struct {
+	int32_t first, n;
+} images[] = {{20, 50}, {33, 70}, {4080, 40}};
 
 static const struct shape cases[] = {
 	{8, 2, 64, 16, {{99, 100}}, 1, 0, false, 0, false, false, 0},
@@ -101,20 +107,28 @@ static const struct shape cases[] = {
 	 .has_sinks = true, .n_launches = 2},
 	/* vision towers */
 	{.h = 4, .g = 4, .k = 72, .p = 16, .seq = {{0, 100}, {0, 40}}, .sharpness = 1,
-	 .is_full = true},
+	 .sight = FULL},
 	{.h = 2, .g = 2, .k = 64, .p = 64, .seq = {{0, 1100}}, .sharpness = 1,
-	 .is_full = true},
+	 .sight = FULL},
+	{.h = 2, .g = 2, .k = 80, .p = 16, .seq = {{0, 70}}, .sharpness = 4, .sight = FULL},
+	/* images in prompts, also behind a window; tokens of other sequences beside them */
+	{.h = 8, .g = 2, .k = 256, .p = 16, .seq = {{9, 90}, {50, 51}, {0, 20}}, .sharpness = 1,
+	 .sight = 1},
+	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{0, 150}, {120, 121}}, .sharpness = 1,
+	 .window = 40, .sight = 2},
+	{.h = 4, .g = 2, .k = 128, .p = 16, .seq = {{4070, 4140}}, .sharpness = 1,
+	 .has_sinks = true, .sight = 3},
 	/* an encoder's window, to both sides */
 	{.h = 3, .g = 1, .k = 32, .p = 16, .seq = {{0, 100}, {0, 7}, {0, 1}}, .sharpness = 1,
-	 .is_full = true, .window = 9},
+	 .sight = FULL, .window = 9},
 	{.h = 2, .g = 2, .k = 64, .p = 16, .seq = {{0, 1100}}, .sharpness = 1,
-	 .is_full = true, .window = 300},
+	 .sight = FULL, .window = 300},
 };
 
 struct input {
 	int32_t n_tok, n_seq, n_ctx_max, max_pages, n_pages;
 	float *q, *k, *v, *sinks; /* v, sinks: NULL where there are none */
-	int32_t *seq_of, *position, *first_tok, *table, *first_seen;
+	int32_t *seq_of, *position, *first_tok, *table, *last_seen;
 };
 
 /* No numbers where no token of the step looks: after it, and before its window. */
@@ -133,6 +147,17 @@ static void spoil(const struct shape *s, const struct input *in, int32_t b)
 		for (int32_t d = 0; in->v && d < v_dim; d++)
 			in->v[row * (size_t)v_dim + (size_t)d] = NAN;
 	}
+}
+
+/* Of the token at position p of sequence b. */
+static int32_t last_seen(const struct shape *s, int32_t b, int32_t p)
+{
+	int32_t last = s->seq[b].to - 1;
+	if (s->sight > 0) {
+		int32_t from = images[s->sight - 1].first, end = from + images[s->sight - 1].n;
+		return p >= from && p < end ? MIN(last, end - 1) : p;
+	}
+	return s->window ? MIN(last, p + s->window - 1) : last;
 }
 
 static struct input make(struct kernel_test *kt, const struct shape *s)
@@ -161,18 +186,16 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 		in.sinks[h] = kernel_noise(kt) * 3;
 	in.seq_of = kernel_ints(kt, t);
 	in.position = kernel_ints(kt, t);
-	if (s->is_full && s->window)
-		in.first_seen = kernel_ints(kt, t);
+	if (s->sight)
+		in.last_seen = kernel_ints(kt, t);
 	in.first_tok = kernel_ints(kt, (size_t)in.n_seq + 1);
 	in.table = kernel_ints(kt, (size_t)in.n_pages);
 	for (int32_t b = 0, at = 0; b < in.n_seq; b++) {
 		for (int32_t p = s->seq[b].from; p < s->seq[b].to; p++, at++) {
 			in.seq_of[at] = b;
-			in.position[at] = s->is_full ? s->seq[b].to - 1 : p;
-			if (!in.first_seen)
-				continue;
-			in.position[at] = MIN(in.position[at], p + s->window - 1);
-			in.first_seen[at] = MAX(0, p - s->window + 1);
+			in.position[at] = p;
+			if (in.last_seen)
+				in.last_seen[at] = last_seen(s, b, p);
 		}
 		in.first_tok[b + 1] = at;
 	}
@@ -189,8 +212,7 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
 		.n_kv_heads = s->g, .head_dim = s->k,
 		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
-		.window = s->is_full ? 0 : s->window, .is_full = s->is_full,
-		.first_seen = in->first_seen,
+		.window = s->window, .last_seen = in->last_seen,
 		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {.k = in->k, .v = in->v, .type = DTYPE_F32, .page_size = s->p},
 		.seq_of = in->seq_of,
@@ -214,8 +236,8 @@ static struct attention_args upload(struct kernel_test *kt, const struct shape *
 		a.sinks = UPLOAD(kt, in->sinks, (size_t)s->h);
 	a.seq_of = UPLOAD(kt, in->seq_of, t);
 	a.position = UPLOAD(kt, in->position, t);
-	if (in->first_seen)
-		a.first_seen = UPLOAD(kt, in->first_seen, t);
+	if (in->last_seen)
+		a.last_seen = UPLOAD(kt, in->last_seen, t);
 	a.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1);
 	a.page_table = UPLOAD(kt, in->table, (size_t)in->n_pages);
 	nq = t * (size_t)(s->h * attention_v_dim(&a));
@@ -229,6 +251,26 @@ __attribute__((noinline)) static void leave_nan_on_stack(void)
 	volatile float left[1 << 17];
 	for (size_t i = 0; i < ARRAY_LEN(left); i++)
 		left[i] = NAN;
+}
+
+/* got (T, H * v_dim) is what `a` made. What a token sees decides its bits, not how it is told. */
+static void check_text(struct kernel_test *kt, const struct attention_args *a,
+		       const struct input *in, const float *got, const char *what)
+{
+	struct attention_args text = *a;
+	size_t row = (size_t)(a->n_heads * attention_v_dim(a));
+	int wrong = 0, n = 0;
+	text.last_seen = NULL;
+	kernel_ran(kt, kt->b->ops->attention(kt->b, &text), what);
+	const float *again = kernel_act_download(kt, a->y, (size_t)in->n_tok * row);
+	for (int32_t t = 0; t < in->n_tok; t++) {
+		if (in->last_seen[t] != in->position[t])
+			continue;
+		kernel_same(kt, again + (size_t)t * row, got + (size_t)t * row, row, &wrong);
+		n++;
+	}
+	kernel_ok(n > 0 && wrong == 0, "%s: %s: %d tokens that see none behind them have the "
+		  "bits of text", kt->name, what, n);
 }
 
 static void one_case(struct kernel_test *kt, const struct shape *s)
@@ -253,24 +295,27 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	float *got = kernel_act_download(kt, on.y, n);
 	char what[120];
 	snprintf(what, sizeof what,
-		 "attention T=%d B=%d S=%d H=%d G=%d K=%d V=%d%s P=%d W=%d%s", in.n_tok,
+		 "attention T=%d B=%d S=%d H=%d G=%d K=%d V=%d%s P=%d W=%d%s%s", in.n_tok,
 		 in.n_seq, in.n_ctx_max, s->h, s->g, s->k, v_dim,
-		 s->v_is_k ? " of K" : "", s->p, s->window, s->has_sinks ? " sinks" : "");
+		 s->v_is_k ? " of K" : "", s->p, s->window, s->has_sinks ? " sinks" : "",
+		 in.last_seen ? " seen from before" : "");
 	kernel_act_compare(kt, got, ref, plain, (size_t)(in.n_tok * s->h), (size_t)v_dim,
 			   1e-11, what);
 	if (launches && s->n_launches)
 		kernel_ok(launches == s->n_launches, "%s: %s: %d launches of %d", kt->name, what,
 			  launches, s->n_launches);
 
+	if (in.last_seen)
+		check_text(kt, &on, &in, got, what);
 	int wrong = 0;
 	for (int32_t t = 0; t < in.n_tok; t += 1 + in.n_tok / 8) {
 		struct input one = in;
 		int32_t first[2] = {0, 1}, zero = 0;
 		one.n_tok = one.n_seq = 1;
-		one.n_ctx_max = in.position[t] + 1;
+		one.n_ctx_max = (in.last_seen ? in.last_seen : in.position)[t] + 1;
 		one.q = in.q + (size_t)t * (size_t)(s->h * s->k);
 		one.position = in.position + t;
-		one.first_seen = in.first_seen ? in.first_seen + t : NULL;
+		one.last_seen = in.last_seen ? in.last_seen + t : NULL;
 		one.seq_of = &zero;
 		one.first_tok = first;
 		one.table = in.table + in.seq_of[t] * in.max_pages;
@@ -287,8 +332,6 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 void case_attention(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		if (cases[i].is_full && strcmp(kt->b->name, "cpu") != 0)
-			continue;
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}

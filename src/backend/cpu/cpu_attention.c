@@ -108,7 +108,7 @@ static void find_rows(const struct attention_args *a, int32_t slot, int g, int n
 static void attend(const struct attention_args *a, int t, int h)
 {
 	int dim = a->head_dim, size = a->kv.page_size;
-	int g = h / (a->n_heads / a->n_kv_heads), n_seen = a->position[t] + 1;
+	int g = h / (a->n_heads / a->n_kv_heads), n_seen = attention_last(a, t) + 1;
 	int v_dim = attention_v_dim(a), v_pitch = a->kv.v ? v_dim : dim;
 	size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
 	const float *q = (const float *)a->q + head * (size_t)dim;

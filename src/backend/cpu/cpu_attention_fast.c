@@ -61,10 +61,10 @@ static void add_query(const struct fast_attention *j, struct work *w, int t, int
 	for (int d = a->head_dim; d < padded(a->head_dim); d++)
 		q[d] = 0;
 	w->query[i] = (struct cpu_query){
-		.q = q, .position = a->position[t],
+		.q = q, .position = attention_last(a, t),
 		.first = attention_first(a, t)};
 	w->first = i ? MIN(w->first, w->query[i].first) : w->query[i].first;
-	w->last = i ? MAX(w->last, a->position[t]) : a->position[t];
+	w->last = i ? MAX(w->last, w->query[i].position) : w->query[i].position;
 }
 
 /* Collect the queries of tile i, key head g, chunk c. */

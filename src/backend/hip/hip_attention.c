@@ -77,7 +77,7 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 		.page_shift = (page & (page - 1)) == 0 ? __builtin_ctz((unsigned)page) : -1,
 		.window = a->window, .tile_tok = tile_tok,
 		.tile_shift = __builtin_ctz((unsigned)tile_tok), .n_seq = a->n_seq,
-		.scale = a->scale};
+		.scale = a->scale, .last_seen = a->last_seen};
 }
 
 /* What stands in the names of kernels for this cache. */
@@ -114,7 +114,8 @@ static int32_t whole_launches(const struct hip *h, const struct attention_args *
 	return 1 + (int32_t)(n / MOST);
 }
 
-/* Launch the whole kernel: sequences of more than one token, or all if skips_single is 0. */
+/* Launch the whole kernel: sequences of more than one token. With last_seen the mutual kernel:
+ * all sequences. */
 static enum status whole(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
@@ -123,12 +124,14 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	/* Tiles that one sequence with all tokens would need, for each sequence. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	int32_t each = hip_over(tiles, whole_launches(h, a));
+	int32_t lds = whole_lds_of(h, s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
 	enum status st = OK;
-	l.skips_single = 1;
-	snprintf(name, sizeof name, "attention_%s_whole_kernel", s->name);
+	l.skips_single = !a->last_seen;
+	snprintf(name, sizeof name, "attention_%s_%s_kernel", s->name,
+		 a->last_seen ? "mutual" : "whole");
 	for (; l.first_tile < tiles && st == OK; l.first_tile += each) {
 		struct hip_grid g = {MIN(each, tiles - l.first_tile) * subs, a->n_seq,
-				     ATTENTION_WAVES * 32, whole_lds_of(h, s)};
+				     ATTENTION_WAVES * 32, lds};
 		st = LAUNCH(h, name, g, ARG(l));
 	}
 	return st;
@@ -338,6 +341,20 @@ static enum status widen(struct hip *h, const struct attention_args *a, bool ski
 	return LAUNCH(h, "kv_widen_kernel", g, ARG(l));
 }
 
+/* Tokens see positions behind their own. */
+static enum status mutual(struct hip *h, const struct attention_args *a,
+			  const struct attention_shape *s, int32_t subs)
+{
+	struct attention_args wide;
+	if (!s->by_rows)
+		return hip_refuse(h, "attention: to tokens behind, with heads of %d",
+				  (int)a->head_dim);
+	enum status st = a->fresh ? hip_qk_norm_rope_kv(&h->base, a->fresh) : OK;
+	if (st == OK)
+		st = widen(h, a, false, &wide);
+	return st == OK ? whole(h, &wide, s, subs) : st;
+}
+
 static enum status check(struct hip *h, const struct attention_args *a)
 {
 	bool is_bytes = a->kv.type == DTYPE_I8;
@@ -348,8 +365,6 @@ static enum status check(struct hip *h, const struct attention_args *a)
 			 a->sinks || !a->kv.v || attention_v_dim(a) != a->head_dim))
 		return hip_refuse(h, "attention: a cache of I8 with heads of %d, sinks or other "
 				  "values is not supported", (int)a->head_dim);
-	if (a->is_full)
-		return hip_refuse(h, "attention: to tokens behind has no GPU kernel");
 	return OK;
 }
 
@@ -365,6 +380,8 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	if (!s)
 		return hip_refuse(h, "attention: heads of %d with values of %d are not "
 				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
+	if (a->last_seen)
+		return mutual(h, a, s, subs);
 	if (is_fused(a, s))
 		return fresh(h, a, s, subs);
 	st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;

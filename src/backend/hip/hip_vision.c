@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations of vision towers, which run on the CPU beside a GPU. There are no kernels.
+ * Operations that vision towers have beside those of language models: layer_norm, gelu.
  */
 #include "backend/hip/hip_launch.h"
 
+enum { LAYER_NORM_THREADS = 256, GELU_THREADS = 256, GELU_EACH = 8 };
+
 enum status hip_layer_norm(struct backend *b, const struct layer_norm_args *a)
 {
-	return hip_refuse(hip_of(b), "layer norms have no GPU kernel");
+	struct layer_norm_args v = *a;
+	struct hip_grid g = {v.n_tok, 1, LAYER_NORM_THREADS, 0};
+	return LAUNCH(hip_of(b), "layer_norm_kernel", g, ARG(v.dim), ARG(v.eps), ARG(v.x),
+		      ARG(v.weight), ARG(v.bias), ARG(v.y));
 }
 
 enum status hip_gelu(struct backend *b, const struct gelu_args *a)
 {
-	return hip_refuse(hip_of(b), "GELU without a factor has no GPU kernel");
+	struct gelu_args v = *a;
+	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = GELU_THREADS * GELU_EACH;
+	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, GELU_THREADS, 0};
+	return LAUNCH(hip_of(b), v.is_tanh ? "gelu_tanh_kernel" : "gelu_erf_kernel", g, ARG(n),
+		      ARG(v.x));
 }

@@ -120,6 +120,24 @@ static inline float blocks_f16(uint16_t h)
 	return f;
 }
 
+/* To the nearest half; what is too large becomes the largest one. */
+static inline uint16_t blocks_to_f16(float x)
+{
+	uint32_t bits, sign;
+	memcpy(&bits, &x, sizeof bits);
+	sign = bits >> 16 & 0x8000;
+	bits &= 0x7FFFFFFF;
+	if (bits >= 0x477FF000) /* 65520 and above, and what is no number */
+		return (uint16_t)(sign | 0x7BFF);
+	if (bits < 0x38800000) { /* below 2^-14: in steps of 2^-24 */
+		float magnitude;
+		memcpy(&magnitude, &bits, sizeof magnitude);
+		return (uint16_t)(sign | (uint32_t)__builtin_rintf(magnitude * 0x1p24f));
+	}
+	bits += 0xFFF + (bits >> 13 & 1); /* ties to even */
+	return (uint16_t)(sign | (bits - 0x38000000) >> 13);
+}
+
 /* Element i of an array of F32, F16 or BF16. */
 static inline float blocks_float(const void *p, enum dtype t, size_t i)
 {
