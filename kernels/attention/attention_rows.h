@@ -104,7 +104,7 @@ template <class S>
 DEVICE attention_rows_seen rows_seen(const attention_launch &a, const attention_job &j)
 {
 	int32_t last = j.position + j.n - 1;
-	return {a.window && last >= a.window ? (last - a.window + S::BLOCK) / S::BLOCK : 0,
+	return {(attention_seen(a.window, last) + S::BLOCK - 1) / S::BLOCK,
 		(j.position + 1) / S::BLOCK - 1};
 }
 

@@ -69,7 +69,7 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 	for (int i = 0; i < TILE_C; i++) {
 		schedule_barrier();
 		int32_t last = l.last[(int32_t)wave_index() * 16 + tile_row(i)];
-		int32_t first = a.window && last >= a.window ? last - a.window + 1 : 0;
+		int32_t first = attention_seen(a.window, last);
 		UNROLL
 		for (int t = 0; t < S::STEPS * S::SCORES; t++) {
 			int32_t at = block * S::BLOCK + t * 16 + tile_column(i);
