@@ -16,7 +16,7 @@ DEVICE void attention_begin(const attention_launch &a, const attention_job &j,
 	int32_t last = j.position + token;
 	l.row[r] = attention_state{
 		ATTENTION_NOTHING, 0, ATTENTION_NOTHING, 0,
-		a.window && last >= a.window ? last - a.window + 1 : 0, is_row ? last : -1};
+		attention_seen(a.window, last), is_row ? last : -1};
 }
 
 /* Each wave multiplies its tiles of queries and keys. */

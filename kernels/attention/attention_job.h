@@ -3,7 +3,7 @@
  * What each workgroup of attention.hip works on, its LDS, and the loads of rows into LDS.
  */
 #pragma once
-#include "kernels/device/dialect.h"
+#include "kernels/attention/attention_seen.h"
 #include "kernels/attention/attention_launch.h"
 
 #define ATTENTION_NOTHING (-1e30f) /* maximum of no scores; finite, so differences stay finite */
@@ -113,7 +113,7 @@ template <class S> DEVICE void attention_range(const attention_launch &a, attent
 {
 	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1;
 	j->each = (n + ATTENTION_SEGMENTS - 1) / ATTENTION_SEGMENTS * S::SEGMENT;
-	j->seen = a.window && p >= a.window ? p - a.window + 1 : 0;
+	j->seen = attention_seen(a.window, p);
 	j->from = j->seen / S::BLOCK;
 	j->to = (p + j->n - 1) / S::BLOCK;
 }

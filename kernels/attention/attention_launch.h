@@ -59,7 +59,7 @@ struct attention_launch {
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
 	int32_t n_heads, n_kv_heads, head_dim, v_dim, page_size, max_pages_per_seq;
 	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
-	int32_t window;            /* positions that a token sees; 0: all */
+	int32_t window;            /* as attention_seen.h takes it */
 	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
 	int32_t tile_shift;        /* log2(tile_tok) */
 	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile

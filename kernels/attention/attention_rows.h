@@ -44,7 +44,7 @@ DEVICE void rows_sight(const attention_launch &a, const attention_job &j,
 	if constexpr (S::MUTUAL) {
 		token = token < j.n ? token : j.n - 1;
 		l.last[i] = a.last_seen[j.token + token];
-		l.first[i] = rows_since(a, j.position + token);
+		l.first[i] = attention_seen(a.window, j.position + token);
 	} else {
 		l.last[i] = j.position + token;
 	}
@@ -120,7 +120,7 @@ DEVICE attention_rows_seen rows_seen(const attention_launch &a, const attention_
 {
 	int32_t last = j.position + j.n - 1;
 	int32_t all = S::MUTUAL ? a.last_seen[j.token] : j.position; /* all rows see it */
-	return {a.window && last >= a.window ? (last - a.window + S::BLOCK) / S::BLOCK : 0,
+	return {(attention_seen(a.window, last) + S::BLOCK - 1) / S::BLOCK,
 		(all + 1) / S::BLOCK - 1};
 }
 

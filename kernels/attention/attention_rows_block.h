@@ -60,12 +60,6 @@ template <class S> DEVICE void rows_exchange(const attention_rows_lds<S> &l, til
 	}
 }
 
-/* First position that a token at p sees. */
-DEVICE int32_t rows_since(const attention_launch &a, int32_t p)
-{
-	return a.window && p >= a.window ? p - a.window + 1 : 0;
-}
-
 /* Set the scores of positions that a row does not see to -inf. */
 template <class S>
 DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
@@ -75,7 +69,7 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 	for (int i = 0; i < TILE_C; i++) {
 		schedule_barrier();
 		int32_t r = (int32_t)wave_index() * 16 + tile_row(i), last = l.last[r];
-		int32_t first = S::MUTUAL ? l.first[r] : rows_since(a, last);
+		int32_t first = S::MUTUAL ? l.first[r] : attention_seen(a.window, last);
 		UNROLL
 		for (int t = 0; t < S::STEPS * S::SCORES; t++) {
 			int32_t at = block * S::BLOCK + t * 16 + tile_column(i);

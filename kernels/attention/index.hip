@@ -8,8 +8,8 @@
  *           wave. index_choose: one workgroup a token; a thread scores every 256th block,
  *           and keeps those scores to itself. LDS: the token's queries
  * PRECISION dots by dot2 in f32, in pairs of a key's order; scores f32. The least score that
- *           is chosen is found bit by bit, since scores are not negative. Counts are exact in
- *           f32 below 2^24 blocks
+ *           is chosen is found bit by bit, in sort keys. Counts are exact in f32 below 2^24
+ *           blocks
  * ROOFLINE  a context of 32,768 positions in blocks of 4, K = 128: 2 MiB of keys of blocks,
  *           read once for each head, from caches after the first. One token has one workgroup,
  *           so decode of one sequence is bound by latency
@@ -30,6 +30,12 @@ void index_put_kernel(index_keys_launch a)
 			a.key[t * (size_t)a.row + (size_t)d];
 }
 
+DEVICE float index_normalised(const index_keys_launch &a, const float *x, float scale, int32_t d)
+{
+	float y = x[d] * scale * a.norm[d];
+	return a.bias ? y + a.bias[d] : y;
+}
+
 KERNEL(INDEX_FILL_WAVES * WAVE)
 void index_fill_kernel(index_keys_launch a)
 {
@@ -39,25 +45,32 @@ void index_fill_kernel(index_keys_launch a)
 	if (t >= a.n_tok || a.slot[t] % a.ratio != a.ratio - 1)
 		return;
 	size_t block = (size_t)(a.slot[t] / a.ratio), dim = (size_t)a.dim;
-	const uint16_t *key = a.keys + block * (size_t)a.ratio * dim;
+	const uint16_t *key = a.ratio == 1 ? a.key + (size_t)t * (size_t)a.row
+					   : a.keys + block * (size_t)a.ratio * dim;
 	const float *rope = a.rope + (size_t)t * (size_t)a.n_freq * 2;
-	float part = fast_rcp((float)a.ratio), squares = 0;
+	float part = fast_rcp((float)a.ratio), squares = 0, all = 0, centre = 0;
 	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
 		float sum = 0;
 		for (int32_t r = 0; r < a.ratio; r++)
 			sum += f16_to_f32(key[(size_t)r * dim + (size_t)d]);
 		sum *= part;
 		mean[d] = sum;
-		squares += sum * sum;
+		all += sum;
+	}
+	if (a.bias)
+		centre = wave_sum(all) * fast_rcp((float)a.dim);
+	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
+		mean[d] -= centre;
+		squares += mean[d] * mean[d];
 	}
 	float scale = fast_rsqrt(wave_sum(squares) * fast_rcp((float)a.dim) + a.eps);
 	wave_barrier();
 	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
-		float x = mean[d] * scale * a.norm[d];
+		float x = index_normalised(a, mean, scale, d);
 		if (d < 2 * a.n_freq) {
 			int32_t i = d < a.n_freq ? d : d - a.n_freq;
 			int32_t other = d < a.n_freq ? d + a.n_freq : i;
-			float y = mean[other] * scale * a.norm[other], s = rope[2 * i + 1];
+			float y = index_normalised(a, mean, scale, other), s = rope[2 * i + 1];
 			x = x * rope[2 * i] + (d < a.n_freq ? -y : y) * s;
 		}
 		a.blocks[block * dim + (size_t)d] = f32_to_f16(x);
@@ -71,7 +84,9 @@ DEVICE int32_t index_page_of(const index_choose_launch &a, const int32_t *pages,
 	return pages[b / each] * each + b % each;
 }
 
-DEVICE float index_score(const index_choose_launch &a, const uint32_t *q, int32_t page)
+/* weight: of the token's heads, or NULL. */
+DEVICE float index_score(const index_choose_launch &a, const uint32_t *q, const float *weight,
+			 int32_t page)
 {
 	const uint16_t *key = a.blocks + (size_t)page * (size_t)a.dim;
 	float sum = 0;
@@ -84,7 +99,8 @@ DEVICE float index_score(const index_choose_launch &a, const uint32_t *q, int32_
 			for (int j = 0; j < 4; j++)
 				dot = dot2_f16(v[j], k[j], dot);
 		}
-		sum += dot > 0 ? dot : 0;
+		dot = dot > 0 ? dot : 0;
+		sum += weight ? load_global<float>(weight + h) * dot : dot;
 	}
 	return sum;
 }
@@ -94,14 +110,14 @@ DEVICE int32_t index_count(const float *scores, int32_t n, uint32_t least, float
 {
 	float mine = 0;
 	for (int32_t b = (int32_t)thread_index(); b < n; b += INDEX_THREADS)
-		mine += bits_cast<uint32_t>(scores[b]) >= least;
+		mine += order_key(scores[b]) >= least;
 	float all = group_sum<INDEX_THREADS>(mine, part);
 	group_barrier();
 	return (int32_t)all;
 }
 
 struct index_rule {
-	uint32_t least;   /* bits of the least score that is chosen */
+	uint32_t least;   /* sort key of the least score that is chosen */
 	int32_t n_equal;  /* so many of that score are */
 	bool takes_all;
 };
@@ -117,7 +133,7 @@ DEVICE int32_t index_take(const index_choose_launch &a, const int32_t *pages,
 	uint32_t below = (1u << lane_index()) - 1, wave = wave_index();
 	for (int32_t base = 0; base < n; base += INDEX_THREADS) {
 		int32_t b = base + (int32_t)thread_index();
-		uint32_t bits = b < n && !rule.takes_all ? bits_cast<uint32_t>(scores[b]) : 0;
+		uint32_t bits = b < n && !rule.takes_all ? order_key(scores[b]) : 0;
 		bool is_above = b < n && (rule.takes_all || bits > rule.least);
 		bool is_equal = b < n && !is_above && bits == rule.least;
 		uint32_t above = wave_ballot(is_above), equal = wave_ballot(is_equal);
@@ -152,6 +168,7 @@ void index_choose_kernel(index_choose_launch a)
 	const int32_t *pages = a.page_table + (size_t)a.seq_of[t] * (size_t)a.max_pages_per_seq;
 	int32_t *table = a.table + t * (size_t)(a.top + 1);
 	float *scores = a.work + t * (size_t)a.n_work;
+	const float *weight = a.weight ? a.weight + t * (size_t)a.n_heads : nullptr;
 	index_rule rule = {0, 0, n <= a.top};
 	if (!rule.takes_all) {
 		const uint32_t *from = (const uint32_t *)(a.q + t * (size_t)a.row);
@@ -160,7 +177,7 @@ void index_choose_kernel(index_choose_launch a)
 			q[i] = from[i];
 		group_barrier();
 		for (int32_t b = (int32_t)thread_index(); b < n; b += INDEX_THREADS)
-			scores[b] = index_score(a, q, index_page_of(a, pages, b));
+			scores[b] = index_score(a, q, weight, index_page_of(a, pages, b));
 		for (uint32_t bit = 1u << 31; bit; bit >>= 1)
 			if (index_count(scores, n, rule.least | bit, part) >= a.top)
 				rule.least |= bit;

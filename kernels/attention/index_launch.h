@@ -21,7 +21,7 @@ struct index_keys_launch {
 	int32_t n_tok, dim, ratio, row, n_freq;
 	float eps;
 	const uint16_t *key;
-	const float *norm, *rope;
+	const float *norm, *bias, *rope;
 	const int32_t *slot;
 	uint16_t *keys, *blocks;
 };
@@ -30,6 +30,7 @@ struct index_choose_launch {
 	int32_t n_heads, dim, ratio, row, top, max_pages_per_seq, page_size;
 	int32_t n_work; /* floats of work a token */
 	const uint16_t *q, *blocks;
+	const float *weight; /* or NULL */
 	const int32_t *seq_of, *position, *page_table;
 	float *work;
 	int32_t *table, *last;

@@ -15,6 +15,7 @@
  * SEE       kernels/ops/kv_bytes_ref.c
  */
 #include "kernels/attention/attention_bytes.h"
+#include "kernels/attention/attention_seen.h"
 #include "kernels/attention/kv_widen_launch.h"
 
 /* False if no token of the step sees page number i of sequence b. */
@@ -24,7 +25,7 @@ DEVICE bool kv_widen_page(const kv_widen_launch &a, int32_t b, int32_t i, int32_
 	if (n < 1 || (n == 1 && a.skips_single))
 		return false;
 	int32_t from = a.position[first], last = from + n - 1;
-	int32_t seen = a.window && from >= a.window ? from - a.window + 1 : 0;
+	int32_t seen = attention_seen(a.window, from);
 	if (at > last || at + a.page_size <= seen)
 		return false;
 	*page = a.page_table[(size_t)b * (size_t)a.max_pages_per_seq + (size_t)i];

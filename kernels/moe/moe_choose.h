@@ -29,10 +29,10 @@ DEVICE float moe_router_sigmoid(float x)
 	return fast_rcp(1 + moe_router_exp(-x));
 }
 
-/* The score by which expert e is chosen: sigmoid of its logit, plus its bias. */
+/* The score by which expert e is chosen: sigmoid of its logit, plus its bias; or the logit. */
 DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32_t e)
 {
-	return moe_router_sigmoid(logit) + rule.bias[e];
+	return rule.bias ? moe_router_sigmoid(logit) + rule.bias[e] : logit;
 }
 
 /* A softmax over all experts: exp(logit - top) inv. */

@@ -21,7 +21,8 @@ enum {
 struct moe_router_rule {
 	const float *logit_bias;         /* (E) added to logits, or NULL */
 	const float *expert_scale;       /* (E) factors of the weights, or NULL */
-	const float *bias;               /* (E); with is_shifted and is_sigmoid. The following
+	const float *bias;               /* (E); with is_shifted and is_sigmoid; there it
+					  * may be NULL. The following
 					  * only with is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Causal attention over the paged cache, for prefill and decode. Token t of sequence b
- * sees the positions 0 .. position[t] of b, or only the last `window` of these. Their
+ * sees the positions 0 .. position[t] of b, or only the last `window` of these, or with
+ * is_chunked those from the last multiple of `window` on (Llama 4). Their
  * keys and values are already in the cache, including the token's own. Query head h reads
  * key and value head h / (H / G):
  *
@@ -35,6 +36,7 @@ struct attention_args {
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max; /* host: all positions are below this; only for launch geometry */
 	int32_t window;            /* positions that a token sees up to its own; 0: all */
+	bool is_chunked;           /* window is the size of a chunk, a power of two */
 	const int32_t *last_seen;  /* (T) last position that each token sees; NULL: its own */
 	float scale;
 	const void *q;             /* (T, H, K) act */
@@ -59,6 +61,8 @@ static inline int32_t attention_v_dim(const struct attention_args *a)
 static inline int32_t attention_first(const struct attention_args *a, int32_t t)
 {
 	int32_t position = a->position[t];
+	if (a->is_chunked)
+		return position & -a->window;
 	return a->window && position >= a->window ? position - a->window + 1 : 0;
 }
 

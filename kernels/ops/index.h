@@ -2,12 +2,13 @@
  *
  * An indexer, which chooses what attention sees. Its keys lie in pages as those of attention
  * do. `ratio` neighbouring positions are a block; P is a multiple of it. A block's key is the
- * mean of its keys, normalised and rotated by the angle of its first position.
+ * mean of its keys, normalised and rotated by the angle of its first position. Blocks of one
+ * position need no keys beside those of blocks.
  *
  *   index_keys    puts the step's keys in their pages, and the keys of blocks that they fill
  *   index_choose  scores the full blocks that a token sees:
  *
- *     score[b] = sum_h max(0, q[h] . key[b])
+ *     score[b] = sum_h weight[h] max(0, q[h] . key[b])
  *
  * and takes the `top` best, of equal ones the earlier, or all where there are no more. The
  * positions of its last block, where that is not full, are chosen too. The result is a page
@@ -15,7 +16,8 @@
  * that has those alone.
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers, Qwen4ExpTextQSAIndexer. There
- * scores are divided by sqrt(K), which changes no choice.
+ * scores are divided by sqrt(K), which changes no choice, and have no weights. Those, and keys
+ * with a layer norm, are of modeling_deepseek_v32.py, DeepseekV32Indexer.
  */
 #pragma once
 #include "kernels/ops/kv_pages.h"
@@ -27,11 +29,12 @@ struct index_keys_args {
 	float eps;
 	const void *key;     /* (T, row) act, of which K are the key */
 	const float *norm;   /* (K) f32 */
+	const float *bias;   /* (K) f32 of a layer norm; NULL: the norm is as rms_norm's */
 	const float *rope;   /* (T, n_freq, 2) f32: of the first position of t's block */
 	const int32_t *slot; /* (T) page * P + offset; all different */
 	enum dtype type;     /* kv */
 	int32_t page_size;   /* P */
-	void *keys;          /* (n_pages, P, K) kv */
+	void *keys;          /* (n_pages, P, K) kv; NULL with ratio 1 */
 	void *blocks;        /* (n_pages, P / ratio, K) kv */
 };
 
@@ -42,6 +45,7 @@ struct index_choose_args {
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max;         /* host: all positions are below this */
 	const void *q;             /* (T, row) act: (H, K) of each */
+	const float *weight;       /* (T, H) f32, of either sign; NULL: 1 */
 	enum dtype type;           /* kv */
 	int32_t page_size;
 	const void *blocks;        /* as index_keys leaves them */

@@ -7,19 +7,25 @@
 static void pool(const struct index_keys_args *a, int32_t t)
 {
 	size_t dim = (size_t)a->dim, block = (size_t)(a->slot[t] / a->ratio);
-	const float *key = (const float *)a->keys + block * (size_t)a->ratio * dim;
+	const float *key = a->ratio == 1 ? (const float *)a->key + (size_t)t * (size_t)a->row
+					 : (const float *)a->keys + block *
+						   (size_t)a->ratio * dim;
 	const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
 	float *out = (float *)a->blocks + block * dim;
-	double *mean = calloc(dim, sizeof *mean), squares = 0;
+	double *mean = calloc(dim, sizeof *mean), squares = 0, centre = 0;
 	for (size_t d = 0; d < dim; d++) {
 		for (size_t r = 0; r < (size_t)a->ratio; r++)
 			mean[d] += key[r * dim + d];
 		mean[d] /= a->ratio;
+		centre += a->bias ? mean[d] / a->dim : 0;
+	}
+	for (size_t d = 0; d < dim; d++) {
+		mean[d] -= centre;
 		squares += mean[d] * mean[d];
 	}
 	double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
 	for (size_t d = 0; d < dim; d++)
-		mean[d] *= scale * a->norm[d];
+		mean[d] = mean[d] * scale * a->norm[d] + (a->bias ? a->bias[d] : 0);
 	for (int32_t i = 0; i < a->n_freq; i++) {
 		double c = rope[2 * i], s = rope[2 * i + 1];
 		double x = mean[i], y = mean[i + a->n_freq];
@@ -34,7 +40,7 @@ static void pool(const struct index_keys_args *a, int32_t t)
 void index_keys_ref(const struct index_keys_args *a)
 {
 	size_t dim = (size_t)a->dim;
-	for (int32_t t = 0; t < a->n_tok; t++)
+	for (int32_t t = 0; t < a->n_tok && a->ratio > 1; t++)
 		memcpy((float *)a->keys + (size_t)a->slot[t] * dim,
 		       (const float *)a->key + (size_t)t * (size_t)a->row, dim * sizeof(float));
 	for (int32_t t = 0; t < a->n_tok; t++)
@@ -51,7 +57,8 @@ static double score(const struct index_choose_args *a, int32_t t, size_t block)
 		double dot = 0;
 		for (int32_t d = 0; d < a->dim; d++)
 			dot += (double)q[d] * key[d];
-		sum += fmax(dot, 0);
+		double weight = a->weight ? a->weight[t * a->n_heads + h] : 1;
+		sum += weight * fmax(dot, 0);
 	}
 	return sum;
 }

@@ -16,7 +16,8 @@
  * n_groups equal groups by id. A group's score is the sum of its two largest p + bias.
  * Only experts of the n_groups_used best groups can be chosen. Weights are p, divided by
  * their sum if norm_topk, times scale. Source: DeepSeek-V3 Technical Report, 2024,
- * section 2.1.2.
+ * section 2.1.2. Without a bias, and with one group, they are chosen by their logits, whose
+ * sigmoids may be equal. Source: modeling_llama4.py, Llama4Router.
  */
 #pragma once
 #include <stdbool.h>
@@ -37,7 +38,7 @@ struct moe_router_args {
 	bool is_sigmoid;             /* the fields below are read only then */
 	int32_t n_groups, n_groups_used; /* host; needs U <= n_groups_used * E / n_groups */
 	float scale;
-	const float *bias;           /* (E) f32; read with is_shifted too */
+	const float *bias;           /* (E) f32, or NULL; read with is_shifted too */
 	const float *logit_bias;     /* (E) f32, or NULL; used without is_sigmoid too */
 	const struct rms_norm_args *norm; /* host; norm to do first, whose y is x; or NULL */
 	const float *expert_scale;   /* (E) f32, or NULL */

@@ -115,7 +115,8 @@ static void weigh_sigmoid(const struct moe_router_args *a, const float *logit,
 void moe_router_ref_choose(const struct moe_router_args *a)
 {
 	for (int32_t t = 0; t < a->n_tok; t++)
-		(a->is_sigmoid ? choose_sigmoid : a->is_shifted ? choose_shifted : choose_plain)(
+		(a->is_sigmoid && a->bias ? choose_sigmoid
+		 : a->is_shifted ? choose_shifted : choose_plain)(
 			a, a->logits + (size_t)t * (size_t)a->router->n,
 			a->id + (size_t)t * (size_t)a->n_used);
 }

@@ -119,7 +119,7 @@ static size_t ids_count(const struct graph *g)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
-	size_t n_scale = g->c->ropes[0].late_beta != 0 ? t : 0;
+	size_t n_scale = rope_has_late(g->c) ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
 	size_t n_block = g->c->index_heads ? t : 0;
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
@@ -233,9 +233,9 @@ static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_
 	STEP_IDS(X)
 #undef X
 	out->q_scale = NULL;
-	if (g->c->ropes[0].late_beta != 0) {
+	if (rope_has_late(g->c)) {
 		for (int32_t t = 0; t < b->n_tok; t++) {
-			float scale = rope_late(&g->c->ropes[0], b->position[t]);
+			float scale = rope_late(g->c, b->position[t]);
 			memcpy(g->ids_host + at + t, &scale, sizeof scale);
 		}
 		out->q_scale = (const float *)(const void *)(g->ids + at);
@@ -425,7 +425,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
 			.last_seen = ids, .block_start = ids,
-			.q_scale = g->c->ropes[0].late_beta != 0 ? inv_t : NULL,
+			.q_scale = rope_has_late(g->c) ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
 	enum status st = run_step(g, &s, fail);
@@ -574,7 +574,7 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 			.kv = graph_pages(g, l)};
 		if (l->k_pages)
 			st = g->b->ops->kv_copy(g->b, &a);
-		if (st == OK && l->indexer.keys)
+		if (st == OK && l->indexer.blocks)
 			st = indexer_copy_page(g, l, dst, src);
 	}
 	return st;

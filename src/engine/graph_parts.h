@@ -17,6 +17,7 @@ struct attention {
 	int32_t kv_layer;         /* whose keys and values it reads: its own, or before it */
 	bool has_v;               /* else values are keys before their norm */
 	int32_t window;           /* tokens it sees; 0: all */
+	bool is_late;             /* late queries are longer */
 	int32_t n_freq;           /* pairs of a head that turn */
 };
 
@@ -109,6 +110,7 @@ struct mlp {
 	bool has_experts;
 	struct weight gate, up, down; /* dense, or the shared expert */
 	struct weight router, shared_router;
+	struct weight latent_in, latent_out; /* (L, D), (D, L); L: config.latent_dim */
 	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
 	const float *logit_bias;      /* (E), or NULL */
 	struct experts experts;
@@ -126,6 +128,10 @@ struct mlp_scratch {
 	/* experts_beside: zeros (2, T, D), and what the two parts add up to, with what the
 	 * experts add to behind it. */
 	float *zeros, *both;
+	/* Experts apart: what they read, (T, L or D) act; and zeros and both are (T, L). ones
+	 * (T, U); as_is (L) as graph.as_is. */
+	void *in;
+	const float *ones, *as_is;
 	/* Of struct moe_ahead, where experts are read from a file; else NULL. */
 	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
 	float *ahead_logits, *ahead_weight;
@@ -152,13 +158,18 @@ struct hyper_scratch {
 /* An indexer; A: config.index_heads, K: index_dim. */
 struct indexer {
 	struct weight qk;                /* ((A + 1) K, D): queries, then the key */
+	/* Or, of MLA: (A K, q_lora), (K, D), (A, D) */
+	struct weight q, k, weights;
 	const float *q_norm, *k_norm;    /* (K) */
+	const float *k_bias;             /* (K) of MLA */
 	void *keys, *blocks;             /* as in index_keys_args */
 	size_t key_bytes, block_bytes;   /* of one page of each */
 };
 
 struct indexer_scratch {
 	void *qk, *turned;   /* (T, A + 1, K) act; turned: queries, normalised and rotated */
+	void *key;           /* (T, K) act, of MLA */
+	float *weight;       /* (T, A) of heads, of MLA */
 	float *rope;         /* (T, n_rot/2, 2): of the first positions of blocks */
 	float *scores;       /* (64, blocks of n_ctx) */
 	int32_t *table, *last;

@@ -9,6 +9,11 @@
  * blocks is attention of a sequence of its own for each token: the chosen blocks are its page
  * table. Keys are rotated already, so it does not matter that positions are missing. The
  * slots and bytes of a page are the same in pages of either size.
+ *
+ * With MLA (DeepSeek-V3.2) a block is one position:
+ *
+ *   q = Wq norm(Wqa n), whose first elements are rotated;  w = Ww n, a weight a head
+ *   k = layer norm of Wk n, rotated alike
  */
 #include <stdlib.h>
 
@@ -22,11 +27,29 @@ static int32_t top_of(const struct model_config *c)
 	return c->index_budget / c->index_ratio;
 }
 
+static enum status load_of_mla(struct graph *g, int i, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	struct indexer *x = &g->layers[i].indexer;
+	int32_t dim = c->index_dim;
+	const struct graph_part parts[] = {
+		{"self_attn.indexer.wq_b", GRAPH_WEIGHT, c->index_heads * dim, c->q_lora, &x->q},
+		{"self_attn.indexer.wk", GRAPH_WEIGHT, dim, c->d_model, &x->k},
+		{"self_attn.indexer.weights_proj", GRAPH_WEIGHT, c->index_heads, c->d_model,
+		 &x->weights},
+		{"self_attn.indexer.k_norm.weight", GRAPH_NORM, dim, 0, &x->k_norm},
+		{"self_attn.indexer.k_norm.bias", GRAPH_VECTOR, dim, 0, &x->k_bias},
+	};
+	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+}
+
 enum status indexer_load(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	struct indexer *x = &g->layers[i].indexer;
 	int32_t dim = c->index_dim;
+	if (c->kv_lora)
+		return load_of_mla(g, i, fail);
 	const struct graph_part parts[] = {
 		{"self_attn.indexer.index_qk_proj", GRAPH_WEIGHT, (c->index_heads + 1) * dim,
 		 c->d_model, &x->qk},
@@ -65,6 +88,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 	size_t dim = (size_t)c->index_dim, kv = dtype_bytes(g->b->kv_type);
 	size_t n_qk = t * (size_t)(c->index_heads + 1) * dim;
 	size_t n_blocks = (size_t)(g->limits.n_ctx / c->index_ratio + 1);
+	size_t t_mla = c->kv_lora ? t : 0;
 	const struct graph_want wanted[] = {
 		{&r->qk, n_qk * act},
 		{&r->turned, n_qk * act},
@@ -72,6 +96,8 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 		{&r->scores, TOGETHER * n_blocks * sizeof *r->scores},
 		{&r->table, t * (size_t)(top_of(c) + 1) * sizeof *r->table},
 		{&r->last, t * sizeof *r->last},
+		{&r->key, t_mla * dim * act + 1},
+		{&r->weight, t_mla * (size_t)c->index_heads * sizeof *r->weight + 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK)
@@ -82,10 +108,10 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 		size_t n = (size_t)g->limits.n_pages;
 		x->key_bytes = size;
 		x->block_bytes = size / (size_t)c->index_ratio;
-		const struct graph_want pages[] = {{&x->keys, n * x->key_bytes},
-						   {&x->blocks, n * x->block_bytes}};
+		const struct graph_want pages[] = {{&x->blocks, n * x->block_bytes},
+						   {&x->keys, n * x->key_bytes}};
 		if (model_attends(c, i))
-			st = graph_take_all(g, pages, 2, fail);
+			st = graph_take_all(g, pages, c->index_ratio > 1 ? 2 : 1, fail);
 	}
 	return st;
 }
@@ -93,8 +119,32 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 enum status indexer_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
+	if (g->c->index_ratio == 1) /* each block begins where it is */
+		return OK;
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2, .position = s->ids.block_start,
 	    .inv_freq = g->inv_freq[0], .table = g->indexer.rope, .scale = g->rope_factor[0]);
+	return OK;
+}
+
+/* The same with MLA, whose q_a_n is that of the layer. */
+static enum status prepare_of_mla(struct graph *g, const struct layer *l,
+				  const struct graph_step *s, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct indexer *x = &l->indexer;
+	const struct indexer_scratch *r = &g->indexer;
+	int32_t t = s->b->n_tok, dim = c->index_dim;
+	RUN(linear, .n_tok = t, .x = g->mla.q_a_n, .n_out = 1, .out = {{.w = &x->q, .y = r->qk}});
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+	    .out = {{.w = &x->k, .y = r->key},
+		    {.w = &x->weights, .y = r->weight, .is_f32 = true}});
+	RUN(index_keys, .n_tok = t, .dim = dim, .ratio = 1, .row = dim, .n_freq = c->n_rot / 2,
+	    .eps = c->lora_eps, .key = r->key, .norm = x->k_norm, .bias = x->k_bias,
+	    .rope = g->rope[0], .slot = s->ids.slot, .type = g->b->kv_type,
+	    .page_size = g->limits.page_size, .blocks = x->blocks);
+	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->index_heads, .head_dim = dim,
+	    .n_freq = c->n_rot / 2, .q = r->turned, .rope = g->rope[0], .slot = s->ids.slot,
+	    .q_from = r->qk, .q_pitch = dim, .kv = {.type = g->b->kv_type, .page_size = 1});
 	return OK;
 }
 
@@ -127,9 +177,9 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 {
 	const struct model_config *c = g->c;
 	const struct indexer_scratch *r = &g->indexer;
-	int32_t n_tok = s->b->n_tok, n = (c->index_heads + 1) * c->index_dim, top = top_of(c);
-	int32_t t = 0;
-	enum status st = prepare(g, l, s, fail);
+	int32_t n_tok = s->b->n_tok, top = top_of(c), t = 0;
+	int32_t n = (c->index_heads + !c->kv_lora) * c->index_dim;
+	enum status st = (c->kv_lora ? prepare_of_mla : prepare)(g, l, s, fail);
 	if (st != OK)
 		return st;
 	do {
@@ -138,6 +188,7 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 		    .dim = c->index_dim, .ratio = c->index_ratio, .row = n, .top = top,
 		    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 		    .q = (const char *)r->turned + at * (size_t)n * dtype_bytes(g->b->act_type),
+		    .weight = c->kv_lora ? r->weight + at * (size_t)c->index_heads : NULL,
 		    .type = g->b->kv_type, .page_size = g->limits.page_size,
 		    .blocks = l->indexer.blocks, .seq_of = s->ids.seq_of + t,
 		    .position = s->ids.position + t, .page_table = s->ids.page_table,
@@ -159,7 +210,7 @@ enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t ds
 	struct kv_copy_args a = {.n_kv_heads = 1, .head_dim = g->c->index_dim, .dst = dst,
 				 .src = src, .kv = {.k = l->indexer.keys, .type = g->b->kv_type,
 						    .page_size = g->limits.page_size}};
-	enum status st = g->b->ops->kv_copy(g->b, &a);
+	enum status st = a.kv.k ? g->b->ops->kv_copy(g->b, &a) : OK;
 	a.kv.k = l->indexer.blocks;
 	a.kv.page_size = g->limits.page_size / g->c->index_ratio;
 	return st == OK ? g->b->ops->kv_copy(g->b, &a) : st;

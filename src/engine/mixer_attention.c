@@ -77,6 +77,9 @@ static void set_rope(struct graph *g, int i)
 	}
 	a->rope = g->rope[r];
 	a->n_freq = is_rotated ? model_n_rot(c, r) / 2 : 0;
+	a->is_late = !(c->late_every && is_rotated);
+	if (c->plain_qk_norm && is_rotated)
+		a->q_norm = a->k_norm = g->attention.ones;
 	a->scale = (float)(factor * factor / sqrt(per));
 }
 
@@ -100,7 +103,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 		{&r->v_wide, c->norms_values ? t * nkv * sizeof *r->v_wide : 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
-	if (st == OK && c->norms_values)
+	if (st == OK && (c->norms_values || c->plain_qk_norm))
 		st = graph_put_filled(g, 1, dim, &r->ones, fail);
 	for (int i = 0; i < graph_n_layers(g); i++)
 		set_rope(g, i);
@@ -184,10 +187,11 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	struct qk_norm_rope_kv_args fresh = {
 		.n_tok = t, .n_heads = c->n_heads, .n_kv_heads = of == l ? a->n_kv_heads : 0,
 		.head_dim = dim, .n_freq = a->n_freq, .eps = c->norm_eps, .q = r->q,
-		.k = r->k, .v = r->v, .q_norm = c->qk_norm ? a->q_norm : NULL,
-		.k_norm = c->qk_norm && a->has_v ? a->k_norm : NULL,
+		.k = r->k, .v = r->v, .q_norm = c->wide_qk_norm ? NULL : a->q_norm,
+		.k_norm = !c->wide_qk_norm && a->has_v ? a->k_norm : NULL,
 		.norms_turned = c->norms_turned,
-		.rope = a->rope, .slot = s->ids.slot, .kv = kv, .q_scale = s->ids.q_scale,
+		.rope = a->rope, .slot = s->ids.slot, .kv = kv,
+		.q_scale = a->is_late ? s->ids.q_scale : NULL,
 		.q_from = c->gated_attention ? q : NULL,
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *
@@ -202,7 +206,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.fresh = is_apart ? NULL : &fresh, .n_tok = t, .n_seq = s->b->n_seq,
 		.n_heads = c->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
 		.max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
-		.window = a->window, .scale = a->scale, .q = r->q, .kv = kv,
+		.window = a->window, .is_chunked = a->window && c->is_chunked,
+		.scale = a->scale, .q = r->q, .kv = kv,
 		.seq_of = s->ids.seq_of, .position = s->ids.position,
 		.first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
 		.sinks = a->sinks};

@@ -11,7 +11,8 @@
  * So nothing of the size of the heads' keys and values is ever made: attention has one
  * key of kv_lora + rope_dim a token, and its value is the key's first part. Source:
  * DeepSeek-V2, 2024, section 2.1 and appendix B; modeling_deepseek_v3.py of Hugging
- * Face Transformers.
+ * Face Transformers. With an indexer (DeepSeek-V3.2) it sees what that chooses
+ * (engine/indexer.c).
  */
 #include <math.h>
 
@@ -61,7 +62,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	if (st == OK)
 		st = graph_load_parts(g, i, c->q_lora ? low : &whole,
 				      c->q_lora ? ARRAY_LEN(low) : 1, fail);
-	return st;
+	return st == OK && c->index_heads ? indexer_load(g, i, fail) : st;
 }
 
 /* Two ways to sharpen attention: rope's, which is of the rotated part alone, and that
@@ -96,7 +97,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = graph_take_pages(g, &g->layers[i], &(struct graph_pages_want){
 			.n_k = (int32_t)wide, .n_heads = 1}, fail);
-	return st;
+	return st == OK && c->index_heads ? indexer_alloc(g, fail) : st;
 }
 
 /* r->q and r->kv from norm(x). */
@@ -151,12 +152,20 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 			      is_split ? (double)weight_bytes(&a->v_b) : 0);
 	}
 	graph_enter_attention(g, s, 0, kv_pages_row_bytes(kv.type, wide));
-	RUN(attention, .n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads,
-	    .n_kv_heads = 1, .head_dim = wide, .v_dim = c->kv_lora,
-	    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
-	    .scale = r->scale, .q = r->q_wide, .kv = kv, .seq_of = s->ids.seq_of,
-	    .position = s->ids.position, .first_tok = s->ids.first_tok,
-	    .page_table = s->ids.page_table, .y = r->y_wide);
+	struct attention_args seen = {
+		.n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads, .n_kv_heads = 1,
+		.head_dim = wide, .v_dim = c->kv_lora,
+		.max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		.scale = r->scale, .q = r->q_wide, .kv = kv, .seq_of = s->ids.seq_of,
+		.position = s->ids.position, .first_tok = s->ids.first_tok,
+		.page_table = s->ids.page_table, .y = r->y_wide};
+	if (c->index_heads) {
+		seen.kv.page_size = c->index_ratio;
+		st = indexer_run(g, l, s, &seen, fail);
+	}
+	st = st == OK ? g->b->ops->attention(g->b, &seen) : st;
+	if (st != OK)
+		return graph_op_failed(g, "attention", t, st, fail);
 	profile_enter(g->b->profile, PROFILE_OUT);
 	RUN(head_linear, .n_tok = t, .n_heads = c->n_heads,
 	    .w = is_split ? &a->v_b : &a->kv_b, .pitch = is_split ? c->v_dim : pitch,

@@ -5,6 +5,9 @@
  *   experts:  x += the same of the chosen experts, weighted by the router, and of the
  *             shared expert
  *   ungated:  act(Wup n), or of experts, which is ACT_RELU with Wgate = Wup
+ *   apart:    routed experts read what the shared one does not: w n, where w is the
+ *             router's weight (Llama 4); or L1 n, and x += L2 of their sum (Nemotron 3
+ *             Super)
  *   beside:   x += norm(norm(the dense part) + norm(the experts)); each reads a norm of x
  *             of its own, and so does the router
  *
@@ -27,6 +30,12 @@ static bool has_experts(const struct model_config *c, int i_layer)
 		if (c->dense_layers[i] == i_layer)
 			return false;
 	return true;
+}
+
+/* Do routed experts read what the shared one does not? */
+static bool is_apart(const struct model_config *c)
+{
+	return c->scales_inputs || c->latent_dim;
 }
 
 /* gate, up and down of width f below `name`. */
@@ -87,9 +96,21 @@ static enum status load_expert_biases(struct graph *g, int i, struct experts *ex
 	return st == OK ? graph_load_parts(g, i, &down, 1, fail) : st;
 }
 
+/* The projections before and behind routed experts. */
+static enum status load_latent(struct graph *g, int i, struct mlp *m, struct fail *fail)
+{
+	int32_t d = g->c->d_model, n = g->c->latent_dim;
+	const struct graph_part parts[] = {
+		{"mlp.fc1_latent_proj", GRAPH_WEIGHT, n, d, &m->latent_in},
+		{"mlp.fc2_latent_proj", GRAPH_WEIGHT, d, n, &m->latent_out},
+	};
+	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+}
+
 static enum status load_each(struct graph *g, int i, struct weight *w, struct fail *fail)
 {
-	int32_t d = g->c->d_model, f = g->c->expert_dim, n = g->c->n_experts;
+	int32_t f = g->c->expert_dim, n = g->c->n_experts;
+	int32_t d = g->c->latent_dim ? g->c->latent_dim : g->c->d_model;
 	enum status st = OK;
 	for (int32_t e = 0; e < n && st == OK; e++) {
 		char names[3][80];
@@ -132,7 +153,7 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	const struct graph_part scale = {"router.per_expert_scale", GRAPH_VECTOR,
 					 c->n_experts, 0, &m->expert_scale};
 	enum status st = graph_load_parts(g, i, &router, 1, fail);
-	if (st == OK && (c->n_groups || c->router_shifts))
+	if (st == OK && (c->n_groups || c->router_shifts) && !c->scales_inputs)
 		st = graph_load_parts(g, i, &choice, 1, fail);
 	if (st == OK && c->router_bias)
 		st = graph_load_parts(g, i, &logit, 1, fail);
@@ -174,10 +195,12 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 		st = load_expert_biases(g, i, &m->experts, fail);
 	if (st == OK && c->shared_dim)
 		st = load_dense(g, i, names->shared, c->shared_dim, m, fail);
+	if (st == OK && c->latent_dim)
+		st = load_latent(g, i, m, fail);
 	if (st != OK || g->probed)
 		return st;
 	m->experts.act = c->act;
-	if (c->shared_dim) {
+	if (c->shared_dim && !is_apart(c)) {
 		m->experts.shared_gate = &m->gate;
 		m->experts.shared_up = &m->up;
 		m->experts.shared_down = &m->down;
@@ -196,7 +219,9 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	for (int i = 0; i < graph_n_layers(g); i++)
 		if (model_has_part(c, i, PART_MLP) && (!has_experts(c, i) || c->experts_beside))
 			f = MAX(f, (size_t)model_ffn_dim(c, i));
-	size_t d = c->experts_beside ? (size_t)c->d_model : 0;
+	f = is_apart(c) ? MAX(f, s) : f;
+	size_t d = c->experts_beside ? (size_t)c->d_model : 0, latent = (size_t)c->latent_dim;
+	size_t in = latent ? latent : c->scales_inputs ? (size_t)c->d_model : 0;
 	size_t a = g->b->expert_bytes ? MOE_AHEAD_MAX_TOK : 0;
 	const struct graph_want wanted[] = {
 		{&r->ahead_x, a * (size_t)c->d_model * act},
@@ -213,10 +238,16 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 		{&r->h, t * u * (size_t)c->expert_dim * act},
 		{&r->shared_h, t * 2 * s * act},
 		{&r->shared_scale, t * sizeof *r->shared_scale},
-		{&r->zeros, 2 * t * d * sizeof *r->zeros + 1},
-		{&r->both, 2 * t * d * sizeof *r->both + 1},
+		{&r->zeros, t * MAX(2 * d, latent) * sizeof *r->zeros + 1},
+		{&r->both, t * MAX(2 * d, latent) * sizeof *r->both + 1},
+		{&r->in, t * in * act + 1},
 	};
-	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	if (st == OK && c->scales_inputs)
+		st = graph_put_filled(g, 1, t * u, &r->ones, fail);
+	if (st == OK && latent)
+		st = graph_put_filled(g, AS_IS_WEIGHT, latent, &r->as_is, fail);
+	return st;
 }
 
 static struct moe_router_args router_of(const struct graph *g, const struct mlp *m, int32_t t,
@@ -354,25 +385,115 @@ static enum status run_ungated(struct graph *g, const struct layer *l, int32_t t
 						      0}, fail);
 }
 
+static enum status run_dense(struct graph *g, const struct layer *l, int32_t t,
+			     const struct rms_norm_args *norm, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct mlp *m = &l->mlp;
+	const struct mlp_scratch *r = &g->mlp;
+	if (c->is_ungated)
+		return run_ungated(g, l, t, norm, fail);
+	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 2,
+	    .act = &c->act,
+	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
+	profile_enter(g->b->profile, PROFILE_DOWN);
+	if (m->has_experts && c->experts_beside)
+		return run_beside(g, l, t, fail);
+	return graph_add(g, l, t, &(struct graph_add){
+		&m->down, NULL, r->gate, NORM_MLP_POST, c->layer_embed ? 0 : l->scale}, fail);
+}
+
+/* r->in = n times the weight of the one expert of each token. */
+static enum status scale_inputs(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
+	const struct mlp_scratch *r = &g->mlp;
+	int32_t t = s->b->n_tok, dim = 128;
+	while (g->c->d_model % dim)
+		dim /= 2;
+	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = g->c->d_model / dim, .head_dim = dim,
+	    .q = r->in, .q_from = g->n, .q_pitch = dim, .q_scale = r->weight,
+	    .slot = s->ids.slot, .kv = {.type = g->b->kv_type, .page_size = 1});
+	return OK;
+}
+
+/* The router chooses first, since the experts' input needs its weight. */
+static enum status run_scaled(struct graph *g, const struct layer *l,
+			      const struct graph_step *s, const struct rms_norm_args *norm,
+			      const struct moe_ahead *ahead, struct fail *fail)
+{
+	const struct mlp *m = &l->mlp;
+	const struct mlp_scratch *r = &g->mlp;
+	int32_t t = s->b->n_tok;
+	const struct moe_router_args router = router_of(g, m, t, norm);
+	profile_enter(g->b->profile, PROFILE_ROUTER);
+	enum status st = run_router(g, l, &router, g->watch != NULL, fail);
+	if (st == OK)
+		st = scale_inputs(g, s, fail);
+	if (st != OK)
+		return st;
+	profile_enter(g->b->profile, PROFILE_GATE_UP);
+	RUN(moe_experts, .n_tok = t, .n_used = g->c->n_experts_used, .x = r->in, .id = r->id,
+	    .weight = r->ones, .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
+	    .ahead = ahead);
+	return OK;
+}
+
+/* Experts between two projections. */
+static enum status run_latent(struct graph *g, const struct layer *l,
+			      const struct graph_step *s, const struct rms_norm_args *norm,
+			      const struct moe_ahead *ahead, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	const struct mlp *m = &l->mlp;
+	const struct mlp_scratch *r = &g->mlp;
+	int32_t t = s->b->n_tok, n = c->latent_dim;
+	bool is_watched = g->watch && l < g->layers + c->n_layers;
+	const struct moe_router_args router = router_of(g, m, t, NULL);
+	profile_enter(g->b->profile, PROFILE_GATE_UP);
+	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 1,
+	    .out = {{.w = &m->latent_in, .y = r->in}});
+	RUN(copy_words, .n = t * n, .x = (const int32_t *)(const void *)r->zeros,
+	    .y = (int32_t *)(void *)r->both);
+	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;
+	if (st != OK)
+		return st;
+	RUN(moe_experts, .router = is_watched ? NULL : &router, .n_tok = t,
+	    .n_used = c->n_experts_used, .x = r->in, .id = r->id, .weight = r->weight,
+	    .experts = &m->experts, .h = r->h, .work = r->work, .y = r->both, .ahead = ahead);
+	RUN(rms_norm, .n_tok = t, .dim = n, .eps = AS_IS_EPS, .x = r->both, .weight = r->as_is,
+	    .y = r->in);
+	return graph_add(g, l, t, &(struct graph_add){&m->latent_out, NULL, r->in,
+						      NORM_MLP_POST, 0}, fail);
+}
+
+static enum status run_experts_apart(struct graph *g, const struct layer *l,
+				     const struct graph_step *s,
+				     const struct rms_norm_args *norm, struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	struct rms_norm_args ahead_norm;
+	struct moe_ahead ahead;
+	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
+	enum status st = (g->c->scales_inputs ? run_scaled : run_latent)(
+		g, l, s, norm, has_ahead ? &ahead : NULL, fail);
+	if (st != OK || !g->c->shared_dim)
+		return st;
+	profile_enter(g->b->profile, PROFILE_SHARED);
+	return run_dense(g, l, t, NULL, fail);
+}
+
 enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
-	const struct mlp_scratch *r = &g->mlp;
 	int32_t t = s->b->n_tok;
 	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, t);
+	const struct rms_norm_args *first = graph_norm_first(g, &norm);
+	if (m->has_experts && is_apart(c))
+		return run_experts_apart(g, l, s, first, fail);
 	if (m->has_experts && !c->experts_beside)
-		return run_experts(g, l, t, graph_norm_first(g, &norm), fail);
+		return run_experts(g, l, t, first, fail);
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
-	if (c->is_ungated)
-		return run_ungated(g, l, t, &norm, fail);
-	RUN(linear, .norm = graph_norm_first(g, &norm), .n_tok = t, .x = g->n, .n_out = 2,
-	    .act = &c->act,
-	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
-	profile_enter(g->b->profile, PROFILE_DOWN);
-	if (m->has_experts)
-		return run_beside(g, l, t, fail);
-	return graph_add(g, l, t, &(struct graph_add){
-		&m->down, NULL, r->gate, NORM_MLP_POST, c->layer_embed ? 0 : l->scale}, fail);
+	return run_dense(g, l, t, first, fail);
 }

@@ -62,8 +62,17 @@ double rope_mscale(double factor, double mscale)
 	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-float rope_late(const struct rope *r, int32_t position)
+bool rope_has_late(const struct model_config *c)
 {
+	return c->ropes[0].late_beta != 0 || c->late_every > 0;
+}
+
+float rope_late(const struct model_config *c, int32_t position)
+{
+	const struct rope *r = &c->ropes[0];
+	if (c->late_every > 0)
+		return (float)(1 + (double)c->late_scale *
+					   log1p((position + 1) / c->late_every));
 	return (float)(1 + r->late_beta * log(1 + floor(position / r->original_ctx)));
 }
 

@@ -11,6 +11,7 @@
 double rope_frequencies(const struct rope *r, int n, double *out);
 double rope_sharpness(const struct rope *r); /* what that returns */
 /* YaRN, 2023, eq. 22, as DeepSeek scales it: 0.1 mscale ln(factor) + 1. */
-/* What a query at `position` is multiplied by. */
-float rope_late(const struct rope *r, int32_t position);
+/* What a late query at `position` is multiplied by; whether there are any. */
+float rope_late(const struct model_config *c, int32_t position);
+bool rope_has_late(const struct model_config *c);
 double rope_mscale(double factor, double mscale);

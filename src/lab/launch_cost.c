@@ -212,7 +212,8 @@ static void fix_attention(const struct cost_model *m, const struct hip_launch_in
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[1] - 1),
 			     sizeof last, &last))
 			return;
-		int32_t from = a.window ? MAX(0, first - a.window + 1) : 0;
+		int32_t from = a.window < 0 ? first & a.window
+			       : a.window ? MAX(0, first - a.window + 1) : 0;
 		bytes += (last + 1.0 - from) * a.n_kv_heads * (key + value) +
 			 (double)(tok[1] - tok[0]) * a.n_heads * key;
 	}

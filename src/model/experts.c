@@ -4,8 +4,8 @@
  * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
  * X.experts.gate_up_proj (E, 2F, D): gate first, then up. Qwen3-VL-MoE is published as
  * (E, D, 2F), and its down_proj as (E, F, D): where the shape says so it is read so.
- * gpt-oss has that order too, where they are plain numbers, and the gate's and the up's
- * rows in turn. Its shapes do not tell, so the architecture does.
+ * gpt-oss and Llama 4 have that order too, where they are plain numbers, and gpt-oss has the
+ * gate's and the up's rows in turn. Shapes may not tell, so the architecture does.
  *
  * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one. A state space has
  * one tensor for all that it reads; the engine asks for its last rows, the steps, apart.
@@ -91,9 +91,10 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	const char *proj = end + 1;
 	bool is_gpt_oss = strcmp(m->config.arch, "gpt_oss") == 0 &&
 			  !tensors_gguf(m->tensors);
+	bool is_llama4 = m->config.scales_inputs && !tensors_gguf(m->tensors);
 	out->part = (struct quant_part){.expert = (int32_t)e, .n_rows = n, .step = 1,
 					.n_experts = m->config.n_experts,
-					.is_transposed = is_gpt_oss};
+					.is_transposed = is_gpt_oss || is_llama4};
 	int fits = snprintf(out->name, sizeof out->name, "%.*s%s", (int)head, name, proj);
 	if ((size_t)fits >= sizeof out->name)
 		return false;

@@ -153,6 +153,12 @@ static const struct name {
 	{"attn_k_b", "self_attn.k_b_proj"},
 	{"attn_v_b", "self_attn.v_b_proj"},
 	{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+	{"indexer.attn_q_b", "self_attn.indexer.wq_b"},
+	{"indexer.attn_k", "self_attn.indexer.wk"},
+	{"indexer.k_norm", "self_attn.indexer.k_norm"},
+	{"indexer.proj", "self_attn.indexer.weights_proj"},
+	{"ffn_latent_down", "mlp.fc1_latent_proj"},
+	{"ffn_latent_up", "mlp.fc2_latent_proj"},
 	{"attn_qkv", "linear_attn.in_proj_qkv"},
 	{"attn_gate", "linear_attn.in_proj_z"},
 	{"ssm_in", "linear_attn.in_proj_qkvz"},
@@ -218,14 +224,14 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 		{"ssm_dt.bias", "mamba.dt_bias"}, {"ssm_a", "mamba.A_log"},
 		{"ssm_d", "mamba.D"}, {"ssm_norm", "mamba.norm"}, {"ssm_out", "mamba.out_proj"}};
 	unsigned in_gguf = arch ? arch->in_gguf : 0;
-	const struct name router = {"ffn_gate_inp",
-				    in_gguf & GGUF_OSS ? "mlp.router" : "mlp.gate"};
+	bool is_router = in_gguf & GGUF_OSS || (arch && arch->keys & KEYS_LLAMA4);
+	const struct name router = {"ffn_gate_inp", is_router ? "mlp.router" : "mlp.gate"};
 	/* In a layer with two norms, Hugging Face names this one after the attention
 	 * before it. */
 	const struct name mlp_norm = {
 		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
 						      : "post_attention_layernorm"};
-	const unsigned plural = KEYS_GROUPED | KEYS_SPACE | KEYS_NEMOTRON | KEYS_ERNIE |
+	const uint64_t plural = KEYS_GROUPED | KEYS_SPACE | KEYS_NEMOTRON | KEYS_ERNIE |
 				KEYS_BESIDE;
 	const struct name one_norm = {"attn_norm", "norm"};
 	bool has_groups = arch && arch->keys & plural;
@@ -306,7 +312,7 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 static const struct {
 	const char *gguf, *hf;
 	bool is_needed, is_float;
-	unsigned of; /* architectures that have it, by their KEYS_; 0: all */
+	uint64_t of; /* architectures that have it, by their KEYS_; 0: all */
 } keys[] = {
 	{"block_count", "num_hidden_layers", true, false, 0},
 	{"embedding_length", "hidden_size", true, false, 0},
@@ -338,6 +344,11 @@ static const struct {
 	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA},
 	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
 	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
+	{"attention.indexer.head_count", "index_n_heads", true, false, KEYS_INDEX},
+	{"attention.indexer.key_length", "index_head_dim", true, false, KEYS_INDEX},
+	{"attention.indexer.top_k", "index_topk", true, false, KEYS_INDEX},
+	{"moe_latent_size", "moe_latent_size", false, false, KEYS_NEMOTRON},
+	{"interleave_moe_layer_step", "interleave_moe_layer_step", true, false, KEYS_LLAMA4},
 	{"expert_count", "moe_num_experts", false, false, KEYS_ERNIE},
 	{"expert_used_count", "moe_k", false, false, KEYS_ERNIE},
 	{"expert_shared_count", "moe_num_shared_experts", false, false, KEYS_ERNIE},
@@ -416,7 +427,7 @@ static enum status check_gating(struct gguf_model_reader *r)
 	int64_t n = 0, want = 1;
 	if (r->arch->in_gguf & GGUF_OSS)
 		want = 3;
-	else if (r->arch->keys & (GROUPED_KEYS | KEYS_SIGMOID))
+	else if (r->arch->keys & (GROUPED_KEYS | KEYS_SIGMOID | KEYS_LLAMA4))
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
 		return gguf_model_refuse(r, name, v);
@@ -432,7 +443,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 	static const struct {
 		const char *key;
 		double allowed;
-		unsigned unless; /* architectures that have it */
+		uint64_t unless; /* architectures that have it */
 	} neutral[] = {
 		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, KEYS_GEMMA4},
 		{"router_logit_softcapping", 0, 0}, {"logit_scale", 1, KEYS_SCALES},
@@ -621,6 +632,19 @@ static enum status read_hybrid(struct gguf_model_reader *r, int64_t layers)
 	return read_recurrent(r, layers);
 }
 
+/* Files of Llama 4 have neither the size of chunks nor that q and k are normalised, which
+ * those of Maverick are not. sliding_window 0 says that no layer has chunks. */
+static enum status read_llama4(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "attention.sliding_window", name);
+	bool is_maverick = gguf_model_known(r, "num_experts") == 128;
+	if (v)
+		return gguf_model_refuse(r, name, v);
+	json_object_set_new(r->config, "use_qk_norm", json_boolean(!is_maverick));
+	return OK;
+}
+
 /* Settings that follow from the model's family, because its GGUF files lack them. */
 static enum status read_family(struct gguf_model_reader *r)
 {
@@ -642,6 +666,8 @@ static enum status read_family(struct gguf_model_reader *r)
 					 : gguf_model_known(r, "head_dim"));
 	if (r->arch->keys & KEYS_WINDOW_LIST)
 		read_pattern(r, layers);
+	if (r->arch->keys & KEYS_LLAMA4 && (st = read_llama4(r)) != OK)
+		return st;
 	/* 0: no window, or experts as wide as the feed-forward */
 	if (json_object_get(r->config, "sliding_window") &&
 	    gguf_model_known(r, "sliding_window") == 0)

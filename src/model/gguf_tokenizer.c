@@ -58,6 +58,7 @@ static const struct pre {
 	{"olmo", NULL, false, false, false, {NULL}},
 	{"minimax-m2", O200K, false, false, false, {NULL}},
 	{"gpt-4o", O200K, false, true, false, {NULL}},
+	{"llama4", O200K, false, true, false, {NULL}},
 	{"tekken", TEKKEN, false, true, true, {NULL}},
 	{"seed-coder", SEED, false, false, false, {NULL}},
 	{"glm4", LLAMA3, false, false, false, {NULL}},

@@ -63,6 +63,10 @@ struct model_config {
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
 	int32_t shared_dim;   /* width of the shared expert, which all tokens use; 0: none */
+	bool scales_inputs;   /* the router's weight multiplies what an expert reads; sigmoid
+			       * routing without a bias (Llama 4) */
+	int32_t latent_dim;   /* > 0: routed experts stand between two projections, and read
+			       * and write so many numbers (Nemotron 3 Super) */
 	bool shared_router;   /* a sigmoid gate weighs the shared expert */
 	bool router_shifts;   /* moe_router_args.is_shifted */
 	bool router_bias, expert_bias; /* the router's logits, and experts, have a bias */
@@ -102,6 +106,11 @@ struct model_config {
 	bool qk_norm;         /* of each head of q and k */
 	bool norms_turned;    /* weights of these multiply what has been rotated */
 	bool wide_qk_norm;    /* of all heads of q together, and of k */
+	bool plain_qk_norm;   /* of each head, without weights, in layers that are rotated */
+	/* late_every > 0: in layers that are not rotated, queries at position p are multiplied
+	 * by 1 + late_scale * log(1 + floor((p + 1) / late_every)) (Llama 4). */
+	int32_t late_every;
+	float late_scale;
 	bool gated_attention; /* beside each head of q is a gate of the output */
 	bool has_sinks;       /* a logit a head that gives no value */
 	bool qkv_bias, o_bias, tied_embeddings;
@@ -109,6 +118,7 @@ struct model_config {
 	/* Where is_windowed, a token attends to the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer has a window */
 	bool *is_windowed;    /* (L); NULL: no layer has a window */
+	bool is_chunked;      /* a token sees those from the last multiple of `window` on */
 	int32_t window_pattern; /* of config.json, used if layer_types is absent */
 	/* A linear layer keeps a recurrent state, not keys and values. */
 	bool *is_linear;      /* (L); NULL: no layer is linear */

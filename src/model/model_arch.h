@@ -5,6 +5,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Groups of keys in config.json. */
 enum {
@@ -41,9 +42,12 @@ enum {
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
-/* Several residual streams, attention by an indexer, n-grams (Qwen4-Exp). No enumerator,
- * since it does not fit an int. */
-#define KEYS_QWEN4 (1u << 31)
+/* No enumerators, since they do not fit an int. QWEN4: several residual streams, attention
+ * by an indexer, n-grams (Qwen4-Exp). LLAMA4: chunks, NoPE, experts with scaled inputs.
+ * INDEX: MLA that sees what an indexer chooses (DeepSeek-V3.2). */
+#define KEYS_QWEN4 ((uint64_t)1 << 31)
+#define KEYS_LLAMA4 ((uint64_t)1 << 32)
+#define KEYS_INDEX ((uint64_t)1 << 33)
 
 /* Properties of the architecture's GGUF files. */
 enum {
@@ -63,7 +67,7 @@ enum {
 struct model_arch {
 	const char *model_type;
 	const char *class;     /* the name in `architectures` of config.json */
-	unsigned keys;
+	uint64_t keys;
 	bool qk_norm;          /* used if use_qk_norm is absent */
 	bool norms_turned;     /* see struct model_config */
 	bool wide_qk_norm;     /* norms of q and k are over all heads together */

@@ -34,7 +34,7 @@ enum config_kind { INT, FLOAT, BOOL };
 
 static const struct setting {
 	const char *key, *alias; /* alias: second spelling of the key, or NULL */
-	unsigned keys;
+	uint64_t keys;
 	enum config_kind kind;
 	size_t at;
 	double min, max;
@@ -121,6 +121,7 @@ static const struct setting {
 	{"topk_group", NULL, KEYS_NEMOTRON, INT, AT(n_groups_used), 1, 4096, 1},
 	{"routed_scaling_factor", NULL, KEYS_NEMOTRON, FLOAT, AT(routed_scale), 1e-3, 1e3, 1},
 	{"norm_topk_prob", NULL, KEYS_NEMOTRON, BOOL, AT(norm_topk), 0, 1, 1},
+	{"moe_latent_size", NULL, KEYS_NEMOTRON, INT, AT(latent_dim), 8, 1 << 16, 0},
 	{"num_local_experts", NULL, KEYS_SPACE, INT, AT(n_experts), 0, 4096, REQUIRED},
 	{"num_experts_per_tok", NULL, KEYS_SPACE, INT, AT(n_experts_used), 0, 256, 0},
 	{"intermediate_size", NULL, KEYS_SPACE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
@@ -152,6 +153,9 @@ static const struct setting {
 	{"indexer_head_dim", NULL, KEYS_QWEN4, INT, AT(index_dim), 8, 512, REQUIRED},
 	{"indexer_budget", NULL, KEYS_QWEN4, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
 	{"indexer_compress_ratio", NULL, KEYS_QWEN4, INT, AT(index_ratio), 1, 256, REQUIRED},
+	{"index_n_heads", NULL, KEYS_INDEX, INT, AT(index_heads), 1, 256, REQUIRED},
+	{"index_head_dim", NULL, KEYS_INDEX, INT, AT(index_dim), 8, 512, REQUIRED},
+	{"index_topk", NULL, KEYS_INDEX, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
 	{"ple_embed_dim", NULL, KEYS_QWEN4, INT, AT(ngram_dim), 8, 1 << 16, 0},
 	{"ple_conv_kernel_size", NULL, KEYS_QWEN4, INT, AT(ngram_conv), 2, 8, 4},
 	{"ngram_size", NULL, KEYS_QWEN4, INT, AT(ngram_size), 2, MODEL_MAX_NGRAM, 3},
@@ -159,6 +163,9 @@ static const struct setting {
 	{"ngram_vocab_size_base", NULL, KEYS_QWEN4, INT, AT(ngram_vocab), 2, 1 << 26,
 	 20000000},
 	{"seed", NULL, KEYS_QWEN4, INT, AT(ngram_seed), 0, INT32_MAX, 1234},
+	{"use_qk_norm", NULL, KEYS_LLAMA4, BOOL, AT(plain_qk_norm), 0, 1, 1},
+	{"floor_scale", NULL, KEYS_LLAMA4, INT, AT(late_every), 1, 1 << 27, 8192},
+	{"attn_scale", NULL, KEYS_LLAMA4, FLOAT, AT(late_scale), 0, 10, 0.1},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -166,7 +173,7 @@ static const struct setting {
  * have one. */
 static const struct {
 	const char *key, *allowed;
-	unsigned unless; /* groups of keys whose architectures read this key */
+	uint64_t unless; /* groups of keys whose architectures read this key */
 } neutral[] = {
 	{"attention_bias", "false", KEYS_BIAS | KEYS_OUT_BIAS},
 	{"attention_out_bias", "false", KEYS_OUT_BIAS},
@@ -174,7 +181,7 @@ static const struct {
 	{"moe_layer_freq", "1", 0},
 	{"mlp_bias", "false", 0},
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
-	{"use_qk_norm", "true", KEYS_GROUPED},
+	{"use_qk_norm", "true", KEYS_GROUPED | KEYS_LLAMA4},
 	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
 	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID},
 	{"use_routing_bias", "true", 0},
@@ -203,12 +210,12 @@ static const struct {
 	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED | KEYS_NEMOTRON},
 	{"output_gate_type", "\"swish\" \"silu\"", KEYS_QWEN4},
 	{"indexer_kv_heads", "1", 0},
-	{"index_topk", "", 0},
+	{"index_topk", "", KEYS_INDEX},
 	{"clip_qkv", "", 0},
 	{"conv_bias", "false", 0},
 	{"use_expert_bias", "true", 0},
 	{"qk_layernorm", "false", 0},
-	{"attention_chunk_size", "", 0},
+	{"attention_chunk_size", "", KEYS_LLAMA4},
 	{"no_rope_layers", "[]", KEYS_NO_ROPE},
 	{"no_rope_layer_interval", "0", KEYS_NO_ROPE},
 	{"scale_emb", "1 1.0", 0},
@@ -523,10 +530,8 @@ static enum status read_dtype(const json_t *root, struct model_config *c,
 
 /* --- sliding windows ------------------------------------------------------ */
 
-/* Read layer_types, if present: out[i] becomes true if layer i is `name`; any other layer
- * must be full attention. */
-static enum status read_layer_types(const json_t *root, const char *name, bool *out,
-				    const struct model_config *c, struct fail *fail)
+enum status config_layer_types(const json_t *root, const char *name, bool *out,
+			       const struct model_config *c, struct fail *fail)
 {
 	const json_t *types = jsonfile_get(root, "layer_types");
 	if (types && json_array_size(types) != (size_t)c->n_layers)
@@ -562,7 +567,7 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->is_linear[i] = (i + 1) % interval != 0;
-	enum status st = read_layer_types(root, "linear_attention", c->is_linear, c, fail);
+	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->n_linear += c->is_linear[i];
 	return st;
@@ -576,7 +581,7 @@ static enum status read_conv_layers(const json_t *root, struct arena *a,
 	if (!jsonfile_get(root, "layer_types"))
 		return config_missing(fail, "layer_types");
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
-	enum status st = read_layer_types(root, "conv", c->is_linear, c, fail);
+	enum status st = config_layer_types(root, "conv", c->is_linear, c, fail);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->n_linear += c->is_linear[i];
 	c->delta_v_heads = 1;
@@ -590,7 +595,7 @@ static enum status read_space_layers(const json_t *root, struct arena *a,
 {
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
 	memset(c->is_linear, true, (size_t)c->n_layers);
-	enum status st = read_layer_types(root, "linear_attention", c->is_linear, c, fail);
+	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->n_linear += c->is_linear[i];
 	return st == OK ? config_space_read(root, a, c, fail) : st;
@@ -606,7 +611,7 @@ static enum status read_some_windows(const json_t *root, struct model_config *c,
 	json_int_t from = first ? json_integer_value(first) : 28;
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->is_windowed[i] = i >= from;
-	return read_layer_types(root, "sliding_attention", c->is_windowed, c, fail);
+	return config_layer_types(root, "sliding_attention", c->is_windowed, c, fail);
 }
 
 static enum status read_windows(const json_t *root, const struct model_arch *arch,
@@ -625,6 +630,8 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 		return read_space_layers(root, a, c, fail);
 	if (arch->keys & KEYS_NEMOTRON)
 		return config_nemotron_read(root, a, c, fail);
+	if (arch->keys & KEYS_LLAMA4)
+		return config_llama4_read(root, a, c, fail);
 	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
 		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
 	if (has && v) {
@@ -640,7 +647,7 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 		for (int32_t i = 0; arch->keys & KEYS_WINDOW_LIST && i < c->n_layers; i++)
 			c->is_windowed[i] = (i + 1) % c->window_pattern != 0;
 		if (arch->keys & KEYS_WINDOW_LIST)
-			return read_layer_types(root, "sliding_attention", c->is_windowed,
+			return config_layer_types(root, "sliding_attention", c->is_windowed,
 						c, fail);
 		memset(c->is_windowed, true, (size_t)c->n_layers);
 	}
@@ -767,7 +774,7 @@ static void set_window_rope(struct arena *a, struct model_config *c)
 static enum status read_text(const json_t *text, const struct model_arch *arch,
 			     struct arena *a, struct model_config *c, struct fail *fail)
 {
-	const unsigned fixed_act = KEYS_OSS | KEYS_DELTA | KEYS_GROUPED;
+	const uint64_t fixed_act = KEYS_OSS | KEYS_DELTA | KEYS_GROUPED;
 	enum status st = check_neutral(text, arch, fail);
 	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
 		if (settings[i].keys & arch->keys)
@@ -810,6 +817,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 				    fail);
 	if (st == OK && arch->keys & KEYS_QWEN4)
 		st = config_qwen4_read(text, a, c, fail);
+	if (st == OK && arch->keys & KEYS_INDEX)
+		st = config_index_read(c, fail);
 	return st;
 }
 
@@ -877,7 +886,11 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
-	if (arch->keys & KEYS_SIGMOID) {
+	if (arch->keys & KEYS_LLAMA4) {
+		c->scales_inputs = true;
+		c->norm_topk = false;
+	}
+	if (arch->keys & (KEYS_SIGMOID | KEYS_LLAMA4)) {
 		c->n_groups = c->n_groups_used = 1;
 		c->routed_scale = 1;
 	}
@@ -937,8 +950,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		config_nemotron_spell(text);
 	if (arch->keys & KEYS_HUNYUAN)
 		config_hunyuan_spell(text);
-	if (arch->keys & KEYS_QWEN4)
-		config_qwen4_spell(text);
+	if (arch->keys & KEYS_LLAMA4)
+		config_llama4_spell(text);
+	if (arch->keys & (KEYS_QWEN4 | KEYS_INDEX))
+		config_index_spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

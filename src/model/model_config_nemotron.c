@@ -112,6 +112,7 @@ static enum status read_widths(const json_t *text, struct model_config *c, const
 		return config_missing(fail, "intermediate_size");
 	if (!n[EXPERTS]) {
 		c->n_experts = c->n_experts_used = c->n_groups = c->shared_dim = 0;
+		c->latent_dim = 0;
 		return OK;
 	}
 	if (!c->n_experts || !c->n_experts_used || !c->expert_dim)
@@ -136,12 +137,7 @@ enum status config_nemotron_read(const json_t *text, struct arena *a, struct mod
 				 struct fail *fail)
 {
 	int n[ARRAY_LEN(kinds)] = {0};
-	const json_t *latent = jsonfile_get(text, "moe_latent_size");
 	enum status st = read_kinds(text, a, c, n, fail);
-	if (st == OK && latent)
-		return fail_at(fail, E_UNSUPPORTED, "moe_latent_size", FILE_NAME
-			       ": experts behind a projection (moe_latent_size, Nemotron 3 "
-			       "Super) are not supported");
 	if (st == OK)
 		st = read_widths(text, c, n, fail);
 	if (st == OK)

@@ -30,7 +30,7 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
 /* Compute c->n_rot, which must be even, from partial_rotary_factor, beside or inside the
  * rope object, or from rotary_dim. keys: of the architecture. Without KEYS_PARTIAL the key
  * must be 1 or absent. c->head_dim must be known. */
-enum status config_partial_read(const json_t *root, unsigned keys, struct model_config *c,
+enum status config_partial_read(const json_t *root, uint64_t keys, struct model_config *c,
 				struct fail *fail) MUST_USE;
 /* LFM2: gives the settings in `text` the names and meanings that others have. */
 void config_lfm2_spell(json_t *text);
@@ -54,9 +54,20 @@ void config_hunyuan_spell(json_t *text);
 void config_nemotron_spell(json_t *text);
 enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
 				 struct fail *fail) MUST_USE;
-/* Qwen4-Exp: types of layers as others call them; and behind all settings, its layers with
- * n-grams, and what must fit together. */
-void config_qwen4_spell(json_t *text);
+/* Read layer_types, if present: out[i] becomes true if layer i is `name`; any other layer
+ * must be full attention. */
+enum status config_layer_types(const json_t *root, const char *name, bool *out,
+			       const struct model_config *c, struct fail *fail) MUST_USE;
+/* Llama 4: names and meanings that others have; and behind the settings and the layers
+ * without rotation, its chunks. */
+void config_llama4_spell(json_t *text);
+enum status config_llama4_read(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail) MUST_USE;
+/* Indexers: types of layers as others call them; and behind all settings, what must fit
+ * together with MLA. */
+void config_index_spell(json_t *text);
+enum status config_index_read(struct model_config *c, struct fail *fail) MUST_USE;
+/* Qwen4-Exp: behind all settings, its layers with n-grams, and what must fit together. */
 enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
 /* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */

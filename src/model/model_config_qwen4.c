@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings of Qwen4-Exp beside those of other hybrids. Source: configuration_qwen4_exp.py of
- * Hugging Face Transformers.
+ * Settings of Qwen4-Exp beside those of other hybrids, and of indexers. Sources, of Hugging
+ * Face Transformers: configuration_qwen4_exp.py and configuration_deepseek_v32.py.
  */
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* The published checkpoint calls layers with an indexer "full_attention". */
-void config_qwen4_spell(json_t *text)
+/* The published checkpoint of Qwen4-Exp calls layers with an indexer "full_attention". */
+void config_index_spell(json_t *text)
 {
 	const json_t *types = json_object_get(text, "layer_types"), *type;
 	size_t i;
@@ -22,6 +22,24 @@ void config_qwen4_spell(json_t *text)
 			json_array_append(usual, (json_t *)(uintptr_t)type);
 	}
 	json_object_set_new(text, "layer_types", usual);
+}
+
+enum status config_index_read(struct model_config *c, struct fail *fail)
+{
+	const struct rope *r = &c->ropes[0];
+	c->index_ratio = 1;
+	if (!c->q_lora)
+		return config_missing(fail, "q_lora_rank");
+	if (c->rope_dim > c->index_dim)
+		return fail_at(fail, E_FORMAT, "index_head_dim", FILE_NAME
+			       ": %d of %d elements rotate", c->rope_dim, c->index_dim);
+	/* The rotated part of the indexer's keys and queries would have it too. */
+	bool is_plain = r->attention_factor == 1 ||
+			(r->attention_factor == 0 && r->mscale != 0 && r->mscale == r->mscale_all);
+	if (r->kind == ROPE_YARN && !is_plain)
+		return fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME
+			       ": yarn that sharpens the rotated part, with an indexer");
+	return OK;
 }
 
 static enum status read_gate(const json_t *text, struct model_config *c, struct fail *fail)

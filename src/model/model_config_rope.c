@@ -224,7 +224,7 @@ static double read_turned(const json_t *root, bool is_known, const struct model_
 	return is_known ? json_number_value(v) / c->head_dim : 0;
 }
 
-enum status config_partial_read(const json_t *root, unsigned keys, struct model_config *c,
+enum status config_partial_read(const json_t *root, uint64_t keys, struct model_config *c,
 				struct fail *fail)
 {
 	bool is_known = keys & KEYS_PARTIAL;

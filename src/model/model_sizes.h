@@ -61,11 +61,11 @@ static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
 /* Numbers that one token takes in the KV cache of layer i. */
 static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
 {
+	/* The indexer's part of a block's key, and where blocks are longer a key. */
+	int64_t index = c->index_heads ? (c->index_dim + c->index_ratio - 1) / c->index_ratio : 0;
+	index += c->index_heads && c->index_ratio > 1 ? c->index_dim : 0;
 	if (c->kv_lora > 0)
-		return c->kv_lora + c->rope_dim;
-	/* A key of the indexer, and its part of a block's. */
-	int64_t index = c->index_heads ? c->index_dim + (c->index_dim + c->index_ratio - 1) /
-							       c->index_ratio : 0;
+		return c->kv_lora + c->rope_dim + index;
 	return model_kv_layer(c, i) == i
 		       ? index + (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }

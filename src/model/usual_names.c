@@ -29,6 +29,8 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.w3.", ".mlp.up_proj."},
 	{".feed_forward.expert_bias", ".mlp.gate.e_score_correction_bias"},
 	{".feed_forward.gate.", ".mlp.gate."},
+	{".feed_forward.router.", ".mlp.router."},             /* Llama 4 */
+	{".feed_forward.shared_expert.", ".mlp.shared_expert."}, /* Llama 4 */
 	{".feed_forward.experts.", ".mlp.experts."},
 	/* Of Bamba. */
 	{"model.final_layernorm.", "model.norm."},
@@ -60,6 +62,8 @@ static const struct respelled of_nemotron[] = {
 	{".mixer.gate.", ".mlp.gate."},
 	{".mixer.experts.", ".mlp.experts."},
 	{".mixer.shared_experts.", ".mlp.shared_experts."},
+	{".mixer.fc1_latent_proj.", ".mlp.fc1_latent_proj."},
+	{".mixer.fc2_latent_proj.", ".mlp.fc2_latent_proj."},
 	{".mixer.", ".mamba."},
 };
 

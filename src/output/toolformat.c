@@ -354,7 +354,9 @@ const struct tool_format tool_formats[] = {
 	 .before_name = "<tool_call>\n{\"name\": \"",
 	 .after_name = "\", \"arguments\":", .open = "<tool_call>",
 	 .close_tag = "</tool_call>", .first = HERMES_WAY, .again = HERMES_WAY},
+	/* Llama 4's template writes the same calls. */
 	{.name = "llama3", .marks = {"<|start_header_id|>", "\"parameters\""},
+	 .or_marks = {"<|header_start|>"},
 	 .tags = {"<|python_tag|>"}, .start = LLAMA, .any = "{\"name\":",
 	 .before_name = "{\"name\": \"", .after_name = "\", \"parameters\":",
 	 .first = {"{ \"name\": \"", PARAMETERS, " }"},

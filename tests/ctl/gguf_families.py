@@ -16,7 +16,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "gemma4_text": "gemma4",
          "granitemoehybrid": "granitehybrid", "granitemoeshared": "granitemoe",
          "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
-         "nemotron_h": "nemotron_h"}
+         "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -30,7 +30,7 @@ USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj
          ("backbone.norm_f", "model.norm"), ("backbone.", "model."),
          *((".mixer." + x + "_proj", ".self_attn." + x + "_proj") for x in "qkvo"),
          *((".mixer." + x, ".mlp." + x)
-           for x in ("up_proj", "down_proj", "gate.", "experts.", "shared_experts.")),
+           for x in ("up_proj", "down_proj", "gate.", "experts.", "shared_experts.", "fc")),
          (".mixer.", ".mamba."))
 GEMMA4 = {"post_attention_layernorm": "post_attention_norm",
           "post_feedforward_layernorm_1": "post_ffw_norm_1",
@@ -57,7 +57,9 @@ NAMES = {
     "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
     "granitehybrid": {**EXPERTS, **SPACE}, "granitemoe": EXPERTS, "ernie4_5-moe": EXPERTS,
     "nemotron_h": {**EXPERTS, **SPACE, "norm": "attn_norm"},
-    "nemotron_h_moe": {**EXPERTS, **SPACE, "norm": "attn_norm"},
+    "nemotron_h_moe": {**EXPERTS, **SPACE, "norm": "attn_norm",
+                       "mlp.fc1_latent_proj": "ffn_latent_down",
+                       "mlp.fc2_latent_proj": "ffn_latent_up"},
     "phi3": {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"},
     "glm4moe": {**EXPERTS, "post_attention_layernorm": "post_attention_norm"},
     "deepseek2": {**EXPERTS, "self_attn.q_a_proj": "attn_q_a",
@@ -68,6 +70,11 @@ NAMES = {
                   "self_attn.kv_b_proj": "attn_kv_b",
                   "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b"},
 }
+INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
+         "self_attn.indexer.wk": "indexer.attn_k",
+         "self_attn.indexer.k_norm": "indexer.k_norm",
+         "self_attn.indexer.weights_proj": "indexer.proj"}
+NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
 
@@ -77,7 +84,9 @@ def text_config(config):
 
 
 def is_known(config):
-    return text_config(config)["model_type"] in KINDS
+    """A file of Llama 4 cannot say how long its chunks are."""
+    c = text_config(config)
+    return c["model_type"] in KINDS and c.get("attention_chunk_size", 8192) == 8192
 
 
 def turned_experts(w, turned):
@@ -247,6 +256,10 @@ def mla_keys(c, arch):
            ("attention.kv_lora_rank", g.U32, c["kv_lora_rank"]),
            ("attention.q_lora_rank", g.U32, c["q_lora_rank"]),
            ("rope.dimension_count", g.U32, c["qk_rope_head_dim"])]
+    if "index_topk" in c:
+        out += [("attention.indexer.head_count", g.U32, c["index_n_heads"]),
+                ("attention.indexer.key_length", g.U32, c["index_head_dim"]),
+                ("attention.indexer.top_k", g.U32, c["index_topk"])]
     if rope["rope_type"] == "yarn":
         out.append(("rope.scaling.yarn_log_multiplier", g.F32,
                     0.1 * rope["mscale_all_dim"]))
@@ -329,6 +342,8 @@ def nemotron_keys(c, arch):
     if "moe" in kinds:
         out.append(("expert_shared_feed_forward_length", g.U32,
                     c["moe_shared_expert_intermediate_size"]))
+    if c.get("moe_latent_size"):
+        out.append(("moe_latent_size", g.U32, c["moe_latent_size"]))
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
@@ -372,6 +387,11 @@ def keys(folder, config, made):
     if arch == "nemotron_h":
         c = {k: v for k, v in c.items() if "expert" not in k}
         out = [k for k in out if "expert" not in k[0]]
+    if arch == "llama4":
+        more = [(arch + ".feed_forward_length", g.U32, c["intermediate_size_mlp"]),
+                (arch + ".expert_feed_forward_length", g.U32, c["intermediate_size"]),
+                (arch + ".interleave_moe_layer_step", g.U32, c["interleave_moe_layer_step"])]
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if "n_routed_experts" in c:
         out += grouped_keys(c, arch)
     if "mamba_num_heads" in c:

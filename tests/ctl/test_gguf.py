@@ -322,6 +322,7 @@ def merged(tmp):
 
 TOGETHER, APART = "\u00e4 \u00b8 \u0122a", "\u00e4 \u00b8 \u0122 a"
 SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
+          "llama4": "o W 12 's !\u010a " + TOGETHER,
           "tekken": "o W 1 2 's !\u010a " + TOGETHER,
           "seed-coder": "oW 1 2 's ! \u010a " + TOGETHER,
           "qwen2": "oW 1 2 's !\u010a " + TOGETHER,

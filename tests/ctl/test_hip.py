@@ -224,7 +224,8 @@ families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3"
             "granitemoe", "lfm2", "lfm2moe", "gemma4", "gemma4moe",
             "granitehybrid", "granitehybridmoe", "nemotronh", "nemotronhmoe",
             "granitemoeshared", "ernie45", "ernie45moe", "hunyuan", "hunyuanmoe",
-            "bamba", "qwen3-nf4", "qwen3-hqq", "qwen4exp")
+            "bamba", "qwen3-nf4", "qwen3-hqq", "qwen4exp", "llama4", "llama4-dense",
+            "nemotronhsuper", "deepseekv32")
 # Time is short under a sanitizer (HALOD_SHORT): every fifth of them.
 for family in families[::5 if os.environ.get("HALOD_SHORT") else 1]:
     verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})

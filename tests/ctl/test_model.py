@@ -268,6 +268,42 @@ def kv_scales():
            "it asks for one, and gets the backend's own type", v)
 
 
+def changed(name, want, cases=slice(None), **changes):
+    """The model with other settings (None: without one) beside its own reference."""
+    folder = os.path.join(GOLDEN, name)
+    config = gguf_file.read_json(folder, "config.json")
+    text = config.get("text_config") or config
+    text.update(changes)
+    for key in [k for k, v in changes.items() if v is None]:
+        del text[key]
+    reference = gguf_file.read_json(folder, "reference.json")
+    reference["cases"] = reference["cases"][cases]
+    with tempfile.TemporaryDirectory() as into:
+        copied(folder, into, reference=False)
+        for file, content in ("config.json", config), ("reference.json", reference):
+            with open(os.path.join(into, file), "w", encoding="utf-8") as f:
+                json.dump(content, f)
+        os.symlink(os.path.join(os.path.abspath(folder), "model.safetensors"),
+                   os.path.join(into, "model.safetensors"))
+        code, out, err = haloctl("verify", "--model", into, "--exact", "--json")
+        v = json.loads(out or "{}")
+        ok((v.get("max_delta", 1e9) < 2e-4) == want, "%s with %s" % (name, changes),
+           out + err.encode())
+
+
+def settings():
+    """What the tiny models' references hold: chunks, late queries, norms, and a choice of
+    positions. Texts shorter than that choice are those of dense attention."""
+    changed("llama4", False, attention_chunk_size=64)
+    changed("llama4", False, floor_scale=8192)
+    changed("llama4", False, use_qk_norm=False)
+    changed("llama4", False, no_rope_layers=[1, 1, 1, 1])
+    changed("deepseekv32", False, index_topk=4096)
+    changed("deepseekv32", True, cases=slice(1), index_topk=4096)
+    changed("deepseekv32", True, cases=slice(1), index_topk=None, model_type="deepseek_v3",
+            architectures=["DeepseekV3ForCausalLM"], layer_types=None)
+
+
 def made():
     """bitsandbytes and HQQ: the exact path reads what the checkpoint has."""
     for name, fmt, most, bits in (("nf4", "nf4", 0.03, 4.6), ("llmint8", "int8", 0.03, 8.5),
@@ -462,6 +498,7 @@ inspect()
 verify()
 stacked()
 kv_scales()
+settings()
 made()
 generate()
 bench()

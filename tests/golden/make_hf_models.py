@@ -150,6 +150,25 @@ QWEN4 = {**DELTA, **EXPERTS, "hc_count": 4, "hc_lowrank": 24, "output_gate_type"
          "ngram_vocab_size_base": 97, "make_ngram_vocab_size_divisible_by": 16,
          "split_ngram_parts": 3}
 
+# As Nemotron 3 Super: routed experts between two projections.
+NEMOTRON_SUPER = {**NEMOTRON_MOE, "moe_latent_size": 24, "n_routed_experts": 8,
+                  "n_group": 2, "topk_group": 1}
+
+# As Scout, in small chunks; and as Maverick, with experts in every second layer.
+LLAMA4 = {"num_hidden_layers": 4, "num_local_experts": 4, "num_experts_per_tok": 1,
+          "intermediate_size": 32, "intermediate_size_mlp": 40, "attention_chunk_size": 32,
+          "floor_scale": 16, "attn_scale": 0.3,
+          "rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+                              "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                              "original_max_position_embeddings": 64}}
+MAVERICK = {**LLAMA4, "interleave_moe_layer_step": 2, "attention_chunk_size": 8192,
+            "floor_scale": 8192, "attn_scale": 0.1, "intermediate_size": 24}
+
+# An indexer keeps 24 positions. With fewer heads positions tie at a score of 0.
+SPARSE = {**MLA, "index_topk": 24, "index_head_dim": 16, "index_n_heads": 16,
+          "mlp_layer_types": ["dense", "sparse", "sparse"],
+          "rope_parameters": {**MLA["rope_parameters"], "mscale_all_dim": 1.0}}
+
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
                                         "alpha": 1000.0, "factor": 1.0}}
@@ -259,6 +278,15 @@ MODELS = {
     "bamba": (hf.BambaConfig, hf.BambaForCausalLM, BAMBA, True),
     "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
                  seeing(QWEN4, VISION), True),
+    "llama4": (hf.Llama4Config, hf.Llama4ForConditionalGeneration,
+               seeing(LLAMA4, {
+                   "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
+                   "num_attention_heads": 1, "patch_size": 2, "image_size": 4,
+                   "vision_output_dim": 8, "projector_input_dim": 8,
+                   "projector_output_dim": 8}), True),
+    "llama4-dense": (hf.Llama4TextConfig, hf.Llama4ForCausalLM, MAVERICK, True),
+    "nemotronhsuper": (hf.NemotronHConfig, hf.NemotronHForCausalLM, NEMOTRON_SUPER, True),
+    "deepseekv32": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM, SPARSE, True),
 }
 
 
@@ -284,6 +312,9 @@ def randomize(model, rng):
             else:
                 # Of experts in one tensor either dimension may be the input.
                 p.copy_(1.5 * noise / min(p.shape[-1], 64) ** 0.5)
+            # A position more or less must not decide what attention gives.
+            if "q_b_proj" in name and model.config.model_type == "deepseek_v32":
+                p.mul_(0.25)
         for name, b in model.named_buffers():
             if "e_score_correction_bias" in name or "expert_bias" in name:
                 b.copy_(0.2 * torch.randn(b.shape, generator=rng))
@@ -340,6 +371,8 @@ def make(i, name, into):
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",
                                         experts_implementation="eager").eval()
+    if name == "llama4":  # the whole model of this version fails without images
+        model = model.language_model
     # As with weights in bfloat16, which scale embeddings by a number of that type.
     for buffer, b in model.named_buffers():
         if buffer.endswith("embed_scale"):

@@ -28,6 +28,7 @@ struct shape {
 	int32_t sight;   /* what a token sees behind itself. 0: nothing; FULL: all, or a window as
 			  * wide as before; else in images[sight - 1] */
 	int32_t n_launches; /* of a backend that launches kernels; 0: any number */
+	bool is_chunked;
 };
 
 /* Positions of an image in each sequence, whose tokens see each other. */
@@ -36,47 +37,50 @@ static const struct {
 } images[] = {{20, 50}, {33, 70}, {4080, 40}};
 
 static const struct shape cases[] = {
-	{8, 2, 64, 16, {{99, 100}}, 1, 0, false, 0, false, false, 0},
-	{8, 2, 64, 16, {{0, 1}}, 1, 0, false, 0, false, false, 0},
-	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 0, false, 0, false, false, 0},
-	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0, false, 0, false, false, 0},
-	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0, false, 0, false, false, 0},
-	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0, false, 0, false, false, 0},
-	{1, 1, 7, 1, {{0, 9}}, 1, 0, false, 0, false, false, 0},
-	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1, 16, false, 0, false, false, 0},
-	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7, false, 0, false, false, 0},
-	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511, false, 0, false, false, 0},
-	{2, 2, 64, 16, {{0, 20}}, 1, 1, false, 0, false, false, 0}, /* itself alone */
-	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}}, 1e-4f, 0, true, 0, false, false, 0},
-	{8, 2, 64, 16, {{0, 37}, {300, 301}}, 1e-4f, 16, true, 0, false, false, 0},
-	{2, 2, 64, 16, {{0, 5}}, 1, 1, true, 0, false, false, 0},
-	{4, 2, 96, 16, {{0, 37}, {50, 51}}, 1, 0, false, 64, false, false, 0},
-	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false, false, 0},
-	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true, false, 0},
-	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true, false, 0},
+	{8, 2, 64, 16, {{99, 100}}, 1, 0, false, 0, false, false, 0, false},
+	{8, 2, 64, 16, {{0, 1}}, 1, 0, false, 0, false, false, 0, false},
+	{4, 4, 128, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}},
+	 1, 0, false, 0, false, false, 0, false},
+	{6, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 0, false, 0, false, false, 0, false},
+	{2, 1, 256, 32, {{0, 3}, {700, 701}}, 1, 0, false, 0, false, false, 0, false},
+	{4, 2, 64, 16, {{60, 70}, {511, 512}}, 30, 0, false, 0, false, false, 0, false},
+	{1, 1, 7, 1, {{0, 9}}, 1, 0, false, 0, false, false, 0, false},
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}},
+	 1, 16, false, 0, false, false, 0, false},
+	{4, 2, 30, 5, {{3, 20}, {0, 5}, {40, 41}}, 1, 7, false, 0, false, false, 0, false},
+	{2, 1, 128, 32, {{0, 3}, {700, 701}}, 1, 511, false, 0, false, false, 0, false},
+	{2, 2, 64, 16, {{0, 20}}, 1, 1, false, 0, false, false, 0, false}, /* itself alone */
+	{8, 2, 64, 16, {{0, 37}, {50, 51}, {16, 32}, {15, 17}},
+	 1e-4f, 0, true, 0, false, false, 0, false},
+	{8, 2, 64, 16, {{0, 37}, {300, 301}}, 1e-4f, 16, true, 0, false, false, 0, false},
+	{2, 2, 64, 16, {{0, 5}}, 1, 1, true, 0, false, false, 0, false},
+	{4, 2, 96, 16, {{0, 37}, {50, 51}}, 1, 0, false, 64, false, false, 0, false},
+	{2, 1, 32, 16, {{0, 3}, {90, 91}}, 1, 0, false, 64, false, false, 0, false},
+	{4, 1, 96, 16, {{0, 37}, {50, 51}, {15, 17}}, 1, 0, false, 64, true, false, 0, false},
+	{16, 1, 576, 16, {{0, 3}, {200, 201}}, 1, 0, false, 512, true, false, 0, false},
 	/* across the ranges that the CPU cuts positions into, in few tiles and many */
 	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{1090, 1100}}, .sharpness = 1},
 	{.h = 32, .g = 1, .k = 40, .p = 16, .seq = {{500, 540}, {1200, 1201}},
 	 .sharpness = 4, .window = 600},
 	/* long: several segments of several blocks, a tile before and after that begins */
-	{4, 1, 64, 16, {{2036, 2052}, {4099, 4100}}, 1, 0, false, 0, false, false, 0},
-	{2, 1, 128, 64, {{2500, 2501}, {2299, 2303}}, 1, 333, true, 0, false, false, 0},
+	{4, 1, 64, 16, {{2036, 2052}, {4099, 4100}}, 1, 0, false, 0, false, false, 0, false},
+	{2, 1, 128, 64, {{2500, 2501}, {2299, 2303}}, 1, 333, true, 0, false, false, 0, false},
 	/* groups that are no power of two, or beyond what shares a reading */
-	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false, false, 0},
-	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false, false, 0},
-	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false, false, 0},
+	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false, false, 0, false},
+	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false, false, 0, false},
+	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false, false, 0, false},
 	/* where segments of the HIP backend grow: past 64 and 128 of the smallest */
-	{2, 1, 64, 16, {{4090, 4100}, {8191, 8193}}, 1, 0, false, 0, false, false, 0},
+	{2, 1, 64, 16, {{4090, 4100}, {8191, 8193}}, 1, 0, false, 0, false, false, 0, false},
 	/* heads that their kernel has room beside, more than a tile of tokens */
-	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false, false, 0},
-	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false, false, 0},
-	{4, 2, 192, 16, {{30, 70}, {99, 100}}, 1, 0, false, 128, false, false, 0},
+	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false, false, 0, false},
+	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false, false, 0, false},
+	{4, 2, 192, 16, {{30, 70}, {99, 100}}, 1, 0, false, 128, false, false, 0, false},
 	/* heads whose rows two waves share, in several tiles and segments of several blocks */
-	{16, 2, 256, 16, {{290, 333}, {30, 37}}, 1, 0, false, 0, false, false, 0},
-	{8, 1, 200, 16, {{4090, 4103}, {99, 100}}, 1, 97, true, 0, false, false, 0},
+	{16, 2, 256, 16, {{290, 333}, {30, 37}}, 1, 0, false, 0, false, false, 0, false},
+	{8, 1, 200, 16, {{4090, 4103}, {99, 100}}, 1, 97, true, 0, false, false, 0, false},
 	/* a window that begins within a block, and that is wider than one */
-	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 33, true, 0, false, false, 0},
-	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 97, false, 0, false, false, 0},
+	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 33, true, 0, false, false, 0, false},
+	{8, 1, 128, 16, {{120, 200}, {333, 334}}, 1, 97, false, 0, false, false, 0, false},
 	/* few tokens behind a long cache: segments of a tile of tokens, and their merge */
 	{.h = 8, .g = 1, .k = 128, .p = 16, .seq = {{1290, 1299}}, .sharpness = 1,
 	 .n_launches = 2},
@@ -105,6 +109,13 @@ static const struct shape cases[] = {
 	/* decode whose segments a launch of its own merges */
 	{.h = 2, .g = 1, .k = 64, .p = 16, .seq = {{8200, 8201}}, .sharpness = 1,
 	 .has_sinks = true, .n_launches = 2},
+	/* chunks: of less than a block, of several, of many segments; tokens of two chunks */
+	{.h = 4, .g = 2, .k = 64, .p = 16, .seq = {{20, 70}, {0, 9}, {63, 64}, {64, 65}},
+	 .sharpness = 1, .window = 16, .is_chunked = true},
+	{.h = 5, .g = 1, .k = 128, .p = 16, .seq = {{250, 270}, {511, 512}, {512, 513}},
+	 .sharpness = 1, .window = 256, .is_chunked = true},
+	{.h = 2, .g = 1, .k = 64, .p = 64, .seq = {{8180, 8201}, {8191, 8192}}, .sharpness = 1,
+	 .window = 4096, .is_chunked = true},
 	/* vision towers */
 	{.h = 4, .g = 4, .k = 72, .p = 16, .seq = {{0, 100}, {0, 40}}, .sharpness = 1,
 	 .sight = FULL},
@@ -136,6 +147,7 @@ static void spoil(const struct shape *s, const struct input *in, int32_t b)
 {
 	int32_t from = s->seq[b].from, to = s->seq[b].to;
 	int32_t first = s->window && from >= s->window ? from - s->window + 1 : 0;
+	first = s->is_chunked ? from - from % s->window : first;
 	int32_t v_dim = s->v_dim ? s->v_dim : s->k;
 	for (int32_t i = 0; i < in->max_pages * s->p * s->g; i++) {
 		int32_t at = i / s->g, page = in->table[b * in->max_pages + at / s->p];
@@ -213,6 +225,7 @@ static struct attention_args args(const struct shape *s, const struct input *in)
 		.n_kv_heads = s->g, .head_dim = s->k,
 		.max_pages_per_seq = in->max_pages, .n_ctx_max = in->n_ctx_max,
 		.window = s->window, .last_seen = in->last_seen,
+		.is_chunked = s->is_chunked,
 		.scale = (float)(1 / sqrt(s->k)), .q = in->q,
 		.kv = {.k = in->k, .v = in->v, .type = DTYPE_F32, .page_size = s->p},
 		.seq_of = in->seq_of,

@@ -140,6 +140,7 @@ static void ngram_case(struct kernel_test *kt, int32_t t, int32_t s, int32_t d)
 
 struct index_shape {
 	int32_t n_ctx, n_heads, dim, ratio, page_size, top, n_freq;
+	bool is_weighed; /* heads have weights, keys a layer norm */
 };
 
 /* Two sequences of n_ctx positions, in pages of which the first is the last in memory. */
@@ -192,6 +193,8 @@ static float *keys_case(struct kernel_test *kt, const struct index_shape *s,
 		.n_tok = w->n_tok, .dim = s->dim, .ratio = s->ratio, .row = (int32_t)row,
 		.n_freq = s->n_freq, .eps = 1e-6f, .key = x, .norm = norm, .rope = rope,
 		.slot = w->slot, .type = DTYPE_F32, .page_size = s->page_size}, on = a;
+	const float *bias = kernel_rows(kt, 1, dim, 1);
+	a.bias = s->is_weighed ? bias : NULL;
 	for (int i = 0; i < 2; i++) {
 		a.keys = kernel_zeros(kt, n_keys);
 		a.blocks = blocks[i] = kernel_zeros(kt, n_blocks);
@@ -201,6 +204,7 @@ static float *keys_case(struct kernel_test *kt, const struct index_shape *s,
 	const float *rope_on = UPLOAD(kt, rope, n_rope);
 	const int32_t *slot_on = UPLOAD(kt, w->slot, n);
 	on.norm = UPLOAD(kt, norm, dim);
+	on.bias = s->is_weighed ? UPLOAD(kt, bias, dim) : NULL;
 	on.type = kt->b->kv_type;
 	on.keys = kernel_kv_upload(kt, kernel_zeros(kt, n_keys), n_keys);
 	on.blocks = kernel_kv_upload(kt, kernel_zeros(kt, n_blocks), n_blocks);
@@ -242,6 +246,11 @@ static void index_case(struct kernel_test *kt, const struct index_shape *s)
 		.blocks = blocks, .seq_of = w.seq_of, .position = w.position,
 		.page_table = w.table, .work = kernel_zeros(kt, n * n_work), .table = table,
 		.last = last}, on = a;
+	const float *weight = kernel_rows(kt, n, (size_t)s->n_heads, 1);
+	if (s->is_weighed) {
+		a.weight = weight;
+		on.weight = UPLOAD(kt, weight, n * (size_t)s->n_heads);
+	}
 	on.q = kernel_act_upload(kt, q, n * row);
 	on.type = kt->b->kv_type;
 	on.blocks = on_blocks;
@@ -266,7 +275,8 @@ static void index_case(struct kernel_test *kt, const struct index_shape *s)
 void case_hyper(struct kernel_test *kt)
 {
 	static const struct index_shape shapes[] = {
-		{75, 8, 16, 4, 16, 8, 4}, {70, 3, 24, 8, 32, 3, 12}, {1300, 2, 64, 2, 64, 300, 16},
+		{75, 8, 16, 4, 16, 8, 4, false}, {70, 3, 24, 8, 32, 3, 12, false},
+		{1300, 2, 64, 2, 64, 300, 16, false}, {90, 4, 32, 1, 16, 20, 4, true},
 	};
 	low_case(kt, 3, 37, 4);
 	mix_case(kt, 3, 4, 70, false);

@@ -9,34 +9,38 @@ struct shape {
 	enum quant quant; /* of the router */
 	bool has_scale;   /* expert_scale */
 	bool is_shifted;
+	bool has_no_bias; /* with groups */
 };
 
 static const struct shape cases[] = {
-	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32, false, false},
-	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32, false, false},
-	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32, false, false},
-	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32, false, false},
-	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32, false, false},
-	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32, true, false},
-	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32, false, false},
-	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32, false, false},
-	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32, false, false},
-	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32, false, false},
+	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32, false, false, false},
+	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32, false, false, false},
+	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32, false, false, false},
+	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32, false, false, false},
+	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32, false, false, false},
+	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32, true, false, false},
+	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32, false, false, false},
+	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32, false, false, false},
+	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32, false, false, false},
+	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32, false, false, false},
 	/* rows long enough to be read in one go */
-	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16, true, false},
-	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16, false, false},
-	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32, false, false},
+	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16, true, false, false},
+	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16, false, false, false},
+	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32, false, false, false},
 	/* many tokens: in tiles, with ends of tokens, experts and K */
-	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16, false, false},
-	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16, true, false},
-	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16, false, false},
-	{9, 64, 64, 6, true, 0, 0, false, QUANT_F32, false, true},
-	{3, 96, 300, 8, true, 0, 0, false, QUANT_F32, false, true},
-	{19, 136, 21, 4, false, 0, 0, false, QUANT_BF16, true, true},
+	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16, false, false, false},
+	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16, true, false, false},
+	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16, false, false, false},
+	{9, 64, 64, 6, true, 0, 0, false, QUANT_F32, false, true, false},
+	{3, 96, 300, 8, true, 0, 0, false, QUANT_F32, false, true, false},
+	{19, 136, 21, 4, false, 0, 0, false, QUANT_BF16, true, true, false},
 	/* each rule in float16, too */
-	{2, 1536, 24, 4, true, 4, 2, false, QUANT_F16, false, false},
-	{3, 512, 300, 8, false, 0, 0, true, QUANT_F16, true, true},
-	{18, 136, 24, 3, false, 4, 2, false, QUANT_F16, false, false},
+	{2, 1536, 24, 4, true, 4, 2, false, QUANT_F16, false, false, false},
+	{3, 512, 300, 8, false, 0, 0, true, QUANT_F16, true, true, false},
+	{18, 136, 24, 3, false, 4, 2, false, QUANT_F16, false, false, false},
+	/* chosen by logits */
+	{9, 64, 16, 1, false, 1, 1, false, QUANT_F32, false, false, true},
+	{18, 136, 140, 2, true, 1, 1, false, QUANT_BF16, false, false, true},
 };
 
 /* The last token alone has the logits that it has in the batch, bit for bit. logits: those
@@ -75,7 +79,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 				    s->groups, s->groups_used, 2.5f, NULL, NULL, NULL, NULL,
 				    s->is_shifted};
 	float *bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f);
-	if (a.is_sigmoid || a.is_shifted)
+	if ((a.is_sigmoid && !s->has_no_bias) || a.is_shifted)
 		a.bias = bias;
 	if (s->has_logit_bias)
 		a.logit_bias = bias;
@@ -86,9 +90,10 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct moe_router_args on = a;
 	on.x = kernel_act_upload(kt, x, t * (size_t)s->d);
 	on.router = &w_on;
-	on.bias = UPLOAD(kt, bias, (size_t)s->e);
-	on.logit_bias = s->has_logit_bias ? on.bias : NULL;
-	on.expert_scale = s->has_scale ? on.bias : NULL;
+	const float *bias_on = UPLOAD(kt, bias, (size_t)s->e);
+	on.bias = a.bias ? bias_on : NULL;
+	on.logit_bias = s->has_logit_bias ? bias_on : NULL;
+	on.expert_scale = s->has_scale ? bias_on : NULL;
 	on.logits = UPLOAD(kt, logits, ne);
 	on.id = UPLOAD(kt, none, nu);
 	on.weight = UPLOAD(kt, kernel_zeros(kt, nu), nu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The indexer of sparse attention. Scores are not negative, so their bits as integers have
- * the same order. The least score that is chosen is found bit by bit, by counting.
+ * The indexer of sparse attention. Sort keys are integers in the order of scores. The least
+ * that is chosen is found bit by bit, by counting.
  */
 #include <math.h>
 
@@ -31,13 +31,17 @@ static void put_keys(void *arg, int begin, int end)
 			     (const float *)a->key + (size_t)t * (size_t)a->row, a->dim);
 }
 
-/* The key of the block that token t fills. */
-static void fill_block(const struct index_job *j, int t)
+/* The mean of the keys of the block that token t fills. */
+static void mean_of(const struct index_keys_args *a, int t, float *mean)
 {
-	const struct index_keys_args *a = j->a;
 	size_t dim = (size_t)a->dim, block = (size_t)(a->slot[t] / a->ratio);
-	const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
-	float mean[MAX_KEY] = {0}, key[MAX_KEY];
+	float key[MAX_KEY];
+	if (a->ratio == 1) {
+		memcpy(mean, (const float *)a->key + (size_t)t * (size_t)a->row,
+		       dim * sizeof *mean);
+		return;
+	}
+	memset(mean, 0, dim * sizeof *mean);
 	for (size_t r = 0; r < (size_t)a->ratio; r++) {
 		read_key(a->keys, a->type, (block * (size_t)a->ratio + r) * dim, a->dim, key);
 		for (size_t d = 0; d < dim; d++)
@@ -45,9 +49,32 @@ static void fill_block(const struct index_job *j, int t)
 	}
 	for (size_t d = 0; d < dim; d++)
 		mean[d] /= (float)a->ratio;
-	float scale = 1 / sqrtf(squares_of(mean, a->dim) / (float)a->dim + a->eps);
+}
+
+/* As rms_norm does, or a layer norm. */
+static void normalise(const struct index_keys_args *a, float *x)
+{
+	size_t dim = (size_t)a->dim;
+	float centre = 0;
+	for (size_t d = 0; a->bias && d < dim; d++)
+		centre += x[d];
+	centre /= (float)a->dim;
+	for (size_t d = 0; a->bias && d < dim; d++)
+		x[d] -= centre;
+	float scale = 1 / sqrtf(squares_of(x, a->dim) / (float)a->dim + a->eps);
 	for (size_t d = 0; d < dim; d++)
-		mean[d] *= scale * a->norm[d];
+		x[d] = x[d] * (scale * a->norm[d]) + (a->bias ? a->bias[d] : 0);
+}
+
+/* The key of the block that token t fills. */
+static void fill_block(const struct index_job *j, int t)
+{
+	const struct index_keys_args *a = j->a;
+	size_t dim = (size_t)a->dim, block = (size_t)(a->slot[t] / a->ratio);
+	const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
+	float mean[MAX_KEY];
+	mean_of(a, t, mean);
+	normalise(a, mean);
 	for (int i = 0; i < a->n_freq; i++) {
 		float c = rope[2 * i], s = rope[2 * i + 1];
 		float x = mean[i], y = mean[i + a->n_freq];
@@ -71,12 +98,15 @@ enum status cpu_index_keys(struct backend *b, const struct index_keys_args *a)
 	const struct index_job job = {b, a};
 	if (a->dim > MAX_KEY || a->page_size % a->ratio)
 		return E_UNSUPPORTED;
-	cpu_for(b, a->n_tok, (size_t)a->dim, put_keys, &job);
+	if (a->ratio > 1)
+		cpu_for(b, a->n_tok, (size_t)a->dim, put_keys, &job);
 	cpu_for(b, a->n_tok, (size_t)a->dim * 8, fill_blocks, &job);
 	return OK;
 }
 
-static float score(const struct index_choose_args *a, const float *q, const float *key)
+/* weight: of the token's heads, or NULL. */
+static float score(const struct index_choose_args *a, const float *q, const float *weight,
+		   const float *key)
 {
 	float sum = 0;
 	for (int h = 0; h < a->n_heads; h++, q += a->dim) {
@@ -87,16 +117,17 @@ static float score(const struct index_choose_args *a, const float *q, const floa
 		float dot = vec4_sums(dots, dots, dots, dots)[0];
 		for (; d < a->dim; d++)
 			dot += q[d] * key[d];
-		sum += dot > 0 ? dot : 0;
+		sum += (weight ? weight[h] : 1) * (dot > 0 ? dot : 0);
 	}
 	return sum;
 }
 
+/* The sort key of a score. */
 static uint32_t bits_of(float x)
 {
 	uint32_t bits;
 	memcpy(&bits, &x, sizeof bits);
-	return bits;
+	return bits >> 31 ? ~bits : bits | 1u << 31;
 }
 
 static int32_t count_from(const float *scores, int32_t n, uint32_t least)
@@ -122,6 +153,7 @@ static void choose(const struct index_choose_args *a, int t)
 	const int32_t *pages = a->page_table +
 			       (size_t)a->seq_of[t] * (size_t)a->max_pages_per_seq;
 	const float *q = (const float *)a->q + (size_t)t * (size_t)a->row;
+	const float *weight = a->weight ? a->weight + (size_t)t * (size_t)a->n_heads : NULL;
 	float *scores = a->work + (size_t)t * (size_t)(a->n_ctx_max / a->ratio);
 	int32_t n = (a->position[t] + 1) / a->ratio, rest = (a->position[t] + 1) % a->ratio;
 	int32_t *table = a->table + (size_t)t * (size_t)(a->top + 1), k = 0;
@@ -131,7 +163,7 @@ static void choose(const struct index_choose_args *a, int t)
 	for (int32_t b = 0; n > a->top && b < n; b++) {
 		size_t at = (size_t)index_page(pages, a->page_size, a->ratio, b);
 		read_key(a->blocks, a->type, at * (size_t)a->dim, a->dim, key);
-		scores[b] = score(a, q, key);
+		scores[b] = score(a, q, weight, key);
 	}
 	if (n > a->top) {
 		least = least_chosen(scores, n, a->top);

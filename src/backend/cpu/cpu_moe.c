@@ -128,7 +128,7 @@ static void choose_sigmoid(const struct moe_router_args *a, const float *logit,
 	int32_t n = a->router->n;
 	float choice[MOE_ROUTER_MAX_EXPERTS], sum = 0;
 	for (int32_t e = 0; e < n; e++)
-		choice[e] = sigmoid(logit[e]) + a->bias[e];
+		choice[e] = a->bias ? sigmoid(logit[e]) + a->bias[e] : logit[e];
 	if (a->n_groups_used < a->n_groups)
 		close_groups(a, choice);
 	for (int32_t u = 0, last = -1; u < a->n_used; u++) {

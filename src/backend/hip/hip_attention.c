@@ -60,6 +60,12 @@ static int32_t power_below(int32_t n)
 	return p;
 }
 
+/* As kernels/attention/attention_seen.h takes it. */
+static int32_t window_of(const struct attention_args *a)
+{
+	return a->is_chunked ? -a->window : a->window;
+}
+
 static struct attention_launch launch_of(const struct hip *h, const struct attention_args *a,
 					 const struct attention_shape *s)
 {
@@ -75,7 +81,7 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 		.v_dim = attention_v_dim(a), .page_size = page,
 		.max_pages_per_seq = a->max_pages_per_seq,
 		.page_shift = (page & (page - 1)) == 0 ? __builtin_ctz((unsigned)page) : -1,
-		.window = a->window, .tile_tok = tile_tok,
+		.window = window_of(a), .tile_tok = tile_tok,
 		.tile_shift = __builtin_ctz((unsigned)tile_tok), .n_seq = a->n_seq,
 		.scale = a->scale, .last_seen = a->last_seen};
 }
@@ -334,7 +340,7 @@ static enum status widen(struct hip *h, const struct attention_args *a, bool ski
 		.position = a->position, .first_tok = a->first_tok,
 		.page_table = a->page_table, .max_pages_per_seq = a->max_pages_per_seq,
 		.page_size = page, .rows = a->n_kv_heads * page, .head_dim = a->head_dim,
-		.window = a->window, .skips_single = skips_single};
+		.window = window_of(a), .skips_single = skips_single};
 	struct hip_grid g = {2 * hip_over(a->n_ctx_max, page), a->n_seq, KV_WIDEN_THREADS, 0};
 	out->kv = (struct kv_pages){.k = a->kv.wide_k, .v = a->kv.wide_v, .type = DTYPE_F16,
 				    .page_size = page};

@@ -61,14 +61,14 @@ enum status hip_index_keys(struct backend *b, const struct index_keys_args *a)
 {
 	struct index_keys_launch l = {
 		.n_tok = a->n_tok, .dim = a->dim, .ratio = a->ratio, .row = a->row,
-		.n_freq = a->n_freq, .eps = a->eps, .key = a->key, .norm = a->norm,
+		.n_freq = a->n_freq, .eps = a->eps, .key = a->key, .norm = a->norm, .bias = a->bias,
 		.rope = a->rope, .slot = a->slot, .keys = a->keys, .blocks = a->blocks};
 	struct hip_grid put = {hip_over(a->dim, INDEX_PUT_THREADS), a->n_tok,
 			       INDEX_PUT_THREADS, 0};
 	struct hip_grid fill = {hip_over(a->n_tok, INDEX_FILL_WAVES), 1, INDEX_FILL_WAVES * 32,
 				0};
 	enum status st = check_key(b, a->dim, a->type);
-	if (st == OK)
+	if (st == OK && a->ratio > 1)
 		st = LAUNCH(hip_of(b), "index_put_kernel", put, ARG(l));
 	return st == OK ? LAUNCH(hip_of(b), "index_fill_kernel", fill, ARG(l)) : st;
 }
@@ -80,6 +80,7 @@ enum status hip_index_choose(struct backend *b, const struct index_choose_args *
 		.n_heads = a->n_heads, .dim = a->dim, .ratio = a->ratio, .row = a->row,
 		.top = a->top, .max_pages_per_seq = a->max_pages_per_seq,
 		.page_size = a->page_size, .n_work = a->n_ctx_max / a->ratio, .q = a->q,
+		.weight = a->weight,
 		.blocks = a->blocks, .seq_of = a->seq_of, .position = a->position,
 		.page_table = a->page_table, .work = a->work, .table = a->table,
 		.last = a->last};

@@ -447,7 +447,8 @@ static void test_families(void)
 					    "gemma4", "gemma4moe", "granitehybridmoe",
 					    "nemotronh", "nemotronhmoe", "granitemoeshared",
 					    "ernie45", "ernie45moe", "hunyuan",
-					    "hunyuanmoe", "bamba"};
+					    "hunyuanmoe", "bamba", "llama4-dense",
+					    "nemotronhsuper"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);
@@ -708,7 +709,7 @@ int main(int argc, char **argv)
 	test_int8_refusals();
 	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen4exp",
 					     "qwen35", "gptoss", "deepseekv3-yarn", "gemma3",
-					     "lfm2moe"};
+					     "lfm2moe", "llama4", "deepseekv32"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);

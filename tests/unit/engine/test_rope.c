@@ -47,10 +47,16 @@ static void test_factors(void)
 
 static void test_late(void)
 {
-	struct rope r = {.kind = ROPE_YARN, .original_ctx = 100, .late_beta = 0.1};
-	is_near(rope_late(&r, 99), 1, 0, "queries are as they are");
-	is_near(rope_late(&r, 100), 1 + 0.1 * log(2), 1e-7, "then longer");
-	is_near(rope_late(&r, 299), 1 + 0.1 * log(3), 1e-7, "by whole contexts");
+	struct model_config c = {.ropes = {{.kind = ROPE_YARN, .original_ctx = 100,
+					    .late_beta = 0.1}}};
+	ok(rope_has_late(&c), "a model with late queries");
+	is_near(rope_late(&c, 99), 1, 0, "queries are as they are");
+	is_near(rope_late(&c, 100), 1 + 0.1 * log(2), 1e-7, "then longer");
+	is_near(rope_late(&c, 299), 1 + 0.1 * log(3), 1e-7, "by whole contexts");
+	struct model_config l = {.late_every = 100, .late_scale = 0.5f};
+	ok(rope_has_late(&l), "Llama 4 has them too");
+	is_near(rope_late(&l, 98), 1, 0, "it counts positions from 1");
+	is_near(rope_late(&l, 99), 1 + 0.5 * log(2), 1e-7, "so the hundredth is late");
 }
 
 int main(void)

@@ -137,6 +137,10 @@ static void test_rope(void)
 #define MLA "\"model_type\":\"deepseek_v3\"," THINKER ROPE "," GROUPED \
 	"\"n_group\":4,\"topk_group\":2,\"kv_lora_rank\":64,\"v_head_dim\":24," \
 	"\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"
+#define SPARSE(dim) "\"model_type\":\"deepseek_v32\"," THINKER ROPE "," GROUPED \
+	"\"n_group\":4,\"topk_group\":2,\"kv_lora_rank\":64,\"v_head_dim\":24," \
+	"\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,\"q_lora_rank\":48," \
+	"\"index_n_heads\":4,\"index_head_dim\":" dim ","
 
 static void test_grouped(void)
 {
@@ -355,6 +359,10 @@ static const struct {
 	{"{" MLA "\"mlp_layer_types\":[\"dense\",\"sparse\",\"x\",\"dense\"]}",
 	 E_UNSUPPORTED, "mlp_layer_types"},
 	{"{" MLA "\"index_topk\":2048}", E_UNSUPPORTED, "index_topk"},
+	{"{" SPARSE("32") "\"index_topk\":0}", E_FORMAT, "index_topk"},
+	{"{" SPARSE("8") "\"index_topk\":64}", E_FORMAT, "index_head_dim"},
+	{"{" SPARSE("32") "\"index_topk\":64,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+	 "\"mscale\":1.0,\"mscale_all_dim\":0.5}}", E_UNSUPPORTED, "rope_parameters"},
 	{"{" OSS "\"experts_per_token\":4}", E_FORMAT, "experts_per_token"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}",
 	 E_FORMAT, "factor"},
@@ -527,6 +535,12 @@ static void test_oss_and_mla(void)
 		   c.v_dim == 24 && c.rope_interleaved && c.shared_dim == c.expert_dim,
 	   "its sizes");
 	is_int((int)model_kv_bytes(&c, DTYPE_F32), 4 * 4 * (64 + 16), "one key a layer");
+	is_int(read_config("{" SPARSE("32") "\"index_topk\":64,\"layer_types\":["
+			   "\"indexed_attention\",\"indexed_attention\",\"indexed_attention\","
+			   "\"indexed_attention\"]}"), OK, "deepseek_v32: %s", fail.text);
+	ok(c.index_heads == 4 && c.index_dim == 32 && c.index_budget == 64 &&
+		   c.index_ratio == 1 && model_layer_kv_numbers(&c, 0) == 64 + 16 + 32,
+	   "its indexer");
 	is_int(read_config("{" MLA "\"q_lora_rank\":null,\"rope_interleave\":false}"), OK,
 	       "without q_lora_rank: %s", fail.text);
 	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
@@ -721,9 +735,51 @@ static void test_nemotron(void)
 	       E_UNSUPPORTED, "another kind");
 	is_int(read_config(NEMOTRON_OF(PATTERN("M-"))), E_MISSING, "no width");
 	is_int(read_config(NEMOTRON_OF(PATTERN("ME"))), E_MISSING, "no experts");
-	is_int(read_config(NEMOTRON_OF(PATTERN("M*") ",\"moe_latent_size\":32")),
-	       E_UNSUPPORTED, "experts behind a projection");
+	is_int(read_config(NEMOTRON_OF(PATTERN("ME") ",\"n_routed_experts\":4,"
+			   "\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
+			   "\"n_shared_experts\":0,\"moe_latent_size\":32")), OK,
+	       "experts between projections: %s", fail.text);
+	ok(c.latent_dim == 32 && c.shared_dim == 0, "their width");
+	is_int(read_config(NEMOTRON_OF(PATTERN("ME") ",\"n_routed_experts\":4,"
+			   "\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
+			   "\"n_shared_experts\":0,\"moe_latent_size\":0")), E_FORMAT,
+	       "no width between them");
 	is_int(read_config(NEMOTRON_OF("\"x\":1")), E_MISSING, "no kinds");
+}
+
+/* Chunks, layers without rotation, widths and layers of experts. */
+static void test_llama4(void)
+{
+#define LLAMA4(more) "{\"model_type\":\"llama4_text\",\"num_hidden_layers\":4," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"intermediate_size_mlp\":128,\"num_local_experts\":8," \
+	"\"num_experts_per_tok\":1" more "}"
+	is_int(read_config(LLAMA4("")), OK, "llama4: %s", fail.text);
+	ok(c.expert_dim == 96 && c.shared_dim == 96 && c.ffn_dim == 128 && c.scales_inputs &&
+		   c.sparse_step == 1 && !c.norm_topk && c.n_groups == 1, "its experts");
+	ok(c.window == 8192 && c.is_chunked && c.is_windowed[2] && !c.is_windowed[3] &&
+		   c.is_unrotated[3] && !c.is_unrotated[2], "chunks where it rotates");
+	ok(c.plain_qk_norm && c.late_every == 8192 && c.late_scale == 0.1f, "its attention");
+	is_int(read_config(LLAMA4(",\"attention_chunk_size\":null,\"use_qk_norm\":false,"
+				  "\"attn_temperature_tuning\":false,\"no_rope_layers\":[],"
+				  "\"interleave_moe_layer_step\":2")), OK, "other: %s",
+	       fail.text);
+	ok(!c.is_windowed && !c.is_chunked && !c.plain_qk_norm && c.late_every == 0 &&
+		   c.sparse_step == 2, "none of these");
+	is_int(read_config(LLAMA4(",\"moe_layers\":[1,3],\"attention_chunk_size\":16,"
+				  "\"layer_types\":[\"full_attention\",\"chunked_attention\","
+				  "\"full_attention\",\"full_attention\"]")), OK, "lists: %s",
+	       fail.text);
+	ok(c.n_dense_layers == 2 && c.dense_layers[0] == 0 && c.dense_layers[1] == 2 &&
+		   !c.is_windowed[0] && c.is_windowed[1], "as they say");
+	is_int(read_config(LLAMA4(",\"attention_chunk_size\":100")), E_UNSUPPORTED,
+	       "chunks of no power of two");
+	is_int(read_config(LLAMA4(",\"attention_chunk_size\":\"1\"")), E_FORMAT, "no number");
+	is_int(read_config(LLAMA4(",\"attn_temperature_tuning\":\"4\"")), E_FORMAT, "no choice");
+	is_int(read_config(LLAMA4(",\"layer_types\":[\"sliding_attention\"]")), E_FORMAT,
+	       "types of other layers");
+#undef LLAMA4
 }
 
 /* Lists of one number, and a rope whose base alone is stretched. */
@@ -893,6 +949,7 @@ int main(void)
 	test_space();
 	test_bamba();
 	test_nemotron();
+	test_llama4();
 	test_hunyuan();
 	test_ernie();
 	test_encoders();

@@ -190,6 +190,10 @@ static const struct row rows[] = {
 	 "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": "
 	 "{\"a\": 1}}", "[f {}][f {\"a\": 1}]"},
 	{.format = "llama3",
+	 .name = "two, as Llama 4's template has them",
+	 "{\"name\": \"f\", \"parameters\": {}}\n{\"name\": \"f\", \"parameters\": "
+	 "{\"a\": 1}}", "[f {}][f {\"a\": 1}]"},
+	{.format = "llama3",
 	 .name = "JSON that is no call", "{\"name\": \"Bob\", \"age\": 5}",
 	 "{\"name\": \"Bob\", \"age\": 5}"},
 	{.format = "llama3",
@@ -566,6 +570,7 @@ static void test_tables(void)
 		{"[TOOL_CALLS] [", "mistral"},
 		{"[TOOL_CALLS]' + name + '[ARGS]", "mistral-args"},
 		{"<|start_header_id|> … {\"name\": n, \"parameters\": p}", "llama3"},
+		{"'<|header_start|>' + role + '<|header_end|>'", "llama3"},
 		{"<|start|>assistant<|channel|>final<|message|>", "harmony"},
 		{"'<|tool_call>call:' … '<tool_call|>'", "gemma4"},
 		{"<|tool_calls_section_begin|> … <|tool_call_argument_begin|>", "kimi"},

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Llama 4, its text. intermediate_size is the width of an expert, and of the shared one;
+ * intermediate_size_mlp that of dense layers. Source: configuration_llama4.py of Hugging
+ * Face Transformers.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "json/jsonfile.h"
+#include "model/model_config_private.h"
+
+/* moe_layers lists the layers with experts. The others become mlp_only_layers. */
+static void spell_layers(json_t *text)
+{
+	const json_t *list = json_object_get(text, "moe_layers"), *v;
+	json_int_t n = json_integer_value(json_object_get(text, "num_hidden_layers"));
+	size_t at;
+	if (!json_is_array(list) || n < 1 || n > 1024)
+		return;
+	json_t *dense = json_array();
+	for (json_int_t i = 0; i < n; i++) {
+		bool has = false;
+		json_array_foreach((json_t *)(uintptr_t)list, at, v)
+			has |= json_integer_value(v) == i;
+		if (!has)
+			json_array_append_new(dense, json_integer(i));
+	}
+	json_object_set_new(text, "mlp_only_layers", dense);
+	json_object_set_new(text, "decoder_sparse_step", json_integer(1));
+}
+
+void config_llama4_spell(json_t *text)
+{
+	json_t *dense = json_object_get(text, "intermediate_size_mlp");
+	json_t *step = json_object_get(text, "interleave_moe_layer_step");
+	if (dense) { /* not of GGUF */
+		json_object_set(text, "moe_intermediate_size",
+				json_object_get(text, "intermediate_size"));
+		json_object_set(text, "intermediate_size", dense);
+	}
+	if (step)
+		json_object_set(text, "decoder_sparse_step", step);
+	if (json_array_size(json_object_get(text, "no_rope_layers")) == 0)
+		json_object_del(text, "no_rope_layers");
+	spell_layers(text);
+}
+
+/* Positions of a chunk; 0: there are none, which only null says. */
+static enum status read_chunk(const json_t *text, struct model_config *c, struct fail *fail)
+{
+	static const char key[] = "attention_chunk_size";
+	const json_t *v = json_object_get(text, key);
+	json_int_t n = v ? json_integer_value(v) : 8192;
+	c->window = 0;
+	if (json_is_null(v))
+		return OK;
+	if ((v && !json_is_integer(v)) || n < 1 || n > 1 << 27)
+		return config_wrong(fail, key, v, "a number of tokens above 0");
+	if (n & (n - 1))
+		return config_unsupported(fail, key, v); /* GPU kernels take powers of two */
+	c->window = (int32_t)n;
+	return OK;
+}
+
+enum status config_llama4_read(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
+{
+	static const char tuning[] = "attn_temperature_tuning", used[] = "num_experts_per_tok";
+	const json_t *v = jsonfile_get(text, tuning);
+	enum status st = read_chunk(text, c, fail);
+	if (st != OK)
+		return st;
+	if (c->n_experts_used != 1) /* each would read an input of its own */
+		return config_unsupported(fail, used, jsonfile_get(text, used));
+	if (v && !json_is_boolean(v) && !json_is_integer(v))
+		return config_wrong(fail, tuning, v, "true or false");
+	if (json_is_false(v) || (json_is_integer(v) && json_integer_value(v) == 0))
+		c->late_every = 0;
+	c->shared_dim = c->expert_dim;
+	c->is_windowed = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_windowed);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->is_windowed[i] = !c->is_unrotated[i];
+	st = config_layer_types(text, "chunked_attention", c->is_windowed, c, fail);
+	if (c->window == 0)
+		c->is_windowed = NULL;
+	c->is_chunked = c->window > 0;
+	return st;
+}
