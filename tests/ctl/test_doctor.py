@@ -287,10 +287,11 @@ def models():
                "--embedding-model", os.path.join(readers, "last"))
     says(r, "bad", "model", "Leave embedding_model out")
     gemma = os.path.join(SRC, "tests/golden/vision/gemma3")
-    r = doctor(STRIX, "--model", gemma)
-    says(r, "warn", "images", "no GPU kernel", "backend = cpu")
-    ok("images" not in doctor(STRIX, "--backend", "cpu", "--model", gemma).lines,
-       "on the CPU they are seen")
+    for more in [], ["--backend", "cpu"]:
+        ok("images" not in doctor(STRIX, *more, "--model", gemma).lines,
+           "images are seen " + " ".join(more))
+    unseen = os.path.join(SRC, "tests/golden/models/qwen4exp")
+    says(doctor(STRIX, "--model", unseen), "warn", "images", "qwen4_exp is not supported")
     r = doctor(STRIX, "--model", "/nonexistent")
     says(r, "bad", "model", "/nonexistent", "haloctl pull")
 

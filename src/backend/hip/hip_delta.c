@@ -26,7 +26,7 @@ static struct state_slots slots(const struct seq_states *s)
 /* The convolution of one token and what is beside it in one launch, if there is a kernel for
  * that. Otherwise *is_done is false, and nothing is launched. */
 static enum status conv_beside(struct backend *b, const struct causal_conv_args *a,
-			       struct causal_conv_launch *l, bool *is_done)
+			       const struct causal_conv_launch *l, bool *is_done)
 {
 	struct hip *h = hip_of(b);
 	struct linear_rows_args rows;

@@ -36,17 +36,7 @@ struct hip_launch_info {
 	int n_args;
 };
 
-/* Bytes that fill a struct up are whatever the stack had, and such a word may look like an
- * address to the recorder (lab/record.h). So they become zero where the compiler can do it. */
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_clear_padding)
-#define HIP_CLEAR_PADDING(p) (void)__builtin_clear_padding(p)
-#endif
-#endif
-#ifndef HIP_CLEAR_PADDING
-#define HIP_CLEAR_PADDING(p) ((void)0)
-#endif
-#define ARG(variable) {(HIP_CLEAR_PADDING(&(variable)), &(variable)), sizeof(variable)}
+#define ARG(variable) {&(variable), sizeof(variable)}
 #define LAUNCH(h, kernel, grid, ...) \
 	hip_launch(h, kernel, grid, (const struct hip_arg[]){__VA_ARGS__}, \
 		   (int)(sizeof((const struct hip_arg[]){__VA_ARGS__}) / \
