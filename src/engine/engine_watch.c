@@ -18,6 +18,9 @@ static enum status fetch(struct graph *g, const struct moe_router_args *a,
 	if (st == OK && a->bias)
 		st = ops->download(g->b, (float *)(uintptr_t)host->bias, a->bias,
 				   e * sizeof *a->bias);
+	if (st == OK && a->expert_scale)
+		st = ops->download(g->b, (float *)(uintptr_t)host->expert_scale,
+				   a->expert_scale, e * sizeof *a->expert_scale);
 	return st == OK ? ops->sync(g->b, fail) : st;
 }
 
@@ -37,7 +40,7 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 			       const struct moe_router_args *a, struct fail *fail)
 {
 	size_t t = (size_t)a->n_tok, e = (size_t)a->router->n, u = (size_t)a->n_used;
-	float *numbers = calloc(t * e + e + t * u, sizeof *numbers);
+	float *numbers = calloc(t * e + 2 * e + t * u, sizeof *numbers);
 	int32_t *id = calloc(t * u, sizeof *id);
 	enum status st = numbers && id ? OK : E_NOMEM;
 	struct moe_router_args host = *a;
@@ -47,7 +50,8 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 	if (st == OK) {
 		host.logits = numbers;
 		host.bias = a->bias ? numbers + t * e : NULL;
-		host.weight = numbers + t * e + e;
+		host.expert_scale = a->expert_scale ? numbers + t * e + e : NULL;
+		host.weight = numbers + t * e + 2 * e;
 		st = fetch(g, a, &host, fail);
 	}
 	if (st == OK && g->watch(g->watch_ctx, i_layer, &host))

@@ -605,6 +605,32 @@ static void test_load_watch(const char *dir)
 	rig_close(&r);
 }
 
+/* All that the watcher reads is a copy of the host's: one run of floats. On a GPU a pointer of
+ * the device among them ended `haloctl verify`. */
+static bool see_router(void *ctx, int i_layer, const struct moe_router_args *a)
+{
+	size_t n = (size_t)(a->weight - a->logits), e = (size_t)a->router->n;
+	bool *is_copied = ctx;
+	*is_copied = a->expert_scale && (size_t)(a->expert_scale - a->logits) + e <= n &&
+		     a->expert_scale[e - 1] > 0;
+	return false;
+}
+
+static void test_router_watch(const char *dir)
+{
+	bool is_copied = false;
+	int32_t token = 5;
+	struct engine_opts o = {.n_ctx = 64};
+	struct rig r = rig_open(dir, NULL, 1, o);
+	int n_cached;
+	struct engine_seq *seq = engine_seq_create(r.e, &token, 1, &n_cached);
+	engine_watch_routers(r.e, see_router, &is_copied);
+	run(r.e, seq, &token, 1, 1);
+	ok(is_copied, "a watcher of routers gets scales of experts as its own");
+	engine_seq_destroy(r.e, seq);
+	rig_close(&r);
+}
+
 static enum status refuse_experts(struct backend *b, const struct moe_experts_args *a)
 {
 	snprintf(b->refusal, sizeof b->refusal, "%d wide", 16 + (int)a->n_tok);
@@ -728,6 +754,7 @@ int main(int argc, char **argv)
 	test_families();
 	test_rounded();
 	test_load_watch(dir);
+	test_router_watch(tap_src("tests/golden/models/gemma4moe"));
 	test_refusals(dir);
 	return tap_done();
 }
