@@ -27,8 +27,9 @@ struct rms_norm_args {
 	int32_t y_pitch;     /* elements from a row of y to the next; 0: D */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */
 	float sum_scale;     /* of sum afterwards; 0: it is not multiplied */
-	int32_t n_weights;   /* row t has weights t % n_weights; 0: 1. Above 1 sum is NULL, and
-			      * no operation does this norm by the way */
+	int32_t n_weights;   /* vectors of weights: row t takes vector t % n_weights. 0 is like 1.
+			      * Above 1 sum must be NULL, and no other kernel may take this norm
+			      * into its own launch */
 };
 
 static inline float rms_norm_sum_scale(const struct rms_norm_args *a)

@@ -62,9 +62,10 @@ struct session {
 	double load_s; /* what opening took */
 };
 
-/* These say on stderr what is wrong and return false; session_close either way.
- * s is zeroed before. The model comes first, then, for sequences of up to n_tok tokens
- * (cut to the model's context), backend and engine; session_open is both. */
+/* session_open_model opens the model. session_open_engine then opens the backend and the engine,
+ * for sequences of up to n_tok tokens, or of the model's context where that is less.
+ * session_open does both. The caller zeroes s before the first of them. A function that fails
+ * says why on stderr and returns false. session_close is due in any case. */
 bool session_open_model(const struct session_opts *o, struct session *s);
 bool session_open_engine(const struct session_opts *o, int n_tok,
 			 struct session *s);

@@ -61,9 +61,9 @@ struct engine_seq {
 	int n_found;            /* tokens whose pages were found when it began */
 	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
 	size_t space_n;
-	/* Recurrent state after `length` tokens; -1: zeros. Shared with forks and
-	 * checkpoints until a step; where room is reserved and it is shared, `next` is the
-	 * slot that the step leaves it in. */
+	/* state: the slot of the recurrent state after `length` tokens; -1: the state is all
+	 * zeros. Forks and checkpoints may share that slot. A step then writes the new state to
+	 * another slot, `next`, which is taken when room for the step is reserved. */
 	int32_t state, next;
 	/* Where a step with guesses leaves the state behind all of them, while `next` is the
 	 * state before the first; -1: not reserved. */

@@ -830,8 +830,9 @@ static float rounded(enum dtype t, float x)
 	return (float)ldexp(nearbyint(ldexp(m, bits)), exponent - bits);
 }
 
-/* Granite's multipliers. A layer adds r f(norm(x)) to x. With x = r y that is adding
- * f(norm(y)) to y, since a norm takes out r, but for its eps. So the graph computes y. */
+/* Granite multiplies what each layer adds by a number r: x becomes x + r f(norm(x)). The graph
+ * computes y = x / r instead, which becomes y + f(norm(y)): the norm of x is that of y, but for
+ * its eps. So r is needed here alone. */
 static void set_scales(struct model_config *c)
 {
 	c->embed_scale /= c->residual_scale;
