@@ -187,7 +187,8 @@ static void run_prepare(void *arg, int begin, int end)
 	size_t dim = (size_t)a->head_dim;
 	float key[CPU_MAX_HEAD];
 	for (int t = begin; t < end; t++) {
-		const float *rope = a->rope + (size_t)t * (size_t)a->n_freq * 2;
+		const float *rope = a->n_freq ? a->rope + (size_t)t * (size_t)a->n_freq * 2
+					      : NULL;
 		float *q = (float *)a->q + (size_t)t * (size_t)a->n_heads * dim;
 		for (int h = 0; h < a->n_heads; h++, q += dim) {
 			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
