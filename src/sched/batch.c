@@ -589,9 +589,9 @@ static void add_drafts(struct sched *s, int n)
 		int left = c->max_output - (int)c->output.n - 1;
 		step.max = MIN(MIN(left, c->r->draft.n_max), MIN(room, DRAFT_STEP) - step.n_tok);
 		step.account = &c->account;
-		step.patience = patience_but(s, n, i);
 		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
 			continue;
+		step.patience = patience_but(s, n, i);
 		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
 		/* Nobody loses pages for a guess. */
 		if (width < 1 ||

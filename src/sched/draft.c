@@ -278,10 +278,12 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 	int max = s->max < DRAFT_MAX ? s->max : DRAFT_MAX;
 	int *n_refused = &c->n_refused[s->is_model];
 	bool has_begun = c->start[1] > 0;
-	if (s->is_forced && max > 0)
-		return widest(s, max) ? widest(s, max) : max;
 	if (max < 1)
 		return 0;
+	if (s->is_forced) {
+		int n = widest(s, max);
+		return n ? n : max;
+	}
 	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
 		return 0; /* what it would cost without is not known */
 	while (s->account && max && (draft_extra(c, s, max) > draft_account_left(s->account) ||

@@ -38,8 +38,7 @@ struct vision {
 	struct vision_tower *tower;
 	const struct tensors *tensors; /* of the tower */
 	struct vision_opts opts;       /* until the tower is loaded */
-	struct memory_ledger *ledger;  /* counts `sizes`; NULL: none */
-	struct sizes sizes;
+	struct sizes sizes;            /* what opts.ledger counts */
 	char note[300];       /* vision_note */
 	struct lru *kept;     /* views by the hash of their files */
 	pthread_mutex_t lock; /* of the tower, and of the memory for pixels */
@@ -240,11 +239,12 @@ static enum status plan(struct vision *v, const struct vision_opts *o, struct fa
 /* sign: 1 or -1. */
 static void count(struct vision *v, int sign)
 {
-	if (!v->ledger)
+	struct memory_ledger *l = v->opts.ledger;
+	if (!l)
 		return;
 	if (v->sizes.device)
-		memory_ledger_take(v->ledger, true, sign * v->sizes.device);
-	memory_ledger_take(v->ledger, false, sign * v->sizes.system);
+		memory_ledger_take(l, true, sign * v->sizes.device);
+	memory_ledger_take(l, false, sign * v->sizes.system);
 }
 
 static enum status open_on(struct vision *v, const struct vision_opts *o,
@@ -281,7 +281,6 @@ static enum status prepare(struct vision *v, const struct vision_opts *o, struct
 {
 	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
 	v->opts = *o;
-	v->ledger = o->ledger;
 	vision_patches_limit(&v->config, o->max_tokens);
 	enum status st = check_text(&v->config, o, fail);
 	return st == OK ? open_on(v, o, &o->backend, fail) : st;
