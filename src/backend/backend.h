@@ -135,6 +135,10 @@ struct backend {
 	/* In every step of at most so many tokens, a token has the same bits. 0: in every
 	 * step. Longer steps use other kernels, which sum in another order. */
 	int32_t few_tok;
+	/* In a step of several streams with caches of up to so many positions, a guess costs
+	 * attention less as a sequence of its own than as a further token of its stream. 0:
+	 * never. */
+	int32_t alone_ctx;
 	enum dtype act_type;     /* type of activations, except the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache, where nobody asks for int8 */
 	bool widens_kv;          /* operations want kv_pages.wide_k and wide_v */

@@ -20,6 +20,7 @@
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
 #define WIDTHS_US 400000 /* for measuring steps at start, at most */
+#define RECORD_US 600000 /* for recording them on a GPU */
 
 /* --- plan --------------------------------------------------------------------- */
 
@@ -468,6 +469,8 @@ static enum status measure_widths(const struct boot_opts *o, const struct boot *
 	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
 		return OK;
 	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
+	if (st == OK)
+		st = widths_record(b->engine, o->clock, RECORD_US, out, fail);
 	widths_print(out, &text);
 	if (st == OK)
 		log_info("speculation: steps of some tokens take %.*s", (int)text.n, text.p);

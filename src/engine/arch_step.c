@@ -7,15 +7,17 @@
 enum { LEAST_BOUND = 256 };
 
 /* Tokens and sequences of a step in 11 bits; 0: it is not recorded. Without guesses a
- * sequence has one token, and there are at most 1024 (engine_opts.max_seqs). */
-static uint64_t shape_of(const struct engine_batch *b)
+ * sequence has one token, and there are at most 1024 (engine_opts.max_seqs). Where guesses
+ * are alone, the number of sequences does not matter. */
+static uint64_t shape_of(const struct engine_batch *b, bool is_alone)
 {
 	enum { GUESSES = 1024 };
 	if (b->n_tok == b->n_seq)
 		return (uint64_t)b->n_tok;
 	if (!b->has_guesses || b->n_tok > ENGINE_DRAFT_TOK || b->n_logit_rows != b->n_tok)
 		return 0;
-	return GUESSES + (uint64_t)b->n_seq * ENGINE_DRAFT_TOK + (uint64_t)b->n_tok - 1;
+	uint64_t n_seq = is_alone ? 0 : (uint64_t)b->n_seq;
+	return GUESSES + n_seq * ENGINE_DRAFT_TOK + (uint64_t)b->n_tok - 1;
 }
 
 uint16_t arch_graph_id(void)
@@ -24,19 +26,21 @@ uint16_t arch_graph_id(void)
 	return (uint16_t)(atomic_fetch_add(&n, 1) % UINT16_MAX + 1);
 }
 
-uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
-		       const struct engine_batch *b, int32_t *out_n_ctx_max)
+struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
+			   const struct engine_batch *b)
 {
 	int32_t most = 0, bound = LEAST_BOUND;
 	for (int i = 0; i < b->n_seq; i++)
 		most = MAX(most, b->n_ctx[i]);
-	*out_n_ctx_max = most;
-	if (shape_of(b) == 0 || b->n_views || b->n_logit_rows > ARCH_LOGIT_ROWS)
-		return 0;
-	while (bound < most)
+	if (shape_of(b, false) == 0 || b->n_views || b->n_logit_rows > ARCH_LOGIT_ROWS)
+		return (struct arch_step){.n_ctx_max = most};
+	while (bound < MAX(most, b->least_ctx))
 		bound *= 2;
-	*out_n_ctx_max = MIN(bound, limits->n_ctx);
+	/* One stream alone shares what attention reads among its guesses. */
+	bool is_alone = b->n_seq > 1 && b->n_tok > b->n_seq && bound <= limits->alone_ctx;
+	bound = MIN(bound, limits->n_ctx);
 	/* 16 bits, 11, 8, 29 (config: ctx) */
-	return (uint64_t)graph_id << 48 | shape_of(b) << 37 |
-	       (uint64_t)b->n_logit_rows << 29 | (uint64_t)*out_n_ctx_max;
+	uint64_t key = (uint64_t)graph_id << 48 | shape_of(b, is_alone) << 37 |
+		       (uint64_t)b->n_logit_rows << 29 | (uint64_t)bound;
+	return (struct arch_step){key, bound, is_alone};
 }

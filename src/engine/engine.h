@@ -41,6 +41,7 @@ struct engine_batch {
 	const int32_t *before; /* (B, ENGINE_BEFORE) the tokens before the slice, the last first;
 				* below 0: there is none, or it is of an image */
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
+	int32_t least_ctx; /* engine_set_least_ctx */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 	/* (T) for each token, where to read the hidden state of the token before it (enum
 	 * engine_hidden). NULL unless the graph has a guess function. */
@@ -75,6 +76,9 @@ struct engine_graph {
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;
+	/* Up to so many positions, what is recorded of a step with guesses serves any number
+	 * of streams above one; 0: nothing is recorded, or it depends on them. */
+	int32_t alone_ctx;
 	/* logits: host memory (R, V), written before return, unless top says where. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);

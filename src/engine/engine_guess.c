@@ -8,6 +8,16 @@
 #include "engine/engine_guess.h"
 #include "engine/engine_private.h"
 
+int32_t engine_alone_ctx(const struct engine *e)
+{
+	return e->graph.alone_ctx;
+}
+
+void engine_set_least_ctx(struct engine *e, int32_t n)
+{
+	e->batch.least_ctx = n;
+}
+
 bool engine_can_guess(const struct engine *e)
 {
 	return e->graph.guess != NULL;

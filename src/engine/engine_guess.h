@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Guesses by the model's own layer (enum model_mtp). Thread: engine.
+ * Guesses by the model's own layer (enum model_mtp), and what steps with guesses may record.
+ * Thread: engine.
  */
 #pragma once
 #include "engine/engine.h"
+
+/* Up to so many positions, a recorded step with guesses serves any number of streams above
+ * one; 0: nothing is recorded, or it depends on them. */
+int32_t engine_alone_ctx(const struct engine *e);
+/* From now on steps are recorded as if a sequence had n positions; 0: as they are. Results
+ * stay the same. */
+void engine_set_least_ctx(struct engine *e, int32_t n);
 
 /* What the model's own layer guesses behind the newest token of a sequence, which is not in
  * the cache. The last step had the token before it, with a row of logits. */

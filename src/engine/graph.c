@@ -119,15 +119,17 @@ static size_t ids_count(const struct graph *g)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
+	size_t n_alone = g->limits.alone_ctx ? ENGINE_DRAFT_TOK : 0;
 	size_t n_scale = rope_has_late(g->c) ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
 	size_t n_block = g->c->index_heads ? t : 0;
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
-		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b,
+		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
 		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
 		.n_seen = graph_sight_is_mutual(g) ? t : 0,
-		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size)});
+		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size) +
+			  n_alone * (((size_t)g->limits.alone_ctx + size - 1) / size)});
 }
 
 /* What goes to the device with each step, and what comes back. */
@@ -214,24 +216,62 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* The ids, to be fetched as the step begins, and where they will be on the device. */
-static void put_ids(struct graph *g, const struct engine_batch *b, struct graph_ids *out)
+/* The pages that the step may see, a row for each sequence. Where guesses are alone, each
+ * token has the row of its stream, and is slice i of the step. */
+static void put_pages(struct graph *g, const struct graph_step *s)
 {
+	const struct engine_batch *b = s->b;
+	int32_t *table = g->ids_host + (s->ids.page_table - g->ids);
+	int32_t *first = g->ids_host + (s->ids.first_tok - g->ids);
+	int32_t *seq_of = g->ids_host + (s->ids.seq_of - g->ids);
+	for (int32_t i = 0; i < s->n_seq; i++) {
+		int32_t from = s->is_alone ? b->seq_of[i] : i;
+		memcpy(table + (size_t)i * (size_t)s->max_pages_per_seq,
+		       b->page_table + (size_t)from * (size_t)b->max_pages_per_seq,
+		       (size_t)s->max_pages_per_seq * sizeof *table);
+		if (s->is_alone)
+			first[i] = seq_of[i] = i;
+	}
+	if (s->is_alone)
+		first[s->n_seq] = s->n_seq;
+}
+
+/* How the batch lies on the device. */
+static void set_shape(const struct graph *g, struct graph_step *s)
+{
+	int32_t size = g->limits.page_size;
+	s->n_seq = s->is_alone ? s->b->n_tok : s->b->n_seq;
+	s->max_pages_per_seq = MIN((s->n_ctx_max + size - 1) / size, s->b->max_pages_per_seq);
+}
+
+/* The ids, to be fetched as the step begins, and where they will be on the device. */
+static void put_ids(struct graph *g, struct graph_step *s)
+{
+	const struct engine_batch *b = s->b;
+	struct graph_ids *out = &s->ids;
+	set_shape(g, s);
 	const struct step_counts counts = {
-		.n_tok = (size_t)b->n_tok, .n_seq = (size_t)b->n_seq,
-		.n_page = (size_t)b->n_seq * (size_t)b->max_pages_per_seq,
+		.n_tok = (size_t)b->n_tok, .n_seq = (size_t)s->n_seq,
+		.n_page = (size_t)s->n_seq * (size_t)s->max_pages_per_seq,
 		.n_row = (size_t)b->n_logit_rows,
 		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
 		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0,
-		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0}, *c = &counts;
+		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0};
+	struct step_counts held = counts; /* what the batch has of these */
+	const struct step_counts *c;
+	held.n_seq = (size_t)b->n_seq;
+	held.n_page = 0;
 	size_t at = 0;
 #define X(type, field, elements) \
+	c = &held; \
 	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
 	out->field = (const type *)(const void *)(g->ids + at); \
+	c = &counts; \
 	at += (elements);
 	STEP_IDS(X)
 #undef X
+	put_pages(g, s);
 	out->q_scale = NULL;
 	if (rope_has_late(g->c)) {
 		for (int32_t t = 0; t < b->n_tok; t++) {
@@ -497,11 +537,13 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	bool is_new;
 	g->kept_tok = b->has_guesses ? b->n_tok : 0;
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
-	uint64_t key = arch_step_key(g->id, &g->limits, b, &s.n_ctx_max);
+	const struct arch_step shape = arch_step(g->id, &g->limits, b);
+	s.n_ctx_max = shape.n_ctx_max;
+	s.is_alone = shape.is_alone;
 	/* A watched step waits in its middle; a replayed one does not pass its stages. */
 	bool is_measured = profile_begin(g->b->profile);
-	key = g->watch || (is_measured && g->b->profile->device) ? 0 : key;
-	put_ids(g, b, &s.ids);
+	uint64_t key = g->watch || (is_measured && g->b->profile->device) ? 0 : shape.key;
+	put_ids(g, &s);
 	if (g->c->n_ngram)
 		ngram_read(g, b);
 	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
@@ -541,7 +583,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
 	g->has_top = false; /* of the last step */
-	put_ids(g, b, &s.ids);
+	put_ids(g, &s);
 	enum status st = g->b->ops->step_begin(g->b, 0, &is_new);
 	if (st == OK)
 		st = run_guess(g, &s, fail);
@@ -642,6 +684,7 @@ static struct graph *create_empty(struct model *m, struct backend *b,
 	g->b = b;
 	g->arch = arch;
 	g->limits = *limits;
+	g->limits.alone_ctx = limits->n_states || m->config.n_ngram ? 0 : b->alone_ctx;
 	for (int r = 0; r < MODEL_MAX_ROPES; r++)
 		g->rope_factor[r] = 1;
 	g->layers = xcalloc((size_t)graph_n_layers(g), sizeof *g->layers);
@@ -728,6 +771,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_out = limits->gives_rows ? g->c->d_model : 0,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
+		.alone_ctx = g->limits.alone_ctx,
 		.forward = forward, .destroy = destroy,
 		.copy_page = copy_page, .move = graph_move,
 		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,

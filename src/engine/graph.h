@@ -34,6 +34,10 @@ struct arch_limits {
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* hears of the weights */
 	enum dtype kv_type; /* of the cache: the backend's, or I8 */
+	/* Up to so many positions each guess of several streams is a sequence of its own for
+	 * attention; 0: never. graph_create sets it to backend.alone_ctx, unless the model
+	 * has states. */
+	int32_t alone_ctx;
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool mtp;         /* engine_opts.mtp, and the model has it */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
@@ -43,15 +47,20 @@ struct arch_limits {
 /* Logits come off the device in pieces of this many rows. */
 enum { ARCH_LOGIT_ROWS = 64 };
 
-/* The key of backend.step_begin for this batch. A step is recorded where each sequence
- * has one token, or guesses behind it, and all logits come in one piece: then its launches
- * depend on the number of tokens, those of sequences and logit rows, whether there are
- * guesses, and *out_n_ctx_max (for geometry), which no n_ctx exceeds and which is one of
- * few numbers: powers of two, up to limits->n_ctx.
- * 0, and the largest n_ctx itself, for other batches. graph_id: arch_graph_id() of
- * this graph, since others may share its backend. */
-uint64_t arch_step_key(uint16_t graph_id, const struct arch_limits *limits,
-		       const struct engine_batch *b, int32_t *out_n_ctx_max);
+struct arch_step {
+	uint64_t key;      /* of backend.step_begin */
+	int32_t n_ctx_max; /* no n_ctx exceeds it */
+	bool is_alone;     /* each token is a sequence of its own for attention */
+};
+/* How this batch runs. A step is recorded where each sequence has one token, or guesses
+ * behind it, and all logits come in one piece. Then its launches depend on the number of
+ * tokens, those of sequences and logit rows, whether there are guesses, and n_ctx_max (for
+ * geometry). That is one of few numbers: powers of two, up to limits->n_ctx. Where guesses
+ * are alone, the number of sequences does not matter, so streams share what was recorded.
+ * Other batches have key 0, and n_ctx_max is the largest n_ctx itself. graph_id:
+ * arch_graph_id() of this graph, since others may share its backend. */
+struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
+			   const struct engine_batch *b);
 /* Another for each graph, not 0. Thread: any. */
 uint16_t arch_graph_id(void);
 
@@ -71,7 +80,10 @@ struct graph_ids {
 struct graph_step {
 	const struct engine_batch *b;
 	struct graph_ids ids;
-	int32_t n_ctx_max; /* arch_step_key */
+	int32_t n_ctx_max; /* struct arch_step */
+	bool is_alone;     /* the same: guesses, of which each is a sequence of its own */
+	int32_t n_seq;     /* B of ids.first_tok and ids.page_table */
+	int32_t max_pages_per_seq; /* of ids.page_table */
 };
 
 /* Norms of a layer: of what its two parts read, and of what they add. */

@@ -186,7 +186,7 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 		size_t at = (size_t)t;
 		RUN(index_choose, .n_tok = MIN(TOGETHER, n_tok - t), .n_heads = c->index_heads,
 		    .dim = c->index_dim, .ratio = c->index_ratio, .row = n, .top = top,
-		    .max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		    .max_pages_per_seq = s->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 		    .q = (const char *)r->turned + at * (size_t)n * dtype_bytes(g->b->act_type),
 		    .weight = c->kv_lora ? r->weight + at * (size_t)c->index_heads : NULL,
 		    .type = g->b->kv_type, .page_size = g->limits.page_size,

@@ -196,16 +196,18 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *
 			      kv_pages_row_bytes(kv.type, dim));
-	bool is_apart = of != l || c->index_heads;
-	if (is_apart) { /* the cache has them and q is all that is new; or with an indexer */
+	/* The cache has them and q is all that is new; or an indexer, or guesses that see
+	 * those before them. */
+	bool is_apart = of != l || c->index_heads || s->is_alone;
+	if (is_apart) {
 		st = g->b->ops->qk_norm_rope_kv(g->b, &fresh);
 		if (st != OK)
 			return graph_op_failed(g, "qk_norm_rope_kv", t, st, fail);
 	}
 	struct attention_args seen = {
-		.fresh = is_apart ? NULL : &fresh, .n_tok = t, .n_seq = s->b->n_seq,
+		.fresh = is_apart ? NULL : &fresh, .n_tok = t, .n_seq = s->n_seq,
 		.n_heads = c->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
-		.max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		.max_pages_per_seq = s->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 		.window = a->window, .is_chunked = a->window && c->is_chunked,
 		.scale = a->scale, .q = r->q, .kv = kv,
 		.seq_of = s->ids.seq_of, .position = s->ids.position,

@@ -153,9 +153,9 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	}
 	graph_enter_attention(g, s, 0, kv_pages_row_bytes(kv.type, wide));
 	struct attention_args seen = {
-		.n_tok = t, .n_seq = s->b->n_seq, .n_heads = c->n_heads, .n_kv_heads = 1,
+		.n_tok = t, .n_seq = s->n_seq, .n_heads = c->n_heads, .n_kv_heads = 1,
 		.head_dim = wide, .v_dim = c->kv_lora,
-		.max_pages_per_seq = s->b->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
+		.max_pages_per_seq = s->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 		.scale = r->scale, .q = r->q_wide, .kv = kv, .seq_of = s->ids.seq_of,
 		.position = s->ids.position, .first_tok = s->ids.first_tok,
 		.page_table = s->ids.page_table, .y = r->y_wide};

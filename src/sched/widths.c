@@ -82,6 +82,50 @@ void widths_flatten(struct draft_cost *c)
 	}
 }
 
+/* Two steps of n tokens by two streams, of which one guesses. The first looks the kernels up,
+ * and the second is recorded. */
+static enum status record(struct engine *e, int n, struct fail *fail)
+{
+	int32_t ids[DRAFT_STEP] = {0}, first;
+	struct engine_seq *s[] = {begin(e, &first), begin(e, &first)};
+	enum status st = engine_seq_reserve(e, s[0], 2);
+	for (int i = 0; i < 2 && st == OK; i++) {
+		const struct engine_slice slices[] = {
+			{.seq = s[0], .tokens = ids, .n = 1, .n_logits = 1},
+			{.seq = s[1], .tokens = ids, .n = n - 1, .n_logits = n - 1,
+			 .n_draft = n - 2}};
+		st = engine_seq_reserve_draft(e, s[1], n - 1);
+		if (st == OK)
+			st = engine_step(e, slices, 2, fail);
+		if (st == OK)
+			engine_seq_confirm(e, s[1], ids, 0);
+	}
+	engine_seq_destroy(e, s[0]);
+	engine_seq_destroy(e, s[1]);
+	return st;
+}
+
+enum status widths_record(struct engine *e, const struct clock *clock, int64_t max_us,
+			  const struct draft_cost *c, struct fail *fail)
+{
+	enum { SHORTEST = 256 };
+	int64_t until_us = clock_now_us(clock) + max_us;
+	enum status st = OK;
+	if (engine_max_seqs(e) < 2)
+		return OK;
+	for (int32_t ctx = SHORTEST; ctx <= engine_alone_ctx(e) && st == OK; ctx *= 2) {
+		engine_set_least_ctx(e, ctx);
+		for (size_t i = 0; i < ARRAY_LEN(order) && st == OK; i++) {
+			double left = (double)(until_us - clock_now_us(clock));
+			if (order[i] > 2 && c->start[order[i]] > 0 &&
+			    3 * c->start[order[i]] < left)
+				st = record(e, order[i], fail);
+		}
+	}
+	engine_set_least_ctx(e, 0);
+	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
+}
+
 static enum status time_guess(struct engine *e, const struct clock *clock,
 			      struct draft_cost *out, struct fail *fail)
 {

@@ -14,6 +14,12 @@
 enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
 			   struct draft_cost *out, struct fail *fail) MUST_USE;
 
+/* Have a GPU record steps of several streams with guesses, of the widths that c knows, as many
+ * as fit into max_us: no request waits for that then. Other backends do nothing. E_BACKEND,
+ * E_DEVICE. */
+enum status widths_record(struct engine *e, const struct clock *clock, int64_t max_us,
+			  const struct draft_cost *c, struct fail *fail) MUST_USE;
+
 /* A step does not last longer than a wider one: where it did, something held it up, and the
  * cost is that of the wider one. */
 void widths_flatten(struct draft_cost *c);

@@ -318,7 +318,8 @@ static bool open_all(struct bench *x, const char *dir, struct fail *fail)
 	known.top = x->e->graph.top;
 	if (known.top)
 		x->e->graph.top = top;
-	return widths_measure(x->e, &used_clock, 2000000, &x->costs, fail) == OK;
+	return widths_measure(x->e, &used_clock, 2000000, &x->costs, fail) == OK &&
+	       widths_record(x->e, &used_clock, 2000000, &x->costs, fail) == OK;
 }
 
 int main(int argc, char **argv)

@@ -157,6 +157,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 		return st;
 	}
 	h->base.few_tok = MIN(h->tile_from, h->moe_tile_from) - 1;
+	h->base.alone_ctx = HIP_ALONE_CTX;
 	*out = &h->base;
 	return OK;
 }

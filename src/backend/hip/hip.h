@@ -28,6 +28,7 @@ enum {
 	 * than int4 are launched for eight tokens at a time. */
 	HIP_FEW_TOK = 16,
 	HIP_ONE_EACH = 32,
+	HIP_ALONE_CTX = 4096, /* backend.alone_ctx. Beyond, reading a cache twice costs more */
 	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half */
 	HIP_LAND_BYTES = 8 << 20,

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "tests/tap.h"
 
-enum { V = 50, MORE_US = 300 };
+enum { V = 50, MORE_US = 300, LONG = 512 };
 
 static struct {
 	int64_t us;
@@ -17,6 +17,8 @@ static struct {
 	int held_tok;  /* of so many tokens */
 	int n_of_held; /* steps of that width so far */
 	int64_t base_us;
+	int n_wide[DRAFT_STEP + 1]; /* steps of two streams with guesses, by their tokens … */
+	int n_long; /* … and of those with engine_batch.least_ctx = LONG */
 } world;
 
 static int64_t now_us(void *ctx)
@@ -34,6 +36,10 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	memset(logits, 0, (size_t)b->n_logit_rows * V * sizeof *logits);
 	world.us += world.base_us + MORE_US * (b->n_tok - 1);
 	world.n_steps++;
+	if (b->n_seq == 2 && b->has_guesses) {
+		world.n_wide[b->n_tok]++;
+		world.n_long += b->least_ctx == LONG;
+	}
 	if (b->n_tok == world.held_tok && ++world.n_of_held == world.held)
 		world.us += 50000;
 	return OK;
@@ -76,6 +82,25 @@ static void each_is_known(void)
 	ok(world.us < 20000, "within it: %ld", (long)world.us);
 }
 
+/* Two steps of each width above two and of each bound up to the graph's, by two streams. */
+static void recorded(int alone_ctx, int64_t max_us, int n_want, int n_long)
+{
+	struct engine_graph g = {.n_vocab = V, .max_ctx = 64, .alone_ctx = alone_ctx,
+				 .forward = forward};
+	struct engine_opts o = {.n_ctx = 64, .max_batch_tok = 32, .max_seqs = 2};
+	struct engine *e;
+	struct draft_cost c = measure(1000, 0, 0, 1000000);
+	memset(world.n_wide, 0, sizeof world.n_wide);
+	world.n_long = 0;
+	if (engine_create_with(&g, &o, 16, &e) != OK)
+		exit(1);
+	is_int(widths_record(e, &virtual_clock, max_us, &c, NULL), OK, "recorded");
+	is_int(world.n_wide[4], n_want, "up to %d positions: steps of 4 tokens", alone_ctx);
+	is_int(world.n_wide[5], 0, "none of widths that are not known");
+	is_int(world.n_long, n_long, "and those of the longest bound");
+	engine_destroy(e);
+}
+
 /* Steps of 30 ms: two runs of a width are enough, unless the second was held up. */
 static void held_up(void)
 {
@@ -111,6 +136,9 @@ int main(void)
 {
 	each_is_known();
 	held_up();
+	recorded(0, 1000000, 0, 0);
+	recorded(LONG, 1000000, 4, 16);
+	recorded(LONG, 0, 0, 0);
 	flat();
 	return tap_done();
 }
