@@ -17,6 +17,8 @@ SHAPE is JSON: layers, d, heads, kv_heads, head_dim, ffn, experts, used, vocab, 
 context: tokens (40960); outliers: norm weights are spread, and one of a hundred is large;
 signs: half of the blocks' scales are negative, so that weights have no mean. With a mean all
 tokens choose the same experts.
+delta: {k_heads, v_heads, dim, conv, every}: layers but each every'th are gated delta nets, as in
+Qwen3.5; shared: rows of a shared expert.
 zipf: experts are chosen by Zipf's law, each layer in an order of its own (q4_0 with signs only).
 FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
 import ctypes
@@ -57,12 +59,25 @@ def add_tokenizer(w, folder, n_vocab):
         (w.add_array if isinstance(kind, tuple) else add[kind])(name, value)
 
 
+def add_delta(w, shape, delta):
+    w.add_expert_shared_feed_forward_length(shape["shared"])
+    w.add_ssm_conv_kernel(delta["conv"])
+    w.add_ssm_inner_size(delta["v_heads"] * delta["dim"])
+    w.add_ssm_state_size(delta["dim"])
+    w.add_ssm_time_step_rank(delta["v_heads"])
+    w.add_ssm_group_count(delta["k_heads"])
+    w.add_full_attention_interval(delta["every"])
+    w.add_rope_dimension_count(shape["head_dim"] // 4)
+    w.add_rope_dimension_sections([11, 11, 10, 0])
+
+
 def make(shape, fmt, path, tokenizer=None):
     import gguf
     import numpy
     rng = numpy.random.default_rng(1)
     moe = shape["experts"] > 0
-    w = gguf.GGUFWriter(path, "qwen3moe" if moe else "qwen3")
+    delta = shape.get("delta")
+    w = gguf.GGUFWriter(path, "qwen35moe" if delta else "qwen3moe" if moe else "qwen3")
     w.add_context_length(shape.get("context", 40960))
     w.add_embedding_length(shape["d"])
     w.add_block_count(shape["layers"])
@@ -77,6 +92,8 @@ def make(shape, fmt, path, tokenizer=None):
         w.add_expert_count(shape["experts"])
         w.add_expert_used_count(shape["used"])
         w.add_expert_feed_forward_length(shape["ffn"])
+    if delta:
+        add_delta(w, shape, delta)
     w.add_vocab_size(shape["vocab"])
     if tokenizer:
         add_tokenizer(w, tokenizer, shape["vocab"])
@@ -140,16 +157,42 @@ def make(shape, fmt, path, tokenizer=None):
     norm("output_norm.weight", d)
     if not shape["tied"]:
         weight("output.weight", shape["vocab"], d)
-    for i in range(shape["layers"]):
-        b = "blk.%d." % i
-        for name in ("attn_norm", "ffn_norm"):
-            norm(b + name + ".weight", d)
+
+    def attention(b):
         for name in ("attn_q_norm", "attn_k_norm"):
             norm(b + name + ".weight", shape["head_dim"])
-        weight(b + "attn_q.weight", nq, d)
+        weight(b + "attn_q.weight", nq * (2 if delta else 1), d)
         weight(b + "attn_k.weight", nkv, d)
         weight(b + "attn_v.weight", nkv, d)
         weight(b + "attn_output.weight", d, nq, change=silence)
+
+    def delta_net(b):
+        heads, nv = delta["v_heads"], delta["v_heads"] * delta["dim"]
+        channels = 2 * delta["k_heads"] * delta["dim"] + nv
+        weight(b + "attn_qkv.weight", channels, d)
+        weight(b + "attn_gate.weight", nv, d)
+        weight(b + "ssm_out.weight", d, nv)
+        for name in ("ssm_alpha", "ssm_beta"):
+            w.add_tensor(b + name + ".weight", router(heads))
+        w.add_tensor(b + "ssm_conv1d.weight", rng.standard_normal(
+            (channels, delta["conv"]), dtype=numpy.float32) * delta["conv"] ** -0.5)
+        w.add_tensor(b + "ssm_dt.bias", numpy.zeros(heads, dtype=numpy.float32))
+        w.add_tensor(b + "ssm_a", -numpy.ones(heads, dtype=numpy.float32))
+        norm(b + "ssm_norm.weight", delta["dim"])
+
+    def shared(b):
+        w.add_tensor(b + "ffn_gate_inp_shexp.weight", router(1)[0])
+        weight(b + "ffn_gate_shexp.weight", shape["shared"], d)
+        weight(b + "ffn_up_shexp.weight", shape["shared"], d)
+        weight(b + "ffn_down_shexp.weight", d, shape["shared"])
+
+    for i in range(shape["layers"]):
+        b = "blk.%d." % i
+        for name in ("attn_norm", "post_attention_norm" if delta else "ffn_norm"):
+            norm(b + name + ".weight", d)
+        (delta_net if delta and (i + 1) % delta["every"] else attention)(b)
+        if shape.get("shared"):
+            shared(b)
         if moe:
             w.add_tensor(b + "ffn_gate_inp.weight", router(e))
         tail, lead = ("_exps.weight", (e,)) if moe else (".weight", ())
