@@ -22,7 +22,7 @@ static bool run_prompt(struct session *s, const struct bench_profile_args *a,
 	struct engine_seq *seq = session_start(s, a->depth + a->prompt);
 	if (!seq)
 		return false;
-	bool good = !a->depth || session_feed(s, seq, a->ids, a->depth, NULL, NULL);
+	bool good = !a->depth || session_fill(s, seq, a->ids, a->depth);
 	profile_reset(p);
 	good = good && session_feed(s, seq, a->ids + a->depth, a->prompt, NULL, NULL);
 	engine_seq_destroy(s->engine, seq);
@@ -37,7 +37,7 @@ static bool run_decode(struct session *s, const struct bench_profile_args *a,
 	struct engine_seq *seq = session_start(s, before + a->decode);
 	if (!seq)
 		return false;
-	bool good = session_feed(s, seq, a->ids, before, NULL, NULL);
+	bool good = session_fill(s, seq, a->ids, before);
 	int32_t id = good ? session_best(s) : -1;
 	profile_reset(p);
 	for (int i = 0; i < a->decode && id >= 0; i++) {

@@ -43,7 +43,7 @@ bool bench_widths_run(struct session *s, const int32_t *ids, int depth, int roun
 	int before = MAX(depth, 1);
 	/* The last step's guesses need room, too. */
 	struct engine_seq *seq = session_start(s, before);
-	bool good = seq && session_feed(s, seq, ids, before, NULL, NULL);
+	bool good = seq && session_fill(s, seq, ids, before);
 	for (int r = 0; r <= rounds && good; r++) {
 		for (int i = 0; i < w->n && good; i++) {
 			if (w->width[i] > room && w->width[i] > 1)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Speed of the engine alone. --depth random tokens are in the KV cache before the clock
- * starts. Prefill: a prompt of random tokens behind them, to its last logits. Decode:
- * tokens one by one behind them. Each is the most likely one after the last, so that the
+ * starts. With --depth-copies most of them are copies of the first ones: what a step costs does
+ * not depend on the numbers. Prefill: a prompt of random tokens behind them, to its last
+ * logits. Decode: tokens one by one behind them. Each is the most likely one after the last, so that the
  * experts are those that a text would use. Ends of text are ignored. With --batch, a step
  * decodes that many sequences.
  *
@@ -42,7 +43,7 @@ struct bench_model_args {
 	struct session_opts session;
 	const char *prompts, *widths, *feed;
 	int64_t n_decode, depth, repeat, batch;
-	bool json, profile, layers;
+	bool json, profile, layers, copies_depth;
 	int64_t prompt[MAX_PROMPTS];
 	int n_prompts;
 };
@@ -70,7 +71,7 @@ static double prefill_once(struct session *s, const int32_t *ids, int depth, int
 	struct engine_seq *seq = session_start(s, depth + n);
 	if (!seq)
 		return -1;
-	bool good = !depth || session_feed(s, seq, ids, depth, NULL, NULL);
+	bool good = !depth || session_fill(s, seq, ids, depth);
 	int64_t begin = clock_now_us(&clock_monotonic);
 	good = good && session_feed(s, seq, ids + depth, n, NULL, NULL);
 	double rate = n / seconds_since(begin);
@@ -106,8 +107,7 @@ static bool start_batch(struct session *s, const int32_t *ids, int before, int n
 	bool good = true;
 	for (int i = 0; i < n_seqs && good; i++) {
 		seq[i] = session_start(s, before + n);
-		good = seq[i] && session_feed(s, seq[i], ids + i * before, before, NULL,
-					      NULL);
+		good = seq[i] && session_fill(s, seq[i], ids + i * before, before);
 		id[i] = good ? session_best(s) : -1;
 		good = good && id[i] >= 0;
 	}
@@ -306,7 +306,7 @@ static int run(const struct option_set *set, const struct bench_model_args *a)
 	int64_t n_ids = MAX(a->depth, 1) + a->n_decode;
 	for (int i = 0; i < a->n_prompts; i++)
 		n_ids = MAX(n_ids, a->depth + a->prompt[i]);
-	struct session s = {0};
+	struct session s = {.copies_depth = a->copies_depth};
 	struct result r = {.decode = 0};
 	int rc = EXIT_FAILED;
 	if (*a->widths)
@@ -346,6 +346,8 @@ int cmd_bench_model(int argc, char **argv)
 		 "tokens to decode (128)"},
 		{"depth", 'd', OPTION_INT, &a.depth, 0, 1 << 26, "N",
 		 "tokens in the cache before each prompt and before decoding (0)"},
+		{"depth-copies", 0, OPTION_FLAG, &a.copies_depth, 0, 0, NULL,
+		 "of a long --depth compute 2048 tokens, and copy their keys and values"},
 		{"batch", 'b', OPTION_INT, &a.batch, 1, MAX_BATCH, "B",
 		 "sequences to decode at the same time, each of N tokens (1)"},
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",

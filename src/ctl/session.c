@@ -145,6 +145,21 @@ bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 	return true;
 }
 
+bool session_fill(struct session *s, struct engine_seq *seq, const int32_t *ids, int n)
+{
+	enum { COMPUTED = 2048 }; /* whole pages of any usual size */
+	int size = engine_page_size(s->engine);
+	int n_first = s->copies_depth ? MIN(n, COMPUTED / size * size) : n;
+	int n_copied = (n - n_first) / size * size;
+	struct fail fail = {0};
+	bool good = session_feed(s, seq, ids, n_first, NULL, NULL);
+	if (good && n_copied)
+		good = check(fail_default(&fail, engine_seq_repeat(s->engine, seq, n_copied)),
+			     &fail);
+	return good && session_feed(s, seq, ids + n_first + n_copied, n - n_first - n_copied, NULL,
+				    NULL);
+}
+
 const float *session_logits(const struct session *s)
 {
 	const float *logits = engine_logits(s->engine, 0);

@@ -60,6 +60,7 @@ struct session {
 	struct backend *backend;
 	struct engine *engine;
 	double load_s; /* what opening took */
+	bool copies_depth; /* for session_fill */
 };
 
 /* session_open_model opens the model. session_open_engine then opens the backend and the engine,
@@ -81,6 +82,9 @@ struct engine_seq *session_start(struct session *s, int n_tok);
 bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 		  int n, void (*on_logits)(void *ctx, int i, const float *logits),
 		  void *ctx);
+/* The same of what only has to be there, before something is measured. With copies_depth 2,048
+ * tokens are computed. The rest is copies of their keys and values. */
+bool session_fill(struct session *s, struct engine_seq *seq, const int32_t *ids, int n);
 /* (V), behind the last token fed; until the next feed. NULL, having said so on stderr,
  * where the device lost them. */
 const float *session_logits(const struct session *s);

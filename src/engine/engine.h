@@ -229,6 +229,10 @@ int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, 
  * reserved stays with s. For n > 1. */
 enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 			    struct engine_seq **out) MUST_USE;
+/* Append n tokens, whole pages, as copies of the sequence's own pages, of which it has some and
+ * no part of one: keys and values of wrong positions, for measuring what a long cache costs.
+ * States stay. There is room (engine_seq_reserve). E_INVAL with a prefix cache. */
+enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n) MUST_USE;
 /* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
 void engine_seq_destroy(struct engine *e, struct engine_seq *s);
 

@@ -363,6 +363,23 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 	}
 }
 
+enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n)
+{
+	int size = kvcache_page_size(e->kv), n_own = s->length / size;
+	enum status st = OK;
+	if (kvcache_keeps(e->kv) || n_own == 0 || s->length % size || n % size ||
+	    s->length + n > engine_seq_capacity(e, s))
+		return E_INVAL;
+	for (int i = 0; i < n / size && st == OK; i++) {
+		int32_t from = s->pages[i % n_own], to = s->pages[n_own + i];
+		if (e->graph.copy_page)
+			st = e->graph.copy_page(e->graph.ctx, to, from);
+		if (st == OK)
+			engine_seq_append(e, s, kvcache_tokens(e->kv, from), size);
+	}
+	return st;
+}
+
 void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 {
 	if (!s)

@@ -148,6 +148,7 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c)
 /* Behind so many tokens, attention costs about as much as all else (as kv/evict.c has it).
  * The cost of a token is mostly known from short prompts and the beginnings of long ones. */
 #define DEEP 16384.0
+#define UNKNOWN_US 1000.0 /* a token of a prompt, before one has been computed */
 
 /* Not in turns of two lengths: steps alone are measured, but not bounded closely. */
 int policy_alone_chunk(int max, const struct policy_cost *c)
@@ -160,7 +161,9 @@ int policy_alone_chunk(int max, const struct policy_cost *c)
 
 int64_t policy_patience(const struct policy_cost *c, int n)
 {
-	double us = c->tok_us * n * (1 + n / (2 * DEEP));
+	/* A short prompt may leave all of its cost to the step, and nothing to its tokens. */
+	double each = c->tok_us > 0 ? c->tok_us + c->step_us / ALONE_MIN : UNKNOWN_US;
+	double us = each * n * (1 + n / (2 * DEEP));
 	return us > 1e6 ? (int64_t)us : 1000000;
 }
 

@@ -44,7 +44,8 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c);
 int policy_alone_chunk(int max, const struct policy_cost *c);
 
 /* Microseconds to wait for the disk to bring n prompt tokens: as many as computing them would
- * take, and at least a second. */
+ * take in steps of 512, and at least a second. Before any prompt was computed, as if a thousand
+ * tokens took a second. */
 int64_t policy_patience(const struct policy_cost *c, int n);
 
 /* Sequences that may hold pages at once: each can decode in every step, and a

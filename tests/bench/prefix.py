@@ -67,6 +67,7 @@ def read_ms(folder, n_bytes):
 def alone_ms(o, n):
     out = subprocess.run([os.path.join(o.build, "haloctl"), "bench", "model", "-m", o.model,
                           "-p", str(o.new), "-d", str(n), "-n", "1", "-r", "1", "--json",
+                          "--depth-copies",
                           *o.bench.split()], check=True, capture_output=True, text=True)
     return o.new / json.loads(out.stdout)["prefill"][str(o.new)] * 1e3
 

@@ -390,6 +390,10 @@ def bench():
        out)
     ok(v["backend"] == "cpu" and v["depth"] == 20 and v["repeat"] == 2, "what was asked",
        out)
+    code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "8", "-n", "2",
+                             "--depth", "2100", "--depth-copies", "--repeat", "1", "--json")
+    eq(code, 0, "bench model behind copies: " + err)
+    ok(json.loads(out)["depth"] == 2100, "and the depth is what was asked", out)
     code, out, err = haloctl("bench", "model", "--model", TINY, "-p", "", "-n", "4",
                              "--batch", "3", "--repeat", "1", "--json")
     eq(code, 0, "bench model of three sequences: " + err)

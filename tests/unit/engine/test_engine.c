@@ -344,6 +344,36 @@ static void test_prefix(void)
 	engine_destroy(e);
 }
 
+/* Pages of its own, again and again; not where others would find them. */
+static void test_repeat(void)
+{
+	struct fake f;
+	struct engine *e = make(&f, 20, false);
+	int32_t a[7 * P + 1];
+	int cached;
+	for (int i = 0; i < 7 * P; i++) /* two pages, and five copies of them in turn */
+		a[i] = (i % (2 * P) * 17 + 3) % V;
+	a[7 * P] = 4;
+	struct engine_seq *s = engine_seq_create(e, a, 2 * P, &cached);
+	is_int(engine_seq_reserve(e, s, 7 * P + 1), OK, "room for copies");
+	is_int(engine_seq_repeat(e, s, P), E_INVAL, "of nothing there are none");
+	run(e, s, a, 0, 2 * P, "two pages");
+	is_int(engine_seq_repeat(e, s, P + 1), E_INVAL, "only whole pages");
+	is_int(engine_seq_repeat(e, s, 5 * P), OK, "five copies");
+	is_int(engine_seq_length(s), 7 * P, "are there");
+	is_int(f.n_copied, 5, "each was copied once");
+	run(e, s, a, 7 * P, 7 * P + 1, "a token behind them");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+	e = make(&f, 20, true);
+	s = engine_seq_create(e, a, P, &cached);
+	run(e, s, a, 0, P, "with a prefix cache");
+	is_int(engine_seq_reserve(e, s, P), OK, "room");
+	is_int(engine_seq_repeat(e, s, P), E_INVAL, "copies would be found as what they are not");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+}
+
 static void test_fork(void)
 {
 	struct fake f;
@@ -786,6 +816,7 @@ int main(void)
 	test_reserve();
 	test_refusals();
 	test_prefix();
+	test_repeat();
 	test_fork();
 	test_fork_of_published();
 	test_random(0);

@@ -164,7 +164,15 @@ static void test_admits(void)
 static void test_patience(void)
 {
 	struct policy_cost none = {0}, c = {.tok_us = 500};
-	is_int(policy_patience(&none, 100000), 1000000, "of unknown cost: a second");
+	struct policy_cost first = {0};
+	is_int(policy_patience(&none, 16384), 24576000, "of unknown cost: a millisecond a token");
+	/* What a GPU did after its start: the first prompt looked kernels up, and the next one
+	 * seemed to cost no more than the step itself. */
+	policy_cost_note(&first, 64, 400000);
+	policy_cost_note(&first, 128, 43000);
+	policy_cost_note(&first, 128, 43000);
+	ok(policy_patience(&first, 100000) > 10000000, "a long prompt takes more than steps "
+	   "of a short one: %ld us", (long)policy_patience(&first, 100000));
 	is_int(policy_patience(&c, 100), 1000000, "a second in any case");
 	is_int(policy_patience(&c, 16384), 12288000, "as long as computing would take");
 	is_int(policy_patience(&c, 163840), 491520000, "more a token of a long one");
