@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Speed of the engine alone. --depth random tokens are in the KV cache before the clock
- * starts. With --depth-copies most of them are copies of the first ones: what a step costs does
- * not depend on the numbers. Prefill: a prompt of random tokens behind them, to its last
- * logits. Decode: tokens one by one behind them. Each is the most likely one after the last, so that the
- * experts are those that a text would use. Ends of text are ignored. With --batch, a step
- * decodes that many sequences.
+ * starts. With --depth-copies most of them are copies of the first ones: what a step costs
+ * does not depend on the numbers. Prefill: a prompt of random tokens behind them, to its last
+ * logits. Decode: tokens one by one behind them. Each is the most likely one after the last,
+ * so that the experts are those that a text would use. Ends of text are ignored. With
+ * --batch, a step decodes that many sequences.
  *
  * With --feed, tokens of a file are decoded one by one, whatever is most likely.
  *

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -174,11 +175,16 @@ void engine_disk_close(struct engine *e)
 	struct engine_disk *k = e->disk;
 	if (!k)
 		return;
-	while (k->jobs && engine_disk_work(e, RUN_BYTES))
-		;
+	int64_t until_us = clock_now_us(&clock_monotonic) + EXIT_US, left = EXIT_US;
+	/* The queue is short, and what a long prompt leaves is more than it holds. */
+	while (k->jobs && left > 0) {
+		if (!engine_disk_work(e, RUN_BYTES) && k->jobs && !kvdisk_await(k->d, left))
+			break;
+		left = until_us - clock_now_us(&clock_monotonic);
+	}
 	while (k->jobs)
 		drop_job(k);
-	kvdisk_destroy(k->d, EXIT_US);
+	kvdisk_destroy(k->d, MAX(left, 0));
 	free(k);
 	e->disk = NULL;
 }

@@ -101,11 +101,32 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, stru
 	return OK;
 }
 
+static struct timespec time_in(int64_t us)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	int64_t ns = t.tv_nsec + us % 1000000 * 1000;
+	t.tv_sec += us / 1000000 + ns / 1000000000;
+	t.tv_nsec = ns % 1000000000;
+	return t;
+}
+
+bool kvdisk_await(struct kvdisk *d, int64_t wait_us)
+{
+	const struct timespec until = time_in(MAX(wait_us, 0));
+	pthread_mutex_lock(&d->lock);
+	size_t queued = d->queued;
+	int err = 0;
+	while (d->has_writer && queued > 0 && d->queued == queued && err == 0)
+		err = pthread_cond_timedwait(&d->idle, &d->lock, &until);
+	bool has_room = d->has_writer && (d->queued != queued || queued == 0);
+	pthread_mutex_unlock(&d->lock);
+	return has_room;
+}
+
 static void stop_threads(struct kvdisk *d, int64_t wait_us)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += wait_us / 1000000;
+	const struct timespec until = time_in(wait_us);
 	pthread_mutex_lock(&d->lock);
 	int err = 0;
 	while (wait_us > 0 && d->has_writer && d->queued > 0 && err == 0)

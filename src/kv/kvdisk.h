@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pages and states of prompts in a folder, for after they have left the memory. Threads of
- * its own read and write. A call never waits for the disk, except create and destroy.
+ * its own read and write. A call never waits for the disk, except create, await and destroy.
  * Thread: engine.
  *
  * Nothing here is fatal. What cannot be written is not kept, and what cannot be read, or is
@@ -42,6 +42,9 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out,
 			  struct fail *fail) MUST_USE;
 /* Writes what is queued, for at most wait_us. NULL is fine. */
 void kvdisk_destroy(struct kvdisk *d, int64_t wait_us);
+/* Until something that was queued has been written, or nothing is queued, for at most wait_us.
+ * False: the time is over, or nobody writes. For what has to be kept before an end. */
+bool kvdisk_await(struct kvdisk *d, int64_t wait_us);
 void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx);
 
 /* What is there of pages [first, n / page_size). */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An engine that ends right behind a long prompt keeps all of it on disk, although that is
+ * more than waits for the writer at a time. The graph is a fake whose pages are large.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "engine/engine_disk.h"
+#include "engine/engine_fetch.h"
+#include "engine/engine_moves.h"
+#include "kv/kvdisk.h"
+#include "tests/tap.h"
+
+enum { V = 16, P = 4, PAGE_BYTES = 8 << 20, PAGES = KVDISK_QUEUE_BYTES / PAGE_BYTES * 5 / 4 };
+
+/* A slow disk: it takes the place of libc's, with which the writer ends each file. */
+int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+	usleep(100000);
+	return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, 0);
+}
+
+struct fake {
+	int page_of[PAGES + 8]; /* the number of a page among those of its prompt */
+	int n_wrong;
+};
+
+static enum status fake_forward(void *ctx, const struct engine_batch *b, float *logits,
+				struct fail *fail)
+{
+	struct fake *f = ctx;
+	(void)fail;
+	for (int t = 0; t < b->n_tok; t++)
+		f->page_of[b->slot[t] / P] = b->position[t] / P;
+	memset(logits, 0, (size_t)b->n_logit_rows * V * sizeof *logits);
+	return OK;
+}
+
+/* A page's bytes are its number. */
+static enum status fake_move(void *ctx, const struct engine_move *m)
+{
+	struct fake *f = ctx;
+	for (int i = 0; i < m->n; i++) {
+		char *page = (char *)m->host + (size_t)i * PAGE_BYTES;
+		if (!m->is_load)
+			memset(page, f->page_of[m->at[i]] + 1, PAGE_BYTES);
+		else
+			f->n_wrong += page[0] != page[PAGE_BYTES - 1] || page[0] < 1;
+		if (m->is_load)
+			f->page_of[m->at[i]] = page[0] - 1;
+	}
+	return OK;
+}
+
+static struct engine *make(struct fake *f, const char *dir)
+{
+	struct engine_graph g = {.ctx = f, .n_vocab = V, .max_ctx = (PAGES + 4) * P,
+				 .forward = fake_forward, .move = fake_move,
+				 .page_bytes = PAGE_BYTES};
+	struct engine_opts o = {.page_size = P, .max_seqs = 1, .max_batch_tok = PAGES * P,
+				.prefix_cache = true};
+	struct engine *e;
+	struct fail fail = {0};
+	memset(f, 0, sizeof *f);
+	if (engine_create_with(&g, &o, PAGES + 8, &e) != OK ||
+	    engine_disk_open(e, dir, INT64_C(1) << 32, STR("test"), &fail) != OK) {
+		ok(false, "an engine with a folder: %s", fail.text);
+		exit(tap_done());
+	}
+	return e;
+}
+
+static void ended_at_once(const char *dir)
+{
+	static int32_t ids[PAGES * P + 1];
+	struct fake f;
+	struct engine *e = make(&f, dir);
+	int cached, n_fetched, n_wrong = 0;
+	bool has_asked;
+	for (int i = 0; i < PAGES * P + 1; i++)
+		ids[i] = i * 7 % V;
+	struct engine_seq *s = engine_seq_create(e, ids, PAGES * P, &cached);
+	struct engine_slice slice = {.seq = s, .tokens = ids, .n = PAGES * P, .n_logits = 1};
+	is_int(engine_seq_reserve(e, s, PAGES * P), OK, "room");
+	is_int(engine_step(e, &slice, 1, NULL), OK, "a prompt of %d pages", PAGES);
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+	e = make(&f, dir);
+	const struct engine_prompt p = {.tokens = ids, .n = PAGES * P + 1};
+	struct engine_fetch *fetch = engine_fetch_begin(e, &p, &has_asked);
+	ok(fetch != NULL, "after a restart the disk has some of it");
+	while (fetch && engine_fetch_step(e, fetch) != ENGINE_FETCH_OVER)
+		usleep(1000);
+	n_fetched = engine_fetch_end(e, fetch);
+	is_int(n_fetched, PAGES * P, "the disk has all of it");
+	s = engine_seq_create(e, ids, PAGES * P + 1, &cached);
+	is_int(cached, PAGES * P, "and it is found");
+	engine_seq_destroy(e, s);
+	for (int i = 0, next = 0; i < PAGES + 8; i++)
+		n_wrong += f.page_of[i] != 0 && f.page_of[i] != ++next && next < PAGES;
+	is_int(f.n_wrong + n_wrong, 0, "each page has its bytes");
+	engine_destroy(e);
+}
+
+int main(void)
+{
+	char dir[] = "/tmp/halod-test-XXXXXX", command[80];
+	if (!mkdtemp(dir))
+		return 1;
+	ended_at_once(dir);
+	snprintf(command, sizeof command, "rm -r %s", dir);
+	is_int(system(command), 0, "the folder is removed");
+	return tap_done();
+}
