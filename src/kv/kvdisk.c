@@ -359,6 +359,7 @@ struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_promp
 	size_t n = (size_t)n_pages * d->o.page_bytes + (size_t)n_states * d->o.state_bytes;
 	pthread_mutex_lock(&d->lock);
 	bool has_room = d->queued == 0 || d->queued + n <= KVDISK_QUEUE_BYTES;
+	d->was_full |= !has_room;
 	pthread_mutex_unlock(&d->lock);
 	if (!has_room)
 		return NULL;

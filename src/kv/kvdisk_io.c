@@ -367,6 +367,11 @@ static void end_run(struct kvdisk *d, struct kvdisk_run *r, enum status st, int 
 	d->has_told = st != OK;
 	publish(d);
 	pthread_cond_broadcast(&d->idle);
+	/* In time, so that the writer need not wait for what comes next. */
+	bool has_room = d->was_full && d->queued <= KVDISK_QUEUE_BYTES / 2;
+	d->was_full &= !has_room;
+	if (has_room && d->o.on_read)
+		d->o.on_read(d->o.ctx);
 	pthread_mutex_unlock(&d->lock);
 	if (st != OK)
 		metric_add(METRIC_KV_DISK_ERRORS, 1);

@@ -47,6 +47,7 @@ struct kvdisk {
 	} spare[KVDISK_READERS];
 	struct kvdisk_run *runs, **last_run;
 	size_t queued; /* bytes of runs, the one that is being written included */
+	bool was_full; /* a run was refused, and nobody has been told of room since */
 	bool stops;
 	const struct kvdisk_read *slow; /* nobody waits for it any more; NULL: there is none */
 	bool has_told; /* a failure to write, in the log */

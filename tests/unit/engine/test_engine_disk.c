@@ -4,6 +4,7 @@
  * more than waits for the writer at a time. The graph is a fake whose pages are large.
  */
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "kv/kvdisk.h"
 #include "tests/tap.h"
 
-enum { V = 16, P = 4, PAGE_BYTES = 8 << 20, PAGES = KVDISK_QUEUE_BYTES / PAGE_BYTES * 5 / 4 };
+enum { V = 16, P = 4, PAGE_BYTES = 8 << 20, PAGES = KVDISK_QUEUE_BYTES / PAGE_BYTES * 7 / 4 };
 
 /* A slow disk: it takes the place of libc's, with which the writer ends each file. */
 int renameat(int from_fd, const char *from, int to_fd, const char *to)
@@ -74,6 +75,24 @@ static struct engine *make(struct fake *f, const char *dir)
 	return e;
 }
 
+static void note_room(void *ctx)
+{
+	atomic_fetch_add((_Atomic int *)ctx, 1);
+}
+
+/* The queue is full, so the engine may sleep; it is woken when there is room. */
+static void wait_for_room(struct engine *e)
+{
+	_Atomic int n_told = 0;
+	engine_set_on_disk(e, note_room, &n_told);
+	while (engine_disk_work(e, PAGE_BYTES))
+		;
+	for (int i = 0; i < 10000 && atomic_load(&n_told) == 0; i++)
+		usleep(1000);
+	is_int(atomic_load(&n_told), 1, "it is told once that there is room again");
+	engine_set_on_disk(e, NULL, NULL);
+}
+
 static void ended_at_once(const char *dir)
 {
 	static int32_t ids[PAGES * P + 1];
@@ -88,6 +107,7 @@ static void ended_at_once(const char *dir)
 	is_int(engine_seq_reserve(e, s, PAGES * P), OK, "room");
 	is_int(engine_step(e, &slice, 1, NULL), OK, "a prompt of %d pages", PAGES);
 	engine_seq_destroy(e, s);
+	wait_for_room(e);
 	engine_destroy(e);
 	e = make(&f, dir);
 	const struct engine_prompt p = {.tokens = ids, .n = PAGES * P + 1};
