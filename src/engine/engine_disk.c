@@ -49,6 +49,10 @@ struct engine_disk {
 	struct kvdisk *d;
 	struct disk_job *jobs, **last;
 	int n_jobs;
+	/* Of the first job, and being filled; NULL: none. It shall have so many pages and
+	 * states. */
+	struct kvdisk_run *run;
+	int run_pages, run_states;
 };
 
 int64_t engine_disk_bytes(int n_prompts)
@@ -182,6 +186,7 @@ void engine_disk_close(struct engine *e)
 			break;
 		left = until_us - clock_now_us(&clock_monotonic);
 	}
+	kvdisk_run_destroy(k->run);
 	while (k->jobs)
 		drop_job(k);
 	kvdisk_destroy(k->d, MAX(left, 0));
@@ -274,36 +279,12 @@ static bool take(struct engine *e, bool is_state, int32_t at, void *host)
 	return e->graph.move(e->graph.ctx, &m) == OK;
 }
 
-/* Copies of what the run is of, as far as it is still there. */
-static void fill_run(struct engine *e, const struct disk_job *j, struct kvdisk_run *r)
-{
-	int n_states = r->n_states, n_pages = r->n_pages, size = engine_page_size(e);
-	size_t page = e->graph.page_bytes, state = e->graph.state_bytes;
-	r->n_pages = r->n_states = 0;
-	for (int i = r->first; i < r->first + n_pages; i++) {
-		if (kvcache_name(e->kv, j->pages[i]) != j->after[i] ||
-		    !take(e, false, j->pages[i], r->pages + (size_t)r->n_pages * page))
-			break;
-		r->n_pages++;
-	}
-	r->n_tok = (r->first + r->n_pages) * size;
-	for (int i = n_pages ? r->first : r->first - 1; i < r->first + r->n_pages; i++) {
-		if (r->n_states == n_states || !wants_state(e, j, i))
-			continue;
-		int32_t slot = states_find(e->states, j->after[i]);
-		if (!take(e, true, slot, r->states + (size_t)r->n_states * state))
-			break;
-		r->state_at[r->n_states++] = (uint32_t)((i + 1) * size);
-	}
-}
-
-/* One run of the first job. False: it has to wait for the writer. */
-static bool work_on(struct engine *e, struct engine_disk *k, size_t *out_bytes)
+/* Begin the job's next run. False: it has to wait for the writer. The job may be over then. */
+static bool begin_run(struct engine *e, struct engine_disk *k)
 {
 	struct disk_job *j = k->jobs;
-	int first, n_pages, n_states;
 	const struct kvdisk_prompt p = prompt_of(e, j);
-	*out_bytes = 0;
+	int first, n_pages, n_states;
 	if (!j->has_page && j->n_pages > 0) {
 		j->has_page = xcalloc((size_t)j->n_pages, sizeof *j->has_page);
 		j->has_state = xcalloc((size_t)j->n_pages, sizeof *j->has_state);
@@ -316,30 +297,72 @@ static bool work_on(struct engine *e, struct engine_disk *k, size_t *out_bytes)
 	struct kvdisk_run *r = kvdisk_run_create(k->d, &p, first, n_pages, n_states);
 	if (!r)
 		return false;
-	fill_run(e, j, r);
-	*out_bytes = (size_t)r->n_pages * e->graph.page_bytes +
-		     (size_t)r->n_states * e->graph.state_bytes;
-	bool is_whole = r->n_pages == n_pages;
+	k->run = r;
+	k->run_pages = n_pages;
+	k->run_states = n_states;
+	r->n_pages = r->n_states = 0;
+	return true;
+}
+
+/* Copy pages of the run, as far as they are still there, about max_bytes of them. False: the
+ * next one has been evicted. */
+static bool copy_pages(struct engine *e, struct engine_disk *k, size_t max_bytes,
+		       size_t *io_done)
+{
+	const struct disk_job *j = k->jobs;
+	struct kvdisk_run *r = k->run;
+	size_t page = e->graph.page_bytes;
+	while (r->n_pages < k->run_pages && *io_done < max_bytes) {
+		int i = r->first + r->n_pages;
+		if (kvcache_name(e->kv, j->pages[i]) != j->after[i] ||
+		    !take(e, false, j->pages[i], r->pages + (size_t)r->n_pages * page))
+			return false;
+		r->n_pages++;
+		*io_done += page;
+	}
+	return true;
+}
+
+/* The run has its pages. Its states follow, and it goes to the writer. */
+static void end_run(struct engine *e, struct engine_disk *k, size_t *io_done)
+{
+	struct disk_job *j = k->jobs;
+	struct kvdisk_run *r = k->run;
+	size_t state = e->graph.state_bytes;
+	bool is_whole = r->n_pages == k->run_pages;
+	r->n_tok = (r->first + r->n_pages) * engine_page_size(e);
+	for (int i = k->run_pages ? r->first : r->first - 1; i < r->first + r->n_pages; i++) {
+		if (r->n_states == k->run_states || !wants_state(e, j, i))
+			continue;
+		int32_t slot = states_find(e->states, j->after[i]);
+		if (!take(e, true, slot, r->states + (size_t)r->n_states * state))
+			break;
+		r->state_at[r->n_states++] = (uint32_t)((i + 1) * engine_page_size(e));
+		*io_done += state;
+	}
+	j->at = r->first + k->run_pages;
+	k->run = NULL;
 	if (r->n_pages + r->n_states > 0) {
-		metric_add(METRIC_KV_DISK_MADE, (double)*out_bytes);
+		metric_add(METRIC_KV_DISK_MADE, (double)((size_t)r->n_pages * e->graph.page_bytes +
+							 (size_t)r->n_states * state));
 		kvdisk_write(k->d, r);
 	} else {
 		kvdisk_run_destroy(r);
 	}
-	j->at = first + n_pages;
 	if (!is_whole) /* the rest was evicted */
 		drop_job(k);
-	return true;
 }
 
 bool engine_disk_work(struct engine *e, size_t max_bytes)
 {
 	struct engine_disk *k = e->disk;
-	size_t done = 0, n;
+	size_t done = 0;
 	while (k && k->jobs && done < max_bytes) {
-		if (!work_on(e, k, &n))
+		if (!k->run && !begin_run(e, k))
 			return false;
-		done += n;
+		if (k->run && (!copy_pages(e, k, max_bytes, &done) ||
+			       k->run->n_pages == k->run_pages))
+			end_run(e, k, &done);
 	}
 	return k && k->jobs;
 }

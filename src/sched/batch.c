@@ -21,6 +21,7 @@
  * cache goes. It ends with finish `length`: what it has said is worth more to its
  * client than an error.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,8 +31,11 @@
 #include "base/profile.h"
 #include "sched/sched_private.h"
 
-/* Bytes copied for the disk between two steps, and where there is no step. */
-#define STEP_COPY ((size_t)4 << 20)
+/* What is copied for the disk between steps takes at most this share of their time, since
+ * streams wait for it: a page after the other. Where there is no step, so many bytes. */
+#define A_PAGE 1
+#define COPY_SHARE 0.03
+#define COPY_CREDIT_US 50000.0 /* saved up at most */
 #define IDLE_COPY ((size_t)32 << 20)
 #define BAD_STEPS_MAX 3 /* in a row: the backend is broken, not the request */
 
@@ -818,6 +822,19 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 		sample_choice(s, c + k, &row, now_us);
 }
 
+/* Pages that streams have left go to the disk, beside those that go on. */
+static void copy_beside(struct sched *s)
+{
+	s->copy_credit_us = fmin(s->copy_credit_us + COPY_SHARE * (double)s->step_us,
+				 COPY_CREDIT_US);
+	bool has_more = true;
+	while (has_more && s->copy_credit_us > 0) {
+		int64_t begin_us = clock_now_us(s->o.clock);
+		has_more = engine_disk_work(s->o.engine, A_PAGE);
+		s->copy_credit_us -= (double)(clock_now_us(s->o.clock) - begin_us) + 1;
+	}
+}
+
 bool batch_turn(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
@@ -851,6 +868,6 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	profile_add(s->o.profile, PROFILE_SAMPLING,
 		    (double)(clock_now_us(s->o.clock) - now_us) * 1e-6);
 	note_step(s, s->is_bad_step, "logits that are not numbers");
-	engine_disk_work(s->o.engine, STEP_COPY);
+	copy_beside(s);
 	return true;
 }

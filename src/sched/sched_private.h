@@ -49,6 +49,7 @@ struct sched {
 	struct draft_trust trust;        /* of all sequences' guesses */
 	/* Of this step: */
 	int64_t step_us;    /* the engine */
+	double copy_credit_us; /* for copies to the disk beside streams */
 	int64_t guess_us;   /* guesses of the model's own layer */
 	int64_t confirm_us; /* states taken through guesses */
 	int n_streams, n_guesses;

@@ -19,6 +19,7 @@ of halod copies: new-memory is how long one thread takes to get as many new byte
 system, in the same round. In a virtual machine that can be most of a load: free memory goes
 back to the host after a few seconds, hence the pauses before both. load-again: halod with
 the weights that an earlier load has packed and left in the page cache (weight_cache).
+Cases of their own: prefill4096, decode16384.
 --serve adds what comes of halod over HTTP: eight streams of 128 tokens in and 64 out, beside
 what the peer could reach at most by its own prefill and batch of eight, where these are
 measured; one stream's TPOT beside that of haloctl bench model; and the worst gap between two
@@ -137,8 +138,10 @@ class Bench:
     def ours(self, name, case, *more):
         """Tokens a second; or, of the case load, seconds and bytes."""
         argv = {"load": ["-p", "", "-n", "1"], "prefill512": ["-p", "512", "-n", "0"],
+                "prefill4096": ["-p", "4096", "-n", "0"],
                 "decode": ["-p", "", "-n", "32", "-d", "16"],
                 "decode4096": ["-p", "", "-n", "16", "-d", "4096"],
+                "decode16384": ["-p", "", "-n", "16", "-d", "16384", "--depth-copies"],
                 "batch8": ["-p", "", "-n", "24", "-d", "16", "-b", "8"]}[case]
         self.warm(self.ours_at(name))
         out = json.loads(call(*self.a.prefix, self.haloctl, "bench", "model", "--model",
@@ -146,7 +149,7 @@ class Bench:
                               str(self.a.threads), "--json", "-r", "1", *argv, *more))
         if case == "load":
             return {"load": out["load_s"], "rss": out["rss_bytes"]}
-        return {case: out["prefill"]["512"] if case == "prefill512" else
+        return {case: out["prefill"][case[7:]] if case.startswith("prefill") else
                 out["decode_tps"]}
 
     def load_again(self, name):

@@ -20,7 +20,8 @@ tokens choose the same experts.
 delta: {k_heads, v_heads, dim, conv, every}: layers but each every'th are gated delta nets, as in
 Qwen3.5; shared: rows of a shared expert.
 zipf: experts are chosen by Zipf's law, each layer in an order of its own (q4_0 with signs only).
-FORMAT is bf16 or one of BLOCKS. Cases: prefill512, decode, decode4096, batch8."""
+FORMAT is bf16 or one of BLOCKS. Cases: prefill512, prefill4096, decode, decode4096,
+decode16384, batch8."""
 import ctypes
 import json
 import os
@@ -221,6 +222,7 @@ class Peer:
         self.one = self.context(threads, 1, 1024 if mapped else 8192)
         self.load_s = time.monotonic() - begin
         self.eight = None
+        self.is_long = False
         self.at = 0  # tokens that `one` has of the longest prompt
         self.threads = threads
         self.n_vocab = l.llama_vocab_n_tokens(l.llama_model_get_vocab(self.model))
@@ -255,11 +257,17 @@ class Peer:
         self.at = 0
         self.l.llama_memory_clear(self.l.llama_get_memory(ctx), True)
 
-    def prefill512(self):
+    def time_prefill(self, n):
         self.clear(self.one)
         begin = time.monotonic()
-        self.prefill(self.one, 512)
-        return 512 / (time.monotonic() - begin)
+        self.prefill(self.one, n)
+        return n / (time.monotonic() - begin)
+
+    def prefill512(self):
+        return self.time_prefill(512)
+
+    def prefill4096(self):
+        return self.time_prefill(4096)
 
     def decode(self, n=32, depth=16):
         if self.at == depth: # what the last run fed is taken away
@@ -282,6 +290,12 @@ class Peer:
 
     def decode4096(self):
         return self.decode(16, 4096)
+
+    def decode16384(self):
+        if not self.is_long: # a context of its own, since a long one takes much memory
+            self.l.llama_free(self.one)
+            self.one, self.is_long, self.at = self.context(self.threads, 1, 17408), True, 0
+        return self.decode(16, 16384)
 
     def batch8(self):
         if not self.eight:

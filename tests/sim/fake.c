@@ -145,6 +145,8 @@ static enum status move(void *ctx, const struct engine_move *m)
 		memcpy(m->is_load ? device : host, m->is_load ? host : device, n);
 		if (!m->is_load)
 			memset(host + n, 0, pad);
+		if (!m->is_load && !m->is_state)
+			f->now_us += f->cost_copy_us;
 	}
 	return OK;
 }

@@ -30,6 +30,7 @@ struct fake {
 	int64_t cost_step_us;  /* each step */
 	int64_t cost_token_us; /* and each token in it */
 	int64_t cost_read_us;  /* and a slice of several tokens: weights that they read */
+	int64_t cost_copy_us;  /* a page that is copied for the disk */
 
 	const char *scripts[FAKE_SCRIPTS];
 	int n_fail;            /* steps to come that fail */

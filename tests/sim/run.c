@@ -116,7 +116,7 @@ static void config(struct scenario *sc, char *word)
 	} times[] = {{"max_wait", &sc->opts.max_wait_us},
 		     {"target", &sc->opts.target_us},
 		     {"step", &sc->opts.step_us}, {"token", &sc->opts.token_us},
-		     {"read", &sc->opts.read_us}};
+		     {"read", &sc->opts.read_us}, {"copy", &sc->opts.copy_us}};
 	char *v;
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
 		if ((v = value_of(word, settings[i].key))) {

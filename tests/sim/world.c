@@ -66,6 +66,7 @@ void world_init(struct world *w, const struct world_opts *o)
 	w->fake.cost_step_us = o->step_us;
 	w->fake.cost_token_us = o->token_us;
 	w->fake.cost_read_us = o->read_us;
+	w->fake.cost_copy_us = o->copy_us;
 	w->fake.n_states = o->states;
 	w->fake.page_pad = (size_t)o->pad << 10;
 	w->fake.now_us = 1000; /* 0 means "did not happen" */

@@ -20,6 +20,7 @@ struct world_opts {
 	int64_t max_wait_us, target_us;
 	int64_t step_us, token_us;                 /* cost of a step */
 	int64_t read_us;                           /* of one with a prompt, besides */
+	int64_t copy_us;                           /* a page copied for the disk */
 };
 
 struct spec {
