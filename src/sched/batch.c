@@ -35,7 +35,7 @@
  * streams wait for it: a page after the other. Where there is no step, so many bytes. */
 #define A_PAGE 1
 #define COPY_SHARE 0.03
-#define COPY_CREDIT_US 50000.0 /* saved up at most */
+#define COPY_CREDIT_US 1000.0 /* saved up at most, or a step's share if that is more */
 #define IDLE_COPY ((size_t)32 << 20)
 #define BAD_STEPS_MAX 3 /* in a row: the backend is broken, not the request */
 
@@ -825,8 +825,8 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 /* Pages that streams have left go to the disk, beside those that go on. */
 static void copy_beside(struct sched *s)
 {
-	s->copy_credit_us = fmin(s->copy_credit_us + COPY_SHARE * (double)s->step_us,
-				 COPY_CREDIT_US);
+	double share = COPY_SHARE * (double)s->step_us;
+	s->copy_credit_us = fmin(s->copy_credit_us + share, fmax(share, COPY_CREDIT_US));
 	bool has_more = true;
 	while (has_more && s->copy_credit_us > 0) {
 		int64_t begin_us = clock_now_us(s->o.clock);
