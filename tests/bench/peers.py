@@ -8,7 +8,8 @@ in one run on the same shapes with random weights.
                          [--pause SECONDS] [--serve] [--prefix CMD]
                                                          (from the top; prints CSV)
 
-Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts. 4: int4 in
+Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts; d and e have a quarter
+of these layers. 4: int4 in
 groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k and so on: both read one
 file of GGUF in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
@@ -46,7 +47,10 @@ D = {"layers": 28, "d": 2048, "heads": 16, "kv_heads": 8, "head_dim": 128, "ffn"
      "experts": 0, "used": 0, "vocab": 151936, "tied": True}
 E = {"layers": 8, "d": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 768,
      "experts": 64, "used": 8, "vocab": 151936, "tied": False}
-SYNTH = {"D": ["-s", "qwen3-1.7b"], "E": ["-s", "qwen3-30b-a3b", "-l", "8", "-e", "64"]}
+SHAPES = {"D": D, "E": E, "d": {**D, "layers": 7}, "e": {**E, "layers": 2}}
+SYNTH = {"D": ["-s", "qwen3-1.7b"], "E": ["-s", "qwen3-30b-a3b", "-l", "8", "-e", "64"],
+         "d": ["-s", "qwen3-1.7b", "-l", "7"],
+         "e": ["-s", "qwen3-30b-a3b", "-l", "2", "-e", "64"]}
 CASES = "load,prefill512,decode,decode4096,batch8"
 HOST_TAKES = 5  # seconds after which free memory is the host's again
 
@@ -97,7 +101,7 @@ class Bench:
         self.peer = os.path.join(HERE, "peers_llama.py")
 
     def shape(self, name):
-        return D if name[0] == "D" else E
+        return SHAPES[name[0]]
 
     def prepare(self):
         os.makedirs(self.a.work, exist_ok=True)
