@@ -135,6 +135,8 @@ struct backend {
 	/* In every step of at most so many tokens, a token has the same bits. 0: in every
 	 * step. Longer steps use other kernels, which sum in another order. */
 	int32_t few_tok;
+	/* Device memory that it has taken for itself, whatever is loaded. */
+	int64_t own_bytes;
 	/* In a step of several streams with caches of up to so many positions, a guess costs
 	 * attention less as a sequence of its own than as a further token of its stream. 0:
 	 * never. */

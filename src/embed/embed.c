@@ -355,10 +355,11 @@ static enum status plan_engine(struct embed *e, const struct embed_opts *o, stru
 {
 	struct engine_opts eo = engine_opts_of(e);
 	eo.have = o->ledger ? &o->ledger->device : NULL;
-	eo.beside = o->ledger ? o->ledger->device_taken : 0;
+	/* Its backend came after the memory was looked at. */
+	eo.beside = o->ledger ? o->ledger->device_taken + e->backend->own_bytes : 0;
 	enum status st = engine_plan(e->model, e->backend, &eo, &e->plan, fail);
 	if (st == OK && o->ledger)
-		memory_ledger_take(o->ledger, true, e->plan.taken);
+		memory_ledger_take(o->ledger, true, e->plan.taken + e->backend->own_bytes);
 	return st;
 }
 

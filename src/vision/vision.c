@@ -215,7 +215,8 @@ static enum status plan(struct vision *v, const struct vision_opts *o, struct fa
 			  "to off",
 		.weights = vision_tower_weight_bytes(v->tensors),
 		.scratch = vision_tower_work_bytes(&v->config, v->backend,
-						   most_patches(&v->config))};
+						   most_patches(&v->config)) +
+			   (l ? v->backend->own_bytes : 0)}; /* which came after a look at it */
 	*sizes = (struct sizes){.system = o->limits.max_pixels * DECODE_BYTES +
 					  (int64_t)o->cache_bytes};
 	engine_memory(v->backend, &now);

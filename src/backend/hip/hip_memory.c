@@ -54,6 +54,7 @@ enum status hip_memory_create(struct hip *h)
 			       (void **)&h->counters);
 	if (st == OK)
 		st = hip_alloc(&h->base, h->work_bytes = HIP_WORK_BYTES, &h->work);
+	h->base.own_bytes = HIP_WORK_BYTES + (int64_t)(HIP_MAX_TOK * sizeof *h->counters);
 	return st == OK ? put_one_each(h) : st;
 }
 
