@@ -200,7 +200,7 @@ ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
 export UBSAN_OPTIONS=print_stacktrace=1
 built build-asan && {
 	without_warning build-asan "the build by clang"
-	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_AGENTS=no \
+	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=3 HALOD_AGENTS=no \
 		check build-asan HALOD_CLIENTS="$PWD/build/clients"
 }
 
@@ -208,7 +208,7 @@ say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 built build-tsan && {
 	tests=$(make -s -C build-tsan print-tsan-tests)
-	HALOD_RACES_ONLY=1 run_check build-tsan test-check.log -j"$(nproc)" TESTS="$tests" \
+	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=6 run_check build-tsan test-check.log -j"$(nproc)" TESTS="$tests" \
 		check_PROGRAMS="$(programs $tests)" check_LIBRARIES= \
 		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so"
 }

@@ -17,6 +17,38 @@ static size_t row_of(const struct attention_args *a, int32_t t, int32_t s, int32
 	return kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
 }
 
+enum { KEYS = 4 /* side by side: a sum alone waits for each of its additions */ };
+
+/* dot[i] = q . k[i], each in the order of its columns. */
+static void dot_keys(const float *q, const float *const *k, int dim, double *dot)
+{
+	double a = 0, b = 0, c = 0, d = 0;
+	for (int i = 0; i < dim; i++) {
+		a += (double)q[i] * k[0][i];
+		b += (double)q[i] * k[1][i];
+		c += (double)q[i] * k[2][i];
+		d += (double)q[i] * k[3][i];
+	}
+	dot[0] = a, dot[1] = b, dot[2] = c, dot[3] = d;
+}
+
+/* p[s] for the positions that token t sees. The last of them fills a group up. */
+static void score(const struct attention_args *a, int32_t t, int32_t g, const float *q,
+		  double *p)
+{
+	int32_t n_seen = attention_last(a, t) + 1;
+	for (int32_t s = attention_first(a, t); s < n_seen; s += KEYS) {
+		const float *k[KEYS];
+		double dot[KEYS];
+		for (int32_t i = 0; i < KEYS; i++)
+			k[i] = (const float *)a->kv.k +
+			       row_of(a, t, MIN(s + i, n_seen - 1), g, a->head_dim);
+		dot_keys(q, k, a->head_dim, dot);
+		for (int32_t i = 0; i < MIN(KEYS, n_seen - s); i++)
+			p[s + i] = dot[i] * (double)a->scale;
+	}
+}
+
 /* p: n_ctx_max weights, then v_dim sums. */
 static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
 {
@@ -28,15 +60,9 @@ static void one_head(const struct attention_args *a, int32_t t, int32_t h, doubl
 	const float *q = (const float *)a->q + head * (size_t)a->head_dim;
 	float *y = (float *)a->y + head * (size_t)v_dim;
 	double max = a->sinks ? a->sinks[h] : -INFINITY, sum = 0;
-	for (int32_t s = first; s < n_seen; s++) {
-		const float *k = (const float *)a->kv.k +
-				 row_of(a, t, s, g, a->head_dim);
-		double dot = 0;
-		for (int i = 0; i < a->head_dim; i++)
-			dot += (double)q[i] * k[i];
-		p[s] = dot * (double)a->scale;
+	score(a, t, g, q, p);
+	for (int32_t s = first; s < n_seen; s++)
 		max = fmax(max, p[s]);
-	}
 	for (int32_t s = first; s < n_seen; s++) {
 		p[s] = exp(p[s] - max);
 		sum += p[s];

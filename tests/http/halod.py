@@ -28,6 +28,8 @@ BUILDDIR = os.environ.get("HALOD_BUILDDIR", "build")
 PROGRAM = os.path.join(BUILDDIR, "halod")
 MODEL = os.path.join(SRCDIR, "models", "halo-tiny")
 PATIENCE = 180  # seconds for anything that must happen; sanitizers are slow
+# Under a sanitizer a self-check at each start takes seconds. test_selfcheck.py asks for it.
+QUICK = {"self_check": "no"} if {"HALOD_SHORT", "HALOD_RACES_ONLY"} & set(os.environ) else {}
 
 
 class Tap:
@@ -112,7 +114,7 @@ class Halod:
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
         self.is_terminated = False
-        settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **settings}
+        settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **QUICK, **settings}
         conf = os.path.join(self.dir, "halod.conf")
         with open(conf, "w") as f:
             for key, value in settings.items():

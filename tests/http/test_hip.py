@@ -9,6 +9,7 @@ import tempfile
 from halod import BUILDDIR, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
 
 LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
+SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
 HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2,
        "self_check": "no"}
 
@@ -16,7 +17,7 @@ HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2,
 def test_sampled(t, d):
     """What is drawn from the best alone is what is drawn from all logits."""
     want = {"max_tokens": 5, "ignore_eos": True, "seed": 7, "temperature": 0.6}
-    for cut in ({"top_k": 20}, {"top_p": 0.8}, {"min_p": 0.2}):
+    for cut in ({"top_k": 20}, {"top_p": 0.8}, {"min_p": 0.2})[:1 if SHORT else 3]:
         before = d.metrics()["logit_fetches_total"]
         some = d.chat("Tell me more", **want, **cut)
         between = d.metrics()["logit_fetches_total"]

@@ -598,18 +598,26 @@ static void gate_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t k)
 void case_delta(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(convs); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		conv_case(kt, &convs[i], 0);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		conv_case(kt, &sums[i].conv, sums[i].n_sums);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(besides); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		beside_case(kt, &besides[i]);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(deltas); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		delta_case(kt, &deltas[i]);
 		kernel_test_reset(kt);
 	}

@@ -194,6 +194,8 @@ static void packed_cases(struct kernel_test *kt)
 		static const int32_t k_blocks[] = {2048, 256, 1280}; /* whole ones */
 		static const int32_t fp8_group[] = {48, 64, 0};
 		for (int i = 0; i < 3; i++) {
+			if (!kernel_takes(kt))
+				continue;
 			struct linear_case c = {
 				{q, q == QUANT_FP8 ? fp8_group[i] : 32, i == 1,
 				 DTYPE_F16, i > 0},
@@ -369,16 +371,22 @@ static void mixed_case(struct kernel_test *kt, const struct mixed_case *c)
 void case_linear(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(mixed); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		mixed_case(kt, &mixed[i]);
 		kernel_test_reset(kt);
 	}
 	if (!kt->is_variant)
 		packed_cases(kt);
 	for (size_t i = 0; i < ARRAY_LEN(fused); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		kernel_fused_case(kt, &fused[i]);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		kernel_linear_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}

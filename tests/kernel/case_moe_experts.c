@@ -353,6 +353,8 @@ static void packed_cases(struct kernel_test *kt, enum quant q)
 {
 	bool is_fp8 = q == QUANT_FP8;
 	for (int i = 0; i < 3; i++) {
+		if (!kernel_takes(kt))
+			continue;
 		struct weight_kind kind = {q, i == 2 ? 16 : 32, i == 1,
 					   is_fp8 ? DTYPE_F32 : DTYPE_F16, false};
 		struct experts_case s = {kind, i == 1 ? 37 : 3, i == 1 ? 96 : 544,
@@ -390,21 +392,29 @@ void case_moe_experts(struct kernel_test *kt)
 		{INT4(32, false), 3, 128, 128, 130, 8, false, 128, true},
 	};
 	for (size_t i = 0; i < 2 * ARRAY_LEN(routed); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		if (!kt->is_quad || routed[i / 2].kind.quant == QUANT_INT4)
 			kernel_routed_case(kt, &routed[i / 2], i % 2 ? SIGMOID : SOFTMAX);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(shifted); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		if (!kt->is_quad || shifted[i].kind.quant == QUANT_INT4)
 			kernel_routed_case(kt, &shifted[i], SHIFTED);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		if (!kt->is_quad || cases[i].kind.quant == QUANT_INT4)
 			kernel_experts_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; kt->is_partial && i < ARRAY_LEN(turns); i++) {
+		if (!kernel_takes(kt))
+			continue;
 		kernel_experts_case(kt, &turns[i]);
 		kernel_test_reset(kt);
 	}
@@ -415,7 +425,8 @@ void case_moe_experts(struct kernel_test *kt)
 				  false, 0, false};
 		if (quant_block(q))
 			s.d = s.f = quant_block(q);
-		kernel_experts_case(kt, &s);
+		if (kernel_takes(kt))
+			kernel_experts_case(kt, &s);
 		kernel_test_reset(kt);
 		packed_cases(kt, q);
 	}

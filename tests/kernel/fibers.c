@@ -33,7 +33,8 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		const struct fibers_quads *quads, void (*const *cases)(struct kernel_test *))
 {
 	bool is_shape = quads || int4_axes >= 0 || tile >= 0 || moe_tile >= 0;
-	struct kernel_test kt = {.name = name, .is_partial = true,
+	static unsigned n_runs;
+	struct kernel_test kt = {.name = name, .is_partial = true, .n_asked = n_runs++,
 				 .is_quad = quads != NULL,
 				 .is_once = is_shape && kernel_is_short(),
 				 .is_variant = int4_axes >= 0 ||

@@ -16,6 +16,13 @@ bool kernel_wants(enum quant q)
 	return !name || strcmp(name, quant_name(q)) == 0;
 }
 
+bool kernel_takes(struct kernel_test *kt)
+{
+	const char *text = getenv("HALOD_CASES_EVERY");
+	int every = MAX(text ? atoi(text) : 1, kt->every);
+	return kt->n_asked++ % (unsigned)MAX(every, 1) == 0;
+}
+
 void kernel_test_reset(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < kt->n_device; i++)

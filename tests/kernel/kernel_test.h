@@ -48,6 +48,8 @@ struct kernel_test {
 			      * out */
 	bool is_once;        /* rows are not computed again alone */
 	int gaps;            /* other weights lie between experts, at so many places */
+	int every;           /* the backend takes one case of so many; 0: all */
+	unsigned n_asked;    /* calls of kernel_takes; begins at the backend's number */
 };
 
 /* True if HALOD_SHORT says that time is short, as under a sanitizer. */
@@ -55,6 +57,10 @@ bool kernel_is_short(void);
 
 /* False if HALOD_QUANT=NAME says that cases of other formats are not wanted. */
 bool kernel_wants(enum quant q);
+
+/* Is the next case of a table taken? HALOD_CASES_EVERY=N takes one of N. Backends of one
+ * program begin at different numbers, so each takes other cases. */
+bool kernel_takes(struct kernel_test *kt);
 
 /* Between cases: give memory back, restart the noise. */
 void kernel_test_reset(struct kernel_test *kt);
