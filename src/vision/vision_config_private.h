@@ -46,4 +46,5 @@ struct vision_reader {
 	enum status (*processor)(const json_t *file, struct vision_config *c,
 				 struct fail *fail);
 };
-extern const struct vision_reader vision_config_pixtral, vision_config_siglip;
+extern const struct vision_reader vision_config_pixtral, vision_config_siglip,
+	vision_config_gemma4;
