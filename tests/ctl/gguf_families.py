@@ -191,7 +191,8 @@ def tensors(config, t):
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     for name, w in stacked(t).items():
         if name.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision.",
-                            "vision_tower.", "multi_modal_projector.")):
+                            "model.audio_tower.", "model.embed_audio.", "vision_tower.",
+                            "multi_modal_projector.")):
             continue
         name = name.replace("model.language_model.", "model.")
         name = name.replace("language_model.", "")

@@ -161,7 +161,7 @@ class Gemma4:
              "position_embedding_size": 48}
     model_class = hf.Gemma4ForConditionalGeneration
 
-    def __init__(self, text, **tower):
+    def __init__(self, text, sound=None, **tower):
         # The window is shorter than an image.
         text = {**BASE, **GEMMA4_ROPE, "num_hidden_layers": 4, "sliding_window": 12,
                 "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -169,8 +169,8 @@ class Gemma4:
                 "vocab_size_per_layer_input": 512, "final_logit_softcapping": 4.0,
                 "tie_word_embeddings": True, **text}
         self.config = hf.Gemma4Config(
-            text_config=text, vision_config={**self.tower, **tower}, boi_token_id=IMG_BREAK,
-            eoi_token_id=IMG_END, image_token_id=IMG, video_token_id=506, audio_token_id=507,
+            text_config=text, vision_config={**self.tower, **tower}, audio_config=sound,
+            boi_token_id=IMG_BREAK, eoi_token_id=IMG_END, image_token_id=IMG, video_token_id=506, audio_token_id=507,
             tie_word_embeddings=True)
         for module in (gemma4_processing, gemma4_on_pillow):
             module._SUPPORTED_SOFT_TOKENS = (16,)  # published models have 70 and more
@@ -220,16 +220,18 @@ class Gemma4:
         return {"mm_token_type_ids": (torch.tensor([ids]) == IMG).int()}
 
 
-# As E2B: embeddings of each layer, shared keys and values, ranges of a matrix's numbers; and
-# tokens of an image see only what is before them.
+# As E2B: embeddings of each layer, shared keys and values, ranges of a matrix's numbers, and a
+# tower for sound, which nobody reads; and tokens of an image see only what is before them.
 GEMMA4_SMALL = {"hidden_size_per_layer_input": 8, "num_kv_shared_layers": 2,
                 "use_double_wide_mlp": True}
+SOUND = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
+         "subsampling_conv_channels": [4, 2], "output_proj_dims": 8}
 MODELS = {
     "mistral3": lambda: Pixtral(MISTRAL),
     "ministral3": lambda: Pixtral(LATE, multimodal_projector_bias=True),
     "gemma3": lambda: Gemma3({**GEMMA, "tie_word_embeddings": False}),
     "gemma4": lambda: Gemma4({"use_bidirectional_attention": "vision"}, standardize=True),
-    "gemma4clip": lambda: Gemma4(GEMMA4_SMALL, use_clipped_linears=True),
+    "gemma4clip": lambda: Gemma4(GEMMA4_SMALL, SOUND, use_clipped_linears=True),
 }
 
 
