@@ -194,7 +194,7 @@ enum { DECODE_BYTES = 10 };
 static int32_t most_patches(const struct vision_config *c)
 {
 	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
-	bool is_area = c->kind == VISION_QWEN || c->kind == VISION_GEMMA4;
+	bool is_area = c->kind == VISION_QWEN || vision_config_fills(c);
 	return (int32_t)(is_area ? c->max_pixels / c->patch / c->patch : side * side);
 }
 
@@ -281,7 +281,7 @@ static enum status prepare(struct vision *v, const struct vision_opts *o, struct
 {
 	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
 	v->opts = *o;
-	bool is_cut = v->config.kind == VISION_GEMMA4 && v->config.sight.seen != SIGHT_CAUSAL;
+	bool is_cut = vision_config_fills(&v->config) && v->config.sight.seen != SIGHT_CAUSAL;
 	vision_patches_limit(&v->config, is_cut ? MIN(o->max_tokens, MAX(o->step_tokens, 1))
 						: o->max_tokens);
 	enum status st = check_text(&v->config, o, fail);

@@ -14,6 +14,7 @@ enum vision_kind {
 	VISION_PIXTRAL, /* Mistral 3 */
 	VISION_SIGLIP,  /* Gemma 3 */
 	VISION_GEMMA4,
+	VISION_PLAIN,   /* Gemma 4 Unified: tokens of pixels, without layers */
 };
 
 struct vision_config {
@@ -24,7 +25,8 @@ struct vision_config {
 	int32_t frames;       /* an image is so many equal frames of a film */
 	int32_t out_width;    /* the text model's width */
 	int32_t side;         /* of the square of learned positions; 0: there are none.
-			       * VISION_GEMMA4: positions of each of two lists */
+			       * VISION_GEMMA4 and VISION_PLAIN: positions of
+			       * each of two lists */
 	bool is_tanh;         /* GELU by tanh */
 	struct activation gate; /* where the mlp is gated */
 	double norm_eps, out_eps; /* of the layers, of the norm behind them */
@@ -44,6 +46,12 @@ struct vision_config {
 	enum image_filter filter;
 	double mean[3], std[3];
 };
+
+/* Images are as near to max_pixels as they can be. */
+static inline bool vision_config_fills(const struct vision_config *c)
+{
+	return c->kind == VISION_GEMMA4 || c->kind == VISION_PLAIN;
+}
 
 /* Tokens of an image of max_side x max_side. */
 static inline int32_t vision_config_tokens(const struct vision_config *c)

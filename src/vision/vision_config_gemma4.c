@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tower of Gemma 4. Sources: configuration_gemma4.py, image_processing_pil_gemma4.py and
- * processing_gemma4.py of Hugging Face Transformers.
+ * The tower of Gemma 4, and what Gemma 4 Unified has in its place. Sources:
+ * configuration_gemma4.py, image_processing_pil_gemma4.py, processing_gemma4.py and
+ * configuration_gemma4_unified.py of Hugging Face Transformers.
  */
 #include <string.h>
 
@@ -19,6 +20,13 @@ static const struct vision_setting settings[] = {
 	{"patch_size", VISION_AT(patch), 1, 64, 16},
 	{"pooling_kernel_size", VISION_AT(merge), 1, 16, 3},
 	{"position_embedding_size", VISION_AT(side), 1, 1 << 20, 10240},
+};
+
+static const struct vision_setting plain_settings[] = {
+	{"mm_embed_dim", VISION_AT(width), 4, 1 << 14, 3840},
+	{"patch_size", VISION_AT(patch), 1, 64, 16},
+	{"pooling_kernel_size", VISION_AT(merge), 1, 16, 3},
+	{"mm_posemb_size", VISION_AT(side), 1, 1 << 20, 1120},
 };
 
 /* `key` must be n, where the tower has it. */
@@ -63,6 +71,26 @@ static enum status read_tower(const json_t *root, struct vision_config *c, struc
 	return c->norm_eps > 0 ? OK : vision_config_refuse(fail, "rms_norm_eps");
 }
 
+static enum status read_plain(const json_t *root, struct vision_config *c, struct fail *fail)
+{
+	const json_t *vision = jsonfile_get(root, "vision_config"), *v;
+	enum status st = vision_config_numbers(vision, plain_settings,
+					       ARRAY_LEN(plain_settings), c, fail);
+	if (st != OK)
+		return st;
+	if ((v = jsonfile_get(vision, "output_proj_dims")) &&
+	    json_integer_value(v) != c->width)
+		return vision_config_refuse(fail, "output_proj_dims");
+	v = jsonfile_get(vision, "rms_norm_eps");
+	c->out_eps = v ? json_number_value(v) : 1e-6;
+	c->norm_eps = VISION_PLAIN_EPS;
+	c->patch *= c->merge;
+	c->merge = c->n_heads = 1;
+	if (c->width % 8 || 3 * c->patch * c->patch % 8) /* of a GPU's matrices */
+		return vision_config_refuse(fail, c->width % 8 ? "mm_embed_dim" : "patch_size");
+	return c->out_eps > 0 ? OK : vision_config_refuse(fail, "rms_norm_eps");
+}
+
 /* What else the text reads of an image's tokens is that of padding. Only the larger models see
  * whole images, and only in layers with a window. A GGUF file does not say it: those are the
  * models whose layers read nothing of a token. */
@@ -101,7 +129,7 @@ static enum status read_text(const json_t *root, const struct model *m,
 	return OK;
 }
 
-/* (x - mean) / std, of which the tower itself takes 2 (x - 0.5). */
+/* (x - mean) / std, of which a tower with layers takes 2 (x - 0.5). */
 static enum status read_colours(const json_t *file, struct vision_config *c, struct fail *fail)
 {
 	for (int i = 0; i < 3; i++) {
@@ -111,7 +139,7 @@ static enum status read_colours(const json_t *file, struct vision_config *c, str
 	enum status st = json_is_true(jsonfile_get(file, "do_normalize"))
 				 ? vision_config_colours(file, c, fail)
 				 : OK;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 3 && c->kind == VISION_GEMMA4; i++) {
 		c->mean[i] += c->std[i] / 2;
 		c->std[i] /= 2;
 	}
@@ -132,16 +160,11 @@ static enum status read_processor(const json_t *file, struct vision_config *c,
 		return fail_at(fail, E_UNSUPPORTED, "position_embedding_size", "the vision tower "
 			       "has %d positions along a side; %d tokens may need %d",
 			       (int)c->side, (int)n, (int)n * (int)c->merge);
-	const struct {
-		const char *key;
-		int32_t own;
-	} same[] = {{"patch_size", c->patch}, {"pooling_kernel_size", c->merge}};
-	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		const json_t *v = jsonfile_get(file, same[i].key);
-		if (v && json_integer_value(v) != same[i].own)
-			return fail_at(fail, E_FORMAT, same[i].key, "the image processor's %s "
-				       "is not the vision tower's", same[i].key);
-	}
+	const json_t *patch = jsonfile_get(file, "patch_size");
+	const json_t *pooling = jsonfile_get(file, "pooling_kernel_size");
+	if (patch && pooling && json_integer_value(patch) * json_integer_value(pooling) != f)
+		return fail_at(fail, E_FORMAT, "patch_size", "the image processor's patch_size "
+			       "and pooling_kernel_size are not the vision tower's");
 	enum status st = vision_config_resample(file, RESAMPLE_BICUBIC, fail);
 	return st == OK ? read_colours(file, c, fail) : st;
 }
@@ -149,3 +172,7 @@ static enum status read_processor(const json_t *file, struct vision_config *c,
 static const char *const types[] = {"gemma4", NULL};
 const struct vision_reader vision_config_gemma4 = {types, read_tower, read_text,
 						   read_processor};
+
+static const char *const plain_types[] = {"gemma4_unified", NULL};
+const struct vision_reader vision_config_plain = {plain_types, read_plain, read_text,
+						  read_processor};

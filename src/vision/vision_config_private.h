@@ -9,6 +9,8 @@
 #include "json/jsonfile.h"
 #include "vision/vision_config.h"
 
+#define VISION_PLAIN_EPS 1e-5 /* of layer norms; torch has it as a number */
+
 /* A number of vision_config. */
 struct vision_setting {
 	const char *key;
@@ -47,4 +49,4 @@ struct vision_reader {
 				 struct fail *fail);
 };
 extern const struct vision_reader vision_config_pixtral, vision_config_siglip,
-	vision_config_gemma4;
+	vision_config_gemma4, vision_config_plain;

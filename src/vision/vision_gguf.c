@@ -14,9 +14,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model/gguf.h"
+#include "vision/vision_config_private.h"
 
 #define TO "model.visual."
 #define GEMMA4 "model.vision_tower."
+#define PLAIN "model.vision_embedder."
 
 /* --- names ------------------------------------------------------------------------- */
 
@@ -69,6 +71,11 @@ static const struct pair qwen_blocks[] = {
 	{"v.patch_embd", GEMMA4 "patch_embedder.planes"},
 	{"v.position_embd.weight", GEMMA4 "patch_embedder.position_embedding_table"},
 	{"v.std_bias", GEMMA4 "std_bias"}, {"v.std_scale", GEMMA4 "std_scale"}, {NULL, NULL},
+}, plain_blocks[] = {{NULL, NULL}}, plain_others[] = {
+	{"mm.input_projection", "model.embed_vision.embedding_projection"},
+	{"v.patch_embd", PLAIN "patch_planes"}, {"v.patch_norm.1", PLAIN "planes_norm"},
+	{"v.patch_norm.2", PLAIN "patch_ln2"}, {"v.patch_norm.3", PLAIN "pos_norm"},
+	{"v.position_embd.weight", PLAIN "two_embeddings"}, {NULL, NULL},
 };
 
 static const struct kind {
@@ -86,6 +93,7 @@ static const struct kind {
 	 "vision_tower.embeddings.position_embedding.weight"},
 	{"gemma4v", VISION_GEMMA4, GEMMA4 "encoder.layers.", gemma4_blocks, gemma4_others,
 	 GEMMA4 "patch_embedder.position_embedding_table"},
+	{"gemma4uv", VISION_PLAIN, PLAIN, plain_blocks, plain_others, PLAIN "two_embeddings"},
 };
 
 /* *out: what the file says, for an error's text. NULL: a kind that is not known. */
@@ -206,7 +214,7 @@ static enum status read_side(const struct tensors *ts, const char *name,
 {
 	const struct tensor *t = tensors_find(ts, name);
 	int64_t n = t && t->n_dims == 2 ? t->dim[0] : 0;
-	if (c->kind == VISION_GEMMA4) {
+	if (vision_config_fills(c)) {
 		n = t && t->n_dims == 3 && t->dim[0] == 2 ? t->dim[1] : 0;
 		c->side = n <= 1 << 20 ? (int32_t)n : 0;
 		return c->side ? OK
@@ -263,6 +271,9 @@ static enum status read_kind(const struct gguf *g, struct vision_config *c, stru
 		c->gate.kind = ACT_GELU_TANH;
 		c->is_clipped = true; /* where a matrix has a range */
 		return OK;
+	case VISION_PLAIN:
+		c->norm_eps = VISION_PLAIN_EPS;
+		return OK;
 	}
 	return OK;
 }
@@ -271,15 +282,16 @@ static enum status read_numbers(const struct gguf *g, struct vision_config *c,
 				struct fail *fail)
 {
 	static const char scale[] = "clip.vision.projector.scale_factor";
-	bool is_scaled = c->kind == VISION_SIGLIP || c->kind == VISION_GEMMA4;
+	bool is_scaled = c->kind == VISION_SIGLIP || vision_config_fills(c);
+	bool is_plain = c->kind == VISION_PLAIN;
 	const struct {
 		const char *key;
 		int32_t *to, max;
 	} numbers[] = {
 		{"clip.vision.block_count", &c->depth, 256},
-		{"clip.vision.embedding_length", &c->width, 1 << 14},
 		{"clip.vision.attention.head_count", &c->n_heads, 256},
 		{"clip.vision.feed_forward_length", &c->ffn_dim, 1 << 16},
+		{"clip.vision.embedding_length", &c->width, 1 << 14}, /* from here on: of all */
 		{"clip.vision.patch_size", &c->patch, 64},
 		{"clip.vision.projection_dim", &c->out_width, 1 << 16},
 		{is_scaled ? scale : "clip.vision.spatial_merge_size", &c->merge, 16},
@@ -288,10 +300,18 @@ static enum status read_numbers(const struct gguf *g, struct vision_config *c,
 	/* Only newer files have them. */
 	size_t n = ARRAY_LEN(numbers) - (c->kind == VISION_QWEN);
 	enum status st = OK;
-	c->merge = c->kind == VISION_GEMMA4 ? 3 : 4;
-	for (size_t i = 0; i < n && st == OK; i++)
+	c->merge = vision_config_fills(c) ? 3 : 4;
+	c->n_heads = 1;
+	for (size_t i = is_plain ? 3 : 0; i < n && st == OK; i++)
 		if (numbers[i].key != scale || gguf_find(g, scale))
 			st = read_number(g, numbers[i].key, numbers[i].max, numbers[i].to, fail);
+	if (st == OK && is_plain) {
+		c->patch *= c->merge;
+		c->merge = 1;
+	}
+	if (st == OK && is_plain && (c->width % 8 || 3 * c->patch * c->patch % 8))
+		st = fail_at(fail, E_UNSUPPORTED, "clip.vision.patch_size",
+			     "mmproj: patches of this size are not supported");
 	if (st == OK && (c->width % c->n_heads || (c->theta != 0 && c->width / c->n_heads % 4)))
 		st = fail_at(fail, E_UNSUPPORTED, "clip.vision.attention.head_count",
 			     "mmproj: heads of this size are not supported");
@@ -308,7 +328,7 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 	if (!kind)
 		return fail_at(fail, E_UNSUPPORTED, "clip.projector_type",
 			       "mmproj: a projector of type \"%.*s\" is not supported, only "
-			       "qwen3vl_merger, pixtral, gemma3 and gemma4v",
+			       "qwen3vl_merger, pixtral, gemma3, gemma4v and gemma4uv",
 			       (int)MIN(said.n, 40), said.p);
 	*c = (struct vision_config){.kind = kind->kind, .min_pixels = 1 << 16,
 				    .max_pixels = 1 << 24};

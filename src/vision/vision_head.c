@@ -21,8 +21,7 @@ enum status vision_head_norm(struct vision_run *r, const struct vision_norming *
 	return OK;
 }
 
-/* n of r->out to *io_rows, which goes on. */
-static enum status fetch(struct vision_run *r, int32_t n, float **io_rows)
+enum status vision_head_fetch(struct vision_run *r, int32_t n, float **io_rows)
 {
 	struct backend *b = r->t->b;
 	size_t size = (size_t)n * (size_t)r->t->c.out_width;
@@ -49,7 +48,7 @@ enum status vision_head_merge(struct vision_run *r, const struct vision_merger *
 		LINEAR(m->up, r->norm, r->wide, n / per);
 		RUN(gelu, .n_tok = n / per, .dim = wide, .x = r->wide);
 		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }
@@ -81,7 +80,7 @@ static enum status run_pixtral(struct vision_run *r, float *rows)
 		LINEAR(m->up, r->k, r->wide, n / per);
 		RUN(gelu, .n_tok = n / per, .dim = c->out_width, .x = r->wide);
 		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }
@@ -131,7 +130,7 @@ static enum status run_siglip(struct vision_run *r, float *rows)
 		if (st != OK)
 			return st;
 		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }
@@ -183,7 +182,7 @@ static enum status run_gemma4(struct vision_run *r, float *rows)
 		if (st != OK)
 			return st;
 		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }

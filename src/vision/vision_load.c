@@ -549,30 +549,33 @@ static void load_gemma4_layer(struct loader *l, int i)
 	load_ranged(l, i, names->down, d, c->ffn_dim, false, &to->down);
 }
 
-/* Its columns are ordered by pixel first, then by colour; here by colour first, as in mmproj
- * files. */
-static void load_gemma4_patch(struct loader *l)
+/* A number's place in a patch ordered by pixel first, then by colour; here by colour first, as in
+ * mmproj files. */
+static size_t from_pixels(size_t at, size_t area)
+{
+	return at % area * 3 + at / area;
+}
+
+/* planes: the name of the matrix where its columns are in that order already. */
+static void load_pixels(struct loader *l, const char *planes, const char *pixels)
 {
 	const struct vision_config *c = &l->t->c;
-	static const char planes[] = GEMMA4_PREFIX "patch_embedder.planes.weight";
 	int32_t dim = vision_config_patch_dim(c);
 	size_t area = (size_t)(c->patch * c->patch), k = 3 * area;
 	struct weight host;
-	char name[200];
 	if (tensors_find(l->tensors, planes)) {
 		if (find_matrix(l, planes, c->width, dim, &host))
 			send(l, &host, &l->t->patch.w);
 		return;
 	}
-	full_name(l, l->names->patch, ".weight", name);
-	if (!find_matrix(l, name, c->width, dim, &host))
+	if (!find_matrix(l, pixels, c->width, dim, &host))
 		return;
 	float *rows = xmalloc((size_t)c->width * k * sizeof *rows), *one = xmalloc(k * sizeof *one);
 	keep_host(l, rows);
 	for (size_t i = 0; i < (size_t)c->width; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t at = 0; at < k; at++)
-			rows[i * k + at] = one[at % area * 3 + at / area];
+			rows[i * k + at] = one[from_pixels(at, area)];
 	}
 	free(one);
 	const struct weight turned = {.quant = QUANT_F32, .n = c->width, .k = dim, .group = dim,
@@ -580,21 +583,24 @@ static void load_gemma4_patch(struct loader *l)
 	send(l, &turned, &l->t->patch.w);
 }
 
-/* As many positions along a side as an image may have patches. */
-static void load_two_places(struct loader *l)
+/* As many positions along a side as an image may have patches, of two lists. is_mixed: the two
+ * stand beside each other. */
+static void load_two_places(struct loader *l, const char *name, bool is_mixed)
 {
 	const struct vision_config *c = &l->t->c;
 	int64_t f = (int64_t)c->patch * c->merge, most = c->max_pixels / (f * f) * c->merge;
 	int32_t n = (int32_t)MIN(most, c->side);
+	size_t d = (size_t)c->width;
 	struct weight host;
-	if (!find_matrix(l, GEMMA4_PREFIX "patch_embedder.position_embedding_table", 2 * c->side,
-			 c->width, &host))
+	if (!find_matrix(l, name, 2 * c->side, c->width, &host))
 		return;
-	size_t each = (size_t)n * (size_t)c->width;
 	l->t->n_places = n;
-	l->t->places = xmalloc(2 * each * sizeof *l->t->places);
-	weight_decode(&host, 0, n, l->t->places);
-	weight_decode(&host, c->side, c->side + n, l->t->places + each);
+	l->t->places = xmalloc(2 * (size_t)n * d * sizeof *l->t->places);
+	for (int32_t i = 0; i < 2 * n; i++) {
+		int32_t at = i % n, list = i / n;
+		int32_t row = is_mixed ? 2 * at + list : list * c->side + at;
+		weight_decode(&host, row, row + 1, l->t->places + (size_t)i * d);
+	}
 }
 
 /* n numbers, on the host. */
@@ -610,27 +616,84 @@ static const float *load_host(struct loader *l, const char *name, int32_t n)
 	return host;
 }
 
+static void load_ones(struct loader *l)
+{
+	struct vision_tower *t = l->t;
+	float *ones = xmalloc((size_t)t->c.width * sizeof *ones);
+	for (int32_t i = 0; i < t->c.width; i++)
+		ones[i] = 1;
+	t->ones = t->merger[0].mean.weight = put_floats(l, ones, t->c.width);
+	free(ones);
+}
+
+static void load_projection(struct loader *l)
+{
+	struct weight host;
+	if (find_matrix(l, "model.embed_vision.embedding_projection.weight", l->t->c.out_width,
+			l->t->c.width, &host))
+		send(l, &host, &l->t->merger[0].down.w);
+}
+
 static void load_gemma4(struct loader *l)
 {
 	struct vision_tower *t = l->t;
 	const struct vision_config *c = &t->c;
-	struct weight host;
-	float *ones = xmalloc((size_t)c->width * sizeof *ones);
-	for (int32_t i = 0; i < c->width; i++)
-		ones[i] = 1;
-	t->ones = t->merger[0].mean.weight = put_floats(l, ones, c->width);
-	free(ones);
-	load_gemma4_patch(l);
-	load_two_places(l);
+	load_ones(l);
+	load_pixels(l, GEMMA4_PREFIX "patch_embedder.planes.weight",
+		    GEMMA4_PREFIX "patch_embedder.input_proj.weight");
+	load_two_places(l, GEMMA4_PREFIX "patch_embedder.position_embedding_table", false);
 	for (int i = 0; i < c->depth && l->st == OK; i++)
 		load_gemma4_layer(l, i);
 	if (c->is_standard) {
 		t->shift = load_host(l, GEMMA4_PREFIX "std_bias", c->width);
 		t->factor = load_host(l, GEMMA4_PREFIX "std_scale", c->width);
 	}
-	if (find_matrix(l, "model.embed_vision.embedding_projection.weight", c->out_width,
-			c->width, &host))
-		send(l, &host, &t->merger[0].down.w);
+	load_projection(l);
+}
+
+/* --- VISION_PLAIN ---------------------------------------------------------------------- */
+
+#define PLAIN_PREFIX "model.vision_embedder."
+static const struct names plain = {.prefix = PLAIN_PREFIX, .has_bias = true};
+
+/* Of pixels, in the order of load_pixels. */
+static const float *load_pixel_floats(struct loader *l, const char *name)
+{
+	const struct vision_config *c = &l->t->c;
+	int32_t dim = vision_config_patch_dim(c);
+	const struct tensor *t = find(l, name, dim);
+	if (!t)
+		return NULL;
+	float *host = xmalloc((size_t)dim * sizeof *host);
+	for (size_t i = 0; i < (size_t)dim; i++)
+		host[i] = blocks_float(t->data, t->dtype,
+				       from_pixels(i, (size_t)(c->patch * c->patch)));
+	const float *p = put_floats(l, host, dim);
+	free(host);
+	return p;
+}
+
+static void load_plain(struct loader *l)
+{
+	struct vision_tower *t = l->t;
+	bool is_file = tensors_find(l->tensors, PLAIN_PREFIX "patch_planes.weight");
+	l->names = &plain;
+	load_ones(l);
+	load_pixels(l, PLAIN_PREFIX "patch_planes.weight", PLAIN_PREFIX "patch_dense.weight");
+	t->patch.bias = load_floats(l, is_file ? PLAIN_PREFIX "patch_planes.bias"
+					       : PLAIN_PREFIX "patch_dense.bias",
+				    t->c.width, 0, t->c.width);
+	if (is_file) {
+		load_norm(l, "planes_norm", vision_config_patch_dim(&t->c), &t->plain[0]);
+	} else {
+		t->plain[0].weight = load_pixel_floats(l, PLAIN_PREFIX "patch_ln1.weight");
+		t->plain[0].bias = load_pixel_floats(l, PLAIN_PREFIX "patch_ln1.bias");
+	}
+	load_norm(l, "patch_ln2", t->c.width, &t->plain[1]);
+	load_norm(l, "pos_norm", t->c.width, &t->plain[2]);
+	load_two_places(l, is_file ? PLAIN_PREFIX "two_embeddings" : PLAIN_PREFIX "pos_embedding",
+			!is_file);
+	load_projection(l);
 }
 
 /* --- all ------------------------------------------------------------------------------ */
@@ -676,6 +739,8 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 	} else if (t->c.kind == VISION_GEMMA4) {
 		l.names = &gemma4;
 		load_gemma4(&l);
+	} else if (t->c.kind == VISION_PLAIN) {
+		load_plain(&l);
 	} else {
 		load_qwen(&l);
 	}
@@ -687,7 +752,7 @@ int64_t vision_tower_weight_bytes(const struct tensors *tensors)
 	static const char *const parts[] = {QWEN_PREFIX, "vision_tower.", "model.vision_tower.",
 					    "multi_modal_projector.",
 					    "model.multi_modal_projector.",
-					    "model.embed_vision."};
+					    "model.embed_vision.", "model.vision_embedder."};
 	int64_t n_bytes = 0;
 	for (size_t i = 0; i < tensors_count(tensors); i++) {
 		const struct tensor *t = tensors_at(tensors, i);

@@ -75,7 +75,7 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 		round_up(c, out_width, out_height);
 		return OK;
 	}
-	if (c->kind == VISION_GEMMA4) {
+	if (vision_config_fills(c)) {
 		fill(c, out_width, out_height);
 		return OK;
 	}

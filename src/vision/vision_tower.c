@@ -31,7 +31,7 @@ static float between(int32_t i, int32_t n, int32_t side, int32_t *out_at)
 }
 
 /* The learned positions around a patch, weighted by how near they are. */
-static void put_place(const struct vision_run *r, int32_t i, float *out)
+void vision_tower_place(const struct vision_run *r, int32_t i, float *out)
 {
 	const struct vision_config *c = &r->t->c;
 	int32_t row, col, row_at, col_at;
@@ -41,7 +41,7 @@ static void put_place(const struct vision_run *r, int32_t i, float *out)
 		return;
 	}
 	vision_patches_place(c, r->n_cols, i, &row, &col);
-	if (c->kind == VISION_GEMMA4) {
+	if (vision_config_fills(c)) {
 		const float *x = r->t->places + (size_t)col * d;
 		const float *y = r->t->places + ((size_t)r->t->n_places + (size_t)row) * d;
 		for (size_t k = 0; k < d; k++)
@@ -91,7 +91,7 @@ static enum status embed(struct vision_run *r)
 		float *x = r->x + (size_t)i * d;
 		enum status st = send_patches(r, i, n);
 		for (int32_t k = 0; k < n; k++)
-			put_place(r, i + k, r->host + (size_t)k * d);
+			vision_tower_place(r, i + k, r->host + (size_t)k * d);
 		if (st == OK)
 			st = b->ops->upload(b, x, r->host, (size_t)n * d * sizeof *r->host);
 		if (st == OK && r->t->norm0.weight)
@@ -166,6 +166,8 @@ static enum status run_all(struct vision_run *r, float *rows)
 	struct vision_tower *t = r->t;
 	size_t level = (size_t)r->n / (size_t)(t->c.merge * t->c.merge) *
 		       (size_t)t->c.out_width;
+	if (t->c.kind == VISION_PLAIN)
+		return vision_plain_run(r, rows);
 	enum status st = embed(r);
 	if (st == OK && t->c.theta != 0)
 		st = set_rope(r);
@@ -196,7 +198,7 @@ static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRA
 	size_t dim = (size_t)vision_config_patch_dim(c);
 	size_t rows_out = (size_t)c->out_width;
 	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));
-	bool is_gated = c->kind == VISION_PIXTRAL || c->kind == VISION_GEMMA4;
+	bool is_twice = c->kind == VISION_PIXTRAL || vision_config_fills(c);
 	const struct vision_want wanted[VISION_ARRAYS] = {
 		{&r->x, n * d * sizeof *r->x},
 		{&r->rope, n * d / (size_t)c->n_heads * sizeof *r->rope},
@@ -204,7 +206,7 @@ static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRA
 		{&r->y, n * d * act}, {&r->k, VISION_CHUNK * d * act},
 		{&r->v, VISION_CHUNK * d * act},
 		{&r->wide, VISION_CHUNK * wide * MAX(act, sizeof(float))},
-		{&r->wide2, is_gated ? VISION_CHUNK * wide * sizeof(float) : 1},
+		{&r->wide2, is_twice ? VISION_CHUNK * wide * sizeof(float) : 1},
 		{&r->k_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r->v_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r->out, VISION_CHUNK * rows_out * sizeof *r->out},
@@ -304,7 +306,7 @@ enum status vision_tower_create(const struct tensors *tensors, struct backend *b
 	t->b = b;
 	t->layers = xcalloc((size_t)c->depth, sizeof *t->layers);
 	enum status st = vision_load(t, tensors, fail);
-	if (st == OK)
+	if (st == OK && c->depth)
 		st = try_attention(t, fail);
 	if (st != OK) {
 		vision_tower_destroy(t);

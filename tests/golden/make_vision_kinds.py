@@ -16,7 +16,7 @@ make_vision.py needs, and writes beside its folders:
 
     make_vision_kinds.py [NAME...]
 
-mmproj-NAME.gguf of mistral3, gemma3, gemma4 and gemma4clip are made by llama.cpp's own tool:
+mmproj-NAME.gguf of mistral3, gemma3 and each gemma4 are made by llama.cpp's own tool:
 
     convert_hf_to_gguf.py --mmproj --outtype f32 tests/golden/vision/NAME"""
 
@@ -29,12 +29,15 @@ import sys
 import numpy as np
 import torch
 import transformers as hf
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers.models.gemma3.image_processing_gemma3 import Gemma3ImageProcessor
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.gemma4 import image_processing_gemma4 as gemma4_processing
 from transformers.models.gemma4 import image_processing_pil_gemma4 as gemma4_on_pillow
+from transformers.models.gemma4_unified import (
+    image_processing_gemma4_unified as unified_processing)
 from transformers.models.pixtral.image_processing_pil_pixtral import (
     PixtralImageProcessorPil)
 from transformers.models.pixtral.image_processing_pixtral import (
@@ -160,6 +163,7 @@ class Gemma4:
              "head_dim": 16, "patch_size": 4, "pooling_kernel_size": 3,
              "position_embedding_size": 48}
     model_class = hf.Gemma4ForConditionalGeneration
+    config_class = hf.Gemma4Config
 
     def __init__(self, text, sound=None, **tower):
         # The window is shorter than an image.
@@ -168,7 +172,7 @@ class Gemma4:
                 "global_head_dim": 24, "hidden_size_per_layer_input": 0,
                 "vocab_size_per_layer_input": 512, "final_logit_softcapping": 4.0,
                 "tie_word_embeddings": True, **text}
-        self.config = hf.Gemma4Config(
+        self.config = self.config_class(
             text_config=text, vision_config={**self.tower, **tower}, audio_config=sound,
             boi_token_id=IMG_BREAK, eoi_token_id=IMG_END, image_token_id=IMG, video_token_id=506, audio_token_id=507,
             tie_word_embeddings=True)
@@ -220,6 +224,46 @@ class Gemma4:
         return {"mm_token_type_ids": (torch.tensor([ids]) == IMG).int()}
 
 
+class Gemma4Unified(Gemma4):
+    """Tokens of pixels, without a tower."""
+    tower = {"model_type": "gemma4_unified_vision", "mm_embed_dim": 40, "patch_size": 4,
+             "pooling_kernel_size": 3, "mm_posemb_size": 20, "output_proj_dims": 40}
+    model_class = hf.Gemma4UnifiedForConditionalGeneration
+    config_class = hf.Gemma4UnifiedConfig
+
+    def process(self, images):
+        """The processor is on torchvision only; Pillow makes the size first."""
+        unified_processing._SUPPORTED_SOFT_TOKENS = (16,)
+        process = unified_processing.Gemma4UnifiedImageProcessor(**self.processor)
+        sized = []
+        for image in images:
+            h, w = gemma4_on_pillow.get_aspect_ratio_preserving_size(
+                image.height, image.width, 4, 9 * 16, 3)
+            sized.append(image.resize((w, h), Image.Resampling.BICUBIC))
+        seen = process(sized, do_resize=False, return_tensors="pt")
+        other = process(images, return_tensors="pt")
+        apart = (seen["pixel_values"] - other["pixel_values"]).abs().max() * 255
+        assert apart < 1.01, apart
+        return {k: torch.as_tensor(np.array(seen[k]))
+                for k in ("pixel_values", "image_position_ids")}
+
+    def shape(self, seen, i):
+        w, h = (int(x) + 1 for x in seen["image_position_ids"][i].max(0).values)
+        return [h, w]
+
+    def planes(self, seen):
+        h, w = self.shape(seen, 0)
+        patches = seen["pixel_values"][0][:h * w].reshape(h, w, 12, 12, 3)
+        return patches.permute(4, 0, 2, 1, 3).reshape(3, 12 * h, 12 * w)
+
+    def masks(self, model, ids):
+        """Those that generation takes; without them a forward pass has others."""
+        return model.create_masks_for_generate(
+            config=model.config, attention_mask=None, cache=None,
+            inputs_embeds=torch.zeros(1, len(ids), 1),
+            position_ids=torch.arange(len(ids))[None], **self.more(ids))
+
+
 # As E2B: embeddings of each layer, shared keys and values, ranges of a matrix's numbers, and a
 # tower for sound, which nobody reads; and tokens of an image see only what is before them.
 GEMMA4_SMALL = {"hidden_size_per_layer_input": 8, "num_kv_shared_layers": 2,
@@ -232,6 +276,7 @@ MODELS = {
     "gemma3": lambda: Gemma3({**GEMMA, "tie_word_embeddings": False}),
     "gemma4": lambda: Gemma4({"use_bidirectional_attention": "vision"}, standardize=True),
     "gemma4clip": lambda: Gemma4(GEMMA4_SMALL, SOUND, use_clipped_linears=True),
+    "gemma4unified": lambda: Gemma4Unified({}, {"audio_embed_dim": 8, "output_proj_dims": 8}),
 }
 
 
@@ -273,8 +318,11 @@ def name_as_published(folder):
 
 
 def logits(kind, model, ids, seen):
+    more = kind.more(ids)
+    if hasattr(kind, "masks"):
+        more["attention_mask"] = kind.masks(model, ids)
     with torch.no_grad():
-        out = model(input_ids=torch.tensor([ids]), use_cache=False, **seen, **kind.more(ids))
+        out = model(input_ids=torch.tensor([ids]), use_cache=False, **seen, **more)
     return torch.log_softmax(out.logits[0].double(), -1)
 
 

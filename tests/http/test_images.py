@@ -257,7 +257,7 @@ def answers(t, d):
 
 def test_gguf(t, d):
     """The text as GGUF, and llama.cpp's mmproj file beside it."""
-    for name in ("qwen3vl", "mistral3", "gemma3", "gemma4", "gemma4clip"):
+    for name in ("qwen3vl", "mistral3", "gemma3", "gemma4", "gemma4clip", "gemma4unified"):
         folder = os.path.join(VISION, name)
         config = g.read_json(folder, "config.json")
         if name == "gemma3":

@@ -761,7 +761,8 @@ int main(void)
 		const char *name;
 		int n_wide;
 	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"mistral3", 36},
-		      {"ministral3", 36}, {"gemma3", 16}, {"gemma4", 10}, {"gemma4clip", 10}};
+		      {"ministral3", 36}, {"gemma3", 16}, {"gemma4", 10}, {"gemma4clip", 10},
+		      {"gemma4unified", 10}};
 	const struct vision_config pixtral = {
 		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
 		.mean = {0.48145466, 0.4578275, 0.40821073},
@@ -772,6 +773,9 @@ int main(void)
 	const struct vision_config gemma4 = {
 		.kind = VISION_GEMMA4, .patch = 4, .merge = 3, .frames = 1,
 		.max_pixels = 16 * 12 * 12, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
+	const struct vision_config plain = {
+		.kind = VISION_PLAIN, .patch = 12, .merge = 1, .frames = 1,
+		.max_pixels = 16 * 12 * 12, .std = {1, 1, 1}};
 	test_sizes();
 	test_pixtral_sizes();
 	test_gemma4_sizes();
@@ -779,6 +783,7 @@ int main(void)
 	test_planes("mistral3", &pixtral);
 	test_planes("gemma3", &siglip);
 	test_planes("gemma4", &gemma4);
+	test_planes("gemma4unified", &plain);
 	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
 		const char *name = models[i].name;
 		struct rig r = rig_open(name, &(struct source){.is_exact = true},
@@ -799,11 +804,13 @@ int main(void)
 	test_memory("mistral3");
 	test_memory("gemma3");
 	test_memory("gemma4");
+	test_memory("gemma4unified");
 	test_mmproj("qwen3vl");
 	test_mmproj("mistral3");
 	test_mmproj("gemma3");
 	test_mmproj("gemma4");
 	test_mmproj("gemma4clip");
+	test_mmproj("gemma4unified");
 	test_blocks(true, 1e-5);
 	test_blocks(false, 0.02);
 	test_hip("qwen3vl", false);
@@ -812,6 +819,7 @@ int main(void)
 	test_hip("gemma3", true);
 	test_hip("gemma4", false);
 	test_hip("gemma4clip", false);
+	test_hip("gemma4unified", false);
 	test_beside("qwen3vl");
 	test_mutual();
 	test_cut();
