@@ -93,6 +93,9 @@ void engine_image_place(struct engine *e, const struct engine_seq *s, int at, in
 	const struct engine_image *m = image_at(s, at);
 	get_position(s, at, e->arrays.rope_position + 3 * (size_t)t);
 	e->arrays.last_seen[t] = m ? m->at + m->n - 1 : at;
+	if (m && e->sight && e->sight->has_stand_in && (at - m->at) % (m->n_cols + m->n_gap) <
+							       m->n_cols)
+		e->arrays.token[t] = e->sight->stand_in;
 }
 
 int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most)

@@ -31,6 +31,9 @@ struct engine_sight {
 	enum { SIGHT_CAUSAL, SIGHT_MUTUAL, SIGHT_MUTUAL_LOCAL } seen;
 	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
 	int32_t n_height, n_width;
+	/* The token that is read where a model reads more of a token than its embedding. */
+	bool has_stand_in; /* else an image's own token is */
+	int32_t stand_in;
 };
 
 /* Tokens of a step that are of an image. */

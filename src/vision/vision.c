@@ -194,8 +194,8 @@ enum { DECODE_BYTES = 10 };
 static int32_t most_patches(const struct vision_config *c)
 {
 	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
-	return (int32_t)(c->kind == VISION_QWEN ? c->max_pixels / c->patch / c->patch
-						: side * side);
+	bool is_area = c->kind == VISION_QWEN || vision_config_fills(c);
+	return (int32_t)(is_area ? c->max_pixels / c->patch / c->patch : side * side);
 }
 
 static bool is_on_device(const struct vision *v)
@@ -282,7 +282,9 @@ static enum status prepare(struct vision *v, const struct vision_opts *o, struct
 {
 	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
 	v->opts = *o;
-	vision_patches_limit(&v->config, o->max_tokens);
+	bool is_cut = vision_config_fills(&v->config) && v->config.sight.seen != SIGHT_CAUSAL;
+	vision_patches_limit(&v->config, is_cut ? MIN(o->max_tokens, MAX(o->step_tokens, 1))
+						: o->max_tokens);
 	enum status st = check_text(&v->config, o, fail);
 	return st == OK ? open_on(v, o, &o->backend, fail) : st;
 }

@@ -242,7 +242,8 @@ static const char *const qwen_types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", 
 static const struct vision_reader qwen = {qwen_types, read_tower, read_sections, read_processor};
 static const struct vision_reader *const readers[] = {
 	[VISION_QWEN] = &qwen, [VISION_PIXTRAL] = &vision_config_pixtral,
-	[VISION_SIGLIP] = &vision_config_siglip};
+	[VISION_SIGLIP] = &vision_config_siglip, [VISION_GEMMA4] = &vision_config_gemma4,
+	[VISION_PLAIN] = &vision_config_plain};
 
 static const struct vision_reader *find_reader(const char *type, enum vision_kind *out_kind)
 {

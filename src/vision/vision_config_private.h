@@ -9,6 +9,8 @@
 #include "json/jsonfile.h"
 #include "vision/vision_config.h"
 
+#define VISION_PLAIN_EPS 1e-5 /* of layer norms; torch has it as a number */
+
 /* A number of vision_config. */
 struct vision_setting {
 	const char *key;
@@ -46,4 +48,5 @@ struct vision_reader {
 	enum status (*processor)(const json_t *file, struct vision_config *c,
 				 struct fail *fail);
 };
-extern const struct vision_reader vision_config_pixtral, vision_config_siglip;
+extern const struct vision_reader vision_config_pixtral, vision_config_siglip,
+	vision_config_gemma4, vision_config_plain;

@@ -14,8 +14,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model/gguf.h"
+#include "vision/vision_config_private.h"
 
 #define TO "model.visual."
+#define GEMMA4 "model.vision_tower."
+#define PLAIN "model.vision_embedder."
 
 /* --- names ------------------------------------------------------------------------- */
 
@@ -55,10 +58,28 @@ static const struct pair qwen_blocks[] = {
 	{"v.post_ln", "vision_tower.post_layernorm"},
 	{"v.patch_embd", "vision_tower.embeddings.patch_embedding"},
 	{"v.position_embd", "vision_tower.embeddings.position_embedding"}, {NULL, NULL},
+}, gemma4_blocks[] = {
+	{"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"},
+	{"attn_v", "self_attn.v_proj"}, {"attn_out", "self_attn.o_proj"},
+	{"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+	{"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"},
+	{"ffn_down", "mlp.down_proj"}, {"ln1", "input_layernorm"},
+	{"ln2", "pre_feedforward_layernorm"}, {"attn_post_norm", "post_attention_layernorm"},
+	{"ffn_post_norm", "post_feedforward_layernorm"}, {NULL, NULL},
+}, gemma4_others[] = {
+	{"mm.input_projection", "model.embed_vision.embedding_projection"},
+	{"v.patch_embd", GEMMA4 "patch_embedder.planes"},
+	{"v.position_embd.weight", GEMMA4 "patch_embedder.position_embedding_table"},
+	{"v.std_bias", GEMMA4 "std_bias"}, {"v.std_scale", GEMMA4 "std_scale"}, {NULL, NULL},
+}, plain_blocks[] = {{NULL, NULL}}, plain_others[] = {
+	{"mm.input_projection", "model.embed_vision.embedding_projection"},
+	{"v.patch_embd", PLAIN "patch_planes"}, {"v.patch_norm.1", PLAIN "planes_norm"},
+	{"v.patch_norm.2", PLAIN "patch_ln2"}, {"v.patch_norm.3", PLAIN "pos_norm"},
+	{"v.position_embd.weight", PLAIN "two_embeddings"}, {NULL, NULL},
 };
 
 static const struct kind {
-	const char *projector; /* clip.projector_type */
+	const char *projector; /* clip.projector_type, or beside audio clip.vision.… */
 	enum vision_kind kind;
 	const char *layers;    /* before a layer's number */
 	const struct pair *blocks, *others;
@@ -70,12 +91,16 @@ static const struct kind {
 	 pixtral_others, NULL},
 	{"gemma3", VISION_SIGLIP, "vision_tower.encoder.layers.", siglip_blocks, siglip_others,
 	 "vision_tower.embeddings.position_embedding.weight"},
+	{"gemma4v", VISION_GEMMA4, GEMMA4 "encoder.layers.", gemma4_blocks, gemma4_others,
+	 GEMMA4 "patch_embedder.position_embedding_table"},
+	{"gemma4uv", VISION_PLAIN, PLAIN, plain_blocks, plain_others, PLAIN "two_embeddings"},
 };
 
 /* *out: what the file says, for an error's text. NULL: a kind that is not known. */
 static const struct kind *find_kind(const struct gguf *g, struct str *out)
 {
 	const struct gguf_value *v = gguf_find(g, "clip.projector_type");
+	v = v ? v : gguf_find(g, "clip.vision.projector_type");
 	if (!v || !gguf_string(v, out))
 		*out = STR("");
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
@@ -189,6 +214,13 @@ static enum status read_side(const struct tensors *ts, const char *name,
 {
 	const struct tensor *t = tensors_find(ts, name);
 	int64_t n = t && t->n_dims == 2 ? t->dim[0] : 0;
+	if (vision_config_fills(c)) {
+		n = t && t->n_dims == 3 && t->dim[0] == 2 ? t->dim[1] : 0;
+		c->side = n <= 1 << 20 ? (int32_t)n : 0;
+		return c->side ? OK
+			       : fail_at(fail, E_FORMAT, "v.position_embd.weight", "mmproj: "
+					 "v.position_embd.weight is missing or no two lists");
+	}
 	c->side = n > 0 && n <= 1 << 20 ? (int32_t)sqrt((double)n) : 0;
 	if (c->side == 0 || (int64_t)c->side * c->side != n)
 		return fail_at(fail, E_FORMAT, "v.position_embd.weight",
@@ -234,6 +266,14 @@ static enum status read_kind(const struct gguf *g, struct vision_config *c, stru
 	case VISION_SIGLIP:
 		c->is_tanh = true;
 		return OK;
+	case VISION_GEMMA4:
+		c->theta = 100;
+		c->gate.kind = ACT_GELU_TANH;
+		c->is_clipped = true; /* where a matrix has a range */
+		return OK;
+	case VISION_PLAIN:
+		c->norm_eps = VISION_PLAIN_EPS;
+		return OK;
 	}
 	return OK;
 }
@@ -242,27 +282,36 @@ static enum status read_numbers(const struct gguf *g, struct vision_config *c,
 				struct fail *fail)
 {
 	static const char scale[] = "clip.vision.projector.scale_factor";
-	bool is_siglip = c->kind == VISION_SIGLIP;
+	bool is_scaled = c->kind == VISION_SIGLIP || vision_config_fills(c);
+	bool is_plain = c->kind == VISION_PLAIN;
 	const struct {
 		const char *key;
 		int32_t *to, max;
 	} numbers[] = {
 		{"clip.vision.block_count", &c->depth, 256},
-		{"clip.vision.embedding_length", &c->width, 1 << 14},
 		{"clip.vision.attention.head_count", &c->n_heads, 256},
 		{"clip.vision.feed_forward_length", &c->ffn_dim, 1 << 16},
+		{"clip.vision.embedding_length", &c->width, 1 << 14}, /* from here on: of all */
 		{"clip.vision.patch_size", &c->patch, 64},
 		{"clip.vision.projection_dim", &c->out_width, 1 << 16},
-		{is_siglip ? scale : "clip.vision.spatial_merge_size", &c->merge, 16},
+		{is_scaled ? scale : "clip.vision.spatial_merge_size", &c->merge, 16},
 		{"clip.vision.image_size", &c->max_side, 1 << 14},
 	};
 	/* Only newer files have them. */
 	size_t n = ARRAY_LEN(numbers) - (c->kind == VISION_QWEN);
 	enum status st = OK;
-	c->merge = 4;
-	for (size_t i = 0; i < n && st == OK; i++)
+	c->merge = vision_config_fills(c) ? 3 : 4;
+	c->n_heads = 1;
+	for (size_t i = is_plain ? 3 : 0; i < n && st == OK; i++)
 		if (numbers[i].key != scale || gguf_find(g, scale))
 			st = read_number(g, numbers[i].key, numbers[i].max, numbers[i].to, fail);
+	if (st == OK && is_plain) {
+		c->patch *= c->merge;
+		c->merge = 1;
+	}
+	if (st == OK && is_plain && (c->width % 8 || 3 * c->patch * c->patch % 8))
+		st = fail_at(fail, E_UNSUPPORTED, "clip.vision.patch_size",
+			     "mmproj: patches of this size are not supported");
 	if (st == OK && (c->width % c->n_heads || (c->theta != 0 && c->width / c->n_heads % 4)))
 		st = fail_at(fail, E_UNSUPPORTED, "clip.vision.attention.head_count",
 			     "mmproj: heads of this size are not supported");
@@ -279,7 +328,8 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 	if (!kind)
 		return fail_at(fail, E_UNSUPPORTED, "clip.projector_type",
 			       "mmproj: a projector of type \"%.*s\" is not supported, only "
-			       "qwen3vl_merger, pixtral and gemma3", (int)MIN(said.n, 40), said.p);
+			       "qwen3vl_merger, pixtral, gemma3, gemma4v and gemma4uv",
+			       (int)MIN(said.n, 40), said.p);
 	*c = (struct vision_config){.kind = kind->kind, .min_pixels = 1 << 16,
 				    .max_pixels = 1 << 24};
 	enum status st = read_eps(g, c, fail);
@@ -295,6 +345,7 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 	    (c->side * c->patch != c->max_side || c->side % c->merge))
 		st = fail_at(fail, E_FORMAT, "clip.vision.image_size", "mmproj: "
 			     "clip.vision.image_size does not fit v.position_embd.weight");
+	c->is_standard = tensors_find(ts, GEMMA4 "std_bias");
 	read_three(g, "clip.vision.image_mean", c->mean);
 	read_three(g, "clip.vision.image_std", c->std);
 	read_pixels(g, "clip.vision.image_min_pixels", &c->min_pixels);
@@ -319,6 +370,13 @@ enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *s
 	sight->n_height = (int32_t)height;
 	sight->n_width = (int32_t)width;
 	return OK;
+}
+
+int32_t vision_gguf_padding(const struct gguf *text)
+{
+	const struct gguf_value *v = gguf_find(text, "tokenizer.ggml.padding_token_id");
+	int64_t n = 0;
+	return v && gguf_integer(v, 0, &n) && n >= 0 && n < INT32_MAX ? (int32_t)n : 0;
 }
 
 char *vision_gguf_beside(const char *model_path)

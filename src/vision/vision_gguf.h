@@ -16,6 +16,8 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 /* Sections of rope of a text model's GGUF file, to sight. E_MISSING. */
 enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *sight,
 				 struct fail *fail) MUST_USE;
+/* The token of a text model's GGUF file that is padding, else 0. */
+int32_t vision_gguf_padding(const struct gguf *text);
 /* The mmproj file beside a model's GGUF file, malloc'ed; NULL: there is none, or more than
  * one. */
 char *vision_gguf_beside(const char *model_path);

@@ -2,6 +2,8 @@
  *
  * What is behind the layers of a tower: patches to tokens of the text model's width.
  */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "vision/vision_tower_private.h"
 
@@ -19,8 +21,7 @@ enum status vision_head_norm(struct vision_run *r, const struct vision_norming *
 	return OK;
 }
 
-/* n of r->out to *io_rows, which goes on. */
-static enum status fetch(struct vision_run *r, int32_t n, float **io_rows)
+enum status vision_head_fetch(struct vision_run *r, int32_t n, float **io_rows)
 {
 	struct backend *b = r->t->b;
 	size_t size = (size_t)n * (size_t)r->t->c.out_width;
@@ -47,7 +48,7 @@ enum status vision_head_merge(struct vision_run *r, const struct vision_merger *
 		LINEAR(m->up, r->norm, r->wide, n / per);
 		RUN(gelu, .n_tok = n / per, .dim = wide, .x = r->wide);
 		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }
@@ -79,7 +80,7 @@ static enum status run_pixtral(struct vision_run *r, float *rows)
 		LINEAR(m->up, r->k, r->wide, n / per);
 		RUN(gelu, .n_tok = n / per, .dim = c->out_width, .x = r->wide);
 		LINEAR(m->down, r->wide, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }
@@ -129,7 +130,59 @@ static enum status run_siglip(struct vision_run *r, float *rows)
 		if (st != OK)
 			return st;
 		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
-		st = fetch(r, n / per, &rows);
+		st = vision_head_fetch(r, n / per, &rows);
+	}
+	return st;
+}
+
+/* The mean of all neighbours of rows i to i + n of r->x, times the root of the width, to
+ * r->wide. It may exceed halves, so it is in float32. */
+static enum status pool_gemma4(struct vision_run *r, int32_t i, int32_t n)
+{
+	const struct vision_tower *t = r->t;
+	struct backend *b = t->b;
+	size_t d = (size_t)t->c.width, per = (size_t)(t->c.merge * t->c.merge);
+	size_t n_rows = (size_t)n / per;
+	float root = (float)sqrt((double)d);
+	enum status st = b->ops->download(b, r->host, r->x + (size_t)i * d,
+					  (size_t)n * d * sizeof *r->host);
+	if (st == OK)
+		st = b->ops->sync(b, r->fail);
+	for (size_t row = 0; row < n_rows && st == OK; row++)
+		for (size_t k = 0; k < d; k++) {
+			const float *from = r->host + row * per * d + k;
+			float sum = 0;
+			for (size_t p = 0; p < per; p++)
+				sum += from[p * d];
+			sum = sum / (float)per * root;
+			r->host[row * d + k] = t->shift ? (sum - t->shift[k]) * t->factor[k]
+							: sum;
+		}
+	if (st == OK)
+		st = b->ops->upload(b, r->wide, r->host, n_rows * d * sizeof(float));
+	if (st == OK) /* it may still be read */
+		st = b->ops->sync(b, r->fail);
+	return st == OK ? OK : fail_default(r->fail, st);
+}
+
+/* The mean of all neighbours, scaled, a norm of that, one matrix. Source: modeling_gemma4.py of
+ * Hugging Face Transformers. */
+static enum status run_gemma4(struct vision_run *r, float *rows)
+{
+	const struct vision_config *c = &r->t->c;
+	const struct vision_merger *m = &r->t->merger[0];
+	int32_t per = c->merge * c->merge, most = VISION_CHUNK / per * per;
+	enum status st = OK;
+	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
+		n = MIN(most, r->n - i);
+		st = pool_gemma4(r, i, n);
+		if (st == OK)
+			st = vision_head_norm(r, &(struct vision_norming){
+				&m->mean, n / per, c->width, c->out_eps, r->wide, r->norm});
+		if (st != OK)
+			return st;
+		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
+		st = vision_head_fetch(r, n / per, &rows);
 	}
 	return st;
 }
@@ -138,6 +191,8 @@ enum status vision_head_run(struct vision_run *r, float *rows)
 {
 	if (r->t->c.kind == VISION_SIGLIP)
 		return run_siglip(r, rows);
+	if (r->t->c.kind == VISION_GEMMA4)
+		return run_gemma4(r, rows);
 	if (r->t->c.kind == VISION_PIXTRAL)
 		return run_pixtral(r, rows);
 	return vision_head_merge(r, &r->t->merger[0], rows);

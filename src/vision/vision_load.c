@@ -5,6 +5,7 @@
  * kernels of many tokens take no 32 bits, and rows of a multiple of eight numbers: there the
  * former become halves, and the matrix of patches gets such rows.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,14 @@ static const struct names pixtral[] = {PIXTRAL(""), PIXTRAL("model.")};
 static const struct names siglip[] = {
 	SIGLIP("vision_tower.vision_model."), SIGLIP("model.vision_tower.vision_model."),
 	SIGLIP("vision_tower."), SIGLIP("model.vision_tower.")};
+
+#define GEMMA4_PREFIX "model.vision_tower."
+static const struct names gemma4 = {
+	.prefix = GEMMA4_PREFIX, .patch = "patch_embedder.input_proj", .layer = "encoder.layers.",
+	.norm1 = "input_layernorm", .norm2 = "pre_feedforward_layernorm",
+	.q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",
+	.out = "self_attn.o_proj", .gate = "mlp.gate_proj", .up = "mlp.up_proj",
+	.down = "mlp.down_proj"};
 
 struct loader {
 	struct vision_tower *t;
@@ -228,13 +237,32 @@ static void load_norm(struct loader *l, const char *name, int32_t n, struct visi
 		out->bias = load_floats(l, full_name(l, name, ".bias", full), n, 0, n);
 }
 
+/* host as it is, with row `in` of each head of dim rows from its row from(in, dim). */
+static void send_turned(struct loader *l, const struct weight *host, size_t row, size_t dim,
+			size_t from(size_t in, size_t dim), struct weight *out)
+{
+	struct weight turned = *host;
+	char *rows = xmalloc(row * (size_t)host->n);
+	keep_host(l, rows);
+	for (size_t r = 0; r < (size_t)host->n; r++) {
+		size_t in = r % dim;
+		memcpy(rows + r * row, (const char *)host->q + (r - in + from(in, dim)) * row, row);
+	}
+	turned.q = rows;
+	send(l, &turned, out);
+}
+
+static size_t from_pairs(size_t in, size_t dim)
+{
+	return 2 * (in % (dim / 2)) + in / (dim / 2);
+}
+
 /* llama.cpp's files have the two numbers that turn together side by side in queries and keys:
  * row 2 i + j of a head is its row j K/2 + i here. False: they are not so in this file. */
 static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *out)
 {
 	const struct vision_config *c = &l->t->c;
 	const char *const names[] = {l->names->q_pairs, l->names->k_pairs, NULL};
-	size_t d = (size_t)c->width, dim = d / (size_t)c->n_heads;
 	char name[120], full[200];
 	struct weight host;
 	if (!names[part])
@@ -244,17 +272,9 @@ static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *
 	if (!tensors_find(l->tensors, full))
 		return false;
 	const struct tensor *t = find_matrix(l, full, c->width, c->width, &host);
-	if (!t)
-		return true;
-	size_t row = t->n_bytes / d;
-	char *rows = xmalloc(t->n_bytes);
-	keep_host(l, rows);
-	for (size_t r = 0; r < d; r++) {
-		size_t in = r % dim, from = r - in + 2 * (in % (dim / 2)) + in / (dim / 2);
-		memcpy(rows + r * row, (const char *)t->data + from * row, row);
-	}
-	host.q = rows;
-	send(l, &host, &out->w);
+	if (t)
+		send_turned(l, &host, t->n_bytes / (size_t)c->width,
+			    (size_t)(c->width / c->n_heads), from_pairs, &out->w);
 	return true;
 }
 
@@ -434,6 +454,248 @@ static void load_siglip(struct loader *l)
 	load_turned(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
 }
 
+/* --- VISION_GEMMA4 --------------------------------------------------------------------- */
+
+/* Half of a head turns by the column, half by the row, and in each the first quarter of a head
+ * with the second. Here the first half of a head turns with the second. */
+static size_t from_quarters(size_t in, size_t dim)
+{
+	size_t i = in % (dim / 2), j = in / (dim / 2), quarter = dim / 4;
+	return i < quarter ? j * quarter + i : dim / 2 + j * quarter + i - quarter;
+}
+
+static void load_range(struct loader *l, const char *base, const char *of,
+		       struct vision_range *out)
+{
+	char name[200];
+	float *const to[] = {&out->low, &out->high};
+	*out = (struct vision_range){-INFINITY, INFINITY, false};
+	for (int i = 0; i < 2; i++) {
+		snprintf(name, sizeof name, "%s.%s_%s", base, of, i ? "max" : "min");
+		if (!l->t->c.is_clipped || !tensors_find(l->tensors, name))
+			continue;
+		const struct tensor *t = find(l, name, 1);
+		if (t)
+			*to[i] = blocks_float(t->data, t->dtype, 0);
+		out->cuts |= isfinite(*to[i]);
+	}
+	if (!(out->low <= out->high))
+		stop(l, E_FORMAT, base, "has a range that holds no number");
+}
+
+/* turns: rows of each head are put in order. */
+static void load_ranged(struct loader *l, int i, const char *part, int32_t n, int32_t k,
+			bool turns, struct vision_linear *out)
+{
+	const struct vision_config *c = &l->t->c;
+	char base[160], name[200];
+	struct weight host;
+	snprintf(base, sizeof base, "%s%s%d.%s", l->names->prefix, l->names->layer, i, part);
+	load_range(l, base, "input", &out->in);
+	load_range(l, base, "output", &out->out);
+	snprintf(name, sizeof name, "%s.linear.weight", base);
+	if (!tensors_find(l->tensors, name)) /* mmproj */
+		snprintf(name, sizeof name, "%s.weight", base);
+	const struct tensor *t = find_matrix(l, name, n, k, &host);
+	if (t && turns)
+		send_turned(l, &host, t->n_bytes / (size_t)n, (size_t)(c->width / c->n_heads),
+			    from_quarters, &out->w);
+	else if (t)
+		send(l, &host, &out->w);
+}
+
+/* The weights of a norm over each head, in the order of its rows. */
+static const float *load_head_norm(struct loader *l, int i, const char *part)
+{
+	size_t dim = (size_t)(l->t->c.width / l->t->c.n_heads);
+	char name[200];
+	snprintf(name, sizeof name, "%s%s%d.%s.weight", l->names->prefix, l->names->layer, i, part);
+	const struct tensor *t = find(l, name, (int64_t)dim);
+	if (!t)
+		return NULL;
+	float *host = xmalloc(dim * sizeof *host);
+	for (size_t in = 0; in < dim; in++)
+		host[in] = blocks_float(t->data, t->dtype, from_quarters(in, dim));
+	const float *p = put_floats(l, host, (int64_t)dim);
+	free(host);
+	return p;
+}
+
+static void load_gemma4_layer(struct loader *l, int i)
+{
+	const struct vision_config *c = &l->t->c;
+	const struct names *names = l->names;
+	struct vision_layer *to = &l->t->layers[i];
+	int32_t d = c->width;
+	const struct {
+		const char *name;
+		struct vision_norm *to;
+	} norms[] = {{names->norm1, &to->norm1}, {names->norm2, &to->norm2},
+		     {"post_attention_layernorm", &to->post1},
+		     {"post_feedforward_layernorm", &to->post2}};
+	for (size_t k = 0; k < ARRAY_LEN(norms); k++) {
+		char name[120];
+		snprintf(name, sizeof name, "%s%d.%s", names->layer, i, norms[k].name);
+		load_norm(l, name, d, norms[k].to);
+	}
+	to->q_norm = load_head_norm(l, i, "self_attn.q_norm");
+	to->k_norm = load_head_norm(l, i, "self_attn.k_norm");
+	load_ranged(l, i, names->q, d, d, true, &to->q);
+	load_ranged(l, i, names->k, d, d, true, &to->k);
+	load_ranged(l, i, names->v, d, d, false, &to->v);
+	load_ranged(l, i, names->out, d, d, false, &to->out);
+	load_ranged(l, i, names->gate, c->ffn_dim, d, false, &to->gate);
+	load_ranged(l, i, names->up, c->ffn_dim, d, false, &to->up);
+	load_ranged(l, i, names->down, d, c->ffn_dim, false, &to->down);
+}
+
+/* A number's place in a patch ordered by pixel first, then by colour; here by colour first, as in
+ * mmproj files. */
+static size_t from_pixels(size_t at, size_t area)
+{
+	return at % area * 3 + at / area;
+}
+
+/* planes: the name of the matrix where its columns are in that order already. */
+static void load_pixels(struct loader *l, const char *planes, const char *pixels)
+{
+	const struct vision_config *c = &l->t->c;
+	int32_t dim = vision_config_patch_dim(c);
+	size_t area = (size_t)(c->patch * c->patch), k = 3 * area;
+	struct weight host;
+	if (tensors_find(l->tensors, planes)) {
+		if (find_matrix(l, planes, c->width, dim, &host))
+			send(l, &host, &l->t->patch.w);
+		return;
+	}
+	if (!find_matrix(l, pixels, c->width, dim, &host))
+		return;
+	float *rows = xmalloc((size_t)c->width * k * sizeof *rows), *one = xmalloc(k * sizeof *one);
+	keep_host(l, rows);
+	for (size_t i = 0; i < (size_t)c->width; i++) {
+		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
+		for (size_t at = 0; at < k; at++)
+			rows[i * k + at] = one[from_pixels(at, area)];
+	}
+	free(one);
+	const struct weight turned = {.quant = QUANT_F32, .n = c->width, .k = dim, .group = dim,
+				      .q = rows, .name = host.name};
+	send(l, &turned, &l->t->patch.w);
+}
+
+/* As many positions along a side as an image may have patches, of two lists. is_mixed: the two
+ * stand beside each other. */
+static void load_two_places(struct loader *l, const char *name, bool is_mixed)
+{
+	const struct vision_config *c = &l->t->c;
+	int64_t f = (int64_t)c->patch * c->merge, most = c->max_pixels / (f * f) * c->merge;
+	int32_t n = (int32_t)MIN(most, c->side);
+	size_t d = (size_t)c->width;
+	struct weight host;
+	if (!find_matrix(l, name, 2 * c->side, c->width, &host))
+		return;
+	l->t->n_places = n;
+	l->t->places = xmalloc(2 * (size_t)n * d * sizeof *l->t->places);
+	for (int32_t i = 0; i < 2 * n; i++) {
+		int32_t at = i % n, list = i / n;
+		int32_t row = is_mixed ? 2 * at + list : list * c->side + at;
+		weight_decode(&host, row, row + 1, l->t->places + (size_t)i * d);
+	}
+}
+
+/* n numbers, on the host. */
+static const float *load_host(struct loader *l, const char *name, int32_t n)
+{
+	const struct tensor *t = find(l, name, n);
+	if (!t)
+		return NULL;
+	float *host = xmalloc((size_t)n * sizeof *host);
+	keep_host(l, host);
+	for (int32_t i = 0; i < n; i++)
+		host[i] = blocks_float(t->data, t->dtype, (size_t)i);
+	return host;
+}
+
+static void load_ones(struct loader *l)
+{
+	struct vision_tower *t = l->t;
+	float *ones = xmalloc((size_t)t->c.width * sizeof *ones);
+	for (int32_t i = 0; i < t->c.width; i++)
+		ones[i] = 1;
+	t->ones = t->merger[0].mean.weight = put_floats(l, ones, t->c.width);
+	free(ones);
+}
+
+static void load_projection(struct loader *l)
+{
+	struct weight host;
+	if (find_matrix(l, "model.embed_vision.embedding_projection.weight", l->t->c.out_width,
+			l->t->c.width, &host))
+		send(l, &host, &l->t->merger[0].down.w);
+}
+
+static void load_gemma4(struct loader *l)
+{
+	struct vision_tower *t = l->t;
+	const struct vision_config *c = &t->c;
+	load_ones(l);
+	load_pixels(l, GEMMA4_PREFIX "patch_embedder.planes.weight",
+		    GEMMA4_PREFIX "patch_embedder.input_proj.weight");
+	load_two_places(l, GEMMA4_PREFIX "patch_embedder.position_embedding_table", false);
+	for (int i = 0; i < c->depth && l->st == OK; i++)
+		load_gemma4_layer(l, i);
+	if (c->is_standard) {
+		t->shift = load_host(l, GEMMA4_PREFIX "std_bias", c->width);
+		t->factor = load_host(l, GEMMA4_PREFIX "std_scale", c->width);
+	}
+	load_projection(l);
+}
+
+/* --- VISION_PLAIN ---------------------------------------------------------------------- */
+
+#define PLAIN_PREFIX "model.vision_embedder."
+static const struct names plain = {.prefix = PLAIN_PREFIX, .has_bias = true};
+
+/* Of pixels, in the order of load_pixels. */
+static const float *load_pixel_floats(struct loader *l, const char *name)
+{
+	const struct vision_config *c = &l->t->c;
+	int32_t dim = vision_config_patch_dim(c);
+	const struct tensor *t = find(l, name, dim);
+	if (!t)
+		return NULL;
+	float *host = xmalloc((size_t)dim * sizeof *host);
+	for (size_t i = 0; i < (size_t)dim; i++)
+		host[i] = blocks_float(t->data, t->dtype,
+				       from_pixels(i, (size_t)(c->patch * c->patch)));
+	const float *p = put_floats(l, host, dim);
+	free(host);
+	return p;
+}
+
+static void load_plain(struct loader *l)
+{
+	struct vision_tower *t = l->t;
+	bool is_file = tensors_find(l->tensors, PLAIN_PREFIX "patch_planes.weight");
+	l->names = &plain;
+	load_ones(l);
+	load_pixels(l, PLAIN_PREFIX "patch_planes.weight", PLAIN_PREFIX "patch_dense.weight");
+	t->patch.bias = load_floats(l, is_file ? PLAIN_PREFIX "patch_planes.bias"
+					       : PLAIN_PREFIX "patch_dense.bias",
+				    t->c.width, 0, t->c.width);
+	if (is_file) {
+		load_norm(l, "planes_norm", vision_config_patch_dim(&t->c), &t->plain[0]);
+	} else {
+		t->plain[0].weight = load_pixel_floats(l, PLAIN_PREFIX "patch_ln1.weight");
+		t->plain[0].bias = load_pixel_floats(l, PLAIN_PREFIX "patch_ln1.bias");
+	}
+	load_norm(l, "patch_ln2", t->c.width, &t->plain[1]);
+	load_norm(l, "pos_norm", t->c.width, &t->plain[2]);
+	load_two_places(l, is_file ? PLAIN_PREFIX "two_embeddings" : PLAIN_PREFIX "pos_embedding",
+			!is_file);
+	load_projection(l);
+}
+
 /* --- all ------------------------------------------------------------------------------ */
 
 static void load_qwen(struct loader *l)
@@ -474,6 +736,11 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 	} else if (t->c.kind == VISION_SIGLIP) {
 		l.names = spelling(tensors, siglip, ARRAY_LEN(siglip));
 		load_siglip(&l);
+	} else if (t->c.kind == VISION_GEMMA4) {
+		l.names = &gemma4;
+		load_gemma4(&l);
+	} else if (t->c.kind == VISION_PLAIN) {
+		load_plain(&l);
 	} else {
 		load_qwen(&l);
 	}
@@ -484,7 +751,8 @@ int64_t vision_tower_weight_bytes(const struct tensors *tensors)
 {
 	static const char *const parts[] = {QWEN_PREFIX, "vision_tower.", "model.vision_tower.",
 					    "multi_modal_projector.",
-					    "model.multi_modal_projector."};
+					    "model.multi_modal_projector.",
+					    "model.embed_vision.", "model.vision_embedder."};
 	int64_t n_bytes = 0;
 	for (size_t i = 0; i < tensors_count(tensors); i++) {
 		const struct tensor *t = tensors_at(tensors, i);

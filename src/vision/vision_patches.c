@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * As image_processing_qwen2_vl.py of Hugging Face Transformers: smart_resize and patchify; and
- * as image_processing_pixtral.py and image_processing_gemma3.py.
+ * as image_processing_pixtral.py, image_processing_gemma3.py and image_processing_pil_gemma4.py.
  */
 #include "vision/vision_patches.h"
 
@@ -41,6 +41,23 @@ static void round_up(const struct vision_config *c, int32_t *io_width, int32_t *
 	*io_height = (MAX(*io_height, 1) + f - 1) / f * f;
 }
 
+/* The largest of at most max_pixels, with sides rounded down to whole tokens. */
+static void fill(const struct vision_config *c, int32_t *io_width, int32_t *io_height)
+{
+	int32_t f = c->patch * c->merge, width = *io_width, height = *io_height;
+	int32_t most = (int32_t)(c->max_pixels / f / f); /* tokens */
+	double grow = sqrt((double)c->max_pixels / ((double)height * width));
+	int32_t rows = (int32_t)(grow * height / f), cols = (int32_t)(grow * width / f);
+	if (rows == 0 && cols == 0)
+		rows = cols = 1; /* where one token is all there may be */
+	else if (rows == 0)
+		cols = MIN(width / height, most);
+	else if (cols == 0)
+		rows = MIN(height / width, most);
+	*io_width = MAX(cols, 1) * f;
+	*io_height = MAX(rows, 1) * f;
+}
+
 enum status vision_patches_size(const struct vision_config *c, int32_t width, int32_t height,
 				int32_t *out_width, int32_t *out_height, struct fail *fail)
 {
@@ -56,6 +73,10 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 	}
 	if (c->kind == VISION_PIXTRAL) {
 		round_up(c, out_width, out_height);
+		return OK;
+	}
+	if (vision_config_fills(c)) {
+		fill(c, out_width, out_height);
 		return OK;
 	}
 	double w = rint((double)width / f) * f, h = rint((double)height / f) * f;

@@ -15,7 +15,8 @@ void vision_patches_limit(struct vision_config *c, int32_t max_tokens);
 
 /* The size at which an image is looked at: near its own, each side a multiple of what becomes
  * a token. VISION_QWEN: between min_pixels and max_pixels. VISION_PIXTRAL: no side longer
- * than max_side. VISION_SIGLIP: max_side both ways. E_INVAL for one that is too long. */
+ * than max_side. VISION_SIGLIP: max_side both ways. vision_config_fills: as near to max_pixels
+ * as it can be. E_INVAL for one that is too long. */
 enum status vision_patches_size(const struct vision_config *c, int32_t width, int32_t height,
 				int32_t *out_width, int32_t *out_height,
 				struct fail *fail) MUST_USE;

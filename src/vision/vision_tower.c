@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes through rows alone (projections, mlp) is done for VISION_CHUNK patches at a time,
- * so that the wide arrays stay small. Attention needs queries of a chunk, and keys and values
- * of all: these lie in pages, as a language model's do.
+ * What goes into the layers, and the memory that a tower works in.
  */
 #include "vision/vision_tower.h"
 
@@ -14,19 +12,12 @@
 #include "vision/vision_patches.h"
 #include "vision/vision_tower_private.h"
 
-enum { PAGE = 64 };
-
 #define RUN VISION_RUN
 #define LINEAR VISION_LINEAR
 
 static size_t act_bytes(const struct vision_run *r)
 {
 	return dtype_bytes(r->t->b->act_type);
-}
-
-static void *row_of(const struct vision_run *r, void *p, int32_t i)
-{
-	return (char *)p + (size_t)i * (size_t)r->t->c.width * act_bytes(r);
 }
 
 /* --- what goes in ------------------------------------------------------------------- */
@@ -40,7 +31,7 @@ static float between(int32_t i, int32_t n, int32_t side, int32_t *out_at)
 }
 
 /* The learned positions around a patch, weighted by how near they are. */
-static void put_place(const struct vision_run *r, int32_t i, float *out)
+void vision_tower_place(const struct vision_run *r, int32_t i, float *out)
 {
 	const struct vision_config *c = &r->t->c;
 	int32_t row, col, row_at, col_at;
@@ -50,6 +41,13 @@ static void put_place(const struct vision_run *r, int32_t i, float *out)
 		return;
 	}
 	vision_patches_place(c, r->n_cols, i, &row, &col);
+	if (vision_config_fills(c)) {
+		const float *x = r->t->places + (size_t)col * d;
+		const float *y = r->t->places + ((size_t)r->t->n_places + (size_t)row) * d;
+		for (size_t k = 0; k < d; k++)
+			out[k] = x[k] + y[k];
+		return;
+	}
 	float down = between(row, r->n / r->n_cols, c->side, &row_at);
 	float right = between(col, r->n_cols, c->side, &col_at);
 	size_t step = c->side > 1 ? (size_t)c->side * d : 0, next = c->side > 1 ? d : 0;
@@ -93,7 +91,7 @@ static enum status embed(struct vision_run *r)
 		float *x = r->x + (size_t)i * d;
 		enum status st = send_patches(r, i, n);
 		for (int32_t k = 0; k < n; k++)
-			put_place(r, i + k, r->host + (size_t)k * d);
+			vision_tower_place(r, i + k, r->host + (size_t)k * d);
 		if (st == OK)
 			st = b->ops->upload(b, x, r->host, (size_t)n * d * sizeof *r->host);
 		if (st == OK && r->t->norm0.weight)
@@ -109,7 +107,7 @@ static enum status embed(struct vision_run *r)
 }
 
 /* Half of a head's pairs turn by the row, half by the column. Pixtral's columns have the
- * frequencies between those of the rows. */
+ * frequencies between those of the rows. Gemma's columns come first. */
 static enum status set_rope(struct vision_run *r)
 {
 	const struct vision_config *c = &r->t->c;
@@ -120,7 +118,8 @@ static enum status set_rope(struct vision_run *r)
 	float *table = xmalloc(n * sizeof *table), *to = table;
 	for (int32_t i = 0; i < r->n; i++) {
 		int32_t place[2];
-		vision_patches_place(c, r->n_cols, i, &place[0], &place[1]);
+		bool is_turned = c->kind == VISION_GEMMA4;
+		vision_patches_place(c, r->n_cols, i, &place[is_turned], &place[!is_turned]);
 		for (int32_t k = 0; k < half; k++, to += 2) {
 			double at = k % quarter + (is_odd && k >= quarter ? 0.5 : 0);
 			double freq = pow(c->theta, -at / quarter);
@@ -138,7 +137,7 @@ static enum status set_rope(struct vision_run *r)
 static enum status set_ids(struct vision_run *r)
 {
 	struct backend *b = r->t->b;
-	int32_t n = r->n, n_pages = (n + PAGE - 1) / PAGE;
+	int32_t n = r->n, n_pages = (n + VISION_PAGE - 1) / VISION_PAGE;
 	int32_t *ids = xcalloc((size_t)n, sizeof *ids);
 	const int32_t first[2] = {0, n};
 	for (int32_t i = 0; i < n; i++)
@@ -160,84 +159,6 @@ static enum status set_ids(struct vision_run *r)
 	return st;
 }
 
-/* --- layers ------------------------------------------------------------------------- */
-
-static enum status norm_rows(struct vision_run *r, const struct vision_norm *w, int32_t i,
-			     int32_t n)
-{
-	const struct vision_config *c = &r->t->c;
-	return vision_head_norm(r, &(struct vision_norming){
-		w, n, c->width, c->norm_eps, r->x + (size_t)i * (size_t)c->width, r->norm});
-}
-
-static enum status run_mlp(struct vision_run *r, const struct vision_layer *l, float *x,
-			   int32_t n)
-{
-	const struct vision_config *c = &r->t->c;
-	if (l->gate.w.n) {
-		RUN(linear, .n_tok = n, .x = r->norm, .n_out = 2, .act = &c->gate,
-		    .out = {{.w = &l->gate.w, .bias = l->gate.bias, .y = r->wide},
-			    {.w = &l->up.w, .bias = l->up.bias, .y = r->wide2}});
-	} else {
-		LINEAR(l->up, r->norm, r->wide, n);
-		RUN(gelu, .n_tok = n, .dim = c->ffn_dim, .is_tanh = c->is_tanh, .x = r->wide);
-	}
-	LINEAR(l->down, r->wide, x, n, .adds = true);
-	return OK;
-}
-
-/* Queries, keys and values of rows [i, i + n), rotated; the latter two to their pages. */
-static enum status project(struct vision_run *r, const struct vision_layer *l, int32_t i, int32_t n)
-{
-	const struct vision_config *c = &r->t->c;
-	int32_t k = c->width / c->n_heads;
-	enum status st = norm_rows(r, &l->norm1, i, n);
-	if (st != OK)
-		return st;
-	RUN(linear, .n_tok = n, .x = r->norm, .n_out = 3,
-	    .out = {{.w = &l->q.w, .bias = l->q.bias, .y = row_of(r, r->q, i)},
-		    {.w = &l->k.w, .bias = l->k.bias, .y = r->k},
-		    {.w = &l->v.w, .bias = l->v.bias, .y = r->v}});
-	RUN(qk_norm_rope_kv, .n_tok = n, .n_heads = c->n_heads, .n_kv_heads = c->n_heads,
-	    .head_dim = k, .n_freq = c->theta != 0 ? k / 2 : 0, .q = row_of(r, r->q, i),
-	    .k = r->k, .v = r->v,
-	    .rope = r->rope + (size_t)i * (size_t)k, .slot = r->slot + i,
-	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
-		   .page_size = PAGE});
-	return OK;
-}
-
-static enum status run_layer(struct vision_run *r, const struct vision_layer *l)
-{
-	const struct vision_config *c = &r->t->c;
-	int32_t k = c->width / c->n_heads;
-	size_t d = (size_t)c->width;
-	enum status st = OK;
-	for (int32_t i = 0; i < r->n && st == OK; i += VISION_CHUNK)
-		st = project(r, l, i, MIN(VISION_CHUNK, r->n - i));
-	if (st != OK)
-		return st;
-	RUN(attention, .n_tok = r->n, .n_seq = 1, .n_heads = c->n_heads,
-	    .n_kv_heads = c->n_heads, .head_dim = k,
-	    .max_pages_per_seq = (r->n + PAGE - 1) / PAGE, .n_ctx_max = r->n,
-	    .scale = (float)(1 / sqrt(k)), .q = r->q,
-	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
-		   .page_size = PAGE}, .seq_of = r->seq_of, .position = r->slot,
-	    .last_seen = r->last, .first_tok = r->first_tok, .page_table = r->table, .y = r->y);
-	for (int32_t i = 0, n; i < r->n; i += n) {
-		n = MIN(VISION_CHUNK, r->n - i);
-		float *x = r->x + (size_t)i * d;
-		LINEAR(l->out, row_of(r, r->y, i), x, n, .adds = true);
-		st = norm_rows(r, &l->norm2, i, n);
-		if (st != OK)
-			return st;
-		st = run_mlp(r, l, x, n);
-		if (st != OK)
-			return st;
-	}
-	return OK;
-}
-
 /* --- memory ------------------------------------------------------------------------- */
 
 static enum status run_all(struct vision_run *r, float *rows)
@@ -245,13 +166,15 @@ static enum status run_all(struct vision_run *r, float *rows)
 	struct vision_tower *t = r->t;
 	size_t level = (size_t)r->n / (size_t)(t->c.merge * t->c.merge) *
 		       (size_t)t->c.out_width;
+	if (t->c.kind == VISION_PLAIN)
+		return vision_plain_run(r, rows);
 	enum status st = embed(r);
 	if (st == OK && t->c.theta != 0)
 		st = set_rope(r);
 	if (st == OK)
 		st = set_ids(r);
 	for (int32_t i = 0; i < t->c.depth && st == OK; i++) {
-		st = run_layer(r, &t->layers[i]);
+		st = vision_layer_run(r, &t->layers[i]);
 		for (int32_t k = 0; k < t->c.n_deep && st == OK; k++)
 			if (t->c.deep_at[k] == i)
 				st = vision_head_merge(r, &t->merger[1 + k],
@@ -271,9 +194,11 @@ static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRA
 	const struct vision_config *c = &r->t->c;
 	const struct backend *b = r->t->b;
 	size_t n = (size_t)r->n, d = (size_t)c->width, act = dtype_bytes(b->act_type);
-	size_t pages = (n + PAGE - 1) / PAGE * PAGE, dim = (size_t)vision_config_patch_dim(c);
+	size_t pages = (n + VISION_PAGE - 1) / VISION_PAGE * VISION_PAGE;
+	size_t dim = (size_t)vision_config_patch_dim(c);
 	size_t rows_out = (size_t)c->out_width;
 	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));
+	bool is_twice = c->kind == VISION_PIXTRAL || vision_config_fills(c);
 	const struct vision_want wanted[VISION_ARRAYS] = {
 		{&r->x, n * d * sizeof *r->x},
 		{&r->rope, n * d / (size_t)c->n_heads * sizeof *r->rope},
@@ -281,7 +206,7 @@ static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRA
 		{&r->y, n * d * act}, {&r->k, VISION_CHUNK * d * act},
 		{&r->v, VISION_CHUNK * d * act},
 		{&r->wide, VISION_CHUNK * wide * MAX(act, sizeof(float))},
-		{&r->wide2, c->kind == VISION_PIXTRAL ? VISION_CHUNK * wide * sizeof(float) : 1},
+		{&r->wide2, is_twice ? VISION_CHUNK * wide * sizeof(float) : 1},
 		{&r->k_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r->v_pages, pages * d * dtype_bytes(b->kv_type)},
 		{&r->out, VISION_CHUNK * rows_out * sizeof *r->out},
@@ -366,8 +291,9 @@ static enum status try_attention(struct vision_tower *t, struct fail *fail)
 	void *any = t->blocks[0];
 	RUN(attention, .n_heads = t->c.n_heads, .n_kv_heads = t->c.n_heads,
 	    .head_dim = t->c.width / t->c.n_heads, .n_ctx_max = 1, .scale = 1, .q = any,
-	    .kv = {.k = any, .v = any, .type = t->b->kv_type, .page_size = PAGE}, .seq_of = any,
-	    .position = any, .last_seen = any, .first_tok = any, .page_table = any, .y = any);
+	    .kv = {.k = any, .v = any, .type = t->b->kv_type, .page_size = VISION_PAGE},
+	    .seq_of = any, .position = any, .last_seen = any, .first_tok = any,
+	    .page_table = any, .y = any);
 	return OK;
 }
 
@@ -380,7 +306,7 @@ enum status vision_tower_create(const struct tensors *tensors, struct backend *b
 	t->b = b;
 	t->layers = xcalloc((size_t)c->depth, sizeof *t->layers);
 	enum status st = vision_load(t, tensors, fail);
-	if (st == OK)
+	if (st == OK && c->depth)
 		st = try_attention(t, fail);
 	if (st != OK) {
 		vision_tower_destroy(t);

@@ -8,7 +8,11 @@
  *   a token = mlp of merge x merge neighbours of norm(x); the layers in deep_at give such
  *   rows too, with the norm over all neighbours together
  *
- * Source: modeling_qwen3_vl.py of Hugging Face Transformers. Thread: one at a time.
+ * Gemma 4 also has norms of what a layer adds, and ranges around its matrices. Gemma 4 Unified has
+ * no layers (vision_plain.c).
+ *
+ * Sources: modeling_qwen3_vl.py and modeling_gemma4.py of Hugging Face Transformers. Thread: one
+ * at a time.
  */
 #pragma once
 #include "backend/backend.h"

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between vision_load.c, vision_tower.c and vision_head.c: weights of a tower, and what they
- * work in. Thread: one at a time.
+ * Between vision_load.c, vision_tower.c, vision_layer.c and vision_head.c: weights of a tower,
+ * and what they work in. Thread: one at a time.
  */
 #pragma once
 #include "vision/vision_tower.h"
 
+struct vision_range {
+	float low, high;
+	bool cuts; /* else all numbers are within */
+};
 struct vision_linear {
 	struct weight w;
 	const float *bias;
+	struct vision_range in, out; /* VISION_GEMMA4 */
 };
 /* Without a bias it is an RMS norm. */
 struct vision_norm {
@@ -16,6 +21,8 @@ struct vision_norm {
 };
 struct vision_layer {
 	struct vision_norm norm1, norm2;
+	struct vision_norm post1, post2; /* of what is added; weight NULL: there are none */
+	const float *q_norm, *k_norm;    /* of each head; or NULL */
 	struct vision_linear q, k, v, out, gate, up, down; /* gate.w.n 0: there is none */
 };
 /* Of neighbours to a token. */
@@ -34,9 +41,15 @@ struct vision_tower {
 	struct backend *b;
 	struct vision_linear patch;   /* its rows may end with zeros: K is a multiple of 8 */
 	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
+	struct vision_norm plain[3];  /* VISION_PLAIN: of pixels, of rows, with positions */
 	void **hosts;                 /* (n_hosts) host memory that weights point into */
 	size_t n_hosts;
-	float *places;                /* host (side, side, width), learned positions; or NULL */
+	float *places;                /* host (side, side, width), learned positions; or NULL.
+				       * VISION_GEMMA4, VISION_PLAIN: (2, n_places, width),
+				       * of columns and of rows */
+	int32_t n_places;
+	const float *ones;            /* VISION_GEMMA4, VISION_PLAIN: (width) */
+	const float *shift, *factor;  /* host (width): a token is (x - shift) factor; or NULL */
 	struct vision_layer *layers;  /* (depth) */
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */
 	void **blocks;                /* device memory */
@@ -49,7 +62,7 @@ struct vision_tower {
 enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 			struct fail *fail) MUST_USE;
 
-enum { VISION_CHUNK = 512 };
+enum { VISION_CHUNK = 512, VISION_PAGE = 64 };
 
 /* One image in work. T: its patches, C: VISION_CHUNK, D: width. */
 struct vision_run {
@@ -83,7 +96,18 @@ struct vision_run {
 	VISION_RUN(linear, .n_tok = n_, .x = in, .n_out = 1, \
 		   .out = {{.w = &(lin).w, .bias = (lin).bias, .y = out_, __VA_ARGS__}})
 
-/* vision_head.c. The norm w of n rows of dim numbers. */
+/* vision_plain.c: a tower of VISION_PLAIN. */
+enum status vision_plain_run(struct vision_run *r, float *rows) MUST_USE;
+
+/* vision_layer.c */
+enum status vision_layer_run(struct vision_run *r, const struct vision_layer *l) MUST_USE;
+
+/* vision_tower.c. The learned positions of patch i, (D). */
+void vision_tower_place(const struct vision_run *r, int32_t i, float *out);
+
+/* vision_head.c. n of r->out to *io_rows, which goes on. */
+enum status vision_head_fetch(struct vision_run *r, int32_t n, float **io_rows) MUST_USE;
+/* The norm w of n rows of dim numbers. */
 struct vision_norming {
 	const struct vision_norm *w;
 	int32_t n, dim;

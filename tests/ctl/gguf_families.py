@@ -14,6 +14,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "minimax_m2": "minimax-m2", "olmo2": "olmo2", "olmo3": "olmo2",
          "exaone4": "exaone4", "glm4_moe": "glm4moe", "glm4_moe_lite": "deepseek2",
          "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "gemma4_text": "gemma4",
+         "gemma4_unified_text": "gemma4",
          "granitemoehybrid": "granitehybrid", "granitemoeshared": "granitemoe",
          "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
          "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32"}
@@ -191,7 +192,9 @@ def tensors(config, t):
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     for name, w in stacked(t).items():
         if name.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision.",
-                            "vision_tower.", "multi_modal_projector.")):
+                            "model.vision_embedder.", "model.audio_tower.",
+                            "model.embed_audio.", "vision_tower.",
+                            "multi_modal_projector.")):
             continue
         name = name.replace("model.language_model.", "model.")
         name = name.replace("language_model.", "")

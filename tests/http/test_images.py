@@ -23,7 +23,7 @@ import gguf_file as g
 VISION = os.path.join(SRCDIR, "tests/golden/vision")
 MODEL = os.path.join(VISION, "qwen3vl")
 SEE = re.compile(r"<\|vision_start\|><\|image_pad\|><\|vision_end\|>|\[IMG\]|"
-                 r"<start_of_image>")
+                 r"<start_of_image>|<\|image\|>")
 IMAGES = os.path.join(SRCDIR, "tests/golden/images")
 LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 
@@ -216,11 +216,12 @@ CASES = read_cases("qwen3vl")
 def test_kinds(t, d):
     """Each other kind of tower, from the request to the answer."""
     for name, counts in (("mistral3", {505: 32, 503: 3, 504: 1}),
-                         ("gemma3", {505: 16, 503: 1, 504: 1})):
+                         ("gemma3", {505: 16, 503: 1, 504: 1}),
+                         ("gemma4", {505: 10, 503: 1, 504: 1})):
         kind = Halod(model=os.path.join(VISION, name), exact="yes")
         test_answers(t, kind, read_cases(name))
         a = kind.request("POST", "/tokenize", {"messages": user(
-            image("wide.png"), text("[IMG][IMG_BREAK]<start_of_image>"))}).json
+            image("wide.png"), text("[IMG][IMG_BREAK]<start_of_image><|image|>"))}).json
         t.equal({x: a["tokens"].count(x) for x in counts}, counts,
                 "%s: tokens of an image, and a user's own are text" % name)
         test_spellings(t, kind, sum(counts.values()))
@@ -256,7 +257,7 @@ def answers(t, d):
 
 def test_gguf(t, d):
     """The text as GGUF, and llama.cpp's mmproj file beside it."""
-    for name in ("qwen3vl", "mistral3", "gemma3"):
+    for name in ("qwen3vl", "mistral3", "gemma3", "gemma4", "gemma4clip", "gemma4unified"):
         folder = os.path.join(VISION, name)
         config = g.read_json(folder, "config.json")
         if name == "gemma3":
@@ -268,6 +269,7 @@ def test_gguf(t, d):
         else:
             tensors = gguf_families.tensors(config, g.load(folder))
             keys = gguf_families.keys(folder, config, tensors)
+            keys.append(("tokenizer.ggml.padding_token_id", g.U32, 501))
         if name == "qwen3vl":
             keys.append(("qwen3vl.rope.dimension_sections", (g.ARRAY, g.I32), [4, 2, 2, 0]))
         with tempfile.TemporaryDirectory() as tmp:

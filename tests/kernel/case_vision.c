@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations of vision towers: layer norms and GELU. Attention in both directions is among
- * case_attention.c's.
+ * Operations of vision towers: layer norms, GELU and ranges. Attention in both directions is
+ * among case_attention.c's.
  */
 #include "tests/kernel/kernel_test.h"
 
@@ -91,6 +91,31 @@ static void test_gelu_infinite(struct kernel_test *kt, bool is_tanh)
 		  (double)got[0], (double)got[1]);
 }
 
+/* Three of eight numbers and some more are within; the limits are halves. */
+static void test_clip(struct kernel_test *kt, bool is_f32, bool is_own)
+{
+	enum { T = 3, D = 403 };
+	float x[T * D], ref[T * D], none[T * D] = {0};
+	for (int i = 0; i < T * D; i++)
+		x[i] = (float)(i * 37 % 401 - 200) / 64;
+	struct clip_args a = {T, D, -1.25f, 0.75f, is_f32, x, ref};
+	clip_ref(&a);
+	void *on_x = is_f32 ? (void *)UPLOAD(kt, x, T * D) : kernel_act_upload(kt, x, T * D);
+	void *on_y = is_own ? on_x
+		     : is_f32 ? (void *)UPLOAD(kt, none, T * D)
+			      : kernel_act_upload(kt, none, T * D);
+	struct clip_args on = {T, D, a.low, a.high, is_f32, on_x, on_y};
+	kernel_ran(kt, kt->b->ops->clip(kt->b, &on), "clip");
+	float *got = is_f32 ? kernel_download(kt, on_y, T * D)
+			    : kernel_act_download(kt, on_y, T * D);
+	int wrong = 0, n_cut = 0;
+	kernel_same(kt, got, ref, T * D, &wrong);
+	for (int i = 0; i < T * D; i++)
+		n_cut += x[i] != got[i];
+	kernel_ok(wrong == 0 && n_cut > T * D / 3 && n_cut < T * D, "%s: clip%s%s: %d cut",
+		  kt->name, is_f32 ? " f32" : "", is_own ? " in place" : "", n_cut);
+}
+
 void case_vision(struct kernel_test *kt)
 {
 	test_layer_norm(kt, 1, 64);
@@ -101,4 +126,7 @@ void case_vision(struct kernel_test *kt)
 	test_gelu(kt, true);
 	test_gelu_infinite(kt, false);
 	test_gelu_infinite(kt, true);
+	test_clip(kt, false, false);
+	test_clip(kt, false, true);
+	test_clip(kt, true, true);
 }

@@ -191,6 +191,13 @@ def check_text():
         ok(code == 0 and "predicted for" in out and " ms, predicted;" in out and
            "gaps between launches" in out and "\nlongest launch: " in out,
            "text for " + chip, err)
+    seen = os.path.join(SRC, "tests/golden/vision/gemma4")
+    code, out, err = haloctl("kernels", "predict", "--model", seen, "--image", "64", "--json")
+    row = json.loads(out or "{}")
+    ok(code == 0 and row["step"] == "image of 64 x 64 pixels: 144 patches, 16 tokens" and
+       row["launches"] > 40 and row["kernels_us"] > 0, "an image", (out, err))
+    code, out, err = haloctl("kernels", "predict", "--model", tiny, "--image", "64")
+    ok(code != 0 and not out and "no vision tower" in err, "but not of a model of text", err)
     for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x")):
         code, out, err = haloctl("kernels", "predict", *args)
         ok(code == 2 and err, "refused: predict " + " ".join(args)[-12:], (code, err))

@@ -64,3 +64,19 @@ enum status cpu_gelu(struct backend *b, const struct gelu_args *a)
 	cpu_for(b, a->n_tok, (size_t)a->dim * 32, run_gelu, a);
 	return OK;
 }
+
+static void run_clip(void *arg, int begin, int end)
+{
+	const struct clip_args *a = arg;
+	size_t first = (size_t)begin * (size_t)a->dim, last = (size_t)end * (size_t)a->dim;
+	const float *x = a->x;
+	float *y = a->y;
+	for (size_t i = first; i < last; i++)
+		y[i] = x[i] < a->low ? a->low : x[i] > a->high ? a->high : x[i];
+}
+
+enum status cpu_clip(struct backend *b, const struct clip_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->dim, run_clip, a);
+	return OK;
+}

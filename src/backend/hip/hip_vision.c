@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that vision towers have beside those of language models: layer_norm, gelu.
+ * Operations that vision towers have beside those of language models: layer_norm, gelu, clip.
  */
 #include "backend/hip/hip_launch.h"
 
 enum { LAYER_NORM_THREADS = 256, GELU_THREADS = 256, GELU_EACH = 8 };
+enum { CLIP_THREADS = 256, CLIP_EACH = 8 };
 
 enum status hip_layer_norm(struct backend *b, const struct layer_norm_args *a)
 {
@@ -21,4 +22,14 @@ enum status hip_gelu(struct backend *b, const struct gelu_args *a)
 	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, GELU_THREADS, 0};
 	return LAUNCH(hip_of(b), v.is_tanh ? "gelu_tanh_kernel" : "gelu_erf_kernel", g, ARG(n),
 		      ARG(v.x));
+}
+
+enum status hip_clip(struct backend *b, const struct clip_args *a)
+{
+	struct clip_args v = *a;
+	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim;
+	uint64_t each = CLIP_THREADS * (v.is_f32 ? 1 : CLIP_EACH);
+	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, CLIP_THREADS, 0};
+	return LAUNCH(hip_of(b), v.is_f32 ? "clip_f32_kernel" : "clip_kernel", g, ARG(n),
+		      ARG(v.low), ARG(v.high), ARG(v.x), ARG(v.y));
 }

@@ -90,6 +90,31 @@ static void test_pixtral_sizes(void)
 	buf_deinit(&b);
 }
 
+/* Tokens at most, and the pixels of one. */
+static void test_gemma4_sizes(void)
+{
+	struct buf b = read_golden(GOLDEN, "sizes-gemma4.tsv");
+	int n = 0, n_wrong = 0;
+	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
+		struct vision_config c = {.kind = VISION_GEMMA4, .merge = 1};
+		int32_t most, w, h, want_w, want_h, got_w = 0, got_h = 0;
+		if (sscanf(line, "%d %d %d %d %d %d", &most, &c.patch, &w, &h, &want_w,
+			   &want_h) != 6)
+			break;
+		c.max_pixels = (int64_t)most * c.patch * c.patch;
+		enum status st = vision_patches_size(&c, w, h, &got_w, &got_h, NULL);
+		n_wrong += st != OK || got_w != want_w || got_h != want_h;
+	}
+	ok(n > 150 && n_wrong == 0, "Gemma 4: %d sizes, %d wrong", n, n_wrong);
+	struct vision_config c = {.kind = VISION_GEMMA4, .patch = 16, .merge = 3,
+				  .max_pixels = 280 * 48 * 48};
+	int32_t w, h;
+	vision_patches_limit(&c, 1);
+	enum status st = vision_patches_size(&c, 30, 20, &w, &h, NULL);
+	ok(st == OK && w == 48 && h == 48, "Gemma 4: one token at most: %d x %d", w, h);
+	buf_deinit(&b);
+}
+
 /* The reference has whole channels, one behind the other. */
 static void test_planes(const char *name, const struct vision_config *c)
 {
@@ -506,6 +531,18 @@ static void test_hip(const char *name, bool int8_kv)
 	rig_close(&r);
 }
 
+/* A tower on HIP whose text has no kernels of its own. */
+static void test_hip_tower(const char *name)
+{
+	if (!*fibers())
+		return;
+	struct rig r = rig_open(name, &(struct source){.hip = fibers()},
+				(struct engine_opts){.page_size = 16, .max_batch_tok = 128});
+	is_str(vision_note(r.v), "", "%s: nothing of the tower is left to the CPU", name);
+	test_rows(&r, HALVES, true);
+	rig_close(&r);
+}
+
 /* The tower on the CPU beside a text on HIP. */
 static void test_beside(const char *name)
 {
@@ -599,12 +636,48 @@ static void test_mutual(void)
 	rig_close(&r);
 }
 
+/* Where a step has room for few tokens, images become smaller; but only where tokens of an image
+ * see each other. */
+static void test_cut(void)
+{
+	static const struct {
+		const char *name;
+		int step_tokens, n;
+	} cases[] = {{"gemma4", 4096, 15}, {"gemma4", 7, 6}, {"gemma4clip", 7, 15}};
+	struct buf file = read_golden(IMAGES, "rgb.png");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char *dir = xasprintf(GOLDEN "%s", cases[i].name);
+		struct fail fail = {0};
+		struct model *m;
+		struct vision *v = NULL;
+		struct vision_view *w = NULL;
+		struct vision_opts vo = {.backend = {.name = "cpu"}, .limits = limits,
+					 .max_tokens = 4096,
+					 .step_tokens = cases[i].step_tokens};
+		enum status st = model_open(tap_src(dir), NULL, &m, &fail);
+		vo.model = m;
+		if (st == OK)
+			st = vision_create(&vo, &v, &fail);
+		if (st == OK)
+			st = vision_measure(v, &(struct vision_file){buf_str(&file), 0}, &w, &fail);
+		ok(st == OK && vision_view_image(w)->n == cases[i].n,
+		   "%s: %d tokens in steps of %d %s", cases[i].name, cases[i].n,
+		   cases[i].step_tokens, fail.text);
+		vision_view_unref(w);
+		vision_destroy(v);
+		model_close(m);
+		free(dir);
+	}
+	buf_deinit(&file);
+}
+
 /* What is missing is said. */
 static void test_refused(void)
 {
 	static const struct {
 		const char *name, *words;
-	} models[] = {{"gemma4moe", "tower of gemma4 is not supported"},
+	} models[] = {{"llama4", "tower of llama4 is not supported"},
+		      {"gemma4moe", "no token <|image>"},
 		      {"mistral3", "hidden_act"}}; /* GELU, with a gate */
 	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
 		char *dir = xasprintf("tests/golden/models/%s", models[i].name);
@@ -618,7 +691,8 @@ static void test_refused(void)
 		const struct vision_opts vo = {.model = m, .backend = {.name = "cpu"},
 					       .limits = limits, .max_tokens = 4096,
 					       .step_tokens = 4096};
-		ok(vision_create(&vo, &v, &fail) == E_UNSUPPORTED && !v &&
+		enum status st = vision_create(&vo, &v, &fail);
+		ok((st == E_UNSUPPORTED || st == E_MISSING) && !v &&
 			   strstr(fail.text, models[i].words), "%s: %s", models[i].name,
 		   fail.text);
 		model_close(m);
@@ -699,7 +773,8 @@ int main(void)
 		const char *name;
 		int n_wide;
 	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"mistral3", 36},
-		      {"ministral3", 36}, {"gemma3", 16}};
+		      {"ministral3", 36}, {"gemma3", 16}, {"gemma4", 10}, {"gemma4clip", 10},
+		      {"gemma4unified", 10}};
 	const struct vision_config pixtral = {
 		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
 		.mean = {0.48145466, 0.4578275, 0.40821073},
@@ -707,11 +782,20 @@ int main(void)
 	const struct vision_config siglip = {
 		.kind = VISION_SIGLIP, .patch = 4, .merge = 2, .frames = 1, .max_side = 32,
 		.filter = IMAGE_BILINEAR, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
+	const struct vision_config gemma4 = {
+		.kind = VISION_GEMMA4, .patch = 4, .merge = 3, .frames = 1,
+		.max_pixels = 16 * 12 * 12, .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
+	const struct vision_config plain = {
+		.kind = VISION_PLAIN, .patch = 12, .merge = 1, .frames = 1,
+		.max_pixels = 16 * 12 * 12, .std = {1, 1, 1}};
 	test_sizes();
 	test_pixtral_sizes();
+	test_gemma4_sizes();
 	test_patches();
 	test_planes("mistral3", &pixtral);
 	test_planes("gemma3", &siglip);
+	test_planes("gemma4", &gemma4);
+	test_planes("gemma4unified", &plain);
 	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
 		const char *name = models[i].name;
 		struct rig r = rig_open(name, &(struct source){.is_exact = true},
@@ -731,17 +815,26 @@ int main(void)
 	test_memory("qwen3vl");
 	test_memory("mistral3");
 	test_memory("gemma3");
+	test_memory("gemma4");
+	test_memory("gemma4unified");
 	test_mmproj("qwen3vl");
 	test_mmproj("mistral3");
 	test_mmproj("gemma3");
+	test_mmproj("gemma4");
+	test_mmproj("gemma4clip");
+	test_mmproj("gemma4unified");
 	test_blocks(true, 1e-5);
 	test_blocks(false, 0.02);
 	test_hip("qwen3vl", false);
 	test_hip("mistral3", false);
 	test_hip("gemma3", false);
 	test_hip("gemma3", true);
+	test_hip("gemma4", false);
+	test_hip_tower("gemma4clip");
+	test_hip_tower("gemma4unified");
 	test_beside("qwen3vl");
 	test_mutual();
+	test_cut();
 	test_refused();
 	return tap_done();
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * y = min(max(x, low), high), element by element. For matrices of vision towers that were
+ * trained with ranges for what goes in and what comes out. Source: modeling_gemma4.py of
+ * Hugging Face Transformers, Gemma4ClippableLinear.
+ */
+#pragma once
+#include <stdbool.h>
+
+#include "model/formats/blocks.h"
+
+struct clip_args {
+	int32_t n_tok, dim;
+	float low, high;
+	bool is_f32;   /* x and y */
+	const void *x; /* (T, F) act or f32 */
+	void *y;       /* (T, F) alike; may be x */
+};
+
+void clip_ref(const struct clip_args *a);

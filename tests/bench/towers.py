@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Folders with vision towers of the widths of published models, for `haloctl kernels predict
+--image`. Weights are zero and take no room; there is no text.
+
+    towers.py OUT [NAME...]
+
+Writes OUT/NAME. The rest of each folder is that of a tiny model in tests/golden/vision. Sizes are
+those of the models' config.json; of Gemma 4, what Transformers takes where it says nothing."""
+
+import json
+import os
+import shutil
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "../golden/vision")
+SO400M = {"hidden_size": 1152, "intermediate_size": 4304}
+GEMMA4 = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 16,
+          "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
+          "patch_size": 16, "position_embedding_size": 10240, "use_clipped_linears": False}
+GEMMA4_SEEN = {"max_soft_tokens": 280, "patch_size": 16, "pooling_kernel_size": 3}
+MODELS = {
+    "qwen3vl-8b": ("qwen3vl", 4096, {
+        **SO400M, "depth": 27, "num_heads": 16, "patch_size": 16, "spatial_merge_size": 2,
+        "temporal_patch_size": 2, "out_hidden_size": 4096, "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [8, 16, 24]}, {
+        "size": {"shortest_edge": 65536, "longest_edge": 16777216}, "patch_size": 16,
+        "temporal_patch_size": 2, "merge_size": 2}, {}),
+    "gemma3-4b": ("gemma3", 2560, {
+        **SO400M, "num_hidden_layers": 27, "num_attention_heads": 16, "patch_size": 14,
+        "image_size": 896}, {"size": {"height": 896, "width": 896}},
+        {"mm_tokens_per_image": 256}),
+    "mistral3-24b": ("mistral3", 5120, {
+        "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+        "num_attention_heads": 16, "head_dim": 64, "patch_size": 14, "image_size": 1540},
+        {"size": {"longest_edge": 1540}, "patch_size": {"height": 14, "width": 14}}, {}),
+    "gemma4-e2b": ("gemma4clip", 1536, GEMMA4, GEMMA4_SEEN, {}),
+    "gemma4-e2b-ranges": ("gemma4clip", 1536, {**GEMMA4, "use_clipped_linears": True},
+                          GEMMA4_SEEN, {}),
+}
+
+
+def linear(name, n, k, bias):
+    out = [(name + ".weight", [n, k])]
+    return out + [(name + ".bias", [n])] if bias else out
+
+
+def qwen(v, out):
+    d, f, at = v["hidden_size"], v["intermediate_size"], "model.visual."
+    p, wide = v["patch_size"], v["hidden_size"] * v["spatial_merge_size"] ** 2
+    t = linear(at + "patch_embed.proj", d, 3 * v["temporal_patch_size"] * p * p, True)
+    t.append((at + "pos_embed.weight", [v["num_position_embeddings"], d]))
+    for i in range(v["depth"]):
+        layer = "%sblocks.%d." % (at, i)
+        t += linear(layer + "attn.qkv", 3 * d, d, True) + linear(layer + "attn.proj", d, d, True)
+        t += linear(layer + "mlp.linear_fc1", f, d, True)
+        t += linear(layer + "mlp.linear_fc2", d, f, True)
+        for norm in ("norm1", "norm2"):
+            t += [(layer + norm + ".weight", [d]), (layer + norm + ".bias", [d])]
+    for i, base in enumerate(["merger"] + ["deepstack_merger_list.%d" % i for i in range(
+            len(v["deepstack_visual_indexes"]))]):
+        n = wide if i else d
+        t += [(at + base + ".norm.weight", [n]), (at + base + ".norm.bias", [n])]
+        t += linear(at + base + ".linear_fc1", wide, wide, True)
+        t += linear(at + base + ".linear_fc2", out, wide, True)
+    return t
+
+
+def siglip(v, out):
+    d, f, at = v["hidden_size"], v["intermediate_size"], "vision_tower.vision_model."
+    side = v["image_size"] // v["patch_size"]
+    t = linear(at + "embeddings.patch_embedding", d, 3 * v["patch_size"] ** 2, True)
+    t.append((at + "embeddings.position_embedding.weight", [side * side, d]))
+    for i in range(v["num_hidden_layers"]):
+        layer = "%sencoder.layers.%d." % (at, i)
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            t += linear(layer + "self_attn." + part, d, d, True)
+        t += linear(layer + "mlp.fc1", f, d, True) + linear(layer + "mlp.fc2", d, f, True)
+        for norm in ("layer_norm1", "layer_norm2"):
+            t += [(layer + norm + ".weight", [d]), (layer + norm + ".bias", [d])]
+    t += [(at + "post_layernorm.weight", [d]), (at + "post_layernorm.bias", [d])]
+    return t + [("multi_modal_projector.mm_soft_emb_norm.weight", [d]),
+                ("multi_modal_projector.mm_input_projection_weight", [d, out])]
+
+
+def gated(v, layers, norms, attn, mlp):
+    """attn: names of q, k, v and o; mlp: of gate, up and down."""
+    d, f, t = v["hidden_size"], v["intermediate_size"], []
+    for i in range(v["num_hidden_layers"]):
+        for norm in norms:
+            t.append(("%s%d.%s.weight" % (layers, i, norm), [d]))
+        for name in attn:
+            t += linear("%s%d.%s" % (layers, i, name), d, d, False)
+        for name, n, k in zip(mlp, (f, f, d), (d, d, f)):
+            t += linear("%s%d.%s" % (layers, i, name), n, k, False)
+    return t
+
+
+def pixtral(v, out):
+    d, mm = v["hidden_size"], "multi_modal_projector."
+    t = gated(v, "vision_tower.transformer.layers.", ("attention_norm", "ffn_norm"),
+              ["attention.%s_proj" % x for x in "qkvo"],
+              ["feed_forward.%s_proj" % x for x in ("gate", "up", "down")])
+    t += [("vision_tower.patch_conv.weight", [d, 3 * v["patch_size"] ** 2]),
+          ("vision_tower.ln_pre.weight", [d]), (mm + "norm.weight", [d]),
+          (mm + "patch_merger.merging_layer.weight", [d, 4 * d])]
+    return t + linear(mm + "linear_1", out, d, False) + linear(mm + "linear_2", out, out, False)
+
+
+def gemma4(v, out):
+    d, at = v["hidden_size"], "model.vision_tower."
+    t = gated(v, at + "encoder.layers.", (
+        "input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+        "post_feedforward_layernorm"), ["self_attn.%s_proj.linear" % x for x in "qkvo"],
+        ["mlp.%s_proj.linear" % x for x in ("gate", "up", "down")])
+    for i in range(v["num_hidden_layers"]):
+        for norm in ("q_norm", "k_norm"):
+            t.append(("%sencoder.layers.%d.self_attn.%s.weight" % (at, i, norm),
+                      [v["head_dim"]]))
+    if v["use_clipped_linears"]:
+        t += [("%s.%s_%s" % (name[:-len(".linear.weight")], way, end), [])
+              for name, _ in t if name.endswith(".linear.weight")
+              for way in ("input", "output") for end in ("min", "max")]
+    t += [(at + "patch_embedder.input_proj.weight", [d, 3 * v["patch_size"] ** 2]),
+          (at + "patch_embedder.position_embedding_table",
+           [2, v["position_embedding_size"], d])]
+    return t + linear("model.embed_vision.embedding_projection", out, d, False)
+
+
+TENSORS = {"qwen3vl": qwen, "gemma3": siglip, "mistral3": pixtral, "gemma4clip": gemma4}
+
+
+def write_weights(path, tensors):
+    header, at = {}, 0
+    for name, shape in tensors:
+        size = 2
+        for n in shape:
+            size *= n
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text)
+        f.truncate(8 + len(text) + at)
+    return at
+
+
+def main():
+    into = sys.argv[1]
+    for name in sys.argv[2:] or MODELS:
+        tiny, out, vision, processor, more = MODELS[name]
+        folder = os.path.join(into, name)
+        os.makedirs(folder, exist_ok=True)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(GOLDEN, tiny, file), folder)
+        for file, change in (("config.json", more), ("preprocessor_config.json", processor)):
+            with open(os.path.join(GOLDEN, tiny, file)) as f:
+                made = {**json.load(f), **change}
+            if file == "config.json":
+                made["vision_config"].update(vision)
+                made["text_config"]["hidden_size"] = out
+            with open(os.path.join(folder, file), "w") as f:
+                json.dump(made, f, indent=1)
+        n_bytes = write_weights(os.path.join(folder, "model.safetensors"),
+                                TENSORS[tiny](vision, out))
+        print("%s: %.0f million weights" % (folder, n_bytes / 2e6))
+
+
+main()
