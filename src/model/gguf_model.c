@@ -198,6 +198,10 @@ static const struct name shared[] = {
 	{"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
 	{"ffn_up_shexp", "mlp.shared_experts.up_proj"},
 	{"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+}, shared_of_hunyuan[] = {
+	{"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
+	{"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
+	{"ffn_down_shexp", "mlp.shared_mlp.down_proj"},
 };
 
 /* name is a row's, or it and a dot and something else; what is behind the row's. */
@@ -225,7 +229,10 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 		{"ssm_d", "mamba.D"}, {"ssm_norm", "mamba.norm"}, {"ssm_out", "mamba.out_proj"}};
 	unsigned in_gguf = arch ? arch->in_gguf : 0;
 	bool is_router = in_gguf & GGUF_OSS || (arch && arch->keys & KEYS_LLAMA4);
-	const struct name router = {"ffn_gate_inp", is_router ? "mlp.router" : "mlp.gate"};
+	bool is_hunyuan = arch && arch->keys & KEYS_HUNYUAN;
+	const struct name router = {"ffn_gate_inp", is_router    ? "mlp.router"
+						    : is_hunyuan ? "mlp.gate.wg"
+								 : "mlp.gate"};
 	/* In a layer with two norms, Hugging Face names this one after the attention
 	 * before it. */
 	const struct name mlp_norm = {
@@ -247,7 +254,9 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 	hf = hf ? hf : match(&router, part, out_rest);
 	hf = hf ? hf : match(&mlp_norm, part, out_rest);
 	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
-		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part, out_rest);
+		hf = match(is_hunyuan   ? &shared_of_hunyuan[i]
+			   : has_groups ? &shared_of_groups[i]
+					: &shared[i], part, out_rest);
 	return hf;
 }
 
@@ -321,6 +330,7 @@ static const struct {
 	{"attention.key_length", "head_dim", false, false, 0},
 	{"feed_forward_length", "intermediate_size", false, false, 0},
 	{"context_length", "max_position_embeddings", true, false, 0},
+	{"attention.layer_norm_epsilon", "rms_norm_eps", false, true, KEYS_NEMOTRON},
 	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, 0},
 	{"rope.freq_base", "rope_theta", false, true, 0},
 	{"rope.freq_base_swa", "rope_local_base_freq", false, true, 0},
@@ -398,7 +408,7 @@ static enum status copy_keys(struct gguf_model_reader *r)
 		double d;
 		if (keys[i].of && !(r->arch->keys & keys[i].of))
 			continue;
-		if (!v && keys[i].is_needed)
+		if (!v && keys[i].is_needed && !json_object_get(r->config, keys[i].hf))
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
 		if (!v || (v->is_array && is_pattern(keys[i].hf)))
@@ -451,7 +461,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
 		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
 		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0,
-		 GROUPED_KEYS | KEYS_ERNIE},
+		 GROUPED_KEYS | KEYS_ERNIE | KEYS_HUNYUAN},
 		{"expert_group_count", 1, GROUPED_KEYS},
 		{"expert_weights_scale", 1, GROUPED_KEYS},
 		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
@@ -569,7 +579,10 @@ static enum status check_heads(struct gguf_model_reader *r)
 	const struct gguf_value *v = gguf_model_key(r, "attention.value_length", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != gguf_model_known(r, "head_dim")))
 		return gguf_model_refuse(r, name, v);
+	/* Nemotron-H does not rotate, and its files have a number that says nothing. */
 	v = gguf_model_key(r, "rope.dimension_count", name);
+	if (v && r->arch->keys & KEYS_NEMOTRON)
+		v = NULL;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
 		  n > gguf_model_known(r, "head_dim") ||
 		  (n != gguf_model_known(r, "head_dim") && !(r->arch->keys & KEYS_PARTIAL))))
@@ -753,7 +766,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 		const struct gguf_value *v = gguf_model_key(r, odd[i].key, name);
 		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
 			continue;
-		if (i == 0 && is_own_sharpness(r, v))
+		if (i < 2 && is_own_sharpness(r, v))
 			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return gguf_model_refuse(r, name, v);
@@ -862,16 +875,25 @@ static void take_arch(struct gguf_model_reader *r, const char *model_type,
 
 /* The width of the shared expert, under the name that the architecture has for it; of ERNIE
  * it follows from others. */
-static void name_shared(struct gguf_model_reader *r)
+static enum status name_shared(struct gguf_model_reader *r)
 {
 	static const char usual[] = "shared_expert_intermediate_size";
+	char name[96];
+	int64_t n = 0;
 	json_t *v = json_object_get(r->config, usual);
+	const struct gguf_value *width =
+		gguf_model_key(r, "expert_shared_feed_forward_length", name);
+	/* Hunyuan's is as wide as the others. */
+	if (r->arch->keys & KEYS_HUNYUAN && width &&
+	    (!gguf_integer(width, 0, &n) || n != gguf_model_known(r, "moe_intermediate_size")))
+		return gguf_model_refuse(r, name, width);
 	if (v && r->arch->keys & KEYS_NEMOTRON)
 		json_object_set(r->config, "moe_shared_expert_intermediate_size", v);
 	if (v && r->arch->keys & KEYS_BESIDE)
 		json_object_set(r->config, "shared_intermediate_size", v);
-	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE))
+	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE | KEYS_HUNYUAN))
 		json_object_del(r->config, usual);
+	return OK;
 }
 
 static enum status read_all(struct gguf_model_reader *r)
@@ -888,6 +910,8 @@ static enum status read_all(struct gguf_model_reader *r)
 		take_arch(r, "mixtral", &type, &class);
 	if (strcmp(r->arch->gguf, "olmo2") == 0 && has_any(r, "attention.sliding_window"))
 		take_arch(r, "olmo3", &type, &class);
+	if (strcmp(r->arch->gguf, "granitehybrid") == 0 && has_any(r, "rope.scaling.finetuned"))
+		take_arch(r, "bamba", &type, &class);
 	json_object_set_new(r->config, "model_type", json_string(type));
 	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
 	/* These architectures renormalise the router's weights, but their files do not
@@ -913,7 +937,7 @@ static enum status read_all(struct gguf_model_reader *r)
 	if (st == OK)
 		st = check_neutral(r);
 	if (st == OK)
-		name_shared(r);
+		st = name_shared(r);
 	if (st == OK && r->arch->keys & KEYS_NEMOTRON)
 		st = gguf_nemotron_read(r);
 	if (st == OK && r->arch->keys & KEYS_CONV)
