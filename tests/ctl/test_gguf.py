@@ -5,6 +5,7 @@
 import json
 import os
 import shutil
+import struct
 import tempfile
 
 import gguf_families
@@ -415,6 +416,31 @@ def guessing(tmp):
     os.remove(path)
 
 
+def ngrams(tmp):
+    """Qwen4-Exp by llama.cpp's converter (make_converted_gguf.py): two matrices of the
+    indexer, and the numbers that hash n-grams."""
+    made = os.path.join(SRC, "tests/golden/formats/qwen4exp")
+    verify(made + ".gguf", made + ".json", "Qwen4-Exp as GGUF")
+    code, out, err = haloctl("verify", "--model", made + ".gguf", "--json", "--reference",
+                             made + ".json")
+    ok(json.loads(out)["pass"], "and on the fast path", (out, err))
+    with open(made + ".gguf", "rb") as f:
+        raw = f.read()
+    path = os.path.join(tmp, "ngrams.gguf")
+    first, second = struct.pack("<3Q", 0, 97, 198), struct.pack("<3Q", 0, 98, 198)
+    eq(raw.count(first), 1, "where its parts begin")
+    for other, words in ((raw.replace(first, second), "qwen4exp.ple.head_offsets"),
+                         (raw.replace(b"qwen4exp.ple.layer_mult", b"qwen4exp.ple.layer_nult"),
+                          "qwen4exp.ple.layer_multipliers is missing"),
+                         (raw.replace(b"qwen4exp.ple.eos_token", b"qwen4exp.ple.eot_token"),
+                          "qwen4exp.ple.eos_token_id is missing")):
+        with open(path, "wb") as f:
+            f.write(other)
+        code, out, err = haloctl("inspect", "--model", path)
+        ok(code == 2 and words in err, "refused: " + words, err)
+    os.remove(path)
+
+
 def recurrent(tmp):
     """A list of which layers are recurrent wins over the interval, and must have them all."""
     path = os.path.join(tmp, "hybrid.gguf")
@@ -443,5 +469,6 @@ with tempfile.TemporaryDirectory() as folder:
     pre_tokenizers(folder)
     families(folder)
     guessing(folder)
+    ngrams(folder)
     recurrent(folder)
 done()
