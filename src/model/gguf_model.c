@@ -227,6 +227,17 @@ static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 	 "intermediate_size") == 0);
 }
 
+/* A number for each layer, and all the same. */
+static bool is_same_of_all(const struct gguf_model_reader *r, const struct gguf_value *v)
+{
+	double first, d;
+	bool is = v->n == (uint64_t)gguf_model_known(r, "num_hidden_layers") &&
+		  gguf_number(v, 0, &first);
+	for (uint64_t i = 1; is && i < v->n; i++)
+		is = gguf_number(v, i, &d) && d == first;
+	return is;
+}
+
 static enum status copy_keys(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -243,7 +254,7 @@ static enum status copy_keys(struct gguf_model_reader *r)
 			continue;
 		if (v->is_array && is_of_layers(r, keys[i].hf))
 			continue;
-		if (v->is_array) /* one value per layer is not supported */
+		if (v->is_array && !is_same_of_all(r, v)) /* layers that differ */
 			return gguf_model_refuse(r, name, v);
 		if (keys[i].is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
 			return wrong(r, name, v, keys[i].is_float ? "a number"
@@ -719,7 +730,10 @@ static enum status name_shared(struct gguf_model_reader *r)
 		json_object_set(r->config, "moe_shared_expert_intermediate_size", v);
 	if (v && r->arch->keys & KEYS_BESIDE)
 		json_object_set(r->config, "shared_intermediate_size", v);
-	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE | KEYS_HUNYUAN))
+	/* Granite 4 without state spaces is a "granite", and has the width of its dense part
+	 * under this name too. */
+	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE | KEYS_HUNYUAN) ||
+	    !(r->arch->in_gguf & GGUF_EXPERTS))
 		json_object_del(r->config, usual);
 	return OK;
 }

@@ -370,6 +370,16 @@ def ernie_keys(c, arch):
          c["moe_num_shared_experts"] * c["moe_intermediate_size"]))]
 
 
+def granite_keys(c, arch):
+    """As Granite 4 without state spaces has them: heads of each layer, and a shared expert
+    where there are none."""
+    layers = c["num_hidden_layers"]
+    out = [("attention.head_count_kv", (g.ARRAY, g.I32), [c["num_key_value_heads"]] * layers),
+           ("expert_count", g.U32, 0), ("expert_used_count", g.U32, 0),
+           ("expert_shared_feed_forward_length", g.U32, c["intermediate_size"])]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
 def hunyuan(c):
     """Its base is stretched already; experts are as wide as the dense layers would be."""
     rope, dim = c["rope_parameters"], c["head_dim"]
@@ -441,6 +451,9 @@ def keys(folder, config, made):
                     c["shared_intermediate_size"]))
     if "conv_L_cache" in c:
         more = lfm2_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    if arch == "granite":
+        more = granite_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "granitehybrid":
         more = space_keys(c, arch)
