@@ -8,7 +8,7 @@ them, and what halod does.
     make_converted_gguf.py LLAMA_CPP HALOCTL [NAME...]
                            (a tree of llama.cpp's sources; from the top of this repository)
 
-Writes tests/golden/converted.tsv: for each model the largest differences of log-probabilities
+Writes tests/golden/converted.tsv (or the lines of NAME...): for each model the largest differences of log-probabilities
 between Hugging Face Transformers, llama.cpp and `haloctl verify --exact`. And it writes
 tests/golden/formats/qwen4exp.gguf with its reference.
 
@@ -56,13 +56,19 @@ VARIANTS = {
                     {**tiny.SPARSE, "index_head_dim": 64}),
     "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
                  tiny.seeing(QWEN4, tiny.VISION)),
+    "llama4": (hf.Llama4TextConfig, hf.Llama4ForCausalLM,
+               {**tiny.LLAMA4, "attention_chunk_size": 8192, "floor_scale": 8192,
+                "attn_scale": 0.1}),
+    "gemma3": (hf.Gemma3TextConfig, hf.Gemma3ForCausalLM,
+               {**tiny.GEMMA, "query_pre_attn_scalar": 16,
+                "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}),
     "gptoss": (hf.GptOssConfig, hf.GptOssForCausalLM, {
         **tiny.OSS, "rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}}),
 }
 # Formats of weights that the converter does not know, or that tests of formats compare; and
-# windows, chunks and towers, of which a file says nothing.
+# windows, of which a file says nothing.
 LEFT_OUT = ("qwen3-awq", "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4",
-            "qwen2-yarn-window", "mistral-window", "llama4", "deepseekv3-mtp", "gemma3")
+            "qwen2-yarn-window", "mistral-window", "deepseekv3-mtp")
 HYBRID = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
 
 
@@ -146,7 +152,8 @@ def convert(converter, name, source, tmp, kind="f32"):
     edit(os.path.join(folder, "config.json"), lambda c: published(name, c, tokenizer))
     with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as f:
         json.dump(tokenizer, f)
-    sys.argv = ["convert_hf_to_gguf.py", folder, "--outtype", kind, "--outfile", out]
+    sys.argv = ["convert_hf_to_gguf.py", folder, "--outtype", kind, "--outfile", out,
+                "--model-name", "tiny"]  # llama.cpp looks for "phi-3" in it
     if name.startswith(("qwen35", "qwen3next")) and "mtp" not in name:
         sys.argv.append("--no-mtp")
     converter.main()
@@ -214,9 +221,16 @@ def verify(haloctl, path, reference, tmp):
     return json.loads(run.stdout)["max_delta"]
 
 
+def old_rows():
+    if not os.path.exists(OUT):
+        return {}
+    with open(OUT, encoding="utf-8") as f:
+        return {line.split("\t")[1]: line.rstrip("\n") for line in list(f)[1:]}
+
+
 def main(llama, haloctl, *only):
-    converter, rows = load_converter(llama), {}
-    for i, (name, of) in enumerate(VARIANTS.items()):
+    converter, rows = load_converter(llama), old_rows() if only else {}
+    for name, of in VARIANTS.items():
         tiny.MODELS[name + "~"] = (*of, True)
     names = list(tiny.MODELS)
     with tempfile.TemporaryDirectory() as tmp:
@@ -245,11 +259,10 @@ def main(llama, haloctl, *only):
                 with open(out + ".json", "w", encoding="utf-8") as f:
                     json.dump({**reference, "model": name,
                                "reference": "tests/golden/make_converted_gguf.py"}, f)
-    if not only:
-        with open(OUT, "w", encoding="utf-8") as f:
-            f.write("model_type\tmodel\tllama.cpp-transformers\thalod-transformers\t"
-                    "halod-llama.cpp\n")
-            f.writelines(rows[n] + "\n" for n in sorted(rows))
+    with open(OUT, "w", encoding="utf-8") as f:
+        f.write("model_type\tmodel\tllama.cpp-transformers\thalod-transformers\t"
+                "halod-llama.cpp\n")
+        f.writelines(rows[n] + "\n" for n in sorted(rows))
 
 
 if __name__ == "__main__":
