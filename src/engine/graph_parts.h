@@ -158,6 +158,7 @@ struct hyper_scratch {
 /* An indexer; A: config.index_heads, K: index_dim. */
 struct indexer {
 	struct weight qk;                /* ((A + 1) K, D): queries, then the key */
+	bool is_apart;                   /* or q: (A K, D), k: (K, D) */
 	/* Or, of MLA: (A K, q_lora), (K, D), (A, D) */
 	struct weight q, k, weights;
 	const float *q_norm, *k_norm;    /* (K) */
@@ -168,7 +169,7 @@ struct indexer {
 
 struct indexer_scratch {
 	void *qk, *turned;   /* (T, A + 1, K) act; turned: queries, normalised and rotated */
-	void *key;           /* (T, K) act, of MLA */
+	void *key;           /* (T, K) act, of MLA, and where W is two matrices */
 	float *weight;       /* (T, A) of heads, of MLA */
 	float *rope;         /* (T, n_rot/2, 2): of the first positions of blocks */
 	float *scores;       /* (64, blocks of n_ctx) */

@@ -3,6 +3,7 @@
  * Attention to what an indexer chooses (kernels/ops/index.h has the formulas):
  *
  *   q, k = W n;  each head of q is normalised and rotated;  k to the indexer's pages
+ *   (in GGUF, W is two matrices)
  *   the best blocks of positions, by q and the keys of blocks
  *
  * A block of index_ratio positions is a page of the layer's cache. So attention to the chosen
@@ -51,15 +52,23 @@ enum status indexer_load(struct graph *g, int i, struct fail *fail)
 	if (c->kv_lora)
 		return load_of_mla(g, i, fail);
 	const struct graph_part parts[] = {
-		{"self_attn.indexer.index_qk_proj", GRAPH_WEIGHT, (c->index_heads + 1) * dim,
-		 c->d_model, &x->qk},
 		{"self_attn.indexer.q_layernorm.weight", GRAPH_NORM, dim, 0, &x->q_norm},
 		{"self_attn.indexer.k_layernorm.weight", GRAPH_NORM, dim, 0, &x->k_norm},
+	}, together[] = {
+		{"self_attn.indexer.index_qk_proj", GRAPH_WEIGHT, (c->index_heads + 1) * dim,
+		 c->d_model, &x->qk},
+	}, apart[] = {
+		{"self_attn.indexer.q_proj", GRAPH_WEIGHT, c->index_heads * dim, c->d_model,
+		 &x->q},
+		{"self_attn.indexer.k_proj", GRAPH_WEIGHT, dim, c->d_model, &x->k},
 	};
 	if (g->limits.page_size % c->index_ratio)
 		return fail_at(fail, E_CONFIG, "page_size", "KV pages of %d tokens: this model "
 			       "needs a multiple of %d", g->limits.page_size, c->index_ratio);
-	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	x->is_apart = graph_layer_has(g, i, "self_attn.indexer.q_proj");
+	enum status st = x->is_apart ? graph_load_parts(g, i, apart, ARRAY_LEN(apart), fail)
+				     : graph_load_parts(g, i, together, 1, fail);
+	return st == OK ? graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail) : st;
 }
 
 /* 0, 1, 2 … on the device. */
@@ -96,7 +105,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 		{&r->scores, TOGETHER * n_blocks * sizeof *r->scores},
 		{&r->table, t * (size_t)(top_of(c) + 1) * sizeof *r->table},
 		{&r->last, t * sizeof *r->last},
-		{&r->key, t_mla * dim * act + 1},
+		{&r->key, t * dim * act},
 		{&r->weight, t_mla * (size_t)c->index_heads * sizeof *r->weight + 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
@@ -155,15 +164,22 @@ static enum status prepare(struct graph *g, const struct layer *l, const struct 
 	const struct model_config *c = g->c;
 	const struct indexer *x = &l->indexer;
 	const struct indexer_scratch *r = &g->indexer;
-	int32_t t = s->b->n_tok, dim = c->index_dim, n = c->index_heads + 1;
-	const char *key = (const char *)r->qk +
-			  (size_t)(c->index_heads * dim) * dtype_bytes(g->b->act_type);
-	RUN(linear, .n_tok = t, .x = g->n, .n_out = 1, .out = {{.w = &x->qk, .y = r->qk}});
-	RUN(index_keys, .n_tok = t, .dim = dim, .ratio = c->index_ratio, .row = n * dim,
+	int32_t t = s->b->n_tok, dim = c->index_dim, n = c->index_heads + !x->is_apart;
+	const char *key = x->is_apart ? (const char *)r->key
+				      : (const char *)r->qk + (size_t)(c->index_heads * dim) *
+							dtype_bytes(g->b->act_type);
+	if (x->is_apart)
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
+		    .out = {{.w = &x->q, .y = r->qk}, {.w = &x->k, .y = r->key}});
+	else
+		RUN(linear, .n_tok = t, .x = g->n, .n_out = 1,
+		    .out = {{.w = &x->qk, .y = r->qk}});
+	RUN(index_keys, .n_tok = t, .dim = dim, .ratio = c->index_ratio,
+	    .row = x->is_apart ? dim : n * dim,
 	    .n_freq = c->n_rot / 2, .eps = c->norm_eps, .key = key, .norm = x->k_norm,
 	    .rope = r->rope, .slot = s->ids.slot, .type = g->b->kv_type,
 	    .page_size = g->limits.page_size, .keys = x->keys, .blocks = x->blocks);
-	/* The key goes with the heads of q, and nobody reads it. */
+	/* A key that is with the heads of q goes along, and nobody reads it. */
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = n, .head_dim = dim, .n_freq = c->n_rot / 2,
 	    .eps = c->norm_eps, .q = r->turned, .q_norm = x->q_norm, .rope = g->rope[0],
 	    .slot = s->ids.slot, .q_from = r->qk, .q_pitch = dim,
@@ -178,7 +194,8 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 	const struct model_config *c = g->c;
 	const struct indexer_scratch *r = &g->indexer;
 	int32_t n_tok = s->b->n_tok, top = top_of(c), t = 0;
-	int32_t n = (c->index_heads + !c->kv_lora) * c->index_dim;
+	bool has_key = !c->kv_lora && !l->indexer.is_apart;
+	int32_t n = (c->index_heads + has_key) * c->index_dim;
 	enum status st = (c->kv_lora ? prepare_of_mla : prepare)(g, l, s, fail);
 	if (st != OK)
 		return st;

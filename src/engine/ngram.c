@@ -47,6 +47,10 @@ static void set_factors(const struct model_config *c, int i_table, int64_t *out)
 	uint64_t seed = (uint64_t)c->ngram_seed + 10007 * (uint64_t)i_table;
 	int64_t half = MAX(1, INT64_MAX / c->n_vocab / 2);
 	for (int32_t i = 0; i < c->ngram_size; i++) {
+		if (c->ngram_factors) {
+			out[i] = c->ngram_factors[i];
+			continue;
+		}
 		uint64_t x = mix_bits(seed + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
 		out[i] = 2 * (int64_t)(x % (uint64_t)half) + 1;
 	}
@@ -70,7 +74,11 @@ static void set_parts(const struct model_config *c, int i_table, struct ngram *o
 {
 	int32_t n = n_heads_of(c);
 	int64_t prime = c->ngram_vocab - 1, start = 0;
-	for (int32_t i = 0; i < (i_table + 1) * n; i++) {
+	for (int32_t i = 0; i < n && c->ngram_sizes; i++) {
+		out->part[i] = (struct ngram_part){c->ngram_sizes[i], start};
+		start += c->ngram_sizes[i];
+	}
+	for (int32_t i = 0; i < (i_table + 1) * n && !c->ngram_sizes; i++) {
 		do
 			prime++;
 		while (!is_prime(prime));

@@ -6,7 +6,7 @@
  *
  *   archs.def  general.architecture and its model_type
  *   keys       <architecture>.<key> and its name in config.json
- *   parts      parts of the names of tensors
+ *   parts      parts of the names of tensors (gguf_names.c)
  *
  * Some values differ too. Llama's rows of q and k are stored in pairs
  * (gguf_model_is_paired). model.c restores the order when it opens them; otherwise the
@@ -80,7 +80,7 @@ enum status gguf_model_find(const char *path, char **out, struct fail *fail)
 
 /* --- architectures ------------------------------------------------------------- */
 
-static const struct model_arch *find_arch(const struct gguf *g, struct str *out_name)
+const struct model_arch *gguf_model_arch(const struct gguf *g, struct str *out_name)
 {
 	const struct gguf_value *v = gguf_find(g, "general.architecture");
 	*out_name = STR("");
@@ -95,185 +95,17 @@ static const struct model_arch *find_arch(const struct gguf *g, struct str *out_
 bool gguf_model_is_paired(const struct gguf *g)
 {
 	struct str name;
-	const struct model_arch *arch = find_arch(g, &name);
+	const struct model_arch *arch = gguf_model_arch(g, &name);
 	return arch && arch->in_gguf & GGUF_PAIRED;
 }
 
 void gguf_model_fix_config(const struct gguf *g, struct model_config *c)
 {
 	struct str name;
-	const struct model_arch *arch = find_arch(g, &name);
+	const struct model_arch *arch = gguf_model_arch(g, &name);
 	c->body = "model.";
 	c->norm_plus_one = false; /* norms are stored with the 1 already added */
 	c->delta_in_turn = arch->in_gguf & GGUF_IN_TURN;
-}
-
-/* --- names of tensors ------------------------------------------------------------ */
-
-/* Names within a layer. A row also lists the part after the dot if it differs. */
-static const struct name {
-	const char *gguf, *hf;
-} parts[] = {
-	{"attn_norm", "input_layernorm"},
-	{"attn_q", "self_attn.q_proj"},
-	{"attn_k", "self_attn.k_proj"},
-	{"attn_v", "self_attn.v_proj"},
-	{"attn_output", "self_attn.o_proj"},
-	{"attn_q_norm", "self_attn.q_norm"},
-	{"attn_k_norm", "self_attn.k_norm"},
-	{"attn_sinks.weight", "self_attn.sinks"},
-	{"post_attention_norm", "post_attention_layernorm"},
-	{"post_ffw_norm", "post_feedforward_layernorm"},
-	{"ffn_gate", "mlp.gate_proj"},
-	{"ffn_up", "mlp.up_proj"},
-	{"ffn_down", "mlp.down_proj"},
-	{"ffn_gate_exps.bias", "mlp.experts.gate_proj_bias"},
-	{"ffn_up_exps.bias", "mlp.experts.up_proj_bias"},
-	{"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
-	{"ffn_gate_exps", "mlp.experts.gate_proj"},
-	{"ffn_up_exps", "mlp.experts.up_proj"},
-	{"ffn_down_exps.scale", "router.per_expert_scale"},
-	{"ffn_down_exps", "mlp.experts.down_proj"},
-	{"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
-	{"post_ffw_norm_1", "post_feedforward_layernorm_1"},
-	{"post_ffw_norm_2", "post_feedforward_layernorm_2"},
-	{"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
-	{"layer_output_scale.weight", "layer_scalar"},
-	{"inp_gate", "per_layer_input_gate"},
-	{"proj", "per_layer_projection"},
-	{"post_norm", "post_per_layer_input_norm"},
-	{"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
-	{"exp_probs_b", "mlp.gate.e_score_correction_bias"},
-	{"attn_q_a", "self_attn.q_a_proj"},
-	{"attn_q_a_norm", "self_attn.q_a_layernorm"},
-	{"attn_q_b", "self_attn.q_b_proj"},
-	{"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
-	{"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
-	{"attn_kv_b", "self_attn.kv_b_proj"},
-	{"attn_k_b", "self_attn.k_b_proj"},
-	{"attn_v_b", "self_attn.v_b_proj"},
-	{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-	{"indexer.attn_q_b", "self_attn.indexer.wq_b"},
-	{"indexer.attn_k", "self_attn.indexer.wk"},
-	{"indexer.k_norm", "self_attn.indexer.k_norm"},
-	{"indexer.proj", "self_attn.indexer.weights_proj"},
-	{"ffn_latent_down", "mlp.fc1_latent_proj"},
-	{"ffn_latent_up", "mlp.fc2_latent_proj"},
-	{"attn_qkv", "linear_attn.in_proj_qkv"},
-	{"attn_gate", "linear_attn.in_proj_z"},
-	{"ssm_in", "linear_attn.in_proj_qkvz"},
-	{"ssm_ba", "linear_attn.in_proj_ba"},
-	{"ssm_beta", "linear_attn.in_proj_b"},
-	{"ssm_alpha", "linear_attn.in_proj_a"},
-	{"ssm_conv1d", "linear_attn.conv1d"},
-	{"ssm_dt.bias", "linear_attn.dt_bias"},
-	{"ssm_a", "linear_attn.A_log"},
-	{"ssm_norm", "linear_attn.norm"},
-	{"ssm_out", "linear_attn.out_proj"},
-	{"shortconv.conv", "conv.conv"},
-	{"shortconv.in_proj", "conv.in_proj"},
-	{"shortconv.out_proj", "conv.out_proj"},
-	{"nextn.eh_proj", "eh_proj"},
-	{"nextn.enorm", "enorm"},
-	{"nextn.hnorm", "hnorm"},
-	{"nextn.shared_head_norm", "shared_head.norm"},
-	{"nextn.shared_head_head", "shared_head.head"},
-	{"nextn.embed_tokens", "embed_tokens"},
-}, tops[] = {
-	{"token_embd", "model.embed_tokens"},
-	{"output_norm", "model.norm"},
-	{"token_embd_norm", "model.norm"}, /* of LFM2, which has no other */
-	{"output", "lm_head"},
-	{"per_layer_token_embd", "model.embed_tokens_per_layer"},
-	{"per_layer_model_proj", "model.per_layer_model_projection"},
-	{"per_layer_proj_norm", "model.per_layer_projection_norm"},
-};
-
-/* The experts that every token sees: one, or those of a model with groups. */
-static const struct name shared[] = {
-	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
-}, shared_of_groups[] = {
-	{"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
-	{"ffn_up_shexp", "mlp.shared_experts.up_proj"},
-	{"ffn_down_shexp", "mlp.shared_experts.down_proj"},
-};
-
-/* name is a row's, or it and a dot and something else; what is behind the row's. */
-static const char *match(const struct name *row, const char *name, const char **out_rest)
-{
-	size_t n = strlen(row->gguf);
-	if (strncmp(name, row->gguf, n) != 0 || (name[n] != '.' && name[n]))
-		return NULL;
-	*out_rest = name + n;
-	return row->hf;
-}
-
-/* The part's name in Hugging Face, where only the architecture tells it; NULL: it is one of
- * `parts`. */
-static const char *match_own(const struct model_arch *arch, const char *part,
-			     const char **out_rest)
-{
-	static const struct name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
-					    {"ffn_up", "mlp.gate_up_proj"}};
-	static const struct name of_gemma4[] = {{"ffn_gate_inp.scale", "router.scale"},
-						{"ffn_gate_inp", "router.proj"}};
-	static const struct name of_space[] = {
-		{"ssm_in", "mamba.in_proj"}, {"ssm_conv1d", "mamba.conv1d"},
-		{"ssm_dt.bias", "mamba.dt_bias"}, {"ssm_a", "mamba.A_log"},
-		{"ssm_d", "mamba.D"}, {"ssm_norm", "mamba.norm"}, {"ssm_out", "mamba.out_proj"}};
-	unsigned in_gguf = arch ? arch->in_gguf : 0;
-	bool is_router = in_gguf & GGUF_OSS || (arch && arch->keys & KEYS_LLAMA4);
-	const struct name router = {"ffn_gate_inp", is_router ? "mlp.router" : "mlp.gate"};
-	/* In a layer with two norms, Hugging Face names this one after the attention
-	 * before it. */
-	const struct name mlp_norm = {
-		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
-						      : "post_attention_layernorm"};
-	const uint64_t plural = KEYS_GROUPED | KEYS_SPACE | KEYS_NEMOTRON | KEYS_ERNIE |
-				KEYS_BESIDE;
-	const struct name one_norm = {"attn_norm", "norm"};
-	bool has_groups = arch && arch->keys & plural;
-	const char *hf = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(of_space) && !hf && in_gguf & GGUF_SPACE; i++)
-		hf = match(&of_space[i], part, out_rest);
-	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_GEMMA4; i++)
-		hf = match(&of_gemma4[i], part, out_rest);
-	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)
-		hf = match(&fused[i], part, out_rest);
-	if (!hf && in_gguf & GGUF_ONE_NORM)
-		hf = match(&one_norm, part, out_rest);
-	hf = hf ? hf : match(&router, part, out_rest);
-	hf = hf ? hf : match(&mlp_norm, part, out_rest);
-	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
-		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part, out_rest);
-	return hf;
-}
-
-const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a)
-{
-	char full[260];
-	const char *rest = "", *hf = NULL;
-	char *part;
-	struct str arch_name;
-	for (size_t i = 0; i < ARRAY_LEN(tops); i++)
-		if ((hf = match(&tops[i], name, &rest))) {
-			snprintf(full, sizeof full, "%s%s", hf, rest);
-			return arena_strdup(a, full);
-		}
-	if (strncmp(name, "blk.", 4) != 0)
-		return name;
-	long layer = strtol(name + 4, &part, 10);
-	if (part == name + 4 || *part != '.' || layer < 0 || layer > INT32_MAX)
-		return name;
-	hf = match_own(find_arch(g, &arch_name), part + 1, &rest);
-	for (size_t i = 0; i < ARRAY_LEN(parts) && !hf; i++)
-		hf = match(&parts[i], part + 1, &rest);
-	if (!hf)
-		return name;
-	snprintf(full, sizeof full, "model.layers.%ld.%s%s", layer, hf, rest);
-	return arena_strdup(a, full);
 }
 
 /* --- keys -------------------------------------------------------------------------- */
@@ -321,6 +153,7 @@ static const struct {
 	{"attention.key_length", "head_dim", false, false, 0},
 	{"feed_forward_length", "intermediate_size", false, false, 0},
 	{"context_length", "max_position_embeddings", true, false, 0},
+	{"attention.layer_norm_epsilon", "rms_norm_eps", false, true, KEYS_NEMOTRON},
 	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, 0},
 	{"rope.freq_base", "rope_theta", false, true, 0},
 	{"rope.freq_base_swa", "rope_local_base_freq", false, true, 0},
@@ -347,6 +180,11 @@ static const struct {
 	{"attention.indexer.head_count", "index_n_heads", true, false, KEYS_INDEX},
 	{"attention.indexer.key_length", "index_head_dim", true, false, KEYS_INDEX},
 	{"attention.indexer.top_k", "index_topk", true, false, KEYS_INDEX},
+	{"hyper_connection.count", "hc_count", true, false, KEYS_QWEN4},
+	{"hyper_connection.low_rank", "hc_lowrank", true, false, KEYS_QWEN4},
+	{"attention.indexer.head_count", "indexer_n_heads", true, false, KEYS_QWEN4},
+	{"attention.indexer.key_length", "indexer_head_dim", true, false, KEYS_QWEN4},
+	{"attention.indexer.top_k", "indexer_budget", true, false, KEYS_QWEN4},
 	{"moe_latent_size", "moe_latent_size", false, false, KEYS_NEMOTRON},
 	{"interleave_moe_layer_step", "interleave_moe_layer_step", true, false, KEYS_LLAMA4},
 	{"expert_count", "moe_num_experts", false, false, KEYS_ERNIE},
@@ -389,6 +227,17 @@ static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 	 "intermediate_size") == 0);
 }
 
+/* A number for each layer, and all the same. */
+static bool is_same_of_all(const struct gguf_model_reader *r, const struct gguf_value *v)
+{
+	double first, d;
+	bool is = v->n == (uint64_t)gguf_model_known(r, "num_hidden_layers") &&
+		  gguf_number(v, 0, &first);
+	for (uint64_t i = 1; is && i < v->n; i++)
+		is = gguf_number(v, i, &d) && d == first;
+	return is;
+}
+
 static enum status copy_keys(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -398,14 +247,14 @@ static enum status copy_keys(struct gguf_model_reader *r)
 		double d;
 		if (keys[i].of && !(r->arch->keys & keys[i].of))
 			continue;
-		if (!v && keys[i].is_needed)
+		if (!v && keys[i].is_needed && !json_object_get(r->config, keys[i].hf))
 			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
 				       r->path, name);
 		if (!v || (v->is_array && is_pattern(keys[i].hf)))
 			continue;
 		if (v->is_array && is_of_layers(r, keys[i].hf))
 			continue;
-		if (v->is_array) /* one value per layer is not supported */
+		if (v->is_array && !is_same_of_all(r, v)) /* layers that differ */
 			return gguf_model_refuse(r, name, v);
 		if (keys[i].is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
 			return wrong(r, name, v, keys[i].is_float ? "a number"
@@ -451,7 +300,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
 		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
 		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0,
-		 GROUPED_KEYS | KEYS_ERNIE},
+		 GROUPED_KEYS | KEYS_ERNIE | KEYS_HUNYUAN},
 		{"expert_group_count", 1, GROUPED_KEYS},
 		{"expert_weights_scale", 1, GROUPED_KEYS},
 		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
@@ -569,7 +418,10 @@ static enum status check_heads(struct gguf_model_reader *r)
 	const struct gguf_value *v = gguf_model_key(r, "attention.value_length", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != gguf_model_known(r, "head_dim")))
 		return gguf_model_refuse(r, name, v);
+	/* Nemotron-H does not rotate, and its files have a number that says nothing. */
 	v = gguf_model_key(r, "rope.dimension_count", name);
+	if (v && r->arch->keys & KEYS_NEMOTRON)
+		v = NULL;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
 		  n > gguf_model_known(r, "head_dim") ||
 		  (n != gguf_model_known(r, "head_dim") && !(r->arch->keys & KEYS_PARTIAL))))
@@ -753,7 +605,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 		const struct gguf_value *v = gguf_model_key(r, odd[i].key, name);
 		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
 			continue;
-		if (i == 0 && is_own_sharpness(r, v))
+		if (i < 2 && is_own_sharpness(r, v))
 			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return gguf_model_refuse(r, name, v);
@@ -862,16 +714,28 @@ static void take_arch(struct gguf_model_reader *r, const char *model_type,
 
 /* The width of the shared expert, under the name that the architecture has for it; of ERNIE
  * it follows from others. */
-static void name_shared(struct gguf_model_reader *r)
+static enum status name_shared(struct gguf_model_reader *r)
 {
 	static const char usual[] = "shared_expert_intermediate_size";
+	char name[96];
+	int64_t n = 0;
 	json_t *v = json_object_get(r->config, usual);
+	const struct gguf_value *width =
+		gguf_model_key(r, "expert_shared_feed_forward_length", name);
+	/* Hunyuan's is as wide as the others. */
+	if (r->arch->keys & KEYS_HUNYUAN && width &&
+	    (!gguf_integer(width, 0, &n) || n != gguf_model_known(r, "moe_intermediate_size")))
+		return gguf_model_refuse(r, name, width);
 	if (v && r->arch->keys & KEYS_NEMOTRON)
 		json_object_set(r->config, "moe_shared_expert_intermediate_size", v);
 	if (v && r->arch->keys & KEYS_BESIDE)
 		json_object_set(r->config, "shared_intermediate_size", v);
-	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE))
+	/* Granite 4 without state spaces is a "granite", and has the width of its dense part
+	 * under this name too. */
+	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE | KEYS_HUNYUAN) ||
+	    !(r->arch->in_gguf & GGUF_EXPERTS))
 		json_object_del(r->config, usual);
+	return OK;
 }
 
 static enum status read_all(struct gguf_model_reader *r)
@@ -888,6 +752,8 @@ static enum status read_all(struct gguf_model_reader *r)
 		take_arch(r, "mixtral", &type, &class);
 	if (strcmp(r->arch->gguf, "olmo2") == 0 && has_any(r, "attention.sliding_window"))
 		take_arch(r, "olmo3", &type, &class);
+	if (strcmp(r->arch->gguf, "granitehybrid") == 0 && has_any(r, "rope.scaling.finetuned"))
+		take_arch(r, "bamba", &type, &class);
 	json_object_set_new(r->config, "model_type", json_string(type));
 	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
 	/* These architectures renormalise the router's weights, but their files do not
@@ -913,9 +779,11 @@ static enum status read_all(struct gguf_model_reader *r)
 	if (st == OK)
 		st = check_neutral(r);
 	if (st == OK)
-		name_shared(r);
+		st = name_shared(r);
 	if (st == OK && r->arch->keys & KEYS_NEMOTRON)
 		st = gguf_nemotron_read(r);
+	if (st == OK && r->arch->keys & KEYS_QWEN4)
+		st = gguf_qwen4_read(r);
 	if (st == OK && r->arch->keys & KEYS_CONV)
 		st = read_conv(r, "conv");
 	if (st == OK && r->arch->keys & KEYS_SPACE)
@@ -937,7 +805,7 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 	struct gguf_model_reader r = {.g = tensors_gguf(ts), .tensors = ts, .path = tensors_dir(ts),
 			   .fail = fail};
 	struct str name;
-	r.arch = find_arch(r.g, &name);
+	r.arch = gguf_model_arch(r.g, &name);
 	if (!r.arch) {
 		struct buf known_names = {0};
 		char own[64];

@@ -16,7 +16,7 @@
 enum status gguf_model_find(const char *path, char **out, struct fail *fail) MUST_USE;
 /* Translate a tensor's name: blk.3.attn_q.weight becomes
  * model.layers.3.self_attn.q_proj.weight. NULL: the tensor is not needed. */
-const char *gguf_model_rename(const struct gguf *g, const char *name, struct arena *a);
+const char *gguf_names_hf(const struct gguf *g, const char *name, struct arena *a);
 /* Build the model's config.json and generation_config.json from its keys; the caller owns
  * both. An unknown architecture, rope type or switch is E_UNSUPPORTED and names the key. */
 enum status gguf_model_config(const struct tensors *ts, json_t **out_config,

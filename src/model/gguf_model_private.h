@@ -17,6 +17,8 @@ struct gguf_model_reader {
 	struct fail *fail;
 };
 
+/* The row of general.architecture, whose value *out_name is; NULL: there is none. */
+const struct model_arch *gguf_model_arch(const struct gguf *g, struct str *out_name);
 /* The value of <architecture>.<key>; NULL if the file lacks it. `name` receives the key's
  * full name. */
 const struct gguf_value *gguf_model_key(const struct gguf_model_reader *r, const char *key,
@@ -31,6 +33,8 @@ int64_t gguf_model_known(const struct gguf_model_reader *r, const char *hf);
 enum status gguf_gemma4_read(struct gguf_model_reader *r) MUST_USE;
 /* Layers of one part, of Nemotron-H. */
 enum status gguf_nemotron_read(struct gguf_model_reader *r) MUST_USE;
+/* Hyper-connections, the indexer and n-grams of Qwen4-Exp. */
+enum status gguf_qwen4_read(struct gguf_model_reader *r) MUST_USE;
 /* Of state spaces: the size of a head, and whether convolutions have a bias. */
 enum status gguf_space_sizes(struct gguf_model_reader *r) MUST_USE;
 /* The state spaces of Granite 4's hybrids, and the parts beside them. */

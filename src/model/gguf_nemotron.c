@@ -15,7 +15,8 @@ static const struct tensor *tensor_of(const struct gguf_model_reader *r, int64_t
 	return tensors_find(r->tensors, name);
 }
 
-/* The kinds of layers, and the width of the dense ones. */
+/* The kinds of layers, and the width of the dense ones. The last may be one that guesses: an
+ * attention and experts in one, which no other layer is. */
 static enum status read_kinds(struct gguf_model_reader *r)
 {
 	static const char *const kinds[][2] = {
@@ -23,6 +24,11 @@ static enum status read_kinds(struct gguf_model_reader *r)
 		{"self_attn.q_proj.weight", "full_attention"},
 		{"mlp.gate.weight", "moe"}, {"mlp.up_proj.weight", "mlp"}};
 	int64_t layers = gguf_model_known(r, "num_hidden_layers");
+	char own[96];
+	int64_t guesses = 0;
+	const struct gguf_value *v = gguf_model_key(r, "nextn_predict_layers", own);
+	if (v && !v->is_array && gguf_integer(v, 0, &guesses) && guesses > 0)
+		layers -= guesses; /* read_family checks the number */
 	json_t *list = json_array();
 	for (int64_t i = 0; i < layers && i < 1024; i++) {
 		const char *kind = NULL;

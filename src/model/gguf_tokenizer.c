@@ -40,6 +40,9 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 #define SEED CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r" \
 	     "\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|" \
+	     "\\s+(?!\\S)|\\s+"
+
 enum { MAX_SPLITS = 3 };
 static const struct pre {
 	const char *name, *regex; /* NULL: GPT-2's regex */
@@ -47,14 +50,20 @@ static const struct pre {
 	const char *more[MAX_SPLITS - 1]; /* what splits after it; NULL: nothing */
 } pres[] = {
 	{"gpt-2", NULL, false, false, false, {NULL}},
+	{"exaone4", NULL, false, false, false, {NULL}},
+	{"refact", "\\p{N}", false, false, false, {GPT2}},
+	{"starcoder", "\\p{N}", false, false, false, {GPT2}},
 	{"qwen2", QWEN2, true, false, false, {NULL}},
+	{"hunyuan", QWEN2, true, false, false, {NULL}},
 	{"deepseek-r1-qwen", QWEN2, true, false, true, {NULL}},
 	{"qwen35", QWEN35, true, false, false, {NULL}},
 	{"llama-bpe", LLAMA3, false, true, true, {NULL}},
 	{"lfm2", LLAMA3, false, true, true, {NULL}},
+	{"pixtral", LLAMA3, false, true, true, {NULL}},
 	{"llama3", LLAMA3, false, true, true, {NULL}},
 	{"llama-v3", LLAMA3, false, true, true, {NULL}},
 	{"dbrx", LLAMA3, false, false, false, {NULL}},
+	{"smaug-bpe", LLAMA3, false, false, false, {NULL}},
 	{"olmo", NULL, false, false, false, {NULL}},
 	{"minimax-m2", O200K, false, false, false, {NULL}},
 	{"gpt-4o", O200K, false, true, false, {NULL}},
@@ -64,6 +73,7 @@ static const struct pre {
 	{"glm4", LLAMA3, false, false, false, {NULL}},
 	{"chatglm-bpe", LLAMA3, false, false, false, {NULL}},
 	{"deepseek-v3", DEEPSEEK3_DIGITS, false, false, true, {DEEPSEEK3_CJK, DEEPSEEK3}},
+	{"hunyuan-dense", DEEPSEEK3_DIGITS, false, false, false, {DEEPSEEK3_CJK, DEEPSEEK3}},
 };
 
 struct gguf_tokenizer_reader {

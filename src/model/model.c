@@ -169,7 +169,7 @@ static enum status open_gguf(struct model *m, const char *path,
 	json_t *config = NULL, *generation = NULL;
 	struct tokenizer_files f = {0};
 	enum status st =
-		tensors_open_gguf(path, opts, gguf_model_rename, &m->tensors, fail);
+		tensors_open_gguf(path, opts, gguf_names_hf, &m->tensors, fail);
 	if (st == OK)
 		st = gguf_model_config(m->tensors, &config, &generation, fail);
 	if (st == OK)

@@ -145,6 +145,9 @@ struct model_config {
 	int32_t n_ngram;      /* such layers */
 	int32_t ngram_size, ngram_heads, ngram_dim, ngram_vocab, ngram_seed, ngram_eos;
 	int32_t ngram_conv;   /* inputs of the convolution behind them, ngram_size apart */
+	/* What hashes them, and rows of the parts of the one table, where the file says so;
+	 * NULL: they follow from ngram_seed and ngram_vocab. */
+	int64_t *ngram_factors, *ngram_sizes;
 	bool sigmoid_gate;    /* of delta nets: sigmoid(z) in the place of silu(z) */
 	/* Tokens see those behind them, too; `window` is then to each side, itself included.
 	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */

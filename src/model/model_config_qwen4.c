@@ -78,7 +78,47 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 	return OK;
 }
 
-static enum status check_ngrams(struct model_config *c, struct fail *fail)
+/* A list of n numbers from 1 to `most`; NULL: there is none. */
+static enum status read_numbers(const json_t *text, const char *key, int32_t n, int64_t most,
+				struct arena *a, int64_t **out, struct fail *fail)
+{
+	const json_t *list = jsonfile_get(text, key), *v;
+	size_t i;
+	if (!list)
+		return OK;
+	if (json_array_size(list) != (size_t)n)
+		return config_wrong(fail, key, list, "a list of as many as there are");
+	*out = arena_alloc(a, (size_t)n * sizeof **out);
+	json_array_foreach((json_t *)(uintptr_t)list, i, v) {
+		(*out)[i] = json_integer_value(v);
+		if (!json_is_integer(v) || (*out)[i] < 1 || (*out)[i] > most)
+			return config_wrong(fail, key, v, "a number that fits");
+	}
+	return OK;
+}
+
+/* Files of GGUF have the numbers themselves (gguf_qwen4.c). */
+static enum status read_hashes(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
+{
+	static const char eos[] = "ple_eos_token_id";
+	const json_t *v = jsonfile_get(text, eos);
+	int32_t n_heads = (c->ngram_size - 1) * c->ngram_heads;
+	if (v && (!json_is_integer(v) || json_integer_value(v) < 0 ||
+		  json_integer_value(v) >= c->n_vocab))
+		return config_wrong(fail, eos, v, "a token");
+	if (v)
+		c->ngram_eos = (int32_t)json_integer_value(v);
+	enum status st = read_numbers(text, "ngram_multipliers", c->ngram_size,
+				      INT64_MAX / c->n_vocab, a, &c->ngram_factors, fail);
+	if (st == OK)
+		st = read_numbers(text, "ngram_sizes", n_heads, INT32_MAX, a, &c->ngram_sizes,
+				  fail);
+	return st;
+}
+
+static enum status check_ngrams(const json_t *text, struct arena *a, struct model_config *c,
+				struct fail *fail)
 {
 	int32_t n_heads = (c->ngram_size - 1) * c->ngram_heads;
 	if (c->ngram_dim == 0)
@@ -86,6 +126,9 @@ static enum status check_ngrams(struct model_config *c, struct fail *fail)
 	if (c->n_eos == 0)
 		return config_missing(fail, "eos_token_id");
 	c->ngram_eos = c->eos_ids[0];
+	enum status st = read_hashes(text, a, c, fail);
+	if (st != OK)
+		return st;
 	if (c->ngram_dim % n_heads || c->ngram_dim / n_heads % 2)
 		return fail_at(fail, E_FORMAT, "ple_embed_dim", FILE_NAME
 			       ": %d numbers in %d parts", c->ngram_dim, n_heads);
@@ -102,7 +145,7 @@ enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_
 	if (st == OK)
 		st = read_layers(text, a, c, fail);
 	if (st == OK && c->n_ngram)
-		st = check_ngrams(c, fail);
+		st = check_ngrams(text, a, c, fail);
 	if (st == OK && c->index_budget % c->index_ratio)
 		st = fail_at(fail, E_FORMAT, "indexer_budget", FILE_NAME
 			     ": a budget of %d tokens in blocks of %d", c->index_budget,

@@ -8,13 +8,19 @@
 #include "model/model_config_private.h"
 
 /* Bamba lists the layers that attend. They rotate half of each head, and no layer has
- * experts. */
+ * experts. Files of GGUF have spelled the first two. */
 static void spell_bamba(json_t *text)
 {
 	static const char list[] = "attn_layer_indices";
 	json_int_t n = json_integer_value(json_object_get(text, "num_hidden_layers"));
-	json_t *attends = json_object_get(text, list), *types = json_array(), *v;
+	json_t *attends = json_object_get(text, list), *types, *v;
 	size_t i;
+	json_object_set(text, "shared_intermediate_size",
+			json_object_get(text, "intermediate_size"));
+	json_object_set_new(text, "num_local_experts", json_integer(0));
+	if (!attends && json_object_get(text, "layer_types"))
+		return;
+	types = json_array();
 	for (json_int_t l = 0; l < MIN(n, 10000); l++)
 		json_array_append_new(types, json_string("linear_attention"));
 	json_array_foreach(attends, i, v)
@@ -24,9 +30,6 @@ static void spell_bamba(json_t *text)
 	json_object_set_new(text, "layer_types", types);
 	json_object_set_new(text, "position_embedding_type", json_string("rope"));
 	json_object_set_new(text, "partial_rotary_factor", json_real(0.5));
-	json_object_set_new(text, "num_local_experts", json_integer(0));
-	json_object_set(text, "shared_intermediate_size",
-			json_object_get(text, "intermediate_size"));
 }
 
 void config_space_spell(json_t *text)

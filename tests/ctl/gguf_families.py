@@ -17,13 +17,19 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "gemma4_unified_text": "gemma4",
          "granitemoehybrid": "granitehybrid", "granitemoeshared": "granitemoe",
          "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
-         "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32"}
+         "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32",
+         "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
+         "hunyuan_v1_moe": "hunyuan-moe"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
          (".output_linear", ".experts.down_proj"), (".router.layer", ".gate"),
          (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."),
          ("operator_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm"),
+         ("final_layernorm", "norm"), ("pre_ff_layernorm", "post_attention_layernorm"),
+         ("query_layernorm", "q_norm"), ("key_layernorm", "k_norm"), (".gate.wg", ".gate"),
+         *((".shared_mlp." + x + "_proj", ".shared_experts." + x + "_proj")
+           for x in ("gate", "up", "down")),
          ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
          ("self_attn.out_proj", "self_attn.o_proj"), ("feed_forward.", "mlp."),
          ("expert_bias", "gate.e_score_correction_bias"),
@@ -57,6 +63,7 @@ NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
     "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
     "granitehybrid": {**EXPERTS, **SPACE}, "granitemoe": EXPERTS, "ernie4_5-moe": EXPERTS,
+    "hunyuan-moe": EXPERTS,
     "nemotron_h": {**EXPERTS, **SPACE, "norm": "attn_norm"},
     "nemotron_h_moe": {**EXPERTS, **SPACE, "norm": "attn_norm",
                        "mlp.fc1_latent_proj": "ffn_latent_down",
@@ -314,16 +321,21 @@ def gemma4_keys(c, arch):
 
 
 def space_keys(c, arch):
-    of = c["num_key_value_heads"]
+    """Bamba lists the layers that attend, and rotates half of each head."""
+    of, attends = c["num_key_value_heads"], c.get("attn_layer_indices")
+    if attends is None:
+        attends = [i for i, t in enumerate(c["layer_types"]) if t == "full_attention"]
     out = [("attention.head_count_kv", (g.ARRAY, g.I32),
-            [of if t == "full_attention" else 0 for t in c["layer_types"]]),
+            [of if i in attends else 0 for i in range(c["num_hidden_layers"])]),
            ("ssm.conv_kernel", g.U32, c["mamba_d_conv"]),
            ("ssm.state_size", g.U32, c["mamba_d_state"]),
            ("ssm.group_count", g.U32, c["mamba_n_groups"]),
            ("ssm.inner_size", g.U32, c["mamba_n_heads"] * c["mamba_d_head"]),
            ("ssm.time_step_rank", g.U32, c["mamba_n_heads"]),
-           ("expert_shared_feed_forward_length", g.U32, c["shared_intermediate_size"]),
-           ("rope.scaling.finetuned", g.BOOL, False)]
+           ("rope.scaling.finetuned", g.BOOL, c["model_type"] == "bamba")]
+    if "shared_intermediate_size" in c:
+        out.append(("expert_shared_feed_forward_length", g.U32,
+                    c["shared_intermediate_size"]))
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
@@ -336,7 +348,8 @@ def nemotron_keys(c, arch):
             [of if k == "full_attention" else 0 for k in kinds]),
            ("feed_forward_length", (g.ARRAY, g.I32),
             [width if k in ("mlp", "moe") else 0 for k in kinds]),
-           ("attention.layer_norm_rms_epsilon", g.F32, c["layer_norm_epsilon"]),
+           ("attention.layer_norm_epsilon", g.F32, c["layer_norm_epsilon"]),
+           ("rope.dimension_count", g.U32, c["hidden_size"] // c["num_attention_heads"]),
            ("ssm.conv_kernel", g.U32, c["conv_kernel"]),
            ("ssm.state_size", g.U32, c["ssm_state_size"]),
            ("ssm.group_count", g.U32, c["n_groups"]),
@@ -360,6 +373,36 @@ def ernie_keys(c, arch):
          c["moe_num_shared_experts"] * c["moe_intermediate_size"]))]
 
 
+def granite_keys(c, arch):
+    """As Granite 4 without state spaces has them: heads of each layer, and a shared expert
+    where there are none."""
+    layers = c["num_hidden_layers"]
+    out = [("attention.head_count_kv", (g.ARRAY, g.I32), [c["num_key_value_heads"]] * layers),
+           ("expert_count", g.U32, 0), ("expert_used_count", g.U32, 0),
+           ("expert_shared_feed_forward_length", g.U32, c["intermediate_size"])]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
+def hunyuan(c):
+    """Its base is stretched already; experts are as wide as the dense layers would be."""
+    rope, dim = c["rope_parameters"], c["head_dim"]
+    theta = rope["rope_theta"] * rope.get("alpha", 1) ** (dim / (dim - 2))
+    out = {**c, "rope_parameters": {"rope_theta": theta}}
+    if "moe_topk" in c:
+        out.update(num_experts_per_tok=c["moe_topk"],
+                   moe_intermediate_size=c["intermediate_size"])
+    return out
+
+
+def hunyuan_keys(c, arch):
+    out = [("rope.scaling.type", g.STRING, "none"), ("rope.scaling.factor", g.F32, 1.0),
+           ("rope.scaling.original_context_length", g.U32, 1 << 18)]
+    if "moe_topk" in c:
+        out += [("expert_shared_feed_forward_length", g.U32, c["intermediate_size"]),
+                ("expert_shared_count", g.U32, 1)]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
 def arch_of(c):
     return KINDS[c["model_type"]] + ("_moe" if "moe" in c.get("layers_block_type", ())
                                      else "")
@@ -369,6 +412,8 @@ def keys(folder, config, made):
     c = text_config(config)
     if "conv_L_cache" in c:
         c = {**c, "intermediate_size": made["blk.0.ffn_gate.weight"][1][0]}
+    if c["model_type"].startswith("hunyuan"):
+        c = hunyuan(c)
     arch = g.ARCHS[c["model_type"]] = arch_of(c)
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
@@ -385,7 +430,7 @@ def keys(folder, config, made):
     if arch == "minimax-m2":
         out.append((arch + ".expert_gating_func", g.U32, 2))
     if "attention_factor" in (c.get("rope_parameters") or {}).get("full_attention", {}):
-        out.append((arch + ".rope.scaling.attn_factor", g.F32,
+        out.append((arch + ".rope.scaling.yarn_attn_factor", g.F32,
                     c["rope_parameters"]["full_attention"]["attention_factor"]))
     if arch == "nemotron_h":
         c = {k: v for k, v in c.items() if "expert" not in k}
@@ -402,11 +447,16 @@ def keys(folder, config, made):
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "ernie4_5-moe":
         out += ernie_keys(c, arch)
+    if arch.startswith("hunyuan"):
+        out += hunyuan_keys(c, arch)
     if c.get("model_type") == "granitemoeshared":
         out.append((arch + ".expert_shared_feed_forward_length", g.U32,
                     c["shared_intermediate_size"]))
     if "conv_L_cache" in c:
         more = lfm2_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    if arch == "granite":
+        more = granite_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "granitehybrid":
         more = space_keys(c, arch)
@@ -421,5 +471,6 @@ def keys(folder, config, made):
         out.append((arch + ".attention.value_length", g.U32, dim))
         rope = c.get("rope_parameters") or {}
         part = c.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))
-        out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
+        if "mamba_num_heads" not in c:
+            out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
     return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])

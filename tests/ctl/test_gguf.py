@@ -5,6 +5,7 @@
 import json
 import os
 import shutil
+import struct
 import tempfile
 
 import gguf_families
@@ -329,6 +330,13 @@ SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
           "minimax-m2": "o W 12 's !\u010a " + TOGETHER,
           "dbrx": "oW 12 's !\u010a " + TOGETHER, "olmo": "oW 12 's ! \u010a " + TOGETHER,
           "glm4": "oW 12 's !\u010a " + TOGETHER,
+          "pixtral": "oW 12 's !\u010a " + TOGETHER,
+          "smaug-bpe": "oW 12 's !\u010a " + TOGETHER,
+          "exaone4": "oW 12 's ! \u010a " + TOGETHER,
+          "refact": "oW 1 2 's ! \u010a " + TOGETHER,
+          "starcoder": "oW 1 2 's ! \u010a " + TOGETHER,
+          "hunyuan": "oW 1 2 's !\u010a " + TOGETHER,
+          "hunyuan-dense": "oW 12 's !\u010a " + APART,
           "deepseek-v3": "oW 12 's !\u010a " + APART}
 
 
@@ -378,6 +386,61 @@ def families(tmp):
         verify(path, folder, name + " as GGUF")
 
 
+def guessing(tmp):
+    """A layer that guesses is both attention and experts in Nemotron 3, as no other layer
+    is. llama.cpp's converter puts it behind the others, and it is not read."""
+    path = os.path.join(tmp, "guessing.gguf")
+    folder = os.path.join(GOLDEN, "nemotronhsuper")
+    config = g.read_json(folder, "config.json")
+    tensors = gguf_families.tensors(config, g.load(folder))
+    keys = gguf_families.keys(folder, config, tensors)
+    n = len(config["layers_block_type"])
+    for name, w in list(tensors.items()):
+        for layer in (n - 2, n - 1):  # attention, experts
+            head = "blk.%d." % layer
+            if name.startswith(head):
+                tensors["blk.%d.%s" % (n, name[len(head):])] = w
+    hidden = config["hidden_size"]
+    tensors["blk.%d.nextn.eh_proj.weight" % n] = ("BF16", [hidden, 2 * hidden],
+                                                  bytes(4 * hidden * hidden))
+    tensors["blk.%d.nextn.enorm.weight" % n] = ("F32", [hidden], bytes(4 * hidden))
+    tensors["blk.%d.nextn.hnorm.weight" % n] = ("F32", [hidden], bytes(4 * hidden))
+    more = {"block_count": n + 1}
+    for k, _, v in keys:
+        if isinstance(v, list) and len(v) == n:  # of attention, and of experts
+            more[k.partition(".")[2]] = v + [max(v)]
+    keys = [(k, t, more.get(k.partition(".")[2], v)) for k, t, v in keys]
+    keys.append(("nemotron_h_moe.nextn_predict_layers", g.U32, 1))
+    g.write(path, keys, tensors)
+    verify(path, folder, "Nemotron 3 with a layer that guesses")
+    os.remove(path)
+
+
+def ngrams(tmp):
+    """Qwen4-Exp by llama.cpp's converter (make_converted_gguf.py): two matrices of the
+    indexer, and the numbers that hash n-grams."""
+    made = os.path.join(SRC, "tests/golden/formats/qwen4exp")
+    verify(made + ".gguf", made + ".json", "Qwen4-Exp as GGUF")
+    code, out, err = haloctl("verify", "--model", made + ".gguf", "--json", "--reference",
+                             made + ".json")
+    ok(json.loads(out)["pass"], "and on the fast path", (out, err))
+    with open(made + ".gguf", "rb") as f:
+        raw = f.read()
+    path = os.path.join(tmp, "ngrams.gguf")
+    first, second = struct.pack("<3Q", 0, 97, 198), struct.pack("<3Q", 0, 98, 198)
+    eq(raw.count(first), 1, "where its parts begin")
+    for other, words in ((raw.replace(first, second), "qwen4exp.ple.head_offsets"),
+                         (raw.replace(b"qwen4exp.ple.layer_mult", b"qwen4exp.ple.layer_nult"),
+                          "qwen4exp.ple.layer_multipliers is missing"),
+                         (raw.replace(b"qwen4exp.ple.eos_token", b"qwen4exp.ple.eot_token"),
+                          "qwen4exp.ple.eos_token_id is missing")):
+        with open(path, "wb") as f:
+            f.write(other)
+        code, out, err = haloctl("inspect", "--model", path)
+        ok(code == 2 and words in err, "refused: " + words, err)
+    os.remove(path)
+
+
 def recurrent(tmp):
     """A list of which layers are recurrent wins over the interval, and must have them all."""
     path = os.path.join(tmp, "hybrid.gguf")
@@ -405,5 +468,7 @@ with tempfile.TemporaryDirectory() as folder:
     merged(folder)
     pre_tokenizers(folder)
     families(folder)
+    guessing(folder)
+    ngrams(folder)
     recurrent(folder)
 done()

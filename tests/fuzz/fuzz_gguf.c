@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		for (size_t i = 0; i < s.n; i++) {
 			total += s.tensors[i].n_bytes;
 			read_tensor(&s.tensors[i]);
-			assert(gguf_model_rename(&g, s.tensors[i].name, &a));
+			assert(gguf_names_hf(&g, s.tensors[i].name, &a));
 		}
 		assert(total <= n);
 		read_tokenizer(&g);

@@ -751,6 +751,12 @@ int main(int argc, char **argv)
 		if (i < 5) /* with a state instead of a cache */
 			test_long(other);
 	}
+	/* Where the matrix of its indexer is two. */
+	char file[1024];
+	snprintf(file, sizeof file, "%s", tap_src("tests/golden/formats/qwen4exp.gguf"));
+	read_texts(tap_src("tests/golden/models/qwen4exp"));
+	test_batches(file, "exact");
+	test_fork(file);
 	test_families();
 	test_rounded();
 	test_load_watch(dir);

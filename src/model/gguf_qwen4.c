@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Qwen4-Exp in GGUF ("qwen4exp"): what its arrays say. The file has the numbers that hash
+ * n-grams, where a config.json has a seed and a smallest size. Source: llama.cpp's converter.
+ */
+#include "base/alloc.h"
+#include "model/gguf_model_private.h"
+
+/* The ratio of layers with an indexer; 0 stands for the others. */
+static enum status read_ratio(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "attention.compress_ratios", name);
+	int64_t ratio = 0, n;
+	if (!v)
+		return fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	for (uint64_t i = 0; i < (v->is_array ? v->n : 1); i++) {
+		if (!gguf_integer(v, i, &n) || n < 0 || (n && ratio && n != ratio))
+			return gguf_model_refuse(r, name, v);
+		ratio = n ? n : ratio;
+	}
+	json_object_set_new(r->config, "indexer_compress_ratio", json_integer(ratio));
+	return OK;
+}
+
+/* An array of n integers, each `more` larger, under a name of config.json. */
+static enum status read_list(struct gguf_model_reader *r, const char *key, uint64_t n,
+			     int64_t more, const char *hf)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, key, name);
+	int64_t one;
+	if (!v)
+		return fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	if (!v->is_array || v->n != n)
+		return gguf_model_refuse(r, name, v);
+	json_t *list = json_array();
+	for (uint64_t i = 0; i < n; i++) {
+		if (!gguf_integer(v, i, &one)) {
+			json_decref(list);
+			return gguf_model_refuse(r, name, v);
+		}
+		json_array_append_new(list, json_integer(one + more));
+	}
+	json_object_set_new(r->config, hf, list);
+	return OK;
+}
+
+static enum status read_number(struct gguf_model_reader *r, const char *key, const char *hf,
+			       int64_t *out)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, key, name);
+	if (!v)
+		return fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	if (v->is_array || !gguf_integer(v, 0, out) || *out < 0 || *out > INT32_MAX)
+		return gguf_model_refuse(r, name, v);
+	json_object_set_new(r->config, hf, json_integer(*out));
+	return OK;
+}
+
+/* Parts of the table lie one behind the other. */
+static enum status check_offsets(struct gguf_model_reader *r)
+{
+	static const char key[] = "ple.head_offsets";
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, key, name);
+	const json_t *sizes = json_object_get(r->config, "ngram_sizes");
+	int64_t sum = 0, at;
+	for (size_t i = 0; v && i < json_array_size(sizes); i++) {
+		if (!gguf_integer(v, i, &at) || at != sum)
+			return gguf_model_refuse(r, name, v);
+		sum += json_integer_value(json_array_get(sizes, i));
+	}
+	return OK;
+}
+
+static enum status read_ngrams(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t size, heads, width, n;
+	const struct gguf_value *layers = gguf_model_key(r, "ple.layers", name);
+	if (!layers)
+		return OK;
+	if (!layers->is_array || layers->n != 1) /* the file has one table */
+		return gguf_model_refuse(r, name, layers);
+	enum status st = read_list(r, "ple.layers", 1, 1, "ple_layer_ids");
+	if (st == OK)
+		st = read_number(r, "ple.ngram_size", "ngram_size", &size);
+	if (st == OK)
+		st = read_number(r, "ple.heads_per_ngram", "heads_per_ngram", &heads);
+	if (st == OK)
+		st = read_number(r, "ple.conv_kernel", "ple_conv_kernel_size", &n);
+	if (st == OK)
+		st = read_number(r, "ple.eos_token_id", "ple_eos_token_id", &n);
+	if (st == OK)
+		st = read_number(r, "embedding_length_per_layer_input", "ple_embed_dim", &width);
+	if (st != OK)
+		return st;
+	size = MIN(MAX(size, 1), 64);
+	heads = MIN(heads, 64);
+	json_object_set_new(r->config, "ple_embed_dim",
+			    json_integer(MIN(width, 1 << 20) * (size - 1) * heads));
+	st = read_list(r, "ple.layer_multipliers", (uint64_t)size, 0, "ngram_multipliers");
+	if (st == OK)
+		st = read_list(r, "ple.head_vocab_sizes", (uint64_t)((size - 1) * heads), 0,
+			       "ngram_sizes");
+	return st == OK ? check_offsets(r) : st;
+}
+
+enum status gguf_qwen4_read(struct gguf_model_reader *r)
+{
+	json_object_set_new(r->config, "output_gate_type", json_string("sigmoid"));
+	enum status st = read_ratio(r);
+	return st == OK ? read_ngrams(r) : st;
+}
