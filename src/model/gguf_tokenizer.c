@@ -70,7 +70,7 @@ static const struct pre {
 	{"llama4", O200K, false, true, false, {NULL}},
 	{"tekken", TEKKEN, false, true, true, {NULL}},
 	{"seed-coder", SEED, false, false, false, {NULL}},
-	{"glm4", LLAMA3, false, false, false, {NULL}},
+	{"glm4", LLAMA3, false, true, false, {NULL}},
 	{"chatglm-bpe", LLAMA3, false, false, false, {NULL}},
 	{"deepseek-v3", DEEPSEEK3_DIGITS, false, false, true, {DEEPSEEK3_CJK, DEEPSEEK3}},
 	{"hunyuan-dense", DEEPSEEK3_DIGITS, false, false, false, {DEEPSEEK3_CJK, DEEPSEEK3}},

@@ -361,6 +361,26 @@ def pre_tokenizers(tmp):
     os.remove(path)
 
 
+def whole_words(tmp):
+    """A word that is a token is that token, even where no merges lead to it, if the model's
+    tokenizer.json has "ignore_merges". Those of GLM-4, Llama 3 and Mistral have."""
+    path = os.path.join(tmp, "words.gguf")
+    folder, config, tensors = dense_tensors("qwen2-bias", "F16")
+    pieces = ["a", "b", "c", "ab", "bc", "abc"]
+    tokens = pieces + ["[PAD%d]" % i for i in range(512 - len(pieces))]
+    head = "tokenizer.ggml."
+    for pre, want in (("glm4", "abc"), ("pixtral", "abc"), ("tekken", "abc"),
+                      ("qwen2", "ab c"), ("smaug-bpe", "ab c")):
+        g.write(path, g.model_keys(config) + [
+            (head + "model", g.STRING, "gpt2"), (head + "pre", g.STRING, pre),
+            (head + "tokens", (g.ARRAY, g.STRING), tokens),
+            (head + "token_type", (g.ARRAY, g.I32), [1] * 6 + [5] * 506),
+            (head + "merges", (g.ARRAY, g.STRING), ["a b", "b c", "a bc"])], tensors)
+        code, out, err = haloctl("tokenize", "--model", path, stdin=b"abc")
+        eq(" ".join(tokens[int(x)] for x in out.split()), want, "a word of " + pre)
+    os.remove(path)
+
+
 def families(tmp):
     """Models whose files differ in more than names."""
     path = os.path.join(tmp, "family.gguf")
@@ -467,6 +487,7 @@ with tempfile.TemporaryDirectory() as folder:
     sentencepiece(folder)
     merged(folder)
     pre_tokenizers(folder)
+    whole_words(folder)
     families(folder)
     guessing(folder)
     ngrams(folder)
