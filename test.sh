@@ -75,14 +75,32 @@ build() {
 	must "$dir" $?
 }
 
+# Lines for what a sanitizer reports, and no more: the rest takes a third of the time.
+lines="-O2 -g1"
+# Benchmarks are compiled once, and under ThreadSanitizer only what its tests run. Kernels on
+# fibers are one thread: there they are compiled in a hurry.
+for_asan="noinst_PROGRAMS="
+for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES="
+
+# check_tsan COMMAND...: a command and the variables that choose what ThreadSanitizer takes.
+check_tsan() {
+	local tests
+	tests=$(make -s -C build-tsan print-tsan-tests)
+	"$@" $for_tsan TESTS="$tests" check_PROGRAMS="$(programs $tests)" \
+		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so"
+}
+
+build_tests() { make -C "$1" -j"$(nproc)" check "${@:2}" TESTS= >"$1/test-check-build.log" 2>&1; }
+
 # What the later stages test is compiled while the tests of earlier ones wait: one tree
 # after the other, at the lowest priority.
 build_ahead() {
-	make_tree build-asan "all fuzz" CC=clang-19 CXX=clang++-19 \
-		--enable-sanitizers=address,undefined,fuzzer-no-link CFLAGS="-O1 -g1" --with-hip-clang=no &&
-		make -C build-asan -j"$(nproc)" check TESTS= >build-asan/test-check-build.log 2>&1
+	make_tree build-asan "all fuzz $for_asan" CC=clang-19 CXX=clang++-19 \
+		--enable-sanitizers=address,undefined,fuzzer-no-link CFLAGS="-O1 -g1" \
+		CXXFLAGS="$lines" --with-hip-clang=no && build_tests build-asan $for_asan
 	echo $? >build-asan/test-status
-	make_tree build-tsan all --enable-sanitizers=thread CFLAGS="-O1 -g1" --with-hip-clang=no
+	make_tree build-tsan "all $for_tsan" --enable-sanitizers=thread CFLAGS="-O1 -g1" \
+		CXXFLAGS="-O0 -g1" --with-hip-clang=no && check_tsan build_tests build-tsan
 	echo $? >build-tsan/test-status
 }
 
@@ -112,7 +130,7 @@ programs() { printf '%s\n' "$@" | grep -E '^tests/(unit|sim|kernel)/[a-z0-9_/]+$
 run_check() {
 	local dir=$1 log=$2
 	shift 2
-	if ! make -C "$dir" -j"$(nproc)" check "$@" TESTS= >"$dir/test-check-build.log" 2>&1; then
+	if ! build_tests "$dir" "$@"; then
 		tail -n 30 "$dir/test-check-build.log"
 		not_ok "$dir: what the tests need does not build"
 		return
@@ -170,7 +188,7 @@ autoreconf -fi >/dev/null 2>&1 || { not_ok "autoreconf"; finish; }
 mkdir -p build
 install_clients >build/test-clients.log 2>&1 &
 clients=$!
-build build || finish
+build build CFLAGS="$lines" CXXFLAGS="$lines" || finish
 without_warning build "the build"
 if wait "$clients"; then
 	ok "the clients are installed"
@@ -201,16 +219,14 @@ export UBSAN_OPTIONS=print_stacktrace=1
 built build-asan && {
 	without_warning build-asan "the build by clang"
 	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=3 HALOD_AGENTS=no \
-		check build-asan HALOD_CLIENTS="$PWD/build/clients"
+		check build-asan $for_asan HALOD_CLIENTS="$PWD/build/clients"
 }
 
 say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 built build-tsan && {
-	tests=$(make -s -C build-tsan print-tsan-tests)
-	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=6 run_check build-tsan test-check.log -j"$(nproc)" TESTS="$tests" \
-		check_PROGRAMS="$(programs $tests)" check_LIBRARIES= \
-		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so"
+	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=6 \
+		check_tsan run_check build-tsan test-check.log -j"$(nproc)"
 }
 
 # fuzz NAME: one fuzzer over its seeds and so many changes of them.

@@ -26,7 +26,7 @@ def bench_decode():
             ("head-int8", [], "0", 1), ("head-int8", ["-t", "2"], "0", 1),
             ("top", [], "0", 2), ("top", ["-t", "3"], "0", 2),
             ("ffn-up", [], "32", 2), ("ffn-up", ["-a", "quad4"], "32", 1),
-            ("ffn-up", ["-a", "quad4", "-t", "3"], "32", 2))[::2 if SHORT else 1]:
+            ("ffn-up", ["-a", "quad4", "-t", "3"], "32", 2))[::3 if SHORT else 1]:
         code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
                                  "-m", "tiny", "-p", part, *args, *LIB)
         lines = out.decode().splitlines()

@@ -35,18 +35,29 @@ void kernel_test_reset(struct kernel_test *kt)
 	kt->random = 20240229;
 }
 
+static const uint64_t random_mul = 6364136223846793005u, random_add = 1442695040888963407u;
+
 uint32_t kernel_random(struct kernel_test *kt)
 {
-	kt->random = kt->random * 6364136223846793005u + 1442695040888963407u;
+	kt->random = kt->random * random_mul + random_add;
 	return (uint32_t)(kt->random >> 33);
 }
 
+/* The sum of twelve uniform numbers: variance 1. Each is made of the first state, since a
+ * chain of twelve waits for each of its products. */
 float kernel_noise(struct kernel_test *kt)
 {
-	double sum = 0; /* of twelve uniform numbers: variance 1 */
-	for (int i = 0; i < 12; i++)
-		sum += kernel_random(kt) / 2147483648.0;
-	return (float)(sum - 6);
+	enum { N = 12 };
+	static uint64_t mul[N], add[N]; /* the state after so many steps and one: mul x + add */
+	for (int i = 0; !mul[N - 1] && i < N; i++) {
+		mul[i] = i ? mul[i - 1] * random_mul : random_mul;
+		add[i] = i ? add[i - 1] * random_mul + random_add : random_add;
+	}
+	uint64_t sum = 0, x = kt->random;
+	for (int i = 0; i < N; i++)
+		sum += (mul[i] * x + add[i]) >> 33;
+	kt->random = mul[N - 1] * x + add[N - 1];
+	return (float)((double)sum / 2147483648.0 - 6);
 }
 
 float *kernel_zeros(struct kernel_test *kt, size_t n)
