@@ -132,6 +132,24 @@ def gguf():
     ok(code == 0 and v["pass"] and v["max_delta"] <= 0.15, "MLA in GGUF", (out, err))
 
 
+def shared_formats():
+    """One kernel does a shared expert's gate and up: two formats are refused by name."""
+    folder = os.path.join(GOLDEN, "qwen35moe")
+    tensors = gguf_file.load(folder)
+    for name, (_, shape, raw) in tensors.items():
+        if "shared_expert.gate_proj" in name:
+            tensors[name] = ("F16", shape, gguf_file.f32_to_f16(gguf_file.bf16_to_f32(raw)))
+    with tempfile.TemporaryDirectory() as tmp:
+        for name in os.listdir(folder):
+            if not name.endswith(".safetensors"):
+                os.symlink(os.path.join(os.path.abspath(folder), name), os.path.join(tmp, name))
+        gguf_file.write_safetensors(os.path.join(tmp, "model.safetensors"), tensors)
+        code, out, err = haloctl("verify", "--model", tmp, *HIP, "--reference",
+                                 os.path.join(folder, "reference.json"))
+    ok(code == 2 and "shared_expert.up_proj" in err and "of one format" in err,
+       "a shared expert in two formats", (code, out, err))
+
+
 def delta_formats():
     """b and a of a gated delta net in another format than q, k, v and z, as in most files
     of 4 bits: they are done beside the convolution, so a step has no launch more."""
@@ -234,6 +252,7 @@ if not SHORT:
     delta_nets()
 few_tokens()
 gguf()
+shared_formats()
 if not SHORT:
     speed()
 profile()

@@ -205,6 +205,10 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
 				       "%s: the HIP backend wants experts of one format",
 				       out->gate[e].name ? out->gate[e].name : "experts");
+	if (out->shared_gate && out->shared_gate->quant != out->shared_up->quant)
+		return fail_at(fail, E_UNSUPPORTED, out->shared_up->name, "%s: the HIP backend "
+			       "wants a shared expert's gate and up of one format",
+			       out->shared_up->name ? out->shared_up->name : "experts");
 	if (b->expert_bytes) {
 		enum status planned = hip_slots_layer(h, out, x, fail);
 		if (planned != OK)
