@@ -78,8 +78,72 @@ DEVICE uint32_t bytes_code2(uint32_t halves, float inverse)
 	       bytes_code(f16_to_f32((uint16_t)(halves >> 16)), inverse) << 8;
 }
 
-/* A row of at most 256 halves, eight in each lane of a wave. x: those of this lane, which
- * begin with element 8 * lane. Sets x to what the bytes stand for. */
+/* --- a row of at most 256 halves, eight in each lane of a wave, lane by lane ---------- */
+
+/* The row in LDS or memory. Lanes beyond its end get its first eight. */
+DEVICE u32x4 bytes_row_of(const uint16_t *x, int32_t dim)
+{
+	int32_t at = 8 * (int32_t)lane_index();
+	return *(const u32x4 *)(x + (at < dim ? at : 0));
+}
+
+DEVICE void bytes_row_to(const u32x4 &x, int32_t dim, uint16_t *to)
+{
+	int32_t at = 8 * (int32_t)lane_index();
+	if (at < dim)
+		*(u32x4 *)(to + at) = x;
+}
+
+/* Sums and differences of this lane's eight and those of lane xor M. */
+template <int M> DEVICE void bytes_turn_lanes(float *x)
+{
+	bool is_low = !(lane_index() & M);
+	UNROLL
+	for (int i = 0; i < 8; i++) {
+		float other = wave_xor<M>(x[i]);
+		x[i] = is_low ? x[i] + other : other - x[i];
+	}
+}
+
+template <int M> DEVICE void bytes_turn_eight(float *x)
+{
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		if (!(i & M)) {
+			float a = x[i], b = x[i + M];
+			x[i] = a + b;
+			x[i + M] = a - b;
+		}
+}
+
+/* Turns the row (kernels/ops/kv_bytes.h) in f32, rounded once to halves. Blocks have 16
+ * elements or more. All lanes of a wave must call it. */
+DEVICE void bytes_turn_row(u32x4 *row, int32_t dim)
+{
+	int32_t block = dim & -dim;
+	float x[8], factor = fast_rsqrt((float)block);
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		x[i] = f16_to_f32((uint16_t)((*row)[i / 2] >> i % 2 * 16));
+	bytes_turn_eight<1>(x);
+	bytes_turn_eight<2>(x);
+	bytes_turn_eight<4>(x);
+	bytes_turn_lanes<1>(x);
+	if (block > 16)
+		bytes_turn_lanes<2>(x);
+	if (block > 32)
+		bytes_turn_lanes<4>(x);
+	if (block > 64)
+		bytes_turn_lanes<8>(x);
+	if (block > 128)
+		bytes_turn_lanes<16>(x);
+	UNROLL
+	for (int i = 0; i < 8; i += 2)
+		(*row)[i / 2] = (uint32_t)f32_to_f16(x[i] * factor) |
+				(uint32_t)f32_to_f16(x[i + 1] * factor) << 16;
+}
+
+/* Stores the row in 8 bits, and sets x to what the bytes stand for. */
 DEVICE void bytes_put_row(u32x4 *x, int32_t dim, uint8_t *bytes, uint16_t *scale)
 {
 	int32_t at = 8 * (int32_t)lane_index();

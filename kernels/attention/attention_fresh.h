@@ -88,6 +88,15 @@ DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32
 	return (size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset;
 }
 
+/* A rotated head in LDS, turned for a cache in 8 bits. By one wave. */
+DEVICE u32x4 fresh_turned(const uint16_t *rotated, int32_t dim)
+{
+	wave_barrier();
+	u32x4 row = bytes_row_of(rotated, dim);
+	bytes_turn_row(&row, dim);
+	return row;
+}
+
 /* Write the queries to LDS, and the key and the value to LDS and the cache. */
 template <class S>
 DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
@@ -103,17 +112,23 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 		}
 		head_turn_words(n, dim, f.eps, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
 		head_store_words(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
+		if constexpr (S::BYTES)
+			bytes_row_to(fresh_turned(l.q + r * S::KEY_PITCH, dim), dim,
+				     l.q + r * S::KEY_PITCH);
 		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
 	}
 	size_t row = fresh_row(a, j, raw->slot);
 	if (raw->has_key) {
 		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
-		if constexpr (S::BYTES)
-			head_put_bytes(n, dim, (uint8_t *)f.k_pages + row * (size_t)dim,
-				       f.k_scale + row, &raw->k);
-		else
-			head_store_words(raw->k, n, dim, f.k_pages + row * (size_t)dim);
 		head_store_words(raw->k, n, dim, l.fresh);
+		if constexpr (S::BYTES) {
+			u32x4 key = fresh_turned(l.fresh, dim);
+			bytes_put_row(&key, dim, (uint8_t *)f.k_pages + row * (size_t)dim,
+				      f.k_scale + row);
+			bytes_row_to(key, dim, l.fresh);
+		} else {
+			head_store_words(raw->k, n, dim, f.k_pages + row * (size_t)dim);
+		}
 		fresh_zero<S>(dim, l.fresh);
 	}
 	int32_t at = 8 * (int32_t)lane_index();

@@ -6,7 +6,6 @@
  * 8; n of them (n even) rotate with n others.
  */
 #pragma once
-#include "kernels/attention/attention_bytes.h"
 #include "kernels/attention/head_turn.h"
 
 /* A lane's words (two elements each) of a head, by slots of head_turn.h. */
@@ -133,40 +132,4 @@ DEVICE void head_store_words(const head_words<SLOTS> &h, int32_t n, int32_t dim,
 		if (i + n < dim)
 			*(uint32_t *)(to + i + n) = h.hi[s];
 	}
-}
-
-/* Store a head in 8 bits (attention_bytes.h), and set it to what the bytes stand for. All
- * lanes of a wave must call it. */
-template <int SLOTS>
-DEVICE void head_put_bytes(int32_t n, int32_t dim, uint8_t *bytes, uint16_t *scale,
-			   head_words<SLOTS> *h)
-{
-	uint32_t most = 0;
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = head_at(s);
-		if (head_is_empty(s, n, dim))
-			continue;
-		most = i < n ? bytes_most2(h->lo[s], most) : most;
-		most = i + n < dim ? bytes_most2(h->hi[s], most) : most;
-	}
-	bytes_step step = bytes_step_of(wave_max(most));
-	uint32_t both = step.scale | step.scale << 16, out[2];
-	UNROLL
-	for (int s = 0; s < SLOTS; s++) {
-		int32_t i = head_at(s);
-		if (head_is_empty(s, n, dim))
-			continue;
-		uint32_t lo = bytes_code2(h->lo[s], step.inverse);
-		uint32_t hi = bytes_code2(h->hi[s], step.inverse);
-		if (i < n)
-			*(uint16_t *)(bytes + i) = (uint16_t)lo;
-		if (i + n < dim)
-			*(uint16_t *)(bytes + i + n) = (uint16_t)hi;
-		bytes_widen4(lo | hi << 16, both, out);
-		h->lo[s] = out[0];
-		h->hi[s] = out[1];
-	}
-	if (lane_index() == 0)
-		*scale = (uint16_t)step.scale;
 }

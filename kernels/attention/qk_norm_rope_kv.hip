@@ -7,9 +7,10 @@
  *           change in place, and lanes exchange only the sum of squares.
  * GEOMETRY  one wave a head: ((H + 2 G) over 4, T) workgroups of four waves. A load takes two
  *           elements if K and n_freq are even. No LDS; the kernel for a cache in 8 bits keeps
- *           a rotated key there, whose scale depends on all of it.
+ *           a rotated head there, which it then turns (kernels/ops/kv_bytes.h).
  * PRECISION squares summed in f32: each lane its own, then a tree over lanes. Norm and
- *           rotation in f32; q and k rounded once; v copied bit by bit
+ *           rotation in f32; q and k rounded once; v copied bit by bit. A turn for 8 bits in
+ *           f32, rounded to f16 before and behind it
  * ROOFLINE  bound by launch overhead at decode (40 heads of 128: 10 KB in 10 workgroups).
  *           A prefill of 4096 tokens moves 84 MB, 0.35 ms at 240 GB/s; the second read of
  *           a head, for the rotation, hits the cache.
@@ -100,40 +101,53 @@ DEVICE size_t head_at(const qk_norm_rope_kv_launch &a, int32_t slot, int32_t g)
 	return (page * (size_t)a.n_kv_heads + (size_t)g) * (size_t)a.page_size + at;
 }
 
-/* Write a row of halves to the cache in 8 bits; x may be in LDS. */
-DEVICE void head_put_row(const uint16_t *x, int32_t dim, uint16_t *pages, uint16_t *scales,
-			 size_t row)
+/* Write a row to the cache in 8 bits. */
+DEVICE void head_put_row(u32x4 x, int32_t dim, uint16_t *pages, uint16_t *scales, size_t row)
 {
-	int32_t at = 8 * (int32_t)lane_index();
-	u32x4 mine = *(const u32x4 *)(x + (at < dim ? at : 0));
-	bytes_put_row(&mine, dim, (uint8_t *)pages + row * (size_t)dim, scales + row);
+	bytes_put_row(&x, dim, (uint8_t *)pages + row * (size_t)dim, scales + row);
 }
 
-/* turned: LDS of this wave for a key in 8 bits, or NULL: the cache is in f16. */
-template <int W>
+/* A rotated head in LDS, turned for a cache in 8 bits. */
+DEVICE u32x4 head_for_bytes(const uint16_t *rotated, int32_t dim)
+{
+	wave_barrier();
+	u32x4 row = bytes_row_of(rotated, dim);
+	bytes_turn_row(&row, dim);
+	return row;
+}
+
+/* BYTES: the cache is in 8 bits. Then `rotated` is LDS of this wave for a head. */
+template <int W, bool BYTES>
 DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_t t,
-			    uint16_t *turned)
+			    uint16_t *rotated)
 {
 	size_t dim = (size_t)a.head_dim;
 	const float *rope = a.rope + t * (size_t)a.n_freq * 2;
 	if (head < a.n_heads) {
 		size_t at = t * (size_t)a.n_heads + (size_t)head;
 		uint16_t *q = a.q + at * dim;
-		head_turn<W>(a, a.q_from ? a.q_from + at * (size_t)a.q_pitch : q, a.q_norm,
-			     rope, a.q_scale ? a.q_scale[t] : 1.0f, q);
+		const uint16_t *from = a.q_from ? a.q_from + at * (size_t)a.q_pitch : q;
+		float times = a.q_scale ? a.q_scale[t] : 1.0f;
+		if constexpr (BYTES) {
+			head_turn<W>(a, from, a.q_norm, rope, times, rotated);
+			bytes_row_to(head_for_bytes(rotated, a.head_dim), a.head_dim, q);
+		} else {
+			head_turn<W>(a, from, a.q_norm, rope, times, q);
+		}
 		return;
 	}
 	bool is_key = head < a.n_heads + a.n_kv_heads;
 	int32_t g = head - a.n_heads - (is_key ? 0 : a.n_kv_heads);
 	size_t from = (t * (size_t)a.n_kv_heads + (size_t)g) * dim;
 	size_t row = head_at(a, a.slot[t], g), to = row * dim;
-	if (turned) {
+	if constexpr (BYTES) {
 		if (is_key) {
-			head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, turned);
-			wave_barrier();
-			head_put_row(turned, a.head_dim, a.k_pages, a.k_scale, row);
+			head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, rotated);
+			head_put_row(head_for_bytes(rotated, a.head_dim), a.head_dim,
+				     a.k_pages, a.k_scale, row);
 		} else {
-			head_put_row(a.v + from, a.head_dim, a.v_pages, a.v_scale, row);
+			head_put_row(bytes_row_of(a.v + from, a.head_dim), a.head_dim,
+				     a.v_pages, a.v_scale, row);
 		}
 		return;
 	}
@@ -149,26 +163,27 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 	}
 }
 
-DEVICE void qk_norm_rope_kv_any(const qk_norm_rope_kv_launch &a, uint16_t *turned)
+template <bool BYTES>
+DEVICE void qk_norm_rope_kv_any(const qk_norm_rope_kv_launch &a, uint16_t *rotated)
 {
 	int32_t head = (int32_t)(group_index_x() * QK_NORM_ROPE_KV_WAVES + wave_index());
 	if (head >= a.n_heads + 2 * a.n_kv_heads)
 		return;
 	if (a.head_dim % 2 == 0 && a.n_freq % 2 == 0 && a.q_pitch % 2 == 0)
-		qk_norm_rope_kv<2>(a, head, group_index_y(), turned);
+		qk_norm_rope_kv<2, BYTES>(a, head, group_index_y(), rotated);
 	else
-		qk_norm_rope_kv<1>(a, head, group_index_y(), turned);
+		qk_norm_rope_kv<1, BYTES>(a, head, group_index_y(), rotated);
 }
 
 KERNEL(QK_NORM_ROPE_KV_WAVES * WAVE)
 void qk_norm_rope_kv_kernel(qk_norm_rope_kv_launch a)
 {
-	qk_norm_rope_kv_any(a, nullptr);
+	qk_norm_rope_kv_any<false>(a, nullptr);
 }
 
 KERNEL(QK_NORM_ROPE_KV_WAVES * WAVE)
 void qk_norm_rope_kv_bytes_kernel(qk_norm_rope_kv_launch a)
 {
-	LDS(uint16_t, turned, QK_NORM_ROPE_KV_WAVES * QK_NORM_ROPE_KV_WIDEST);
-	qk_norm_rope_kv_any(a, turned + wave_index() * QK_NORM_ROPE_KV_WIDEST);
+	LDS(uint16_t, rotated, QK_NORM_ROPE_KV_WAVES * QK_NORM_ROPE_KV_WIDEST);
+	qk_norm_rope_kv_any<true>(a, rotated + wave_index() * QK_NORM_ROPE_KV_WIDEST);
 }

@@ -23,11 +23,10 @@
  *           + n directly into dot2, corrected by the sum of activations: saves four of 13
  *           instructions, but loses seven bits of the sum. Activations in bf16: there is
  *           no packed subtraction for it.
- *           (here, on an NVIDIA H200) activations in LDS in memory order: 16-way bank
- *           conflicts, 22.5 us instead of 18.0 (K 12288, N 4096). Four lanes a row with
- *           products by mma.sync: 28.4 us instead of 24.1 (K 4096, N 24576), though equal
- *           for one token and four. Loading the next weights before the barrier: twice
- *           the registers on gfx11
+ *           (here, on an NVIDIA H200) activations in LDS in memory order: 22.5 us instead
+ *           of 18.0 (K 12288, N 4096). Four lanes a row with products by mma.sync: 28.4 us
+ *           instead of 24.1 (K 4096, N 24576). Loading the next weights before the
+ *           barrier: twice the registers on gfx11
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_int4.def;
  *           linear_int4_sliced.h for three tokens and more
  */
@@ -48,24 +47,30 @@ DEVICE u32x4 linear_int4_piece(u32x4 v)
 	return out;
 }
 
-/* Copy activations to LDS. Each piece p (eight elements of K) goes where its lane will
- * read it. */
+/* Copy a token's activations to places first, first + n_threads, ... of LDS. So a wave's
+ * stores are contiguous. A piece (eight elements) goes where its lane will read it. */
+template <int THRDS, int CHUNK>
+DEVICE void linear_int4_copy(const uint16_t *x, int32_t k, int32_t first, int32_t n_threads,
+			     int32_t n_pieces, u32x4 *to)
+{
+	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
+	for (int32_t d = first; d < n_pieces; d += n_threads) {
+		int32_t in = d % STEP;
+		int32_t p = d - in + in % THRDS * EACH + in / THRDS;
+		if (p < k / 8)
+			to[d] = linear_int4_piece(((const u32x4 *)x)[p]);
+	}
+}
+
+/* The same of M tokens, by the workgroup. */
 template <int M, int THRDS, int CHUNK>
 DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			      int32_t n_pieces, u32x4 *lds)
 {
-	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
-	/* Loop over places in LDS, so that a wave's stores are contiguous. */
-	for (int t = 0; t < M; t++) {
-		const u32x4 *from = (const u32x4 *)(x + (size_t)t * (size_t)k);
-		u32x4 *to = lds + t * n_pieces;
-		for (int32_t d = (int32_t)thread_index(); d < n_pieces; d += n_threads) {
-			int32_t in = d % STEP;
-			int32_t p = d - in + in % THRDS * EACH + in / THRDS;
-			if (p < k / 8)
-				to[d] = linear_int4_piece(from[p]);
-		}
-	}
+	int32_t first = (int32_t)thread_index();
+	for (int t = 0; t < M; t++)
+		linear_int4_copy<THRDS, CHUNK>(x + (size_t)t * (size_t)k, k, first, n_threads,
+					       n_pieces, lds + t * n_pieces);
 }
 
 /* Normalise M tokens on their way to LDS. */
@@ -101,22 +106,6 @@ DEVICE void linear_int4_norm(const linear_int4_args &a, int32_t n_pieces, u32x4 
 		ONE_BY_ONE
 		for (; p < a.k / 8; p += THREADS)
 			put(p, rms_norm_load<true>(x, p * 8, a.k));
-	}
-}
-
-template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
-{
-	if constexpr (WORDS == 4) {
-		u32x4 v = load_nt<u32x4>(p);
-		UNROLL
-		for (int i = 0; i < 4; i++)
-			out[i] = v[i];
-	} else if constexpr (WORDS == 2) {
-		u32x2 v = load_nt<u32x2>(p);
-		out[0] = v[0];
-		out[1] = v[1];
-	} else {
-		out[0] = load_nt<uint32_t>(p);
 	}
 }
 
@@ -170,6 +159,9 @@ DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool i
 		}
 		UNROLL
 		for (int t = 0; t < M; t++) {
+			/* Else all tokens' pieces are in registers (moe_int4_group.hip). */
+			if constexpr (M > 2 && THRDS == 8 && CHUNK == 32)
+				schedule_barrier();
 			u32x4 v = x[t * n_pieces + j * THRDS];
 			UNROLL
 			for (int y = 0; y < YTILE; y++)

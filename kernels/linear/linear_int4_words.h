@@ -7,6 +7,23 @@
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4.h"
 
+/* WORDS neighbouring words of weights. */
+template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
+{
+	if constexpr (WORDS == 4) {
+		u32x4 v = load_nt<u32x4>(p);
+		UNROLL
+		for (int i = 0; i < 4; i++)
+			out[i] = v[i];
+	} else if constexpr (WORDS == 2) {
+		u32x2 v = load_nt<u32x2>(p);
+		out[0] = v[0];
+		out[1] = v[1];
+	} else {
+		out[0] = load_nt<uint32_t>(p);
+	}
+}
+
 /* Pair up the halves of two words of activations: (lo of a, lo of b), (hi of a, hi of b). */
 DEVICE uint32_t pair_lo(uint32_t a, uint32_t b)
 {

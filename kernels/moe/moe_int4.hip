@@ -23,22 +23,8 @@
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4.def,
  *           kernels/moe/moe_any.hip
  */
-#include "kernels/linear/linear_int4_dot.h"
+#include "kernels/moe/moe_int4_rows.h"
 #include "kernels/moe/moe_slots.h"
-
-/* Set row y of a lane to row `row` of w, or to w's last row if that is past the end. */
-template <int YTILE, bool HAS_ZERO>
-DEVICE void moe_int4_row(linear_int4_rows<YTILE> *out, int y, const weight_view &w,
-			 int32_t row)
-{
-	size_t n = (size_t)(row < w.n ? row : w.n - 1), groups = (size_t)(w.k / w.group);
-	out->q[y] = (const uint32_t *)w.q + n * (size_t)(w.pitch / 4);
-	out->scales[y] = (const uint16_t *)w.scales + n * groups;
-	if constexpr (HAS_ZERO) {
-		out->zeros[y] = w.zero_points + n / 8 * groups;
-		out->zero_shift[y] = (uint32_t)n % 8 * 4;
-	}
-}
 
 template <int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void moe_int4_up(const moe_launch &a)

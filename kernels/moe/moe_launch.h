@@ -22,7 +22,13 @@ enum {
 	MOE_ROWS_UP = MOE_ROWS_WAVES * 32 / MOE_ROWS_UP_THRDS * 2,
 	MOE_ROWS_DOWN_THRDS = 8,
 	MOE_ROWS_DOWN = 32 / MOE_ROWS_DOWN_THRDS * 4,
-	MOE_ROWS_LDS = 65536 /* bytes of LDS that a workgroup may have */
+	MOE_ROWS_LDS = 65536, /* bytes of LDS that a workgroup may have */
+	/* moe_group.h: pairs that share a read of an expert; most tokens and slots of a
+	 * step, so that a pair fits a byte; most waves of a workgroup of down. */
+	MOE_GROUP = 4,
+	MOE_GROUP_TOK = 16,
+	MOE_GROUP_SLOTS = 12,
+	MOE_GROUP_WAVES = 8
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
 enum moe_act { MOE_SILU, MOE_CLAMPED, MOE_GELU, MOE_RELU }; /* what kernels can fuse */
@@ -64,6 +70,7 @@ struct moe_launch {
 	 * id and weight are ready. */
 	const float *logits;
 	struct moe_router_rule rule;
+	int32_t n_waves; /* of a workgroup, where down is by groups of pairs (moe_group.h) */
 	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
 };
 
@@ -95,6 +102,11 @@ struct moe_quad_axes {
 #define MOE_ROWS_UP_LDS(d, table) (((d) + 63) / 64 * 128 + (table) * 16)
 #define MOE_ROWS_DOWN_LDS(n_slots, f, table) \
 	((n_slots) * (((f) + 63) / 64 * 128 + MOE_ROWS_DOWN * 4) + (table) * 16)
+
+/* Bytes of LDS of moe_int4_group_down and moe_rows_group_down: the part of y of each pair,
+ * in rows; and h (in h_bytes) of a group in each of so many waves. */
+#define MOE_GROUP_DOWN_LDS(n_slots, rows, h_bytes, waves) \
+	((n_slots) * MOE_GROUP_TOK * (rows) * 4 + (waves) * MOE_GROUP * (h_bytes))
 
 /* Bytes of LDS of moe_int4_down: h of all slots, and the row sums of each slot. */
 #define MOE_INT4_DOWN_ROWS(thrds, ytile) (32 / (thrds) * (ytile))

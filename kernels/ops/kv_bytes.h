@@ -3,6 +3,12 @@
  * Keys and values in 8 bits. A row is what one head has of one token: K bytes and one scale
  * in float16. Element i is (byte[i] - 128) * scale.
  *
+ * Before that a row of keys is turned, and so is each query. So their products stay, and a
+ * large channel of the keys does not coarsen the others (docs/performance.md). The turn is
+ * by blocks of B elements, where B is the largest power of two that divides K:
+ *
+ *   y[i] = sum over j of x[j] * (-1)^(number of ones in i & j) / sqrt(B)
+ *
  *   scale    the largest magnitude of the row / 127, rounded to float16
  *   byte[i]  128 + x[i] / scale, rounded to nearest, within 1 to 255
  *
@@ -39,5 +45,13 @@ static inline float kv_bytes_value(uint8_t byte, uint16_t scale)
 	return (float)(byte - KV_BYTES_ZERO) * blocks_f16(scale);
 }
 
+/* Elements of a block of the turn. */
+static inline int32_t kv_bytes_block(int32_t n)
+{
+	return n & -n;
+}
+
+/* Turns a row (n) in place. The definition, in double. */
+void kv_bytes_turn_ref(float *x, int32_t n);
 /* The row that stands for x (n): bytes (n) and *scale. The definition, in double. */
 void kv_bytes_ref(const float *x, int32_t n, uint8_t *bytes, uint16_t *scale);

@@ -1,6 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops/kv_bytes.h"
 
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define MAX_BLOCK 1024
+
+static void turn_block(float *x, int32_t n)
+{
+	float in[MAX_BLOCK];
+	assert(n <= MAX_BLOCK);
+	memcpy(in, x, (size_t)n * sizeof *x);
+	for (int32_t i = 0; i < n; i++) {
+		double sum = 0;
+		for (int32_t j = 0; j < n; j++) {
+			bool is_odd = __builtin_popcount((unsigned)(i & j)) % 2;
+			sum += is_odd ? -(double)in[j] : (double)in[j];
+		}
+		x[i] = (float)(sum / sqrt(n));
+	}
+}
+
+void kv_bytes_turn_ref(float *x, int32_t n)
+{
+	int32_t block = kv_bytes_block(n);
+	for (int32_t i = 0; i < n; i += block)
+		turn_block(x + i, block);
+}
+
 void kv_bytes_ref(const float *x, int32_t n, uint8_t *bytes, uint16_t *scale)
 {
 	double most = 0;

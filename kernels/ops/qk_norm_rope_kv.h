@@ -5,6 +5,7 @@
  *   q, k  are normalised over the head as rms_norm does (if norms are given)
  *   q, k  are rotated: in the first 2 n_freq elements, each pair (a, b) = (h[i],
  *         h[i + n_freq]) becomes (a cos - b sin, b cos + a sin)
+ *   q, k  are turned, if the cache is in 8 bits (kv_bytes.h)
  *   k, v  are written to the page and offset of each token's slot
  *
  * Source: modeling_qwen3.py of Hugging Face Transformers, Qwen3Attention.forward,

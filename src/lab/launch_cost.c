@@ -130,28 +130,53 @@ static void fix_linear_rows(const struct hip_launch_info *l, struct launch_cost 
 	}
 }
 
-/* One token: each of its experts is read once. */
+/* Bytes of an expert's scales, and of blocks with all that is in them. */
+static double expert_scales(const struct weight_view *w, const char *kernel)
+{
+	double groups = w->scales ? ceil((double)w->k / w->group) : 0;
+	if (w->format == WEIGHT_INT4)
+		return int4_scales(w->n, groups, w->zero_points);
+	if (w->scales)
+		return bytes_of((double)w->n / w->group_n, 0, groups,
+				scale_bytes(kernel, w->scale_format));
+	return (double)w->n * w->pitch;
+}
+
+/* Kernels by groups (moe_group.h) read an expert once for up to MOE_GROUP pairs. The walk
+ * takes each pair for a group of its own, but not all of down's; how many it took, the
+ * streamed bytes say. Returns how often experts are read; *groups: how many groups work. */
+static double grouped_reads(const struct moe_launch *a, double *groups)
+{
+	bool has_shared = a->n_slots > a->n_used;
+	double used = 0;
+	*groups = has_shared ? ceil((double)a->n_tok / MOE_GROUP) : 0;
+	if (a->n_used)
+		*groups += blocks_used((double)a->n_tok * a->n_used, a->shared, MOE_GROUP, &used);
+	return used + has_shared;
+}
+
+/* Each pair reads its expert, but for kernels by groups. */
 static void fix_moe_few(const struct cost_model *m, const struct hip_launch_info *l,
-			struct launch_cost *c)
+			struct launch_cost *c, double *share)
 {
 	struct moe_launch a;
 	struct weight_view w[MOE_PARTS];
 	memcpy(&a, l->args[0].p, sizeof a);
-	if (a.n_tok != 1 || !m->read(m->ctx, (uint64_t)(uintptr_t)a.table, sizeof w, w))
+	if (!m->read(m->ctx, (uint64_t)(uintptr_t)a.table, sizeof w, w))
 		return;
 	bool is_up = strstr(l->kernel, "_up_") != NULL, in_blocks = !w[MOE_DOWN].scales;
-	double bytes = 0;
+	double scales = 0, numbers = 0, groups;
 	for (int p = is_up ? MOE_GATE : MOE_DOWN; p <= (is_up ? MOE_UP : MOE_DOWN); p++) {
-		double groups = w[p].scales ? ceil((double)w[p].k / w[p].group) : 0;
-		if (w[p].format == WEIGHT_INT4)
-			bytes += int4_scales(w[p].n, groups, w[p].zero_points);
-		else if (w[p].scales)
-			bytes += bytes_of((double)w[p].n / w[p].group_n, 0, groups,
-					  scale_bytes(l->kernel, w[p].scale_format));
-		else
-			bytes += (double)w[p].n * w[p].pitch;
+		scales += expert_scales(&w[p], l->kernel);
+		numbers += (double)w[p].n * w[p].pitch;
 	}
-	c->dram_bytes = (in_blocks ? 0 : c->count.stream_bytes) + a.n_slots * bytes;
+	if (!strstr(l->kernel, "_group_")) {
+		c->dram_bytes = (in_blocks ? 0 : c->count.stream_bytes) +
+				(double)a.n_tok * a.n_slots * scales;
+		return;
+	}
+	c->dram_bytes = grouped_reads(&a, &groups) * (scales + (in_blocks ? 0 : numbers));
+	*share = groups * numbers / fmax(1, c->count.stream_bytes);
 }
 
 /* --- tiles ------------------------------------------------------------------------- */
@@ -241,7 +266,7 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 		fix_linear_rows(l, c);
 	else if ((begins(l->kernel, "moe_rows_") || begins(l->kernel, "moe_int4_")) &&
 		 l->args[0].n_bytes == sizeof(struct moe_launch))
-		fix_moe_few(m, l, c);
+		fix_moe_few(m, l, c, &share);
 	else if (begins(l->kernel, "attention_") &&
 		 (strstr(l->kernel, "_whole_") || strstr(l->kernel, "_spread_")))
 		fix_attention(m, l, c);

@@ -4,7 +4,8 @@
 
     tests/bench/accuracy.py [--build DIR] [--work DIR] [--models dense,experts]
                             [--formats q4_0,q4_k,q6_k,q8_0,bf16] [--cases N] [--steps N]
-                            [--sides exact,cpu,hip,llama] [--hip-library FILE]
+                            [--sides exact,exact-int8,cpu,cpu-int8,hip,llama]
+                            [--hip-library FILE]
                             [--hip-kernels DIR]                            (prints CSV)
 
 It runs in an environment with llama-cpp-python, gguf and numpy (that of peers.py). The
@@ -90,6 +91,7 @@ class Reference:
         v = self.mul(b + "attn_v.weight", x).reshape(n_seq, n, s["kv_heads"], -1)
         q = self.rope(self.norm(b + "attn_q_norm.weight", q), positions)
         k = self.rope(self.norm(b + "attn_k_norm.weight", k), positions)
+        k, v = self.stored(k, v)
         if past:
             k, v = numpy.concatenate([past[0], k], 1), numpy.concatenate([past[1], v], 1)
         group = s["heads"] // s["kv_heads"]
@@ -101,6 +103,14 @@ class Reference:
         out = numpy.einsum("shnm,smhd->snhd", p, numpy.repeat(v, group, 2))
         return self.mul(b + "attn_output.weight", out.reshape(n_seq, n, -1)), (k, v)
 
+    def stored(self, k, v):
+        """What a cache makes of keys and values; kv_bytes.py has others."""
+        return k, v
+
+    def chosen(self, b, p):
+        """Each token's experts, best first."""
+        return numpy.argsort(-p, axis=-1)[:, :self.s["used"]]
+
     def mlp(self, b, x):
         def one(x, tail, expert=None):
             gate = self.mul(b + "ffn_gate" + tail, x, expert)
@@ -111,7 +121,7 @@ class Reference:
             return one(x, ".weight")
         logits = self.mul(b + "ffn_gate_inp.weight", x)
         p = numpy.exp(logits - logits.max(-1, keepdims=True))
-        chosen = numpy.argsort(-p, axis=-1)[:, :self.s["used"]]
+        chosen = self.chosen(b, p)
         share = numpy.take_along_axis(p, chosen, -1)
         share /= share.sum(-1, keepdims=True)
         out = numpy.zeros_like(x)
@@ -221,10 +231,12 @@ def measure(a, model, fmt):
     file = "%s.reference-%d-%d.json" % (path, a.cases, a.steps)
     cases = references(a, path, shape, file)
     sides = a.sides.split(",")
-    if "exact" in sides:
-        report(model, fmt, "halod exact", halod(a, path, file, "--exact"))
-    if "cpu" in sides:
-        report(model, fmt, "halod cpu", halod(a, path, file))
+    for side, more in (("exact", ["--exact"]), ("cpu", [])):
+        if side in sides:
+            report(model, fmt, "halod " + side, halod(a, path, file, *more))
+        if side + "-int8" in sides:
+            report(model, fmt, "halod %s int8 cache" % side,
+                   halod(a, path, file, *more, "--kv-type", "int8"))
     if "hip" in sides and a.hip_library:
         more = ["--hip-kernels", a.hip_kernels] if a.hip_kernels else []
         report(model, fmt, "halod hip", halod(a, path, file, "--backend", "hip",
@@ -242,7 +254,8 @@ def main():
     p.add_argument("--cases", type=int, default=12)
     p.add_argument("--steps", type=int, default=16)
     p.add_argument("--sides", default="exact,cpu,hip,llama",
-                   help="who computes; hip only with --hip-library")
+                   help="who computes; hip only with --hip-library; with -int8 keys and "
+                        "values are in 8 bits")
     p.add_argument("--hip-library")
     p.add_argument("--hip-kernels")
     a = p.parse_args()

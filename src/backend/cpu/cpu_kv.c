@@ -29,6 +29,21 @@ static void store(const float *x, int n, uint8_t *bytes, uint16_t *scale)
 	}
 }
 
+void cpu_kv_turn(float *x, int n)
+{
+	int block = kv_bytes_block(n);
+	float factor = (float)(1 / sqrt(block));
+	for (int d = 1; d < block; d *= 2)
+		for (int i = 0; i < n; i += 2 * d)
+			for (int j = i; j < i + d; j++) {
+				float a = x[j], b = x[j + d];
+				x[j] = a + b;
+				x[j + d] = a - b;
+			}
+	for (int i = 0; i < n; i++)
+		x[i] *= factor;
+}
+
 void cpu_kv_store_bytes(const struct kv_pages *kv, const struct cpu_kv_row *row)
 {
 	size_t at = kv_pages_row(kv, row->n_kv_heads, row->slot, row->g);

@@ -198,6 +198,8 @@ static void run_prepare(void *arg, int begin, int end)
 			prepare_head(job, from, a->q_norm, rope, q);
 			for (size_t i = 0; a->q_scale && i < dim; i++)
 				q[i] *= a->q_scale[t];
+			if (a->kv.type == DTYPE_I8)
+				cpu_kv_turn(q, a->head_dim);
 		}
 		for (int g = 0; g < a->n_kv_heads; g++) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
@@ -206,6 +208,7 @@ static void run_prepare(void *arg, int begin, int end)
 			const float *v = (const float *)a->v + row;
 			prepare_head(job, (const float *)a->k + row, a->k_norm, rope, key);
 			if (a->kv.type == DTYPE_I8) {
+				cpu_kv_turn(key, a->head_dim);
 				cpu_kv_store_bytes(&a->kv, &(struct cpu_kv_row){
 					a->n_kv_heads, a->slot[t], g, a->head_dim, key, v});
 				continue;

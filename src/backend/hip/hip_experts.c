@@ -239,6 +239,40 @@ static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_
 
 /* --- few tokens ------------------------------------------------------------------- */
 
+/* Two tokens and more may choose the same experts: kernels of moe_group.h. */
+static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch *l)
+{
+	return leg->few == HIP_EXPERTS_INT4 && l->n_tok > 1 && l->n_tok <= MOE_GROUP_TOK &&
+	       l->n_slots <= MOE_GROUP_SLOTS;
+}
+
+/* up by groups. Without room for x of a group in LDS it is by pairs. */
+static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch *l,
+		     struct hip_grid *g)
+{
+	if (!in_groups(leg, l) || MOE_GROUP * g->lds_bytes > MOE_ROWS_LDS)
+		return false;
+	g->lds_bytes *= MOE_GROUP;
+	return true;
+}
+
+/* The same for down: as many waves as have room for h of a group each. */
+static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
+		       struct hip_grid *g)
+{
+	const struct moe_int4_axes *x = fit_int4(leg->like, true);
+	if (!in_groups(leg, l))
+		return false;
+	int32_t h = LINEAR_INT4_LDS_BYTES(1, l->ffn, x->thrds, x->chunk);
+	int32_t rows = MOE_INT4_DOWN_ROWS(x->thrds, x->ytile), waves = MOE_GROUP_WAVES;
+	while (waves > 1 && MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves) > MOE_ROWS_LDS)
+		waves--;
+	l->n_waves = waves;
+	*g = (struct hip_grid){hip_over(l->dim, rows), 1, 32 * waves,
+			       MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves)};
+	return g->lds_bytes <= MOE_ROWS_LDS;
+}
+
 static enum status any(struct hip *h, const char *op, const struct hip_experts_leg *leg,
 		       struct moe_launch l, int32_t n_x, int32_t n_y)
 {
@@ -259,11 +293,12 @@ static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
 		return any(h, "moe_any_up", leg, l, l.ffn, n_pairs);
 	if (leg->few == HIP_EXPERTS_INT4) {
 		const struct moe_int4_axes *x = fit_int4(leg->like, false);
-		snprintf(name, sizeof name, "moe_int4_up_%s%s_kernel", x->name,
-			 leg->has_zero ? "_zero" : "");
 		g.x = hip_over(l.ffn, LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) / 2);
 		g.n_threads = 32 * x->waves;
 		g.lds_bytes = LINEAR_INT4_LDS_BYTES(1, l.dim, x->thrds, x->chunk);
+		snprintf(name, sizeof name, "moe_int4_%sup_%s%s_kernel",
+			 group_up(leg, &l, &g) ? "group_" : "", x->name,
+			 leg->has_zero ? "_zero" : "");
 	} else {
 		snprintf(name, sizeof name, "moe_rows_up_%s_kernel", format);
 		g.x = hip_over(l.ffn, MOE_ROWS_UP);
@@ -294,10 +329,13 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 	if (leg->few == HIP_EXPERTS_ANY)
 		return any(h, "moe_any_down", leg, l, l.dim, l.n_tok);
 	if (leg->few == HIP_EXPERTS_INT4) {
-		snprintf(name, sizeof name, "moe_int4_down_%s%s_kernel", x->name,
-			 leg->has_zero ? "_zero" : "");
 		g.x = hip_over(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
 		g.n_threads = 32 * x->waves;
+		struct hip_grid one = g;
+		bool is_group = group_down(leg, &l, &g);
+		g = is_group ? g : one;
+		snprintf(name, sizeof name, "moe_int4_%sdown_%s%s_kernel",
+			 is_group ? "group_" : "", x->name, leg->has_zero ? "_zero" : "");
 	} else {
 		snprintf(name, sizeof name, "moe_rows_down_%s_kernel",
 			 quant_name(leg->like->quant));
