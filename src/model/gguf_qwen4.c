@@ -36,7 +36,7 @@ static enum status read_list(struct gguf_model_reader *r, const char *key, uint6
 		return gguf_model_refuse(r, name, v);
 	json_t *list = json_array();
 	for (uint64_t i = 0; i < n; i++) {
-		if (!gguf_integer(v, i, &one)) {
+		if (!gguf_integer(v, i, &one) || one > INT64_MAX - more) {
 			json_decref(list);
 			return gguf_model_refuse(r, name, v);
 		}
@@ -68,9 +68,10 @@ static enum status check_offsets(struct gguf_model_reader *r)
 	const json_t *sizes = json_object_get(r->config, "ngram_sizes");
 	int64_t sum = 0, at;
 	for (size_t i = 0; v && i < json_array_size(sizes); i++) {
-		if (!gguf_integer(v, i, &at) || at != sum)
+		if (!gguf_integer(v, i, &at) || at != sum ||
+		    __builtin_add_overflow(sum, json_integer_value(json_array_get(sizes, i)),
+					   &sum))
 			return gguf_model_refuse(r, name, v);
-		sum += json_integer_value(json_array_get(sizes, i));
 	}
 	return OK;
 }
