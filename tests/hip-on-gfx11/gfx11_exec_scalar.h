@@ -112,6 +112,7 @@ S1(s_clz_i32_u32, x ? __builtin_clz(x) : -1)
 S1(s_sext_i32_i8, (i32)(int8_t)x)
 S1(s_sext_i32_i16, (i32)(i16)x)
 S1(s_cmov_b32, w->scc ? x : w->s[p->d.reg])
+S1(s_bitset1_b32, w->s[p->d.reg] | 1u << (x & 31))
 
 DEF(s_brev_b32)
 {
