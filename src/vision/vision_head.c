@@ -85,54 +85,48 @@ static enum status run_pixtral(struct vision_run *r, float *rows)
 	return st;
 }
 
-/* The mean of n / per groups of rows of r->norm, to r->wide. */
-static enum status pool(struct vision_run *r, int32_t n, int32_t per)
+/* The means of n_rows groups of `per` rows of r->host, to its first rows. */
+static void take_means(struct vision_run *r, size_t n_rows, size_t per)
 {
-	struct backend *b = r->t->b;
-	size_t d = (size_t)r->t->c.width, n_rows = (size_t)(n / per);
-	enum status st = b->ops->download(b, r->sent, r->norm,
-					  (size_t)n * d * dtype_bytes(b->act_type));
-	if (st == OK)
-		st = b->ops->sync(b, r->fail);
-	if (st == OK)
-		backend_from_act(b, r->sent, (size_t)n * d, r->host);
-	for (size_t i = 0; i < n_rows && st == OK; i++)
+	size_t d = (size_t)r->t->c.width;
+	for (size_t i = 0; i < n_rows; i++)
 		for (size_t k = 0; k < d; k++) {
-			const float *from = r->host + i * (size_t)per * d + k;
+			const float *from = r->host + i * per * d + k;
 			float sum = 0;
-			for (size_t p = 0; p < (size_t)per; p++)
+			for (size_t p = 0; p < per; p++)
 				sum += from[p * d];
 			r->host[i * d + k] = sum / (float)per;
 		}
-	if (st == OK)
-		st = b->ops->upload(b, r->wide, r->host, n_rows * d * sizeof(float));
-	if (st == OK) /* it may still be read */
-		st = b->ops->sync(b, r->fail);
-	return st == OK ? OK : fail_default(r->fail, st);
 }
 
-/* A norm, the mean of all neighbours, a norm of that, one matrix. Source: modeling_gemma3.py
- * of Hugging Face Transformers. */
-static enum status run_siglip(struct vision_run *r, float *rows)
+/* n_rows rows of r->host to r->wide. */
+static enum status send_means(struct vision_run *r, size_t n_rows)
 {
-	const struct vision_config *c = &r->t->c;
-	const struct vision_merger *m = &r->t->merger[0];
-	int32_t per = c->merge * c->merge, most = VISION_CHUNK / per * per;
-	enum status st = OK;
-	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
-		n = MIN(most, r->n - i);
-		st = norm_rows(r, m, i, n);
-		if (st == OK)
-			st = pool(r, n, per);
-		if (st == OK)
-			st = vision_head_norm(r, &(struct vision_norming){
-				&m->mean, n / per, c->width, c->out_eps, r->wide, r->norm});
-		if (st != OK)
-			return st;
-		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
-		st = vision_head_fetch(r, n / per, &rows);
-	}
+	struct backend *b = r->t->b;
+	size_t n_bytes = n_rows * (size_t)r->t->c.width * sizeof *r->host;
+	enum status st = b->ops->upload(b, r->wide, r->host, n_bytes);
+	if (st == OK) /* it may still be read */
+		st = b->ops->sync(b, r->fail);
 	return st;
+}
+
+/* The mean of all neighbours of rows i to i + n of r->x behind a norm, to r->wide. */
+static enum status pool_siglip(struct vision_run *r, int32_t i, int32_t n)
+{
+	struct backend *b = r->t->b;
+	size_t d = (size_t)r->t->c.width, per = (size_t)(r->t->c.merge * r->t->c.merge);
+	size_t n_rows = (size_t)n / per;
+	enum status st = norm_rows(r, &r->t->merger[0], i, n);
+	if (st == OK)
+		st = b->ops->download(b, r->sent, r->norm,
+				      (size_t)n * d * dtype_bytes(b->act_type));
+	if (st == OK)
+		st = b->ops->sync(b, r->fail);
+	if (st != OK)
+		return st;
+	backend_from_act(b, r->sent, (size_t)n * d, r->host);
+	take_means(r, n_rows, per);
+	return send_means(r, n_rows);
 }
 
 /* The mean of all neighbours of rows i to i + n of r->x, times the root of the width, to
@@ -148,26 +142,20 @@ static enum status pool_gemma4(struct vision_run *r, int32_t i, int32_t n)
 					  (size_t)n * d * sizeof *r->host);
 	if (st == OK)
 		st = b->ops->sync(b, r->fail);
-	for (size_t row = 0; row < n_rows && st == OK; row++)
-		for (size_t k = 0; k < d; k++) {
-			const float *from = r->host + row * per * d + k;
-			float sum = 0;
-			for (size_t p = 0; p < per; p++)
-				sum += from[p * d];
-			sum = sum / (float)per * root;
-			r->host[row * d + k] = t->shift ? (sum - t->shift[k]) * t->factor[k]
-							: sum;
-		}
-	if (st == OK)
-		st = b->ops->upload(b, r->wide, r->host, n_rows * d * sizeof(float));
-	if (st == OK) /* it may still be read */
-		st = b->ops->sync(b, r->fail);
-	return st == OK ? OK : fail_default(r->fail, st);
+	if (st != OK)
+		return st;
+	take_means(r, n_rows, per);
+	for (size_t k = 0; k < n_rows * d; k++) {
+		float mean = r->host[k] * root;
+		r->host[k] = t->shift ? (mean - t->shift[k % d]) * t->factor[k % d] : mean;
+	}
+	return send_means(r, n_rows);
 }
 
-/* The mean of all neighbours, scaled, a norm of that, one matrix. Source: modeling_gemma4.py of
- * Hugging Face Transformers. */
-static enum status run_gemma4(struct vision_run *r, float *rows)
+/* The mean of all neighbours, a norm of that, one matrix. Sources: modeling_gemma3.py and
+ * modeling_gemma4.py of Hugging Face Transformers. */
+static enum status run_pooled(struct vision_run *r, float *rows,
+			      enum status (*pool)(struct vision_run *r, int32_t i, int32_t n))
 {
 	const struct vision_config *c = &r->t->c;
 	const struct vision_merger *m = &r->t->merger[0];
@@ -175,12 +163,12 @@ static enum status run_gemma4(struct vision_run *r, float *rows)
 	enum status st = OK;
 	for (int32_t i = 0, n; i < r->n && st == OK; i += n) {
 		n = MIN(most, r->n - i);
-		st = pool_gemma4(r, i, n);
+		st = pool(r, i, n);
 		if (st == OK)
 			st = vision_head_norm(r, &(struct vision_norming){
 				&m->mean, n / per, c->width, c->out_eps, r->wide, r->norm});
 		if (st != OK)
-			return st;
+			return fail_default(r->fail, st);
 		LINEAR(m->down, r->norm, r->out, n / per, .is_f32 = true);
 		st = vision_head_fetch(r, n / per, &rows);
 	}
@@ -190,9 +178,9 @@ static enum status run_gemma4(struct vision_run *r, float *rows)
 enum status vision_head_run(struct vision_run *r, float *rows)
 {
 	if (r->t->c.kind == VISION_SIGLIP)
-		return run_siglip(r, rows);
+		return run_pooled(r, rows, pool_siglip);
 	if (r->t->c.kind == VISION_GEMMA4)
-		return run_gemma4(r, rows);
+		return run_pooled(r, rows, pool_gemma4);
 	if (r->t->c.kind == VISION_PIXTRAL)
 		return run_pixtral(r, rows);
 	return vision_head_merge(r, &r->t->merger[0], rows);
