@@ -137,9 +137,8 @@ struct backend {
 	int32_t few_tok;
 	/* Device memory that it has taken for itself, whatever is loaded. */
 	int64_t own_bytes;
-	/* In a step of several streams with caches of up to so many positions, a guess costs
-	 * attention less as a sequence of its own than as a further token of its stream. 0:
-	 * never. */
+	/* Up to so many positions, attention treats each guess of several streams as a
+	 * sequence of its own. Beyond, a further token of its stream costs less. 0: never. */
 	int32_t alone_ctx;
 	enum dtype act_type;     /* type of activations, except the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache, where nobody asks for int8 */

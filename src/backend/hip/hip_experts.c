@@ -256,7 +256,8 @@ static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch 
 	return true;
 }
 
-/* The same for down: as many waves as have room for h of a group each. */
+/* The same for down: as many waves as have room for h of a group each. False: *l and *g stay as
+ * they are. */
 static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 		       struct hip_grid *g)
 {
@@ -267,10 +268,12 @@ static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 	int32_t rows = MOE_INT4_DOWN_ROWS(x->thrds, x->ytile), waves = MOE_GROUP_WAVES;
 	while (waves > 1 && MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves) > MOE_ROWS_LDS)
 		waves--;
+	int32_t lds = MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves);
+	if (lds > MOE_ROWS_LDS)
+		return false;
 	l->n_waves = waves;
-	*g = (struct hip_grid){hip_over(l->dim, rows), 1, 32 * waves,
-			       MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves)};
-	return g->lds_bytes <= MOE_ROWS_LDS;
+	*g = (struct hip_grid){hip_over(l->dim, rows), 1, 32 * waves, lds};
+	return true;
 }
 
 static enum status any(struct hip *h, const char *op, const struct hip_experts_leg *leg,
@@ -331,11 +334,9 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 	if (leg->few == HIP_EXPERTS_INT4) {
 		g.x = hip_over(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
 		g.n_threads = 32 * x->waves;
-		struct hip_grid one = g;
-		bool is_group = group_down(leg, &l, &g);
-		g = is_group ? g : one;
 		snprintf(name, sizeof name, "moe_int4_%sdown_%s%s_kernel",
-			 is_group ? "group_" : "", x->name, leg->has_zero ? "_zero" : "");
+			 group_down(leg, &l, &g) ? "group_" : "", x->name,
+			 leg->has_zero ? "_zero" : "");
 	} else {
 		snprintf(name, sizeof name, "moe_rows_down_%s_kernel",
 			 quant_name(leg->like->quant));

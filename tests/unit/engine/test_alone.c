@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Guesses that are sequences of their own for attention: on a HIP runtime for the CPU, two
- * streams with guesses have the bits of steps without them, and steps of as many tokens
- * share what was recorded, whatever their streams.
+ * Guesses that are sequences of their own for attention, on a HIP runtime for the CPU. Two
+ * streams with guesses have the bits of steps without them. Steps of as many tokens share one
+ * recording, whatever their streams.
  */
 #include "backend/hip/hip.h"
 #include "backend/hip/hip_launch.h"

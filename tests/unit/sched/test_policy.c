@@ -176,6 +176,8 @@ static void test_patience(void)
 	is_int(policy_patience(&c, 100), 1000000, "a second in any case");
 	is_int(policy_patience(&c, 16384), 12288000, "as long as computing would take");
 	is_int(policy_patience(&c, 163840), 491520000, "more a token of a long one");
+	struct policy_cost steps = {.step_us = 51200, .tok_us = 1};
+	is_int(policy_patience(&steps, 16384), 2482176, "its steps count, one for 512 tokens");
 }
 
 int main(void)
