@@ -229,10 +229,10 @@ built build-tsan && {
 		check_tsan run_check build-tsan test-check.log -j"$(nproc)"
 }
 
-# fuzz NAME: one fuzzer over its seeds and so many changes of them.
+# fuzz NAME: one fuzzer over its seeds and so many changes of them. No input takes a minute.
 fuzz() {
 	mkdir -p "build-asan/corpus/$1"
-	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=4096 -seed=1 \
+	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=4096 -seed=1 -timeout=60 \
 		"build-asan/corpus/$1" "build-asan/seeds/$1" >"build-asan/fuzz_$1.log" 2>&1
 	echo $? >"build-asan/fuzz_$1.status"
 }

@@ -248,7 +248,7 @@ bool chat_template_closes(const struct marked *prompt, struct str open,
 		return false;
 	/* Only blanks follow: the block belongs to this turn, not to one before it. */
 	size_t end = (size_t)at + close.n;
-	while (end < tail.n && strchr(" \t\r\n", tail.p[end]))
+	while (end < tail.n && is_char_of(tail.p[end], " \t\r\n"))
 		end++;
 	return end == tail.n;
 }

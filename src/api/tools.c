@@ -22,7 +22,7 @@ static enum status check_name(const struct json_node *at, struct fail *fail)
 	for (size_t i = 0; i < s.n && good; i++) {
 		char c = s.p[i], lower = c | 0x20;
 		good = (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'z') ||
-		       (c && strchr(others, c));
+		       is_char_of(c, others);
 	}
 	if (!good)
 		return json_read_fail(at, fail,

@@ -33,6 +33,11 @@ static inline bool str_is(struct str a, const char *lit)
 {
 	return str_eq(a, str_of(lit));
 }
+/* True if set holds the ASCII character c. strchr would find NUL in every set. */
+static inline bool is_char_of(int c, const char *set)
+{
+	return c > 0 && c < 0x80 && strchr(set, c);
+}
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 /* Offset of the first `needle` at or after `from`, or -1. */

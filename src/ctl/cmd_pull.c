@@ -3,6 +3,7 @@
  * pull: a model from a Hugging Face hub into its cache (model/hub.h). Blobs come first,
  * then the links to them, and the name of the commit last: what is found there is whole.
  */
+#include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -160,8 +161,7 @@ static enum status read_list(struct pull *p, struct fail *fail)
 static void add_escaped(struct buf *url, const char *path)
 {
 	for (; *path; path++)
-		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/",
-			   *path))
+		if (isalnum((unsigned char)*path) || is_char_of(*path, "-._~/"))
 			buf_add_c(url, *path);
 		else
 			buf_addf(url, "%%%02X", (unsigned char)*path);

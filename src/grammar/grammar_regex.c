@@ -266,7 +266,7 @@ static lang read_class(struct regex *x)
 		uint32_t lo, hi;
 		is_first = false;
 		if (x->s.p[x->at] == '[' && x->at + 1 < x->s.n &&
-		    strchr(":.=", x->s.p[x->at + 1])) {
+		    is_char_of(x->s.p[x->at + 1], ":.=")) {
 			refuse(x, "POSIX classes are not supported");
 			break;
 		}
@@ -496,7 +496,7 @@ static lang read_sequence(struct regex *x)
 		}
 		size_t at = x->at;
 		if (x->s.n - at > 3 && memcmp(x->s.p + at, "(?<", 3) == 0 &&
-		    strchr("=!", x->s.p[at + 3])) {
+		    is_char_of(x->s.p[at + 3], "=!")) {
 			/* The look-behind needs all items before it as one language. */
 			for (out = LANG_EMPTY; n > 0; n--)
 				out = lang_cat(x->p, items[n - 1], out);

@@ -118,7 +118,7 @@ static bool is_json_type(const char *type)
 	static const char json[] = "application/json";
 	size_t n = sizeof json - 1;
 	return type && strncasecmp(type, json, n) == 0 &&
-	       (type[n] == '\0' || strchr("; \t", type[n]));
+	       (type[n] == '\0' || is_char_of(type[n], "; \t"));
 }
 
 enum status access_check_body(const struct conn *c, struct fail *fail)
@@ -151,7 +151,7 @@ static bool is_token_list(const char *s)
 {
 	size_t n = strlen(s);
 	for (size_t i = 0; i < n; i++)
-		if (s[i] < ' ' || s[i] >= 0x7F || strchr("\"()/:;<=>?@[\\]{}", s[i]))
+		if (s[i] < ' ' || s[i] >= 0x7F || is_char_of(s[i], "\"()/:;<=>?@[\\]{}"))
 			return false;
 	return n > 0 && n <= MAX_ECHO_BYTES;
 }

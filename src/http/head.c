@@ -78,7 +78,7 @@ static bool is_token(struct str s)
 {
 	for (size_t i = 0; i < s.n; i++) {
 		unsigned char c = (unsigned char)s.p[i];
-		if (c <= ' ' || c >= 0x7F || strchr("\"(),/:;<=>?@[\\]{}", c))
+		if (c <= ' ' || c >= 0x7F || is_char_of(c, "\"(),/:;<=>?@[\\]{}"))
 			return false;
 	}
 	return s.n > 0;
@@ -154,7 +154,7 @@ static bool is_host(struct str s)
 		while (i < s.n && s.p[i] != ']')
 			i++;
 		for (size_t k = 1; k < i; k++)
-			if (!strchr("0123456789abcdefABCDEF:.", s.p[k]))
+			if (!is_char_of(s.p[k], "0123456789abcdefABCDEF:."))
 				return false;
 		if (i == s.n || i == 1)
 			return false;
@@ -164,7 +164,7 @@ static bool is_host(struct str s)
 		unsigned char c = (unsigned char)s.p[i];
 		bool is_alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
 				(c >= 'A' && c <= 'Z');
-		if (s.p[0] == '[' || (!is_alnum && (!c || !strchr(marks, c))))
+		if (s.p[0] == '[' || (!is_alnum && !is_char_of(c, marks)))
 			return false;
 	}
 	for (size_t k = i + 1; k < s.n; k++)

@@ -89,9 +89,9 @@ static bool is_visible(struct str s)
 
 static struct str trim(struct str s)
 {
-	while (s.n && strchr(" \t\r", s.p[0]))
+	while (s.n && is_char_of(s.p[0], " \t\r"))
 		s.p++, s.n--;
-	while (s.n && strchr(" \t\r", s.p[s.n - 1]))
+	while (s.n && is_char_of(s.p[s.n - 1], " \t\r"))
 		s.n--;
 	return s;
 }

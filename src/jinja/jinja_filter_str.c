@@ -45,7 +45,7 @@ TEXT_FILTER(capitalize)
 /* A new word begins after -, white space, (, {, [ and < only. */
 static bool parts_words(uint32_t c)
 {
-	return (c < 0x80 && c && strchr("-({[<", (int)c)) ||
+	return (c < 0x80 && is_char_of((int)c, "-({[<")) ||
 	       (c != UTF8_BAD && jcase_is_space(c));
 }
 
@@ -243,7 +243,7 @@ static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
 	for (size_t at = 0; at < s->n; at++) {
 		unsigned char c = (unsigned char)s->p[at];
 		bool plain = (c < 0x80 && jcase_is_alnum(c)) ||
-			     (c && strchr("_.-~", c)) || (c == '/' && !is_query);
+			     is_char_of(c, "_.-~") || (c == '/' && !is_query);
 		if (plain) {
 			jtext_add_part(t, s, at, at + 1);
 		} else if (c == ' ' && is_query) {

@@ -100,8 +100,7 @@ bool jformat_parse_float(struct str s, double *out)
 		    isdigit((unsigned char)s.p[i + 1]))
 			continue;
 		/* strtod takes these forms, but Python does not */
-		if (n + 1 == sizeof text || c == '\0' ||
-		    !strchr("0123456789+-.eEinftyaINFTYA", c))
+		if (n + 1 == sizeof text || !is_char_of(c, "0123456789+-.eEinftyaINFTYA"))
 			return false;
 		text[n++] = c;
 	}
@@ -324,7 +323,7 @@ static struct jinja_value *named_arg(struct percent *p)
 static bool read_flags(struct percent *p, struct spec *sp)
 {
 	bool zero = false;
-	for (char c; (c = peek(p)) && strchr("-+ #0", c); p->at++) {
+	for (char c; is_char_of(c = peek(p), "-+ #0"); p->at++) {
 		sp->align = c == '-' ? '<' : sp->align;
 		sp->sign = c == '+' || (c == ' ' && sp->sign != '+') ? c : sp->sign;
 		sp->alt |= c == '#';
@@ -341,10 +340,10 @@ static bool read_flags(struct percent *p, struct spec *sp)
 		if (!read_number(p, &sp->precision))
 			return false;
 	}
-	while (peek(p) && strchr("hlL", peek(p)))
+	while (is_char_of(peek(p), "hlL"))
 		p->at++;
 	sp->type = peek(p);
-	if (zero && sp->align != '<' && sp->type && !strchr("src", sp->type)) {
+	if (zero && sp->align != '<' && sp->type && !is_char_of(sp->type, "src")) {
 		sp->align = '=';
 		sp->fill = STR("0");
 	}
@@ -353,7 +352,7 @@ static bool read_flags(struct percent *p, struct spec *sp)
 
 static bool add_percent_int(struct percent *p, struct spec *sp, struct jinja_value *v)
 {
-	bool decimal = strchr("diu", sp->type);
+	bool decimal = is_char_of(sp->type, "diu");
 	if (v->kind == J_FLOAT && decimal) {
 		if (!(fabs(v->f) < 0x1p63))
 			return jrt_fail(p->rt, "this float is no 64-bit integer");
@@ -408,15 +407,15 @@ static bool add_conversion(struct percent *p)
 		jtext_add_part(p->t, p->fmt, p->at - 1, p->at);
 		return true;
 	}
-	if (!strchr("srdiuxXoeEfFgGc", sp.type))
+	if (!is_char_of(sp.type, "srdiuxXoeEfFgGc"))
 		return jrt_fail(p->rt, "unsupported format character '%c'", sp.type);
 	if (!v && !(v = next_arg(p)))
 		return false;
 	if (!check_precision(p->rt, &sp, v))
 		return false;
-	if (strchr("src", sp.type))
+	if (is_char_of(sp.type, "src"))
 		return add_percent_text(p, &sp, v);
-	if (strchr("diuxXo", sp.type))
+	if (is_char_of(sp.type, "diuxXo"))
 		return add_percent_int(p, &sp, v);
 	if (!jval_is_num(v))
 		return bad_type(p->rt, sp.type, v);
@@ -526,14 +525,14 @@ static bool parse_spec(struct jrt *rt, struct str s, bool is_number, struct spec
 {
 	uint32_t c;
 	size_t at = 0, len = s.n ? utf8_decode(s, &c) : 0;
-	if (len < s.n && strchr("<>=^", s.p[len]) && s.p[len]) {
+	if (len < s.n && is_char_of(s.p[len], "<>=^")) {
 		sp->fill = (struct str){s.p, len};
 		sp->align = s.p[len];
 		at = len + 1;
-	} else if (s.n && s.p[0] && strchr("<>=^", s.p[0])) {
+	} else if (s.n && is_char_of(s.p[0], "<>=^")) {
 		sp->align = s.p[at++];
 	}
-	if (at < s.n && s.p[at] && strchr("+- ", s.p[at]))
+	if (at < s.n && is_char_of(s.p[at], "+- "))
 		sp->sign = s.p[at++];
 	if (at < s.n && s.p[at] == '#')
 		sp->alt = ++at;
@@ -572,13 +571,13 @@ static bool add_value(struct jrt *rt, struct jtext *t, struct spec *sp, struct s
 		if ((sp->type && sp->type != 's') || sp->align == '=' || sp->sign)
 			return bad_type(rt, sp->type ? sp->type : '=', v);
 		add_string(t, sp, &v->s);
-	} else if (jval_is_int(v) && (!sp->type || strchr("dbxXon", sp->type))) {
+	} else if (jval_is_int(v) && (!sp->type || is_char_of(sp->type, "dbxXon"))) {
 		if (sp->precision >= 0)
 			return jrt_fail(rt, "Precision not allowed in integer format");
 		add_int(t, sp, jval_int(v));
 	} else if (jval_is_int(v) && sp->type == 'c') {
 		return bad_type(rt, 'c', v);
-	} else if (jval_is_num(v) && (!sp->type || strchr("eEfFgGn%", sp->type))) {
+	} else if (jval_is_num(v) && (!sp->type || is_char_of(sp->type, "eEfFgGn%"))) {
 		add_float(t, sp, v->kind == J_FLOAT ? v->f : (double)jval_int(v));
 	} else {
 		return bad_type(rt, sp->type ? sp->type : ' ', v);

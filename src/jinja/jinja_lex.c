@@ -224,8 +224,7 @@ static size_t skip_digits(const struct lexer *lx, size_t at, const char *digits)
 	/* single underscores may stand between digits */
 	for (;;) {
 		size_t next = at + (char_at(lx, at) == '_');
-		if (next >= lx->s.n || !char_at(lx, next) ||
-		    !strchr(digits, char_at(lx, next)))
+		if (!is_char_of(char_at(lx, next), digits))
 			return at;
 		at = next + 1;
 	}
@@ -262,7 +261,7 @@ static enum status lex_integer(struct lexer *lx)
 	size_t at = lx->pos, end;
 	char kind = (char)(char_at(lx, at + 1) | 32);
 	int base = 10;
-	if (char_at(lx, at) == '0' && strchr("box", kind) && kind) {
+	if (char_at(lx, at) == '0' && is_char_of(kind, "box")) {
 		base = kind == 'b' ? 2 : kind == 'o' ? 8 : 16;
 		end = skip_digits(lx, at + 2, base == 2 ? "01" : base == 8 ? "01234567" :
 				  DECIMALS "abcdefABCDEF");
@@ -495,8 +494,8 @@ static enum status lex_all(struct lexer *lx)
 	enum status st = OK;
 	while (!st && lx->pos < lx->s.n) {
 		size_t tag = lx->pos;
-		while (tag < lx->s.n && !(lx->s.p[tag] == '{' && char_at(lx, tag + 1) &&
-					  strchr("%{#", char_at(lx, tag + 1))))
+		while (tag < lx->s.n && !(lx->s.p[tag] == '{' &&
+					  is_char_of(char_at(lx, tag + 1), "%{#")))
 			tag++;
 		if (tag == lx->s.n) {
 			emit(lx, T_DATA, tag);

@@ -78,9 +78,9 @@ static bool is_wide(struct str text, size_t at, size_t n)
 	char digits[24];
 	bool has_sign = at > n && text.p[at - n - 1] == '-';
 	/* These digits are a fraction or an exponent. */
-	if (at > n && strchr(".eE+", text.p[at - n - 1]))
+	if (at > n && is_char_of(text.p[at - n - 1], ".eE+"))
 		return false;
-	if (n < 19 || (at < text.n && strchr(".eE", text.p[at])))
+	if (n < 19 || (at < text.n && is_char_of(text.p[at], ".eE")))
 		return false;
 	snprintf(digits, sizeof digits, "%s%.*s", has_sign ? "-" : "", n < 20 ? (int)n : 20,
 		 text.p + at - n);

@@ -106,7 +106,7 @@ static enum jsonscan_result in_escape(struct jsonscan *s, char c)
 		return go(s, JSON_HEX);
 	}
 	s->is_half = false;
-	return c && strchr("\"\\/bfnrt", c) ? go(s, JSON_STRING) : JSONSCAN_BAD;
+	return is_char_of(c, "\"\\/bfnrt") ? go(s, JSON_STRING) : JSONSCAN_BAD;
 }
 
 static enum jsonscan_result in_hex(struct jsonscan *s, char c)

@@ -116,7 +116,7 @@ static enum jsonscan_result begin_key(struct loosejson *l, char c, struct buf *o
 		return JSONSCAN_MORE;
 	if (c == '}' && may_end)
 		return close_container(l, c, out);
-	if (strchr(",:{}[]", c))
+	if (is_char_of(c, ",:{}[]"))
 		return JSONSCAN_BAD;
 	if (!open_string(l, c, true, out)) {
 		l->state = LOOSE_BARE_KEY;
@@ -130,7 +130,7 @@ static enum jsonscan_result in_key(struct loosejson *l, char c, struct buf *out)
 {
 	if (c != ':') {
 		buf_add_c(&l->word, c);
-		bool is_bad = c == '\n' || strchr(",{}[]", c) || l->word.n > MAX_KEY;
+		bool is_bad = c == '\n' || is_char_of(c, ",{}[]") || l->word.n > MAX_KEY;
 		return is_bad ? JSONSCAN_BAD : JSONSCAN_MORE;
 	}
 	buf_add_c(out, '"');

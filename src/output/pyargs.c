@@ -110,14 +110,14 @@ static enum jsonscan_result begin_value(struct pyargs *p, char c, struct buf *ou
 	bool is_inside = p->state != PY_VALUE;
 	if (is_inside && c == p->closers[p->depth - 1])
 		return close_container(p, c, out);
-	if (strchr(",:=)]}", c))
+	if (is_char_of(c, ",:=)]}"))
 		return JSONSCAN_BAD;
 	p->is_key = p->state == PY_KEY_OR_END;
-	if (p->is_key && strchr("{[(", c))
+	if (p->is_key && is_char_of(c, "{[("))
 		return JSONSCAN_BAD;
 	if (is_inside)
 		begin_member(p, out);
-	if (strchr("{[(", c))
+	if (is_char_of(c, "{[("))
 		return open_container(p, c, out);
 	if (c == '"' || c == '\'') {
 		p->quote = c;
@@ -150,10 +150,10 @@ static enum jsonscan_result behind(struct pyargs *p, char c, struct buf *out)
 
 static enum jsonscan_result in_word(struct pyargs *p, char c, struct buf *out)
 {
-	bool is_end = strchr(p->is_key ? ":,)]}" : ",)]}", c) || c == '\n';
+	bool is_end = is_char_of(c, p->is_key ? ":,)]}" : ",)]}") || c == '\n';
 	if (!is_end) {
 		buf_add_c(&p->word, c);
-		return strchr("\"'({[=", c) ? JSONSCAN_BAD : JSONSCAN_MORE;
+		return is_char_of(c, "\"'({[=") ? JSONSCAN_BAD : JSONSCAN_MORE;
 	}
 	struct str word = jsonscan_trim(buf_str(&p->word));
 	if (p->is_key)
@@ -185,7 +185,7 @@ static enum jsonscan_result in_escape(struct pyargs *p, char c, struct buf *out)
 		p->state = PY_HEX;
 		p->n_hex = c == 'u' ? 4 : 2;
 		buf_add_z(out, c == 'u' ? "\\u" : "\\u00");
-	} else if (strchr("\"\\/bfnrt", c)) {
+	} else if (is_char_of(c, "\"\\/bfnrt")) {
 		buf_addf(out, "\\%c", c);
 	} else if (c == '\'') {
 		buf_add_c(out, c);
@@ -198,7 +198,7 @@ static enum jsonscan_result in_escape(struct pyargs *p, char c, struct buf *out)
 
 static enum jsonscan_result in_hex(struct pyargs *p, char c, struct buf *out)
 {
-	if (!strchr("0123456789abcdefABCDEF", c))
+	if (!is_char_of(c, "0123456789abcdefABCDEF"))
 		return JSONSCAN_BAD;
 	buf_add_c(out, c);
 	if (--p->n_hex == 0)

@@ -158,7 +158,7 @@ static bool set_name(struct toolparse *p, struct str name)
 	if (name.n == 0 || name.n > MAX_NAME || p->is_named)
 		return false;
 	for (size_t i = 0; i < name.n; i++)
-		if ((unsigned char)name.p[i] <= ' ' || strchr("\"<>{}", name.p[i]))
+		if ((unsigned char)name.p[i] <= ' ' || is_char_of(name.p[i], "\"<>{}"))
 			return false;
 	if (p->state->is_guess && !find_tool(p, name))
 		return false;

@@ -35,7 +35,7 @@ void schema_ids_destroy(struct schema_ids *ids)
 static size_t scheme_bytes(struct str s)
 {
 	size_t n = 0;
-	while (n < s.n && (isalnum((unsigned char)s.p[n]) || strchr("+-.", s.p[n])))
+	while (n < s.n && (isalnum((unsigned char)s.p[n]) || is_char_of(s.p[n], "+-.")))
 		n++;
 	return n > 0 && n < s.n && s.p[n] == ':' ? n + 1 : 0;
 }

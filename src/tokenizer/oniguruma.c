@@ -294,14 +294,14 @@ static enum status char_escape(struct translation *t, bool in_class)
 				"regular expression: it ends in \\");
 	if (c == 'x' || c == 'u')
 		return code_point(t, in_class);
-	if (isdigit(c) || strchr("cCMkgyYQE", c))
+	if (isdigit(c) || is_char_of(c, "cCMkgyYQE"))
 		return unsupported(t, "this escape");
 	if (!in_class)
 		begin_atom(t);
 	t->i++;
 	if (c == 'v')
 		buf_add_z(t->out, "\\x0B");
-	else if (strchr("tnrfae", c) || (c < 0x80 && ispunct(c)))
+	else if (is_char_of(c, "tnrfae") || (c < 0x80 && ispunct(c)))
 		buf_addf(t->out, "\\%c", c);
 	else
 		buf_add_c(t->out, (char)c);
@@ -315,7 +315,7 @@ static enum status escape(struct translation *t)
 	if (set_escape(t, false, &st))
 		return st;
 	int c = peek(t, 0);
-	if (c < 0 || !strchr("bBOAzZGKNRX", c))
+	if (!is_char_of(c, "bBOAzZGKNRX"))
 		return char_escape(t, false);
 	t->i++;
 	if (c == 'b' || c == 'B') {
@@ -359,7 +359,7 @@ static bool is_set_ahead(const struct translation *t, size_t at)
 {
 	int c = peek(t, at + 1);
 	return peek(t, at) == '[' ||
-	       (peek(t, at) == '\\' && c > 0 && strchr("sSwWhHdDpP", c));
+	       (peek(t, at) == '\\' && is_char_of(c, "sSwWhHdDpP"));
 }
 
 /* Translates a backslash inside a class; t->i is at the backslash. */

@@ -151,7 +151,8 @@ def grammar(out):
                               'root ::= ws "\\u00e9" [^"\\x00-\\x1f]*\nws ::= [ \\t]*')):
         put(out, "gbnf-%d" % i, b"\0" + text.encode())
     for i, text in enumerate((r"(\d{1,3}\.){3}\d+", r"^[\w.+-]+@(?:[a-z]+\.)+[a-z]{2,}$",
-                              r"(a|b)*?c+x{2,}|[^\s]\p{L}\u00e9")):
+                              r"(a|b)*?c+x{2,}|[^\s]\p{L}\u00e9",
+                              "^a(?<=a)(?<!b)[[\0](?<\0c)")):
         put(out, "regex-%d" % i, b"\1" + text.encode())
     with open("tests/golden/schemas.tsv", encoding="utf-8") as f:
         schemas = [line.split("\t", 1)[1] for line in f if line.startswith("S\t")]

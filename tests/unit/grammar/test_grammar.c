@@ -175,6 +175,7 @@ static void test_hostile(void)
 		buf_add_c(&b, '(');
 	is_int(grammar_create_regex(buf_str(&b), &g, &f), E_INVAL, "deep groups: %s",
 	       f.text);
+	is_int(grammar_create_regex(STR("a(?<\0b)"), &g, &f), E_INVAL, "NUL: %s", f.text);
 	buf_clear(&b);
 	buf_add_z(&b, "root ::= r0\n");
 	for (int i = 0; i < 5000; i++)

@@ -552,6 +552,29 @@ static void test_long(void)
 	is_int(n_bad, 0, "text that never becomes a call comes out whole");
 }
 
+/* A model may write NUL at any place, but JSON has none: no arguments hold one. */
+static void test_nul(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t n_bad = 0, n = strlen(rows[i].text);
+		for (size_t at = 0; at <= n; at++) {
+			struct outparse *p = open_row(&rows[i]);
+			const struct out_span *s;
+			struct buf in = {0};
+			buf_add(&in, rows[i].text, at);
+			buf_add_c(&in, '\0');
+			buf_add_z(&in, rows[i].text + at);
+			int n_spans = outparse_push(p, buf_str(&in), &s);
+			for (int k = 0; k < n_spans; k++)
+				n_bad += s[k].channel == OUT_CALL_ARGS && s[k].text.n &&
+					 memchr(s[k].text.p, '\0', s[k].text.n);
+			buf_deinit(&in);
+			outparse_destroy(p);
+		}
+		is_int((long)n_bad, 0, "%s with a NUL: %s", rows[i].format, rows[i].name);
+	}
+}
+
 static void test_tables(void)
 {
 	for (int i = 0; i < n_tool_states; i++)
@@ -595,6 +618,7 @@ int main(void)
 	test_pieces();
 	test_exact();
 	test_long();
+	test_nul();
 	test_tables();
 	return tap_done();
 }
