@@ -421,25 +421,25 @@ enum status anthropic_to_chat(const struct json_node *body, bool needs_max_token
 
 /* --- count_tokens ---------------------------------------------------------------- */
 
-static enum status count_tokens(const struct api *a, const struct json_node *body,
-				struct arena *scratch, struct buf *out,
-				struct fail *fail)
+static enum status count_tokens(const struct api *a, const struct text_input *in,
+				struct buf *out, struct fail *fail)
 {
 	struct dialect_body to;
 	struct marked prompt = {0};
 	struct ids ids = {0};
 	struct images images;
+	const struct images_use use = {.is_gone = in->is_gone};
 	dialect_body_init(&to);
 	to.sees = a->vision != NULL;
-	enum status st = anthropic_to_chat(body, false, &to, fail);
+	enum status st = anthropic_to_chat(in->body, false, &to, fail);
 	if (st == OK) {
 		struct json_node chat = dialect_body_root(&to);
-		st = chat_render(a, &chat, scratch, &prompt, &images, fail);
+		st = chat_render(a, &chat, in->scratch, &prompt, &images, fail);
 	}
 	if (st == OK)
 		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids, fail);
 	if (st == OK)
-		st = images_expand(&images, &(struct images_use){0}, &ids, fail);
+		st = images_expand(&images, &use, &ids, fail);
 	if (st == OK)
 		buf_addf(out, "{\"input_tokens\":%zu}", ids.n);
 	ids_deinit(&ids);
@@ -448,8 +448,8 @@ static enum status count_tokens(const struct api *a, const struct json_node *bod
 	return st;
 }
 
-enum status api_count_tokens(const struct api *a, struct str body, struct buf *out,
+enum status api_count_tokens(const struct api *a, const struct api_input *in, struct buf *out,
 			     struct fail *fail)
 {
-	return text_call(a, body, count_tokens, out, fail);
+	return text_call(a, in, count_tokens, out, fail);
 }

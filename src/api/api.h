@@ -74,7 +74,8 @@ struct api_input {
 	const char *request_id;
 	uint64_t owner;     /* the API key, for what is kept; 0: there are no keys */
 	int64_t arrival_us; /* 0: now */
-	/* True: nobody waits for the answer. Looked at while files are fetched; NULL: never. */
+	/* True: nobody waits for the answer. Looked at while files are fetched and between the
+	 * steps of an embedding model; NULL: never. */
 	const _Atomic bool *is_gone;
 };
 
@@ -159,15 +160,15 @@ enum status api_response_items_format(const struct api *a, struct api_kept kept,
 enum status api_response_delete(const struct api *a, struct api_kept kept,
 				struct buf *out, struct fail *fail) MUST_USE;
 
-/* Answers that need the tokenizer or the template and no engine: body in, JSON
- * appended. Slow for large bodies: may run on a worker thread. Errors as those of
- * api_call_create. */
-typedef enum status (*api_text_fn)(const struct api *a, struct str body,
+/* Answers that need no engine: JSON is appended. Of the input only body and is_gone are
+ * read. Slow for large bodies: may run on a worker thread. Errors as those of
+ * api_call_create, and E_CANCELLED where is_gone was seen. */
+typedef enum status (*api_text_fn)(const struct api *a, const struct api_input *in,
 				   struct buf *out, struct fail *fail);
 #define ENDPOINT_CALL(path, name, flags, docs)
 #define ENDPOINT_TEXT(path, name, flags, docs)                                           \
-	enum status api_##name(const struct api *a, struct str body, struct buf *out,    \
-			       struct fail *fail) MUST_USE;
+	enum status api_##name(const struct api *a, const struct api_input *in,          \
+			       struct buf *out, struct fail *fail) MUST_USE;
 #define ENDPOINT_PAGE(method, path, name, flags, docs)
 #include "api/endpoint.def"
 #undef ENDPOINT_CALL

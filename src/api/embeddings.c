@@ -144,24 +144,23 @@ static void add_answer(const struct embed *e, const struct embeddings *v, struct
 		 v->batch.ids.n, v->batch.ids.n);
 }
 
-static enum status embeddings(const struct api *a, const struct json_node *body,
-			      struct arena *scratch, struct buf *out, struct fail *fail)
+static enum status embeddings(const struct api *a, const struct text_input *in, struct buf *out,
+			      struct fail *fail)
 {
-	(void)scratch;
 	struct embeddings v = {0};
-	enum status st = readers_check(a->embedder, "embedding_model", body, fail);
+	enum status st = readers_check(a->embedder, "embedding_model", in->body, fail);
 	if (st == OK)
-		st = read_body(a->embedder, body, &v, fail);
+		st = read_body(a->embedder, in->body, &v, fail);
 	if (st == OK)
-		st = readers_run(a->embedder, &v.batch, fail);
+		st = readers_run(a->embedder, &v.batch, in->is_gone, fail);
 	if (st == OK)
 		add_answer(a->embedder, &v, out);
 	readers_deinit(&v.batch);
 	return st;
 }
 
-enum status api_embeddings(const struct api *a, struct str body, struct buf *out,
+enum status api_embeddings(const struct api *a, const struct api_input *in, struct buf *out,
 			   struct fail *fail)
 {
-	return text_call(a, body, embeddings, out, fail);
+	return text_call(a, in, embeddings, out, fail);
 }

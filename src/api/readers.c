@@ -45,7 +45,8 @@ enum status readers_add(const struct embed *e, struct readers_batch *b, size_t f
 	return OK;
 }
 
-enum status readers_run(struct embed *e, struct readers_batch *b, struct fail *fail)
+enum status readers_run(struct embed *e, struct readers_batch *b, const _Atomic bool *is_gone,
+			struct fail *fail)
 {
 	size_t at = 0, width = (size_t)embed_width(e);
 	b->out = xcalloc(b->n * width, sizeof *b->out);
@@ -54,7 +55,7 @@ enum status readers_run(struct embed *e, struct readers_batch *b, struct fail *f
 		b->texts[i].out = b->out + i * width;
 		at += (size_t)b->texts[i].n;
 	}
-	return embed_run(e, b->texts, b->n, fail);
+	return embed_run(e, &(struct embed_ask){b->texts, b->n, is_gone}, fail);
 }
 
 void readers_deinit(struct readers_batch *b)

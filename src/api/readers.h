@@ -22,7 +22,7 @@ enum status readers_check(const struct embed *e, const char *setting,
  * E_CTX_LEN with both counts; E_INVAL for a text of no tokens. */
 enum status readers_add(const struct embed *e, struct readers_batch *b, size_t first,
 			const struct json_node *at, struct fail *fail) MUST_USE;
-/* Computes b->out. Slow: on a worker thread. */
-enum status readers_run(struct embed *e, struct readers_batch *b,
+/* Computes b->out. Slow: on a worker thread. is_gone: as embed_ask has it. */
+enum status readers_run(struct embed *e, struct readers_batch *b, const _Atomic bool *is_gone,
 			struct fail *fail) MUST_USE;
 void readers_deinit(struct readers_batch *b);

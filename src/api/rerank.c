@@ -122,16 +122,15 @@ static void add_answer(const struct embed *e, const struct rerank *r, struct buf
 	free(ranked);
 }
 
-static enum status rerank(const struct api *a, const struct json_node *body,
-			  struct arena *scratch, struct buf *out, struct fail *fail)
+static enum status rerank(const struct api *a, const struct text_input *in, struct buf *out,
+			  struct fail *fail)
 {
-	(void)scratch;
 	struct rerank r = {0};
-	enum status st = readers_check(a->reranker, "rerank_model", body, fail);
+	enum status st = readers_check(a->reranker, "rerank_model", in->body, fail);
 	if (st == OK)
-		st = read_body(a->reranker, body, &r, fail);
+		st = read_body(a->reranker, in->body, &r, fail);
 	if (st == OK)
-		st = readers_run(a->reranker, &r.batch, fail);
+		st = readers_run(a->reranker, &r.batch, in->is_gone, fail);
 	if (st == OK)
 		add_answer(a->reranker, &r, out);
 	readers_deinit(&r.batch);
@@ -139,8 +138,8 @@ static enum status rerank(const struct api *a, const struct json_node *body,
 	return st;
 }
 
-enum status api_rerank(const struct api *a, struct str body, struct buf *out,
+enum status api_rerank(const struct api *a, const struct api_input *in, struct buf *out,
 		       struct fail *fail)
 {
-	return text_call(a, body, rerank, out, fail);
+	return text_call(a, in, rerank, out, fail);
 }

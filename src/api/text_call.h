@@ -8,10 +8,16 @@
 #include "base/arena.h"
 #include "json/json_read.h"
 
-/* Reads the parsed body, and appends the answer to out. scratch lasts as long as the call. */
-typedef enum status text_call_fn(const struct api *a, const struct json_node *body,
-				 struct arena *scratch, struct buf *out, struct fail *fail);
+struct text_input {
+	const struct json_node *body;  /* parsed */
+	struct arena *scratch;         /* lasts as long as the call */
+	const _Atomic bool *is_gone;   /* as api_input has it */
+};
 
-/* Parses `bytes` as JSON and runs fn on it. E_INVAL where it is no JSON; else as fn. */
-enum status text_call(const struct api *a, struct str bytes, text_call_fn *fn,
+/* Reads the body, and appends the answer to out. */
+typedef enum status text_call_fn(const struct api *a, const struct text_input *in,
+				 struct buf *out, struct fail *fail);
+
+/* Parses the body as JSON and runs fn on it. E_INVAL where it is no JSON; else as fn. */
+enum status text_call(const struct api *a, const struct api_input *in, text_call_fn *fn,
 		      struct buf *out, struct fail *fail) MUST_USE;

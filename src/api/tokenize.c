@@ -115,21 +115,22 @@ static void add_answer(const struct api *a, const struct tokenize_params *p,
 	buf_add_z(out, ids->n ? "]}" : "[]}");
 }
 
-static enum status tokenize(const struct api *a, const struct json_node *body,
-			    struct arena *scratch, struct buf *out, struct fail *fail)
+static enum status tokenize(const struct api *a, const struct text_input *in, struct buf *out,
+			    struct fail *fail)
 {
 	struct images images = {0};
 	struct tokenize_params p = {0};
 	struct marked text = {0};
 	struct ids ids = {0};
-	enum status st = read_text(a, body, &p, scratch, &text, &images, fail);
+	const struct images_use use = {.is_gone = in->is_gone};
+	enum status st = read_text(a, in->body, &p, in->scratch, &text, &images, fail);
 	if (st == OK) {
 		const struct tokenizer *t = a->model->tokenizer;
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
 				    : tokenizer_encode_marked(t, &text, &ids, fail);
 	}
 	if (st == OK)
-		st = images_expand(&images, &(struct images_use){0}, &ids, fail);
+		st = images_expand(&images, &use, &ids, fail);
 	if (st == OK && (p.with_pieces || p.with_strings) && ids.n > MAX_PIECES)
 		st = fail_set(fail, E_LIMIT, "these are %zu tokens; with_pieces and "
 			      "return_token_strs are for at most %u", ids.n, MAX_PIECES);
@@ -140,21 +141,21 @@ static enum status tokenize(const struct api *a, const struct json_node *body,
 	return st;
 }
 
-enum status api_tokenize(const struct api *a, struct str body, struct buf *out,
+enum status api_tokenize(const struct api *a, const struct api_input *in, struct buf *out,
 			 struct fail *fail)
 {
-	return text_call(a, body, tokenize, out, fail);
+	return text_call(a, in, tokenize, out, fail);
 }
 
-static enum status detokenize(const struct api *a, const struct json_node *body,
-			      struct arena *scratch, struct buf *out, struct fail *fail)
+static enum status detokenize(const struct api *a, const struct text_input *in, struct buf *out,
+			      struct fail *fail)
 {
-	struct json_node at = json_read_get(body, "tokens");
+	struct json_node at = json_read_get(in->body, "tokens");
 	int32_t *ids;
 	size_t n;
 	enum status st = json_read_need(&at, fail);
 	if (st == OK)
-		st = params_read_ids(&at, MAX_IDS, a->n_vocab, scratch, &ids, &n, fail);
+		st = params_read_ids(&at, MAX_IDS, a->n_vocab, in->scratch, &ids, &n, fail);
 	if (st != OK)
 		return st;
 	struct buf text = {0};
@@ -168,19 +169,18 @@ static enum status detokenize(const struct api *a, const struct json_node *body,
 	return OK;
 }
 
-enum status api_detokenize(const struct api *a, struct str body, struct buf *out,
+enum status api_detokenize(const struct api *a, const struct api_input *in, struct buf *out,
 			   struct fail *fail)
 {
-	return text_call(a, body, detokenize, out, fail);
+	return text_call(a, in, detokenize, out, fail);
 }
 
-static enum status apply_template(const struct api *a, const struct json_node *body,
-				  struct arena *scratch, struct buf *out,
-				  struct fail *fail)
+static enum status apply_template(const struct api *a, const struct text_input *in,
+				  struct buf *out, struct fail *fail)
 {
 	struct marked prompt = {0};
 	struct images images;
-	enum status st = chat_render(a, body, scratch, &prompt, &images, fail);
+	enum status st = chat_render(a, in->body, in->scratch, &prompt, &images, fail);
 	if (st == OK) {
 		buf_add_z(out, "{\"prompt\":");
 		buf_add_json(out, buf_str(&prompt.text));
@@ -190,8 +190,8 @@ static enum status apply_template(const struct api *a, const struct json_node *b
 	return st;
 }
 
-enum status api_apply_template(const struct api *a, struct str body, struct buf *out,
+enum status api_apply_template(const struct api *a, const struct api_input *in, struct buf *out,
 			       struct fail *fail)
 {
-	return text_call(a, body, apply_template, out, fail);
+	return text_call(a, in, apply_template, out, fail);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@ enum { MAX_SEQS = 32, MAX_TOK = 2048, PAGE_SIZE = 16 };
 struct job {
 	const struct embed_text *texts;
 	size_t n, n_begun, n_done; /* texts */
+	const _Atomic bool *is_gone;
 	enum status st;
 	struct fail fail;
 	struct job *next;
@@ -50,13 +52,28 @@ struct part {
 
 /* --- a step ---------------------------------------------------------------------- */
 
-/* The leader, with the lock: texts for the next step, of the oldest jobs. */
+/* The texts that no step has begun are left out if nobody waits for them. */
+static bool is_left_out(struct job *j)
+{
+	if (!j->is_gone || !atomic_load(j->is_gone))
+		return false;
+	j->n_done += j->n - j->n_begun;
+	if (j->st == OK)
+		j->st = fail_default(&j->fail, E_CANCELLED);
+	return true;
+}
+
+/* The leader, with the lock: texts for the next step, of the oldest jobs. 0: none is left. */
 static size_t choose(struct embed *e, struct part *parts)
 {
 	size_t n = 0;
 	int32_t n_tok = 0;
 	while (e->jobs && n < MAX_SEQS) {
 		struct job *j = e->jobs;
+		if (is_left_out(j)) {
+			e->jobs = j->next;
+			continue;
+		}
 		const struct embed_text *t = &j->texts[j->n_begun];
 		if (n > 0 && t->n > MAX_TOK - n_tok)
 			break;
@@ -189,8 +206,9 @@ static void lead(struct embed *e)
 	size_t n = choose(e, parts);
 	e->is_led = true;
 	pthread_mutex_unlock(&e->lock);
-	enum status st = e->encoder ? run_encoder(e, parts, n, &fail)
-				    : run_parts(e, parts, n, &fail);
+	enum status st = n == 0		 ? OK
+			 : e->encoder ? run_encoder(e, parts, n, &fail)
+				      : run_parts(e, parts, n, &fail);
 	pthread_mutex_lock(&e->lock);
 	e->is_led = false;
 	for (size_t i = 0; i < n; i++) {
@@ -204,22 +222,21 @@ static void lead(struct embed *e)
 	pthread_cond_broadcast(&e->has_news);
 }
 
-enum status embed_run(struct embed *e, const struct embed_text *texts, size_t n,
-		      struct fail *fail)
+enum status embed_run(struct embed *e, const struct embed_ask *ask, struct fail *fail)
 {
-	struct job job = {.texts = texts, .n = n};
-	for (size_t i = 0; i < n; i++)
-		if (texts[i].n < 1 || texts[i].n > e->n_ctx)
+	struct job job = {.texts = ask->texts, .n = ask->n, .is_gone = ask->is_gone};
+	for (size_t i = 0; i < ask->n; i++)
+		if (ask->texts[i].n < 1 || ask->texts[i].n > e->n_ctx)
 			return fail_set(fail, E_INVAL, "a text of %d tokens: 1 to %d are "
-					"possible", (int)texts[i].n, (int)e->n_ctx);
-	if (n == 0)
+					"possible", (int)ask->texts[i].n, (int)e->n_ctx);
+	if (ask->n == 0)
 		return OK;
 	pthread_mutex_lock(&e->lock);
 	struct job **last = &e->jobs;
 	while (*last)
 		last = &(*last)->next;
 	*last = &job;
-	while (job.n_done < n) {
+	while (job.n_done < job.n) {
 		if (e->is_led)
 			pthread_cond_wait(&e->has_news, &e->lock);
 		else

@@ -57,9 +57,17 @@ struct embed_text {
 			     * is made so, or a probability */
 };
 
-/* Computes n texts. A text's bits do not depend on the others where the backend's few_tok
- * is 0. E_INVAL for a length out of range, E_BACKEND. */
-enum status embed_run(struct embed *e, const struct embed_text *texts, size_t n,
+struct embed_ask {
+	const struct embed_text *texts;
+	size_t n;
+	/* True: nobody waits for them any more, looked at before each step. NULL: somebody
+	 * does. */
+	const _Atomic bool *is_gone;
+};
+
+/* Computes texts. A text's bits do not depend on the others where the backend's few_tok
+ * is 0. E_INVAL for a length out of range, E_BACKEND; E_CANCELLED: *is_gone. */
+enum status embed_run(struct embed *e, const struct embed_ask *ask,
 		      struct fail *fail) MUST_USE;
 
 /* The prompt of a pair for EMBED_SCORES. instruct: empty for the model's own. */

@@ -22,11 +22,6 @@
 static void parse(void *arg)
 {
 	struct conn *c = arg;
-	if (c->route->text) {
-		c->parsed = c->route->text(c->api, buf_str(&c->body.buf),
-				       &c->stream.buf, &c->fail);
-		return;
-	}
 	struct api_input in = {
 		.dialect = c->route->dialect,
 		.body = buf_str(&c->body.buf),
@@ -35,6 +30,10 @@ static void parse(void *arg)
 		.arrival_us = c->arrival_us,
 		.is_gone = &c->is_gone,
 	};
+	if (c->route->text) {
+		c->parsed = c->route->text(c->api, &in, &c->stream.buf, &c->fail);
+		return;
+	}
 	c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
 	c->has_ref = c->parsed == OK;
 }

@@ -7,6 +7,7 @@ import os
 import socket
 import tempfile
 import threading
+import time
 
 from halod import PATIENCE, SRCDIR, Halod, run
 from test_images import MODEL, chat, image, raw, text, user
@@ -206,28 +207,27 @@ def test_gone(t, d):
                     self_check="no")
     while SERVER.ended.acquire(blocking=False):
         pass
-    n = len(SERVER.asked)
     body = b'{"messages":[{"role":"user","content":[{"type":"image_url","image_url":"%s/a/hangs"' \
            b'}]}]}' % SERVER.url.encode()
-    s = patient.raw(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Request-Id: gone\r\n"
-                    b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-    begun = threading.Event()
-    for _ in range(int(PATIENCE * 100)):
-        if len(SERVER.asked) > n:
-            break
-        begun.wait(0.01)
-    s.close()
-    t.ok(SERVER.ended.acquire(timeout=50), "the connection to the image's server ends")
-    line = patient.access("gone")
-    t.ok(line["status"] != 200, "and the request is over", line)
+
+    def hang_up(path):
+        """... as soon as the image is asked for."""
+        n = len(SERVER.asked)
+        s = patient.raw(b"POST %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: gone%s\r\n"
+                        b"Content-Length: %d\r\n\r\n%s" % (path, path, len(body), body))
+        for _ in range(int(PATIENCE * 100)):
+            if len(SERVER.asked) > n:
+                break
+            time.sleep(0.01)
+        s.close()
+
+    for path in (b"/v1/chat/completions", b"/tokenize"):
+        hang_up(path)
+        t.ok(SERVER.ended.acquire(timeout=50), "the connection to the image's server ends")
+        line = patient.access("gone" + path.decode())
+        t.ok(line["status"] != 200, "and the request is over", line)
     # A stop does not wait for a fetch either.
-    s = patient.raw(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
-                    b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-    for _ in range(int(PATIENCE * 100)):
-        if len(SERVER.asked) > n + 1:
-            break
-        begun.wait(0.01)
-    s.close()
+    hang_up(b"/v1/chat/completions")
     t.equal(patient.stop(), 0, "and halod ends well")
 
 

@@ -5,7 +5,7 @@ static void check(api_text_fn fn, const char *body, const char *want)
 {
 	struct buf out = {0};
 	struct fail fail = {0};
-	enum status st = fn(fixture_api(), str_of(body), &out, &fail);
+	enum status st = fn(fixture_api(), &(struct api_input){.body = str_of(body)}, &out, &fail);
 	buf_add_c(&out, '\0');
 	is_str(st == OK ? out.p : fail.text, want, "%s", body);
 	buf_deinit(&out);
@@ -16,7 +16,7 @@ static void check_refused(api_text_fn fn, const char *body, enum status want,
 {
 	struct buf out = {0};
 	struct fail fail = {0};
-	enum status st = fn(fixture_api(), str_of(body), &out, &fail);
+	enum status st = fn(fixture_api(), &(struct api_input){.body = str_of(body)}, &out, &fail);
 	ok(st == want && strcmp(fail.param, param) == 0 && out.n == 0,
 	   "refused: %.60s", body);
 	if (st != want)
@@ -29,7 +29,8 @@ static json_t *ids_of(const char *body)
 {
 	struct buf out = {0};
 	struct fail fail = {0};
-	if (api_tokenize(fixture_api(), str_of(body), &out, &fail) != OK)
+	const struct api_input in = {.body = str_of(body)};
+	if (api_tokenize(fixture_api(), &in, &out, &fail) != OK)
 		printf("# %s\n", fail.text);
 	json_t *all = json_loadb(out.p ? out.p : "", out.n, 0, NULL);
 	json_t *ids = json_incref(json_object_get(all, "tokens"));
@@ -162,14 +163,16 @@ static void test_many(void)
 	buf_add_z(&body, "\"");
 	size_t end = body.n;
 	buf_add_c(&body, '}');
-	is_int(api_tokenize(fixture_api(), buf_str(&body), &out, &fail), OK,
+	struct api_input in = {.body = buf_str(&body)};
+	is_int(api_tokenize(fixture_api(), &in, &out, &fail), OK,
 	       "many tokens: %s", fail.text);
 	const char *more[] = {",\"with_pieces\":true}", ",\"return_token_strs\":true}"};
 	for (int i = 0; i < 2; i++) {
 		body.n = end;
 		buf_add_z(&body, more[i]);
 		buf_clear(&out);
-		is_int(api_tokenize(fixture_api(), buf_str(&body), &out, &fail), E_LIMIT,
+		in.body = buf_str(&body);
+		is_int(api_tokenize(fixture_api(), &in, &out, &fail), E_LIMIT,
 		       "not with the text of each");
 		is_int((long)out.n, 0, "and nothing is written");
 	}

@@ -5,6 +5,7 @@
  */
 #include <jansson.h>
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -96,7 +97,7 @@ static bool run(struct reader *r, size_t first, size_t n, float *out)
 	for (size_t i = 0; i < n; i++)
 		texts[i] = (struct embed_text){r->ids[first + i].p, (int32_t)r->ids[first + i].n,
 					       out + i * r->width};
-	enum status st = embed_run(r->e, texts, n, &fail);
+	enum status st = embed_run(r->e, &(struct embed_ask){.texts = texts, .n = n}, &fail);
 	return ok(st == OK, "they run %s", fail.text);
 }
 
@@ -120,6 +121,35 @@ static void check_vectors(const char *name, bool is_exact)
 	ok(memcmp(all, alone, size * sizeof *all) == 0, "%s: a batch has each text's bits", name);
 	free(all);
 	free(alone);
+	close_reader(&r);
+}
+
+static bool is_zero(const float *x, size_t n)
+{
+	bool is = true;
+	for (size_t i = 0; i < n; i++)
+		is &= x[i] == 0;
+	return is;
+}
+
+/* Texts that nobody waits for any more are not computed. */
+static void check_gone(const char *name)
+{
+	struct reader r;
+	_Atomic bool is_gone = true;
+	struct fail fail = {0};
+	if (!open_reader(name, EMBED_VECTORS, false, &r))
+		return;
+	read_texts(&r, name);
+	float *out = xcalloc(r.width, sizeof *out);
+	const struct embed_text text = {r.ids[0].p, (int32_t)r.ids[0].n, out};
+	const struct embed_ask ask = {&text, 1, &is_gone};
+	is_int(embed_run(r.e, &ask, &fail), E_CANCELLED, "%s", fail.text);
+	ok(is_zero(out, r.width), "nothing was computed");
+	atomic_store(&is_gone, false);
+	is_int(embed_run(r.e, &ask, &fail), OK, "the next one is");
+	ok(!is_zero(out, r.width), "and its vector is there");
+	free(out);
 	close_reader(&r);
 }
 
@@ -249,6 +279,7 @@ int main(void)
 		check_vectors(names[i], true);
 		check_vectors(names[i], false);
 	}
+	check_gone("bert");
 	check_scores("xlm-reranker", true);
 	check_scores("xlm-reranker", false);
 	check_refused();
