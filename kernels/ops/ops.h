@@ -25,6 +25,7 @@
 #include "kernels/ops/mla_rope_kv.h"
 #include "kernels/ops/moe_experts.h"
 #include "kernels/ops/moe_router.h"
+#include "kernels/ops/move_pieces.h"
 #include "kernels/ops/ngram_gate.h"
 #include "kernels/ops/qk_norm_rope_kv.h"
 #include "kernels/ops/rms_norm.h"

@@ -195,6 +195,8 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = ngram_alloc(g, fail);
 	if (st == OK)
 		st = graph_sight_alloc(g, fail);
+	if (st == OK)
+		st = graph_move_alloc(g, fail);
 	return st == OK ? mtp_alloc(g, fail) : st;
 }
 
@@ -759,6 +761,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		st = upload_frequencies(g);
 	if (st == OK)
 		st = graph_sight_begin(g);
+	if (st == OK)
+		st = graph_move_begin(g);
 	if (st == OK)
 		st = try_step(g, fail);
 	if (st == OK)

@@ -39,6 +39,7 @@ struct arch_limits {
 	 * has states. */
 	int32_t alone_ctx;
 	bool gives_rows;  /* engine_opts.gives_rows */
+	bool moves;       /* pages go to a disk and come from there */
 	bool mtp;         /* engine_opts.mtp, and the model has it */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
 	const struct engine_sight *sight; /* engine_opts.sight */
@@ -144,6 +145,7 @@ struct graph {
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
 	struct sight_scratch sight;
+	struct mover mover;
 	void *wide_k, *wide_v;         /* kv_pages.wide_k and wide_v, of all layers */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
@@ -182,6 +184,9 @@ enum status graph_replay(void *ctx, const struct engine_replay *r);
 /* engine_graph.move of a graph, and the bytes of one page or state. */
 enum status graph_move(void *ctx, const struct engine_move *m);
 size_t graph_move_bytes(const struct graph *g, bool is_state);
+/* Takes the memory of g->mover where pages are moved to another memory, and fills it in. */
+enum status graph_move_alloc(struct graph *g, struct fail *fail);
+enum status graph_move_begin(struct graph *g);
 
 /* --- for mixers and architectures -------------------------------------------------- */
 

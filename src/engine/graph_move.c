@@ -3,7 +3,13 @@
  * Pages and states between the device and the host's memory. In host memory a page is its
  * keys and values, with the scales of both in a cache in int8, layer by layer. A state is its
  * parts layer by layer.
+ *
+ * A page has two or more parts in each layer, of some kilobytes. A copy for each part costs
+ * more than its bytes, so pages are packed on the device and cross the bus in blocks. Parts of
+ * states are megabytes: they cross one by one.
  */
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "engine/graph.h"
 
@@ -54,6 +60,94 @@ size_t graph_move_bytes(const struct graph *g, bool is_state)
 	return n;
 }
 
+#define MOVE_BLOCK ((size_t)8 << 20)
+enum { MOVE_MOST = 1024 }; /* pages of a block */
+
+enum status graph_move_alloc(struct graph *g, struct fail *fail)
+{
+	struct mover *m = &g->mover;
+	const struct graph_want wanted[] = {
+		{&m->piece, (size_t)graph_n_layers(g) * MOVE_ARRAYS * sizeof *m->piece},
+		{&m->at, MOVE_MOST * sizeof *m->at},
+		{&m->block, MOVE_BLOCK},
+	};
+	if (!g->limits.moves || !g->b->is_far)
+		return OK;
+	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+}
+
+/* The arrays that pages lie in. Returns how many; out: room for all, or NULL. */
+static int32_t list_pieces(const struct graph *g, const char *memory, struct move_piece *out)
+{
+	int32_t n = 0;
+	size_t offset = 0;
+	struct move_array a[MOVE_ARRAYS];
+	for (int i = 0; i < graph_n_layers(g); i++) {
+		int n_arrays = arrays_of(g, &g->layers[i], false, a);
+		for (int k = 0; k < n_arrays; k++) {
+			if (!a[k].p)
+				continue;
+			if (out)
+				out[n] = (struct move_piece){(uintptr_t)a[k].p - (uintptr_t)memory,
+							     a[k].bytes, offset};
+			offset += a[k].bytes;
+			n++;
+		}
+	}
+	return n;
+}
+
+/* The lowest address of the arrays. */
+static char *lowest(const struct graph *g)
+{
+	char *low = NULL;
+	struct move_array a[MOVE_ARRAYS];
+	for (int i = 0; i < graph_n_layers(g); i++)
+		for (int k = arrays_of(g, &g->layers[i], false, a) - 1; k >= 0; k--)
+			if (a[k].p && (!low || (uintptr_t)a[k].p < (uintptr_t)low))
+				low = a[k].p;
+	return low;
+}
+
+enum status graph_move_begin(struct graph *g)
+{
+	struct mover *m = &g->mover;
+	m->page_bytes = graph_move_bytes(g, false);
+	if (!m->block || m->page_bytes == 0 || m->page_bytes > MOVE_BLOCK)
+		return OK;
+	m->memory = lowest(g);
+	m->n_pieces = list_pieces(g, m->memory, NULL);
+	size_t n_bytes = (size_t)m->n_pieces * sizeof *m->piece;
+	struct move_piece *host = xmalloc(n_bytes);
+	list_pieces(g, m->memory, host);
+	enum status st = g->b->ops->upload(g->b, m->piece, host, n_bytes);
+	if (st == OK)
+		st = g->b->ops->sync(g->b, NULL);
+	free(host);
+	return st;
+}
+
+/* n pages from m->at[i] on, as many as a block holds at most. */
+static enum status move_block(struct graph *g, const struct engine_move *m, int i, int n)
+{
+	const struct mover *v = &g->mover;
+	const struct backend_ops *ops = g->b->ops;
+	char *host = (char *)m->host + (size_t)i * v->page_bytes;
+	size_t n_bytes = (size_t)n * v->page_bytes;
+	const struct move_pieces_args a = {
+		.n = n, .n_pieces = v->n_pieces, .is_load = m->is_load, .memory = v->memory,
+		.piece = v->piece, .at = v->at, .block = v->block,
+		.block_bytes = v->page_bytes};
+	enum status st = ops->upload(g->b, v->at, m->at + i, (size_t)n * sizeof *m->at);
+	if (st == OK && m->is_load)
+		st = ops->upload(g->b, v->block, host, n_bytes);
+	if (st == OK)
+		st = ops->move_pieces(g->b, &a);
+	if (st == OK && !m->is_load)
+		st = ops->download(g->b, host, v->block, n_bytes);
+	return st;
+}
+
 static enum status move_one(struct graph *g, const struct engine_move *m, int32_t at,
 			    char **io_host)
 {
@@ -78,7 +172,11 @@ enum status graph_move(void *ctx, const struct engine_move *m)
 	struct graph *g = ctx;
 	char *host = m->host;
 	enum status st = OK;
-	for (int i = 0; i < m->n && st == OK; i++)
+	bool is_packed = !m->is_state && g->mover.n_pieces > 0;
+	int most = is_packed ? (int)MIN(MOVE_BLOCK / g->mover.page_bytes, MOVE_MOST) : 0;
+	for (int i = 0; is_packed && i < m->n && st == OK; i += most)
+		st = move_block(g, m, i, MIN(most, m->n - i));
+	for (int i = 0; !is_packed && i < m->n && st == OK; i++)
 		st = move_one(g, m, m->at[i], &host);
 	/* The landed bytes reach the host's memory, and the host's may be freed. */
 	enum status synced = g->b->ops->sync(g->b, NULL);

@@ -207,3 +207,13 @@ struct sight_scratch {
 	void *deep;         /* (T, D) act, what is added behind a layer */
 	void *deep_host;    /* host (n_deep, T, D) act */
 };
+
+/* Pages on their way to or from the host, packed. On the device. */
+struct mover {
+	struct move_piece *piece; /* (n_pieces) the arrays of pages */
+	int32_t n_pieces;         /* 0: pages are moved part by part */
+	char *memory;             /* before all of them */
+	int32_t *at;              /* pages of a block, as many as it has room for … */
+	char *block;              /* … one behind the other */
+	size_t page_bytes;
+};

@@ -71,6 +71,42 @@ static void test_copy_words(struct kernel_test *kt)
 	kt->b->ops->free_shared(kt->b, shared);
 }
 
+/* Parts of `bytes` bytes and of half as many, in two arrays with room between; three of five
+ * things are packed, in another order, and put back into other arrays. */
+static void test_move_pieces(struct kernel_test *kt, size_t bytes)
+{
+	enum { HAS = 5, N = 3, GAP = 48 };
+	static const int32_t at[N] = {4, 0, 3};
+	size_t half = bytes / 2, second = HAS * bytes + GAP, all = second + HAS * half;
+	size_t words = all / 4 + 1, thing = bytes + half, packed = N * thing / 4 + 1;
+	const struct move_piece piece[] = {{second, half, 0}, {0, bytes, half}};
+	int32_t *from = kernel_ints(kt, words), *to = kernel_ints(kt, words);
+	int32_t *block = kernel_ints(kt, packed);
+	for (size_t i = 0; i < words; i++)
+		from[i] = (int32_t)kernel_random(kt);
+	struct move_pieces_args a = {N, 2, false, (char *)from, piece, at, (char *)block, thing};
+	struct move_pieces_args on = a;
+	on.piece = kernel_upload(kt, piece, sizeof piece);
+	on.at = UPLOAD(kt, at, N);
+	on.memory = (char *)UPLOAD(kt, from, words);
+	on.block = (char *)UPLOAD(kt, block, packed);
+	move_pieces_ref(&a);
+	kernel_ran(kt, kt->b->ops->move_pieces(kt->b, &on), "move_pieces");
+	kernel_ok(memcmp(kernel_download(kt, (float *)(void *)on.block, packed), block,
+			 packed * sizeof *block) == 0, "%s: move_pieces of %zu bytes", kt->name,
+		  bytes);
+	on.memory = (char *)UPLOAD(kt, to, words);
+	a.memory = (char *)to;
+	a.is_load = on.is_load = true;
+	move_pieces_ref(&a);
+	kernel_ran(kt, kt->b->ops->move_pieces(kt->b, &on), "move_pieces");
+	kernel_ok(memcmp(kernel_download(kt, (float *)(void *)on.memory, words), to,
+			 words * sizeof *to) == 0, "%s: and back", kt->name);
+	kernel_ok(memcmp((char *)to + 3 * bytes, (char *)from + 3 * bytes, 2 * bytes) == 0 &&
+		  memcmp((char *)to + second, (char *)from + second, half) == 0,
+		  "the reference brings each thing back to its place");
+}
+
 static void test_kv_copy(struct kernel_test *kt, int32_t K)
 {
 	enum { PAGES = 4, G = 2, P = 3 };
@@ -136,6 +172,8 @@ void case_rows(struct kernel_test *kt)
 			test_embed(kt, (struct weight_kind){.quant = q}, 7.0625f);
 	test_gather(kt);
 	test_copy_words(kt);
+	test_move_pieces(kt, 9216); /* several turns of a workgroup */
+	test_move_pieces(kt, 12);
 	test_cap(kt, 515);
 	test_kv_copy(kt, 10);
 	test_kv_copy(kt, 64);

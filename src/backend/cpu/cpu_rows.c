@@ -47,6 +47,20 @@ enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
 	return OK;
 }
 
+enum status cpu_move_pieces(struct backend *b, const struct move_pieces_args *a)
+{
+	for (int32_t i = 0; i < a->n; i++)
+		for (int32_t p = 0; p < a->n_pieces; p++) {
+			const struct move_piece *piece = &a->piece[p];
+			char *apart = a->memory + piece->first +
+				      (uint64_t)a->at[i] * piece->bytes;
+			char *packed = a->block + (uint64_t)i * a->block_bytes + piece->offset;
+			memcpy(a->is_load ? apart : packed, a->is_load ? packed : apart,
+			       piece->bytes);
+		}
+	return OK;
+}
+
 static void run_cap(void *arg, int begin, int end)
 {
 	const struct logits_cap_args *a = arg;

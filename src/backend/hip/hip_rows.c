@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operations on rows: embed_rows, gather_rows, copy_words, rope_table, rms_norm, act_mul,
- * logits_cap, logits_top. The .hip files describe the grids.
+ * logits_cap, logits_top, move_pieces. The .hip files describe the grids.
  */
 #include "backend/hip/hip_launch.h"
 
@@ -30,6 +30,15 @@ enum status hip_copy_words(struct backend *b, const struct copy_words_args *a)
 	struct copy_words_args v = *a;
 	struct hip_grid g = {hip_over(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), "copy_words_kernel", g, ARG(v.n), ARG(v.x), ARG(v.y));
+}
+
+enum status hip_move_pieces(struct backend *b, const struct move_pieces_args *a)
+{
+	struct move_pieces_args v = *a;
+	int32_t is_load = v.is_load;
+	struct hip_grid g = {v.n_pieces, v.n, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "move_pieces_kernel", g, ARG(v.piece), ARG(v.at),
+		      ARG(v.memory), ARG(v.block), ARG(v.block_bytes), ARG(is_load));
 }
 
 enum status hip_rope_table(struct backend *b, const struct rope_table_args *a)
