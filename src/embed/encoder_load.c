@@ -135,7 +135,7 @@ static void load_ropes(struct encoder_loader *l)
 	for (int32_t r = 0; r < c->n_ropes; r++) {
 		int32_t n = model_n_rot(c, r) / 2;
 		double *freq = xmalloc((size_t)n * sizeof *freq);
-		l->e->rope_scale[r] = rope_frequencies(&c->ropes[r], n, freq);
+		l->e->rope_scale[r] = rope_frequencies(&c->ropes[r], c->max_ctx, n, freq);
 		l->e->inv_freq[r] = put(l, freq, (size_t)n * sizeof *freq);
 		free(freq);
 	}

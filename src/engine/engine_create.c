@@ -10,6 +10,7 @@
 #include "engine/engine_disk.h"
 #include "engine/memory_plan.h"
 #include "engine/mtp.h"
+#include "engine/rope.h"
 
 static const struct {
 	const char *model_type;
@@ -250,6 +251,15 @@ static void open_disk(struct engine *e, const struct model *m, const struct back
 	buf_deinit(&key);
 }
 
+/* Both choices are right for prompts of their length, so the owner may want the other. */
+static void tell_rope(const struct rope *r, int32_t n_ctx)
+{
+	if (r->kind == ROPE_LONG)
+		log_info("longrope: sequences of up to %d tokens, the first training had %.0f: "
+			 "positions turn by %s", (int)n_ctx, r->original_ctx,
+			 rope_is_long(r, n_ctx) ? "long_factor" : "short_factor");
+}
+
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *opts, struct engine **out,
 			  struct fail *fail)
@@ -279,6 +289,7 @@ enum status engine_create(struct model *m, struct backend *b,
 		return fail_set(fail, st, "no memory for batches of %d tokens",
 				o.max_batch_tok);
 	}
+	tell_rope(&m->config.ropes[0], p.n_ctx);
 	open_disk(*out, m, b, &o);
 	return OK;
 }

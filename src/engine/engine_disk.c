@@ -24,6 +24,7 @@
 #include "base/sum.h"
 #include "engine/engine_fetch.h"
 #include "engine/engine_private.h"
+#include "engine/rope.h"
 #include "kv/filesum.h"
 #include "kv/kvdisk.h"
 #include "model/tensors.h"
@@ -118,6 +119,9 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 		 gnu_get_libc_version());
 	buf_addf(out, "backend %s device %s arithmetic %s\n", b->name, b->device,
 		 b->arithmetic);
+	/* Which factors of longrope turned the keys. */
+	if (rope_is_long(&m->config.ropes[0], o->n_ctx))
+		buf_addf(out, "long rope\n");
 	buf_addf(out, "act %d kv %d few %d head %d page %d mtp %d\n", (int)b->act_type,
 		 (int)(o->int8_kv ? DTYPE_I8 : b->kv_type), (int)b->few_tok, b->int8_head,
 		 o->page_size, o->mtp && m->config.mtp);

@@ -206,7 +206,7 @@ static enum status upload_frequencies(struct graph *g)
 	for (int32_t r = 0; r < g->c->n_ropes && st == OK; r++) {
 		int n = model_n_rot(g->c, r) / 2;
 		double *freq = xmalloc((size_t)n * sizeof *freq);
-		rope_frequencies(&g->c->ropes[r], n, freq);
+		rope_frequencies(&g->c->ropes[r], g->limits.n_ctx, n, freq);
 		st = g->b->ops->upload(g->b, g->inv_freq[r], freq,
 				       (size_t)n * sizeof *freq);
 		if (st == OK && r + 1 < g->c->n_ropes) /* it may still be read */

@@ -9,6 +9,9 @@
  *           the factor. Pairs with more than high_freq turns stay. Those between get a
  *           mix of both (Llama 3.1).
  *   factors each pair is divided by its own factor, which comes with the weights
+ *   long    the same with two sets of factors (Ding et al., LongRoPE, 2024): one up to the
+ *           original context, one for longer ones. Keys in the cache have been turned, so the
+ *           longest sequence that there may be chooses for all. Attention is sharpened
  *   part    the pairs behind the first n * part stand still (Gemma 4, "proportional")
  *   yarn    as llama3, between beta_slow and beta_fast turns, with a mix that is linear
  *           in i. Attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4).
@@ -76,8 +79,17 @@ float rope_late(const struct model_config *c, int32_t position)
 	return (float)(1 + r->late_beta * log(1 + floor(position / r->original_ctx)));
 }
 
+bool rope_is_long(const struct rope *r, int32_t n_ctx)
+{
+	return r->kind == ROPE_LONG && n_ctx > r->original_ctx;
+}
+
 double rope_sharpness(const struct rope *r)
 {
+	if (r->kind == ROPE_LONG && r->attention_factor == 0)
+		return r->factor <= 1 ? 1 : sqrt(1 + log(r->factor) / log(r->original_ctx));
+	if (r->kind == ROPE_LONG)
+		return r->attention_factor;
 	if (r->kind != ROPE_YARN)
 		return 1;
 	if (r->attention_factor != 0)
@@ -88,8 +100,9 @@ double rope_sharpness(const struct rope *r)
 	return rope_mscale(r->factor, 1);
 }
 
-double rope_frequencies(const struct rope *r, int n, double *out)
+double rope_frequencies(const struct rope *r, int32_t n_ctx, int n, double *out)
 {
+	const float *factors = rope_is_long(r, n_ctx) ? r->long_factors : r->factors;
 	for (int i = 0; i < n; i++) {
 		double freq = pow(r->theta, -(double)i / n), kept = 1;
 		if (r->kind == ROPE_LINEAR || r->kind == ROPE_PART)
@@ -98,8 +111,8 @@ double rope_frequencies(const struct rope *r, int n, double *out)
 			kept = llama3_kept(r, freq);
 		else if (r->kind == ROPE_YARN)
 			kept = yarn_kept(r, n, i);
-		else if (r->kind == ROPE_FACTORS)
-			freq /= (double)r->factors[i];
+		else if (r->kind == ROPE_FACTORS || r->kind == ROPE_LONG)
+			freq /= (double)factors[i];
 		if (r->kind == ROPE_PART && i >= (int)(n * r->part))
 			freq = 0;
 		out[i] = kept == 1 ? freq : freq * (kept + (1 - kept) / r->factor);

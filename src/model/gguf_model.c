@@ -581,6 +581,47 @@ static bool is_own_sharpness(const struct gguf_model_reader *r, const struct ggu
 	       factor >= 1 && fabs(is - (1 + 0.1 * log(factor))) < 1e-5;
 }
 
+static const struct {
+	const char *tensor, *hf;
+} long_rope[] = {{"rope_factors_long.weight", "long_factor"},
+		 {"rope_factors_short.weight", "short_factor"}};
+
+/* Two tensors have the factors. Their file may name "longrope" or nothing. */
+static enum status read_long_rope(struct gguf_model_reader *r)
+{
+	char name[96];
+	double ctx, sharp = 1;
+	struct str type = STR("longrope");
+	const struct gguf_value *v = gguf_model_key(r, "rope.scaling.type", name);
+	if (v && (!gguf_string(v, &type) ||
+		  !(str_is(type, "longrope") || str_is(type, "none"))))
+		return gguf_model_refuse(r, name, v);
+	v = gguf_model_key(r, "rope.scaling.original_context_length", name);
+	if (!v)
+		return fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	if (v->is_array || !gguf_number(v, 0, &ctx))
+		return wrong(r, name, v, "a number");
+	v = gguf_model_key(r, "rope.scaling.attn_factor", name);
+	if (v && (v->is_array || !gguf_number(v, 0, &sharp) || !(sharp > 0)))
+		return wrong(r, name, v, "a number above 0");
+	json_t *rope = json_pack("{s:s, s:f, s:f}", "rope_type", "longrope",
+				 "original_max_position_embeddings", ctx, "attention_factor",
+				 sharp);
+	json_object_set_new(r->config, "rope_scaling", rope);
+	for (size_t i = 0; i < ARRAY_LEN(long_rope); i++) {
+		const struct tensor *t = tensors_find(r->tensors, long_rope[i].tensor);
+		if (!t || t->dtype != DTYPE_F32 || t->n_dims != 1)
+			return fail_set(r->fail, E_FORMAT, "%s: %s is not a list of float32",
+					r->path, long_rope[i].tensor);
+		json_t *list = json_array();
+		for (int64_t k = 0; k < t->dim[0]; k++)
+			json_array_append_new(list, json_real((double)((const float *)
+									t->data)[k]));
+		json_object_set_new(rope, long_rope[i].hf, list);
+	}
+	return OK;
+}
+
 static enum status read_rope(struct gguf_model_reader *r)
 {
 	static const struct {
@@ -605,14 +646,14 @@ static enum status read_rope(struct gguf_model_reader *r)
 		const struct gguf_value *v = gguf_model_key(r, odd[i].key, name);
 		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
 			continue;
-		if (i < 2 && is_own_sharpness(r, v))
+		if (i < 2 && (is_own_sharpness(r, v) ||
+			      tensors_find(r->tensors, long_rope[0].tensor)))
 			continue;
 		if (v && (v->is_array || !gguf_number(v, 0, &d) || d != odd[i].allowed))
 			return gguf_model_refuse(r, name, v);
 	}
-	if (tensors_find(r->tensors, "rope_factors_long.weight"))
-		return fail_set(r->fail, E_UNSUPPORTED, "%s: rope_factors_long, of longrope, "
-				"is not supported", r->path);
+	if (tensors_find(r->tensors, long_rope[0].tensor))
+		return read_long_rope(r);
 	const struct gguf_value *v = gguf_model_key(r, "rope.scaling.type", name);
 	if (!v || (gguf_string(v, &type) && str_is(type, "none")))
 		return OK;

@@ -18,7 +18,8 @@
 /* How rope frequencies are scaled for long contexts (engine/rope.c). */
 enum rope_kind {
 	ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS,
-	ROPE_PART /* "proportional": the later pairs stand still */
+	ROPE_PART, /* "proportional": the later pairs stand still */
+	ROPE_LONG  /* "longrope": factors for short contexts, and others for long ones */
 };
 
 struct rope {
@@ -35,7 +36,10 @@ struct rope {
 	 * original_ctx)); 0: they are not. */
 	double late_beta;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
-	const float *factors;    /* ROPE_FACTORS: (n_rot/2), of each pair */
+	/* ROPE_FACTORS, ROPE_LONG: (n_factors), divisors of each pair; long_factors are those of
+	 * contexts above original_ctx. */
+	const float *factors, *long_factors;
+	int32_t n_factors;       /* n_rot/2 */
 	double part;             /* ROPE_PART: of the pairs turn, the first */
 	int32_t n_rot;           /* elements of a head in pairs; 0: those of the model */
 };

@@ -796,7 +796,7 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	if (st == OK)
 		st = config_rope_read(text, arch->keys & KEYS_LOCAL_ROPE ? "full_attention"
 									 : NULL,
-				      arch->theta, arch->keys & KEYS_LATE, c, fail);
+				      arch->theta, arch->keys & KEYS_LATE, a, c, fail);
 	if (st == OK)
 		st = read_windows(text, arch, a, c, fail);
 	if (st == OK && arch->keys & KEYS_LOCAL_ROPE)

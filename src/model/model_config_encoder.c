@@ -142,7 +142,7 @@ static enum status read_rope(const json_t *root, struct model_config *c, struct 
 	const json_t *trained = jsonfile_get(root, "max_trained_positions");
 	if (base && !jsonfile_get(root, "rope_theta"))
 		json_object_set(copy, "rope_theta", (json_t *)(uintptr_t)base);
-	enum status st = config_rope_read(copy, NULL, 1000, false, c, fail);
+	enum status st = config_rope_read(copy, NULL, 1000, false, NULL, c, fail);
 	json_decref(copy);
 	const json_t *factor = jsonfile_get(root, "rotary_scaling_factor");
 	if (st == OK && factor && json_integer_value(trained) <= 0)

@@ -19,9 +19,9 @@ enum status config_unsupported(struct fail *fail, const char *key, const json_t 
 /* c->ropes[0], and c->max_ctx where yarn stretches it. layer_type: whose rope_parameters
  * these are, where layers of each type have their own; or NULL. theta: where rope_theta is
  * not given; 0: it must be. has_late: the architecture has llama_4_scaling_beta, else it
- * must be 0 or absent. */
+ * must be 0 or absent. a: for the factors of longrope; NULL: that is refused. */
 enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
-			     bool has_late, struct model_config *c,
+			     bool has_late, struct arena *a, struct model_config *c,
 			     struct fail *fail) MUST_USE;
 /* c->ropes[1] and c->rope_of: a rope of their own for the layers with a window, which are
  * known by then. */

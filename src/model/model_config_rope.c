@@ -20,6 +20,7 @@ static const struct {
 } rope_kinds[] = {
 	{"default", ROPE_DEFAULT}, {"dynamic", ROPE_DEFAULT}, {"linear", ROPE_LINEAR},
 	{"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},	    {"proportional", ROPE_PART},
+	{"longrope", ROPE_LONG},   {"su", ROPE_LONG},
 };
 
 #define KIND(k) (1u << ROPE_##k)
@@ -35,14 +36,16 @@ static const struct {
 	 REQUIRED},
 	{"original_max_position_embeddings", KIND(LLAMA3), ROPE_AT(original_ctx), 1,
 	 1 << 27, REQUIRED},
-	/* 0: use max_position_embeddings */
-	{"original_max_position_embeddings", KIND(YARN), ROPE_AT(original_ctx), 1,
+	/* 0: use max_position_embeddings; longrope: that of the object around it */
+	{"original_max_position_embeddings", KIND(YARN) | KIND(LONG), ROPE_AT(original_ctx), 1,
 	 1 << 27, 0},
 	{"low_freq_factor", KIND(LLAMA3), ROPE_AT(low_freq), 1e-6, 1e6, REQUIRED},
 	{"high_freq_factor", KIND(LLAMA3), ROPE_AT(high_freq), 1e-6, 1e6, REQUIRED},
 	{"beta_fast", KIND(YARN), ROPE_AT(beta_fast), 1e-6, 1e6, 32},
 	{"beta_slow", KIND(YARN), ROPE_AT(beta_slow), 1e-6, 1e6, 1},
-	{"attention_factor", KIND(YARN), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
+	/* 0: max_position_embeddings in terms of the original one */
+	{"factor", KIND(LONG), ROPE_AT(factor), 1, 1e4, 0},
+	{"attention_factor", KIND(YARN) | KIND(LONG), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
 	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
 	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
 	{"factor", KIND(PART), ROPE_AT(factor), 1, 1e4, 1},
@@ -57,7 +60,7 @@ static enum status check_rope_keys(const json_t *object, struct fail *fail)
 	static const char *const others[] = {
 		"rope_type", "type", "rope_theta", "partial_rotary_factor", "truncate",
 		"mrope_section", "mrope_interleaved", "interleaved", "finetuned",
-		"max_position_embeddings"};
+		"max_position_embeddings", "short_factor", "long_factor"};
 	const char *key;
 	json_t *v;
 	json_object_foreach((json_t *)object, key, v) {
@@ -104,9 +107,59 @@ static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *
 	return OK;
 }
 
+/* A list of divisors of pairs. */
+static enum status read_factors(const json_t *object, const char *key, struct arena *a,
+				const float **out, int32_t *out_n, struct fail *fail)
+{
+	const json_t *list = jsonfile_get(object, key);
+	size_t n = json_array_size(list);
+	if (!list)
+		return config_missing(fail, key);
+	if (n == 0)
+		return config_wrong(fail, key, list, "a list of numbers");
+	float *factors = arena_alloc(a, n * sizeof *factors);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(list, i);
+		factors[i] = (float)json_number_value(v);
+		if (!(factors[i] > 0 && factors[i] < 1e9f))
+			return fail_at(fail, E_FORMAT, key, FILE_NAME ": element %zu of %s is "
+				       "not a number above 0", i, key);
+	}
+	*out = factors;
+	*out_n = (int32_t)n;
+	return OK;
+}
+
+static enum status read_both_factors(const json_t *object, struct arena *a, struct rope *r,
+				     struct fail *fail)
+{
+	int32_t n_long;
+	enum status st = read_factors(object, "short_factor", a, &r->factors, &r->n_factors,
+				      fail);
+	if (st == OK)
+		st = read_factors(object, "long_factor", a, &r->long_factors, &n_long, fail);
+	if (st == OK && n_long != r->n_factors)
+		st = fail_at(fail, E_FORMAT, "long_factor", FILE_NAME ": long_factor has %d "
+			     "elements, and short_factor %d", (int)n_long, (int)r->n_factors);
+	return st;
+}
+
+/* Whether two ropes turn alike. */
+static bool are_same(const struct rope *a, const struct rope *b)
+{
+	struct rope x = *a, y = *b;
+	size_t n = (size_t)a->n_factors * sizeof *a->factors;
+	if (a->n_factors != b->n_factors ||
+	    (n && (memcmp(a->factors, b->factors, n) != 0 ||
+		   memcmp(a->long_factors, b->long_factors, n) != 0)))
+		return false;
+	x.factors = x.long_factors = y.factors = y.long_factors = NULL;
+	return memcmp(&x, &y, sizeof x) == 0;
+}
+
 /* Read the object rope_scaling or rope_parameters. */
-static enum status read_rope_object(const json_t *v, const char *key, struct rope *out,
-				    struct fail *fail)
+static enum status read_rope_object(const json_t *v, const char *key, struct arena *a,
+				    struct rope *out, struct fail *fail)
 {
 	if (!json_is_object(v))
 		return config_wrong(fail, key, v, "an object");
@@ -119,13 +172,31 @@ static enum status read_rope_object(const json_t *v, const char *key, struct rop
 	for (size_t i = 0; i < ARRAY_LEN(rope_kinds); i++)
 		if (strcmp(rope_kinds[i].name, name) == 0)
 			out->kind = rope_kinds[i].kind;
-	if (out->kind == ROPE_NONE)
+	if (out->kind == ROPE_NONE || (out->kind == ROPE_LONG && !a))
 		return config_unsupported(fail, key, v);
 	const json_t *late = jsonfile_get(v, late_key);
 	if (late && out->kind != ROPE_YARN)
 		return config_unsupported(fail, late_key, late);
 	enum status st = check_rope_keys(v, fail);
+	if (st == OK && out->kind == ROPE_LONG)
+		st = read_both_factors(v, a, out, fail);
 	return st == OK ? read_rope_keys(v, out, fail) : st;
+}
+
+/* What longrope takes from the config around it. */
+static enum status end_long(const json_t *root, const struct model_config *c, struct rope *r,
+			    struct fail *fail)
+{
+	static const char key[] = "original_max_position_embeddings";
+	const json_t *v = jsonfile_get(root, key);
+	if (r->original_ctx == 0)
+		r->original_ctx = json_number_value(v);
+	if (!(r->original_ctx > 1 && r->original_ctx <= 1 << 27))
+		return v ? config_wrong(fail, key, v, "a number above 1")
+			 : config_missing(fail, key);
+	if (r->factor == 0)
+		r->factor = c->max_ctx / r->original_ctx;
+	return OK;
 }
 
 static enum status read_theta(const json_t *root, const json_t *params, double fallback,
@@ -158,7 +229,8 @@ static const json_t *params_of(const json_t *root, const char *layer_type)
 }
 
 enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
-			     bool has_late, struct model_config *c, struct fail *fail)
+			     bool has_late, struct arena *a, struct model_config *c,
+			     struct fail *fail)
 {
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
 	const json_t *params = params_of(root, layer_type);
@@ -167,10 +239,10 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 	memset(&new, 0, sizeof new);
 	enum status st = OK;
 	if (scaling)
-		st = read_rope_object(scaling, "rope_scaling", &old, fail);
+		st = read_rope_object(scaling, "rope_scaling", a, &old, fail);
 	if (st == OK && params)
-		st = read_rope_object(params, "rope_parameters", &new, fail);
-	if (st == OK && scaling && params && memcmp(&old, &new, sizeof old) != 0)
+		st = read_rope_object(params, "rope_parameters", a, &new, fail);
+	if (st == OK && scaling && params && !are_same(&old, &new))
 		st = fail_at(fail, E_FORMAT, "rope_scaling", FILE_NAME
 			     ": rope_scaling and rope_parameters disagree");
 	c->n_ropes = 1;
@@ -182,6 +254,8 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 	if (st == OK && c->ropes[0].late_beta != 0 && !has_late)
 		return config_unsupported(fail, late_key, jsonfile_get(
 			params ? params : scaling, late_key));
+	if (st == OK && c->ropes[0].kind == ROPE_LONG)
+		return end_long(root, c, &c->ropes[0], fail);
 	if (st != OK || c->ropes[0].kind != ROPE_YARN)
 		return st;
 	/* For the other kinds, max_position_embeddings is already the extended length. */
@@ -207,7 +281,7 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->rope_of[i] = c->is_windowed[i];
 	if (params != whole) {
-		enum status st = read_rope_object(params, "sliding_attention", local, fail);
+		enum status st = read_rope_object(params, "sliding_attention", NULL, local, fail);
 		return st == OK ? read_theta(params, params, 0, &local->theta, fail) : st;
 	}
 	const json_t *v = jsonfile_get(root, key);
@@ -262,5 +336,9 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 		return fail_at(fail, E_FORMAT, key, FILE_NAME
 			       ": %s rotates %d of %d elements, not an even number", key,
 			       c->n_rot, c->head_dim);
+	if (c->ropes[0].kind == ROPE_LONG && c->ropes[0].n_factors != c->n_rot / 2)
+		return fail_at(fail, E_FORMAT, "short_factor", FILE_NAME ": short_factor has %d "
+			       "elements: %d pairs of a head turn", (int)c->ropes[0].n_factors,
+			       c->n_rot / 2);
 	return OK;
 }

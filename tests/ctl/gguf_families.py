@@ -237,10 +237,24 @@ def tensors(config, t):
         turned = int(n * c["rope_parameters"]["full_attention"]["partial_rotary_factor"]) // 2
         out["rope_freqs.weight"] = ("F32", [n // 2], struct.pack(
             "<%df" % (n // 2), *[1.0] * turned + [1e30] * (n // 2 - turned)))
+    rope = c.get("rope_parameters") or {}
+    for kind in ("long", "short") if rope.get("rope_type") == "longrope" else ():
+        n = len(rope[kind + "_factor"])
+        out["rope_factors_%s.weight" % kind] = (
+            "F32", [n], struct.pack("<%df" % n, *rope[kind + "_factor"]))
     factors = g.rope_factors(c)
     if factors:
         out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
     return out
+
+
+def long_keys(c, arch):
+    """The sharpness of attention, as the paper has it."""
+    ctx = c["original_max_position_embeddings"]
+    sharp = math.sqrt(1 + math.log(c["max_position_embeddings"] / ctx) / math.log(ctx))
+    return [(arch + ".rope.scaling.type", g.STRING, "longrope"),
+            (arch + ".rope.scaling.original_context_length", g.U32, ctx),
+            (arch + ".rope.scaling.attn_factor", g.F32, sharp)]
 
 
 def grouped_keys(c, arch):
@@ -440,6 +454,8 @@ def keys(folder, config, made):
                 (arch + ".expert_feed_forward_length", g.U32, c["intermediate_size"]),
                 (arch + ".interleave_moe_layer_step", g.U32, c["interleave_moe_layer_step"])]
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
+    if (c.get("rope_parameters") or {}).get("rope_type") == "longrope":
+        out += long_keys(c, arch)
     if "n_routed_experts" in c:
         out += grouped_keys(c, arch)
     if "mamba_num_heads" in c:

@@ -239,7 +239,7 @@ verify(os.path.join(GOLDEN, "qwen2-yarn-window"), {1: 4})
 verify(os.path.join(GOLDEN, "gemma3"), {0: 4, 1: 6})
 verify(os.path.join(GOLDEN, "qwen3moe-ct-asym"), {1: 4, 2: 2})
 families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3",
-            "glm4moelite", "ministral3", "phi3", "minimaxm2", "olmo3", "exaone4",
+            "glm4moelite", "ministral3", "phi3-long", "minimaxm2", "olmo3", "exaone4",
             "granitemoe", "lfm2", "lfm2moe", "gemma4", "gemma4moe",
             "granitehybrid", "granitehybridmoe", "nemotronh", "nemotronhmoe",
             "granitemoeshared", "ernie45", "ernie45moe", "hunyuan", "hunyuanmoe",

@@ -488,11 +488,11 @@ def broken_model():
            "a missing tensor is named", err)
         with open(os.path.join(d, "config.json"), encoding="utf-8") as f:
             config = json.load(f)
-        config["rope_scaling"] = {"rope_type": "longrope", "factor": 4.0}
+        config["rope_scaling"] = {"rope_type": "spiral", "factor": 4.0}
         with open(os.path.join(d, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
         code, out, err = haloctl("inspect", "--model", d)
-        ok(code == 2 and "rope_scaling" in err and "longrope" in err,
+        ok(code == 2 and "rope_scaling" in err and "spiral" in err,
            "rope scaling is refused by name", err)
 
 

@@ -95,6 +95,13 @@ LOCAL = {"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 
 PHI = {**SMALL, "rope_parameters": {**PLAIN["rope_parameters"],
                                     "partial_rotary_factor": 0.75}, "sliding_window": 24,
        "original_max_position_embeddings": 4096}
+# Longer contexts than 32 or 512 tokens turn by the long factors.
+PHI_LONG = {**PHI, "head_dim": 8, "original_max_position_embeddings": 32,
+            "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0,
+                                "partial_rotary_factor": 0.75,
+                                "short_factor": [1.0, 1.05, 1.3],
+                                "long_factor": [1.3, 5.5, 31.5]}}
+PHI_SHORT = {**PHI_LONG, "original_max_position_embeddings": 512}
 MINIMAX = {**SMALL, **LOCAL, "rope_parameters": {**PLAIN["rope_parameters"],
                                                  "partial_rotary_factor": 0.5}}
 # Layers that see all do not rotate.
@@ -287,6 +294,8 @@ MODELS = {
     "llama4-dense": (hf.Llama4TextConfig, hf.Llama4ForCausalLM, MAVERICK, True),
     "nemotronhsuper": (hf.NemotronHConfig, hf.NemotronHForCausalLM, NEMOTRON_SUPER, True),
     "deepseekv32": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM, SPARSE, True),
+    "phi3-long": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI_LONG, True),
+    "phi3-short": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI_SHORT, True),
 }
 
 
@@ -351,6 +360,10 @@ def turn_experts(folder):
     save_file(tensors, path, {"format": "pt"})
 
 
+# Tokens of the prompts, where others than the usual ones are of interest.
+LENGTHS = {"phi3-long": (40, 150)}
+
+
 def make(i, name, into):
     config_class, model_class, settings, _ = MODELS[name]
     rng = torch.Generator().manual_seed(7 + i)
@@ -380,7 +393,7 @@ def make(i, name, into):
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(os.path.join(GOLDEN, "qwen3-bf16", file), folder)
     cases = [case(model, torch.randint(0, 500, (n,), generator=rng).tolist(), 12)
-             for n in (1, 23, 150)]
+             for n in LENGTHS.get(name.rstrip("~"), (1, 23, 150))]
     if name == "qwen4exp":  # n-grams end where a text does
         ids = torch.randint(0, 500, (40,), generator=rng).tolist()
         for at in (5, 11, 12, 20, 22, 38):

@@ -442,7 +442,8 @@ static void test_families(void)
 {
 	static const char *const names[] = {"qwen3vl", "qwen3vlmoe", "mistral3", "seedoss",
 					    "granite", "smollm3", "glm4moelite",
-					    "ministral3", "phi3", "mixtral", "granitemoe",
+					    "ministral3", "phi3", "phi3-long", "mixtral",
+					    "granitemoe",
 					    "minimaxm2", "olmo2", "olmo3", "exaone4",
 					    "gemma4", "gemma4moe", "granitehybridmoe",
 					    "nemotronh", "nemotronhmoe", "granitemoeshared",

@@ -22,7 +22,7 @@ static void check(struct arena *arena, const json_t *one)
 		abort();
 	double freq[512], worst = 0;
 	int n = c.head_dim / 2;
-	double factor = rope_frequencies(&c.ropes[0], n, freq);
+	double factor = rope_frequencies(&c.ropes[0], c.max_ctx, n, freq);
 	is_int(n, (long long)json_array_size(want), "pairs");
 	for (int i = 0; i < n; i++)
 		worst = fmax(worst, fabs(freq[i] / json_number_value(json_array_get(
@@ -39,7 +39,7 @@ static void test_factors(void)
 	static const float factors[3] = {1, 2.5f, 8};
 	struct rope r = {.kind = ROPE_FACTORS, .theta = 1e6, .factors = factors};
 	double freq[3];
-	is_near(rope_frequencies(&r, 3, freq), 1, 0, "factors: nothing sharper");
+	is_near(rope_frequencies(&r, 0, 3, freq), 1, 0, "factors: nothing sharper");
 	is_near(freq[0], 1, 1e-15, "the first pair");
 	is_near(freq[1], 0.01 / 2.5, 1e-15, "the second");
 	is_near(freq[2], 1e-4 / 8, 1e-15, "the last");

@@ -8,6 +8,8 @@
 #include "tests/tap.h"
 
 #define ROPE "\"rope_theta\":1e6"
+#define LONG(few, many) ",\"rope_scaling\":{\"rope_type\":\"longrope\"," \
+	"\"short_factor\":" few ",\"long_factor\":" many
 #define DENSE "\"model_type\":\"qwen3\"," SIZES
 #define QWEN2 "\"model_type\":\"qwen2\"," SIZES
 #define LLAMA "\"model_type\":\"llama\"," SIZES
@@ -222,6 +224,26 @@ static void test_more_dense(void)
 	ok(c.is_unrotated[0] && !c.is_unrotated[1], "1 is rotated");
 }
 
+/* Two spellings of one rope, with the context of the first training beside them or inside. */
+static void test_long(void)
+{
+	static const char part[] = "\"original_max_position_embeddings\":32,\"partial_rotary_"
+				   "factor\":0.0625";
+	char text[1024];
+	snprintf(text, sizeof text, OF("phi3") ",%s" LONG("[1,2]", "[3,4]") "},"
+		 "\"rope_parameters\":{\"type\":\"su\",\"short_factor\":[1,2],"
+		 "\"long_factor\":[3,4]}}", part);
+	is_int(read_config(text), OK, "longrope: %s", fail.text);
+	const struct rope *r = &c.ropes[0];
+	ok(r->kind == ROPE_LONG && r->n_factors == 2 && r->factors[1] == 2 &&
+	   r->long_factors[0] == 3 && r->original_ctx == 32 && r->factor == c.max_ctx / 32.0,
+	   "its factors and its contexts");
+	snprintf(text, sizeof text, OF("phi3") ",%s" LONG("[1,2]", "[3,4]") "},"
+		 "\"rope_parameters\":{\"type\":\"su\",\"short_factor\":[1,2],"
+		 "\"long_factor\":[3,5]}}", part);
+	is_int(read_config(text), E_FORMAT, "the two disagree: %s", fail.text);
+}
+
 static void test_families(void)
 {
 	is_int(read_config(OF("phi3") "}"), OK, "phi3: %s", fail.text);
@@ -327,8 +349,17 @@ static const struct {
 	{"{" MOE ROPE ",\"num_experts\":1e9}", E_FORMAT, "num_experts"},
 	{"{" MOE ROPE ",\"num_experts\":99999}", E_FORMAT, "num_experts"},
 	{"{" DENSE "\"rope_theta\":\"x\"}", E_FORMAT, "rope_theta"},
-	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4}}",
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"spiral\",\"factor\":4}}",
 	 E_UNSUPPORTED, "rope_scaling"},
+	{"{" DENSE ROPE LONG("[1,2]", "[2,3]") "}}", E_MISSING,
+	 "original_max_position_embeddings"},
+	{"{" DENSE ROPE LONG("[1,2]", "[2,3]") ",\"original_max_position_embeddings\":32}}",
+	 E_FORMAT, "short_factor"},
+	{"{" DENSE ROPE LONG("[1,2]", "[2]") "}}", E_FORMAT, "long_factor"},
+	{"{" DENSE ROPE LONG("[1,0]", "[2,3]") "}}", E_FORMAT, "short_factor"},
+	{"{" DENSE ROPE LONG("[1,2]", "7") "}}", E_FORMAT, "long_factor"},
+	{"{" DENSE ROPE ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4}}",
+	 E_MISSING, "short_factor"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"linear\"}}", E_MISSING, "factor"},
 	{"{" DENSE ROPE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
 	 "\"llama_4_scaling_beta\":0.1}}", E_UNSUPPORTED, "llama_4_scaling_beta"},
@@ -937,6 +968,7 @@ int main(void)
 	test_thinker();
 	test_vision();
 	test_more_dense();
+	test_long();
 	test_families();
 	test_lfm2();
 	test_late();
