@@ -124,7 +124,7 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
 	if (st == OK && quant_scheme_is_made(m->scheme))
-		st = quant_made_all(m->tensors, fail);
+		st = quant_made_all(m->tensors, m->scheme, fail);
 	if (st == OK)
 		tensors_name_too(m->tensors,
 				 m->config.is_bert ? encoder_names_of : usual_names_of);

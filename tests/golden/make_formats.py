@@ -291,4 +291,30 @@ q, s = rng.integers(-127, 128, (10, 24)).astype(np.int8), scales(10) * 100
 put("llmint8.weight", q, "I8")
 put("llmint8.SCB", s)
 put("llmint8.expected", q * (s / np.float32(127))[:, None])
+
+
+def quark(name, n, k, group, is_signed, order):
+    """Eight outputs a word, in AWQ's order or in their own; int4 in two's complement."""
+    q, z = rng.integers(0, 16, (n, k)), rng.integers(0, 16, (n, k // group))
+    if is_signed:
+        z[:] = 0
+    s_bits, s = bf16(scales(n, k // group))
+    put(name + ".weight", pack(q.T, 1, 4, order))
+    put(name + ".weight_scale", np.ascontiguousarray(s_bits.T), "BF16")
+    put(name + ".weight_zero_point", pack(z.T, 1, 4, order))
+    value = np.where(q > 7, q - 16, q) if is_signed else q
+    put(name + ".expected", ((value - np.repeat(z, group, 1)) *
+                             np.repeat(s, group, 1)).astype(np.float32))
+
+
+REORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+quark("quark_int4", 16, 48, 16, True, REORDER)
+quark("quark_uint4", 16, 48, 16, False, REORDER)
+quark("quark_order", 8, 32, 16, True, None)
+for name, count in (("ct_bytes", 10), ("ct_byte", 1)):
+    q = rng.integers(-128, 128, (10, 24)).astype(np.int8)
+    s_bits, s = bf16(scales(count, 1))
+    put(name + ".weight", q, "I8")
+    put(name + ".weight_scale", s_bits, "BF16")
+    put(name + ".expected", (q * s).astype(np.float32))
 save("tests/golden/formats/made/model.safetensors")

@@ -17,6 +17,8 @@ struct quant_choice {
 	int32_t group;      /* inputs per scale; 0: one scale per row */
 	int32_t group_n;    /* FP8 in blocks: outputs per scale; 0: one scale for the tensor */
 	int32_t zero_step;  /* GPTQ: as in struct weight */
+	/* Quark's words of eight numbers: two's complement, and not in AWQ's order. */
+	bool is_signed, is_in_order;
 };
 
 struct quant_scheme;
@@ -32,9 +34,11 @@ enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct fail *fail) MUST_USE;
 /* True if quant_made_all must make this checkpoint's weights before they can be opened. */
 bool quant_scheme_is_made(const struct quant_scheme *s);
-/* Put weights in formats that halod has in the place of those of bitsandbytes and HQQ
- * (quant_made.c). E_UNSUPPORTED, E_FORMAT, E_MISSING. */
-enum status quant_made_all(struct tensors *ts, struct fail *fail) MUST_USE;
+/* Put weights in formats that halod has in the place of those of bitsandbytes, HQQ, Quark's
+ * integers and plain bytes of compressed-tensors (quant_made.c). E_UNSUPPORTED, E_FORMAT,
+ * E_MISSING. */
+enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s,
+			   struct fail *fail) MUST_USE;
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* Read a method that has one setting for all layers. is_known becomes false for any other
  * method. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of bitsandbytes and HQQ, made into formats that halod has when the checkpoint is
- * opened. A layer X has N outputs and K inputs.
+ * Weights of bitsandbytes, HQQ, AMD Quark and compressed-tensors, made into formats that halod
+ * has when the checkpoint is opened. A layer X has N outputs and K inputs.
  *
  *   nf4, fp4 X.weight U8 (N K/2, 1): two indices a byte, the first in the high bits; and with
  *            X.weight in front:
@@ -14,6 +14,11 @@
  *            bf16, and so does nf4 with rows that 32 does not divide.
  *   LLM.int8 X.weight I8 (N, K), X.SCB F32 (N); the weight is q SCB / 127.
  *            becomes INT8, exactly.
+ *   bytes    of compressed-tensors ("int-quantized") and Quark: X.weight I8 (N, K),
+ *            X.weight_scale, one number or N; becomes INT8, exactly.
+ *   Quark    4 bits: X.weight I32 (K, N/8), eight outputs a word, in AWQ's order or in their
+ *            own; X.weight_scale (K/G, N); X.weight_zero_point I32 (K/G, N/8). int4 is two's
+ *            complement, uint4 is not. Becomes AWQ4, exactly.
  *   HQQ      X.W_q   U8: the numbers of (N K/G, G), the first half of the rows in the high
  *                    bits where they have four
  *            X.scale, X.zero  float (N K/G, 1); the weight is (q - zero) scale
@@ -24,7 +29,8 @@
  * Where something is rounded, the exact path reads the checkpoint's own numbers instead
  * (struct weight_source).
  *
- * Sources: the packages bitsandbytes 0.50 and hqq 0.2.8 for Python.
+ * Sources: the packages bitsandbytes 0.50, hqq 0.2.8, compressed-tensors and amd-quark 0.13
+ * for Python.
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,6 +47,7 @@ static const char state_fp4[] = "weight.quant_state.bitsandbytes__fp4";
 
 struct made {
 	struct tensors *ts;
+	const struct quant_scheme *scheme; /* NULL: no layer has Quark's words */
 	struct pool *pool;
 	struct fail *fail;
 	char name[200]; /* of the layer */
@@ -306,7 +313,15 @@ static enum status make_4bit(const struct made *m, size_t i, const char *state_n
 	return st;
 }
 
-/* --- LLM.int8 ---------------------------------------------------------------------- */
+static size_t index_of(const struct made *m, const struct tensor *t)
+{
+	size_t i = 0;
+	while (tensors_at(m->ts, i) != t)
+		i++;
+	return i;
+}
+
+/* --- bytes ------------------------------------------------------------------------- */
 
 static void int8_rows(void *arg, int begin, int end)
 {
@@ -315,31 +330,106 @@ static void int8_rows(void *arg, int begin, int end)
 		x->out[i] = x->q[i] ^ 0x80;
 }
 
+/* A scale for each row, of LLM.int8 or of the others. */
+static enum status row_scales(const struct made *m, int64_t n, const struct tensor **out,
+			      float **out_scales)
+{
+	static const enum dtype f32[] = {DTYPE_F32, DTYPE_COUNT};
+	bool is_scb = quant_has(m->ts, m->name, "SCB");
+	enum status st = find(m, is_scb ? "SCB" : "weight_scale", is_scb ? n : 0,
+			      is_scb ? f32 : quant_floats, out);
+	if (st != OK)
+		return st;
+	int64_t has = (int64_t)((*out)->n_bytes / dtype_bytes((*out)->dtype));
+	if (has != 1 && has != n)
+		return fail_set(m->fail, E_FORMAT, "%s: tensor %s has %lld numbers, its layer "
+				"needs 1 or %lld", (*out)->file, (*out)->name, (long long)has,
+				(long long)n);
+	*out_scales = tensors_alloc(m->ts, (size_t)n * sizeof **out_scales);
+	for (int64_t i = 0; i < n; i++)
+		(*out_scales)[i] = blocks_float((*out)->data, (*out)->dtype,
+						has == 1 ? 0 : (size_t)i) / (is_scb ? 127 : 1);
+	return OK;
+}
+
+/* Symmetric formats may store their zero points. */
+static enum status need_zeros(const struct made *m)
+{
+	char name[256];
+	snprintf(name, sizeof name, "%s.weight_zero_point", m->name);
+	const struct tensor *t = tensors_find(m->ts, name);
+	for (size_t i = 0; t && i < t->n_bytes; i++)
+		if (((const char *)t->data)[i])
+			return fail_set(m->fail, E_UNSUPPORTED, "%s: tensor %s: zero points of "
+					"bytes are not supported", t->file, name);
+	return OK;
+}
+
 static enum status make_int8(const struct made *m, size_t i)
 {
-	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
 	static const enum dtype integers[] = {DTYPE_I8, DTYPE_COUNT};
 	const struct tensor *t = tensors_at(m->ts, i), *scb;
+	float *scales = NULL;
 	struct weight_source x = {.n = t->dim[0], .k = t->dim[1], .q = t->data};
 	if (t->n_dims != 2 || !is_shape(x.n, x.k, 8))
 		return bad_shape(m, x.n, x.k);
 	enum status st = find(m, "weight", x.n * x.k, integers, &t);
 	if (st == OK)
-		st = find(m, "SCB", x.n, floats, &scb);
+		st = need_zeros(m);
+	if (st == OK)
+		st = row_scales(m, x.n, &scb, &scales);
 	if (st != OK)
 		return st;
-	float *scales = tensors_alloc(m->ts, (size_t)x.n * sizeof *scales);
-	for (int64_t n = 0; n < x.n; n++)
-		scales[n] = ((const float *)scb->data)[n] / 127;
 	x.out = tensors_alloc(m->ts, (size_t)(x.n * x.k));
 	pool_for(m->pool, (int)x.n, 16, int8_rows, &x);
-	size_t at_scb = 0;
-	while (tensors_at(m->ts, at_scb) != scb)
-		at_scb++;
 	replace(m, i, "weight_packed", DTYPE_I32, 0, x.n, x.k / 4, x.out, (size_t)(x.n * x.k),
 		NULL);
-	replace(m, at_scb, "weight_scale", DTYPE_F32, 0, x.n, 1, scales,
+	replace(m, index_of(m, scb), "weight_scale", DTYPE_F32, 0, x.n, 1, scales,
 		(size_t)x.n * sizeof *scales, NULL);
+	return OK;
+}
+
+/* --- Quark's words ----------------------------------------------------------------- */
+
+/* n words of t, as AWQ has them. */
+static uint32_t *make_words(const struct made *m, const struct quant_choice *c,
+			    const struct tensor *t, size_t n)
+{
+	const uint32_t *from = t->data;
+	uint32_t *to = tensors_alloc(m->ts, n * sizeof *to);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t w = from[i], turned = 0;
+		for (int k = 0; c->is_in_order && k < 8; k++)
+			turned |= (w >> 4 * k & 15) << 4 * blocks_awq_order(k);
+		to[i] = (c->is_in_order ? turned : w) ^ (c->is_signed ? 0x88888888 : 0);
+	}
+	return to;
+}
+
+static enum status make_quark(const struct made *m, size_t i)
+{
+	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
+	struct quant_choice c = {0};
+	const struct tensor *t = tensors_at(m->ts, i), *scale, *zero;
+	enum status st = m->scheme ? quant_scheme_find(m->scheme, m->name, &c, m->fail) : OK;
+	if (st != OK || c.quant != QUANT_AWQ4)
+		return st;
+	int64_t k = t->dim[0], n = t->dim[1] * 8, groups = c.group ? k / c.group : 1;
+	if (t->n_dims != 2 || !is_shape(n, k, c.group ? c.group : 1))
+		return bad_shape(m, n, k);
+	st = find(m, "weight_scale", groups * n, quant_floats, &scale);
+	if (st == OK)
+		st = find(m, "weight_zero_point", groups * n / 8, words, &zero);
+	if (st != OK)
+		return st;
+	size_t n_words = (size_t)(k * n / 8), n_zeros = (size_t)(groups * n / 8);
+	const uint32_t *q = make_words(m, &c, t, n_words);
+	const uint32_t *z = make_words(m, &c, zero, n_zeros);
+	replace(m, i, "qweight", DTYPE_I32, 0, k, n / 8, q, n_words * sizeof *q, NULL);
+	replace(m, index_of(m, scale), "scales", scale->dtype, 0, groups, n, scale->data,
+		scale->n_bytes, NULL);
+	replace(m, index_of(m, zero), "qzeros", DTYPE_I32, 0, groups, n / 8, z,
+		n_zeros * sizeof *z, NULL);
 	return OK;
 }
 
@@ -391,9 +481,9 @@ static bool is_of(struct made *m, size_t i, const char *suffix)
 	return true;
 }
 
-enum status quant_made_all(struct tensors *ts, struct fail *fail)
+enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s, struct fail *fail)
 {
-	struct made m = {.ts = ts, .pool = pool_create(0), .fail = fail};
+	struct made m = {.ts = ts, .scheme = s, .pool = pool_create(0), .fail = fail};
 	enum status st = OK;
 	for (size_t i = 0; st == OK && i < tensors_count(ts); i++) {
 		bool is_weight = is_of(&m, i, ".weight");
@@ -403,6 +493,8 @@ enum status quant_made_all(struct tensors *ts, struct fail *fail)
 									       : state_nf4);
 		else if (is_weight && type == DTYPE_I8)
 			st = make_int8(&m, i);
+		else if (is_weight && type == DTYPE_I32)
+			st = make_quark(&m, i);
 		else if (is_of(&m, i, ".W_q"))
 			st = make_hqq(&m, i);
 	}

@@ -169,9 +169,35 @@ static enum status check_quark_layers(const json_t *config, const json_t *weight
 	return OK;
 }
 
-/* AMD Quark: FP8 with a scale per tensor or channel, and MXFP4. Its tensors are called as
- * those of ModelOpt. Source: config.json of amd's models on Hugging Face, and how vLLM reads
- * them. */
+/* Quark's integers, which quant_made.c makes AWQ4 and INT8. */
+static enum status read_quark_integers(const json_t *config, const json_t *weight,
+				       struct quant_choice *out, struct fail *fail)
+{
+	const char *type = json_string_value(jsonfile_get(weight, "dtype"));
+	const json_t *export = jsonfile_get(config, "export");
+	out->is_signed = *type == 'i';
+	if (strcmp(type, "int8") == 0) {
+		out->quant = QUANT_INT8;
+		return need_word(weight, "qscheme", "per_tensor per_channel", false, fail);
+	}
+	out->quant = QUANT_AWQ4;
+	enum status st = need_word(weight, "qscheme", "per_group", false, fail);
+	if (st == OK)
+		st = read_int(weight, "group_size", 8, 1 << 20, false, &out->group, fail);
+	if (st == OK && jsonfile_get(weight, "ch_axis") &&
+	    json_integer_value(jsonfile_get(weight, "ch_axis")) != 1 &&
+	    json_integer_value(jsonfile_get(weight, "ch_axis")) != -1)
+		st = quant_refuse(fail, "ch_axis", jsonfile_get(weight, "ch_axis"));
+	if (st == OK && export)
+		st = need_word(export, "pack_method", "reorder order", true, fail);
+	const char *method = json_string_value(export ? jsonfile_get(export, "pack_method") : NULL);
+	out->is_in_order = method && strcasecmp(method, "order") == 0;
+	return st;
+}
+
+/* AMD Quark: FP8 with a scale per tensor or channel, MXFP4, integers of 4 bits in groups and of
+ * 8 bits. Its tensors are called as those of ModelOpt. Sources: config.json of amd's models on
+ * Hugging Face, how vLLM reads them, and the package amd-quark 0.13 for Python. */
 static enum status read_quark(const json_t *config, struct quant_choice *out,
 			      struct fail *fail)
 {
@@ -182,9 +208,11 @@ static enum status read_quark(const json_t *config, struct quant_choice *out,
 		return quant_refuse(fail, all, global);
 	enum status st = check_quark_layers(config, weight, fail);
 	if (st == OK)
-		st = need_word(weight, "dtype", "fp8_e4m3 fp4", false, fail);
+		st = need_word(weight, "dtype", "fp8_e4m3 fp4 int4 uint4 int8", false, fail);
 	if (st != OK)
 		return st;
+	if (strstr(json_string_value(jsonfile_get(weight, "dtype")), "int"))
+		return read_quark_integers(config, weight, out, fail);
 	out->quant = QUANT_FP8;
 	if (strcasecmp(json_string_value(jsonfile_get(weight, "dtype")), "fp8_e4m3") == 0)
 		return need_word(weight, "qscheme", "per_tensor per_channel", false, fail);

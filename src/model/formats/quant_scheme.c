@@ -261,24 +261,50 @@ static enum status read_targets(const json_t *targets, struct scheme_group *g,
 	return OK;
 }
 
-/* rounds_inputs: the format is meant for kernels that round inputs too. Ours do not round
- * inputs, which is closer to the original model. Formats with integer inputs are refused,
- * because there is no such checkpoint to compare with. */
+/* Bytes with a scale for a row or for all. */
+static enum status read_bytes(const json_t *w, struct quant_choice *out, struct fail *fail)
+{
+	const json_t *strategy = jsonfile_get(w, "strategy");
+	enum status st = OK;
+	if (!is_string(strategy, "channel") && !is_string(strategy, "tensor"))
+		return quant_refuse(fail, "strategy", strategy);
+	if (json_integer_value(jsonfile_get(w, "num_bits")) != 8)
+		st = quant_refuse(fail, "num_bits", jsonfile_get(w, "num_bits"));
+	else if (!is_string(jsonfile_get(w, "type"), "int"))
+		st = quant_refuse(fail, "type", jsonfile_get(w, "type"));
+	else if (json_is_false(jsonfile_get(w, "symmetric")))
+		st = quant_refuse(fail, "symmetric", jsonfile_get(w, "symmetric"));
+	out->quant = QUANT_INT8;
+	return st;
+}
+
+/* The older name of two formats. */
+static enum status read_naive(const json_t *w, struct quant_choice *out, struct fail *fail)
+{
+	return is_string(jsonfile_get(w, "type"), "int") ? read_bytes(w, out, fail)
+							  : read_fp8(w, out, fail);
+}
+
+/* Most formats are meant for kernels that round inputs too. Ours do not round inputs, which is
+ * closer to the original model. */
 static const struct {
 	const char *name;
-	bool rounds_inputs;
 	enum status (*read)(const json_t *weights, struct quant_choice *out,
 			    struct fail *fail);
+	bool is_made; /* by quant_made.c */
 } formats[] = {
-	{"pack-quantized", false, read_integers},
-	{"nvfp4-pack-quantized", true, read_nvfp4},
-	{"mxfp4-pack-quantized", true, read_mxfp4},
-	{"float-quantized", true, read_fp8},
+	{"pack-quantized", read_integers, false},
+	{"int-quantized", read_bytes, true},
+	{"naive-quantized", read_naive, true},
+	{"nvfp4-pack-quantized", read_nvfp4, false},
+	{"mxfp4-pack-quantized", read_mxfp4, false},
+	{"float-quantized", read_fp8, false},
 };
 
 static enum status read_group(const json_t *config, const json_t *group,
-			      struct scheme_group *g, struct fail *fail)
+			      struct quant_scheme *s, struct fail *fail)
 {
+	struct scheme_group *g = &s->groups[s->n_groups++];
 	const json_t *format = jsonfile_get(group, "format");
 	const json_t *weights = jsonfile_get(group, "weights");
 	size_t i = 0;
@@ -290,12 +316,9 @@ static enum status read_group(const json_t *config, const json_t *group,
 		return quant_refuse(fail, "format", format);
 	if (!json_is_object(weights))
 		return quant_refuse(fail, "weights", weights);
-	enum status st = OK;
-	if (!formats[i].rounds_inputs)
-		st = quant_need_nothing(group, "input_activations", fail);
-	if (st == OK)
-		st = quant_need_nothing(group, "output_activations", fail);
+	enum status st = quant_need_nothing(group, "output_activations", fail);
 	g->choice = (struct quant_choice){.is_packed = true};
+	s->is_made |= formats[i].is_made;
 	if (st == OK)
 		st = formats[i].read(weights, &g->choice, fail);
 	if (st == OK)
@@ -327,8 +350,7 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	json_t *group;
 	json_object_foreach((json_t *)groups, key, group) {
 		if (st == OK)
-			st = read_group(config, group, &s->groups[s->n_groups++],
-					fail);
+			st = read_group(config, group, s, fail);
 	}
 	return st;
 }
@@ -402,7 +424,9 @@ static enum status read_all(const json_t *config, struct quant_scheme *s,
 	if (!method)
 		return quant_refuse(fail, "quant_method", v);
 	st = quant_method_read(config, method, &s->all, &is_known, fail);
-	s->is_made = strcmp(method, "bitsandbytes") == 0 || strcmp(method, "hqq") == 0;
+	s->is_made = strcmp(method, "bitsandbytes") == 0 || strcmp(method, "hqq") == 0 ||
+		     (strcmp(method, "quark") == 0 &&
+		      (s->all.quant == QUANT_AWQ4 || s->all.quant == QUANT_INT8));
 	if (st == OK && is_known && strstr(method, "auto"))
 		return read_extra(config, method, s, fail);
 	return st == OK && !is_known ? quant_refuse(fail, "quant_method", v) : st;

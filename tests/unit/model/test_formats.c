@@ -178,25 +178,38 @@ static void test_shared(struct tensors *ts)
 
 /* --- layers that loading makes into other formats -------------------------------- */
 
+#define QUARK(type, group, method) "{\"quant_method\":\"quark\",\"global_quant_config\":{" \
+	"\"weight\":{\"dtype\":\"" type "\",\"qscheme\":\"per_group\",\"ch_axis\":1," \
+	"\"group_size\":" group "}},\"export\":{\"pack_method\":\"" method "\"}}"
 static const struct {
 	const char *name;
 	int32_t n, k;
 	enum quant quant; /* what it becomes */
 	float most; /* largest error of that, of the layer's largest weight */
+	int32_t group; /* of Quark's words */
+	const char *scheme;
 } made[] = {
 	{"nf4", 8, 96, QUANT_NF4, 0x1p-11f}, {"nf4_nested", 12, 64, QUANT_NF4, 0x1p-11f},
 	{"nf4_odd", 8, 40, QUANT_BF16, 0x1p-8f}, {"fp4", 8, 64, QUANT_BF16, 0x1p-8f},
 	{"hqq", 8, 128, QUANT_Q4_1, 0x1p-10f}, {"hqq_odd", 8, 48, QUANT_BF16, 0x1p-8f},
 	{"hqq8", 6, 64, QUANT_BF16, 0x1p-8f},
 	{"llmint8", 10, 24, QUANT_INT8, 0},
+	{"ct_bytes", 10, 24, QUANT_INT8, 0}, {"ct_byte", 10, 24, QUANT_INT8, 0},
+	{"quark_int4", 16, 48, QUANT_AWQ4, 0, 16,
+	 QUARK("int4", "16", "reorder")},
+	{"quark_uint4", 16, 48, QUANT_AWQ4, 0, 16,
+	 QUARK("uint4", "16", "reorder")},
+	{"quark_order", 8, 32, QUANT_AWQ4, 0, 16,
+	 QUARK("int4", "16", "order")},
 };
 
 static void check_made(const struct tensors *ts, size_t i_made)
 {
 	const char *name = made[i_made].name;
 	int32_t n = made[i_made].n, k = made[i_made].k, last = (n - 1) * k;
-	struct quant_choice choice = {.is_packed = made[i_made].quant == QUANT_INT8,
-				      .quant = QUANT_INT8};
+	bool is_packed = made[i_made].quant == QUANT_INT8 || made[i_made].group;
+	struct quant_choice choice = {.is_packed = is_packed, .group = made[i_made].group,
+				      .quant = is_packed ? made[i_made].quant : QUANT_INT8};
 	struct quant_want want = {ts, name, n, k, choice, NULL, NULL};
 	struct weight w;
 	struct fail fail = {0};
@@ -227,17 +240,25 @@ static void check_made(const struct tensors *ts, size_t i_made)
 	free(got);
 }
 
-static void test_made(void)
+/* The layers that this scheme says more of; NULL: those that say all themselves. */
+static void test_made(const char *text)
 {
 	struct model_opts o = {.use_mmap = true};
 	struct tensors *ts;
+	struct quant_scheme *scheme = NULL;
 	struct fail fail = {0};
 	enum status st = tensors_open(tap_src("tests/golden/formats/made"), &o, &ts, &fail);
 	if (!ok(st == OK, "formats/made opens: %s", fail.text))
 		return;
-	is_int(quant_made_all(ts, &fail), OK, "all can be made: %s", fail.text);
+	json_t *config = text ? json_loads(text, 0, NULL) : NULL;
+	is_int(quant_scheme_parse(config, &scheme, &fail), OK, "scheme: %s", fail.text);
+	ok(!text || quant_scheme_is_made(scheme), "its layers are made");
+	is_int(quant_made_all(ts, scheme, &fail), OK, "all can be made: %s", fail.text);
 	for (size_t i = 0; i < ARRAY_LEN(made); i++)
-		check_made(ts, i);
+		if (text ? made[i].scheme == text : !made[i].scheme)
+			check_made(ts, i);
+	quant_scheme_destroy(scheme);
+	json_decref(config);
 	tensors_close(ts);
 }
 
@@ -255,6 +276,9 @@ int main(void)
 		check(ts, i);
 	test_shared(ts);
 	tensors_close(ts);
-	test_made();
+	test_made(NULL);
+	for (size_t i = 0; i < ARRAY_LEN(made); i++)
+		if (made[i].scheme)
+			test_made(made[i].scheme);
 	return tap_done();
 }

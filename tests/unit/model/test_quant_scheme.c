@@ -146,6 +146,9 @@ static const struct {
 	 ",\"exclude\":[\"lm_head\"],\"layer_quant_config\":{}}", "fp8 row"},
 	{QUARK("\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\","
 	       "\"group_size\":32") "}", "mxfp4 32"},
+	{QUARK("\"dtype\":\"uint4\",\"qscheme\":\"per_group\",\"group_size\":32")
+	 ",\"export\":{\"pack_method\":\"reorder\"}}", "awq4 32"},
+	{QUARK("\"dtype\":\"int8\",\"qscheme\":\"per_channel\"") "}", "int8 row"},
 	{"{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}", "int8 row"},
 	{"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
 	 "\"bnb_4bit_quant_type\":\"nf4\"}", "plain"},
@@ -167,6 +170,15 @@ static const struct {
 	{"{" CT("float-quantized") "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],"
 	 "\"input_activations\":{\"num_bits\":8},\"weights\":{" E4M3
 	 ",\"strategy\":\"tensor\"}}}}", "fp8 row"},
+	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{"
+	 GROUP32 "},\"input_activations\":{\"num_bits\":8}}}}", "32"},
+	{"{" CT("int-quantized") "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],"
+	 "\"input_activations\":{\"num_bits\":8,\"type\":\"int\",\"dynamic\":true},"
+	 "\"weights\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"channel\"}}}}",
+	 "int8 row"},
+	{"{" CT("naive-quantized") ONE(E4M3 ",\"strategy\":\"channel\"") "}", "fp8 row"},
+	{"{" CT("naive-quantized") ONE("\"num_bits\":8,\"type\":\"int\","
+	 "\"strategy\":\"tensor\"") "}", "int8 row"},
 };
 
 static void test_methods(void)
@@ -215,7 +227,14 @@ static const struct {
 	{"{}", "quant_method"},
 	{"{\"quant_method\":7}", "quant_method"},
 	{"{\"quant_method\":\"quark\"}", "global_quant_config"},
-	{QUARK("\"dtype\":\"int4\"") "}", "dtype"},
+	{QUARK("\"dtype\":\"int3\"") "}", "dtype"},
+	{QUARK("\"dtype\":\"int4\",\"qscheme\":\"per_channel\"") "}", "qscheme"},
+	{QUARK("\"dtype\":\"uint4\",\"qscheme\":\"per_group\"") "}", "group_size"},
+	{QUARK("\"dtype\":\"int8\",\"qscheme\":\"per_group\"") "}", "qscheme"},
+	{QUARK("\"dtype\":\"int4\",\"qscheme\":\"per_group\",\"group_size\":32,"
+	       "\"ch_axis\":0") "}", "ch_axis"},
+	{QUARK("\"dtype\":\"int4\",\"qscheme\":\"per_group\",\"group_size\":32")
+	 ",\"export\":{\"pack_method\":\"rows\"}}", "pack_method"},
 	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_group\"") "}", "qscheme"},
 	{QUARK("\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\","
 	       "\"group_size\":16") "}", "group_size"},
@@ -266,7 +285,12 @@ static const struct {
 	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
 	 "\"kv_cache_quant_algo\":\"INT8\"}", "kv_cache_quant_algo"},
 	{"{\"quant_method\":\"compressed-tensors\",\"format\":"
-	 "\"int-quantized\"," ONE(GROUP32) "}", "format"},
+	 "\"marlin-24\"," ONE(GROUP32) "}", "format"},
+	{"{" CT("int-quantized") ONE(GROUP32) "}", "strategy"},
+	{"{" CT("int-quantized") ONE(INT4 ",\"strategy\":\"channel\"") "}", "num_bits"},
+	{"{" CT("int-quantized") ONE("\"num_bits\":8,\"type\":\"int\",\"symmetric\":false,"
+	 "\"strategy\":\"channel\"") "}", "symmetric"},
+	{"{" CT("naive-quantized") ONE(E4M3 ",\"strategy\":\"group\"") "}", "strategy"},
 	{"{" CT("mxfp4-pack-quantized") ONE(GROUP32) "}", "type"},
 	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
 	 "\"strategy\":\"group\",\"group_size\":16") "}", "group_size"},
@@ -285,7 +309,7 @@ static const struct {
 	 "block_structure"},
 	{"{" CT("float-quantized") ONE(E4M3 ",\"actorder\":\"group\"") "}", "actorder"},
 	{"{\"quant_method\":\"compressed-tensors\"," ONE(GROUP32) "}", "format"},
-	{"{" HEAD "\"config_groups\":{\"g\":{\"format\":\"int-quantized\",\"targets\":"
+	{"{" HEAD "\"config_groups\":{\"g\":{\"format\":\"sparse-24\",\"targets\":"
 	 "[\"Linear\"],\"weights\":{" GROUP32 "}}}}", "format"},
 	{"{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\","
 	 "\"quantization_status\":\"frozen\"," ONE(GROUP32) "}",
@@ -314,8 +338,8 @@ static const struct {
 	{"{" HEAD ONE(GROUP32 ",\"block_structure\":[128,128]") "}",
 	 "block_structure"},
 	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{"
-	 GROUP32 "},\"input_activations\":{\"num_bits\":8}}}}",
-	 "input_activations"},
+	 GROUP32 "},\"output_activations\":{\"num_bits\":8}}}}",
+	 "output_activations"},
 	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Embedding\"],"
 	 "\"weights\":{" GROUP32 "}}}}", "targets"},
 	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[],\"weights\":{" GROUP32
