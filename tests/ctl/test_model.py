@@ -10,6 +10,7 @@ import gguf_file
 from tap import SRC, TINY, done, eq, haloctl, ok
 
 GOLDEN = os.path.join(SRC, "tests/golden/models")
+SHORT = bool(os.environ.get("HALOD_SHORT"))
 
 
 def usage():
@@ -125,7 +126,8 @@ def verify():
            and v["cases"] == 26 == v["greedy_cases"]
            and v["top1_agree"] == v["steps"] and v["text_faults"] == 0,
            "in every case", out)
-        for name in sorted(os.listdir(GOLDEN)):
+        # Under a sanitizer the fast way alone: test_qwen3 takes most of them the exact one.
+        for name in sorted(os.listdir(GOLDEN)) if not SHORT or not way else ():
             code, out, err = haloctl("verify", "--model", os.path.join(GOLDEN, name),
                                      *way)
             ok(code == 0 and b"PASS" in out, name, out + err.encode())
