@@ -218,14 +218,14 @@ ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
 export UBSAN_OPTIONS=print_stacktrace=1
 built build-asan && {
 	without_warning build-asan "the build by clang"
-	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=3 HALOD_AGENTS=no \
+	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=5 HALOD_AGENTS=no \
 		check build-asan $for_asan HALOD_CLIENTS="$PWD/build/clients"
 }
 
 say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 built build-tsan && {
-	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=6 \
+	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=12 \
 		check_tsan run_check build-tsan test-check.log -j"$(nproc)"
 }
 

@@ -36,6 +36,7 @@ struct kernels_report {
 	struct codeobject code;
 	const struct chip *chip; /* NULL: unknown chip */
 	struct isa_kernel *isa;  /* (n) counts of each kernel; NULL: no disassembler */
+	bool has_objdump;        /* which reads the kernels of launches one by one */
 	struct cost_model cost;  /* counts whole launches; cache NULL: no counting */
 	bool is_json;
 };
@@ -222,7 +223,7 @@ static int report_grids(const struct option_set *set, const struct kernels_repor
 	r->cost = (struct cost_model){
 		.chip = r->chip, .more = cost_chip_find(r->code.arch), .code = &r->code,
 		.path = r->path, .read = null_hip_read, .is_prefill = a->n_tok > 8};
-	if (r->isa && r->cost.more)
+	if (r->has_objdump && r->cost.more)
 		r->cost.cache = walk_cache_create(a->objdump);
 	if (!r->is_json)
 		printf("\n%s: launches of %lld token%s, %lld positions, %d compute units\n"
@@ -237,6 +238,24 @@ static int report_grids(const struct option_set *set, const struct kernels_repor
 	return st == OK ? EXIT_OK : options_fault(set, "%s", fail.text);
 }
 
+static bool is_shown(const struct kernels_report_args *a, const struct code_kernel *k)
+{
+	return !a->match || strstr(k->name, a->match);
+}
+
+/* Counts of all kernels, where one of them is shown. E_MISSING: nothing can count. */
+static enum status read_isa(const struct kernels_report_args *a, struct kernels_report *r,
+			    struct fail *fail)
+{
+	for (size_t i = 0; i < r->code.n; i++)
+		if (is_shown(a, &r->code.kernel[i]))
+			return isa_read(r->path, &r->code, a->objdump, &r->isa, fail);
+	char *tool = a->objdump ? xstrdup(a->objdump) : isa_find_objdump();
+	bool is_there = tool != NULL;
+	free(tool);
+	return is_there ? OK : fail_set(fail, E_MISSING, "llvm-objdump was not found");
+}
+
 static int report_file(const struct option_set *set, const struct kernels_report_args *a,
 		       const char *path)
 {
@@ -245,7 +264,8 @@ static int report_file(const struct option_set *set, const struct kernels_report
 	if (codeobject_open(path, &r.code, &fail) != OK)
 		return options_failure("%s", fail.text);
 	r.chip = chip_find(r.code.arch);
-	enum status st = isa_read(path, &r.code, a->objdump, &r.isa, &fail);
+	enum status st = read_isa(a, &r, &fail);
+	r.has_objdump = st == OK;
 	if (st != OK) {
 		r.isa = NULL;
 		fprintf(stderr, "haloctl: no loops are told: %s\n", fail.text);
@@ -253,7 +273,7 @@ static int report_file(const struct option_set *set, const struct kernels_report
 	if (!a->json)
 		print_head(&r);
 	for (size_t i = 0; i < r.code.n; i++)
-		if (!a->match || strstr(r.code.kernel[i].name, a->match))
+		if (is_shown(a, &r.code.kernel[i]))
 			(a->json ? print_kernel_json : print_kernel)(&r, i);
 	int rc = EXIT_OK;
 	if (a->grids && r.chip)

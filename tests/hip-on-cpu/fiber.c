@@ -30,7 +30,7 @@ enum {
 	GUARD = 4 << 10,
 	COLOURS = 32,
 	COLOUR = 320, /* bytes between the tops of stacks, modulo pages */
-	LAST_FRAMES = 4 << 10,
+	LAST_FRAMES = COLOURS * COLOUR + (4 << 10),
 	LDS_ALIGN = 128,
 };
 
@@ -44,6 +44,7 @@ struct fiber {
 #endif
 	char *stack;
 	enum state state;
+	bool is_begun; /* in this workgroup: it has a stack */
 	int site;
 	uint32_t phase;   /* which of the wave's two buffers comes next */
 	void *fake_stack; /* ASan's */
@@ -132,21 +133,16 @@ static uint32_t next_lane(uint32_t ready, uint32_t from)
 	return (uint32_t)(B.launch->is_reversed ? 31 - __builtin_clz(mask) : __builtin_ctz(mask));
 }
 
-/* Leave the current fiber for the next that can run. A wave goes on while it can, so that
- * its stacks stay in the cache. */
-static void run_next(bool is_last)
+/* The next fiber that can run, -1: none. A wave goes on while it can, so that its stacks stay
+ * in the cache. */
+static int32_t find_next(void)
 {
 	uint32_t n_waves = (B.launch->n_threads + FIBER_WAVE - 1) / FIBER_WAVE;
-	uint32_t from = B.current, w = from / FIBER_WAVE, lane = from % FIBER_WAVE;
+	uint32_t w = B.current / FIBER_WAVE, lane = B.current % FIBER_WAVE;
 	for (uint32_t tried = 0; tried <= n_waves; tried++) {
 		uint32_t ready = B.wave[w].ready;
-		if (ready) {
-			uint32_t i = w * FIBER_WAVE + next_lane(ready, lane);
-			B.current = i;
-			if (i != from)
-				switch_to(&B.fiber[from], &B.fiber[i], is_last);
-			return;
-		}
+		if (ready)
+			return (int32_t)(w * FIBER_WAVE + next_lane(ready, lane));
 		bool is_end = w == (B.launch->is_reversed ? 0 : n_waves - 1);
 		if (B.launch->is_reversed)
 			w = is_end ? n_waves - 1 : w - 1;
@@ -156,7 +152,24 @@ static void run_next(bool is_last)
 	}
 	if (B.live)
 		die("threads wait for others that never come");
-	switch_to(&B.fiber[from], &B.main, true);
+	return -1;
+}
+
+static void fiber_begin(uint32_t i);
+
+/* Leave the current fiber for fiber `to`, -1: for the launch. */
+static void leave_for(int32_t to, bool is_last)
+{
+	uint32_t from = B.current;
+	if (to < 0) {
+		switch_to(&B.fiber[from], &B.main, true);
+		return;
+	}
+	B.current = (uint32_t)to;
+	if (!B.fiber[to].is_begun)
+		fiber_begin((uint32_t)to);
+	if (B.current != from)
+		switch_to(&B.fiber[from], &B.fiber[to], is_last);
 }
 
 static void set_state(uint32_t i, enum state state)
@@ -186,6 +199,34 @@ static void wake_group(void)
 	wake(IN_BARRIER, 0, MAX_THREADS);
 }
 
+/* The current fiber is done. */
+static void finish(void)
+{
+	uint32_t w = B.current / FIBER_WAVE;
+	set_state(B.current, DONE);
+	B.live--;
+	B.wave[w].live--;
+	if (B.wave[w].live && B.wave[w].arrived == B.wave[w].live)
+		wake_wave(w);
+	if (B.live && B.arrived == B.live)
+		wake_group();
+}
+
+/* Fiber `to`, which has not begun, goes on where the current one has ended: no switch, and a
+ * stack that is in the cache. */
+static void take_over(uint32_t to)
+{
+	struct fiber *done = &B.fiber[B.current], *f = &B.fiber[to], old = *f;
+	f->stack = done->stack;
+	f->tsan = done->tsan;
+	f->fake_stack = done->fake_stack;
+	done->stack = old.stack;
+	done->tsan = old.tsan;
+	done->fake_stack = old.fake_stack;
+	f->is_begun = true;
+	B.current = to;
+}
+
 static void fiber_main(void)
 {
 #ifdef WITH_ASAN
@@ -197,17 +238,16 @@ static void fiber_main(void)
 		B.main_size = size;
 	}
 #endif
-	B.launch->entry(B.launch->arg);
-	uint32_t w = B.current / FIBER_WAVE;
-	set_state(B.current, DONE);
-	B.live--;
-	B.wave[w].live--;
-	if (B.wave[w].live && B.wave[w].arrived == B.wave[w].live)
-		wake_wave(w);
-	if (B.live && B.arrived == B.live)
-		wake_group();
-	run_next(true);
-	abort(); /* a fiber that is done is never resumed */
+	for (;;) {
+		B.launch->entry(B.launch->arg);
+		finish();
+		int32_t next = find_next();
+		if (next < 0 || B.fiber[next].is_begun) {
+			leave_for(next, true);
+			abort(); /* a fiber that is done is never resumed */
+		}
+		take_over((uint32_t)next);
+	}
 }
 
 /* --- what kernels call ------------------------------------------------------------ */
@@ -234,7 +274,7 @@ void fiber_barrier(int site)
 		return;
 	}
 	set_state(B.current, IN_BARRIER);
-	run_next(false);
+	leave_for(find_next(), false);
 }
 
 const uint8_t *fiber_exchange(const void *value, size_t n_bytes, int site)
@@ -256,7 +296,7 @@ const uint8_t *fiber_exchange(const void *value, size_t n_bytes, int site)
 		wake_wave(w);
 	} else {
 		set_state(B.current, IN_WAVE);
-		run_next(false);
+		leave_for(find_next(), false);
 	}
 	return &slots[0][0];
 }
@@ -288,9 +328,11 @@ void *fiber_lds_dynamic(void)
 
 /* --- launching -------------------------------------------------------------------- */
 
-static void fiber_prepare(uint32_t i)
+/* A stack for fiber i, which is to be switched to. */
+static void fiber_begin(uint32_t i)
 {
 	struct fiber *f = &B.fiber[i];
+	f->is_begun = true;
 	if (!f->stack) {
 		char *p = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -300,13 +342,11 @@ static void fiber_prepare(uint32_t i)
 		}
 		f->stack = p + GUARD;
 	}
-	set_state(i, READY);
-	f->phase = 0;
-	f->site = 0;
 	/* The tops lie in different lines of the cache. ASan marks frames there that no
-	 * function left: fiber_main's and what it calls last. */
+	 * function left: fiber_main's and what it calls last. The stack may be another fiber's,
+	 * with another top. */
 	size_t top = STACK - i % COLOURS * COLOUR;
-	__asan_unpoison_memory_region(f->stack + top - LAST_FRAMES, STACK - (top - LAST_FRAMES));
+	__asan_unpoison_memory_region(f->stack + STACK - LAST_FRAMES, LAST_FRAMES);
 #ifdef WITH_TSAN
 	if (!f->tsan)
 		f->tsan = __tsan_create_fiber(0);
@@ -333,14 +373,19 @@ static void run_group(const struct fiber_launch *l)
 	B.live = l->n_threads;
 	B.arrived = 0;
 	B.dynamic = lds_alloc(l->lds_bytes);
-	for (uint32_t i = 0; i < l->n_threads; i++)
-		fiber_prepare(i);
+	for (uint32_t i = 0; i < l->n_threads; i++) {
+		set_state(i, READY);
+		B.fiber[i].phase = 0;
+		B.fiber[i].site = 0;
+		B.fiber[i].is_begun = false;
+	}
 	for (uint32_t w = 0; w * FIBER_WAVE < l->n_threads; w++) {
 		uint32_t left = l->n_threads - w * FIBER_WAVE;
 		B.wave[w].live = left < FIBER_WAVE ? left : FIBER_WAVE;
 		B.wave[w].arrived = 0;
 	}
 	B.current = l->is_reversed ? l->n_threads - 1 : 0;
+	fiber_begin(B.current);
 	switch_to(&B.main, &B.fiber[B.current], false);
 	free(B.dynamic);
 	for (int i = 0; i < B.n_lds; i++)

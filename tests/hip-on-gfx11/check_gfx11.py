@@ -130,7 +130,7 @@ def check_models(target, coverage):
 
 def check(target, coverage):
     # Elsewhere than whole: each case once, with the order of the waves turned round.
-    few = {} if WHOLE else {"HALOD_SHORT": "1"}
+    few = {"HALOD_CASES_EVERY": "1"} if WHOLE else {"HALOD_SHORT": "1"}
     cases(target, coverage, "run_fibers", **few)
     cases(target, coverage, "run_forms")
     if WHOLE:

@@ -141,12 +141,13 @@ def numbers(d):
             for k in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
-def both(t, name, asked, mode="lookup", **settings):
-    """The same requests to both. Returns the one that guesses."""
+def both(t, name, asked, mode="lookup", want=None, **settings):
+    """The same requests to both. Returns the one that guesses. `want`: a dict for the answers."""
     settings = {"self_check": "no", **settings}
     off = Halod(speculative="off", **settings)
     asked = {k: v(off) if callable(v) else v for k, v in asked.items()}
-    want = {k: said(off, v) for k, v in asked.items()}
+    want = {} if want is None else want
+    want.update((k, said(off, v)) for k, v in asked.items())
     t.equal(numbers(off), [0, 0, 0], "%s: off guesses nothing" % name)
     t.equal([k for k, v in want.items() if isinstance(v, dict)], [], name + ": all are answered")
     off.stop()
@@ -302,7 +303,7 @@ def test_mtp_gguf(t, name):
 
 def test_mtp(t):
     """Guesses of the model's own layer."""
-    for name in MTP:
+    for name in MTP[::2 if SHORT else 1]:
         model = os.path.join(GOLDEN, name)
         on = both(t, name + " by mtp", FEATURES | RESUMED | (ASKED if name == FOLLOWS else {}),
                   "mtp",
@@ -357,7 +358,8 @@ def test_mtp(t):
 
 def main():
     t = Tap()
-    on = both(t, "halo-tiny", ASKED, model=MODEL)
+    want = {}
+    on = both(t, "halo-tiny", ASKED, want=want, model=MODEL)
     drafts, guesses, right = numbers(on)
     t.ok(0 < drafts < guesses and 0 < right <= guesses, "guesses were verified",
          (drafts, guesses, right))
@@ -369,16 +371,16 @@ def main():
     test_limits(t, on)
     on.stop()
     # Its drafts follow what steps cost here, so they differ from run to run.
-    off, auto = Halod(model=MODEL, speculative="off"), Halod(model=MODEL)
+    auto = Halod(model=MODEL)
     auto.wait_log("speculation: steps of some tokens take 1: ")
     for k, v in ASKED.items():
-        t.equal(said(auto, v), said(off, v), "auto: " + k)
+        t.equal(said(auto, v), want[k], "auto: " + k)
     with ThreadPoolExecutor(4) as pool:
-        few = list(ASKED.values()) * 3
-        t.equal(list(pool.map(lambda v: said(auto, v), few)), [said(off, v) for v in few],
+        few = list(ASKED) * (1 if SHORT else 2)
+        t.equal(list(pool.map(lambda k: said(auto, ASKED[k]), few)), [want[k] for k in few],
                 "auto: four requests at once")
     t.ok(numbers(auto)[0] > 0, "auto: there were guesses", numbers(auto))
-    t.equal((off.stop(), auto.stop()), (0, 0), "both end well")
+    t.equal(auto.stop(), 0, "it ends well")
     few = {k: ASKED[k] for k in ("a prompt of ids", "two tokens only")}
     for name in NAMES[::3 if SHORT else 1]:
         on = both(t, name, FEATURES, model=os.path.join(GOLDEN, name), tool_format="hermes")

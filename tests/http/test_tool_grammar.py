@@ -12,6 +12,8 @@ jsonschema = need("jsonschema")
 
 N = int(os.environ.get("HALOD_SCHEMAS", "6"))
 WILD = {"temperature": 1.5, "max_tokens": 200}
+# Under a sanitizer a format's calls may be cut, as long ones are anyway.
+MOST = 90 if os.environ.get("HALOD_SHORT") else 200
 
 BOOK = {
     "type": "object",
@@ -181,9 +183,10 @@ def test_formats(t, _):
         d = Halod(tool_format=name, strict_tools="yes")
         try:
             for seed in range(1):
-                c = post(d, seed=seed, tools=BOTH, tool_choice=named("add_book"))
+                c = post(d, seed=seed, tools=BOTH, tool_choice=named("add_book"),
+                         max_tokens=MOST)
                 check(t, c, f"{name}: named, seed {seed}")
-                c = post(d, seed=seed, tools=BOTH, tool_choice="required")
+                c = post(d, seed=seed, tools=BOTH, tool_choice="required", max_tokens=MOST)
                 check(t, c, f"{name}: required, seed {seed}: {len(calls_of(c))} calls")
         finally:
             t.equal(d.stop(), 0, f"{name}: halod ends well")

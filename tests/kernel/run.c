@@ -47,6 +47,7 @@ int main(void)
 	bool races_only = getenv("HALOD_RACES_ONLY"), is_short = kernel_is_short();
 	bool is_half = !races_only && !is_short;
 	int n_fast = 0;
+	unsigned n_runs = 0;
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
 		const struct backend_opts *o = &backends[i].opts;
 		if ((races_only || is_short) && o->n_threads == 1)
@@ -54,7 +55,7 @@ int main(void)
 		if (races_only && n_fast > 0)
 			continue;
 		struct kernel_test kt = {.name = backends[i].name,
-					 .n_asked = (unsigned)i,
+					 .n_asked = n_runs++,
 					 .every = i < N_PAIRED && is_half ? 2 : 1,
 					 .is_fast = !o->exact,
 					 .is_once = races_only || is_short};
