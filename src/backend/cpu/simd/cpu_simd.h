@@ -35,7 +35,7 @@ enum { CPU_AHEAD = 8192 /* bytes */, CPU_LINE = 64 };
  * time. */
 VINLINE void cpu_fetch(const uint8_t *at, int bits)
 {
-#pragma GCC unroll 9
+CPU_UNROLL(9)
 	for (int i = 0; i <= bits; i++)
 		__builtin_prefetch(at + CPU_AHEAD + CPU_LINE * i, 0, 2);
 }
@@ -52,25 +52,25 @@ VINLINE void split_lanes(__m512i a, __m512i b, __m512i *even, __m512i *odd)
 VINLINE void turn_words(__m512i *v)
 {
 	__m512i t[VL];
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 	for (int i = 0; i < VL; i += 2) {
 		t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
 		t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
 	}
 	/* now v[4 b + c] holds, for each four lanes, lane c of rows 4 b .. 4 b + 3 */
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i < VL; i += 4) {
 		v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
 		v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
 		v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
 		v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
 	}
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int c = 0; c < 4; c++) {
 		split_lanes(v[c], v[c + 4], &t[c], &t[c + 4]);
 		split_lanes(v[c + 8], v[c + 12], &t[c + 8], &t[c + 12]);
 	}
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int c = 0; c < 4; c++) {
 		split_lanes(t[c], t[c + 8], &v[c], &v[c + 8]);
 		split_lanes(t[c + 4], t[c + 12], &v[c + 4], &v[c + 12]);
@@ -106,30 +106,32 @@ VINLINE vh words_dot(vi w, const int32_t *x, int n_x)
 }
 #endif
 
-void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int n_x,
-		       int32_t *tile);
-void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
-		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
-/* The same for the forms that cpu_simd_int.c does not have. */
-void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
-			  const struct cpu_tiles *t,
-			  float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
-void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
-			 const struct cpu_tiles *t,
-			 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
-void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
+void ISA_SHARED(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int n_x,
+			      int32_t *tile);
+/* Multiply a panel by all tiles: its 4- or 8-bit integers, its bf16, its e4m3, its codes. */
 #if CPU_AVX512
+void ISA_SHARED(cpu_panel_integers)(const struct cpu_panels *w, int32_t i_panel,
+				    const struct cpu_tiles *t,
+				    float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 void ISA(cpu_panel_bf16)(const struct cpu_panels *w, int32_t i_panel,
 			 const struct cpu_tiles *t,
 			 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
 #endif
-void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to);
-void ISA(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other, int v_dim);
-void ISA(cpu_norm)(const float *x, int n, float eps, const float *weight, float *y);
-void ISA(cpu_rotate)(float *x, int n, const float *rope);
-void ISA(cpu_delta)(const struct cpu_delta *d, const float *from, float *to);
-void ISA(cpu_conv)(const struct cpu_conv *c, float (*window)[16]);
-void ISA(cpu_sigmoid_mul)(const float *gate, size_t n, float *y);
-void ISA(cpu_act_mul)(const struct activation *act, const float *gate, const float *up,
-		      size_t n, float *y);
-void ISA(cpu_to_half)(const float *x, int32_t n, uint16_t *out);
+void ISA(cpu_panel_e4m3)(const struct cpu_panels *w, int32_t i_panel,
+			 const struct cpu_tiles *t,
+			 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+void ISA_SHARED(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
+				 const struct cpu_tiles *t,
+				 float (*out)[CPU_TOK][CPU_PANEL_ROWS]);
+void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void *tile);
+void ISA_SHARED(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to);
+void ISA_SHARED(cpu_attend_join)(struct cpu_state *s, const struct cpu_state *other,
+				 int v_dim);
+void ISA_SHARED(cpu_norm)(const float *x, int n, float eps, const float *weight, float *y);
+void ISA_SHARED(cpu_rotate)(float *x, int n, const float *rope);
+void ISA_SHARED(cpu_delta)(const struct cpu_delta *d, const float *from, float *to);
+void ISA_SHARED(cpu_conv)(const struct cpu_conv *c, float (*window)[16]);
+void ISA_SHARED(cpu_sigmoid_mul)(const float *gate, size_t n, float *y);
+void ISA_SHARED(cpu_act_mul)(const struct activation *act, const float *gate,
+			     const float *up, size_t n, float *y);
+void ISA_SHARED(cpu_to_half)(const float *x, int32_t n, uint16_t *out);

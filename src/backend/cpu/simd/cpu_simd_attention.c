@@ -55,10 +55,10 @@ VINLINE void score_four(const struct attention_rows *r, const float *const *q, i
 		row[j] = r->k + (size_t)MIN(i + j, r->n - 1) * r->k_pitch;
 	int d = 0;
 	for (; d + VL <= r->dim; d += VL) {
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int k = 0; k < 4; k++) {
 			vf key = load_whole(row[k] + (size_t)d * size, is_half);
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 			for (int j = 0; j < n_q; j++)
 				acc[j][k] = vf_fma(key, vf_load(q[j] + d), acc[j][k]);
 		}
@@ -70,7 +70,7 @@ VINLINE void score_four(const struct attention_rows *r, const float *const *q, i
 			for (int j = 0; j < n_q; j++)
 				acc[j][k] = vf_fma(key, vf_load(q[j] + d), acc[j][k]);
 		}
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int j = 0; j < n_q; j++)
 		vec4_store(p[j] + i, vf_sums(acc[j]) * vec4_all(scale));
 }
@@ -99,24 +99,24 @@ VINLINE void add_part(const struct attention_rows *r, float *const *acc, int n_q
 {
 	vf sum[TOGETHER][WIDE];
 	const size_t size = is_half ? 2 : 4;
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int j = 0; j < n_q; j++)
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int c = 0; c < n_vec; c++)
 			sum[j][c] = vf_load(acc[j] + d + VL * c);
 	for (int i = lo; i < hi; i++) {
 		const char *v = r->v + (size_t)i * r->v_pitch + (size_t)d * size;
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int c = 0; c < n_vec; c++) {
 			vf value = load_whole(v + (size_t)(VL * c) * size, is_half);
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 			for (int j = 0; j < n_q; j++)
 				sum[j][c] = vf_fma(value, vf_all(p[j][i]), sum[j][c]);
 		}
 	}
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int j = 0; j < n_q; j++)
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int c = 0; c < n_vec; c++)
 			vf_store(acc[j] + d + VL * c, sum[j][c]);
 }

@@ -20,7 +20,7 @@ VINLINE float cpu_weigh(struct cpu_state *s, float *p, int n_vec, int lo, int hi
 {
 	float before = s->max, factor = 1;
 	vf most = vf_all(before), sum = {0};
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int v = 0; v < n_vec; v++) {
 		vf score = vf_load(p + VL * v);
 		most = vf_select(lanes_of(VL * v, lo, hi) & (score > most), score, most);
@@ -32,7 +32,7 @@ VINLINE float cpu_weigh(struct cpu_state *s, float *p, int n_vec, int lo, int hi
 		s->sum *= factor;
 		s->max = max;
 	}
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int v = 0; v < n_vec; v++) {
 		vf weight = vf_exp(vf_load(p + VL * v) - vf_all(max));
 		weight = (vf)(lanes_of(VL * v, lo, hi) & (vi)weight);

@@ -90,7 +90,7 @@ VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, 
 	const size_t size = (size_t)size_of(type);
 	for (int d = 0; d < dim; d += VL) {
 		__m512i v[VL];
-#pragma GCC unroll 16
+CPU_UNROLL(16)
 		for (int i = 0; i < VL; i++) {
 			const char *row = r->k[VL * panel + i];
 			if (d % STEP == 0)
@@ -130,14 +130,14 @@ VINLINE void score_some(const struct key_run *a, struct head_group *g, int n, in
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
 	for (int d = 0; d < a->u->dim; d += 2, q += 2 * n) {
 		vf k0 = a->k[d], k1 = a->k[d + 1];
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n; j++)
 			even[j] = vf_fma(k0, vf_all(q[j]), even[j]);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n; j++)
 			odd[j] = vf_fma(k1, vf_all(q[n + j]), odd[j]);
 	}
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 	for (int j = 0; j < n; j++)
 		vf_store(g->p[j] + at, (even[j] + odd[j]) * vf_all(a->u->scale));
 }
@@ -166,15 +166,15 @@ VINLINE void add_some(const struct key_run *a, const struct head_group *g, int n
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
 	for (int i = g->first / 2 * 2; i < g->end; i += 2) {
 		vf v0 = a->v[i], v1 = a->v[i + 1];
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n; j++)
 			even[j] = vf_fma(v0, vf_all(g->p[j][i]), even[j]);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n; j++)
 			odd[j] = vf_fma(v1, vf_all(g->p[j][i + 1]), odd[j]);
 	}
 	float (*acc)[CPU_ROWS] = g->acc + chunk * n;
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 	for (int j = 0; j < n; j++)
 		vf_store(acc[j], vf_load(acc[j]) + (even[j] + odd[j]));
 }

@@ -177,7 +177,7 @@ VINLINE void unpack_nibbles(enum cpu_form f, const uint8_t *p, vi *w)
 	vi indices = vi_load(p), signs = {0};
 	if (f == CPU_FORM_GRID)
 		signs = vi_load(p + 4 * ROWS);
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 	for (int i = 0; i < WORDS; i++) {
 		vi raw = f == CPU_FORM_GRID ? grid_nibbles(indices, signs, i / 2)
 					    : vi_load(p + i / 2 * 4 * ROWS);
@@ -206,7 +206,7 @@ VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
 	const uint8_t *p = q + 4 * VL * v;
 	const bool has_nibbles = f != CPU_FORM_3 && f != CPU_FORM_2_MIN;
 	if (f == CPU_FORM_8) {
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 		for (int i = 0; i < WORDS; i++)
 			w[i] = vi_load(p + i * 4 * ROWS);
 		return;
@@ -216,7 +216,7 @@ VINLINE void unpack(enum cpu_form f, const uint8_t *q, int v, vi *w)
 		unpack_nibbles(f, p, w);
 		p += 4 * 4 * ROWS;
 	}
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 	for (int i = 0; i < WORDS; i++)
 		w[i] = numbers_of(f, w[i] | other_bits(f, has_nibbles, p, i));
 }
@@ -338,13 +338,13 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
 {
 #if CPU_AVX512
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i < 4; i++)
 		sum = bytes_dot(sum, w[i], x[i * n_x]);
 	return sum;
 #else
 	vh low = {0}, high = {0};
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i < 4; i++, x += STEP * n_x) {
 		if (limit > 128) { /* two products do not fit 16 bits: split the bytes */
 			low += words_dot(w[i] & 0x0F0F0F0F, x, n_x);
@@ -400,18 +400,18 @@ VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi 
 	const int n_sub = 32 / cpu_form_sub(f);
 	const int32_t *xsum = tile + Q_WORDS * n_x;
 	const float *x_scale = (const void *)(xsum + n_sub * n_x);
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 	for (int s = 0; s < n_sub; s++) {
 		const int at = b * n_sub + s;
 		int32_t minus = xsum[s * n_x + j];
 		vi sum = zero_at(p->c, f, at, v) * vi_all(minus);
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 		for (int i = 4 * s; i < 4 * s + 8 / n_sub; i += 4)
 			sum = dot_four(sum, w + i, tile + i * STEP * n_x + j, n_x,
 				       limit_of(f));
 		if (f == CPU_FORM_NF4) {
 			sum = sum * 256 + zero_at(p->c, f, at, v) * vi_all(minus);
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 			for (int i = 0; i < 8; i += 4)
 				sum = dot_four(sum, low + i, tile + i * STEP * n_x + j, n_x,
 					       limit_of(f));
@@ -432,7 +432,7 @@ VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
 	for (int b = 0; b < p->n_blocks; b++) {
 		const int32_t *tile = p->tile + (size_t)b * (size_t)(words * n_x);
 		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int v = 0; v < N_VEC; v++) {
 			vi w[WORDS], low[WORDS];
 			unpack(f, p->q + (size_t)b * block_bytes(f), v, w);
@@ -497,7 +497,7 @@ VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_
 	const uint8_t *q = p->q;
 	const int32_t *tile = p->tile;
 	vf acc[CPU_TOK];
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 	for (int j = 0; j < n_x; j++)
 		acc[j] = vf_load(p->acc[j]);
 	for (int b = 0; b < p->n_blocks; b++) {
@@ -505,29 +505,29 @@ VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_
 		const float *x_scale = (const void *)(xsum + n_sub * n_x);
 		if (p->fetch)
 			cpu_fetch(p->fetch + p->step * (size_t)b, bits);
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 		for (int s = 0; s < n_sub; s++, xsum += n_x) {
 			vi sum[CPU_TOK];
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 			for (int j = 0; j < n_x; j++)
 				sum[j] = has_min ? (vi){0} : vi_all(xsum[j]) * zero;
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 			for (int i = 0; i < WORDS / n_sub; i++, q += 4 * ROWS) {
 				vi w = vi_load(q);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 				for (int j = 0; j < n_x; j++)
 					sum[j] = bytes_dot(sum[j], w, *tile++);
 			}
 			const float *scale = p->c->scale[b * n_sub + s];
 			const float *low = p->c->low[b * n_sub + s];
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 			for (int j = 0; j < n_x; j++)
 				acc[j] = add_scaled(acc[j], sum[j], scale, low, has_min,
 						    xsum[j], x_scale[j]);
 		}
 		tile += (n_sub + 1) * n_x;
 	}
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 	for (int j = 0; j < n_x; j++)
 		vf_store(p->acc[j], acc[j]);
 }

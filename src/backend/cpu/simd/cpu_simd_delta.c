@@ -33,7 +33,7 @@ VINLINE void rows(const struct cpu_delta *d, int n, const float *from, float *to
 	const size_t dim = (size_t)d->dim, padded = CPU_PADDED(dim);
 	const size_t pitch = CPU_DELTA_KEY(dim);
 	vf s[2][VECTORS];
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 	for (int i = 0; i < n; i++) {
 		size_t at = (size_t)i * VL;
 		s[0][i] = from ? load_row(from + at, dim - at) : vf_all(0);
@@ -45,7 +45,7 @@ VINLINE void rows(const struct cpu_delta *d, int n, const float *from, float *to
 		float *y = d->y + (size_t)t * d->y_row;
 		float keep = d->gates[t][0], beta = d->gates[t][1];
 		vf sums[4] = {{0}};
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 		for (int i = 0; i < n; i++) {
 			vf ki = vf_load(k + i * VL), qi = vf_load(q + i * VL);
 			sums[0] = vf_fma(s[0][i], ki, sums[0]);
@@ -63,14 +63,14 @@ VINLINE void rows(const struct cpu_delta *d, int n, const float *from, float *to
 		}
 		y[0] = x[2] + change0 * k[padded];
 		y[1] = x[3] + change1 * k[padded];
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 		for (int i = 0; i < n; i++) {
 			vf ki = vf_load(k + i * VL);
 			s[0][i] = vf_fma(vf_all(change0), ki, s[0][i] * vf_all(keep));
 			s[1][i] = vf_fma(vf_all(change1), ki, s[1][i] * vf_all(keep));
 		}
 	}
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 	for (int i = 0; i < n; i++) {
 		size_t at = (size_t)i * VL;
 		store_row(to + at, s[0][i], dim - at);
@@ -91,10 +91,10 @@ void ISA(cpu_delta)(const struct cpu_delta *d, const float *from, float *to)
 VINLINE void conv(const struct cpu_conv *c, int width, int at, float (*window)[ROWS])
 {
 	vf w[CPU_CONV_MAX], x[CPU_CONV_MAX], bias = vf_load(c->bias + at);
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i < width; i++)
 		w[i] = vf_load(c->weight[i] + at);
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i + 1 < width; i++)
 		x[i] = vf_load(window[i] + at);
 	for (int32_t t = 0; t < c->n_tok; t++) {
@@ -104,15 +104,15 @@ VINLINE void conv(const struct cpu_conv *c, int width, int at, float (*window)[R
 		__builtin_prefetch(c->y + next * c->y_row + at, 1, 3);
 		x[width - 1] = vf_load(c->x + (size_t)t * c->x_row + at);
 		vf sum = bias;
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int i = 0; i < width; i++)
 			sum = vf_fma(w[i], x[i], sum);
 		vf_store(c->y + (size_t)t * c->y_row + at, vf_silu(sum));
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int i = 0; i + 1 < width; i++)
 			x[i] = x[i + 1];
 	}
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i + 1 < width; i++)
 		vf_store(window[i] + at, x[i]);
 }

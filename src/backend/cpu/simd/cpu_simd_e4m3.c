@@ -47,7 +47,7 @@ VINLINE void run_few(const struct cpu_pairs *p, const uint8_t *q, int n_x)
 		cpu_pair w[2];
 		cpu_fetch(q, 0);
 		unpack(q, w);
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 		for (int j = 0; j < n_x; j++) {
 			even[j] = cpu_pair_dot(even[j], w[0], x + j, n_x);
 			odd[j] = cpu_pair_dot(odd[j], w[1], x + CPU_PAIR * n_x + j, n_x);
@@ -77,12 +77,12 @@ VINLINE void run(const struct e4m3_part *p, int n_x)
 		const uint8_t *q = p->q + (size_t)i * ROWS;
 		if (p->fetches)
 			cpu_fetch(q, 0);
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int v = 0; v < N_VEC; v++) {
 			static const int place[4] = {0, 2, 1, 3};
 			vi raw = vi_load(q + 4 * VL * v);
 			vf w[4];
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 			for (int c = 0; c < 4; c++) {
 				vi high = raw << (24 - 8 * place[c]);
 				w[c] = (vf)(high >> 4 & (int32_t)0x87F00000) *

@@ -49,13 +49,13 @@ VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t
 		  int n_x, vf (*acc)[ROWS])
 {
 	vf rows[ROWS];
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int r = 0; r < ROWS; r++)
 		rows[r] = widen(m, w[r]);
-#pragma GCC unroll 6
+CPU_UNROLL(6)
 	for (int j = 0; j < n_x; j++) {
 		vf v = vf_load((const void *)(x + pitch * (size_t)j));
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int r = 0; r < ROWS; r++)
 			acc[j][r] = vf_fma(rows[r], v, acc[j][r]);
 	}
@@ -67,7 +67,7 @@ VINLINE void step(enum cpu_number m, const char *const *w, const char *x, size_t
 VINLINE void fetch(const char *const *row, size_t at, size_t n_bytes)
 {
 	const char *next = row[0] + (row[1] - row[0]) * ROWS + at * ROWS;
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (size_t i = 0; i < n_bytes * ROWS; i += 64)
 		__builtin_prefetch(next + i, 0, 2);
 }
@@ -81,7 +81,7 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 	int32_t i = 0;
 	for (; i + VL <= k; i += VL) {
 		size_t at = (size_t)i * size;
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 		for (int r = 0; r < ROWS; r++)
 			w[r] = row[r] + at;
 		if (fetches)
@@ -97,7 +97,7 @@ VINLINE void dots_n(enum cpu_number m, const char *const *row, const char *x, si
 		}
 		step(m, w, x + (size_t)i * sizeof(float), pitch, n_x, acc);
 	}
-#pragma GCC unroll 6
+CPU_UNROLL(6)
 	for (int j = 0; j < n_x; j++)
 		vec4_store(out[j], vf_sums(acc[j]));
 }
@@ -132,29 +132,49 @@ static void dots(enum cpu_number m, const void *const *w, int n_w, const void *x
 
 _Static_assert(CPU_DOT_TOK == 6 && CPU_DOT_ROWS == 4, "EACH_COUNT, dots_n");
 
+/* Multiply a panel of any form. */
+static void panel(const struct cpu_panels *w, int32_t i_panel, const struct cpu_tiles *t,
+		  float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+{
+#if CPU_AVX512
+	if (w->form == CPU_FORM_4 || w->form == CPU_FORM_8) {
+		ISA_SHARED(cpu_panel_integers)(w, i_panel, t, out);
+		return;
+	}
+	if (w->form == CPU_FORM_BF16) {
+		ISA(cpu_panel_bf16)(w, i_panel, t, out);
+		return;
+	}
+#endif
+	if (w->form == CPU_FORM_E4M3)
+		ISA(cpu_panel_e4m3)(w, i_panel, t, out);
+	else
+		ISA_SHARED(cpu_panel_codes)(w, i_panel, t, out);
+}
+
 const struct cpu_isa ISA(cpu_isa) = {
 	.name = ISA_NAME,
 #if CPU_AVX512 || CPU_AVX2
 	.kv_type = DTYPE_F16,
-	.to_half = ISA(cpu_to_half),
+	.to_half = ISA_SHARED(cpu_to_half),
 #else
 	.kv_type = DTYPE_F32,
 #endif
 	.q_words = CPU_Q_WORDS,
-	.quantize = ISA(cpu_quantize),
-	.panel = ISA(cpu_panel),
+	.quantize = ISA_SHARED(cpu_quantize),
+	.panel = panel,
 	.spread = ISA(cpu_spread),
 	.input_bytes = input_bytes,
 	.input = input,
 	.dots = dots,
-	.norm = ISA(cpu_norm),
-	.rotate = ISA(cpu_rotate),
-	.act_mul = ISA(cpu_act_mul),
-	.delta = ISA(cpu_delta),
-	.conv = ISA(cpu_conv),
-	.sigmoid_mul = ISA(cpu_sigmoid_mul),
-	.attend = ISA(cpu_attend),
-	.attend_join = ISA(cpu_attend_join),
+	.norm = ISA_SHARED(cpu_norm),
+	.rotate = ISA_SHARED(cpu_rotate),
+	.act_mul = ISA_SHARED(cpu_act_mul),
+	.delta = ISA_SHARED(cpu_delta),
+	.conv = ISA_SHARED(cpu_conv),
+	.sigmoid_mul = ISA_SHARED(cpu_sigmoid_mul),
+	.attend = ISA_SHARED(cpu_attend),
+	.attend_join = ISA_SHARED(cpu_attend_join),
 #if CPU_AVX512
 	.packs_bf16 = true,
 #endif

@@ -68,7 +68,7 @@ VINLINE void round_block(const float *x, float inverse, int planes, int n_sub,
 			 int8_t (*q)[CPU_BLOCK], int32_t (*sum)[2])
 {
 	const vf magic = vf_all(0x1.8p23f);
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 	for (int s = 0; s < n_sub; s++) {
 		vi sum0 = {0}, sum1 = {0};
 		for (int i = 0; i < CPU_BLOCK / n_sub; i += VL) {
@@ -165,14 +165,14 @@ void ISA(cpu_quantize)(const struct cpu_rounding *r, const float *const *x, int 
 /* sum[j] += the products of a block; q: 16 rows of eight columns, four times. */
 VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 {
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int i = 0; i < 4; i++) {
 		vi raw = vi_load(q + 64 * i);
 		vi low = raw & 0x0F0F0F0F, high = (vi)((vu)raw >> 4) & 0x0F0F0F0F;
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n_x; j++)
 			sum[j] = bytes_dot(sum[j], low, tile[2 * i * n_x + j]);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n_x; j++)
 			sum[j] = bytes_dot(sum[j], high, tile[(2 * i + 1) * n_x + j]);
 	}
@@ -180,10 +180,10 @@ VINLINE void block4(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 
 VINLINE void block8(const uint8_t *q, const int32_t *tile, int n_x, vi *sum)
 {
-#pragma GCC unroll 8
+CPU_UNROLL(8)
 	for (int i = 0; i < 8; i++) {
 		vi w = vi_load(q + 64 * i);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n_x; j++)
 			sum[j] = bytes_dot(sum[j], w, tile[i * n_x + j]);
 	}
@@ -211,7 +211,7 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 			if (n_x <= FETCH_INPUTS)
 				cpu_fetch(fetch, bits);
 			fetch += step;
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 			for (int j = 0; j < n_x; j++) {
 				int32_t xsum = tile[Q_WORDS * n_x + j];
 				/* Multiply only if needed: a vector multiplication
@@ -225,7 +225,7 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 				block8(q, tile, n_x, sum);
 			const float *x_scale =
 				(const void *)(tile + (Q_WORDS + 1) * n_x);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 			for (int j = 0; j < n_x; j++)
 				acc[j] = vf_fma(
 					__builtin_convertvector(sum[j], vf) * scale,
@@ -234,7 +234,7 @@ VINLINE void panel_n(const struct cpu_panels *w, const uint8_t *panel,
 			tile += TILE_WORDS * n_x;
 		}
 	}
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 	for (int j = 0; j < n_x; j++)
 		vf_store(out[j], acc[j]);
 }
@@ -256,10 +256,11 @@ EACH_COUNT(DEFINE, 8)
 
 _Static_assert(CPU_TOK == 12, "EACH_COUNT");
 
-static void panel_integers(const struct cpu_panels *w, const uint8_t *panel,
-			   const struct cpu_tiles *t,
-			   float (*out)[CPU_TOK][CPU_PANEL_ROWS])
+void ISA(cpu_panel_integers)(const struct cpu_panels *w, int32_t i_panel,
+			     const struct cpu_tiles *t,
+			     float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
+	const uint8_t *panel = cpu_panels_at(w, i_panel);
 	typedef void one(const struct cpu_panels *w, const uint8_t *p,
 			 const int32_t *tile, float (*out)[CPU_PANEL_ROWS]);
 #define NAME(n, b) panel_##b##_##n,
@@ -271,22 +272,3 @@ static void panel_integers(const struct cpu_panels *w, const uint8_t *panel,
 	}
 }
 #endif
-
-void ISA(cpu_panel)(const struct cpu_panels *w, int32_t i_panel,
-		    const struct cpu_tiles *t, float (*out)[CPU_TOK][CPU_PANEL_ROWS])
-{
-#if CPU_AVX512
-	if (w->form == CPU_FORM_4 || w->form == CPU_FORM_8) {
-		panel_integers(w, cpu_panels_at(w, i_panel), t, out);
-		return;
-	}
-	if (w->form == CPU_FORM_BF16) {
-		ISA(cpu_panel_bf16)(w, i_panel, t, out);
-		return;
-	}
-#endif
-	if (w->form == CPU_FORM_E4M3)
-		ISA(cpu_panel_e4m3)(w, i_panel, t, out);
-	else
-		ISA(cpu_panel_codes)(w, i_panel, t, out);
-}

@@ -67,7 +67,7 @@ struct cpu_pairs {
 VINLINE void cpu_pairs_add(vf scale, const vf *even, const vf *odd, int n_x,
 			   float (*acc)[CPU_ROWS])
 {
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 	for (int j = 0; j < n_x; j++)
 		vf_store(acc[j], vf_fma(even[j] + odd[j], scale, vf_load(acc[j])));
 }
@@ -76,7 +76,7 @@ VINLINE void cpu_pairs_add(vf scale, const vf *even, const vf *odd, int n_x,
 VINLINE void cpu_inputs_fetch(const cpu_input *x, int n_x)
 {
 	enum { AHEAD = 2048 /* bytes */ };
-#pragma GCC unroll 4
+CPU_UNROLL(4)
 	for (int l = 0; l < 2 * CPU_PAIR * n_x * (int)sizeof *x; l += CPU_LINE)
 		__builtin_prefetch((const char *)x + AHEAD + l, 0, 3);
 }
@@ -98,17 +98,17 @@ VINLINE void cpu_pairs_run(const struct cpu_pairs *p, int n_x, enum cpu_from fro
 	vf even[CPU_TOK] = {{0}}, odd[CPU_TOK] = {{0}};
 	for (int i = 0; i < p->n_pairs; i += 2, x += 2 * CPU_PAIR * n_x) {
 		if (fetch < p->end) {
-#pragma GCC unroll 2
+CPU_UNROLL(2)
 			for (int l = 0; l < lines; l++, fetch += CPU_LINE)
 				__builtin_prefetch(fetch, 0, 2);
 		}
 		if (CPU_PAIR > 1 && n_x > 4) /* floats do not fit the first-level cache */
 			cpu_inputs_fetch(x, n_x);
 		cpu_pair w0 = cpu_pair_at(p, i, from), w1 = cpu_pair_at(p, i + 1, from);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n_x; j++)
 			even[j] = cpu_pair_dot(even[j], w0, x + j, n_x);
-#pragma GCC unroll 12
+CPU_UNROLL(12)
 		for (int j = 0; j < n_x; j++)
 			odd[j] = cpu_pair_dot(odd[j], w1, x + CPU_PAIR * n_x + j, n_x);
 	}

@@ -2,7 +2,8 @@
  *
  * Vector types and operations for the instruction set being compiled for: the few
  * operations that GCC's vector types do not have. So one source serves four instruction
- * sets. ISA(name) appends the instruction set's name.
+ * sets. ISA(name) appends the instruction set's name. ISA_SHARED(name) does too, but what
+ * makes no products of bf16 pairs is AVX-512's own also where there are such products.
  */
 #pragma once
 #include "backend/cpu/cpu_isa.h"
@@ -16,6 +17,7 @@
 #if defined(__AVX512BF16__)
 #define CPU_BF16_PAIRS 1
 #define ISA(name) name##_avx512_bf16
+#define ISA_SHARED(name) name##_avx512
 #define ISA_NAME "avx512_bf16"
 #else
 #define CPU_BF16_PAIRS 0
@@ -36,7 +38,20 @@
 #define VL 4
 #endif
 
+#ifndef ISA_SHARED
+#define ISA_SHARED(name) ISA(name)
+#endif
+
 #define VINLINE static inline __attribute__((always_inline))
+
+/* Before a loop: unroll it n times. A loop with checks in it stays a loop (CPU_ROLLED):
+ * unrolled, it has a thousand exits, and a compiler needs half a minute for a file. */
+#ifdef CPU_ROLLED
+#define CPU_UNROLL(n) CPU_PRAGMA(GCC unroll 1)
+#else
+#define CPU_UNROLL(n) CPU_PRAGMA(GCC unroll n)
+#endif
+#define CPU_PRAGMA(text) _Pragma(#text)
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
