@@ -132,6 +132,9 @@ REFUSED = (
     ("flat", re.compile(r"\tflat_")),
 )
 
+# All of these begin so; of a million lines few do.
+REFUSED_BEGIN = ("\tv_cmpx_", "\tflat_")
+
 
 def refused(lines):
     """Of a disassembly: [(rule, kernel, instruction)]."""
@@ -139,7 +142,7 @@ def refused(lines):
     for line in lines:
         if line.endswith(">:\n"):
             kernel = line[line.index("<") + 1:-3]
-        elif line.startswith("\t"):
+        elif line.startswith(REFUSED_BEGIN):
             found += [(rule, kernel, line.partition("//")[0].strip())
                       for rule, pattern in REFUSED if pattern.match(line)][:1]
     return found

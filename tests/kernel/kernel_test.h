@@ -119,6 +119,14 @@ void kernel_kv_round(struct kernel_test *kt, float *x, size_t n, float most);
 void *kernel_kv_upload(struct kernel_test *kt, const float *x, size_t n);
 float *kernel_kv_download(struct kernel_test *kt, const void *device, size_t n);
 
+/* Results of a reference and of plain (n floats each), where another backend had the same
+ * inputs (kernel_known.c). The key is that of x (n_x), of how many random numbers the
+ * inputs took, of the backend's types, and of `what`, which tells the rest. kernel_recall:
+ * false where they are to be computed; then kernel_keep takes copies. */
+uint64_t kernel_key(const struct kernel_test *kt, const char *what, const float *x, size_t n_x);
+bool kernel_recall(uint64_t key, float *ref, float *plain, size_t n);
+void kernel_keep(uint64_t key, const float *ref, const float *plain, size_t n);
+
 /* Sum of squared errors over that of squares, (rows, cols). */
 double kernel_mean_square(const float *got, const float *ref, size_t rows, size_t cols);
 /* Compare (rows, cols); states facts under `what`. Where the result is an activation
