@@ -134,18 +134,19 @@ DEVICE float hyper_balance(float logit, int32_t n, int32_t n_iters, float eps, f
 	return x;
 }
 
-/* gates NULL: no part follows. sum NULL: nothing is set to 0. */
+/* wide, n_gates: numbers of a token in mix, and in gates. gates NULL: no part follows. sum
+ * NULL: nothing is set to 0. */
 KERNEL(HYPER_THREADS)
 void hyper_split_kernel(int32_t dim, int32_t n_streams, int32_t n_iters, float eps,
 			const float *mix, const float *scale, const float *base, const float *x,
-			float *y, float *sum, float *gates)
+			float *y, float *sum, float *gates, int32_t wide, int32_t n_gates)
 {
 	LDS(float, pre, HYPER_MAX_STREAMS);
 	LDS(float, comb, HYPER_MAX_STREAMS * HYPER_MAX_STREAMS);
 	int32_t n = n_streams, me = (int32_t)thread_index();
 	int32_t d = (int32_t)group_index_x() * HYPER_THREADS + me;
 	size_t t = group_index_y();
-	const float *logit = mix + t * (size_t)(gates ? (2 + n) * n : n);
+	const float *logit = mix + t * (size_t)wide;
 	if (me < n)
 		pre[me] = hyper_sigmoid(logit[me] * scale[0] + base[me]) + eps;
 	group_barrier();
@@ -160,7 +161,7 @@ void hyper_split_kernel(int32_t dim, int32_t n_streams, int32_t n_iters, float e
 	}
 	if (!gates || group_index_x())
 		return;
-	float *out = gates + t * (size_t)((1 + n) * n);
+	float *out = gates + t * (size_t)n_gates;
 	if (me < n)
 		out[me] = 2 * hyper_sigmoid(logit[n + me] * scale[1] + base[n + me]);
 	int32_t at = 2 * n + (me < n * n ? me : 0);

@@ -71,9 +71,11 @@ enum status hip_hyper_split(struct backend *b, const struct hyper_split_args *a)
 	struct hip_grid g = {hip_over(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
 	if (a->n_streams > HYPER_MAX_STREAMS)
 		return hip_refuse(hip_of(b), "%d residual streams", (int)a->n_streams);
+	int32_t n_gates = (1 + a->n_streams) * a->n_streams;
+	int32_t wide = a->gates ? n_gates + a->n_streams : a->n_streams;
 	return LAUNCH(hip_of(b), "hyper_split_kernel", g, ARG(v.dim), ARG(v.n_streams),
 		      ARG(v.n_iters), ARG(v.eps), ARG(v.mix), ARG(v.scale), ARG(v.base),
-		      ARG(v.x), ARG(v.y), ARG(v.sum), ARG(v.gates));
+		      ARG(v.x), ARG(v.y), ARG(v.sum), ARG(v.gates), ARG(wide), ARG(n_gates));
 }
 
 enum status hip_hyper_spread(struct backend *b, const struct hyper_spread_args *a)
