@@ -83,10 +83,10 @@ DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float 
 		u += a.up_bias[p.expert * (size_t)a.ffn + f];
 	}
 	bool is_clamped = a.act == MOE_CLAMPED && !p.is_shared;
-	if (is_clamped) {
+	if (is_clamped || a.act == MOE_CLIPPED) {
 		g = g > a.limit ? a.limit : g;
 		u = u > a.limit ? a.limit : u < -a.limit ? -a.limit : u;
-		u += 1;
+		u += is_clamped ? 1 : 0;
 	}
 	bool is_gelu = a.act == MOE_GELU && !p.is_shared;
 	float s = is_gelu ? moe_gelu(g) : moe_silu(g, is_clamped ? a.alpha : 1);

@@ -29,10 +29,30 @@ DEVICE float moe_router_sigmoid(float x)
 	return fast_rcp(1 + moe_router_exp(-x));
 }
 
-/* The score by which expert e is chosen: sigmoid of its logit, plus its bias; or the logit. */
+/* The root of log(1 + exp(x)). Where exp(x) is small, log(1 + y) is y - y y / 2. */
+DEVICE float moe_router_root(float x)
+{
+	float y = moe_router_exp(x > 0 ? -x : x);
+	float log = y < 1e-3f ? y - y * y * 0.5f : fast_log2(1 + y) * 0.693147181f;
+	float v = x > 0 ? x + log : log;
+	return v > 0 ? v * fast_rsqrt(v) : 0;
+}
+
+DEVICE float moe_router_score(const moe_router_rule &rule, float logit)
+{
+	return rule.is_root ? moe_router_root(logit) : moe_router_sigmoid(logit);
+}
+
+/* The score by which expert e is chosen: that of its logit, plus its bias; or the logit. */
 DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32_t e)
 {
-	return rule.bias ? moe_router_sigmoid(logit) + rule.bias[e] : logit;
+	return rule.bias ? moe_router_score(rule, logit) + rule.bias[e] : logit;
+}
+
+/* The experts that a table has for token t, or NULL. */
+DEVICE const int32_t *moe_choose_fixed(const moe_router_rule &rule, size_t t, uint32_t n_used)
+{
+	return rule.fixed ? rule.fixed + (size_t)rule.token[t] * n_used : nullptr;
 }
 
 /* A softmax over all experts: exp(logit - top) inv. */
@@ -196,14 +216,20 @@ DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice
 		c.id[count] = e;
 }
 
-/* Choose experts from logits (E) and store them in c.id. `first` is moe_choose_first;
- * `least` is one number of LDS. */
+/* Choose experts from logits (E) and store them in c.id; fixed: they are these (U). `first` is
+ * moe_choose_first; `least` is one number of LDS. */
 template <int THREADS>
 DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float first,
 		       uint32_t n_experts, uint32_t n_used, const moe_choice &c,
-		       uint32_t *least)
+		       uint32_t *least, const int32_t *fixed)
 {
 	moe_softmax all = {};
+	if (fixed) {
+		for (uint32_t u = thread_index(); u < n_used; u += THREADS)
+			c.id[u] = (uint32_t)fixed[u];
+		group_barrier();
+		return;
+	}
 	if (rule.is_shifted)
 		all = moe_choose_softmax(logits, n_experts);
 	for (uint32_t e = thread_index(); e < n_experts; e += THREADS) {
@@ -241,13 +267,13 @@ DEVICE void moe_choose_weigh(const moe_router_rule &rule, const float *logits,
 			     uint32_t n_experts, uint32_t n_used, const moe_choice &c,
 			     int32_t *id, float *weight)
 {
-	float top = moe_router_logit(c.keys[c.id[0]]), chosen = 0, all = 0;
+	float top = rule.fixed ? 0 : moe_router_logit(c.keys[c.id[0]]), chosen = 0, all = 0;
 	if (rule.is_shifted)
 		top = moe_choose_softmax(logits, n_experts).top;
 	for (uint32_t u = lane_index(); u < n_used; u += WAVE) {
 		uint32_t e = c.id[u];
 		c.weight[u] = rule.is_sigmoid
-				      ? moe_router_sigmoid(logits[e])
+				      ? moe_router_score(rule, logits[e])
 			      : rule.is_shifted
 				      ? moe_router_exp(logits[e] - top)
 				      : moe_router_exp(moe_router_logit(c.keys[e]) - top);

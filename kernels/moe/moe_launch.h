@@ -31,7 +31,7 @@ enum {
 	MOE_GROUP_WAVES = 8
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
-enum moe_act { MOE_SILU, MOE_CLAMPED, MOE_GELU, MOE_RELU }; /* what kernels can fuse */
+enum moe_act { MOE_SILU, MOE_CLAMPED, MOE_GELU, MOE_RELU, MOE_CLIPPED }; /* what kernels can fuse */
 
 /* Addresses of an array of each expert: expert e has p[e >= split] + e * step. Device
  * memory is allocated in blocks, and one block may end within a layer. */
@@ -58,8 +58,9 @@ struct moe_launch {
 	float *y;              /* (T, D) f32, added to */
 	int32_t n_tok, n_used, n_slots, dim, ffn;
 	int32_t shared;        /* row of the shared expert in the table: E */
-	uint32_t act;          /* enum moe_act; of the shared expert MOE_SILU or MOE_RELU */
-	float alpha, limit;    /* parameters of MOE_CLAMPED */
+	uint32_t act;          /* enum moe_act; of the shared expert MOE_SILU or, like
+			       * the others, MOE_RELU or MOE_CLIPPED */
+	float alpha, limit;    /* parameters of MOE_CLAMPED; limit of MOE_CLIPPED */
 	uint16_t *shared_h;    /* (T, F) f16: h of the shared expert */
 	float *shared_scale;   /* (T) f32: weight of the shared expert; NULL: 1 */
 	struct weight_view shared_router; /* (1, D); q NULL: no router, or shared_scale is

@@ -92,7 +92,8 @@ DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t
 	if (!a.logits || p.is_shared || p.slot != 0)
 		return;
 	const float *logits = a.logits + p.token * n;
-	moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least);
+	moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least,
+				    moe_choose_fixed(a.rule, p.token, u));
 	if (wave_index() == 0)
 		moe_choose_weigh(a.rule, logits, n, u, c, (int32_t *)a.id + p.token * u,
 				 (float *)a.weight + p.token * u);
@@ -107,8 +108,9 @@ DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_cho
 	if (!a.logits || p.is_shared)
 		return;
 	const float *logits = a.logits + p.token * n;
-	if (n > MOE_PICK_EXPERTS || moe_choose_has_groups(a.rule)) {
-		moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least);
+	if (n > MOE_PICK_EXPERTS || moe_choose_has_groups(a.rule) || a.rule.fixed) {
+		moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least,
+				    moe_choose_fixed(a.rule, p.token, u));
 	} else if (wave_index() == 0) {
 		if (n <= MOE_PICK_EXPERTS / 2)
 			e = moe_pick_place<4>(a.rule, logits, n, (uint32_t)p.slot);

@@ -146,7 +146,8 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 				     router.n, a.n_used);
 	moe_choose<MOE_ROUTER_THREADS>(a.rule, a.logits + t * n,
 				       moe_choose_first(a.logits + t * n, (uint32_t)n),
-				       (uint32_t)n, (uint32_t)a.n_used, c, before);
+				       (uint32_t)n, (uint32_t)a.n_used, c, before,
+				       moe_choose_fixed(a.rule, t, (uint32_t)a.n_used));
 	if (wave_index() == 0)
 		moe_choose_weigh(a.rule, a.logits + t * n, (uint32_t)n, (uint32_t)a.n_used, c,
 				 a.id + t * (size_t)a.n_used, a.weight + t * (size_t)a.n_used);
@@ -247,7 +248,8 @@ DEVICE void moe_router_tile_choose(const weight_view &w, const moe_router_launch
 			return;
 		const float *logits = a.logits + t * n;
 		moe_choose<MOE_ROUTER_THREADS>(a.rule, logits, moe_choose_first(logits, n), n,
-					       n_used, c, least);
+					       n_used, c, least,
+					       moe_choose_fixed(a.rule, t, n_used));
 		if (wave_index() == 0)
 			moe_choose_weigh(a.rule, logits, n, n_used, c, a.id + t * n_used,
 					 a.weight + t * n_used);

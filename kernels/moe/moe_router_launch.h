@@ -26,7 +26,8 @@ struct moe_router_rule {
 					  * only with is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;
-	uint32_t is_sigmoid, is_shifted, norm_topk;
+	uint32_t is_sigmoid, is_shifted, norm_topk, is_root;
+	const int32_t *fixed, *token; /* (V, U) experts of each token id, or NULL; (T) */
 };
 
 struct moe_router_launch {

@@ -23,6 +23,10 @@ static double act_mul_one(const struct activation *act, double g, double u)
 		return g / (1 + exp(-alpha * g)) * (u + 1);
 	case ACT_RELU:
 		return g > 0 ? g * u : 0;
+	case ACT_CLIPPED:
+		g = g > limit ? limit : g;
+		u = u > limit ? limit : u < -limit ? -limit : u;
+		return g / (1 + exp(-g)) * u;
 	}
 	__builtin_unreachable();
 }

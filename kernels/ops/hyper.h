@@ -10,6 +10,18 @@
  *   hyper_add   x[s] += 2 sigmoid(gate[s] / S) y: what the part made
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers, Qwen4ExpTextGatedResidual.
+ *
+ * Others have gates of whole streams, from one product with all of them, `mix`:
+ *
+ *   hyper_split   pre[s] = sigmoid(mix[s] scale[0] + base[s]) + eps
+ *                 y[d] = sum_s pre[s] x[s][d]: what the part reads. It sets sum, to which
+ *                 the part then adds, to 0
+ *                 post[s] = 2 sigmoid(mix[S+s] scale[1] + base[S+s])
+ *                 comb = softmax of each row of (mix scale[2] + base), + eps; then, n_iters
+ *                 times, each column and, between them, each row is divided by its sum + eps
+ *   hyper_spread  x[s] = post[s] y + sum_j comb[j][s] x[j], of the part's y
+ *
+ * Source: modeling_deepseek_v4.py, DeepseekV4HyperConnection and DeepseekV4HyperHead.
  */
 #pragma once
 #include "model/formats/blocks.h"
@@ -35,6 +47,28 @@ struct hyper_add_args {
 	float *x;          /* (T, S, D) f32 */
 };
 
+#define HYPER_MAX_STREAMS 16
+struct hyper_split_args {
+	int32_t n_tok, n_streams, dim, n_iters;
+	float eps;
+	const float *mix;   /* (T, (2 + S) S) f32; or (T, S) without gates */
+	const float *scale; /* (3) f32; or (1) */
+	const float *base;  /* as a row of mix */
+	const float *x;     /* (T, S, D) f32 */
+	float *y;           /* (T, D) f32 */
+	float *sum;         /* (T, D) f32, becomes 0; or NULL */
+	float *gates;       /* (T, (1 + S) S) f32: post, then comb; NULL: no part follows */
+};
+
+struct hyper_spread_args {
+	int32_t n_tok, n_streams, dim;
+	const float *gates; /* as hyper_split leaves them */
+	const float *y;     /* (T, D) f32 */
+	float *x;           /* (T, S, D) f32 */
+};
+
+void hyper_split_ref(const struct hyper_split_args *a);
+void hyper_spread_ref(const struct hyper_spread_args *a);
 void hyper_low_ref(const struct hyper_low_args *a);
 void hyper_mix_ref(const struct hyper_mix_args *a);
 void hyper_add_ref(const struct hyper_add_args *a);

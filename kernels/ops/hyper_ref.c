@@ -45,3 +45,78 @@ void hyper_add_ref(const struct hyper_add_args *a)
 				*x = (float)y;
 		}
 }
+
+/* comb (S, S) from logits, in place. */
+static void balance(double *comb, int32_t n, int32_t n_iters, double eps)
+{
+	for (int32_t i = 0; i < n; i++) {
+		double top = comb[i * n], all = 0;
+		for (int32_t j = 1; j < n; j++)
+			top = fmax(top, comb[i * n + j]);
+		for (int32_t j = 0; j < n; j++)
+			all += exp(comb[i * n + j] - top);
+		for (int32_t j = 0; j < n; j++)
+			comb[i * n + j] = exp(comb[i * n + j] - top) / all + eps;
+	}
+	for (int32_t step = 1; step < 2 * n_iters; step++) {
+		int32_t next = step % 2 ? n : 1, line = step % 2 ? 1 : n; /* columns first */
+		for (int32_t i = 0; i < n; i++) {
+			double all = eps;
+			for (int32_t j = 0; j < n; j++)
+				all += comb[i * line + j * next];
+			for (int32_t j = 0; j < n; j++)
+				comb[i * line + j * next] /= all;
+		}
+	}
+}
+
+void hyper_split_ref(const struct hyper_split_args *a)
+{
+	int32_t n = a->n_streams, wide = a->gates ? (2 + n) * n : n;
+	size_t dim = (size_t)a->dim;
+	double comb[HYPER_MAX_STREAMS * HYPER_MAX_STREAMS], eps = a->eps;
+	for (size_t t = 0; t < (size_t)a->n_tok; t++) {
+		const float *mix = a->mix + t * (size_t)wide;
+		float *gates = a->gates + t * (size_t)((1 + n) * n);
+		for (size_t d = 0; d < dim; d++) {
+			double y = 0;
+			for (int32_t s = 0; s < n; s++) {
+				double pre = (double)mix[s] * a->scale[0] + a->base[s];
+				y += (sigmoid(pre) + eps) *
+				     a->x[(t * (size_t)n + (size_t)s) * dim + d];
+			}
+			a->y[t * dim + d] = (float)y;
+			if (a->sum)
+				a->sum[t * dim + d] = 0;
+		}
+		if (!a->gates)
+			continue;
+		for (int32_t s = n; s < 2 * n; s++)
+			gates[s - n] = (float)(2 * sigmoid((double)mix[s] * a->scale[1] +
+							   a->base[s]));
+		for (int32_t i = 0; i < n * n; i++)
+			comb[i] = (double)mix[2 * n + i] * a->scale[2] + a->base[2 * n + i];
+		balance(comb, n, a->n_iters, eps);
+		for (int32_t i = 0; i < n * n; i++)
+			gates[n + i] = (float)comb[i];
+	}
+}
+
+void hyper_spread_ref(const struct hyper_spread_args *a)
+{
+	size_t dim = (size_t)a->dim, n = (size_t)a->n_streams;
+	double out[HYPER_MAX_STREAMS];
+	for (size_t t = 0; t < (size_t)a->n_tok; t++) {
+		const float *post = a->gates + t * (1 + n) * n, *comb = post + n;
+		for (size_t d = 0; d < dim; d++) {
+			float *x = a->x + t * n * dim + d;
+			for (size_t s = 0; s < n; s++) {
+				out[s] = (double)post[s] * a->y[t * dim + d];
+				for (size_t j = 0; j < n; j++)
+					out[s] += (double)comb[j * n + s] * x[j * dim];
+			}
+			for (size_t s = 0; s < n; s++)
+				x[s * dim] = (float)out[s];
+		}
+	}
+}

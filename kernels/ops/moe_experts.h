@@ -14,8 +14,8 @@
  *   a shared expert, used by every token, with its own width S, without bias and with
  *               silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
  *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
- *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock. Beside ACT_RELU it has
- *               that activation too.
+ *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock. Beside ACT_RELU and
+ *               ACT_CLIPPED it has that activation too.
  */
 #pragma once
 #include <stddef.h>
@@ -41,6 +41,13 @@ struct experts {
 	const struct weight *shared_down;             /* (D, S) */
 	const struct weight *shared_router;
 };
+
+/* The activation of the shared expert. */
+static inline struct activation experts_shared_act(const struct experts *ex)
+{
+	bool is_own = ex->act.kind == ACT_RELU || ex->act.kind == ACT_CLIPPED;
+	return is_own ? ex->act : (struct activation){.kind = ACT_SILU};
+}
 
 /* A guess at what the next layer with experts will choose: its router, with its norm, on
  * what this layer's router had. For backends that read experts from a file. */

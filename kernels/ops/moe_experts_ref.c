@@ -122,8 +122,7 @@ void moe_experts_ref(const struct moe_experts_args *a)
 	struct expert_f64 *routed = xcalloc(n_experts, sizeof *routed), shared = {0};
 	if (ex->shared_gate)
 		shared = mlp_decode(ex->shared_gate, ex->shared_up, ex->shared_down);
-	if (ex->act.kind == ACT_RELU)
-		shared.act = ex->act;
+	shared.act = experts_shared_act(ex);
 	for (int32_t t = 0; t < a->n_tok; t++) {
 		float *y = a->y + (size_t)t * dim;
 		for (size_t d = 0; d < dim; d++) {

@@ -18,6 +18,10 @@
  * their sum if norm_topk, times scale. Source: DeepSeek-V3 Technical Report, 2024,
  * section 2.1.2. Without a bias, and with one group, they are chosen by their logits, whose
  * sigmoids may be equal. Source: modeling_llama4.py, Llama4Router.
+ *
+ * is_root, with is_sigmoid: p = sqrt(log(1 + exp(logits))). fixed: a table has the experts of
+ * each token id, and nothing is chosen. Source: modeling_deepseek_v4.py, DeepseekV4TopKRouter
+ * and DeepseekV4HashRouter.
  */
 #pragma once
 #include <stdbool.h>
@@ -35,14 +39,16 @@ struct moe_router_args {
 	float *logits;               /* (T, E) f32, work memory */
 	int32_t *id;                 /* (T, U) */
 	float *weight;               /* (T, U) f32 */
-	bool is_sigmoid;             /* the fields below are read only then */
+	bool is_sigmoid;             /* the fields below are read only then; fixed, too */
 	int32_t n_groups, n_groups_used; /* host; needs U <= n_groups_used * E / n_groups */
 	float scale;
 	const float *bias;           /* (E) f32, or NULL; read with is_shifted too */
 	const float *logit_bias;     /* (E) f32, or NULL; used without is_sigmoid too */
 	const struct rms_norm_args *norm; /* host; norm to do first, whose y is x; or NULL */
 	const float *expert_scale;   /* (E) f32, or NULL */
-	bool is_shifted;
+	bool is_shifted, is_root;
+	const int32_t *fixed;        /* (V, U), different within a row; or NULL */
+	const int32_t *token;        /* (T) token ids; read with fixed */
 };
 
 void moe_router_ref(const struct moe_router_args *a);

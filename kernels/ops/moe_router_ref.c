@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "kernels/ops/linear.h"
 
@@ -79,9 +80,12 @@ static double best_two(const double *v, int32_t n)
 	return n > 1 ? first + second : first;
 }
 
-static double sigmoid(float logit)
+static double score(const struct moe_router_args *a, float logit)
 {
-	return 1 / (1 + exp(-(double)logit));
+	double x = logit;
+	if (a->is_root)
+		return sqrt(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
+	return 1 / (1 + exp(-x));
 }
 
 static void choose_sigmoid(const struct moe_router_args *a, const float *logit, int32_t *id)
@@ -90,7 +94,7 @@ static void choose_sigmoid(const struct moe_router_args *a, const float *logit, 
 	double choice[MOE_ROUTER_MAX_EXPERTS], group[MOE_ROUTER_MAX_EXPERTS];
 	bool taken[MOE_ROUTER_MAX_EXPERTS], open[MOE_ROUTER_MAX_EXPERTS] = {false};
 	for (int32_t e = 0; e < n; e++)
-		choice[e] = sigmoid(logit[e]) + a->bias[e];
+		choice[e] = score(a, logit[e]) + a->bias[e];
 	for (int32_t g = 0; g < a->n_groups; g++)
 		group[g] = best_two(choice + g * size, size);
 	for (int32_t i = 0; i < a->n_groups_used; i++)
@@ -106,15 +110,19 @@ static void weigh_sigmoid(const struct moe_router_args *a, const float *logit,
 {
 	double sum = 0;
 	for (int32_t u = 0; u < a->n_used; u++)
-		sum += sigmoid(logit[id[u]]);
+		sum += score(a, logit[id[u]]);
 	for (int32_t u = 0; u < a->n_used; u++)
-		weight[u] = (float)(sigmoid(logit[id[u]]) /
+		weight[u] = (float)(score(a, logit[id[u]]) /
 				    (a->norm_topk ? sum + 1e-20 : 1) * a->scale);
 }
 
 void moe_router_ref_choose(const struct moe_router_args *a)
 {
-	for (int32_t t = 0; t < a->n_tok; t++)
+	size_t n = (size_t)a->n_used;
+	for (int32_t t = 0; t < a->n_tok && a->fixed; t++)
+		memcpy(a->id + (size_t)t * n, a->fixed + (size_t)a->token[t] * n,
+		       n * sizeof *a->id);
+	for (int32_t t = 0; t < a->n_tok && !a->fixed; t++)
 		(a->is_sigmoid && a->bias ? choose_sigmoid
 		 : a->is_shifted ? choose_shifted : choose_plain)(
 			a, a->logits + (size_t)t * (size_t)a->router->n,

@@ -8,6 +8,7 @@
 #include "kernels/ops/attention.h"
 #include "kernels/ops/causal_conv.h"
 #include "kernels/ops/clip.h"
+#include "kernels/ops/compress.h"
 #include "kernels/ops/copy_words.h"
 #include "kernels/ops/delta_rule.h"
 #include "kernels/ops/embed_rows.h"

@@ -40,6 +40,14 @@ DEVICE uint32_t clamped_one(uint32_t gate, uint32_t up, float alpha, float limit
 	return f32_to_f16(g * fast_rcp(1 + e) * (u + 1));
 }
 
+DEVICE uint32_t clipped_one(uint32_t gate, uint32_t up, float, float limit)
+{
+	float g = f16_to_f32((uint16_t)gate), u = f16_to_f32((uint16_t)up);
+	g = g > limit ? limit : g;
+	u = u > limit ? limit : u < -limit ? -limit : u;
+	return f32_to_f16(g * fast_rcp(1 + fast_exp2(g * -1.44269504f)) * u);
+}
+
 /* A gate below 0 has bit 15. A square beyond the range of halves becomes the largest half. */
 DEVICE uint32_t relu_one(uint32_t gate, uint32_t up, float, float)
 {
@@ -90,6 +98,13 @@ void clamped_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, ui
 			float alpha, float limit)
 {
 	act_mul<clamped_one>(n, gate, up, y, alpha, limit);
+}
+
+KERNEL(ACT_MUL_THREADS)
+void clipped_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y,
+			float alpha, float limit)
+{
+	act_mul<clipped_one>(n, gate, up, y, alpha, limit);
 }
 
 KERNEL(ACT_MUL_THREADS)

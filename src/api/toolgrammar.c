@@ -114,6 +114,7 @@ static struct schema_tags tags_of(struct maker *m)
 	return (struct schema_tags){
 		.before_key = words(m, a->before_key, false),
 		.before_value = words(m, a->before_value, false),
+		.before_text = words(m, a->before_text ? a->before_text : a->before_value, false),
 		.value_end = words(m, a->end, false),
 		.end = a->end,
 		.is_special = special_at(m->specials, end).n == end.n,
@@ -130,7 +131,8 @@ static grammar_part any_tagged(struct maker *m, const struct schema_tags *tags)
 	grammar_part key = grammar_build_repeat(
 		m->b, grammar_build_class(m->b, not, 4, true), 1, 200);
 	grammar_part newline = grammar_build_opt(m->b, grammar_build_lit(m->b, STR("\n")));
-	grammar_part one[5] = {tags->before_key, key, tags->before_value,
+	grammar_part before[2] = {tags->before_value, tags->before_text};
+	grammar_part one[5] = {tags->before_key, key, grammar_build_alt(m->b, before, 2),
 			       schema_tagged_text(m->b, tags), newline};
 	return grammar_build_repeat(m->b, grammar_build_seq(m->b, one, 5), 0,
 				    GRAMMAR_NO_MAX);
@@ -368,6 +370,7 @@ static bool is_in_words(const struct tool_format *f, struct str s)
 	const struct tool_tags *a = &f->args;
 	if (a->before_key && (str_find(str_of(a->before_key), s, 0) >= 0 ||
 			      str_find(str_of(a->before_value), s, 0) >= 0 ||
+			      (a->before_text && str_find(str_of(a->before_text), s, 0) >= 0) ||
 			      str_find(str_of(a->end), s, 0) >= 0))
 		return true;
 	if ((f->loose_mark && str_find(str_of(f->loose_mark), s, 0) >= 0) ||

@@ -36,6 +36,14 @@ void routing_deinit(struct routing *r)
 	*r = (struct routing){0};
 }
 
+/* Of sigmoid routing. */
+static double score_of(const struct moe_router_args *a, double logit)
+{
+	if (a->is_root)
+		return sqrt(logit > 0 ? logit + log1p(exp(-logit)) : log1p(exp(logit)));
+	return 1 / (1 + exp(-logit));
+}
+
 /* What experts are chosen by, (E) of token t. */
 static void values(const struct moe_router_args *a, int t, double *out)
 {
@@ -47,7 +55,7 @@ static void values(const struct moe_router_args *a, int t, double *out)
 	for (size_t e = 0; e < n; e++)
 		sum += exp((double)logit[e] - top);
 	for (size_t e = 0; e < n; e++)
-		out[e] = a->is_sigmoid ? 1 / (1 + exp(-(double)logit[e])) + (double)a->bias[e]
+		out[e] = a->is_sigmoid ? score_of(a, (double)logit[e]) + (double)a->bias[e]
 			 : a->is_shifted ? exp((double)logit[e] - top) / sum + (double)a->bias[e]
 					 : (double)logit[e] - top - log(sum);
 }

@@ -93,8 +93,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		{"embed_tokens", GRAPH_WEIGHT, c->n_vocab, c->d_model, &g->embed},
 		{"norm.weight", GRAPH_NORM, c->d_model, 0, &g->out_norm},
 	};
-	/* With hyper-connections no norm is the last. */
-	enum status st = graph_load_parts(g, -1, body, c->hyper_n ? 1 : 2, fail);
+	/* Behind gated means of the streams no norm is the last. */
+	bool has_norm = !c->hyper_n || c->hyper_iters;
+	enum status st = graph_load_parts(g, -1, body, has_norm ? 2 : 1, fail);
 	g->head = g->embed;
 	bool has_head = !g->limits.gives_rows;
 	snprintf(head, sizeof head, "%slm_head", c->prefix);
@@ -107,7 +108,7 @@ static enum status load_all(struct graph *g, struct fail *fail)
 	if (st == OK && c->layer_embed)
 		st = layer_embed_load_top(g, fail);
 	if (st == OK && c->hyper_n) {
-		g->out_norm = g->as_is;
+		g->out_norm = has_norm ? g->out_norm : g->as_is;
 		st = hyper_load_top(g, fail);
 	}
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
@@ -122,7 +123,7 @@ static size_t ids_count(const struct graph *g)
 	size_t n_alone = g->limits.alone_ctx ? ENGINE_DRAFT_TOK : 0;
 	size_t n_scale = rope_has_late(g->c) ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
-	size_t n_block = g->c->index_heads ? t : 0;
+	size_t n_block = g->c->compress_of ? 2 * t : g->c->index_heads ? t : 0;
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
@@ -286,6 +287,9 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->block_start = g->ids + at;
 	for (int32_t t = 0; g->c->index_heads && t < b->n_tok; t++)
 		g->ids_host[at++] = b->position[t] - b->position[t] % g->c->index_ratio;
+	out->heavy_start = g->ids + at;
+	for (int32_t t = 0; g->c->compress_of && t < b->n_tok; t++)
+		g->ids_host[at++] = b->position[t] - b->position[t] % g->c->heavy_ratio;
 	g->n_ids = (int32_t)at;
 }
 
@@ -363,6 +367,8 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 		    .position = g->sight.rope_axis ? s->ids.rope_position : s->ids.position,
 		    .axis = g->sight.rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
+	if (g->c->compress_of)
+		return compress_begin(g, s, fail);
 	return g->c->index_heads ? indexer_begin(g, s, fail) : OK;
 }
 
@@ -466,7 +472,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
-			.last_seen = ids, .block_start = ids,
+			.last_seen = ids, .block_start = ids, .heavy_start = ids,
 			.q_scale = rope_has_late(g->c) ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -616,7 +622,9 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 					       : model_head_dim(c, i),
 			.dst = dst, .src = src,
 			.kv = graph_pages(g, l)};
-		if (l->k_pages)
+		if (c->compress_of)
+			st = compress_copy_page(g, l, dst, src);
+		else if (l->k_pages)
 			st = g->b->ops->kv_copy(g->b, &a);
 		if (st == OK && l->indexer.blocks)
 			st = indexer_copy_page(g, l, dst, src);

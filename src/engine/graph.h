@@ -11,6 +11,7 @@
  *                    mixer_space (Mamba-2) alike
  *   mlp              dense, or experts chosen by a router, or both
  *   layer_embed      what each layer reads of the token itself
+ *   mixer_compress   attention to a window and compressed keys (DeepSeek-V4)
  *   hyper            several residual streams; ngram adds n-grams to them
  *   indexer          chooses what attention sees
  *   mtp              the layer that guesses
@@ -75,6 +76,7 @@ struct graph_ids {
 	const int32_t *last_seen; /* (T) */
 	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
 	const int32_t *block_start; /* (T) first position of its block, where there is an indexer */
+	const int32_t *heavy_start; /* (T) the same of blocks of heavy_ratio */
 	struct seq_states states;
 };
 
@@ -100,6 +102,7 @@ struct layer {
 	const float *norms[GRAPH_NORMS]; /* NULL: it has none */
 	struct attention attention;
 	struct mla mla;
+	struct compressed compressed;
 	struct delta_layer delta;
 	struct mlp mlp;
 	struct layer_embed embed;
@@ -158,6 +161,7 @@ struct graph {
 	bool has_top;                  /* it is of the last step */
 	struct attention_scratch attention;
 	struct mla_scratch mla;
+	struct compress_scratch compress;
 	struct delta_scratch delta;
 	struct mlp_scratch mlp;
 	struct layer_embed_scratch embeds;
@@ -253,6 +257,9 @@ void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
 /* n floats of the host, on the device. put_filled: n times x. */
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail) MUST_USE;
+/* 0, 1, 2 … n - 1. */
+enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
+			    struct fail *fail) MUST_USE;
 enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,
 			     struct fail *fail) MUST_USE;
 /* A vector of n floats of layer i (-1: of the model), times `scale`. */

@@ -18,7 +18,8 @@ struct mixer {
 			      const struct engine_replay *r, const struct graph_ids *ids,
 			      struct fail *fail);
 };
-extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv, mixer_space;
+extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv, mixer_space,
+	mixer_compress;
 
 /* Of mixer_delta, for mixer_space: its memory; a->decay of the tensor `name`; a view from
  * row `first` on, of elements of so many bytes. */
@@ -48,6 +49,19 @@ enum status hyper_enter(struct graph *g, const struct layer *l, enum hyper_part 
 			const void *add, int32_t t, struct fail *fail) MUST_USE;
 enum status hyper_leave(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
 enum status hyper_end(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
+
+/* mixer_compress.c; of models with config.compress_of. begin: with the step's ropes. pages:
+ * what a layer has in KV pages, where p is not NULL. */
+enum { COMPRESS_PAGES = 6 };
+struct page_array {
+	char *p;
+	size_t bytes; /* of one page */
+};
+enum status compress_begin(struct graph *g, const struct graph_step *s,
+			   struct fail *fail) MUST_USE;
+int compress_pages(const struct layer *l, struct page_array out[COMPRESS_PAGES]);
+enum status compress_copy_page(struct graph *g, const struct layer *l, int32_t dst,
+			       int32_t src) MUST_USE;
 
 /* indexer.c; of models with config.index_heads. run: changes what attention sees; g->n is
  * what the layer reads, and its keys and values are in the cache. */

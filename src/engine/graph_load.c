@@ -77,6 +77,23 @@ enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n
 	return st;
 }
 
+enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
+			    struct fail *fail)
+{
+	int32_t *host = xmalloc(n * sizeof *host), *on;
+	for (size_t i = 0; i < n; i++)
+		host[i] = (int32_t)i;
+	enum status st = graph_alloc(g, n * sizeof *host, &on, fail);
+	if (st == OK && !g->measured) {
+		st = g->b->ops->upload(g->b, on, host, n * sizeof *host);
+		*out = on;
+	}
+	if (st == OK && !g->measured) /* it may still be read */
+		st = g->b->ops->sync(g->b, fail);
+	free(host);
+	return st;
+}
+
 /* A weight of n_bytes is where it is computed with. What a format adds to a tensor's bytes
  * must not make more of the sum than there is. */
 void graph_tell_loaded(void *graph, size_t n_bytes)

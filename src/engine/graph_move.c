@@ -13,37 +13,33 @@
 #include "base/alloc.h"
 #include "engine/graph.h"
 
-/* One array of pages or slots of the device, and the bytes of each. */
-struct move_array {
-	char *p;
-	size_t bytes;
-};
-
-enum { MOVE_ARRAYS = 6 }; /* of a layer at most */
+enum { MOVE_ARRAYS = COMPRESS_PAGES }; /* of a layer at most */
 
 /* Returns how many of a layer there may be. */
 static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
-		     struct move_array out[MOVE_ARRAYS])
+		     struct page_array out[MOVE_ARRAYS])
 {
 	const struct model_config *c = g->c;
 	size_t n_v = (size_t)c->delta_v_heads * (size_t)c->delta_v_dim;
-	if (!is_state) {
-		out[0] = (struct move_array){l->k_pages, l->k_bytes};
-		out[1] = (struct move_array){l->v_pages, l->v_bytes};
-		out[2] = (struct move_array){(char *)l->k_scales, l->scale_bytes};
-		out[3] = (struct move_array){(char *)l->v_scales, l->scale_bytes};
-		out[4] = (struct move_array){l->indexer.keys, l->indexer.key_bytes};
-		out[5] = (struct move_array){l->indexer.blocks, l->indexer.block_bytes};
+	if (!is_state && c->compress_of) {
+		return compress_pages(l, out);
+	} else if (!is_state) {
+		out[0] = (struct page_array){l->k_pages, l->k_bytes};
+		out[1] = (struct page_array){l->v_pages, l->v_bytes};
+		out[2] = (struct page_array){(char *)l->k_scales, l->scale_bytes};
+		out[3] = (struct page_array){(char *)l->v_scales, l->scale_bytes};
+		out[4] = (struct page_array){l->indexer.keys, l->indexer.key_bytes};
+		out[5] = (struct page_array){l->indexer.blocks, l->indexer.block_bytes};
 		return MOVE_ARRAYS;
 	} else {
 		const struct delta_layer *a = &l->delta;
 		size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
 		size_t width = (size_t)c->conv_width;
-		out[0] = (struct move_array){(char *)a->conv_state,
+		out[0] = (struct page_array){(char *)a->conv_state,
 					n_channels * (width - 1) * sizeof(float)};
-		out[1] = (struct move_array){(char *)a->state,
+		out[1] = (struct page_array){(char *)a->state,
 					n_v * (size_t)c->delta_k_dim * sizeof(float)};
-		out[2] = (struct move_array){(char *)l->ngram.state, l->ngram.state_bytes};
+		out[2] = (struct page_array){(char *)l->ngram.state, l->ngram.state_bytes};
 	}
 	return 3;
 }
@@ -51,7 +47,7 @@ static int arrays_of(const struct graph *g, const struct layer *l, bool is_state
 size_t graph_move_bytes(const struct graph *g, bool is_state)
 {
 	size_t n = 0;
-	struct move_array a[MOVE_ARRAYS];
+	struct page_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int k = arrays_of(g, &g->layers[i], is_state, a);
 		while (k-- > 0)
@@ -81,7 +77,7 @@ static int32_t list_pieces(const struct graph *g, const char *memory, struct mov
 {
 	int32_t n = 0;
 	size_t offset = 0;
-	struct move_array a[MOVE_ARRAYS];
+	struct page_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n_arrays = arrays_of(g, &g->layers[i], false, a);
 		for (int k = 0; k < n_arrays; k++) {
@@ -101,7 +97,7 @@ static int32_t list_pieces(const struct graph *g, const char *memory, struct mov
 static char *lowest(const struct graph *g)
 {
 	char *low = NULL;
-	struct move_array a[MOVE_ARRAYS];
+	struct page_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++)
 		for (int k = arrays_of(g, &g->layers[i], false, a) - 1; k >= 0; k--)
 			if (a[k].p && (!low || (uintptr_t)a[k].p < (uintptr_t)low))
@@ -152,7 +148,7 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 			    char **io_host)
 {
 	enum status st = OK;
-	struct move_array a[MOVE_ARRAYS];
+	struct page_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n = arrays_of(g, &g->layers[i], m->is_state, a);
 		for (int k = 0; k < n && st == OK; k++) {

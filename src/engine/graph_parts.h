@@ -48,6 +48,44 @@ struct mla_scratch {
 	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
 };
 
+/* Makes one key of `ratio` positions (mixer_compress.c). */
+struct compressor {
+	int32_t dim, ratio, n_series;
+	struct weight value, gate;  /* (n_series dim, D) */
+	const float *bias;          /* (ratio, n_series dim) */
+	const float *norm;          /* (dim) */
+	void *values, *gates;       /* as in compress_args */
+	size_t page_bytes;          /* of one page of each */
+};
+
+/* K: head_dim. */
+struct compressed {
+	struct weight q_a, q_b, kv; /* (q_lora, D), (H K, q_lora), (K, D) */
+	struct weight o_a, o_b;     /* (o_groups o_lora, H K / o_groups), (D, o_groups o_lora) */
+	const float *q_norm, *kv_norm, *sinks;
+	const float *rope;          /* angles of the step: one of graph.rope */
+	int32_t ratio;              /* of its blocks; 0: it has none */
+	struct compressor own, index;
+	struct weight index_q, index_weights; /* (A I, q_lora), (A, D) */
+	void *index_rows;           /* (n_pages, E, I) kv: the indexer's keys of blocks */
+	size_t index_bytes;
+};
+
+struct compress_scratch {
+	float *q_a;                 /* (T, q_lora) f32, for its norm */
+	void *q_a_n, *q, *y, *kv;   /* (T, q_lora), (T, H, K) twice, (T, K) act */
+	void *low;                  /* (T, o_groups o_lora) act */
+	void *value, *gate;         /* (T, 2 K) act */
+	void *index_q;              /* (T, A, I) act */
+	float *weight;              /* (T, A) */
+	float *rope_of[2];          /* (T, n_rot/2, 2): of blocks of index_ratio, heavy_ratio */
+	float *scores;              /* (64, blocks of n_ctx) */
+	int32_t *chosen, *chosen_last; /* (T, index_budget + 1), (T) */
+	int32_t *table, *last;      /* (T, width), (T) */
+	int32_t width;
+	const int32_t *each;        /* (T + 1) 0, 1, 2 … */
+};
+
 struct delta_layer {
 	bool is_fused;              /* in_proj_qkvz */
 	bool is_sharp;              /* q, k, v are of an input that is not rounded */
@@ -113,6 +151,7 @@ struct mlp {
 	struct weight latent_in, latent_out; /* (L, D), (D, L); L: config.latent_dim */
 	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
 	const float *logit_bias;      /* (E), or NULL */
+	const int32_t *fixed;         /* (V, U) experts of each token, or NULL */
 	struct experts experts;
 	const float *router_norm;     /* (D) of what the router reads; experts_beside */
 	const float *expert_scale;    /* (E), or NULL */
@@ -144,6 +183,9 @@ enum hyper_part { HYPER_MIXER, HYPER_MLP, HYPER_LAST, HYPER_PARTS };
 struct hyper {
 	const float *norm;              /* (S, D) */
 	struct weight down, up, inject; /* (R, S D), (S D, R), (S, S D); the last has no inject */
+	/* With hyper_iters: ((2 + S) S, S D), and the last (S, S D); as in hyper_split_args. */
+	struct weight fn;
+	const float *scale, *base;
 };
 
 struct hyper_scratch {
@@ -153,6 +195,9 @@ struct hyper_scratch {
 	float *wide;         /* (T, S, D) gates; keys and values of n-grams */
 	float *low, *inject; /* (T, R), (T, S) */
 	void *low_n;         /* (T, R) act */
+	/* With hyper_iters: (T, (2 + S) S), (T, (1 + S) S), (T, D); ones (S D). */
+	float *mix, *gates, *in;
+	const float *ones;
 };
 
 /* An indexer; A: config.index_heads, K: index_dim. */

@@ -16,8 +16,6 @@
  *   q = Wq norm(Wqa n), whose first elements are rotated;  w = Ww n, a weight a head
  *   k = layer norm of Wk n, rotated alike
  */
-#include <stdlib.h>
-
 #include "base/alloc.h"
 #include "engine/graph.h"
 
@@ -71,24 +69,6 @@ enum status indexer_load(struct graph *g, int i, struct fail *fail)
 	return st == OK ? graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail) : st;
 }
 
-/* 0, 1, 2 … on the device. */
-static enum status put_count(struct graph *g, size_t n, const int32_t **out,
-			     struct fail *fail)
-{
-	int32_t *host = xmalloc(n * sizeof *host), *on;
-	for (size_t i = 0; i < n; i++)
-		host[i] = (int32_t)i;
-	enum status st = graph_alloc(g, n * sizeof *host, &on, fail);
-	if (st == OK && !g->measured) {
-		st = g->b->ops->upload(g->b, on, host, n * sizeof *host);
-		*out = on;
-	}
-	if (st == OK && !g->measured) /* it may still be read */
-		st = g->b->ops->sync(g->b, fail);
-	free(host);
-	return st;
-}
-
 enum status indexer_alloc(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -110,7 +90,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK)
-		st = put_count(g, t + 1, &r->each, fail);
+		st = graph_put_count(g, t + 1, &r->each, fail);
 	for (int i = 0; i < c->n_layers && st == OK; i++) {
 		struct indexer *x = &g->layers[i].indexer;
 		size_t size = (size_t)g->limits.page_size * dim * kv;

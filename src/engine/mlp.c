@@ -132,6 +132,26 @@ static enum status load_each(struct graph *g, int i, struct weight *w, struct fa
 	return st;
 }
 
+/* The experts of each token, where a table has them. */
+static enum status load_fixed(struct graph *g, int i, struct mlp *m, struct fail *fail)
+{
+	const struct model_config *c = g->c;
+	char name[200];
+	int32_t *host, *on;
+	size_t n = (size_t)c->n_vocab * (size_t)c->n_experts_used;
+	graph_layer_name(g, i, "mlp.gate.tid2eid", name);
+	enum status st = model_choices(g->m, name, c->n_vocab, c->n_experts_used, c->n_experts,
+				       &host, fail);
+	if (st == OK)
+		st = graph_alloc(g, n * sizeof *on, &on, fail);
+	if (st == OK)
+		st = g->b->ops->upload(g->b, on, host, n * sizeof *on);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	m->fixed = st == OK ? on : NULL;
+	return st;
+}
+
 static enum status load_router(struct graph *g, int i, const struct mlp_names *names,
 			       struct mlp *m, struct fail *fail)
 {
@@ -153,7 +173,10 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	const struct graph_part scale = {"router.per_expert_scale", GRAPH_VECTOR,
 					 c->n_experts, 0, &m->expert_scale};
 	enum status st = graph_load_parts(g, i, &router, 1, fail);
-	if (st == OK && (c->n_groups || c->router_shifts) && !c->scales_inputs)
+	bool is_hashed = c->is_hashed && c->is_hashed[i];
+	if (st == OK && is_hashed)
+		st = load_fixed(g, i, m, fail);
+	if (st == OK && (c->n_groups || c->router_shifts) && !c->scales_inputs && !is_hashed)
 		st = graph_load_parts(g, i, &choice, 1, fail);
 	if (st == OK && c->router_bias)
 		st = graph_load_parts(g, i, &logit, 1, fail);
@@ -260,6 +283,8 @@ static struct moe_router_args router_of(const struct graph *g, const struct mlp 
 		.norm_topk = c->norm_topk, .x = g->n, .router = &m->router,
 		.logits = r->logits, .id = r->id, .weight = r->weight,
 		.is_sigmoid = c->n_groups > 0, .is_shifted = c->router_shifts,
+		.is_root = c->router_roots, .fixed = m->fixed,
+		.token = g->ids, /* a step's ids begin with its tokens (step_ids.h) */
 		.n_groups = c->n_groups,
 		.n_groups_used = c->n_groups_used,
 		.scale = c->routed_scale, .bias = m->router_bias,
@@ -309,7 +334,8 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	struct rms_norm_args ahead_norm;
 	struct moe_ahead ahead;
 	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
-	bool is_watched = g->watch && l < g->layers + c->n_layers;
+	/* Where a table has the experts nothing is chosen. */
+	bool is_watched = g->watch && l < g->layers + c->n_layers && !m->fixed;
 	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
 	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;
 	if (st != OK)

@@ -139,7 +139,8 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 		       r->path, key, gguf_type_name(v));
 }
 
-#define GROUPED_KEYS (KEYS_GROUPED | KEYS_NEMOTRON)
+#define GROUPED_KEYS (KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4)
+#define INDEX_KEYS (KEYS_INDEX | KEYS_DEEPSEEK4)
 
 static const struct {
 	const char *gguf, *hf;
@@ -174,12 +175,21 @@ static const struct {
 	{"expert_group_used_count", "topk_group", false, false, GROUPED_KEYS},
 	{"expert_weights_scale", "routed_scaling_factor", false, true, GROUPED_KEYS},
 	{"leading_dense_block_count", "first_k_dense_replace", false, false, KEYS_GROUPED},
-	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA},
+	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA | KEYS_DEEPSEEK4},
 	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
-	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA},
-	{"attention.indexer.head_count", "index_n_heads", true, false, KEYS_INDEX},
-	{"attention.indexer.key_length", "index_head_dim", true, false, KEYS_INDEX},
-	{"attention.indexer.top_k", "index_topk", true, false, KEYS_INDEX},
+	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA | KEYS_DEEPSEEK4},
+	{"attention.indexer.head_count", "index_n_heads", true, false, INDEX_KEYS},
+	{"attention.indexer.key_length", "index_head_dim", true, false, INDEX_KEYS},
+	{"attention.indexer.top_k", "index_topk", true, false, INDEX_KEYS},
+	{"attention.output_group_count", "o_groups", true, false, KEYS_DEEPSEEK4},
+	{"attention.output_lora_rank", "o_lora_rank", true, false, KEYS_DEEPSEEK4},
+	{"attention.compress_rope_freq_base", "compress_rope_theta", true, true, KEYS_DEEPSEEK4},
+	{"hyper_connection.count", "hc_mult", true, false, KEYS_DEEPSEEK4},
+	{"hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters", true, false,
+	 KEYS_DEEPSEEK4},
+	{"hyper_connection.epsilon", "hc_eps", true, true, KEYS_DEEPSEEK4},
+	{"hash_layer_count", "num_hash_layers", true, false, KEYS_DEEPSEEK4},
+	{"swiglu_clamp_exp", "swiglu_limit", true, true, KEYS_DEEPSEEK4},
 	{"hyper_connection.count", "hc_count", true, false, KEYS_QWEN4},
 	{"hyper_connection.low_rank", "hc_lowrank", true, false, KEYS_QWEN4},
 	{"attention.indexer.head_count", "indexer_n_heads", true, false, KEYS_QWEN4},
@@ -267,8 +277,8 @@ static enum status copy_keys(struct gguf_model_reader *r)
 }
 
 /* How a router's logits become weights. 1: softmax, then the best; 2: sigmoid, of models
- * with groups; 3: the best, then softmax, which gpt-oss does. Files of deepseek2 that do not
- * say are of older models, with softmax. */
+ * with groups; 3: the best, then softmax, which gpt-oss does; 4: the root of softplus. Files
+ * of deepseek2 that do not say are of older models, with softmax. */
 static enum status check_gating(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -276,6 +286,8 @@ static enum status check_gating(struct gguf_model_reader *r)
 	int64_t n = 0, want = 1;
 	if (r->arch->in_gguf & GGUF_OSS)
 		want = 3;
+	else if (r->arch->keys & KEYS_DEEPSEEK4)
+		want = 4;
 	else if (r->arch->keys & (GROUPED_KEYS | KEYS_SIGMOID | KEYS_LLAMA4))
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
@@ -825,6 +837,8 @@ static enum status read_all(struct gguf_model_reader *r)
 		st = gguf_nemotron_read(r);
 	if (st == OK && r->arch->keys & KEYS_QWEN4)
 		st = gguf_qwen4_read(r);
+	if (st == OK && r->arch->keys & KEYS_DEEPSEEK4)
+		st = gguf_deepseek4_read(r);
 	if (st == OK && r->arch->keys & KEYS_CONV)
 		st = read_conv(r, "conv");
 	if (st == OK && r->arch->keys & KEYS_SPACE)

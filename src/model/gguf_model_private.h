@@ -35,6 +35,8 @@ enum status gguf_gemma4_read(struct gguf_model_reader *r) MUST_USE;
 enum status gguf_nemotron_read(struct gguf_model_reader *r) MUST_USE;
 /* Hyper-connections, the indexer and n-grams of Qwen4-Exp. */
 enum status gguf_qwen4_read(struct gguf_model_reader *r) MUST_USE;
+/* The blocks of DeepSeek-V4's layers, behind its keys. */
+enum status gguf_deepseek4_read(struct gguf_model_reader *r) MUST_USE;
 /* Of state spaces: the size of a head, and whether convolutions have a bias. */
 enum status gguf_space_sizes(struct gguf_model_reader *r) MUST_USE;
 /* The state spaces of Granite 4's hybrids, and the parts beside them. */

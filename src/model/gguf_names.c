@@ -89,6 +89,9 @@ static const struct name {
 	{"output_hc_norm", "model.hyper_connection_mixer.hc_norm"},
 	{"output_hc_down", "model.hyper_connection_mixer.input_mix_weight_down"},
 	{"output_hc_up", "model.hyper_connection_mixer.input_mix_weight_up"},
+	{"output_hc_fn", "model.hc_head.hc_fn"},
+	{"output_hc_base.weight", "model.hc_head.hc_base"},
+	{"output_hc_scale.weight", "model.hc_head.hc_scale"},
 };
 
 /* The experts that every token sees: one, or those of a model with groups. */
@@ -115,6 +118,31 @@ static const char *match(const struct name *row, const char *name, const char **
 	*out_rest = name + n;
 	return row->hf;
 }
+
+static const struct name of_deepseek4[] = {
+	{"attn_q_a_norm", "self_attn.q_a_norm"},
+	{"attn_kv_a_norm", "self_attn.kv_norm"},
+	{"attn_kv", "self_attn.kv_proj"},
+	{"attn_output_a", "self_attn.o_a_proj"},
+	{"attn_output_b", "self_attn.o_b_proj"},
+	{"attn_compressor_kv", "self_attn.compressor.kv_proj"},
+	{"attn_compressor_gate", "self_attn.compressor.gate_proj"},
+	{"attn_compressor_ape.weight", "self_attn.compressor.position_bias"},
+	{"attn_compressor_norm", "self_attn.compressor.kv_norm"},
+	{"indexer.attn_q_b", "self_attn.compressor.indexer.q_b_proj"},
+	{"indexer.proj", "self_attn.compressor.indexer.scorer.weights_proj"},
+	{"indexer_compressor_kv", "self_attn.compressor.indexer.kv_proj"},
+	{"indexer_compressor_gate", "self_attn.compressor.indexer.gate_proj"},
+	{"indexer_compressor_ape.weight", "self_attn.compressor.indexer.position_bias"},
+	{"indexer_compressor_norm", "self_attn.compressor.indexer.kv_norm"},
+	{"hc_attn_fn", "attn_hc.fn"},
+	{"hc_attn_base.weight", "attn_hc.base"},
+	{"hc_attn_scale.weight", "attn_hc.scale"},
+	{"hc_ffn_fn", "ffn_hc.fn"},
+	{"hc_ffn_base.weight", "ffn_hc.base"},
+	{"hc_ffn_scale.weight", "ffn_hc.scale"},
+	{"ffn_gate_tid2eid.weight", "mlp.gate.tid2eid"},
+};
 
 /* The part's name in Hugging Face, where only the architecture tells it; NULL: it is one of
  * `parts`. */
@@ -157,7 +185,7 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
 						      : "post_attention_layernorm"};
 	const uint64_t plural = KEYS_GROUPED | KEYS_SPACE | KEYS_NEMOTRON | KEYS_ERNIE |
-				KEYS_BESIDE;
+				KEYS_BESIDE | KEYS_DEEPSEEK4;
 	const struct name one_norm = {"attn_norm", "norm"};
 	bool has_groups = arch && arch->keys & plural;
 	const char *hf = NULL;
@@ -166,6 +194,9 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 	bool is_qwen4 = arch && arch->keys & KEYS_QWEN4;
 	for (size_t i = 0; i < ARRAY_LEN(of_qwen4) && !hf && is_qwen4; i++)
 		hf = match(&of_qwen4[i], part, out_rest);
+	bool is_deepseek4 = arch && arch->keys & KEYS_DEEPSEEK4;
+	for (size_t i = 0; i < ARRAY_LEN(of_deepseek4) && !hf && is_deepseek4; i++)
+		hf = match(&of_deepseek4[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_GEMMA4; i++)
 		hf = match(&of_gemma4[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)

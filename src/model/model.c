@@ -548,6 +548,44 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 	return OK;
 }
 
+/* Number i of a tensor of I32 or I64; -1: it is too large. */
+static int32_t choice_at(const struct tensor *t, size_t i, int32_t most)
+{
+	int64_t v;
+	int32_t small;
+	if (t->dtype == DTYPE_I64) {
+		memcpy(&v, (const char *)t->data + i * sizeof v, sizeof v);
+		return v >= 0 && v < most ? (int32_t)v : -1;
+	}
+	memcpy(&small, (const char *)t->data + i * sizeof small, sizeof small);
+	return small < most ? small : -1;
+}
+
+enum status model_choices(struct model *m, const char *name, int32_t rows, int32_t cols,
+			  int32_t most, int32_t **out, struct fail *fail)
+{
+	const struct tensor *t = tensors_find(m->tensors, name);
+	if (!t)
+		return fail_set(fail, E_MISSING, "%s: tensor %s is missing", m->dir, name);
+	if (!is_matrix(t, rows, cols) || (t->dtype != DTYPE_I32 && t->dtype != DTYPE_I64))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not (%d, %d) integers",
+				t->file, name, rows, cols);
+	size_t n = (size_t)rows * (size_t)cols;
+	int32_t *v = arena_alloc(&m->arena, n * sizeof *v);
+	for (size_t i = 0; i < n; i++) {
+		bool is_new = true;
+		v[i] = choice_at(t, i, most);
+		for (size_t k = i - i % (size_t)cols; k < i; k++)
+			is_new &= v[k] != v[i];
+		if (v[i] < 0 || !is_new)
+			return fail_set(fail, E_FORMAT, "%s: tensor %s: row %zu is not %d "
+					"different numbers below %d", t->file, name,
+					i / (size_t)cols, cols, most);
+	}
+	*out = v;
+	return OK;
+}
+
 enum quant model_tensor_quant(const struct model *m, const struct tensor *t,
 			      int64_t *out_n_weights)
 {

@@ -73,6 +73,8 @@ struct model_config {
 			       * and write so many numbers (Nemotron 3 Super) */
 	bool shared_router;   /* a sigmoid gate weighs the shared expert */
 	bool router_shifts;   /* moe_router_args.is_shifted */
+	bool router_roots;    /* moe_router_args.is_root */
+	bool *is_hashed;      /* (L) a table has the experts of each token; NULL: nowhere */
 	bool router_bias, expert_bias; /* the router's logits, and experts, have a bias */
 	struct activation act; /* activation of dense layers and routed experts */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
@@ -139,9 +141,19 @@ struct model_config {
 	/* hyper_n > 0: so many residual streams, mixed for each part of a layer by gates of
 	 * a low rank (engine/hyper.c). */
 	int32_t hyper_n, hyper_rank;
+	/* hyper_iters > 0: gates of the streams are doubly stochastic after so many steps, with
+	 * hyper_eps (DeepSeek-V4). */
+	int32_t hyper_iters;
+	float hyper_eps;
 	/* index_heads > 0: attention sees the index_budget positions that an indexer chooses,
 	 * in blocks of index_ratio, and the block that is not full (engine/indexer.c). */
 	int32_t index_heads, index_dim, index_budget, index_ratio;
+	/* compress_of: attention of layer i sees, beside its window, one key of so many
+	 * positions: 0 (none), index_ratio (the index_budget that the indexer chooses) or
+	 * heavy_ratio (all of them). The output has o_groups groups of rank o_lora
+	 * (engine/mixer_compress.c). */
+	int32_t *compress_of; /* (L); NULL: no layer has such keys */
+	int32_t heavy_ratio, o_groups, o_lora;
 	/* Some layers read n-grams of 2 to ngram_size tokens (engine/ngram.c): their tables
 	 * have ngram_heads parts a length, of ngram_vocab rows or a few more, in all
 	 * ngram_dim numbers a token. Token ngram_eos ends them. */
@@ -233,6 +245,10 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
  * allowed. */
 enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,
 			 const float **out, struct fail *fail) MUST_USE;
+/* A tensor (rows, cols) of integers below `most`, all different within a row; in the model's
+ * arena. */
+enum status model_choices(struct model *m, const char *name, int32_t rows, int32_t cols,
+			  int32_t most, int32_t **out, struct fail *fail) MUST_USE;
 /* True if the tensor belongs to this model. False for tensors of another model in the
  * same files, and for layers past the last one, which predict several tokens ahead. */
 bool model_reads(const struct model *m, const char *name);

@@ -44,10 +44,12 @@ enum {
 
 /* No enumerators, since they do not fit an int. QWEN4: several residual streams, attention
  * by an indexer, n-grams (Qwen4-Exp). LLAMA4: chunks, NoPE, experts with scaled inputs.
- * INDEX: MLA that sees what an indexer chooses (DeepSeek-V3.2). */
+ * INDEX: MLA that sees what an indexer chooses (DeepSeek-V3.2). DEEPSEEK4: windows beside
+ * compressed keys, doubly stochastic streams, experts by tokens (DeepSeek-V4). */
 #define KEYS_QWEN4 ((uint64_t)1 << 31)
 #define KEYS_LLAMA4 ((uint64_t)1 << 32)
 #define KEYS_INDEX ((uint64_t)1 << 33)
+#define KEYS_DEEPSEEK4 ((uint64_t)1 << 34)
 
 /* Properties of the architecture's GGUF files. */
 enum {

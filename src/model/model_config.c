@@ -66,7 +66,8 @@ static const struct setting {
 	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
 	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS | KEYS_LOCAL, INT,
 	 AT(n_experts), 1, 4096, REQUIRED},
-	{"n_routed_experts", NULL, KEYS_GROUPED, INT, AT(n_experts), 1, 4096, REQUIRED},
+	{"n_routed_experts", NULL, KEYS_GROUPED | KEYS_DEEPSEEK4, INT, AT(n_experts), 1, 4096,
+	 REQUIRED},
 	/* a number of experts; converted to a width below */
 	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(shared_dim), 0, 64, REQUIRED},
 	{"shared_expert_intermediate_size", NULL, KEYS_SHARED, INT, AT(shared_dim), 8,
@@ -77,9 +78,9 @@ static const struct setting {
 	 REQUIRED},
 	{"use_qk_norm", NULL, KEYS_GROUPED, BOOL, AT(qk_norm), 0, 1, 0},
 	{"num_experts_per_tok", "experts_per_token", KEYS_EXPERTS | KEYS_GROUPED | KEYS_OSS |
-	 KEYS_LOCAL, INT, AT(n_experts_used), 1, 256, REQUIRED},
-	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED, INT, AT(expert_dim),
-	 8, 1 << 20, REQUIRED},
+	 KEYS_LOCAL | KEYS_DEEPSEEK4, INT, AT(n_experts_used), 1, 256, REQUIRED},
+	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED | KEYS_DEEPSEEK4, INT,
+	 AT(expert_dim), 8, 1 << 20, REQUIRED},
 	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
 	{"norm_topk_prob", NULL, KEYS_SHARED, BOOL, AT(norm_topk), 0, 1, 1},
 	{"swiglu_alpha", NULL, KEYS_OSS, FLOAT, AT(act.alpha), 0.1, 10, 1.702},
@@ -166,6 +167,20 @@ static const struct setting {
 	{"use_qk_norm", NULL, KEYS_LLAMA4, BOOL, AT(plain_qk_norm), 0, 1, 1},
 	{"floor_scale", NULL, KEYS_LLAMA4, INT, AT(late_every), 1, 1 << 27, 8192},
 	{"attn_scale", NULL, KEYS_LLAMA4, FLOAT, AT(late_scale), 0, 10, 0.1},
+	{"q_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(q_lora), 8, 1 << 14, REQUIRED},
+	{"o_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(o_lora), 8, 1 << 14, REQUIRED},
+	{"o_groups", NULL, KEYS_DEEPSEEK4, INT, AT(o_groups), 1, 1024, REQUIRED},
+	/* a number of experts, of which the model reads one */
+	{"n_shared_experts", NULL, KEYS_DEEPSEEK4, INT, AT(shared_dim), 1, 1, 1},
+	{"routed_scaling_factor", NULL, KEYS_DEEPSEEK4, FLOAT, AT(routed_scale), 1e-3, 1e3, 1.5},
+	{"swiglu_limit", NULL, KEYS_DEEPSEEK4, FLOAT, AT(act.limit), 1e-3, 1e4, 10},
+	{"hc_mult", NULL, KEYS_DEEPSEEK4, INT, AT(hyper_n), 2, 16, 4},
+	{"hc_sinkhorn_iters", NULL, KEYS_DEEPSEEK4, INT, AT(hyper_iters), 1, 1000, 20},
+	{"hc_eps", NULL, KEYS_DEEPSEEK4, FLOAT, AT(hyper_eps), 1e-12, 1e-2, 1e-6},
+	{"index_n_heads", NULL, KEYS_DEEPSEEK4, INT, AT(index_heads), 1, 256, REQUIRED},
+	{"index_head_dim", NULL, KEYS_DEEPSEEK4, INT, AT(index_dim), 8, 512, REQUIRED},
+	/* blocks, not positions */
+	{"index_topk", NULL, KEYS_DEEPSEEK4, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -183,7 +198,7 @@ static const struct {
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
 	{"use_qk_norm", "true", KEYS_GROUPED | KEYS_LLAMA4},
 	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
-	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID},
+	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID | KEYS_DEEPSEEK4},
 	{"use_routing_bias", "true", 0},
 	{"qk_norm_type", "\"per_layer\"", 0},
 	{"shared_intermediate_size", "0", KEYS_SPACE | KEYS_BESIDE},
@@ -191,7 +206,7 @@ static const struct {
 	{"mamba_hidden_act", "\"silu\"", 0},
 	{"use_bias", "false", 0},
 	{"normalization_function", "\"rmsnorm\"", 0},
-	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
+	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS | KEYS_DEEPSEEK4},
 	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
 	{"final_logit_softcapping", "", KEYS_GEMMA4},
@@ -204,13 +219,13 @@ static const struct {
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
 	{"use_bidirectional_attention", "false \"vision\"", KEYS_QUERY_SCALE}, /* text: alike */
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
-	{"n_shared_experts", "0", KEYS_GROUPED | KEYS_NEMOTRON},
+	{"n_shared_experts", "0", KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4},
 	{"n_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
 	{"topk_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
-	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED | KEYS_NEMOTRON},
+	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4},
 	{"output_gate_type", "\"swish\" \"silu\"", KEYS_QWEN4},
 	{"indexer_kv_heads", "1", 0},
-	{"index_topk", "", KEYS_INDEX},
+	{"index_topk", "", KEYS_INDEX | KEYS_DEEPSEEK4},
 	{"clip_qkv", "", 0},
 	{"conv_bias", "false", 0},
 	{"use_expert_bias", "true", 0},
@@ -774,7 +789,7 @@ static void set_window_rope(struct arena *a, struct model_config *c)
 static enum status read_text(const json_t *text, const struct model_arch *arch,
 			     struct arena *a, struct model_config *c, struct fail *fail)
 {
-	const uint64_t fixed_act = KEYS_OSS | KEYS_DELTA | KEYS_GROUPED;
+	const uint64_t fixed_act = KEYS_OSS | KEYS_DELTA | KEYS_GROUPED | KEYS_DEEPSEEK4;
 	enum status st = check_neutral(text, arch, fail);
 	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
 		if (settings[i].keys & arch->keys)
@@ -819,6 +834,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = config_qwen4_read(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_INDEX)
 		st = config_index_read(c, fail);
+	if (st == OK && arch->keys & KEYS_DEEPSEEK4)
+		st = config_deepseek4_read(text, a, c, fail);
 	return st;
 }
 
@@ -895,6 +912,13 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->n_groups = c->n_groups_used = 1;
 		c->routed_scale = 1;
 	}
+	if (arch->keys & KEYS_DEEPSEEK4) {
+		c->act.kind = ACT_CLIPPED;
+		c->n_groups = c->n_groups_used = c->sparse_step = 1;
+		c->norm_topk = c->router_roots = c->has_sinks = true;
+		c->shared_dim = c->expert_dim;
+		c->lora_eps = c->norm_eps;
+	}
 	if (arch->keys & KEYS_SCALES) {
 		set_scales(c);
 		return;
@@ -955,6 +979,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		config_llama4_spell(text);
 	if (arch->keys & (KEYS_QWEN4 | KEYS_INDEX))
 		config_index_spell(text);
+	if (arch->keys & KEYS_DEEPSEEK4)
+		config_deepseek4_spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

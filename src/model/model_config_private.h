@@ -70,6 +70,11 @@ enum status config_index_read(struct model_config *c, struct fail *fail) MUST_US
 /* Qwen4-Exp: behind all settings, its layers with n-grams, and what must fit together. */
 enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
+/* DeepSeek-V4: names and meanings that others have; and behind all settings, its compressed
+ * keys and hashed layers, and what must fit together. */
+void config_deepseek4_spell(json_t *text);
+enum status config_deepseek4_read(const json_t *text, struct arena *a, struct model_config *c,
+				  struct fail *fail) MUST_USE;
 /* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */
 bool config_encoder_is(const json_t *root);
 enum status config_encoder_read(const json_t *root, struct model_config *c,

@@ -58,9 +58,25 @@ static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
 	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
 }
 
+/* The same, of a model with compress_of: the window's key, what the compressor reads (two
+ * series where blocks overlap), and a token's part of a compressed key; and alike of the
+ * indexer. A block longer than a page counts as one of 16 positions. */
+static inline int64_t model_compress_numbers(const struct model_config *c, int32_t i)
+{
+	int32_t ratio = c->compress_of[i], each = ratio > 16 ? 16 : ratio;
+	if (ratio == 0)
+		return c->head_dim;
+	if (ratio != c->index_ratio)
+		return c->head_dim + 2 * c->head_dim + (c->head_dim + each - 1) / each;
+	int64_t dim = c->head_dim + c->index_dim;
+	return c->head_dim + 4 * dim + (dim + each - 1) / each;
+}
+
 /* Numbers that one token takes in the KV cache of layer i. */
 static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
 {
+	if (c->compress_of)
+		return model_compress_numbers(c, i);
 	/* The indexer's part of a block's key, and where blocks are longer a key. */
 	int64_t index = c->index_heads ? (c->index_dim + c->index_ratio - 1) / c->index_ratio : 0;
 	index += c->index_heads && c->index_ratio > 1 ? c->index_dim : 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mixtral and MiniMax M2 call the parts of an expert w1, w3 and w2; GraniteMoE has all
- * experts of a layer in one tensor; LFM2, Bamba and Nemotron-H have names of their own; Gemma
- * 4's experts are not below "mlp". Source: conversion_mapping.py, modeling_lfm2.py and
- * modeling_bamba.py of Hugging Face Transformers.
+ * experts of a layer in one tensor; LFM2, Bamba, Nemotron-H and DeepSeek-V4 have names of their
+ * own; Gemma 4's experts are not below "mlp". Source: conversion_mapping.py, modeling_lfm2.py
+ * and modeling_bamba.py of Hugging Face Transformers.
  */
 #include "model/usual_names.h"
 
@@ -90,6 +90,67 @@ static const char *lfm2_name(const char *name, struct arena *a)
 	return NULL;
 }
 
+/* Of DeepSeek-V4, in this order: what is left of one step goes through the next. */
+static const struct respelled of_deepseek4[] = {
+	{".attn.", ".self_attn."},
+	{".ffn.", ".mlp."},
+	{".self_attn.indexer.compressor.", ".self_attn.compressor.indexer."},
+	{".self_attn.indexer.weights_proj.", ".self_attn.compressor.indexer.scorer.weights_proj."},
+	{".self_attn.indexer.wq_b.", ".self_attn.compressor.indexer.q_b_proj."},
+	{".attn_norm.", ".input_layernorm."},
+	{".ffn_norm.", ".post_attention_layernorm."},
+	{".hc_attn_", ".attn_hc."},
+	{".hc_ffn_", ".ffn_hc."},
+	{".attn_sink", ".sinks"},
+	{".norm.weight", ".kv_norm.weight"},
+	{".ape", ".position_bias"},
+	{".self_attn.wq_a.", ".self_attn.q_a_proj."},
+	{".self_attn.wq_b.", ".self_attn.q_b_proj."},
+	{".wkv.", ".kv_proj."},
+	{".wgate.", ".gate_proj."},
+	{".wo_a.", ".o_a_proj."},
+	{".wo_b.", ".o_b_proj."},
+	{".q_norm.", ".q_a_norm."},
+	{".mlp.gate.bias", ".mlp.gate.e_score_correction_bias"},
+	{"_hc.fn", "_hc.fn.weight"},
+}, of_deepseek4_top[] = {
+	{"hc_head_", "hc_head.hc_"},
+	{"hc_head.hc_fn", "hc_head.hc_fn.weight"},
+};
+
+static const char *deepseek4_name(const char *name, struct arena *a)
+{
+	char full[300], next[300];
+	bool is_top = strstr(name, "hc_head");
+	const struct respelled *all = is_top ? of_deepseek4_top : of_deepseek4;
+	size_t n = is_top ? ARRAY_LEN(of_deepseek4_top) : ARRAY_LEN(of_deepseek4);
+	if (strcmp(name, "embed.weight") == 0)
+		return "embed_tokens.weight";
+	if (strcmp(name, "head.weight") == 0)
+		return "lm_head.weight";
+	snprintf(full, sizeof full, "%s", name);
+	for (size_t i = 0; i < n; i++)
+		if (respell(full, &all[i], next))
+			snprintf(full, sizeof full, "%s", next);
+	for (size_t i = 0; i < ARRAY_LEN(of_expert) && strstr(full, "experts."); i++)
+		if (respell(full, &of_expert[i], next))
+			snprintf(full, sizeof full, "%s", next);
+	return arena_strdup(a, full);
+}
+
+static bool is_deepseek4(const char *name)
+{
+	static const char *const parts[] = {
+		".attn.wq_", ".attn.wkv.", ".attn.wo_", ".attn.attn_sink", ".attn.compressor.",
+		".attn.indexer.", ".attn.norm.weight", ".attn.kv_norm.weight",
+		".attn.q_norm.weight", ".attn_norm.", ".hc_attn_", ".hc_ffn_", "hc_head", "_hc.fn",
+		".ffn.gate.", ".ffn.experts.", ".ffn.shared_experts.", ".ffn_norm."};
+	bool is = strcmp(name, "embed.weight") == 0 || strcmp(name, "head.weight") == 0;
+	for (size_t i = 0; i < ARRAY_LEN(parts) && !is; i++)
+		is = strstr(name, parts[i]);
+	return is && !strstr(name, "visual.") && !strstr(name, "vision");
+}
+
 const char *usual_names_of(const char *name, struct arena *a)
 {
 	static const char sparse[] = "block_sparse_moe.";
@@ -101,6 +162,8 @@ const char *usual_names_of(const char *name, struct arena *a)
 	};
 	const char *at = strstr(name, sparse), *rest = at ? at + strlen(sparse) : NULL;
 	char full[300];
+	if (is_deepseek4(name))
+		return deepseek4_name(name, a);
 	static const struct respelled of_gemma4 = {".experts.", ".mlp.experts."};
 	if (!at && !strstr(name, "mlp.") && !strstr(name, ".feed_forward.") &&
 	    !strstr(name, ".mixer.") &&

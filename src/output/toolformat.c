@@ -25,6 +25,9 @@
  *                 ```json\n{…}\n```<｜tool▁call▁end｜>, of several calls, and
  *                 <｜tool▁calls▁end｜>
  *   deepseek      the same, but <｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
+ *   deepseek-v4   <｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="p"
+ *                 string="true">v</｜DSML｜parameter>\n</｜DSML｜invoke>\n
+ *                 </｜DSML｜tool_calls>, of several <｜DSML｜invoke; "false" before JSON
  *   nemotron      <TOOLCALL>[{"name": "f", "arguments": {…}}, …]</TOOLCALL>
  *   lfm2          <|tool_call_start|>[f(p="v", n=1), …]<|tool_call_end|>; objects as hermes has
  *                 them may stand in the list
@@ -49,6 +52,7 @@ enum {
 	DEEP3, DEEP3_CALL, DEEP3_TYPE, DEEP3_NAME, DEEP3_FENCE, DEEP3_ARGS, DEEP3_END,
 	DEEP3_NEXT,
 	DEEP, DEEP_CALL, DEEP_NAME, DEEP_ARGS, DEEP_END, DEEP_NEXT,
+	DSML, DSML_CALL, DSML_NAME, DSML_BODY, DSML_KEY, DSML_TYPE, DSML_VALUE, DSML_NEXT,
 	NEMO, NEMO_LIST, NEMO_ITEM, NEMO_NEXT, NEMO_CLOSE,
 	LFM, LFM_LIST, LFM_ITEM, LFM_NAME, LFM_ARGS, LFM_CALL, LFM_NEXT, LFM_CLOSE,
 };
@@ -60,6 +64,10 @@ enum {
 #define DEEP_OPEN "<｜tool▁call▁begin｜>"
 #define DEEP_SEP "<｜tool▁sep｜>"
 #define DEEP_CLOSE "<｜tool▁call▁end｜>"
+#define DSML_CALLS "<｜DSML｜tool_calls>"
+#define DSML_CALLS_END "</｜DSML｜tool_calls>"
+#define DSML_OPEN "<｜DSML｜invoke name=\""
+#define DSML_WAY(before) {before "<｜DSML｜invoke\tname=\"", "\">\n", "</｜DSML｜invoke>\n"}
 #define KIMI_CALLS "<|tool_calls_section_begin|>"
 #define KIMI_CALLS_END "<|tool_calls_section_end|>"
 #define KIMI_OPEN "<|tool_call_begin|>"
@@ -225,6 +233,22 @@ const struct tool_state tool_states[] = {
 		       .next = {DEEP_NAME | TOOL_END, DEEP | TOOL_END},
 		       .other = DEEP | TOOL_END},
 
+	[DSML] = {TEXT(OUT_CONTENT), .literals = {DSML_CALLS}, .next = {DSML_CALL}},
+	[DSML_CALL] = {.kind = TOOL_EXPECT, .literals = {DSML_OPEN}, .next = {DSML_NAME}},
+	[DSML_NAME] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {DSML_BODY},
+		       .take = TAKE_NAME},
+	[DSML_BODY] = {.kind = TOOL_EXPECT,
+		       .literals = {"<｜DSML｜parameter name=\"", "</｜DSML｜invoke>"},
+		       .next = {DSML_KEY, DSML_NEXT}},
+	[DSML_KEY] = {.kind = TOOL_UNTIL, .literals = {"\""}, .next = {DSML_TYPE},
+		      .take = TAKE_KEY},
+	[DSML_TYPE] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {DSML_VALUE}},
+	[DSML_VALUE] = {.kind = TOOL_VALUE, .literals = {"</｜DSML｜parameter>"},
+			.next = {DSML_BODY}},
+	[DSML_NEXT] = {.kind = TOOL_EXPECT, .literals = {DSML_OPEN, DSML_CALLS_END},
+		       .next = {DSML_NAME | TOOL_END, DSML | TOOL_END},
+		       .other = DSML | TOOL_END},
+
 	[NEMO] = {TEXT(OUT_CONTENT), .literals = {"<TOOLCALL>"}, .next = {NEMO_LIST}},
 	[NEMO_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {NEMO_ITEM}},
 	[NEMO_ITEM] = {.kind = TOOL_CALL, .next = {NEMO_NEXT}},
@@ -317,6 +341,14 @@ const struct tool_format tool_formats[] = {
 	 .after_name = DEEP_SEP, .open = DEEP_CALLS, .close_tag = DEEP_CALLS_END,
 	 .first = {DEEP_CALLS DEEP_OPEN, DEEP_SEP, DEEP_CLOSE},
 	 .again = {DEEP_OPEN, DEEP_SEP, DEEP_CLOSE}, .close = DEEP_CALLS_END},
+	{.name = "deepseek-v4", .marks = {"｜DSML｜", "tool_calls>"}, .tags = {"｜DSML｜"},
+	 .start = DSML, .any = DSML_CALLS "\n" DSML_OPEN,
+	 .before_name = DSML_CALLS "\n" DSML_OPEN, .after_name = "\">\n",
+	 .open = DSML_CALLS, .close_tag = DSML_CALLS_END,
+	 .first = DSML_WAY("\n" DSML_CALLS "\n"), .again = DSML_WAY(""),
+	 .close = DSML_CALLS_END,
+	 .args = {"<｜DSML｜parameter\tname=\"", "\"\tstring=\"false\">",
+		  "</｜DSML｜parameter>", DSML_VALUE, "\"\tstring=\"true\">"}},
 	{.name = "nemotron", .marks = {"<TOOLCALL>"}, .tags = {"<TOOLCALL>", "</TOOLCALL>"},
 	 .start = NEMO, .any = "<TOOLCALL>[{\"name\":",
 	 .before_name = "<TOOLCALL>[{\"name\": \"", .after_name = "\", \"arguments\":",

@@ -67,6 +67,7 @@ struct tool_tags {
 					        * one JSON object */
 	const char *end; /* ends a value; its first byte does not occur again in it */
 	unsigned char value; /* the TOOL_VALUE state */
+	const char *before_text; /* before the value of a string; NULL: before_value */
 };
 
 struct tool_format {

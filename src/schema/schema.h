@@ -53,7 +53,7 @@ enum status schema_build_python(struct grammar_build *b, const struct json_node 
  * which `is_text` returns true are written as bare text, without quotes. Further
  * properties are not written. */
 struct schema_tags {
-	grammar_part before_key, before_value;
+	grammar_part before_key, before_value, before_text; /* the last: of strings */
 	grammar_part value_end; /* part that ends a value; its text is `end` */
 	const char *end;        /* 2 to 32 bytes; the first byte must not occur again in it */
 	bool is_special;        /* value_end is a special token */

@@ -14,15 +14,16 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "schema/schema_private.h"
 
 #define MAX_END 32 /* maximal bytes of the text that ends a value */
 
-/* State k has read the first k bytes of `end`. Its first byte does not occur again in it,
- * so that byte leads to state 1 from every state.
+/* State k has read the first k bytes of `end`, which are whole characters. Its first byte does
+ * not occur again in it, so that byte leads to state 1 from every state.
  *
  *   0   any text, then the first byte  ──► 1
- *   k   byte k ──► k + 1;  the first byte ──► 1;  any other ──► 0
+ *   k   the character there ──► behind it;  the first byte ──► 1;  any other ──► 0
  *
  * If the end is a special token, it may come in any state. Text that spells `end` is then
  * forbidden, because a reader could not tell it from the token. */
@@ -30,8 +31,10 @@ static grammar_part state_part(struct grammar_build *b, const struct schema_tags
 			       const uint32_t *states, size_t n, size_t k)
 {
 	const char *end = tags->end;
+	uint32_t here;
+	size_t width = utf8_decode((struct str){end + k, n - k}, &here);
 	const struct grammar_range taken[2] = {{(uint8_t)end[0], (uint8_t)end[0]},
-					       {(uint8_t)end[k], (uint8_t)end[k]}};
+					       {here, here}};
 	grammar_part other = grammar_build_class(b, taken, 2, true);
 	grammar_part anew[2] = {grammar_build_lit(b, (struct str){end, 1}),
 				grammar_build_ref(b, states[1])};
@@ -48,12 +51,12 @@ static grammar_part state_part(struct grammar_build *b, const struct schema_tags
 	}
 	grammar_part back[2] = {other, grammar_build_ref(b, states[0])};
 	alts[n_alts++] = grammar_build_seq(b, back, 2);
-	grammar_part byte = grammar_build_lit(b, (struct str){end + k, 1});
-	if (k + 1 < n) {
-		grammar_part on[2] = {byte, grammar_build_ref(b, states[k + 1])};
+	grammar_part same = grammar_build_lit(b, (struct str){end + k, width});
+	if (k + width < n) {
+		grammar_part on[2] = {same, grammar_build_ref(b, states[k + width])};
 		alts[n_alts++] = grammar_build_seq(b, on, 2);
 	} else if (!tags->is_special) {
-		alts[n_alts++] = byte;
+		alts[n_alts++] = same;
 	}
 	return grammar_build_alt(b, alts, n_alts);
 }
@@ -65,9 +68,11 @@ grammar_part schema_tagged_text(struct grammar_build *b, const struct schema_tag
 	assert(n >= 2 && n <= MAX_END);
 	for (size_t k = 0; k < n; k++)
 		states[k] = grammar_build_rule(b, STR("text of a parameter"));
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < n; k++) /* those within a character stay unused */
 		grammar_build_set_rule(b, states[k],
-				       state_part(b, tags, states, n, k));
+				       ((uint8_t)tags->end[k] & 0xC0) == 0x80
+					       ? grammar_build_lit(b, STR(""))
+					       : state_part(b, tags, states, n, k));
 	return grammar_build_ref(b, states[0]);
 }
 
@@ -145,7 +150,9 @@ static void add_property(void *ctx, const char *name, bool is_required,
 		return;
 	}
 	grammar_part whole[5] = {t->tags->before_key, grammar_build_lit(b, str_of(name)),
-				 t->tags->before_value, value_part(t, name, value),
+				 is_text(t, name) ? t->tags->before_text
+						  : t->tags->before_value,
+				 value_part(t, name, value),
 				 newline_part(b)};
 	grammar_part part = grammar_build_seq(b, whole, 5);
 	grammar_parts_add(&t->parts, is_required ? part : grammar_build_opt(b, part));

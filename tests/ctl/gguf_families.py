@@ -19,7 +19,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
          "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32",
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
-         "hunyuan_v1_moe": "hunyuan-moe"}
+         "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -85,6 +85,93 @@ INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
 NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
+
+
+# DeepSeek-V4: names of a layer in its own files.
+FOUR = {"attn.attn_sink": "attn_sinks.weight", "attn.norm.weight": "attn_kv_a_norm.weight",
+        "attn.q_norm.weight": "attn_q_a_norm.weight", "attn.wkv.weight": "attn_kv.weight",
+        "attn.wq_a.weight": "attn_q_a.weight", "attn.wq_b.weight": "attn_q_b.weight",
+        "attn.wo_a.weight": "attn_output_a.weight", "attn.wo_b.weight": "attn_output_b.weight",
+        "attn_norm.weight": "attn_norm.weight", "ffn_norm.weight": "ffn_norm.weight",
+        "ffn.gate.weight": "ffn_gate_inp.weight", "ffn.gate.bias": "exp_probs_b.bias",
+        "ffn.gate.tid2eid": "ffn_gate_tid2eid.weight",
+        "ffn.shared_experts.w1.weight": "ffn_gate_shexp.weight",
+        "ffn.shared_experts.w2.weight": "ffn_down_shexp.weight",
+        "ffn.shared_experts.w3.weight": "ffn_up_shexp.weight",
+        "attn.indexer.wq_b.weight": "indexer.attn_q_b.weight",
+        "attn.indexer.weights_proj.weight": "indexer.proj.weight",
+        **{"attn.%scompressor.%s" % (at, own): "%s_compressor_%s.weight" % (to, name)
+           for at, to in (("", "attn"), ("indexer.", "indexer"))
+           for own, name in (("ape", "ape"), ("norm.weight", "norm"), ("wkv.weight", "kv"),
+                             ("wgate.weight", "gate"))},
+        **{"hc_%s_%s" % (part, kind): "hc_%s_%s.weight" % (part, kind)
+           for part in ("attn", "ffn") for kind in ("fn", "base", "scale")}}
+FOUR_TOP = {"model.embed_tokens.weight": "token_embd.weight", "head.weight": "output.weight",
+            "model.norm.weight": "output_norm.weight",
+            **{"model.hc_head.hc_" + kind: "output_hc_%s.weight" % kind
+               for kind in ("fn", "base", "scale")}}
+
+
+def four_tensors(t):
+    """Experts of a layer in one tensor, tables of experts as 32 bits."""
+    out, experts = {}, {}
+    for name, (kind, shape, raw) in t.items():
+        layer, _, part = name[len("model.layers."):].partition(".")
+        if name in FOUR_TOP:
+            out[FOUR_TOP[name]] = kind, shape, raw
+        elif ".experts." in part and "shared" not in part:
+            number, proj = part.split(".")[2:4]
+            to = {"w1": "gate", "w2": "down", "w3": "up"}[proj]
+            experts.setdefault("blk.%s.ffn_%s_exps.weight" % (layer, to), {})[int(number)] = (
+                kind, shape, raw)
+        else:
+            if kind == "I64":
+                n = len(raw) // 8
+                kind, raw = "I32", struct.pack("<%di" % n, *struct.unpack("<%dq" % n, raw))
+            elif len(shape) == 1 and kind != "F32":
+                kind, raw = "F32", g.as_f32(raw, kind)
+            out["blk.%s.%s" % (layer, FOUR[part])] = kind, shape, raw
+    for name, parts in experts.items():
+        kind, shape, _ = parts[0]
+        out[name] = (kind, [len(parts)] + shape,
+                     b"".join(parts[e][2] for e in range(len(parts))))
+    return out
+
+
+def four_keys(c, arch):
+    """Its array of blocks has one number more, of the layer that guesses."""
+    rates = {**c["compress_rates"], "sliding_attention": 0}
+    rope, layers = c["rope_parameters"]["compress"], c["num_hidden_layers"]
+    out = [("attention.head_count_kv", g.U32, 1), ("attention.key_length", g.U32, c["head_dim"]),
+           ("rope.dimension_count", g.U32, c["qk_rope_head_dim"]),
+           ("rope.freq_base", g.F32, c["rope_parameters"]["main"]["rope_theta"]),
+           ("rope.scaling.type", g.STRING, rope["rope_type"]),
+           ("rope.scaling.factor", g.F32, rope["factor"]),
+           ("rope.scaling.original_context_length", g.U32,
+            rope["original_max_position_embeddings"]),
+           ("rope.scaling.yarn_beta_fast", g.F32, rope["beta_fast"]),
+           ("rope.scaling.yarn_beta_slow", g.F32, rope["beta_slow"]),
+           ("attention.q_lora_rank", g.U32, c["q_lora_rank"]),
+           ("attention.sliding_window", g.U32, c["sliding_window"]),
+           ("expert_count", g.U32, c["n_routed_experts"]),
+           ("expert_shared_count", g.U32, 1), ("expert_gating_func", g.U32, 4),
+           ("expert_weights_norm", g.BOOL, True),
+           ("expert_weights_scale", g.F32, c["routed_scaling_factor"]),
+           ("swiglu_clamp_exp", (g.ARRAY, g.F32), [c["swiglu_limit"]] * layers),
+           ("swiglu_clamp_shexp", (g.ARRAY, g.F32), [c["swiglu_limit"]] * layers),
+           ("attention.indexer.head_count", g.U32, c["index_n_heads"]),
+           ("attention.indexer.key_length", g.U32, c["index_head_dim"]),
+           ("attention.indexer.top_k", g.U32, c["index_topk"]),
+           ("attention.output_group_count", g.U32, c["o_groups"]),
+           ("attention.output_lora_rank", g.U32, c["o_lora_rank"]),
+           ("attention.compress_ratios", (g.ARRAY, g.I32),
+            [rates[t] for t in c["layer_types"]] + [0]),
+           ("attention.compress_rope_freq_base", g.F32, rope["rope_theta"]),
+           ("hyper_connection.count", g.U32, c["hc_mult"]),
+           ("hyper_connection.sinkhorn_iterations", g.U32, c["hc_sinkhorn_iters"]),
+           ("hyper_connection.epsilon", g.F32, c["hc_eps"]),
+           ("hash_layer_count", g.U32, c["mlp_layer_types"].count("hash_moe"))]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
 def text_config(config):
@@ -196,6 +283,8 @@ def shared_parts(c, name, w):
 def tensors(config, t):
     c = text_config(config)
     arch, out = arch_of(c), {}
+    if arch == "deepseek4":
+        return four_tensors(t)
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     for name, w in stacked(t).items():
         if name.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision.",
@@ -428,6 +517,8 @@ def keys(folder, config, made):
         c = {**c, "intermediate_size": made["blk.0.ffn_gate.weight"][1][0]}
     if c["model_type"].startswith("hunyuan"):
         c = hunyuan(c)
+    if c["model_type"] == "deepseek_v4":
+        c = {**c, "num_nextn_predict_layers": 0}
     arch = g.ARCHS[c["model_type"]] = arch_of(c)
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
@@ -456,7 +547,11 @@ def keys(folder, config, made):
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if (c.get("rope_parameters") or {}).get("rope_type") == "longrope":
         out += long_keys(c, arch)
-    if "n_routed_experts" in c:
+    if arch == "deepseek4":
+        more = four_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}
+               and not k[0].endswith("sliding_window_pattern")] + more
+    elif "n_routed_experts" in c:
         out += grouped_keys(c, arch)
     if "mamba_num_heads" in c:
         more = nemotron_keys(c, arch)
@@ -487,6 +582,6 @@ def keys(folder, config, made):
         out.append((arch + ".attention.value_length", g.U32, dim))
         rope = c.get("rope_parameters") or {}
         part = c.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))
-        if "mamba_num_heads" not in c:
+        if "mamba_num_heads" not in c and arch != "deepseek4":
             out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
     return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])

@@ -8,7 +8,7 @@ import os
 import struct
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30, "MXFP4": 39}
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "I32": 26, "BF16": 30, "MXFP4": 39}
 ARCHS = {"qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "llama": "llama",
          "mistral": "llama", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
          "qwen3_5_moe_text": "qwen35moe", "gpt_oss": "gpt-oss", "gemma3_text": "gemma3"}

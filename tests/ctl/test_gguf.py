@@ -479,6 +479,25 @@ def recurrent(tmp):
     os.remove(path)
 
 
+def blocks(tmp):
+    """Arrays of DeepSeek-V4 that cannot be."""
+    path = os.path.join(tmp, "blocks.gguf")
+    folder = os.path.join(GOLDEN, "deepseekv4")
+    config = g.read_json(folder, "config.json")
+    tensors = gguf_families.tensors(config, g.load(folder))
+    keys = gguf_families.keys(folder, config, tensors)
+    for end, values in (("compress_ratios", [0, 4, 32, 16]), ("compress_ratios", [0, 4]),
+                        ("compress_ratios", [0, 4, -32, 4]),
+                        ("swiglu_clamp_shexp", [0.75, 0.75, 0.5, 0.75]),
+                        ("swiglu_clamp_exp", [0.75, 0.75, 0.5, 0.75])):
+        changed = [(name, kind, values if name.endswith(end) else value)
+                   for name, kind, value in keys]
+        g.write(path, changed, tensors)
+        code, out, err = haloctl("inspect", "--model", path)
+        ok(code == 2 and end in err, "refused: %s %s" % (end, values), err)
+    os.remove(path)
+
+
 with tempfile.TemporaryDirectory() as folder:
     made = tiny(folder)
     refusals(folder, *made)
@@ -492,4 +511,5 @@ with tempfile.TemporaryDirectory() as folder:
     guessing(folder)
     ngrams(folder)
     recurrent(folder)
+    blocks(folder)
 done()

@@ -326,6 +326,49 @@ def settings():
     changed("deepseekv32", True, cases=slice(1), index_topk=4096)
     changed("deepseekv32", True, cases=slice(1), index_topk=None, model_type="deepseek_v3",
             architectures=["DeepseekV3ForCausalLM"], layer_types=None)
+    # 8 blocks of 4 are chosen, and layers with blocks of 32 are seen whole.
+    changed("deepseekv4", False, index_topk=4096)
+    changed("deepseekv4", True, cases=slice(2), index_topk=4096)
+    changed("deepseekv4", False, swiglu_limit=10.0)
+    changed("deepseekv4", False, hc_sinkhorn_iters=1)
+    changed("deepseekv4", False, sliding_window=32)
+    changed("deepseekv4", True, compress_rates=None, compress_rate_hca=32, layer_types=None,
+            compress_ratios=[0, 4, 128, 4, 0], mlp_layer_types=None, num_hash_layers=2,
+            rope_parameters=None, partial_rotary_factor=None,
+            rope_scaling={"type": "yarn", "factor": 16.0, "beta_fast": 32, "beta_slow": 1,
+                          "original_max_position_embeddings": 256})
+
+
+def published():
+    """DeepSeek-V4 with the names of tensors that its published files have; and with tables of
+    experts that cannot be."""
+    folder = os.path.join(GOLDEN, "deepseekv4")
+    tensors = {}
+    for name, tensor in gguf_file.load(folder).items():
+        name = name.replace("model.embed_tokens", "embed").replace("model.", "", 1)
+        name = name.replace("attn.norm", "attn.kv_norm").replace("hc_head.hc_", "hc_head_")
+        tensors[name] = tensor
+    ok("layers.1.attn.kv_norm.weight" in tensors and "hc_head_fn" in tensors, "names", tensors)
+    with tempfile.TemporaryDirectory() as into:
+        path = os.path.join(into, "model.safetensors")
+        copied(folder, into)
+        shutil.copy(os.path.join(folder, "config.json"), into)
+        gguf_file.write_safetensors(path, tensors)
+        code, out, err = haloctl("verify", "--model", into, "--exact", "--json")
+        v = json.loads(out or "{}")
+        ok(code == 0 and v["max_delta"] < 2e-4, "published names", out + err.encode())
+        name = "layers.1.ffn.gate.tid2eid"
+        dtype, shape, raw = tensors[name]
+        for bad in raw[:8] + raw[:8] + raw[16:], b"\x04" + raw[1:], b"\xff" * 8 + raw[8:]:
+            tensors[name] = dtype, shape, bad
+            gguf_file.write_safetensors(path, tensors)
+            code, out, err = haloctl("verify", "--model", into, "--exact")
+            ok(code == 2 and "tid2eid: row 0 is not 2 different numbers below 4" in err,
+               "a table of experts is checked", err)
+        del tensors[name]
+        gguf_file.write_safetensors(path, tensors)
+        code, out, err = haloctl("verify", "--model", into, "--exact")
+        ok(code == 2 and "mlp.gate.tid2eid is missing" in err, "and must be there", err)
 
 
 def made():
@@ -527,6 +570,7 @@ verify()
 stacked()
 kv_scales()
 settings()
+published()
 made()
 generate()
 bench()

@@ -202,6 +202,17 @@ GEMMA4_MOE = {**GEMMA4_ROPE, "num_hidden_layers": 4, "tie_word_embeddings": True
               "bos_token_id": 499}
 
 # name: (class of the config, class of the model, settings, goes into the repository)
+COMPRESSED = {"num_key_value_heads": 1, "head_dim": 16, "q_lora_rank": 24,
+              "qk_rope_head_dim": 8, "moe_intermediate_size": 24, "n_routed_experts": 4,
+              "num_experts_per_tok": 2, "o_groups": 2, "o_lora_rank": 16, "index_n_heads": 16,
+              "index_head_dim": 16, "index_topk": 8, "sliding_window": 24,
+              "layer_types": ["sliding_attention", "compressed_sparse_attention",
+                              "heavily_compressed_attention", "compressed_sparse_attention"],
+              "compress_rates": {"compressed_sparse_attention": 4,
+                                 "heavily_compressed_attention": 32},
+              "num_hash_layers": 2, "swiglu_limit": 0.75,
+              "rope_parameters": {"rope_type": "yarn", "factor": 16.0, "beta_fast": 32.0,
+                                  "beta_slow": 1.0, "original_max_position_embeddings": 256}}
 MODELS = {
     "qwen3next": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
                   {**DELTA, **EXPERTS}, True),
@@ -294,6 +305,7 @@ MODELS = {
     "llama4-dense": (hf.Llama4TextConfig, hf.Llama4ForCausalLM, MAVERICK, True),
     "nemotronhsuper": (hf.NemotronHConfig, hf.NemotronHForCausalLM, NEMOTRON_SUPER, True),
     "deepseekv32": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM, SPARSE, True),
+    "deepseekv4": (hf.DeepseekV4Config, hf.DeepseekV4ForCausalLM, COMPRESSED, True),
     "phi3-long": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI_LONG, True),
     "phi3-short": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI_SHORT, True),
 }
@@ -322,11 +334,15 @@ def randomize(model, rng):
                 # Of experts in one tensor either dimension may be the input.
                 p.copy_(1.5 * noise / min(p.shape[-1], 64) ** 0.5)
             # A position more or less must not decide what attention gives.
-            if "q_b_proj" in name and model.config.model_type == "deepseek_v32":
+            if "q_b_proj" in name and model.config.model_type in (
+                    "deepseek_v32", "deepseek_v4"):
                 p.mul_(0.25)
         for name, b in model.named_buffers():
             if "e_score_correction_bias" in name or "expert_bias" in name:
                 b.copy_(0.2 * torch.randn(b.shape, generator=rng))
+            elif name.endswith("tid2eid"):
+                b.copy_(torch.rand(b.shape[0], model.config.n_routed_experts,
+                                   generator=rng).topk(b.shape[1]).indices)
             elif name.endswith("layer_scalar"):
                 b.copy_(0.3 + torch.rand(b.shape, generator=rng))
 

@@ -18,7 +18,8 @@ import gguf_file  # noqa: E402
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
 FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-window",
-         "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym", "llama4", "deepseekv32")
+         "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym", "llama4", "deepseekv32",
+         "deepseekv4")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp")
 # With a layer that guesses. What those of the first one guess is mostly right.
 FOLLOWS = "qwen35-mtp"

@@ -87,6 +87,7 @@ void case_act_mul(struct kernel_test *kt)
 	} acts[] = {{"silu", {.kind = ACT_SILU}},
 		    {"gelu", {.kind = ACT_GELU_TANH}},
 		    {"clamped", {.kind = ACT_CLAMPED, .alpha = 1.702f, .limit = 7}},
+		    {"clipped", {.kind = ACT_CLIPPED, .limit = 7}},
 		    {"relu", {.kind = ACT_RELU}}};
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
 		one_case(kt, acts[i].name, acts[i].act, 1, 128);

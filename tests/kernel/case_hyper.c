@@ -10,6 +10,8 @@
 #define hyper_low_ref hyper_low_plain
 #define hyper_mix_ref hyper_mix_plain
 #define hyper_add_ref hyper_add_plain
+#define hyper_split_ref hyper_split_unused /* case_compress.c */
+#define hyper_spread_ref hyper_spread_unused
 #define ngram_gate_ref ngram_gate_plain
 #define index_keys_ref index_keys_plain
 #define index_choose_ref index_choose_plain
@@ -19,6 +21,8 @@
 #undef hyper_low_ref
 #undef hyper_mix_ref
 #undef hyper_add_ref
+#undef hyper_split_ref
+#undef hyper_spread_ref
 #undef ngram_gate_ref
 #undef index_keys_ref
 #undef index_choose_ref

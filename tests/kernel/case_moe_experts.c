@@ -60,6 +60,7 @@ static const struct experts_case turns[] = {
 	{INT4(32, false), 2, 128, 768, 4, 2, true, 0, false},
 	{INT4(32, false), 1, 128, 768, 4, 2, GELU, 0, false},
 	{INT4(32, false), 1, 128, 768, 4, 2, RELU, 768, false},
+	{INT4(32, false), 1, 128, 768, 4, 2, CLIPPED, 768, false},
 };
 
 struct input {
@@ -96,6 +97,8 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 		in.ex.act.kind = ACT_RELU;
 		in.ex.gate = in.ex.up; /* a layer without a gate */
 	}
+	if (s->act == CLIPPED)
+		in.ex.act = (struct activation){.kind = ACT_CLIPPED, .limit = 7};
 	if (s->act == CLAMPED) {
 		size_t rows = (size_t)s->e;
 		in.ex.act = (struct activation){ACT_CLAMPED, 1.702f, 7};

@@ -9,38 +9,44 @@ struct shape {
 	enum quant quant; /* of the router */
 	bool has_scale;   /* expert_scale */
 	bool is_shifted;
-	bool has_no_bias; /* with groups */
+	int way;          /* with groups */
 };
+enum { BIASED, UNBIASED, ROOT, FIXED };
 
 static const struct shape cases[] = {
-	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32, false, false, false},
-	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32, false, false, false},
-	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32, false, false, false},
-	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32, false, false, false},
-	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32, false, false, false},
-	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32, true, false, false},
-	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32, false, false, false},
-	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32, false, false, false},
-	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32, false, false, false},
-	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32, false, false, false},
+	{1, 256, 16, 4, true, 0, 0, false, QUANT_F32, false, false, BIASED},
+	{7, 130, 128, 8, true, 0, 0, false, QUANT_F32, false, false, BIASED},
+	{5, 64, 5, 5, false, 0, 0, false, QUANT_F32, false, false, BIASED},
+	{70, 96, 64, 1, false, 0, 0, false, QUANT_F32, false, false, BIASED},
+	{3, 32, 512, 10, true, 0, 0, false, QUANT_F32, false, false, BIASED},
+	{9, 64, 128, 8, true, 1, 1, false, QUANT_F32, true, false, BIASED},
+	{33, 96, 256, 8, true, 8, 4, false, QUANT_F32, false, false, BIASED},
+	{5, 64, 12, 2, false, 3, 1, false, QUANT_F32, false, false, BIASED},
+	{4, 32, 6, 6, true, 6, 6, false, QUANT_F32, false, false, BIASED},
+	{9, 128, 32, 4, true, 0, 0, true, QUANT_F32, false, false, BIASED},
 	/* rows long enough to be read in one go */
-	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16, true, false, false},
-	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16, false, false, false},
-	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32, false, false, false},
+	{3, 2048, 20, 4, true, 0, 0, false, QUANT_BF16, true, false, BIASED},
+	{2, 4096, 9, 2, false, 0, 0, false, QUANT_F16, false, false, BIASED},
+	{2, 1536, 10, 3, true, 0, 0, true, QUANT_F32, false, false, BIASED},
 	/* many tokens: in tiles, with ends of tokens, experts and K */
-	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16, false, false, false},
-	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16, true, false, false},
-	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16, false, false, false},
-	{9, 64, 64, 6, true, 0, 0, false, QUANT_F32, false, true, false},
-	{3, 96, 300, 8, true, 0, 0, false, QUANT_F32, false, true, false},
-	{19, 136, 21, 4, false, 0, 0, false, QUANT_BF16, true, true, false},
+	{16, 2048, 16, 4, true, 0, 0, false, QUANT_BF16, false, false, BIASED},
+	{19, 2176, 21, 4, true, 0, 0, true, QUANT_F16, true, false, BIASED},
+	{18, 136, 140, 8, false, 7, 3, false, QUANT_BF16, false, false, BIASED},
+	{9, 64, 64, 6, true, 0, 0, false, QUANT_F32, false, true, BIASED},
+	{3, 96, 300, 8, true, 0, 0, false, QUANT_F32, false, true, BIASED},
+	{19, 136, 21, 4, false, 0, 0, false, QUANT_BF16, true, true, BIASED},
 	/* each rule in float16, too */
-	{2, 1536, 24, 4, true, 4, 2, false, QUANT_F16, false, false, false},
-	{3, 512, 300, 8, false, 0, 0, true, QUANT_F16, true, true, false},
-	{18, 136, 24, 3, false, 4, 2, false, QUANT_F16, false, false, false},
+	{2, 1536, 24, 4, true, 4, 2, false, QUANT_F16, false, false, BIASED},
+	{3, 512, 300, 8, false, 0, 0, true, QUANT_F16, true, true, BIASED},
+	{18, 136, 24, 3, false, 4, 2, false, QUANT_F16, false, false, BIASED},
 	/* chosen by logits */
-	{9, 64, 16, 1, false, 1, 1, false, QUANT_F32, false, false, true},
-	{18, 136, 140, 2, true, 1, 1, false, QUANT_BF16, false, false, true},
+	{9, 64, 16, 1, false, 1, 1, false, QUANT_F32, false, false, UNBIASED},
+	{18, 136, 140, 2, true, 1, 1, false, QUANT_BF16, false, false, UNBIASED},
+	/* by the root of softplus, and by a table */
+	{9, 64, 16, 3, true, 1, 1, false, QUANT_F32, false, false, ROOT},
+	{18, 136, 140, 6, true, 1, 1, false, QUANT_BF16, false, false, ROOT},
+	{9, 64, 16, 3, true, 1, 1, false, QUANT_F32, false, false, FIXED},
+	{18, 136, 140, 6, true, 1, 1, false, QUANT_BF16, false, false, FIXED},
 };
 
 /* The last token alone has the logits that it has in the batch, bit for bit. logits: those
@@ -77,14 +83,21 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct moe_router_args a = {s->t,   s->u, s->norm_topk, x, &w,
 				    logits, id,   weight, s->groups > 0,
 				    s->groups, s->groups_used, 2.5f, NULL, NULL, NULL, NULL,
-				    s->is_shifted};
+				    s->is_shifted, s->way >= ROOT, NULL, NULL};
 	float *bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f);
-	if ((a.is_sigmoid && !s->has_no_bias) || a.is_shifted)
+	if ((a.is_sigmoid && s->way != UNBIASED && s->way != FIXED) || a.is_shifted)
 		a.bias = bias;
 	if (s->has_logit_bias)
 		a.logit_bias = bias;
 	if (s->has_scale)
 		a.expert_scale = bias;
+	int32_t *fixed = kernel_ints(kt, nu), *token = kernel_ints(kt, t);
+	for (size_t i = 0; i < nu; i++) /* the table has a row for each token */
+		fixed[i] = (int32_t)((i / (size_t)s->u * 5 + i % (size_t)s->u * 3) % (size_t)s->e);
+	for (size_t i = 0; i < t; i++)
+		token[i] = (int32_t)(i * 2 % t);
+	a.fixed = s->way == FIXED ? fixed : NULL;
+	a.token = token;
 	moe_router_ref(&a);
 	w_on = kernel_upload_weight(kt, &w);
 	struct moe_router_args on = a;
@@ -94,6 +107,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	on.bias = a.bias ? bias_on : NULL;
 	on.logit_bias = s->has_logit_bias ? bias_on : NULL;
 	on.expert_scale = s->has_scale ? bias_on : NULL;
+	on.fixed = s->way == FIXED ? UPLOAD(kt, fixed, nu) : NULL;
+	on.token = UPLOAD(kt, token, t);
 	on.logits = UPLOAD(kt, logits, ne);
 	on.id = UPLOAD(kt, none, nu);
 	on.weight = UPLOAD(kt, kernel_zeros(kt, nu), nu);
@@ -128,7 +143,7 @@ static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int3
 				     UPLOAD(kt, zeros, (size_t)e),
 				     UPLOAD(kt, zeros, (size_t)u),
 				     UPLOAD(kt, zeros, (size_t)u), false, 0, 0, 0,
-				     NULL, NULL, NULL, NULL, false};
+				     NULL, NULL, NULL, NULL, false, false, NULL, NULL};
 	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router");
 	size_t n = (size_t)u;
 	memcpy(out_id, kernel_download(kt, on.id, n), n * sizeof *out_id);

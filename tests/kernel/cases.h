@@ -24,11 +24,11 @@ struct fused_case {
 
 enum { NO_ROUTER, BF16_ROUTER, SAME_ROUTER };
 
-enum { CLAMPED = 1, GELU = 2, RELU = 3 };
+enum { CLAMPED = 1, GELU = 2, RELU = 3, CLIPPED = 4 };
 struct experts_case {
 	struct weight_kind kind;
 	int32_t t, d, f, e, u;
-	int act;          /* 0: silu; CLAMPED, with biases; GELU; RELU */
+	int act;          /* 0: silu; CLAMPED, with biases; others */
 	int32_t shared;   /* width of the shared expert; 0: none */
 	int shared_router; /* its router: none, in bfloat16, or of `kind` */
 };

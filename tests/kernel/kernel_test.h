@@ -158,6 +158,7 @@ void attention_plain(const struct attention_args *a);
 
 void case_attention(struct kernel_test *kt);
 void case_attention_fresh(struct kernel_test *kt);
+void case_compress(struct kernel_test *kt); /* and hyper_split, hyper_spread */
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
 void case_hyper(struct kernel_test *kt); /* hyper-connections, ngram_gate, index_* */
 void case_kv_bytes(struct kernel_test *kt);

@@ -123,3 +123,106 @@ enum status cpu_ngram_gate(struct backend *b, const struct ngram_gate_args *a)
 	cpu_for(b, a->n_tok * a->n_streams, (size_t)a->dim * 4, run_ngram, a);
 	return OK;
 }
+
+/* Each line of n numbers, `next` apart, divided by its sum and eps; lines are `line` apart. */
+static void divide_lines(float *comb, int32_t n, int32_t line, int32_t next, float eps)
+{
+	for (int32_t i = 0; i < n; i++) {
+		float all = 0;
+		for (int32_t j = 0; j < n; j++)
+			all += comb[i * line + j * next];
+		for (int32_t j = 0; j < n; j++)
+			comb[i * line + j * next] /= all + eps;
+	}
+}
+
+/* comb (S, S) from logits, in place. */
+static void balance(const struct hyper_split_args *a, float *comb)
+{
+	int32_t n = a->n_streams;
+	for (int32_t i = 0; i < n; i++) {
+		float *row = comb + i * n, top = row[0], all = 0;
+		for (int32_t j = 1; j < n; j++)
+			top = row[j] > top ? row[j] : top;
+		for (int32_t j = 0; j < n; j++)
+			all += row[j] = expf(row[j] - top);
+		for (int32_t j = 0; j < n; j++)
+			row[j] = row[j] / all + a->eps;
+	}
+	divide_lines(comb, n, 1, n, a->eps);
+	for (int32_t i = 1; i < a->n_iters; i++) {
+		divide_lines(comb, n, n, 1, a->eps);
+		divide_lines(comb, n, 1, n, a->eps);
+	}
+}
+
+static float gate_of(float mix, float scale, float base)
+{
+	return 1 / (1 + expf(-(mix * scale + base)));
+}
+
+static void run_split(void *arg, int begin, int end)
+{
+	const struct hyper_split_args *a = arg;
+	size_t dim = (size_t)a->dim, n = (size_t)a->n_streams;
+	size_t wide = a->gates ? (2 + n) * n : n;
+	for (size_t t = (size_t)begin; t < (size_t)end; t++) {
+		const float *mix = a->mix + t * wide, *x = a->x + t * n * dim;
+		float *y = a->y + t * dim, pre[HYPER_MAX_STREAMS];
+		float *gates = a->gates + t * (1 + n) * n;
+		for (size_t s = 0; s < n; s++)
+			pre[s] = gate_of(mix[s], a->scale[0], a->base[s]) + a->eps;
+		for (size_t d = 0; d < dim; d++) {
+			float sum = 0;
+			for (size_t s = 0; s < n; s++)
+				sum += pre[s] * x[s * dim + d];
+			y[d] = sum;
+		}
+		if (a->sum)
+			memset(a->sum + t * dim, 0, dim * sizeof *a->sum);
+		if (!a->gates)
+			continue;
+		for (size_t s = 0; s < n; s++)
+			gates[s] = 2 * gate_of(mix[n + s], a->scale[1], a->base[n + s]);
+		for (size_t i = 0; i < n * n; i++)
+			gates[n + i] = mix[2 * n + i] * a->scale[2] + a->base[2 * n + i];
+		balance(a, gates + n);
+	}
+}
+
+enum status cpu_hyper_split(struct backend *b, const struct hyper_split_args *a)
+{
+	if (a->n_streams > HYPER_MAX_STREAMS)
+		return E_UNSUPPORTED;
+	cpu_for(b, a->n_tok, (size_t)a->dim * (size_t)a->n_streams * 2, run_split, a);
+	return OK;
+}
+
+static void run_spread(void *arg, int begin, int end)
+{
+	const struct hyper_spread_args *a = arg;
+	size_t dim = (size_t)a->dim, n = (size_t)a->n_streams;
+	float out[HYPER_MAX_STREAMS];
+	for (size_t t = (size_t)begin; t < (size_t)end; t++) {
+		const float *post = a->gates + t * (1 + n) * n, *comb = post + n;
+		const float *y = a->y + t * dim;
+		float *x = a->x + t * n * dim;
+		for (size_t d = 0; d < dim; d++) {
+			for (size_t s = 0; s < n; s++) {
+				out[s] = post[s] * y[d];
+				for (size_t j = 0; j < n; j++)
+					out[s] += comb[j * n + s] * x[j * dim + d];
+			}
+			for (size_t s = 0; s < n; s++)
+				x[s * dim + d] = out[s];
+		}
+	}
+}
+
+enum status cpu_hyper_spread(struct backend *b, const struct hyper_spread_args *a)
+{
+	if (a->n_streams > HYPER_MAX_STREAMS)
+		return E_UNSUPPORTED;
+	cpu_for(b, a->n_tok, (size_t)a->dim * (size_t)a->n_streams * 4, run_spread, a);
+	return OK;
+}

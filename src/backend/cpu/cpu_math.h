@@ -85,5 +85,7 @@ VEC4_INLINE vec4 act_mul4(const struct activation *act, vec4 g, vec4 u)
 	g = vec4_select(g > limit, limit, g);
 	u = vec4_select(u > limit, limit, u);
 	u = vec4_select(u < -limit, -limit, u);
+	if (act->kind == ACT_CLIPPED)
+		return silu_mul4(g, u);
 	return silu_mul4(alpha * g, (u + vec4_all(1)) / alpha);
 }

@@ -71,7 +71,7 @@ static void run_heads_transposed(void *arg, int begin, int end)
 enum status cpu_head_linear(struct backend *b, const struct head_linear_args *a)
 {
 	size_t work = (size_t)a->n_tok * (size_t)a->w->k;
-	if (a->w->k > MAX_DIM)
+	if (a->is_transposed && a->w->k > MAX_DIM)
 		return E_UNSUPPORTED;
 	if (a->is_transposed)
 		cpu_for(b, a->n_heads, work * (size_t)a->n, run_heads_transposed, a);

@@ -96,6 +96,17 @@ static float sigmoid(float x)
 	return 1 / (1 + expf(-x));
 }
 
+/* The root of log(1 + exp(x)). */
+static float root_of(float x)
+{
+	return sqrtf(x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x)));
+}
+
+static float score_of(const struct moe_router_args *a, float logit)
+{
+	return a->is_root ? root_of(logit) : sigmoid(logit);
+}
+
 static float best_two(const float *v, int32_t n)
 {
 	int32_t first = next_best(v, n, -1);
@@ -122,19 +133,23 @@ static void close_groups(const struct moe_router_args *a, float *choice)
 			choice[e] = NAN;
 }
 
+/* fixed: the token's experts, or NULL. */
 static void choose_sigmoid(const struct moe_router_args *a, const float *logit,
-			   int32_t *id, float *weight)
+			   const int32_t *fixed, int32_t *id, float *weight)
 {
 	int32_t n = a->router->n;
 	float choice[MOE_ROUTER_MAX_EXPERTS], sum = 0;
 	for (int32_t e = 0; e < n; e++)
-		choice[e] = a->bias ? sigmoid(logit[e]) + a->bias[e] : logit[e];
+		choice[e] = a->bias ? score_of(a, logit[e]) + a->bias[e] : logit[e];
 	if (a->n_groups_used < a->n_groups)
 		close_groups(a, choice);
-	for (int32_t u = 0, last = -1; u < a->n_used; u++) {
+	for (int32_t u = 0, last = -1; u < a->n_used && !fixed; u++) {
 		last = u && last < 0 ? -1 : next_best(choice, n, last);
 		id[u] = last < 0 ? first_not_in(id, u) : last;
-		weight[u] = sigmoid(logit[id[u]]);
+	}
+	for (int32_t u = 0; u < a->n_used; u++) {
+		id[u] = fixed ? fixed[u] : id[u];
+		weight[u] = score_of(a, logit[id[u]]);
 		sum += weight[u];
 	}
 	for (int32_t u = 0; u < a->n_used; u++)
@@ -147,8 +162,13 @@ static void choose_tokens(void *arg, int begin, int end)
 	for (int t = begin; t < end; t++) {
 		int32_t *id = a->id + (size_t)t * (size_t)a->n_used;
 		float *weight = a->weight + (size_t)t * (size_t)a->n_used;
-		(a->is_sigmoid ? choose_sigmoid : choose)(
-		       a, a->logits + (size_t)t * (size_t)a->router->n, id, weight);
+		const float *logit = a->logits + (size_t)t * (size_t)a->router->n;
+		const int32_t *fixed = !a->fixed ? NULL : a->fixed + (size_t)a->token[t] *
+							       (size_t)a->n_used;
+		if (a->is_sigmoid)
+			choose_sigmoid(a, logit, fixed, id, weight);
+		else
+			choose(a, logit, id, weight);
 		for (int32_t u = 0; a->expert_scale && u < a->n_used; u++)
 			weight[u] *= a->expert_scale[id[u]];
 	}
@@ -275,8 +295,7 @@ static void run_down(void *arg, int begin, int end)
 static void run_shared(void *arg, int begin, int end)
 {
 	const struct moe_experts_args *a = arg;
-	const struct activation act = {
-		.kind = a->experts->act.kind == ACT_RELU ? ACT_RELU : ACT_SILU};
+	const struct activation act = experts_shared_act(a->experts);
 	size_t n = (size_t)a->experts->shared_gate->n;
 	for (int t = begin; t < end; t++) {
 		float *h = (float *)a->shared_h + (size_t)t * n;

@@ -564,7 +564,8 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	const struct hip_experts *x = ex->device;
 	static const enum moe_act fused[] = {[ACT_SILU] = MOE_SILU, [ACT_GELU_TANH] = MOE_GELU,
 					     [ACT_CLAMPED] = MOE_CLAMPED,
-					     [ACT_RELU] = MOE_RELU};
+					     [ACT_RELU] = MOE_RELU,
+					     [ACT_CLIPPED] = MOE_CLIPPED};
 	struct moe_launch l = {
 		.table = x->table, .id = a->id, .weight = a->weight,
 		.gate_bias = ex->gate_bias, .up_bias = ex->up_bias,

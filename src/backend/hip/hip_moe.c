@@ -15,7 +15,8 @@ struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 		.bias = a->bias, .n_groups = a->n_groups,
 		.n_groups_used = a->n_groups_used, .scale = a->scale,
 		.is_sigmoid = a->is_sigmoid, .is_shifted = a->is_shifted,
-		.norm_topk = a->norm_topk};
+		.norm_topk = a->norm_topk, .is_root = a->is_root, .fixed = a->fixed,
+		.token = a->token};
 }
 
 static bool takes_tile(const struct moe_router_args *a)

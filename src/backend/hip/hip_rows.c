@@ -84,8 +84,10 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 	if (v.up_pitch)
 		return LAUNCH(hip_of(b), "gelu_rows_kernel", rows, ARG(v.dim), ARG(v.up_pitch),
 			      ARG(v.gate), ARG(v.up), ARG(v.y));
-	if (v.act.kind == ACT_CLAMPED)
-		return LAUNCH(hip_of(b), "clamped_mul_kernel", g, ARG(n), ARG(v.gate),
+	if (v.act.kind == ACT_CLAMPED || v.act.kind == ACT_CLIPPED)
+		return LAUNCH(hip_of(b), v.act.kind == ACT_CLIPPED ? "clipped_mul_kernel"
+								   : "clamped_mul_kernel",
+			      g, ARG(n), ARG(v.gate),
 			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.limit));
 	static const char *const names[] = {[ACT_SILU] = "silu_mul_kernel",
 					    [ACT_GELU_TANH] = "gelu_mul_kernel",

@@ -19,9 +19,13 @@ enum activation_kind {
 	/* max(g, 0) u. A layer without a gate has g = u: the square of max(u, 0). So et al.,
 	 * Primer, 2021, section 3. A shared expert has it too. */
 	ACT_RELU,
+	/* SiLU of g, which is first clamped to at most `limit`, times u clamped to [-limit,
+	 * limit]. A shared expert has it too. modeling_deepseek_v4.py of Hugging Face
+	 * Transformers, DeepseekV4Experts. */
+	ACT_CLIPPED,
 };
 
 struct activation {
 	enum activation_kind kind;
-	float alpha, limit; /* ACT_CLAMPED only; 0 for the others */
+	float alpha, limit; /* ACT_CLAMPED; ACT_CLIPPED has limit alone; else 0 */
 };

@@ -127,6 +127,16 @@ static const struct script {
 	{"minimax", ANY, "go\">\n</invoke>\n<invoke name=\"f\">\n<parameter name=\"n\">7"
 	 "^</parameter>\n</invoke>\n</minimax:tool_call>", true},
 	{"minimax", SINGLE, "go\">\n</invoke>\n<invoke", false},
+	{"deepseek-v4", ONE, "<｜DSML｜parameter name=\"n\" string=\"false\">3</｜DSML｜parameter>\n"
+	 "</｜DSML｜invoke>\n</｜DSML｜tool_calls>", true},
+	{"deepseek-v4", ONE, "<｜DSML｜parameter name=\"n\" string=\"true\">3", false},
+	{"deepseek-v4", ONE, "<｜DSML｜parameter name=\"n\" string=\"false\">3</｜DSML｜parameter>\n"
+	 "<｜DSML｜parameter name=\"t\" string=\"true\">a </｜DSML｜ b</｜DSML｜parameter>\n"
+	 "</｜DSML｜invoke>\n</｜DSML｜tool_calls>", true},
+	{"deepseek-v4", ANY, "go\">\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n"
+	 "<｜DSML｜parameter name=\"n\" string=\"false\">7</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+	 "</｜DSML｜tool_calls>", true},
+	{"deepseek-v4", SINGLE, "go\">\n</｜DSML｜invoke>\n<｜DSML｜invoke", false},
 	{"seed", ONE, "<parameter=n>3^</parameter>\n</function>\n</seed:tool_call>", true},
 	{"seed", ANY, "gone>", false},
 	{"llama3", ONE, " {\"n\": 3}}", true},
@@ -239,6 +249,29 @@ static uint32_t draw(uint32_t n)
 	return (uint32_t)((seed >> 33) % n);
 }
 
+/* An end of values that is no token, and what is left of it where the walk writes it: no
+ * walk would find it by itself. */
+static const char long_end[] = "</｜DSML｜parameter>";
+static const char *closing = "";
+
+/* The longest token that goes on with it and may come; -1: none does. */
+static int32_t closing_token(const uint64_t *bits)
+{
+	int32_t best = -1;
+	size_t n = 0;
+	for (int32_t i = 0; i < 3200; i++) {
+		struct str t = tokenizer_bytes(model.tokenizer, i);
+		if (bits[i / 64] >> (i % 64) & 1 && t.n > n &&
+		    !tokenizer_is_special(model.tokenizer, i) &&
+		    str_starts(str_of(closing), t)) {
+			best = i;
+			n = t.n;
+		}
+	}
+	closing = best >= 0 ? closing + n : "";
+	return best;
+}
+
 /* A token that is allowed; what ends a text or a list more often than chance would. */
 static int32_t next_token(struct grammar_state *s)
 {
@@ -249,6 +282,11 @@ static int32_t next_token(struct grammar_state *s)
 	uint32_t n = 0;
 	if (grammar_state_mask(s, bits, ARRAY_LEN(bits)) != OK)
 		return -1;
+	if (!*closing && draw(8) == 0)
+		closing = long_end;
+	int32_t next = *closing ? closing_token(bits) : -1;
+	if (next >= 0)
+		return next;
 	for (int32_t i = 0; i < 3200; i++)
 		if (bits[i / 64] >> (i % 64) & 1)
 			ids[n++] = i;

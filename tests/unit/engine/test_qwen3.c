@@ -753,7 +753,8 @@ int main(int argc, char **argv)
 	test_int8_refusals();
 	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen4exp",
 					     "qwen35", "gptoss", "deepseekv3-yarn", "gemma3",
-					     "lfm2moe", "llama4", "deepseekv32"};
+					     "lfm2moe", "llama4", "deepseekv32",
+					     "deepseekv4"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);

@@ -276,6 +276,18 @@ static const struct row rows[] = {
 	 .name = "no invoke", "<minimax:tool_call>\nf", "!<minimax:tool_call>\nf!",
 	 .n_broken = 1},
 
+	/* --- deepseek-v4 --- */
+	{.format = "deepseek-v4",
+	 .name = "two calls in one block",
+	 "Ok.\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"weather\">\n<｜DSML｜parameter "
+	 "name=\"city\" string=\"true\">Rome</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" "
+	 "string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n\n"
+	 "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+	 "Ok.[weather {\"city\": \"Rome\", \"days\": 2}][f {}]"},
+	{.format = "deepseek-v4",
+	 .name = "no invoke", "<｜DSML｜tool_calls>\nf", "!<｜DSML｜tool_calls>\nf!",
+	 .n_broken = 1},
+
 	/* --- seed --- */
 	{.format = "seed",
 	 .name = "two calls",
@@ -599,6 +611,7 @@ static void test_tables(void)
 		{"<|tool_calls_section_begin|> … <|tool_call_argument_begin|>", "kimi"},
 		{"<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' … ```json", "deepseek-v3"},
 		{"<｜tool▁call▁begin｜>'+ name + '<｜tool▁sep｜>'", "deepseek"},
+		{"dsml_token = '｜DSML｜' … '<' + dsml_token + 'tool_calls>\n'", "deepseek-v4"},
 		{"<TOOLCALL>[", "nemotron"},
 		{"<|tool_call_start|>[' + call", "lfm2"},
 		{"\"List of tools: <|tool_list_start|>[\"", "lfm2"},

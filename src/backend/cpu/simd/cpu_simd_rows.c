@@ -83,6 +83,8 @@ VINLINE vf activate(const struct activation *act, vf g, vf u)
 	g = vf_select(g > limit, limit, g);
 	u = vf_select(u > limit, limit, u);
 	u = vf_select(u < -limit, -limit, u);
+	if (act->kind == ACT_CLIPPED)
+		return vf_silu(g) * u;
 	return vf_silu(alpha * g) * ((u + vf_all(1)) / alpha);
 }
 

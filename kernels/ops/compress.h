@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention to a window and to compressed keys (DeepSeek-V4). Keys are values, too. A layer's
+ * pages hold rows of D numbers: P of tokens, then E of blocks. A block is `ratio` neighbouring
+ * positions of a sequence. Its row is in the page of its last position. Attention takes rows as
+ * pages of one position (attention.h).
+ *
+ *   turn_tail   normalises each head, if wanted, and turns its last 2 n_freq elements:
+ *               (a, b) = (h[2i], h[2i+1]) of these becomes (a cos - b sin, b cos + a sin);
+ *               with is_back it turns by the angle less than 0
+ *   compress    puts what the step's tokens have into pages. Of each block that they fill:
+ *
+ *     p = softmax_j(gate[j] + bias[j]), for each element by itself
+ *     row = turned(norm(sum_j p[j] value[j]))
+ *
+ *     over the positions j of the block. With two series, elements [0, D) of a token count in
+ *     the block behind its own, and [D, 2 D) in its own. So a sum has 2 ratio terms, but in
+ *     the first block of a sequence
+ *   see_rows    the rows that a token sees: those of its window, in order, then those of
+ *               blocks that end at its position or before: all, or the chosen ones
+ *
+ * Source: modeling_deepseek_v4.py of Hugging Face Transformers, DeepseekV4HCACompressor,
+ * DeepseekV4CSACompressor and apply_rotary_pos_emb.
+ */
+#pragma once
+#include <stdbool.h>
+
+#include "kernels/ops/kv_pages.h"
+
+/* Rows of a page, of which the blocks' come behind the tokens'. */
+struct row_pages {
+	void *rows;         /* (n_pages, page_rows, D) kv */
+	enum dtype type;    /* kv */
+	int32_t page_size;  /* P: tokens */
+	int32_t page_rows;  /* P + E, or E where tokens have no rows */
+	int32_t first_row;  /* of blocks */
+	int32_t n_rows;     /* E: P / ratio, at least 1. Either divides the other */
+};
+
+/* The row of the token in `slot` (page * P + offset). */
+static inline size_t row_pages_token(const struct row_pages *p, int32_t slot)
+{
+	return (size_t)(slot / p->page_size) * (size_t)p->page_rows +
+	       (size_t)(slot % p->page_size);
+}
+
+/* The row of the block whose last position is in `slot`. */
+static inline size_t row_pages_block(const struct row_pages *p, int32_t slot)
+{
+	int32_t offset = slot % p->page_size;
+	return (size_t)(slot / p->page_size) * (size_t)p->page_rows + (size_t)p->first_row +
+	       (size_t)(offset * p->n_rows / p->page_size);
+}
+
+struct turn_tail_args {
+	int32_t n_tok, n_heads, dim, n_freq;
+	bool normalises, is_back;
+	float eps;
+	const void *x;       /* (T, H, D) act */
+	const float *norm;   /* (D) f32; NULL: without weights */
+	const float *rope;   /* (T, n_freq, 2) f32 */
+	void *y;             /* (T, H, D) act, may be x; NULL: to the tokens' rows, with H = 1 */
+	const int32_t *slot; /* (T) all different; read without y */
+	struct row_pages to;
+};
+
+struct compress_args {
+	int32_t n_tok, dim, ratio, n_series, n_freq;
+	float eps;
+	const void *value, *gate;  /* (T, n_series D) act */
+	const float *bias;         /* (ratio, n_series D) f32 */
+	const float *norm;         /* (D) f32 */
+	const float *rope;         /* (T, n_freq, 2) f32: of the first position of t's block */
+	const int32_t *slot;       /* (T) all different */
+	const int32_t *seq_of, *position; /* (T) */
+	const int32_t *page_table; /* (B, max_pages_per_seq) */
+	int32_t max_pages_per_seq;
+	void *values, *gates;      /* (n_pages, P, n_series D) kv */
+	struct row_pages to;
+};
+
+struct see_rows_args {
+	int32_t n_tok, window;
+	int32_t ratio;             /* 0: the window alone */
+	int32_t max_pages_per_seq;
+	int32_t width;             /* rows of table, of which none is too much */
+	const int32_t *seq_of, *position, *page_table; /* as above */
+	/* As index_choose leaves them, for blocks of `ratio`; NULL: all blocks. */
+	const int32_t *chosen;     /* (T, chosen_pitch) page * E + number in the page */
+	const int32_t *chosen_last;
+	int32_t chosen_pitch;
+	struct row_pages of;       /* of which rows and type are not read */
+	int32_t *table;            /* (T, width); what is not used stays as it is */
+	int32_t *last;             /* (T) rows less 1 */
+};
+
+void turn_tail_ref(const struct turn_tail_args *a);
+void compress_ref(const struct compress_args *a);
+void see_rows_ref(const struct see_rows_args *a);

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DeepSeek-V4. Published files and those that Hugging Face Transformers writes spell some
+ * settings in two ways. Source: configuration_deepseek_v4.py of Transformers.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "json/jsonfile.h"
+#include "model/model_config_private.h"
+
+/* What keys a layer has beside its window. */
+enum kind { PLAIN, CHOSEN, HEAVY };
+static const char *const kind_names[] = {
+	[PLAIN] = "sliding_attention", [CHOSEN] = "compressed_sparse_attention",
+	[HEAVY] = "heavily_compressed_attention"};
+/* Put into the settings by config_deepseek4_spell. */
+static const char kinds_key[] = "halod_kinds", hashed_key[] = "halod_hashed";
+
+static const char rates_key[] = "compress_rates", partial_key[] = "partial_rotary_factor";
+
+/* --- spelling ---------------------------------------------------------------------- */
+
+/* The kind of layer i; -1: what is said is no kind. */
+static int kind_of(const json_t *text, json_int_t i)
+{
+	const json_t *types = jsonfile_get(text, "layer_types");
+	const json_t *ratios = jsonfile_get(text, "compress_ratios");
+	const char *type = json_string_value(json_array_get(types, (size_t)i));
+	if (types) {
+		for (int k = PLAIN; type && k <= HEAVY; k++)
+			if (strcmp(type, kind_names[k]) == 0)
+				return k;
+		return -1;
+	}
+	if (!ratios)
+		return i < 2 || i % 2 == 0 ? HEAVY : CHOSEN;
+	const json_t *v = json_array_get(ratios, (size_t)i);
+	json_int_t ratio = json_is_integer(v) ? json_integer_value(v) : -1;
+	return ratio == 0 ? PLAIN : ratio == 4 ? CHOSEN : ratio == 128 ? HEAVY : -1;
+}
+
+/* layer_types as others have them; the kinds aside, where all layers have one. What is no kind
+ * stays as it is. */
+static void spell_layers(json_t *text, json_int_t n)
+{
+	const json_t *given = jsonfile_get(text, "layer_types");
+	json_t *types = json_array(), *kinds = json_array();
+	bool fits = true;
+	for (json_int_t i = 0; i < n; i++) {
+		int k = kind_of(text, i);
+		json_t *own = json_array_get(given, (size_t)i);
+		fits &= k >= 0;
+		json_array_append_new(kinds, json_integer(k));
+		if (k < 0 && own)
+			json_array_append(types, own);
+		else
+			json_array_append_new(types, json_string(k == PLAIN ? kind_names[PLAIN]
+									    : "full_attention"));
+	}
+	if (!given || json_array_size(given) >= (size_t)n)
+		json_object_set(text, "layer_types", types);
+	if (fits)
+		json_object_set(text, kinds_key, kinds);
+	json_decref(types);
+	json_decref(kinds);
+}
+
+/* The first layers have hashed experts. */
+static void spell_hashed(json_t *text, json_int_t n)
+{
+	const json_t *types = jsonfile_get(text, "mlp_layer_types");
+	const json_t *first = jsonfile_get(text, "num_hash_layers");
+	json_int_t n_first = json_is_integer(first) ? json_integer_value(first) : 3;
+	json_t *list = json_array();
+	for (json_int_t i = 0; i < n && !types; i++)
+		json_array_append_new(list, json_string(i < n_first ? "hash_moe" : "moe"));
+	if (!types)
+		json_object_set(text, "mlp_layer_types", list);
+	json_decref(list);
+	json_object_set(text, hashed_key, json_object_get(text, "mlp_layer_types"));
+}
+
+/* One rope of layers with a window alone ("main"), one of the others ("compress"). */
+static void spell_ropes(json_t *text)
+{
+	json_t *params = json_object_get(text, "rope_parameters");
+	json_t *scaling = json_object_get(text, "rope_scaling");
+	json_t *main = json_object_get(params, "main");
+	json_t *compress = json_object_get(params, "compress");
+	json_t *both = json_object();
+	if (json_is_object(main) && json_is_object(compress)) {
+		json_object_set(both, "sliding_attention", main);
+		json_object_set(both, "full_attention", compress);
+	} else {
+		json_t *own = json_is_object(params) ? json_copy(params)
+			      : json_is_object(scaling) ? json_copy(scaling) : json_object();
+		json_t *plain = json_pack("{s:s}", "rope_type", "default");
+		const json_t *type = json_object_get(own, "rope_type");
+		type = type ? type : json_object_get(own, "type");
+		const char *name = json_string_value(type);
+		if (!type)
+			json_object_set_new(own, "rope_type", json_string("default"));
+		if (name && strcmp(name, "yarn") == 0 &&
+		    !jsonfile_get(own, "attention_factor"))
+			json_object_set_new(own, "attention_factor", json_real(1));
+		json_object_set(own, "rope_theta", json_object_get(text, "compress_rope_theta"));
+		json_object_set(plain, "rope_theta", json_object_get(text, "rope_theta"));
+		json_object_set_new(both, "full_attention", own);
+		json_object_set_new(both, "sliding_attention", plain);
+	}
+	json_object_set_new(text, "rope_parameters", both);
+	json_object_del(text, "rope_scaling");
+	json_object_del(text, "rope_theta");
+}
+
+static void spell_partial(json_t *text)
+{
+	const json_t *rope = jsonfile_get(text, "qk_rope_head_dim");
+	json_int_t dim = json_integer_value(jsonfile_get(text, "head_dim"));
+	double part = 64.0 / 512;
+	if (json_is_integer(rope) && dim > 0)
+		part = (double)json_integer_value(rope) / (double)dim;
+	if (!jsonfile_get(text, partial_key))
+		json_object_set_new(text, partial_key, json_real(part));
+}
+
+void config_deepseek4_spell(json_t *text)
+{
+	json_int_t n = json_integer_value(jsonfile_get(text, "num_hidden_layers"));
+	json_t *rates = json_object_get(text, rates_key);
+	json_t *of_both = json_is_object(rates) ? json_copy(rates) : json_object();
+	json_t *chosen = json_object_get(text, "compress_rate_csa");
+	json_t *heavy = json_object_get(text, "compress_rate_hca");
+	if (chosen)
+		json_object_set(of_both, kind_names[CHOSEN], chosen);
+	if (heavy)
+		json_object_set(of_both, kind_names[HEAVY], heavy);
+	if (!rates || json_is_object(rates))
+		json_object_set(text, rates_key, of_both);
+	json_decref(of_both);
+	if (!jsonfile_get(text, "head_dim"))
+		json_object_set_new(text, "head_dim", json_integer(512));
+	spell_ropes(text);
+	spell_partial(text);
+	if (n < 1 || n > 1024)
+		return;
+	spell_layers(text, n);
+	spell_hashed(text, n);
+}
+
+/* --- reading ----------------------------------------------------------------------- */
+
+static enum status read_rate(const json_t *text, enum kind kind, int32_t fallback,
+			     int32_t *out, struct fail *fail)
+{
+	const json_t *rates = jsonfile_get(text, rates_key);
+	const json_t *v = jsonfile_get(rates, kind_names[kind]);
+	json_int_t n = v ? json_integer_value(v) : fallback;
+	if (rates && !json_is_object(rates))
+		return config_wrong(fail, rates_key, rates, "an object");
+	if ((v && !json_is_integer(v)) || n < 2 || n > 4096)
+		return config_wrong(fail, rates_key, v, "a number of tokens from 2 to 4096");
+	*out = (int32_t)n;
+	return OK;
+}
+
+static enum status read_kinds(const json_t *text, struct arena *a, struct model_config *c,
+			      struct fail *fail)
+{
+	const json_t *kinds = jsonfile_get(text, kinds_key);
+	enum status st = read_rate(text, CHOSEN, 4, &c->index_ratio, fail);
+	if (st == OK)
+		st = read_rate(text, HEAVY, 128, &c->heavy_ratio, fail);
+	if (st != OK)
+		return st;
+	if (json_array_size(kinds) != (size_t)c->n_layers)
+		return config_wrong(fail, "compress_ratios",
+				    jsonfile_get(text, "compress_ratios"),
+				    "a list of 0, 4 or 128 for each layer");
+	if (c->index_ratio == c->heavy_ratio)
+		return fail_at(fail, E_UNSUPPORTED, rates_key, FILE_NAME
+			       ": both kinds of layers compress %d tokens", c->heavy_ratio);
+	c->compress_of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->compress_of);
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		json_int_t k = json_integer_value(json_array_get(kinds, (size_t)i));
+		c->compress_of[i] = k == CHOSEN ? c->index_ratio
+				    : k == HEAVY ? c->heavy_ratio : 0;
+	}
+	return OK;
+}
+
+static enum status read_hashed(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
+{
+	static const char key[] = "mlp_layer_types";
+	const json_t *types = jsonfile_get(text, hashed_key);
+	if (json_array_size(types) < (size_t)c->n_layers)
+		return config_wrong(fail, key, types, "a list of a type a layer");
+	c->is_hashed = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_hashed);
+	for (int32_t i = 0; i < c->n_layers; i++) {
+		const json_t *v = json_array_get(types, (size_t)i);
+		const char *type = json_is_string(v) ? json_string_value(v) : "";
+		c->is_hashed[i] = strcmp(type, "hash_moe") == 0;
+		if (!c->is_hashed[i] && strcmp(type, "moe") != 0)
+			return config_unsupported(fail, key, v);
+	}
+	return OK;
+}
+
+/* The keys that must have one value. */
+static enum status check_fixed(const json_t *text, struct fail *fail)
+{
+	const json_t *scores = jsonfile_get(text, "scoring_func");
+	const json_t *norm = jsonfile_get(text, "norm_topk_prob");
+	const char *name = json_string_value(scores);
+	if (scores && (!name || strcmp(name, "sqrtsoftplus") != 0))
+		return config_unsupported(fail, "scoring_func", scores);
+	if (norm && !json_is_true(norm))
+		return config_unsupported(fail, "norm_topk_prob", norm);
+	return OK;
+}
+
+static enum status check_sizes(const struct model_config *c, struct fail *fail)
+{
+	if (c->n_kv_heads != 1)
+		return fail_at(fail, E_UNSUPPORTED, "num_key_value_heads", FILE_NAME
+			       ": %d heads of keys, not one", c->n_kv_heads);
+	if (c->n_heads % c->o_groups)
+		return fail_at(fail, E_FORMAT, "o_groups", FILE_NAME
+			       ": %d heads in %d groups", c->n_heads, c->o_groups);
+	if (c->n_rot > c->index_dim)
+		return fail_at(fail, E_FORMAT, "index_head_dim", FILE_NAME
+			       ": %d of %d elements rotate", c->n_rot, c->index_dim);
+	return OK;
+}
+
+enum status config_deepseek4_read(const json_t *text, struct arena *a, struct model_config *c,
+				  struct fail *fail)
+{
+	const struct rope *r = &c->ropes[0];
+	enum status st = check_fixed(text, fail);
+	if (st == OK)
+		st = read_kinds(text, a, c, fail);
+	if (st == OK)
+		st = read_hashed(text, a, c, fail);
+	if (st == OK)
+		st = check_sizes(c, fail);
+	if (st == OK && !c->window)
+		st = config_missing(fail, "sliding_window");
+	/* The output is turned back, so cos and sin must not be multiplied. */
+	if (st == OK && r->kind == ROPE_YARN && r->attention_factor != 1)
+		st = fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME
+			     ": yarn with an attention_factor of %g, not 1", r->attention_factor);
+	return st;
+}
