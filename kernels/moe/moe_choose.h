@@ -52,7 +52,8 @@ DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32
 /* The experts that a table has for token t, or NULL. */
 DEVICE const int32_t *moe_choose_fixed(const moe_router_rule &rule, size_t t, uint32_t n_used)
 {
-	return rule.fixed ? rule.fixed + (size_t)rule.token[t] * n_used : nullptr;
+	return rule.fixed ? rule.fixed + (size_t)load_global<int32_t>(rule.token + t) * n_used
+			  : nullptr;
 }
 
 /* A softmax over all experts: exp(logit - top) inv. */
@@ -226,7 +227,7 @@ DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float f
 	moe_softmax all = {};
 	if (fixed) {
 		for (uint32_t u = thread_index(); u < n_used; u += THREADS)
-			c.id[u] = (uint32_t)fixed[u];
+			c.id[u] = load_global<uint32_t>(fixed + u);
 		group_barrier();
 		return;
 	}

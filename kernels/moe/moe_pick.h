@@ -80,6 +80,15 @@ DEVICE moe_pair moe_pick_pair(const moe_launch &a)
 	return moe_pair_at(a, group_index_y(), !a.logits);
 }
 
+/* Without the ways that moe_router.hip alone has. */
+DEVICE moe_router_rule moe_pick_rule(const moe_launch &a)
+{
+	moe_router_rule rule = a.rule;
+	rule.is_root = 0;
+	rule.fixed = nullptr;
+	return rule;
+}
+
 /* The work that a token needs once, by the first workgroup of a pair (MOE_UP_FIRST). x:
  * of the token; c: LDS. */
 template <int THREADS>
@@ -92,10 +101,10 @@ DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t
 	if (!a.logits || p.is_shared || p.slot != 0)
 		return;
 	const float *logits = a.logits + p.token * n;
-	moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least,
-				    moe_choose_fixed(a.rule, p.token, u));
+	const moe_router_rule rule = moe_pick_rule(a);
+	moe_choose<THREADS>(rule, logits, moe_choose_first(logits, n), n, u, c, least, nullptr);
 	if (wave_index() == 0)
-		moe_choose_weigh(a.rule, logits, n, u, c, (int32_t *)a.id + p.token * u,
+		moe_choose_weigh(rule, logits, n, u, c, (int32_t *)a.id + p.token * u,
 				 (float *)a.weight + p.token * u);
 }
 
@@ -108,14 +117,15 @@ DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_cho
 	if (!a.logits || p.is_shared)
 		return;
 	const float *logits = a.logits + p.token * n;
-	if (n > MOE_PICK_EXPERTS || moe_choose_has_groups(a.rule) || a.rule.fixed) {
-		moe_choose<THREADS>(a.rule, logits, moe_choose_first(logits, n), n, u, c, least,
-				    moe_choose_fixed(a.rule, p.token, u));
+	const moe_router_rule rule = moe_pick_rule(a);
+	if (n > MOE_PICK_EXPERTS || moe_choose_has_groups(rule)) {
+		moe_choose<THREADS>(rule, logits, moe_choose_first(logits, n), n, u, c, least,
+				    nullptr);
 	} else if (wave_index() == 0) {
 		if (n <= MOE_PICK_EXPERTS / 2)
-			e = moe_pick_place<4>(a.rule, logits, n, (uint32_t)p.slot);
+			e = moe_pick_place<4>(rule, logits, n, (uint32_t)p.slot);
 		else
-			e = moe_pick_place<8>(a.rule, logits, n, (uint32_t)p.slot);
+			e = moe_pick_place<8>(rule, logits, n, (uint32_t)p.slot);
 		if (lane_index() == 0)
 			c.id[p.slot] = e;
 	}

@@ -141,10 +141,13 @@ enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l)
 {
 	const struct moe_router_args *router = a->router;
-	enum status st = router ? hip_moe_logits(h, router, true) : OK;
+	/* Ways that the experts' kernels do not have (moe_pick.h). */
+	bool is_apart = router && (router->is_root || router->fixed);
+	enum status st = is_apart ? hip_moe_router(&h->base, router)
+			 : router ? hip_moe_logits(h, router, true) : OK;
 	if (st != OK)
 		return st;
-	if (router) {
+	if (router && !is_apart) {
 		l.logits = router->logits;
 		l.rule = hip_moe_rule(router);
 	}
