@@ -2,31 +2,39 @@
 #include "kernels/ops/logits_top.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
+#include <stdbool.h>
+#include <string.h>
 
 struct entry {
 	float x;
 	int32_t id;
 };
 
-static int by_rank(const void *a, const void *b)
+static bool is_before(struct entry a, struct entry b)
 {
-	const struct entry *p = a, *q = b;
-	if (p->x != q->x)
-		return p->x > q->x ? -1 : 1;
-	return p->id < q->id ? -1 : 1;
+	return a.x > b.x || (a.x == b.x && a.id < b.id);
 }
 
-static void top_of_row(const float *x, int32_t n, float inv_t, struct entry *sorted,
-		       struct logits_top *out)
+/* Puts e among the n best so far, in order. Returns how many there are then. */
+static int32_t insert(struct entry *best, int32_t n, struct entry e)
 {
+	int32_t at = n, most = LOGITS_TOP_K;
+	while (at > 0 && is_before(e, best[at - 1]))
+		at--;
+	if (at == most)
+		return n;
+	int32_t n_after = (n < most ? n : most - 1) - at;
+	memmove(best + at + 1, best + at, (size_t)n_after * sizeof *best);
+	best[at] = e;
+	return n < most ? n + 1 : n;
+}
+
+static void top_of_row(const float *x, int32_t n, float inv_t, struct logits_top *out)
+{
+	struct entry best[LOGITS_TOP_K];
 	double max = -INFINITY, sum = 0, sum_t = 0;
-	for (int32_t i = 0; i < n; i++) {
+	for (int32_t i = 0; i < n; i++)
 		max = x[i] > max ? x[i] : max;
-		sorted[i] = (struct entry){x[i] == 0 ? 0 : x[i], i};
-	}
 	for (int32_t i = 0; i < n; i++) {
 		sum += exp(x[i] - max);
 		sum_t += exp((x[i] - max) * inv_t);
@@ -35,19 +43,18 @@ static void top_of_row(const float *x, int32_t n, float inv_t, struct entry *sor
 				   .sum_t = (float)sum_t, .n = n};
 	if (isnan(sum))
 		return;
-	qsort(sorted, (size_t)n, sizeof *sorted, by_rank);
-	out->n = n < LOGITS_TOP_K ? n : LOGITS_TOP_K;
+	out->n = 0;
+	for (int32_t i = 0; i < n; i++)
+		out->n = insert(best, out->n, (struct entry){x[i] == 0 ? 0 : x[i], i});
 	for (int32_t i = 0; i < out->n; i++) {
-		out->logit[i] = sorted[i].x;
-		out->id[i] = sorted[i].id;
+		out->logit[i] = best[i].x;
+		out->id[i] = best[i].id;
 	}
 }
 
 void logits_top_ref(const struct logits_top_args *a)
 {
-	struct entry *sorted = xmalloc((size_t)a->n_vocab * sizeof *sorted);
 	for (int32_t r = 0; r < a->n_rows; r++)
 		top_of_row(a->logits + (size_t)r * (size_t)a->n_vocab, a->n_vocab,
-			   a->inv_t[r], sorted, &a->out[r]);
-	free(sorted);
+			   a->inv_t[r], &a->out[r]);
 }
