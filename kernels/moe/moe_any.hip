@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/moe_experts.h, any shape, bias and activation
- * LAYOUT    kernels/moe/moe_launch.h; weights of any format, the same for all experts
+ * LAYOUT    kernels/moe/moe_launch.h; weights of any format, the same for all experts. The
+ *           kernels "mixed" look up each weight's own
  * GEOMETRY  workgroups of four waves. up: (F over 4, T U), one number of h a wave. down:
  *           (D over 4, T), one number of y a wave, which adds the token's experts one by
  *           one. scale: (T over 4), one token a wave
@@ -16,6 +17,34 @@
 
 enum { MOE_ANY_WAVES = 4, MOE_ANY_THREADS = MOE_ANY_WAVES * WAVE };
 
+/* Stands for the format that the weight says. */
+enum { MOE_ANY_MIXED = -1 };
+
+DEVICE float moe_any_mixed(const weight_view *w, size_t row, const uint16_t *x)
+{
+	switch (w->format) {
+	case WEIGHT_F32: return row_dot<WEIGHT_F32>(w, row, x);
+	case WEIGHT_F16: return row_dot<WEIGHT_F16>(w, row, x);
+	case WEIGHT_BF16: return row_dot<WEIGHT_BF16>(w, row, x);
+	case WEIGHT_INT4: return row_dot<WEIGHT_INT4>(w, row, x);
+#define UNITS(name, format) case format: return row_dot<format>(w, row, x);
+#define UNIT_BLOCKS UNITS
+#include "kernels/weights/weight_units.def"
+#undef UNITS
+#undef UNIT_BLOCKS
+	default: return 0;
+	}
+}
+
+template <int format>
+DEVICE float moe_any_dot(const weight_view *w, size_t row, const uint16_t *x)
+{
+	if constexpr (format == MOE_ANY_MIXED)
+		return moe_any_mixed(w, row, x);
+	else
+		return row_dot<format>(w, row, x);
+}
+
 template <int format> DEVICE void moe_any_up(const moe_launch &a)
 {
 	size_t f = group_index_x() * MOE_ANY_WAVES + wave_index();
@@ -25,7 +54,7 @@ template <int format> DEVICE void moe_any_up(const moe_launch &a)
 	const weight_view *w = a.table + p.expert * MOE_PARTS;
 	const uint16_t *x = a.x + p.token * (size_t)a.dim;
 	weight_view gate = w[MOE_GATE], up = w[MOE_UP];
-	float g = row_dot<format>(&gate, f, x), u = row_dot<format>(&up, f, x);
+	float g = moe_any_dot<format>(&gate, f, x), u = moe_any_dot<format>(&up, f, x);
 	if (lane_index() == 0)
 		p.h[f] = moe_act(a, p, f, g, u);
 }
@@ -39,7 +68,7 @@ template <int format> DEVICE void moe_any_down(const moe_launch &a)
 	for (int32_t s = 0; s < a.n_slots; s++) {
 		moe_pair p = moe_slot_at(a, t, (size_t)s);
 		weight_view w = a.table[p.expert * MOE_PARTS + MOE_DOWN];
-		float part = row_dot<format>(&w, d, p.h);
+		float part = moe_any_dot<format>(&w, d, p.h);
 		if (a.down_bias && !p.is_shared)
 			part += a.down_bias[p.expert * (size_t)a.dim + d];
 		sum += part * moe_slot_weight(a, t, (size_t)s);
@@ -75,6 +104,17 @@ DEVICE void moe_scale(weight_view router, const uint16_t *x, int32_t n_tok, floa
 	{ \
 		moe_scale<format>(router, x, n_tok, scale); \
 	}
+
+KERNEL(MOE_ANY_THREADS) void moe_any_up_mixed_kernel(moe_launch a)
+{
+	moe_any_up<MOE_ANY_MIXED>(a);
+}
+
+KERNEL(MOE_ANY_THREADS) void moe_any_down_mixed_kernel(moe_launch a)
+{
+	moe_any_down<MOE_ANY_MIXED>(a);
+}
+
 MOE_ANY(f32, WEIGHT_F32)
 MOE_ANY(f16, WEIGHT_F16)
 MOE_ANY(bf16, WEIGHT_BF16)

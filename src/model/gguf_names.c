@@ -31,7 +31,6 @@ static const struct name {
 	{"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
 	{"ffn_gate_exps", "mlp.experts.gate_proj"},
 	{"ffn_up_exps", "mlp.experts.up_proj"},
-	{"ffn_down_exps.scale", "router.per_expert_scale"},
 	{"ffn_down_exps", "mlp.experts.down_proj"},
 	{"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
 	{"post_ffw_norm_1", "post_feedforward_layernorm_1"},
@@ -151,8 +150,9 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 {
 	static const struct name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
 					    {"ffn_up", "mlp.gate_up_proj"}};
-	static const struct name of_gemma4[] = {{"ffn_gate_inp.scale", "router.scale"},
-						{"ffn_gate_inp", "router.proj"}};
+	static const struct name of_gemma4[] = {
+		{"ffn_gate_inp.scale", "router.scale"}, {"ffn_gate_inp", "router.proj"},
+		{"ffn_down_exps.scale", "router.per_expert_scale"}};
 	static const struct name of_space[] = {
 		{"ssm_in", "mamba.in_proj"}, {"ssm_conv1d", "mamba.conv1d"},
 		{"ssm_dt.bias", "mamba.dt_bias"}, {"ssm_a", "mamba.A_log"},
@@ -197,7 +197,7 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 	bool is_deepseek4 = arch && arch->keys & KEYS_DEEPSEEK4;
 	for (size_t i = 0; i < ARRAY_LEN(of_deepseek4) && !hf && is_deepseek4; i++)
 		hf = match(&of_deepseek4[i], part, out_rest);
-	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_GEMMA4; i++)
+	for (size_t i = 0; i < ARRAY_LEN(of_gemma4) && !hf && in_gguf & GGUF_GEMMA4; i++)
 		hf = match(&of_gemma4[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)
 		hf = match(&fused[i], part, out_rest);

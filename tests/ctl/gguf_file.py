@@ -8,7 +8,8 @@ import os
 import struct
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "I32": 26, "BF16": 30, "MXFP4": 39}
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "I32": 26, "BF16": 30, "MXFP4": 39,
+         "NVFP4": 40}
 ARCHS = {"qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "llama": "llama",
          "mistral": "llama", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
          "qwen3_5_moe_text": "qwen35moe", "gpt_oss": "gpt-oss", "gemma3_text": "gemma3"}
@@ -416,6 +417,37 @@ def mxfp4_blocks(blocks, scales):
     both = (int.from_bytes(q, "little") | high).to_bytes(len(q) + 1, "little")
     for g in range(len(q) // 32):
         out += [scales[g:g + 1], both[32 * g:32 * g + 16]]
+    return b"".join(out)
+
+
+def nvfp4_tensors(t):
+    """Of NVFP4 with one weight a tensor: blocks, and the factor beside them as `.scale`."""
+    out = {}
+    for name, (dtype, shape, raw) in t.items():
+        base = name[:-len("_packed")]
+        if name.endswith(".weight_packed"):
+            n, k = shape[0], shape[1] * 2
+            factor, = struct.unpack("<f", t[base + "_global_scale"][2])
+            to = tensor_name(base)
+            out[to] = ("NVFP4", [n, k], nvfp4_blocks(raw, t[base + "_scale"][2]))
+            out[to[:-len("weight")] + "scale"] = ("F32", [1], struct.pack("<f", 1 / factor))
+            out[to[:-len("weight")] + "input_scale"] = ("F32", [1], struct.pack("<f", 2))
+        elif not name.endswith("_scale"):
+            out[tensor_name(name)] = ((dtype, shape, raw) if len(shape) > 1 else
+                                      ("F32", shape, as_f32(raw, dtype)))
+    return out
+
+
+def nvfp4_blocks(packed, scales):
+    """Four scales and their 16 numbers each; bytes of pairs (2i, 2i + 1) to pairs (i, i + 8)."""
+    q = bytearray(2 * len(packed))
+    q[0::2], q[1::2] = packed.translate(EVEN), packed.translate(ODD)
+    out = []
+    for g in range(0, len(q) // 16, 4):
+        out.append(scales[g:g + 4])
+        for i in range(g, g + 4):
+            part = q[16 * i:16 * i + 16]
+            out.append(bytes(part[j] | part[j + 8] << 4 for j in range(8)))
     return b"".join(out)
 
 

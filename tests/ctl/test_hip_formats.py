@@ -113,10 +113,40 @@ def to_mxfp4(name, dtype, shape, raw):
                                bytes(121 + i % 2 for i in range(e * n * k // 32)))}
 
 
+def nvfp4_gguf(nvfp4, tmp):
+    """The same checkpoint as llama.cpp's converter writes it, with the factors apart; without
+    them the model is another one."""
+    config = {**g.read_json(nvfp4, "config.json")}
+    tensors = g.nvfp4_tensors(g.load(nvfp4))
+    keys = g.model_keys(config)[1:] + g.tokenizer_keys(nvfp4, config["vocab_size"])
+    keys.insert(0, ("general.architecture", g.STRING, "qwen3"))
+    path, reference = os.path.join(tmp, "nvfp4.gguf"), os.path.join(nvfp4, "reference.json")
+    g.write(path, keys, tensors)
+    given(path, reference, [(1, 6), (7, 3)], tmp, "NVFP4 in GGUF")
+    for how, limit in (("--exact", 2e-4), ("--threads=2", 0.05)):
+        code, out, err = haloctl("verify", "--model", path, "--backend", "cpu", how, "--json",
+                                 "--reference", reference)
+        ok(code == 0 and json.loads(out)["max_delta"] <= limit, "NVFP4 in GGUF, " + how,
+           (out, err))
+    odd = "blk.0.attn_q.scale"
+    for change, message in ((struct.pack("<f", 0), odd[:-6] + ".scale is 0"),
+                            (bytes(8), "is not 1 numbers in f32")):
+        g.write(path, keys, {**tensors, odd: ("F32", [len(change) // 4], change)})
+        code, out, err = haloctl("verify", "--model", path, "--reference", reference)
+        ok(code == 2 and "not" in err and "scale" in err, message, err)
+    name = "blk.0.attn_q.weight"
+    rows, cols = tensors[name][1]
+    g.write(path, keys, {**tensors, name: ("Q8_0", [rows, cols], bytes(rows * cols // 32 * 34))})
+    code, out, err = haloctl("verify", "--model", path, "--reference", reference)
+    ok(code == 2 and "self_attn.q_proj.scale is" in err and "q8_0" in err,
+       "a factor of another format", err)
+
+
 with tempfile.TemporaryDirectory() as folder:
     nvfp4 = os.path.join(GOLDEN, "qwen3-nvfp4")
     given(nvfp4, os.path.join(nvfp4, "reference.json"), [(1, 6), (7, 3), (40, 1)], folder,
           "NVFP4")
+    nvfp4_gguf(nvfp4, folder)
     blocks = os.path.join(SRC, "tests/golden/formats/llama")
     # Not further into the prompt: these random weights make of the rounding of halves, in
     # arithmetic that is exact but for it, differences of up to 0.28 there.

@@ -153,7 +153,7 @@ void forms_tile(struct kernel_test *kt)
 			continue;
 		for (int i = 0; i < N_STORES; i++) {
 			struct linear_case c = {packed(q, i), T,
-						quant_block(q) == 256 ? 256 : 224 - i * 64,
+						quant_block(q) > 32 ? 256 : 224 - i * 64,
 						{i ? 70 : 133, 7}, false, false, false};
 			linear(kt, c, i);
 		}
@@ -167,7 +167,7 @@ void forms_rows(struct kernel_test *kt)
 	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++)
 		for (size_t t = 0; t < ARRAY_LEN(tokens); t++)
 			for (int i = 0; has_kernels(q) && q != QUANT_INT4 && i < N_STORES; i++) {
-				bool in_blocks = quant_block(q) == 256;
+				bool in_blocks = quant_block(q) > 32;
 				struct linear_case c = {packed(q, i), tokens[t],
 							in_blocks ? blocks[i] : k[i],
 							{i ? 37 : 115, 18, i ? 0 : 3},
@@ -219,7 +219,7 @@ static void experts(struct kernel_test *kt, struct experts_case c)
  * whose router is of the same format. */
 static void experts_of(struct kernel_test *kt, struct weight_kind kind, int32_t t, int i)
 {
-	bool in_blocks = quant_block(kind.quant) == 256;
+	bool in_blocks = quant_block(kind.quant) > 32;
 	int32_t d = in_blocks ? 512 : i ? 96 : 544, f = in_blocks ? 256 : 96;
 	struct experts_case c = {kind, t, d, f, 4, 2, i == 0, 0, NO_ROUTER};
 	if (i > 0) {
@@ -248,10 +248,14 @@ void forms_experts_few(struct kernel_test *kt)
 		for (int i = 0; has_kernels(q) && i < 3; i++)
 			experts_of(kt, q == QUANT_INT4 ? int4(32, i == 1, i) : packed(q, i),
 				   2, i);
+	kt->other = QUANT_Q4_1;
+	experts(kt, (struct experts_case){packed(QUANT_Q5_0, 0), 2, 64, 32, 4, 2, false, 32,
+					  NO_ROUTER});
+	kt->other = 0;
 	/* What has no kernel of its own: too long for LDS, or groups that others refuse. */
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
 		bool is_long = quant_block(q) || q == QUANT_MXFP4;
-		int32_t n = quant_block(q) == 256 ? 256 : 32;
+		int32_t n = quant_block(q) > 32 ? 256 : 32;
 		struct weight_kind kind = packed(q, 1);
 		kind.group = q == QUANT_INT8 ? 24 : 0;
 		if (!has_kernels(q) || q == QUANT_INT4)

@@ -76,6 +76,11 @@ static float scale_of(const struct experts_case *s)
 	return s->kind.quant > QUANT_INT4 ? 1.f / 256 : 1;
 }
 
+static struct weight_kind other_of(const struct kernel_test *kt, const struct experts_case *s)
+{
+	return kt->other ? (struct weight_kind){.quant = kt->other, .group = 32} : s->kind;
+}
+
 static struct input make(struct kernel_test *kt, const struct experts_case *s)
 {
 	size_t t = (size_t)s->t, nu = t * (size_t)s->u;
@@ -84,8 +89,10 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 	for (int i = 0; i < 3; i++) {
 		w[i] = arena_alloc(&kt->arena, size);
 		for (int32_t e = 0; e < s->e; e++)
-			w[i][e] = i < 2 ? kernel_weight(kt, s->kind, s->f, s->d)
-					: kernel_weight(kt, s->kind, s->d, s->f);
+			w[i][e] = i < 2 ? kernel_weight(kt, i ? other_of(kt, s) : s->kind,
+							s->f, s->d)
+					: kernel_weight(kt, e % 2 ? other_of(kt, s) : s->kind,
+							s->d, s->f);
 	}
 	struct input in = {.ex = {.n = s->e, .gate = w[0], .up = w[1], .down = w[2]},
 			   .x = kernel_rows(kt, t, (size_t)s->d, scale_of(s)),
@@ -109,7 +116,7 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 	if (s->shared) {
 		struct weight_kind plain = {.quant = QUANT_BF16};
 		in.shared[0] = kernel_weight(kt, s->kind, s->shared, s->d);
-		in.shared[1] = kernel_weight(kt, s->kind, s->shared, s->d);
+		in.shared[1] = kernel_weight(kt, other_of(kt, s), s->shared, s->d);
 		in.shared[2] = kernel_weight(kt, s->kind, s->d, s->shared);
 		in.shared[3] = kernel_weight(kt, s->shared_router == SAME_ROUTER ?
 					     s->kind : plain, 1, s->d);
@@ -328,6 +335,13 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	kernel_ok(wrong == 0, "%s: %s: tokens alone have the same bits", kt->name, what);
 }
 
+void kernel_mixed_case(struct kernel_test *kt, const struct experts_case *s, enum quant other)
+{
+	kt->other = other;
+	kernel_experts_case(kt, s);
+	kt->other = 0;
+}
+
 /* Every third expert gets the router's row of the one before: their logits are equal. */
 static void make_ties(const struct weight *router)
 {
@@ -375,7 +389,7 @@ static void packed_cases(struct kernel_test *kt, enum quant q)
 		struct experts_case s = {kind, i == 1 ? 37 : 3, i == 1 ? 96 : 544,
 					 i == 1 ? 64 : 288, 4, 2, i == 0,
 					 i == 0 ? 0 : i == 1 ? 64 : 96, i == 1};
-		if (quant_block(q) == 256) {
+		if (quant_block(q) > 32) {
 			s.d = i ? 256 : 1024;
 			s.f = s.shared ? 256 : 512;
 			s.shared = s.shared == 96 ? 512 : s.shared ? 256 : 0;
@@ -425,6 +439,15 @@ void case_moe_experts(struct kernel_test *kt)
 			continue;
 		if (!kt->is_quad || cases[i].kind.quant == QUANT_INT4)
 			kernel_experts_case(kt, &cases[i]);
+		kernel_test_reset(kt);
+	}
+	for (int i = 0; i < 2 && !kt->is_quad; i++) {
+		/* As mixtures in GGUF have them. */
+		static const struct experts_case mixed[] = {
+			{{.quant = QUANT_Q5_0}, 3, 64, 32, 3, 2, false, 0, false},
+			{{.quant = QUANT_Q4_K}, 9, 256, 256, 3, 2, false, 256, BF16_ROUTER}};
+		if (kernel_takes(kt))
+			kernel_mixed_case(kt, &mixed[i], i ? QUANT_Q6_K : QUANT_Q4_0);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; kt->is_partial && i < ARRAY_LEN(turns); i++) {

@@ -28,7 +28,8 @@ static void test_embed(struct kernel_test *kt, struct weight_kind kind, float sc
 	kernel_ran(kt, kt->b->ops->embed_rows(kt->b, &on), "embed_rows");
 	const float *got = kernel_download(kt, on.x, (size_t)(T * D));
 	/* Only nvfp4 has two scales to multiply, in either order. */
-	float slack = kind.quant == QUANT_NVFP4 ? 0x1p-22f : 0;
+	bool is_nvfp4 = kind.quant == QUANT_NVFP4 || kind.quant == QUANT_NVFP4_BLOCK;
+	float slack = is_nvfp4 ? 0x1p-22f : 0;
 	int wrong = 0;
 	for (int i = 0; i < T * D; i++)
 		wrong += !(fabsf(got[i] - ref[i]) <= slack * fabsf(ref[i]));

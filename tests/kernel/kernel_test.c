@@ -243,6 +243,8 @@ static struct weight block_weight(struct kernel_test *kt, struct weight_kind kin
 		uint8_t *block = q + i * size;
 		if (kind.quant == QUANT_MXFP4_BLOCK)
 			block[0] = (uint8_t)(112 + block[0] % 12);
+		for (int j = 0; j < 4 && kind.quant == QUANT_NVFP4_BLOCK; j++)
+			block[j] %= 0x7F;
 		if (kind.quant == QUANT_IQ1_M) { /* its d has four bits in each two bytes */
 			block[55] = (uint8_t)(block[55] % 16 | 0x20);
 			block[53] %= 16;
@@ -253,7 +255,7 @@ static struct weight block_weight(struct kernel_test *kt, struct weight_kind kin
 			block[m + 1] = 0x20;
 	}
 	return (struct weight){.quant = kind.quant, .n = n, .k = k, .q = q,
-			       .group = quant_block(kind.quant),
+			       .group = quant_block(kind.quant), .global_scale = 1.0 / 3000,
 			       .name = quant_name(kind.quant)};
 }
 

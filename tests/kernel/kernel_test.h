@@ -46,6 +46,7 @@ struct kernel_test {
 			      * are left out */
 	bool is_quad;        /* int4 with four lanes a row: experts of other formats are left
 			      * out */
+	enum quant other; /* of experts: see kernel_mixed_case; 0: they have one format */
 	bool is_once;        /* rows are not computed again alone */
 	int gaps;            /* other weights lie between experts, at so many places */
 	int every;           /* the backend takes one case of so many; 0: all */

@@ -34,6 +34,8 @@ static int group_of(enum quant q)
 {
 	enum cpu_scaling s = table[q].scaling;
 	bool is_own = s == CPU_SCALING_E8M0 || s == CPU_SCALING_E4M3 || quant_block(q);
+	if (quant_block(q) && s == CPU_SCALING_FLOAT)
+		return quant_block(q);
 	return is_own ? cpu_form_sub(table[q].form) : 0;
 }
 
@@ -61,7 +63,7 @@ bool cpu_panels_can(const struct weight *w)
 	if (w->quant == QUANT_FP8)
 		return w->row_step <= 1 && w->k % 4 == 0 && w->group % 4 == 0;
 	if (group_of(w->quant))
-		return w->k % 32 == 0;
+		return w->k % MAX(32, group_of(w->quant)) == 0;
 	return w->row_step <= 1 && w->k % 32 == 0 && w->group % 32 == 0 &&
 	       w->k % w->group == 0;
 }
@@ -109,7 +111,7 @@ void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 		.has_zero = w->zero_points, .has_nan_scale = w->quant == QUANT_MXFP4,
 		.factor = factor_of(w->quant)};
 	if (out->scaling == CPU_SCALING_E4M3)
-		out->factor *= (float)w->global_scale;
+		out->factor *= (float)blocks_factor(w);
 	bool has_min = cpu_form_has_min(out->form) && out->scaling != CPU_SCALING_PAIR;
 	size_t groups = 0, k = (size_t)w->k;
 	if (out->form == CPU_FORM_BF16)

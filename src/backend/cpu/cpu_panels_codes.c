@@ -98,6 +98,11 @@ static const int8_t *values_of(enum cpu_form f)
 	}
 }
 
+static bool is_e2m1(enum cpu_form f)
+{
+	return f == CPU_FORM_E2M1 || f == CPU_FORM_E2M1_16;
+}
+
 /* For forms with a value table: the code of each value, indexed by the value as a byte. */
 static void codes_of(enum cpu_form f, uint8_t out[256])
 {
@@ -105,7 +110,7 @@ static void codes_of(enum cpu_form f, uint8_t out[256])
 	const int8_t *values = values_of(f);
 	for (int i = 15; i >= 0 && values; i--)
 		out[(uint8_t)values[i]] = (uint8_t)i;
-	for (int i = 0; i < 8 && f == CPU_FORM_E2M1; i++) {
+	for (int i = 0; i < 8 && is_e2m1(f); i++) {
 		out[(uint8_t)-twice[i]] = (uint8_t)(8 + i);
 		out[(uint8_t)twice[i]] = (uint8_t)i;
 	}
@@ -119,7 +124,7 @@ static void encode(enum cpu_form f, const uint8_t table[256], const int8_t *q,
 		[CPU_FORM_4] = 8, [CPU_FORM_8] = 128, [CPU_FORM_5] = 16,
 		[CPU_FORM_6] = 32, [CPU_FORM_3] = 4};
 	uint8_t zero = zeros[f];
-	if (values_of(f) || f == CPU_FORM_E2M1)
+	if (values_of(f) || is_e2m1(f))
 		for (int i = 0; i < BLOCK; i++)
 			codes[i] = table[(uint8_t)q[i]];
 	else
@@ -145,6 +150,10 @@ static void put_scales(const struct cpu_panels *p, const struct block_parts *par
 		return;
 	}
 	size_t n = (size_t)(parts->n / parts->n_sub), at_min = (size_t)p->k / 256 * ROWS;
+	for (size_t i = 0; i < n && p->scaling == CPU_SCALING_E4M3; i++)
+		panel[(b * n + i) * ROWS + r] = (uint8_t)parts->s[i];
+	if (p->scaling == CPU_SCALING_E4M3)
+		return;
 	put_half(supers, b * ROWS + r, parts->d);
 	if (has_min)
 		put_half(supers, at_min + b * ROWS + r, parts->m);

@@ -81,6 +81,7 @@ struct hip_experts_leg {
 	enum hip_experts_kernel few;
 	const char *tile_format;   /* format in the name of moe_tile.hip's kernel; NULL: none */
 	bool has_zero;
+	bool is_mixed;             /* ANY: each weight has a format of its own */
 };
 
 /* up: gate and up together; down: the down projection. */

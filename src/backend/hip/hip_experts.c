@@ -167,22 +167,34 @@ static struct hip_experts_leg any_leg(const struct weight *like)
 	return (struct hip_experts_leg){.like = like};
 }
 
+/* As any_leg; is_mixed: one of the weights has another format than `like`. */
+static struct hip_experts_leg mixed_leg(const struct weight *like, bool is_mixed)
+{
+	struct hip_experts_leg leg = any_leg(like);
+	leg.is_mixed = is_mixed;
+	return leg;
+}
+
 static void look_at(struct hip_experts *x, const struct experts *ex)
 {
 	const struct weight *up = &ex->gate[0], *down = &ex->down[0];
-	bool is_up = true, is_down = true;
+	bool is_up = true, is_down = true, is_mixed = false, is_mixed_down = false;
 	for (int32_t e = 0; e < ex->n; e++) {
 		is_up &= is_like(&ex->gate[e], up) && is_like(&ex->up[e], up);
 		is_down &= is_like(&ex->down[e], down);
+		is_mixed |= ex->gate[e].quant != up->quant || ex->up[e].quant != up->quant;
+		is_mixed_down |= ex->down[e].quant != down->quant;
 	}
-	x->routed.up = is_up ? leg_of(up, false) : any_leg(up);
-	x->routed.down = is_down ? leg_of(down, true) : any_leg(down);
+	x->routed.up = is_up ? leg_of(up, false) : mixed_leg(up, is_mixed);
+	x->routed.down = is_down ? leg_of(down, true) : mixed_leg(down, is_mixed_down);
 	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
 		x->routed.up.tile_format = x->routed.down.tile_format = NULL;
 	if (!ex->shared_gate)
 		return;
 	bool is_alike = is_like(ex->shared_up, ex->shared_gate);
-	x->shared.up = is_alike ? leg_of(ex->shared_gate, false) : any_leg(ex->shared_gate);
+	x->shared.up = is_alike ? leg_of(ex->shared_gate, false)
+				: mixed_leg(ex->shared_gate,
+					    ex->shared_up->quant != ex->shared_gate->quant);
 	x->shared.down = leg_of(ex->shared_down, true);
 	if (ex->n + 1 > MOE_ALIGN_MAX_EXPERTS)
 		x->shared.up.tile_format = NULL;
@@ -198,17 +210,6 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 	x->next = h->experts;
 	h->experts = x;
 	out->device = x;
-	for (int32_t e = 0; e < out->n; e++)
-		if (out->gate[e].quant != out->gate[0].quant ||
-		    out->up[e].quant != out->gate[0].quant ||
-		    out->down[e].quant != out->down[0].quant)
-			return fail_at(fail, E_UNSUPPORTED, out->gate[e].name,
-				       "%s: the HIP backend wants experts of one format",
-				       out->gate[e].name ? out->gate[e].name : "experts");
-	if (out->shared_gate && out->shared_gate->quant != out->shared_up->quant)
-		return fail_at(fail, E_UNSUPPORTED, out->shared_up->name, "%s: the HIP backend "
-			       "wants a shared expert's gate and up of one format",
-			       out->shared_up->name ? out->shared_up->name : "experts");
 	if (b->expert_bytes) {
 		enum status planned = hip_slots_layer(h, out, x, fail);
 		if (planned != OK)
@@ -281,7 +282,10 @@ static enum status any(struct hip *h, const char *op, const struct hip_experts_l
 {
 	char name[80];
 	struct hip_grid g = {hip_over(n_x, WAVES), n_y, 32 * WAVES, 0};
-	return LAUNCH(h, hip_kernel_for(name, op, leg->like), g, ARG(l));
+	hip_kernel_for(name, op, leg->like);
+	if (leg->is_mixed)
+		snprintf(name, sizeof name, "%s_mixed_kernel", op);
+	return LAUNCH(h, name, g, ARG(l));
 }
 
 static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,

@@ -11,6 +11,8 @@
  * the kernels of the other files can be used. A row keeps its size. (A scale's exponent
  * of 255, which no file has, becomes NaN in mxfp4; in a block it means 2^127.)
  *
+ * NVFP4's blocks become nvfp4, whose scales stand apart, too; Q1_0 and Q2_0 become int4.
+ *
  * TQ1_0's digits of base 3 become the 2-bit numbers of TQ2_0.
  */
 #include <stdlib.h>
@@ -170,6 +172,64 @@ static enum status unblock(struct hip *h, const struct weight *w, struct weight 
 	return OK;
 }
 
+/* --- blocks that are split -------------------------------------------------------- */
+
+/* The nibble of a number of a block: e2m1 of NVFP4, which has no -0; int4 of Q1_0, Q2_0. */
+static uint8_t nibble_of(bool is_e2m1, int8_t q)
+{
+	static const uint8_t of_twice[13] = {0, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7};
+	if (!is_e2m1)
+		return (uint8_t)(q + 8);
+	return (uint8_t)(q < 0 ? of_twice[-q] | 8 : of_twice[q]);
+}
+
+/* Convert rows [begin, end). */
+static void split_part(void *arg, int begin, int end)
+{
+	const struct unblock *u = arg;
+	const struct weight *w = u->from;
+	bool is_e2m1 = w->quant == QUANT_NVFP4_BLOCK;
+	size_t block = (size_t)quant_block(w->quant), from = quant_block_bytes(w->quant);
+	size_t blocks = (size_t)w->k / block, n_scales = is_e2m1 ? 4 : 2;
+	size_t row_step = w->row_step ? (size_t)w->row_step : 1;
+	struct block_parts b;
+	for (size_t n = (size_t)begin; n < (size_t)end; n++)
+		for (size_t i = 0; i < blocks; i++) {
+			uint8_t *q = u->q + (n * blocks + i) * block / 2;
+			blocks_split(w->quant, (const uint8_t *)w->q +
+				     (n * row_step * blocks + i) * from, &b);
+			memcpy(u->scales + (n * blocks + i) * n_scales,
+			       is_e2m1 ? (const void *)b.s : &b.d, n_scales);
+			for (size_t j = 0; j < block / 2; j++)
+				q[j] = (uint8_t)(nibble_of(is_e2m1, b.q[2 * j]) |
+						 nibble_of(is_e2m1, b.q[2 * j + 1]) << 4);
+		}
+}
+
+static bool is_split(enum quant q)
+{
+	return q == QUANT_NVFP4_BLOCK || q == QUANT_Q1_0 || q == QUANT_Q2_0;
+}
+
+static enum status split(struct hip *h, const struct weight *w, struct weight *out,
+			 void **memory)
+{
+	bool is_e2m1 = w->quant == QUANT_NVFP4_BLOCK;
+	size_t n = (size_t)w->n * (size_t)w->k, block = (size_t)quant_block(w->quant);
+	uint8_t *p = malloc(n / 2 + n / block * (is_e2m1 ? 4 : 2));
+	if (!p)
+		return E_NOMEM;
+	struct unblock u = {w, p, p + n / 2};
+	pool_for(h->pool, w->n, 16, split_part, &u);
+	*out = (struct weight){
+		.quant = is_e2m1 ? QUANT_NVFP4 : QUANT_INT4, .n = w->n, .k = w->k,
+		.group = is_e2m1 ? 16 : (int32_t)block, .q = u.q, .scales = u.scales,
+		.scale_type = is_e2m1 ? DTYPE_F8_E4M3 : DTYPE_F16, .name = w->name,
+		.global_scale = is_e2m1 ? blocks_factor(w) : 0, .is_table = w->is_table};
+	*memory = p;
+	return OK;
+}
+
 /* --- digits of base 3 ------------------------------------------------------------- */
 
 /* Convert rows [begin, end) of TQ1_0. */
@@ -223,6 +283,8 @@ enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out
 		h->pool = pool_create(0);
 	if (w->quant == QUANT_TQ1_0)
 		return undigit(h, w, out, memory);
+	if (is_split(w->quant))
+		return split(h, w, out, memory);
 	if (is_plain_block(w->quant))
 		return unblock(h, w, out, memory);
 	struct repack r = {.from = w, .bits = quant_bits(w->quant),

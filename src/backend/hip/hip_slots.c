@@ -149,7 +149,7 @@ static enum status plan_part(struct hip_slots_layer *l, int i, size_t *at, struc
 		/* What it points to says which arrays it has; nothing is read there. */
 		*out = w;
 		out->name = host->name;
-		out->global_scale = host->global_scale;
+		out->global_scale = w.quant == QUANT_NVFP4 ? blocks_factor(host) : 0;
 	}
 	return st;
 }

@@ -40,6 +40,7 @@ struct weight_source; /* quant_made.c */
  *         N and K are multiples of p.
  *   NVFP4: q is (N, K/2) bytes of two e2m1 numbers, the even element in the low nibble.
  *         value: e2m1 * (scale * global_scale). scales are e4m3, group is 16.
+ *         NVFP4_BLOCK: q is (N, K/64) blocks, which have the scales in them.
  *   FP8:  q is (N, K) e4m3. scales are (ceil(N/group_n), G), one for group_n rows by
  *         group columns; the last block of rows or columns may be smaller.
  *   MXFP4: like NVFP4 with group 32, scales e8m0, and no global scale.
@@ -68,7 +69,7 @@ struct weight {
 	int32_t zero_step;       /* GPTQ: added to each zero point: 1 in the older format,
 				  * 0 in the newer */
 	const int32_t *group_of; /* GPTQ, INT4, INT8: group of each input (K), or NULL */
-	double global_scale;     /* NVFP4: factor of all scales */
+	double global_scale;     /* NVFP4: factor of all scales; NVFP4_BLOCK: 0 means 1 */
 	int32_t row_step;        /* distance of W's rows in rows of q; 0 means 1 */
 	int32_t k_step;          /* distance of a row's elements in q; 0 means 1. If set,
 				  * row_step counts elements too */
@@ -176,6 +177,13 @@ static inline float blocks_e4m3(uint8_t b)
 	return b & 0x80 ? -f : f;
 }
 
+/* The e4m3 byte that the scale of an NVFP4 block means: there is no sign, and what would be
+ * NaN is 0. */
+static inline uint8_t blocks_nvfp4_scale(uint8_t b)
+{
+	return (b & 0x7F) == 0x7F ? 0 : b & 0x7F;
+}
+
 /* e8m0 to float: a power of two, 2^-127 to 2^127; 255 is NaN. */
 static inline float blocks_e8m0(uint8_t b)
 {
@@ -193,8 +201,8 @@ struct block_parts {
 	int8_t low[32]; /* NF4: weight i is (256 q[i] + low[i]) scale[0] */
 	float scale[16], min[16];
 	/* The same scales as stored in the block: float16 d and m (0 if the format lacks
-	 * it). Blocks of 256 also have integers: scale[i] is d * s[i] and min[i] is m *
-	 * least[i]. In IQ1 and IQ2 scale[i] is d * s[i] / 8,
+	 * it). NVFP4: s are the e4m3 bytes. Blocks of 256 also have integers: scale[i] is
+	 * d * s[i] and min[i] is m * least[i]. In IQ1 and IQ2 scale[i] is d * s[i] / 8,
 	 * in IQ3_XXS d * s[i] / 4. */
 	uint16_t d, m;
 	int8_t s[16];
@@ -204,6 +212,11 @@ struct block_parts {
 extern const int8_t blocks_iq4[16];
 /* NF4: the same; a value is (256 blocks_nf4[i] + blocks_nf4_low[i]) / 2^14. */
 extern const int8_t blocks_nf4[16], blocks_nf4_low[16];
+/* The factor of all scales of NVFP4 and NVFP4_BLOCK. */
+static inline double blocks_factor(const struct weight *w)
+{
+	return w->global_scale != 0 ? w->global_scale : 1;
+}
 void blocks_split(enum quant q, const void *block, struct block_parts *out);
 
 /* e2m1 to float: sign, 2 bits of exponent, 1 of fraction; 0 .5 1 1.5 2 3 4 6. */

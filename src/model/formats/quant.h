@@ -110,6 +110,10 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 enum status quant_groups(const struct quant_want *w, const char *suffix, int32_t group,
 			 const int32_t **out, struct fail *fail) MUST_USE;
 
+/* The factor of a tensor in GGUF: <name>.scale, F32, one number or one an expert. 0: there
+ * is none. E_FORMAT: it is no factor. */
+enum status quant_factor(const struct quant_want *w, double *out, struct fail *fail) MUST_USE;
+
 /* Each format has a function that opens a weight, and one that decodes elements [k0, k1)
  * of a row. */
 #define FORMAT(name) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The block formats of GGUF (ggml): 32 or 256 weights together with their scales. d and m
+ * The block formats of GGUF (ggml): 32 to 256 weights together with their scales. d and m
  * are float16. A byte of two nibbles holds elements i and i + 16 of 32 weights; in the K
  * formats elements i and i + 32 of 64. Each row lists a block's fields in order, with
  * their sizes in bytes, and the value of a weight with integer q:
@@ -13,6 +13,14 @@
  *   IQ4_NL   d, 16 of nibbles, which are indices       d value[q]
  *   NF4      the same, with values of float16
  *   MXFP4    e8m0, 16 of nibbles of e2m1               2^(e - 127) e2m1
+ *
+ * Blocks of 64 and 128 weights. Those of NVFP4 have four parts of 16; a byte of two nibbles
+ * holds elements i and i + 8 of a part:
+ *
+ *   NVFP4    4 of e4m3 without sign, 32 of nibbles of e2m1    s e2m1 times the factor of
+ *            the tensor, which another tensor has (X.scale); s is 0 where e4m3 means NaN
+ *   Q1_0     d, 16 of 1 bit                            d (2 q - 1)
+ *   Q2_0     d, 16 of 2 bits                           d (q - 1)
  *
  * Blocks of 256 weights have 8 parts of 32 or 16 parts of 16. Each part has a scale s
  * and, in some formats, a minimum n:
@@ -166,6 +174,49 @@ static void split_mxfp4_block(const uint8_t *p, struct block_parts *o)
 	*o = (struct block_parts){.n = 32, .n_sub = 32, .scale = {half}};
 	nibbles16(p + 1, 0, o->q);
 	look_up(twice, o->q, 32);
+}
+
+/* --- blocks of 64 and 128 ------------------------------------------------- */
+
+static void split_nvfp4_block(const uint8_t *p, struct block_parts *o)
+{
+	static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12,
+					 0, -1, -2, -3, -4, -6, -8, -12};
+	*o = (struct block_parts){.n = 64, .n_sub = 16};
+	for (int j = 0; j < 4; j++) {
+		uint8_t s = blocks_nvfp4_scale(p[j]);
+		o->scale[j] = blocks_e4m3(s) / 2;
+		o->s[j] = (int8_t)s;
+		for (int i = 0; i < 8; i++) {
+			uint8_t two = p[4 + 8 * j + i];
+			o->q[16 * j + i] = twice[two & 15];
+			o->q[16 * j + i + 8] = twice[two >> 4];
+		}
+	}
+}
+
+/* One scale of n weights, in parts of 32. */
+static void few_bits(const uint8_t *p, int n, int bits, struct block_parts *o)
+{
+	*o = (struct block_parts){.n = n, .n_sub = 32, .d = bits_at(p)};
+	for (int j = 0; j < n / 32; j++)
+		o->scale[j] = blocks_f16(o->d);
+	for (int i = 0; i < n; i++)
+		o->q[i] = (int8_t)(p[2 + i * bits / 8] >> i * bits % 8 & ((1 << bits) - 1));
+}
+
+static void split_q1_0(const uint8_t *p, struct block_parts *o)
+{
+	few_bits(p, 128, 1, o);
+	for (int i = 0; i < 128; i++)
+		o->q[i] = (int8_t)(2 * o->q[i] - 1);
+}
+
+static void split_q2_0(const uint8_t *p, struct block_parts *o)
+{
+	few_bits(p, 64, 2, o);
+	for (int i = 0; i < 64; i++)
+		o->q[i]--;
 }
 
 /* --- blocks of 256 -------------------------------------------------------- */
@@ -497,7 +548,7 @@ enum status quant_blocks_open(const struct quant_want *w, struct weight *out,
 			       .name = t->name, .source = t->source,
 			       .source_row = quant_made_row(t),
 			       .row_step = w->part ? w->part->step : 0};
-	return OK;
+	return quant_factor(w, &out->global_scale, fail);
 }
 
 void quant_blocks_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
@@ -508,6 +559,7 @@ void quant_blocks_decode(const struct weight *w, int32_t row, int32_t k0, int32_
 	const uint8_t *p = (const uint8_t *)w->q +
 			   (size_t)row * step * (size_t)(w->k / block) * size;
 	struct block_parts b;
+	bool has_factor = w->quant == QUANT_NVFP4_BLOCK;
 	for (int32_t k = k0, end; k < k1; k = end) {
 		int32_t first = k / block * block;
 		end = MIN(first + block, k1);
@@ -515,7 +567,9 @@ void quant_blocks_decode(const struct weight *w, int32_t row, int32_t k0, int32_
 		for (int32_t i = k - first, stop; i < end - first; i = stop) {
 			int32_t sub = i / b.n_sub;
 			stop = MIN((sub + 1) * b.n_sub, end - first);
-			const float scale = b.scale[sub], min = b.min[sub];
+			float scale = b.scale[sub], min = b.min[sub];
+			if (has_factor)
+				scale = (float)((double)scale * blocks_factor(w));
 			for (int32_t j = i; j < stop; j++) {
 				int q = b.q[j];
 				if (w->quant == QUANT_NF4)

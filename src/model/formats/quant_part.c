@@ -9,6 +9,7 @@
  * to all rows; scales and zero points of row groups have the same proportion. The
  * remaining dimensions form a row.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "model/formats/quant.h"
@@ -128,6 +129,27 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 				(long long)cols, w->part ? " an expert" : "");
 	}
 	*out = t;
+	return OK;
+}
+
+enum status quant_factor(const struct quant_want *w, double *out, struct fail *fail)
+{
+	char name[256];
+	snprintf(name, sizeof name, "%s.scale", w->name);
+	const struct tensor *t = tensors_find(w->tensors, name);
+	int32_t n = w->part && w->part->n_experts ? w->part->n_experts : 1;
+	*out = 0;
+	if (!t || !tensors_gguf(w->tensors)) /* HQQ has others of that name */
+		return OK;
+	if (t->dtype != DTYPE_F32 || t->n_bytes != (size_t)n * sizeof(float))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not %d numbers in f32",
+				t->file, t->name, n);
+	float f;
+	memcpy(&f, (const float *)t->data + (n > 1 ? w->part->expert : 0), sizeof f);
+	if (!(f > 0) || !isfinite(f))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is %g, not above 0", t->file,
+				t->name, (double)f);
+	*out = (double)f;
 	return OK;
 }
 

@@ -94,12 +94,25 @@ static bool is_plain(const struct quant_want *w)
 		(strcmp(packed, "weight") == 0 || !quant_find(w, packed)));
 }
 
+/* GGUF may have a factor of any tensor; only blocks of NVFP4 need one. */
+static enum status open_blocks(const struct quant_want *w, struct weight *out,
+			       struct fail *fail)
+{
+	enum status st = quant_blocks_open(w, out, fail);
+	double factor = st == OK ? out->global_scale : 0;
+	if (st == OK && factor != 0 && factor != 1 && out->quant != QUANT_NVFP4_BLOCK)
+		return fail_set(fail, E_UNSUPPORTED, "%s: tensor %s.scale is %g, and a factor "
+				"of %s is not supported", tensors_dir(w->tensors), w->name,
+				factor, quant_name(out->quant));
+	return st;
+}
+
 enum status quant_open(const struct quant_want *w, struct weight *out,
 		       struct fail *fail)
 {
 	const struct tensor *t = quant_find(w, "weight");
 	if (t && t->dtype == DTYPE_BLOCKS) /* the tensor itself names its block format */
-		return quant_blocks_open(w, out, fail);
+		return open_blocks(w, out, fail);
 	if (is_plain(w))
 		return quant_plain_open(w, out, fail);
 	if (w->part && w->part->step > 1 && w->choice.quant != QUANT_MXFP4)

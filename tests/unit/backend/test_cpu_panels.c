@@ -17,7 +17,8 @@
 /* Panels hold what these formats decode to, as codes of 4 bits, or of 3 for TQ. */
 static bool has_wider_codes(enum quant q)
 {
-	return q == QUANT_TQ1_0 || q == QUANT_TQ2_0 || q == QUANT_IQ1_S ||
+	return q == QUANT_Q1_0 || q == QUANT_Q2_0 || q == QUANT_TQ1_0 ||
+	       q == QUANT_TQ2_0 || q == QUANT_IQ1_S ||
 	       q == QUANT_IQ1_M || q == QUANT_IQ2_XS || q == QUANT_IQ2_S ||
 	       q == QUANT_IQ3_XXS || q == QUANT_IQ3_S;
 }

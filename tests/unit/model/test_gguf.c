@@ -197,10 +197,12 @@ static void test_bad_tensors(void)
 		{"tensor t has an impossible shape", 3, 1u << 31, 1u << 31, 2, 0,
 		 E_FORMAT},
 		{"tensor t has rows of 48", 1, 48, 0, 2, 0, E_FORMAT},
-		{"tensor t has the unknown type 4", 1, 32, 0, 4, 0, E_UNSUPPORTED},
+		{"tensor t is Q4_2, which", 1, 32, 0, 4, 0, E_UNSUPPORTED},
+		{"tensor t is IQ4_NL_8_8, which", 1, 32, 0, 38, 0, E_UNSUPPORTED},
+		{"tensor t has the unknown type 43", 1, 32, 0, 43, 0, E_UNSUPPORTED},
 		{"tensor t has the unknown type 63", 1, 32, 0, 63, 0, E_UNSUPPORTED},
 		{"tensor t has the unknown type 99", 1, 32, 0, 99, 0, E_UNSUPPORTED},
-		{"tensor t is NVFP4, which", 1, 256, 0, 40, 0, E_UNSUPPORTED},
+		{"tensor t is Q8_K, which", 1, 256, 0, 15, 0, E_UNSUPPORTED},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		put_head(&b, 1, 0);
