@@ -6,9 +6,11 @@
  *           a row at once. LDS holds the activations in 16-byte pieces, in the order in
  *           which lanes read them. For formats of four bits a piece has the order 0 2 4 6
  *           1 3 5 7, because one mask extracts weights from a word in that order.
- * GEOMETRY  workgroups of 8 waves. A wave has 2 rows at a time with 2 steps of each in
- *           flight (4 x 16 bytes a lane), then goes on to further rows of the part. LDS:
- *           the activations of M tokens, at most 64 KiB.
+ * GEOMETRY  workgroups of 8 waves (M = 16: 16). A wave has 2 rows at a time with 2 steps of
+ *           each in flight (4 x 16 bytes a lane; M > 2: one step), then goes on to further
+ *           rows of the part. A token's piece is read from LDS once for both rows. LDS:
+ *           the activations of M tokens, at most 64 KiB. Where K is longer, M > 2 has a
+ *           slice of K at a time: weights are read once, and a sum's order is that of K.
  * PRECISION integers and small floats become halves exactly. 0x6400 | n is 1024 + n. An
  *           e4m3 or e2m1 moved into a half's fields is 2^-8 or 2^-14 of its value, and is
  *           scaled back. Products by v_dot2 in f32 (bf16: f32 fma); the partial sum of 16
@@ -22,32 +24,16 @@
  * SEE       kernels/ops/linear_ref.c; kernels/linear/linear_any.hip takes other shapes
  */
 #pragma once
-#include "kernels/weights/dequant.h"
-#include "kernels/linear/linear_rows.h"
+#include "kernels/linear/linear_rows_take.h"
 
-constexpr int linear_rows_bits(int format)
-{
-	return format == WEIGHT_F16 || format == WEIGHT_BF16   ? 16
-	       : format == WEIGHT_INT8 || format == WEIGHT_FP8 ? 8
-							       : 4;
-}
-
-/* What 16 bytes of a row hold: EACH elements, which are PIECES pieces of eight. */
-template <int format> struct linear_rows_of {
-	enum : int {
-		EACH = LINEAR_ROWS_EACH(linear_rows_bits(format)),
-		PIECES = EACH / 8,
-		STEP = EACH * WAVE /* elements that a wave loads at once */
-	};
-};
-
-/* Copy activations to LDS. A piece is eight of the K inputs. Each piece goes where its
- * lane will read it. */
+/* Copy n elements of a token to LDS, by n_threads; x: the first of them. A piece is eight
+ * elements. Each piece goes where its lane will read it. */
 template <int format>
-DEVICE void linear_rows_stage(const uint16_t *x, int32_t k, u32x4 *to)
+DEVICE void linear_rows_copy(const uint16_t *x, int32_t n, int32_t first, int32_t n_threads,
+			     u32x4 *to)
 {
 	constexpr int32_t EACH = linear_rows_of<format>::PIECES, STEP = EACH * WAVE;
-	for (int32_t p = (int32_t)thread_index(); p < k / 8; p += LINEAR_ROWS_WAVES * WAVE) {
+	for (int32_t p = first; p < n / 8; p += n_threads) {
 		u32x4 v = ((const u32x4 *)x)[p], out = v;
 		if constexpr (linear_rows_bits(format) == 4) {
 			out[0] = permute_bytes<0x5410>(v[0], v[1]);
@@ -57,122 +43,97 @@ DEVICE void linear_rows_stage(const uint16_t *x, int32_t k, u32x4 *to)
 		}
 		/* In an incomplete last step only the first lanes have elements, and only
 		 * their pieces are stored. */
-		int32_t step = p / STEP, lanes = k / 8 - step * STEP;
+		int32_t step = p / STEP, lanes = n / 8 - step * STEP;
 		lanes = lanes < STEP ? lanes / EACH : WAVE;
 		to[step * STEP + p % EACH * lanes + p % STEP / EACH] = out;
 	}
 }
 
-/* Sum of products of words [FROM, TO) of q and the pieces of x, which are `pitch` apart.
- * Both halves of `minus` are 1024 + the zero point (int8). */
-template <int format, int FROM, int TO>
-DEVICE float linear_rows_dot(u32x4 q, const u32x4 *x, int32_t pitch, uint32_t minus)
-{
-	float sum = 0;
-	UNROLL
-	for (int i = FROM; i < TO; i++) {
-		if constexpr (format == WEIGHT_F16) {
-			sum = dot2_f16(q[i], x[0][i], sum);
-		} else if constexpr (format == WEIGHT_BF16) {
-			uint32_t v = x[0][i];
-			sum = fma_f32(bits_cast<float>(q[i] << 16),
-				      f16_to_f32((uint16_t)v), sum);
-			sum = fma_f32(bits_cast<float>(q[i] & 0xFFFF0000u),
-				      f16_to_f32((uint16_t)(v >> 16)), sum);
-		} else if constexpr (format == WEIGHT_INT8) {
-			u32x4 v = x[i / 2 * pitch];
-			uint32_t lo = permute_bytes<0x4140>(q[i], 0x64);
-			uint32_t hi = permute_bytes<0x4342>(q[i], 0x64);
-			sum = dot2_f16(sub2_f16(lo, minus), v[i % 2 * 2], sum);
-			sum = dot2_f16(sub2_f16(hi, minus), v[i % 2 * 2 + 1], sum);
-		} else if constexpr (format == WEIGHT_FP8) {
-			u32x4 v = x[i / 2 * pitch];
-			uint32_t h[2];
-			small_halves<format>(q[i], h);
-			sum = dot2_f16(fma2_f16(h[0], 0x5C005C00u, 0), v[i % 2 * 2], sum);
-			sum = dot2_f16(fma2_f16(h[1], 0x5C005C00u, 0), v[i % 2 * 2 + 1], sum);
-		} else {
-			u32x4 v = x[i * pitch];
-			UNROLL
-			for (int s = 0; s < 2; s++) {
-				uint32_t h[2];
-				small_halves<format>(q[i] >> s * 4, h);
-				sum = dot2_f16(fma2_f16(h[0], 0x74007400u, 0), v[s * 2], sum);
-				sum = dot2_f16(fma2_f16(h[1], 0x74007400u, 0), v[s * 2 + 1],
-					       sum);
-			}
-		}
-	}
-	return sum;
-}
-
-/* Scale of element i of a row; `row` is the index of the row's first scale. */
-template <int format>
-DEVICE float linear_rows_scale(const linear_rows_part &p, size_t row, int32_t i,
-			       int32_t shift)
-{
-	size_t at = row + (size_t)(i >> shift);
-	if constexpr (format == WEIGHT_NVFP4)
-		return e4m3_to_f32(((const uint8_t *)p.scales)[at]);
-	else if constexpr (format == WEIGHT_MXFP4)
-		return e8m0_to_f32(((const uint8_t *)p.scales)[at]);
-	else
-		return scale_at(p.scales, p.scale_format, at);
-}
-
-/* sum[t] += the product of q, which is elements [i, i + EACH) of row n, and token t. If a
- * row has several groups, it is scaled here. */
+/* Copy elements [from, from + n) of all tokens to LDS, `pitch` pieces apart. With as many
+ * waves as tokens each wave copies its own; missing ones repeat the last. */
 template <int M, int format>
-DEVICE void linear_rows_use(const linear_rows_args &a, const linear_rows_part &p, u32x4 q,
-			    int32_t n, int32_t i, const u32x4 *x, int32_t pitch, float *sum)
+DEVICE void linear_rows_stage(const linear_rows_args &a, int32_t from, int32_t n,
+			      int32_t pitch, u32x4 *lds)
 {
-	constexpr bool HALVES = format == WEIGHT_NVFP4; /* 16 bytes hold two groups */
-	float scale = 1, second = 1;
-	uint32_t minus = 0x64806480u;
-	if constexpr (linear_rows_bits(format) < 16) {
-		size_t row = (size_t)(n / p.group_n) * (size_t)a.n_groups;
-		/* With 8 bits or more, a scale for the whole row is applied to the final
-		 * sum. */
-		if (linear_rows_bits(format) == 4 || a.n_groups > 1)
-			scale = linear_rows_scale<format>(p, row, i, a.group_shift);
-		if constexpr (HALVES)
-			second = linear_rows_scale<format>(p, row, i + 16, a.group_shift);
+	constexpr int32_t WAVES = LINEAR_ROWS_WAVES_OF(M);
+	if constexpr (M == WAVES) {
+		int32_t t = (int32_t)wave_index(), last = a.n_tok - 1;
+		if (M > LINEAR_ROWS_WAVES || t <= last)
+			linear_rows_copy<format>(a.x + (size_t)(t < last ? t : last) *
+								(size_t)a.k + from,
+						 n, (int32_t)lane_index(), WAVE,
+						 lds + t * pitch);
+		return;
 	}
-	if (format == WEIGHT_INT8 && p.zero_points) {
-		size_t at = (size_t)(n / 4) * (size_t)a.n_groups +
-			    (size_t)(i >> a.group_shift);
-		minus = (0x6400u + (p.zero_points[at] >> n % 4 * 8 & 255)) * 0x10001u;
-	}
+	for (int t = 0; t < M && t < a.n_tok; t++)
+		linear_rows_copy<format>(a.x + (size_t)t * (size_t)a.k + from, n,
+					 (int32_t)thread_index(), WAVES * WAVE,
+					 lds + t * pitch);
+}
+
+/* sum[y][t] += the product of taken elements of row y and token t. x: their first piece
+ * of token 0; pieces are `lanes` apart, tokens `pitch`. */
+template <int M, int format>
+DEVICE void linear_rows_use(const linear_rows_taken<format> *w, int32_t n_tok, const u32x4 *x,
+			    int32_t lanes, int32_t pitch, float (*sum)[M])
+{
+	constexpr int PAIRS = linear_rows_of<format>::EACH / 2;
 	UNROLL
 	for (int t = 0; t < M; t++) {
 		if constexpr (M > 2)
 			schedule_barrier();
-		/* Missing tokens repeat the last one. */
-		const u32x4 *xt = x + (t < a.n_tok ? t : a.n_tok - 1) * (a.k / 8);
-		if constexpr (HALVES) {
-			sum[t] += linear_rows_dot<format, 0, 2>(q, xt, pitch, minus) * scale;
-			sum[t] += linear_rows_dot<format, 2, 4>(q, xt, pitch, minus) * second;
-		} else {
-			sum[t] += linear_rows_dot<format, 0, 4>(q, xt, pitch, minus) * scale;
+		/* Missing tokens repeat the last one: here, or in LDS (linear_rows_stage). */
+		int32_t at = M > LINEAR_ROWS_WAVES || t < n_tok ? t : n_tok - 1;
+		const u32x4 *xt = x + at * pitch;
+		u32x4 v[linear_rows_of<format>::PIECES];
+		UNROLL
+		for (int i = 0; i < linear_rows_of<format>::PIECES; i++)
+			v[i] = xt[i * lanes];
+		UNROLL
+		for (int y = 0; y < LINEAR_ROWS_TILE; y++) {
+			const uint32_t *h = w[y].h;
+			if constexpr (format == WEIGHT_NVFP4) { /* two groups */
+				sum[y][t] += linear_rows_dot<format, 0, PAIRS / 2>(h, v) *
+					     w[y].scale;
+				sum[y][t] += linear_rows_dot<format, PAIRS / 2, PAIRS>(h, v) *
+					     w[y].second;
+			} else {
+				sum[y][t] += linear_rows_dot<format, 0, PAIRS>(h, v) *
+					     w[y].scale;
+			}
 		}
 	}
 }
 
-/* A lane's sums over all of K, for the rows from n on. Rows past the part's end repeat
- * its last one. */
+/* The same for 16 bytes of each row, q, which are elements [i, i + EACH). */
+template <int M, int format>
+DEVICE void linear_rows_add(const linear_rows_args &a, const linear_rows_part &p,
+			    const u32x4 *q, const int32_t *row, int32_t i, const u32x4 *x,
+			    int32_t lanes, int32_t pitch, float (*sum)[M])
+{
+	linear_rows_taken<format> w[LINEAR_ROWS_TILE];
+	UNROLL
+	for (int y = 0; y < LINEAR_ROWS_TILE; y++)
+		linear_rows_take<format>(a, p, q[y], row[y], i, &w[y]);
+	linear_rows_use<M, format>(w, a.n_tok, x, lanes, pitch, sum);
+}
+
+/* Add elements [from, from + k) to a lane's sums, for the rows from n on. Rows past the
+ * part's end repeat its last one. */
 template <int M, int format>
 DEVICE void linear_rows_sum(const linear_rows_args &a, const linear_rows_part &p, int32_t n,
-			    const u32x4 *lds, float (*sum)[M])
+			    int32_t from, int32_t k, int32_t pitch, const u32x4 *lds,
+			    float (*sum)[M])
 {
 	using F = linear_rows_of<format>;
 	enum { TILE = LINEAR_ROWS_TILE, AT_ONCE = M > 2 ? 1 : 2 };
 	const char *q[TILE];
 	int32_t row[TILE], lane = (int32_t)lane_index(), step = 0;
-	int32_t whole = a.k / F::STEP, lanes = a.k % F::STEP / F::EACH;
+	int32_t whole = k / F::STEP, lanes = k % F::STEP / F::EACH;
 	UNROLL
 	for (int y = 0; y < TILE; y++) {
 		row[y] = n + y < p.n ? n + y : p.n - 1;
-		q[y] = p.q + (size_t)row[y] * (size_t)p.pitch + lane * 16;
+		q[y] = p.q + (size_t)row[y] * (size_t)p.pitch + from / F::EACH * 16 + lane * 16;
 	}
 	for (; step + AT_ONCE <= whole; step += AT_ONCE) {
 		u32x4 v[AT_ONCE][TILE];
@@ -183,65 +144,87 @@ DEVICE void linear_rows_sum(const linear_rows_args &a, const linear_rows_part &p
 				v[u][y] = load_nt<u32x4>(q[y] + (step + u) * WAVE * 16);
 		UNROLL
 		for (int u = 0; u < AT_ONCE; u++)
-			UNROLL
-			for (int y = 0; y < TILE; y++)
-				linear_rows_use<M, format>(
-					a, p, v[u][y], row[y],
-					(step + u) * F::STEP + lane * F::EACH,
-					lds + (step + u) * F::STEP / 8 + lane, WAVE, sum[y]);
+			linear_rows_add<M, format>(
+				a, p, v[u], row, from + (step + u) * F::STEP + lane * F::EACH,
+				lds + (step + u) * F::STEP / 8 + lane, WAVE, pitch, sum);
 	}
 	for (; step <= whole; step++) {
 		int32_t here = step < whole ? WAVE : lanes;
 		if (lane >= here)
 			break;
+		u32x4 v[TILE];
 		UNROLL
 		for (int y = 0; y < TILE; y++)
-			linear_rows_use<M, format>(a, p, load_nt<u32x4>(q[y] + step * WAVE * 16),
-						   row[y], step * F::STEP + lane * F::EACH,
-						   lds + step * F::STEP / 8 + lane, here, sum[y]);
+			v[y] = load_nt<u32x4>(q[y] + step * WAVE * 16);
+		linear_rows_add<M, format>(a, p, v, row,
+					   from + step * F::STEP + lane * F::EACH,
+					   lds + step * F::STEP / 8 + lane, here, pitch, sum);
 	}
 }
 
-/* Add up the lanes of each row; the first lane stores. */
+/* Add up the lanes of each row; lane t stores token t. Both rows of a token together:
+ * masks of 16 lanes kept for the second row would spill. */
 template <int M, int format>
 DEVICE void linear_rows_store(const linear_rows_args &a, const linear_rows_part &p,
 			      int32_t n, float (*sum)[M])
 {
+	int32_t mine = (int32_t)lane_index();
+	float x[LINEAR_ROWS_TILE] = {};
+	UNROLL
+	for (int t = 0; t < M; t++)
+		UNROLL
+		for (int y = 0; y < LINEAR_ROWS_TILE; y++) {
+			float all = wave_sum(sum[y][t]);
+			x[y] = mine == t ? all : x[y];
+		}
 	UNROLL
 	for (int y = 0; y < LINEAR_ROWS_TILE; y++) {
 		float scale = p.factor;
 		if (linear_rows_bits(format) == 8 && a.n_groups == 1 && n + y < p.n)
 			scale *= scale_at(p.scales, p.scale_format,
 					  (size_t)((n + y) / p.group_n));
-		UNROLL
-		for (int t = 0; t < M; t++) {
-			float x = wave_sum(sum[y][t]);
-			if (lane_index() != 0 || n + y >= p.n || t >= a.n_tok)
-				continue;
-			x *= scale;
-			if (p.bias)
-				x += p.bias[n + y];
-			linear_store(p.y, (size_t)t * (size_t)p.n + (size_t)(n + y), x,
-				     p.store);
-		}
+		if (mine >= a.n_tok || n + y >= p.n)
+			continue;
+		x[y] *= scale;
+		if (p.bias)
+			x[y] += p.bias[n + y];
+		linear_store(p.y, (size_t)mine * (size_t)p.n + (size_t)(n + y), x[y], p.store);
 	}
 }
 
+/* If LDS lacks the room for all of K, it holds a slice at a time, anew for each round of
+ * rows. Then all waves take part in staging, also those whose rows are past the end. */
 template <int M, int format> DEVICE void linear_rows(const linear_rows_args &a)
 {
-	constexpr int32_t ROWS = LINEAR_ROWS_WAVES * LINEAR_ROWS_TILE;
+	constexpr int32_t SLICE = LINEAR_ROWS_SLICE(M);
+	constexpr int32_t ROWS = LINEAR_ROWS_WAVES_OF(M) * LINEAR_ROWS_TILE;
 	LDS_DYNAMIC(u32x4, lds);
-	for (int t = 0; t < M && t < a.n_tok; t++)
-		linear_rows_stage<format>(a.x + (size_t)t * (size_t)a.k, a.k,
-					  lds + t * (a.k / 8));
-	group_barrier();
+	bool is_whole = M < LINEAR_ROWS_SLICED_TOK || a.k <= SLICE;
+	int32_t slice = is_whole ? a.k : SLICE;
+	/* Constant, so that 16 tokens' addresses take no registers. */
+	int32_t pitch = (M > LINEAR_ROWS_WAVES ? SLICE : slice) / 8;
+	if (is_whole) {
+		linear_rows_stage<M, format>(a, 0, a.k, pitch, lds);
+		group_barrier();
+	}
 
 	int32_t group = (int32_t)group_index_x(), end = a.grid;
 	linear_rows_part p = linear_rows_find(a, group, &end);
-	int32_t n = (group - p.first_group) * ROWS + (int32_t)wave_index() * LINEAR_ROWS_TILE;
-	for (; n < p.n; n += (end - p.first_group) * ROWS) {
+	int32_t first = (group - p.first_group) * ROWS;
+	for (; first < p.n; first += (end - p.first_group) * ROWS) {
+		int32_t n = first + (int32_t)wave_index() * LINEAR_ROWS_TILE;
+		if (is_whole && n >= p.n)
+			break;
 		float sum[LINEAR_ROWS_TILE][M] = {};
-		linear_rows_sum<M, format>(a, p, n, lds, sum);
+		for (int32_t from = 0; from < a.k; from += slice) {
+			int32_t k = from + slice < a.k ? slice : a.k - from;
+			if (!is_whole) {
+				group_barrier(); /* all have read the slice before */
+				linear_rows_stage<M, format>(a, from, k, pitch, lds);
+				group_barrier();
+			}
+			linear_rows_sum<M, format>(a, p, n, from, k, pitch, lds, sum);
+		}
 		linear_rows_store<M, format>(a, p, n, sum);
 	}
 }

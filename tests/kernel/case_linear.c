@@ -68,6 +68,10 @@ static const struct linear_case cases[] = {
 	{INT4(128, false, DTYPE_F16), 16, 2304, {37}, false, false, true},
 	{INT4(32, false, DTYPE_F16), 13, 256, {40}, true, false, false},
 	{INT4(64, true, DTYPE_BF16), 3, 11328, {5}, false, false, false},
+	{{QUANT_INT8, 128, true, DTYPE_F16, false}, 16, 2304, {40}, true, false, true},
+	{{.quant = QUANT_BF16}, 13, 1304, {35}, false, true, false},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 11, 3104, {34}, false, false, false},
+	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 6, 4224, {18}, false, true, false},
 	/* many tokens: tiles, each with a rest of tokens, outputs and K */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
 	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},

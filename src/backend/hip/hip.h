@@ -24,8 +24,8 @@
 
 enum {
 	HIP_MAX_TOK = 1 << 16,       /* most tokens of a step */
-	/* Steps of up to so many tokens take the kernels for few tokens. Those of other weights
-	 * than int4 are launched for eight tokens at a time. */
+	/* Steps of up to so many tokens take the kernels for few tokens. Those of blocks are
+	 * launched for eight tokens at a time. */
 	HIP_FEW_TOK = 16,
 	HIP_ONE_EACH = 32,
 	HIP_ALONE_CTX = 4096, /* backend.alone_ctx. Beyond, reading a cache twice costs more */

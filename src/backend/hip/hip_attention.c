@@ -182,6 +182,14 @@ static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
 }
 
+/* Segments of a token, at most. What a window shows may begin and end within a segment. */
+static int32_t split_segments(const struct attention_args *a)
+{
+	int32_t n = a->window > 0 ? seen_of(a) / ATTENTION_SEGMENT + 2
+				  : hip_over(a->n_ctx_max, ATTENTION_SEGMENT);
+	return MIN(ATTENTION_SEGMENTS, n);
+}
+
 /* Launch the split kernel: sequences of one token. */
 static enum status split(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
@@ -194,7 +202,7 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	snprintf(name, sizeof name, "attention_%s_%ssplit_kernel", s->name, bytes_of(a));
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
-		struct hip_grid g = {ATTENTION_SEGMENTS * subs, n, ATTENTION_WAVES * 32,
+		struct hip_grid g = {split_segments(a) * subs, n, ATTENTION_WAVES * 32,
 				     lds_of(s, 1)};
 		l.first_seq = b;
 		st = LAUNCH(h, name, g, ARG(l));

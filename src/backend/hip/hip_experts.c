@@ -240,10 +240,18 @@ static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_
 
 /* --- few tokens ------------------------------------------------------------------- */
 
+/* Formats of moe_rows_group.hip. */
+static bool has_rows_group(enum quant q)
+{
+	return q == QUANT_INT8 || q == QUANT_FP8 || q == QUANT_NVFP4 || q == QUANT_MXFP4 ||
+	       q == QUANT_Q4_K || q == QUANT_Q6_K;
+}
+
 /* Two tokens and more may choose the same experts: kernels of moe_group.h. */
 static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch *l)
 {
-	return leg->few == HIP_EXPERTS_INT4 && l->n_tok > 1 && l->n_tok <= MOE_GROUP_TOK &&
+	bool has_kernel = leg->few == HIP_EXPERTS_INT4 || has_rows_group(leg->like->quant);
+	return has_kernel && l->n_tok > 1 && l->n_tok <= MOE_GROUP_TOK &&
 	       l->n_slots <= MOE_GROUP_SLOTS;
 }
 
@@ -265,8 +273,11 @@ static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 	const struct moe_int4_axes *x = fit_int4(leg->like, true);
 	if (!in_groups(leg, l))
 		return false;
-	int32_t h = LINEAR_INT4_LDS_BYTES(1, l->ffn, x->thrds, x->chunk);
-	int32_t rows = MOE_INT4_DOWN_ROWS(x->thrds, x->ytile), waves = MOE_GROUP_WAVES;
+	int32_t h = MOE_ROWS_UP_LDS(l->ffn, 0), rows = MOE_ROWS_DOWN, waves = MOE_GROUP_WAVES;
+	if (leg->few == HIP_EXPERTS_INT4) {
+		h = LINEAR_INT4_LDS_BYTES(1, l->ffn, x->thrds, x->chunk);
+		rows = MOE_INT4_DOWN_ROWS(x->thrds, x->ytile);
+	}
 	while (waves > 1 && MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves) > MOE_ROWS_LDS)
 		waves--;
 	int32_t lds = MOE_GROUP_DOWN_LDS(l->n_slots, rows, h, waves);
@@ -307,9 +318,10 @@ static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
 			 group_up(leg, &l, &g) ? "group_" : "", x->name,
 			 leg->has_zero ? "_zero" : "");
 	} else {
-		snprintf(name, sizeof name, "moe_rows_up_%s_kernel", format);
 		g.x = hip_over(l.ffn, MOE_ROWS_UP);
 		g.lds_bytes = MOE_ROWS_UP_LDS(l.dim, HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
+		snprintf(name, sizeof name, "moe_rows_%sup_%s_kernel",
+			 group_up(leg, &l, &g) ? "group_" : "", format);
 	}
 	return LAUNCH(h, name, g, ARG(l));
 }
@@ -342,8 +354,8 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 			 group_down(leg, &l, &g) ? "group_" : "", x->name,
 			 leg->has_zero ? "_zero" : "");
 	} else {
-		snprintf(name, sizeof name, "moe_rows_down_%s_kernel",
-			 quant_name(leg->like->quant));
+		snprintf(name, sizeof name, "moe_rows_%sdown_%s_kernel",
+			 group_down(leg, &l, &g) ? "group_" : "", quant_name(leg->like->quant));
 	}
 	return LAUNCH(h, name, g, ARG(l));
 }

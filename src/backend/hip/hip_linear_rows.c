@@ -10,12 +10,6 @@
 #include "kernels/linear/linear_rows.h"
 #include "kernels/linear/quad_launch.h"
 
-static int32_t max_tok(enum quant q)
-{
-	bool is_small = q == QUANT_FP8 || quant_bits(q) == 4;
-	return is_small && !quant_block(q) ? LINEAR_ROWS_MAX_TOK / 2 : LINEAR_ROWS_MAX_TOK;
-}
-
 /* True if the kernel with four lanes a row (linear_quad_int8.hip) is faster. By K alone. */
 static bool is_quad_int8(const struct hip *h, const struct linear_args *a)
 {
@@ -29,17 +23,19 @@ static bool is_quad_int8(const struct hip *h, const struct linear_args *a)
 	return h->prefers_quads;
 }
 
-static int32_t lds_bytes(enum quant q, int32_t n_tok, int32_t k)
+/* True if LDS has room for one token. */
+static bool has_room(const struct weight *w)
 {
-	if (!quant_block(q))
-		return LINEAR_ROWS_LDS_BYTES(n_tok, k);
-	return LINEAR_BLOCKS_LDS_BYTES(n_tok, k) + HIP_UNIT_TABLE_BYTES(q);
+	if (!quant_block(w->quant))
+		return w->k <= LINEAR_ROWS_SLICE(1);
+	return LINEAR_BLOCKS_LDS_BYTES(1, w->k) + HIP_UNIT_TABLE_BYTES(w->quant) <=
+	       LINEAR_ROWS_LDS;
 }
 
 static bool takes_weight(const struct weight *w)
 {
 	if (quant_block(w->quant))
-		return hip_has_units(w) && lds_bytes(w->quant, 1, w->k) <= LINEAR_ROWS_LDS;
+		return hip_has_units(w) && has_room(w);
 	int32_t bits = quant_bits(w->quant), each = LINEAR_ROWS_EACH(bits);
 	bool in_powers = w->group >= w->k ||
 			 (hip_is_power_of_two(w->group) &&
@@ -59,8 +55,7 @@ static bool takes_weight(const struct weight *w)
 	default:
 		return false;
 	}
-	return in_powers && w->k % each == 0 && hip_pitch(w) % 16 == 0 &&
-	       lds_bytes(w->quant, 1, w->k) <= LINEAR_ROWS_LDS;
+	return in_powers && w->k % each == 0 && hip_pitch(w) % 16 == 0 && has_room(w);
 }
 
 bool hip_linear_rows_takes(const struct linear_args *a)
@@ -84,61 +79,104 @@ struct linear_rows_part hip_linear_part(const struct linear_out *o)
 		.factor = v.factor};
 }
 
-/* Which kernel a launch uses, and its limits. */
+/* The kernel of a launch, and for how many tokens it is. */
 struct form {
-	char name[48];    /* name of its kernels, without _m<M>_kernel */
-	int32_t waves;    /* waves in a workgroup */
-	int32_t rows;     /* rows that a workgroup sums at once */
-	int32_t per_cu;   /* workgroups that a compute unit holds at once */
-	int32_t max_tok;  /* most tokens of a launch */
-	bool is_quad;
+	char name[80];
+	int32_t n_tok, m;  /* tokens of the launch; most of its kernel */
+	int32_t waves;     /* waves in a workgroup */
+	int32_t rows;      /* rows that a workgroup sums at once */
+	int32_t most;      /* workgroups for each part. More would not run at once, and each
+			    * copies the activations to LDS */
+	int32_t lds_bytes;
 };
 
-static struct form form_of(const struct hip *h, const struct linear_args *a)
+/* The numbers of tokens that kernels are for: powers of two. */
+static int32_t kernel_tok(int32_t n_tok)
+{
+	int32_t m = 1;
+	while (m < n_tok)
+		m *= 2;
+	return m;
+}
+
+static void set_quads(struct form *f, int32_t k)
+{
+	/* Its kernels keep LDS for M tokens, however many there are. */
+	while (LINEAR_QUAD_INT8_LDS_BYTES(kernel_tok(f->n_tok), k) > LINEAR_ROWS_LDS)
+		f->n_tok--;
+	f->m = kernel_tok(f->n_tok);
+	f->waves = LINEAR_QUAD_INT8_WAVES;
+	f->rows = LINEAR_QUAD_INT8_WAVES * QUAD_ROWS;
+	f->most *= LINEAR_QUAD_INT8_PER_CU;
+	f->lds_bytes = LINEAR_QUAD_INT8_LDS_BYTES(f->m, k);
+}
+
+static void set_blocks(struct form *f, enum quant q, int32_t k)
+{
+	int32_t table = HIP_UNIT_TABLE_BYTES(q);
+	while (LINEAR_BLOCKS_LDS_BYTES(f->n_tok, k) + table > LINEAR_ROWS_LDS)
+		f->n_tok--;
+	f->m = kernel_tok(f->n_tok);
+	f->waves = LINEAR_ROWS_WAVES;
+	f->rows = LINEAR_BLOCKS_ROWS(f->m);
+	f->most *= 4;
+	f->lds_bytes = LINEAR_BLOCKS_LDS_BYTES(f->n_tok, k) + table;
+}
+
+static void set_rows(struct form *f, int32_t k)
+{
+	f->m = kernel_tok(f->n_tok);
+	if (k > LINEAR_ROWS_SLICE(f->m))
+		f->m = MAX(f->m, LINEAR_ROWS_SLICED_TOK);
+	f->waves = LINEAR_ROWS_WAVES_OF(f->m);
+	f->rows = f->waves * LINEAR_ROWS_TILE;
+	f->most = k > LINEAR_ROWS_SLICE(f->m) ? INT32_MAX
+					      : f->most * 4 * LINEAR_ROWS_WAVES / f->waves;
+	f->lds_bytes = LINEAR_ROWS_LDS_BYTES(f->n_tok, f->m, k);
+}
+
+/* The form for the first of `left` tokens: as many of them as one launch takes. */
+static struct form form_of(const struct hip *h, const struct linear_args *a, int32_t left)
 {
 	enum quant q = a->out[0].w->quant;
-	if (is_quad_int8(h, a))
-		return (struct form){"linear_quad_int8", LINEAR_QUAD_INT8_WAVES,
-				     LINEAR_QUAD_INT8_WAVES * QUAD_ROWS,
-				     LINEAR_QUAD_INT8_PER_CU, LINEAR_ROWS_MAX_TOK, true};
-	struct form f = {.waves = LINEAR_ROWS_WAVES,
-			 .rows = quant_block(q) ? LINEAR_BLOCKS_ROWS(a->n_tok)
-						: LINEAR_ROWS_WAVES * LINEAR_ROWS_TILE,
-			 .per_cu = 4, .max_tok = max_tok(q)};
-	snprintf(f.name, sizeof f.name, "linear_%s_%s", quant_block(q) ? "blocks" : "rows",
-		 quant_name(q));
+	bool in_blocks = quant_block(q), is_quad = is_quad_int8(h, a);
+	int32_t k = a->out[0].w->k;
+	int32_t most = is_quad	   ? LINEAR_QUAD_INT8_MAX_TOK
+		       : in_blocks ? LINEAR_BLOCKS_MAX_TOK
+				   : LINEAR_ROWS_MAX_TOK;
+	struct form f = {.n_tok = MIN(left, most), .most = h->device.n_cu};
+	if (is_quad)
+		set_quads(&f, k);
+	else if (in_blocks)
+		set_blocks(&f, q, k);
+	else
+		set_rows(&f, k);
+	if (h->checks.few_groups)
+		f.most = 3;
+	const char *kind = is_quad ? "quad" : in_blocks ? "blocks" : "rows";
+	snprintf(f.name, sizeof f.name, "linear_%s_%s_m%d_kernel", kind, quant_name(q),
+		 (int)f.m);
 	return f;
 }
 
-static int32_t form_lds(const struct form *f, enum quant q, int32_t n_tok, int32_t k)
-{
-	/* Its kernels keep LDS for M tokens, however many there are. */
-	int32_t m = n_tok > 4 ? 8 : n_tok > 2 ? 4 : n_tok;
-	return f->is_quad ? LINEAR_QUAD_INT8_LDS_BYTES(m, k) : lds_bytes(q, n_tok, k);
-}
-
-static struct linear_rows_args args_of(const struct hip *h, const struct linear_args *a,
-				       const struct form *f)
+static struct linear_rows_args args_of(const struct linear_args *a, const struct form *f)
 {
 	const struct weight *first = a->out[0].w;
 	bool is_small = quant_bits(first->quant) == 4, in_blocks = quant_block(first->quant);
-	struct linear_rows_args r = {.x = a->x, .k = first->k, .n_groups = 1,
-				     .group_shift = 31};
+	struct linear_rows_args r = {.x = a->x, .k = first->k, .n_tok = f->n_tok,
+				     .n_groups = 1, .group_shift = 31};
 	if (!in_blocks && quant_bits(first->quant) < 16 &&
 	    (first->group < first->k || is_small)) {
 		r.n_groups = hip_over(first->k, first->group);
 		r.group_shift = __builtin_ctz((unsigned)first->group);
 	}
-	/* At most as many workgroups as run at once, because each copies the activations
-	 * to LDS. */
-	int32_t most = h->checks.few_groups ? 3 : h->device.n_cu * f->per_cu;
 	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
 		r.part[i].first_group = INT32_MAX;
 		if (i >= a->n_out)
 			continue;
 		r.part[i] = hip_linear_part(&a->out[i]);
 		r.part[i].first_group = r.grid;
-		r.grid += MIN(hip_over(r.part[i].n, f->rows), most);
+		r.grid += MIN(hip_over(r.part[i].n, f->rows), f->most);
 	}
 	return r;
 }
@@ -150,35 +188,26 @@ bool hip_linear_rows_beside(const struct hip *h, const struct linear_args *a,
 	if (a->n_tok != 1 || a->norm || a->act || h->tile_from <= 1 || q != QUANT_BF16 ||
 	    !hip_linear_rows_takes(a))
 		return false;
-	struct form f = form_of(h, a);
-	*out = args_of(h, a, &f);
-	out->n_tok = 1;
-	*lds_bytes = form_lds(&f, q, 1, out->k);
+	struct form f = form_of(h, a, 1);
+	*out = args_of(a, &f);
+	*lds_bytes = f.lds_bytes;
 	return true;
 }
 
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
 {
-	struct form f = form_of(h, a);
-	struct linear_rows_args r = args_of(h, a, &f);
-	enum quant q = a->out[0].w->quant;
+	struct linear_args rest = *a;
 	enum status st = OK;
-	for (int32_t t = 0, m; t < a->n_tok && st == OK; t += r.n_tok) {
-		r.n_tok = MIN(a->n_tok - t, f.max_tok);
-		while (form_lds(&f, q, r.n_tok, r.k) > LINEAR_ROWS_LDS)
-			r.n_tok--;
-		for (m = 1; m < r.n_tok; m *= 2)
-			;
-		char name[80];
-		snprintf(name, sizeof name, "%s_m%d_kernel", f.name, (int)m);
-		st = LAUNCH(h, name,
-			    ((struct hip_grid){r.grid, 1, 32 * f.waves,
-					       form_lds(&f, q, r.n_tok, r.k)}),
+	for (int32_t t = 0, n; t < a->n_tok && st == OK; t += n) {
+		struct form f = form_of(h, a, a->n_tok - t);
+		struct linear_rows_args r = args_of(&rest, &f);
+		n = f.n_tok;
+		st = LAUNCH(h, f.name, ((struct hip_grid){r.grid, 1, 32 * f.waves, f.lds_bytes}),
 			    ARG(r));
-		r.x += (size_t)r.n_tok * (size_t)r.k;
+		rest.x = (const uint16_t *)rest.x + (size_t)n * (size_t)r.k;
 		for (int i = 0; i < a->n_out; i++)
-			r.part[i].y = hip_linear_next(r.part[i].y, r.part[i].store, r.n_tok,
-						      r.part[i].n);
+			rest.out[i].y = hip_linear_next(rest.out[i].y, r.part[i].store, n,
+							r.part[i].n);
 	}
 	return st;
 }
