@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/metrics.h"
 #include "engine/arch.h"
+#include "engine/graph_move.h"
 #include "engine/graph_sight.h"
 #include "engine/mtp.h"
 #include "engine/rope.h"

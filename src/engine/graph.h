@@ -185,13 +185,6 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arc
 /* engine_graph.replay of a graph. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
 
-/* engine_graph.move of a graph, and the bytes of one page or state. */
-enum status graph_move(void *ctx, const struct engine_move *m);
-size_t graph_move_bytes(const struct graph *g, bool is_state);
-/* Takes the memory of g->mover where pages are moved to another memory, and fills it in. */
-enum status graph_move_alloc(struct graph *g, struct fail *fail);
-enum status graph_move_begin(struct graph *g);
-
 /* --- for mixers and architectures -------------------------------------------------- */
 
 /* The model's layers, and behind them the one that guesses, where limits.mtp. */
@@ -293,9 +286,7 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 			       const struct moe_router_args *a,
 			       struct fail *fail) MUST_USE;
 /* The cache of a layer: n_k and n_v numbers a token (n_v 0: keys only) in n_heads heads. */
-struct graph_pages_want {
-	int32_t n_k, n_v, n_heads;
-};
+struct graph_pages_want { int32_t n_k, n_v, n_heads; };
 enum status graph_take_pages(struct graph *g, struct layer *l,
 			     const struct graph_pages_want *w, struct fail *fail) MUST_USE;
 /* Once all layers have theirs: g->wide_k and g->wide_v, where the backend wants them. */

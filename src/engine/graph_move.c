@@ -8,10 +8,11 @@
  * more than its bytes, so pages are packed on the device and cross the bus in blocks. Parts of
  * states are megabytes: they cross one by one.
  */
+#include "engine/graph_move.h"
+
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/graph.h"
 
 enum { MOVE_ARRAYS = COMPRESS_PAGES }; /* of a layer at most */
 

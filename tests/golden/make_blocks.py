@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Random blocks of each format of GGUF, and what the gguf package for Python decodes
-them to: for type X a tensor X (2 rows) and X.expected in float32. make_blocks.py GGML [SEED
-OUT]; without them tests/golden/formats/blocks.gguf, from the top of the tree. Needs numpy,
-gguf (PyPI), and GGML, a libggml-base.so of llama.cpp: it decodes Q1_0 and Q2_0, which the
-package cannot."""
+them to: for type X a tensor X (2 rows) and X.expected in float32. Needs numpy and gguf (PyPI).
+
+    make_blocks.py --ggml FILE   writes tests/golden/formats/blocks.gguf, from the top of the
+                                 tree. FILE is a libggml-base.so of llama.cpp: it decodes Q1_0
+                                 and Q2_0, which the package cannot
+    make_blocks.py SEED OUT      other blocks, without these two"""
 import ctypes
 import sys
 
@@ -44,7 +46,7 @@ def add_of_ggml(ggml, rng, w):
         w.add_tensor(name + ".expected", wanted.reshape(2, -1))
 
 
-def main(ggml, seed=7, out="tests/golden/formats/blocks.gguf"):
+def main(seed=7, out="tests/golden/formats/blocks.gguf", ggml=None):
     rng = np.random.default_rng(int(seed))
     w = GGUFWriter(out, "none")
     w.add_bool("test.bool", True)
@@ -77,7 +79,8 @@ def main(ggml, seed=7, out="tests/golden/formats/blocks.gguf"):
         else:
             w.add_tensor(t.name, raw, raw_dtype=t)
         w.add_tensor(t.name + ".expected", wanted.astype(np.float32))
-    add_of_ggml(ctypes.CDLL(ggml), rng, w)
+    if ggml:
+        add_of_ggml(ctypes.CDLL(ggml), rng, w)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -85,4 +88,7 @@ def main(ggml, seed=7, out="tests/golden/formats/blocks.gguf"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--ggml":
+        main(ggml=sys.argv[2])
+    else:
+        main(*sys.argv[1:])

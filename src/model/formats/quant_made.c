@@ -335,7 +335,7 @@ static enum status row_scales(const struct made *m, int64_t n, const struct tens
 			      float **out_scales)
 {
 	static const enum dtype f32[] = {DTYPE_F32, DTYPE_COUNT};
-	bool is_scb = quant_has(m->ts, m->name, "SCB");
+	bool is_scb = !quant_has(m->ts, m->name, "weight_scale");
 	enum status st = find(m, is_scb ? "SCB" : "weight_scale", is_scb ? n : 0,
 			      is_scb ? f32 : quant_floats, out);
 	if (st != OK)
