@@ -97,11 +97,13 @@ PHI = {**SMALL, "rope_parameters": {**PLAIN["rope_parameters"],
        "original_max_position_embeddings": 4096}
 # Longer contexts than 32 or 512 tokens turn by the long factors.
 PHI_LONG = {**PHI, "head_dim": 8, "original_max_position_embeddings": 32,
+            "max_position_embeddings": 256,
             "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0,
                                 "partial_rotary_factor": 0.75,
                                 "short_factor": [1.0, 1.05, 1.3],
                                 "long_factor": [1.3, 5.5, 31.5]}}
-PHI_SHORT = {**PHI_LONG, "original_max_position_embeddings": 512}
+PHI_SHORT = {**PHI_LONG, "original_max_position_embeddings": 512,
+             "max_position_embeddings": 4096}
 MINIMAX = {**SMALL, **LOCAL, "rope_parameters": {**PLAIN["rope_parameters"],
                                                  "partial_rotary_factor": 0.5}}
 # Layers that see all do not rotate.

@@ -23,7 +23,7 @@
 #include "tests/hip-on-cpu/device.h"
 #include "tests/hip-on-gfx11/gfx11_wave.h"
 
-enum { MAX_BLOCKS = 1 << 16, KERNARG_BYTES = 4096 };
+enum { MAX_BLOCKS = 1 << 17, KERNARG_BYTES = 4096 };
 
 static struct {
 	pthread_once_t once;

@@ -96,7 +96,8 @@ static const struct {
 	{{PACKED, SCALE, ZERO}, 3, 13, 32, E_FORMAT, "needs (13, 4)"},
 };
 
-static const struct quant_choice int4 = {true, QUANT_INT4, true, 16, 0, 0};
+static const struct quant_choice int4 = {
+	.is_packed = true, .quant = QUANT_INT4, .is_asymmetric = true, .group = 16};
 
 static void check(const struct quant_choice *choice, const struct part *parts,
 		  int n_parts, int32_t n, int32_t k, enum status want, const char *says)
@@ -136,11 +137,11 @@ static const struct {
 	{{true, QUANT_NVFP4, false, 0, 0, 0},
 	 {GLOBAL("weight_scale_2"), {"weight", "U8", 16, 16, 1},
 	  {"weight_scale", "F8_E4M3", 16, 2, 1}}},
-	{{true, QUANT_MXFP4, false, 32, 0, 0},
+	{{.is_packed = true, .quant = QUANT_MXFP4, .group = 32},
 	 {{"weight", "U8", 16, 16, 1}, {"weight_scale", "U8", 16, 1, 1}}},
 	{{true, QUANT_FP8, false, 20, 12, 0},
 	 {{"weight_scale_inv", "F32", 2, 2, 4}, {"weight", "F8_E4M3", 16, 32, 1}}},
-	{{true, QUANT_FP8, false, 0, 0, 0},
+	{{.is_packed = true, .quant = QUANT_FP8},
 	 {{"weight_scale", "F32", 16, 1, 4}, {"weight", "F8_E4M3", 16, 32, 1}}},
 };
 
@@ -179,32 +180,33 @@ static void test_special(void)
 	const struct part few_groups[] = {
 		{"qweight", "I32", 4, 16, 4}, {"qzeros", "I32", 2, 2, 4},
 		{"scales", "F16", 2, 16, 2}, {"g_idx", "I32", 31, 0, 4}};
-	const struct quant_choice gptq = {true, QUANT_GPTQ4, false, 16, 0, 1};
+	const struct quant_choice gptq = {.is_packed = true, .quant = QUANT_GPTQ4,
+					  .group = 16, .zero_step = 1};
 	check(&gptq, bad_groups, 4, 16, 32, E_FORMAT, "x.g_idx has group");
 	check(&gptq, few_groups, 4, 16, 32, E_FORMAT, "x.g_idx is not a vector of 32");
 	check(&gptq, bad_groups, 3, 12, 32, E_UNSUPPORTED, "x: 12 outputs");
-	const struct quant_choice awq = {true, QUANT_AWQ4, false, 20, 0, 0};
+	const struct quant_choice awq = {.is_packed = true, .quant = QUANT_AWQ4, .group = 20};
 	check(&awq, bad_groups, 3, 16, 32, E_UNSUPPORTED, "x: 16 outputs");
 	/* At byte 128 of the pattern: 0x83828180, below 0. */
 	const struct part negative[] = {{"pad", "U8", 128, 0, 1},
 					GLOBAL("weight_scale_2"),
 					{"weight", "U8", 16, 16, 1},
 					{"weight_scale", "F8_E4M3", 16, 2, 1}};
-	const struct quant_choice nvfp4 = {true, QUANT_NVFP4, false, 0, 0, 0};
+	const struct quant_choice nvfp4 = {.is_packed = true, .quant = QUANT_NVFP4};
 	check(&nvfp4, negative, 4, 16, 32, E_FORMAT, "x.weight_scale_2 is -");
 	check(&nvfp4, negative, 4, 16, 24, E_UNSUPPORTED, "x: 24 inputs");
 	const struct part inputs[] = {{"weight_scale", "F32", 1, 16, 4},
 				      {"weight", "F8_E4M3", 16, 32, 1}};
-	const struct quant_choice fp8 = {true, QUANT_FP8, false, 0, 0, 0};
+	const struct quant_choice fp8 = {.is_packed = true, .quant = QUANT_FP8};
 	check(&fp8, inputs, 2, 16, 32, E_FORMAT, "x.weight_scale has 16 numbers");
-	const struct quant_choice mxfp4 = {true, QUANT_MXFP4, false, 32, 0, 0};
+	const struct quant_choice mxfp4 = {.is_packed = true, .quant = QUANT_MXFP4, .group = 32};
 	const struct part few_scales[] = {{"weight_packed", "U8", 16, 16, 1},
 					  {"weight_scale", "F8_E8M0", 15, 1, 1}};
 	check(&mxfp4, few_scales, 2, 16, 32, E_FORMAT, "x.weight_scale has 2 dimensions");
 	check(&mxfp4, few_scales, 2, 16, 48, E_UNSUPPORTED, "x: 48 inputs");
 	const struct part plain = {"weight", "F16", 16, 32, 2};
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
-		struct quant_choice c = {true, q, false, 0, 0, 0};
+		struct quant_choice c = {.is_packed = true, .quant = q};
 		check(&c, &plain, 1, 16, 32, OK, ""); /* plain, whatever is said */
 	}
 }
