@@ -184,9 +184,7 @@ static void test_weights(void)
 	struct weight one[2] = {{.quant = QUANT_INT8, .n = N, .k = K, .name = "experts.0"},
 				{.quant = QUANT_FP8, .n = N, .k = K, .name = "experts.1"}};
 	struct experts experts = {.n = 2, .gate = one, .up = one, .down = one};
-	is_int(b->ops->load_experts(b, &experts, &fail), E_UNSUPPORTED,
-	       "experts in two formats");
-	ok(strstr(fail.text, "experts.1"), "are refused by name: %s", fail.text);
+	is_int(b->ops->load_experts(b, &experts, &fail), OK, "experts in two formats");
 	free(q);
 	free(want);
 	backend_destroy(b);

@@ -11,35 +11,36 @@
 #include "model/formats/quant.h"
 #include "tests/tap.h"
 
+#define AS(kind, ...) {.is_packed = true, .quant = QUANT_##kind, __VA_ARGS__}
 static const struct {
 	const char *name;
 	int32_t n, k;
 	struct quant_choice choice;
 } cases[] = {
-	{"int4", 20, 48, {true, QUANT_INT4, false, 16, 0, 0}},
-	{"int4_asym", 20, 48, {true, QUANT_INT4, true, 16, 0, 0}},
-	{"int8", 18, 48, {true, QUANT_INT8, false, 16, 0, 0}},
-	{"int8_asym", 18, 48, {true, QUANT_INT8, true, 24, 0, 0}},
-	{"int8_row", 5, 40, {true, QUANT_INT8, false, 0, 0, 0}},
-	{"int4_order", 10, 48, {true, QUANT_INT4, true, 16, 0, 0}},
-	{"int8_order", 10, 48, {true, QUANT_INT8, true, 8, 0, 0}},
-	{"awq", 24, 40, {true, QUANT_AWQ4, false, 8, 0, 0}},
-	{"awq_row", 8, 16, {true, QUANT_AWQ4, false, 0, 0, 0}},
-	{"gptq", 16, 48, {true, QUANT_GPTQ4, false, 16, 0, 1}},
-	{"gptq_act", 16, 48, {true, QUANT_GPTQ4, false, 16, 0, 1}},
-	{"gptq_v2", 24, 32, {true, QUANT_GPTQ4, false, 8, 0, 0}},
-	{"gptq8", 12, 48, {true, QUANT_GPTQ8, false, 24, 0, 1}},
-	{"nvfp4_ct", 10, 48, {true, QUANT_NVFP4, false, 0, 0, 0}},
-	{"nvfp4_modelopt", 10, 48, {true, QUANT_NVFP4, false, 0, 0, 0}},
-	{"fp8_block", 24, 40, {true, QUANT_FP8, false, 32, 16, 0}},
-	{"fp8_tensor", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
-	{"fp8_one", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
-	{"fp8_channel", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
-	{"fp8_vector", 9, 24, {true, QUANT_FP8, false, 0, 0, 0}},
-	{"mxfp4_ct", 6, 96, {true, QUANT_MXFP4, false, 32, 0, 0}},
-	{"mxfp4_modelopt", 6, 96, {true, QUANT_MXFP4, false, 0, 0, 0}},
+	{"int4", 20, 48, AS(INT4, .group = 16)},
+	{"int4_asym", 20, 48, AS(INT4, .is_asymmetric = true, .group = 16)},
+	{"int8", 18, 48, AS(INT8, .group = 16)},
+	{"int8_asym", 18, 48, AS(INT8, .is_asymmetric = true, .group = 24)},
+	{"int8_row", 5, 40, AS(INT8, .group = 0)},
+	{"int4_order", 10, 48, AS(INT4, .is_asymmetric = true, .group = 16)},
+	{"int8_order", 10, 48, AS(INT8, .is_asymmetric = true, .group = 8)},
+	{"awq", 24, 40, AS(AWQ4, .group = 8)},
+	{"awq_row", 8, 16, AS(AWQ4, .group = 0)},
+	{"gptq", 16, 48, AS(GPTQ4, .group = 16, .zero_step = 1)},
+	{"gptq_act", 16, 48, AS(GPTQ4, .group = 16, .zero_step = 1)},
+	{"gptq_v2", 24, 32, AS(GPTQ4, .group = 8)},
+	{"gptq8", 12, 48, AS(GPTQ8, .group = 24, .zero_step = 1)},
+	{"nvfp4_ct", 10, 48, AS(NVFP4, .group = 0)},
+	{"nvfp4_modelopt", 10, 48, AS(NVFP4, .group = 0)},
+	{"fp8_block", 24, 40, AS(FP8, .group = 32, .group_n = 16)},
+	{"fp8_tensor", 9, 24, AS(FP8, .group = 0)},
+	{"fp8_one", 9, 24, AS(FP8, .group = 0)},
+	{"fp8_channel", 9, 24, AS(FP8, .group = 0)},
+	{"fp8_vector", 9, 24, AS(FP8, .group = 0)},
+	{"mxfp4_ct", 6, 96, AS(MXFP4, .group = 32)},
+	{"mxfp4_modelopt", 6, 96, AS(MXFP4, .group = 0)},
 	/* Whatever the scheme says, plain numbers are plain. */
-	{"plain_int4", 20, 48, {true, QUANT_INT4, false, 16, 0, 0}},
+	{"plain_int4", 20, 48, AS(INT4, .group = 16)},
 };
 
 static bool same(float got, float want)
@@ -189,12 +190,16 @@ static const struct {
 	int32_t group; /* of Quark's words */
 	const char *scheme;
 } made[] = {
-	{"nf4", 8, 96, QUANT_NF4, 0x1p-11f}, {"nf4_nested", 12, 64, QUANT_NF4, 0x1p-11f},
-	{"nf4_odd", 8, 40, QUANT_BF16, 0x1p-8f}, {"fp4", 8, 64, QUANT_BF16, 0x1p-8f},
-	{"hqq", 8, 128, QUANT_Q4_1, 0x1p-10f}, {"hqq_odd", 8, 48, QUANT_BF16, 0x1p-8f},
-	{"hqq8", 6, 64, QUANT_BF16, 0x1p-8f},
-	{"llmint8", 10, 24, QUANT_INT8, 0},
-	{"ct_bytes", 10, 24, QUANT_INT8, 0}, {"ct_byte", 10, 24, QUANT_INT8, 0},
+	{"nf4", 8, 96, QUANT_NF4, 0x1p-11f, 0, NULL},
+	{"nf4_nested", 12, 64, QUANT_NF4, 0x1p-11f, 0, NULL},
+	{"nf4_odd", 8, 40, QUANT_BF16, 0x1p-8f, 0, NULL},
+	{"fp4", 8, 64, QUANT_BF16, 0x1p-8f, 0, NULL},
+	{"hqq", 8, 128, QUANT_Q4_1, 0x1p-10f, 0, NULL},
+	{"hqq_odd", 8, 48, QUANT_BF16, 0x1p-8f, 0, NULL},
+	{"hqq8", 6, 64, QUANT_BF16, 0x1p-8f, 0, NULL},
+	{"llmint8", 10, 24, QUANT_INT8, 0, 0, NULL},
+	{"ct_bytes", 10, 24, QUANT_INT8, 0, 0, NULL},
+	{"ct_byte", 10, 24, QUANT_INT8, 0, 0, NULL},
 	{"quark_int4", 16, 48, QUANT_AWQ4, 0, 16,
 	 QUARK("int4", "16", "reorder")},
 	{"quark_uint4", 16, 48, QUANT_AWQ4, 0, 16,
