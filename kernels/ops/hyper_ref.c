@@ -77,7 +77,7 @@ void hyper_split_ref(const struct hyper_split_args *a)
 	double comb[HYPER_MAX_STREAMS * HYPER_MAX_STREAMS], eps = a->eps;
 	for (size_t t = 0; t < (size_t)a->n_tok; t++) {
 		const float *mix = a->mix + t * (size_t)wide;
-		float *gates = a->gates + t * (size_t)((1 + n) * n);
+		float *gates = a->gates ? a->gates + t * (size_t)((1 + n) * n) : NULL;
 		for (size_t d = 0; d < dim; d++) {
 			double y = 0;
 			for (int32_t s = 0; s < n; s++) {

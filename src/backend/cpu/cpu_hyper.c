@@ -169,7 +169,7 @@ static void run_split(void *arg, int begin, int end)
 	for (size_t t = (size_t)begin; t < (size_t)end; t++) {
 		const float *mix = a->mix + t * wide, *x = a->x + t * n * dim;
 		float *y = a->y + t * dim, pre[HYPER_MAX_STREAMS];
-		float *gates = a->gates + t * (1 + n) * n;
+		float *gates = a->gates ? a->gates + t * (1 + n) * n : NULL;
 		for (size_t s = 0; s < n; s++)
 			pre[s] = gate_of(mix[s], a->scale[0], a->base[s]) + a->eps;
 		for (size_t d = 0; d < dim; d++) {
