@@ -162,11 +162,14 @@ void forms_tile(struct kernel_test *kt)
 
 void forms_rows(struct kernel_test *kt)
 {
-	static const int32_t tokens[] = {1, 2, 4, 8};
+	/* Blocks have no kernel for 16. */
+	static const int32_t tokens[] = {1, 2, 4, 8, 16};
 	static const int32_t k[N_STORES] = {2080, 1056, 512}, blocks[] = {2304, 1280, 256};
 	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++)
 		for (size_t t = 0; t < ARRAY_LEN(tokens); t++)
 			for (int i = 0; has_kernels(q) && q != QUANT_INT4 && i < N_STORES; i++) {
+				if (quant_block(q) && tokens[t] > 8)
+					continue;
 				bool in_blocks = quant_block(q) > 32;
 				struct linear_case c = {packed(q, i), tokens[t],
 							in_blocks ? blocks[i] : k[i],

@@ -441,14 +441,19 @@ void case_moe_experts(struct kernel_test *kt)
 			kernel_experts_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
-	for (int i = 0; i < 2 && !kt->is_quad; i++) {
-		/* As mixtures in GGUF have them. */
-		static const struct experts_case mixed[] = {
-			{{.quant = QUANT_Q5_0}, 3, 64, 32, 3, 2, false, 0, false},
-			{{.quant = QUANT_Q4_K}, 9, 256, 256, 3, 2, false, 256, BF16_ROUTER}};
+	/* As mixtures in GGUF have them: each format of blocks beside the one before it. */
+	enum quant before = QUANT_Q4_0;
+	for (enum quant q = 0; q < QUANT_COUNT && !kt->is_quad; q++) {
+		bool has_shared = q == QUANT_Q6_K;
+		const struct experts_case mixed = {
+			{.quant = before}, has_shared ? 9 : 2, 256, 256, 3, 2, false,
+			has_shared ? 256 : 0, has_shared ? BF16_ROUTER : NO_ROUTER};
+		if (quant_block(q) == 0 || q == before)
+			continue;
 		if (kernel_takes(kt))
-			kernel_mixed_case(kt, &mixed[i], i ? QUANT_Q6_K : QUANT_Q4_0);
+			kernel_mixed_case(kt, &mixed, q);
 		kernel_test_reset(kt);
+		before = q;
 	}
 	for (size_t i = 0; kt->is_partial && i < ARRAY_LEN(turns); i++) {
 		if (!kernel_takes(kt))
