@@ -245,12 +245,25 @@ void forms_experts_tile(struct kernel_test *kt)
 		}
 }
 
+/* Formats whose experts several tokens share have kernels for one token, and others. */
+static void forms_experts_shared(struct kernel_test *kt)
+{
+	static const enum quant formats[] = {QUANT_INT8, QUANT_FP8, QUANT_NVFP4, QUANT_MXFP4,
+					     QUANT_Q4_K, QUANT_Q6_K};
+	for (size_t q = 0; q < ARRAY_LEN(formats); q++)
+		for (int i = 0; i < 3; i++) {
+			experts_of(kt, packed(formats[q], i), 1, i);
+			experts_of(kt, packed(formats[q], i), 6, i);
+		}
+}
+
 void forms_experts_few(struct kernel_test *kt)
 {
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
 		for (int i = 0; has_kernels(q) && i < 3; i++)
 			experts_of(kt, q == QUANT_INT4 ? int4(32, i == 1, i) : packed(q, i),
 				   2, i);
+	forms_experts_shared(kt);
 	kt->other = QUANT_Q4_1;
 	experts(kt, (struct experts_case){packed(QUANT_Q5_0, 0), 2, 64, 32, 4, 2, false, 32,
 					  NO_ROUTER});
