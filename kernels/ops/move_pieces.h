@@ -22,4 +22,14 @@ struct move_pieces_args {
 	uint64_t block_bytes;
 };
 
+/* Where part p of thing i lies by itself, and in the block. */
+static inline char *move_pieces_apart(const struct move_pieces_args *a, int32_t p, int32_t i)
+{
+	return a->memory + a->piece[p].first + (uint64_t)a->at[i] * a->piece[p].bytes;
+}
+static inline char *move_pieces_packed(const struct move_pieces_args *a, int32_t p, int32_t i)
+{
+	return a->block + (uint64_t)i * a->block_bytes + a->piece[p].offset;
+}
+
 void move_pieces_ref(const struct move_pieces_args *a);

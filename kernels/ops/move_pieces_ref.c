@@ -5,11 +5,9 @@ void move_pieces_ref(const struct move_pieces_args *a)
 {
 	for (int32_t i = 0; i < a->n; i++)
 		for (int32_t p = 0; p < a->n_pieces; p++) {
-			const struct move_piece *piece = &a->piece[p];
-			char *apart = a->memory + piece->first +
-				      (uint64_t)a->at[i] * piece->bytes;
-			char *packed = a->block + (uint64_t)i * a->block_bytes + piece->offset;
-			for (uint64_t k = 0; k < piece->bytes; k++)
+			char *apart = move_pieces_apart(a, p, i);
+			char *packed = move_pieces_packed(a, p, i);
+			for (uint64_t k = 0; k < a->piece[p].bytes; k++)
 				*(a->is_load ? apart + k : packed + k) =
 					*(a->is_load ? packed + k : apart + k);
 		}

@@ -286,7 +286,9 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 			       const struct moe_router_args *a,
 			       struct fail *fail) MUST_USE;
 /* The cache of a layer: n_k and n_v numbers a token (n_v 0: keys only) in n_heads heads. */
-struct graph_pages_want { int32_t n_k, n_v, n_heads; };
+struct graph_pages_want {
+	int32_t n_k, n_v, n_heads;
+};
 enum status graph_take_pages(struct graph *g, struct layer *l,
 			     const struct graph_pages_want *w, struct fail *fail) MUST_USE;
 /* Once all layers have theirs: g->wide_k and g->wide_v, where the backend wants them. */

@@ -4,9 +4,9 @@
  * keys and values, with the scales of both in a cache in int8, layer by layer. A state is its
  * parts layer by layer.
  *
- * A page has two or more parts in each layer, of some kilobytes. A copy for each part costs
- * more than its bytes, so pages are packed on the device and cross the bus in blocks. Parts of
- * states are megabytes: they cross one by one.
+ * A page has two or more parts in each layer, of some kilobytes. A copy over the bus for each
+ * part costs more than its bytes, so pages are packed on the device and cross in blocks. Parts
+ * of states are megabytes: they cross one by one.
  */
 #include "engine/graph_move.h"
 
@@ -63,78 +63,75 @@ enum { MOVE_MOST = 1024 }; /* pages of a block */
 enum status graph_move_alloc(struct graph *g, struct fail *fail)
 {
 	struct mover *m = &g->mover;
+	size_t n_pieces = (size_t)graph_n_layers(g) * MOVE_ARRAYS;
 	const struct graph_want wanted[] = {
-		{&m->piece, (size_t)graph_n_layers(g) * MOVE_ARRAYS * sizeof *m->piece},
+		{&m->piece, n_pieces * sizeof *m->piece},
 		{&m->at, MOVE_MOST * sizeof *m->at},
 		{&m->block, MOVE_BLOCK},
 	};
-	if (!g->limits.moves || !g->b->is_far)
+	if (!g->limits.moves)
 		return OK;
-	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	return graph_take_all(g, wanted, g->b->is_far ? 3 : 1, fail);
 }
 
-/* The arrays that pages lie in. Returns how many; out: room for all, or NULL. */
-static int32_t list_pieces(const struct graph *g, const char *memory, struct move_piece *out)
+/* The arrays that pages lie in, to out, which has room for all. Returns how many; *low: the
+ * lowest address. */
+static int32_t list_pieces(const struct graph *g, struct move_piece *out, uintptr_t *low)
 {
 	int32_t n = 0;
 	size_t offset = 0;
 	struct page_array a[MOVE_ARRAYS];
+	*low = UINTPTR_MAX;
 	for (int i = 0; i < graph_n_layers(g); i++) {
 		int n_arrays = arrays_of(g, &g->layers[i], false, a);
 		for (int k = 0; k < n_arrays; k++) {
 			if (!a[k].p)
 				continue;
-			if (out)
-				out[n] = (struct move_piece){(uintptr_t)a[k].p - (uintptr_t)memory,
-							     a[k].bytes, offset};
+			uintptr_t at = (uintptr_t)a[k].p;
+			out[n++] = (struct move_piece){at, a[k].bytes, offset};
+			*low = MIN(*low, at);
 			offset += a[k].bytes;
-			n++;
 		}
 	}
 	return n;
 }
 
-/* The lowest address of the arrays. */
-static char *lowest(const struct graph *g)
-{
-	char *low = NULL;
-	struct page_array a[MOVE_ARRAYS];
-	for (int i = 0; i < graph_n_layers(g); i++)
-		for (int k = arrays_of(g, &g->layers[i], false, a) - 1; k >= 0; k--)
-			if (a[k].p && (!low || (uintptr_t)a[k].p < (uintptr_t)low))
-				low = a[k].p;
-	return low;
-}
-
 enum status graph_move_begin(struct graph *g)
 {
 	struct mover *m = &g->mover;
+	uintptr_t low;
 	m->page_bytes = graph_move_bytes(g, false);
-	if (!m->block || m->page_bytes == 0 || m->page_bytes > MOVE_BLOCK)
+	if (!m->piece || m->page_bytes == 0 || (m->block && m->page_bytes > MOVE_BLOCK))
 		return OK;
-	m->memory = lowest(g);
-	m->n_pieces = list_pieces(g, m->memory, NULL);
-	size_t n_bytes = (size_t)m->n_pieces * sizeof *m->piece;
-	struct move_piece *host = xmalloc(n_bytes);
-	list_pieces(g, m->memory, host);
-	enum status st = g->b->ops->upload(g->b, m->piece, host, n_bytes);
+	size_t most = (size_t)graph_n_layers(g) * MOVE_ARRAYS;
+	struct move_piece *host = xmalloc(most * sizeof *host);
+	m->n_pieces = list_pieces(g, host, &low);
+	m->memory = (char *)low;
+	for (int32_t i = 0; i < m->n_pieces; i++)
+		host[i].first -= low;
+	enum status st = g->b->ops->upload(g->b, m->piece, host,
+					   (size_t)m->n_pieces * sizeof *host);
 	if (st == OK)
 		st = g->b->ops->sync(g->b, NULL);
 	free(host);
 	return st;
 }
 
-/* n pages from m->at[i] on, as many as a block holds at most. */
-static enum status move_block(struct graph *g, const struct engine_move *m, int i, int n)
+/* n pages from m->at[i] on. A near backend packs them where the host wants them; else they
+ * are as many as a block holds at most. */
+static enum status move_pages(struct graph *g, const struct engine_move *m, int i, int n)
 {
 	const struct mover *v = &g->mover;
 	const struct backend_ops *ops = g->b->ops;
+	bool is_near = !v->block;
 	char *host = (char *)m->host + (size_t)i * v->page_bytes;
 	size_t n_bytes = (size_t)n * v->page_bytes;
 	const struct move_pieces_args a = {
 		.n = n, .n_pieces = v->n_pieces, .is_load = m->is_load, .memory = v->memory,
-		.piece = v->piece, .at = v->at, .block = v->block,
-		.block_bytes = v->page_bytes};
+		.piece = v->piece, .at = is_near ? m->at + i : v->at,
+		.block = is_near ? host : v->block, .block_bytes = v->page_bytes};
+	if (is_near)
+		return ops->move_pieces(g->b, &a);
 	enum status st = ops->upload(g->b, v->at, m->at + i, (size_t)n * sizeof *m->at);
 	if (st == OK && m->is_load)
 		st = ops->upload(g->b, v->block, host, n_bytes);
@@ -169,10 +166,11 @@ enum status graph_move(void *ctx, const struct engine_move *m)
 	struct graph *g = ctx;
 	char *host = m->host;
 	enum status st = OK;
-	bool is_packed = !m->is_state && g->mover.n_pieces > 0;
-	int most = is_packed ? (int)MIN(MOVE_BLOCK / g->mover.page_bytes, MOVE_MOST) : 0;
+	const struct mover *v = &g->mover;
+	bool is_packed = !m->is_state && v->n_pieces > 0;
+	int most = is_packed && v->block ? (int)MIN(MOVE_BLOCK / v->page_bytes, MOVE_MOST) : m->n;
 	for (int i = 0; is_packed && i < m->n && st == OK; i += most)
-		st = move_block(g, m, i, MIN(most, m->n - i));
+		st = move_pages(g, m, i, MIN(most, m->n - i));
 	for (int i = 0; !is_packed && i < m->n && st == OK; i++)
 		st = move_one(g, m, m->at[i], &host);
 	/* The landed bytes reach the host's memory, and the host's may be freed. */

@@ -258,6 +258,7 @@ struct mover {
 	struct move_piece *piece; /* (n_pieces) the arrays of pages */
 	int32_t n_pieces;         /* 0: pages are moved part by part */
 	char *memory;             /* before all of them */
+	/* Of a backend that is far; else NULL: it packs into the host's memory itself. */
 	int32_t *at;              /* pages of a block, as many as it has room for … */
 	char *block;              /* … one behind the other */
 	size_t page_bytes;

@@ -51,12 +51,8 @@ enum status cpu_move_pieces(struct backend *b, const struct move_pieces_args *a)
 {
 	for (int32_t i = 0; i < a->n; i++)
 		for (int32_t p = 0; p < a->n_pieces; p++) {
-			const struct move_piece *piece = &a->piece[p];
-			char *apart = a->memory + piece->first +
-				      (uint64_t)a->at[i] * piece->bytes;
-			char *packed = a->block + (uint64_t)i * a->block_bytes + piece->offset;
-			memcpy(a->is_load ? apart : packed, a->is_load ? packed : apart,
-			       piece->bytes);
+			char *ends[] = {move_pieces_packed(a, p, i), move_pieces_apart(a, p, i)};
+			memcpy(ends[a->is_load], ends[!a->is_load], a->piece[p].bytes);
 		}
 	return OK;
 }
