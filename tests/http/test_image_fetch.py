@@ -3,6 +3,7 @@
 """Images by their address, from a server of this test's own: which are fetched, and what each
 fault of that server says. The server's side tells what was asked of it, and when a connection
 ends."""
+import json
 import os
 import socket
 import tempfile
@@ -207,12 +208,15 @@ def test_gone(t, d):
                     self_check="no")
     while SERVER.ended.acquire(blocking=False):
         pass
-    body = b'{"messages":[{"role":"user","content":[{"type":"image_url","image_url":"%s/a/hangs"' \
-           b'}]}]}' % SERVER.url.encode()
+    url = SERVER.url + "/a/hangs"
+    part = {"type": "image_url", "image_url": url}
+    anthropic = {"type": "image", "source": {"type": "url", "url": url}}
 
     def hang_up(path):
         """... as soon as the image is asked for."""
         n = len(SERVER.asked)
+        content = [anthropic if b"count" in path else part]
+        body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
         s = patient.raw(b"POST %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: gone%s\r\n"
                         b"Content-Length: %d\r\n\r\n%s" % (path, path, len(body), body))
         for _ in range(int(PATIENCE * 100)):
@@ -221,7 +225,7 @@ def test_gone(t, d):
             time.sleep(0.01)
         s.close()
 
-    for path in (b"/v1/chat/completions", b"/tokenize"):
+    for path in (b"/v1/chat/completions", b"/tokenize", b"/v1/messages/count_tokens"):
         hang_up(path)
         t.ok(SERVER.ended.acquire(timeout=50), "the connection to the image's server ends")
         line = patient.access("gone" + path.decode())

@@ -266,6 +266,19 @@ def test_limit(t, cold):
         t.ok(0 < size <= 1 << 20, "and the limit holds", size)
 
 
+def test_longrope(t):
+    """ctx chooses the rotations of all keys: pages of the other ones are not taken."""
+    model = os.path.join(SRCDIR, "tests/golden/models/phi3-long")
+    with tempfile.TemporaryDirectory() as tmp:
+        os.chmod(tmp, 0o700)
+        found = []
+        for ctx in (32, 32, 64):
+            d = start(os.path.join(tmp, "kv"), model, ctx=ctx)
+            found.append(complete(d, PROMPTS[0][:24], max_tokens=2)[2])
+            end(d)
+    t.equal(found, [0, 16, 0], "pages of short contexts are for short contexts")
+
+
 def main():
     races_only = "HALOD_RACES_ONLY" in os.environ  # ThreadSanitizer
     tests = (test_restart, test_kill, test_damage, test_two)
@@ -283,6 +296,7 @@ def main():
             test_another_model(TAP, cold)
             test_useless_folder(TAP, cold)
             test_limit(TAP, cold)
+            test_longrope(TAP)
     return TAP.done()
 
 
