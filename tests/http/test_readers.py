@@ -175,18 +175,6 @@ def test_encoder(t, d):
             "control tokens in a text are text", )
 
 
-def test_gone(t, d):
-    """What a client does not wait for is not computed: minutes of it here."""
-    for path, of in ((b"/v1/embeddings", {}), (b"/v1/rerank", {"query": "word"})):
-        texts = ["word " * 200] * 2048
-        body = json.dumps({**of, "documents" if of else "input": texts}).encode()
-        s = d.raw(b"POST %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: gone%s\r\n"
-                  b"Content-Length: %d\r\n\r\n%s" % (path, path, len(body), body))
-        s.close()
-        line = d.access("gone" + path.decode())
-        t.ok(line["status"] != 200, "%s ends with its client" % path.decode(), line)
-
-
 def on_hip(t, d):
     if not os.path.exists(HIP["hip_library"]):
         t.skip("the HIP runtime on the CPU is not built")
@@ -215,5 +203,5 @@ run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_fau
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
      beside([against(XLM, 1e-5), ranks(1e-5, XLM_RANK), test_encoder], embedding_model=XLM,
             rerank_model=XLM_RANK, exact="yes"),
-     on_hip, test_gone, beside([test_none]), test_refused],
+     on_hip, beside([test_none]), test_refused],
     embedding_model=LAST, rerank_model=RANK, exact="yes")
