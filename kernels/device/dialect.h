@@ -64,10 +64,15 @@
  *   tile_c                               c.v[i], i < TILE_C: elements of C
  *   tile_load_a<F>(p, stride)            element (row, k) is p[row * stride + k]
  *   tile_load_b<F>(p, stride)            element (k, column) is p[column * stride + k]
+ *   tile_load_a_placed<F, PIECES>(p, piece), tile_load_b_placed
+ *                                        the same from rows that lie as tile_place.h
+ *                                        says: k = 0 is piece `piece` (even), p the first
+ *                                        row, whose number is a multiple of 16
  *   tile_load_b_rows<F>(p, stride)       element (k, column) is p[k * stride + column].
  *                                        gfx11 needs sixteen 2-byte loads for this, so
  *                                        transposing once is better
  *   tile_mma(a, b, c)                    c + a b
+ *   tile_product(a, b)                   a b
  *   tile_row(i), tile_column(i)          row and column in C of this lane's c.v[i]
  *   tile_slot(i)                         number of c.v[i]'s row among this lane's rows,
  *                                        0..TILE_ROWS-1
@@ -80,6 +85,9 @@
  *   tile_row_totals(c, out)              out[TILE_ROWS]: sums of this lane's rows over the
  *                                        16 columns. All machines add in one order:
  *                                        columns that differ by 8, by 1, by 4, by 2
+ *   TILE_STEP                            elements of K that a product's step should take
+ *                                        where rows are few: with more, fewer workgroups
+ *                                        have room in gfx11's LDS
  *   TILE_LINES_B                         1: loading B is fast only where the 16 k of a
  *                                        column are contiguous in LDS. So data that would
  *                                        be read by tile_load_b_rows many times is better

@@ -201,7 +201,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8, TILE_LINES_B = 1 };
+enum { TILE_ROWS = 8, TILE_LINES_B = 1, TILE_STEP = 32 };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -227,13 +227,19 @@ DEVICE float tile_row_max(float x, int = 0)
 	return __builtin_fmaxf(x, wave_xor<1>(x));
 }
 
-DEVICE h16x16 dialect_tile_line(const uint16_t *p, int32_t stride)
+template <int format = TILE_F16>
+DEVICE h16x16 dialect_tile_row(const uint16_t *low, const uint16_t *high)
 {
 	struct pair {
 		u32x4 lo, hi;
 	};
-	const u32x4 *line = (const u32x4 *)(p + (int32_t)(thread_index() & 15) * stride);
-	return bits_cast<h16x16>(pair{line[0], line[1]});
+	return bits_cast<h16x16>(pair{*(const u32x4 *)low, *(const u32x4 *)high});
+}
+
+DEVICE h16x16 dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	const uint16_t *line = p + (int32_t)(thread_index() & 15) * stride;
+	return dialect_tile_row(line, line + 8);
 }
 
 template <int format>

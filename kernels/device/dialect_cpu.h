@@ -268,7 +268,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8, TILE_LINES_B = 1, ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
+enum { TILE_ROWS = 8, TILE_LINES_B = 1, TILE_STEP = 32, ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -302,14 +302,21 @@ template <int format> DEVICE float dialect_to_f32(uint16_t h)
 
 /* Loads as u32x4, so that UBSan reports an address the GPU would refuse. */
 template <int format>
-DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
+DEVICE dialect_line dialect_tile_row(const uint16_t *low, const uint16_t *high)
 {
 	dialect_line out;
-	const u32x4 *line = (const u32x4 *)(p + tile_column(0) * stride);
+	const u32x4 line[2] = {*(const u32x4 *)low, *(const u32x4 *)high};
 	for (int k = 0; k < 16; k++)
 		out.v[k] = dialect_to_f32<format>(
 			(uint16_t)(line[k / 8][k % 8 / 2] >> k % 2 * 16));
 	return out;
+}
+
+template <int format>
+DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	const uint16_t *line = p + tile_column(0) * stride;
+	return dialect_tile_row<format>(line, line + 8);
 }
 
 template <int format>

@@ -4,6 +4,8 @@
  * of tiles, and copies to LDS through registers.
  */
 #pragma once
+#include "kernels/device/tile_place.h"
+
 DEVICE void tile_round_f16(tile_c *c)
 {
 	UNROLL
@@ -21,6 +23,30 @@ DEVICE void tile_row_totals(const tile_c &c, float *out, int site = __builtin_LI
 		x += wave_xor<4>(x, site);
 		out[i] = x + wave_xor<2>(x, site);
 	}
+}
+
+template <int format, int PIECES>
+DEVICE tile_a<format> tile_load_a_placed(const uint16_t *p, int32_t piece, int = 0)
+{
+	return {dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
+					 p + tile_place<PIECES>(tile_column(0), piece + 1))};
+}
+
+template <int format, int PIECES>
+DEVICE tile_b<format> tile_load_b_placed(const uint16_t *p, int32_t piece, int = 0)
+{
+	return {dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
+					 p + tile_place<PIECES>(tile_column(0), piece + 1))};
+}
+
+template <int format>
+DEVICE tile_c tile_product(tile_a<format> a, tile_b<format> b, int site = __builtin_LINE())
+{
+	tile_c zero;
+	UNROLL
+	for (int i = 0; i < TILE_C; i++)
+		zero.v[i] = 0;
+	return tile_mma(a, b, zero, site);
 }
 
 enum { COPY_LANDS = 1 };

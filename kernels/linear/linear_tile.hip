@@ -6,7 +6,7 @@
  * GEOMETRY  kernels/linear/tile_gemm.h; a workgroup computes a block of BLOCK_M x
  *           BLOCK_N. In launch order, workgroups take BAND blocks of tokens for each
  *           block of outputs, so that workgroups running together share both X and W in
- *           the caches. LDS: 41 KiB at 128 x 128 x 32 int4, 61 KiB bf16.
+ *           the caches. LDS: 36 KiB at 128 x 128 x 32 int4, 24 KiB bf16.
  * PRECISION int4, f16: products are exact, sums f32; scales in f32 on the sum of each
  *           group. bf16: X as an exact sum of two bf16; sums f32
  * ROOFLINE  gfx11: a v_wmma occupies its SIMD for 32 cycles for 16 x 16 x 16, so a step

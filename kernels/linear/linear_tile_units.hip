@@ -19,8 +19,9 @@
 #include "kernels/linear/linear_tile_block.h"
 
 #define NONE(...)
+/* Longer steps would need registers for more units, and LDS for more scales. */
 #define ONE(tile, bm, bn, bk, wm, wn, rate, name, format) \
-	LINEAR_TILE(tile, name, format, bm, bn, bk, wm, wn)
+	LINEAR_TILE(tile, name, format, bm, bn, (bm > 16 ? 32 : bk), wm, wn)
 #define UNITS(name, format) LINEAR_TILES(NONE, ONE, name, GEMM_UNITS + format)
 #define UNIT_BLOCKS UNITS
 #include "kernels/weights/weight_units.def"

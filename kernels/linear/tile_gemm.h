@@ -5,14 +5,14 @@
  * come from and where results go.
  *
  *   registers   while the waves multiply the step in LDS, each thread loads its pieces of
- *               the next step's X and W
- *   LDS         X and W of a step as 16-bit numbers, K contiguous. Rows are BK + 8 apart,
- *               an odd multiple of 16 bytes, so they lie in different banks. There are two
- *               buffers, so a step takes one barrier (W bf16: one buffer and two)
- *   W int4      nibble - zero, exact in f16. The order is that of the pairs in a word: 0 4
- *               1 5 2 6 3 7. X gets the same order, which does not affect sums. A group's
- *               sum is multiplied by its scale in f32. So nothing is rounded that the
- *               reference does not round, and no scale is too large
+ *               the next step's W, and of X where no hardware copies to LDS
+ *   LDS         X and W of a step as 16-bit numbers, in rows as device/tile_place.h says.
+ *               There are two buffers, so a step takes one barrier (W bf16: one buffer and
+ *               two). Scales of int4 in groups of 32 are loaded for four groups at once
+ *   W int4      nibble - zero, exact in f16. X and W have one order, either X's own or that of
+ *               the pairs in a word; sums are the same. A group's sum is multiplied by its
+ *               scale in f32. So nothing is rounded that the reference does not round, and
+ *               no scale is too large
  *   W bf16      X is split exactly into two bf16 (f16 has 11 significant bits, bf16 8):
  *               two products, and any bf16 is in range
  *   W in units  (kernels/weights/weight_units.h) halves without their scale. The sum of a
@@ -26,7 +26,6 @@
 
 template <class G> struct gemm_sums {
 	tile_c v[G::MT][G::NT];
-	tile_c all[G::HAS_MIN ? G::MT : 1]; /* sum of a row's inputs, in every column */
 };
 
 template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
@@ -38,12 +37,6 @@ template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
 			UNROLL
 			for (int i = 0; i < TILE_C; i++)
 				s->v[m][n].v[i] = 0;
-	if constexpr (G::HAS_MIN)
-		UNROLL
-		for (int m = 0; m < G::MT; m++)
-			UNROLL
-			for (int i = 0; i < TILE_C; i++)
-				s->all[m].v[i] = 0;
 }
 
 /* sum += part * (scale of the column) in f32; then part = 0. scales: of this wave's
@@ -59,37 +52,81 @@ DEVICE void gemm_fold(gemm_sums<G> *sum, gemm_sums<G> *part, const float *scales
 			UNROLL
 			for (int m = 0; m < G::MT; m++)
 				sum->v[m][n].v[i] += part->v[m][n].v[i] * s;
-			if constexpr (G::HAS_MIN) {
-				float min = scales[G::SCALES + n * 16 + tile_column(i)];
-				UNROLL
-				for (int m = 0; m < G::MT; m++)
-					sum->v[m][n].v[i] -= part->all[m].v[i] * min;
-			}
 		}
 	gemm_clear(part);
 }
 
 enum { GEMM_ONES = 24 }; /* row pitch, in halves, of a 16 x 16 matrix of ones */
 
-/* Multiply sixteen elements of K. a, b: this wave's first row at that K. ones: for
- * minima. */
+/* Multiply the sixteen elements of the step at k. a, b: this wave's first rows. */
 template <class G>
-DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
-			  const uint16_t *ones)
+DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b, int32_t k)
 {
-	constexpr int F = G::TILES;
+	constexpr int F = G::TILES, P = G::PIECES;
 	tile_b<F> columns[G::NT];
 	UNROLL
 	for (int n = 0; n < G::NT; n++)
-		columns[n] = tile_load_b<F>(b + n * 16 * G::PITCH, G::PITCH);
+		columns[n] = tile_load_b_placed<F, P>(b + n * 16 * G::PITCH, k / 8);
 	UNROLL
 	for (int m = 0; m < G::MT; m++) {
-		tile_a<F> rows = tile_load_a<F>(a + m * 16 * G::PITCH, G::PITCH);
+		tile_a<F> rows = tile_load_a_placed<F, P>(a + m * 16 * G::PITCH, k / 8);
 		UNROLL
 		for (int n = 0; n < G::NT; n++)
 			s->v[m][n] = tile_mma(rows, columns[n], s->v[m][n]);
-		if constexpr (G::HAS_MIN)
-			s->all[m] = tile_mma(rows, tile_load_b<F>(ones, GEMM_ONES), s->all[m]);
+	}
+}
+
+/* What a wave multiplies: its first rows of X and W, and its columns' scales. */
+struct gemm_lds {
+	const uint16_t *a, *b, *ones; /* ones: for minima */
+	const float *scales;
+};
+
+/* Multiply FOLD elements of K, and add them with their scales. One row of tiles after
+ * another waits for its scales, so a wave needs registers for NT sums without scale, not
+ * for MT times as many. For minima every column of `all` gets the sum of a row's inputs. */
+template <class G>
+DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t k0,
+				 const float *scales)
+{
+	constexpr int F = G::TILES, P = G::PIECES, STEPS = G::FOLD / 16;
+	tile_b<F> columns[STEPS][G::NT];
+	UNROLL
+	for (int k = 0; k < STEPS; k++)
+		UNROLL
+		for (int n = 0; n < G::NT; n++)
+			columns[k][n] = tile_load_b_placed<F, P>(at.b + n * 16 * G::PITCH,
+								 k0 / 8 + k * 2);
+	UNROLL
+	for (int m = 0; m < G::MT; m++) {
+		tile_a<F> rows[STEPS];
+		tile_c all;
+		UNROLL
+		for (int k = 0; k < STEPS; k++)
+			rows[k] = tile_load_a_placed<F, P>(at.a + m * 16 * G::PITCH,
+							   k0 / 8 + k * 2);
+		if constexpr (G::HAS_MIN) {
+			tile_b<F> one = tile_load_b<F>(at.ones, GEMM_ONES);
+			all = tile_product(rows[0], one);
+			UNROLL
+			for (int k = 1; k < STEPS; k++)
+				all = tile_mma(rows[k], one, all);
+		}
+		UNROLL
+		for (int n = 0; n < G::NT; n++) {
+			tile_c part = tile_product(rows[0], columns[0][n]);
+			UNROLL
+			for (int k = 1; k < STEPS; k++)
+				part = tile_mma(rows[k], columns[k][n], part);
+			UNROLL
+			for (int i = 0; i < TILE_C; i++) {
+				int32_t column = n * 16 + tile_column(i);
+				sum->v[m][n].v[i] += part.v[i] * scales[column];
+				if constexpr (G::HAS_MIN)
+					sum->v[m][n].v[i] -=
+						all.v[i] * scales[G::SCALES + column];
+			}
+		}
 	}
 }
 
@@ -111,16 +148,13 @@ template <class G> DEVICE void gemm_prepare(uint16_t *ones, u32x4 *table)
 	}
 }
 
-/* True if a scale's part of K ends after the sixteen elements at k0 + k. */
-template <class G> DEVICE bool gemm_is_folded(const gemm_weight *w, int32_t k0, int32_t k)
+/* True if a group of int8 or fp8 ends after the sixteen elements at k. */
+template <class G> DEVICE bool gemm_is_folded(const gemm_weight *w, int32_t k)
 {
-	constexpr bool IS_GROUPED = G::UNIT == WEIGHT_INT8 || G::UNIT == WEIGHT_FP8;
-	int32_t next = k0 + k + 16;
-	if (G::FOLD == 0 || !G::HAS_SCALES || (k + 16) % (G::FOLD ? G::FOLD : 1) != 0)
+	if constexpr (!G::IS_GROUPED)
 		return false;
-	if (!G::IS_UNITS || !IS_GROUPED)
-		return true;
-	return ((uint32_t)next & ((1u << w->group_shift) - 1)) == 0 || next == w->k;
+	uint32_t next = (uint32_t)k + 16;
+	return (next & ((1u << w->group_shift) - 1)) == 0 || (int32_t)next == w->k;
 }
 
 template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
@@ -132,6 +166,31 @@ template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
 			tile_pin(&s->v[m][n]);
 }
 
+/* Multiply the elements of K that lie in LDS, from k0 on. */
+template <class G>
+DEVICE void gemm_multiply_step(gemm_sums<G> *sum, gemm_sums<G> *part, const gemm_weight *w,
+			       int32_t k0, const gemm_lds &at)
+{
+	if constexpr (G::IS_FOLDED) {
+		UNROLL
+		for (int k = 0; k < G::BK; k += G::FOLD)
+			gemm_multiply_scaled(sum, at, k, at.scales + k / G::FOLD * G::BN);
+		return;
+	}
+	UNROLL
+	for (int k = 0; k < G::BK; k += 16) {
+		gemm_multiply(G::HAS_SCALES ? part : sum, at.a, at.b, k);
+		if constexpr (G::IS_SPLIT) {
+			gemm_pin(sum); /* else the compiler loads everything first
+				        * and spills */
+			gemm_multiply(sum, at.a + G::A_HALVES, at.b, k);
+			gemm_pin(sum);
+		}
+		if (gemm_is_folded<G>(w, k0 + k))
+			gemm_fold(sum, part, at.scales + k / (G::FOLD ? G::FOLD : 1) * G::BN);
+	}
+}
+
 DEVICE int32_t gemm_wave_m(int32_t waves_n)
 {
 	return (int32_t)wave_index() / waves_n;
@@ -140,6 +199,14 @@ DEVICE int32_t gemm_wave_m(int32_t waves_n)
 DEVICE int32_t gemm_wave_n(int32_t waves_n)
 {
 	return (int32_t)wave_index() % waves_n;
+}
+
+/* Where the scales of the step at k0 lie. */
+template <class G> DEVICE int32_t gemm_scales_at(int32_t k0, int32_t stage)
+{
+	if constexpr (G::IS_AHEAD)
+		return (int32_t)((uint32_t)k0 / 32 % (2 * G::AHEAD) * G::BN);
+	return stage * G::SIDE;
 }
 
 /* The whole product of this block; *sum is this wave's part of it. */
@@ -160,8 +227,8 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *
 	gemm_begin(&t, x_row, w_row);
 	gemm_clear(sum);
 	gemm_clear(&part);
-	gemm_load(&t, w, 0);
-	gemm_stage(&t, w, a, b, scales);
+	gemm_load(&t, w, 0, a);
+	gemm_stage(&t, w, 0, a, b, scales);
 	group_barrier();
 	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16 * G::PITCH);
 	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
@@ -169,24 +236,11 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *
 	for (int32_t k0 = 0, stage = 0; k0 < w->k; k0 += G::BK) {
 		bool is_last = k0 + G::BK >= w->k;
 		if (!is_last)
-			gemm_load(&t, w, k0 + G::BK);
-		const uint16_t *from_a = a + stage * A_STAGE + row;
-		const uint16_t *from_b = b + stage * G::B_HALVES + column * G::PITCH;
-		const float *s = scales + stage * G::SIDE + column;
-		UNROLL
-		for (int k = 0; k < G::BK; k += 16) {
-			gemm_multiply<G>(G::HAS_SCALES ? &part : sum, from_a + k, from_b + k,
-					 ones);
-			if constexpr (G::IS_SPLIT) {
-				gemm_pin(sum); /* else the compiler loads everything first
-					        * and spills */
-				gemm_multiply<G>(sum, from_a + G::A_HALVES + k, from_b + k,
-						 ones);
-				gemm_pin(sum);
-			}
-			if (gemm_is_folded<G>(w, k0, k))
-				gemm_fold(sum, &part, s + k / (G::FOLD ? G::FOLD : 1) * G::BN);
-		}
+			gemm_load(&t, w, k0 + G::BK, a + (stage ^ 1) * A_STAGE);
+		const float *s = scales + gemm_scales_at<G>(k0, stage) + column;
+		gemm_lds at = {a + stage * A_STAGE + row,
+			       b + stage * G::B_HALVES + column * G::PITCH, ones, s};
+		gemm_multiply_step(sum, &part, w, k0, at);
 		bool is_end = is_last || ((uint32_t)(k0 + G::BK) & in_group) == 0;
 		if (G::FORMAT == GEMM_INT4 && is_end)
 			gemm_fold(sum, &part, s);
@@ -195,8 +249,9 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *
 		else
 			stage ^= 1;
 		if (!is_last)
-			gemm_stage(&t, w, a + stage * A_STAGE, b + stage * G::B_HALVES,
-				   scales + stage * G::SIDE);
+			gemm_stage(&t, w, k0 + G::BK, a + stage * A_STAGE,
+				   b + stage * G::B_HALVES,
+				   scales + gemm_scales_at<G>(k0 + G::BK, stage));
 		group_barrier();
 	}
 }

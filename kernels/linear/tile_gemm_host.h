@@ -11,9 +11,9 @@
  * weight_format, in units (kernels/weights/weight_units.h). */
 enum gemm_format { GEMM_INT4_G32, GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
 
-/* A row of linear_tile.def or moe_tile.def. */
+/* A row of linear_tile.def or moe_tile.def, but for BLOCK_K, of which the kernels alone know. */
 struct tile_shape {
 	const char *name;
-	int32_t block_m, block_n, block_k, waves_m, waves_n, rate;
+	int32_t block_m, block_n, waves_m, waves_n, rate;
 	int32_t has_units; /* also compiled for the formats of weight_units.def */
 };

@@ -16,8 +16,9 @@
 #include "kernels/moe/moe_tile_block.h"
 
 #define NONE(...)
+/* Longer steps would need registers for more units, and LDS for more scales. */
 #define ONE(tile, bm, bn, bk, wm, wn, rate, name, format) \
-	MOE_TILE(tile, name, format, bm, bn, bk, wm, wn)
+	MOE_TILE(tile, name, format, bm, bn, 32, wm, wn)
 #define UNITS(name, format) MOE_TILES(NONE, ONE, name, GEMM_UNITS + format)
 #define UNIT_BLOCKS UNITS
 #include "kernels/weights/weight_units.def"

@@ -19,7 +19,16 @@
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_launch.h"
 
-enum { TILE_TOK = 512 };
+enum { MAX_POINTS = 8 };
+
+struct tune_args {
+	struct case_args of;
+	const char *out, *tokens;
+	/* Numbers of tokens that tiles are timed at, ascending. Each stands for up to twice as
+	 * many, the last for any number. */
+	int64_t point[MAX_POINTS];
+	int n_points;
+};
 
 struct tuned {
 	enum hip_tune_op op;
@@ -34,8 +43,8 @@ static enum status queue(void *ctx, int i)
 /* What a measurement tries: a row of a table, or tiles against the kernels for few
  * tokens. */
 struct trial {
-	enum { TRY_AXES, TRY_TILE, TRY_EXPERTS, TRY_FEW, TRY_TILES } what;
-	int row; /* TRY_AXES, TRY_TILE: row; TRY_EXPERTS: row of UP. -1: the backend's default */
+	enum { TRY_AXES, TRY_TILE, TRY_MOE_TILE, TRY_EXPERTS, TRY_FEW, TRY_TILES } what;
+	int row; /* of the table; TRY_EXPERTS: of UP. -1: the backend's default */
 	int32_t n_tok;
 	int down; /* TRY_EXPERTS: row of DOWN; -1: choose by shape */
 };
@@ -47,6 +56,8 @@ static void set_up(struct hip *h, const struct trial *t)
 		h->int4_axes = t->row;
 	else if (t->what == TRY_TILE)
 		h->tile = t->row;
+	else if (t->what == TRY_MOE_TILE)
+		h->moe_tile = t->row;
 	if (t->what == TRY_EXPERTS && t->row >= 0) {
 		h->prefers_quads = true;
 		h->moe_up = t->row;
@@ -54,7 +65,7 @@ static void set_up(struct hip *h, const struct trial *t)
 	}
 	h->tile_from = t->what == TRY_TILES ? 1 : t->what == TRY_FEW ? INT32_MAX
 								     : h->tile_from;
-	h->moe_tile_from = h->tile_from;
+	h->moe_tile_from = t->what == TRY_MOE_TILE ? 1 : h->tile_from;
 }
 
 /* Time one case, in microseconds. Fails if the trial's kernel cannot do it. */
@@ -118,20 +129,42 @@ static bool try_rows(const struct case_args *a, const struct case_shape *s,
 	return best >= 0;
 }
 
-static void tune_shape(const struct case_args *a, const struct case_shape *s,
-		       const struct tuned *t, struct buf *table)
+static void tune_int4(const struct case_args *a, const struct case_shape *s,
+		      const struct tuned *t, struct buf *table)
 {
-	bool is_tile = t->op == HIP_TUNE_TILE;
-	struct trial trial = {is_tile ? TRY_TILE : TRY_AXES, 0, is_tile ? TILE_TOK : 1, -1};
-	int n = is_tile ? hip_linear_tile_count() : hip_linear_int4_count();
-	const char *(*name_of)(int) = is_tile ? hip_linear_tile_name : hip_linear_int4_name;
-	const char *op = is_tile ? "tile" : "int4";
+	struct trial trial = {TRY_AXES, 0, 1, -1};
 	double us = 0;
-	printf("%s N=%d K=%d (%s %s):", op, t->n, t->k, s->model, s->part);
-	bool good = try_rows(a, s, &trial, &trial.row, n, name_of, &us);
+	printf("int4 N=%d K=%d (%s %s):", t->n, t->k, s->model, s->part);
+	bool good = try_rows(a, s, &trial, &trial.row, hip_linear_int4_count(),
+			     hip_linear_int4_name, &us);
 	putchar('\n');
 	if (good)
-		buf_addf(table, "%s %d %d %s\n", op, t->n, t->k, name_of(trial.row));
+		buf_addf(table, "int4 %d %d %s\n", t->n, t->k, hip_linear_int4_name(trial.row));
+}
+
+/* Tune the tiles of a weight, or of experts. */
+static void tune_tiles(const struct tune_args *a, const struct case_shape *s,
+		       const struct tuned *t, struct buf *table)
+{
+	bool is_moe = t->op == HIP_TUNE_MOE_TILE;
+	int n = is_moe ? hip_experts_tile_count() : hip_linear_tile_count();
+	const char *(*name_of)(int) = is_moe ? hip_experts_tile_name : hip_linear_tile_name;
+	const char *op = is_moe ? "moe-tile" : "tile";
+	for (int i = 0; i < a->n_points; i++) {
+		struct trial trial = {is_moe ? TRY_MOE_TILE : TRY_TILE, 0,
+				      (int32_t)a->point[i], -1};
+		double us = 0;
+		printf("%s N=%d K=%d, %d tokens (%s %s):", op, t->n, t->k, trial.n_tok, s->model,
+		       s->part);
+		bool good = try_rows(&a->of, s, &trial, &trial.row, n, name_of, &us);
+		putchar('\n');
+		if (!good)
+			continue;
+		buf_addf(table, "%s %d %d %s", op, t->n, t->k, name_of(trial.row));
+		if (i + 1 < a->n_points)
+			buf_addf(table, " %d", 2 * (int32_t)a->point[i]);
+		buf_add_c(table, '\n');
+	}
 }
 
 /* Tune both products of the experts at one token: rows of moe_quad.def, if they are
@@ -158,18 +191,21 @@ static void tune_experts(const struct case_args *a, const struct case_shape *s,
 			 hip_moe_quad_down_name(t.down));
 }
 
-static void tune_all(const struct case_args *a, struct buf *table)
+static void tune_all(const struct tune_args *a, struct buf *table)
 {
 	struct tuned done[256];
 	const struct case_shape *s;
 	int n_done = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
 		struct tuned t = {HIP_TUNE_MOE_UP, s->f, s->k};
-		if (s->quant != QUANT_INT4 || !case_args_want(a, s) ||
+		if (s->quant != QUANT_INT4 || !case_args_want(&a->of, s) ||
 		    n_done + 2 > (int)ARRAY_LEN(done))
 			continue;
 		if (s->op == CASE_EXPERTS && !is_done(done, n_done, &t)) {
-			tune_experts(a, s, table);
+			tune_experts(&a->of, s, table);
+			t.op = HIP_TUNE_MOE_TILE;
+			tune_tiles(a, s, &t, table);
+			t.op = HIP_TUNE_MOE_UP;
 			done[n_done++] = t;
 		}
 		if (s->op != CASE_LINEAR)
@@ -181,7 +217,10 @@ static void tune_all(const struct case_args *a, struct buf *table)
 			t.op = (enum hip_tune_op)op;
 			if (is_done(done, n_done, &t))
 				continue;
-			tune_shape(a, s, &t, table);
+			if (t.op == HIP_TUNE_TILE)
+				tune_tiles(a, s, &t, table);
+			else
+				tune_int4(&a->of, s, &t, table);
 			done[n_done++] = t;
 		}
 	}
@@ -241,13 +280,22 @@ static int write_table(const struct option_set *set, const char *path, const cha
 	return good ? EXIT_OK : options_fault(set, "%s: %s", path, strerror(errno));
 }
 
+static bool is_ascending(const int64_t *list, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (list[i] <= list[i - 1])
+			return false;
+	return n > 0 && list[0] > 0;
+}
+
 int cmd_kernels_tune(int argc, char **argv)
 {
-	struct case_args a = CASE_DEFAULTS;
-	const char *out = NULL;
+	struct tune_args a = {.of = CASE_DEFAULTS, .tokens = "128,512,2048"};
 	const struct option_row rows[] = {
-		CASE_OPTIONS(a),
-		{"out", 'o', OPTION_TEXT, &out, 0, 0, "FILE",
+		CASE_OPTIONS(a.of),
+		{"tokens", 't', OPTION_TEXT, &a.tokens, 0, 0, "N,N,…",
+		 "tokens that tiles are timed at, ascending (128,512,2048)"},
+		{"out", 'o', OPTION_TEXT, &a.out, 0, 0, "FILE",
 		 "the table: ARCH.tune, to lie beside ARCH.hsaco (needed)"},
 	};
 	struct option_set set = {"kernels tune",
@@ -259,19 +307,23 @@ int cmd_kernels_tune(int argc, char **argv)
 	struct fail fail = {0};
 	struct buf table = {0};
 	int rc;
-	if (!case_args_parse(&set, &a, argc, argv, &rc))
+	if (!case_args_parse(&set, &a.of, argc, argv, &rc))
 		return rc;
-	if (!out)
+	if (!a.out)
 		return options_fault(&set, "--out is needed");
-	if (hip_create(&a.backend, &b, &fail) != OK)
+	a.n_points = options_list(a.tokens, a.point, MAX_POINTS);
+	if (!is_ascending(a.point, a.n_points))
+		return options_fault(&set, "--tokens: \"%s\" is no list of ascending numbers",
+				     a.tokens);
+	if (hip_create(&a.of.backend, &b, &fail) != OK)
 		return options_fault(&set, "%s", fail.text);
 	char device[160];
 	snprintf(device, sizeof device, "%s", b->device);
 	backend_destroy(b);
 	tune_all(&a, &table);
-	tune_from(&a, CASE_LINEAR, HIP_FEW_TOK, &table);
-	tune_from(&a, CASE_EXPERTS, HIP_FEW_TOK, &table);
-	rc = table.n ? write_table(&set, out, device, &table) : EXIT_FAILED;
+	tune_from(&a.of, CASE_LINEAR, HIP_FEW_TOK, &table);
+	tune_from(&a.of, CASE_EXPERTS, HIP_FEW_TOK, &table);
+	rc = table.n ? write_table(&set, a.out, device, &table) : EXIT_FAILED;
 	buf_deinit(&table);
 	return rc;
 }

@@ -98,19 +98,21 @@ def tune(tmp):
     with open(table, "w") as f:
         f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n"
                 "linear-tiles 3\nlinear-tiles 99\nexpert-tiles 1\nexpert-tiles few\n"
-                "moe-up 768 2048 slim\nmoe-down 2048 768 slim\nmoe-down 2048 768 two\n")
+                "moe-up 768 2048 slim\nmoe-down 2048 768 slim\nmoe-down 2048 768 two\n"
+                "tile 4096 1024 m64n64 256\nmoe-tile 768 2048 m64n128\n"
+                "tile 4096 1024 m64n64 0\nint4 1024 1024 deep 9\nmoe-tile 5 5 m64n128 1 2\n")
     model = os.path.join(tmp, "model")
     haloctl("synth", "-s", "qwen3-0.6b", "-l", "1", "-v", "3200", "-o", model)
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", tmp, "--raw", "-p", "Once", "-n", "2")
-    left_out = [n for n in range(1, 12) if "gfx1151.tune:%d: not" % n in err]
-    ok(code == 0 and left_out == [3, 4, 6, 7, 8, 10],
+    left_out = [n for n in range(1, 17) if "gfx1151.tune:%d: not" % n in err]
+    ok(code == 0 and left_out == [3, 4, 6, 7, 8, 10, 14, 15, 16],
        "wrong lines of a table are left out with a word", err)
     folder = os.path.join(tmp, "tuned")
     table = os.path.join(folder, "gfx1151.tune")
     os.mkdir(folder)
     code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", "experts",
-                             "--cold-mb", "1", "-r", "1", "-o", table, *LIB)
+                             "-t", "17,20", "--cold-mb", "1", "-r", "1", "-o", table, *LIB)
     with open(os.path.join(SRC, "kernels/moe/moe_quad.def")) as f:
         rows = re.findall(r"^(?:UP|DOWN)\((\w+),", f.read(), re.M)
     without, up, down = out.decode().splitlines()[0].split(";")
@@ -123,7 +125,16 @@ def tune(tmp):
     up_name = min(zip(map(float, up[1::2]), up[::2]))[1]
     want = [["moe-up", "256", "512", up_name], ["moe-down", "512", "256", down_name]]
     faster = us < float(without.split()[-1])
-    ok(lines[:-1] == (want if faster else []) and lines[-1][0] == "expert-tiles",
+    tiles = [line.split(":") for line in out.decode().splitlines() if "moe-tile" in line]
+    tiles = [(re.search(r"(\d+) tokens", name)[1], v.split()) for name, v in tiles]
+    best = [min(zip(map(float, v[1::2]), v[::2]))[1] for _, v in tiles]
+    with open(os.path.join(SRC, "kernels/moe/moe_tile.def")) as f:
+        rows = re.findall(r"TILE\((m\d+n\d+),", f.read())
+    ok([t for t, _ in tiles] == ["17", "20"] and rows and all(v[::2] == rows for _, v in tiles),
+       "every tile for experts is tried at each number of tokens", out)
+    want = (want if faster else []) + [["moe-tile", "256", "512", best[0], "34"],
+                                       ["moe-tile", "256", "512", best[1]]]
+    ok(lines[:-1] == want and lines[-1][0] == "expert-tiles",
        "the table has the fastest rows where they gain something", (out, lines))
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", folder, "--raw", "-p", "Once", "-n", "2")
@@ -137,6 +148,8 @@ def tune(tmp):
            not os.path.exists(none), "tune leaves %s out" % part, (code, out, err))
     code, out, err = haloctl("kernels", "tune", *LIB)
     ok(code == 2 and "--out" in err, "tune wants --out", err)
+    code, out, err = haloctl("kernels", "tune", "-o", table, "-t", "512,128", *LIB)
+    ok(code == 2 and "ascending" in err, "tune wants ascending numbers of tokens", err)
 
 
 def kernels_of(rows, part):

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/hip/hip_slots.h"
+#include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
 #include "kernels/moe/moe_tile.def"
 #include "kernels/linear/linear_int4.h"
@@ -418,8 +419,8 @@ static enum status run_few(struct hip *h, const struct moe_experts_args *a,
 
 /* --- many tokens ------------------------------------------------------------------ */
 
-#define TILE(name, ...) {#name, __VA_ARGS__, false},
-#define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
+#define TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, false},
+#define UNIT_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
 static const struct tile_shape tiles[] = {MOE_TILES(TILE, UNIT_TILE)};
 #undef UNIT_TILE
 #undef TILE
@@ -434,15 +435,19 @@ const char *hip_experts_tile_name(int i)
 	return tiles[i].name;
 }
 
-/* Choose the tile for n_pairs pairs of n experts. in_units: only tiles that are compiled
- * for formats in units. */
-static const struct tile_shape *choose_tile(const struct hip *h, int32_t n_pairs,
+/* Choose the tile for the pairs of n experts. in_units: only tiles that are compiled for
+ * formats in units. */
+static const struct tile_shape *choose_tile(const struct hip *h, const struct moe_launch *m,
 					    int32_t n, bool in_units)
 {
 	if (h->moe_tile >= 0 && tiles[h->moe_tile].has_units >= in_units)
 		return &tiles[h->moe_tile];
+	int tuned = hip_tune_find(
+		h, (struct hip_tune_key){HIP_TUNE_MOE_TILE, m->ffn, m->dim, m->n_tok});
+	if (tuned >= 0 && tiles[tuned].has_units >= in_units)
+		return &tiles[tuned];
 	const struct tile_shape *best = NULL;
-	double least = 0, rows = (double)n_pairs / n;
+	double least = 0, rows = (double)m->n_tok * m->n_slots / n;
 	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
 		double cost = (rows + tiles[i].block_m / 2.) / tiles[i].rate;
 		if (tiles[i].has_units >= in_units && (!best || cost < least)) {
@@ -503,7 +508,7 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)HIP_MAX_GRID_Y));
 		int32_t n_pairs = m.n_tok * m.n_slots;
 		/* Without routed experts, the shared expert has all pairs. */
-		t.shape = choose_tile(h, n_pairs, m.n_used ? l->n_experts : 1, in_units);
+		t.shape = choose_tile(h, &m, m.n_used ? l->n_experts : 1, in_units);
 		l->m = m;
 		l->block_m = t.shape->block_m;
 		l->max_blocks = MOE_TILE_BLOCKS(n_pairs, l->n_experts, l->block_m);

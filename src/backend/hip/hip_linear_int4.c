@@ -111,7 +111,7 @@ int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a)
 		return takes(h->int4_axes, a) ? h->int4_axes : -1;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
-	int i = hip_tune_find(h, HIP_TUNE_INT4, n, a->out[0].w->k);
+	int i = hip_tune_find(h, (struct hip_tune_key){HIP_TUNE_INT4, n, a->out[0].w->k, 1});
 	if (i >= 0 && takes(i, a))
 		return i;
 	i = h->prefers_quads ? hip_linear_quad_guess(a, n) : -1;

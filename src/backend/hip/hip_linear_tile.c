@@ -12,8 +12,8 @@
 #include "kernels/linear/linear_tile.def"
 #include "kernels/linear/linear_tile.h"
 
-#define TILE(name, ...) {#name, __VA_ARGS__, false},
-#define UNIT_TILE(name, ...) {#name, __VA_ARGS__, true},
+#define TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, false},
+#define UNIT_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
 static const struct tile_shape tiles[] = {LINEAR_TILES(TILE, UNIT_TILE)};
 #undef UNIT_TILE
 #undef TILE
@@ -91,7 +91,8 @@ static const struct tile_shape *choose(const struct hip *h, const struct linear_
 	int32_t n = 0;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
-	int tuned = hip_tune_find(h, HIP_TUNE_TILE, n, a->out[0].w->k);
+	int tuned = hip_tune_find(
+		h, (struct hip_tune_key){HIP_TUNE_TILE, n, a->out[0].w->k, a->n_tok});
 	if (tuned >= 0 && tiles[tuned].has_units >= in_units)
 		return &tiles[tuned];
 	const struct tile_shape *best = NULL;

@@ -54,7 +54,7 @@ static const struct moe_quad_axes *choose(const struct hip *h, enum hip_tune_op 
 					  const struct moe_quad_axes *rows, size_t n_rows,
 					  int32_t n, int32_t k)
 {
-	int measured = hip_tune_find(h, op, n, k);
+	int measured = hip_tune_find(h, (struct hip_tune_key){op, n, k, 1});
 	if (measured >= 0)
 		return &rows[measured];
 	for (size_t i = 0; i < n_rows; i++)
@@ -79,8 +79,11 @@ static const struct moe_quad_axes *down_of(const struct hip *h, const struct moe
 
 bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l)
 {
-	return h->prefers_quads || (hip_tune_find(h, HIP_TUNE_MOE_UP, l->ffn, l->dim) >= 0 &&
-				    hip_tune_find(h, HIP_TUNE_MOE_DOWN, l->dim, l->ffn) >= 0);
+	if (h->prefers_quads)
+		return true;
+	struct hip_tune_key up = {HIP_TUNE_MOE_UP, l->ffn, l->dim, 1};
+	struct hip_tune_key down = {HIP_TUNE_MOE_DOWN, l->dim, l->ffn, 1};
+	return hip_tune_find(h, up) >= 0 && hip_tune_find(h, down) >= 0;
 }
 
 static int32_t up_lds(const struct moe_quad_axes *x, const struct moe_launch *l)

@@ -24,19 +24,26 @@ static const struct {
 	[HIP_TUNE_TILE] = {"tile", hip_linear_tile_count, hip_linear_tile_name},
 	[HIP_TUNE_MOE_UP] = {"moe-up", hip_moe_quad_up_count, hip_moe_quad_up_name},
 	[HIP_TUNE_MOE_DOWN] = {"moe-down", hip_moe_quad_down_count, hip_moe_quad_down_name},
+	[HIP_TUNE_MOE_TILE] = {"moe-tile", hip_experts_tile_count, hip_experts_tile_name},
 };
 
 static bool read_row(const char *line, struct hip_tune_row *out)
 {
 	char op[16], name[32];
-	int n, k, end = 0;
-	if (sscanf(line, "%15s %d %d %31s %n", op, &n, &k, name, &end) != 4 || line[end] ||
-	    n < 1 || k < 1)
+	int n, k, most = INT32_MAX, end = 0;
+	if (sscanf(line, "%15s %d %d %31s %n", op, &n, &k, name, &end) != 4 || n < 1 || k < 1)
 		return false;
+	if (line[end]) {
+		int more = 0;
+		bool is_tile = strcmp(op, "tile") == 0 || strcmp(op, "moe-tile") == 0;
+		if (!is_tile || sscanf(line + end, "%d %n", &most, &more) != 1 ||
+		    line[end + more] || most < 1)
+			return false;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		for (int c = 0; strcmp(ops[i].name, op) == 0 && c < ops[i].count(); c++)
 			if (strcmp(ops[i].name_of(c), name) == 0) {
-				*out = (struct hip_tune_row){(enum hip_tune_op)i, n, k, c};
+				*out = (struct hip_tune_row){(enum hip_tune_op)i, n, k, c, most};
 				return true;
 			}
 	return false;
@@ -86,14 +93,16 @@ void hip_tune_read(struct hip *h, struct str text, const char *what)
 	}
 }
 
-int hip_tune_find(const struct hip *h, enum hip_tune_op op, int32_t n, int32_t k)
+int hip_tune_find(const struct hip *h, struct hip_tune_key key)
 {
+	const struct hip_tune_row *best = NULL;
 	for (int i = 0; i < h->n_tune; i++) {
 		const struct hip_tune_row *r = &h->tune[i];
-		if (r->op == op && r->n == n && r->k == k)
-			return r->choice;
+		if (r->op == key.op && r->n == key.n && r->k == key.k && r->most >= key.n_tok &&
+		    (!best || r->most < best->most))
+			best = r;
 	}
-	return -1;
+	return best ? best->choice : -1;
 }
 
 void hip_tune_note(struct hip *h, struct str bytes)

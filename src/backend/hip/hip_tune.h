@@ -4,7 +4,9 @@
  * object, written by `haloctl kernels tune`. A line:
  *   int4 N K NAME   the row of linear_int4.def or linear_quad.def for weights with N outputs
  *                   (the sum over one launch) and K inputs
- *   tile N K NAME   the row of linear_tile.def for these at many tokens
+ *   tile N K NAME M   the row of linear_tile.def for these at up to M tokens; without M at
+ *                   any number
+ *   moe-tile F D NAME M  the same of moe_tile.def for experts of width F
  *   moe-up F D NAME, moe-down D F NAME  the rows of moe_quad.def for experts of width F
  *   linear-tiles M  smallest number of tokens for which linear uses tiles
  *   expert-tiles M  smallest number of tokens for which moe_experts uses tiles
@@ -15,18 +17,31 @@
 #pragma once
 #include "backend/hip/hip.h"
 
-enum hip_tune_op { HIP_TUNE_INT4, HIP_TUNE_TILE, HIP_TUNE_MOE_UP, HIP_TUNE_MOE_DOWN };
+enum hip_tune_op {
+	HIP_TUNE_INT4,
+	HIP_TUNE_TILE,
+	HIP_TUNE_MOE_UP,
+	HIP_TUNE_MOE_DOWN,
+	HIP_TUNE_MOE_TILE,
+};
 
 struct hip_tune_row {
 	enum hip_tune_op op;
 	int32_t n, k, choice; /* choice: index of the row in the .def file */
+	int32_t most;         /* tokens; INT32_MAX: any number */
 };
 
 /* Parse the text of a tune file into h->tune (malloc'ed); what: the file's name in the
  * log. */
 void hip_tune_read(struct hip *h, struct str text, const char *what);
-/* The measured row for an operation and shape, or -1. */
-int hip_tune_find(const struct hip *h, enum hip_tune_op op, int32_t n, int32_t k);
+/* What a row is looked for: an operation on weights with N outputs and K inputs. */
+struct hip_tune_key {
+	enum hip_tune_op op;
+	int32_t n, k;
+	int32_t n_tok;
+};
+/* The measured row with the fewest tokens that are enough, or -1. */
+int hip_tune_find(const struct hip *h, struct hip_tune_key key);
 /* Bytes that decide what the kernels compute: their sum goes into backend.arithmetic. */
 void hip_tune_note(struct hip *h, struct str bytes);
 /* Read <arch>.tune if it exists beside the code object. */

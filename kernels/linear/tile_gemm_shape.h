@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The shape of a block of tile_gemm.h, its weight's rows, and what a thread loads.
+ */
+#pragma once
+#include "kernels/linear/tile_gemm_host.h"
+#include "kernels/weights/unit_take.h"
+
+/* Elements of K between two scalings of a sum, for formats in units. It is a unit, or two
+ * units with a common scale. NVFP4's scales are multiplied into the halves, since e2m1
+ * times e4m3 is exact in f16. Groups of int8 and fp8 have 32 or more elements. */
+constexpr int gemm_unit_fold(int format)
+{
+	return unit_scales_16(format) ? 16 : 32;
+}
+
+template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_tile {
+	static constexpr int FORMAT = FORMAT_, BM = BM_, BN = BN_, BK = BK_, WAVES_N = WN_;
+	static constexpr int THREADS = WM_ * WN_ * WAVE;
+	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4 || FORMAT == GEMM_INT4_G32;
+	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
+	static constexpr bool IS_UNITS = FORMAT >= GEMM_UNITS;
+	/* Where X passes through registers, its pieces get the order of int4's pairs in a word.
+	 * That takes fewer instructions than bringing W into X's. Else X is copied as it is. */
+	static constexpr bool IS_PAIRED = IS_INT4 && COPY_LANDS;
+	static constexpr bool IS_COPIED = FORMAT == GEMM_F16 || (IS_INT4 && !IS_PAIRED);
+	static constexpr int UNIT = IS_UNITS ? FORMAT - GEMM_UNITS : WEIGHT_F16;
+	static constexpr bool HAS_SCALES = IS_INT4 || (IS_UNITS && UNIT != WEIGHT_NVFP4);
+	static constexpr bool HAS_MIN = IS_UNITS && unit_has_min(UNIT);
+	/* 0: scale where a group ends, at the end of a step */
+	static constexpr int FOLD = FORMAT == GEMM_INT4_G32 ? 32
+				    : IS_UNITS		    ? gemm_unit_fold(UNIT)
+							    : 0;
+	static constexpr bool IS_GROUPED = UNIT == WEIGHT_INT8 || UNIT == WEIGHT_FP8;
+	static constexpr bool IS_FOLDED = FOLD && HAS_SCALES && !IS_GROUPED; /* every FOLD */
+	/* KERNEL_OF_MANY: workgroups that must fit, each thread with 128 registers; of four
+	 * waves with 64 x 32 sums each, with 168. Where a group's sum waits for its end, these
+	 * alone are as many. */
+	static constexpr int MANY = THREADS == 128 && BM * BN > 4096 ? 3 : 512 / THREADS;
+	static constexpr int ROOM = (IS_FOLDED || !HAS_SCALES) && THREADS >= 128 ? MANY : 1;
+	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
+	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
+	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
+	static constexpr int PITCH = BK;
+	static constexpr int PIECES = BK / 8; /* pieces (eight numbers) of a row */
+	static constexpr int A_EACH = BM * PIECES / THREADS; /* pieces that a thread loads */
+	static constexpr int B_EACH = BN * PIECES / THREADS;
+	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
+	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
+	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
+	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* minima follow */
+	/* int4 in groups of 32: LDS has the scales of so many groups, and of as many more.
+	 * A thread loads some of its row's. */
+	static constexpr bool IS_AHEAD = FORMAT == GEMM_INT4_G32;
+	static constexpr int AHEAD = 4, AHEAD_K = AHEAD * 32;
+	static constexpr int AHEAD_EACH = IS_AHEAD ? AHEAD * B_EACH / PIECES : 1;
+	static constexpr int ZEROS = IS_AHEAD && B_EACH == 8 ? 2 : 1; /* groups of a thread */
+	static constexpr int SIDE = IS_AHEAD ? AHEAD * BN : SCALES * (HAS_MIN ? 2 : 1);
+	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
+		      "pieces divide evenly");
+	static_assert(!IS_UNITS || B_UNITS * THREADS == BN * (BK / 16), "so do units");
+	static_assert(!IS_INT4 || B_EACH == 2 || B_EACH == 4 || B_EACH == 8, "whole loads");
+};
+
+/* A row of a weight. zeros is NULL if every zero is 8. */
+struct gemm_row {
+	const void *q;
+	const uint16_t *scales;
+	const uint32_t *zeros;
+	uint32_t zero_shift;
+	unit_row unit; /* used alone if the format is in units */
+};
+
+/* The properties that all rows of a weight share. */
+struct gemm_weight {
+	int32_t k;           /* multiple of 32 for int4, else of 8 */
+	int32_t group_shift; /* log2(group) >= 5; 31: one group a row */
+	bool is_bf16;        /* the scales are bf16 */
+	unit_weight unit;
+};
+
+/* Where a thread's pieces come from, and pieces being loaded. */
+template <class G> struct gemm_thread {
+	const u32x4 *a[G::A_EACH];
+	uint32_t a_at[G::A_EACH], a_to[G::A_EACH]; /* element of K; place in LDS */
+	gemm_row row; /* int4: the thread's only row */
+	const u32x4 *b[G::B_EACH]; /* W of other formats */
+	uint32_t b_at[G::B_EACH], b_to[G::B_EACH];
+	copy_ahead<G::A_EACH> a_copy;
+	u32x4 a_piece[G::IS_COPIED ? 1 : G::A_EACH], b_piece[G::IS_INT4 ? 1 : G::B_EACH];
+	uint32_t word[G::IS_INT4 ? G::B_EACH : 1], zeros[G::ZEROS];
+	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* two a word */
+	unit_row unit_rows[G::B_UNITS];
+	uint32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* element of K; row in the block */
+	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS]; /* of the unit that is loaded */
+	unit_raw unit_piece[G::B_UNITS];
+};
