@@ -432,13 +432,27 @@ bool model_asks_fp8_kv(const struct model *m)
 	return quant_scheme_asks_fp8_kv(m->scheme);
 }
 
+/* Find the setting of a weight by the name that its tensor has in the checkpoint. */
+static enum status find_choice(const struct model *m, const char *name,
+			       struct quant_choice *out, struct fail *fail)
+{
+	const struct tensor *t = quant_numbers(m->tensors, name);
+	char full[256];
+	const char *dot = t ? strrchr(t->name, '.') : NULL;
+	if (dot) {
+		snprintf(full, sizeof full, "%.*s", (int)(dot - t->name), t->name);
+		name = full;
+	}
+	return quant_scheme_find(m->scheme, name, out, fail);
+}
+
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out, struct fail *fail)
 {
 	struct quant_want w = {m->tensors, name, n, k, {0}, NULL, NULL};
 	struct expert_place place;
 	struct quant_views views = {.n = 0};
-	enum status st = quant_scheme_find(m->scheme, name, &w.choice, fail);
+	enum status st = find_choice(m, name, &w.choice, fail);
 	if (st != OK)
 		return st;
 	if (experts_find(m, name, n, &place)) {
@@ -446,8 +460,11 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 		w.part = &place.part;
 		w.views = &views;
 	}
-	st = quant_open(&w, out, fail);
-	const struct tensor *t = quant_find(&w, "weight");
+	if (w.part && !w.choice.is_packed)
+		st = quant_scheme_find(m->scheme, place.name, &w.choice, fail);
+	if (st == OK)
+		st = quant_open(&w, out, fail);
+	const struct tensor *t = st == OK ? tensors_find(m->tensors, out->name) : NULL;
 	if (st == OK)
 		out->is_mapped = m->is_mapped && !(t && t->is_made);
 	if (st != OK || !is_in_pairs(m, name))

@@ -3,7 +3,8 @@
  * FP8 (e4m3). A layer X with N outputs and K inputs has:
  *
  *   X.weight            F8_E4M3 (N, K)
- *   X.weight_scale_inv  float (ceil(N/R), ceil(K/C))  blocks of R by C, or
+ *   X.weight_scale_inv  float (ceil(N/R), ceil(K/C))  blocks of R by C, which ModelOpt
+ *                       stores as (.., 1, .., 1), or
  *   X.weight_scale      float: the same, one for each output, or one for all
  *
  * Both kinds of scale multiply the number; "inv" is the inverse of the factor used when
@@ -36,6 +37,23 @@ static int64_t blocks_of(int32_t n, int32_t size)
 	return ((int64_t)n + size - 1) / size;
 }
 
+/* Open a scale for each block. ModelOpt's shape says where a block's rows and columns were. */
+static enum status open_blocks(const struct quant_want *w, const char *suffix,
+			       const struct tensor **out, struct fail *fail)
+{
+	int64_t rows = blocks_of(w->n, w->choice.group_n), cols = blocks_of(w->k, w->choice.group);
+	enum status st = quant_tensor_typed(w, suffix, quant_floats, out, fail);
+	const struct tensor *t = *out;
+	if (st != OK)
+		return st;
+	if (!w->part && t->n_dims == 4 && t->dim[0] == rows && t->dim[1] == 1 &&
+	    t->dim[2] == cols && t->dim[3] == 1)
+		return OK;
+	if (w->part)
+		w->views->n--; /* it is cut again */
+	return quant_tensor(w, suffix, rows, cols, quant_floats, out, fail);
+}
+
 enum status quant_fp8_open(const struct quant_want *w, struct weight *out,
 			   struct fail *fail)
 {
@@ -48,8 +66,7 @@ enum status quant_fp8_open(const struct quant_want *w, struct weight *out,
 	const struct tensor *q, *scale;
 	enum status st = quant_tensor(w, "weight", w->n, w->k, e4m3, &q, fail);
 	if (st == OK && group_n)
-		st = quant_tensor(w, suffix, blocks_of(w->n, group_n),
-				  blocks_of(w->k, group), quant_floats, &scale, fail);
+		st = open_blocks(w, suffix, &scale, fail);
 	else if (st == OK)
 		st = open_rows(w, suffix, &scale, &group_n, fail);
 	if (st != OK)

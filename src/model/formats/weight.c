@@ -124,10 +124,19 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 
 bool quant_is_weight(const struct tensors *ts, const char *name)
 {
-	for (enum quant q = 0; q < QUANT_COUNT; q++)
-		if (quant_has(ts, name, formats[q].packed))
-			return true;
-	return false;
+	return quant_numbers(ts, name);
+}
+
+const struct tensor *quant_numbers(const struct tensors *ts, const char *name)
+{
+	static const char *const suffixes[] = {"weight", "weight_packed", "qweight", "W_q"};
+	const struct tensor *t = NULL;
+	char full[256];
+	for (size_t i = 0; !t && i < ARRAY_LEN(suffixes); i++) {
+		snprintf(full, sizeof full, "%s.%s", name, suffixes[i]);
+		t = tensors_find(ts, full);
+	}
+	return t;
 }
 
 enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
