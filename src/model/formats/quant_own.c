@@ -46,7 +46,7 @@ static void put_target(enum spelling spelling, const char *name, struct buf *out
 			buf_add_z(out, ".*");
 		else if (has_wildcards && *name == '?')
 			buf_add_z(out, ".");
-		else if (has_wildcards && strchr(".+()^$|\\{}", *name))
+		else if (has_wildcards && is_char_of(*name, ".+()^$|\\{}[]"))
 			buf_addf(out, "\\%c", *name);
 		else
 			buf_addf(out, "%c", *name);

@@ -160,14 +160,14 @@ static void test_classes(void)
 {
 	struct quant_scheme *s;
 	is_int(parse("{" CT("mixed-precision") "\"config_groups\":{"
-		     "\"a\":{\"format\":\"pack-quantized\",\"targets\":[\"Linear\"],\"weights\":{"
-		     GROUP32 "},\"output_activations\":{\"num_bits\":8}},"
+		     "\"a\":{\"format\":\"pack-quantized\",\"targets\":[\"Linear\"],"
+		     "\"weights\":{" GROUP32 "},\"output_activations\":{\"num_bits\":8}},"
 		     "\"b\":{\"format\":\"mxfp8-quantized\",\"targets\":[\"re:.*down_proj\"],"
 		     "\"weights\":{" E4M3 ",\"strategy\":\"group\",\"group_size\":32}},"
-		     "\"c\":{\"format\":\"pack-quantized\",\"targets\":[\"Embedding\"],\"weights\":{"
-		     "\"num_bits\":2,\"type\":\"int\",\"strategy\":\"channel\"}},"
-		     "\"d\":{\"targets\":[\"LlamaAttention\"],\"input_activations\":{}}}}", &s), OK,
-	       "classes: %s", fail.text);
+		     "\"c\":{\"format\":\"pack-quantized\",\"targets\":[\"Embedding\"],"
+		     "\"weights\":{\"num_bits\":2,\"type\":\"int\",\"strategy\":\"channel\"}},"
+		     "\"d\":{\"targets\":[\"LlamaAttention\"],\"input_activations\":{}}}}",
+		     &s), OK, "classes: %s", fail.text);
 	is_str(kind(s, "model.layers.0.up_proj"), "32", "Linear");
 	is_str(kind(s, "model.layers.0.down_proj"), "fp8 1x32", "another format");
 	is_str(kind(s, "model.embed_tokens"), "row", "Embedding");
