@@ -11,8 +11,8 @@
  *   stream   of compressed-tensors, B = 2, 3, 5, 6 or 7 bits: X.weight_packed I32 (N, K B/32),
  *            bit k B of a row and the next ones hold v + 2^(B-1); X.weight_zero_point I32
  *            (N B/32, K/G), the same along the rows. Becomes INT4 or INT8.
- *   GPTQ     of 2 or 3 bits: X.qweight I32 (K B/32, N), X.qzeros I32 (K/G, N B/32), both
- *            without gaps. Becomes GPTQ4.
+ *   GPTQ     of 2, 3, 5, 6 or 7 bits: X.qweight I32 (K B/32, N), X.qzeros I32 (K/G, N B/32),
+ *            both without gaps. Becomes GPTQ4 or GPTQ8.
  *   Quark    4 bits: X.weight I32 (K, N/8), eight outputs a word, in AWQ's order or in their
  *            own; X.weight_scale (K/G, N); X.weight_zero_point I32 (K/G, N/8). int4 is two's
  *            complement, uint4 is not. Becomes AWQ4.
@@ -256,25 +256,27 @@ static enum status make_stream(const struct made *m, const struct tensor *t,
 	return OK;
 }
 
-/* --- GPTQ of 2 and 3 bits ----------------------------------------------------------- */
+/* --- GPTQ --------------------------------------------------------------------------- */
 
-/* Words of eight inputs: rows [begin, end) of (K/8, N). */
+/* Words of as many inputs as they hold: rows [begin, end). */
 static void gptq_rows(void *arg, int begin, int end)
 {
 	struct codes *x = arg;
+	int64_t each = 32 / x->to_bits;
 	for (int64_t row = begin; row < end; row++)
 		for (int64_t n = 0; n < x->n; n++)
-			for (int64_t i = 0; i < 8; i++)
+			for (int64_t i = 0; i < each; i++)
 				x->to[row * x->n + n] |=
 					stream_at((const uint32_t *)x->from + n, (size_t)x->n,
-						  x->bits, row * 8 + i) << 4 * i;
+						  x->bits, row * each + i) << x->to_bits * i;
 }
 
 static enum status make_gptq(const struct made *m, const struct tensor *t,
 			     const struct quant_choice *c)
 {
-	struct codes x = {.from = t->data, .bits = c->bits, .n = t->dim[1],
-			  .k = t->dim[0] * 32 / c->bits};
+	int to_bits = quant_bits(c->quant);
+	struct codes x = {.from = t->data, .bits = c->bits, .to_bits = to_bits,
+			  .n = t->dim[1], .k = t->dim[0] * 32 / c->bits};
 	const struct tensor *zeros, *same;
 	if (t->n_dims != 2 || !made_is_shape(x.n, x.k, 8) || x.n % 8 ||
 	    (c->group && x.k % c->group))
@@ -285,7 +287,8 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 		st = made_find(m, "qzeros", groups * over(x.n * x.bits, 32), words, &zeros);
 	if (st != OK)
 		return st;
-	size_t n_bytes = (size_t)(x.k * x.n / 2), n_zeros = (size_t)(groups * x.n / 2);
+	int64_t each = 32 / to_bits;
+	size_t n_bytes = (size_t)(x.k * x.n / each) * 4, n_zeros = (size_t)(groups * x.n / each) * 4;
 	uint32_t *z = tensors_alloc(m->ts, n_zeros), mask = (1u << x.bits) - 1;
 	for (int64_t g = 0; g < groups; g++)
 		for (int64_t n = 0; n < x.n; n++) {
@@ -293,12 +296,12 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 					       g * over(x.n * x.bits, 32);
 			uint32_t step = (uint32_t)c->zero_step; /* decoding adds it again */
 			uint32_t v = (stream_at(from, 1, x.bits, n) + step) & mask;
-			put_code(z + g * x.n / 8, 4, n, (v - step) & 15);
+			put_code(z + g * x.n / each, to_bits, n, (v - step) & ((1u << to_bits) - 1));
 		}
 	x.to = tensors_alloc(m->ts, n_bytes);
-	pool_for(m->pool, (int)(x.k / 8), 4, gptq_rows, &x);
-	made_replace(m, t, "qweight", DTYPE_I32, x.k / 8, x.n, x.to, n_bytes);
-	made_replace(m, zeros, "qzeros", DTYPE_I32, groups, x.n / 8, z, n_zeros);
+	pool_for(m->pool, (int)(x.k / each), 4, gptq_rows, &x);
+	made_replace(m, t, "qweight", DTYPE_I32, x.k / each, x.n, x.to, n_bytes);
+	made_replace(m, zeros, "qzeros", DTYPE_I32, groups, x.n / each, z, n_zeros);
 	return OK;
 }
 

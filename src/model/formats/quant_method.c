@@ -71,8 +71,6 @@ static enum status read_gptq(const json_t *config, struct quant_choice *out,
 {
 	int32_t bits;
 	enum status st = read_int(config, "bits", 2, 8, false, &bits, fail);
-	if (st == OK && bits > 4 && bits != 8)
-		st = quant_refuse(fail, "bits", jsonfile_get(config, "bits"));
 	if (st == OK)
 		st = read_int(config, "group_size", 8, 1 << 20, true, &out->group, fail);
 	const char *key = jsonfile_get(config, "checkpoint_format") ? "checkpoint_format"
@@ -85,10 +83,31 @@ static enum status read_gptq(const json_t *config, struct quant_choice *out,
 		return st;
 	const char *format = json_string_value(jsonfile_get(config, key));
 	out->quant = bits <= 4 ? QUANT_GPTQ4 : QUANT_GPTQ8;
-	out->stored = bits < 4 ? STORED_GPTQ : STORED_SO;
+	out->stored = bits == 4 || bits == 8 ? STORED_SO : STORED_GPTQ;
 	out->bits = bits;
 	out->zero_step = !format || strcasecmp(format, "gptq") == 0;
 	return OK;
+}
+
+/* AutoRound's small floats, whose tensors are those of compressed-tensors. */
+static enum status read_auto_round_floats(const json_t *config, struct quant_choice *out,
+					  struct fail *fail)
+{
+	enum status st = need_word(config, "data_type", "mx_fp mx_fp4 mx_fp4e2m1 mx_fp8 "
+				   "mx_fp8e4m3 nv_fp nv_fp4", false, fail);
+	if (st != OK)
+		return st;
+	bool is_nv = json_string_value(jsonfile_get(config, "data_type"))[0] == 'n';
+	int32_t bits, size = is_nv ? 16 : 32;
+	st = read_int(config, "bits", 4, is_nv ? 4 : 8, false, &bits, fail);
+	if (st == OK && bits != 4 && bits != 8)
+		st = quant_refuse(fail, "bits", jsonfile_get(config, "bits"));
+	if (st == OK)
+		st = read_int(config, "group_size", size, size, false, &out->group, fail);
+	out->quant = is_nv ? QUANT_NVFP4 : QUANT_MXFP4;
+	if (st == OK && bits == 8)
+		quant_groups_of_32(out);
+	return st;
 }
 
 /* AutoRound packs as AWQ or as GPTQ. Only files of "auto_gptq" store zero points less one.
@@ -99,13 +118,16 @@ static enum status read_auto_round(const json_t *config, struct quant_choice *ou
 	static const char key[] = "packing_format";
 	const char *format = json_string_value(jsonfile_get(config, key));
 	enum status st = need_word(config, key, "auto_round auto_round:gptqmodel "
-				   "auto_round:auto_gptq auto_round:auto_awq", false, fail);
-	if (st == OK)
-		st = need_word(config, "data_type", "int", true, fail);
+				   "auto_round:auto_gptq auto_round:auto_awq "
+				   "auto_round:llm_compressor", false, fail);
 	if (st == OK)
 		st = quant_need_nothing(config, "rotation_config", fail);
 	if (st == OK)
 		st = quant_need_nothing(config, "hadamard_config", fail);
+	if (st == OK && strcasecmp(format, "auto_round:llm_compressor") == 0)
+		return read_auto_round_floats(config, out, fail);
+	if (st == OK)
+		st = need_word(config, "data_type", "int", true, fail);
 	if (st != OK)
 		return st;
 	if (strcasecmp(format, "auto_round:auto_awq") == 0)

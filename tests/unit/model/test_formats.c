@@ -236,6 +236,7 @@ static const struct {
 	 "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8_PB_WO\"}"},
 	{"gptq_2", 16, 48, QUANT_GPTQ4, 0, GPTQ("2", "16", "gptq")},
 	{"gptq_3", 32, 96, QUANT_GPTQ4, 0, GPTQ("3", "32", "gptq_v2")},
+	{"gptq_6", 16, 96, QUANT_GPTQ8, 0, GPTQ("6", "32", "gptq")},
 	{"quark_int4", 16, 48, QUANT_AWQ4, 0, QUARK("int4", "16", "reorder")},
 	{"quark_uint4", 16, 48, QUANT_AWQ4, 0, QUARK("uint4", "16", "reorder")},
 	{"quark_order", 8, 32, QUANT_AWQ4, 0, QUARK("int4", "16", "order")},
