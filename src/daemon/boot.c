@@ -272,7 +272,8 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 		 m->d_model, m->n_experts, m->n_vocab, m->max_ctx,
 		 tensors_count(b->model->tensors));
 	if (model_asks_fp8_kv(b->model))
-		log_info("the checkpoint asks for a KV cache in FP8: it gets one of more bits");
+		log_info("the checkpoint asks for a KV cache in FP8 or less: it gets one of more "
+			 "bits");
 	return OK;
 }
 

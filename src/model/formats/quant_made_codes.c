@@ -288,7 +288,8 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 	if (st != OK)
 		return st;
 	int64_t each = 32 / to_bits;
-	size_t n_bytes = (size_t)(x.k * x.n / each) * 4, n_zeros = (size_t)(groups * x.n / each) * 4;
+	size_t n_bytes = (size_t)(x.k * x.n / each) * 4;
+	size_t n_zeros = (size_t)(groups * x.n / each) * 4;
 	uint32_t *z = tensors_alloc(m->ts, n_zeros), mask = (1u << x.bits) - 1;
 	for (int64_t g = 0; g < groups; g++)
 		for (int64_t n = 0; n < x.n; n++) {

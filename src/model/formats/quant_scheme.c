@@ -198,6 +198,8 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	if (!json_is_object(groups))
 		return quant_refuse(fail, "config_groups", groups);
 	enum status st = check_transforms(config, fail);
+	if (st == OK)
+		st = quant_need_nothing(config, "moe_sparsity_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
 	if (st == OK && !is_nothing(sparsity) &&
 	    !is_string(jsonfile_get(sparsity, "format"), "dense"))

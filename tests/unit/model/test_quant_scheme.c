@@ -436,6 +436,8 @@ static const struct {
 	 "\"hadamard\",\"apply\":[{\"targets\":[\"re:.*down_proj$\"],\"location\":"
 	 "\"weight_input\"},{\"targets\":[\"re:.*down_proj$\"],\"location\":\"input\"}]}}}}",
 	 "transform_config"},
+	{"{" HEAD ONE(GROUP32) ",\"moe_sparsity_config\":{\"method\":\"PRUNE\"}}",
+	 "moe_sparsity_config"},
 	{"{" HEAD ONE(GROUP32) ",\"sparsity_config\":{\"format\":"
 	 "\"sparse-24-bitmask\"}}", "sparsity_config"},
 	{"{" HEAD ONE("\"num_bits\":1,\"type\":\"int\"") "}", "num_bits"},
