@@ -297,7 +297,8 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 					       g * over(x.n * x.bits, 32);
 			uint32_t step = (uint32_t)c->zero_step; /* decoding adds it again */
 			uint32_t v = (stream_at(from, 1, x.bits, n) + step) & mask;
-			put_code(z + g * x.n / each, to_bits, n, (v - step) & ((1u << to_bits) - 1));
+			put_code(z + g * x.n / each, to_bits, n,
+				 (v - step) & ((1u << to_bits) - 1));
 		}
 	x.to = tensors_alloc(m->ts, n_bytes);
 	pool_for(m->pool, (int)(x.k / each), 4, gptq_rows, &x);
