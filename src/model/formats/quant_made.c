@@ -422,6 +422,8 @@ static enum status make_one(struct made *m, size_t i)
 	if (!is_weight && !is_of(m, i, ".weight_packed") && !is_of(m, i, ".qweight"))
 		return OK;
 	enum status st = m->scheme ? quant_scheme_find(m->scheme, m->name, &c, m->fail) : OK;
+	if (st == OK && !c.is_packed && is_weight && t->dtype == DTYPE_U8)
+		return make_4bit(m, i, state_nf4); /* which names what is missing */
 	return st == OK && c.is_packed ? made_codes(m, t, &c) : st;
 }
 
