@@ -26,6 +26,11 @@ static const struct shape shapes[] = {
 	{{.quant = QUANT_F32}, 2, 3, 40, 24, 4, 20, false, 8, 0},
 	{{QUANT_INT4, 32, false, DTYPE_BF16, false}, 3, 2, 512, 256, 128, 128, false, 0, 0},
 	{{QUANT_INT4, 32, true, DTYPE_BF16, false}, 3, 2, 512, 256, 0, 128, true, 64, 64},
+	{{QUANT_FP8, 128, false, DTYPE_BF16, false}, 3, 2, 256, 256, 128, 64, false, 0, 0},
+	{{QUANT_FP8, 128, false, DTYPE_BF16, false}, 1, 2, 256, 64, 0, 32, true, 8, 8},
+	{{.quant = QUANT_Q8_0}, 2, 2, 96, 40, 8, 24, false, 0, 0},
+	{{.quant = QUANT_Q4_K}, 2, 2, 256, 24, 0, 24, false, 0, 8},
+	{{.quant = QUANT_Q6_K}, 2, 2, 256, 24, 8, 16, true, 0, 0},
 };
 
 /* Heads [0, H) of tokens [t0, t0 + n_tok) on the device. */

@@ -94,6 +94,13 @@ static bool is_plain(const struct quant_want *w)
 		(strcmp(packed, "weight") == 0 || !quant_find(w, packed)));
 }
 
+/* Among layers in FP8, numbers in bytes of another type are two of FP4. */
+static bool is_fp4(enum quant q, const struct tensor *t)
+{
+	static const enum dtype bytes[] = {DTYPE_I8, DTYPE_U8, DTYPE_F4, DTYPE_COUNT};
+	return q == QUANT_FP8 && t && dtype_is_one_of(t->dtype, bytes);
+}
+
 /* GGUF may have a factor of any tensor; only blocks of NVFP4 need one. */
 static enum status open_blocks(const struct quant_want *w, struct weight *out,
 			       struct fail *fail)
@@ -115,6 +122,8 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 		return open_blocks(w, out, fail);
 	if (is_plain(w))
 		return quant_plain_open(w, out, fail);
+	if (is_fp4(w->choice.quant, t))
+		return quant_mxfp4_open(w, out, fail);
 	if (w->part && w->part->step > 1 && w->choice.quant != QUANT_MXFP4)
 		return fail_set(fail, E_UNSUPPORTED, "%s: rows of two weights in turn in "
 				"%s are not supported", w->name,
@@ -144,6 +153,8 @@ enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
 	bool holds = c->is_packed && (strcmp(suffix, formats[q].packed) == 0 ||
 				      (formats[q].alias &&
 				       strcmp(suffix, formats[q].alias) == 0));
+	if (holds && is_fp4(q, t))
+		q = QUANT_MXFP4;
 	size_t n = strlen(suffix), tail = strlen("_blocks");
 	holds |= c->is_packed && q == QUANT_MXFP4 && n > tail &&
 		 strcmp(suffix + n - tail, "_blocks") == 0;

@@ -465,7 +465,7 @@ static void test_families(void)
 					    "nemotronh", "nemotronhmoe", "granitemoeshared",
 					    "ernie45", "ernie45moe", "hunyuan",
 					    "hunyuanmoe", "bamba", "llama4-dense",
-					    "nemotronhsuper"};
+					    "nemotronhsuper", "deepseekv4-fp8"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);
