@@ -5,9 +5,9 @@
  * Templates disagree about system messages that are not the first, and agents send such
  * messages. Some templates write them in place, some raise an exception, some drop
  * them. Reading the source would not tell. So a conversation with a marked late system
- * message is rendered once. If the mark is lost, the caller merges system messages. Two
- * more trials tell how calls in the history must look, and whether a message without
- * text prints the word None.
+ * message is rendered once. If the mark is lost, the caller merges system messages. Three
+ * more trials tell how calls in the history must look, whether a message without text
+ * prints the word None, and whether there must be a list of tools.
  */
 #include "api/chat_template.h"
 
@@ -23,6 +23,7 @@ struct chat_template {
 	struct str bos, eos;
 	bool wants_one_system;
 	bool takes_objects, takes_strings, wants_short_ids, prints_none;
+	bool lists_tools; /* fails on None in their place, but not on an empty list */
 };
 
 static struct jinja_value *probe_message(struct arena *a, const char *role,
@@ -32,6 +33,28 @@ static struct jinja_value *probe_message(struct arena *a, const char *role,
 	value_set_str(a, m, "role", str_of(role), TRUST_TEMPLATE);
 	value_set_str(a, m, "content", str_of(content), TRUST_USER);
 	return m;
+}
+
+/* Can a message be rendered? */
+static bool renders_one(const struct chat_template *t)
+{
+	struct arena a;
+	struct marked out = {0};
+	arena_init(&a);
+	struct jinja_value *messages = jinja_list(&a);
+	jinja_list_add(&a, messages, probe_message(&a, "user", "b"));
+	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a), false};
+	bool does = chat_template_render(t, &in, &out, NULL) == OK;
+	marked_deinit(&out);
+	arena_deinit(&a);
+	return does;
+}
+
+static void probe_tools(struct chat_template *t)
+{
+	bool works = renders_one(t);
+	t->lists_tools = !works;
+	t->lists_tools = !works && renders_one(t);
 }
 
 static bool loses_late_system(const struct chat_template *t)
@@ -151,6 +174,7 @@ enum status chat_template_create(const struct chat_template_opts *o,
 	arena_init(&t->arena);
 	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
 	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
+	probe_tools(t);
 	t->wants_one_system = loses_late_system(t);
 	probe_calls(t);
 	*out = t;
@@ -199,7 +223,8 @@ enum status chat_template_render(const struct chat_template *t,
 	struct jinja_value *g = in->globals;
 	value_set(a, g, "messages", in->messages);
 	/* Hugging Face passes None where there are no tools; templates test that. */
-	value_set(a, g, "tools", in->tools ? in->tools : jinja_none(a));
+	struct jinja_value *none = t->lists_tools ? jinja_list(a) : jinja_none(a);
+	value_set(a, g, "tools", in->tools ? in->tools : none);
 	value_set(a, g, "add_generation_prompt", jinja_bool(a, !in->is_whole));
 	if (t->bos.n)
 		value_set_str(a, g, "bos_token", t->bos, TRUST_TEMPLATE);

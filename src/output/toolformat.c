@@ -28,6 +28,7 @@
  *   deepseek-v4   <｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="p"
  *                 string="true">v</｜DSML｜parameter>\n</｜DSML｜invoke>\n
  *                 </｜DSML｜tool_calls>, of several <｜DSML｜invoke; "false" before JSON
+ *   deepseek-v3.2 the same with function_calls in place of tool_calls
  *   nemotron      <TOOLCALL>[{"name": "f", "arguments": {…}}, …]</TOOLCALL>
  *   lfm2          <|tool_call_start|>[f(p="v", n=1), …]<|tool_call_end|>; objects as hermes has
  *                 them may stand in the list
@@ -66,6 +67,9 @@ enum {
 #define DEEP_CLOSE "<｜tool▁call▁end｜>"
 #define DSML_CALLS "<｜DSML｜tool_calls>"
 #define DSML_CALLS_END "</｜DSML｜tool_calls>"
+/* DeepSeek-V3.2 calls the block so. */
+#define DSML_FUNCTIONS "<｜DSML｜function_calls>"
+#define DSML_FUNCTIONS_END "</｜DSML｜function_calls>"
 #define DSML_OPEN "<｜DSML｜invoke name=\""
 #define DSML_WAY(before) {before "<｜DSML｜invoke\tname=\"", "\">\n", "</｜DSML｜invoke>\n"}
 #define KIMI_CALLS "<|tool_calls_section_begin|>"
@@ -233,7 +237,8 @@ const struct tool_state tool_states[] = {
 		       .next = {DEEP_NAME | TOOL_END, DEEP | TOOL_END},
 		       .other = DEEP | TOOL_END},
 
-	[DSML] = {TEXT(OUT_CONTENT), .literals = {DSML_CALLS}, .next = {DSML_CALL}},
+	[DSML] = {TEXT(OUT_CONTENT), .literals = {DSML_CALLS, DSML_FUNCTIONS},
+		  .next = {DSML_CALL, DSML_CALL}},
 	[DSML_CALL] = {.kind = TOOL_EXPECT, .literals = {DSML_OPEN}, .next = {DSML_NAME}},
 	[DSML_NAME] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {DSML_BODY},
 		       .take = TAKE_NAME},
@@ -245,8 +250,9 @@ const struct tool_state tool_states[] = {
 	[DSML_TYPE] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {DSML_VALUE}},
 	[DSML_VALUE] = {.kind = TOOL_VALUE, .literals = {"</｜DSML｜parameter>"},
 			.next = {DSML_BODY}},
-	[DSML_NEXT] = {.kind = TOOL_EXPECT, .literals = {DSML_OPEN, DSML_CALLS_END},
-		       .next = {DSML_NAME | TOOL_END, DSML | TOOL_END},
+	[DSML_NEXT] = {.kind = TOOL_EXPECT,
+		       .literals = {DSML_OPEN, DSML_CALLS_END, DSML_FUNCTIONS_END},
+		       .next = {DSML_NAME | TOOL_END, DSML | TOOL_END, DSML | TOOL_END},
 		       .other = DSML | TOOL_END},
 
 	[NEMO] = {TEXT(OUT_CONTENT), .literals = {"<TOOLCALL>"}, .next = {NEMO_LIST}},
@@ -347,6 +353,14 @@ const struct tool_format tool_formats[] = {
 	 .open = DSML_CALLS, .close_tag = DSML_CALLS_END,
 	 .first = DSML_WAY("\n" DSML_CALLS "\n"), .again = DSML_WAY(""),
 	 .close = DSML_CALLS_END,
+	 .args = {"<｜DSML｜parameter\tname=\"", "\"\tstring=\"false\">",
+		  "</｜DSML｜parameter>", DSML_VALUE, "\"\tstring=\"true\">"}},
+	{.name = "deepseek-v3.2", .marks = {"｜DSML｜", "function_calls>"}, .tags = {"｜DSML｜"},
+	 .start = DSML, .any = DSML_FUNCTIONS "\n" DSML_OPEN,
+	 .before_name = DSML_FUNCTIONS "\n" DSML_OPEN, .after_name = "\">\n",
+	 .open = DSML_FUNCTIONS, .close_tag = DSML_FUNCTIONS_END,
+	 .first = DSML_WAY("\n" DSML_FUNCTIONS "\n"), .again = DSML_WAY(""),
+	 .close = DSML_FUNCTIONS_END,
 	 .args = {"<｜DSML｜parameter\tname=\"", "\"\tstring=\"false\">",
 		  "</｜DSML｜parameter>", DSML_VALUE, "\"\tstring=\"true\">"}},
 	{.name = "nemotron", .marks = {"<TOOLCALL>"}, .tags = {"<TOOLCALL>", "</TOOLCALL>"},

@@ -608,6 +608,29 @@ static void test_bare_tool(void)
 		      "\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":"
 		      "{\"properties\":{\"x\":{}}}}}]}", "f: dx;", "and with both");
 	api_destroy(a);
+	a = with_template(&copy, "{% for t in tools %}{% for k, p in t.function.parameters"
+				 ".properties.items() %}{{ k + ': ' + p.description }}{% endfor %}"
+				 "{% endfor %}");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
+		      "\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"x\":"
+		      "{\"type\":\"string\"}}}}}]}", "x: ",
+		      "a parameter without description");
+	api_destroy(a);
+}
+
+static void test_no_tools(void)
+{
+	static const char *const rows[][3] = {
+		{"{% for t in tools %}t{% endfor %}{{ messages[0].content }}", "q",
+		 "a template that takes a list of tools for granted"},
+		{"{{ tools is none }}{{ messages[0].content }}", "Trueq",
+		 "another gets None, as from Hugging Face"}};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct model copy;
+		struct api *a = with_template(&copy, rows[i][0]);
+		expect_prompt(a, "{\"messages\":[" USER("q") "]}", rows[i][1], rows[i][2]);
+		api_destroy(a);
+	}
 }
 
 static void test_call_ids(void)
@@ -753,6 +776,7 @@ int main(void)
 	test_template_faults();
 	test_null_content();
 	test_bare_tool();
+	test_no_tools();
 	test_call_ids();
 	test_server_variables();
 	test_effort();

@@ -284,6 +284,12 @@ static const struct row rows[] = {
 	 "string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n\n"
 	 "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
 	 "Ok.[weather {\"city\": \"Rome\", \"days\": 2}][f {}]"},
+	{.format = "deepseek-v3.2",
+	 .name = "a call",
+	 "Ok.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n<｜DSML｜parameter "
+	 "name=\"city\" string=\"true\">Rome</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+	 "</｜DSML｜function_calls>",
+	 "Ok.[weather {\"city\": \"Rome\"}]"},
 	{.format = "deepseek-v4",
 	 .name = "no invoke", "<｜DSML｜tool_calls>\nf", "!<｜DSML｜tool_calls>\nf!",
 	 .n_broken = 1},
@@ -612,6 +618,8 @@ static void test_tables(void)
 		{"<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' … ```json", "deepseek-v3"},
 		{"<｜tool▁call▁begin｜>'+ name + '<｜tool▁sep｜>'", "deepseek"},
 		{"dsml_token = '｜DSML｜' … '<' + dsml_token + 'tool_calls>\n'", "deepseek-v4"},
+		{"dsml_token = '｜DSML｜' … '<' + dsml_token + 'function_calls>\n'",
+		 "deepseek-v3.2"},
 		{"<TOOLCALL>[", "nemotron"},
 		{"<|tool_call_start|>[' + call", "lfm2"},
 		{"\"List of tools: <|tool_list_start|>[\"", "lfm2"},
