@@ -30,6 +30,7 @@
  *                 </｜DSML｜tool_calls>, of several <｜DSML｜invoke; "false" before JSON
  *   deepseek-v3.2 the same with function_calls in place of tool_calls
  *   nemotron      <TOOLCALL>[{"name": "f", "arguments": {…}}, …]</TOOLCALL>
+ *   granite       <|tool_call|>[{"name": "f", "arguments": {…}}, …]
  *   lfm2          <|tool_call_start|>[f(p="v", n=1), …]<|tool_call_end|>; objects as hermes has
  *                 them may stand in the list
  */
@@ -55,11 +56,13 @@ enum {
 	DEEP, DEEP_CALL, DEEP_NAME, DEEP_ARGS, DEEP_END, DEEP_NEXT,
 	DSML, DSML_CALL, DSML_NAME, DSML_BODY, DSML_KEY, DSML_TYPE, DSML_VALUE, DSML_NEXT,
 	NEMO, NEMO_LIST, NEMO_ITEM, NEMO_NEXT, NEMO_CLOSE,
+	GRANITE, GRANITE_LIST, GRANITE_ITEM, GRANITE_NEXT,
 	LFM, LFM_LIST, LFM_ITEM, LFM_NAME, LFM_ARGS, LFM_CALL, LFM_NEXT, LFM_CLOSE,
 };
 
 #define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
 
+#define GRANITE_OPEN "<|tool_call|>"
 #define DEEP_CALLS "<｜tool▁calls▁begin｜>"
 #define DEEP_CALLS_END "<｜tool▁calls▁end｜>"
 #define DEEP_OPEN "<｜tool▁call▁begin｜>"
@@ -264,6 +267,13 @@ const struct tool_state tool_states[] = {
 	[NEMO_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</TOOLCALL>"}, .is_outside = true,
 			.next = {NEMO}, .other = NEMO},
 
+	[GRANITE] = {TEXT(OUT_CONTENT), .literals = {GRANITE_OPEN}, .next = {GRANITE_LIST}},
+	[GRANITE_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {GRANITE_ITEM}},
+	[GRANITE_ITEM] = {.kind = TOOL_CALL, .next = {GRANITE_NEXT}},
+	[GRANITE_NEXT] = {.kind = TOOL_EXPECT, .literals = {",", "]"},
+			  .next = {GRANITE_ITEM | TOOL_END, GRANITE | TOOL_END},
+			  .other = GRANITE | TOOL_END},
+
 	[LFM] = {TEXT(OUT_CONTENT), .literals = {LFM_OPEN}, .next = {LFM_LIST}},
 	[LFM_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {LFM_ITEM},
 		      .other = LFM_ITEM},
@@ -369,6 +379,12 @@ const struct tool_format tool_formats[] = {
 	 .open = "<TOOLCALL>", .close_tag = "</TOOLCALL>",
 	 .first = {"<TOOLCALL>[{ \"name\": \"", ARGUMENTS, " }"},
 	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]</TOOLCALL>"},
+	/* Granite 3. Its templates do not write calls. */
+	{.name = "granite", .marks = {GRANITE_OPEN, "<|start_of_role|>"},
+	 .tags = {GRANITE_OPEN}, .start = GRANITE, .any = GRANITE_OPEN "[{\"name\":",
+	 .before_name = GRANITE_OPEN "[{\"name\": \"", .after_name = "\", \"arguments\":",
+	 .first = {GRANITE_OPEN "[{ \"name\": \"", ARGUMENTS, " }"},
+	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]", .hidden = GRANITE_OPEN},
 	/* The first templates of the family do not write calls. */
 	{.name = "lfm2", .marks = {LFM_OPEN},
 	 .or_marks = {"<|tool_list_start|>", "List of tools: ["},

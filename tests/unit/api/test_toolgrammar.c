@@ -213,6 +213,9 @@ static const struct script {
 	 "function^<｜tool▁sep｜>f\n```json\n{\"n\": 1}\n```^<｜tool▁call▁end｜>"
 	 "^<｜tool▁calls▁end｜>", true},
 	{"nemotron", ONE, " {\"n\": 3}}]^</TOOLCALL>", true},
+	{"granite", ONE, " {\"n\": 3}}]", true},
+	{"granite", ANY, " \"go\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": "
+	 "{\"n\": 1}}]", true},
 	{"nemotron", ANY, " \"go\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": "
 	 "{\"n\": 1}}]^</TOOLCALL>", true},
 };

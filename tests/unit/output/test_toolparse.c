@@ -412,6 +412,13 @@ static const struct row rows[] = {
 	 "Ok.<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"weather\", "
 	 "\"arguments\": {\"city\": \"Rome\"}}]</TOOLCALL>\n",
 	 "Ok.[f {}][weather {\"city\": \"Rome\"}]"},
+	{.format = "granite",
+	 .name = "two calls",
+	 "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"weather\", "
+	 "\"arguments\": {\"city\": \"Rome\"}}]",
+	 "[f {}][weather {\"city\": \"Rome\"}]"},
+	{.format = "granite",
+	 .name = "no list", "<|tool_call|>f", "!<|tool_call|>f!", .n_broken = 1},
 	{.format = "nemotron",
 	 .name = "no list", "<TOOLCALL>{\"name\"", "!<TOOLCALL>{!\"name\"", .n_broken = 1},
 };
@@ -621,6 +628,7 @@ static void test_tables(void)
 		{"dsml_token = '｜DSML｜' … '<' + dsml_token + 'function_calls>\n'",
 		 "deepseek-v3.2"},
 		{"<TOOLCALL>[", "nemotron"},
+		{"<|start_of_role|> … only with <|tool_call|> followed by a JSON list", "granite"},
 		{"<|tool_call_start|>[' + call", "lfm2"},
 		{"\"List of tools: <|tool_list_start|>[\"", "lfm2"},
 		{"\"List of tools: [\"", "lfm2"}};
