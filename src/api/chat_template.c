@@ -23,6 +23,7 @@ struct chat_template {
 	struct str bos, eos;
 	bool wants_one_system;
 	bool takes_objects, takes_strings, wants_short_ids, prints_none;
+	bool wants_none;  /* shows calls of messages whose text is None, but not "" */
 	bool lists_tools; /* fails on None in their place, but not on an empty list */
 };
 
@@ -127,10 +128,11 @@ static bool render_call(const struct chat_template *t, const char *id, bool as_o
 
 /* An object that a template prints in Python's way, or a string that it quotes once
  * more, is not what the model was trained on. */
-static bool shows_call(const struct chat_template *t, const char *id, bool as_object)
+static bool shows_call(const struct chat_template *t, const char *id, bool as_object,
+		       bool is_none)
 {
 	struct marked out = {0};
-	bool shown = render_call(t, id, as_object, false, &out);
+	bool shown = render_call(t, id, as_object, is_none, &out);
 	struct str text = buf_str(&out.text);
 	if (as_object)
 		shown = shown && str_find(text, STR("probe-value"), 0) >= 0 &&
@@ -154,10 +156,12 @@ static bool prints_none(const struct chat_template *t, const char *id)
 static void probe_calls(struct chat_template *t)
 {
 	static const char *const ids[] = {"call_0123456789", "abcdefghi"};
-	for (int i = 0; i < 2 && !t->takes_objects && !t->takes_strings; i++) {
-		t->takes_objects = shows_call(t, ids[i], true);
-		t->takes_strings = shows_call(t, ids[i], false);
-		t->wants_short_ids = i == 1 && (t->takes_objects || t->takes_strings);
+	for (int i = 0; i < 4 && !t->takes_objects && !t->takes_strings; i++) {
+		t->takes_objects = shows_call(t, ids[i % 2], true, i >= 2);
+		t->takes_strings = shows_call(t, ids[i % 2], false, i >= 2);
+		bool shows = t->takes_objects || t->takes_strings;
+		t->wants_short_ids = i % 2 == 1 && shows;
+		t->wants_none = i >= 2 && shows;
 	}
 	t->prints_none = prints_none(t, ids[t->wants_short_ids]);
 }
@@ -208,6 +212,11 @@ bool chat_template_takes_strings(const struct chat_template *t)
 bool chat_template_prints_none(const struct chat_template *t)
 {
 	return t->prints_none;
+}
+
+bool chat_template_wants_none(const struct chat_template *t)
+{
+	return t->wants_none;
 }
 
 bool chat_template_wants_short_ids(const struct chat_template *t)

@@ -363,7 +363,9 @@ static enum status read_assistant(const struct json_node *message,
 	 * templates cannot read None: the caller tries again with "". */
 	if (st == OK && has_calls && hides_calls(c))
 		value_set(a, dict, "content", with_calls(message, c));
-	else if (c->content.n == 0 && !content.v && has_calls && !c->o->fills_content)
+	else if (c->content.n == 0 && has_calls &&
+		 (chat_template_wants_none(c->o->chat) ||
+		  (!content.v && !c->o->fills_content)))
 		value_set(a, dict, "content", jinja_none(a));
 	else
 		value_set_str(a, dict, "content", buf_str(&c->content), TRUST_MODEL);

@@ -596,6 +596,21 @@ static void test_null_content(void)
 	}
 }
 
+/* DeepSeek-R1's templates show calls only where the text is None. */
+static void test_empty_content(void)
+{
+	struct model copy;
+	struct api *a = with_template(
+		&copy, "{% for m in messages %}{% if m.content is none %}[{{ m.tool_calls[0]"
+		       ".function.arguments }}]{% else %}{{ m.content }};{% endif %}"
+		       "{% endfor %}");
+	expect_prompt(a, "{\"messages\":[" USER("q") ",{\"role\":\"assistant\",\"content\":\"\","
+		      "\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":"
+		      "{\"name\":\"f\",\"arguments\":\"{}\"}}]}," RESULT("c1") "]}", "q;[{}]r;",
+		      "an empty text beside calls is none");
+	api_destroy(a);
+}
+
 static void test_bare_tool(void)
 {
 	struct model copy;
@@ -775,6 +790,7 @@ int main(void)
 	test_template_variables();
 	test_template_faults();
 	test_null_content();
+	test_empty_content();
 	test_bare_tool();
 	test_no_tools();
 	test_call_ids();
