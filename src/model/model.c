@@ -123,6 +123,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 		st = keep_tokenizer(m, &f, fail);
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
+	if (st == OK)
+		quant_fp8_exponents(m->tensors);
 	if (st == OK && quant_scheme_is_made(m->scheme))
 		st = quant_made_all(m->tensors, m->scheme, fail);
 	if (st == OK)

@@ -242,8 +242,9 @@ families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3"
             "granitemoe", "lfm2", "lfm2moe", "gemma4", "gemma4moe",
             "granitehybrid", "granitehybridmoe", "nemotronh", "nemotronhmoe",
             "granitemoeshared", "ernie45", "ernie45moe", "hunyuan", "hunyuanmoe",
-            "bamba", "qwen3-nf4", "qwen3-hqq", "qwen3moe-ct-mixed", "qwen4exp", "llama4", "llama4-dense",
-            "nemotronhsuper", "deepseekv32", "deepseekv4")
+            "bamba", "qwen3-nf4", "qwen3-hqq", "qwen3moe-ct-mixed", "qwen4exp", "llama4",
+            "llama4-dense", "nemotronhsuper", "deepseekv32", "deepseekv4", "deepseekv4-fp8",
+            "glm4moe-groups")
 # Time is short under a sanitizer (HALOD_SHORT): every eighth of them, and no long reference.
 for family in families[::8 if SHORT else 1]:
     verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})

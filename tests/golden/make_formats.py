@@ -212,6 +212,24 @@ def ordered(name, n, k, group, bits):
 ordered("int4_order", 10, 48, 16, 4)
 ordered("int8_order", 10, 48, 8, 8)
 
+# DeepSeek-V4 as published: FP4 among FP8. Random numbers of their own leave the others' alone.
+kept, rng = rng, np.random.default_rng(6)
+for name, packed, dtype, scale in (("fp4", "I8", "F8_E8M0", ".scale"),
+                                   ("fp4_inv", "F4", "F8_E8M0", ".weight_scale_inv")):
+    q, s, w = mxfp4((6, 96))
+    put(name + ".weight", q, packed)
+    put(name + scale, s, dtype)
+    put(name + ".expected", w)
+for name, dtype, suffix in (("fp8_e8m0", "F8_E8M0", ".scale"),
+                            ("fp8_bytes", "U8", ".weight_scale_inv")):
+    q, s = bytes_e4m3((24, 40)), rng.integers(100, 140, (2, 2)).astype(np.uint8)
+    s.flat[0] = 0
+    put(name + ".weight", q, "F8_E4M3")
+    put(name + suffix, s, dtype)
+    big = np.repeat(np.repeat(2.0 ** (s.astype(float) - 127), 16, 0)[:24], 32, 1)[:, :40]
+    put(name + ".expected", (e4m3(q) * big).astype(np.float32))
+rng = kept
+
 
 
 def save(path):
@@ -219,7 +237,10 @@ def save(path):
     for name in sorted(out, key=lambda n: -out[n][1].itemsize):
         dtype, a = out[name]
         raw = a.tobytes()
-        header[name] = {"dtype": dtype, "shape": list(a.shape),
+        shape = list(a.shape)
+        if dtype == "F4":  # headers count numbers, of which a byte holds two
+            shape[-1] *= 2
+        header[name] = {"dtype": dtype, "shape": shape,
                         "data_offsets": [at, at + len(raw)]}
         at += len(raw)
         data += raw

@@ -53,6 +53,8 @@ bool quant_scheme_is_made(const struct quant_scheme *s);
  * E_UNSUPPORTED, E_FORMAT, E_MISSING. */
 enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s,
 			   struct fail *fail) MUST_USE;
+/* Put BF16 in the place of scales of FP8 weights that are bytes of e8m0. */
+void quant_fp8_exponents(struct tensors *ts);
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* Read a method that has one setting for all layers. is_known becomes false for any other
  * method. */

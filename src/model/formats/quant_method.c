@@ -144,6 +144,10 @@ static enum status read_fp8(const json_t *config, struct quant_choice *out,
 	enum status st = need_word(config, "fmt", "e4m3", true, fail);
 	if (st == OK)
 		st = need_word(config, "activation_scheme", "dynamic static", true, fail);
+	if (st == OK)
+		st = need_word(config, "scale_fmt", "float ue8m0", true, fail);
+	if (st == OK)
+		st = need_word(config, "expert_dtype", "fp8 fp4", true, fail);
 	if (st == OK && block)
 		st = quant_block_read(block, "weight_block_size", out, fail);
 	out->quant = QUANT_FP8;

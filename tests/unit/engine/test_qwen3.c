@@ -465,7 +465,8 @@ static void test_families(void)
 					    "nemotronh", "nemotronhmoe", "granitemoeshared",
 					    "ernie45", "ernie45moe", "hunyuan",
 					    "hunyuanmoe", "bamba", "llama4-dense",
-					    "nemotronhsuper", "qwen3moe-ct-mixed"};
+					    "nemotronhsuper", "qwen3moe-ct-mixed",
+					    "deepseekv4-fp8", "glm4moe-groups"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

@@ -37,6 +37,10 @@ static const struct {
 	{"fp8_one", 9, 24, AS(FP8, .group = 0)},
 	{"fp8_channel", 9, 24, AS(FP8, .group = 0)},
 	{"fp8_vector", 9, 24, AS(FP8, .group = 0)},
+	{"fp8_e8m0", 24, 40, AS(FP8, .group = 32, .group_n = 16)},
+	{"fp8_bytes", 24, 40, AS(FP8, .group = 32, .group_n = 16)},
+	{"fp4", 6, 96, AS(FP8, .group = 128, .group_n = 128)},
+	{"fp4_inv", 6, 96, AS(FP8, .group = 128, .group_n = 128)},
 	{"mxfp4_ct", 6, 96, AS(MXFP4, .group = 32)},
 	{"mxfp4_modelopt", 6, 96, AS(MXFP4, .group = 0)},
 	/* Whatever the scheme says, plain numbers are plain. */
@@ -321,6 +325,7 @@ int main(void)
 		return 1;
 	}
 	test_e4m3();
+	quant_fp8_exponents(ts);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		check(ts, i);
 	test_shared(ts);

@@ -189,6 +189,8 @@ static const struct {
 	 "\"gptq_v2\"}", "gptq8 row"},
 	{"{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\",\"activation_scheme\":\"dynamic\","
 	 "\"weight_block_size\":[128,64]}", "fp8 128x64"},
+	{"{\"quant_method\":\"fp8\",\"scale_fmt\":\"ue8m0\",\"expert_dtype\":\"fp4\","
+	 "\"weight_block_size\":[128,128]}", "fp8 128x128"},
 	{"{\"quant_method\":\"fp8\",\"activation_scheme\":\"static\"}", "fp8 row"},
 	{"{\"quant_method\":\"fbgemm_fp8\"}", "fp8 row"},
 	{MODELOPT "\"NVFP4\",\"group_size\":16,\"kv_cache_quant_algo\":\"FP8\"}",
@@ -378,6 +380,8 @@ static const struct {
 	{GPTQ ",\"dynamic\":{\"up\":8}}", "dynamic"},
 	{GPTQ ",\"dynamic\":[1]}", "dynamic"},
 	{"{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}", "fmt"},
+	{"{\"quant_method\":\"fp8\",\"scale_fmt\":\"e5m3\"}", "scale_fmt"},
+	{"{\"quant_method\":\"fp8\",\"expert_dtype\":\"int4\"}", "expert_dtype"},
 	{"{\"quant_method\":\"fp8\",\"activation_scheme\":\"odd\"}",
 	 "activation_scheme"},
 	{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}",
