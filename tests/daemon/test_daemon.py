@@ -368,7 +368,9 @@ def test_names(t, tmp):
 
 
 # What ends before threads begin, or has been asked of others: nothing for ThreadSanitizer.
-ALONE = (test_command_line, test_failed_starts, test_memory, test_names)
+# A socket of another kind is served by the same threads.
+ALONE = (test_command_line, test_failed_starts, test_memory, test_names, test_cut_model,
+         test_socket_activation, test_unix_socket)
 
 
 def main():
