@@ -118,7 +118,7 @@ def test_load_progress(t, tmp):
         with open(config, "wb") as f:
             f.write(text)
         while "READY=1" not in told[-1]:
-            told.append(d.notify.recv(4096).decode())
+            told.append(d.notify.next())
         loads = [m for m in told if "STATUS=Loading" in m]
         shares = [int(re.search(r"Loading (\d+) %", m).group(1)) for m in loads]
         t.ok(shares == sorted(shares), "the share does not fall", loads)
