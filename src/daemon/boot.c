@@ -470,7 +470,7 @@ static enum status measure_widths(const struct boot_opts *o, const struct boot *
 	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
 		return OK;
 	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
-	if (st == OK)
+	if (st == OK && o->config->hip_graphs)
 		st = widths_record(b->engine, o->clock, RECORD_US, out, fail);
 	widths_print(out, &text);
 	if (st == OK)

@@ -148,8 +148,9 @@ def verify_models(tiny, n_cases):
            and v["cases"] == n_cases == v["greedy_cases"]
            and v["top1_agree"] == v["steps"] and v["text_faults"] == 0,
            "in every case", out)
-        # Under a sanitizer the fast way alone: test_qwen3 takes most of them the exact one.
-        for name in sorted(os.listdir(GOLDEN)) if not SHORT or not way else ():
+        # Under a sanitizer half of them the fast way: test_qwen3 takes all the exact one.
+        names = sorted(os.listdir(GOLDEN))
+        for name in names if not SHORT else () if way else names[::2]:
             code, out, err = haloctl("verify", "--model", os.path.join(GOLDEN, name),
                                      *way)
             ok(code == 0 and b"PASS" in out, name, out + err.encode())

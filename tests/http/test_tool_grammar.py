@@ -13,7 +13,7 @@ jsonschema = need("jsonschema")
 N = int(os.environ.get("HALOD_SCHEMAS", "6"))
 WILD = {"temperature": 1.5, "max_tokens": 200}
 # Under a sanitizer a format's calls may be cut, as long ones are anyway.
-MOST = 90 if os.environ.get("HALOD_SHORT") else 200
+MOST = 50 if os.environ.get("HALOD_SHORT") else 200
 
 BOOK = {
     "type": "object",

@@ -202,7 +202,7 @@ void kernel_linear_case(struct kernel_test *kt, const struct linear_case *c)
 	if (kt->is_once)
 		return;
 	int wrong = 0;
-	for (int row = 0; row < c->t; row += 1 + c->t / 8) {
+	for (int row = 0; row < c->t; row += 1 + c->t / 4) {
 		float *alone[MAX_OUT];
 		int32_t first, n = kernel_company(kt, row, c->t, &first);
 		on_device(kt, &r, first, n, alone);
