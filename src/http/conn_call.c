@@ -28,6 +28,7 @@ static void parse(void *arg)
 		.request_id = c->id,
 		.owner = c->owner,
 		.arrival_us = c->arrival_us,
+		.received_us = c->received_us,
 		.is_gone = &c->is_gone,
 	};
 	if (c->route->text) {
@@ -63,6 +64,7 @@ void call_start(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	c->api = c->http->api;
+	c->received_us = server_now(c->http);
 	conn_set_state(c, CONN_PARSING);
 	c->may_see = api_may_see(c->api, buf_str(&c->body.buf));
 	if (!o->offload || (!is_slow(c) && c->body.buf.n <= OFFLOAD_BYTES)) {
