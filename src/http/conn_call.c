@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A request that makes the engine work: parse the body (a large one on a worker
- * thread: JSON goes at 40 MB/s and the tokenizer at 5 MB/s, and streams must not
+ * thread: the tokenizer goes at 5 MB/s, and streams must not
  * stutter meanwhile), submit, pass events on.
  *
  * What needs the tokenizer only goes the same way and is answered after the parse.
