@@ -27,9 +27,9 @@
  *   answer                                 >   >   >   >   each replaces the last
  *
  * Three kinds of checkpoints stay: before the user's last words (T), for users who edit
- * them, unless one stays that is near; at the prompt's end (E), for users who ask again; and far enough apart over the
- * rest. The newest of the others stays until the next one. At the end of an answer, the
- * next turn resumes there.
+ * them, unless one stays that is near; at the prompt's end (E), for users who ask again;
+ * and far enough apart over the rest. The newest of the others stays until the next one. At
+ * the end of an answer, the next turn resumes there.
  */
 #include <assert.h>
 #include <stdlib.h>
