@@ -396,6 +396,7 @@ bool sched_turn(struct sched *s)
 	did |= reap(s, &s->active);
 	publish(s);
 	emit_flush(&s->emit);
+	batch_copy(s);
 	return did;
 }
 
