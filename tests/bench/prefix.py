@@ -21,10 +21,12 @@ each turn is an answer and a message more.
 
 Of the median turn: warm-body is the time until the body was there, warm-parse that in which it
 became tokens, warm-queue that until the step, warm-prefill the rest of the TTFT; warm-client is
-what the client waits for the whole answer. Prints CSV: medians of the rounds in ms, and of the
+what the client waits for the whole answer. warm-cpu is the daemon's processor time of a turn,
+with a GPU nearly all the host's own. Prints CSV: medians of the rounds in ms, and of the
 ratios within a round."""
 import argparse
 import contextlib
+import glob
 import json
 import mmap
 import os
@@ -146,13 +148,23 @@ def settle(d):
         time.sleep(0.3)
 
 
+def cpu_ms(d):
+    """What all threads of the daemon have had of processors."""
+    all_ns = 0
+    for path in glob.glob("/proc/%d/task/*/schedstat" % d.process.pid):
+        with open(path) as f:
+            all_ns += int(f.read().split()[0])
+    return all_ns / 1e6
+
+
 def warm_turns(o, d, talk, out):
     """What has just been computed or read is in memory."""
-    got = []
+    got, before = [], cpu_ms(d)
     for _ in range(o.turns):
         got.append(ask(d, *talk.turn()))
         t = got[-1]
         assert t["disk_n"] == 0 and t["prompt_n"] < 2 * o.new + 64, t
+    out["warm-cpu"] = (cpu_ms(d) - before) / o.turns
     settle(d)
     out["warm-first"] = got[0]["ttft_ms"]
     out["warm"] = statistics.median(t["ttft_ms"] for t in got)
@@ -247,7 +259,7 @@ def main():
             print("%s,%s,%s behind %d,%.4g,%s"
                   % (commit, case, name, n, statistics.median(map(value, got)), unit))
         for case in ("cold", "warm-first", "warm", "warm-body", "warm-parse", "warm-queue",
-                     "warm-prefill", "warm-client", "disk", "read", "alone"):
+                     "warm-prefill", "warm-client", "warm-cpu", "disk", "read", "alone"):
             if case in got[0]:
                 row(case, "ms", lambda r, case=case: r[case])
         row("warm-cached", "tokens", lambda r: r["turn"]["cache_n"])
