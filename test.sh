@@ -19,10 +19,38 @@ cd "$(dirname "$0")" || exit 1
 what=${1:-all}
 passed=0 failed=0 skipped=0
 
-say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+# What the processors of this machine have done since it started: busy and idle seconds.
+machine() {
+	awk -v hz="$(getconf CLK_TCK)" '/^cpu / {
+		printf "%d %d", ($2 + $3 + $4 + $7 + $8) / hz, ($5 + $6) / hz }' /proc/stat
+}
+stages= stage= since=
+# stage_ends: a line for the table at the end. On a machine that does nothing else, busy
+# seconds are those of the stage and of what is compiled beside it.
+stage_ends() {
+	[ -n "$stage" ] || return
+	local now
+	now=$(machine)
+	stages+=$(printf '%-40s %5d s %6d %6d' "$stage" $((SECONDS - ${since%% *})) \
+		$((${now% *} - $(echo "$since" | cut -d ' ' -f 2))) $((${now#* } - ${since##* })))
+	stages+=$'\n'
+	stage=
+}
+say() {
+	stage_ends
+	stage=$* since="$SECONDS $(machine)"
+	printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60))
+}
 ok() { passed=$((passed + 1)); echo "ok: $1"; }
 not_ok() { failed=$((failed + 1)); echo "FAILED: $1"; }
 finish() {
+	stage_ends
+	local dirs= dir
+	for dir in build build-asan build-tsan; do
+		[ ! -e "$dir/test-check.log" ] || dirs="$dirs $dir"
+	done
+	printf '\n%-40s %7s %6s %6s\n%s\n' stage time busy idle "$stages"
+	[ -z "$dirs" ] || tests/dearest -n 25 $dirs
 	echo
 	local also=
 	[ "$skipped" = 0 ] || also=", $skipped skipped"
@@ -79,11 +107,19 @@ build() {
 lines="-O2 -g1"
 # Benchmarks are compiled once, and under ThreadSanitizer only what its tests run. Kernels on
 # fibers are one thread: there they are compiled in a hurry. Under AddressSanitizer so is what
-# a test itself does, and lld links a hundred programs in a third of ld's time.
-for_asan="noinst_PROGRAMS= TEST_FLAGS=-O0 GFX11_FLAGS=-O0"
+# a test itself does, and kernels that models seldom run; lld links a hundred programs in a
+# third of ld's time.
+for_asan="noinst_PROGRAMS= check_LIBRARIES=libcases.a TEST_FLAGS=-O0 FORMAT_FLAGS=-O0"
 for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES="
 
-# check_tsan COMMAND...: a command and the variables that choose what ThreadSanitizer takes.
+# check_asan COMMAND..., check_tsan COMMAND...: a command and the variables that choose what a
+# sanitizer takes.
+check_asan() {
+	local tests
+	tests=$(make -s -C build-asan print-asan-tests)
+	"$@" $for_asan LEFT_OUT="$(make -s -C build-asan print-plain-tests)" \
+		check_PROGRAMS="$(programs $tests)"
+}
 check_tsan() {
 	local tests
 	tests=$(make -s -C build-tsan print-tsan-tests)
@@ -99,7 +135,7 @@ build_ahead() {
 	make_tree build-asan "all fuzz $for_asan" CC=clang-19 CXX=clang++-19 \
 		--enable-sanitizers=address,undefined,fuzzer-no-link CFLAGS="-O1 -g1" \
 		CXXFLAGS="$lines" LDFLAGS=-fuse-ld=lld --with-hip-clang=no &&
-		build_tests build-asan $for_asan
+		check_asan build_tests build-asan
 	echo $? >build-asan/test-status
 	make_tree build-tsan "all $for_tsan" --enable-sanitizers=thread CFLAGS="-O1 -g1" \
 		CXXFLAGS="-O0 -g1" --with-hip-clang=no && check_tsan build_tests build-tsan
@@ -156,25 +192,27 @@ run_check() {
 	fi
 }
 
-# check DIR [make variables]: all tests that there are. Those that start a daemon often
-# wait: one more of them runs than there are cores.
+# check DIR [make variables]: all tests that there are, but for those of LEFT_OUT. Those that
+# start a daemon often wait: one more of them runs than there are cores.
 check() {
 	local dir=$1
 	shift
 	run_check "$dir" test-check-fast.log -j"$(nproc)" "$@" \
-		TESTS="$(make -s -C "$dir" print-fast-tests)"
+		TESTS="$(make -s -C "$dir" print-fast-tests "$@")"
 	run_check "$dir" test-check.log -j"$(($(nproc) + 1))" "$@" \
-		TESTS="$(make -s -C "$dir" print-slow-tests)"
+		TESTS="$(make -s -C "$dir" print-slow-tests "$@")"
 }
 
 say "packages"
 . .ci/packages
-install_packages $BUILD_PACKAGES $(test_packages) || { not_ok "packages"; finish; }
+install_packages $BUILD_PACKAGES $COMPILERS || { not_ok "packages"; finish; }
 
-# The clients of the tests, below build/. npm and pip mostly wait: gcc works meanwhile. A
-# registry that hangs is asked again after a minute, not after npm's five.
+# What the tests need beside a build, and their clients, below build/. apt, npm and pip mostly
+# wait: gcc works meanwhile. A registry that hangs is asked again after a minute, not after
+# npm's five.
 install_clients() {
 	local npm="npm install --silent --no-audit --no-fund --fetch-timeout=60000"
+	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis gguf \
 		opentelemetry-proto &&
@@ -193,10 +231,10 @@ clients=$!
 build build CFLAGS="$lines" CXXFLAGS="$lines" || finish
 without_warning build "the build"
 if wait "$clients"; then
-	ok "the clients are installed"
+	ok "what tests need and their clients are installed"
 else
 	tail -n 5 build/test-clients.log
-	not_ok "the clients could not be installed"
+	not_ok "what tests need or their clients could not be installed"
 fi
 
 # The shapes of linear and experts are one source: one of eight here, all by hand.
@@ -211,6 +249,22 @@ fi
 check build
 [ "$what" = fast ] && finish
 
+# What the archive builds passes a few tests of each kind, and all that git has is in it:
+# then the other tests would pass, too. Packed and compiled in haste, as by a compiler that
+# has no AVX, with one GPU unit of each family. Most of its steps use one core, so it runs
+# beside the sanitizers' tests, at the lowest priority.
+distcheck() {
+	local tests units flags
+	tests=$(make -s -C build print-dist-tests)
+	flags="--without-systemd --with-gpu-targets=gfx1151 CFLAGS=-O1 halod_cv_avx512=no"
+	units="attention/kv_copy delta/causal_conv device/probe linear/linear_any moe/moe_align
+		rows/rms_norm"
+	XZ_OPT=-0 make -C build -j"$(nproc)" distcheck TESTS="$tests" \
+		check_PROGRAMS="$(programs $tests)" check_LIBRARIES= check_DATA= \
+		CODE_UNITS="$(echo $units)" DISTCHECK_CONFIGURE_FLAGS="$flags" \
+		>build/test-distcheck.log 2>&1
+}
+
 say "make check by clang, under ASan and UBSan"
 # ASan's memmem checks all of the haystack at each call, which makes every search loop
 # quadratic: a test of 16 MB strings would take minutes. clang alone also watches stacks
@@ -218,16 +272,20 @@ say "make check by clang, under ASan and UBSan"
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:intercept_memmem=0
 ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
 export UBSAN_OPTIONS=print_stacktrace=1
-built build-asan && {
+built build-asan
+is_built=$?
+(renice -n 19 "$BASHPID" >/dev/null; distcheck) &
+archive=$!
+[ $is_built = 0 ] && {
 	without_warning build-asan "the build by clang"
-	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=5 HALOD_AGENTS=no \
-		check build-asan $for_asan HALOD_CLIENTS="$PWD/build/clients"
+	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=10 \
+		check_asan check build-asan HALOD_CLIENTS="$PWD/build/clients"
 }
 
 say "ThreadSanitizer"
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 built build-tsan && {
-	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=12 \
+	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=24 \
 		check_tsan run_check build-tsan test-check.log -j"$(nproc)"
 }
 
@@ -257,19 +315,8 @@ if built build-asan && rm -rf build-asan/seeds &&
 	done
 fi
 
-# What the archive builds passes a few tests of each kind, and all that git has is in it:
-# then the other tests would pass, too. Packed and compiled in haste, as by a compiler that
-# has no AVX, with one GPU unit of each family.
 say "make distcheck"
-tests=$(make -s -C build print-dist-tests)
-flags="--without-systemd --with-gpu-targets=gfx1151 CFLAGS=-O1 halod_cv_avx512=no"
-units="attention/kv_copy delta/causal_conv device/probe linear/linear_any moe/moe_align
-	rows/rms_norm"
-if XZ_OPT=-0 make -C build -j"$(nproc)" distcheck TESTS="$tests" \
-	check_PROGRAMS="$(programs $tests)" check_LIBRARIES= check_DATA= \
-	CODE_UNITS="$(echo $units)" \
-	DISTCHECK_CONFIGURE_FLAGS="$flags" \
-	>build/test-distcheck.log 2>&1; then
+if wait "$archive"; then
 	ok "make distcheck"
 else
 	tail -n 40 build/test-distcheck.log

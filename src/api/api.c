@@ -45,6 +45,8 @@
 /* Compiled grammars, with their masks. */
 #define GRAMMARS 64
 #define GRAMMAR_BYTES (64u << 20)
+/* Texts of prompts with their tokens: about twice the texts' bytes. */
+#define ENCODING_BYTES ((size_t)32 << 20)
 
 static void copy_names(struct api *a, const struct api_opts *o)
 {
@@ -90,6 +92,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
 	a->calls = callstore_create();
 	a->grammars = grammarcache_create(GRAMMARS, GRAMMAR_BYTES);
+	a->encodings = encodings_create(ENCODING_BYTES);
 	const char *template = o->chat_template ? o->chat_template : m->chat_template;
 	a->template_text = arena_strdup(&a->arena, template ? template : "");
 	a->reasoning = o->reasoning;
@@ -131,6 +134,7 @@ void api_destroy(struct api *a)
 	json_decref(a->template_kwargs);
 	callstore_destroy(a->calls);
 	grammarcache_destroy(a->grammars);
+	encodings_destroy(a->encodings);
 	response_store_destroy(a->responses);
 	arena_deinit(&a->arena);
 	free(a);

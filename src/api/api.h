@@ -74,6 +74,7 @@ struct api_input {
 	const char *request_id;
 	uint64_t owner;     /* the API key, for what is kept; 0: there are no keys */
 	int64_t arrival_us; /* 0: now */
+	int64_t received_us; /* all of the body; 0: with its first byte */
 	/* True: nobody waits for the answer. Looked at while files are fetched and between the
 	 * steps of an embedding model; NULL: never. */
 	const _Atomic bool *is_gone;

@@ -78,6 +78,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =
 		in->arrival_us ? in->arrival_us : clock_now_us(a->clock);
+	c->request->received_us = in->received_us ? in->received_us : c->stats.arrival_us;
 	st = read_body(c, json, fail);
 	json_decref(json);
 	if (st != OK) {
@@ -85,6 +86,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 		api_call_destroy(c);
 		return st;
 	}
+	c->request->parsed_us = clock_now_us(a->clock);
 	c->n_choices = c->n_open = c->request->n_prompts * c->request->n;
 	c->choices = xcalloc((size_t)c->n_choices, sizeof *c->choices);
 	if (c->dialect->init)

@@ -13,6 +13,7 @@
 #include "api/infill.h"
 #include "api/parts.h"
 #include "api/response_store.h"
+#include "tokenizer/encodings.h"
 #include "vision/vision.h"
 
 struct api {
@@ -44,6 +45,7 @@ struct api {
 	bool shares_prefixes;
 	struct fim fim;
 	struct grammarcache *grammars; /* has a lock */
+	struct encodings *encodings; /* of prompts; the same */
 	struct callstore *calls;     /* these two change, and have locks */
 	struct response_store *responses;
 };

@@ -192,16 +192,25 @@ struct chat {
 	bool fills;
 };
 
-/* The tools, each with a description and parameters; new. */
+static void fill_description(json_t *object)
+{
+	if (json_is_object(object) && !json_is_string(json_object_get(object, "description")))
+		json_object_set_new(object, "description", json_string(""));
+}
+
+/* The tools, each with a description and parameters, which have one too; new. */
 static json_t *fill_tools(const json_t *tools)
 {
-	json_t *all = json_deep_copy(tools), *tool;
+	json_t *all = json_deep_copy(tools), *tool, *property;
+	const char *name;
 	size_t i;
 	json_array_foreach(all, i, tool) {
 		json_t *fn = json_object_get(tool, "function");
-		if (fn && !json_is_string(json_object_get(fn, "description")))
-			json_object_set_new(fn, "description", json_string(""));
-		if (fn && !json_is_object(json_object_get(fn, "parameters")))
+		json_t *takes = json_object_get(fn, "parameters");
+		fill_description(fn);
+		json_object_foreach(json_object_get(takes, "properties"), name, property)
+			fill_description(property);
+		if (fn && !json_is_object(takes))
 			json_object_set_new(fn, "parameters",
 					    json_pack("{sss{}}", "type", "object",
 						      "properties"));

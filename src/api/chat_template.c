@@ -5,9 +5,9 @@
  * Templates disagree about system messages that are not the first, and agents send such
  * messages. Some templates write them in place, some raise an exception, some drop
  * them. Reading the source would not tell. So a conversation with a marked late system
- * message is rendered once. If the mark is lost, the caller merges system messages. Two
- * more trials tell how calls in the history must look, and whether a message without
- * text prints the word None.
+ * message is rendered once. If the mark is lost, the caller merges system messages. Three
+ * more trials tell how calls in the history must look, whether a message without text
+ * prints the word None, and whether there must be a list of tools.
  */
 #include "api/chat_template.h"
 
@@ -23,6 +23,8 @@ struct chat_template {
 	struct str bos, eos;
 	bool wants_one_system;
 	bool takes_objects, takes_strings, wants_short_ids, prints_none;
+	bool wants_none;  /* shows calls of messages whose text is None, but not "" */
+	bool lists_tools; /* fails on None in their place, but not on an empty list */
 };
 
 static struct jinja_value *probe_message(struct arena *a, const char *role,
@@ -32,6 +34,28 @@ static struct jinja_value *probe_message(struct arena *a, const char *role,
 	value_set_str(a, m, "role", str_of(role), TRUST_TEMPLATE);
 	value_set_str(a, m, "content", str_of(content), TRUST_USER);
 	return m;
+}
+
+/* Can a message be rendered? */
+static bool renders_one(const struct chat_template *t)
+{
+	struct arena a;
+	struct marked out = {0};
+	arena_init(&a);
+	struct jinja_value *messages = jinja_list(&a);
+	jinja_list_add(&a, messages, probe_message(&a, "user", "b"));
+	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a), false};
+	bool does = chat_template_render(t, &in, &out, NULL) == OK;
+	marked_deinit(&out);
+	arena_deinit(&a);
+	return does;
+}
+
+static void probe_tools(struct chat_template *t)
+{
+	bool works = renders_one(t);
+	t->lists_tools = !works;
+	t->lists_tools = !works && renders_one(t);
 }
 
 static bool loses_late_system(const struct chat_template *t)
@@ -104,10 +128,11 @@ static bool render_call(const struct chat_template *t, const char *id, bool as_o
 
 /* An object that a template prints in Python's way, or a string that it quotes once
  * more, is not what the model was trained on. */
-static bool shows_call(const struct chat_template *t, const char *id, bool as_object)
+static bool shows_call(const struct chat_template *t, const char *id, bool as_object,
+		       bool is_none)
 {
 	struct marked out = {0};
-	bool shown = render_call(t, id, as_object, false, &out);
+	bool shown = render_call(t, id, as_object, is_none, &out);
 	struct str text = buf_str(&out.text);
 	if (as_object)
 		shown = shown && str_find(text, STR("probe-value"), 0) >= 0 &&
@@ -131,10 +156,12 @@ static bool prints_none(const struct chat_template *t, const char *id)
 static void probe_calls(struct chat_template *t)
 {
 	static const char *const ids[] = {"call_0123456789", "abcdefghi"};
-	for (int i = 0; i < 2 && !t->takes_objects && !t->takes_strings; i++) {
-		t->takes_objects = shows_call(t, ids[i], true);
-		t->takes_strings = shows_call(t, ids[i], false);
-		t->wants_short_ids = i == 1 && (t->takes_objects || t->takes_strings);
+	for (int i = 0; i < 4 && !t->takes_objects && !t->takes_strings; i++) {
+		t->takes_objects = shows_call(t, ids[i % 2], true, i >= 2);
+		t->takes_strings = shows_call(t, ids[i % 2], false, i >= 2);
+		bool shows = t->takes_objects || t->takes_strings;
+		t->wants_short_ids = i % 2 == 1 && shows;
+		t->wants_none = i >= 2 && shows;
 	}
 	t->prints_none = prints_none(t, ids[t->wants_short_ids]);
 }
@@ -151,6 +178,7 @@ enum status chat_template_create(const struct chat_template_opts *o,
 	arena_init(&t->arena);
 	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
 	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
+	probe_tools(t);
 	t->wants_one_system = loses_late_system(t);
 	probe_calls(t);
 	*out = t;
@@ -186,6 +214,11 @@ bool chat_template_prints_none(const struct chat_template *t)
 	return t->prints_none;
 }
 
+bool chat_template_wants_none(const struct chat_template *t)
+{
+	return t->wants_none;
+}
+
 bool chat_template_wants_short_ids(const struct chat_template *t)
 {
 	return t->wants_short_ids;
@@ -199,7 +232,8 @@ enum status chat_template_render(const struct chat_template *t,
 	struct jinja_value *g = in->globals;
 	value_set(a, g, "messages", in->messages);
 	/* Hugging Face passes None where there are no tools; templates test that. */
-	value_set(a, g, "tools", in->tools ? in->tools : jinja_none(a));
+	struct jinja_value *none = t->lists_tools ? jinja_list(a) : jinja_none(a);
+	value_set(a, g, "tools", in->tools ? in->tools : none);
 	value_set(a, g, "add_generation_prompt", jinja_bool(a, !in->is_whole));
 	if (t->bos.n)
 		value_set_str(a, g, "bos_token", t->bos, TRUST_TEMPLATE);

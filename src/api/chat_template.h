@@ -31,6 +31,9 @@ bool chat_template_takes_strings(const struct chat_template *t);
 /* It accepts ids of calls of nine letters and digits only. */
 bool chat_template_wants_short_ids(const struct chat_template *t);
 
+/* It shows the calls of a message without text only where that is None, not "". */
+bool chat_template_wants_none(const struct chat_template *t);
+
 /* It writes the word None where a message with calls has no text. */
 bool chat_template_prints_none(const struct chat_template *t);
 

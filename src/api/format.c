@@ -78,7 +78,13 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-/* ttft_ms and tpot_ms as /metrics has them; the others under llama.cpp's names.
+static double span_ms(int64_t from_us, int64_t to_us)
+{
+	return to_us > from_us ? (double)(to_us - from_us) / 1e3 : 0;
+}
+
+/* ttft_ms and tpot_ms as /metrics has them. queue_ms goes up to the first step, with body_ms and
+ * parse_ms in it. The others have llama.cpp's names.
  * prompt_n counts what was computed, without cached tokens. predicted_ms runs from
  * first to last token, so n tokens make n - 1 steps in each choice. */
 void format_add_timings(const struct api_call *c, struct buf *out)
@@ -96,8 +102,11 @@ void format_add_timings(const struct api_call *c, struct buf *out)
 	buf_add_c(out, ',');
 	add_num(out, "tpot_ms", request_tpot_ms(s, c->n_choices));
 	buf_add_c(out, ',');
-	add_num(out, "queue_ms",
-		s->scheduled_us > 0 ? (s->scheduled_us - s->arrival_us) / 1e3 : 0);
+	add_num(out, "queue_ms", span_ms(s->arrival_us, s->scheduled_us));
+	buf_add_c(out, ',');
+	add_num(out, "body_ms", span_ms(s->arrival_us, s->received_us));
+	buf_add_c(out, ',');
+	add_num(out, "parse_ms", span_ms(s->received_us, s->parsed_us));
 	buf_addf(out, ",\"cache_n\":%d,\"disk_n\":%d,\"cache_miss\":\"%s\","
 		 "\"cache_miss_at\":%d,\"prompt_n\":%d,", s->n_cached, s->n_disk,
 		 miss_name(s->miss.reason), s->miss.at, n_prompt);

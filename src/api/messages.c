@@ -322,7 +322,7 @@ static enum status read_reasoning(const struct json_node *message,
 static bool hides_calls(const struct conversation *c)
 {
 	const struct tool_format *f = c->o->images->api->tool_format;
-	return f && f->is_python && !chat_template_takes_objects(c->o->chat) &&
+	return f && (f->is_python || f->hidden) && !chat_template_takes_objects(c->o->chat) &&
 	       !chat_template_takes_strings(c->o->chat);
 }
 
@@ -334,7 +334,10 @@ static struct jinja_value *with_calls(const struct json_node *message,
 	const struct tool_format *f = c->o->images->api->tool_format;
 	struct json_node calls = json_read_get(message, "tool_calls");
 	struct marked text = {0};
-	pycalls_add(&calls, str_of(f->open), str_of(f->close_tag), &text);
+	if (f->hidden)
+		pycalls_add(&calls, str_of(f->hidden), STR(""), true, &text);
+	else
+		pycalls_add(&calls, str_of(f->open), str_of(f->close_tag), false, &text);
 	marked_add(&text, buf_str(&c->content), TRUST_MODEL);
 	struct jinja_value *out = jinja_marked(c->o->arena, &text);
 	marked_deinit(&text);
@@ -360,7 +363,9 @@ static enum status read_assistant(const struct json_node *message,
 	 * templates cannot read None: the caller tries again with "". */
 	if (st == OK && has_calls && hides_calls(c))
 		value_set(a, dict, "content", with_calls(message, c));
-	else if (c->content.n == 0 && !content.v && has_calls && !c->o->fills_content)
+	else if (c->content.n == 0 && has_calls &&
+		 (chat_template_wants_none(c->o->chat) ||
+		  (!content.v && !c->o->fills_content)))
 		value_set(a, dict, "content", jinja_none(a));
 	else
 		value_set_str(a, dict, "content", buf_str(&c->content), TRUST_MODEL);

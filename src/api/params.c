@@ -109,8 +109,13 @@ enum status params_read_ids(const struct json_node *at, size_t max,
 		return st;
 	int32_t *ids = arena_alloc(a, n * sizeof *ids);
 	for (size_t i = 0; i < n; i++) {
+		const json_t *plain = json_array_get(at->v, i);
+		int64_t id = json_is_integer(plain) ? json_integer_value(plain) : -1;
+		if (id >= 0 && id < n_vocab) { /* as nearly all are, of perhaps 100,000 */
+			ids[i] = (int32_t)id;
+			continue;
+		}
 		struct json_node item = json_read_item(at, i);
-		int64_t id = 0;
 		st = json_read_need(&item, fail);
 		if (st == OK)
 			st = json_read_int(&item, 0, n_vocab - 1, &id, fail);

@@ -34,8 +34,12 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 	struct request *r = c->request;
 	const struct tokenizer *t = c->api->model->tokenizer;
 	struct ids ids = {0};
-	enum status st = stands_alone ? tokenizer_encode_alone(t, text, &ids, fail)
-				      : tokenizer_encode_marked(t, text, &ids, fail);
+	const struct tokenizer_memory memory = {c->api->encodings, r->cache_space};
+	if (stands_alone)
+		tokenizer_add_prefix(t, &ids);
+	enum status st = tokenizer_encode_again(t, text, &memory, &ids, fail);
+	if (st == OK && stands_alone)
+		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {
 		/* Everything of a request lives and dies in its arena. */
 		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);

@@ -2,6 +2,7 @@
 #include "api/pycalls.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 static void add_value(struct buf *out, const json_t *v)
 {
@@ -65,8 +66,18 @@ static void add_args(struct buf *out, const json_t *args)
 	json_decref(others);
 }
 
+/* A call as an object of JSON. */
+static void add_object(struct buf *out, const char *name, const json_t *args)
+{
+	char *dumped = args ? json_dumps(args, 0) : NULL;
+	buf_add_z(out, "{\"name\": ");
+	buf_add_json(out, str_of(name));
+	buf_addf(out, ", \"arguments\": %s}", dumped ? dumped : "{}");
+	free(dumped);
+}
+
 void pycalls_add(const struct json_node *calls, struct str open, struct str close,
-		 struct marked *out)
+		 bool is_json, struct marked *out)
 {
 	struct buf text = {0};
 	buf_add_c(&text, '[');
@@ -77,10 +88,15 @@ void pycalls_add(const struct json_node *calls, struct str open, struct str clos
 			struct str s = json_read_view(args);
 			args = read = json_loadb(s.p, s.n, 0, NULL);
 		}
-		buf_addf(&text, "%s%s(", i ? ", " : "",
-			 json_string_value(json_object_get(fn, "name")));
-		add_args(&text, args);
-		buf_add_c(&text, ')');
+		const char *name = json_string_value(json_object_get(fn, "name"));
+		buf_add_z(&text, i ? ", " : "");
+		if (is_json) {
+			add_object(&text, name, args);
+		} else {
+			buf_addf(&text, "%s(", name);
+			add_args(&text, args);
+			buf_add_c(&text, ')');
+		}
 		json_decref(read);
 	}
 	buf_add_c(&text, ']');

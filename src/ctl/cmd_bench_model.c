@@ -12,9 +12,9 @@
  * With --widths, steps of one sequence are measured that verify guesses. With --profile, a
  * prompt and some tokens more are measured by stage.
  *
- * A first run warms caches up and is not counted; a long depth warms them up as well. The
- * other runs give medians. On a GPU the last step is also repeated by itself. The
- * difference is what the host adds to each token.
+ * A first run warms caches up and is not counted. A long depth that is computed warms them up
+ * as well. The other runs give medians. On a GPU the last step is also repeated by itself.
+ * The difference is what the host adds to each token.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@
 #define MAX_PROMPTS 16
 #define MAX_BATCH 64
 #define WIDTH_ROUNDS 8 /* steps of each width, times --repeat */
-#define LONG_DEPTH 512 /* its prefill warms caches up as well */
+#define LONG_DEPTH 512
 
 struct bench_model_args {
 	struct session_opts session;
@@ -138,6 +138,12 @@ static double decode_once(struct session *s, const int32_t *ids, int depth, int 
 	return good ? rate : -1;
 }
 
+/* 0: it warms caches up and is not counted. A long depth does so as well, if it is computed. */
+static int first_run(const struct bench_model_args *a)
+{
+	return a->depth >= LONG_DEPTH && !a->copies_depth;
+}
+
 /* Tokens per second of n tokens: the median of a->repeat runs. */
 static double median_of(struct session *s, const int32_t *ids, int n, bool is_prefill,
 			const struct bench_model_args *a)
@@ -145,7 +151,7 @@ static double median_of(struct session *s, const int32_t *ids, int n, bool is_pr
 	struct samples rates = {0};
 	double rate = 0;
 	int depth = (int)a->depth;
-	int i = depth >= LONG_DEPTH ? 1 : 0;
+	int i = first_run(a);
 	char what[80];
 	snprintf(what, sizeof what, "%s of %d tokens", is_prefill ? "prefill" : "decode", n);
 	for (; i <= a->repeat && rate >= 0; i++) {
@@ -190,7 +196,7 @@ static bool measure(struct session *s, const struct bench_model_args *a, int n_i
 		good = out->prefill[i] >= 0;
 	}
 	if (good && a->n_decode) {
-		int64_t n_runs = a->repeat + (a->depth < LONG_DEPTH);
+		int64_t n_runs = a->repeat + 1 - first_run(a);
 		bench_experts_begin(&out->experts);
 		out->decode = median_of(s, ids, (int)a->n_decode, false, a);
 		bench_experts_end(&out->experts, (double)(a->n_decode * a->batch * n_runs));

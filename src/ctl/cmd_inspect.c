@@ -164,7 +164,8 @@ static void add_text(struct buf *b, const struct inspect_report *r)
 		 (long long)r->kv_token_bytes, (long long)r->args->seqs,
 		 (long long)r->args->ctx, (long long)r->args->depth);
 	if (model_asks_fp8_kv(r->model))
-		buf_add_z(b, "the checkpoint asks for a KV cache in FP8: it gets this one\n");
+		buf_add_z(b, "the checkpoint asks for a KV cache in FP8 or less: it gets this "
+			  "one\n");
 }
 
 static void add_key(struct buf *b, const char *key, int64_t v)

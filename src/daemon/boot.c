@@ -272,7 +272,8 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 		 m->d_model, m->n_experts, m->n_vocab, m->max_ctx,
 		 tensors_count(b->model->tensors));
 	if (model_asks_fp8_kv(b->model))
-		log_info("the checkpoint asks for a KV cache in FP8: it gets one of more bits");
+		log_info("the checkpoint asks for a KV cache in FP8 or less: it gets one of more "
+			 "bits");
 	return OK;
 }
 
@@ -469,7 +470,7 @@ static enum status measure_widths(const struct boot_opts *o, const struct boot *
 	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
 		return OK;
 	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
-	if (st == OK)
+	if (st == OK && o->config->hip_graphs)
 		st = widths_record(b->engine, o->clock, RECORD_US, out, fail);
 	widths_print(out, &text);
 	if (st == OK)

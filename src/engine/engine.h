@@ -219,7 +219,7 @@ struct engine_miss {
 void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 		     const struct engine_prompt *p, struct engine_miss *out);
 /* How many of the next n tokens a slice should take, so that a state is kept before the
- * user's last words. Without recurrent state: all. */
+ * user's last words or a little earlier. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
 /* Where tokens of an image see each other, a step must not end within one. How many of the
  * next n tokens, or up to `most` where an image begins with the next one, a slice may take. */

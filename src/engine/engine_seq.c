@@ -27,9 +27,9 @@
  *   answer                                 >   >   >   >   each replaces the last
  *
  * Three kinds of checkpoints stay: before the user's last words (T), for users who edit
- * them; at the prompt's end (E), for users who ask again; and far enough apart over the
- * rest. The newest of the others stays until the next one. At the end of an answer, the
- * next turn resumes there.
+ * them, unless one stays that is near; at the prompt's end (E), for users who ask again;
+ * and far enough apart over the rest. The newest of the others stays until the next one. At
+ * the end of an answer, the next turn resumes there.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -39,6 +39,7 @@
 #include "engine/engine_disk.h"
 #include "engine/engine_private.h"
 
+#define NEAR_TURN 8 /* so many times shorter than checkpoint_every is near */
 #define SPREAD_MAX 4 /* checkpoints that one prompt leaves by their distance */
 
 static int pages_for(const struct engine *e, int n_tok)
@@ -240,7 +241,10 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n)
 {
-	bool stops = e->states && kvcache_keeps(e->kv) && s->length < s->turn_at;
+	/* What stays a little before that point serves as well, and a step costs more than a few
+	 * tokens that are computed again. So most turns, which resume there, need not stop. */
+	bool is_far = s->turn_at - s->kept_length > e->checkpoint_every / NEAR_TURN;
+	bool stops = e->states && kvcache_keeps(e->kv) && s->length < s->turn_at && is_far;
 	return stops ? MIN(n, s->turn_at - s->length) : n;
 }
 

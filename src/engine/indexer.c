@@ -91,7 +91,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK)
 		st = graph_put_count(g, t + 1, &r->each, fail);
-	for (int i = 0; i < c->n_layers && st == OK; i++) {
+	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		struct indexer *x = &g->layers[i].indexer;
 		size_t size = (size_t)g->limits.page_size * dim * kv;
 		size_t n = (size_t)g->limits.n_pages;
@@ -99,7 +99,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 		x->block_bytes = size / (size_t)c->index_ratio;
 		const struct graph_want pages[] = {{&x->blocks, n * x->block_bytes},
 						   {&x->keys, n * x->key_bytes}};
-		if (model_attends(c, i))
+		if (i >= c->n_layers || model_attends(c, i))
 			st = graph_take_all(g, pages, c->index_ratio > 1 ? 2 : 1, fail);
 	}
 	return st;

@@ -88,7 +88,7 @@ struct conn {
 	const struct route *route; /* NULL: none */
 	struct key *key;           /* NULL: none is counted */
 	uint64_t owner;            /* keys_id of what was sent; 0: there are no keys */
-	int64_t arrival_us;
+	int64_t arrival_us, received_us; /* of its head; of all of its body */
 	struct body body;
 	struct fail fail;
 

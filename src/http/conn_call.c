@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A request that makes the engine work: parse the body (a large one on a worker
- * thread: JSON goes at 40 MB/s and the tokenizer at 5 MB/s, and streams must not
+ * thread: the tokenizer goes at 5 MB/s, and streams must not
  * stutter meanwhile), submit, pass events on.
  *
  * What needs the tokenizer only goes the same way and is answered after the parse.
@@ -28,6 +28,7 @@ static void parse(void *arg)
 		.request_id = c->id,
 		.owner = c->owner,
 		.arrival_us = c->arrival_us,
+		.received_us = c->received_us,
 		.is_gone = &c->is_gone,
 	};
 	if (c->route->text) {
@@ -63,6 +64,7 @@ void call_start(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	c->api = c->http->api;
+	c->received_us = server_now(c->http);
 	conn_set_state(c, CONN_PARSING);
 	c->may_see = api_may_see(c->api, buf_str(&c->body.buf));
 	if (!o->offload || (!is_slow(c) && c->body.buf.n <= OFFLOAD_BYTES)) {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "json/json_fast.h"
 #include "json/json_paths.h"
 #include "json/jsonfile.h"
 
@@ -58,9 +59,11 @@ static bool is_too_deep(const json_t *v, int limit)
 	if (limit == 0)
 		return true;
 	if (json_is_array(v)) {
-		for (size_t i = 0; i < json_array_size(v); i++)
-			if (is_too_deep(json_array_get(v, i), limit - 1))
+		for (size_t i = 0; i < json_array_size(v); i++) {
+			const json_t *item = json_array_get(v, i);
+			if (!json_is_integer(item) && is_too_deep(item, limit - 1))
 				return true;
+		}
 	} else if (json_is_object(v)) {
 		const char *key;
 		json_t *item;
@@ -124,7 +127,9 @@ static json_t *load(struct str text, json_error_t *e)
 enum status json_read_parse(struct str body, json_t **out, struct fail *fail)
 {
 	json_error_t e;
-	json_t *v = load(body, &e);
+	json_t *v = json_fast_load(body);
+	if (!v)
+		v = load(body, &e);
 	if (!v && json_error_code(&e) == json_error_numeric_overflow) {
 		struct buf wide = widen(body);
 		v = load(buf_str(&wide), &e);

@@ -52,6 +52,9 @@ struct kvcache {
 	int32_t *buckets;
 	uint32_t bucket_mask;
 	kvcache_prefix last_serial;
+	/* The page that was found last, and its number less that of the one before: pages that
+	 * were taken one after the other mostly are neighbours. */
+	int32_t found, stride;
 };
 
 enum status kvcache_create(int n_pages, int page_size, bool keep,
@@ -170,16 +173,32 @@ static uint32_t bucket_of(const struct kvcache *kv, kvcache_prefix before,
 	return (uint32_t)hash_bytes(before, tokens, n) & kv->bucket_mask;
 }
 
+static bool is_page(const struct kvcache *kv, int32_t i, kvcache_prefix before,
+		    const int32_t *tokens)
+{
+	size_t n = (size_t)kv->page_size;
+	return kv->pages[i].before == before &&
+	       memcmp(kv->tokens + (size_t)i * n, tokens, n * sizeof *tokens) == 0;
+}
+
 static int32_t bucket_find(const struct kvcache *kv, uint32_t bucket,
 			   kvcache_prefix before, const int32_t *tokens)
 {
-	size_t n = (size_t)kv->page_size;
 	int32_t i = kv->buckets[bucket];
-	while (i != NONE && (kv->pages[i].before != before ||
-			     memcmp(kv->tokens + (size_t)i * n, tokens,
-				    n * sizeof *tokens) != 0))
+	while (i != NONE && !is_page(kv, i, before, tokens))
 		i = kv->pages[i].bucket_next;
 	return i;
+}
+
+/* The neighbour of the page that was found last, if it is the one; its memory is near. At most
+ * one page is published for a prefix and its tokens, so the table would say the same. */
+static int32_t neighbour_find(const struct kvcache *kv, kvcache_prefix before,
+			      const int32_t *tokens)
+{
+	int32_t i = kv->found + kv->stride;
+	bool is_near = kv->stride == 1 || kv->stride == -1;
+	return is_near && i >= 0 && i < kv->n_pages && kv->pages[i].is_published &&
+	       is_page(kv, i, before, tokens) ? i : NONE;
 }
 
 static void unpublish(struct kvcache *kv, int32_t page)
@@ -192,12 +211,17 @@ static void unpublish(struct kvcache *kv, int32_t page)
 	p->is_published = false;
 }
 
-int32_t kvcache_find(const struct kvcache *kv, kvcache_prefix before,
-		     const int32_t *tokens, kvcache_prefix *out_after)
+int32_t kvcache_find(struct kvcache *kv, kvcache_prefix before, const int32_t *tokens,
+		     kvcache_prefix *out_after)
 {
-	int32_t i = bucket_find(kv, bucket_of(kv, before, tokens), before, tokens);
-	if (i != NONE)
-		*out_after = kv->pages[i].after;
+	int32_t i = neighbour_find(kv, before, tokens);
+	if (i == NONE)
+		i = bucket_find(kv, bucket_of(kv, before, tokens), before, tokens);
+	if (i == NONE)
+		return NONE;
+	kv->stride = i - kv->found;
+	kv->found = i;
+	*out_after = kv->pages[i].after;
 	return i;
 }
 

@@ -51,7 +51,7 @@ int32_t *kvcache_tokens(struct kvcache *kv, int32_t page);
 
 /* The page that continues prefix `before` with these P tokens, or -1. The page is not
  * held yet. *out_after is the prefix that ends with the page. */
-int32_t kvcache_find(const struct kvcache *kv, kvcache_prefix before,
+int32_t kvcache_find(struct kvcache *kv, kvcache_prefix before,
 		     const int32_t *tokens, kvcache_prefix *out_after);
 /* Make a full, held page findable as the continuation of `before`. If a page with the
  * same tokens is already published there, that page stays the findable one. Returns the

@@ -15,7 +15,7 @@ static const struct {
 	[DTYPE_BOOL] = {"BOOL", 1},       [DTYPE_F64] = {"F64", 8},
 	[DTYPE_U16] = {"U16", 2},         [DTYPE_U32] = {"U32", 4},
 	[DTYPE_U64] = {"U64", 8},         [DTYPE_F8_E8M0] = {"F8_E8M0", 1},
-	[DTYPE_BLOCKS] = {"blocks", 1},
+	[DTYPE_F4] = {"F4", 1},           [DTYPE_BLOCKS] = {"blocks", 1},
 };
 
 size_t dtype_bytes(enum dtype t)

@@ -3,6 +3,8 @@
  * Qwen4-Exp in GGUF ("qwen4exp"): what its arrays say. The file has the numbers that hash
  * n-grams, where a config.json has a seed and a smallest size. Source: llama.cpp's converter.
  */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "model/gguf_model_private.h"
 
@@ -76,15 +78,30 @@ static enum status check_offsets(struct gguf_model_reader *r)
 	return OK;
 }
 
+/* A file that does not list layers with n-grams must have no tensor of one. */
+static enum status check_no_ngrams(struct gguf_model_reader *r, const char *key)
+{
+	for (size_t i = 0; i < tensors_count(r->tensors); i++)
+		if (strstr(tensors_at(r->tensors, i)->name, ".ple."))
+			return fail_at(r->fail, E_MISSING, key, "%s: %s names no layer, but the "
+				       "file has tensors of n-grams, %s", r->path, key,
+				       tensors_at(r->tensors, i)->name);
+	return OK;
+}
+
 static enum status read_ngrams(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t size, heads, width, n;
 	const struct gguf_value *layers = gguf_model_key(r, "ple.layers", name);
-	if (!layers)
-		return OK;
-	if (!layers->is_array || layers->n != 1) /* the file has one table */
+	if (!layers || (layers->is_array && layers->n == 0))
+		return check_no_ngrams(r, name);
+	if (!layers->is_array)
 		return gguf_model_refuse(r, name, layers);
+	if (layers->n != 1) /* keys and the table's name have no place for another */
+		return fail_at(r->fail, E_UNSUPPORTED, name, "%s: %s names %llu layers; a GGUF "
+			       "file has one table of n-grams", r->path, name,
+			       (unsigned long long)layers->n);
 	enum status st = read_list(r, "ple.layers", 1, 1, "ple_layer_ids");
 	if (st == OK)
 		st = read_number(r, "ple.ngram_size", "ngram_size", &size);

@@ -123,6 +123,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 		st = keep_tokenizer(m, &f, fail);
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);
+	if (st == OK)
+		quant_fp8_exponents(m->tensors);
 	if (st == OK && quant_scheme_is_made(m->scheme))
 		st = quant_made_all(m->tensors, m->scheme, fail);
 	if (st == OK)
@@ -219,7 +221,7 @@ struct row_move {
 	const char *from;
 	char *to;
 	size_t row_bytes;
-	int32_t head_dim;
+	int32_t head_dim, each; /* rows that are one row of `from` */
 };
 
 static void move_rows(void *arg, int begin, int end)
@@ -227,18 +229,52 @@ static void move_rows(void *arg, int begin, int end)
 	const struct row_move *v = arg;
 	for (int32_t i = begin; i < end; i++)
 		memcpy(v->to + (size_t)i * v->row_bytes,
-		       v->from + (size_t)stored_row(i, v->head_dim) * v->row_bytes,
+		       v->from + (size_t)(stored_row(i, v->head_dim) / v->each) * v->row_bytes,
 		       v->row_bytes);
+}
+
+static const void *moved(const struct model *m, const void *from, int32_t n, size_t row_bytes,
+			 int32_t each)
+{
+	struct row_move v = {from, arena_alloc(m->repacked, (size_t)n * row_bytes), row_bytes,
+			     m->config.head_dim, each};
+	pool_for(m->pool, n, 16, move_rows, &v);
+	return v.to;
+}
+
+/* Zero points of INT4 and INT8, which share words with those of their neighbours. */
+static const uint32_t *moved_zeros(const struct model *m, const struct weight *w, size_t groups)
+{
+	size_t bits = (size_t)quant_bits(w->quant), each = 32 / bits;
+	size_t n_words = ((size_t)w->n + each - 1) / each * groups;
+	const uint32_t *from = w->zero_points;
+	uint32_t *to = arena_alloc(m->repacked, n_words * sizeof *to);
+	memset(to, 0, n_words * sizeof *to);
+	for (size_t i = 0; i < (size_t)w->n; i++) {
+		size_t row = (size_t)stored_row((int32_t)i, m->config.head_dim);
+		for (size_t g = 0; g < groups; g++)
+			to[i / each * groups + g] |=
+				(uint32_t)blocks_integer(&from[row / each * groups + g],
+							 (int)bits, row % each)
+				<< i % each * bits;
+	}
+	return to;
 }
 
 /* Reorder whole rows. All rows of one format have the same size, so no decoding is
  * needed. */
 static void repack(const struct model *m, struct weight *w)
 {
-	struct row_move v = {w->q, arena_alloc(m->repacked, weight_bytes(w)),
-			     weight_bytes(w) / (size_t)w->n, m->config.head_dim};
-	pool_for(m->pool, w->n, 16, move_rows, &v);
-	w->q = v.to;
+	size_t groups = ((size_t)w->k + (size_t)w->group - 1) / (size_t)w->group;
+	bool is_one = w->group_n >= w->n; /* a scale for all rows */
+	w->q = moved(m, w->q, w->n, weight_row_bytes(w), 1);
+	if (w->zero_points)
+		w->zero_points = moved_zeros(m, w, groups);
+	if (w->scales && !is_one) {
+		w->scales = moved(m, w->scales, w->n, groups * dtype_bytes(w->scale_type),
+				  w->group_n ? w->group_n : 1);
+		w->group_n = w->group_n ? 1 : 0;
+	}
 	w->source = NULL; /* its rows are in the old order */
 	w->is_mapped = false;
 }
@@ -432,13 +468,27 @@ bool model_asks_fp8_kv(const struct model *m)
 	return quant_scheme_asks_fp8_kv(m->scheme);
 }
 
+/* Find the setting of a weight by the name that its tensor has in the checkpoint. */
+static enum status find_choice(const struct model *m, const char *name,
+			       struct quant_choice *out, struct fail *fail)
+{
+	const struct tensor *t = quant_numbers(m->tensors, name);
+	char full[256];
+	const char *dot = t ? strrchr(t->name, '.') : NULL;
+	if (dot)
+		snprintf(full, sizeof full, "%.*s", (int)(dot - t->name), t->name);
+	else if ((t = tensors_find(m->tensors, name))) /* of all experts */
+		snprintf(full, sizeof full, "%s", t->name);
+	return quant_scheme_find(m->scheme, t ? full : name, out, fail);
+}
+
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out, struct fail *fail)
 {
 	struct quant_want w = {m->tensors, name, n, k, {0}, NULL, NULL};
 	struct expert_place place;
 	struct quant_views views = {.n = 0};
-	enum status st = quant_scheme_find(m->scheme, name, &w.choice, fail);
+	enum status st = find_choice(m, name, &w.choice, fail);
 	if (st != OK)
 		return st;
 	if (experts_find(m, name, n, &place)) {
@@ -446,15 +496,21 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 		w.part = &place.part;
 		w.views = &views;
 	}
-	st = quant_open(&w, out, fail);
-	const struct tensor *t = quant_find(&w, "weight");
+	if (w.part && !w.choice.is_packed)
+		st = find_choice(m, place.name, &w.choice, fail);
+	if (st == OK)
+		st = quant_open(&w, out, fail);
+	const struct tensor *t = st == OK ? tensors_find(m->tensors, out->name) : NULL;
 	if (st == OK)
 		out->is_mapped = m->is_mapped && !(t && t->is_made);
 	if (st != OK || !is_in_pairs(m, name))
 		return st;
-	if (out->scales || out->zero_points || !weight_is_dense(out))
+	bool has_columns = out->quant == QUANT_AWQ4 || out->quant == QUANT_GPTQ4 ||
+			   out->quant == QUANT_GPTQ8;
+	if (has_columns || !weight_is_dense(out))
 		return fail_at(fail, E_UNSUPPORTED, name, "%s: %s: a model that rotates "
-			       "neighbours is read in 16 or 32 bits, or as GGUF", m->dir, name);
+			       "neighbours is not read in %s", m->dir, name,
+			       quant_name(out->quant));
 	repack(m, out);
 	return st;
 }

@@ -28,7 +28,9 @@
  *   deepseek-v4   <｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="p"
  *                 string="true">v</｜DSML｜parameter>\n</｜DSML｜invoke>\n
  *                 </｜DSML｜tool_calls>, of several <｜DSML｜invoke; "false" before JSON
+ *   deepseek-v3.2 the same with function_calls in place of tool_calls
  *   nemotron      <TOOLCALL>[{"name": "f", "arguments": {…}}, …]</TOOLCALL>
+ *   granite       <|tool_call|>[{"name": "f", "arguments": {…}}, …]
  *   lfm2          <|tool_call_start|>[f(p="v", n=1), …]<|tool_call_end|>; objects as hermes has
  *                 them may stand in the list
  */
@@ -54,11 +56,13 @@ enum {
 	DEEP, DEEP_CALL, DEEP_NAME, DEEP_ARGS, DEEP_END, DEEP_NEXT,
 	DSML, DSML_CALL, DSML_NAME, DSML_BODY, DSML_KEY, DSML_TYPE, DSML_VALUE, DSML_NEXT,
 	NEMO, NEMO_LIST, NEMO_ITEM, NEMO_NEXT, NEMO_CLOSE,
+	GRANITE, GRANITE_LIST, GRANITE_ITEM, GRANITE_NEXT,
 	LFM, LFM_LIST, LFM_ITEM, LFM_NAME, LFM_ARGS, LFM_CALL, LFM_NEXT, LFM_CLOSE,
 };
 
 #define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
 
+#define GRANITE_OPEN "<|tool_call|>"
 #define DEEP_CALLS "<｜tool▁calls▁begin｜>"
 #define DEEP_CALLS_END "<｜tool▁calls▁end｜>"
 #define DEEP_OPEN "<｜tool▁call▁begin｜>"
@@ -66,6 +70,9 @@ enum {
 #define DEEP_CLOSE "<｜tool▁call▁end｜>"
 #define DSML_CALLS "<｜DSML｜tool_calls>"
 #define DSML_CALLS_END "</｜DSML｜tool_calls>"
+/* DeepSeek-V3.2 calls the block so. */
+#define DSML_FUNCTIONS "<｜DSML｜function_calls>"
+#define DSML_FUNCTIONS_END "</｜DSML｜function_calls>"
 #define DSML_OPEN "<｜DSML｜invoke name=\""
 #define DSML_WAY(before) {before "<｜DSML｜invoke\tname=\"", "\">\n", "</｜DSML｜invoke>\n"}
 #define KIMI_CALLS "<|tool_calls_section_begin|>"
@@ -233,7 +240,8 @@ const struct tool_state tool_states[] = {
 		       .next = {DEEP_NAME | TOOL_END, DEEP | TOOL_END},
 		       .other = DEEP | TOOL_END},
 
-	[DSML] = {TEXT(OUT_CONTENT), .literals = {DSML_CALLS}, .next = {DSML_CALL}},
+	[DSML] = {TEXT(OUT_CONTENT), .literals = {DSML_CALLS, DSML_FUNCTIONS},
+		  .next = {DSML_CALL, DSML_CALL}},
 	[DSML_CALL] = {.kind = TOOL_EXPECT, .literals = {DSML_OPEN}, .next = {DSML_NAME}},
 	[DSML_NAME] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {DSML_BODY},
 		       .take = TAKE_NAME},
@@ -245,8 +253,9 @@ const struct tool_state tool_states[] = {
 	[DSML_TYPE] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {DSML_VALUE}},
 	[DSML_VALUE] = {.kind = TOOL_VALUE, .literals = {"</｜DSML｜parameter>"},
 			.next = {DSML_BODY}},
-	[DSML_NEXT] = {.kind = TOOL_EXPECT, .literals = {DSML_OPEN, DSML_CALLS_END},
-		       .next = {DSML_NAME | TOOL_END, DSML | TOOL_END},
+	[DSML_NEXT] = {.kind = TOOL_EXPECT,
+		       .literals = {DSML_OPEN, DSML_CALLS_END, DSML_FUNCTIONS_END},
+		       .next = {DSML_NAME | TOOL_END, DSML | TOOL_END, DSML | TOOL_END},
 		       .other = DSML | TOOL_END},
 
 	[NEMO] = {TEXT(OUT_CONTENT), .literals = {"<TOOLCALL>"}, .next = {NEMO_LIST}},
@@ -257,6 +266,13 @@ const struct tool_state tool_states[] = {
 		       .other = NEMO | TOOL_END},
 	[NEMO_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</TOOLCALL>"}, .is_outside = true,
 			.next = {NEMO}, .other = NEMO},
+
+	[GRANITE] = {TEXT(OUT_CONTENT), .literals = {GRANITE_OPEN}, .next = {GRANITE_LIST}},
+	[GRANITE_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {GRANITE_ITEM}},
+	[GRANITE_ITEM] = {.kind = TOOL_CALL, .next = {GRANITE_NEXT}},
+	[GRANITE_NEXT] = {.kind = TOOL_EXPECT, .literals = {",", "]"},
+			  .next = {GRANITE_ITEM | TOOL_END, GRANITE | TOOL_END},
+			  .other = GRANITE | TOOL_END},
 
 	[LFM] = {TEXT(OUT_CONTENT), .literals = {LFM_OPEN}, .next = {LFM_LIST}},
 	[LFM_LIST] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {LFM_ITEM},
@@ -349,12 +365,26 @@ const struct tool_format tool_formats[] = {
 	 .close = DSML_CALLS_END,
 	 .args = {"<｜DSML｜parameter\tname=\"", "\"\tstring=\"false\">",
 		  "</｜DSML｜parameter>", DSML_VALUE, "\"\tstring=\"true\">"}},
+	{.name = "deepseek-v3.2", .marks = {"｜DSML｜", "function_calls>"}, .tags = {"｜DSML｜"},
+	 .start = DSML, .any = DSML_FUNCTIONS "\n" DSML_OPEN,
+	 .before_name = DSML_FUNCTIONS "\n" DSML_OPEN, .after_name = "\">\n",
+	 .open = DSML_FUNCTIONS, .close_tag = DSML_FUNCTIONS_END,
+	 .first = DSML_WAY("\n" DSML_FUNCTIONS "\n"), .again = DSML_WAY(""),
+	 .close = DSML_FUNCTIONS_END,
+	 .args = {"<｜DSML｜parameter\tname=\"", "\"\tstring=\"false\">",
+		  "</｜DSML｜parameter>", DSML_VALUE, "\"\tstring=\"true\">"}},
 	{.name = "nemotron", .marks = {"<TOOLCALL>"}, .tags = {"<TOOLCALL>", "</TOOLCALL>"},
 	 .start = NEMO, .any = "<TOOLCALL>[{\"name\":",
 	 .before_name = "<TOOLCALL>[{\"name\": \"", .after_name = "\", \"arguments\":",
 	 .open = "<TOOLCALL>", .close_tag = "</TOOLCALL>",
 	 .first = {"<TOOLCALL>[{ \"name\": \"", ARGUMENTS, " }"},
 	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]</TOOLCALL>"},
+	/* Granite 3. Its templates do not write calls. */
+	{.name = "granite", .marks = {GRANITE_OPEN, "<|start_of_role|>"},
+	 .tags = {GRANITE_OPEN}, .start = GRANITE, .any = GRANITE_OPEN "[{\"name\":",
+	 .before_name = GRANITE_OPEN "[{\"name\": \"", .after_name = "\", \"arguments\":",
+	 .first = {GRANITE_OPEN "[{ \"name\": \"", ARGUMENTS, " }"},
+	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]", .hidden = GRANITE_OPEN},
 	/* The first templates of the family do not write calls. */
 	{.name = "lfm2", .marks = {LFM_OPEN},
 	 .or_marks = {"<|tool_list_start|>", "List of tools: ["},

@@ -90,6 +90,8 @@ struct tool_format {
 	struct tool_way first, other, again;
 	const char *close;
 	struct tool_tags args;
+	/* What stands before a list of calls in the history, where no template shows calls. */
+	const char *hidden;
 	bool is_python; /* arguments are as pyargs.h has them */
 	const char *loose_mark; /* arguments are as loosejson.h has them, with this mark */
 };

@@ -822,11 +822,15 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 		sample_choice(s, c + k, &row, now_us);
 }
 
-/* Pages that streams have left go to the disk, beside those that go on. */
-static void copy_beside(struct sched *s)
+/* A step of so many us pays for some copying. */
+static void earn_copies(struct sched *s)
 {
 	double share = COPY_SHARE * (double)s->step_us;
 	s->copy_credit_us = fmin(s->copy_credit_us + share, fmax(share, COPY_CREDIT_US));
+}
+
+void batch_copy(struct sched *s)
+{
 	bool has_more = true;
 	while (has_more && s->copy_credit_us > 0) {
 		int64_t begin_us = clock_now_us(s->o.clock);
@@ -868,6 +872,6 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	profile_add(s->o.profile, PROFILE_SAMPLING,
 		    (double)(clock_now_us(s->o.clock) - now_us) * 1e-6);
 	note_step(s, s->is_bad_step, "logits that are not numbers");
-	copy_beside(s);
+	earn_copies(s);
 	return true;
 }

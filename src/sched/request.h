@@ -64,6 +64,8 @@ struct event_span {
 /* Times are clock_monotonic microseconds, 0 where it did not happen. */
 struct request_stats {
 	int64_t arrival_us;   /* the request line was read */
+	int64_t received_us;  /* the body was there */
+	int64_t parsed_us;    /* the prompt was tokens */
 	int64_t scheduled_us; /* left the queue */
 	int64_t first_token_us, last_token_us;
 	int32_t n_prompt;     /* tokens, all prompts */
@@ -136,7 +138,7 @@ struct request {
 	bool grammar_waits;      /* until the parser says that content has begun */
 	struct grammar *call_grammar; /* of one tool call; NULL: anything */
 	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
-	int64_t arrival_us;
+	int64_t arrival_us, received_us, parsed_us; /* as request_stats has them */
 	int64_t deadline_us; /* 0: none */
 	int64_t max_decode_us; /* from the first token on: then the answer ends; 0: any */
 	void *user;          /* http's connection; io thread only */

@@ -298,6 +298,8 @@ static void take_inbox(struct sched *s, int64_t now_us)
 	struct request *r;
 	while ((r = queue_pop(s->inbox))) {
 		r->stats.arrival_us = r->arrival_us ? r->arrival_us : now_us;
+		r->stats.received_us = r->received_us;
+		r->stats.parsed_us = r->parsed_us;
 		r->stats.n_prompt = (int32_t)prompt_tok(r);
 		list_push(&s->waiting, r);
 	}
@@ -394,6 +396,7 @@ bool sched_turn(struct sched *s)
 	did |= reap(s, &s->active);
 	publish(s);
 	emit_flush(&s->emit);
+	batch_copy(s);
 	return did;
 }
 

@@ -65,6 +65,9 @@ void batch_init(struct sched *s);
 void batch_deinit(struct sched *s);
 /* Start what fits; then one step over all that runs. False when nothing runs. */
 bool batch_turn(struct sched *s, int64_t now_us);
+/* Pages that streams have left go to the disk, beside those that go on: as many as steps have paid
+ * for. Nobody's token should wait for it. */
+void batch_copy(struct sched *s);
 
 /* Whatever c still holds, goes. */
 void batch_drop(struct sched *s, struct sched_choice *c);

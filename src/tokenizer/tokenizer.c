@@ -30,6 +30,7 @@
 #include "tokenizer/berttext.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/charsmap.h"
+#include "tokenizer/encodings.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/spm.h"
@@ -38,6 +39,7 @@
 #include "tokenizer/wordpiece.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
+#define KNOWN_MIN 256 /* bytes; shorter stretches are encoded as fast as they are found */
 
 struct tokenizer {
 	struct vocab vocab;
@@ -72,10 +74,15 @@ void ids_deinit(struct ids *ids)
 	*ids = (struct ids){0};
 }
 
-static void add_all(struct ids *out, const int32_t *p, size_t n)
+void ids_add_all(struct ids *ids, const int32_t *p, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		ids_add(out, p[i]);
+	if (ids->n + n > ids->cap) {
+		ids->cap = MAX(ids->cap * 2, ids->n + n);
+		ids->p = xrealloc(ids->p, ids->cap * sizeof *ids->p);
+	}
+	if (n)
+		memcpy(ids->p + ids->n, p, n * sizeof *p);
+	ids->n += n;
 }
 
 /* --- building -------------------------------------------------------------- */
@@ -240,8 +247,8 @@ enum status tokenizer_create(const struct tokenizer_def *def,
 		return fail_default(fail, st);
 	}
 	add_added(t, def);
-	add_all(&t->prefix, def->prefix, (size_t)def->n_prefix);
-	add_all(&t->suffix, def->suffix, (size_t)def->n_suffix);
+	ids_add_all(&t->prefix, def->prefix, (size_t)def->n_prefix);
+	ids_add_all(&t->suffix, def->suffix, (size_t)def->n_suffix);
 	*out = t;
 	return OK;
 }
@@ -272,6 +279,8 @@ struct encoding {
 	const char *begin; /* first byte of the whole text */
 	struct ids *out;
 	struct fail *fail;
+	const struct tokenizer_memory *memory; /* NULL: nothing is remembered */
+	struct buf key;
 };
 
 static enum status on_word(void *ctx, struct str word)
@@ -362,7 +371,7 @@ static enum status encode_normal(struct encoding *e, struct markview v)
 	return st;
 }
 
-static enum status encode_plain(struct encoding *e, struct markview v)
+static enum status encode_stretch(struct encoding *e, struct markview v)
 {
 	struct marked normal = {0};
 	if (e->t->kind != TOKENIZER_BPE)
@@ -374,6 +383,23 @@ static enum status encode_plain(struct encoding *e, struct markview v)
 		v = markview_of(&normal);
 	enum status st = encode_around(e, e->t->normalized, v, encode_words);
 	marked_deinit(&normal);
+	return st;
+}
+
+/* As encode_stretch, but what is known already is not computed. */
+static enum status encode_plain(struct encoding *e, struct markview v)
+{
+	struct encodings *known = e->memory ? e->memory->known : NULL;
+	size_t before = e->out->n;
+	if (!known || v.text.n < KNOWN_MIN)
+		return encode_stretch(e, v);
+	encodings_key(e->memory->space, v, v.text.p == e->begin, &e->key);
+	if (encodings_get(known, buf_str(&e->key), e->out))
+		return OK;
+	enum status st = encode_stretch(e, v);
+	if (st == OK)
+		encodings_put(known, buf_str(&e->key), e->out->p + before,
+			      e->out->n - before);
 	return st;
 }
 
@@ -395,7 +421,8 @@ static void clean(struct markview v, struct marked *out)
 }
 
 static enum status encode(const struct tokenizer *t, struct markview v,
-			  struct ids *out, struct fail *fail)
+			  const struct tokenizer_memory *memory, struct ids *out,
+			  struct fail *fail)
 {
 	if (v.text.n == 0)
 		return OK;
@@ -403,7 +430,7 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 		return fail_set(fail, E_LIMIT, "a text of %zu bytes is too long",
 				v.text.n);
 	struct encoding e = {
-		.t = t, .out = out, .fail = fail,
+		.t = t, .out = out, .fail = fail, .memory = memory,
 		.pretok = t->pretok ? pretok_work_create(t->pretok) : NULL,
 	};
 	struct marked cleaned = {0};
@@ -425,6 +452,7 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 	pretok_work_destroy(e.pretok);
 	bpe_work_deinit(&e.bpe);
 	unigram_work_deinit(&e.unigram);
+	buf_deinit(&e.key);
 	return st;
 }
 
@@ -434,14 +462,21 @@ enum status tokenizer_encode(const struct tokenizer *t, struct str s,
 {
 	struct mark mark = {s.n, trust};
 	struct markview v = {s, &mark, 1, 0};
-	return encode(t, v, out, fail);
+	return encode(t, v, NULL, out, fail);
 }
 
 enum status tokenizer_encode_marked(const struct tokenizer *t,
 				    const struct marked *m, struct ids *out,
 				    struct fail *fail)
 {
-	return encode(t, markview_of(m), out, fail);
+	return encode(t, markview_of(m), NULL, out, fail);
+}
+
+enum status tokenizer_encode_again(const struct tokenizer *t, const struct marked *m,
+				   const struct tokenizer_memory *memory, struct ids *out,
+				   struct fail *fail)
+{
+	return encode(t, markview_of(m), memory, out, fail);
 }
 
 enum status tokenizer_encode_alone(const struct tokenizer *t, const struct marked *m,
@@ -459,12 +494,12 @@ enum status tokenizer_encode_alone(const struct tokenizer *t, const struct marke
 
 void tokenizer_add_prefix(const struct tokenizer *t, struct ids *out)
 {
-	add_all(out, t->prefix.p, t->prefix.n);
+	ids_add_all(out, t->prefix.p, t->prefix.n);
 }
 
 void tokenizer_add_suffix(const struct tokenizer *t, struct ids *out)
 {
-	add_all(out, t->suffix.p, t->suffix.n);
+	ids_add_all(out, t->suffix.p, t->suffix.n);
 }
 
 /* --- looking up ------------------------------------------------------------ */

@@ -113,6 +113,7 @@ struct ids {
 	size_t n, cap;
 };
 void ids_add(struct ids *ids, int32_t id);
+void ids_add_all(struct ids *ids, const int32_t *p, size_t n);
 void ids_deinit(struct ids *ids);
 
 /* Appends the ids of s, whose bytes all have the same trust. A malformed UTF-8 sequence
@@ -127,6 +128,17 @@ enum status tokenizer_encode(const struct tokenizer *t, struct str s,
 enum status tokenizer_encode_marked(const struct tokenizer *t,
 				    const struct marked *m, struct ids *out,
 				    struct fail *fail) MUST_USE;
+
+/* Like tokenizer_encode_marked. Stretches of text that this space has had before are looked up
+ * (encodings.h), and the others are remembered. */
+struct encodings;
+struct tokenizer_memory {
+	struct encodings *known; /* of this tokenizer alone; NULL: nothing is remembered */
+	struct str space;
+};
+enum status tokenizer_encode_again(const struct tokenizer *t, const struct marked *m,
+				   const struct tokenizer_memory *memory, struct ids *out,
+				   struct fail *fail) MUST_USE;
 
 /* Like tokenizer_encode_marked, plus the ids that the tokenizer adds around a stand-alone
  * prompt, such as BOS and EOS. */

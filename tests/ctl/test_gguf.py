@@ -387,7 +387,7 @@ def families(tmp):
     for name in sorted(os.listdir(GOLDEN)):
         folder = os.path.join(GOLDEN, name)
         config = g.read_json(folder, "config.json")
-        if gguf_families.is_known(config):
+        if gguf_families.is_known(config) and "quantization_config" not in config:
             tensors = gguf_families.tensors(config, g.load(folder))
             g.write(path, gguf_families.keys(folder, config, tensors), tensors)
             verify(path, folder, name + " as GGUF")
@@ -436,6 +436,16 @@ def guessing(tmp):
     os.remove(path)
 
 
+def two_tables(raw):
+    """The file with a second layer in its list of those with n-grams: the key's pair is
+    followed by four bytes more, which padding in front of the data gives up."""
+    key = b"qwen4exp.ple.layers"
+    at = raw.index(key) + len(key) + 8  # behind the types of the array and of its elements
+    count, = struct.unpack_from("<Q", raw, at)
+    eq(count, 1, "it lists one layer")
+    return raw[:at] + struct.pack("<QI", 2, 1) + raw[at + 8:]
+
+
 def ngrams(tmp):
     """Qwen4-Exp by llama.cpp's converter (make_converted_gguf.py): two matrices of the
     indexer, and the numbers that hash n-grams."""
@@ -453,7 +463,12 @@ def ngrams(tmp):
                          (raw.replace(b"qwen4exp.ple.layer_mult", b"qwen4exp.ple.layer_nult"),
                           "qwen4exp.ple.layer_multipliers is missing"),
                          (raw.replace(b"qwen4exp.ple.eos_token", b"qwen4exp.ple.eot_token"),
-                          "qwen4exp.ple.eos_token_id is missing")):
+                          "qwen4exp.ple.eos_token_id is missing"),
+                         (raw.replace(b"qwen4exp.ple.layers", b"qwen4exp.ple.lawers"),
+                          "qwen4exp.ple.layers names no layer, but the file has tensors of "
+                          "n-grams, model.layers.0.ple."),
+                         (two_tables(raw), "qwen4exp.ple.layers names 2 layers; a GGUF file "
+                          "has one table of n-grams")):
         with open(path, "wb") as f:
             f.write(other)
         code, out, err = haloctl("inspect", "--model", path)

@@ -136,10 +136,11 @@ def nvfp4_gguf(nvfp4, tmp):
         ok(code == 2 and "not" in err and "scale" in err, message, err)
     name = "blk.0.attn_q.weight"
     rows, cols = tensors[name][1]
-    g.write(path, keys, {**tensors, name: ("Q8_0", [rows, cols], bytes(rows * cols // 32 * 34))})
-    code, out, err = haloctl("verify", "--model", path, "--reference", reference)
-    ok(code == 2 and "self_attn.q_proj.scale is" in err and "q8_0" in err,
-       "a factor of another format", err)
+    for kind, size in ("Q8_0", rows * cols // 32 * 34), ("F16", rows * cols * 2):
+        g.write(path, keys, {**tensors, name: (kind, [rows, cols], bytes(size))})
+        code, out, err = haloctl("verify", "--model", path, "--reference", reference)
+        ok(code == 2 and "self_attn.q_proj.scale is" in err and kind.lower() in err,
+           "a factor of another format", err)
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -118,7 +118,7 @@ def test_load_progress(t, tmp):
         with open(config, "wb") as f:
             f.write(text)
         while "READY=1" not in told[-1]:
-            told.append(d.notify.recv(4096).decode())
+            told.append(d.notify.next())
         loads = [m for m in told if "STATUS=Loading" in m]
         shares = [int(re.search(r"Loading (\d+) %", m).group(1)) for m in loads]
         t.ok(shares == sorted(shares), "the share does not fall", loads)
@@ -368,7 +368,9 @@ def test_names(t, tmp):
 
 
 # What ends before threads begin, or has been asked of others: nothing for ThreadSanitizer.
-ALONE = (test_command_line, test_failed_starts, test_memory, test_names)
+# A socket of another kind is served by the same threads.
+ALONE = (test_command_line, test_failed_starts, test_memory, test_names, test_cut_model,
+         test_socket_activation, test_unix_socket)
 
 
 def main():

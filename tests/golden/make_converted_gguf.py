@@ -72,7 +72,8 @@ VARIANTS = {
 # Formats of weights that the converter does not know, or that tests of formats compare; and
 # windows, of which a file says nothing.
 LEFT_OUT = ("qwen3-awq", "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4",
-            "qwen2-yarn-window", "mistral-window", "deepseekv3-mtp")
+            "qwen3moe-ct-mixed", "qwen2-yarn-window", "mistral-window", "deepseekv3-mtp",
+            "deepseekv4-fp8")
 HYBRID = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
 
 

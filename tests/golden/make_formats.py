@@ -212,6 +212,24 @@ def ordered(name, n, k, group, bits):
 ordered("int4_order", 10, 48, 16, 4)
 ordered("int8_order", 10, 48, 8, 8)
 
+# DeepSeek-V4 as published: FP4 among FP8. Random numbers of their own leave the others' alone.
+kept, rng = rng, np.random.default_rng(6)
+for name, packed, dtype, scale in (("fp4", "I8", "F8_E8M0", ".scale"),
+                                   ("fp4_inv", "F4", "F8_E8M0", ".weight_scale_inv")):
+    q, s, w = mxfp4((6, 96))
+    put(name + ".weight", q, packed)
+    put(name + scale, s, dtype)
+    put(name + ".expected", w)
+for name, dtype, suffix in (("fp8_e8m0", "F8_E8M0", ".scale"),
+                            ("fp8_bytes", "U8", ".weight_scale_inv")):
+    q, s = bytes_e4m3((24, 40)), rng.integers(100, 140, (2, 2)).astype(np.uint8)
+    s.flat[0] = 0
+    put(name + ".weight", q, "F8_E4M3")
+    put(name + suffix, s, dtype)
+    big = np.repeat(np.repeat(2.0 ** (s.astype(float) - 127), 16, 0)[:24], 32, 1)[:, :40]
+    put(name + ".expected", (e4m3(q) * big).astype(np.float32))
+rng = kept
+
 
 
 def save(path):
@@ -219,7 +237,10 @@ def save(path):
     for name in sorted(out, key=lambda n: -out[n][1].itemsize):
         dtype, a = out[name]
         raw = a.tobytes()
-        header[name] = {"dtype": dtype, "shape": list(a.shape),
+        shape = list(a.shape)
+        if dtype == "F4":  # headers count numbers, of which a byte holds two
+            shape[-1] *= 2
+        header[name] = {"dtype": dtype, "shape": shape,
                         "data_offsets": [at, at + len(raw)]}
         at += len(raw)
         data += raw
@@ -317,4 +338,129 @@ for name, count in (("ct_bytes", 10), ("ct_byte", 1)):
     put(name + ".weight", q, "I8")
     put(name + ".weight_scale", s_bits, "BF16")
     put(name + ".expected", (q * s).astype(np.float32))
+
+
+def stream(a, axis, bits):
+    """Integers to int32 words along an axis, without gaps."""
+    a = np.moveaxis(a, axis, -1)
+    bit = (a[..., None] >> np.arange(bits)) & 1
+    bit = bit.reshape(*a.shape[:-1], -1).astype(np.uint8)
+    bit = np.pad(bit, [(0, 0)] * (a.ndim - 1) + [(0, -bit.shape[-1] % 32)])
+    word = np.packbits(bit, axis=-1, bitorder="little").view(np.int32)
+    return np.ascontiguousarray(np.moveaxis(word, -1, axis))
+
+
+def ct_stream(name, n, k, group, bits, asym):
+    """compressed-tensors with a number of bits that does not divide a word."""
+    middle = 1 << (bits - 1)
+    q = rng.integers(0, 2 * middle, (n, k))
+    z = rng.integers(0, 2 * middle, (n, k // group)) if asym else \
+        np.full((n, k // group), middle)
+    s_bits, s = bf16(scales(n, k // group))
+    put(name + ".weight_packed", stream(q, 1, bits))
+    put(name + ".weight_scale", s_bits, "BF16")
+    put(name + ".weight_shape", np.array([n, k], np.int64))
+    if asym:
+        put(name + ".weight_zero_point", stream(z, 0, bits))
+    w = (q - np.repeat(z, group, 1)) * np.repeat(s, group, 1)
+    put(name + ".expected", w.astype(np.float32))
+
+
+def ct_bytes(name, n, k, rows, cols, bits, asym, suffix=".weight_scale"):
+    """A byte for each integer, a scale for rows by cols of them."""
+    low, high = -(1 << (bits - 1)), 1 << (bits - 1)
+    q = rng.integers(low, high, (n, k)).astype(np.int8)
+    s_bits, s = bf16(scales(-(-n // rows), k // cols))
+    put(name + ".weight", q, "I8")
+    put(name + suffix, s_bits, "BF16")
+    z = np.zeros_like(s)
+    if asym:
+        z = rng.integers(low, high, s.shape).astype(np.int8)
+        put(name + ".weight_zero_point", z, "I8")
+
+    def spread(a):
+        return np.repeat(np.repeat(a.astype(np.float32), rows, 0)[:n], cols, 1)
+    put(name + ".expected", (q - spread(z)) * spread(s))
+
+
+def power_bytes(n, k):
+    s = rng.integers(110, 140, (n, k // 32)).astype(np.uint8)
+    s.flat[0], s.flat[1] = 0, 240
+    return s, np.repeat(2.0 ** (s.astype(float) - 127), 32, 1)
+
+
+def mxfp8(name, n, k, dtype):
+    q, (s, scale) = bytes_e4m3((n, k)), power_bytes(n, k)
+    put(name + ".weight", q, "F8_E4M3")
+    put(name + ".weight_scale", s, dtype)
+    put(name + ".expected", (e4m3(q) * scale).astype(np.float32))
+
+
+def mxfp6(name, n, k, fraction, suffix):
+    """Six bits: a sign, 5 - fraction bits of exponent, the fraction."""
+    q, (s, scale) = rng.integers(0, 64, (n, k)), power_bytes(n, k)
+    e, m = q >> fraction & ((32 >> fraction) - 1), q & ((1 << fraction) - 1)
+    bias = 1 if fraction == 3 else 3
+    v = np.where(e == 0, m / 2.0 ** fraction * 2.0 ** (1 - bias),
+                 (1 + m / 2.0 ** fraction) * 2.0 ** (e - float(bias)))
+    put(name + suffix, stream(q, 1, 6).view(np.uint8))
+    put(name + ".weight_scale", s)
+    put(name + ".expected", (np.where(q & 32, -v, v) * scale).astype(np.float32))
+
+
+def gptq_small(name, n, k, group, bits, version):
+    q, z = rng.integers(0, 1 << bits, (k, n)), rng.integers(0, 1 << bits, (k // group, n))
+    s = scales(k // group, n).astype(np.float16)
+    g = rng.permutation(np.arange(k) // group)
+    put(name + ".qweight", stream(q, 0, bits))
+    put(name + ".qzeros", stream((z - 1) % (1 << bits) if version == 1 else z, 1, bits))
+    put(name + ".scales", s)
+    put(name + ".g_idx", g.astype(np.int32))
+    put(name + ".expected", ((q - z[g]) * s.astype(np.float32)[g]).T.astype(np.float32))
+
+
+def hqq_small(name, n, k, group, bits, axis):
+    """Rows of the numbers in parts, the first in the highest bits; three bits in words."""
+    rows, width = (n * k // group, group) if axis else (group, n * k // group)
+    q = rng.integers(0, 1 << bits, (rows, width))
+    each = 10 if bits == 3 else 8 // bits
+    parts = np.pad(q, [(0, -rows % each), (0, 0)]).reshape(each, -1, width)
+    word = sum(parts[i].astype(np.int64) << bits * (each - 1 - i) for i in range(each))
+    put(name + ".W_q", word.astype(np.int32 if bits == 3 else np.uint8))
+    shape = (rows, 1) if axis else (1, width)
+    z, s = rng.uniform(0, (1 << bits) - 1, shape).astype(np.float16), \
+        scales(*shape).astype(np.float16)
+    put(name + ".zero", z)
+    put(name + ".scale", s)
+    put(name + ".shape", np.array([n, k], np.int64))
+    put(name + ".nbits", np.array([bits], np.int32))
+    put(name + ".axis", np.array([axis], np.int32))
+    w = (q.astype(np.float32) - z.astype(np.float32)) * s.astype(np.float32)
+    put(name + ".expected", w.reshape(n, k))
+
+
+ct_bytes("ct_bytes_asym", 10, 24, 1, 24, 8, True)
+ct_bytes("ct_bytes_group", 10, 48, 1, 16, 8, True)
+ct_bytes("ct_bytes_4", 10, 48, 1, 16, 4, False)
+ct_bytes("ct_bytes_block", 10, 48, 8, 16, 8, False, ".weight_scale_inv")
+ct_stream("ct_2", 10, 48, 16, 2, False)
+ct_stream("ct_3", 10, 48, 16, 3, True)
+ct_stream("ct_5", 10, 40, 40, 5, False)
+ct_stream("ct_6", 10, 48, 16, 6, True)
+ct_stream("ct_7", 10, 48, 16, 7, False)
+mxfp8("mxfp8", 6, 96, "U8")
+mxfp8("mxfp8_powers", 6, 96, "F8_E8M0")
+mxfp6("mxfp6", 6, 96, 3, ".weight_packed")
+mxfp6("mxfp6_quark", 6, 96, 2, ".weight")
+gptq_small("gptq_2", 16, 48, 16, 2, 1)
+gptq_small("gptq_3", 32, 96, 32, 3, 2)
+gptq_small("gptq_6", 16, 96, 32, 6, 1)
+hqq_small("hqq_1", 8, 64, 32, 1, 1)
+hqq_small("hqq_2", 8, 64, 32, 2, 1)
+hqq_small("hqq_3", 8, 64, 32, 3, 1)
+hqq_small("hqq_columns", 8, 48, 24, 4, 0)
+fp8("fp8_group", 9, 48, 1, 16, ".weight_scale")
+fp8("fp8_modelopt", 9, 160, 128, 128, ".weight_scale", (1, 1, 2, 1))
+bnb4("nf4_stored", 8, 96, 64, "nf4")
+out["nf4_stored.weight"] = ("BF16", out["nf4_stored.weight"][1].reshape(-1).view(np.uint16))
 save("tests/golden/formats/made/model.safetensors")

@@ -24,7 +24,7 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-from make_hf_models import BASE, DELTA, EXPERTS, GOLDEN, MLA, MROPE, case, randomize
+from make_hf_models import BASE, DELTA, EXPERTS, GOLDEN, MLA, MROPE, SPARSE, case, randomize
 
 HYBRID = {**DELTA, **MROPE, "num_hidden_layers": 3,
           "layer_types": ["linear_attention", "full_attention", "full_attention"]}
@@ -43,6 +43,8 @@ MODELS = {
     "glm4moe-mtp": (hf.Glm4MoeConfig, hf.Glm4MoeForCausalLM, GROUPS, False),
     "qwen3next-mtp": (hf.Qwen3NextConfig, hf.Qwen3NextForCausalLM,
                       {**HYBRID, **EXPERTS, "rope_parameters": DELTA["rope_parameters"]}, True),
+    "deepseekv32-mtp": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM,
+                        {**SPARSE, "num_hidden_layers": 3}, False),
 }
 LENGTHS = (12, 13, 17, 18, 19, 40, 44, 45)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The self-check at each start: sound machines pass, on each backend; what computes wrong
-numbers does not start, and says why."""
+numbers does not start, and says why. Under a sanitizer the CPU alone is looked at: the check
+is the same on each backend."""
 import json
 import os
 import random
@@ -40,9 +41,10 @@ def test_sound(t):
                                     ("avx512_bf16", "avx512_bf16")) if flag in flags]
     exact = passes(t, "exact", backend="cpu", exact="yes")
     t.ok(exact < 1e-5, "the exact path is as close as float32", exact)
-    for name in ("portable", *sets):
+    for name in sets[-1:] if SHORT else ("portable", *sets):
         passes(t, name, backend="cpu", cpu_isa=name)
-    passes(t, "HIP", **HIP)
+    if not SHORT:
+        passes(t, "HIP", **HIP)
 
 
 def refused(t, what, argv, env={}, program=PROGRAM):
@@ -57,7 +59,7 @@ def refused(t, what, argv, env={}, program=PROGRAM):
 def test_hip_faults(t):
     """Weights that arrive wrong, a workgroup of one kernel that does not run."""
     argv = ["--backend", "hip", "--hip-library", HIP["hip_library"], "--ctx", "256"]
-    for fault in ("upload:3", "lost:attention_d64_whole_kernel")[:1 if SHORT else 2]:
+    for fault in ("upload:3", "lost:attention_d64_whole_kernel")[:0 if SHORT else 2]:
         refused(t, fault, argv, {"HIP_CPU_FAULT": fault})
 
 
@@ -79,7 +81,7 @@ def test_weights(t):
             sound = f.read()
         first = 8 + struct.unpack("<Q", sound[:8])[0]
         draw = random.Random(11)
-        for _ in range(2 if SHORT else 8):
+        for _ in range(1 if SHORT else 4):
             at = draw.randrange(first, len(sound) - SPOILT)
             spoil(weights, at, draw.randbytes(SPOILT))
             refused(t, "random bytes from %d on" % at, ["--backend", "cpu"],

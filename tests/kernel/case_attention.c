@@ -327,7 +327,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	if (in.last_seen)
 		check_text(kt, &on, &in, got, what);
 	int wrong = 0;
-	for (int32_t t = 0; t < in.n_tok; t += 1 + in.n_tok / 8) {
+	for (int32_t t = 0; t < in.n_tok; t += 1 + in.n_tok / 4) {
 		struct input one = in;
 		int32_t first[2] = {0, 1}, zero = 0;
 		one.n_tok = one.n_seq = 1;

@@ -3,7 +3,8 @@
  * Cases for each kernel of linear and of experts in each way that it can be called: K with
  * whole turns of its loop and with a rest, rows beyond a workgroup's, what is added before
  * and how the result is stored. The lists of the other cases ask what is right; these reach
- * the code that is compiled for each format and number of tokens.
+ * the code that is compiled for each format and number of tokens. HALOD_CASES_EVERY=N takes one
+ * of N.
  */
 #include "tests/kernel/cases.h"
 
@@ -14,6 +15,8 @@ enum { N_STORES = 3 };
 
 static void linear(struct kernel_test *kt, struct linear_case c, int store)
 {
+	if (!kernel_takes(kt))
+		return;
 	c.has_bias = store == 0;
 	c.adds = store == 1;
 	c.to_act = store == 2;
@@ -61,15 +64,20 @@ static bool has_kernels(enum quant q)
 
 /* --- linear ----------------------------------------------------------------------- */
 
+static void fused(struct kernel_test *kt, const struct fused_case *c)
+{
+	if (kernel_takes(kt))
+		kernel_fused_case(kt, c);
+	kernel_test_reset(kt);
+}
+
 /* A norm before: of less than a workgroup holds in registers, and of more. */
 static void int4_fused(struct kernel_test *kt, bool is_asymmetric, int32_t m)
 {
 	struct fused_case some = {int4(32, is_asymmetric, m), m, 1152, {70, 5}, true, NULL};
 	struct fused_case wide = {int4(32, is_asymmetric, m), m, 5632, {19}, false, NULL};
-	kernel_fused_case(kt, &some);
-	kernel_test_reset(kt);
-	kernel_fused_case(kt, &wide);
-	kernel_test_reset(kt);
+	fused(kt, &some);
+	fused(kt, &wide);
 }
 
 /* K for m tokens: whole steps of 32 lanes and a rest. From three tokens on LDS has no room
@@ -107,14 +115,10 @@ static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t 
 	struct fused_case both = {kind, m, 2048, {45, 45}, true, &silu};
 	struct fused_case act = {kind, m, 512, {37, 37}, false, &silu};
 	struct fused_case wide = {kind, m, 5632, {19}, false, NULL}; /* more than is held */
-	kernel_fused_case(kt, &norm);
-	kernel_test_reset(kt);
-	kernel_fused_case(kt, &both);
-	kernel_test_reset(kt);
-	kernel_fused_case(kt, &act);
-	kernel_test_reset(kt);
-	kernel_fused_case(kt, &wide);
-	kernel_test_reset(kt);
+	fused(kt, &norm);
+	fused(kt, &both);
+	fused(kt, &act);
+	fused(kt, &wide);
 }
 
 void forms_quad(struct kernel_test *kt)
@@ -213,6 +217,8 @@ void forms_any(struct kernel_test *kt)
 
 static void experts(struct kernel_test *kt, struct experts_case c)
 {
+	if (!kernel_takes(kt))
+		return;
 	kt->is_once = true;
 	kernel_experts_case(kt, &c);
 	kernel_test_reset(kt);
@@ -318,14 +324,16 @@ void forms_experts_quad(struct kernel_test *kt)
 		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), 2, 256, 128,
 					 n_experts[i % 4], 8, false, i % 2 ? 0 : 128,
 					 i % 2 ? NO_ROUTER : BF16_ROUTER};
-		kernel_routed_case(kt, &c, (i + i / 4) % 2 ? SIGMOID : SOFTMAX);
+		if (kernel_takes(kt))
+			kernel_routed_case(kt, &c, (i + i / 4) % 2 ? SIGMOID : SOFTMAX);
 		kernel_test_reset(kt);
 	}
 	/* The other rules: groups of experts, and a bias beside a softmax. */
 	for (int i = 0; i < 6; i++) {
 		struct experts_case c = {int4(group[i / 2], i / 2 == 2, i), 2, 256, 128,
 					 i % 2 ? 41 : 16, 8, false, 0, NO_ROUTER};
-		kernel_routed_case(kt, &c, i % 2 ? SHIFTED : SIGMOID);
+		if (kernel_takes(kt))
+			kernel_routed_case(kt, &c, i % 2 ? SHIFTED : SIGMOID);
 		kernel_test_reset(kt);
 	}
 }

@@ -280,7 +280,7 @@ void case_hyper(struct kernel_test *kt)
 {
 	static const struct index_shape shapes[] = {
 		{75, 8, 16, 4, 16, 8, 4, false}, {70, 3, 24, 8, 32, 3, 12, false},
-		{1300, 2, 64, 2, 64, 300, 16, false}, {90, 4, 32, 1, 16, 20, 4, true},
+		{560, 2, 64, 2, 64, 200, 16, false}, {90, 4, 32, 1, 16, 20, 4, true},
 	};
 	low_case(kt, 3, 37, 4);
 	mix_case(kt, 3, 4, 70, false);
@@ -292,7 +292,7 @@ void case_hyper(struct kernel_test *kt)
 	ngram_case(kt, 2, 2, 640);
 	kernel_test_reset(kt);
 	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
-		if (!kernel_is_short() || shapes[i].n_ctx < 1000)
+		if (!kernel_is_short() || shapes[i].n_ctx < 500)
 			index_case(kt, &shapes[i]);
 		kernel_test_reset(kt);
 	}

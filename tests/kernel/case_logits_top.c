@@ -5,7 +5,7 @@
  */
 #include "tests/kernel/kernel_test.h"
 
-enum { ROWS = 3 };
+enum { ROWS = 3, LONG = 10000 /* of such rows one: how rows lie, short ones show */ };
 
 /* Ways a row may look. The kernels leave out most of a row by the best of its runs:
  * neighbours that are all good, or all alike, leave them nothing to leave out. */
@@ -50,14 +50,15 @@ static double error_of(float got, float want)
 static void one_case(struct kernel_test *kt, enum shape s, int32_t v)
 {
 	static const float inv_t[ROWS] = {1, 1.0f / 0.6f, 1 / 2.5f};
-	float *x = kernel_zeros(kt, (size_t)(ROWS * v));
-	for (int r = 0; r < ROWS; r++)
+	int32_t rows = v < LONG ? ROWS : 1;
+	float *x = kernel_zeros(kt, (size_t)(rows * v));
+	for (int r = 0; r < rows; r++)
 		fill(kt, s, x + r * v, v);
-	struct logits_top want[ROWS], *got = run(kt, x, inv_t, ROWS, v);
-	logits_top_ref(&(struct logits_top_args){ROWS, v, x, inv_t, want});
+	struct logits_top want[ROWS], *got = run(kt, x, inv_t, rows, v);
+	logits_top_ref(&(struct logits_top_args){rows, v, x, inv_t, want});
 	int wrong = 0;
 	double worst = 0;
-	for (int r = 0; r < ROWS; r++) {
+	for (int r = 0; r < rows; r++) {
 		size_t n = (size_t)want[r].n;
 		wrong += got[r].n != want[r].n || got[r].max != want[r].max ||
 			 memcmp(got[r].id, want[r].id, n * sizeof *want->id) != 0 ||
@@ -95,6 +96,8 @@ void case_logits_top(struct kernel_test *kt)
 	static const int32_t sizes[] = {1, 31, 127, 128, 129, 1000, 32 * 256 + 5, 40007};
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
 		for (enum shape s = 0; s < SHAPES; s++) {
+			if (!kernel_takes(kt))
+				continue;
 			one_case(kt, s, sizes[i]);
 			kernel_test_reset(kt);
 		}

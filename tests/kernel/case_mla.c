@@ -15,6 +15,7 @@ struct shape {
 	int32_t t, h, k, pitch, first, n;
 	bool is_transposed;
 	int32_t x_extra, y_extra; /* elements beside those of a head */
+	float most; /* of x; 0: 500 */
 };
 
 static const struct shape shapes[] = {
@@ -26,6 +27,8 @@ static const struct shape shapes[] = {
 	{{.quant = QUANT_F32}, 2, 3, 40, 24, 4, 20, false, 8, 0},
 	{{QUANT_INT4, 32, false, DTYPE_BF16, false}, 3, 2, 512, 256, 128, 128, false, 0, 0},
 	{{QUANT_INT4, 32, true, DTYPE_BF16, false}, 3, 2, 512, 256, 0, 128, true, 64, 64},
+	{{QUANT_FP8, 128, false, DTYPE_BF16, false}, 3, 2, 256, 256, 128, 64, false, 0, 0},
+	{{QUANT_FP8, 128, false, DTYPE_BF16, false}, 1, 2, 256, 64, 0, 32, true, 8, 8},
 };
 
 /* Heads [0, H) of tokens [t0, t0 + n_tok) on the device. */
@@ -56,7 +59,7 @@ static void linear_case(struct kernel_test *kt, const struct shape *s)
 	size_t rows = (size_t)(s->t * s->h), n = rows * (size_t)y_pitch;
 	struct weight w = kernel_weight(kt, s->kind, s->h * s->pitch, s->k);
 	float *x = kernel_rows(kt, rows, (size_t)x_pitch, 1), *out[2];
-	kernel_act_round(kt, x, rows * (size_t)x_pitch, 500);
+	kernel_act_round(kt, x, rows * (size_t)x_pitch, s->most > 0 ? s->most : 500);
 	for (int i = 0; i < 2; i++) {
 		out[i] = kernel_zeros(kt, n);
 		struct head_linear_args a = {
@@ -77,6 +80,24 @@ static void linear_case(struct kernel_test *kt, const struct shape *s)
 		kernel_same(kt, products(kt, s, &w, x, t, 1), got + (size_t)t * row, row,
 			    &wrong);
 	kernel_ok(wrong == 0, "%s: %s: tokens alone have the same bits", kt->name, what);
+}
+
+/* Heads in each format that a checkpoint may have. */
+static void format_cases(struct kernel_test *kt)
+{
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		bool is_apart = q == QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 ||
+				q == QUANT_MXFP4;
+		if (!(is_apart || quant_block(q)) || !kernel_wants(q))
+			continue;
+		struct shape s = {{.quant = q, .group = q == QUANT_NVFP4 ? 16 : 32}, 2, 2,
+				  256, 12, 3, 8, false, 0, 8, 4};
+		for (int i = 0; i < 2; i++) {
+			s.is_transposed = i;
+			linear_case(kt, &s);
+			kernel_test_reset(kt);
+		}
+	}
 }
 
 enum { N_PAGES = 5, P = 8 };
@@ -136,6 +157,7 @@ void case_mla(struct kernel_test *kt)
 		linear_case(kt, &shapes[i]);
 		kernel_test_reset(kt);
 	}
+	format_cases(kt);
 	rope_case(kt, 1, 4, 64, 32, true);
 	rope_case(kt, 9, 3, 30, 6, false);
 	rope_case(kt, 5, 16, 512, 64, true);

@@ -326,7 +326,7 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	if (kt->is_once)
 		return;
 	int wrong = 0;
-	for (int32_t t = 0; t < s->t; t += 1 + s->t / 8) {
+	for (int32_t t = 0; t < s->t; t += 1 + s->t / 4) {
 		int32_t first, company = kernel_company(kt, t, s->t, &first);
 		kernel_same(kt, on_device(kt, s, &in, first, company, NULL) +
 					(size_t)(t - first) * d,

@@ -159,7 +159,7 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 }
 
 /* The other packed formats: any bits, e4m3 without NaN; row 1 of FP8 is zero. FP8 is
- * in blocks of 24 rows, the last one smaller. */
+ * in blocks of 24 rows, the last one smaller; in groups of 32 it is MXFP8. */
 static struct weight packed_weight(struct kernel_test *kt, struct weight_kind kind,
 				   int32_t n, int32_t k)
 {
@@ -201,7 +201,7 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 	w.scales = numbers(kt, kind.scale_type, (size_t)n * groups, 0.01f, 0, 0, true);
 	w.scale_type = kind.scale_type;
 	if (kind.quant == QUANT_FP8)
-		w.group_n = 24;
+		w.group_n = group == 32 ? 1 : 24;
 	else if (kind.is_asymmetric || kind.quant != QUANT_INT8)
 		w.zero_points = zero;
 	if (kind.quant == QUANT_GPTQ4 || kind.quant == QUANT_GPTQ8) {

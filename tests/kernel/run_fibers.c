@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The HIP backend against the references: every case there is a kernel for, every other
- * one with the threads of a workgroup in the other order. HALOD_CASES_EVERY=1: each case
- * in both orders. HALOD_SHORT, where time is short: each in the other order alone.
+ * one with the threads of a workgroup in the other order. Where the build has code objects, a
+ * third of that: check_gfx11.py runs all of these cases on them. HALOD_CASES_EVERY=1: each
+ * case in both orders. HALOD_SHORT, where time is short: each in the other order alone.
  * HALOD_CASE=NAME: that alone; HALOD_QUANT=NAME: of linear and experts that format's cases
  * alone.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/kernel/fibers.h"
 
@@ -24,6 +27,14 @@ static const struct {
 	CASE(logits_top) CASE(kv_bytes) CASE(vision)
 };
 
+static bool has_code_objects(void)
+{
+	const char *dir = getenv("HALOD_BUILDDIR");
+	char path[4096];
+	snprintf(path, sizeof path, "%s/kernels/gfx1151.hsaco", dir ? dir : ".");
+	return access(path, R_OK) == 0;
+}
+
 int main(void)
 {
 	test_case *chosen[ARRAY_LEN(cases) + 1] = {NULL};
@@ -34,7 +45,7 @@ int main(void)
 			chosen[n++] = cases[i].run;
 	if (n && !kernel_is_short()) {
 		/* The next backend begins at the next number: it takes the others. */
-		setenv("HALOD_CASES_EVERY", "2", 0);
+		setenv("HALOD_CASES_EVERY", has_code_objects() ? "6" : "2", 0);
 		fibers_run("hip", -1, -1, -1, chosen);
 	}
 	setenv("HIP_CPU_REVERSED", "1", 1);

@@ -9,16 +9,30 @@
 #include "model/formats/blocks.h"
 #include "model/tensors.h"
 
+/* How the checkpoint stores a layer that quant_made_codes.c makes into a format of ours. */
+enum quant_stored {
+	STORED_SO,     /* as the format says: nothing is made */
+	STORED_BYTES,  /* compressed-tensors, Quark, LLM.int8: a byte for each integer */
+	STORED_STREAM, /* compressed-tensors: `bits` for each integer, without gaps */
+	STORED_GPTQ,   /* GPTQ: the same, along the inputs */
+	STORED_WORDS,  /* Quark: eight integers a word */
+	STORED_E2M3,   /* MXFP6: four numbers in three bytes */
+	STORED_E3M2,
+};
+
 /* The quantization that the checkpoint declares for a layer. */
 struct quant_choice {
 	bool is_packed;     /* false: a plain tensor; the other fields are unused */
 	enum quant quant;
 	bool is_asymmetric; /* INT4, INT8: has stored zero points */
 	int32_t group;      /* inputs per scale; 0: one scale per row */
-	int32_t group_n;    /* FP8 in blocks: outputs per scale; 0: one scale for the tensor */
+	int32_t group_n;    /* FP8 in blocks: outputs per scale; 0: one scale for the tensor.
+			     * Bytes: the same */
 	int32_t zero_step;  /* GPTQ: as in struct weight */
 	/* Quark's words of eight numbers: two's complement, and not in AWQ's order. */
 	bool is_signed, is_in_order;
+	enum quant_stored stored;
+	int32_t bits; /* STORED_STREAM, STORED_GPTQ: of an integer in the file */
 };
 
 struct quant_scheme;
@@ -34,17 +48,31 @@ enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct fail *fail) MUST_USE;
 /* True if quant_made_all must make this checkpoint's weights before they can be opened. */
 bool quant_scheme_is_made(const struct quant_scheme *s);
-/* Put weights in formats that halod has in the place of those of bitsandbytes, HQQ, Quark's
- * integers and plain bytes of compressed-tensors (quant_made.c). E_UNSUPPORTED, E_FORMAT,
- * E_MISSING. */
+/* Put weights in formats that halod has in the place of those of bitsandbytes and HQQ, and of
+ * those that have a quant_stored (quant_made.c). s NULL: bitsandbytes and HQQ alone.
+ * E_UNSUPPORTED, E_FORMAT, E_MISSING. */
 enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s,
 			   struct fail *fail) MUST_USE;
+/* Put BF16 in the place of scales of FP8 weights that are bytes of e8m0. */
+void quant_fp8_exponents(struct tensors *ts);
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* Read a method that has one setting for all layers. is_known becomes false for any other
  * method. */
 enum status quant_method_read(const json_t *config, const char *method,
 			      struct quant_choice *out, bool *is_known,
 			      struct fail *fail) MUST_USE;
+/* Read one of config_groups of compressed-tensors. */
+enum status quant_ct_read(const json_t *config, const json_t *group, struct quant_choice *out,
+			  struct fail *fail) MUST_USE;
+/* Read the settings of single layers, with quant_scheme_add for each. */
+enum status quant_own_read(const json_t *config, const char *method, struct quant_scheme *s,
+			   struct fail *fail) MUST_USE;
+/* Layers with the name `target`, or in what has this name, or with "re:" in front of such
+ * names, have the format *c. */
+enum status quant_scheme_add(struct quant_scheme *s, const char *target,
+			     const struct quant_choice *c, struct fail *fail) MUST_USE;
+/* Make *out FP8 with a scale for each 32 inputs. */
+void quant_groups_of_32(struct quant_choice *out);
 /* Read an FP8 block size [outputs, inputs]. */
 enum status quant_block_read(const json_t *v, const char *key,
 			     struct quant_choice *out, struct fail *fail) MUST_USE;
@@ -84,6 +112,8 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 		       struct fail *fail) MUST_USE;
 /* True if the checkpoint has a weight of this name, in any format. */
 bool quant_is_weight(const struct tensors *ts, const char *name);
+/* The tensor that holds the numbers of this weight, in any format, or NULL. */
+const struct tensor *quant_numbers(const struct tensors *ts, const char *name);
 /* The format of tensor t, in a layer with choice c. *out_n_weights is the number of
  * weights in t, 0 for scales and the like. */
 enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of bitsandbytes, HQQ, AMD Quark and compressed-tensors, made into formats that halod
- * has when the checkpoint is opened. A layer X has N outputs and K inputs.
+ * Weights of bitsandbytes and HQQ, made into formats that halod has when the checkpoint is
+ * opened; quant_made_codes.c makes those of other methods. A layer X has N outputs and K inputs.
  *
- *   nf4, fp4 X.weight U8 (N K/2, 1): two indices a byte, the first in the high bits; and with
- *            X.weight in front:
+ *   nf4, fp4 X.weight U8 (N K/2, 1), or the same bytes as numbers of another type: two indices
+ *            a byte, the first in the high bits; and with X.weight in front:
  *              .quant_map F32 (16)   the value of each index
  *              .absmax F32 (N K/B)   the factor of each block of B weights, or U8
  *              .nested_quant_map F32 (256), .nested_absmax F32: with absmax in U8, factor i
@@ -12,25 +12,19 @@
  *              .quant_state.bitsandbytes__nf4 U8: JSON with shape, blocksize and the like
  *            nf4 becomes NF4: values and factors are rounded to float16. fp4 becomes
  *            bf16, and so does nf4 with rows that 32 does not divide.
- *   LLM.int8 X.weight I8 (N, K), X.SCB F32 (N); the weight is q SCB / 127.
- *            becomes INT8, exactly.
- *   bytes    of compressed-tensors ("int-quantized") and Quark: X.weight I8 (N, K),
- *            X.weight_scale, one number or N; becomes INT8, exactly.
- *   Quark    4 bits: X.weight I32 (K, N/8), eight outputs a word, in AWQ's order or in their
- *            own; X.weight_scale (K/G, N); X.weight_zero_point I32 (K/G, N/8). int4 is two's
- *            complement, uint4 is not. Becomes AWQ4, exactly.
- *   HQQ      X.W_q   U8: the numbers of (N K/G, G), the first half of the rows in the high
- *                    bits where they have four
- *            X.scale, X.zero  float (N K/G, 1); the weight is (q - zero) scale
- *            X.shape  integers (2)
- *            with 4 bits becomes Q4_1, whose scale and minimum are float16; with 8 bits, or
- *            with groups that 32 does not divide, bf16.
+ *   HQQ      X.W_q   U8: the numbers of (N K/G, G), or of (G, N K/G) with X.axis 0. With four
+ *                    bits the first half of the rows is in the high bits, with two the first
+ *                    quarter, with one the first eighth. With three W_q is I32: ten numbers a
+ *                    word, the first tenth of the rows in the highest bits
+ *            X.scale, X.zero  float (N K/G, 1) or (1, N K/G); the weight is (q - zero) scale
+ *            X.shape, X.nbits, X.axis  integers (2), (1), (1)
+ *            with up to 4 bits becomes Q4_1, whose scale and minimum are float16; with 8 bits,
+ *            with axis 0, or with groups that 32 does not divide, bf16.
  *
  * Where something is rounded, the exact path reads the checkpoint's own numbers instead
  * (struct weight_source).
  *
- * Sources: the packages bitsandbytes 0.50, hqq 0.2.8, compressed-tensors and amd-quark 0.13
- * for Python.
+ * Sources: the packages bitsandbytes 0.50 and hqq 0.2.8 for Python.
  */
 #include <math.h>
 #include <stdio.h>
@@ -38,26 +32,20 @@
 #include "base/alloc.h"
 #include "base/pool.h"
 #include "json/jsonfile.h"
-#include "model/formats/quant.h"
+#include "model/formats/quant_made.h"
 
 enum { BLOCK = 32 }; /* of NF4 and of Q4_1 */
 
 static const char state_nf4[] = "weight.quant_state.bitsandbytes__nf4";
 static const char state_fp4[] = "weight.quant_state.bitsandbytes__fp4";
 
-struct made {
-	struct tensors *ts;
-	const struct quant_scheme *scheme; /* NULL: no layer has Quark's words */
-	struct pool *pool;
-	struct fail *fail;
-	char name[200]; /* of the layer */
-};
-
 /* A layer that is being made, and where its numbers are. The files stay open. */
 struct weight_source {
 	const uint8_t *q;
 	int64_t n, k, group; /* elements that share a factor, in the order of (N, K) */
 	int bits;
+	int64_t part;          /* HQQ: numbers in the words' same bits; 0: one a byte */
+	int64_t columns;       /* HQQ with axis 0: number i has factor i % columns; else 0 */
 	const float *values;   /* bitsandbytes: of each index (16); NULL: HQQ */
 	const struct tensor *scale, *zero; /* HQQ; bitsandbytes: scale alone */
 	const uint8_t *nested; /* bitsandbytes: numbers of the factors, or NULL */
@@ -74,9 +62,8 @@ static void put_f16(uint8_t *out, float f)
 	memcpy(out, &h, sizeof h);
 }
 
-/* Find X.suffix, of one of `types` and with `count` numbers. count 0: any number. */
-static enum status find(const struct made *m, const char *suffix, int64_t count,
-			const enum dtype *types, const struct tensor **out)
+enum status made_find(const struct made *m, const char *suffix, int64_t count,
+		      const enum dtype *types, const struct tensor **out)
 {
 	char name[256];
 	snprintf(name, sizeof name, "%s.%s", m->name, suffix);
@@ -94,22 +81,22 @@ static enum status find(const struct made *m, const char *suffix, int64_t count,
 	return OK;
 }
 
-static enum status bad_shape(const struct made *m, int64_t n, int64_t k)
+enum status made_bad_shape(const struct made *m, int64_t n, int64_t k)
 {
 	return fail_set(m->fail, E_UNSUPPORTED, "%s: %s: its shape (%lld, %lld) and its "
 			"groups cannot be read; save the checkpoint in 16 bits",
 			tensors_dir(m->ts), m->name, (long long)n, (long long)k);
 }
 
-static bool is_shape(int64_t n, int64_t k, int64_t multiple)
+bool made_is_shape(int64_t n, int64_t k, int64_t multiple)
 {
 	return n > 0 && k > 0 && n < 1 << 28 && k < 1 << 28 && k % multiple == 0;
 }
 
-/* Put a tensor in the place of i. */
-static void replace(const struct made *m, size_t i, const char *suffix, enum dtype dtype,
-		    enum quant quant, int64_t n, int64_t k, const void *data, size_t n_bytes,
-		    const struct weight_source *source)
+/* As made_replace, with the numbers that were rounded. */
+static void put(const struct made *m, size_t i, const char *suffix, enum dtype dtype,
+		enum quant quant, int64_t n, int64_t k, const void *data, size_t n_bytes,
+		const struct weight_source *source)
 {
 	char name[256];
 	snprintf(name, sizeof name, "%s.%s", m->name, suffix);
@@ -120,16 +107,33 @@ static void replace(const struct made *m, size_t i, const char *suffix, enum dty
 	tensors_replace(m->ts, i, &t);
 }
 
+void made_replace(const struct made *m, const struct tensor *old, const char *suffix,
+		  enum dtype dtype, int64_t n, int64_t k, const void *data, size_t n_bytes)
+{
+	size_t i = 0;
+	while (tensors_at(m->ts, i) != old)
+		i++;
+	put(m, i, suffix, dtype, 0, n, k, data, n_bytes, NULL);
+}
+
 /* --- one number --------------------------------------------------------------------- */
 
 static int code_at(const struct weight_source *x, int64_t i)
 {
-	int64_t half = x->n * x->k / 2;
-	if (x->bits == 8)
-		return x->q[i];
 	if (x->values)
 		return x->q[i / 2] >> (i % 2 ? 0 : 4) & 15;
-	return i < half ? x->q[i] >> 4 : x->q[i - half] & 15;
+	if (!x->part)
+		return x->q[i];
+	int many = (int)(i / x->part);
+	i %= x->part;
+	if (x->bits == 3)
+		return (int)(((const uint32_t *)(const void *)x->q)[i] >> 3 * (9 - many) & 7);
+	return x->q[i] >> (8 - x->bits * (many + 1)) & ((1 << x->bits) - 1);
+}
+
+static size_t factor_of(const struct weight_source *x, int64_t i)
+{
+	return (size_t)(x->columns ? i % x->columns : i / x->group);
 }
 
 static float scale_at(const struct weight_source *x, size_t g)
@@ -143,7 +147,7 @@ static float scale_at(const struct weight_source *x, size_t g)
 /* Store n elements from number `first` on, which share a factor. */
 static void decode(const struct weight_source *x, int64_t first, int n, float *out)
 {
-	size_t g = (size_t)(first / x->group);
+	size_t g = factor_of(x, first);
 	float scale = scale_at(x, g);
 	float zero = x->values ? 0 : blocks_float(x->zero->data, x->zero->dtype, g);
 	for (int i = 0; i < n; i++) {
@@ -212,7 +216,7 @@ static void bf16_rows(void *arg, int begin, int end)
 
 static bool fits_blocks(const struct weight_source *x)
 {
-	return x->bits == 4 && x->k % BLOCK == 0 && x->group % BLOCK == 0;
+	return x->bits <= 4 && x->k % BLOCK == 0 && x->group % BLOCK == 0;
 }
 
 /* Make the layer *x blocks of a format, or bf16, in the place of tensor i. */
@@ -227,7 +231,7 @@ static void make(const struct made *m, size_t i, const struct weight_source *x,
 	size_t n_bytes = (size_t)x->n * kept->row_bytes;
 	kept->out = tensors_alloc(m->ts, n_bytes);
 	pool_for(m->pool, (int)x->n, 16, is_blocks ? block_rows : bf16_rows, kept);
-	replace(m, i, "weight", is_blocks ? DTYPE_BLOCKS : DTYPE_BF16, quant, x->n, x->k,
+	put(m, i, "weight", is_blocks ? DTYPE_BLOCKS : DTYPE_BF16, quant, x->n, x->k,
 		kept->out, n_bytes, kept);
 }
 
@@ -254,7 +258,7 @@ static enum status find_factors(const struct made *m, const json_t *state, int64
 	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
 	static const enum dtype either[] = {DTYPE_F32, DTYPE_U8, DTYPE_COUNT};
 	const struct tensor *map, *outer;
-	enum status st = find(m, "weight.absmax", n_blocks, either, &x->scale);
+	enum status st = made_find(m, "weight.absmax", n_blocks, either, &x->scale);
 	if (st != OK || x->scale->dtype == DTYPE_F32)
 		return st;
 	x->nested = x->scale->data;
@@ -263,9 +267,9 @@ static enum status find_factors(const struct made *m, const json_t *state, int64
 	if (x->outer_group < 1)
 		return fail_set(m->fail, E_FORMAT, "%s: %s: its quant_state has no "
 				"nested_blocksize", tensors_dir(m->ts), m->name);
-	st = find(m, "weight.nested_quant_map", 256, floats, &map);
+	st = made_find(m, "weight.nested_quant_map", 256, floats, &map);
 	if (st == OK)
-		st = find(m, "weight.nested_absmax",
+		st = made_find(m, "weight.nested_absmax",
 			  (n_blocks + x->outer_group - 1) / x->outer_group, floats, &outer);
 	if (st != OK)
 		return st;
@@ -276,19 +280,18 @@ static enum status find_factors(const struct made *m, const json_t *state, int64
 
 static enum status make_4bit_of(const struct made *m, size_t i, const json_t *state)
 {
-	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
 	static const enum dtype floats[] = {DTYPE_F32, DTYPE_COUNT};
 	const json_t *shape = jsonfile_get(state, "shape");
-	const struct tensor *t, *values;
+	const struct tensor *t = tensors_at(m->ts, i), *values;
 	struct weight_source x = {.n = json_integer_value(json_array_get(shape, 0)),
 				  .k = json_integer_value(json_array_get(shape, 1)),
 				  .group = integer_of(state, "blocksize"), .bits = 4};
-	if (json_array_size(shape) != 2 || !is_shape(x.n, x.k, 2) || x.group < 1)
-		return bad_shape(m, x.n, x.k);
+	if (json_array_size(shape) != 2 || !made_is_shape(x.n, x.k, 2) || x.group < 1)
+		return made_bad_shape(m, x.n, x.k);
 	int64_t all = x.n * x.k;
-	enum status st = find(m, "weight", all / 2, bytes, &t);
-	if (st == OK)
-		st = find(m, "weight.quant_map", 16, floats, &values);
+	if (t->n_bytes != (size_t)all / 2)
+		return made_bad_shape(m, x.n, x.k);
+	enum status st = made_find(m, "weight.quant_map", 16, floats, &values);
 	if (st == OK)
 		st = find_factors(m, state, (all + x.group - 1) / x.group, &x);
 	if (st != OK)
@@ -304,7 +307,7 @@ static enum status make_4bit(const struct made *m, size_t i, const char *state_n
 	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
 	const struct tensor *t;
 	json_t *state = NULL;
-	enum status st = find(m, state_name, 0, bytes, &t);
+	enum status st = made_find(m, state_name, 0, bytes, &t);
 	if (st == OK)
 		st = jsonfile_parse((struct str){t->data, t->n_bytes}, t->name, &state, m->fail);
 	if (st == OK)
@@ -313,159 +316,74 @@ static enum status make_4bit(const struct made *m, size_t i, const char *state_n
 	return st;
 }
 
-static size_t index_of(const struct made *m, const struct tensor *t)
-{
-	size_t i = 0;
-	while (tensors_at(m->ts, i) != t)
-		i++;
-	return i;
-}
-
-/* --- bytes ------------------------------------------------------------------------- */
-
-static void int8_rows(void *arg, int begin, int end)
-{
-	const struct weight_source *x = arg;
-	for (int64_t i = begin * x->k; i < end * x->k; i++)
-		x->out[i] = x->q[i] ^ 0x80;
-}
-
-/* A scale for each row, of LLM.int8 or of the others. */
-static enum status row_scales(const struct made *m, int64_t n, const struct tensor **out,
-			      float **out_scales)
-{
-	static const enum dtype f32[] = {DTYPE_F32, DTYPE_COUNT};
-	bool is_scb = !quant_has(m->ts, m->name, "weight_scale");
-	enum status st = find(m, is_scb ? "SCB" : "weight_scale", is_scb ? n : 0,
-			      is_scb ? f32 : quant_floats, out);
-	if (st != OK)
-		return st;
-	int64_t has = (int64_t)((*out)->n_bytes / dtype_bytes((*out)->dtype));
-	if (has != 1 && has != n)
-		return fail_set(m->fail, E_FORMAT, "%s: tensor %s has %lld numbers, its layer "
-				"needs 1 or %lld", (*out)->file, (*out)->name, (long long)has,
-				(long long)n);
-	*out_scales = tensors_alloc(m->ts, (size_t)n * sizeof **out_scales);
-	for (int64_t i = 0; i < n; i++)
-		(*out_scales)[i] = blocks_float((*out)->data, (*out)->dtype,
-						has == 1 ? 0 : (size_t)i) / (is_scb ? 127 : 1);
-	return OK;
-}
-
-/* Symmetric formats may store their zero points. */
-static enum status need_zeros(const struct made *m)
-{
-	char name[256];
-	snprintf(name, sizeof name, "%s.weight_zero_point", m->name);
-	const struct tensor *t = tensors_find(m->ts, name);
-	for (size_t i = 0; t && i < t->n_bytes; i++)
-		if (((const char *)t->data)[i])
-			return fail_set(m->fail, E_UNSUPPORTED, "%s: tensor %s: zero points of "
-					"bytes are not supported", t->file, name);
-	return OK;
-}
-
-static enum status make_int8(const struct made *m, size_t i)
-{
-	static const enum dtype integers[] = {DTYPE_I8, DTYPE_COUNT};
-	const struct tensor *t = tensors_at(m->ts, i), *scb;
-	float *scales = NULL;
-	struct weight_source x = {.n = t->dim[0], .k = t->dim[1], .q = t->data};
-	if (t->n_dims != 2 || !is_shape(x.n, x.k, 8))
-		return bad_shape(m, x.n, x.k);
-	enum status st = find(m, "weight", x.n * x.k, integers, &t);
-	if (st == OK)
-		st = need_zeros(m);
-	if (st == OK)
-		st = row_scales(m, x.n, &scb, &scales);
-	if (st != OK)
-		return st;
-	x.out = tensors_alloc(m->ts, (size_t)(x.n * x.k));
-	pool_for(m->pool, (int)x.n, 16, int8_rows, &x);
-	replace(m, i, "weight_packed", DTYPE_I32, 0, x.n, x.k / 4, x.out, (size_t)(x.n * x.k),
-		NULL);
-	replace(m, index_of(m, scb), "weight_scale", DTYPE_F32, 0, x.n, 1, scales,
-		(size_t)x.n * sizeof *scales, NULL);
-	return OK;
-}
-
-/* --- Quark's words ----------------------------------------------------------------- */
-
-/* n words of t, as AWQ has them. */
-static uint32_t *make_words(const struct made *m, const struct quant_choice *c,
-			    const struct tensor *t, size_t n)
-{
-	const uint32_t *from = t->data;
-	uint32_t *to = tensors_alloc(m->ts, n * sizeof *to);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t w = from[i], turned = 0;
-		for (int k = 0; c->is_in_order && k < 8; k++)
-			turned |= (w >> 4 * k & 15) << 4 * blocks_awq_order(k);
-		to[i] = (c->is_in_order ? turned : w) ^ (c->is_signed ? 0x88888888 : 0);
-	}
-	return to;
-}
-
-static enum status make_quark(const struct made *m, size_t i)
-{
-	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
-	struct quant_choice c = {0};
-	const struct tensor *t = tensors_at(m->ts, i), *scale, *zero;
-	enum status st = m->scheme ? quant_scheme_find(m->scheme, m->name, &c, m->fail) : OK;
-	if (st != OK || c.quant != QUANT_AWQ4)
-		return st;
-	int64_t k = t->dim[0], n = t->dim[1] * 8, groups = c.group ? k / c.group : 1;
-	if (t->n_dims != 2 || !is_shape(n, k, c.group ? c.group : 1))
-		return bad_shape(m, n, k);
-	st = find(m, "weight_scale", groups * n, quant_floats, &scale);
-	if (st == OK)
-		st = find(m, "weight_zero_point", groups * n / 8, words, &zero);
-	if (st != OK)
-		return st;
-	size_t n_words = (size_t)(k * n / 8), n_zeros = (size_t)(groups * n / 8);
-	const uint32_t *q = make_words(m, &c, t, n_words);
-	const uint32_t *z = make_words(m, &c, zero, n_zeros);
-	replace(m, i, "qweight", DTYPE_I32, 0, k, n / 8, q, n_words * sizeof *q, NULL);
-	replace(m, index_of(m, scale), "scales", scale->dtype, 0, groups, n, scale->data,
-		scale->n_bytes, NULL);
-	replace(m, index_of(m, zero), "qzeros", DTYPE_I32, 0, groups, n / 8, z,
-		n_zeros * sizeof *z, NULL);
-	return OK;
-}
-
 /* --- HQQ --------------------------------------------------------------------------- */
+
+/* The integer X.suffix, or `usual` where there is none. */
+static enum status read_integer(const struct made *m, const char *suffix, int usual, int *out)
+{
+	static const enum dtype integers[] = {DTYPE_I32, DTYPE_I64, DTYPE_COUNT};
+	const struct tensor *t;
+	*out = usual;
+	if (!quant_has(m->ts, m->name, suffix))
+		return OK;
+	enum status st = made_find(m, suffix, 1, integers, &t);
+	if (st == OK)
+		*out = t->dtype == DTYPE_I32 ? ((const int32_t *)t->data)[0]
+					     : (int)((const int64_t *)t->data)[0];
+	return st;
+}
+
+/* How the numbers lie in W_q. */
+static enum status place_hqq(const struct made *m, int axis, struct weight_source *x)
+{
+	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
+	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
+	const struct tensor *t;
+	int64_t all = x->n * x->k, groups = all / x->group, each = x->bits == 3 ? 10 : 8 / x->bits;
+	int64_t rows = axis ? groups : x->group, width = all / rows;
+	if (x->bits != 8 && (x->bits == 3 || rows % each == 0))
+		x->part = (rows + each - 1) / each * width;
+	else if (x->bits != 8)
+		return made_bad_shape(m, x->n, x->k);
+	if (!axis) {
+		x->columns = groups;
+		x->group = 1;
+	}
+	return made_find(m, "W_q", x->bits == 8 ? all : x->part, x->bits == 3 ? words : bytes,
+			 &t);
+}
 
 static enum status make_hqq(const struct made *m, size_t i)
 {
-	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
 	static const enum dtype integers[] = {DTYPE_I32, DTYPE_I64, DTYPE_COUNT};
-	const struct tensor *q, *shape;
-	struct weight_source x = {.bits = 4};
-	enum status st = find(m, "shape", 2, integers, &shape);
+	const struct tensor *q = tensors_at(m->ts, i), *shape;
+	struct weight_source x = {.q = q->data};
+	int axis;
+	enum status st = made_find(m, "shape", 2, integers, &shape);
 	if (st == OK)
-		st = find(m, "W_q", 0, bytes, &q);
-	if (st == OK)
-		st = find(m, "scale", 0, quant_floats, &x.scale);
+		st = made_find(m, "scale", 0, quant_floats, &x.scale);
 	if (st != OK)
 		return st;
 	bool is_32 = shape->dtype == DTYPE_I32;
 	x.n = is_32 ? ((const int32_t *)shape->data)[0] : ((const int64_t *)shape->data)[0];
 	x.k = is_32 ? ((const int32_t *)shape->data)[1] : ((const int64_t *)shape->data)[1];
 	int64_t groups = (int64_t)(x.scale->n_bytes / dtype_bytes(x.scale->dtype));
-	if (!is_shape(x.n, x.k, 2) || groups == 0 || x.n * x.k % groups)
-		return bad_shape(m, x.n, x.k);
-	x.group = x.n * x.k / groups;
 	int64_t all = x.n * x.k;
-	if ((int64_t)q->n_bytes == all)
-		x.bits = 8;
-	st = find(m, "zero", groups, quant_floats, &x.zero);
+	if (!made_is_shape(x.n, x.k, 2) || groups == 0 || all % groups)
+		return made_bad_shape(m, x.n, x.k);
+	x.group = all / groups;
+	st = read_integer(m, "nbits", (int64_t)q->n_bytes == all ? 8 : 4, &x.bits);
 	if (st == OK)
-		st = find(m, "W_q", all * x.bits / 8, bytes, &q);
-	if (st != OK)
-		return st;
-	x.q = q->data;
-	make(m, i, &x, fits_blocks(&x), QUANT_Q4_1);
-	return OK;
+		st = read_integer(m, "axis", 1, &axis);
+	if (st == OK)
+		st = made_find(m, "zero", groups, quant_floats, &x.zero);
+	if (st == OK && (x.bits < 1 || (x.bits > 4 && x.bits != 8)))
+		st = made_bad_shape(m, x.n, x.k);
+	if (st == OK)
+		st = place_hqq(m, axis, &x);
+	if (st == OK)
+		make(m, i, &x, fits_blocks(&x), QUANT_Q4_1);
+	return st;
 }
 
 /* --- all --------------------------------------------------------------------------- */
@@ -481,23 +399,41 @@ static bool is_of(struct made *m, size_t i, const char *suffix)
 	return true;
 }
 
+/* bitsandbytes' state of a layer, which says all about it; NULL: it has none. */
+static const char *state_of(const struct made *m)
+{
+	return quant_has(m->ts, m->name, state_fp4)   ? state_fp4
+	       : quant_has(m->ts, m->name, state_nf4) ? state_nf4
+						      : NULL;
+}
+
+/* Make the layer whose numbers are in tensor i, if it is one to make. */
+static enum status make_one(struct made *m, size_t i)
+{
+	const struct tensor *t = tensors_at(m->ts, i);
+	struct quant_choice c = {.is_packed = true, .quant = QUANT_INT8, .stored = STORED_BYTES};
+	if (is_of(m, i, ".W_q"))
+		return make_hqq(m, i);
+	bool is_weight = is_of(m, i, ".weight");
+	if (is_weight && state_of(m))
+		return make_4bit(m, i, state_of(m));
+	if (is_weight && t->dtype == DTYPE_F8_E4M3)
+		return made_powers(m);
+	if (!is_weight && !is_of(m, i, ".weight_packed") && !is_of(m, i, ".qweight"))
+		return OK;
+	enum status st = m->scheme ? quant_scheme_find(m->scheme, m->name, &c, m->fail) : OK;
+	if (st == OK && !c.is_packed && is_weight && t->dtype == DTYPE_U8)
+		return make_4bit(m, i, state_nf4); /* which names what is missing */
+	return st == OK && c.is_packed ? made_codes(m, t, &c) : st;
+}
+
 enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s, struct fail *fail)
 {
 	struct made m = {.ts = ts, .scheme = s, .pool = pool_create(0), .fail = fail};
 	enum status st = OK;
-	for (size_t i = 0; st == OK && i < tensors_count(ts); i++) {
-		bool is_weight = is_of(&m, i, ".weight");
-		enum dtype type = tensors_at(ts, i)->dtype;
-		if (is_weight && type == DTYPE_U8)
-			st = make_4bit(&m, i, quant_has(ts, m.name, state_fp4) ? state_fp4
-									       : state_nf4);
-		else if (is_weight && type == DTYPE_I8)
-			st = make_int8(&m, i);
-		else if (is_weight && type == DTYPE_I32)
-			st = make_quark(&m, i);
-		else if (is_of(&m, i, ".W_q"))
-			st = make_hqq(&m, i);
-	}
+	for (size_t i = 0; st == OK && i < tensors_count(ts); i++)
+		if (!tensors_at(ts, i)->is_made)
+			st = make_one(&m, i);
 	pool_destroy(m.pool);
 	return st;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * quantization_config of the methods with one setting for all layers: awq, gptq, fp8,
- * fbgemm_fp8, modelopt, mxfp4, quark, bitsandbytes, hqq; and one setting of auto-round,
- * which quant_scheme.c asks for each group of layers. Their lists of exceptions are not
+ * fbgemm_fp8, modelopt, mxfp4, quark, bitsandbytes, hqq, auto-round; and one setting of them,
+ * which quant_own.c asks for each layer that has its own. Their lists of exceptions are not
  * read: a layer with a plain tensor is an exception (quant_open). Settings for rounding a
  * layer's inputs are ignored too. Inputs stay unrounded, which is closer to the original
  * model.
@@ -51,9 +51,12 @@ static enum status read_awq(const json_t *config, struct quant_choice *out,
 			    struct fail *fail)
 {
 	int32_t bits;
-	enum status st = read_int(config, "bits", 4, 4, false, &bits, fail);
+	const char *bits_key = jsonfile_get(config, "w_bit") ? "w_bit" : "bits";
+	const char *size_key = jsonfile_get(config, "q_group_size") ? "q_group_size"
+								   : "group_size";
+	enum status st = read_int(config, bits_key, 4, 4, false, &bits, fail);
 	if (st == OK)
-		st = read_int(config, "group_size", 8, 1 << 20, true, &out->group, fail);
+		st = read_int(config, size_key, 8, 1 << 20, true, &out->group, fail);
 	if (st == OK)
 		st = need_word(config, "version", "gemm", true, fail);
 	const json_t *zero = jsonfile_get(config, "zero_point");
@@ -63,28 +66,11 @@ static enum status read_awq(const json_t *config, struct quant_choice *out,
 	return st;
 }
 
-/* "dynamic" maps layer patterns to settings of their own. Only patterns that exclude
- * layers ("-:") are accepted. */
-static enum status check_dynamic(const json_t *config, struct fail *fail)
-{
-	const json_t *dynamic = jsonfile_get(config, "dynamic");
-	const char *key;
-	json_t *v;
-	if (dynamic && !json_is_object(dynamic) && !json_is_false(dynamic))
-		return quant_refuse(fail, "dynamic", dynamic);
-	json_object_foreach((json_t *)dynamic, key, v)
-		if (strncmp(key, "-:", 2) != 0)
-			return quant_refuse(fail, "dynamic", dynamic);
-	return OK;
-}
-
 static enum status read_gptq(const json_t *config, struct quant_choice *out,
 			     struct fail *fail)
 {
 	int32_t bits;
-	enum status st = read_int(config, "bits", 4, 8, false, &bits, fail);
-	if (st == OK && bits != 4 && bits != 8)
-		st = quant_refuse(fail, "bits", jsonfile_get(config, "bits"));
+	enum status st = read_int(config, "bits", 2, 8, false, &bits, fail);
 	if (st == OK)
 		st = read_int(config, "group_size", 8, 1 << 20, true, &out->group, fail);
 	const char *key = jsonfile_get(config, "checkpoint_format") ? "checkpoint_format"
@@ -93,14 +79,35 @@ static enum status read_gptq(const json_t *config, struct quant_choice *out,
 		st = need_word(config, key, "gptq gptq_v2", true, fail);
 	if (st == OK)
 		st = need_word(config, "pack_dtype", "int32", true, fail);
-	if (st == OK)
-		st = check_dynamic(config, fail);
 	if (st != OK)
 		return st;
 	const char *format = json_string_value(jsonfile_get(config, key));
-	out->quant = bits == 4 ? QUANT_GPTQ4 : QUANT_GPTQ8;
+	out->quant = bits <= 4 ? QUANT_GPTQ4 : QUANT_GPTQ8;
+	out->stored = bits == 4 || bits == 8 ? STORED_SO : STORED_GPTQ;
+	out->bits = bits;
 	out->zero_step = !format || strcasecmp(format, "gptq") == 0;
 	return OK;
+}
+
+/* AutoRound's small floats, whose tensors are those of compressed-tensors. */
+static enum status read_auto_round_floats(const json_t *config, struct quant_choice *out,
+					  struct fail *fail)
+{
+	enum status st = need_word(config, "data_type", "mx_fp mx_fp4 mx_fp4e2m1 mx_fp8 "
+				   "mx_fp8e4m3 nv_fp nv_fp4", false, fail);
+	if (st != OK)
+		return st;
+	bool is_nv = json_string_value(jsonfile_get(config, "data_type"))[0] == 'n';
+	int32_t bits, size = is_nv ? 16 : 32;
+	st = read_int(config, "bits", 4, is_nv ? 4 : 8, false, &bits, fail);
+	if (st == OK && bits != 4 && bits != 8)
+		st = quant_refuse(fail, "bits", jsonfile_get(config, "bits"));
+	if (st == OK)
+		st = read_int(config, "group_size", size, size, false, &out->group, fail);
+	out->quant = is_nv ? QUANT_NVFP4 : QUANT_MXFP4;
+	if (st == OK && bits == 8)
+		quant_groups_of_32(out);
+	return st;
 }
 
 /* AutoRound packs as AWQ or as GPTQ. Only files of "auto_gptq" store zero points less one.
@@ -111,13 +118,16 @@ static enum status read_auto_round(const json_t *config, struct quant_choice *ou
 	static const char key[] = "packing_format";
 	const char *format = json_string_value(jsonfile_get(config, key));
 	enum status st = need_word(config, key, "auto_round auto_round:gptqmodel "
-				   "auto_round:auto_gptq auto_round:auto_awq", false, fail);
-	if (st == OK)
-		st = need_word(config, "data_type", "int", true, fail);
+				   "auto_round:auto_gptq auto_round:auto_awq "
+				   "auto_round:llm_compressor", false, fail);
 	if (st == OK)
 		st = quant_need_nothing(config, "rotation_config", fail);
 	if (st == OK)
 		st = quant_need_nothing(config, "hadamard_config", fail);
+	if (st == OK && strcasecmp(format, "auto_round:llm_compressor") == 0)
+		return read_auto_round_floats(config, out, fail);
+	if (st == OK)
+		st = need_word(config, "data_type", "int", true, fail);
 	if (st != OK)
 		return st;
 	if (strcasecmp(format, "auto_round:auto_awq") == 0)
@@ -134,42 +144,55 @@ static enum status read_fp8(const json_t *config, struct quant_choice *out,
 	enum status st = need_word(config, "fmt", "e4m3", true, fail);
 	if (st == OK)
 		st = need_word(config, "activation_scheme", "dynamic static", true, fail);
+	if (st == OK)
+		st = need_word(config, "scale_fmt", "float ue8m0", true, fail);
+	if (st == OK)
+		st = need_word(config, "expert_dtype", "fp8 fp4", true, fail);
 	if (st == OK && block)
 		st = quant_block_read(block, "weight_block_size", out, fail);
 	out->quant = QUANT_FP8;
 	return st;
 }
 
+/* With MIXED_PRECISION quant_own.c reads the settings of each layer. */
 static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 				 struct fail *fail)
 {
-	enum status st = need_word(config, "quant_algo", "NVFP4 FP8", false, fail);
+	enum status st = need_word(config, "quant_algo", "NVFP4 W4A16_NVFP4 FP8 "
+				   "FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO MXFP8 MIXED_PRECISION",
+				   false, fail);
 	if (st != OK)
 		return st;
 	const char *algo = json_string_value(jsonfile_get(config, "quant_algo"));
-	out->quant = strcasecmp(algo, "FP8") == 0 ? QUANT_FP8 : QUANT_NVFP4;
-	if (out->quant == QUANT_NVFP4 && jsonfile_get(config, "group_size"))
+	out->quant = QUANT_FP8;
+	out->is_packed = strcasecmp(algo, "MIXED_PRECISION") != 0;
+	if (strcasecmp(algo, "MXFP8") == 0)
+		quant_groups_of_32(out);
+	if (strcasecmp(algo, "FP8_PB_WO") == 0)
+		out->group = out->group_n = 128;
+	if (!strstr(algo, "NVFP4") && !strstr(algo, "nvfp4"))
+		return OK;
+	out->quant = QUANT_NVFP4;
+	if (jsonfile_get(config, "group_size"))
 		st = read_int(config, "group_size", 16, 16, false, &out->group, fail);
 	return st;
 }
 
-/* Quark's layers that have settings of their own must have those of all others. */
-static enum status check_quark_layers(const json_t *config, const json_t *weight,
-				      struct fail *fail)
+/* Quark's classes that have settings of their own must have those of all others. */
+static enum status check_quark_types(const json_t *config, const json_t *weight,
+				     struct fail *fail)
 {
-	static const char *const keys[] = {"layer_quant_config", "layer_type_quant_config"};
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const json_t *layers = jsonfile_get(config, keys[i]);
-		const char *name;
-		json_t *layer;
-		json_object_foreach((json_t *)layers, name, layer)
-			if (!json_equal(json_object_get(layer, "weight"), weight))
-				return quant_refuse(fail, keys[i], layers);
-	}
+	static const char key[] = "layer_type_quant_config";
+	const json_t *layers = jsonfile_get(config, key);
+	const char *name;
+	json_t *layer;
+	json_object_foreach((json_t *)layers, name, layer)
+		if (!json_equal(json_object_get(layer, "weight"), weight))
+			return quant_refuse(fail, key, layers);
 	return OK;
 }
 
-/* Quark's integers, which quant_made.c makes AWQ4 and INT8. */
+/* Quark's integers, which quant_made_codes.c makes AWQ4 and INT8. */
 static enum status read_quark_integers(const json_t *config, const json_t *weight,
 				       struct quant_choice *out, struct fail *fail)
 {
@@ -178,9 +201,11 @@ static enum status read_quark_integers(const json_t *config, const json_t *weigh
 	out->is_signed = *type == 'i';
 	if (strcmp(type, "int8") == 0) {
 		out->quant = QUANT_INT8;
+		out->stored = STORED_BYTES;
 		return need_word(weight, "qscheme", "per_tensor per_channel", false, fail);
 	}
 	out->quant = QUANT_AWQ4;
+	out->stored = STORED_WORDS;
 	enum status st = need_word(weight, "qscheme", "per_group", false, fail);
 	if (st == OK)
 		st = read_int(weight, "group_size", 8, 1 << 20, false, &out->group, fail);
@@ -195,32 +220,81 @@ static enum status read_quark_integers(const json_t *config, const json_t *weigh
 	return st;
 }
 
-/* AMD Quark: FP8 with a scale per tensor or channel, MXFP4, integers of 4 bits in groups and of
- * 8 bits. Its tensors are called as those of ModelOpt. Sources: config.json of amd's models on
- * Hugging Face, how vLLM reads them, and the package amd-quark 0.13 for Python. */
+/* Quark's FP8: a scale per tensor, channel, block or group. */
+static enum status read_quark_fp8(const json_t *weight, struct quant_choice *out,
+				  struct fail *fail)
+{
+	const json_t *scheme = jsonfile_get(weight, "qscheme");
+	const char *name = json_is_string(scheme) ? json_string_value(scheme) : "";
+	out->quant = QUANT_FP8;
+	if (strcmp(name, "per_block") == 0)
+		return quant_block_read(jsonfile_get(weight, "block_size"), "block_size", out,
+					fail);
+	if (strcmp(name, "per_group") != 0)
+		return need_word(weight, "qscheme", "per_tensor per_channel", false, fail);
+	out->group_n = 1;
+	return read_int(weight, "group_size", 8, 1 << 20, false, &out->group, fail);
+}
+
+/* Quark's microscaling, with 4 or 6 bits a number. */
+static enum status read_quark_mx(const json_t *weight, const char *type,
+				 struct quant_choice *out, struct fail *fail)
+{
+	int32_t size;
+	if (strcasecmp(type, "fp4") == 0) {
+		out->quant = QUANT_MXFP4;
+		out->group = 32;
+	} else {
+		quant_groups_of_32(out);
+		out->stored = strcasecmp(type, "fp6_e2m3") == 0 ? STORED_E2M3 : STORED_E3M2;
+	}
+	enum status st = need_word(weight, "qscheme", "per_group", false, fail);
+	if (st == OK)
+		st = need_word(weight, "scale_format", "e8m0", false, fail);
+	return st == OK ? read_int(weight, "group_size", 32, 32, false, &size, fail) : st;
+}
+
+/* Quark's NVFP4: FP4 in groups of 16, whose scales are FP8 with one scale for all. */
+static enum status read_quark_nvfp4(const json_t *weight, struct quant_choice *out,
+				    struct fail *fail)
+{
+	const json_t *numbers = json_array_get(weight, 0), *scales = json_array_get(weight, 1);
+	out->quant = QUANT_NVFP4;
+	if (json_array_size(weight) != 2)
+		return quant_refuse(fail, "weight", weight);
+	enum status st = need_word(numbers, "dtype", "fp4", false, fail);
+	if (st == OK)
+		st = need_word(numbers, "qscheme", "per_group", false, fail);
+	if (st == OK)
+		st = read_int(numbers, "group_size", 16, 16, false, &out->group, fail);
+	if (st == OK)
+		st = need_word(scales, "dtype", "fp8_e4m3", false, fail);
+	return st == OK ? need_word(scales, "qscheme", "per_tensor", false, fail) : st;
+}
+
+/* AMD Quark. Its tensors are called as those of ModelOpt. Sources: config.json of amd's models
+ * on Hugging Face, how vLLM reads them, and the package amd-quark 0.13 for Python. */
 static enum status read_quark(const json_t *config, struct quant_choice *out,
 			      struct fail *fail)
 {
 	static const char all[] = "global_quant_config";
 	const json_t *global = jsonfile_get(config, all);
 	const json_t *weight = global ? jsonfile_get(global, "weight") : NULL;
-	if (!json_is_object(weight))
+	if (!json_is_object(weight) && !json_is_array(weight))
 		return quant_refuse(fail, all, global);
-	enum status st = check_quark_layers(config, weight, fail);
+	enum status st = check_quark_types(config, weight, fail);
+	if (st == OK && json_is_array(weight))
+		return read_quark_nvfp4(weight, out, fail);
 	if (st == OK)
-		st = need_word(weight, "dtype", "fp8_e4m3 fp4 int4 uint4 int8", false, fail);
+		st = need_word(weight, "dtype", "fp8_e4m3 fp4 fp6_e2m3 fp6_e3m2 int4 uint4 int8",
+			       false, fail);
 	if (st != OK)
 		return st;
-	if (strstr(json_string_value(jsonfile_get(weight, "dtype")), "int"))
+	const char *type = json_string_value(jsonfile_get(weight, "dtype"));
+	if (strstr(type, "int"))
 		return read_quark_integers(config, weight, out, fail);
-	out->quant = QUANT_FP8;
-	if (strcasecmp(json_string_value(jsonfile_get(weight, "dtype")), "fp8_e4m3") == 0)
-		return need_word(weight, "qscheme", "per_tensor per_channel", false, fail);
-	out->quant = QUANT_MXFP4;
-	st = need_word(weight, "qscheme", "per_group", false, fail);
-	if (st == OK)
-		st = need_word(weight, "scale_format", "e8m0", false, fail);
-	return st == OK ? read_int(weight, "group_size", 32, 32, false, &out->group, fail) : st;
+	return strcasecmp(type, "fp8_e4m3") == 0 ? read_quark_fp8(weight, out, fail)
+						 : read_quark_mx(weight, type, out, fail);
 }
 
 static enum status read_mxfp4(const json_t *config, struct quant_choice *out,
@@ -233,7 +307,7 @@ static enum status read_mxfp4(const json_t *config, struct quant_choice *out,
 }
 
 /* bitsandbytes: nf4 and fp4, whose tensors say all about themselves, or LLM.int8, which
- * quant_made.c makes INT8. Inputs are not rounded, so the threshold of outliers means
+ * quant_made_codes.c makes INT8. Inputs are not rounded, so the threshold of outliers means
  * nothing here. */
 static enum status read_bnb(const json_t *config, struct quant_choice *out,
 			    struct fail *fail)
@@ -241,24 +315,25 @@ static enum status read_bnb(const json_t *config, struct quant_choice *out,
 	bool is_4 = json_is_true(jsonfile_get(config, "load_in_4bit"));
 	out->is_packed = !is_4;
 	out->quant = QUANT_INT8;
+	out->stored = STORED_BYTES;
 	if (!is_4 && !json_is_true(jsonfile_get(config, "load_in_8bit")))
 		return quant_refuse(fail, "load_in_8bit", jsonfile_get(config, "load_in_8bit"));
-	return is_4 ? need_word(config, "bnb_4bit_quant_storage", "uint8", true, fail) : OK;
+	return OK;
 }
 
-/* HQQ with settings of its layers, or one for each kind of layer: 4 or 8 bits, groups
- * along a row. quant_made.c makes its weights Q4_1 or bf16. */
+/* HQQ with settings of its layers, or one for each kind of layer. quant_made.c makes its
+ * weights Q4_1 or bf16. */
 static enum status check_hqq(const json_t *layer, struct fail *fail)
 {
 	int32_t n;
 	const json_t *w = jsonfile_get(layer, "weight_quant_params");
 	if (!json_is_object(w))
 		return quant_refuse(fail, "weight_quant_params", w);
-	enum status st = read_int(w, "nbits", 4, 8, false, &n, fail);
-	if (st == OK && n != 4 && n != 8)
+	enum status st = read_int(w, "nbits", 1, 8, false, &n, fail);
+	if (st == OK && n > 4 && n != 8)
 		st = quant_refuse(fail, "nbits", jsonfile_get(w, "nbits"));
 	if (st == OK)
-		st = read_int(w, "axis", 1, 1, false, &n, fail);
+		st = read_int(w, "axis", 0, 1, false, &n, fail);
 	if (st == OK)
 		st = quant_need_nothing(w, "view_as_float", fail);
 	if (st == OK)
@@ -282,6 +357,13 @@ static enum status read_hqq(const json_t *config, struct quant_choice *out,
 		if (st == OK)
 			st = check_hqq(layer, fail);
 	return st;
+}
+
+void quant_groups_of_32(struct quant_choice *out)
+{
+	out->quant = QUANT_FP8;
+	out->group = 32;
+	out->group_n = 1;
 }
 
 enum status quant_block_read(const json_t *v, const char *key,
@@ -314,6 +396,7 @@ enum status quant_method_read(const json_t *config, const char *method,
 		{"awq", read_awq},       {"gptq", read_gptq},
 		{"fp8", read_fp8},       {"fbgemm_fp8", read_fp8},
 		{"modelopt", read_modelopt}, {"modelopt_fp4", read_modelopt},
+		{"modelopt_mixed", read_modelopt},
 		{"mxfp4", read_mxfp4},   {"quark", read_quark},
 		{"auto-round", read_auto_round}, {"auto_round", read_auto_round},
 		{"intel/auto-round", read_auto_round},

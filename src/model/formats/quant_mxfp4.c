@@ -11,7 +11,13 @@
  *
  *   X_blocks         U8 (E, N, K/32, 16)
  *   X_scales         U8 (E, N, K/32)
+ *
+ * DeepSeek-V4 has FP4 experts among layers in FP8 ("expert_dtype": "fp4"):
+ *
+ *   X.weight         I8 (N, K/2)        also U8 and F4
+ *   X.scale          F8_E8M0 (N, K/32)  also X.weight_scale_inv
  */
+#include "base/alloc.h"
 #include "model/formats/quant.h"
 
 enum { GROUP = 32 };
@@ -19,8 +25,9 @@ enum { GROUP = 32 };
 enum status quant_mxfp4_open(const struct quant_want *w, struct weight *out,
 			     struct fail *fail)
 {
-	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
+	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_I8, DTYPE_F4, DTYPE_COUNT};
 	static const enum dtype scales[] = {DTYPE_U8, DTYPE_F8_E8M0, DTYPE_COUNT};
+	static const char *const others[] = {"scale", "weight_scale_inv"};
 	const char *numbers = "weight_packed", *scale_name = "weight_scale";
 	const struct tensor *q, *scale;
 	if (w->k % GROUP)
@@ -29,9 +36,12 @@ enum status quant_mxfp4_open(const struct quant_want *w, struct weight *out,
 	if (w->part && quant_find(w, "weight_blocks")) {
 		numbers = "weight_blocks";
 		scale_name = "weight_scales";
-	} else if (!w->part && !quant_has(w->tensors, w->name, numbers)) {
+	} else if (!quant_find(w, numbers)) {
 		numbers = "weight";
 	}
+	for (size_t i = 0; i < ARRAY_LEN(others) && !quant_find(w, scale_name); i++)
+		if (quant_find(w, others[i]))
+			scale_name = others[i];
 	enum status st = quant_tensor(w, numbers, w->n, w->k / 2, bytes, &q, fail);
 	if (st == OK)
 		st = quant_tensor(w, scale_name, w->n, w->k / GROUP, scales, &scale,

@@ -6,8 +6,10 @@
  *   compressed-tensors           ModelOpt
  *   X.weight_packed              X.weight          U8 (N, K/2)
  *   X.weight_scale               X.weight_scale    F8_E4M3 (N, K/16)
- *   X.weight_global_scale        X.weight_scale_2  F32, one
+ *   X.weight_global_scale        X.weight_scale_2  float, one
  *     divides                      multiplies
+ *
+ * AMD Quark has ModelOpt's names.
  *
  * Scales for rounding the layer's inputs (input_scale, input_global_scale) are ignored:
  * inputs are not rounded.
@@ -21,15 +23,14 @@ enum { GROUP = 16 };
 static enum status open_global(const struct quant_want *w, const char *suffix,
 			       bool divides, double *out, struct fail *fail)
 {
-	static const enum dtype f32[] = {DTYPE_F32, DTYPE_COUNT};
 	const struct tensor *t;
-	enum status st = quant_tensor_typed(w, suffix, f32, &t, fail);
+	enum status st = quant_tensor_typed(w, suffix, quant_floats, &t, fail);
 	if (st != OK)
 		return st;
-	if (t->n_bytes != sizeof(float))
+	if (t->n_bytes != dtype_bytes(t->dtype))
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not one number",
 				t->file, t->name);
-	float f = *(const float *)t->data;
+	float f = blocks_float(t->data, t->dtype, 0);
 	if (!(f > 0) || !isfinite(f))
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is %g, not above 0",
 				t->file, t->name, (double)f);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quantization_config: a method with one setting for all layers (quant_method.c);
- * auto-round, where some layers have another one; or compressed-tensors with groups of
- * layers. For the last a layer's format is found
- * by the rules of the compressed-tensors library:
+ * quantization_config: a method with one setting for all layers (quant_method.c), which some
+ * layers may have another one of (quant_own.c); or compressed-tensors with groups of layers
+ * (quant_ct_config.c). For the last a layer's format is found by the rules of the
+ * compressed-tensors library:
  *
  *   1. a name that `ignore` lists, or one of its patterns matches: plain
  *   2. the first group that targets the layer by name or pattern
- *   3. the first group that targets the class Linear
+ *   3. the first group that targets its class, Linear or Embedding
  *   4. else plain
  *
  * Rule 3 can be wrong here: embeddings are looked up by name like any layer, and a router
@@ -18,7 +18,6 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/map.h"
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
@@ -37,7 +36,7 @@ struct name_set {
 
 struct scheme_group {
 	struct name_set targets;
-	bool takes_linear;
+	bool takes_linear, takes_embedding;
 	struct quant_choice choice;
 };
 
@@ -46,6 +45,7 @@ struct quant_scheme {
 	struct scheme_group *groups;
 	size_t n_groups;
 	struct quant_choice all; /* format of a layer that is in no group */
+	struct name_set own;     /* names of layers, or of what layers are in, and their groups */
 	bool asks_fp8_kv, is_made;
 };
 
@@ -72,13 +72,14 @@ static void name_set_deinit(struct name_set *s)
 	free(s->patterns);
 }
 
-static enum status name_set_add(struct name_set *s, const char *name,
+/* Add a name, which stands for `value`, or with "re:" in front a pattern. */
+static enum status name_set_add(struct name_set *s, const char *name, uint32_t value,
 				struct fail *fail)
 {
 	if (strncmp(name, "re:", 3) != 0) {
 		s->exact = xrealloc(s->exact, (s->n_exact + 1) * sizeof *s->exact);
 		s->exact[s->n_exact] = xstrdup(name);
-		strmap_put(&s->by_name, str_of(s->exact[s->n_exact]), 0);
+		strmap_put(&s->by_name, str_of(s->exact[s->n_exact]), value);
 		s->n_exact++;
 		return OK;
 	}
@@ -101,7 +102,7 @@ static enum status name_set_read(struct name_set *s, const json_t *list,
 		const char *name = json_string_value(json_array_get(list, i));
 		if (!name)
 			return quant_refuse(fail, key, list);
-		enum status st = name_set_add(s, name, fail);
+		enum status st = name_set_add(s, name, 0, fail);
 		if (st != OK)
 			return st;
 	}
@@ -144,104 +145,6 @@ enum status quant_need_nothing(const json_t *object, const char *key,
 	return is_nothing(v) ? OK : quant_refuse(fail, key, v);
 }
 
-/* Read the settings of integer weights with a scale per group or row. */
-static enum status read_integers(const json_t *w, struct quant_choice *out,
-				 struct fail *fail)
-{
-	const json_t *bits = jsonfile_get(w, "num_bits");
-	const json_t *symmetric = jsonfile_get(w, "symmetric");
-	const json_t *strategy = jsonfile_get(w, "strategy");
-	const json_t *size = jsonfile_get(w, "group_size");
-	const json_t *order = jsonfile_get(w, "actorder");
-	json_int_t n_bits = json_integer_value(bits);
-	if (!json_is_integer(bits) || (n_bits != 4 && n_bits != 8))
-		return quant_refuse(fail, "num_bits", bits);
-	if (!is_string(jsonfile_get(w, "type"), "int"))
-		return quant_refuse(fail, "type", jsonfile_get(w, "type"));
-	if (symmetric && !json_is_boolean(symmetric))
-		return quant_refuse(fail, "symmetric", symmetric);
-	/* With "weight" and its older name "static", inputs keep their order. The other
-	 * values store a group for each input in weight_g_idx, which is read where it
-	 * exists. */
-	if (order && !json_is_boolean(order) && !is_string(order, "weight") &&
-	    !is_string(order, "static") && !is_string(order, "group") &&
-	    !is_string(order, "dynamic"))
-		return quant_refuse(fail, "actorder", order);
-	out->quant = n_bits == 4 ? QUANT_INT4 : QUANT_INT8;
-	out->is_asymmetric = json_is_false(symmetric);
-	if (is_string(strategy, "group")) {
-		json_int_t g = json_integer_value(size);
-		if (!json_is_integer(size) || g < 8 || g > 1 << 20)
-			return quant_refuse(fail, "group_size", size);
-		out->group = (int32_t)g;
-	} else if (!is_string(strategy, "channel")) {
-		return quant_refuse(fail, "strategy", strategy);
-	}
-	return quant_need_nothing(w, "block_structure", fail);
-}
-
-/* Check the settings that all floating-point formats share. */
-static enum status need_float(const json_t *w, int n_bits, struct fail *fail)
-{
-	const json_t *bits = jsonfile_get(w, "num_bits");
-	const json_t *symmetric = jsonfile_get(w, "symmetric");
-	if (!json_is_integer(bits) || json_integer_value(bits) != n_bits)
-		return quant_refuse(fail, "num_bits", bits);
-	if (!is_string(jsonfile_get(w, "type"), "float"))
-		return quant_refuse(fail, "type", jsonfile_get(w, "type"));
-	if (symmetric && !json_is_true(symmetric))
-		return quant_refuse(fail, "symmetric", symmetric);
-	return quant_need_nothing(w, "actorder", fail);
-}
-
-static enum status read_nvfp4(const json_t *w, struct quant_choice *out,
-			      struct fail *fail)
-{
-	const json_t *strategy = jsonfile_get(w, "strategy");
-	const json_t *size = jsonfile_get(w, "group_size");
-	enum status st = need_float(w, 4, fail);
-	if (st != OK)
-		return st;
-	if (!is_string(strategy, "tensor_group"))
-		return quant_refuse(fail, "strategy", strategy);
-	if (!json_is_integer(size) || json_integer_value(size) != 16)
-		return quant_refuse(fail, "group_size", size);
-	out->quant = QUANT_NVFP4;
-	return OK;
-}
-
-static enum status read_mxfp4(const json_t *w, struct quant_choice *out,
-			      struct fail *fail)
-{
-	const json_t *size = jsonfile_get(w, "group_size");
-	const json_t *strategy = jsonfile_get(w, "strategy");
-	enum status st = need_float(w, 4, fail);
-	if (st != OK)
-		return st;
-	if (!is_string(strategy, "group"))
-		return quant_refuse(fail, "strategy", strategy);
-	if (!json_is_integer(size) || json_integer_value(size) != 32)
-		return quant_refuse(fail, "group_size", size);
-	out->quant = QUANT_MXFP4;
-	return OK;
-}
-
-static enum status read_fp8(const json_t *w, struct quant_choice *out,
-			    struct fail *fail)
-{
-	const json_t *strategy = jsonfile_get(w, "strategy");
-	enum status st = need_float(w, 8, fail);
-	if (st != OK)
-		return st;
-	out->quant = QUANT_FP8;
-	if (is_string(strategy, "block"))
-		return quant_block_read(jsonfile_get(w, "block_structure"),
-					"block_structure", out, fail);
-	if (!is_string(strategy, "tensor") && !is_string(strategy, "channel"))
-		return quant_refuse(fail, "strategy", strategy);
-	return OK;
-}
-
 static enum status read_targets(const json_t *targets, struct scheme_group *g,
 				struct fail *fail)
 {
@@ -254,78 +157,35 @@ static enum status read_targets(const json_t *targets, struct scheme_group *g,
 		const char *name = g->targets.exact[i];
 		if (strcmp(name, "Linear") == 0)
 			g->takes_linear = true;
-		else if (!strchr(name, '.') && strcmp(name, "lm_head") != 0)
-			/* a class other than Linear */
+		else if (strcmp(name, "Embedding") == 0)
+			g->takes_embedding = true;
+		else if (g->choice.is_packed && !strchr(name, '.') && strcmp(name, "lm_head") != 0)
+			/* another class; attention, say, has no weights of its own */
 			return quant_refuse(fail, "targets", targets);
 	}
 	return OK;
 }
 
-/* Bytes with a scale for a row or for all. */
-static enum status read_bytes(const json_t *w, struct quant_choice *out, struct fail *fail)
+/* Rotations of weights are in the weights already. Those of inputs and outputs are to be
+ * computed, which halod does not. */
+static enum status check_transforms(const json_t *config, struct fail *fail)
 {
-	const json_t *strategy = jsonfile_get(w, "strategy");
-	enum status st = OK;
-	if (!is_string(strategy, "channel") && !is_string(strategy, "tensor"))
-		return quant_refuse(fail, "strategy", strategy);
-	if (json_integer_value(jsonfile_get(w, "num_bits")) != 8)
-		st = quant_refuse(fail, "num_bits", jsonfile_get(w, "num_bits"));
-	else if (!is_string(jsonfile_get(w, "type"), "int"))
-		st = quant_refuse(fail, "type", jsonfile_get(w, "type"));
-	else if (json_is_false(jsonfile_get(w, "symmetric")))
-		st = quant_refuse(fail, "symmetric", jsonfile_get(w, "symmetric"));
-	out->quant = QUANT_INT8;
-	return st;
-}
-
-/* The older name of two formats. */
-static enum status read_naive(const json_t *w, struct quant_choice *out, struct fail *fail)
-{
-	return is_string(jsonfile_get(w, "type"), "int") ? read_bytes(w, out, fail)
-							  : read_fp8(w, out, fail);
-}
-
-/* Most formats are meant for kernels that round inputs too. Ours do not round inputs, which is
- * closer to the original model. */
-static const struct {
+	static const char key[] = "transform_config";
+	const json_t *all = jsonfile_get(config, key), *scheme, *one;
+	const json_t *groups = jsonfile_get(all, "config_groups");
 	const char *name;
-	enum status (*read)(const json_t *weights, struct quant_choice *out,
-			    struct fail *fail);
-	bool is_made; /* by quant_made.c */
-} formats[] = {
-	{"pack-quantized", read_integers, false},
-	{"int-quantized", read_bytes, true},
-	{"naive-quantized", read_naive, true},
-	{"nvfp4-pack-quantized", read_nvfp4, false},
-	{"mxfp4-pack-quantized", read_mxfp4, false},
-	{"float-quantized", read_fp8, false},
-};
-
-static enum status read_group(const json_t *config, const json_t *group,
-			      struct quant_scheme *s, struct fail *fail)
-{
-	struct scheme_group *g = &s->groups[s->n_groups++];
-	const json_t *format = jsonfile_get(group, "format");
-	const json_t *weights = jsonfile_get(group, "weights");
-	size_t i = 0;
-	if (!format)
-		format = jsonfile_get(config, "format");
-	while (i < ARRAY_LEN(formats) && !is_string(format, formats[i].name))
-		i++;
-	if (i == ARRAY_LEN(formats))
-		return quant_refuse(fail, "format", format);
-	if (!json_is_object(weights))
-		return quant_refuse(fail, "weights", weights);
-	enum status st = quant_need_nothing(group, "output_activations", fail);
-	g->choice = (struct quant_choice){.is_packed = true};
-	s->is_made |= formats[i].is_made;
-	if (st == OK)
-		st = formats[i].read(weights, &g->choice, fail);
-	if (st == OK)
-		st = quant_need_nothing(weights, "dynamic", fail);
-	if (st == OK)
-		st = read_targets(jsonfile_get(group, "targets"), g, fail);
-	return st;
+	size_t i;
+	if (is_nothing(all) || (groups && is_nothing(groups)))
+		return OK;
+	if (!json_is_object(groups))
+		return quant_refuse(fail, key, all);
+	json_object_foreach((json_t *)(uintptr_t)groups, name, scheme)
+		json_array_foreach(jsonfile_get(scheme, "apply"), i, one) {
+			const json_t *at = jsonfile_get(one, "location");
+			if (!is_string(at, "weight_input") && !is_string(at, "weight_output"))
+				return quant_refuse(fail, key, one);
+		}
+	return OK;
 }
 
 static enum status read_groups(const json_t *config, struct quant_scheme *s,
@@ -337,7 +197,9 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 		return quant_refuse(fail, "quantization_status", state);
 	if (!json_is_object(groups))
 		return quant_refuse(fail, "config_groups", groups);
-	enum status st = quant_need_nothing(config, "transform_config", fail);
+	enum status st = check_transforms(config, fail);
+	if (st == OK)
+		st = quant_need_nothing(config, "moe_sparsity_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
 	if (st == OK && !is_nothing(sparsity) &&
 	    !is_string(jsonfile_get(sparsity, "format"), "dense"))
@@ -349,65 +211,80 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	const char *key;
 	json_t *group;
 	json_object_foreach((json_t *)groups, key, group) {
+		struct scheme_group *g = &s->groups[s->n_groups++];
 		if (st == OK)
-			st = read_group(config, group, s, fail);
+			st = quant_ct_read(config, group, &g->choice, fail);
+		if (st == OK)
+			st = read_targets(jsonfile_get(group, "targets"), g, fail);
 	}
 	return st;
 }
 
-/* AutoRound's extra_config: settings of single layers, or of those that a pattern fits. A
- * layer of 16 bits or more is plain, which its tensor says too. */
-static enum status read_extra(const json_t *config, const char *method,
-			      struct quant_scheme *s, struct fail *fail)
+/* --- layers with a setting of their own ------------------------------------------- */
+
+static bool same_choice(const struct quant_choice *a, const struct quant_choice *b)
 {
-	static const char key[] = "extra_config";
-	const json_t *extra = jsonfile_get(config, key);
-	const char *name;
-	json_t *own;
-	enum status st = OK;
-	s->groups = xcalloc(json_object_size(extra) + 1, sizeof *s->groups);
-	json_object_foreach((json_t *)extra, name, own) {
-		if (!json_is_object(own))
-			return quant_refuse(fail, key, extra);
-		if (json_integer_value(json_object_get(own, "bits")) >= 16)
-			continue;
-		struct scheme_group *g = &s->groups[s->n_groups++];
-		struct buf target = {0};
-		bool is_known;
-		if (strpbrk(name, "*\\[(^$|?+"))
-			buf_add_z(&target, "re:");
-		buf_addf(&target, "%s%c", name, 0);
-		st = name_set_add(&g->targets, target.p, fail);
-		buf_deinit(&target);
-		json_t *merged = json_copy((json_t *)(uintptr_t)config);
-		json_object_update(merged, own);
-		if (st == OK)
-			st = quant_method_read(merged, method, &g->choice, &is_known, fail);
-		json_decref(merged);
-		if (st != OK)
-			return st;
-	}
-	return OK;
+	return a->is_packed == b->is_packed && a->quant == b->quant &&
+	       a->is_asymmetric == b->is_asymmetric && a->group == b->group &&
+	       a->group_n == b->group_n && a->zero_step == b->zero_step &&
+	       a->is_signed == b->is_signed && a->is_in_order == b->is_in_order &&
+	       a->stored == b->stored && a->bits == b->bits;
 }
 
-/* Read whether the KV cache should be FP8, in two spellings: compressed-tensors' (also
+enum status quant_scheme_add(struct quant_scheme *s, const char *target,
+			     const struct quant_choice *c, struct fail *fail)
+{
+	bool is_pattern = strncmp(target, "re:", 3) == 0;
+	size_t i = 0;
+	while (i < s->n_groups && (is_pattern || s->groups[i].targets.n_patterns ||
+				   !same_choice(&s->groups[i].choice, c)))
+		i++;
+	if (i == s->n_groups) {
+		s->groups = xrealloc(s->groups, (i + 1) * sizeof *s->groups);
+		s->groups[s->n_groups++] = (struct scheme_group){.choice = *c};
+	}
+	return name_set_add(is_pattern ? &s->groups[i].targets : &s->own, target, (uint32_t)i,
+			    fail);
+}
+
+/* Find the setting of the layer `name`, or of what it is in: "a.b" for "a.b.c". */
+static const struct quant_choice *own_choice(const struct quant_scheme *s, const char *name)
+{
+	struct str part = str_of(name);
+	uint32_t i;
+	if (!s->own.n_exact)
+		return NULL;
+	while (!strmap_get(&s->own.by_name, part, &i)) {
+		while (part.n && part.p[part.n - 1] != '.')
+			part.n--;
+		if (!part.n)
+			return NULL;
+		part.n--;
+	}
+	return &s->groups[i].choice;
+}
+
+/* Read whether the KV cache should be small, in two spellings: compressed-tensors' (also
  * ModelOpt's since 2025) and ModelOpt's older one. The wish is only recorded: the cache
- * stays in a wider type, and the scales in the checkpoint are not needed. Any other kind
- * of cache is refused. */
+ * stays in a wider type, and the scales in the checkpoint are not needed. */
 static enum status read_kv(const json_t *config, struct quant_scheme *s, struct fail *fail)
 {
 	const json_t *scheme = jsonfile_get(config, "kv_cache_scheme");
 	const json_t *algo = jsonfile_get(config, "kv_cache_quant_algo");
 	if (is_nothing(scheme))
 		scheme = NULL;
-	if (scheme && (json_integer_value(jsonfile_get(scheme, "num_bits")) != 8 ||
-		       !is_string(jsonfile_get(scheme, "type"), "float")))
+	if (scheme && !json_is_integer(jsonfile_get(scheme, "num_bits")))
 		return quant_refuse(fail, "kv_cache_scheme", scheme);
-	if (algo && (!json_is_string(algo) ||
-		     strcasecmp(json_string_value(algo), "FP8") != 0))
+	if (algo && !json_is_string(algo))
 		return quant_refuse(fail, "kv_cache_quant_algo", algo);
 	s->asks_fp8_kv = scheme || algo;
 	return OK;
+}
+
+/* Must quant_made_all see the layers with this format? It makes scales of FP8 in one byte. */
+static bool is_choice_made(const struct quant_choice *c)
+{
+	return c->is_packed && (c->stored != STORED_SO || c->quant == QUANT_FP8);
 }
 
 static enum status read_all(const json_t *config, struct quant_scheme *s,
@@ -424,12 +301,10 @@ static enum status read_all(const json_t *config, struct quant_scheme *s,
 	if (!method)
 		return quant_refuse(fail, "quant_method", v);
 	st = quant_method_read(config, method, &s->all, &is_known, fail);
-	s->is_made = strcmp(method, "bitsandbytes") == 0 || strcmp(method, "hqq") == 0 ||
-		     (strcmp(method, "quark") == 0 &&
-		      (s->all.quant == QUANT_AWQ4 || s->all.quant == QUANT_INT8));
-	if (st == OK && is_known && strstr(method, "auto"))
-		return read_extra(config, method, s, fail);
-	return st == OK && !is_known ? quant_refuse(fail, "quant_method", v) : st;
+	s->is_made = strcmp(method, "bitsandbytes") == 0 || strcmp(method, "hqq") == 0;
+	if (st == OK && is_known)
+		return quant_own_read(config, method, s, fail);
+	return st == OK ? quant_refuse(fail, "quant_method", v) : st;
 }
 
 enum status quant_scheme_parse(const json_t *config, struct quant_scheme **out,
@@ -441,6 +316,9 @@ enum status quant_scheme_parse(const json_t *config, struct quant_scheme **out,
 		quant_scheme_destroy(s);
 		return st;
 	}
+	s->is_made |= is_choice_made(&s->all);
+	for (size_t i = 0; i < s->n_groups; i++)
+		s->is_made |= is_choice_made(&s->groups[i].choice);
 	*out = s;
 	return OK;
 }
@@ -450,6 +328,7 @@ void quant_scheme_destroy(struct quant_scheme *s)
 	if (!s)
 		return;
 	name_set_deinit(&s->ignore);
+	name_set_deinit(&s->own);
 	for (size_t i = 0; i < s->n_groups; i++)
 		name_set_deinit(&s->groups[i].targets);
 	free(s->groups);
@@ -476,19 +355,22 @@ enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 	enum status st = name_set_has(&s->ignore, name, &hit, fail);
 	if (st != OK || hit)
 		return st;
-	const struct scheme_group *linear = NULL;
-	for (size_t i = 0; i < s->n_groups; i++) {
+	const struct quant_choice *own = own_choice(s, name);
+	const struct scheme_group *linear = NULL, *embedding = NULL;
+	for (size_t i = 0; !own && i < s->n_groups; i++) {
 		const struct scheme_group *g = &s->groups[i];
 		st = name_set_has(&g->targets, name, &hit, fail);
 		if (st != OK)
 			return st;
-		if (hit) {
-			*out = g->choice;
-			return OK;
-		}
+		if (hit)
+			own = &g->choice;
 		if (g->takes_linear && !linear)
 			linear = g;
+		if (g->takes_embedding && !embedding)
+			embedding = g;
 	}
-	*out = linear ? linear->choice : s->all;
+	if (embedding && strstr(name, "embed_tokens"))
+		linear = embedding;
+	*out = own ? *own : linear ? linear->choice : s->all;
 	return OK;
 }

@@ -94,17 +94,39 @@ static bool is_plain(const struct quant_want *w)
 		(strcmp(packed, "weight") == 0 || !quant_find(w, packed)));
 }
 
+/* Among layers in FP8, numbers in bytes of another type are two of FP4. */
+static bool is_fp4(enum quant q, const struct tensor *t)
+{
+	static const enum dtype bytes[] = {DTYPE_I8, DTYPE_U8, DTYPE_F4, DTYPE_COUNT};
+	return q == QUANT_FP8 && t && dtype_is_one_of(t->dtype, bytes);
+}
+
 /* GGUF may have a factor of any tensor; only blocks of NVFP4 need one. */
+static enum status check_factor(const struct quant_want *w, enum quant q, double factor,
+				struct fail *fail)
+{
+	if (factor == 0 || factor == 1 || q == QUANT_NVFP4_BLOCK)
+		return OK;
+	return fail_set(fail, E_UNSUPPORTED, "%s: tensor %s.scale is %g, and a factor of %s is "
+			"not supported", tensors_dir(w->tensors), w->name, factor,
+			quant_name(q));
+}
+
 static enum status open_blocks(const struct quant_want *w, struct weight *out,
 			       struct fail *fail)
 {
 	enum status st = quant_blocks_open(w, out, fail);
-	double factor = st == OK ? out->global_scale : 0;
-	if (st == OK && factor != 0 && factor != 1 && out->quant != QUANT_NVFP4_BLOCK)
-		return fail_set(fail, E_UNSUPPORTED, "%s: tensor %s.scale is %g, and a factor "
-				"of %s is not supported", tensors_dir(w->tensors), w->name,
-				factor, quant_name(out->quant));
-	return st;
+	return st == OK ? check_factor(w, out->quant, out->global_scale, fail) : st;
+}
+
+static enum status open_plain(const struct quant_want *w, struct weight *out,
+			      struct fail *fail)
+{
+	double factor = 0;
+	enum status st = quant_plain_open(w, out, fail);
+	if (st == OK)
+		st = quant_factor(w, &factor, fail);
+	return st == OK ? check_factor(w, out->quant, factor, fail) : st;
 }
 
 enum status quant_open(const struct quant_want *w, struct weight *out,
@@ -114,7 +136,9 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 	if (t && t->dtype == DTYPE_BLOCKS) /* the tensor itself names its block format */
 		return open_blocks(w, out, fail);
 	if (is_plain(w))
-		return quant_plain_open(w, out, fail);
+		return open_plain(w, out, fail);
+	if (is_fp4(w->choice.quant, t))
+		return quant_mxfp4_open(w, out, fail);
 	if (w->part && w->part->step > 1 && w->choice.quant != QUANT_MXFP4)
 		return fail_set(fail, E_UNSUPPORTED, "%s: rows of two weights in turn in "
 				"%s are not supported", w->name,
@@ -124,10 +148,19 @@ enum status quant_open(const struct quant_want *w, struct weight *out,
 
 bool quant_is_weight(const struct tensors *ts, const char *name)
 {
-	for (enum quant q = 0; q < QUANT_COUNT; q++)
-		if (quant_has(ts, name, formats[q].packed))
-			return true;
-	return false;
+	return quant_numbers(ts, name);
+}
+
+const struct tensor *quant_numbers(const struct tensors *ts, const char *name)
+{
+	static const char *const suffixes[] = {"weight", "weight_packed", "qweight", "W_q"};
+	const struct tensor *t = NULL;
+	char full[256];
+	for (size_t i = 0; !t && i < ARRAY_LEN(suffixes); i++) {
+		snprintf(full, sizeof full, "%s.%s", name, suffixes[i]);
+		t = tensors_find(ts, full);
+	}
+	return t;
 }
 
 enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
@@ -144,6 +177,8 @@ enum quant quant_of_tensor(const struct tensor *t, const struct quant_choice *c,
 	bool holds = c->is_packed && (strcmp(suffix, formats[q].packed) == 0 ||
 				      (formats[q].alias &&
 				       strcmp(suffix, formats[q].alias) == 0));
+	if (holds && is_fp4(q, t))
+		q = QUANT_MXFP4;
 	size_t n = strlen(suffix), tail = strlen("_blocks");
 	holds |= c->is_packed && q == QUANT_MXFP4 && n > tail &&
 		 strcmp(suffix + n - tail, "_blocks") == 0;

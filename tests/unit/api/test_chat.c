@@ -596,6 +596,21 @@ static void test_null_content(void)
 	}
 }
 
+/* DeepSeek-R1's templates show calls only where the text is None. */
+static void test_empty_content(void)
+{
+	struct model copy;
+	struct api *a = with_template(
+		&copy, "{% for m in messages %}{% if m.content is none %}[{{ m.tool_calls[0]"
+		       ".function.arguments }}]{% else %}{{ m.content }};{% endif %}"
+		       "{% endfor %}");
+	expect_prompt(a, "{\"messages\":[" USER("q") ",{\"role\":\"assistant\",\"content\":\"\","
+		      "\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":"
+		      "{\"name\":\"f\",\"arguments\":\"{}\"}}]}," RESULT("c1") "]}", "q;[{}]r;",
+		      "an empty text beside calls is none");
+	api_destroy(a);
+}
+
 static void test_bare_tool(void)
 {
 	struct model copy;
@@ -608,6 +623,29 @@ static void test_bare_tool(void)
 		      "\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":"
 		      "{\"properties\":{\"x\":{}}}}}]}", "f: dx;", "and with both");
 	api_destroy(a);
+	a = with_template(&copy, "{% for t in tools %}{% for k, p in t.function.parameters"
+				 ".properties.items() %}{{ k + ': ' + p.description }}{% endfor %}"
+				 "{% endfor %}");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
+		      "\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"x\":"
+		      "{\"type\":\"string\"}}}}}]}", "x: ",
+		      "a parameter without description");
+	api_destroy(a);
+}
+
+static void test_no_tools(void)
+{
+	static const char *const rows[][3] = {
+		{"{% for t in tools %}t{% endfor %}{{ messages[0].content }}", "q",
+		 "a template that takes a list of tools for granted"},
+		{"{{ tools is none }}{{ messages[0].content }}", "Trueq",
+		 "another gets None, as from Hugging Face"}};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct model copy;
+		struct api *a = with_template(&copy, rows[i][0]);
+		expect_prompt(a, "{\"messages\":[" USER("q") "]}", rows[i][1], rows[i][2]);
+		api_destroy(a);
+	}
 }
 
 static void test_call_ids(void)
@@ -752,7 +790,9 @@ int main(void)
 	test_template_variables();
 	test_template_faults();
 	test_null_content();
+	test_empty_content();
 	test_bare_tool();
+	test_no_tools();
 	test_call_ids();
 	test_server_variables();
 	test_effort();

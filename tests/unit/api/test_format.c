@@ -20,6 +20,7 @@
 #define NO_FINISH ",\"logprobs\":null,\"finish_reason\":null}]"
 #define TIMINGS \
 	"\"timings\":{\"ttft_ms\":30,\"tpot_ms\":5,\"queue_ms\":10," \
+	"\"body_ms\":2,\"parse_ms\":5," \
 	"\"cache_n\":4,\"disk_n\":0,\"cache_miss\":\"differs\"," \
 	"\"cache_miss_at\":5,\"prompt_n\":6,\"prompt_ms\":20," \
 	"\"prompt_per_token_ms\":3.333,\"prompt_per_second\":300," \
@@ -32,6 +33,8 @@
 
 static const struct request_stats stats = {
 	.arrival_us = 1000,
+	.received_us = 3000,
+	.parsed_us = 8000,
 	.scheduled_us = 11000,
 	.first_token_us = 31000,
 	.last_token_us = 81000,

@@ -185,6 +185,7 @@ static void test_server_limits(void)
 		.n_ctx = 100,
 		.max_output_tok = 10,
 		.max_choices = 2,
+		.clock = &clock_monotonic,
 	};
 	struct api *a;
 	if (api_create(&o, &a, NULL) != OK)

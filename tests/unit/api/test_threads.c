@@ -11,10 +11,13 @@
 #define N_THREADS 4
 #define N_CALLS 25
 
-/* Grammars of calls, of which there are three, are shared as they are made. */
+/* Grammars of calls, of which there are three, are shared as they are made, and so are the
+ * tokens of a long message. */
+#define KIND "Be kind to all who ask you, and tell them what you know. "
 static const char *const bodies[] = {
 #define BODY(max) \
-	"{\"messages\":[{\"role\":\"system\",\"content\":\"Be kind\"}," \
+	"{\"messages\":[{\"role\":\"system\",\"content\":\"" \
+	KIND KIND KIND KIND KIND KIND "\"}," \
 	"{\"role\":\"user\",\"content\":\"Who are you? \xf0\x9f\xa6\x8a\"}]," \
 	"\"tools\":[{\"function\":{\"name\":\"f\",\"strict\":true}}],\"stop\":[\"x\"]," \
 	"\"logit_bias\":{\"5\":1},\"guided_json\":{\"maxLength\":" #max "}}"

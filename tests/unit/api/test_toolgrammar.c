@@ -136,6 +136,11 @@ static const struct script {
 	{"deepseek-v4", ANY, "go\">\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n"
 	 "<｜DSML｜parameter name=\"n\" string=\"false\">7</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
 	 "</｜DSML｜tool_calls>", true},
+	{"deepseek-v3.2", ANY, "go\">\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n"
+	 "<｜DSML｜parameter name=\"n\" string=\"false\">7</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+	 "</｜DSML｜function_calls>", true},
+	{"deepseek-v3.2", ONE, "<｜DSML｜parameter name=\"n\" string=\"false\">3"
+	 "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>", false},
 	{"deepseek-v4", SINGLE, "go\">\n</｜DSML｜invoke>\n<｜DSML｜invoke", false},
 	{"seed", ONE, "<parameter=n>3^</parameter>\n</function>\n</seed:tool_call>", true},
 	{"seed", ANY, "gone>", false},
@@ -208,6 +213,9 @@ static const struct script {
 	 "function^<｜tool▁sep｜>f\n```json\n{\"n\": 1}\n```^<｜tool▁call▁end｜>"
 	 "^<｜tool▁calls▁end｜>", true},
 	{"nemotron", ONE, " {\"n\": 3}}]^</TOOLCALL>", true},
+	{"granite", ONE, " {\"n\": 3}}]", true},
+	{"granite", ANY, " \"go\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": "
+	 "{\"n\": 1}}]", true},
 	{"nemotron", ANY, " \"go\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": "
 	 "{\"n\": 1}}]^</TOOLCALL>", true},
 };

@@ -428,6 +428,14 @@ static void test_templates(void)
 		  "<|tool_call_start|>[f(x=[1.5, None, {\"y\": True}], **{\"a b\": \"q\"})]"
 		  "<|tool_call_end|>>", "calls that a template hides are shown to it");
 	api_destroy(of_silent);
+	/* The same as a list of JSON. */
+	silent.chat_template = (char *)"{% for m in messages %}<{{ m.content }}>{% endfor %}"
+				       "{# <|start_of_role|> <|tool_call|> #}";
+	of_silent = fixture_api_of(&silent);
+	expect_in(of_silent, "call_0123456789", "\"{\\\"x\\\":[1.5,null]}\"",
+		  "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"x\": [1.5, null]}}]>",
+		  "also as a list of JSON");
+	api_destroy(of_silent);
 	struct model copy = *fixture_model();
 	copy.chat_template = (char *)rows[0].source;
 	struct api *a = fixture_api_of(&copy);

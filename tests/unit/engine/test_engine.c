@@ -103,8 +103,8 @@ static enum status fake_copy_page(void *ctx, int32_t dst, int32_t src)
 }
 
 /* n_states 0: not recurrent. */
-static struct engine *make_recurrent(struct fake *f, int n_pages, bool prefix_cache,
-				     int n_states)
+static struct engine *make_apart(struct fake *f, int n_pages, bool prefix_cache, int n_states,
+				 int checkpoint_every)
 {
 	*f = (struct fake){.is_recurrent = n_states > 0};
 	struct engine_graph g = {.ctx = f, .n_vocab = V, .max_ctx = N_CTX,
@@ -113,11 +113,18 @@ static struct engine *make_recurrent(struct fake *f, int n_pages, bool prefix_ca
 				 .n_states = n_states};
 	struct engine_opts o = {.page_size = P, .max_seqs = MAX_SEQS,
 				.max_batch_tok = MAX_TOK,
-				.prefix_cache = prefix_cache, .checkpoint_every = 8};
+				.prefix_cache = prefix_cache,
+				.checkpoint_every = checkpoint_every};
 	struct engine *e = NULL;
 	if (engine_create_with(&g, &o, n_pages, &e) != OK)
 		abort();
 	return e;
+}
+
+static struct engine *make_recurrent(struct fake *f, int n_pages, bool prefix_cache,
+				     int n_states)
+{
+	return make_apart(f, n_pages, prefix_cache, n_states, 8);
 }
 
 static struct engine *make(struct fake *f, int n_pages, bool prefix_cache)
@@ -551,6 +558,36 @@ static void test_turns(void)
 	engine_destroy(e);
 }
 
+/* A turn whose last words begin a little behind where it resumes takes one step, and edited
+ * words resume there. */
+static void test_near_turns(void)
+{
+	struct fake f;
+	struct engine *e = make_apart(&f, 40, true, 8, 64);
+	int32_t a[60];
+	int cached;
+	fill(a, 60, 5);
+	struct engine_prompt p = {.tokens = a, .n = 31, .turn_at = 20};
+	struct engine_seq *s = engine_seq_create_in(e, &p, &cached);
+	is_int(engine_seq_cut(e, s, 31), 20, "a slice ends before words that are far");
+	run(e, s, a, 0, 20, "the history");
+	run(e, s, a, 20, 34, "the user's words and an answer");
+	engine_seq_destroy(e, s);
+
+	p = (struct engine_prompt){.tokens = a, .n = 55, .turn_at = 40};
+	s = engine_seq_create_in(e, &p, &cached);
+	is_int(cached, 32, "the next turn resumes at the end of the last");
+	is_int(engine_seq_cut(e, s, 23), 23, "and does not stop where that is near");
+	run(e, s, a, 32, 55, "all of it at once");
+	engine_seq_destroy(e, s);
+	a[42] = (a[42] + 1) % V;
+	s = engine_seq_create_in(e, &p, &cached);
+	is_int(cached, 32, "edited words resume there, too");
+	run(e, s, a, 32, 55, "edited");
+	engine_seq_destroy(e, s);
+	engine_destroy(e);
+}
+
 /* Slots: forks share until they step; a step in place that fails loses the state. */
 static void test_states(void)
 {
@@ -822,6 +859,7 @@ int main(void)
 	test_random(0);
 	test_checkpoints();
 	test_turns();
+	test_near_turns();
 	test_states();
 	test_guesses();
 	test_random(12);

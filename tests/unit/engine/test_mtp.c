@@ -256,6 +256,7 @@ int main(void)
 	check("qwen35-mtp", NULL);
 	check("qwen35moe-mtp", NULL);
 	check("deepseekv3-mtp", NULL);
+	check("deepseekv32-mtp", NULL);
 	check("glm4moe-mtp", NULL);
 	check("qwen3next-mtp", NULL);
 	/* From llama.cpp's converter (make_mtp_gguf.py) */

@@ -99,6 +99,30 @@ static void test_kept_pages(void)
 	kvcache_destroy(kv);
 }
 
+/* A lookup tries the page beside the last one first. */
+static void test_neighbours(void)
+{
+	struct kvcache *kv = make(4, true);
+	int32_t a = take_with(kv, AB), b = take_with(kv, CD), c = take_with(kv, EF);
+	kvcache_prefix p = kvcache_publish(kv, a, KVCACHE_ROOT), found = KVCACHE_ROOT;
+	kvcache_prefix q = kvcache_publish(kv, b, p);
+	kvcache_prefix r = kvcache_publish(kv, c, q);
+	ok(b - a == c - b && abs(b - a) == 1, "pages are taken in a row");
+	is_int(kvcache_find(kv, KVCACHE_ROOT, AB, &found), a, "the first");
+	is_int(kvcache_find(kv, p, CD, &found), b, "the second");
+	is_int(kvcache_find(kv, q, AB, &found), -1, "other tokens than the neighbour has");
+	is_int(kvcache_find(kv, q, EF, &found), c, "the third");
+	ok(found == r, "under its name");
+	kvcache_release(kv, c);
+	kvcache_alloc_page(kv);
+	is_int(kvcache_alloc_page(kv), c, "the third is taken again");
+	kvcache_find(kv, KVCACHE_ROOT, AB, &found);
+	is_int(kvcache_find(kv, p, CD, &found), b, "the second is there");
+	is_int(kvcache_find(kv, q, EF, &found), -1,
+	       "its neighbour is not, though its tokens still are");
+	kvcache_destroy(kv);
+}
+
 /* All pages in few buckets: every lookup meets foreign pages and must pass them. */
 static void test_collisions(void)
 {
@@ -158,6 +182,7 @@ int main(void)
 	test_take_release();
 	test_prefix_chain();
 	test_kept_pages();
+	test_neighbours();
 	test_collisions();
 	test_repetition();
 	return tap_done();

@@ -121,6 +121,58 @@ static void test_extra(void)
 	is_str(kind(s, "model.layers.3.mlp.shared_expert_gate"), "gptq4 32+1",
 	       "and no others");
 	quant_scheme_destroy(s);
+
+	is_int(parse(GPTQ ",\"dynamic\":{\"-:.*gate$\":{},\"+:.*\\\\.1\\\\..*\":{\"bits\":8},"
+		     "\".*down_proj\":{\"group_size\":64}}}", &s), OK, "gptq: %s", fail.text);
+	is_str(kind(s, "model.layers.0.up_proj"), "gptq4 32+1", "most layers");
+	is_str(kind(s, "model.layers.1.down_proj"), "gptq8 32+1", "the first pattern that fits");
+	is_str(kind(s, "model.layers.2.down_proj"), "gptq4 64+1", "one without a sign");
+	quant_scheme_destroy(s);
+
+	is_int(parse(QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"")
+		     ",\"layer_quant_config\":{\"*.experts.*_proj\":{\"weight\":{\"dtype\":\"fp4\","
+		     "\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\",\"group_size\":32}},"
+		     "\"*k_proj\":{\"output_tensors\":{\"dtype\":\"fp8_e4m3\"}}}}", &s), OK,
+	       "quark: %s", fail.text);
+	is_str(kind(s, "model.layers.0.mlp.experts.3.up_proj"), "mxfp4 32", "wildcards");
+	is_str(kind(s, "model.layers.0.mlp.experts.3.up_proj.x"), "fp8 row", "to the end");
+	is_str(kind(s, "model.layers.0.self_attn.k_proj"), "fp8 row", "a setting of outputs");
+	quant_scheme_destroy(s);
+
+	is_int(parse(MODELOPT "\"MIXED_PRECISION\",\"quantized_layers\":{"
+		     "\"model.layers.0.q_proj\":{\"quant_algo\":\"FP8\"},"
+		     "\"model.layers.0.k_proj\":{\"quant_algo\":\"FP8_PB_WO\"},"
+		     "\"model.layers.0.v_proj\":{\"quant_algo\":\"FP8\"},"
+		     "\"model.layers.*.mlp\":{\"quant_algo\":\"MXFP8\"},"
+		     "\"model.layers.0.experts\":{\"quant_algo\":\"NVFP4\",\"group_size\":16}}}",
+		     &s), OK, "modelopt: %s", fail.text);
+	is_str(kind(s, "model.layers.0.v_proj"), "fp8 row", "by name");
+	is_str(kind(s, "model.layers.0.k_proj"), "fp8 128x128", "another one");
+	is_str(kind(s, "model.layers.0.experts.7.up_proj"), "nvfp4 16", "by what it is in");
+	is_str(kind(s, "model.layers.7.mlp"), "fp8 1x32", "by wildcards");
+	is_str(kind(s, "model.layers.0.experts_bias"), "plain", "not by a part of a word");
+	is_str(kind(s, "lm_head"), "plain", "what is not listed");
+	quant_scheme_destroy(s);
+}
+
+/* Groups for classes other than Linear, and for what has no weights. */
+static void test_classes(void)
+{
+	struct quant_scheme *s;
+	is_int(parse("{" CT("mixed-precision") "\"config_groups\":{"
+		     "\"a\":{\"format\":\"pack-quantized\",\"targets\":[\"Linear\"],"
+		     "\"weights\":{" GROUP32 "},\"output_activations\":{\"num_bits\":8}},"
+		     "\"b\":{\"format\":\"mxfp8-quantized\",\"targets\":[\"re:.*down_proj\"],"
+		     "\"weights\":{" E4M3 ",\"strategy\":\"group\",\"group_size\":32}},"
+		     "\"c\":{\"format\":\"pack-quantized\",\"targets\":[\"Embedding\"],"
+		     "\"weights\":{\"num_bits\":2,\"type\":\"int\",\"strategy\":\"channel\"}},"
+		     "\"d\":{\"targets\":[\"LlamaAttention\"],\"input_activations\":{}}}}",
+		     &s), OK, "classes: %s", fail.text);
+	is_str(kind(s, "model.layers.0.up_proj"), "32", "Linear");
+	is_str(kind(s, "model.layers.0.down_proj"), "fp8 1x32", "another format");
+	is_str(kind(s, "model.embed_tokens"), "row", "Embedding");
+	ok(quant_scheme_is_made(s), "some layers are made");
+	quant_scheme_destroy(s);
 }
 
 static const struct {
@@ -137,6 +189,8 @@ static const struct {
 	 "\"gptq_v2\"}", "gptq8 row"},
 	{"{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\",\"activation_scheme\":\"dynamic\","
 	 "\"weight_block_size\":[128,64]}", "fp8 128x64"},
+	{"{\"quant_method\":\"fp8\",\"scale_fmt\":\"ue8m0\",\"expert_dtype\":\"fp4\","
+	 "\"weight_block_size\":[128,128]}", "fp8 128x128"},
 	{"{\"quant_method\":\"fp8\",\"activation_scheme\":\"static\"}", "fp8 row"},
 	{"{\"quant_method\":\"fbgemm_fp8\"}", "fp8 row"},
 	{MODELOPT "\"NVFP4\",\"group_size\":16,\"kv_cache_quant_algo\":\"FP8\"}",
@@ -156,6 +210,11 @@ static const struct {
 	{AUTO("auto_round:auto_gptq") ",\"sym\":true,\"data_type\":\"int\"}", "gptq4 32+1"},
 	{AUTO("auto_round:gptqmodel") "}", "gptq4 32"},
 	{AUTO("auto_round:auto_awq") "}", "awq4 32"},
+	{AUTO("auto_round:llm_compressor") ",\"data_type\":\"mx_fp\"}", "mxfp4 32"},
+	{"{\"quant_method\":\"auto-round\",\"bits\":8,\"group_size\":32,\"data_type\":\"mx_fp\","
+	 "\"packing_format\":\"auto_round:llm_compressor\"}", "fp8 1x32"},
+	{"{\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":16,\"data_type\":\"nv_fp\","
+	 "\"packing_format\":\"auto_round:llm_compressor\"}", "nvfp4 16"},
 	{"{\"quant_method\":\"mxfp4\",\"modules_to_not_convert\":[\"lm_head\"]}",
 	 "mxfp4 row"},
 	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
@@ -177,6 +236,41 @@ static const struct {
 	 "\"weights\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"channel\"}}}}",
 	 "int8 row"},
 	{"{" CT("naive-quantized") ONE(E4M3 ",\"strategy\":\"channel\"") "}", "fp8 row"},
+	{"{" CT("int-quantized") ONE(GROUP32) "}", "32"},
+	{"{" CT("int-quantized") ONE("\"num_bits\":6,\"type\":\"int\",\"symmetric\":false,"
+	 "\"strategy\":\"channel\"") "}", "int8 rowa"},
+	{"{" CT("int-quantized") ONE("\"num_bits\":8,\"type\":\"int\",\"strategy\":\"block\","
+	 "\"block_structure\":[128,64]") "}", "int8 128x64"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"group\",\"group_size\":64") "}",
+	 "fp8 1x64"},
+	{"{" CT("mxfp8-quantized") ONE(E4M3 ",\"strategy\":\"group\",\"group_size\":32,"
+	 "\"scale_dtype\":\"torch.uint8\"") "}", "fp8 1x32"},
+	{"{" CT("mxfp6-pack-quantized") ONE("\"num_bits\":6,\"type\":\"float\","
+	 "\"strategy\":\"group\",\"group_size\":32") "}", "fp8 1x32"},
+	{"{" HEAD ONE("\"num_bits\":3,\"type\":\"int\",\"strategy\":\"group\","
+		      "\"group_size\":64") "}", "64"},
+	{"{" HEAD ONE("\"num_bits\":5,\"type\":\"int\",\"strategy\":\"channel\"") "}",
+	 "int8 row"},
+	{"{" CT("dense") ONE(E4M3 ",\"strategy\":\"tensor\"") "}", "plain"},
+	{"{" HEAD ONE(GROUP32) ",\"transform_config\":{\"config_groups\":{\"R1\":{\"apply\":["
+	 "{\"targets\":[\"Linear\"],\"location\":\"weight_output\"}]}}}}", "32"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_block\",\"block_size\":[128,64]")
+	 "}", "fp8 128x64"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_group\",\"group_size\":32,"
+	       "\"scale_format\":\"e8m0\"") "}", "fp8 1x32"},
+	{QUARK("\"dtype\":\"fp6_e3m2\",\"qscheme\":\"per_group\",\"group_size\":32,"
+	       "\"scale_format\":\"e8m0\"") "}", "fp8 1x32"},
+	{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":["
+	 "{\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"group_size\":16},"
+	 "{\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"}]}}", "nvfp4 16"},
+	{MODELOPT "\"FP8_PB_WO\"}", "fp8 128x128"}, {MODELOPT "\"MXFP8\"}", "fp8 1x32"},
+	{MODELOPT "\"FP8_PER_CHANNEL_PER_TOKEN\"}", "fp8 row"},
+	{MODELOPT "\"W4A16_NVFP4\",\"group_size\":16}", "nvfp4 16"},
+	{"{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", "gptq4 32+1"},
+	{"{\"quant_method\":\"awq\",\"w_bit\":4,\"q_group_size\":64}", "awq4 64"},
+	{"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
+	 "\"bnb_4bit_quant_storage\":\"bfloat16\"}", "plain"},
+	{HQQ("3", "1", "null"), "plain"}, {HQQ("4", "0", "null"), "plain"},
 	{"{" CT("naive-quantized") ONE("\"num_bits\":8,\"type\":\"int\","
 	 "\"strategy\":\"tensor\"") "}", "int8 row"},
 };
@@ -194,7 +288,7 @@ static void test_methods(void)
 	}
 }
 
-/* A KV cache in FP8 is accepted in every spelling, and told; absent or null is none. */
+/* A small KV cache is accepted in every spelling, and told; absent or null is none. */
 static void test_kv(void)
 {
 #define KV_FP8 "\"kv_cache_scheme\":{" E4M3 ",\"strategy\":\"tensor\"," \
@@ -208,6 +302,9 @@ static void test_kv(void)
 		{MODELOPT "\"FP8\",\"kv_cache_quant_algo\":\"FP8\"}", true},
 		{MODELOPT "\"FP8\",\"kv_cache_quant_algo\":null}", false},
 		{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":null}", false},
+		{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":4,\"type\":\"float\"}}",
+		 true},
+		{MODELOPT "\"NVFP4\",\"kv_cache_quant_algo\":\"NVFP4\"}", true},
 	};
 	struct quant_scheme *s;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -235,24 +332,34 @@ static const struct {
 	       "\"ch_axis\":0") "}", "ch_axis"},
 	{QUARK("\"dtype\":\"int4\",\"qscheme\":\"per_group\",\"group_size\":32")
 	 ",\"export\":{\"pack_method\":\"rows\"}}", "pack_method"},
-	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_group\"") "}", "qscheme"},
 	{QUARK("\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"scale_format\":\"e8m0\","
 	       "\"group_size\":16") "}", "group_size"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_group\"") "}", "group_size"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_block\"") "}", "block_size"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_odd\"") "}", "qscheme"},
+	{QUARK("\"dtype\":\"fp6_e2m3\",\"qscheme\":\"per_group\",\"group_size\":32,"
+	       "\"scale_format\":\"float32\"") "}", "scale_format"},
 	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"")
-	 ",\"layer_quant_config\":{\"*.down_proj\":{\"weight\":{\"dtype\":\"fp4\"}}}}",
-	 "layer_quant_config"},
+	 ",\"layer_quant_config\":{\"*.down_proj\":{\"weight\":{\"dtype\":\"fp5\"}}}}",
+	 "dtype"},
+	{QUARK("\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"")
+	 ",\"layer_type_quant_config\":{\"Linear\":{\"weight\":{\"dtype\":\"fp4\"}}}}",
+	 "layer_type_quant_config"},
+	{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":["
+	 "{\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"},{\"dtype\":\"int4\"}]}}",
+	 "dtype"},
 	{AUTO("auto_round:fp8_static") "}", "packing_format"},
 	{AUTO("auto_round:auto_gptq") ",\"data_type\":\"mx_fp\"}", "data_type"},
+	{AUTO("auto_round:llm_compressor") ",\"data_type\":\"nv_fp\"}", "group_size"},
+	{AUTO("auto_round:llm_compressor") ",\"data_type\":\"fp\"}", "data_type"},
 	{AUTO("auto_round") ",\"rotation_config\":{\"kind\":\"hadamard\"}}",
 	 "rotation_config"},
-	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":{\"bits\":3}}}", "bits"},
+	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":{\"bits\":9}}}", "bits"},
 	{AUTO("auto_round") ",\"extra_config\":{\"lm_head\":3}}", "extra_config"},
 	{"{\"quant_method\":\"aqlm\"}", "quant_method"},
 	{"{\"quant_method\":\"bitsandbytes\"}", "load_in_8bit"},
-	{"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
-	 "\"bnb_4bit_quant_storage\":\"bfloat16\"}", "bnb_4bit_quant_storage"},
 	{"{\"quant_method\":\"hqq\"}", "quant_config"},
-	{HQQ("3", "1", "null"), "nbits"}, {HQQ("4", "0", "null"), "axis"},
+	{HQQ("5", "1", "null"), "nbits"}, {HQQ("4", "2", "null"), "axis"},
 	{HQQ("4", "1", "{\"nbits\":8}"), "scale_quant_params"},
 	{"{\"quant_method\":\"hqq\",\"quant_config\":{\"self_attn.q_proj\":3}}",
 	 "weight_quant_params"},
@@ -264,14 +371,17 @@ static const struct {
 	{AWQ ",\"version\":\"gem\"}", "version"},
 	{AWQ ",\"version\":4}", "version"},
 	{AWQ ",\"zero_point\":false}", "zero_point"},
-	{"{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", "bits"},
-	{"{\"quant_method\":\"gptq\",\"bits\":5,\"group_size\":32}", "bits"},
+	{"{\"quant_method\":\"gptq\",\"bits\":1,\"group_size\":32}", "bits"},
 	{"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-2}", "group_size"},
 	{GPTQ ",\"checkpoint_format\":\"marlin\"}", "checkpoint_format"},
 	{GPTQ ",\"format\":\"bitblas\"}", "format"},
 	{GPTQ ",\"pack_dtype\":\"int16\"}", "pack_dtype"},
-	{GPTQ ",\"dynamic\":{\"-:gate\":{},\"+:up\":{\"bits\":8}}}", "dynamic"},
+	{GPTQ ",\"dynamic\":{\"-:gate\":{},\"+:up\":{\"bits\":9}}}", "bits"},
+	{GPTQ ",\"dynamic\":{\"up\":8}}", "dynamic"},
+	{GPTQ ",\"dynamic\":[1]}", "dynamic"},
 	{"{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}", "fmt"},
+	{"{\"quant_method\":\"fp8\",\"scale_fmt\":\"e5m3\"}", "scale_fmt"},
+	{"{\"quant_method\":\"fp8\",\"expert_dtype\":\"int4\"}", "expert_dtype"},
 	{"{\"quant_method\":\"fp8\",\"activation_scheme\":\"odd\"}",
 	 "activation_scheme"},
 	{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}",
@@ -282,15 +392,20 @@ static const struct {
 	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", "quant_algo"},
 	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
 	 "\"group_size\":32}", "group_size"},
-	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
-	 "\"kv_cache_quant_algo\":\"INT8\"}", "kv_cache_quant_algo"},
+	{MODELOPT "\"MIXED_PRECISION\",\"quantized_layers\":{\"a.b\":{\"quant_algo\":"
+	 "\"W4A8_AWQ\"}}}", "quant_algo"},
+	{MODELOPT "\"FP8\",\"kv_cache_quant_algo\":8}", "kv_cache_quant_algo"},
 	{"{\"quant_method\":\"compressed-tensors\",\"format\":"
 	 "\"marlin-24\"," ONE(GROUP32) "}", "format"},
-	{"{" CT("int-quantized") ONE(GROUP32) "}", "strategy"},
-	{"{" CT("int-quantized") ONE(INT4 ",\"strategy\":\"channel\"") "}", "num_bits"},
-	{"{" CT("int-quantized") ONE("\"num_bits\":8,\"type\":\"int\",\"symmetric\":false,"
-	 "\"strategy\":\"channel\"") "}", "symmetric"},
-	{"{" CT("naive-quantized") ONE(E4M3 ",\"strategy\":\"group\"") "}", "strategy"},
+	{"{" CT("int-quantized") ONE(INT4 ",\"strategy\":\"token\"") "}", "strategy"},
+	{"{" CT("int-quantized") ONE("\"num_bits\":9,\"type\":\"int\"") "}", "num_bits"},
+	{"{" CT("int-quantized") ONE(INT4 ",\"strategy\":\"block\"") "}", "block_structure"},
+	{"{" CT("naive-quantized") ONE(E4M3 ",\"strategy\":\"group\"") "}", "group_size"},
+	{"{" CT("mxfp8-quantized") ONE(E4M3 ",\"strategy\":\"group\",\"group_size\":64")
+	 "}", "group_size"},
+	{"{" CT("mxfp8-quantized") ONE(E4M3 ",\"strategy\":\"channel\"") "}", "strategy"},
+	{"{" CT("mxfp6-pack-quantized") ONE(E4M3 ",\"strategy\":\"group\",\"group_size\":32")
+	 "}", "num_bits"},
 	{"{" CT("mxfp4-pack-quantized") ONE(GROUP32) "}", "type"},
 	{"{" CT("mxfp4-pack-quantized") ONE("\"num_bits\":4,\"type\":\"float\","
 	 "\"strategy\":\"group\",\"group_size\":16") "}", "group_size"},
@@ -304,7 +419,7 @@ static const struct {
 	{"{" CT("float-quantized") ONE("\"num_bits\":4,\"type\":\"float\"") "}",
 	 "num_bits"},
 	{"{" CT("float-quantized") ONE(E4M3 ",\"symmetric\":false") "}", "symmetric"},
-	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"group\"") "}", "strategy"},
+	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"token\"") "}", "strategy"},
 	{"{" CT("float-quantized") ONE(E4M3 ",\"strategy\":\"block\"") "}",
 	 "block_structure"},
 	{"{" CT("float-quantized") ONE(E4M3 ",\"actorder\":\"group\"") "}", "actorder"},
@@ -317,17 +432,19 @@ static const struct {
 	{"{" HEAD "\"ignore\":[]}", "config_groups"},
 	{"{" HEAD "\"ignore\":\"lm_head\"," ONE(GROUP32) "}", "ignore"},
 	{"{" HEAD "\"ignore\":[7]," ONE(GROUP32) "}", "ignore"},
-	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":8}}",
-	 "kv_cache_scheme"},
-	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":8,\"type\":\"int\"}}",
-	 "kv_cache_scheme"},
-	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"num_bits\":4,\"type\":\"float\"}}",
+	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":{\"type\":\"float\"}}",
 	 "kv_cache_scheme"},
 	{"{" HEAD ONE(GROUP32) ",\"kv_cache_scheme\":\"fp8\"}", "kv_cache_scheme"},
 	{"{" HEAD ONE(GROUP32) ",\"transform_config\":{\"x\":1}}", "transform_config"},
+	{"{" HEAD ONE(GROUP32) ",\"transform_config\":{\"config_groups\":{\"R4\":{\"type\":"
+	 "\"hadamard\",\"apply\":[{\"targets\":[\"re:.*down_proj$\"],\"location\":"
+	 "\"weight_input\"},{\"targets\":[\"re:.*down_proj$\"],\"location\":\"input\"}]}}}}",
+	 "transform_config"},
+	{"{" HEAD ONE(GROUP32) ",\"moe_sparsity_config\":{\"method\":\"PRUNE\"}}",
+	 "moe_sparsity_config"},
 	{"{" HEAD ONE(GROUP32) ",\"sparsity_config\":{\"format\":"
 	 "\"sparse-24-bitmask\"}}", "sparsity_config"},
-	{"{" HEAD ONE("\"num_bits\":2,\"type\":\"int\"") "}", "num_bits"},
+	{"{" HEAD ONE("\"num_bits\":1,\"type\":\"int\"") "}", "num_bits"},
 	{"{" HEAD ONE("\"num_bits\":4,\"type\":\"float\"") "}", "type"},
 	{"{" HEAD ONE(INT4 ",\"strategy\":\"block\"") "}", "strategy"},
 	{"{" HEAD ONE(INT4 ",\"strategy\":\"group\"") "}", "group_size"},
@@ -337,14 +454,13 @@ static const struct {
 	{"{" HEAD ONE(GROUP32 ",\"dynamic\":true") "}", "dynamic"},
 	{"{" HEAD ONE(GROUP32 ",\"block_structure\":[128,128]") "}",
 	 "block_structure"},
-	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{"
-	 GROUP32 "},\"output_activations\":{\"num_bits\":8}}}}",
-	 "output_activations"},
-	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Embedding\"],"
+	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Conv2d\"],"
 	 "\"weights\":{" GROUP32 "}}}}", "targets"},
 	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[],\"weights\":{" GROUP32
 	 "}}}}", "targets"},
-	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"]}}}", "weights"},
+	{"{" HEAD "\"config_groups\":{\"g\":{}}}", "weights"},
+	{"{" HEAD "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":4}}}",
+	 "weights"},
 };
 
 static void test_refused(void)
@@ -366,6 +482,7 @@ int main(void)
 {
 	test_finding();
 	test_extra();
+	test_classes();
 	test_methods();
 	test_kv();
 	test_refused();

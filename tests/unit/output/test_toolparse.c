@@ -284,6 +284,12 @@ static const struct row rows[] = {
 	 "string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n\n"
 	 "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
 	 "Ok.[weather {\"city\": \"Rome\", \"days\": 2}][f {}]"},
+	{.format = "deepseek-v3.2",
+	 .name = "a call",
+	 "Ok.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n<｜DSML｜parameter "
+	 "name=\"city\" string=\"true\">Rome</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+	 "</｜DSML｜function_calls>",
+	 "Ok.[weather {\"city\": \"Rome\"}]"},
 	{.format = "deepseek-v4",
 	 .name = "no invoke", "<｜DSML｜tool_calls>\nf", "!<｜DSML｜tool_calls>\nf!",
 	 .n_broken = 1},
@@ -406,6 +412,13 @@ static const struct row rows[] = {
 	 "Ok.<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"weather\", "
 	 "\"arguments\": {\"city\": \"Rome\"}}]</TOOLCALL>\n",
 	 "Ok.[f {}][weather {\"city\": \"Rome\"}]"},
+	{.format = "granite",
+	 .name = "two calls",
+	 "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"weather\", "
+	 "\"arguments\": {\"city\": \"Rome\"}}]",
+	 "[f {}][weather {\"city\": \"Rome\"}]"},
+	{.format = "granite",
+	 .name = "no list", "<|tool_call|>f", "!<|tool_call|>f!", .n_broken = 1},
 	{.format = "nemotron",
 	 .name = "no list", "<TOOLCALL>{\"name\"", "!<TOOLCALL>{!\"name\"", .n_broken = 1},
 };
@@ -612,7 +625,10 @@ static void test_tables(void)
 		{"<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' … ```json", "deepseek-v3"},
 		{"<｜tool▁call▁begin｜>'+ name + '<｜tool▁sep｜>'", "deepseek"},
 		{"dsml_token = '｜DSML｜' … '<' + dsml_token + 'tool_calls>\n'", "deepseek-v4"},
+		{"dsml_token = '｜DSML｜' … '<' + dsml_token + 'function_calls>\n'",
+		 "deepseek-v3.2"},
 		{"<TOOLCALL>[", "nemotron"},
+		{"<|start_of_role|> … only with <|tool_call|> followed by a JSON list", "granite"},
 		{"<|tool_call_start|>[' + call", "lfm2"},
 		{"\"List of tools: <|tool_list_start|>[\"", "lfm2"},
 		{"\"List of tools: [\"", "lfm2"}};
