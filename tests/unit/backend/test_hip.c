@@ -9,6 +9,7 @@
 
 #include "backend/hip/hip_experts.h"
 #include "backend/hip/hip_launch.h"
+#include "backend/hip/hip_linear.h"
 #include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
 #include "tests/hip-on-cpu/runtime.h"
@@ -517,6 +518,22 @@ static void read_table(struct hip *h, const char *text)
 	hip_tune_read(h, (struct str){text, strlen(text)}, "table");
 }
 
+/* Rows of tiles may say up to how many tokens they hold. */
+static void test_tune_tokens(struct hip *h)
+{
+	struct hip_tune_key key = {HIP_TUNE_TILE, 64, 128, 256};
+	read_table(h, "tile 64 128 m64n128\ntile 64 128 m16n64 256\ntile 64 128 m64n64 1024\n"
+		      "moe-tile 64 128 m16n64 10\nmoe-up 64 128 slim 10\ntile 64 128 m64n64 0\n");
+	is_int(h->n_tune, 4, "numbers of tokens belong to tiles, and are positive");
+	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m16n64", "up to 256 tokens");
+	key.n_tok = 257;
+	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m64n64", "up to 1,024");
+	key.n_tok = 1025;
+	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m64n128", "and for any number");
+	key.op = HIP_TUNE_MOE_TILE;
+	is_int(hip_tune_find(h, key), -1, "more than any row holds for");
+}
+
 static void test_tune(void)
 {
 	struct backend *b = create(NULL);
@@ -529,7 +546,10 @@ static void test_tune(void)
 	is_int(h->n_tune, 0, "wrong rows of a table are left out");
 	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
 	is_int(h->n_tune, 2, "right ones are not");
-	is_int(hip_tune_find(h, HIP_TUNE_MOE_UP, 128, 128), -1, "a shape without a row");
+	struct hip_tune_key key = {HIP_TUNE_MOE_UP, 128, 128, 1};
+	is_int(hip_tune_find(h, key), -1, "a shape without a row");
+	test_tune_tokens(h);
+	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
 	s = experts_kernels(b);
 	is_int(s.n, 2, "two launches");
 	ok(strncmp(s.kernel[0], "moe_int4_up_", 12) == 0, "are the chip's: %s", s.kernel[0]);
