@@ -25,6 +25,9 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 		t->row = w_row((int32_t)(i / G::PIECES));
 		t->b_at[0] = i % G::PIECES * 8;
 		t->b_to[0] = tile_place<G::PIECES>(i / G::PIECES, i % G::PIECES);
+		UNROLL
+		for (int j = 0; j < G::ZEROS; j++)
+			t->zeros[j] = 0x88888888u; /* stays, if the weight has none */
 	} else if constexpr (G::IS_UNITS) {
 		constexpr int32_t EACH = G::BK / 16;
 		UNROLL
@@ -256,7 +259,7 @@ DEVICE void gemm_stage(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint
 		UNROLL
 		for (int i = 0; i < G::B_EACH; i++) {
 			uint32_t zero = t->zeros[i * G::ZEROS / G::B_EACH];
-			zero = t->row.zeros ? zero >> t->row.zero_shift & 15 : 8;
+			zero = zero >> t->row.zero_shift & 15;
 			*(u32x4 *)(b + (t->b_to[0] ^ i * 8)) =
 				gemm_int4<G::IS_PAIRED>(t->word[i],
 							0x64006400u | zero * 0x00010001u,
