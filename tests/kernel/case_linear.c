@@ -73,13 +73,14 @@ static const struct linear_case cases[] = {
 	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 11, 3104, {34}, false, false, false},
 	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 6, 4224, {18}, false, true, false},
 	{{QUANT_FP8, 32, false, DTYPE_BF16, false}, 2, 1056, {35}, false, false, false},
-	/* many tokens: tiles, each with a rest of tokens, outputs and K */
+	/* many tokens: tiles, each with a rest of tokens, outputs and K; more groups of 32 than
+	 * LDS has scales for */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
-	{INT4(32, true, DTYPE_F16), 37, 96, {70, 33}, false, true, false},
+	{INT4(32, true, DTYPE_F16), 37, 672, {70, 33}, false, true, false},
 	{INT4(64, true, DTYPE_F16), 19, 320, {65}, true, false, true},
 	{INT4(128, false, DTYPE_BF16), 70, 256, {150}, false, false, true},
 	{INT4(0, true, DTYPE_F16), 9, 96, {17}, false, true, false},
-	{{QUANT_INT4, 32, false, DTYPE_BF16, true}, 21, 128, {66}, false, false, false},
+	{{QUANT_INT4, 32, false, DTYPE_BF16, true}, 21, 768, {66}, false, false, false},
 	{{.quant = QUANT_F16}, 140, 72, {131, 5}, true, false, true},
 	{{.quant = QUANT_BF16}, 130, 104, {66, 9}, false, true, false},
 	{{.quant = QUANT_BF16, .has_extremes = true}, 12, 512, {7}, true, false, false},
