@@ -57,7 +57,7 @@ template <int N> struct copy_ahead {
 template <int N>
 DEVICE void copy_ask(copy_ahead<N> *c, int i, uint16_t *, const uint16_t *from, bool)
 {
-	c->v[i] = *(const u32x4 *)from;
+	c->v[i] = load_global<u32x4>(from);
 }
 
 /* Replaces a missing piece by 0. Doing so earlier would wait for the load. */

@@ -321,13 +321,24 @@ def test_cut_model(t, tmp):
              "and the log names the file", d.lines[-3:])
 
 
+def is_listening(path):
+    """A socket has its name a moment before it takes connections."""
+    conn = UnixConnection(path)
+    try:
+        conn.connect()
+    except OSError:
+        return False
+    conn.close()
+    return True
+
+
 def test_unread_log(t, tmp):
     """A pipe as stderr that nobody reads holds nobody up."""
     path = os.path.join(tmp, "s")
     p = subprocess.Popen([PROGRAM, "-c", "/dev/null", "--model", MODEL, "--unix-socket",
                           path], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + PATIENCE
-    while not os.path.exists(path) and time.monotonic() < deadline:
+    while not is_listening(path) and time.monotonic() < deadline:
         time.sleep(0.01)
     n = 0
     for n in range(2000):
