@@ -29,7 +29,6 @@
 #include "kernels/linear/linear_tile_block.h"
 
 #define TILE(tile, bm, bn, bk, wm, wn, rate) \
-	LINEAR_TILE(tile, int4g32, GEMM_INT4_G32, bm, bn, bk, wm, wn) \
 	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
 	LINEAR_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
 	LINEAR_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)

@@ -8,16 +8,16 @@
  *               the next step's W, and of X where no hardware copies to LDS
  *   LDS         X and W of a step as 16-bit numbers, in rows as device/tile_place.h says.
  *               There are two buffers, so a step takes one barrier (W bf16: one buffer and
- *               two). Scales of int4 in groups of 32 are loaded for four groups at once
+ *               two). Scales of int4 are loaded for 128 elements at once
  *   W int4      nibble - zero, exact in f16. X and W have one order, either X's own or that of
- *               the pairs in a word; sums are the same. A group's sum is multiplied by its
- *               scale in f32. So nothing is rounded that the reference does not round, and
- *               no scale is too large
+ *               the pairs in a word; sums are the same. The sum of 32 elements is multiplied
+ *               by its group's scale in f32. So nothing is rounded that the reference does
+ *               not round, and no scale is too large
  *   W bf16      X is split exactly into two bf16 (f16 has 11 significant bits, bf16 8):
  *               two products, and any bf16 is in range
  *   W in units  (kernels/weights/weight_units.h) halves without their scale. The sum of a
  *               unit or group is multiplied by its scale in f32. The minimum times the sum
- *               of the inputs is subtracted; that sum is one more product, with ones
+ *               of the inputs is subtracted. The threads that bring X add up those sums
  *   order       of a sum: K ascending, 16 at a time, groups added one after the other. It
  *               is the same in every shape, so tiles may be chosen by M
  */
@@ -39,28 +39,17 @@ template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
 				s->v[m][n].v[i] = 0;
 }
 
-/* sum += part * (scale of the column) in f32; then part = 0. scales: of this wave's
- * columns. */
-template <class G>
-DEVICE void gemm_fold(gemm_sums<G> *sum, gemm_sums<G> *part, const float *scales)
+/* True if tile m of a wave's rows is left out: only where not all are used, n_used then says
+ * how many are. The same in all lanes of a wave. */
+template <bool is_whole> DEVICE bool gemm_is_unused(int32_t m, int32_t n_used)
 {
-	UNROLL
-	for (int n = 0; n < G::NT; n++)
-		UNROLL
-		for (int i = 0; i < TILE_C; i++) {
-			float s = scales[n * 16 + tile_column(i)];
-			UNROLL
-			for (int m = 0; m < G::MT; m++)
-				sum->v[m][n].v[i] += part->v[m][n].v[i] * s;
-		}
-	gemm_clear(part);
+	return !is_whole && m >= n_used;
 }
 
-enum { GEMM_ONES = 24 }; /* row pitch, in halves, of a 16 x 16 matrix of ones */
-
 /* Multiply the sixteen elements of the step at k. a, b: this wave's first rows. */
-template <class G>
-DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b, int32_t k)
+template <class G, bool is_whole>
+DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b, int32_t k,
+			  int32_t n_used)
 {
 	constexpr int F = G::TILES, P = G::PIECES;
 	tile_b<F> columns[G::NT];
@@ -69,6 +58,8 @@ DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 		columns[n] = tile_load_b_placed<F, P>(b + n * 16 * G::PITCH, k / 8);
 	UNROLL
 	for (int m = 0; m < G::MT; m++) {
+		if (gemm_is_unused<is_whole>(m, n_used))
+			continue;
 		tile_a<F> rows = tile_load_a_placed<F, P>(a + m * 16 * G::PITCH, k / 8);
 		UNROLL
 		for (int n = 0; n < G::NT; n++)
@@ -78,19 +69,29 @@ DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 
 /* What a wave multiplies: its first rows of X and W, and its columns' scales. */
 struct gemm_lds {
-	const uint16_t *a, *b, *ones; /* ones: for minima */
-	const float *scales;
+	const uint16_t *a, *b;
+	const float *scales, *sums; /* sums: of its rows' inputs, where W has minima */
 };
 
 /* Multiply FOLD elements of K, and add them with their scales. One row of tiles after
  * another waits for its scales, so a wave needs registers for NT sums without scale, not
- * for MT times as many. For minima every column of `all` gets the sum of a row's inputs. */
-template <class G>
+ * for MT times as many. `at` has the scales of these elements, and the sums of X. */
+template <class G, bool is_whole>
 DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t k0,
-				 const float *scales)
+				 int32_t n_used)
 {
 	constexpr int F = G::TILES, P = G::PIECES, STEPS = G::FOLD / 16;
 	tile_b<F> columns[STEPS][G::NT];
+	float scale[G::NT][TILE_C], minus[G::NT][TILE_C];
+	UNROLL
+	for (int n = 0; n < G::NT; n++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			scale[n][i] = at.scales[n * 16 + tile_column(i)];
+			if constexpr (G::HAS_MIN)
+				minus[n][i] = at.scales[G::SCALES + n * 16 +
+							tile_column(i)];
+		}
 	UNROLL
 	for (int k = 0; k < STEPS; k++)
 		UNROLL
@@ -99,19 +100,18 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 								 k0 / 8 + k * 2);
 	UNROLL
 	for (int m = 0; m < G::MT; m++) {
+		if (gemm_is_unused<is_whole>(m, n_used))
+			continue;
 		tile_a<F> rows[STEPS];
-		tile_c all;
+		float all[TILE_C];
 		UNROLL
 		for (int k = 0; k < STEPS; k++)
 			rows[k] = tile_load_a_placed<F, P>(at.a + m * 16 * G::PITCH,
 							   k0 / 8 + k * 2);
-		if constexpr (G::HAS_MIN) {
-			tile_b<F> one = tile_load_b<F>(at.ones, GEMM_ONES);
-			all = tile_product(rows[0], one);
+		if constexpr (G::HAS_MIN)
 			UNROLL
-			for (int k = 1; k < STEPS; k++)
-				all = tile_mma(rows[k], one, all);
-		}
+			for (int i = 0; i < TILE_C; i++)
+				all[i] = at.sums[m * 16 + tile_row(i)];
 		UNROLL
 		for (int n = 0; n < G::NT; n++) {
 			tile_c part = tile_product(rows[0], columns[0][n]);
@@ -120,41 +120,25 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 				part = tile_mma(rows[k], columns[k][n], part);
 			UNROLL
 			for (int i = 0; i < TILE_C; i++) {
-				int32_t column = n * 16 + tile_column(i);
-				sum->v[m][n].v[i] += part.v[i] * scales[column];
+				sum->v[m][n].v[i] += part.v[i] * scale[n][i];
 				if constexpr (G::HAS_MIN)
-					sum->v[m][n].v[i] -=
-						all.v[i] * scales[G::SCALES + column];
+					sum->v[m][n].v[i] += all[i] * minus[n][i];
 			}
 		}
+		if constexpr (G::HAS_MIN) /* else all is loaded first, and registers spill */
+			UNROLL
+			for (int n = 0; n < G::NT; n++)
+				tile_pin(&sum->v[m][n]);
 	}
 }
 
-/* Write to LDS what all products of the block use: ones, and the format's lookup table.
- * No loop stores the ones, because clang 17 to 20 compile one wrongly
- * (docs/gpu-compilers.md). So each thread stores at most eight. */
-template <class G> DEVICE void gemm_prepare(uint16_t *ones, u32x4 *table)
+/* Write to LDS what all products of the block use: the format's lookup table. */
+template <class G> DEVICE void gemm_prepare(u32x4 *table)
 {
-	constexpr int32_t PIECES = 16 * GEMM_ONES / 8;
-	static_assert(PIECES <= G::THREADS, "one store a thread");
-	if constexpr (G::HAS_MIN)
-		if ((int32_t)thread_index() < PIECES) {
-			constexpr uint32_t TWO = 0x3C003C00u; /* two halves of 1.0 */
-			((u32x4 *)ones)[thread_index()] = u32x4{TWO, TWO, TWO, TWO};
-		}
 	if constexpr (unit_table(G::UNIT) > 0) {
 		unit_make_table<G::UNIT>(table, G::THREADS);
 		group_barrier();
 	}
-}
-
-/* True if a group of int8 or fp8 ends after the sixteen elements at k. */
-template <class G> DEVICE bool gemm_is_folded(const gemm_weight *w, int32_t k)
-{
-	if constexpr (!G::IS_GROUPED)
-		return false;
-	uint32_t next = (uint32_t)k + 16;
-	return (next & ((1u << w->group_shift) - 1)) == 0 || (int32_t)next == w->k;
 }
 
 template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
@@ -166,28 +150,29 @@ template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
 			tile_pin(&s->v[m][n]);
 }
 
-/* Multiply the elements of K that lie in LDS, from k0 on. */
-template <class G>
-DEVICE void gemm_multiply_step(gemm_sums<G> *sum, gemm_sums<G> *part, const gemm_weight *w,
-			       int32_t k0, const gemm_lds &at)
+/* Multiply the elements of K that lie in LDS. */
+template <class G, bool is_whole>
+DEVICE void gemm_multiply_step(gemm_sums<G> *sum, const gemm_lds &at, int32_t n_used)
 {
-	if constexpr (G::IS_FOLDED) {
+	if constexpr (G::HAS_SCALES) {
 		UNROLL
-		for (int k = 0; k < G::BK; k += G::FOLD)
-			gemm_multiply_scaled(sum, at, k, at.scales + k / G::FOLD * G::BN);
+		for (int k = 0; k < G::BK; k += G::FOLD) {
+			gemm_lds fold = at;
+			fold.scales += k / G::FOLD * G::BN;
+			fold.sums += k / G::FOLD * G::BM;
+			gemm_multiply_scaled<G, is_whole>(sum, fold, k, n_used);
+		}
 		return;
 	}
 	UNROLL
 	for (int k = 0; k < G::BK; k += 16) {
-		gemm_multiply(G::HAS_SCALES ? part : sum, at.a, at.b, k);
+		gemm_multiply<G, is_whole>(sum, at.a, at.b, k, n_used);
 		if constexpr (G::IS_SPLIT) {
 			gemm_pin(sum); /* else the compiler loads everything first
 				        * and spills */
-			gemm_multiply(sum, at.a + G::A_HALVES, at.b, k);
+			gemm_multiply<G, is_whole>(sum, at.a + G::A_HALVES, at.b, k, n_used);
 			gemm_pin(sum);
 		}
-		if (gemm_is_folded<G>(w, k0 + k))
-			gemm_fold(sum, part, at.scales + k / (G::FOLD ? G::FOLD : 1) * G::BN);
 	}
 }
 
@@ -201,59 +186,75 @@ DEVICE int32_t gemm_wave_n(int32_t waves_n)
 	return (int32_t)wave_index() % waves_n;
 }
 
-/* Where the scales of the step at k0 lie. */
-template <class G> DEVICE int32_t gemm_scales_at(int32_t k0, int32_t stage)
+/* LDS of the step at k0. */
+template <class G>
+DEVICE gemm_stages gemm_stage_of(const gemm_stages &all, int32_t k0, int32_t stage)
 {
-	if constexpr (G::IS_AHEAD)
-		return (int32_t)((uint32_t)k0 / 32 % (2 * G::AHEAD) * G::BN);
-	return stage * G::SIDE;
+	int32_t scales = stage * G::SIDE;
+	if constexpr (G::IS_INT4)
+		scales = (int32_t)((uint32_t)k0 / 32 % (2 * G::AHEAD) * G::BN);
+	return {all.a + stage * G::A_STAGE, all.b + stage * G::B_HALVES, all.scales + scales,
+		all.sums + stage * G::SUMS};
 }
 
-/* The whole product of this block; *sum is this wave's part of it. */
-template <class G, class X, class W>
-DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_sums<G> *sum)
+/* Where a wave multiplies: the workgroup's LDS, and the wave's first row and column. */
+struct gemm_place {
+	gemm_stages lds;
+	int32_t row, column;
+	int32_t n_used; /* of the wave's tiles of rows; MT or more: all */
+};
+
+/* The steps of the product. The first one lies in LDS. */
+template <class G, bool is_whole>
+DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
+		       gemm_sums<G> *sum)
 {
-	constexpr int A_STAGE = G::A_HALVES * (G::IS_SPLIT ? 2 : 1);
-	LDS(uint16_t, a, G::STAGES * A_STAGE);
+	for (int32_t k0 = 0, stage = 0; k0 < w->k; k0 += G::BK) {
+		bool is_last = k0 + G::BK >= w->k;
+		gemm_stages next = gemm_stage_of<G>(at.lds, k0 + G::BK, stage ^ (G::STAGES - 1));
+		if (!is_last)
+			gemm_load(t, w, k0 + G::BK, next.a);
+		gemm_stages now = gemm_stage_of<G>(at.lds, k0, stage);
+		gemm_lds step = {now.a + at.row * G::PITCH, now.b + at.column * G::PITCH,
+				 now.scales + at.column, now.sums + at.row};
+		gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
+		if (G::STAGES == 1)
+			group_barrier();
+		if (!is_last)
+			gemm_stage(t, w, k0 + G::BK, next);
+		group_barrier();
+		stage ^= G::STAGES - 1;
+	}
+}
+
+/* The whole product of this block; *sum is this wave's part of it. Only the first `rows` of
+ * X are used: sums of tiles behind them may stay 0. */
+template <class G, class X, class W>
+DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, int32_t rows,
+		     gemm_sums<G> *sum)
+{
+	LDS(uint16_t, a, G::STAGES * G::A_STAGE);
 	LDS(uint16_t, b, G::STAGES * G::B_HALVES);
 	LDS(float, scales, G::STAGES * G::SIDE);
-	LDS(uint16_t, ones, G::HAS_MIN ? 16 * GEMM_ONES : 8);
+	LDS(float, sums, G::STAGES * G::SUMS);
 	LDS(u32x4, table, unit_table(G::UNIT) ? unit_table(G::UNIT) : 1);
 	gemm_weight copy = *weight, *w = &copy;
 	copy.unit.table = table;
-	gemm_prepare<G>(ones, table);
+	gemm_prepare<G>(table);
 	gemm_thread<G> t;
-	gemm_sums<G> part;
+	gemm_place at = {{a, b, scales, sums},
+			 gemm_wave_m(G::WAVES_N) * (G::MT * 16),
+			 gemm_wave_n(G::WAVES_N) * (G::NT * 16),
+			 (rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
 	gemm_begin(&t, x_row, w_row);
 	gemm_clear(sum);
-	gemm_clear(&part);
 	gemm_load(&t, w, 0, a);
-	gemm_stage(&t, w, 0, a, b, scales);
+	gemm_stage(&t, w, 0, at.lds);
 	group_barrier();
-	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16 * G::PITCH);
-	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
-	uint32_t in_group = (1u << w->group_shift) - 1;
-	for (int32_t k0 = 0, stage = 0; k0 < w->k; k0 += G::BK) {
-		bool is_last = k0 + G::BK >= w->k;
-		if (!is_last)
-			gemm_load(&t, w, k0 + G::BK, a + (stage ^ 1) * A_STAGE);
-		const float *s = scales + gemm_scales_at<G>(k0, stage) + column;
-		gemm_lds at = {a + stage * A_STAGE + row,
-			       b + stage * G::B_HALVES + column * G::PITCH, ones, s};
-		gemm_multiply_step(sum, &part, w, k0, at);
-		bool is_end = is_last || ((uint32_t)(k0 + G::BK) & in_group) == 0;
-		if (G::FORMAT == GEMM_INT4 && is_end)
-			gemm_fold(sum, &part, s);
-		if (G::STAGES == 1)
-			group_barrier();
-		else
-			stage ^= 1;
-		if (!is_last)
-			gemm_stage(&t, w, k0 + G::BK, a + stage * A_STAGE,
-				   b + stage * G::B_HALVES,
-				   scales + gemm_scales_at<G>(k0 + G::BK, stage));
-		group_barrier();
-	}
+	if (G::BM == 16 || rows == G::BM)
+		gemm_steps<G, true>(&t, w, at, sum);
+	else
+		gemm_steps<G, false>(&t, w, at, sum);
 }
 
 /* Calls f(m, n, x, value) for each element of the block in this lane; value is

@@ -7,9 +7,8 @@
 #include <stdint.h>
 #endif
 
-/* INT4_G32: groups of 32; INT4: groups of 64 and more. GEMM_UNITS + n: format n of enum
- * weight_format, in units (kernels/weights/weight_units.h). */
-enum gemm_format { GEMM_INT4_G32, GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
+/* GEMM_UNITS + n: format n of enum weight_format, in units (kernels/weights/weight_units.h). */
+enum gemm_format { GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
 
 /* A row of linear_tile.def or moe_tile.def, but for BLOCK_K, of which the kernels alone know. */
 struct tile_shape {

@@ -8,7 +8,7 @@
 
 /* Elements of K between two scalings of a sum, for formats in units. It is a unit, or two
  * units with a common scale. NVFP4's scales are multiplied into the halves, since e2m1
- * times e4m3 is exact in f16. Groups of int8 and fp8 have 32 or more elements. */
+ * times e4m3 is exact in f16. A larger group's scale is applied to each 32 elements. */
 constexpr int gemm_unit_fold(int format)
 {
 	return unit_scales_16(format) ? 16 : 32;
@@ -17,7 +17,7 @@ constexpr int gemm_unit_fold(int format)
 template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_tile {
 	static constexpr int FORMAT = FORMAT_, BM = BM_, BN = BN_, BK = BK_, WAVES_N = WN_;
 	static constexpr int THREADS = WM_ * WN_ * WAVE;
-	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4 || FORMAT == GEMM_INT4_G32;
+	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4;
 	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
 	static constexpr bool IS_UNITS = FORMAT >= GEMM_UNITS;
 	/* Where X passes through registers, its pieces get the order of int4's pairs in a word.
@@ -27,17 +27,11 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int UNIT = IS_UNITS ? FORMAT - GEMM_UNITS : WEIGHT_F16;
 	static constexpr bool HAS_SCALES = IS_INT4 || (IS_UNITS && UNIT != WEIGHT_NVFP4);
 	static constexpr bool HAS_MIN = IS_UNITS && unit_has_min(UNIT);
-	/* 0: scale where a group ends, at the end of a step */
-	static constexpr int FOLD = FORMAT == GEMM_INT4_G32 ? 32
-				    : IS_UNITS		    ? gemm_unit_fold(UNIT)
-							    : 0;
-	static constexpr bool IS_GROUPED = UNIT == WEIGHT_INT8 || UNIT == WEIGHT_FP8;
-	static constexpr bool IS_FOLDED = FOLD && HAS_SCALES && !IS_GROUPED; /* every FOLD */
+	static constexpr int FOLD = IS_INT4 ? 32 : IS_UNITS ? gemm_unit_fold(UNIT) : 0;
 	/* KERNEL_OF_MANY: workgroups that must fit, each thread with 128 registers; of four
-	 * waves with 64 x 32 sums each, with 168. Where a group's sum waits for its end, these
-	 * alone are as many. */
+	 * waves with 64 x 32 sums each, with 168. */
 	static constexpr int MANY = THREADS == 128 && BM * BN > 4096 ? 3 : 512 / THREADS;
-	static constexpr int ROOM = (IS_FOLDED || !HAS_SCALES) && THREADS >= 128 ? MANY : 1;
+	static constexpr int ROOM = THREADS >= 128 ? MANY : 1;
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
 	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
 	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
@@ -48,14 +42,15 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
 	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
 	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
-	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* minima follow */
-	/* int4 in groups of 32: LDS has the scales of so many groups, and of as many more.
-	 * A thread loads some of its row's. */
-	static constexpr bool IS_AHEAD = FORMAT == GEMM_INT4_G32;
+	static constexpr int A_STAGE = A_HALVES * (IS_SPLIT ? 2 : 1);
+	static constexpr int SUMS = HAS_MIN ? FOLDS * BM : 1; /* of X, for minima */
+	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* -minima follow */
+	/* int4: LDS has the scales of so many times 32 elements, and of as many more. A
+	 * thread loads some of its row's. */
 	static constexpr int AHEAD = 4, AHEAD_K = AHEAD * 32;
-	static constexpr int AHEAD_EACH = IS_AHEAD ? AHEAD * B_EACH / PIECES : 1;
-	static constexpr int ZEROS = IS_AHEAD && B_EACH == 8 ? 2 : 1; /* groups of a thread */
-	static constexpr int SIDE = IS_AHEAD ? AHEAD * BN : SCALES * (HAS_MIN ? 2 : 1);
+	static constexpr int AHEAD_EACH = IS_INT4 ? AHEAD * B_EACH / PIECES : 1;
+	static constexpr int ZEROS = IS_INT4 && B_EACH == 8 ? 2 : 1; /* groups of a thread */
+	static constexpr int SIDE = IS_INT4 ? AHEAD * BN : SCALES * (HAS_MIN ? 2 : 1);
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");
 	static_assert(!IS_UNITS || B_UNITS * THREADS == BN * (BK / 16), "so do units");
@@ -77,6 +72,13 @@ struct gemm_weight {
 	int32_t group_shift; /* log2(group) >= 5; 31: one group a row */
 	bool is_bf16;        /* the scales are bf16 */
 	unit_weight unit;
+};
+
+/* LDS of a step, or of all: X, W, scales of W's rows (minima with the other
+ * sign follow), sums of X's rows. */
+struct gemm_stages {
+	uint16_t *a, *b;
+	float *scales, *sums;
 };
 
 /* Where a thread's pieces come from, and pieces being loaded. */

@@ -72,8 +72,8 @@ DEVICE u32x4 gemm_only_if(bool is_in, u32x4 v)
 	return v;
 }
 
-/* Start the loads of a thread's scales: of the AHEAD groups from k0 on. A row's scales lie
- * one after the other. Past the row's end the last one is loaded; x is zero there. */
+/* Start the loads of a thread's scales: those of AHEAD_K elements from k0 on. A row's scales
+ * lie one after the other. Past the row's end the last one is loaded; x is zero there. */
 template <class G>
 DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
@@ -82,7 +82,8 @@ DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0
 	uint32_t n = (uint32_t)w->k / 32;
 	uint32_t first = (uint32_t)k0 / 32 + t->b_at[0] / (G::B_EACH * 8) * EACH;
 	const uint16_t *from = t->row.scales + first;
-	if (n % EACH == 0 && first + EACH <= n) { /* the load is aligned */
+	/* Groups of 32, and the load is aligned. */
+	if (w->group_shift == 5 && n % EACH == 0 && first + EACH <= n) {
 		if constexpr (EACH == 2)
 			t->scales[0] = load_global<uint32_t>(from);
 		else
@@ -91,13 +92,14 @@ DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0
 		UNROLL
 		for (int i = 0; i < EACH; i++) {
 			uint32_t at = first + i < n ? first + i : n - 1;
-			uint32_t one = load_global<uint16_t>(t->row.scales + at);
+			uint32_t one = load_global<uint16_t>(t->row.scales +
+							     (at >> (w->group_shift - 5)));
 			t->scales[i / 2] = i % 2 ? t->scales[i / 2] | one << 16 : one;
 		}
 	}
 }
 
-/* Start the loads of a thread's int4: B_EACH words, a scale or AHEAD_EACH, zeros. */
+/* Start the loads of a thread's int4: B_EACH words, AHEAD_EACH scales, zeros. */
 template <class G, bool is_whole>
 DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
@@ -111,9 +113,7 @@ DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 	} else {
 		gemm_load_words<G::B_EACH>(q + at / 8, t->word);
 	}
-	if constexpr (!G::IS_AHEAD)
-		t->scales[0] = load_global<uint16_t>(t->row.scales + (at >> w->group_shift));
-	else if (k0 % G::AHEAD_K == 0)
+	if (k0 % G::AHEAD_K == 0)
 		gemm_load_scales(t, w, k0);
 	if (t->row.zeros)
 		UNROLL
@@ -186,7 +186,7 @@ DEVICE void gemm_stage_units(const gemm_thread<G> *t, const gemm_weight *w, uint
 		} else if (at % G::FOLD == 0) {
 			scales[at / G::FOLD * G::BN + row] = scale;
 			if constexpr (G::HAS_MIN)
-				scales[G::SCALES + at / G::FOLD * G::BN + row] = min;
+				scales[G::SCALES + at / G::FOLD * G::BN + row] = -min;
 		}
 		UNROLL
 		for (int i = 0; i < 2; i++)
@@ -194,15 +194,14 @@ DEVICE void gemm_stage_units(const gemm_thread<G> *t, const gemm_weight *w, uint
 	}
 }
 
-/* scales: of the groups that begin at k0 for int4 in groups of 32, else of the step. */
+/* Store the scales of int4 from k0 on, if they were loaded for this step. */
 template <class G>
 DEVICE void gemm_stage_scales(const gemm_thread<G> *t, const gemm_weight *w, int32_t k0,
 			      float *scales)
 {
-	uint32_t row = t->b_to[0] / G::PITCH, first = 0;
-	if constexpr (G::IS_AHEAD)
-		first = t->b_at[0] / (G::B_EACH * 8) * G::AHEAD_EACH;
-	if (G::IS_AHEAD ? k0 % G::AHEAD_K != 0 : t->b_at[0] != 0)
+	uint32_t row = t->b_to[0] / G::PITCH;
+	uint32_t first = t->b_at[0] / (G::B_EACH * 8) * G::AHEAD_EACH;
+	if (k0 % G::AHEAD_K != 0)
 		return;
 	UNROLL
 	for (int i = 0; i < G::AHEAD_EACH; i++) {
@@ -212,8 +211,28 @@ DEVICE void gemm_stage_scales(const gemm_thread<G> *t, const gemm_weight *w, int
 	}
 }
 
+/* Store the sum of the inputs that share a scale. Lanes that follow each other hold their
+ * pieces, and the first of them stores. */
 template <class G>
-DEVICE void gemm_stage_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
+DEVICE void gemm_stage_sum(const gemm_thread<G> *t, int32_t j, u32x4 piece, float *sums)
+{
+	constexpr uint32_t ONES = 0x3C003C00u; /* two halves of 1.0 */
+	static_assert(G::FOLD == 16 || G::FOLD == 32, "two lanes or four");
+	float sum = 0;
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		sum = dot2_f16(piece[i], ONES, sum);
+	sum += wave_xor<1>(sum);
+	if constexpr (G::FOLD == 32)
+		sum += wave_xor<2>(sum);
+	uint32_t row = (thread_index() + j * G::THREADS) / G::PIECES;
+	if (t->a_at[j] % G::FOLD == 0)
+		sums[t->a_at[j] / G::FOLD * G::BM + row] = sum;
+}
+
+template <class G>
+DEVICE void gemm_stage_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a,
+			 float *sums)
 {
 	bool is_whole = k0 + G::BK <= w->k;
 	UNROLL
@@ -232,6 +251,8 @@ DEVICE void gemm_stage_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, ui
 			out = gemm_paired(out);
 		} else if constexpr (G::IS_UNITS) {
 			out = unit_order<G::UNIT>(out);
+			if constexpr (G::HAS_MIN)
+				gemm_stage_sum(t, j, out, sums);
 		} else if constexpr (G::IS_SPLIT) {
 			u32x4 v = out, low;
 			UNROLL
@@ -251,26 +272,26 @@ DEVICE void gemm_stage_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, ui
 
 /* Store the loaded pieces of the step at k0 to LDS. */
 template <class G>
-DEVICE void gemm_stage(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a,
-		       uint16_t *b, float *scales)
+DEVICE void gemm_stage(gemm_thread<G> *t, const gemm_weight *w, int32_t k0,
+		       const gemm_stages &to)
 {
-	gemm_stage_x(t, w, k0, a);
+	gemm_stage_x(t, w, k0, to.a, to.sums);
 	if constexpr (G::IS_INT4) {
 		UNROLL
 		for (int i = 0; i < G::B_EACH; i++) {
 			uint32_t zero = t->zeros[i * G::ZEROS / G::B_EACH];
 			zero = zero >> t->row.zero_shift & 15;
-			*(u32x4 *)(b + (t->b_to[0] ^ i * 8)) =
+			*(u32x4 *)(to.b + (t->b_to[0] ^ i * 8)) =
 				gemm_int4<G::IS_PAIRED>(t->word[i],
 							0x64006400u | zero * 0x00010001u,
 							0xD400D400u | zero * 0x00100010u);
 		}
-		gemm_stage_scales(t, w, k0, scales);
+		gemm_stage_scales(t, w, k0, to.scales);
 	} else if constexpr (G::IS_UNITS) {
-		gemm_stage_units(t, w, b, scales);
+		gemm_stage_units(t, w, to.b, to.scales);
 	} else {
 		UNROLL
 		for (int j = 0; j < G::B_EACH; j++)
-			*(u32x4 *)(b + t->b_to[j]) = t->b_piece[j];
+			*(u32x4 *)(to.b + t->b_to[j]) = t->b_piece[j];
 	}
 }

@@ -34,6 +34,16 @@ DEVICE uint32_t moe_tile_pair(const int32_t *pairs, int32_t m)
 	return (uint32_t)(pairs[m] < 0 ? pairs[0] : pairs[m]);
 }
 
+/* Rows of a block that have pairs, in whole tiles. Unused rows are its last. */
+template <class G> DEVICE int32_t moe_tile_rows(const int32_t *pairs)
+{
+	int32_t n = 16;
+	UNROLL
+	for (int m = 16; m < G::BM; m += 16)
+		n += pairs[m] >= 0 ? 16 : 0;
+	return (int32_t)wave_uniform((uint32_t)n);
+}
+
 /* Address of a pair's h. The division is in 32 bits, because one of 64 bits takes some
  * 150 instructions. */
 DEVICE uint16_t *moe_tile_h(const moe_launch &m, uint32_t p)
@@ -64,7 +74,7 @@ template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
 		int32_t f = f0 + n / 32 * 16 + n % 16;
 		return moe_tile_row<G>(n / 16 % 2 ? up : gate, f);
 	};
-	gemm_run<G>(&w, x_row, w_row, &sum);
+	gemm_run<G>(&w, x_row, w_row, moe_tile_rows<G>(pairs), &sum);
 	static_assert(G::NT % 2 == 0, "gate and up side by side");
 	moe_pair p;
 	p.expert = (size_t)e;
@@ -108,7 +118,7 @@ template <class G> DEVICE void moe_tile_down(const moe_tile_launch &a)
 		return moe_tile_h(m, moe_tile_pair(pairs, row));
 	};
 	auto w_row = [&](int32_t n) { return moe_tile_row<G>(down, d0 + n); };
-	gemm_run<G>(&w, x_row, w_row, &sum);
+	gemm_run<G>(&w, x_row, w_row, moe_tile_rows<G>(pairs), &sum);
 	auto bias = [&](int32_t n) {
 		bool is_in = m.down_bias && e != m.shared && d0 + n < m.dim;
 		return is_in ? m.down_bias[(size_t)e * (size_t)m.dim + (size_t)(d0 + n)] : 0;

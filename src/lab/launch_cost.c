@@ -181,6 +181,20 @@ static void fix_moe_few(const struct cost_model *m, const struct hip_launch_info
 
 /* --- tiles ------------------------------------------------------------------------- */
 
+/* An expert's last block leaves out the products of tiles of 16 rows without a pair, and
+ * their scales, which are most of the paired instructions. The walk counts them all. */
+static void leave_out_tiles(const struct moe_tile_launch *a, double pairs, double blocks,
+			    struct launch_cost *c)
+{
+	double used, tiles = blocks_used(pairs, a->m.shared, 16, &used);
+	if (a->n_experts > a->m.shared)
+		tiles += ceil((double)a->m.n_tok / 16);
+	double share = fmin(1, tiles * 16 / (blocks * a->block_m));
+	c->count.issued[WALK_MATRIX] *= share;
+	c->count.issued[WALK_DUAL] *= share;
+	c->count.lds_cycles *= share;
+}
+
 /* A tile launch of experts has a grid for the worst routing. Corrects the count to the
  * expected blocks, and streamed bytes to the weights of experts in use. */
 static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_info *l,
@@ -198,6 +212,7 @@ static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_inf
 		used++;
 	}
 	*share = fmin(1, blocks / a.max_blocks);
+	leave_out_tiles(&a, pairs, blocks, c);
 	if (!m->read(m->ctx, (uint64_t)(uintptr_t)a.m.table, sizeof w, w))
 		return;
 	bool is_up = strstr(l->kernel, "_up_") != NULL;
@@ -206,6 +221,40 @@ static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_inf
 		bytes += bytes_of(w[p].n, w[p].pitch,
 				      w[p].scales ? (double)w[p].k / w[p].group : 0, 2);
 	c->dram_bytes = used * bytes;
+}
+
+/* What moe_align leaves for a tile launch of experts, as far as a walk needs it: blocks
+ * without an unused row, whose pairs are of different tokens. */
+struct routed {
+	const struct cost_model *m;
+	struct moe_tile_launch a;
+};
+
+/* A walk_read; ctx: struct routed. */
+static bool read_routed(void *ctx, uint64_t at, size_t n, void *out)
+{
+	const struct routed *r = ctx;
+	uint64_t pairs = (uint64_t)(uintptr_t)r->a.pairs;
+	uint64_t experts = (uint64_t)(uintptr_t)r->a.block_expert;
+	uint64_t n_blocks = (uint64_t)r->a.max_blocks;
+	uint64_t n_rows = n_blocks * (uint64_t)r->a.block_m;
+	uint64_t n_pairs = (uint64_t)r->a.m.n_tok * (uint64_t)r->a.m.n_slots;
+	bool is_pair = at >= pairs && at + n <= pairs + n_rows * 4;
+	if (!is_pair && (at < experts || at + n > experts + n_blocks * 4))
+		return r->m->read(r->m->ctx, at, n, out);
+	for (size_t i = 0; i < n / 4; i++) {
+		uint64_t place = (at - (is_pair ? pairs : experts)) / 4 + i;
+		int32_t v = (int32_t)(is_pair ? place * (uint64_t)r->a.m.n_slots % n_pairs
+					      : place * (uint64_t)r->a.n_experts / n_blocks);
+		memcpy((char *)out + i * 4, &v, 4);
+	}
+	return true;
+}
+
+static bool is_moe_tile(const struct hip_launch_info *l)
+{
+	return begins(l->kernel, "moe_tile_") &&
+	       l->args[0].n_bytes == sizeof(struct moe_tile_launch);
 }
 
 static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost *c)
@@ -252,8 +301,7 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 {
 	double share = 1;
 	c->dram_bytes = c->count.stream_bytes + LINE * c->count.kept_lines;
-	if (begins(l->kernel, "moe_tile_") &&
-	    l->args[0].n_bytes == sizeof(struct moe_tile_launch))
+	if (is_moe_tile(l))
 		fix_moe_tile(m, l, c, &share);
 	else if (begins(l->kernel, "linear_tile_") &&
 		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
@@ -359,6 +407,12 @@ enum status launch_cost(const struct cost_model *m, const struct hip_launch_info
 			    .scalar = m->more->scalar_cycles, .lds = m->more->lds_cycles,
 			    .matrix = m->chip->matrix_cycles},
 		.read = m->read, .ctx = m->ctx};
+	struct routed routed = {.m = m};
+	if (is_moe_tile(l)) {
+		memcpy(&routed.a, l->args[0].p, sizeof routed.a);
+		w.read = read_routed;
+		w.ctx = &routed;
+	}
 	*out = (struct launch_cost){
 		.waves = chip_waves(m->chip, k, l->grid.n_threads, l->grid.lds_bytes)};
 	enum status st = walk_run(m->cache, &w, &out->count, fail);

@@ -25,6 +25,7 @@ static const struct experts_case cases[] = {
 	{INT4(32, false), 3, 128, 64, 8, 2, RELU, 96, false},
 	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, RELU, 0, false},
 	{INT4(64, false), 150, 64, 64, 2, 1, false, 0, false}, /* more than a tile each */
+	{INT4(32, false), 300, 64, 32, 2, 1, false, 0, false}, /* of the largest tile, too */
 	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2, false, 0, false},
 	{{.quant = QUANT_F16}, 5, 33, 9, 64, 3, false, 0, false},
 	{INT4(32, false), 9, 64, 32, 8, 2, true, 0, false},

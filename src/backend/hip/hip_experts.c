@@ -148,7 +148,7 @@ static const char *tile_format(const struct weight *w)
 		return hip_has_unit_tiles(w) ? quant_name(w->quant) : NULL;
 	if (!is_int4(w) || w->k % 32 != 0 || w->group % 32 != 0)
 		return NULL;
-	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+	return "int4";
 }
 
 static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)
@@ -435,6 +435,13 @@ const char *hip_experts_tile_name(int i)
 	return tiles[i].name;
 }
 
+/* What `rows` pairs of an expert cost in tiles of shape s, in rows of products. moe_tile.def
+ * tells why. */
+static double tile_cost(const struct tile_shape *s, double rows)
+{
+	return rows + 8 + (rows + s->block_m / 2.) * (100. / s->rate - 1);
+}
+
 /* Choose the tile for the pairs of n experts. in_units: only tiles that are compiled for
  * formats in units. */
 static const struct tile_shape *choose_tile(const struct hip *h, const struct moe_launch *m,
@@ -449,7 +456,7 @@ static const struct tile_shape *choose_tile(const struct hip *h, const struct mo
 	const struct tile_shape *best = NULL;
 	double least = 0, rows = (double)m->n_tok * m->n_slots / n;
 	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
-		double cost = (rows + tiles[i].block_m / 2.) / tiles[i].rate;
+		double cost = tile_cost(&tiles[i], rows);
 		if (tiles[i].has_units >= in_units && (!best || cost < least)) {
 			best = &tiles[i];
 			least = cost;

@@ -37,7 +37,7 @@ static const char *format_of(const struct weight *w)
 {
 	if (w->quant != QUANT_INT4)
 		return quant_name(w->quant);
-	return w->group == 32 && w->k != 32 ? "int4g32" : "int4";
+	return "int4";
 }
 
 static bool is_in_units(const struct weight *w)
