@@ -91,8 +91,8 @@ DEVICE float linear_rows_scale(const linear_rows_part &p, size_t row, int32_t i,
 		return scale_at(p.scales, p.scale_format, at);
 }
 
-/* Elements [i, i + EACH) of row n, which are q. If a row has several groups, the scale is
- * theirs, else 1. */
+/* Elements [i, i + EACH) of row n, which are q, with the scale of their group. With 8 bits or
+ * more and one group a row the scale is 1. */
 template <int format>
 DEVICE void linear_rows_take(const linear_rows_args &a, const linear_rows_part &p, u32x4 q,
 			     int32_t n, int32_t i, linear_rows_taken<format> *out)

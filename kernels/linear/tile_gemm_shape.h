@@ -21,7 +21,8 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
 	static constexpr bool IS_UNITS = FORMAT >= GEMM_UNITS;
 	/* Where X passes through registers, its pieces get the order of int4's pairs in a word.
-	 * That takes fewer instructions than bringing W into X's. Else X is copied as it is. */
+	 * That takes fewer instructions than bringing W into the order of X. Else X is copied as
+	 * it is. */
 	static constexpr bool IS_PAIRED = IS_INT4 && COPY_LANDS;
 	static constexpr bool IS_COPIED = FORMAT == GEMM_F16 || (IS_INT4 && !IS_PAIRED);
 	static constexpr int UNIT = IS_UNITS ? FORMAT - GEMM_UNITS : WEIGHT_F16;
@@ -32,10 +33,11 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 				    : IS_UNITS		    ? gemm_unit_fold(UNIT)
 							    : 0;
 	static constexpr bool IS_GROUPED = UNIT == WEIGHT_INT8 || UNIT == WEIGHT_FP8;
-	static constexpr bool IS_FOLDED = FOLD && HAS_SCALES && !IS_GROUPED; /* every FOLD */
-	/* KERNEL_OF_MANY: workgroups that must fit, each thread with 128 registers; of four
-	 * waves with 64 x 32 sums each, with 168. Where a group's sum waits for its end, these
-	 * alone are as many. */
+	/* scales every FOLD elements of K */
+	static constexpr bool IS_FOLDED = FOLD && HAS_SCALES && !IS_GROUPED;
+	/* KERNEL_OF_MANY: workgroups that must fit at once. A thread has 128 registers, or 168
+	 * with four waves of 64 x 32 sums each. Sums that wait for a group's end need as many
+	 * registers again, so ROOM is 1 there. */
 	static constexpr int MANY = THREADS == 128 && BM * BN > 4096 ? 3 : 512 / THREADS;
 	static constexpr int ROOM = (IS_FOLDED || !HAS_SCALES) && THREADS >= 128 ? MANY : 1;
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
@@ -49,12 +51,13 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
 	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
 	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* minima follow */
-	/* int4 in groups of 32: LDS has the scales of so many groups, and of as many more.
+	/* int4 in groups of 32: LDS has the scales of AHEAD groups, and those of the next AHEAD.
 	 * A thread loads some of its row's. */
 	static constexpr bool IS_AHEAD = FORMAT == GEMM_INT4_G32;
 	static constexpr int AHEAD = 4, AHEAD_K = AHEAD * 32;
 	static constexpr int AHEAD_EACH = IS_AHEAD ? AHEAD * B_EACH / PIECES : 1;
-	static constexpr int ZEROS = IS_AHEAD && B_EACH == 8 ? 2 : 1; /* groups of a thread */
+	/* words of zero points that a thread loads */
+	static constexpr int ZEROS = IS_AHEAD && B_EACH == 8 ? 2 : 1;
 	static constexpr int SIDE = IS_AHEAD ? AHEAD * BN : SCALES * (HAS_MIN ? 2 : 1);
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");
@@ -68,7 +71,7 @@ struct gemm_row {
 	const uint16_t *scales;
 	const uint32_t *zeros;
 	uint32_t zero_shift;
-	unit_row unit; /* used alone if the format is in units */
+	unit_row unit; /* the only field in use if the format is in units */
 };
 
 /* The properties that all rows of a weight share. */
@@ -92,6 +95,7 @@ template <class G> struct gemm_thread {
 	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* two a word */
 	unit_row unit_rows[G::B_UNITS];
 	uint32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* element of K; row in the block */
-	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS]; /* of the unit that is loaded */
+	/* chunk and number of the unit being loaded */
+	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS];
 	unit_raw unit_piece[G::B_UNITS];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = min(max(x, low), high), element by element. For matrices of vision towers that were
- * trained with ranges for what goes in and what comes out. Source: modeling_gemma4.py of
- * Hugging Face Transformers, Gemma4ClippableLinear.
+ * y = min(max(x, low), high), element by element. Vision towers use it on the inputs and outputs
+ * of matrices that were trained with such limits. Source: modeling_gemma4.py of Hugging Face
+ * Transformers, Gemma4ClippableLinear.
  */
 #pragma once
 #include <stdbool.h>

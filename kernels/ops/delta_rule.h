@@ -22,8 +22,8 @@
  * A token's result depends on earlier tokens through S alone, so the cut of a sequence
  * into steps does not change any bit.
  *
- * norm: afterwards this gated_norm of the same tokens and heads, whose x is y. The result
- * has the bits of the two operations in sequence.
+ * norm: then this gated_norm follows, for the same tokens and heads; its x is y. The result has
+ * the bits of the two operations in sequence.
  */
 #pragma once
 #include "kernels/ops/gated_norm.h"

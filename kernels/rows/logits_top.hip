@@ -173,8 +173,8 @@ struct logits_bin {
 	uint32_t bin, n, n_from;
 };
 
-/* The highest bin for which it and all higher bins hold `least` keys. All bins together
- * hold that many. Each wave searches by itself. */
+/* The highest bin for which it and all higher bins hold `least` keys. All bins together hold at
+ * least `least`. Each wave searches by itself. */
 DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 {
 	constexpr int32_t EACH = LOGITS_TOP_BINS / WAVE;

@@ -83,7 +83,8 @@ DEVICE float iq1_m_scale(uint32_t first, uint32_t second)
 				     (second >> 12 & 15) << 8 | (second >> 28) << 12));
 }
 
-/* IQ1_S and IQ1_M: a number of the point, and an eighth more or less, in eighths. */
+/* IQ1_S and IQ1_M, in eighths: a weight is a number of the grid's point plus or
+ * minus an eighth. */
 template <int format> DEVICE void split_iq1(const uint8_t *p, int32_t j, eight *e)
 {
 	uint32_t index, s, is_less;

@@ -43,7 +43,7 @@ constexpr int unit_chunk(int format)
 	return unit_count(format) * 16;
 }
 
-/* True if sixteen weights share a scale; of block formats. */
+/* True if sixteen weights of a block format share a scale. */
 constexpr bool unit_scales_16(int format)
 {
 	return format == WEIGHT_Q2_K || format == WEIGHT_Q3_K || format == WEIGHT_Q6_K ||

@@ -110,35 +110,36 @@ struct backend_ops {
 struct backend {
 	const struct backend_ops *ops;
 	const char *name;        /* as in "cpu", "hip" */
-	/* Why the last operation that returned E_UNSUPPORTED refused, or one that returned
-	 * E_IO lacks experts; "" if it did not say. */
+	/* Why an operation returned E_UNSUPPORTED, or E_IO because it could not read experts:
+	 * that of the last one that failed so; "" if it gave no reason. */
 	char refusal[200];
 	uint64_t n_captures, n_replays; /* number of recorded and of replayed steps; see
 					 * step_begin */
 	int n_step_launches;     /* kernels launched in the last step; 0: not counted */
 	char device[160];        /* as in "AMD EPYC, 2 threads" */
 	char arithmetic[200];    /* what the bits depend on: instruction set, kernels, opts */
-	char weights_note[400];  /* what became of opts.weight_cache, set after loading; or "" */
+	char weights_note[400];  /* how opts.weight_cache is used, set after loading; or "" */
 	bool int8_head;          /* as in backend_opts */
-	int64_t expert_memory;   /* the same */
-	/* What became of it for the model that is loaded next; set by the engine. 0: all
-	 * experts stay in memory. */
+	int64_t expert_memory;   /* as in backend_opts */
+	/* Bytes for the routed experts of the model that is loaded next: the engine sets it from
+	 * expert_memory. 0: all experts stay in memory. */
 	int64_t expert_bytes;
-	/* NULL, or told of experts that are in their file, by their bytes. */
+	/* Called with the bytes of each expert that is in its file now; or NULL. */
 	void (*on_stored)(void *ctx, size_t n_bytes);
 	void *on_stored_ctx;
-	char experts_note[400];  /* what became of expert_bytes; or "" */
-	struct profile *profile; /* what steps are measured with; NULL: nothing */
+	char experts_note[400];  /* how expert_bytes is used; or "" */
+	struct profile *profile; /* measures the steps; NULL: nobody does */
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */
 	bool is_far;
-	/* In every step of at most so many tokens, a token has the same bits. 0: in every
-	 * step. Longer steps use other kernels, which sum in another order. */
+	/* A token has the same bits in every step of at most so many tokens. 0: in steps of any
+	 * size. Longer steps use other kernels, which sum in another order. */
 	int32_t few_tok;
-	/* Device memory that it has taken for itself, whatever is loaded. */
+	/* Bytes of device memory that the backend takes for itself, whatever model is loaded. */
 	int64_t own_bytes;
-	/* Up to so many positions, attention treats each guess of several streams as a
-	 * sequence of its own. Beyond, a further token of its stream costs less. 0: never. */
+	/* In contexts of up to so many positions, attention treats each guessed token of several
+	 * streams as a sequence of its own. In longer contexts it costs less as a further token
+	 * of its stream. 0: never. */
 	int32_t alone_ctx;
 	enum dtype act_type;     /* type of activations, except the residual stream */
 	enum dtype kv_type;      /* element type of the KV cache, where nobody asks for int8 */
@@ -157,7 +158,8 @@ void backend_set_profile(struct backend *b, struct profile *p);
 void backend_count_linear(struct backend *b, const struct linear_args *a);
 void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read);
 
-/* n numbers of the host in the type of activations; what is too large becomes the largest. */
+/* Converts n numbers of the host to the type of activations, and back. Numbers too large for it
+ * become its largest. */
 void backend_to_act(const struct backend *b, const float *x, size_t n, void *out);
 void backend_from_act(const struct backend *b, const void *x, size_t n, float *out);
 

@@ -324,7 +324,7 @@ int engine_draft_room(const struct engine *e)
 	return MIN(MIN(few, e->max_batch_tok), ENGINE_DRAFT_TOK);
 }
 
-/* Their keys and values lie behind the sequence's end already. */
+/* The keys and values of these tokens lie behind the sequence's end already. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n)
 {
 	assert(n <= s->n_draft);
@@ -335,7 +335,7 @@ void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *t
 	s->n_draft = 0;
 }
 
-/* The logit rows behind those of slice i. */
+/* The number of logit rows up to the end of slice i. */
 static int32_t rows_end(const struct engine *e, int i_slice)
 {
 	assert(i_slice >= 0 && i_slice < e->batch.n_seq);

@@ -82,14 +82,14 @@ struct engine_graph {
 	/* logits: host memory (R, V), written before return, unless top says where. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);
-	/* Where the logits of the last forward are not in the host's memory: what is known
-	 * of them, (R), and a way to all of row i, (V). NULL, or returns NULL: forward has
-	 * written them. Valid until the next forward. */
+	/* If the logits of the last forward are not in the host's memory: top gives the best of
+	 * each row, (R), and fetch copies all of row i, (V). top is NULL, or returns NULL, if
+	 * forward has written them. Valid until the next forward. */
 	const struct logits_top *(*top)(void *ctx);
 	enum status (*fetch)(void *ctx, int32_t i, float *logits);
-	/* Guess the token behind each token of b, one of each sequence, from its hidden state:
-	 * ids (B). At most ENGINE_HIDDEN_ROWS. It takes the place of the last forward's logits.
-	 * NULL: the model has no layer for it (enum model_mtp), or it was not asked for. */
+	/* Guess the token after each token of b, one of each sequence, from its hidden state: ids
+	 * (B). At most ENGINE_HIDDEN_ROWS. It takes the place of the last forward's logits. NULL:
+	 * the model has no layer for it (enum model_mtp), or it was not asked for. */
 	enum status (*guess)(void *ctx, const struct engine_batch *b, int32_t *ids,
 			     struct fail *fail);
 	void (*destroy)(void *ctx);
@@ -108,8 +108,8 @@ struct engine_graph {
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };
 
-/* Hears of each weight matrix on the device, packed or uploaded: bytes of the files so
- * far, and in total. fn NULL: nobody listens. */
+/* Called for each weight matrix that has come to the device, packed or uploaded. done: bytes of
+ * the files so far; total: of all. fn NULL: nobody listens. */
 struct load_watch {
 	void (*fn)(void *ctx, int64_t done, int64_t total);
 	void *ctx;
@@ -138,8 +138,8 @@ struct engine_opts {
 	 * head is not loaded. For models that give embeddings. */
 	bool gives_rows;
 	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
-	/* It guesses only the first so many tokens of the vocabulary, which takes less of the
-	 * output head; 0: all. Rounded up to whole tiles of rows. */
+	/* That layer guesses among the first so many tokens only, and needs less of the output
+	 * head; 0: among all. Rounded up to whole tiles of rows. */
 	int mtp_vocab;
 	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
 	 * "": none. Where it is of no use a warning says why. */
@@ -158,8 +158,8 @@ struct engine_opts {
 
 /* The backend's memory as it is now. */
 void engine_memory(struct backend *b, struct memory_have *out);
-/* What engine_create would do with the memory, without taking any. It fails as that would
- * where the model does not fit. */
+/* What engine_create would do with the memory, without taking any. It fails like engine_create if
+ * the model does not fit. */
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
 			struct memory_plan *out, struct fail *fail) MUST_USE;
 /* Checks every tensor the architecture needs and takes all memory. */
@@ -171,7 +171,7 @@ enum status engine_create(struct model *m, struct backend *b,
 enum status engine_create_with(const struct engine_graph *g,
 			       const struct engine_opts *o, int n_pages,
 			       struct engine **out) MUST_USE;
-void engine_destroy(struct engine *e); /* not the model, not the backend */
+void engine_destroy(struct engine *e); /* not the model, not the backend: the caller frees them */
 
 int engine_n_ctx(const struct engine *e);      /* any */
 int engine_n_vocab(const struct engine *e);    /* any */
@@ -210,7 +210,7 @@ struct engine_prompt {
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
-/* Why s, which was just created for p, knows no more of it. */
+/* Why no more of prompt p was found for s, which was just created for it. */
 struct engine_miss {
 	struct miss miss;
 	const int32_t *other; /* (n_other) the history that is most alike; NULL: none. Valid */
@@ -265,15 +265,16 @@ void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *t
  * the next step. They may have to come from the device: NULL when it failed, which the
  * next step will say. */
 const float *engine_logits(struct engine *e, int i_slice);
-/* Of the last of them (there must be one), the best and the sums, which is all that
- * most choices need. NULL: nothing is known that engine_logits would not say as soon. */
+/* The best logits and the sums of the slice's last row of logits (there must be one),
+ * which is all that most choices need. NULL: the logits are on the host, so engine_logits
+ * costs no copy. */
 const struct logits_top *engine_top(const struct engine *e, int i_slice);
-/* The same of row i_row of the slice's n_logits: (V) and the best. */
+/* The same for row i_row of the slice's n_logits: its logits (V), and the best. */
 const float *engine_logits_row(struct engine *e, int i_slice, int i_row);
 const struct logits_top *engine_top_row(const struct engine *e, int i_slice, int i_row);
 
-/* Have fn called within engine_step, behind the router of each layer with experts, in
- * their order; NULL: no more. For comparing backends: such a step waits for each of them
+/* Have fn called within engine_step, after the router of each layer with experts, in the
+ * layers' order; NULL: no more. For comparing backends: such a step waits for each of them
  * and is not recorded. */
 void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx);
 

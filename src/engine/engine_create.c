@@ -134,7 +134,7 @@ static bool uses_disk(const struct engine_opts *o)
 	return o->kv_dir && *o->kv_dir && o->prefix_cache;
 }
 
-/* All but what the memory decides. */
+/* Sets all limits except those that depend on the memory. */
 static void set_limits(const struct model *m, const struct backend *b,
 		       const struct engine_opts *o, struct arch_limits *l)
 {
@@ -251,7 +251,8 @@ static void open_disk(struct engine *e, const struct model *m, const struct back
 	buf_deinit(&key);
 }
 
-/* Both choices are right for prompts of their length, so the owner may want the other. */
+/* Logs which factors are in use. Both are right for prompts of their length, so the owner may
+ * want the other. */
 static void tell_rope(const struct rope *r, int32_t n_ctx)
 {
 	if (r->kind == ROPE_LONG)

@@ -31,14 +31,15 @@ struct engine_sight {
 	enum { SIGHT_CAUSAL, SIGHT_MUTUAL, SIGHT_MUTUAL_LOCAL } seen;
 	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
 	int32_t n_height, n_width;
-	/* The token that is read where a model reads more of a token than its embedding. */
-	bool has_stand_in; /* else an image's own token is */
+	/* For models that read more of a token than its embedding: the token that they read in
+	 * place of an image's. */
+	bool has_stand_in; /* false: they read the image's own token */
 	int32_t stand_in;
 };
 
 /* Tokens of a step that are of an image. */
 struct engine_view {
 	int32_t tok, n;  /* first token of the step; tokens */
-	int32_t first;   /* which of the image's rows the first one has */
+	int32_t first;   /* number of the image's row that token tok has */
 	const struct engine_image *image;
 };

@@ -33,7 +33,7 @@ enum { GRAPH_REPLAY_IDS = 6 }; /* words on the device for struct engine_replay *
 struct arch_limits {
 	int32_t n_ctx, page_size, n_pages, max_seqs, max_batch_tok;
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
-	struct load_watch load; /* hears of the weights */
+	struct load_watch load; /* is told of the weights as they are loaded */
 	enum dtype kv_type; /* of the cache: the backend's, or I8 */
 	/* Up to so many positions each guess of several streams is a sequence of its own for
 	 * attention; 0: never. graph_create sets it to backend.alone_ctx, unless the model
@@ -55,15 +55,15 @@ struct arch_step {
 	bool is_alone;     /* each token is a sequence of its own for attention */
 };
 /* How this batch runs. A step is recorded where each sequence has one token, or guesses
- * behind it, and all logits come in one piece. Then its launches depend on the number of
- * tokens, those of sequences and logit rows, whether there are guesses, and n_ctx_max (for
- * geometry). That is one of few numbers: powers of two, up to limits->n_ctx. Where guesses
- * are alone, the number of sequences does not matter, so streams share what was recorded.
- * Other batches have key 0, and n_ctx_max is the largest n_ctx itself. graph_id:
- * arch_graph_id() of this graph, since others may share its backend. */
+ * behind it, and all logits come in one piece. Then its launches depend on the numbers of tokens,
+ * sequences and logit rows, whether there are guesses, and n_ctx_max (for geometry). n_ctx_max is
+ * then one of few numbers: powers of two, up to limits->n_ctx. Where guesses are alone, the
+ * number of sequences does not matter, so streams share what was recorded. Other batches have key
+ * 0, and n_ctx_max is the largest n_ctx itself. graph_id: arch_graph_id() of this graph, since
+ * others may share its backend. */
 struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
 			   const struct engine_batch *b);
-/* Another for each graph, not 0. Thread: any. */
+/* A number that is another for each graph, and not 0. Thread: any. */
 uint16_t arch_graph_id(void);
 
 /* On the device: one step's ids (step_ids.h). */
@@ -92,8 +92,8 @@ struct graph_step {
 /* Norms of a layer: of what its two parts read, and of what they add. */
 enum graph_norm {
 	NORM_MIXER, NORM_MIXER_POST, NORM_MLP, NORM_MLP_POST,
-	/* Experts beside a dense part: of what that adds, and of what the experts read and
-	 * add. NORM_MLP_POST is of the sum of both. */
+	/* With experts beside a dense part: norms of the dense part's output, and of the experts'
+	 * input and output. NORM_MLP_POST is then of the sum of both outputs. */
 	NORM_DENSE_POST, NORM_EXPERTS, NORM_EXPERTS_POST,
 	GRAPH_NORMS
 };
@@ -145,20 +145,21 @@ struct graph {
 	int32_t replay_at;             /* GRAPH_REPLAY_IDS of each sequence from here on */
 	int32_t kept_tok;              /* tokens of the last step with guesses */
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
-	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, where not in a scale */
+	/* factor of cos and sin, unless an attention scale has it */
+	double rope_factor[MODEL_MAX_ROPES];
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
 	struct sight_scratch sight;
 	struct mover mover;
 	void *wide_k, *wide_v;         /* kv_pages.wide_k and wide_v, of all layers */
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
-	float *part;                   /* (T, D) of a part, before its norm */
+	float *part;                   /* (T, D) output of a part, before its norm */
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
 	void *rows_host;               /* host (T, D) act; NULL: no gives_rows */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
 	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
-	bool has_top;                  /* it is of the last step */
+	bool has_top;                  /* true: top is of the last step */
 	struct attention_scratch attention;
 	struct mla_scratch mla;
 	struct compress_scratch compress;
@@ -177,8 +178,8 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail) MUST_USE;
 
-/* Device memory that graph_create will take beside the weights, in bytes. It does so by
- * the same code, which then allocates nothing. */
+/* Device memory that graph_create will take beside the weights, in bytes. It runs the same code,
+ * which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
 
@@ -207,13 +208,13 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
 			   size_t n_bytes);
 
-/* x += W in (+ bias), or norms[post] of that where the layer has it. */
+/* x += W in (+ bias). Where the layer has the norm `post`, that norm of the product is added. */
 struct graph_add {
 	const struct weight *w;
 	const float *bias; /* or NULL */
 	const void *in;    /* (T, K) act */
 	enum graph_norm post;
-	float scale;       /* of the new x, where the layer has that norm; 0: 1 */
+	float scale;       /* factor of the new x, where the layer has that norm; 0: 1 */
 };
 enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 		      const struct graph_add *a, struct fail *fail) MUST_USE;
@@ -280,8 +281,8 @@ enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_pa
 const char *graph_layer_name(const struct graph *g, int i_layer, const char *name,
 			     char out[200]);
 bool graph_layer_has(const struct graph *g, int i_layer, const char *name);
-/* Shows g->watch what the router has queued with the arguments of a, and takes over what
- * it changes. */
+/* Shows g->watch what the router that was queued with arguments a has chosen, and takes over what
+ * g->watch changes. */
 enum status graph_watch_router(struct graph *g, int i_layer,
 			       const struct moe_router_args *a,
 			       struct fail *fail) MUST_USE;
@@ -291,7 +292,8 @@ struct graph_pages_want {
 };
 enum status graph_take_pages(struct graph *g, struct layer *l,
 			     const struct graph_pages_want *w, struct fail *fail) MUST_USE;
-/* Once all layers have theirs: g->wide_k and g->wide_v, where the backend wants them. */
+/* Allocates g->wide_k and g->wide_v, if the backend wants them. Call it once all layers have
+ * their pages. */
 enum status graph_take_wide(struct graph *g, struct fail *fail) MUST_USE;
 struct kv_pages graph_pages(const struct graph *g, const struct layer *l);
 

@@ -21,8 +21,8 @@ struct mixer {
 extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv, mixer_space,
 	mixer_compress;
 
-/* Of mixer_delta, for mixer_space: its memory; a->decay of the tensor `name`; a view from
- * row `first` on, of elements of so many bytes. */
+/* Functions of mixer_delta that mixer_space uses too. alloc: takes the memory. decay: makes
+ * a->decay of the tensor `name`. skip: moves a view on by `first` elements of so many bytes. */
 enum status mixer_delta_alloc(struct graph *g, struct fail *fail) MUST_USE;
 enum status mixer_delta_decay(struct graph *g, int i, const char *name, struct delta_layer *a,
 			      struct fail *fail) MUST_USE;
@@ -50,8 +50,8 @@ enum status hyper_enter(struct graph *g, const struct layer *l, enum hyper_part 
 enum status hyper_leave(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
 enum status hyper_end(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
 
-/* mixer_compress.c; of models with config.compress_of. begin: with the step's ropes. pages:
- * what a layer has in KV pages, where p is not NULL. */
+/* mixer_compress.c; of models with config.compress_of. begin: called with the step's ropes.
+ * pages: the arrays that a layer has in KV pages; p NULL: there is none. */
 enum { COMPRESS_PAGES = 6 };
 struct page_array {
 	char *p;

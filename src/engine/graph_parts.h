@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of a layer: of each its weights in one layer, and the scratch memory that all
- * layers share. Letters as in kernels/README.md. Thread: engine.
+ * The parts of a layer: structs of a part's weights in one layer, and of the scratch memory that
+ * all layers share. Letters as in kernels/README.md. Thread: engine.
  */
 #pragma once
 #include "backend/backend.h"
@@ -14,10 +14,10 @@ struct attention {
 	const float *sinks;
 	struct weight q, k, v, o; /* q: with the gate, where there is one */
 	int32_t head_dim, n_kv_heads;
-	int32_t kv_layer;         /* whose keys and values it reads: its own, or before it */
+	int32_t kv_layer;         /* layer whose keys and values it reads: itself, or one before */
 	bool has_v;               /* else values are keys before their norm */
 	int32_t window;           /* tokens it sees; 0: all */
-	bool is_late;             /* late queries are longer */
+	bool is_late;             /* true: queries at late positions are scaled up (rope.h) */
 	int32_t n_freq;           /* pairs of a head that turn */
 };
 
@@ -40,7 +40,7 @@ struct mla {
 };
 
 struct mla_scratch {
-	float scale, rope_scale; /* of q . k; of its rotated part beside that */
+	float scale, rope_scale; /* factor of q . k; a further one of its rotated part */
 	float *q_a;              /* (T, q_lora) f32, for its norm */
 	void *q_a_n;             /* (T, q_lora) act */
 	void *q, *q_wide;        /* (T, H, K), (T, H, kv_lora + rope_dim) act */
@@ -109,8 +109,8 @@ struct delta_scratch {
 	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
 	void *mixed; /* (T, C) act */
 	void *y;     /* (T, Hv, V) act */
-	/* Of the layer that is sharp: its norm (T, D) act, and behind it what rounding took
-	 * (rms_norm.h). Their products with qkv (2 T, N). */
+	/* For the sharp layer. pair: its norm (T, D) act, and then what rounding took from it
+	 * (rms_norm.h). sums: the products of both with qkv (2 T, N). */
 	void *pair;
 	float *sums;
 };
@@ -121,7 +121,7 @@ struct mtp {
 	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
 	struct weight head;   /* the first rows of graph.head, in its memory */
 	const float *embed_norm, *hidden_norm, *out_norm;
-	/* (R + T + R, D) act: hidden states (enum engine_hidden), behind the last norm. */
+	/* (R + T + R, D) act: hidden states (enum engine_hidden), after the last norm. */
 	void *hidden;
 	float *x, *h;         /* (T, D) */
 	void *both;           /* (T, 2 D) act */
@@ -164,8 +164,8 @@ struct mlp_scratch {
 	void *h;                        /* (T, U, expert F) act */
 	void *shared_h;                 /* (T, 2 S) act */
 	float *shared_scale;            /* (T) */
-	/* experts_beside: zeros (2, T, D), and what the two parts add up to, with what the
-	 * experts add to behind it. */
+	/* experts_beside: zeros (2, T, D); and in `both` (2, T, D) the sum of the two parts'
+	 * outputs, then the experts' output before its norm. */
 	float *zeros, *both;
 	/* Experts apart: what they read, (T, L or D) act; and zeros and both are (T, L). ones
 	 * (T, U); as_is (L) as graph.as_is. */
@@ -177,7 +177,7 @@ struct mlp_scratch {
 	int32_t *ahead_id;
 };
 
-/* Hyper-connections: the two of a layer, and that behind the last layer. S, R:
+/* Hyper-connections: the two of a layer, and the one after the last layer. S, R:
  * config.hyper_n, hyper_rank. */
 enum hyper_part { HYPER_MIXER, HYPER_MLP, HYPER_LAST, HYPER_PARTS };
 struct hyper {
@@ -257,8 +257,8 @@ struct sight_scratch {
 struct mover {
 	struct move_piece *piece; /* (n_pieces) the arrays of pages */
 	int32_t n_pieces;         /* 0: pages are moved part by part */
-	char *memory;             /* before all of them */
-	/* Of a backend that is far; else NULL: it packs into the host's memory itself. */
+	char *memory;             /* an address before all of the arrays */
+	/* For a far backend. NULL: a near one packs directly in the host's memory. */
 	int32_t *at;              /* pages of a block, as many as it has room for … */
 	char *block;              /* … one behind the other */
 	size_t page_bytes;

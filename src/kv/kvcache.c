@@ -190,8 +190,9 @@ static int32_t bucket_find(const struct kvcache *kv, uint32_t bucket,
 	return i;
 }
 
-/* The neighbour of the page that was found last, if it is the one; its memory is near. At most
- * one page is published for a prefix and its tokens, so the table would say the same. */
+/* Tries the neighbour of the page that was found last, whose memory is near; NONE: it is not
+ * the wanted page. At most one page is published for a prefix and its tokens, so the table
+ * would say the same. */
 static int32_t neighbour_find(const struct kvcache *kv, kvcache_prefix before,
 			      const int32_t *tokens)
 {

@@ -9,9 +9,9 @@
 
 enum miss_reason {
 	MISS_NONE,        /* all that can be found of a prompt was found */
-	MISS_NEW,         /* nothing has been asked before that goes on as far */
+	MISS_NEW,         /* no earlier prompt has the same tokens so far */
 	MISS_DIFFERS,     /* the prompt that is most alike has another token here */
-	MISS_EVICTED,     /* it was known, and gave way to others, or had no room */
+	MISS_EVICTED,     /* its pages were known, and were evicted or found no room */
 	MISS_NO_STATE,    /* its pages are known, but no recurrent state was kept there */
 	MISS_OTHER_MODEL, /* kv_dir has it of another model, version or setting */
 	MISS_OFF,         /* nothing is kept: prefix_cache = no */

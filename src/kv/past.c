@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histories are compared one by one. A history can be more alike than the best so far only
- * if it has the same token behind what that one has in common, so most are dismissed by one
- * look. The last used come first: a conversation goes on from its last turn.
+ * Histories are compared one by one. A history can be more alike than the best so far only if it
+ * has the prompt's token at the place where the best one differs. So most are dismissed by one
+ * comparison. The last used come first: a conversation goes on from its last turn.
  */
 #include "kv/past.h"
 
@@ -88,7 +88,7 @@ void past_add(struct past *p, struct str space, const int32_t *tokens, int n)
 	int alike, i = best_of(p, space, tokens, n, &alike);
 	if (n < 1 || n > PAST_MAX_TOKENS)
 		return;
-	if (i >= 0 && alike == n) { /* a history goes as far already */
+	if (i >= 0 && alike == n) { /* a history has all of these tokens already */
 		move_to_front(p, i);
 		return;
 	}

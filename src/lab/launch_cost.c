@@ -142,9 +142,9 @@ static double expert_scales(const struct weight_view *w, const char *kernel)
 	return (double)w->n * w->pitch;
 }
 
-/* Kernels by groups (moe_group.h) read an expert once for up to MOE_GROUP pairs. The walk
- * takes each pair for a group of its own, but not all of down's; how many it took, the
- * streamed bytes say. Returns how often experts are read; *groups: how many groups work. */
+/* Kernels by groups (moe_group.h) read an expert once for up to MOE_GROUP pairs. The walk takes
+ * each pair for a group of its own, but in down not all pairs; the streamed bytes tell how many
+ * it took. Returns how often experts are read; *groups: how many groups work. */
 static double grouped_reads(const struct moe_launch *a, double *groups)
 {
 	bool has_shared = a->n_slots > a->n_used;

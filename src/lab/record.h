@@ -47,9 +47,9 @@ enum status record_create(struct hip *h, const char *dir, const char *const *cod
 enum status record_finish(struct record *r, const char *about, int *out_n,
 			  struct fail *fail) MUST_USE;
 
-/* Eight bytes of arguments are a small number with what fills a struct up behind it, and no
- * address. The filler is whatever the stack had, also the upper half of an address. One replay
- * in hundreds differed until this was asked. */
+/* True if eight bytes of arguments are no address, but a small number followed by a struct's
+ * padding. The padding is whatever the stack had, such as the upper half of an address. Without
+ * this check one replay in hundreds differed. */
 bool record_is_filler(uint64_t v);
 
 struct replay_result {

@@ -57,7 +57,7 @@ static int32_t first_not_in(const int32_t *id, int32_t n)
 	return e;
 }
 
-/* What experts are chosen by, with is_shifted. */
+/* The numbers by which experts are chosen with is_shifted. */
 static void shift(const struct moe_router_args *a, const float *logit, float top, float *out)
 {
 	int32_t n = a->router->n;

@@ -306,8 +306,8 @@ bool cpu_weight_plan(struct cpu *c, const struct weight *w, struct weight *out)
 	return true;
 }
 
-/* out->device says that the fast way is possible: of experts in slots it is their layer,
- * else any address will do. */
+/* out->device says that the fast way is possible. For experts in slots it is their
+ * cpu_expert_layer, else any address will do. */
 enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
 	if (b->expert_bytes)

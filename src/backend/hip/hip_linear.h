@@ -19,7 +19,7 @@ bool hip_linear_int4_is_quad(int i);
 bool hip_linear_is_int4(const struct linear_args *a);
 /* The row to use: from the tune file, or a guess. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
-/* Does a's norm, too. */
+/* Row i's kernel does all of a, its norm too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
 /* Launch arguments for both tables. A workgroup sums `rows` rows at once; goes_on: then
  * goes on to further rows; is_pair: the rows of gate include those of up. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moe_experts with experts in slots. The router's choice is copied to the host. Experts
- * that are there are computed first, then each other one as it comes.
+ * moe_experts with experts in slots. The router's choice is copied to the host. Experts that are
+ * in slots are computed first, and each other one when it has been read.
  *
  * Few tokens: gate and up of a pair need its own expert only, and down needs all of its
  * token. So up is launched in parts, and down once. Tokens whose experts do not fit the
  * slots together run in groups; the kernels give a token the same bits in any group.
  *
- * Many tokens: the host sorts the pairs by expert, as moe_align does, but lists only
- * experts that are there. up and down run for one such list after another. Each expert is
- * read once for all tokens of a batch.
+ * Many tokens: the host sorts the pairs by expert, as moe_align does, but lists only experts that
+ * are in slots. up and down run for one such list after another. Each expert is read once for all
+ * tokens of a batch.
  *
- * Launches are queued, so a slot may be released as soon as its kernels are launched: what
- * is copied there later comes later in the stream.
+ * Launches are queued, so a slot may be released as soon as its kernels are launched: the next
+ * copy to the slot comes later in the stream.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static int32_t list_wanted(struct slots_step *s, int32_t t0, int32_t t1, int32_t
 	return n_there;
 }
 
-/* The choice, and if it is wanted the guess at the next layer's. */
+/* Copies the choice to the host and, if it is wanted, the guess at the next layer's choice. */
 static enum status fetch_choice(struct slots_step *s)
 {
 	struct backend *b = &s->h->base;
@@ -131,7 +131,7 @@ static enum status fetch_choice(struct slots_step *s)
 	return st;
 }
 
-/* The reads of this layer's experts have begun. */
+/* Begins the guessed reads, once those of this layer's experts have begun. */
 static void guess(struct slots_step *s)
 {
 	if (s->n_guess)
@@ -169,7 +169,7 @@ static enum status up_marked(struct slots_step *s, struct moe_launch l, int32_t 
 	return st;
 }
 
-/* Gate and up of the shared expert, which is a slot behind the others. */
+/* Gate and up of the shared expert, which has the slot after the others. */
 static enum status up_shared(struct slots_step *s, struct moe_launch l)
 {
 	if (l.n_slots == l.n_used)
@@ -180,8 +180,8 @@ static enum status up_shared(struct slots_step *s, struct moe_launch l)
 	return hip_experts_up(s->h, s->a, s->way, l);
 }
 
-/* Of n wanted experts the first n_there are there, the others come one by one. *held: how
- * many are held, also after a failure. */
+/* Gate and up of n wanted experts. The first n_there are in slots; the others follow one by one
+ * when they have been read. *held: how many are held, also after a failure. */
 static enum status up_as_they_come(struct slots_step *s, const struct moe_launch *l,
 				   int32_t t0, int32_t n_there, int32_t n, int32_t *held)
 {
@@ -214,7 +214,7 @@ static enum status up_as_they_come(struct slots_step *s, const struct moe_launch
 	return st;
 }
 
-/* Tokens [t0, t0 + l.n_tok), whose experts have room together. */
+/* Compute tokens [t0, t0 + l.n_tok), whose experts all fit into the slots. */
 static enum status run_group(struct slots_step *s, const struct moe_launch *l, int32_t t0)
 {
 	int32_t n, held = 0, n_there = list_wanted(s, t0, t0 + l->n_tok, &n);
@@ -225,7 +225,7 @@ static enum status run_group(struct slots_step *s, const struct moe_launch *l, i
 	return st;
 }
 
-/* How many tokens from t0 on have room for their experts together; at least 1. */
+/* How many tokens from t0 on have experts that all fit into the slots; at least 1. */
 static int32_t count_group(struct slots_step *s, int32_t t0, int32_t most)
 {
 	int32_t n = 0, n_tok = 0, room = expert_memory_n_slots(s->memory);
@@ -304,8 +304,8 @@ static enum status run_blocks(struct slots_step *s, const struct hip_experts_til
 	return st == OK ? hip_experts_blocks(s->h, &part) : st;
 }
 
-/* Of the experts used[0 .. n), which are held, those that have been read come first.
- * Waits for one if there is none. */
+/* Moves those of the held experts used[0 .. n) that have been read to the front. If there is
+ * none, it waits for one. */
 static enum status next_ones(struct slots_step *s, int32_t *used, int32_t n, int32_t *out_n)
 {
 	int32_t n_now = 0;
