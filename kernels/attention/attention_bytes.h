@@ -145,7 +145,7 @@ DEVICE void bytes_turn_row(u32x4 *row, int32_t dim)
 				(uint32_t)f32_to_f16(x[i + 1] * factor) << 16;
 }
 
-/* Stores the row in 8 bits, and sets x to what the bytes stand for. */
+/* Stores the row in 8 bits, and sets x to the values of these bytes. */
 DEVICE void bytes_put_row(u32x4 *x, int32_t dim, uint8_t *bytes, uint16_t *scale)
 {
 	int32_t at = 8 * (int32_t)lane_index();

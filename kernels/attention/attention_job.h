@@ -220,8 +220,8 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 	return s;
 }
 
-/* Store, for each position of a block, the index of head g's row in the pages. If there
- * is none, FRESH stores row 0, which is safe to read. */
+/* Store, for each position of a block, the index of head g's row in the pages. For positions
+ * without a row FRESH stores row 0, which is safe to read. */
 template <class S>
 DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 			    const attention_spot &s, uint32_t *place)

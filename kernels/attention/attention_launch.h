@@ -61,7 +61,7 @@ struct attention_launch {
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
 	int32_t n_heads, n_kv_heads, head_dim, v_dim, page_size, max_pages_per_seq;
 	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
-	int32_t window;            /* as attention_seen.h takes it */
+	int32_t window;            /* see attention_seen.h */
 	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
 	int32_t tile_shift;        /* log2(tile_tok) */
 	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile
@@ -124,7 +124,8 @@ enum {
 /* Floats of work memory for one (sequence, S): (segments, heads, v_dim + extra). */
 #define ATTENTION_WORK(heads, v_dim) \
 	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
-/* The same for one (tile, S) of a spread kernel: (segments, tokens, heads, v_dim + extra). */
+/* Floats of work memory for one (tile, S) of a spread kernel: (segments, tokens, heads,
+ * v_dim + extra). */
 #define ATTENTION_SPREAD_WORK(segments, tok, heads, v_dim) \
 	((segments) * (tok) * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 

@@ -132,7 +132,7 @@ struct attention_smallest {
 	enum : int { BLOCK = ATTENTION_SEGMENT, SEGMENT = 1 };
 };
 
-/* Where a workgroup of the merge finds its row, and its elements from d on. */
+/* The row that a workgroup of the merge has, and its elements from d on. */
 struct attention_merge_job {
 	attention_job j;
 	size_t at; /* index in work memory of the row */

@@ -30,5 +30,5 @@ struct qk_norm_rope_kv_launch {
 	int32_t q_pitch;        /* elements of q_from between heads */
 	const uint16_t *q_from; /* (T, H, q_pitch) f16, or NULL: q */
 	const float *q_scale;   /* (T), or NULL: 1 */
-	uint32_t norms_turned;  /* 1: norm weights multiply after the rotation */
+	uint32_t norms_turned;  /* 1: norm weights are applied after the rotation */
 };

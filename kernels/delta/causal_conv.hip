@@ -27,7 +27,7 @@ DEVICE size_t conv_at(const half_heads &v, int32_t c)
 	return (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim);
 }
 
-/* Where channel c of token 0 is. */
+/* Address of channel c of token 0. */
 DEVICE const uint16_t *conv_channel(const half_heads &v, int32_t c)
 {
 	return v.p + conv_at(v, c);

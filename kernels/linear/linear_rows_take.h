@@ -23,8 +23,8 @@ template <int format> struct linear_rows_of {
 	};
 };
 
-/* 16 bytes of a row as pairs of halves (bf16: as they are), and their scale; of nvfp4
- * also that of the second half. */
+/* 16 bytes of a row as pairs of halves (bf16: as they are), and their scale; for nvfp4 also the
+ * scale of the second half. */
 template <int format> struct linear_rows_taken {
 	uint32_t h[linear_rows_of<format>::EACH / 2];
 	float scale, second;

@@ -49,7 +49,7 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int B_EACH = BN * PIECES / THREADS;
 	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
 	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
-	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
+	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* sizes in halves */
 	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* minima follow */
 	/* int4 in groups of 32: LDS has the scales of AHEAD groups, and those of the next AHEAD.
 	 * A thread loads some of its row's. */
@@ -82,7 +82,7 @@ struct gemm_weight {
 	unit_weight unit;
 };
 
-/* Where a thread's pieces come from, and pieces being loaded. */
+/* Addresses of a thread's pieces, and the pieces that are being loaded. */
 template <class G> struct gemm_thread {
 	const u32x4 *a[G::A_EACH];
 	uint32_t a_at[G::A_EACH], a_to[G::A_EACH]; /* element of K; place in LDS */

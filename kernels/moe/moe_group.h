@@ -69,7 +69,7 @@ DEVICE moe_pair moe_group_pair(const moe_launch &a, const moe_group &g, int32_t 
 	return p;
 }
 
-/* Where a pair's part of y stands, in numbers of rows. */
+/* Index, in rows, of a pair's part of y. */
 DEVICE int32_t moe_group_part(const moe_pair &p)
 {
 	return (int32_t)(p.slot * MOE_GROUP_TOK + p.token);

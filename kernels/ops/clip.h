@@ -14,7 +14,7 @@ struct clip_args {
 	float low, high;
 	bool is_f32;   /* x and y */
 	const void *x; /* (T, F) act or f32 */
-	void *y;       /* (T, F) alike; may be x */
+	void *y;       /* (T, F) of the same type; may be x */
 };
 
 void clip_ref(const struct clip_args *a);

@@ -87,7 +87,7 @@ struct see_rows_args {
 	int32_t max_pages_per_seq;
 	int32_t width;             /* entries of a row of table; any token's rows must fit */
 	const int32_t *seq_of, *position, *page_table; /* as above */
-	/* As index_choose leaves them, for blocks of `ratio`; NULL: all blocks. */
+	/* The result of index_choose for blocks of `ratio`; NULL: all blocks are seen. */
 	const int32_t *chosen;     /* (T, chosen_pitch) page * E + number in the page */
 	const int32_t *chosen_last;
 	int32_t chosen_pitch;

@@ -53,7 +53,7 @@ struct hyper_split_args {
 	float eps;
 	const float *mix;   /* (T, (2 + S) S) f32; or (T, S) without gates */
 	const float *scale; /* (3) f32; or (1) */
-	const float *base;  /* as a row of mix */
+	const float *base;  /* f32, with the shape of a row of mix */
 	const float *x;     /* (T, S, D) f32 */
 	float *y;           /* (T, D) f32 */
 	float *sum;         /* (T, D) f32, becomes 0; or NULL */
@@ -62,7 +62,7 @@ struct hyper_split_args {
 
 struct hyper_spread_args {
 	int32_t n_tok, n_streams, dim;
-	const float *gates; /* as hyper_split leaves them */
+	const float *gates; /* the output of hyper_split */
 	const float *y;     /* (T, D) f32 */
 	float *x;           /* (T, S, D) f32 */
 };

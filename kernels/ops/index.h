@@ -48,7 +48,7 @@ struct index_choose_args {
 	const float *weight;       /* (T, H) f32, of either sign; NULL: 1 */
 	enum dtype type;           /* kv */
 	int32_t page_size;
-	const void *blocks;        /* as index_keys leaves them */
+	const void *blocks;        /* the output of index_keys */
 	const int32_t *seq_of;     /* (T) */
 	const int32_t *position;   /* (T) */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */

@@ -81,8 +81,8 @@ struct backend_ops {
 	enum status (*load_experts)(struct backend *b, struct experts *out,
 				    struct fail *fail);
 	/* NULL, or called before and after the weights of a model are loaded. load_end is
-	 * not called after a failure. With expert_bytes it makes or opens the experts' file,
-	 * and the model's files have to stay as they are. */
+	 * not called after a failure. With expert_bytes load_end makes or opens the experts'
+	 * file, and the model's files must stay unchanged. */
 	void (*load_begin)(struct backend *b, const struct model *m);
 	enum status (*load_end)(struct backend *b, struct fail *fail);
 	enum status (*upload)(struct backend *b, void *dst, const void *src,
@@ -117,7 +117,8 @@ struct backend {
 					 * step_begin */
 	int n_step_launches;     /* kernels launched in the last step; 0: not counted */
 	char device[160];        /* as in "AMD EPYC, 2 threads" */
-	char arithmetic[200];    /* what the bits depend on: instruction set, kernels, opts */
+	/* what the bits of results depend on: instruction set, kernels, opts */
+	char arithmetic[200];
 	char weights_note[400];  /* how opts.weight_cache is used, set after loading; or "" */
 	bool int8_head;          /* as in backend_opts */
 	int64_t expert_memory;   /* as in backend_opts */
@@ -151,7 +152,7 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 			   struct fail *fail) MUST_USE;
 void backend_destroy(struct backend *b);
 
-/* From now on the steps of b are measured; NULL: no longer. p stays the caller's. */
+/* Measures the steps of b from now on; NULL: no longer. p still belongs to the caller. */
 void backend_set_profile(struct backend *b, struct profile *p);
 /* Bytes that an operation has to read, for the profile. n_read: experts of which a token
  * of this step uses the weights. */

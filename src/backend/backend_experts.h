@@ -17,7 +17,7 @@ struct backend_experts {
 	struct backend *b;
 	const struct model *model; /* valid while loading */
 	const char *dir;           /* folder of the store; NULL or "": beside the model */
-	const char *kind;          /* of the contents, for the store's name: "avx2", "hip" */
+	const char *kind;          /* kind of the contents, in the store's name: "avx2", "hip" */
 	/* Write expert e of layer l, in the order of backend_experts_add, to `out`,
 	 * which is zeroed. */
 	enum status (*pack)(void *ctx, int32_t l, int32_t e, uint8_t *out, struct fail *fail);
@@ -39,8 +39,8 @@ enum status backend_experts_count(const struct backend_experts *s, size_t spare,
 /* Opens the store, or makes it, and then s->memory. Sets b->experts_note. */
 enum status backend_experts_open(struct backend_experts *s, struct expert_memory_opts *o,
 				 struct fail *fail) MUST_USE;
-/* Experts e[0 .. n) of layer l are used in this step, ascending. Their numbers become
- * those of all layers. */
+/* This step uses experts e[0 .. n) of layer l, ascending. Afterwards e has their numbers among
+ * the experts of all layers. */
 void backend_experts_use(struct backend_experts *s, int32_t l, uint64_t step, int32_t *e,
 			 int32_t n);
 /* Frees all that s owns, and first writes to a file how often experts were used. */

@@ -252,7 +252,8 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->logit_rows[b->n_logit_rows++] = t;
 	}
 	/* The first token of a slice needs the hidden row of the token before it. That row is
-	 * there only if the sequence took part in the last step; else the token's own serves. */
+	 * there only if the sequence took part in the last step; else the token's own row
+	 * stands in. */
 	arrays->hidden[b->n_tok] = s->seq->hidden_step_no + 1 == e->step_no
 					   ? s->seq->hidden_row
 					   : ENGINE_HIDDEN_ROWS + b->n_tok;

@@ -39,7 +39,7 @@ struct engine_batch {
 	const float *inv_t;        /* (R) 1 / temperature, for logits_top.sum_t */
 	int n_logit_rows;
 	const int32_t *before; /* (B, ENGINE_BEFORE) the tokens before the slice, the last first;
-				* below 0: there is none, or it is of an image */
+				* a number below 0 stands for none, or for a token of an image */
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	int32_t least_ctx; /* engine_set_least_ctx */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
@@ -58,12 +58,12 @@ enum { ENGINE_BEFORE = MODEL_MAX_NGRAM - 1 };
 /* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
  * then of all its tokens, then of the rows of the last guess. */
 enum engine_hidden {
-	ENGINE_HIDDEN_ROWS = 64, /* of the first and the last kind at most */
+	ENGINE_HIDDEN_ROWS = 64, /* most rows of the first kind, and of the last kind */
 };
 
-/* Sees what the router of layer i_layer chose for the tokens of a step, all of it in host
- * memory: logits (with their bias), id, weight, bias. x is NULL. True: it changed id and
- * weight, and the experts are to run with these. */
+/* Called with what the router of layer i_layer chose for the tokens of a step, all in host
+ * memory: logits (with their bias), id, weight, bias. x is NULL. Returns true if it changed id
+ * and weight, with which the experts then run. */
 typedef bool (*engine_watch_fn)(void *ctx, int i_layer, const struct moe_router_args *a);
 
 /* The model as a sequence of operations: made by an architecture (model/archs.def), or by
@@ -76,8 +76,9 @@ struct engine_graph {
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;
-	/* Up to so many positions, what is recorded of a step with guesses serves any number
-	 * of streams above one; 0: nothing is recorded, or it depends on them. */
+	/* In contexts of up to so many positions, one recording of a step with guesses serves
+	 * any number of streams above one. 0: such steps are not recorded, or one for each
+	 * number of streams. */
 	int32_t alone_ctx;
 	/* logits: host memory (R, V), written before return, unless top says where. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
@@ -134,8 +135,8 @@ struct engine_opts {
 	 * the prompt where that is more). */
 	int n_checkpoints, checkpoint_every;
 	struct load_watch load;
-	/* A row of the last norm (D) stands in place of each row of logits. The output
-	 * head is not loaded. For models that give embeddings. */
+	/* For models that give embeddings: each row of logits is a row of the last norm (D)
+	 * instead, and the output head is not loaded. */
 	bool gives_rows;
 	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
 	/* That layer guesses among the first so many tokens only, and needs less of the output
@@ -146,8 +147,9 @@ struct engine_opts {
 	const char *kv_dir;
 	int64_t kv_disk_limit;
 	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
-	/* The memory as it was before anything was loaded (outlives the call), what others take
-	 * of it, and whether this model reads (memory_plan.h). have NULL: the backend's now. */
+	/* have: the memory before anything was loaded (outlives the call); NULL: the
+	 * backend's now. beside: what others take of it. reader: for a model that reads
+	 * (memory_plan.h), else NULL. */
 	const struct memory_have *have;
 	int64_t beside;
 	const char *reader;
@@ -166,7 +168,7 @@ enum status engine_plan(struct model *m, struct backend *b, const struct engine_
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,
 			  struct fail *fail) MUST_USE;
-/* The same around a given graph with n_pages of KV bookkeeping. E_INVAL
+/* Like engine_create, around a given graph with n_pages of KV bookkeeping. E_INVAL
  * when o->n_ctx is above the graph's; on failure the graph stays the caller's. */
 enum status engine_create_with(const struct engine_graph *g,
 			       const struct engine_opts *o, int n_pages,
@@ -193,8 +195,8 @@ struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
  * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
 enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
 			       int n_tok) MUST_USE;
-/* The same for a slice with guesses. A model with recurrent state needs one more slot for
- * it: E_NO_PAGES also where there is none. */
+/* engine_seq_reserve for a slice with guesses. A model with recurrent state then needs one more
+ * slot; E_NO_PAGES also if there is no such slot. */
 enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s,
 				     int n_tok) MUST_USE;
 /* engine_seq_create for a prompt whose pages are found only from within one space of the cache, and
@@ -221,24 +223,24 @@ void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words or a little earlier. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
-/* Where tokens of an image see each other, a step must not end within one. How many of the
- * next n tokens, or up to `most` where an image begins with the next one, a slice may take. */
+/* If tokens of an image see each other, a step must not end within an image. Returns how many of
+ * the next n tokens a slice may take, or up to `most` if an image begins with the next token. */
 int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most);
 /* A second sequence with the same first tokens: full pages are shared; the last
  * partial page is shared too until the fork reserves room, then copied. What s has
  * reserved stays with s. For n > 1. */
 enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 			    struct engine_seq **out) MUST_USE;
-/* Append n tokens, whole pages, as copies of the sequence's own pages, of which it has some and
- * no part of one: keys and values of wrong positions, for measuring what a long cache costs.
- * States stay. There is room (engine_seq_reserve). E_INVAL with a prefix cache. */
+/* To measure what a long cache costs: appends n tokens (whole pages) as copies of the sequence's
+ * own pages, so keys and values have wrong positions. The sequence has whole pages only, and room
+ * (engine_seq_reserve). States stay. E_INVAL with a prefix cache. */
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n) MUST_USE;
 /* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
 void engine_seq_destroy(struct engine *e, struct engine_seq *s);
 
 struct engine_slice {
 	struct engine_seq *seq; /* each sequence at most once a step */
-	const int32_t *tokens;  /* the next n tokens of it */
+	const int32_t *tokens;  /* the next n tokens of seq */
 	int n;
 	int n_logits;           /* logits of the last n_logits tokens, 0..n */
 	float inv_t;            /* 1 / temperature, for engine_top; 0: 1 */

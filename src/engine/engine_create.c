@@ -55,7 +55,8 @@ static enum status check_opts(const struct engine_opts *o, int max_ctx,
 	return OK;
 }
 
-/* Without a prefix cache only the slots that forks and steps need in passing. */
+/* Default number of checkpoints. Without a prefix cache only the slots that forks and steps need
+ * for a short time. */
 static int32_t n_checkpoints(const struct engine_opts *o)
 {
 	if (!o->prefix_cache)
@@ -87,7 +88,8 @@ static void plan_experts(const struct model *m, struct backend *b,
 	need->weights += b->expert_bytes ? MIN(b->expert_bytes, experts) : experts;
 }
 
-/* Bytes of a token in the cache, and in what the backend widens of one layer at a time. */
+/* Bytes of a token in the cache, and in the memory where the backend widens one
+ * layer at a time. */
 static int64_t token_kv_bytes(const struct model_config *c, const struct backend *b,
 			      const struct arch_limits *l)
 {

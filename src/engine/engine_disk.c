@@ -29,8 +29,8 @@
 #include "kv/kvdisk.h"
 #include "model/tensors.h"
 
-#define RUN_BYTES  ((size_t)32 << 20) /* of one file, about */
-#define READ_BYTES ((size_t)16 << 20) /* of one read */
+#define RUN_BYTES  ((size_t)32 << 20) /* bytes of one file, about */
+#define READ_BYTES ((size_t)16 << 20) /* bytes of one read */
 #define READS      2 /* at once: one is copied while the next is under way */
 #define EXIT_US    10000000
 #define JOBS_MAX   256
@@ -184,7 +184,7 @@ void engine_disk_close(struct engine *e)
 	if (!k)
 		return;
 	int64_t until_us = clock_now_us(&clock_monotonic) + EXIT_US, left = EXIT_US;
-	/* The queue is short, and what a long prompt leaves is more than it holds. */
+	/* The queue is short: a long prompt leaves more than it holds. */
 	while (k->jobs && left > 0) {
 		if (!engine_disk_work(e, RUN_BYTES) && k->jobs && !kvdisk_await(k->d, left))
 			break;

@@ -6,8 +6,8 @@
 #pragma once
 #include "engine/engine.h"
 
-/* Up to so many positions, a recorded step with guesses serves any number of streams above
- * one; 0: nothing is recorded, or it depends on them. */
+/* In contexts of up to so many positions, one recording of a step with guesses serves any number
+ * of streams above one. 0: such steps are not recorded, or one for each number of streams. */
 int32_t engine_alone_ctx(const struct engine *e);
 /* From now on steps are recorded as if a sequence had n positions; 0: as they are. Results
  * stay the same. */

@@ -27,7 +27,7 @@ struct batch_arrays {
 struct engine {
 	struct engine_graph graph;
 	struct kvcache *kv;
-	struct spaces *spaces;  /* of kv */
+	struct spaces *spaces;  /* the spaces of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
 	struct past *past;      /* NULL: the tokens of ended sequences are not remembered */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
@@ -38,11 +38,12 @@ struct engine {
 	struct engine_batch batch;
 	struct batch_arrays arrays;
 	const struct engine_sight *sight; /* NULL: no prompt has images */
-	struct engine_view *views; /* of the batch */
+	struct engine_view *views; /* images in the batch */
 	int n_view_room;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
 	float *logits;          /* (max_batch_tok, n_out) */
-	const struct logits_top *top; /* (R), the graph's; NULL: logits are written */
+	/* (R) from the graph's top; NULL: all logits are in `logits` */
+	const struct logits_top *top;
 	bool *is_fetched;       /* (max_batch_tok) rows of logits, where top is not NULL */
 	uint64_t step_no;
 	struct engine_stats stats;
@@ -56,7 +57,7 @@ struct engine_seq {
 	/* The page that holds the last token is partial and another sequence is its
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
-	kvcache_prefix prefix;  /* of the full pages */
+	kvcache_prefix prefix;  /* the prefix that ends with the last full page */
 	const struct engine_image *images; /* (n_images), its prompt's */
 	int n_images;
 	int n_found;            /* tokens whose pages were found when it began */
@@ -67,8 +68,8 @@ struct engine_seq {
 	 * zeros. Forks and checkpoints may share that slot. A step then writes the new state to
 	 * another slot, `next`, which is taken when room for the step is reserved. */
 	int32_t state, next;
-	/* Where a step with guesses leaves the state behind all of them, while `next` is the
-	 * state before the first; -1: not reserved. */
+	/* A step with guesses leaves the state after all of them in this slot, and the state
+	 * before the first in `next`; -1: not reserved. */
 	int32_t ahead;
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
@@ -93,12 +94,12 @@ struct engine_seq {
  * In a page with an image it is a negative number made of the image's hash. */
 int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
 			  int32_t token);
-/* The words of a whole prompt, (n). *own: what the caller frees; NULL where the prompt has
- * no images, so its tokens are the words. */
+/* The words of a whole prompt, (n). *own: memory that the caller frees; NULL if the prompt has no
+ * images, so that its tokens are the words. */
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
 				  int32_t **own);
-/* Puts into the batch where token `at` of s is, which is the batch's token t: its position on
- * all axes, and what it sees. */
+/* Puts token `at` of s into the batch as its token t: its position on all axes, and which
+ * tokens it sees. */
 void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t);
 /* Notes in the batch which of s's next n tokens, the batch's from tok on, are of images. */
 void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n);

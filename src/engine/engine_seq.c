@@ -95,7 +95,7 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 	s->turn_at = MIN(p->turn_at, n) / size * size;
 	s->n_prompt = (n - 1) / size * size;
 	s->checkpoint_every = MAX(e->checkpoint_every, n / SPREAD_MAX);
-	kvcache_prefix known = s->prefix; /* where the last checkpoint is */
+	kvcache_prefix known = s->prefix; /* the prefix that ends at the last checkpoint */
 	int n_known = 0;
 	int32_t state = -1, *own;
 	const int32_t *words = engine_image_words(e, p, &own);
@@ -296,7 +296,7 @@ static void replay_guesses(struct engine *e, struct engine_seq *s, int n)
 {
 	if (states_is_private(e->states, s->state)) {
 		drop_ahead(e, s);
-	} else { /* it is a checkpoint now */
+	} else { /* the slot is a checkpoint now */
 		s->next = s->ahead;
 		s->ahead = -1;
 	}

@@ -2,7 +2,7 @@
  *
  *   x = embed[token]
  *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x));
- *                with a norm of what is added where its architecture has one
+ *                in some architectures with a norm of what is added
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -262,7 +262,7 @@ static void put_ids(struct graph *g, struct graph_step *s)
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
 		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0,
 		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0};
-	struct step_counts held = counts; /* what the batch has of these */
+	struct step_counts held = counts; /* sizes of the batch's own arrays */
 	const struct step_counts *c;
 	held.n_seq = (size_t)b->n_seq;
 	held.n_page = 0;

@@ -35,13 +35,13 @@ struct arch_limits {
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* is told of the weights as they are loaded */
 	enum dtype kv_type; /* of the cache: the backend's, or I8 */
-	/* Up to so many positions each guess of several streams is a sequence of its own for
-	 * attention; 0: never. graph_create sets it to backend.alone_ctx, unless the model
-	 * has states. */
+	/* In contexts of up to so many positions each guess of several streams is a sequence of
+	 * its own for attention; 0: never. graph_create sets it to backend.alone_ctx, unless the
+	 * model has states. */
 	int32_t alone_ctx;
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool moves;       /* pages go to a disk and come from there */
-	bool mtp;         /* engine_opts.mtp, and the model has it */
+	bool mtp;         /* engine_opts.mtp, if the model has that layer */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
 	const struct engine_sight *sight; /* engine_opts.sight */
 };
@@ -89,7 +89,7 @@ struct graph_step {
 	int32_t max_pages_per_seq; /* of ids.page_table */
 };
 
-/* Norms of a layer: of what its two parts read, and of what they add. */
+/* Norms of a layer: of the inputs of its two parts, and of their outputs. */
 enum graph_norm {
 	NORM_MIXER, NORM_MIXER_POST, NORM_MLP, NORM_MLP_POST,
 	/* With experts beside a dense part: norms of the dense part's output, and of the experts'
@@ -112,8 +112,8 @@ struct layer {
 	float scale;                  /* factor of the layer's output; 0: none */
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 	uint16_t *k_scales, *v_scales; /* (n_pages, G, P) f16 of a cache in int8; else NULL */
-	size_t k_bytes, v_bytes;      /* of one page of each */
-	size_t scale_bytes;           /* of one page of scales */
+	size_t k_bytes, v_bytes;      /* bytes of one page of keys, and of values */
+	size_t scale_bytes;           /* bytes of one page of scales */
 };
 
 struct arch;
@@ -124,7 +124,7 @@ struct graph {
 	const struct arch *arch;
 	struct arch_limits limits;
 	uint16_t id;                   /* arch_graph_id */
-	engine_watch_fn watch;         /* of routers; NULL: none */
+	engine_watch_fn watch;         /* sees the routers' choices; NULL: nobody does */
 	void *watch_ctx;
 	int64_t n_loaded, n_to_load;   /* bytes of weights */
 	struct weight embed, head;
@@ -188,7 +188,7 @@ enum status graph_replay(void *ctx, const struct engine_replay *r);
 
 /* --- for mixers and architectures -------------------------------------------------- */
 
-/* The model's layers, and behind them the one that guesses, where limits.mtp. */
+/* Number of the model's layers, and then the one that guesses, if limits.mtp is set. */
 static inline int graph_n_layers(const struct graph *g)
 {
 	return g->c->n_layers + g->limits.mtp;
@@ -244,8 +244,8 @@ struct graph_want {
 };
 enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n,
 			   struct fail *fail) MUST_USE;
-/* g->head, of the tensor `name`: in int8 where the backend was asked for it and the
- * model has it in 16 or more bits. A tied head stays the embeddings otherwise. */
+/* Loads the tensor `name` as g->head: in int8 if the backend was asked for that and the model has
+ * 16 bits or more. Otherwise a tied head is the embeddings. */
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail) MUST_USE;
 void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
 /* n floats of the host, on the device. put_filled: n times x. */

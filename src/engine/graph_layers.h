@@ -38,9 +38,9 @@ enum status layer_embed_begin(struct graph *g, const struct graph_step *s,
 enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
 			    struct fail *fail) MUST_USE;
 
-/* hyper.c; of models with config.hyper_n. begin: all streams become g->x. enter: what a part
- * reads to g->n, and 0 to g->x; add (T, S, D) act is added to the streams first; NULL:
- * nothing. leave: g->x to the streams. end: the mean of the streams to g->x. */
+/* hyper.c; of models with config.hyper_n. begin: all streams become g->x. enter: first adds `add`
+ * (T, S, D) act to the streams, if not NULL; writes what a part reads to g->n, and 0 to g->x.
+ * leave: adds g->x to the streams. end: writes the mean of the streams to g->x. */
 enum status hyper_load_top(struct graph *g, struct fail *fail) MUST_USE;
 enum status hyper_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status hyper_alloc(struct graph *g, struct fail *fail) MUST_USE;
@@ -55,7 +55,7 @@ enum status hyper_end(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
 enum { COMPRESS_PAGES = 6 };
 struct page_array {
 	char *p;
-	size_t bytes; /* of one page */
+	size_t bytes; /* bytes of one page */
 };
 enum status compress_begin(struct graph *g, const struct graph_step *s,
 			   struct fail *fail) MUST_USE;

@@ -88,7 +88,7 @@ enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
 		st = g->b->ops->upload(g->b, on, host, n * sizeof *host);
 		*out = on;
 	}
-	if (st == OK && !g->measured) /* it may still be read */
+	if (st == OK && !g->measured) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
 	free(host);
 	return st;
@@ -175,7 +175,7 @@ static enum status load_floats(struct graph *g, const char *name,
 	return st;
 }
 
-/* The names of MTP_APART, by those of MTP_LAYER. */
+/* The name in MTP_APART of the tensor that MTP_LAYER calls `name`. */
 static void name_apart(const char *name, char out[200])
 {
 	static const char *const others[][2] = {

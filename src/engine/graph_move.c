@@ -75,8 +75,8 @@ enum status graph_move_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, g->b->is_far ? 3 : 1, fail);
 }
 
-/* The arrays that pages lie in, to out, which has room for all. Returns how many; *low: the
- * lowest address. */
+/* Lists the arrays of pages in out, which has room for all. Returns their number. *low: the
+ * lowest of their addresses. */
 static int32_t list_pieces(const struct graph *g, struct move_piece *out, uintptr_t *low)
 {
 	int32_t n = 0;

@@ -8,7 +8,7 @@
 
 struct attention {
 	const float *rope; /* angles of the step: one of graph.rope */
-	float scale;       /* of q . k */
+	float scale;       /* factor of q . k */
 	const float *q_norm, *k_norm;
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
 	const float *sinks;
@@ -32,8 +32,9 @@ struct attention_scratch {
 struct mla {
 	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
 	struct weight kv_a, o;
-	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. Or apart
-	 * and each as it is used: keys (H * kv_lora, nope), values (H * v, kv_lora). */
+	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. is_split: apart,
+	 * each in the layout in which it is used: keys (H * kv_lora, nope), values (H * v,
+	 * kv_lora). */
 	bool is_split;
 	struct weight kv_b, k_b, v_b;
 	const float *q_a_norm, *kv_a_norm;
@@ -55,7 +56,7 @@ struct compressor {
 	const float *bias;          /* (ratio, n_series dim) */
 	const float *norm;          /* (dim) */
 	void *values, *gates;       /* as in compress_args */
-	size_t page_bytes;          /* of one page of each */
+	size_t page_bytes;          /* bytes of one page of values, and of gates */
 };
 
 /* K: head_dim. */
@@ -64,7 +65,7 @@ struct compressed {
 	struct weight o_a, o_b;     /* (o_groups o_lora, H K / o_groups), (D, o_groups o_lora) */
 	const float *q_norm, *kv_norm, *sinks;
 	const float *rope;          /* angles of the step: one of graph.rope */
-	int32_t ratio;              /* of its blocks; 0: it has none */
+	int32_t ratio;              /* positions of its blocks; 0: it has no blocks */
 	struct compressor own, index;
 	struct weight index_q, index_weights; /* (A I, q_lora), (A, D) */
 	void *index_rows;           /* (n_pages, E, I) kv: the indexer's keys of blocks */
@@ -153,7 +154,7 @@ struct mlp {
 	const float *logit_bias;      /* (E), or NULL */
 	const int32_t *fixed;         /* (V, U) experts of each token, or NULL */
 	struct experts experts;
-	const float *router_norm;     /* (D) of what the router reads; experts_beside */
+	const float *router_norm;     /* (D) norm of the router's input; experts_beside */
 	const float *expert_scale;    /* (E), or NULL */
 };
 
@@ -167,11 +168,11 @@ struct mlp_scratch {
 	/* experts_beside: zeros (2, T, D); and in `both` (2, T, D) the sum of the two parts'
 	 * outputs, then the experts' output before its norm. */
 	float *zeros, *both;
-	/* Experts apart: what they read, (T, L or D) act; and zeros and both are (T, L). ones
-	 * (T, U); as_is (L) as graph.as_is. */
+	/* Experts that read another input than the shared one: in (T, L or D) act; zeros and both
+	 * are then (T, L). ones (T, U); as_is (L) as graph.as_is. */
 	void *in;
 	const float *ones, *as_is;
-	/* Of struct moe_ahead, where experts are read from a file; else NULL. */
+	/* For struct moe_ahead, if experts are read from a file; else NULL. */
 	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
 	float *ahead_logits, *ahead_weight;
 	int32_t *ahead_id;
@@ -183,7 +184,8 @@ enum hyper_part { HYPER_MIXER, HYPER_MLP, HYPER_LAST, HYPER_PARTS };
 struct hyper {
 	const float *norm;              /* (S, D) */
 	struct weight down, up, inject; /* (R, S D), (S D, R), (S, S D); the last has no inject */
-	/* With hyper_iters: ((2 + S) S, S D), and the last (S, S D); as in hyper_split_args. */
+	/* With hyper_iters: ((2 + S) S, S D), and in the last part (S, S D); as in
+	 * hyper_split_args. */
 	struct weight fn;
 	const float *scale, *base;
 };
@@ -209,12 +211,12 @@ struct indexer {
 	const float *q_norm, *k_norm;    /* (K) */
 	const float *k_bias;             /* (K) of MLA */
 	void *keys, *blocks;             /* as in index_keys_args */
-	size_t key_bytes, block_bytes;   /* of one page of each */
+	size_t key_bytes, block_bytes;   /* bytes of one page of keys, and of blocks */
 };
 
 struct indexer_scratch {
 	void *qk, *turned;   /* (T, A + 1, K) act; turned: queries, normalised and rotated */
-	void *key;           /* (T, K) act, of MLA, and where W is two matrices */
+	void *key;           /* (T, K) act: the key, if it is not in qk (MLA, is_apart) */
 	float *weight;       /* (T, A) of heads, of MLA */
 	float *rope;         /* (T, n_rot/2, 2): of the first positions of blocks */
 	float *scores;       /* (64, blocks of n_ctx) */
@@ -235,7 +237,7 @@ struct ngram {
 	const float *key_norm, *query_norm, *conv_norm; /* (S, D) */
 	const float *conv;               /* (S D, model_ngram_width) */
 	float *state;                    /* (n_states, S D, model_ngram_width - 1) */
-	size_t state_bytes;              /* of one */
+	size_t state_bytes;              /* bytes of one state */
 	void *kept;                      /* (ENGINE_DRAFT_TOK, S D) act, for replay */
 };
 
@@ -243,13 +245,13 @@ struct ngram_scratch {
 	char *host;  /* shared (tables, T, P) act: rows of the step */
 	float *row;  /* host (P) */
 	void *rows;  /* (T, P) act */
-	void *key;   /* (T, S, D) act: keys; then what the convolution made */
+	void *key;   /* (T, S, D) act: keys; then the convolution's output */
 };
 
 /* Of images (graph_sight.h). T: max_batch_tok. */
 struct sight_scratch {
 	int32_t *rope_axis; /* (n_rot/2) of rope_table; NULL: prompts have no images */
-	void *deep;         /* (T, D) act, what is added behind a layer */
+	void *deep;         /* (T, D) act, what is added after a layer */
 	void *deep_host;    /* host (n_deep, T, D) act */
 };
 
@@ -260,6 +262,6 @@ struct mover {
 	char *memory;             /* an address before all of the arrays */
 	/* For a far backend. NULL: a near one packs directly in the host's memory. */
 	int32_t *at;              /* pages of a block, as many as it has room for … */
-	char *block;              /* … one behind the other */
+	char *block;              /* … one after the other */
 	size_t page_bytes;
 };

@@ -28,7 +28,8 @@ struct memory_have {
 /* Who takes which memory, if several models are loaded one after the other. Pages that nobody has
  * touched look free to the system, so free memory is read only once, before the first model. */
 struct memory_ledger {
-	struct memory_have device, system; /* of the model that writes; of towers and encoders */
+	/* device: for the model that writes; system: for towers and encoders */
+	struct memory_have device, system;
 	int64_t device_taken, system_taken;
 };
 void memory_ledger_take(struct memory_ledger *l, bool is_on_device, int64_t bytes);
@@ -62,10 +63,10 @@ struct memory_part {
 enum status memory_plan_part(const struct memory_part *p, const struct memory_have *have,
 			     struct fail *fail) MUST_USE;
 
-/* Bytes for routed experts where they may be read from a file, of `experts` bytes in the
- * checkpoint; need->weights is without them. 0: all of them fit in memory, with what
- * backends add, beside a KV cache. Else what is left when that cache has wish->kv_bytes,
- * or one sequence but no more than a quarter. */
+/* Bytes of memory for routed experts that may be read from a file. experts: their bytes in the
+ * checkpoint; need->weights is without them. 0: all of them fit in memory, with what backends
+ * add, beside a KV cache. Else what is left when that cache has wish->kv_bytes, or one sequence
+ * but no more than a quarter. */
 int64_t memory_plan_experts(const struct memory_need *need, const struct memory_have *have,
 			    const struct memory_wish *wish, int64_t experts);
 

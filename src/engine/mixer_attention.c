@@ -131,7 +131,8 @@ static enum status norm_wide(struct graph *g, const struct attention *a, int32_t
 	return OK;
 }
 
-/* Norms of the heads of v, and of those of k where they are made together. */
+/* Norms of the heads of v. If v is k before its norm (has_v false), also norms of the
+ * heads of k. */
 static enum status norm_values(struct graph *g, const struct attention *a, int32_t t,
 			       struct fail *fail)
 {

@@ -63,7 +63,7 @@ static enum status load_indexer(struct graph *g, int i, struct compressed *a,
 	return st == OK ? load_compressor(g, i, "compressor.indexer", &a->index, fail) : st;
 }
 
-/* Blocks lie in pages, or pages in blocks. */
+/* A page must be whole blocks, or, unless in_pages, a block whole pages. */
 static enum status check_pages(const struct graph *g, int32_t ratio, bool in_pages,
 			       struct fail *fail)
 {
@@ -106,7 +106,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 
 /* --- memory ------------------------------------------------------------------------ */
 
-/* Rows of blocks of so many positions in a page. */
+/* Rows that a page has for blocks of `ratio` positions. */
 static int32_t rows_of(const struct graph *g, int32_t ratio)
 {
 	return ratio ? MAX(1, g->limits.page_size / ratio) : 0;

@@ -234,7 +234,7 @@ static bool is_apart(const struct delta_layer *a)
 	return a->b.quant != a->qkv.quant;
 }
 
-/* The outputs of b and a. Returns their number. */
+/* Lists the outputs of the projections b and a in out. Returns their number. */
 static int gates_of(const struct delta_layer *a, const struct delta_views *f,
 		    struct linear_out *out)
 {

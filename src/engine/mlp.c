@@ -32,7 +32,7 @@ static bool has_experts(const struct model_config *c, int i_layer)
 	return true;
 }
 
-/* Do routed experts read what the shared one does not? */
+/* True if routed experts read another input than the shared one. */
 static bool is_apart(const struct model_config *c)
 {
 	return c->scales_inputs || c->latent_dim;
@@ -335,7 +335,7 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	struct rms_norm_args ahead_norm;
 	struct moe_ahead ahead;
 	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
-	/* Where a table has the experts nothing is chosen. */
+	/* If a table gives the experts, there is no choice to watch. */
 	bool is_watched = g->watch && l < g->layers + c->n_layers && !m->fixed;
 	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
 	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;

@@ -69,7 +69,7 @@ static int32_t n_heads_of(const struct model_config *c)
 	return (c->ngram_size - 1) * c->ngram_heads;
 }
 
-/* The prime numbers from ngram_vocab on, in turn, over the parts of all tables. */
+/* Gives the parts of all tables the prime numbers from ngram_vocab on, in order. */
 static void set_parts(const struct model_config *c, int i_table, struct ngram *out)
 {
 	int32_t n = n_heads_of(c);

@@ -52,8 +52,8 @@ struct kvcache {
 	int32_t *buckets;
 	uint32_t bucket_mask;
 	kvcache_prefix last_serial;
-	/* The page that was found last, and its number less that of the one before: pages that
-	 * were taken one after the other mostly are neighbours. */
+	/* found: the page that was found last; stride: its number less that of the page found
+	 * before. Pages that were taken one after the other mostly are neighbours. */
 	int32_t found, stride;
 };
 

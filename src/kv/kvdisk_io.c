@@ -166,7 +166,7 @@ static int64_t change_of(const struct kvdisk *d)
 	return fstat(d->fd, &st) == 0 ? file_time_ns(&st) : 0;
 }
 
-/* Lock held. Bytes of the files that are there, without those that wait to be written. */
+/* Lock held. Bytes of the files that are written, without those in the queue. */
 static int64_t written(const struct kvdisk *d)
 {
 	int64_t sum = 0;
@@ -175,7 +175,7 @@ static int64_t written(const struct kvdisk *d)
 	return sum;
 }
 
-/* Lock held. */
+/* Lock held. Updates the folder's metrics. */
 static void publish(const struct kvdisk *d)
 {
 	metric_set(METRIC_KV_DISK_BYTES, (double)written(d));
@@ -465,7 +465,7 @@ static bool look_up(struct kvdisk *d, uint64_t hash, char name[32], uint32_t *ou
 	return l != NULL;
 }
 
-/* Pages from page `at` of the prompt on that lie in one file. Returns how many are good. */
+/* Reads pages from page `at` of the prompt on that lie in one file. Returns how many are good. */
 static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, int at)
 {
 	char name[32];

@@ -21,7 +21,7 @@ struct history {
 struct past {
 	struct history list[PAST_MAX]; /* the last used first */
 	int n;
-	int64_t n_tok; /* of all */
+	int64_t n_tok; /* tokens of all histories */
 };
 
 struct past *past_create(void)

@@ -20,7 +20,7 @@
 /* --- memory ---------------------------------------------------------------------- */
 
 /* Memory for weights is allocated in large blocks, of huge pages if the kernel has them,
- * because each token reads all of it. */
+ * because each token reads all weights. */
 struct weight_block {
 	struct weight_block *next;
 	char *p;

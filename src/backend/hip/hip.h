@@ -33,7 +33,7 @@ enum {
 	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half of struct hip_stage */
 	HIP_LAND_BYTES = 8 << 20,
-	HIP_GRAPHS = 128, /* by streams, tokens and a bound of the context */
+	HIP_GRAPHS = 128, /* most recorded steps, by streams, tokens and a bound of the context */
 };
 
 struct hip_device {

@@ -205,7 +205,8 @@ static void view_slot(const struct hip_slots_layer *l, int32_t e, int32_t slot,
 	}
 }
 
-/* The function for expert_device.put. The table's rows follow the bytes in the stream. */
+/* The function for expert_device.put. It queues the copy of the expert's bytes, and then that of
+ * its rows of the table. */
 static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t n,
 		       struct fail *fail)
 {

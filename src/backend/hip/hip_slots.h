@@ -20,7 +20,7 @@
 
 /* Places of an expert's arrays in its slot. */
 struct hip_slots_array {
-	size_t at, n_bytes; /* n_bytes 0: there is none */
+	size_t at, n_bytes; /* n_bytes 0: the weight has no such array */
 };
 
 /* The experts of one layer. All have one layout. */

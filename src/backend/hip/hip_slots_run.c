@@ -22,7 +22,7 @@
 #include "base/alloc.h"
 #include "kernels/linear/tile_gemm_host.h"
 
-/* Grows to what a step needs, and is kept. */
+/* Memory that grows to what a step needs, and is kept. */
 struct hip_slots_scratch {
 	int32_t *p;
 	size_t n;
