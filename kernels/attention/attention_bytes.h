@@ -2,7 +2,7 @@
  *
  * Keys and values in 8 bits (kernels/ops/kv_bytes.h): rows that become bytes, and bytes that
  * become halves on their way to LDS. A half is (byte - 128) * scale, rounded once, the same in
- * every kernel. A row's scale depends on its halves alone, so all kernels make the same.
+ * every kernel. A row's scale depends on its halves alone, so all kernels make the same scale.
  */
 #pragma once
 #include "kernels/device/dialect.h"

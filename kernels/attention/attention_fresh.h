@@ -174,7 +174,7 @@ DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 
 	}
 	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
 	int32_t own = j.position % S::BLOCK;
-	/* the thread that wrote 0 there */
+	/* the thread that wrote the 0 there */
 	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
 		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
 }

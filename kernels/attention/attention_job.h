@@ -52,7 +52,7 @@ struct attention_of {
  * `head`. A token takes `heads` rows. */
 struct attention_job {
 	int32_t b, token, n, position, g, head, n_heads, heads;
-	int32_t seen, last;   /* first position that any of the tokens sees; the last (MUTUAL) */
+	int32_t seen, last;   /* first position that any token sees, and the last (MUTUAL) */
 	int32_t from, to;     /* first and last block */
 	int32_t each;         /* blocks in a segment */
 };

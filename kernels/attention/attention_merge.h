@@ -27,7 +27,7 @@ struct attention_parts {
 	int32_t stride, n; /* stride: floats from segment to segment; n: segments */
 };
 
-/* A thread's part of the segments of one row: EACH of them, in order. */
+/* A thread's share of one row's segments: EACH consecutive ones. */
 struct attention_shares {
 	enum { EACH = ATTENTION_FACTORS };
 	float max[EACH], sum[EACH]; /* of each segment */

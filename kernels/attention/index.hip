@@ -105,7 +105,7 @@ DEVICE float index_score(const index_choose_launch &a, const uint32_t *q, const 
 	return sum;
 }
 
-/* How many of this workgroup's n scores have at least these bits. */
+/* How many of this workgroup's n scores have a sort key of `least` or more. */
 DEVICE int32_t index_count(const float *scores, int32_t n, uint32_t least, float *part)
 {
 	float mine = 0;

@@ -193,7 +193,7 @@ DEVICE void linear_int4_load_all(const linear_int4_args *a,
 			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
 }
 
-/* Add elements [from, to) of K to the sums of a lane. LDS holds them; from is a whole
+/* Add elements [from, to) of K to the sums of a lane. LDS holds their inputs; `from` is a whole
  * number of steps. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_sum_part(const linear_int4_args *a,

@@ -13,7 +13,7 @@ enum {
 	MOE_ROUTER_WAVES = 4,
 	/* moe_router_tile, for prompts: */
 	MOE_ROUTER_TILE_TOK = 8,    /* tokens of a workgroup */
-	MOE_ROUTER_TILE_EACH = 4,   /* experts of a wave. It times TOK is a wave's lanes */
+	MOE_ROUTER_TILE_EACH = 4,   /* experts of a wave; times TOK it is the lanes of a wave */
 	MOE_ROUTER_TILE_K = 2048    /* elements of each token in LDS at a time */
 };
 

@@ -41,7 +41,7 @@ struct delta_rule_args {
 	const int32_t *first_tok;     /* (B+1) first token of each sequence */
 	struct seq_states states;
 	float *state;                 /* (n_slots, Hv, V, K) f32 */
-	void *y;                      /* (T, Hv, V) act; work memory if norm's y is another */
+	void *y;                      /* (T, Hv, V) act; work memory if norm has another y */
 	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
 	const float *skip;            /* (Hv) f32 of Mamba-2, or NULL */
 };

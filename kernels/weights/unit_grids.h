@@ -105,7 +105,7 @@ template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_thread
 	}
 }
 
-/* Eight halves with these signs. */
+/* Eight halves of `point` with the signs in `signs`. */
 DEVICE u32x4 unit_signed(u32x4 point, uint32_t signs)
 {
 	signs |= signs << 15; /* now pair p has its signs in bits 2p and 2p + 16 */

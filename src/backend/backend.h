@@ -37,9 +37,9 @@ struct backend_opts {
 	/* CPU: folder of the cache of packed weights (cpu_cache.h). NULL or "": no cache. */
 	const char *weight_cache;
 	/* Bytes for routed experts, which are then read from a file as steps need them
-	 * (experts/expert_memory.h); -1: as many as there are (engine/memory_plan.h); 0: all
-	 * experts stay in memory. expert_dir: folder of that file; NULL or "": beside the
-	 * model. Not exact. */
+	 * (experts/expert_memory.h); -1: what the memory allows (engine/memory_plan.h); 0: all
+	 * experts stay in memory. expert_dir: folder of that file; NULL or "": beside the model.
+	 * Not with `exact`. */
 	int64_t expert_memory;
 	const char *expert_dir;
 	bool cache_waits;       /* backend_destroy waits until the cache is written */
@@ -143,7 +143,7 @@ struct backend {
 	 * of its stream. 0: never. */
 	int32_t alone_ctx;
 	enum dtype act_type;     /* type of activations, except the residual stream */
-	enum dtype kv_type;      /* element type of the KV cache, where nobody asks for int8 */
+	enum dtype kv_type;      /* element type of the KV cache, unless int8 is asked for */
 	bool widens_kv;          /* operations want kv_pages.wide_k and wide_v */
 	bool lacks_int8_kv;      /* a KV cache in int8 is refused */
 };

@@ -94,12 +94,12 @@ struct engine_graph {
 	enum status (*guess)(void *ctx, const struct engine_batch *b, int32_t *ids,
 			     struct fail *fail);
 	void (*destroy)(void *ctx);
-	/* Copy a page's keys and values in every layer, after the forwards before it
-	 * and before those after it. NULL: the graph keeps none. */
+	/* Copy a page's keys and values in every layer, in order with the forwards before and
+	 * after this call. NULL: the graph keeps none. */
 	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
 	/* Takes recurrent states through guesses that were right (struct engine_replay), before
-	 * the next forward. The last forward had has_guesses. NULL: no guesses can be verified
-	 * where there are states. */
+	 * the next forward. The last forward had has_guesses. NULL: with recurrent states no
+	 * guesses can be verified. */
 	enum status (*replay)(void *ctx, const struct engine_replay *r);
 	/* Bytes of a page and of a state in all layers, and copies of them to and from host
 	 * memory, done on return. NULL: they cannot be copied. */
@@ -142,8 +142,8 @@ struct engine_opts {
 	/* That layer guesses among the first so many tokens only, and needs less of the output
 	 * head; 0: among all. Rounded up to whole tiles of rows. */
 	int mtp_vocab;
-	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
-	 * "": none. Where it is of no use a warning says why. */
+	/* Folder where pages and states are kept for later, and most bytes in it. NULL or "":
+	 * none. If the folder cannot be used, a warning says why. */
 	const char *kv_dir;
 	int64_t kv_disk_limit;
 	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
@@ -183,7 +183,7 @@ int engine_page_size(const struct engine *e);  /* any */
 int engine_max_seqs(const struct engine *e);   /* any */
 int engine_max_batch_tok(const struct engine *e); /* any */
 int engine_pages_total(const struct engine *e); /* any */
-/* Pages that can be had now: free ones and cached ones nobody holds. */
+/* Pages that are available now: free ones, and cached ones that nobody holds. */
 int engine_pages_free(const struct engine *e);
 
 /* Start a sequence for a prompt: cached pages of its longest known prefix (at
@@ -199,8 +199,8 @@ enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
  * slot; E_NO_PAGES also if there is no such slot. */
 enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s,
 				     int n_tok) MUST_USE;
-/* engine_seq_create for a prompt whose pages are found only from within one space of the cache, and
- * only there are its own pages kept. */
+/* A prompt for engine_seq_create_in. Its pages are found in one space of the cache only, and its
+ * own pages are kept in that space only. */
 struct engine_prompt {
 	const int32_t *tokens; /* (n) */
 	int n;
@@ -244,8 +244,8 @@ struct engine_slice {
 	int n;
 	int n_logits;           /* logits of the last n_logits tokens, 0..n */
 	float inv_t;            /* 1 / temperature, for engine_top; 0: 1 */
-	/* So many of the n, at the end, are guesses: the sequence grows only by those
-	 * before them, and by those that engine_seq_confirm names afterwards. */
+	/* The last so many of the n tokens are guesses. The sequence grows only by the tokens
+	 * before them, and by the guesses that engine_seq_confirm names afterwards. */
 	int n_draft;
 };
 
@@ -257,15 +257,15 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
 /* Tokens that a step with guesses may have at most, so that each has the bits it would
  * have alone. 0: this model cannot verify guesses, since its state cannot go back. */
-enum { ENGINE_DRAFT_TOK = 32 }; /* never more than these */
+enum { ENGINE_DRAFT_TOK = 32 }; /* engine_draft_room never returns more */
 int engine_draft_room(const struct engine *e);
-/* The first n guesses of the last step, which s was in, were right: these tokens are in the
- * cache. A recurrent state is taken through them now. Call it before the next step. */
+/* The first n guesses for s in the last step were right: these tokens are in the cache. A
+ * recurrent state is taken through them now. Call it before the next step. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 			int n);
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
- * the next step. They may have to come from the device: NULL when it failed, which the
- * next step will say. */
+ * the next step. They may have to be copied from the device. NULL: that failed, and the next step
+ * returns the error. */
 const float *engine_logits(struct engine *e, int i_slice);
 /* The best logits and the sums of the slice's last row of logits (there must be one),
  * which is all that most choices need. NULL: the logits are on the host, so engine_logits

@@ -72,7 +72,8 @@ static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 }
 
-/* Experts that may be read from a file take no more than is meant for them. */
+/* If experts may be read from a file, sets b->expert_bytes, and counts that in need->weights in
+ * place of all experts. */
 static void plan_experts(const struct model *m, struct backend *b,
 			 const struct memory_have *have, const struct memory_wish *wish,
 			 struct memory_need *need)

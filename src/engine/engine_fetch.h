@@ -16,7 +16,7 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 					bool *out_has_asked);
 enum engine_fetch_is {
 	ENGINE_FETCH_OVER,  /* nothing more comes */
-	ENGINE_FETCH_WAITS, /* for the disk: engine_set_on_disk says when to ask again */
+	ENGINE_FETCH_WAITS, /* it waits for the disk: engine_set_on_disk says when to ask again */
 	ENGINE_FETCH_MOVED, /* some pages have come; more may have already */
 };
 enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f);

@@ -121,6 +121,6 @@ void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n);
 void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n);
 /* Call it after the step and before engine_seq_append. has_run: the step succeeded. */
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
-/* tokens (n) are in the cache now: note them, publish the pages they filled. */
+/* Notes that tokens (n) are in the cache now, and publishes the pages that they filled. */
 void engine_seq_append(struct engine *e, struct engine_seq *s,
 		       const int32_t *tokens, int n);

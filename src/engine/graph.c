@@ -248,7 +248,8 @@ static void set_shape(const struct graph *g, struct graph_step *s)
 	s->max_pages_per_seq = MIN((s->n_ctx_max + size - 1) / size, s->b->max_pages_per_seq);
 }
 
-/* The ids, to be fetched as the step begins, and where they will be on the device. */
+/* Writes the ids where the device fetches them as the step begins, and notes where they will be
+ * on the device. */
 static void put_ids(struct graph *g, struct graph_step *s)
 {
 	const struct engine_batch *b = s->b;
@@ -461,8 +462,8 @@ static enum status run_guess(struct graph *g, const struct graph_step *s, struct
 	return OK;
 }
 
-/* A step of no tokens: nothing is computed, but an operation that the backend cannot do
- * in the model's shapes says so now and not at the first request. */
+/* A step of no tokens: nothing is computed, but an operation that the backend cannot do in the
+ * model's shapes fails now and not at the first request. */
 static enum status try_step(struct graph *g, struct fail *fail)
 {
 	const int32_t *ids = g->ids;

@@ -74,9 +74,9 @@ struct graph_ids {
 	const int32_t *hidden; /* (T) rows of mtp.hidden */
 	const int32_t *rope_position; /* (T, 3) */
 	const int32_t *last_seen; /* (T) */
-	const float *q_scale; /* (T) what queries are multiplied by, or NULL */
-	const int32_t *block_start; /* (T) first position of its block, where there is an indexer */
-	const int32_t *heavy_start; /* (T) the same of blocks of heavy_ratio */
+	const float *q_scale; /* (T) factors of queries, or NULL */
+	const int32_t *block_start; /* (T) first position of its block; only with an indexer */
+	const int32_t *heavy_start; /* (T) the same for blocks of heavy_ratio */
 	struct seq_states states;
 };
 
@@ -227,8 +227,8 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
 				enum graph_norm which, int32_t t);
 
-/* norm, which graph_norm made, for the operation that reads g->n: NULL where g->n is made
- * already (hyper.c). */
+/* The norm that an operation which reads g->n must do first: `norm`, which graph_norm made, or
+ * NULL if g->n is made already (hyper.c). */
 static inline const struct rms_norm_args *graph_norm_first(const struct graph *g,
 							   const struct rms_norm_args *norm)
 {

@@ -13,7 +13,7 @@ struct mixer {
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
 	/* engine_graph.replay in a layer with a state; ids.first_tok and ids.states are of
-	 * that one sequence. NULL: its state cannot go back, so there are no guesses. */
+	 * that one sequence. NULL: the layer's state cannot go back, so there are no guesses. */
 	enum status (*replay)(struct graph *g, const struct layer *l,
 			      const struct engine_replay *r, const struct graph_ids *ids,
 			      struct fail *fail);
@@ -74,9 +74,9 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t dst,
 			      int32_t src) MUST_USE;
 
-/* ngram.c; of layers that config.ngram_of names. read: the rows of a step to memory that is
- * shared with the device, before the step. run: adds to the streams, but for *out_add, which
- * hyper_enter is to add. */
+/* ngram.c; of layers that config.ngram_of names. read: before a step, reads its rows into
+ * memory that is shared with the device. run: adds to the streams, except *out_add, which
+ * hyper_enter must add. */
 enum status ngram_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 void ngram_free(struct ngram *n);
 enum status ngram_alloc(struct graph *g, struct fail *fail) MUST_USE;

@@ -126,7 +126,7 @@ struct mtp {
 	void *hidden;
 	float *x, *h;         /* (T, D) */
 	void *both;           /* (T, 2 D) act */
-	float *host;          /* host (R, head.n); NULL: the backend tells the best */
+	float *host;          /* host (R, head.n); NULL: the backend finds the best */
 };
 
 /* What each layer reads of the token itself (Gemma 4). P: config.layer_embed. */

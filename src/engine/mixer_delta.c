@@ -293,8 +293,8 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	return a->is_sharp ? sum_up(g, a, t, f, fail) : OK;
 }
 
-/* The recurrence of t tokens whose views are f: from the states that ids says into y. norm:
- * of y, or NULL. beside: products that it needs, or NULL. */
+/* Runs the recurrence of t tokens, whose views are f, into y. ids: where states are read and
+ * written. norm: of y, or NULL. beside: products that the recurrence needs, or NULL. */
 static enum status recur(struct graph *g, const struct delta_layer *a,
 			 const struct delta_views *f, const struct graph_ids *ids, int32_t t,
 			 int32_t n_seq, const struct gated_norm_args *norm,

@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "engine/graph.h"
 
-/* Rows of in_proj but the last ones, which make the steps. */
+/* Number of rows of in_proj without the last ones, which make the steps. */
 static int32_t n_rows(const struct model_config *c)
 {
 	return (int32_t)model_delta_channels(c) + c->delta_v_heads * c->delta_v_dim;

@@ -132,7 +132,7 @@ static enum status load_each(struct graph *g, int i, struct weight *w, struct fa
 	return st;
 }
 
-/* The experts of each token, where a table has them. */
+/* Loads the table of each token's experts, if there is one. */
 static enum status load_fixed(struct graph *g, int i, struct mlp *m, struct fail *fail)
 {
 	const struct model_config *c = g->c;

@@ -21,12 +21,12 @@
 #include "engine/arch.h"
 #include "engine/mtp.h"
 
-/* Rows that kernels take at once: a cut there leaves no part of a tile. */
+/* Rows that kernels take at once: a cut at a multiple of them leaves no incomplete tile. */
 #define HEAD_TILE 256
 
 /* The guess is verified, so it need not be the best of all tokens. Tokenizers number tokens by
- * how frequent they are, and the head's rows are in that order. Formats of which columns
- * or groups of rows come first cannot be cut. */
+ * how frequent they are, and the head's rows are in that order. Formats that store columns or
+ * groups of rows together cannot be cut. */
 static struct weight cut_head(const struct graph *g)
 {
 	struct weight w = g->head;

@@ -28,7 +28,8 @@ struct miss_facts {
 	int32_t page_size;
 	int32_t n_alike;    /* in common with the history that is most alike … */
 	int32_t n_history;  /* … and the tokens that one has; 0: no history is known */
-	int32_t n_foreign;  /* known so far in kv_dir, of something else; 0: nothing */
+	/* tokens that kv_dir has of another model, version or setting; 0: none */
+	int32_t n_foreign;
 	bool keeps;         /* there is a prefix cache */
 };
 

@@ -54,7 +54,7 @@ static void move_to_front(struct past *p, int i)
 
 static int n_alike(const int32_t *a, const int32_t *b, int n)
 {
-	enum { PIECE = 1024 }; /* memcmp is fast, and says only that something differs */
+	enum { PIECE = 1024 }; /* memcmp finds fast that a piece differs, but not where */
 	int i = 0;
 	while (i + PIECE <= n && memcmp(a + i, b + i, sizeof *a * PIECE) == 0)
 		i += PIECE;

@@ -243,7 +243,7 @@ static bool is_shown(const struct kernels_report_args *a, const struct code_kern
 	return !a->match || strstr(k->name, a->match);
 }
 
-/* Counts of all kernels, where one of them is shown. E_MISSING: nothing can count. */
+/* Reads the counts of all kernels, if one of them is to be shown. E_MISSING: nothing can count. */
 static enum status read_isa(const struct kernels_report_args *a, struct kernels_report *r,
 			    struct fail *fail)
 {

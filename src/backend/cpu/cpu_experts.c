@@ -38,7 +38,7 @@ struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l)
 
 /* --- the bytes of an expert --------------------------------------------------------- */
 
-/* Which of gate, up and down of expert e. The backend made them, so it may change them. */
+/* Weight i of expert e: gate, up or down. The backend made them, so it may change them. */
 static struct weight *part(const struct experts *x, int32_t e, int i)
 {
 	const struct weight *w[PARTS] = {x->gate, x->up, x->down};

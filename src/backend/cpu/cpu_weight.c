@@ -225,8 +225,8 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 /* --- panels ------------------------------------------------------------------------ */
 
 /* True if the weight is to be packed. bf16 is packed only if the instruction set has such
- * panels. How much memory is free must not matter: panels and rows sum in other orders, and
- * the bits of an answer are the same in every run. */
+ * panels. How much memory is free must not matter: panels and rows sum in other orders, and the
+ * bits of an answer must be the same in every run. */
 static bool becomes_panels(const struct cpu *c, const struct weight *host)
 {
 	return !host->keeps_rows && cpu_panels_can(host) &&

@@ -240,7 +240,7 @@ static void wait(void *ctx, int32_t stage)
 			"copying an expert");
 }
 
-/* For when every expert has a slot. Expert i has slot i, so kernels find it by its number. */
+/* Called if every expert has a slot. Expert i has slot i, so kernels find it by its number. */
 static void find_spans(const struct hip_slots_layer *l)
 {
 	int32_t n = l->experts->n;

@@ -54,7 +54,7 @@ struct hip_slots {
 void hip_slots_begin(struct backend *b, const struct model *m);
 enum status hip_slots_weight(struct hip *h, const struct weight *host, struct weight *out,
 			     struct fail *fail) MUST_USE;
-/* Sets x->slots, and the experts' weights but for their addresses. */
+/* Sets x->slots, and the experts' weights except their addresses. */
 enum status hip_slots_layer(struct hip *h, struct experts *out, struct hip_experts *x,
 			    struct fail *fail) MUST_USE;
 enum status hip_slots_end(struct backend *b, struct fail *fail) MUST_USE;

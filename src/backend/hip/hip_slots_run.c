@@ -92,8 +92,8 @@ static int32_t list_used(struct slots_step *s, int32_t t0, int32_t t1, int32_t *
 	return n;
 }
 
-/* Lists the experts that tokens t0 to t1 chose in s->used, by their numbers in the store.
- * Those in memory come first; returns how many these are. *out_n: all of them. */
+/* Lists in s->used the experts that tokens [t0, t1) chose, by their numbers in the store. Those
+ * in slots come first; returns how many these are. *out_n: number of all. */
 static int32_t list_wanted(struct slots_step *s, int32_t t0, int32_t t1, int32_t *out_n)
 {
 	int32_t n = *out_n = list_used(s, t0, t1, s->used), n_there = 0;
