@@ -52,7 +52,7 @@ struct bytes_step {
 	float inverse;  /* 1 / scale; 0 if the row is all zeros, or has an infinity or NaN */
 };
 
-/* most: bits of the row's largest magnitude. */
+/* The scale of a row and its inverse. most: bits of the row's largest magnitude. */
 DEVICE bytes_step bytes_step_of(uint32_t most)
 {
 	bool is_number = most < 0x7C00u;

@@ -18,7 +18,7 @@ struct attention_rows_of {
 		SHARE = SHARE_, THREADS = WAVES * WAVE, ROWS = WAVES / SHARE * 16,
 		/* rows of state: a wave keeps 16 for itself, even if it shares its rows */
 		STATES = WAVES * 16,
-		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of a wave */
+		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of scratch for a wave */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = TILE_LINES_B ? BLOCK + 8 : VALUE + 8,
 		/* A thread issues the loads of half a block at once, but at least two. */
@@ -46,7 +46,7 @@ struct attention_rows_of {
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
 	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
-	uint16_t *scratch;   /* this wave's own */
+	uint16_t *scratch;   /* scratch of this wave alone */
 	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
 	int32_t *last;       /* (STATES): last position that each row sees */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */

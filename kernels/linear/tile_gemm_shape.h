@@ -92,7 +92,7 @@ template <class G> struct gemm_thread {
 	copy_ahead<G::A_EACH> a_copy;
 	u32x4 a_piece[G::IS_COPIED ? 1 : G::A_EACH], b_piece[G::IS_INT4 ? 1 : G::B_EACH];
 	uint32_t word[G::IS_INT4 ? G::B_EACH : 1], zeros[G::ZEROS];
-	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* two a word */
+	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* halves, two a word */
 	unit_row unit_rows[G::B_UNITS];
 	uint32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* element of K; row in the block */
 	/* chunk and number of the unit being loaded */

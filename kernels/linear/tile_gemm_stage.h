@@ -98,7 +98,8 @@ DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0
 	}
 }
 
-/* Start the loads of a thread's int4: B_EACH words, a scale or AHEAD_EACH, zeros. */
+/* Start the loads of a thread's int4: B_EACH words, one scale or AHEAD_EACH scales,
+ * zero points. */
 template <class G, bool is_whole>
 DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {

@@ -29,7 +29,7 @@ DEVICE float moe_router_sigmoid(float x)
 	return fast_rcp(1 + moe_router_exp(-x));
 }
 
-/* The root of log(1 + exp(x)). Where exp(x) is small, log(1 + y) is y - y y / 2. */
+/* The square root of log(1 + exp(x)). Where y = exp(x) is small, log(1 + y) is y - y y / 2. */
 DEVICE float moe_router_root(float x)
 {
 	float y = moe_router_exp(x > 0 ? -x : x);
@@ -198,7 +198,7 @@ DEVICE float moe_choose_first(const float *logits, uint32_t n_experts)
 	return thread_index() < n_experts ? logits[thread_index()] : 0;
 }
 
-/* At most half as many experts as threads: several threads share the count of an expert. */
+/* For at most half as many experts as threads: several threads share the count of an expert. */
 template <int THREADS>
 DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice &c)
 {

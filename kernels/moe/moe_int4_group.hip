@@ -90,8 +90,8 @@ DEVICE void moe_int4_group_up(const moe_launch &a)
 		moe_group_scale(a, g);
 }
 
-/* A group's parts of rows [row, row + YTILE) of y. h: LDS of this wave; part: of the
- * workgroup, `at` is the first row's place. */
+/* A group's parts of rows [row, row + YTILE) of y. h: LDS of this wave; part: LDS of the
+ * workgroup; `at`: the first row's place in it. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void moe_int4_group_down_rows(const moe_launch &a, const moe_group &g,
 				     const linear_int4_rows<YTILE> &rows, const u32x4 *h,

@@ -83,7 +83,7 @@ template <int format> DEVICE void moe_rows_group_up(const moe_launch &a)
 		moe_group_scale(a, g);
 }
 
-/* A group's parts of this lane's rows of y, from d0 + at on. h: LDS of this wave; part: of
+/* A group's parts of this lane's rows of y, from d0 + at on. h: LDS of this wave; part: LDS of
  * the workgroup. */
 template <int M, int format>
 DEVICE void moe_rows_group_down_rows(const moe_launch &a, const moe_group &g, const u32x4 *h,

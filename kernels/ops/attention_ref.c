@@ -50,7 +50,7 @@ static void score(const struct attention_args *a, int32_t t, int32_t g, const fl
 	}
 }
 
-/* p: n_ctx_max weights, then v_dim sums. */
+/* y of one query head. p: work memory for n_ctx_max weights, and then v_dim sums. */
 static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
 {
 	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = attention_last(a, t) + 1;

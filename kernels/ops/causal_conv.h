@@ -38,7 +38,7 @@ struct causal_conv_args {
 	const float *low[CAUSAL_CONV_PARTS];
 	float low_scale;
 	bool is_gated;
-	struct head_view in_gate, out_gate; /* act, C channels each; of is_gated alone */
+	struct head_view in_gate, out_gate; /* act, C channels each; read with is_gated only */
 	const float *weight;         /* (C, W) f32 */
 	const float *bias;           /* (C) f32, or NULL: 0 */
 	const int32_t *first_tok;    /* (B+1) first token of each sequence */

@@ -12,7 +12,7 @@
 struct clip_args {
 	int32_t n_tok, dim;
 	float low, high;
-	bool is_f32;   /* x and y */
+	bool is_f32;   /* x and y are f32, else act */
 	const void *x; /* (T, F) act or f32 */
 	void *y;       /* (T, F) of the same type; may be x */
 };

@@ -61,7 +61,8 @@ struct turn_tail_args {
 	const void *x;       /* (T, H, D) act */
 	const float *norm;   /* (D) f32; NULL: without weights */
 	const float *rope;   /* (T, n_freq, 2) f32 */
-	void *y;             /* (T, H, D) act, may be x; NULL: to the tokens' rows, with H = 1 */
+	/* (T, H, D) act, may be x; NULL: written to the tokens' rows, with H = 1 */
+	void *y;
 	const int32_t *slot; /* (T) all different; read if y is NULL */
 	struct row_pages to;
 };

@@ -43,7 +43,7 @@ struct delta_rule_args {
 	float *state;                 /* (n_slots, Hv, V, K) f32 */
 	void *y;                      /* (T, Hv, V) act; work memory if norm has another y */
 	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
-	const float *skip;            /* (Hv) f32 of Mamba-2, or NULL */
+	const float *skip;            /* (Hv) f32: Mamba-2's rule; NULL: the gated delta rule */
 };
 
 void delta_rule_ref(const struct delta_rule_args *a);

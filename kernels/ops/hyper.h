@@ -51,8 +51,8 @@ struct hyper_add_args {
 struct hyper_split_args {
 	int32_t n_tok, n_streams, dim, n_iters;
 	float eps;
-	const float *mix;   /* (T, (2 + S) S) f32; or (T, S) without gates */
-	const float *scale; /* (3) f32; or (1) */
+	const float *mix;   /* (T, (2 + S) S) f32; without gates (T, S) */
+	const float *scale; /* (3) f32; without gates (1) */
 	const float *base;  /* f32, with the shape of a row of mix */
 	const float *x;     /* (T, S, D) f32 */
 	float *y;           /* (T, D) f32 */

@@ -41,10 +41,10 @@ struct index_keys_args {
 struct index_choose_args {
 	int32_t n_tok, n_heads, dim, ratio;
 	int32_t row;               /* elements from a token's queries to the next token's */
-	int32_t top;               /* blocks that are chosen, at most */
+	int32_t top;               /* most blocks that are chosen */
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max;         /* host: all positions are below this */
-	const void *q;             /* (T, row) act: (H, K) of each */
+	const void *q;             /* (T, row) act, of which (H, K) are the queries */
 	const float *weight;       /* (T, H) f32, of either sign; NULL: 1 */
 	enum dtype type;           /* kv */
 	int32_t page_size;

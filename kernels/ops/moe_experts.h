@@ -68,7 +68,7 @@ struct moe_experts_args {
 	float *y;              /* (T, D) f32, added to */
 	void *shared_h;        /* (T, 2 S) act, work memory; NULL: no shared expert */
 	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
-	/* Host. If not NULL, first this moe_router; it writes id and weight. */
+	/* Host. If not NULL, this moe_router comes first, and writes id and weight. */
 	const struct moe_router_args *router;
 	/* Host; NULL: no guess. It changes no result, and is for at most MOE_AHEAD_MAX_TOK
 	 * tokens. */

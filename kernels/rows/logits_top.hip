@@ -25,8 +25,8 @@
 enum {
 	LOGITS_RUN_WAVES = 8,
 	LOGITS_TOP_THREADS = 1024,
-	/* A threshold that keeps more runs than this is raised. It always keeps at least
-	 * K. */
+	/* If a threshold keeps more runs than this, it is raised. Any threshold keeps
+	 * at least K. */
 	LOGITS_TOP_SOME_RUNS = 2 * LOGITS_TOP_K,
 	LOGITS_TOP_LIST = 4 * LOGITS_TOP_K,
 	LOGITS_TOP_BINS = 256,

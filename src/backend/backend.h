@@ -154,8 +154,8 @@ void backend_destroy(struct backend *b);
 
 /* Measures the steps of b from now on; NULL: no longer. p still belongs to the caller. */
 void backend_set_profile(struct backend *b, struct profile *p);
-/* Bytes that an operation has to read, for the profile. n_read: experts of which a token
- * of this step uses the weights. */
+/* Bytes that an operation has to read, for the profile. n_read: experts whose weights
+ * this step uses. */
 void backend_count_linear(struct backend *b, const struct linear_args *a);
 void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read);
 

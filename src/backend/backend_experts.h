@@ -30,7 +30,7 @@ struct backend_experts {
 	uint64_t step_before;
 };
 
-/* One more layer, of n experts of n_bytes each (multiples of EXPERT_ALIGN). */
+/* Adds a layer of n experts of n_bytes each (multiples of EXPERT_ALIGN). */
 void backend_experts_add(struct backend_experts *s, const uint64_t *n_bytes, int32_t n);
 /* The slots that b->expert_bytes has room for beside `spare` bytes: sets n_slots and
  * slot_bytes of *o. E_CONFIG: too few for a token. */

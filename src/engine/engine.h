@@ -49,7 +49,7 @@ struct engine_batch {
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
 	const int32_t *last_seen; /* (T) a token sees up to its own position, or to the end of
 				   * its image */
-	const struct engine_view *views; /* (n_views) of images */
+	const struct engine_view *views; /* (n_views) images in the step */
 	int n_views;
 };
 
@@ -153,8 +153,8 @@ struct engine_opts {
 	const struct memory_have *have;
 	int64_t beside;
 	const char *reader;
-	/* What engine_plan said of the same model, backend and options. NULL: engine_create
-	 * plans. */
+	/* The plan that engine_plan made for the same model, backend and options. NULL:
+	 * engine_create makes one. */
 	const struct memory_plan *plan;
 };
 
@@ -175,14 +175,14 @@ enum status engine_create_with(const struct engine_graph *g,
 			       struct engine **out) MUST_USE;
 void engine_destroy(struct engine *e); /* not the model, not the backend: the caller frees them */
 
-int engine_n_ctx(const struct engine *e);      /* any */
-int engine_n_vocab(const struct engine *e);    /* any */
+int engine_n_ctx(const struct engine *e);      /* thread: any */
+int engine_n_vocab(const struct engine *e);    /* thread: any */
 /* Numbers of a row of engine_logits: n_vocab, or with gives_rows the model's width. */
-int engine_n_out(const struct engine *e);      /* any */
-int engine_page_size(const struct engine *e);  /* any */
-int engine_max_seqs(const struct engine *e);   /* any */
-int engine_max_batch_tok(const struct engine *e); /* any */
-int engine_pages_total(const struct engine *e); /* any */
+int engine_n_out(const struct engine *e);      /* thread: any */
+int engine_page_size(const struct engine *e);  /* thread: any */
+int engine_max_seqs(const struct engine *e);   /* thread: any */
+int engine_max_batch_tok(const struct engine *e); /* thread: any */
+int engine_pages_total(const struct engine *e); /* thread: any */
 /* Pages that are available now: free ones, and cached ones that nobody holds. */
 int engine_pages_free(const struct engine *e);
 
@@ -281,7 +281,7 @@ const struct logits_top *engine_top_row(const struct engine *e, int i_slice, int
 void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx);
 
 struct engine_stats {
-	int64_t prefix_query_tok, prefix_hit_tok; /* totals */
+	int64_t prefix_query_tok, prefix_hit_tok; /* tokens of all prompts, and those found */
 	int pages_total, pages_free;
 	int checkpoints; /* of recurrent state, now … */
 	int checkpoints_max; /* … and slots, those of running sequences included */

@@ -103,7 +103,7 @@ static int64_t token_kv_bytes(const struct model_config *c, const struct backend
 	return n + (l->kv_type == DTYPE_I8 && b->widens_kv ? most : 0);
 }
 
-/* Whether the model's keys and values can be in 8 bits. */
+/* OK if the model's keys and values can be in 8 bits. */
 static enum status check_int8_kv(const struct model_config *c, struct fail *fail)
 {
 	const char *why = c->kv_lora ? "it has latent attention (MLA)"
@@ -158,8 +158,8 @@ static int32_t n_states(const struct model *m, const struct engine_opts *o)
 	return m->config.n_linear > 0 ? o->max_seqs + n_checkpoints(o) : 0;
 }
 
-/* How many pages, and the context where that had to become smaller. Before this nothing
- * large is allocated. */
+/* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
+ * before this. */
 static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
 			const struct engine_opts *o, bool ctx_is_asked,
 			struct memory_plan *p, struct fail *fail)

@@ -31,7 +31,7 @@
 
 #define RUN_BYTES  ((size_t)32 << 20) /* bytes of one file, about */
 #define READ_BYTES ((size_t)16 << 20) /* bytes of one read */
-#define READS      2 /* at once: one is copied while the next is under way */
+#define READS      2 /* reads at once: one is copied while the next is under way */
 #define EXIT_US    10000000
 #define JOBS_MAX   256
 
@@ -253,7 +253,7 @@ static bool wants_state(const struct engine *e, const struct disk_job *j, int i)
 	return e->states && !j->has_state[i] && states_find(e->states, j->after[i]) >= 0;
 }
 
-/* The next run of the job: where it begins, its pages and states. False: nothing is left. */
+/* Finds the next run of the job: where it begins, its pages and states. False: nothing is left. */
 static bool next_run(const struct engine *e, struct disk_job *j, int *out_first, int *out_pages,
 		     int *out_states)
 {
@@ -284,7 +284,8 @@ static bool take(struct engine *e, bool is_state, int32_t at, void *host)
 	return e->graph.move(e->graph.ctx, &m) == OK;
 }
 
-/* Begin the job's next run. False: it has to wait for the writer. The job may be over then. */
+/* Begin the job's next run. False: it has to wait for the writer. Afterwards the job may be
+ * over. */
 static bool begin_run(struct engine *e, struct engine_disk *k)
 {
 	struct disk_job *j = k->jobs;
@@ -394,10 +395,10 @@ struct engine_fetch {
 	int n_fetched, state_page;
 	bool has_all_asked, is_over;
 	kvcache_prefix before;
-	int32_t *held;        /* (at) pages … */
+	int32_t *held;        /* (at) pages that it holds … */
 	kvcache_prefix *after; /* … and the prefixes that end with them */
 	struct kvdisk_read *reads[READS]; /* (n_reads), the first is taken first */
-	int n_want[READS];    /* pages */
+	int n_want[READS];    /* pages that each read brings */
 	int n_reads;
 };
 

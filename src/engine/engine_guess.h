@@ -20,7 +20,7 @@ struct engine_guess {
 	struct engine_seq *seq; /* with room for n tokens (engine_seq_reserve_draft) */
 	int32_t token;          /* the newest token of seq */
 	int n;                  /* guesses wanted, at most ENGINE_GUESS_MAX */
-	int32_t *out;           /* (n) */
+	int32_t *out;           /* (n) the guessed tokens */
 	int n_out;              /* guesses made; 0: no hidden state of the sequence is known */
 };
 bool engine_can_guess(const struct engine *e);

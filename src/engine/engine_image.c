@@ -20,7 +20,7 @@
 #include "base/sum.h"
 #include "engine/engine_private.h"
 
-/* 31 bits of the hash for its token i, which may be before the image. */
+/* 31 bits of the image's hash for the image's token i; below 0: for a token before the image. */
 static uint32_t hash_word(const struct engine_image *m, int i)
 {
 	uint64_t part;

@@ -37,7 +37,7 @@ struct engine_sight {
 	int32_t stand_in;
 };
 
-/* Tokens of a step that are of an image. */
+/* The tokens of a step that belong to one image. */
 struct engine_view {
 	int32_t tok, n;  /* first token of the step; tokens */
 	int32_t first;   /* number of the image's row that token tok has */

@@ -60,7 +60,7 @@ struct engine_seq {
 	kvcache_prefix prefix;  /* the prefix that ends with the last full page */
 	const struct engine_image *images; /* (n_images), its prompt's */
 	int n_images;
-	int n_found;            /* tokens whose pages were found when it began */
+	int n_found;            /* tokens whose pages were found when the sequence began */
 	/* name of its space of the cache, space_n bytes; NULL: everybody's */
 	char *space;
 	size_t space_n;
@@ -80,7 +80,7 @@ struct engine_seq {
 	int checkpoint_length, kept_length;
 	int checkpoint_every;   /* checkpoints so many tokens apart stay … */
 	int turn_at, n_prompt;  /* … and at these two ends of pages; 0: none */
-	uint64_t step_no;       /* last step it was in */
+	uint64_t step_no;       /* last step that the sequence was in */
 	int n_draft;            /* guesses of that step which may still be confirmed … */
 	int draft_seq;          /* … its index in that step … */
 	int32_t draft_tok;      /* … and the first guess among the tokens */

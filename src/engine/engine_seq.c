@@ -275,7 +275,7 @@ void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n)
 	s->save_length = end;
 	if (end <= s->length || !kvcache_keeps(e->kv))
 		return;
-	/* Now and not afterwards, so that the new one finds the old one's slot. */
+	/* Before and not after, so that the new checkpoint can take the old one's slot. */
 	settle_checkpoint(e, s);
 	s->save = states_alloc(e->states);
 }
@@ -391,7 +391,7 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 		return;
 	engine_disk_keep(e, s);
 	engine_miss_remember(e, s);
-	/* Last to first: see kvcache.c on the order of eviction. */
+	/* Pages go last to first: see kvcache.c on the order of eviction. */
 	for (int i = s->n_pages - 1; i >= 0; i--)
 		kvcache_release(e->kv, s->pages[i]);
 	if (e->states && s->next != s->state)

@@ -220,8 +220,8 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* The pages that the step may see, a row for each sequence. Where guesses are alone, each
- * token has the row of its stream, and is slice i of the step. */
+/* The page table of what the step may see, with a row for each sequence. Where guesses are alone,
+ * each token has the row of its stream, and is slice i of the step. */
 static void put_pages(struct graph *g, const struct graph_step *s)
 {
 	const struct engine_batch *b = s->b;

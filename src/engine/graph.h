@@ -83,8 +83,8 @@ struct graph_ids {
 struct graph_step {
 	const struct engine_batch *b;
 	struct graph_ids ids;
-	int32_t n_ctx_max; /* struct arch_step */
-	bool is_alone;     /* the same: guesses, of which each is a sequence of its own */
+	int32_t n_ctx_max; /* as in struct arch_step */
+	bool is_alone;     /* as in struct arch_step: each guess is a sequence of its own */
 	int32_t n_seq;     /* B of ids.first_tok and ids.page_table */
 	int32_t max_pages_per_seq; /* of ids.page_table */
 };
@@ -128,7 +128,7 @@ struct graph {
 	void *watch_ctx;
 	int64_t n_loaded, n_to_load;   /* bytes of weights */
 	struct weight embed, head;
-	void *head_memory; /* what head points into, where it is not the model's */
+	void *head_memory; /* memory that head points into, if it is not the model's */
 	const float *out_norm;
 	const float *as_is;            /* (D) weights of graph_norm without a norm; or NULL */
 	struct layer *layers;          /* (graph_n_layers) */
@@ -172,8 +172,8 @@ struct graph {
 	struct mtp mtp;
 };
 
-/* The graph of m by `arch`: loads every weight and takes all memory of the device. It
- * uses m and b until it is destroyed. */
+/* The graph of m by `arch`: loads every weight and takes all memory of the device. The graph uses
+ * m and b until it is destroyed. */
 enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail) MUST_USE;
@@ -183,7 +183,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
 		      const struct arch_limits *limits);
 
-/* engine_graph.replay of a graph. */
+/* The function for engine_graph.replay. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
 
 /* --- for mixers and architectures -------------------------------------------------- */
@@ -248,23 +248,23 @@ enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n
  * 16 bits or more. Otherwise a tied head is the embeddings. */
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail) MUST_USE;
 void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
-/* n floats of the host, on the device. put_filled: n times x. */
+/* Copies n floats of the host to the device. put_filled: n times x. */
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail) MUST_USE;
-/* 0, 1, 2 … n - 1. */
+/* Puts 0, 1, 2 … n - 1 on the device. */
 enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
 			    struct fail *fail) MUST_USE;
 enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,
 			     struct fail *fail) MUST_USE;
-/* A vector of n floats of layer i (-1: of the model), times `scale`. */
+/* Puts a vector of n floats of layer i (-1: of the model), times `scale`, on the device. */
 enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n, float scale,
 			     const float **out, struct fail *fail) MUST_USE;
 
 /* The tensors of a layer by their names below <body>layers.<i>. */
 enum graph_kind {
 	GRAPH_WEIGHT, GRAPH_EXPERT, /* (rows, cols) to a struct weight; of a routed expert */
-	GRAPH_ROWS,   /* the same; of moe_router and head_linear, which read rows */
-	GRAPH_TABLE,  /* the same; of embed_rows alone */
+	GRAPH_ROWS,   /* the same; for moe_router and head_linear, which read rows */
+	GRAPH_TABLE,  /* the same; for embed_rows alone */
 	GRAPH_VECTOR, /* rows floats to a const float * */
 	GRAPH_NORM,   /* the same; 1 is added where norms are stored less 1 */
 	GRAPH_MATRIX, /* (rows, cols) floats */

@@ -24,13 +24,13 @@ struct attention {
 struct attention_scratch {
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
-	/* (T, H or G, K) before norms: over all heads, or of values */
+	/* (T, H or G, K): q and k before norms over all heads, or v before its norm */
 	float *q_wide, *k_wide, *v_wide;
 	const float *ones;                  /* (K) weights of norms without weights */
 };
 
 struct mla {
-	struct weight q_a, q_b, q; /* q alone where q_lora is 0 */
+	struct weight q_a, q_b, q; /* q alone if q_lora is 0 */
 	struct weight kv_a, o;
 	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. is_split: apart,
 	 * each in the layout in which it is used: keys (H * kv_lora, nope), values (H * v,
@@ -59,7 +59,7 @@ struct compressor {
 	size_t page_bytes;          /* bytes of one page of values, and of gates */
 };
 
-/* K: head_dim. */
+/* Attention to a window and compressed keys (mixer_compress.c). K: head_dim. */
 struct compressed {
 	struct weight q_a, q_b, kv; /* (q_lora, D), (H K, q_lora), (K, D) */
 	struct weight o_a, o_b;     /* (o_groups o_lora, H K / o_groups), (D, o_groups o_lora) */
@@ -88,14 +88,14 @@ struct compress_scratch {
 };
 
 struct delta_layer {
-	bool is_fused;              /* in_proj_qkvz */
+	bool is_fused;              /* true: the checkpoint has in_proj_qkvz */
 	bool is_sharp;              /* q, k, v are of an input that is not rounded */
-	bool ba_fused;              /* in_proj_ba, in b */
+	bool ba_fused;              /* true: it has in_proj_ba, which is in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
 	struct weight out;
 	const float *conv;          /* (C, W) */
 	const float *conv_bias;     /* (C), or NULL */
-	const float *skip;          /* (Hv) of mixer_space */
+	const float *skip;          /* (Hv), for mixer_space only */
 	const float *decay, *dt_bias, *norm;
 	float *conv_state, *state;  /* (n_states, ...) */
 	/* What the projections of a step with guesses leave, for replay: as delta_scratch's,
@@ -147,10 +147,10 @@ struct layer_embed_scratch {
 
 struct mlp {
 	bool has_experts;
-	struct weight gate, up, down; /* dense, or the shared expert */
+	struct weight gate, up, down; /* of the dense part, or of the shared expert */
 	struct weight router, shared_router;
 	struct weight latent_in, latent_out; /* (L, D), (D, L); L: config.latent_dim */
-	const float *router_bias;     /* (E) of the choice (sigmoid), or NULL */
+	const float *router_bias;     /* (E) added for the choice (sigmoid), or NULL */
 	const float *logit_bias;      /* (E), or NULL */
 	const int32_t *fixed;         /* (V, U) experts of each token, or NULL */
 	struct experts experts;
@@ -206,10 +206,10 @@ struct hyper_scratch {
 struct indexer {
 	struct weight qk;                /* ((A + 1) K, D): queries, then the key */
 	bool is_apart;                   /* or q: (A K, D), k: (K, D) */
-	/* Or, of MLA: (A K, q_lora), (K, D), (A, D) */
+	/* Or with MLA: (A K, q_lora), (K, D), (A, D) */
 	struct weight q, k, weights;
 	const float *q_norm, *k_norm;    /* (K) */
-	const float *k_bias;             /* (K) of MLA */
+	const float *k_bias;             /* (K), with MLA */
 	void *keys, *blocks;             /* as in index_keys_args */
 	size_t key_bytes, block_bytes;   /* bytes of one page of keys, and of blocks */
 };
@@ -217,7 +217,7 @@ struct indexer {
 struct indexer_scratch {
 	void *qk, *turned;   /* (T, A + 1, K) act; turned: queries, normalised and rotated */
 	void *key;           /* (T, K) act: the key, if it is not in qk (MLA, is_apart) */
-	float *weight;       /* (T, A) of heads, of MLA */
+	float *weight;       /* (T, A) weights of heads, with MLA */
 	float *rope;         /* (T, n_rot/2, 2): of the first positions of blocks */
 	float *scores;       /* (64, blocks of n_ctx) */
 	int32_t *table, *last;

@@ -108,7 +108,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 enum status indexer_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
-	if (g->c->index_ratio == 1) /* each block begins where it is */
+	if (g->c->index_ratio == 1) /* each position begins a block */
 		return OK;
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2, .position = s->ids.block_start,
 	    .inv_freq = g->inv_freq[0], .table = g->indexer.rope, .scale = g->rope_factor[0]);

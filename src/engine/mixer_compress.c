@@ -175,7 +175,7 @@ static enum status take_pages(struct graph *g, int i, struct fail *fail)
 	return st;
 }
 
-/* Rows that a token sees of n_ctx positions, at most. */
+/* Most rows that a token sees in a context of n_ctx positions. */
 static int32_t width_of(const struct graph *g, int32_t ratio, int32_t n_ctx)
 {
 	const struct model_config *c = g->c;

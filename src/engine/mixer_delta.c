@@ -212,7 +212,7 @@ static void find_sums(const struct graph *g, int32_t t, float *sums, struct delt
 	}
 }
 
-/* keeps: the step has guesses. */
+/* Finds the views of t tokens. keeps: the step has guesses. */
 static struct delta_views find(const struct graph *g, const struct delta_layer *a, int32_t t,
 			       bool keeps)
 {

@@ -100,7 +100,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	return st == OK && c->index_heads ? indexer_alloc(g, fail) : st;
 }
 
-/* r->q and r->kv from norm(x). */
+/* Makes r->q and r->kv from norm(x). */
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
 			   struct fail *fail)
 {

@@ -161,7 +161,7 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	snprintf(shared, sizeof shared, "%s_gate", names->shared);
 	const struct graph_part router = {names->router, GRAPH_ROWS, c->n_experts,
 					  c->d_model, &m->router};
-	bool is_row = c->router_shifts; /* (1, E) */
+	bool is_row = c->router_shifts; /* the checkpoint has it as (1, E) */
 	const struct graph_part choice = {"mlp.gate.e_score_correction_bias",
 					  is_row ? GRAPH_MATRIX : GRAPH_VECTOR,
 					  is_row ? 1 : c->n_experts, c->n_experts,
@@ -466,7 +466,7 @@ static enum status run_scaled(struct graph *g, const struct layer *l,
 	return OK;
 }
 
-/* Experts between two projections. */
+/* Runs experts between two projections. */
 static enum status run_latent(struct graph *g, const struct layer *l,
 			      const struct graph_step *s, const struct rms_norm_args *norm,
 			      const struct moe_ahead *ahead, struct fail *fail)

@@ -14,6 +14,7 @@ struct filesum_file {
 };
 
 /* Sum of all bytes of a file. folder: descriptor of a folder of ours alone. E_IO: it cannot be
- * read, or has changed since it was opened. What cannot be remembered is read again. */
+ * read, or has changed since it was opened. A sum that cannot be remembered is computed
+ * again next time. */
 enum status filesum_get(int folder, const struct filesum_file *f, uint64_t *out,
 			struct fail *fail) MUST_USE;

@@ -70,7 +70,7 @@ static void close_file(struct opened *o)
 	free(o->head);
 }
 
-/* E_IO: it is gone or not ours; E_FORMAT: damaged, or not of this format. */
+/* E_IO: the file is gone or not ours; E_FORMAT: it is damaged, or not of this format. */
 static enum status open_file(const struct kvdisk *d, const char *name, struct opened *o)
 {
 	char begin[sizeof(struct kvfile_head)];
@@ -407,8 +407,8 @@ void *kvdisk_io_writer(void *arg)
 
 /* --- reading ---------------------------------------------------------------------------- */
 
-/* How many tokens the file and the prompt have in common, from the first on. 0: it has another
- * key. */
+/* How many tokens the file and the prompt have in common, from the first on. 0: the file
+ * has another key. */
 static int n_alike(const struct kvfile *f, const struct kvdisk_read *r)
 {
 	int n = MIN((int)f->n_tok, r->n_tok), i = 0;

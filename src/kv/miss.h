@@ -27,7 +27,7 @@ struct miss_facts {
 	int32_t n_pages;    /* whose pages were found, with or without a state */
 	int32_t page_size;
 	int32_t n_alike;    /* in common with the history that is most alike … */
-	int32_t n_history;  /* … and the tokens that one has; 0: no history is known */
+	int32_t n_history;  /* … and the tokens of that history; 0: no history is known */
 	/* tokens that kv_dir has of another model, version or setting; 0: none */
 	int32_t n_foreign;
 	bool keeps;         /* there is a prefix cache */
@@ -35,6 +35,6 @@ struct miss_facts {
 
 struct miss {
 	enum miss_reason reason;
-	int32_t at; /* index of the token that it is about; n_prompt for MISS_NONE */
+	int32_t at; /* index of the token that the reason is about; n_prompt for MISS_NONE */
 };
 struct miss miss_of(const struct miss_facts *f);

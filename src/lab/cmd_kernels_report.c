@@ -36,7 +36,8 @@ struct kernels_report {
 	struct codeobject code;
 	const struct chip *chip; /* NULL: unknown chip */
 	struct isa_kernel *isa;  /* (n) counts of each kernel; NULL: no disassembler */
-	bool has_objdump;        /* which reads the kernels of launches one by one */
+	/* llvm-objdump exists: it reads the kernels of launches one by one */
+	bool has_objdump;
 	struct cost_model cost;  /* counts whole launches; cache NULL: no counting */
 	bool is_json;
 };

@@ -56,7 +56,7 @@ struct replay_result {
 	int n_launches, n_equal;  /* n_equal: launches with every byte as recorded */
 	int n_close;              /* other launches, within the tolerance */
 	double worst;             /* largest difference within the tolerance */
-	char text[200];           /* describes the first launch beyond it; "" if none */
+	char text[200];           /* describes the first launch beyond the tolerance; "" if none */
 };
 
 /* Run a recording on h and compare the memory that it leaves. Differing bytes are read

@@ -12,14 +12,14 @@
 
 struct cpu_experts;
 
-/* The data of experts.device, for experts in slots. */
+/* What experts.device points to, for experts in slots. */
 struct cpu_expert_layer {
 	struct cpu_experts *of;
 	const struct experts *experts; /* those of the engine's graph */
 	/* number of the layer, and of its first expert, in the store */
 	int32_t i, first;
 };
-/* NULL: all experts of e stay in memory. */
+/* The layer of the experts e; NULL: all of them stay in memory. */
 struct cpu_expert_layer *cpu_experts_of(const struct backend *b, const struct experts *e);
 struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l);
 /* This step uses n experts of the layer. e: their numbers in the layer, ascending; afterwards

@@ -96,7 +96,7 @@ static float sigmoid(float x)
 	return 1 / (1 + expf(-x));
 }
 
-/* The root of log(1 + exp(x)). */
+/* The square root of log(1 + exp(x)). */
 static float root_of(float x)
 {
 	return sqrtf(x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x)));

@@ -353,7 +353,7 @@ static int32_t list_used(const struct moe_fast_job *j, int32_t *out)
 	return n;
 }
 
-/* The step's experts of a layer, by the store's numbers. */
+/* The experts that a step uses of one layer, by their numbers in the store. */
 struct waves {
 	const struct cpu_expert_layer *l;
 	int32_t used[MOE_ROUTER_MAX_EXPERTS], n;
@@ -375,7 +375,7 @@ static void begin_waves(struct moe_fast_job *j, struct waves *w)
 	profile_enter(j->b->profile, PROFILE_GATE_UP);
 }
 
-/* order: scratch, (2 n_runs). */
+/* Runs all waves. order: scratch, (2 n_runs). */
 static enum status run_waves(struct moe_fast_job *j, struct waves *w, int *order)
 {
 	const struct cpu_expert_layer *l = w->l;

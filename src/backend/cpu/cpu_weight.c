@@ -269,7 +269,7 @@ static enum status load_weight(struct cpu *c, const struct weight *host,
 	}
 	enum status st = take_panels(c, host, &plan, fail);
 	if (st != OK || !plan.data)
-		return st; /* no panels: the exact path reads it in the file */
+		return st; /* no panels: the exact path reads w in the file */
 	struct cpu_panels *p = arena_alloc(&c->kept, sizeof *p);
 	*p = plan;
 	out->packed = p;

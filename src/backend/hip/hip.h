@@ -30,7 +30,8 @@ enum {
 	HIP_ONE_EACH = 32,
 	/* backend.alone_ctx: in longer contexts reading a cache twice costs more */
 	HIP_ALONE_CTX = 4096,
-	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
+	/* for the experts of 2,048 tokens: each token has nine rows of 2,048 floats */
+	HIP_WORK_BYTES = 160 << 20,
 	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half of struct hip_stage */
 	HIP_LAND_BYTES = 8 << 20,
 	HIP_GRAPHS = 128, /* most recorded steps, by streams, tokens and a bound of the context */

@@ -104,7 +104,7 @@ static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s
 			  : lds_of(s, s->whole_tiles);
 }
 
-/* Positions that a token of the step sees, at most. */
+/* Most positions that a token of the step sees. */
 static int32_t seen_of(const struct attention_args *a)
 {
 	return a->window ? MIN(a->n_ctx_max, a->window + a->n_tok) : a->n_ctx_max;
@@ -127,7 +127,8 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 {
 	struct attention_launch l = launch_of(h, a, s);
 	char name[80];
-	/* Tiles that one sequence with all tokens would need, for each sequence. */
+	/* The host does not know a sequence's tokens: each gets the tiles that all tokens
+	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	int32_t each = hip_over(tiles, whole_launches(h, a));
 	int32_t lds = whole_lds_of(h, s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
@@ -190,7 +191,7 @@ static int32_t split_segments(const struct attention_args *a)
 	return MIN(ATTENTION_SEGMENTS, n);
 }
 
-/* Launch the split kernel: sequences of one token. */
+/* Launch the split kernel for sequences of one token. */
 static enum status split(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
@@ -301,7 +302,7 @@ static bool is_fused(const struct attention_args *a, const struct attention_shap
 	       f->q_pitch % 2 == 0 && !f->q_scale && !f->norms_turned;
 }
 
-/* Launch the fresh split kernel: sequences of one token, with raw q, k and v. */
+/* Launch the fresh split kernel for sequences of one token, with raw q, k and v. */
 static enum status fresh(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {

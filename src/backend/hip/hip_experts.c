@@ -248,7 +248,7 @@ static bool has_rows_group(enum quant q)
 	       q == QUANT_Q4_K || q == QUANT_Q6_K;
 }
 
-/* Two tokens and more may choose the same experts: kernels of moe_group.h. */
+/* True if kernels of moe_group.h are of use: two tokens or more may choose the same experts. */
 static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch *l)
 {
 	bool has_kernel = leg->few == HIP_EXPERTS_INT4 || has_rows_group(leg->like->quant);
@@ -256,7 +256,7 @@ static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch
 	       l->n_slots <= MOE_GROUP_SLOTS;
 }
 
-/* up by groups. Without room for x of a group in LDS it is by pairs. */
+/* up by groups. False: LDS has no room for x of a group, and up is by pairs. */
 static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch *l,
 		     struct hip_grid *g)
 {

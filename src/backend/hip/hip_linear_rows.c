@@ -83,7 +83,7 @@ struct linear_rows_part hip_linear_part(const struct linear_out *o)
 /* The kernel of a launch, and for how many tokens it is. */
 struct form {
 	char name[80];
-	int32_t n_tok, m;  /* tokens of the launch; most of its kernel */
+	int32_t n_tok, m;  /* tokens of the launch; most tokens of its kernel */
 	int32_t waves;     /* waves in a workgroup */
 	int32_t rows;      /* rows that a workgroup sums at once */
 	int32_t most;      /* workgroups for each part. More would not run at once, and each

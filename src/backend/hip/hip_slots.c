@@ -281,7 +281,7 @@ static enum status take_memory(struct hip_slots *s, const struct expert_memory_o
 	return st;
 }
 
-/* Work memory with which WORK_TOK tokens are one batch: see run_tiles. */
+/* Bytes of work memory with which WORK_TOK tokens are one batch: see hip_experts_batches. */
 static size_t work_wanted(const struct hip_slots *s)
 {
 	const struct experts *e = s->layers[0]->experts;

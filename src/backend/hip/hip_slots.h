@@ -41,7 +41,7 @@ struct hip_slots {
 	struct hip_slots_layer **layers; /* (all.n_layers) */
 	struct weight *host;       /* (n_host) of the layer that is being loaded */
 	size_t n_host;
-	char *slots;               /* device */
+	char *slots;               /* device memory */
 	size_t slot_bytes;
 	char *pinned;              /* the stages' memory, after padding up to EXPERT_ALIGN */
 	hip_event *copied;         /* (n_stages) the stage has been read */

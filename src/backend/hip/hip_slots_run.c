@@ -40,13 +40,14 @@ struct slots_step {
 	int32_t n_guess;  /* 0: nothing is guessed */
 	int32_t *used;    /* (E) */
 	int32_t *mark;    /* (E + 1) zeros between uses */
-	int32_t *end;     /* (E + 2) of each expert's pairs in `sorted` */
+	int32_t *end;     /* (E + 2) end of each expert's pairs in `sorted` */
 	int32_t *sorted;  /* (T n_slots) pairs by expert */
 	int32_t *pairs;   /* blocks, as in moe_tile_launch */
 	int32_t *block_expert;
 };
 
-/* Arrays in one piece of scratch. Blocks are as many as moe_experts_work has room for. */
+/* Takes arrays from one piece of scratch. There are as many blocks as moe_experts_work
+ * has room for. */
 static void take_scratch(struct slots_step *s, int32_t n_slots)
 {
 	struct hip_slots *all = s->layer->of;
@@ -78,7 +79,7 @@ void hip_slots_scratch_free(struct hip_slots *s)
 	free(s->scratch);
 }
 
-/* The experts of tokens [t0, t1), ascending, each once, by their number in the layer. */
+/* Lists the experts of tokens [t0, t1), ascending, each once, by their numbers in the layer. */
 static int32_t list_used(struct slots_step *s, int32_t t0, int32_t t1, int32_t *out)
 {
 	int32_t n = 0, n_used = s->a->n_used;
@@ -256,7 +257,7 @@ static enum status run_groups(struct slots_step *s, struct moe_launch l)
 
 /* --- many tokens -------------------------------------------------------------------- */
 
-/* The pairs of a batch by expert, the shared one last: pair t * n_slots + slot. */
+/* Sorts the pairs of a batch by expert, the shared one last. A pair is t * n_slots + slot. */
 static void sort_pairs(struct slots_step *s, const struct moe_launch *l, const int32_t *id)
 {
 	int32_t n_e = s->layer->experts->n + 1, n_slots = l->n_slots;

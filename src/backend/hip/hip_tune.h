@@ -34,7 +34,7 @@ struct hip_tune_row {
 /* Parse the text of a tune file into h->tune (malloc'ed); what: the file's name in the
  * log. */
 void hip_tune_read(struct hip *h, struct str text, const char *what);
-/* What a row is looked for: an operation on weights with N outputs and K inputs. */
+/* What a row is for: an operation on weights with N outputs and K inputs. */
 struct hip_tune_key {
 	enum hip_tune_op op;
 	int32_t n, k;
