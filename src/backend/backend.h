@@ -129,7 +129,7 @@ struct backend {
 	void (*on_stored)(void *ctx, size_t n_bytes);
 	void *on_stored_ctx;
 	char experts_note[400];  /* how expert_bytes is used; or "" */
-	struct profile *profile; /* measures the steps; NULL: nobody does */
+	struct profile *profile; /* measures the steps; NULL: they are not measured */
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */
 	bool is_far;

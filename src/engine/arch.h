@@ -13,7 +13,7 @@
 struct arch {
 	const struct mixer *mixer;        /* mixes a token with those before it */
 	const struct mixer *linear_mixer; /* of the layers that config.is_linear marks */
-	const char *norms[GRAPH_NORMS];  /* names by enum graph_norm; NULL: it has none */
+	const char *norms[GRAPH_NORMS];  /* names by enum graph_norm; NULL: layers lack that norm */
 	struct mlp_names mlp;
 };
 

@@ -99,7 +99,7 @@ enum graph_norm {
 };
 
 struct layer {
-	const float *norms[GRAPH_NORMS]; /* NULL: it has none */
+	const float *norms[GRAPH_NORMS]; /* NULL: the layer lacks that norm */
 	struct attention attention;
 	struct mla mla;
 	struct compressed compressed;
@@ -286,7 +286,7 @@ bool graph_layer_has(const struct graph *g, int i_layer, const char *name);
 enum status graph_watch_router(struct graph *g, int i_layer,
 			       const struct moe_router_args *a,
 			       struct fail *fail) MUST_USE;
-/* The cache of a layer: n_k and n_v numbers a token (n_v 0: keys only) in n_heads heads. */
+/* What a layer's cache needs: n_k and n_v numbers a token (n_v 0: keys only) in n_heads heads. */
 struct graph_pages_want {
 	int32_t n_k, n_v, n_heads;
 };

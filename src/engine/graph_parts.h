@@ -26,7 +26,7 @@ struct attention_scratch {
 	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
 	/* (T, H or G, K): q and k before norms over all heads, or v before its norm */
 	float *q_wide, *k_wide, *v_wide;
-	const float *ones;                  /* (K) weights of norms without weights */
+	const float *ones;                  /* (K) ones, for norms that have no weights */
 };
 
 struct mla {
@@ -250,7 +250,7 @@ struct ngram_scratch {
 
 /* Of images (graph_sight.h). T: max_batch_tok. */
 struct sight_scratch {
-	int32_t *rope_axis; /* (n_rot/2) of rope_table; NULL: prompts have no images */
+	int32_t *rope_axis; /* (n_rot/2) `axis` of rope_table; NULL: prompts have no images */
 	void *deep;         /* (T, D) act, what is added after a layer */
 	void *deep_host;    /* host (n_deep, T, D) act */
 };

@@ -154,7 +154,7 @@ static enum status take_pages(struct graph *g, int i, struct fail *fail)
 	struct layer *l = &g->layers[i];
 	struct compressed *a = &l->compressed;
 	size_t n = (size_t)g->limits.n_pages, kv = dtype_bytes(g->limits.kv_type);
-	/* graph_measure comes here before any weight is loaded. */
+	/* graph_measure calls this before any weight is loaded, so ratio is set here. */
 	a->ratio = c->compress_of[i];
 	bool has_index = is_chosen(g, l);
 	size_t each = (size_t)rows_of(g, a->ratio);

@@ -163,7 +163,8 @@ static enum cost_kind bound_of(const double *us)
 	return most;
 }
 
-/* A driver resets a queue that hangs, so no launch may last long. */
+/* The row with the longest launch. A driver resets a queue that hangs, so no launch
+ * may last long. */
 static const struct predict_row *longest_of(const struct prediction *p)
 {
 	const struct predict_row *most = p->row;

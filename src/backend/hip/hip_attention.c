@@ -334,8 +334,8 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
-/* For the kernels of many tokens: convert what the step's tokens see of a cache in 8 bits to
- * halves. *out: a with these halves, or a itself with a cache in f16. */
+/* Converts what the step's tokens see of a cache in 8 bits to halves, for the kernels of many
+ * tokens. *out: a with these halves; with a cache in f16, a itself. */
 static enum status widen(struct hip *h, const struct attention_args *a, bool skips_single,
 			 struct attention_args *out)
 {
