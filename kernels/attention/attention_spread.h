@@ -45,8 +45,8 @@ DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, atten
 	return false;
 }
 
-/* Index in work memory of segment 0 of tile y (grid y), for heads number `of` of the S
- * (attention_launch.h). */
+/* Index in work memory of segment 0 of tile y (grid y). `of`: number of the group of query heads,
+ * below S (attention_launch.h). */
 DEVICE size_t attention_spread_at(const attention_launch &a, const attention_job &j, int32_t y,
 				  int32_t of)
 {

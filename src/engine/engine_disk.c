@@ -398,7 +398,7 @@ struct engine_fetch {
 	int32_t *held;        /* (at) pages that it holds … */
 	kvcache_prefix *after; /* … and the prefixes that end with them */
 	struct kvdisk_read *reads[READS]; /* (n_reads), the first is taken first */
-	int n_want[READS];    /* pages that each read brings */
+	int n_want[READS];    /* pages that each read asks for */
 	int n_reads;
 };
 

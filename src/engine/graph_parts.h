@@ -205,7 +205,7 @@ struct hyper_scratch {
 /* An indexer; A: config.index_heads, K: index_dim. */
 struct indexer {
 	struct weight qk;                /* ((A + 1) K, D): queries, then the key */
-	bool is_apart;                   /* or q: (A K, D), k: (K, D) */
+	bool is_apart;                   /* true: instead q (A K, D) and k (K, D) */
 	/* Or with MLA: (A K, q_lora), (K, D), (A, D) */
 	struct weight q, k, weights;
 	const float *q_norm, *k_norm;    /* (K) */

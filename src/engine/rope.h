@@ -9,7 +9,7 @@
 /* The n frequencies of heads of 2n, radians a position, where a sequence has up to n_ctx
  * tokens. Returns the factor of cos and sin. */
 double rope_frequencies(const struct rope *r, int32_t n_ctx, int n, double *out);
-/* True if rope_frequencies takes the second of two sets of factors. False for ropes that
+/* True if rope_frequencies takes the long one of two sets of factors. False for ropes that
  * have one set. */
 bool rope_is_long(const struct rope *r, int32_t n_ctx);
 double rope_sharpness(const struct rope *r); /* the factor that rope_frequencies returns */

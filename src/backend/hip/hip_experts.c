@@ -256,7 +256,8 @@ static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch
 	       l->n_slots <= MOE_GROUP_SLOTS;
 }
 
-/* up by groups. False: LDS has no room for x of a group, and up is by pairs. */
+/* up by groups. False: groups are of no use, or LDS has no room for x of one. Then up
+ * is by pairs. */
 static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch *l,
 		     struct hip_grid *g)
 {
@@ -266,8 +267,8 @@ static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch 
 	return true;
 }
 
-/* down by groups, with as many waves as LDS has room for; each needs h of a group. False: there
- * is no room, and *l and *g stay unchanged. */
+/* down by groups, with as many waves as LDS has room for; each needs h of a group. False: as for
+ * group_up; *l and *g stay unchanged. */
 static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 		       struct hip_grid *g)
 {
