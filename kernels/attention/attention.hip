@@ -17,12 +17,13 @@
  *           whole, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
  *           barriers. Above 128 two waves have 16 rows together, and three barriers.
- *           mutual is whole by rows where a token sees positions behind it: a vision tower's
- *           patches all of them, an image's tokens in a prompt those of the image. Each row
- *           has its first and last position in LDS, 256 bytes more. Masks are the only other
- *           work, so rows that see none behind them have their bits.
- *           spread (attention_spread.h): a tile of whole and a segment of split. Merges of
- *           spread, and of split behind long caches: a launch, one row a workgroup.
+ *           mutual is whole by rows for tokens that see later positions: a vision tower's patches
+ *           see all, an image's tokens in a prompt see the whole image. Each row has its first
+ *           and last position in LDS, 256 bytes more. It differs from whole in masks only, so a
+ *           row that sees no later position has the same bits.
+ *           spread (attention_spread.h): a tile of whole and a segment of split. A launch of its
+ *           own merges the segments of spread, and of split behind long caches, one row a
+ *           workgroup.
  *           LDS at K = 128: 44 KiB (split; 45 fresh), 56 (whole, if the hardware copies
  *           to LDS: 64 positions at once), 40 (whole elsewhere: 32 positions). At K = 256
  *           whole takes 58.
@@ -226,9 +227,9 @@ KERNEL(ATTENTION_WAVES * WAVE) void attention_merge_kernel(attention_launch a)
 		attention_split< \
 			attention_of<key, value, block, step, 1, false, 1, false, true>>(a); \
 	}
-/* The constants of a whole or a spread kernel and its body, for the kind of row in
- * attention.def: OF_1 and OF_2 by rows (attention_rows.h), one wave or two for 16 rows;
- * OF_0 not. */
+/* The constants of a whole or a spread kernel and its body, for the kind of row in attention.def.
+ * OF_1 and OF_2: by rows (attention_rows.h), with one wave or two for 16 rows. OF_0: not by
+ * rows. */
 #define OF_0(key, value, block, step, parts, is_shared, tiles) \
 	attention_of<key, value, block, step, parts, is_shared, tiles>
 #define OF_1(key, value, block, step, parts, is_shared, tiles) \

@@ -68,8 +68,8 @@ DEVICE float attention_weight(float x, float most, float c)
 	return fast_exp2(fma_f32(x - most, c, ATTENTION_SHIFT));
 }
 
-/* Sum over the 16 columns of a row, in the order of tile_row_totals, so that the bits
- * agree. Lane e of eight passes columns e and e + 8 in x. */
+/* Sum over the 16 columns of a row, in the order of tile_row_totals, so that both give the same
+ * bits. Lane e of eight passes columns e and e + 8 in x. */
 DEVICE float attention_sum16(const float *x)
 {
 	float sum = x[0] + x[1];

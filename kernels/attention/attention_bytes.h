@@ -2,7 +2,7 @@
  *
  * Keys and values in 8 bits (kernels/ops/kv_bytes.h): rows that become bytes, and bytes that
  * become halves on their way to LDS. A half is (byte - 128) * scale, rounded once, the same in
- * every kernel. A row's scale comes of its halves, so where it was made does not matter.
+ * every kernel. A row's scale depends on its halves alone, so all kernels make the same scale.
  */
 #pragma once
 #include "kernels/device/dialect.h"
@@ -11,7 +11,7 @@
 
 /* --- to halves -------------------------------------------------------------------- */
 
-/* Four bytes. scale: twice in a word. */
+/* Four bytes to halves. scale: an f16, in both halves of the word. */
 DEVICE void bytes_widen4(uint32_t bytes, uint32_t scale, uint32_t *out)
 {
 	/* 0x6400 | byte is 1024 + byte, and 0x6480 is 1152 */
@@ -29,7 +29,7 @@ DEVICE u32x4 bytes_widen8(uint32_t low, uint32_t high, uint32_t scale)
 	return u32x4{w[0], w[1], w[2], w[3]};
 }
 
-/* Sixteen bytes as halves at `to`. scale: once. */
+/* Sixteen bytes to halves at `to`. scale: an f16, in the low half of the word. */
 DEVICE void bytes_widen16(const u32x4 &bytes, uint32_t scale, uint16_t *to)
 {
 	scale |= scale << 16;
@@ -49,10 +49,10 @@ DEVICE uint32_t bytes_most2(uint32_t halves, uint32_t most)
 
 struct bytes_step {
 	uint32_t scale; /* f16 */
-	float inverse;  /* 1 / scale; 0 for a row of zeros or of no numbers */
+	float inverse;  /* 1 / scale; 0 if the row is all zeros, or has an infinity or NaN */
 };
 
-/* most: bits of the row's largest magnitude. */
+/* The scale of a row and its inverse. most: bits of the row's largest magnitude. */
 DEVICE bytes_step bytes_step_of(uint32_t most)
 {
 	bool is_number = most < 0x7C00u;
@@ -80,7 +80,8 @@ DEVICE uint32_t bytes_code2(uint32_t halves, float inverse)
 
 /* --- a row of at most 256 halves, eight in each lane of a wave, lane by lane ---------- */
 
-/* The row in LDS or memory. Lanes beyond its end get its first eight. */
+/* This lane's eight halves of a row in LDS or memory. Lanes beyond the row's end get its first
+ * eight. */
 DEVICE u32x4 bytes_row_of(const uint16_t *x, int32_t dim)
 {
 	int32_t at = 8 * (int32_t)lane_index();
@@ -94,7 +95,8 @@ DEVICE void bytes_row_to(const u32x4 &x, int32_t dim, uint16_t *to)
 		*(u32x4 *)(to + at) = x;
 }
 
-/* Sums and differences of this lane's eight and those of lane xor M. */
+/* One step of the turn: sums and differences of this lane's eight numbers and those of lane xor
+ * M. */
 template <int M> DEVICE void bytes_turn_lanes(float *x)
 {
 	bool is_low = !(lane_index() & M);
@@ -143,7 +145,7 @@ DEVICE void bytes_turn_row(u32x4 *row, int32_t dim)
 				(uint32_t)f32_to_f16(x[i + 1] * factor) << 16;
 }
 
-/* Stores the row in 8 bits, and sets x to what the bytes stand for. */
+/* Stores the row in 8 bits, and sets x to the values of these bytes. */
 DEVICE void bytes_put_row(u32x4 *x, int32_t dim, uint8_t *bytes, uint16_t *scale)
 {
 	int32_t at = 8 * (int32_t)lane_index();

@@ -88,7 +88,7 @@ DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32
 	return (size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset;
 }
 
-/* A rotated head in LDS, turned for a cache in 8 bits. By one wave. */
+/* A rotated head from LDS, turned (bytes_turn_row) for a cache in 8 bits. By one wave. */
 DEVICE u32x4 fresh_turned(const uint16_t *rotated, int32_t dim)
 {
 	wave_barrier();
@@ -147,7 +147,8 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 template <class S, int DIM, int LOADS>
 DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
 {
-	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES; /* rows a pass */
+	/* AT_ONCE: rows that the workgroup loads at once */
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
 	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
 	pages += at < dim ? at : 0;
 	UNROLL
@@ -173,12 +174,13 @@ DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 
 	}
 	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
 	int32_t own = j.position % S::BLOCK;
-	/* the thread that wrote 0 there */
+	/* the thread that wrote the 0 there */
 	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
 		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
 }
 
-/* The same with bytes: sixteen a piece, and 0 by a scale of 0. */
+/* fresh_put for a cache in 8 bits: a piece is sixteen bytes, and a scale of 0 makes missing
+ * positions 0. */
 template <class S, int DIM, int LOADS, int PITCH>
 DEVICE void fresh_put_bytes(const attention_job &j, int32_t block,
 			    attention_pieces<LOADS, true> *in, const uint16_t *fresh,

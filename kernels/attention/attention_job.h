@@ -6,7 +6,7 @@
 #include "kernels/attention/attention_seen.h"
 #include "kernels/attention/attention_launch.h"
 
-#define ATTENTION_NOTHING (-1e30f) /* maximum of no scores; finite, so differences stay finite */
+#define ATTENTION_NOTHING (-1e30f) /* maximum before any score; finite, so differences are too */
 #define ATTENTION_HIDDEN bits_cast<float>(0xFF800000u) /* -inf: score of a hidden position */
 #define ATTENTION_SHIFT 12.0f
 #define ATTENTION_NOWHERE 0xFFFFFFFFu
@@ -23,7 +23,7 @@ struct attention_of {
 		STEP = STEP_, STEPS = BLOCK / STEP, FACTORS = STEPS + 2,
 		WAVES = ATTENTION_WAVES, THREADS = WAVES * WAVE, ROWS = TILES * 16,
 		PASS = THREADS / 8,     /* rows whose scores become weights at once */
-		EACH = STEP / 8,        /* positions of a step in one lane, for that */
+		EACH = STEP / 8,        /* positions of a step that one lane turns into weights */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = SHARED_ ? KEY_PITCH : VALUE + 8,
 		SCORE_PITCH = BLOCK + 4,       /* floats */
@@ -52,7 +52,7 @@ struct attention_of {
  * `head`. A token takes `heads` rows. */
 struct attention_job {
 	int32_t b, token, n, position, g, head, n_heads, heads;
-	int32_t seen, last;   /* first position that any of the tokens sees; MUTUAL: last */
+	int32_t seen, last;   /* first position that any token sees, and the last (MUTUAL) */
 	int32_t from, to;     /* first and last block */
 	int32_t each;         /* blocks in a segment */
 };
@@ -220,8 +220,8 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 	return s;
 }
 
-/* Store, for each position of a block, the index of head g's row in the pages. If there
- * is none, FRESH stores row 0, which is safe to read. */
+/* Store, for each position of a block, the index of head g's row in the pages. For positions
+ * without a row FRESH stores row 0, which is safe to read. */
 template <class S>
 DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 			    const attention_spot &s, uint32_t *place)

@@ -25,8 +25,9 @@
  * halves first, by kv_widen.hip.
  *
  * S = G * the number of groups of at most ATTENTION_GROUP query heads of a key head.
- * Grids do not depend on positions: a workgroup without work returns. Both kernels may be
- * launched for one step. If skips_single is 0, the whole kernel takes all sequences.
+ * Grids do not depend on positions: a workgroup without work returns. The split and the whole
+ * kernel may both be launched for one step. If skips_single is 0, the whole kernel takes all
+ * sequences.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -37,7 +38,8 @@ enum {
 	ATTENTION_GROUP = 16, /* query heads for which a workgroup loads keys and values once */
 	ATTENTION_SEGMENTS = 64, /* most segments of a sequence */
 	ATTENTION_SEGMENT = 64,  /* positions in the smallest segment */
-	/* Positions after which a segment becomes longer, by one smallest segment. */
+	/* Segments become longer by one smallest segment each time the sequence grows by so many
+	 * positions. */
 	ATTENTION_TURN = ATTENTION_SEGMENTS * ATTENTION_SEGMENT,
 	/* Work memory of the split kernel: floats in a row of a segment, in addition to
 	 * v_dim. */
@@ -59,7 +61,7 @@ struct attention_launch {
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
 	int32_t n_heads, n_kv_heads, head_dim, v_dim, page_size, max_pages_per_seq;
 	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
-	int32_t window;            /* as attention_seen.h takes it */
+	int32_t window;            /* see attention_seen.h */
 	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
 	int32_t tile_shift;        /* log2(tile_tok) */
 	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile
@@ -68,8 +70,9 @@ struct attention_launch {
 	int32_t n_seq;             /* spread: B */
 	int32_t n_segments;        /* spread: most segments of a tile */
 	uint32_t merges_apart;     /* split: attention_merge_kernel merges the segments */
-	uint32_t skips_single;     /* whole: skip sequences with one token; merge: all
-				    * sequences have one, which split kernels had */
+	uint32_t skips_single;     /* whole: skip sequences with one token; merge: all sequences
+				    * have one token, and their segments are those of split
+				    * kernels */
 	float scale;
 	const int32_t *last_seen;  /* mutual: (T) last position that each token sees */
 };
@@ -114,13 +117,15 @@ enum {
 	ATTENTION_MERGE_EACH = ATTENTION_WAVES * 32
 };
 
-/* Query heads of a workgroup; workgroups that share a key head. */
+/* ATTENTION_HEADS: query heads of a workgroup. ATTENTION_SUBS: workgroups that share a key
+ * head. */
 #define ATTENTION_HEADS(group) ((group) < ATTENTION_GROUP ? (group) : ATTENTION_GROUP)
 #define ATTENTION_SUBS(group) (((group) + ATTENTION_GROUP - 1) / ATTENTION_GROUP)
 /* Floats of work memory for one (sequence, S): (segments, heads, v_dim + extra). */
 #define ATTENTION_WORK(heads, v_dim) \
 	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
-/* The same for one (tile, S) of a spread kernel: (segments, tokens, heads, v_dim + extra). */
+/* Floats of work memory for one (tile, S) of a spread kernel: (segments, tokens, heads,
+ * v_dim + extra). */
 #define ATTENTION_SPREAD_WORK(segments, tok, heads, v_dim) \
 	((segments) * (tok) * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 

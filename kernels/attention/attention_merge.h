@@ -20,14 +20,14 @@ DEVICE bool attention_is_last(uint32_t *arrived, int32_t n, uint32_t *before)
 	return is_last;
 }
 
-/* What the segments have left of some rows, for one token: row r of segment i is at
- * work + i * stride + r * (v_dim + extra). */
+/* The partial results of some rows that the segments of one token have left in work memory. Row r
+ * of segment i is at work + i * stride + r * (v_dim + extra). */
 struct attention_parts {
 	const float *work;
-	int32_t stride, n; /* floats between segments; segments */
+	int32_t stride, n; /* stride: floats from segment to segment; n: segments */
 };
 
-/* A thread's part of the segments of one row: EACH of them, in order. */
+/* A thread's share of one row's segments: EACH consecutive ones. */
 struct attention_shares {
 	enum { EACH = ATTENTION_FACTORS };
 	float max[EACH], sum[EACH]; /* of each segment */
@@ -168,7 +168,7 @@ DEVICE void attention_add8(const float *f, int32_t s, const f32x8 *v, attention_
 	}
 }
 
-/* Merge the segments, of which the first AT_ONCE have been asked for. */
+/* Merge the segments. The caller has asked for the first AT_ONCE (attention_ask8). */
 DEVICE void attention_merge8(const attention_launch &a, const attention_job &j,
 			     const attention_parts &p, const float *f, attention_eight *t)
 {

@@ -84,7 +84,7 @@ DEVICE void attention_land(const attention_pieces<LOADS, S::BYTES> &in, uint16_t
 		attention_put<S, DIM, LOADS, PITCH>(in.v, 0, lds);
 }
 
-/* Both at once. */
+/* attention_ask and the store to LDS, without other work in between. */
 template <class S, int DIM, int LOADS, int PITCH>
 DEVICE void attention_bring(const attention_from &from, const uint32_t *place, uint16_t *lds)
 {

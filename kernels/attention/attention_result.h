@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns the sums of attention.hip into y. A whole kernel uses its own sums. Those of the
- * split kernels leave them in work memory, for attention_merge.h.
+ * Turns the sums of attention.hip into y. A whole kernel uses its own sums. A split kernel leaves
+ * its sums in work memory, for attention_merge.h.
  */
 #pragma once
 #include "kernels/attention/attention_job.h"

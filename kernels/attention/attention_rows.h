@@ -35,7 +35,8 @@ DEVICE void rows_queries(const attention_launch &a, const attention_job &j,
 	}
 }
 
-/* What row i of all waves sees. Rows beyond the tile's tokens see what the last of these does. */
+/* Store which positions row i of the workgroup sees. Rows beyond the tile's tokens see what the
+ * last token does. */
 template <class S>
 DEVICE void rows_sight(const attention_launch &a, const attention_job &j,
 		       const attention_rows_lds<S> &l, int32_t i)
@@ -119,7 +120,8 @@ template <class S>
 DEVICE attention_rows_seen rows_seen(const attention_launch &a, const attention_job &j)
 {
 	int32_t last = j.position + j.n - 1;
-	int32_t all = S::MUTUAL ? a.last_seen[j.token] : j.position; /* all rows see it */
+	/* last position that all rows see */
+	int32_t all = S::MUTUAL ? a.last_seen[j.token] : j.position;
 	return {(attention_seen(a.window, last) + S::BLOCK - 1) / S::BLOCK,
 		(all + 1) / S::BLOCK - 1};
 }

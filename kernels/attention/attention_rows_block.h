@@ -14,7 +14,7 @@ template <class S> struct attention_rows_sums {
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* Multiply the wave's queries by its part of the block's keys: one tile of SHARE. */
+/* Multiply the wave's queries by its part of the block's keys: one of every SHARE tiles. */
 template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_c *c)
 {
 	constexpr int TILES = S::STEPS * S::SCORES / S::SHARE;
@@ -39,7 +39,7 @@ template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_
 	}
 }
 
-/* Waves that share rows give each other their scores, by LDS. Elsewhere nothing is to do. */
+/* Waves that share rows give each other their scores, by LDS. With SHARE = 1 this does nothing. */
 template <class S> DEVICE void rows_exchange(const attention_rows_lds<S> &l, tile_c *c)
 {
 	if constexpr (S::SHARE > 1) {
@@ -185,7 +185,7 @@ template <class S>
 DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 		      attention_rows_sums<S> *sums)
 {
-	/* step of i to the next row */
+	/* distance in a tile_c of this lane's neighbouring rows */
 	constexpr int NEXT = (int)TILE_ROWS == (int)TILE_C ? 1 : 2;
 	float old_factor[TILE_ROWS], new_factor[TILE_ROWS], max[TILE_ROWS], sum[TILE_ROWS];
 	float *total = l.total + wave_index() * 16;

@@ -16,8 +16,9 @@ struct attention_rows_of {
 		KEY = KEY_, VALUE = VALUE_, STEP = STEP_, WAVES = WAVES_,
 		STEPS = COPY_LANDS ? 1 : BLOCK_ / STEP, BLOCK = STEP * STEPS,
 		SHARE = SHARE_, THREADS = WAVES * WAVE, ROWS = WAVES / SHARE * 16,
-		STATES = WAVES * 16, /* a wave keeps the state of its rows for itself */
-		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of a wave */
+		/* rows of state: a wave keeps 16 for itself, even if it shares its rows */
+		STATES = WAVES * 16,
+		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of scratch for a wave */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = TILE_LINES_B ? BLOCK + 8 : VALUE + 8,
 		/* A thread issues the loads of half a block at once, but at least two. */
@@ -40,15 +41,16 @@ struct attention_rows_of {
 		      (int)WAVE % PAIRS == 0, "");
 };
 
-/* The LDS of a workgroup; ATTENTION_ROWS_LDS is its size, ATTENTION_MUTUAL_LDS that of first. */
+/* The LDS of a workgroup; its size is ATTENTION_ROWS_LDS, with `first` ATTENTION_MUTUAL_LDS
+ * more. */
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
 	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
-	uint16_t *scratch;   /* this wave's own */
+	uint16_t *scratch;   /* scratch of this wave alone */
 	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
 	int32_t *last;       /* (STATES): last position that each row sees */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */
-	int32_t *first;      /* MUTUAL: (STATES), the first one */
+	int32_t *first;      /* MUTUAL: (STATES): first position that each row sees */
 };
 
 template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds)

@@ -5,8 +5,9 @@
 #pragma once
 #include "kernels/device/dialect.h"
 
-/* Of a token at position p. window: positions that it sees; 0: all; below 0: a chunk of -window
- * positions, a power of two, so that p & window is where its chunk begins. */
+/* The first position that a token at position p sees. window: how many positions it sees; 0: all;
+ * below 0: those of a chunk of -window positions, a power of two, so that p & window is where the
+ * chunk begins. */
 DEVICE int32_t attention_seen(int32_t window, int32_t p)
 {
 	if (window < 0)

@@ -6,18 +6,18 @@
  *
  * Each workgroup leaves its rows in work memory. attention_merge_kernel merges them, a
  * row a workgroup. If the last workgroup of a tile merged them, one compute unit would read
- * up to 64 rows of all segments, and all others would wait. Behind long caches the split
- * kernels use that launch, too.
+ * up to 64 rows of all segments, and all others would wait. Behind long caches
+ * attention_merge_kernel merges the segments of split kernels, too.
  *
  * A tile begins at its sequence's first token of the step, and at the position where
- * segments become longer. So all rows of a tile have segments of one length, and a row's
- * segments are those that it has alone.
+ * segments become longer. So all rows of a tile have segments of one length, and a row's segments
+ * are the same as without the other rows.
  */
 #pragma once
 #include "kernels/attention/attention_merge.h"
 #include "kernels/attention/attention_rows.h"
 
-/* Set tile number `tile` of those of all sequences; false: there are fewer. */
+/* Set the job to tile number `tile`, counted over all sequences; false: there are fewer tiles. */
 DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, attention_job *j)
 {
 	int32_t each = a.tile_tok;
@@ -45,7 +45,8 @@ DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, atten
 	return false;
 }
 
-/* Index in work memory of the tile in grid y `y`, for key heads `of` of S, at segment 0. */
+/* Index in work memory of segment 0 of tile y (grid y). `of`: number of the group of query heads,
+ * below S (attention_launch.h). */
 DEVICE size_t attention_spread_at(const attention_launch &a, const attention_job &j, int32_t y,
 				  int32_t of)
 {
@@ -126,16 +127,16 @@ template <class S> DEVICE void attention_rows_spread(const attention_launch &a)
 
 /* --- the merge -------------------------------------------------------------------- */
 
-/* attention_range needs no more of a shape. */
+/* The only constants of a shape that attention_range reads. */
 struct attention_smallest {
 	enum : int { BLOCK = ATTENTION_SEGMENT, SEGMENT = 1 };
 };
 
-/* Where a workgroup of the merge finds its row, and its elements from d on. */
+/* The row that a workgroup of the merge has, and its elements from d on. */
 struct attention_merge_job {
 	attention_job j;
-	size_t at; /* of the row in work memory */
-	int32_t d, n; /* segments */
+	size_t at; /* index in work memory of the row */
+	int32_t d, n; /* first element; number of segments */
 };
 
 /* Set the tile and the token of a workgroup of the merge; false: there is none. */

@@ -29,7 +29,8 @@ DEVICE size_t compress_block_row(const row_pages_launch &p, int32_t slot)
 	       (size_t)(offset * p.n_rows / p.page_size);
 }
 
-/* Elements 2 pair and 2 pair + 1, which are a and b, turned where they are at the end. */
+/* The pair of elements 2 pair and 2 pair + 1, which are a and b, as two halves. It is rotated if
+ * it is among the last n_freq pairs. */
 DEVICE uint32_t compress_turned(float a, float b, int32_t pair, int32_t first, const float *rope,
 				float sign)
 {

@@ -10,7 +10,7 @@
 
 enum { COMPRESS_THREADS = 128, COMPRESS_MAX_DIM = 1024 };
 
-/* As struct row_pages, of halves. */
+/* Like struct row_pages, with device addresses and rows of halves. */
 struct row_pages_launch {
 	uint16_t *rows;
 	int32_t page_size, page_rows, first_row, n_rows;
@@ -19,7 +19,7 @@ struct row_pages_launch {
 struct turn_tail_launch {
 	int32_t n_heads, dim, n_freq;
 	uint32_t normalises;
-	float eps, sign; /* sign: of sin */
+	float eps, sign; /* sign: factor of the sine */
 	const uint16_t *x;
 	const float *norm, *rope;
 	uint16_t *y;

@@ -13,7 +13,7 @@ template <int SLOTS> struct head_words {
 	uint32_t lo[SLOTS], hi[SLOTS];
 };
 
-/* The norm's weights of those elements. */
+/* The norm's weights for the elements of a head_words. */
 template <int SLOTS> struct head_norm {
 	u32x2 lo[SLOTS], hi[SLOTS];
 };

@@ -84,7 +84,7 @@ DEVICE int32_t index_page_of(const index_choose_launch &a, const int32_t *pages,
 	return pages[b / each] * each + b % each;
 }
 
-/* weight: of the token's heads, or NULL. */
+/* The score of the block in `page`. weight: of the token's heads, or NULL. */
 DEVICE float index_score(const index_choose_launch &a, const uint32_t *q, const float *weight,
 			 int32_t page)
 {
@@ -105,7 +105,7 @@ DEVICE float index_score(const index_choose_launch &a, const uint32_t *q, const 
 	return sum;
 }
 
-/* How many of this workgroup's n scores have at least these bits. */
+/* How many of this workgroup's n scores have a sort key of `least` or more. */
 DEVICE int32_t index_count(const float *scores, int32_t n, uint32_t least, float *part)
 {
 	float mine = 0;
@@ -118,12 +118,12 @@ DEVICE int32_t index_count(const float *scores, int32_t n, uint32_t least, float
 
 struct index_rule {
 	uint32_t least;   /* sort key of the least score that is chosen */
-	int32_t n_equal;  /* so many of that score are */
+	int32_t n_equal;  /* blocks of exactly that score that are chosen */
 	bool takes_all;
 };
 
-/* The blocks that the rule takes to the table, in order; returns how many. counts: two
- * numbers a wave. */
+/* Writes the blocks that the rule takes to the table, in order; returns how many. counts: LDS,
+ * two numbers a wave. */
 DEVICE int32_t index_take(const index_choose_launch &a, const int32_t *pages,
 			  const float *scores, int32_t n, const index_rule &rule,
 			  uint32_t *counts, int32_t *table)

@@ -30,7 +30,7 @@ struct index_choose_launch {
 	int32_t n_heads, dim, ratio, row, top, max_pages_per_seq, page_size;
 	int32_t n_work; /* floats of work a token */
 	const uint16_t *q, *blocks;
-	const float *weight; /* or NULL */
+	const float *weight; /* (T, n_heads), or NULL: 1 */
 	const int32_t *seq_of, *position, *page_table;
 	float *work;
 	int32_t *table, *last;

@@ -3,8 +3,9 @@
  * MATH      kernels/ops/kv_bytes.h, rounded to f16
  * LAYOUT    pages of bytes to pages of halves, with the same page numbers
  * GEOMETRY  workgroups of 256 threads, sixteen bytes a thread and turn: (2 * pages of a
- *           sequence, B), first keys and then values of a page. A page that no token of the
- *           step sees is left out; what several sequences share gets the same bits twice.
+ *           sequence, B), first keys and then values of a page. A page that no token of the step
+ *           sees is left out. A page that several sequences share is written by each, with the
+ *           same bits.
  * PRECISION one rounding (attention_bytes.h)
  * ROOFLINE  1 byte read and 2 written of each number, for kernels that read each number many
  *           times. G = 4, K = 128 after 32,768 positions: 101 MB a layer, 0.42 ms at 240 GB/s

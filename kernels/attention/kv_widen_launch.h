@@ -18,6 +18,6 @@ struct kv_widen_launch {
 	int32_t max_pages_per_seq, page_size;
 	int32_t rows;          /* of a page: G * P */
 	int32_t head_dim;      /* K, a multiple of 16 */
-	int32_t window;        /* as attention_seen.h takes it */
+	int32_t window;        /* see attention_seen.h */
 	uint32_t skips_single; /* leave out sequences with one token */
 };

@@ -10,7 +10,7 @@
  *           a rotated head there, which it then turns (kernels/ops/kv_bytes.h).
  * PRECISION squares summed in f32: each lane its own, then a tree over lanes. Norm and
  *           rotation in f32; q and k rounded once; v copied bit by bit. A turn for 8 bits in
- *           f32, rounded to f16 before and behind it
+ *           f32, rounded to f16 before and after it
  * ROOFLINE  bound by launch overhead at decode (40 heads of 128: 10 KB in 10 workgroups).
  *           A prefill of 4096 tokens moves 84 MB, 0.35 ms at 240 GB/s; the second read of
  *           a head, for the rotation, hits the cache.
@@ -57,7 +57,7 @@ template <int W> DEVICE void head_times(float times, float *x)
 		x[j] *= times;
 }
 
-/* in (K) to out (K), which may be the same, times `times`. */
+/* Norm and rotation of a head, from in (K) to out (K), which may be the same, times `times`. */
 template <int W>
 DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		      const float *norm, const float *rope, float times, uint16_t *out)
@@ -107,7 +107,7 @@ DEVICE void head_put_row(u32x4 x, int32_t dim, uint16_t *pages, uint16_t *scales
 	bytes_put_row(&x, dim, (uint8_t *)pages + row * (size_t)dim, scales + row);
 }
 
-/* A rotated head in LDS, turned for a cache in 8 bits. */
+/* A rotated head from LDS, turned (bytes_turn_row) for a cache in 8 bits. */
 DEVICE u32x4 head_for_bytes(const uint16_t *rotated, int32_t dim)
 {
 	wave_barrier();

@@ -9,7 +9,7 @@
 
 enum {
 	QK_NORM_ROPE_KV_WAVES = 4,   /* waves of a workgroup, one head each */
-	QK_NORM_ROPE_KV_WIDEST = 256 /* elements of a head, in the bytes kernel */
+	QK_NORM_ROPE_KV_WIDEST = 256 /* most elements of a head in the bytes kernel */
 };
 
 /* Like struct qk_norm_rope_kv_args; device addresses. */
@@ -30,5 +30,5 @@ struct qk_norm_rope_kv_launch {
 	int32_t q_pitch;        /* elements of q_from between heads */
 	const uint16_t *q_from; /* (T, H, q_pitch) f16, or NULL: q */
 	const float *q_scale;   /* (T), or NULL: 1 */
-	uint32_t norms_turned;  /* norms multiply what has been rotated */
+	uint32_t norms_turned;  /* 1: norm weights are applied after the rotation */
 };

@@ -27,13 +27,14 @@ DEVICE size_t conv_at(const half_heads &v, int32_t c)
 	return (size_t)(c / v.dim) * (size_t)v.pitch + (size_t)(c % v.dim);
 }
 
-/* Where channel c of token 0 is. */
+/* Address of channel c of token 0. */
 DEVICE const uint16_t *conv_channel(const half_heads &v, int32_t c)
 {
 	return v.p + conv_at(v, c);
 }
 
-/* Inputs: a part of halves, or where high is not NULL one of sums of two in f32. */
+/* A part of the inputs: halves, or, if high is not NULL, sums of two f32 numbers, high +
+ * low_scale * low. */
 struct conv_part {
 	half_heads x;
 	const float *high, *low;
@@ -71,8 +72,8 @@ DEVICE void conv_keep(const causal_conv_launch &a, int32_t slot, int32_t c,
 			out[i - (MOST - n)] = window[i];
 }
 
-/* The channels of workgroup `group` along x. MOST: the largest W. HAS_SUMS: a part may be one
- * of sums. */
+/* The channels of workgroup `group` along x. MOST: the largest W. HAS_SUMS: a part may be sums of
+ * two f32 numbers. */
 template <int32_t MOST, bool HAS_SUMS = false>
 DEVICE void conv_run(const causal_conv_launch &a, int32_t group)
 {
@@ -140,14 +141,14 @@ void causal_conv_kernel(causal_conv_launch a)
 	conv_run<CONV_USUAL_WIDTH>(a, (int32_t)group_index_x());
 }
 
-/* For W above that. */
+/* For wider convolutions than causal_conv_kernel takes. */
 KERNEL(CONV_THREADS)
 void causal_conv_wide_kernel(causal_conv_launch a)
 {
 	conv_run<CONV_MAX_WIDTH>(a, (int32_t)group_index_x());
 }
 
-/* Where a part is the sum of two in f32. */
+/* For inputs of which a part is sums of two f32 numbers. */
 KERNEL(CONV_THREADS)
 void causal_conv_sums_kernel(causal_conv_launch a)
 {
@@ -160,7 +161,7 @@ void causal_conv_wide_sums_kernel(causal_conv_launch a)
 	conv_run<CONV_MAX_WIDTH, true>(a, (int32_t)group_index_x());
 }
 
-/* And one token's products `beside`, whose workgroups come first. */
+/* causal_conv_kernel with one token's products `beside`, whose workgroups come first. */
 KERNEL(CONV_THREADS)
 void causal_conv_rows_bf16_kernel(causal_conv_launch a, linear_rows_args beside)
 {

@@ -35,11 +35,11 @@ struct state_slots { /* like struct seq_states */
 struct causal_conv_launch {
 	int32_t width, n_channels, n_parts, is_gated;
 	struct half_heads part[CONV_PARTS];
-	/* f32 in the places of part[i]; high NULL: it is of halves. Not read by
-	 * causal_conv_kernel and causal_conv_wide_kernel. */
+	/* Part i as sums of two f32 arrays, which are laid out like part[i]; high[i] NULL: it is
+	 * halves. Not read by causal_conv_kernel and causal_conv_wide_kernel. */
 	const float *high[CONV_PARTS], *low[CONV_PARTS];
 	float low_scale;
-	struct half_heads in_gate, out_gate; /* is_gated 0: readable, and unused */
+	struct half_heads in_gate, out_gate; /* is_gated 0: not used, but must be readable */
 	const float *weight;      /* (C, W) */
 	const float *bias;        /* (C), or NULL */
 	const int32_t *first_tok; /* (B+1): first token of each sequence */
@@ -53,7 +53,7 @@ struct gated_norm_launch {
 	float eps;
 	const uint16_t *x;   /* (T, H, V) f16 */
 	struct half_heads z;
-	/* (V); delta_rule: NULL if it has no norm to do. gates_first: (H, V) */
+	/* (V), or gates_first: (H, V). delta_rule: NULL if no norm follows. */
 	const float *weight;
 	uint16_t *y;         /* (T, H, V) f16 */
 	uint32_t is_sigmoid;
@@ -66,7 +66,7 @@ struct delta_rule_launch {
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;
 	const float *decay, *dt_bias; /* (Hv): as in delta_rule_args */
-	const float *skip;        /* (Hv): of state_space_* alone */
+	const float *skip;        /* (Hv): read by state_space_* only */
 	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;
 	float *state;             /* (n_slots, Hv, V, K) */

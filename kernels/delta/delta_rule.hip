@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/delta_rule.h; fused with the gated norm behind, in a step of one
- *           token a sequence. state_space_*: the rule of Mamba-2
+ * MATH      kernels/ops/delta_rule.h; fused with the gated norm after it, in a step of one token
+ *           a sequence. state_space_*: the rule of Mamba-2
  * LAYOUT    qkv (T, 2 Hk K + Hv V), y (T, Hv, V) f16; a, b, state (n_slots, Hv, V, K) f32
  * GEOMETRY  (V over 32, B Hv) workgroups of eight waves. Eight lanes hold a row of the
  *           state in registers (16 numbers each at K = 128) from a sequence's first token
@@ -48,7 +48,7 @@ DEVICE float delta_number(const float_heads &v, int32_t t, int32_t c)
 		   (size_t)(c % v.dim)];
 }
 
-/* n numbers x as they are, by one wave. */
+/* Copy n halves to floats unchanged, by one wave. */
 DEVICE void delta_plain(const uint16_t *x, int32_t n, float *out)
 {
 	for (int32_t i = (int32_t)lane_index(); i < n; i += WAVE)

@@ -21,7 +21,7 @@ void gated_norm_kernel(gated_norm_launch a)
 		gated_norm_row(a, i);
 }
 
-/* gates_first, for heads of any size. */
+/* The norm with gates_first, for heads of any size. */
 KERNEL(NORM_WAVES * WAVE)
 void norm_gated_kernel(gated_norm_launch a)
 {

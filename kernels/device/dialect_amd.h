@@ -161,7 +161,7 @@ DEVICE void wave_barrier(int = 0)
 	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-/* Round to bf16, nearest even, without an instruction on gfx11. A NaN stays NaN. */
+/* Round to bf16, nearest even: gfx11 has no instruction for this. A NaN stays NaN. */
 DEVICE uint16_t f32_to_bf16(float x)
 {
 	uint32_t bits = bits_cast<uint32_t>(x);

@@ -341,7 +341,8 @@ DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 
 	return b;
 }
 
-/* Four products of a row and a column side by side: C's sum of four parts. */
+/* Four products of a row and a column side by side. Their four partial sums are added
+ * at the end. */
 typedef float dialect_f32x4 __attribute__((vector_size(16)));
 
 DEVICE float dialect_tile_dot(const float *row, const dialect_f32x4 *column)

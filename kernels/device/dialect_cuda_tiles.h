@@ -112,7 +112,7 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
 	return c;
 }
 
-/* A zero as an operand takes no register, so none has to be cleared. */
+/* A zero as an operand takes no register, so no sums must be cleared first. */
 #define DIALECT_MMA_NEW(type, c, i, a, b0, b1) \
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 " \
 		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};" \

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-/* In halves. Of PIECES, 4 or 8. */
+/* Index of a row's piece, in halves. PIECES is 4 or 8. */
 template <int PIECES> DEVICE uint32_t tile_place(uint32_t row, uint32_t piece)
 {
 	static_assert(PIECES == 4 || PIECES == 8, "128 bytes are two rows or one");

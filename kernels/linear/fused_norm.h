@@ -15,6 +15,6 @@ enum { FUSED_NORM_TOK = 2 };
 struct fused_norm {
 	const float *x;      /* (T, D) f32; NULL: no norm, the kernel's input is ready */
 	const float *weight; /* (D) f32 */
-	uint16_t *y;         /* (T, D) f16, the normalised rows, written */
+	uint16_t *y;         /* (T, D) f16: the normalised rows are written here */
 	float eps;
 };

@@ -22,10 +22,10 @@
 
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
-	LINEAR_INT4_MANY_TOK = 16, /* of the row `wide` */
-	LINEAR_INT4_OWN_TOK = 4,   /* of rows AXES_TO_4 */
-	/* From so many tokens on, in rows with such steps, LDS holds a slice of K at a
-	 * time: `slice`. */
+	LINEAR_INT4_MANY_TOK = 16, /* most tokens with the row `wide` */
+	LINEAR_INT4_OWN_TOK = 4,   /* most tokens with a row AXES_TO_4 */
+	/* In rows with steps of LINEAR_INT4_SLICED_STEP elements, LDS holds a slice of K at a
+	 * time from LINEAR_INT4_SLICED_TOK tokens on: `slice`. */
 	LINEAR_INT4_SLICED_TOK = 3,
 	LINEAR_INT4_SLICED_STEP = 1024,
 	LINEAR_INT4_MAX_PART = 4,
@@ -39,7 +39,7 @@ struct linear_int4_part {
 	const float *bias;         /* (N) f32, or NULL */
 	void *y;                   /* (M, N), f16 or f32: see `store` */
 	int32_t n, pitch;          /* pitch: words from row to row, a multiple of CHUNK/8 */
-	int32_t first_group;       /* ascending; an unused part has one beyond the grid */
+	int32_t first_group;       /* ascending; beyond the grid for an unused part */
 	uint32_t store;            /* enum linear_store: how to store y */
 	uint32_t is_bf16;          /* the scales are bf16, not f16 */
 };
@@ -53,7 +53,7 @@ struct linear_int4_args {
 	struct fused_norm norm; /* norm that makes x */
 	int32_t slice;  /* elements of K that LDS holds at once, whole steps; read from
 			 * LINEAR_INT4_SLICED_TOK tokens on */
-	int32_t n_tok;  /* of linear_quad_sum.h, and of kernels for more than 8 tokens */
+	int32_t n_tok;  /* tokens; read by linear_quad_sum.h and kernels for more than 8 */
 	/* Only for linear_quad_sum.h: */
 	uint32_t is_pair; /* parts 0 and 1 are gate and up; y of part 0 becomes silu(gate) up */
 };

@@ -62,7 +62,7 @@ DEVICE void linear_int4_copy(const uint16_t *x, int32_t k, int32_t first, int32_
 	}
 }
 
-/* The same of M tokens, by the workgroup. */
+/* linear_int4_copy of M tokens, by all threads of the workgroup. */
 template <int M, int THRDS, int CHUNK>
 DEVICE void linear_int4_stage(const uint16_t *x, int32_t k, int32_t n_threads,
 			      int32_t n_pieces, u32x4 *lds)
@@ -94,10 +94,10 @@ DEVICE void linear_int4_norm(const linear_int4_args &a, int32_t n_pieces, u32x4 
 			if (group_index_x() == 0)
 				y[p] = v;
 		};
-		group_barrier(); /* the waves' sums of squares were where the result goes */
+		group_barrier(); /* the result overwrites the waves' sums of squares */
 		int32_t p = (int32_t)thread_index();
-		/* Smaller workgroups load again what they held: it would cost registers that
-		 * the product needs. */
+		/* Smaller workgroups load x again: keeping it would cost registers that the
+		 * product needs. */
 		if constexpr (RMS_NORM_HELD(THREADS) == 1) {
 			if (p < a.k / 8)
 				put(p, held.p[0]);
@@ -159,7 +159,8 @@ DEVICE void linear_int4_use(const linear_int4_chunk<YTILE, CHUNK / 8> *c, bool i
 		}
 		UNROLL
 		for (int t = 0; t < M; t++) {
-			/* Else all tokens' pieces are in registers (moe_int4_group.hip). */
+			/* Else the compiler keeps all tokens' pieces in registers
+			 * (moe_int4_group.hip). */
 			if constexpr (M > 2 && THRDS == 8 && CHUNK == 32)
 				schedule_barrier();
 			u32x4 v = x[t * n_pieces + j * THRDS];
@@ -192,7 +193,7 @@ DEVICE void linear_int4_load_all(const linear_int4_args *a,
 			rows, base + u * THRDS * CHUNK + at * CHUNK, a->group_shift, &c[u]);
 }
 
-/* Add elements [from, to) of K to the sums of a lane. LDS holds them; from is a whole
+/* Add elements [from, to) of K to the sums of a lane. LDS holds their inputs; `from` is a whole
  * number of steps. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void linear_int4_sum_part(const linear_int4_args *a,

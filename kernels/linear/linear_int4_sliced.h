@@ -12,14 +12,14 @@
 #pragma once
 #include "kernels/linear/linear_int4_dot.h"
 
-/* Tokens whose pieces a thread has in flight while it copies those of M. */
+/* Tokens whose pieces a thread loads together while it copies m tokens to LDS. */
 constexpr int linear_int4_at_once(int m)
 {
 	return m % 4 == 0 ? 4 : m % 3 == 0 ? 3 : m;
 }
 
-/* Copy elements [from, from + slice) of M tokens to LDS, those beyond K excepted. Missing
- * tokens repeat the last one. */
+/* Copy elements [from, from + slice) of M tokens to LDS, but none beyond K. Missing tokens repeat
+ * the last one. */
 template <int M, int THRDS, int CHUNK, int THREADS>
 DEVICE void linear_int4_stage_slice(const linear_int4_args &a, int32_t from, u32x4 *lds)
 {
@@ -86,7 +86,7 @@ DEVICE void linear_int4_sliced(const linear_int4_args &a)
 	for (int32_t from = 0; from < a.k; from += a.slice) {
 		int32_t to = from + a.slice < a.k ? from + a.slice : a.k;
 		if (from > 0)
-			group_barrier(); /* all have read the slice before */
+			group_barrier(); /* all waves have read the previous slice */
 		linear_int4_stage_slice<M, THRDS, CHUNK, WAVES * WAVE>(a, from, lds);
 		group_barrier();
 		linear_int4_sum_part<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(

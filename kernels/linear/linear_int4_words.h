@@ -7,7 +7,7 @@
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4.h"
 
-/* WORDS neighbouring words of weights. */
+/* Load WORDS neighbouring words of weights. */
 template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
 {
 	if constexpr (WORDS == 4) {

@@ -18,7 +18,8 @@
 
 enum {
 	LINEAR_ROWS_MAX_TOK = 16,
-	LINEAR_ROWS_SLICED_TOK = 4, /* kernels of so many tokens can have LDS for slices of K */
+	/* kernels for so many tokens or more can hold slices of K in LDS */
+	LINEAR_ROWS_SLICED_TOK = 4,
 	LINEAR_BLOCKS_MAX_TOK = 8,
 	LINEAR_ROWS_MAX_PART = 4,
 	LINEAR_ROWS_WAVES = 8,   /* waves in a workgroup: see LINEAR_ROWS_WAVES_OF */
@@ -40,7 +41,7 @@ struct linear_rows_part {
 	const float *bias;     /* (N) f32, or NULL */
 	void *y;               /* (M, N), f16 or f32: see `store` */
 	int32_t n, pitch; /* pitch: bytes from row to row, a multiple of 16 (blocks: even) */
-	int32_t first_group;   /* ascending; an unused part has one beyond the grid */
+	int32_t first_group;   /* ascending; beyond the grid for an unused part */
 	int32_t group_n;       /* rows that share a scale (FP8 in blocks) */
 	int32_t scale_format;
 	uint32_t store;        /* enum linear_store: how to store y */
@@ -59,7 +60,7 @@ struct linear_rows_args {
 
 /* Elements of K in 16 bytes of a row. */
 #define LINEAR_ROWS_EACH(bits) (128 / (bits))
-/* linear_rows for m tokens: waves in a workgroup, most elements of K in LDS, LDS. */
+/* linear_rows for m tokens: waves in a workgroup, most elements of K in LDS, bytes of LDS. */
 #define LINEAR_ROWS_WAVES_OF(m) ((m) > 8 ? 16 : LINEAR_ROWS_WAVES)
 #define LINEAR_ROWS_SLICE(m) (LINEAR_ROWS_LDS / 2 / (m))
 #define LINEAR_ROWS_LDS_BYTES(n_tok, m, k) \

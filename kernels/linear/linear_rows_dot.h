@@ -50,7 +50,7 @@ DEVICE void linear_rows_copy(const uint16_t *x, int32_t n, int32_t first, int32_
 }
 
 /* Copy elements [from, from + n) of all tokens to LDS, `pitch` pieces apart. With as many
- * waves as tokens each wave copies its own; missing ones repeat the last. */
+ * waves as tokens each wave copies its own; missing tokens repeat the last one. */
 template <int M, int format>
 DEVICE void linear_rows_stage(const linear_rows_args &a, int32_t from, int32_t n,
 			      int32_t pitch, u32x4 *lds)
@@ -71,8 +71,8 @@ DEVICE void linear_rows_stage(const linear_rows_args &a, int32_t from, int32_t n
 					 lds + t * pitch);
 }
 
-/* sum[y][t] += the product of taken elements of row y and token t. x: their first piece
- * of token 0; pieces are `lanes` apart, tokens `pitch`. */
+/* sum[y][t] += the product of taken elements of row y and token t. x: token 0's first piece for
+ * these elements; pieces are `lanes` apart, tokens `pitch`. */
 template <int M, int format>
 DEVICE void linear_rows_use(const linear_rows_taken<format> *w, int32_t n_tok, const u32x4 *x,
 			    int32_t lanes, int32_t pitch, float (*sum)[M])
@@ -105,7 +105,7 @@ DEVICE void linear_rows_use(const linear_rows_taken<format> *w, int32_t n_tok, c
 	}
 }
 
-/* The same for 16 bytes of each row, q, which are elements [i, i + EACH). */
+/* linear_rows_use for 16 bytes q[y] of each row, which are elements [i, i + EACH). */
 template <int M, int format>
 DEVICE void linear_rows_add(const linear_rows_args &a, const linear_rows_part &p,
 			    const u32x4 *q, const int32_t *row, int32_t i, const u32x4 *x,
@@ -219,7 +219,7 @@ template <int M, int format> DEVICE void linear_rows(const linear_rows_args &a)
 		for (int32_t from = 0; from < a.k; from += slice) {
 			int32_t k = from + slice < a.k ? slice : a.k - from;
 			if (!is_whole) {
-				group_barrier(); /* all have read the slice before */
+				group_barrier(); /* all waves have read the previous slice */
 				linear_rows_stage<M, format>(a, from, k, pitch, lds);
 				group_barrier();
 			}

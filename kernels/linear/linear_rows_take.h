@@ -23,8 +23,8 @@ template <int format> struct linear_rows_of {
 	};
 };
 
-/* 16 bytes of a row as pairs of halves (bf16: as they are), and their scale; of nvfp4
- * also that of the second half. */
+/* 16 bytes of a row as pairs of halves (bf16: as they are), and their scale; for nvfp4 also the
+ * scale of the second half. */
 template <int format> struct linear_rows_taken {
 	uint32_t h[linear_rows_of<format>::EACH / 2];
 	float scale, second;
@@ -91,8 +91,8 @@ DEVICE float linear_rows_scale(const linear_rows_part &p, size_t row, int32_t i,
 		return scale_at(p.scales, p.scale_format, at);
 }
 
-/* Elements [i, i + EACH) of row n, which are q. If a row has several groups, the scale is
- * theirs, else 1. */
+/* Elements [i, i + EACH) of row n, which are q, with the scale of their group. With 8 bits or
+ * more and one group a row the scale is 1. */
 template <int format>
 DEVICE void linear_rows_take(const linear_rows_args &a, const linear_rows_part &p, u32x4 q,
 			     int32_t n, int32_t i, linear_rows_taken<format> *out)

@@ -10,7 +10,7 @@
 /* GEMM_UNITS + n: format n of enum weight_format, in units (kernels/weights/weight_units.h). */
 enum gemm_format { GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
 
-/* A row of linear_tile.def or moe_tile.def, but for BLOCK_K, of which the kernels alone know. */
+/* A row of linear_tile.def or moe_tile.def without BLOCK_K, which only the kernels know. */
 struct tile_shape {
 	const char *name;
 	int32_t block_m, block_n, waves_m, waves_n, rate;

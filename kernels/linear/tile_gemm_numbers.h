@@ -5,9 +5,9 @@
 #pragma once
 #include "kernels/device/dialect.h"
 
-/* The eight int4 of a word minus zero, in the order of the pairs in a word, 0 4 1 5 2 6 3 7,
- * or as they are. Both halves of `minus` are 1024 + zero. Nibbles that stand four bits up are
- * 1024 + 16 n and are scaled by 1/16; for these both halves of `plus` are -(64 + zero). */
+/* The eight int4 of a word minus zero. is_paired: in the order of the pairs in a word, 0 4 1 5 2
+ * 6 3 7, else in their own. Both halves of `minus` are 1024 + zero. Nibbles that stand four bits
+ * up are 1024 + 16 n and are scaled by 1/16; for these both halves of `plus` are -(64 + zero). */
 template <bool is_paired>
 DEVICE u32x4 gemm_int4(uint32_t q, uint32_t minus, uint32_t plus)
 {

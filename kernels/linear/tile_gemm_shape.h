@@ -21,15 +21,16 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
 	static constexpr bool IS_UNITS = FORMAT >= GEMM_UNITS;
 	/* Where X passes through registers, its pieces get the order of int4's pairs in a word.
-	 * That takes fewer instructions than bringing W into X's. Else X is copied as it is. */
+	 * That takes fewer instructions than bringing W into the order of X. Else X is copied as
+	 * it is. */
 	static constexpr bool IS_PAIRED = IS_INT4 && COPY_LANDS;
 	static constexpr bool IS_COPIED = FORMAT == GEMM_F16 || (IS_INT4 && !IS_PAIRED);
 	static constexpr int UNIT = IS_UNITS ? FORMAT - GEMM_UNITS : WEIGHT_F16;
 	static constexpr bool HAS_SCALES = IS_INT4 || (IS_UNITS && UNIT != WEIGHT_NVFP4);
 	static constexpr bool HAS_MIN = IS_UNITS && unit_has_min(UNIT);
 	static constexpr int FOLD = IS_INT4 ? 32 : IS_UNITS ? gemm_unit_fold(UNIT) : 0;
-	/* KERNEL_OF_MANY: workgroups that must fit, each thread with 128 registers; of four
-	 * waves with 64 x 32 sums each, with 168. */
+	/* KERNEL_OF_MANY: workgroups that must fit at once. A thread has 128 registers, or 168
+	 * with four waves of 64 x 32 sums each. */
 	static constexpr int MANY = THREADS == 128 && BM * BN > 4096 ? 3 : 512 / THREADS;
 	static constexpr int ROOM = THREADS >= 128 ? MANY : 1;
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
@@ -41,15 +42,16 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int B_EACH = BN * PIECES / THREADS;
 	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
 	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
-	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* in halves */
+	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* sizes in halves */
 	static constexpr int A_STAGE = A_HALVES * (IS_SPLIT ? 2 : 1);
-	static constexpr int SUMS = HAS_MIN ? FOLDS * BM : 1; /* of X, for minima */
-	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* -minima follow */
-	/* int4: LDS has the scales of so many times 32 elements, and of as many more. A
-	 * thread loads some of its row's. */
+	static constexpr int SUMS = HAS_MIN ? FOLDS * BM : 1; /* sums of X that minima multiply */
+	static constexpr int SCALES = HAS_SCALES ? FOLDS * BN : 1; /* negated minima follow */
+	/* int4: LDS has the scales of AHEAD times 32 elements of K, and those of the next
+	 * AHEAD times 32. A thread loads some of its row's. */
 	static constexpr int AHEAD = 4, AHEAD_K = AHEAD * 32;
 	static constexpr int AHEAD_EACH = IS_INT4 ? AHEAD * B_EACH / PIECES : 1;
-	static constexpr int ZEROS = IS_INT4 && B_EACH == 8 ? 2 : 1; /* groups of a thread */
+	/* words of zero points that a thread loads */
+	static constexpr int ZEROS = IS_INT4 && B_EACH == 8 ? 2 : 1;
 	static constexpr int SIDE = IS_INT4 ? AHEAD * BN : SCALES * (HAS_MIN ? 2 : 1);
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");
@@ -63,7 +65,7 @@ struct gemm_row {
 	const uint16_t *scales;
 	const uint32_t *zeros;
 	uint32_t zero_shift;
-	unit_row unit; /* used alone if the format is in units */
+	unit_row unit; /* the only field in use if the format is in units */
 };
 
 /* The properties that all rows of a weight share. */
@@ -74,14 +76,14 @@ struct gemm_weight {
 	unit_weight unit;
 };
 
-/* LDS of a step, or of all: X, W, scales of W's rows (minima with the other
- * sign follow), sums of X's rows. */
+/* LDS of one step, or of both buffers: X, W, scales of W's rows with the negated minima
+ * behind them, sums of X's rows. */
 struct gemm_stages {
 	uint16_t *a, *b;
 	float *scales, *sums;
 };
 
-/* Where a thread's pieces come from, and pieces being loaded. */
+/* Addresses of a thread's pieces, and the pieces that are being loaded. */
 template <class G> struct gemm_thread {
 	const u32x4 *a[G::A_EACH];
 	uint32_t a_at[G::A_EACH], a_to[G::A_EACH]; /* element of K; place in LDS */
@@ -91,9 +93,10 @@ template <class G> struct gemm_thread {
 	copy_ahead<G::A_EACH> a_copy;
 	u32x4 a_piece[G::IS_COPIED ? 1 : G::A_EACH], b_piece[G::IS_INT4 ? 1 : G::B_EACH];
 	uint32_t word[G::IS_INT4 ? G::B_EACH : 1], zeros[G::ZEROS];
-	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* two a word */
+	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* halves, two a word */
 	unit_row unit_rows[G::B_UNITS];
 	uint32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* element of K; row in the block */
-	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS]; /* of the unit that is loaded */
+	/* chunk and number of the unit being loaded */
+	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS];
 	unit_raw unit_piece[G::B_UNITS];
 };

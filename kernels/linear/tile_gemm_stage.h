@@ -27,7 +27,8 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 		t->b_to[0] = tile_place<G::PIECES>(i / G::PIECES, i % G::PIECES);
 		UNROLL
 		for (int j = 0; j < G::ZEROS; j++)
-			t->zeros[j] = 0x88888888u; /* stays, if the weight has none */
+			/* zeros of 8; they stay if the weight has no zero points */
+			t->zeros[j] = 0x88888888u;
 	} else if constexpr (G::IS_UNITS) {
 		constexpr int32_t EACH = G::BK / 16;
 		UNROLL
@@ -99,14 +100,15 @@ DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0
 	}
 }
 
-/* Start the loads of a thread's int4: B_EACH words, AHEAD_EACH scales, zeros. */
+/* Start the loads of a thread's int4: B_EACH words, AHEAD_EACH scales, zero points. */
 template <class G, bool is_whole>
 DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
 	uint32_t k = (uint32_t)w->k, at = (uint32_t)k0 + t->b_at[0];
 	at = is_whole || at < k ? at : 0;
 	const uint32_t *q = (const uint32_t *)t->row.q;
-	uint32_t second = is_whole || at + 32 < k ? at + 32 : 0; /* of eight words */
+	/* element where the second four of eight words begin */
+	uint32_t second = is_whole || at + 32 < k ? at + 32 : 0;
 	if constexpr (G::B_EACH == 8) {
 		gemm_load_words<4>(q + at / 8, t->word);
 		gemm_load_words<4>(q + second / 8, t->word + 4);
@@ -194,7 +196,7 @@ DEVICE void gemm_stage_units(const gemm_thread<G> *t, const gemm_weight *w, uint
 	}
 }
 
-/* Store the scales of int4 from k0 on, if they were loaded for this step. */
+/* Store int4's scales to LDS, if the step at k0 loaded any. */
 template <class G>
 DEVICE void gemm_stage_scales(const gemm_thread<G> *t, const gemm_weight *w, int32_t k0,
 			      float *scales)

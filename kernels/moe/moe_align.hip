@@ -93,8 +93,8 @@ KERNEL(MOE_ALIGN_THREADS) void moe_align_kernel(moe_tile_launch a)
 			blocks[u] += high;
 		group_barrier();
 	}
-	/* The place of each wave's first pair of an expert; then -1 for the rest of its
-	 * last block. */
+	/* counts become the place of each wave's first pair of an expert. Unused places of the
+	 * expert's last block become -1. */
 	for (uint32_t e = t; e < n; e += MOE_ALIGN_THREADS) {
 		uint32_t block = e ? blocks[e - 1] : 0, at = block * bm;
 		for (uint32_t w = 0; w < MOE_ALIGN_WAVES; w++) {

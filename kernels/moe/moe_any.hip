@@ -17,7 +17,7 @@
 
 enum { MOE_ANY_WAVES = 4, MOE_ANY_THREADS = MOE_ANY_WAVES * WAVE };
 
-/* Stands for the format that the weight says. */
+/* In place of a format: each weight says its own. */
 enum { MOE_ANY_MIXED = -1 };
 
 DEVICE float moe_any_mixed(const weight_view *w, size_t row, const uint16_t *x)

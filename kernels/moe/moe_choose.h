@@ -29,7 +29,7 @@ DEVICE float moe_router_sigmoid(float x)
 	return fast_rcp(1 + moe_router_exp(-x));
 }
 
-/* The root of log(1 + exp(x)). Where exp(x) is small, log(1 + y) is y - y y / 2. */
+/* The square root of log(1 + exp(x)). Where y = exp(x) is small, log(1 + y) is y - y y / 2. */
 DEVICE float moe_router_root(float x)
 {
 	float y = moe_router_exp(x > 0 ? -x : x);
@@ -43,7 +43,7 @@ DEVICE float moe_router_score(const moe_router_rule &rule, float logit)
 	return rule.is_root ? moe_router_root(logit) : moe_router_sigmoid(logit);
 }
 
-/* The score by which expert e is chosen: that of its logit, plus its bias; or the logit. */
+/* Expert e is chosen by this number: its score plus its bias, or, without a bias, its logit. */
 DEVICE float moe_choose_sigmoid(const moe_router_rule &rule, float logit, uint32_t e)
 {
 	return rule.bias ? moe_router_score(rule, logit) + rule.bias[e] : logit;
@@ -68,7 +68,7 @@ DEVICE uint32_t moe_choose_key(float by)
 	return k > (uint32_t)KEY_NAN ? k : (uint32_t)KEY_NAN;
 }
 
-/* By a wave, for itself: each has the same bits. */
+/* Each wave computes the softmax for itself, and gets the same bits as the others. */
 DEVICE moe_softmax moe_choose_softmax(const float *logits, uint32_t n)
 {
 	uint32_t best = KEY_TAKEN;
@@ -198,7 +198,7 @@ DEVICE float moe_choose_first(const float *logits, uint32_t n_experts)
 	return thread_index() < n_experts ? logits[thread_index()] : 0;
 }
 
-/* At most half as many experts as threads: several threads share the count of an expert. */
+/* For at most half as many experts as threads: several threads share the count of an expert. */
 template <int THREADS>
 DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice &c)
 {
@@ -217,8 +217,8 @@ DEVICE void moe_choose_few(uint32_t n_experts, uint32_t n_used, const moe_choice
 		c.id[count] = e;
 }
 
-/* Choose experts from logits (E) and store them in c.id; fixed: they are these (U). `first` is
- * moe_choose_first; `least` is one number of LDS. */
+/* Choose experts from logits (E) and store them in c.id; fixed: not NULL if they are these (U).
+ * `first` is moe_choose_first; `least` is one number of LDS. */
 template <int THREADS>
 DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float first,
 		       uint32_t n_experts, uint32_t n_used, const moe_choice &c,

@@ -36,7 +36,7 @@ struct moe_group {
 	size_t expert;
 };
 
-/* The group that pair p leads. By whole waves. */
+/* The group that pair p leads. All lanes of a wave must call it. */
 DEVICE moe_group moe_group_of(const moe_launch &a, const moe_ids &ids, const moe_pair &p)
 {
 	moe_group g = {0, 0, p.expert};
@@ -60,7 +60,7 @@ DEVICE moe_group moe_group_of(const moe_launch &a, const moe_ids &ids, const moe
 	return g;
 }
 
-/* Pair i of a group; unused ones are the last. */
+/* Pair i of a group; beyond its pairs, the last one. */
 DEVICE moe_pair moe_group_pair(const moe_launch &a, const moe_group &g, int32_t i)
 {
 	uint32_t code = g.pairs >> 8 * i & 255;
@@ -69,7 +69,7 @@ DEVICE moe_pair moe_group_pair(const moe_launch &a, const moe_group &g, int32_t 
 	return p;
 }
 
-/* Where a pair's part of y stands, in numbers of rows. */
+/* Index, in rows, of a pair's part of y. */
 DEVICE int32_t moe_group_part(const moe_pair &p)
 {
 	return (int32_t)(p.slot * MOE_GROUP_TOK + p.token);

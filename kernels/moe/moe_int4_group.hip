@@ -9,14 +9,14 @@
  *           down: (D over 32/THRDS x YTILE). A wave takes pairs in turns, for all rows of
  *           the workgroup. LDS: h of each wave's group, and the part of y of each pair.
  *           The host takes fewer waves where h is long.
- * PRECISION as moe_int4.hip. A row's sum is that of one token: products of a group do not
- *           meet
+ * PRECISION as moe_int4.hip. A row's sum is that of one token: products of different pairs are
+ *           never added together
  * ROOFLINE  16 tokens of 8 of 128 experts, chosen evenly: 82 experts of 128 pairs, 1.1 GB
  *           of Qwen3-30B-A3B's 48 layers saved a step. Instructions for a word as in
  *           linear_int4_dot.h, 9 and 4 for each token; a group of two or three counts as
  *           four.
- * TRIED     (by prediction) pairs sorted by a launch before, parts added by one behind: two
- *           gaps of 3.85 us a layer, which steps of two to four tokens would pay for little
+ * TRIED     (by prediction) pairs sorted by a launch before, and parts added by a launch after:
+ *           two gaps of 3.85 us a layer, more than steps of two to four tokens would gain
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4.def
  */
 #include "kernels/moe/moe_group.h"
@@ -90,8 +90,8 @@ DEVICE void moe_int4_group_up(const moe_launch &a)
 		moe_group_scale(a, g);
 }
 
-/* A group's parts of rows [row, row + YTILE) of y. h: LDS of this wave; part: of the
- * workgroup, `at` is the first row's place. */
+/* A group's parts of rows [row, row + YTILE) of y. h: LDS of this wave; part: LDS of the
+ * workgroup; `at`: the first row's place in it. */
 template <int M, int THRDS, int YTILE, int CHUNK, int UNR, bool HAS_ZERO>
 DEVICE void moe_int4_group_down_rows(const moe_launch &a, const moe_group &g,
 				     const linear_int4_rows<YTILE> &rows, const u32x4 *h,
@@ -156,7 +156,7 @@ DEVICE void moe_int4_group_down(const moe_launch &a)
 			moe_int4_group_down_rows<MOE_GROUP, THRDS, YTILE, CHUNK, UNR,
 						 HAS_ZERO>(a, g, rows, h, n_pieces, d0 + at,
 							   at, part);
-		wave_barrier(); /* all have read h */
+		wave_barrier(); /* all lanes have read h */
 	}
 	group_barrier();
 	moe_group_add<ROWS>(a, d0, part);

@@ -31,7 +31,8 @@ enum {
 	MOE_GROUP_WAVES = 8
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
-enum moe_act { MOE_SILU, MOE_CLAMPED, MOE_GELU, MOE_RELU, MOE_CLIPPED }; /* what kernels can fuse */
+/* activations that kernels can fuse */
+enum moe_act { MOE_SILU, MOE_CLAMPED, MOE_GELU, MOE_RELU, MOE_CLIPPED };
 
 /* Addresses of an array of each expert: expert e has p[e >= split] + e * step. Device
  * memory is allocated in blocks, and one block may end within a layer. */
@@ -58,8 +59,8 @@ struct moe_launch {
 	float *y;              /* (T, D) f32, added to */
 	int32_t n_tok, n_used, n_slots, dim, ffn;
 	int32_t shared;        /* row of the shared expert in the table: E */
-	uint32_t act;          /* enum moe_act; of the shared expert MOE_SILU or, like
-			       * the others, MOE_RELU or MOE_CLIPPED */
+	uint32_t act;          /* enum moe_act. The shared expert has MOE_SILU or, like the
+				* others, MOE_RELU or MOE_CLIPPED */
 	float alpha, limit;    /* parameters of MOE_CLAMPED; limit of MOE_CLIPPED */
 	uint16_t *shared_h;    /* (T, F) f16: h of the shared expert */
 	float *shared_scale;   /* (T) f32: weight of the shared expert; NULL: 1 */
@@ -71,7 +72,7 @@ struct moe_launch {
 	 * id and weight are ready. */
 	const float *logits;
 	struct moe_router_rule rule;
-	int32_t n_waves; /* of a workgroup, where down is by groups of pairs (moe_group.h) */
+	int32_t n_waves; /* waves of a workgroup of down by groups of pairs (moe_group.h) */
 	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
 };
 
@@ -104,8 +105,8 @@ struct moe_quad_axes {
 #define MOE_ROWS_DOWN_LDS(n_slots, f, table) \
 	((n_slots) * (((f) + 63) / 64 * 128 + MOE_ROWS_DOWN * 4) + (table) * 16)
 
-/* Bytes of LDS of moe_int4_group_down and moe_rows_group_down: the part of y of each pair,
- * in rows; and h (in h_bytes) of a group in each of so many waves. */
+/* Bytes of LDS of moe_int4_group_down and moe_rows_group_down: for each pair its part of y, in
+ * `rows` rows; and for each of `waves` waves h of a group, h_bytes a pair. */
 #define MOE_GROUP_DOWN_LDS(n_slots, rows, h_bytes, waves) \
 	((n_slots) * MOE_GROUP_TOK * (rows) * 4 + (waves) * MOE_GROUP * (h_bytes))
 

@@ -80,7 +80,7 @@ DEVICE moe_pair moe_pick_pair(const moe_launch &a)
 	return moe_pair_at(a, group_index_y(), !a.logits);
 }
 
-/* Without the ways that moe_router.hip alone has. */
+/* The launch's rule without the options that only moe_router.hip has. */
 DEVICE moe_router_rule moe_pick_rule(const moe_launch &a)
 {
 	moe_router_rule rule = a.rule;
@@ -89,8 +89,8 @@ DEVICE moe_router_rule moe_pick_rule(const moe_launch &a)
 	return rule;
 }
 
-/* The work that a token needs once, by the first workgroup of a pair (MOE_UP_FIRST). x:
- * of the token; c: LDS. */
+/* Do the work that a token needs once, in the first workgroup of a pair (MOE_UP_FIRST). x: the
+ * token's input; c: LDS. */
 template <int THREADS>
 DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t *x,
 			  const moe_choice &c)
@@ -108,7 +108,8 @@ DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t
 				 (float *)a.weight + p.token * u);
 }
 
-/* Start to choose the expert, if there are logits. Then come a barrier and moe_pick_end. */
+/* Start to choose the expert, if there are logits. The caller then waits at a barrier and calls
+ * moe_pick_end. */
 template <int THREADS>
 DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_choice &c)
 {

@@ -236,7 +236,7 @@ DEVICE void moe_router_tile_store(const weight_view &w, const moe_router_launch 
 			a.rule.logit_bias ? mine + a.rule.logit_bias[e] : mine;
 }
 
-/* Choose for all tokens of the workgroup, which finished last. */
+/* Choose experts for all tokens of the workgroup. It is the last one to finish. */
 DEVICE void moe_router_tile_choose(const weight_view &w, const moe_router_launch &a,
 				   uint32_t *lds, uint32_t *least)
 {

@@ -13,7 +13,7 @@ enum {
 	MOE_ROUTER_WAVES = 4,
 	/* moe_router_tile, for prompts: */
 	MOE_ROUTER_TILE_TOK = 8,    /* tokens of a workgroup */
-	MOE_ROUTER_TILE_EACH = 4,   /* experts of a wave. It times TOK is a wave's lanes */
+	MOE_ROUTER_TILE_EACH = 4,   /* experts of a wave; times TOK it is the lanes of a wave */
 	MOE_ROUTER_TILE_K = 2048    /* elements of each token in LDS at a time */
 };
 
@@ -21,13 +21,14 @@ enum {
 struct moe_router_rule {
 	const float *logit_bias;         /* (E) added to logits, or NULL */
 	const float *expert_scale;       /* (E) factors of the weights, or NULL */
-	const float *bias;               /* (E); with is_shifted and is_sigmoid; there it
-					  * may be NULL. The following
-					  * only with is_sigmoid */
+	const float *bias;               /* (E) added to the scores that choose; read with
+					  * is_sigmoid, where it may be NULL, and with is_shifted.
+					  * n_groups to scale: only with is_sigmoid */
 	int32_t n_groups, n_groups_used;
 	float scale;
 	uint32_t is_sigmoid, is_shifted, norm_topk, is_root;
-	const int32_t *fixed, *token; /* (V, U) experts of each token id, or NULL; (T) */
+	/* fixed: (V, U) experts of each token id, or NULL; token: (T) ids */
+	const int32_t *fixed, *token;
 };
 
 struct moe_router_launch {

@@ -25,7 +25,7 @@
 #include "kernels/moe/moe_slots.h"
 #include "kernels/weights/unit_sum.h"
 
-/* Fill in *out for rows [row, row + N) of w. Returns what the rows have in common. */
+/* Fill in *out for rows [row, row + N) of w. Returns the properties that these rows share. */
 template <int format, int N>
 DEVICE unit_weight moe_rows_at(const weight_view &w, int32_t row, int32_t shift,
 			       unit_row *out)

@@ -7,7 +7,8 @@
  *           pairs (moe_group.h). up: the grid of moe_rows.hip; workgroups of pairs that lead
  *           no group return. down: (D over MOE_ROWS_DOWN). A wave takes pairs in turns; the
  *           host takes fewer waves where h is long
- * PRECISION as moe_rows.hip. A row's sum is that of one token: products of a group do not meet
+ * PRECISION as moe_rows.hip. A row's sum is that of one token: products of different pairs are
+ *           never added together
  * ROOFLINE  a unit is converted once for a group. A group of two or three counts as four
  * TRIED     no other form
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_int4_group.hip
@@ -15,7 +16,7 @@
 #include "kernels/moe/moe_group.h"
 #include "kernels/weights/unit_sum.h"
 
-/* Fill in *out for rows [row, row + N) of w. Returns what the rows have in common. */
+/* Fill in *out for rows [row, row + N) of w. Returns the properties that these rows share. */
 template <int format, int N>
 DEVICE unit_weight moe_rows_group_at(const weight_view &w, int32_t row, int32_t shift,
 				     unit_row *out)
@@ -82,7 +83,7 @@ template <int format> DEVICE void moe_rows_group_up(const moe_launch &a)
 		moe_group_scale(a, g);
 }
 
-/* A group's parts of this lane's rows of y, from d0 + at on. h: LDS of this wave; part: of
+/* A group's parts of this lane's rows of y, from d0 + at on. h: LDS of this wave; part: LDS of
  * the workgroup. */
 template <int M, int format>
 DEVICE void moe_rows_group_down_rows(const moe_launch &a, const moe_group &g, const u32x4 *h,
@@ -141,7 +142,7 @@ template <int format> DEVICE void moe_rows_group_down(const moe_launch &a)
 		else
 			moe_rows_group_down_rows<MOE_GROUP, format>(a, g, h, pitch, d0, at,
 								    part);
-		wave_barrier(); /* all have read h */
+		wave_barrier(); /* all lanes have read h */
 	}
 	group_barrier();
 	moe_group_add<MOE_ROWS_DOWN>(a, d0, part);
@@ -156,7 +157,7 @@ template <int format> DEVICE void moe_rows_group_down(const moe_launch &a)
 	{ \
 		moe_rows_group_down<format>(a); \
 	}
-/* hip_experts.c lists the same. */
+/* hip_experts.c has a list of the same formats. */
 MOE_ROWS_GROUP(int8, WEIGHT_INT8)
 MOE_ROWS_GROUP(fp8, WEIGHT_FP8)
 MOE_ROWS_GROUP(nvfp4, WEIGHT_NVFP4)

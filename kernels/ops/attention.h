@@ -10,10 +10,10 @@
  *
  * Vaswani et al., Attention Is All You Need, 2017, eq. 1; Ainslie et al., GQA, 2023.
  *
- * last_seen: token t sees the positions up to last_seen[t], which may be behind its own. For
- * vision towers, encoders, and images in prompts. What it sees before itself stays as it is.
- * Within a sequence last_seen never becomes smaller. Where the cache is in int8, nobody sees
- * beyond the last token that the sequence has in the step.
+ * last_seen: token t sees the positions up to last_seen[t], which may come after its own. Vision
+ * towers, encoders, and images in prompts need this. The first position that t sees does not
+ * change. Within a sequence last_seen never becomes smaller. With a cache in int8, no token sees
+ * beyond the last token that its sequence has in the step.
  *
  * sinks: each query head has one more logit, sinks[h] (not multiplied by scale), which
  * takes part in the softmax and has no value. OpenAI, gpt-oss model card, 2025.

@@ -17,7 +17,7 @@ static size_t row_of(const struct attention_args *a, int32_t t, int32_t s, int32
 	return kv_pages_at(&a->kv, a->n_kv_heads, dim, slot, g);
 }
 
-enum { KEYS = 4 /* side by side: a sum alone waits for each of its additions */ };
+enum { KEYS = 4 /* sums side by side, because one sum waits for each of its additions */ };
 
 /* dot[i] = q . k[i], each in the order of its columns. */
 static void dot_keys(const float *q, const float *const *k, int dim, double *dot)
@@ -32,7 +32,8 @@ static void dot_keys(const float *q, const float *const *k, int dim, double *dot
 	dot[0] = a, dot[1] = b, dot[2] = c, dot[3] = d;
 }
 
-/* p[s] for the positions that token t sees. The last of them fills a group up. */
+/* Scores p[s] of the positions that token t sees. An incomplete last group of KEYS repeats the
+ * last position. */
 static void score(const struct attention_args *a, int32_t t, int32_t g, const float *q,
 		  double *p)
 {
@@ -49,7 +50,7 @@ static void score(const struct attention_args *a, int32_t t, int32_t g, const fl
 	}
 }
 
-/* p: n_ctx_max weights, then v_dim sums. */
+/* y of one query head. p: work memory for n_ctx_max weights, and then v_dim sums. */
 static void one_head(const struct attention_args *a, int32_t t, int32_t h, double *p)
 {
 	int32_t g = h / (a->n_heads / a->n_kv_heads), n_seen = attention_last(a, t) + 1;

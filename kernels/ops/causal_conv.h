@@ -14,10 +14,10 @@
  *
  * It has one part, and no bias. Source: modeling_lfm2.py, Lfm2ShortConv.
  *
- * A part may be a sum of two in f32, as linear leaves it for rounded inputs and for what
- * rounding took from them (rms_norm.h): part[i] + low_scale * low[i].
+ * A part may be a sum of two f32 arrays, part[i] + low_scale * low[i]: the outputs of linear for
+ * rounded inputs, and for what rounding took from them (rms_norm.h).
  *
- * A linear may be done `beside` it, with the bits of that operation alone. Neither reads what
+ * A linear may be done `beside` it, with the same bits as that linear alone. Neither reads what
  * the other writes. The backend decides whether one launch does both.
  */
 #pragma once
@@ -34,11 +34,11 @@ struct causal_conv_args {
 	int32_t width;               /* W: inputs of a sum, 2 .. CAUSAL_CONV_MAX_WIDTH */
 	int32_t n_parts;
 	struct head_view part[CAUSAL_CONV_PARTS]; /* act; C channels in total */
-	/* NULL, or f32 in the places of part[i], which is f32 then. Not with is_gated. */
+	/* NULL, or f32 laid out like part[i], which is then f32 too. Not with is_gated. */
 	const float *low[CAUSAL_CONV_PARTS];
 	float low_scale;
 	bool is_gated;
-	struct head_view in_gate, out_gate; /* act, C channels each; of is_gated alone */
+	struct head_view in_gate, out_gate; /* act, C channels each; read with is_gated only */
 	const float *weight;         /* (C, W) f32 */
 	const float *bias;           /* (C) f32, or NULL: 0 */
 	const int32_t *first_tok;    /* (B+1) first token of each sequence */

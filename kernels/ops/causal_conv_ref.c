@@ -18,7 +18,7 @@ static float input(const struct causal_conv_args *a, int32_t t, int32_t c)
 	return x;
 }
 
-/* What becomes of a sum. */
+/* y from the sum of a channel's products. */
 static double output(const struct causal_conv_args *a, int32_t t, int32_t c, double sum)
 {
 	if (!a->is_gated)

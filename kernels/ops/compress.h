@@ -7,15 +7,16 @@
  *
  *   turn_tail   normalises each head, if wanted, and turns its last 2 n_freq elements:
  *               (a, b) = (h[2i], h[2i+1]) of these becomes (a cos - b sin, b cos + a sin);
- *               with is_back it turns by the angle less than 0
- *   compress    puts what the step's tokens have into pages. Of each block that they fill:
+ *               with is_back it turns by the negative angle
+ *   compress    puts the values and gates of the step's tokens into pages. For each block that
+ *               these tokens fill:
  *
  *     p = softmax_j(gate[j] + bias[j]), for each element by itself
  *     row = turned(norm(sum_j p[j] value[j]))
  *
- *     over the positions j of the block. With two series, elements [0, D) of a token count in
- *     the block behind its own, and [D, 2 D) in its own. So a sum has 2 ratio terms, but in
- *     the first block of a sequence
+ *     over the positions j of the block. With two series, elements [0, D) of a token count in the
+ *     block after its own, and [D, 2 D) in its own. So a sum has 2 ratio terms, but only `ratio`
+ *     in a sequence's first block
  *   see_rows    the rows that a token sees: those of its window, in order, then those of
  *               blocks that end at its position or before: all, or the chosen ones
  *
@@ -27,14 +28,15 @@
 
 #include "kernels/ops/kv_pages.h"
 
-/* Rows of a page, of which the blocks' come behind the tokens'. */
+/* The rows of a layer's pages. In each page the rows of tokens come first, then
+ * those of blocks. */
 struct row_pages {
 	void *rows;         /* (n_pages, page_rows, D) kv */
 	enum dtype type;    /* kv */
 	int32_t page_size;  /* P: tokens */
 	int32_t page_rows;  /* P + E, or E where tokens have no rows */
-	int32_t first_row;  /* of blocks */
-	int32_t n_rows;     /* E: P / ratio, at least 1. Either divides the other */
+	int32_t first_row;  /* index in a page of the first row of blocks */
+	int32_t n_rows;     /* E: P / ratio, at least 1. P divides ratio, or ratio divides P */
 };
 
 /* The row of the token in `slot` (page * P + offset). */
@@ -59,8 +61,9 @@ struct turn_tail_args {
 	const void *x;       /* (T, H, D) act */
 	const float *norm;   /* (D) f32; NULL: without weights */
 	const float *rope;   /* (T, n_freq, 2) f32 */
-	void *y;             /* (T, H, D) act, may be x; NULL: to the tokens' rows, with H = 1 */
-	const int32_t *slot; /* (T) all different; read without y */
+	/* (T, H, D) act, may be x; NULL: written to the tokens' rows, with H = 1 */
+	void *y;
+	const int32_t *slot; /* (T) all different; read if y is NULL */
 	struct row_pages to;
 };
 
@@ -81,17 +84,17 @@ struct compress_args {
 
 struct see_rows_args {
 	int32_t n_tok, window;
-	int32_t ratio;             /* 0: the window alone */
+	int32_t ratio;             /* positions of a block; 0: only the window is seen */
 	int32_t max_pages_per_seq;
-	int32_t width;             /* rows of table, of which none is too much */
+	int32_t width;             /* entries of a row of table; any token's rows must fit */
 	const int32_t *seq_of, *position, *page_table; /* as above */
-	/* As index_choose leaves them, for blocks of `ratio`; NULL: all blocks. */
+	/* The result of index_choose for blocks of `ratio`; NULL: all blocks are seen. */
 	const int32_t *chosen;     /* (T, chosen_pitch) page * E + number in the page */
 	const int32_t *chosen_last;
 	int32_t chosen_pitch;
-	struct row_pages of;       /* of which rows and type are not read */
-	int32_t *table;            /* (T, width); what is not used stays as it is */
-	int32_t *last;             /* (T) rows less 1 */
+	struct row_pages of;       /* its rows and type are not read */
+	int32_t *table;            /* (T, width); unused entries stay unchanged */
+	int32_t *last;             /* (T) number of the token's rows, minus 1 */
 };
 
 void turn_tail_ref(const struct turn_tail_args *a);

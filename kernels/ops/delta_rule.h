@@ -22,8 +22,8 @@
  * A token's result depends on earlier tokens through S alone, so the cut of a sequence
  * into steps does not change any bit.
  *
- * norm: afterwards this gated_norm of the same tokens and heads, whose x is y. The result
- * has the bits of the two operations in sequence.
+ * norm: then this gated_norm follows, for the same tokens and heads; its x is y. The result has
+ * the bits of the two operations in sequence.
  */
 #pragma once
 #include "kernels/ops/gated_norm.h"
@@ -41,9 +41,9 @@ struct delta_rule_args {
 	const int32_t *first_tok;     /* (B+1) first token of each sequence */
 	struct seq_states states;
 	float *state;                 /* (n_slots, Hv, V, K) f32 */
-	void *y;                      /* (T, Hv, V) act; work memory if norm's y is another */
+	void *y;                      /* (T, Hv, V) act; work memory if norm has another y */
 	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
-	const float *skip;            /* (Hv) f32 of Mamba-2, or NULL */
+	const float *skip;            /* (Hv) f32: Mamba-2's rule; NULL: the gated delta rule */
 };
 
 void delta_rule_ref(const struct delta_rule_args *a);

@@ -22,7 +22,7 @@ static double number(const struct head_view *v, int32_t t, int32_t c)
 	return ((const float *)v->p)[head_view_at(v, t, c)];
 }
 
-/* S q of one row of the state, behind its change by `change` k. */
+/* Adds change * k to one row of the state, and returns the row's product with q. */
 static double changed(double *s, const double *q, const double *k, int32_t n, double change)
 {
 	double y = 0;
@@ -39,7 +39,7 @@ static int32_t key_head(const struct delta_rule_args *a, int32_t h)
 	return a->heads_in_turn ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
 }
 
-/* The step of token t and value head h, softplus of its number. */
+/* The step of token t and value head h: softplus(a + dt_bias). */
 static double step_of(const struct delta_rule_args *a, int32_t t, int32_t h)
 {
 	double step = number(&a->a, t, h) + a->dt_bias[h];

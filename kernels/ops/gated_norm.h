@@ -6,9 +6,8 @@
  *
  * is_sigmoid: sigmoid(z) in the place of silu(z). Source: modeling_qwen4_exp.py.
  *
- * gates_first: x silu(z) takes the place of x, and nothing is multiplied behind it. Each
- * head has weights of its own. Source: modeling_granitemoehybrid.py,
- * GraniteMoeHybridRMSNormGated.
+ * gates_first: x silu(z) takes the place of x, and no gate follows the norm. Each head has
+ * weights of its own. Source: modeling_granitemoehybrid.py, GraniteMoeHybridRMSNormGated.
  */
 #pragma once
 #include <stdbool.h>

@@ -4,14 +4,14 @@
  * mean of the normalised streams, each number with a gate of its own, and adds to each stream
  * what it makes, times one gate a stream. Gates come from all streams by a low rank R.
  *
- *   hyper_low   y = silu(x / S): of the low rank
+ *   hyper_low   y = silu(x / S): the R numbers of the low rank
  *   hyper_mix   y[d] = mean_s sigmoid(gate[s][d]) n[s][d]: what the part reads. It sets x,
  *               to which the part then adds, to 0
  *   hyper_add   x[s] += 2 sigmoid(gate[s] / S) y: what the part made
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers, Qwen4ExpTextGatedResidual.
  *
- * Others have gates of whole streams, from one product with all of them, `mix`:
+ * Other models have one gate a stream, from one product with all streams, `mix`:
  *
  *   hyper_split   pre[s] = sigmoid(mix[s] scale[0] + base[s]) + eps
  *                 y[d] = sum_s pre[s] x[s][d]: what the part reads. It sets sum, to which
@@ -19,7 +19,7 @@
  *                 post[s] = 2 sigmoid(mix[S+s] scale[1] + base[S+s])
  *                 comb = softmax of each row of (mix scale[2] + base), + eps; then, n_iters
  *                 times, each column and, between them, each row is divided by its sum + eps
- *   hyper_spread  x[s] = post[s] y + sum_j comb[j][s] x[j], of the part's y
+ *   hyper_spread  x[s] = post[s] y + sum_j comb[j][s] x[j]; y is what the part made
  *
  * Source: modeling_deepseek_v4.py, DeepseekV4HyperConnection and DeepseekV4HyperHead.
  */
@@ -51,9 +51,9 @@ struct hyper_add_args {
 struct hyper_split_args {
 	int32_t n_tok, n_streams, dim, n_iters;
 	float eps;
-	const float *mix;   /* (T, (2 + S) S) f32; or (T, S) without gates */
-	const float *scale; /* (3) f32; or (1) */
-	const float *base;  /* as a row of mix */
+	const float *mix;   /* (T, (2 + S) S) f32; without gates (T, S) */
+	const float *scale; /* (3) f32; without gates (1) */
+	const float *base;  /* f32, with the shape of a row of mix */
 	const float *x;     /* (T, S, D) f32 */
 	float *y;           /* (T, D) f32 */
 	float *sum;         /* (T, D) f32, becomes 0; or NULL */
@@ -62,7 +62,7 @@ struct hyper_split_args {
 
 struct hyper_spread_args {
 	int32_t n_tok, n_streams, dim;
-	const float *gates; /* as hyper_split leaves them */
+	const float *gates; /* the output of hyper_split */
 	const float *y;     /* (T, D) f32 */
 	float *x;           /* (T, S, D) f32 */
 };

@@ -2,8 +2,8 @@
  *
  * An indexer, which chooses what attention sees. Its keys lie in pages as those of attention
  * do. `ratio` neighbouring positions are a block; P is a multiple of it. A block's key is the
- * mean of its keys, normalised and rotated by the angle of its first position. Blocks of one
- * position need no keys beside those of blocks.
+ * mean of its keys, normalised and rotated by the angle of its first position. Where a block is
+ * one position, only keys of blocks are kept.
  *
  *   index_keys    puts the step's keys in their pages, and the keys of blocks that they fill
  *   index_choose  scores the full blocks that a token sees:
@@ -12,12 +12,12 @@
  *
  * and takes the `top` best, of equal ones the earlier, or all where there are no more. The
  * positions of its last block, where that is not full, are chosen too. The result is a page
- * table of pages of `ratio` positions, in the order of positions: attention of a sequence
- * that has those alone.
+ * table of pages of `ratio` positions, in the order of positions. Attention then takes the chosen
+ * positions for the whole sequence.
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers, Qwen4ExpTextQSAIndexer. There
- * scores are divided by sqrt(K), which changes no choice, and have no weights. Those, and keys
- * with a layer norm, are of modeling_deepseek_v32.py, DeepseekV32Indexer.
+ * scores are divided by sqrt(K), which changes no choice, and have no weights. Weights, and keys
+ * with a layer norm, are those of modeling_deepseek_v32.py, DeepseekV32Indexer.
  */
 #pragma once
 #include "kernels/ops/kv_pages.h"
@@ -41,20 +41,20 @@ struct index_keys_args {
 struct index_choose_args {
 	int32_t n_tok, n_heads, dim, ratio;
 	int32_t row;               /* elements from a token's queries to the next token's */
-	int32_t top;               /* blocks that are chosen, at most */
+	int32_t top;               /* most blocks that are chosen */
 	int32_t max_pages_per_seq;
 	int32_t n_ctx_max;         /* host: all positions are below this */
-	const void *q;             /* (T, row) act: (H, K) of each */
+	const void *q;             /* (T, row) act, of which (H, K) are the queries */
 	const float *weight;       /* (T, H) f32, of either sign; NULL: 1 */
 	enum dtype type;           /* kv */
 	int32_t page_size;
-	const void *blocks;        /* as index_keys leaves them */
+	const void *blocks;        /* the output of index_keys */
 	const int32_t *seq_of;     /* (T) */
 	const int32_t *position;   /* (T) */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	float *work;               /* (T, n_ctx_max / ratio) f32 */
-	int32_t *table;            /* (T, top + 1); what is not used stays as it is */
-	int32_t *last;             /* (T) chosen positions less 1 */
+	int32_t *table;            /* (T, top + 1); unused entries stay unchanged */
+	int32_t *last;             /* (T) number of chosen positions, minus 1 */
 };
 
 /* The page of `ratio` positions that has block b of a sequence with this page table. */

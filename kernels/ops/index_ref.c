@@ -63,7 +63,7 @@ static double score(const struct index_choose_args *a, int32_t t, size_t block)
 	return sum;
 }
 
-/* How many blocks come before block b. */
+/* Number of blocks that rank before block b. */
 static int32_t rank(const float *scores, int32_t n, int32_t b)
 {
 	int32_t better = 0;

@@ -3,16 +3,17 @@
  * Keys and values in 8 bits. A row is what one head has of one token: K bytes and one scale
  * in float16. Element i is (byte[i] - 128) * scale.
  *
- * Before that a row of keys is turned, and so is each query. So their products stay, and a
- * large channel of the keys does not coarsen the others (docs/performance.md). The turn is
- * by blocks of B elements, where B is the largest power of two that divides K:
+ * A row of keys is turned before it becomes bytes, and each query is turned likewise. Their
+ * products stay the same, and a large channel of the keys does not coarsen the others
+ * (docs/performance.md). The turn is by blocks of B elements, where B is the largest power of two
+ * that divides K:
  *
  *   y[i] = sum over j of x[j] * (-1)^(number of ones in i & j) / sqrt(B)
  *
  *   scale    the largest magnitude of the row / 127, rounded to float16
  *   byte[i]  128 + x[i] / scale, rounded to nearest, within 1 to 255
  *
- * A row with an infinity or NaN gets the scale NaN, so it stays no number. A row whose
+ * A row with an infinity or NaN gets the scale NaN, so its elements read as NaN. A row whose
  * scale rounds to 0 becomes zeros: its elements are below 4e-6.
  */
 #pragma once

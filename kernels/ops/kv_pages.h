@@ -37,7 +37,7 @@ static inline size_t kv_pages_row(const struct kv_pages *kv, int32_t n_kv_heads,
 	return (page * (size_t)n_kv_heads + (size_t)g) * (size_t)kv->page_size + offset;
 }
 
-/* Index of the first element of that row. */
+/* Index of the first element of the row of head g for the token in `slot`. */
 static inline size_t kv_pages_at(const struct kv_pages *kv, int32_t n_kv_heads,
 				 int32_t head_dim, int32_t slot, int32_t g)
 {

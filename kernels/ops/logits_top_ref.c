@@ -15,7 +15,7 @@ static bool is_before(struct entry a, struct entry b)
 	return a.x > b.x || (a.x == b.x && a.id < b.id);
 }
 
-/* Puts e among the n best so far, in order. Returns how many there are then. */
+/* Puts e among the n best so far, in order. Returns the new number of entries. */
 static int32_t insert(struct entry *best, int32_t n, struct entry e)
 {
 	int32_t at = n, most = LOGITS_TOP_K;

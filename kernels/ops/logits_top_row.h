@@ -26,7 +26,7 @@ struct logits_top {
 	int32_t id[LOGITS_TOP_K];
 };
 
-/* A run: its largest logit, and sums relative to that as max. */
+/* A run of a row: its largest logit, and its sums with that logit as max. */
 struct logits_run {
 	uint32_t key; /* order_key of the logit (dialect.h) */
 	uint32_t id;

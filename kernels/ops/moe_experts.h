@@ -14,8 +14,8 @@
  *   a shared expert, used by every token, with its own width S, without bias and with
  *               silu: y[t] += s[t] * down (silu(gate x[t]) * (up x[t])), where
  *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
- *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock. Beside ACT_RELU and
- *               ACT_CLIPPED it has that activation too.
+ *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock. If the others have ACT_RELU or
+ *               ACT_CLIPPED, the shared expert has it too.
  */
 #pragma once
 #include <stddef.h>
@@ -49,11 +49,11 @@ static inline struct activation experts_shared_act(const struct experts *ex)
 	return is_own ? ex->act : (struct activation){.kind = ACT_SILU};
 }
 
-/* A guess at what the next layer with experts will choose: its router, with its norm, on
- * what this layer's router had. For backends that read experts from a file. */
+/* A guess at what the next layer with experts will choose: its router and norm, applied to the
+ * input of this layer's router. It is for backends that read experts from a file. */
 #define MOE_AHEAD_MAX_TOK 8
 struct moe_ahead {
-	struct moe_router_args router; /* its arrays are its own */
+	struct moe_router_args router; /* the next layer's; it writes to arrays of its own */
 	const struct experts *experts;
 };
 
@@ -68,9 +68,10 @@ struct moe_experts_args {
 	float *y;              /* (T, D) f32, added to */
 	void *shared_h;        /* (T, 2 S) act, work memory; NULL: no shared expert */
 	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
-	/* Host. If not NULL, first this moe_router; it writes id and weight. */
+	/* Host. If not NULL, this moe_router comes first, and writes id and weight. */
 	const struct moe_router_args *router;
-	/* Host; or NULL. Changes no result. At most MOE_AHEAD_MAX_TOK tokens. */
+	/* Host; NULL: no guess. It changes no result, and is for at most MOE_AHEAD_MAX_TOK
+	 * tokens. */
 	const struct moe_ahead *ahead;
 };
 

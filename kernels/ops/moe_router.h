@@ -39,7 +39,8 @@ struct moe_router_args {
 	float *logits;               /* (T, E) f32, work memory */
 	int32_t *id;                 /* (T, U) */
 	float *weight;               /* (T, U) f32 */
-	bool is_sigmoid;             /* the fields below are read only then; fixed, too */
+	/* n_groups, n_groups_used, scale, is_root and fixed are read only with it */
+	bool is_sigmoid;
 	int32_t n_groups, n_groups_used; /* host; needs U <= n_groups_used * E / n_groups */
 	float scale;
 	const float *bias;           /* (E) f32, or NULL; read with is_shifted too */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An array of which each thing of move_pieces.h has a part. All numbers are bytes.
+ * One of the arrays in which each thing of move_pieces.h has a part. All numbers are bytes.
  */
 #pragma once
 #include <stdint.h>
 
 struct move_piece {
-	uint64_t first;  /* of the array, behind args.memory */
-	uint64_t bytes;  /* of one thing in it */
-	uint64_t offset; /* in a thing's part of the block */
+	uint64_t first;  /* offset of the array from args.memory */
+	uint64_t bytes;  /* of one thing's part in the array */
+	uint64_t offset; /* offset of the part among a thing's bytes in the block */
 };

@@ -15,14 +15,14 @@
 struct move_pieces_args {
 	int32_t n, n_pieces;
 	bool is_load;                   /* from the block to the arrays */
-	char *memory;                   /* no array lies before it */
+	char *memory;                   /* device address; no array begins before it */
 	const struct move_piece *piece; /* (n_pieces) */
 	const int32_t *at;              /* (n) numbers of the things, all different */
 	char *block;                    /* (n, block_bytes) */
 	uint64_t block_bytes;
 };
 
-/* Where part p of thing i lies by itself, and in the block. */
+/* Addresses of part p of thing i: in its own array, and in the block. */
 static inline char *move_pieces_apart(const struct move_pieces_args *a, int32_t p, int32_t i)
 {
 	return a->memory + a->piece[p].first + (uint64_t)a->at[i] * a->piece[p].bytes;

@@ -30,7 +30,7 @@ struct qk_norm_rope_kv_args {
 	 * q_pitch of q_from, and q is only written. NULL: q is read. */
 	const void *q_from;  /* (T, H, q_pitch) act, or NULL */
 	int32_t q_pitch;     /* >= K */
-	/* The norm's weights multiply what has been rotated. The rotation does not change a
+	/* The norm's weights multiply the head after its rotation. The rotation does not change a
 	 * head's mean square. Source: modeling_hunyuan_v1_dense.py. */
 	bool norms_turned;
 	const float *q_scale; /* (T) f32: rotated queries are multiplied by it; NULL: 1 */

@@ -26,7 +26,7 @@ struct rms_norm_args {
 	void *y_low;         /* (T, D) act, or NULL; not with add, sum, n_weights or y_pitch */
 	int32_t y_pitch;     /* elements from a row of y to the next; 0: D */
 	float *sum;          /* (T, D) f32, a different array than x; or NULL */
-	float sum_scale;     /* of sum afterwards; 0: it is not multiplied */
+	float sum_scale;     /* factor of the new sum; 0: like 1 */
 	int32_t n_weights;   /* vectors of weights: row t takes vector t % n_weights. 0 is like 1.
 			      * Above 1 sum must be NULL, and no other kernel may take this norm
 			      * into its own launch */

@@ -25,7 +25,7 @@ void rms_norm_ref(const struct rms_norm_args *a)
 					rms_norm_sum_scale(a));
 			else
 				y[d] = (float)(x[d] * scale * weight[d]);
-		/* Of doubles to floats. */
+		/* What rounding took from y, as floats; here y is rounded from double to float. */
 		for (int32_t d = 0; a->y_low && d < a->dim; d++)
 			((float *)a->y_low)[row + (size_t)d] = (float)(
 				(x[d] * scale * weight[d] - (double)y[d]) * RMS_NORM_LOW);

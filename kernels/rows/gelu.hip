@@ -17,14 +17,15 @@
 
 enum { GELU_THREADS = 256, GELU_EACH = 8 };
 
-/* Without its sign. */
+/* The magnitude of a half. Infinity counts as the largest half. */
 DEVICE float gelu_size(uint32_t half)
 {
 	uint32_t m = half & 0x7FFF;
 	return f16_to_f32((uint16_t)(m == 0x7C00 ? 0x7BFF : m));
 }
 
-/* a / (1 + exp(-2 z)), because tanh(z) = 2 / (1 + exp(-2 z)) - 1; of -a the rest of a, negated. */
+/* GELU of a is a / (1 + exp(-2 z)), because tanh(z) = 2 / (1 + exp(-2 z)) - 1. GELU of -a is
+ * that less a. */
 DEVICE uint32_t gelu_by_tanh(uint32_t half)
 {
 	float a = gelu_size(half);

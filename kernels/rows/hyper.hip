@@ -107,7 +107,7 @@ DEVICE float hyper_line(const float *x, int32_t n, int32_t next)
 }
 
 /* Number `me` of comb (S, S), from its logit, by the threads below S S. All threads of the
- * workgroup must come. */
+ * workgroup must call it. */
 DEVICE float hyper_balance(float logit, int32_t n, int32_t n_iters, float eps, float *comb)
 {
 	int32_t me = (int32_t)thread_index(), row = me / n * n, column = me % n;

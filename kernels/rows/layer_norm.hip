@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/layer_norm.h, in two passes: the mean, then the squares of what
- *           differs from it
+ * MATH      kernels/ops/layer_norm.h, in two passes: the mean, then the squares of the
+ *           differences from it
  * LAYOUT    x (T, D) f32, y (T, D) f16, weight and bias (D) f32
  * GEOMETRY  one workgroup of LAYER_NORM_THREADS a row, eight neighbouring elements a thread;
  *           LDS 8 bytes a wave
@@ -18,7 +18,7 @@
 enum { LAYER_NORM_THREADS = 256, LAYER_NORM_WAVES = LAYER_NORM_THREADS / WAVE,
        LAYER_NORM_TURN = LAYER_NORM_THREADS * 8 };
 
-/* x of all threads together. part: a float of LDS for each wave, used once. */
+/* The sum of x over all threads. part: a float of LDS for each wave, used once. */
 DEVICE float layer_norm_all(float x, float *part)
 {
 	float sum = wave_sum(x);

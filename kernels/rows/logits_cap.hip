@@ -13,7 +13,7 @@
 
 enum { LOGITS_CAP_THREADS = 256 };
 
-/* For small z the difference would lose digits: there the series to z^7. */
+/* For small z the difference would lose digits, so there it is the series to z^7. */
 DEVICE float logits_cap_tanh(float z)
 {
 	float a = z < 0 ? -z : z, s = z * z;

@@ -25,8 +25,8 @@
 enum {
 	LOGITS_RUN_WAVES = 8,
 	LOGITS_TOP_THREADS = 1024,
-	/* A threshold that keeps more runs than this is raised. It always keeps at least
-	 * K. */
+	/* If a threshold keeps more runs than this, it is raised. Any threshold keeps
+	 * at least K. */
 	LOGITS_TOP_SOME_RUNS = 2 * LOGITS_TOP_K,
 	LOGITS_TOP_LIST = 4 * LOGITS_TOP_K,
 	LOGITS_TOP_BINS = 256,
@@ -173,8 +173,8 @@ struct logits_bin {
 	uint32_t bin, n, n_from;
 };
 
-/* The highest bin for which it and all higher bins hold `least` keys. All bins together
- * hold that many. Each wave searches by itself. */
+/* The highest bin for which it and all higher bins hold `least` keys. All bins together hold at
+ * least `least`. Each wave searches by itself. */
 DEVICE logits_bin logits_find_bin(const uint32_t *bins, uint32_t least)
 {
 	constexpr int32_t EACH = LOGITS_TOP_BINS / WAVE;

@@ -45,7 +45,8 @@ void rms_norm_kernel(int32_t dim, float eps, float *x, const uint16_t *add,
 	}
 }
 
-/* And what rounding took from y, times `times`. y has the bits of rms_norm_kernel. */
+/* Like rms_norm_kernel, with the same bits of y. y_low: what rounding took from y,
+ * times `times`. */
 KERNEL(RMS_NORM_THREADS)
 void rms_norm_low_kernel(int32_t dim, float eps, const float *x, const float *weight,
 			 uint16_t *y, uint16_t *y_low, float times)

@@ -36,7 +36,7 @@ DEVICE void split_iq2_xxs(const uint8_t *p, int32_t j, eight *e)
 	iq2_values8(iq2xxs_grid[bytes1(group + j % 4)], even_signs(word >> j % 4 * 7), e->q);
 }
 
-/* IQ2_XS and IQ2_S. */
+/* Eight weights of IQ2_XS or IQ2_S. */
 template <int format> DEVICE void split_iq2(const uint8_t *p, int32_t j, eight *e)
 {
 	constexpr int32_t S = format == WEIGHT_IQ2_XS ? 66 : 74;
@@ -51,7 +51,7 @@ template <int format> DEVICE void split_iq2(const uint8_t *p, int32_t j, eight *
 	}
 }
 
-/* IQ3_XXS and IQ3_S: two points of four magnitudes. */
+/* Eight weights of IQ3_XXS or IQ3_S: two points of four magnitudes. */
 template <int format> DEVICE void split_iq3(const uint8_t *p, int32_t j, eight *e)
 {
 	uint32_t at[2] = {bytes1(p + 2 + 2 * j), bytes1(p + 3 + 2 * j)}, codes, signs;
@@ -83,7 +83,8 @@ DEVICE float iq1_m_scale(uint32_t first, uint32_t second)
 				     (second >> 12 & 15) << 8 | (second >> 28) << 12));
 }
 
-/* IQ1_S and IQ1_M: a number of the point, and an eighth more or less, in eighths. */
+/* IQ1_S and IQ1_M, in eighths: a weight is a number of the grid's point plus or
+ * minus an eighth. */
 template <int format> DEVICE void split_iq1(const uint8_t *p, int32_t j, eight *e)
 {
 	uint32_t index, s, is_less;

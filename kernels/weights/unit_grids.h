@@ -35,8 +35,8 @@ constexpr int unit_table(int format)
 	}
 }
 
-/* Codes 8 i .. 8 i + 7 of a format's grid. One load: of four words clang 19 makes a load of
- * all and another of the first. */
+/* Codes 8 i .. 8 i + 7 of a format's grid. It is one load of 16 bytes, because from four words
+ * clang 19 makes a load of all and another of the first. */
 template <int format> DEVICE u32x4 unit_grid_piece(int32_t i)
 {
 	const unsigned short *grid = iq2xs_grid;
@@ -105,7 +105,7 @@ template <int format> DEVICE void unit_make_table(u32x4 *table, int32_t n_thread
 	}
 }
 
-/* Eight halves with these signs. */
+/* Eight halves of `point` with the signs in `signs`. */
 DEVICE u32x4 unit_signed(u32x4 point, uint32_t signs)
 {
 	signs |= signs << 15; /* now pair p has its signs in bits 2p and 2p + 16 */
@@ -170,7 +170,7 @@ DEVICE u32x4 unit_iq1_eight(uint32_t codes, uint32_t is_less)
 	return unit_halves8(v, (0x6407u + 2 * is_less) * 0x10001u);
 }
 
-/* Byte i of four words. After unrolling i is a constant; u is not. */
+/* Byte `at` of word `word`. After unrolling `at` is a constant; `word` is not. */
 DEVICE uint32_t unit_byte(const u32x4 &q, int32_t word, int32_t at)
 {
 	uint32_t w = word == 0 ? q[0] : word == 1 ? q[1] : word == 2 ? q[2] : q[3];

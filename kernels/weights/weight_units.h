@@ -43,7 +43,7 @@ constexpr int unit_chunk(int format)
 	return unit_count(format) * 16;
 }
 
-/* True if sixteen weights share a scale; of block formats. */
+/* True if sixteen weights of a block format share a scale. */
 constexpr bool unit_scales_16(int format)
 {
 	return format == WEIGHT_Q2_K || format == WEIGHT_Q3_K || format == WEIGHT_Q6_K ||
@@ -181,8 +181,8 @@ template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
 		r->head[1] = bytes4(p + (HAS_MIN ? 4 : 2));
 }
 
-/* Load chunk c, 64 weights, of a block that has a grid: indices, and what else each format
- * has beside them, in the order of quant_blocks.c. */
+/* Load chunk c, 64 weights, of a block that has a grid: indices, and the other bits and scales of
+ * each format, in the order of quant_blocks.c. */
 template <int format> DEVICE void unit_load_grid(const uint8_t *p, int32_t c, unit_raw *r)
 {
 	r->head[0] = bytes2(p);

@@ -37,9 +37,9 @@ struct backend_opts {
 	/* CPU: folder of the cache of packed weights (cpu_cache.h). NULL or "": no cache. */
 	const char *weight_cache;
 	/* Bytes for routed experts, which are then read from a file as steps need them
-	 * (experts/expert_memory.h); -1: as many as there are (engine/memory_plan.h); 0: all
-	 * experts stay in memory. expert_dir: folder of that file; NULL or "": beside the
-	 * model. Not exact. */
+	 * (experts/expert_memory.h); -1: what the memory allows (engine/memory_plan.h); 0: all
+	 * experts stay in memory. expert_dir: folder of that file; NULL or "": beside the model.
+	 * Not with `exact`. */
 	int64_t expert_memory;
 	const char *expert_dir;
 	bool cache_waits;       /* backend_destroy waits until the cache is written */
@@ -81,8 +81,8 @@ struct backend_ops {
 	enum status (*load_experts)(struct backend *b, struct experts *out,
 				    struct fail *fail);
 	/* NULL, or called before and after the weights of a model are loaded. load_end is
-	 * not called after a failure. With expert_bytes it makes or opens the experts' file,
-	 * and the model's files have to stay as they are. */
+	 * not called after a failure. With expert_bytes load_end makes or opens the experts'
+	 * file, and the model's files must stay unchanged. */
 	void (*load_begin)(struct backend *b, const struct model *m);
 	enum status (*load_end)(struct backend *b, struct fail *fail);
 	enum status (*upload)(struct backend *b, void *dst, const void *src,
@@ -110,38 +110,40 @@ struct backend_ops {
 struct backend {
 	const struct backend_ops *ops;
 	const char *name;        /* as in "cpu", "hip" */
-	/* Why the last operation that returned E_UNSUPPORTED refused, or one that returned
-	 * E_IO lacks experts; "" if it did not say. */
+	/* Why an operation returned E_UNSUPPORTED, or E_IO because it could not read experts:
+	 * that of the last one that failed so; "" if it gave no reason. */
 	char refusal[200];
 	uint64_t n_captures, n_replays; /* number of recorded and of replayed steps; see
 					 * step_begin */
 	int n_step_launches;     /* kernels launched in the last step; 0: not counted */
 	char device[160];        /* as in "AMD EPYC, 2 threads" */
-	char arithmetic[200];    /* what the bits depend on: instruction set, kernels, opts */
-	char weights_note[400];  /* what became of opts.weight_cache, set after loading; or "" */
+	/* what the bits of results depend on: instruction set, kernels, opts */
+	char arithmetic[200];
+	char weights_note[400];  /* how opts.weight_cache is used, set after loading; or "" */
 	bool int8_head;          /* as in backend_opts */
-	int64_t expert_memory;   /* the same */
-	/* What became of it for the model that is loaded next; set by the engine. 0: all
-	 * experts stay in memory. */
+	int64_t expert_memory;   /* as in backend_opts */
+	/* Bytes for the routed experts of the model that is loaded next: the engine sets it from
+	 * expert_memory. 0: all experts stay in memory. */
 	int64_t expert_bytes;
-	/* NULL, or told of experts that are in their file, by their bytes. */
+	/* Called with the bytes of each expert that is in its file now; or NULL. */
 	void (*on_stored)(void *ctx, size_t n_bytes);
 	void *on_stored_ctx;
-	char experts_note[400];  /* what became of expert_bytes; or "" */
-	struct profile *profile; /* what steps are measured with; NULL: nothing */
+	char experts_note[400];  /* how expert_bytes is used; or "" */
+	struct profile *profile; /* measures the steps; NULL: they are not measured */
 	/* Copies from device memory are slow: logits stay there, and only the results of
 	 * logits_top are copied. */
 	bool is_far;
-	/* In every step of at most so many tokens, a token has the same bits. 0: in every
-	 * step. Longer steps use other kernels, which sum in another order. */
+	/* A token has the same bits in every step of at most so many tokens. 0: in steps of any
+	 * size. Longer steps use other kernels, which sum in another order. */
 	int32_t few_tok;
-	/* Device memory that it has taken for itself, whatever is loaded. */
+	/* Bytes of device memory that the backend takes for itself, whatever model is loaded. */
 	int64_t own_bytes;
-	/* Up to so many positions, attention treats each guess of several streams as a
-	 * sequence of its own. Beyond, a further token of its stream costs less. 0: never. */
+	/* In contexts of up to so many positions, attention treats each guessed token of several
+	 * streams as a sequence of its own. In longer contexts it costs less as a further token
+	 * of its stream. 0: never. */
 	int32_t alone_ctx;
 	enum dtype act_type;     /* type of activations, except the residual stream */
-	enum dtype kv_type;      /* element type of the KV cache, where nobody asks for int8 */
+	enum dtype kv_type;      /* element type of the KV cache, unless int8 is asked for */
 	bool widens_kv;          /* operations want kv_pages.wide_k and wide_v */
 	bool lacks_int8_kv;      /* a KV cache in int8 is refused */
 };
@@ -150,14 +152,15 @@ enum status backend_create(const struct backend_opts *o, struct backend **out,
 			   struct fail *fail) MUST_USE;
 void backend_destroy(struct backend *b);
 
-/* From now on the steps of b are measured; NULL: no longer. p stays the caller's. */
+/* Measures the steps of b from now on; NULL: no longer. p still belongs to the caller. */
 void backend_set_profile(struct backend *b, struct profile *p);
-/* Bytes that an operation has to read, for the profile. n_read: experts of which a token
- * of this step uses the weights. */
+/* Bytes that an operation has to read, for the profile. n_read: experts whose weights
+ * this step uses. */
 void backend_count_linear(struct backend *b, const struct linear_args *a);
 void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read);
 
-/* n numbers of the host in the type of activations; what is too large becomes the largest. */
+/* Converts n numbers of the host to the type of activations, and back. Numbers too large for it
+ * become its largest. */
 void backend_to_act(const struct backend *b, const float *x, size_t n, void *out);
 void backend_from_act(const struct backend *b, const void *x, size_t n, float *out);
 

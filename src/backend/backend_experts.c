@@ -73,8 +73,8 @@ static void add_key(const struct backend_experts *s, struct buf *out)
 	tensors_list_files(s->model->tensors, out);
 }
 
-/* Are the first experts of each layer what would be stored now? The code that packs may
- * have changed. */
+/* True if the first experts of each layer are what would be stored now. The code that packs may
+ * have changed since. */
 static bool is_current(struct backend_experts *s, const struct expert_store *store)
 {
 	bool is_same = true;
@@ -125,7 +125,8 @@ static enum status open_store(struct backend_experts *s, const char *path,
 	return st;
 }
 
-/* Two steps of slots: while one wave of experts computes, the next one is read. */
+/* At least the slots of two tokens' experts: while one wave of experts computes, the next
+ * one is read. */
 enum status backend_experts_count(const struct backend_experts *s, size_t spare,
 				  struct expert_memory_opts *o, struct fail *fail)
 {

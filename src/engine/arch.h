@@ -6,14 +6,14 @@
 #pragma once
 #include "engine/graph.h"
 
-/* As most have them. */
+/* The two norms that most architectures have. */
 #define TWO_NORMS \
 	[NORM_MIXER] = "input_layernorm", [NORM_MLP] = "post_attention_layernorm"
 
 struct arch {
-	const struct mixer *mixer;        /* of tokens with those before them */
+	const struct mixer *mixer;        /* mixes a token with those before it */
 	const struct mixer *linear_mixer; /* of the layers that config.is_linear marks */
-	const char *norms[GRAPH_NORMS];  /* names by enum graph_norm; NULL: it has none */
+	const char *norms[GRAPH_NORMS];  /* names by enum graph_norm; NULL: layers lack that norm */
 	struct mlp_names mlp;
 };
 

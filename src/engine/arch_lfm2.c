@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LFM2, dense and with experts: short convolutions, and attention in the layers that the
- * config lists. Experts are routed by sigmoids with a bias of the choice; the first layers
- * have none. Sources: modeling_lfm2.py and modeling_lfm2_moe.py of Hugging Face
- * Transformers.
+ * config lists. Experts are routed by sigmoids, with a bias for the choice; the first layers are
+ * dense. Sources: modeling_lfm2.py and modeling_lfm2_moe.py of Hugging Face Transformers.
  */
 #include "engine/arch.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nemotron-H: layers of one part alone, which are state spaces of Mamba-2, attention without
- * rotation, dense parts, or experts beside a shared one. Feed-forward parts have no gate:
- * the square of what is above 0. Source: modeling_nemotron_h.py of Hugging Face Transformers.
+ * rotation, dense parts, or experts beside a shared one. Feed-forward parts have no gate, and the
+ * activation max(x, 0)^2. Source: modeling_nemotron_h.py of Hugging Face Transformers.
  */
 #include "engine/arch.h"
 

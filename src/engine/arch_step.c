@@ -39,7 +39,7 @@ struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
 	/* One stream alone shares what attention reads among its guesses. */
 	bool is_alone = b->n_seq > 1 && b->n_tok > b->n_seq && bound <= limits->alone_ctx;
 	bound = MIN(bound, limits->n_ctx);
-	/* 16 bits, 11, 8, 29 (config: ctx) */
+	/* bits, from the highest: 16, 11, 8, and 29 for the context (config: ctx) */
 	uint64_t key = (uint64_t)graph_id << 48 | shape_of(b, is_alone) << 37 |
 		       (uint64_t)b->n_logit_rows << 29 | (uint64_t)bound;
 	return (struct arch_step){key, bound, is_alone};

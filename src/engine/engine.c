@@ -252,7 +252,8 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->logit_rows[b->n_logit_rows++] = t;
 	}
 	/* The first token of a slice needs the hidden row of the token before it. That row is
-	 * there only if the sequence took part in the last step; else the token's own serves. */
+	 * there only if the sequence took part in the last step; else the token's own row
+	 * stands in. */
 	arrays->hidden[b->n_tok] = s->seq->hidden_step_no + 1 == e->step_no
 					   ? s->seq->hidden_row
 					   : ENGINE_HIDDEN_ROWS + b->n_tok;
@@ -324,7 +325,7 @@ int engine_draft_room(const struct engine *e)
 	return MIN(MIN(few, e->max_batch_tok), ENGINE_DRAFT_TOK);
 }
 
-/* Their keys and values lie behind the sequence's end already. */
+/* The keys and values of these tokens lie behind the sequence's end already. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n)
 {
 	assert(n <= s->n_draft);
@@ -335,7 +336,7 @@ void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *t
 	s->n_draft = 0;
 }
 
-/* The logit rows behind those of slice i. */
+/* The number of logit rows up to the end of slice i. */
 static int32_t rows_end(const struct engine *e, int i_slice)
 {
 	assert(i_slice >= 0 && i_slice < e->batch.n_seq);

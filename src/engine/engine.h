@@ -39,7 +39,7 @@ struct engine_batch {
 	const float *inv_t;        /* (R) 1 / temperature, for logits_top.sum_t */
 	int n_logit_rows;
 	const int32_t *before; /* (B, ENGINE_BEFORE) the tokens before the slice, the last first;
-				* below 0: there is none, or it is of an image */
+				* a number below 0 stands for none, or for a token of an image */
 	bool has_guesses; /* some of the tokens are guesses: replay may follow */
 	int32_t least_ctx; /* engine_set_least_ctx */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
@@ -49,7 +49,7 @@ struct engine_batch {
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
 	const int32_t *last_seen; /* (T) a token sees up to its own position, or to the end of
 				   * its image */
-	const struct engine_view *views; /* (n_views) of images */
+	const struct engine_view *views; /* (n_views) images in the step */
 	int n_views;
 };
 
@@ -58,12 +58,12 @@ enum { ENGINE_BEFORE = MODEL_MAX_NGRAM - 1 };
 /* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
  * then of all its tokens, then of the rows of the last guess. */
 enum engine_hidden {
-	ENGINE_HIDDEN_ROWS = 64, /* of the first and the last kind at most */
+	ENGINE_HIDDEN_ROWS = 64, /* most rows of the first kind, and of the last kind */
 };
 
-/* Sees what the router of layer i_layer chose for the tokens of a step, all of it in host
- * memory: logits (with their bias), id, weight, bias. x is NULL. True: it changed id and
- * weight, and the experts are to run with these. */
+/* Called with what the router of layer i_layer chose for the tokens of a step, all in host
+ * memory: logits (with their bias), id, weight, bias. x is NULL. Returns true if it changed id
+ * and weight, with which the experts then run. */
 typedef bool (*engine_watch_fn)(void *ctx, int i_layer, const struct moe_router_args *a);
 
 /* The model as a sequence of operations: made by an architecture (model/archs.def), or by
@@ -76,29 +76,30 @@ struct engine_graph {
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;
-	/* Up to so many positions, what is recorded of a step with guesses serves any number
-	 * of streams above one; 0: nothing is recorded, or it depends on them. */
+	/* In contexts of up to so many positions, one recording of a step with guesses serves
+	 * any number of streams above one. 0: such steps are not recorded, or one for each
+	 * number of streams. */
 	int32_t alone_ctx;
 	/* logits: host memory (R, V), written before return, unless top says where. */
 	enum status (*forward)(void *ctx, const struct engine_batch *b,
 			       float *logits, struct fail *fail);
-	/* Where the logits of the last forward are not in the host's memory: what is known
-	 * of them, (R), and a way to all of row i, (V). NULL, or returns NULL: forward has
-	 * written them. Valid until the next forward. */
+	/* If the logits of the last forward are not in the host's memory: top gives the best of
+	 * each row, (R), and fetch copies all of row i, (V). top is NULL, or returns NULL, if
+	 * forward has written them. Valid until the next forward. */
 	const struct logits_top *(*top)(void *ctx);
 	enum status (*fetch)(void *ctx, int32_t i, float *logits);
-	/* Guess the token behind each token of b, one of each sequence, from its hidden state:
-	 * ids (B). At most ENGINE_HIDDEN_ROWS. It takes the place of the last forward's logits.
-	 * NULL: the model has no layer for it (enum model_mtp), or it was not asked for. */
+	/* Guess the token after each token of b, one of each sequence, from its hidden state: ids
+	 * (B). At most ENGINE_HIDDEN_ROWS. It takes the place of the last forward's logits. NULL:
+	 * the model has no layer for it (enum model_mtp), or it was not asked for. */
 	enum status (*guess)(void *ctx, const struct engine_batch *b, int32_t *ids,
 			     struct fail *fail);
 	void (*destroy)(void *ctx);
-	/* Copy a page's keys and values in every layer, after the forwards before it
-	 * and before those after it. NULL: the graph keeps none. */
+	/* Copy a page's keys and values in every layer, in order with the forwards before and
+	 * after this call. NULL: the graph keeps none. */
 	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
 	/* Takes recurrent states through guesses that were right (struct engine_replay), before
-	 * the next forward. The last forward had has_guesses. NULL: no guesses can be verified
-	 * where there are states. */
+	 * the next forward. The last forward had has_guesses. NULL: with recurrent states no
+	 * guesses can be verified. */
 	enum status (*replay)(void *ctx, const struct engine_replay *r);
 	/* Bytes of a page and of a state in all layers, and copies of them to and from host
 	 * memory, done on return. NULL: they cannot be copied. */
@@ -108,8 +109,8 @@ struct engine_graph {
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };
 
-/* Hears of each weight matrix on the device, packed or uploaded: bytes of the files so
- * far, and in total. fn NULL: nobody listens. */
+/* Called for each weight matrix that has come to the device, packed or uploaded. done: bytes of
+ * the files so far; total: of all. fn NULL: nobody listens. */
 struct load_watch {
 	void (*fn)(void *ctx, int64_t done, int64_t total);
 	void *ctx;
@@ -134,54 +135,55 @@ struct engine_opts {
 	 * the prompt where that is more). */
 	int n_checkpoints, checkpoint_every;
 	struct load_watch load;
-	/* A row of the last norm (D) stands in place of each row of logits. The output
-	 * head is not loaded. For models that give embeddings. */
+	/* For models that give embeddings: each row of logits is a row of the last norm (D)
+	 * instead, and the output head is not loaded. */
 	bool gives_rows;
 	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
-	/* It guesses only the first so many tokens of the vocabulary, which takes less of the
-	 * output head; 0: all. Rounded up to whole tiles of rows. */
+	/* That layer guesses among the first so many tokens only, and needs less of the output
+	 * head; 0: among all. Rounded up to whole tiles of rows. */
 	int mtp_vocab;
-	/* Folder where pages and states are kept for later, and its bytes at most. NULL or
-	 * "": none. Where it is of no use a warning says why. */
+	/* Folder where pages and states are kept for later, and most bytes in it. NULL or "":
+	 * none. If the folder cannot be used, a warning says why. */
 	const char *kv_dir;
 	int64_t kv_disk_limit;
 	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
-	/* The memory as it was before anything was loaded (outlives the call), what others take
-	 * of it, and whether this model reads (memory_plan.h). have NULL: the backend's now. */
+	/* have: the memory before anything was loaded (outlives the call); NULL: the
+	 * backend's now. beside: what others take of it. reader: for a model that reads
+	 * (memory_plan.h), else NULL. */
 	const struct memory_have *have;
 	int64_t beside;
 	const char *reader;
-	/* What engine_plan said of the same model, backend and options. NULL: engine_create
-	 * plans. */
+	/* The plan that engine_plan made for the same model, backend and options. NULL:
+	 * engine_create makes one. */
 	const struct memory_plan *plan;
 };
 
 /* The backend's memory as it is now. */
 void engine_memory(struct backend *b, struct memory_have *out);
-/* What engine_create would do with the memory, without taking any. It fails as that would
- * where the model does not fit. */
+/* What engine_create would do with the memory, without taking any. It fails like engine_create if
+ * the model does not fit. */
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
 			struct memory_plan *out, struct fail *fail) MUST_USE;
 /* Checks every tensor the architecture needs and takes all memory. */
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,
 			  struct fail *fail) MUST_USE;
-/* The same around a given graph with n_pages of KV bookkeeping. E_INVAL
+/* Like engine_create, around a given graph with n_pages of KV bookkeeping. E_INVAL
  * when o->n_ctx is above the graph's; on failure the graph stays the caller's. */
 enum status engine_create_with(const struct engine_graph *g,
 			       const struct engine_opts *o, int n_pages,
 			       struct engine **out) MUST_USE;
-void engine_destroy(struct engine *e); /* not the model, not the backend */
+void engine_destroy(struct engine *e); /* not the model, not the backend: the caller frees them */
 
-int engine_n_ctx(const struct engine *e);      /* any */
-int engine_n_vocab(const struct engine *e);    /* any */
+int engine_n_ctx(const struct engine *e);      /* thread: any */
+int engine_n_vocab(const struct engine *e);    /* thread: any */
 /* Numbers of a row of engine_logits: n_vocab, or with gives_rows the model's width. */
-int engine_n_out(const struct engine *e);      /* any */
-int engine_page_size(const struct engine *e);  /* any */
-int engine_max_seqs(const struct engine *e);   /* any */
-int engine_max_batch_tok(const struct engine *e); /* any */
-int engine_pages_total(const struct engine *e); /* any */
-/* Pages that can be had now: free ones and cached ones nobody holds. */
+int engine_n_out(const struct engine *e);      /* thread: any */
+int engine_page_size(const struct engine *e);  /* thread: any */
+int engine_max_seqs(const struct engine *e);   /* thread: any */
+int engine_max_batch_tok(const struct engine *e); /* thread: any */
+int engine_pages_total(const struct engine *e); /* thread: any */
+/* Pages that are available now: free ones, and cached ones that nobody holds. */
 int engine_pages_free(const struct engine *e);
 
 /* Start a sequence for a prompt: cached pages of its longest known prefix (at
@@ -193,12 +195,12 @@ struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
  * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
 enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
 			       int n_tok) MUST_USE;
-/* The same for a slice with guesses. A model with recurrent state needs one more slot for
- * it: E_NO_PAGES also where there is none. */
+/* engine_seq_reserve for a slice with guesses. A model with recurrent state then needs one more
+ * slot; E_NO_PAGES also if there is no such slot. */
 enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s,
 				     int n_tok) MUST_USE;
-/* engine_seq_create for a prompt whose pages are found only from within one space of the cache, and
- * only there are its own pages kept. */
+/* A prompt for engine_seq_create_in. Its pages are found in one space of the cache only, and its
+ * own pages are kept in that space only. */
 struct engine_prompt {
 	const int32_t *tokens; /* (n) */
 	int n;
@@ -210,7 +212,7 @@ struct engine_prompt {
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
-/* Why s, which was just created for p, knows no more of it. */
+/* Why no more of prompt p was found for s, which was just created for it. */
 struct engine_miss {
 	struct miss miss;
 	const int32_t *other; /* (n_other) the history that is most alike; NULL: none. Valid */
@@ -221,29 +223,29 @@ void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 /* How many of the next n tokens a slice should take, so that a state is kept before the
  * user's last words or a little earlier. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
-/* Where tokens of an image see each other, a step must not end within one. How many of the
- * next n tokens, or up to `most` where an image begins with the next one, a slice may take. */
+/* If tokens of an image see each other, a step must not end within an image. Returns how many of
+ * the next n tokens a slice may take, or up to `most` if an image begins with the next token. */
 int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most);
 /* A second sequence with the same first tokens: full pages are shared; the last
  * partial page is shared too until the fork reserves room, then copied. What s has
  * reserved stays with s. For n > 1. */
 enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 			    struct engine_seq **out) MUST_USE;
-/* Append n tokens, whole pages, as copies of the sequence's own pages, of which it has some and
- * no part of one: keys and values of wrong positions, for measuring what a long cache costs.
- * States stay. There is room (engine_seq_reserve). E_INVAL with a prefix cache. */
+/* To measure what a long cache costs: appends n tokens (whole pages) as copies of the sequence's
+ * own pages, so keys and values have wrong positions. The sequence has whole pages only, and room
+ * (engine_seq_reserve). States stay. E_INVAL with a prefix cache. */
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n) MUST_USE;
 /* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
 void engine_seq_destroy(struct engine *e, struct engine_seq *s);
 
 struct engine_slice {
 	struct engine_seq *seq; /* each sequence at most once a step */
-	const int32_t *tokens;  /* the next n tokens of it */
+	const int32_t *tokens;  /* the next n tokens of seq */
 	int n;
 	int n_logits;           /* logits of the last n_logits tokens, 0..n */
 	float inv_t;            /* 1 / temperature, for engine_top; 0: 1 */
-	/* So many of the n, at the end, are guesses: the sequence grows only by those
-	 * before them, and by those that engine_seq_confirm names afterwards. */
+	/* The last so many of the n tokens are guesses. The sequence grows only by the tokens
+	 * before them, and by the guesses that engine_seq_confirm names afterwards. */
 	int n_draft;
 };
 
@@ -255,30 +257,31 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
 /* Tokens that a step with guesses may have at most, so that each has the bits it would
  * have alone. 0: this model cannot verify guesses, since its state cannot go back. */
-enum { ENGINE_DRAFT_TOK = 32 }; /* never more than these */
+enum { ENGINE_DRAFT_TOK = 32 }; /* engine_draft_room never returns more */
 int engine_draft_room(const struct engine *e);
-/* The first n guesses of the last step, which s was in, were right: these tokens are in the
- * cache. A recurrent state is taken through them now. Call it before the next step. */
+/* The first n guesses for s in the last step were right: these tokens are in the cache. A
+ * recurrent state is taken through them now. Call it before the next step. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 			int n);
 /* Logits (n_logits, V) of slice i of the last step, oldest token first; valid until
- * the next step. They may have to come from the device: NULL when it failed, which the
- * next step will say. */
+ * the next step. They may have to be copied from the device. NULL: that failed, and the next step
+ * returns the error. */
 const float *engine_logits(struct engine *e, int i_slice);
-/* Of the last of them (there must be one), the best and the sums, which is all that
- * most choices need. NULL: nothing is known that engine_logits would not say as soon. */
+/* The best logits and the sums of the slice's last row of logits (there must be one),
+ * which is all that most choices need. NULL: the logits are on the host, so engine_logits
+ * costs no copy. */
 const struct logits_top *engine_top(const struct engine *e, int i_slice);
-/* The same of row i_row of the slice's n_logits: (V) and the best. */
+/* The same for row i_row of the slice's n_logits: its logits (V), and the best. */
 const float *engine_logits_row(struct engine *e, int i_slice, int i_row);
 const struct logits_top *engine_top_row(const struct engine *e, int i_slice, int i_row);
 
-/* Have fn called within engine_step, behind the router of each layer with experts, in
- * their order; NULL: no more. For comparing backends: such a step waits for each of them
+/* Have fn called within engine_step, after the router of each layer with experts, in the
+ * layers' order; NULL: no more. For comparing backends: such a step waits for each of them
  * and is not recorded. */
 void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx);
 
 struct engine_stats {
-	int64_t prefix_query_tok, prefix_hit_tok; /* totals */
+	int64_t prefix_query_tok, prefix_hit_tok; /* tokens of all prompts, and those found */
 	int pages_total, pages_free;
 	int checkpoints; /* of recurrent state, now … */
 	int checkpoints_max; /* … and slots, those of running sequences included */

@@ -55,7 +55,8 @@ static enum status check_opts(const struct engine_opts *o, int max_ctx,
 	return OK;
 }
 
-/* Without a prefix cache only the slots that forks and steps need in passing. */
+/* Default number of checkpoints. Without a prefix cache only the slots that forks and steps need
+ * for a short time. */
 static int32_t n_checkpoints(const struct engine_opts *o)
 {
 	if (!o->prefix_cache)
@@ -71,7 +72,8 @@ static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 }
 
-/* Experts that may be read from a file take no more than is meant for them. */
+/* If experts may be read from a file, sets b->expert_bytes, and counts that in need->weights in
+ * place of all experts. */
 static void plan_experts(const struct model *m, struct backend *b,
 			 const struct memory_have *have, const struct memory_wish *wish,
 			 struct memory_need *need)
@@ -87,7 +89,8 @@ static void plan_experts(const struct model *m, struct backend *b,
 	need->weights += b->expert_bytes ? MIN(b->expert_bytes, experts) : experts;
 }
 
-/* Bytes of a token in the cache, and in what the backend widens of one layer at a time. */
+/* Bytes of a token in the cache, and in the memory where the backend widens one
+ * layer at a time. */
 static int64_t token_kv_bytes(const struct model_config *c, const struct backend *b,
 			      const struct arch_limits *l)
 {
@@ -100,7 +103,7 @@ static int64_t token_kv_bytes(const struct model_config *c, const struct backend
 	return n + (l->kv_type == DTYPE_I8 && b->widens_kv ? most : 0);
 }
 
-/* Whether the model's keys and values can be in 8 bits. */
+/* OK if the model's keys and values can be in 8 bits. */
 static enum status check_int8_kv(const struct model_config *c, struct fail *fail)
 {
 	const char *why = c->kv_lora ? "it has latent attention (MLA)"
@@ -134,7 +137,7 @@ static bool uses_disk(const struct engine_opts *o)
 	return o->kv_dir && *o->kv_dir && o->prefix_cache;
 }
 
-/* All but what the memory decides. */
+/* Sets all limits except those that depend on the memory. */
 static void set_limits(const struct model *m, const struct backend *b,
 		       const struct engine_opts *o, struct arch_limits *l)
 {
@@ -155,8 +158,8 @@ static int32_t n_states(const struct model *m, const struct engine_opts *o)
 	return m->config.n_linear > 0 ? o->max_seqs + n_checkpoints(o) : 0;
 }
 
-/* How many pages, and the context where that had to become smaller. Before this nothing
- * large is allocated. */
+/* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
+ * before this. */
 static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
 			const struct engine_opts *o, bool ctx_is_asked,
 			struct memory_plan *p, struct fail *fail)
@@ -251,7 +254,8 @@ static void open_disk(struct engine *e, const struct model *m, const struct back
 	buf_deinit(&key);
 }
 
-/* Both choices are right for prompts of their length, so the owner may want the other. */
+/* Logs which factors are in use. Both are right for prompts of their length, so the owner may
+ * want the other. */
 static void tell_rope(const struct rope *r, int32_t n_ctx)
 {
 	if (r->kind == ROPE_LONG)

@@ -29,9 +29,9 @@
 #include "kv/kvdisk.h"
 #include "model/tensors.h"
 
-#define RUN_BYTES  ((size_t)32 << 20) /* of one file, about */
-#define READ_BYTES ((size_t)16 << 20) /* of one read */
-#define READS      2 /* at once: one is copied while the next is under way */
+#define RUN_BYTES  ((size_t)32 << 20) /* bytes of one file, about */
+#define READ_BYTES ((size_t)16 << 20) /* bytes of one read */
+#define READS      2 /* reads at once: one is copied while the next is under way */
 #define EXIT_US    10000000
 #define JOBS_MAX   256
 
@@ -50,15 +50,15 @@ struct engine_disk {
 	struct kvdisk *d;
 	struct disk_job *jobs, **last;
 	int n_jobs;
-	/* Of the first job, and being filled; NULL: none. It shall have so many pages and
-	 * states. */
+	/* The run of the first job that is being filled; NULL: none. Below: how many pages and
+	 * states it will have. */
 	struct kvdisk_run *run;
 	int run_pages, run_states;
 };
 
 int64_t engine_disk_bytes(int n_prompts)
 {
-	/* Room of two reads that have ended is kept. */
+	/* The memory of two reads that have ended is kept for later ones. */
 	return KVDISK_QUEUE_BYTES + (int64_t)READ_BYTES * (READS * n_prompts + 2);
 }
 
@@ -130,7 +130,7 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 
 /* --- life ----------------------------------------------------------------------- */
 
-/* What earlier runs of the daemon have been asked. */
+/* Remembers a prompt that an earlier run of the daemon was asked. */
 static void remember(void *ctx, const struct kvdisk_prompt *p)
 {
 	past_add(((struct engine *)ctx)->past, p->space, p->tokens, p->n);
@@ -184,7 +184,7 @@ void engine_disk_close(struct engine *e)
 	if (!k)
 		return;
 	int64_t until_us = clock_now_us(&clock_monotonic) + EXIT_US, left = EXIT_US;
-	/* The queue is short, and what a long prompt leaves is more than it holds. */
+	/* The queue is short: a long prompt leaves more than it holds. */
 	while (k->jobs && left > 0) {
 		if (!engine_disk_work(e, RUN_BYTES) && k->jobs && !kvdisk_await(k->d, left))
 			break;
@@ -224,7 +224,8 @@ void engine_disk_keep(struct engine *e, const struct engine_seq *s)
 		memcpy(j->tokens + (size_t)i * (size_t)size,
 		       kvcache_tokens(e->kv, s->pages[i]), sizeof *j->tokens * (size_t)size);
 	}
-	/* A twin published first names the prefix, and stands for the page then. */
+	/* If a twin of a page was published first, the prefix has the twin's name. Then the twin
+	 * stands for the page. */
 	kvcache_prefix before = spaces_root(e->spaces, (struct str){j->space, j->space_n});
 	for (int i = 0; i < n; i++) {
 		int32_t page = kvcache_find(e->kv, before, j->tokens + (size_t)i * (size_t)size,
@@ -252,7 +253,7 @@ static bool wants_state(const struct engine *e, const struct disk_job *j, int i)
 	return e->states && !j->has_state[i] && states_find(e->states, j->after[i]) >= 0;
 }
 
-/* The next run of the job: where it begins, its pages and states. False: nothing is left. */
+/* Finds the next run of the job: where it begins, its pages and states. False: nothing is left. */
 static bool next_run(const struct engine *e, struct disk_job *j, int *out_first, int *out_pages,
 		     int *out_states)
 {
@@ -262,7 +263,7 @@ static bool next_run(const struct engine *e, struct disk_job *j, int *out_first,
 	if (j->at >= j->n_pages)
 		return false;
 	*out_states = *out_pages = 0;
-	if (j->has_page[j->at]) { /* its state alone, at the end of no page of the file */
+	if (j->has_page[j->at]) { /* the page is on disk: the run has its state alone */
 		*out_first = j->at + 1;
 		*out_states = 1;
 		return true;
@@ -283,7 +284,8 @@ static bool take(struct engine *e, bool is_state, int32_t at, void *host)
 	return e->graph.move(e->graph.ctx, &m) == OK;
 }
 
-/* Begin the job's next run. False: it has to wait for the writer. The job may be over then. */
+/* Begin the job's next run. False: it has to wait for the writer. Afterwards the job may be
+ * over. */
 static bool begin_run(struct engine *e, struct engine_disk *k)
 {
 	struct disk_job *j = k->jobs;
@@ -327,7 +329,7 @@ static bool copy_pages(struct engine *e, struct engine_disk *k, size_t max_bytes
 	return true;
 }
 
-/* The run has its pages. Its states follow, and it goes to the writer. */
+/* Called when the run has its pages: adds its states, and gives it to the writer. */
 static void end_run(struct engine *e, struct engine_disk *k, size_t *io_done)
 {
 	struct disk_job *j = k->jobs;
@@ -389,18 +391,19 @@ struct engine_fetch {
 	struct kvdisk_prompt p;
 	char *space;
 	int32_t *tokens;
-	int at, asked, end;   /* pages that are there; that are asked for; that shall be */
+	int at, asked, end;   /* pages: in memory; asked for; to be in memory in the end */
 	int n_fetched, state_page;
 	bool has_all_asked, is_over;
 	kvcache_prefix before;
-	int32_t *held;        /* (at) pages … */
+	int32_t *held;        /* (at) pages that it holds … */
 	kvcache_prefix *after; /* … and the prefixes that end with them */
 	struct kvdisk_read *reads[READS]; /* (n_reads), the first is taken first */
-	int n_want[READS];    /* pages */
+	int n_want[READS];    /* pages that each read asks for */
 	int n_reads;
 };
 
-/* The pages that memory has, held; and the last with a state there. */
+/* Holds the pages that memory has. Returns how many can be used: with states, up to the last
+ * state there. */
 static int hold_known(struct engine *e, struct engine_fetch *f)
 {
 	int size = engine_page_size(e), state = 0;
@@ -418,7 +421,7 @@ static int hold_known(struct engine *e, struct engine_fetch *f)
 	return e->states ? state : f->at;
 }
 
-/* How far the disk leads, and where its state is. */
+/* Finds how far the disk's pages go, and which of its states to read. */
 static void look_at_disk(struct engine *e, struct engine_fetch *f, int useful)
 {
 	struct kvdisk_known disk;
@@ -430,7 +433,7 @@ static void look_at_disk(struct engine *e, struct engine_fetch *f, int useful)
 	f->is_over = f->end <= useful;
 }
 
-/* Asks for what comes next. The state comes with the last pages, or alone. */
+/* Asks the disk for the next pages. The state comes with the last pages, or alone. */
 static void read_on(struct engine *e, struct engine_fetch *f)
 {
 	int most = (int)MAX(READ_BYTES / e->graph.page_bytes, (size_t)1);
@@ -478,7 +481,7 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	return NULL;
 }
 
-/* Pages as if they had just been computed. Returns how many there was room for. */
+/* Publishes pages as if they had just been computed. Returns how many there was room for. */
 static int put_pages(struct engine *e, struct engine_fetch *f, const char *host, int n)
 {
 	int size = engine_page_size(e), room = kvcache_available(e->kv) - e->max_seqs;
@@ -507,7 +510,7 @@ static void put_state(struct engine *e, const struct engine_fetch *f, const char
 	kvcache_prefix prefix = f->after[f->state_page - 1];
 	int32_t slot = states_find(e->states, prefix) >= 0 ? -1 : states_alloc(e->states);
 	if (slot < 0)
-		return; /* it is here, or there is no room for it */
+		return; /* the state is in memory, or there is no room for it */
 	const struct engine_move m = {.is_load = true, .is_state = true, .at = &slot, .n = 1,
 				      .host = (void *)(uintptr_t)host};
 	if (e->graph.move(e->graph.ctx, &m) == OK)
@@ -529,7 +532,7 @@ enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f)
 		f->reads[i] = f->reads[i + 1];
 		f->n_want[i] = f->n_want[i + 1];
 	}
-	if (n == want) /* and while these are copied, the disk is at others */
+	if (n == want) /* the disk reads on while these pages are copied */
 		read_on(e, f);
 	int put = put_pages(e, f, pages, n);
 	f->n_fetched += put;

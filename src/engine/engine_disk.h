@@ -7,10 +7,11 @@
 #pragma once
 #include "engine/engine.h"
 
-/* Host memory for what is being written, and read for so many prompts at a time, at most. */
+/* Most bytes of host memory for what is being written, and for what is being read for so many
+ * prompts at a time. */
 int64_t engine_disk_bytes(int n_prompts);
-/* What the bits of a page depend on but its tokens, as text: the program, the weights, the
- * backend, and the options. The first time it reads the weights whole; then o->kv_dir has
+/* All that the bits of a page depend on besides its tokens, as text: the program, the weights,
+ * the backend, and the options. The first time it reads the weights whole; then o->kv_dir has
  * their sums. E_CONFIG for the folder; E_IO: the weights have changed since they were loaded. */
 enum status engine_disk_key(const struct model *m, const struct backend *b,
 			    const struct engine_opts *o, struct buf *out,
@@ -20,8 +21,8 @@ enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 			     struct str key, struct fail *fail) MUST_USE;
 /* Writes what is left, for at most ten seconds. */
 void engine_disk_close(struct engine *e);
-/* Tokens that the folder has of the prompt, so far without a gap from token `from` on, for
- * another model, version or setting; 0: none. */
+/* Tokens of the prompt that the folder has for another model, version or setting, without a gap
+ * from token `from` on; 0: none. */
 int32_t engine_disk_foreign(const struct engine *e, const struct engine_prompt *p, int from);
-/* s ends: its full pages and its checkpoints are to be written. */
+/* s ends: its full pages and its checkpoints are queued to be written. */
 void engine_disk_keep(struct engine *e, const struct engine_seq *s);

@@ -23,7 +23,8 @@ bool engine_can_guess(const struct engine *e)
 	return e->graph.guess != NULL;
 }
 
-/* Token k of w, which lies behind those in the cache. hidden: of the token before it. */
+/* Puts token k of w, which comes after those in the cache, into the batch. hidden: the row of the
+ * hidden state of the token before it. */
 static void put_token(struct engine *e, const struct engine_guess *w, int k, int32_t hidden)
 {
 	struct engine_batch *b = &e->batch;
@@ -51,7 +52,8 @@ static bool is_known(const struct engine *e, const struct engine_guess *w)
 	       w->token >= 0 && w->token < e->graph.n_vocab;
 }
 
-/* One more guess for each that wants it. row: the index of g[i] in the last batch. */
+/* Makes one more guess for each sequence that wants one. row: the index of g[i] in the
+ * last batch. */
 static enum status guess_one(struct engine *e, struct engine_guess *g, int n, int k,
 			     int32_t *row, struct fail *fail)
 {

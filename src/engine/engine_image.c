@@ -3,14 +3,14 @@
  * Images in prompts.
  *
  * Keys of the cache. All tokens of images are one id, so in the cache's keys other words
- * stand for them. They are negative, which no token is, and hold 31 bits of the image's
- * hash, other ones for each. A page in which an image begins may hold only one of its
- * tokens: there the words of the tokens before it are mixed with the hash, too. So nobody
- * finds the page of another image but by breaking the hash.
+ * stand for them. They are negative, which no token is, and hold 31 bits of the image's hash,
+ * different ones for each token. A page in which an image begins may hold only one of its tokens:
+ * there the words of the tokens before it are mixed with the hash, too. So nobody finds the page
+ * of another image but by breaking the hash.
  *
  * Positions. Text goes on by one on all three axes. An image begins where the text before
- * it ended. Its time stands still; height and width go through its rows and columns. Text
- * behind it begins behind the larger of both. Source: modeling_qwen3_vl.py of Hugging Face
+ * it ended. Its time stands still; height and width go through its rows and columns. Text after
+ * the image begins after the larger of both. Source: modeling_qwen3_vl.py of Hugging Face
  * Transformers, get_rope_index.
  */
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "base/sum.h"
 #include "engine/engine_private.h"
 
-/* 31 bits of the hash for its token i, which may be before the image. */
+/* 31 bits of the image's hash for the image's token i; below 0: for a token before the image. */
 static uint32_t hash_word(const struct engine_image *m, int i)
 {
 	uint64_t part;
@@ -64,7 +64,7 @@ const int32_t *engine_image_words(const struct engine *e, const struct engine_pr
 /* Time, height and width of token `at` of s. */
 static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 {
-	int32_t shift = 0; /* of text behind the images so far */
+	int32_t shift = 0; /* how far text after the images so far is shifted */
 	for (int i = 0; i < s->n_images && s->images[i].at <= at; i++) {
 		const struct engine_image *m = &s->images[i];
 		int32_t begin = m->at + shift, in = at - m->at;
@@ -79,7 +79,7 @@ static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 	out[0] = out[1] = out[2] = at + shift;
 }
 
-/* The image of s that token `at` is of; NULL: of none. */
+/* The image of s to which token `at` belongs; NULL: none. */
 static const struct engine_image *image_at(const struct engine_seq *s, int at)
 {
 	for (int i = 0; i < s->n_images; i++)

@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 /* An image in a prompt. Its tokens lie together, row after row of the image, and each has a
- * row of numbers that takes the place of its embedding (engine_opts.sight). Behind each row
- * there may be tokens that keep their embeddings, such as [IMG_BREAK]. */
+ * row of numbers that takes the place of its embedding (engine_opts.sight). After each row there
+ * may be tokens that keep their embeddings, such as [IMG_BREAK]. */
 struct engine_image {
 	int32_t at, n;          /* first token of the prompt; tokens, n_rows * (n_cols + n_gap) */
-	int32_t n_rows, n_cols; /* of tokens */
-	int32_t n_gap;          /* tokens behind each row that keep their embeddings */
+	int32_t n_rows, n_cols; /* rows and columns of tokens */
+	int32_t n_gap;          /* tokens after each row that keep their embeddings */
 	/* Images with the same hash have the same rows. The prefix cache tells images apart
 	 * by it. */
 	uint8_t hash[32];
-	/* Host (1 + n_deep, n_rows * n_cols, D): in place of embeddings, then what is added
-	 * behind layer 0, 1, … */
+	/* Host (1 + n_deep, n_rows * n_cols, D): rows in place of embeddings, then rows that are
+	 * added after layer 0, 1, … */
 	const float *rows;
 };
 
@@ -26,19 +26,20 @@ struct engine_image {
  * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
 struct engine_sight {
 	bool is_flat; /* positions have one axis: an image's tokens go on as text does */
-	/* An image's tokens also see those of the same image behind them, in all layers or
-	 * only in those with a window. The window itself still holds. */
+	/* An image's tokens also see later tokens of the same image, in all layers or only in
+	 * those with a window. The window itself still holds. */
 	enum { SIGHT_CAUSAL, SIGHT_MUTUAL, SIGHT_MUTUAL_LOCAL } seen;
-	int32_t n_deep; /* layers behind which something is added (DeepStack, 2024) */
+	int32_t n_deep; /* first layers after which rows are added (DeepStack, 2024) */
 	int32_t n_height, n_width;
-	/* The token that is read where a model reads more of a token than its embedding. */
-	bool has_stand_in; /* else an image's own token is */
+	/* For models that read more of a token than its embedding: the token that they read in
+	 * place of an image's. */
+	bool has_stand_in; /* false: they read the image's own token */
 	int32_t stand_in;
 };
 
-/* Tokens of a step that are of an image. */
+/* The tokens of a step that belong to one image. */
 struct engine_view {
 	int32_t tok, n;  /* first token of the step; tokens */
-	int32_t first;   /* which of the image's rows the first one has */
+	int32_t first;   /* number of the image's row that token tok has */
 	const struct engine_image *image;
 };

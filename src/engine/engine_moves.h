@@ -12,7 +12,7 @@ struct engine_move {
 	bool is_state;
 	const int32_t *at; /* (n) pages, or slots */
 	int n;
-	void *host;        /* one behind the other */
+	void *host;        /* the pages or states, one after the other */
 };
 
 /* A state goes on through n_tok tokens of the last forward, from its token first_tok on. The
@@ -20,6 +20,6 @@ struct engine_move {
 struct engine_replay {
 	int i_seq;                 /* index of the sequence in that forward */
 	int32_t first_tok, n_tok;
-	/* As struct seq_states of one sequence; save_at counts from first_tok. */
+	/* Like struct seq_states, for one sequence; save_at counts from first_tok. */
 	int32_t from, to, save, save_at;
 };

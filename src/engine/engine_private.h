@@ -8,7 +8,8 @@
 #include "kv/spaces.h"
 #include "kv/states.h"
 
-/* The arrays of struct engine_batch, for their one writer: step_ids.h, and n_ctx. */
+/* The arrays of struct engine_batch for the code that fills them: those of
+ * step_ids.h, and n_ctx. */
 struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *hidden;            /* (max_batch_tok) */
@@ -26,9 +27,9 @@ struct batch_arrays {
 struct engine {
 	struct engine_graph graph;
 	struct kvcache *kv;
-	struct spaces *spaces;  /* of kv */
+	struct spaces *spaces;  /* the spaces of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
-	struct past *past;      /* NULL: nothing is kept of sequences that end */
+	struct past *past;      /* NULL: the tokens of ended sequences are not remembered */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
@@ -37,11 +38,12 @@ struct engine {
 	struct engine_batch batch;
 	struct batch_arrays arrays;
 	const struct engine_sight *sight; /* NULL: no prompt has images */
-	struct engine_view *views; /* of the batch */
+	struct engine_view *views; /* images in the batch */
 	int n_view_room;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */
 	float *logits;          /* (max_batch_tok, n_out) */
-	const struct logits_top *top; /* (R), the graph's; NULL: logits are written */
+	/* (R) from the graph's top; NULL: all logits are in `logits` */
+	const struct logits_top *top;
 	bool *is_fetched;       /* (max_batch_tok) rows of logits, where top is not NULL */
 	uint64_t step_no;
 	struct engine_stats stats;
@@ -51,32 +53,34 @@ struct engine {
 
 struct engine_seq {
 	int length;             /* tokens in the cache */
-	int n_pages;            /* held; at least those of length */
+	int n_pages;            /* pages held: those of `length` tokens, or more */
 	/* The page that holds the last token is partial and another sequence is its
 	 * writer: room must be reserved (and the page copied) before a step. */
 	bool tail_is_borrowed;
-	kvcache_prefix prefix;  /* of the full pages */
+	kvcache_prefix prefix;  /* the prefix that ends with the last full page */
 	const struct engine_image *images; /* (n_images), its prompt's */
 	int n_images;
-	int n_found;            /* tokens whose pages were found when it began */
-	char *space;            /* its space of the cache, space_n bytes; NULL: everybody's */
+	int n_found;            /* tokens whose pages were found when the sequence began */
+	/* name of its space of the cache, space_n bytes; NULL: everybody's */
+	char *space;
 	size_t space_n;
 	/* state: the slot of the recurrent state after `length` tokens; -1: the state is all
 	 * zeros. Forks and checkpoints may share that slot. A step then writes the new state to
 	 * another slot, `next`, which is taken when room for the step is reserved. */
 	int32_t state, next;
-	/* Where a step with guesses leaves the state behind all of them, while `next` is the
-	 * state before the first; -1: not reserved. */
+	/* A step with guesses leaves the state after all of them in this slot, and the state
+	 * before the first in `next`; -1: not reserved. */
 	int32_t ahead;
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
 	int save_length;        /* … when the sequence has so many tokens */
-	/* The checkpoint it made last, and where the last one is that stays. */
+	/* The checkpoint that the sequence made last, and its length; then the length at the last
+	 * checkpoint that stays. */
 	kvcache_prefix checkpoint;
 	int checkpoint_length, kept_length;
-	int checkpoint_every;   /* so many tokens apart they stay … */
+	int checkpoint_every;   /* checkpoints so many tokens apart stay … */
 	int turn_at, n_prompt;  /* … and at these two ends of pages; 0: none */
-	uint64_t step_no;       /* last step it was in */
+	uint64_t step_no;       /* last step that the sequence was in */
 	int n_draft;            /* guesses of that step which may still be confirmed … */
 	int draft_seq;          /* … its index in that step … */
 	int32_t draft_tok;      /* … and the first guess among the tokens */
@@ -90,31 +94,33 @@ struct engine_seq {
  * In a page with an image it is a negative number made of the image's hash. */
 int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
 			  int32_t token);
-/* The words of a whole prompt, (n). *own: what the caller frees; NULL where the prompt has
- * no images, so its tokens are the words. */
+/* The words of a whole prompt, (n). *own: memory that the caller frees; NULL if the prompt has no
+ * images, so that its tokens are the words. */
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
 				  int32_t **own);
-/* Puts into the batch where token `at` of s is, which is the batch's token t: its position on
- * all axes, and what it sees. */
+/* Puts token `at` of s into the batch as its token t: its position on all axes, and which
+ * tokens it sees. */
 void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t);
 /* Notes in the batch which of s's next n tokens, the batch's from tok on, are of images. */
 void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n);
 
-/* Tokens it can hold without another page. */
+/* Tokens that s can hold without another page. */
 int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
-/* Is there a slot to leave its state in? Takes it, where the one it has became shared
- * since room was reserved. */
+/* True if s has a slot to leave its state in. If that slot became shared since room was reserved,
+ * this takes another. */
 bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
 /* Decides where the states of a slice of n tokens are read, left and saved. */
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
-/* s ends: its tokens are remembered, to explain what later prompts miss. */
+/* s ends: remembers its tokens, to explain what later prompts miss. */
 void engine_miss_remember(struct engine *e, const struct engine_seq *s);
-/* The same for a slice with guesses, n tokens before the first of them. */
+/* engine_seq_plan_states for a slice with guesses, of which n tokens come before the
+ * first guess. */
 void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n);
-/* Brings the state behind the first n guesses of the last step. Before engine_seq_append. */
+/* Takes the state through the first n guesses of the last step. Call it before
+ * engine_seq_append. */
 void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n);
-/* After the step; has_run: it succeeded. Before engine_seq_append. */
+/* Call it after the step and before engine_seq_append. has_run: the step succeeded. */
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
-/* tokens (n) are in the cache now: note them, publish the pages they filled. */
+/* Notes that tokens (n) are in the cache now, and publishes the pages that they filled. */
 void engine_seq_append(struct engine *e, struct engine_seq *s,
 		       const int32_t *tokens, int n);

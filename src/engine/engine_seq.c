@@ -39,7 +39,7 @@
 #include "engine/engine_disk.h"
 #include "engine/engine_private.h"
 
-#define NEAR_TURN 8 /* so many times shorter than checkpoint_every is near */
+#define NEAR_TURN 8 /* a distance so many times shorter than checkpoint_every is near */
 #define SPREAD_MAX 4 /* checkpoints that one prompt leaves by their distance */
 
 static int pages_for(const struct engine *e, int n_tok)
@@ -58,8 +58,8 @@ static struct engine_seq *seq_alloc(const struct engine *e)
 	return s;
 }
 
-/* The prefix that is known goes to a checkpoint: let go of the pages after the last
- * one, and start from its state. */
+/* A prompt can resume only at a checkpoint: let go of the pages after the last one, and start
+ * from its state. */
 static void cut_to_checkpoint(struct engine *e, struct engine_seq *s, int n_pages,
 			      kvcache_prefix prefix, int32_t state)
 {
@@ -95,7 +95,7 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 	s->turn_at = MIN(p->turn_at, n) / size * size;
 	s->n_prompt = (n - 1) / size * size;
 	s->checkpoint_every = MAX(e->checkpoint_every, n / SPREAD_MAX);
-	kvcache_prefix known = s->prefix; /* where the last checkpoint is */
+	kvcache_prefix known = s->prefix; /* the prefix that ends at the last checkpoint */
 	int n_known = 0;
 	int32_t state = -1, *own;
 	const int32_t *words = engine_image_words(e, p, &own);
@@ -137,7 +137,7 @@ int engine_seq_capacity(const struct engine *e, const struct engine_seq *s)
 	return s->n_pages * kvcache_page_size(e->kv);
 }
 
-/* Replace the borrowed tail by a copy of it. There is a page to be had. */
+/* Replace the borrowed tail by a copy of it. The caller knows that a page is available. */
 static enum status copy_tail(struct engine *e, struct engine_seq *s)
 {
 	int32_t *tail = &s->pages[s->n_pages - 1];
@@ -156,7 +156,7 @@ static enum status copy_tail(struct engine *e, struct engine_seq *s)
 	return OK;
 }
 
-/* Must a step leave the state in another slot than it finds it in? */
+/* True if a step must leave the state in another slot than the one that has it now. */
 static bool needs_slot(const struct engine *e, const struct engine_seq *s)
 {
 	return e->states && s->next == s->state &&
@@ -241,14 +241,15 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n)
 {
-	/* What stays a little before that point serves as well, and a step costs more than a few
-	 * tokens that are computed again. So most turns, which resume there, need not stop. */
+	/* A checkpoint that stays a little before that point serves as well: a further step
+	 * costs more than a few tokens that are computed again. So most turns, which resume
+	 * there, need not stop. */
 	bool is_far = s->turn_at - s->kept_length > e->checkpoint_every / NEAR_TURN;
 	bool stops = e->states && kvcache_keeps(e->kv) && s->length < s->turn_at && is_far;
 	return stops ? MIN(n, s->turn_at - s->length) : n;
 }
 
-/* Before another is made: does the newest checkpoint stay? */
+/* Decides if the newest checkpoint stays, before another one is made. */
 static void settle_checkpoint(struct engine *e, struct engine_seq *s)
 {
 	int at = s->checkpoint_length;
@@ -274,7 +275,7 @@ void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n)
 	s->save_length = end;
 	if (end <= s->length || !kvcache_keeps(e->kv))
 		return;
-	/* Now and not afterwards, so that the new one finds the old one's slot. */
+	/* Before and not after, so that the new checkpoint can take the old one's slot. */
 	settle_checkpoint(e, s);
 	s->save = states_alloc(e->states);
 }
@@ -295,7 +296,7 @@ static void replay_guesses(struct engine *e, struct engine_seq *s, int n)
 {
 	if (states_is_private(e->states, s->state)) {
 		drop_ahead(e, s);
-	} else { /* it is a checkpoint now */
+	} else { /* the slot is a checkpoint now */
 		s->next = s->ahead;
 		s->ahead = -1;
 	}
@@ -338,11 +339,11 @@ void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run)
 	s->state = s->next;
 }
 
-/* The sequence has just reached what s->save is the state of. */
+/* The sequence has just reached the length of which slot s->save has the state. */
 static void keep_checkpoint(struct engine *e, struct engine_seq *s)
 {
 	s->checkpoint_length = s->length;
-	if (states_find(e->states, s->prefix) < 0) { /* else it is another's */
+	if (states_find(e->states, s->prefix) < 0) { /* else another sequence has made it */
 		states_keep(e->states, s->save, s->prefix);
 		s->checkpoint = s->prefix;
 	}
@@ -390,7 +391,7 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 		return;
 	engine_disk_keep(e, s);
 	engine_miss_remember(e, s);
-	/* Last to first: see kvcache.c on the order of eviction. */
+	/* Pages go last to first: see kvcache.c on the order of eviction. */
 	for (int i = s->n_pages - 1; i >= 0; i--)
 		kvcache_release(e->kv, s->pages[i]);
 	if (e->states && s->next != s->state)

@@ -32,7 +32,7 @@ static enum status put_back(struct graph *g, const struct moe_router_args *a,
 	enum status st = ops->upload(g->b, a->id, host->id, n * sizeof *a->id);
 	if (st == OK)
 		st = ops->upload(g->b, a->weight, host->weight, n * sizeof *a->weight);
-	/* The host's memory is about to go. */
+	/* The caller is about to free the host's memory. */
 	return st == OK ? ops->sync(g->b, fail) : st;
 }
 

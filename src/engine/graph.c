@@ -2,7 +2,7 @@
  *
  *   x = embed[token]
  *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x));
- *                with a norm of what is added where its architecture has one
+ *                in some architectures with a norm of what is added
  *   logits = Whead norm(x), for the rows that are wanted
  */
 #include "engine/graph.h"
@@ -94,7 +94,7 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		{"embed_tokens", GRAPH_WEIGHT, c->n_vocab, c->d_model, &g->embed},
 		{"norm.weight", GRAPH_NORM, c->d_model, 0, &g->out_norm},
 	};
-	/* Behind gated means of the streams no norm is the last. */
+	/* A model that ends with gated means of its streams has no last norm. */
 	bool has_norm = !c->hyper_n || c->hyper_iters;
 	enum status st = graph_load_parts(g, -1, body, has_norm ? 2 : 1, fail);
 	g->head = g->embed;
@@ -134,7 +134,7 @@ static size_t ids_count(const struct graph *g)
 			  n_alone * (((size_t)g->limits.alone_ctx + size - 1) / size)});
 }
 
-/* What goes to the device with each step, and what comes back. */
+/* Memory for what goes to the device with each step, and for what comes back. */
 static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fail)
 {
 	void *p;
@@ -211,7 +211,7 @@ static enum status upload_frequencies(struct graph *g)
 		rope_frequencies(&g->c->ropes[r], g->limits.n_ctx, n, freq);
 		st = g->b->ops->upload(g->b, g->inv_freq[r], freq,
 				       (size_t)n * sizeof *freq);
-		if (st == OK && r + 1 < g->c->n_ropes) /* it may still be read */
+		if (st == OK && r + 1 < g->c->n_ropes) /* an upload may still be reading it */
 			st = g->b->ops->sync(g->b, NULL);
 		free(freq);
 	}
@@ -220,8 +220,8 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* The pages that the step may see, a row for each sequence. Where guesses are alone, each
- * token has the row of its stream, and is slice i of the step. */
+/* The page table of what the step may see, with a row for each sequence. Where guesses are alone,
+ * each token has the row of its stream, and is slice i of the step. */
 static void put_pages(struct graph *g, const struct graph_step *s)
 {
 	const struct engine_batch *b = s->b;
@@ -240,7 +240,7 @@ static void put_pages(struct graph *g, const struct graph_step *s)
 		first[s->n_seq] = s->n_seq;
 }
 
-/* How the batch lies on the device. */
+/* How many sequences the batch has on the device, and the width of its page table. */
 static void set_shape(const struct graph *g, struct graph_step *s)
 {
 	int32_t size = g->limits.page_size;
@@ -248,7 +248,8 @@ static void set_shape(const struct graph *g, struct graph_step *s)
 	s->max_pages_per_seq = MIN((s->n_ctx_max + size - 1) / size, s->b->max_pages_per_seq);
 }
 
-/* The ids, to be fetched as the step begins, and where they will be on the device. */
+/* Writes the ids where the device fetches them as the step begins, and notes where they will be
+ * on the device. */
 static void put_ids(struct graph *g, struct graph_step *s)
 {
 	const struct engine_batch *b = s->b;
@@ -262,7 +263,7 @@ static void put_ids(struct graph *g, struct graph_step *s)
 		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
 		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0,
 		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0};
-	struct step_counts held = counts; /* what the batch has of these */
+	struct step_counts held = counts; /* sizes of the batch's own arrays */
 	const struct step_counts *c;
 	held.n_seq = (size_t)b->n_seq;
 	held.n_page = 0;
@@ -294,14 +295,14 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	g->n_ids = (int32_t)at;
 }
 
-/* Logits of rows [r, r + t) into g->logits, what is to be known of them into g->top. */
+/* Makes the logits of rows [r, r + t) in g->logits, and their best and sums in g->top. */
 static enum status run_logits(struct graph *g, const struct graph_step *s, int32_t r,
 			      int32_t t, struct fail *fail)
 {
 	const struct graph_ids *ids = &s->ids;
 	profile_layer(g->b->profile, -1);
 	profile_enter(g->b->profile, PROFILE_HEAD);
-	/* Of every token, as a decode step wants it: they lie there in order. */
+	/* A decode step wants the logits of every token: their rows lie in order already. */
 	bool is_all = s->b->n_logit_rows == s->b->n_tok;
 	if (!is_all)
 		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
@@ -373,7 +374,7 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 	return g->c->index_heads ? indexer_begin(g, s, fail) : OK;
 }
 
-/* A layer of several residual streams. */
+/* Runs a layer of several residual streams. */
 static enum status run_streams(struct graph *g, int i, const struct graph_step *s,
 			       struct fail *fail)
 {
@@ -461,8 +462,8 @@ static enum status run_guess(struct graph *g, const struct graph_step *s, struct
 	return OK;
 }
 
-/* A step of no tokens: nothing is computed, but an operation that the backend cannot do
- * in the model's shapes says so now and not at the first request. */
+/* A step of no tokens: nothing is computed, but an operation that the backend cannot do in the
+ * model's shapes fails now and not at the first request. */
 static enum status try_step(struct graph *g, struct fail *fail)
 {
 	const int32_t *ids = g->ids;
@@ -483,7 +484,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 	return st == OK ? run_logits(g, &s, 0, 0, fail) : st;
 }
 
-/* The same for rows of the last norm: as they are computed, into rows_host. */
+/* For gives_rows: copies rows of the last norm to rows_host as they are computed. */
 static enum status bring_rows(struct graph *g, const struct graph_step *s,
 			      struct fail *fail)
 {
@@ -502,8 +503,8 @@ static enum status bring_rows(struct graph *g, const struct graph_step *s,
 	return st;
 }
 
-/* All logits to the host, where not what is known of them suffices (it has come by itself).
- * The first piece has been run. */
+/* Copies all logits to the host, unless the best of them suffice, which are there already
+ * (g->top). The first piece has been run. */
 static enum status bring_logits(struct graph *g, const struct graph_step *s,
 				float *logits, struct fail *fail)
 {
@@ -549,7 +550,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	const struct arch_step shape = arch_step(g->id, &g->limits, b);
 	s.n_ctx_max = shape.n_ctx_max;
 	s.is_alone = shape.is_alone;
-	/* A watched step waits in its middle; a replayed one does not pass its stages. */
+	/* Such steps are not recorded: a watched one waits in its middle, and a replayed one
+	 * would not tell when its stages begin. */
 	bool is_measured = profile_begin(g->b->profile);
 	uint64_t key = g->watch || (is_measured && g->b->profile->device) ? 0 : shape.key;
 	put_ids(g, &s);
@@ -591,7 +593,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	bool is_new;
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
-	g->has_top = false; /* of the last step */
+	g->has_top = false; /* g->top is of the last step */
 	put_ids(g, &s);
 	enum status st = g->b->ops->step_begin(g->b, 0, &is_new);
 	if (st == OK)
@@ -603,7 +605,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 					 (size_t)b->n_tok * n_vocab * sizeof *g->logits);
 	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
 	st = st == OK ? synced : st;
-	/* A row that is not numbers has no best one; any token may be guessed. */
+	/* A row with a NaN has no best token; any token may be guessed. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
 		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;

@@ -13,7 +13,7 @@ struct mixer {
 	enum status (*run)(struct graph *g, const struct layer *l,
 			   const struct graph_step *s, struct fail *fail);
 	/* engine_graph.replay in a layer with a state; ids.first_tok and ids.states are of
-	 * that one sequence. NULL: its state cannot go back, so there are no guesses. */
+	 * that one sequence. NULL: the layer's state cannot go back, so there are no guesses. */
 	enum status (*replay)(struct graph *g, const struct layer *l,
 			      const struct engine_replay *r, const struct graph_ids *ids,
 			      struct fail *fail);
@@ -21,8 +21,8 @@ struct mixer {
 extern const struct mixer mixer_attention, mixer_mla, mixer_delta, mixer_conv, mixer_space,
 	mixer_compress;
 
-/* Of mixer_delta, for mixer_space: its memory; a->decay of the tensor `name`; a view from
- * row `first` on, of elements of so many bytes. */
+/* Functions of mixer_delta that mixer_space uses too. alloc: takes the memory. decay: makes
+ * a->decay of the tensor `name`. skip: moves a view on by `first` elements of so many bytes. */
 enum status mixer_delta_alloc(struct graph *g, struct fail *fail) MUST_USE;
 enum status mixer_delta_decay(struct graph *g, int i, const char *name, struct delta_layer *a,
 			      struct fail *fail) MUST_USE;
@@ -38,9 +38,9 @@ enum status layer_embed_begin(struct graph *g, const struct graph_step *s,
 enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
 			    struct fail *fail) MUST_USE;
 
-/* hyper.c; of models with config.hyper_n. begin: all streams become g->x. enter: what a part
- * reads to g->n, and 0 to g->x; add (T, S, D) act is added to the streams first; NULL:
- * nothing. leave: g->x to the streams. end: the mean of the streams to g->x. */
+/* hyper.c; of models with config.hyper_n. begin: all streams become g->x. enter: first adds `add`
+ * (T, S, D) act to the streams, if not NULL; writes what a part reads to g->n, and 0 to g->x.
+ * leave: adds g->x to the streams. end: writes the mean of the streams to g->x. */
 enum status hyper_load_top(struct graph *g, struct fail *fail) MUST_USE;
 enum status hyper_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status hyper_alloc(struct graph *g, struct fail *fail) MUST_USE;
@@ -50,12 +50,12 @@ enum status hyper_enter(struct graph *g, const struct layer *l, enum hyper_part 
 enum status hyper_leave(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
 enum status hyper_end(struct graph *g, int32_t t, struct fail *fail) MUST_USE;
 
-/* mixer_compress.c; of models with config.compress_of. begin: with the step's ropes. pages:
- * what a layer has in KV pages, where p is not NULL. */
+/* mixer_compress.c; of models with config.compress_of. begin: called with the step's ropes.
+ * pages: the arrays that a layer has in KV pages; p NULL: there is none. */
 enum { COMPRESS_PAGES = 6 };
 struct page_array {
 	char *p;
-	size_t bytes; /* of one page */
+	size_t bytes; /* bytes of one page */
 };
 enum status compress_begin(struct graph *g, const struct graph_step *s,
 			   struct fail *fail) MUST_USE;
@@ -74,9 +74,9 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t dst,
 			      int32_t src) MUST_USE;
 
-/* ngram.c; of layers that config.ngram_of names. read: the rows of a step to memory that is
- * shared with the device, before the step. run: adds to the streams, but for *out_add, which
- * hyper_enter is to add. */
+/* ngram.c; of layers that config.ngram_of names. read: before a step, reads its rows into
+ * memory that is shared with the device. run: adds to the streams, except *out_add, which
+ * hyper_enter must add. */
 enum status ngram_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 void ngram_free(struct ngram *n);
 enum status ngram_alloc(struct graph *g, struct fail *fail) MUST_USE;

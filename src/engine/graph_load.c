@@ -88,14 +88,14 @@ enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
 		st = g->b->ops->upload(g->b, on, host, n * sizeof *host);
 		*out = on;
 	}
-	if (st == OK && !g->measured) /* it may still be read */
+	if (st == OK && !g->measured) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
 	free(host);
 	return st;
 }
 
-/* A weight of n_bytes is where it is computed with. What a format adds to a tensor's bytes
- * must not make more of the sum than there is. */
+/* A weight of n_bytes has been loaded. A format may add to a tensor's bytes, so the sum is kept
+ * within the total. */
 void graph_tell_loaded(void *graph, size_t n_bytes)
 {
 	struct graph *g = graph;
@@ -139,7 +139,7 @@ enum status graph_load_head(struct graph *g, const char *name, struct fail *fail
 	if (st != OK)
 		return fail_set(fail, st, "%s: no memory for it in int8", name);
 	st = g->b->ops->load_weight(g->b, &small, &g->head, fail);
-	/* A copy on the device? */
+	/* If the device has a copy, the host's is not needed. */
 	if (st == OK && g->head.q != small.q && g->head.scales != small.scales) {
 		free(g->head_memory);
 		g->head_memory = NULL;
@@ -175,7 +175,7 @@ static enum status load_floats(struct graph *g, const char *name,
 	return st;
 }
 
-/* The names of MTP_APART, by those of MTP_LAYER. */
+/* The name in MTP_APART of the tensor that MTP_LAYER calls `name`. */
 static void name_apart(const char *name, char out[200])
 {
 	static const char *const others[][2] = {

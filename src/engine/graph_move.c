@@ -14,9 +14,10 @@
 
 #include "base/alloc.h"
 
-enum { MOVE_ARRAYS = COMPRESS_PAGES }; /* of a layer at most */
+enum { MOVE_ARRAYS = COMPRESS_PAGES }; /* most arrays of a layer */
 
-/* Returns how many of a layer there may be. */
+/* The arrays of a layer's pages or states, in out. Returns their number, including those that a
+ * layer may lack. */
 static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
 		     struct page_array out[MOVE_ARRAYS])
 {
@@ -74,8 +75,8 @@ enum status graph_move_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, g->b->is_far ? 3 : 1, fail);
 }
 
-/* The arrays that pages lie in, to out, which has room for all. Returns how many; *low: the
- * lowest address. */
+/* Lists the arrays of pages in out, which has room for all. Returns their number. *low: the
+ * lowest of their addresses. */
 static int32_t list_pieces(const struct graph *g, struct move_piece *out, uintptr_t *low)
 {
 	int32_t n = 0;
@@ -117,8 +118,8 @@ enum status graph_move_begin(struct graph *g)
 	return st;
 }
 
-/* n pages from m->at[i] on. A near backend packs them where the host wants them; else they
- * are as many as a block holds at most. */
+/* Moves n pages from m->at[i] on. A near backend packs them directly in the host's memory. For a
+ * far one n is at most what a block has room for. */
 static enum status move_pages(struct graph *g, const struct engine_move *m, int i, int n)
 {
 	const struct mover *v = &g->mover;
@@ -173,7 +174,7 @@ enum status graph_move(void *ctx, const struct engine_move *m)
 		st = move_pages(g, m, i, MIN(most, m->n - i));
 	for (int i = 0; !is_packed && i < m->n && st == OK; i++)
 		st = move_one(g, m, m->at[i], &host);
-	/* The landed bytes reach the host's memory, and the host's may be freed. */
+	/* sync: the bytes have reached the host's memory, and the caller may free it. */
 	enum status synced = g->b->ops->sync(g->b, NULL);
 	return st == OK ? synced : st;
 }

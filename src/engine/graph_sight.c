@@ -58,7 +58,7 @@ enum status graph_sight_begin(struct graph *g)
 							     : 0;
 	enum status st = g->b->ops->upload(g->b, g->sight.rope_axis, axis,
 					   (size_t)n * sizeof *axis);
-	if (st == OK) /* it may still be read */
+	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, NULL);
 	free(axis);
 	return st;
@@ -78,7 +78,7 @@ enum status graph_sight_rows(struct graph *g, const struct graph_step *s, struct
 					g->b->device);
 }
 
-/* x += rows, by a norm that adds first; what it makes of the sum is not used. */
+/* x += rows, by a norm that first adds them. The normalised result is not used. */
 static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 			    struct fail *fail)
 {

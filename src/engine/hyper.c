@@ -5,8 +5,8 @@
  * parts of other models do. Here g->n is the gated mean of the streams, and g->x begins at
  * 0. What is then in g->x goes to all streams.
  *
- * With hyper_iters (arch_deepseek_v4.c) g->n is the layer's norm of a sum of the streams, and
- * they are mixed as they take what is in g->x.
+ * With hyper_iters (arch_deepseek_v4.c) g->n is the layer's norm of a sum of the streams. The
+ * streams are mixed with each other when g->x goes to them.
  */
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static const char *const names[HYPER_PARTS] = {
 static const char *const own_names[HYPER_PARTS] = {
 	[HYPER_MIXER] = "attn_hc.", [HYPER_MLP] = "ffn_hc.", [HYPER_LAST] = "hc_head.hc_"};
 
-/* Gates that are doubly stochastic; the last has none behind it. */
+/* Loads doubly stochastic gates. HYPER_LAST has fewer, because no part follows it. */
 static enum status load_balanced(struct graph *g, int i, enum hyper_part part, struct hyper *h,
 				 struct fail *fail)
 {
@@ -124,7 +124,8 @@ static enum status mix(struct graph *g, const struct hyper *h, bool is_last, con
 	return OK;
 }
 
-/* The sum of the streams to y, and the gates for what comes next; last: to g->x alone. */
+/* Writes the sum of the streams to y, and the gates for the part that follows. is_last: only the
+ * sum, to g->x. */
 static enum status split(struct graph *g, const struct hyper *h, bool is_last, int32_t t,
 			 struct fail *fail)
 {

@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "engine/graph.h"
 
-enum { TOGETHER = 64 }; /* tokens for which scores have room */
+enum { TOGETHER = 64 }; /* most tokens at once: scores have room for so many */
 
 static int32_t top_of(const struct model_config *c)
 {
@@ -108,14 +108,14 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 enum status indexer_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
-	if (g->c->index_ratio == 1) /* each block begins where it is */
+	if (g->c->index_ratio == 1) /* each position begins a block */
 		return OK;
 	RUN(rope_table, .n_tok = t, .n_freq = g->c->n_rot / 2, .position = s->ids.block_start,
 	    .inv_freq = g->inv_freq[0], .table = g->indexer.rope, .scale = g->rope_factor[0]);
 	return OK;
 }
 
-/* The same with MLA, whose q_a_n is that of the layer. */
+/* `prepare` for MLA: q_a_n is the one that the layer's attention reads too. */
 static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 				  const struct graph_step *s, struct fail *fail)
 {
@@ -137,7 +137,7 @@ static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 	return OK;
 }
 
-/* Keys of the step's tokens to their pages, and turned queries. */
+/* Puts keys of the step's tokens into their pages, and makes turned queries. */
 static enum status prepare(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail)
 {
@@ -159,7 +159,8 @@ static enum status prepare(struct graph *g, const struct layer *l, const struct 
 	    .n_freq = c->n_rot / 2, .eps = c->norm_eps, .key = key, .norm = x->k_norm,
 	    .rope = r->rope, .slot = s->ids.slot, .type = g->b->kv_type,
 	    .page_size = g->limits.page_size, .keys = x->keys, .blocks = x->blocks);
-	/* A key that is with the heads of q goes along, and nobody reads it. */
+	/* If the key lies beside the heads of q, it is turned with them, and nobody reads
+	 * the result. */
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = n, .head_dim = dim, .n_freq = c->n_rot / 2,
 	    .eps = c->norm_eps, .q = r->turned, .q_norm = x->q_norm, .rope = g->rope[0],
 	    .slot = s->ids.slot, .q_from = r->qk, .q_pitch = dim,

@@ -5,7 +5,7 @@
  *
  *   e = (table[token] sqrt(P) + norm(Wproject x / sqrt(D))) / sqrt(2)     (L, P)
  *
- * and behind the two parts of layer i:
+ * and after the two parts of layer i:
  *
  *   x += norm(Wout (gelu(Wgate x) * e[i]))
  *
@@ -66,7 +66,7 @@ enum status layer_embed_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
-/* x as it is, for t tokens, in g->n. */
+/* The norm that leaves x as it is, of t tokens, in g->n. */
 static struct rms_norm_args as_is(const struct graph *g, int32_t t)
 {
 	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model, .eps = AS_IS_EPS,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does a model fit into the device's memory, and how large a KV cache can be. A pure
- * function of sizes, asked before anything is loaded: memory that Linux or a driver
- * promises and cannot give ends the process later, in the middle of an answer.
+ * Tells whether a model fits into the device's memory, and how large its KV cache can be. A pure
+ * function of sizes, asked before anything is loaded: memory that Linux or a driver promises and
+ * cannot give ends the process later, in the middle of an answer.
  */
 #pragma once
 #include <stdbool.h>
@@ -25,10 +25,11 @@ struct memory_have {
 	const char *device;  /* "AMD EPYC, 2 threads", for messages */
 };
 
-/* Who takes what, where several models are loaded one behind the other. Pages that nobody has
- * touched look free to the system, so the memory is looked at once, before the first. */
+/* Who takes which memory, if several models are loaded one after the other. Pages that nobody has
+ * touched look free to the system, so free memory is read only once, before the first model. */
 struct memory_ledger {
-	struct memory_have device, system; /* of the model that writes; of towers and encoders */
+	/* device: for the model that writes; system: for towers and encoders */
+	struct memory_have device, system;
 	int64_t device_taken, system_taken;
 };
 void memory_ledger_take(struct memory_ledger *l, bool is_on_device, int64_t bytes);
@@ -58,14 +59,14 @@ struct memory_part {
 	int64_t weights, scratch; /* bytes, as in memory_need */
 	int64_t beside;
 };
-/* E_CONFIG with the sum and the key to change: it does not fit. */
+/* E_CONFIG with the sum and the key to change, if the part does not fit. */
 enum status memory_plan_part(const struct memory_part *p, const struct memory_have *have,
 			     struct fail *fail) MUST_USE;
 
-/* Bytes for routed experts where they may be read from a file, of `experts` bytes in the
- * checkpoint; need->weights is without them. 0: all of them fit in memory, with what
- * backends add, beside a KV cache. Else what is left when that cache has wish->kv_bytes,
- * or one sequence but no more than a quarter. */
+/* Bytes of memory for routed experts that may be read from a file. experts: their bytes in the
+ * checkpoint; need->weights is without them. 0: all of them fit in memory, with what backends
+ * add, beside a KV cache. Else what is left when that cache has wish->kv_bytes, or one sequence
+ * but no more than a quarter. */
 int64_t memory_plan_experts(const struct memory_need *need, const struct memory_have *have,
 			    const struct memory_wish *wish, int64_t experts);
 

@@ -60,13 +60,13 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	return st == OK && c->index_heads ? indexer_load(g, i, fail) : st;
 }
 
-/* Once the tables are there. What cos and sin are to be multiplied by stands on both sides
- * of q . k: once for both where all of a head is rotated. */
+/* Called once the tables are there. The factor of cos and sin counts twice in q . k. If all of a
+ * head is rotated, its square goes into the scale instead. */
 static void set_rope(struct graph *g, int i)
 {
 	const struct model_config *c = g->c;
 	struct attention *a = &g->layers[i].attention;
-	bool is_own = i < c->n_layers; /* else it guesses */
+	bool is_own = i < c->n_layers; /* else it is the layer that guesses */
 	int r = c->rope_of && is_own ? c->rope_of[i] : 0;
 	bool is_rotated = !c->is_unrotated || !is_own || !c->is_unrotated[i];
 	double factor = is_rotated ? rope_sharpness(&c->ropes[r]) : 1;
@@ -131,7 +131,8 @@ static enum status norm_wide(struct graph *g, const struct attention *a, int32_t
 	return OK;
 }
 
-/* Norms of the heads of v, and of those of k where they are made together. */
+/* Norms of the heads of v. If v is k before its norm (has_v false), also norms of the
+ * heads of k. */
 static enum status norm_values(struct graph *g, const struct attention *a, int32_t t,
 			       struct fail *fail)
 {
@@ -146,7 +147,7 @@ static enum status norm_values(struct graph *g, const struct attention *a, int32
 	return OK;
 }
 
-/* r->q (or q, with its gate), r->k and r->v from norm(x). */
+/* Makes r->q (or q, with its gate), r->k and r->v from norm(x). */
 static enum status project(struct graph *g, const struct layer *l, int32_t t, void *q,
 			   struct fail *fail)
 {
@@ -196,8 +197,8 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 		.q_pitch = c->gated_attention ? 2 * dim : 0};
 	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *
 			      kv_pages_row_bytes(kv.type, dim));
-	/* The cache has them and q is all that is new; or an indexer, or guesses that see
-	 * those before them. */
+	/* qk_norm_rope_kv comes before attention, if the layer reads the cache of another and
+	 * only q is new; if an indexer chooses; or if guesses see those before them. */
 	bool is_apart = of != l || c->index_heads || s->is_alone;
 	if (is_apart) {
 		st = g->b->ops->qk_norm_rope_kv(g->b, &fresh);

@@ -4,7 +4,8 @@
  * (kernels/ops/compress.h has the formulas):
  *
  *   q = Wqb norm(Wqa n), each head normalised;  kv = norm(Wkv n);  the ends of both turned
- *   kv to the rows of tokens;  what compresses n to its pages, full blocks to their rows
+ *   kv to the rows of tokens;  a compressor's values and gates of n to its pages, full blocks
+ *   to their rows
  *   y = attention(q, rows of the window, rows of blocks), turned back
  *   x += Wob (Woa of each group of heads of y)
  *
@@ -20,7 +21,7 @@
 #include "base/alloc.h"
 #include "engine/graph.h"
 
-enum { TOGETHER = 64 }; /* tokens for which scores have room */
+enum { TOGETHER = 64 }; /* most tokens at once: scores have room for so many */
 
 static bool is_chosen(const struct graph *g, const struct layer *l)
 {
@@ -62,7 +63,7 @@ static enum status load_indexer(struct graph *g, int i, struct compressed *a,
 	return st == OK ? load_compressor(g, i, "compressor.indexer", &a->index, fail) : st;
 }
 
-/* Blocks lie in pages, or pages in blocks. */
+/* A page must be whole blocks, or, unless in_pages, a block whole pages. */
 static enum status check_pages(const struct graph *g, int32_t ratio, bool in_pages,
 			       struct fail *fail)
 {
@@ -105,7 +106,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 
 /* --- memory ------------------------------------------------------------------------ */
 
-/* Rows of blocks of so many positions in a page. */
+/* Rows that a page has for blocks of `ratio` positions. */
 static int32_t rows_of(const struct graph *g, int32_t ratio)
 {
 	return ratio ? MAX(1, g->limits.page_size / ratio) : 0;
@@ -153,7 +154,7 @@ static enum status take_pages(struct graph *g, int i, struct fail *fail)
 	struct layer *l = &g->layers[i];
 	struct compressed *a = &l->compressed;
 	size_t n = (size_t)g->limits.n_pages, kv = dtype_bytes(g->limits.kv_type);
-	/* Measured before anything is loaded. */
+	/* graph_measure calls this before any weight is loaded, so ratio is set here. */
 	a->ratio = c->compress_of[i];
 	bool has_index = is_chosen(g, l);
 	size_t each = (size_t)rows_of(g, a->ratio);
@@ -174,7 +175,7 @@ static enum status take_pages(struct graph *g, int i, struct fail *fail)
 	return st;
 }
 
-/* Rows that a token sees of n_ctx positions, at most. */
+/* Most rows that a token sees in a context of n_ctx positions. */
 static int32_t width_of(const struct graph *g, int32_t ratio, int32_t n_ctx)
 {
 	const struct model_config *c = g->c;
@@ -220,7 +221,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* The angles of blocks' first positions, of both sizes. */
+/* Makes the angles of blocks' first positions, for blocks of both sizes. */
 enum status compress_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
@@ -240,7 +241,7 @@ static struct row_pages rows_in(const struct graph *g, const struct layer *l)
 				  .first_row = size, .n_rows = each};
 }
 
-/* r->q, and the token's own row. */
+/* Makes r->q, and writes each token's own row. */
 static enum status project(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail)
 {
@@ -262,7 +263,8 @@ static enum status project(struct graph *g, const struct layer *l, const struct 
 	return OK;
 }
 
-/* What compresses the step's tokens to its pages, and the blocks that they fill to `to`. */
+/* Writes the compressor's values and gates of the step's tokens to its pages, and rows of the
+ * blocks that they fill to `to`. */
 static enum status fill(struct graph *g, const struct compressor *x, const struct row_pages *to,
 			const struct graph_step *s, struct fail *fail)
 {
@@ -280,7 +282,7 @@ static enum status fill(struct graph *g, const struct compressor *x, const struc
 	return OK;
 }
 
-/* The best blocks of each token to r->chosen. */
+/* Chooses the best blocks of each token, into r->chosen. */
 static enum status choose(struct graph *g, const struct layer *l, const struct graph_step *s,
 			  struct fail *fail)
 {
@@ -321,7 +323,7 @@ static enum status choose(struct graph *g, const struct layer *l, const struct g
 	return OK;
 }
 
-/* r->y: attention of each token, as of a sequence of its own, to the rows that it sees. */
+/* Makes r->y: attention of each token, as a sequence of its own, to the rows that it sees. */
 static enum status attend(struct graph *g, const struct layer *l, const struct graph_step *s,
 			  struct fail *fail)
 {

@@ -199,7 +199,7 @@ static struct delta_views find_fused(const struct graph *g, void *qkvz, float *b
 		.n_parts = 3, .z = {p + (size_t)(2 * k + v) * act, row, hk, v, pitch}};
 }
 
-/* q, k and v of a sharp layer are in the sums, where else they were in qkvz. */
+/* q, k and v of a sharp layer are in the sums; in other layers they are in qkvz. */
 static void find_sums(const struct graph *g, int32_t t, float *sums, struct delta_views *out)
 {
 	const float *low = sums + (size_t)t * (size_t)out->qkv[0].row;
@@ -212,7 +212,7 @@ static void find_sums(const struct graph *g, int32_t t, float *sums, struct delt
 	}
 }
 
-/* keeps: the step has guesses. */
+/* Finds the views of t tokens. keeps: the step has guesses. */
 static struct delta_views find(const struct graph *g, const struct delta_layer *a, int32_t t,
 			       bool keeps)
 {
@@ -227,14 +227,14 @@ static struct delta_views find(const struct graph *g, const struct delta_layer *
 	return f;
 }
 
-/* Do b and a have another format than the others, so that their products are a launch of their
- * own? They are then done beside the convolution, which does not wait for them. */
+/* True if b and a have another format than the others, so that their products are a launch of
+ * their own. They are then done beside the convolution, which does not wait for them. */
 static bool is_apart(const struct delta_layer *a)
 {
 	return a->b.quant != a->qkv.quant;
 }
 
-/* The outputs of b and a. Returns their number. */
+/* Lists the outputs of the projections b and a in out. Returns their number. */
 static int gates_of(const struct delta_layer *a, const struct delta_views *f,
 		    struct linear_out *out)
 {
@@ -247,7 +247,8 @@ static int gates_of(const struct delta_layer *a, const struct delta_views *f,
 	return 2;
 }
 
-/* The sums of a sharp layer. Few tokens stay few, because many have other bits. */
+/* The products of a sharp layer, of 2 t rows. If t is within few_tok and 2 t is not, they take
+ * two launches, because kernels for many tokens give other bits. */
 static enum status sum_up(struct graph *g, const struct delta_layer *a, int32_t t,
 			  const struct delta_views *f, struct fail *fail)
 {
@@ -261,7 +262,7 @@ static enum status sum_up(struct graph *g, const struct delta_layer *a, int32_t 
 	return OK;
 }
 
-/* *beside: what is left for recur. n_out 0: nothing. */
+/* *beside: the products that are left for recur; n_out 0: none. */
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
 			   const struct delta_views *f, struct linear_args *beside,
 			   struct fail *fail)
@@ -292,8 +293,8 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	return a->is_sharp ? sum_up(g, a, t, f, fail) : OK;
 }
 
-/* The recurrence of t tokens whose views are f: from the states that ids says into y. norm:
- * of y, or NULL. beside: products that it needs, or NULL. */
+/* Runs the recurrence of t tokens, whose views are f, into y. ids: where states are read and
+ * written. norm: of y, or NULL. beside: products that the recurrence needs, or NULL. */
 static enum status recur(struct graph *g, const struct delta_layer *a,
 			 const struct delta_views *f, const struct graph_ids *ids, int32_t t,
 			 int32_t n_seq, const struct gated_norm_args *norm,

@@ -20,7 +20,7 @@
 #include "engine/graph.h"
 #include "engine/rope.h"
 
-/* GGUF has the two parts of each head's rows apart, that of keys transposed. */
+/* GGUF has each head's rows for keys and for values apart, and those for keys transposed. */
 static enum status load_kv_b(struct graph *g, int i, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -65,8 +65,8 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	return st == OK && c->index_heads ? indexer_load(g, i, fail) : st;
 }
 
-/* Two ways to sharpen attention: rope's, which is of the rotated part alone, and that
- * of all by mscale_all_dim. */
+/* Two factors sharpen attention: rope's, for the rotated part alone, and that of
+ * mscale_all_dim, for all. */
 static void set_scales(struct graph *g)
 {
 	const struct rope *rope = &g->c->ropes[0];
@@ -100,7 +100,7 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	return st == OK && c->index_heads ? indexer_alloc(g, fail) : st;
 }
 
-/* r->q and r->kv from norm(x). */
+/* Makes r->q and r->kv from norm(x). */
 static enum status project(struct graph *g, const struct layer *l, int32_t t,
 			   struct fail *fail)
 {

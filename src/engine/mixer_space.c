@@ -18,13 +18,13 @@
 #include "base/alloc.h"
 #include "engine/graph.h"
 
-/* Rows of in_proj but the last ones, which make the steps. */
+/* Number of rows of in_proj without the last ones, which make the steps. */
 static int32_t n_rows(const struct model_config *c)
 {
 	return (int32_t)model_delta_channels(c) + c->delta_v_heads * c->delta_v_dim;
 }
 
-/* Channel i of the convolution as the checkpoint has it: v, k, q. */
+/* The checkpoint's channel (in the order v, k, q) that is channel i of the operation (q, k, v). */
 static int32_t stored_channel(const struct model_config *c, int32_t i)
 {
 	int32_t keys = c->delta_k_heads * c->delta_k_dim;

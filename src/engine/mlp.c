@@ -32,7 +32,7 @@ static bool has_experts(const struct model_config *c, int i_layer)
 	return true;
 }
 
-/* Do routed experts read what the shared one does not? */
+/* True if routed experts read another input than the shared one. */
 static bool is_apart(const struct model_config *c)
 {
 	return c->scales_inputs || c->latent_dim;
@@ -60,7 +60,7 @@ static enum status load_dense(struct graph *g, int i, const char *name, int32_t 
 	return st;
 }
 
-/* gate_up_proj_bias has a gate's and an up's in turn, as their rows are. */
+/* gate_up_proj_bias alternates a gate's and an up's, as the rows do. */
 static enum status load_expert_biases(struct graph *g, int i, struct experts *ex,
 				      struct fail *fail)
 {
@@ -96,7 +96,7 @@ static enum status load_expert_biases(struct graph *g, int i, struct experts *ex
 	return st == OK ? graph_load_parts(g, i, &down, 1, fail) : st;
 }
 
-/* The projections before and behind routed experts. */
+/* The projections before and after routed experts. */
 static enum status load_latent(struct graph *g, int i, struct mlp *m, struct fail *fail)
 {
 	int32_t d = g->c->d_model, n = g->c->latent_dim;
@@ -132,7 +132,7 @@ static enum status load_each(struct graph *g, int i, struct weight *w, struct fa
 	return st;
 }
 
-/* The experts of each token, where a table has them. */
+/* Loads the table of each token's experts, if there is one. */
 static enum status load_fixed(struct graph *g, int i, struct mlp *m, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -161,7 +161,7 @@ static enum status load_router(struct graph *g, int i, const struct mlp_names *n
 	snprintf(shared, sizeof shared, "%s_gate", names->shared);
 	const struct graph_part router = {names->router, GRAPH_ROWS, c->n_experts,
 					  c->d_model, &m->router};
-	bool is_row = c->router_shifts; /* (1, E) */
+	bool is_row = c->router_shifts; /* the checkpoint has it as (1, E) */
 	const struct graph_part choice = {"mlp.gate.e_score_correction_bias",
 					  is_row ? GRAPH_MATRIX : GRAPH_VECTOR,
 					  is_row ? 1 : c->n_experts, c->n_experts,
@@ -291,7 +291,7 @@ static struct moe_router_args router_of(const struct graph *g, const struct mlp 
 		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};
 }
 
-/* The router alone; who watches sees, and may change, the choice. */
+/* Runs the router alone. is_watched: g->watch sees the choice, and may change it. */
 static enum status run_router(struct graph *g, const struct layer *l,
 			      const struct moe_router_args *router, bool is_watched,
 			      struct fail *fail)
@@ -302,8 +302,9 @@ static enum status run_router(struct graph *g, const struct layer *l,
 	return is_watched ? graph_watch_router(g, (int)(l - g->layers), router, fail) : OK;
 }
 
-/* False: what the next layer reads is not known (hyper.c), there is no layer behind l with
- * experts, or there are too many tokens. norm: as mlp_run makes it. */
+/* Prepares the guess at the next layer's experts. False: what that layer reads is not
+ * known (hyper.c), no layer after l has experts, or there are too many tokens. norm: as
+ * mlp_run makes it. */
 static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
 		       struct rms_norm_args *norm, struct moe_ahead *out)
 {
@@ -334,7 +335,7 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	struct rms_norm_args ahead_norm;
 	struct moe_ahead ahead;
 	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
-	/* Where a table has the experts nothing is chosen. */
+	/* If a table gives the experts, there is no choice to watch. */
 	bool is_watched = g->watch && l < g->layers + c->n_layers && !m->fixed;
 	profile_enter(g->b->profile, is_watched ? PROFILE_ROUTER : PROFILE_GATE_UP);
 	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;
@@ -349,7 +350,8 @@ static enum status run_experts(struct graph *g, const struct layer *l, int32_t t
 	return OK;
 }
 
-/* r->both = norm of what the experts add, from zeros. */
+/* The experts add to zeros in the second half of r->both; the norm of that becomes its
+ * first half. */
 static enum status run_experts_beside(struct graph *g, const struct layer *l, int32_t t,
 				      struct fail *fail)
 {
@@ -377,7 +379,7 @@ static enum status run_experts_beside(struct graph *g, const struct layer *l, in
 	return OK;
 }
 
-/* Behind gate and up of the dense part. */
+/* The rest of the layer, after gate and up of the dense part. */
 static enum status run_beside(struct graph *g, const struct layer *l, int32_t t,
 			      struct fail *fail)
 {
@@ -396,7 +398,7 @@ static enum status run_beside(struct graph *g, const struct layer *l, int32_t t,
 	return OK;
 }
 
-/* A dense part without a gate. */
+/* Runs a dense part without a gate. */
 static enum status run_ungated(struct graph *g, const struct layer *l, int32_t t,
 			       const struct rms_norm_args *norm, struct fail *fail)
 {
@@ -464,7 +466,7 @@ static enum status run_scaled(struct graph *g, const struct layer *l,
 	return OK;
 }
 
-/* Experts between two projections. */
+/* Runs experts between two projections. */
 static enum status run_latent(struct graph *g, const struct layer *l,
 			      const struct graph_step *s, const struct rms_norm_args *norm,
 			      const struct moe_ahead *ahead, struct fail *fail)

@@ -5,15 +5,15 @@
 #pragma once
 #include "engine/graph.h"
 
-/* Does m have the layer that guesses (config.mtp), but not all of it? out, 200 bytes: the
- * name of a tensor that is missing. */
+/* True if m has the layer that guesses (config.mtp), but not all of it. out, 200 bytes: the name
+ * of a tensor that is missing. */
 bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200]);
 
-/* Loading and memory; all are nothing without limits.mtp. */
+/* Loading and memory. Without limits.mtp these functions do nothing. */
 enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
 enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
-/* In a step, behind its layers: keys and values of all its tokens. */
+/* In a step, after its layers: makes keys and values of all its tokens in this layer. */
 enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* All of it but the head: hidden states of the guesses, (T, D) act. */
+/* Runs all of it but the head. *out: hidden states of the guesses, (T, D) act. */
 enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		    struct fail *fail) MUST_USE;

@@ -6,15 +6,15 @@
  *   h = id[0] m[0] xor id[1] m[1] xor …, with id[j] the j-th token before
  *   row = h mod (a prime number of the part), counted from where the part begins
  *
- * An ngram_eos ends what is before it: from there on back, ngram_eos itself stands in. The
- * rows of all parts, one behind the other, are e. Then, for each residual stream s:
+ * Tokens before an ngram_eos do not count: ngram_eos itself stands in for each of them. The rows
+ * of all parts, one after the other, are e. Then, for each residual stream s:
  *
  *   key = norm(Wkey e);  query = norm(x)
  *   gated[s] = sigmoid(root of (key[s] . query[s] / sqrt(D))) Wvalue e
  *   x[s] += gated[s] + silu(a convolution of norm(gated[s]) along the sequence)
  *
- * Inputs of the convolution are ngram_size tokens apart. It runs as one of as many inputs,
- * where those between have weight 0.
+ * Inputs of the convolution are ngram_size tokens apart. It runs as a convolution of neighbouring
+ * inputs, of which those in between have weight 0.
  *
  * Tables are larger than the rest of the model. They stay in the model's files, and the host
  * reads the few rows of a step from there. So a device holds none of them.
@@ -69,7 +69,7 @@ static int32_t n_heads_of(const struct model_config *c)
 	return (c->ngram_size - 1) * c->ngram_heads;
 }
 
-/* The prime numbers from ngram_vocab on, in turn, over the parts of all tables. */
+/* Gives the parts of all tables the prime numbers from ngram_vocab on, in order. */
 static void set_parts(const struct model_config *c, int i_table, struct ngram *out)
 {
 	int32_t n = n_heads_of(c);

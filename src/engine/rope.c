@@ -33,13 +33,13 @@ static double clamp(double x, double low, double high)
 	return fmin(fmax(x, low), high);
 }
 
-/* Which pair turns so many times in the original context? */
+/* The pair, as a fraction, that turns so many times in the original context. */
 static double pair_of(const struct rope *r, int n, double turns)
 {
 	return n * log(r->original_ctx / (turns * 2 * M_PI)) / log(r->theta);
 }
 
-/* How much of pair i keeps its speed. */
+/* The share of its speed that pair i keeps, 0 to 1. */
 static double yarn_kept(const struct rope *r, int n, int i)
 {
 	double low = pair_of(r, n, r->beta_fast), high = pair_of(r, n, r->beta_slow);

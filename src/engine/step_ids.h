@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arrays of one step, one behind the other in a block of 32-bit words. engine.c fills
- * a block for the largest step; graph.c sends one of just the step's size to the device.
- * Both lay it out by this list. Thread: engine.
+ * The arrays of one step, one after the other in a block of 32-bit words. engine.c fills a block
+ * for the largest step; graph.c sends one of just the step's size to the device. Both lay it out
+ * by this list. Thread: engine.
  */
 #pragma once
 #include <stddef.h>

@@ -2,20 +2,20 @@
  *
  *   worth = cost / bytes / (age + YOUNG)
  *
- * The chance that something is asked for again falls about as 1 / age, as with all that
- * people and agents come back to; so this is the expected saving for each byte. Below
- * YOUNG age says nothing: an agent's turn takes that long.
+ * The chance that an item is asked for again falls about as 1 / age, as with most things that
+ * people and agents come back to. So worth is the expected saving for each byte. An age below
+ * YOUNG says nothing: an agent's turn takes that long.
  */
 #include "kv/evict.h"
 
 #include "base/alloc.h"
 
 #define YOUNG 60.0    /* seconds */
-#define DEEP  16384.0 /* behind so many tokens, attention costs as much as the weights */
+#define DEEP  16384.0 /* after so many tokens attention costs as much as the weights */
 
-/* Without a state a prompt goes on from the one before it, and those lie about a quarter of
- * the prompt apart (engine_seq.c). So a state is worth these tokens, with or without pages
- * beside it. */
+/* Without this state a prompt resumes at the state before it, and states lie about a quarter
+ * of the prompt apart (engine_seq.c). So a state saves computing that quarter, with or
+ * without pages beside it. */
 static int32_t computed_from(const struct evict_item *x)
 {
 	return x->state_tok ? MIN(x->first_tok, x->state_tok - x->state_tok / 4)

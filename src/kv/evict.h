@@ -8,14 +8,14 @@
 
 struct evict_item {
 	int64_t bytes;
-	int32_t first_tok, n_tok; /* what it holds: prompt tokens from … to */
-	int32_t state_tok;        /* and the recurrent state after so many; 0: none */
+	int32_t first_tok, n_tok; /* it holds pages of the prompt's tokens [first_tok, n_tok) … */
+	int32_t state_tok;        /* … and the recurrent state after so many tokens; 0: none */
 	int64_t used_s;           /* seconds, of any clock: last use */
-	bool is_needed;           /* what others hold is of no use without it */
+	bool is_needed;           /* true: what other items hold is of no use without it */
 };
 
-/* What it costs to compute its tokens again, in tokens at the beginning of a prompt. */
+/* What it costs to compute the item's tokens again, counted in tokens at a prompt's beginning. */
 double evict_cost(const struct evict_item *x);
-/* Index of the item that is worth the least, by cost for its size and by age; those that
- * are needed only where there is no other. -1: there are no items. */
+/* Index of the item that is worth the least, by cost for its size and by age. An item that others
+ * need is chosen only if there is no other. -1: there are no items. */
 int evict_choose(const struct evict_item *items, int n, int64_t now_s);

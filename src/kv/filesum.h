@@ -2,8 +2,8 @@
  *
  * Checksums of whole files, such as weights, remembered in a folder so that each file is read
  * once. A file is known again by its device, inode, size, and the times of its last write and
- * of its last change of any kind. The system sets the last one, so a file that was replaced
- * or written to is read anew. Thread: any.
+ * of its last change of any kind. Only the system sets the time of the last change, so a file
+ * that was replaced or written to is read anew. Thread: any.
  */
 #pragma once
 #include "base/status.h"
@@ -14,6 +14,7 @@ struct filesum_file {
 };
 
 /* Sum of all bytes of a file. folder: descriptor of a folder of ours alone. E_IO: it cannot be
- * read, or has changed since it was opened. What cannot be remembered is read again. */
+ * read, or has changed since it was opened. A sum that cannot be remembered is computed
+ * again next time. */
 enum status filesum_get(int folder, const struct filesum_file *f, uint64_t *out,
 			struct fail *fail) MUST_USE;

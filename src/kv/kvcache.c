@@ -52,8 +52,8 @@ struct kvcache {
 	int32_t *buckets;
 	uint32_t bucket_mask;
 	kvcache_prefix last_serial;
-	/* The page that was found last, and its number less that of the one before: pages that
-	 * were taken one after the other mostly are neighbours. */
+	/* found: the page that was found last; stride: its number less that of the page found
+	 * before. Pages that were taken one after the other mostly are neighbours. */
 	int32_t found, stride;
 };
 
@@ -190,8 +190,9 @@ static int32_t bucket_find(const struct kvcache *kv, uint32_t bucket,
 	return i;
 }
 
-/* The neighbour of the page that was found last, if it is the one; its memory is near. At most
- * one page is published for a prefix and its tokens, so the table would say the same. */
+/* Tries the neighbour of the page that was found last, whose memory is near; NONE: it is not
+ * the wanted page. At most one page is published for a prefix and its tokens, so the table
+ * would say the same. */
 static int32_t neighbour_find(const struct kvcache *kv, kvcache_prefix before,
 			      const int32_t *tokens)
 {

@@ -26,8 +26,8 @@ typedef uint64_t kvcache_prefix;
 enum status kvcache_create(int n_pages, int page_size, bool keep,
 			   struct kvcache **out) MUST_USE;
 void kvcache_destroy(struct kvcache *kv); /* NULL is fine */
-/* An empty prefix of its own: what is published behind it is found behind it only. Never
- * given out before. */
+/* A new empty prefix, never given out before. Pages that are published behind it are found
+ * behind it only. */
 kvcache_prefix kvcache_new_root(struct kvcache *kv);
 int kvcache_page_size(const struct kvcache *kv);
 bool kvcache_keeps(const struct kvcache *kv); /* the `keep` that kvcache_create got */

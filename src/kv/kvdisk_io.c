@@ -70,7 +70,7 @@ static void close_file(struct opened *o)
 	free(o->head);
 }
 
-/* E_IO: it is gone or not ours; E_FORMAT: damaged, or not of this format. */
+/* E_IO: the file is gone or not ours; E_FORMAT: it is damaged, or not of this format. */
 static enum status open_file(const struct kvdisk *d, const char *name, struct opened *o)
 {
 	char begin[sizeof(struct kvfile_head)];
@@ -113,7 +113,7 @@ struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, struct str key, con
 		}
 		for (uint32_t s = 0; s < f->n_states; s++)
 			if (f->states[s].at_tok == (i + 1) * size) {
-				/* Behind the pages: they are at the front. */
+				/* Links of states come after those of all pages. */
 				struct kvindex_link *l = &e->links[n_pages + s];
 				*l = (struct kvindex_link){.hash = kvindex_state(h), .i = s};
 			}
@@ -124,15 +124,15 @@ struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, struct str key, con
 	return e;
 }
 
-/* From the space on, of a file's key; empty: there is none. */
+/* The part of a file's key from the space's name on; empty: the key has no such part. */
 static struct str space_of(struct str key)
 {
 	const char *p = key.n ? memmem(key.p, key.n, "\nspace ", 7) : NULL;
 	return p ? (struct str){p + 1, key.n - (size_t)(p + 1 - key.p)} : (struct str){"", 0};
 }
 
-/* A file of another model, format or version. Its pages are found by their tokens, only to
- * say that they are there. */
+/* An entry for a file of another model, format or version. Its pages are found by their tokens,
+ * but only to tell that they exist. */
 static struct kvindex_file *foreign_entry(const struct kvdisk *d, const struct kvfile *f,
 					  const char *name)
 {
@@ -166,7 +166,7 @@ static int64_t change_of(const struct kvdisk *d)
 	return fstat(d->fd, &st) == 0 ? file_time_ns(&st) : 0;
 }
 
-/* Lock held. Bytes of the files that are there, without those that wait to be written. */
+/* Lock held. Bytes of the files that are written, without those in the queue. */
 static int64_t written(const struct kvdisk *d)
 {
 	int64_t sum = 0;
@@ -175,7 +175,7 @@ static int64_t written(const struct kvdisk *d)
 	return sum;
 }
 
-/* Lock held. */
+/* Lock held. Updates the folder's metrics. */
 static void publish(const struct kvdisk *d)
 {
 	metric_set(METRIC_KV_DISK_BYTES, (double)written(d));
@@ -211,7 +211,8 @@ static void learn(struct kvdisk *d, const char *name)
 	close_file(&o);
 }
 
-/* What a daemon left that was killed while it wrote. Those who live hold a lock. */
+/* Removes what a daemon left that was killed while it wrote. A living daemon holds a lock
+ * on its file. */
 static void remove_stale(const struct kvdisk *d, const char *name)
 {
 	int fd = openat(d->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -269,7 +270,7 @@ void kvdisk_io_scan(struct kvdisk *d)
 
 /* --- writing --------------------------------------------------------------------------- */
 
-/* Room for so many bytes below the limit, with a twentieth of the disk left to others. */
+/* Makes room for so many bytes below the limit, with a twentieth of the disk left to others. */
 static bool make_room(struct kvdisk *d, int64_t bytes)
 {
 	for (;;) {
@@ -367,7 +368,8 @@ static void end_run(struct kvdisk *d, struct kvdisk_run *r, enum status st, int 
 	d->has_told = st != OK;
 	publish(d);
 	pthread_cond_broadcast(&d->idle);
-	/* In time, so that the writer need not wait for what comes next. */
+	/* Tells of room while half the queue is still to be written, so that the writer does not
+	 * run out of work. */
 	bool has_room = d->was_full && d->queued <= KVDISK_QUEUE_BYTES / 2;
 	d->was_full &= !has_room;
 	if (has_room && d->o.on_read)
@@ -405,8 +407,8 @@ void *kvdisk_io_writer(void *arg)
 
 /* --- reading ---------------------------------------------------------------------------- */
 
-/* How many tokens the file and the prompt have in common, from the first on. 0: it has another
- * key. */
+/* How many tokens the file and the prompt have in common, from the first on. 0: the file
+ * has another key. */
 static int n_alike(const struct kvfile *f, const struct kvdisk_read *r)
 {
 	int n = MIN((int)f->n_tok, r->n_tok), i = 0;
@@ -419,8 +421,8 @@ static int n_alike(const struct kvfile *f, const struct kvdisk_read *r)
 	return i;
 }
 
-/* Data past the page cache, where the file system and all numbers allow it: a long read then
- * has the disk's whole speed, is not copied, and leaves others their cache. */
+/* Reads data past the page cache, if the file system and the alignment of all numbers allow it. A
+ * long read then has the disk's whole speed, is not copied, and leaves others their cache. */
 static bool read_data(int fd, void *out, size_t n, uint64_t at)
 {
 	bool fits = (uintptr_t)out % KVFILE_ALIGN == 0 && n % KVFILE_ALIGN == 0 &&
@@ -432,7 +434,7 @@ static bool read_data(int fd, void *out, size_t n, uint64_t at)
 	return read_all(fd, out, n, at);
 }
 
-/* It is of no use: nobody shall look into it again. */
+/* The file is of no use: takes it out of the index, so that nobody reads it again. */
 static void refuse(struct kvdisk *d, const char *name, enum status st)
 {
 	/* Two readers may find the same damage. */
@@ -448,7 +450,8 @@ static void refuse(struct kvdisk *d, const char *name, enum status st)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* The file that holds the thing with this name, and where. False: none does. */
+/* Finds the file that holds the page or state of this hash, and its place there. False:
+ * no file does. */
 static bool look_up(struct kvdisk *d, uint64_t hash, char name[32], uint32_t *out_i)
 {
 	pthread_mutex_lock(&d->lock);
@@ -462,7 +465,7 @@ static bool look_up(struct kvdisk *d, uint64_t hash, char name[32], uint32_t *ou
 	return l != NULL;
 }
 
-/* Pages from page `at` of the prompt on that lie in one file. Returns how many are good. */
+/* Reads pages from page `at` of the prompt on that lie in one file. Returns how many are good. */
 static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, int at)
 {
 	char name[32];

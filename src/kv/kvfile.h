@@ -54,7 +54,8 @@ uint64_t kvfile_bytes(const struct kvfile *f);
 
 /* All before the data, into out (kvfile_data_at bytes, 8-byte aligned). */
 void kvfile_write_head(const struct kvfile *f, char *out);
-/* How many bytes kvfile_parse wants of a file that begins with these; 0: it is none. */
+/* Bytes that kvfile_parse needs of a file that begins with `begin`; 0: the file has
+ * another format. */
 size_t kvfile_peek(struct str begin);
 /* Reads what kvfile_write_head wrote (head.p 8-byte aligned). E_FORMAT unless each number
  * fits the others, the file's length and the sum. */

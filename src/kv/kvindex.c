@@ -107,7 +107,7 @@ struct kvindex_file *kvindex_least(const struct kvindex *x, int64_t now_s)
 						 .n_tok = f->n_tok, .state_tok = f->state_tok,
 						 .used_s = f->used_s};
 	}
-	/* is_seen: another file goes on from it. */
+	/* Marks files that another file continues. */
 	for (int i = 0; i < x->n_files; i++) {
 		const struct kvindex_file *f = x->files[i];
 		const struct kvindex_link *l = f->before ? kvindex_find(x, f->before, false) : NULL;

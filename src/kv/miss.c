@@ -30,7 +30,7 @@ struct miss miss_of(const struct miss_facts *f)
 		return (struct miss){MISS_EVICTED, f->n_cached};
 	if (f->n_foreign > MAX(f->n_cached, known))
 		return (struct miss){MISS_OTHER_MODEL, f->n_cached};
-	/* What differs within the first page is another conversation. */
+	/* A prompt that differs within the first page is another conversation. */
 	if (f->n_alike >= f->page_size && f->n_alike >= f->n_cached &&
 	    f->n_alike < f->n_history)
 		return (struct miss){MISS_DIFFERS, f->n_alike};

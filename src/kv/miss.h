@@ -9,9 +9,9 @@
 
 enum miss_reason {
 	MISS_NONE,        /* all that can be found of a prompt was found */
-	MISS_NEW,         /* nothing has been asked before that goes on as far */
+	MISS_NEW,         /* no earlier prompt has the same tokens so far */
 	MISS_DIFFERS,     /* the prompt that is most alike has another token here */
-	MISS_EVICTED,     /* it was known, and gave way to others, or had no room */
+	MISS_EVICTED,     /* its pages were known, and were evicted or found no room */
 	MISS_NO_STATE,    /* its pages are known, but no recurrent state was kept there */
 	MISS_OTHER_MODEL, /* kv_dir has it of another model, version or setting */
 	MISS_OFF,         /* nothing is kept: prefix_cache = no */
@@ -27,13 +27,14 @@ struct miss_facts {
 	int32_t n_pages;    /* whose pages were found, with or without a state */
 	int32_t page_size;
 	int32_t n_alike;    /* in common with the history that is most alike … */
-	int32_t n_history;  /* … and the tokens that one has; 0: no history is known */
-	int32_t n_foreign;  /* known so far in kv_dir, of something else; 0: nothing */
+	int32_t n_history;  /* … and the tokens of that history; 0: no history is known */
+	/* tokens that kv_dir has of another model, version or setting; 0: none */
+	int32_t n_foreign;
 	bool keeps;         /* there is a prefix cache */
 };
 
 struct miss {
 	enum miss_reason reason;
-	int32_t at; /* index of the token that it is about; n_prompt for MISS_NONE */
+	int32_t at; /* index of the token that the reason is about; n_prompt for MISS_NONE */
 };
 struct miss miss_of(const struct miss_facts *f);

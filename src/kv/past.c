@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histories are compared one by one. A history can be more alike than the best so far only
- * if it has the same token behind what that one has in common, so most are dismissed by one
- * look. The last used come first: a conversation goes on from its last turn.
+ * Histories are compared one by one. A history can be more alike than the best so far only if it
+ * has the prompt's token at the place where the best one differs. So most are dismissed by one
+ * comparison. The last used come first: a conversation goes on from its last turn.
  */
 #include "kv/past.h"
 
@@ -21,7 +21,7 @@ struct history {
 struct past {
 	struct history list[PAST_MAX]; /* the last used first */
 	int n;
-	int64_t n_tok; /* of all */
+	int64_t n_tok; /* tokens of all histories */
 };
 
 struct past *past_create(void)
@@ -54,7 +54,7 @@ static void move_to_front(struct past *p, int i)
 
 static int n_alike(const int32_t *a, const int32_t *b, int n)
 {
-	enum { PIECE = 1024 }; /* memcmp is fast, and says only that something differs */
+	enum { PIECE = 1024 }; /* memcmp finds fast that a piece differs, but not where */
 	int i = 0;
 	while (i + PIECE <= n && memcmp(a + i, b + i, sizeof *a * PIECE) == 0)
 		i += PIECE;
@@ -88,7 +88,7 @@ void past_add(struct past *p, struct str space, const int32_t *tokens, int n)
 	int alike, i = best_of(p, space, tokens, n, &alike);
 	if (n < 1 || n > PAST_MAX_TOKENS)
 		return;
-	if (i >= 0 && alike == n) { /* a history goes as far already */
+	if (i >= 0 && alike == n) { /* a history has all of these tokens already */
 		move_to_front(p, i);
 		return;
 	}

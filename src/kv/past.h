@@ -13,8 +13,8 @@ struct past;
 
 struct past *past_create(void);
 void past_destroy(struct past *p); /* NULL is fine */
-/* Remember n tokens within a space of the prefix cache (kv/spaces.h). One that goes on from a
- * history takes its place. Both are copied. */
+/* Remember n tokens within a space of the prefix cache (kv/spaces.h). Tokens that continue a
+ * history take its place. Tokens and name are copied. */
 void past_add(struct past *p, struct str space, const int32_t *tokens, int n);
 
 struct past_match {

@@ -101,7 +101,7 @@ size_t case_weight_bytes(enum quant quant, int32_t n, int32_t k,
 			 const struct case_weight_opts *o)
 {
 	struct weight w = form_of(quant, n, k, o);
-	w.scales = has_scales(quant) ? &w : NULL; /* only whether there are some counts */
+	w.scales = has_scales(quant) ? &w : NULL; /* only counts as a sign that there are scales */
 	w.zero_points = has_zeros(quant, o) ? &w : NULL;
 	return weight_bytes(&w);
 }

@@ -30,7 +30,7 @@ enum status case_weight_make(uint64_t *state, enum quant quant, int32_t n, int32
 			     const struct case_weight_opts *o, struct case_weight *out,
 			     struct fail *fail) MUST_USE;
 void case_weight_deinit(struct case_weight *w);
-/* Bytes of such a weight in its checkpoint. */
+/* Bytes that a weight of case_weight_make has in its checkpoint. */
 size_t case_weight_bytes(enum quant quant, int32_t n, int32_t k,
 			 const struct case_weight_opts *o);
 

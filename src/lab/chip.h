@@ -35,7 +35,7 @@ const char *chip_limit_name(enum chip_limit l);
 
 /* Cycles of a SIMD for one iteration of the loop by one wave. */
 double chip_cycles(const struct chip *c, const struct isa_count *loop, enum chip_limit *out);
-/* Loads of such a loop in GB/s for the whole chip, assuming memory of unlimited speed; 0
- * if it loads nothing. */
+/* Loads of a loop in GB/s for the whole chip, assuming memory of unlimited speed; 0 if it
+ * loads nothing. */
 double chip_issue_gbs(const struct chip *c, const struct isa_count *loop,
 		      enum chip_limit *out);

@@ -163,7 +163,8 @@ static enum cost_kind bound_of(const double *us)
 	return most;
 }
 
-/* A driver resets a queue that hangs, so no launch may last long. */
+/* The row with the longest launch. A driver resets a queue that hangs, so no launch
+ * may last long. */
 static const struct predict_row *longest_of(const struct prediction *p)
 {
 	const struct predict_row *most = p->row;
@@ -236,11 +237,11 @@ static void begin_step(struct prediction *p, const char *name, bool is_prefill)
 
 /* --- steps ------------------------------------------------------------------------ */
 
-/* What of a prompt is predicted. */
+/* Which step of a prompt is predicted. */
 struct predict_prompt {
 	int n_before;     /* tokens that the KV cache holds already */
 	int n;            /* new tokens */
-	bool is_decode;   /* not the prompt: a step behind it of one token … */
+	bool is_decode;   /* true: not the prompt, but a step of one token after it … */
 	int n_draft;      /* … and so many guesses */
 };
 

@@ -36,7 +36,8 @@ struct kernels_report {
 	struct codeobject code;
 	const struct chip *chip; /* NULL: unknown chip */
 	struct isa_kernel *isa;  /* (n) counts of each kernel; NULL: no disassembler */
-	bool has_objdump;        /* which reads the kernels of launches one by one */
+	/* llvm-objdump exists: it reads the kernels of launches one by one */
+	bool has_objdump;
 	struct cost_model cost;  /* counts whole launches; cache NULL: no counting */
 	bool is_json;
 };
@@ -243,7 +244,7 @@ static bool is_shown(const struct kernels_report_args *a, const struct code_kern
 	return !a->match || strstr(k->name, a->match);
 }
 
-/* Counts of all kernels, where one of them is shown. E_MISSING: nothing can count. */
+/* Reads the counts of all kernels, if one of them is to be shown. E_MISSING: nothing can count. */
 static enum status read_isa(const struct kernels_report_args *a, struct kernels_report *r,
 			    struct fail *fail)
 {

@@ -98,7 +98,7 @@ bool case_args_parse(const struct option_set *set, const struct case_args *a, in
 	return false;
 }
 
-/* Is the name among those of a list, which commas separate? */
+/* True if the name is in a list of names separated by commas. */
 static bool is_listed(const char *list, const char *name)
 {
 	size_t len = strlen(name);

@@ -85,9 +85,9 @@ static bool begins(const char *name, const char *with)
 
 /* --- weights at a few tokens -------------------------------------------------------- */
 
-/* Numbers of weights come by non-temporal loads, so the walk counts each byte once. Scales
- * come by cached loads, whose lines the walked workgroups say too little about. Here they are
- * counted by the shape. Blocks have both in the same lines, so a row's bytes count. */
+/* Numbers of weights come by non-temporal loads, so the walk counts each byte once. Scales come
+ * by cached loads, for whose lines the walked workgroups are too few. So they are counted here,
+ * from the shape. Blocks have both in the same lines, so a row's bytes count. */
 
 static double int4_scales(double n, double n_groups, bool has_zeros)
 {
@@ -142,9 +142,9 @@ static double expert_scales(const struct weight_view *w, const char *kernel)
 	return (double)w->n * w->pitch;
 }
 
-/* Kernels by groups (moe_group.h) read an expert once for up to MOE_GROUP pairs. The walk
- * takes each pair for a group of its own, but not all of down's; how many it took, the
- * streamed bytes say. Returns how often experts are read; *groups: how many groups work. */
+/* Kernels by groups (moe_group.h) read an expert once for up to MOE_GROUP pairs. The walk takes
+ * each pair for a group of its own, but in down not all pairs; the streamed bytes tell how many
+ * it took. Returns how often experts are read; *groups: how many groups work. */
 static double grouped_reads(const struct moe_launch *a, double *groups)
 {
 	bool has_shared = a->n_slots > a->n_used;
@@ -155,7 +155,7 @@ static double grouped_reads(const struct moe_launch *a, double *groups)
 	return used + has_shared;
 }
 
-/* Each pair reads its expert, but for kernels by groups. */
+/* Each pair reads its expert, except in kernels by groups. */
 static void fix_moe_few(const struct cost_model *m, const struct hip_launch_info *l,
 			struct launch_cost *c, double *share)
 {

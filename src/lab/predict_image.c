@@ -12,7 +12,7 @@
 struct predict_image {
 	struct vision_config config;
 	struct vision_tower *tower;
-	struct image image; /* as the tower sees it, black */
+	struct image image; /* a black image as large as the tower sees it */
 	float *rows;
 	char name[120];
 };

@@ -13,6 +13,6 @@ enum status predict_image_open(const struct model *m, struct backend *b, int32_t
 			       struct predict_image **out, struct fail *fail) MUST_USE;
 /* "image of 1024 x 1024 pixels: 4096 patches, 1024 tokens" */
 const char *predict_image_name(const struct predict_image *p);
-/* Looks at it. */
+/* Runs the tower on the picture. */
 enum status predict_image_run(struct predict_image *p, struct fail *fail) MUST_USE;
 void predict_image_close(struct predict_image *p); /* NULL is fine */

@@ -47,16 +47,16 @@ enum status record_create(struct hip *h, const char *dir, const char *const *cod
 enum status record_finish(struct record *r, const char *about, int *out_n,
 			  struct fail *fail) MUST_USE;
 
-/* Eight bytes of arguments are a small number with what fills a struct up behind it, and no
- * address. The filler is whatever the stack had, also the upper half of an address. One replay
- * in hundreds differed until this was asked. */
+/* True if eight bytes of arguments are no address, but a small number followed by a struct's
+ * padding. The padding is whatever the stack had, such as the upper half of an address. Without
+ * this check one replay in hundreds differed. */
 bool record_is_filler(uint64_t v);
 
 struct replay_result {
 	int n_launches, n_equal;  /* n_equal: launches with every byte as recorded */
 	int n_close;              /* other launches, within the tolerance */
 	double worst;             /* largest difference within the tolerance */
-	char text[200];           /* describes the first launch beyond it; "" if none */
+	char text[200];           /* describes the first launch beyond the tolerance; "" if none */
 };
 
 /* Run a recording on h and compare the memory that it leaves. Differing bytes are read

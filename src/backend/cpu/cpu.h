@@ -34,10 +34,11 @@ struct cpu {
 	const int32_t *order; /* column order of the last weight that has one; order_k columns */
 	int32_t order_k;
 	uint64_t n_loaded;      /* weights loaded so far of this model */
-	struct u64map kinds;    /* kinds of weights found in the cache; see find */
+	struct u64map kinds;    /* kinds of weights found in the cache; see find in cpu_weight.c */
 	struct cpu_cache *cache, *cache_all; /* cache: while loading; cache_all: until the
 					      * backend ends */
-	struct cpu_experts *experts; /* of the model that is loaded now, then of older ones */
+	/* experts of the model loaded now; `next`: of those loaded before */
+	struct cpu_experts *experts;
 	char *expert_dir;       /* NULL: beside the model */
 	uint64_t n_steps;
 	char *cache_dir;        /* NULL: no cache */

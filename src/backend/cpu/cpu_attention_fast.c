@@ -13,7 +13,7 @@
 #include "backend/cpu/cpu.h"
 #include "base/alloc.h"
 
-/* padding in floats, to spread rows over cache sets */
+/* APART: padding in floats, to spread rows over cache sets */
 enum { RANGE = 512, MAX_HEAD = CPU_MAX_HEAD, APART = 16 };
 
 struct fast_attention {

@@ -76,8 +76,8 @@ static void put_inputs(void *arg, int begin, int end)
 	}
 }
 
-/* Where element d of the block ending at `last` comes from: positions from `from` on, of
- * which those below `first` are of the block before. */
+/* Where element d of the block ending at `last` comes from: positions from `from` on. Those below
+ * `first` belong to the block before. */
 struct block_span {
 	const int32_t *pages;
 	int32_t from, first, last;

@@ -97,7 +97,7 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 /* A token's data that all state rows of a head use. */
 struct token_of_head {
 	float keep, beta, y_scale;
-	bool is_space; /* Mamba-2's rule */
+	bool is_space; /* use Mamba-2's rule */
 	float skip;
 	float q[MAX_K], k[MAX_K];
 	const float *v;
@@ -237,7 +237,7 @@ struct norm_job {
 	const struct cpu_isa *isa; /* NULL: exact way */
 };
 
-/* The gate comes before the norm. y may be x. */
+/* Norms of heads whose gate comes before the norm. y may be x. */
 static void norm_gated(const struct norm_job *j, int t, int first, const float *x, float *y)
 {
 	const struct gated_norm_args *a = j->a;

@@ -15,7 +15,7 @@ struct cpu_experts {
 	struct cpu *c;
 	struct backend_experts all;
 	struct cpu_expert_layer **layers; /* (all.n_layers) */
-	bool has_all; /* every expert has a slot, and is there */
+	bool has_all; /* every expert has a slot, and has been read */
 };
 
 static size_t up(size_t n, size_t to)
@@ -26,7 +26,7 @@ static size_t up(size_t n, size_t to)
 struct cpu_expert_layer *cpu_experts_of(const struct backend *b, const struct experts *e)
 {
 	(void)b;
-	/* of experts that stay it is any address: see cpu_load_experts */
+	/* for experts that stay in memory, e->device is any address: see cpu_load_experts */
 	struct cpu_expert_layer *l = (void *)(uintptr_t)e->device;
 	return e->device == e->gate || l->of->has_all ? NULL : l;
 }
@@ -38,7 +38,7 @@ struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l)
 
 /* --- the bytes of an expert --------------------------------------------------------- */
 
-/* Which of gate, up and down of expert e. The backend made them, so it may change them. */
+/* Weight i of expert e: gate, up or down. The backend made them, so it may change them. */
 static struct weight *part(const struct experts *x, int32_t e, int i)
 {
 	const struct weight *w[PARTS] = {x->gate, x->up, x->down};
@@ -70,7 +70,7 @@ static enum status pack_part(struct cpu *c, const struct weight *w, uint8_t *out
 	return OK;
 }
 
-/* backend_experts.pack. */
+/* The function for backend_experts.pack. */
 static enum status pack(void *ctx, int32_t l, int32_t e, uint8_t *out, struct fail *fail)
 {
 	struct cpu_experts *s = ctx;
@@ -143,7 +143,7 @@ enum status cpu_experts_weight(struct cpu *c, const struct weight *host, struct 
 		return fail_at(fail, E_CONFIG, "expert_memory",
 			       "expert_memory wants the model's files mapped: leave out "
 			       "mmap = no");
-	(void)cpu_weight_plan(c, host, out); /* else rows, or cpu_experts_layer refuses */
+	(void)cpu_weight_plan(c, host, out); /* if false: rows, or cpu_experts_layer refuses */
 	return OK;
 }
 

@@ -12,27 +12,28 @@
 
 struct cpu_experts;
 
-/* The data of experts.device, for experts in slots. */
+/* What experts.device points to, for experts in slots. */
 struct cpu_expert_layer {
 	struct cpu_experts *of;
-	const struct experts *experts; /* the graph's */
-	int32_t i, first;              /* of the layer in the store; of its experts */
+	const struct experts *experts; /* those of the engine's graph */
+	/* number of the layer, and of its first expert, in the store */
+	int32_t i, first;
 };
-/* NULL: all experts of e stay in memory. */
+/* The layer of the experts e; NULL: all of them stay in memory. */
 struct cpu_expert_layer *cpu_experts_of(const struct backend *b, const struct experts *e);
 struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l);
-/* Experts first .. of this layer are used now, n of them by their number in the layer,
- * ascending. Those numbers become the store's. */
+/* This step uses n experts of the layer. e: their numbers in the layer, ascending; afterwards
+ * those in the store. */
 void cpu_experts_use(const struct cpu_expert_layer *l, struct backend *b, int32_t *e,
 		     int32_t n);
-/* The reads of this layer's experts have begun: guess the next layer's, if a guess is wanted.
- * Uses the scratch of operations. */
+/* Guesses the next layer's experts, if a guess is wanted, once the reads of this layer's experts
+ * have begun. Uses cpu_scratch. */
 void cpu_experts_guess(const struct cpu_expert_layer *l, struct backend *b,
 		       const struct moe_ahead *ahead);
-/* Expert e (the store's number) is there: let its weights point to it. */
+/* Expert e (its number in the store) has been read: points its weights to the slot. */
 void cpu_experts_attach(const struct cpu_expert_layer *l, int32_t e);
 
-/* From cpu_weight.c. */
+/* Called by cpu_weight.c. */
 void cpu_experts_begin(struct cpu *c, const struct model *m);
 enum status cpu_experts_weight(struct cpu *c, const struct weight *host, struct weight *out,
 			       struct fail *fail) MUST_USE;

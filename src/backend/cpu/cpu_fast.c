@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 
 /* Weights of at most so many columns take activations rounded to twice the bits, in two
- * planes. Models that narrow suffer from one plane, and can afford the time. */
+ * planes. Models with so few columns lose precision with one plane, and can afford the time. */
 enum { FINE_K = 512 };
 
 static const struct cpu_isa *isa_of(const struct backend *b)

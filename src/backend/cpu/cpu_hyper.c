@@ -124,7 +124,7 @@ enum status cpu_ngram_gate(struct backend *b, const struct ngram_gate_args *a)
 	return OK;
 }
 
-/* Each line of n numbers, `next` apart, divided by its sum and eps; lines are `line` apart. */
+/* Divides each line of n numbers by its sum + eps. Numbers are `next` apart, lines `line`. */
 static void divide_lines(float *comb, int32_t n, int32_t line, int32_t next, float eps)
 {
 	for (int32_t i = 0; i < n; i++) {

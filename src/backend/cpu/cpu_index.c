@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The indexer of sparse attention. Sort keys are integers in the order of scores. The least
+ * The indexer of sparse attention. Sort keys are integers in the order of scores. The least key
  * that is chosen is found bit by bit, by counting.
  */
 #include <math.h>
@@ -51,7 +51,7 @@ static void mean_of(const struct index_keys_args *a, int t, float *mean)
 		mean[d] /= (float)a->ratio;
 }
 
-/* As rms_norm does, or a layer norm. */
+/* Normalises x as rms_norm does, or, if there is a bias, by a layer norm. */
 static void normalise(const struct index_keys_args *a, float *x)
 {
 	size_t dim = (size_t)a->dim;
@@ -104,7 +104,7 @@ enum status cpu_index_keys(struct backend *b, const struct index_keys_args *a)
 	return OK;
 }
 
-/* weight: of the token's heads, or NULL. */
+/* The score of a block with this key. weight: of the token's heads, or NULL. */
 static float score(const struct index_choose_args *a, const float *q, const float *weight,
 		   const float *key)
 {
@@ -159,7 +159,7 @@ static void choose(const struct index_choose_args *a, int t)
 	int32_t *table = a->table + (size_t)t * (size_t)(a->top + 1), k = 0;
 	float key[MAX_KEY];
 	uint32_t least = 0;
-	int32_t n_equal = n; /* so many with the least score are taken */
+	int32_t n_equal = n; /* blocks with exactly the least score that are taken */
 	for (int32_t b = 0; n > a->top && b < n; b++) {
 		size_t at = (size_t)index_page(pages, a->page_size, a->ratio, b);
 		read_key(a->blocks, a->type, at * (size_t)a->dim, a->dim, key);

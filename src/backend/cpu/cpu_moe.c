@@ -57,7 +57,7 @@ static int32_t first_not_in(const int32_t *id, int32_t n)
 	return e;
 }
 
-/* What experts are chosen by, with is_shifted. */
+/* The numbers by which experts are chosen with is_shifted. */
 static void shift(const struct moe_router_args *a, const float *logit, float top, float *out)
 {
 	int32_t n = a->router->n;
@@ -96,7 +96,7 @@ static float sigmoid(float x)
 	return 1 / (1 + expf(-x));
 }
 
-/* The root of log(1 + exp(x)). */
+/* The square root of log(1 + exp(x)). */
 static float root_of(float x)
 {
 	return sqrtf(x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x)));

@@ -11,9 +11,9 @@
  * over the tiles in order. So a token's experts are added to y by rising id, whatever the
  * other tokens chose, and no two threads write the same y.
  *
- * Experts that do not stay in memory (cpu_experts.h) come in waves of consecutive ones, as
- * many as half the slots hold. Gate and up of a wave run as its experts come. Down waits
- * for all of the wave and goes in order, so the bits are the same.
+ * Experts that do not stay in memory (cpu_experts.h) are read in waves of consecutive experts, as
+ * many as half the slots hold. Gate and up of an expert run once it has been read. Down waits for
+ * the whole wave and goes in order, so the bits are the same.
  */
 #include "backend/cpu/cpu_moe.h"
 
@@ -47,7 +47,7 @@ struct moe_fast_job {
 	char *x_tiles, *h_tiles;
 	/* The part of the work that comes next. */
 	const int *order;            /* (n_order) runs, for gate and up; NULL: in order */
-	int run0, run1, tile0;       /* the wave: runs, and its first tile */
+	int run0, run1, tile0;       /* runs [run0, run1) of the wave, and its first tile */
 };
 
 bool cpu_moe_fast_can(const struct backend *b, const struct experts *e)
@@ -283,7 +283,7 @@ static void run_up(struct moe_fast_job *j, const int *order, int n)
 		2 * a_run * (size_t)(ROWS * j->blocks) * (size_t)gate->k / 8, run_gate_up, j);
 }
 
-/* Down of runs [run0, run1), whose hidden numbers are all there. */
+/* Down of runs [run0, run1), whose h is complete. */
 static void run_down_of(struct moe_fast_job *j, int run0, int run1)
 {
 	const struct weight *w = &j->a->experts->down[0];
@@ -307,8 +307,8 @@ static int32_t expert_of(const struct moe_fast_job *j, int run)
 	return j->tiles[j->runs[run].tile].expert;
 }
 
-/* Runs [run0, run1), whose experts are held: gate and up as they come, then down. order:
- * scratch for as many. */
+/* Compute runs [run0, run1), whose experts are held: gate and up of each expert when it has been
+ * read, then down. order: scratch, twice as many. */
 static enum status run_wave(struct moe_fast_job *j, const struct cpu_expert_layer *l,
 			    int run0, int run1, int *order, struct fail *fail)
 {
@@ -353,15 +353,15 @@ static int32_t list_used(const struct moe_fast_job *j, int32_t *out)
 	return n;
 }
 
-/* The step's experts of a layer, by the store's numbers. */
+/* The experts that a step uses of one layer, by their numbers in the store. */
 struct waves {
 	const struct cpu_expert_layer *l;
 	int32_t used[MOE_ROUTER_MAX_EXPERTS], n;
-	int32_t held, most; /* of the first wave; experts of a wave */
+	int32_t held, most; /* experts of the first wave; of any wave at most */
 	struct expert_memory_stats before;
 };
 
-/* The reads of the first wave begin, and then those that are guessed. */
+/* Begins the reads of the first wave, and then those of guessed experts. */
 static void begin_waves(struct moe_fast_job *j, struct waves *w)
 {
 	struct expert_memory *m = cpu_experts_memory(w->l);
@@ -375,7 +375,7 @@ static void begin_waves(struct moe_fast_job *j, struct waves *w)
 	profile_enter(j->b->profile, PROFILE_GATE_UP);
 }
 
-/* order: scratch, (2 n_runs). */
+/* Runs all waves. order: scratch, (2 n_runs). */
 static enum status run_waves(struct moe_fast_job *j, struct waves *w, int *order)
 {
 	const struct cpu_expert_layer *l = w->l;

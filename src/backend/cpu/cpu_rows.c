@@ -114,7 +114,7 @@ static void run_norm(void *arg, int begin, int end)
 		size_t out = (size_t)t * (size_t)(a->y_pitch ? a->y_pitch : a->dim);
 		normalise(job->b, x, a->dim, a->eps, rms_norm_weight(a, t),
 			  a->sum ? x : (float *)a->y + out);
-		if (a->y_low) /* floats are what is computed */
+		if (a->y_low) /* y holds all that is computed, so rounding takes nothing */
 			memset((float *)a->y_low + row, 0, (size_t)a->dim * sizeof(float));
 		for (int d = 0; a->sum && d < a->dim; d++)
 			a->sum[row + (size_t)d] = (a->sum[row + (size_t)d] + x[d]) * times;

@@ -20,7 +20,7 @@
 /* --- memory ---------------------------------------------------------------------- */
 
 /* Memory for weights is allocated in large blocks, of huge pages if the kernel has them,
- * because each token reads all of it. */
+ * because each token reads all weights. */
 struct weight_block {
 	struct weight_block *next;
 	char *p;
@@ -225,8 +225,8 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 /* --- panels ------------------------------------------------------------------------ */
 
 /* True if the weight is to be packed. bf16 is packed only if the instruction set has such
- * panels. How much memory is free must not matter: panels and rows sum in other orders, and
- * the bits of an answer are the same in every run. */
+ * panels. How much memory is free must not matter: panels and rows sum in other orders, and the
+ * bits of an answer must be the same in every run. */
 static bool becomes_panels(const struct cpu *c, const struct weight *host)
 {
 	return !host->keeps_rows && cpu_panels_can(host) &&
@@ -269,7 +269,7 @@ static enum status load_weight(struct cpu *c, const struct weight *host,
 	}
 	enum status st = take_panels(c, host, &plan, fail);
 	if (st != OK || !plan.data)
-		return st; /* no panels: the exact path reads it in the file */
+		return st; /* no panels: the exact path reads w in the file */
 	struct cpu_panels *p = arena_alloc(&c->kept, sizeof *p);
 	*p = plan;
 	out->packed = p;
@@ -306,8 +306,8 @@ bool cpu_weight_plan(struct cpu *c, const struct weight *w, struct weight *out)
 	return true;
 }
 
-/* out->device says that the fast way is possible: of experts in slots it is their layer,
- * else any address will do. */
+/* out->device says that the fast way is possible. For experts in slots it is their
+ * cpu_expert_layer, else any address will do. */
 enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
 	if (b->expert_bytes)

@@ -24,15 +24,17 @@
 
 enum {
 	HIP_MAX_TOK = 1 << 16,       /* most tokens of a step */
-	/* Steps of up to so many tokens take the kernels for few tokens. Those of blocks are
-	 * launched for eight tokens at a time. */
+	/* Steps of up to so many tokens take the kernels for few tokens. Kernels for block
+	 * formats are launched for eight tokens at a time. */
 	HIP_FEW_TOK = 16,
 	HIP_ONE_EACH = 32,
-	HIP_ALONE_CTX = 4096, /* backend.alone_ctx. Beyond, reading a cache twice costs more */
-	HIP_WORK_BYTES = 160 << 20, /* experts of 2,048 tokens: nine rows of 2,048 floats each */
-	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half */
+	/* backend.alone_ctx: in longer contexts reading a cache twice costs more */
+	HIP_ALONE_CTX = 4096,
+	/* for the experts of 2,048 tokens: each token has nine rows of 2,048 floats */
+	HIP_WORK_BYTES = 160 << 20,
+	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half of struct hip_stage */
 	HIP_LAND_BYTES = 8 << 20,
-	HIP_GRAPHS = 128, /* by streams, tokens and a bound of the context */
+	HIP_GRAPHS = 128, /* most recorded steps, by streams, tokens and a bound of the context */
 };
 
 struct hip_device {
@@ -145,7 +147,7 @@ struct hip {
 	int moe_up, moe_down;     /* rows of moe_quad.def for all shapes; -1: choose */
 	struct hip_arena weights;
 	struct hip_experts *experts;
-	struct hip_slots *slots;  /* of the model loaded last; NULL: hip_slots.h */
+	struct hip_slots *slots;  /* experts in slots of the model loaded last; NULL: none */
 	char *expert_dir;         /* as in backend_opts; malloc'ed */
 	struct hip_stage stage;
 	char *land;

@@ -60,7 +60,7 @@ static int32_t power_below(int32_t n)
 	return p;
 }
 
-/* As kernels/attention/attention_seen.h takes it. */
+/* The window as kernels/attention/attention_seen.h takes it. */
 static int32_t window_of(const struct attention_args *a)
 {
 	return a->is_chunked ? -a->window : a->window;
@@ -86,7 +86,7 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 		.scale = a->scale, .last_seen = a->last_seen};
 }
 
-/* What stands in the names of kernels for this cache. */
+/* The part of kernels' names that stands for this cache's type. */
 static const char *bytes_of(const struct attention_args *a)
 {
 	return a->kv.type == DTYPE_I8 ? "bytes_" : "";
@@ -104,7 +104,7 @@ static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s
 			  : lds_of(s, s->whole_tiles);
 }
 
-/* Positions that a token of the step sees, at most. */
+/* Most positions that a token of the step sees. */
 static int32_t seen_of(const struct attention_args *a)
 {
 	return a->window ? MIN(a->n_ctx_max, a->window + a->n_tok) : a->n_ctx_max;
@@ -120,14 +120,15 @@ static int32_t whole_launches(const struct hip *h, const struct attention_args *
 	return 1 + (int32_t)(n / MOST);
 }
 
-/* Launch the whole kernel: sequences of more than one token. With last_seen the mutual kernel:
- * all sequences. */
+/* Launch the whole kernel for sequences of more than one token, or, with last_seen, the mutual
+ * kernel for all sequences. */
 static enum status whole(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
 	char name[80];
-	/* Tiles that one sequence with all tokens would need, for each sequence. */
+	/* The host does not know a sequence's tokens: each gets the tiles that all tokens
+	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	int32_t each = hip_over(tiles, whole_launches(h, a));
 	int32_t lds = whole_lds_of(h, s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
@@ -152,7 +153,7 @@ static enum status merge(struct hip *h, const struct attention_launch *l, int32_
 	return LAUNCH(h, "attention_merge_kernel", g, ARG(m));
 }
 
-/* Merge what split kernels leave of n sequences, from number b, of one token each. */
+/* Merge the segments that split kernels left of n sequences of one token, from sequence b on. */
 static enum status merge_single(struct hip *h, const struct attention_launch *l, int32_t b,
 				int32_t n)
 {
@@ -165,8 +166,8 @@ static enum status merge_single(struct hip *h, const struct attention_launch *l,
 	return merge(h, &m, n);
 }
 
-/* The last workgroup to finish merges all segments of a key head by itself. Behind a long
- * cache that takes longer than one launch more. */
+/* The last workgroup to finish merges all segments of a key head by itself. Behind a long cache
+ * that takes longer than a further launch. */
 static bool merges_apart(const struct attention_args *a)
 {
 	enum { LEAST_SEEN = 4096 };
@@ -182,7 +183,7 @@ static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)(HIP_MAX_TOK / subs));
 }
 
-/* Segments of a token, at most. What a window shows may begin and end within a segment. */
+/* Most segments of a token. A window may begin and end within a segment. */
 static int32_t split_segments(const struct attention_args *a)
 {
 	int32_t n = a->window > 0 ? seen_of(a) / ATTENTION_SEGMENT + 2
@@ -190,7 +191,7 @@ static int32_t split_segments(const struct attention_args *a)
 	return MIN(ATTENTION_SEGMENTS, n);
 }
 
-/* Launch the split kernel: sequences of one token. */
+/* Launch the split kernel for sequences of one token. */
 static enum status split(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
@@ -212,9 +213,9 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
-/* A few tokens of one sequence, as guesses are: each is a sequence of one token with the same
- * pages, of which it sees those up to its position. So it has the bits that it would have
- * alone, and a long cache is read by many workgroups. */
+/* True for a few tokens of one sequence, as guesses are. Then each token is a sequence of its own
+ * with the same pages, of which it sees those up to its position. So it has the bits that it
+ * would have alone, and many workgroups read a long cache. */
 static bool are_few(const struct hip *h, const struct attention_args *a)
 {
 	return a->n_seq == 1 && a->n_tok > 1 && a->n_tok <= MIN(h->base.few_tok, HIP_ONE_EACH);
@@ -226,20 +227,20 @@ static enum status few(struct hip *h, const struct attention_args *a,
 	struct attention_args each = *a;
 	each.n_seq = a->n_tok;
 	each.first_tok = h->one_each;
-	each.max_pages_per_seq = 0; /* all rows of the table are its first */
+	each.max_pages_per_seq = 0; /* all rows of the page table are its first row */
 	return split(h, &each, s, subs);
 }
 
 /* --- spread ------------------------------------------------------------------------- */
 
-/* Tiles that the sequences of a step have together, at most: each may end in a tile that is
- * not full, and have a tile that ends where segments grow. */
+/* Most tiles that all sequences of a step have together. In each sequence one tile may be
+ * incomplete, and one more may end where segments grow. */
 static int32_t spread_tiles(const struct attention_args *a, const struct attention_launch *l)
 {
 	return (a->n_tok + a->n_seq * (l->tile_tok - 1)) / l->tile_tok + a->n_seq;
 }
 
-/* Segments of a tile, at most. One that begins within its first segment has one more. */
+/* Most segments of a tile: one that begins within a segment has one more. */
 static int32_t spread_segments(const struct attention_args *a)
 {
 	return MIN(ATTENTION_SEGMENTS, seen_of(a) / ATTENTION_SEGMENT + 2);
@@ -256,9 +257,9 @@ static int32_t spread_at_once(const struct attention_args *a, const struct atten
 	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)1024);
 }
 
-/* Few tokens behind a long cache: their tiles alone would leave compute units idle, each for
- * as long as it takes one to read all keys. A merge more costs less only if the cache is
- * long. Prompts of many tokens are left to the whole kernel. */
+/* True for few tokens behind a long cache. With one workgroup a tile, most compute units would be
+ * idle while a few read all keys. The further launch, which merges, costs less than that only if
+ * the cache is long. Prompts of many tokens are left to the whole kernel. */
 static bool is_spread(const struct hip *h, const struct attention_args *a,
 		      const struct attention_shape *s, int32_t subs)
 {
@@ -270,7 +271,7 @@ static bool is_spread(const struct hip *h, const struct attention_args *a,
 	       groups < h->device.n_cu && spread_at_once(a, &l, subs) > 0;
 }
 
-/* Launch the spread kernel, and the merge of what it leaves. */
+/* Launch the spread kernel, and the merge of its segments. */
 static enum status spread(struct hip *h, const struct attention_args *a,
 			  const struct attention_shape *s, int32_t subs)
 {
@@ -301,7 +302,7 @@ static bool is_fused(const struct attention_args *a, const struct attention_shap
 	       f->q_pitch % 2 == 0 && !f->q_scale && !f->norms_turned;
 }
 
-/* Launch the fresh split kernel: sequences of one token, with raw q, k and v. */
+/* Launch the fresh split kernel for sequences of one token, with raw q, k and v. */
 static enum status fresh(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
@@ -333,8 +334,8 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
-/* Turn what the step's tokens see of a cache in 8 bits into halves, for the kernels of many
- * tokens; *out: a with those. A cache in f16 stays. */
+/* Converts what the step's tokens see of a cache in 8 bits to halves, for the kernels of many
+ * tokens. *out: a with these halves; with a cache in f16, a itself. */
 static enum status widen(struct hip *h, const struct attention_args *a, bool skips_single,
 			 struct attention_args *out)
 {
@@ -355,7 +356,7 @@ static enum status widen(struct hip *h, const struct attention_args *a, bool ski
 	return LAUNCH(h, "kv_widen_kernel", g, ARG(l));
 }
 
-/* Tokens see positions behind their own. */
+/* Attention of steps whose tokens see positions after their own. */
 static enum status mutual(struct hip *h, const struct attention_args *a,
 			  const struct attention_shape *s, int32_t subs)
 {

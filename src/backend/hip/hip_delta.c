@@ -23,7 +23,7 @@ static struct state_slots slots(const struct seq_states *s)
 	return (struct state_slots){s->from, s->to, s->save, s->save_at};
 }
 
-/* The convolution of one token and what is beside it in one launch, if there is a kernel for
+/* The convolution of one token and the linear `beside` it in one launch, if there is a kernel for
  * that. Otherwise *is_done is false, and nothing is launched. */
 static enum status conv_beside(struct backend *b, const struct causal_conv_args *a,
 			       const struct causal_conv_launch *l, bool *is_done)
@@ -42,7 +42,7 @@ static enum status conv_beside(struct backend *b, const struct causal_conv_args 
 	return LAUNCH(h, "causal_conv_rows_bf16_kernel", g, ARG(*l), ARG(rows));
 }
 
-/* Is a part the sum of two in f32? */
+/* True if a part of the inputs is the sum of two f32 arrays. */
 static bool has_sums(const struct causal_conv_args *a)
 {
 	bool has = false;

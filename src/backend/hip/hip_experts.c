@@ -168,7 +168,7 @@ static struct hip_experts_leg any_leg(const struct weight *like)
 	return (struct hip_experts_leg){.like = like};
 }
 
-/* As any_leg; is_mixed: one of the weights has another format than `like`. */
+/* Like any_leg; is_mixed: one of the weights has another format than `like`. */
 static struct hip_experts_leg mixed_leg(const struct weight *like, bool is_mixed)
 {
 	struct hip_experts_leg leg = any_leg(like);
@@ -248,7 +248,7 @@ static bool has_rows_group(enum quant q)
 	       q == QUANT_Q4_K || q == QUANT_Q6_K;
 }
 
-/* Two tokens and more may choose the same experts: kernels of moe_group.h. */
+/* True if kernels of moe_group.h are of use: two tokens or more may choose the same experts. */
 static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch *l)
 {
 	bool has_kernel = leg->few == HIP_EXPERTS_INT4 || has_rows_group(leg->like->quant);
@@ -256,7 +256,8 @@ static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch
 	       l->n_slots <= MOE_GROUP_SLOTS;
 }
 
-/* up by groups. Without room for x of a group in LDS it is by pairs. */
+/* up by groups. False: groups are of no use, or LDS has no room for x of one. Then up
+ * is by pairs. */
 static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch *l,
 		     struct hip_grid *g)
 {
@@ -266,8 +267,8 @@ static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch 
 	return true;
 }
 
-/* The same for down: as many waves as have room for h of a group each. False: *l and *g stay as
- * they are. */
+/* down by groups, with as many waves as LDS has room for; each needs h of a group. False: as for
+ * group_up; *l and *g stay unchanged. */
 static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 		       struct hip_grid *g)
 {
@@ -499,7 +500,7 @@ static enum status combine(struct hip *h, struct moe_tile_launch l)
 					 MOE_COMBINE_THREADS, 0}), ARG(l));
 }
 
-/* In batches for which the work memory suffices. */
+/* Runs the tokens in batches for which the work memory suffices. */
 enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 				struct moe_launch m, hip_experts_batch_fn run, void *ctx)
 {
@@ -608,7 +609,7 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	struct moe_launch fast = l;
 	bool is_fast = is_quad(h, a, &fast);
 	bool is_in_slots = hip_slots_of(x) && a->n_tok > 0;
-	/* Which experts the device chose, the host cannot see: at most so many. */
+	/* The host cannot see which experts the device chose: count the most that are possible. */
 	if (b->profile)
 		backend_count_experts(b, ex, (int32_t)MIN((int64_t)ex->n, (int64_t)a->n_tok *
 								       a->n_used));

@@ -37,7 +37,8 @@ struct hip_experts_tiles {
 };
 /* gate, up and down of the blocks in t->l.pairs. */
 enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t) MUST_USE;
-/* Makes batches; for each `run`, then the sums. NULL: the device sorts the pairs. */
+/* Divides the tokens into batches. For each it calls `run`, and then adds up the outputs. run
+ * NULL: the device sorts the pairs. */
 typedef enum status (*hip_experts_batch_fn)(void *ctx, const struct hip_experts_tiles *t);
 enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 				struct moe_launch m, hip_experts_batch_fn run,
@@ -60,7 +61,7 @@ bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
 			const struct moe_launch *l);
 enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l);
-/* Its two products alone. */
+/* The two products of hip_moe_quad alone. */
 enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
 			    struct moe_launch l) MUST_USE;
 enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,

@@ -19,7 +19,7 @@ bool hip_linear_int4_is_quad(int i);
 bool hip_linear_is_int4(const struct linear_args *a);
 /* The row to use: from the tune file, or a guess. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
-/* Does a's norm, too. */
+/* Row i's kernel does all of a, its norm too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
 /* Launch arguments for both tables. A workgroup sums `rows` rows at once; goes_on: then
  * goes on to further rows; is_pair: the rows of gate include those of up. */
@@ -45,7 +45,7 @@ bool hip_linear_tile_takes(const struct linear_args *a);
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
 int hip_linear_tile_count(void); /* rows of linear_tile.def */
 const char *hip_linear_tile_name(int i);
-bool hip_linear_tile_has_units(int i); /* compiled for formats in units too? */
+bool hip_linear_tile_has_units(int i); /* true: also compiled for formats in units */
 /* linear_rows and linear_blocks (hip_linear_rows.c): few tokens, with weights of f16,
  * bf16, int8, fp8, nvfp4, mxfp4 or blocks. True if all weights have one format and group
  * that linear_rows.h supports. */

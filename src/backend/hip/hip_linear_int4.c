@@ -178,7 +178,7 @@ static bool is_sliced(const struct linear_int4_axes *x, int32_t m)
 	       LINEAR_INT4_STEP(x->thrds, x->chunk) == LINEAR_INT4_SLICED_STEP;
 }
 
-/* The tokens of the kernel that takes the next of `left` ones. */
+/* Number of tokens of the kernel that takes the next of `left` tokens. */
 static int32_t kernel_tokens(const struct linear_int4_axes *x, int32_t left, int32_t k)
 {
 	bool has_many = strcmp(x->name, "wide") == 0;

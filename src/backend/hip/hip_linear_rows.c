@@ -10,7 +10,8 @@
 #include "kernels/linear/linear_rows.h"
 #include "kernels/linear/quad_launch.h"
 
-/* True if the kernel with four lanes a row (linear_quad_int8.hip) is faster. By K alone. */
+/* True if the kernel with four lanes a row (linear_quad_int8.hip) is faster. It
+ * depends on K alone. */
 static bool is_quad_int8(const struct hip *h, const struct linear_args *a)
 {
 	for (int i = 0; i < a->n_out; i++) {
@@ -82,7 +83,7 @@ struct linear_rows_part hip_linear_part(const struct linear_out *o)
 /* The kernel of a launch, and for how many tokens it is. */
 struct form {
 	char name[80];
-	int32_t n_tok, m;  /* tokens of the launch; most of its kernel */
+	int32_t n_tok, m;  /* tokens of the launch; most tokens of its kernel */
 	int32_t waves;     /* waves in a workgroup */
 	int32_t rows;      /* rows that a workgroup sums at once */
 	int32_t most;      /* workgroups for each part. More would not run at once, and each
@@ -90,7 +91,7 @@ struct form {
 	int32_t lds_bytes;
 };
 
-/* The numbers of tokens that kernels are for: powers of two. */
+/* The smallest power of two from n_tok on: kernels are for such numbers of tokens. */
 static int32_t kernel_tok(int32_t n_tok)
 {
 	int32_t m = 1;
@@ -101,7 +102,8 @@ static int32_t kernel_tok(int32_t n_tok)
 
 static void set_quads(struct form *f, int32_t k)
 {
-	/* Its kernels keep LDS for M tokens, however many there are. */
+	/* Kernels of linear_quad_int8 keep LDS for their M tokens, even if the
+	 * launch has fewer. */
 	while (LINEAR_QUAD_INT8_LDS_BYTES(kernel_tok(f->n_tok), k) > LINEAR_ROWS_LDS)
 		f->n_tok--;
 	f->m = kernel_tok(f->n_tok);

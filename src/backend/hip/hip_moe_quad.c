@@ -144,7 +144,7 @@ enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l)
 {
 	const struct moe_router_args *router = a->router;
-	/* Ways that the experts' kernels do not have (moe_pick.h). */
+	/* The experts' kernels lack these options (moe_pick.h), so moe_router chooses. */
 	bool is_apart = router && (router->is_root || router->fixed);
 	enum status st = is_apart ? hip_moe_router(&h->base, router)
 			 : router ? hip_moe_logits(h, router, true) : OK;

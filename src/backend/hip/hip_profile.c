@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The GPU's clock for a profile: an event where a stage begins. A measured step is not
- * recorded as a graph, so that its launches pass their stages again.
+ * The GPU's clock for a profile: an event where a stage begins. A measured step is launched
+ * kernel by kernel and not as a graph, because only single launches note their stages.
  */
 #include "backend/hip/hip_profile.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-/* Event i, made when it is first needed. They are kept for further steps. */
+/* Event i, created when it is first needed and kept for later steps. */
 static bool event_of(struct hip *h, int i)
 {
 	for (; h->n_events <= i; h->n_events++) {
@@ -34,7 +34,8 @@ static bool times(void *ctx, int n, double *out_s)
 	bool good = h->api.hipEventSynchronize(h->events[n - 1]) == HIP_SUCCESS;
 	double sum = 0;
 	out_s[0] = 0;
-	/* Each from the one before: a float from the first would lose digits. */
+	/* Each time is counted from the event before: a float from the first event would
+	 * lose digits. */
 	for (int i = 1; i < n && good; i++) {
 		float ms = 0;
 		good = h->api.hipEventElapsedTime(&ms, h->events[i - 1], h->events[i]) ==

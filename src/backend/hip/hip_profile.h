@@ -6,7 +6,8 @@
 #include "backend/hip/hip.h"
 
 const struct profile_device *hip_profile_device(struct backend *b);
-/* The stage of a kernel within the stage now. Norms that are launched by themselves and the
- * parts of moe_experts have stages of their own, which the kernel's name tells. */
+/* The stage to which a kernel's time counts, within the stage that runs now. Norms that are
+ * launched by themselves and the parts of moe_experts have stages of their own, which the
+ * kernel's name tells. */
 enum profile_stage hip_profile_stage(struct hip *h, const char *kernel);
 void hip_profile_free(struct hip *h);

@@ -21,7 +21,7 @@ static size_t up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Gate, up or down of expert e. The graph's, so the backend may change them. */
+/* Gate, up or down of expert e. They are in the engine's graph, so the backend may change them. */
 static struct weight *part(const struct experts *x, int32_t e, int i)
 {
 	const struct weight *w[MOE_PARTS] = {x->gate, x->up, x->down};
@@ -30,8 +30,7 @@ static struct weight *part(const struct experts *x, int32_t e, int i)
 
 /* --- the bytes of an expert --------------------------------------------------------- */
 
-/* The weight in the device's format, and the rows of its arrays. memory[2]: the caller's
- * to free. */
+/* The weight in the device's format, and the rows of its arrays. The caller frees memory[2]. */
 static enum status convert(struct hip *h, const struct weight *host, struct weight *out,
 			   struct hip_rows rows[HIP_WEIGHT_ARRAYS], void *memory[2])
 {
@@ -47,7 +46,8 @@ static void copy_rows(const struct hip_rows *r, uint8_t *to)
 		memcpy(to + i * r->pitch, (const char *)r->src + i * r->step, r->row_bytes);
 }
 
-/* Write one weight's arrays to out, zeros, where the layer's first expert has them. */
+/* Write one weight's arrays to `out`, which is zeroed, at the places that they have in the
+ * layer's first expert. */
 static enum status pack_part(struct hip *h, const struct weight *host,
 			     const struct hip_slots_array *to, uint8_t *out,
 			     struct fail *fail)
@@ -75,7 +75,7 @@ static enum status pack_part(struct hip *h, const struct weight *host,
 	return st;
 }
 
-/* backend_experts.pack. */
+/* The function for backend_experts.pack. */
 static enum status pack(void *ctx, int32_t l, int32_t e, uint8_t *out, struct fail *fail)
 {
 	struct hip_slots *s = ctx;
@@ -123,8 +123,8 @@ static bool is_alike(const struct weight *a, const struct weight *b)
 	       !a->zero_points == !b->zero_points && !a->scales == !b->scales;
 }
 
-/* The layout of part i, from the layer's first expert; *at: where it begins and ends. All
- * experts' weights become like its. */
+/* Plan the layout of part i from the layer's first expert. *at: where the part begins, and on
+ * return where it ends. The weights of all experts get this layout. */
 static enum status plan_part(struct hip_slots_layer *l, int i, size_t *at, struct fail *fail)
 {
 	const struct weight *first = &l->host[i];
@@ -146,7 +146,7 @@ static enum status plan_part(struct hip_slots_layer *l, int i, size_t *at, struc
 			st = fail_at(fail, E_UNSUPPORTED, "expert_memory",
 				     "%s: experts of a layer in different formats cannot be "
 				     "read from a file; leave expert_memory out", host->name);
-		/* What it points to says which arrays it has; nothing is read there. */
+		/* Its pointers only tell which arrays it has; nothing is read there. */
 		*out = w;
 		out->name = host->name;
 		out->global_scale = w.quant == QUANT_NVFP4 ? blocks_factor(host) : 0;
@@ -205,7 +205,8 @@ static void view_slot(const struct hip_slots_layer *l, int32_t e, int32_t slot,
 	}
 }
 
-/* expert_device.put. The table's rows follow the bytes in the stream. */
+/* The function for expert_device.put. It queues the copy of the expert's bytes, and then that of
+ * its rows of the table. */
 static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t n,
 		       struct fail *fail)
 {
@@ -231,7 +232,7 @@ static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t
 	return tell(h, st, fail);
 }
 
-/* expert_device.wait. A failure is the next operation's. */
+/* The function for expert_device.wait. The next operation reports a failure. */
 static void wait(void *ctx, int32_t stage)
 {
 	struct hip_slots *s = ctx;
@@ -239,7 +240,7 @@ static void wait(void *ctx, int32_t stage)
 			"copying an expert");
 }
 
-/* Every expert has a slot, expert i the slot i: kernels find it by its number. */
+/* Called if every expert has a slot. Expert i has slot i, so kernels find it by its number. */
 static void find_spans(const struct hip_slots_layer *l)
 {
 	int32_t n = l->experts->n;
@@ -273,14 +274,14 @@ static enum status take_memory(struct hip_slots *s, const struct expert_memory_o
 		st = hip_check(h, h->api.hipEventCreateWithFlags(
 			&s->copied[i], HIP_EVENT_NO_TIMING | HIP_EVENT_BLOCKING_SYNC),
 			"an event");
-		if (st == OK) /* never waited for in vain */
+		if (st == OK) /* so that a wait for an unused stage returns at once */
 			st = hip_check(h, h->api.hipEventRecord(s->copied[i], h->stream),
 				       "an event");
 	}
 	return st;
 }
 
-/* Work memory with which WORK_TOK tokens are one batch: see run_tiles. */
+/* Bytes of work memory with which WORK_TOK tokens are one batch: see hip_experts_batches. */
 static size_t work_wanted(const struct hip_slots *s)
 {
 	const struct experts *e = s->layers[0]->experts;

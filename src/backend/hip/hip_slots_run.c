@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moe_experts with experts in slots. The router's choice is copied to the host. Experts
- * that are there are computed first, then each other one as it comes.
+ * moe_experts with experts in slots. The router's choice is copied to the host. Experts that are
+ * in slots are computed first, and each other one when it has been read.
  *
  * Few tokens: gate and up of a pair need its own expert only, and down needs all of its
  * token. So up is launched in parts, and down once. Tokens whose experts do not fit the
  * slots together run in groups; the kernels give a token the same bits in any group.
  *
- * Many tokens: the host sorts the pairs by expert, as moe_align does, but lists only
- * experts that are there. up and down run for one such list after another. Each expert is
- * read once for all tokens of a batch.
+ * Many tokens: the host sorts the pairs by expert, as moe_align does, but lists only experts that
+ * are in slots. up and down run for one such list after another. Each expert is read once for all
+ * tokens of a batch.
  *
- * Launches are queued, so a slot may be released as soon as its kernels are launched: what
- * is copied there later comes later in the stream.
+ * Launches are queued, so a slot may be released as soon as its kernels are launched: the next
+ * copy to the slot comes later in the stream.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "base/alloc.h"
 #include "kernels/linear/tile_gemm_host.h"
 
-/* Grows to what a step needs, and is kept. */
+/* Memory that grows to what a step needs, and is kept. */
 struct hip_slots_scratch {
 	int32_t *p;
 	size_t n;
@@ -40,13 +40,14 @@ struct slots_step {
 	int32_t n_guess;  /* 0: nothing is guessed */
 	int32_t *used;    /* (E) */
 	int32_t *mark;    /* (E + 1) zeros between uses */
-	int32_t *end;     /* (E + 2) of each expert's pairs in `sorted` */
+	int32_t *end;     /* (E + 2) end of each expert's pairs in `sorted` */
 	int32_t *sorted;  /* (T n_slots) pairs by expert */
 	int32_t *pairs;   /* blocks, as in moe_tile_launch */
 	int32_t *block_expert;
 };
 
-/* Arrays in one piece of scratch. Blocks are as many as moe_experts_work has room for. */
+/* Takes arrays from one piece of scratch. There are as many blocks as moe_experts_work
+ * has room for. */
 static void take_scratch(struct slots_step *s, int32_t n_slots)
 {
 	struct hip_slots *all = s->layer->of;
@@ -78,7 +79,7 @@ void hip_slots_scratch_free(struct hip_slots *s)
 	free(s->scratch);
 }
 
-/* The experts of tokens [t0, t1), ascending, each once, by their number in the layer. */
+/* Lists the experts of tokens [t0, t1), ascending, each once, by their numbers in the layer. */
 static int32_t list_used(struct slots_step *s, int32_t t0, int32_t t1, int32_t *out)
 {
 	int32_t n = 0, n_used = s->a->n_used;
@@ -92,8 +93,8 @@ static int32_t list_used(struct slots_step *s, int32_t t0, int32_t t1, int32_t *
 	return n;
 }
 
-/* Lists the experts that tokens t0 to t1 chose in s->used, by their numbers in the store.
- * Those in memory come first; returns how many these are. *out_n: all of them. */
+/* Lists in s->used the experts that tokens [t0, t1) chose, by their numbers in the store. Those
+ * in slots come first; returns how many these are. *out_n: number of all. */
 static int32_t list_wanted(struct slots_step *s, int32_t t0, int32_t t1, int32_t *out_n)
 {
 	int32_t n = *out_n = list_used(s, t0, t1, s->used), n_there = 0;
@@ -110,7 +111,7 @@ static int32_t list_wanted(struct slots_step *s, int32_t t0, int32_t t1, int32_t
 	return n_there;
 }
 
-/* The choice, and if it is wanted the guess at the next layer's. */
+/* Copies the choice to the host and, if it is wanted, the guess at the next layer's choice. */
 static enum status fetch_choice(struct slots_step *s)
 {
 	struct backend *b = &s->h->base;
@@ -131,7 +132,7 @@ static enum status fetch_choice(struct slots_step *s)
 	return st;
 }
 
-/* The reads of this layer's experts have begun. */
+/* Begins the guessed reads, once those of this layer's experts have begun. */
 static void guess(struct slots_step *s)
 {
 	if (s->n_guess)
@@ -169,7 +170,7 @@ static enum status up_marked(struct slots_step *s, struct moe_launch l, int32_t 
 	return st;
 }
 
-/* Gate and up of the shared expert, which is a slot behind the others. */
+/* Gate and up of the shared expert, which has the slot after the others. */
 static enum status up_shared(struct slots_step *s, struct moe_launch l)
 {
 	if (l.n_slots == l.n_used)
@@ -180,8 +181,8 @@ static enum status up_shared(struct slots_step *s, struct moe_launch l)
 	return hip_experts_up(s->h, s->a, s->way, l);
 }
 
-/* Of n wanted experts the first n_there are there, the others come one by one. *held: how
- * many are held, also after a failure. */
+/* Gate and up of n wanted experts. The first n_there are in slots; the others follow one by one
+ * when they have been read. *held: how many are held, also after a failure. */
 static enum status up_as_they_come(struct slots_step *s, const struct moe_launch *l,
 				   int32_t t0, int32_t n_there, int32_t n, int32_t *held)
 {
@@ -214,7 +215,7 @@ static enum status up_as_they_come(struct slots_step *s, const struct moe_launch
 	return st;
 }
 
-/* Tokens [t0, t0 + l.n_tok), whose experts have room together. */
+/* Compute tokens [t0, t0 + l.n_tok), whose experts all fit into the slots. */
 static enum status run_group(struct slots_step *s, const struct moe_launch *l, int32_t t0)
 {
 	int32_t n, held = 0, n_there = list_wanted(s, t0, t0 + l->n_tok, &n);
@@ -225,7 +226,7 @@ static enum status run_group(struct slots_step *s, const struct moe_launch *l, i
 	return st;
 }
 
-/* How many tokens from t0 on have room for their experts together; at least 1. */
+/* How many tokens from t0 on have experts that all fit into the slots; at least 1. */
 static int32_t count_group(struct slots_step *s, int32_t t0, int32_t most)
 {
 	int32_t n = 0, n_tok = 0, room = expert_memory_n_slots(s->memory);
@@ -256,7 +257,7 @@ static enum status run_groups(struct slots_step *s, struct moe_launch l)
 
 /* --- many tokens -------------------------------------------------------------------- */
 
-/* The pairs of a batch by expert, the shared one last: pair t * n_slots + slot. */
+/* Sorts the pairs of a batch by expert, the shared one last. A pair is t * n_slots + slot. */
 static void sort_pairs(struct slots_step *s, const struct moe_launch *l, const int32_t *id)
 {
 	int32_t n_e = s->layer->experts->n + 1, n_slots = l->n_slots;
@@ -304,8 +305,8 @@ static enum status run_blocks(struct slots_step *s, const struct hip_experts_til
 	return st == OK ? hip_experts_blocks(s->h, &part) : st;
 }
 
-/* Of the experts used[0 .. n), which are held, those that have been read come first.
- * Waits for one if there is none. */
+/* Moves those of the held experts used[0 .. n) that have been read to the front. If there is
+ * none, it waits for one. */
 static enum status next_ones(struct slots_step *s, int32_t *used, int32_t n, int32_t *out_n)
 {
 	int32_t n_now = 0;

@@ -28,19 +28,19 @@ enum hip_tune_op {
 struct hip_tune_row {
 	enum hip_tune_op op;
 	int32_t n, k, choice; /* choice: index of the row in the .def file */
-	int32_t most;         /* tokens; INT32_MAX: any number */
+	int32_t most;         /* most tokens for this row; INT32_MAX: any number */
 };
 
 /* Parse the text of a tune file into h->tune (malloc'ed); what: the file's name in the
  * log. */
 void hip_tune_read(struct hip *h, struct str text, const char *what);
-/* What a row is looked for: an operation on weights with N outputs and K inputs. */
+/* What a row is for: an operation on weights with N outputs and K inputs. */
 struct hip_tune_key {
 	enum hip_tune_op op;
 	int32_t n, k;
 	int32_t n_tok;
 };
-/* The measured row with the fewest tokens that are enough, or -1. */
+/* Of the measured rows for the key's tokens or more, the one for the fewest; -1: none. */
 int hip_tune_find(const struct hip *h, struct hip_tune_key key);
 /* Bytes that decide what the kernels compute: their sum goes into backend.arithmetic. */
 void hip_tune_note(struct hip *h, struct str bytes);

@@ -88,7 +88,7 @@ static enum status load_parts(struct hip *h, const struct weight *host, struct w
 	return st;
 }
 
-/* What no kernel reads is refused, with the reason. */
+/* Refuses weights that no kernel reads, and says why. */
 static enum status check(const struct weight *host, struct fail *fail)
 {
 	const char *name = host->name ? host->name : "a weight";

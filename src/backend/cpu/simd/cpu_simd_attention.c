@@ -236,7 +236,7 @@ static int32_t rows_at(const struct place *l, int32_t s0, int32_t to, struct att
 	return n;
 }
 
-/* Bytes as floats. room: (2, BLOCK, KV_PAGES_WIDEST). */
+/* Converts bytes to floats in room: (2, BLOCK, KV_PAGES_WIDEST). */
 static void widen(struct attention_rows *r, float *room)
 {
 	float *values = room + BLOCK * KV_PAGES_WIDEST;

@@ -51,7 +51,7 @@ struct key_run {
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* Load the first n elements of a vector; the rest are 0. scale: of bytes, which come in
+/* Load the first n elements of a vector; the rest are 0. scale: that of bytes; a row of bytes is
  * whole vectors. */
 VINLINE __m512 load_some(const char *p, int n, enum dtype type, float scale)
 {

@@ -17,8 +17,8 @@
 #if CPU_AVX512
 enum { ROWS = CPU_ROWS, STEP = 32 /* columns */, PAIRS = STEP / 2,
        SEGMENT = 256 / CPU_PAIR /* pairs */,
-       /* bytes. Zen 4: 4096 and more make decode up to 10 % slower. Intel: smaller is
-        * slower too, and 8192 is some percent faster */
+       /* in bytes. Zen 4: 4096 and more make decode up to 10 % slower. Intel: smaller is slower
+        * too, and 8192 is some percent faster */
        AHEAD = CPU_BF16_PAIRS ? 3072 : 8192 };
 
 /* --- inputs ------------------------------------------------------------------------ */

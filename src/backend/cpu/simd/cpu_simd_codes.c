@@ -42,11 +42,11 @@ struct chunk {
 
 /* --- codes to bytes --------------------------------------------------------------- */
 
-/* NF4's values have two bytes: those of CPU_FORM_NF4 times 256, plus these. */
+/* NF4's values have two bytes: the value of CPU_FORM_NF4 times 256, plus the value of this one. */
 #define NF4_LOW CPU_FORM_COUNT
 
-/* The constant to subtract from a form's bytes. For integers: if they have no zero
- * points. */
+/* The constant to subtract from a form's bytes. Forms of integers need it only without
+ * zero points. */
 VINLINE int zero_of(enum cpu_form f)
 {
 	switch (f) {

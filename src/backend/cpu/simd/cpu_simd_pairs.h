@@ -60,7 +60,7 @@ struct cpu_pairs {
 	int n_pairs, n_x; /* n_pairs is even */
 	const char *fetch, *end; /* memory to prefetch meanwhile, some lines for two pairs */
 	vf scale;
-	float (*acc)[CPU_ROWS]; /* += scale times the sums */
+	float (*acc)[CPU_ROWS]; /* receives the result: += scale times the sums */
 };
 
 /* acc[j] += scale (even[j] + odd[j]). */

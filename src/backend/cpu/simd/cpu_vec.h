@@ -2,8 +2,8 @@
  *
  * Vector types and operations for the instruction set being compiled for: the few
  * operations that GCC's vector types do not have. So one source serves four instruction
- * sets. ISA(name) appends the instruction set's name. ISA_SHARED(name) does too, but what
- * makes no products of bf16 pairs is AVX-512's own also where there are such products.
+ * sets. ISA(name) appends the instruction set's name. ISA_SHARED(name) does too, but the build
+ * with products of bf16 pairs takes plain AVX-512's functions, where they make no such products.
  */
 #pragma once
 #include "backend/cpu/cpu_isa.h"
