@@ -144,7 +144,7 @@ float sampler_penalize(const struct sampler_params *p, const struct tokens_seen 
 	return t->n_output > 0 ? x - p->presence_penalty : x;
 }
 
-/* The logits to choose from; without adjustments, the model's own array. */
+/* Returns the adjusted logits; without adjustments, the model's own array. */
 static const float *adjust(struct sampler *s, const float *logits,
 			   const uint64_t *allowed, const int32_t *banned,
 			   int n_banned)
