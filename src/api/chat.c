@@ -180,7 +180,7 @@ static void set_reasoning(const struct json_node *body, struct request *r,
 
 /* --- the whole ------------------------------------------------------------ */
 
-/* The input of the template, and how its output and the model's are read. */
+/* One chat while it is rendered: the template's input, and how the model's output is parsed. */
 struct chat {
 	const struct api *api;
 	struct outparse_opts *parse; /* complete but for the stop strings */

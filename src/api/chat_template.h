@@ -8,7 +8,8 @@
 
 struct chat_template;
 
-/* What every rendering gets besides the messages; "" where the model has no such token. */
+/* What every rendering gets besides the messages. bos_text and eos_text: "" where the model
+ * has no such token. */
 struct chat_template_opts {
 	struct str source;
 	const char *bos_text, *eos_text;

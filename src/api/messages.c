@@ -5,10 +5,10 @@
  * assistant is said to have written is TRUST_MODEL: its "<think>" becomes the token again,
  * but an end of turn never does.
  *
- * Content is a string or a list of parts. Templates get one string, the text parts
- * joined by newlines, as in llama.cpp and vLLM. Where there are images among them they get a
- * list of dicts, as Hugging Face writes it. Leading system and developer messages
- * become one system message. If the template allows only one, all of them do.
+ * Content is a string or a list of parts. Templates get one string, the text parts joined
+ * by newlines, as in llama.cpp and vLLM. Content with images becomes a list of dicts, as
+ * Hugging Face writes it. System and developer messages at the beginning become one system
+ * message; with a template that allows only one, so do all later ones.
  */
 #include "api/messages.h"
 

@@ -34,12 +34,13 @@ struct fit {
 	struct fail unseen;
 };
 
-/* Opens them in the order in which a start takes their memory, and counts that memory.
- * Reads only the ledger of f. Errors are those of embed_open and vision_open; then the
- * server cannot start. After a failure, too, fit_close must be called. */
+/* Opens the embedding models and the vision tower in the order in which a start takes their
+ * memory, and counts that memory. Reads only the ledger of f. Errors are those of
+ * embed_open and vision_open; then the server cannot start. After a failure, too, fit_close
+ * must be called. */
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail) MUST_USE;
 void fit_close(struct fit *f); /* the ledger still counts their memory */
 
-/* Sets in *io what engine_plan and engine_create must know of them. f must outlive those
- * calls, and f->vision the engine. */
+/* Sets in *io what engine_plan and engine_create must know of these models. f must outlive
+ * those calls, and f->vision the engine. */
 void fit_tell(const struct fit *f, struct engine_opts *io);

@@ -18,7 +18,8 @@ struct reference_case {
 	const char *prompt, *text; /* the ids' text; NULL: not given */
 	const int32_t *ids;        /* (n_prompt + n_next): prompt, continuation */
 	int n_prompt, n_next;
-	/* (n_prompt - 1) of ids[1..], given the ids before; NULL: not given */
+	/* (n_prompt - 1) log-probabilities of the prompt's tokens from the second one on;
+	 * NULL: not given */
 	const double *logprobs;
 	const struct reference_step *steps; /* (n_next) */
 };

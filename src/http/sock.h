@@ -107,7 +107,8 @@ void sock_leave(struct sock *s);
 
 /* Called from libmicrohttpd's callback when it has finished the request. */
 void sock_next(struct sock *s);
-/* Ends a body that is still coming, so that *why can be answered. False: too late. */
+/* Ends a body that is still coming, so that *why can be answered. False: the body cannot be
+ * ended early (HTTP/1.0), or it has ended. */
 bool sock_end_body(struct sock *s, const struct fail *why) MUST_USE;
 /* Is there output that the client's kernel has not taken yet? */
 bool sock_has_output(const struct sock *s);

@@ -54,9 +54,9 @@ struct tool_state {
 extern const struct tool_state tool_states[];
 extern const int n_tool_states;
 
-/* The fixed text of a call for a grammar: before the name, before the arguments, and
- * after them. A space or newline is optional, and a tab stands for a space that is not. # is
- * a letter or digit, and @ is one to three digits. */
+/* The fixed text of a call for a grammar: before the name, before the arguments, and after
+ * them. A space or newline in it is optional; a tab stands for a space that must come. #
+ * stands for a letter or digit, and @ for one to three digits. */
 struct tool_way {
 	const char *open, *mid, *end; /* open NULL: the format has no such variant */
 };

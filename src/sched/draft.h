@@ -116,8 +116,8 @@ double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, i
 
 struct draft_step {
 	int n_tok;         /* tokens in the step so far */
-	/* of n_tok, tokens that are no guesses; 0: all of them, with no cost of a plain
-	 * step known */
+	/* of n_tok, the tokens that are no guesses, one a stream; 0: not known, and the
+	 * costs of steps without guesses are not used */
 	int n_streams;
 	double n_expected; /* output tokens that n_tok are expected to give */
 	int max;           /* further guesses at most */

@@ -19,7 +19,7 @@ struct guard {
 	bool has_content; /* content applied at the last mask */
 	bool is_fresh;    /* call: nothing of the call is written yet */
 	bool has_called;  /* with both grammars: the answer turned out to be calls */
-	int n_begun;      /* outparse_n_begun when last looked at */
+	int n_begun;      /* the parser's outparse_n_begun at the last mask */
 	enum status st;   /* of accepting the request's grammar_begun */
 	uint64_t *allowed, *more; /* (V) bits each */
 	size_t n_words;

@@ -79,8 +79,8 @@ static bool is_required(struct schema_reader *x, const struct schema_list *l,
 	return false;
 }
 
-/* True if the list's schemas permit some type for the property, as far as they say at the
- * property or one reference on. */
+/* True if the list's schemas permit some type for the property. Looks at the property's own
+ * schemas, and follows at most one reference. */
 static bool has_type(struct schema_reader *x, const struct schema_list *l, const char *name)
 {
 	int types = TYPE_ALL;

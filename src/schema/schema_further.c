@@ -132,7 +132,7 @@ static void read_patterns(struct schema_reader *x, const struct schema_item *of,
 	}
 }
 
-/* True if a pattern of this schema has its bit set. Adds the schemas of such patterns to
+/* Is any of this schema's patterns among `bits`? Adds the schemas of all such patterns to
  * `out`, if not NULL. */
 static bool add_matched(struct schema_reader *x, const struct schema_item *of,
 			const struct patterns *p, uint64_t bits, struct schema_list *out)
