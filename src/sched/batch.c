@@ -230,7 +230,7 @@ static bool is_blocked(const struct sched *s, const struct sched_choice *c, int 
 }
 
 /* Begins to read what the disk has of c's history. True: c waits for it. c asks once for
- * each try to start, and only when no more choices read than there are slots. */
+ * each try to start, and only while fewer choices read than there are slots. */
 static bool begin_fetch(struct sched *s, struct sched_choice *c, int64_t now_us)
 {
 	struct ids history = {0};
