@@ -11,8 +11,8 @@
  *   message_delta                       stop_reason, usage of all
  *   message_stop
  *
- * input_tokens are those that were not found in the cache. A failure in the middle is
- * an `error` event, and nothing follows it.
+ * input_tokens counts the prompt's tokens that were not found in the cache. A failure in
+ * the middle of a stream is an `error` event, and no event follows.
  */
 #include "api/api_dialect.h"
 
@@ -52,7 +52,8 @@ static void add_stop(const struct api_call *c, struct buf *out)
 		buf_add_z(out, "null");
 }
 
-/* Writes c->head, with which the whole message and the first event of a stream begin. */
+/* Writes c->head: the members with which the whole message begins, and the first event of a
+ * stream. */
 static void init(struct api_call *c, const char *request_id)
 {
 	struct buf id = {0}, *head = &c->head;
@@ -65,7 +66,7 @@ static void init(struct api_call *c, const char *request_id)
 	buf_deinit(&id);
 }
 
-/* input: JSON, as the model wrote it. */
+/* input: the call's arguments in JSON, as the model wrote them. */
 static void add_tool_use(const struct call *call, struct str input,
 			 struct buf *out)
 {
@@ -114,7 +115,7 @@ static void stop_block(int i, struct buf *out)
 	end_event(out);
 }
 
-/* The names of a delta and of its text. */
+/* The type of a delta, and the key of its text. */
 static const struct delta_name {
 	const char *type, *key;
 } delta_names[] = {
@@ -209,8 +210,8 @@ static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 static enum status to_chat(const struct json_node *body, struct api_call *c,
 			   struct dialect_body *to, struct fail *fail)
 {
-	/* max_tokens must be said in this API, and clients say a number that suits the
-	 * largest models. */
+	/* This API demands max_tokens, and clients send a number that suits the largest
+	 * models. */
 	c->cuts_max_tokens = true;
 	return anthropic_to_chat(body, true, to, fail);
 }
@@ -239,7 +240,7 @@ void api_error_format_anthropic(const struct fail *f, struct buf *out)
 {
 	enum status st = f->code == OK ? E_INTERNAL : f->code;
 	struct buf text = {0};
-	/* Anthropic's own words, by which agents know when to compact a history. */
+	/* Anthropic's own words. Agents look for them to know when to compact a history. */
 	if (st == E_CTX_LEN)
 		buf_addf(&text, "prompt is too long: %lld tokens > %lld maximum",
 			 (long long)f->got, (long long)f->limit);

@@ -10,14 +10,13 @@
  *   stop_sequences, thinking, tools, tool_choice, metadata.user_id, output_config
  *                              their chat names
  *
- * cache_control and signatures are for servers that need them and are left out.
- * Tools without a schema (web_search_…, bash_…) are Anthropic's own and are not shown
- * to the model. Images of users and tools become parts of type image_url; documents are
- * refused by name.
+ * cache_control and signatures are left out: this server needs neither. Tools without a
+ * schema (web_search_…, bash_…) are Anthropic's own and are not shown to the model. Images
+ * of users and tools become parts of type image_url; documents are refused by name.
  *
  * Claude Code begins its system prompt with a line that differs with every request
- * ("x-anthropic-billing-header: …"). In a prompt it would be the end of all prefix
- * caching, so it is taken out.
+ * ("x-anthropic-billing-header: …"). In a prompt that line would end all prefix caching, so
+ * it is taken out.
  */
 #include "api/chat.h"
 #include "api/api_dialect.h"
@@ -32,7 +31,7 @@
 
 /* --- blocks --------------------------------------------------------------------- */
 
-/* The kind of a content block. */
+/* Reads the `type` of a content block. */
 static enum status read_type(const struct json_node *at, struct str *out,
 			     struct fail *fail)
 {
@@ -101,7 +100,7 @@ static void add_message(json_t *messages, json_t *m, const struct json_node *fro
 	json_array_append_new(messages, m);
 }
 
-/* What the user has said so far becomes a message. */
+/* Adds what the user has said so far as a message, if there is any. */
 static void flush_user(struct dialect_content *said, json_t *messages,
 		       const struct json_node *from, struct dialect_body *to)
 {
@@ -153,7 +152,7 @@ static enum status read_user(const struct json_node *content, json_t *messages,
 		}
 	}
 	flush_user(&said, messages, content->up, to);
-	/* A turn of nothing is a turn all the same. */
+	/* A user's turn without blocks still becomes a message, with the text "". */
 	if (json_array_size(messages) == n_before)
 		add_said(messages, "user", STR(""), content->up, to);
 	dialect_content_deinit(&said);
@@ -201,7 +200,7 @@ static enum status read_assistant_block(const struct json_node *block,
 	if (str_is(kind, "tool_use"))
 		return read_tool_use(block, t->calls, t->to, fail);
 	if (str_is(kind, "redacted_thinking"))
-		return OK; /* nobody here can read it */
+		return OK; /* encrypted for Anthropic's servers: not shown to the model */
 	bool is_thinking = str_is(kind, "thinking");
 	if (!is_thinking && !str_is(kind, "text"))
 		return fail_block(block, kind, fail);

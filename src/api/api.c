@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The folder, as a request passes through it:
+ * The files of this folder, in the order in which a request passes through them:
  *
  *   json_read        bytes to a tree, typed access, the path of every fault
  *   params           what all endpoints share
@@ -22,9 +22,9 @@
  *   embeddings, rerank   what the models that read are asked (readers)
  *   errors, models, props, version   bodies without a request
  *
- * An endpoint more is a <name>.c that reads its body and a format_<name>.c that
- * writes its answer. A parameter more is a row or a function in params.c; until it
- * does something it is a row of refusals there.
+ * A new endpoint is a <name>.c that reads its body and a format_<name>.c that writes its
+ * answer. A new parameter is a row in fields.def, and a row or a function in params.c;
+ * until it does something, its row in fields.def refuses it.
  */
 #include "api/api_private.h"
 
@@ -37,15 +37,18 @@
 #include "base/clock.h"
 #include "schema/schema.h"
 
-/* Each choice is a sequence that holds pages of the cache from start to end. */
+/* Choices of a request (n times its prompts) where the settings do not say. Each choice is
+ * a sequence that holds pages of the KV cache from start to end. */
 #define DEFAULT_MAX_CHOICES 8
-/* Conversations that can be gone on with by id. */
+/* Bounds of the store of conversations that a client may continue by id: their number,
+ * their bytes. */
 #define STORED_RESPONSES 1000
 #define STORED_BYTES (64u << 20)
-/* Compiled grammars, with their masks. */
+/* Bounds of the cache of compiled grammars and their masks: their number, their bytes. */
 #define GRAMMARS 64
 #define GRAMMAR_BYTES (64u << 20)
-/* Texts of prompts with their tokens: about twice the texts' bytes. */
+/* Bound of the cache of prompts' texts with their tokens. An entry takes about twice its
+ * text's bytes. */
 #define ENCODING_BYTES ((size_t)32 << 20)
 
 static void copy_names(struct api *a, const struct api_opts *o)
@@ -81,7 +84,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->fetch = o->fetch;
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
-	/* More than the context holds is no bound; and it fits 32 bits now. */
+	/* A bound above the context's length bounds nothing; after the cut it fits 32 bits. */
 	a->max_output_tok = (int32_t)MIN(o->max_output_tok, (int64_t)o->n_ctx);
 	a->max_choices = o->max_choices > 0
 				 ? MIN(o->max_choices, API_MAX_CHOICES)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call from body to last byte: made on a worker, then turned from event to
- * bytes on the io thread. Knows the order of things; the words of each endpoint are
- * its dialect's, api_dialect.h.
+ * One call from body to last byte: made on a worker, then turned from event to bytes on the
+ * io thread. This file knows the order of the steps. Each endpoint's wire shape is in its
+ * dialect, api_dialect.h.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Absent (or "", as editors send it) is fine: there is one model. Another name is not,
- * even so: its user would believe to talk to that model. */
+/* An absent name (or "", as editors send it) is accepted: there is one model. Another
+ * model's name is refused: its user would believe to talk to that model. */
 static enum status check_model(const struct json_node *body,
 			       const struct api *a, struct fail *fail)
 {
@@ -30,8 +30,8 @@ static enum status check_model(const struct json_node *body,
 	return st;
 }
 
-/* The context is checked last, when prompts and max_tokens are known, and before the
- * request exists for anyone else: a stream must not begin only to fail of it. */
+/* The context is checked last: the check needs the prompts and max_tokens. It still comes
+ * before the request is submitted, so no stream begins only to fail. */
 static enum status read_body(struct api_call *c, const json_t *json,
 			     struct fail *fail)
 {
@@ -82,7 +82,8 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	st = read_body(c, json, fail);
 	json_decref(json);
 	if (st != OK) {
-		request_unref(c->request); /* the scheduler's */
+		/* the scheduler's reference: the request is never submitted */
+		request_unref(c->request);
 		api_call_destroy(c);
 		return st;
 	}
@@ -137,7 +138,8 @@ void api_call_log(const struct api_call *c, struct api_log *out)
 	};
 }
 
-/* The stats add up the cached tokens of all prompts: of several, none are told. */
+/* The stats have one count of cached tokens for all prompts. So a call with several prompts
+ * reports none for a choice. */
 void api_call_progress(const struct api_call *c, int i, struct api_progress *out)
 {
 	const struct choice *ch = &c->choices[i];
@@ -152,7 +154,7 @@ void api_call_progress(const struct api_call *c, int i, struct api_progress *out
 		.n_prefilled = ch->n_prefilled,
 		.n_output = ch->n_tokens,
 	};
-	if (ch->n_tokens > 0) /* the first choice of a prompt alone tells of its prefill */
+	if (ch->n_tokens > 0) /* prefill is reported for a prompt's first choice only */
 		out->n_prefilled = out->n_prompt;
 	else
 		out->n_prefilled = MAX(out->n_prefilled, out->n_cached);
@@ -181,7 +183,7 @@ int api_call_n_choices(const struct api_call *c) { return c->n_choices; }
 
 static void begin_call(struct choice *ch, struct str name)
 {
-	/* Few: calls are dozens of tokens long. */
+	/* Grows by one call at a time: a call is dozens of tokens long, so calls are rare. */
 	ch->calls = xrealloc(ch->calls, (size_t)(ch->n_calls + 1) * sizeof *ch->calls);
 	struct call *call = &ch->calls[ch->n_calls++];
 	*call = (struct call){.id = "call_"};
@@ -209,7 +211,7 @@ static void break_call(struct choice *ch)
 	ch->is_calling = false;
 }
 
-/* Keep what the end of the answer needs. False: there is nothing to be sent of it. */
+/* Keeps the span for the end of the answer. False: the span holds nothing to send. */
 static bool gather(struct api_call *c, struct choice *ch, struct event_span *span)
 {
 	struct buf *text = &ch->text;
@@ -278,7 +280,7 @@ static void on_end(struct api_call *c, const struct event *e)
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out)
 {
-	/* What the scheduler owes us. */
+	/* The scheduler's promises: no event after the last, and a choice that exists. */
 	assert(!c->is_done);
 	assert(e->choice >= 0 && e->choice < c->n_choices);
 	switch (e->kind) {

@@ -99,8 +99,8 @@ enum status dialect_fail_type(const struct json_node *type, struct str kind,
 			      (int)kind.n, kind.p);
 }
 
-/* One block of text. Each API has its names for them, and the histories of clients that
- * speak several have them mixed. */
+/* Reads one block of text. The APIs name such blocks differently, and a client that speaks
+ * several APIs mixes the names in its history. */
 static enum status read_block(const struct json_node *at, struct buf *out,
 			      struct fail *fail)
 {
@@ -165,7 +165,8 @@ void dialect_add_text(struct dialect_content *c, struct str text)
 	buf_add_str(&c->text, text);
 }
 
-/* Anthropic: source is {type: base64, media_type, data} or {type: url, url}. */
+/* Reads an image of Anthropic: source is {type: base64, media_type, data} or {type: url,
+ * url}. */
 static enum status read_source(const struct json_node *source, struct buf *url,
 			       struct fail *fail)
 {
@@ -197,7 +198,7 @@ static enum status read_source(const struct json_node *source, struct buf *url,
 	return OK;
 }
 
-/* In the words of chat completions; the client's place is `from`. */
+/* Adds an image as chat completions spell it. Faults in it name the client's place `from`. */
 static void add_image(struct dialect_body *b, struct dialect_content *c, json_t *url,
 		      const struct json_node *block, const struct json_node *from)
 {

@@ -5,8 +5,8 @@
  * struct dialect each.
  *
  * A dialect may rewrite its body into one of a chat or a completion, so that parameters,
- * tools and templates are read in one place. While it does so it notes where each part
- * came from (json_paths.h): faults name the client's own place. Thread: one at a time.
+ * tools and templates are read in one place. The dialect notes where each part came from
+ * (json_paths.h), so that faults name the client's own place. Thread: one at a time.
  */
 #pragma once
 #include <jansson.h>
@@ -14,18 +14,18 @@
 #include "api/api_private.h"
 #include "json/json_paths.h"
 
-/* A body that is made of the client's. */
+/* A body that was rewritten from the client's. */
 struct dialect_body {
-	json_t *chat; /* an object */
+	json_t *chat; /* the rewritten body, an object */
 	struct json_paths paths;
-	bool sees; /* the model: images become parts of type image_url */
+	bool sees; /* the model takes images: they become parts of type image_url */
 };
 void dialect_body_init(struct dialect_body *b);
 void dialect_body_deinit(struct dialect_body *b);
-/* A view: b must outlive it. */
+/* The rewritten body's root: a view, which b must outlive. */
 struct json_node dialect_body_root(const struct dialect_body *b);
 
-/* The letters of fields.def. */
+/* The column of an endpoint in the `uses` of fields.def: one letter each. */
 enum dialect_column {
 	DIALECT_CHAT,
 	DIALECT_COMPLETION,
@@ -34,86 +34,88 @@ enum dialect_column {
 	DIALECT_INFILL,
 };
 
-/* Each is declared by its row in endpoint.def. */
+/* An endpoint's wire shapes. Its row in endpoint.def declares the variable. */
 struct dialect {
-	enum dialect_column fields; /* which the body may have */
-	bool is_chat; /* true: bodies become a chat's; false: a completion's */
-	bool has_parts; /* one choice, and its answer is a list of parts */
-	int32_t usual_tokens; /* of an answer whose length is not said; 0: no bound */
-	bool may_write_nothing; /* max_tokens 0 fills the cache */
+	enum dialect_column fields; /* which fields a body may have */
+	bool is_chat; /* bodies are rewritten as a chat's (true) or as a completion's (false) */
+	bool has_parts; /* an answer has one choice and is a list of parts */
+	/* max_tokens where the body does not say; 0: only the server's cap */
+	int32_t usual_tokens;
+	bool may_write_nothing; /* max_tokens may be 0: then the prompt only fills the cache */
 	/* Fills *to from the client's body; NULL: the body is read as it is. */
 	enum status (*rewrite)(const struct json_node *body, struct api_call *c,
 			       struct dialect_body *to, struct fail *fail);
-	/* The prompt and what goes with it: chat_read or completion_read. */
+	/* Reads the prompt and all that belongs to it: chat_read or completion_read. */
 	enum status (*read)(const struct json_node *body, struct api_call *c,
 			    struct fail *fail);
-	/* The request is filled; NULL: nothing to do. */
+	/* Called when the request is complete; NULL: nothing to do. */
 	void (*init)(struct api_call *c, const char *request_id);
-	/* A delta, before its parts; NULL: nothing to do. */
+	/* Called for a delta, before on_part; NULL: nothing to do. */
 	void (*on_delta)(struct api_call *c, const struct event *e, struct buf *out);
-	/* Text or a piece of a call of choice i, which has been gathered. is_new: with
-	 * has_parts, it began a part. For a stream. */
+	/* Streams only: a piece of text or of a call of choice i, already gathered. is_new
+	 * (with has_parts): this piece began a new part. */
 	void (*on_part)(struct api_call *c, int i, const struct event_span *span,
 			bool is_new, struct buf *out);
-	/* Every event, after its parts; stats, status and the like are in the call. */
+	/* Called for every event, after on_part. The call already has its stats and status. */
 	void (*on_event)(struct api_call *c, const struct event *e,
 			 struct buf *out);
-	/* Free c->state, which may be NULL; NULL: there is none. */
+	/* Frees c->state, which may be NULL. A NULL deinit: the dialect has no state. */
 	void (*deinit)(struct api_call *c);
 };
 
-/* A body of the Messages API as one of a chat call, max_tokens wanted or not. */
+/* Rewrites a body of the Messages API as a chat's. needs_max_tokens: refuse a body without
+ * max_tokens. */
 enum status anthropic_to_chat(const struct json_node *body, bool needs_max_tokens,
 			      struct dialect_body *to, struct fail *fail) MUST_USE;
 
-/* The tool call that a part is; NULL: it is none. */
+/* The tool call of this part; NULL: the part is text or reasoning. */
 const struct call *dialect_call(const struct api_call *c, const struct answer_part *p);
-/* Its text, or the arguments of its call. */
+/* The part's text; of a tool call, its arguments. */
 struct str dialect_text(const struct api_call *c, const struct answer_part *p);
-/* A call of which the end never came: nobody is to act on it. */
+/* True: a tool call whose end never came. Clients must not act on such a call. */
 bool dialect_is_broken(const struct api_call *c, const struct answer_part *p);
 
-/* --- building JSON; what is set is taken over ----------------------------------- */
+/* --- building JSON: the functions take ownership of a json_t that is passed ---------- */
 void dialect_set(json_t *object, const char *key, json_t *v);
 void dialect_set_str(json_t *object, const char *key, struct str s);
 /* Copies a member under another name and notes the client's path. The value is shared.
  * Does nothing where the member is absent. */
 void dialect_copy(struct dialect_body *b, json_t *object, const char *key,
 		  const struct json_node *from, const char *from_key);
-/* To the chat's tools: one of type function, which is the client's `from`. */
+/* Adds a tool of type function to the chat's tools. `from` is the client's tool. */
 void dialect_add_tool(struct dialect_body *b, json_t *fn, const struct json_node *from);
-/* The chat's tool_choice: the function of that name. `from` is the client's choice. */
+/* Sets the chat's tool_choice to the function of that name. `from` is the client's choice. */
 void dialect_demand_tool(struct dialect_body *b, struct str name,
 			 const struct json_node *from);
-/* The chat's response_format: of this kind, with this schema. `from` is the client's. */
+/* Sets the chat's response_format to this kind with this schema. `from` is the client's. */
 void dialect_demand_format(struct dialect_body *b, struct str kind, json_t *schema,
 			   const struct json_node *from);
 /* {"role": role, "content": text} */
 json_t *dialect_message(const char *role, struct str text);
 
-/* A string, or a list of blocks of text with newlines between, appended. */
+/* Appends a string, or the texts of a list of blocks with newlines between. */
 enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 			       struct fail *fail) MUST_USE;
-/* What becomes the content of a chat message: texts with newlines between, or where there are
- * images a list of parts. */
+/* Collects the content of one chat message: texts with newlines between, or a list of parts
+ * once there is an image. */
 struct dialect_content {
 	struct buf text;
-	json_t *parts; /* NULL: no image so far */
+	json_t *parts; /* NULL: no image has come */
 };
 void dialect_add_text(struct dialect_content *c, struct str text);
-/* A block of text or of an image, in the words of any API. */
+/* Adds a block of text or of an image to c; any API's spelling is taken. */
 enum status dialect_read_block(const struct json_node *at, struct dialect_body *b,
 			       struct dialect_content *c, struct fail *fail) MUST_USE;
-/* The whole of a string or of a list of blocks. */
+/* Adds a string, or all blocks of a list, to c. */
 enum status dialect_read_content(const struct json_node *at, struct dialect_body *b,
 				 struct dialect_content *c, struct fail *fail) MUST_USE;
 bool dialect_has_content(const struct dialect_content *c);
-/* A string or a list, new; c is empty again. */
+/* The content as a new string or list; c is empty afterwards. */
 json_t *dialect_take_content(struct dialect_content *c);
 void dialect_content_deinit(struct dialect_content *c);
-/* {"role": role, "content": what c has} */
+/* A new {"role": role, "content": …} with the content taken from c. */
 json_t *dialect_message_of(const char *role, struct dialect_content *c);
 
-/* A kind of content that there is no way to show to the model. */
+/* Refuses a content block of a kind that the model cannot be shown. */
 enum status dialect_fail_type(const struct json_node *type, struct str kind,
 			      struct fail *fail);

@@ -19,69 +19,70 @@
 struct api {
 	const struct model *model;
 	struct embed *embedder, *reranker; /* NULL: none */
-	struct vision *vision; /* NULL: messages are text */
+	struct vision *vision; /* NULL: messages hold text only */
 	int32_t max_images;
-	const struct fetch *fetch; /* NULL: nothing is fetched for a client */
-	struct arena arena; /* the strings below */
+	const struct fetch *fetch; /* NULL: no address is fetched */
+	struct arena arena; /* holds the strings below */
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;
 	int n_aliases;
 	int32_t n_ctx, n_vocab;
-	int32_t max_output_tok; /* 0: the context */
+	int32_t max_output_tok; /* cap on max_tokens; 0: the context's length */
 	int32_t max_choices;
 	int32_t n_slots;
 	const struct clock *clock;
-	int64_t created;             /* seconds since 1970, said of the model */
+	int64_t created;             /* seconds since 1970: `created` of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
-	const char *template_text;   /* its source, "" where there is none */
-	json_t *template_kwargs;     /* an object, or NULL */
+	const char *template_text;   /* the template's source; "" without a template */
+	json_t *template_kwargs;     /* the server's template variables, an object; NULL: none */
 	enum api_reasoning reasoning;
-	const struct tool_format *tool_format; /* NULL: none is known */
+	const struct tool_format *tool_format; /* of the model's tool calls; NULL: not known */
 	struct toolgrammar_specials {
 		struct str *p;
 		size_t n;
-	} specials; /* tokens that stand in its words */
+	} specials; /* special tokens in the tags of tool_format */
 	bool strict_tools;
 	bool shares_prefixes;
 	struct fim fim;
-	struct grammarcache *grammars; /* has a lock */
-	struct encodings *encodings; /* of prompts; the same */
-	struct callstore *calls;     /* these two change, and have locks */
+	struct grammarcache *grammars; /* compiled grammars; has a lock */
+	struct encodings *encodings; /* prompts' texts with their tokens; has a lock */
+	struct callstore *calls;     /* has a lock, and so has responses */
 	struct response_store *responses;
 };
 
-/* The name or one of the aliases. */
+/* Is this the model's name or one of its aliases? */
 bool api_has_name(const struct api *a, struct str name);
 
-/* E_MODEL for another. */
+/* Fails with E_MODEL: a request asks for a model that is not served. */
 enum status api_fail_name(const struct api *a, struct str name,
 			  struct fail *fail);
 
-/* Choices of one request, n for each prompt: bounds what a call gathers. */
+/* Most choices of one request (n for each prompt). Bounds the memory of a call. */
 #define API_MAX_CHOICES 128
 
-/* Log-probabilities waiting to be sent: list items in JSON, commas between. Chat
- * uses the first only; completions one for each of their four lists. */
+/* Lists of log-probabilities that wait to be sent, as JSON items with commas between. Chat
+ * uses the first list; completions use all four. */
 enum { LOGPROB_LISTS = 4 };
 
 /* A tool call of an answer. */
 struct call {
 	char id[32];
 	struct buf name, args;
-	bool is_broken; /* it never ends: its text has become content */
+	bool is_broken; /* its end never came: its text has become content */
 };
 
 struct choice {
 	bool is_begun, is_done;
-	int32_t n_prefilled, n_tokens; /* of its prompt, by the last event; of its answer */
+	/* tokens of its prompt done, by the last event; tokens of its answer */
+	int32_t n_prefilled, n_tokens;
 	enum finish finish;
-	struct buf text, reasoning; /* not a stream: gathered until the end */
+	struct buf text, reasoning; /* the answer so far; only where the client wants no stream */
 	struct buf logprobs[LOGPROB_LISTS];
-	struct call *calls;         /* as they come */
-	int n_calls, n_whole;       /* begun; complete */
-	bool is_calling;            /* the last one goes on */
-	struct buf prompt_logprobs; /* items of vLLM's list, of the first choice that
-	                             * answers a prompt */
+	struct call *calls;         /* in the order in which they began */
+	int n_calls, n_whole;       /* calls begun; calls complete */
+	bool is_calling;            /* the last call is not complete */
+	/* items of vLLM's prompt_logprobs list; only in a prompt's first choice */
+	struct buf prompt_logprobs;
 	int64_t n_chars;            /* completions: where the next token's text starts */
 };
 
@@ -91,18 +92,18 @@ struct dialect;
 struct api_call {
 	const struct api *api;
 	struct request *request;
-	const struct dialect *dialect; /* the endpoint's shapes */
-	const struct format *format;   /* OpenAI's: which of their two; else NULL */
-	uint64_t owner;                /* of what is kept; 0: there are no keys */
-	const _Atomic bool *is_gone;   /* as api_input has it: while it is made */
-	struct arena arena;   /* echo, user, stop_string */
+	const struct dialect *dialect; /* the endpoint's wire shapes */
+	const struct format *format;   /* which of OpenAI's two shapes; NULL: another API's */
+	uint64_t owner;                /* the API key that owns what is stored; 0: no keys */
+	const _Atomic bool *is_gone;   /* the client has gone; read while the call is made */
+	struct arena arena;   /* holds echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
-	bool is_started;      /* it has left the queue; then stats says when */
+	bool is_started;      /* it has left the queue; stats has the time */
 	enum status status;
 	const char *user;
 	const struct str *echo; /* (n_prompts) text put before each answer, or NULL */
-	bool echoes_logprobs;   /* of its tokens, too */
-	int n_prompt_logprobs;  /* vLLM's prompt_logprobs; -1: not asked */
+	bool echoes_logprobs;   /* an echo has log-probabilities, too */
+	int n_prompt_logprobs;  /* candidates for vLLM's prompt_logprobs; -1: not asked */
 	struct buf head;        /* what every object of this call begins with */
 	struct choice *choices;
 	int n_choices, n_open;
@@ -110,9 +111,9 @@ struct api_call {
 	enum finish last_finish;
 	struct request_stats stats;
 
-	/* of a dialect with parts, which has one choice */
+	/* only for a dialect with parts, which has one choice */
 	void *state;             /* the dialect's own */
 	struct parts parts;      /* the answer so far */
-	const char *stop_string; /* that ended it, or NULL */
-	bool cuts_max_tokens;    /* a max_tokens beyond the context is cut, not refused */
+	const char *stop_string; /* the stop string that ended the answer, or NULL */
+	bool cuts_max_tokens;    /* max_tokens beyond the context is cut, not refused */
 };

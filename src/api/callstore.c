@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is lost costs time, not correctness.
+ * A call that the store has dropped costs time, not correctness: the prompt is computed
+ * again.
  */
 #include "api/callstore.h"
 
@@ -10,11 +11,11 @@
 #include "base/lru.h"
 
 #define MAX_CALLS 1024
-#define MAX_CALL_BYTES 16384 /* of one: 16 MiB in all */
+#define MAX_CALL_BYTES 16384 /* of one call; 16 MiB for all */
 
 struct stored_call {
 	size_t n_name, n_args, n_text;
-	char bytes[]; /* name, args, text */
+	char bytes[]; /* name, args and text, one behind the other */
 };
 
 struct callstore {

@@ -15,7 +15,8 @@
 #include "base/alloc.h"
 #include "base/random.h"
 
-/* A count without the switch is a client's mistake that it would not notice. */
+/* top_logprobs without `logprobs` is refused: the client would otherwise not notice its
+ * mistake. */
 static enum status read_logprobs(const struct json_node *body,
 				 struct sampler_params *s, struct fail *fail)
 {
@@ -35,12 +36,13 @@ static enum status read_logprobs(const struct json_node *body,
 	return OK;
 }
 
-/* Gemma 4 thinks in a channel of this name, whose tags are special tokens. */
+/* Gemma 4 writes its reasoning in a channel of this name. The channel's tags are special
+ * tokens. */
 #define CHANNEL "<|channel>"
 #define CHANNEL_END "<channel|>"
 
-/* Answers are split where the model knows the tags: a model without them writes
- * such words only as text. */
+/* Answers are split into reasoning and content only where the model knows the tags. Another
+ * model writes such words as text. */
 static void set_outparse(const struct api *a, const struct marked *prompt,
 			 struct outparse_opts *o)
 {
@@ -60,7 +62,7 @@ static void set_outparse(const struct api *a, const struct marked *prompt,
 
 /* --- the thinking budget -------------------------------------------------- */
 
-/* -1, and no word of it: no bound. */
+/* *out: reasoning tokens at most. -1, or no such field: no bound. */
 static enum status read_budget(const struct json_node *body, int64_t *out,
 			       struct fail *fail)
 {
@@ -76,7 +78,7 @@ static enum status read_budget(const struct json_node *body, int64_t *out,
 	return st;
 }
 
-/* The ids that close the reasoning, as the model would have written them. */
+/* Finds the token ids that close the reasoning, as the model would have written them. */
 static enum status set_budget(const struct json_node *body, struct api_call *c,
 			      struct fail *fail)
 {
@@ -111,8 +113,8 @@ static enum status set_budget(const struct json_node *body, struct api_call *c,
 
 /* --- the last message goes on --------------------------------------------- */
 
-/* What marks the end of the last message's text in the prompt: nobody else writes
- * it. */
+/* Draws a random mark, which no client can have written. It is put behind the last
+ * message's text to find that text's end in the prompt. */
 static struct str draw_mark(struct arena *a)
 {
 	char mark[33];
@@ -142,7 +144,7 @@ static enum status read_continue(const struct json_node *body, struct arena *a,
 	return OK;
 }
 
-/* The prompt ends where the mark stands. */
+/* Ends the prompt where the mark stands. */
 static enum status cut_at(struct marked *m, struct str mark, struct fail *fail)
 {
 	ptrdiff_t at = str_find(buf_str(&m->text), mark, 0);
@@ -157,9 +159,9 @@ static enum status cut_at(struct marked *m, struct str mark, struct fail *fail)
 	return OK;
 }
 
-/* An answer with a grammar may begin by reasoning, if the model's own habit is to
- * open it: the prompt has not opened it, nor closed it already, and the client has not
- * turned it off. */
+/* An answer with a grammar may begin with reasoning if the model opens it of its own habit.
+ * Three things forbid it: a prompt that has opened it, a prompt that has closed it, a
+ * client that turned it off. */
 static void set_reasoning(const struct json_node *body, struct request *r,
 			  const struct tokenizer *t, const struct marked *prompt)
 {
@@ -170,7 +172,7 @@ static void set_reasoning(const struct json_node *body, struct request *r,
 	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v)) ||
 		      chat_template_closes(prompt, r->parse.think_open,
 					   r->parse.think_close);
-	/* A special token has no text, so nobody could tell that it was written. */
+	/* A special token has no text, so the parser would not see that the model wrote it. */
 	if (r->grammar && r->parse.split_reasoning && !r->parse.starts_in_reasoning &&
 	    !is_off && id > 0 && !tokenizer_is_special(t, id))
 		r->reasoning_id = id;
@@ -178,17 +180,17 @@ static void set_reasoning(const struct json_node *body, struct request *r,
 
 /* --- the whole ------------------------------------------------------------ */
 
-/* What the template gets, and what is done to what comes out. */
+/* One chat while it is rendered: the template's input, and how the model's output is parsed. */
 struct chat {
 	const struct api *api;
-	struct outparse_opts *parse; /* filled, but for the stop strings */
-	struct arena *arena;         /* holds what it points to */
+	struct outparse_opts *parse; /* complete but for the stop strings */
+	struct arena *arena;         /* holds what `parse` points to */
 	struct chat_template_input in;
 	struct chat_replay replay;
 	struct images *images;
 	struct tools tools;
-	struct str mark; /* p NULL: a new turn begins */
-	/* The template failed: what a message or a tool may leave out is filled in. */
+	struct str mark; /* ends the last message's text; p NULL: a new turn begins */
+	/* The template failed once: what a message or a tool may leave out is filled in. */
 	bool fills;
 };
 
@@ -198,7 +200,8 @@ static void fill_description(json_t *object)
 		json_object_set_new(object, "description", json_string(""));
 }
 
-/* The tools, each with a description and parameters, which have one too; new. */
+/* A new copy of the tools: each tool and each of its parameters gets a description, ""
+ * where it has none. */
 static json_t *fill_tools(const json_t *tools)
 {
 	json_t *all = json_deep_copy(tools), *tool, *property;
@@ -218,7 +221,8 @@ static json_t *fill_tools(const json_t *tools)
 	return all;
 }
 
-/* store: of the calls that are shown in the model's own words; NULL: none are. */
+/* store: knows the model's own words of earlier calls; NULL: calls are shown as the client
+ * sent them. */
 static enum status read_chat(const struct json_node *body, struct chat *chat,
 			     struct callstore *store, struct fail *fail)
 {
@@ -255,8 +259,9 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 	return st;
 }
 
-/* Many templates fail on None, and on a tool without a description, both of which the
- * API allows: they are tried again with "". The words of the first failure are kept. */
+/* The API allows messages without text and tools without a description. Many templates fail
+ * on them, so a failed rendering is tried again with "" in their place. If it fails too,
+ * the first failure is reported. */
 static enum status try_render(const struct json_node *body, struct chat *chat,
 			      struct callstore *store, struct marked *out,
 			      struct fail *fail)
@@ -276,7 +281,7 @@ static enum status try_render(const struct json_node *body, struct chat *chat,
 	return st;
 }
 
-/* The prompt, appended to *out, and how what comes behind it is split. */
+/* Appends the prompt to *out. Sets how the answer behind it is split. */
 static enum status render(const struct json_node *body, struct chat *chat,
 			  struct marked *out, struct fail *fail)
 {
@@ -319,8 +324,8 @@ enum status chat_render(const struct api *a, const struct json_node *body,
 	return render(body, &chat, out, fail);
 }
 
-/* An answer that must be a call has no content, and so nothing that a format could be of:
- * the format is for the turn in which the model answers, as it is with OpenAI. */
+/* An answer that must be a tool call has no content, so a response format has nothing to
+ * hold. The format applies in the turn in which the model answers, as with OpenAI. */
 static enum status set_grammar(const struct json_node *body, struct request *r,
 			       const struct chat *chat, struct fail *fail)
 {
@@ -340,7 +345,7 @@ static enum status set_grammar(const struct json_node *body, struct request *r,
 	return toolgrammar_call(a, &tools, t, r->grammar != NULL, &r->call_grammar, fail);
 }
 
-/* What the request needs besides its prompt. */
+/* Sets the request's fields other than its prompt. */
 static enum status set_request(const struct json_node *body, struct api_call *c,
 			       const struct chat *chat, const struct marked *prompt,
 			       struct fail *fail)
@@ -370,7 +375,8 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 	enum status st = read_logprobs(body, &c->request->sampling, fail);
 	if (st != OK)
 		return st;
-	/* Values of the template: many times the body, and gone when it is rendered. */
+	/* Holds the template's values: many times the body's size, and freed after the
+	 * rendering. */
 	struct arena scratch;
 	struct marked prompt = {0};
 	arena_init(&scratch);

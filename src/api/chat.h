@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The body of POST /v1/chat/completions to a prompt. Thread: any.
+ * Turns the body of POST /v1/chat/completions into a prompt. Thread: any.
  */
 #pragma once
 #include "api/api_private.h"
@@ -13,8 +13,8 @@
 enum status chat_read(const struct json_node *body, struct api_call *c,
 		      struct fail *fail) MUST_USE;
 
-/* Appends only the prompt to *out, without looking at its images. E_INVAL where the model has
- * no template, else as messages, tools and variables are read above. */
+/* Appends only the prompt to *out, without computing its images. E_INVAL where the model
+ * has no template. Other errors are those of chat_read. */
 enum status chat_render(const struct api *a, const struct json_node *body,
 			struct arena *scratch, struct marked *out, struct images *images,
 			struct fail *fail) MUST_USE;

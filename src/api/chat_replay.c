@@ -7,14 +7,16 @@
 #include "base/alloc.h"
 #include "base/random.h"
 
-/* Names are this, 16 hex digits, x, 8 hex digits. */
+/* A stand-in name is MARK, 16 hex digits, x, 8 hex digits. */
 #define MARK "call"
-/* In one prompt: each costs a pass over the prompt's marks. */
+/* Calls replayed in one prompt. Each costs a pass over the prompt's marks, so their number
+ * is bounded. */
 #define MAX_CALLS 256
 enum { SECRET_END = sizeof MARK - 1 + 16 + 1, MARK_BYTES = SECRET_END + 8 };
 
 struct replay_call {
-	struct str mark; /* the name, or the key, it is rendered under */
+	/* the stand-in: the name, or the one key of the arguments, in the rendered call */
+	struct str mark;
 	struct str name, text, args;
 	struct replay_call *before;
 	bool is_done;
@@ -32,7 +34,8 @@ static bool is_same(struct str a, struct str b)
 	return same;
 }
 
-/* Parameters between tags are JSON to the client only. */
+/* Can the arguments alone be replaced? Not where the format writes parameters between tags:
+ * there only the client's copy is JSON. */
 static bool replays_args(const struct tool_format *f)
 {
 	return !f->open && !f->args.before_key;
@@ -47,7 +50,7 @@ bool replay_begin(struct chat_replay *r, struct str id, struct str name, struct 
 	    !callstore_get(r->store, id, r->arena, &call) ||
 	    !str_eq(name, call.name) || !is_same(args, call.args))
 		return false;
-	/* Nobody can have written this name before it is drawn. */
+	/* The secret is random, so no client can have written this name. */
 	if (r->n_calls == 0)
 		r->secret = random_u64();
 	char mark[MARK_BYTES + 1];
@@ -67,7 +70,7 @@ bool replay_begin(struct chat_replay *r, struct str id, struct str name, struct 
 
 /* --- the prompt ---------------------------------------------------------- */
 
-/* Bytes from..to of a marked text, with their marks. */
+/* Appends bytes from..to of a marked text, with their trust. */
 static void add_range(struct marked *out, const struct marked *m, size_t from,
 		      size_t to)
 {
@@ -89,7 +92,8 @@ static ptrdiff_t find_last(struct str s, struct str needle)
 	return last;
 }
 
-/* The model's words, its format's tags as the tokens they were. */
+/* Appends the call in the model's words. The format's tags become the special tokens that
+ * they were. */
 static void add_call(struct marked *out, const struct replay_call *c,
 		     const struct tool_format *f)
 {
@@ -105,8 +109,8 @@ static void add_call(struct marked *out, const struct replay_call *c,
 		marked_add(out, close, TRUST_TEMPLATE);
 }
 
-/* The call around the mark at `at` in place of the template's version of it, from
- * *io_from on. */
+/* Appends the text from *io_from to the call around the mark at `at`, then the model's
+ * words in place of the template's. *io_from: the place behind the call. */
 static bool replace_call(const struct chat_replay *r, const struct replay_call *c,
 			 const struct marked *m, size_t at, size_t *io_from,
 			 struct marked *out)
@@ -123,8 +127,8 @@ static bool replace_call(const struct chat_replay *r, const struct replay_call *
 	return true;
 }
 
-/* The object around a key at `at`; or the key alone, where the template takes strings. False:
- * that is not what stands there. */
+/* Finds the object around a stand-in key at `at`; where the template takes strings, the
+ * bare key. False: the template wrote something else. */
 static bool find_object(const struct chat_replay *r, struct str text, size_t at, size_t from,
 			size_t *out_begin, size_t *out_end)
 {
@@ -166,8 +170,8 @@ static bool replace_args(const struct chat_replay *r, const struct replay_call *
 	return true;
 }
 
-/* One pass over the marks: the first of a call stands in the call itself; a template
- * may tell the name again elsewhere, as in front of the call's result. */
+/* One pass over the marks. A call's first mark stands in the call itself. A template may
+ * write the name again elsewhere, as in front of the call's result. */
 bool replay_apply(const struct chat_replay *r, struct marked *prompt)
 {
 	if (r->n_calls == 0)

@@ -3,7 +3,7 @@
  * Finds out by trial what a chat template does.
  *
  * Templates disagree about system messages that are not the first, and agents send such
- * messages. Some templates write them in place, some raise an exception, some drop
+ * messages. Some templates write them where they stand, some raise an exception, some drop
  * them. Reading the source would not tell. So a conversation with a marked late system
  * message is rendered once. If the mark is lost, the caller merges system messages. Three
  * more trials tell how calls in the history must look, whether a message without text
@@ -23,8 +23,9 @@ struct chat_template {
 	struct str bos, eos;
 	bool wants_one_system;
 	bool takes_objects, takes_strings, wants_short_ids, prints_none;
-	bool wants_none;  /* shows calls of messages whose text is None, but not "" */
-	bool lists_tools; /* fails on None in their place, but not on an empty list */
+	/* shows calls of messages whose content is None, but not of those with "" */
+	bool wants_none;
+	bool lists_tools; /* without tools: fails on None, but takes an empty list */
 };
 
 static struct jinja_value *probe_message(struct arena *a, const char *role,
@@ -36,7 +37,7 @@ static struct jinja_value *probe_message(struct arena *a, const char *role,
 	return m;
 }
 
-/* Can a message be rendered? */
+/* Does the template render a conversation of one message? */
 static bool renders_one(const struct chat_template *t)
 {
 	struct arena a;
@@ -100,8 +101,8 @@ static struct jinja_value *probe_call(struct arena *a, const char *id, bool as_o
 	return call;
 }
 
-/* Renders a conversation with a call, whose message has the text "" or, with is_none,
- * None. False where the template fails. */
+/* Renders a conversation with a call. The call's message has the text "", or None with
+ * is_none. False: the template fails. */
 static bool render_call(const struct chat_template *t, const char *id, bool as_object,
 			bool is_none, struct marked *out)
 {
@@ -126,8 +127,8 @@ static bool render_call(const struct chat_template *t, const char *id, bool as_o
 	return is_rendered;
 }
 
-/* An object that a template prints in Python's way, or a string that it quotes once
- * more, is not what the model was trained on. */
+/* Does the template show the call as the model was trained on it? Not if it prints an
+ * object in Python's way, or quotes a string once more. */
 static bool shows_call(const struct chat_template *t, const char *id, bool as_object,
 		       bool is_none)
 {
@@ -143,7 +144,7 @@ static bool shows_call(const struct chat_template *t, const char *id, bool as_ob
 	return shown;
 }
 
-/* `{{ content }}` of None is the word, which no model was trained on. */
+/* Does the template print None as the word "None"? No model was trained on that. */
 static bool prints_none(const struct chat_template *t, const char *id)
 {
 	struct marked out = {0};
@@ -257,9 +258,9 @@ static ptrdiff_t find_last(struct str s, struct str needle)
 bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close)
 {
-	/* The generation prompt is the template's own last words, so the last stretch
-	 * of its text is all that can have opened a block that is still open; or the
-	 * assistant's, where its message is to be continued. */
+	/* The generation prompt is the template's own last text. Only the prompt's last
+	 * stretch of template text can have opened a block that is still open; where an
+	 * assistant's message is continued, its last stretch of assistant text. */
 	size_t n = prompt->n_marks;
 	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
 		return false;
@@ -280,7 +281,7 @@ bool chat_template_closes(const struct marked *prompt, struct str open,
 	ptrdiff_t at = find_last(tail, close);
 	if (at < 0 || str_find(tail, open, 0) < 0)
 		return false;
-	/* Only blanks follow: the block belongs to this turn, not to one before it. */
+	/* If only blanks follow, the block belongs to this turn, not to an earlier one. */
 	size_t end = (size_t)at + close.n;
 	while (end < tail.n && is_char_of(tail.p[end], " \t\r\n"))
 		end++;

@@ -8,41 +8,43 @@
 
 struct chat_template;
 
-/* What every rendering sees besides the messages; "" where the model has none. */
+/* What every rendering gets besides the messages. bos_text and eos_text: "" where the model
+ * has no such token. */
 struct chat_template_opts {
 	struct str source;
 	const char *bos_text, *eos_text;
 };
 
-/* E_FORMAT with line and column. */
+/* E_FORMAT, with line and column: the source has an error. */
 enum status chat_template_create(const struct chat_template_opts *o,
 				 struct chat_template **out,
 				 struct fail *fail) MUST_USE;
 void chat_template_destroy(struct chat_template *t);
 
-/* A system message behind others is lost or refused by this template: callers put
- * all of them into the first. */
+/* The template loses or refuses a system message behind others. Then callers put all system
+ * messages into the first. */
 bool chat_template_wants_one_system(const struct chat_template *t);
 
-/* How it wants the arguments of calls in the history. Both: either will do; none:
- * it shows no calls. */
+/* How the template takes the arguments of calls in the history. Both true: either way; both
+ * false: it shows no calls. */
 bool chat_template_takes_objects(const struct chat_template *t);
 bool chat_template_takes_strings(const struct chat_template *t);
-/* It accepts ids of calls of nine letters and digits only. */
+/* The template accepts call ids only of nine letters and digits. */
 bool chat_template_wants_short_ids(const struct chat_template *t);
 
-/* It shows the calls of a message without text only where that is None, not "". */
+/* The template shows the calls of a message without text only where the content is None,
+ * not "". */
 bool chat_template_wants_none(const struct chat_template *t);
 
-/* It writes the word None where a message with calls has no text. */
+/* The template writes the word None where a message with calls has no text. */
 bool chat_template_prints_none(const struct chat_template *t);
 
 struct chat_template_input {
-	struct arena *arena; /* holds the values, and what rendering makes */
+	struct arena *arena; /* holds the values below, and what rendering allocates */
 	struct jinja_value *messages;
 	struct jinja_value *tools;  /* NULL: none */
 	struct jinja_value *globals; /* a dict of further variables */
-	bool is_whole; /* the last message is to go on: no new turn is opened */
+	bool is_whole; /* the last message is to be continued: no new turn is opened */
 };
 
 /* Append the prompt, up to where the assistant begins to write. E_TEMPLATE with
@@ -51,11 +53,11 @@ enum status chat_template_render(const struct chat_template *t,
 				 const struct chat_template_input *in,
 				 struct marked *out, struct fail *fail) MUST_USE;
 
-/* Does a rendered prompt end inside a reasoning block that the template opened? What
- * users wrote does not count. */
+/* Does a rendered prompt end inside a reasoning block that the template opened? Blocks in
+ * users' texts do not count. */
 bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close);
-/* Does it end behind a reasoning block that the template has opened and closed? The
- * model then answers at once. */
+/* Does a rendered prompt end behind a reasoning block that the template opened and closed?
+ * Then the model answers without reasoning. */
 bool chat_template_closes(const struct marked *prompt, struct str open,
 			  struct str close);

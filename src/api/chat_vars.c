@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the weakest to the strongest word: the server's `reasoning`, the server's
- * `chat_template_kwargs`, the request's `chat_template_kwargs`, its
- * `reasoning_effort` and its `enable_thinking`.
+ * Several sources may set a template variable. From the weakest to the strongest: the
+ * server's `reasoning`, the server's `chat_template_kwargs`, the request's
+ * `chat_template_kwargs`, its `reasoning_effort` and its `enable_thinking`.
  *
- * Templates have several names for one switch: `enable_thinking` (Qwen, GLM,
- * Nemotron), `thinking` (DeepSeek, Granite, Kimi). A word for one of them sets the
- * other, too. Templates without a switch are told by `thinking_budget` or
- * `reasoning_effort`, where they read those.
+ * Templates have several names for one switch: `enable_thinking` (Qwen, GLM, Nemotron),
+ * `thinking` (DeepSeek, Granite, Kimi). Setting one of the names sets the others, too.
+ * Templates without such a switch get `thinking_budget` or `reasoning_effort`, if they read
+ * either.
  */
 #include "api/chat_vars.h"
 
@@ -59,7 +59,8 @@ static void set_switches(struct arena *a, struct jinja_value *vars, bool thinks)
 		value_set(a, vars, switches[i], jinja_bool(a, thinks));
 }
 
-/* Both names say what one of them was given; the first name's word counts. */
+/* Sets both names of the switch to what one of them was given. If both were given, each
+ * keeps its own value. */
 static void add_variables(struct arena *a, struct jinja_value *vars, const json_t *from)
 {
 	const char *key;
@@ -81,7 +82,7 @@ static void set_server(const struct api *api, struct arena *a, struct jinja_valu
 		set_switches(a, vars, !is_off);
 	if (is_off && str_find(text, STR("thinking_budget"), 0) >= 0)
 		value_set(a, vars, "thinking_budget", jinja_int(a, 0));
-	/* The least that the template knows of. */
+	/* Reasoning is off: the least effort that the template knows. */
 	if (is_off && str_find(text, STR("reasoning_effort"), 0) >= 0) {
 		bool has_none = str_find(text, STR("'none'"), 0) >= 0 ||
 				str_find(text, STR("\"none\""), 0) >= 0;
@@ -103,7 +104,7 @@ static bool quotes(struct str text, const char *word)
 	       str_find(text, str_of(quoted[1]), 0) >= 0;
 }
 
-/* Has the template words of its own for an effort that it does not know? */
+/* Does the template raise an error of its own for an effort that it does not know? */
 static bool refuses_efforts(struct str text)
 {
 	static const struct str raise = STR("raise_exception(");
@@ -116,8 +117,8 @@ static bool refuses_efforts(struct str text)
 	return false;
 }
 
-/* Qwen3.8's template refuses each effort but three. Then it gets the nearest one that it
- * names; of two the greater. */
+/* Qwen3.8's template refuses all efforts but three. Such a template gets the nearest effort
+ * that it names; of two equally near, the greater. */
 static const char *fit_effort(const struct api *api, size_t asked)
 {
 	struct str text = str_of(api->template_text);
@@ -133,9 +134,9 @@ static const char *fit_effort(const struct api *api, size_t asked)
 	return efforts[asked];
 }
 
-/* How much to think: OpenAI's word goes to the template, and "none" is also the
- * switch that most templates have. An effort does not promise a length, so any of the
- * words in use is taken. */
+/* How much to think: OpenAI's word goes to the template; "none" also turns off the switch
+ * that most templates have. An effort promises no length, so every word in use is
+ * accepted. */
 static enum status read_effort(const struct json_node *body, const struct api *api,
 			       struct arena *a, struct jinja_value *vars, struct fail *fail)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A raw prompt is the caller's own template: control tokens spelled in it are
- * control tokens, and nothing of the answer is split off as reasoning.
+ * A raw prompt has no template but the caller's: control tokens spelled in it are control
+ * tokens, and nothing of the answer is split off as reasoning.
  */
 #include "api/completion.h"
 
@@ -10,7 +10,7 @@
 #include "api/prompt.h"
 #include "base/alloc.h"
 
-/* More than any context; the body's size bounds it anyhow. */
+/* Above any context. The body's size bounds a prompt as well. */
 #define MAX_PROMPT_TOKENS 16777216
 
 static enum status read_text(const struct json_node *at, struct api_call *c,
@@ -23,7 +23,7 @@ static enum status read_text(const struct json_node *at, struct api_call *c,
 	return st;
 }
 
-/* One prompt: a string or a list of token ids. */
+/* Reads one prompt: a string or a list of token ids. */
 static enum status read_prompt(const struct json_node *at, struct api_call *c,
 			       int i, struct fail *fail)
 {
@@ -72,7 +72,7 @@ static enum status read_prompts(const struct json_node *body,
 	return st;
 }
 
-/* A count here, where chat has a switch and a count. */
+/* Here `logprobs` is a count; chat has a switch and a count. */
 static enum status read_logprobs(const struct json_node *body,
 				 struct sampler_params *s, struct fail *fail)
 {
@@ -83,8 +83,8 @@ static enum status read_logprobs(const struct json_node *body,
 	return st;
 }
 
-/* The prompt's text before the answer, with log-probabilities where those are asked for.
- * Only with an echo is there something to send when nothing is to be written. */
+/* Reads `echo`: the prompt's text goes before the answer, with log-probabilities if asked
+ * for. max_tokens 0 leaves nothing to send, unless the prompt is echoed or scored. */
 static enum status read_echo(const struct json_node *body, struct api_call *c,
 			     struct fail *fail)
 {

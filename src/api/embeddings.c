@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * POST /v1/embeddings in OpenAI's shape: `input` is a text, a list of texts, a list of
- * token ids, or a list of such lists. `dimensions` keeps the first numbers of a vector
- * and gives it length 1 again, which models trained for that allow (Kusupati et al.,
+ * token ids, or a list of such lists. `dimensions` keeps the first numbers of a vector and
+ * scales them to length 1 again. Only models trained for that allow it (Kusupati et al.,
  * Matryoshka Representation Learning, 2022).
  */
 #include "api/params.h"
@@ -10,13 +10,13 @@
 #include "api/text_call.h"
 #include "embed/embed_pool.h"
 
-/* OpenAI's bound. */
+/* OpenAI's bound on the inputs of a request. */
 #define MAX_INPUTS 2048
 
 struct embeddings {
 	struct readers_batch batch;
 	bool is_base64;
-	int64_t n_dims; /* numbers of a vector */
+	int64_t n_dims; /* numbers in each vector */
 };
 
 /* --- in ---------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static void add_base64(struct buf *out, const unsigned char *p, size_t n)
 	}
 }
 
-/* Base64 is of the floats as this machine keeps them: little-endian, as OpenAI's. */
+/* Base64 holds the float32 values in this machine's byte order: little-endian, like OpenAI's. */
 static void add_vector(const struct embeddings *v, const float *x, struct buf *out)
 {
 	size_t n = (size_t)v->n_dims;

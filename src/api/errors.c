@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The error object: the four members that clients read, and for a prompt that is
- * too long both counts, which agents compact their history by.
+ * The error object: the four members that clients read. For a prompt that is too long it
+ * also has both counts: agents use them to compact their history.
  */
 #include "api/api.h"
 

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/once.h"
 
-#define MAX_SHOWN 60 /* bytes of a field's name in the log */
-#define MAX_TOLD 256 /* different names that are told of */
+#define MAX_SHOWN 60 /* bytes of an unknown field's name that the log shows */
+#define MAX_TOLD 256 /* different unknown fields that are logged */
 
 static const struct field_rule {
 	const char *name, *uses, *neutral, *words;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Written by hand, piece by piece: a chunk is made for every token of every
+ * The JSON is written by hand, piece by piece: a chunk is made for every token of every
  * stream, and a JSON tree would cost more than the token's own text.
  *
  *   stream   begin_0 delta_0 … delta_0 finish_0  (choices interleave)
  *            usage            only if asked for: choices is empty
  *            [DONE]
  *
- * All chunks of a call begin alike, up to "choices": that is the call's head.
- * `timings` stands in the last chunk, whichever that is. Log-probabilities wait for
- * the next chunk that has text, or for the finish.
+ * All chunks of a call begin with the same members, up to "choices": the call's head.
+ * `timings` stands in the last chunk, whichever that is. Log-probabilities wait for the
+ * next chunk that has text, or for the finish.
  */
 #include "api/format.h"
 
@@ -44,7 +44,7 @@ void format_init(struct api_call *c, const struct format *f, const char *request
 
 void format_add_logprob(struct buf *out, float v)
 {
-	/* vLLM's stand-in for a token that cannot be; a NaN never is one. */
+	/* vLLM writes -9999 for a token that cannot come. v is never a NaN here. */
 	buf_add_json_num(out, v > -9999 ? v : -9999);
 }
 
@@ -54,7 +54,7 @@ void format_add_comma(struct buf *list)
 		buf_add_c(list, ',');
 }
 
-/* A member with three decimals; what is not defined is null. */
+/* Adds a member with three decimals. A value that is not finite becomes null. */
 static void add_num(struct buf *out, const char *name, double v)
 {
 	buf_addf(out, "\"%s\":", name);
@@ -72,7 +72,7 @@ static void add_usage(const struct request_stats *s, struct buf *out)
 		 s->n_reasoning);
 }
 
-/* A rate or a mean that has nothing to be of is 0: clients calculate with these. */
+/* A rate or a mean over nothing is 0 and not null: clients calculate with these. */
 static double ratio(double a, double b)
 {
 	return b > 0 ? a / b : 0;
@@ -83,10 +83,10 @@ static double span_ms(int64_t from_us, int64_t to_us)
 	return to_us > from_us ? (double)(to_us - from_us) / 1e3 : 0;
 }
 
-/* ttft_ms and tpot_ms as /metrics has them. queue_ms goes up to the first step, with body_ms and
- * parse_ms in it. The others have llama.cpp's names.
- * prompt_n counts what was computed, without cached tokens. predicted_ms runs from
- * first to last token, so n tokens make n - 1 steps in each choice. */
+/* ttft_ms and tpot_ms are those of /metrics. queue_ms runs to the first step and includes
+ * body_ms and parse_ms. The others have llama.cpp's names. prompt_n counts the computed
+ * tokens, without cached ones. predicted_ms runs from first to last token, so n tokens make
+ * n - 1 steps in each choice. */
 void format_add_timings(const struct api_call *c, struct buf *out)
 {
 	const struct request_stats *s = &c->stats;
@@ -121,7 +121,7 @@ void format_add_timings(const struct api_call *c, struct buf *out)
 	add_num(out, "predicted_per_token_ms", ratio(predicted_ms, n_steps));
 	buf_add_c(out, ',');
 	add_num(out, "predicted_per_second", ratio(n_steps * 1e3, predicted_ms));
-	if (s->n_drafted) /* as llama.cpp: only where there were guesses */
+	if (s->n_drafted) /* as llama.cpp: only where drafts were made */
 		buf_addf(out, ",\"draft_n\":%d,\"draft_n_accepted\":%d", s->n_drafted,
 			 s->n_accepted);
 	buf_add_c(out, '}');
@@ -148,7 +148,7 @@ static void add_gathered_logprobs(struct api_call *c, struct choice *ch,
 		buf_clear(&ch->logprobs[i]);
 }
 
-/* The choice's members and the end of the chunk. */
+/* Writes the choice's last members and the end of the chunk. */
 static void close_choice(struct api_call *c, enum finish finish, struct buf *out)
 {
 	buf_add_z(out, ",\"finish_reason\":");
@@ -236,7 +236,8 @@ static void add_candidate(struct buf *out, const struct tokenizer *t, int32_t id
 	buf_add_c(out, '}');
 }
 
-/* By id, as vLLM has it: the best ones, and the token itself. */
+/* Adds a prompt token's scores as an object by token id, like vLLM: the best ones, and the
+ * token itself. */
 static void add_scored(const struct api_call *c, const struct event_token *t,
 		       struct buf *out)
 {
@@ -253,7 +254,7 @@ static void add_scored(const struct api_call *c, const struct event_token *t,
 	buf_add_c(out, '}');
 }
 
-/* The first token of a prompt has no log-probability. */
+/* Adds the first token of each prompt, which has no log-probability. */
 static void begin_scores(struct api_call *c)
 {
 	const struct request *r = c->request;
@@ -272,7 +273,7 @@ static void gather_scores(struct api_call *c, int i, const struct event_token *t
 {
 	for (int k = 0; k < n && c->n_prompt_logprobs >= 0; k++)
 		add_scored(c, &tokens[k], &c->choices[i].prompt_logprobs);
-	/* Each choice echoes the prompt. */
+	/* Each of the prompt's choices echoes the prompt. */
 	for (int k = 0; k < c->request->n && c->echoes_logprobs; k++)
 		for (int j = 0; j < n; j++)
 			c->format->gather_prompt(c, &c->choices[i + k], &tokens[j]);
@@ -283,7 +284,7 @@ static void add_prompt_logprobs(const struct api_call *c, int i, struct buf *out
 	if (c->n_prompt_logprobs < 0)
 		return;
 	buf_add_z(out, ",\"prompt_logprobs\":[");
-	i -= i % c->request->n; /* who has gathered them */
+	i -= i % c->request->n; /* the prompt's first choice, which has gathered its scores */
 	buf_add_str(out, buf_str(&c->choices[i].prompt_logprobs));
 	buf_add_c(out, ']');
 }
@@ -317,8 +318,8 @@ static void add_answer(struct api_call *c, struct buf *out)
 void format_on_delta(struct api_call *c, const struct event *e, struct buf *out)
 {
 	struct choice *ch = &c->choices[e->choice];
-	/* The first token opens the choice even where its text is held back: what
-	 * clients measure to the first chunk is then the time to the first token. */
+	/* The first token opens the choice even where its text is held back. Clients
+	 * measure the time to the first chunk: so it is the time to the first token. */
 	if (c->is_stream && !ch->is_begun)
 		begin_choice(c, e->choice, out);
 	if (c->request->sampling.n_top_logprobs >= 0)
@@ -332,7 +333,8 @@ static void on_choice_done(struct api_call *c, const struct event *e, struct buf
 		return;
 	if (!c->choices[e->choice].is_begun)
 		begin_choice(c, e->choice, out);
-	/* The last of them may have to carry the timings, known with EVENT_DONE. */
+	/* The last choice's finish waits: it may have to carry the timings, which
+	 * EVENT_DONE brings. */
 	if (c->n_open > 0 || c->include_usage)
 		finish_choice(c, e->choice, false, out);
 	else
@@ -354,7 +356,7 @@ static void on_done(struct api_call *c, struct buf *out)
 
 static void on_failed(struct api_call *c, const struct event *e, struct buf *out)
 {
-	/* No [DONE] after it: that would say the answer is whole. */
+	/* No [DONE] follows an error: it would say that the answer is complete. */
 	if (c->is_stream)
 		buf_add_z(out, "data: ");
 	api_error_format(&e->fail, out);

@@ -9,7 +9,7 @@
 #include "api/chat.h"
 #include "api/api_dialect.h"
 
-/* The role, once. */
+/* Writes a choice's first delta, which alone has the role. */
 static bool add_begin(const struct api_call *c, int i, struct buf *out)
 {
 	buf_add_z(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}");
@@ -43,7 +43,7 @@ static void add_call_head(const struct call *call, struct buf *out)
 	buf_add_json(out, buf_str(&call->name));
 }
 
-/* The index always; id, type and name once. */
+/* Writes a piece of a tool call. The index comes each time; id, type and name only once. */
 static void add_call(const struct api_call *c, int i, const struct event_span *span,
 		     struct buf *out)
 {
@@ -76,8 +76,8 @@ static void add_calls(const struct choice *ch, struct buf *out)
 	buf_add_c(out, ']');
 }
 
-/* content is null only beside calls, as everywhere: clients call string functions on
- * it. */
+/* Without text, content is null beside calls and "" otherwise, as other servers do: clients
+ * call string functions on it. */
 static void add_whole(const struct api_call *c, int i, struct buf *out)
 {
 	const struct choice *ch = &c->choices[i];
@@ -95,8 +95,8 @@ static void add_whole(const struct api_call *c, int i, struct buf *out)
 	buf_add_z(out, ",\"refusal\":null}");
 }
 
-/* "token", "logprob", "bytes": the bytes say what the text cannot where a token is
- * a part of a character. */
+/* Writes "token", "logprob" and "bytes". The bytes are exact where a token is a part of a
+ * character, which text cannot show. */
 static void add_token(const struct tokenizer *t, int32_t id, float logprob,
 		      struct buf *out)
 {

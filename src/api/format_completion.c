@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text_completion, streamed or whole. Log-probabilities are four parallel lists. A
- * token that is not whole UTF-8 is spelled "bytes:\xe6\x98" there, as OpenAI does. So
- * two such tokens stay two keys of one object.
+ * text_completion, streamed or whole. Log-probabilities are four parallel lists. In them a
+ * token that is not whole UTF-8 is spelled "bytes:\xe6\x98", as OpenAI does. So two such
+ * tokens stay two keys of one object.
  */
 #include "api/format.h"
 
@@ -21,7 +21,7 @@ static struct str echo_of(const struct api_call *c, int i)
 	return c->echo ? c->echo[i / c->request->n] : STR("");
 }
 
-/* Only an echo comes before the first token. */
+/* Writes the echo, if there is one: nothing else comes before the first token. */
 static bool add_begin(const struct api_call *c, int i, struct buf *out)
 {
 	struct str echo = echo_of(c, i);
@@ -46,7 +46,7 @@ static void add_whole(const struct api_call *c, int i, struct buf *out)
 	buf_deinit(&text);
 }
 
-/* One token as a string. */
+/* Writes one token as a JSON string. */
 static void add_spelling(struct buf *out, struct str bytes)
 {
 	if (utf8_check(bytes) < 0) {
@@ -69,7 +69,8 @@ static void add_top(const struct tokenizer *tok, int32_t id, float logprob,
 	format_add_logprob(out, logprob);
 }
 
-/* Characters begun by a token: a continuation byte belongs to one begun before. */
+/* Characters that begin in the token: a continuation byte belongs to a character begun
+ * before. */
 static int64_t n_chars_of(const struct tokenizer *tok, int32_t id)
 {
 	struct str bytes = tokenizer_bytes(tok, id);
@@ -89,13 +90,13 @@ static void gather(const struct api_call *c, struct choice *ch,
 	add_spelling(&ch->logprobs[TOKENS], tokenizer_bytes(tok, t->id));
 	buf_addf(&ch->logprobs[TEXT_OFFSETS], "%lld", (long long)ch->n_chars);
 	ch->n_chars += n_chars;
-	if (isnan(t->logprob)) { /* of the first token there is nothing to be said */
+	if (isnan(t->logprob)) { /* a prompt's first token has no log-probability */
 		buf_add_z(&ch->logprobs[TOKEN_LOGPROBS], "null");
 		buf_add_z(top, "null");
 		return;
 	}
 	format_add_logprob(&ch->logprobs[TOKEN_LOGPROBS], t->logprob);
-	/* The best n, and the one that was drawn if it is not among them. */
+	/* The best n tokens, and the drawn token if it is not among them. */
 	bool has_own = false;
 	buf_add_c(top, '{');
 	for (int i = 0; i < MIN(t->n_top, c->request->sampling.n_top_logprobs); i++) {
@@ -107,7 +108,8 @@ static void gather(const struct api_call *c, struct choice *ch,
 	buf_add_c(top, '}');
 }
 
-/* A special token has no text, unless it was asked for. */
+/* Adds a token of the answer. A special token has no text in the answer, unless the client
+ * asked for it. */
 static void gather_token(const struct api_call *c, struct choice *ch,
 			 const struct event_token *t)
 {
@@ -116,7 +118,7 @@ static void gather_token(const struct api_call *c, struct choice *ch,
 	gather(c, ch, t, has_text ? n_chars_of(tok, t->id) : 0);
 }
 
-/* In an echo they have. */
+/* Adds a token of the prompt. In an echo special tokens have their text. */
 static void gather_prompt(const struct api_call *c, struct choice *ch,
 			  const struct event_token *t)
 {
@@ -159,7 +161,7 @@ static void init(struct api_call *c, const char *request_id)
 
 const struct dialect dialect_completion = {
 	.fields = DIALECT_COMPLETION,
-	.usual_tokens = 16, /* as OpenAI */
+	.usual_tokens = 16, /* max_tokens by default, as OpenAI */
 	.read = completion_read,
 	.init = init,
 	.on_delta = format_on_delta,

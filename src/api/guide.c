@@ -11,7 +11,8 @@
 typedef enum status (*read_fn)(const struct json_node *at, struct grammar **out,
 			       struct fail *fail);
 
-/* Words about a text that is itself no JSON, put at the parameter's path. */
+/* Reports a fault inside a parameter's text at the parameter's path: the text has no JSON
+ * path of its own. */
 static enum status at_path(const struct json_node *at, enum status st,
 			   const struct fail *why, struct fail *fail)
 {
@@ -23,7 +24,7 @@ static enum status at_path(const struct json_node *at, enum status st,
 	return st;
 }
 
-/* A schema, or its text. */
+/* Reads a JSON schema, given as a value or as a string with its text. */
 static enum status read_schema(const struct json_node *at, struct grammar **out,
 			       struct fail *fail)
 {
@@ -80,7 +81,7 @@ static enum status read_choice(const struct json_node *at, struct grammar **out,
 	return st;
 }
 
-/* `true` for any JSON object. */
+/* The value true asks for any JSON object. */
 static enum status read_object(const struct json_node *at, struct grammar **out,
 			       struct fail *fail)
 {
@@ -89,8 +90,9 @@ static enum status read_object(const struct json_node *at, struct grammar **out,
 	return st == OK && wanted ? schema_grammar_object(out, fail) : st;
 }
 
-/* json_schema holds the schema beside its name; `strict` makes no difference, since
- * a schema is always held to. json_object may bring one along (llama.cpp). */
+/* Reads response_format. json_schema holds the schema beside its name; `strict` makes no
+ * difference, since a schema is always kept. json_object may bring a schema along
+ * (llama.cpp). */
 static enum status read_format(const struct json_node *at, struct grammar **out,
 			       struct fail *fail)
 {
@@ -119,7 +121,7 @@ static enum status read_format(const struct json_node *at, struct grammar **out,
 }
 
 static const struct guide_key {
-	const char *group, *name; /* group: an object that holds it */
+	const char *group, *name; /* group: the object that holds the key; NULL: the body */
 	read_fn read;
 } ways[] = {
 	{NULL, "response_format", read_format},
@@ -136,9 +138,9 @@ static const struct guide_key {
 	{NULL, "json_schema", read_schema},
 };
 
-/* "" asks for no text of a grammar or a regex, and false for no JSON object: clients send
- * their defaults. Elsewhere both are values: the schema false allows nothing, and a
- * wrong type is refused, so that no mistake yields free text. */
+/* Does the value ask for anything? Clients send their defaults: "" as a grammar or regex
+ * and false as json_object ask for nothing. Elsewhere both are values: the schema false
+ * allows nothing. A wrong type is refused, so that no mistake yields free text. */
 static bool asks(const struct guide_key *way, const struct json_node *at)
 {
 	bool is_text = way->read == read_regex || way->read == read_grammar;
@@ -172,8 +174,8 @@ static enum status check_group(const struct json_node *group, struct fail *fail)
 	return OK;
 }
 
-/* The way and the text of it: what is spelled alike means the same. NULL: it cannot be
- * spelled. */
+/* The cache's key: the way and the value's text. Equal keys mean equal grammars. NULL: the
+ * value cannot be written as text. */
 static char *key_of(const struct guide_key *way, const struct json_node *at)
 {
 	char *text = json_dumps(at->v, JSON_COMPACT | JSON_ENCODE_ANY);

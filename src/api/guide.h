@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a request says its answer must look like, in every spelling that clients
- * have for it:
+ * Reads what an answer must look like, in every spelling that clients have for it:
  *
  *   response_format        {type: text | json_object | json_schema}    OpenAI
  *   guided_json, guided_regex, guided_choice, guided_grammar           older vLLM
@@ -14,7 +13,7 @@
 #include "json/json_read.h"
 #include "api/grammarcache.h"
 
-/* *out: a reference, or NULL where nothing is asked for. E_INVAL, E_LIMIT with the
- * parameter's path; E_INVAL for two of them. */
+/* *out: a reference, or NULL where the body asks for no grammar. E_INVAL or E_LIMIT with
+ * the parameter's path; E_INVAL for two parameters at once. */
 enum status guide_read(const struct json_node *body, struct grammarcache *cache,
 		       struct grammar **out, struct fail *fail) MUST_USE;

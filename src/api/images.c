@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 
-/* Bytes of an address in a message. */
+/* Bytes of an image's address that a fault's text shows. */
 enum { MAX_QUOTED = 60 };
 
 void images_init(struct images *im, const struct api *a, struct arena *arena)
@@ -63,7 +63,7 @@ enum status images_add(struct images *im, const struct json_node *part, struct f
 	return OK;
 }
 
-/* s with `spelled` for each `shown`. */
+/* Appends s with each `shown` replaced by `spelled`. */
 static void spell(struct marked *out, struct str s, struct str shown, struct str spelled)
 {
 	ptrdiff_t at;
@@ -94,7 +94,7 @@ void images_spell(const struct images *im, struct marked *io)
 	*io = out;
 }
 
-/* --- looking ------------------------------------------------------------------------- */
+/* --- computing the images ------------------------------------------------------------ */
 
 static enum status read_data(struct str url, struct buf *out, struct fail *fail)
 {
@@ -131,7 +131,7 @@ static enum status look(const struct images *im, const struct images_entry *e,
 		st = use->request ? vision_look(im->api->vision, &f, out, fail)
 				  : vision_measure(im->api->vision, &f, out, fail);
 	buf_deinit(&file);
-	/* To a client what is not supported of its image is its own fault. */
+	/* An image that is not supported is the client's mistake, not the server's. */
 	if (st == E_UNSUPPORTED && fail)
 		fail->code = st = E_INVAL;
 	if (st != OK && fail)
@@ -152,7 +152,7 @@ static size_t count_token(const struct ids *ids, int32_t token)
 	return n;
 }
 
-/* ids with all tokens of image i in place of its one, which gives images[i] its place. */
+/* Replaces image i's one token in ids by all its tokens, and sets images[i].at to the place. */
 static void repeat(const struct vision *v, struct ids *ids, struct engine_image *images)
 {
 	struct ids all = {0};

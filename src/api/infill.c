@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A prompt of ids for a raw completion:
+ * Makes a prompt of token ids for a raw completion:
  *
  *   [repo "context\n"] [file name "\n" text]…  prefix input_prefix prompt
  *   suffix input_suffix middle
@@ -8,9 +8,9 @@
  * where `prompt` is what stands left of the cursor in its line. What does not fit the
  * context is cut: other files first, then the text that is farthest from the cursor.
  *
- * Answers are llama.cpp's: content, timings, and of all that only response_fields where
- * those are given ("timings/prompt_n" picks a member). n_predict: 0 reads the prompt
- * into the cache and writes nothing; t_max_predict_ms bounds the time of writing.
+ * Answers are llama.cpp's: content and timings. A client may pick members with
+ * response_fields ("timings/prompt_n" picks a member of a member). n_predict: 0 reads the
+ * prompt into the cache and writes nothing; t_max_predict_ms bounds the time of writing.
  * fields.def says which of the other fields that editors send change nothing.
  */
 #include "api/infill.h"
@@ -25,7 +25,7 @@
 
 #define MAX_FILES 1000
 #define MAX_FIELDS 100
-#define DEFAULT_TOKENS 256 /* room for the answer where the client does not say */
+#define DEFAULT_TOKENS 256 /* tokens kept free for the answer where the client names no number */
 
 /* --- tokens -------------------------------------------------------------- */
 
@@ -134,8 +134,7 @@ static enum status read_extra(const struct json_node *body, const struct api_cal
 	return st;
 }
 
-/* Three quarters of the room are for what stands before the cursor, where there is so much
- * of it. */
+/* Text before the cursor gets three quarters of the room, if it has that much. */
 static void put_together(const struct api_call *c, size_t room, const struct ids *extra,
 			 const struct ids *prefix, const struct ids *suffix,
 			 struct ids *out)
@@ -258,7 +257,7 @@ static const char *stop_type(const struct api_call *c)
 	return c->stop_string ? "word" : "eos";
 }
 
-/* All but the content. */
+/* Writes all members but the content. */
 static void add_end(const struct api_call *c, struct buf *out)
 {
 	const struct request_stats *s = &c->stats;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /infill as llama.cpp has it, which editors ask for the text at the cursor.
- * Thread: any.
+ * POST /infill in llama.cpp's shape: editors ask it for the text at the cursor. Thread: any.
  */
 #pragma once
 #include "tokenizer/tokenizer.h"
 
-/* Tokens of a model that fills in the middle; -1: it has none. */
+/* Special tokens of a model that fills in the middle; -1: the model has no such token. */
 struct fim {
 	int32_t prefix, suffix, middle;
-	int32_t repo, file; /* before the name of a repository, of a file */
-	int32_t stops[8];   /* what ends a text, beside the model's own end */
+	int32_t repo, file; /* stand before a repository's name, before a file's name */
+	int32_t stops[8];   /* end a text, besides the model's own end tokens */
 	int n_stops;
 };
-/* By the names that models have for them. */
+/* Finds the tokens by the names that models give them. */
 void infill_find_tokens(const struct tokenizer *t, struct fim *out);

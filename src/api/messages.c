@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quotes a client's messages in the prompt, and marks each byte with its trust. Text of
- * users, systems and tools, names, and arguments of calls are TRUST_USER. Text that the
- * assistant is said to have written is TRUST_MODEL: its "<think>" becomes the token
- * again, but an end of turn never does.
+ * Turns a client's messages into template values, and marks each byte with its trust. Text
+ * of users, systems and tools, names, and arguments of calls are TRUST_USER. Text that the
+ * assistant is said to have written is TRUST_MODEL: its "<think>" becomes the token again,
+ * but an end of turn never does.
  *
- * Content is a string or a list of parts. Templates get one string, the text parts
- * joined by newlines, as in llama.cpp and vLLM. Where there are images among them they get a
- * list of dicts, as Hugging Face writes it. Leading system and developer messages
- * become one system message. If the template allows only one, all of them do.
+ * Content is a string or a list of parts. Templates get one string, the text parts joined
+ * by newlines, as in llama.cpp and vLLM. Content with images becomes a list of dicts, as
+ * Hugging Face writes it. System and developer messages at the beginning become one system
+ * message; with a template that allows only one, so do all later ones.
  */
 #include "api/messages.h"
 
@@ -23,7 +23,7 @@
 #define MAX_MESSAGES 10000
 #define MAX_PARTS 10000
 #define MAX_TOOL_CALLS 1024
-#define MAX_QUOTED 40 /* bytes of a wrong value in a message */
+#define MAX_QUOTED 40 /* bytes of a wrong value that a fault's text quotes */
 
 /* --- content ------------------------------------------------------------- */
 
@@ -32,8 +32,8 @@ static bool is_image_kind(struct str kind)
 	return str_is(kind, "image_url") || str_is(kind, "input_image");
 }
 
-/* One part of text. What the model cannot see is refused by name: an answer without it would
- * mislead. */
+/* Appends one part of text. A part that the model cannot see is refused by name: an answer
+ * made without it would mislead. */
 static enum status read_part(const struct json_node *at, bool sees, struct buf *out,
 			     struct fail *fail)
 {
@@ -44,8 +44,9 @@ static enum status read_part(const struct json_node *at, bool sees, struct buf *
 		st = json_read_str(&type, &kind, fail);
 	if (st != OK)
 		return st;
-	/* What an assistant declined to say, and text as the Responses API names it,
-	 * come back in the history of clients that speak both. */
+	/* A `refusal` is what an assistant declined to say; input_text and output_text are
+	 * the Responses API's names. Clients that speak both APIs send them in the
+	 * history. */
 	bool refusal = str_is(kind, "refusal");
 	if (!refusal && !str_is(kind, "text") && !str_is(kind, "input_text") &&
 	    !str_is(kind, "output_text")) {
@@ -81,13 +82,13 @@ struct conversation {
 	bool one_system;    /* every system message goes into the first */
 	bool has_system;
 	struct buf system;  /* the first system message */
-	struct buf content; /* of the message being read … */
-	struct jinja_value *parts; /* … or those of its content, where it has images */
-	struct jinja_value **rest; /* the messages behind it */
+	struct buf content; /* the text of the message being read … */
+	struct jinja_value *parts; /* … or its list of parts, once it has an image; else NULL */
+	struct jinja_value **rest; /* the messages behind the first system message */
 	size_t n_rest;
 };
 
-/* The text so far becomes a part. */
+/* Makes a part of the text gathered so far, if there is any. */
 static void add_text_part(struct conversation *c)
 {
 	struct arena *a = c->o->arena;
@@ -113,7 +114,7 @@ static enum status add_image_part(const struct json_node *part, struct conversat
 	return images_add(c->o->images, part, fail);
 }
 
-/* sees: it may have images. */
+/* sees: the message may have images. */
 static enum status read_parts(const struct json_node *at, struct conversation *c, bool sees,
 			      struct fail *fail)
 {
@@ -140,7 +141,7 @@ static enum status read_parts(const struct json_node *at, struct conversation *c
 	return st;
 }
 
-/* A message's content, to c->content or c->parts. */
+/* Reads a message's content into c->content or c->parts. */
 static enum status read_content(const struct json_node *at, struct conversation *c, bool sees,
 				struct fail *fail)
 {
@@ -176,9 +177,9 @@ static enum status read_role(const struct json_node *message,
 			      (int)name.n, name.p);
 }
 
-/* Arguments come as a string or, in some clients' history, as an object, and go to
- * the template as it takes them: an object where it can, which it spells as the model
- * was trained. A string that is no JSON object stays one where that is possible. */
+/* Arguments come as a string, or in some clients' history as an object. The template gets
+ * an object if it takes objects: it then spells the arguments as the model was trained. A
+ * string that is no JSON object stays a string where the template takes strings. */
 static enum status read_args(const struct json_node *at, const struct messages_opts *o,
 			     struct jinja_value **out, struct fail *fail)
 {
@@ -211,7 +212,7 @@ static enum status read_args(const struct json_node *at, const struct messages_o
 	return OK;
 }
 
-/* Nine letters and digits, as such templates demand. */
+/* Nine letters and digits, as some templates demand. */
 static bool is_short_id(struct str id)
 {
 	bool is_short = id.n == 9;
@@ -221,7 +222,7 @@ static bool is_short_id(struct str id)
 	return is_short;
 }
 
-/* An id as the template takes it; always the same for the same one. */
+/* Sets an id as the template takes it. The same id always becomes the same text. */
 static void set_id(const struct messages_opts *o, struct jinja_value *dict,
 		   const char *key, struct str id)
 {
@@ -236,7 +237,8 @@ static void set_id(const struct messages_opts *o, struct jinja_value *dict,
 	value_set_str(o->arena, dict, key, id, TRUST_USER);
 }
 
-/* In place of a call's arguments: an object, with one key, or without. */
+/* What stands in place of a call's arguments: an object with the one key `key`, or an empty
+ * object. */
 static struct jinja_value *stand_in(const struct messages_opts *o, struct str key)
 {
 	bool is_object = chat_template_takes_objects(o->chat);
@@ -301,7 +303,7 @@ static enum status read_tool_calls(const struct json_node *message,
 	return st;
 }
 
-/* What a thinking model wrote before its answer, under either of its names. */
+/* Reads what a thinking model wrote before its answer; the field has two names. */
 static enum status read_reasoning(const struct json_node *message,
 				  struct arena *a, struct jinja_value *dict,
 				  struct fail *fail)
@@ -326,8 +328,8 @@ static bool hides_calls(const struct conversation *c)
 	       !chat_template_takes_strings(c->o->chat);
 }
 
-/* Calls that the template does not show are put in front of the message's text, as the
- * model wrote them. */
+/* For a template that shows no calls: the calls as the model writes them, then the
+ * message's text. */
 static struct jinja_value *with_calls(const struct json_node *message,
 				      struct conversation *c)
 {
@@ -358,9 +360,9 @@ static enum status read_assistant(const struct json_node *message,
 		st = read_tool_calls(message, c->o, dict, &has_calls, fail);
 	if (is_last)
 		buf_add_str(&c->content, c->o->final_mark);
-	/* Beside calls null is how the API spells "no text", and templates look for
-	 * it; an answer that came out empty is sent back as null as well. Some
-	 * templates cannot read None: the caller tries again with "". */
+	/* Beside calls, null is how the API spells "no text", and templates test for it. An
+	 * answer that came out empty also comes back as null. For templates that cannot
+	 * read None, the caller tries again with "". */
 	if (st == OK && has_calls && hides_calls(c))
 		value_set(a, dict, "content", with_calls(message, c));
 	else if (c->content.n == 0 && has_calls &&
@@ -396,7 +398,7 @@ static enum status read_call_id(const struct json_node *message,
 	return st;
 }
 
-/* A blank line between them, as between paragraphs. */
+/* Adds to the system message. A blank line separates two texts, as between paragraphs. */
 static void add_system(struct conversation *c)
 {
 	if (c->has_system)
@@ -405,7 +407,7 @@ static void add_system(struct conversation *c)
 	c->has_system = true;
 }
 
-/* To the end of c, or into its system message. */
+/* Appends the message to c, or adds it to the system message. */
 static enum status read_message(const struct json_node *at, struct conversation *c,
 				bool is_last, struct fail *fail)
 {
@@ -476,8 +478,8 @@ enum status messages_read(const struct json_node *at, const struct messages_opts
 		return st;
 	if (n == 0)
 		return json_read_fail(at, fail, "must have at least one message");
-	/* The first system message may grow until the last message is read, so the
-	 * list is made at the end. */
+	/* The first system message may grow until the last message is read. So the list is
+	 * put together at the end. */
 	struct conversation c = {
 		.o = o, .one_system = chat_template_wants_one_system(o->chat)};
 	c.rest = arena_alloc(o->arena, n * sizeof *c.rest);

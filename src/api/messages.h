@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `messages` of a chat call to what a template reads. Thread: any.
+ * Turns `messages` of a chat call into the values that a template reads. Thread: any.
  */
 #pragma once
 #include "json/json_read.h"
@@ -11,19 +11,19 @@
 struct messages_opts {
 	const struct chat_template *chat;
 	struct arena *arena;   /* holds the result */
-	struct chat_replay *replay; /* calls whose exact text is known are noted there */
-	/* Behind the text of the last message, which must be the assistant's; p NULL: it
-	 * may be anyone's. */
+	struct chat_replay *replay; /* receives the calls whose exact text is known */
+	/* A mark to put behind the last message's text; the message must then be the
+	 * assistant's. p NULL: no mark, and any role. */
 	struct str final_mark;
-	/* A message with calls and without text has the text "", not None. */
+	/* True: a message with calls and without text has the text "", not None. */
 	bool fills_content;
 	struct images *images; /* receives the images of users and tools */
 };
 
-/* A list of dicts. */
+/* *out: a list of dicts, one for each message. */
 enum status messages_read(const struct json_node *at, const struct messages_opts *o,
 			  struct jinja_value **out, struct fail *fail) MUST_USE;
 
-/* A tool or a call of one: must be an object with a `function` that has a `name`. */
+/* Checks a tool or a tool call: an object with a `function` that has a `name`. */
 enum status messages_check_function(const struct json_node *holder,
 				    struct fail *fail) MUST_USE;

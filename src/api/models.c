@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /v1/models: one entry for each name the model answers to, since clients
- * offer their users the ids of this list. `max_model_len` is vLLM's word and `meta`
- * llama.cpp's; clients look for either.
+ * GET /v1/models: one entry for each name the model answers to, since clients offer their
+ * users the ids of this list. `max_model_len` is vLLM's member and `meta` is llama.cpp's;
+ * clients look for either.
  */
 #include "api/api_private.h"
 #include "base/alloc.h"
@@ -39,7 +39,7 @@ static void add_model(const struct api *a, struct str id, struct buf *out)
 	add_entry(a, id, a->model_name, a->model, a->n_ctx, out);
 }
 
-/* A model that reads: of /v1/embeddings or /v1/rerank. */
+/* Adds the model of /v1/embeddings or of /v1/rerank. */
 static void add_reader(const struct api *a, const struct embed *e, struct buf *out)
 {
 	add_entry(a, str_of(embed_name(e)), embed_name(e), embed_model(e), embed_n_ctx(e),

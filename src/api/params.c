@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranges follow vLLM where OpenAI's are narrower, because the clients that tune
- * sampling were written against it. What a client asks for and this version cannot
- * do is refused by name, never dropped in silence: see fields.h.
+ * Ranges follow vLLM where OpenAI's are narrower, because the clients that tune sampling
+ * were written against it. A parameter that this version cannot serve is refused by name,
+ * never dropped in silence: see fields.h.
  */
 #include "api/params.h"
 
@@ -43,7 +43,7 @@ static const struct num_param {
 #undef FIELD
 };
 
-/* What the model's makers recommend, else OpenAI's. */
+/* Defaults: the values that the model's makers recommend, else OpenAI's. */
 static void set_defaults(const struct generation_defaults *d,
 			 struct sampler_params *s)
 {
@@ -71,7 +71,8 @@ static enum status read_numbers(const struct json_node *body,
 			return st;
 		*field = (float)v;
 	}
-	/* Clients say 0 for "only the best token"; the sampler wants it positive. */
+	/* Clients send top_p 0 for "only the best token". The sampler wants a positive
+	 * number. */
 	if (s->top_p <= 0)
 		s->top_p = 1e-6f;
 	struct json_node at = json_read_get(body, "top_k");
@@ -111,7 +112,7 @@ enum status params_read_ids(const struct json_node *at, size_t max,
 	for (size_t i = 0; i < n; i++) {
 		const json_t *plain = json_array_get(at->v, i);
 		int64_t id = json_is_integer(plain) ? json_integer_value(plain) : -1;
-		if (id >= 0 && id < n_vocab) { /* as nearly all are, of perhaps 100,000 */
+		if (id >= 0 && id < n_vocab) { /* nearly all ids stop here, of perhaps 100,000 */
 			ids[i] = (int32_t)id;
 			continue;
 		}
@@ -143,8 +144,8 @@ static enum status read_stop(const struct json_node *at, struct arena *a,
 	return OK;
 }
 
-/* `stop`: a string, or a list of a few. Every one of them is matched against every
- * byte of every choice, hence the bounds. */
+/* `stop`: a string, or a list of a few strings. Every string is matched against every byte
+ * of every choice, so their number and length are bounded. */
 static enum status read_stops(const struct json_node *body, struct request *r,
 			      struct fail *fail)
 {
@@ -201,7 +202,8 @@ static enum status read_stop_ids(const struct json_node *body,
 	return OK;
 }
 
-/* Decimal without signs and leading zeros, so that no id can be given twice. */
+/* Reads a decimal number. Signs and leading zeros are refused, so that no id can be given
+ * twice. */
 static bool parse_id(const char *key, int32_t n_vocab, int32_t *out)
 {
 	size_t n = strspn(key, "0123456789");
@@ -251,7 +253,7 @@ static enum status read_biases(const struct json_node *body, struct api_call *c,
 
 /* --- limits ------------------------------------------------------------- */
 
-/* As llama.cpp names them. */
+/* Reads `speculative.*`, by llama.cpp's names. */
 static enum status read_draft(const struct json_node *body, struct draft_limits *out,
 			      struct fail *fail)
 {
@@ -271,8 +273,8 @@ static enum status read_draft(const struct json_node *body, struct draft_limits 
 	return st;
 }
 
-/* n, max_tokens, min_tokens, speculative.*. A max_tokens above the server's own bound
- * is cut and not refused: the client gets a shorter answer with finish_reason "length". */
+/* Reads n, max_tokens, min_tokens, speculative.*. A max_tokens above the server's cap is
+ * cut and not refused: the client gets a shorter answer with finish_reason "length". */
 static enum status read_limits(const struct json_node *body, struct api_call *c,
 			       struct fail *fail)
 {
@@ -304,8 +306,8 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 	return st;
 }
 
-/* stream_options without a stream is refused as OpenAI does: the client waits for a
- * usage chunk that will not come. */
+/* stream_options without a stream is refused, as OpenAI does: the client would wait for a
+ * usage chunk that never comes. */
 static enum status read_stream(const struct json_node *body, struct api_call *c,
 			       struct fail *fail)
 {
@@ -325,7 +327,8 @@ static enum status read_stream(const struct json_node *body, struct api_call *c,
 	return json_read_bool(&usage, &c->include_usage, fail);
 }
 
-/* vLLM's: how likely each token of the prompt was. It has no place in a stream. */
+/* Reads vLLM's prompt_logprobs: how likely each token of the prompt was. A stream has no
+ * place for them. */
 static enum status read_prompt_logprobs(const struct json_node *body, struct api_call *c,
 					struct fail *fail)
 {
@@ -339,7 +342,7 @@ static enum status read_prompt_logprobs(const struct json_node *body, struct api
 	return st;
 }
 
-/* Only for the log, so an overlong one is cut and not refused. */
+/* `user` is only logged, so an overlong one is cut and not refused. */
 static enum status read_user(const struct json_node *body, struct api_call *c,
 			     struct fail *fail)
 {
@@ -350,9 +353,9 @@ static enum status read_user(const struct json_node *body, struct api_call *c,
 	return st;
 }
 
-/* Who may resume what this request computes: the requests of the same key (unless the
- * settings let all keys share) with the same salt. The key's part has a fixed length, so a
- * salt cannot spell another key's. */
+/* Sets which requests may resume the KV pages of this one: those of the same key (unless
+ * the settings let all keys share) with the same salt. The key's part has a fixed length,
+ * so no salt can imitate another key's part. */
 static enum status read_cache_salt(const struct json_node *body, struct api_call *c,
 				   struct fail *fail)
 {
@@ -388,7 +391,7 @@ static enum status check_best_of(const struct json_node *body, int n, struct fai
 	return st;
 }
 
-/* Free text is all there is so far. */
+/* Reads the parameters that all calls share, the answer's grammar last. */
 enum status params_read(const struct json_node *body, struct api_call *c,
 			struct fail *fail)
 {
@@ -434,7 +437,7 @@ struct json_node params_max_tokens(const struct json_node *body)
 	return newer.v ? newer : json_read_get(body, "max_tokens");
 }
 
-/* Both counts in words and as numbers: people read the first, agents the second. */
+/* Both counts stand in the text, for people, and in fail as numbers, for agents. */
 static enum status fail_context(size_t n_prompt, int32_t n_output, int32_t n_ctx,
 				const struct json_node *body, const struct json_node *prompt,
 				struct fail *fail)

@@ -37,7 +37,8 @@ static void add(struct finder *f, int32_t head, const struct ids *tail)
 	f->p[f->n++] = (struct sampler_breaker){head, n, copy};
 }
 
-/* Does the token end with the first bytes of the breaker? Then the rest is its tail. */
+/* If the token ends with the first bytes of the breaker, adds it with the breaker's other
+ * bytes as its tail. */
 static enum status add_overlaps(struct finder *f, int32_t id, struct str token,
 				struct str breaker, struct ids *tails, struct fail *fail)
 {

@@ -8,8 +8,8 @@
 
 struct answer_part {
 	enum out_channel channel; /* REASONING, CONTENT, or CALL_NAME for a call */
-	struct buf text;          /* a call has its arguments elsewhere */
-	int i_call;               /* which of the choice's calls */
+	struct buf text;          /* empty for a call, whose arguments are kept in the choice */
+	int i_call;               /* for a call: its index in the choice's calls */
 };
 
 struct parts {
@@ -17,8 +17,8 @@ struct parts {
 	int n, cap;
 };
 
-/* Append a span: to the last part, or to a new one when it is of another kind or a
- * call's name; true: a part has begun. i_call is for that. */
+/* Appends a span to the last part. A span of another kind, or a call's name, begins a new
+ * part; then the result is true. i_call is set in a new part. */
 bool parts_add(struct parts *ps, enum out_channel channel, struct str text,
 	       int i_call);
 void parts_deinit(struct parts *ps);

@@ -9,9 +9,9 @@ void prompt_alloc(struct request *r, int n)
 	r->n_prompts = n;
 }
 
-/* Tokens before the last text that the user wrote, counted from the prompt's end by the
- * bytes of its tokens. Where a tokenizer respells text the count is a little off, and so is
- * where a recurrent state is kept. */
+/* How many tokens stand before the last text that the user wrote. Counted from the prompt's
+ * end, by the bytes of its tokens. Where a tokenizer respells text the count is a little
+ * off; then a recurrent state is kept at a place that is a little off, too. */
 static int32_t turn_of(const struct tokenizer *t, const struct marked *m,
 		       const struct ids *ids)
 {
@@ -41,7 +41,7 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 	if (st == OK && stands_alone)
 		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {
-		/* Everything of a request lives and dies in its arena. */
+		/* All memory of a request is in its arena, and is freed with it. */
 		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
 		if (ids.n)
 			memcpy(copy, ids.p, ids.n * sizeof *copy);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /props and /slots, the parts of llama.cpp's that its clients read. Both only
- * tell; what llama.cpp lets clients change there is set at start here. A slot is
- * one of the sequences computed together: they are alike, so the running ones
- * are said to be the first. Of those it also tells how far they are, but never a text.
+ * GET /props and /slots: the parts of llama.cpp's answers that its clients read. Both only
+ * report: what llama.cpp lets clients change there is set at this server's start. A slot is
+ * one of the sequences computed together. Slots are alike, so the running sequences are
+ * reported as the first slots. For each of these /slots reports the progress, but never a
+ * text.
  */
 #include "api/api_private.h"
 
@@ -18,7 +19,7 @@ const char *api_progress_state(const struct api_progress *p)
 	return !p->is_started ? "queued" : p->n_output > 0 ? "decode" : "prefill";
 }
 
-/* llama.cpp's next_token is a list since it can draft; its clients read n_decoded there. */
+/* llama.cpp has made next_token a list since it can draft. Its clients read n_decoded there. */
 static void add_running(const struct api_slot *s, struct buf *out)
 {
 	const struct api_progress *p = &s->progress;

@@ -44,8 +44,8 @@ static bool is_name(const char *s)
 	return is_good;
 }
 
-/* The arguments of a call: name=value, … Names that Python would not take as such, like "a-b",
- * go into a dict at the end: **{"a-b": value}. */
+/* Writes a call's arguments: name=value, … A name that Python does not take as an
+ * argument's, like "a-b", goes into a dict at the end: **{"a-b": value}. */
 static void add_args(struct buf *out, const json_t *args)
 {
 	const char *key, *sep = "";
@@ -66,7 +66,7 @@ static void add_args(struct buf *out, const json_t *args)
 	json_decref(others);
 }
 
-/* A call as an object of JSON. */
+/* Writes a call as a JSON object. */
 static void add_object(struct buf *out, const char *name, const json_t *args)
 {
 	char *dumped = args ? json_dumps(args, 0) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of the history in Python or as a list of JSON, for a model that writes them so and
- * whose template shows none. Thread: any.
+ * Writes calls of the history in Python or as a JSON list. For a model that writes its
+ * calls so, and whose template shows no calls. Thread: any.
  */
 #pragma once
 #include "base/marked.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/rerank in the shape of Jina and Cohere: a query and documents in, the documents
- * in falling order of their scores out. A document is a text, or an object with `text`.
- * `top_n` keeps the best ones; `return_documents` (true) repeats their texts; `instruct`
- * replaces the model's own task ("Given a web search query, …").
+ * POST /v1/rerank in the shape of Jina and Cohere. A body has a query and documents; the
+ * answer has the documents in falling order of their scores. A document is a text, or an
+ * object with `text`. `top_n` keeps the best ones; `return_documents` (true) repeats their
+ * texts; `instruct` replaces the model's own task ("Given a web search query, …").
  */
 #include <stdlib.h>
 

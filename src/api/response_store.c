@@ -8,7 +8,7 @@
 
 struct stored_response {
 	size_t n_part[RESPONSE_PARTS];
-	char bytes[]; /* the parts */
+	char bytes[]; /* the parts, one behind the other */
 };
 
 struct response_store {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversations that a client may go on with by naming the last answer's id
- * (previous_response_id). In memory only: the oldest go when there are too many, and
- * all with the process; clients then send the history themselves. Thread: any.
+ * Conversations that a client may continue by naming the last answer's id
+ * (previous_response_id). They are kept in memory only: a full store drops its oldest ones,
+ * and all are lost with the process. Clients then send the history themselves. Thread: any.
  *
  * Each conversation belongs to an owner, the API key that made it; 0 stands for
  * everybody where there are no keys. Another owner does not find it. In a full store
@@ -18,17 +18,17 @@ struct response_store *response_store_create(int max_entries, size_t max_bytes);
 void response_store_destroy(struct response_store *s);
 /* What is kept of a response, each as JSON. */
 enum response_part {
-	RESPONSE_MESSAGES, /* the conversation as a chat has it, a list */
-	RESPONSE_BODY,     /* the answer */
+	RESPONSE_MESSAGES, /* the conversation as messages of a chat: a list */
+	RESPONSE_BODY,     /* the response object, as it was sent */
 	RESPONSE_INPUT,    /* the request's own items, a list */
 };
 #define RESPONSE_PARTS 3
-/* Keep the parts under id. All is copied; what alone is larger than the store is not
- * kept. */
+/* Copies the parts and keeps them under id. Parts larger than the whole store are not kept. */
 void response_store_put(struct response_store *s, uint64_t owner, struct str id,
 			const struct str parts[RESPONSE_PARTS]);
-/* Append a part of id to *out; false when the owner has none of that id (any more). */
+/* Appends a part of response id to *out. False: the owner has no response of that id (any
+ * more). */
 bool response_store_get(struct response_store *s, uint64_t owner, struct str id,
 			enum response_part part, struct buf *out) MUST_USE;
-/* False when the owner has none of that id. */
+/* False: the owner has no response of that id. */
 bool response_store_delete(struct response_store *s, uint64_t owner, struct str id);

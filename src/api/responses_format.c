@@ -13,7 +13,7 @@
  *       without content parts
  *   response.completed, or .incomplete when max_output_tokens ended it, or .failed
  *
- * Every event is numbered. There is no [DONE]: the last event says the end.
+ * Every event is numbered. There is no [DONE]: the last event marks the end.
  */
 #include "api/responses.h"
 
@@ -59,7 +59,7 @@ static void add_call_members(const struct api_call *c, const struct answer_part 
 	buf_add_c(out, '}');
 }
 
-/* Without its content while it is in progress. */
+/* Writes an item; without its content while it is in progress (is_whole false). */
 static void add_item(const struct api_call *c, int i, const char *status,
 		     bool is_whole, struct buf *out)
 {
@@ -95,7 +95,7 @@ static void add_usage(const struct request_stats *s, struct buf *out)
 		 s->n_prompt + s->n_output);
 }
 
-/* What ended it; "in_progress" before that. */
+/* The response's status: "in_progress", then by what ended the answer. */
 static const char *status_of_call(const struct api_call *c)
 {
 	if (!c->is_done)
@@ -182,7 +182,7 @@ static void add_item_event(struct api_call *c, const char *name, int i,
 	end_event(out);
 }
 
-/* The members of all events about the content of item i. */
+/* Writes the members that all events about the content of item i have. */
 static void add_place(struct api_call *c, const char *name, int i,
 		      struct buf *out)
 {
@@ -201,7 +201,7 @@ static void add_part_event(struct api_call *c, const char *name, int i,
 	end_event(out);
 }
 
-/* A piece of item i's text, or at its end all of it. */
+/* Writes the event of a piece of item i's text; with is_done, of the whole text. */
 static void add_text_event(struct api_call *c, bool is_done, int i,
 			   struct str text, struct buf *out)
 {
@@ -217,7 +217,7 @@ static void add_text_event(struct api_call *c, bool is_done, int i,
 	end_event(out);
 }
 
-/* A piece of a call's arguments, or at its end all of them. */
+/* Writes the event of a piece of a call's arguments; with is_done, of all of them. */
 static void add_arguments_event(struct api_call *c, bool is_done, int i,
 				struct str text, struct buf *out)
 {
@@ -235,7 +235,7 @@ static void add_arguments_event(struct api_call *c, bool is_done, int i,
 	end_event(out);
 }
 
-/* A broken call has no end: clients act on what is done. */
+/* Ends an item. A broken call gets no .done events: clients act on what is done. */
 static void end_item(struct api_call *c, int i, const char *status,
 		     struct buf *out)
 {
@@ -271,7 +271,7 @@ static void on_part(struct api_call *c, int choice, const struct event_span *spa
 
 /* --- the end -------------------------------------------------------------------------- */
 
-/* As a chat has them. */
+/* Writes the answer's calls as a chat has them. */
 static void add_stored_calls(const struct api_call *c, struct buf *out)
 {
 	int n = 0;
@@ -292,7 +292,7 @@ static void add_stored_calls(const struct api_call *c, struct buf *out)
 		buf_add_c(out, ']');
 }
 
-/* The conversation with this answer, for whoever goes on with it. */
+/* Stores the conversation with this answer, for a request that continues it. */
 static void store(struct api_call *c)
 {
 	struct responses *r = c->state;
@@ -305,7 +305,7 @@ static void store(struct api_call *c)
 			buf_add_str(is_reasoning(p) ? &thoughts : &text,
 				    buf_str(&p->text));
 	}
-	h->n--; /* the bracket; an input has at least one message before it */
+	h->n--; /* drops "]"; the list has at least one message */
 	buf_add_z(h, ",{\"role\":\"assistant\",\"content\":");
 	/* Beside calls null is how a chat spells "no text". */
 	if (text.n == 0 && c->choices[0].n_whole > 0)
@@ -379,7 +379,7 @@ const struct dialect dialect_responses = {
 	.rewrite = responses_to_chat, .read = chat_read, .on_part = on_part,
 	.on_event = on_event, .deinit = deinit};
 
-/* --- asked for later ------------------------------------------------------------------ */
+/* --- stored responses ------------------------------------------------------------------ */
 
 static enum status get(const struct api *a, struct api_kept kept,
 		       enum response_part part, struct buf *out, struct fail *fail)
@@ -430,7 +430,8 @@ enum status api_response_delete(const struct api *a, struct api_kept kept,
 				struct buf *out, struct fail *fail)
 {
 	if (!response_store_delete(a->responses, kept.owner, kept.id))
-		return get(a, kept, RESPONSE_BODY, out, fail); /* in words */
+		/* sets fail to the words for a missing id */
+		return get(a, kept, RESPONSE_BODY, out, fail);
 	buf_add_z(out, "{\"id\":");
 	buf_add_json(out, kept.id);
 	buf_add_z(out, ",\"object\":\"response\",\"deleted\":true}");

@@ -9,8 +9,8 @@
  *                           one assistant message, as long as no other comes between
  *   function_call_output    tool
  *
- * Tools of other types than function run at OpenAI (web_search, …) or are made for
- * its models; they are left out and not refused, since agents send them always.
+ * Tools of other types than function run at OpenAI (web_search, …) or are made for its
+ * models. Agents always send some, so they are left out and not refused.
  */
 #include "api/responses.h"
 
@@ -28,9 +28,9 @@
 
 struct responses_reader {
 	json_t *messages;
-	json_t *turn; /* the assistant's message to which more may come; borrowed */
+	json_t *turn; /* borrowed: the assistant's message that further items extend; NULL: none */
 	struct dialect_body *to;
-	const struct json_node *item; /* that is read */
+	const struct json_node *item; /* the item being read */
 };
 
 static void add_message(struct responses_reader *r, json_t *m)
@@ -40,7 +40,7 @@ static void add_message(struct responses_reader *r, json_t *m)
 	r->turn = NULL;
 }
 
-/* The assistant's message that is being put together. */
+/* The assistant's message that is being put together; made if there is none. */
 static json_t *turn_of(struct responses_reader *r)
 {
 	if (!r->turn) {
@@ -83,7 +83,8 @@ static enum status read_message(const struct json_node *item, struct responses_r
 	if (st == OK && strcmp(known, "assistant") != 0) {
 		add_message(r, dialect_message_of(known, &said));
 	} else if (st == OK) {
-		/* Two texts are two messages; reasoning before a text belongs to it. */
+		/* A second text begins a new message. Reasoning before a text belongs to
+		 * the text's message. */
 		json_t *has = r->turn ? json_object_get(r->turn, "content") : NULL;
 		if (json_string_length(has) || json_object_get(r->turn, "tool_calls"))
 			r->turn = NULL;
@@ -144,7 +145,8 @@ static enum status read_call_output(const struct json_node *item,
 	return st;
 }
 
-/* Only what was said in clear; encrypted_content is for who made it. */
+/* Reads reasoning that is sent as text. encrypted_content is only for the server that made
+ * it. */
 static enum status read_reasoning(const struct json_node *item, struct responses_reader *r,
 				  struct fail *fail)
 {
@@ -152,7 +154,7 @@ static enum status read_reasoning(const struct json_node *item, struct responses
 	struct buf text = {0};
 	enum status st = dialect_read_texts(&content, &text, fail);
 	if (st == OK && text.n) {
-		r->turn = NULL; /* thoughts come first in a turn */
+		r->turn = NULL; /* reasoning begins a turn */
 		dialect_set_str(turn_of(r), "reasoning_content", buf_str(&text));
 	}
 	buf_deinit(&text);
@@ -209,7 +211,7 @@ static enum status read_input(const struct json_node *body, json_t *messages,
 
 /* --- the conversation --------------------------------------------------------------- */
 
-/* *out: the messages before this call's, a list. */
+/* *out: a list of the messages before this call's own. */
 static enum status read_previous(const struct json_node *body,
 				 const struct api_call *c, json_t **out,
 				 struct fail *fail)
@@ -234,7 +236,7 @@ static enum status read_previous(const struct json_node *body,
 	return st;
 }
 
-/* The items as they came, spelled out and with ids, for whoever asks for them. */
+/* Keeps the body's items, spelled out and with ids, for clients that ask for them later. */
 static void keep_input(const struct json_node *body, struct responses *r)
 {
 	struct json_node at = json_read_get(body, "input");
@@ -260,7 +262,8 @@ static void keep_input(const struct json_node *body, struct responses *r)
 	json_decref(items);
 }
 
-/* The list is the client's input, and what is in it so far came with the id. */
+/* Sets the paths for faults: the list is the client's `input`; the messages that are in it
+ * so far came with previous_response_id. */
 static void name_messages(const struct json_node *body, const json_t *messages,
 			  struct dialect_body *to)
 {
@@ -329,7 +332,7 @@ static enum status read_tools(const struct json_node *body,
 	return st;
 }
 
-/* A choice of tools that were left out is none. */
+/* Reads tool_choice. A choice among tools that were left out counts as no choice. */
 static enum status read_tool_choice(const struct json_node *body,
 				struct dialect_body *to, struct fail *fail)
 {
@@ -411,7 +414,7 @@ static enum status read_options(const struct json_node *body,
 
 /* --- what the answer repeats ------------------------------------------------------------ */
 
-/* Each as the client sent it, else as OpenAI fills it in. */
+/* Writes the fields that the answer repeats: as the client sent them, else OpenAI's defaults. */
 static void make_echo(const struct json_node *body, struct buf *out)
 {
 	static const struct {

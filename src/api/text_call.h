@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frame of the endpoints that answer without the engine: a body in, one JSON value out.
- * Thread: any.
+ * The frame of the endpoints that answer without the engine: each turns a body into one
+ * JSON value. Thread: any.
  */
 #pragma once
 #include "api/api_private.h"
@@ -11,13 +11,14 @@
 struct text_input {
 	const struct json_node *body;  /* parsed */
 	struct arena *scratch;         /* lasts as long as the call */
-	const _Atomic bool *is_gone;   /* as api_input has it */
+	const _Atomic bool *is_gone;   /* as in struct api_input */
 };
 
 /* Reads the body, and appends the answer to out. */
 typedef enum status text_call_fn(const struct api *a, const struct text_input *in,
 				 struct buf *out, struct fail *fail);
 
-/* Parses the body as JSON and runs fn on it. E_INVAL where it is no JSON; else as fn. */
+/* Parses the body as JSON and runs fn on it. E_INVAL where the body is no JSON; other
+ * errors are fn's. */
 enum status text_call(const struct api *a, const struct api_input *in, text_call_fn *fn,
 		      struct buf *out, struct fail *fail) MUST_USE;

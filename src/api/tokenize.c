@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /tokenize, /detokenize and /apply-template, in the shapes of llama.cpp and of
- * vLLM at once. No field of one means something else in the other. So a request may use
- * either spelling, and the answer has the members of both.
+ * POST /tokenize, /detokenize and /apply-template, in the shapes of llama.cpp and of vLLM
+ * at once. No field means different things in the two shapes. So a request may use either
+ * spelling, and the answer has the members of both.
  *
  *   llama.cpp  {content, add_special: false, parse_special: true, with_pieces}
  *   vLLM       {prompt, add_special_tokens: true, return_token_strs}
@@ -13,10 +13,10 @@
 #include "api/text_call.h"
 #include "base/utf8.h"
 
-/* More ids than a body of a megabyte or two can list are no text of anybody's. */
+/* Most ids of a /detokenize body: more make no text that anybody reads. */
 #define MAX_IDS (1u << 20)
 
-/* Each of them takes some 20 bytes of the answer, or more. */
+/* Most pieces of an answer: each piece takes 20 bytes of it or more. */
 #define MAX_PIECES (1u << 20)
 
 struct tokenize_params {
@@ -44,8 +44,8 @@ static enum status read_flags(const struct json_node *body,
 	return st;
 }
 
-/* The text that is asked about, marked: a chat by way of the template, else
- * `content` or `prompt`. Also which special tokens each of them gets unasked. */
+/* Reads the text to tokenize, with its trust: a chat through the template, else `content`
+ * or `prompt`. Also sets the special tokens that each shape adds by default. */
 static enum status read_text(const struct api *a, const struct json_node *body,
 			     struct tokenize_params *p, struct arena *scratch,
 			     struct marked *out, struct images *images, struct fail *fail)
@@ -72,8 +72,8 @@ static enum status read_text(const struct api *a, const struct json_node *body,
 	return st;
 }
 
-/* As text where it is any, else as a list of bytes: a token may be a part of a
- * character. */
+/* Writes a token as text if it is valid UTF-8, else as a list of bytes: a token may be a
+ * part of a character. */
 static void add_piece(struct buf *out, struct str bytes)
 {
 	if (utf8_check(bytes) < 0) {

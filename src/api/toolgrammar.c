@@ -3,9 +3,10 @@
  *   forced   (first | other) again* close
  *   a call   (first | other | again), and in a list what is behind it
  *
- * where each is  open name mid arguments end  for one of the tools. Tags that are
- * special tokens are spelled as such (GRAMMAR_SPECIAL). But a call that the parser has
- * seen begin is known by its text: there the opening is accepted either way.
+ * where each is `open name mid arguments end` for one of the tools. Tags that are special
+ * tokens must be written as those tokens (GRAMMAR_SPECIAL). But where the parser has seen a
+ * call begin, it knows the opening only as text: there the opening is accepted as a token
+ * or as text.
  */
 #include "api/toolgrammar.h"
 
@@ -21,8 +22,8 @@ struct maker {
 	const struct tools *t;
 	struct json_node list;
 	bool is_forced, holds_all;
-	size_t n_work;      /* of all schemas */
-	grammar_part *args; /* by tool, once for all ways */
+	size_t n_work;      /* work done for all schemas so far */
+	grammar_part *args; /* one part for each tool, shared by all ways to write a call */
 	struct fail *fail;
 };
 
@@ -37,7 +38,7 @@ static struct str special_at(const struct toolgrammar_specials *s, struct str te
 	return best;
 }
 
-/* Text as it stands, its special tokens marked but the first *io_plain. */
+/* Appends the text with its special tokens marked, except the first *io_plain of them. */
 static void mark(const struct toolgrammar_specials *s, struct str text, int *io_plain,
 		 struct buf *out)
 {
@@ -62,8 +63,8 @@ static void flush(struct maker *m, struct buf *text, int *io_plain,
 	buf_deinit(&marked);
 }
 
-/* The words of a format, see toolformat.h. has_begun: the first special token is spelled as
- * text. */
+/* A grammar part of a format's words, see toolformat.h. has_begun: the first special token
+ * is spelled as text. */
 static grammar_part words(struct maker *m, const char *s, bool has_begun)
 {
 	static const struct grammar_range alnum[] = {
@@ -96,7 +97,7 @@ static grammar_part words(struct maker *m, const char *s, bool has_begun)
 	return out;
 }
 
-/* As tokens, or with the first of them as the text that a parser has seen. */
+/* A call's opening: as tokens, or with its first special token as the text that a parser saw. */
 static grammar_part opening(struct maker *m, const char *s)
 {
 	grammar_part both[2] = {words(m, s, false), words(m, s, true)};
@@ -123,7 +124,7 @@ static struct schema_tags tags_of(struct maker *m)
 	};
 }
 
-/* Whatever parameters, with whatever values. */
+/* Parameters between tags, of any names and values. */
 static grammar_part any_tagged(struct maker *m, const struct schema_tags *tags)
 {
 	static const struct grammar_range not[] = {
@@ -138,7 +139,7 @@ static grammar_part any_tagged(struct maker *m, const struct schema_tags *tags)
 				    GRAMMAR_NO_MAX);
 }
 
-/* Arguments of a format that writes loose objects. */
+/* Makes the arguments of a format that writes loose objects. */
 static enum status make_loose(struct maker *m, struct grammar_build *b,
 			      const struct json_node *schema, grammar_part *out,
 			      struct fail *fail)
@@ -162,7 +163,7 @@ static enum status make_args(struct maker *m, struct grammar_build *b,
 	struct schema_tags tags = {0};
 	if (is_tagged)
 		tags = tags_of(m);
-	/* No schema is one of no arguments. */
+	/* A tool without a schema takes no arguments. */
 	if (!schema->v) {
 		bool is_bare = is_tagged || m->f->is_python;
 		*out = grammar_build_lit(b, is_bare ? STR("") : STR("{}"));
@@ -181,8 +182,8 @@ static enum status make_args(struct maker *m, struct grammar_build *b,
 	return OK;
 }
 
-/* Is it possible at all? Tried apart, since a part that fails leaves half of it in the
- * grammar. */
+/* Can halod keep this schema? Tried in a grammar of its own: a part that fails leaves half
+ * of its rules behind. */
 static bool can_hold(struct maker *m, const struct json_node *schema)
 {
 	struct maker alone = *m;
@@ -299,7 +300,7 @@ static enum status make(struct maker *m, struct grammar **out)
 	return st;
 }
 
-/* All that the grammar depends on. NULL: it cannot be spelled. */
+/* The cache's key: all that the grammar depends on. NULL: a part cannot be written as text. */
 static char *key_of(const struct maker *m)
 {
 	const struct toolparse_opts *o = &m->t->parse;

@@ -12,18 +12,19 @@
 #include "api/tools.h"
 #include "grammar/grammar.h"
 
-/* All of an answer that must be a call, or several: of t->forced or of any tool. What the
- * prompt has already written of it is *out_begun, to be accepted first. */
+/* The grammar of a whole answer that must be one or several calls: of t->forced, or of any
+ * tool. *out_begun is the part of it that the prompt has already written: the caller has
+ * the grammar accept it first. */
 enum status toolgrammar_forced(const struct api *api, const struct json_node *tools,
 			       const struct tools *t, struct str begun, struct arena *a,
 			       struct grammar **out, struct str *out_begun,
 			       struct fail *fail) MUST_USE;
-/* One call, first or not. *out NULL: there is nothing to hold one to. is_needed: also
- * where no tool is held to its schema. */
+/* The grammar of one call, the answer's first or a later one. *out NULL: no tool is held to
+ * its schema; with is_needed a grammar is made even then. */
 enum status toolgrammar_call(const struct api *api, const struct json_node *tools,
 			     const struct tools *t, bool is_needed,
 			     struct grammar **out, struct fail *fail) MUST_USE;
 
-/* The special tokens of t that stand in the words of f (NULL: none), into arena a. */
+/* Finds the special tokens of t in the tags of f (NULL: none); into arena a. */
 void toolgrammar_find_specials(const struct tokenizer *t, const struct tool_format *f,
 			       struct arena *a, struct toolgrammar_specials *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call that is demanded begins in the prompt, in the format's own words, and the
- * parser is told what has been written there: the model can only go on with it.
+ * Where a client demands a call, the prompt ends with the call's beginning in the format's
+ * own words. The model can only continue that call. The parser is told what the prompt has
+ * written.
  */
 #include "api/tools.h"
 
@@ -13,7 +14,8 @@
 
 /* --- one tool ------------------------------------------------------------ */
 
-/* The name is part of the prompt's and the answer's syntax in every format. */
+/* A tool's name becomes part of the syntax of prompts and answers in every format, so its
+ * characters are checked. */
 static enum status check_name(const struct json_node *at, struct fail *fail)
 {
 	struct str s = json_read_view(at->v);
@@ -31,7 +33,8 @@ static enum status check_name(const struct json_node *at, struct fail *fail)
 	return OK;
 }
 
-/* A string, or a string or null; nothing said, but strings to choose from. */
+/* The type is a string, or a string or null. Without a type: the first of the `enum` is a
+ * string. */
 bool tools_is_string(const json_t *schema)
 {
 	const json_t *type = json_object_get(schema, "type");
@@ -182,7 +185,8 @@ static enum status read_choice(const struct json_node *at,
 	return OK;
 }
 
-/* A tag that is a special token has no text unless asked for. */
+/* Has the format tags that are special tokens? The output shows no text for such tokens
+ * unless it is asked for. */
 static bool has_special_tags(const struct tokenizer *t, const struct tool_format *f)
 {
 	for (size_t i = 0; i < ARRAY_LEN(f->tags) && f->tags[i]; i++) {
@@ -214,10 +218,10 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 		return json_read_fail(&choice, fail, "cannot demand a call: in which "
 				      "format this model writes them is not known "
 				      "(setting tool_format)");
-	/* What may not be called is better not shown. */
+	/* Tools that may not be called are not shown to the model. */
 	out->are_shown = o->n_tools > 0 && !is_none;
 	o->one_call = !many || out->forced.p;
-	/* Without tools nothing is a call; a format that has channels is always read. */
+	/* Without tools no text is a call. But a format that has channels is always parsed. */
 	if (f && (out->are_shown || f->end_reasoning)) {
 		o->format = f;
 		out->has_special_tags = has_special_tags(api->model->tokenizer, f);
@@ -246,7 +250,7 @@ void tools_add_opening(const struct tools *t, const struct tool_format *f,
 		       struct marked *prompt)
 {
 	struct buf begun = {0};
-	/* Thinking that the template has opened must end first. */
+	/* A reasoning block that the template opened must end before the call. */
 	if (o->starts_in_reasoning) {
 		marked_add(prompt, STR("\n"), TRUST_TEMPLATE);
 		marked_add(prompt, o->think_close, TRUST_TEMPLATE);

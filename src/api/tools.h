@@ -6,19 +6,19 @@
 #include "api/api_private.h"
 #include "json/json_read.h"
 
-/* What a tool says of holding its arguments to its schema. */
+/* What a tool's `strict` says: are its arguments held to its schema? */
 enum tools_strict { STRICT_UNSAID, STRICT_NO, STRICT_YES };
 
 struct tools {
-	bool are_shown;        /* to the template */
-	bool has_special_tags; /* calls are told by tokens that are special */
+	bool are_shown;        /* the template gets the tools */
+	bool has_special_tags; /* some tags of the calls' format are special tokens */
 	struct toolparse_opts parse;
 	const enum tools_strict *strict; /* (parse.n_tools) */
 	bool is_forced;            /* the answer must be a call */
-	struct str forced;         /* of this tool; p NULL: of any */
+	struct str forced;         /* the tool to call, where is_forced; p NULL: any */
 };
 
-/* Into arena a. E_INVAL with the path. */
+/* Reads the tools into arena a. E_INVAL with the path. */
 enum status tools_read(const struct json_node *body, const struct api *api,
 		       struct arena *a, struct tools *out,
 		       struct fail *fail) MUST_USE;
@@ -30,12 +30,12 @@ enum status tools_choose_format(const char *name, const char *chat_template,
 				const struct tool_format **out,
 				struct fail *fail) MUST_USE;
 
-/* Is a parameter of this schema a string, whatever its value looks like? Where a format
- * does not tell. */
+/* Is a parameter of this schema a string, whatever its value looks like? For formats that
+ * do not quote strings. */
 bool tools_is_string(const json_t *schema);
 
-/* Append the opening of the forced call: the model goes on from there, and the parser
- * learns of it. */
+/* Appends the forced call's beginning to the prompt, and notes it in o for the parser. The
+ * model continues from there. */
 void tools_add_opening(const struct tools *t, const struct tool_format *f,
 		       struct arena *a, struct outparse_opts *o,
 		       struct marked *prompt);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A client's JSON as template values. Thread: any, one arena each.
+ * Turns a client's JSON into template values. Thread: any, each with an arena of its own.
  */
 #pragma once
 #include <jansson.h>
 
 #include "jinja/jinja.h"
 
-/* All strings and keys in it are TRUST_USER. Recurses as deep as v is nested, which
- * json_read_parse has bounded. */
+/* All strings and keys of the result are TRUST_USER. Recurses as deep as v is nested;
+ * json_read_parse bounds the depth. */
 struct jinja_value *value_of_json(struct arena *a, const json_t *v);
 
 /* Set a variable or a field that this program, not a client, named. */

@@ -8,7 +8,8 @@ static enum status open_reader(struct embed_opts o, struct memory_ledger *ledger
 	return o.dir && *o.dir ? embed_open(&o, out, fail) : OK;
 }
 
-/* What is not known of a tower costs the images alone. */
+/* Opens the vision tower. A tower of an unknown kind is no fault of the start: only images
+ * are refused. */
 static enum status open_vision(struct vision_opts o, struct fit *f, struct fail *fail)
 {
 	struct fail why = {0};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a start loads beside the model that writes, and whether the memory holds all of it
- * together: models that read, and a vision tower. The daemon loads what was opened here, and
- * haloctl doctor does not. Both then plan the model that writes by fit_tell. Thread: one at a
+ * Opens what a start loads beside the text model: embedding models and a vision tower. Does
+ * the memory hold all of it? The daemon then loads what was opened here; haloctl doctor
+ * only plans. Both pass the result to the text model's plan by fit_tell. Thread: one at a
  * time.
  */
 #pragma once
 #include "embed/embed.h"
 #include "vision/vision.h"
 
-/* Settings of halod.conf that nobody gave, for the sum. */
+/* Defaults of halod.conf, for computing the memory. */
 enum {
 	FIT_READER_CTX = 8192,
 	FIT_IMAGE_TOKENS = 2048,
@@ -26,18 +26,21 @@ struct fit_opts {
 };
 
 struct fit {
-	struct memory_ledger ledger;    /* given: the memory; then also what is taken of it */
+	/* in: the memory that is there; out: also the memory taken */
+	struct memory_ledger ledger;
 	struct embed *vectors, *scores; /* NULL: none */
 	struct vision *vision;          /* NULL: the model sees no images … */
-	struct fail unseen;             /* … and why its tower is left out; code OK: it has none */
+	/* … and why its tower is left out; code OK: the model has none */
+	struct fail unseen;
 };
 
-/* Opens them in the order in which a start takes their memory, and counts that. Of f only the
- * ledger is read. Errors as embed_open's and vision_open's, where the server cannot start; then
- * fit_close is to be called, too. */
+/* Opens the embedding models and the vision tower in the order in which a start takes their
+ * memory, and counts that memory. Reads only the ledger of f. Errors are those of
+ * embed_open and vision_open; then the server cannot start. After a failure, too, fit_close
+ * must be called. */
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail) MUST_USE;
-void fit_close(struct fit *f); /* what they take stays counted */
+void fit_close(struct fit *f); /* the ledger still counts their memory */
 
-/* What engine_plan and engine_create must know of them. f must outlive their calls, and its
- * vision the engine. */
+/* Sets in *io what engine_plan and engine_create must know of these models. f must outlive
+ * those calls, and f->vision the engine. */
 void fit_tell(const struct fit *f, struct engine_opts *io);

@@ -8,7 +8,7 @@
 #include "base/file.h"
 
 #define MAX_BYTES ((size_t)1 << 30)
-#define MAX_TOKENS (1 << 24) /* of a case */
+#define MAX_TOKENS (1 << 24) /* of one case */
 
 struct reference_reader {
 	struct reference *r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reference.json: prompts, and what an independent implementation said of them.
- * Thread: any.
+ * reference.json: prompts, and the log-probabilities that an independent implementation
+ * gave for them. Thread: any.
  */
 #pragma once
 #include "base/arena.h"
@@ -9,16 +9,18 @@
 #define REFERENCE_MAX_TOP 20
 
 struct reference_step {
-	int n_top; /* best first */
+	int n_top; /* candidates of this step, best first */
 	int32_t id[REFERENCE_MAX_TOP];
 	double logprob[REFERENCE_MAX_TOP];
 };
 
 struct reference_case {
-	const char *prompt, *text; /* as text, NULL if not given */
+	const char *prompt, *text; /* the ids' text; NULL: not given */
 	const int32_t *ids;        /* (n_prompt + n_next): prompt, continuation */
 	int n_prompt, n_next;
-	const double *logprobs;    /* (n_prompt - 1) of ids[1..]; NULL: not given */
+	/* (n_prompt - 1) log-probabilities of the prompt's tokens from the second one on;
+	 * NULL: not given */
+	const double *logprobs;
 	const struct reference_step *steps; /* (n_next) */
 };
 
@@ -26,7 +28,7 @@ struct reference {
 	struct arena arena;
 	struct reference_case *cases;
 	int n_cases;
-	int32_t max_id; /* of all token ids */
+	int32_t max_id; /* the largest token id in the file */
 	int max_tok;    /* prompt and continuation of the longest case */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three prompts run as one prefill step, then side by side as decode steps of three
- * sequences, two and one. That meets the kernels of prompts, of batches and of single
- * tokens. Each sequence follows the reference's own tokens.
+ * Three prompts run as one prefill step. Then decode steps run with three sequences, two
+ * and one. So the kernels of prompts, of batches and of single tokens are all tested. Each
+ * sequence follows the reference's own tokens.
  */
 #include "check/selfcheck.h"
 
@@ -16,11 +16,12 @@
 #include "engine/engine.h"
 #include "sampler/sampler.h"
 
-/* No router of these is near a tie on any backend that was measured. A tie would show as a
- * large difference that is no fault (ctl/cmd_verify.c). */
+/* The cases that run. In none of them is an expert router near a tie, on any backend that
+ * was measured. A tie would show as a large difference that is no fault
+ * (ctl/cmd_verify.c). */
 static const struct {
 	int i_case;
-	int n_next; /* tokens of its continuation, of which all but the last run */
+	int n_next; /* tokens of its continuation; the last one is not run */
 } parts[] = {{0, 2}, {2, 8}, {11, 16}};
 
 #define N_PARTS ((int)ARRAY_LEN(parts))
@@ -32,8 +33,8 @@ struct selfcheck {
 	struct engine *engine;
 	struct reference ref;
 	struct engine_seq *seq[ARRAY_LEN(parts)];
-	struct engine_slice slices[ARRAY_LEN(parts)]; /* of the step that runs */
-	int part_of[ARRAY_LEN(parts)];                /* for each slice */
+	struct engine_slice slices[ARRAY_LEN(parts)]; /* of the current step */
+	int part_of[ARRAY_LEN(parts)];                /* the part of each slice */
 	int n_slices;
 	double sum;
 	struct selfcheck_result *out;
@@ -49,7 +50,7 @@ static void compare(struct selfcheck *k, const float *logits, int32_t id, double
 	double delta = fabs(sampler_logprob(logits, engine_n_vocab(k->engine), id) - want);
 	k->sum += delta;
 	k->out->n_compared++;
-	if (!(delta <= k->out->max)) /* a NaN stays */
+	if (!(delta <= k->out->max)) /* true for a NaN, too: then max becomes and stays NaN */
 		k->out->max = isnan(k->out->max) ? k->out->max : delta;
 }
 
@@ -60,7 +61,7 @@ static void compare_step(struct selfcheck *k, const float *logits,
 		compare(k, logits, s->id[i], s->logprob[i]);
 }
 
-/* Run the slices; then on_logits gets each one's logits. */
+/* Runs the slices; then calls on_logits for each slice. */
 static enum status step(struct selfcheck *k,
 			void (*on_logits)(struct selfcheck *k, int i_part,
 					  const struct engine_slice *s,
@@ -138,7 +139,7 @@ static enum status start(struct selfcheck *k, struct fail *fail)
 	return OK;
 }
 
-/* Whether the reference has the cases, and their ids are ones of the model. */
+/* Has the reference the cases, and are their ids in the model's vocabulary? */
 static bool is_usable(const struct selfcheck *k)
 {
 	int n_tok = 0;
@@ -181,11 +182,11 @@ static enum status open_engine(struct selfcheck *k, const struct backend_opts *o
 	const struct engine_opts eo = {.n_ctx = MAX_TOK, .max_seqs = N_PARTS,
 				       .max_batch_tok = MAX_TOK};
 	bo.weight_cache = NULL;
-	bo.int8_head = false; /* the bounds are those of the model's own head */
+	bo.int8_head = false; /* the bounds hold for the head as the model has it */
 	enum status st = backend_create(&bo, &k->backend, fail);
 	if (st == OK)
 		st = engine_create(k->model, k->backend, &eo, &k->engine, fail);
-	/* E_CONFIG: it does not fit (memory_plan.c). */
+	/* E_CONFIG: halo-tiny does not fit into memory (memory_plan.c). */
 	return st == E_NOMEM || st == E_CONFIG ? as_missing(fail) : st;
 }
 

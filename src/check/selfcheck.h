@@ -17,12 +17,13 @@
 
 struct selfcheck_result {
 	int n_compared;        /* log-probabilities */
-	double mean, max;      /* |difference|; NAN or infinite where logits were */
-	double seconds;        /* all of it, with loading halo-tiny */
+	double mean, max;      /* |difference|; NAN or infinite where the logits were */
+	double seconds;        /* the whole check, with loading halo-tiny */
 	bool is_pass;
 };
 
-/* dir: halo-tiny's folder. E_MISSING: it or its reference cannot be used, or memory is too
- * short for it; nothing is known then. Other errors: the backend failed. OK: *out says. */
+/* dir: halo-tiny's folder. E_MISSING: the check could not be made, because the folder or
+ * its reference cannot be used, or memory is too short. Other errors: the backend failed.
+ * OK: *out has the result. */
 enum status selfcheck_run(const char *dir, const struct backend_opts *opts,
 			  struct selfcheck_result *out, struct fail *fail) MUST_USE;

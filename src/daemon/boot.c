@@ -19,15 +19,15 @@
 #include "sched/widths.h"
 
 #define MAX_TEMPLATE_BYTES (1u << 20)
-#define WIDTHS_US 400000 /* for measuring steps at start, at most */
-#define RECORD_US 600000 /* for recording them on a GPU */
+#define WIDTHS_US 400000 /* most time at start for measuring decode steps */
+#define RECORD_US 600000 /* most time at start for recording GPU graphs of them */
 
 /* --- plan --------------------------------------------------------------------- */
 
-/* halo-tiny: beside the program where it was built, in the share/ of the tree that
- * the program lies in (an install that was moved, or one below a DESTDIR), or where it
- * was configured to go; NULL when it is at none. Beside first, so that a fresh build
- * never meets an older install's model. */
+/* The folder of halo-tiny. It may be beside the program where it was built, in the share/
+ * of the program's tree (an install that was moved, or one below a DESTDIR), or where it
+ * was configured to go. NULL: in none of these. A fresh build looks beside itself first, so
+ * it never meets an older install's model. */
 static char *find_default_model(void)
 {
 	static const char *const places[] = {
@@ -37,8 +37,8 @@ static char *find_default_model(void)
 	return found || !file_exists(installed) ? found : xstrdup(installed);
 }
 
-/* The last part of the folder's real name: "." and links are resolved. Of a file,
- * without .gguf. */
+/* The last part of the folder's real path, with "." and links resolved. Of a file, without
+ * .gguf. */
 static char *name_of_dir(const char *dir)
 {
 	char *real = realpath(dir, NULL);
@@ -56,7 +56,7 @@ static char *name_of_dir(const char *dir)
 	return name;
 }
 
-/* What clients call the model at this path or of this name. */
+/* What clients call the model that has this path or this name. */
 static char *name_of(const char *dir)
 {
 	char *name = NULL;
@@ -69,7 +69,7 @@ static char *name_of(const char *dir)
 	return name ? name : name_of_dir(dir);
 }
 
-/* systemd's CACHE_DIRECTORY, of which a unit may have several, separated by colons. */
+/* The first folder of systemd's CACHE_DIRECTORY, which may list several, separated by colons. */
 static char *find_weight_cache(const struct config *c)
 {
 	if (strcmp(c->weight_cache, "auto") != 0)
@@ -165,14 +165,15 @@ static void set_stage(struct health *h, enum health_load stage, int64_t done,
 	atomic_store(&h->load_done, done);
 }
 
-/* How far the load is at `done` of `total`, from `first` to `last` permille. */
+/* Sets the progress of loading: at `done` of `total`, between `first` and `last` permille. */
 static void set_share(struct health *h, int first, int last, double done, double total)
 {
 	double share = total > 0 ? done / total : 1;
 	atomic_store(&h->load_permille, first + (int)((last - first) * share));
 }
 
-/* Mapping files costs nothing, so it is no part of the load. Reading them is half of it. */
+/* Permille of the load that reading the files takes. Mapping files costs nothing; reading
+ * them is half of the load. */
 static int permille_of_files(const struct config *c)
 {
 	return c->mmap ? 0 : 500;
@@ -195,7 +196,7 @@ static void on_weights(void *ctx, int64_t done, int64_t total)
 		  (double)total);
 }
 
-/* JSON has no NaN. */
+/* A NaN or an infinity becomes 1e9: JSON has neither. */
 static double finite_of(double x)
 {
 	return isfinite(x) ? x : 1e9;
@@ -208,7 +209,8 @@ static void keep_check(struct health *h, const struct selfcheck_result *r)
 	atomic_store(&h->check_s, r->seconds);
 }
 
-/* What to do about it, for the log and for who started it by hand. */
+/* Fails with a text that says what to do. It goes to the log, where a user who starts halod
+ * by hand reads it, too. */
 static enum status tell_wrong(const struct selfcheck_result *r, const char *backend,
 			      enum status st, struct fail *fail)
 {
@@ -225,7 +227,8 @@ static enum status tell_wrong(const struct selfcheck_result *r, const char *back
 			backend, what);
 }
 
-/* halo-tiny on the backend that will serve, before anything else takes memory. */
+/* Runs the self-check: halo-tiny on the backend that will serve, before other models take
+ * memory. */
 static enum status check_self(const struct boot_opts *o, struct fail *fail)
 {
 	const struct config *c = o->config;
@@ -277,7 +280,7 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 	return OK;
 }
 
-/* How long requests can be, and whether memory made that shorter. */
+/* Logs how long requests can be, and whether too little memory made that shorter. */
 static void say_cache(const struct boot *b, const struct config *c)
 {
 	int n_ctx = engine_n_ctx(b->engine), max_ctx = b->model->config.max_ctx;
@@ -328,16 +331,17 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_disk_limit = c->kv_disk_limit};
 	fit_tell(fit, &eo);
-	/* Tell the progress once before the first tensor. It may be the largest, and only its end
-	 * would be told. */
+	/* Show the progress once before the first tensor: it may be the largest, and
+	 * progress is otherwise shown only at a tensor's end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
 		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
 			 "is drafted. Set it to auto or lookup.");
 	if (s == OK && c->profile) {
-		/* A GPU's measured step is not a replayed graph. On the CPU measuring takes
-		 * 1 % of halo-tiny's token, so of four steps one is measured. */
+		/* Every 64th or 4th step is measured. A step measured on a GPU cannot
+		 * replay a graph. On the CPU measuring takes 1 % of halo-tiny's time for a
+		 * token. */
 		b->profile = profile_create(b->model->config.n_layers,
 					    b->backend->ops->profile_device ? 64 : 4);
 		backend_set_profile(b->backend, b->profile);
@@ -351,7 +355,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	return s;
 }
 
-/* What comes before the model that writes, so that its KV cache takes what is left. */
+/* Loads the models beside the one that writes. They come first, so that the KV cache takes
+ * the memory that is left. */
 static enum status open_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
 			       struct fail *fail)
 {
@@ -376,7 +381,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 			.max_tokens = (int32_t)c->image_tokens,
 			.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
 			.cache_bytes = (size_t)c->image_cache}};
-	fo.vision.backend.cpu_pin = false; /* CPUs are for the text's threads */
+	fo.vision.backend.cpu_pin = false; /* the CPUs are for the threads of the text model */
 	fo.vision.backend.int8_head = false;
 	enum status st = fit_open(&fo, fit, fail);
 	b->embedder = fit->vectors;
@@ -398,7 +403,8 @@ static enum status load_reader(struct embed *e, const char *key, struct fail *fa
 	return st;
 }
 
-/* The tower of a model that can see. What is not known of one costs the images alone. */
+/* Loads the vision tower of a model that has one. A tower of an unknown kind is no fault of
+ * the start: only images are refused. */
 static enum status load_vision(struct boot *b, struct fit *fit, struct fail *fail)
 {
 	enum status st = b->vision ? vision_load_tower(b->vision, fail) : OK;
@@ -429,7 +435,8 @@ static enum status load_others(const struct boot_opts *o, struct boot *b, struct
 	return st == OK ? load_vision(b, fit, fail) : st;
 }
 
-/* One token through the whole model: what cannot compute must not say READY. */
+/* Runs one token through the whole model, so that a model that cannot compute is never
+ * reported READY. */
 static enum status decode_one(struct engine *e, int32_t token, struct fail *fail)
 {
 	int n_cached;
@@ -461,7 +468,7 @@ static enum sched_draft draft_of(const char *name)
 					     : SCHED_DRAFT_AUTO;
 }
 
-/* What decode steps with guesses cost here, for `auto`. */
+/* Measures what decode steps with draft tokens cost here, for speculative = auto. */
 static enum status measure_widths(const struct boot_opts *o, const struct boot *b,
 				  struct draft_cost *out, struct fail *fail)
 {

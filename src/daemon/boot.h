@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From settings to something that can answer: model, backend, engine, scheduler,
- * API, built bottom-up. Thread: engine (boot_plan: io, before it).
+ * From settings to a server that can answer: builds model, backend, engine, scheduler and
+ * API, in this order. Thread: engine (boot_plan: io, before it).
  */
 #pragma once
 #include "api/api.h"
@@ -9,25 +9,25 @@
 #include "daemon/config.h"
 #include "sched/sched.h"
 
-/* What is known before anything is loaded. */
+/* What the settings decide before anything is loaded. */
 struct boot_plan {
 	char *model_dir;
 	char *model_name;
-	char *weight_cache;  /* folder; "": none */
-	char *expert_dir;    /* folder; "": beside the model */
+	char *weight_cache;  /* folder of the weight cache; "": none */
+	char *expert_dir;    /* folder of expert files; "": beside the model */
 	int64_t expert_memory; /* as in struct backend_opts */
-	char *kv_dir;        /* folder; "": none */
-	struct fetch *fetch; /* NULL: nothing is fetched for a client */
+	char *kv_dir;        /* folder of KV pages on disk; "": none */
+	struct fetch *fetch; /* gets images by address; NULL: addresses are refused */
 	const char *backend; /* "cpu" */
-	char backend_reason[BACKEND_REASON]; /* why this one */
+	char backend_reason[BACKEND_REASON]; /* why it was chosen */
 };
 
 struct boot_opts {
 	const struct config *config;
 	const struct boot_plan *plan;
 	const struct clock *clock;
-	struct health *health; /* load_permille while loading */
-	void (*on_ready)(void *ctx); /* the scheduler's */
+	struct health *health; /* its load_… fields are set while loading */
+	void (*on_ready)(void *ctx); /* sched_opts.on_ready */
 	void *ctx;
 };
 
@@ -40,17 +40,16 @@ struct boot {
 	struct engine *engine;
 	struct sched *sched;
 	struct api *api;
-	bool is_check_failed; /* boot_load: what failed was the self-check */
+	bool is_check_failed; /* after a failed boot_load: the self-check was what failed */
 };
 
-/* Choose model and backend. E_MISSING when no model is named and none came with the
- * program; E_CONFIG where the backend that is configured cannot be used here. */
+/* Chooses model and backend. E_MISSING: no model is named, and none came with the program.
+ * E_CONFIG: the configured backend cannot be used here. */
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail) MUST_USE;
 void boot_plan_deinit(struct boot_plan *p);
 
-/* Load everything and decode one token. On failure boot_unload is to be called,
- * too. */
+/* Loads everything and decodes one token. After a failure, too, boot_unload must be called. */
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail) MUST_USE;
 void boot_unload(struct boot *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where settings come from: a file, then the command line. Both end in config_set
- * with the place to name in messages.
+ * Reads the settings from a file, then from the command line. Both call config_set, with
+ * the place that error texts name.
  */
 #include "daemon/config.h"
 
@@ -37,7 +37,7 @@ static struct str trim(struct str s)
 	return s;
 }
 
-/* s begins after the opening quote. */
+/* Unquotes a value; s begins after the opening quote. */
 static enum status unquote(struct str s, const char *where, struct buf *out,
 			   struct fail *fail)
 {
@@ -62,7 +62,7 @@ static enum status unquote(struct str s, const char *where, struct buf *out,
 	return OK;
 }
 
-/* The value of a line, without quotes and comment, into out. */
+/* Appends the value of a line to out, without quotes and comment. */
 static enum status parse_value(struct str s, const char *where, struct buf *out,
 			       struct fail *fail)
 {
@@ -85,7 +85,7 @@ struct config_reader {
 	struct config *config;
 	const char *path;
 	int line;
-	int set_in[CONFIG_ROWS_MAX]; /* line that set the row, 0: none */
+	int set_in[CONFIG_ROWS_MAX]; /* for each row, the line that set it; 0: none */
 	struct fail *fail;
 };
 
@@ -123,7 +123,8 @@ static enum status parse_line(struct config_reader *rd, struct str line)
 		return OK;
 	char *where = xasprintf("%s:%d", rd->path, rd->line);
 	enum status s;
-	/* A value becomes a C string, and messages go to logs. */
+	/* NUL would cut the value as a C string; other bytes that are not UTF-8 would spoil
+	 * the log. */
 	if (memchr(line.p, 0, line.n) || utf8_check(line) >= 0)
 		s = fail_set(rd->fail, E_CONFIG, "%s: this is not text in UTF-8",
 			     where);
@@ -133,8 +134,8 @@ static enum status parse_line(struct config_reader *rd, struct str line)
 	return s;
 }
 
-/* Reads all lines, so that somebody who mends a file sees all its faults at once. The
- * last one is the caller's to tell; those before it are logged. */
+/* Reads all lines, so that a user who mends a file sees all its faults at once. All faults
+ * but the last are logged here; the last one is returned. */
 static enum status load_file(struct config *c, const char *path, struct fail *fail)
 {
 	struct fail one;
@@ -172,7 +173,7 @@ static const struct {
 	{"--version", "-V", CONFIG_VERSION},
 };
 
-/* The flags that are not keys. Takes argv[*i] (and its value) when it is one. */
+/* Takes argv[*i], and its value, if it is one of the flags that are not keys. */
 static bool take_special(int argc, char *const *argv, int *i, const char **file,
 			 enum config_action *action)
 {
@@ -195,7 +196,7 @@ static bool take_special(int argc, char *const *argv, int *i, const char **file,
 	return has_file;
 }
 
-/* A word that does not begin with "--": a letter, a command, or a model. */
+/* Refuses an argument that does not begin with "--": a short flag, a command, or a model. */
 static enum status fail_stray(struct fail *fail, const char *word)
 {
 	const char *instead = config_foreign(str_of(word));
@@ -209,7 +210,7 @@ static enum status fail_stray(struct fail *fail, const char *word)
 			"halod --help lists the flags", word);
 }
 
-/* flag is "--key" or "--key=value". */
+/* Refuses an unknown flag, "--key" or "--key=value". */
 static enum status fail_flag(struct fail *fail, const char *flag, struct str key)
 {
 	const char *instead = config_foreign((struct str){flag, key.n + 2});
@@ -219,7 +220,7 @@ static enum status fail_flag(struct fail *fail, const char *flag, struct str key
 	return fail_unknown(fail, flag, key);
 }
 
-/* One --key at argv[*i]; moves *i on where the value is the next argument. */
+/* Parses the flag of a key at argv[*i]. Moves *i on where the value is the next argument. */
 static enum status parse_flag(struct config *c, int argc, char *const *argv,
 			      int *i, struct fail *fail)
 {
@@ -269,7 +270,7 @@ static enum status parse_flags(struct config *c, int argc, char *const *argv,
 
 /* --- both ------------------------------------------------------------------- */
 
-/* What no single key can tell. */
+/* Checks what depends on several keys. */
 static enum status check_together(const struct config *c, struct fail *fail)
 {
 	if (c->max_seqs > c->max_batch_tokens)
@@ -291,8 +292,8 @@ enum status config_load(struct config *c, int argc, char *const *argv,
 	config_set_defaults(c);
 	enum config_action action = CONFIG_RUN;
 	const char *file = NULL;
-	/* The file comes before the flags, wherever -c stands; and --help must
-	 * help beside a broken file. */
+	/* The file is read before the flags, wherever -c stands. And --help must work even
+	 * with a broken file. */
 	for (int i = 1; i < argc; i++)
 		take_special(argc, argv, &i, &file, &action);
 	*out_action = action;

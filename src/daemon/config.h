@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings: config.def gives the keys, a file and then the command line their
- * values. Read once, at start. Thread: any once loaded (immutable).
+ * Settings. config.def lists the keys; a file and then the command line set their values.
+ * Read once, at start. Thread: any once loaded (immutable).
  *
  * File: lines `key = value`; # begins a comment; a value may be in "quotes", in
  * which \" and \\ stand for themselves. SIZE takes K, M, G, T (powers of 1024) or
@@ -31,10 +31,10 @@ struct config {
 #undef SECTION
 #undef KEY
 #undef CHOICE
-	struct arena arena; /* holds the texts */
+	struct arena arena; /* holds the values of TEXT and LIST */
 };
 
-/* What the command line asks for. PRINT: the settings as a file, see below. */
+/* What the command line asks for. PRINT: print the settings, see config_format. */
 enum config_action {
 	CONFIG_RUN,
 	CONFIG_CHECK,
@@ -43,15 +43,15 @@ enum config_action {
 	CONFIG_VERSION,
 };
 
-/* Defaults, then the file (-c FILE; without -c, default_file where it exists), then
- * flags. E_CONFIG or E_IO with file:line and key, or the flag, at fault. On failure,
- * too, config_deinit is to be called. */
+/* Sets the defaults, then reads the file (-c FILE; without -c, default_file where it
+ * exists), then the flags. E_CONFIG or E_IO names file:line and key, or the flag. After a
+ * failure, too, config_deinit must be called. */
 enum status config_load(struct config *c, int argc, char *const *argv,
 			const char *default_file, enum config_action *out_action,
 			struct fail *fail) MUST_USE;
 void config_deinit(struct config *c);
 
-/* The settings as a config file with help, ranges and defaults. A key that has its
- * default is commented out: with nothing set this is conf/halod.conf. */
+/* Writes the settings as a config file with help, ranges and defaults. A key with its
+ * default value is commented out: with no setting changed this is conf/halod.conf. */
 void config_format(const struct config *c, struct buf *out);
 void config_help_format(struct buf *out); /* --help */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flags of llama.cpp, vLLM, SGLang and ollama that people type first. Those that no key
- * here resembles get an answer of their own. None of them is accepted: a flag that does
- * nearly the same would be worse than an error.
+ * Flags of llama.cpp, vLLM, SGLang and ollama that newcomers try. A flag that resembles no
+ * key of halod gets an answer of its own. None of them is accepted: a flag that does nearly
+ * the same would be worse than an error.
  */
 #include "daemon/config_table.h"
 

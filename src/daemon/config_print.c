@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table for people: the example file and --help.
+ * Prints the table of settings for people: the example file and --help.
  */
 #include "daemon/config_table.h"
 
@@ -26,7 +26,7 @@ static void add_wrapped(struct buf *out, const char *lead, const char *text)
 	buf_add_c(out, '\n');
 }
 
-/* "Default 16M, range 1K to 1G." */
+/* Appends a line such as "Default 16M, range 1K to 1G." */
 static void add_facts(struct buf *out, const char *lead,
 		      const struct config_row *r)
 {
@@ -89,7 +89,7 @@ static const char *placeholder(enum config_type type)
 	return " TEXT";
 }
 
-/* "--[no-]mmap" for what is on by default, "--exact" for what is off. */
+/* "--[no-]mmap" for a key that is on by default, "--exact" for one that is off. */
 static void add_flag(struct buf *out, const struct config_row *r)
 {
 	bool is_on = r->type == BOOL && strcmp(r->dflt, "yes") == 0;

@@ -75,7 +75,7 @@ const char *config_nearest(struct str key)
 	const char *best = NULL;
 	if (key.n > KEY_MAX)
 		return NULL;
-	int least = (int)key.n / 3 + 2; /* further off is no help */
+	int least = (int)key.n / 3 + 2; /* a key with more edits than this is no useful hint */
 	for (int i = 0; i < config_n_rows; i++) {
 		if (config_rows[i].section)
 			continue;
@@ -150,7 +150,7 @@ static bool is_choice(const char *choices, const char *text)
 	return false;
 }
 
-/* "a, b" as items in the arena. */
+/* Splits "a, b" into items in the arena. */
 static struct config_list split_list(struct arena *a, const char *text)
 {
 	size_t n = 1;
@@ -175,7 +175,7 @@ static void *field_of(struct config *c, const struct config_row *r)
 	return (char *)c + r->offset;
 }
 
-/* What a value of this row must be, in words. */
+/* What a value of this type must look like, for error texts. */
 static const char *expectation(enum config_type type)
 {
 	switch (type) {
@@ -188,7 +188,7 @@ static const char *expectation(enum config_type type)
 	return "a text";
 }
 
-/* May it be "auto", for 0? */
+/* May the value be "auto", which stands for 0? */
 static bool has_auto(const struct config_row *r)
 {
 	return strcmp(r->dflt, "auto") == 0;
@@ -248,7 +248,7 @@ void config_set_defaults(struct config *c)
 		if (r->section)
 			continue;
 		enum status s = config_set(c, r, r->dflt, r->name, NULL);
-		assert(s == OK); /* config.def contradicts itself */
+		assert(s == OK); /* else a default in config.def is out of its own range */
 	}
 }
 
@@ -281,7 +281,7 @@ static void add_number(struct buf *out, enum config_type type, int64_t n)
 		    (!best || u->factor >= best->factor))
 			best = u;
 	}
-	assert(best); /* every TIME is parsed from whole milliseconds */
+	assert(best); /* some unit always fits: every TIME is parsed to whole milliseconds */
 	if (n == 0)
 		buf_add_c(out, '0');
 	else

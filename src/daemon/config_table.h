@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.def as a table, for config.c and config_print.c alone: what the keys are and
- * how a value goes from text into struct config and back. Thread: any.
+ * config.def as a table, for config.c and config_print.c alone. It lists the keys and
+ * converts values between text and struct config. Thread: any.
  */
 #pragma once
 #include "daemon/config.h"
@@ -9,10 +9,10 @@
 enum config_type { TEXT, LIST, INT, SIZE, TIME, BOOL, CHOICES };
 
 struct config_row {
-	const char *section; /* title; then nothing else is set */
+	const char *section; /* a section's title; such a row has nothing else */
 	const char *name, *dflt, *min, *max, *choices, *help;
 	enum config_type type;
-	size_t offset; /* in struct config */
+	size_t offset; /* of the field in struct config */
 };
 
 #define CONFIG_ROWS_MAX 100
@@ -21,17 +21,17 @@ extern const int config_n_rows;
 
 /* The row of a key, spelled with _ or -, or NULL. */
 const struct config_row *config_find(struct str key);
-/* The name of the key most like this one, NULL when none is near. */
+/* The name of the key most like this one; NULL: none is near. */
 const char *config_nearest(struct str key);
-/* What to use in the place of a flag ("--ctx-size", "-m") or a command ("serve") of
- * another server, as half a sentence. NULL: not one that is known. */
+/* What to use in place of another server's flag ("--ctx-size", "-m") or command ("serve"),
+ * as half a sentence. NULL: the flag is not known. */
 const char *config_foreign(struct str flag);
 
 /* Parse text into the row's field; the message of E_CONFIG begins with place. */
 enum status config_set(struct config *c, const struct config_row *r,
 		       const char *text, const char *place,
 		       struct fail *fail) MUST_USE;
-/* Every field its default. */
+/* Sets every field to its default. */
 void config_set_defaults(struct config *c);
 /* Append the value as it would be written in a file. */
 void config_value_format(const struct config *c, const struct config_row *r,

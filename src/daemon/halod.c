@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halod: read the settings, then live in loop_run.
+ * The main function of halod: reads the settings, then stays in loop_run.
  */
 #include <build-config.h>
 #include <build-paths.h>
@@ -23,7 +23,7 @@ static void init_log(const struct config *c)
 	log_init(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
 }
 
-/* What is asked for instead of serving, to stdout. */
+/* Prints to stdout what the command line asks for instead of serving. */
 static enum exit_code print(enum config_action action, const struct config *c)
 {
 	struct buf text = {0};

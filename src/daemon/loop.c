@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The io thread: one libuv loop that drives libmicrohttpd's descriptors, the timers,
- * the signals, and hears from the engine thread through one uv_async.
+ * The io thread: one libuv loop for libmicrohttpd's descriptors, timers and signals. The
+ * engine thread wakes the loop through one uv_async.
  *
  *   LOADING ──► SERVING ──► LEAVING ──► DRAINING ──► STOPPING ──► over
  *      │ signal    │ engine    │           │ all answered, or    engine thread has ended
@@ -16,13 +16,13 @@
  *   STOPPING  sched_stop was called (or loading failed): what still runs is ended
  *             with an error and given a moment to reach its client
  *
- * A second signal leaves with EXIT_CODE_ABORTED at once. Where the engine thread is
- * stuck it cannot be joined, so these ways out are _exit, and the kernel closes the
+ * A second signal ends the process with EXIT_CODE_ABORTED at once. An engine thread that is
+ * stuck cannot be joined. In both cases the loop calls _exit, and the kernel closes the
  * connections.
  *
- * The tick looks after what has no event of its own: progress of loading, age of the
- * heartbeat, systemd's watchdog. The watchdog is fed with the engine's heartbeats, one
- * message for each that is new at a tick, not because the loop is alive.
+ * A timer, the tick, checks what causes no event: progress of loading, age of the engine's
+ * heartbeat, systemd's watchdog. The watchdog gets a message only at a tick that finds a
+ * new heartbeat of the engine: a living loop alone does not feed it.
  */
 #include <build-config.h>
 
@@ -50,19 +50,19 @@
 
 #define TICK_MS 1000
 #define TTY_TICK_MS 100
-#define LAST_BYTES_MS 2000  /* for clients to read how their request ended */
-#define ENGINE_END_MS 10000 /* for the step that runs when sched_stop is called */
+#define LAST_BYTES_MS 2000  /* time for clients to read how their request ended */
+#define ENGINE_END_MS 10000 /* time for the engine's last step after sched_stop */
 #define LOAD_EXTEND_US INT64_C(120000000)
 
 enum phase { LOADING, SERVING, LEAVING, DRAINING, STOPPING };
 
-/* What the engine thread last had to say; it writes, io reads. */
+/* The engine thread's last report. The engine thread writes it, io reads it. */
 enum news { NEWS_NONE, NEWS_LOADED, NEWS_LOAD_FAILED, NEWS_ENGINE_OVER };
 
 struct loop {
 	const struct config *config;
 	struct boot_plan plan;
-	char *key_file; /* of API keys; NULL: none */
+	char *key_file; /* file of API keys; NULL: none */
 	enum phase phase;
 	enum exit_code code;
 	int64_t start_us;
@@ -72,29 +72,29 @@ struct loop {
 	uv_timer_t http_timer, tick, deadline;
 	uv_async_t wake;
 	uv_signal_t signals[3];
-	int n_jobs; /* with libuv's threads */
+	int n_jobs; /* jobs of offload on libuv's threads */
 	struct http *http;
-	struct exporter *exporter; /* of spans; NULL: none */
+	struct exporter *exporter; /* sends spans; NULL: none */
 
 	pthread_t engine_thread;
 	struct health health;
 	_Atomic int news;
-	struct boot boot; /* the engine thread's until NEWS_LOADED or _FAILED */
-	struct fail fail; /* likewise */
+	struct boot boot; /* only the engine thread's until NEWS_LOADED or NEWS_LOAD_FAILED */
+	struct fail fail; /* why loading failed; owned like boot */
 
-	int64_t watchdog_us; /* 0: none */
+	int64_t watchdog_us; /* systemd's limit between two messages; 0: no watchdog */
 	int64_t fed_us;      /* the heartbeat that the watchdog was last fed with */
-	uint64_t tick_ms;    /* once loaded */
-	int told_permille;   /* progress that was shown last */
-	int64_t told_work;   /* see work_of_load */
-	bool is_late;        /* LAST_BYTES_MS are over, and the engine is not */
+	uint64_t tick_ms;    /* period of the tick once the model is loaded */
+	int told_permille;   /* the progress last shown */
+	int64_t told_work;   /* work_of_load when progress was last shown */
+	bool is_late;        /* LAST_BYTES_MS have passed, and the engine still runs */
 	bool is_tty;
-	char address[200];   /* for messages: "http://127.0.0.1:8080" */
+	char address[200];   /* for log texts: "http://127.0.0.1:8080" */
 };
 
 static int64_t now_us(void) { return clock_now_us(&clock_monotonic); }
 
-/* Leave without waiting for anybody. */
+/* Ends the process at once, without waiting for threads or clients. */
 _Noreturn static void leave(struct loop *l, enum exit_code code)
 {
 	if (*l->config->unix_socket)
@@ -134,7 +134,7 @@ static void *engine_main(void *arg)
 	return NULL;
 }
 
-/* Signals belong to the loop, so the engine thread takes none but its own faults. */
+/* Only the loop handles signals. So the engine thread blocks all but those of its own faults. */
 static void start_engine(struct loop *l)
 {
 	sigset_t all, old;
@@ -166,7 +166,7 @@ static void start_stopping(struct loop *l)
 	uv_timer_start(&l->deadline, on_deadline, LAST_BYTES_MS, 0);
 }
 
-/* Nobody works for us any more on another thread. */
+/* Has all work for this loop on other threads ended? */
 static bool can_end(struct loop *l)
 {
 	int news = atomic_load(&l->news);
@@ -174,7 +174,7 @@ static bool can_end(struct loop *l)
 	       (news == NEWS_ENGINE_OVER || news == NEWS_LOAD_FAILED);
 }
 
-/* Called after whatever may have finished the last thing to wait for. */
+/* Called after each event that DRAINING or STOPPING may have waited for. */
 static void advance_end(struct loop *l)
 {
 	bool is_answered = http_active(l->http) == 0;
@@ -195,7 +195,7 @@ static void on_deadline(uv_timer_t *t)
 		log_warn("drain_timeout is over, ending %d request%s", n, plural(n));
 		start_stopping(l);
 	} else if (can_end(l)) {
-		uv_stop(&l->uv); /* clients that do not read are left behind */
+		uv_stop(&l->uv); /* no wait for clients that do not read */
 	} else if (!l->is_late) {
 		l->is_late = true;
 		uv_timer_start(t, on_deadline, ENGINE_END_MS, 0);
@@ -212,7 +212,7 @@ static void start_draining(struct loop *l)
 		 (double)l->config->drain_timeout * 1e-6);
 	l->phase = DRAINING;
 	atomic_store(&l->health.state, HEALTH_DRAINING);
-	/* drain_timeout may be longer than the unit's TimeoutStopSec. */
+	/* drain_timeout may exceed the unit's TimeoutStopSec, so ask systemd for more time. */
 	notify_sendf("STOPPING=1\nSTATUS=Draining %d request%s\n"
 		     "EXTEND_TIMEOUT_USEC=%lld", n, plural(n),
 		     (long long)(l->config->drain_timeout +
@@ -222,7 +222,7 @@ static void start_draining(struct loop *l)
 		       (uint64_t)(l->config->drain_timeout / 1000), 0);
 }
 
-/* The first signal while serving. */
+/* Called at the first signal while serving. */
 static void start_leaving(struct loop *l)
 {
 	int64_t delay = l->config->drain_delay;
@@ -244,7 +244,7 @@ static void start_leaving(struct loop *l)
 
 static void on_http_timer(uv_timer_t *t);
 
-/* Let libmicrohttpd do what is due, and find out when it wants to be called next. */
+/* Lets libmicrohttpd do its due work, and sets the timer for the next time. */
 static void run_http(struct loop *l)
 {
 	http_run(l->http);
@@ -280,7 +280,7 @@ static void on_job(uv_work_t *w)
 
 static void on_job_done(uv_work_t *w, int status)
 {
-	(void)status; /* nothing is ever cancelled */
+	(void)status; /* never an error: no job is cancelled */
 	struct loop_job *j = w->data;
 	struct loop *l = j->loop;
 	j->done(j->arg);
@@ -289,7 +289,7 @@ static void on_job_done(uv_work_t *w, int status)
 	run_http(l);
 }
 
-/* http_opts.offload */
+/* http_opts.offload: runs fn on one of libuv's threads. */
 static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg)
 {
 	struct loop *l = ctx;
@@ -348,8 +348,9 @@ static void on_wake(uv_async_t *a)
 	run_http(l);
 }
 
-/* systemd copies a credential when the unit starts, and only newer versions copy it
- * again on a reload. A copy that is the same may therefore be an old one. */
+/* Warns that a reload read unchanged keys. systemd copies a credential when the unit
+ * starts, and only newer versions copy it again on a reload. So the keys read may be an old
+ * copy. */
 static void tell_stale_credential(const struct loop *l, int n)
 {
 	log_error("SIGHUP: the %d API key%s of the systemd credential %s as at the start; "
@@ -360,7 +361,8 @@ static void tell_stale_credential(const struct loop *l, int n)
 		     "to change those of the credential", l->plan.model_name, l->address);
 }
 
-/* Keys are the one setting that changes while it runs. */
+/* Called on SIGHUP: reads the API keys again, the only setting that can change in a running
+ * server. */
 static void reload(struct loop *l)
 {
 	struct fail f;
@@ -396,7 +398,7 @@ static void on_signal(uv_signal_t *s, int number)
 	}
 }
 
-/* "42 %, packing, 1.2 of 2.8 GB" */
+/* Writes a text such as "42 %, packing, 1.2 of 2.8 GB". */
 static void describe_load(struct loop *l, int permille, char out[100])
 {
 	double done = (double)atomic_load(&l->health.load_done) * 1e-9;
@@ -407,9 +409,10 @@ static void describe_load(struct loop *l, int permille, char out[100])
 		snprintf(out + n, 100 - (size_t)n, ", %.2f of %.2f GB", done, total);
 }
 
-/* A number that grows as long as loading gets on: bytes, stages, and what came from a disk. The
- * last is all that shows how a large tensor or the first tokens read a mapped model. Pages
- * that were read ahead are blocks, and no faults. */
+/* A number that grows as long as loading makes progress: bytes, stages, and reads from a
+ * disk. Only the reads show progress inside one large tensor, or while the first tokens
+ * read a mapped model. Page faults count such reads; where the kernel reads ahead, only
+ * blocks do. */
 static int64_t work_of_load(struct loop *l)
 {
 	struct rusage u = {0};
@@ -426,13 +429,13 @@ static void show_progress(struct loop *l)
 	if (work == l->told_work)
 		return;
 	describe_load(l, permille, what);
-	/* Back to column 0, so that a log line covers it. */
+	/* The cursor goes back to column 0, so that a log line overwrites this one. */
 	snprintf(line, sizeof line, "halod: loading %s\033[K\r", what);
 	if (l->is_tty)
 		log_raw(str_of(line));
 	else if (permille / 100 != l->told_permille / 100)
 		log_info("loading: %s", what);
-	/* As long as there is progress systemd shall wait. */
+	/* systemd must wait as long as there is progress. */
 	notify_sendf("STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%lld", what,
 		     (long long)LOAD_EXTEND_US);
 	l->told_permille = permille;
@@ -449,7 +452,7 @@ static void on_tick(uv_timer_t *t)
 	}
 	int64_t stall_us = l->config->heartbeat_stall;
 	if (l->phase == STOPPING)
-		return; /* the deadline looks after the engine now */
+		return; /* STOPPING has its own deadline for the engine */
 	if (stall_us > 0 && health_is_stalled(&l->health, now_us(), stall_us)) {
 		log_error("the engine has shown no sign of life for %lld s; leaving",
 			  (long long)(stall_us / 1000000));
@@ -462,14 +465,15 @@ static void on_tick(uv_timer_t *t)
 			  "its device has failed" : "it cannot go on");
 		leave(l, is_lost ? EXIT_CODE_STALLED : EXIT_CODE_RUNTIME);
 	}
-	/* Passed on, beat by beat: whatever heartbeat_stall is, systemd judges for itself. */
+	/* Feeds systemd's watchdog for each new heartbeat. So systemd judges the engine by
+	 * its own limit, whatever heartbeat_stall is. */
 	if (l->watchdog_us > 0 && health_has_beaten(&l->health, &l->fed_us))
 		notify_sendf("WATCHDOG=1");
 }
 
 /* --- start -------------------------------------------------------------------------- */
 
-/* Room for every connection, which has three (sock.h), and what else is open. */
+/* Raises the limit of open files: three for each connection (sock.h), and some for all else. */
 static void raise_fd_limit(int64_t max_connections)
 {
 	struct rlimit r;
@@ -496,8 +500,7 @@ static void name_address(struct loop *l, bool is_inherited)
 			 http_port(l->http));
 }
 
-/* The file that is configured, else the credential that systemd hands over; NULL:
- * neither. */
+/* The configured file of keys, else the credential that systemd passes. NULL: neither. */
 static char *find_key_file(const struct config *c)
 {
 	const char *dir = getenv("CREDENTIALS_DIRECTORY");
@@ -592,11 +595,11 @@ static void close_handle(uv_handle_t *h, void *arg)
 		uv_close(h, NULL);
 }
 
-/* The engine thread has said its last word, and no job is out. */
+/* Frees everything, when the engine thread has ended and no job runs. */
 static void end(struct loop *l)
 {
 	pthread_join(l->engine_thread, NULL);
-	/* libuv lets go of the descriptors before http closes them. */
+	/* libuv must release the descriptors before http closes them. */
 	uv_walk(&l->uv, close_handle, NULL);
 	uv_run(&l->uv, UV_RUN_DEFAULT);
 	int rc = uv_loop_close(&l->uv);
@@ -626,7 +629,7 @@ static enum exit_code serve(struct loop *l)
 		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
-	/* libuv reads it when it starts its threads, at the first request that needs one. */
+	/* libuv reads this variable when it starts its threads, at the first job. */
 	char workers[16];
 	snprintf(workers, sizeof workers, "%d", HTTP_WORKERS);
 	setenv("UV_THREADPOOL_SIZE", workers, 0);
@@ -650,7 +653,7 @@ enum exit_code loop_run(const struct config *c)
 	l->watchdog_us = notify_watchdog_us();
 	l->key_file = find_key_file(c);
 	l->tick_ms = TICK_MS;
-	if (l->watchdog_us > 0) /* systemd wants half of its interval */
+	if (l->watchdog_us > 0) /* systemd recommends a message every half interval */
 		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
 	l->is_tty = isatty(STDERR_FILENO) && strcmp(c->log_format, "text") == 0;
 	enum exit_code code = EXIT_CODE_MODEL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libsystemd where the build has it; else the same three calls by hand, since the
+ * Uses libsystemd where the build has it. Otherwise makes the same three calls itself: the
  * protocol is one datagram and a few variables (sd_notify(3), sd_listen_fds(3)).
  */
 #include <build-config.h>
@@ -44,7 +44,7 @@ static void send_text(const char *text)
 		return;
 	memcpy(to.sun_path, path, n);
 	if (*path == '@')
-		to.sun_path[0] = '\0'; /* the abstract namespace */
+		to.sun_path[0] = '\0'; /* a name in the abstract namespace */
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
@@ -53,7 +53,7 @@ static void send_text(const char *text)
 	close(fd);
 }
 
-/* The variable `pid` is absent or names this process. */
+/* True: the variable `pid` is absent or names this process. */
 static bool is_for_us(const char *pid)
 {
 	const char *v = getenv(pid);

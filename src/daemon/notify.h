@@ -8,8 +8,8 @@
 
 /* Send lines such as "READY=1\nSTATUS=…" (sd_notify(3)). */
 void notify_sendf(const char *fmt, ...) PRINTF_LIKE(1, 2);
-/* WatchdogSec of the unit: "WATCHDOG=1" is due more often than that; 0: none. */
+/* WatchdogSec of the unit, in us: "WATCHDOG=1" must be sent more often. 0: no watchdog. */
 int64_t notify_watchdog_us(void);
-/* The socket of a .socket unit, or -1. E_CONFIG when it is not exactly one. Call
- * once: the variables are removed. */
+/* The socket that a .socket unit passes, or -1. E_CONFIG: it passes several. Call once: the
+ * variables are removed. */
 enum status notify_take_socket(int *out_fd, struct fail *fail) MUST_USE;

@@ -14,7 +14,8 @@ static void add_listed(struct fetch *f, const struct fetch_address *a)
 	f->listed[f->n_listed++] = *a;
 }
 
-/* A host that is named by its address may have it, and localhost those of this machine. */
+/* A host given as an IP address may have that address, even a private one; localhost may
+ * have this machine's. */
 static void add_own_address(struct fetch *f, const char *host)
 {
 	struct fetch_address a;
@@ -68,7 +69,8 @@ enum status fetch_create(const struct fetch_opts *o, struct fetch **out, struct 
 	struct fetch *f = xcalloc(1, sizeof *f);
 	size_t n = (size_t)o->n_from;
 	f->from = xcalloc(n + 1, sizeof *f->from);
-	f->listed = xcalloc(2 * n + 1, sizeof *f->listed); /* localhost has two */
+	/* room for two each: localhost has two */
+	f->listed = xcalloc(2 * n + 1, sizeof *f->listed);
 	f->timeout_us = o->timeout_us;
 	f->max_bytes = o->max_bytes;
 	curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -98,7 +100,7 @@ void fetch_destroy(struct fetch *f)
 	free(f);
 }
 
-/* --- what they allow ---------------------------------------------------------------- */
+/* --- what the settings allow --------------------------------------------------------- */
 
 bool fetch_allows_url(const struct fetch *f, const struct fetch_url *u)
 {
@@ -124,7 +126,7 @@ bool fetch_allows(const struct fetch *f, struct str url)
 {
 	struct fetch_url u;
 	if (f->dir && str_starts(url, STR("file:")))
-		return true; /* fetch_file tells what is wrong with one */
+		return true; /* fetch_file reports a faulty address */
 	if (!fetch_url_parse(url, &u))
 		return false;
 	bool is_allowed = fetch_allows_url(f, &u);

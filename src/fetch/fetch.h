@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Image files that clients name by an address: by HTTP from the hosts that `image_urls` lists,
- * and from the folder `image_dir`. A call waits for the network, so it is not for the io
- * thread. Thread: any, once created.
+ * Gets image files that clients name by an address: by HTTP from the hosts that
+ * `image_urls` lists, and from the folder `image_dir`. fetch_get waits for the network, so
+ * it is not for the io thread. Thread: any, once created.
  */
 #pragma once
 #include "base/buf.h"
@@ -10,16 +10,17 @@
 struct fetch;
 
 struct fetch_opts {
-	/* As the setting has them: beginnings of addresses ("https://host/folder/"), "https://"
-	 * for any host, and private addresses that hosts may have ("192.168.1.5"). */
+	/* The entries of image_urls: beginnings of addresses ("https://host/folder/"),
+	 * "https://" for any host, and private IP addresses that hosts may have
+	 * ("192.168.1.5"). */
 	const char *const *from;
 	int n_from;
-	const char *dir;    /* of file: addresses; NULL or "": none */
-	int64_t timeout_us; /* for all files of a request */
-	int64_t max_bytes;  /* of a file */
+	const char *dir;    /* folder for file: addresses; NULL or "": none */
+	int64_t timeout_us; /* for all files of a request together */
+	int64_t max_bytes;  /* of one file */
 };
 
-/* E_CONFIG: an entry of `from` is none of these, or dir is no folder. */
+/* E_CONFIG: an entry of `from` is none of these three, or dir is no folder. */
 enum status fetch_create(const struct fetch_opts *o, struct fetch **out,
 			 struct fail *fail) MUST_USE;
 void fetch_destroy(struct fetch *f); /* NULL is fine */
@@ -29,11 +30,12 @@ bool fetch_allows(const struct fetch *f, struct str url);
 
 struct fetch_ask {
 	struct str url;
-	int64_t until_us;            /* fetch_until, when the request's first file was begun */
-	const _Atomic bool *is_gone; /* true: nobody waits for it any more; NULL: somebody does */
+	/* deadline: fetch_until, called at the request's first file */
+	int64_t until_us;
+	const _Atomic bool *is_gone; /* true: the client has gone; NULL: it stays */
 };
 int64_t fetch_until(const struct fetch *f);
-/* Appends the file to *out. E_INVAL with why it cannot be had, in words that follow "the
- * image"; E_CANCELLED: *is_gone. */
+/* Appends the file to *out. E_INVAL: the text says why not, and continues the words "the
+ * image". E_CANCELLED: *is_gone was true. */
 enum status fetch_get(const struct fetch *f, const struct fetch_ask *ask, struct buf *out,
 		      struct fail *fail) MUST_USE;

@@ -96,9 +96,9 @@ bool fetch_address_is_public(const struct fetch_address *a)
 		return is_public_v4(b);
 	if (memcmp(b, nat64, sizeof nat64) == 0)
 		return is_public_v4(b + 12);
-	if (b[0] == 0x20 && b[1] == 0x02) /* 6to4 */
+	if (b[0] == 0x20 && b[1] == 0x02) /* a 6to4 address */
 		return is_public_v4(b + 2);
-	/* 2001::/23 is of protocols, as Teredo is. */
+	/* 2001::/23 is for protocols such as Teredo. */
 	bool is_protocol = b[0] == 0x20 && b[1] == 0x01 && b[2] < 2;
 	return b[0] >> 5 == 1 && !is_protocol && memcmp(b, documents, sizeof documents) != 0;
 }

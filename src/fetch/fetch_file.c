@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of one folder. The kernel itself keeps the path below it, through links, too
- * (openat2, Linux 5.6).
+ * Reads files of one folder. The kernel itself refuses a path that leaves the folder, also
+ * through links (openat2, Linux 5.6).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 enum { PIECE = 1 << 16 };
 
-/* Below f->dir; "": it is elsewhere. */
+/* The part of path below f->dir; "": path is not below it. */
 static const char *rest_of(const struct fetch *f, const char *path)
 {
 	size_t n = strlen(f->dir);
@@ -25,7 +25,7 @@ static const char *rest_of(const struct fetch *f, const char *path)
 
 static int open_below(const struct fetch *f, const char *rest)
 {
-	/* A pipe is opened without waiting for who writes to it, and then refused. */
+	/* O_NONBLOCK: opening a pipe does not wait for a writer. A pipe is then refused. */
 	const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
 	int dir = open(f->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);

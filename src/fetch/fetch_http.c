@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file by HTTP. The address that a name stands for is checked when the socket is made, so a
- * name that stands for another one a moment later leads nowhere else. A redirection stays on
- * its host and within the settings. Proxies of the environment are not used: they would hide
+ * Gets one file by HTTP. A name's IP address is checked when the socket is made. So a name
+ * that changes its address after a check does not help an attacker. A redirection stays on
+ * its host and within the settings. The environment's proxies are not used: they would hide
  * where the connection goes.
  */
 #include <build-config.h>
@@ -24,8 +24,8 @@ struct run {
 	const struct fetch_ask *ask;
 	CURL *curl;
 	struct buf *out;
-	size_t begin; /* of the file in out */
-	size_t n_unread; /* bytes of a redirection's page */
+	size_t begin; /* where the file begins in *out */
+	size_t n_unread; /* bytes read of a redirection's page */
 	bool is_private, is_long, is_over;
 	char error[CURL_ERROR_SIZE];
 };
@@ -64,7 +64,7 @@ static bool is_redirect(long status)
 static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
 {
 	struct run *r = ctx;
-	/* libcurl tells where a redirection leads when its page is over. */
+	/* libcurl tells the target of a redirection only after the redirection's page. */
 	if (is_redirect(status_of(r)) && (r->n_unread += size * n) <= MAX_UNREAD)
 		return size * n;
 	if (status_of(r) != 200)
@@ -145,7 +145,7 @@ static enum status check_type(const struct run *r, struct fail *fail)
 	return type ? fail_set(fail, E_INVAL, "is no image: the server sent %.60s", type) : OK;
 }
 
-/* What the answer leads to, in place of *u. */
+/* Replaces *u by the address to which the answer redirects, if that is allowed. */
 static enum status follow(const struct run *r, struct fetch_url *u, struct fail *fail)
 {
 	char *to = NULL;
@@ -172,7 +172,7 @@ static enum status follow(const struct run *r, struct fetch_url *u, struct fail 
 	return OK;
 }
 
-/* One request; *u is where to ask next unless r->is_over. */
+/* Makes one request. Unless r->is_over, *u is then the address to ask next. */
 static enum status ask_once(struct run *r, struct fetch_url *u, struct fail *fail)
 {
 	int64_t left_us = r->ask->until_us - clock_now_us(&clock_monotonic);

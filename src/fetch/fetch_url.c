@@ -9,7 +9,7 @@
 
 enum { MAX_URL = 4096 };
 
-/* The address as text in the library's hands; NULL: it is none. */
+/* Parses an address with libcurl; NULL: text is no address. */
 static CURLU *parse(struct str text)
 {
 	for (size_t i = 0; i < text.n; i++)
@@ -70,8 +70,8 @@ char *fetch_url_file(struct str text)
 	return out;
 }
 
-/* Some servers take these for the characters that they stand for: then a path could leave the
- * folder that it begins with. */
+/* Some servers decode these to "." and slashes. Then a path could leave the folder that it
+ * begins with. */
 static bool has_hidden_steps(const char *path)
 {
 	return strcasestr(path, "%2e") || strcasestr(path, "%2f") || strcasestr(path, "%5c");

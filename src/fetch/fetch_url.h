@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An address, taken apart by the library that will ask for it: what was checked is what is
- * asked for. Thread: any.
+ * An address, parsed by libcurl, which later sends the request too. So the checked address
+ * and the requested one cannot differ. Thread: any.
  */
 #pragma once
 #include <curl/curl.h>
@@ -10,16 +10,17 @@
 
 struct fetch_url {
 	CURLU *whole;
-	char *scheme, *host, *port, *path; /* host of IPv6 in brackets; path without "." and ".." */
+	char *scheme, *host, *port, *path; /* IPv6 hosts in brackets; no "." or ".." in path */
 };
 
-/* False, and nothing to deinit: no http: or https: address of at most 4096 bytes in ASCII, or
- * one with the name of a user. */
+/* False, with nothing to deinit: text is no http: or https: address of at most 4096 ASCII
+ * bytes, or it has a user's name. */
 bool fetch_url_parse(struct str text, struct fetch_url *out);
 void fetch_url_deinit(struct fetch_url *u);
-/* The path of a file: address without a host, decoded, for the caller to free; NULL: it is
- * none. */
+/* The decoded path of a file: address without a host; the caller frees it. NULL: text is no
+ * such address. */
 char *fetch_url_file(struct str text);
 
-/* Is u at or below `from`: the same scheme, host and port, and a path that begins so? */
+/* Is u equal to or below `from`: the same scheme, host and port, and a path that begins
+ * with from's? */
 bool fetch_url_is_below(const struct fetch_url *u, const struct fetch_url *from);

@@ -392,7 +392,7 @@ struct analysis {
 	struct uses uses;
 	struct heads heads;
 	uint32_t *left;  /* [parts]: number of kids of a sequence that are not settled yet */
-	uint32_t *queue; /* settled parts whose users were not told yet */
+	uint32_t *queue; /* settled parts whose users are not told yet */
 	uint32_t n_queue;
 };
 
@@ -568,7 +568,7 @@ static bool first_of(const struct grammar_build *b, uint32_t i, uint32_t k,
 	return x->kind != NODE_SEQ || k == 0 || b->nodes[kids[k - 1]].is_nullable;
 }
 
-/* A rule that can begin with itself; n_rules: there is none. */
+/* Finds a rule that can begin with itself. Returns n_rules if there is none. */
 static uint32_t find_left_recursion(const struct grammar_build *b)
 {
 	uint8_t *color = xcalloc(b->n, 1);

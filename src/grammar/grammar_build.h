@@ -54,8 +54,8 @@ uint32_t grammar_build_rule(struct grammar_build *b, struct str name);
 void grammar_build_set_rule(struct grammar_build *b, uint32_t rule,
 			    grammar_part part);
 grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule);
-/* Like a reference to a rule, for the last thing that the surrounding rule writes. Such
- * tail calls do not nest. */
+/* A reference to a rule that stands last in its surrounding rule (a tail call). Such
+ * references do not nest. */
 grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule);
 size_t grammar_build_n_rules(const struct grammar_build *b);
 

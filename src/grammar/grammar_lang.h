@@ -48,8 +48,8 @@ bool lang_is_class(const struct lang_pool *p, lang l, lang *class);
 /* The texts of l with at most max characters in which unlimited repetitions make few
  * rounds. LANG_NONE: no simple form exists. */
 lang lang_shorten(struct lang_pool *p, lang l, uint32_t max);
-/* Texts of l with at most max characters, where l is counted words: a repetition of a class
- * with what follows it, and a last word. LANG_NONE: l is of another form. */
+/* The texts of l with at most max characters, if l is counted words: a repetition of a
+ * class and what follows the class, then a last word. LANG_NONE: l has another form. */
 lang lang_budget(struct lang_pool *p, lang l, uint32_t max);
 /* The languages whose union is l: writes at most `cap` of them and returns how many there
  * are. */

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 
 #define MAX_UNITS 200
-#define LONGEST_WORD 80 /* characters of a word that must fit, where the text has room */
+#define LONGEST_WORD 80 /* words of up to so many characters must fit, if the text has room */
 
 /* A word: a class without a limit, and what follows it. */
 struct word {
@@ -20,7 +20,7 @@ struct word {
 	uint32_t extra; /* maximal length of the rest */
 };
 
-/* l without repetitions that have no limit: each makes one round, or its least number. */
+/* l with its unlimited repetitions reduced to one round, or to their minimum. */
 static lang tighten(struct lang_pool *p, lang l)
 {
 	struct term t = p->terms[l];
@@ -45,7 +45,7 @@ static bool read_word(struct lang_pool *p, lang l, struct word *out)
 	return out->extra < LONGEST_WORD && first.min < LONGEST_WORD;
 }
 
-/* The words that cost n units; LANG_NONE: there are none. */
+/* The words that cost n units; LANG_NONE: no word does. */
 static lang of_cost(struct lang_pool *p, const struct word *w, uint32_t unit, uint32_t n)
 {
 	uint32_t most = n * unit, least = most - unit + 1;

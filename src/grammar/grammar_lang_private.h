@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The terms of a pool of languages. Only grammar_lang.c, grammar_regex.c and
- * grammar_lang_part.c include this file.
+ * The terms of a pool of languages. Only the grammar_lang*.c files and grammar_regex.c
+ * include this file.
  */
 #pragma once
 #include "base/map.h"

@@ -170,7 +170,8 @@ static uint32_t clamp_count(const struct grammar_state *s, const struct grammar_
 {
 	uint32_t far = (uint32_t)s->v->max_bytes + 2;
 	if (s->g->nodes[x->at].is_nullable)
-		return count; /* a round may be empty, so token length bounds no rounds */
+		/* rounds may be empty, so a token's length does not bound their number */
+		return count;
 	if (count < x->min)
 		return x->min - count > far ? x->min - far : count;
 	bool is_far = x->max == GRAMMAR_NO_MAX || x->max - count > far;

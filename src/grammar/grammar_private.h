@@ -97,7 +97,7 @@ struct grammar_vocab {
 };
 
 /* --- grammar_state.c, for grammar_mask.c --- A frame is one thing left to do; its parent
- * is what to do after it. A leaf is a frame that will read the next byte. */
+ * is what to do after that. A leaf is a frame that will read the next byte. */
 struct frame {
 	uint32_t node;   /* grammar node; or FRAME_CALL for what the rule's caller has left to do */
 	uint32_t value;  /* LIT: byte offset; CLASS: row; SEQ: next kid; REPEAT: rounds done;
@@ -178,7 +178,7 @@ uint32_t grammar_frame(struct grammar_state *s, uint32_t node, uint32_t value,
 		       uint32_t parent);
 void grammar_set_begin(struct grammar_state *s);
 void grammar_set_add(struct grammar_state *s, uint32_t leaf, uint32_t outer);
-/* Continues with what the caller `outer` has left to do: its rule is done. */
+/* Continues after a finished rule with what its caller `outer` has left to do. */
 void grammar_set_leave(struct grammar_state *s, uint32_t outer);
 /* Finishes the set under construction. SET_DEAD: the set has no config, though the text
  * may still end here; or, with is_over set, a limit was hit. */

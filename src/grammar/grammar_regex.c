@@ -438,8 +438,8 @@ static bool read_behind(struct regex *x, lang *so_far, bool is_begun)
 	return true;
 }
 
-/* The texts of `before`, at whose end is a word boundary. is_not: is none. Empty texts
- * have a boundary where a letter, a digit or "_" follows. */
+/* The texts of `before` that end at a word boundary; is_not: that end at no boundary. An
+ * empty text ends at a boundary if a letter, a digit or "_" follows. */
 static lang bounded(struct regex *x, lang before, bool is_not)
 {
 	static const struct grammar_range word[] = {
@@ -452,8 +452,8 @@ static lang bounded(struct regex *x, lang before, bool is_not)
 			lang_cat(x->p, lang_and(x->p, before, lang_not(x->p, words)), out));
 }
 
-/* Reads "\b" or "\B" behind an item, which it changes. item: NULL at the beginning. False:
- * it cannot be known here what stands before. */
+/* Reads "\b" or "\B" behind an item and changes the item; item NULL: nothing precedes.
+ * False: what precedes is not known here. */
 static bool read_boundary(struct regex *x, lang *item, lang *out)
 {
 	bool is_not = x->s.p[x->at + 1] == 'B';
@@ -578,7 +578,7 @@ static lang other_part(struct regex *x, lang l)
 	return lang_and(x->p, l, lang_length(x->p, 1, GRAMMAR_NO_MAX));
 }
 
-/* Removes TERM_BEGIN from l. It holds if is_first and nothing was read before it. */
+/* Removes TERM_BEGIN from l. "^" holds if is_first and no character was read before it. */
 static lang settle_begin(struct regex *x, lang l, bool is_first)
 {
 	struct term t = x->p->terms[l];
@@ -741,7 +741,7 @@ enum status lang_regex(struct lang_pool *p, struct str text, bool is_search, lan
 	return x.st;
 }
 
-/* --- the grammar of one -------------------------------------------------- */
+/* --- the grammar of one regex --------------------------------------------- */
 
 static const char short_names[] = "bfnrt";
 static const char short_chars[] = "\b\f\n\r\t";

@@ -35,7 +35,7 @@
 #define CONFS_MAX (1u << 19)
 #define SET_CONFS_MAX 8192 /* configs in one set */
 #define TABLES_MAX 8192
-#define BUDGET 1000000 /* tasks of one call, which take some tens of milliseconds */
+#define BUDGET 1000000 /* tasks of one call; they take some tens of milliseconds */
 #define ACCEPT_PIECE ((size_t)GRAMMAR_ACCEPT_BYTES)
 /* If the tables are larger than this, the next call sweeps them first. */
 #define FRAMES_SOFT (1u << 15)
@@ -449,9 +449,9 @@ static void free_tables(struct grammar_state *s)
 	free(s->confs);
 }
 
-/* Copies the current set alone into fresh tables. A frame is younger than its parent and
- * its value. One pass down therefore finds the frames in use, and one pass up copies
- * them. */
+/* Copies only the current set, with its frames, into fresh tables. A frame has a higher
+ * number than its parent and its value. So one pass from the last frame to the first marks
+ * the frames in use, and one pass back copies them. */
 static void sweep(struct grammar_state *s)
 {
 	struct grammar_state old = *s;

@@ -11,7 +11,7 @@
 
 struct unicode_run {
 	struct grammar_range range;
-	uint8_t category; /* value of utf8proc_category_t */
+	uint8_t category; /* a utf8proc_category_t */
 	bool is_pictographic;
 };
 

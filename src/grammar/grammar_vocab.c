@@ -45,7 +45,8 @@ static void add_node(struct making *m, uint8_t byte)
 		.token = -1, .depth = (uint16_t)m->depth, .byte = byte};
 }
 
-/* Entries come sorted, so subtrees that are not on the path to this entry are complete. */
+/* Adds a token. Entries come sorted, so subtrees that are not on the path to this entry are
+ * complete. */
 static void add_entry(struct making *m, const struct sorted_token *e)
 {
 	struct grammar_vocab *v = m->v;

@@ -12,8 +12,8 @@
  * an Origin does not come from a page.
  *
  * Without API keys a page's own name proves nothing: whoever owns a name can let it point
- * to this machine after the page was loaded (DNS rebinding). So this server's own pages are
- * believed by an address, by localhost, or by this machine's name.
+ * to this machine after the page was loaded (DNS rebinding). So a page counts as this
+ * server's own only under an address, localhost, or this machine's name.
  */
 #include <microhttpd.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ enum status access_check(struct conn *c, struct fail *fail)
 
 /* --- origins -------------------------------------------------------------------- */
 
-/* What Access-Control-Allow-Origin is to say; NULL: nothing. */
+/* The value of Access-Control-Allow-Origin; NULL: no such header. */
 static const char *allowed_origin(const struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
@@ -100,8 +100,8 @@ static bool is_own_origin(const struct conn *c, const char *origin)
 	return host && *host && at && strcasecmp(at + 3, host) == 0;
 }
 
-/* Whether a Host is an address, localhost, or begins with this machine's name: names that
- * nobody else can make point here. */
+/* Whether a Host is an address, localhost, or begins with this machine's name. Nobody else
+ * can make these names point to this machine. */
 static bool is_own_name(const char *host)
 {
 	char own[256] = "";
@@ -145,8 +145,8 @@ enum status access_check_body(const struct conn *c, struct fail *fail)
 			origin);
 }
 
-/* The names of headers a page wants to send are a list of tokens; they are sent back
- * as they came, since clients invent new ones with every version. */
+/* A page asks which headers it may send, by a list of tokens. The list is sent back as it
+ * came, since clients invent new headers with every version. */
 static bool is_token_list(const char *s)
 {
 	size_t n = strlen(s);

@@ -13,9 +13,9 @@ static const char *const end_names[] = {
 	[END_SERVER] = "server_stopped",
 };
 
-/* As the client saw it; 499 and 408 are said by nobody but the log. Where the headers
- * did not get as far as us libmicrohttpd may have answered: all it knows are kinds of
- * bad request. */
+/* The status as the client saw it. 499 (the client left) and 408 (timeout) stand only in
+ * the log. Where no whole head reached this server, libmicrohttpd may have answered: 400 is
+ * logged, since it knows only kinds of bad request. */
 static int status_of(const struct conn *c)
 {
 	if (c->end == END_TIMEOUT)
@@ -68,7 +68,7 @@ static void add_call(struct buf *b, const struct conn *c)
 	}
 }
 
-/* For GET /stats. */
+/* Adds a row to the last requests that GET /stats shows. */
 static void remember(const struct conn *c, int status)
 {
 	struct api_log log;
@@ -119,9 +119,8 @@ static void write_line(const struct conn *c, int status)
 	buf_deinit(&b);
 }
 
-/* A balancer's check, a scrape or the page's look that was answered: one a second from each
- * would bury the lines of requests. 503 is an answer of /health too, while loading or
- * draining. */
+/* An answered health check, scrape, or poll of the page: each comes once a second or so and
+ * would bury the lines of requests. /health also answers 503, while loading or draining. */
 static bool is_probe(const struct conn *c, int status)
 {
 	if (!c->route || c->end != END_NONE)

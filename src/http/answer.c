@@ -14,7 +14,7 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body)
 	buf_deinit(&c->answer.body);
 	c->answer.body = *body;
 	*body = (struct buf){0};
-	conn_watch(c, false); /* from here libmicrohttpd sees the client */
+	conn_watch(c, false); /* from here on libmicrohttpd notices a client that goes */
 	conn_set_state(c, CONN_ANSWERING);
 }
 
@@ -38,7 +38,7 @@ static const char *reason_of(enum status s)
 	}
 }
 
-/* When it is worth asking again: OpenAI's clients wait so long and do. */
+/* Seconds after which to ask again: OpenAI's clients wait so long and retry. 0: no retry. */
 static int retry_after_s(enum status s)
 {
 	switch (status_http(s)) {
@@ -74,8 +74,9 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 	if (is_anthropic(c))
 		MHD_add_response_header(r, "Request-Id", c->id);
 	access_add_headers(c, r);
-	/* Towards the end no connection is kept for a next request, nor after a fault. Where
-	 * the answer comes before the body libmicrohttpd closes by itself. */
+	/* Near the server's end, and after a fault, the connection is not kept for a next
+	 * request. Where the answer comes before the body's end, libmicrohttpd closes by
+	 * itself. */
 	if (server_health(c->http) >= HEALTH_LEAVING || c->sock->fault.code != OK)
 		MHD_add_response_header(r, "Connection", "close");
 }
@@ -85,7 +86,7 @@ bool answer_queue(struct conn *c)
 	struct answer *a = &c->answer;
 	char number[16];
 	size_t n = a->body.n;
-	/* The response frees it. An empty body has no memory to give. */
+	/* libmicrohttpd's response frees the body's memory. An empty body has none. */
 	struct MHD_Response *r =
 		n ? MHD_create_response_from_buffer(n, buf_take(&a->body),
 						    MHD_RESPMEM_MUST_FREE)

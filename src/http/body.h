@@ -2,40 +2,41 @@
  *
  * The body of one request while it arrives. Thread: io.
  *
- * libmicrohttpd takes no answer in the middle of an upload, and a client that writes
- * while we close gets a reset instead of our words. So a body that is refused is read
- * to its end and dropped, within reason, and answered then.
+ * libmicrohttpd takes no answer in the middle of an upload. A client that still writes when
+ * this server closes gets a reset instead of the answer. So a refused body is read to its
+ * end and dropped, up to BODY_SWALLOW_MAX, and answered then.
  *
- * A large body costs more than its bytes: JSON is read into a tree and text into tokens,
- * BODY_COST bytes for each of the worst text (digits to /tokenize: 21 measured). All
- * bodies are charged for that from their first byte until they are parsed, and together
- * may cost so much. Small ones are free: max_connections bounds them.
+ * A large body costs more memory than its bytes: JSON becomes a tree and text becomes
+ * tokens. The worst text costs BODY_COST bytes for each byte (digits to /tokenize: 21
+ * measured). A body is charged with this cost from its first byte until it is parsed. All
+ * bodies together may cost max_total. Bodies up to BODY_SMALL are free: max_connections
+ * bounds them.
  */
 #pragma once
 #include "base/buf.h"
 
 struct body {
 	struct buf buf;
-	size_t max_bytes;  /* to keep */
-	size_t *total;     /* what all bodies are charged for, in bytes */
+	size_t max_bytes;  /* longer bodies are refused */
+	size_t *total;     /* the cost of all bodies now, in bytes */
 	size_t max_total;
-	size_t n_charged;  /* of *total */
-	uint64_t n_read;   /* bytes that came, kept or not */
+	size_t n_charged;  /* this body's share of *total */
+	uint64_t n_read;   /* bytes that came, kept or dropped */
 	bool is_discarded;
 };
 
-/* More than this is not even read to be dropped. */
+/* A refused body longer than this is not read to its end: the connection is cut. */
 #define BODY_SWALLOW_MAX (64u << 20)
 
 #define BODY_COST 24
 #define BODY_SMALL (16u << 10)
 
-/* n bytes are announced: charge for them. E_BODIES: too many are here already. A body
+/* Charges for a body of n bytes. E_BODIES: the other bodies leave too little memory. A body
  * that is alone is never refused. */
 enum status body_expect(struct body *b, size_t n) MUST_USE;
-/* Next piece. E_TOO_LARGE, E_BODIES: from here on what comes is dropped; E_LIMIT: cut
- * the connection. */
+/* Adds the next piece. E_TOO_LARGE, E_BODIES: the body is refused, and all further pieces
+ * are dropped. E_LIMIT: cut the connection. */
 enum status body_add(struct body *b, const char *p, size_t n) MUST_USE;
-/* Read on, keep nothing. */
+/* Drops the body; later pieces are read and dropped, too. */
 void body_discard(struct body *b);
 void body_deinit(struct body *b);

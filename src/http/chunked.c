@@ -6,7 +6,7 @@
 
 #define LINE_MAX_BYTES 1024
 #define TRAILERS_MAX_BYTES 8192
-#define SIZE_DIGITS 15 /* no sum of two sizes overflows */
+#define SIZE_DIGITS 15 /* of a chunk's size: so no sum of two sizes overflows */
 
 static void bad(struct chunked *c, struct fail *fail, const char *why)
 {
@@ -22,7 +22,8 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The next line without its end; false: it is not whole yet, or bad. */
+/* Takes the next line, without its end, off *in. False: the line is not complete yet, or is
+ * bad. */
 static bool take_line(struct chunked *c, struct str *in, struct str *line,
 		      struct fail *fail)
 {

@@ -14,13 +14,13 @@ enum chunked_at {
 
 struct chunked {
 	enum chunked_at at;
-	uint64_t n_left;    /* of this chunk's data */
-	size_t n_trailers;  /* bytes */
+	uint64_t n_left;    /* bytes of this chunk's data still to come */
+	size_t n_trailers;  /* bytes of trailers so far */
 };
 
-/* Take what can be taken off the front of *in. *out_data: the next piece of the body, a
- * view into it, empty where there is none. After a call that took nothing and gave
- * nothing more bytes must come. At the end at is CHUNKED_END, and *in what comes
- * behind; on a fault CHUNKED_BAD and *fail, E_FRAMING. */
+/* Takes what it can off the front of *in. *out_data: the next piece of the body, a view
+ * into *in; empty where there is none. A call that takes nothing and returns no data needs
+ * more bytes. At the body's end the state is CHUNKED_END, and *in holds what follows. On a
+ * fault it is CHUNKED_BAD, with E_FRAMING in *fail. */
 void chunked_take(struct chunked *c, struct str *in, struct str *out_data,
 		  struct fail *fail);

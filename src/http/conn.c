@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/random.h"
 
-/* A body that comes slower than this for long is an attack. */
+/* A client that sends its body slower than this, for long, is taken for an attacker. */
 #define UPLOAD_MIN_BYTES_PER_S 4096
 
 /* --- state ---------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ struct conn *conn_create(struct http *h, struct sock *s, struct MHD_Connection *
 	return c;
 }
 
-/* What a log and a header can carry, and short. */
+/* True: short, and of characters that a log line and a header can hold. */
 static bool is_sane_id(const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
@@ -86,7 +86,7 @@ static void set_id(struct conn *c)
 
 /* --- headers -------------------------------------------------------------------- */
 
-/* Why this request will be refused, as far as its headers tell. */
+/* Decides by the headers alone whether this request is refused, and why. */
 static enum status admit(struct conn *c, struct str path, int64_t length)
 {
 	struct http *h = c->http;
@@ -118,7 +118,7 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 	return OK;
 }
 
-/* OPTIONS is answered from the table of routes; true when it was that. */
+/* Answers OPTIONS from the table of routes. False: another method, or no such path. */
 static bool answer_options(struct conn *c, struct str path)
 {
 	struct buf allow = {0}, nothing = {0};
@@ -142,7 +142,7 @@ void conn_begin(struct conn *c, const char *target, const char *method)
 	set_id(c);
 	spans_begin(c);
 	if (s->fault.code != OK) {
-		/* libmicrohttpd has seen a harmless head in place of the client's. */
+		/* The head was refused: libmicrohttpd got a harmless one in its place. */
 		snprintf(c->method, sizeof c->method, "%s", s->head.method);
 		c->fail = s->fault;
 		answer_fail(c, &c->fail);
@@ -152,8 +152,8 @@ void conn_begin(struct conn *c, const char *target, const char *method)
 	if (answer_options(c, path) || admit(c, path, s->head.length) != OK ||
 	    !(c->route->flags & ROUTE_WORK))
 		body_discard(&c->body);
-	/* Who waits for "100 Continue", or has more to send than is worth reading,
-	 * is told at once. */
+	/* A refused client is told at once if it waits for "100 Continue", or announces a
+	 * body too long to be read and dropped. */
 	if (c->fail.code != OK && (s->head.expects_continue ||
 				   s->head.length > BODY_SWALLOW_MAX)) {
 		answer_fail(c, &c->fail);
@@ -168,7 +168,7 @@ bool conn_upload(struct conn *c, const char *p, size_t n)
 	if (c->end != END_NONE)
 		return false;
 	if (c->state != CONN_RECEIVING)
-		return true; /* answered already */
+		return true; /* answered already: the rest of the body is dropped */
 	enum status status = body_add(&c->body, p, n);
 	if (status == E_LIMIT)
 		return false;
@@ -187,11 +187,11 @@ bool conn_advance(struct conn *c)
 	if (c->end != END_NONE)
 		return false;
 	if (c->state == CONN_RECEIVING) {
-		if (c->sock->fault.code != OK) /* its body was ended for it */
+		if (c->sock->fault.code != OK) /* the body was ended early because of this fault */
 			c->fail = c->sock->fault;
 		if (c->fail.code != OK)
 			answer_fail(c, &c->fail);
-		else if (c->answer.status) /* OPTIONS */
+		else if (c->answer.status) /* the answer to OPTIONS is already set */
 			conn_set_state(c, CONN_ANSWERING);
 		else
 			c->route->handler(c);
@@ -223,9 +223,9 @@ void conn_drop(struct conn *c, enum conn_end why)
 	call_cancel(c);
 	if (!c->mhd)
 		return;
-	/* A resumed connection is closed by the handler or the reader, which see
-	 * c->end. libmicrohttpd has no call to close one that waits for its socket,
-	 * but it will find this one shut. */
+	/* A resumed connection is closed by the handler or the reader, which see c->end. A
+	 * connection that waits for its socket cannot be closed through libmicrohttpd. So
+	 * its socket is shut down, and libmicrohttpd finds that. */
 	conn_resume(c);
 	if (why != END_SERVER)
 		sock_lose(c->sock);
@@ -253,7 +253,8 @@ void conn_release(struct conn *c, bool is_complete)
 	c->is_suspended = false;
 	atomic_store(&c->is_gone, true);
 	c->tail = (struct str){"", 0};
-	/* All was said but the reader of the last chunk hung up first: fine. */
+	/* The stream was written to its end, but the client closed before libmicrohttpd
+	 * read the last chunk: the answer counts as complete. */
 	if (c->state == CONN_STREAMING && c->is_over && sse_pending(c) == 0)
 		is_complete = true;
 	if (!is_complete && c->end == END_NONE)

@@ -38,13 +38,13 @@ enum conn_state {
 #undef X
 };
 
-/* Why it ended before its answer was complete. */
+/* Why a request ended before its answer was complete. */
 enum conn_end {
 	END_NONE,
-	END_CLIENT,  /* went away */
-	END_STALLED, /* stopped reading */
-	END_TIMEOUT, /* sent too slowly */
-	END_SERVER,  /* we are closing down */
+	END_CLIENT,  /* the client went away */
+	END_STALLED, /* the client stopped reading */
+	END_TIMEOUT, /* the client sent too slowly */
+	END_SERVER,  /* this server stops */
 };
 
 /* A complete answer. */
@@ -54,55 +54,56 @@ struct answer {
 	struct buf body;
 	struct buf allow;    /* "": no Allow header */
 	int retry_after_s;   /* 0: no Retry-After header */
-	bool is_page;        /* for a browser: page_root_add_headers */
+	bool is_page;        /* a web page for a browser: see page_root_add_headers */
 };
 
-/* An answer in pieces (sse.c). */
+/* An answer that is sent in pieces (sse.c). */
 struct sse_stream {
 	struct buf buf;
-	size_t n_taken;      /* of buf, by libmicrohttpd */
+	size_t n_taken;      /* bytes of buf that libmicrohttpd has taken */
 	uint64_t n_sent;
-	int64_t last_us;     /* a byte was added, or the response was begun */
-	int64_t progress_us; /* the client took something, or had all */
-	bool is_begun;       /* the response's head is with libmicrohttpd */
+	int64_t last_us;     /* when a byte was last added, or the response begun */
+	int64_t progress_us; /* when the client last took bytes, or had taken all */
+	bool is_begun;       /* libmicrohttpd has the response's head */
 };
 
 #define CONN_ID_MAX 128
 
 struct conn {
 	LIST_ENTRY(conn) link;
-	struct http *http; /* NULL: http_destroy came before the worker was done */
-	struct sock *sock; /* NULL once libmicrohttpd let go, like mhd */
+	struct http *http; /* NULL: http_destroy ran before the worker was done */
+	struct sock *sock; /* NULL once libmicrohttpd has released it; so is mhd */
 	struct MHD_Connection *mhd;
 	enum conn_state state;
 	enum conn_end end;
-	bool is_begun;     /* the headers were seen */
+	bool is_begun;     /* the headers have come */
 	bool is_suspended;
 
 	/* request */
-	char id[CONN_ID_MAX + 1]; /* X-Request-Id */
+	char id[CONN_ID_MAX + 1]; /* X-Request-Id: the client's, or one made here */
 	struct traceparent trace;
 	char method[16], client[64];
-	char *target;             /* as sent, at most 512 bytes of it */
-	struct str tail;          /* of the path; into libmicrohttpd's memory */
-	const struct route *route; /* NULL: none */
-	struct key *key;           /* NULL: none is counted */
-	uint64_t owner;            /* keys_id of what was sent; 0: there are no keys */
-	int64_t arrival_us, received_us; /* of its head; of all of its body */
+	char *target;             /* as sent, cut to 512 bytes */
+	struct str tail;          /* what the route's "*" stands for; in libmicrohttpd's memory */
+	const struct route *route; /* NULL: no row matches */
+	struct key *key;           /* the key whose requests count this one; NULL: not counted */
+	uint64_t owner;            /* keys_id of the key that was sent; 0: there are no keys */
+	int64_t arrival_us, received_us; /* when the head came; when the whole body had come */
 	struct body body;
 	struct fail fail;
 
-	/* call.c; while is_offloaded the worker alone touches the first four, body,
-	 * fail and, where the route has a text function, stream.buf */
+	/* conn_call.c. While is_offloaded, only the worker touches the first four, body and
+	 * fail; also stream.buf where the route has a text function. */
 	const struct api *api;
 	struct api_call *call;
 	enum status parsed;
-	bool has_ref; /* the reference that sched_submit will take */
+	bool has_ref; /* c->call still holds the reference meant for sched_submit */
 	bool is_offloaded;
-	bool may_see; /* api_may_see of the body */
-	_Atomic bool is_gone; /* the client went away: the worker need not go on */
-	struct request *request; /* once submitted */
-	bool is_submitted, is_over, has_failed; /* request's first and last word */
+	bool may_see; /* api_may_see of the body: it may hold an image */
+	_Atomic bool is_gone; /* the client has gone: the worker need not finish */
+	struct request *request; /* NULL until submitted */
+	/* request: submitted; its last event came; that was a failure */
+	bool is_submitted, is_over, has_failed;
 
 	struct answer answer;
 	struct sse_stream stream;
@@ -110,41 +111,44 @@ struct conn {
 
 /* --- conn.c ------------------------------------------------------------------- */
 struct conn *conn_create(struct http *h, struct sock *s, struct MHD_Connection *mhd);
-/* The headers are here. */
+/* Called when the headers have come. */
 void conn_begin(struct conn *c, const char *path, const char *method);
-/* A piece of the body; false: cut the connection. */
+/* Adds a piece of the body. False: cut the connection. */
 bool conn_upload(struct conn *c, const char *p, size_t n) MUST_USE;
-/* libmicrohttpd wants an answer: queue one, or suspend. False: cut. */
+/* Called when libmicrohttpd wants an answer: queues one, or suspends the connection. False:
+ * cut the connection. */
 bool conn_advance(struct conn *c) MUST_USE;
 void conn_set_state(struct conn *c, enum conn_state to);
 void conn_resume(struct conn *c); /* does nothing unless suspended */
-/* While the engine works for it, a client that hangs up is noticed. */
+/* With is_on, notice a client that hangs up: while the engine works for the client. */
 void conn_watch(struct conn *c, bool is_on);
-/* n: bytes sent, head and body. True if these are a whole answer. False for a stream, whose
- * length is not known. */
+/* n: bytes sent so far, head and body. True if these are a whole answer. False for a
+ * stream, whose length is not known. */
 bool conn_has_said(const struct conn *c, uint64_t n);
-/* End it now, whatever it does; its request is cancelled. */
+/* Ends the request now, in whatever state, and cancels its engine work. */
 void conn_drop(struct conn *c, enum conn_end why);
-/* libmicrohttpd is through with it, after a whole answer or not; c may be freed. */
+/* Called when libmicrohttpd has finished with the request, after a whole answer or not. c
+ * may be freed. */
 void conn_release(struct conn *c, bool is_complete);
-/* Free it unless somebody still works for it. */
+/* Frees c, unless a worker or the engine still works for it. */
 void conn_reap(struct conn *c);
-void conn_tick(struct conn *c, int64_t now_us); /* timeouts */
+void conn_tick(struct conn *c, int64_t now_us); /* checks the timeouts */
 
 /* --- access.c ----------------------------------------------------------------- */
-/* May it be asked? Then c->key is taken where it counts. E_AUTH, E_KEY_LIMIT. */
+/* May this client make this request? Then c->key is set where requests are counted. E_AUTH,
+ * E_KEY_LIMIT. */
 enum status access_check(struct conn *c, struct fail *fail) MUST_USE;
-/* May its body be read? E_MEDIA_TYPE, E_ORIGIN. */
+/* May the request's body be read? E_MEDIA_TYPE, E_ORIGIN. */
 enum status access_check_body(const struct conn *c, struct fail *fail) MUST_USE;
 struct MHD_Response;
 void access_add_headers(const struct conn *c, struct MHD_Response *r);
 
 /* --- answer.c ----------------------------------------------------------------- */
-/* Fill c->answer and move to ANSWERING. The body is taken from *body. */
+/* Fills c->answer and moves to ANSWERING. Takes the body out of *body. */
 void answer_set(struct conn *c, int status, const char *type, struct buf *body);
 void answer_fail(struct conn *c, const struct fail *f);
 bool answer_queue(struct conn *c) MUST_USE;
-/* Headers of every response. */
+/* Adds the headers that every response has. */
 void answer_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- page.c: handlers that answer at once -------------------------------------- */
@@ -159,10 +163,10 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r);
 /* --- page_root.c */
 void page_root_add_headers(const struct conn *c, struct MHD_Response *r);
 
-/* --- call.c: handlers that parse a body, and most make the engine work ------------ */
-void call_start(struct conn *c);  /* the body is here: parse it */
-void call_submit(struct conn *c); /* PARSING, and the worker is done */
-void call_drain(struct conn *c);  /* the request has events */
+/* --- conn_call.c: handlers that parse a body; most of them make the engine work ----- */
+void call_start(struct conn *c);  /* the whole body is here: parse it */
+void call_submit(struct conn *c); /* in PARSING, when the worker is done */
+void call_drain(struct conn *c);  /* when the request has events */
 void call_cancel(struct conn *c);
 void call_deinit(struct conn *c);
 
@@ -172,13 +176,13 @@ static inline size_t sse_pending(const struct conn *c)
 {
 	return c->stream.buf.n - c->stream.n_taken;
 }
-/* Bytes were added to stream.buf, which held n_before. */
+/* Call after bytes were added to stream.buf, which held n_before bytes. */
 void sse_added(struct conn *c, size_t n_before);
 void sse_tick(struct conn *c, int64_t now_us);
 
-/* --- spans.c: the trace it belongs to, and its spans for a collector ------------- */
+/* --- spans.c: the request's trace, and its spans for a collector ------------------ */
 void spans_begin(struct conn *c);
 void spans_write(const struct conn *c, int status);
 
-/* --- accesslog.c: counts the response and writes its line ------------------------- */
+/* --- accesslog.c: counts the response and writes the request's line ------------------ */
 void accesslog_write(const struct conn *c);

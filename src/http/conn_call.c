@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request that makes the engine work: parse the body (a large one on a worker
- * thread: the tokenizer goes at 5 MB/s, and streams must not
- * stutter meanwhile), submit, pass events on.
+ * A request that makes the engine work: its body is parsed, it is submitted, and its events
+ * are passed on. A large body is parsed on a worker thread: the tokenizer takes 5 MB/s, and
+ * streams must not stutter meanwhile.
  *
- * What needs the tokenizer only goes the same way and is answered after the parse.
+ * A request that needs only the tokenizer goes the same way and is answered after the parse.
  *
- * References: api_call_create gives a request with two, one of the call's and one to
- * be submitted; sched_submit takes the latter on OK only.
+ * References: api_call_create returns a request with two. One is the call's, the other is
+ * for sched_submit, which takes it only on OK.
  */
 #include "http/conn.h"
 
 #define OFFLOAD_BYTES (16u << 10)
-/* Of the worker threads so many may wait for the embedding model or look at images. The
+/* Of the worker threads, so many may wait for the embedding model or compute images. The
  * others are left for large bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
 /* --- parse -------------------------------------------------------------------- */
 
-/* Worker thread, or io. */
+/* Runs on a worker thread, or on io for a small body. */
 static void parse(void *arg)
 {
 	struct conn *c = arg;
@@ -39,13 +39,13 @@ static void parse(void *arg)
 	c->has_ref = c->parsed == OK;
 }
 
-/* For the embedding model, or for the tower that looks at images. */
+/* Is this a request for the embedding model or for the vision tower? */
 static bool is_slow(const struct conn *c)
 {
 	return (c->route->flags & ROUTE_SLOW) || c->may_see;
 }
 
-/* io: the worker is through. */
+/* On io, when the worker has finished the parse. */
 static void on_parsed(void *arg)
 {
 	struct conn *c = arg;
@@ -128,7 +128,7 @@ static void on_event(struct conn *c, const struct event *e)
 		sse_added(c, n);
 }
 
-/* Where the events lead an answer of which no byte is sent yet. */
+/* No byte of the answer is sent yet: chooses by the events how to answer. */
 static void begin_answer(struct conn *c)
 {
 	bool is_stream = api_call_is_stream(c->call);
@@ -143,7 +143,7 @@ static void begin_answer(struct conn *c)
 	} else {
 		if (c->state == CONN_QUEUED)
 			conn_set_state(c, CONN_RUNNING);
-		return; /* sleeps on */
+		return; /* no answer yet: the connection stays suspended */
 	}
 	conn_resume(c);
 }
@@ -160,7 +160,7 @@ void call_drain(struct conn *c)
 		return;
 	}
 	if (c->is_over)
-		conn_watch(c, false); /* nothing is left to cancel */
+		conn_watch(c, false); /* the engine is done: nothing to cancel */
 	if (c->end != END_NONE)
 		return;
 	if (!c->stream.is_begun)
@@ -181,7 +181,7 @@ void call_deinit(struct conn *c)
 {
 	if (!c->call)
 		return;
-	if (c->has_ref) /* the client was gone before it could be submitted */
+	if (c->has_ref) /* the client left before the request was submitted */
 		request_unref(api_call_request(c->call));
 	api_call_destroy(c->call);
 	c->call = NULL;

@@ -2,10 +2,10 @@
  *
  * Who may connect. Two limits hold: max_connections for all clients, and
  * max_connections_per_address for each. When all places are taken, a newcomer gets the
- * place of the client that has been longest without a request. So a crowd that sends
- * half a head each pushes out itself. A newcomer is refused only if a request runs in
- * every place. /metrics counts both, and the log tells of them, one line every few
- * seconds at most.
+ * place of the client that has been longest without a request. So clients of a crowd that
+ * each send half a head push out only each other. A newcomer is refused only if a request
+ * runs in every place. /metrics counts the clients pushed out and refused; the log has at
+ * most one line about them every few seconds.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -63,8 +63,8 @@ static void count_refused(struct http *h, enum refusal why)
 	tell_refused(h);
 }
 
-/* A client that is not let in still hears why, but for TLS, and for those of a crowd
- * that is larger than is worth it. */
+/* A refused client still gets an answer that says why. Exceptions: TLS, and more refused
+ * clients at once than REFUSED_SOCKS_MAX. */
 static void refuse(struct http *h, int fd, const struct sockaddr_storage *a, socklen_t n,
 		   enum refusal why)
 {
@@ -101,7 +101,7 @@ static int count_of(const struct http *h, const struct sock_origin *o)
 	return n;
 }
 
-/* The one that has been without a request for longest; false: all are at work. */
+/* Closes the connection that has been longest without a request. False: all have one. */
 static bool make_room(struct http *h)
 {
 	struct sock *s;
@@ -148,7 +148,8 @@ static void accept_all(struct http *h)
 		if (fd >= 0) {
 			let_in(h, fd, &a, n);
 		} else if (is_short) {
-			/* The client waits in the backlog; the next tick looks again. */
+			/* No descriptor is free: the client waits in the backlog until the
+			 * next tick. */
 			count_refused(h, REFUSED_FILES);
 			make_room(h);
 			listen_to(h, false);
@@ -201,9 +202,9 @@ static void on_event(struct sock *s, bool is_inner, uint32_t events)
 	if (!is_inner && s->state != SOCK_GONE) {
 		s->has_hung_up |= (events & EPOLLRDHUP) != 0;
 		/* A client that shuts down only its sending side (RFC 9293's half-close)
-		 * looks the same as one that is gone. Where the engine works for it, it is
-		 * taken for gone: no HTTP client that waits for an answer does it, and a
-		 * wrong guess the other way costs minutes of engine time. */
+		 * looks like one that has gone. While the engine works for the client, it
+		 * is taken for gone: no HTTP client that waits for an answer half-closes.
+		 * The opposite mistake would cost minutes of engine time. */
 		bool is_gone = (events & (EPOLLHUP | EPOLLERR)) && s->state != SOCK_LINGER;
 		if (is_gone || (s->has_hung_up && s->is_watched))
 			sock_leave(s);
@@ -246,7 +247,7 @@ void gate_tick(struct http *h)
 void gate_close(struct http *h)
 {
 	struct sock *s;
-	/* The last words, as far as their clients take them. */
+	/* Sends what is left in the buffers, as far as the clients take it. */
 	TAILQ_FOREACH(s, &h->socks, link)
 		if (s->state != SOCK_GONE)
 			sock_step(s);

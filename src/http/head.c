@@ -61,7 +61,7 @@ ptrdiff_t head_scan(struct str text, size_t *scanned, struct fail *fail)
 	return 0;
 }
 
-/* Take the next line off *text, without its end. */
+/* Takes the next line, without its end, off *text. */
 static struct str next_line(struct str *text)
 {
 	const char *end = memchr(text->p, '\n', text->n);
@@ -73,7 +73,7 @@ static struct str next_line(struct str *text)
 
 /* --- parts of a line -------------------------------------------------------------- */
 
-/* RFC 9110's token. */
+/* Is s a token as RFC 9110 defines it? */
 static bool is_token(struct str s)
 {
 	for (size_t i = 0; i < s.n; i++) {
@@ -116,7 +116,7 @@ static struct str trim(struct str s)
 	return s;
 }
 
-/* Whether a list such as "close, te" has the word. */
+/* Does a list such as "close, te" contain the word? */
 static bool has_word(struct str list, const char *word)
 {
 	while (list.n) {
@@ -130,7 +130,7 @@ static bool has_word(struct str list, const char *word)
 	return false;
 }
 
-/* Digits only; more than 18 of them are not a length anyone means. */
+/* Digits only; a length of more than 18 digits is never meant. */
 static bool parse_length(struct str s, int64_t *out)
 {
 	if (s.n == 0 || s.n > 18)
@@ -145,7 +145,7 @@ static bool parse_length(struct str s, int64_t *out)
 	return true;
 }
 
-/* RFC 3986's host and port, by their characters; may be empty. */
+/* Has s only characters of RFC 3986's host and port? May be empty. */
 static bool is_host(struct str s)
 {
 	static const char marks[] = "-._~%!$&'()*+,;=";
@@ -252,7 +252,8 @@ enum status head_field(struct str line, struct str *out_name, struct str *out_va
 	return OK;
 }
 
-/* Headers that speak of this connection only, or of how the body comes. */
+/* Headers about this connection only, or about the framing of the body: not passed on as
+ * they came. */
 static bool is_ours(struct str name)
 {
 	static const char *const ours[] = {
@@ -336,8 +337,8 @@ static enum status check_whole(struct head *h, const struct head_seen *s, struct
 	return OK;
 }
 
-/* How the body comes to libmicrohttpd. In chunks it can be ended early; HTTP/1.0 has
- * none. */
+/* Adds the headers that frame the body for libmicrohttpd. Chunks are used since they can
+ * end early; HTTP/1.0 has no chunks. */
 static void add_ours(const struct head *h, struct buf *clean)
 {
 	if (h->length && h->minor == 0)

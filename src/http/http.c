@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libmicrohttpd without a thread of its own. The loop of the owner watches its epoll
- * descriptor, and all its work happens inside MHD_run. Three habits of libmicrohttpd
- * (0.9.75 and 1.0 alike) shape this file:
+ * libmicrohttpd without a thread of its own. The owner's loop watches libmicrohttpd's epoll
+ * descriptor, and all of libmicrohttpd's work happens inside MHD_run. Three habits of
+ * libmicrohttpd (0.9.75 and 1.0 alike) shape this file:
  *   - A resumed connection waits for the next MHD_run. Neither the descriptor nor
  *     MHD_get_timeout announces that. needs_run does.
  *   - MHD_stop_daemon forbids suspended connections.
@@ -26,9 +26,9 @@
 #include "http/recent.h"
 #include "http/tls.h"
 
-/* Memory libmicrohttpd takes a connection: headers, and the window of an upload. Twice
- * HEAD_MAX is enough for the longest head with the most headers (tests/unit/http), and
- * it writes all of it once a request. */
+/* Memory that libmicrohttpd takes for a connection: headers, and the window of an upload.
+ * It writes all of it for each request. Twice HEAD_MAX is enough for the longest head with
+ * the most headers (tests/unit/http). */
 #define CONNECTION_BYTES (2 * HEAD_MAX)
 #define TICK_US INT64_C(250000)
 
@@ -66,7 +66,7 @@ static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 	}
 }
 
-/* The request line is here; what is returned is *context of the next two. */
+/* Called when the request line has come. The result becomes *context of the next two. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd)
 {
 	return conn_create(cls, sock_of(mhd), mhd);
@@ -113,7 +113,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* %41 is A, in place. "%00" stays as it is: it would end the string. */
+/* Decodes %41 to A, in place. "%00" stays as it is: a NUL would end the string. */
 static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 {
 	char *to = s;
@@ -133,7 +133,8 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 
 /* --- life ---------------------------------------------------------------------- */
 
-/* A secret that every user of the machine can read is told, and used. */
+/* Logs a warning about a secret that every user of the machine can read. The secret is used
+ * all the same. */
 static void warn_of_public(const char *path, const char *what)
 {
 	struct stat st;
@@ -160,8 +161,8 @@ static enum status open_secrets(struct http *h, struct fail *fail)
 static enum status start(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
-	/* The heads it sees are ours (sock.h), so its strictness does not matter. Its
-	 * connections are some fewer than ours. */
+	/* libmicrohttpd sees only heads that this server wrote (sock.h), so its strictness
+	 * does not matter. It has fewer connections than clients are connected. */
 	h->mhd = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
 			MHD_USE_NO_LISTEN_SOCKET, 0,
@@ -227,8 +228,8 @@ int http_active(const struct http *h)
 {
 	const struct sock *s;
 	int n = h->n_active;
-	/* libmicrohttpd is through with an answer before its client has it: that matters at
-	 * the end, and asking every socket does not pay before. */
+	/* libmicrohttpd has finished an answer before its client has all of it. That
+	 * matters only in the drain; before it, asking every socket does not pay. */
 	if (server_health(h) >= HEALTH_DRAINING)
 		TAILQ_FOREACH(s, &h->socks, link)
 			n += !s->conn && sock_has_output(s);
@@ -244,8 +245,8 @@ void http_quiesce(struct http *h)
 	h->listen_fd = -1;
 }
 
-/* What is left after the connections are closed waits for a worker, or for the last
- * word of an engine that has stopped. */
+/* Frees the requests that are left when the connections are closed. Each waits for a
+ * worker, or for the last event of an engine that has stopped. */
 static void reap_rest(struct http *h)
 {
 	struct conn *c, *next;
@@ -254,7 +255,7 @@ static void reap_rest(struct http *h)
 		c->is_submitted = false;
 		if (c->is_offloaded) {
 			LIST_REMOVE(c, link);
-			c->http = NULL; /* its worker frees it */
+			c->http = NULL; /* the worker frees it in on_parsed */
 			c->body.total = NULL;
 		} else {
 			conn_reap(c);
@@ -273,7 +274,7 @@ void http_destroy(struct http *h)
 			conn_drop(c, END_SERVER);
 		server_pump(h);
 		if (h->sched)
-			http_wake(h); /* last words that are here already */
+			http_wake(h); /* handles last events that have already come */
 		gate_run(h);
 		MHD_stop_daemon(h->mhd);
 	}
@@ -325,8 +326,8 @@ static void tick(struct http *h)
 
 void server_pump(struct http *h)
 {
-	/* What one round resumes the next one serves; bounded, because the caller has
-	 * other things to do, and http_timeout_ms tells it to come back. */
+	/* Each round serves what the round before resumed. The rounds are bounded, because
+	 * the caller has other work; http_timeout_ms makes it come back. */
 	for (int i = 0; i < 4; i++) {
 		h->needs_run = false;
 		MHD_run(h->mhd);

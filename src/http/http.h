@@ -2,9 +2,9 @@
  *
  * libmicrohttpd, driven by the owner's loop. Thread: io (every call).
  *
- * The owner watches two descriptors for input (http_fds) and a timer (http_timeout_ms).
- * It calls http_run when either is due. on_ready of the scheduler must make the owner
- * call http_wake on the io thread. The owner ignores SIGPIPE.
+ * The owner watches two descriptors for input (http_fds) and a timer (http_timeout_ms). It
+ * calls http_run when either is due. The scheduler's on_ready must make the owner call
+ * http_wake on the io thread. The owner ignores SIGPIPE.
  */
 #pragma once
 #include "api/api.h"
@@ -13,69 +13,72 @@
 
 struct http;
 
-/* Threads that http_opts.offload should have. Most of them wait, for a model that reads. */
+/* Threads that http_opts.offload should have. Most of them wait for an embedding model. */
 enum { HTTP_WORKERS = 64 };
 
 struct http_opts {
-	const char *host;      /* "127.0.0.1"; NULL with unix_path or listen_fd */
+	/* an address or a name, "127.0.0.1"; NULL with unix_path or listen_fd */
+	const char *host;
 	int port;              /* 0: any free one, see http_port */
 	const char *unix_path; /* NULL: none */
-	int listen_fd;         /* -1: none; else a bound socket (socket activation),
-				* taken over */
+	/* a bound socket (socket activation), whose ownership is taken; -1: none */
+	int listen_fd;
 	const char *tls_cert, *tls_key; /* files in PEM; NULL: no TLS */
-	const char *tls_priorities;     /* see tls.h; NULL or "": the sound ones */
+	const char *tls_priorities;     /* see tls.h; NULL or "": the safe defaults */
 	int max_connections;
 	int max_connections_per_address; /* 0: any */
 	size_t max_body_bytes;
-	size_t body_memory_bytes; /* for all bodies, see body.h */
+	size_t body_memory_bytes; /* cost of all bodies together, see body.h */
 	int64_t request_timeout_us; /* from arrival to the last token; 0: none */
-	int keepalive_s;       /* SSE comment when silent for so long */
+	int keepalive_s;       /* an SSE comment is sent after so long a silence */
 	int header_s;          /* from the first byte of a request's head to its last */
-	int idle_s;            /* connection without traffic */
-	int stall_s;           /* a reader that takes nothing for so long is dropped */
-	int64_t heartbeat_stall_us; /* older: /health says so */
+	int idle_s;            /* a connection without traffic is closed after so long */
+	int stall_s;           /* a client that reads nothing for so long is dropped */
+	int64_t heartbeat_stall_us; /* /health is 503 when the engine's last heartbeat is older */
 	bool access_log;
-	struct exporter *exporter; /* of spans; outlives the server. NULL: none */
-	bool page;             /* a page for a browser at "/" */
-	const char *api_key_file; /* NULL: everybody may ask. See keys.h */
-	int max_requests_per_key; /* that make the engine work; 0: any */
+	struct exporter *exporter; /* sends spans; must outlive the server. NULL: no spans */
+	bool page;             /* serve the web page at "/" */
+	const char *api_key_file; /* NULL: no key is needed. See keys.h */
+	int max_requests_per_key; /* in flight, that make the engine work; 0: any number */
 	bool metrics_need_key;
-	const char *const *cors_origins; /* pages that may ask; "*": all */
+	/* origins of web pages that may send requests; "*": all */
+	const char *const *cors_origins;
 	int n_cors_origins;
 	const struct clock *clock;
 	struct health *health;
-	/* for /metrics, the last two for /health, too */
+	/* shown in /metrics; the last two also in /health */
 	const char *model_name, *version, *backend, *backend_reason;
-	/* Run fn(arg) on another thread, then done(arg) on this one, from the loop and
-	 * never inside this call; NULL: everything is done here. */
+	/* Runs fn(arg) on another thread, then done(arg) on this one: from the loop, never
+	 * inside this call. NULL: all work is done on this thread. */
 	void (*offload)(void *ctx, void (*fn)(void *), void (*done)(void *),
 			void *arg);
 	void *offload_ctx;
 };
 
-/* The strings of *o must outlive it. E_CONFIG, E_IO: the address cannot be had, or TLS. */
+/* The strings of *o must outlive the server. E_CONFIG, E_IO: the address cannot be bound,
+ * or TLS cannot be set up. */
 enum status http_create(const struct http_opts *o, struct http **out,
 			struct fail *fail) MUST_USE;
 /* Until this is called every API route answers 503 "Loading model". */
 void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
-/* Read the file of API keys again; on failure the old ones stay. */
+/* Result of reading the file of API keys again. On failure the old keys stay. */
 struct http_reload {
 	int n;            /* keys now */
-	bool has_changed; /* one came or went */
+	bool has_changed; /* a key was added or removed */
 };
 enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
-/* [0]: libmicrohttpd's epoll; [1]: that of the clients' sockets. */
+/* [0]: libmicrohttpd's epoll; [1]: the epoll of the clients' sockets. */
 void http_fds(const struct http *h, int out_fds[2]);
 int http_timeout_ms(const struct http *h); /* -1: none */
 void http_run(struct http *h);
-void http_wake(struct http *h); /* drain events of the scheduler */
+void http_wake(struct http *h); /* passes on the scheduler's events */
 /* Stop accepting; running streams go on. */
 void http_quiesce(struct http *h);
-/* Requests whose headers are here and whose answer is not all sent. Before the drain
- * those whose last bytes wait here are left out. */
+/* Requests whose headers have come and whose answer is not completely sent. Before the
+ * drain, an answer that only waits in this server's buffers does not count. */
 int http_active(const struct http *h);
-/* Ends every connection. The scheduler must have stopped, but not be destroyed yet; a
- * job that is still with offload's thread may end later. */
+/* Ends every connection. Call it when the scheduler has stopped but is not destroyed. A job
+ * on a thread of offload may end later. */
 void http_destroy(struct http *h);

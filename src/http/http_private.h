@@ -17,17 +17,18 @@ struct tls_server;
 
 TAILQ_HEAD(sock_list, sock);
 
-/* Why a client was sent away; IDLE: for another one. */
+/* Why a client was refused or dropped. ADDRESS: its address has too many connections; FULL:
+ * all places work; FILES: no descriptors; IDLE: dropped for a newcomer. */
 enum refusal {
 	REFUSED_ADDRESS, REFUSED_FULL, REFUSED_FILES, REFUSED_IDLE, REFUSED_KINDS
 };
 
-/* Headers of the page at "/". */
+/* Headers of the web page at "/". */
 struct page_root {
 	char *policy; /* Content-Security-Policy */
 	char etag[24];
 };
-/* E_IO: there is no SHA-256. */
+/* E_IO: GnuTLS has no SHA-256. */
 enum status page_root_init(struct page_root *p, struct fail *fail) MUST_USE;
 void page_root_deinit(struct page_root *p);
 
@@ -35,27 +36,27 @@ struct http {
 	struct http_opts opts;
 	struct MHD_Daemon *mhd;
 	int listen_fd; /* -1 after http_quiesce */
-	int gate_fd;   /* our epoll: the listening socket and every client's */
+	int gate_fd;   /* this server's epoll: the listening socket and the clients' */
 	int port;
 	struct tls_server *tls; /* NULL: plain */
-	struct keys *keys;      /* NULL: everybody may ask */
+	struct keys *keys;      /* NULL: no key is needed */
 	const struct api *api;  /* NULL until http_set_ready */
 	struct sched *sched;
-	struct sock_list socks; /* longest without a request first */
+	struct sock_list socks; /* in order of idle time, the longest first */
 	LIST_HEAD(, conn) conns;
-	int n_socks, n_refused_socks; /* the latter: open to say their refusal only */
-	int n_slow;             /* requests for models that read, on worker threads */
-	int n_active;           /* conns whose headers are here */
-	struct recent *recent;  /* what the last minutes were like */
+	int n_socks, n_refused_socks; /* clients let in; clients that only get their refusal */
+	int n_slow;             /* requests for embeddings or images, on worker threads */
+	int n_active;           /* conns whose headers have come */
+	struct recent *recent;  /* statistics of the last ten minutes */
 	struct page_root root;
-	size_t body_bytes;      /* held by all request bodies, as body.h counts */
-	bool needs_run;         /* something was resumed since the last MHD_run */
-	bool is_deaf;           /* no new clients until the next tick: no descriptors */
-	int64_t next_tick_us;   /* timeouts are looked at then */
-	long n_refused[REFUSED_KINDS]; /* since they were last told */
+	size_t body_bytes;      /* cost of all request bodies, see body.h */
+	bool needs_run;         /* a connection was resumed since the last MHD_run */
+	bool is_deaf;           /* descriptors are short: no accept until the next tick */
+	int64_t next_tick_us;   /* when timeouts are checked next */
+	long n_refused[REFUSED_KINDS]; /* by reason, since the last log line */
 	int64_t next_told_us;
-	struct sock *entering;  /* while MHD_add_connection runs */
-	struct sock_list due;   /* to be looked at in the next round */
+	struct sock *entering;  /* the client's socket while MHD_add_connection runs */
+	struct sock_list due;   /* sockets to serve in the next round */
 };
 
 static inline int64_t server_now(const struct http *h)
@@ -68,10 +69,11 @@ static inline enum health_state server_health(const struct http *h)
 						       memory_order_relaxed);
 }
 
-/* Note what is so now, for GET /stats. Nothing before the model is loaded. */
+/* Samples the running and waiting requests for GET /stats. Does nothing before the model is
+ * loaded. */
 void server_sample(struct http *h);
 
-/* Let libmicrohttpd go on; not from inside its callbacks. */
+/* Lets libmicrohttpd work. Not to be called from inside its callbacks. */
 void server_pump(struct http *h);
 
 /* --- listen.c: the socket, bound and listening; *out_port 0 for a unix socket --- */
@@ -79,9 +81,9 @@ enum status listen_open(const struct http_opts *o, int *out_fd, int *out_port,
 			struct fail *fail) MUST_USE;
 void listen_close(const struct http_opts *o, int fd);
 
-/* --- gate.c: who is let in ------------------------------------------------------ */
+/* --- gate.c: which clients may connect --------------------------------------------- */
 enum status gate_open(struct http *h, struct fail *fail) MUST_USE;
 void gate_quiesce(struct http *h);
-void gate_run(struct http *h);  /* whatever can be done without waiting */
-void gate_tick(struct http *h); /* time limits */
-void gate_close(struct http *h); /* after libmicrohttpd was stopped */
+void gate_run(struct http *h);  /* does all work that needs no waiting */
+void gate_tick(struct http *h); /* checks the time limits */
+void gate_close(struct http *h); /* after libmicrohttpd has stopped */

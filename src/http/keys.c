@@ -16,11 +16,11 @@
 
 struct key {
 	LIST_ENTRY(key) link;
-	unsigned char secret[KEY_BYTES]; /* padded with zeros, which no key has */
+	unsigned char secret[KEY_BYTES]; /* padded with zeros, which occur in no key */
 	uint64_t id;
 	int line;
 	int n_active;
-	bool is_listed; /* stands in the file */
+	bool is_listed; /* the key is in the file now */
 };
 
 struct keys {
@@ -35,7 +35,8 @@ static void set_secret(unsigned char to[KEY_BYTES], struct str s)
 	memcpy(to, s.p, s.n);
 }
 
-/* The same after a restart, since pages on disk are found by it; and no other's. */
+/* A key's number: the same after a restart, since KV pages on disk are found by it, and
+ * different from every other key's. */
 static uint64_t id_of(const unsigned char secret[KEY_BYTES])
 {
 	unsigned char digest[32];
@@ -46,7 +47,7 @@ static uint64_t id_of(const unsigned char secret[KEY_BYTES])
 	return id ? id : 1;
 }
 
-/* No branch and no index depends on the bytes. */
+/* No branch and no index depends on the bytes, so the time says nothing about them. */
 static bool is_same(const unsigned char *a, const unsigned char *b)
 {
 	volatile unsigned char diff = 0;
@@ -60,7 +61,7 @@ static struct key *find(const struct key_list *list, const unsigned char *secret
 	struct key *key, *found = NULL;
 	LIST_FOREACH(key, list, link)
 		if (is_same(key->secret, secret))
-			found = key; /* and go on: the place must not tell */
+			found = key; /* no break: the time must not tell the key's place */
 	return found;
 }
 
@@ -129,7 +130,7 @@ static enum status read_list(const char *path, struct key_list *list, int *out_n
 	struct buf b = {0};
 	int n = 0, line = 1;
 	enum status st = file_read(path, MAX_FILE_BYTES, &b, fail);
-	/* A file that is not there is a wrong setting like one that is no good. */
+	/* Any fault of reading the file, as that it is missing, is a wrong setting. */
 	if (st != OK && fail)
 		fail->code = E_CONFIG;
 	if (st != OK)
@@ -163,7 +164,8 @@ enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail
 		free_list(&fresh);
 		return st;
 	}
-	/* A key that stays keeps its count; one that goes waits for its last request. */
+	/* A key that stays in the file keeps its count. A removed key is freed when its
+	 * last request ends. */
 	LIST_FOREACH(key, &k->list, link)
 		key->is_listed = false;
 	for (key = LIST_FIRST(&fresh); key; key = next) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may ask: API keys from a file, and how many requests each has in flight.
- * Thread: io.
+ * API keys from a file, and how many requests each has in flight. Thread: io.
  *
  * One key a line, 1 to 256 visible ASCII characters; blank lines and lines that begin
  * with # are left out. A key is compared with all others in time that depends on
@@ -13,24 +12,23 @@
 struct keys;
 struct key;
 
-/* E_CONFIG with path:line; a file without a key is refused: it would let nobody in.
- * Messages never hold a key. */
+/* E_CONFIG with path:line. A file without a key is refused: it would let no client in.
+ * Error texts never hold a key. */
 enum status keys_create(const char *path, struct keys **out,
 			struct fail *fail) MUST_USE;
 void keys_destroy(struct keys *k); /* when no key is held; NULL is fine */
-/* Read the file again. On failure the keys stay as they were. A key that is gone
- * opens nothing from now on; requests that hold it go on. *out_has_changed: a key came
- * or went. */
+/* Reads the file again. On failure the keys stay as they were. A removed key admits no new
+ * request; requests that hold it go on. *out_has_changed: a key was added or removed. */
 enum status keys_reload(struct keys *k, bool *out_has_changed,
 			struct fail *fail) MUST_USE;
 int keys_count(const struct keys *k);
 
-/* NULL: no such key. */
+/* NULL: there is no such key. */
 struct key *keys_find(struct keys *k, struct str secret);
-/* Begin a request under a key; false when max are in flight already (0: no bound). */
+/* Counts a request under a key. False: the key already has max in flight (max 0: no bound). */
 bool keys_take(struct key *key, int max) MUST_USE;
 void keys_release(struct key *key);
-int keys_line(const struct key *key); /* in the file, from 1: to be logged */
+int keys_line(const struct key *key); /* the key's line in the file, from 1, for the log */
 /* A number that names the key. It stays the same over restarts, no two keys share it, and
  * it is never 0. */
 uint64_t keys_id(const struct key *key);

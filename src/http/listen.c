@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The listening socket is made here and handed to libmicrohttpd, so that TCP, a unix
- * socket and one from systemd go the same way, and a failure has words.
+ * Opens the listening socket: TCP, a unix socket, or one that systemd passes. Made here so
+ * that all three are served alike, and a failure is explained.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,8 @@ static enum status listen_unix(const char *path, int *out_fd, struct fail *fail)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fail_set(fail, E_IO, "socket: %s", strerror(errno));
-	/* What a dead server left is removed; a live one is not robbed. */
+	/* The socket file of a dead server is removed. The file of a server that still
+	 * answers is not. */
 	if (stat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
 	    connect(fd, (struct sockaddr *)&a, sizeof a) < 0 &&
 	    errno == ECONNREFUSED)
@@ -61,7 +62,7 @@ static int listen_one(const struct addrinfo *a)
 	return -1;
 }
 
-/* What to do about an error of bind, to follow its text; "" where nothing is known. */
+/* What to do about an error of bind; appended to the error's text. "": no advice. */
 static const char *advice(int error, int port)
 {
 	if (error == EADDRINUSE)

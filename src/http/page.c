@@ -2,12 +2,12 @@
  *
  * Answers that need no engine.
  *
- * /health serves two askers. Without a query it tells whether to restart the process.
- * 503: the engine thread has failed, or has shown no sign of life for too long. 200:
- * all else, also during loading and draining. With "?ready" it tells whether this server
- * is in service. 200: the model is loaded, the engine is alive, and no SIGTERM came. A
- * full queue does not change that: where a balancer took every busy server out, nobody
- * would be left to say 429. Both have the same body, which tells all of this.
+ * /health answers two questions. Without a query: should the process be restarted? 503: the
+ * engine thread has failed, or has shown no sign of life for too long. 200: otherwise, also
+ * during loading and draining. With "?ready": is this server in service? 200: the model is
+ * loaded, the engine is alive, and no SIGTERM came. A full queue still gives 200: if a
+ * balancer took out every busy server, none would be left to answer 429. Both answers have
+ * the same body, with all of this state.
  */
 #include <microhttpd.h>
 
@@ -16,7 +16,7 @@
 
 #define JSON "application/json"
 
-/* conf/openapi.json, whole. */
+/* The whole of conf/openapi.json. */
 static const unsigned char openapi[] = {
 #include "http/openapi.inc"
 };

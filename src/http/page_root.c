@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /: the page for a browser, src/http/page.html, one file with its styles and script.
+ * GET /: the web page src/http/page.html, one file with its styles and script.
  *
- * The policy names the SHA-256 of its one <style> and its one <script>. So a browser runs
- * nothing else, whatever a model writes, and the page can reach this server only. Trusted
- * types forbid its script to make markup of a text.
+ * The page's Content-Security-Policy names the SHA-256 of its one <style> and its one
+ * <script>. So a browser runs nothing else, whatever a model writes, and the page can reach
+ * this server only. Trusted types forbid the script to turn text into markup.
  */
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -19,7 +19,7 @@ static const unsigned char html[] = {
 #include "http/page.inc"
 };
 
-/* " 'sha256-…'" of what stands between the tags; false: GnuTLS does not know SHA-256. */
+/* Appends " 'sha256-…'" of the text between the tags. False: GnuTLS has no SHA-256. */
 static bool add_hash(struct buf *out, const char *open, const char *close)
 {
 	struct str page = {(const char *)html, sizeof html};
@@ -69,7 +69,7 @@ void page_root_add_headers(const struct conn *c, struct MHD_Response *r)
 	MHD_add_response_header(r, "Cache-Control", "no-cache");
 }
 
-/* Whether the browser has this version: one of the tags that it lists is ours. */
+/* Has the browser this version? Then one of the ETags that it sends is this page's. */
 static bool is_known(const struct conn *c)
 {
 	const char *sent = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND,

@@ -2,9 +2,9 @@
  *
  * GET /stats and /slots: what the server does now, and did in the last ten minutes.
  *
- * Both are made of what this thread knows: the events of requests that it passes on, and
- * counters that the engine's thread has set. Nobody waits for the engine. With API keys, a
- * request is told to the key that made it. Totals are told to every key.
+ * Both use what the io thread knows: the events of requests that it passes on, and counters
+ * that the engine thread has set. So neither waits for the engine. With API keys, a key
+ * sees only its own requests, but all totals.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ void page_slots(struct conn *c)
 	LIST_FOREACH(other, &c->http->conns, link)
 		if (is_open(other))
 			add_slots(&s, other, other->owner == c->owner);
-	for (int i = 0; i < s.n / 2; i++) { /* the list has the newest first */
+	for (int i = 0; i < s.n / 2; i++) { /* reverse: the list has the newest request first */
 		struct api_slot last = s.p[s.n - 1 - i];
 		s.p[s.n - 1 - i] = s.p[i];
 		s.p[i] = last;

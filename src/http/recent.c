@@ -9,11 +9,11 @@
 #define BUCKET_US (RECENT_BUCKET_S * INT64_C(1000000))
 #define BINS_PER_OCTAVE 16
 #define LEAST_MS 0.01
-/* 29 octaves: up to an hour and a half. What is longer counts in the last bin. */
+/* 29 octaves above LEAST_MS: up to an hour and a half. Longer times count in the last bin. */
 #define N_BINS (29 * BINS_PER_OCTAVE)
 
 struct bucket {
-	int64_t number; /* of ten seconds of the clock; -1: never used */
+	int64_t number; /* the clock's time in tens of seconds; -1: never used */
 	uint16_t bins[RECENT_KINDS][N_BINS];
 	int64_t n_requests, n_output;
 	struct recent_gauges most;
@@ -22,8 +22,9 @@ struct bucket {
 struct recent {
 	struct bucket buckets[RECENT_BUCKETS];
 	struct recent_row rows[RECENT_ROWS];
-	int64_t n_rows; /* added ever; the newest is at (n_rows - 1) % RECENT_ROWS */
-	/* Of all prompts since the start, of n tokens computed in t ms: sums of nt and nn. */
+	int64_t n_rows; /* rows ever added; the newest is at (n_rows - 1) % RECENT_ROWS */
+	/* Over all prompts since the start, with n tokens computed in t ms: the sums of n*t
+	 * and n*n. */
 	double sum_nt, sum_nn;
 };
 
@@ -83,9 +84,9 @@ static void count(struct bucket *b, enum recent_kind kind, double ms)
 		++*n;
 }
 
-/* A computed prompt token costs what fits all prompts since the start best (least squares
- * of t = cn, this one included). So long prompts say it. The few tokens behind a long
- * cached prefix would make it look too dear: a step costs something by itself. */
+/* Estimates the cost c of a computed prompt token: least squares of t = c*n over all
+ * prompts since the start, this one included. So long prompts decide. A few tokens behind a
+ * long cached prefix would make c too large: each step has a fixed cost. */
 static double cache_saved_ms(struct recent *r, const struct request_stats *s)
 {
 	double ms = recent_prefill_ms(s);
@@ -97,7 +98,7 @@ static double cache_saved_ms(struct recent *r, const struct request_stats *s)
 	return r->sum_nn > 0 ? s->n_cached * r->sum_nt / r->sum_nn : 0;
 }
 
-/* Without its accepted guesses it had needed so many steps more. */
+/* Each accepted draft token saved one decode step. */
 static double spec_saved_ms(const struct request_stats *s, int n_choices)
 {
 	double ms = recent_decode_ms(s);
@@ -138,8 +139,8 @@ static const struct bucket *bucket_back(const struct recent *r, int64_t now_us, 
 	return b && b->number == number ? b : NULL;
 }
 
-/* Nearest rank: the smallest time that `share` of all are not above. Within a bin it is
- * taken to lie in the middle, on the scale of logarithms. */
+/* Nearest rank: the smallest time that at least `share` of all times do not exceed. The
+ * result is the bin's middle on a logarithmic scale. */
 static double quantile(const uint32_t *bins, int64_t n, double share)
 {
 	int64_t rank = MAX((int64_t)ceil(share * (double)n), 1), seen = 0;
@@ -151,7 +152,7 @@ static double quantile(const uint32_t *bins, int64_t n, double share)
 	return NAN;
 }
 
-/* Of n_back buckets, from `back` on into the past. */
+/* Quantiles over n_back buckets, from bucket `back` into the past. */
 static struct recent_quantiles quantiles_of(const struct recent *r, int64_t now_us,
 					    enum recent_kind kind, int back, int n_back)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What requests of the last ten minutes were like, for GET /stats. Memory is fixed.
+ * Statistics of the requests of the last ten minutes, for GET /stats. Memory is fixed.
  *
  * Times go into buckets of ten seconds, by the moment at which a request ended. A bucket
  * counts them in bins whose edges rise by a sixteenth of an octave. A quantile is therefore
@@ -16,27 +16,27 @@ enum { RECENT_BUCKETS = 60, RECENT_BUCKET_S = 10, RECENT_ROWS = 256 };
 
 struct recent;
 
-/* A request that the scheduler had, and that has ended. Nothing of its prompt. */
+/* A request that was submitted to the scheduler and has ended. Holds no text of it. */
 struct recent_row {
 	char id[129];     /* X-Request-Id */
 	uint64_t owner;   /* keys_id; 0: there are no keys */
-	const char *path; /* of its route; outlives the row */
+	const char *path; /* of the request's route; outlives the row */
 	int status;       /* of the HTTP answer */
 	enum finish finish;
 	bool is_stream;
 	int n_choices;
 	int64_t ended_s; /* seconds since 1970 */
 	struct request_stats stats;
-	/* Estimates, recent_add fills them in; 0: nothing was saved. */
-	double cache_saved_ms; /* cached tokens, at what computed ones have cost so far */
-	double spec_saved_ms;  /* accepted guesses, at the mean cost of its decode steps */
+	/* Estimates that recent_add fills in; 0: nothing was saved. */
+	double cache_saved_ms; /* cached tokens, at the mean cost of a computed one so far */
+	double spec_saved_ms;  /* accepted draft tokens, at this request's mean cost of a step */
 };
 
 struct recent *recent_create(void);
 void recent_destroy(struct recent *r); /* NULL is fine */
 void recent_add(struct recent *r, int64_t now_us, const struct recent_row *row);
 
-/* What is so at a moment; a bucket keeps the most of each. */
+/* Values at one moment. A bucket keeps the largest of each. */
 struct recent_gauges {
 	int n_running, n_waiting;
 	double kv_usage; /* 0 to 1 */
@@ -46,13 +46,13 @@ void recent_sample(struct recent *r, int64_t now_us, const struct recent_gauges 
 enum recent_kind { RECENT_TTFT, RECENT_TPOT, RECENT_KINDS };
 
 struct recent_quantiles {
-	int64_t n;          /* requests that had this time */
+	int64_t n;          /* requests for which this time is known */
 	double median, p95; /* ms; NAN where n is 0 */
 };
 
 struct recent_bucket_stats {
 	struct recent_quantiles kinds[RECENT_KINDS];
-	int64_t n_requests, n_output; /* ended, and their tokens */
+	int64_t n_requests, n_output; /* requests that ended; their output tokens */
 	struct recent_gauges most;
 };
 
@@ -60,13 +60,13 @@ struct recent_bucket_stats {
  * RECENT_BUCKETS - 1 is the oldest. */
 void recent_bucket(const struct recent *r, int64_t now_us, int back,
 		   struct recent_bucket_stats *out);
-/* Of all buckets together. */
+/* Quantiles over all buckets together. */
 struct recent_quantiles recent_quantiles(const struct recent *r, int64_t now_us,
 					 enum recent_kind kind);
-/* The owner's i-th newest row that is kept, i from 0; NULL: it has no more. */
+/* The owner's i-th newest row, i from 0; NULL: no more rows are kept. */
 const struct recent_row *recent_row(const struct recent *r, uint64_t owner, int i);
 
-/* The phases of a request in ms; NAN where one was not reached. */
+/* A request's phases in ms; NAN where a phase was not reached. */
 double recent_queue_ms(const struct request_stats *s);
 double recent_prefill_ms(const struct request_stats *s); /* to the first token */
-double recent_decode_ms(const struct request_stats *s);  /* from there to the last */
+double recent_decode_ms(const struct request_stats *s);  /* first to last token */

@@ -17,12 +17,12 @@
 #include "http/tls.h"
 
 #define PIECE_BYTES (16u << 10)
-/* What the kernel may hold for a client that does not read; and between us and
+/* Bytes that the kernel may hold for a client that does not read; and in the socket pair to
  * libmicrohttpd. */
 #define SEND_BUFFER_BYTES (64 << 10)
 #define PAIR_BUFFER_BYTES (32 << 10)
 #define LINGER_US INT64_C(2000000)
-#define DROP_MAX (64u << 20) /* no client sends more into a closed door */
+#define DROP_MAX (64u << 20) /* bytes read after the answer: then the socket is closed at once */
 
 /* --- birth ------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ static void tune(int fd)
 	int on = 1, idle_s = 30, every_s = 10, n = 3, bytes = SEND_BUFFER_BYTES;
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	/* A client whose machine vanished sends no FIN. */
+	/* Probes of the kernel find a client whose machine vanished without a FIN. */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
@@ -160,8 +160,8 @@ void sock_lose(struct sock *s)
 	close_fd(&s->fd);
 	if (s->conn)
 		conn_drop(s->conn, END_CLIENT);
-	/* libmicrohttpd finds its end shut. A request that sleeps in it was resumed by
-	 * conn_drop, and is ended by what it is told there. */
+	/* libmicrohttpd finds its end of the pair shut down. conn_drop has resumed a
+	 * suspended request, which then ends because c->end is set. */
 	if (s->inner >= 0) {
 		ask_epoll(s, s->inner, 0, &s->inner_events, 1);
 		shutdown(s->inner, SHUT_RDWR);
@@ -169,8 +169,8 @@ void sock_lose(struct sock *s)
 	sock_due(s);
 }
 
-/* A client may close with the last byte of its answer, as HAProxy does, before
- * libmicrohttpd tells that the answer is over. It gets one more round for that. */
+/* A client may close on the last byte of its answer, as HAProxy does, before libmicrohttpd
+ * reports that the answer is over. So the connection stays for one more round. */
 void sock_leave(struct sock *s)
 {
 	if (s->conn && !s->is_lost && conn_has_said(s->conn, s->n_said) &&
@@ -182,8 +182,8 @@ void sock_leave(struct sock *s)
 	}
 }
 
-/* All is said. The client's last bytes are read for a while: to close on them would
- * reset the connection, and take our words from it. */
+/* All output is sent. The client's input is still read for a while: closing with unread
+ * input would reset the connection, and the client could lose the answer. */
 static void finish(struct sock *s)
 {
 	close_fd(&s->inner);
@@ -249,7 +249,7 @@ static bool read_inner(struct sock *s)
 	ssize_t n = recv(s->inner, s->out.p, PIECE_BYTES, MSG_DONTWAIT);
 	if (n < 0 && is_later())
 		return false;
-	if (n <= 0) { /* an error: it closed before it had read all */
+	if (n <= 0) { /* < 0: libmicrohttpd closed before it had read all */
 		s->is_inner_eof = true;
 		return true;
 	}
@@ -269,7 +269,7 @@ static bool write_feed(struct sock *s)
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0 && is_later())
 		return false;
-	if (n < 0) { /* libmicrohttpd has closed: what it said is read */
+	if (n < 0) { /* libmicrohttpd has closed; its output is still read */
 		buf_clear(&s->feed);
 		s->n_fed = 0;
 		s->is_last = true;
@@ -301,10 +301,10 @@ static bool enter(struct sock *s)
 	enum MHD_Result r = MHD_add_connection(s->http->mhd, pair[1],
 					       (struct sockaddr *)&s->address, s->n_address);
 	s->http->entering = NULL;
-	return r == MHD_YES; /* else it has closed pair[1] */
+	return r == MHD_YES; /* on failure libmicrohttpd has closed pair[1] */
 }
 
-/* Feed one request to libmicrohttpd: *clean, or in its place one that fault is for. */
+/* Gives libmicrohttpd one request: *clean, or a stand-in whose answer will be s->fault. */
 static void feed_head(struct sock *s, const struct buf *clean)
 {
 	if (!enter(s)) {
@@ -412,20 +412,20 @@ static bool read_body_bytes(struct sock *s)
 
 /* --- in ----------------------------------------------------------------------------- */
 
-/* The client sends nothing more. */
+/* Called when the client has closed its sending side. */
 static void end_input(struct sock *s)
 {
 	s->is_eof = true;
 	switch (s->state) {
 	case SOCK_HEAD:
-		/* An answer may still be on its way to it. */
+		/* The last answer may still be on its way to the client. */
 		if (s->inner >= 0)
 			shutdown(s->inner, SHUT_WR);
 		else
 			sock_lose(s);
 		break;
 	case SOCK_BODY:
-		/* What was fed is read first: see libmicrohttpd's habits in http.c. */
+		/* libmicrohttpd must read the fed bytes first: see its habits in http.c. */
 		s->is_lost = true;
 		sock_due(s);
 		break;
@@ -462,7 +462,7 @@ static bool read_client(struct sock *s)
 		end_input(s);
 	if (n <= 0)
 		return true;
-	/* Fewer than asked for: there are no more, and epoll will tell. */
+	/* Fewer bytes than asked for: the kernel has no more, and epoll will report the next. */
 	s->is_drained = !s->tls && n < PIECE_BYTES;
 	if (s->state == SOCK_DEAF || s->state == SOCK_LINGER) {
 		s->n_dropped += (uint64_t)n;
@@ -505,7 +505,7 @@ static bool greet(struct sock *s)
 
 static void ask_events(struct sock *s)
 {
-	/* EPOLLET without another event: hanging up is all that is told, and once. */
+	/* EPOLLET without another event: epoll reports only a hang-up, and only once. */
 	uint32_t want = wants_input(s) ? EPOLLIN : EPOLLET;
 	uint32_t inner = 0;
 	if (s->fd >= 0 && !s->has_hung_up)
@@ -539,7 +539,7 @@ void sock_step(struct sock *s)
 		return;
 	if (has_moved)
 		sock_due(s);
-	if (sock_is_idle(s) && s->in.n == 0) { /* may be so for long */
+	if (sock_is_idle(s) && s->in.n == 0) { /* an idle connection may stay so for long */
 		buf_deinit(&s->in);
 		buf_deinit(&s->out);
 		buf_deinit(&s->feed);

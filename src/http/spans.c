@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trace of a request. Its root span is the HTTP request; below it are the time in the
- * queue, prefill and decode. Names of attributes: OpenTelemetry's conventions for HTTP and
- * for generative AI; what they lack begins with "halod.". No text of a prompt or an answer
- * is in a span.
+ * The trace of a request. Its root span is the HTTP request. Below the root are spans for
+ * the time in the queue, prefill and decode. Attributes are named by OpenTelemetry's
+ * conventions for HTTP and for generative AI; names of our own begin with "halod.". No span
+ * holds text of a prompt or an answer.
  */
 #include <microhttpd.h>
 #include <stdio.h>
@@ -38,13 +38,13 @@ void spans_begin(struct conn *c)
 	c->trace.is_sampled = true;
 }
 
-/* The trace that is written. */
+/* The trace that is being written. */
 struct spans {
 	const struct conn *c;
 	struct buf text;
 	int n;
 	char root[17];
-	int64_t wall_us; /* add it to a monotonic time for one since 1970 */
+	int64_t wall_us; /* added to a monotonic time, it gives the time since 1970 */
 };
 
 static int64_t wall_offset_us(const struct conn *c)
@@ -119,7 +119,7 @@ static void add_root(struct spans *w, const struct api_log *log, int status)
 	span_end(b, status >= 500);
 }
 
-/* A phase below the root; what did not happen has no span. */
+/* Adds a phase below the root span. A phase that did not happen has no span. */
 static void add_phase(struct spans *w, const char *name, int64_t from_us, int64_t to_us)
 {
 	char id[17];

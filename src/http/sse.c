@@ -4,9 +4,9 @@
  * read_stream whenever its socket takes bytes. An empty buffer suspends the connection,
  * and a new frame resumes it.
  *
- * Nothing is sent before the engine has begun the request, so a refusal still has its
- * status. After keepalive_s without a byte the client gets the head and a comment line,
- * then a comment after each further silence. Clients and proxies hang up on silence:
+ * Nothing is sent before the engine has begun the request, so a refusal still gets its own
+ * HTTP status. After keepalive_s without a byte the client gets the head and a comment
+ * line, then a comment after each further silence. Clients and proxies hang up on silence:
  * undici after 300 s, nginx and HAProxy after 60 s or less.
  *
  * A client that takes no byte for stall_s, or whose buffer is full, is dropped. The
@@ -55,7 +55,7 @@ bool sse_queue(struct conn *c)
 	MHD_add_response_header(r, "Content-Type",
 				"text/event-stream; charset=utf-8");
 	MHD_add_response_header(r, "Cache-Control", "no-cache");
-	MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx */
+	MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* tells nginx not to buffer */
 	c->answer.status = 200;
 	c->stream.is_begun = true;
 	c->stream.last_us = c->stream.progress_us = server_now(c->http);

@@ -10,7 +10,7 @@
 
 #define PEM_BYTES (1u << 20)
 
-/* RFC 9325: no TLS before 1.2, no static RSA, no CBC, no SHA-1. */
+/* The default priorities, by RFC 9325: no TLS before 1.2, no static RSA, no CBC, no SHA-1. */
 #define SOUND "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:" \
 	"-CIPHER-ALL:+AES-256-GCM:+AES-128-GCM:+CHACHA20-POLY1305:-MAC-ALL:+AEAD:" \
 	"-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:%SERVER_PRECEDENCE"
@@ -153,8 +153,8 @@ static ssize_t result(ssize_t n)
 ssize_t tls_recv(struct tls *t, void *p, size_t n)
 {
 	ssize_t got = gnutls_record_recv(t->session, p, n);
-	/* A client that just hangs up is no attack here: the head and the body tell
-	 * whether all of them came. */
+	/* A client that hangs up without TLS's goodbye is no attack here: the parsers of
+	 * head and body see whether all bytes came. */
 	return got == GNUTLS_E_PREMATURE_TERMINATION ? 0 : result(got);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jansson looks at each character of a text in several functions. This reader passes over the
- * characters of a string by one look each, and copies the runs between two escapes at once.
- * Equal integers of a long list, such as ids of tokens, are one value with many references.
+ * jansson handles each character of a text in several functions. This reader tests each
+ * character of a string once, and copies whole runs between two escapes. Equal integers of
+ * a long list, such as token ids, share one value with many references.
  */
 #include "json/json_fast.h"
 
@@ -11,16 +11,17 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-#define DEPTH_MAX 128 /* of nesting; deeper texts are jansson's */
+#define DEPTH_MAX 128 /* most nesting; deeper texts go to jansson */
 #define DIGITS_MAX 18 /* an integer of so many digits fits 64 bits */
 #define LONG_LIST 1024
-#define INTEGERS  65536 /* that are remembered, a power of two */
+#define INTEGERS  65536 /* slots for remembered integers; a power of two */
 
 struct fast {
 	const char *p, *end;
 	int depth;
-	struct buf plain; /* a string without its escapes */
-	json_t **integers; /* the last one of each slot, held by the tree; NULL: no long list */
+	struct buf plain; /* a string with its escapes replaced */
+	/* the last integer of each slot, borrowed from the tree; NULL: no long list */
+	json_t **integers;
 };
 
 static bool is_space(char c)
@@ -33,7 +34,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The next character that is no blank, or NUL at the end. */
+/* Skips blanks and returns the next character; NUL at the end. */
 static char look(struct fast *f)
 {
 	while (f->p < f->end && is_space(*f->p))
@@ -51,7 +52,7 @@ static bool take(struct fast *f, char c)
 
 /* --- strings ---------------------------------------------------------------------- */
 
-/* Where the run of characters ends that stand for themselves. */
+/* The end of a run of plain characters: up to a quote, a backslash or a control character. */
 static const char *run_end(const char *p, const char *end)
 {
 	while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= ' ')
@@ -59,7 +60,7 @@ static const char *run_end(const char *p, const char *end)
 	return p;
 }
 
-/* The four digits of \uXXXX; -1: they are not. */
+/* Reads the four digits of \uXXXX; -1: they are no hex digits. */
 static int32_t hex4(struct fast *f)
 {
 	int32_t v = 0;
@@ -78,7 +79,7 @@ static int32_t hex4(struct fast *f)
 	return v;
 }
 
-/* Behind \u. False: half a pair, or no number. */
+/* Reads the code behind \u. False: half a surrogate pair, or no hex digits. */
 static bool read_code(struct fast *f)
 {
 	char utf8[4];
@@ -98,7 +99,7 @@ static bool read_code(struct fast *f)
 	return true;
 }
 
-/* Behind a backslash. */
+/* Reads what follows a backslash. */
 static bool read_escape(struct fast *f)
 {
 	static const char names[] = "\"\\/bfnrt", stand_for[] = "\"\\/\b\f\n\r\t";
@@ -111,7 +112,7 @@ static bool read_escape(struct fast *f)
 	return at != NULL;
 }
 
-/* A view of the text, or of f->plain, good until the next string. */
+/* *out: a view of the text or of f->plain, valid until the next string. */
 static bool read_string(struct fast *f, struct str *out)
 {
 	if (!take(f, '"'))
@@ -181,7 +182,7 @@ static json_t *read_word(struct fast *f, struct str word, json_t *v)
 	return v;
 }
 
-/* A NUL in a key is refused, and so is a key that is there already. */
+/* Reads a member. A NUL in the key is refused, and so is a duplicate key. */
 static bool read_member(struct fast *f, json_t *object)
 {
 	struct str key;
@@ -262,7 +263,7 @@ json_t *json_fast_load(struct str text)
 	struct fast f = {.p = text.p, .end = text.p + text.n};
 	json_t *v = look(&f) == '{' ? read_value(&f) : NULL;
 	look(&f);
-	if (v && f.p < f.end) { /* something follows */
+	if (v && f.p < f.end) { /* text follows the value: not for this reader */
 		json_decref(v);
 		v = NULL;
 	}

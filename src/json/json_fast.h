@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads large bodies some times as fast as jansson does, into the same tree. It knows the
- * JSON that clients usually write, and leaves every fault and every oddity to jansson.
+ * Reads large bodies several times as fast as jansson, into the same tree. It reads only
+ * the JSON that clients usually write. Every fault and every oddity is left to jansson.
  * Thread: any.
  */
 #pragma once
@@ -9,6 +9,6 @@
 
 #include "base/buf.h"
 
-/* An object, as json_loadb reads it with JSON_REJECT_DUPLICATES and JSON_ALLOW_NUL. NULL: ask
- * jansson, which may read the text all the same or say what is wrong with it. */
+/* Reads an object, as json_loadb does with JSON_REJECT_DUPLICATES and JSON_ALLOW_NUL. NULL:
+ * call jansson, which may read the text or say what is wrong in it. */
 json_t *json_fast_load(struct str text);

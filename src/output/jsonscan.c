@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks JSON by RFC 8259, with limited nesting. A byte above 0x7F is accepted inside
- * strings: the source of the text ensures valid UTF-8.
+ * strings, without a check of UTF-8: the text's source ensures that.
  */
 #include "output/jsonscan.h"
 

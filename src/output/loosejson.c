@@ -72,7 +72,7 @@ static enum jsonscan_result close_container(struct loosejson *l, char c, struct 
 	return --l->depth ? JSONSCAN_MORE : JSONSCAN_DONE;
 }
 
-/* Reads the first byte of a string with marks or quotes. False: it is none. */
+/* Reads the first byte of a string with marks or quotes. False: c begins no string. */
 static bool open_string(struct loosejson *l, char c, bool is_key, struct buf *out)
 {
 	l->is_key = is_key;

@@ -26,9 +26,10 @@ enum loosejson_state {
 };
 
 struct loosejson {
-	const char *mark;   /* its first byte does not occur again in it */
+	/* begins and ends a string; its first byte does not occur again in it */
+	const char *mark;
 	enum loosejson_state state;
-	size_t n_mark;      /* bytes of the mark that were read */
+	size_t n_mark;      /* bytes of the mark that were read so far */
 	int depth;
 	uint64_t is_object; /* bit i: the container at depth i + 1 is an object */
 	bool is_key;        /* the current string is a key */
@@ -36,16 +37,15 @@ struct loosejson {
 	struct buf word;    /* a bare key or word */
 };
 
-/* mark must outlive l. Keeps the memory of an l that was used before; the first time it
- * is all zero. */
+/* mark must outlive l. The first time l must be all zero; later calls reuse its memory. */
 void loosejson_init(struct loosejson *l, const char *mark);
 void loosejson_deinit(struct loosejson *l);
 /* Reads one byte and appends the JSON that it completes. DONE: the object is complete. */
 enum jsonscan_result loosejson_push(struct loosejson *l, char c, struct buf *out);
 
-/* Append text as a JSON string holds it between its quotes. The text may begin or end inside a
- * character. */
+/* Appends text as a JSON string holds it between its quotes. The text may begin or end
+ * inside a character. */
 void loosejson_add_text(struct buf *out, struct str text);
-/* Append a value of unknown type: as JSON if it is JSON, else as a string. Python's words
+/* Appends a value of unknown type: as JSON if it is JSON, else as a string. Python's words
  * for true, false and null count as JSON. */
 void loosejson_add_word(struct buf *out, struct str text);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three stages, a byte at a time, each linear in the text whatever a client
- * chose as stop strings.
+ * The text goes through three stages, byte by byte. Each stage takes time linear in the
+ * text, whatever stop strings a client chose.
  *
- * Stage 1, stops: every stop string runs its own Knuth-Morris-Pratt automaton over
- * the text. An automaton's state is the length of the longest tail that is a
- * beginning of its string, so the largest state of all is exactly what must be
- * held back. The first byte that completes a string ends the text.
+ * Stage 1, stops: every stop string runs its own Knuth-Morris-Pratt automaton over the
+ * text. An automaton's state is the length of the text's longest tail that is a beginning
+ * of the automaton's string. So as many bytes as the largest of all states must be held
+ * back. The first byte that completes a string ends the text.
  *
  * Stage 2, tags: cuts what stage 1 lets through into channels.
  *
@@ -16,13 +16,12 @@
  *        ▲                                                      │
  *        └────────── "</think>", anywhere in it ────────────────┘
  *
- * A block starts blank: white space is held (the model's own, at the very start)
- * or dropped (behind a tag) until the first other text shows whether a tag
- * follows. After that, content passes untouched, so a model may write about
- * tags; in reasoning the close tag's automaton runs, and white space is held in case
- * the tag comes behind it. A tag that changes nothing (open in reasoning the
- * template opened, close at the start of content) is dropped: models
- * repeat what the template has already written.
+ * A block starts blank. Until its first other text shows whether a tag follows, white space
+ * is held (at the answer's start) or dropped (behind a tag). After that, content passes
+ * untouched, so a model may write about tags. In reasoning the close tag's automaton runs,
+ * and white space is held in case the tag follows. A tag that changes nothing is dropped:
+ * models repeat what the template has already written. Such are an open tag in reasoning
+ * that the template opened, and a close tag at the start of content.
  *
  * Stage 3, tool calls: toolparse.c, over what stage 2 calls content. Where the format
  * has channels of its own for reasoning, stage 2 is off.

@@ -5,7 +5,7 @@
  *                              └──► a list or a dict ─────┘
  *
  * A comma is written in front of the next member and not where it was read, since Python
- * allows one behind the last.
+ * allows a comma behind the last member.
  */
 #include "output/pyargs.h"
 
@@ -43,7 +43,7 @@ static void begin_word(struct pyargs *p, enum pyargs_state state, char c)
 	buf_add_c(&p->word, c);
 }
 
-/* Write what stands in front of a member. */
+/* Writes a comma in front of a member that is not the first. */
 static void begin_member(struct pyargs *p, struct buf *out)
 {
 	if (p->has_some)
@@ -100,7 +100,7 @@ static enum jsonscan_result close_container(struct pyargs *p, char c, struct buf
 		return JSONSCAN_BAD;
 	buf_add_c(out, c == '}' ? '}' : ']');
 	p->depth--;
-	p->has_some = true; /* what holds it has it */
+	p->has_some = true; /* the outer container now has this one as a member */
 	p->state = PY_AFTER;
 	return JSONSCAN_MORE;
 }
@@ -129,7 +129,7 @@ static enum jsonscan_result begin_value(struct pyargs *p, char c, struct buf *ou
 	return JSONSCAN_MORE;
 }
 
-/* After a key or a value. */
+/* Reads c behind a key or a value. */
 static enum jsonscan_result behind(struct pyargs *p, char c, struct buf *out)
 {
 	if (jsonscan_is_space(c))
@@ -177,7 +177,8 @@ static enum jsonscan_result in_string(struct pyargs *p, char c, struct buf *out)
 	return JSONSCAN_MORE;
 }
 
-/* Python leaves an escape that it does not know as it stands. But \/ is JSON's. */
+/* Reads the character behind a backslash. Python keeps the backslash of an escape that it
+ * does not know, but \/ is JSON's. */
 static enum jsonscan_result in_escape(struct pyargs *p, char c, struct buf *out)
 {
 	p->state = PY_STRING;
@@ -189,7 +190,7 @@ static enum jsonscan_result in_escape(struct pyargs *p, char c, struct buf *out)
 		buf_addf(out, "\\%c", c);
 	} else if (c == '\'') {
 		buf_add_c(out, c);
-	} else if (c != '\n') { /* a backslash and a newline stand for nothing */
+	} else if (c != '\n') { /* backslash and newline: Python drops both */
 		buf_add_z(out, "\\\\");
 		loosejson_add_text(out, (struct str){&c, 1});
 	}

@@ -28,16 +28,16 @@ enum pyargs_state {
 
 struct pyargs {
 	enum pyargs_state state;
-	int depth; /* of lists and dicts */
+	int depth; /* open lists and dicts */
 	char closers[JSONSCAN_MAX_DEPTH];
-	bool has_some;  /* the container, or the call, has a member that was written */
+	bool has_some;  /* the innermost container, or the call, has a written member */
 	bool is_key;    /* the string or word is a dict's key */
 	char quote;
-	int n_hex;      /* hex digits that are to come */
+	int n_hex;      /* hex digits still to come */
 	struct buf word;
 };
 
-/* Keeps the memory of a p that was used before; the first time it is all zero. */
+/* The first time p must be all zero; later calls reuse its memory. */
 void pyargs_init(struct pyargs *p);
 void pyargs_deinit(struct pyargs *p);
 /* Reads one byte and appends the JSON that it completes. DONE: c was the closing

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A format more is a row here and its states; a test of its own goes into
- * test_toolparse.c, and its name into config.def.
+ * The formats of tool calls. A new format needs a row and states here, a test in
+ * test_toolparse.c, and its name in config.def.
  *
  *   hermes        <tool_call>\n{"name": "f", "arguments": {…}}\n</tool_call>
  *   qwen3-coder   <tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\n
@@ -70,7 +70,7 @@ enum {
 #define DEEP_CLOSE "<｜tool▁call▁end｜>"
 #define DSML_CALLS "<｜DSML｜tool_calls>"
 #define DSML_CALLS_END "</｜DSML｜tool_calls>"
-/* DeepSeek-V3.2 calls the block so. */
+/* DeepSeek-V3.2's names for the tags around its calls. */
 #define DSML_FUNCTIONS "<｜DSML｜function_calls>"
 #define DSML_FUNCTIONS_END "</｜DSML｜function_calls>"
 #define DSML_OPEN "<｜DSML｜invoke name=\""
@@ -298,7 +298,8 @@ const int n_tool_states = sizeof tool_states / sizeof tool_states[0];
 #define GLM_WAY {"\n<tool_call>", "\n", "</tool_call>"}
 #define SEED_WAY {"\n<seed:tool_call>\n<function=", ">\n", "</function>\n</seed:tool_call>"}
 
-/* By how telling their marks are: "<tool_call>" alone comes last but one. */
+/* The first match wins, so formats with the rarest marks come first: "<tool_call>" alone
+ * comes last but one. */
 const struct tool_format tool_formats[] = {
 	{.name = "harmony", .marks = {"<|channel|>", "<|message|>"},
 	 .tags = {"<|channel|>", "<|message|>"}, .start = HARMONY,
@@ -379,13 +380,13 @@ const struct tool_format tool_formats[] = {
 	 .open = "<TOOLCALL>", .close_tag = "</TOOLCALL>",
 	 .first = {"<TOOLCALL>[{ \"name\": \"", ARGUMENTS, " }"},
 	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]</TOOLCALL>"},
-	/* Granite 3. Its templates do not write calls. */
+	/* Granite 3. Its templates show no calls of the history. */
 	{.name = "granite", .marks = {GRANITE_OPEN, "<|start_of_role|>"},
 	 .tags = {GRANITE_OPEN}, .start = GRANITE, .any = GRANITE_OPEN "[{\"name\":",
 	 .before_name = GRANITE_OPEN "[{\"name\": \"", .after_name = "\", \"arguments\":",
 	 .first = {GRANITE_OPEN "[{ \"name\": \"", ARGUMENTS, " }"},
 	 .again = {", { \"name\": \"", ARGUMENTS, " }"}, .close = "]", .hidden = GRANITE_OPEN},
-	/* The first templates of the family do not write calls. */
+	/* The family's first templates show no calls of the history. */
 	{.name = "lfm2", .marks = {LFM_OPEN},
 	 .or_marks = {"<|tool_list_start|>", "List of tools: ["},
 	 .tags = {LFM_OPEN, LFM_END}, .start = LFM, .any = LFM_OPEN "[",
@@ -416,7 +417,7 @@ const struct tool_format tool_formats[] = {
 	 .before_name = "<tool_call>\n{\"name\": \"",
 	 .after_name = "\", \"arguments\":", .open = "<tool_call>",
 	 .close_tag = "</tool_call>", .first = HERMES_WAY, .again = HERMES_WAY},
-	/* Llama 4's template writes the same calls. */
+	/* Llama 4's template writes calls of this format, too. */
 	{.name = "llama3", .marks = {"<|start_header_id|>", "\"parameters\""},
 	 .or_marks = {"<|header_start|>"},
 	 .tags = {"<|python_tag|>"}, .start = LLAMA, .any = "{\"name\":",

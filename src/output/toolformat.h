@@ -24,8 +24,8 @@ enum tool_kind {
 	TOOL_VALUE,  /* reads a parameter's value up to a literal */
 	TOOL_CALL,   /* reads a JSON object that holds name and arguments */
 	TOOL_ARGS,   /* reads a JSON object, the arguments */
-	TOOL_PYTHON, /* reads arguments as pyargs.h has them */
-	TOOL_LOOSE,  /* reads an object as loosejson.h has it; the literal marks strings */
+	TOOL_PYTHON, /* reads arguments in Python's form (pyargs.h) */
+	TOOL_LOOSE,  /* reads a loose object (loosejson.h); the literal marks strings */
 };
 
 /* What a TOOL_UNTIL state reads. TAKE_HEADER chooses next[0] for text, next[1] for
@@ -54,9 +54,9 @@ struct tool_state {
 extern const struct tool_state tool_states[];
 extern const int n_tool_states;
 
-/* The fixed text of a call for a grammar: before the name, before the arguments, and
- * after them. A space or newline is optional, and a tab stands for a space that is not. # is
- * a letter or digit, and @ is one to three digits. */
+/* The fixed text of a call for a grammar: before the name, before the arguments, and after
+ * them. A space or newline in it is optional; a tab stands for a space that must come. #
+ * stands for a letter or digit, and @ for one to three digits. */
 struct tool_way {
 	const char *open, *mid, *end; /* open NULL: the format has no such variant */
 };
@@ -73,7 +73,7 @@ struct tool_tags {
 struct tool_format {
 	const char *name;     /* as the option tool_format spells it */
 	const char *marks[2]; /* a chat template that contains all of these uses this format */
-	const char *or_marks[2]; /* and one that contains one of these */
+	const char *or_marks[2]; /* so does a template that contains one of these */
 	const char *tags[3];  /* tokens that must reach the parser, even if they are special */
 	unsigned char start;
 	/* Text that opens a call at the end of a prompt: `any` for a call of any tool,
@@ -92,13 +92,14 @@ struct tool_format {
 	struct tool_tags args;
 	/* What stands before a list of calls in the history, where no template shows calls. */
 	const char *hidden;
-	bool is_python; /* arguments are as pyargs.h has them */
-	const char *loose_mark; /* arguments are as loosejson.h has them, with this mark */
+	bool is_python; /* arguments are in Python's form (pyargs.h) */
+	const char *loose_mark; /* arguments are a loose object (loosejson.h) with this mark */
 };
 extern const struct tool_format tool_formats[];
 extern const int n_tool_formats;
 
 /* The format of this name, or NULL. */
 const struct tool_format *toolformat_find(struct str name);
-/* The first format whose marks all occur in the template, or NULL. */
+/* The first format whose marks all occur in the template, or one of whose or_marks does.
+ * NULL: there is none. */
 const struct tool_format *toolformat_detect(struct str chat_template);

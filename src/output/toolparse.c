@@ -189,7 +189,7 @@ static int match(struct toolparse *p, char c, size_t *out_held)
 	return -1;
 }
 
-/* Lets the state just entered read `text` again. */
+/* The state just entered reads `text` again. */
 static void again(struct toolparse *p, struct str text, bool is_new)
 {
 	struct buf copy = {0};

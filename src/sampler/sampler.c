@@ -144,7 +144,7 @@ float sampler_penalize(const struct sampler_params *p, const struct tokens_seen 
 	return t->n_output > 0 ? x - p->presence_penalty : x;
 }
 
-/* The logits to choose from; without adjustments, the model's own array. */
+/* Returns the adjusted logits; without adjustments, the model's own array. */
 static const float *adjust(struct sampler *s, const float *logits,
 			   const uint64_t *allowed, const int32_t *banned,
 			   int n_banned)
@@ -227,7 +227,8 @@ static struct cand select_cut(struct cand *c, int32_t n, double need,
 			      bool is_mass)
 {
 	int32_t lo = 0, hi = n;
-	uint32_t lcg = 1; /* pseudo-random pivots that a client cannot predict */
+	/* a fixed sequence of pseudo-random pivots, which suits any order of the tokens */
+	uint32_t lcg = 1;
 	while (hi - lo > 1) {
 		lcg = lcg * 1664525u + 1013904223u;
 		swap(&c[lo + (int32_t)((lcg >> 8) % (uint32_t)(hi - lo))], &c[hi - 1]);

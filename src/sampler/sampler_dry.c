@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DRY, "don't repeat yourself", as llama.cpp has it: where the last L tokens have been
- * written before, the token that came behind them then is lowered by
+ * DRY, "don't repeat yourself", as in llama.cpp. If the last L tokens occur earlier in the
+ * text, the token that followed them there would repeat it. Its logit is lowered by
  *
  *   multiplier * base ^ (L - allowed_length)        for L >= allowed_length
  *
- * L is the longest such match for that token, and never reaches across a breaker. All
- * matches are found in one pass by Z values: of the text read backwards, z[i] is how
- * many tokens from i on are those from the newest on.
+ * L is the length of the longest such match for that token. A match never reaches across a
+ * breaker. All matches are found in one pass by Z values of the text read backwards: z[i]
+ * is how many tokens from token i on equal those from the newest on.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -41,13 +41,14 @@ void sampler_dry_deinit(struct sampler *s)
 	free(s->dry.hits);
 }
 
-/* Token i, counted from the newest. */
+/* The token i places before the newest. */
 static int32_t back(const struct dry_state *d, int32_t i)
 {
 	return d->ids[d->n - 1 - (size_t)i];
 }
 
-/* The longest breaker that begins with token i, in tokens behind it; -1: none does. */
+/* How many tokens the longest breaker that begins with token i has behind it; -1: no
+ * breaker begins there. */
 static int32_t breaker_at(const struct sampler *s, int32_t i)
 {
 	const struct sampler_dry *p = &s->p.dry;
@@ -71,7 +72,7 @@ static int32_t breaker_at(const struct sampler *s, int32_t i)
 	return longest;
 }
 
-/* How long a match may be: up to the newest breaker. */
+/* The maximal length of a match: it ends at the newest breaker. */
 static int32_t match_limit(const struct sampler *s, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -84,7 +85,7 @@ static int32_t match_limit(const struct sampler *s, int32_t n)
 
 static void find_matches(struct dry_state *d, int32_t n)
 {
-	int32_t from = 0, to = 0; /* the match that reaches furthest: from..to */
+	int32_t from = 0, to = 0; /* the match that reaches furthest back: tokens from..to */
 	for (int32_t i = 1; i < n; i++) {
 		int32_t z = i < to ? MIN(d->z[i - from], to - i) : 0;
 		while (i + z < n && back(d, z) == back(d, i + z))
@@ -134,11 +135,11 @@ void sampler_dry_apply(struct sampler *s, float *x)
 	}
 	if (d->n_hits > 1)
 		qsort(d->hits, d->n_hits, sizeof *d->hits, by_id_and_length);
-	/* Above it base to its power is no float any more (llama.cpp's bound). */
+	/* A larger exponent overflows a float (llama.cpp's bound). */
 	double most = p->base > 1.000001 ? floor(88.7228391 / log(p->base)) : INFINITY;
 	for (size_t i = 0; i < d->n_hits; i++) {
 		if (i > 0 && d->hits[i].id == d->hits[i - 1].id)
-			continue; /* the longest one counts */
+			continue; /* hits are sorted: the longest match of a token comes first */
 		double exponent = fmin(d->hits[i].length - p->allowed_length, most);
 		x[d->hits[i].id] -= (float)(p->multiplier * pow(p->base, exponent));
 	}

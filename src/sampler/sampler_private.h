@@ -7,25 +7,25 @@
 #include "sampler/sampler.h"
 
 #define GREEDY_BELOW 1e-5f
-#define HEAP_MAX 1024 /* above it a heap loses to quickselect */
+#define HEAP_MAX 1024 /* a larger top_k is faster with quickselect */
 
 struct cand {
 	float w;
 	int32_t id;
 };
 
-/* A token the penalties know. */
+/* A token of prompt or output, for the penalties. */
 struct tokens_seen {
 	int32_t id;
 	int32_t n_output;
 };
 
 struct dry_hit {
-	int32_t id, length; /* a token, and how much it would repeat */
+	int32_t id, length; /* a token; the length of the repetition that it would continue */
 };
 
 struct dry_state {
-	int32_t *ids, *z; /* (n) prompt and output; Z values */
+	int32_t *ids, *z; /* (n) prompt and output, oldest first; Z values, newest first */
 	size_t n, cap;
 	struct dry_hit *hits;
 	size_t n_hits, cap_hits;
@@ -61,7 +61,7 @@ static inline bool sampler_in_range(const struct sampler *s, int32_t id)
 bool sampler_has_dry(const struct sampler_params *p);
 void sampler_dry_push(struct sampler *s, const int32_t *ids, size_t n);
 void sampler_dry_deinit(struct sampler *s);
-/* Lower logits x (V). */
+/* Lowers the logits x (V) of tokens that would continue a repetition. */
 void sampler_dry_apply(struct sampler *s, float *x);
 
 /* --- sampler.c --- */
@@ -75,10 +75,10 @@ int cand_by_id(const void *a, const void *b);
 
 /* Logit x of t after the penalties. */
 float sampler_penalize(const struct sampler_params *p, const struct tokens_seen *t, float x);
-/* Room for n of cands and work. */
+/* Makes room for n candidates in cands and work. */
 void sampler_reserve_cands(struct sampler *s, int32_t n);
-/* The next number of the generator, [0, 1). */
+/* The generator's next number, in [0, 1). */
 double sampler_unit(struct sampler *s);
-/* One of cands[0..n), which are by id and have their weights; first cut at top_p of
- * their own mass where asked, and at min_p. */
+/* Draws one of cands[0..n), which are sorted by id and have their weights. Before the draw
+ * cuts them at top_p of their own mass (only with cuts_p), then at min_p. */
 int32_t sampler_draw_cands(struct sampler *s, int32_t n, bool cuts_p);

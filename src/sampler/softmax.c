@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A vocabulary has 150,000 entries and is walked once or twice for each token of
- * each stream, on the engine thread: scalar expf would cost more than half a
- * millisecond a token. So the passes run in four lanes (GCC vector types; plain
- * SSE2 or NEON, no dispatch).
+ * A vocabulary has 150,000 entries. The engine thread walks it once or twice for each token
+ * of each stream. Scalar expf would cost more than half a millisecond a token. So the
+ * passes run in four lanes (GCC vector types; plain SSE2 or NEON, no dispatch).
  *
  * libm's expf differs between machines in the last bit, and a last bit is enough
  * to draw another token. vec4_exp is therefore built from additions,
@@ -19,8 +18,8 @@
 #include "base/vec4.h"
 
 #define LANES 4
-#define CHUNK 1024 /* softmax_sum's scratch, floats */
-#define Z_MIN (-87.0f) /* exp of it is the last normal float */
+#define CHUNK 1024 /* floats of softmax_sum's scratch memory */
+#define Z_MIN (-87.0f) /* exp(Z_MIN) is about the smallest normal float */
 
 typedef double vec4d __attribute__((vector_size(32)));
 
@@ -32,7 +31,7 @@ static vec4 load_tail(const float *p, int32_t n, float pad)
 	return vec4_load(t);
 }
 
-/* exp for z <= 0; what is below Z_MIN cannot be drawn at all. */
+/* exp for z <= 0. Below Z_MIN the weight is 0: such a token can never be drawn. */
 static vec4 weigh(vec4 z)
 {
 	return vec4_select(z < vec4_all(Z_MIN), vec4_all(0), vec4_exp(z));

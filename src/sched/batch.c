@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One turn of the engine: who starts, what the step carries, what comes of it.
+ * One turn of the engine: which choices start, what the step computes, what its results are.
  *
  *   admit      first in line first, as far as slots and pages go
  *   plan       a token for each stream, prompt tokens in what is left
@@ -31,13 +31,14 @@
 #include "base/profile.h"
 #include "sched/sched_private.h"
 
-/* What is copied for the disk between steps takes at most this share of their time, since
- * streams wait for it: a page after the other. Where there is no step, so many bytes. */
+/* Limits of copying KV pages to the disk between steps. Streams wait for the copies, so
+ * these go page by page, for at most COPY_SHARE of the steps' time. A turn without a step
+ * copies IDLE_COPY bytes. */
 #define A_PAGE 1
 #define COPY_SHARE 0.03
-#define COPY_CREDIT_US 1000.0 /* saved up at most, or a step's share if that is more */
+#define COPY_CREDIT_US 1000.0 /* most time saved up for copies, unless one step's share is more */
 #define IDLE_COPY ((size_t)32 << 20)
-#define BAD_STEPS_MAX 3 /* in a row: the backend is broken, not the request */
+#define BAD_STEPS_MAX 3 /* bad steps in a row: then the backend is broken, not a request */
 
 void batch_init(struct sched *s)
 {
@@ -85,20 +86,20 @@ static void end_choice(struct sched *s, struct sched_choice *c)
 	drop_seq(s, c);
 	choice_set_state(c, CHOICE_DONE);
 	emit_choice_done(&s->emit, r, c->index, c->finish, stop);
-	choice_release(c); /* a sampler is as large as the vocabulary */
+	choice_release(c); /* frees the sampler, which is as large as the vocabulary */
 	if (++r->n_over == request_n_choices(r))
 		sched_end_done(s, r);
 }
 
 /* --- admission ----------------------------------------------------------- */
 
-/* The first choice of the same prompt. */
+/* The first choice of c's prompt. */
 static struct sched_choice *lead_of(const struct sched_choice *c)
 {
 	return &c->r->choices[c->index - c->index % c->r->n];
 }
 
-/* Waits to fork from a lead that has not drawn yet. */
+/* Does c wait to fork from a lead that has not drawn its first token? */
 static bool awaits_lead(const struct sched_choice *c)
 {
 	const struct sched_choice *lead = lead_of(c);
@@ -106,8 +107,8 @@ static bool awaits_lead(const struct sched_choice *c)
 	       !choice_is_over(lead);
 }
 
-/* Fill run[] with all that hold pages, oldest first. Returns how many wait for
- * a lead among them to fork. */
+/* Fills run[] with all choices that hold pages, oldest first. Returns how many choices wait
+ * to fork from a lead among them. */
 static int collect_running(struct sched *s)
 {
 	int n_promised = 0;
@@ -145,7 +146,7 @@ static struct sched_choice *first_in_line(struct sched *s)
 	return &r->choices[0];
 }
 
-/* Some tokens of a history around the one at `at`. */
+/* Appends the text of some tokens of a history around the one at `at`. */
 static void add_text(const struct sched *s, const int32_t *tokens, int n, int at,
 		     struct buf *out)
 {
@@ -174,11 +175,11 @@ static void log_miss(const struct sched *s, const struct sched_choice *c,
 	buf_deinit(&b);
 }
 
-/* Why no more of the prompt was found. */
+/* Records why no more of the prompt was found in the cache. */
 static void note_miss(struct sched *s, struct sched_choice *c, int n_cached)
 {
 	struct request_stats *stats = &c->r->stats;
-	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scores are of computed tokens */
+	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scored tokens must be computed */
 	const struct ids *prompt = choice_prompt(c);
 	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0,
 					c->r->images, c->r->n_images};
@@ -221,15 +222,15 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 				      c->r->turn_at, c->r->images, c->r->n_images};
 }
 
-/* It did not fit, and there is no more room than there was then. */
+/* Did c fail to start before, and is there no more room now than then? */
 static bool is_blocked(const struct sched *s, const struct sched_choice *c, int n_promised)
 {
 	return s->blocked == c && engine_pages_free(s->o.engine) <= s->blocked_pages_free &&
 	       s->n_run + n_promised >= s->blocked_n_run;
 }
 
-/* Is c to wait for what the disk has of it? It asks once for
- * each try to start, when there is room for it. */
+/* Begins to read what the disk has of c's history. True: c waits for it. c asks once for
+ * each try to start, and only while fewer choices read than there are slots. */
 static bool begin_fetch(struct sched *s, struct sched_choice *c, int64_t now_us)
 {
 	struct ids history = {0};
@@ -251,8 +252,9 @@ static int end_fetch(struct sched *s, struct sched_choice *c)
 	return n;
 }
 
-/* What has been read goes into the cache. What is complete, or takes longer than it would to
- * compute it, is first in line again. True: more may have been read meanwhile. */
+/* Moves what has been read from the disk into the cache. A choice whose reading is
+ * complete, or takes longer than computing would, is again in line to start. True:
+ * something moved, so more may have been read meanwhile. */
 static bool go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 {
 	bool did = false;
@@ -273,8 +275,8 @@ static bool go_on_fetching(struct sched *s, struct request *r, int64_t now_us)
 	return did;
 }
 
-/* Prompts that are read from the disk hold pages. They give them back, and ask again when there
- * is room. False: there are none. */
+/* Prompts being read from the disk hold pages. Gives these pages back; the choices ask the
+ * disk again when there is room. False: no prompt was being read. */
 static bool end_fetches(struct sched *s)
 {
 	bool has_ended = s->n_fetching > 0;
@@ -289,7 +291,7 @@ static bool end_fetches(struct sched *s)
 	return has_ended;
 }
 
-/* Give c its sequence and pages for its whole history, if they are to be had. */
+/* Gives c its sequence, and pages for its whole history. False: there are not enough. */
 static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 {
 	struct engine *e = s->o.engine;
@@ -299,7 +301,7 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 	struct engine_seq *seq = engine_seq_create_in(e, &prompt, &n_cached);
 	ids_deinit(&history);
 
-	/* What it shares is no longer free, so this is asked afterwards. */
+	/* Counted after the sequence was made: pages that it shares are no longer free. */
 	struct policy_capacity capacity = {
 		.pages_free = engine_pages_free(e),
 		.page_size = engine_page_size(e),
@@ -317,8 +319,8 @@ static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
 	return true;
 }
 
-/* Nothing runs and c still does not fit: it never will. sched_submit has seen to
- * it that this cannot be, but to wait for ever would be the worst answer. */
+/* Ends a choice that does not fit though nothing runs: it would never fit. sched_submit
+ * refuses such requests, so this should not happen; but waiting for ever would be worse. */
 static void give_up(struct sched *s, struct sched_choice *c)
 {
 	struct fail f;
@@ -330,7 +332,7 @@ static void give_up(struct sched *s, struct sched_choice *c)
 static void set_blocked(struct sched *s, struct sched_choice *c, int n_promised,
 			int pages_free)
 {
-	c->has_asked_disk = false; /* what memory has now may be gone by then */
+	c->has_asked_disk = false; /* the disk is asked again: memory may drop what it has now */
 	s->blocked = c;
 	s->blocked_pages_free = pages_free;
 	s->blocked_n_run = s->n_run + n_promised;
@@ -367,14 +369,15 @@ static void admit(struct sched *s, int64_t now_us)
 			return;
 		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
 			continue;
-		/* No room for what the disk has: better wait for it than compute that. */
+		/* No room for what the disk has of c: waiting is better than computing it
+		 * again. */
 		if (!c->has_asked_disk && s->n_run > 0) {
 			set_blocked(s, c, n_promised, engine_pages_free(s->o.engine));
 			return;
 		}
 		if (start(s, c, n_promised, now_us))
 			continue;
-		/* Those that are being read hold pages until then. */
+		/* Choices that are being read from the disk hold pages until that ends. */
 		if (s->n_run > 0 || s->n_fetching > 0)
 			return;
 		s->blocked = NULL;
@@ -394,8 +397,8 @@ static void preempt(struct sched *s, struct sched_choice *c)
 		  c->index, choice_length(c));
 }
 
-/* Prompts' tokens up to where no image is cut. An image that is next gets what is left of the
- * whole step, also beyond a chunk. */
+/* Cuts each prompt's tokens where no image is split. An image that comes next may use all
+ * that is left of the step, even beyond the chunk. */
 static void keep_images_whole(struct sched *s)
 {
 	int left = engine_max_batch_tok(s->o.engine);
@@ -430,7 +433,8 @@ static void plan(struct sched *s)
 	keep_images_whole(s);
 }
 
-/* Room for what run[i] feeds, or else it is preempted or ended. */
+/* Reserves pages for the tokens of run[i]. Where there are none, the youngest choices are
+ * preempted; a choice alone is ended. */
 static void reserve(struct sched *s, int i)
 {
 	struct sched_choice *c = s->run[i];
@@ -447,8 +451,8 @@ static void reserve(struct sched *s, int i)
 		}
 		if (end_fetches(s))
 			continue;
-		int v = s->n_run - 1; /* the youngest, perhaps itself */
-		if (v == 0) {         /* the only one */
+		int v = s->n_run - 1; /* the youngest choice, perhaps run[i] itself */
+		if (v == 0) {         /* the only choice: nobody to preempt */
 			choice_cut(c, &s->emit);
 			end_choice(s, c);
 			return;
@@ -461,8 +465,7 @@ static void reserve(struct sched *s, int i)
 	}
 }
 
-/* Slices for all that is planned and has its pages; the oldest take theirs
- * first. */
+/* Makes slices for all planned choices that get pages. The oldest choices reserve first. */
 static int make_slices(struct sched *s)
 {
 	int n = 0;
@@ -491,7 +494,7 @@ static void note_step(struct sched *s, bool is_bad, const char *why)
 static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 {
 	fail_default(f, st);
-	/* Experts that cannot be read fail the requests that need them, no others. */
+	/* An unreadable file of experts fails only the requests that need those experts. */
 	if (st == E_IO)
 		log_error("engine step failed: %s", f->text);
 	else
@@ -499,7 +502,7 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	for (int i = 0; i < n; i++)
 		if (!s->sliced[i]->r->is_over)
 			sched_end_failed(s, s->sliced[i]->r, f);
-	/* A device that has failed does so in every step to come. */
+	/* After E_DEVICE every further step would fail, too. */
 	if (st == E_DEVICE && s->o.health) {
 		emit_flush(&s->emit);
 		atomic_store(&s->o.health->is_device_lost, true);
@@ -507,7 +510,7 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	}
 }
 
-/* How many guesses of a stream are worth it, of what kind `step` says. */
+/* How many draft tokens of a stream are worth verifying; `step` says of which kind. */
 static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	double p = draft_trust_of(&c->trust, &s->trust, c->draft_mark);
@@ -516,7 +519,7 @@ static int width_of(struct sched *s, struct sched_choice *c, const struct draft_
 	return draft_allowed(&c->r->draft, draft_width(&s->decode_cost, step, p), p);
 }
 
-/* From lookup. They are in its draft then. */
+/* Takes draft tokens from prompt lookup into c->draft. Returns how many to verify. */
 static int look_up(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step look = *step;
@@ -528,7 +531,8 @@ static int look_up(struct sched *s, struct sched_choice *c, const struct draft_s
 	return width;
 }
 
-/* From the model's own layer, which is yet to guess. */
+/* Decides how many draft tokens to ask of the model's own layer. They are computed later,
+ * by guess_by_model. */
 static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step ask = *step;
@@ -545,14 +549,14 @@ static int ask_model(struct sched *s, struct sched_choice *c, const struct draft
 	return width;
 }
 
-/* Has the model's layer guess for slices at[0..n). */
+/* The model's own layer computes draft tokens for the slices at[0..n). */
 static void guess_by_model(struct sched *s, struct engine_guess *g, const int *at, int n)
 {
 	struct fail f = {0};
 	int n_most = 0;
 	int64_t begin_us = clock_now_us(s->o.clock);
 	s->guess_us = 0;
-	/* Where it fails the step will, too, and says so. */
+	/* An error here needs no report: the step will fail for the same reason. */
 	if (n == 0 || engine_guess(s->o.engine, g, n, &f) != OK)
 		return;
 	for (int i = 0; i < n; i++) {
@@ -564,7 +568,7 @@ static void guess_by_model(struct sched *s, struct engine_guess *g, const int *a
 	draft_guess_note(&s->decode_cost, n_most, s->guess_us);
 }
 
-/* What the streams of a step but one bear: the least of them. */
+/* The smallest patience of the step's n streams, all but stream `but`. */
 static double patience_but(struct sched *s, int n, int but)
 {
 	double least = DRAFT_LATE + DRAFT_START;
@@ -574,8 +578,8 @@ static double patience_but(struct sched *s, int n, int but)
 	return least;
 }
 
-/* Guesses for the streams of a step without prompt tokens, n slices. Rows of a slice that
- * has guesses are those of choice_draft_slice. */
+/* Adds draft tokens to the n slices of a step without prompt tokens. A slice with a draft
+ * has the rows of choice_draft_slice. */
 static void add_drafts(struct sched *s, int n)
 {
 	struct engine_guess asked[DRAFT_STEP];
@@ -597,7 +601,7 @@ static void add_drafts(struct sched *s, int n)
 			continue;
 		step.patience = patience_but(s, n, i);
 		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
-		/* Nobody loses pages for a guess. */
+		/* Draft tokens never take another stream's pages. */
 		if (width < 1 ||
 		    engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
 			continue;
@@ -616,7 +620,7 @@ static void add_drafts(struct sched *s, int n)
 	guess_by_model(s, asked, at, n_asked);
 }
 
-/* Tokens of the step: of prompts, and of streams. */
+/* Tokens of a step: of prompts, and of streams with their drafts. */
 struct step_size {
 	int n_prefill, n_decode;
 };
@@ -634,8 +638,9 @@ static struct step_size size_of(struct sched *s, int n)
 	return size;
 }
 
-/* What a step with prompts costs now, all that it carries beside them included: so the
- * plan aims at the whole step, decoding too. Without prompts, by its tokens. */
+/* Records how long a step took. With prompt tokens the whole time counts as their cost, so
+ * policy_chunk aims at the whole step, decoding too. Otherwise it is the cost of so many
+ * decode tokens. */
 static void note_cost(struct sched *s, struct step_size size, int64_t us)
 {
 	if (size.n_prefill > 0)
@@ -645,9 +650,9 @@ static void note_cost(struct sched *s, struct step_size size, int64_t us)
 			&s->decode_cost, size.n_decode, us + s->confirm_us);
 }
 
-/* --- what comes of it ---------------------------------------------------- */
+/* --- the results of a step ------------------------------------------------- */
 
-/* n tokens of one draw; the gap to the last is one. */
+/* Records n tokens of one draw. They count as one gap since the choice's last token. */
 static void note_tokens(struct sched_choice *c, int n, int64_t now_us)
 {
 	struct request_stats *st = &c->r->stats;
@@ -679,8 +684,8 @@ static const char *why_no_token(const struct sched_choice *c, enum status st)
 static void end_without_token(struct sched *s, struct sched_choice *c, enum status st)
 {
 	struct fail f = {0};
-	/* Only the model's fault speaks against the backend: a client must not be able to
-	 * bring the health down. */
+	/* Only logits that are no numbers count against the backend: a client must not be
+	 * able to make the server unhealthy. */
 	s->is_bad_step |= st == E_BACKEND;
 	fail_set(&f, st, "%s", why_no_token(c, st));
 	if (guard_is_set(&c->guard) && st != E_BACKEND)
@@ -694,7 +699,7 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 	       now_us - r->stats.first_token_us > r->max_decode_us;
 }
 
-/* A guess that was not verified, beside the token that came. */
+/* Compares an unverified draft token with the token that was drawn. */
 static void note_idle_guess(struct sched *s, struct sched_choice *c, size_t n_before)
 {
 	if (c->has_idle_guess && c->output.n > n_before)
@@ -721,8 +726,8 @@ static void note_draft(struct sched *s, struct sched_choice *c, int n, int n_rig
 	}
 }
 
-/* The tokens that rows of logits decide: one, or those that were guessed, too. What was
- * guessed right is in the cache then. */
+/* Draws from the choice's rows of logits: one token, or also the draft tokens that proved
+ * right. The cache then holds the right ones. */
 static enum status draw_tokens(struct sched *s, struct sched_choice *c,
 			       const struct choice_row *row)
 {
@@ -778,7 +783,7 @@ static int fork_siblings(struct sched *s, struct sched_choice *lead)
 		struct sched_choice *c = lead + n + 1;
 		capacity.n_running = s->n_run;
 		capacity.pages_free = engine_pages_free(s->o.engine);
-		/* One page for the copy of the last, shared one. */
+		/* Needs one page: a copy of the last page, which is shared. */
 		if (c->state != CHOICE_QUEUED || s->n_run >= s->n_slots ||
 		    !policy_admits(&capacity, 1, c->max_output) ||
 		    engine_seq_fork(s->o.engine, lead->seq, &c->seq) != OK)
@@ -812,7 +817,8 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 	}
 	if (engine_seq_length(c->seq) < choice_length(c))
 		return;
-	/* The last row; with guesses the first, since the others stand behind guesses. */
+	/* The last row; with a draft the first row, since the others stand behind draft
+	 * tokens. */
 	struct choice_row row = {s->o.engine, i, c->n_draft ? 0 : n_rows - 1};
 	/* Fork before the lead draws: its first token may be its last. */
 	int n_forks = 0;
@@ -822,7 +828,7 @@ static void finish_slice(struct sched *s, int i, int64_t now_us)
 		sample_choice(s, c + k, &row, now_us);
 }
 
-/* A step of so many us pays for some copying. */
+/* Adds the step's share of time to the credit for copies to the disk. */
 static void earn_copies(struct sched *s)
 {
 	double share = COPY_SHARE * (double)s->step_us;
@@ -851,7 +857,8 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	if (n == 0)
 		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;
 	add_drafts(s, n);
-	/* STARTED must not wait for the step: it lets the client's headers go. */
+	/* Flush now: EVENT_STARTED releases the client's headers, and must not wait for the
+	 * step. */
 	emit_flush(&s->emit);
 
 	int64_t begin_us = clock_now_us(s->o.clock);

@@ -6,12 +6,12 @@
 
 #include "base/alloc.h"
 
-#define JUMP_MAX_BYTES 256 /* of forced text at once: some 60 tokens of prefill */
+#define JUMP_MAX_BYTES 256 /* forced text taken at once: some 60 tokens of prefill */
 
 #define TO(name) (1u << CHOICE_##name)
 #define TO_END (TO(FAILED) | TO(CANCELLED))
 
-/* By state: those that may follow. */
+/* For each state, the states that may follow. */
 static const unsigned followers[] = {
 #define X(name, next) next,
 	CHOICE_STATES(X)
@@ -66,8 +66,8 @@ void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 {
 	struct sampler_params p = c->r->sampling;
 	const struct ids *prompt = choice_prompt(c);
-	/* By its place among the choices of its prompt: each prompt of several is
-	 * answered as it would be alone. */
+	/* The seed depends on the choice's index within its prompt. So a prompt among
+	 * several is answered as it would be alone. */
 	p.seed = sampler_seed_of_choice(p.seed, c->index % c->r->n);
 	c->sampler = sampler_create(&p, n_vocab);
 	sampler_add_prompt(c->sampler, prompt->p, prompt->n);
@@ -112,7 +112,7 @@ struct engine_slice choice_slice(struct sched_choice *c, int n_max)
 				     .inv_t = sampler_inv_t(&c->r->sampling)};
 }
 
-/* One that answers for all choices of its prompt. */
+/* The first choice of a prompt scores it for all of the prompt's choices. */
 bool choice_scores(const struct sched_choice *c)
 {
 	return c->r->prompt_logprobs >= 0 && c->index % c->r->n == 0 &&
@@ -127,8 +127,8 @@ enum status choice_score(struct sched_choice *c, const float *logits, int n,
 	struct sampled *tokens = xcalloc((size_t)n, sizeof *tokens);
 	enum status st = OK;
 	int k = 0;
-	/* Row i speaks of token i + 1. Those of a prefill that was cut short have been
-	 * told already. */
+	/* Row i has the scores of token i + 1. If an earlier prefill was cut short, its
+	 * tokens have been emitted already. */
 	for (int32_t i = 0; i < n && st == OK; i++) {
 		size_t next = (size_t)(at + i + 1);
 		if (at + i < c->n_scored || next >= prompt->n)
@@ -152,9 +152,9 @@ static bool is_stop_id(const struct request *r, int32_t id)
 	return false;
 }
 
-/* The token's text through the parser. Content that begins in the token which closed
- * the reasoning has not been under the grammar's mask: E_INVAL where it does not
- * fit. */
+/* Runs the token's text through the parser. Content that begins inside the token that
+ * closed the reasoning was not under the grammar's mask: E_INVAL where it does not fit the
+ * grammar. */
 static enum status add_text(struct sched_choice *c, int32_t id, struct emit *em)
 {
 	const struct out_span *spans;
@@ -170,7 +170,7 @@ static enum status add_text(struct sched_choice *c, int32_t id, struct emit *em)
 	return st;
 }
 
-/* What detokenizer and parser still hold. */
+/* Emits the text that detokenizer and parser still hold. */
 static void add_rest(struct sched_choice *c, struct emit *em)
 {
 	const struct out_span *spans;
@@ -182,14 +182,14 @@ static void add_rest(struct sched_choice *c, struct emit *em)
 	emit_add_spans(em, spans, n);
 }
 
-/* May the model open its reasoning here? Only at the very beginning. */
+/* May the model open a reasoning block here? Only as its first token. */
 static bool may_reason(const struct sched_choice *c)
 {
 	return c->output.n == 0 && c->r->reasoning_id > 0;
 }
 
-/* The grammars' mask for the next token; *out NULL where none holds: not for reasoning,
- * which comes first. */
+/* The grammars' mask for the next token. *out is NULL where no grammar applies, as in the
+ * reasoning before the answer. */
 static enum status make_mask(struct sched_choice *c, const uint64_t **out)
 {
 	const struct request *r = c->r;
@@ -204,7 +204,7 @@ static enum status make_mask(struct sched_choice *c, const uint64_t **out)
 	return st;
 }
 
-/* A token that was drawn under the mask moves the grammar on. */
+/* Advances the grammar by a token that was drawn under its mask. */
 static enum status follow(struct sched_choice *c, int32_t id)
 {
 	if (may_reason(c) && id == c->r->reasoning_id)
@@ -212,7 +212,8 @@ static enum status follow(struct sched_choice *c, int32_t id)
 	return guard_follow(&c->guard, id);
 }
 
-/* Has the reasoning taken all it may? Once begun, its close is written to the end. */
+/* Has the reasoning reached its limit? Once its close has begun, all of the close's tokens
+ * are forced. */
 static bool must_close(const struct sched_choice *c)
 {
 	const struct request *r = c->r;
@@ -222,7 +223,7 @@ static bool must_close(const struct sched_choice *c)
 						    outparse_in_reasoning(c->parse));
 }
 
-/* What is known of a row; n 0: nothing. */
+/* The best logits of a row, where the engine keeps them; n 0: it does not. */
 static struct sampler_top top_of(const struct choice_row *row)
 {
 	const struct logits_top *t =
@@ -232,7 +233,7 @@ static struct sampler_top top_of(const struct choice_row *row)
 	return (struct sampler_top){t->n, t->id, t->logit, t->max, t->sum, t->sum_t};
 }
 
-/* All of it; NULL: the device failed. */
+/* The whole row of logits; NULL: the device failed. */
 static const float *logits_of(const struct choice_row *row)
 {
 	return engine_logits_row(row->engine, row->i_slice, row->i_row);
@@ -282,7 +283,7 @@ static enum status next_token(struct sched_choice *c, const struct choice_row *r
 	return st;
 }
 
-/* The next token is known: into the history and out to the client. */
+/* Adds the next token to the history and emits it. */
 static enum status accept_token(struct sched_choice *c, const struct sampled *token,
 			struct emit *em)
 {
@@ -311,7 +312,7 @@ static enum status accept_token(struct sched_choice *c, const struct sampled *to
 	return st;
 }
 
-/* May tokens be taken that were not drawn? They have no log-probability. */
+/* May tokens be taken that the grammar forces, without a draw? They have no log-probability. */
 static bool may_jump(const struct sched_choice *c)
 {
 	return guard_is_set(&c->guard) && c->finish == FINISH_NONE &&
@@ -319,9 +320,8 @@ static bool may_jump(const struct sched_choice *c)
 	       !outparse_in_reasoning(c->parse);
 }
 
-/* The tokens of what the grammar alone decides, up to the last: that one the model may
- * want to write as the beginning of a longer one. They become pending at once, so
- * that one step feeds them all. */
+/* Takes the tokens of the text that the grammar forces, except the last: the model may want
+ * a longer token there. All become pending at once, so that one step computes them. */
 static enum status jump(struct sched_choice *c, struct emit *em)
 {
 	struct buf text = {0};
@@ -334,7 +334,7 @@ static enum status jump(struct sched_choice *c, struct emit *em)
 	for (size_t i = 0, at = 0; i + 1 < ids.n && c->finish == FINISH_NONE; i++) {
 		struct sampled token = {.id = ids.p[i]};
 		struct str bytes = tokenizer_bytes(c->detok.t, token.id);
-		/* A tokenizer that normalizes has not kept the text as it was. */
+		/* A tokenizer that normalizes has changed the text: take no more. */
 		if (bytes.n == 0 || is_stop_id(c->r, token.id) ||
 		    !str_starts((struct str){text.p + at, text.n - at}, bytes))
 			break;
@@ -362,7 +362,7 @@ enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 	return st;
 }
 
-/* The lookup has as much of the history as was there when it guessed last. */
+/* c->lookup holds the history up to its last guess, so only newer tokens are added. */
 int choice_guess(struct sched_choice *c, int max, bool is_all)
 {
 	const struct ids *prompt = choice_prompt(c);
@@ -396,8 +396,8 @@ struct engine_slice choice_draft_slice(struct sched_choice *c, int n)
 				     .inv_t = sampler_inv_t(&c->r->sampling)};
 }
 
-/* A draw may add several tokens, where a grammar left no choice. Row i is that behind
- * draft[i], so it holds while the output has the guesses up to there. */
+/* Row i is that behind draft[i], so it is valid only while the output equals the draft up
+ * to there. A draw may add several tokens, where a grammar forces some. */
 enum status choice_draw_drafted(struct sched_choice *c, struct choice_row row, struct emit *em,
 				int *out_n_right)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One answer in the making: a sequence with its sampler and its parser. Thread:
+ * One answer that is being generated: a sequence with its sampler and its parser. Thread:
  * engine.
  *
- * Its history is the prompt and then its output. What the cache does not hold of
- * it is pending; when nothing is, the next token can be drawn. So a new prompt, a
- * decode step and the recomputation after a preemption are one and the same thing:
- * feed what is pending.
+ * A choice's history is its prompt and then its output. Tokens of the history that the
+ * cache does not hold are pending. When none is pending, the next token can be drawn. So a
+ * new prompt, a decode step and the recomputation after a preemption are all one operation:
+ * feed the pending tokens.
  */
 #pragma once
 #include "engine/engine.h"
@@ -32,7 +32,7 @@ enum choice_state {
 #undef X
 };
 
-/* The logits behind a token of the last step: row i_row of those of slice i_slice. */
+/* A row of logits of the last step: row i_row of slice i_slice. */
 struct choice_row {
 	struct engine *engine;
 	int i_slice, i_row;
@@ -42,40 +42,40 @@ struct sched_choice {
 	struct request *r;
 	int index;
 	enum choice_state state;
-	struct engine_seq *seq; /* PREFILL and DECODE only */
-	/* What the disk has of its history, on its way into the cache; NULL: nothing, or it
-	 * has arrived. */
+	struct engine_seq *seq; /* not NULL in PREFILL and DECODE only */
+	/* Reads the part of its history that the disk has into the cache. NULL: the disk
+	 * has none, or the reading has ended. */
 	struct engine_fetch *fetch;
 	bool has_asked_disk;
-	int64_t fetch_until_us; /* then it is computed after all */
-	int n_fetched; /* tokens that came that way */
+	int64_t fetch_until_us; /* then the choice stops waiting and computes */
+	int n_fetched; /* tokens that came from the disk */
 	struct ids output;
 	int32_t max_output;
-	int32_t n_scored;    /* tokens of the prompt whose likelihood has been told */
-	int32_t n_reasoning; /* tokens inside it so far */
-	int n_forced;        /* of the request's close_ids, each time around */
+	int32_t n_scored;    /* tokens of the prompt whose log-probability was emitted */
+	int32_t n_reasoning; /* tokens inside reasoning so far */
+	int n_forced;        /* tokens of close_ids that were forced, over all closings */
 	int64_t last_token_us;
-	enum finish finish; /* once DONE */
+	enum finish finish; /* FINISH_NONE until DONE */
 
 	struct sampler *sampler;
 	struct guard guard; /* kept over a preemption */
 	struct outparse *parse;
 	struct detok detok;
-	struct buf text; /* of one token, between the two */
+	struct buf text; /* of one token, between detok and parse */
 
-	/* Guesses of the next tokens (draft.h). The step's slice is the newest token and
-	 * n_draft guesses behind it. */
+	/* Draft tokens (draft.h). A step's slice is the newest token and n_draft draft
+	 * tokens behind it. */
 	struct lookup lookup;
 	struct draft_trust trust;
 	struct draft_account account;
 	int32_t draft[1 + DRAFT_MAX];
 	int n_draft, draft_mark;
-	/* draft[1] is lookup's guess, though it is not verified: the next token shows whether
-	 * it was right. */
+	/* draft[1] is a guess of lookup that is not verified: the next drawn token shows
+	 * whether it was right. */
 	bool has_idle_guess;
 };
 
-/* Asserts that the edge exists. */
+/* Asserts that the diagram allows the change. */
 void choice_set_state(struct sched_choice *c, enum choice_state next);
 static inline bool choice_is_running(const struct sched_choice *c)
 {
@@ -86,15 +86,15 @@ static inline bool choice_is_over(const struct sched_choice *c)
 	return c->state >= CHOICE_DONE;
 }
 
-/* The request's choices, all QUEUED, without the memory of running ones. */
+/* The request's choices, all QUEUED. What only a running choice needs is not allocated. */
 struct sched_choice *choices_create(struct request *r, int32_t n_ctx);
-void choices_destroy(struct request *r); /* their seq must be gone */
+void choices_destroy(struct request *r); /* their sequences must be destroyed before */
 
-/* The sampler, parser and grammar, when it first leaves the queue. */
+/* Makes the sampler, parser and grammar, when the choice first starts. */
 void choice_begin(struct sched_choice *c, const struct tokenizer *t,
 		  const struct grammar_vocab *vocab, int32_t n_vocab);
 
-/* Frees what only a choice that still draws needs, its output included. */
+/* Frees what only a generating choice needs, its output included. */
 void choice_release(struct sched_choice *c);
 
 /* Does the client want log-probabilities of prompt tokens? Then the engine must compute
@@ -109,26 +109,26 @@ const struct ids *choice_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */
 /* Appends all tokens of the prompt and of the answer to out. */
 void choice_history(const struct sched_choice *c, struct ids *out);
-/* The next pending tokens in one piece: at most n_max of them. Sets n and
- * n_logits: 1 when they are the last pending ones, n where choice_scores. Drops a draft. */
+/* The next pending tokens as one slice, at most n_max. n_logits is 1 if they are the last
+ * pending ones, n where choice_scores, else 0. Drops a draft. */
 struct engine_slice choice_slice(struct sched_choice *c, int n_max);
 
-/* Guess at most `max` tokens behind the newest one, into draft. Returns how many; those that
- * another earlier place contradicts only where is_all. */
+/* Guesses at most `max` tokens behind the newest one, into draft. Returns how many. Tokens
+ * that another match contradicts are taken only with is_all. */
 int choice_guess(struct sched_choice *c, int max, bool is_all);
-/* The newest token, into draft. Guesses of others go behind it. */
+/* Puts the newest token into draft[0] and returns it. Other guessers write behind it. */
 int32_t choice_begin_draft(struct sched_choice *c);
-/* The slice that verifies the first n guesses. */
+/* The slice that verifies the first n draft tokens. */
 struct engine_slice choice_draft_slice(struct sched_choice *c, int n);
-/* Draw the next token from its row of logits, then accept the tokens that the grammar
- * forces behind it. Emit each with its text, and the end behind the last one, which sets
- * finish. The caller changes the state. The whole row is fetched only if the known part
- * does not decide. E_BACKEND, E_INVAL as sampler_next; E_LIMIT from a grammar. */
+/* Draws the next token from its row of logits, then accepts the tokens that the grammar
+ * forces behind it. Emits each with its text, and the end behind the last one, which sets
+ * finish. The caller changes the state. The whole row is fetched only if its best logits do
+ * not decide. E_BACKEND, E_INVAL as sampler_next; E_LIMIT from a grammar. */
 enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 			struct emit *em) MUST_USE;
-/* The same from the rows of choice_draft_slice, the first of which is `row`: goes on as
- * long as what was drawn is what was guessed. *out_n_right guesses were right. */
+/* choice_draw for the rows of choice_draft_slice, the first of which is `row`. Goes on as
+ * long as the drawn tokens are the draft's. *out_n_right draft tokens were right. */
 enum status choice_draw_drafted(struct sched_choice *c, struct choice_row row, struct emit *em,
 				int *out_n_right) MUST_USE;
-/* No next token: emit what is held back; finish is FINISH_LENGTH. */
+/* Ends a choice without a next token: emits held-back text; finish is FINISH_LENGTH. */
 void choice_cut(struct sched_choice *c, struct emit *em);

@@ -1,49 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules.
+ * The rules for drafts. A guess is one draft token.
  *
  * Widths. A step with guesses has one of a few numbers of tokens, all of its streams
  * together: each new number costs a GPU a graph, and a trial.
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
- * graph. Then costs follow the last steps. Steps without guesses of several streams have
- * costs of their own. A change of these changes the costs of all widths alike. Else those
- * that are not used would keep the cost that they had behind a short cache, and would look
- * cheaper the longer it grows. The cost of a width between two known ones lies on the line
- * through these. Beyond the widest known one the line goes on.
+ * graph. Then costs follow the latest steps. Steps of several streams without guesses have
+ * costs of their own, called plain. When a plain cost changes, all widths' costs are scaled
+ * alike. Otherwise a width that is not used would keep the cost that it had with a short
+ * cache, and would look cheaper the longer the cache grows. The cost of a width between two
+ * known ones lies on the line through these. Beyond the widest known one the line goes on.
  *
- * Trust. Drafts end where two matches go on in two ways: there a row of a table has a value,
- * say. A guess counts with a prior that grows with the match, and only the last guesses
- * count. So a text that turns from code to prose is noticed within some ten drafts. A guess
- * that was not verified is compared with the token that came, which costs nothing. So
- * trust does not need drafts to grow again.
+ * Trust. A draft ends where two matches continue differently, as at the value in a row of a
+ * table. A guess's probability has a prior that grows with the length of the match. Only
+ * the latest guesses count, so a text that turns from code to prose is noticed within some
+ * ten drafts. A guess that was not verified is compared with the token that was drawn,
+ * which costs nothing. So trust can grow again without drafts.
  *
- * Loss. Costs may have been higher than they are. So one refusal in TRIAL is tried where
- * the ratios at start say that it is worth it, and one in RARE in any case. The model's own
- * layer has no evidence but its drafts: one guess in TRIAL refusals.
+ * Trials. The kept costs may be higher than costs are now. So of TRIAL refused drafts one
+ * is verified all the same, if the ratios measured at start say that it is worth it; of
+ * RARE refused drafts one in any case. For the model's own layer only drafts give evidence:
+ * it makes one guess in TRIAL refusals.
  *
- * Account. All of this is bounded: guesses that could lose more than the account has are not
- * verified, as if all of them were wrong. What they brought is credit, up to CREDIT.
+ * Account. It bounds the loss: guesses are not verified if they would cost more than the
+ * account has, were all of them wrong. What right guesses saved is credit, up to CREDIT.
  *
- * Others. A step with guesses is longer for each of its streams. Tokens a second of all
- * streams may be worth that, but a stream whose own guesses are wrong would only wait. So
- * the patience of the least patient one bounds the step.
+ * Other streams. A step with guesses is longer for all its streams. All streams together
+ * may gain by that, but a stream whose own guesses are wrong only waits. So the least
+ * patient stream's patience bounds the step.
  */
 #include "sched/draft.h"
 
 #include "base/alloc.h"
 
 #define FOLLOW 0.2  /* weight of the newest step in a cost */
-#define CLIP 2.0    /* a step that lasted longer than this many times was held up … */
-#define SLOW 2      /* … unless so many in a row did */
-#define RECENT 12.0 /* guesses of a sequence that count … */
-#define RECENT_ALL 100.0 /* … and of all of them */
-#define PRIOR 2.0   /* guesses that the prior counts for */
+#define CLIP 2.0    /* a step that lasted more than CLIP times its cost was held up … */
+#define SLOW 2      /* … unless more than SLOW steps in a row did */
+#define RECENT 12.0 /* the latest guesses that count, of one sequence … */
+#define RECENT_ALL 100.0 /* … and of all sequences */
+#define PRIOR 2.0   /* the prior weighs as much as so many guesses */
 #define TRIAL 128
 #define RARE (8 * TRIAL)
-#define CREDIT 16.0 /* tokens */
-#define DEBT 1.0    /* so that a step which was held up does not end drafts for long */
-#define WORTH 1.03  /* tokens a second that a draft must give, to what there is without */
+#define CREDIT 16.0 /* most tokens of credit */
+/* most debt in tokens: one step that was held up must not end drafts for long */
+#define DEBT 1.0
+/* a draft must give this many times the tokens a second that the step gives without it */
+#define WORTH 1.03
 
 static const int totals[] = {2, 3, 4, 6, 8, 12, 16, 24, DRAFT_STEP};
 
@@ -52,12 +55,12 @@ static void follow(double *cost, double lasted)
 	*cost += FOLLOW * (MIN(lasted, CLIP * *cost) - *cost);
 }
 
-/* A step that lasted `us`, of those that have cost *cost, n of them until now. */
+/* Updates *cost by a step that lasted `us`; *n_seen steps were counted before. */
 static void note(struct draft_cost *c, double *cost, int *n_seen, int64_t us)
 {
 	int n = (*n_seen)++;
 	c->n_slow = n >= 2 && (double)us > CLIP * *cost ? c->n_slow + 1 : 0;
-	if (n < 2 || c->n_slow > SLOW) /* the first, and the one that takes its place */
+	if (n < 2 || c->n_slow > SLOW) /* the first steps, or slow ones that prove a new cost */
 		*cost = (double)us;
 	else
 		follow(cost, (double)us);
@@ -75,7 +78,7 @@ void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us)
 		return;
 	double *cost = n_tok > 1 ? &c->plain[n_tok] : &c->us[1];
 	int *n_seen = n_tok > 1 ? &c->n_plain[n_tok] : &c->n[1];
-	if (c->last_plain && c->last_plain != n_tok) /* its cost is of long ago */
+	if (c->last_plain && c->last_plain != n_tok) /* the kept cost is old */
 		*n_seen = 0;
 	c->last_plain = n_tok;
 	double before = *n_seen < 2 ? 0 : *cost;
@@ -85,7 +88,8 @@ void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us)
 		c->us[i] *= &c->us[i] == cost ? 1 : ratio;
 		c->plain[i] *= &c->plain[i] == cost ? 1 : ratio;
 	}
-	if (n_tok > 1 && c->start[1] <= 0) /* it is all that is known of so many tokens */
+	/* not measured at start: also the only cost known for so many tokens */
+	if (n_tok > 1 && c->start[1] <= 0)
 		draft_cost_note(c, n_tok, us);
 }
 
@@ -106,7 +110,8 @@ void draft_guess_note(struct draft_cost *c, int n, int64_t us)
 		follow(&c->guess_us, each);
 }
 
-/* Of costs[1..DRAFT_STEP], where 0 is not known; 0: nothing is known. */
+/* The cost of n_tok tokens by costs[1..DRAFT_STEP], where 0 means not known. Returns 0 if
+ * nothing is known. */
 static double cost_in(const double *costs, int n_tok)
 {
 	int below = MIN(n_tok, DRAFT_STEP), above = n_tok;
@@ -117,7 +122,7 @@ static double cost_in(const double *costs, int n_tok)
 	if (below == n_tok || below == 0)
 		return costs[below];
 	int from = below;
-	if (above > DRAFT_STEP) { /* the line goes on, but never down */
+	if (above > DRAFT_STEP) { /* the last line goes on, but never falls */
 		above = below;
 		do {
 			from--;
@@ -129,14 +134,14 @@ static double cost_in(const double *costs, int n_tok)
 	return costs[below] + MAX(slope, 0) * (n_tok - below);
 }
 
-/* Of a step of n streams without guesses. */
+/* The cost of a step of n streams without guesses. */
 static double plain_cost(const struct draft_cost *c, int n)
 {
 	return n >= 1 && n <= DRAFT_STEP && c->n_plain[n] >= 2 ? c->plain[n]
 							       : cost_in(c->us, n);
 }
 
-/* Of the step as it is, without what may be added. */
+/* The cost of the step before further guesses are added. */
 static double cost_before(const struct draft_cost *c, const struct draft_step *s)
 {
 	return s->n_tok == s->n_streams ? plain_cost(c, s->n_tok) : cost_in(c->us, s->n_tok);
@@ -171,8 +176,8 @@ void draft_trust_note(struct draft_trust *own, struct draft_trust *all, int mark
 double draft_trust_of(const struct draft_trust *own, const struct draft_trust *all, int mark)
 {
 	static const double prior[DRAFT_CLASSES] = {0.4,  0.6, 0.75, 0.85, /* one match */
-						    0.75, 0.85, 0.9, 0.9,  /* two, the same */
-						    0.2,  0.3, 0.4, 0.5,   /* two others */
+						    0.75, 0.85, 0.9, 0.9,  /* second agrees */
+						    0.2,  0.3, 0.4, 0.5,   /* second differs */
 						    0.6};
 	int k = class_of(mark);
 	double p = (all->right[k] + PRIOR * prior[k]) / (all->tried[k] + PRIOR);
@@ -223,7 +228,7 @@ double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, i
 	return n_all < 1 ? 0 : draft_delay(c, n_streams, n_all, us) * n_streams * n / n_all;
 }
 
-/* n guesses more hold the other streams up for longer than they bear. */
+/* Would n more guesses hold the other streams up beyond their patience? */
 static bool is_too_long(const struct draft_cost *c, const struct draft_step *s, int n)
 {
 	double without = s->n_streams > 1 ? plain_cost(c, s->n_streams) : 0;
@@ -238,7 +243,7 @@ double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n
 	return (cost_in(c->us, s->n_tok + n) + guess - without) * s->n_expected / without;
 }
 
-/* A step may have so many tokens. */
+/* Is n_tok one of the widths that steps may have? */
 static bool is_total(int n_tok)
 {
 	for (size_t i = 0; i < ARRAY_LEN(totals); i++)
@@ -255,8 +260,8 @@ static int widest(const struct draft_step *s, int max)
 	return n;
 }
 
-/* The width that gives the most tokens in a time, where costs are `costs` and the step costs
- * `before` without; 0: none does. */
+/* The number of guesses that gives the most tokens a second. A step costs `before` without
+ * them and as in `costs` with them. 0: none is worth it. */
 static int best_width(const double *costs, double before, double guess,
 		      const struct draft_step *s, int max, double p)
 {
@@ -285,7 +290,7 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return n ? n : max;
 	}
 	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
-		return 0; /* what it would cost without is not known */
+		return 0; /* the cost without guesses is not known */
 	while (s->account && max && (draft_extra(c, s, max) > draft_account_left(s->account) ||
 				     is_too_long(c, s, max)))
 		max--;

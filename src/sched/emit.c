@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An event is one block of memory: the struct, then its tokens, top
- * log-probabilities, spans and text. There is one for each token of each stream,
- * so one malloc and no arena block of kilobytes.
+ * An event is one block of memory: the struct, then its tokens, top log-probabilities,
+ * spans and text. Each token of each stream makes an event, so an event costs one malloc,
+ * not an arena block of kilobytes.
  */
 #include "sched/emit.h"
 
@@ -46,7 +46,7 @@ struct request *emit_next_ready(struct emit *em)
 			em->tail = NULL;
 		r->next_ready = NULL;
 	}
-	em->named = r; /* the list's reference goes along */
+	em->named = r; /* takes over the list's reference */
 	pthread_mutex_unlock(&em->lock);
 	request_unref(before);
 	return r;
@@ -56,8 +56,8 @@ static void push(struct emit *em, struct request *r, struct event *e)
 {
 	if (!request_push_event(r, e))
 		return;
-	/* The io side may drain and drop the request at any time from here on;
-	 * the list's own reference keeps it until it has been named. */
+	/* From here on the io side may drain and drop the request at any time. The list's
+	 * own reference keeps it until emit_next_ready has returned it. */
 	request_ref(r);
 	pthread_mutex_lock(&em->lock);
 	r->next_ready = NULL;
@@ -141,7 +141,7 @@ void emit_delta(struct emit *em, struct request *r, int i_choice,
 {
 	size_t n_spans = (size_t)em->n_pieces;
 	size_t n_top = token ? (size_t)token->n_top : 0;
-	/* Falling alignment: pointers and sizes, then 4-byte fields, then text. */
+	/* Order by alignment: first pointers and sizes, then 4-byte fields, then text. */
 	size_t spans_at = sizeof(struct event_token);
 	size_t top_at = spans_at + n_spans * sizeof(struct event_span);
 	size_t text_at = top_at + n_top * sizeof(struct token_logprob);
@@ -179,7 +179,7 @@ void emit_choice_done(struct emit *em, struct request *r, int i_choice,
 	e->finish = finish;
 	if (stop.p) {
 		char *copy = (char *)(e + 1);
-		memcpy(copy, stop.p, stop.n); /* xcalloc has terminated it */
+		memcpy(copy, stop.p, stop.n); /* xcalloc has set the final NUL */
 		e->stop_string = copy;
 	}
 	push(em, r, e);

@@ -14,13 +14,13 @@
 
 struct emit {
 	pthread_mutex_t lock;
-	struct request *head, *tail; /* ready; each holds a reference */
-	struct request *named;       /* io: given out last; holds a reference */
-	bool is_news;                /* engine: put there since the last flush */
+	struct request *head, *tail; /* the ready list; each entry holds a reference */
+	struct request *named;       /* io's: returned last; holds a reference */
+	bool is_news;                /* engine's: the ready list grew since the last flush */
 	void (*on_ready)(void *ctx);
 	void *ctx;
 
-	/* the text of the delta in the making */
+	/* the text of the delta being put together */
 	struct buf text;
 	struct emit_piece {
 		enum out_channel channel;
@@ -32,22 +32,22 @@ struct emit {
 void emit_init(struct emit *em, void (*on_ready)(void *ctx), void *ctx);
 void emit_deinit(struct emit *em);
 void emit_flush(struct emit *em);
-/* io: NULL when there is none. The request lives at least until the next call,
- * even if both sides have let go of it meanwhile. */
+/* io: the next request with events; NULL: none. The request lives at least until the next
+ * call, even if both sides drop their references meanwhile. */
 struct request *emit_next_ready(struct emit *em);
 
 void emit_started(struct emit *em, struct request *r);
 void emit_progress(struct emit *em, struct request *r, int i_choice,
 		   int32_t n_prefilled);
-/* n tokens of the prompt. */
+/* Emits scores of n tokens of the prompt. */
 void emit_scores(struct emit *em, struct request *r, int i_choice,
 		 const struct sampled *tokens, int n);
-/* Text for the next delta; copied. */
+/* Adds text to the next delta; copied. */
 void emit_add_spans(struct emit *em, const struct out_span *spans, int n);
-/* The text added so far and its token; NULL: text alone. */
+/* Emits a delta: the text added so far and its token; token NULL: text alone. */
 void emit_delta(struct emit *em, struct request *r, int i_choice,
 		const struct sampled *token);
-/* stop: the stop string that ended it, or p NULL. */
+/* stop: the stop string that ended the choice, or p NULL. */
 void emit_choice_done(struct emit *em, struct request *r, int i_choice,
 		      enum finish finish, struct str stop);
 void emit_done(struct emit *em, struct request *r);

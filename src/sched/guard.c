@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call's grammar starts in one of two ways:
+ * The grammar of a tool call starts in one of two ways:
  *
- *   the parser says that a call has begun: the grammar is taken through what is there of
- *   it, and holds from the next token on. Where that does not fit the call
- *   is broken already and stays text.
+ *   without a content grammar: when the parser reports that a call has begun. The grammar
+ *   accepts the call's text so far, and applies from the next token on. If that text does
+ *   not fit, the call is broken and stays text.
  *
- *   with a content grammar, too: from the first token on, beside it. Each token
- *   leaves one of the two or both; what a token does not fit is given up. Behind a call
- *   there may be another one or the end.
+ *   with a content grammar: with the first token, beside it. Each token fits one of the
+ *   two or both; a grammar that it does not fit is dropped. Behind a call there may be
+ *   another call or the end.
  */
 #include "sched/guard.h"
 
@@ -16,8 +16,8 @@
 
 #include "base/alloc.h"
 
-/* Are calls written in place of the content? Not where the content has a mark of its own
- * that it begins with: there the parser knows of either. */
+/* Does an answer consist of content or of calls, from its first token on? Not where content
+ * begins with a mark of its own: there the parser tells content and calls apart. */
 static bool is_alternative(const struct guard *g)
 {
 	return g->r->grammar && g->r->call_grammar && !g->r->grammar_waits;
@@ -65,7 +65,7 @@ void guard_deinit(struct guard *g)
 
 /* --- calls --------------------------------------------------------------- */
 
-/* The call is complete. Where the answer is nothing but calls, the next may begin. */
+/* Ends a complete call. In an answer of nothing but calls, the next one may begin. */
 static void end_call(struct guard *g)
 {
 	drop_call(g);
@@ -73,7 +73,7 @@ static void end_call(struct guard *g)
 		start_call(g);
 }
 
-/* The parser has begun a call of which nothing is known here. */
+/* The parser has begun a call that this guard has not seen: starts its grammar. */
 static void catch_up(struct guard *g, const struct outparse *parse)
 {
 	buf_clear(&g->text);
@@ -93,7 +93,7 @@ static void sync(struct guard *g, const struct outparse *parse)
 		return;
 	bool is_inside = g->call && !g->is_fresh;
 	if (is_inside && !is_alternative(g) && !outparse_call(parse, NULL))
-		drop_call(g); /* it was broken after all */
+		drop_call(g); /* the parser found the call broken */
 	else if (n != g->n_begun && !is_inside)
 		catch_up(g, parse);
 	g->n_begun = n;
@@ -193,7 +193,7 @@ void guard_forced(struct guard *g, const struct outparse *parse, size_t max,
 		grammar_state_forced(g->content, max, out);
 	else if (!with_content && g->call && !g->is_fresh)
 		grammar_state_forced(g->call, max, out);
-	/* A special token is drawn: there is no text that stands for it. */
+	/* Stop before a special token: no text stands for it, so it must be drawn. */
 	const char *special = out->n ? memchr(out->p, GRAMMAR_SPECIAL, out->n) : NULL;
 	if (special)
 		out->n = (size_t)(special - out->p);

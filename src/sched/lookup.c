@@ -3,8 +3,8 @@
  * Grams of three tokens are chained by their hash, the latest first. A chain may hold
  * grams of other tokens with the same hash; the comparison leaves them out.
  *
- * A guess may run over the text's end: then it goes on with its own first tokens. So a
- * text that repeats itself with a short period is guessed at any length.
+ * A guess may reach the text's end: then it continues with its own first tokens. So a text
+ * that repeats itself with a short period is guessed at any length.
  */
 #include "sched/lookup.h"
 
@@ -22,7 +22,7 @@ void lookup_deinit(struct lookup *l)
 	*l = (struct lookup){0};
 }
 
-/* Of the gram that ends at text[i]. Constants: golden ratio, as Fibonacci hashing. */
+/* The head of the gram that ends at text[i]. Constants: golden ratio, as Fibonacci hashing. */
 static size_t head_of(const struct lookup *l, size_t i)
 {
 	uint64_t hash = 0;
@@ -41,7 +41,8 @@ static void link_gram(struct lookup *l, size_t i)
 	l->head[h] = (int32_t)i;
 }
 
-/* As many heads as tokens, so that chains stay short: all grams are linked anew. */
+/* Makes at least as many heads as tokens, so that chains stay short, and links all grams
+ * anew. */
 static void grow_heads(struct lookup *l, size_t n)
 {
 	size_t n_heads = MAX(l->n_heads, MIN_HEADS);
@@ -69,7 +70,7 @@ void lookup_add(struct lookup *l, const int32_t *ids, size_t n)
 	}
 }
 
-/* How many tokens before text[at] and the text's end are the same. */
+/* The number of equal tokens that end at text[at] and at the text's end; at most LOOKUP_LONG. */
 static int match_length(const struct lookup *l, int32_t at)
 {
 	size_t last = l->text.n - 1;
@@ -79,7 +80,8 @@ static int match_length(const struct lookup *l, int32_t at)
 	return n;
 }
 
-/* Ends of matches: the longest, of equals the latest, and the next longest. -1: none. */
+/* Where two matches end: the longest one, the latest of equally long ones; and the next
+ * longest. -1: no match. */
 struct ends {
 	int32_t best, second;
 	int n_best, n_second;

@@ -32,17 +32,17 @@
  */
 #include "sched/policy.h"
 
-/* Output tokens a newcomer must have room for beside others. More wastes pages,
- * fewer lets it come and go; a few seconds of stream is neither. */
+/* Output tokens that a newcomer must have room for beside others. More would waste pages;
+ * with fewer it would soon be preempted again. 64 are a few seconds of a stream. */
 #define GROWTH_TOK 64
 
-/* Prompt tokens of a step before their cost is known, and at the least: the weights
- * are read for one as for sixteen, so fewer would waste the step. */
+/* Prompt tokens of a step before their cost is known (FIRST), and at least (MIN): the
+ * weights are read for one token as for sixteen, so fewer would waste the step. */
 #define CHUNK_FIRST 32
 #define CHUNK_MIN 16
 
-/* Prompt tokens of a step without a stream that are never too many, and how long more of
- * them may take. */
+/* In a step without streams, up to ALONE_MIN prompt tokens are always allowed. More may
+ * take ALONE_US. */
 #define ALONE_MIN 512
 #define ALONE_US 1000000
 
@@ -72,7 +72,7 @@ void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 		out_n_tok[i] = seqs[i].is_decoding && left > 0;
 		left -= out_n_tok[i];
 	}
-	/* What a grammar has decided ahead: some tokens, so at once. */
+	/* Tokens that a grammar has forced: few, so all of them in one step. */
 	for (int i = 0; i < n; i++) {
 		if (out_n_tok[i] == 0 || !seqs[i].is_decoding)
 			continue;
@@ -97,10 +97,10 @@ static double square(double d)
 	return d * d;
 }
 
-/* The first step does not say what is whose: an eighth to the step, with all doubt. What
- * follows is a Kalman filter of the two costs. It learns of each as far as n changes,
- * which is why steps alternate. One that was held up by something else counts as a
- * quarter longer than expected. */
+/* The first step cannot tell the two costs apart: an eighth goes to the step, with a large
+ * variance. Then a Kalman filter follows both costs. It can separate them only as far as n
+ * changes, which is why steps alternate in length. A step that was held up by something
+ * else counts as at most a quarter longer than expected. */
 void policy_cost_note(struct policy_cost *c, int n, int64_t us)
 {
 	double lasted = (double)us;
@@ -125,7 +125,7 @@ void policy_cost_note(struct policy_cost *c, int n, int64_t us)
 	c->step_var -= step * step / all;
 	c->both_var -= step * tok / all;
 	c->tok_var -= tok * tok / all;
-	/* Neither is nothing, whatever the noise says. */
+	/* Neither cost may fall to nothing, whatever the noise says. */
 	if (c->step_us < expected / 64)
 		c->step_us = expected / 64;
 	if (c->tok_us < expected / (64 * n))
@@ -145,12 +145,13 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c)
 	return n >= max ? max : n <= CHUNK_MIN ? min(max, CHUNK_MIN) : (int)n;
 }
 
-/* Behind so many tokens, attention costs about as much as all else (as kv/evict.c has it).
- * The cost of a token is mostly known from short prompts and the beginnings of long ones. */
+/* At this depth attention costs about as much as all other work of a token (as in
+ * kv/evict.c). The cost of a token is mostly known from short prompts and the beginnings of
+ * long ones. */
 #define DEEP 16384.0
-#define UNKNOWN_US 1000.0 /* a token of a prompt, before one has been computed */
+#define UNKNOWN_US 1000.0 /* cost of a prompt token before any was computed */
 
-/* Not in turns of two lengths: steps alone are measured, but not bounded closely. */
+/* Does not alternate between two lengths: these steps are measured, but have no close limit. */
 int policy_alone_chunk(int max, const struct policy_cost *c)
 {
 	if (max <= ALONE_MIN || c->tok_us <= 0)
@@ -161,7 +162,7 @@ int policy_alone_chunk(int max, const struct policy_cost *c)
 
 int64_t policy_patience(const struct policy_cost *c, int n)
 {
-	/* A short prompt may leave all of its cost to the step, and nothing to its tokens. */
+	/* A short prompt's cost may all have been put on the step, and none on its tokens. */
 	double each = c->tok_us > 0 ? c->tok_us + c->step_us / ALONE_MIN : UNKNOWN_US;
 	double us = each * n * (1 + n / (2 * DEEP));
 	return us > 1e6 ? (int64_t)us : 1000000;

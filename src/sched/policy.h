@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the scheduler decides, as functions of plain structs: no engine, no
- * clock, no request. Thread: any.
+ * The scheduler's decisions, as functions of plain structs, without engine, clock or
+ * requests. Thread: any.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,23 +15,22 @@ struct policy_limits {
 
 /* A sequence that holds pages. Arrays of them are ordered oldest first. */
 struct policy_seq {
-	int n_pending;    /* tokens it has and the cache has not; at least 1 */
-	bool is_decoding; /* n_pending is 1: its newest token */
+	int n_pending;    /* tokens of it that the cache does not hold; at least 1 */
+	bool is_decoding; /* its pending tokens are output, mostly the newest token alone */
 };
 
 /* Tokens each sequence may feed to the next step, into out_n_tok (n). */
 void policy_plan(const struct policy_limits *l, const struct policy_seq *seqs,
 		 int n, int *out_n_tok);
 
-/* What steps with prompt tokens have lately lasted: step_us + tok_us times their number.
- * All zero: not known yet. */
+/* The cost of a step with n prompt tokens: step_us + tok_us * n. All zero: not known yet. */
 struct policy_cost {
 	double step_us, tok_us;
-	double step_var, tok_var, both_var; /* how far off these may be: covariances */
-	bool is_short; /* the next step is to have fewer, which tells the two apart */
+	double step_var, tok_var, both_var; /* variances and covariance of the two costs */
+	bool is_short; /* the next step has fewer tokens, to tell the two costs apart */
 };
 
-/* A step with n > 0 prompt tokens has lasted us. */
+/* Records that a step with n > 0 prompt tokens lasted us. */
 void policy_cost_note(struct policy_cost *c, int n, int64_t us);
 
 /* Prompt tokens for a step beside running streams. The step shall last target_us, or
@@ -43,13 +42,13 @@ int policy_chunk(int max, int64_t target_us, const struct policy_cost *c);
  * second, because a new request may have to wait for the whole step. */
 int policy_alone_chunk(int max, const struct policy_cost *c);
 
-/* Microseconds to wait for the disk to bring n prompt tokens: as many as computing them would
- * take in steps of 512, and at least a second. Before any prompt was computed, as if a thousand
- * tokens took a second. */
+/* Microseconds to wait for the disk to read n prompt tokens: as long as computing them in
+ * steps of 512 would take, and at least a second. Before any prompt was computed, a
+ * thousand tokens count as a second. */
 int64_t policy_patience(const struct policy_cost *c, int n);
 
-/* Sequences that may hold pages at once: each can decode in every step, and a
- * token of room is left for prefill. */
+/* Sequences that may hold pages at once. Each can decode in every step, and a step has room
+ * for at least one prompt token. */
 int policy_slots(int max_seqs, int max_batch_tok);
 
 int policy_pages(int n_tok, int page_size); /* rounded up */
@@ -57,7 +56,7 @@ int policy_pages(int n_tok, int page_size); /* rounded up */
 struct policy_capacity {
 	int pages_free;
 	int page_size;
-	int n_running;  /* sequences with pages, and those promised some */
+	int n_running;  /* sequences that hold pages, and those promised a slot */
 };
 /* May a sequence start that needs new pages for n_need_tok tokens now and may
  * go on for n_growth_tok more? */

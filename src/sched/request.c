@@ -8,13 +8,12 @@
 #include "base/alloc.h"
 #include "sched/draft.h"
 
-/* Events of one request on their way to the io thread. A list, not a ring: a
- * slow reader must never make the engine wait, and what it can hold is bounded by
- * the request's own max_tokens. */
+/* Events of one request on their way to the io thread. A list, not a ring: a slow reader
+ * must never make the engine wait. The request's max_tokens bounds the list's length. */
 struct request_queue {
 	pthread_mutex_t lock;
 	struct event *head, *tail;
-	bool is_told; /* the io side knows; until it finds the queue empty */
+	bool is_told; /* the io side was told; reset when it finds the queue empty */
 };
 
 const char *finish_name(enum finish f)
@@ -76,7 +75,7 @@ void request_unref(struct request *r)
 {
 	if (!r)
 		return;
-	/* Release: what this side wrote is seen by the side that frees. */
+	/* Acquire and release: the side that frees sees all that the other side wrote. */
 	if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	struct event *e = r->events->head;

@@ -2,7 +2,7 @@
  *
  * One request from parsed body to last event.
  *
- * Phases, and which call moves it on:
+ * A request's phases, and the call that begins each:
  *   1. made and filled by api on an io or worker thread: request_create
  *   2. handed over: sched_submit. From here the engine thread owns everything but
  *      the fields below "shared".
@@ -34,26 +34,27 @@
 #include "tokenizer/tokenizer.h"
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR,
-	      FINISH_TOOL_CALLS /* said by api: a STOP behind tool calls */ };
+	      FINISH_TOOL_CALLS /* set by api: a STOP behind tool calls */ };
 const char *finish_name(enum finish f); /* "stop", as the API spells it */
 
 enum event_kind {
 	EVENT_STARTED,     /* left the queue, prefill begins */
-	EVENT_PROGRESS,    /* n_prefilled of the prompt's tokens are done */
-	EVENT_SCORES,      /* further tokens of the prompt, the second one first, of
-	                    * the first choice that answers it */
+	EVENT_PROGRESS,    /* n_prefilled tokens of a prompt are done */
+	/* scores of further prompt tokens, from the second one on; only for a prompt's
+	 * first choice */
+	EVENT_SCORES,
 	EVENT_DELTA,       /* text and tokens of one choice */
 	EVENT_CHOICE_DONE, /* finish, after the choice's last delta */
 	EVENT_DONE,        /* all choices are done; stats */
-	EVENT_FAILED,      /* fail; nothing follows */
+	EVENT_FAILED,      /* fail; no event follows */
 };
 
 struct event_token {
 	int32_t id;
 	float logprob;
-	int32_t rank; /* SCORES: 1 is the likeliest */
+	int32_t rank; /* SCORES: 1 is the likeliest token */
 	int n_top;
-	const struct token_logprob *top; /* in the event */
+	const struct token_logprob *top; /* its memory is the event's */
 };
 
 struct event_span {
@@ -61,25 +62,25 @@ struct event_span {
 	struct str text;
 };
 
-/* Times are clock_monotonic microseconds, 0 where it did not happen. */
+/* Times are microseconds of clock_monotonic; 0: did not happen. */
 struct request_stats {
 	int64_t arrival_us;   /* the request line was read */
-	int64_t received_us;  /* the body was there */
-	int64_t parsed_us;    /* the prompt was tokens */
-	int64_t scheduled_us; /* left the queue */
+	int64_t received_us;  /* the whole body had come */
+	int64_t parsed_us;    /* the prompt was tokenized */
+	int64_t scheduled_us; /* the request left the queue */
 	int64_t first_token_us, last_token_us;
 	int32_t n_prompt;     /* tokens, all prompts */
 	int32_t n_cached;     /* of those, found in the prefix cache */
 	int32_t n_disk;       /* of those, read from the disk for this request */
-	struct miss miss;     /* why no more was found, of the first prompt that misses */
+	struct miss miss;     /* why no more was cached, for the first prompt with a miss */
 	int32_t n_output;     /* tokens, all choices */
-	int32_t n_reasoning;  /* of those, inside reasoning */
-	int32_t n_preempted;  /* times it lost its pages */
-	int32_t n_drafted;    /* guesses that steps verified … */
-	int32_t n_accepted;   /* … and that were right */
+	int32_t n_reasoning;  /* of n_output, inside reasoning */
+	int32_t n_preempted;  /* times a choice lost its pages */
+	int32_t n_drafted;    /* draft tokens that steps verified … */
+	int32_t n_accepted;   /* … and those of them that were right */
 };
-/* TTFT and TPOT as vLLM defines them; TPOT is NAN for fewer than two tokens of
- * output. n > 1: tokens of all choices count as one stream per choice. */
+/* TTFT and TPOT as vLLM defines them, in ms. TPOT is NAN for fewer than two output tokens.
+ * With several choices, each counts as a stream. */
 double request_ttft_ms(const struct request_stats *s);
 double request_tpot_ms(const struct request_stats *s, int n_choices);
 
@@ -95,7 +96,7 @@ struct event {
 	int n_tokens;
 	struct request_stats stats; /* STARTED, DONE, FAILED */
 	struct fail fail;           /* FAILED */
-	struct event *next;         /* owned by the queue */
+	struct event *next;         /* the queue's link */
 	struct arena arena;         /* holds all of the above; event_destroy */
 };
 void event_destroy(struct event *e);
@@ -106,67 +107,71 @@ struct request {
 	const char *id;     /* X-Request-Id */
 	struct ids *prompts;
 	int n_prompts, n; /* choices = n_prompts * n */
-	int32_t turn_at;        /* tokens of the prompt before the user's last words; 0: not
-	                         * known */
-	/* Of the only prompt. What they point into is held, and let go with the request. */
+	int32_t turn_at;        /* prompt tokens before the user's last text; 0: not known */
+	/* Images of the only prompt. `held` keeps the memory they point into until the
+	 * request is freed. */
 	const struct engine_image *images;
 	int n_images;
 	void **held; /* (n_images) */
 	void (*let_go)(void *held);
-	struct str cache_space; /* its space of the prefix cache; empty: everybody's */
+	/* the space of the prefix cache that it uses; empty: the common one */
+	struct str cache_space;
 	struct sampler_params sampling;
-	int32_t max_tokens; /* output tokens a choice; 0: what the context leaves */
-	bool no_output;     /* only the prompt is looked at */
-	int prompt_logprobs; /* how likely each token of a prompt is, with so many of the
-	                      * likeliest; -1: not asked */
-	struct draft_limits draft; /* request_create: as many as there may be */
-	int32_t min_tokens; /* no stop id before; a stop string ends it all the same */
-	const int32_t *stop_ids; /* eos and stop_token_ids */
+	int32_t max_tokens; /* output tokens of a choice; 0: up to the end of the context */
+	bool no_output;     /* only compute the prompt */
+	/* emit each prompt token's log-probability and this many likeliest; -1: not
+	 * asked */
+	int prompt_logprobs;
+	struct draft_limits draft; /* request_create sets no limits */
+	int32_t min_tokens; /* no stop id before so many; stop strings still end a choice */
+	const int32_t *stop_ids; /* the model's eos ids and the client's stop_token_ids */
 	int n_stop_ids;
 	bool ignore_eos;     /* stop_ids do not end a choice */
 	bool skip_special;   /* special tokens have no text */
-	bool is_text;        /* an answer is a text of its own, not the rest of the prompt's */
+	/* an answer begins a text of its own, and does not continue the prompt's */
+	bool is_text;
 	struct outparse_opts parse;
-	/* After so many tokens inside reasoning these ids come next, whatever the model
-	 * says: what closes it. n_close_ids 0: it may go on. */
+	/* After max_reasoning tokens of reasoning these ids are forced; they close it.
+	 * n_close_ids 0: no limit. */
 	int32_t max_reasoning;
 	const int32_t *close_ids;
 	int n_close_ids;
-	/* What may be written; references. guard.h says how they go together. */
+	/* Grammars for the answer; the request holds references. guard.h says how they
+	 * combine. */
 	struct grammar *grammar; /* of the content; NULL: anything */
-	struct str grammar_begun; /* what the prompt's end has already written of it */
-	bool grammar_waits;      /* until the parser says that content has begun */
+	struct str grammar_begun; /* the part of it that ends the prompt already */
+	bool grammar_waits;      /* applies only when the parser reports that content has begun */
 	struct grammar *call_grammar; /* of one tool call; NULL: anything */
-	int32_t reasoning_id; /* token that may open reasoning ahead of it; 0: none */
-	int64_t arrival_us, received_us, parsed_us; /* as request_stats has them */
+	int32_t reasoning_id; /* a token that may open reasoning before the grammar; 0: none */
+	int64_t arrival_us, received_us, parsed_us; /* see request_stats */
 	int64_t deadline_us; /* 0: none */
-	int64_t max_decode_us; /* from the first token on: then the answer ends; 0: any */
+	int64_t max_decode_us; /* an answer ends so long after its first token; 0: no limit */
 	void *user;          /* http's connection; io thread only */
 
 	/* shared */
 	atomic_bool is_cancelled;
 	_Atomic int refs;
-	struct request_queue *events; /* made by request_create; opaque */
-	struct request *next_ready;   /* the ready list's, under its lock */
+	struct request_queue *events; /* made by request_create */
+	struct request *next_ready;   /* link of the ready list, under its lock */
 
 	/* engine thread only */
 	struct sched_choice *choices;
 	int n_over;        /* choices that have ended */
-	bool is_over;      /* its last event is out */
-	bool is_scheduled; /* left the queue */
+	bool is_over;      /* its last event has been emitted */
+	bool is_scheduled; /* has left the queue */
 	struct request_stats stats;
 	struct request *next;
 };
 
-struct request *request_create(const char *id); /* two references */
+struct request *request_create(const char *id); /* the caller gets two references */
 void request_ref(struct request *r);
 void request_unref(struct request *r);
 static inline int request_n_choices(const struct request *r)
 {
 	return r->n_prompts * r->n;
 }
-/* io: the next event, which the caller destroys; NULL when there is none now. */
+/* io: the next event; the caller destroys it. NULL: none now. */
 struct event *request_next_event(struct request *r);
-/* engine: append e, which the queue then owns. True when the io side must be
- * told: it has not been since it last found the queue empty. */
+/* engine: appends e, which the queue then owns. True: the io side must be told, since it
+ * has found the queue empty. */
 bool request_push_event(struct request *r, struct event *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler's entry, loop and exit.
+ * How requests enter the scheduler, its loop, and how they leave.
  *
  * In: any thread submits. sched_submit makes every refusal that is possible, before a
  * byte of the answer is sent. The caps are atomic counters. A submitter claims a place
@@ -29,9 +29,9 @@
 
 #define MAX_QUEUE 64
 #define PREFILL_CHUNK 256
-#define CHOICES_MAX 4096          /* of one request; api's own bound is lower */
+#define CHOICES_MAX 4096          /* choices of one request; api's own bound is lower */
 #define IDLE_WAIT_US 500000       /* a heartbeat at least twice a second */
-#define STOP_WAIT_US 1000         /* for a submission under way */
+#define STOP_WAIT_US 1000         /* while waiting for a submission that is under way */
 
 static void list_init(struct req_list *l)
 {
@@ -77,8 +77,8 @@ struct sched *sched_create(const struct sched_opts *o)
 	list_init(&s->active);
 	batch_init(s);
 	engine_set_on_disk(o->engine, wake, s->inbox);
-	/* Now, not with the first request that has a grammar: it takes a tenth of a
-	 * second, for which no stream should wait. */
+	/* Made at start, not with the first grammar: it takes a tenth of a second, for
+	 * which streams would wait. */
 	if (o->tokenizer)
 		s->vocab = grammar_vocab_of(o->tokenizer);
 	return s;
@@ -100,7 +100,7 @@ void sched_destroy(struct sched *s)
 	free(s);
 }
 
-/* --- in ------------------------------------------------------------------ */
+/* --- requests enter ------------------------------------------------------ */
 
 static int64_t prompt_tok(const struct request *r)
 {
@@ -152,7 +152,7 @@ static enum status check_request(const struct sched *s, const struct request *r,
 	return OK;
 }
 
-/* A place in the queue, or E_QUEUE_FULL with nothing claimed. */
+/* Claims a place in the queue. E_QUEUE_FULL: nothing is claimed. */
 static enum status claim_place(struct sched *s, int64_t n_tok, struct fail *f)
 {
 	int n = atomic_fetch_add(&s->n_queued, 1);
@@ -176,8 +176,8 @@ enum status sched_submit(struct sched *s, struct request *r, struct fail *fail)
 	enum status st = check_request(s, r, fail);
 	if (st != OK)
 		return st;
-	/* Counted before the flags are read: whoever drains or stops either is
-	 * seen here, or waits for this one. */
+	/* Counted before the flags are read. So a thread that sets a flag is either seen
+	 * here, or sees this request in n_open and waits for it. */
 	atomic_fetch_add(&s->n_open, 1);
 	if (atomic_load(&s->is_draining) || atomic_load(&s->is_stopping))
 		st = fail_set(fail, E_DRAINING, "%s", status_text(E_DRAINING));
@@ -214,7 +214,7 @@ struct request *sched_next_ready(struct sched *s)
 	return emit_next_ready(&s->emit);
 }
 
-/* --- out ----------------------------------------------------------------- */
+/* --- requests leave ------------------------------------------------------ */
 
 static void leave_queue(struct sched *s, struct request *r)
 {
@@ -234,7 +234,7 @@ void sched_schedule(struct sched *s, struct request *r, int64_t now_us)
 	emit_started(&s->emit, r);
 }
 
-/* Tokens of the longest choice. */
+/* Output tokens of the longest choice. */
 static size_t longest_output(const struct request *r)
 {
 	size_t most = 0;
@@ -243,7 +243,7 @@ static size_t longest_output(const struct request *r)
 	return most;
 }
 
-/* Every request passes here once, right before its last event. */
+/* Counts the end of a request. Called once for each, right before its last event. */
 static void note_end(struct sched *s, struct request *r, const char *reason)
 {
 	const struct request_stats *st = &r->stats;
@@ -332,7 +332,7 @@ static void sweep(struct sched *s, struct req_list *l, int64_t now_us)
 			sched_end_failed(s, r, &f);
 }
 
-/* Let go of what has ended. */
+/* Frees requests that have ended. */
 static bool reap(struct sched *s, struct req_list *l)
 {
 	bool any = false;
@@ -344,7 +344,7 @@ static bool reap(struct sched *s, struct req_list *l)
 			continue;
 		}
 		*p = r->next;
-		s->blocked = NULL; /* its memory may be another choice's next */
+		s->blocked = NULL; /* its memory may become another choice's */
 		choices_destroy(r);
 		request_unref(r);
 		any = true;

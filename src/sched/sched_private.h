@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler's own state, shared by sched.c (the doors and the loop) and
- * batch.c (one step). Nobody else includes this.
+ * The scheduler's own state, shared by sched.c (submission and the loop) and batch.c (one
+ * step). No other file includes this header.
  */
 #pragma once
 #include "base/queue.h"
@@ -21,20 +21,21 @@ struct sched {
 	struct emit emit;
 	struct grammar_vocab *vocab; /* of o.tokenizer */
 
-	/* any thread */
-	_Atomic int n_queued;         /* submitted and not yet scheduled */
+	/* read and written by any thread */
+	_Atomic int n_queued;         /* requests submitted and not yet scheduled */
 	_Atomic int64_t n_queued_tok; /* their prompt tokens */
-	_Atomic int n_open;           /* submitted, last event not yet out */
-	_Atomic int n_running, n_paused; /* scheduled; as of the last turn */
+	_Atomic int n_open;           /* requests submitted whose last event is not yet out */
+	/* requests with pages, and without; as of the last turn */
+	_Atomic int n_running, n_paused;
 	atomic_bool is_draining, is_stopping;
 
-	/* engine thread */
+	/* only the engine thread's */
 	struct req_list waiting; /* QUEUED, by arrival */
 	struct req_list active;  /* scheduled, by arrival */
-	int n_bad_steps;         /* in a row */
-	bool is_bad_step;        /* the one being evaluated */
+	int n_bad_steps;         /* bad steps in a row */
+	bool is_bad_step;        /* the current step has logits that are no numbers */
 
-	/* The step in the making: sequences with pages, oldest first. */
+	/* The step being planned: choices that hold pages, oldest first. */
 	int n_slots;
 	int n_run;
 	int n_fetching; /* choices that wait for the disk */
@@ -42,20 +43,20 @@ struct sched {
 	struct policy_seq *seqs;     /* [n_slots] */
 	int *n_tok;                  /* [n_slots] */
 	struct engine_slice *slices; /* [n_slots] */
-	struct sched_choice **sliced; /* [n_slots] whose slice it is */
+	struct sched_choice **sliced; /* [n_slots] the choice of each slice */
 
-	struct policy_cost prefill_cost; /* of the last steps with prefill */
-	struct draft_cost decode_cost;   /* of those without */
-	struct draft_trust trust;        /* of all sequences' guesses */
-	/* Of this step: */
-	int64_t step_us;    /* the engine */
-	double copy_credit_us; /* for copies to the disk beside streams */
-	int64_t guess_us;   /* guesses of the model's own layer */
-	int64_t confirm_us; /* states taken through guesses */
+	struct policy_cost prefill_cost; /* of steps with prompt tokens */
+	struct draft_cost decode_cost;   /* of steps without prompt tokens */
+	struct draft_trust trust;        /* of all sequences' drafts */
+	/* Of the current step, times in us: */
+	int64_t step_us;    /* engine_step */
+	double copy_credit_us; /* time left for copies to the disk, over all steps */
+	int64_t guess_us;   /* draft tokens of the model's own layer */
+	int64_t confirm_us; /* engine_seq_confirm of right draft tokens */
 	int n_streams, n_guesses;
 
-	/* The first in line did not fit: there is no use in asking again (a prefix
-	 * lookup over its whole prompt) until there is more capacity. */
+	/* The first choice in line, if it did not fit. Asking again costs a prefix lookup
+	 * over its whole prompt, so it waits until there is more room. */
 	const struct sched_choice *blocked;
 	int blocked_pages_free, blocked_n_run;
 };
@@ -63,18 +64,18 @@ struct sched {
 /* --- batch.c --- */
 void batch_init(struct sched *s);
 void batch_deinit(struct sched *s);
-/* Start what fits; then one step over all that runs. False when nothing runs. */
+/* Starts the choices that fit, then runs one step. False: nothing runs. */
 bool batch_turn(struct sched *s, int64_t now_us);
-/* Pages that streams have left go to the disk, beside those that go on: as many as steps have paid
- * for. Nobody's token should wait for it. */
+/* Copies pages that ended streams left to the disk, while other streams go on: within the
+ * time that steps have earned. So no token waits long. */
 void batch_copy(struct sched *s);
 
-/* Whatever c still holds, goes. */
+/* Gives back the pages and the disk read that c still holds. */
 void batch_drop(struct sched *s, struct sched_choice *c);
 
 /* --- sched.c --- */
-/* A queued request leaves the queue for the active list. */
+/* Moves a request from the queue to the active list. */
 void sched_schedule(struct sched *s, struct request *r, int64_t now_us);
-/* The last event of r: done, or failed with code and text. */
+/* Emits the last event of r: done, or failed with code and text. */
 void sched_end_done(struct sched *s, struct request *r);
 void sched_end_failed(struct sched *s, struct request *r, const struct fail *f);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The widest spread comes first, so that a slow machine knows its ends: what lies between
- * is on a line (draft.c). The sequence is in a space of the prefix cache that no request
- * has. Its tokens are spread over the vocabulary: then experts are shared less than in a
- * text, and the first costs are rather too high.
+ * The smallest and largest widths are measured first, so that even a slow machine knows
+ * both ends: costs between them lie on a line (draft.c). The test sequence is in a space of
+ * the prefix cache that no request uses. Its tokens are spread over the vocabulary. So they
+ * share fewer experts than a text, and the measured costs are rather too high.
  */
 #include "sched/widths.h"
 
 #include "base/alloc.h"
 
 enum { RUNS = 4, GUESSES = 3 };
-#define WIDTH_US 20000 /* enough for one width: no further runs, unless the last was held up */
+/* no further runs of a width after this time, unless the last run was held up */
+#define WIDTH_US 20000
 
 static const int order[] = {1, 2, 8, 4, 16, 3, 6, 12, 32, 24};
 
@@ -23,7 +24,7 @@ static struct engine_seq *begin(struct engine *e, int32_t *first)
 	return engine_seq_create_in(e, &p, &n_cached);
 }
 
-/* A step of one token and n - 1 guesses, none of which is right. */
+/* Runs a step of one token and n - 1 draft tokens, none of which is accepted. */
 static enum status step(struct engine *e, struct engine_seq *s, int n, struct fail *fail)
 {
 	int32_t ids[DRAFT_STEP];
@@ -40,8 +41,9 @@ static enum status step(struct engine *e, struct engine_seq *s, int n, struct fa
 	return st;
 }
 
-/* The least of some runs; 0: no room for such a step. The first run is not enough, since it
- * warms caches up. One that is slower yet was held up: another run follows. */
+/* The shortest of a few runs; 0: no room for such a step. The first run alone is not
+ * enough, since it warms caches up. A run slower than the first was held up: another one
+ * follows. */
 static enum status time_width(struct engine *e, const struct clock *clock, int n, double *out_us,
 			      struct fail *fail)
 {
@@ -82,8 +84,8 @@ void widths_flatten(struct draft_cost *c)
 	}
 }
 
-/* Two steps of n tokens by two streams, of which one guesses. The first looks the kernels up,
- * and the second is recorded. */
+/* Runs two steps of n tokens by two streams, one of them with draft tokens. In the first
+ * the backend looks up kernels; the second is recorded. */
 static enum status record(struct engine *e, int n, struct fail *fail)
 {
 	int32_t ids[DRAFT_STEP] = {0}, first;
@@ -157,7 +159,8 @@ enum status widths_measure(struct engine *e, const struct clock *clock, int64_t 
 	for (size_t i = 0; i < ARRAY_LEN(order) && st == OK; i++) {
 		double us, known = out->start[1] * order[i];
 		int64_t left = max_us - (clock_now_us(clock) - begin_us);
-		/* At most as long as so many steps of one token, and twice: the first run. */
+		/* Skip a width that could take too long: a step costs at most n steps of
+		 * one token, and the first run makes it two steps. */
 		if (order[i] > room || (i > 0 && 2 * known > (double)left))
 			continue;
 		st = time_width(e, clock, order[i], &us, fail);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What decode steps of some widths cost on this machine, measured at start. Thread: engine,
+ * Measures at start what decode steps of some widths cost on this machine. Thread: engine,
  * before the first request.
  */
 #pragma once
@@ -8,21 +8,21 @@
 #include "engine/engine_guess.h"
 #include "sched/draft.h"
 
-/* Run steps of 1 to DRAFT_STEP tokens with guesses, as many widths as fit into max_us, and a
- * guess of the model's own layer, where it has one. The time of each width is the least of
- * a few. Costs of widths that were not reached stay 0. E_BACKEND, E_DEVICE. */
+/* Runs steps of 1 to DRAFT_STEP tokens with drafts, for as many widths as fit into max_us,
+ * and guesses of the model's own layer, if it has one. The time of a width is the shortest
+ * of a few runs. Widths that were not reached stay 0. E_BACKEND, E_DEVICE. */
 enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
 			   struct draft_cost *out, struct fail *fail) MUST_USE;
 
-/* Have a GPU record steps of several streams with guesses, of the widths that c knows, as many
- * as fit into max_us: no request waits for that then. Other backends do nothing. E_BACKEND,
- * E_DEVICE. */
+/* Makes a GPU record graphs of steps of several streams with drafts, so that no request
+ * waits for that. Records the widths that c knows, as many as fit into max_us. Other
+ * backends do nothing. E_BACKEND, E_DEVICE. */
 enum status widths_record(struct engine *e, const struct clock *clock, int64_t max_us,
 			  const struct draft_cost *c, struct fail *fail) MUST_USE;
 
-/* A step does not last longer than a wider one: where it did, something held it up, and the
- * cost is that of the wider one. */
+/* Corrects measurements: a step does not last longer than a wider one. Where it did,
+ * something held it up, and it gets the wider one's cost. */
 void widths_flatten(struct draft_cost *c);
 
-/* "1: 0.21, 2: 0.26, … ms" into out, of those measured. */
+/* Appends "1: 0.21, 2: 0.26, … ms" for the measured widths. */
 void widths_print(const struct draft_cost *c, struct buf *out);

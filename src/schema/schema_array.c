@@ -79,8 +79,8 @@ static bool is_evaluated(struct schema_reader *x, const struct schema_list *l, s
 	return false;
 }
 
-/* Adds what the list says of item i; i -1: of the items after all prefixes. True if a
- * schema says something. */
+/* Adds what the list says of item i; i -1: of the items after all prefixes. True: a schema
+ * says something. */
 static bool add_for_item(struct schema_reader *x, const struct schema_list *l,
 			 ptrdiff_t i, struct schema_list *out)
 {

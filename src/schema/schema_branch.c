@@ -79,8 +79,8 @@ static bool is_required(struct schema_reader *x, const struct schema_list *l,
 	return false;
 }
 
-/* True if the list's schemas permit some type for the property, as far as they say at the
- * property or one reference on. */
+/* True if the list's schemas permit some type for the property. Looks at the property's own
+ * schemas, and follows at most one reference. */
 static bool has_type(struct schema_reader *x, const struct schema_list *l, const char *name)
 {
 	int types = TYPE_ALL;
@@ -257,7 +257,7 @@ static bool are_disjoint(struct schema_reader *x, const struct schema_list *a,
 
 /* --- ways not to match ------------------------------------------------------------- */
 
-/* True if the list and `way` can hold together. */
+/* True if the list and the schema `way` do not contradict each other. */
 static bool goes_with(struct schema_reader *x, const struct schema_list *l,
 		      const struct json_node *way)
 {
@@ -277,8 +277,9 @@ static bool knows(const struct schema_list *l, const char *name)
 	return false;
 }
 
-/* How far a way is from what the list alone would write; 0: another value of a property
- * that the list has, or its presence; 1: the absence of one that the list does not have. */
+/* How far a way is from what the list alone would write. 0: it requires a property that the
+ * list has, perhaps with another value. 1: it forbids a property that the list does not
+ * have. 2: any other way. */
 static int way_rank(const struct schema_list *l, const json_t *way)
 {
 	const char *name = json_string_value(
@@ -364,8 +365,8 @@ static grammar_part any_of(struct ways *w, const struct json_node *at)
 	return end_ways(w);
 }
 
-/* A property of the own branch that the other one does not let in keeps them apart, too.
- * Adds these ways to `not`, of which it takes ownership; NULL: there are no others. */
+/* Adds ways for documents of `own` to differ from `other`: a property of `own` that `other`
+ * does not permit. Takes ownership of `not`, the ways known so far; NULL: none. */
 static json_t *add_shut_out(struct schema_reader *x, const struct schema_list *own,
 			    const struct schema_list *other, json_t *not)
 {

@@ -37,8 +37,8 @@ static bool is_plain(const struct schema_reader *x, uint32_t cp)
 	return cp >= 0x20 && cp != '"' && cp != '\\';
 }
 
-/* The rest of a further name and its closing quote, which loose objects have not got.
- * Its first `at` bytes equal those of the n sorted names, and it must not become one of
+/* The rest of a further name and its closing quote; a loose object's name has no quote. The
+ * name's first `at` bytes equal those of the n sorted names, and it must not become one of
  * them. It has no escapes, because an escape could spell a known name. */
 static grammar_part other_name(struct schema_reader *x, const char *const *names,
 			       size_t n, size_t at, int depth)
@@ -132,7 +132,7 @@ static void read_patterns(struct schema_reader *x, const struct schema_item *of,
 	}
 }
 
-/* True if a pattern of this schema has its bit set. Adds the schemas of such patterns to
+/* Is any of this schema's patterns among `bits`? Adds the schemas of all such patterns to
  * `out`, if not NULL. */
 static bool add_matched(struct schema_reader *x, const struct schema_item *of,
 			const struct patterns *p, uint64_t bits, struct schema_list *out)

@@ -162,9 +162,9 @@ static grammar_part multiples(struct schema_reader *x, int64_t mod, int length,
 	return grammar_build_ref(x->b, rule);
 }
 
-/* A multiple is written as the digits of a whole number k and an end, which this makes. For a
- * step of 10, 100, … the end is that many `zeros`. For a step of 0.1, 0.01, … it is an optional
- * fraction of at most `digits` digits. */
+/* A multiple is written as the digits of a whole number k and an end; this function makes
+ * the end. For a step of 10, 100, … the end is that many `zeros`. For a step of 0.1, 0.01,
+ * … it is an optional fraction of at most `digits` digits. */
 static grammar_part make_end(struct schema_reader *x, int zeros, int digits)
 {
 	char text[24] = "";

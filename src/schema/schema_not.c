@@ -135,8 +135,8 @@ static void break_contains(struct negation *n, const struct json_node *schema,
 	add_way(n, not);
 }
 
-/* A text outside the outline of a format is in no reading of it. A format that is not
- * enforced permits all texts. */
+/* Violates a format. A text outside the format's outline is no text of the format for any
+ * reader. A format that is not enforced permits all texts. */
 static void break_format(struct negation *n, const json_t *v)
 {
 	struct str name = json_is_string(v) ? json_read_view(v) : STR("");

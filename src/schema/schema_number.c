@@ -320,7 +320,7 @@ static struct schema_bounds read_bounds(struct schema_reader *x, const struct sc
 	return b;
 }
 
-/* --- values that it is not ------------------------------------------------------- */
+/* --- excluded values --------------------------------------------------------------- */
 
 /* The numbers that the list excludes (SCHEMA_NOT_VALUES), sorted. The caller frees them. */
 static double *excluded(const struct schema_list *l, size_t *out_n)

@@ -443,8 +443,8 @@ static void read_keywords(struct schema_reader *x, const struct schema_list *l,
 	o->n = kept;
 }
 
-/* Whatever names, with the values that additionalProperties allows. False: a schema names
- * properties, or speaks of names. */
+/* Makes arguments of any names, with values that additionalProperties allows. False: a
+ * schema names properties or constrains names. */
 static bool read_open(struct schema_reader *x, const struct schema_list *l, struct object *o)
 {
 	struct schema_list value = {0};

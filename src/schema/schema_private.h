@@ -83,17 +83,19 @@ json_t *schema_made(struct schema_reader *x, struct str of);
 /* Records that v was derived from `of`; returns v. */
 json_t *schema_remember(struct schema_reader *x, struct str of, json_t *v);
 void schema_work(struct schema_reader *x, size_t n);
-/* True: much work is done already. Ways that may be left out are, so that the rest fits. */
+/* True: much of the work limit is used. Alternatives that may be left out then are, so that
+ * the rest fits. */
 bool schema_is_frugal(const struct schema_reader *x);
 /* Adds a schema and all that it refers to. */
 void schema_add(struct schema_reader *x, struct schema_list *to,
 		const struct json_node *at);
-/* Like schema_add, for a schema that an item of the list led to. `like` gives its marks. */
+/* Like schema_add, for a schema that the list's item `like` led to; it gets that item's
+ * marks. */
 void schema_add_below(struct schema_reader *x, struct schema_list *to,
 		      const struct json_node *at, struct schema_item like);
 void schema_add_item(struct schema_reader *x, struct schema_list *to,
 		     struct schema_item item);
-/* The documents that match all schemas of the list. Takes ownership of the list. */
+/* The part of all documents that match every schema of the list. Takes ownership of the list. */
 grammar_part schema_part(struct schema_reader *x, struct schema_list *list);
 /* Records an error, unless there is one already. */
 void schema_refuse(struct schema_reader *x, const struct json_node *at,
@@ -163,11 +165,11 @@ grammar_part schema_bare_string(struct schema_reader *x, const struct schema_lis
 				char avoid, bool *out_free);
 /* The language of the regex in the node's text. False: an error was recorded. */
 bool schema_pattern(struct schema_reader *x, const struct json_node *at, lang *out);
-/* A text of the language, between quotes. */
+/* A text of the language, between quotes, for the schema at `at`. */
 grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, lang l);
 /* The regex that enforces a format; NULL: the format is not enforced. */
 const char *schema_format(struct str name);
-/* A regex that finds something in every text of a format, as any reader takes it; NULL:
+/* A regex that every text of a format matches somewhere, whichever reader judges it. NULL:
  * none is known, or the document's draft does not have the format. */
 const char *schema_format_outline(const struct schema_reader *x, struct str name);
 /* The strings that a schema permits, for example one of property names. */
@@ -218,7 +220,7 @@ bool schema_loose_is_in_keys(uint32_t cp);
 /* Append a string, or a key. False: it contains the mark, so it cannot be written. */
 bool schema_loose_add_string(const struct schema_loose *l, struct str text, struct buf *out);
 bool schema_loose_add_key(const struct schema_loose *l, struct str name, struct buf *out);
-/* A number of characters of a string. */
+/* min to max characters of a string. */
 grammar_part schema_loose_chars(struct schema_reader *x, uint32_t min, uint32_t max);
 /* Any string, with its marks. */
 grammar_part schema_loose_text(struct schema_reader *x);

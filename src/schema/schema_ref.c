@@ -276,8 +276,9 @@ const struct json_node *schema_resolve(struct schema_reader *x,
 		node = find_id(x, base, fragment);
 	else if ((node = find_id(x, base, STR(""))))
 		node = follow(x, node, fragment);
-	/* An "id" within starts a resource of its own, and the pointer belongs to that. But
-	 * tools that bundle schemas of draft 4 mean the whole document. */
+	/* An "id" inside the document starts a resource of its own, and the pointer belongs
+	 * to that resource. But tools that bundle schemas of draft 4 mean the whole
+	 * document. */
 	if (x->st == OK && (!node || !node->v) && s.n > 1 && memcmp(s.p, "#/", 2) == 0)
 		node = follow(x, &x->root, fragment);
 	/* with several equal anchors, the target depends on the path of references to

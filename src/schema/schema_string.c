@@ -34,7 +34,7 @@
 	"P(?:\\d{1,4}W|T" CLOCK "|(?:\\d{1,4}Y(?:\\d{1,4}M(?:\\d{1,4}D)?)?" \
 	"|\\d{1,4}M(?:\\d{1,4}D)?|\\d{1,4}D)(?:T" CLOCK ")?)"
 #define PCHAR "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%" HEX "{2})"
-/* The first part of a relative reference has no colon: it would be a scheme. */
+/* A relative reference's first part has no colon: text before a colon would be a scheme. */
 #define PART "(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%" HEX "{2})"
 #define TAIL "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 #define URI \

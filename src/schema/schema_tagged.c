@@ -68,7 +68,7 @@ grammar_part schema_tagged_text(struct grammar_build *b, const struct schema_tag
 	assert(n >= 2 && n <= MAX_END);
 	for (size_t k = 0; k < n; k++)
 		states[k] = grammar_build_rule(b, STR("text of a parameter"));
-	for (size_t k = 0; k < n; k++) /* those within a character stay unused */
+	for (size_t k = 0; k < n; k++) /* states within a character stay unused */
 		grammar_build_set_rule(b, states[k],
 				       ((uint8_t)tags->end[k] & 0xC0) == 0x80
 					       ? grammar_build_lit(b, STR(""))

@@ -10,7 +10,7 @@
 #include "schema/schema_private.h"
 #include "base/alloc.h"
 
-#define MAX_ANY_ORDER 8 /* maximum of values in any order, which takes 2^n rules */
+#define MAX_ANY_ORDER 8 /* most values in any order; they take 2^n rules */
 #define MAX_IN_ORDER 2000
 #define MAX_GROUPS 10
 #define FRUGAL_GROUPS 3
@@ -32,7 +32,7 @@ struct unique {
 	grammar_part *values;
 	size_t n;
 	int64_t min, max;
-	uint32_t *rules; /* rules by what was written so far */
+	uint32_t *rules; /* rules by the set of values written so far */
 };
 
 /* Makes the rule for after the values whose bits are set. */

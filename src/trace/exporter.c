@@ -12,13 +12,13 @@
 #include "base/metrics.h"
 
 #define MAX_QUEUE 2048
-#define BATCH 256         /* traces in a request */
+#define BATCH 256         /* most traces in a request */
 #define TIMEOUT_S 5
 #define SAY_EVERY_US 60000000
 
 struct waiting {
 	char *text;
-	int n; /* spans in it */
+	int n; /* spans in text */
 };
 
 struct exporter {
@@ -27,15 +27,15 @@ struct exporter {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t has_news;
-	struct waiting *queue; /* (max_queue) a ring, from first on */
+	struct waiting *queue; /* (max_queue) a ring; its oldest entry is at `first` */
 	int max_queue, first, n_queued;
 	bool is_stopping;
-	int64_t said_us; /* the thread's: when it last said that it failed */
+	int64_t said_us; /* only the thread's: when it last logged a failure */
 };
 
 /* --- the thread --------------------------------------------------------------- */
 
-/* Moves up to BATCH traces to out; waits for one. 0: it is over. */
+/* Moves up to BATCH traces to out. Waits for the first one. 0: the exporter ends. */
 static int take(struct exporter *e, struct waiting *out)
 {
 	int n = 0;
@@ -69,7 +69,7 @@ static size_t ignore(char *p, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-/* One request. False, with why: the collector has not taken it. */
+/* Sends one request. False, with the reason in why: the collector did not accept it. */
 static bool post(const struct exporter *e, struct str body, char why[CURL_ERROR_SIZE + 40])
 {
 	CURL *curl = curl_easy_init();
@@ -97,7 +97,7 @@ static bool post(const struct exporter *e, struct str body, char why[CURL_ERROR_
 	return code == CURLE_OK && status >= 200 && status < 300;
 }
 
-/* Once a minute at most: a collector that is away would fill the log. */
+/* Logs a failure, once a minute at most: a collector that is down would fill the log. */
 static void tell(struct exporter *e, int n_spans, const char *why)
 {
 	int64_t now = clock_now_us(&clock_monotonic);
@@ -175,7 +175,7 @@ void exporter_add(struct exporter *e, struct buf *spans, int n)
 	}
 }
 
-/* What is left beyond one batch is dropped: the end must not wait for a slow collector. */
+/* Drops all but one batch: the server's end must not wait for a slow collector. */
 static void drop_rest(struct exporter *e)
 {
 	pthread_mutex_lock(&e->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids are hex digits and 64-bit integers are strings, as OTLP's JSON has them.
+ * Ids are hex digits and 64-bit integers are strings, as OTLP's JSON demands.
  */
 #include "trace/span.h"
 

@@ -9,12 +9,12 @@ enum span_kind { SPAN_INTERNAL = 1, SPAN_SERVER = 2 };
 
 struct span {
 	const char *name, *trace_id, *id;
-	const char *parent_id; /* "": none */
+	const char *parent_id; /* "": a root span */
 	enum span_kind kind;
-	int64_t start_ns, end_ns; /* since 1970 */
+	int64_t start_ns, end_ns; /* ns since 1970 */
 };
 
-/* Append one: begin, attributes, end. */
+/* To append one span call span_begin, the attributes, then span_end. */
 void span_begin(struct buf *b, const struct span *s);
 void span_add_text(struct buf *b, const char *key, const char *value);
 void span_add_int(struct buf *b, const char *key, int64_t value);

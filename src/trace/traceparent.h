@@ -6,11 +6,12 @@
 #include <stdbool.h>
 
 struct traceparent {
-	char trace_id[33]; /* hex digits; "": there is no trace */
-	char parent_id[17]; /* of the caller's span; "": none */
-	bool is_sampled;   /* spans are wanted */
+	char trace_id[33]; /* hex digits; "": no trace */
+	char parent_id[17]; /* id of the caller's span; "": none */
+	bool is_sampled;   /* the caller wants spans */
 };
 
-/* False, and an empty *out, unless text is a traceparent as the standard has it: lower case,
- * no zero id, version 00, or a later one that begins the same way. NULL is none. */
+/* False, with an empty *out: text is NULL or not a traceparent as the standard demands.
+ * That is lower case, no zero id, and version 00 or a later one that begins the same
+ * way. */
 bool traceparent_parse(const char *text, struct traceparent *out);
