@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of n bytes. Bytes that differ in one 64-bit word give different sums. The same on every
+/* Checksum of n bytes. Bytes that differ in one 64-bit word give different sums. The same on every
  * machine of one byte order. */
 uint64_t sum_bytes(const void *p, size_t n);
 /* One step of mixing: invertible, so different words stay different. */
