@@ -9,7 +9,7 @@
 struct encoder_loader {
 	struct encoder *e;
 	struct fail *fail;
-	enum status st; /* of the first failure, behind which nothing is loaded */
+	enum status st; /* the first failure, after which nothing is loaded */
 };
 
 static const char *name_of(const struct encoder_loader *l, const char *part, char out[200])
@@ -18,7 +18,7 @@ static const char *name_of(const struct encoder_loader *l, const char *part, cha
 	return out;
 }
 
-/* n_bytes to the device. */
+/* Copies n_bytes to the device. */
 static const void *put(struct encoder_loader *l, const void *host, size_t n_bytes)
 {
 	struct encoder *e = l->e;
@@ -120,7 +120,7 @@ static void load_layer(struct encoder_loader *l, int i)
 	to->rope = c->n_ropes == 0 ? -1 : c->rope_of ? c->rope_of[i] : 0;
 }
 
-/* Tables of rows that are added to the embeddings on the host. */
+/* Loads a table of n rows that the host adds to the embeddings. */
 static void load_rows(struct encoder_loader *l, const char *part, int32_t n, const float **out)
 {
 	char name[200];
