@@ -376,7 +376,7 @@ static enum status plan_engine(struct embed *e, const struct embed_opts *o, stru
 {
 	struct engine_opts eo = engine_opts_of(e);
 	eo.have = o->ledger ? &o->ledger->device : NULL;
-	/* The ledger was taken before this backend existed. */
+	/* The ledger measured memory before this backend existed. */
 	eo.beside = o->ledger ? o->ledger->device_taken + e->backend->own_bytes : 0;
 	enum status st = engine_plan(e->model, e->backend, &eo, &e->plan, fail);
 	if (st == OK && o->ledger)

@@ -34,8 +34,8 @@ struct encoder_pass {
 	void *k_pages, *v_pages;
 	float *rope[MODEL_MAX_ROPES]; /* (T, K/2, 2) */
 	int32_t *ids, *position, *slot, *seq_of, *first_tok, *table;
-	int32_t *last, *near_last; /* (T) last position that a token attends to, with and without
-				    * a window: all of its text, or a window */
+	int32_t *last, *near_last; /* (T) last position that a token attends to, in layers
+				    * without and with a window */
 };
 
 /* Queue an operation, or return from the caller with its failure. */

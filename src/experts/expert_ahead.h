@@ -6,10 +6,11 @@
  * not in memory count. Two things must hold for the guessed experts to be read:
  *
  *   At least half of the guesses are right. While nothing is read ahead, guesses are still
- *   counted in one step of EXPERT_AHEAD_EVERY. Steps wait less time for each use of an expert
- *   with reading ahead than without. If computing takes long, reads run beside it. If the disk
- *   is always busy, wrong guesses only take its time. Of each EXPERT_AHEAD_PERIOD steps, the
- *   first run without reading ahead, then as many with it, and the rest in the better way.
+ *   counted in one step of EXPERT_AHEAD_EVERY.
+ *   Steps wait less time for each use of an expert with reading ahead than without. If
+ *   computing takes long, reads run beside it. If the disk is always busy, wrong guesses only
+ *   take its time. Of each EXPERT_AHEAD_PERIOD steps, the first run without reading ahead, then
+ *   as many with it, and the rest in the better way.
  *
  * Thread: one at a time.
  */

@@ -6,7 +6,7 @@
  * step adds to its score, and scores decay: a use counts half after EXPERT_HALF_LIFE
  * steps. If all slots are full, the expert with the lowest score leaves (of equals: the one in
  * the lowest slot). Plain LRU would be of no use: decoding passes the layers in turn, so the
- * expert that was used longest ago is often needed next.
+ * expert that was used longest ago is the one that is needed next.
  *
  * An expert that is held never leaves. Thread: one at a time.
  */

@@ -217,8 +217,8 @@ static enum status plan(struct vision *v, const struct vision_opts *o, struct fa
 		.weights = vision_tower_weight_bytes(v->tensors),
 		.scratch = vision_tower_work_bytes(&v->config, v->backend,
 						   most_patches(&v->config)) +
-			   (l ? v->backend->own_bytes : 0)}; /* the ledger was taken before this
-							      * backend existed */
+			   (l ? v->backend->own_bytes : 0)}; /* the ledger measured memory before
+							      * this backend existed */
 	*sizes = (struct sizes){.system = o->limits.max_pixels * DECODE_BYTES +
 					  (int64_t)o->cache_bytes};
 	engine_memory(v->backend, &now);

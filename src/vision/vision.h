@@ -16,8 +16,8 @@ struct vision_opts {
 	struct model *model;         /* outlives the vision */
 	const char *mmproj;          /* GGUF file with the tower; NULL or "": none, or the only one
 				      * beside a model that is a GGUF file */
-	struct backend_opts backend; /* operations that this backend does not support run on the
-				      * CPU */
+	struct backend_opts backend; /* where the tower runs; on the CPU if this backend's
+				      * kernels do not support it */
 	struct image_limits limits;
 	int32_t max_tokens;          /* limit for one image: a larger one is made smaller */
 	int32_t step_tokens;         /* tokens of one image that always fit into a step */

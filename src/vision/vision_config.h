@@ -50,7 +50,7 @@ struct vision_config {
 	double mean[3], std[3];
 };
 
-/* True if each image is scaled to as nearly max_pixels as its shape allows. */
+/* True if each image is scaled as near to max_pixels as its shape allows. */
 static inline bool vision_config_fills(const struct vision_config *c)
 {
 	return c->kind == VISION_GEMMA4 || c->kind == VISION_PLAIN;

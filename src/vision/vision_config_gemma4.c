@@ -94,7 +94,7 @@ static enum status read_plain(const json_t *root, struct vision_config *c, struc
 
 /* Layers that read per-layer embeddings get the padding token's for an image's tokens. Only the
  * larger models let an image's tokens see each other, and only in layers with a window. GGUF
- * files do not say so: there it holds for models without per-layer embeddings. */
+ * files do not say so: there a model without per-layer embeddings counts as a larger one. */
 static void read_seen(const json_t *root, const struct model *m, struct engine_sight *sight)
 {
 	const json_t *text = jsonfile_get(root, "text_config");

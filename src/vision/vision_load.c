@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "vision/vision_tower_private.h"
 
-/* A kind of tower's names of its tensors. */
+/* The names of tensors in one kind of tower. */
 struct names {
 	const char *prefix;
 	bool has_bias;       /* norms and matrices have biases; norms without one are RMS norms */

@@ -36,7 +36,7 @@ struct vision_merger {
 	bool is_late; /* the norm is over all neighbours together */
 };
 
-enum { VISION_ARRAYS = 17 }; /* device arrays of a vision_run */
+enum { VISION_ARRAYS = 17 }; /* number of device arrays in a vision_run */
 
 struct vision_tower {
 	struct vision_config c;
