@@ -84,7 +84,7 @@ struct profile {
 /* Measure the first step and then one step of `every`. */
 struct profile *profile_create(int n_layers, int every);
 void profile_destroy(struct profile *p);
-/* Forget what was measured. */
+/* Reset all sums to zero. */
 void profile_reset(struct profile *p);
 const char *profile_name(enum profile_stage s);
 
@@ -95,7 +95,7 @@ bool profile_begin(struct profile *p);
 void profile_end(struct profile *p, int n_tok, bool is_good);
 
 void profile_mark(struct profile *p, enum profile_stage s);
-/* A stage begins; p may be NULL. */
+/* Stage s begins. p may be NULL. */
 static inline void profile_enter(struct profile *p, enum profile_stage s)
 {
 	if (p && p->is_on && p->marks[p->n_marks - 1].stage != s)

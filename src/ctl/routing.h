@@ -29,7 +29,7 @@ struct routing_tie {
 };
 
 
-struct routing_values; /* of a layer of the exact run */
+struct routing_values; /* values of one layer in the exact run */
 struct routing {
 	/* Position of the next step, for the list of ties. */
 	int i_case, i_token;

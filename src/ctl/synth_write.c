@@ -126,7 +126,7 @@ static const struct writer_pool *pool_of(struct synth_writer *w, const struct sy
 	for (int i = 0; i < w->n_pools; i++)
 		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale)
 			return &w->pool[i];
-	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c have fewer */
+	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c need fewer pools */
 		abort();
 	struct writer_pool *p = &w->pool[w->n_pools++];
 	*p = (struct writer_pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};

@@ -30,7 +30,7 @@ static const void *put(struct encoder_loader *l, const void *host, size_t n_byte
 	e->blocks = xrealloc(e->blocks, (e->n_blocks + 1) * sizeof *e->blocks);
 	e->blocks[e->n_blocks++] = p;
 	l->st = e->b->ops->upload(e->b, p, host, n_bytes);
-	if (l->st == OK) /* an upload may still be reading it */
+	if (l->st == OK) /* the upload may still be reading `host` */
 		l->st = e->b->ops->sync(e->b, l->fail);
 	return p;
 }

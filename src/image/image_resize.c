@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * First every row is resized, then every column. A pixel of the result is a weighted sum of the
- * source pixels near it. BICUBIC: within two widths of a result pixel, weighted by Keys' cubic
- * (Cubic Convolution Interpolation, 1981, with a = -0.5). BILINEAR: within one width, weighted
- * by a triangle. Weights are integers of WEIGHT_BITS bits, and each of the two sums is rounded
- * to a byte, so that results have the bits of Pillow's Image.resize with BICUBIC or BILINEAR.
+ * source pixels near it. BICUBIC: within two pixels of the smaller picture, weighted by Keys'
+ * cubic (Cubic Convolution Interpolation, 1981, with a = -0.5). BILINEAR: within one such
+ * pixel, weighted by a triangle. Weights are integers of WEIGHT_BITS bits, and each of the two
+ * sums is rounded to a byte, so that results have the bits of Pillow's Image.resize with
+ * BICUBIC or BILINEAR.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static double triangle(double x)
 }
 
 static const struct filter {
-	double support; /* in pixels of the larger of both pictures */
+	double support; /* reach of the weights in pixels of the smaller picture */
 	double (*at)(double x);
 } filters[] = {[IMAGE_BICUBIC] = {2, cubic}, [IMAGE_BILINEAR] = {1, triangle}};
 

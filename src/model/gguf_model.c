@@ -585,7 +585,7 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 	return OK;
 }
 
-/* Files of OLMo 3 store the attention factor that yarn has by default, which is no change. */
+/* True if v is yarn's default attention factor, which files of OLMo 3 store. It can be ignored. */
 static bool is_own_sharpness(const struct gguf_model_reader *r, const struct gguf_value *v)
 {
 	char name[96];

@@ -925,7 +925,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		return;
 	}
 	c->logit_scale = 1;
-	/* As the model was trained: rounded to the type of its weights. */
+	/* Round the factors to the type of the weights, as in training. */
 	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
 	c->embed_scale = rounded(c->dtype, scale);
 	c->layer_embed_scale = rounded(c->dtype, sqrtf((float)c->layer_embed)) * sqrtf(0.5f);

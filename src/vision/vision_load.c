@@ -179,7 +179,7 @@ static const float *put_floats(struct loader *l, const float *host, int64_t n)
 		v->blocks[v->n_blocks++] = p;
 		l->st = v->b->ops->upload(v->b, p, host, (size_t)n * sizeof *host);
 	}
-	if (l->st == OK) /* an upload may still be reading it */
+	if (l->st == OK) /* the upload may still be reading `host` */
 		l->st = v->b->ops->sync(v->b, l->fail);
 	return p;
 }

@@ -105,7 +105,7 @@ void vision_patches_place(const struct vision_config *c, int32_t n_cols, int32_t
 	*out_col = block % (n_cols / m) * m + in % m;
 }
 
-/* Write one channel of one patch, as many times as a patch has frames. */
+/* Write one channel of one patch, once for each frame. */
 static void write_channel(const struct vision_config *c, const uint8_t *at, size_t pitch,
 			  const float *value, float *out)
 {

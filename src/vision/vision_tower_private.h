@@ -111,7 +111,7 @@ enum status vision_layer_run(struct vision_run *r, const struct vision_layer *l)
 /* vision_tower.c. The learned positions of patch i, (D). */
 void vision_tower_place(const struct vision_run *r, int32_t i, float *out);
 
-/* vision_head.c. Downloads n rows of r->out to *io_rows, and advances *io_rows behind them. */
+/* vision_head.c. Downloads n rows of r->out to *io_rows, and moves *io_rows to the end of them. */
 enum status vision_head_fetch(struct vision_run *r, int32_t n, float **io_rows) MUST_USE;
 /* Arguments of vision_head_norm: y is the norm w of n rows of dim numbers. */
 struct vision_norming {

@@ -47,7 +47,7 @@ void quant_scheme_destroy(struct quant_scheme *s);
 enum status quant_scheme_find(const struct quant_scheme *s, const char *name,
 			      struct quant_choice *out,
 			      struct fail *fail) MUST_USE;
-/* True if quant_made_all must make this checkpoint's weights before they can be opened. */
+/* True if quant_made_all must convert this checkpoint's weights before they can be opened. */
 bool quant_scheme_is_made(const struct quant_scheme *s);
 /* Replace the weights of bitsandbytes and HQQ, and those whose quant_stored is not STORED_SO,
  * by weights in formats that halod has (quant_made.c). s NULL: only bitsandbytes and HQQ.

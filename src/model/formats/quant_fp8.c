@@ -22,7 +22,7 @@
 
 /* --- scales that are exponents ------------------------------------------------------ */
 
-/* Is `name` the scale of a weight in FP8? */
+/* True if `name` is the scale of a weight in FP8. */
 static bool is_scale(const struct tensors *ts, const char *name)
 {
 	/* Suffix of a scale's name, and of its weight's name. */

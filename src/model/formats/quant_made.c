@@ -178,8 +178,8 @@ void quant_made_decode(const struct weight *w, int32_t row, int32_t k0, int32_t 
 
 /* --- rows of a layer ---------------------------------------------------------------- */
 
-/* NF4 and Q4_1 have the same nibbles behind their factors: index i in the low bits, index
- * i + 16 above. */
+/* NF4 and Q4_1 have the same nibbles after their factors: index i in the low bits, index i + 16
+ * above. */
 static void put_block(const struct weight_source *x, int64_t b, bool has_min)
 {
 	size_t g = (size_t)(b * BLOCK / x->group);

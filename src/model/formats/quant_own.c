@@ -57,7 +57,7 @@ static void put_target(enum spelling spelling, const char *name, struct buf *out
 	buf_addf(out, "%c", 0);
 }
 
-/* True if the layer is plain, or its setting has none for weights. */
+/* True if the layer is plain, or its setting says nothing about weights. */
 static bool is_plain(const struct own *o, const char *name, const json_t *v)
 {
 	return json_integer_value(json_object_get(v, "bits")) >= 16 ||

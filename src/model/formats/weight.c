@@ -94,7 +94,8 @@ static bool is_plain(const struct quant_want *w)
 		(strcmp(packed, "weight") == 0 || !quant_find(w, packed)));
 }
 
-/* Where layers are FP8, a tensor of bytes with another type has two FP4 numbers in each byte. */
+/* In a checkpoint of FP8, a tensor of bytes whose type is not FP8 has two FP4 numbers in each
+ * byte. */
 static bool is_fp4(enum quant q, const struct tensor *t)
 {
 	static const enum dtype bytes[] = {DTYPE_I8, DTYPE_U8, DTYPE_F4, DTYPE_COUNT};
