@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base64.h"
 
-/* 64: not one of the digits. */
+/* The value 0..63 of a base64 digit, or 64 if c is none. */
 static unsigned digit_of(char c)
 {
 	if (c >= 'A' && c <= 'Z')
@@ -31,7 +31,8 @@ bool base64_decode(struct str text, struct buf *out)
 			for (int shift = 16; shift >= 0; shift -= 8)
 				buf_add_c(out, (char)(bits >> shift));
 	}
-	/* Of two or three digits behind the last four; bits that make no byte must be 0. */
+	/* Two or three digits are left after the groups of four. Their bits that fill no byte
+	 * must be 0. */
 	if (n % 4 == 2) {
 		buf_add_c(out, (char)(bits >> 4));
 		return (bits & 15) == 0;

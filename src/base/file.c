@@ -12,7 +12,8 @@
 #include "base/mapped.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-/* Small enough that a slow disk shows progress. Linux reads less than 2 GiB in one call. */
+/* Most bytes of one read: few enough that a slow disk shows progress. Linux reads less than 2
+ * GiB in one call. */
 #define READ_MAX ((size_t)64 << 20)
 
 static enum status fail_errno(struct fail *fail, const char *path,
@@ -161,7 +162,8 @@ bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 bool file_is_lfs_pointer(struct str bytes, const char *path, struct fail *fail)
 {
-	/* The first line of every git-lfs pointer begins so; the version number follows. */
+	/* The first line of every git-lfs pointer begins with these words; the version number
+	 * follows. */
 	if (!str_starts(bytes, STR("version https://git-lfs.")))
 		return false;
 	fail_set(fail, E_FORMAT, "%s: a pointer of git-lfs, not the file itself; in its "

@@ -9,7 +9,7 @@
 
 enum { FIRST_RENDER = 128, LAST_RENDER = 191 }; /* minor numbers of render nodes */
 
-/* A number of the driver; -1: it has none. */
+/* The number in a file of amdgpu, in bytes; -1 if the driver has no such file. */
 static int64_t number(const char *root, int render, const char *name)
 {
 	char path[4096];
@@ -41,8 +41,9 @@ bool gpumem_read(const char *root, struct gpumem *out)
 void gpumem_of_apu(const struct gpumem *g, const struct sysmem *system, int64_t total,
 		   int64_t left, struct gpumem_have *out)
 {
-	/* The runtime uses one of the two and tells its size, more or less. Where the driver
-	 * tells nothing, more than the system has must be a carve-out. */
+	/* `total` is about the size of GTT or of the carve-out (vram): the nearer one is in
+	 * use. Without numbers of the driver, a total above the system's memory must be a
+	 * carve-out. */
 	bool is_gtt = g ? llabs(total - g->gtt) < llabs(total - g->vram)
 			: total <= system->total;
 	*out = (struct gpumem_have){total, left, is_gtt};

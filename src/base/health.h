@@ -11,21 +11,22 @@
 
 /*   LOADING ──► READY ──► LEAVING ──► DRAINING
  *      └──────────┴──────────┴───────────┴──► FAILED
- * LEAVING: SIGTERM came, and drain_delay runs: balancers are told to look elsewhere, and
- * what still comes is served. FAILED: the engine gave up; the process will exit. */
+ * LEAVING: SIGTERM came, and drain_delay runs: load balancers are told to send requests
+ * elsewhere, and requests that still come are served. FAILED: the engine gave up; the process
+ * will exit. */
 enum health_state {
 	HEALTH_LOADING, HEALTH_READY, HEALTH_LEAVING, HEALTH_DRAINING, HEALTH_FAILED
 };
 
-/* What loading does: files are mapped or read, weights are packed (CPU) or uploaded (GPU),
- * and the first tokens are
- * computed: those of halo-tiny before the rest, and one of the model behind it. */
+/* The stages of loading. Files are mapped or read. Weights are packed (CPU) or uploaded (GPU).
+ * LOAD_CHECKING computes the self-check on halo-tiny before the model loads, and one token of
+ * the model after it. */
 enum health_load {
 	LOAD_MAPPING, LOAD_READING, LOAD_PACKING, LOAD_UPLOADING, LOAD_CHECKING, LOAD_DONE
 };
 
-/* What the self-check at the start said: nothing yet, it was not asked for, could not be
- * made, ... */
+/* Result of the self-check at the start. PENDING: not finished yet; OFF: not asked for;
+ * SKIPPED: could not be made. */
 enum health_check { CHECK_PENDING, CHECK_OFF, CHECK_SKIPPED, CHECK_PASSED, CHECK_FAILED };
 
 struct health {
@@ -33,11 +34,12 @@ struct health {
 	_Atomic int64_t heartbeat_us; /* engine thread's last sign of life (clock_monotonic) */
 	_Atomic int load_permille;    /* of the whole load, while LOADING */
 	_Atomic int load_stage;       /* enum health_load */
-	_Atomic int64_t load_done, load_total; /* bytes of the stage */
+	_Atomic int64_t load_done, load_total; /* bytes of this stage: done, and in all */
 	_Atomic int self_check;       /* enum health_check */
-	/* Of it: differences of log-probabilities (1e9: not a number), and seconds. */
+	/* Of the self-check: mean and largest difference of log-probabilities (1e9: not a
+	 * number), and the seconds it took. */
 	_Atomic double check_mean, check_max, check_s;
-	_Atomic bool is_device_lost;  /* FAILED since the GPU was lost: restart may help */
+	_Atomic bool is_device_lost;  /* FAILED because the GPU was lost: a restart may help */
 };
 
 static inline void health_beat(struct health *h, int64_t now_us)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of mapped files, for error reports. If a mapped file becomes shorter, the next
- * read behind its new end raises SIGBUS. The list then tells which file it was. Thread:
- * any.
+ * The list of mapped files, for error reports. If a mapped file becomes shorter, the next read
+ * after its new end raises SIGBUS. The list then tells which file it was. Thread: any.
  */
 #pragma once
 #include <stddef.h>

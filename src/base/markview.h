@@ -18,8 +18,8 @@ struct markview markview_slice(struct markview v, size_t start, size_t end);
 /* The least trusted writer of bytes [start, end). For an empty range: the writer of the
  * byte at start. O(log marks + marks in the range). */
 enum trust markview_least(struct markview v, size_t start, size_t end);
-/* The byte at `at` lies in a run of bytes of one trust level: returns the offset just
- * behind that run. */
+/* The byte at `at` lies in a run of bytes of one trust level. Returns the offset just after
+ * that run. */
 size_t markview_run_end(struct markview v, size_t at, enum trust *out_trust);
 /* Append bytes [start, end) of the view to m, with their marks. */
 void markview_copy(struct markview v, size_t start, size_t end,

@@ -26,7 +26,7 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* True if the processor's counter runs at one rate, whatever the processor does. */
+/* True if the processor's counter runs at a constant rate, whatever the clock frequency. */
 static bool has_counter(void)
 {
 #ifdef __x86_64__
@@ -37,7 +37,8 @@ static bool has_counter(void)
 #endif
 }
 
-/* The counter, or nanoseconds. Each step compares it with the clock at its begin and end. */
+/* Reads the processor's counter, or nanoseconds without one. take_over finds the counter's rate
+ * from the clock at the step's begin and end. */
 static inline uint64_t counter(const struct profile *p)
 {
 #ifdef __x86_64__
@@ -136,7 +137,8 @@ static void add(struct profile *p, struct profile_cell *sums, enum profile_stage
 	sums[stage].bytes += bytes;
 }
 
-/* Seconds of the device from its mark 0 to each mark, malloc'ed; NULL: it does not tell. */
+/* Seconds of the device's clock from mark 0 to each mark, malloc'ed; NULL: the device has no
+ * times. */
 static double *device_times(const struct profile *p)
 {
 	double *s = xmalloc((size_t)p->n_marks * sizeof *s);
@@ -146,8 +148,8 @@ static double *device_times(const struct profile *p)
 	return NULL;
 }
 
-/* The step's marks and bytes. The metrics get a sum a stage. device: its times, or NULL.
- * What the device took is not the host's; the rest of the step is. */
+/* Add the step's times and bytes to the cells, and a sum for each stage to the metrics. device:
+ * its times of the marks, or NULL. The time of the step that no mark covers is the host's. */
 static void take_over(struct profile *p, const double *device)
 {
 	struct profile_cell sums[PROFILE_COUNT] = {{0, 0}};

@@ -6,9 +6,9 @@
  * such call belongs to that stage. A device that computes later than it is told puts its
  * own clock in place of the host's (struct profile_device).
  *
- * Every function takes NULL for "nothing is measured", which costs a comparison. A mark
- * costs one reading of a clock: of the processor's counter where that runs evenly, which
- * takes a third of what the kernel's clock takes. Thread: engine.
+ * Every function takes NULL for "nothing is measured", which costs a comparison. A mark costs
+ * one reading of a clock. Where the processor's counter has a constant rate, it is that clock:
+ * reading it takes a third of the kernel's time. Thread: engine.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,9 +18,9 @@
 /* ident, name. METRIC_STAGE_SECONDS lists the same names. */
 #define PROFILE_STAGES(X) \
 	X(EMBED, "embed")         /* a step's ids, embeddings, angles */ \
-	X(NORM, "norm")           /* norms by themselves; some are part of what follows */ \
+	X(NORM, "norm")           /* norms alone; a fused norm counts for the next stage */ \
 	X(QKV, "qkv")             /* projections that a layer's mixer begins with */ \
-	X(ATTENTION, "attention") /* with what it puts into the KV cache */ \
+	X(ATTENTION, "attention") /* with writing keys and values to the KV cache */ \
 	X(DELTA, "delta")         /* recurrent layers: convolution, state, norm */ \
 	X(OUT, "out")             /* projection that a mixer ends with */ \
 	X(ROUTER, "router")       /* logits and the choice of experts */ \
@@ -30,7 +30,7 @@
 	X(SHARED, "shared")       /* the expert that every token uses */ \
 	X(HEAD, "head")           /* last norm and the logits */ \
 	X(SAMPLING, "sampling") \
-	X(HOST, "host")           /* all else that a step makes the host do */
+	X(HOST, "host")           /* the host's other work in a step */
 
 enum profile_stage {
 #define X(ident, name) PROFILE_##ident,
@@ -45,7 +45,7 @@ struct profile_cell {
 
 /* The clock of a device. */
 struct profile_device {
-	/* Take the time of mark i (0, 1, ...) when the device gets there. */
+	/* Record the device's clock as mark i (0, 1, ...) when the device gets to this point. */
 	bool (*mark)(void *ctx, int i);
 	/* Seconds from mark 0 to each of n marks, after the device has reached them all. */
 	bool (*times)(void *ctx, int n, double *out_s);
@@ -55,7 +55,7 @@ struct profile_device {
 struct profile_mark {
 	enum profile_stage stage;
 	int i_layer;
-	uint64_t at; /* the host's counter, where there is no device */
+	uint64_t at; /* the host's counter at this mark; 0 with a device */
 };
 
 /* Bytes that the step has read. */
@@ -72,43 +72,43 @@ struct profile {
 	const struct profile_device *device; /* NULL: the host's clock */
 	int n_layers, every;
 	int64_t n_begun;
-	int64_t n_steps, n_tok;        /* that were measured */
+	int64_t n_steps, n_tok;        /* steps and tokens that were measured */
 	struct profile_cell *cells;    /* (n_layers + 1, PROFILE_COUNT); last: no layer */
 	struct profile_mark *marks;    /* (n_marks) of the step that is being measured */
 	struct profile_read *reads;    /* (n_reads) of that step */
 	int n_marks, cap_marks, n_reads, cap_reads, i_layer;
 	int64_t begin_ns;
-	uint64_t begin_at;             /* the counter then */
+	uint64_t begin_at;             /* the counter at the step's begin */
 };
 
-/* Measure one step of `every`, the first included. */
+/* Measure the first step and then one step of `every`. */
 struct profile *profile_create(int n_layers, int every);
 void profile_destroy(struct profile *p);
-/* Forget what was measured. */
+/* Reset all sums to zero. */
 void profile_reset(struct profile *p);
 const char *profile_name(enum profile_stage s);
 
 /* A step begins, in stage EMBED. False: this one is not measured. */
 bool profile_begin(struct profile *p);
-/* The step has ended and the device has computed it. Not is_good: forget it. Adds what it
- * took to the metrics. */
+/* The step has ended and the device has computed it. Adds the step's times and bytes to the
+ * sums and the metrics; if not is_good, they are dropped. */
 void profile_end(struct profile *p, int n_tok, bool is_good);
 
 void profile_mark(struct profile *p, enum profile_stage s);
-/* A stage begins; p may be NULL. */
+/* Stage s begins. p may be NULL. */
 static inline void profile_enter(struct profile *p, enum profile_stage s)
 {
 	if (p && p->is_on && p->marks[p->n_marks - 1].stage != s)
 		profile_mark(p, s);
 }
 
-/* The stage now, to go back to by profile_enter. */
+/* The current stage, which a caller can return to by profile_enter. */
 static inline enum profile_stage profile_now(const struct profile *p)
 {
 	return p && p->is_on ? p->marks[p->n_marks - 1].stage : PROFILE_EMBED;
 }
 
-/* The following stages belong to this layer; -1: to none. A stage begins next. */
+/* The stages from now on belong to layer i_layer; -1: to none. Call profile_enter next. */
 static inline void profile_layer(struct profile *p, int i_layer)
 {
 	if (p)
@@ -118,9 +118,10 @@ static inline void profile_layer(struct profile *p, int i_layer)
 /* Stage s of the layer reads n bytes. */
 void profile_bytes(struct profile *p, enum profile_stage s, double n);
 
-/* Time outside of steps: sampling, host. Counts where the last step was measured. */
+/* Add time outside of steps: sampling, host. It counts only if the last step was measured. */
 void profile_add(struct profile *p, enum profile_stage s, double seconds);
 
-/* What stage s took, of layer i_layer; -1: of all layers and outside of them. */
+/* Seconds and bytes of stage s in layer i_layer; -1: of all layers and of the time outside
+ * layers. */
 struct profile_cell profile_sum(const struct profile *p, int i_layer,
 				enum profile_stage s);

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of n bytes. Bytes that differ in one 64-bit word give different sums. The same on every
- * machine of one byte order. */
+/* Checksum of n bytes. Bytes that differ in one 64-bit word give different sums. The sum is the
+ * same on all machines of one byte order. */
 uint64_t sum_bytes(const void *p, size_t n);
 /* One step of mixing: invertible, so different words stay different. */
 static inline uint64_t sum_mix(uint64_t h)

@@ -18,7 +18,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The next word of *rest, which moves behind it; an empty one at the end. */
+/* Cuts the next word off *rest; an empty one at the end. */
 static struct str next_word(struct str *rest)
 {
 	size_t begin = 0, end;
@@ -36,7 +36,7 @@ static bool is_same(struct str a, struct str b)
 	return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
 }
 
-/* Digits are words here, too: "2+2=4" has the word 4. */
+/* Digits count as words too: "2+2=4" has the word 4. */
 bool answer_has_word(struct str text, const char *word)
 {
 	size_t n = strlen(word);
@@ -62,7 +62,7 @@ static bool is_common(struct str word)
 	return false;
 }
 
-/* Is the run of words that begins at w[i] also at an earlier place? */
+/* True if the run of words that begins at w[i] occurs earlier too. */
 static bool is_repeated(const struct str *w, size_t i)
 {
 	for (size_t at = 0; at < i; at++) {
@@ -91,7 +91,7 @@ static const char *words_fault(const struct str *w, size_t n)
 	return NULL;
 }
 
-/* Letters outside ASCII: each of their characters counts once. */
+/* Nine of ten letters are ASCII. A letter outside ASCII counts once, whatever its bytes. */
 static bool is_mostly_ascii(struct str text)
 {
 	size_t ascii = 0, other = 0;
@@ -99,7 +99,8 @@ static bool is_mostly_ascii(struct str text)
 		uint32_t cp;
 		size_t n = utf8_decode(text, &cp);
 		ascii += cp < 0x80 && is_letter((char)cp);
-		other += cp >= 0xC0 && (cp < 0x2000 || cp > 0x2BFF); /* no punctuation, arrows */
+		other += cp >= 0xC0 && (cp < 0x2000 || cp > 0x2BFF); /* not punctuation, symbols
+								      * or arrows */
 		text = (struct str){text.p + n, text.n - n};
 	}
 	return ascii * 10 >= (ascii + other) * MIN_ASCII_TENTHS;

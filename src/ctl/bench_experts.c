@@ -37,7 +37,8 @@ void bench_experts_end(struct bench_experts *x, double n_tok)
 static double hit_rate(const struct bench_experts *x)
 {
 	double uses = x->hits + x->misses;
-	return uses > 0 ? x->hits / uses : 1; /* all stay: nobody counts */
+	return uses > 0 ? x->hits / uses : 1; /* without an expert store no uses are counted: all
+					       * experts are in memory */
 }
 
 void bench_experts_print(const struct bench_experts *x)

@@ -11,7 +11,7 @@
 
 #define MAX_BYTES ((size_t)64 << 20)
 
-/* False: something else than ids. An empty line is none. */
+/* Adds a line's ids; an empty line adds nothing. False: the line has something else than ids. */
 static bool add_line(struct bench_feed *f, struct str line)
 {
 	struct ids ids = {0};
@@ -57,7 +57,7 @@ void bench_feed_deinit(struct bench_feed *f)
 	*f = (struct bench_feed){0};
 }
 
-/* Seconds, or a negative number where it failed. */
+/* Seconds of the decode, or a negative number if it failed. */
 static double feed_line(struct session *s, const struct ids *ids)
 {
 	struct engine_seq *seq = session_start(s, (int)ids->n);

@@ -13,16 +13,16 @@
 struct bench_feed {
 	struct ids *lines; /* (n_lines) */
 	int n_lines, longest;
-	double n_tok, seconds;        /* of all lines but the first */
-	struct bench_experts experts; /* the same */
+	double n_tok, seconds;        /* of all lines after the first */
+	struct bench_experts experts; /* of the same lines */
 };
 
-/* Reads lines of ids from a file. Says on stderr what is wrong and returns false: at least
- * two lines are needed. */
+/* Reads lines of ids from a file. At least two lines are needed. False: the reason was printed
+ * on stderr. */
 bool bench_feed_read(const char *path, struct bench_feed *out);
 void bench_feed_deinit(struct bench_feed *f);
-/* Says on stderr what is wrong and returns false. */
+/* False: the reason was printed on stderr. */
 bool bench_feed_run(struct session *s, struct bench_feed *f);
-/* Lines, and fields of an object with a comma before them. */
+/* Print lines, and append fields of a JSON object with a comma before them. */
 void bench_feed_print(const struct bench_feed *f);
 void bench_feed_json(const struct bench_feed *f, struct buf *b);

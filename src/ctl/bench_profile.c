@@ -29,7 +29,8 @@ static bool run_prompt(struct session *s, const struct bench_profile_args *a,
 	return good;
 }
 
-/* The host's share of a token is what neither the step nor the choice of the token took. */
+/* Measures decoded tokens. Time that neither the step nor the choice of the token took counts
+ * as the host's. */
 static bool run_decode(struct session *s, const struct bench_profile_args *a,
 		       struct profile *p)
 {
@@ -64,7 +65,8 @@ bool bench_profile_run(struct session *s, const struct bench_profile_args *a,
 		int n = i ? a->decode : a->prompt;
 		if (n == 0)
 			continue;
-		/* Every other token, which halves what measuring costs. */
+		/* Measure every other token of a long decode, which halves the cost of
+		 * measuring. */
 		int every = i && n >= MANY ? 2 : 1;
 		struct profile *p = profile_create(s->model->config.n_layers, every);
 		out->part[i] = (struct bench_profile_part){

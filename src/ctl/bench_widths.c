@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each step has one token and guesses, which it finds wrong: so the sequence grows by one
- * token, whatever the width. The widths take turns, so that what slows the machine down for
- * a while slows all of them down. The least time of each counts: what is above it is other
- * programs.
+ * Each step has one token and wrong guesses, so the sequence grows by one token at any width.
+ * The widths take turns, so that a slow phase of the machine affects all of them. The least
+ * time of each width counts, because other programs only add time.
  */
 #include "ctl/bench_widths.h"
 
@@ -14,7 +13,7 @@
 #include "base/clock.h"
 #include "ctl/samples.h"
 
-/* Seconds of a step of n tokens, or a negative number where it failed. */
+/* Seconds of a step of n tokens, or a negative number if it failed. */
 static double step(struct session *s, struct engine_seq *seq, const int32_t *ids, int n)
 {
 	struct engine_slice slice = {.seq = seq, .tokens = ids, .n = n, .n_logits = n,
@@ -41,7 +40,7 @@ bool bench_widths_run(struct session *s, const int32_t *ids, int depth, int roun
 	struct samples times[BENCH_WIDTHS] = {{0}};
 	int room = engine_draft_room(s->engine);
 	int before = MAX(depth, 1);
-	/* The last step's guesses need room, too. */
+	/* Each step reserves room for its own tokens. */
 	struct engine_seq *seq = session_start(s, before);
 	bool good = seq && session_fill(s, seq, ids, before);
 	for (int r = 0; r <= rounds && good; r++) {
@@ -50,7 +49,7 @@ bool bench_widths_run(struct session *s, const int32_t *ids, int depth, int roun
 				continue;
 			double took = step(s, seq, ids, (int)w->width[i]);
 			good = took >= 0;
-			if (good && r > 0) /* the first warms caches up */
+			if (good && r > 0) /* the first round warms caches up */
 				samples_add(&times[i], took);
 		}
 	}

@@ -14,7 +14,7 @@ struct exchange {
 	const struct chat_request *r;
 	struct chat_answer *a;
 	struct sse sse;
-	struct buf other; /* the body of an answer that is no stream */
+	struct buf other; /* the body of a response that is no stream */
 	CURL *easy;
 	char error[200];
 	int64_t begin_us;
@@ -124,7 +124,7 @@ static int on_transfer(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
 	return *x->r->stop != 0;
 }
 
-/* Why there is no answer, in words. */
+/* Fails with the reason in words if the exchange gave no answer. */
 static enum status judge(struct exchange *x, CURLcode code, struct fail *fail)
 {
 	long status = 0;

@@ -25,8 +25,8 @@ static void become_halod(const struct own_server *s, const char *program, char *
 	for (int i = 0; i < n && at < 31; i++)
 		all[at++] = argv[i];
 	int log = open(s->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed chat leaves nothing behind */
-	setpgid(0, 0);                    /* Ctrl-C stops an answer, not the server */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the chat is killed, the server ends too */
+	setpgid(0, 0);                    /* Ctrl-C must stop an answer, not the server */
 	if (log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0 ||
 	    getppid() != parent)
 		_exit(127);
@@ -34,7 +34,7 @@ static void become_halod(const struct own_server *s, const char *program, char *
 	_exit(127);
 }
 
-/* Its last error, or its last line. */
+/* Fails with the server's last error from its log, or the log's last line. */
 static enum status tell_end(const struct own_server *s, struct fail *fail)
 {
 	struct buf text = {0};

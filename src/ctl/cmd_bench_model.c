@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Speed of the engine alone. --depth random tokens are in the KV cache before the clock
- * starts. With --depth-copies most of them are copies of the first ones: what a step costs
- * does not depend on the numbers. Prefill: a prompt of random tokens behind them, to its last
- * logits. Decode: tokens one by one behind them. Each is the most likely one after the last,
- * so that the experts are those that a text would use. Ends of text are ignored. With
+ * Measures the speed of the engine alone. --depth random tokens are in the KV cache before the
+ * clock starts. With --depth-copies most of them are copies of the first ones, because the time
+ * of a step does not depend on the values. Prefill: a prompt of random tokens after them, up to
+ * its last logits. Decode: tokens one by one after them. Each is the most likely token after
+ * the last, so that the same experts are used as for a text. Ends of text are ignored. With
  * --batch, a step decodes that many sequences.
  *
- * With --feed, tokens of a file are decoded one by one, whatever is most likely.
+ * With --feed, the tokens of a file are decoded one by one, even if others are more likely.
  *
- * With --widths, steps of one sequence are measured that verify guesses. With --profile, a
- * prompt and some tokens more are measured by stage.
+ * With --widths, steps of one sequence that verify guesses are measured. With --profile,
+ * another prompt and some more tokens are measured by stage.
  *
- * A first run warms caches up and is not counted. A long depth that is computed warms them up
- * as well. The other runs give medians. On a GPU the last step is also repeated by itself.
- * The difference is what the host adds to each token.
+ * A first run warms caches up and is not counted; a long depth that is computed makes it
+ * unnecessary. The other runs give medians. On a GPU the last step is also repeated by itself:
+ * the difference of both times is what the host adds to each token.
  */
 #include <math.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ struct bench_model_args {
 
 struct result {
 	double prefill[MAX_PROMPTS]; /* tokens per second */
-	double decode;               /* the same; NAN: not asked for */
-	double gpu_us;               /* of a decode step by itself; 0: not known */
+	double decode;               /* tokens per second; NAN: not measured */
+	double gpu_us;               /* time of a decode step on the GPU alone; 0: not known */
 	struct bench_widths widths;
 	struct bench_profile_args profile_args;
 	struct bench_profile profile;
@@ -64,8 +64,7 @@ static double seconds_since(int64_t begin_us)
 	return (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
 }
 
-/* Of n tokens behind `depth` others. Tokens per second, or a negative number where it
- * failed. */
+/* Prefills n tokens after `depth` others. Tokens per second, or a negative number if it failed. */
 static double prefill_once(struct session *s, const int32_t *ids, int depth, int n)
 {
 	struct engine_seq *seq = session_start(s, depth + n);
@@ -79,7 +78,7 @@ static double prefill_once(struct session *s, const int32_t *ids, int depth, int
 	return good ? rate : -1;
 }
 
-/* A step of the batch's next tokens; id: those, and then the most likely after them. */
+/* Runs a step of the batch. id: the tokens to feed, then the most likely token after each. */
 static bool step_batch(struct session *s, struct engine_seq *const *seq, int n_seqs,
 		       int32_t *id)
 {
@@ -100,7 +99,7 @@ static bool step_batch(struct session *s, struct engine_seq *const *seq, int n_s
 	return true;
 }
 
-/* Fed `before` ids of its own each; id: the most likely after them. */
+/* Feeds each sequence `before` ids of its own. id: the most likely token after them. */
 static bool start_batch(struct session *s, const int32_t *ids, int before, int n,
 			struct engine_seq **seq, int n_seqs, int32_t *id)
 {
@@ -117,7 +116,7 @@ static bool start_batch(struct session *s, const int32_t *ids, int before, int n
 static double decode_once(struct session *s, const int32_t *ids, int depth, int n,
 			  int n_seqs)
 {
-	int before = MAX(depth, 1); /* the first token needs something before it */
+	int before = MAX(depth, 1); /* the first token needs a token before it */
 	struct engine_seq *seq[MAX_BATCH] = {NULL};
 	int32_t id[MAX_BATCH];
 	bool good = start_batch(s, ids, before, n, seq, n_seqs, id);
@@ -138,7 +137,8 @@ static double decode_once(struct session *s, const int32_t *ids, int depth, int 
 	return good ? rate : -1;
 }
 
-/* 0: it warms caches up and is not counted. A long depth does so as well, if it is computed. */
+/* Number of the first run. Run 0 warms caches up and is not counted. A long depth that is
+ * computed warms them up too, so run 0 is skipped. */
 static int first_run(const struct bench_model_args *a)
 {
 	return a->depth >= LONG_DEPTH && !a->copies_depth;
@@ -158,7 +158,7 @@ static double median_of(struct session *s, const int32_t *ids, int n, bool is_pr
 		progress_show(what, i, a->repeat + 1);
 		rate = is_prefill ? prefill_once(s, ids, depth, n)
 				  : decode_once(s, ids, depth, n, (int)a->batch);
-		if (i > 0) /* the first warms caches up */
+		if (i > 0) /* run 0 only warms caches up */
 			samples_add(&rates, rate);
 	}
 	progress_end();
@@ -167,13 +167,14 @@ static double median_of(struct session *s, const int32_t *ids, int n, bool is_pr
 	return median;
 }
 
-/* The step that was replayed last, over and over; what its sequence held is lost. False,
- * having said so, where the device fails; 0 where steps are not replayed. */
+/* Times the step that was replayed last, by repeating it; the contents of its sequence are
+ * lost. *out_us is 0 if the backend does not replay steps. False: the device failed, and the
+ * reason was printed. */
 static bool time_gpu(struct session *s, double steps_per_s, double *out_us)
 {
 	enum { MOST = 8, SAMPLES = 5 };
 	struct fail fail = {0};
-	/* A twentieth of a second, where a GPU is a simulated one. */
+	/* With a simulated GPU steps are slow: repeat for about a twentieth of a second. */
 	int n_runs = (int)fmin(MOST, 1 + steps_per_s / 20);
 	*out_us = 0;
 	if (s->backend->n_replays == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A conversation in the terminal. With --url a server answers, else a halod of our own that
- * loads --model. Reasoning is dim on a terminal, and left out elsewhere. Ctrl-C stops the
- * answer; at the prompt it ends the chat.
+ * A conversation in the terminal. With --url a server answers, else a halod that this command
+ * starts with --model. Reasoning is shown dim on a terminal, and not at all elsewhere. Ctrl-C
+ * stops the answer; at the prompt it ends the chat.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ struct chat_session {
 	struct buf options; /* further fields of each request */
 	json_t *messages;
 	bool is_terminal, shows_reasoning, shows_stats;
-	bool is_dim;  /* the terminal is set to it now */
+	bool is_dim;  /* the terminal shows dim text now */
 	bool has_text; /* the answer has begun */
 };
 
@@ -95,7 +95,8 @@ static void begin_anew(struct chat_session *c)
 		add_message(c, "system", c->system);
 }
 
-/* Take messages back until one of the user's is gone; its text, or NULL. */
+/* Remove messages from the end, up to and including the last one of the user. Returns its text,
+ * or NULL. */
 static char *take_back(struct chat_session *c)
 {
 	char *text = NULL;
@@ -108,7 +109,7 @@ static char *take_back(struct chat_session *c)
 	return text;
 }
 
-/* False where there was no answer; the question is then taken back. */
+/* False: there was no answer, and the question was removed again. */
 static bool answer(struct chat_session *c, const char *question)
 {
 	struct chat_answer a;
@@ -145,7 +146,7 @@ static void set_system(struct chat_session *c, const char *text)
 	begin_anew(c);
 }
 
-/* False: the chat is over. */
+/* Runs a command such as /quit. False: the chat is over. */
 static bool obey(struct chat_session *c, const char *line)
 {
 	if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0)
@@ -171,7 +172,7 @@ static bool obey(struct chat_session *c, const char *line)
 	return true;
 }
 
-/* One line, or several that end in a backslash. False at the end of input. */
+/* Reads one line, or several lines that end in a backslash. False at the end of input. */
 static bool read_question(struct chat_session *c, struct buf *out)
 {
 	char *line = NULL;
@@ -205,7 +206,7 @@ static int converse(struct chat_session *c)
 		const char *text = question.n ? question.p : "";
 		if (*text == '/' && !obey(c, text))
 			break;
-		/* Where nobody types, a failed answer is the end's status. */
+		/* If the input is no terminal, a failed answer decides the exit status. */
 		if (*text && *text != '/' && !answer(c, text) && !c->is_terminal)
 			rc = EXIT_FAILED;
 	}
@@ -305,7 +306,7 @@ static int run(const struct chat_args *a)
 	if (!c.model && !find_name(&c))
 		goto out;
 	signal(SIGPIPE, SIG_IGN);
-	/* Without SA_RESTART the prompt's read ends, too, and with it the chat. */
+	/* Without SA_RESTART, Ctrl-C also ends the read at the prompt, and so the chat. */
 	sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
 	if (c.is_terminal)
 		fprintf(stderr, "%s. /help lists commands.\n", c.model);

@@ -10,7 +10,7 @@
 #include "ctl/doctor.h"
 #include "ctl/options.h"
 
-/* The table of haloctl verify --answers, and a line for it. */
+/* Prints the table of haloctl verify --answers, and a line with its result. */
 static void check_answers(struct doctor *d)
 {
 	char *argv[] = {"haloctl verify", "--answers", "--url", (char *)(uintptr_t)d->url, NULL};

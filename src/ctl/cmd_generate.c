@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One answer, without a server. The prompt goes the way a client's would: as a JSON
- * body through api, so that the template, the model's defaults, limits and messages
- * are those of the server. Then a plain loop: step, sample, print.
+ * One answer, without a server. The prompt takes the same way as a client's: as a JSON body
+ * through api, so that the template, the model's defaults, limits and messages are those of the
+ * server. Then a plain loop: step, sample, print.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "ctl/input.h"
 #include "ctl/session.h"
 
-#define NAME "model" /* what the body and the api call the model */
+#define NAME "model" /* the model's name in the body and for the api */
 #define MAX_TEMPLATE_BYTES (1u << 20)
 
 struct generate_args {
@@ -62,7 +62,7 @@ static void add_sampling(struct buf *b, const struct generate_args *a)
 	}
 }
 
-/* As it stands, control tokens included: whoever says --raw is trusted. */
+/* The prompt as it stands, control tokens included, because the user of --raw is trusted. */
 static enum status add_raw_prompt(const struct model *m, struct str prompt,
 				  struct buf *body, struct fail *fail)
 {
@@ -138,7 +138,7 @@ static void print_spans(const struct out_span *spans, int n)
 	fflush(stdout);
 }
 
-/* False once a stop string was met. */
+/* False: a stop string was found. */
 static bool print_token(struct output *o, int32_t id)
 {
 	const struct out_span *spans;
@@ -174,7 +174,7 @@ struct timing {
 	int n;
 };
 
-/* Sample and print until something ends it. The prompt has been fed. */
+/* Samples and prints tokens until the answer ends. The prompt has been fed already. */
 static bool answer(struct session *s, struct engine_seq *seq,
 		   const struct request *r, int n_max, struct output *o,
 		   struct timing *t)
@@ -231,7 +231,7 @@ static int generate(struct session *s, const struct generate_args *a,
 	struct engine_seq *seq = session_start(s, (int)prompt->n + n_max);
 	if (!seq)
 		return EXIT_FAILED;
-	/* The tags of reasoning are for programs; here everything is shown. */
+	/* Programs need the tags of reasoning to be split off; here everything is shown. */
 	struct outparse_opts parse = r->parse;
 	parse.split_reasoning = parse.starts_in_reasoning = false;
 	struct output o = {.parse = outparse_create(&parse)};

@@ -21,8 +21,8 @@ struct inspect_report {
 	struct survey survey;
 	enum dtype kv_type;
 	int64_t kv_token_bytes, kv_bytes; /* of a token; of seqs * ctx tokens */
-	int64_t kv_read_bytes;            /* for one token at depth */
-	int64_t state_bytes;              /* recurrent, of a sequence */
+	int64_t kv_read_bytes;            /* bytes read for one token at depth */
+	int64_t state_bytes;              /* recurrent state of one sequence */
 };
 
 static double mib(int64_t n)
@@ -82,8 +82,8 @@ static void add_formats(struct buf *b, const struct survey *s, bool json)
 	}
 }
 
-/* What the CPU's fast path copies at load of weights of 8 bits and less, all of which are
- * multiplied. (bf16: not all, and not on every processor.) */
+/* Bytes of weights of at most 8 bits that the CPU's fast path copies at load. All of them are
+ * multiplied, so all are copied. (Of bf16 only some are, on some processors.) */
 static int64_t panel_bytes(const struct survey *s)
 {
 	double n = 0;
@@ -93,8 +93,8 @@ static int64_t panel_bytes(const struct survey *s)
 	return (int64_t)n;
 }
 
-/* What HIP turns into another layout of the same size, of a copy, before it goes to the
- * device. All else goes there as it is. */
+/* Bytes that HIP converts to another layout of the same size before it uploads them. Other
+ * weights are uploaded as they are. */
 static int64_t hip_repack_bytes(const struct survey *s)
 {
 	int64_t n = 0;
@@ -104,8 +104,8 @@ static int64_t hip_repack_bytes(const struct survey *s)
 	return n;
 }
 
-/* What a token reads of the output head in int8 with a scale (f32) a row; 0: lm-head =
- * int8 changes nothing. */
+/* Bytes of the output head that a token reads if the head is int8 with an f32 scale for each
+ * row. 0: lm-head = int8 changes nothing. */
 static int64_t int8_head_bytes(const struct inspect_report *r)
 {
 	const struct model_config *c = &r->model->config;
@@ -236,7 +236,7 @@ static void add_json(struct buf *b, const struct inspect_report *r)
 	buf_add_z(b, "}\n");
 }
 
-/* The type of the cache is the backend's choice, where nobody asks for int8. */
+/* The type of the KV cache is the backend's choice, unless int8 was asked for. */
 static enum status kv_type_of(const struct inspect_args *a, enum dtype *out, struct fail *fail)
 {
 	struct backend_opts o = {.name = a->backend, .n_threads = 1,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pull: a model from a Hugging Face hub into its cache (model/hub.h). Blobs come first,
- * then the links to them, and the name of the commit last: what is found there is whole.
+ * pull: a model from a Hugging Face hub into its cache (model/hub.h). Blobs are written first,
+ * then the links to them, and the name of the commit last. So a model that is found in the
+ * cache is complete.
  */
 #include <ctype.h>
 #include <curl/curl.h>
@@ -35,10 +36,10 @@ struct pull {
 	char *dir;              /* models--ORG--NAME */
 	struct download d;
 	struct hub_list list;
-	/* of the file that comes now */
+	/* of the file that is being fetched */
 	const struct hub_file *file;
 	int64_t began_us, said_us;
-	int64_t began_at; /* bytes that were there already; -1: not known yet */
+	int64_t began_at; /* bytes that were on the disk already; -1: not known yet */
 	bool is_terminal;
 };
 
@@ -100,7 +101,8 @@ static char *below(const struct pull *p, const char *folder, const char *name)
 	return path;
 }
 
-/* snapshots/COMMIT/PATH: a link to the blob, relative, so that a cache can be moved. */
+/* Makes snapshots/COMMIT/PATH, a link to the blob. It is relative, so that a cache can be
+ * moved. */
 static enum status make_link(const struct pull *p, const struct hub_file *f,
 			     struct fail *fail)
 {
@@ -124,7 +126,7 @@ static enum status make_link(const struct pull *p, const struct hub_file *f,
 	return st;
 }
 
-/* refs/main, put in its place at once. */
+/* Writes refs/main, which is replaced in one step. */
 static enum status write_ref(const struct pull *p, struct fail *fail)
 {
 	char *dir = file_join(p->dir, "refs"), *path = file_join(dir, "main"), *part =
@@ -157,7 +159,7 @@ static enum status read_list(struct pull *p, struct fail *fail)
 	return st;
 }
 
-/* In a path of a URL only these stand for themselves. */
+/* Escapes all characters that may not stand for themselves in a URL's path. */
 static void add_escaped(struct buf *url, const char *path)
 {
 	for (; *path; path++)
@@ -193,7 +195,7 @@ static enum status fetch(struct pull *p, const struct hub_file *f, struct fail *
 	return st;
 }
 
-/* What is missing must fit onto the disk, with a twentieth of it left. */
+/* Checks that the missing files fit onto the disk and leave a twentieth of it free. */
 static enum status check_disk(const struct pull *p, struct fail *fail)
 {
 	struct statvfs disk;
@@ -233,7 +235,8 @@ static enum status fetch_all(struct pull *p, struct fail *fail)
 	return st == OK ? write_ref(p, fail) : st;
 }
 
-/* HF_TOKEN, or what the hub's own tools keep in HF_HOME or ~/.cache/huggingface. */
+/* The token in HF_TOKEN, or in the file that the hub's own tools keep in HF_HOME or
+ * ~/.cache/huggingface. */
 static char *find_token(void)
 {
 	const char *token = getenv("HF_TOKEN"), *home = getenv("HF_HOME");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder that every other command and halod open as they open any model.
+ * Makes a model's folder with random weights, which halod and all other commands can open like
+ * any model.
  */
 #include <build-config.h>
 
@@ -32,7 +33,7 @@ static enum status write_text(const char *path, const struct buf *b, struct fail
 	return good ? OK : fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
 }
 
-/* As it is, where the other model has it. */
+/* Copies a file unchanged, if the other model has it. */
 static enum status copy_file(const char *from, const char *to, struct fail *fail)
 {
 	struct buf b = {0};

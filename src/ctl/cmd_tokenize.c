@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenize and detokenize: of a folder only the tokenizer's files are read.
+ * The commands tokenize and detokenize. They read only the tokenizer's files of a folder.
  */
 #include <stdio.h>
 
@@ -96,8 +96,8 @@ static int decode(const struct option_set *set, const struct tokenizer *t,
 	return rc;
 }
 
-/* The tokenizer of a folder, which may have nothing else, or of a GGUF file, which is
- * opened whole. One of *files and *out_model holds it. */
+/* Loads the tokenizer of a folder, which need not have other files, into *files. Or opens a
+ * GGUF file as a whole as *out_model, which has the tokenizer. */
 static enum status load(const char *dir, struct tokenizer_files *files,
 			struct model **out_model, struct fail *fail)
 {

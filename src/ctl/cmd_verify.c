@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does this backend compute what the reference computed?
+ * Checks that this backend computes the same as the reference.
  *
  * Each case follows the reference's own ids, whatever halod would have chosen. So one
  * early difference does not spoil the rest. The prompt runs as prefill, in the steps
@@ -22,12 +22,12 @@
  *   - the first run kept the bounds wherever no tie reached.
  * Ties are counted and listed, and must be few.
  *
- * Tokens behind a tie have no bound, neither on the largest error nor on the mean.
- * Their error tells which way the tie fell, and nothing about precision. An example is
- * a gpt-oss of 4 layers and width 128 with random weights, in exact arithmetic except
- * for activations rounded to halves. Its mean error along the exact experts is 0.0061,
- * and stays 0.0061 if the sixth digit of the rounded numbers changes. With its own
- * experts, six such changes gave 0.010, 0.012, 0.021, 0.022, 0.026 and 0.041.
+ * Tokens after a tie have no bound, neither on the largest error nor on the mean. Their error
+ * shows only which way the tie fell, and nothing about precision. An example is a gpt-oss of 4
+ * layers and width 128 with random weights, in exact arithmetic except for activations rounded
+ * to halves. Its mean error along the exact experts is 0.0061, and stays 0.0061 if the sixth
+ * digit of the rounded numbers changes. With its own experts, six such changes gave 0.010,
+ * 0.012, 0.021, 0.022, 0.026 and 0.041.
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,12 +46,13 @@
 struct verify_args {
 	struct session_opts session;
 	const char *reference;
-	double max_delta, max_mean; /* NAN: as the backend's types allow */
+	double max_delta, max_mean; /* NAN: the default for the backend's types */
 	bool json;
-	struct verify_result *result; /* filled in place of printing; NULL: print */
+	struct verify_result *result; /* receives the result; then nothing is printed. NULL:
+				       * print */
 };
 
-/* Numbers of `token`, foretold behind the one before it. */
+/* A difference at `token`, which was predicted after the token before it. */
 struct logit_delta {
 	int i_case, token;
 	double value;
@@ -62,18 +63,20 @@ struct deltas {
 };
 
 struct tally {
-	int cases, exact_cases; /* exact: greedy as the reference, to the end */
+	int cases, exact_cases; /* exact_cases: all greedy choices are the reference's */
 	int64_t tokens;         /* positions compared */
 	double sum_delta, max_delta;
-	int worst_case, worst_token; /* where max_delta is */
-	int64_t steps, agree;   /* greedy choices; those that agree */
-	double widest_gap;      /* of the reference's best two where we differ */
-	int text_faults;        /* tokenizer or detokenizer differs */
-	struct deltas deltas;   /* of log-probabilities; infinite for NaN */
-	struct deltas misses;   /* widest_gap's gaps */
+	int worst_case, worst_token; /* position of max_delta */
+	int64_t steps, agree;   /* greedy choices; those that equal the reference's */
+	double widest_gap;      /* largest gap between the reference's best two logits where
+				 * halod chose otherwise */
+	int text_faults;        /* texts that tokenizer or detokenizer converts otherwise than
+				 * the reference */
+	struct deltas deltas;   /* differences of log-probabilities; infinite for NaN */
+	struct deltas misses;   /* gaps of the reference's best two where halod chose otherwise */
 };
 
-/* One session along a case. */
+/* One session that follows a case. */
 struct lane {
 	struct session *s;
 	struct engine_seq *seq;
@@ -81,7 +84,7 @@ struct lane {
 	const struct reference_case *c;
 	int32_t n_vocab;
 	int i_case;
-	int first; /* token of the prompt that the step began with */
+	int first; /* index in the prompt of the step's first token */
 	bool is_exact;
 };
 
@@ -100,7 +103,7 @@ static void tally_deinit(struct tally *t)
 
 static void tally_add(struct tally *t, int i_case, int token, double delta)
 {
-	/* A NaN is the worst there is, and must not hide behind a comparison. */
+	/* A NaN counts as the worst difference: comparisons with it would be false. */
 	if (isnan(delta))
 		delta = INFINITY;
 	if (!(delta <= t->max_delta)) {
@@ -112,7 +115,7 @@ static void tally_add(struct tally *t, int i_case, int token, double delta)
 	deltas_add(&t->deltas, i_case, token, delta);
 }
 
-/* Another choice than the reference's, whose best two are `gap` apart. */
+/* Counts a choice other than the reference's, whose best two logits are `gap` apart. */
 static void tally_miss(struct tally *t, int i_case, int token, double gap)
 {
 	t->widest_gap = fmax(t->widest_gap, gap);
@@ -124,7 +127,7 @@ static void add_delta(struct lane *r, int token, double ours, double theirs)
 	tally_add(r->t, r->i_case, token, fabs(ours - theirs));
 }
 
-/* logits are behind ids[i] and foretell ids[i + 1]. */
+/* logits follow ids[i], so they predict ids[i + 1]. */
 static void on_prompt_logits(void *ctx, int i_step, const float *logits)
 {
 	struct lane *r = ctx;
@@ -155,7 +158,8 @@ static void compare_step(struct lane *r, int i, const float *logits)
 		   s->n_top > 1 ? s->logprob[0] - s->logprob[1] : 0);
 }
 
-/* The step's logits, and that what the device says of them is true. */
+/* Compares the step's logits with the reference, and checks the device's own choice against
+ * them. */
 static bool compare_best(struct lane *l, int i)
 {
 	const float *logits = session_logits(l->s);
@@ -168,14 +172,14 @@ static bool compare_best(struct lane *l, int i)
 	return false;
 }
 
-/* What is run: the session, or the exact one and the session side by side. */
+/* The sessions that run: the session alone, or the exact one and the session side by side. */
 struct lanes {
 	struct lane lanes[2];
 	int n;
-	struct routing *routing; /* n == 2 */
+	struct routing *routing; /* used if n is 2 */
 };
 
-/* The same tokens through each lane, step by step; then on_step sees the last logits. */
+/* Feeds the same tokens to each lane, step by step, and compares the logits. */
 static bool feed(struct lanes *w, int at, int n, bool is_prompt)
 {
 	const struct reference_case *c = w->lanes[0].c;
@@ -212,7 +216,8 @@ static bool run_case(struct lanes *w, const struct reference_case *c, int i_case
 	if (w->routing)
 		w->routing->i_case = i_case;
 	good = good && feed(w, 0, c->n_prompt - 1, true);
-	/* The last token of the prompt alone: its logits are the first step's. */
+	/* Feed the last token of the prompt alone: its logits are those of the first decode
+	 * step. */
 	for (int i = 0; good && i < c->n_next; i++)
 		good = feed(w, c->n_prompt - 1 + i, 1, false);
 	for (int i = 0; i < w->n; i++) {
@@ -224,7 +229,7 @@ static bool run_case(struct lanes *w, const struct reference_case *c, int i_case
 	return good;
 }
 
-/* Text to ids and back, where the case gives texts. */
+/* Counts texts that are not converted to the case's ids, or back, if the case has texts. */
 static int text_faults(const struct tokenizer *t, const struct reference_case *c)
 {
 	int faults = 0;
@@ -257,8 +262,8 @@ static int compare_deltas(const void *a, const void *b)
 	return (x->value > y->value) - (x->value < y->value);
 }
 
-/* Half of the differences are smaller. A model with experts has a few large ones, behind
- * routers' near-ties, which a mean would tell of alone. */
+/* The median difference. A model with experts has a few large ones after routers' near-ties,
+ * and the mean would show only those. */
 static double median_delta(const struct tally *t)
 {
 	size_t n = t->deltas.n;
@@ -272,21 +277,23 @@ static double median_delta(const struct tally *t)
 	return median;
 }
 
-/* A miss is excused where the errors explain it. The best two of the reference may be off
- * in opposite directions, so they may be twice the largest error apart. */
+/* A choice other than the reference's is excused if the errors explain it. The logits of the
+ * reference's best two may be wrong in opposite directions, so they may be twice the largest
+ * error apart. */
 static bool is_within(const struct tally *t, double max_delta, double max_mean)
 {
 	return t->tokens > 0 && t->max_delta <= max_delta && mean_delta(t) <= max_mean &&
 	       !t->text_faults && (t->agree == t->steps || t->widest_gap <= 2 * t->max_delta);
 }
 
-/* All that was run. */
+/* The results of all runs. */
 struct outcome {
 	const struct verify_args *a;
-	struct tally t;          /* the session by itself */
-	bool has_routing;        /* and where that failed: */
-	struct tally exact, along; /* the exact one, and the session along its experts */
-	struct tally untied;       /* t without what lies behind a tie */
+	struct tally t;          /* the session alone */
+	bool has_routing;        /* the session alone failed, and the following were run: */
+	struct tally exact, along; /* the exact session, and the session with the exact one's
+				    * experts */
+	struct tally untied;       /* t without the tokens after a tie */
 	struct routing routing;
 };
 
@@ -416,8 +423,8 @@ static void print_json(const struct session *s, const struct outcome *o)
 	buf_deinit(&b);
 }
 
-/* Where activations are halves, each layer rounds them, and so does the CPU's fast path
- * before its products; nothing else may differ. */
+/* True if the larger bound applies: with activations in float16 each layer rounds them, and the
+ * CPU's fast path rounds the inputs of its products. Nothing else may differ. */
 static bool is_rough(const struct session *s, const struct verify_args *a)
 {
 	return s->backend->act_type != DTYPE_F32 || !a->session.exact;
@@ -425,7 +432,7 @@ static bool is_rough(const struct session *s, const struct verify_args *a)
 
 static void set_tolerance(const struct session *s, struct verify_args *a)
 {
-	if (isnan(a->max_mean)) /* --max-delta alone is the only bound */
+	if (isnan(a->max_mean)) /* if only --max-delta was given, it bounds the mean too */
 		a->max_mean = isnan(a->max_delta) ? 0.02 : a->max_delta;
 	if (isnan(a->max_delta))
 		a->max_delta = is_rough(s, a) ? 0.15 : EXACT_DELTA;
@@ -439,7 +446,7 @@ static bool run_cases(struct lanes *w, const struct reference *ref)
 	return good;
 }
 
-/* What of the first run no tie reaches. */
+/* Copies from the first run what no tie affects. */
 static void leave_out_ties(struct outcome *o)
 {
 	for (size_t i = 0; i < o->t.deltas.n; i++) {
@@ -457,7 +464,7 @@ static void leave_out_ties(struct outcome *o)
 	o->untied.tokens = (int64_t)o->untied.deltas.n;
 }
 
-/* The second run: the exact CPU and s, along the experts of the first. */
+/* The second run: the exact CPU and s side by side, both with the experts of the exact one. */
 static bool run_routed(struct session *s, const struct reference *ref, struct outcome *o)
 {
 	struct session_opts so = o->a->session;
@@ -477,7 +484,7 @@ static bool run_routed(struct session *s, const struct reference *ref, struct ou
 		engine_watch_routers(s->engine, NULL, NULL);
 		leave_out_ties(o);
 	}
-	exact.model = NULL; /* it is s's */
+	exact.model = NULL; /* s owns the model */
 	session_close(&exact);
 	return good;
 }

@@ -26,7 +26,7 @@ struct answers_args {
 	bool answers, json;
 };
 
-/* What a check may say. */
+/* The results that a check may have. */
 enum verdict { VERDICT_PASS, VERDICT_FAIL, VERDICT_SKIP };
 static const char *const verdict_name[] = {"pass", "FAIL", "skip"};
 
@@ -34,7 +34,7 @@ struct answers_run {
 	const struct answers_args *a;
 	const char *model;
 	struct post chat, completions;
-	char said[400]; /* by the check that runs: what it saw */
+	char said[400]; /* what the running check saw, for the report */
 	json_t *rows;
 	int n_failed;
 };
@@ -54,7 +54,7 @@ static enum verdict failed(struct answers_run *r, const char *why)
 	return VERDICT_FAIL;
 }
 
-/* The only choice's message of an answer; NULL, having said so, where there is none. */
+/* The message of an answer's only choice; NULL: there is none, and `said` tells why. */
 static json_t *message_of(struct answers_run *r, const struct post_answer *a)
 {
 	json_t *m = json_object_get(
@@ -64,7 +64,7 @@ static json_t *message_of(struct answers_run *r, const struct post_answer *a)
 	return a->status == 200 ? m : NULL;
 }
 
-/* Takes over `body`. False, having said so, where no message came. */
+/* Sends the request `body`, which it frees. False: no message came, and `said` tells why. */
 static bool ask(struct answers_run *r, json_t *body, struct post_answer *out, json_t **message)
 {
 	struct fail fail = {0};
@@ -201,7 +201,7 @@ static enum verdict check_schema(struct answers_run *r)
 	return v;
 }
 
-/* The text of a streamed answer is that of the same answer whole. */
+/* A streamed answer must have the same text as the answer in one piece. */
 static enum verdict check_stream(struct answers_run *r)
 {
 	struct fail fail = {0};
@@ -237,7 +237,7 @@ out:
 	return v;
 }
 
-/* Four questions at the same time get the answers that they get alone. */
+/* Four questions at the same time must get the answers that each gets alone. */
 static enum verdict check_batch(struct answers_run *r)
 {
 	enum { N = 4 };
@@ -272,7 +272,7 @@ static enum verdict check_batch(struct answers_run *r)
 	return good && n_same == N ? VERDICT_PASS : VERDICT_FAIL;
 }
 
-/* One case of the reference, as token ids: is the text the reference's? */
+/* True if the server continues a case's token ids with the reference's text. */
 static bool is_case_right(struct answers_run *r, const struct reference_case *c)
 {
 	struct fail fail = {0};
@@ -280,7 +280,7 @@ static bool is_case_right(struct answers_run *r, const struct reference_case *c)
 	json_t *ids = json_array();
 	for (int i = 0; i < c->n_prompt; i++)
 		json_array_append_new(ids, json_integer(c->ids[i]));
-	/* The reference's texts end with the token that ends an answer. */
+	/* The reference's texts may contain the token that ends an answer. */
 	json_t *body = json_pack("{s:s, s:i, s:i, s:o, s:b, s:b}", "model", r->model,
 				 "temperature", 0, "max_tokens", c->n_next, "prompt", ids,
 				 "ignore_eos", 1, "skip_special_tokens", 0);
@@ -334,7 +334,7 @@ static void run_checks(struct answers_run *r)
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		*r->said = '\0';
 		enum verdict v = checks[i].run(r);
-		/* A text that was cut may end within a character. */
+		/* A text that was cut may end inside a character. */
 		struct str said = str_of(r->said);
 		r->said[said.n - utf8_partial_tail(said)] = '\0';
 		r->n_failed += v == VERDICT_FAIL;

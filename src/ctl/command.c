@@ -22,7 +22,7 @@ static void print_help(const struct command_table *t, FILE *f)
 	fprintf(f, "\n%s COMMAND --help tells its options.\n", t->program);
 }
 
-/* Words of the command line that name c; 0: it names another. */
+/* Number of words of the command line that name c; 0: they name another command. */
 static int n_words(const struct command *c, int argc, char **argv)
 {
 	if (strcmp(c->name, argv[1]) != 0)
@@ -32,7 +32,8 @@ static int n_words(const struct command *c, int argc, char **argv)
 	return argc > 2 && strcmp(c->sub, argv[2]) == 0 ? 2 : 0;
 }
 
-/* "bench" alone, or with a word that is none of its own. False: nothing begins so. */
+/* Prints the commands that begin with `name`, such as "bench", if its second word is missing or
+ * unknown. False: no command begins with it. */
 static bool print_halves(const struct command_table *t, const char *name)
 {
 	int n = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands of a program, in a table. Each command parses its own arguments (argv[0]
- * is its name). It returns the exit status: 0 for success, 1 where what was asked for
- * failed, 2 where the question was wrong (options, files). Thread: main.
+ * is its name). It returns the exit status: 0 for success, 1 if the work failed, 2 if options
+ * or files are wrong. Thread: main.
  */
 #pragma once
 
 struct command {
-	const char *name, *sub; /* "bench", "model"; sub NULL: one word */
+	const char *name, *sub; /* "bench", "model"; sub NULL: the name is one word */
 	int (*run)(int argc, char **argv);
 	const char *about;      /* one line of the help */
 };

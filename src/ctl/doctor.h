@@ -4,8 +4,8 @@
  * what was found. Where the level is not DOCTOR_OK, the line ends with "Fix: " and what to
  * type.
  *
- * All files are read below `root`. So a copy of another machine's /sys, /proc and /dev can
- * be looked at. Thread: main.
+ * All files are read below `root`, so a copy of another machine's /sys, /proc and /dev can be
+ * checked. Thread: main.
  */
 #pragma once
 #include <stdbool.h>
@@ -26,10 +26,11 @@ struct doctor {
 	const char *root; /* a folder without "/" at its end; "": this machine */
 	bool is_here;     /* root is "" */
 	bool is_quick;    /* no self-check */
-	int64_t read_mb;  /* MiB that the GPU reads to measure its rate; 0: it does not */
+	int64_t read_mb;  /* MiB that the GPU reads to measure its rate; 0: not measured */
 	const char *model;   /* NULL: none was named */
-	const char *embedding_model, *rerank_model, *mmproj; /* beside it; NULL: none */
-	const char *url;     /* of a server whose answers are checked; NULL: of none */
+	const char *embedding_model, *rerank_model, *mmproj; /* models loaded beside `model`;
+							      * NULL: none */
+	const char *url;     /* a server whose answers are checked; NULL: none */
 	const char *backend; /* "auto", "cpu" or "hip" */
 	const char *hip_library, *hip_kernels; /* as in struct backend_opts */
 	/* The GPU that halod would use. */
@@ -49,21 +50,22 @@ bool doctor_line(const struct doctor *d, char *out, size_t size, const char *fmt
 	PRINTF_LIKE(4, 5);
 /* The number in a file, decimal or hexadecimal with 0x; -1: there is none. */
 int64_t doctor_number(const struct doctor *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* The number behind `key` at the beginning of a line of text; -1: there is none. */
+/* The number after `key`, which must begin a line of the text; -1: there is none. */
 int64_t doctor_field(struct str text, const char *key);
 /* True if the words of text, separated by blanks, include `word`. */
 bool doctor_has_word(const char *text, const char *word);
 
-/* The GPU, its driver, its device files and its memory. Sets gpu and has_gpu. */
+/* Checks the GPU, its driver, its device files and its memory. Sets gpu and has_gpu. */
 void doctor_check_gpu(struct doctor *d);
-/* Memory that the chosen GPU, or else the CPU, can use. `device` is set to a literal. */
+/* Memory that the chosen GPU, or else the CPU, can use. out->device is set to a literal. */
 void doctor_memory(const struct doctor *d, struct memory_have *out);
-/* Memory, clocks and limits of the machine. */
+/* Checks memory, clocks and limits of the machine. */
 void doctor_check_machine(struct doctor *d);
-/* Whether the HIP runtime finds the GPU. Of a copy, only a named runtime is tried. */
+/* Checks whether the HIP runtime finds the GPU. For a copy of another machine, only a runtime
+ * named in hip_library is tried. */
 void doctor_check_runtime(struct doctor *d);
-/* Whether the model fits into the memory. */
+/* Checks whether the model fits into the memory. */
 void doctor_check_model(struct doctor *d);
-/* halo-tiny against its reference, and the rate of reading of the GPU's memory. Not for a
- * copy. */
+/* Checks halo-tiny against its reference, and the read rate of the GPU's memory. Not for a copy
+ * of another machine. */
 void doctor_check_self(struct doctor *d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The GPU as the kernel shows it: /sys/class/kfd lists the GPUs that compute, and
- * /sys/class/drm their settings.
+ * Checks the GPU as the kernel shows it: /sys/class/kfd lists the GPUs that can compute, and
+ * /sys/class/drm has their settings.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -58,8 +58,8 @@ static bool has_kernels(const struct doctor *d, const char *arch)
 	return path != NULL;
 }
 
-/* Node i of the topology. False: there is none, or it is no GPU. 110501 is gfx1151: two
- * decimal digits each for the major version, the minor version and the stepping. */
+/* Reads node i of the topology. False: there is none, or it is no GPU. The version 110501 means
+ * gfx1151: two decimal digits each for major version, minor version and stepping. */
 static bool read_node(const struct doctor *d, int i, struct doctor_gpu *out)
 {
 	struct buf text = {0};
@@ -81,7 +81,7 @@ static bool read_node(const struct doctor *d, int i, struct doctor_gpu *out)
 	return true;
 }
 
-/* The first GPU of AMD on the PCI bus: "0000:c5:00.0". False: there is none. */
+/* The first AMD GPU on the PCI bus, as "0000:c5:00.0". False: there is none. */
 static bool find_on_bus(const struct doctor *d, char *out, size_t size)
 {
 	char *path = doctor_path(d, "/sys/bus/pci/devices");
@@ -118,8 +118,8 @@ static void say_no_gpu(struct doctor *d)
 			   "on the CPU");
 }
 
-/* Choose as halod does: the first that has kernels. Else the first that is a target of
- * the build, because its kernels can be made. */
+/* Choose the same GPU as halod: the first that has kernels. Else the first that is a target of
+ * the build, because its kernels can be built. */
 static void check_chip(struct doctor *d)
 {
 	int n = 0;
@@ -172,8 +172,8 @@ static void check_driver(struct doctor *d)
 			   "uname -r tells it");
 		return;
 	}
-	/* Only a driver that was built outside of the kernel tells a version. The known
-	 * versions of kernels say nothing about it. */
+	/* Only a driver built outside of the kernel has a version file. The list of kernel
+	 * versions does not apply to such a driver. */
 	if (doctor_line(d, driver, sizeof driver, "/sys/module/amdgpu/version")) {
 		doctor_say(d, DOCTOR_OK, "driver", "Linux %s with amdgpu %s of its own package",
 			   kernel, driver);
@@ -281,7 +281,8 @@ void doctor_memory(const struct doctor *d, struct memory_have *out)
 		return;
 	}
 	read_memory(d, &m);
-	/* The driver of a chip with the system's memory uses the larger of the two. */
+	/* If the chip uses the system's memory, the driver uses the larger of GTT and
+	 * carve-out. */
 	if (d->gpu.is_shared && m.gtt > m.vram)
 		*out = (struct memory_have){m.gtt, MIN(m.gtt - m.gtt_used, m.system.available),
 					    true, "the GPU"};
@@ -292,7 +293,8 @@ void doctor_memory(const struct doctor *d, struct memory_have *out)
 /* Linux gives GPUs half of the memory unless told otherwise. */
 static void check_shared(struct doctor *d, const struct gpu_memory *m)
 {
-	/* With a carve-out given back to the system; memory_plan keeps as much free. */
+	/* The most that GTT can be if the carve-out is given back to the system. memory_plan
+	 * keeps as much free. */
 	int64_t all = m->system.total + m->vram;
 	int64_t best = all - MIN(all / 16, (int64_t)4 << 30);
 	long long pages = best / (1 << 30) * PAGES_OF_GIB;
@@ -328,8 +330,8 @@ static void check_memory(struct doctor *d)
 
 /* --- what makes it slow ----------------------------------------------------------- */
 
-/* The gain was measured by others on gfx1151 only: 5 to 12 % of decode, 13 to 16 % of
- * prefill. */
+/* The IOMMU costs speed. Others measured the gain without it on gfx1151 only: 5 to 12 % of
+ * decode, 13 to 16 % of prefill. */
 static void check_iommu(struct doctor *d)
 {
 	char line[4096];

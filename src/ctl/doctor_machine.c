@@ -15,7 +15,7 @@
 #define CPUFREQ "/sys/devices/system/cpu/cpu0/cpufreq/"
 #define PROFILE "/sys/firmware/acpi/platform_profile"
 
-/* What Linux gives by default since 5.16. */
+/* Linux's default limit of locked memory since 5.16. */
 #define DEFAULT_LOCKED ((int64_t)8 << 20)
 
 /* halod opens up to three files for each connection, and some more. */
@@ -33,8 +33,8 @@ static void check_memory(struct doctor *d)
 			   (double)m.total / GIB, (double)m.available / GIB);
 }
 
-/* "powersave" lets the clock rise only where the processor chooses it by itself. There the
- * preference says how willingly. */
+/* With "powersave" the clock rises only if the processor chooses it by itself. Then the
+ * preference says how readily. */
 static void check_clock(struct doctor *d)
 {
 	char governor[40], driver[40], wish[40];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must be run to be known: the runtime, the memory's sum for a model, and halo-tiny.
+ * Checks that run something: the runtime, the sum of a model's memory, and halo-tiny.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@
 
 #define GIB ((double)(1 << 30))
 
-/* Of the peak. Kernels that only read reach 0.87 to 0.95 on gfx1151 by others' reports. */
+/* As a share of the peak rate. Kernels that only read reach 0.87 to 0.95 on gfx1151, as others
+ * report. */
 #define LEAST_RATE 0.7
 
 /* --- the runtime ------------------------------------------------------------------ */
@@ -72,7 +73,7 @@ static void read_memory(const struct doctor *d, struct backend *b, struct memory
 		doctor_memory(d, &out->device);
 }
 
-/* What a start with the defaults of halod.conf loads beside the model. */
+/* Opens the models that a start with the defaults of halod.conf loads beside the main model. */
 static enum status open_others(const struct doctor *d, struct model *m,
 			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
 {
@@ -91,11 +92,12 @@ static enum status open_others(const struct doctor *d, struct model *m,
 static enum status plan(const struct doctor *d, struct model *m, struct fit *fit,
 			struct memory_plan *out, struct fail *fail)
 {
-	/* Sizes depend on the backend a little. A copy has none, so the CPU stands in. */
+	/* Sizes depend a little on the backend. A copy of another machine has no backend, so
+	 * the CPU's sizes are taken. */
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	struct engine_opts eo = {.mtp = true}; /* as halod's defaults */
+	struct engine_opts eo = {.mtp = true}; /* halod's default */
 	struct backend *b;
 	enum status st = backend_create(&bo, &b, fail);
 	if (st != OK)
@@ -181,8 +183,8 @@ static void check_rate(struct doctor *d, struct hip *h)
 		doctor_say(d, DOCTOR_OK, "read rate", "%.1f GB/s of %.0f", gbs, peak);
 }
 
-/* The numbers of halo-tiny came from transformers, so they show wrong kernels, a wrong
- * driver and wrong memory. */
+/* The reference numbers of halo-tiny are from transformers. So differences show wrong kernels,
+ * a wrong driver or faulty memory. */
 static void check_tiny(struct doctor *d, struct session *s, const struct session_opts *so,
 		       const struct reference *ref)
 {
@@ -222,7 +224,7 @@ void doctor_check_self(struct doctor *d)
 	const struct session_opts so = {.dir = dir, .backend = d->backend,
 					.hip_library = d->hip_library,
 					.hip_kernels = d->hip_kernels};
-	fflush(stdout); /* what goes wrong below is said on stderr, behind these lines */
+	fflush(stdout); /* faults below are printed on stderr and must come after these lines */
 	bool has_ref = reference_load(path, &ref, &fail) == OK;
 	if (!has_ref)
 		doctor_say(d, DOCTOR_BAD, "self-check", "%s. Fix: make install", fail.text);

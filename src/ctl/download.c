@@ -17,8 +17,9 @@
 
 enum {
 	MAX_TEXT = 64 << 20,
-	TRIES = 5,              /* without a new byte */
-	SLOW_S = 60,            /* less than a byte a second for so long: broken */
+	TRIES = 5,              /* attempts in a row without a new byte */
+	SLOW_S = 60,            /* a connection slower than a byte a second for this long is
+				 * broken */
 	CONNECT_S = 30,
 	MAX_DIGEST = 32,
 	CHUNK = 1 << 20,
@@ -39,7 +40,7 @@ static CURL *open_curl(const struct download *d, const char *url, char *error)
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SLOW_S);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, PACKAGE "/" PACKAGE_VERSION);
 	if (d->token) {
-		/* curl leaves it out when another host is redirected to. */
+		/* curl does not send the token to another host after a redirect. */
 		curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
 		curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, d->token);
 	}
@@ -95,13 +96,13 @@ struct file_transfer {
 	const struct download_file *f;
 	CURL *curl;
 	int fd;
-	char *part;         /* path of what is not whole yet */
+	char *part;         /* path of the incomplete file */
 	int64_t n_have;
 	gnutls_hash_hd_t hash;
 	int error;          /* errno of a write that failed */
 };
 
-/* git's digest of a file is that of a line with its size, then the file. */
+/* git's digest of a file is the digest of "blob SIZE" and NUL, then the file. */
 static void hash_begin(struct file_transfer *t)
 {
 	char head[40];
@@ -116,7 +117,7 @@ static void hash_begin(struct file_transfer *t)
 		gnutls_hash(t->hash, head, (size_t)n + 1);
 }
 
-/* What an earlier run left is hashed, and the transfer goes on behind it. */
+/* Hashes the bytes that an earlier run left; the transfer continues after them. */
 static enum status take_up(struct file_transfer *t, struct fail *fail)
 {
 	char *bytes = xmalloc(CHUNK);
@@ -141,7 +142,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
 	struct file_transfer *t = ctx;
 	long code = 0;
 	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &code);
-	if (code != 200 && code != 206) /* the page of an error */
+	if (code != 200 && code != 206) /* the body is an error page */
 		return n;
 	if (t->n_have + (int64_t)n > t->f->n_bytes) {
 		t->error = EFBIG;
@@ -164,7 +165,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
 	return n;
 }
 
-/* One connection. *out_again: what failed may go away by itself. */
+/* One connection. *out_again: true if another attempt may succeed. */
 static enum status try_once(struct file_transfer *t, bool *out_again, struct fail *fail)
 {
 	char error[CURL_ERROR_SIZE] = "";
@@ -187,7 +188,7 @@ static enum status try_once(struct file_transfer *t, bool *out_again, struct fai
 	if (done == CURLE_OK && (code == 200 || code == 206))
 		return OK;
 	if (done == CURLE_RANGE_ERROR || code == 416) {
-		/* The server cannot go on in the middle: from the beginning. */
+		/* The server cannot continue in the middle: start from the beginning. */
 		t->n_have = 0;
 		hash_begin(t);
 		*out_again = ftruncate(t->fd, 0) == 0;

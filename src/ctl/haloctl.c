@@ -10,7 +10,7 @@
 #include "ctl/command.h"
 #include "ctl/options.h"
 
-/* What a kernel's author runs is a program of its own, installed beside this one. */
+/* Runs haloctl-kernels, a program for authors of kernels, installed beside this one. */
 static int run_kernels(int argc, char **argv)
 {
 	static const char *const places[] = {"haloctl-kernels"};

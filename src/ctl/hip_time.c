@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "ctl/samples.h"
 
-/* What went wrong at the runtime, or an operation's refusal. */
+/* Fills *fail with the runtime's error, or the reason why an operation was refused. */
 static enum status say(struct hip *h, enum status st, struct fail *fail)
 {
 	if (st == OK)
@@ -34,7 +34,7 @@ static void events_destroy(struct hip *h, struct events *e)
 		h->api.hipEventDestroy(e->end);
 }
 
-/* Milliseconds from begin to end, both having been recorded. */
+/* Milliseconds between the events begin and end, which must have been recorded. */
 static enum status events_wait(struct hip *h, struct events *e, double *out_ms)
 {
 	float ms = 0;
@@ -77,7 +77,7 @@ enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n
 	struct events e;
 	struct samples ms = {0};
 	hip_graph_exec graph = NULL;
-	/* Once outside of a graph: kernels are found and faults are seen. */
+	/* Run it once outside of a graph, so that kernels are found and faults are reported. */
 	enum status st = queue(ctx, 0);
 	if (st == OK)
 		st = hip_sync(&h->base, NULL);
@@ -108,7 +108,8 @@ enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n
 	return say(h, st, fail);
 }
 
-/* One sample: the device is busy when the clock starts, so that it waits for no launch. */
+/* One sample. A step runs before the clock starts, so that the device is busy and waits for no
+ * launch. */
 static enum status time_step(struct hip *h, hip_graph_exec step, struct events *e,
 			     int n_runs, double *out_ms)
 {
@@ -148,12 +149,12 @@ enum status hip_time_step(struct hip *h, int n_runs, int n_samples, double *out_
 
 /* --- memory -------------------------------------------------------------------- */
 
-enum { READ_THREADS = 256, READ_GROUPS = 16 /* a compute unit */, READ_RUNS = 4 };
+enum { READ_THREADS = 256, READ_GROUPS = 16 /* per compute unit */, READ_RUNS = 4 };
 
 struct timed_stream {
 	struct hip *h;
-	char *from, *to; /* device */
-	size_t n_bytes, n_parts; /* reading: run i is of part i, n_bytes */
+	char *from, *to; /* device memory */
+	size_t n_bytes, n_parts; /* reading: run i reads part i, of n_bytes */
 	int n_samples;
 	bool copies;
 };
@@ -180,7 +181,7 @@ static enum status queue_copy(void *ctx, int i)
 							s->h->stream), "copying");
 }
 
-/* Microseconds of reading a part, or of copying. */
+/* Microseconds to read a part, or to copy. */
 static enum status time_stream(struct timed_stream *s, double *out_us, struct fail *fail)
 {
 	struct hip *h = s->h;
@@ -188,7 +189,7 @@ static enum status time_stream(struct timed_stream *s, double *out_us, struct fa
 	enum status st = hip_alloc(&h->base, n, (void **)&s->from);
 	if (st == OK && s->copies)
 		st = hip_alloc(&h->base, s->n_bytes, (void **)&s->to);
-	/* Not zeros: they are said to move faster. */
+	/* Not zeros: zeros are said to move faster. */
 	if (st == OK)
 		st = hip_check(h, h->api.hipMemsetAsync(s->from, 0xA5, n, h->stream),
 			       "clearing");

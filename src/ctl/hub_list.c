@@ -12,7 +12,7 @@
 
 /* --- reading ---------------------------------------------------------------------- */
 
-/* Relative, and no part of it is "", "." or "..". */
+/* True if the path is relative and no part of it is "", "." or "..". */
 static bool is_safe_path(const char *path)
 {
 	for (const char *p = path;;) {
@@ -98,13 +98,15 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A GGUF file of a text model; an mmproj file is the vision part of one. */
+/* True for a GGUF file of a text model. A file that begins with mmproj is the vision tower of a
+ * model. */
 static bool is_gguf(const char *path)
 {
 	return ends_in(path, ".gguf") && strncasecmp(base_of(path), "mmproj", 6) != 0;
 }
 
-/* Length of a path without "-00001-of-00002.gguf" or ".gguf": the same for all parts. */
+/* Length of a path without "-00001-of-00002.gguf" or ".gguf": the same for all parts of a split
+ * model. */
 static size_t stem_length(const char *path)
 {
 	size_t n = strlen(path) - 5;
@@ -121,7 +123,7 @@ static bool is_same_model(const char *a, const char *b)
 	return n == stem_length(b) && strncmp(a, b, n) == 0;
 }
 
-/* Marks the GGUF models that fit; how many there are. names: of each the first file. */
+/* Marks the GGUF models that fit `file`, and returns how many. names: the first file of each. */
 static int choose_gguf(struct hub_list *l, const char *file, struct buf *names)
 {
 	const char *first = NULL;
@@ -141,7 +143,7 @@ static int choose_gguf(struct hub_list *l, const char *file, struct buf *names)
 	return n_models;
 }
 
-/* Files that describe a model of Hugging Face; folders hold other things. */
+/* True for files that describe a model of Hugging Face. Files in subfolders do not. */
 static bool is_description(const char *path)
 {
 	static const char *const ends[] = {".json", ".jinja", ".txt", ".model", ".tiktoken"};
@@ -153,7 +155,7 @@ static bool is_description(const char *path)
 
 static bool is_weights(const char *path)
 {
-	/* Mistral publishes the same weights a second time under this name. */
+	/* Mistral publishes the same weights again as consolidated*.safetensors. */
 	return ends_in(path, ".safetensors") && !strchr(path, '/') &&
 	       strncmp(path, "consolidated", 12) != 0;
 }

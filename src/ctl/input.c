@@ -61,7 +61,7 @@ void input_add_ids(struct buf *b, const struct ids *ids)
 	buf_add_c(b, ']');
 }
 
-/* xorshift64 (Marsaglia 2003), seeded apart by the golden ratio. */
+/* xorshift64 (Marsaglia 2003). Multiplying by the golden ratio moves near seeds far apart. */
 void input_random_ids(uint64_t seed, int32_t n_vocab, int32_t *out, int n)
 {
 	uint64_t x = (seed + 1) * 0x9E3779B97F4A7C15u;

@@ -9,8 +9,8 @@
  *     |------------------------- E2E --------------------|
  *   TPOT = (last chunk - first chunk) / (tokens - 1)
  *
- * A server may put several tokens into a chunk, so tokens are those of `usage`, and
- * chunks only where it gives none.
+ * A server may put several tokens into a chunk. So tokens are counted by `usage`, and by chunks
+ * only if the server gives no usage.
  */
 #include "ctl/load.h"
 
@@ -29,12 +29,12 @@
 
 struct transfer {
 	CURL *easy;
-	struct buf body;     /* sent */
-	struct buf other;    /* received, where it is no stream */
+	struct buf body;     /* the request */
+	struct buf other;    /* a response that is no stream */
 	struct sse sse;
 	struct load_result *result;
 	int64_t start_us, first_us, last_us, now_us;
-	int n_chunks, n_tokens; /* n_tokens: of usage, 0 until then */
+	int n_chunks, n_tokens; /* n_tokens: from usage, 0 until it comes */
 	bool is_done;        /* [DONE] was seen */
 	char error[200];
 };
@@ -80,7 +80,7 @@ static void on_data(void *ctx, struct str data)
 			json_object_get(error, "message"));
 		note_error(t, said ? said : "an error without a message");
 	}
-	/* The chunk that only tells the finish_reason is no token. */
+	/* A chunk that only has the finish_reason is no token. */
 	if (choice && ((text && *text) ||
 		       json_is_null(json_object_get(choice, "finish_reason"))))
 		on_chunk(t);
@@ -114,8 +114,8 @@ static void make_body(const struct load_opts *o, int i, struct buf *out)
 	struct ids ids = {0};
 	ids.p = xmalloc((size_t)o->n_input * sizeof *ids.p);
 	ids.n = ids.cap = (size_t)o->n_input;
-	/* Seeds of runs far from each other (by 2^64 over the golden ratio): 1 is not to
-	 * begin where 0 was one request before. */
+	/* Multiplying by 2^64 over the golden ratio moves the seeds of runs far apart. Else run
+	 * 1 would begin with the prompt of run 0's second request. */
 	uint64_t seed = o->seed * 0x9E3779B97F4A7C15u + (uint64_t)i;
 	input_random_ids(seed, o->n_vocab, ids.p, o->n_input);
 	buf_add_z(out, "{\"model\":");
@@ -137,7 +137,7 @@ static void transfer_end(struct transfer *t)
 	free(t);
 }
 
-/* What every request of this program has; NULL where curl gives none. */
+/* A curl handle with the options of every request; NULL if curl has no memory. */
 static CURL *make_easy(const char *url, long timeout_s)
 {
 	CURL *easy = curl_easy_init();
@@ -146,12 +146,12 @@ static CURL *make_easy(const char *url, long timeout_s)
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT, timeout_s);
-	/* What is measured is the server, not a proxy of the environment. */
+	/* Measure the server, not a proxy that the environment names. */
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	return easy;
 }
 
-/* Appends the key to the headers, where there is one. */
+/* Appends the API key to the headers, if there is one. */
 static struct curl_slist *add_key(struct curl_slist *headers, const char *api_key)
 {
 	if (!api_key)
@@ -200,7 +200,7 @@ static enum status start_one(struct model_load *l, struct fail *fail)
 	return OK;
 }
 
-/* Why the transfer is no good answer, noted in it. */
+/* Notes in the transfer why it is no good answer, if it is none. */
 static void judge(struct transfer *t, CURLcode code)
 {
 	long status = 0;
@@ -266,7 +266,7 @@ static enum status drive(struct model_load *l, struct fail *fail)
 		}
 		int running;
 		CURLMcode code = curl_multi_perform(l->multi, &running);
-		/* With one finished there is another to start: no waiting then. */
+		/* If a transfer has ended, start the next one before waiting. */
 		if (code == CURLM_OK && running == l->n_active)
 			code = curl_multi_poll(l->multi, NULL, 0, 1000, NULL);
 		if (code != CURLM_OK)

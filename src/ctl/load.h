@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A server under load: many streamed completions, so many at a time. Thread: main.
+ * Loads a server with many streamed completions, `concurrency` of them at a time. Thread: main.
  */
 #pragma once
 #include "ctl/samples.h"
@@ -11,21 +11,21 @@ struct load_opts {
 	const char *api_key; /* NULL: none */
 	int n_requests, concurrency;
 	int n_input, n_output; /* tokens */
-	int n_vocab;           /* ids of prompts are below it */
+	int n_vocab;           /* ids in prompts are below this */
 	uint64_t seed;
-	int timeout_s;         /* of one request */
+	int timeout_s;         /* limit for one request */
 };
 
 struct load_result {
 	struct samples ttft_ms, tpot_ms, itl_ms, e2e_ms;
 	int n_good, n_failed;
-	int n_short; /* good, but of fewer tokens than asked for */
+	int n_short; /* complete answers with fewer tokens than asked for */
 	int64_t n_output;
-	double seconds;       /* first request out to last byte in */
-	char error[240];      /* of the first that failed */
+	double seconds;       /* from the first request sent to the last byte received */
+	char error[240];      /* error of the first request that failed */
 };
 
-/* E_IO where curl cannot be set up; requests that fail are counted. */
+/* E_IO if curl cannot be set up. Requests that fail are only counted. */
 enum status load_run(const struct load_opts *o, struct load_result *out,
 		     struct fail *fail) MUST_USE;
 void load_result_deinit(struct load_result *r);

@@ -35,7 +35,7 @@ int options_failure(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-/* NULL: there is none. */
+/* The row of an argument without a name; NULL: the set has none. */
 static const struct option_row *operand_of(const struct option_set *set)
 {
 	for (int i = 0; i < set->n_rows; i++)
@@ -90,11 +90,11 @@ static bool store(const struct option_set *set, const struct option_row *r,
 	return false;
 }
 
-/* getopt's two spellings of the table; returns the short one. */
+/* Writes the table in getopt's two forms, short letters and long names. */
 static void for_getopt(const struct option_set *set, char *letters,
 		       struct option *longs)
 {
-	/* '+': stop at the first that is no option; ':': tell what is missing. */
+	/* '+': stop at the first argument that is no option; ':': report a missing value. */
 	*letters++ = '+';
 	*letters++ = ':';
 	for (int i = 0; i < set->n_rows; i++) {
@@ -123,7 +123,7 @@ static int row_of(const struct option_set *set, int c)
 	return i;
 }
 
-/* Options up to the first argument that is none. False: *out_exit is set. */
+/* Parses options up to the first argument that is no option. False: *out_exit is set. */
 static bool parse_some(const struct option_set *set, int argc, char **argv, int *out_exit)
 {
 	struct option longs[MAX_ROWS + 2] = {{0}};
@@ -153,7 +153,7 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 		   int *out_exit)
 {
 	opterr = 0;
-	optind = 0; /* glibc: begin anew */
+	optind = 0; /* glibc: start over */
 	if (!parse_some(set, argc, argv, out_exit))
 		return false;
 	if (optind < argc && operand_of(set) &&

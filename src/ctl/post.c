@@ -20,7 +20,7 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
 {
 	struct buf *b = ctx;
 	if (b->n + size * n > MAX_BODY)
-		return 0; /* curl ends the transfer */
+		return 0; /* curl then ends the transfer */
 	buf_add(b, p, size * n);
 	return size * n;
 }
@@ -47,7 +47,7 @@ static enum status begin(struct post_transfer *t, const struct post *p, const js
 	curl_easy_setopt(t->easy, CURLOPT_URL, p->url);
 	curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(t->easy, CURLOPT_TIMEOUT, p->timeout_s);
-	/* The server is asked, not a proxy that the environment names. */
+	/* Ask the server itself, not a proxy that the environment names. */
 	curl_easy_setopt(t->easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->sent);
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
@@ -61,7 +61,7 @@ static void set_error(struct post_answer *a, const char *url, const char *why)
 	snprintf(a->error, sizeof a->error, "%.120s: %s", url, why);
 }
 
-/* What of a body is worth telling: the message of an error in OpenAI's shape. */
+/* Sets the answer's error: the message in the body if it has OpenAI's form, else a general one. */
 static void finish(struct post_transfer *t, const struct post *p, CURLcode code,
 		   struct post_answer *out)
 {

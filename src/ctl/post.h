@@ -10,18 +10,18 @@
 struct post {
 	const char *url;     /* "http://127.0.0.1:8080/v1/chat/completions" */
 	const char *api_key; /* NULL: none */
-	long timeout_s;      /* of one request */
+	long timeout_s;      /* limit for one request */
 };
 
 struct post_answer {
-	long status;     /* of HTTP; 0: no answer came */
-	json_t *body;    /* NULL: the answer is no JSON */
-	char error[200]; /* why there is no body, "" where there is one */
+	long status;     /* HTTP status; 0: no response came */
+	json_t *body;    /* NULL: the response is no JSON */
+	char error[200]; /* why there is no body; "" if there is one */
 };
 
-/* Sends n bodies at the same time and waits for all answers. out: (n), each to be given
- * to post_answer_deinit. E_IO where curl cannot be set up; requests that fail say so in
- * their answer. */
+/* Sends n bodies at the same time and waits for all answers. out: (n); call post_answer_deinit
+ * for each. E_IO if curl cannot be set up. A request that fails has `error` set in its
+ * answer. */
 enum status post_json(const struct post *p, json_t *const *bodies, int n,
 		      struct post_answer *out, struct fail *fail) MUST_USE;
 /* The answer to one streamed request: its chunks, as a JSON array. */

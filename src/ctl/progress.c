@@ -12,7 +12,7 @@
 
 static int64_t shown_us;
 static bool is_shown;
-static char shown[80]; /* what was shown last */
+static char shown[80]; /* the last text shown */
 
 void progress_show(const char *what, int64_t done, int64_t total)
 {

@@ -14,7 +14,7 @@ enum { PIECE = 1 << 20, N_PIECES = 512, ROUNDS = 4 };
 
 struct reading {
 	const char *p;
-	int64_t sums[N_PIECES]; /* so that no reading is left out */
+	int64_t sums[N_PIECES]; /* results, so that the compiler cannot omit reads */
 };
 
 static void read_pieces(void *arg, int begin, int end)

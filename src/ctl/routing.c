@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 
-/* Weights are sums of a few exponentials in floats, against the same in double. */
+/* Relative error of weights: sums of a few exponentials in float, against the same in double. */
 #define WEIGHT_TOLERANCE 1e-3
-/* Two values that differ by less may come out in either order, since float sums are
+/* Two values that differ by less may come out in either order, because float sums are
  * rounded. */
 #define ROUNDING 1e-6
 
@@ -36,7 +36,7 @@ void routing_deinit(struct routing *r)
 	*r = (struct routing){0};
 }
 
-/* Of sigmoid routing. */
+/* The score of an expert with this logit, in sigmoid routing. */
 static double score_of(const struct moe_router_args *a, double logit)
 {
 	if (a->is_root)
@@ -44,7 +44,7 @@ static double score_of(const struct moe_router_args *a, double logit)
 	return 1 / (1 + exp(-logit));
 }
 
-/* What experts are chosen by, (E) of token t. */
+/* The values that experts of token t are chosen by, (E). */
 static void values(const struct moe_router_args *a, int t, double *out)
 {
 	size_t n = (size_t)a->router->n;
@@ -83,8 +83,8 @@ static bool has(const int32_t *id, int32_t n, int32_t e)
 	return false;
 }
 
-/* The experts of one choice that the other has not: the best that was left out and the
- * worst that was taken, by `value`. False: there are none. */
+/* Compares two choices. *out_left: the best expert that only `want` has; *out_taken: the worst
+ * that only `got` has, by `value`. False: both have the same experts. */
 static bool differ(const double *value, const int32_t *want, const int32_t *got, int32_t n,
 		   int32_t *out_left, int32_t *out_taken)
 {
@@ -97,13 +97,14 @@ static bool differ(const double *value, const int32_t *want, const int32_t *got,
 	}
 	if (left < 0 && taken < 0)
 		return false;
-	/* An expert twice: fewer are missing than there should be. */
+	/* If a choice has an expert twice, only one side may lack an expert. */
 	*out_left = left < 0 ? taken : left;
 	*out_taken = taken < 0 ? left : taken;
 	return true;
 }
 
-/* Is the choice of token t what the reference makes of the same logits? */
+/* True if experts and weights of token t are those that the reference computes from the same
+ * logits. */
 static bool is_reference(const struct moe_router_args *a, int t, const double *value)
 {
 	int32_t n = a->n_used, left, taken;
@@ -154,7 +155,7 @@ static void add_tie(struct routing *r, const struct routing_tie *tie)
 	r->widest = fmax(r->widest, tie->margin);
 }
 
-/* Token t takes the exact run's experts. */
+/* Gives token t the exact run's experts. */
 static void put_exact(const struct moe_router_args *a, int t, const int32_t *id)
 {
 	size_t n = (size_t)a->n_used;

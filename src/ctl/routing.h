@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Do two ways of computing a model send its tokens to the same experts? If not, is it a
- * tie?
+ * Checks that two ways of computing a model send its tokens to the same experts, and whether
+ * differences are ties.
  *
  * A router's choice jumps. If two experts' logits are closer than a fast path's
  * rounding, the fast path may take the other expert, and all that follows differs by
@@ -23,20 +23,21 @@
 
 struct routing_tie {
 	int i_case, i_token, i_layer;
-	int32_t left, taken; /* the first expert left out, and one taken in its place */
-	double margin;       /* between them, by the exact run */
+	int32_t left, taken; /* the best expert that was left out, and one that was taken
+			      * instead */
+	double margin;       /* difference of their values in the exact run */
 };
 
 
-struct routing_values; /* of a layer of the exact run */
+struct routing_values; /* values of one layer in the exact run */
 struct routing {
-	/* Where the next step is, for the list of ties. */
+	/* Position of the next step, for the list of ties. */
 	int i_case, i_token;
 	int64_t n_choices;   /* tokens times layers */
 	int64_t n_ties, n_faults;
 	double max_delta, sum_delta;
 	int64_t n_delta;
-	double widest;       /* margin of the ties */
+	double widest;       /* largest margin of the ties */
 	struct routing_tie *ties; /* (n_ties) */
 	struct routing_values *exact;            /* (n_layers) */
 	int n_layers;
@@ -44,16 +45,18 @@ struct routing {
 
 void routing_init(struct routing *r, int n_layers);
 void routing_deinit(struct routing *r);
-/* Both are an engine_watch_fn with a struct routing: of the exact run's engine, and, after
- * it for the same tokens, of the other's. */
+/* Two functions of type engine_watch_fn, with a struct routing as context. routing_keep is for
+ * the exact run's engine. routing_compare is for the other engine, which runs the same tokens
+ * after it. */
 bool routing_keep(void *routing, int i_layer, const struct moe_router_args *a);
 bool routing_compare(void *routing, int i_layer, const struct moe_router_args *a);
 
 double routing_mean(const struct routing *r);
-/* Without the exact run's experts in their place, would a tie reach the logits behind
- * token i_token? One of the last layer reaches those of its own token alone, any other
- * those of all that follow in its case. */
+/* True if a tie could affect the logits after token i_token, had it not taken the exact run's
+ * experts. A tie in the last layer affects only its own token's logits. A tie in another layer
+ * affects all later logits of its case too. */
 bool routing_is_behind_tie(const struct routing *r, int i_case, int i_token);
-/* Values within the bounds, no faults, and ties no more than ROUTING_MAX_SHARE. */
+/* True if values are within the bounds, there are no faults, and ties are at most
+ * ROUTING_MAX_SHARE of the choices. */
 #define ROUTING_MAX_SHARE 0.02
 bool routing_is_pass(const struct routing *r, double max_delta, double max_mean);

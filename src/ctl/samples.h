@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured values and what is said of them. Thread: one at a time.
+ * Measured values and their statistics. Thread: one at a time.
  */
 #pragma once
 #include "base/buf.h"
@@ -12,8 +12,8 @@ struct samples {
 void samples_add(struct samples *s, double v);
 void samples_deinit(struct samples *s);
 double samples_mean(const struct samples *s);
-/* Share q (0..1) of the values lies at or below this, interpolated between
- * neighbours; 0.5 is the median. NAN where there is none. Sorts. */
+/* The value that share q (0..1) of the values does not exceed, interpolated between neighbours;
+ * 0.5 gives the median. NAN if there are no values. Sorts them. */
 double samples_quantile(struct samples *s, double q);
 /* Append "mean_<name>":…,"median_<name>":…,"p90_<name>":…,"p99_<name>":… */
 void samples_add_json(struct samples *s, const char *name, struct buf *out);

@@ -9,7 +9,7 @@
 #include "base/vec4.h"
 #include "ctl/progress.h"
 
-/* Returns whether st is OK. */
+/* Prints the failure if st is not OK. Returns whether st is OK. */
 static bool check(enum status st, struct fail *fail)
 {
 	if (st == OK)
@@ -40,7 +40,7 @@ bool session_open_model(const struct session_opts *o, struct session *s)
 {
 	struct fail fail = {0};
 	struct model_opts mo = {.use_mmap = !o->no_mmap};
-	if (o->no_mmap) /* else nothing is read yet */
+	if (o->no_mmap) /* with mmap, no file has been read yet */
 		mo.on_progress = on_files;
 	int64_t begin = clock_now_us(&clock_monotonic);
 	bool good = check(model_open(o->dir, &mo, &s->model, &fail), &fail);
@@ -189,7 +189,7 @@ static bool any(vec4i mask)
 	return half[0] | half[1];
 }
 
-/* Eight at a time as long as none is larger. */
+/* Skips eight logits at a time while none of them is larger than the best. */
 int32_t session_argmax(const float *logits, int32_t n_vocab)
 {
 	int32_t best = 0, i = 0;

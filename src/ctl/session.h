@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model, a backend and an engine, as the commands that compute want them.
+ * Opens a model, a backend and an engine, for commands that compute.
  * Thread: main, which plays the engine thread here.
  */
 #pragma once
@@ -10,17 +10,17 @@
 struct session_opts {
 	const char *dir, *backend, *cpu_isa, *hip_library, *hip_kernels;
 	int64_t threads; /* 0: one per CPU */
-	int n_seqs;      /* at the same time, each with room for n_tok; 0: 1 */
+	int n_seqs;      /* sequences at the same time, each with room for n_tok tokens; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
 	const char *kv_type; /* NULL, "auto" or "int8" */
-	const char *weight_cache; /* NULL: none */
+	const char *weight_cache; /* path; NULL: none */
 	const char *expert_memory; /* "512M", "auto"; NULL: all experts stay in memory */
 	const char *expert_dir;    /* NULL: beside the model */
 	bool exact, no_mmap, no_graphs, cpu_pin;
 	struct backend_checks checks;
 };
-/* Of an option whose values are `plain` (or NULL) and "int8": which it is. Says on stderr that
- * a text is neither, and returns false. */
+/* For an option whose values are `plain` (or NULL) and "int8": *out tells which one text is.
+ * False: text is neither, which was printed on stderr. */
 bool session_is_int8(const char *name, const char *text, const char *plain, bool *out);
 #define SESSION_DEFAULTS {.backend = "auto"}
 /* Rows for an option_set; `o` is a struct session_opts. */
@@ -59,38 +59,38 @@ struct session {
 	struct model *model;
 	struct backend *backend;
 	struct engine *engine;
-	double load_s; /* what opening took */
-	bool copies_depth; /* for session_fill */
+	double load_s; /* seconds that opening took */
+	bool copies_depth; /* session_fill copies most of the tokens' keys and values */
 };
 
 /* session_open_model opens the model. session_open_engine then opens the backend and the engine,
  * for sequences of up to n_tok tokens, or of the model's context where that is less.
- * session_open does both. The caller zeroes s before the first of them. A function that fails
- * says why on stderr and returns false. session_close is due in any case. */
+ * session_open does both. The caller zeroes s before the first call. A function that fails
+ * prints the reason on stderr and returns false. Call session_close in any case. */
 bool session_open_model(const struct session_opts *o, struct session *s);
 bool session_open_engine(const struct session_opts *o, int n_tok,
 			 struct session *s);
 bool session_open(const struct session_opts *o, int n_tok, struct session *s);
 void session_close(struct session *s);
 
-/* A sequence with room for n_tok tokens; NULL, having said so on stderr, where there is
- * none. */
+/* A new sequence with room for n_tok tokens. NULL: there is no room, which was printed on
+ * stderr. */
 struct engine_seq *session_start(struct session *s, int n_tok);
-/* Feed n tokens, in steps as large as the engine takes. on_logits gets the logits
- * behind each of them; NULL: those of the last one only, in session_logits. Says on
- * stderr what is wrong and returns false. */
+/* Feed n tokens, in steps as large as the engine takes. on_logits gets the logits after each
+ * token; NULL: only the last token's are computed, for session_logits. False: the reason was
+ * printed on stderr. */
 bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 		  int n, void (*on_logits)(void *ctx, int i, const float *logits),
 		  void *ctx);
-/* The same of what only has to be there, before something is measured. With copies_depth 2,048
- * tokens are computed. The rest is copies of their keys and values. */
+/* Like session_feed, to fill the KV cache before a measurement. With copies_depth only 2,048
+ * tokens are computed. The rest are copies of their keys and values. */
 bool session_fill(struct session *s, struct engine_seq *seq, const int32_t *ids, int n);
-/* (V), behind the last token fed; until the next feed. NULL, having said so on stderr,
- * where the device lost them. */
+/* Logits (V) after the last token fed; valid until the next feed. NULL: the device lost them,
+ * which was printed on stderr. */
 const float *session_logits(const struct session *s);
 /* The most likely token after the one that was fed last; -1: the device lost the logits. */
 int32_t session_best(const struct session *s);
-/* The same for slice i of the last step, where a command makes steps by itself. */
+/* Like session_best, for slice i of the last step, for a command that runs steps itself. */
 int32_t session_best_of(const struct session *s, int i);
-/* Index of the largest; the lowest of equals. */
+/* Index of the largest logit; of equal ones the lowest index. */
 int32_t session_argmax(const float *logits, int32_t n_vocab);

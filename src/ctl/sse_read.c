@@ -16,7 +16,7 @@ static void on_line(struct sse *s, struct str line,
 		return;
 	}
 	if (!str_starts(line, STR("data:")))
-		return; /* a comment, or a field that means nothing here */
+		return; /* a comment, or a field without use here */
 	line = (struct str){line.p + 5, line.n - 5};
 	if (line.n && *line.p == ' ')
 		line = (struct str){line.p + 1, line.n - 1};

@@ -3,10 +3,9 @@
  * Counts a checkpoint's parts from the names and shapes of its tensors, before it is
  * loaded.
  *
- * A decoded token reads all of a part, with three exceptions. It reads only the experts
- * it is routed to. It reads one row of the embedding, and the whole embedding a second
- * time if that is the lm_head too. It reads nothing of "other", which is outside the
- * text model.
+ * A decoded token reads all of a part, with three exceptions. It reads only the experts that it
+ * is routed to. It reads one row of the embedding; if the embedding is the lm_head too, all of
+ * it as well. It reads nothing of "other", which is outside the text model.
  */
 #include "ctl/survey.h"
 
@@ -22,12 +21,12 @@ static const struct {
 } infixes[] = { /* the first that occurs decides */
 	{"embed_tokens", PART_EMBEDDING},
 	{"lm_head", PART_LM_HEAD},
-	{"norm", PART_NORMS}, /* q_norm is in self_attn: before it */
+	{"norm", PART_NORMS}, /* before "attn", because q_norm is in self_attn */
 	{".mlp.gate.", PART_ROUTER},
 	{".mlp.router.", PART_ROUTER},
 	{".experts.", PART_EXPERTS},
 	{"attn", PART_ATTENTION},
-	{".mamba.", PART_ATTENTION}, /* what stands in its place */
+	{".mamba.", PART_ATTENTION}, /* counted as attention, whose place these parts take */
 	{".conv.", PART_ATTENTION},
 	{".mlp.", PART_FFN},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A checkpoint's tensors, summed up by the part of the model they belong to.
+ * Sums up a checkpoint's tensors by the part of the model that they belong to.
  * Thread: any.
  */
 #pragma once
@@ -20,15 +20,16 @@ struct survey {
 		int64_t token_bytes;   /* read for one decoded token */
 	} part[PART_COUNT];
 	struct {
-		int64_t n_weights, n_bytes; /* as above */
+		int64_t n_weights, n_bytes; /* by format; bytes as in `part` */
 	} format[QUANT_COUNT];
 	int64_t n_tensors, n_weights, n_bytes, token_bytes;
 };
 
-/* Part of a tensor, by its name. */
+/* The part that a tensor belongs to, by its name. */
 enum part survey_part(const char *name);
 void survey_model(const struct model *m, struct survey *out);
-/* Of keys and values, a token of context, in elements of kv_type. */
+/* Bytes of keys and values for a token of context, with elements of kv_type. */
 int64_t survey_kv_bytes(const struct model_config *c, enum dtype kv_type);
-/* What a token at `depth` reads of it: of layers with a window no more than that. */
+/* Bytes of keys and values that a token at `depth` reads. Layers with a window read at most the
+ * window. */
 int64_t survey_kv_read(const struct model_config *c, enum dtype kv_type, int64_t depth);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of the shapes of real models with random weights, to measure speed where
- * no weights can be had. Weights are such that activations stay of order one and logits
- * are not flat, so that no kernel meets numbers that a trained model would not give
- * it. What such a model says means nothing. Thread: any.
+ * Makes checkpoints with the shapes of real models and random weights, to measure speed without
+ * the real weights. The weights keep activations of order one and logits not flat, so that
+ * kernels get numbers like those of a trained model. The text of such a model means nothing.
+ * Thread: any.
  */
 #pragma once
 #include "base/buf.h"
@@ -17,38 +17,38 @@ struct synth_shape {
 	int32_t ffn_dim;                 /* 0: experts only */
 	int32_t n_experts, n_used, expert_dim;
 	int32_t n_vocab;
-	bool is_tied;                    /* no lm_head of its own */
+	bool is_tied;                    /* no lm_head of its own: the embedding is the output
+					  * head */
 	double theta;
-	int32_t shared_dim;              /* of a shared expert; 0: none */
-	/* Every full_every-th layer has attention, with gates, the others the gated delta
-	 * rule with so many heads of keys and of values, delta_dim wide. 0: all have
-	 * attention. */
+	int32_t shared_dim;              /* width of a shared expert; 0: none */
+	/* Every full_every-th layer has attention, with gates, the others the gated delta rule
+	 * with n_key_heads and n_value_heads of width delta_dim. 0: all have attention. */
 	int32_t full_every, n_key_heads, n_value_heads, delta_dim;
 };
 
-/* The shape of this name, with its sizes from the model's published config.json; NULL
- * where there is none. */
+/* The shape of this name, with its sizes from the model's published config.json; NULL if there
+ * is none. */
 const struct synth_shape *synth_shape_find(const char *name);
 const struct synth_shape *synth_shape_at(size_t i); /* NULL past the last */
 
-/* How the Linear layers but router and lm_head are stored. group 0: bf16. Else
- * compressed-tensors, int4, groups of so many inputs. */
+/* How the Linear layers except router and lm_head are stored. group 0: bf16. Else
+ * compressed-tensors int4, in groups of that many inputs. */
 struct synth_format {
 	int32_t group;
 	bool is_asymmetric; /* with zero points */
-	bool is_all;        /* the embedding and lm_head, too */
+	bool is_all;        /* embedding and lm_head are stored so too */
 };
 
 /* "bf16", "w4a16-g32", "w4a16-g128-asym", "w4a16-g32-all". */
 bool synth_format_parse(const char *text, struct synth_format *out);
 
-/* What a tensor is filled with. */
+/* The values that a tensor is filled with. */
 enum synth_fill {
 	SYNTH_NORMAL,  /* bf16, mean 0, deviation `scale` */
 	SYNTH_NEAR,    /* bf16, `scale` times 0.75 to 1.25 */
-	SYNTH_NIBBLES, /* I32: eight of 1..15, mean 8, deviation SYNTH_NIBBLE_DEV */
-	SYNTH_ZEROS,   /* I32: eight of 7..9 */
-	SYNTH_SIZES,   /* I64: sizes */
+	SYNTH_NIBBLES, /* I32: eight nibbles of 1..15, mean 8, deviation SYNTH_NIBBLE_DEV */
+	SYNTH_ZEROS,   /* I32: eight nibbles of 7..9 */
+	SYNTH_SIZES,   /* I64: the sizes of another tensor */
 };
 #define SYNTH_NIBBLE_DEV 2.5
 
@@ -66,7 +66,7 @@ struct synth_plan {
 	struct synth_tensor *tensor;
 	size_t n, cap;
 	int64_t n_bytes;
-	bool is_empty; /* weights are holes in the file: zeros that take no room */
+	bool is_empty; /* weights are holes in the file: zeros that take no disk space */
 };
 
 void synth_plan_make(const struct synth_shape *s, struct synth_format f,
@@ -74,14 +74,14 @@ void synth_plan_make(const struct synth_shape *s, struct synth_format f,
 void synth_plan_deinit(struct synth_plan *p);
 int64_t synth_tensor_bytes(const struct synth_tensor *t);
 
-/* config.json of it. */
+/* Appends the model's config.json. */
 void synth_config(const struct synth_shape *s, struct synth_format f,
 		  struct buf *out);
-/* tokenizer.json: that of the file `from`, with made-up words up to n_vocab ids, none
- * of which text is encoded to. E_LIMIT where from has more than n_vocab. */
+/* Writes tokenizer.json: the one in the file `from`, with made-up words up to n_vocab ids. No
+ * text is encoded to these words. E_LIMIT if `from` has more than n_vocab ids. */
 enum status synth_tokenizer(const char *from, int32_t n_vocab, const char *to,
 			    struct fail *fail) MUST_USE;
 
-/* The tensors into one safetensors file. The same seed gives the same bytes. */
+/* Writes the tensors into one safetensors file. The same seed gives the same bytes. */
 enum status synth_write(const struct synth_plan *p, uint64_t seed, const char *path,
 			struct fail *fail) MUST_USE;

@@ -2,11 +2,11 @@
  *
  * Which tensors a model of a shape has, and how large their numbers must be.
  *
- * With inputs of mean square one, a weight of deviation 1/sqrt(K) gives outputs of mean
- * square one. What is added to the residual stream is smaller by sqrt(2 L), so that the
- * stream grows by no more than a factor over all layers. The head's logits have
- * deviation LOGIT_DEV: over 150,000 words the first choice then takes a few percent, as
- * in a model that is neither sure nor lost.
+ * With inputs of mean square one, a weight of deviation 1/sqrt(K) gives outputs of mean square
+ * one. Additions to the residual stream are smaller by sqrt(2 L), so that the stream grows only
+ * by a constant factor over all layers. The head's logits have deviation LOGIT_DEV: over
+ * 150,000 words the first choice then takes a few percent, as in a model that is neither sure
+ * nor lost.
  */
 #include "ctl/synth.h"
 
@@ -17,13 +17,13 @@
 #include "base/alloc.h"
 
 #define LOGIT_DEV 3.0
-/* Where the embedding is the head, a token's own row is still in the stream that meets
- * it: larger rows would make every token repeat itself. */
+/* If the embedding is also the head, a token's own row is still in the stream that is
+ * multiplied with it. Larger rows would make every token repeat itself. */
 #define LOGIT_DEV_TIED 2.0
-#define ROUTER_DEV 1.5 /* of the router's logits: experts are chosen unevenly */
-#define DELTA_TAPS 4   /* of the convolution */
+#define ROUTER_DEV 1.5 /* deviation of the router's logits: experts are chosen unevenly */
+#define DELTA_TAPS 4   /* taps of the convolution */
 
-/* Sizes: config.json of the models on Hugging Face. */
+/* Sizes are those of config.json of the models on Hugging Face. */
 #define DENSE(name_, layers_, d_, heads_, ffn_, tied_) \
 	{.name = name_, .model_type = "qwen3", .n_layers = layers_, .d_model = d_, \
 	 .n_heads = heads_, .n_kv_heads = 8, .head_dim = 128, .ffn_dim = ffn_, \
@@ -89,11 +89,11 @@ int64_t synth_tensor_bytes(const struct synth_tensor *t)
 	return n;
 }
 
-/* What all of a model's weights are added with. */
+/* What the functions that add weights share. */
 struct adder {
 	struct synth_plan *p;
 	struct synth_format f;
-	bool is_centred; /* norms multiply by 1 + w */
+	bool is_centred; /* norms multiply by 1 + w, so w is near 0 */
 	char prefix[96]; /* "model.layers.3." */
 };
 
@@ -170,14 +170,15 @@ static void add_attention(struct adder *a, const struct synth_shape *s, double o
 	int64_t nq = s->n_heads * k, nkv = s->n_kv_heads * k;
 	add_norm(a, "self_attn.q_norm", k);
 	add_norm(a, "self_attn.k_norm", k);
-	/* A gate beside each query. */
+	/* q_proj also gives a gate for each query. */
 	add_linear(a, "self_attn.q_proj", s->full_every ? 2 * nq : nq, d, 1);
 	add_linear(a, "self_attn.k_proj", nkv, d, 1);
 	add_linear(a, "self_attn.v_proj", nkv, d, 1);
 	add_linear(a, "self_attn.o_proj", d, nq, out);
 }
 
-/* Decays of about exp(-exp(0) softplus(0)) a token, half; taps that keep the size. */
+/* Decays are about exp(-exp(0) softplus(0)) = 1/2 a token. The convolution's taps keep the size
+ * of its inputs. */
 static void add_delta(struct adder *a, const struct synth_shape *s, double out)
 {
 	int64_t d = s->d_model, hv = s->n_value_heads, nv = hv * s->delta_dim;
@@ -216,7 +217,8 @@ static void add_layer(struct adder *a, const struct synth_shape *s, int i)
 	for (int32_t e = 0; e < s->n_experts; e++) {
 		char name[32];
 		snprintf(name, sizeof name, "mlp.experts.%d", e);
-		/* The chosen ones' weights add to one, so their sum is smaller. */
+		/* The weights of the chosen experts add up to one, so the sum of n_used outputs
+		 * is smaller. */
 		add_mlp(a, name, d, s->expert_dim, out * sqrt(s->n_used));
 	}
 	if (s->shared_dim) {
@@ -225,7 +227,7 @@ static void add_layer(struct adder *a, const struct synth_shape *s, int i)
 	}
 }
 
-/* A row for each token; dev: of its numbers. */
+/* Adds a table with a row for each token; dev: deviation of its numbers. */
 static void add_table(struct adder *a, const char *name, const struct synth_shape *s,
 		      double dev)
 {
@@ -317,7 +319,7 @@ static void add_layers(const struct synth_shape *s, struct buf *b)
 		 s->n_value_heads, s->theta);
 }
 
-/* The keys of a language model, but for how it is stored. */
+/* Appends the keys of a language model, without those that say how it is stored. */
 static void add_text(const struct synth_shape *s, struct buf *b)
 {
 	buf_addf(b, "  \"hidden_size\": %d,\n  \"num_hidden_layers\": %d,\n"

@@ -9,7 +9,8 @@
 
 #include "ctl/synth.h"
 
-/* A space (in the alphabet of byte-level BPE) and four syllables: one for each id. */
+/* The made-up word of an id: a space (in the alphabet of byte-level BPE) and four syllables,
+ * different for each id. */
 static void word_of(int32_t id, char *out, size_t size)
 {
 	static const char consonants[] = "bdfgklmnprstvz", vowels[] = "aeiou";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes random tensors as fast as the disk takes them. Random numbers are made once,
- * into pools with a prime count. A tensor is one pool, repeated, from a start of its
- * own. A prime period makes all rows of a matrix differ; equal rows would give equal
- * logits. Making the numbers costs little beside writing them.
+ * Writes random tensors as fast as the disk takes them. Random numbers are made once, in pools
+ * with a prime count of elements. A tensor repeats one pool, from a starting place of its own.
+ * A prime period makes all rows of a matrix differ; equal rows would give equal logits. Making
+ * the numbers costs little beside writing them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,21 +18,21 @@
 #include "ctl/progress.h"
 
 enum {
-	POOL = 4194301,     /* elements; the largest prime below 2^22 */
+	POOL = 4194301,     /* elements of a pool; the largest prime below 2^22 */
 	MAX_POOLS = 64,
-	DIRECT = 1 << 18,   /* bytes from which nothing is gathered first */
+	DIRECT = 1 << 18,   /* writes of at least this many bytes bypass the buffer */
 	GATHER = 1 << 20,
 };
 
 struct writer_pool {
 	enum synth_fill fill;
 	float scale;
-	size_t size; /* of an element */
+	size_t size; /* bytes of an element */
 	void *p;     /* (POOL) */
 };
 
 struct synth_writer {
-	uint64_t state; /* of the random numbers */
+	uint64_t state; /* state of the random number generator */
 	struct writer_pool pool[MAX_POOLS];
 	int n_pools;
 	const char *path;
@@ -50,7 +50,7 @@ static uint64_t random_bits(struct synth_writer *w)
 	return z ^ z >> 31;
 }
 
-/* 0 to 1, both without. */
+/* A random number between 0 and 1, excluding both. */
 static double random_unit(struct synth_writer *w)
 {
 	return ((double)(random_bits(w) >> 11) + 0.5) * 0x1p-53;
@@ -80,7 +80,7 @@ static void fill_near(struct synth_writer *w, float scale, uint16_t *out)
 		out[i] = bf16_of(scale * (0.75 + 0.5 * random_unit(w)));
 }
 
-/* A byte to a nibble: 8 + 2.5 n, n normal, within 1 to 15. */
+/* Maps a random byte to a nibble 8 + 2.5 n, n normal, within 1 to 15. */
 static void nibble_table(uint8_t *out)
 {
 	double sum = 0, part[16];
@@ -126,7 +126,7 @@ static const struct writer_pool *pool_of(struct synth_writer *w, const struct sy
 	for (int i = 0; i < w->n_pools; i++)
 		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale)
 			return &w->pool[i];
-	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c have fewer */
+	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c need fewer pools */
 		abort();
 	struct writer_pool *p = &w->pool[w->n_pools++];
 	*p = (struct writer_pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};
@@ -201,7 +201,7 @@ static enum status put_tensor(struct synth_writer *w, const struct synth_tensor 
 	return st;
 }
 
-/* Leave a hole as large as t. */
+/* Leaves a hole in the file as large as t. */
 static enum status skip_tensor(struct synth_writer *w, const struct synth_tensor *t,
 			       struct fail *fail)
 {
@@ -232,7 +232,7 @@ static void make_header(const struct synth_plan *p, struct buf *b)
 	while (b->n % 64)
 		buf_add_c(b, ' ');
 	n = b->n - sizeof n;
-	memcpy(b->p, &n, sizeof n); /* little-endian, as this machine is */
+	memcpy(b->p, &n, sizeof n); /* little-endian, like this machine */
 }
 
 static enum status put_everything(struct synth_writer *w, const struct synth_plan *p,
@@ -240,7 +240,7 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 {
 	struct buf header = {0};
 	make_header(p, &header);
-	/* All the room at once where the file system can: a full disk is known now. */
+	/* Reserve all space at once if the file system can, so that a full disk fails now. */
 	off_t n_bytes = (off_t)header.n + p->n_bytes;
 	int error = p->is_empty ? ftruncate(w->fd, n_bytes) : fallocate(w->fd, 0, 0, n_bytes);
 	if (error < 0 && (errno == ENOSPC || p->is_empty)) {

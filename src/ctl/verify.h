@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `haloctl verify` does, for other commands. Thread: main.
+ * Runs `haloctl verify`'s comparison for other commands. Thread: main.
  */
 #pragma once
 #include "check/reference.h"
@@ -10,10 +10,10 @@ struct verify_result {
 	int n_cases;
 	int64_t n_tok;        /* positions compared; 0: the run failed */
 	double max_delta, mean_delta; /* differences of log-probabilities */
-	double max_allowed;   /* of max_delta, but for what a router's tie explains */
+	double max_allowed;   /* bound of max_delta, which only a router's tie may exceed */
 };
 
-/* Run the reference's cases in the session that `so` opened, with the bounds that verify
- * has by default. True: it keeps them. Where a run fails, the reason is on stderr. */
+/* Runs the reference's cases in the session that `so` opened, with the default bounds of
+ * verify. True: the session keeps them. If a run fails, the reason is printed on stderr. */
 bool verify_session(struct session *s, const struct session_opts *so,
 		    const struct reference *ref, struct verify_result *out);

@@ -12,13 +12,13 @@
 #include "embed/encoder.h"
 #include "engine/engine.h"
 
-/* Texts and tokens of a step. A longer text runs alone, in several steps. */
+/* Most texts and most tokens of a step. A text with more tokens runs alone, in several steps. */
 enum { MAX_SEQS = 32, MAX_TOK = 2048, PAGE_SIZE = 16 };
 
-/* What one caller waits for. */
+/* The texts of one embed_run call, which waits for all of them. */
 struct job {
 	const struct embed_text *texts;
-	size_t n, n_begun, n_done; /* texts */
+	size_t n, n_begun, n_done; /* n: number of texts */
 	const _Atomic bool *is_gone;
 	enum status st;
 	struct fail fail;
@@ -30,15 +30,15 @@ struct embed {
 	enum embed_kind kind;
 	struct model *model;
 	struct backend *backend;
-	struct engine *engine;   /* or … */
-	struct encoder *encoder; /* … this one */
+	struct engine *engine;   /* one of these two: the engine, or … */
+	struct encoder *encoder; /* … the encoder; the other is NULL */
 	struct embed_pool pool;
 	int32_t n_ctx, yes, no;
 	struct memory_plan plan; /* of the engine, from embed_open to embed_load */
-	pthread_mutex_t lock;    /* of the following */
-	pthread_cond_t has_news; /* a job is done, or nobody leads */
+	pthread_mutex_t lock;    /* protects the following */
+	pthread_cond_t has_news; /* a job is done, or no thread leads any more */
 	bool is_led;
-	struct job *jobs;        /* with texts that no step has begun, oldest first */
+	struct job *jobs;        /* jobs with texts that no step has begun, oldest first */
 };
 
 /* A text in a step. */
@@ -46,13 +46,13 @@ struct part {
 	struct job *job;
 	const struct embed_text *text;
 	struct engine_seq *seq;
-	int32_t n_done; /* tokens in the cache */
-	float *sum;     /* (d_model) of the pooling; owned */
+	int32_t n_done; /* tokens whose keys and values are in the cache */
+	float *sum;     /* (d_model), the pooling's sum so far; owned */
 };
 
 /* --- a step ---------------------------------------------------------------------- */
 
-/* The texts that no step has begun are left out if nobody waits for them. */
+/* If the caller of a job is gone, drops the job's texts that no step has begun. True: dropped. */
 static bool is_left_out(struct job *j)
 {
 	if (!j->is_gone || !atomic_load(j->is_gone))
@@ -63,7 +63,8 @@ static bool is_left_out(struct job *j)
 	return true;
 }
 
-/* The leader, with the lock: texts for the next step, of the oldest jobs. 0: none is left. */
+/* Called by the leader, with the lock: choose texts for the next step, those of the oldest jobs
+ * first. 0: none is left. */
 static size_t choose(struct embed *e, struct part *parts)
 {
 	size_t n = 0;
@@ -94,7 +95,7 @@ static enum status begin(struct embed *e, struct part *p)
 	return engine_seq_reserve(e->engine, p->seq, p->text->n - n_cached);
 }
 
-/* Rows of a slice of n tokens that are wanted. */
+/* Output rows that are needed of the next n tokens of a text. */
 static int32_t n_rows(const struct embed *e, const struct part *p, int32_t n)
 {
 	if (e->kind == EMBED_VECTORS && e->pool.kind != EMBED_POOL_LAST)
@@ -122,7 +123,7 @@ static enum status take_rows(struct embed *e, const struct part *p, int i_slice,
 	return OK;
 }
 
-/* What is left of each part, as far as a step has room. */
+/* One step: the next tokens of each part, at most MAX_TOK of one. */
 static enum status run_step(struct embed *e, struct part *parts, size_t n_parts,
 			    struct fail *fail)
 {
@@ -142,7 +143,8 @@ static enum status run_step(struct embed *e, struct part *parts, size_t n_parts,
 	return st;
 }
 
-/* Without the lock. One text alone may need several steps; several need one. */
+/* Runs the parts to their end, without the lock. A single long text may need several steps;
+ * several texts fit into one. */
 static enum status run_parts(struct embed *e, struct part *parts, size_t n,
 			     struct fail *fail)
 {
@@ -160,7 +162,7 @@ static enum status run_parts(struct embed *e, struct part *parts, size_t n,
 	return st;
 }
 
-/* What the pooling makes of a text's rows (n, d_model). */
+/* Pools the rows (n, d_model) of a text and writes its result. */
 static void pool_rows(const struct embed *e, const struct part *p, const float *rows)
 {
 	int32_t dim = e->model->config.d_model, n = p->text->n;
@@ -172,7 +174,7 @@ static void pool_rows(const struct embed *e, const struct part *p, const float *
 	free(sum);
 }
 
-/* The same with an encoder, which takes all texts at once. */
+/* Like run_parts, with an encoder, which takes all texts in one step. */
 static enum status run_encoder(struct embed *e, struct part *parts, size_t n,
 			       struct fail *fail)
 {
@@ -198,7 +200,8 @@ static enum status run_encoder(struct embed *e, struct part *parts, size_t n,
 
 /* --- callers --------------------------------------------------------------------- */
 
-/* The caller holds the lock. lead releases it during the step and takes it again. */
+/* Runs one step. The caller holds the lock; lead releases it during the step and takes it
+ * again. */
 static void lead(struct embed *e)
 {
 	struct part parts[MAX_SEQS] = {0};
@@ -327,7 +330,8 @@ static enum status check_model(struct embed *e, struct fail *fail)
 	return OK;
 }
 
-/* Pages for one longest text, or for a step of short ones, each with a page begun. */
+/* Bytes of KV cache for one longest text, or for a step of short ones, where each text wastes
+ * part of a page. */
 static int64_t kv_bytes(const struct embed *e)
 {
 	int64_t n_tok = MAX(e->n_ctx, MAX_TOK) + PAGE_SIZE * MAX_SEQS;
@@ -363,7 +367,7 @@ static struct engine_opts engine_opts_of(const struct embed *e)
 	return (struct engine_opts){
 		.page_size = PAGE_SIZE, .kv_bytes = kv_bytes(e), .n_ctx = e->n_ctx,
 		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
-		/* Pairs of one query begin alike. */
+		/* Pairs of one query have the same beginning. */
 		.prefix_cache = e->kind == EMBED_SCORES,
 		.gives_rows = e->kind == EMBED_VECTORS, .reader = key_of(e->kind)};
 }
@@ -372,7 +376,7 @@ static enum status plan_engine(struct embed *e, const struct embed_opts *o, stru
 {
 	struct engine_opts eo = engine_opts_of(e);
 	eo.have = o->ledger ? &o->ledger->device : NULL;
-	/* Its backend came after the memory was looked at. */
+	/* The ledger measured memory before this backend existed. */
 	eo.beside = o->ledger ? o->ledger->device_taken + e->backend->own_bytes : 0;
 	enum status st = engine_plan(e->model, e->backend, &eo, &e->plan, fail);
 	if (st == OK && o->ledger)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers behind the pooling: y = act(W x + b). Sentence Transformers' module Dense, and the
+ * Layers after the pooling: y = act(W x + b). Sentence Transformers' module Dense, and the
  * head of a reranker. Thread: any, once loaded.
  */
 #pragma once
@@ -8,7 +8,7 @@
 
 struct embed_dense {
 	int32_t n_in, n_out;
-	bool is_tanh; /* else act is the identity */
+	bool is_tanh; /* act is tanh; else the identity */
 	float *w;     /* (n_out, n_in), owned */
 	float *bias;  /* (n_out), owned; or NULL */
 };

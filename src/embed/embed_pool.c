@@ -13,9 +13,9 @@
 #define MAX_BYTES ((size_t)1 << 20)
 
 static const struct {
-	const char *name; /* pooling_mode of newer files */
-	const char *flag; /* of older ones */
-	int64_t gguf;     /* pooling_type */
+	const char *name; /* value of pooling_mode in newer files */
+	const char *flag; /* the key that is true in older files */
+	int64_t gguf;     /* value of pooling_type in GGUF */
 	enum embed_pool_kind kind;
 } kinds[] = {
 	{"mean", "pooling_mode_mean_tokens", 1, EMBED_POOL_MEAN},
@@ -42,7 +42,7 @@ static enum status read_gguf(const struct gguf *g, const char *arch, struct embe
 		       (long long)type);
 }
 
-/* The config.json of the Pooling module. */
+/* Reads the config.json of the Pooling module. */
 static enum status read_pooling(const char *dir, const json_t *file, struct embed_pool *out,
 				struct fail *fail)
 {
@@ -63,7 +63,7 @@ static enum status read_pooling(const char *dir, const json_t *file, struct embe
 	return OK;
 }
 
-/* The folder of a Dense module: its config.json and model.safetensors. */
+/* Reads the folder of a Dense module: its config.json and model.safetensors. */
 static enum status read_dense(const char *dir, const json_t *file, struct embed_pool *out,
 			      struct fail *fail)
 {
@@ -90,7 +90,8 @@ static enum status read_dense(const char *dir, const json_t *file, struct embed_
 	return st;
 }
 
-/* One module of modules.json. Its type is a Python class; the last name tells which. */
+/* Reads one module of modules.json. Its type is a Python class, and the last part of the name
+ * says which. */
 static enum status read_module(const struct model *m, const json_t *module,
 			       struct embed_pool *out, struct fail *fail)
 {
@@ -121,7 +122,8 @@ static enum status read_module(const struct model *m, const json_t *module,
 	return st;
 }
 
-/* modules.json is a list, and jsonfile reads objects: it is wrapped in one. */
+/* Reads modules.json. It is a list, and jsonfile reads only objects, so the list is wrapped in
+ * one. */
 static enum status read_modules(const struct model *m, const char *path,
 				struct embed_pool *out, struct fail *fail)
 {
@@ -219,7 +221,7 @@ void embed_pool_normalize(float *v, int32_t dim)
 		v[d] = (float)(v[d] * scale);
 }
 
-/* Behind the pooling, from x (dim) to out. */
+/* Runs the layers after the pooling, from x (dim) to out. */
 static void run_dense(const struct embed_pool *p, const float *x, float *out)
 {
 	float *wide[2] = {NULL, NULL};

@@ -18,32 +18,34 @@ enum embed_pool_kind {
 
 struct embed_pool {
 	enum embed_pool_kind kind;
-	bool normalizes; /* the vector gets length 1 */
-	int32_t width;   /* numbers of the vector */
-	struct embed_dense dense[EMBED_POOL_MAX_DENSE]; /* behind the pooling */
+	bool normalizes; /* the vector is scaled to length 1 */
+	int32_t width;   /* length of the vector */
+	struct embed_dense dense[EMBED_POOL_MAX_DENSE]; /* layers after the pooling */
 	int n_dense;
 };
 
-/* What the files of m say. Without such files: the last token, length 1, which is what
- * models with causal attention are trained for. E_UNSUPPORTED for a module or a pooling
- * that is not known here, and for an encoder without such files; E_FORMAT. */
+/* Reads how m's vectors are pooled, from its files. Without such files: the last token, length
+ * 1, as models with causal attention are trained. E_UNSUPPORTED for a module or a pooling that
+ * is not known here, and for an encoder without such files; E_FORMAT. */
 enum status embed_pool_read(const struct model *m, struct embed_pool *out,
 			    struct fail *fail) MUST_USE;
-/* The head of a reranker of RoBERTa's kind: the first token, then classifier.dense and
- * classifier.out_proj of m, which make one number. E_UNSUPPORTED: m has no such head. */
+/* Reads the head of a reranker of RoBERTa's kind: the first token's row goes through
+ * classifier.dense and classifier.out_proj of m, which make one number. E_UNSUPPORTED: m has no
+ * such head. */
 enum status embed_pool_read_head(const struct model *m, struct embed_pool *out,
 				 struct fail *fail) MUST_USE;
 void embed_pool_deinit(struct embed_pool *p);
 
 /* Adds rows (n, dim) of neighbouring tokens of a text to `sum` (dim), which began as
- * zeros. first: the position of the first of them; n_text: tokens of the text. The rows
- * that the pooling does not use may be left out. */
+ * zeros. first: position of the first row's token; n_text: tokens of the text. Rows that the
+ * pooling does not use may be left out. */
 struct embed_rows {
 	const float *rows;
 	int32_t n, first, n_text, dim;
 };
 void embed_pool_add(const struct embed_pool *p, const struct embed_rows *r, float *sum);
-/* After the last row: out (width) is the vector. sum (dim) is overwritten, and not out. */
+/* Call it after the last row: writes the vector to out (width). sum (dim) is overwritten; it
+ * must not be out. */
 void embed_pool_end(const struct embed_pool *p, int32_t n_text, int32_t dim, float *sum,
 		    float *out);
 /* Scales v (dim) to length 1. Leaves a vector of zeros as it is. */

@@ -6,7 +6,7 @@
  *           each layer:  x += norm(attention(norm(x)));  x += norm(mlp(norm(x)))
  *           rows = norm(x)
  *
- * Keys and values lie in pages, as a language model's do. Each text begins with a page.
+ * Keys and values lie in pages, like a language model's. Each text begins a new page.
  */
 #include "embed/encoder.h"
 
@@ -17,16 +17,16 @@
 #include "base/alloc.h"
 #include "embed/encoder_private.h"
 
-enum { PAGE = 16, CHUNK = 512 }; /* tokens of a page; rows of wide arrays */
+enum { PAGE = 16, CHUNK = 512 }; /* PAGE: tokens of a page; CHUNK: rows of the wide arrays */
 
-/* A step. T: its tokens, D: d_model, C: CHUNK. The backend computes in float32. */
+/* The arrays of a step. T: its tokens, D: d_model, C: CHUNK. The backend computes in float32. */
 struct encoder_pass {
 	struct encoder *e;
 	const struct encoder_batch *batch;
 	struct fail *fail;
 	int32_t n;              /* T */
 	int32_t n_ctx_max, max_pages, n_pages;
-	float *x, *n_x;         /* (T, D): the rows, and what a norm makes of them */
+	float *x, *n_x;         /* (T, D): the rows, and their norm */
 	float *part;            /* (T, D) */
 	float *q, *y;           /* (T, H K) */
 	float *k, *v;           /* (T, G K) */
@@ -34,7 +34,8 @@ struct encoder_pass {
 	void *k_pages, *v_pages;
 	float *rope[MODEL_MAX_ROPES]; /* (T, K/2, 2) */
 	int32_t *ids, *position, *slot, *seq_of, *first_tok, *table;
-	int32_t *last, *near_last; /* (T) up to where a token sees: all, a window */
+	int32_t *last, *near_last; /* (T) last position that a token attends to, in layers
+				    * without and with a window */
 };
 
 /* Queue an operation, or return from the caller with its failure. */
@@ -52,7 +53,7 @@ struct encoder_pass {
 
 /* --- ids ------------------------------------------------------------------------------ */
 
-/* Fills the host's copies of what operations read of each token and each text. */
+/* Fills in, for each token and text, the host's copies of the arrays that operations read. */
 static void fill_ids(const struct encoder_pass *r, int32_t *const host[6])
 {
 	const struct encoder_batch *b = r->batch;
@@ -111,7 +112,7 @@ static enum status norm_rows(struct encoder_pass *r, const struct encoder_norm *
 	return OK;
 }
 
-/* x becomes its norm. */
+/* x = norm(x). */
 static enum status norm_in_place(struct encoder_pass *r, const struct encoder_norm *w)
 {
 	enum status st = norm_rows(r, w, r->x, r->n_x);
@@ -121,7 +122,8 @@ static enum status norm_in_place(struct encoder_pass *r, const struct encoder_no
 	return st;
 }
 
-/* x += the learned rows of its place and type. rms_norm adds them; its y is of no use. */
+/* x += the learned rows of each token's position and type. rms_norm adds them; its y is not
+ * used. */
 static enum status add_places(struct encoder_pass *r)
 {
 	const struct encoder *e = r->e;
@@ -168,7 +170,7 @@ static enum status begin(struct encoder_pass *r)
 
 /* --- layers ---------------------------------------------------------------------------- */
 
-/* r->y from rows x. */
+/* r->y = the attention of rows x. */
 static enum status attend(struct encoder_pass *r, const struct encoder_layer *l, const float *x)
 {
 	const struct model_config *c = r->e->c;
@@ -194,7 +196,7 @@ static enum status attend(struct encoder_pass *r, const struct encoder_layer *l,
 	return OK;
 }
 
-/* y (T, D) from rows x, or added to y, which may be x. */
+/* y (T, D) = mlp(x), or y += mlp(x) if `adds`; then y may be x. */
 static enum status feed(struct encoder_pass *r, const struct encoder_layer *l,
 			const float *x, float *y, bool adds)
 {
@@ -313,7 +315,8 @@ int64_t encoder_work_bytes(const struct model_config *c, const struct backend *b
 			   int32_t n_text)
 {
 	struct encoder e = {.c = c, .b = (struct backend *)(uintptr_t)b};
-	/* One text has the widest table; many have a page begun each. */
+	/* One text has the widest page table. Of many texts, each may have a page that is not
+	 * full. */
 	struct encoder_pass r = {.e = &e, .n = n_tok, .max_pages = n_tok / PAGE + 1,
 				 .n_pages = n_tok / PAGE + n_text};
 	struct encoder_want wanted[N_WANTED];

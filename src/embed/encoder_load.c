@@ -9,7 +9,7 @@
 struct encoder_loader {
 	struct encoder *e;
 	struct fail *fail;
-	enum status st; /* of the first failure, behind which nothing is loaded */
+	enum status st; /* the first failure, after which nothing is loaded */
 };
 
 static const char *name_of(const struct encoder_loader *l, const char *part, char out[200])
@@ -18,7 +18,7 @@ static const char *name_of(const struct encoder_loader *l, const char *part, cha
 	return out;
 }
 
-/* n_bytes to the device. */
+/* Copies n_bytes to the device. */
 static const void *put(struct encoder_loader *l, const void *host, size_t n_bytes)
 {
 	struct encoder *e = l->e;
@@ -30,7 +30,7 @@ static const void *put(struct encoder_loader *l, const void *host, size_t n_byte
 	e->blocks = xrealloc(e->blocks, (e->n_blocks + 1) * sizeof *e->blocks);
 	e->blocks[e->n_blocks++] = p;
 	l->st = e->b->ops->upload(e->b, p, host, n_bytes);
-	if (l->st == OK) /* an upload may still be reading it */
+	if (l->st == OK) /* the upload may still be reading `host` */
 		l->st = e->b->ops->sync(e->b, l->fail);
 	return p;
 }
@@ -120,7 +120,7 @@ static void load_layer(struct encoder_loader *l, int i)
 	to->rope = c->n_ropes == 0 ? -1 : c->rope_of ? c->rope_of[i] : 0;
 }
 
-/* Tables of rows that are added to the embeddings on the host. */
+/* Loads a table of n rows that the host adds to the embeddings. */
 static void load_rows(struct encoder_loader *l, const char *part, int32_t n, const float **out)
 {
 	char name[200];

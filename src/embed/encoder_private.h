@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of an encoder, between encoder_load.c and encoder.c. Thread: one at a time.
+ * The weights of an encoder, shared by encoder_load.c and encoder.c. Thread: one at a time.
  */
 #pragma once
 #include "embed/encoder.h"
@@ -14,11 +14,11 @@ struct encoder_linear {
 };
 struct encoder_layer {
 	struct encoder_norm mixer, mlp;           /* before each part; not BERT */
-	struct encoder_norm mixer_post, mlp_post; /* behind it */
-	struct encoder_linear q, k, v, out, gate, up, down; /* gate: unless is_ungated */
+	struct encoder_norm mixer_post, mlp_post; /* after each part */
+	struct encoder_linear q, k, v, out, gate, up, down; /* gate: not if is_ungated */
 	const float *q_norm, *k_norm;             /* (head_dim) or NULL */
-	int32_t window; /* to each side, itself included; 0: all */
-	int rope;       /* of ropes; -1: none */
+	int32_t window; /* tokens that it sees to each side, itself included; 0: all */
+	int rope;       /* index in ropes; -1: no rope */
 };
 
 struct encoder {
@@ -27,11 +27,12 @@ struct encoder {
 	struct backend *b;
 	struct weight embed;
 	const float *places, *types; /* host: (n_places, d_model), (n_types, d_model) or NULL */
-	struct encoder_norm embed_norm, out_norm; /* the one of BERT, the other of the rest */
+	struct encoder_norm embed_norm, out_norm; /* embed_norm: BERT only; out_norm: others
+						   * only */
 	struct encoder_layer *layers; /* (n_layers) */
 	const double *inv_freq[MODEL_MAX_ROPES];
 	double rope_scale[MODEL_MAX_ROPES];
-	void **blocks; /* device memory */
+	void **blocks; /* device memory of the weights */
 	size_t n_blocks;
 };
 

@@ -25,7 +25,7 @@ void expert_ahead_count(struct expert_ahead *a, int32_t n, int32_t n_right)
 	a->n_right /= 2;
 }
 
-/* Would steps wait for less? Without a measurement: yes. */
+/* True if steps wait less with reading ahead, or nothing was measured yet. */
 static bool is_faster(const struct expert_ahead *a)
 {
 	if (a->n_uses[0] == 0 || a->n_uses[1] == 0)

@@ -14,11 +14,12 @@ static const int depths[] = {1, 2, 4, 8, 16, 32, 64, 128};
 enum {
 	N_DEPTHS = (int)ARRAY_LEN(depths),
 	MAX_BATCH = 64,           /* experts that are asked for at once */
-	BATCH_BYTES = 32 << 20,   /* or so many bytes: enough for the greatest depth */
+	BATCH_BYTES = 32 << 20,   /* or that many bytes: enough for the greatest depth */
 	MAX_NOTE = 200,
 };
-#define SECONDS 0.02 /* for each depth and size of pieces, twice */
-#define WORTH (1 - 1.0 / 30) /* a deeper queue or larger pieces are for a rate above this */
+#define SECONDS 0.02 /* time of a measurement; each depth and size of pieces is measured twice */
+#define WORTH (1 - 1.0 / 30) /* a deeper queue or larger pieces must raise the rate by more than
+			      * this */
 
 struct pace {
 	int depth;
@@ -46,7 +47,7 @@ static double now_s(void)
 
 /* --- measuring ---------------------------------------------------------------------- */
 
-/* Experts in an order that no read-ahead guesses: all of them, one after another. */
+/* Visits all experts one after another, in an order that read-ahead does not foresee. */
 struct walk {
 	const struct expert_store *s;
 	int64_t at;
@@ -54,7 +55,7 @@ struct walk {
 
 static const struct expert_entry *next_of(struct walk *w)
 {
-	/* Steps of a number without common factors pass every expert. */
+	/* A step that has no common factor with n visits every expert. */
 	int64_t step = 7919 % w->s->n ? 7919 : 1;
 	for (int32_t i = 0; i < w->s->n; i++) {
 		w->at = (w->at + step) % w->s->n;
@@ -109,7 +110,7 @@ static double rate_at(struct walk *w, struct expert_reader_opts o, int depth)
 
 /* --- beside the store --------------------------------------------------------------- */
 
-/* False: there is none for this store. */
+/* Reads the note of an earlier measurement. False: there is none for this store. */
 static bool read_note(const struct expert_store *s, const char *path, struct pace *out)
 {
 	struct buf b = {0};
@@ -138,7 +139,7 @@ static void write_note(const struct expert_store *s, const char *path, const str
 	buf_deinit(&b);
 }
 
-/* Two passes, of which the faster counts: what else the machine does only takes away. */
+/* Measures twice. The better one counts, because other load on the machine only lowers a rate. */
 static struct pace measure(const struct expert_store *s, struct expert_reader_opts o)
 {
 	static const size_t pieces[] = {EXPERT_READ_PIECE, EXPERT_READ_MAX_PIECE};
@@ -172,7 +173,7 @@ void expert_depth_find(const struct expert_store *s, struct expert_reader_opts *
 		return;
 	if (!path || !read_note(s, path, &best)) {
 		best = measure(s, *reader);
-		if (best.rate == 0) /* who reads it next says why */
+		if (best.rate == 0) /* whoever reads the store next reports the fault */
 			return;
 		if (path)
 			write_note(s, path, &best);

@@ -31,19 +31,22 @@ struct expert_memory {
 	size_t slot_bytes, map_bytes;
 	uint8_t *map;
 	int32_t n_slots, n_held;
-	struct expert_device device; /* n_stages 0: none, and `p` has the slots */
-	int32_t *stage_of;         /* (n_slots) that the slot's expert lies in; -1: none */
-	int32_t *free_stages;      /* (n_stages) ring: the one that was left longest ago first */
+	struct expert_device device; /* n_stages 0: no device, and `p` holds the slots */
+	int32_t *stage_of;         /* (n_slots) the stage that holds the slot's expert; -1: none */
+	int32_t *free_stages;      /* (n_stages) ring of free stages: the one left longest ago
+				    * comes first */
 	int32_t first_free, n_free;
 	char *use_path;
 	struct expert_memory_stats stats;
-	struct expert_ahead policy; /* of reading ahead */
-	bool was_asked;            /* for a guess, in this step */
-	struct expert_memory_stats before; /* this step */
-	int32_t guess[MAX_AHEAD];  /* (n_guess) the last guess: what was not there */
-	int32_t ahead[MAX_AHEAD];  /* (n_ahead) held, because their reads run */
-	int n_guess, n_guess_read, n_ahead; /* n_guess_read: the first of them, read ahead */
-	int64_t wake_ns[N_WAKES];  /* ring: from an expert's last byte to who waited for it */
+	struct expert_ahead policy; /* decides whether to read ahead */
+	bool was_asked;            /* true: a guess was possible in this step */
+	struct expert_memory_stats before; /* the counts when this step began */
+	int32_t guess[MAX_AHEAD];  /* (n_guess) the last guess: experts that were not in memory */
+	int32_t ahead[MAX_AHEAD];  /* (n_ahead) experts held because they are being read ahead */
+	int n_guess, n_guess_read, n_ahead; /* n_guess_read: the first so many of `guess` are
+					     * read ahead */
+	int64_t wake_ns[N_WAKES];  /* ring: time from an expert's last byte until the thread that
+				    * waited ran */
 	uint64_t n_wakes;
 	char note[300];
 };
@@ -62,7 +65,7 @@ struct use_head {
 	uint64_t n, key, sum; /* key: of the store's entries; sum: of the scores */
 };
 
-/* Scores of the last run, malloc'ed; NULL: there are none that fit. */
+/* Scores of the last run, malloc'ed; NULL: there is no valid file for this store. */
 static float *read_use(const struct expert_memory *m)
 {
 	struct buf b = {0};
@@ -83,7 +86,7 @@ out:
 	return scores;
 }
 
-/* It saves time and decides nothing, so a failure is no more than a line of the log. */
+/* Writes the scores. They only save time at the next start, so a failure is only logged. */
 static void write_use(const struct expert_memory *m)
 {
 	size_t n = (size_t)m->store.n * sizeof(float);
@@ -117,7 +120,7 @@ static bool is_in(const int32_t *list, int n, int32_t e)
 	return false;
 }
 
-/* Experts e[0 .. n) are used: how good was the guess? */
+/* Counts how many of the guessed experts are among those used, e[0 .. n). */
 static void judge_guess(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	int32_t n_right = 0;
@@ -167,7 +170,7 @@ static int32_t take_stage(struct expert_memory *m)
 	return i;
 }
 
-/* The expert in the slot leaves its stage, if it has one. */
+/* Frees the stage of the slot's expert, if it has one. */
 static void leave_stage(struct expert_memory *m, int32_t slot)
 {
 	if (m->device.n_stages == 0 || m->stage_of[slot] < 0)
@@ -177,7 +180,8 @@ static void leave_stage(struct expert_memory *m, int32_t slot)
 	m->stage_of[slot] = -1;
 }
 
-/* Expert e has been read: begin the copy to its slot, unless that was done. */
+/* Begins the copy of expert e, which has been read, to its slot, unless the copy has begun
+ * already. */
 static enum status put(struct expert_memory *m, int32_t e, struct fail *fail)
 {
 	int32_t slot = expert_slots_find(m->slots, e);
@@ -190,7 +194,7 @@ static enum status put(struct expert_memory *m, int32_t e, struct fail *fail)
 	return st;
 }
 
-/* How many of e[0 .. n), from the first on, can be read now. */
+/* How many of e[0 .. n), from the first on, are in memory or find a free stage. */
 static int32_t staged(const struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	int32_t i = 0, n_left = m->n_free;
@@ -202,7 +206,8 @@ static int32_t staged(const struct expert_memory *m, const int32_t *e, int32_t n
 
 /* --- asking ------------------------------------------------------------------------- */
 
-/* Ends the hold of ahead[i], whose read is done. What is no good leaves. */
+/* Ends the hold of ahead[i], whose read is done. If the read failed, the expert's slot becomes
+ * empty. */
 static void settle(struct expert_memory *m, int i)
 {
 	int32_t e = m->ahead[i], slot = expert_slots_find(m->slots, e);
@@ -216,7 +221,7 @@ static void settle(struct expert_memory *m, int i)
 	m->n_held--;
 }
 
-/* Those whose reads are done; waits: all. */
+/* Settles the experts read ahead whose reads are done; waits: waits for all of them first. */
 static void settle_all(struct expert_memory *m, bool waits)
 {
 	for (int i = m->n_ahead - 1; i >= 0; i--) {
@@ -228,8 +233,8 @@ static void settle_all(struct expert_memory *m, bool waits)
 	}
 }
 
-/* How many of e[0 .. n) can be held and read now. What was read ahead and is now asked for
- * is no longer held for that. */
+/* How many of e[0 .. n) can be held and read now. If one of them is held because it was read
+ * ahead, that hold ends: the caller takes its own. */
 static int32_t count_room(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	settle_all(m, false);
@@ -254,7 +259,7 @@ static void submit(struct expert_memory *m, struct reads *r)
 	r->n = 0;
 }
 
-/* The read of expert e into its new slot. */
+/* Adds the read of expert e into its new slot to the list. */
 static void add_read(struct expert_memory *m, struct reads *r, int32_t e, int32_t slot)
 {
 	const struct expert_entry *entry = &m->store.entries[e];
@@ -279,12 +284,13 @@ int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, 
 	struct expert_take take;
 	n = MIN(n, most);
 	int32_t room = count_room(m, e, n);
-	if (room < n && m->n_ahead) { /* guesses must not make a step smaller */
+	if (room < n && m->n_ahead) { /* experts read ahead must not take a step's room */
 		settle_all(m, true);
 		room = count_room(m, e, n);
 	}
 	m->n_held += n = room;
-	for (int32_t i = 0; i < n; i++) /* what is there must not leave for what is not */
+	for (int32_t i = 0; i < n; i++) /* hold those in memory first: they must not leave for
+					 * the others */
 		if (expert_slots_find(m->slots, e[i]) >= 0)
 			expert_slots_take(m->slots, e[i], &take);
 	for (int32_t i = 0; i < n && expert_slots_take(m->slots, e[i], &take); i++)
@@ -316,7 +322,7 @@ void expert_memory_guess(struct expert_memory *m, const int32_t *e, int32_t n)
 		return;
 	settle_all(m, false);
 	for (int i = 0; i < m->n_guess && m->n_ahead < most; i++) {
-		/* half of the stages are for what is asked for */
+		/* keep half of the stages for experts that are asked for */
 		bool has_stage = !m->device.n_stages || m->n_free > m->device.n_stages / 2;
 		if (!has_stage || !expert_slots_take(m->slots, m->guess[i], &take))
 			break;
@@ -344,7 +350,8 @@ bool expert_memory_is_there(const struct expert_memory *m, int32_t e)
 	       EXPERT_READ_GOOD;
 }
 
-/* Without the name of the file, which is not for clients; the log has it. */
+/* Logs the fault with the file's name, and fails with a text without it, because clients read
+ * that. */
 static enum status failed(struct expert_memory *m, const struct expert_read *x, int32_t e,
 			  struct fail *fail)
 {
@@ -399,7 +406,8 @@ void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n)
 	for (int32_t i = 0; i < n; i++) {
 		int32_t slot = expert_slots_find(m->slots, e[i]);
 		expert_reader_wait(m->reader, &m->reads[slot]);
-		/* What is still in a stage was not waited for: another fault came first. */
+		/* An expert still in a stage was not waited for, because another fault came
+		 * first. */
 		bool is_there = expert_memory_is_there(m, e[i]) &&
 				(m->device.n_stages == 0 || m->stage_of[slot] < 0);
 		leave_stage(m, slot);
@@ -417,7 +425,8 @@ void expert_memory_stats(const struct expert_memory *m, struct expert_memory_sta
 
 /* --- life --------------------------------------------------------------------------- */
 
-/* Before the first step: the experts that were used most, or all in their order. */
+/* Before the first step, reads the experts that were used most in the last run, or all in
+ * order. */
 static enum status read_first(struct expert_memory *m, int32_t *out_n, struct fail *fail)
 {
 	int32_t *list = xcalloc((size_t)m->n_slots, sizeof *list), n = m->n_slots;
@@ -450,7 +459,8 @@ static void take_device(struct expert_memory *m, const struct expert_device *d)
 		m->free_stages[m->n_free++] = i;
 }
 
-/* Slots from a huge page's beginning, so that few of them are needed. */
+/* Takes the memory for slots, from the beginning of a huge page on, so that few pages are
+ * needed. */
 static bool take_memory(struct expert_memory *m, const struct expert_device *device)
 {
 	if (device) {
@@ -503,7 +513,7 @@ enum status expert_memory_create(struct expert_store *store,
 		st = read_first(m, &n_ahead, fail);
 	}
 	if (st != OK) {
-		free(m->use_path); /* nothing was learnt */
+		free(m->use_path); /* nothing was learnt, so keep the old file */
 		m->use_path = NULL;
 		expert_memory_destroy(m);
 		return st;

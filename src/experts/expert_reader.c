@@ -19,7 +19,7 @@ enum { SPIN_NS = 150000 };
 
 /* --- completion --------------------------------------------------------------------- */
 
-/* Of n bytes that begin with unit i of an expert. */
+/* The sum of n bytes; the first is that of unit i of an expert. */
 static uint64_t sum_of_units(const uint8_t *p, size_t n, size_t i)
 {
 	uint64_t sum = 0;
@@ -47,8 +47,8 @@ static void wake(struct expert_reader *r, const struct expert_read *x)
 		syscall(SYS_futex, &r->n_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* The last piece of x is there. Either the waiter sees the new state, or this sees that
- * there is a waiter: all of these operations have one order. */
+/* The last piece of x is there. Either the waiter sees the new state, or this function sees the
+ * waiter, because all threads see these atomic operations in one order. */
 static void finish_read(struct expert_reader *r, struct expert_read *x)
 {
 	int state = atomic_load(&x->fault);
@@ -65,7 +65,8 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 {
 	struct expert_read *x = p->x;
 	int64_t seen = now_ns();
-	/* To wake a thread takes as long as to sum a piece: both at once. */
+	/* To wake a thread takes as long as to sum a piece. So wake the waiter before the last
+	 * sum. */
 	if (atomic_load(&x->n_left) == 1)
 		wake(r, x);
 	if (state == EXPERT_READ_GOOD)
@@ -74,7 +75,8 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 	else
 		atomic_store(&x->fault, (int)state);
 	int n_before = atomic_fetch_sub(&x->n_left, 1);
-	/* A core that sleeps takes long to wake: so it does while the last piece is read. */
+	/* A sleeping core takes long to wake. So wake the waiter while the last piece is still
+	 * being read. */
 	if (n_before == 2)
 		wake(r, x);
 	if (n_before != 1)
@@ -83,7 +85,7 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 	finish_read(r, x);
 }
 
-/* Whoever is woken for the last piece looks again and again, for SPIN_NS. */
+/* The waiter, woken before the last piece is done, polls for up to SPIN_NS. */
 static bool is_done_soon(struct expert_read *x)
 {
 	int64_t begin = now_ns();
@@ -119,7 +121,7 @@ const char *expert_read_fault(const struct expert_read *x)
 
 /* --- pieces ------------------------------------------------------------------------- */
 
-/* Bytes of the next piece where n are left: no more than half, so that the last pieces are
+/* Bytes of the next piece if n are left: at most half of them, so that the last pieces are
  * small and soon summed. */
 static size_t next_piece(const struct expert_reader *r, size_t n)
 {
@@ -182,7 +184,8 @@ static enum expert_read_state read_piece(const struct expert_reader *r,
 			return EXPERT_READ_ERROR;
 		}
 		p->n_done += (size_t)got;
-		if (got == 0 || p->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
+		if (got == 0 || p->n_done % EXPERT_READ_ALIGN) /* the file's end, or a read that
+							        * stops just before it */
 			return EXPERT_READ_SHORT;
 	}
 	return EXPERT_READ_GOOD;
@@ -212,9 +215,9 @@ static void *read_thread(void *arg)
 
 static void start_threads(struct expert_reader *r)
 {
-	sigset_t all, old; /* signals are the main thread's */
+	sigset_t all, old; /* the main thread handles signals */
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* base/mapped.h */
+	sigdelset(&all, SIGBUS); /* SIGBUS comes from a thread's own fault, base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (r->n_threads < r->o.depth &&
 	       pthread_create(&r->threads[r->n_threads], NULL, read_thread, r) == 0)
@@ -285,7 +288,7 @@ void expert_reader_submit(struct expert_reader *r, struct expert_read **x, int n
 		expert_uring_pump(r);
 	else if (r->n_threads > 0)
 		pthread_cond_broadcast(&r->more);
-	else /* no thread could be started */
+	else /* no thread could be started: every read fails */
 		for (struct expert_piece *p; (p = expert_reader_pop(r));
 		     expert_reader_give_back(r, p))
 			expert_reader_finish(r, p, read_piece(r, p));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the two ways of reading.
+ * Shared by the two ways of reading: threads and io_uring.
  */
 #pragma once
 #include <pthread.h>
@@ -9,10 +9,10 @@
 
 struct expert_uring;
 
-/* A part of a read that is with the disk. */
+/* A part of a read that was handed to the disk. */
 struct expert_piece {
 	struct expert_read *x;
-	size_t at, n, n_done; /* at: within the read */
+	size_t at, n, n_done; /* at: offset within the read */
 	struct expert_piece *next;
 };
 
@@ -20,10 +20,11 @@ struct expert_reader {
 	struct expert_reader_opts o;
 	char note[120];
 	_Atomic uint32_t n_done;    /* futex: grows with each read that is done */
-	_Atomic(struct expert_read *) awaited; /* NULL: nobody waits */
-	pthread_mutex_t lock;       /* of what follows */
+	_Atomic(struct expert_read *) awaited; /* the read that expert_reader_wait waits for;
+					        * NULL: none */
+	pthread_mutex_t lock;       /* protects what follows */
 	pthread_cond_t more;
-	struct expert_read *first, **last; /* reads of which pieces wait */
+	struct expert_read *first, **last; /* reads with pieces that were not begun */
 	struct expert_piece pieces[EXPERT_READ_MAX_DEPTH], *free;
 	bool stops;
 	pthread_t threads[EXPERT_READ_MAX_DEPTH];
@@ -31,18 +32,19 @@ struct expert_reader {
 	struct expert_uring *uring; /* NULL: threads read */
 };
 
-/* A piece has ended, well or not (and then x->error is set). Without the lock. It is the
- * caller's to give back. */
+/* A piece has ended, well or not (and then x->error is set). Called without the lock. The
+ * caller must give the piece back. */
 void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 			  enum expert_read_state state);
-/* The next piece, or NULL: none waits, or too many are with the disk. The lock is held. */
+/* The next piece, or NULL: none is waiting, or `depth` pieces are with the disk already. The
+ * lock is held. */
 struct expert_piece *expert_reader_pop(struct expert_reader *r);
 void expert_reader_give_back(struct expert_reader *r, struct expert_piece *p);
 
-/* Sets r->uring before its thread begins. False: there is no io_uring, in this build or from
- * this kernel. */
+/* Sets r->uring before the ring's thread begins. False: this build or this kernel has no
+ * io_uring. */
 bool expert_uring_create(struct expert_reader *r);
-/* Begin as many of the waiting pieces as there is room for. The lock is held. */
+/* Begin as many waiting pieces as there is room for. The lock is held. */
 void expert_uring_pump(struct expert_reader *r);
 /* Call it after the last read. */
 void expert_uring_destroy(struct expert_reader *r);

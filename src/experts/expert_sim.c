@@ -75,15 +75,15 @@ size_t expert_trace_uses(const struct expert_trace *t, size_t first_group)
 	return t->n_groups ? t->end[t->n_groups - 1] - group_begin(t, first_group) : 0;
 }
 
-/* Replays a trace; what a policy does is behind these. Experts of a group that are there
- * are held first, so that none of them leaves for another of the group. */
+/* Replays a trace with one policy. Experts of a group that are in memory are held first, so
+ * that none of them leaves for another expert of the group. */
 struct sim {
 	const struct expert_trace *t;
 	int32_t n_slots;
-	struct expert_slots *ours; /* NULL: the following decide */
+	struct expert_slots *ours; /* halod's policy; NULL: the fields below decide */
 	bool is_belady;
-	size_t *next;    /* (n_uses) the use after it of the same expert; n_uses: none */
-	int64_t *key;    /* (n_experts) whoever has the lowest leaves */
+	size_t *next;    /* (n_uses) index of the next use of the same expert; n_uses: none */
+	int64_t *key;    /* (n_experts) the expert with the lowest key leaves */
 	int32_t *there;  /* (n_there) experts in slots */
 	int32_t n_there;
 	bool *is_there, *is_held; /* (n_experts) */
@@ -95,7 +95,7 @@ static bool is_there(const struct sim *s, int32_t e)
 	return s->ours ? expert_slots_find(s->ours, e) >= 0 : s->is_there[e];
 }
 
-/* False: no slot is free of holds. */
+/* Gives expert e a slot. False: all slots are held. */
 static bool take_by_key(struct sim *s, int32_t e)
 {
 	int32_t victim = -1;
@@ -158,7 +158,8 @@ static size_t replay_group(struct sim *s, size_t g, bool *hit)
 	for (size_t i = begin; i < end; i++) {
 		if (hit[i] || take(s, t->expert[i]))
 			continue;
-		release_all(s, begin, end); /* the part before it is done */
+		release_all(s, begin, end); /* the slots are full of held experts: the group
+					     * continues in a new part */
 		hit[i] = take(s, t->expert[i]);
 	}
 	release_all(s, begin, end);
@@ -221,8 +222,7 @@ size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32
 
 /* --- reading ahead ------------------------------------------------------------------ */
 
-/* Guesses at group g: those that are not there, at most 64, of which the first
- * n_read are read. */
+/* Guesses at group g, at most 64: experts that are not in memory. The first n_read are read. */
 struct sim_guess {
 	int32_t e[64];
 	int n, n_read;

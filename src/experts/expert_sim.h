@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How often would an expert have been in memory? Replays the choices of routers against a
- * number of slots. A pure function of what was recorded. Thread: any.
+ * Computes how often an expert would have been in memory. Replays recorded choices of routers
+ * against a number of slots. A pure function of the recorded trace. Thread: any.
  */
 #pragma once
 #include <stdbool.h>
@@ -13,15 +13,15 @@ struct expert_trace {
 	int32_t n_experts;  /* of all layers */
 	int32_t *expert;    /* (n_uses): group after group */
 	size_t n_uses, cap_uses;
-	size_t *end;        /* (n_groups) of each group in `expert` */
-	bool *begins_step;  /* (n_groups) */
+	size_t *end;        /* (n_groups) end of each group in `expert` */
+	bool *begins_step;  /* (n_groups) true: a new step begins with this group */
 	size_t n_groups, cap_groups;
 	int32_t *guess;     /* (n_guesses): group after group */
 	size_t n_guesses, cap_guesses;
-	size_t *guess_end;  /* (n_groups) of the guesses at each group */
+	size_t *guess_end;  /* (n_groups) end of each group's guesses in `guess` */
 };
 
-/* Append a guess at an expert of the next group that is added. */
+/* Append an expert to the guesses at the next group that is added. */
 void expert_trace_guess(struct expert_trace *t, int32_t expert);
 
 /* Append a group; ids may repeat and are kept once. */
@@ -38,16 +38,17 @@ enum expert_policy {
 };
 const char *expert_policy_name(enum expert_policy p); /* "halod", "lru", "belady" */
 
-/* Uses that find their expert in one of n_slots (at least 1), of those from group
- * `first_group` on; groups before it only fill the slots. A group larger than the slots
- * passes through them in parts. */
+/* Counts the uses from group `first_group` on that find their expert in one of n_slots (at
+ * least 1). Groups before it only fill the slots. A group larger than the slots passes through
+ * them in parts. */
 size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32_t n_slots,
 		       size_t first_group);
-/* The same with our policy and the trace's guesses, as far as expert_ahead.h lets them be
- * read. An expert that is read ahead counts as found. For the policy a use that is not
- * found waits for 1, and a wrong guess makes the step wait for `busy`: 0 where computing
- * takes so long that the disk is idle, 1 where the disk never is. *out_reads: experts read. */
+/* Like expert_sim_hits with our policy, and with the trace's guesses, which are read ahead when
+ * expert_ahead.h says so. An expert that is read ahead counts as found. In units of time, a use
+ * that is not found waits for 1, and a wrong guess makes the step wait for `busy`: 0 if
+ * computing takes so long that the disk is idle, 1 if the disk is never idle. *out_reads:
+ * experts read. */
 size_t expert_sim_ahead(const struct expert_trace *t, int32_t n_slots, size_t first_group,
 			double busy, size_t *out_reads);
-/* Uses from group first_group on. */
+/* Number of uses from group first_group on. */
 size_t expert_trace_uses(const struct expert_trace *t, size_t first_group);

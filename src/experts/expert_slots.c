@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores decay by growing what a new use adds, which touches no other score. When that
- * has become large, all are scaled down together.
+ * Scores decay relative to new uses: each step adds a larger amount for a use, which touches no
+ * other score. When the amount has become large, all scores are scaled down together.
  */
 #include "experts/expert_slots.h"
 
@@ -15,7 +15,7 @@
 struct expert_slots {
 	int32_t n_experts, n_slots;
 	double *score;      /* (n_experts), in units of `unit` */
-	double unit;        /* what a use in this step adds */
+	double unit;        /* what a use adds in this step */
 	int32_t *slot_of;   /* (n_experts); -1: none */
 	int32_t *expert_in; /* (n_slots); -1: empty */
 	bool *is_held;      /* (n_slots) */
@@ -34,7 +34,7 @@ struct expert_slots *expert_slots_create(int32_t n_experts, int32_t n_slots,
 	s->is_held = xcalloc((size_t)n_slots, sizeof *s->is_held);
 	for (int32_t e = 0; e < n_experts; e++) {
 		s->slot_of[e] = -1;
-		/* They come from a file: nothing there may break the order. */
+		/* Scores come from a file: no value in it may break the order. */
 		if (scores && isfinite(scores[e]) && scores[e] > 0)
 			s->score[e] = MIN((double)scores[e], TOO_LARGE);
 	}
@@ -69,7 +69,8 @@ void expert_slots_use(struct expert_slots *s, int32_t e)
 	s->score[e] += s->unit;
 }
 
-/* The slot to use next: an empty one, or that of the lowest score. -1: all are held. */
+/* The slot to use next: an empty one, or that of the expert with the lowest score. -1: all are
+ * held. */
 static int32_t choose(const struct expert_slots *s)
 {
 	int32_t best = -1;

@@ -4,11 +4,11 @@
  *
  * Experts of all layers have one numbering, i_layer * E + e. Each use of an expert in a
  * step adds to its score, and scores decay: a use counts half after EXPERT_HALF_LIFE
- * steps. Where room is needed, the expert with the lowest score leaves (of equals: the one
- * in the lowest slot). Plain LRU would be of no use: decoding passes the layers in turn,
- * so the expert that was used longest ago is the one that is needed next.
+ * steps. If all slots are full, the expert with the lowest score leaves (of equals: the one in
+ * the lowest slot). Plain LRU would be of no use: decoding passes the layers in turn, so the
+ * expert that was used longest ago is the one that is needed next.
  *
- * An expert that somebody holds never leaves. Thread: one at a time.
+ * An expert that is held never leaves. Thread: one at a time.
  */
 #pragma once
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct expert_slots;
 struct expert_take {
 	int32_t slot;
 	int32_t left; /* the expert that had to leave; -1: none */
-	bool is_hit;  /* it was there */
+	bool is_hit;  /* true: the expert was in a slot already */
 };
 
 /* n_slots at least 1. Scores start from `scores` (n_experts); NULL: from zero. */
@@ -32,15 +32,15 @@ void expert_slots_destroy(struct expert_slots *s);
 void expert_slots_step(struct expert_slots *s);
 /* Expert e is used in this step. */
 void expert_slots_use(struct expert_slots *s, int32_t e);
-/* Give expert e a slot and hold it there. False: others are held in every slot. */
+/* Give expert e a slot and hold it there. False: every slot holds another held expert. */
 bool expert_slots_take(struct expert_slots *s, int32_t e, struct expert_take *out);
-/* e is no longer held. It stays where it is until its slot is needed. */
+/* Ends the hold of e. It stays in its slot until the slot is needed. */
 void expert_slots_release(struct expert_slots *s, int32_t e);
-/* The contents of e's slot are worth nothing: it is empty again. Ends a hold too. */
+/* The bytes in e's slot are invalid: the slot becomes empty. Ends a hold of e too. */
 void expert_slots_drop(struct expert_slots *s, int32_t e);
 /* The slot of e; -1: it has none. */
 int32_t expert_slots_find(const struct expert_slots *s, int32_t e);
-/* The scores as they are now, (n_experts), for a later start. */
+/* The current scores, (n_experts), to keep for a later start. */
 void expert_slots_scores(const struct expert_slots *s, float *out);
 /* The n_slots experts of the highest scores above zero, best first, into out. Returns how
  * many there are. */

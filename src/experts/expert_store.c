@@ -19,7 +19,7 @@ enum { MAX_KEY = 1 << 20 };
 struct store_head {
 	char magic[8];
 	uint64_t key_bytes, n, file_bytes;
-	uint64_t sum; /* sum_bytes of key and entries, as stored */
+	uint64_t sum; /* sum_bytes of the stored key and entries */
 };
 
 static uint64_t up(uint64_t n, uint64_t to)
@@ -44,7 +44,8 @@ static uint64_t head_sum(const uint8_t *head, uint64_t key_bytes, uint64_t n)
 				 sizeof(struct store_head));
 }
 
-/* Opened past the page cache where the file system can, which *out_direct says. */
+/* Open the file so that reads bypass the page cache, if the file system can. *out_direct says
+ * whether it can. */
 static int open_direct(const char *path, int flags, bool *out_direct)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_DIRECT, 0644);
@@ -85,8 +86,8 @@ static bool are_entries_inside(const struct expert_store *s, uint64_t file_bytes
 	return true;
 }
 
-/* head: head_bytes from the beginning of a file of file_bytes. Returns what is wrong, or
- * NULL. */
+/* head: head_bytes from the beginning of a file of file_bytes. Returns what is wrong with it,
+ * or NULL. */
 static const char *take_head(const uint8_t *head, uint64_t file_bytes, struct str key,
 			     struct expert_store *s)
 {
@@ -121,7 +122,8 @@ enum status expert_store_open(const char *path, struct str key, int32_t n,
 	if (!head || fstat(s.fd, &st) != 0 || !S_ISREG(st.st_mode))
 		why = "it is no file that can be read";
 	else if (st.st_uid != geteuid() && st.st_uid != 0)
-		why = "it is another user's, who could change it"; /* sums can be forged */
+		why = "it is another user's, who could change it"; /* checksums do not protect
+								    * against forgery */
 	else if ((uint64_t)st.st_size < n_head || !transfer(s.fd, false, head, n_head, 0))
 		why = "it is of another model or was cut short";
 	else
@@ -131,7 +133,7 @@ enum status expert_store_open(const char *path, struct str key, int32_t n,
 		expert_store_close(&s);
 		return fail_set(fail, E_FORMAT, "%s: %s", path, why);
 	}
-	if (!s.is_direct) /* no read-ahead beyond what is asked for */
+	if (!s.is_direct) /* the kernel must not read ahead */
 		posix_fadvise(s.fd, 0, 0, POSIX_FADV_RANDOM);
 	s.path = xstrdup(path);
 	*out = s;
@@ -157,7 +159,7 @@ void expert_store_close(struct expert_store *s)
 struct store_making {
 	const struct expert_store_plan *p;
 	int fd;
-	uint8_t *head, *stage; /* head_bytes; the largest expert */
+	uint8_t *head, *stage; /* head: head_bytes; stage: room for the largest expert */
 	uint64_t n_head, n_stage, n_file;
 };
 
@@ -196,7 +198,7 @@ static enum status write_experts(struct store_making *m, struct fail *fail)
 	return OK;
 }
 
-/* The head last: a file without it is none. */
+/* Writes the head last: a file without a head is no store. */
 static enum status write_head(struct store_making *m, const char *temporary, struct fail *fail)
 {
 	struct store_head h = {.magic = MAGIC, .key_bytes = m->p->key.n,
@@ -225,7 +227,7 @@ static enum status make(struct store_making *m, const char *temporary, struct fa
 	if (!m->head || !m->stage)
 		return fail_default(fail, E_NOMEM);
 	memset(m->head, 0, m->n_head);
-	if (ftruncate(m->fd, 0) != 0) /* what a killed process has left */
+	if (ftruncate(m->fd, 0) != 0) /* remove what a killed process may have left */
 		return fail_set(fail, E_IO, "%s: %s", temporary, strerror(errno));
 	enum status st = check_room(m, fail);
 	if (st == OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading by io_uring. The computing thread submits; one thread of the reader's takes what
- * has come, checks its sum and submits what waits for a place.
+ * Reading by io_uring. The computing thread submits reads. One thread of the reader takes
+ * completed pieces, checks their sums and submits pieces that wait for room.
  */
 #include <build-config.h>
 
@@ -21,14 +21,15 @@ enum { MAX_BUFFERS = 1024, MAX_BUFFER = 1 << 30 }; /* the kernel's limits */
 
 struct expert_uring {
 	struct io_uring ring;
-	size_t buffer_bytes; /* of each registered buffer; 0: none are */
+	size_t buffer_bytes; /* of each registered buffer; 0: no buffer is registered */
 };
 
-/* A piece that ended midway goes on where it stopped. The lock is held. */
+/* Queues a piece, from where it stopped if it has ended midway before. The lock is held. */
 static void queue(struct expert_reader *r, struct expert_piece *p)
 {
 	struct expert_uring *u = r->uring;
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* there are `depth` of them */
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* never NULL: the ring has
+							        * `depth` entries */
 	uint8_t *to = p->x->to + p->at + p->n_done;
 	unsigned n = (unsigned)(p->n - p->n_done);
 	uint64_t at = p->x->at + p->at + p->n_done;
@@ -51,12 +52,13 @@ void expert_uring_pump(struct expert_reader *r)
 		io_uring_submit(&r->uring->ring);
 }
 
-/* What came of a piece: goes on, or is done. */
+/* Takes the result of a piece: continues it, or ends it. */
 static void take(struct expert_reader *r, struct expert_piece *p, int result)
 {
 	enum expert_read_state state = EXPERT_READ_GOOD;
 	p->n_done += result > 0 ? (size_t)result : 0;
-	if (result == 0 || p->n_done % EXPERT_READ_ALIGN) /* the end, or just before it */
+	if (result == 0 || p->n_done % EXPERT_READ_ALIGN) /* the file's end, or a read that stops
+							   * just before it */
 		state = EXPERT_READ_SHORT;
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
 		state = EXPERT_READ_ERROR;
@@ -68,7 +70,7 @@ static void take(struct expert_reader *r, struct expert_piece *p, int result)
 	if (goes_on) {
 		queue(r, p);
 		io_uring_submit(&r->uring->ring);
-	} else { /* the disk gets the next one before the sum of this one is computed */
+	} else { /* give the disk its next piece before the sum of this one is computed */
 		expert_reader_give_back(r, p);
 		expert_uring_pump(r);
 	}
@@ -91,14 +93,14 @@ static void *uring_thread(void *arg)
 		struct expert_piece *p = io_uring_cqe_get_data(cqe);
 		int result = cqe->res;
 		io_uring_cqe_seen(&r->uring->ring, cqe);
-		if (!p) /* expert_uring_destroy */
+		if (!p) /* expert_uring_destroy asks the thread to end */
 			return NULL;
 		take(r, p, result);
 	}
 }
 
-/* Slots as buffers that the kernel knows, each of whole slots. It may refuse: memory that
- * is locked has a limit. */
+/* Registers the slots with the kernel, as buffers of whole slots. The kernel may refuse,
+ * because locked memory has a limit. */
 static void register_slots(struct expert_reader *r)
 {
 	struct iovec v[MAX_BUFFERS];
@@ -123,7 +125,7 @@ bool expert_uring_create(struct expert_reader *r)
 	}
 	r->uring = u;
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* base/mapped.h */
+	sigdelset(&all, SIGBUS); /* SIGBUS comes from a thread's own fault, base/mapped.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	bool good = io_uring_register_files(&u->ring, &r->o.fd, 1) == 0 &&
 		    pthread_create(&r->threads[0], NULL, uring_thread, r) == 0;
@@ -148,7 +150,7 @@ void expert_uring_destroy(struct expert_reader *r)
 	pthread_mutex_lock(&r->lock);
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 	io_uring_prep_nop(sqe);
-	io_uring_sqe_set_flags(sqe, IOSQE_IO_DRAIN); /* behind all reads */
+	io_uring_sqe_set_flags(sqe, IOSQE_IO_DRAIN); /* completes after all reads */
 	io_uring_sqe_set_data(sqe, NULL);
 	io_uring_submit(&u->ring);
 	pthread_mutex_unlock(&r->lock);

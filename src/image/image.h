@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A JPEG, PNG or WebP file to pixels, and pixels to another size. Files come from anyone.
- * Limits are checked against the file's header before any pixel has memory, and decoding
- * takes at most ten bytes a pixel. Thread: any.
+ * Decodes JPEG, PNG and WebP files to pixels, and scales pixels to another size. Files may come
+ * from anyone. Limits are checked against the file's header before any pixel has memory, and
+ * decoding takes at most ten bytes a pixel. Thread: any.
  */
 #pragma once
 #include "base/buf.h"
@@ -31,7 +31,7 @@ enum image_filter {
 	IMAGE_BICUBIC,  /* a = -0.5 */
 	IMAGE_BILINEAR,
 };
-/* The same picture at another size, each pixel a mean over what it covers: the bits of
- * Pillow's resize. *out is new. Sizes are 1 to 65535. E_NOMEM. */
+/* Scales the picture to another size. Each new pixel is a mean over the area that it covers,
+ * with the same bits as Pillow's resize. *out is new. Sizes are 1 to 65535. E_NOMEM. */
 enum status image_resize(const struct image *m, int32_t width, int32_t height,
 			 enum image_filter filter, struct image *out) MUST_USE;

@@ -5,7 +5,7 @@
 #pragma once
 #include "image/image.h"
 
-/* Readers. The file's first bytes are the format's. */
+/* Readers of the formats. The caller has checked that the file begins like one of the format. */
 enum status image_jpeg_decode(struct str file, const struct image_limits *l,
 			      struct image *out, struct fail *fail) MUST_USE;
 enum status image_png_decode(struct str file, const struct image_limits *l,
@@ -13,7 +13,7 @@ enum status image_png_decode(struct str file, const struct image_limits *l,
 enum status image_webp_decode(struct str file, const struct image_limits *l,
 			      struct image *out, struct fail *fail) MUST_USE;
 
-/* Are so many pixels allowed? E_LIMIT, E_INVAL for a side of 0. */
+/* Checks an image's size against the limits. E_LIMIT; E_INVAL for a side of 0. */
 enum status image_check_size(int64_t width, int64_t height, const struct image_limits *l,
 			     struct fail *fail) MUST_USE;
 /* Memory for the pixels, n_channels bytes each. E_NOMEM. */

@@ -34,8 +34,8 @@ _Noreturn static void stop(j_common_ptr c)
 	longjmp(r->on_error, 1);
 }
 
-/* A file that ends early would give an image with a grey rest. Other warnings are of
- * damage that every viewer forgives. */
+/* A file that ends early would give an image whose rest is grey, so it is refused. Other
+ * warnings are about damage that every viewer tolerates. */
 static void warn(j_common_ptr c, int level)
 {
 	if (level < 0 && c->err->msg_code == JWRN_JPEG_EOF)
@@ -61,7 +61,7 @@ static int orientation_of(const struct jpeg_reader *r)
 	return found;
 }
 
-/* Four inks of a pixel to three colours, in place. Adobe's files have them inverted. */
+/* Convert a pixel's four inks to three colours, in place. Adobe's files store inks inverted. */
 static void drop_inks(const struct jpeg_reader *r, uint8_t *row)
 {
 	for (size_t x = 0; x < r->jpeg.output_width; x++) {
@@ -72,14 +72,15 @@ static void drop_inks(const struct jpeg_reader *r, uint8_t *row)
 	}
 }
 
-/* The header has been read, and the size is allowed. */
+/* Read the pixels. The header has been read, and the size is allowed. */
 static enum status read_rows(struct jpeg_reader *r, struct fail *fail)
 {
 	struct jpeg_decompress_struct *j = &r->jpeg;
 	bool has_inks = j->num_components == 4;
 	j->out_color_space = has_inks ? JCS_CMYK : JCS_RGB;
 	jpeg_start_decompress(j);
-	/* Rows of four bytes a pixel run over into the next row's place. */
+	/* With four bytes a pixel, a row extends into the next row's place, which is written
+	 * later. */
 	enum status st = image_alloc(r->out, (int32_t)j->output_width,
 				     (int32_t)j->output_height, has_inks ? 4 : 3, fail);
 	while (st == OK && j->output_scanline < j->output_height) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A camera stores pixels as its sensor lies, and in Exif how to turn them. Source: Exif
- * 2.32, sections 4.5.2 (the TIFF header and its first directory) and 4.6.4 (Orientation).
+ * A camera stores pixels as its sensor is held, and in Exif how to turn them for viewing.
+ * Source: Exif 2.32, sections 4.5.2 (the TIFF header and its first directory) and 4.6.4
+ * (Orientation).
  *
  *   1 as it is   2 mirrored   3 turned by 180   4 mirrored, and by 180
  *   5 transposed 6 by 90      7 transposed, and by 180   8 by 270, all clockwise
@@ -15,10 +16,10 @@ enum { TAG_ORIENTATION = 0x112, TYPE_SHORT = 3, ENTRY_BYTES = 12 };
 struct tiff {
 	const uint8_t *p;
 	size_t n;
-	bool is_big; /* endian */
+	bool is_big; /* true: big-endian */
 };
 
-/* 0 beyond the end. */
+/* The number of n_bytes at offset `at`; 0 beyond the end. */
 static uint32_t number(const struct tiff *t, size_t at, size_t n_bytes)
 {
 	uint32_t v = 0;

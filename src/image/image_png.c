@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * PNG by libpng. Its errors come by longjmp. Colours are taken as they stand, as Pillow
- * takes them: gamma and colour profiles are not applied. Chunks beside the pixels may ask
- * for memory of their own: CHUNK_BYTES bounds each, CHUNKS their number.
+ * takes them: gamma and colour profiles are not applied. Chunks other than pixels may need
+ * memory of their own: CHUNK_BYTES bounds each chunk, CHUNKS their number.
  */
 #include <build-config.h>
 
@@ -44,7 +44,8 @@ static void take(png_structp p, png_bytep to, size_t n)
 	r->left = (struct str){r->left.p + n, r->left.n - n};
 }
 
-/* Any kind of PNG as eight bits of red, green and blue, and opacity where it has one. */
+/* Makes libpng give any kind of PNG as eight bits of red, green, blue and, if the file has it,
+ * opacity. */
 static int set_format(png_structp p, png_infop info)
 {
 	png_set_expand(p);

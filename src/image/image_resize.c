@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * First every row, then every column. A pixel of the result is a weighted sum of the
- * pixels that lie within two of its own widths, by Keys' cubic (Cubic Convolution
- * Interpolation, 1981, with a = -0.5). Or within one, by a triangle. Weights are integers of
- * WEIGHT_BITS bits, and each of the two sums is rounded to a byte, so that results have the
- * bits of Pillow's Image.resize with BICUBIC or BILINEAR.
+ * First every row is resized, then every column. A pixel of the result is a weighted sum of the
+ * source pixels near it. BICUBIC: within two pixels of the smaller picture, weighted by Keys'
+ * cubic (Cubic Convolution Interpolation, 1981, with a = -0.5). BILINEAR: within one such
+ * pixel, weighted by a triangle. Weights are integers of WEIGHT_BITS bits, and each of the two
+ * sums is rounded to a byte, so that results have the bits of Pillow's Image.resize with
+ * BICUBIC or BILINEAR.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 enum { WEIGHT_BITS = 22 };
 
-/* What a pixel of the result is made of, along one axis. */
+/* The source pixels and weights of each result pixel, along one axis. */
 struct taps {
 	int32_t n_max;
 	int32_t *first, *n; /* (size of the result) */
@@ -38,7 +39,7 @@ static double triangle(double x)
 }
 
 static const struct filter {
-	double support; /* in pixels of the larger of both pictures */
+	double support; /* reach of the weights in pixels of the smaller picture */
 	double (*at)(double x);
 } filters[] = {[IMAGE_BICUBIC] = {2, cubic}, [IMAGE_BILINEAR] = {1, triangle}};
 
@@ -78,7 +79,7 @@ static void free_taps(struct taps *t)
 	free(t->weight);
 }
 
-/* n pixels, `pitch` bytes apart, one channel. */
+/* The weighted sum of n pixels of one channel, `pitch` bytes apart. */
 static uint8_t weigh(const uint8_t *p, size_t pitch, const int32_t *weight, int32_t n)
 {
 	int32_t sum = 1 << (WEIGHT_BITS - 1);
@@ -109,7 +110,7 @@ static void run_columns(const struct image *m, const struct taps *t, struct imag
 				t->weight + y * (size_t)t->n_max, t->n[y]);
 }
 
-/* Along one axis: *m, which is ours, becomes another image. */
+/* Resizes *m along one axis. *m is replaced, and its old pixels are freed. */
 static enum status run_axis(struct image *m, int32_t size, bool is_width,
 			    const struct filter *f)
 {

@@ -155,7 +155,8 @@ enum tok {
 struct token {
 	enum tok type;
 	int line, column;
-	struct str text; /* DATA, NAME, STRING: the text meant; others: the source text */
+	struct str text; /* DATA, NAME, STRING: the text without escapes; others: the source
+			  * text */
 	union {
 		int64_t i;
 		double f;

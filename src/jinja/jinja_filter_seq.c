@@ -158,7 +158,7 @@ FILTER(join)
 	return jtext_finish(t);
 }
 
-/* --- the same items, otherwise ------------------------------------------- */
+/* --- the same items in another form or order -------------------------------- */
 
 FILTER(list)
 {

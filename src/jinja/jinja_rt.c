@@ -158,7 +158,7 @@ static bool text_reserve(struct jtext *t, size_t n)
 	return true;
 }
 
-/* Gives the last n bytes added this trust. */
+/* Marks the n bytes added last with this trust. */
 static void text_mark(struct jtext *t, size_t n, enum trust trust)
 {
 	if (t->n_marks && t->marks[t->n_marks - 1].trust == trust) {

@@ -236,7 +236,7 @@ struct jinja_value *jformat_percent(struct jrt *rt, const struct jstr *fmt,
 struct jinja_value *jformat_braces(struct jrt *rt, const struct jstr *fmt,
 				   const struct jargs *args);
 
-/* jinja_sort.c */
+/* jinja_compare.c */
 /* Sorts items by keys in place; the sort is stable. False: two keys have no order. */
 bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 		   struct jinja_value **keys, size_t n, bool reverse);

@@ -10,7 +10,7 @@ enum dtype {
 	DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_U8, DTYPE_I16, DTYPE_I32,
 	DTYPE_I64, DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_BOOL, DTYPE_F64, DTYPE_U16,
 	DTYPE_U32, DTYPE_U64, DTYPE_F8_E8M0,
-	DTYPE_F4,     /* e2m1, two numbers a byte: counted as bytes */
+	DTYPE_F4,     /* e2m1, two numbers a byte; sizes count its bytes */
 	DTYPE_BLOCKS, /* bytes of blocks of a GGUF format; never in safetensors */
 	DTYPE_COUNT
 };

@@ -22,7 +22,7 @@ static const struct encoder_name tops[] = {
 	{"emb_ln.", "embed_norm."},
 };
 
-/* Behind the number of a layer. The first that fits holds. */
+/* Parts of a name after the layer's number. The first row that fits holds. */
 static const struct encoder_name parts[] = {
 	{"attention.self.query.", "self_attn.q_proj."},
 	{"attention.self.key.", "self_attn.k_proj."},
@@ -47,7 +47,7 @@ static const char *behind(const char *name, const char *prefix)
 	return strncmp(name, prefix, n) == 0 ? name + n : NULL;
 }
 
-/* name without what a model around the encoder puts before it. */
+/* The name without the prefix of a model around the encoder. */
 static const char *bare(const char *name)
 {
 	static const char *const outer[] = {"roberta.", "bert.", "nomic_bert.", "model."};

@@ -5,5 +5,5 @@
 #pragma once
 #include "base/arena.h"
 
-/* The name that the encoder reads the tensor `name` by, in the arena; NULL if it is that. */
+/* The encoder's own name for the tensor `name`, in the arena; NULL if `name` is that already. */
 const char *encoder_names_of(const char *name, struct arena *a);

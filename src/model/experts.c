@@ -2,13 +2,13 @@
  *
  * The engine asks for X.experts.7.gate_proj in any checkpoint. Where all experts are in
  * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
- * X.experts.gate_up_proj (E, 2F, D): gate first, then up. Qwen3-VL-MoE is published as
- * (E, D, 2F), and its down_proj as (E, F, D): where the shape says so it is read so.
- * gpt-oss and Llama 4 have that order too, where they are plain numbers, and gpt-oss has the
- * gate's and the up's rows in turn. Shapes may not tell, so the architecture does.
+ * X.experts.gate_up_proj (E, 2F, D): gate first, then up. Qwen3-VL-MoE is published transposed:
+ * gate_up_proj (E, D, 2F), down_proj (E, F, D); is_turned sees it by the shape. Plain numbers
+ * of gpt-oss and Llama 4 are transposed too. In gpt-oss the rows of gate and up alternate. A
+ * square shape could not show this, so for these two the architecture decides.
  *
- * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one. A state space has
- * one tensor for all that it reads; the engine asks for its last rows, the steps, apart.
+ * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one. A state space has one
+ * input projection; the engine asks for its last rows (the steps) as a weight of their own.
  */
 #include "model/experts.h"
 
@@ -29,7 +29,7 @@ static bool is_there(const struct model *m, const char *name)
 	return false;
 }
 
-/* Are the numbers of out->name (E, K, n_rows), and can they not be (E, n_rows, K)? */
+/* True if the tensor's shape is (E, K, n_rows) and cannot be (E, n_rows, K). */
 static bool is_turned(const struct model *m, const struct expert_place *place)
 {
 	struct quant_want w = {.tensors = m->tensors, .name = place->name,
@@ -39,7 +39,7 @@ static bool is_turned(const struct model *m, const struct expert_place *place)
 	return t && t->n_dims == 3 && t->dim[1] != rows && t->dim[2] == rows;
 }
 
-/* q_proj of qkv_proj and the like. */
+/* Find q_proj as rows of qkv_proj, and the like. */
 static bool fused_find(const struct model *m, const char *name, int32_t n,
 		       struct expert_place *out)
 {

@@ -67,7 +67,7 @@ static const struct {
 #undef QUANT_BLOCK
 };
 
-enum { TYPE_OF_NO_FILE = 63 }; /* quant.def */
+enum { TYPE_OF_NO_FILE = 63 }; /* see quant.def: the number of formats that no GGUF file has */
 
 /* Names of tensor types that we do not support, for the message. */
 static const struct {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DeepSeek-V4 in GGUF ("deepseek4"): what its arrays say. Blocks of 4 positions overlap and are
- * chosen; others are seen whole. Source: llama.cpp's converter, and its deepseek4.cpp.
+ * Reads the arrays of DeepSeek-V4 in GGUF ("deepseek4"). A layer compresses its keys in blocks.
+ * Blocks of 4 positions overlap, and an indexer chooses among them; larger blocks are all
+ * attended to. Source: llama.cpp's converter, and its deepseek4.cpp.
  */
 #include "base/alloc.h"
 #include "model/gguf_model_private.h"
 
-enum { CHOSEN = 4, HEAVY = 128 }; /* as config.json spells both kinds */
+enum { CHOSEN = 4, HEAVY = 128 }; /* ratios in config.json: of chosen blocks, and of larger ones */
 
 static enum status read_ratios(struct gguf_model_reader *r)
 {
@@ -31,7 +32,7 @@ static enum status read_ratios(struct gguf_model_reader *r)
 	return fits ? OK : gguf_model_refuse(r, name, v);
 }
 
-/* One limit of routed experts and of the shared one. */
+/* The shared expert's limit must be that of the routed experts. */
 static enum status check_limits(struct gguf_model_reader *r)
 {
 	char name[96];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gemma 4 in GGUF. Keys that end in _swa are those of layers with a window; the plain ones
- * are of layers that see all. Numbers that differ between layers are arrays. Source:
- * llama.cpp's converter.
+ * Gemma 4 in GGUF. Keys that end in _swa belong to layers with a window, and the same keys
+ * without _swa to layers with full attention. Numbers that differ between layers are arrays.
+ * Source: llama.cpp's converter.
  */
 #include <stdio.h>
 
@@ -17,12 +17,12 @@ static bool is_windowed(const struct gguf_model_reader *r, int64_t layer)
 	return v && v->is_array && gguf_integer(v, (uint64_t)layer, &n) && n != 0;
 }
 
-/* The heads of keys, an array where both kinds of layers differ in them. */
+/* Read the number of key heads: an array if it differs between the two kinds of layers. */
 static enum status read_heads(struct gguf_model_reader *r, int64_t layers)
 {
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "attention.head_count_kv", name);
-	int64_t n, heads[2] = {0}; /* of layers that see all, and of the others */
+	int64_t n, heads[2] = {0}; /* of layers with full attention, and of those with a window */
 	if (!v || !v->is_array)
 		return OK;
 	for (int64_t i = 0; i < layers; i++) {
@@ -38,7 +38,8 @@ static enum status read_heads(struct gguf_model_reader *r, int64_t layers)
 	return OK;
 }
 
-/* The widths of dense parts, an array where the layers that share are twice as wide. */
+/* Read the widths of dense feed-forwards: an array if the layers that share keys and values are
+ * twice as wide. */
 static enum status read_widths(struct gguf_model_reader *r, int64_t layers)
 {
 	char name[96];
@@ -62,7 +63,8 @@ static enum status read_widths(struct gguf_model_reader *r, int64_t layers)
 	return OK;
 }
 
-/* Layers that see all and have no v use k for it. */
+/* Full-attention layers without a v projection use k as v. The last one that has its own keys
+ * decides for all. */
 static void read_values(struct gguf_model_reader *r, int64_t layers)
 {
 	char name[80];
@@ -74,8 +76,8 @@ static void read_values(struct gguf_model_reader *r, int64_t layers)
 			    json_boolean(!tensors_find(r->tensors, name)));
 }
 
-/* Each kind of layer has a rope of its own. Which pairs of the wide heads turn, rope_freqs
- * says (model.c). */
+/* Each kind of layer has a rope of its own. The tensor rope_freqs says which pairs of the wide
+ * heads rotate (model.c). */
 static enum status read_ropes(struct gguf_model_reader *r)
 {
 	static const char factors[] = "rope_freqs.weight";

@@ -145,7 +145,7 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 static const struct {
 	const char *gguf, *hf;
 	bool is_needed, is_float;
-	uint64_t of; /* architectures that have it, by their KEYS_; 0: all */
+	uint64_t of; /* KEYS_ bits of the architectures that have this key; 0: all */
 } keys[] = {
 	{"block_count", "num_hidden_layers", true, false, 0},
 	{"embedding_length", "hidden_size", true, false, 0},
@@ -227,8 +227,8 @@ static bool is_pattern(const char *hf)
 	return strcmp(hf, "sliding_window_pattern") == 0;
 }
 
-/* Convolutions and state spaces are layers without heads of keys. Layers of Gemma 4 may
- * differ in two numbers (gguf_gemma4.c). */
+/* True if key `hf` may be a list with a number for each layer. Convolutions and state spaces
+ * have no key heads. Layers of Gemma 4 may differ in two numbers (gguf_gemma4.c). */
 static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 {
 	return (r->arch->keys & (KEYS_CONV | KEYS_SPACE | KEYS_GEMMA4 | KEYS_NEMOTRON) &&
@@ -237,7 +237,7 @@ static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
 	 "intermediate_size") == 0);
 }
 
-/* A number for each layer, and all the same. */
+/* True if v has a number for each layer, and all are equal. */
 static bool is_same_of_all(const struct gguf_model_reader *r, const struct gguf_value *v)
 {
 	double first, d;
@@ -276,9 +276,10 @@ static enum status copy_keys(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* How a router's logits become weights. 1: softmax, then the best; 2: sigmoid, of models
- * with groups; 3: the best, then softmax, which gpt-oss does; 4: the root of softplus. Files
- * of deepseek2 that do not say are of older models, with softmax. */
+/* How a router's logits become weights. 1: softmax, then the best experts; 2: sigmoid, in
+ * models with groups; 3: the best experts, then softmax, which gpt-oss does; 4: the root of
+ * softplus. Files of deepseek2 without the key are older models with softmax, which are
+ * refused. */
 static enum status check_gating(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -298,13 +299,13 @@ static enum status check_gating(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Keys that would change the result: only this value, under which they do nothing. */
+/* Keys that would change the result. Each may only have the value that changes nothing, or 0. */
 static enum status check_neutral(struct gguf_model_reader *r)
 {
 	static const struct {
 		const char *key;
 		double allowed;
-		uint64_t unless; /* architectures that have it */
+		uint64_t unless; /* KEYS_ bits of architectures that use the key */
 	} neutral[] = {
 		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, KEYS_GEMMA4},
 		{"router_logit_softcapping", 0, 0}, {"logit_scale", 1, KEYS_SCALES},
@@ -364,8 +365,8 @@ static enum status read_groups(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* MLA. Files since the middle of 2025 have the sizes of the compressed key as those of
- * heads, and those of heads under names of their own. */
+/* MLA. Since the middle of 2025 files have the head sizes under names of their own (*_mla), and
+ * the usual keys hold the sizes of the compressed key. */
 static enum status read_mla(struct gguf_model_reader *r)
 {
 	static const char *const sizes[][2] = {
@@ -390,7 +391,7 @@ static enum status read_mla(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Layers with heads of keys are attention, the others as `others` says. */
+/* Layers with key heads are attention layers; the others have the type `others`. */
 static enum status read_conv(struct gguf_model_reader *r, const char *others)
 {
 	char name[96];
@@ -416,7 +417,7 @@ static enum status read_conv(struct gguf_model_reader *r, const char *others)
 	return OK;
 }
 
-/* Values of the same must agree: keys and values of heads. */
+/* Keys that repeat a value must agree with it: sizes of heads, and of their rotated part. */
 static enum status check_heads(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -430,7 +431,7 @@ static enum status check_heads(struct gguf_model_reader *r)
 	const struct gguf_value *v = gguf_model_key(r, "attention.value_length", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != gguf_model_known(r, "head_dim")))
 		return gguf_model_refuse(r, name, v);
-	/* Nemotron-H does not rotate, and its files have a number that says nothing. */
+	/* Nemotron-H does not rotate. Its files have this number without a meaning. */
 	v = gguf_model_key(r, "rope.dimension_count", name);
 	if (v && r->arch->keys & KEYS_NEMOTRON)
 		v = NULL;
@@ -449,7 +450,7 @@ static enum status check_heads(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Which layers have a window, where the file says so of each. */
+/* Read which layers have a window, if the file has a list of them. */
 static void read_pattern(struct gguf_model_reader *r, int64_t layers)
 {
 	char name[96];
@@ -464,8 +465,8 @@ static void read_pattern(struct gguf_model_reader *r, int64_t layers)
 	json_object_set_new(r->config, "layer_types", types);
 }
 
-/* Which layers are gated delta nets, where the file says so of each; a layer that guesses may
- * be in the list. */
+/* Read which layers are gated delta nets, if the file has a list of them. The list may go on
+ * for layers of multi-token prediction. */
 static enum status read_recurrent(struct gguf_model_reader *r, int64_t layers)
 {
 	char name[96];
@@ -496,8 +497,9 @@ static enum status read_hybrid(struct gguf_model_reader *r, int64_t layers)
 	return read_recurrent(r, layers);
 }
 
-/* Files of Llama 4 have neither the size of chunks nor that q and k are normalised, which
- * those of Maverick are not. sliding_window 0 says that no layer has chunks. */
+/* Files of Llama 4 say neither the size of chunks nor whether q and k are normalised. They are,
+ * except in Maverick, which has 128 experts. The key sliding_window is refused: its value 0
+ * would mean that no layer has chunks. */
 static enum status read_llama4(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -532,7 +534,7 @@ static enum status read_family(struct gguf_model_reader *r)
 		read_pattern(r, layers);
 	if (r->arch->keys & KEYS_LLAMA4 && (st = read_llama4(r)) != OK)
 		return st;
-	/* 0: no window, or experts as wide as the feed-forward */
+	/* 0 means no window, or experts as wide as the feed-forward */
 	if (json_object_get(r->config, "sliding_window") &&
 	    gguf_model_known(r, "sliding_window") == 0)
 		json_object_del(r->config, "sliding_window");
@@ -554,8 +556,9 @@ static enum status read_family(struct gguf_model_reader *r)
 
 static const char yarn_log[] = "rope.scaling.yarn_log_multiplier";
 
-/* Of MLA: a tenth of the sharpness of all of a head; the rotated part has none. Of
- * Ministral 3: mscale_all_dim, where mscale is 1; and how much longer late queries are. */
+/* Read yarn's factor of the attention logits. MLA: files store a tenth of mscale_all_dim, and
+ * no factor for the rotated part. Ministral 3: mscale_all_dim, with mscale 1, and the factor
+ * that sharpens late queries. */
 static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 {
 	char name[96];
@@ -575,14 +578,14 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 	}
 	if (!(r->arch->keys & KEYS_MLA))
 		return OK;
-	/* In units of the file's float32 */
+	/* The stored tenth is a float32; rounding gives the decimal number of config.json back. */
 	d = v ? nearbyint(d * 1e7) / 1e6 : 0;
 	json_object_set_new(rope, "mscale", json_real(d));
 	json_object_set_new(rope, "mscale_all_dim", json_real(d));
 	return OK;
 }
 
-/* Files of OLMO 3 say the sharpness that yarn has by itself. */
+/* True if v is yarn's default attention factor, which files of OLMo 3 store. It can be ignored. */
 static bool is_own_sharpness(const struct gguf_model_reader *r, const struct gguf_value *v)
 {
 	char name[96];
@@ -598,7 +601,8 @@ static const struct {
 } long_rope[] = {{"rope_factors_long.weight", "long_factor"},
 		 {"rope_factors_short.weight", "short_factor"}};
 
-/* Two tensors have the factors. Their file may name "longrope" or nothing. */
+/* Longrope's factors are in two tensors. The rope type in their file may be "longrope" or
+ * "none". */
 static enum status read_long_rope(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -745,7 +749,7 @@ static json_t *read_sampling(const struct gguf_model_reader *r)
 	return out;
 }
 
-/* Has the file a number above 0 under this key? */
+/* True if the file has a number above 0 under this key. */
 static bool has_any(const struct gguf_model_reader *r, const char *key)
 {
 	char name[96];
@@ -754,7 +758,7 @@ static bool has_any(const struct gguf_model_reader *r, const char *key)
 	return v && !v->is_array && gguf_number(v, 0, &d) && d > 0;
 }
 
-/* Several architectures have one name in GGUF. */
+/* Switch to another architecture that has the same name in GGUF. */
 static void take_arch(struct gguf_model_reader *r, const char *model_type,
 		      const char **out_type, const char **out_class)
 {
@@ -765,8 +769,8 @@ static void take_arch(struct gguf_model_reader *r, const char *model_type,
 	*out_class = r->arch->class;
 }
 
-/* The width of the shared expert, under the name that the architecture has for it; of ERNIE
- * it follows from others. */
+/* Move the width of the shared expert to the name that the architecture's config.json has for
+ * it. ERNIE has none: the width follows from other keys. */
 static enum status name_shared(struct gguf_model_reader *r)
 {
 	static const char usual[] = "shared_expert_intermediate_size";
@@ -775,7 +779,7 @@ static enum status name_shared(struct gguf_model_reader *r)
 	json_t *v = json_object_get(r->config, usual);
 	const struct gguf_value *width =
 		gguf_model_key(r, "expert_shared_feed_forward_length", name);
-	/* Hunyuan's is as wide as the others. */
+	/* Hunyuan's shared expert must be as wide as the routed experts. */
 	if (r->arch->keys & KEYS_HUNYUAN && width &&
 	    (!gguf_integer(width, 0, &n) || n != gguf_model_known(r, "moe_intermediate_size")))
 		return gguf_model_refuse(r, name, width);
@@ -783,8 +787,8 @@ static enum status name_shared(struct gguf_model_reader *r)
 		json_object_set(r->config, "moe_shared_expert_intermediate_size", v);
 	if (v && r->arch->keys & KEYS_BESIDE)
 		json_object_set(r->config, "shared_intermediate_size", v);
-	/* Granite 4 without state spaces is a "granite", and has the width of its dense part
-	 * under this name too. */
+	/* Granite 4 without state spaces is a "granite", and stores the width of its dense
+	 * feed-forward under this key too. */
 	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE | KEYS_HUNYUAN) ||
 	    !(r->arch->in_gguf & GGUF_EXPERTS))
 		json_object_del(r->config, usual);
@@ -822,7 +826,7 @@ static enum status read_all(struct gguf_model_reader *r)
 	json_object_set_new(r->config, "tie_word_embeddings",
 			    json_boolean(!tensors_find(r->tensors, "lm_head.weight")));
 	read_ends(r);
-	/* Whether there are biases, only the tensors say. */
+	/* Only the tensors show whether there are biases. */
 	if (r->arch->keys & (KEYS_BIAS | KEYS_OUT_BIAS) &&
 	    tensors_find(r->tensors, "model.layers.0.self_attn.q_proj.bias"))
 		json_object_set_new(r->config, "attention_bias", json_true());

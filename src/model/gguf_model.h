@@ -25,7 +25,7 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
  * halves of each head, which rope rotates together. Hugging Face stores one half after
  * the other. */
 bool gguf_model_is_paired(const struct gguf *g);
-/* Adjust c where the tensors' values differ from those of Hugging Face. */
+/* Adjust c where values of GGUF's tensors differ from Hugging Face's. */
 void gguf_model_fix_config(const struct gguf *g, struct model_config *c);
 /* Load vocabulary, merges, pre-tokenizer, added tokens and chat template. */
 enum status gguf_tokenizer_load(const struct gguf *g, const char *path,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of tensors in GGUF, as Hugging Face has them. Sources: tensor_mapping.py of the gguf
- * package for Python, and llama.cpp's converter.
+ * Translates names of tensors in GGUF to those of Hugging Face. Sources: tensor_mapping.py of
+ * the gguf package for Python, and llama.cpp's converter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "model/gguf_model_private.h"
 
-/* Names within a layer. A row also lists the part after the dot if it differs. */
+/* Names within a layer. A row includes the part after the dot where it differs too. */
 static const struct name {
 	const char *gguf, *hf;
 } parts[] = {
@@ -80,7 +80,7 @@ static const struct name {
 }, tops[] = {
 	{"token_embd", "model.embed_tokens"},
 	{"output_norm", "model.norm"},
-	{"token_embd_norm", "model.norm"}, /* of LFM2, which has no other */
+	{"token_embd_norm", "model.norm"}, /* LFM2's last norm; it has no other of this kind */
 	{"output", "lm_head"},
 	{"per_layer_token_embd", "model.embed_tokens_per_layer"},
 	{"per_layer_model_proj", "model.per_layer_model_projection"},
@@ -93,7 +93,7 @@ static const struct name {
 	{"output_hc_scale.weight", "model.hc_head.hc_scale"},
 };
 
-/* The experts that every token sees: one, or those of a model with groups. */
+/* Shared experts, which every token uses: names for one, then names in models with groups. */
 static const struct name shared[] = {
 	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
 	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
@@ -108,7 +108,8 @@ static const struct name shared[] = {
 	{"ffn_down_shexp", "mlp.shared_mlp.down_proj"},
 };
 
-/* name is a row's, or it and a dot and something else; what is behind the row's. */
+/* If name is the row's, or the row's plus "." and a suffix: the rest after the row's name; else
+ * NULL. */
 static const char *match(const struct name *row, const char *name, const char **out_rest)
 {
 	size_t n = strlen(row->gguf);
@@ -143,8 +144,7 @@ static const struct name of_deepseek4[] = {
 	{"ffn_gate_tid2eid.weight", "mlp.gate.tid2eid"},
 };
 
-/* The part's name in Hugging Face, where only the architecture tells it; NULL: it is one of
- * `parts`. */
+/* The part's name in Hugging Face if it depends on the architecture; NULL: it is in `parts`. */
 static const char *match_own(const struct model_arch *arch, const char *part,
 			     const char **out_rest)
 {
@@ -212,7 +212,7 @@ static const char *match_own(const struct model_arch *arch, const char *part,
 	return hf;
 }
 
-/* Qwen4-Exp's table of n-grams stands on top, and its layer in a key. */
+/* Qwen4-Exp's table of n-grams has no layer in its name; a key says which layer has it. */
 static const char *table_of_ngrams(const struct gguf *g, const char *name, struct arena *a)
 {
 	const struct gguf_value *v = gguf_find(g, "qwen4exp.ple.layers");

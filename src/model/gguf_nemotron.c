@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nemotron-H in GGUF ("nemotron_h", and "nemotron_h_moe" with experts). What a layer is, its
- * tensors tell. Source: llama.cpp's converter.
+ * Nemotron-H in GGUF ("nemotron_h", and "nemotron_h_moe" with experts). The tensors of a layer
+ * show its kind. Source: llama.cpp's converter.
  */
 #include <stdio.h>
 
@@ -15,8 +15,8 @@ static const struct tensor *tensor_of(const struct gguf_model_reader *r, int64_t
 	return tensors_find(r->tensors, name);
 }
 
-/* The kinds of layers, and the width of the dense ones. The last may be one that guesses: an
- * attention and experts in one, which no other layer is. */
+/* Find the kind of each layer, and the width of the dense ones. The last layer may be one of
+ * multi-token prediction, which alone has both attention and experts. */
 static enum status read_kinds(struct gguf_model_reader *r)
 {
 	static const char *const kinds[][2] = {
@@ -45,7 +45,8 @@ static enum status read_kinds(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Heads of keys: an array with 0 for layers that are no attention, or a number. */
+/* Read the number of key heads. It is a number, or an array with 0 for layers without
+ * attention. */
 static enum status read_heads(struct gguf_model_reader *r)
 {
 	char name[96];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Qwen4-Exp in GGUF ("qwen4exp"): what its arrays say. The file has the numbers that hash
- * n-grams, where a config.json has a seed and a smallest size. Source: llama.cpp's converter.
+ * Reads the arrays of Qwen4-Exp in GGUF ("qwen4exp"). The file stores the factors and table
+ * sizes that hash n-grams; a config.json has a seed and a smallest size instead. Source:
+ * llama.cpp's converter.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "model/gguf_model_private.h"
 
-/* The ratio of layers with an indexer; 0 stands for the others. */
+/* Read the compression ratio, which all layers with an indexer share; the others have 0. */
 static enum status read_ratio(struct gguf_model_reader *r)
 {
 	char name[96];
@@ -25,7 +26,7 @@ static enum status read_ratio(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* An array of n integers, each `more` larger, under a name of config.json. */
+/* Copy an array of n integers to the config under the name `hf`, adding `more` to each. */
 static enum status read_list(struct gguf_model_reader *r, const char *key, uint64_t n,
 			     int64_t more, const char *hf)
 {
@@ -61,7 +62,7 @@ static enum status read_number(struct gguf_model_reader *r, const char *key, con
 	return OK;
 }
 
-/* Parts of the table lie one behind the other. */
+/* Check that the parts of the n-gram table follow each other without gaps. */
 static enum status check_offsets(struct gguf_model_reader *r)
 {
 	static const char key[] = "ple.head_offsets";
@@ -78,7 +79,7 @@ static enum status check_offsets(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* A file that does not list layers with n-grams must have no tensor of one. */
+/* Check that a file whose list of n-gram layers is empty has no n-gram tensor. */
 static enum status check_no_ngrams(struct gguf_model_reader *r, const char *key)
 {
 	for (size_t i = 0; i < tensors_count(r->tensors); i++)
@@ -98,7 +99,7 @@ static enum status read_ngrams(struct gguf_model_reader *r)
 		return check_no_ngrams(r, name);
 	if (!layers->is_array)
 		return gguf_model_refuse(r, name, layers);
-	if (layers->n != 1) /* keys and the table's name have no place for another */
+	if (layers->n != 1) /* the keys and the table's name can describe only one layer */
 		return fail_at(r->fail, E_UNSUPPORTED, name, "%s: %s names %llu layers; a GGUF "
 			       "file has one table of n-grams", r->path, name,
 			       (unsigned long long)layers->n);

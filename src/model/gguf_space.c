@@ -4,7 +4,8 @@
  */
 #include "model/gguf_model_private.h"
 
-/* A model without experts has its dense part under the usual names, as wide as the tensors. */
+/* Read the width of the feed-forward of a model without experts from its tensors, which have
+ * the usual names. */
 static void read_widths(struct gguf_model_reader *r)
 {
 	static const char key[] = "shared_intermediate_size";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tokenizer of a GGUF file. One word ("qwen2") names the pre-tokenizer and stands for
- * the steps in the model's tokenizer.json. A word that is not in the table is refused,
- * because a guess could give other ids. The tokenizer type "llama" is SentencePiece: it
- * has scores in place of merges, and no such word. Control and user-defined tokens become
- * the added tokens. Unused tokens become ids without text.
+ * The tokenizer of a GGUF file. One word ("qwen2") names the pre-tokenizer and stands for the
+ * steps in the model's tokenizer.json. A word that is not in the table is refused, because a
+ * guess could give other ids. The tokenizer type "llama" is SentencePiece: it has scores in
+ * place of merges, and no pre-tokenizer. Control and user-defined tokens become the added
+ * tokens. Unused tokens become ids without text.
  */
 #include "base/alloc.h"
 #include "model/gguf_model.h"
@@ -27,12 +27,13 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 	      "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
 	      "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* Mistral's "tekken": as O200K, but digits are taken one by one and there are no
+/* Mistral's "tekken": like O200K, but each digit is a piece of its own and there are no
  * contractions. */
 #define TEKKEN "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER \
 	       "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|" \
 	       "\\s+"
-/* DeepSeek-V3: digits, then Chinese and Japanese, then the rest. */
+/* DeepSeek-V3 splits a text by each regex in turn: digits, then Chinese and Japanese, then the
+ * rest. */
 #define DEEPSEEK3_DIGITS "\\p{N}{1,3}"
 #define DEEPSEEK3_CJK "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 #define DEEPSEEK3 "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}" \
@@ -47,7 +48,8 @@ enum { MAX_SPLITS = 3 };
 static const struct pre {
 	const char *name, *regex; /* NULL: GPT-2's regex */
 	bool nfc, ignore_merges, adds_bos;
-	const char *more[MAX_SPLITS - 1]; /* what splits after it; NULL: nothing */
+	const char *more[MAX_SPLITS - 1]; /* regexes that split the pieces further, in order;
+					   * NULL: no more */
 } pres[] = {
 	{"gpt-2", NULL, false, false, false, {NULL}},
 	{"exaone4", NULL, false, false, false, {NULL}},
@@ -84,7 +86,7 @@ struct gguf_tokenizer_reader {
 	struct tokenizer_def def;
 	struct pretok_step steps[MAX_SPLITS + 1];
 	const struct pre *pre;
-	bool has_merges; /* though it is SentencePiece */
+	bool has_merges; /* true: a SentencePiece vocabulary that has merges */
 };
 
 static enum status bad(const struct gguf_tokenizer_reader *r, const char *key, const char *what)
@@ -146,7 +148,7 @@ static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 static enum status read_kind(struct gguf_tokenizer_reader *r)
 {
 	/* A vocabulary of SentencePiece with merges. Prompts begin with bos, whatever the
-	 * file says; llama.cpp has it so too. */
+	 * file says; llama.cpp does so too. */
 	static const struct pre gemma4 = {.name = "gemma4", .adds_bos = true};
 	struct str model, pre;
 	enum status st = need_string(r, KEY("model"), &model);

@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* The service's cache: StateDirectory= in systemd/halod.service.in, whatever the prefix. */
+/* The service's cache, as StateDirectory= in systemd/halod.service.in sets it. It does not
+ * depend on the install prefix. */
 #define SERVICE_CACHE "/var/lib/halod/hub"
 
 static bool is_name_char(char c)

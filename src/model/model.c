@@ -101,7 +101,8 @@ static enum status keep_tokenizer(struct model *m, const struct tokenizer_files 
 	return OK;
 }
 
-/* Embedders are saved without what is around their body, so its name is missing. */
+/* Embedding models are saved without the language model around their body. So their tensor
+ * names lack the body's name. */
 static void find_body(struct model *m)
 {
 	char name[200];
@@ -137,7 +138,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 
 /* --- GGUF ----------------------------------------------------------------- */
 
-/* Change a message about config.json into one about the keys of the GGUF file. */
+/* A fault that config.json's reader found in a GGUF file's keys: change the message so that it
+ * names the GGUF file. */
 static enum status of_file(const char *path, enum status st, struct fail *fail)
 {
 	static const char file[] = "config.json: ";
@@ -194,7 +196,7 @@ static enum status open_gguf(struct model *m, const char *path,
 	return st;
 }
 
-/* Rows of q and k are reordered as they are opened. */
+/* From now on, opening a weight of q or k reorders its rows. */
 static void begin_pairs(struct model *m)
 {
 	m->is_paired = true;
@@ -209,8 +211,8 @@ static bool is_in_pairs(const struct model *m, const char *name)
 				strstr(name, ".self_attn.k_proj"));
 }
 
-/* The stored row of Hugging Face's row. In each head, row i of the first half is stored
- * at 2 i, and row i of the second half at 2 i + 1. */
+/* The row in the file of row `row` in Hugging Face's order. In each head, row i of the first
+ * half is stored at 2 i, and row i of the second half at 2 i + 1. */
 static int32_t stored_row(int32_t row, int32_t head_dim)
 {
 	int32_t i = row % head_dim, half = head_dim / 2;
@@ -221,7 +223,8 @@ struct row_move {
 	const char *from;
 	char *to;
 	size_t row_bytes;
-	int32_t head_dim, each; /* rows that are one row of `from` */
+	int32_t head_dim, each; /* each: new rows that share a row of `from`, such as a row of
+				 * scales */
 };
 
 static void move_rows(void *arg, int begin, int end)
@@ -242,7 +245,7 @@ static const void *moved(const struct model *m, const void *from, int32_t n, siz
 	return v.to;
 }
 
-/* Zero points of INT4 and INT8, which share words with those of their neighbours. */
+/* Reorder zero points of INT4 and INT8. Those of neighbouring rows share a word. */
 static const uint32_t *moved_zeros(const struct model *m, const struct weight *w, size_t groups)
 {
 	size_t bits = (size_t)quant_bits(w->quant), each = 32 / bits;
@@ -266,7 +269,7 @@ static const uint32_t *moved_zeros(const struct model *m, const struct weight *w
 static void repack(const struct model *m, struct weight *w)
 {
 	size_t groups = ((size_t)w->k + (size_t)w->group - 1) / (size_t)w->group;
-	bool is_one = w->group_n >= w->n; /* a scale for all rows */
+	bool is_one = w->group_n >= w->n; /* one scale for all rows */
 	w->q = moved(m, w->q, w->n, weight_row_bytes(w), 1);
 	if (w->zero_points)
 		w->zero_points = moved_zeros(m, w, groups);
@@ -275,7 +278,7 @@ static void repack(const struct model *m, struct weight *w)
 				  w->group_n ? w->group_n : 1);
 		w->group_n = w->group_n ? 1 : 0;
 	}
-	w->source = NULL; /* its rows are in the old order */
+	w->source = NULL; /* the source has the old order of rows */
 	w->is_mapped = false;
 }
 
@@ -293,7 +296,7 @@ size_t model_repack_bytes(const struct model *m)
 
 static void find_mtp(struct model *m);
 
-/* Are q and k stored for a rotation of neighbours? In GGUF many are. */
+/* True if rows of q and k are stored so that rope rotates neighbours, as in many GGUF files. */
 static bool turns_neighbours(const struct model *m)
 {
 	const struct gguf *g = tensors_gguf(m->tensors);
@@ -364,8 +367,8 @@ bool model_has(const struct model *m, const char *name)
 	       experts_find(m, name, 0, &place);
 }
 
-/* Is it a factor, a table or the like of a layer that quant_made.c has made? Steps read
- * what was made. */
+/* True if `name` is a factor, a table or the like of a layer that quant_made.c has converted.
+ * Steps read only the converted weight. */
 static bool is_left(const struct model *m, const char *name)
 {
 	static const char weight[] = ".weight.";
@@ -399,8 +402,8 @@ bool model_reads(const struct model *m, const char *name)
 	       strtol(name + n + layers.n, NULL, 10) < m->config.n_layers;
 }
 
-/* What is left of a tensor's name behind that of the layer of config.mtp; NULL: it is of
- * another. */
+/* The part of a tensor's name after the layer of config.mtp; NULL if the tensor is of another
+ * layer. */
 static const char *mtp_part(const struct model *m, const char *name)
 {
 	char layer[200] = "mtp.";
@@ -411,7 +414,7 @@ static const char *mtp_part(const struct model *m, const char *name)
 	return is ? name + strlen(layer) : NULL;
 }
 
-/* Embeddings and output head are the model's: DeepSeek's files have copies of them. */
+/* Embeddings and output head are not counted: DeepSeek's files have copies of the model's own. */
 int64_t model_mtp_bytes(const struct model *m)
 {
 	int64_t n_bytes = 0;
@@ -477,7 +480,7 @@ static enum status find_choice(const struct model *m, const char *name,
 	const char *dot = t ? strrchr(t->name, '.') : NULL;
 	if (dot)
 		snprintf(full, sizeof full, "%.*s", (int)(dot - t->name), t->name);
-	else if ((t = tensors_find(m->tensors, name))) /* of all experts */
+	else if ((t = tensors_find(m->tensors, name))) /* a tensor of all experts */
 		snprintf(full, sizeof full, "%s", t->name);
 	return quant_scheme_find(m->scheme, t ? full : name, out, fail);
 }
@@ -552,7 +555,7 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	enum status st = find_floats(m, name, &t, fail);
 	if (st != OK)
 		return st;
-	/* In GGUF groups or a dimension of 1 may divide it. */
+	/* In GGUF the vector may be stored as a matrix, in groups or with a dimension of 1. */
 	int64_t total = 1;
 	for (int i = 0; i < t->n_dims; i++)
 		total *= t->dim[i];
@@ -604,7 +607,7 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 	return OK;
 }
 
-/* Number i of a tensor of I32 or I64; -1: it is too large. */
+/* Number i of a tensor of I32 or I64; -1 if it is not below `most`. */
 static int32_t choice_at(const struct tensor *t, size_t i, int32_t most)
 {
 	int64_t v;

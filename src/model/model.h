@@ -18,7 +18,7 @@
 /* How rope frequencies are scaled for long contexts (engine/rope.c). */
 enum rope_kind {
 	ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS,
-	ROPE_PART, /* "proportional": the later pairs stand still */
+	ROPE_PART, /* "proportional": only the first pairs rotate */
 	ROPE_LONG  /* "longrope": factors for short contexts, and others for long ones */
 };
 
@@ -36,18 +36,19 @@ struct rope {
 	 * original_ctx)); 0: they are not. */
 	double late_beta;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
-	/* ROPE_FACTORS, ROPE_LONG: (n_factors), divisors of each pair; long_factors are those of
-	 * contexts above original_ctx. */
+	/* ROPE_FACTORS, ROPE_LONG: (n_factors), a divisor for each pair. ROPE_LONG uses
+	 * long_factors when the context is longer than original_ctx. */
 	const float *factors, *long_factors;
 	int32_t n_factors;       /* n_rot/2 */
-	double part;             /* ROPE_PART: of the pairs turn, the first */
-	int32_t n_rot;           /* elements of a head in pairs; 0: those of the model */
+	double part;             /* ROPE_PART: the part of the pairs that rotates, from the first
+				  * on */
+	int32_t n_rot;           /* elements of a head that rotate; 0: n_rot of the model */
 };
 
 enum layer_part { PART_MIXER = 1, PART_MLP = 2 };
 
-/* A layer behind the last one that guesses the token after the next (multi-token
- * prediction), and where its tensors are. */
+/* Where the tensors of the MTP layer are: a layer after the last one, which predicts the token
+ * after the next (multi-token prediction). */
 enum model_mtp {
 	MTP_NONE,
 	MTP_APART, /* mtp.fc, mtp.layers.0.* (Qwen) */
@@ -58,7 +59,7 @@ enum model_mtp {
 struct model_config {
 	char arch[48]; /* model_type of config.json */
 	const char *prefix; /* first part of tensor names; "" or "thinker." */
-	const char *body;   /* second part of tensor names but lm_head's: "model." */
+	const char *body;   /* second part of tensor names, except lm_head's: "model." */
 	int32_t n_layers, d_model, n_heads, n_kv_heads, head_dim;
 	int32_t ffn_dim;      /* width of dense feed-forward layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* n_experts 0: none */
@@ -67,127 +68,143 @@ struct model_config {
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
 	int32_t shared_dim;   /* width of the shared expert, which all tokens use; 0: none */
-	bool scales_inputs;   /* the router's weight multiplies what an expert reads; sigmoid
+	bool scales_inputs;   /* true: the router's weight multiplies an expert's input; sigmoid
 			       * routing without a bias (Llama 4) */
-	int32_t latent_dim;   /* > 0: routed experts stand between two projections, and read
-			       * and write so many numbers (Nemotron 3 Super) */
-	bool shared_router;   /* a sigmoid gate weighs the shared expert */
+	int32_t latent_dim;   /* > 0: width of the routed experts' input and output; two
+			       * projections around the experts convert to and from d_model
+			       * (Nemotron 3 Super) */
+	bool shared_router;   /* true: a sigmoid gate multiplies the shared expert's output */
 	bool router_shifts;   /* moe_router_args.is_shifted */
 	bool router_roots;    /* moe_router_args.is_root */
-	bool *is_hashed;      /* (L) a table has the experts of each token; NULL: nowhere */
+	bool *is_hashed;      /* (L) true: a table says which experts a token uses in layer i;
+			       * NULL: in no layer */
 	bool router_bias, expert_bias; /* the router's logits, and experts, have a bias */
 	struct activation act; /* activation of dense layers and routed experts */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in this list (mlp_only_layers) */
 	int32_t n_dense_layers;
-	/* (L) bits of enum layer_part: what layer i has; NULL: all have both. */
+	/* (L) bits of enum layer_part: which parts layer i has; NULL: all layers have both. */
 	uint8_t *layer_parts;
-	bool is_ungated;      /* feed-forward layers have no gate; ACT_RELU: it is up */
+	bool is_ungated;      /* feed-forward layers have no gate; with ACT_RELU, up stands for
+			       * the gate */
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
-	float embed_scale, logit_scale; /* embeddings, and logits, are multiplied by it */
-	float residual_scale; /* of config.json: what each part of a layer adds */
-	float query_scalar;   /* q . k is divided by its root; 0: by that of head_dim */
+	float embed_scale, logit_scale; /* factors of the embeddings and of the logits */
+	float residual_scale; /* from config.json: factor of what each part of a layer adds to
+			       * its input */
+	float query_scalar;   /* q . k is divided by the root of this; 0: of head_dim */
 	/* Layer i rotates by ropes[rope_of[i]]. */
 	struct rope ropes[MODEL_MAX_ROPES];
 	int32_t n_ropes;
-	uint8_t *rope_of;     /* (L); NULL: all by the first */
-	int32_t n_rot;        /* elements of a head that are rotated, the first */
+	uint8_t *rope_of;     /* (L); NULL: all layers use ropes[0] */
+	int32_t n_rot;        /* elements of a head that rotate, from the first on */
 	bool *is_unrotated;   /* (L) layers without rotation; NULL: none */
-	bool rope_interleaved; /* MLA: neighbours are rotated together, not halves */
-	bool norm_plus_one;   /* weights of norms are stored less 1 */
-	/* Layers without a window have heads of other sizes. 0: as the others have. */
+	bool rope_interleaved; /* MLA: rope rotates neighbouring elements together, not the two
+			        * halves */
+	bool norm_plus_one;   /* the file stores the weights of norms minus 1 */
+	/* Size and number of key heads in layers without a window; 0: the same as in other
+	 * layers. */
 	int32_t full_head_dim, full_kv_heads;
-	bool keys_are_values; /* in those layers: k_proj makes both, before norms */
+	bool keys_are_values; /* in layers without a window k_proj makes keys and values, which
+			       * differ by their norms */
 	bool norms_values;    /* each head of values is normalised, without weights */
-	/* The last so many layers have no keys and values. They read those of the last layer
-	 * before them that has a window as they have, or has none as they. */
+	/* The last n_kv_shared layers have no keys and values of their own. They read those of
+	 * the last earlier layer of their kind, with or without a window. */
 	int32_t n_kv_shared;
-	bool wide_shared_mlp; /* the dense parts of those layers are twice as wide */
-	bool experts_beside;  /* layers have a dense part and experts, each with norms */
-	int32_t layer_embed, layer_vocab; /* width of what layers read of a token; 0: nothing */
+	bool wide_shared_mlp; /* the dense feed-forwards of those last layers are twice as wide */
+	bool experts_beside;  /* each layer has a dense feed-forward and experts beside it, each
+			       * with its own norms */
+	int32_t layer_embed, layer_vocab; /* width and number of rows of per-layer embeddings; 0:
+					   * none */
 	float layer_embed_scale;
-	bool has_layer_scale; /* each layer multiplies what leaves it by a number */
+	bool has_layer_scale; /* true: each layer multiplies its output by a number of its own */
 	float logit_cap;      /* logits_cap_args.cap; 0: none */
-	bool qk_norm;         /* of each head of q and k */
-	bool norms_turned;    /* weights of these multiply what has been rotated */
-	bool wide_qk_norm;    /* of all heads of q together, and of k */
-	bool plain_qk_norm;   /* of each head, without weights, in layers that are rotated */
-	/* late_every > 0: in layers that are not rotated, queries at position p are multiplied
+	bool qk_norm;         /* each head of q and k is normalised */
+	bool norms_turned;    /* the weights of qk_norm multiply after the rotation */
+	bool wide_qk_norm;    /* all heads of q are normalised together, and all heads of k */
+	bool plain_qk_norm;   /* in layers with rope each head of q and k is normalised, without
+			       * weights */
+	/* late_every > 0: in layers without rotation, queries at position p are multiplied
 	 * by 1 + late_scale * log(1 + floor((p + 1) / late_every)) (Llama 4). */
 	int32_t late_every;
 	float late_scale;
-	bool gated_attention; /* beside each head of q is a gate of the output */
-	bool has_sinks;       /* a logit a head that gives no value */
+	bool gated_attention; /* each head of q has a gate beside it, which multiplies the head's
+			       * output */
+	bool has_sinks;       /* each head has an extra logit in its softmax, which has no value */
 	bool qkv_bias, o_bias, tied_embeddings;
-	bool has_head;        /* it writes text; false: the body alone, an embedder */
+	bool has_head;        /* true: the model writes text; false: it is a body without output
+			       * head, an embedding model */
 	/* Where is_windowed, a token attends to the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer has a window */
 	bool *is_windowed;    /* (L); NULL: no layer has a window */
-	bool is_chunked;      /* a token sees those from the last multiple of `window` on */
-	int32_t window_pattern; /* of config.json, used if layer_types is absent */
+	bool is_chunked;      /* true: a token attends to those from the last multiple of
+			       * `window` on */
+	int32_t window_pattern; /* from config.json, used if layer_types is absent */
 	/* A linear layer keeps a recurrent state, not keys and values. */
 	bool *is_linear;      /* (L); NULL: no layer is linear */
 	int32_t n_linear;     /* number of linear layers */
 	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
 	bool has_conv_bias;
-	float gate_eps;       /* of the norm behind a state space */
+	float gate_eps;       /* eps of the norm after a state space */
 	bool delta_in_turn;   /* value head h uses key head h % delta_k_heads (else h / ratio) */
 	/* kv_lora > 0: MLA. A head's query and key have nope_dim elements without rope,
 	 * then rope_dim with rope; head_dim is the sum. */
 	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
-	float lora_eps;       /* of the norms behind q_lora and kv_lora */
-	/* hyper_n > 0: so many residual streams, mixed for each part of a layer by gates of
-	 * a low rank (engine/hyper.c). */
+	float lora_eps;       /* eps of the norms after q_lora and kv_lora */
+	/* hyper_n > 0: number of residual streams. Gates of rank hyper_rank mix them for each
+	 * part of a layer (engine/hyper.c). */
 	int32_t hyper_n, hyper_rank;
-	/* hyper_iters > 0: gates of the streams are doubly stochastic after so many steps, with
-	 * hyper_eps (DeepSeek-V4). */
+	/* hyper_iters > 0: number of normalising steps, with hyper_eps, which make the gates of
+	 * the streams doubly stochastic (DeepSeek-V4). */
 	int32_t hyper_iters;
 	float hyper_eps;
 	/* index_heads > 0: attention sees the index_budget positions that an indexer chooses,
-	 * in blocks of index_ratio, and the block that is not full (engine/indexer.c). */
+	 * in blocks of index_ratio, and the last block that is not yet full (engine/indexer.c). */
 	int32_t index_heads, index_dim, index_budget, index_ratio;
-	/* compress_of: attention of layer i sees, beside its window, one key of so many
-	 * positions: 0 (none), index_ratio (the index_budget that the indexer chooses) or
-	 * heavy_ratio (all of them). The output has o_groups groups of rank o_lora
+	/* compress_of: layer i attends, beside its window, to compressed keys, each of
+	 * compress_of[i] positions. 0: none; index_ratio: the indexer chooses index_budget of
+	 * them; heavy_ratio: all of them. The output has o_groups groups of rank o_lora
 	 * (engine/mixer_compress.c). */
-	int32_t *compress_of; /* (L); NULL: no layer has such keys */
+	int32_t *compress_of; /* (L); NULL: no layer has compressed keys */
 	int32_t heavy_ratio, o_groups, o_lora;
 	/* Some layers read n-grams of 2 to ngram_size tokens (engine/ngram.c): their tables
-	 * have ngram_heads parts a length, of ngram_vocab rows or a few more, in all
-	 * ngram_dim numbers a token. Token ngram_eos ends them. */
-	int32_t *ngram_of;    /* (L) number of the layer among those, or -1; NULL: none */
-	int32_t n_ngram;      /* such layers */
+	 * have ngram_heads parts for each length, of ngram_vocab rows or a few more. Together
+	 * they give ngram_dim numbers a token. No n-gram crosses a token ngram_eos. */
+	int32_t *ngram_of;    /* (L) index of layer i among the layers with n-grams, or -1; NULL:
+			       * none */
+	int32_t n_ngram;      /* number of layers with n-grams */
 	int32_t ngram_size, ngram_heads, ngram_dim, ngram_vocab, ngram_seed, ngram_eos;
-	int32_t ngram_conv;   /* inputs of the convolution behind them, ngram_size apart */
-	/* What hashes them, and rows of the parts of the one table, where the file says so;
-	 * NULL: they follow from ngram_seed and ngram_vocab. */
+	int32_t ngram_conv;   /* taps of the convolution after n-grams, ngram_size tokens apart */
+	/* Factors of the hash and rows of the parts of the one table, if the file gives them
+	 * (GGUF). NULL: they follow from ngram_seed and ngram_vocab. */
 	int64_t *ngram_factors, *ngram_sizes;
-	bool sigmoid_gate;    /* of delta nets: sigmoid(z) in the place of silu(z) */
-	/* Tokens see those behind them, too; `window` is then to each side, itself included.
-	 * Such a model gives embeddings (src/embed/encoder.h) and writes nothing. */
+	bool sigmoid_gate;    /* delta nets: the gate is sigmoid(z) instead of silu(z) */
+	/* A token attends to later tokens too. `window` then counts the tokens to each side,
+	 * itself included. Such a model gives embeddings (src/embed/encoder.h) and writes no
+	 * text. */
 	bool is_encoder;
-	bool is_bert;         /* a layer norm behind each part; else norms as in Gemma 3 */
-	bool exact_gelu;      /* not the tanh form */
-	int32_t n_places, first_place; /* learned positions, and that of the first token; 0 */
-	int32_t n_types;      /* token types; every token is of the first */
+	bool is_bert;         /* a layer norm after each part; else norms as in Gemma 3 */
+	bool exact_gelu;      /* GELU by erf, not the tanh form */
+	int32_t n_places, first_place; /* number of learned positions, or 0, and the first
+				        * token's position */
+	int32_t n_types;      /* number of token types; every token has the first */
 	enum model_mtp mtp;
 	int32_t bos_id; /* -1: none */
-	int32_t eos_ids[MODEL_MAX_EOS]; /* of config.json; see generation_defaults */
+	int32_t eos_ids[MODEL_MAX_EOS]; /* from config.json; see generation_defaults */
 	int n_eos;
 	enum dtype dtype; /* type of the original weights; tensors have their own */
 };
 
-/* Bytes of a token in the KV cache of layer i, and of all layers; int8 has scales, too
- * (kernels/ops/kv_bytes.h). */
+/* Bytes of a token in the KV cache of layer i, and of all layers. With int8, scales are
+ * included (kernels/ops/kv_bytes.h). */
 int64_t model_layer_kv_bytes(const struct model_config *c, int32_t i, enum dtype type);
 int64_t model_kv_bytes(const struct model_config *c, enum dtype type);
 
 #include "model/model_sizes.h"
 
-/* Settings of generation_config.json. Generation ends at any of eos_ids: the ids given
- * there and in config.json. */
+/* Settings of generation_config.json. Generation ends at any of eos_ids: the ids of
+ * generation_config.json and of config.json. */
 struct generation_defaults {
 	float temperature, top_p, min_p, repetition_penalty; /* NAN: not given */
 	int32_t top_k;                                       /* -1: not given */
@@ -197,8 +214,8 @@ struct generation_defaults {
 
 struct model_opts {
 	bool use_mmap;
-	/* Called now and then, with the bytes of the files that are mapped or read so far, and
-	 * in total. A mapped file is not read yet. */
+	/* Called now and then with the bytes of the files that are mapped or read so far, and
+	 * of all files. A mapped file's bytes count at once, though none is read yet. */
 	void (*on_progress)(void *ctx, size_t done, size_t total);
 	void *ctx;
 };
@@ -215,7 +232,7 @@ struct model {
 	char *chat_template; /* "" if none */
 	char *bos_text, *eos_text; /* text of the tokens, "" if none; variables of the
 				    * template */
-	bool is_paired;  /* GGUF llama: opening q and k reorders their rows
+	bool is_paired;  /* true: rope rotates neighbours, so opening q and k reorders their rows
 			  * (gguf_model_is_paired) */
 	struct arena *repacked; /* memory of the reordered rows */
 	struct pool *pool;      /* threads that reorder; NULL if not needed */
@@ -252,14 +269,15 @@ enum status model_choices(struct model *m, const char *name, int32_t rows, int32
 /* True if the tensor belongs to this model. False for tensors of another model in the
  * same files, and for layers past the last one, which predict several tokens ahead. */
 bool model_reads(const struct model *m, const char *name);
-/* Part of the names of tables of n-grams. Their rows are read from the model's files. */
+/* Part of the names of n-gram tables. Steps read rows of these tables from the model's files. */
 #define MODEL_NGRAM_TABLE ".ngram_embedding."
-/* Bytes of all tensors that belong to the model, with scales and zero points, but for those
+/* Bytes of all tensors that belong to the model, with scales and zero points, without n-gram
  * tables. */
 int64_t model_weight_bytes(const struct model *m);
-/* Bytes of the tensors of config.mtp that are used, beside those; 0: it has none. */
+/* Bytes of the MTP layer's tensors that are used, which model_weight_bytes leaves out; 0: no
+ * such layer. */
 int64_t model_mtp_bytes(const struct model *m);
-/* The part of them that belongs to routed experts. */
+/* The part of model_weight_bytes that belongs to routed experts. */
 int64_t model_expert_bytes(const struct model *m);
 /* True if the checkpoint asks for an FP8 KV cache. No backend has one, so the cache gets
  * a wider type. */

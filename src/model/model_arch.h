@@ -13,7 +13,8 @@ enum {
 	KEYS_EXPERTS = 2,
 	KEYS_BIAS = 4,         /* attention_bias: of q, k, v and o */
 	KEYS_WINDOW = 8,       /* sliding_window, for all layers */
-	KEYS_WINDOW_SOME = 16, /* use_sliding_window: layers from max_window_layers on */
+	KEYS_WINDOW_SOME = 16, /* use_sliding_window: only layers from max_window_layers on have
+			        * a window */
 	KEYS_GROUPED = 32,     /* expert groups, sigmoid routing, shared experts */
 	KEYS_PARTIAL = 64,     /* partial_rotary_factor: only a part of a head rotates */
 	KEYS_FFN = 128,        /* the model has layers without experts */
@@ -28,24 +29,28 @@ enum {
 	KEYS_OUT_BIAS = 1 << 16,  /* attention_bias: of q, k, v; attention_out_bias: of o */
 	KEYS_SCALES = 1 << 17,    /* Granite's multipliers */
 	KEYS_NO_ROPE = 1 << 18,   /* no_rope_layers */
-	KEYS_LATE = 1 << 19,      /* llama_4_scaling_beta: late queries are longer */
-	KEYS_LOCAL = 1 << 20,     /* num_local_experts, as wide as intermediate_size */
-	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing with a bias of the choice, no groups */
+	KEYS_LATE = 1 << 19,      /* llama_4_scaling_beta: queries of late positions get a larger
+				   * factor */
+	KEYS_LOCAL = 1 << 20,     /* num_local_experts; an expert's width is intermediate_size */
+	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing; a bias counts for the choice of experts; no
+				   * groups */
 	KEYS_MAY_PARTIAL = 1 << 23, /* without partial_rotary_factor all of a head rotates */
 	KEYS_CONV = 1 << 24,      /* some layers are short convolutions */
 	KEYS_GEMMA4 = 1 << 25,
 	KEYS_SPACE = 1 << 26,     /* some layers are state spaces of Mamba-2 (Granite 4) */
-	KEYS_NEMOTRON = 1 << 27,  /* layers of one part (Nemotron-H) */
-	KEYS_BESIDE = 1 << 28,    /* shared_intermediate_size, of a shared expert or 0 */
-	KEYS_HUNYUAN = 1 << 29,   /* a shared expert as wide as the others; alpha of its rope */
+	KEYS_NEMOTRON = 1 << 27,  /* each layer has one part: a mixer or a feed-forward
+				   * (Nemotron-H) */
+	KEYS_BESIDE = 1 << 28,    /* shared_intermediate_size: width of the shared expert, or 0 */
+	KEYS_HUNYUAN = 1 << 29,   /* a shared expert as wide as the routed ones; rope with alpha */
 	KEYS_ERNIE = 1 << 30,     /* experts chosen by a softmax and a bias (ERNIE 4.5) */
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
-/* No enumerators, since they do not fit an int. QWEN4: several residual streams, attention
- * by an indexer, n-grams (Qwen4-Exp). LLAMA4: chunks, NoPE, experts with scaled inputs.
- * INDEX: MLA that sees what an indexer chooses (DeepSeek-V3.2). DEEPSEEK4: windows beside
- * compressed keys, doubly stochastic streams, experts by tokens (DeepSeek-V4). */
+/* These are no enumerators, because their values do not fit an int. QWEN4: several residual
+ * streams, attention by an indexer, n-grams (Qwen4-Exp). LLAMA4: chunks, layers without rope,
+ * experts with scaled inputs. INDEX: MLA over the keys that an indexer chooses (DeepSeek-V3.2).
+ * DEEPSEEK4: windows beside compressed keys, doubly stochastic streams, experts chosen by token
+ * id (DeepSeek-V4). */
 #define KEYS_QWEN4 ((uint64_t)1 << 31)
 #define KEYS_LLAMA4 ((uint64_t)1 << 32)
 #define KEYS_INDEX ((uint64_t)1 << 33)
@@ -59,29 +64,29 @@ enum {
 	GGUF_IN_TURN = 8,    /* delta nets: value head h uses key head h % Hk */
 	GGUF_OSS = 16,
 	GGUF_FOUR_NORMS = 32, /* norms before and after both attention and feed-forward */
-	GGUF_ALSO = 128,      /* the name in GGUF is that of a row before it */
+	GGUF_ALSO = 128,      /* an earlier row has the same name in GGUF */
 	GGUF_GEMMA4 = 256,
 	GGUF_SPACE = 512,     /* some layers are state spaces of Mamba-2 */
-	GGUF_ONE_NORM = 1024, /* attn_norm is of whatever part the layer has */
-	GGUF_FUSED = 64,      /* attn_qkv is of q, k and v, ffn_up of gate and up */
+	GGUF_ONE_NORM = 1024, /* attn_norm is the norm of the layer's only part */
+	GGUF_FUSED = 64,      /* attn_qkv holds q, k and v; ffn_up holds gate and up */
 };
 
 struct model_arch {
 	const char *model_type;
 	const char *class;     /* the name in `architectures` of config.json */
 	uint64_t keys;
-	bool qk_norm;          /* used if use_qk_norm is absent */
+	bool qk_norm;          /* default of use_qk_norm */
 	bool norms_turned;     /* see struct model_config */
 	bool wide_qk_norm;     /* norms of q and k are over all heads together */
 	bool qkv_bias;
-	bool turns_neighbours; /* heads are rotated in pairs of neighbours, not of halves */
+	bool turns_neighbours; /* rope rotates pairs of neighbours in a head, not the two halves */
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
-	bool may_mtp;          /* its files may have a layer of enum model_mtp */
-	double theta;          /* where rope_theta is not given; 0: it must be */
-	const char *defaults;  /* JSON, of keys that config.json may leave out; or NULL */
-	/* A model within a model: where its config is ("": on top), its model_types, with
-	 * blanks between, and how its tensors' names begin. */
+	bool may_mtp;          /* the files may have an MTP layer (enum model_mtp) */
+	double theta;          /* default of rope_theta; 0: rope_theta is required */
+	const char *defaults;  /* JSON: defaults of keys that config.json may leave out; or NULL */
+	/* A model within a model: the key of its config ("": on top), its model_types,
+	 * separated by blanks, and the prefix of its tensors' names. */
 	const char *within, *text_type;
 	const char *prefix;    /* NULL means "" */
 	const char *body;      /* NULL means "model." */
@@ -89,8 +94,8 @@ struct model_arch {
 	unsigned in_gguf;
 };
 
-/* What the engine would need for an architecture that it has not got; NULL: it has it, or
- * nobody knows. name: of config.json or GGUF. */
+/* What the engine would need for an architecture that it lacks, for a message. NULL: the
+ * architecture is supported or unknown. name: as in config.json or GGUF. */
 const char *model_arch_needs(const char *name);
 
 extern const struct model_arch model_archs[];

@@ -58,7 +58,7 @@ static const struct setting {
 	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(qkv_bias), 0, 1, 1},
 	{"attention_out_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(o_bias), 0, 1, 0},
-	/* These four are put in their places by set_scales. */
+	/* set_scales distributes these four. */
 	{"embedding_multiplier", NULL, KEYS_SCALES, FLOAT, AT(embed_scale), 1e-3, 1e6, 1},
 	{"attention_multiplier", NULL, KEYS_SCALES, FLOAT, AT(query_scalar), 1e-6, 1e3, 1},
 	{"residual_multiplier", NULL, KEYS_SCALES, FLOAT, AT(residual_scale), 1e-3, 1e3, 1},
@@ -132,7 +132,7 @@ static const struct setting {
 	{"moe_num_experts", NULL, KEYS_ERNIE, INT, AT(n_experts), 1, 4096, REQUIRED},
 	{"moe_k", NULL, KEYS_ERNIE, INT, AT(n_experts_used), 1, 256, REQUIRED},
 	{"moe_intermediate_size", NULL, KEYS_ERNIE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
-	/* a number of experts; config_ernie_read makes a width of it */
+	/* a number of experts; config_ernie_read converts it to a width */
 	{"moe_num_shared_experts", NULL, KEYS_ERNIE, INT, AT(shared_dim), 0, 64, 2},
 	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(full_head_dim), 2, 1024, 512},
 	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(full_kv_heads), 1, 1024, 0},
@@ -170,7 +170,7 @@ static const struct setting {
 	{"q_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(q_lora), 8, 1 << 14, REQUIRED},
 	{"o_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(o_lora), 8, 1 << 14, REQUIRED},
 	{"o_groups", NULL, KEYS_DEEPSEEK4, INT, AT(o_groups), 1, 1024, REQUIRED},
-	/* a number of experts, of which the model reads one */
+	/* a number of shared experts: only 1 is supported */
 	{"n_shared_experts", NULL, KEYS_DEEPSEEK4, INT, AT(shared_dim), 1, 1, 1},
 	{"routed_scaling_factor", NULL, KEYS_DEEPSEEK4, FLOAT, AT(routed_scale), 1e-3, 1e3, 1.5},
 	{"swiglu_limit", NULL, KEYS_DEEPSEEK4, FLOAT, AT(act.limit), 1e-3, 1e4, 10},
@@ -179,13 +179,13 @@ static const struct setting {
 	{"hc_eps", NULL, KEYS_DEEPSEEK4, FLOAT, AT(hyper_eps), 1e-12, 1e-2, 1e-6},
 	{"index_n_heads", NULL, KEYS_DEEPSEEK4, INT, AT(index_heads), 1, 256, REQUIRED},
 	{"index_head_dim", NULL, KEYS_DEEPSEEK4, INT, AT(index_dim), 8, 512, REQUIRED},
-	/* blocks, not positions */
+	/* counts blocks, not positions */
 	{"index_topk", NULL, KEYS_DEEPSEEK4, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
-/* allowed: JSON values, separated by blanks, that have no effect. null and absence never
- * have one. */
+/* allowed: JSON values, separated by blanks, that have no effect. A key that is null or absent
+ * is always accepted. */
 static const struct {
 	const char *key, *allowed;
 	uint64_t unless; /* groups of keys whose architectures read this key */
@@ -217,7 +217,7 @@ static const struct {
 	{"attention_multiplier", "", KEYS_SCALES},
 	{"query_pre_attn_scalar", "", KEYS_QUERY_SCALE},
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
-	{"use_bidirectional_attention", "false \"vision\"", KEYS_QUERY_SCALE}, /* text: alike */
+	{"use_bidirectional_attention", "false \"vision\"", KEYS_QUERY_SCALE}, /* alike for text */
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
 	{"n_shared_experts", "0", KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4},
 	{"n_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
@@ -280,7 +280,7 @@ static const struct model_arch *arch_find(const char *model_type)
 	return NULL;
 }
 
-/* Is `word` one of `words`, which have blanks between them? */
+/* True if `word` is one of `words`, which are separated by blanks. */
 static bool is_word(const char *word, const char *words)
 {
 	size_t n = strlen(word);
@@ -305,7 +305,7 @@ const char *model_arch_needs(const char *name)
 	return NULL;
 }
 
-/* Is it a row of a family, as qwen3_moe is of qwen3, or a text model alone? */
+/* True if row i is a variant (qwen3_moe of qwen3), or only the text part of a model. */
 static bool is_variant(size_t i)
 {
 	const char *type = model_archs[i].model_type;
@@ -334,7 +334,8 @@ static enum status unknown_arch(struct fail *fail, const json_t *type)
 		       name, known);
 }
 
-/* "Qwen3ForCausalLM" and its body alone, "Qwen3Model" or "Gemma3TextModel". */
+/* True if `class` is the class of the body without output head: "Qwen3Model" or
+ * "Gemma3TextModel" if `whole` is "Qwen3ForCausalLM" or the like. */
 static bool is_body_of(const char *class, const char *whole)
 {
 	const char *end = strstr(whole, "ForCausalLM");
@@ -355,7 +356,7 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	if (!arch)
 		return unknown_arch(fail, type);
 	/* The class tells a language model from other models with the same body, such as
-	 * a classifier. The body alone is an embedder's. */
+	 * a classifier. A body without output head is an embedding model. */
 	const json_t *classes = jsonfile_get(root, "architectures");
 	const json_t *class;
 	size_t i;
@@ -463,7 +464,7 @@ static enum status read_dense_layers(const json_t *root, struct arena *a,
 	return OK;
 }
 
-/* "dense" or "sparse" for each layer. */
+/* Read the list that says "dense" or "sparse" for each layer. */
 static enum status read_mlp_types(const json_t *types, struct arena *a,
 				  struct model_config *c, struct fail *fail)
 {
@@ -482,7 +483,7 @@ static enum status read_mlp_types(const json_t *types, struct arena *a,
 	return OK;
 }
 
-/* The first layers are dense. */
+/* Read first_k_dense_replace: that many first layers are dense. */
 static enum status read_first_dense(const json_t *root, struct arena *a,
 				    struct model_config *c, struct fail *fail)
 {
@@ -588,8 +589,8 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	return st;
 }
 
-/* Layers of type "conv" are short convolutions. Their state is that of gated delta nets
- * with one head of values as wide as the model, and no keys: a convolution's alone. */
+/* Layers of type "conv" are short convolutions. They count as gated delta nets with one value
+ * head as wide as the model and no keys, so their state is the convolution's. */
 static enum status read_conv_layers(const json_t *root, struct arena *a,
 				    struct model_config *c, struct fail *fail)
 {
@@ -604,7 +605,7 @@ static enum status read_conv_layers(const json_t *root, struct arena *a,
 	return st;
 }
 
-/* Layers of type "linear_attention" are state spaces; without layer_types all are. */
+/* Layers of type "linear_attention" are state spaces. Without layer_types all layers are. */
 static enum status read_space_layers(const json_t *root, struct arena *a,
 				     struct model_config *c, struct fail *fail)
 {
@@ -666,7 +667,7 @@ static enum status read_windows(const json_t *root, const struct model_arch *arc
 						c, fail);
 		memset(c->is_windowed, true, (size_t)c->n_layers);
 	}
-	/* All layers are alike, so layer_types must say the same for each. */
+	/* All layers have the same kind here, so layer_types must name it for each. */
 	const char *same = c->window ? "sliding_attention" : "full_attention";
 	const json_t *types = jsonfile_get(root, "layer_types");
 	const json_t *type;
@@ -848,8 +849,8 @@ static float rounded(enum dtype t, float x)
 }
 
 /* Granite multiplies what each layer adds by a number r: x becomes x + r f(norm(x)). The graph
- * computes y = x / r instead, which becomes y + f(norm(y)): the norm of x is that of y, but for
- * its eps. So r is needed here alone. */
+ * computes y = x / r instead, which becomes y + f(norm(y)): x and y have the same norm, except
+ * for its eps. So r is needed only here. */
 static void set_scales(struct model_config *c)
 {
 	c->embed_scale /= c->residual_scale;
@@ -858,7 +859,7 @@ static void set_scales(struct model_config *c)
 	c->logit_scale = 1 / c->logit_scale;
 }
 
-/* What the architecture alone says. */
+/* Set what depends only on the architecture. */
 static void set_arch(const struct model_arch *arch, struct model_config *c)
 {
 	snprintf(c->arch, sizeof c->arch, "%s", arch->model_type);
@@ -868,7 +869,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->wide_qk_norm = arch->wide_qk_norm;
 	c->norms_turned = arch->norms_turned;
 	c->qkv_bias |= arch->qkv_bias || c->o_bias;
-	if (arch->keys & KEYS_GROUPED) /* attention_bias is not of o */
+	if (arch->keys & KEYS_GROUPED) /* attention_bias does not apply to o */
 		c->o_bias = false;
 	c->gated_attention = arch->keys & KEYS_DELTA;
 	c->norm_plus_one = arch->norm_plus_one || arch->keys & KEYS_DELTA;
@@ -924,13 +925,14 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		return;
 	}
 	c->logit_scale = 1;
-	/* As the model was trained: rounded to the type of its weights. */
+	/* Round the factors to the type of the weights, as in training. */
 	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
 	c->embed_scale = rounded(c->dtype, scale);
 	c->layer_embed_scale = rounded(c->dtype, sqrtf((float)c->layer_embed)) * sqrtf(0.5f);
 }
 
-/* EXAONE 4 spells sliding_window_pattern "LLLG": the last of so many layers sees all. */
+/* EXAONE 4 spells sliding_window_pattern "LLLG": in each group of that many layers, the last
+ * has full attention. */
 static void spell_pattern(json_t *text)
 {
 	static const char key[] = "sliding_window_pattern";

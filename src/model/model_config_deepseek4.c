@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DeepSeek-V4. Published files and those that Hugging Face Transformers writes spell some
- * settings in two ways. Source: configuration_deepseek_v4.py of Transformers.
+ * DeepSeek-V4. Published files spell some settings otherwise than files that Hugging Face
+ * Transformers writes. Source: configuration_deepseek_v4.py of Transformers.
  */
 #include <string.h>
 
@@ -9,19 +9,20 @@
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* What keys a layer has beside its window. */
+/* The keys that a layer attends to beside its window: none, compressed keys that an indexer
+ * chooses, or all heavily compressed keys. */
 enum kind { PLAIN, CHOSEN, HEAVY };
 static const char *const kind_names[] = {
 	[PLAIN] = "sliding_attention", [CHOSEN] = "compressed_sparse_attention",
 	[HEAVY] = "heavily_compressed_attention"};
-/* Put into the settings by config_deepseek4_spell. */
+/* Keys of our own that config_deepseek4_spell adds to the settings. */
 static const char kinds_key[] = "halod_kinds", hashed_key[] = "halod_hashed";
 
 static const char rates_key[] = "compress_rates", partial_key[] = "partial_rotary_factor";
 
 /* --- spelling ---------------------------------------------------------------------- */
 
-/* The kind of layer i; -1: what is said is no kind. */
+/* The kind of layer i; -1 if config.json gives no known kind. */
 static int kind_of(const json_t *text, json_int_t i)
 {
 	const json_t *types = jsonfile_get(text, "layer_types");
@@ -40,8 +41,9 @@ static int kind_of(const json_t *text, json_int_t i)
 	return ratio == 0 ? PLAIN : ratio == 4 ? CHOSEN : ratio == 128 ? HEAVY : -1;
 }
 
-/* layer_types as others have them; the kinds aside, where all layers have one. What is no kind
- * stays as it is. */
+/* Translate layer_types to the names that other models use. If all layers have a known kind,
+ * store the kinds under kinds_key. An unknown type stays in the list, so that reading refuses
+ * it. */
 static void spell_layers(json_t *text, json_int_t n)
 {
 	const json_t *given = jsonfile_get(text, "layer_types");
@@ -66,7 +68,7 @@ static void spell_layers(json_t *text, json_int_t n)
 	json_decref(kinds);
 }
 
-/* The first layers have hashed experts. */
+/* In the first num_hash_layers layers the token's id decides its experts ("hash_moe"). */
 static void spell_hashed(json_t *text, json_int_t n)
 {
 	const json_t *types = jsonfile_get(text, "mlp_layer_types");
@@ -81,7 +83,7 @@ static void spell_hashed(json_t *text, json_int_t n)
 	json_object_set(text, hashed_key, json_object_get(text, "mlp_layer_types"));
 }
 
-/* One rope of layers with a window alone ("main"), one of the others ("compress"). */
+/* Layers with only a window get the rope "main", the others the rope "compress". */
 static void spell_ropes(json_t *text)
 {
 	json_t *params = json_object_get(text, "rope_parameters");
@@ -208,7 +210,7 @@ static enum status read_hashed(const json_t *text, struct arena *a, struct model
 	return OK;
 }
 
-/* The keys that must have one value. */
+/* Check keys that may have only one value. */
 static enum status check_fixed(const json_t *text, struct fail *fail)
 {
 	const json_t *scores = jsonfile_get(text, "scoring_func");
@@ -248,7 +250,7 @@ enum status config_deepseek4_read(const json_t *text, struct arena *a, struct mo
 		st = check_sizes(c, fail);
 	if (st == OK && !c->window)
 		st = config_missing(fail, "sliding_window");
-	/* The output is turned back, so cos and sin must not be multiplied. */
+	/* The attention's output is rotated back, so cos and sin must have no factor. */
 	if (st == OK && r->kind == ROPE_YARN && r->attention_factor != 1)
 		st = fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME
 			     ": yarn with an attention_factor of %g, not 1", r->attention_factor);

@@ -14,8 +14,8 @@
 
 static const struct {
 	const char *model_type;
-	bool has_places;    /* learned positions; else rotary ones */
-	bool place_is_late; /* they begin behind that of the padding token */
+	bool has_places;    /* learned positions; else rotary embedding */
+	bool place_is_late; /* RoBERTa: the first token's position is pad_token_id + 1, not 0 */
 } kinds[] = {
 	{"bert", true, false}, {"roberta", true, true}, {"xlm-roberta", true, true},
 	{"nomic_bert", false, false},
@@ -35,7 +35,7 @@ bool config_encoder_is(const json_t *root)
 	return kind_of(root) >= 0;
 }
 
-/* Keys under both names; the second is that of nomic-embed's files. */
+/* Each key under its usual name and under the name in nomic-embed's files. */
 #define AT(field) offsetof(struct model_config, field)
 static const struct {
 	const char *key, *other;
@@ -52,7 +52,7 @@ static const struct {
 	{"type_vocab_size", NULL, AT(n_types), 0, 1 << 10, 2},
 };
 
-/* What must have one of these values, or be absent. */
+/* Keys that must be absent or have one of these values. */
 static const struct {
 	const char *key, *allowed;
 } fixed[] = {
@@ -133,8 +133,8 @@ static enum status read_activation(const json_t *root, bool is_gated, struct mod
 	return OK;
 }
 
-/* nomic-embed's own files name the rope's base in their way. Their scaling factor is for
- * texts that are longer than those it was trained with, and none may be. */
+/* nomic-embed's own files have another name for the rope's base. Their scaling factor is for
+ * texts longer than the trained length, which are not allowed here. */
 static enum status read_rope(const json_t *root, struct model_config *c, struct fail *fail)
 {
 	json_t *copy = json_copy((json_t *)(uintptr_t)root);
@@ -153,7 +153,8 @@ static enum status read_rope(const json_t *root, struct model_config *c, struct 
 	return st;
 }
 
-/* Learned positions; those of RoBERTa begin behind that of the padding token. */
+/* Read the number of learned positions. RoBERTa's first token has the position after
+ * pad_token_id. */
 static enum status read_places(const json_t *root, bool is_late, struct model_config *c,
 			       struct fail *fail)
 {
@@ -199,11 +200,11 @@ enum status config_encoder_of_text(const json_t *text, struct model_config *c,
 	const json_t *v = jsonfile_get(text, key);
 	const char *name = json_string_value(v);
 	if (!v || json_is_false(v) || (name && strcmp(name, "vision") == 0))
-		return OK; /* text goes one way */
+		return OK; /* "vision": text attends only backward */
 	if (!json_is_true(v))
 		return config_unsupported(fail, key, v);
 	c->is_encoder = true;
-	/* Of both sides together. */
+	/* The key counts both sides together; c->window counts one side, the token included. */
 	c->window = c->window ? c->window / 2 + 1 : 0;
 	return OK;
 }

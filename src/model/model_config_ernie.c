@@ -7,7 +7,7 @@
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* A number of `text`, or what it is where it is not given. */
+/* Read a number of `text`; `usual` if the key is absent. */
 static enum status read_layer(const json_t *text, const char *key, json_int_t usual,
 			      json_int_t least, json_int_t *out, struct fail *fail)
 {
@@ -18,7 +18,7 @@ static enum status read_layer(const json_t *text, const char *key, json_int_t us
 	return OK;
 }
 
-/* Layers from `first` to `last` have experts, each `every`th of all. */
+/* Find the layers with experts: every moe_layer_interval'th from `first` to `last`. */
 enum status config_ernie_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail)
 {

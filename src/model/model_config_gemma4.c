@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gemma 4: its layers are of two kinds, and differ in more than their windows. Source:
- * configuration_gemma4.py of Hugging Face Transformers.
+ * Gemma 4 has two kinds of layers, with and without a window, which differ in other settings
+ * too. Source: configuration_gemma4.py of Hugging Face Transformers.
  */
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
@@ -17,8 +17,8 @@ static json_int_t own_number(const json_t *all, int32_t i, const char *key)
 	return json_integer_value(json_object_get(own, key));
 }
 
-/* Settings of single layers: all layers without a window must have the same, and no
- * others. */
+/* Read per_layer_config, the settings of single layers. All layers without a window must have
+ * the same settings, and the others must have none. */
 static enum status read_per_layer(const json_t *all, struct model_config *c,
 				  struct fail *fail)
 {
@@ -46,7 +46,7 @@ enum status config_gemma4_read(const json_t *text, struct model_config *c, struc
 {
 	const json_t *all = jsonfile_get(text, per_layer);
 	enum status st = OK;
-	c->is_windowed[c->n_layers - 1] = false; /* the last layer sees all */
+	c->is_windowed[c->n_layers - 1] = false; /* the last layer has no window */
 	if (!c->keys_are_values)
 		c->full_kv_heads = 0;
 	if (all)

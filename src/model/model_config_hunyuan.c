@@ -8,7 +8,7 @@
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* A list of the same number for each layer becomes that number. */
+/* Replace a list that has the same number for each layer by that number. */
 static void take_same(json_t *text, const char *key, const char *usual)
 {
 	json_t *v = json_object_get(text, key), *first = json_array_get(v, 0), *one;
@@ -20,7 +20,7 @@ static void take_same(json_t *text, const char *key, const char *usual)
 		json_object_set(text, usual, is_same ? first : v);
 }
 
-/* "dynamic" with alpha: the base is theta alpha^(K / (K - 2)), whatever the length. */
+/* "dynamic" with alpha: the base is theta alpha^(K / (K - 2)), for sequences of any length. */
 static void stretch_rope(json_t *text)
 {
 	static const char *const names[] = {"rope_parameters", "rope_scaling"};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LFM2 spells settings in ways of its own. Here they get the names that others have. Source:
- * configuration_lfm2.py and modeling_lfm2.py of Hugging Face Transformers.
+ * LFM2 has names of its own for some settings. This file renames them to those of other models.
+ * Source: configuration_lfm2.py and modeling_lfm2.py of Hugging Face Transformers.
  */
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* `own`, where it is there, holds in the place of `usual`. */
+/* If the key `own` exists, its value replaces that of `usual`. */
 static void rename_key(json_t *text, const char *own, const char *usual)
 {
 	json_t *v = json_object_get(text, own);
@@ -14,7 +14,7 @@ static void rename_key(json_t *text, const char *own, const char *usual)
 		json_object_set(text, usual, v);
 }
 
-/* Dense layers are two thirds as wide as intermediate_size says, and a multiple. */
+/* Dense layers are two thirds as wide as intermediate_size says, rounded up to a multiple. */
 static void adjust_width(json_t *text)
 {
 	static const char key[] = "intermediate_size";
@@ -37,7 +37,7 @@ static void adjust_width(json_t *text)
 	json_object_set_new(text, key, json_integer(width));
 }
 
-/* Layers that full_attn_idxs lists are attention; the others are convolutions. */
+/* Layers in the list full_attn_idxs are attention layers; the others are convolutions. */
 static void spell_layers(json_t *text)
 {
 	const json_t *list = json_object_get(text, "full_attn_idxs");
@@ -56,7 +56,7 @@ static void spell_layers(json_t *text)
 	json_object_set_new(text, "layer_types", types);
 }
 
-/* The first layers have no experts. */
+/* The first num_dense_layers layers have no experts. */
 static void spell_dense_layers(json_t *text)
 {
 	const json_t *v = json_object_get(text, "num_dense_layers");

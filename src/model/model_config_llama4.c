@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Llama 4, its text. intermediate_size is the width of an expert, and of the shared one;
- * intermediate_size_mlp that of dense layers. Source: configuration_llama4.py of Hugging
- * Face Transformers.
+ * The text model of Llama 4. intermediate_size is the width of a routed and of the shared
+ * expert; intermediate_size_mlp is that of dense layers. Source: configuration_llama4.py of
+ * Hugging Face Transformers.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ void config_llama4_spell(json_t *text)
 {
 	json_t *dense = json_object_get(text, "intermediate_size_mlp");
 	json_t *step = json_object_get(text, "interleave_moe_layer_step");
-	if (dense) { /* not of GGUF */
+	if (dense) { /* absent in settings from GGUF, which have these names already */
 		json_object_set(text, "moe_intermediate_size",
 				json_object_get(text, "intermediate_size"));
 		json_object_set(text, "intermediate_size", dense);
@@ -46,7 +46,7 @@ void config_llama4_spell(json_t *text)
 	spell_layers(text);
 }
 
-/* Positions of a chunk; 0: there are none, which only null says. */
+/* Read the positions of a chunk. null means 0: no layer has chunks. */
 static enum status read_chunk(const json_t *text, struct model_config *c, struct fail *fail)
 {
 	static const char key[] = "attention_chunk_size";
@@ -71,7 +71,7 @@ enum status config_llama4_read(const json_t *text, struct arena *a, struct model
 	enum status st = read_chunk(text, c, fail);
 	if (st != OK)
 		return st;
-	if (c->n_experts_used != 1) /* each would read an input of its own */
+	if (c->n_experts_used != 1) /* with two, each expert would read an input of its own */
 		return config_unsupported(fail, used, jsonfile_get(text, used));
 	if (v && !json_is_boolean(v) && !json_is_integer(v))
 		return config_wrong(fail, tuning, v, "true or false");

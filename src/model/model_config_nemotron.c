@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nemotron-H: each layer is one part alone, a state space, attention, a dense part or
+ * Nemotron-H: each layer has only one part: a state space, attention, a dense feed-forward or
  * experts. Source: configuration_nemotron_h.py of Hugging Face Transformers.
  */
 #include "base/alloc.h"
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* Kinds of layers: in layers_block_type, as it was called before, and the letter in
+/* Kinds of layers: the name in layers_block_type, the older name, and the letter in
  * hybrid_override_pattern. */
 static const struct kind {
 	const char *name, *old;
@@ -23,7 +23,7 @@ static void copy_key(json_t *text, const char *own, const char *usual)
 		json_object_set(text, usual, v);
 }
 
-/* The list of the layers' kinds, of a pattern or as a list; NULL: there is none. */
+/* The list of the layers' kinds, from a pattern or a list; NULL if the config has neither. */
 static json_t *list_of(const json_t *text)
 {
 	const char *pattern = json_string_value(
@@ -98,7 +98,7 @@ static enum status read_kinds(const json_t *text, struct arena *a, struct model_
 	return OK;
 }
 
-/* The activation, and what must be there where layers have experts. */
+/* Check the activation, and the keys that experts need if any layer has experts. */
 static enum status read_widths(const json_t *text, struct model_config *c, const int *n,
 			       struct fail *fail)
 {

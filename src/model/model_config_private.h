@@ -16,15 +16,15 @@ enum status config_wrong(struct fail *fail, const char *key, const json_t *v,
 			 const char *want);
 enum status config_unsupported(struct fail *fail, const char *key, const json_t *v);
 
-/* c->ropes[0], and c->max_ctx where yarn stretches it. layer_type: whose rope_parameters
- * these are, where layers of each type have their own; or NULL. theta: where rope_theta is
- * not given; 0: it must be. has_late: the architecture has llama_4_scaling_beta, else it
- * must be 0 or absent. a: for the factors of longrope; NULL: that is refused. */
+/* Read c->ropes[0], and set c->max_ctx if yarn stretches it. layer_type: use the entry of
+ * rope_parameters for this type of layer; NULL: one entry is for all. theta: default of
+ * rope_theta; 0: it is required. has_late: the architecture may have llama_4_scaling_beta; else
+ * it must be 0 or absent. a: memory for longrope's factors; NULL: longrope is refused. */
 enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
 			     bool has_late, struct arena *a, struct model_config *c,
 			     struct fail *fail) MUST_USE;
-/* c->ropes[1] and c->rope_of: a rope of their own for the layers with a window, which are
- * known by then. */
+/* Read c->ropes[1] and c->rope_of: the rope of the layers with a window. Call it when the
+ * windows are known. */
 enum status config_rope_read_local(const json_t *root, struct arena *a,
 				   struct model_config *c, struct fail *fail) MUST_USE;
 /* Compute c->n_rot, which must be even, from partial_rotary_factor, beside or inside the
@@ -32,25 +32,27 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
  * must be 1 or absent. c->head_dim must be known. */
 enum status config_partial_read(const json_t *root, uint64_t keys, struct model_config *c,
 				struct fail *fail) MUST_USE;
-/* LFM2: gives the settings in `text` the names and meanings that others have. */
+/* LFM2: renames and converts settings in `text` to those of other models. */
 void config_lfm2_spell(json_t *text);
-/* Gemma 4, behind its settings and windows: per_layer_config, and what must fit together. */
+/* Gemma 4: reads per_layer_config and checks that settings agree. Call it after settings and
+ * windows are read. */
 enum status config_gemma4_read(const json_t *text, struct model_config *c,
 			       struct fail *fail) MUST_USE;
-/* Granite 4 hybrids: names and meanings that others have; and behind the settings and types
- * of layers, what must fit together. */
+/* Granite 4 hybrids: _spell renames and converts settings to those of other models. _read
+ * checks that settings agree; call it after settings and types of layers are read. */
 void config_space_spell(json_t *text);
 enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
-/* Sizes of a state space, and time_step_limit. */
+/* Checks the sizes of a state space, and time_step_limit. */
 enum status config_space_check(const json_t *text, const struct model_config *c,
 			       struct fail *fail) MUST_USE;
-/* ERNIE 4.5 with experts, behind its settings. */
+/* Reads what is special to ERNIE 4.5 with experts. Call it after the settings are read. */
 enum status config_ernie_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
-/* Hunyuan: names that others have; lists of one number; the rope's base. */
+/* Hunyuan: renames settings to those of other models, replaces lists of one number by it, and
+ * computes the rope's base. */
 void config_hunyuan_spell(json_t *text);
-/* Nemotron-H: the same two. */
+/* Nemotron-H: as for Granite 4 hybrids. */
 void config_nemotron_spell(json_t *text);
 enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
 				 struct fail *fail) MUST_USE;
@@ -58,20 +60,22 @@ enum status config_nemotron_read(const json_t *text, struct arena *a, struct mod
  * must be full attention. */
 enum status config_layer_types(const json_t *root, const char *name, bool *out,
 			       const struct model_config *c, struct fail *fail) MUST_USE;
-/* Llama 4: names and meanings that others have; and behind the settings and the layers
- * without rotation, its chunks. */
+/* Llama 4: _spell renames and converts settings to those of other models. _read reads its
+ * chunks; call it after settings and layers without rotation are read. */
 void config_llama4_spell(json_t *text);
 enum status config_llama4_read(const json_t *text, struct arena *a, struct model_config *c,
 			       struct fail *fail) MUST_USE;
-/* Indexers: types of layers as others call them; and behind all settings, what must fit
- * together with MLA. */
+/* Indexers: _spell gives types of layers the names of other models. _read checks that settings
+ * agree with MLA; call it after all settings are read. */
 void config_index_spell(json_t *text);
 enum status config_index_read(struct model_config *c, struct fail *fail) MUST_USE;
-/* Qwen4-Exp: behind all settings, its layers with n-grams, and what must fit together. */
+/* Qwen4-Exp: reads its layers with n-grams, and checks that settings agree. Call it after all
+ * settings are read. */
 enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_config *c,
 			      struct fail *fail) MUST_USE;
-/* DeepSeek-V4: names and meanings that others have; and behind all settings, its compressed
- * keys and hashed layers, and what must fit together. */
+/* DeepSeek-V4: _spell renames and converts settings to those of other models. _read reads
+ * compressed keys and hashed layers, and checks that settings agree; call it after all settings
+ * are read. */
 void config_deepseek4_spell(json_t *text);
 enum status config_deepseek4_read(const json_t *text, struct arena *a, struct model_config *c,
 				  struct fail *fail) MUST_USE;
@@ -79,6 +83,6 @@ enum status config_deepseek4_read(const json_t *text, struct arena *a, struct mo
 bool config_encoder_is(const json_t *root);
 enum status config_encoder_read(const json_t *root, struct model_config *c,
 				struct fail *fail) MUST_USE;
-/* use_bidirectional_attention of a text model, behind its windows. */
+/* Reads use_bidirectional_attention of a text model. Call it after the windows are read. */
 enum status config_encoder_of_text(const json_t *text, struct model_config *c,
 				   struct fail *fail) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings of Qwen4-Exp beside those of other hybrids, and of indexers. Sources, of Hugging
- * Face Transformers: configuration_qwen4_exp.py and configuration_deepseek_v32.py.
+ * Settings that Qwen4-Exp has beyond those of other hybrids, and settings of indexers. Sources,
+ * of Hugging Face Transformers: configuration_qwen4_exp.py and configuration_deepseek_v32.py.
  */
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
@@ -33,7 +33,8 @@ enum status config_index_read(struct model_config *c, struct fail *fail)
 	if (c->rope_dim > c->index_dim)
 		return fail_at(fail, E_FORMAT, "index_head_dim", FILE_NAME
 			       ": %d of %d elements rotate", c->rope_dim, c->index_dim);
-	/* The rotated part of the indexer's keys and queries would have it too. */
+	/* yarn's attention factor would also multiply the rotated part of the indexer's keys
+	 * and queries. */
 	bool is_plain = r->attention_factor == 1 ||
 			(r->attention_factor == 0 && r->mscale != 0 && r->mscale == r->mscale_all);
 	if (r->kind == ROPE_YARN && !is_plain)
@@ -78,7 +79,7 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 	return OK;
 }
 
-/* A list of n numbers from 1 to `most`; NULL: there is none. */
+/* Read a list of n numbers from 1 to `most`; *out is NULL if the key is absent. */
 static enum status read_numbers(const json_t *text, const char *key, int32_t n, int64_t most,
 				struct arena *a, int64_t **out, struct fail *fail)
 {
@@ -97,7 +98,8 @@ static enum status read_numbers(const json_t *text, const char *key, int32_t n, 
 	return OK;
 }
 
-/* Files of GGUF have the numbers themselves (gguf_qwen4.c). */
+/* Settings from GGUF have the hash's numbers themselves (gguf_qwen4.c); else they follow from a
+ * seed. */
 static enum status read_hashes(const json_t *text, struct arena *a, struct model_config *c,
 			       struct fail *fail)
 {
@@ -153,7 +155,7 @@ enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_
 	if (st == OK && c->n_rot > c->index_dim)
 		st = fail_at(fail, E_FORMAT, "indexer_head_dim", FILE_NAME
 			     ": %d of %d elements rotate", c->n_rot, c->index_dim);
-	/* Its sharpness would not be in the table of angles (set_rope of mixer_attention). */
+	/* The table of angles would lack yarn's attention factor (set_rope of mixer_attention). */
 	if (st == OK && c->ropes[0].kind == ROPE_YARN && c->n_rot == c->head_dim)
 		st = fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME
 			     ": yarn over whole heads, with an indexer");

@@ -13,7 +13,8 @@
 #include "model/model_config_private.h"
 #include "json/jsonfile.h"
 
-/* "dynamic" takes effect only beyond max_position_embeddings, and no sequence gets there. */
+/* "dynamic" counts as no scaling: it takes effect only beyond max_position_embeddings, which no
+ * sequence exceeds. */
 static const struct {
 	const char *name;
 	enum rope_kind kind;
@@ -36,14 +37,15 @@ static const struct {
 	 REQUIRED},
 	{"original_max_position_embeddings", KIND(LLAMA3), ROPE_AT(original_ctx), 1,
 	 1 << 27, REQUIRED},
-	/* 0: use max_position_embeddings; longrope: that of the object around it */
+	/* 0: use max_position_embeddings; longrope: use the key of the same name in the outer
+	 * config */
 	{"original_max_position_embeddings", KIND(YARN) | KIND(LONG), ROPE_AT(original_ctx), 1,
 	 1 << 27, 0},
 	{"low_freq_factor", KIND(LLAMA3), ROPE_AT(low_freq), 1e-6, 1e6, REQUIRED},
 	{"high_freq_factor", KIND(LLAMA3), ROPE_AT(high_freq), 1e-6, 1e6, REQUIRED},
 	{"beta_fast", KIND(YARN), ROPE_AT(beta_fast), 1e-6, 1e6, 32},
 	{"beta_slow", KIND(YARN), ROPE_AT(beta_slow), 1e-6, 1e6, 1},
-	/* 0: max_position_embeddings in terms of the original one */
+	/* 0: max_position_embeddings / original_max_position_embeddings */
 	{"factor", KIND(LONG), ROPE_AT(factor), 1, 1e4, 0},
 	{"attention_factor", KIND(YARN) | KIND(LONG), ROPE_AT(attention_factor), 1e-3, 1e3, 0},
 	{"mscale", KIND(YARN), ROPE_AT(mscale), 0, 1e3, 0},
@@ -107,7 +109,7 @@ static enum status read_rope_keys(const json_t *v, struct rope *r, struct fail *
 	return OK;
 }
 
-/* A list of divisors of pairs. */
+/* Read a list of divisors, one for each pair of elements. */
 static enum status read_factors(const json_t *object, const char *key, struct arena *a,
 				const float **out, int32_t *out_n, struct fail *fail)
 {
@@ -144,7 +146,7 @@ static enum status read_both_factors(const json_t *object, struct arena *a, stru
 	return st;
 }
 
-/* Whether two ropes turn alike. */
+/* True if two ropes rotate alike. */
 static bool are_same(const struct rope *a, const struct rope *b)
 {
 	struct rope x = *a, y = *b;
@@ -183,7 +185,7 @@ static enum status read_rope_object(const json_t *v, const char *key, struct are
 	return st == OK ? read_rope_keys(v, out, fail) : st;
 }
 
-/* What longrope takes from the config around it. */
+/* Read the settings of longrope that stand in the outer config. */
 static enum status end_long(const json_t *root, const struct model_config *c, struct rope *r,
 			    struct fail *fail)
 {
@@ -291,7 +293,7 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
 		       ? OK : config_wrong(fail, key, v, "a number above 1");
 }
 
-/* rotary_dim of MiniMax M2 as a part of a head; 0: it is not there. */
+/* rotary_dim of MiniMax M2, as a part of head_dim; 0: the key is absent. */
 static double read_turned(const json_t *root, bool is_known, const struct model_config *c)
 {
 	const json_t *v = jsonfile_get(root, "rotary_dim");
@@ -305,7 +307,7 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 	static const char key[] = "partial_rotary_factor";
 	const json_t *params = jsonfile_get(root, "rope_parameters");
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
-	bool is_part = c->ropes[0].kind == ROPE_PART; /* it is read there */
+	bool is_part = c->ropes[0].kind == ROPE_PART; /* the rope object's reader has read it */
 	const json_t *full = is_part ? NULL : params_of(root, "full_attention");
 	const json_t *local = params_of(root, "sliding_attention");
 	const json_t *found[] = {

@@ -7,8 +7,8 @@
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
-/* Bamba lists the layers that attend. They rotate half of each head, and no layer has
- * experts. Files of GGUF have spelled the first two. */
+/* Bamba has a list of attention layers. Rope rotates half of each head, and no layer has
+ * experts. Settings from GGUF have layer_types and the rotated part already. */
 static void spell_bamba(json_t *text)
 {
 	static const char list[] = "attn_layer_indices";
@@ -26,7 +26,7 @@ static void spell_bamba(json_t *text)
 	json_array_foreach(attends, i, v)
 		if (!json_is_integer(v) || json_array_set_new(types,
 				(size_t)json_integer_value(v), json_string("full_attention")))
-			json_array_append_new(types, json_string("?")); /* is refused */
+			json_array_append_new(types, json_string("?")); /* is refused later */
 	json_object_set_new(text, "layer_types", types);
 	json_object_set_new(text, "position_embedding_type", json_string("rope"));
 	json_object_set_new(text, "partial_rotary_factor", json_real(0.5));
@@ -112,7 +112,7 @@ enum status config_space_read(const json_t *text, struct arena *a, struct model_
 		return config_missing(fail, "num_experts_per_tok");
 	if (c->n_experts > 0)
 		return OK;
-	/* The shared expert is all there is. */
+	/* Without experts, the shared expert becomes a dense feed-forward. */
 	c->n_experts_used = 0;
 	c->ffn_dim = c->shared_dim;
 	c->shared_dim = 0;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a layer has, and how large it is, by the settings of the model. A part of model.h, and
- * included by it alone. Thread: any.
+ * The parts and sizes of a layer, computed from the model's settings. A part of model.h, which
+ * alone includes it. Thread: any.
  */
 #pragma once
 
-/* Has layer i this part? Layers behind the last one have both. */
+/* True if layer i has this part. An MTP layer (i >= n_layers) has both. */
 static inline bool model_has_part(const struct model_config *c, int32_t i, enum layer_part part)
 {
 	return !c->layer_parts || i >= c->n_layers || c->layer_parts[i] & part;
 }
 
-/* Is layer i one of attention? */
+/* True if layer i has attention. */
 static inline bool model_attends(const struct model_config *c, int32_t i)
 {
 	bool is_linear = c->is_linear && i < c->n_layers && c->is_linear[i];
 	return !is_linear && model_has_part(c, i, PART_MIXER);
 }
 
-/* Has layer i of attention a window? Layers behind the last one have none. */
+/* True if attention layer i has a window. An MTP layer (i >= n_layers) has none. */
 static inline bool model_has_window(const struct model_config *c, int32_t i)
 {
 	return c->is_windowed && i < c->n_layers && c->is_windowed[i];
 }
 
-/* Elements of a head of layer i, and its heads of keys. */
+/* Elements of a head of layer i; below, its number of key heads. */
 static inline int32_t model_head_dim(const struct model_config *c, int32_t i)
 {
 	return c->full_head_dim && !model_has_window(c, i) ? c->full_head_dim : c->head_dim;
@@ -46,21 +46,22 @@ static inline int32_t model_kv_layer(const struct model_config *c, int32_t i)
 	return from;
 }
 
-/* Width of the dense part of layer i. */
+/* Width of the dense feed-forward of layer i. */
 static inline int32_t model_ffn_dim(const struct model_config *c, int32_t i)
 {
 	return c->wide_shared_mlp && model_kv_layer(c, i) != i ? 2 * c->ffn_dim : c->ffn_dim;
 }
 
-/* Elements of a head that rope r turns in pairs. */
+/* Elements of a head that rope r rotates. */
 static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
 {
 	return c->ropes[r].n_rot ? c->ropes[r].n_rot : c->n_rot;
 }
 
-/* The same, of a model with compress_of: the window's key, what the compressor reads (two
- * series where blocks overlap), and a token's part of a compressed key; and alike of the
- * indexer. A block longer than a page counts as one of 16 positions. */
+/* Numbers that one token takes in the KV cache of layer i, if compress_of is set: the window's
+ * key, the compressor's inputs (two series if blocks overlap), and the token's part of a
+ * compressed key. Inputs and part are counted for the indexer too. A block longer than a page
+ * counts as one of 16 positions. */
 static inline int64_t model_compress_numbers(const struct model_config *c, int32_t i)
 {
 	int32_t ratio = c->compress_of[i], each = ratio > 16 ? 16 : ratio;
@@ -77,7 +78,8 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 {
 	if (c->compress_of)
 		return model_compress_numbers(c, i);
-	/* The indexer's part of a block's key, and where blocks are longer a key. */
+	/* The indexer's cache: the token's part of a block's key, and with blocks of several
+	 * tokens also a key of its own. */
 	int64_t index = c->index_heads ? (c->index_dim + c->index_ratio - 1) / c->index_ratio : 0;
 	index += c->index_heads && c->index_ratio > 1 ? c->index_dim : 0;
 	if (c->kv_lora > 0)
@@ -93,7 +95,7 @@ static inline int64_t model_delta_channels(const struct model_config *c)
 	       (int64_t)c->delta_v_heads * c->delta_v_dim;
 }
 
-/* Inputs of the convolution behind n-grams, those between that count nothing included. */
+/* Tokens that the convolution after n-grams spans, including those between its taps. */
 static inline int32_t model_ngram_width(const struct model_config *c)
 {
 	return (c->ngram_conv - 1) * c->ngram_size + 1;

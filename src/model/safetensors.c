@@ -51,7 +51,7 @@ static enum status read_shape(const struct safetensors_reader *r, const json_t *
 					   &t->n_bytes))
 			return bad(r, t->name, "has an impossible shape");
 	}
-	/* Headers count numbers, of which a byte holds two. */
+	/* dim counts numbers, and a byte holds two of them. */
 	if (t->dtype == DTYPE_F4) {
 		if (t->n_dims == 0 || t->dim[t->n_dims - 1] % 2)
 			return bad(r, t->name, "ends rows of F4 within a byte");

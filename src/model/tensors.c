@@ -35,7 +35,7 @@ struct shard {
 	struct file_view view;
 	struct safetensors parsed;
 	struct gguf gguf; /* pairs is NULL for safetensors */
-	size_t n_bytes; /* of the file, taken before opening it */
+	size_t n_bytes; /* size of the file, taken before opening it */
 	int64_t time_ns; /* file_time_ns, taken before opening it */
 };
 
@@ -389,7 +389,7 @@ void tensors_name_too(struct tensors *ts,
 {
 	for (size_t i = 0; i < ts->n; i++) {
 		const char *name = other(ts->all[i].name, &ts->names);
-		if (name) /* The file's own names come first. */
+		if (name) /* a name that the file itself has wins */
 			(void)strmap_put(&ts->by_name, str_of(name), (uint32_t)i);
 	}
 }

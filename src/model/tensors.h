@@ -18,7 +18,7 @@ struct tensor {
 	const void *data;
 	size_t n_bytes;
 	const char *file; /* path, for messages */
-	bool is_made;     /* by quant_made.c, so `data` does not lie in a file */
+	bool is_made;     /* quant_made.c made it, so `data` does not lie in a file */
 	const struct weight_source *source; /* as in struct weight, or NULL */
 };
 
@@ -39,7 +39,7 @@ typedef const char *(*tensors_rename_fn)(const struct gguf *g, const char *name,
 enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 			      tensors_rename_fn rename, struct tensors **out,
 			      struct fail *fail) MUST_USE;
-/* Lets tensors_find find each tensor by a second name too, where `other` has one. */
+/* Lets tensors_find find a tensor also by the name that `other` returns for it, if not NULL. */
 void tensors_name_too(struct tensors *ts,
 		      const char *(*other)(const char *name, struct arena *a));
 /* Memory that tensors_close frees, zeroed, aligned to 16 bytes. */

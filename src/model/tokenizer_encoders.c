@@ -47,7 +47,7 @@ bool tokenizer_encoders_has(const char *type)
 
 /* --- vocabularies ------------------------------------------------------------------ */
 
-/* A list of [piece, log probability]; a piece's place is its id. */
+/* Read a list of [piece, log probability]; the id of a piece is its index. */
 static enum status read_unigrams(const json_t *model, struct arena *a,
 				 struct tokenizer_def *def, struct fail *fail)
 {
@@ -81,7 +81,7 @@ static enum status read_unigrams(const json_t *model, struct arena *a,
 	return OK;
 }
 
-/* An object of pieces and ids, without gaps. */
+/* Read an object of pieces and their ids, which have no gaps. */
 static enum status read_wordpieces(const json_t *model, struct arena *a,
 				   struct tokenizer_def *def, struct fail *fail)
 {
@@ -140,7 +140,7 @@ static enum status read_charsmap(const json_t *v, const char *place, struct aren
 	return st;
 }
 
-/* Several spaces to one; U+2581 is a space here. */
+/* True for the rule that replaces several spaces by one; at this place U+2581 is a space. */
 static bool is_squeeze(const json_t *v)
 {
 	const json_t *pattern = json_object_get(v, "pattern");
@@ -169,7 +169,7 @@ enum status tokenizer_encoders_normalizer(const json_t *v, const char *place, st
 		return has(v, "type", "BertNormalizer")
 			       ? read_bert(v, place, &def->bert, fail)
 			       : unsupported(fail, place, string_of(v, "type"));
-	/* The table comes before the rules of spaces here. */
+	/* Only files that apply the character table before the rules of spaces are supported. */
 	bool is_first = !s->strips_left && !s->strips_right && !s->squeezes;
 	if (has(v, "type", "Precompiled") && is_first && !def->charsmap.n)
 		return read_charsmap(v, place, a, def, fail);
@@ -194,7 +194,7 @@ static enum status read_metaspace(const json_t *v, const char *place,
 	if (st != OK)
 		return st;
 	scheme = *scheme ? scheme : has_prefix ? "always" : "never";
-	/* After WhitespaceSplit it is each word that gets a space, or none. */
+	/* After WhitespaceSplit, each word gets a space or none does. */
 	bool is_always = strcmp(scheme, "always") == 0;
 	if (!has(v, "replacement", SPACE) ||
 	    (!is_always && (strcmp(scheme, "first") != 0 || def->spaces.splits)))

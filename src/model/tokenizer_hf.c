@@ -270,8 +270,8 @@ static enum status read_added_token(struct tokenizer_reader *r, const json_t *v,
 }
 
 /* Check an added token's id. Hugging Face assigns these ids itself: the vocabulary's id
- * if the text is there, else the next number after the vocabulary. A file with another
- * number would give different ids here and there. In a vocabulary with holes, library
+ * if the text is there, else the next number after the vocabulary. If the file had another
+ * number, halod and Hugging Face would give different ids. In a vocabulary with holes, library
  * versions count differently, so the file's number is accepted. */
 static enum status check_added_id(struct tokenizer_reader *r, const char *place,
 				  const struct added_token *a, int32_t *next)
@@ -459,7 +459,7 @@ static enum status on_normalizer(struct tokenizer_reader *r, const json_t *v,
 static enum status on_decoder(struct tokenizer_reader *r, const json_t *v,
 			      const char *place)
 {
-	if (is_encoder(r)) /* it writes nothing */
+	if (is_encoder(r)) /* an encoder writes no text, so it needs no decoder */
 		return OK;
 	if (r->def.is_spm)
 		return on_spm_decoder(r, v, place);
@@ -584,7 +584,7 @@ static enum status read_template(struct tokenizer_reader *r, const json_t *v,
 	return st;
 }
 
-/* Read BertProcessing: "cls" before a text, "sep" behind it, each [token, id]. */
+/* Read BertProcessing: "cls" before a text, "sep" after it, each given as [token, id]. */
 static enum status read_bert_processing(struct tokenizer_reader *r, const json_t *v,
 					const char *place)
 {

@@ -12,8 +12,9 @@ struct tokenizer_files {
 	char *bos_text, *eos_text; /* malloc'ed, "" if none */
 };
 
-/* Load the tokenizer of a folder. Only byte-level BPE and converted SentencePiece are
- * known. Any other kind or step is refused by name (E_UNSUPPORTED), never guessed. */
+/* Load the tokenizer of a folder. Byte-level BPE, converted SentencePiece, and the encoders'
+ * unigrams and WordPiece are known. Any other kind or step is refused by name (E_UNSUPPORTED),
+ * never guessed. */
 enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			      struct fail *fail) MUST_USE;
 /* Parse only a tokenizer, from the text of a tokenizer.json; `name` is for messages. */

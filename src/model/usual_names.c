@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mixtral and MiniMax M2 call the parts of an expert w1, w3 and w2; GraniteMoE has all
- * experts of a layer in one tensor; LFM2, Bamba, Nemotron-H and DeepSeek-V4 have names of their
- * own; Gemma 4's experts are not below "mlp". Source: conversion_mapping.py, modeling_lfm2.py
- * and modeling_bamba.py of Hugging Face Transformers.
+ * Translates names of tensors. Mixtral and MiniMax M2 call the parts of an expert w1, w3 and
+ * w2; GraniteMoE has all experts of a layer in one tensor; LFM2, Bamba, Nemotron-H and
+ * DeepSeek-V4 have names of their own; Gemma 4's experts are not below "mlp". Source:
+ * conversion_mapping.py, modeling_lfm2.py and modeling_bamba.py of Hugging Face Transformers.
  */
 #include "model/usual_names.h"
 
@@ -16,7 +16,7 @@ struct respelled {
 	const char *from, *to;
 };
 
-/* Of LFM2 and Bamba. The first that fits holds. */
+/* Names of LFM2 and Bamba. The first row that fits holds. */
 static const struct respelled of_lfm2[] = {
 	{"model.embedding_norm.", "model.norm."},
 	{".operator_norm.", ".input_layernorm."},
@@ -32,7 +32,7 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.router.", ".mlp.router."},             /* Llama 4 */
 	{".feed_forward.shared_expert.", ".mlp.shared_expert."}, /* Llama 4 */
 	{".feed_forward.experts.", ".mlp.experts."},
-	/* Of Bamba. */
+	/* Bamba's names. */
 	{"model.final_layernorm.", "model.norm."},
 	{".pre_ff_layernorm.", ".post_attention_layernorm."},
 	{".feed_forward.gate_proj.", ".mlp.gate_proj."},
@@ -40,7 +40,7 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.down_proj.", ".mlp.down_proj."},
 }, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
 
-/* Of Granite 4's hybrids, Hunyuan and ERNIE 4.5. */
+/* Names of Granite 4's hybrids, Hunyuan and ERNIE 4.5. */
 static const struct respelled of_granite[] = {
 	{".shared_mlp.input_linear.", ".mlp.shared_experts.gate_up_proj."},
 	{".shared_mlp.output_linear.", ".mlp.shared_experts.down_proj."},
@@ -49,7 +49,7 @@ static const struct respelled of_granite[] = {
 	{".mlp.moe_statics.", ".mlp.gate."},
 };
 
-/* Of Nemotron-H, where each layer has one part, "mixer". */
+/* Names of Nemotron-H, where each layer has one part, "mixer". */
 static const struct respelled of_nemotron[] = {
 	{"backbone.embeddings.", "backbone.embed_tokens."},
 	{"backbone.norm_f.", "backbone.norm."},
@@ -67,7 +67,7 @@ static const struct respelled of_nemotron[] = {
 	{".mixer.", ".mamba."},
 };
 
-/* name with its first `from` replaced, in `out`; false: it has none. */
+/* Copy `name` to out with its first r->from replaced. False if name does not have it. */
 static bool respell(const char *name, const struct respelled *r, char out[300])
 {
 	const char *at = strstr(name, r->from);
@@ -90,7 +90,8 @@ static const char *lfm2_name(const char *name, struct arena *a)
 	return NULL;
 }
 
-/* Of DeepSeek-V4, in this order: what is left of one step goes through the next. */
+/* Names of DeepSeek-V4. All rows are applied in this order, each to the result of the one
+ * before. */
 static const struct respelled of_deepseek4[] = {
 	{".attn.", ".self_attn."},
 	{".ffn.", ".mlp."},

@@ -5,6 +5,6 @@
 #pragma once
 #include "base/arena.h"
 
-/* The name that most checkpoints would have for the tensor `name`, in the arena; NULL if it
- * is that. */
+/* The name that most checkpoints use for the tensor `name`, in the arena; NULL if `name` is
+ * that already. */
 const char *usual_names_of(const char *name, struct arena *a);

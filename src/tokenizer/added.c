@@ -101,7 +101,7 @@ void added_insert(struct added *a, struct str text,
 	a->nodes[node].i_token = a->n_tokens++;
 }
 
-/* White_Space and Rust's \w. The latter has Alphabetic (letters, letter numbers, circled
+/* Unicode's White_Space, and Rust's \w. \w has Alphabetic (letters, letter numbers, circled
  * letters), marks, digits and connector and joiner characters. */
 static bool is_space(uint32_t cp)
 {

@@ -17,7 +17,7 @@ static utf8proc_category_t category(uint32_t cp)
 	return utf8proc_category((utf8proc_int32_t)cp);
 }
 
-/* Is cp left out of a cleaned text? */
+/* True if cleaning removes cp from a text. */
 static bool is_control(uint32_t cp)
 {
 	if (cp == 0 || cp == 0xFFFD)
@@ -58,7 +58,7 @@ static void add_char(uint32_t cp, enum trust trust, struct marked *out)
 	marked_add(out, (struct str){text, utf8_encode(cp, text)}, trust);
 }
 
-/* One character in its normal form. A decomposition has four characters at most. */
+/* Append the normal form of cp. A decomposition has four characters at most. */
 static void add_normal(const struct bert_text *b, uint32_t cp, enum trust trust,
 		       struct marked *out)
 {
@@ -72,7 +72,8 @@ static void add_normal(const struct bert_text *b, uint32_t cp, enum trust trust,
 		uint32_t part = (uint32_t)parts[i];
 		if (b->strips_accents && category(part) == UTF8PROC_CATEGORY_MN)
 			continue;
-		if (b->lowers && part == 0x130) { /* the only one that becomes two */
+		if (b->lowers && part == 0x130) { /* the only character whose lower case is two
+						   * characters */
 			add_char('i', trust, out);
 			part = 0x307;
 		} else if (b->lowers) {

@@ -8,12 +8,12 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-enum { LONGEST = 6 }; /* bytes of a grapheme that is looked up as a whole are less */
+enum { LONGEST = 6 }; /* a grapheme is looked up as a whole only if it has fewer bytes */
 
 struct charsmap {
 	uint32_t *units;
 	size_t n_units;
-	struct buf texts; /* ends in NUL */
+	struct buf texts; /* the texts of all entries; ends in NUL */
 };
 
 static uint32_t le32(const char *p)
@@ -55,7 +55,7 @@ static size_t offset_of(uint32_t unit)
 	return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* What the shortest entry that begins s becomes. False: there is none. */
+/* Find the shortest entry that s begins with, and its text. False: there is none. */
 static bool find(const struct charsmap *c, struct str s, struct str *out)
 {
 	size_t at = offset_of(c->units[0]);
@@ -77,7 +77,7 @@ static bool find(const struct charsmap *c, struct str s, struct str *out)
 	return false;
 }
 
-/* Behind the grapheme that begins at `from`. */
+/* The offset just after the grapheme that begins at `from`. */
 static size_t grapheme_end(struct str s, size_t from)
 {
 	utf8proc_int32_t state = 0;

@@ -70,7 +70,8 @@ void encodings_key(struct str space, struct markview stretch, bool begins, struc
 	add_number(key, begins);
 	add_number(key, space.n);
 	buf_add_str(key, space);
-	/* Runs of one trust each. The lengths say where the text begins. */
+	/* The end and the trust of each run of one trust. The last end is the text's length, so
+	 * the text's place in the key is unambiguous. */
 	for (size_t at = 0; at < stretch.text.n;) {
 		enum trust trust;
 		size_t end = markview_run_end(stretch, at, &trust);
@@ -117,7 +118,8 @@ void encodings_put(struct encodings *e, struct str key, const int32_t *ids, size
 	if (n)
 		memcpy(x->ids, ids, n * sizeof *ids);
 	pthread_mutex_lock(&e->lock);
-	struct encoding_entry *old = find(e, x->hash, key); /* another thread's */
+	struct encoding_entry *old = find(e, x->hash, key); /* another thread has stored the same
+							     * stretch */
 	if (old)
 		drop(e, old);
 	while (e->n_bytes + n_bytes > e->max_bytes)

@@ -4,8 +4,8 @@
  * syntax. These constructs differ and are translated:
  *
  *   \s \S          White_Space. PCRE2's \s has U+180E, which left that set in
- *                  Unicode 6.3. A list, because a list of ranges is faster in
- *                  PCRE2 than a property.
+ *                  Unicode 6.3. Written as a list of ranges, which is faster in PCRE2 than a
+ *                  property.
  *   \w \W \b \B    Alphabetic, marks, digits, connectors; PCRE2's is narrower.
  *   \h \H          hexadecimal digit, not horizontal space
  *   \v             U+000B only, not any vertical space
@@ -22,9 +22,9 @@
  *
  * ^ and $ match at lines in both, with PCRE2_MULTILINE. Refused: back references,
  * calls, callouts, set intersections, nested negated sets, extended mode, absent
- * operators, control and meta characters, grapheme boundaries. No tokenizer known
- * to us has one. Caseless matching differs in one point: Oniguruma also lets one
- * character match several ("ß" and "ss"), PCRE2 does not.
+ * operators, control and meta characters, grapheme boundaries. No tokenizer known to us uses
+ * one of these. Caseless matching differs in one point: Oniguruma also lets one character match
+ * several ("ß" and "ss"), PCRE2 does not.
  */
 #include "tokenizer/oniguruma.h"
 
@@ -395,7 +395,8 @@ static enum status class_bracket(struct translation *t, int *nested)
 static enum status class_items(struct translation *t)
 {
 	int nested = 0;
-	/* In both places a "-" is a plain character: it cannot form a range. */
+	/* At the start of a class and right after a set, a "-" is a plain character: it cannot
+	 * form a range there. */
 	bool at_start = true, after_set = false;
 	for (;;) {
 		int c = peek(t, 0);

@@ -22,7 +22,7 @@ bool spm_decode(struct str spelling, struct buf *out);
  * they imply. Errors: E_FORMAT; E_UNSUPPORTED if a byte has no piece. */
 enum status spm_build(struct bpe *b, const struct vocab *v,
 		      const struct tokenizer_def *def, struct fail *fail) MUST_USE;
-/* Does this text get a space before it? is_first: it begins the whole prompt. */
+/* True if this text gets a space before it. is_first: the text begins the whole prompt. */
 bool spm_takes_prefix(enum space_prefix kind, struct str text, bool is_first);
 /* Writes v to out with a space for each U+2581. has_prefix: a space comes first. */
 void spm_normalize(struct markview v, bool has_prefix, struct marked *out);

@@ -198,7 +198,7 @@ static enum status check_ids(const struct tokenizer *t, const int32_t *ids,
 	return OK;
 }
 
-/* What turns words into tokens, once the vocabulary is there. */
+/* Build what turns words into tokens. The vocabulary must exist already. */
 static enum status build_words(struct tokenizer *t, const struct tokenizer_def *def,
 			       struct fail *fail)
 {
@@ -296,7 +296,7 @@ static enum status on_word(void *ctx, struct str word)
 /* Encodes the plain text between two added tokens. */
 typedef enum status (*plain_fn)(struct encoding *e, struct markview plain);
 
-/* Writes `plain` to out in SentencePiece's form: with its spaces. */
+/* Writes `plain` to out in SentencePiece's form, with the spaces that belong before it. */
 static void make_spaces(const struct encoding *e, struct markview plain, struct marked *out)
 {
 	spm_normalize(plain, spm_takes_prefix(e->t->space_prefix, plain.text,
@@ -351,7 +351,7 @@ static enum status encode_around(struct encoding *e, const struct added *a,
 	}
 }
 
-/* The normal form of an encoder's tokenizer. */
+/* Converts v to the normal form of an encoder's tokenizer, then encodes it. */
 static enum status encode_normal(struct encoding *e, struct markview v)
 {
 	const struct tokenizer *t = e->t;
@@ -386,7 +386,7 @@ static enum status encode_stretch(struct encoding *e, struct markview v)
 	return st;
 }
 
-/* As encode_stretch, but what is known already is not computed. */
+/* Like encode_stretch, but uses remembered ids if there are any. */
 static enum status encode_plain(struct encoding *e, struct markview v)
 {
 	struct encodings *known = e->memory ? e->memory->known : NULL;

@@ -47,17 +47,17 @@ struct merge {
 	struct str left, right; /* in the byte-level alphabet */
 };
 
-/* White space of a text before a space goes before it. */
+/* How white space of a text changes, before space_prefix puts a space in front. */
 struct space_rules {
 	bool strips_left, strips_right;
-	bool squeezes; /* of several spaces one is left */
+	bool squeezes; /* several spaces become one */
 	bool splits;   /* any white space parts words, and is left only as one space */
 };
 
 /* How words become tokens. */
 enum tokenizer_kind { TOKENIZER_BPE, TOKENIZER_UNIGRAM, TOKENIZER_WORDPIECE };
 
-/* What becomes of a text before WordPiece cuts it (berttext.h). */
+/* How a text changes before WordPiece cuts it (berttext.h). */
 struct bert_text {
 	bool cleans;         /* no control characters; each white space is a space */
 	bool spaces_han;     /* a space on both sides of a Chinese character */
@@ -129,11 +129,11 @@ enum status tokenizer_encode_marked(const struct tokenizer *t,
 				    const struct marked *m, struct ids *out,
 				    struct fail *fail) MUST_USE;
 
-/* Like tokenizer_encode_marked. Stretches of text that this space has had before are looked up
- * (encodings.h), and the others are remembered. */
+/* Like tokenizer_encode_marked. Stretches of text that were encoded with the same `space`
+ * before are looked up (encodings.h), and the others are remembered. */
 struct encodings;
 struct tokenizer_memory {
-	struct encodings *known; /* of this tokenizer alone; NULL: nothing is remembered */
+	struct encodings *known; /* serves only this tokenizer; NULL: nothing is remembered */
 	struct str space;
 };
 enum status tokenizer_encode_again(const struct tokenizer *t, const struct marked *m,

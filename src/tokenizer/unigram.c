@@ -8,15 +8,15 @@
 #include "base/utf8.h"
 #include "tokenizer/berttext.h"
 
-/* What an unknown character costs beside the rarest piece. Source: unigram_model.cc of
- * SentencePiece, kUnkPenalty. */
+/* By how much an unknown character's log probability is below that of the rarest piece. Source:
+ * unigram_model.cc of SentencePiece, kUnkPenalty. */
 #define UNKNOWN_COSTS 10.0
 
-/* The best way to the place before a byte. */
+/* The best split of the word up to a byte, the one with the largest log probability. */
 struct unigram_node {
 	double log_prob;
-	size_t from; /* where its last piece begins */
-	int32_t id;  /* of that piece; -1: no way leads here */
+	size_t from; /* where the last piece of this split begins */
+	int32_t id;  /* id of that piece; -1: no split ends here */
 };
 
 enum status unigram_build(struct unigram *u, const struct vocab *v,
@@ -76,7 +76,8 @@ static void offer(struct unigram_node *to, double log_prob, size_t from, int32_t
 		*to = (struct unigram_node){log_prob, from, id};
 }
 
-/* All ways on from byte `from`, which begins a character. Returns that character's bytes. */
+/* Extends the split that ends at byte `from`, where a character begins, by each piece that
+ * begins there. Returns that character's bytes. */
 static size_t go_on(const struct unigram *u, struct unigram_node *nodes, struct str word,
 		    size_t from)
 {
@@ -128,7 +129,7 @@ static size_t decode_at(struct str s, size_t at, bool *is_space)
 	return n;
 }
 
-/* Where v begins and ends without white space around it, as far as it goes. */
+/* v without the white space at its ends that the rules strip. */
 static struct markview strip(const struct space_rules *r, struct markview v)
 {
 	size_t begin = 0, end = v.text.n, from = v.text.n, n;
@@ -157,7 +158,7 @@ void unigram_spaces(const struct space_rules *r, struct markview v, struct marke
 		n = decode_at(v.text, at, &is_space);
 		bool is_plain = v.text.p[at] == ' ';
 		bool joins = r->splits ? is_space : r->squeezes && is_plain;
-		/* A word that begins with U+2581 has its space. */
+		/* A word that begins with U+2581 has its space already. */
 		struct str rest = {v.text.p + at + n, v.text.n - at - n};
 		bool has_own = r->splits && str_starts(rest, STR("\xE2\x96\x81"));
 		if (!joins)

@@ -17,7 +17,7 @@ struct unigram {
 	double *log_probs;    /* by id */
 	double unknown;       /* log probability of a character without a piece */
 	int32_t unk_id;
-	size_t max_bytes;     /* of a piece */
+	size_t max_bytes;     /* length of the longest piece in bytes */
 };
 
 /* E_FORMAT: a probability that is no number, or no unknown token. v must outlive u. */

@@ -3,7 +3,7 @@
 
 #include "base/utf8.h"
 
-enum { LONGEST = 1024 }; /* bytes of a word that is looked at */
+enum { LONGEST = 1024 }; /* bytes; a longer word is unknown */
 
 enum status wordpiece_build(struct wordpiece *w, const struct vocab *v,
 			    const struct tokenizer_def *def, struct fail *fail)
@@ -15,7 +15,7 @@ enum status wordpiece_build(struct wordpiece *w, const struct vocab *v,
 	return OK;
 }
 
-/* The longest piece of s[from..], and where it ends; -1: none. */
+/* The longest piece that s[from..] begins with, and its end; -1: none. */
 static int32_t longest(const struct wordpiece *w, struct str s, size_t from, size_t *end)
 {
 	char text[LONGEST + 2] = "##";

@@ -25,7 +25,7 @@ struct vision_view {
 	float rows[];
 };
 
-/* Bytes of the device's memory and of the system's, where they are not one. */
+/* Bytes of the GPU's memory and of the system's memory. device is 0 if both are one memory. */
 struct sizes {
 	int64_t device, system;
 };
@@ -36,12 +36,12 @@ struct vision {
 	struct tensors *mmproj; /* NULL: the tower is the model's */
 	struct backend *backend;
 	struct vision_tower *tower;
-	const struct tensors *tensors; /* of the tower */
-	struct vision_opts opts;       /* until the tower is loaded */
-	struct sizes sizes;            /* what opts.ledger counts */
+	const struct tensors *tensors; /* the tensors that the tower is loaded from */
+	struct vision_opts opts;       /* used until the tower is loaded */
+	struct sizes sizes;            /* bytes that were added to opts.ledger */
 	char note[300];       /* vision_note */
 	struct lru *kept;     /* views by the hash of their files */
-	pthread_mutex_t lock; /* of the tower, and of the memory for pixels */
+	pthread_mutex_t lock; /* held while the tower or the memory for pixels is in use */
 };
 
 /* --- views ------------------------------------------------------------------------ */
@@ -74,8 +74,8 @@ static void take_view(void *value, void *ctx)
 	*(struct vision_view **)ctx = w;
 }
 
-/* Of an image that is looked at with so many pixels. The hash is of the file's hash and of
- * that size, since the rows depend on both. */
+/* A view of an image that the tower sees with width x height pixels. Its hash covers the file's
+ * hash and this size, because the rows depend on both. */
 static struct vision_view *make_view(const struct vision *v, int32_t width, int32_t height,
 				     const uint8_t file_hash[HASH_BYTES], bool has_rows)
 {
@@ -104,7 +104,7 @@ static struct vision_view *make_view(const struct vision *v, int32_t width, int3
 
 /* --- one image ---------------------------------------------------------------------- */
 
-/* With the lock. */
+/* Decodes one image and runs the tower on it. The caller holds the lock. */
 static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 			bool has_rows, struct vision_view **out, struct fail *fail)
 {
@@ -145,7 +145,7 @@ static enum status find(struct vision *v, const struct vision_file *f, bool has_
 		return OK;
 	pthread_mutex_lock(&v->lock);
 	enum status st = OK;
-	/* Another call may have looked at it meanwhile. */
+	/* Another call may have made the view while this one waited for the lock. */
 	if (!lru_get(v->kept, key, take_view, out))
 		st = look(v, f->bytes, hash, has_rows, out, fail);
 	if (st == OK && has_rows && atomic_load(&(*out)->refs) == 1) {
@@ -170,7 +170,7 @@ enum status vision_measure(struct vision *v, const struct vision_file *f,
 
 /* --- life --------------------------------------------------------------------------- */
 
-/* What the text's part must be able to do. */
+/* Checks limits that the text model sets: tokens of an image, and tokens of a step. */
 static enum status check_text(const struct vision_config *c, const struct vision_opts *o,
 			      struct fail *fail)
 {
@@ -187,7 +187,7 @@ static enum status check_text(const struct vision_config *c, const struct vision
 	return OK;
 }
 
-/* Bytes a pixel that decoding takes at most (image.h). */
+/* Most bytes that decoding takes for each pixel (image.h). */
 enum { DECODE_BYTES = 10 };
 
 /* Patches of the largest image. */
@@ -203,7 +203,8 @@ static bool is_on_device(const struct vision *v)
 	return strcmp(v->backend->name, "cpu") != 0;
 }
 
-/* Asks for both memories, before anything is loaded, and counts what it is to take. */
+/* Checks that the tower fits into the GPU's and the system's memory, before anything is loaded.
+ * Sets v->sizes. */
 static enum status plan(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	const struct memory_ledger *l = o->ledger;
@@ -216,13 +217,14 @@ static enum status plan(struct vision *v, const struct vision_opts *o, struct fa
 		.weights = vision_tower_weight_bytes(v->tensors),
 		.scratch = vision_tower_work_bytes(&v->config, v->backend,
 						   most_patches(&v->config)) +
-			   (l ? v->backend->own_bytes : 0)}; /* which came after a look at it */
+			   (l ? v->backend->own_bytes : 0)}; /* the ledger measured memory before
+							      * this backend existed */
 	*sizes = (struct sizes){.system = o->limits.max_pixels * DECODE_BYTES +
 					  (int64_t)o->cache_bytes};
 	engine_memory(v->backend, &now);
 	const struct memory_have *have = !l ? &now : is_on_device(v) ? &l->device : &l->system;
 	part.beside = !l ? 0 : is_on_device(v) ? l->device_taken : l->system_taken;
-	if (!is_on_device(v) || now.is_system) { /* all in one memory */
+	if (!is_on_device(v) || now.is_system) { /* all is in one memory */
 		part.scratch += sizes->system;
 		sizes->system = part.weights + part.scratch;
 		return memory_plan_part(&part, have, fail);
@@ -237,7 +239,7 @@ static enum status plan(struct vision *v, const struct vision_opts *o, struct fa
 	return st == OK && l ? memory_plan_part(&host, &l->system, fail) : st;
 }
 
-/* sign: 1 or -1. */
+/* Adds v->sizes to the ledger (sign 1), or takes them away again (sign -1). */
 static void count(struct vision *v, int sign)
 {
 	struct memory_ledger *l = v->opts.ledger;
@@ -270,7 +272,8 @@ static void unload(struct vision *v)
 static enum status load(struct vision *v, struct fail *fail)
 {
 	enum status st = vision_tower_create(v->tensors, v->backend, &v->config, &v->tower, fail);
-	/* A device's memory is taken at start, by the thread that opened it. */
+	/* On a GPU, the thread that opened the device takes the memory for images now, at
+	 * start. */
 	if (st == OK && is_on_device(v))
 		st = vision_tower_keep(v->tower, most_patches(&v->config), fail);
 	if (st != OK)

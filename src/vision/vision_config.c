@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All kinds of towers, and the one of Qwen3-VL. Qwen3.5 and its successors have it too, without
- * the layers that are handed on. Sources: configuration_qwen3_vl.py, configuration_qwen3_5.py and
+ * Reads the settings of any tower, and in detail those of Qwen3-VL's. Qwen3.5 and its
+ * successors have the same tower without deepstack layers, whose output the text model also
+ * reads. Sources: configuration_qwen3_vl.py, configuration_qwen3_5.py and
  * image_processing_qwen2_vl.py of Hugging Face Transformers.
  */
 #include "vision/vision_config.h"
@@ -202,7 +203,7 @@ static enum status read_processor(const json_t *file, struct vision_config *c,
 
 /* --- all kinds ------------------------------------------------------------------------- */
 
-/* Newer folders have it within processor_config.json. */
+/* Load the processor's settings. Newer folders have them within processor_config.json. */
 static enum status load_processor(const char *dir, const struct vision_reader *r,
 				  struct vision_config *c, struct fail *fail)
 {
@@ -256,7 +257,8 @@ static const struct vision_reader *find_reader(const char *type, enum vision_kin
 	return NULL;
 }
 
-/* A folder's model; has_file: the tower's settings are there already. */
+/* Read the settings from the model's folder. has_file: an mmproj file has given the tower's
+ * settings already. */
 static enum status read_folder(const struct model *m, bool has_file, struct vision_config *c,
 			       bool *out_has, struct fail *fail)
 {
@@ -279,7 +281,7 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 	return st;
 }
 
-/* Both parts are GGUF files. */
+/* Read the settings if model and tower are both GGUF files. */
 static enum status read_files(const struct model *m, const struct tensors *mmproj,
 			      struct vision_config *c, bool *out_has, struct fail *fail)
 {

@@ -14,40 +14,43 @@ enum vision_kind {
 	VISION_PIXTRAL, /* Mistral 3 */
 	VISION_SIGLIP,  /* Gemma 3 */
 	VISION_GEMMA4,
-	VISION_PLAIN,   /* Gemma 4 Unified: tokens of pixels, without layers */
+	VISION_PLAIN,   /* Gemma 4 Unified: tokens directly from pixels, without layers */
 };
 
 struct vision_config {
 	enum vision_kind kind;
 	int32_t depth, width, n_heads, ffn_dim;
-	int32_t patch;        /* pixels of a patch's side */
-	int32_t merge;        /* patches along each side of a token */
-	int32_t frames;       /* an image is so many equal frames of a film */
+	int32_t patch;        /* side of a patch in pixels */
+	int32_t merge;        /* a token is made of merge x merge patches */
+	int32_t frames;       /* frames of a video that a patch spans; an image counts as that
+			       * many equal frames */
 	int32_t out_width;    /* the text model's width */
-	int32_t side;         /* of the square of learned positions; 0: there are none.
-			       * VISION_GEMMA4 and VISION_PLAIN: positions of
-			       * each of two lists */
+	int32_t side;         /* side of the square of learned positions; 0: there are none.
+			       * VISION_GEMMA4 and VISION_PLAIN: length of each of the two lists
+			       * of positions */
 	bool is_tanh;         /* GELU by tanh */
-	struct activation gate; /* where the mlp is gated */
-	double norm_eps, out_eps; /* of the layers, of the norm behind them */
-	bool has_out_bias;    /* what makes tokens has biases */
-	bool is_clipped;      /* matrices have ranges for what goes in and comes out */
+	struct activation gate; /* activation, if the mlp is gated */
+	double norm_eps, out_eps; /* eps of the layers' norms, and of the norm after the layers */
+	bool has_out_bias;    /* true: the projection to tokens has biases */
+	bool is_clipped;      /* true: inputs and outputs of matrices are clamped to ranges */
 	bool is_standard;     /* tokens are shifted and scaled before they leave the tower */
-	double theta;         /* of the rope; 0: there is none */
-	int32_t n_deep, deep_at[VISION_MAX_DEEP]; /* layers that are also handed on */
+	double theta;         /* base of the rope; 0: no rope */
+	int32_t n_deep, deep_at[VISION_MAX_DEEP]; /* layers whose output the text model also
+						   * reads (deepstack) */
 	int32_t token;        /* image_token_id */
-	int32_t n_gap;        /* tokens of text behind each row of an image's tokens */
-	int32_t break_token, end_token; /* those, and the last of them */
-	const char *shown, *spelled; /* vision_spelling; or NULL */
+	int32_t n_gap;        /* text tokens after each row of an image's tokens */
+	int32_t break_token, end_token; /* the text token after a row, and after the last row */
+	const char *shown, *spelled; /* see vision_spelling; or NULL */
 	struct engine_sight sight;
-	/* of the image processor */
+	/* settings of the image processor */
 	int64_t min_pixels, max_pixels;
-	int32_t max_side;     /* VISION_PIXTRAL; VISION_SIGLIP: of every image, both ways */
+	int32_t max_side;     /* VISION_PIXTRAL: longest side; VISION_SIGLIP: both sides of every
+			       * image */
 	enum image_filter filter;
 	double mean[3], std[3];
 };
 
-/* Images are as near to max_pixels as they can be. */
+/* True if each image is scaled as near to max_pixels as its shape allows. */
 static inline bool vision_config_fills(const struct vision_config *c)
 {
 	return c->kind == VISION_GEMMA4 || c->kind == VISION_PLAIN;
@@ -66,10 +69,10 @@ static inline int32_t vision_config_patch_dim(const struct vision_config *c)
 	return 3 * c->frames * c->patch * c->patch;
 }
 
-/* From config.json, and preprocessor_config.json or processor_config.json, of m's folder. Or
- * from mmproj, a tower in a GGUF file of its own, with the processor's file beside it where
- * there is one; NULL: none. *out_has false: the model has no tower. E_UNSUPPORTED:
- * it has one of a kind that is not known here. */
+/* Reads config.json and preprocessor_config.json or processor_config.json of m's folder. If
+ * mmproj is not NULL, the tower's settings come from this GGUF file, and the processor's from a
+ * file beside it if there is one. *out_has false: the model has no tower. E_UNSUPPORTED: a kind
+ * of tower that is not known here. */
 enum status vision_config_read(const struct model *m, const struct tensors *mmproj,
 			       struct vision_config *out, bool *out_has,
 			       struct fail *fail) MUST_USE;

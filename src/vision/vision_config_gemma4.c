@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tower of Gemma 4, and what Gemma 4 Unified has in its place. Sources:
+ * The tower of Gemma 4, and the layers that Gemma 4 Unified has instead of a tower. Sources:
  * configuration_gemma4.py, image_processing_pil_gemma4.py, processing_gemma4.py and
  * configuration_gemma4_unified.py of Hugging Face Transformers.
  */
@@ -29,7 +29,7 @@ static const struct vision_setting plain_settings[] = {
 	{"mm_posemb_size", VISION_AT(side), 1, 1 << 20, 1120},
 };
 
-/* `key` must be n, where the tower has it. */
+/* `key` must be n if the config has the key. */
 static enum status must_be(const json_t *vision, const char *key, json_int_t n,
 			   struct fail *fail)
 {
@@ -86,14 +86,15 @@ static enum status read_plain(const json_t *root, struct vision_config *c, struc
 	c->norm_eps = VISION_PLAIN_EPS;
 	c->patch *= c->merge;
 	c->merge = c->n_heads = 1;
-	if (c->width % 8 || 3 * c->patch * c->patch % 8) /* of a GPU's matrices */
+	if (c->width % 8 || 3 * c->patch * c->patch % 8) /* the GPU's matrices need multiples of
+							  * 8 */
 		return vision_config_refuse(fail, c->width % 8 ? "mm_embed_dim" : "patch_size");
 	return c->out_eps > 0 ? OK : vision_config_refuse(fail, "rms_norm_eps");
 }
 
-/* What else the text reads of an image's tokens is that of padding. Only the larger models see
- * whole images, and only in layers with a window. A GGUF file does not say it: those are the
- * models whose layers read nothing of a token. */
+/* Layers that read per-layer embeddings get the padding token's for an image's tokens. Only the
+ * larger models let an image's tokens see each other, and only in layers with a window. GGUF
+ * files do not say so: there a model without per-layer embeddings counts as a larger one. */
 static void read_seen(const json_t *root, const struct model *m, struct engine_sight *sight)
 {
 	const json_t *text = jsonfile_get(root, "text_config");
@@ -107,7 +108,7 @@ static void read_seen(const json_t *root, const struct model *m, struct engine_s
 			       : vision_gguf_padding(tensors_gguf(m->tensors));
 }
 
-/* The template writes <|image|>; the processor puts a begin and an end around it. */
+/* The template writes <|image|>. The processor puts a begin token and an end token around it. */
 static enum status read_text(const json_t *root, const struct model *m,
 			     struct vision_config *c, struct fail *fail)
 {
@@ -129,7 +130,7 @@ static enum status read_text(const json_t *root, const struct model *m,
 	return OK;
 }
 
-/* (x - mean) / std, of which a tower with layers takes 2 (x - 0.5). */
+/* Colours are (x - mean) / std, and a tower with layers then takes 2 (x - 0.5) of each. */
 static enum status read_colours(const json_t *file, struct vision_config *c, struct fail *fail)
 {
 	for (int i = 0; i < 3; i++) {

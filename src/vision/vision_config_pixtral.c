@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "vision/vision_config_private.h"
 
-#define LAYER_EPS 1e-5 /* modeling_pixtral.py has it as a number */
+#define LAYER_EPS 1e-5 /* a constant in modeling_pixtral.py */
 
 static const struct vision_setting settings[] = {
 	{"num_hidden_layers", VISION_AT(depth), 1, 256, 24},
@@ -63,7 +63,7 @@ static enum status read_tower(const json_t *root, struct vision_config *c, struc
 	return OK;
 }
 
-/* Its rows end with a token of text; the text goes on by one a token. */
+/* Each row of an image's tokens ends with a text token. Positions in the text count each token. */
 static enum status read_text(const json_t *root, const struct model *m,
 			     struct vision_config *c, struct fail *fail)
 {
@@ -81,7 +81,7 @@ static enum status read_text(const json_t *root, const struct model *m,
 	}
 	if (!root)
 		c->token = tokenizer_find(m->tokenizer, STR("[IMG]"));
-	if (!(c->std[0] > 0)) { /* a file of the tower's own may have them */
+	if (!(c->std[0] > 0)) { /* false if a GGUF file of the tower has given them */
 		memcpy(c->mean, mean, sizeof mean);
 		memcpy(c->std, std, sizeof std);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the readers of towers share, between vision_config.c and vision_config_NAME.c. Errors
- * are of config.json. Thread: any.
+ * Shared by the readers of towers: vision_config.c and vision_config_NAME.c. Errors name keys
+ * of config.json. Thread: any.
  */
 #pragma once
 #include <stddef.h>
@@ -9,9 +9,9 @@
 #include "json/jsonfile.h"
 #include "vision/vision_config.h"
 
-#define VISION_PLAIN_EPS 1e-5 /* of layer norms; torch has it as a number */
+#define VISION_PLAIN_EPS 1e-5 /* of layer norms: torch's default */
 
-/* A number of vision_config. */
+/* How a number of vision_config is read. */
 struct vision_setting {
 	const char *key;
 	size_t at;
@@ -22,29 +22,30 @@ struct vision_setting {
 /* E_MISSING and E_FORMAT name the key. */
 enum status vision_config_numbers(const json_t *from, const struct vision_setting *s, size_t n,
 				  struct vision_config *c, struct fail *fail) MUST_USE;
-/* E_UNSUPPORTED: this value of `key`. */
+/* Returns E_UNSUPPORTED with a message that names `key`. */
 enum status vision_config_refuse(struct fail *fail, const char *key);
-/* rope_theta of rope_parameters, else of the tower itself, else 10000. E_UNSUPPORTED. */
+/* Reads theta from rope_theta of rope_parameters, or of the tower itself, else 10000.
+ * E_UNSUPPORTED. */
 enum status vision_config_theta(const json_t *vision, struct vision_config *c,
 				struct fail *fail) MUST_USE;
-/* image_mean and image_std, where the processor's file has them. E_FORMAT. */
+/* Reads image_mean and image_std, if the processor's file has them. E_FORMAT. */
 enum status vision_config_colours(const json_t *file, struct vision_config *c,
 				  struct fail *fail) MUST_USE;
-/* Of Pillow, as config files say it. */
+/* Pillow's numbers of filters, as in config files. */
 enum { RESAMPLE_BILINEAR = 2, RESAMPLE_BICUBIC = 3 };
-/* resample must be `kind`, where the file has it. E_UNSUPPORTED. */
+/* The key resample must be `kind`, if the file has it. E_UNSUPPORTED. */
 enum status vision_config_resample(const json_t *file, int kind, struct fail *fail) MUST_USE;
 
 /* How a kind of tower is read. */
 struct vision_reader {
 	const char *const *types; /* model_type of config.json; the last is NULL */
-	/* The settings of the tower itself. NULL is never passed. */
+	/* Reads the settings of the tower itself; root is not NULL. */
 	enum status (*tower)(const json_t *root, struct vision_config *c, struct fail *fail);
-	/* What goes with it in the text, also where the tower is a GGUF file. root NULL: the
-	 * text is one, too. */
+	/* Reads settings of the text model that concern images, also if the tower is a GGUF
+	 * file. root NULL: the text model is a GGUF file too. */
 	enum status (*text)(const json_t *root, const struct model *m, struct vision_config *c,
 			    struct fail *fail);
-	/* The image processor's file, which may be NULL. */
+	/* Reads the image processor's file, which may be NULL. */
 	enum status (*processor)(const json_t *file, struct vision_config *c,
 				 struct fail *fail);
 };

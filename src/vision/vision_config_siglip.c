@@ -18,7 +18,7 @@ static const struct vision_setting settings[] = {
 	{"image_size", VISION_AT(max_side), 1, 1 << 14, 224},
 };
 
-/* A square of tokens, each the mean of a square of patches. */
+/* Tokens form a square. Each token is the mean of a square of patches. */
 static enum status read_pooling(const json_t *root, struct vision_config *c, struct fail *fail)
 {
 	const json_t *v = jsonfile_get(root, "mm_tokens_per_image");
@@ -54,7 +54,8 @@ static enum status read_tower(const json_t *root, struct vision_config *c, struc
 	return c->norm_eps > 0 ? OK : vision_config_refuse(fail, "layer_norm_eps");
 }
 
-/* The template writes <start_of_image>, which stands for all that is around an image. */
+/* The template writes <start_of_image>. The processor replaces it by all that stands around an
+ * image. */
 static enum status read_text(const json_t *root, const struct model *m,
 			     struct vision_config *c, struct fail *fail)
 {

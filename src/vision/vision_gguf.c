@@ -79,11 +79,12 @@ static const struct pair qwen_blocks[] = {
 };
 
 static const struct kind {
-	const char *projector; /* clip.projector_type, or beside audio clip.vision.… */
+	const char *projector; /* value of clip.projector_type, or of clip.vision.projector_type
+			        * in files with audio */
 	enum vision_kind kind;
-	const char *layers;    /* before a layer's number */
+	const char *layers;    /* prefix of tensor names before a layer's number */
 	const struct pair *blocks, *others;
-	const char *places;    /* of learned positions; NULL: there are none */
+	const char *places;    /* name of the learned positions; NULL: there are none */
 } kinds[] = {
 	{"qwen3vl_merger", VISION_QWEN, TO "blocks.", qwen_blocks, qwen_others,
 	 TO "pos_embed.weight"},
@@ -96,7 +97,7 @@ static const struct kind {
 	{"gemma4uv", VISION_PLAIN, PLAIN, plain_blocks, plain_others, PLAIN "two_embeddings"},
 };
 
-/* *out: what the file says, for an error's text. NULL: a kind that is not known. */
+/* Find the kind of tower. *out is the file's name for it, for an error's text. NULL: unknown. */
 static const struct kind *find_kind(const struct gguf *g, struct str *out)
 {
 	const struct gguf_value *v = gguf_find(g, "clip.projector_type");
@@ -109,7 +110,7 @@ static const struct kind *find_kind(const struct gguf *g, struct str *out)
 	return NULL;
 }
 
-/* How many layers before layer i are handed on. */
+/* Count the layers before layer i whose output the text model also reads. */
 static int deep_before(const struct gguf *g, int64_t i)
 {
 	const struct gguf_value *v = gguf_find(g, "clip.vision.is_deepstack_layers");
@@ -121,7 +122,8 @@ static int deep_before(const struct gguf *g, int64_t i)
 	return n;
 }
 
-/* The name that `name` begins with in a table, and what is behind it; NULL: none. */
+/* If `name` begins with a name of the table: the name that replaces it, and the rest of `name`.
+ * NULL: none does. */
 static const char *in_table(const struct pair *table, const char *name, const char **out_end)
 {
 	for (; table->from; table++) {
@@ -246,7 +248,7 @@ static enum status read_eps(const struct gguf *g, struct vision_config *c, struc
 	return OK;
 }
 
-/* What kinds have apart from each other. */
+/* Settings that depend only on the kind of tower. */
 static enum status read_kind(const struct gguf *g, struct vision_config *c, struct fail *fail)
 {
 	c->frames = 1;
@@ -269,7 +271,7 @@ static enum status read_kind(const struct gguf *g, struct vision_config *c, stru
 	case VISION_GEMMA4:
 		c->theta = 100;
 		c->gate.kind = ACT_GELU_TANH;
-		c->is_clipped = true; /* where a matrix has a range */
+		c->is_clipped = true; /* if a matrix has a range */
 		return OK;
 	case VISION_PLAIN:
 		c->norm_eps = VISION_PLAIN_EPS;
@@ -291,13 +293,14 @@ static enum status read_numbers(const struct gguf *g, struct vision_config *c,
 		{"clip.vision.block_count", &c->depth, 256},
 		{"clip.vision.attention.head_count", &c->n_heads, 256},
 		{"clip.vision.feed_forward_length", &c->ffn_dim, 1 << 16},
-		{"clip.vision.embedding_length", &c->width, 1 << 14}, /* from here on: of all */
+		{"clip.vision.embedding_length", &c->width, 1 << 14}, /* VISION_PLAIN reads only
+								       * the rows from here on */
 		{"clip.vision.patch_size", &c->patch, 64},
 		{"clip.vision.projection_dim", &c->out_width, 1 << 16},
 		{is_scaled ? scale : "clip.vision.spatial_merge_size", &c->merge, 16},
 		{"clip.vision.image_size", &c->max_side, 1 << 14},
 	};
-	/* Only newer files have them. */
+	/* VISION_QWEN skips image_size, which only newer files have. */
 	size_t n = ARRAY_LEN(numbers) - (c->kind == VISION_QWEN);
 	enum status st = OK;
 	c->merge = vision_config_fills(c) ? 3 : 4;

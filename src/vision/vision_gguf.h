@@ -6,17 +6,18 @@
 #pragma once
 #include "vision/vision_config.h"
 
-/* Opens the file; its tensors get the names that Hugging Face's have. E_IO, E_FORMAT. */
+/* Opens the file. Its tensors get Hugging Face's names. E_IO, E_FORMAT. */
 enum status vision_gguf_open(const char *path, struct tensors **out,
 			     struct fail *fail) MUST_USE;
-/* The tower's settings, and the image processor's as far as the file has them.
+/* The tower's settings, and the image processor's if the file has them.
  * E_UNSUPPORTED: a tower of another kind. */
 enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,
 			     struct fail *fail) MUST_USE;
-/* Sections of rope of a text model's GGUF file, to sight. E_MISSING. */
+/* Reads how rope's pairs are shared out to time, row and column, from a text model's GGUF file,
+ * into *sight. E_MISSING. */
 enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *sight,
 				 struct fail *fail) MUST_USE;
-/* The token of a text model's GGUF file that is padding, else 0. */
+/* The id of the padding token in a text model's GGUF file, else 0. */
 int32_t vision_gguf_padding(const struct gguf *text);
 /* The mmproj file beside a model's GGUF file, malloc'ed; NULL: there is none, or more than
  * one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is behind the layers of a tower: patches to tokens of the text model's width.
+ * The last part of a tower, after its layers: turns patches into tokens of the text model's width.
  */
 #include <math.h>
 
@@ -53,7 +53,7 @@ enum status vision_head_merge(struct vision_run *r, const struct vision_merger *
 	return st;
 }
 
-/* The norm of rows i to i + n of r->x, to r->norm. */
+/* Puts the norm of rows [i, i + n) of r->x into r->norm. */
 static enum status norm_rows(struct vision_run *r, const struct vision_merger *m, int32_t i,
 			     int32_t n)
 {
@@ -63,8 +63,8 @@ static enum status norm_rows(struct vision_run *r, const struct vision_merger *m
 		r->norm});
 }
 
-/* A norm, one matrix over all neighbours, an mlp. Source: modeling_mistral3.py of Hugging Face
- * Transformers. */
+/* Pixtral: a norm, one matrix over all neighbours of a token, an mlp. Source:
+ * modeling_mistral3.py of Hugging Face Transformers. */
 static enum status run_pixtral(struct vision_run *r, float *rows)
 {
 	const struct vision_config *c = &r->t->c;
@@ -85,7 +85,7 @@ static enum status run_pixtral(struct vision_run *r, float *rows)
 	return st;
 }
 
-/* The means of n_rows groups of `per` rows of r->host, to its first rows. */
+/* Replaces the first n_rows rows of r->host by means: row i is the mean of `per` rows. */
 static void take_means(struct vision_run *r, size_t n_rows, size_t per)
 {
 	size_t d = (size_t)r->t->c.width;
@@ -99,18 +99,19 @@ static void take_means(struct vision_run *r, size_t n_rows, size_t per)
 		}
 }
 
-/* n_rows rows of r->host to r->wide. */
+/* Sends n_rows rows of r->host to r->wide. */
 static enum status send_means(struct vision_run *r, size_t n_rows)
 {
 	struct backend *b = r->t->b;
 	size_t n_bytes = n_rows * (size_t)r->t->c.width * sizeof *r->host;
 	enum status st = b->ops->upload(b, r->wide, r->host, n_bytes);
-	if (st == OK) /* it may still be read */
+	if (st == OK) /* the upload may still be reading r->host */
 		st = b->ops->sync(b, r->fail);
 	return st;
 }
 
-/* The mean of all neighbours of rows i to i + n of r->x behind a norm, to r->wide. */
+/* Puts into r->wide the mean of each token's neighbours, of rows [i, i + n) of r->x after a
+ * norm. */
 static enum status pool_siglip(struct vision_run *r, int32_t i, int32_t n)
 {
 	struct backend *b = r->t->b;
@@ -129,8 +130,8 @@ static enum status pool_siglip(struct vision_run *r, int32_t i, int32_t n)
 	return send_means(r, n_rows);
 }
 
-/* The mean of all neighbours of rows i to i + n of r->x, times the root of the width, to
- * r->wide. It may exceed halves, so it is in float32. */
+/* Puts into r->wide the mean of each token's neighbours, of rows [i, i + n) of r->x, times the
+ * root of the width. This may exceed float16's range, so it is in float32. */
 static enum status pool_gemma4(struct vision_run *r, int32_t i, int32_t n)
 {
 	const struct vision_tower *t = r->t;
@@ -152,8 +153,8 @@ static enum status pool_gemma4(struct vision_run *r, int32_t i, int32_t n)
 	return send_means(r, n_rows);
 }
 
-/* The mean of all neighbours, a norm of that, one matrix. Sources: modeling_gemma3.py and
- * modeling_gemma4.py of Hugging Face Transformers. */
+/* Gemma: the mean of a token's neighbours, a norm of the mean, one matrix. Sources:
+ * modeling_gemma3.py and modeling_gemma4.py of Hugging Face Transformers. */
 static enum status run_pooled(struct vision_run *r, float *rows,
 			      enum status (*pool)(struct vision_run *r, int32_t i, int32_t n))
 {

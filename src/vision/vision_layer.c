@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layers of a tower. What goes through rows alone (projections, mlp) is done for
- * VISION_CHUNK patches at a time, so that the wide arrays stay small. Attention needs queries
- * of a chunk, and keys and values of all: these lie in pages, as a language model's do.
+ * The layers of a tower. Operations on single rows (projections, mlp) run on VISION_CHUNK
+ * patches at a time, so that the wide arrays stay small. Attention needs the keys and values of
+ * all patches, which lie in pages like a language model's.
  */
 #include <math.h>
 
@@ -36,12 +36,13 @@ static enum status clip(struct vision_run *r, const struct vision_range *range,
 	return OK;
 }
 
-/* y = W x for n rows. Where x leaves its range, `cut` takes what is left of it; it may be x. */
+/* y = W x for n rows, with x and y clamped to the matrix's ranges. If x has a range, the
+ * clamped x is written to `cut`, which may be x. */
 struct ranged {
 	const struct vision_linear *w;
 	int32_t n;
 	void *x, *cut, *y;
-	bool is_f32; /* y */
+	bool is_f32; /* of y: float32, else act_type */
 };
 
 static enum status run_ranged(struct vision_run *r, const struct ranged *a)
@@ -56,7 +57,7 @@ static enum status run_ranged(struct vision_run *r, const struct ranged *a)
 						    .is_f32 = a->is_f32, .x = a->y, .y = a->y});
 }
 
-/* x += W in, or the norm of that; for n rows. `in` may be cut. */
+/* x += W in, or x += norm(W in) if post has weights; n rows. The clamp may overwrite `in`. */
 static enum status add(struct vision_run *r, const struct vision_linear *w,
 		       const struct vision_norm *post, void *in, float *x, int32_t n)
 {
@@ -75,7 +76,7 @@ static enum status add(struct vision_run *r, const struct vision_linear *w,
 
 /* --- parts of a layer ------------------------------------------------------------------- */
 
-/* act(Wgate x) * Wup x, to r->wide. */
+/* r->wide = act(Wgate x) * Wup x, where x is r->norm. */
 static enum status run_gate(struct vision_run *r, const struct vision_layer *l, int32_t n)
 {
 	const struct vision_config *c = &r->t->c;
@@ -111,7 +112,7 @@ static enum status run_mlp(struct vision_run *r, const struct vision_layer *l, f
 	return add(r, &l->down, &l->post2, r->wide, x, n);
 }
 
-/* q, k and v of r->norm. Heads of v are normalised, without weights. */
+/* q, k and v from r->norm. Each head of v is normalised, without weights. */
 static enum status project_gemma4(struct vision_run *r, const struct vision_layer *l, void *q,
 				  int32_t n)
 {
@@ -139,7 +140,7 @@ static enum status project_plain(struct vision_run *r, const struct vision_layer
 	return OK;
 }
 
-/* Queries, keys and values of rows [i, i + n), rotated; the latter two to their pages. */
+/* Queries, keys and values of rows [i, i + n), rotated. Keys and values go to their pages. */
 static enum status project(struct vision_run *r, const struct vision_layer *l, int32_t i, int32_t n)
 {
 	const struct vision_config *c = &r->t->c;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a tower by their names. They are in 16 or 32 bits, also beside a text model of
- * fewer. Matrices of a GGUF file may be in any of its block formats, and stay in it. A GPU's
- * kernels of many tokens take no 32 bits, and rows of a multiple of eight numbers: there the
- * former become halves, and the matrix of patches gets such rows.
+ * Loads the weights of a tower by their names. They have 16 or 32 bits, even if the text
+ * model's have fewer. Matrices of a GGUF file may be in any of its block formats, and stay in
+ * it. A GPU's kernels for many tokens take no float32 and only rows of a multiple of eight
+ * numbers. So on a GPU float32 becomes float16, and the rows of the patch matrix are padded
+ * with zeros.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,14 +14,14 @@
 #include "base/alloc.h"
 #include "vision/vision_tower_private.h"
 
-/* What a kind of tower calls its tensors. */
+/* The names of tensors in one kind of tower. */
 struct names {
 	const char *prefix;
-	bool has_bias;       /* of norms and matrices; norms without one are RMS norms */
-	const char *patch;   /* also tells whether this is the spelling */
-	const char *layer;   /* before a layer's number */
+	bool has_bias;       /* norms and matrices have biases; norms without one are RMS norms */
+	const char *patch;   /* if a file has this tensor, it uses these names */
+	const char *layer;   /* prefix of a layer's number */
 	const char *norm1, *norm2, *qkv, *q, *k, *v, *out, *gate, *up, *down;
-	const char *q_pairs, *k_pairs; /* load_pairs */
+	const char *q_pairs, *k_pairs; /* names of q and k with rows in pairs, see load_pairs */
 };
 #define QWEN_PREFIX "model.visual."
 static const struct names qwen = {
@@ -57,7 +58,7 @@ struct loader {
 	struct vision_tower *t;
 	const struct tensors *tensors;
 	struct fail *fail;
-	enum status st; /* of the first failure, behind which nothing is loaded */
+	enum status st; /* the first failure, after which nothing is loaded */
 	const struct names *names;
 };
 
@@ -66,7 +67,7 @@ static void stop(struct loader *l, enum status st, const char *name, const char 
 	l->st = fail_at(l->fail, st, name, "the vision tower's tensor %s %s", name, what);
 }
 
-/* n numbers in all, in any shape; in blocks only where a matrix may be. */
+/* Find a tensor of n numbers, in any shape. Only a matrix may be in blocks. */
 static const struct tensor *find_any(struct loader *l, const char *name, int64_t n,
 				     bool may_be_blocks)
 {
@@ -95,8 +96,8 @@ static const struct tensor *find(struct loader *l, const char *name, int64_t n)
 	return find_any(l, name, n, false);
 }
 
-/* A matrix of n rows of k numbers, as it lies in the file: in 16 or 32 bits, or in blocks that
- * do not cross rows. */
+/* A matrix of n rows of k numbers, as the file stores it: in 16 or 32 bits, or in blocks within
+ * rows. */
 static const struct tensor *find_matrix(struct loader *l, const char *name, int32_t n, int32_t k,
 					struct weight *out)
 {
@@ -116,7 +117,7 @@ static const struct tensor *find_matrix(struct loader *l, const char *name, int3
 	return t;
 }
 
-/* host as rows of halves, `pitch` of them each: zeros behind its own numbers. */
+/* Send host as float16, in rows of `pitch` numbers: zeros fill the end of a row. */
 static void send_halves(struct loader *l, const struct weight *host, size_t pitch,
 			struct weight *out)
 {
@@ -134,8 +135,8 @@ static void send_halves(struct loader *l, const struct weight *host, size_t pitc
 	free(row);
 }
 
-/* A matrix in 16 or 32 bits, or in blocks, to the device. Only patches are sent in rows that
- * may be longer than what they hold. */
+/* Send a matrix in 16 or 32 bits, or in blocks, to the device. Only the patch matrix may get
+ * rows that are padded. */
 static void send(struct loader *l, const struct weight *host, struct weight *out)
 {
 	size_t k = (size_t)host->k, pitch = out == &l->t->patch.w ? (k + 7) / 8 * 8 : k;
@@ -146,7 +147,7 @@ static void send(struct loader *l, const struct weight *host, struct weight *out
 		l->st = l->t->b->ops->load_weight(l->t->b, host, out, l->fail);
 }
 
-/* Rows [first, first + n) of a matrix of n_all rows. */
+/* Load rows [first, first + n) of a matrix of n_all rows. */
 static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t first,
 		      int32_t n, int32_t k, struct weight *out)
 {
@@ -159,7 +160,7 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 	send(l, &host, out);
 }
 
-/* p, malloc'ed, is the tower's from now on: a weight points into it. */
+/* The tower owns p, malloc'ed, from now on, because a weight points into it. */
 static void keep_host(struct loader *l, void *p)
 {
 	struct vision_tower *t = l->t;
@@ -167,7 +168,7 @@ static void keep_host(struct loader *l, void *p)
 	t->hosts[t->n_hosts++] = p;
 }
 
-/* n floats to the device. */
+/* Copy n floats to the device. */
 static const float *put_floats(struct loader *l, const float *host, int64_t n)
 {
 	struct vision_tower *v = l->t;
@@ -178,12 +179,12 @@ static const float *put_floats(struct loader *l, const float *host, int64_t n)
 		v->blocks[v->n_blocks++] = p;
 		l->st = v->b->ops->upload(v->b, p, host, (size_t)n * sizeof *host);
 	}
-	if (l->st == OK) /* an upload may still be reading it */
+	if (l->st == OK) /* the upload may still be reading `host` */
 		l->st = v->b->ops->sync(v->b, l->fail);
 	return p;
 }
 
-/* On the device: n floats from element `first` on, each with `plus` added. */
+/* Load n floats from element `first` on to the device, with `plus` added to each. */
 static const float *load_sums(struct loader *l, const char *name, int64_t n_all,
 			      int64_t first, int64_t n, float plus)
 {
@@ -212,7 +213,7 @@ static const char *full_name(const struct loader *l, const char *name, const cha
 	return out;
 }
 
-/* Part `part` of n_parts equal ones, one behind the other in the tensor. */
+/* Load part `part` of n_parts equal parts, which follow each other in the tensor. */
 static void load_part(struct loader *l, const char *name, int32_t n, int32_t k, int32_t part,
 		      int32_t n_parts, struct vision_linear *out)
 {
@@ -237,7 +238,8 @@ static void load_norm(struct loader *l, const char *name, int32_t n, struct visi
 		out->bias = load_floats(l, full_name(l, name, ".bias", full), n, 0, n);
 }
 
-/* host as it is, with row `in` of each head of dim rows from its row from(in, dim). */
+/* Send host with the rows of each head in another order: row `in` of a head of dim rows is row
+ * from(in, dim) of host's head. */
 static void send_turned(struct loader *l, const struct weight *host, size_t row, size_t dim,
 			size_t from(size_t in, size_t dim), struct weight *out)
 {
@@ -257,8 +259,8 @@ static size_t from_pairs(size_t in, size_t dim)
 	return 2 * (in % (dim / 2)) + in / (dim / 2);
 }
 
-/* llama.cpp's files have the two numbers that turn together side by side in queries and keys:
- * row 2 i + j of a head is its row j K/2 + i here. False: they are not so in this file. */
+/* In llama.cpp's files the two numbers of a rotated pair are neighbours in a head of queries or
+ * keys: row 2 i + j there is row j K/2 + i here. False: this file has the usual order. */
 static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *out)
 {
 	const struct vision_config *c = &l->t->c;
@@ -324,7 +326,7 @@ static void load_merger(struct loader *l, int i)
 	load_linear(l, name, c->out_width, wide, &to->down);
 }
 
-/* They are read on the host. */
+/* Load the learned positions, which are read on the host. */
 static void load_places(struct loader *l, const char *name)
 {
 	const struct vision_config *c = &l->t->c;
@@ -336,7 +338,7 @@ static void load_places(struct loader *l, const char *name)
 	weight_decode(&host, 0, host.n, l->t->places);
 }
 
-/* mmproj files have the frames of a patch apart: (D, 3, P, P) each. */
+/* mmproj files have a tensor for each frame of a patch: (D, 3, P, P). */
 static void load_frames(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
@@ -365,7 +367,8 @@ static void load_frames(struct loader *l)
 
 /* --- VISION_PIXTRAL ------------------------------------------------------------------- */
 
-/* Its columns are ordered by number first, then by neighbour; here by neighbour first. */
+/* Load the merger's matrix. The file orders its columns by number, then by neighbour. Here the
+ * neighbour comes first. */
 static void load_merge(struct loader *l, const char *name, struct vision_linear *out)
 {
 	const struct vision_config *c = &l->t->c;
@@ -410,7 +413,7 @@ static void load_pixtral(struct loader *l)
 
 /* --- VISION_SIGLIP --------------------------------------------------------------------- */
 
-/* The matrix of the projector has a row for each number that goes in. */
+/* Load the projector's matrix, which the file stores transposed: a row for each input. */
 static void load_turned(struct loader *l, const char *name, struct vision_linear *out)
 {
 	const struct vision_config *c = &l->t->c;
@@ -445,7 +448,7 @@ static void load_siglip(struct loader *l)
 		load_layer(l, i);
 	load_norm(l, "post_layernorm", c->width, &m->norm);
 	l->names = &own;
-	/* In GGUF files 1 is added already. */
+	/* Weights of this norm are stored minus 1, except in GGUF files. */
 	bool is_whole = tensors_find(l->tensors,
 				     full_name(l, "mm_soft_emb_norm.whole", "", full));
 	if (!is_whole)
@@ -456,8 +459,9 @@ static void load_siglip(struct loader *l)
 
 /* --- VISION_GEMMA4 --------------------------------------------------------------------- */
 
-/* Half of a head turns by the column, half by the row, and in each the first quarter of a head
- * with the second. Here the first half of a head turns with the second. */
+/* The file's order of a head's rows: the first half rotates by the column, the second by the
+ * row, and in each half the first quarter pairs with the second. Here the first half of a head
+ * pairs with the second half. Returns the file's row of row `in`. */
 static size_t from_quarters(size_t in, size_t dim)
 {
 	size_t i = in % (dim / 2), j = in / (dim / 2), quarter = dim / 4;
@@ -483,7 +487,7 @@ static void load_range(struct loader *l, const char *base, const char *of,
 		stop(l, E_FORMAT, base, "has a range that holds no number");
 }
 
-/* turns: rows of each head are put in order. */
+/* turns: the rows of each head are reordered by from_quarters. */
 static void load_ranged(struct loader *l, int i, const char *part, int32_t n, int32_t k,
 			bool turns, struct vision_linear *out)
 {
@@ -494,7 +498,7 @@ static void load_ranged(struct loader *l, int i, const char *part, int32_t n, in
 	load_range(l, base, "input", &out->in);
 	load_range(l, base, "output", &out->out);
 	snprintf(name, sizeof name, "%s.linear.weight", base);
-	if (!tensors_find(l->tensors, name)) /* mmproj */
+	if (!tensors_find(l->tensors, name)) /* in an mmproj file */
 		snprintf(name, sizeof name, "%s.weight", base);
 	const struct tensor *t = find_matrix(l, name, n, k, &host);
 	if (t && turns)
@@ -504,7 +508,7 @@ static void load_ranged(struct loader *l, int i, const char *part, int32_t n, in
 		send(l, &host, &out->w);
 }
 
-/* The weights of a norm over each head, in the order of its rows. */
+/* Load the weights of a norm over each head, in the order of the head's rows here. */
 static const float *load_head_norm(struct loader *l, int i, const char *part)
 {
 	size_t dim = (size_t)(l->t->c.width / l->t->c.n_heads);
@@ -549,14 +553,14 @@ static void load_gemma4_layer(struct loader *l, int i)
 	load_ranged(l, i, names->down, d, c->ffn_dim, false, &to->down);
 }
 
-/* A number's place in a patch ordered by pixel first, then by colour; here by colour first, as in
- * mmproj files. */
+/* The index in the file of number `at` of a patch. The file orders by pixel, then by colour.
+ * Here, and in mmproj files, the colour comes first. */
 static size_t from_pixels(size_t at, size_t area)
 {
 	return at % area * 3 + at / area;
 }
 
-/* planes: the name of the matrix where its columns are in that order already. */
+/* planes: name of the patch matrix if its columns are ordered by colour already. */
 static void load_pixels(struct loader *l, const char *planes, const char *pixels)
 {
 	const struct vision_config *c = &l->t->c;
@@ -583,8 +587,8 @@ static void load_pixels(struct loader *l, const char *planes, const char *pixels
 	send(l, &turned, &l->t->patch.w);
 }
 
-/* As many positions along a side as an image may have patches, of two lists. is_mixed: the two
- * stand beside each other. */
+/* Load two lists of learned positions, only as many as an image may have patches along a side.
+ * is_mixed: the two lists alternate in the file. */
 static void load_two_places(struct loader *l, const char *name, bool is_mixed)
 {
 	const struct vision_config *c = &l->t->c;
@@ -603,7 +607,7 @@ static void load_two_places(struct loader *l, const char *name, bool is_mixed)
 	}
 }
 
-/* n numbers, on the host. */
+/* Load n numbers that stay on the host. */
 static const float *load_host(struct loader *l, const char *name, int32_t n)
 {
 	const struct tensor *t = find(l, name, n);
@@ -656,7 +660,7 @@ static void load_gemma4(struct loader *l)
 #define PLAIN_PREFIX "model.vision_embedder."
 static const struct names plain = {.prefix = PLAIN_PREFIX, .has_bias = true};
 
-/* Of pixels, in the order of load_pixels. */
+/* Load numbers of a patch's pixels, in the order of load_pixels. */
 static const float *load_pixel_floats(struct loader *l, const char *name)
 {
 	const struct vision_config *c = &l->t->c;
@@ -713,7 +717,7 @@ static void load_qwen(struct loader *l)
 		load_merger(l, i);
 }
 
-/* The one of n spellings that the file has, else the first. */
+/* The one of n sets of names that the file uses, else the first. */
 static const struct names *spelling(const struct tensors *tensors, const struct names *all,
 				    size_t n)
 {

@@ -19,7 +19,7 @@ static double at_least(double side, int32_t factor)
 void vision_patches_limit(struct vision_config *c, int32_t max_tokens)
 {
 	int32_t f = c->patch * c->merge;
-	int32_t n = (int32_t)sqrt(max_tokens); /* along a side */
+	int32_t n = (int32_t)sqrt(max_tokens); /* tokens along a side */
 	c->max_pixels = MIN(c->max_pixels, (int64_t)max_tokens * f * f);
 	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
 	while (n > 1 && (int64_t)n * (n + c->n_gap) > max_tokens)
@@ -28,7 +28,8 @@ void vision_patches_limit(struct vision_config *c, int32_t max_tokens)
 		c->max_side = MIN(c->max_side, n * f);
 }
 
-/* As the image is where no side is longer than max_side; then up to whole tokens. */
+/* Scale the image down if a side is longer than max_side. Then round both sides up to whole
+ * tokens. */
 static void round_up(const struct vision_config *c, int32_t *io_width, int32_t *io_height)
 {
 	int32_t f = c->patch * c->merge;
@@ -41,7 +42,8 @@ static void round_up(const struct vision_config *c, int32_t *io_width, int32_t *
 	*io_height = (MAX(*io_height, 1) + f - 1) / f * f;
 }
 
-/* The largest of at most max_pixels, with sides rounded down to whole tokens. */
+/* Choose the largest size of the image's shape with at most max_pixels, with sides rounded down
+ * to whole tokens. */
 static void fill(const struct vision_config *c, int32_t *io_width, int32_t *io_height)
 {
 	int32_t f = c->patch * c->merge, width = *io_width, height = *io_height;
@@ -49,7 +51,7 @@ static void fill(const struct vision_config *c, int32_t *io_width, int32_t *io_h
 	double grow = sqrt((double)c->max_pixels / ((double)height * width));
 	int32_t rows = (int32_t)(grow * height / f), cols = (int32_t)(grow * width / f);
 	if (rows == 0 && cols == 0)
-		rows = cols = 1; /* where one token is all there may be */
+		rows = cols = 1; /* max_pixels allow only one token */
 	else if (rows == 0)
 		cols = MIN(width / height, most);
 	else if (cols == 0)
@@ -103,7 +105,7 @@ void vision_patches_place(const struct vision_config *c, int32_t n_cols, int32_t
 	*out_col = block % (n_cols / m) * m + in % m;
 }
 
-/* One channel of one patch, once for each frame. */
+/* Write one channel of one patch, once for each frame. */
 static void write_channel(const struct vision_config *c, const uint8_t *at, size_t pitch,
 			  const float *value, float *out)
 {

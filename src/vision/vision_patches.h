@@ -2,21 +2,20 @@
  *
  * Pixels as the tower reads them. Thread: any.
  *
- * A patch is a square of pixels. merge x merge neighbouring patches stand together, row after
- * row of them, since they become one token; and the squares that they form come row after row
- * of the image.
+ * A patch is a square of pixels. A square of merge x merge patches becomes one token, so its
+ * patches stand together, in rows. These squares follow each other in rows of the image.
  */
 #pragma once
 #include "image/image.h"
 #include "vision/vision_config.h"
 
-/* Makes images smaller, so that none has more than max_tokens tokens. */
+/* Lowers the limits of the size, so that no image has more than max_tokens tokens. */
 void vision_patches_limit(struct vision_config *c, int32_t max_tokens);
 
-/* The size at which an image is looked at: near its own, each side a multiple of what becomes
- * a token. VISION_QWEN: between min_pixels and max_pixels. VISION_PIXTRAL: no side longer
- * than max_side. VISION_SIGLIP: max_side both ways. vision_config_fills: as near to max_pixels
- * as it can be. E_INVAL for one that is too long. */
+/* The size to which an image is scaled for the tower: near its own, each side a multiple of a
+ * token's side. VISION_QWEN: between min_pixels and max_pixels. VISION_PIXTRAL: no side longer
+ * than max_side. VISION_SIGLIP: both sides max_side. vision_config_fills: as near to max_pixels
+ * as possible. E_INVAL if one side is more than 200 times the other. */
 enum status vision_patches_size(const struct vision_config *c, int32_t width, int32_t height,
 				int32_t *out_width, int32_t *out_height,
 				struct fail *fail) MUST_USE;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gemma 4 Unified has no layers in its tower: with three layer norms,
+ * Gemma 4 Unified has a tower without layers. With three layer norms it computes
  *
  *   row = W3 rms(norm3(norm2(W1 norm1(pixels) + b) + positions))
  *
- * Source: modeling_gemma4_unified.py of Hugging Face Transformers. A sum of rows of act is made
- * by a norm that adds first; what it makes of the sum is not used.
+ * Source: modeling_gemma4_unified.py of Hugging Face Transformers. Rows of act_type are added
+ * by a norm operation that adds first; the normalised sum is not used.
  */
 #include "base/alloc.h"
 #include "vision/vision_patches.h"
@@ -18,12 +18,12 @@ static enum status send(struct vision_run *r, float *to, size_t n)
 {
 	struct backend *b = r->t->b;
 	enum status st = b->ops->upload(b, to, r->host, n * sizeof *to);
-	if (st == OK) /* it may still be read */
+	if (st == OK) /* the upload may still be reading the host's memory */
 		st = b->ops->sync(b, r->fail);
 	return st == OK ? OK : fail_default(r->fail, st);
 }
 
-/* norm2(W1 norm1(pixels) + b) of tokens [i, i + n), to r->norm. */
+/* r->norm = norm2(W1 norm1(pixels) + b), for tokens [i, i + n). */
 static enum status embed(struct vision_run *r, int32_t i, int32_t n)
 {
 	const struct vision_tower *t = r->t;
@@ -40,7 +40,7 @@ static enum status embed(struct vision_run *r, int32_t i, int32_t n)
 		&t->plain[1], n, t->c.width, t->c.norm_eps, r->wide, r->norm});
 }
 
-/* norm3(r->norm + positions) to r->norm. */
+/* r->norm = norm3(r->norm + positions). */
 static enum status add_places(struct vision_run *r, int32_t i, int32_t n)
 {
 	const struct vision_tower *t = r->t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes into the layers, and the memory that a tower works in.
+ * The input of a tower's layers, and the tower's working memory.
  */
 #include "vision/vision_tower.h"
 
@@ -22,7 +22,8 @@ static size_t act_bytes(const struct vision_run *r)
 
 /* --- what goes in ------------------------------------------------------------------- */
 
-/* Where place i of n lies among `side` learned ones: between *out_at and the next. */
+/* Stretches n places over `side` learned ones. Place i lies between learned place *out_at and
+ * the next; returns the distance from *out_at, 0 to 1. */
 static float between(int32_t i, int32_t n, int32_t side, int32_t *out_at)
 {
 	float at = n > 1 ? (float)i * (float)(side - 1) / (float)(n - 1) : 0;
@@ -30,7 +31,8 @@ static float between(int32_t i, int32_t n, int32_t side, int32_t *out_at)
 	return at - (float)*out_at;
 }
 
-/* The learned positions around a patch, weighted by how near they are. */
+/* The learned position of patch i: a mean of the four around it, weighted by how near they are
+ * (bilinear); Gemma: the sum of column's and row's. */
 void vision_tower_place(const struct vision_run *r, int32_t i, float *out)
 {
 	const struct vision_config *c = &r->t->c;
@@ -57,7 +59,7 @@ void vision_tower_place(const struct vision_run *r, int32_t i, float *out)
 			 (p[next + k] * (1 - down) + p[step + next + k] * down) * right;
 }
 
-/* Patches [i, i + n) to r->wide. */
+/* Send patches [i, i + n) to r->wide. */
 static enum status send_patches(struct vision_run *r, int32_t i, int32_t n)
 {
 	struct backend *b = r->t->b;
@@ -71,7 +73,8 @@ static enum status send_patches(struct vision_run *r, int32_t i, int32_t n)
 	return st == OK ? b->ops->sync(b, r->fail) : st;
 }
 
-/* x = the norm of W patch + b, for n rows. In float32, so not in place. */
+/* x = norm(W patch + b) for n rows. W patch + b needs an array of its own, because it is in
+ * float32. */
 static enum status embed_normed(struct vision_run *r, float *x, int32_t n)
 {
 	const struct vision_config *c = &r->t->c;
@@ -106,8 +109,8 @@ static enum status embed(struct vision_run *r)
 	return OK;
 }
 
-/* Half of a head's pairs turn by the row, half by the column. Pixtral's columns have the
- * frequencies between those of the rows. Gemma's columns come first. */
+/* Half of a head's pairs rotate by the row, half by the column. Pixtral's column frequencies
+ * lie between its row frequencies. In Gemma the column's half comes first. */
 static enum status set_rope(struct vision_run *r)
 {
 	const struct vision_config *c = &r->t->c;
@@ -188,7 +191,7 @@ struct vision_want {
 	size_t n_bytes;
 };
 
-/* The arrays of r, which has n patches. */
+/* Lists the arrays that a run of r->n patches needs. */
 static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRAYS])
 {
 	const struct vision_config *c = &r->t->c;
@@ -217,7 +220,7 @@ static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRA
 	memcpy(out, wanted, sizeof wanted);
 }
 
-/* Numbers of a row of vision_run.host and of sent. */
+/* Numbers in a row of vision_run.host and of vision_run.sent. */
 static size_t host_row(const struct vision_config *c)
 {
 	return MAX((size_t)vision_config_patch_dim(c) + 7, (size_t)c->width);
@@ -235,7 +238,8 @@ int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b
 	return n_bytes;
 }
 
-/* Where they are 0, taken becomes the arrays of r. */
+/* Take device memory for the arrays of r. taken: memory to use; where an entry is NULL, it is
+ * allocated and stored there. */
 static enum status take(struct vision_run *r, void *taken[VISION_ARRAYS])
 {
 	struct backend *b = r->t->b;
@@ -284,7 +288,7 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 	return st == OK ? OK : fail_default(fail, st);
 }
 
-/* Attention of no patch: what cannot compute it says so. */
+/* Runs attention on no patch, so that a backend that cannot compute it fails at start. */
 static enum status try_attention(struct vision_tower *t, struct fail *fail)
 {
 	struct vision_run run = {.t = t, .fail = fail}, *r = &run;

@@ -8,8 +8,8 @@
  *   a token = mlp of merge x merge neighbours of norm(x); the layers in deep_at give such
  *   rows too, with the norm over all neighbours together
  *
- * Gemma 4 also has norms of what a layer adds, and ranges around its matrices. Gemma 4 Unified has
- * no layers (vision_plain.c).
+ * Gemma 4 also normalises what a layer adds, and clamps inputs and outputs of its matrices to
+ * ranges. Gemma 4 Unified has no layers (vision_plain.c).
  *
  * Sources: modeling_qwen3_vl.py and modeling_gemma4.py of Hugging Face Transformers. Thread: one
  * at a time.
@@ -26,17 +26,17 @@ struct vision_tower;
 enum status vision_tower_create(const struct tensors *tensors, struct backend *b,
 				const struct vision_config *c, struct vision_tower **out,
 				struct fail *fail) MUST_USE;
-/* Bytes of the tensors that are a tower's. */
+/* Bytes of those tensors that belong to a tower. */
 int64_t vision_tower_weight_bytes(const struct tensors *tensors);
-/* Memory for an image of n patches, while it is looked at. */
+/* Bytes of working memory for an image of n patches, while the tower runs. */
 int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b, int32_t n);
 void vision_tower_destroy(struct vision_tower *t); /* NULL is fine; not the backend */
 
-/* Takes the memory for images of up to n patches once, and here. Else vision_tower_run takes it
- * for each image. */
+/* Takes the memory for images of up to n patches now, in this thread. Without this call
+ * vision_tower_run takes memory for each image. */
 enum status vision_tower_keep(struct vision_tower *t, int32_t n, struct fail *fail) MUST_USE;
 
-/* m has a size of vision_patches_size. rows: (1 + n_deep, n, out_width) written, n tokens.
+/* m has a size of vision_patches_size. Writes rows (1 + n_deep, n, out_width) for n tokens.
  * E_NOMEM, E_BACKEND. */
 enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
 			     struct fail *fail) MUST_USE;

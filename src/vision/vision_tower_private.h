@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between vision_load.c, vision_tower.c, vision_layer.c and vision_head.c: weights of a tower,
- * and what they work in. Thread: one at a time.
+ * Shared by vision_load.c, vision_tower.c, vision_layer.c and vision_head.c: the weights of a
+ * tower and its working memory. Thread: one at a time.
  */
 #pragma once
 #include "vision/vision_tower.h"
 
 struct vision_range {
 	float low, high;
-	bool cuts; /* else all numbers are within */
+	bool cuts; /* false: the range is all numbers */
 };
 struct vision_linear {
 	struct weight w;
 	const float *bias;
-	struct vision_range in, out; /* VISION_GEMMA4 */
+	struct vision_range in, out; /* VISION_GEMMA4: ranges of input and output */
 };
 /* Without a bias it is an RMS norm. */
 struct vision_norm {
@@ -21,41 +21,46 @@ struct vision_norm {
 };
 struct vision_layer {
 	struct vision_norm norm1, norm2;
-	struct vision_norm post1, post2; /* of what is added; weight NULL: there are none */
-	const float *q_norm, *k_norm;    /* of each head; or NULL */
+	struct vision_norm post1, post2; /* norms of what a layer adds; weight NULL: there are
+					  * none */
+	const float *q_norm, *k_norm;    /* norms over each head; or NULL */
 	struct vision_linear q, k, v, out, gate, up, down; /* gate.w.n 0: there is none */
 };
-/* Of neighbours to a token. */
+/* Makes a token of neighbouring patches. */
 struct vision_merger {
 	struct vision_norm norm;
-	struct vision_linear merge; /* VISION_PIXTRAL: of all neighbours */
-	struct vision_norm mean;    /* VISION_SIGLIP: of their mean */
+	struct vision_linear merge; /* VISION_PIXTRAL: over all neighbours */
+	struct vision_norm mean;    /* VISION_SIGLIP, VISION_GEMMA4: norm of the neighbours'
+				     * mean */
 	struct vision_linear up, down;
 	bool is_late; /* the norm is over all neighbours together */
 };
 
-enum { VISION_ARRAYS = 17 }; /* of a vision_run, on the device */
+enum { VISION_ARRAYS = 17 }; /* number of device arrays in a vision_run */
 
 struct vision_tower {
 	struct vision_config c;
 	struct backend *b;
 	struct vision_linear patch;   /* its rows may end with zeros: K is a multiple of 8 */
 	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
-	struct vision_norm plain[3];  /* VISION_PLAIN: of pixels, of rows, with positions */
+	struct vision_norm plain[3];  /* VISION_PLAIN: norms of the pixels, of the rows, and of
+				       * rows + positions */
 	void **hosts;                 /* (n_hosts) host memory that weights point into */
 	size_t n_hosts;
-	float *places;                /* host (side, side, width), learned positions; or NULL.
-				       * VISION_GEMMA4, VISION_PLAIN: (2, n_places, width),
-				       * of columns and of rows */
+	float *places;                /* learned positions on the host, (side, side, width); or
+				       * NULL. VISION_GEMMA4, VISION_PLAIN: (2, n_places, width),
+				       * first of columns, then of rows */
 	int32_t n_places;
-	const float *ones;            /* VISION_GEMMA4, VISION_PLAIN: (width) */
-	const float *shift, *factor;  /* host (width): a token is (x - shift) factor; or NULL */
+	const float *ones;            /* VISION_GEMMA4, VISION_PLAIN: (width) ones, weights of
+				       * norms without weights */
+	const float *shift, *factor;  /* host (width): a token is (x - shift) * factor; or NULL */
 	struct vision_layer *layers;  /* (depth) */
-	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* the last one's, then deep_at's */
-	void **blocks;                /* device memory */
+	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* that of the last layer, then those
+							   * of deep_at */
+	void **blocks;                /* device memory of the weights */
 	size_t n_blocks;
-	void *kept[VISION_ARRAYS];    /* of vision_tower_keep */
-	int32_t n_kept;               /* patches */
+	void *kept[VISION_ARRAYS];    /* the arrays that vision_tower_keep took */
+	int32_t n_kept;               /* patches that `kept` has room for */
 };
 
 /* Fills the weights of t, whose c, b and layers are set. */
@@ -64,11 +69,11 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 
 enum { VISION_CHUNK = 512, VISION_PAGE = 64 };
 
-/* One image in work. T: its patches, C: VISION_CHUNK, D: width. */
+/* The processing of one image. T: its patches, C: VISION_CHUNK, D: width. */
 struct vision_run {
 	struct vision_tower *t;
 	const struct image *image;
-	int32_t n, n_cols; /* patches, and those of a row */
+	int32_t n, n_cols; /* patches in all, and in a row */
 	struct fail *fail;
 	float *x;          /* (T, D) */
 	float *rope;       /* (T, K/2, 2) */
@@ -80,7 +85,8 @@ struct vision_run {
 	float *out;        /* (C, out_width) */
 	int32_t *slot, *last, *seq_of, *first_tok, *table;
 	float *host;       /* (C, D or patch_dim) */
-	char *sent;        /* the same as act, or what came back; rows of patch.w.k for patches */
+	char *sent;        /* the same rows in act_type, to upload or after a download; rows of
+			    * patches have patch.w.k numbers */
 };
 
 /* Queue an operation, or return from the caller with its failure. */
@@ -105,19 +111,20 @@ enum status vision_layer_run(struct vision_run *r, const struct vision_layer *l)
 /* vision_tower.c. The learned positions of patch i, (D). */
 void vision_tower_place(const struct vision_run *r, int32_t i, float *out);
 
-/* vision_head.c. n of r->out to *io_rows, which goes on. */
+/* vision_head.c. Downloads n rows of r->out to *io_rows, and moves *io_rows to the end of them. */
 enum status vision_head_fetch(struct vision_run *r, int32_t n, float **io_rows) MUST_USE;
-/* The norm w of n rows of dim numbers. */
+/* Arguments of vision_head_norm: y is the norm w of n rows of dim numbers. */
 struct vision_norming {
 	const struct vision_norm *w;
 	int32_t n, dim;
 	double eps;
 	float *x; /* (n, dim) */
-	void *y;  /* (n, dim) act */
+	void *y;  /* (n, dim) act_type */
 };
 enum status vision_head_norm(struct vision_run *r, const struct vision_norming *a) MUST_USE;
-/* x as it is now to rows (n / merge^2, out_width) of the host, by a merger of VISION_QWEN. */
+/* Merges the current x to rows (n / merge^2, out_width) on the host, by a merger of
+ * VISION_QWEN. */
 enum status vision_head_merge(struct vision_run *r, const struct vision_merger *m,
 			      float *rows) MUST_USE;
-/* The same behind the last layer, of any kind. */
+/* Makes the tower's rows after the last layer, for any kind of tower. */
 enum status vision_head_run(struct vision_run *r, float *rows) MUST_USE;

@@ -16,16 +16,16 @@ enum activation_kind {
 	/* g / (1 + exp(-alpha g)) * (u + 1), where g is first clamped to at most `limit`
 	 * and u to [-limit, limit]. OpenAI, gpt-oss model card, 2025, section 2.2. */
 	ACT_CLAMPED,
-	/* max(g, 0) u. A layer without a gate has g = u: the square of max(u, 0). So et al.,
-	 * Primer, 2021, section 3. A shared expert has it too. */
+	/* max(g, 0) u. A layer without a gate has g = u, which gives the square of max(u, 0).
+	 * So et al., Primer, 2021, section 3. Also used in shared experts. */
 	ACT_RELU,
 	/* SiLU of g, which is first clamped to at most `limit`, times u clamped to [-limit,
-	 * limit]. A shared expert has it too. modeling_deepseek_v4.py of Hugging Face
+	 * limit]. Also used in shared experts. modeling_deepseek_v4.py of Hugging Face
 	 * Transformers, DeepseekV4Experts. */
 	ACT_CLIPPED,
 };
 
 struct activation {
 	enum activation_kind kind;
-	float alpha, limit; /* ACT_CLAMPED; ACT_CLIPPED has limit alone; else 0 */
+	float alpha, limit; /* limit: ACT_CLAMPED and ACT_CLIPPED; alpha: ACT_CLAMPED; else 0 */
 };

@@ -62,7 +62,8 @@ struct weight {
 	bool is_mapped;   /* q lies in a mapped file, so its pages may be given back to
 			   * the system */
 	bool is_table;    /* only looked up by row (embed_rows), never multiplied */
-	bool keeps_rows;  /* read in the file's layout: the CPU backend makes no panels of it */
+	bool keeps_rows;  /* the CPU backend reads the weight in the file's layout and makes no
+			   * panels of it */
 	bool is_expert;   /* one of a routed expert's matrices */
 	const void *packed; /* a backend's additional packed copy, or NULL */
 	int32_t group_n;         /* FP8: rows per scale */
@@ -73,9 +74,10 @@ struct weight {
 	int32_t row_step;        /* distance of W's rows in rows of q; 0 means 1 */
 	int32_t k_step;          /* distance of a row's elements in q; 0 means 1. If set,
 				  * row_step counts elements too */
-	const struct weight_source *source; /* rounded when it was loaded (quant_made.c):
-					     * decoding reads what is not rounded; or NULL */
-	int32_t source_row; /* the row of source that is W's first */
+	const struct weight_source *source; /* If q was rounded when it was loaded: the
+					     * checkpoint's own numbers (quant_made.c), which
+					     * decoding reads instead. Else NULL */
+	int32_t source_row; /* the row of source that is row 0 of W */
 	int32_t pitch; /* bytes from one row of q to the next, where a backend pads its
 		        * rows; 0: packed, as in every file */
 };
@@ -121,14 +123,14 @@ static inline float blocks_f16(uint16_t h)
 	return f;
 }
 
-/* To the nearest half; what is too large becomes the largest one. */
+/* To the nearest float16; larger values become the largest finite one. */
 static inline uint16_t blocks_to_f16(float x)
 {
 	uint32_t bits, sign;
 	memcpy(&bits, &x, sizeof bits);
 	sign = bits >> 16 & 0x8000;
 	bits &= 0x7FFFFFFF;
-	if (bits >= 0x477FF000) /* 65520 and above, and what is no number */
+	if (bits >= 0x477FF000) /* 65520 and above, infinity and NaN */
 		return (uint16_t)(sign | 0x7BFF);
 	if (bits < 0x38800000) { /* below 2^-14: in steps of 2^-24 */
 		float magnitude;
@@ -177,8 +179,8 @@ static inline float blocks_e4m3(uint8_t b)
 	return b & 0x80 ? -f : f;
 }
 
-/* The e4m3 byte that the scale of an NVFP4 block means: there is no sign, and what would be
- * NaN is 0. */
+/* The e4m3 byte that the scale of an NVFP4 block means. The sign bit is ignored, and the code
+ * of NaN means 0. */
 static inline uint8_t blocks_nvfp4_scale(uint8_t b)
 {
 	return (b & 0x7F) == 0x7F ? 0 : b & 0x7F;
@@ -200,17 +202,17 @@ struct block_parts {
 	int8_t q[256] __attribute__((aligned(32)));
 	int8_t low[32]; /* NF4: weight i is (256 q[i] + low[i]) scale[0] */
 	float scale[16], min[16];
-	/* The same scales as stored in the block: float16 d and m (0 if the format lacks
-	 * it). NVFP4: s are the e4m3 bytes. Blocks of 256 also have integers: scale[i] is
-	 * d * s[i] and min[i] is m * least[i]. In IQ1 and IQ2 scale[i] is d * s[i] / 8,
-	 * in IQ3_XXS d * s[i] / 4. */
+	/* The same scales as stored in the block: float16 d and m (0 if the format has no m).
+	 * NVFP4: s are the e4m3 bytes. Blocks of 256 also have integers: scale[i] is d * s[i]
+	 * and min[i] is m * least[i]. In IQ1 and IQ2 scale[i] is d * s[i] / 8. In IQ3_XXS it is
+	 * d * s[i] / 4. */
 	uint16_t d, m;
 	int8_t s[16];
 	uint8_t least[16];
 };
 /* IQ4_NL, IQ4_XS: the value of each 4-bit index. */
 extern const int8_t blocks_iq4[16];
-/* NF4: the same; a value is (256 blocks_nf4[i] + blocks_nf4_low[i]) / 2^14. */
+/* NF4: value i is (256 blocks_nf4[i] + blocks_nf4_low[i]) / 2^14. */
 extern const int8_t blocks_nf4[16], blocks_nf4_low[16];
 /* The factor of all scales of NVFP4 and NVFP4_BLOCK. */
 static inline double blocks_factor(const struct weight *w)

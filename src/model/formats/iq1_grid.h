@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The grid of IQ1_S and IQ1_M: 2048 points of eight numbers each. A number takes two
- * bits, the first in the lowest; codes 0, 1 and 2 mean -1, 0 and 1. This is
- * data of the format, from the gguf package for Python (tests/golden/make_iq2_grid.py).
+ * bits, the first in the lowest; codes 0, 1 and 2 mean -1, 0 and 1. The table is data of the
+ * format, from the gguf package for Python (tests/golden/make_iq2_grid.py).
  */
 #pragma once
 #ifndef TABLE /* device code defines TABLE as its kind of constant memory */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The grids of IQ2_XS and IQ2_S: points of eight magnitudes each. A magnitude takes two
- * bits, the first in the lowest; codes 0, 1 and 2 mean 8, 25 and 43. This is
- * data of the format, from the gguf package for Python (tests/golden/make_iq2_grid.py).
+ * bits, the first in the lowest; codes 0, 1 and 2 mean 8, 25 and 43. The tables are data of the
+ * format, from the gguf package for Python (tests/golden/make_iq2_grid.py).
  */
 #pragma once
 #ifndef TABLE /* device code defines TABLE as its kind of constant memory */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The grids of IQ3_XXS and IQ3_S: points of four magnitudes each. A magnitude takes three
- * bits, the first in the lowest. Code c means 8 c + 4 in IQ3_XXS, and 62 for c = 7. It means
- * 2 c + 1 in IQ3_S. This is
- * data of the format, from the gguf package for Python (tests/golden/make_iq2_grid.py).
+ * bits, the first in the lowest. In IQ3_XXS code c means 8 c + 4, except that code 7 means 62.
+ * In IQ3_S it means 2 c + 1. The tables are data of the format, from the gguf package for
+ * Python (tests/golden/make_iq2_grid.py).
  */
 #pragma once
 #ifndef TABLE /* device code defines TABLE as its kind of constant memory */

@@ -44,11 +44,10 @@
  * A group of IQ2_XXS is four 8-bit indices into a grid of eight magnitudes, four 7-bit
  * sets of signs, and a 4-bit s. An eighth sign makes the number of minus signs even. The
  * words of IQ3_XXS that have signs and s are the same. A grid of IQ3 has four magnitudes.
- * The sign of IQ1 is that of the eighth; the d of IQ1_M has four bits in each two bytes
- * of s.
+ * The sign bit of IQ1 is the sign of the 1/8. IQ1_M has four bits of d in each two bytes of s.
  *
- * Source: the gguf package for Python (gguf/quants.py); tests/golden/make_blocks.py
- * compares with it. As there, d s, m n and the value are each rounded to float32.
+ * Source: the gguf package for Python (gguf/quants.py); tests/golden/make_blocks.py compares
+ * with it. As in that package, d s, m n and the value are each rounded to float32.
  */
 #include <assert.h>
 
@@ -82,7 +81,7 @@ static void one_scale(struct block_parts *o, const uint8_t *d, const uint8_t *m)
 }
 
 /* The 16 bytes at p hold q[0..15] in their low nibbles and q[16..31] in the high ones.
- * `less` is subtracted from each. */
+ * Each q is the nibble minus `less`. */
 static void nibbles16(const uint8_t *p, int less, int8_t *q)
 {
 	for (int i = 0; i < 16; i++) {
@@ -195,7 +194,7 @@ static void split_nvfp4_block(const uint8_t *p, struct block_parts *o)
 	}
 }
 
-/* One scale of n weights, in parts of 32. */
+/* Unpack n weights of 1 or 2 bits. One scale, d, is for all of them. */
 static void few_bits(const uint8_t *p, int n, int bits, struct block_parts *o)
 {
 	*o = (struct block_parts){.n = n, .n_sub = 32, .d = bits_at(p)};
@@ -377,7 +376,7 @@ static void split_iq2_xxs(const uint8_t *p, struct block_parts *o)
 
 /* --- grids --- */
 
-/* Seven signs and the eighth, which makes the number of minus signs even. */
+/* Add the eighth sign to seven: it makes the number of minus signs even. */
 static uint32_t even_signs(uint32_t seven)
 {
 	seven &= 127;
@@ -453,7 +452,7 @@ static void split_iq3_s(const uint8_t *p, struct block_parts *o)
 	scales_of(o, 1);
 }
 
-/* Eight weights of IQ1, in eighths: the point's numbers and an eighth more or less. */
+/* Eight weights of IQ1, counted in eighths: the point's numbers, and 1/8 more or less. */
 static void put_iq1(uint32_t index, bool is_less, int8_t *q)
 {
 	for (int i = 0; i < 8; i++)
@@ -493,7 +492,7 @@ static void ternary(struct block_parts *o, const uint8_t *d)
 	scales_of(o, 1);
 }
 
-/* A digit is the integer part of 3 v / 256. v 3^n mod 256 moves digit n there. */
+/* Digit n of base 3: the integer part of 3 w / 256, where w is v 3^n mod 256. */
 static int8_t ternary_digit(uint8_t v, int n)
 {
 	static const uint8_t power[5] = {1, 3, 9, 27, 81};

@@ -27,7 +27,7 @@ static enum status check_groups(const struct quant_want *w, int32_t group,
 	return OK;
 }
 
-/* weight_shape repeats what we know; if it exists, it must agree. */
+/* weight_shape repeats N and K, which the model's config gives. If it exists, it must agree. */
 static enum status check_shape(const struct quant_want *w, struct fail *fail)
 {
 	char name[256];
@@ -79,8 +79,8 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 	return OK;
 }
 
-/* out (n) = scale * (integers [at, at + n) of q - zero). bits: 4 or 8. Without a division for
- * each, which takes longer than all else. */
+/* out (n) = scale * (integers [at, at + n) of q - zero). bits: 4 or 8. There is no division for
+ * each integer: it would take longer than all else. */
 static void decode_run(const uint32_t *q, int bits, size_t at, size_t n, int zero, float scale,
 		       float *out)
 {

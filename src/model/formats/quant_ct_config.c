@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * compressed-tensors: the settings of one group of layers. Most formats are meant for kernels
- * that round inputs, and some outputs too. Ours round neither, which is closer to the original
- * model, so input_activations and output_activations are not read.
+ * that round inputs, and some outputs too. Our kernels round neither, which is closer to the
+ * original model. So input_activations and output_activations are not read.
  */
 #include "base/alloc.h"
 #include "json/jsonfile.h"
@@ -38,7 +38,7 @@ static enum status read_group_size(const json_t *w, struct quant_choice *out, st
 	return OK;
 }
 
-/* Integers: their bits, and zero points. INT4 holds up to four bits, INT8 more. */
+/* Read the bits and the symmetry of integers. Up to four bits become INT4, more become INT8. */
 static enum status read_integer(const json_t *w, struct quant_choice *out, struct fail *fail)
 {
 	const json_t *bits = jsonfile_get(w, "num_bits");
@@ -65,7 +65,7 @@ static enum status read_integer(const json_t *w, struct quant_choice *out, struc
 	return OK;
 }
 
-/* Words of integers, with a scale for a group, a row or all. */
+/* Integers packed in words, with a scale for each group, each row or the whole tensor. */
 static enum status read_packed(const json_t *w, struct quant_choice *out, struct fail *fail)
 {
 	const json_t *strategy = jsonfile_get(w, "strategy");
@@ -81,7 +81,7 @@ static enum status read_packed(const json_t *w, struct quant_choice *out, struct
 	return st == OK ? quant_need_nothing(w, "block_structure", fail) : st;
 }
 
-/* A byte for each integer, with a scale for a group, a block, a row or all. */
+/* A byte for each integer, with a scale for each group, block or row, or one for all. */
 static enum status read_bytes(const json_t *w, struct quant_choice *out, struct fail *fail)
 {
 	const json_t *strategy = jsonfile_get(w, "strategy");
@@ -167,7 +167,7 @@ static enum status read_fp8(const json_t *w, struct quant_choice *out, struct fa
 		       : quant_refuse(fail, "strategy", strategy);
 }
 
-/* The older name of two formats. */
+/* "naive-quantized", the older name of the formats for integers in bytes and for FP8. */
 static enum status read_naive(const json_t *w, struct quant_choice *out, struct fail *fail)
 {
 	return is_string(jsonfile_get(w, "type"), "int") ? read_bytes(w, out, fail)
@@ -198,7 +198,8 @@ enum status quant_ct_read(const json_t *config, const json_t *group, struct quan
 	*out = (struct quant_choice){0};
 	if (!format)
 		format = jsonfile_get(config, "format");
-	/* Inputs alone are rounded, or the numbers are not packed. */
+	/* "dense" packs nothing, and a group without weights rounds only inputs. In both cases
+	 * the weights are plain. */
 	if (is_string(format, "dense") || (!weights && jsonfile_get(group, "targets")))
 		return OK;
 	while (i < ARRAY_LEN(formats) && !is_string(format, formats[i].name))

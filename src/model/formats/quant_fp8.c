@@ -5,11 +5,12 @@
  *   X.weight            F8_E4M3 (N, K)
  *   X.weight_scale_inv  float (ceil(N/R), ceil(K/C))  blocks of R by C, which ModelOpt
  *                       stores as (.., 1, .., 1), or
- *   X.weight_scale      float: the same, one for each output, or one for all
+ *   X.weight_scale      float: blocks too, or one for each output, or one for all
  *   X.scale             DeepSeek-V4's name
  *
- * Scales of blocks may be powers of two in a byte ("ue8m0"), F8_E8M0 or U8. They become
- * BF16, exactly, when the checkpoint is opened: one scale is of thousands of weights.
+ * Scales of blocks may be powers of two in a byte ("ue8m0"), F8_E8M0 or U8. They become BF16,
+ * exactly, when the checkpoint is opened. This costs little memory, because thousands of
+ * weights share a scale.
  *
  * Both kinds of scale multiply the number; "inv" is the inverse of the factor used when
  * quantizing. Scales for rounding the layer's inputs are ignored: inputs are not rounded.
@@ -21,10 +22,10 @@
 
 /* --- scales that are exponents ------------------------------------------------------ */
 
-/* Is `name` the scale of a weight in FP8? */
+/* True if `name` is the scale of a weight in FP8. */
 static bool is_scale(const struct tensors *ts, const char *name)
 {
-	/* The ends of a scale's name and of its weight's. */
+	/* Suffix of a scale's name, and of its weight's name. */
 	static const struct {
 		const char *scale, *weight;
 	} ends[] = {{".weight_scale_inv", ".weight"}, {".weight_scale", ".weight"},
@@ -91,7 +92,8 @@ static int64_t blocks_of(int32_t n, int32_t size)
 	return ((int64_t)n + size - 1) / size;
 }
 
-/* Open a scale for each block. ModelOpt's shape says where a block's rows and columns were. */
+/* Open a scale for each block. ModelOpt's shape has a dimension of 1 for the rows and for the
+ * columns within a block. */
 static enum status open_blocks(const struct quant_want *w, const char *suffix,
 			       const struct tensor **out, struct fail *fail)
 {
@@ -104,7 +106,7 @@ static enum status open_blocks(const struct quant_want *w, const char *suffix,
 	    t->dim[2] == cols && t->dim[3] == 1)
 		return OK;
 	if (w->part)
-		w->views->n--; /* it is cut again */
+		w->views->n--; /* quant_tensor makes this view again */
 	return quant_tensor(w, suffix, rows, cols, quant_floats, out, fail);
 }
 

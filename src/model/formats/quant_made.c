@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of bitsandbytes and HQQ, made into formats that halod has when the checkpoint is
- * opened; quant_made_codes.c makes those of other methods. A layer X has N outputs and K inputs.
+ * Converts weights of bitsandbytes and HQQ to formats that halod has, when the checkpoint is
+ * opened; quant_made_codes.c converts those of other methods. A layer X has N outputs and K
+ * inputs.
  *
  *   nf4, fp4 X.weight U8 (N K/2, 1), or the same bytes as numbers of another type: two indices
  *            a byte, the first in the high bits; and with X.weight in front:
@@ -10,19 +11,19 @@
  *              .nested_quant_map F32 (256), .nested_absmax F32: with absmax in U8, factor i
  *                   is map[absmax[i]] * nested_absmax[i / nested_blocksize] + nested_offset
  *              .quant_state.bitsandbytes__nf4 U8: JSON with shape, blocksize and the like
- *            nf4 becomes NF4: values and factors are rounded to float16. fp4 becomes
- *            bf16, and so does nf4 with rows that 32 does not divide.
+ *            nf4 becomes NF4: values and factors are rounded to float16. fp4 becomes bf16, and
+ *            so does nf4 if K is no multiple of 32.
  *   HQQ      X.W_q   U8: the numbers of (N K/G, G), or of (G, N K/G) with X.axis 0. With four
  *                    bits the first half of the rows is in the high bits, with two the first
  *                    quarter, with one the first eighth. With three W_q is I32: ten numbers a
  *                    word, the first tenth of the rows in the highest bits
  *            X.scale, X.zero  float (N K/G, 1) or (1, N K/G); the weight is (q - zero) scale
  *            X.shape, X.nbits, X.axis  integers (2), (1), (1)
- *            with up to 4 bits becomes Q4_1, whose scale and minimum are float16; with 8 bits,
- *            with axis 0, or with groups that 32 does not divide, bf16.
+ *            with up to 4 bits becomes Q4_1, whose scale and minimum are float16. With 8 bits,
+ *            with axis 0, or with groups that are no multiple of 32, it becomes bf16.
  *
- * Where something is rounded, the exact path reads the checkpoint's own numbers instead
- * (struct weight_source).
+ * Where this rounds, the exact path reads the checkpoint's own numbers instead (struct
+ * weight_source).
  *
  * Sources: the packages bitsandbytes 0.50 and hqq 0.2.8 for Python.
  */
@@ -34,25 +35,27 @@
 #include "json/jsonfile.h"
 #include "model/formats/quant_made.h"
 
-enum { BLOCK = 32 }; /* of NF4 and of Q4_1 */
+enum { BLOCK = 32 }; /* weights in a block of NF4 and of Q4_1 */
 
 static const char state_nf4[] = "weight.quant_state.bitsandbytes__nf4";
 static const char state_fp4[] = "weight.quant_state.bitsandbytes__fp4";
 
-/* A layer that is being made, and where its numbers are. The files stay open. */
+/* The checkpoint's numbers of a layer that is converted. They lie in the mapped files, which
+ * stay open. */
 struct weight_source {
 	const uint8_t *q;
-	int64_t n, k, group; /* elements that share a factor, in the order of (N, K) */
+	int64_t n, k, group; /* group: elements that share a factor, counted along (N, K) */
 	int bits;
-	int64_t part;          /* HQQ: numbers in the words' same bits; 0: one a byte */
+	int64_t part;          /* HQQ: numbers that have the same bits of their bytes or words,
+			        * code_at; 0: one number a byte */
 	int64_t columns;       /* HQQ with axis 0: number i has factor i % columns; else 0 */
-	const float *values;   /* bitsandbytes: of each index (16); NULL: HQQ */
+	const float *values;   /* bitsandbytes: the value of each index (16); NULL: HQQ */
 	const struct tensor *scale, *zero; /* HQQ; bitsandbytes: scale alone */
-	const uint8_t *nested; /* bitsandbytes: numbers of the factors, or NULL */
+	const uint8_t *nested; /* bitsandbytes: the index of each factor in `map`, or NULL */
 	const float *map, *outer;
 	int64_t outer_group;
 	float offset;
-	uint8_t *out; /* what is made, and the bytes of a row of it */
+	uint8_t *out; /* the converted weight; row_bytes: bytes of one of its rows */
 	size_t row_bytes;
 };
 
@@ -93,7 +96,7 @@ bool made_is_shape(int64_t n, int64_t k, int64_t multiple)
 	return n > 0 && k > 0 && n < 1 << 28 && k < 1 << 28 && k % multiple == 0;
 }
 
-/* As made_replace, with the numbers that were rounded. */
+/* Like made_replace, and sets `source`: the numbers before rounding. */
 static void put(const struct made *m, size_t i, const char *suffix, enum dtype dtype,
 		enum quant quant, int64_t n, int64_t k, const void *data, size_t n_bytes,
 		const struct weight_source *source)
@@ -144,7 +147,7 @@ static float scale_at(const struct weight_source *x, size_t g)
 	return scaled + x->offset;
 }
 
-/* Store n elements from number `first` on, which share a factor. */
+/* Decode n elements that share a factor, the first being element `first`. */
 static void decode(const struct weight_source *x, int64_t first, int n, float *out)
 {
 	size_t g = factor_of(x, first);
@@ -175,8 +178,8 @@ void quant_made_decode(const struct weight *w, int32_t row, int32_t k0, int32_t 
 
 /* --- rows of a layer ---------------------------------------------------------------- */
 
-/* NF4 and Q4_1 have the same nibbles behind their factors: index i in the low bits, index
- * i + 16 above. */
+/* NF4 and Q4_1 have the same nibbles after their factors: index i in the low bits, index i + 16
+ * above. */
 static void put_block(const struct weight_source *x, int64_t b, bool has_min)
 {
 	size_t g = (size_t)(b * BLOCK / x->group);
@@ -219,7 +222,7 @@ static bool fits_blocks(const struct weight_source *x)
 	return x->bits <= 4 && x->k % BLOCK == 0 && x->group % BLOCK == 0;
 }
 
-/* Make the layer *x blocks of a format, or bf16, in the place of tensor i. */
+/* Convert the layer *x to blocks of a format, or to bf16, and put it in the place of tensor i. */
 static void make(const struct made *m, size_t i, const struct weight_source *x,
 		 bool is_blocks, enum quant quant)
 {
@@ -333,7 +336,7 @@ static enum status read_integer(const struct made *m, const char *suffix, int us
 	return st;
 }
 
-/* How the numbers lie in W_q. */
+/* Find which numbers of W_q share bytes or words, from the shape and the bits. */
 static enum status place_hqq(const struct made *m, int axis, struct weight_source *x)
 {
 	static const enum dtype bytes[] = {DTYPE_U8, DTYPE_COUNT};
@@ -388,7 +391,7 @@ static enum status make_hqq(const struct made *m, size_t i)
 
 /* --- all --------------------------------------------------------------------------- */
 
-/* Set the layer's name where tensor i is its `suffix`. */
+/* True if tensor i is X.suffix; then X becomes the layer's name. */
 static bool is_of(struct made *m, size_t i, const char *suffix)
 {
 	const char *name = tensors_at(m->ts, i)->name;
@@ -399,7 +402,8 @@ static bool is_of(struct made *m, size_t i, const char *suffix)
 	return true;
 }
 
-/* bitsandbytes' state of a layer, which says all about it; NULL: it has none. */
+/* The suffix of bitsandbytes' quant_state of this layer, which has all its settings; NULL: it
+ * has none. */
 static const char *state_of(const struct made *m)
 {
 	return quant_has(m->ts, m->name, state_fp4)   ? state_fp4
@@ -407,7 +411,7 @@ static const char *state_of(const struct made *m)
 						      : NULL;
 }
 
-/* Make the layer whose numbers are in tensor i, if it is one to make. */
+/* Convert the layer whose numbers are in tensor i, if it needs conversion. */
 static enum status make_one(struct made *m, size_t i)
 {
 	const struct tensor *t = tensors_at(m->ts, i);
@@ -423,7 +427,7 @@ static enum status make_one(struct made *m, size_t i)
 		return OK;
 	enum status st = m->scheme ? quant_scheme_find(m->scheme, m->name, &c, m->fail) : OK;
 	if (st == OK && !c.is_packed && is_weight && t->dtype == DTYPE_U8)
-		return make_4bit(m, i, state_nf4); /* which names what is missing */
+		return make_4bit(m, i, state_nf4); /* fails, and names the missing tensor */
 	return st == OK && c.is_packed ? made_codes(m, t, &c) : st;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Integers and small floats that no format of ours stores as they are, made into one when the
- * checkpoint is opened, exactly. A layer X has N outputs and K inputs.
+ * Converts integers and small floats that no format of ours can read in place to a format of
+ * ours, exactly, when the checkpoint is opened. A layer X has N outputs and K inputs.
  *
  *   LLM.int8 X.weight I8 (N, K), X.SCB F32 (N); the weight is q SCB / 127.
  *   bytes    of compressed-tensors ("int-quantized") and Quark: X.weight I8 (N, K),
  *            X.weight_scale: one number, N, (N, K/G), or one for R rows by G columns;
- *            X.weight_zero_point I8, as many, where the format has them.
+ *            X.weight_zero_point I8, as many as scales, if asymmetric.
  *            Up to 4 bits become INT4, more become INT8.
  *   stream   of compressed-tensors, B = 2, 3, 5, 6 or 7 bits: X.weight_packed I32 (N, K B/32),
  *            bit k B of a row and the next ones hold v + 2^(B-1); X.weight_zero_point I32
@@ -32,13 +32,13 @@
 
 static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
 
-/* Integers of a layer, as they are read and as they are made. */
+/* A layer's integers: where they are read and where they are written. */
 struct codes {
 	const void *from;
 	uint32_t *to;
 	int64_t n, k;
-	int bits, to_bits; /* a number: in the file, and made */
-	int32_t add;       /* what is added to it */
+	int bits, to_bits; /* bits of a number in the file, and as written */
+	int32_t add;       /* added to each number: the format stores it without a sign */
 	atomic_bool is_wrong;
 };
 
@@ -47,7 +47,7 @@ static int64_t over(int64_t n, int64_t each)
 	return (n + each - 1) / each;
 }
 
-/* Integer i of `bits` bits that lie without gaps in words, which are `step` apart. */
+/* Integer i of a stream of `bits`-bit integers without gaps; its words are `step` apart. */
 static uint32_t stream_at(const uint32_t *q, size_t step, int bits, int64_t i)
 {
 	int64_t bit = i * bits, word = bit / 32;
@@ -80,7 +80,8 @@ static void byte_rows(void *arg, int begin, int end)
 		}
 }
 
-/* Where the scale or the zero point of row r and group g is, of `has` that a layer has. */
+/* Index of the scale or zero point of row r and group g. `has`: how many the layer has; 1 is
+ * for all rows. */
 static size_t place_of(const struct quant_choice *c, int64_t has, int64_t groups, int64_t r,
 		       int64_t g)
 {
@@ -96,7 +97,7 @@ static enum status need_count(const struct made *m, const struct tensor *t, int6
 			"%lld", t->file, t->name, (long long)has, (long long)want);
 }
 
-/* Put a scale for each row and group in the place of those that the layer has. */
+/* Replace the layer's scales by one for each row and group. */
 static enum status byte_scales(const struct made *m, const struct quant_choice *c, int64_t n,
 			       int64_t groups)
 {
@@ -127,8 +128,8 @@ static enum status byte_scales(const struct made *m, const struct quant_choice *
 	return OK;
 }
 
-/* The zero points of bytes, in the words of INT4 or INT8. Symmetric formats may store theirs,
- * which are 0. */
+/* Convert the zero points of bytes to words of INT4 or INT8. Symmetric formats may store zero
+ * points too, which must be 0. */
 static enum status byte_zeros(const struct made *m, const struct quant_choice *c, int64_t n,
 			      int64_t groups, int to_bits)
 {
@@ -258,7 +259,7 @@ static enum status make_stream(const struct made *m, const struct tensor *t,
 
 /* --- GPTQ --------------------------------------------------------------------------- */
 
-/* Words of as many inputs as they hold: rows [begin, end). */
+/* Rows [begin, end) of words. A row of words holds as many inputs as fit in one word. */
 static void gptq_rows(void *arg, int begin, int end)
 {
 	struct codes *x = arg;
@@ -295,7 +296,7 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 		for (int64_t n = 0; n < x.n; n++) {
 			const uint32_t *from = (const uint32_t *)zeros->data +
 					       g * over(x.n * x.bits, 32);
-			uint32_t step = (uint32_t)c->zero_step; /* decoding adds it again */
+			uint32_t step = (uint32_t)c->zero_step; /* decoding adds zero_step again */
 			uint32_t v = (stream_at(from, 1, x.bits, n) + step) & mask;
 			put_code(z + g * x.n / each, to_bits, n,
 				 (v - step) & ((1u << to_bits) - 1));
@@ -309,7 +310,7 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 
 /* --- Quark's words ----------------------------------------------------------------- */
 
-/* n words of t, as AWQ has them. */
+/* Convert n words of t to AWQ's order and unsigned nibbles. */
 static uint32_t *make_words(const struct made *m, const struct quant_choice *c,
 			    const struct tensor *t, size_t n)
 {
@@ -347,7 +348,8 @@ static enum status make_quark(const struct made *m, const struct tensor *t,
 
 /* --- microscaling ------------------------------------------------------------------- */
 
-/* The e4m3 byte of a six-bit number with `fraction` bits of fraction: exact for both. */
+/* The e4m3 byte of a six-bit number with `fraction` bits of fraction: exact for both of MXFP6's
+ * formats. */
 static uint8_t e4m3_of(uint32_t code, int fraction)
 {
 	int magnitude = (int)(code & 31), one = 1 << fraction, bias = fraction == 3 ? 1 : 3;
@@ -355,7 +357,7 @@ static uint8_t e4m3_of(uint32_t code, int fraction)
 	uint8_t sign = code & 32 ? 0x80 : 0;
 	if (magnitude == 0)
 		return sign;
-	if (exponent == 0) { /* subnormal there, a normal number here */
+	if (exponent == 0) { /* a subnormal number of six bits is a normal number of e4m3 */
 		exponent = 1;
 		while (part < one) {
 			part <<= 1;
@@ -409,10 +411,10 @@ enum status made_powers(const struct made *m)
 	snprintf(name, sizeof name, "%s.%s", m->name, suffix);
 	const struct tensor *t = tensors_find(m->ts, name);
 	if (!t || !dtype_is_one_of(t->dtype, powers) || t->n_dims < 1 || t->n_dims > 2)
-		return OK; /* opening the layer says what is wrong */
+		return OK; /* opening the layer reports the fault */
 	const uint8_t *from = t->data;
 	uint16_t *to = tensors_alloc(m->ts, t->n_bytes * sizeof *to);
-	for (size_t i = 0; i < t->n_bytes; i++) /* 2^-127 has no exponent of its own; 255: NaN */
+	for (size_t i = 0; i < t->n_bytes; i++) /* 0 is 2^-127, a subnormal; 255: NaN */
 		to[i] = (uint16_t)(from[i] == 255 ? 0x7FC0 : from[i] ? from[i] << 7 : 0x40);
 	made_replace(m, t, suffix, DTYPE_BF16, t->dim[0], t->n_dims == 2 ? t->dim[1] : 1, to,
 		     t->n_bytes * sizeof *to);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * quantization_config of the methods with one setting for all layers: awq, gptq, fp8,
- * fbgemm_fp8, modelopt, mxfp4, quark, bitsandbytes, hqq, auto-round; and one setting of them,
- * which quant_own.c asks for each layer that has its own. Their lists of exceptions are not
- * read: a layer with a plain tensor is an exception (quant_open). Settings for rounding a
- * layer's inputs are ignored too. Inputs stay unrounded, which is closer to the original
- * model.
+ * fbgemm_fp8, modelopt, mxfp4, quark, bitsandbytes, hqq, auto-round. quant_own.c reads a single
+ * layer's setting through it too. Lists of exceptions are not read: a layer with a plain tensor
+ * is an exception (quant_open). Settings for rounding a layer's inputs are ignored too. Inputs
+ * stay unrounded, which is closer to the original model.
  */
 #include <strings.h>
 
@@ -13,8 +12,8 @@
 #include "json/jsonfile.h"
 #include "model/formats/quant.h"
 
-/* Read an integer of [min, max]; anything else is refused. If `all` is true, -1 is
- * allowed and gives 0. */
+/* Read an integer of [min, max]; anything else is refused. If `all` is true, -1 ("all inputs in
+ * one group") is allowed and gives 0. */
 static enum status read_int(const json_t *config, const char *key, int min, int max,
 			    bool all, int32_t *out, struct fail *fail)
 {
@@ -110,7 +109,7 @@ static enum status read_auto_round_floats(const json_t *config, struct quant_cho
 	return st;
 }
 
-/* AutoRound packs as AWQ or as GPTQ. Only files of "auto_gptq" store zero points less one.
+/* AutoRound packs as AWQ or as GPTQ. Only files of "auto_gptq" store each zero point minus 1.
  * Source: the auto-round package for Python, 0.16 (inference/backend.py). */
 static enum status read_auto_round(const json_t *config, struct quant_choice *out,
 				   struct fail *fail)
@@ -154,7 +153,7 @@ static enum status read_fp8(const json_t *config, struct quant_choice *out,
 	return st;
 }
 
-/* With MIXED_PRECISION quant_own.c reads the settings of each layer. */
+/* ModelOpt. With MIXED_PRECISION, quant_own.c reads the settings of each layer. */
 static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 				 struct fail *fail)
 {
@@ -178,7 +177,7 @@ static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 	return st;
 }
 
-/* Quark's classes that have settings of their own must have those of all others. */
+/* Quark may have settings for a class of layers. Each must equal the setting of all layers. */
 static enum status check_quark_types(const json_t *config, const json_t *weight,
 				     struct fail *fail)
 {
@@ -192,7 +191,7 @@ static enum status check_quark_types(const json_t *config, const json_t *weight,
 	return OK;
 }
 
-/* Quark's integers, which quant_made_codes.c makes AWQ4 and INT8. */
+/* Quark's integers, which quant_made_codes.c converts to AWQ4 and INT8. */
 static enum status read_quark_integers(const json_t *config, const json_t *weight,
 				       struct quant_choice *out, struct fail *fail)
 {
@@ -254,7 +253,7 @@ static enum status read_quark_mx(const json_t *weight, const char *type,
 	return st == OK ? read_int(weight, "group_size", 32, 32, false, &size, fail) : st;
 }
 
-/* Quark's NVFP4: FP4 in groups of 16, whose scales are FP8 with one scale for all. */
+/* Quark's NVFP4: FP4 in groups of 16. A group's scale is FP8, with one factor for all scales. */
 static enum status read_quark_nvfp4(const json_t *weight, struct quant_choice *out,
 				    struct fail *fail)
 {
@@ -272,7 +271,7 @@ static enum status read_quark_nvfp4(const json_t *weight, struct quant_choice *o
 	return st == OK ? need_word(scales, "qscheme", "per_tensor", false, fail) : st;
 }
 
-/* AMD Quark. Its tensors are called as those of ModelOpt. Sources: config.json of amd's models
+/* AMD Quark. Its tensors have ModelOpt's names. Sources: config.json of amd's models
  * on Hugging Face, how vLLM reads them, and the package amd-quark 0.13 for Python. */
 static enum status read_quark(const json_t *config, struct quant_choice *out,
 			      struct fail *fail)
@@ -306,9 +305,9 @@ static enum status read_mxfp4(const json_t *config, struct quant_choice *out,
 	return OK;
 }
 
-/* bitsandbytes: nf4 and fp4, whose tensors say all about themselves, or LLM.int8, which
- * quant_made_codes.c makes INT8. Inputs are not rounded, so the threshold of outliers means
- * nothing here. */
+/* bitsandbytes: nf4 and fp4, whose tensors hold all settings, or LLM.int8, which
+ * quant_made_codes.c converts to INT8. Inputs are not rounded, so the threshold of outliers has
+ * no effect. */
 static enum status read_bnb(const json_t *config, struct quant_choice *out,
 			    struct fail *fail)
 {
@@ -321,8 +320,8 @@ static enum status read_bnb(const json_t *config, struct quant_choice *out,
 	return OK;
 }
 
-/* HQQ with settings of its layers, or one for each kind of layer. quant_made.c makes its
- * weights Q4_1 or bf16. */
+/* HQQ, with settings for each layer or for each kind of layer. quant_made.c converts its
+ * weights to Q4_1 or bf16. */
 static enum status check_hqq(const json_t *layer, struct fail *fail)
 {
 	int32_t n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MXFP4 (OCP Microscaling Formats, 2023): e2m1 numbers in groups of 32 with one e8m0
- * scale each. There are two spellings. In compressed-tensors a layer X with N outputs and
- * K inputs has (ModelOpt calls the first one X.weight):
+ * scale each. There are three spellings. In compressed-tensors a layer X with N outputs and K
+ * inputs has (in ModelOpt weight_packed is called X.weight):
  *
  *   X.weight_packed  U8 (N, K/2)   two a byte, the even element in the low nibble
  *   X.weight_scale   U8 (N, K/32)  also F8_E8M0

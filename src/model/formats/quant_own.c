@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers whose setting is not that of all others, in the methods of quant_method.c:
+ * Single layers with a setting of their own, in the methods of quant_method.c:
  *
  *   auto-round  extra_config: names or patterns, with the keys that differ
  *   gptq        dynamic: patterns with "+:" in front, with the keys that differ
  *   quark       layer_quant_config: names with wildcards, with a setting for all tensors
  *   modelopt    quantized_layers: names, with a quant_algo each
  *
- * A layer that one of them leaves plain needs no setting: its tensor says so (quant_open).
+ * A layer that a method leaves plain needs no setting: quant_open sees its plain tensor.
  */
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -19,7 +19,8 @@ enum spelling { REGEX, REGEX_OR_NAME, WILDCARDS };
 static const struct own {
 	const char *method, *key;
 	enum spelling spelling;
-	const char *inside; /* the key whose value a layer's setting replaces; NULL: keys alone */
+	const char *inside; /* the key whose value a layer's setting replaces; NULL: the
+			     * setting's keys replace those of the config */
 } owns[] = {
 	{"auto-round", "extra_config", REGEX_OR_NAME, NULL},
 	{"auto_round", "extra_config", REGEX_OR_NAME, NULL},
@@ -31,7 +32,7 @@ static const struct own {
 	{"modelopt_mixed", "quantized_layers", WILDCARDS, NULL},
 };
 
-/* The target that `name` means, as quant_scheme_add takes it. */
+/* The `target` for quant_scheme_add that means the same layers as `name`. */
 static void put_target(enum spelling spelling, const char *name, struct buf *out)
 {
 	bool is_regex = spelling == REGEX ||
@@ -56,7 +57,7 @@ static void put_target(enum spelling spelling, const char *name, struct buf *out
 	buf_addf(out, "%c", 0);
 }
 
-/* True if the layer is plain, or its setting is none of weights. */
+/* True if the layer is plain, or its setting says nothing about weights. */
 static bool is_plain(const struct own *o, const char *name, const json_t *v)
 {
 	return json_integer_value(json_object_get(v, "bits")) >= 16 ||

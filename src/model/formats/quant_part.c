@@ -42,7 +42,7 @@ const struct tensor *quant_find(const struct quant_want *w, const char *suffix)
 	return tensors_find(w->tensors, name);
 }
 
-/* A view of all rows of one expert in tensor t: (rows, ...). Without experts: of t. */
+/* A view of all rows of one expert in tensor t: (rows, ...). Without experts: a view of t. */
 static enum status cut_expert(const struct quant_want *w, const struct tensor *t,
 			      struct tensor *out, struct fail *fail)
 {
@@ -116,7 +116,7 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 	if (st != OK)
 		return st;
 	bool is_row = t->n_dims == 1 && rows == 1 && t->dim[0] == cols;
-	/* A matrix for each head: that of all their rows. */
+	/* t has a matrix for each head; taken together they are one matrix of all rows. */
 	bool is_stack = !w->part && t->n_dims == 3 && t->dim[2] == cols &&
 			t->dim[0] > 0 && rows % t->dim[0] == 0 &&
 			t->dim[1] == rows / t->dim[0];
@@ -139,7 +139,8 @@ enum status quant_factor(const struct quant_want *w, double *out, struct fail *f
 	const struct tensor *t = tensors_find(w->tensors, name);
 	int32_t n = w->part && w->part->n_experts ? w->part->n_experts : 1;
 	*out = 0;
-	if (!t || !tensors_gguf(w->tensors)) /* HQQ has others of that name */
+	if (!t || !tensors_gguf(w->tensors)) /* outside GGUF, HQQ uses the name X.scale for other
+					      * numbers */
 		return OK;
 	if (t->dtype != DTYPE_F32 || t->n_bytes != (size_t)n * sizeof(float))
 		return fail_set(fail, E_FORMAT, "%s: tensor %s is not %d numbers in f32",

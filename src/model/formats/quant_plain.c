@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weights as plain numbers: <name>.weight (N, K) in F32, F16 or BF16. In a tensor of all
- * experts also (K, N).
+ * experts an expert may also be (K, N).
  */
 #include "model/formats/quant.h"
 

@@ -94,14 +94,16 @@ static bool is_plain(const struct quant_want *w)
 		(strcmp(packed, "weight") == 0 || !quant_find(w, packed)));
 }
 
-/* Among layers in FP8, numbers in bytes of another type are two of FP4. */
+/* In a checkpoint of FP8, a tensor of bytes whose type is not FP8 has two FP4 numbers in each
+ * byte. */
 static bool is_fp4(enum quant q, const struct tensor *t)
 {
 	static const enum dtype bytes[] = {DTYPE_I8, DTYPE_U8, DTYPE_F4, DTYPE_COUNT};
 	return q == QUANT_FP8 && t && dtype_is_one_of(t->dtype, bytes);
 }
 
-/* GGUF may have a factor of any tensor; only blocks of NVFP4 need one. */
+/* A GGUF file may store a factor for a tensor. Only blocks of NVFP4 use one; elsewhere it must
+ * be 1. */
 static enum status check_factor(const struct quant_want *w, enum quant q, double factor,
 				struct fail *fail)
 {
