@@ -7,20 +7,21 @@
  *           BLOCK_N. In launch order, workgroups take BAND blocks of tokens for each
  *           block of outputs, so that workgroups running together share both X and W in
  *           the caches. LDS: 36 KiB at 128 x 128 x 32 int4, 24 KiB bf16.
- * PRECISION int4, f16: products are exact, sums f32; scales in f32 on the sum of each
- *           group. bf16: X as an exact sum of two bf16; sums f32
+ * PRECISION int4, f16: products are exact, sums f32; scales in f32 on the sum of each 32
+ *           elements. bf16: X as an exact sum of two bf16; sums f32
  * ROOFLINE  gfx11: a v_wmma occupies its SIMD for 32 cycles for 16 x 16 x 16, so a step
  *           of 128 x 128 x 32 is 512 cycles of each of 8 waves. In addition:
  *           dequantization takes 208 vector instructions over the 8 waves (26 a wave, 5
- *           %). Scaling groups of 32 takes 64 fma a wave, 32 if they pair (6 to 12 %; for
- *           groups of 128 a quarter of that). A wave makes 24 LDS loads of 16 bytes a
+ *           %). Scaling takes 64 fma a wave, 32 if they pair (6 to 12 %). A wave makes 24 LDS loads of 16 bytes a
  *           lane: 8 waves x 24 x 4 cycles of 128 bytes = 768 of the 1024 cycles that two
  *           SIMDs need. So LDS is nearly as busy as the matrix units; wave tiles above 64
  *           x 32 would help if registers allowed. Expected: 75 % of 59 TFLOP/s on 40
  *           compute units.
  * TRIED     weights multiplied by their scale and rounded to f16: no separate scaling,
  *           but an error of 2^-12 a weight, and scales above 65504 / 8 overflow. K padded
- *           per group instead of scaling at its end: the same speed. Rounding W from bf16
+ *           per group instead of scaling at its end: the same speed. Groups of 128 scaled at
+ *           their end alone: 64 registers more, and as many instructions, because clang
+ *           copies sums that are scaled in some steps. Rounding W from bf16
  *           to f16: half the products, but wrong for some bf16 values
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_tile.def,
  *           kernels/linear/linear_int4_dot.h (few tokens)

@@ -5,13 +5,17 @@
  *           checkpoint; X f16
  * GEOMETRY  as linear_tile.hip, in the shapes that linear_tile.def calls UNIT_TILE. A
  *           thread loads whole units, one or two a step, and converts them to halves on
- *           the way to LDS. LDS: 22 KiB at 64 x 64 x 32, 1 KiB more for ones, 4 KiB for a
- *           lookup table
- * PRECISION products are exact, sums f32; scales in f32 on the sum of each unit or group
- * ROOFLINE  in addition to the 16 products of a wave and step of 64 x 64 x 32: 120 vector
- *           instructions for two units, 64 to 128 to scale; a fourth to a half of the
- *           matrix units' time. Formats with minima take half as many products more
- * TRIED     no other form yet
+ *           the way to LDS. The threads that bring X add up the inputs that a minimum
+ *           multiplies. LDS: 33 to 39 KiB at 128 x 128 x 32, a lookup table of up to 4 KiB
+ *           among them
+ * PRECISION products are exact, sums f32; scales in f32 on the sum of each unit, or of 32
+ *           elements of a group
+ * ROOFLINE  in addition to the 16 products of a wave and step of 128 x 128 x 32, 512 cycles
+ *           of gfx11: 25 to 90 vector instructions for a unit, and 32 pairs of fma to scale.
+ *           Formats with minima take 32 pairs more, and 12 instructions for the sums
+ * TRIED     the sums of inputs as one more product, with a matrix of ones: half as many
+ *           products more. 64 x 64 as the largest tile: twice as many conversions a product.
+ *           The sums of a group of 128 scaled at its end: clang copies them in each step
  * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h,
  *           kernels/linear/linear_blocks.hip (few tokens)
  */

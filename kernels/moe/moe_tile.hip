@@ -7,15 +7,17 @@
  *           by BLOCK_N rows, and X is gathered by pair. up: in a block, 16 rows of gate
  *           alternate with 16 of up, so that a lane has both sums of its h and writes
  *           silu(g) u. combine: (D over 256, T), one number of y a thread, which adds the
- *           slots in order. Unused rows of a block compute what the first pair does, and
- *           are not stored.
+ *           slots in order. Unused rows of a block are its last. Tiles of 16 rows without
+ *           a pair are not multiplied; other unused rows compute what the first pair does,
+ *           and are not stored.
  * PRECISION as linear_tile.hip; h rounded to f16; f32 from there to y
  * ROOFLINE  Qwen3-30B-A3B, 512 tokens: 32 pairs an expert, 226 MB of weights a layer (0.9
  *           ms at 256 GB/s), and 39 GFLOP including the unused rows of last blocks. 19
  *           TFLOP/s would take as long, so up to about 1,000 tokens Strix Halo's memory
  *           is the limit. out costs 8 D bytes a pair: 8 MB of 226.
  * TRIED     down adding to y by f32 atomics: needs no `out`, but the order of sums
- *           varies. Larger blocks at 512 tokens: half of their rows are empty
+ *           varies. One loop for full and other blocks, which asks in each step: clang
+ *           copies the sums of all tiles where its ways meet again
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.def,
  *           kernels/linear/linear_tile.hip
  */
