@@ -13,6 +13,9 @@ struct engine_move {
 	const int32_t *at; /* (n) pages, or slots */
 	int n;
 	void *host;        /* one behind the other */
+	/* host is of engine_graph.pinned. A load then only begins: host has to stay until
+	 * move_wait. */
+	bool is_pinned;
 };
 
 /* A state goes on through n_tok tokens of the last forward, from its token first_tok on. The
