@@ -130,8 +130,8 @@ static size_t ids_count(const struct graph *g)
 		.n_mtp = g->limits.mtp ? t : 0,
 		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
 		.n_seen = graph_sight_is_mutual(g) ? t : 0,
-		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size) +
-			  n_alone * (((size_t)g->limits.alone_ctx + size - 1) / size)});
+		.n_page = b * DIV_UP((size_t)g->limits.n_ctx, size) +
+			  n_alone * DIV_UP((size_t)g->limits.alone_ctx, size)});
 }
 
 /* What goes to the device with each step, and what comes back. */
@@ -245,7 +245,7 @@ static void set_shape(const struct graph *g, struct graph_step *s)
 {
 	int32_t size = g->limits.page_size;
 	s->n_seq = s->is_alone ? s->b->n_tok : s->b->n_seq;
-	s->max_pages_per_seq = MIN((s->n_ctx_max + size - 1) / size, s->b->max_pages_per_seq);
+	s->max_pages_per_seq = MIN(DIV_UP(s->n_ctx_max, size), s->b->max_pages_per_seq);
 }
 
 /* The ids, to be fetched as the step begins, and where they will be on the device. */

@@ -4,12 +4,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "kv/kvfile.h"
 
 void rooms_create(struct rooms *r, const struct rooms_source *from, int n, size_t room_bytes)
 {
 	*r = (struct rooms){.n = n};
-	r->room_bytes = (room_bytes + KVFILE_ALIGN - 1) / KVFILE_ALIGN * KVFILE_ALIGN;
+	r->room_bytes = ROUND_UP(room_bytes, KVFILE_ALIGN);
 	size_t all = (size_t)n * r->room_bytes + KVFILE_ALIGN;
 	if (n == 0 || room_bytes == 0)
 		return;

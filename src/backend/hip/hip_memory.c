@@ -215,7 +215,7 @@ static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_byte
 
 enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, void **out)
 {
-	size_t n = (MAX(n_bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
+	size_t n = ROUND_UP(MAX(n_bytes, (size_t)1), ALIGN);
 	a->n_bytes += n;
 	if (h->checks.own_blocks || n > BLOCK_BYTES / 4)
 		return arena_block(h, a, h->checks.own_blocks ? MAX(n_bytes, (size_t)1) : n,
