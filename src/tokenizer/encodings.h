@@ -7,8 +7,7 @@
  * whether it begins the text. All three are compared, so what is remembered is what would be
  * computed. A stretch is found only in the space that it was put in: else a client could learn
  * from the time of an answer what another client has asked. What was used least recently gives
- * way. base/lru.h scans its keys for each lookup; a few long conversations have tens of thousands
- * here, so they have an index. Thread: any; it has a lock.
+ * way. A few long conversations have tens of thousands of stretches. Thread: any; it has a lock.
  */
 #pragma once
 #include "base/markview.h"
