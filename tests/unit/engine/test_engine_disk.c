@@ -25,10 +25,14 @@ enum {
 	PAGES = KVDISK_QUEUE_BYTES / PAGE_BYTES * 7 / 4
 };
 
+static atomic_bool disk_stands;
+
 /* A slow disk: it takes the place of libc's, with which the writer ends each file. */
 int renameat(int from_fd, const char *from, int to_fd, const char *to)
 {
-	usleep(100000);
+	do
+		usleep(100000);
+	while (atomic_load(&disk_stands));
 	return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, 0);
 }
 
@@ -130,8 +134,10 @@ static void wait_for_room(struct engine *e)
 {
 	_Atomic int n_told = 0;
 	engine_set_on_disk(e, note_room, &n_told);
+	atomic_store(&disk_stands, true);
 	while (engine_disk_work(e, RUN_BYTES))
 		;
+	atomic_store(&disk_stands, false);
 	for (int i = 0; i < 10000 && atomic_load(&n_told) == 0; i++)
 		usleep(1000);
 	is_int(atomic_load(&n_told), 1, "it is told once that there is room again");
