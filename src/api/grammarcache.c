@@ -19,8 +19,8 @@ struct grammarcache *grammarcache_create(int max_entries, size_t max_bytes)
 {
 	struct grammarcache *c = xcalloc(1, sizeof *c);
 	c->lru = lru_create(&(struct lru_opts){
-		.max_entries = max_entries, .max_bytes = max_bytes, .size = size,
-		.drop = drop});
+		.max_entries = max_entries, .max_bytes = max_bytes, .grows = true,
+		.size = size, .drop = drop});
 	return c;
 }
 

@@ -89,6 +89,15 @@ struct backend_ops {
 			      size_t n_bytes);
 	enum status (*download)(struct backend *b, void *dst, const void *src,
 				size_t n_bytes);
+	/* NULL, or pinned host memory, which the device copies from and to without help of the
+	 * host: not zeroed; E_NOMEM, which is no failure of the device. Until sync, what is
+	 * uploaded from it must stay, and what is downloaded to it is not there. */
+	enum status (*alloc_pinned)(struct backend *b, size_t n_bytes, void **out);
+	void (*free_pinned)(struct backend *b, void *p);
+	enum status (*upload_pinned)(struct backend *b, void *dst, const void *src,
+				     size_t n_bytes);
+	enum status (*download_pinned)(struct backend *b, void *dst, const void *src,
+				       size_t n_bytes);
 	enum status (*sync)(struct backend *b, struct fail *fail);
 	/* Begin and end a step. A step may be recorded once and later replayed as a
 	 * whole: all steps of one key have the same arguments, and only device memory

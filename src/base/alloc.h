@@ -23,3 +23,6 @@ char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #endif
+/* n / each, rounded up, and n rounded up to a multiple. n >= 0, each > 0. */
+#define DIV_UP(n, each) (((n) + (each) - 1) / (each))
+#define ROUND_UP(n, to) (DIV_UP(n, to) * (to))

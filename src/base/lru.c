@@ -12,15 +12,16 @@ struct lru_owner {
 	LIST_ENTRY(lru_owner) link;
 	uint64_t id;
 	int n;          /* entries; an owner without entries is freed */
-	size_t n_bytes; /* bytes of its entries, as of the last count_bytes */
+	size_t n_bytes; /* of its entries */
 };
 
 struct lru_entry {
 	TAILQ_ENTRY(lru_entry) link;
+	LIST_ENTRY(lru_entry) in_bucket;
 	struct lru_owner *owner;
 	void *value;
-	uint64_t hash;
-	size_t n_key;
+	uint64_t hash; /* of the owner and the key */
+	size_t n_bytes, n_key; /* n_bytes: of key and value, as of the last count */
 	char key[];
 };
 
@@ -29,6 +30,9 @@ struct lru {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(lru_entries, lru_entry) entries; /* first in the list: evicted first */
 	LIST_HEAD(lru_owners, lru_owner) owners;
+	LIST_HEAD(lru_bucket, lru_entry) *buckets; /* (n_buckets), by hash */
+	size_t n_buckets; /* a power of two, more than there are entries */
+	size_t n_bytes;
 	int n;
 };
 
@@ -39,6 +43,8 @@ struct lru *lru_create(const struct lru_opts *o)
 	pthread_mutex_init(&l->lock, NULL);
 	TAILQ_INIT(&l->entries);
 	LIST_INIT(&l->owners);
+	l->n_buckets = 64;
+	l->buckets = xcalloc(l->n_buckets, sizeof *l->buckets);
 	return l;
 }
 
@@ -56,10 +62,43 @@ static struct lru_owner *take_owner(struct lru *l, uint64_t id)
 	return o;
 }
 
+static struct lru_bucket *bucket_of(const struct lru *l, uint64_t hash)
+{
+	return &l->buckets[hash & (l->n_buckets - 1)];
+}
+
+/* Buckets for one entry more. */
+static void widen(struct lru *l)
+{
+	struct lru_entry *e;
+	if ((size_t)l->n < l->n_buckets)
+		return;
+	free(l->buckets);
+	l->n_buckets *= 4;
+	l->buckets = xcalloc(l->n_buckets, sizeof *l->buckets);
+	TAILQ_FOREACH(e, &l->entries, link)
+		LIST_INSERT_HEAD(bucket_of(l, e->hash), e, in_bucket);
+}
+
+static void add_bytes(struct lru *l, struct lru_entry *e)
+{
+	e->n_bytes = e->n_key + l->opts.size(e->value);
+	e->owner->n_bytes += e->n_bytes;
+	l->n_bytes += e->n_bytes;
+}
+
+static void take_bytes(struct lru *l, struct lru_entry *e)
+{
+	e->owner->n_bytes -= e->n_bytes;
+	l->n_bytes -= e->n_bytes;
+}
+
 static void drop(struct lru *l, struct lru_entry *e)
 {
 	struct lru_owner *o = e->owner;
+	take_bytes(l, e);
 	TAILQ_REMOVE(&l->entries, e, link);
+	LIST_REMOVE(e, in_bucket);
 	l->n--;
 	if (--o->n == 0) {
 		LIST_REMOVE(o, link);
@@ -69,32 +108,28 @@ static void drop(struct lru *l, struct lru_entry *e)
 	free(e);
 }
 
-static struct lru_entry *find(struct lru *l, struct lru_key key)
+static uint64_t hash_of(struct lru_key key)
 {
-	uint64_t hash = hash_bytes(0, key.name.p, key.name.n);
+	return hash_bytes(key.owner, key.name.p, key.name.n);
+}
+
+static struct lru_entry *find(const struct lru *l, struct lru_key key, uint64_t hash)
+{
 	struct lru_entry *e;
-	/* Search from the newest, which is the likeliest. */
-	TAILQ_FOREACH_REVERSE(e, &l->entries, lru_entries, link)
+	LIST_FOREACH(e, bucket_of(l, hash), in_bucket)
 		if (e->hash == hash && e->owner->id == key.owner &&
 		    str_eq((struct str){e->key, e->n_key}, key.name))
 			return e;
 	return NULL;
 }
 
-/* Recount all entries, because values may grow while they are stored. */
-static size_t count_bytes(struct lru *l)
+static void recount(struct lru *l)
 {
-	struct lru_owner *o;
 	struct lru_entry *e;
-	size_t all = 0;
-	LIST_FOREACH(o, &l->owners, link)
-		o->n_bytes = 0;
 	TAILQ_FOREACH(e, &l->entries, link) {
-		size_t n = e->n_key + l->opts.size(e->value);
-		e->owner->n_bytes += n;
-		all += n;
+		take_bytes(l, e);
+		add_bytes(l, e);
 	}
-	return all;
 }
 
 /* The oldest entry of the owner who holds most of the scarce resource (bytes or entries). */
@@ -113,10 +148,10 @@ static struct lru_entry *find_victim(struct lru *l, bool is_short_of_bytes)
 
 static void make_room(struct lru *l)
 {
-	bool is_over;
-	while (l->n > 0 && ((is_over = count_bytes(l) > l->opts.max_bytes) ||
-			    l->n > l->opts.max_entries))
-		drop(l, find_victim(l, is_over));
+	if (l->opts.grows)
+		recount(l);
+	while (l->n_bytes > l->opts.max_bytes || l->n > l->opts.max_entries)
+		drop(l, find_victim(l, l->n_bytes > l->opts.max_bytes));
 }
 
 /* --- public functions ------------------------------------------------------------ */
@@ -128,6 +163,7 @@ void lru_destroy(struct lru *l)
 	while (l->n > 0)
 		drop(l, TAILQ_FIRST(&l->entries));
 	pthread_mutex_destroy(&l->lock);
+	free(l->buckets);
 	free(l);
 }
 
@@ -140,18 +176,21 @@ void lru_put(struct lru *l, struct lru_key key, void *value)
 	}
 	struct lru_entry *e = xcalloc(1, sizeof *e + key.name.n);
 	e->value = value;
-	e->hash = hash_bytes(0, key.name.p, key.name.n);
+	e->hash = hash_of(key);
 	e->n_key = key.name.n;
 	if (key.name.n)
 		memcpy(e->key, key.name.p, key.name.n);
 	pthread_mutex_lock(&l->lock);
-	struct lru_entry *old = find(l, key);
+	struct lru_entry *old = find(l, key, e->hash);
 	if (old)
 		drop(l, old);
+	widen(l);
 	/* Count the new entry before evicting, so that its owner is a candidate too. */
 	e->owner = take_owner(l, key.owner);
 	e->owner->n++;
 	TAILQ_INSERT_TAIL(&l->entries, e, link);
+	LIST_INSERT_HEAD(bucket_of(l, e->hash), e, in_bucket);
+	add_bytes(l, e);
 	l->n++;
 	make_room(l);
 	pthread_mutex_unlock(&l->lock);
@@ -160,8 +199,9 @@ void lru_put(struct lru *l, struct lru_key key, void *value)
 bool lru_get(struct lru *l, struct lru_key key, void (*use)(void *value, void *ctx),
 	     void *ctx)
 {
+	uint64_t hash = hash_of(key);
 	pthread_mutex_lock(&l->lock);
-	struct lru_entry *e = find(l, key);
+	struct lru_entry *e = find(l, key, hash);
 	if (e) {
 		use(e->value, ctx);
 		if (!l->opts.keeps_order) {
@@ -175,8 +215,9 @@ bool lru_get(struct lru *l, struct lru_key key, void (*use)(void *value, void *c
 
 bool lru_delete(struct lru *l, struct lru_key key)
 {
+	uint64_t hash = hash_of(key);
 	pthread_mutex_lock(&l->lock);
-	struct lru_entry *e = find(l, key);
+	struct lru_entry *e = find(l, key, hash);
 	if (e)
 		drop(l, e);
 	pthread_mutex_unlock(&l->lock);

@@ -4,8 +4,8 @@
  * Each entry has an owner, and different owners never see each other's keys. A full store
  * evicts from the owner who holds most, so one owner cannot drive out the others.
  *
- * Meant for at most a few thousand keys: a lookup scans their hashes. Thread: any; the
- * store has a lock. lru_get's callback copies or references the value under that lock.
+ * A lookup costs the same however many keys there are. Thread: any; the store has a lock.
+ * lru_get's callback copies or references the value under that lock.
  */
 #pragma once
 #include "base/buf.h"
@@ -16,8 +16,8 @@ struct lru_opts {
 	int max_entries;
 	size_t max_bytes; /* bytes of all keys and values together */
 	bool keeps_order; /* true: evict the oldest entry, even if it was used lately */
-	/* Current size of a value in bytes; it may grow while stored. */
-	size_t (*size)(void *value);
+	bool grows; /* values may grow while stored: all are counted again at each put */
+	size_t (*size)(void *value); /* in bytes */
 	/* Frees a value, or gives up the reference, after it left the store. */
 	void (*drop)(void *value);
 };

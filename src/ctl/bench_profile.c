@@ -71,7 +71,7 @@ bool bench_profile_run(struct session *s, const struct bench_profile_args *a,
 		struct profile *p = profile_create(s->model->config.n_layers, every);
 		out->part[i] = (struct bench_profile_part){
 			.name = i ? "token" : "prompt", .n = n, .profile = p,
-			.share = i ? 1.0 / ((n + every - 1) / every) : 1};
+			.share = i ? 1.0 / DIV_UP(n, every) : 1};
 		backend_set_profile(s->backend, p);
 		good = i ? run_decode(s, a, p) : run_prompt(s, a, p);
 		backend_set_profile(s->backend, NULL);

@@ -278,9 +278,9 @@ static void count(struct encoder_pass *r)
 	for (int32_t s = 0; s < b->n_text; s++) {
 		int32_t n = b->first_tok[s + 1] - b->first_tok[s];
 		r->n_ctx_max = MAX(r->n_ctx_max, n);
-		r->n_pages += (n + PAGE - 1) / PAGE;
+		r->n_pages += DIV_UP(n, PAGE);
 	}
-	r->max_pages = (r->n_ctx_max + PAGE - 1) / PAGE;
+	r->max_pages = DIV_UP(r->n_ctx_max, PAGE);
 }
 
 struct encoder_want {

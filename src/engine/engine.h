@@ -102,9 +102,13 @@ struct engine_graph {
 	 * guesses can be verified. */
 	enum status (*replay)(void *ctx, const struct engine_replay *r);
 	/* Bytes of a page and of a state in all layers, and copies of them to and from host
-	 * memory, done on return. NULL: they cannot be copied. */
+	 * memory, done on return unless it is pinned. NULL: they cannot be copied. */
 	size_t page_bytes, state_bytes;
 	enum status (*move)(void *ctx, const struct engine_move *m);
+	/* Pinned host memory for move; NULL: there is none. And waits for loads from it. */
+	void *(*alloc_pinned)(void *ctx, size_t n_bytes);
+	void (*free_pinned)(void *ctx, void *p);
+	enum status (*move_wait)(void *ctx);
 	/* As engine_watch_routers. NULL: the graph has no routers. */
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
 };

@@ -182,7 +182,8 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 	else
 		engine_memory(b, &have);
 	if (have.is_system && uses_disk(o))
-		need.beside += engine_disk_bytes(o->max_seqs);
+		need.beside += engine_disk_bytes(
+			o->max_seqs, l->n_states ? (size_t)(need.states / l->n_states) : 0);
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .max_seqs = o->max_seqs, .n_ctx = o->n_ctx,
 		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader};

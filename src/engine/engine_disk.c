@@ -56,10 +56,20 @@ struct engine_disk {
 	int run_pages, run_states;
 };
 
-int64_t engine_disk_bytes(int n_prompts)
+int64_t engine_disk_bytes(int n_prompts, size_t state_bytes)
 {
-	/* The memory of two reads that have ended is kept for later ones. */
-	return KVDISK_QUEUE_BYTES + (int64_t)READ_BYTES * (READS * n_prompts + 2);
+	/* A read or a state has a room, or memory of its own until it is copied. The rooms of
+	 * runs are within the queue's bytes. */
+	return KVDISK_QUEUE_BYTES +
+	       (int64_t)READ_BYTES * (READS * n_prompts + KVDISK_READ_ROOMS) +
+	       (int64_t)state_bytes * (n_prompts + 1);
+}
+
+/* Pages of about so many bytes, as far as there are so many. */
+static int pages_in(const struct engine *e, size_t bytes)
+{
+	size_t n = MAX(bytes / e->graph.page_bytes, (size_t)1);
+	return (int)MIN(n, (size_t)kvcache_total(e->kv));
 }
 
 /* --- the key ----------------------------------------------------------------- */
@@ -147,6 +157,9 @@ enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 	const struct kvdisk_opts o = {
 		.dir = dir, .limit = limit, .key = key, .page_size = engine_page_size(e),
 		.page_bytes = g->page_bytes, .state_bytes = g->state_bytes,
+		.read_bytes = (size_t)pages_in(e, READ_BYTES) * g->page_bytes,
+		.run_bytes = (size_t)pages_in(e, RUN_BYTES) * g->page_bytes + g->state_bytes,
+		.pinned = {g->alloc_pinned, g->free_pinned, g->ctx},
 		.on_prompt = remember, .prompt_ctx = e};
 	enum status st = kvdisk_create(&o, &k->d, fail);
 	if (st != OK) {
@@ -190,7 +203,7 @@ void engine_disk_close(struct engine *e)
 			break;
 		left = until_us - clock_now_us(&clock_monotonic);
 	}
-	kvdisk_run_destroy(k->run);
+	kvdisk_run_destroy(k->d, k->run);
 	while (k->jobs)
 		drop_job(k);
 	kvdisk_destroy(k->d, MAX(left, 0));
@@ -257,7 +270,7 @@ static bool wants_state(const struct engine *e, const struct disk_job *j, int i)
 static bool next_run(const struct engine *e, struct disk_job *j, int *out_first, int *out_pages,
 		     int *out_states)
 {
-	int most = (int)MAX(RUN_BYTES / e->graph.page_bytes, (size_t)1);
+	int most = pages_in(e, RUN_BYTES);
 	while (j->at < j->n_pages && j->has_page[j->at] && !wants_state(e, j, j->at))
 		j->at++;
 	if (j->at >= j->n_pages)
@@ -278,10 +291,9 @@ static bool next_run(const struct engine *e, struct disk_job *j, int *out_first,
 	return true;
 }
 
-static bool take(struct engine *e, bool is_state, int32_t at, void *host)
+static bool take(struct engine *e, const struct engine_move *m)
 {
-	const struct engine_move m = {.is_state = is_state, .at = &at, .n = 1, .host = host};
-	return e->graph.move(e->graph.ctx, &m) == OK;
+	return m->n == 0 || e->graph.move(e->graph.ctx, m) == OK;
 }
 
 /* Begin the job's next run. False: it has to wait for the writer. Afterwards the job may be
@@ -310,23 +322,30 @@ static bool begin_run(struct engine *e, struct engine_disk *k)
 	return true;
 }
 
-/* Copy pages of the run, as far as they are still there, about max_bytes of them. False: the
- * next one has been evicted. */
+/* Copy pages of the run, as far as they are still there, about max_bytes of them, and all at
+ * once: each copy is waited for. False: the next one has been evicted. */
 static bool copy_pages(struct engine *e, struct engine_disk *k, size_t max_bytes,
 		       size_t *io_done)
 {
 	const struct disk_job *j = k->jobs;
 	struct kvdisk_run *r = k->run;
 	size_t page = e->graph.page_bytes;
-	while (r->n_pages < k->run_pages && *io_done < max_bytes) {
-		int i = r->first + r->n_pages;
-		if (kvcache_name(e->kv, j->pages[i]) != j->after[i] ||
-		    !take(e, false, j->pages[i], r->pages + (size_t)r->n_pages * page))
-			return false;
-		r->n_pages++;
-		*io_done += page;
+	int at = r->first + r->n_pages, n = 0;
+	bool is_there = true;
+	while (r->n_pages + n < k->run_pages && *io_done + (size_t)n * page < max_bytes) {
+		is_there = kvcache_name(e->kv, j->pages[at + n]) == j->after[at + n];
+		if (!is_there)
+			break;
+		n++;
 	}
-	return true;
+	const struct engine_move m = {.at = j->pages + at, .n = n,
+				      .host = r->pages + (size_t)r->n_pages * page,
+				      .is_pinned = r->is_pinned};
+	if (!take(e, &m))
+		return false;
+	r->n_pages += n;
+	*io_done += (size_t)n * page;
+	return is_there;
 }
 
 /* Called when the run has its pages: adds its states, and gives it to the writer. */
@@ -341,7 +360,10 @@ static void end_run(struct engine *e, struct engine_disk *k, size_t *io_done)
 		if (r->n_states == k->run_states || !wants_state(e, j, i))
 			continue;
 		int32_t slot = states_find(e->states, j->after[i]);
-		if (!take(e, true, slot, r->states + (size_t)r->n_states * state))
+		const struct engine_move m = {.is_state = true, .at = &slot, .n = 1,
+					      .host = r->states + (size_t)r->n_states * state,
+					      .is_pinned = r->is_pinned};
+		if (!take(e, &m))
 			break;
 		r->state_at[r->n_states++] = (uint32_t)((i + 1) * engine_page_size(e));
 		*io_done += state;
@@ -353,7 +375,7 @@ static void end_run(struct engine *e, struct engine_disk *k, size_t *io_done)
 							 (size_t)r->n_states * state));
 		kvdisk_write(k->d, r);
 	} else {
-		kvdisk_run_destroy(r);
+		kvdisk_run_destroy(k->d, r);
 	}
 	if (!is_whole) /* the rest was evicted */
 		drop_job(k);
@@ -397,9 +419,11 @@ struct engine_fetch {
 	kvcache_prefix before;
 	int32_t *held;        /* (at) pages that it holds … */
 	kvcache_prefix *after; /* … and the prefixes that end with them */
+	struct kvdisk_path *path;
 	struct kvdisk_read *reads[READS]; /* (n_reads), the first is taken first */
 	int n_want[READS];    /* pages that each read asks for */
 	int n_reads;
+	struct kvdisk_read *copied; /* the device copies from its room; NULL: none */
 };
 
 /* Holds the pages that memory has. Returns how many can be used: with states, up to the last
@@ -427,7 +451,7 @@ static void look_at_disk(struct engine *e, struct engine_fetch *f, int useful)
 	struct kvdisk_known disk;
 	/* The last token always runs, so the page that ends with it is of no use. */
 	const struct kvdisk_prompt p = {f->p.space, f->tokens, f->p.n - 1};
-	kvdisk_find(e->disk->d, &p, e->states ? 0 : f->at, &disk);
+	f->path = kvdisk_find(e->disk->d, &p, e->states ? 0 : f->at, &disk);
 	f->end = e->states ? disk.state_page : f->at + disk.n_pages;
 	f->state_page = e->states ? disk.state_page : 0;
 	f->is_over = f->end <= useful;
@@ -436,7 +460,7 @@ static void look_at_disk(struct engine *e, struct engine_fetch *f, int useful)
 /* Asks the disk for the next pages. The state comes with the last pages, or alone. */
 static void read_on(struct engine *e, struct engine_fetch *f)
 {
-	int most = (int)MAX(READ_BYTES / e->graph.page_bytes, (size_t)1);
+	int most = pages_in(e, READ_BYTES);
 	while (f->n_reads < READS && !f->has_all_asked) {
 		int n = MAX(0, MIN(most, f->end - f->asked));
 		f->has_all_asked = f->asked + n >= f->end;
@@ -445,7 +469,7 @@ static void read_on(struct engine *e, struct engine_fetch *f)
 			break;
 		f->n_want[f->n_reads] = n;
 		f->reads[f->n_reads++] =
-			kvdisk_read_begin(e->disk->d, &f->p, f->asked, n, state);
+			kvdisk_read_begin(e->disk->d, f->path, f->asked, n, state);
 		f->asked += n;
 	}
 	f->is_over |= f->n_reads == 0;
@@ -481,16 +505,27 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	return NULL;
 }
 
-/* Publishes pages as if they had just been computed. Returns how many there was room for. */
-static int put_pages(struct engine *e, struct engine_fetch *f, const char *host, int n)
+/* The device has what it was copying, so the room may be read into again. */
+static void end_copy(struct engine *e, struct engine_fetch *f)
+{
+	if (!f->copied)
+		return;
+	(void)!e->graph.move_wait(e->graph.ctx); /* a failure fails the next step too */
+	kvdisk_read_end(e->disk->d, f->copied);
+	f->copied = NULL;
+}
+
+/* Pages as if they had just been computed. Returns how many there was room for. */
+static int put_pages(struct engine *e, struct engine_fetch *f, const struct kvdisk_got *got)
 {
 	int size = engine_page_size(e), room = kvcache_available(e->kv) - e->max_seqs;
 	int32_t *pages = f->held + f->at;
-	n = MAX(MIN(n, room), 0);
+	int n = MAX(MIN(got->n, room), 0);
 	for (int i = 0; i < n; i++)
 		pages[i] = kvcache_alloc_page(e->kv);
 	const struct engine_move m = {.is_load = true, .at = pages, .n = n,
-				      .host = (void *)(uintptr_t)host};
+				      .host = (void *)(uintptr_t)got->pages,
+				      .is_pinned = got->is_pinned};
 	if (n > 0 && e->graph.move(e->graph.ctx, &m) != OK) {
 		while (n > 0)
 			kvcache_release(e->kv, pages[--n]);
@@ -505,42 +540,58 @@ static int put_pages(struct engine *e, struct engine_fetch *f, const char *host,
 	return n;
 }
 
-static void put_state(struct engine *e, const struct engine_fetch *f, const char *host)
+static void put_state(struct engine *e, const struct engine_fetch *f,
+		      const struct kvdisk_got *got)
 {
 	kvcache_prefix prefix = f->after[f->state_page - 1];
 	int32_t slot = states_find(e->states, prefix) >= 0 ? -1 : states_alloc(e->states);
 	if (slot < 0)
 		return; /* the state is in memory, or there is no room for it */
 	const struct engine_move m = {.is_load = true, .is_state = true, .at = &slot, .n = 1,
-				      .host = (void *)(uintptr_t)host};
+				      .host = (void *)(uintptr_t)got->state,
+				      .is_pinned = got->is_state_pinned};
 	if (e->graph.move(e->graph.ctx, &m) == OK)
 		states_keep(e->states, slot, prefix);
 	states_release(e->states, slot);
 }
 
-enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f)
+/* What the first read has brought. */
+static enum engine_fetch_is take_read(struct engine *e, struct engine_fetch *f)
 {
-	const char *pages, *state;
-	int n, want = f->n_want[0];
+	struct kvdisk_got got;
+	int want = f->n_want[0];
 	if (f->is_over)
 		return ENGINE_FETCH_OVER;
 	struct kvdisk_read *read = f->reads[0];
-	if (!kvdisk_read_done(e->disk->d, read, &pages, &n, &state))
+	if (!kvdisk_read_done(e->disk->d, read, &got))
 		return ENGINE_FETCH_WAITS;
+	end_copy(e, f); /* its room is the next read's */
 	f->n_reads--;
 	for (int i = 0; i < f->n_reads; i++) {
 		f->reads[i] = f->reads[i + 1];
 		f->n_want[i] = f->n_want[i + 1];
 	}
-	if (n == want) /* the disk reads on while these pages are copied */
+	if (got.n == want) /* and while these are copied, the disk is at others */
 		read_on(e, f);
-	int put = put_pages(e, f, pages, n);
+	int put = put_pages(e, f, &got);
 	f->n_fetched += put;
 	f->is_over |= put < want;
-	if (state && f->at >= f->state_page)
-		put_state(e, f, state);
-	kvdisk_read_end(e->disk->d, read);
+	if (got.state && f->at >= f->state_page)
+		put_state(e, f, &got);
+	if (got.is_pinned || got.is_state_pinned)
+		f->copied = read;
+	else /* it is there already */
+		kvdisk_read_end(e->disk->d, read);
 	return f->is_over ? ENGINE_FETCH_OVER : ENGINE_FETCH_MOVED;
+}
+
+/* All that has been read meanwhile: the next step of other streams may be long. */
+enum engine_fetch_is engine_fetch_step(struct engine *e, struct engine_fetch *f)
+{
+	enum engine_fetch_is first = take_read(e, f), is = first;
+	for (int i = 1; i < READS && is == ENGINE_FETCH_MOVED; i++)
+		is = take_read(e, f);
+	return is == ENGINE_FETCH_WAITS ? first : is;
 }
 
 void engine_fetch_give_up(struct engine *e, const struct engine_fetch *f)
@@ -555,10 +606,12 @@ int engine_fetch_end(struct engine *e, struct engine_fetch *f)
 	if (!f)
 		return 0;
 	int n_tok = f->n_fetched * engine_page_size(e);
+	end_copy(e, f);
 	while (f->n_reads > 0)
 		kvdisk_read_end(e->disk->d, f->reads[--f->n_reads]);
 	while (f->at > 0)
 		kvcache_release(e->kv, f->held[--f->at]);
+	kvdisk_path_release(f->path);
 	free(f->held);
 	free(f->after);
 	free(f->tokens);

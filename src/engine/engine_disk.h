@@ -7,11 +7,10 @@
 #pragma once
 #include "engine/engine.h"
 
-/* Most bytes of host memory for what is being written, and for what is being read for so many
- * prompts at a time. */
-int64_t engine_disk_bytes(int n_prompts);
-/* All that the bits of a page depend on besides its tokens, as text: the program, the weights,
- * the backend, and the options. The first time it reads the weights whole; then o->kv_dir has
+/* Host memory for what is being written, and read for so many prompts at a time, at most. */
+int64_t engine_disk_bytes(int n_prompts, size_t state_bytes);
+/* What the bits of a page depend on but its tokens, as text: the program, the weights, the
+ * backend, and the options. The first time it reads the weights whole; then o->kv_dir has
  * their sums. E_CONFIG for the folder; E_IO: the weights have changed since they were loaded. */
 enum status engine_disk_key(const struct model *m, const struct backend *b,
 			    const struct engine_opts *o, struct buf *out,

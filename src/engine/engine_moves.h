@@ -12,7 +12,10 @@ struct engine_move {
 	bool is_state;
 	const int32_t *at; /* (n) pages, or slots */
 	int n;
-	void *host;        /* the pages or states, one after the other */
+	void *host;        /* one behind the other */
+	/* host is of engine_graph.pinned. A load then only begins: host has to stay until
+	 * move_wait. */
+	bool is_pinned;
 };
 
 /* A state goes on through n_tok tokens of the last forward, from its token first_tok on. The

@@ -130,8 +130,8 @@ static size_t ids_count(const struct graph *g)
 		.n_mtp = g->limits.mtp ? t : 0,
 		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
 		.n_seen = graph_sight_is_mutual(g) ? t : 0,
-		.n_page = b * (((size_t)g->limits.n_ctx + size - 1) / size) +
-			  n_alone * (((size_t)g->limits.alone_ctx + size - 1) / size)});
+		.n_page = b * DIV_UP((size_t)g->limits.n_ctx, size) +
+			  n_alone * DIV_UP((size_t)g->limits.alone_ctx, size)});
 }
 
 /* Memory for what goes to the device with each step, and for what comes back. */
@@ -245,7 +245,7 @@ static void set_shape(const struct graph *g, struct graph_step *s)
 {
 	int32_t size = g->limits.page_size;
 	s->n_seq = s->is_alone ? s->b->n_tok : s->b->n_seq;
-	s->max_pages_per_seq = MIN((s->n_ctx_max + size - 1) / size, s->b->max_pages_per_seq);
+	s->max_pages_per_seq = MIN(DIV_UP(s->n_ctx_max, size), s->b->max_pages_per_seq);
 }
 
 /* Writes the ids where the device fetches them as the step begins, and notes where they will be
@@ -788,7 +788,9 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.alone_ctx = g->limits.alone_ctx,
 		.forward = forward, .destroy = destroy,
-		.copy_page = copy_page, .move = graph_move,
+		.copy_page = copy_page, .move = graph_move, .move_wait = graph_move_wait,
+		.alloc_pinned = b->ops->alloc_pinned ? graph_alloc_pinned : NULL,
+		.free_pinned = graph_free_pinned,
 		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,

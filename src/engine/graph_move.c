@@ -118,8 +118,18 @@ enum status graph_move_begin(struct graph *g)
 	return st;
 }
 
-/* Moves n pages from m->at[i] on. A near backend packs them directly in the host's memory. For a
- * far one n is at most what a block has room for. */
+/* Queue the copy of n bytes, in the direction of the move. */
+static enum status cross(struct graph *g, const struct engine_move *m, void *device, void *host,
+			 size_t n)
+{
+	const struct backend_ops *ops = g->b->ops;
+	if (m->is_load)
+		return (m->is_pinned ? ops->upload_pinned : ops->upload)(g->b, device, host, n);
+	return (m->is_pinned ? ops->download_pinned : ops->download)(g->b, host, device, n);
+}
+
+/* n pages from m->at[i] on. A near backend packs them where the host wants them; else they
+ * are as many as a block holds at most. */
 static enum status move_pages(struct graph *g, const struct engine_move *m, int i, int n)
 {
 	const struct mover *v = &g->mover;
@@ -135,11 +145,11 @@ static enum status move_pages(struct graph *g, const struct engine_move *m, int 
 		return ops->move_pieces(g->b, &a);
 	enum status st = ops->upload(g->b, v->at, m->at + i, (size_t)n * sizeof *m->at);
 	if (st == OK && m->is_load)
-		st = ops->upload(g->b, v->block, host, n_bytes);
+		st = cross(g, m, v->block, host, n_bytes);
 	if (st == OK)
 		st = ops->move_pieces(g->b, &a);
 	if (st == OK && !m->is_load)
-		st = ops->download(g->b, host, v->block, n_bytes);
+		st = cross(g, m, v->block, host, n_bytes);
 	return st;
 }
 
@@ -154,8 +164,7 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 			if (!a[k].p)
 				continue;
 			char *p = a[k].p + (size_t)at * a[k].bytes;
-			st = m->is_load ? g->b->ops->upload(g->b, p, *io_host, a[k].bytes)
-					: g->b->ops->download(g->b, *io_host, p, a[k].bytes);
+			st = cross(g, m, p, *io_host, a[k].bytes);
 			*io_host += a[k].bytes;
 		}
 	}
@@ -174,7 +183,28 @@ enum status graph_move(void *ctx, const struct engine_move *m)
 		st = move_pages(g, m, i, MIN(most, m->n - i));
 	for (int i = 0; !is_packed && i < m->n && st == OK; i++)
 		st = move_one(g, m, m->at[i], &host);
-	/* sync: the bytes have reached the host's memory, and the caller may free it. */
-	enum status synced = g->b->ops->sync(g->b, NULL);
+	if (m->is_load && m->is_pinned && st == OK)
+		return OK;
+	/* The landed bytes reach the host's memory, and the host's may be freed. */
+	enum status synced = graph_move_wait(g);
 	return st == OK ? synced : st;
+}
+
+enum status graph_move_wait(void *ctx)
+{
+	const struct graph *g = ctx;
+	return g->b->ops->sync(g->b, NULL);
+}
+
+void *graph_alloc_pinned(void *ctx, size_t n_bytes)
+{
+	const struct graph *g = ctx;
+	void *p = NULL;
+	return g->b->ops->alloc_pinned(g->b, n_bytes, &p) == OK ? p : NULL;
+}
+
+void graph_free_pinned(void *ctx, void *p)
+{
+	const struct graph *g = ctx;
+	g->b->ops->free_pinned(g->b, p);
 }

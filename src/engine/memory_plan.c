@@ -82,7 +82,7 @@ static enum status plan_fitting(const struct memory_need *need,
 				struct memory_plan *out, struct fail *fail)
 {
 	char sum[400];
-	int64_t size = wish->page_size, per_seq = (wish->n_ctx + size - 1) / size;
+	int64_t size = wish->page_size, per_seq = DIV_UP(wish->n_ctx, size);
 	int64_t fitting = need->page ? left / need->page : per_seq * wish->max_seqs;
 	out->n_pages = MIN(per_seq * wish->max_seqs, fitting);
 	if (out->n_pages >= per_seq)
@@ -104,7 +104,7 @@ int64_t memory_plan_experts(const struct memory_need *need, const struct memory_
 			    const struct memory_wish *wish, int64_t experts)
 {
 	int64_t left = left_by(need, have);
-	int64_t per_seq = (wish->n_ctx + wish->page_size - 1) / wish->page_size;
+	int64_t per_seq = DIV_UP(wish->n_ctx, wish->page_size);
 	int64_t kv = wish->kv_bytes ? wish->kv_bytes : MIN(per_seq * need->page, left / 4);
 	/* Panels take up to a twentieth more than the checkpoint. */
 	return left - kv >= experts + experts / 16 ? 0 : MAX(left - kv, 1);

@@ -32,7 +32,7 @@ static struct weight cut_head(const struct graph *g)
 	struct weight w = g->head;
 	bool has_rows = w.quant != QUANT_AWQ4 && w.quant != QUANT_GPTQ4 &&
 			w.quant != QUANT_GPTQ8 && weight_is_dense(&w);
-	int32_t n = (g->limits.mtp_vocab + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
+	int32_t n = ROUND_UP(g->limits.mtp_vocab, HEAD_TILE);
 	if (has_rows && n > 0 && n < w.n)
 		w.n = n;
 	return w;

@@ -22,19 +22,14 @@ struct store_head {
 	uint64_t sum; /* sum_bytes of the stored key and entries */
 };
 
-static uint64_t up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 static uint64_t entries_at(uint64_t key_bytes)
 {
-	return up(sizeof(struct store_head) + key_bytes, 8);
+	return ROUND_UP(sizeof(struct store_head) + key_bytes, 8);
 }
 
 static uint64_t head_bytes(uint64_t key_bytes, uint64_t n)
 {
-	return up(entries_at(key_bytes) + n * sizeof(struct expert_entry), EXPERT_ALIGN);
+	return ROUND_UP(entries_at(key_bytes) + n * sizeof(struct expert_entry), EXPERT_ALIGN);
 }
 
 static uint64_t head_sum(const uint8_t *head, uint64_t key_bytes, uint64_t n)

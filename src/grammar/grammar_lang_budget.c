@@ -66,7 +66,7 @@ lang lang_budget(struct lang_pool *p, lang l, uint32_t max)
 	    !read_word(p, words.a, &word) || !read_word(p, t.b, &last))
 		return LANG_NONE;
 	uint32_t n_words = MIN(words.max, MAX_UNITS - 1) + 1;
-	uint32_t unit = (max + n_words - 1) / n_words, n_units = max / unit;
+	uint32_t unit = DIV_UP(max, n_words), n_units = max / unit;
 	uint32_t longest = MIN(n_units, 1 + LONGEST_WORD / unit);
 	of[0] = LANG_NONE;
 	for (uint32_t k = 1; k <= n_units; k++) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
 
@@ -72,6 +73,19 @@ static void start_threads(struct kvdisk *d)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+static void make_rooms(struct kvdisk *d)
+{
+	const struct kvdisk_opts *o = &d->o;
+	rooms_create(&d->read_rooms, &o->pinned, KVDISK_READ_ROOMS, o->read_bytes);
+	rooms_create(&d->state_rooms, &o->pinned, o->read_bytes ? 1 : 0, o->state_bytes);
+	rooms_create(&d->run_rooms, &o->pinned, KVDISK_RUN_ROOMS, o->run_bytes);
+	bool has_all = d->read_rooms.is_pinned && d->run_rooms.is_pinned &&
+		       (d->state_rooms.is_pinned || !o->state_bytes);
+	if (o->pinned.alloc && !has_all)
+		log_warn("kv_dir %s: the device gives no pinned memory: copies between it and "
+			 "the disk are slower", o->dir);
+}
+
 enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, struct fail *fail)
 {
 	struct kvdisk *d = xcalloc(1, sizeof *d);
@@ -82,6 +96,7 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, stru
 	d->last_read = &d->reads;
 	d->last_run = &d->runs;
 	kvindex_init(&d->index);
+	make_rooms(d);
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->wake_reader, NULL);
 	pthread_cond_init(&d->wake_writer, NULL);
@@ -149,7 +164,7 @@ void kvdisk_destroy(struct kvdisk *d, int64_t wait_us)
 	while (d->runs) {
 		struct kvdisk_run *run = d->runs;
 		d->runs = run->next;
-		kvdisk_run_destroy(run);
+		kvdisk_run_destroy(d, run);
 	}
 	while (d->reads) { /* of callers that never ended them */
 		struct kvdisk_read *r = d->reads;
@@ -157,8 +172,9 @@ void kvdisk_destroy(struct kvdisk *d, int64_t wait_us)
 		if (r->is_dropped)
 			kvdisk_read_free(d, r);
 	}
-	for (int i = 0; i < KVDISK_READERS; i++)
-		free(d->spare[i].p);
+	rooms_destroy(&d->read_rooms, &d->o.pinned);
+	rooms_destroy(&d->state_rooms, &d->o.pinned);
+	rooms_destroy(&d->run_rooms, &d->o.pinned);
 	if (d->fd >= 0)
 		close(d->fd);
 	kvindex_deinit(&d->index);
@@ -181,29 +197,34 @@ void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx)
 
 /* --- what is there ----------------------------------------------------------- */
 
-/* Name of page i of a prompt. key "": among the files of other keys. */
-static uint64_t name_of(const struct kvdisk *d, const char *key,
-			const struct kvdisk_prompt *p, int i)
+/* Name of the empty prompt. key "": among the files of other keys. */
+static uint64_t root_of(const char *key, struct str space)
 {
 	struct buf b = {0};
-	kvdisk_add_key(&b, key, p->space);
+	kvdisk_add_key(&b, key, space);
 	uint64_t h = kvindex_root(buf_str(&b));
 	buf_deinit(&b);
-	for (int k = 0; k <= i; k++)
-		h = kvindex_page(h, p->tokens + (size_t)k * (size_t)d->o.page_size,
-				 d->o.page_size);
 	return h;
 }
 
-void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
-		 struct kvdisk_known *out)
+static uint64_t name_next(const struct kvdisk *d, uint64_t before, const struct kvdisk_prompt *p,
+			  int i)
 {
-	uint64_t h = name_of(d, d->key, p, first - 1);
 	int size = d->o.page_size;
+	return kvindex_page(before, p->tokens + (size_t)i * (size_t)size, size);
+}
+
+struct kvdisk_path *kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
+				struct kvdisk_known *out)
+{
+	int size = d->o.page_size, n = p->n / size;
+	uint64_t h = root_of(d->key, p->space), *names = xcalloc((size_t)n + 1, sizeof *names);
 	*out = (struct kvdisk_known){0};
+	for (int i = 0; i < first; i++)
+		names[i] = h = name_next(d, h, p, i);
 	pthread_mutex_lock(&d->lock);
-	for (int i = first; (i + 1) * size <= p->n && !d->slow; i++) {
-		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
+	for (int i = first; i < n && !d->slow; i++) {
+		names[i] = h = name_next(d, h, p, i);
 		if (!kvindex_find(&d->index, h, true))
 			break;
 		out->n_pages++;
@@ -211,15 +232,38 @@ void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
 			out->state_page = i + 1;
 	}
 	pthread_mutex_unlock(&d->lock);
+	if (out->n_pages == 0) {
+		free(names);
+		return NULL;
+	}
+	struct kvdisk_path *path = xcalloc(1, sizeof *path);
+	path->key = full_key(d, p->space, &path->key_n);
+	path->n_pages = first + out->n_pages;
+	path->tokens = copy_tokens(p->tokens, path->n_pages * size);
+	path->names = names;
+	path->n_users = 1;
+	return path;
+}
+
+void kvdisk_path_release(struct kvdisk_path *path)
+{
+	if (!path || atomic_fetch_sub(&path->n_users, 1) > 1)
+		return;
+	free(path->key);
+	free(path->tokens);
+	free(path->names);
+	free(path);
 }
 
 int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first)
 {
-	uint64_t h = name_of(d, "", p, first - 1);
+	uint64_t h = root_of("", p->space);
 	int size = d->o.page_size, n = 0;
+	for (int i = 0; i < first; i++)
+		h = name_next(d, h, p, i);
 	pthread_mutex_lock(&d->lock);
 	for (; (first + n + 1) * size <= p->n; n++) {
-		h = kvindex_page(h, p->tokens + (size_t)(first + n) * (size_t)size, size);
+		h = name_next(d, h, p, first + n);
 		if (!kvindex_find(&d->index, h, true))
 			break;
 	}
@@ -229,11 +273,11 @@ int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int fir
 
 void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, bool *states)
 {
-	uint64_t h = name_of(d, d->key, p, -1);
+	uint64_t h = root_of(d->key, p->space);
 	int size = d->o.page_size;
 	pthread_mutex_lock(&d->lock);
 	for (int i = 0; (i + 1) * size <= p->n; i++) {
-		h = kvindex_page(h, p->tokens + (size_t)i * (size_t)size, size);
+		h = name_next(d, h, p, i);
 		pages[i] = kvindex_find(&d->index, h, false) != NULL;
 		states[i] = kvindex_find(&d->index, kvindex_state(h), false) != NULL;
 	}
@@ -242,69 +286,42 @@ void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, b
 
 /* --- reading ------------------------------------------------------------------ */
 
-/* For reads past the page cache. NULL: no memory. */
-static char *aligned_room(size_t n)
+/* Room for a read past the page cache, of the rooms if one is free. NULL: no memory. */
+static char *take_room(struct rooms *rooms, size_t n, bool *out_is_pinned)
 {
-	return aligned_alloc(KVFILE_ALIGN, n);
+	char *p = rooms_take(rooms, n);
+	*out_is_pinned = p && rooms->is_pinned;
+	return p ? p : aligned_alloc(KVFILE_ALIGN, (n / KVFILE_ALIGN + 1) * KVFILE_ALIGN);
 }
 
-static size_t rounded(size_t n)
+static void give_room(struct rooms *rooms, char *p)
 {
-	return (n / KVFILE_ALIGN + 1) * KVFILE_ALIGN;
-}
-
-static void take_room(struct kvdisk *d, struct kvdisk_read *r)
-{
-	r->room = rounded((size_t)r->n * d->o.page_bytes);
-	pthread_mutex_lock(&d->lock);
-	for (int i = 0; i < KVDISK_READERS && !r->pages; i++)
-		if (d->spare[i].room >= r->room) {
-			r->pages = d->spare[i].p;
-			r->room = d->spare[i].room;
-			d->spare[i].p = NULL;
-			d->spare[i].room = 0;
-		}
-	pthread_mutex_unlock(&d->lock);
-	if (!r->pages)
-		r->pages = aligned_room(r->room);
-}
-
-static void give_room(struct kvdisk *d, struct kvdisk_read *r)
-{
-	pthread_mutex_lock(&d->lock);
-	for (int i = 0; i < KVDISK_READERS && r->pages; i++)
-		if (d->spare[i].room < r->room) {
-			free(d->spare[i].p);
-			d->spare[i].p = r->pages;
-			d->spare[i].room = r->room;
-			r->pages = NULL;
-		}
-	pthread_mutex_unlock(&d->lock);
-	free(r->pages);
+	if (!rooms_give(rooms, p))
+		free(p);
 }
 
 void kvdisk_read_free(struct kvdisk *d, struct kvdisk_read *r)
 {
-	give_room(d, r);
-	free(r->key);
-	free(r->tokens);
-	free(r->state);
+	give_room(&d->read_rooms, r->pages);
+	give_room(&d->state_rooms, r->state);
+	kvdisk_path_release(r->path);
 	free(r);
 }
 
-struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prompt *p,
+struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, struct kvdisk_path *path,
 				      int first, int n, int state_page)
 {
 	struct kvdisk_read *r = xcalloc(1, sizeof *r);
-	int end = MAX(first + n, state_page);
-	r->key = full_key(d, p->space, &r->key_n);
-	r->n_tok = end * d->o.page_size;
-	r->tokens = copy_tokens(p->tokens, r->n_tok);
+	atomic_fetch_add(&path->n_users, 1);
+	r->path = path;
+	r->n_tok = MAX(first + n, state_page) * d->o.page_size;
 	r->first = first;
 	r->n = n;
 	r->state_page = state_page;
-	take_room(d, r);
-	r->state = state_page ? aligned_room(rounded(d->o.state_bytes)) : NULL;
+	if (n > 0)
+		r->pages = take_room(&d->read_rooms, (size_t)n * d->o.page_bytes, &r->is_pinned);
+	if (state_page > 0)
+		r->state = take_room(&d->state_rooms, d->o.state_bytes, &r->is_state_pinned);
 	pthread_mutex_lock(&d->lock);
 	*d->last_read = r;
 	d->last_read = &r->next;
@@ -313,17 +330,16 @@ struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prom
 	return r;
 }
 
-bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char **out_pages,
-		      int *out_n, const char **out_state)
+bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, struct kvdisk_got *out)
 {
 	pthread_mutex_lock(&d->lock);
 	bool is_done = r->is_done;
 	pthread_mutex_unlock(&d->lock);
-	if (is_done) {
-		*out_pages = r->pages;
-		*out_n = r->n_good;
-		*out_state = r->has_state ? r->state : NULL;
-	}
+	if (is_done)
+		*out = (struct kvdisk_got){.pages = r->pages, .n = r->n_good,
+					   .state = r->has_state ? r->state : NULL,
+					   .is_pinned = r->is_pinned,
+					   .is_state_pinned = r->is_state_pinned};
 	return is_done;
 }
 
@@ -370,22 +386,21 @@ struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_promp
 	r->n_tok = (first + n_pages) * d->o.page_size;
 	r->key = full_key(d, p->space, &r->key_n);
 	r->tokens = copy_tokens(p->tokens, r->n_tok);
-	r->pages = malloc((size_t)n_pages * d->o.page_bytes + 1);
-	r->states = malloc((size_t)n_states * d->o.state_bytes + 1);
-	if (r->pages && r->states)
+	r->pages = take_room(&d->run_rooms, n, &r->is_pinned);
+	r->states = r->pages + (size_t)n_pages * d->o.page_bytes;
+	if (r->pages)
 		return r;
-	kvdisk_run_destroy(r);
+	kvdisk_run_destroy(d, r);
 	return NULL;
 }
 
-void kvdisk_run_destroy(struct kvdisk_run *r)
+void kvdisk_run_destroy(struct kvdisk *d, struct kvdisk_run *r)
 {
 	if (!r)
 		return;
 	free(r->key);
 	free(r->tokens);
-	free(r->pages);
-	free(r->states);
+	give_room(&d->run_rooms, r->pages);
 	free(r);
 }
 

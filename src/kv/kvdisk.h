@@ -9,9 +9,12 @@
  */
 #pragma once
 #include "base/buf.h"
+#include "kv/rooms.h"
 
 struct kvdisk;
 
+/* Three: one is copied to the device while two are read. */
+enum { KVDISK_READ_ROOMS = 3, KVDISK_RUN_ROOMS = 2 };
 enum { KVDISK_QUEUE_BYTES = 256 << 20 }; /* of runs that wait for the writer, at most */
 
 /* A prompt within a space (kv/spaces.h). */
@@ -27,6 +30,11 @@ struct kvdisk_opts {
 	struct str key;     /* all that the bits of a page depend on but its tokens */
 	int page_size;      /* tokens */
 	size_t page_bytes, state_bytes;
+	/* Rooms are kept for KVDISK_READ_ROOMS reads of so many bytes of pages, for a state, and
+	 * for KVDISK_RUN_ROOMS runs of so many bytes. What is larger, or further at the same
+	 * time, has memory of its own. 0: no rooms. */
+	size_t read_bytes, run_bytes;
+	struct rooms_source pinned; /* for the rooms */
 	void (*on_read)(void *ctx); /* any thread: a read is done, or there is room again */
 	void *ctx;
 	/* NULL, or called by kvdisk_create for each prompt that a file of this key begins. */
@@ -52,8 +60,13 @@ struct kvdisk_known {
 	int n_pages;      /* so many from `first` on, without a gap */
 	int state_page;   /* pages before the last state among them; 0: none */
 };
-void kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
-		 struct kvdisk_known *out);
+/* A prompt's way through the pages that are there, with copies of its tokens. The reads of
+ * these pages share it. */
+struct kvdisk_path;
+/* NULL: no page is there. Else kvdisk_path_release follows. */
+struct kvdisk_path *kvdisk_find(struct kvdisk *d, const struct kvdisk_prompt *p, int first,
+				struct kvdisk_known *out);
+void kvdisk_path_release(struct kvdisk_path *path); /* NULL is fine */
 /* So many pages from `first` on are kept, without a gap, for another key. */
 int kvdisk_find_foreign(struct kvdisk *d, const struct kvdisk_prompt *p, int first);
 /* Says of each page of the prompt whether the disk has it or is about to, and the same of the
@@ -62,12 +75,17 @@ void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, b
 
 struct kvdisk_read;
 /* Begin to read n pages from `first` on, and the state at the end of page state_page - 1
- * (0: none). p is copied. */
-struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, const struct kvdisk_prompt *p,
+ * (0: none), all on the path. */
+struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, struct kvdisk_path *path,
 				      int first, int n, int state_page);
-/* False: still under way. Pages are good up to *out_n; state is NULL where it is not. */
-bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, const char **out_pages,
-		      int *out_n, const char **out_state);
+/* What has been read, until kvdisk_read_end. */
+struct kvdisk_got {
+	const char *pages, *state; /* state: NULL where it is not good */
+	int n;                     /* good pages */
+	bool is_pinned, is_state_pinned;
+};
+/* False: still under way. */
+bool kvdisk_read_done(struct kvdisk *d, const struct kvdisk_read *r, struct kvdisk_got *out);
 /* Until this read is done, kvdisk_find finds nothing: others would wait behind it. */
 void kvdisk_read_is_slow(struct kvdisk *d, const struct kvdisk_read *r);
 void kvdisk_read_end(struct kvdisk *d, struct kvdisk_read *r); /* NULL is fine */
@@ -81,6 +99,7 @@ struct kvdisk_run {
 	int n_tok, first; /* tokens up to the last page's end; page it begins with */
 	int n_pages, n_states;
 	char *pages, *states;
+	bool is_pinned;
 	uint32_t state_at[4]; /* tokens */
 	char name[32];
 	struct kvdisk_run *next;
@@ -91,4 +110,4 @@ struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_promp
 				     int first, int n_pages, int n_states);
 /* Take the run over, to write it. Its n_pages, n_tok and n_states may have become smaller. */
 void kvdisk_write(struct kvdisk *d, struct kvdisk_run *run);
-void kvdisk_run_destroy(struct kvdisk_run *run);
+void kvdisk_run_destroy(struct kvdisk *d, struct kvdisk_run *run); /* run NULL is fine */

@@ -380,7 +380,7 @@ static void end_run(struct kvdisk *d, struct kvdisk_run *r, enum status st, int 
 	if (tells)
 		log_warn("kv_dir %s: cannot write (%s): prompts are kept in memory only", d->dir,
 			 strerror(why));
-	kvdisk_run_destroy(r);
+	kvdisk_run_destroy(d, r);
 }
 
 void *kvdisk_io_writer(void *arg)
@@ -411,12 +411,13 @@ void *kvdisk_io_writer(void *arg)
  * has another key. */
 static int n_alike(const struct kvfile *f, const struct kvdisk_read *r)
 {
+	const struct kvdisk_path *p = r->path;
 	int n = MIN((int)f->n_tok, r->n_tok), i = 0;
-	if (f->key.n != r->key_n || memcmp(f->key.p, r->key, r->key_n) != 0)
+	if (f->key.n != p->key_n || memcmp(f->key.p, p->key, p->key_n) != 0)
 		return 0;
-	if (memcmp(f->tokens, r->tokens, sizeof *r->tokens * (size_t)n) == 0)
+	if (memcmp(f->tokens, p->tokens, sizeof *p->tokens * (size_t)n) == 0)
 		return n;
-	while (f->tokens[i] == r->tokens[i])
+	while (f->tokens[i] == p->tokens[i])
 		i++;
 	return i;
 }
@@ -524,17 +525,12 @@ static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
 
 static void read_run(struct kvdisk *d, struct kvdisk_read *r)
 {
-	int size = d->o.page_size, end = r->n_tok / size;
-	uint64_t *names = xcalloc((size_t)end + 1, sizeof *names);
-	uint64_t h = kvindex_root((struct str){r->key, r->key_n});
-	for (int i = 0; i < end; i++)
-		names[i] = h = kvindex_page(h, r->tokens + (size_t)i * (size_t)size, size);
+	const uint64_t *names = r->path->names;
 	int n = 0;
 	for (int got = 1; r->pages && n < r->n && got > 0; n += got)
 		got = read_pages(d, r, names[r->first + n], r->first + n);
 	r->n_good = n;
 	r->has_state = r->state_page && read_state(d, r, names[r->state_page - 1]);
-	free(names);
 	metric_add(METRIC_KV_DISK_READ, (double)n * (double)d->o.page_bytes +
 		   (r->has_state ? (double)d->o.state_bytes : 0));
 }

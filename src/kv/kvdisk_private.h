@@ -12,13 +12,20 @@
 
 #define KVDISK_SUFFIX ".halodkv"
 
-struct kvdisk_read {
+struct kvdisk_path {
 	char *key;
 	size_t key_n;
-	int32_t *tokens;
+	int32_t *tokens; /* (n_pages, page_size) */
+	uint64_t *names; /* (n_pages) */
+	int n_pages;
+	atomic_int n_users; /* who found it, and the reads */
+};
+
+struct kvdisk_read {
+	struct kvdisk_path *path;
 	int n_tok, first, n, state_page;
 	char *pages, *state; /* room */
-	size_t room;         /* bytes of pages */
+	bool is_pinned, is_state_pinned;
 	int n_good;
 	bool has_state, is_done, is_dropped;
 	struct kvdisk_read *next;
@@ -34,17 +41,13 @@ struct kvdisk {
 	pthread_t readers[KVDISK_READERS], writer;
 	int n_readers;
 	bool has_writer;
+	struct rooms read_rooms, state_rooms, run_rooms;
 
 	/* everything below: under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t wake_reader, wake_writer, idle;
 	struct kvindex index;
 	struct kvdisk_read *reads, **last_read;
-	/* Room of reads that ended. New room would have to be filled with zeros first. */
-	struct {
-		char *p;
-		size_t room;
-	} spare[KVDISK_READERS];
 	struct kvdisk_run *runs, **last_run;
 	size_t queued; /* bytes of runs, the one that is being written included */
 	bool was_full; /* a run was refused, and nobody has been told of room since */

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kv/kvfile.h"
 
+#include "base/alloc.h"
 #include "base/sum.h"
-
-static uint64_t up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
 
 static uint64_t tokens_at(const struct kvfile *f)
 {
-	return up(sizeof(struct kvfile_head) + f->key.n, 8);
+	return ROUND_UP(sizeof(struct kvfile_head) + f->key.n, 8);
 }
 
 static uint64_t sums_at(const struct kvfile *f)
 {
-	return up(tokens_at(f) + sizeof *f->tokens * (uint64_t)f->n_tok, 8);
+	return ROUND_UP(tokens_at(f) + sizeof *f->tokens * (uint64_t)f->n_tok, 8);
 }
 
 static uint64_t states_at(const struct kvfile *f)
@@ -25,7 +21,7 @@ static uint64_t states_at(const struct kvfile *f)
 
 uint64_t kvfile_data_at(const struct kvfile *f)
 {
-	return up(states_at(f) + sizeof *f->states * (uint64_t)f->n_states, KVFILE_ALIGN);
+	return ROUND_UP(states_at(f) + sizeof *f->states * (uint64_t)f->n_states, KVFILE_ALIGN);
 }
 
 uint64_t kvfile_page_at(const struct kvfile *f, uint32_t i)

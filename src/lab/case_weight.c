@@ -74,19 +74,19 @@ static bool has_zeros(enum quant q, const struct case_weight_opts *o)
 
 static size_t groups_of(const struct weight *w)
 {
-	return ((size_t)w->k + (size_t)w->group - 1) / (size_t)w->group;
+	return DIV_UP((size_t)w->k, (size_t)w->group);
 }
 
 static size_t n_scales(const struct weight *w)
 {
 	size_t each = w->group_n ? (size_t)w->group_n : 1;
-	return ((size_t)w->n + each - 1) / each * groups_of(w);
+	return DIV_UP((size_t)w->n, each) * groups_of(w);
 }
 
 static size_t n_zeros(const struct weight *w)
 {
 	size_t per_word = 32 / (size_t)quant_bits(w->quant);
-	return ((size_t)w->n + per_word - 1) / per_word * groups_of(w);
+	return DIV_UP((size_t)w->n, per_word) * groups_of(w);
 }
 
 static size_t number_bytes(const struct weight *w)

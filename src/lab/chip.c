@@ -54,7 +54,7 @@ const struct chip *chip_find(const char *arch)
 double chip_waves(const struct chip *c, const struct code_kernel *k, int n_threads,
 		  int dynamic_lds_bytes)
 {
-	int regs = (MAX(k->vgprs, 1) + c->granule - 1) / c->granule * c->granule;
+	int regs = ROUND_UP(MAX(k->vgprs, 1), c->granule);
 	int by_regs = MIN(c->max_waves, c->vgprs / regs);
 	int waves = MAX(1, (n_threads + 31) / 32); /* in a workgroup */
 	int lds = k->lds_bytes + dynamic_lds_bytes;

@@ -401,7 +401,7 @@ static enum status make_ids(struct kernel_case *c, int32_t n_pages)
 static enum status make_attention(struct kernel_case *c)
 {
 	const struct case_shape *s = &c->shape;
-	int32_t n_pages = (c->o.depth + PAGE - 1) / PAGE;
+	int32_t n_pages = DIV_UP(c->o.depth, PAGE);
 	size_t row = (size_t)s->heads * (size_t)s->k * (size_t)c->o.n_tok;
 	size_t n = (size_t)n_pages * PAGE * (size_t)s->kv_heads * (size_t)s->k;
 	c->bytes = 4.0 * (double)c->o.depth * s->kv_heads * s->k;
@@ -562,7 +562,7 @@ static enum status queue_router(struct kernel_case *c, const struct case_copy *w
 static enum status queue_attention(struct kernel_case *c, const struct case_copy *w)
 {
 	const struct case_shape *s = &c->shape;
-	int32_t n_pages = (c->o.depth + PAGE - 1) / PAGE;
+	int32_t n_pages = DIV_UP(c->o.depth, PAGE);
 	struct attention_args a = {
 		.n_tok = c->o.n_tok, .n_seq = 1, .n_heads = s->heads,
 		.n_kv_heads = s->kv_heads, .head_dim = s->k,

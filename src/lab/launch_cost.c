@@ -68,7 +68,7 @@ static double blocks_used(double n_pairs, int n_experts, int rows, double *out_u
 	*out_used = n_experts * (1 - p);
 	for (int k = 1; k < mean + 12 * sqrt(mean) + 20; k++) {
 		p *= mean / k;
-		blocks += p * ((k + rows - 1) / rows);
+		blocks += p * DIV_UP(k, rows);
 	}
 	return n_experts * blocks;
 }

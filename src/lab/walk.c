@@ -611,7 +611,7 @@ static enum status walk_groups(struct walk_waves *g, const struct walk_code *cod
 
 static struct walk_waves make_waves(const struct walk_launch *l, const struct walk_code *code)
 {
-	struct walk_waves g = {.n = (l->n_threads + WALK_LANES - 1) / WALK_LANES};
+	struct walk_waves g = {.n = DIV_UP(l->n_threads, WALK_LANES)};
 	struct walk_lines *lines = walk_lines_create();
 	struct walk_lds *lds = xcalloc(1, sizeof *lds);
 	g.wave = xcalloc((size_t)g.n, sizeof *g.wave);

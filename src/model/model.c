@@ -249,7 +249,7 @@ static const void *moved(const struct model *m, const void *from, int32_t n, siz
 static const uint32_t *moved_zeros(const struct model *m, const struct weight *w, size_t groups)
 {
 	size_t bits = (size_t)quant_bits(w->quant), each = 32 / bits;
-	size_t n_words = ((size_t)w->n + each - 1) / each * groups;
+	size_t n_words = DIV_UP((size_t)w->n, each) * groups;
 	const uint32_t *from = w->zero_points;
 	uint32_t *to = arena_alloc(m->repacked, n_words * sizeof *to);
 	memset(to, 0, n_words * sizeof *to);
@@ -268,8 +268,8 @@ static const uint32_t *moved_zeros(const struct model *m, const struct weight *w
  * needed. */
 static void repack(const struct model *m, struct weight *w)
 {
-	size_t groups = ((size_t)w->k + (size_t)w->group - 1) / (size_t)w->group;
-	bool is_one = w->group_n >= w->n; /* one scale for all rows */
+	size_t groups = DIV_UP((size_t)w->k, (size_t)w->group);
+	bool is_one = w->group_n >= w->n; /* a scale for all rows */
 	w->q = moved(m, w->q, w->n, weight_row_bytes(w), 1);
 	if (w->zero_points)
 		w->zero_points = moved_zeros(m, w, groups);

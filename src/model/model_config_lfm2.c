@@ -3,6 +3,7 @@
  * LFM2 has names of its own for some settings. This file renames them to those of other models.
  * Source: configuration_lfm2.py and modeling_lfm2.py of Hugging Face Transformers.
  */
+#include "base/alloc.h"
 #include "json/jsonfile.h"
 #include "model/model_config_private.h"
 
@@ -32,7 +33,7 @@ static void adjust_width(json_t *text)
 		if (!(factor > 0 && factor <= 64))
 			return;
 		width = (json_int_t)(factor * (double)width);
-		width = (width + multiple - 1) / multiple * multiple;
+		width = ROUND_UP(width, multiple);
 	}
 	json_object_set_new(text, key, json_integer(width));
 }

@@ -4,6 +4,7 @@
  * alone includes it. Thread: any.
  */
 #pragma once
+#include "base/alloc.h"
 
 /* True if layer i has this part. An MTP layer (i >= n_layers) has both. */
 static inline bool model_has_part(const struct model_config *c, int32_t i, enum layer_part part)
@@ -68,9 +69,9 @@ static inline int64_t model_compress_numbers(const struct model_config *c, int32
 	if (ratio == 0)
 		return c->head_dim;
 	if (ratio != c->index_ratio)
-		return c->head_dim + 2 * c->head_dim + (c->head_dim + each - 1) / each;
+		return c->head_dim + 2 * c->head_dim + DIV_UP(c->head_dim, each);
 	int64_t dim = c->head_dim + c->index_dim;
-	return c->head_dim + 4 * dim + (dim + each - 1) / each;
+	return c->head_dim + 4 * dim + DIV_UP(dim, each);
 }
 
 /* Numbers that one token takes in the KV cache of layer i. */
@@ -78,9 +79,8 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 {
 	if (c->compress_of)
 		return model_compress_numbers(c, i);
-	/* The indexer's cache: the token's part of a block's key, and with blocks of several
-	 * tokens also a key of its own. */
-	int64_t index = c->index_heads ? (c->index_dim + c->index_ratio - 1) / c->index_ratio : 0;
+	/* The indexer's part of a block's key, and where blocks are longer a key. */
+	int64_t index = c->index_heads ? DIV_UP(c->index_dim, c->index_ratio) : 0;
 	index += c->index_heads && c->index_ratio > 1 ? c->index_dim : 0;
 	if (c->kv_lora > 0)
 		return c->kv_lora + c->rope_dim + index;

@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "json/jsonfile.h"
 
 /* The limit of the reference implementation; 55,000 tensors need 8 MB. */
@@ -155,7 +156,7 @@ static enum status align(const struct safetensors_reader *r, struct safetensors 
 			continue;
 		memcpy(p, t->data, t->n_bytes);
 		t->data = p;
-		p += (t->n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+		p += ROUND_UP(t->n_bytes, ALIGNMENT);
 	}
 	return OK;
 }

@@ -1,61 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tokenizer/encodings.h"
 
-#include <pthread.h>
+#include <limits.h>
 #include <stdlib.h>
-#include <sys/queue.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
+#include "base/lru.h"
 
-#define N_BUCKETS 4096 /* a power of two */
+struct encodings {
+	struct lru *lru;
+};
 
-struct encoding_entry {
-	TAILQ_ENTRY(encoding_entry) age;
-	LIST_ENTRY(encoding_entry) link;
-	uint64_t hash;
-	char *key;
-	size_t n_key, n_ids;
+struct kept_ids {
+	size_t n;
 	int32_t ids[];
 };
 
-struct encodings {
-	pthread_mutex_t lock;
-	size_t max_bytes, n_bytes;
-	TAILQ_HEAD(encodings_ages, encoding_entry) ages; /* first in the list: used longest ago */
-	LIST_HEAD(encodings_bucket, encoding_entry) buckets[N_BUCKETS];
-};
+static size_t size_of(size_t n) { return sizeof(struct kept_ids) + n * sizeof(int32_t); }
+
+static size_t size(void *value)
+{
+	/* And about what an entry costs beside it. */
+	return size_of(((const struct kept_ids *)value)->n) + 100;
+}
 
 struct encodings *encodings_create(size_t max_bytes)
 {
 	struct encodings *e = xcalloc(1, sizeof *e);
-	pthread_mutex_init(&e->lock, NULL);
-	e->max_bytes = max_bytes;
-	TAILQ_INIT(&e->ages);
+	e->lru = lru_create(&(struct lru_opts){.max_entries = INT_MAX, .max_bytes = max_bytes,
+					       .size = size, .drop = free});
 	return e;
-}
-
-static size_t bytes_of(size_t n_key, size_t n_ids)
-{
-	return sizeof(struct encoding_entry) + n_key + n_ids * sizeof(int32_t);
-}
-
-static void drop(struct encodings *e, struct encoding_entry *x)
-{
-	e->n_bytes -= bytes_of(x->n_key, x->n_ids);
-	TAILQ_REMOVE(&e->ages, x, age);
-	LIST_REMOVE(x, link);
-	free(x->key);
-	free(x);
 }
 
 void encodings_destroy(struct encodings *e)
 {
 	if (!e)
 		return;
-	while (!TAILQ_EMPTY(&e->ages))
-		drop(e, TAILQ_FIRST(&e->ages));
-	pthread_mutex_destroy(&e->lock);
+	lru_destroy(e->lru);
 	free(e);
 }
 
@@ -82,50 +63,22 @@ void encodings_key(struct str space, struct markview stretch, bool begins, struc
 	buf_add_str(key, stretch.text);
 }
 
-static struct encoding_entry *find(struct encodings *e, uint64_t hash, struct str key)
+static void add_ids(void *value, void *ctx)
 {
-	struct encoding_entry *x;
-	LIST_FOREACH(x, &e->buckets[hash & (N_BUCKETS - 1)], link)
-		if (x->hash == hash && str_eq((struct str){x->key, x->n_key}, key))
-			return x;
-	return NULL;
+	const struct kept_ids *x = value;
+	ids_add_all(ctx, x->ids, x->n);
 }
 
 bool encodings_get(struct encodings *e, struct str key, struct ids *out)
 {
-	uint64_t hash = hash_bytes(0, key.p, key.n);
-	pthread_mutex_lock(&e->lock);
-	struct encoding_entry *x = find(e, hash, key);
-	if (x) {
-		ids_add_all(out, x->ids, x->n_ids);
-		TAILQ_REMOVE(&e->ages, x, age);
-		TAILQ_INSERT_TAIL(&e->ages, x, age);
-	}
-	pthread_mutex_unlock(&e->lock);
-	return x != NULL;
+	return lru_get(e->lru, (struct lru_key){.name = key}, add_ids, out);
 }
 
 void encodings_put(struct encodings *e, struct str key, const int32_t *ids, size_t n)
 {
-	size_t n_bytes = bytes_of(key.n, n);
-	if (n_bytes > e->max_bytes)
-		return;
-	struct encoding_entry *x = xcalloc(1, sizeof *x + n * sizeof *ids);
-	x->hash = hash_bytes(0, key.p, key.n);
-	x->key = xstrndup(key.p, key.n);
-	x->n_key = key.n;
-	x->n_ids = n;
+	struct kept_ids *x = xmalloc(size_of(n));
+	x->n = n;
 	if (n)
 		memcpy(x->ids, ids, n * sizeof *ids);
-	pthread_mutex_lock(&e->lock);
-	struct encoding_entry *old = find(e, x->hash, key); /* another thread has stored the same
-							     * stretch */
-	if (old)
-		drop(e, old);
-	while (e->n_bytes + n_bytes > e->max_bytes)
-		drop(e, TAILQ_FIRST(&e->ages));
-	e->n_bytes += n_bytes;
-	TAILQ_INSERT_TAIL(&e->ages, x, age);
-	LIST_INSERT_HEAD(&e->buckets[x->hash & (N_BUCKETS - 1)], x, link);
-	pthread_mutex_unlock(&e->lock);
+	lru_put(e->lru, (struct lru_key){.name = key}, x);
 }

@@ -4,12 +4,10 @@
  * conversation, and only the last messages are new.
  *
  * The ids of a stretch between two added tokens depend on its bytes, on who wrote them, and on
- * whether it begins the text. All three are compared, so the remembered ids are those that
- * would be computed. A stretch is found only in the space that it was put in: else a client
- * could learn from the time of an answer what another client has asked. The stretch used least
- * recently is dropped first. base/lru.h scans all keys for each lookup. Here a few long
- * conversations have tens of thousands of stretches, so the keys have an index. Thread: any; it
- * has a lock.
+ * whether it begins the text. All three are compared, so what is remembered is what would be
+ * computed. A stretch is found only in the space that it was put in: else a client could learn
+ * from the time of an answer what another client has asked. What was used least recently gives
+ * way. A few long conversations have tens of thousands of stretches. Thread: any; it has a lock.
  */
 #pragma once
 #include "base/markview.h"

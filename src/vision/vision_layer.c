@@ -173,7 +173,7 @@ enum status vision_layer_run(struct vision_run *r, const struct vision_layer *l)
 		return st;
 	RUN(attention, .n_tok = r->n, .n_seq = 1, .n_heads = c->n_heads,
 	    .n_kv_heads = c->n_heads, .head_dim = k,
-	    .max_pages_per_seq = (r->n + VISION_PAGE - 1) / VISION_PAGE, .n_ctx_max = r->n,
+	    .max_pages_per_seq = DIV_UP(r->n, VISION_PAGE), .n_ctx_max = r->n,
 	    .scale = c->kind == VISION_GEMMA4 ? 1 : (float)(1 / sqrt(k)), .q = r->q,
 	    .kv = {.k = r->k_pages, .v = r->v_pages, .type = r->t->b->kv_type,
 		   .page_size = VISION_PAGE}, .seq_of = r->seq_of, .position = r->slot,

@@ -38,8 +38,8 @@ static void round_up(const struct vision_config *c, int32_t *io_width, int32_t *
 		*io_width = (int32_t)floor(*io_width / shrink);
 		*io_height = (int32_t)floor(*io_height / shrink);
 	}
-	*io_width = (MAX(*io_width, 1) + f - 1) / f * f;
-	*io_height = (MAX(*io_height, 1) + f - 1) / f * f;
+	*io_width = ROUND_UP(MAX(*io_width, 1), f);
+	*io_height = ROUND_UP(MAX(*io_height, 1), f);
 }
 
 /* Choose the largest size of the image's shape with at most max_pixels, with sides rounded down

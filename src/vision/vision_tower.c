@@ -140,7 +140,7 @@ static enum status set_rope(struct vision_run *r)
 static enum status set_ids(struct vision_run *r)
 {
 	struct backend *b = r->t->b;
-	int32_t n = r->n, n_pages = (n + VISION_PAGE - 1) / VISION_PAGE;
+	int32_t n = r->n, n_pages = DIV_UP(n, VISION_PAGE);
 	int32_t *ids = xcalloc((size_t)n, sizeof *ids);
 	const int32_t first[2] = {0, n};
 	for (int32_t i = 0; i < n; i++)
@@ -197,7 +197,7 @@ static void list_wanted(struct vision_run *r, struct vision_want out[VISION_ARRA
 	const struct vision_config *c = &r->t->c;
 	const struct backend *b = r->t->b;
 	size_t n = (size_t)r->n, d = (size_t)c->width, act = dtype_bytes(b->act_type);
-	size_t pages = (n + VISION_PAGE - 1) / VISION_PAGE * VISION_PAGE;
+	size_t pages = ROUND_UP(n, VISION_PAGE);
 	size_t dim = (size_t)vision_config_patch_dim(c);
 	size_t rows_out = (size_t)c->out_width;
 	size_t wide = MAX(MAX((size_t)c->ffn_dim, dim), MAX(d, rows_out));

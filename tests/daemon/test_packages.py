@@ -30,16 +30,20 @@ def read(*path):
         return f.read()
 
 
+def make(tmp, *targets):
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    p = subprocess.run(["make", "-s", "-C", BUILDDIR, *targets, "DESTDIR=" + tmp], env=env,
+                       stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=300)
+    assert p.returncode == 0, p.stdout
+
+
 def installed(tmp):
     """Every file of an installation, at its place in a package: below /usr and /etc. The
     build stays as it was configured, so its own places are put right here."""
     with open(os.path.join(BUILDDIR, "Makefile"), encoding="utf-8") as f:
         prefix = re.search(r"(?m)^prefix = (.*)", f.read()).group(1).strip("/")
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
-    p = subprocess.run(["make", "-s", "-C", BUILDDIR, "install-data", "install-exec",
-                        "DESTDIR=" + tmp], env=env, stdin=subprocess.DEVNULL, text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
-    assert p.returncode == 0, p.stdout
+    make(tmp, "install-data", "install-exec")
     for path, _, names in os.walk(tmp):
         for name in names:
             place = os.path.relpath(os.path.join(path, name), tmp)
@@ -57,6 +61,20 @@ def test_debian(t, files):
     t.equal(left, [], "Debian's packages take every installed file")
     unused = [w for w in wanted if not any(f.startswith(w + "/") for f in files)]
     t.equal(unused, [], "and name no other folder")
+
+
+def test_uninstall(t, tmp):
+    """Only what the administrator has written stays, and folders that others may use."""
+    left = []
+    for path, _, names in os.walk(tmp):
+        if "halod.conf" in names and os.path.basename(path) == "halod":
+            with open(os.path.join(path, "halod.conf"), "a", encoding="utf-8") as f:
+                f.write("port = 8081\n")
+    make(tmp, "uninstall")
+    for path, folders, names in os.walk(tmp):
+        left += [os.path.join(path, n)[len(tmp):] for n in names + folders if "halo" in n]
+    t.ok(len(left) == 2 and left[1] == left[0] + "/halod.conf",
+         "make uninstall leaves the settings that were changed, and no folder of halod's", left)
 
 
 def test_rpm(t, files):
@@ -128,6 +146,7 @@ def main():
              "make install installs", files)
         test_debian(t, files)
         test_rpm(t, files)
+        test_uninstall(t, tmp)
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
     test_container(t)

@@ -22,7 +22,8 @@
  * hipErrorIllegalAddress, which every later call returns, also those that only take memory
  * or record; lost:NAME leaves the last workgroup of each
  * launch of kernel NAME out; upload:N turns over the bits of the N-th copy of 4 KiB or more
- * (tests of what halod does then).
+ * (tests of what halod does then); pinned:N refuses the N-th piece of pinned
+ * memory that is not coherent, and all behind it.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -103,6 +104,7 @@ static struct {
 	bool is_fault_hang, is_fault_illegal;
 	uint64_t fault_at, n_launched; /* 0: no fault */
 	uint64_t spoil_at, n_copied;   /* the same for large copies */
+	uint64_t pinned_at, n_pinned;  /* the same for pinned memory, and all behind it */
 	char lost[64];                 /* a kernel; "": none */
 	int error;           /* sticky, of the worker */
 	size_t used_bytes;
@@ -462,6 +464,8 @@ int hipHostMalloc(void **out, size_t bytes, unsigned flags)
 		return HIP_ERROR_INVALID_VALUE;
 	bool is_coherent = flags & HIP_HOST_COHERENT;
 	R.counts.n_coherent += is_coherent;
+	if (!is_coherent && R.pinned_at && ++R.n_pinned >= R.pinned_at)
+		return HIP_ERROR_OUT_OF_MEMORY;
 	int error = may_wait();
 	return error ? error
 		     : block_create(out, bytes, is_coherent ? MEMORY_COHERENT : MEMORY_PINNED);
@@ -674,7 +678,7 @@ int hipModuleLoadData(hip_module *out, const void *data)
 	if (strncmp(data, image, sizeof image) != 0)
 		return HIP_ERROR_NO_BINARY_FOR_GPU;
 	const char *reversed = getenv("HIP_CPU_REVERSED"), *fault = getenv("HIP_CPU_FAULT");
-	unsigned long long n = 0, spoil = 0;
+	unsigned long long n = 0, spoil = 0, pinned = 0;
 	pthread_mutex_lock(&R.lock);
 	R.is_reversed = reversed && *reversed == '1';
 	R.is_fault_hang = fault && sscanf(fault, "hang:%llu", &n) == 1;
@@ -686,7 +690,11 @@ int hipModuleLoadData(hip_module *out, const void *data)
 	*R.lost = '\0';
 	if (fault && sscanf(fault, "lost:%63s", R.lost) != 1)
 		sscanf(fault, "upload:%llu", &spoil);
+	if (fault)
+		sscanf(fault, "pinned:%llu", &pinned);
 	R.spoil_at = spoil;
+	R.pinned_at = pinned;
+	R.n_pinned = 0;
 	R.n_copied = 0;
 	R.error = HIP_SUCCESS;
 	pthread_mutex_unlock(&R.lock);

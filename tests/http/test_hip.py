@@ -60,21 +60,26 @@ def test_serve(t):
 
 def test_kv_dir(t):
     """Pages leave the device, and come back after a restart: what is computed behind them
-    has the bits that it has behind the pages that never left."""
+    has the bits that it has behind the pages that never left. They do without pinned memory for
+    their rooms, too, of which a line then tells."""
     with tempfile.TemporaryDirectory() as tmp:
-        answers = []
-        for _ in range(2):
-            d = Halod(**SMALL, kv_dir=os.path.join(tmp, "kv"))
-            for _ in range(2):
+        answers, told = [], []
+        for n, fault in ((2, ""), (2, ""), (1, "pinned:4")):
+            d = Halod(popen={"env": {**os.environ, "HIP_CPU_FAULT": fault}}, **SMALL,
+                      kv_dir=os.path.join(tmp, "kv"))
+            for _ in range(n):
                 a = d.request("POST", "/v1/completions", {
                     "prompt": list(range(300, 340)), "max_tokens": 3, "temperature": 0,
                     "ignore_eos": True, "logprobs": 1}).json
                 answers.append((a["choices"][0]["logprobs"]["token_logprobs"],
                                 a["timings"]["cache_n"], a["timings"]["disk_n"]))
-            d.stop()
-        t.equal([x[1:] for x in answers], [(0, 0), (32, 0), (32, 32), (32, 0)],
-                "pages come from nowhere, memory, disk, memory")
+            t.equal(d.stop(), 0, "halod ends well")
+            told.append("\n".join(x for x in d.lines if x).count("no pinned memory"))
+        t.equal([x[1:] for x in answers], [(0, 0), (32, 0), (32, 32), (32, 0), (32, 32)],
+                "pages come from nowhere, memory, disk, memory, disk")
         t.equal(answers[2][0], answers[1][0], "from disk the answer is that from memory")
+        t.equal(answers[4][0], answers[1][0], "and so it is without pinned memory")
+        t.equal(told, [0, 0, 1], "of which the log tells once")
 
 
 def test_profile(t):

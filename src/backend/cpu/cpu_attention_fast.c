@@ -45,7 +45,7 @@ static int padded(int n)
 
 static int tiles_of(const struct fast_attention *j, int seq)
 {
-	return (j->a->first_tok[seq + 1] - j->a->first_tok[seq] + j->per - 1) / j->per;
+	return DIV_UP(j->a->first_tok[seq + 1] - j->a->first_tok[seq], j->per);
 }
 
 static void add_query(const struct fast_attention *j, struct work *w, int t, int h)
@@ -214,8 +214,8 @@ enum status cpu_attention_fast(struct backend *b, const struct attention_args *a
 	j.most = MIN(CPU_QUERIES, CPU_QUERY_ROOM / j.pitch);
 	j.per = MAX(1, j.most / j.group);
 	j.heads = MIN(j.group, j.most);
-	j.n_chunks = (j.group + j.heads - 1) / j.heads;
-	j.n_ranges = (a->n_ctx_max + RANGE - 1) / RANGE;
+	j.n_chunks = DIV_UP(j.group, j.heads);
+	j.n_ranges = DIV_UP(a->n_ctx_max, RANGE);
 	for (int s = 0; s < a->n_seq; s++)
 		j.n_tiles += tiles_of(&j, s);
 	int n = j.n_tiles * a->n_kv_heads * j.n_chunks;

@@ -39,7 +39,7 @@ static void sum_pieces(void *arg, int begin, int end)
 uint64_t cpu_cache_sum(struct pool *pool, const void *p, size_t n)
 {
 	struct summing s = {.p = p, .n = n};
-	pool_for(pool, (int)((n + PIECE - 1) / PIECE), 1, sum_pieces, &s);
+	pool_for(pool, (int)DIV_UP(n, PIECE), 1, sum_pieces, &s);
 	return s.sum;
 }
 
@@ -54,7 +54,7 @@ void *cache_map(int fd, size_t at, size_t n)
 	if (p == MAP_FAILED)
 		return NULL;
 	size_t before = (size_t)(-(uintptr_t)p % CACHE_HUGE);
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), end = before + cache_up(n, page);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), end = before + ROUND_UP(n, page);
 	void *out = mmap(p + before, n, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)at);
 	if (out == MAP_FAILED) {
 		int why = errno;

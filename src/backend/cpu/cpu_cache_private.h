@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "backend/cpu/cpu_cache.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 
 #define CACHE_MAGIC "halodwc1"
@@ -53,15 +54,10 @@ struct cpu_cache {
 	atomic_bool stop;
 };
 
-static inline size_t cache_up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Offset of the entries in the file. */
 static inline size_t cache_entries_at(size_t key_bytes)
 {
-	return cache_up(sizeof(struct cache_head) + key_bytes, 8);
+	return ROUND_UP(sizeof(struct cache_head) + key_bytes, 8);
 }
 
 /* Bytes of key and entries, which are contiguous. */
@@ -74,7 +70,7 @@ static inline size_t cache_index_bytes(size_t key_bytes, size_t n_entries)
 /* Offset of the weights in the file. */
 static inline size_t cache_data_at(size_t key_bytes, size_t n_entries)
 {
-	return cache_up(sizeof(struct cache_head) +
+	return ROUND_UP(sizeof(struct cache_head) +
 				cache_index_bytes(key_bytes, n_entries),
 			CACHE_HUGE);
 }

@@ -58,7 +58,7 @@ static bool flush(struct writing *w)
 		errno = ECANCELED;
 		return false;
 	}
-	size_t n = cache_up(w->n, CACHE_HUGE);
+	size_t n = ROUND_UP(w->n, CACHE_HUGE);
 	memset(w->stage + w->n, 0, n - w->n);
 	if (!write_at(w, w->stage, n, w->at))
 		return false;
@@ -87,7 +87,7 @@ static bool put_item(struct writing *w, struct cache_item *item)
 	size_t n = item->entry.n_bytes;
 	item->entry.at = w->at + w->n;
 	item->entry.sum = cpu_cache_sum(NULL, item->p, n);
-	return put(w, item->p, n) && put(w, zeros, cache_up(n, CACHE_ALIGN) - n);
+	return put(w, item->p, n) && put(w, zeros, ROUND_UP(n, CACHE_ALIGN) - n);
 }
 
 /* Write head, key and entries last, because a file without them is invalid. */
@@ -146,7 +146,7 @@ const char *cache_refusal(const struct cpu_cache *c)
 	struct statvfs s;
 	double need = (double)cache_data_at(c->key.n, c->n_items);
 	for (size_t i = 0; i < c->n_items; i++)
-		need += (double)cache_up(c->items[i].entry.n_bytes, CACHE_ALIGN);
+		need += (double)ROUND_UP(c->items[i].entry.n_bytes, CACHE_ALIGN);
 	if (statvfs(c->dir, &s) != 0)
 		return strerror(errno);
 	if ((double)s.f_bavail - need / (double)s.f_frsize < (double)s.f_blocks / 20)

@@ -67,7 +67,7 @@ static void run_conv(void *arg, int begin, int end)
 {
 	const struct causal_conv_args *a = arg;
 	int n_channels = causal_conv_channels(a);
-	int n_blocks = (n_channels + CHANNELS - 1) / CHANNELS;
+	int n_blocks = DIV_UP(n_channels, CHANNELS);
 	for (int i = begin; i < end; i++) {
 		int c = i % n_blocks * CHANNELS, last = MIN(c + CHANNELS, n_channels);
 		for (; c < last; c++)
@@ -86,7 +86,7 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 	}
 	if (((struct cpu *)b)->isa && cpu_causal_conv_fast_can(a))
 		return cpu_causal_conv_fast(b, a);
-	int n_blocks = (causal_conv_channels(a) + CHANNELS - 1) / CHANNELS;
+	int n_blocks = DIV_UP(causal_conv_channels(a), CHANNELS);
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * CHANNELS * 16;
 	cpu_for(b, a->n_seq * n_blocks, work, run_conv, a);
 	return OK;
@@ -204,7 +204,7 @@ static void run_rows(const struct delta_rule_args *a, int b, int h, int v0)
 static void run_delta(void *arg, int begin, int end)
 {
 	const struct delta_rule_args *a = arg;
-	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
+	int n_blocks = DIV_UP(a->v_dim, ROWS);
 	for (int i = begin; i < end; i++) {
 		int head = i / n_blocks;
 		run_rows(a, head / a->n_v_heads, head % a->n_v_heads,
@@ -216,7 +216,7 @@ static enum status delta_rule(struct backend *b, const struct delta_rule_args *a
 {
 	if (((struct cpu *)b)->isa)
 		return cpu_delta_rule_fast(b, a);
-	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
+	int n_blocks = DIV_UP(a->v_dim, ROWS);
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim * 4;
 	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_delta, a);
 	return OK;

@@ -124,7 +124,7 @@ static void two_rows(const struct delta_job *j, int b, int h, int v)
 static void run_rows(void *arg, int begin, int end)
 {
 	const struct delta_job *j = arg;
-	int n_blocks = (j->a->v_dim + ROWS - 1) / ROWS;
+	int n_blocks = DIV_UP(j->a->v_dim, ROWS);
 	for (int i = begin; i < end; i++) {
 		int head = i / n_blocks, v = i % n_blocks * ROWS;
 		int last = MIN(v + ROWS, j->a->v_dim);
@@ -144,7 +144,7 @@ enum status cpu_delta_rule_fast(struct backend *b, const struct delta_rule_args 
 	j.gates = (float(*)[2])(j.keys + key_floats);
 	cpu_for(b, n_keys, (size_t)a->k_dim * 4, prepare_keys, &j);
 	cpu_for(b, n_gates, 64, prepare_gates, &j);
-	int n_blocks = (a->v_dim + ROWS - 1) / ROWS;
+	int n_blocks = DIV_UP(a->v_dim, ROWS);
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim;
 	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_rows, &j);
 	return OK;

@@ -18,11 +18,6 @@ struct cpu_experts {
 	bool has_all; /* every expert has a slot, and has been read */
 };
 
-static size_t up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 struct cpu_expert_layer *cpu_experts_of(const struct backend *b, const struct experts *e)
 {
 	(void)b;
@@ -54,8 +49,8 @@ static size_t expert_bytes(const struct experts *x, int32_t e)
 {
 	size_t n = 0;
 	for (int i = 0; i < PARTS; i++)
-		n = up(n, PART_ALIGN) + part_bytes(part(x, e, i));
-	return up(n, EXPERT_ALIGN);
+		n = ROUND_UP(n, PART_ALIGN) + part_bytes(part(x, e, i));
+	return ROUND_UP(n, EXPERT_ALIGN);
 }
 
 static enum status pack_part(struct cpu *c, const struct weight *w, uint8_t *out,
@@ -79,7 +74,7 @@ static enum status pack(void *ctx, int32_t l, int32_t e, uint8_t *out, struct fa
 	enum status st = OK;
 	for (int p = 0; p < PARTS && st == OK; p++) {
 		const struct weight *w = part(x, e, p);
-		at = up(at, PART_ALIGN);
+		at = ROUND_UP(at, PART_ALIGN);
 		st = pack_part(s->c, w, out + at, fail);
 		at += part_bytes(w);
 		weight_pages_give_back(w);
@@ -93,7 +88,7 @@ void cpu_experts_attach(const struct cpu_expert_layer *l, int32_t e)
 	size_t at = 0;
 	for (int i = 0; i < PARTS; i++) {
 		struct weight *w = part(l->experts, e - l->first, i);
-		at = up(at, PART_ALIGN);
+		at = ROUND_UP(at, PART_ALIGN);
 		if (w->packed)
 			((struct cpu_panels *)(uintptr_t)w->packed)->data = p + at;
 		else

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "backend/cpu/cpu.h"
+#include "base/alloc.h"
 
 enum cpu_path {
 	CPU_PATH_TILE,  /* cpu_tile.h, with activations unrounded */
@@ -40,9 +41,9 @@ struct cpu_split {
 };
 static inline struct cpu_split cpu_split_of(struct cpu_way way, int n)
 {
-	int most = CPU_TOK / way.planes, n_tiles = (n + most - 1) / most;
-	int per = n_tiles ? (n + n_tiles - 1) / n_tiles : 0;
-	return (struct cpu_split){n, per ? (n + per - 1) / per : 0, per};
+	int most = CPU_TOK / way.planes, n_tiles = DIV_UP(n, most);
+	int per = n_tiles ? DIV_UP(n, n_tiles) : 0;
+	return (struct cpu_split){n, per ? DIV_UP(n, per) : 0, per};
 }
 
 static inline int cpu_split_count(const struct cpu_split *s, int i)
@@ -63,5 +64,5 @@ void cpu_fast_block(const struct backend *b, struct cpu_way way,
 
 static inline int32_t cpu_fast_blocks(const struct weight *w)
 {
-	return (w->n + CPU_PANEL_ROWS - 1) / CPU_PANEL_ROWS;
+	return DIV_UP(w->n, CPU_PANEL_ROWS);
 }

@@ -128,7 +128,7 @@ static void run_block(const struct linear_job *j, const struct linear_out *o, in
 
 static int units_of(const struct linear_job *j, const struct linear_out *o)
 {
-	return (cpu_fast_blocks(o->w) + j->blocks - 1) / j->blocks * j->n_token_units;
+	return DIV_UP(cpu_fast_blocks(o->w), j->blocks) * j->n_token_units;
 }
 
 static void run_units(void *arg, int begin, int end)
@@ -157,7 +157,7 @@ static enum status run_fast(struct backend *b, const struct linear_args *a,
 	j.tiles = cpu_scratch(b, (size_t)a->n_tok * j.input_bytes);
 	if (!j.tiles)
 		return E_NOMEM;
-	j.n_token_units = (j.split.n_tiles + CPU_TILES - 1) / CPU_TILES;
+	j.n_token_units = DIV_UP(j.split.n_tiles, CPU_TILES);
 	j.blocks = j.split.n_tiles == 1 ? 1 : UNIT_BLOCKS;
 	cpu_for(b, j.split.n_tiles, (size_t)j.split.per * (size_t)w->k / 8, run_prepare,
 		&j);

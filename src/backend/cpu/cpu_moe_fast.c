@@ -180,7 +180,7 @@ static void run_gate_up(void *arg, int begin, int end)
 {
 	const struct moe_fast_job *j = arg;
 	int32_t n_blocks = cpu_fast_blocks(&j->a->experts->gate[0]);
-	int per_run = (n_blocks + j->blocks - 1) / j->blocks;
+	int per_run = DIV_UP(n_blocks, j->blocks);
 	for (int i = begin; i < end; i++) {
 		int at = i / per_run;
 		const struct expert_run *run = &j->runs[j->order ? j->order[at] : at];
@@ -269,7 +269,7 @@ static int down_blocks(const struct moe_fast_job *j, int32_t n_blocks)
 
 static int units(int32_t n_blocks, int blocks)
 {
-	return (n_blocks + blocks - 1) / blocks;
+	return DIV_UP(n_blocks, blocks);
 }
 
 /* Gate and up of n runs. */

@@ -117,7 +117,7 @@ void cpu_panels_plan(const struct weight *w, struct cpu_panels *out)
 	if (out->form == CPU_FORM_BF16)
 		k = 2 * cpu_pairs_of(w->k);
 	else
-		groups = (k + (size_t)out->group - 1) / (size_t)out->group;
+		groups = DIV_UP(k, (size_t)out->group);
 	size_t lows = out->has_zero ? 1 : has_min ? scale_bytes(out) : 0;
 	size_t supers = has_supers(out->scaling) ? (size_t)w->k / 256 : 0;
 	out->at_low = aligned(groups * ROWS * scale_bytes(out));

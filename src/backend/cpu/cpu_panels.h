@@ -29,6 +29,7 @@
 #pragma once
 #include <stdbool.h>
 
+#include "base/alloc.h"
 #include "base/pool.h"
 #include "base/status.h"
 #include "model/formats/blocks.h"
@@ -147,7 +148,7 @@ static inline bool cpu_form_has_min(enum cpu_form f)
 
 static inline int32_t cpu_panels_count(const struct cpu_panels *p)
 {
-	return (p->n + CPU_PANEL_ROWS - 1) / CPU_PANEL_ROWS;
+	return DIV_UP(p->n, CPU_PANEL_ROWS);
 }
 
 static inline const uint8_t *cpu_panels_at(const struct cpu_panels *p, int32_t i)

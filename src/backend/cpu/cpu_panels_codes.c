@@ -227,7 +227,7 @@ void cpu_panels_fill_fp4(struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
 void cpu_panels_fill_fp8(struct fill *f, int32_t n0, int n_rows, uint8_t *panel)
 {
 	const struct weight *w = f->w;
-	size_t groups = (size_t)((w->k + w->group - 1) / w->group);
+	size_t groups = (size_t)DIV_UP(w->k, w->group);
 	size_t size = dtype_bytes(w->scale_type);
 	uint32_t has_nan = 0;
 	for (size_t r = 0; r < (size_t)n_rows; r++) {

@@ -4,6 +4,7 @@
  * times up to TILE_TOK inputs.
  */
 #pragma once
+#include "base/alloc.h"
 #include "model/formats/blocks.h"
 
 #define TILE_ROWS 4
@@ -11,7 +12,7 @@
 
 static inline int cpu_tiles(int32_t n)
 {
-	return (n + TILE_ROWS - 1) / TILE_ROWS;
+	return DIV_UP(n, TILE_ROWS);
 }
 
 /* out[j][r] = row n0 + r of w times x[j] (K), j < n_x <= TILE_TOK. Rows past the end give

@@ -45,7 +45,7 @@ static void block_touch(struct cpu *c, struct weight_block *r)
 {
 	if (r->n_used <= r->n_touched)
 		return;
-	size_t n = (r->n_used - r->n_touched + HUGE_PAGE - 1) / HUGE_PAGE;
+	size_t n = DIV_UP(r->n_used - r->n_touched, HUGE_PAGE);
 	n = MIN(MAX(n, TOUCH_PAGES), (r->n - r->n_touched) / HUGE_PAGE);
 	pool_for(c->pool, (int)n, 1, touch_pages, r->p + r->n_touched);
 	r->n_touched += n * HUGE_PAGE;
@@ -56,7 +56,7 @@ static char *block_alloc(struct cpu *c, size_t n_bytes)
 	n_bytes = (n_bytes + 63) & ~(size_t)63;
 	struct weight_block *r = c->weight_blocks;
 	if (!r || r->n - r->n_used < n_bytes) {
-		size_t n = MAX(ROOM, (n_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+		size_t n = MAX(ROOM, ROUND_UP(n_bytes, HUGE_PAGE));
 		/* One huge page more, to align the start; the ends are never touched. */
 		char *p = mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -210,7 +210,7 @@ static void move_floats(struct cpu *c, const struct weight *host, struct weight 
 	if (!found && has_memory_for(copy.n_bytes))
 		copy.to = block_alloc(c, copy.n_bytes);
 	if (copy.to) {
-		int n = (int)((copy.n_bytes + COPY_PIECE - 1) / COPY_PIECE);
+		int n = (int)DIV_UP(copy.n_bytes, COPY_PIECE);
 		pool_for(c->pool, n, 1, copy_pieces, &copy);
 		found = copy.to;
 		if (c->cache)

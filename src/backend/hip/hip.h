@@ -246,6 +246,10 @@ enum status hip_alloc_shared(struct backend *b, size_t n_bytes, void **out);
 void hip_free_shared(struct backend *b, void *p);
 enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_bytes);
 enum status hip_download(struct backend *b, void *dst, const void *src, size_t n_bytes);
+enum status hip_alloc_pinned(struct backend *b, size_t n_bytes, void **out);
+void hip_free_pinned(struct backend *b, void *p);
+enum status hip_upload_pinned(struct backend *b, void *dst, const void *src, size_t n_bytes);
+enum status hip_download_pinned(struct backend *b, void *dst, const void *src, size_t n_bytes);
 enum status hip_sync(struct backend *b, struct fail *fail);
 
 enum status hip_load_weight(struct backend *b, const struct weight *host,

@@ -24,7 +24,7 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 		.v_scale = a->kv.v_scale};
 	bool is_bytes = a->kv.type == DTYPE_I8;
 	struct hip_grid g = {
-		hip_over(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
+		DIV_UP(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
 		QK_NORM_ROPE_KV_WAVES * 32, 0};
 	return LAUNCH(hip_of(b), is_bytes ? "qk_norm_rope_kv_bytes_kernel"
 					  : "qk_norm_rope_kv_kernel", g, ARG(l));
@@ -130,7 +130,7 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	/* The host does not know a sequence's tokens: each gets the tiles that all tokens
 	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
-	int32_t each = hip_over(tiles, whole_launches(h, a));
+	int32_t n_launches = whole_launches(h, a), each = DIV_UP(tiles, n_launches);
 	int32_t lds = whole_lds_of(h, s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
 	enum status st = OK;
 	l.skips_single = !a->last_seen;
@@ -148,7 +148,7 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 static enum status merge(struct hip *h, const struct attention_launch *l, int32_t n)
 {
 	struct attention_launch m = *l;
-	struct hip_grid g = {m.n_heads * hip_over(m.v_dim, ATTENTION_MERGE_EACH),
+	struct hip_grid g = {m.n_heads * DIV_UP(m.v_dim, ATTENTION_MERGE_EACH),
 			     n * m.tile_tok, ATTENTION_MERGE_EACH, 0};
 	return LAUNCH(h, "attention_merge_kernel", g, ARG(m));
 }
@@ -187,7 +187,7 @@ static int32_t split_at_once(const struct attention_args *a, int32_t subs)
 static int32_t split_segments(const struct attention_args *a)
 {
 	int32_t n = a->window > 0 ? seen_of(a) / ATTENTION_SEGMENT + 2
-				  : hip_over(a->n_ctx_max, ATTENTION_SEGMENT);
+				  : DIV_UP(a->n_ctx_max, ATTENTION_SEGMENT);
 	return MIN(ATTENTION_SEGMENTS, n);
 }
 
@@ -350,7 +350,7 @@ static enum status widen(struct hip *h, const struct attention_args *a, bool ski
 		.page_table = a->page_table, .max_pages_per_seq = a->max_pages_per_seq,
 		.page_size = page, .rows = a->n_kv_heads * page, .head_dim = a->head_dim,
 		.window = window_of(a), .skips_single = skips_single};
-	struct hip_grid g = {2 * hip_over(a->n_ctx_max, page), a->n_seq, KV_WIDEN_THREADS, 0};
+	struct hip_grid g = {2 * DIV_UP(a->n_ctx_max, page), a->n_seq, KV_WIDEN_THREADS, 0};
 	out->kv = (struct kv_pages){.k = a->kv.wide_k, .v = a->kv.wide_v, .type = DTYPE_F16,
 				    .page_size = page};
 	return LAUNCH(h, "kv_widen_kernel", g, ARG(l));
@@ -422,7 +422,7 @@ enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)
 	uint64_t n = (uint64_t)a->n_kv_heads * (uint64_t)kv.page_size *
 		     (uint64_t)a->head_dim * dtype_bytes(kv.type);
 	uint64_t dst = (uint64_t)a->dst * n, src = (uint64_t)a->src * n;
-	struct hip_grid g = {hip_over((int32_t)n, EACH * THREADS), kv.v ? 2 : 1, THREADS, 0};
+	struct hip_grid g = {DIV_UP((int32_t)n, EACH * THREADS), kv.v ? 2 : 1, THREADS, 0};
 	enum status st = LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k), ARG(kv.v), ARG(dst),
 				ARG(src), ARG(n));
 	if (st != OK || !kv.k_scale)
@@ -430,7 +430,7 @@ enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)
 	n = (uint64_t)a->n_kv_heads * (uint64_t)kv.page_size * sizeof *kv.k_scale;
 	dst = (uint64_t)a->dst * n;
 	src = (uint64_t)a->src * n;
-	g.x = hip_over((int32_t)n, EACH * THREADS);
+	g.x = DIV_UP((int32_t)n, EACH * THREADS);
 	return LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k_scale), ARG(kv.v_scale),
 		      ARG(dst), ARG(src), ARG(n));
 }

@@ -44,7 +44,7 @@ enum status hip_compress(struct backend *b, const struct compress_args *a)
 		.slot = a->slot, .seq_of = a->seq_of, .position = a->position,
 		.page_table = a->page_table, .values = a->values, .gates = a->gates,
 		.to = pages_of(&a->to)};
-	struct hip_grid put = {hip_over(a->n_series * a->dim, COMPRESS_THREADS), a->n_tok,
+	struct hip_grid put = {DIV_UP(a->n_series * a->dim, COMPRESS_THREADS), a->n_tok,
 			       COMPRESS_THREADS, 0};
 	struct hip_grid fill = {a->n_tok, 1, COMPRESS_THREADS, 0};
 	enum status st = check(b, a->dim, a->to.type, true);
@@ -68,7 +68,7 @@ enum status hip_see_rows(struct backend *b, const struct see_rows_args *a)
 enum status hip_hyper_split(struct backend *b, const struct hyper_split_args *a)
 {
 	struct hyper_split_args v = *a;
-	struct hip_grid g = {hip_over(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
+	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
 	if (a->n_streams > HYPER_MAX_STREAMS)
 		return hip_refuse(hip_of(b), "%d residual streams", (int)a->n_streams);
 	int32_t n_gates = (1 + a->n_streams) * a->n_streams;
@@ -81,7 +81,7 @@ enum status hip_hyper_split(struct backend *b, const struct hyper_split_args *a)
 enum status hip_hyper_spread(struct backend *b, const struct hyper_spread_args *a)
 {
 	struct hyper_spread_args v = *a;
-	struct hip_grid g = {hip_over(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
+	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
 	if (a->n_streams > HYPER_MAX_STREAMS)
 		return hip_refuse(hip_of(b), "%d residual streams", (int)a->n_streams);
 	return LAUNCH(hip_of(b), a->n_streams <= 4 ? "hyper_spread4_kernel"

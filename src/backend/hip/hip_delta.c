@@ -37,7 +37,7 @@ static enum status conv_beside(struct backend *b, const struct causal_conv_args 
 		return OK;
 	if (b->profile)
 		backend_count_linear(b, a->beside);
-	struct hip_grid g = {rows.grid + hip_over(l->n_channels, CONV_THREADS), 1, CONV_THREADS,
+	struct hip_grid g = {rows.grid + DIV_UP(l->n_channels, CONV_THREADS), 1, CONV_THREADS,
 			     lds};
 	return LAUNCH(h, "causal_conv_rows_bf16_kernel", g, ARG(*l), ARG(rows));
 }
@@ -80,7 +80,7 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 		if (st != OK || is_done)
 			return st;
 	}
-	struct hip_grid g = {hip_over(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
+	struct hip_grid g = {DIV_UP(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
 	static const char *const names[2][2] = {
 		{"causal_conv_kernel", "causal_conv_sums_kernel"},
 		{"causal_conv_wide_kernel", "causal_conv_wide_sums_kernel"}};
@@ -98,7 +98,7 @@ static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)
 enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
 {
 	struct gated_norm_launch l = norm_launch(a);
-	struct hip_grid g = {hip_over(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
+	struct hip_grid g = {DIV_UP(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
 	return LAUNCH(hip_of(b), a->gates_first ? "norm_gated_kernel" : "gated_norm_kernel", g,
 		      ARG(l));
 }
@@ -115,13 +115,13 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
 		.dt_bias = a->dt_bias, .skip = a->skip, .first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};
-	int each = hip_over(a->k_dim, 4 * DELTA_LANES) * 4;
+	int each = DIV_UP(a->k_dim, 4 * DELTA_LANES) * 4;
 	char name[40];
 	snprintf(name, sizeof name, "%s_n%d_kernel", a->skip ? "state_space" : "delta_rule",
 		 each <= 4 ? 4 : each <= 8 ? 8 : each <= 16 ? 16 : 32);
 	if (a->k_dim % 4 || each > 32)
 		return hip_refuse(h, "delta_rule with keys of %d", (int)a->k_dim);
-	struct hip_grid g = {hip_over(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
+	struct hip_grid g = {DIV_UP(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
 			     DELTA_WAVES * 32, DELTA_LDS_BYTES(a->k_dim)};
 	if (fuses)
 		l.norm = norm_launch(a->norm);
@@ -133,6 +133,6 @@ enum status hip_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *
 {
 	struct sigmoid_gate_args v = *a;
 	struct half_heads gate = halves(&a->gate);
-	struct hip_grid g = {hip_over(a->dim, GATE_THREADS), a->n_tok, GATE_THREADS, 0};
+	struct hip_grid g = {DIV_UP(a->dim, GATE_THREADS), a->n_tok, GATE_THREADS, 0};
 	return LAUNCH(hip_of(b), "sigmoid_gate_kernel", g, ARG(v.dim), ARG(gate), ARG(v.y));
 }

@@ -286,7 +286,7 @@ static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 	if (lds > MOE_ROWS_LDS)
 		return false;
 	l->n_waves = waves;
-	*g = (struct hip_grid){hip_over(l->dim, rows), 1, 32 * waves, lds};
+	*g = (struct hip_grid){DIV_UP(l->dim, rows), 1, 32 * waves, lds};
 	return true;
 }
 
@@ -294,7 +294,7 @@ static enum status any(struct hip *h, const char *op, const struct hip_experts_l
 		       struct moe_launch l, int32_t n_x, int32_t n_y)
 {
 	char name[80];
-	struct hip_grid g = {hip_over(n_x, WAVES), n_y, 32 * WAVES, 0};
+	struct hip_grid g = {DIV_UP(n_x, WAVES), n_y, 32 * WAVES, 0};
 	hip_kernel_for(name, op, leg->like);
 	if (leg->is_mixed)
 		snprintf(name, sizeof name, "%s_mixed_kernel", op);
@@ -313,14 +313,14 @@ static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
 		return any(h, "moe_any_up", leg, l, l.ffn, n_pairs);
 	if (leg->few == HIP_EXPERTS_INT4) {
 		const struct moe_int4_axes *x = fit_int4(leg->like, false);
-		g.x = hip_over(l.ffn, LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) / 2);
+		g.x = DIV_UP(l.ffn, LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) / 2);
 		g.n_threads = 32 * x->waves;
 		g.lds_bytes = LINEAR_INT4_LDS_BYTES(1, l.dim, x->thrds, x->chunk);
 		snprintf(name, sizeof name, "moe_int4_%sup_%s%s_kernel",
 			 group_up(leg, &l, &g) ? "group_" : "", x->name,
 			 leg->has_zero ? "_zero" : "");
 	} else {
-		g.x = hip_over(l.ffn, MOE_ROWS_UP);
+		g.x = DIV_UP(l.ffn, MOE_ROWS_UP);
 		g.lds_bytes = MOE_ROWS_UP_LDS(l.dim, HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
 		snprintf(name, sizeof name, "moe_rows_%sup_%s_kernel",
 			 group_up(leg, &l, &g) ? "group_" : "", format);
@@ -342,7 +342,7 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 			       struct moe_launch l)
 {
 	const struct moe_int4_axes *x = fit_int4(leg->like, true);
-	struct hip_grid g = {hip_over(l.dim, MOE_ROWS_DOWN), l.n_tok, 32 * MOE_ROWS_WAVES,
+	struct hip_grid g = {DIV_UP(l.dim, MOE_ROWS_DOWN), l.n_tok, 32 * MOE_ROWS_WAVES,
 			     down_lds(leg, &l)};
 	char name[80];
 	tell(leg, &l, &l.down_shift);
@@ -350,7 +350,7 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 	if (leg->few == HIP_EXPERTS_ANY)
 		return any(h, "moe_any_down", leg, l, l.dim, l.n_tok);
 	if (leg->few == HIP_EXPERTS_INT4) {
-		g.x = hip_over(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
+		g.x = DIV_UP(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
 		g.n_threads = 32 * x->waves;
 		snprintf(name, sizeof name, "moe_int4_%sdown_%s%s_kernel",
 			 group_down(leg, &l, &g) ? "group_" : "", x->name,
@@ -379,7 +379,7 @@ static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
 	struct weight_view router = hip_view(a->experts->shared_router);
 	struct moe_experts_args v = *a;
 	char name[80];
-	struct hip_grid g = {hip_over(v.n_tok, WAVES), 1, 32 * WAVES, 0};
+	struct hip_grid g = {DIV_UP(v.n_tok, WAVES), 1, 32 * WAVES, 0};
 	return LAUNCH(h, hip_kernel_for(name, "moe_scale", a->experts->shared_router), g,
 		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
 }
@@ -478,7 +478,7 @@ enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 		tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
 		snprintf(name, sizeof name, "moe_tile_%s_%s_%s_kernel",
 			 is_down ? "down" : "up", s->name, leg->tile_format);
-		l.n_blocks = hip_over(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
+		l.n_blocks = DIV_UP(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
 		g.x = l.max_blocks * l.n_blocks;
 		st = LAUNCH(h, name, g, ARG(l));
 	}
@@ -496,7 +496,7 @@ static enum status align(struct hip *h, const struct hip_experts_tiles *t)
 static enum status combine(struct hip *h, struct moe_tile_launch l)
 {
 	return LAUNCH(h, "moe_combine_kernel",
-		      ((struct hip_grid){hip_over(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
+		      ((struct hip_grid){DIV_UP(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
 					 MOE_COMBINE_THREADS, 0}), ARG(l));
 }
 

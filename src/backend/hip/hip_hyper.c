@@ -15,7 +15,7 @@ enum status hip_hyper_low(struct backend *b, const struct hyper_low_args *a)
 	struct hyper_low_args v = *a;
 	uint64_t n = (uint64_t)a->n_tok * (uint64_t)a->dim;
 	float part = 1 / (float)a->n_streams;
-	struct hip_grid g = {(int32_t)((n + HYPER_THREADS - 1) / HYPER_THREADS), 1,
+	struct hip_grid g = {(int32_t)DIV_UP(n, HYPER_THREADS), 1,
 			     HYPER_THREADS, 0};
 	return LAUNCH(hip_of(b), "hyper_low_kernel", g, ARG(n), ARG(part), ARG(v.x), ARG(v.y));
 }
@@ -24,7 +24,7 @@ enum status hip_hyper_mix(struct backend *b, const struct hyper_mix_args *a)
 {
 	struct hyper_mix_args v = *a;
 	float part = 1 / (float)a->n_streams;
-	struct hip_grid g = {hip_over(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
+	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
 	return LAUNCH(hip_of(b), "hyper_mix_kernel", g, ARG(v.dim), ARG(v.n_streams), ARG(part),
 		      ARG(v.gate), ARG(v.n), ARG(v.y), ARG(v.x));
 }
@@ -33,7 +33,7 @@ enum status hip_hyper_add(struct backend *b, const struct hyper_add_args *a)
 {
 	struct hyper_add_args v = *a;
 	float part = 1 / (float)a->n_streams;
-	struct hip_grid g = {hip_over(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
+	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
 	return LAUNCH(hip_of(b), "hyper_add_kernel", g, ARG(v.dim), ARG(v.n_streams), ARG(part),
 		      ARG(v.gate), ARG(v.y), ARG(v.x));
 }
@@ -63,9 +63,9 @@ enum status hip_index_keys(struct backend *b, const struct index_keys_args *a)
 		.n_tok = a->n_tok, .dim = a->dim, .ratio = a->ratio, .row = a->row,
 		.n_freq = a->n_freq, .eps = a->eps, .key = a->key, .norm = a->norm, .bias = a->bias,
 		.rope = a->rope, .slot = a->slot, .keys = a->keys, .blocks = a->blocks};
-	struct hip_grid put = {hip_over(a->dim, INDEX_PUT_THREADS), a->n_tok,
+	struct hip_grid put = {DIV_UP(a->dim, INDEX_PUT_THREADS), a->n_tok,
 			       INDEX_PUT_THREADS, 0};
-	struct hip_grid fill = {hip_over(a->n_tok, INDEX_FILL_WAVES), 1, INDEX_FILL_WAVES * 32,
+	struct hip_grid fill = {DIV_UP(a->n_tok, INDEX_FILL_WAVES), 1, INDEX_FILL_WAVES * 32,
 				0};
 	enum status st = check_key(b, a->dim, a->type);
 	if (st == OK && a->ratio > 1)

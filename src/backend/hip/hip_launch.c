@@ -123,7 +123,7 @@ bool hip_has_unit_tiles(const struct weight *w)
 
 int32_t hip_groups(const struct weight *w)
 {
-	return w->group < w->k ? hip_over(w->k, w->group) : 1;
+	return w->group < w->k ? DIV_UP(w->k, w->group) : 1;
 }
 
 int32_t hip_group_shift(const struct weight *w)

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "backend/hip/hip.h"
+#include "base/alloc.h"
 #include "kernels/linear/fused_norm.h"
 #include "kernels/weights/weight_view.h"
 
@@ -48,12 +49,6 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		       const struct hip_arg *args, int n_args) MUST_USE;
 /* True if the code object has this kernel. */
 bool hip_has_kernel(struct hip *h, const char *kernel);
-
-/* n / each, rounded up. */
-static inline int32_t hip_over(int32_t n, int32_t each)
-{
-	return (n + each - 1) / each;
-}
 
 static inline bool hip_is_power_of_two(int32_t n)
 {

@@ -27,7 +27,7 @@ static enum status linear_any(struct hip *h, const struct linear_args *a,
 	struct weight_view w = hip_view(o.w);
 	const void *x = a->x;
 	uint32_t store = hip_linear_store(&o);
-	struct hip_grid g = {hip_over(w.n, WAVES), a->n_tok, 32 * WAVES, 0};
+	struct hip_grid g = {DIV_UP(w.n, WAVES), a->n_tok, 32 * WAVES, 0};
 	char name[80];
 	return LAUNCH(h, hip_kernel_for(name, "linear_any", o.w), g, ARG(w), ARG(x),
 		      ARG(o.bias), ARG(o.y), ARG(store));

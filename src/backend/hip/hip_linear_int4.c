@@ -141,7 +141,7 @@ struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 			.first_group = has_groups ? r.grid : INT32_MAX,
 			.store = hip_linear_store(o),
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
-		int32_t groups = hip_over(o->w->n, rows);
+		int32_t groups = DIV_UP(o->w->n, rows);
 		if (goes_on && h->checks.few_groups)
 			groups = MAX(1, groups * 2 / 3);
 		r.grid += has_groups ? groups : 0;
@@ -194,9 +194,9 @@ static int32_t kernel_tokens(const struct linear_int4_axes *x, int32_t left, int
 /* Elements of K that LDS holds at once for m tokens: slices of about one size. */
 static int32_t slice_of(const struct linear_int4_axes *x, int32_t m, int32_t k)
 {
-	int32_t step = LINEAR_INT4_STEP(x->thrds, x->chunk), steps = hip_over(k, step);
-	int32_t slices = hip_over(steps, LINEAR_INT4_LDS / (2 * m * step));
-	return hip_over(steps, slices) * step;
+	int32_t step = LINEAR_INT4_STEP(x->thrds, x->chunk), steps = DIV_UP(k, step);
+	int32_t slices = DIV_UP(steps, LINEAR_INT4_LDS / (2 * m * step));
+	return DIV_UP(steps, slices) * step;
 }
 
 static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,

@@ -169,7 +169,7 @@ static struct linear_rows_args args_of(const struct linear_args *a, const struct
 				     .n_groups = 1, .group_shift = 31};
 	if (!in_blocks && quant_bits(first->quant) < 16 &&
 	    (first->group < first->k || is_small)) {
-		r.n_groups = hip_over(first->k, first->group);
+		r.n_groups = DIV_UP(first->k, first->group);
 		r.group_shift = __builtin_ctz((unsigned)first->group);
 	}
 	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
@@ -178,7 +178,7 @@ static struct linear_rows_args args_of(const struct linear_args *a, const struct
 			continue;
 		r.part[i] = hip_linear_part(&a->out[i]);
 		r.part[i].first_group = r.grid;
-		r.grid += MIN(hip_over(r.part[i].n, f->rows), f->most);
+		r.grid += MIN(DIV_UP(r.part[i].n, f->rows), f->most);
 	}
 	return r;
 }

@@ -75,8 +75,8 @@ static double cost(const struct hip *h, const struct tile_shape *s,
 {
 	int32_t blocks = 0;
 	for (int i = 0; i < a->n_out; i++)
-		blocks += hip_over(a->out[i].w->n, s->block_n);
-	double groups = (double)blocks * hip_over(a->n_tok, s->block_m);
+		blocks += DIV_UP(a->out[i].w->n, s->block_n);
+	double groups = (double)blocks * DIV_UP(a->n_tok, s->block_m);
 	double rounds = groups / h->device.n_cu;
 	if (rounds < 8) /* with more rounds, a partial last one matters little */
 		rounds = (double)(int64_t)(rounds + 0.999999);
@@ -114,7 +114,7 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 		const struct linear_out *o = &a->out[i];
 		r.part[i] = hip_linear_part(o);
 		r.part[i].first_group = r.n_blocks;
-		r.n_blocks += hip_over(o->w->n, s->block_n);
+		r.n_blocks += DIV_UP(o->w->n, s->block_n);
 	}
 	for (int i = a->n_out; i < LINEAR_ROWS_MAX_PART; i++)
 		r.part[i].first_group = r.n_blocks;

@@ -9,6 +9,8 @@
  *
  * From the device: the device writes to pinned memory, and `sync` copies from there to
  * the caller's memory.
+ *
+ * A caller with pinned memory of its own needs neither: the device copies from and to it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +180,26 @@ void hip_free_shared(struct backend *b, void *p)
 	h->api.hipHostFree(p);
 }
 
+enum status hip_alloc_pinned(struct backend *b, size_t n_bytes, void **out)
+{
+	struct hip *h = hip_of(b);
+	*out = NULL;
+	if (h->has_failed)
+		return E_DEVICE;
+	if (hip_graph_is_open(h, "taking memory"))
+		return E_UNSUPPORTED;
+	/* Systems limit how much may be pinned, so a refusal says nothing about the device.
+	 * Only the runtime's copies use this memory, so it need not be coherent. */
+	bool has_it = h->api.hipHostMalloc(out, MAX(n_bytes, (size_t)1), 0) == HIP_SUCCESS;
+	return has_it ? OK : E_NOMEM;
+}
+
+void hip_free_pinned(struct backend *b, void *p)
+{
+	if (p)
+		hip_of(b)->api.hipHostFree(p);
+}
+
 static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_bytes,
 			       char **out)
 {
@@ -193,7 +215,7 @@ static enum status arena_block(struct hip *h, struct hip_arena *a, size_t n_byte
 
 enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, void **out)
 {
-	size_t n = (MAX(n_bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
+	size_t n = ROUND_UP(MAX(n_bytes, (size_t)1), ALIGN);
 	a->n_bytes += n;
 	if (h->checks.own_blocks || n > BLOCK_BYTES / 4)
 		return arena_block(h, a, h->checks.own_blocks ? MAX(n_bytes, (size_t)1) : n,
@@ -269,6 +291,14 @@ enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_b
 	return st;
 }
 
+enum status hip_upload_pinned(struct backend *b, void *dst, const void *src, size_t n_bytes)
+{
+	struct hip *h = hip_of(b);
+	if (hip_graph_is_open(h, "an upload"))
+		return E_UNSUPPORTED;
+	return h->has_failed ? E_DEVICE : stage_send(h, dst, src, n_bytes);
+}
+
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 {
 	const size_t each = HIP_STAGE_BYTES / 4 / r->pitch;
@@ -310,6 +340,12 @@ static enum status land_all(struct hip *h)
 	return st;
 }
 
+static enum status take_back(struct hip *h, void *pinned, const void *src, size_t n)
+{
+	return hip_check(h, h->api.hipMemcpyAsync(pinned, src, n, HIP_DEVICE_TO_HOST, h->stream),
+			 "copying from the device");
+}
+
 enum status hip_download(struct backend *b, void *dst, const void *src, size_t n_bytes)
 {
 	struct hip *h = hip_of(b);
@@ -323,16 +359,21 @@ enum status hip_download(struct backend *b, void *dst, const void *src, size_t n
 		if (st != OK)
 			break;
 		size_t n = MIN(n_bytes - at, HIP_LAND_BYTES - h->land_at);
-		st = hip_check(h, h->api.hipMemcpyAsync(h->land + h->land_at,
-							(const char *)src + at, n,
-							HIP_DEVICE_TO_HOST, h->stream),
-			       "copying from the device");
+		st = take_back(h, h->land + h->land_at, (const char *)src + at, n);
 		h->landings[h->n_landings++] =
 			(struct hip_landing){(char *)dst + at, h->land_at, n};
 		h->land_at = MIN(h->land_at + (n + 63) / 64 * 64, (size_t)HIP_LAND_BYTES);
 		at += n;
 	}
 	return st;
+}
+
+enum status hip_download_pinned(struct backend *b, void *dst, const void *src, size_t n_bytes)
+{
+	struct hip *h = hip_of(b);
+	if (hip_graph_is_open(h, "a download"))
+		return E_UNSUPPORTED;
+	return h->has_failed ? E_DEVICE : take_back(h, dst, src, n_bytes);
 }
 
 enum status hip_sync(struct backend *b, struct fail *fail)

@@ -12,10 +12,10 @@ enum status hip_head_linear(struct backend *b, const struct head_linear_args *a)
 		.n_tok = a->n_tok, .n_heads = a->n_heads, .pitch = a->pitch,
 		.first = a->first, .n = a->n, .x_pitch = a->x_pitch,
 		.y_pitch = a->y_pitch, .x = a->x, .y = a->y};
-	struct hip_grid plain = {hip_over(a->n, HEAD_LINEAR_WAVES) * a->n_heads, a->n_tok,
+	struct hip_grid plain = {DIV_UP(a->n, HEAD_LINEAR_WAVES) * a->n_heads, a->n_tok,
 				 HEAD_LINEAR_WAVES * 32, 0};
-	struct hip_grid across = {hip_over(w.k, HEAD_LINEAR_THREADS) * a->n_heads,
-				  hip_over(a->n_tok, HEAD_LINEAR_TOK), HEAD_LINEAR_THREADS,
+	struct hip_grid across = {DIV_UP(w.k, HEAD_LINEAR_THREADS) * a->n_heads,
+				  DIV_UP(a->n_tok, HEAD_LINEAR_TOK), HEAD_LINEAR_THREADS,
 				  0};
 	char name[80];
 	return LAUNCH(hip_of(b),

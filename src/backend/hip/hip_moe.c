@@ -30,10 +30,10 @@ static struct hip_grid grid_of(const struct moe_router_args *a)
 {
 	int32_t n = a->router->n, waves = MOE_ROUTER_WAVES;
 	if (takes_tile(a))
-		return (struct hip_grid){hip_over(n, waves * MOE_ROUTER_TILE_EACH),
-					 hip_over(a->n_tok, MOE_ROUTER_TILE_TOK), 32 * waves,
+		return (struct hip_grid){DIV_UP(n, waves * MOE_ROUTER_TILE_EACH),
+					 DIV_UP(a->n_tok, MOE_ROUTER_TILE_TOK), 32 * waves,
 					 MOE_ROUTER_TILE_LDS(n, a->n_used)};
-	return (struct hip_grid){hip_over(n, waves), a->n_tok, 32 * waves,
+	return (struct hip_grid){DIV_UP(n, waves), a->n_tok, 32 * waves,
 				 MOE_ROUTER_LDS(a->router->k, n, a->n_used)};
 }
 

@@ -124,7 +124,7 @@ enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
 			    struct moe_launch l)
 {
 	const struct moe_quad_axes *up = up_of(h, &l);
-	struct hip_grid g = {MOE_UP_FIRST(l) + hip_over(l.ffn, up->waves * QUAD_ROWS / 2),
+	struct hip_grid g = {MOE_UP_FIRST(l) + DIV_UP(l.ffn, up->waves * QUAD_ROWS / 2),
 			     l.n_tok * l.n_slots, 32 * up->split * up->waves, up_lds(up, &l)};
 	return launch(h, up, "up", &a->experts->gate[0], g, &l);
 }
@@ -133,7 +133,7 @@ enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
 			      struct moe_launch l)
 {
 	const struct moe_quad_axes *down = down_of(h, &l);
-	struct hip_grid g = {hip_over(l.dim, QUAD_ROWS), l.n_tok, 32 * down->waves,
+	struct hip_grid g = {DIV_UP(l.dim, QUAD_ROWS), l.n_tok, 32 * down->waves,
 			     down_lds(down, &l)};
 	l.shared_router.q = NULL;
 	l.logits = NULL;

@@ -11,7 +11,7 @@ enum status hip_embed_rows(struct backend *b, const struct embed_rows_args *a)
 {
 	struct embed_rows_args v = *a;
 	struct weight_view table = hip_view(a->table);
-	struct hip_grid g = {hip_over(table.k, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
+	struct hip_grid g = {DIV_UP(table.k, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
 	char name[80];
 	return LAUNCH(hip_of(b), hip_kernel_for(name, "embed_rows", a->table), g,
 		      ARG(table), ARG(v.token), ARG(v.x), ARG(v.scale));
@@ -20,7 +20,7 @@ enum status hip_embed_rows(struct backend *b, const struct embed_rows_args *a)
 enum status hip_gather_rows(struct backend *b, const struct gather_rows_args *a)
 {
 	struct gather_rows_args v = *a;
-	struct hip_grid g = {hip_over(v.dim, ROW_THREADS), v.n_rows, ROW_THREADS, 0};
+	struct hip_grid g = {DIV_UP(v.dim, ROW_THREADS), v.n_rows, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), "gather_rows_kernel", g, ARG(v.dim), ARG(v.x),
 		      ARG(v.row), ARG(v.y));
 }
@@ -28,7 +28,7 @@ enum status hip_gather_rows(struct backend *b, const struct gather_rows_args *a)
 enum status hip_copy_words(struct backend *b, const struct copy_words_args *a)
 {
 	struct copy_words_args v = *a;
-	struct hip_grid g = {hip_over(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
+	struct hip_grid g = {DIV_UP(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), "copy_words_kernel", g, ARG(v.n), ARG(v.x), ARG(v.y));
 }
 
@@ -77,8 +77,8 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 {
 	struct act_mul_args v = *a;
 	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * ACT_EACH;
-	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, ROW_THREADS, 0};
-	struct hip_grid rows = {hip_over(v.dim, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
+	struct hip_grid g = {(int32_t)DIV_UP(n, each), 1, ROW_THREADS, 0};
+	struct hip_grid rows = {DIV_UP(v.dim, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
 	if (v.up_pitch && v.act.kind != ACT_GELU_TANH)
 		return hip_refuse(hip_of(b), "wider rows with this activation");
 	if (v.up_pitch)
@@ -100,7 +100,7 @@ enum status hip_logits_cap(struct backend *b, const struct logits_cap_args *a)
 {
 	struct logits_cap_args v = *a;
 	float inv_cap = 1 / v.cap;
-	struct hip_grid g = {hip_over(v.n_vocab, ROW_THREADS), v.n_rows, ROW_THREADS, 0};
+	struct hip_grid g = {DIV_UP(v.n_vocab, ROW_THREADS), v.n_rows, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), "logits_cap_kernel", g, ARG(v.n_vocab), ARG(v.cap),
 		      ARG(inv_cap), ARG(v.x));
 }
@@ -111,14 +111,14 @@ enum status hip_logits_top(struct backend *b, const struct logits_top_args *a)
 	struct hip *h = hip_of(b);
 	struct logits_top_launch l = {
 		.logits = a->logits, .inv_t = a->inv_t, .runs = h->work, .out = a->out,
-		.n_vocab = a->n_vocab, .each = hip_over(a->n_vocab, 32 * LOGITS_TOP_RUNS)};
+		.n_vocab = a->n_vocab, .each = DIV_UP(a->n_vocab, 32 * LOGITS_TOP_RUNS)};
 	if (a->n_vocab > LOGITS_TOP_MAX_VOCAB)
 		return hip_refuse(h, "a vocabulary of %d", (int)a->n_vocab);
-	l.n_runs = hip_over(a->n_vocab, 32 * l.each);
+	l.n_runs = DIV_UP(a->n_vocab, 32 * l.each);
 	if ((size_t)a->n_rows * (size_t)l.n_runs > HIP_WORK_BYTES / sizeof *l.runs)
 		return hip_refuse(h, "%d rows of logits", (int)a->n_rows);
 	enum status st = LAUNCH(h, "logits_runs_kernel",
-				((struct hip_grid){hip_over(l.n_runs, RUN_WAVES), a->n_rows,
+				((struct hip_grid){DIV_UP(l.n_runs, RUN_WAVES), a->n_rows,
 						   32 * RUN_WAVES, 0}), ARG(l));
 	return st == OK ? LAUNCH(h, "logits_top_kernel",
 				 ((struct hip_grid){a->n_rows, 1, TOP_THREADS, 0}), ARG(l))

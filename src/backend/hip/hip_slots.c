@@ -16,12 +16,7 @@ enum {
 	WORK_TOK = 2048,          /* tokens that read an expert together */
 };
 
-static size_t up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
-/* Gate, up or down of expert e. They are in the engine's graph, so the backend may change them. */
+/* Gate, up or down of expert e. The graph's, so the backend may change them. */
 static struct weight *part(const struct experts *x, int32_t e, int i)
 {
 	const struct weight *w[MOE_PARTS] = {x->gate, x->up, x->down};
@@ -135,7 +130,7 @@ static enum status plan_part(struct hip_slots_layer *l, int i, size_t *at, struc
 	for (int j = 0; j < HIP_WEIGHT_ARRAYS && st == OK; j++) {
 		size_t n = rows[j].src ? rows[j].pitch * rows[j].n : 0;
 		l->arrays[i][j] = (struct hip_slots_array){*at, n};
-		*at = up(*at + n, ARRAY_ALIGN);
+		*at = ROUND_UP(*at + n, ARRAY_ALIGN);
 	}
 	free(memory[0]);
 	free(memory[1]);
@@ -168,7 +163,7 @@ enum status hip_slots_layer(struct hip *h, struct experts *out, struct hip_exper
 		st = plan_part(l, i, &at, fail);
 	uint64_t *n_bytes = xcalloc((size_t)out->n, sizeof *n_bytes);
 	for (int32_t e = 0; e < out->n; e++)
-		n_bytes[e] = up(at, EXPERT_ALIGN);
+		n_bytes[e] = ROUND_UP(at, EXPERT_ALIGN);
 	backend_experts_add(&s->all, n_bytes, out->n);
 	free(n_bytes);
 	s->layers = xrealloc(s->layers, (size_t)s->all.n_layers * sizeof(void *));

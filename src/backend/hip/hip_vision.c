@@ -19,7 +19,7 @@ enum status hip_gelu(struct backend *b, const struct gelu_args *a)
 {
 	struct gelu_args v = *a;
 	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = GELU_THREADS * GELU_EACH;
-	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, GELU_THREADS, 0};
+	struct hip_grid g = {(int32_t)DIV_UP(n, each), 1, GELU_THREADS, 0};
 	return LAUNCH(hip_of(b), v.is_tanh ? "gelu_tanh_kernel" : "gelu_erf_kernel", g, ARG(n),
 		      ARG(v.x));
 }
@@ -29,7 +29,7 @@ enum status hip_clip(struct backend *b, const struct clip_args *a)
 	struct clip_args v = *a;
 	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim;
 	uint64_t each = CLIP_THREADS * (v.is_f32 ? 1 : CLIP_EACH);
-	struct hip_grid g = {(int32_t)((n + each - 1) / each), 1, CLIP_THREADS, 0};
+	struct hip_grid g = {(int32_t)DIV_UP(n, each), 1, CLIP_THREADS, 0};
 	return LAUNCH(hip_of(b), v.is_f32 ? "clip_f32_kernel" : "clip_kernel", g, ARG(n),
 		      ARG(v.low), ARG(v.high), ARG(v.x), ARG(v.y));
 }

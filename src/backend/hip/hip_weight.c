@@ -41,7 +41,7 @@ enum status hip_weight_rows(const struct weight *host, struct weight *out,
 			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory)
 {
 	size_t n = (size_t)host->n, group = (size_t)host->group;
-	size_t groups = ((size_t)host->k + group - 1) / group;
+	size_t groups = DIV_UP((size_t)host->k, group);
 	size_t row = weight_row_bytes(host);
 	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
 	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
@@ -52,10 +52,10 @@ enum status hip_weight_rows(const struct weight *host, struct weight *out,
 				    .pitch = pitch, .n = n};
 	rows[1] = (struct hip_rows){.src = host->scales, .row_bytes = scales,
 				    .step = scales * (size_t)MAX(host->row_step, 1),
-				    .pitch = scales, .n = (n + each - 1) / each};
+				    .pitch = scales, .n = DIV_UP(n, each)};
 	rows[2] = (struct hip_rows){.src = host->scales ? host->zero_points : NULL,
 				    .row_bytes = zeros, .step = zeros, .pitch = zeros,
-				    .n = (n + per_word - 1) / per_word};
+				    .n = DIV_UP(n, per_word)};
 	*out = *host;
 	out->pitch = pitch == row ? 0 : (int32_t)pitch;
 	out->row_step = out->k_step = 0;

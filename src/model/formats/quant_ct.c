@@ -17,6 +17,8 @@
 
 #include "model/formats/quant.h"
 
+#include "base/alloc.h"
+
 static enum status check_groups(const struct quant_want *w, int32_t group,
 				struct fail *fail)
 {
@@ -65,7 +67,7 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 				  quant_floats, &scale, fail);
 	if (st == OK && w->choice.is_asymmetric)
 		st = quant_tensor(w, "weight_zero_point",
-				  (w->n + per_word - 1) / per_word, w->k / group,
+				  DIV_UP(w->n, per_word), w->k / group,
 				  words, &zero, fail);
 	if (st == OK)
 		st = quant_groups(w, "weight_g_idx", group, &group_of, fail);

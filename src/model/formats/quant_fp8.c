@@ -87,17 +87,12 @@ static enum status open_rows(const struct quant_want *w, const char *suffix,
 	return OK;
 }
 
-static int64_t blocks_of(int32_t n, int32_t size)
-{
-	return ((int64_t)n + size - 1) / size;
-}
-
-/* Open a scale for each block. ModelOpt's shape has a dimension of 1 for the rows and for the
- * columns within a block. */
+/* Open a scale for each block. ModelOpt's shape says where a block's rows and columns were. */
 static enum status open_blocks(const struct quant_want *w, const char *suffix,
 			       const struct tensor **out, struct fail *fail)
 {
-	int64_t rows = blocks_of(w->n, w->choice.group_n), cols = blocks_of(w->k, w->choice.group);
+	int64_t rows = DIV_UP((int64_t)w->n, w->choice.group_n),
+		cols = DIV_UP((int64_t)w->k, w->choice.group);
 	enum status st = quant_tensor_typed(w, suffix, quant_floats, out, fail);
 	const struct tensor *t = *out;
 	if (st != OK)
@@ -138,7 +133,7 @@ void quant_fp8_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k
 		      float *out)
 {
 	const uint8_t *q = (const uint8_t *)w->q + (size_t)row * (size_t)w->k;
-	size_t first = (size_t)(row / w->group_n) * (size_t)blocks_of(w->k, w->group);
+	size_t first = (size_t)(row / w->group_n) * (size_t)DIV_UP((int64_t)w->k, w->group);
 	for (int32_t k = k0, end; k < k1; k = end) {
 		float scale = blocks_float(w->scales, w->scale_type,
 					   first + (size_t)(k / w->group));

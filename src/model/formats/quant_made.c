@@ -273,7 +273,7 @@ static enum status find_factors(const struct made *m, const json_t *state, int64
 	st = made_find(m, "weight.nested_quant_map", 256, floats, &map);
 	if (st == OK)
 		st = made_find(m, "weight.nested_absmax",
-			  (n_blocks + x->outer_group - 1) / x->outer_group, floats, &outer);
+			  DIV_UP(n_blocks, x->outer_group), floats, &outer);
 	if (st != OK)
 		return st;
 	x->map = map->data;
@@ -296,7 +296,7 @@ static enum status make_4bit_of(const struct made *m, size_t i, const json_t *st
 		return made_bad_shape(m, x.n, x.k);
 	enum status st = made_find(m, "weight.quant_map", 16, floats, &values);
 	if (st == OK)
-		st = find_factors(m, state, (all + x.group - 1) / x.group, &x);
+		st = find_factors(m, state, DIV_UP(all, x.group), &x);
 	if (st != OK)
 		return st;
 	x.q = t->data;
@@ -345,7 +345,7 @@ static enum status place_hqq(const struct made *m, int axis, struct weight_sourc
 	int64_t all = x->n * x->k, groups = all / x->group, each = x->bits == 3 ? 10 : 8 / x->bits;
 	int64_t rows = axis ? groups : x->group, width = all / rows;
 	if (x->bits != 8 && (x->bits == 3 || rows % each == 0))
-		x->part = (rows + each - 1) / each * width;
+		x->part = DIV_UP(rows, each) * width;
 	else if (x->bits != 8)
 		return made_bad_shape(m, x->n, x->k);
 	if (!axis) {

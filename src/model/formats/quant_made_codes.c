@@ -42,12 +42,7 @@ struct codes {
 	atomic_bool is_wrong;
 };
 
-static int64_t over(int64_t n, int64_t each)
-{
-	return (n + each - 1) / each;
-}
-
-/* Integer i of a stream of `bits`-bit integers without gaps; its words are `step` apart. */
+/* Integer i of `bits` bits that lie without gaps in words, which are `step` apart. */
 static uint32_t stream_at(const uint32_t *q, size_t step, int bits, int64_t i)
 {
 	int64_t bit = i * bits, word = bit / 32;
@@ -113,7 +108,7 @@ static enum status byte_scales(const struct made *m, const struct quant_choice *
 	if (st != OK)
 		return st;
 	int64_t has = (int64_t)(t->n_bytes / dtype_bytes(t->dtype));
-	st = need_count(m, t, has, over(n, MAX(c->group_n, 1)) * groups);
+	st = need_count(m, t, has, DIV_UP(n, MAX(c->group_n, 1)) * groups);
 	if (st != OK)
 		return st;
 	float *out = tensors_alloc(m->ts, (size_t)(n * groups) * sizeof *out);
@@ -140,7 +135,7 @@ static enum status byte_zeros(const struct made *m, const struct quant_choice *c
 		return OK;
 	enum status st = made_find(m, "weight_zero_point", 0, bytes, &t);
 	if (st == OK)
-		st = need_count(m, t, (int64_t)t->n_bytes, over(n, MAX(c->group_n, 1)) * groups);
+		st = need_count(m, t, (int64_t)t->n_bytes, DIV_UP(n, MAX(c->group_n, 1)) * groups);
 	if (st != OK)
 		return st;
 	const int8_t *z = t->data;
@@ -151,7 +146,7 @@ static enum status byte_zeros(const struct made *m, const struct quant_choice *c
 				"that is symmetric", t->file, t->name);
 	if (!c->is_asymmetric)
 		return OK;
-	int64_t each = 32 / to_bits, n_words = over(n, each) * groups;
+	int64_t each = 32 / to_bits, n_words = DIV_UP(n, each) * groups;
 	uint32_t *out = tensors_alloc(m->ts, (size_t)n_words * sizeof *out);
 	for (int64_t r = 0; r < n; r++)
 		for (int64_t g = 0; g < groups; g++) {
@@ -160,7 +155,7 @@ static enum status byte_zeros(const struct made *m, const struct quant_choice *c
 			out[r / each * groups + g] |= (v & ((1u << to_bits) - 1))
 						      << r % each * to_bits;
 		}
-	made_replace(m, t, "weight_zero_point", DTYPE_I32, over(n, each), groups, out,
+	made_replace(m, t, "weight_zero_point", DTYPE_I32, DIV_UP(n, each), groups, out,
 		     (size_t)n_words * sizeof *out);
 	return OK;
 }
@@ -181,7 +176,7 @@ static enum status make_bytes(const struct made *m, const struct tensor *t,
 		st = byte_scales(m, c, x.n, groups);
 	if (st != OK)
 		return st;
-	x.to = tensors_alloc(m->ts, over((int64_t)n_bytes, 4) * 4);
+	x.to = tensors_alloc(m->ts, DIV_UP((int64_t)n_bytes, 4) * 4);
 	pool_for(m->pool, (int)x.n, 16, byte_rows, &x);
 	if (x.is_wrong)
 		return fail_set(m->fail, E_FORMAT, "%s: tensor %s has numbers of more than %d "
@@ -195,7 +190,7 @@ static enum status make_bytes(const struct made *m, const struct tensor *t,
 static void stream_rows(void *arg, int begin, int end)
 {
 	struct codes *x = arg;
-	int64_t pitch = over(x->k * x->bits, 32);
+	int64_t pitch = DIV_UP(x->k * x->bits, 32);
 	for (int64_t row = begin; row < end; row++) {
 		const uint32_t *q = (const uint32_t *)x->from + row * pitch;
 		for (int64_t k = 0; k < x->k; k++)
@@ -208,8 +203,8 @@ static void stream_rows(void *arg, int begin, int end)
 static enum status stream_zeros(const struct made *m, const struct codes *x, int64_t groups)
 {
 	const struct tensor *t;
-	int64_t each = 32 / x->to_bits, n_words = over(x->n, each) * groups;
-	enum status st = made_find(m, "weight_zero_point", over(x->n * x->bits, 32) * groups,
+	int64_t each = 32 / x->to_bits, n_words = DIV_UP(x->n, each) * groups;
+	enum status st = made_find(m, "weight_zero_point", DIV_UP(x->n * x->bits, 32) * groups,
 				   words, &t);
 	if (st != OK)
 		return st;
@@ -220,7 +215,7 @@ static enum status stream_zeros(const struct made *m, const struct codes *x, int
 					       x->bits, r) + (uint32_t)x->add;
 			out[r / each * groups + g] |= v << r % each * x->to_bits;
 		}
-	made_replace(m, t, "weight_zero_point", DTYPE_I32, over(x->n, each), groups, out,
+	made_replace(m, t, "weight_zero_point", DTYPE_I32, DIV_UP(x->n, each), groups, out,
 		     (size_t)n_words * sizeof *out);
 	return OK;
 }
@@ -246,7 +241,7 @@ static enum status make_stream(const struct made *m, const struct tensor *t,
 		return made_bad_shape(m, x.n, x.k);
 	int64_t groups = c->group ? x.k / c->group : 1;
 	size_t n_bytes = (size_t)(x.n * x.k) * (size_t)to_bits / 8;
-	st = made_find(m, "weight_packed", x.n * over(x.k * x.bits, 32), words, &same);
+	st = made_find(m, "weight_packed", x.n * DIV_UP(x.k * x.bits, 32), words, &same);
 	if (st == OK && c->is_asymmetric)
 		st = stream_zeros(m, &x, groups);
 	if (st != OK)
@@ -283,9 +278,9 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 	    (c->group && x.k % c->group))
 		return made_bad_shape(m, x.n, x.k);
 	int64_t groups = c->group ? x.k / c->group : 1;
-	enum status st = made_find(m, "qweight", over(x.k * x.bits, 32) * x.n, words, &same);
+	enum status st = made_find(m, "qweight", DIV_UP(x.k * x.bits, 32) * x.n, words, &same);
 	if (st == OK)
-		st = made_find(m, "qzeros", groups * over(x.n * x.bits, 32), words, &zeros);
+		st = made_find(m, "qzeros", groups * DIV_UP(x.n * x.bits, 32), words, &zeros);
 	if (st != OK)
 		return st;
 	int64_t each = 32 / to_bits;
@@ -295,8 +290,8 @@ static enum status make_gptq(const struct made *m, const struct tensor *t,
 	for (int64_t g = 0; g < groups; g++)
 		for (int64_t n = 0; n < x.n; n++) {
 			const uint32_t *from = (const uint32_t *)zeros->data +
-					       g * over(x.n * x.bits, 32);
-			uint32_t step = (uint32_t)c->zero_step; /* decoding adds zero_step again */
+					       g * DIV_UP(x.n * x.bits, 32);
+			uint32_t step = (uint32_t)c->zero_step; /* decoding adds it again */
 			uint32_t v = (stream_at(from, 1, x.bits, n) + step) & mask;
 			put_code(z + g * x.n / each, to_bits, n,
 				 (v - step) & ((1u << to_bits) - 1));

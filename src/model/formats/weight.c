@@ -72,12 +72,12 @@ size_t weight_bytes(const struct weight *w)
 	size_t total = n * k * bits / 8;
 	if (!w->scales)
 		return total;
-	size_t n_groups = (k + (size_t)w->group - 1) / (size_t)w->group;
-	size_t rows = w->group_n ? (n + (size_t)w->group_n - 1) / (size_t)w->group_n : n;
+	size_t n_groups = DIV_UP(k, (size_t)w->group);
+	size_t rows = w->group_n ? DIV_UP(n, (size_t)w->group_n) : n;
 	size_t per_word = 32 / bits;
 	total += rows * n_groups * dtype_bytes(w->scale_type);
 	if (w->zero_points)
-		total += (n + per_word - 1) / per_word * n_groups * sizeof(uint32_t);
+		total += DIV_UP(n, per_word) * n_groups * sizeof(uint32_t);
 	if (w->group_of)
 		total += k * sizeof *w->group_of;
 	return total;

@@ -9,7 +9,7 @@
 void weight_pages_drop(const void *p, size_t n_bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t first = ((uintptr_t)p + page - 1) / page * page;
+	uintptr_t first = ROUND_UP((uintptr_t)p, page);
 	uintptr_t last = ((uintptr_t)p + n_bytes) / page * page;
 	if (first < last)
 		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);

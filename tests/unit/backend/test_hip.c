@@ -112,6 +112,42 @@ static void test_shared_memory(void)
 	backend_destroy(b);
 }
 
+/* Memory that the runtime copies from and to by itself: one copy, whatever its length, and none
+ * of the host. It is the runtime's until sync. */
+static void test_pinned_memory(void)
+{
+	struct backend *b = create(NULL);
+	const size_t n = (size_t)HIP_STAGE_BYTES + 4096;
+	unsigned char *up = NULL, *back = NULL, *device = NULL;
+	struct hip_cpu_counts before = counts();
+	must(b->ops->alloc_pinned(b, n, (void **)&up));
+	must(b->ops->alloc_pinned(b, n, (void **)&back));
+	must(b->ops->alloc(b, n, (void **)&device));
+	for (size_t i = 0; i < n; i++)
+		up[i] = (unsigned char)(i * 2654435761u >> 16);
+	must(b->ops->upload_pinned(b, device, up, n));
+	must(b->ops->download_pinned(b, back, device, n));
+	must(b->ops->sync(b, NULL));
+	struct hip_cpu_counts after = counts();
+	is_int(memcmp(up, back, n), 0, "pinned memory goes up and comes down");
+	is_int(after.n_copies[HIP_HOST_TO_DEVICE] - before.n_copies[HIP_HOST_TO_DEVICE], 1,
+	       "in one copy");
+	is_int(after.n_copies[HIP_DEVICE_TO_HOST] - before.n_copies[HIP_DEVICE_TO_HOST], 1,
+	       "each way");
+	b->ops->free_pinned(b, up);
+	b->ops->free_pinned(b, back);
+	b->ops->free_pinned(b, NULL);
+	b->ops->free(b, device);
+	backend_destroy(b);
+	setenv("HIP_CPU_FAULT", "pinned:4", 1);
+	b = create(NULL);
+	unsetenv("HIP_CPU_FAULT");
+	is_int(b->ops->alloc_pinned(b, 64, (void **)&up), E_NOMEM, "more than may be");
+	ok(up == NULL, "nothing is given");
+	is_int(b->ops->sync(b, NULL), OK, "which is no failure of the device");
+	backend_destroy(b);
+}
+
 /* A grid that a dispatch packet cannot hold is refused by name. */
 static void test_grid_limits(void)
 {
@@ -434,6 +470,10 @@ static void test_failure(void)
 	   "in words: %s", fail.text);
 	is_int(step(b, 1, x, x, false), E_DEVICE, "so does all that follows");
 	is_int(b->ops->upload(b, x, &fail, 2), E_DEVICE, "copies");
+	void *pinned = NULL;
+	is_int(b->ops->alloc_pinned(b, 64, &pinned), E_DEVICE, "pinned memory");
+	is_int(b->ops->upload_pinned(b, x, &fail, 2), E_DEVICE, "copies from it");
+	is_int(b->ops->download_pinned(b, &fail, x, 2), E_DEVICE, "and to it");
 	is_int(b->ops->sync(b, &fail), E_DEVICE, "and waiting");
 	b->ops->free(b, x);
 	backend_destroy(b);
@@ -593,6 +633,7 @@ int main(void)
 		 dir ? dir : ".");
 	test_memory();
 	test_shared_memory();
+	test_pinned_memory();
 	test_grid_limits();
 	test_weights();
 	test_nan();

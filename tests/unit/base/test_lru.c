@@ -24,7 +24,8 @@ static void drop(void *v)
 static struct lru *make(int max_entries, size_t max_bytes, bool keeps_order)
 {
 	n_dropped = 0;
-	return lru_create(&(struct lru_opts){max_entries, max_bytes, keeps_order, size, drop});
+	const struct lru_opts o = {max_entries, max_bytes, keeps_order, true, size, drop};
+	return lru_create(&o);
 }
 
 static struct value *put(struct lru *l, uint64_t owner, const char *key, size_t n, int number)
@@ -115,11 +116,53 @@ static void test_owners(void)
 	lru_destroy(l);
 }
 
+/* More keys than the index begins with buckets for, so that some share one and all move. Beside
+ * it the same by arrays: what a key has, and when it was used last. */
+static void test_index(void)
+{
+	enum { KEYS = 400, ROOM = 300, TURNS = 20000 };
+	int number[KEYS] = {0}, used[KEYS] = {0}, n = 0, n_wrong = 0; /* number 0: not there */
+	struct lru *l = make(ROOM, 1 << 20, false);
+	uint32_t x = 1;
+	for (int turn = 1; turn <= TURNS; turn++) {
+		char key[16];
+		x = x * 1664525u + 1013904223u;
+		int k = (int)((x >> 8) % KEYS), what = (int)((x >> 24) % 8);
+		snprintf(key, sizeof key, "%d", k);
+		if (what == 0) {
+			n_wrong += lru_delete(l, (struct lru_key){0, str_of(key)}) != !!number[k];
+			n -= !!number[k];
+			number[k] = 0;
+		} else if (what < 4) {
+			put(l, 0, key, 1, turn);
+			n += !number[k];
+			number[k] = turn;
+			used[k] = turn;
+		} else {
+			n_wrong += get(l, 0, key) != (number[k] ? number[k] : -1);
+			used[k] = turn;
+		}
+		int oldest = -1;
+		for (int i = 0; n > ROOM && i < KEYS; i++)
+			if (number[i] && (oldest < 0 || used[i] < used[oldest]))
+				oldest = i;
+		if (oldest >= 0)
+			number[oldest] = 0;
+		n -= oldest >= 0;
+	}
+	is_int(n_wrong, 0, "%d turns with %d keys are as those of a list", TURNS, KEYS);
+	for (int i = 0; i < KEYS; i++)
+		n -= !!number[i];
+	is_int(n, 0, "which has counted right");
+	lru_destroy(l);
+}
+
 int main(void)
 {
 	test_use();
 	test_order();
 	test_bytes();
 	test_owners();
+	test_index();
 	return tap_done();
 }

@@ -2,7 +2,7 @@
  *
  * A small store in a folder: what is written comes back after it is opened anew, every
  * byte of a file changed in turn is never believed, another user's files are left alone, and
- * keys, spaces and tokens that differ find nothing.
+ * keys, spaces and tokens that differ find nothing. Rooms come from the owner, and all go back.
  */
 #include "kv/kvdisk.h"
 
@@ -20,15 +20,23 @@ enum { P = 4, PAGE = 40, STATE = 24, N = 12 };
 
 static char dir[] = "/tmp/halod-kvdisk-XXXXXX";
 
-static struct kvdisk *open_store(const char *key)
+static struct kvdisk *open_with(struct kvdisk_opts o)
 {
 	struct kvdisk *d = NULL;
 	struct fail f = {0};
-	const struct kvdisk_opts o = {.dir = dir, .limit = 1 << 20, .key = str_of(key),
-				      .page_size = P, .page_bytes = PAGE, .state_bytes = STATE};
+	o.dir = dir;
+	o.limit = 1 << 20;
+	o.page_size = P;
+	o.page_bytes = PAGE;
+	o.state_bytes = STATE;
 	if (kvdisk_create(&o, &d, &f) != OK)
 		printf("Bail out! %s\n", f.text), exit(1);
 	return d;
+}
+
+static struct kvdisk *open_store(const char *key)
+{
+	return open_with((struct kvdisk_opts){.key = str_of(key)});
 }
 
 static void write_some(struct kvdisk *d, const struct kvdisk_prompt *p)
@@ -44,22 +52,23 @@ static void write_some(struct kvdisk *d, const struct kvdisk_prompt *p)
 /* Pages that are read and right, and 100 for the state; -1: some are wrong. */
 static int read_some(struct kvdisk *d, const struct kvdisk_prompt *p)
 {
-	const char *pages, *state;
 	struct kvdisk_known known;
-	int n, n_wrong = 0;
-	kvdisk_find(d, p, 0, &known);
-	if (known.n_pages == 0)
+	struct kvdisk_got got;
+	int n_wrong = 0;
+	struct kvdisk_path *path = kvdisk_find(d, p, 0, &known);
+	if (!path)
 		return 0;
-	struct kvdisk_read *r = kvdisk_read_begin(d, p, 0, known.n_pages, known.state_page);
-	while (!kvdisk_read_done(d, r, &pages, &n, &state))
+	struct kvdisk_read *r = kvdisk_read_begin(d, path, 0, known.n_pages, known.state_page);
+	kvdisk_path_release(path);
+	while (!kvdisk_read_done(d, r, &got))
 		usleep(100);
-	for (int i = 0; i < n * PAGE; i++)
-		n_wrong += pages[i] != (char)(i * 7);
-	for (int i = 0; state && i < STATE; i++)
-		n_wrong += state[i] != 9;
-	int got = n + (state ? 100 : 0);
+	for (int i = 0; i < got.n * PAGE; i++)
+		n_wrong += got.pages[i] != (char)(i * 7);
+	for (int i = 0; got.state && i < STATE; i++)
+		n_wrong += got.state[i] != 9;
+	int n_got = got.n + (got.state ? 100 : 0);
 	kvdisk_read_end(d, r);
-	return n_wrong ? -1 : got;
+	return n_wrong ? -1 : n_got;
 }
 
 /* The only file, whole; "" where there is none. */
@@ -138,6 +147,77 @@ static void test_foreign(const struct kvdisk_prompt *p, const char *path)
 	is_int(chown(dir, 0, 0), 0, "all is ours again");
 }
 
+/* --- rooms ---------------------------------------------------------------------- */
+
+struct giver {
+	int n_given, n_back, n_may;
+};
+
+static void *give(void *ctx, size_t n)
+{
+	struct giver *g = ctx;
+	return g->n_given < g->n_may && ++g->n_given ? malloc(n) : NULL;
+}
+
+static void take_back(void *ctx, void *p)
+{
+	((struct giver *)ctx)->n_back++;
+	free(p);
+}
+
+/* More reads at once than there are rooms. Returns how many had pinned memory. */
+static int read_at_once(struct kvdisk *d, const struct kvdisk_prompt *p, int n_reads)
+{
+	struct kvdisk_known known;
+	struct kvdisk_read *r[8];
+	struct kvdisk_got got;
+	int n_pinned = 0, n_wrong = 0;
+	struct kvdisk_path *path = kvdisk_find(d, p, 0, &known);
+	for (int i = 0; i < n_reads; i++)
+		r[i] = kvdisk_read_begin(d, path, 0, 3, 2);
+	kvdisk_path_release(path);
+	for (int i = 0; i < n_reads; i++) {
+		while (!kvdisk_read_done(d, r[i], &got))
+			usleep(100);
+		n_pinned += got.is_pinned;
+		n_wrong += got.n != 3 || !got.state || got.pages[3 * PAGE - 1] != (char)833;
+	}
+	for (int i = 0; i < n_reads; i++)
+		kvdisk_read_end(d, r[i]);
+	is_int(n_wrong, 0, "%d reads at once are right", n_reads);
+	return n_pinned;
+}
+
+static void test_rooms(const struct kvdisk_prompt *p)
+{
+	for (int n_may = 3; n_may >= 0; n_may -= 3) {
+		struct giver g = {.n_may = n_may};
+		struct kvdisk *d = open_with((struct kvdisk_opts){
+			.key = STR("rooms\n"), .read_bytes = 3 * PAGE,
+			.run_bytes = 3 * PAGE + STATE, .pinned = {give, take_back, &g}});
+		is_int(g.n_given, n_may, "rooms for reads, a state and runs");
+		int n_rooms = n_may ? KVDISK_READ_ROOMS : 0;
+		if (n_may)
+			write_some(d, p);
+		while (n_may && !kvdisk_await(d, 1000000))
+			;
+		is_int(read_at_once(d, p, 8), n_rooms, "as many as there are rooms are pinned");
+		is_int(read_at_once(d, p, KVDISK_READ_ROOMS), n_rooms, "they are free again");
+		struct kvdisk_run *run[KVDISK_RUN_ROOMS + 1];
+		for (int i = 0; i <= KVDISK_RUN_ROOMS; i++)
+			run[i] = kvdisk_run_create(d, p, 0, 3, 1);
+		ok(run[0]->is_pinned == (n_may > 0) && !run[KVDISK_RUN_ROOMS]->is_pinned,
+		   "so are runs, as far as there are rooms");
+		for (int i = 0; i <= KVDISK_RUN_ROOMS; i++)
+			kvdisk_run_destroy(d, run[i]);
+		run[0] = kvdisk_run_create(d, p, 0, 3, 4096 / STATE);
+		ok(!run[0]->is_pinned, "not one that is too large");
+		kvdisk_run_destroy(d, run[0]);
+		kvdisk_destroy(d, 1000000);
+		is_int(g.n_back, n_may, "all go back");
+	}
+}
+
 int main(void)
 {
 	int32_t tokens[N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -172,6 +252,8 @@ int main(void)
 	unlink(path);
 	is_int(read_some(d, &p), 0, "a file that somebody has removed is missed, and no more");
 	kvdisk_destroy(d, 0);
+	test_rooms(&p);
+	unlink(the_file(path, sizeof path));
 	chmod(dir, 0500);
 	rmdir(dir);
 	return tap_done();

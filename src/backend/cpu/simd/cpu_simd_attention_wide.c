@@ -255,9 +255,9 @@ static void begin(struct key_run *a)
 	float *q = a->q;
 	float(*acc)[CPU_ROWS] = a->acc;
 	const int even = (u->dim + 1) / 2 * 2;
-	a->n_groups = (u->n + CPU_TOK - 1) / CPU_TOK;
-	int per = (u->n + a->n_groups - 1) / a->n_groups;
-	a->n_groups = (u->n + per - 1) / per;
+	a->n_groups = DIV_UP(u->n, CPU_TOK);
+	int per = DIV_UP(u->n, a->n_groups);
+	a->n_groups = DIV_UP(u->n, per);
 	for (int i = 0; i < a->n_groups; i++) {
 		struct head_group *g = &a->group[i];
 		g->query = u->query + i * per;
@@ -313,7 +313,7 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 {
 	struct key_run a;
 	a.u = u;
-	a.n_chunks = (u->v_dim + VL - 1) / VL;
+	a.n_chunks = DIV_UP(u->v_dim, VL);
 	if (from >= to)
 		return;
 	begin(&a);

@@ -9,6 +9,8 @@
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
+#include "base/alloc.h"
+
 enum { VECTORS = CPU_DELTA_MAX / VL, ROWS = CPU_ROWS, AHEAD = 8 /* tokens to prefetch */ };
 
 /* Load the first `left` elements at p, then zeros. */
@@ -80,7 +82,7 @@ CPU_UNROLL(8)
 
 void ISA(cpu_delta)(const struct cpu_delta *d, const float *from, float *to)
 {
-	int n = (d->dim + VL - 1) / VL;
+	int n = DIV_UP(d->dim, VL);
 	switch (n) {
 	case 4: rows(d, 4, from, to); return;
 	case 8: rows(d, 8, from, to); return;

@@ -22,7 +22,7 @@ VINLINE size_t weight_size(enum cpu_number m)
 /* Elements of an input, padded to whole vectors. */
 static size_t padded(int32_t k)
 {
-	return ((size_t)k + VL - 1) / VL * VL;
+	return ROUND_UP((size_t)k, VL);
 }
 
 static size_t input_bytes(int32_t k)
