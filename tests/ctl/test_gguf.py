@@ -152,6 +152,10 @@ def refusals(tmp, keys, tensors):
              arch + "attention.value_length"),
             (changed(arch + "final_logit_softcapping", g.F32, 30.0),
              arch + "final_logit_softcapping"),
+            (changed(arch + "attention.causal", g.BOOL, False),
+             arch + "attention.causal is false"),
+            (changed(arch + "attention.causal", g.STRING, "no"), arch + "attention.causal is"),
+            (changed("general.architecture", g.STRING, "gemma-embedding"), "from a folder"),
             (changed(arch + "expert_gating_func", g.U32, 2), arch + "expert_gating"),
             ([(n.replace(arch, "deepseek2."), k, "deepseek2" if n.endswith("architecture")
                else v) for n, k, v in keys] + [
