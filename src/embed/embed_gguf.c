@@ -9,7 +9,7 @@
 /* Values of pooling_type. */
 enum { UNSAID = -1, MEAN = 1, CLS = 2, LAST = 3, RANK = 4 };
 
-enum { MAX_KEY = 120 };
+enum { MAX_KEY = 120, MAX_WIDTH = 1 << 16 };
 
 /* The value of the architecture's key `name`, or NULL. key gets its whole name. */
 static const struct gguf_value *find(const struct model *m, const char *name,
@@ -37,6 +37,42 @@ static enum status read_type(const struct model *m, char key[MAX_KEY], int64_t *
 	return OK;
 }
 
+/* Reads NAME.weight (n, k) in any format, without a bias, and appends it to the layers. */
+static enum status read_layer(const struct model *m, const char *name, int32_t n,
+			      struct embed_pool *out, struct fail *fail)
+{
+	struct embed_dense *d = &out->dense[out->n_dense];
+	struct weight w;
+	enum status st = model_weight(m, name, n, out->width, &w, fail);
+	if (st != OK)
+		return st;
+	*d = (struct embed_dense){.n_in = out->width, .n_out = n};
+	d->w = xmalloc((size_t)n * (size_t)out->width * sizeof *d->w);
+	weight_decode(&w, 0, n, d->w);
+	out->n_dense++;
+	out->width = n;
+	return OK;
+}
+
+/* The layers after the pooling. A file may lack them, as llama.cpp's converter writes them only
+ * if it is told to. */
+static enum status read_dense(const struct model *m, struct embed_pool *out, struct fail *fail)
+{
+	static const char *const names[] = {"dense_2", "dense_3"};
+	enum status st = OK;
+	for (size_t i = 0; i < ARRAY_LEN(names) && st == OK; i++) {
+		char full[40];
+		snprintf(full, sizeof full, "%s.weight", names[i]);
+		const struct tensor *t = tensors_find(m->tensors, full);
+		if (t && (t->n_dims != 2 || t->dim[0] > MAX_WIDTH))
+			st = fail_at(fail, E_FORMAT, full, "%s: tensor %s is no matrix of up to "
+				     "%d rows", m->dir, full, MAX_WIDTH);
+		else if (t)
+			st = read_layer(m, names[i], (int32_t)t->dim[0], out, fail);
+	}
+	return st;
+}
+
 enum status embed_gguf_pooling(const struct model *m, struct embed_pool *out,
 			       struct fail *fail)
 {
@@ -45,6 +81,8 @@ enum status embed_gguf_pooling(const struct model *m, struct embed_pool *out,
 	char key[MAX_KEY];
 	int64_t type;
 	enum status st = read_type(m, key, &type, fail);
+	if (st == OK)
+		st = read_dense(m, out, fail);
 	if (st != OK || type == UNSAID)
 		return st;
 	if (type == RANK)
@@ -82,7 +120,6 @@ enum status embed_gguf_head(const struct model *m, struct embed_pool *out, struc
 	char key[MAX_KEY];
 	int64_t type;
 	int32_t width = m->config.d_model, yes = 0;
-	struct weight w;
 	enum status st = read_type(m, key, &type, fail);
 	if (st == OK && type >= MEAN && type <= LAST)
 		st = fail_at(fail, E_UNSUPPORTED, key, "%s: %s %d: it is an embedding model; "
@@ -92,16 +129,14 @@ enum status embed_gguf_head(const struct model *m, struct embed_pool *out, struc
 	if (tensors_find(m->tensors, "cls.weight") || tensors_find(m->tensors, "cls.output.bias"))
 		return fail_at(fail, E_UNSUPPORTED, name, "%s: a reranker with cls.weight or "
 			       "cls.output.bias is not supported", m->dir);
+	*out = (struct embed_pool){.kind = EMBED_POOL_LAST, .width = width};
 	st = read_labels(m, &yes, fail);
 	if (st == OK)
-		st = model_weight(m, name, 2, width, &w, fail);
-	if (st != OK)
-		return st;
-	out->dense[0] = (struct embed_dense){
-		.n_in = width, .n_out = 2, .w = xmalloc(2 * (size_t)width * sizeof(float))};
-	out->n_dense = 1;
-	out->width = 2;
-	weight_decode(&w, yes, yes + 1, out->dense[0].w);
-	weight_decode(&w, 1 - yes, 2 - yes, out->dense[0].w + width);
-	return OK;
+		st = read_layer(m, name, 2, out, fail);
+	for (int32_t i = 0; st == OK && yes && i < width; i++) {
+		float *row = out->dense[0].w, no = row[i];
+		row[i] = row[width + i];
+		row[width + i] = no;
+	}
+	return st;
 }

@@ -6,7 +6,8 @@
 #pragma once
 #include "embed/embed_pool.h"
 
-/* Reads pooling_type into out->kind; without that key, leaves it as it is. E_UNSUPPORTED: the
+/* Reads pooling_type into out->kind (without that key, leaves it as it is) and the layers after
+ * the pooling, dense_2 and dense_3, if they are there. out->width is d_model. E_UNSUPPORTED: the
  * file has no pooling, one that is not known, or is a reranker's; E_FORMAT. */
 enum status embed_gguf_pooling(const struct model *m, struct embed_pool *out,
 			       struct fail *fail) MUST_USE;

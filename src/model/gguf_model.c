@@ -299,20 +299,24 @@ static enum status check_gating(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Tokens that see those after them. Only encoders do that here, and no encoder is read from a
- * GGUF file. */
+/* Tokens that see those after them. Only encoders do that here. */
 static enum status check_causal(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t is = 1;
+	if (r->arch->in_gguf & GGUF_ENCODER) {
+		json_object_set_new(r->config, "use_bidirectional_attention", json_true());
+		/* EmbeddingGemma's config.json. Other models round their scale to bfloat16. */
+		json_object_set_new(r->config, "dtype", json_string("float32"));
+		return OK;
+	}
 	const struct gguf_value *v = gguf_model_key(r, "attention.causal", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &is)))
 		return wrong(r, name, v, "true or false");
 	if (is != 0)
 		return OK;
-	return fail_at(r->fail, E_UNSUPPORTED, name, "%s: %s is false: tokens that see those "
-		       "after them are supported only in encoders, and only from a folder",
-		       r->path, name);
+	return fail_at(r->fail, E_UNSUPPORTED, name, "%s: %s is false: tokens of a %s that see "
+		       "those after them are not supported", r->path, name, r->arch->gguf);
 }
 
 /* Keys that would change the result. Each may only have the value that changes nothing, or 0. */
@@ -832,7 +836,7 @@ static enum status read_all(struct gguf_model_reader *r)
 	 * say whether the head was the table of tokens, so such a model writes nothing. */
 	bool has_head = !tensors_find(r->tensors, "cls.output.weight") ||
 			tensors_find(r->tensors, "lm_head.weight");
-	int body = (int)(strlen(class) - strlen("ForCausalLM"));
+	int body = (int)strcspn(class, "F"); /* of "ForCausalLM" */
 	json_object_set_new(r->config, "architectures", json_pack("[o]",
 		has_head ? json_string(class) : json_sprintf("%.*sModel", body, class)));
 	/* These architectures renormalise the router's weights, but their files do not

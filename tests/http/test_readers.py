@@ -16,8 +16,8 @@ sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file as g  # noqa: E402
 
 READERS = os.path.join(SRCDIR, "tests/golden/readers")
-LAST, MEAN, RANK, XLM, XLM_RANK = (os.path.join(READERS, n) for n in (
-    "last", "mean", "reranker", "xlm", "xlm-reranker"))
+LAST, MEAN, RANK, XLM, XLM_RANK, GEMMA = (os.path.join(READERS, n) for n in (
+    "last", "mean", "reranker", "xlm", "xlm-reranker", "gemma"))
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2, "self_check": "no",
        "hip_library": os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")}
 
@@ -189,6 +189,43 @@ def gguf(folder, path, more, head=None):
     g.write(path, [k for k in keys if k[0] not in own] + more, tensors)
 
 
+def gguf_encoder(path, spm):
+    """EmbeddingGemma as llama.cpp's converter writes it with its Dense modules. Its two layers
+    need the pattern of windows, which a real file leaves out."""
+    config = g.read_json(GEMMA, "config.json")
+    tensors = g.gemma_tensors(config, {"model." + n: x for n, x in g.load(GEMMA).items()})
+    for i in (2, 3):
+        dense = g.load(os.path.join(GEMMA, "%d_Dense" % i))
+        tensors["dense_%d.weight" % i] = dense["linear.weight"]
+    keys = g.model_keys(config) + [("gemma3.pooling_type", g.U32, 1)]
+    keys = [(k.replace("gemma3.", "gemma-embedding."), kind,
+             "gemma-embedding" if k == "general.architecture" else v) for k, kind, v in keys]
+    words = {"model": (g.STRING, "llama"), "pre": (g.STRING, "default"),
+             "tokens": ((g.ARRAY, g.STRING), spm["pieces"]),
+             "scores": ((g.ARRAY, g.F32), spm["scores"]),
+             "token_type": ((g.ARRAY, g.I32), spm["types"]),
+             "bos_token_id": (g.U32, 1), "eos_token_id": (g.U32, 2),
+             "add_bos_token": (g.BOOL, True), "add_eos_token": (g.BOOL, True)}
+    g.write(path, keys + [("tokenizer.ggml." + k, *v) for k, v in words.items()], tensors)
+
+
+def test_gguf_encoder(t, _):
+    with open(os.path.join(SRCDIR, "tests/golden/tokenizer/spm.json"), encoding="utf-8") as f:
+        spm = json.load(f)
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "gemma.gguf")
+        gguf_encoder(path, spm)
+        d, ref = Halod(embedding_model=path, exact="yes"), reference(GEMMA)
+        a = embed(d, {"input": ref["ids"]})
+        far = distance(vectors(a), ref["vectors"]) if a.status == 200 else a.body
+        t.ok(a.status == 200 and far < 1e-5, "as Sentence Transformers has it", far)
+        text, ids, _ = next(c for c in spm["cases"] if c[0].startswith("Hello"))
+        t.equal(vectors(embed(d, {"input": [text]})), vectors(embed(d, {
+            "input": [[1] + ids + [2]]})), "a text between its two ends")
+        t.equal(d.stop(), 0, "that daemon ends well")
+        refused(t, {"model": path}, "embedding_model")
+
+
 def test_gguf(t, d):
     """pooling_type of a GGUF file says what it reads, and a reranker has its own head."""
     def pooling(n):
@@ -264,5 +301,5 @@ run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_fau
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
      beside([against(XLM, 1e-5), ranks(1e-5, XLM_RANK), test_encoder], embedding_model=XLM,
             rerank_model=XLM_RANK, exact="yes"),
-     test_gguf, on_hip, beside([test_none]), test_refused],
+     test_gguf, test_gguf_encoder, on_hip, beside([test_none]), test_refused],
     embedding_model=LAST, rerank_model=RANK, exact="yes")
