@@ -64,8 +64,8 @@ static enum status read_dense(const struct model *m, struct embed_pool *out, str
 		char full[40];
 		snprintf(full, sizeof full, "%s.weight", names[i]);
 		const struct tensor *t = tensors_find(m->tensors, full);
-		if (t && (t->n_dims != 2 || t->dim[0] > MAX_WIDTH))
-			st = fail_at(fail, E_FORMAT, full, "%s: tensor %s is no matrix of up to "
+		if (t && (t->n_dims != 2 || t->dim[0] < 1 || t->dim[0] > MAX_WIDTH))
+			st = fail_at(fail, E_FORMAT, full, "%s: tensor %s is no matrix of 1 to "
 				     "%d rows", m->dir, full, MAX_WIDTH);
 		else if (t)
 			st = read_layer(m, names[i], (int32_t)t->dim[0], out, fail);
@@ -83,8 +83,11 @@ enum status embed_gguf_pooling(const struct model *m, struct embed_pool *out,
 	enum status st = read_type(m, key, &type, fail);
 	if (st == OK)
 		st = read_dense(m, out, fail);
-	if (st != OK || type == UNSAID)
+	if (st != OK || (type == UNSAID && !m->config.is_encoder))
 		return st;
+	if (type == UNSAID)
+		return fail_at(fail, E_MISSING, key, "%s: %s is missing, and an encoder needs "
+			       "it: 1 (mean), 2 (first token) or 3 (last token)", m->dir, key);
 	if (type == RANK)
 		return fail_at(fail, E_UNSUPPORTED, key, "%s: %s 4 (rank): it is a reranker; "
 			       "name it with rerank_model", m->dir, key);

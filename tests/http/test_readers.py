@@ -189,7 +189,7 @@ def gguf(folder, path, more, head=None):
     g.write(path, [k for k in keys if k[0] not in own] + more, tensors)
 
 
-def gguf_encoder(path, spm):
+def gguf_encoder(path, spm, pooling):
     """EmbeddingGemma as llama.cpp's converter writes it with its Dense modules. Its two layers
     need the pattern of windows, which a real file leaves out."""
     config = g.read_json(GEMMA, "config.json")
@@ -197,7 +197,7 @@ def gguf_encoder(path, spm):
     for i in (2, 3):
         dense = g.load(os.path.join(GEMMA, "%d_Dense" % i))
         tensors["dense_%d.weight" % i] = dense["linear.weight"]
-    keys = g.model_keys(config) + [("gemma3.pooling_type", g.U32, 1)]
+    keys = g.model_keys(config) + pooling
     keys = [(k.replace("gemma3.", "gemma-embedding."), kind,
              "gemma-embedding" if k == "general.architecture" else v) for k, kind, v in keys]
     words = {"model": (g.STRING, "llama"), "pre": (g.STRING, "default"),
@@ -213,8 +213,9 @@ def test_gguf_encoder(t, _):
     with open(os.path.join(SRCDIR, "tests/golden/tokenizer/spm.json"), encoding="utf-8") as f:
         spm = json.load(f)
     with tempfile.TemporaryDirectory() as tmp:
-        path = os.path.join(tmp, "gemma.gguf")
-        gguf_encoder(path, spm)
+        path, bare = os.path.join(tmp, "gemma.gguf"), os.path.join(tmp, "bare.gguf")
+        gguf_encoder(path, spm, [("gemma3.pooling_type", g.U32, 1)])
+        gguf_encoder(bare, spm, [])
         d, ref = Halod(embedding_model=path, exact="yes"), reference(GEMMA)
         a = embed(d, {"input": ref["ids"]})
         far = distance(vectors(a), ref["vectors"]) if a.status == 200 else a.body
@@ -224,6 +225,7 @@ def test_gguf_encoder(t, _):
             "input": [[1] + ids + [2]]})), "a text between its two ends")
         t.equal(d.stop(), 0, "that daemon ends well")
         refused(t, {"model": path}, "embedding_model")
+        refused(t, {"embedding_model": bare}, "pooling_type is missing")
 
 
 def test_gguf(t, d):
