@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "embed/embed_gguf.h"
 #include "embed/embed_pool.h"
 #include "embed/encoder.h"
 #include "engine/engine.h"
@@ -113,6 +114,11 @@ static enum status take_rows(struct embed *e, const struct part *p, int i_slice,
 	if (!row)
 		return fail_set(fail, E_DEVICE, "the rows of a step are lost");
 	if (e->kind == EMBED_SCORES) {
+		float two[2];
+		if (e->pool.n_dense) {
+			embed_dense_run(&e->pool.dense[0], row, two);
+			row = two;
+		}
 		*p->text->out = 1 / (1 + expf(row[e->no] - row[e->yes]));
 		return OK;
 	}
@@ -310,9 +316,28 @@ static enum status check_encoder(struct embed *e, struct fail *fail)
 	return embed_pool_read_head(m, &e->pool, fail);
 }
 
-static enum status check_model(struct embed *e, struct fail *fail)
+/* The rows of the head are 0, of "yes", and 1. A model without a head of its own has the
+ * logits of all tokens. */
+static enum status check_head(struct embed *e, struct fail *fail)
 {
 	const struct tokenizer *t = e->model->tokenizer;
+	enum status st = OK;
+	if (tensors_gguf(e->model->tensors))
+		st = embed_gguf_head(e->model, &e->pool, fail);
+	if (st != OK)
+		return st;
+	e->yes = e->pool.n_dense ? 0 : tokenizer_find(t, STR("yes"));
+	e->no = e->pool.n_dense ? 1 : tokenizer_find(t, STR("no"));
+	if (e->yes < 0 || e->no < 0 || tokenizer_find(t, STR("<|im_start|>")) < 0 ||
+	    tokenizer_find(t, STR("<|im_end|>")) < 0)
+		return fail_set(fail, E_UNSUPPORTED, "%s is not a reranker that is known here: "
+				"its tokenizer lacks yes, no, <|im_start|> or <|im_end|>",
+				e->model->dir);
+	return OK;
+}
+
+static enum status check_model(struct embed *e, struct fail *fail)
+{
 	if (e->model->config.is_encoder)
 		return check_encoder(e, fail);
 	if (e->model->config.n_linear > 0)
@@ -320,14 +345,7 @@ static enum status check_model(struct embed *e, struct fail *fail)
 				"gives no embeddings here", e->model->dir);
 	if (e->kind == EMBED_VECTORS)
 		return embed_pool_read(e->model, &e->pool, fail);
-	e->yes = tokenizer_find(t, STR("yes"));
-	e->no = tokenizer_find(t, STR("no"));
-	if (e->yes < 0 || e->no < 0 || tokenizer_find(t, STR("<|im_start|>")) < 0 ||
-	    tokenizer_find(t, STR("<|im_end|>")) < 0)
-		return fail_set(fail, E_UNSUPPORTED, "%s is not a reranker that is known here: "
-				"its tokenizer lacks yes, no, <|im_start|> or <|im_end|>",
-				e->model->dir);
-	return OK;
+	return check_head(e, fail);
 }
 
 /* Bytes of KV cache for one longest text, or for a step of short ones, where each text wastes
@@ -369,7 +387,8 @@ static struct engine_opts engine_opts_of(const struct embed *e)
 		.max_seqs = MAX_SEQS, .max_batch_tok = MAX_TOK,
 		/* Pairs of one query have the same beginning. */
 		.prefix_cache = e->kind == EMBED_SCORES,
-		.gives_rows = e->kind == EMBED_VECTORS, .reader = key_of(e->kind)};
+		.gives_rows = e->kind == EMBED_VECTORS || e->pool.n_dense,
+		.reader = key_of(e->kind)};
 }
 
 static enum status plan_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)

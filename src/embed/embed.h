@@ -17,8 +17,8 @@ struct embed;
 enum embed_kind {
 	EMBED_VECTORS,
 	/* Qwen3-Reranker: the probability of "yes" against "no" as the next token. Source:
-	 * the model's card. An encoder with a head that makes one number, as
-	 * bge-reranker-v2-m3: that number's sigmoid. */
+	 * the model's card. A GGUF file may have a head of these two alone. An encoder with a
+	 * head that makes one number, as bge-reranker-v2-m3: that number's sigmoid. */
 	EMBED_SCORES,
 };
 

@@ -2,45 +2,24 @@
 #include "embed/embed_pool.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
 #include "base/alloc.h"
+#include "embed/embed_gguf.h"
 #include "json/jsonfile.h"
-#include "model/gguf.h"
 
 #define MAX_BYTES ((size_t)1 << 20)
 
 static const struct {
 	const char *name; /* value of pooling_mode in newer files */
 	const char *flag; /* the key that is true in older files */
-	int64_t gguf;     /* value of pooling_type in GGUF */
 	enum embed_pool_kind kind;
 } kinds[] = {
-	{"mean", "pooling_mode_mean_tokens", 1, EMBED_POOL_MEAN},
-	{"cls", "pooling_mode_cls_token", 2, EMBED_POOL_CLS},
-	{"lasttoken", "pooling_mode_lasttoken", 3, EMBED_POOL_LAST},
+	{"mean", "pooling_mode_mean_tokens", EMBED_POOL_MEAN},
+	{"cls", "pooling_mode_cls_token", EMBED_POOL_CLS},
+	{"lasttoken", "pooling_mode_lasttoken", EMBED_POOL_LAST},
 };
-
-static enum status read_gguf(const struct gguf *g, const char *arch, struct embed_pool *out,
-			     struct fail *fail)
-{
-	char key[100];
-	int64_t type;
-	snprintf(key, sizeof key, "%s.pooling_type", arch);
-	const struct gguf_value *v = gguf_find(g, key);
-	if (!v || !gguf_integer(v, 0, &type))
-		return OK;
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (kinds[i].gguf == type) {
-			out->kind = kinds[i].kind;
-			return OK;
-		}
-	return fail_at(fail, E_UNSUPPORTED, "pooling_type",
-		       "%s %lld is not supported, only 1 (mean), 2 (cls) and 3 (last)", key,
-		       (long long)type);
-}
 
 /* Reads the config.json of the Pooling module. */
 static enum status read_pooling(const char *dir, const json_t *file, struct embed_pool *out,
@@ -152,17 +131,8 @@ enum status embed_pool_read(const struct model *m, struct embed_pool *out, struc
 {
 	*out = (struct embed_pool){.kind = EMBED_POOL_LAST, .normalizes = true,
 				   .width = m->config.d_model};
-	const struct gguf *g = tensors_gguf(m->tensors);
-	if (g) {
-		struct str arch = {0};
-		char name[80];
-		const struct gguf_value *v = gguf_find(g, "general.architecture");
-		if (!v || !gguf_string(v, &arch))
-			return OK;
-		snprintf(name, sizeof name, "%.*s", (int)MIN(arch.n, sizeof name - 1),
-			 arch.p);
-		return read_gguf(g, name, out, fail);
-	}
+	if (tensors_gguf(m->tensors))
+		return embed_gguf_pooling(m, out, fail);
 	char *path = file_join(m->dir, "modules.json");
 	enum status st = OK;
 	if (file_exists(path))

@@ -214,8 +214,8 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 			       m->config.arch);
 	if (!m->config.has_head && !opts->gives_rows)
 		return fail_at(fail, E_UNSUPPORTED, "architectures",
-			       "%s is an embedding model and cannot write text; name it "
-			       "with embedding_model", m->dir);
+			       "%s has no output head and cannot write text; name it with "
+			       "embedding_model or rerank_model", m->dir);
 	*o = *opts;
 	enum status st = check_opts(o, m->config.max_ctx, fail);
 	if (st != OK)

@@ -299,6 +299,26 @@ static enum status check_gating(struct gguf_model_reader *r)
 	return OK;
 }
 
+/* Tokens that see those after them. Only encoders do that here. */
+static enum status check_causal(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t is = 1;
+	if (r->arch->in_gguf & GGUF_ENCODER) {
+		json_object_set_new(r->config, "use_bidirectional_attention", json_true());
+		/* EmbeddingGemma's config.json. Other models round their scale to bfloat16. */
+		json_object_set_new(r->config, "dtype", json_string("float32"));
+		return OK;
+	}
+	const struct gguf_value *v = gguf_model_key(r, "attention.causal", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &is)))
+		return wrong(r, name, v, "true or false");
+	if (is != 0)
+		return OK;
+	return fail_at(r->fail, E_UNSUPPORTED, name, "%s: %s is false: tokens of a %s that see "
+		       "those after them are not supported", r->path, name, r->arch->gguf);
+}
+
 /* Keys that would change the result. Each may only have the value that changes nothing, or 0. */
 static enum status check_neutral(struct gguf_model_reader *r)
 {
@@ -311,7 +331,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"router_logit_softcapping", 0, 0}, {"logit_scale", 1, KEYS_SCALES},
 		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
-		{"attention.clamp_kqv", 0, 0}, {"attention.causal", 1, 0},
+		{"attention.clamp_kqv", 0, 0},
 		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0,
 		 GROUPED_KEYS | KEYS_ERNIE | KEYS_HUNYUAN},
 		{"expert_group_count", 1, GROUPED_KEYS},
@@ -319,7 +339,6 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
 		{"attention.temperature_scale", 0, KEYS_LATE},
-		{"pooling_type", 0, 0},
 	};
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
@@ -330,7 +349,8 @@ static enum status check_neutral(struct gguf_model_reader *r)
 			  (d != neutral[i].allowed && d != 0)))
 			return gguf_model_refuse(r, name, v);
 	}
-	return check_gating(r);
+	enum status st = check_causal(r);
+	return st == OK ? check_gating(r) : st;
 }
 
 int64_t gguf_model_known(const struct gguf_model_reader *r, const char *hf)
@@ -812,7 +832,13 @@ static enum status read_all(struct gguf_model_reader *r)
 	if (strcmp(r->arch->gguf, "granitehybrid") == 0 && has_any(r, "rope.scaling.finetuned"))
 		take_arch(r, "bamba", &type, &class);
 	json_object_set_new(r->config, "model_type", json_string(type));
-	json_object_set_new(r->config, "architectures", json_pack("[s]", class));
+	/* A reranker's file may have two rows of the output head in place of the head. It does not
+	 * say whether the head was the table of tokens, so such a model writes nothing. */
+	bool has_head = !tensors_find(r->tensors, "cls.output.weight") ||
+			tensors_find(r->tensors, "lm_head.weight");
+	int body = (int)strcspn(class, "F"); /* of "ForCausalLM" */
+	json_object_set_new(r->config, "architectures", json_pack("[o]",
+		has_head ? json_string(class) : json_sprintf("%.*sModel", body, class)));
 	/* These architectures renormalise the router's weights, but their files do not
 	 * say so. */
 	if (r->arch->in_gguf & GGUF_EXPERTS)

@@ -235,6 +235,8 @@ const char *gguf_names_hf(const struct gguf *g, const char *name, struct arena *
 	const char *table = table_of_ngrams(g, name, a);
 	if (table)
 		return table;
+	if (!gguf_model_arch(g, &arch_name)) /* refused, but not because two names collide */
+		return name;
 	for (size_t i = 0; i < ARRAY_LEN(tops); i++)
 		if ((hf = match(&tops[i], name, &rest))) {
 			snprintf(full, sizeof full, "%s%s", hf, rest);

@@ -68,6 +68,7 @@ enum {
 	GGUF_GEMMA4 = 256,
 	GGUF_SPACE = 512,     /* some layers are state spaces of Mamba-2 */
 	GGUF_ONE_NORM = 1024, /* attn_norm is the norm of the layer's only part */
+	GGUF_ENCODER = 2048,  /* tokens see each other both ways */
 	GGUF_FUSED = 64,      /* attn_qkv holds q, k and v; ffn_up holds gate and up */
 };
 

@@ -237,7 +237,7 @@ static const struct {
 	{"parallel_attn", "false", 0},
 	{"use_parallel_residual", "false", 0},
 	{"pruned_heads", "{}", 0},
-	{"is_encoder_decoder", "false", 0},
+	{"is_encoder_decoder", "false", 0}, {"is_causal", "true", 0},
 	{"add_cross_attention", "false", 0},
 };
 

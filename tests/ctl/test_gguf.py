@@ -94,6 +94,8 @@ def split(tmp, keys, tensors):
 def tiny(tmp):
     config, tensors = tiny_tensors()
     keys = keys_of(TINY, config, tensors)
+    # A pooling is nothing to a model that writes.
+    keys += [("qwen3moe.pooling_type", g.U32, 3), ("qwen3moe.attention.causal", g.BOOL, True)]
     path = os.path.join(tmp, "tiny.gguf")
     g.write(path, keys, tensors)
     some = g.read_json(TINY, "reference.json")
@@ -152,6 +154,10 @@ def refusals(tmp, keys, tensors):
              arch + "attention.value_length"),
             (changed(arch + "final_logit_softcapping", g.F32, 30.0),
              arch + "final_logit_softcapping"),
+            (changed(arch + "attention.causal", g.BOOL, False),
+             arch + "attention.causal is false"),
+            (changed(arch + "attention.causal", g.STRING, "no"), arch + "attention.causal is"),
+            (changed("general.architecture", g.STRING, "nomic-bert"), "from a folder"),
             (changed(arch + "expert_gating_func", g.U32, 2), arch + "expert_gating"),
             ([(n.replace(arch, "deepseek2."), k, "deepseek2" if n.endswith("architecture")
                else v) for n, k, v in keys] + [

@@ -6,13 +6,18 @@ import base64
 import json
 import os
 import struct
+import sys
+import tempfile
 import threading
 
 from halod import BUILDDIR, SRCDIR, Halod, run
 
+sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
+import gguf_file as g  # noqa: E402
+
 READERS = os.path.join(SRCDIR, "tests/golden/readers")
-LAST, MEAN, RANK, XLM, XLM_RANK = (os.path.join(READERS, n) for n in (
-    "last", "mean", "reranker", "xlm", "xlm-reranker"))
+LAST, MEAN, RANK, XLM, XLM_RANK, GEMMA = (os.path.join(READERS, n) for n in (
+    "last", "mean", "reranker", "xlm", "xlm-reranker", "gemma"))
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2, "self_check": "no",
        "hip_library": os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")}
 
@@ -166,6 +171,97 @@ def beside(tests, **settings):
     return test
 
 
+def gguf(folder, path, more, head=None):
+    """A folder as llama.cpp's converter writes it; with head also two rows of the table of
+    tokens, as it does for rerankers."""
+    config, tensors = g.read_json(folder, "config.json"), {}
+    for name, (_, shape, raw) in g.load(folder).items():
+        name = name if name.startswith("model.") else "model." + name
+        tensors[g.tensor_name(name)] = "F32", shape, g.bf16_to_f32(raw)
+    keys = g.model_keys(config) + g.tokenizer_keys(folder, config["vocab_size"])
+    tokens = dict((k, v) for k, _, v in keys)["tokenizer.ggml.tokens"]
+    _, (_, width), raw = tensors["token_embd.weight"]
+    if head:
+        rows = [4 * width * tokens.index(word) for word in head]
+        tensors["cls.output.weight"] = "F32", [2, width], b"".join(
+            raw[at:at + 4 * width] for at in rows)
+    own = {"tokenizer.ggml.eos_token_id"} & {k for k, _, _ in more}
+    g.write(path, [k for k in keys if k[0] not in own] + more, tensors)
+
+
+def gguf_encoder(path, spm, pooling):
+    """EmbeddingGemma as llama.cpp's converter writes it with its Dense modules. Its two layers
+    need the pattern of windows, which a real file leaves out."""
+    config = g.read_json(GEMMA, "config.json")
+    tensors = g.gemma_tensors(config, {"model." + n: x for n, x in g.load(GEMMA).items()})
+    for i in (2, 3):
+        dense = g.load(os.path.join(GEMMA, "%d_Dense" % i))
+        tensors["dense_%d.weight" % i] = dense["linear.weight"]
+    keys = g.model_keys(config) + pooling
+    keys = [(k.replace("gemma3.", "gemma-embedding."), kind,
+             "gemma-embedding" if k == "general.architecture" else v) for k, kind, v in keys]
+    words = {"model": (g.STRING, "llama"), "pre": (g.STRING, "default"),
+             "tokens": ((g.ARRAY, g.STRING), spm["pieces"]),
+             "scores": ((g.ARRAY, g.F32), spm["scores"]),
+             "token_type": ((g.ARRAY, g.I32), spm["types"]),
+             "bos_token_id": (g.U32, 1), "eos_token_id": (g.U32, 2),
+             "add_bos_token": (g.BOOL, True), "add_eos_token": (g.BOOL, True)}
+    g.write(path, keys + [("tokenizer.ggml." + k, *v) for k, v in words.items()], tensors)
+
+
+def test_gguf_encoder(t, _):
+    with open(os.path.join(SRCDIR, "tests/golden/tokenizer/spm.json"), encoding="utf-8") as f:
+        spm = json.load(f)
+    with tempfile.TemporaryDirectory() as tmp:
+        path, bare = os.path.join(tmp, "gemma.gguf"), os.path.join(tmp, "bare.gguf")
+        gguf_encoder(path, spm, [("gemma3.pooling_type", g.U32, 1)])
+        gguf_encoder(bare, spm, [])
+        d, ref = Halod(embedding_model=path, exact="yes"), reference(GEMMA)
+        a = embed(d, {"input": ref["ids"]})
+        far = distance(vectors(a), ref["vectors"]) if a.status == 200 else a.body
+        t.ok(a.status == 200 and far < 1e-5, "as Sentence Transformers has it", far)
+        text, ids, _ = next(c for c in spm["cases"] if c[0].startswith("Hello"))
+        t.equal(vectors(embed(d, {"input": [text]})), vectors(embed(d, {
+            "input": [[1] + ids + [2]]})), "a text between its two ends")
+        t.equal(d.stop(), 0, "that daemon ends well")
+        refused(t, {"model": path}, "embedding_model")
+        refused(t, {"embedding_model": bare}, "pooling_type is missing")
+
+
+def test_gguf(t, d):
+    """pooling_type of a GGUF file says what it reads, and a reranker has its own head."""
+    def pooling(n):
+        return ("qwen3.pooling_type", g.U32, n)
+
+    def labels(*names):
+        return ("qwen3.classifier.output_labels", (g.ARRAY, g.STRING), names)
+
+    ends = [("tokenizer.ggml.add_eos_token", g.BOOL, True),
+            ("tokenizer.ggml.eos_token_id", g.U32, reference(LAST)["ids"][0][-1])]
+    with tempfile.TemporaryDirectory() as tmp:
+        last, mean, none, rank, turned, plain, both = (os.path.join(tmp, n + ".gguf") for n in (
+            "last", "mean", "none", "rank", "turned", "plain", "both"))
+        gguf(LAST, last, ends + [pooling(3)])
+        gguf(MEAN, mean, [pooling(1)])
+        gguf(MEAN, none, [pooling(0)])
+        gguf(RANK, rank, [pooling(4), labels("yes", "no")], ("yes", "no"))
+        gguf(RANK, turned, [pooling(4), labels("no", "yes")], ("no", "yes"))
+        gguf(RANK, plain, [])
+        gguf(RANK, both, [pooling(4), labels("good", "bad")], ("yes", "no"))
+        exact = {"exact": "yes"}
+        beside([against(LAST, 1e-5, longest=500), ranks(1e-5)], embedding_model=last,
+               rerank_model=rank, **exact)(t, d)
+        beside([against(MEAN, 1e-5, longest=500), ranks(1e-5)], embedding_model=mean,
+               rerank_model=turned, **exact)(t, d)
+        beside([ranks(1e-5)], rerank_model=plain, **exact)(t, d)
+        for settings, word in (({"embedding_model": none}, "pooling_type 0"),
+                               ({"embedding_model": rank}, "rerank_model"),
+                               ({"rerank_model": mean}, "embedding_model"),
+                               ({"rerank_model": both}, "output_labels"),
+                               ({"model": rank}, "rerank_model")):
+            refused(t, settings, word)
+
+
 def test_encoder(t, d):
     a = d.request("POST", "/v1/rerank", {"query": "a", "documents": ["b"], "instruct": "c"})
     t.equal((a.status, a.error["param"]), (400, "instruct"), "it follows no instruction")
@@ -183,6 +279,12 @@ def on_hip(t, d):
     beside(tests, embedding_model=LAST, rerank_model=RANK, **HIP)(t, d)
 
 
+def refused(t, settings, word):
+    x = Halod(wait=False, **settings)
+    t.ok(x.process.wait(60) != 0 and x.wait_log("error.*" + word),
+         "does not start, and says: " + word, "\n".join(l or "(end)" for l in x.lines))
+
+
 def test_refused(t, d):
     """A model that cannot do what it is named for says so at start."""
     for settings, word in (({"embedding_model": "/nonexistent"}, "/nonexistent"),
@@ -192,9 +294,7 @@ def test_refused(t, d):
                                SRCDIR, "tests/golden/models/qwen35moe")}, "recurrent"),
                            ({"model": LAST}, "embedding_model"),
                            ({"model": XLM}, "embedding_model")):
-        x = Halod(wait=False, **settings)
-        t.ok(x.process.wait(60) != 0 and x.wait_log(word), "does not start, and says: " +
-             word, "\n".join(l or "(end)" for l in x.lines))
+        refused(t, settings, word)
 
 
 run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_faults,
@@ -203,5 +303,5 @@ run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_fau
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
      beside([against(XLM, 1e-5), ranks(1e-5, XLM_RANK), test_encoder], embedding_model=XLM,
             rerank_model=XLM_RANK, exact="yes"),
-     on_hip, beside([test_none]), test_refused],
+     test_gguf, test_gguf_encoder, on_hip, beside([test_none]), test_refused],
     embedding_model=LAST, rerank_model=RANK, exact="yes")

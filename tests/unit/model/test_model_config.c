@@ -382,6 +382,7 @@ static const struct {
 	 SIZES ROPE "}", E_UNSUPPORTED, "qk_norm_type"},
 	{OF("llama") ",\"residual_multiplier\":0.2}", E_UNSUPPORTED, "residual_multiplier"},
 	{"{" DENSE ROPE ",\"clip_qkv\":8.0}", E_UNSUPPORTED, "clip_qkv"},
+	{"{" DENSE ROPE ",\"is_causal\":false}", E_UNSUPPORTED, "is_causal"},
 	{"{" MOE ROPE ",\"num_experts\":8,\"routed_scaling_factor\":2.5}",
 	 E_UNSUPPORTED, "routed_scaling_factor"},
 	{"{" NEXT "\"output_gate_type\":\"sigmoid\"}", E_UNSUPPORTED,
