@@ -8,6 +8,9 @@
  *   act   two outputs, gate and up, of equal N and type act: afterwards y of the first is
  *         act(gate) up (act_mul); y of the second is work memory
  *
+ * A weight may have turns (turn_blocks.h): of x, before its product, and of what that adds to
+ * the bias. x itself stays.
+ *
  * The backend decides which of these its kernel fuses. It queues the others as separate
  * operations.
  */

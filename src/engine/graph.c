@@ -16,6 +16,7 @@
 #include "engine/arch.h"
 #include "engine/graph_move.h"
 #include "engine/graph_sight.h"
+#include "engine/graph_turns.h"
 #include "engine/mtp.h"
 #include "engine/rope.h"
 #include "engine/step_ids.h"
@@ -104,6 +105,8 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		graph_layer_name(g, -1, "embed_tokens", head);
 	if (st == OK && has_head && (!c->tied_embeddings || g->b->int8_head))
 		st = graph_load_head(g, head, fail);
+	if (st == OK && has_head)
+		st = graph_turns_head(g, fail);
 	if (st == OK)
 		st = put_as_is(g, fail);
 	if (st == OK && c->layer_embed)
@@ -195,6 +198,8 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = hyper_alloc(g, fail);
 	if (st == OK && c->n_ngram)
 		st = ngram_alloc(g, fail);
+	if (st == OK)
+		st = graph_turns_alloc(g, fail);
 	if (st == OK)
 		st = graph_sight_alloc(g, fail);
 	if (st == OK)
@@ -685,6 +690,7 @@ static void destroy(void *ctx)
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
+	graph_turns_free(g);
 	free(g);
 }
 
@@ -749,6 +755,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 {
 	struct graph *g = create_empty(m, b, arch, limits);
 	g->id = arch_graph_id();
+	g->turns = xcalloc(1, sizeof *g->turns);
 	g->expert_weights = expert_weights(g);
 	if (limits->gives_rows) {
 		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;

@@ -15,6 +15,7 @@
  *   hyper            several residual streams; ngram adds n-grams to them
  *   indexer          chooses what attention sees
  *   mtp              the layer that guesses
+ *   graph_turns      turns of what products read and write
  *   engine_watch.c   shows a caller what the routers chose
  *   arch_<name>      which mixer and which mlp a layer has
  *
@@ -133,6 +134,7 @@ struct graph {
 	const float *as_is;            /* (D) weights of graph_norm without a norm; or NULL */
 	struct layer *layers;          /* (graph_n_layers) */
 	struct weight *expert_weights; /* host, all layers' */
+	struct graph_turns *turns;     /* NULL: nothing is loaded */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
 	char *probed; /* graph_mtp_lacks: nothing is loaded. Else NULL */

@@ -139,6 +139,8 @@ static enum status alloc(struct graph *g, struct fail *fail)
 	if (st != OK || g->b->act_type == DTYPE_F32 || c->hyper_n || i == c->n_layers)
 		return st;
 	struct delta_layer *a = &g->layers[i].delta;
+	if (a->qkv.turns) /* of rows with what rounding took */
+		return OK;
 	a->is_sharp = true;
 	size_t n = (size_t)model_delta_channels(c);
 	if (graph_layer_has(g, i, "linear_attn.in_proj_qkvz"))

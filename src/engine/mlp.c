@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "engine/arch.h"
+#include "engine/graph_turns.h"
 
 static bool has_experts(const struct model_config *c, int i_layer)
 {
@@ -223,7 +224,13 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 	if (st != OK || g->probed)
 		return st;
 	m->experts.act = c->act;
-	if (c->shared_dim && !is_apart(c)) {
+	const struct weight *const shared[] = {&m->gate, &m->up, &m->down, &m->shared_router};
+	bool is_inside = c->shared_dim && !is_apart(c);
+	if (is_inside)
+		st = graph_turns_none(shared, ARRAY_LEN(shared), "experts", fail);
+	if (st != OK)
+		return st;
+	if (is_inside) {
 		m->experts.shared_gate = &m->gate;
 		m->experts.shared_up = &m->up;
 		m->experts.shared_down = &m->down;

@@ -471,18 +471,23 @@ bool model_asks_fp8_kv(const struct model *m)
 	return quant_scheme_asks_fp8_kv(m->scheme);
 }
 
+const char *model_stored_name(const struct model *m, const char *name, char out[256])
+{
+	const struct tensor *t = quant_numbers(m->tensors, name);
+	const char *dot = t ? strrchr(t->name, '.') : NULL;
+	if (dot)
+		snprintf(out, 256, "%.*s", (int)(dot - t->name), t->name);
+	else if ((t = tensors_find(m->tensors, name))) /* of all experts */
+		snprintf(out, 256, "%s", t->name);
+	return t ? out : name;
+}
+
 /* Find the setting of a weight by the name that its tensor has in the checkpoint. */
 static enum status find_choice(const struct model *m, const char *name,
 			       struct quant_choice *out, struct fail *fail)
 {
-	const struct tensor *t = quant_numbers(m->tensors, name);
 	char full[256];
-	const char *dot = t ? strrchr(t->name, '.') : NULL;
-	if (dot)
-		snprintf(full, sizeof full, "%.*s", (int)(dot - t->name), t->name);
-	else if ((t = tensors_find(m->tensors, name))) /* a tensor of all experts */
-		snprintf(full, sizeof full, "%s", t->name);
-	return quant_scheme_find(m->scheme, t ? full : name, out, fail);
+	return quant_scheme_find(m->scheme, model_stored_name(m, name, full), out, fail);
 }
 
 enum status model_weight(const struct model *m, const char *name, int32_t n,

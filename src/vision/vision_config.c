@@ -303,7 +303,8 @@ enum status vision_config_read(const struct model *m, const struct tensors *mmpr
 	bool is_file = tensors_gguf(m->tensors);
 	if (!mmproj && (is_file || !m->has_vision))
 		return OK;
-	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail) : OK;
+	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail)
+				: model_turns_no_sight(m, fail);
 	if (st == OK)
 		st = is_file ? read_files(m, mmproj, out, out_has, fail)
 			     : read_folder(m, mmproj != NULL, out, out_has, fail);

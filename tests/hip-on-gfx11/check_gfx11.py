@@ -39,8 +39,8 @@ OTHERS_KERNELS, OTHERS_INSTRUCTIONS = 93, 70
 STEPS, PROMPT = 2, 17
 # Each kernel that a golden model launches is launched by one of these or by halo-tiny, which
 # HALOD_GFX11_WHOLE holds. The others launch the same in other orders, as on fibers.
-MODELS = ("deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf16", "qwen3-gptq",
-          "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4", "qwen35moe",
+MODELS = ("deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf16",
+          "qwen3-ct-turns", "qwen3-gptq", "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4", "qwen35moe",
           "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
 # Models whose log-probabilities on HIP may be off by more than verify allows: on fibers as
 # here, so that is no matter of the machine code (docs/gpu.md, "What runs where").

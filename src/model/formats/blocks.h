@@ -17,6 +17,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights are used in place");
 
 struct weight_source; /* quant_made.c */
+struct weight_turns;  /* turn.h */
 
 /* One linear layer's weight W (N, K), y = W x, in the format of its checkpoint. All
  * pointers are views into the mapped file; nothing is owned or copied. G = ceil(K/group)
@@ -74,10 +75,10 @@ struct weight {
 	int32_t row_step;        /* distance of W's rows in rows of q; 0 means 1 */
 	int32_t k_step;          /* distance of a row's elements in q; 0 means 1. If set,
 				  * row_step counts elements too */
-	const struct weight_source *source; /* If q was rounded when it was loaded: the
-					     * checkpoint's own numbers (quant_made.c), which
-					     * decoding reads instead. Else NULL */
-	int32_t source_row; /* the row of source that is row 0 of W */
+	const struct weight_source *source; /* rounded when it was loaded (quant_made.c):
+					     * decoding reads what is not rounded; or NULL */
+	int32_t source_row; /* the row of source that is W's first */
+	const struct weight_turns *turns; /* of inputs and outputs, by linear alone; or NULL */
 	int32_t pitch; /* bytes from one row of q to the next, where a backend pads its
 		        * rows; 0: packed, as in every file */
 };

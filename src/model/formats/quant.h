@@ -56,6 +56,9 @@ enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s,
 			   struct fail *fail) MUST_USE;
 /* Replace FP8 weights' scales that are bytes of e8m0 by the same numbers in BF16. */
 void quant_fp8_exponents(struct tensors *ts);
+/* What transform_config says of steps, or NULL (turns.h). Belongs to s. */
+struct turns;
+struct turns *quant_scheme_turns(const struct quant_scheme *s);
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* Read a method that has one setting for all layers. is_known becomes false for any other
  * method. */
@@ -79,6 +82,8 @@ enum status quant_block_read(const json_t *v, const char *key,
 			     struct quant_choice *out, struct fail *fail) MUST_USE;
 /* Return E_UNSUPPORTED with a message that names key and value. */
 enum status quant_refuse(struct fail *fail, const char *key, const json_t *v);
+/* True for an absent value, null, false, {} or []: the setting is off. */
+bool quant_is_nothing(const json_t *v);
 /* Refuse a key whose value is present and not null, false, {} or []. */
 enum status quant_need_nothing(const json_t *object, const char *key,
 			       struct fail *fail) MUST_USE;

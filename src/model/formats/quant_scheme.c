@@ -18,21 +18,12 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "json/jsonfile.h"
+#include "model/formats/name_set.h"
 #include "model/formats/quant.h"
-#include "tokenizer/pattern.h"
+#include "model/formats/turns.h"
 
 #define SECTION "quantization_config"
-
-/* A set of names: exact ones and patterns. */
-struct name_set {
-	char **exact;
-	size_t n_exact;
-	struct strmap by_name;
-	struct pattern **patterns;
-	size_t n_patterns;
-};
 
 struct scheme_group {
 	struct name_set targets;
@@ -46,6 +37,7 @@ struct quant_scheme {
 	size_t n_groups;
 	struct quant_choice all; /* format of a layer that is in no group */
 	struct name_set own;     /* names of layers, or of what layers are in, and their groups */
+	struct turns *turns;     /* NULL: none */
 	bool asks_fp8_kv, is_made;
 };
 
@@ -59,70 +51,6 @@ enum status quant_refuse(struct fail *fail, const char *key, const json_t *v)
 	return st;
 }
 
-/* --- name sets ------------------------------------------------------------ */
-
-static void name_set_deinit(struct name_set *s)
-{
-	strmap_deinit(&s->by_name);
-	for (size_t i = 0; i < s->n_exact; i++)
-		free(s->exact[i]);
-	for (size_t i = 0; i < s->n_patterns; i++)
-		pattern_destroy(s->patterns[i]);
-	free(s->exact);
-	free(s->patterns);
-}
-
-/* Add a name, which stands for `value`, or with "re:" in front a pattern. */
-static enum status name_set_add(struct name_set *s, const char *name, uint32_t value,
-				struct fail *fail)
-{
-	if (strncmp(name, "re:", 3) != 0) {
-		s->exact = xrealloc(s->exact, (s->n_exact + 1) * sizeof *s->exact);
-		s->exact[s->n_exact] = xstrdup(name);
-		strmap_put(&s->by_name, str_of(s->exact[s->n_exact]), value);
-		s->n_exact++;
-		return OK;
-	}
-	struct pattern *p;
-	enum status st = pattern_compile(str_of(name + 3), &p, fail);
-	if (st != OK)
-		return st;
-	s->patterns = xrealloc(s->patterns,
-			       (s->n_patterns + 1) * sizeof(struct pattern *));
-	s->patterns[s->n_patterns++] = p;
-	return OK;
-}
-
-static enum status name_set_read(struct name_set *s, const json_t *list,
-				 const char *key, struct fail *fail)
-{
-	if (list && !json_is_array(list))
-		return quant_refuse(fail, key, list);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *name = json_string_value(json_array_get(list, i));
-		if (!name)
-			return quant_refuse(fail, key, list);
-		enum status st = name_set_add(s, name, 0, fail);
-		if (st != OK)
-			return st;
-	}
-	return OK;
-}
-
-static enum status name_set_has(const struct name_set *s, const char *name,
-				bool *out, struct fail *fail)
-{
-	uint32_t unused;
-	*out = strmap_get(&s->by_name, str_of(name), &unused);
-	for (size_t i = 0; !*out && i < s->n_patterns; i++) {
-		enum status st =
-			pattern_match(s->patterns[i], str_of(name), out, fail);
-		if (st != OK)
-			return st;
-	}
-	return OK;
-}
-
 /* --- reading -------------------------------------------------------------- */
 
 static bool is_string(const json_t *v, const char *want)
@@ -130,8 +58,7 @@ static bool is_string(const json_t *v, const char *want)
 	return json_is_string(v) && strcmp(json_string_value(v), want) == 0;
 }
 
-/* True for an absent value, null, false, {} or []: the setting is off. */
-static bool is_nothing(const json_t *v)
+bool quant_is_nothing(const json_t *v)
 {
 	return !v || json_is_false(v) ||
 	       (json_is_object(v) && json_object_size(v) == 0) ||
@@ -142,7 +69,7 @@ enum status quant_need_nothing(const json_t *object, const char *key,
 			       struct fail *fail)
 {
 	const json_t *v = jsonfile_get(object, key);
-	return is_nothing(v) ? OK : quant_refuse(fail, key, v);
+	return quant_is_nothing(v) ? OK : quant_refuse(fail, key, v);
 }
 
 static enum status read_targets(const json_t *targets, struct scheme_group *g,
@@ -166,28 +93,6 @@ static enum status read_targets(const json_t *targets, struct scheme_group *g,
 	return OK;
 }
 
-/* Rotations of weights are in the weights already. Those of inputs and outputs are to be
- * computed, which halod does not. */
-static enum status check_transforms(const json_t *config, struct fail *fail)
-{
-	static const char key[] = "transform_config";
-	const json_t *all = jsonfile_get(config, key), *scheme, *one;
-	const json_t *groups = jsonfile_get(all, "config_groups");
-	const char *name;
-	size_t i;
-	if (is_nothing(all) || (groups && is_nothing(groups)))
-		return OK;
-	if (!json_is_object(groups))
-		return quant_refuse(fail, key, all);
-	json_object_foreach((json_t *)(uintptr_t)groups, name, scheme)
-		json_array_foreach(jsonfile_get(scheme, "apply"), i, one) {
-			const json_t *at = jsonfile_get(one, "location");
-			if (!is_string(at, "weight_input") && !is_string(at, "weight_output"))
-				return quant_refuse(fail, key, one);
-		}
-	return OK;
-}
-
 static enum status read_groups(const json_t *config, struct quant_scheme *s,
 			    struct fail *fail)
 {
@@ -197,11 +102,12 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 		return quant_refuse(fail, "quantization_status", state);
 	if (!json_is_object(groups))
 		return quant_refuse(fail, "config_groups", groups);
-	enum status st = check_transforms(config, fail);
+	enum status st =
+		turns_read(jsonfile_get(config, "transform_config"), &s->turns, fail);
 	if (st == OK)
 		st = quant_need_nothing(config, "moe_sparsity_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
-	if (st == OK && !is_nothing(sparsity) &&
+	if (st == OK && !quant_is_nothing(sparsity) &&
 	    !is_string(jsonfile_get(sparsity, "format"), "dense"))
 		st = quant_refuse(fail, "sparsity_config", sparsity);
 	if (st == OK)
@@ -271,7 +177,7 @@ static enum status read_kv(const json_t *config, struct quant_scheme *s, struct 
 {
 	const json_t *scheme = jsonfile_get(config, "kv_cache_scheme");
 	const json_t *algo = jsonfile_get(config, "kv_cache_quant_algo");
-	if (is_nothing(scheme))
+	if (quant_is_nothing(scheme))
 		scheme = NULL;
 	if (scheme && !json_is_integer(jsonfile_get(scheme, "num_bits")))
 		return quant_refuse(fail, "kv_cache_scheme", scheme);
@@ -329,6 +235,7 @@ void quant_scheme_destroy(struct quant_scheme *s)
 		return;
 	name_set_deinit(&s->ignore);
 	name_set_deinit(&s->own);
+	turns_destroy(s->turns);
 	for (size_t i = 0; i < s->n_groups; i++)
 		name_set_deinit(&s->groups[i].targets);
 	free(s->groups);
@@ -336,6 +243,11 @@ void quant_scheme_destroy(struct quant_scheme *s)
 }
 
 /* --- queries -------------------------------------------------------------- */
+
+struct turns *quant_scheme_turns(const struct quant_scheme *s)
+{
+	return s->turns;
+}
 
 bool quant_scheme_is_made(const struct quant_scheme *s)
 {

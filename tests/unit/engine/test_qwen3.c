@@ -469,6 +469,7 @@ static void test_families(void)
 					    "ernie45", "ernie45moe", "hunyuan",
 					    "hunyuanmoe", "bamba", "llama4-dense",
 					    "nemotronhsuper", "qwen3moe-ct-mixed",
+					    "qwen3-ct-turns",
 					    "glm4moe-groups"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
