@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "model/model_turns.h"
 #include "embed/encoder_private.h"
 #include "engine/rope.h"
 

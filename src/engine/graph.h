@@ -113,8 +113,7 @@ struct layer {
 	float scale;                  /* factor of the layer's output; 0: none */
 	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
 	uint16_t *k_scales, *v_scales; /* (n_pages, G, P) f16 of a cache in int8; else NULL */
-	size_t k_bytes, v_bytes;      /* bytes of one page of keys, and of values */
-	size_t scale_bytes;           /* bytes of one page of scales */
+	size_t k_bytes, v_bytes, scale_bytes; /* of one page of keys, of values, of scales */
 };
 
 struct arch;
@@ -147,8 +146,7 @@ struct graph {
 	int32_t replay_at;             /* GRAPH_REPLAY_IDS of each sequence from here on */
 	int32_t kept_tok;              /* tokens of the last step with guesses */
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
-	/* factor of cos and sin, unless an attention scale has it */
-	double rope_factor[MODEL_MAX_ROPES];
+	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, unless a scale has it */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
 	struct sight_scratch sight;
 	struct mover mover;

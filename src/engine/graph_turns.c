@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "model/model_turns.h"
 
 struct device_turn {
 	const struct turn_matrix *host;

@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "model/formats/activation.h"
 #include "model/formats/blocks.h"
-#include "model/formats/turn.h"
 #include "model/tensors.h"
 #include "tokenizer/tokenizer.h"
 
@@ -256,23 +255,6 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 /* The name of the layer `name` in the checkpoint: itself, or what is in out, which is
  * returned then. */
 const char *model_stored_name(const struct model *m, const char *name, char out[256]);
-
-/* Do steps turn inputs or outputs of this model's layers (formats/turn.h)? */
-bool model_turns(const struct model *m);
-struct model_turned {
-	int32_t n, k;        /* outputs and inputs */
-	bool is_linear;      /* of class Linear, and no embedding */
-	const char *why_not; /* what it is, where nobody turns it; NULL: it may turn */
-};
-/* The turns of the weight `name`; NULL: none. They live as long as m. E_MISSING, E_FORMAT,
- * E_UNSUPPORTED. Thread: the one that loads weights. */
-enum status model_weight_turns(const struct model *m, const char *name,
-			       const struct model_turned *of, const struct turn_matrix **in,
-			       const struct turn_matrix **out, struct fail *fail) MUST_USE;
-/* E_UNSUPPORTED if some turn in the model's vision tower. */
-enum status model_turns_no_sight(const struct model *m, struct fail *fail) MUST_USE;
-/* The most inputs and outputs that turn, of all weights; 0: none. */
-void model_turn_sizes(const struct model *m, int32_t *k, int32_t *n);
 
 /* Bytes of the weights that model_weight reorders in memory of its own, on all CPUs. Only
  * one thread at a time may open such weights. */

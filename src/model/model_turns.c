@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "model/experts.h"
 #include "model/formats/turns.h"
-#include "model/model.h"
+#include "model/model_turns.h"
 
 bool model_turns(const struct model *m)
 {

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/model_turns.h"
 #include "vision/vision_config_private.h"
 #include "vision/vision_gguf.h"
 

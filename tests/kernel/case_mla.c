@@ -91,7 +91,7 @@ static void format_cases(struct kernel_test *kt)
 		if (!(is_apart || quant_block(q)) || !kernel_wants(q))
 			continue;
 		struct shape s = {{.quant = q, .group = q == QUANT_NVFP4 ? 16 : 32}, 2, 2,
-				  256, 12, 3, 8, false, 8, 4};
+				  256, 12, 3, 8, false, 0, 8, 4};
 		for (int i = 0; i < 2; i++) {
 			s.is_transposed = i;
 			linear_case(kt, &s);
