@@ -17,7 +17,7 @@ enum status hip_turn_blocks(struct backend *b, const struct turn_blocks_args *a)
 		.span = MAX(line, TURN_THREADS),
 		.scale = r->scale, .x_is_f32 = a->x_is_f32,
 		.store = a->adds ? TURN_ADD_F32 : a->is_f32 ? TURN_TO_F32 : TURN_TO_F16};
-	struct hip_grid g = {hip_over(a->dim, l.span), a->n_tok, TURN_THREADS,
+	struct hip_grid g = {DIV_UP(a->dim, l.span), a->n_tok, TURN_THREADS,
 			     l.span * (int32_t)sizeof(float)};
 	if (!hip_is_power_of_two(line) || line > TURN_MAX_LINE)
 		return hip_refuse(hip_of(b), "a fast transform of %d numbers", (int)line);
