@@ -12,6 +12,7 @@
 #      with kv_dir
 #   4. the fuzzers run over their seeds
 #   5. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
+# The tests of 3, 4 and `make distcheck` run beside those of 2.
 # and ends with one line "N passed, N failed". `./test.sh fast` stops after 1.
 # Logs: build/test-*.log. Fuzzing, soaks and benchmarks are targets of their own.
 set -u
@@ -103,14 +104,18 @@ build() {
 	must "$dir" $?
 }
 
-# Lines for what a sanitizer reports, and no more: the rest takes a third of the time.
+# Lines for what a sanitizer reports, and no more: the rest takes a third of the time. lld
+# links a program in a quarter of ld's time; distcheck links by ld, as users do.
 lines="-O2 -g1"
+lld="-B/usr/lib/llvm-19/bin -fuse-ld=lld"
 # Benchmarks are compiled once, and under ThreadSanitizer only what its tests run. Kernels on
 # fibers are one thread: there they are compiled in a hurry. Under AddressSanitizer so is what
-# a test itself does, and kernels that models seldom run; lld links a hundred programs in a
-# third of ld's time.
+# a test itself does, and kernels that models seldom run. Of the kernels ThreadSanitizer's tree
+# has those that unit/backend/test_hip launches: its other tests run on the CPU.
 for_asan="noinst_PROGRAMS= check_LIBRARIES=libcases.a TEST_FLAGS=-O0 FORMAT_FLAGS=-O0"
 for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES="
+tsan_units="delta/causal_conv delta/delta_rule linear/linear_int4_m1 linear/linear_rows
+	moe/moe_int4 moe/moe_quad moe/moe_router rows/act_mul rows/copy_words rows/rms_norm"
 
 # check_asan COMMAND..., check_tsan COMMAND...: a command and the variables that choose what a
 # sanitizer takes.
@@ -124,10 +129,12 @@ check_tsan() {
 	local tests
 	tests=$(make -s -C build-tsan print-tsan-tests)
 	"$@" $for_tsan TESTS="$tests" check_PROGRAMS="$(programs $tests)" \
-		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so"
+		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so" \
+		FIBER_UNITS="$(echo $tsan_units)"
 }
 
-build_tests() { make -C "$1" -j"$(nproc)" check "${@:2}" TESTS= >"$1/test-check-build.log" 2>&1; }
+# Its log has what was compiled ahead, too.
+build_tests() { make -C "$1" -j"$(nproc)" check "${@:2}" TESTS= >>"$1/test-check-build.log" 2>&1; }
 
 # What the later stages test is compiled while the tests of earlier ones wait: one tree
 # after the other, at the lowest priority.
@@ -138,16 +145,21 @@ build_ahead() {
 		check_asan build_tests build-asan
 	echo $? >build-asan/test-status
 	make_tree build-tsan "all $for_tsan" --enable-sanitizers=thread CFLAGS="-O1 -g1" \
-		CXXFLAGS="-O0 -g1" --with-hip-clang=no && check_tsan build_tests build-tsan
+		CXXFLAGS="-O0 -g1" LDFLAGS="$lld" --with-hip-clang=no &&
+		check_tsan build_tests build-tsan
 	echo $? >build-tsan/test-status
 }
 
-# built DIR: waits until build_ahead is done with it.
-built() {
+# await DIR: waits until build_ahead is done with it. built DIR: and says what went wrong.
+await() {
 	while [ ! -s "$1/test-status" ]; do
 		kill -0 "$ahead" 2>/dev/null || [ -s "$1/test-status" ] || break
 		sleep 0.2
 	done
+	[ "$(cat "$1/test-status" 2>/dev/null)" = 0 ]
+}
+built() {
+	await "$1"
 	must "$1" "$(cat "$1/test-status" 2>/dev/null)"
 }
 
@@ -163,12 +175,24 @@ without_warning() {
 # programs TEST...: those to be built, for check_PROGRAMS: or make would build all.
 programs() { printf '%s\n' "$@" | grep -E '^tests/(unit|sim|kernel)/[a-z0-9_/]+$' | tr '\n' ' '; }
 
-# run_check DIR LOG [make variables]: a `make check`, its totals counted. What the tests
-# need is built first, side by side.
-run_check() {
+# run_tests DIR LOG [make variables]: a `make check`. What the tests need is built first, side
+# by side. Counts nothing, so it may run in the background.
+run_tests() {
 	local dir=$1 log=$2
 	shift 2
 	if ! build_tests "$dir" "$@"; then
+		echo unbuilt >"$dir/$log.status"
+		return
+	fi
+	make -C "$dir" check "$@" >"$dir/$log" 2>&1
+	echo $? >"$dir/$log.status"
+}
+
+# count_tests DIR LOG: the totals of what run_tests did.
+count_tests() {
+	local dir=$1 log=$2 status
+	status=$(cat "$dir/$log.status" 2>/dev/null)
+	if [ "$status" = unbuilt ]; then
 		tail -n 30 "$dir/test-check-build.log"
 		not_ok "$dir: what the tests need does not build"
 		return
@@ -177,8 +201,6 @@ run_check() {
 	if grep 'warning:' "$dir/test-check-build.log" | grep -v -e -Wtsan; then
 		not_ok "$dir: the tests have warnings"
 	fi
-	make -C "$dir" check "$@" >"$dir/$log" 2>&1
-	local status=$?
 	if ! grep -q '^# TOTAL: *[1-9]' "$dir/$log"; then
 		tail -n 30 "$dir/$log"
 		not_ok "$dir: make check ran nothing (exit $status)"
@@ -186,10 +208,15 @@ run_check() {
 	fi
 	count "$dir/$log"
 	# Automake's totals and its exit status must say the same.
-	if [ $status != 0 ] && [ "$failed" = 0 ]; then
+	if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
 		tail -n 30 "$dir/$log"
 		not_ok "$dir: make check ended with $status"
 	fi
+}
+
+run_check() {
+	run_tests "$@"
+	count_tests "$1" "$2"
 }
 
 # check DIR [make variables]: all tests that there are, but for those of LEFT_OUT. Those that
@@ -228,7 +255,8 @@ autoreconf -fi >/dev/null 2>&1 || { not_ok "autoreconf"; finish; }
 mkdir -p build
 install_clients >build/test-clients.log 2>&1 &
 clients=$!
-build build CFLAGS="$lines" CXXFLAGS="$lines" || finish
+rm -f build*/test-check*.log build*/test-check*.status
+build build CFLAGS="$lines" CXXFLAGS="$lines" LDFLAGS="$lld" || finish
 without_warning build "the build"
 if wait "$clients"; then
 	ok "what tests need and their clients are installed"
@@ -265,30 +293,6 @@ distcheck() {
 		>build/test-distcheck.log 2>&1
 }
 
-say "make check by clang, under ASan and UBSan"
-# ASan's memmem checks all of the haystack at each call, which makes every search loop
-# quadratic: a test of 16 MB strings would take minutes. clang alone also watches stacks
-# behind a return; that makes fibers ten times as slow.
-export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:intercept_memmem=0
-ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
-export UBSAN_OPTIONS=print_stacktrace=1
-built build-asan
-is_built=$?
-(renice -n 19 "$BASHPID" >/dev/null; distcheck) &
-archive=$!
-[ $is_built = 0 ] && {
-	without_warning build-asan "the build by clang"
-	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=10 \
-		check_asan check build-asan HALOD_CLIENTS="$PWD/build/clients"
-}
-
-say "ThreadSanitizer"
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-built build-tsan && {
-	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=24 \
-		check_tsan run_check build-tsan test-check.log -j"$(nproc)"
-}
-
 # fuzz NAME: one fuzzer over its seeds and so many changes of them. No input takes a minute.
 fuzz() {
 	mkdir -p "build-asan/corpus/$1"
@@ -298,12 +302,48 @@ fuzz() {
 }
 export -f fuzz
 
-# The tree of ASan has the fuzzers, too; they run side by side.
+# The tree of ASan has the fuzzers, too.
+fuzz_all() {
+	rm -rf build-asan/seeds build-asan/fuzz_*.status
+	python3 tests/fuzz/make_seeds.py build-asan/seeds &&
+		ls build-asan/seeds | xargs -P "$(nproc)" -I NAME bash -c 'fuzz NAME'
+}
+
+# Tests of threads often wait, and so do those with daemons: they run side by side.
+tsan_tests() {
+	await build-tsan || return
+	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=24 \
+		check_tsan run_tests build-tsan test-check.log -j"$(nproc)"
+}
+
+say "make check by clang, under ASan and UBSan"
+# ASan's memmem checks all of the haystack at each call, which makes every search loop
+# quadratic: a test of 16 MB strings would take minutes. clang alone also watches stacks
+# behind a return; that makes fibers ten times as slow.
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:intercept_memmem=0
+ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+built build-asan
+is_built=$?
+(renice -n 19 "$BASHPID" >/dev/null; distcheck) &
+archive=$!
+tsan_tests &
+tsan=$!
+[ $is_built = 0 ] && {
+	without_warning build-asan "the build by clang"
+	(renice -n 19 "$BASHPID" >/dev/null; fuzz_all) &
+	fuzzers=$!
+	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=10 \
+		check_asan check build-asan HALOD_CLIENTS="$PWD/build/clients"
+}
+
+say "ThreadSanitizer"
+wait "$tsan"
+built build-tsan && count_tests build-tsan test-check.log
+
 say "fuzzers"
-if built build-asan && rm -rf build-asan/seeds &&
-	python3 tests/fuzz/make_seeds.py build-asan/seeds; then
-	rm -f build-asan/fuzz_*.status
-	ls build-asan/seeds | xargs -P "$(nproc)" -I NAME bash -c 'fuzz NAME'
+if [ $is_built = 0 ] && wait "$fuzzers"; then
 	for seeds in build-asan/seeds/*; do
 		fuzzer=fuzz_${seeds##*/}
 		if [ "$(cat "build-asan/$fuzzer.status")" = 0 ]; then
@@ -313,6 +353,8 @@ if built build-asan && rm -rf build-asan/seeds &&
 			not_ok "$fuzzer"
 		fi
 	done
+else
+	not_ok "the fuzzers did not run"
 fi
 
 say "make distcheck"

@@ -8,8 +8,9 @@
 /* The work that is measured: queues run i of it. */
 typedef enum status (*hip_time_queue)(void *ctx, int i);
 
-/* Microseconds of one run. n_runs are recorded as one graph. The graph runs once to warm up,
- * then n_graphs times, each between two events. The median is divided by n_runs. */
+/* Microseconds of one run: n_runs are recorded as one graph, the graph runs n_graphs
+ * times (and once before that), each between two events; the median, divided. A run of more
+ * than 10 ms is a graph by itself. */
 enum status hip_time_graph(struct hip *h, hip_time_queue queue, void *ctx, int n_runs,
 			   int n_graphs, double *out_us, struct fail *fail) MUST_USE;
 

@@ -5,6 +5,7 @@ endpoint: each
 patch of tests/adding applies to a copy of the tree, touches no more files than said, and
 those that stand in the list of its section. What was added compiles. The architecture
 answers as its reference, the target is known to haloctl, the endpoint answers over HTTP."""
+import functools
 import glob
 import json
 import os
@@ -31,6 +32,7 @@ def shell(args, **more):
     return p.returncode, p.stdout.decode(errors="replace")
 
 
+@functools.lru_cache(None)
 def variable(name):
     """Of the build's Makefile."""
     code, out = shell(["make", "-s", "--no-print-directory", "-C", BUILD,
@@ -135,6 +137,20 @@ def architecture(tree):
     ok(v.get("pass") and v["max_delta"] < 2e-4, "it answers as its reference", out)
 
 
+def without_others(tree, row):
+    """Leaves of the formats' kernels those of one format: the build has compiled the others."""
+    with open(os.path.join(tree, "src/model/formats/quant.def"), encoding="utf-8") as f:
+        found = [line for line in f if line.startswith(row)]
+    eq(len(found), 1, "a format is a row: " + row)
+    with open(os.path.join(tree, "one.def"), "w", encoding="utf-8") as f:
+        f.writelines(found)
+    path = os.path.join(tree, "kernels/weights/weight_units.def")
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace("src/model/formats/quant.def\"", "one.def\""))
+
+
 def weight_format(tree):
     patched("format", "A weight format", 6, tree)
     compiled(tree, ["src/model/dtype.c", "src/model/gguf.c", "src/model/formats/weight.c",
@@ -143,6 +159,7 @@ def weight_format(tree):
     clang = variable("HIP_CLANG")
     if not clang:
         return
+    without_others(tree, "QUANT_BLOCK(Q2_FLAT,")
     for unit in ("rows/embed_rows", "linear/linear_blocks"):
         to = os.path.join(tree, "unit.s")
         code, out = shell([*clang, *variable("HIPFLAGS"), "-I.", "-S", "-o", to,

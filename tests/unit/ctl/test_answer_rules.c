@@ -11,7 +11,7 @@ static const char story[] =
 static void is_fault(const char *text, const char *want, const char *name)
 {
 	const char *fault = answer_story_fault(str_of(text));
-	is_str(fault ? fault : "none", want, name);
+	is_str(fault ? fault : "none", want, "%s", name);
 }
 
 static void words(void)

@@ -188,8 +188,8 @@ static const char *const letter_templates[] = {
 	"{% macro m(p, q='d') %}[{{ p }}{{ q }}]{% endmacro %}{{ m(a) }}{{ m('x', b) }}",
 	"{% macro w() %}<{{ caller(a) }}>{% endmacro %}{% call(p) w() %}{{ p }}y{% endcall %}",
 	"{% filter trim %}  {{ a }} x {{ b }}{% endfilter %}",
-	"{% set ns = namespace(s='') %}{% for i in range(30) %}{% set ns.s = ns.s ~ a ~ 'x' %}"
-	"{% endfor %}{{ ns.s }}{{ ns.s[3:9] }}",
+	("{% set ns = namespace(s='') %}{% for i in range(30) %}{% set ns.s = ns.s ~ a ~ 'x' %}"
+	"{% endfor %}{{ ns.s }}{{ ns.s[3:9] }}"),
 	"{% macro k() %}{{ kwargs }}{% endmacro %}{{ k(**d) }}{{ dict(**d) }}{{ namespace(**d) }}",
 	"{{ a if a else 'none' }}{{ missing | default(b) }}{{ a | first }}{{ a | last }}",
 	"{{ (a ~ 'xyz' ~ b) | truncate(6, true, '..', 0) }}{{ (a ~ ' x') | wordcount }}",
