@@ -30,9 +30,12 @@
 #include "kernels/linear/linear_tile_block.h"
 
 #define TILE(tile, bm, bn, bk, wm, wn, rate) \
-	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
+	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn)
+#define ANY_TILE(tile, bm, bn, bk, wm, wn, rate) \
+	TILE(tile, bm, bn, bk, wm, wn, rate) \
 	LINEAR_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
 	LINEAR_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)
-LINEAR_TILES(TILE, TILE)
+LINEAR_TILES(TILE, ANY_TILE)
+#undef ANY_TILE
 #undef TILE
 #undef LINEAR_TILE

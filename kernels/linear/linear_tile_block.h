@@ -69,7 +69,7 @@ template <class G> DEVICE void linear_tile(const linear_tile_args &a)
 		}
 		return out;
 	};
-	gemm_run<G>(&w, x_row, w_row, G::BM, &sum);
+	gemm_run<G>(&w, x_row, w_row, {G::BM, true}, &sum);
 	auto bias = [&](int32_t n) {
 		return p.bias && n0 + n < p.n ? p.bias[n0 + n] : 0;
 	};

@@ -3,7 +3,7 @@
  * MATH      kernels/ops/linear.h for many tokens: Y = X W' + bias, or added to Y
  * LAYOUT    kernels/linear/linear_tile.h. W in the formats of weight_units.def, as in the
  *           checkpoint; X f16
- * GEOMETRY  as linear_tile.hip, in the shapes that linear_tile.def calls UNIT_TILE. A
+ * GEOMETRY  as linear_tile.hip, in the shapes that linear_tile.def calls ANY_TILE. A
  *           thread loads whole units, one or two a step, and converts them to halves on
  *           the way to LDS. The threads that bring X add up the inputs that a minimum
  *           multiplies. LDS: 33 to 39 KiB at 128 x 128 x 32, a lookup table of up to 4 KiB

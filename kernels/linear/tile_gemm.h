@@ -227,10 +227,16 @@ DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place
 	}
 }
 
-/* The whole product of this block; *sum is this wave's part of it. Only the first `rows` of
- * X are used: sums of tiles behind them may stay 0. */
+/* Which rows of X a block uses: the first n. is_whole: all, and the loop need not ask. */
+struct gemm_rows {
+	int32_t n;
+	bool is_whole;
+};
+
+/* The whole product of this block; *sum is this wave's part of it. Sums of tiles without a
+ * used row may stay 0. */
 template <class G, class X, class W>
-DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, int32_t rows,
+DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_rows rows,
 		     gemm_sums<G> *sum)
 {
 	LDS(uint16_t, a, G::STAGES * G::A_STAGE);
@@ -245,13 +251,13 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, int32_t rows,
 	gemm_place at = {{a, b, scales, sums},
 			 gemm_wave_m(G::WAVES_N) * (G::MT * 16),
 			 gemm_wave_n(G::WAVES_N) * (G::NT * 16),
-			 (rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
+			 (rows.n + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
 	gemm_begin(&t, x_row, w_row);
 	gemm_clear(sum);
 	gemm_load(&t, w, 0, a);
 	gemm_stage(&t, w, 0, at.lds);
 	group_barrier();
-	if (G::BM == 16 || rows == G::BM)
+	if (rows.is_whole)
 		gemm_steps<G, true>(&t, w, at, sum);
 	else
 		gemm_steps<G, false>(&t, w, at, sum);

@@ -14,5 +14,5 @@ enum gemm_format { GEMM_INT4, GEMM_F16, GEMM_BF16, GEMM_UNITS = 16 };
 struct tile_shape {
 	const char *name;
 	int32_t block_m, block_n, waves_m, waves_n, rate;
-	int32_t has_units; /* also compiled for the formats of weight_units.def */
+	int32_t is_any; /* compiled for every format, else for int4 alone */
 };

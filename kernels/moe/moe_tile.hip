@@ -38,9 +38,12 @@ KERNEL(MOE_COMBINE_THREADS) void moe_combine_kernel(moe_tile_launch a)
 }
 
 #define TILE(tile, bm, bn, bk, wm, wn, rate) \
-	MOE_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
+	MOE_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn)
+#define ANY_TILE(tile, bm, bn, bk, wm, wn, rate) \
+	TILE(tile, bm, bn, bk, wm, wn, rate) \
 	MOE_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \
 	MOE_TILE(tile, bf16, GEMM_BF16, bm, bn, bk, wm, wn)
-MOE_TILES(TILE, TILE)
+MOE_TILES(TILE, ANY_TILE)
+#undef ANY_TILE
 #undef TILE
 #undef MOE_TILE

@@ -34,14 +34,16 @@ DEVICE uint32_t moe_tile_pair(const int32_t *pairs, int32_t m)
 	return (uint32_t)(pairs[m] < 0 ? pairs[0] : pairs[m]);
 }
 
-/* Rows of a block that have pairs, in whole tiles. Unused rows are its last. */
-template <class G> DEVICE int32_t moe_tile_rows(const int32_t *pairs)
+/* Rows of a block that have pairs, in whole tiles. Unused rows are its last. Full blocks have
+ * a loop of their own for int4 alone: it takes as long to compile again, and saves little. */
+template <class G> DEVICE gemm_rows moe_tile_rows(const int32_t *pairs)
 {
 	int32_t n = 16;
 	UNROLL
 	for (int m = 16; m < G::BM; m += 16)
 		n += pairs[m] >= 0 ? 16 : 0;
-	return (int32_t)wave_uniform((uint32_t)n);
+	n = (int32_t)wave_uniform((uint32_t)n);
+	return {n, G::BM == 16 || (G::IS_INT4 && n == G::BM)};
 }
 
 /* Address of a pair's h. The division is in 32 bits, because one of 64 bits takes some

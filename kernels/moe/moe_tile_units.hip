@@ -3,7 +3,7 @@
  * MATH      kernels/ops/moe_experts.h for many tokens
  * LAYOUT    kernels/moe/moe_tile.h; weights in the formats of weight_units.def, as in the
  *           checkpoint
- * GEOMETRY  as moe_tile.hip, in the shapes that moe_tile.def calls UNIT_TILE; weights as
+ * GEOMETRY  as moe_tile.hip, in the shapes that moe_tile.def calls ANY_TILE; weights as
  *           in linear_tile_units.hip
  * PRECISION as linear_tile_units.hip; h rounded to f16; f32 from there to y
  * ROOFLINE  gpt-oss-20b, 512 tokens: 64 pairs an expert, 423 MB of weights a layer, 1.7

@@ -43,7 +43,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 				 .every = is_shape && kernel_is_short() && !other ? SHORT_EVERY : 0,
 				 .is_once = is_shape && kernel_is_short(),
 				 .is_variant = int4_axes >= 0 ||
-					       (tile >= 0 && !hip_linear_tile_has_units(tile))};
+					       (tile >= 0 && !hip_linear_tile_is_any(tile))};
 	struct fail fail = {0};
 	char library[4096];
 	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",

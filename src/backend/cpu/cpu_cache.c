@@ -101,8 +101,7 @@ bool cache_is_huge(int fd, size_t at)
 	return is_huge;
 }
 
-/* --- finding the file
- * ------------------------------------------------------------------- */
+/* --- finding the file ----------------------------------------------------------- */
 
 /* Append the name part of a model's path: "/srv/models/Qwen3 8B/" gives "Qwen3_8B". */
 static void add_model_name(struct buf *out, const char *path)
@@ -277,8 +276,7 @@ struct cpu_cache *cpu_cache_open(const struct cpu_cache_opts *o)
 	return c;
 }
 
-/* --- loading a model
- * --------------------------------------------------------------------- */
+/* --- loading a model ------------------------------------------------------------ */
 
 static void add_item(struct cpu_cache *c, const struct cache_entry *e, const void *p)
 {

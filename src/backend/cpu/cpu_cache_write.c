@@ -119,8 +119,7 @@ static bool write_all(struct writing *w)
 	return flush(w) && write_index(w);
 }
 
-/* --- whether to write
- * ------------------------------------------------------------------- */
+/* --- whether to write ------------------------------------------------------------- */
 
 static bool has_huge_files(const char *dir)
 {
@@ -157,8 +156,7 @@ const char *cache_refusal(const struct cpu_cache *c)
 	return NULL;
 }
 
-/* --- files of models that no longer exist
- * ----------------------------------------------- */
+/* --- files of models that no longer exist --------------------------------------- */
 
 /* True if a model file from which this cache file was made is gone or has changed. */
 static bool is_stale(const char *path)

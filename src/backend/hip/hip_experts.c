@@ -421,9 +421,9 @@ static enum status run_few(struct hip *h, const struct moe_experts_args *a,
 /* --- many tokens ------------------------------------------------------------------ */
 
 #define TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, false},
-#define UNIT_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
-static const struct tile_shape tiles[] = {MOE_TILES(TILE, UNIT_TILE)};
-#undef UNIT_TILE
+#define ANY_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
+static const struct tile_shape tiles[] = {MOE_TILES(TILE, ANY_TILE)};
+#undef ANY_TILE
 #undef TILE
 
 int hip_experts_tile_count(void)
@@ -436,6 +436,31 @@ const char *hip_experts_tile_name(int i)
 	return tiles[i].name;
 }
 
+int32_t hip_experts_tile_rows(int i)
+{
+	return tiles[i].block_m;
+}
+
+/* Bytes beside the pairs: an expert's last block may have one pair alone. */
+static size_t list_bytes(size_t n)
+{
+	int32_t most = 0;
+	for (size_t i = 0; i < ARRAY_LEN(tiles); i++)
+		most = MAX(most, tiles[i].block_m);
+	return n * (size_t)(most + 1) * 4 + 1024;
+}
+
+/* Bytes of a pair: its output, its place in a block, and its share of a block's expert. */
+static size_t pair_bytes(size_t dim)
+{
+	return dim * 4 + 8;
+}
+
+size_t hip_experts_work_bytes(size_t n_tok, size_t n_slots, size_t n, size_t dim)
+{
+	return n_tok * n_slots * pair_bytes(dim) + list_bytes(n);
+}
+
 /* What `rows` pairs of an expert cost in tiles of shape s, in rows of products. moe_tile.def
  * tells why. */
 static double tile_cost(const struct tile_shape *s, double rows)
@@ -443,22 +468,22 @@ static double tile_cost(const struct tile_shape *s, double rows)
 	return rows + 8 + (rows + s->block_m / 2.) * (100. / s->rate - 1);
 }
 
-/* Choose the tile for the pairs of n experts. in_units: only tiles that are compiled for
- * formats in units. */
+/* Choose the tile for the pairs of n experts. must_any: only tiles that are compiled for
+ * every format. */
 static const struct tile_shape *choose_tile(const struct hip *h, const struct moe_launch *m,
-					    int32_t n, bool in_units)
+					    int32_t n, bool must_any)
 {
-	if (h->moe_tile >= 0 && tiles[h->moe_tile].has_units >= in_units)
+	if (h->moe_tile >= 0 && tiles[h->moe_tile].is_any >= must_any)
 		return &tiles[h->moe_tile];
 	int tuned = hip_tune_find(
 		h, (struct hip_tune_key){HIP_TUNE_MOE_TILE, m->ffn, m->dim, m->n_tok});
-	if (tuned >= 0 && tiles[tuned].has_units >= in_units)
+	if (tuned >= 0 && tiles[tuned].is_any >= must_any)
 		return &tiles[tuned];
 	const struct tile_shape *best = NULL;
 	double least = 0, rows = (double)m->n_tok * m->n_slots / n;
 	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
 		double cost = tile_cost(&tiles[i], rows);
-		if (tiles[i].has_units >= in_units && (!best || cost < least)) {
+		if (tiles[i].is_any >= must_any && (!best || cost < least)) {
 			best = &tiles[i];
 			least = cost;
 		}
@@ -507,16 +532,16 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 	struct hip_experts_tiles t = {.legs = x};
 	struct moe_tile_launch *l = &t.l;
 	l->n_experts = m.shared + (m.n_slots > m.n_used);
-	bool in_units = x->up.like->quant > QUANT_INT4 || x->down.like->quant > QUANT_INT4;
-	size_t row = (size_t)m.dim * 4, lists = (size_t)l->n_experts * (64 + 1) * 4;
-	size_t most = (h->work_bytes - lists - 1024) / (size_t)m.n_slots / (row + 8);
+	bool must_any = x->up.like->quant != QUANT_INT4 || x->down.like->quant != QUANT_INT4;
+	size_t most = (h->work_bytes - list_bytes((size_t)l->n_experts)) / (size_t)m.n_slots /
+		      pair_bytes((size_t)m.dim);
 	enum status st = OK;
 	int32_t left = m.n_tok;
 	for (; left > 0 && st == OK; left -= m.n_tok) {
 		m.n_tok = MIN(left, (int32_t)MIN(most, (size_t)HIP_MAX_GRID_Y));
 		int32_t n_pairs = m.n_tok * m.n_slots;
 		/* Without routed experts, the shared expert has all pairs. */
-		t.shape = choose_tile(h, &m, m.n_used ? l->n_experts : 1, in_units);
+		t.shape = choose_tile(h, &m, m.n_used ? l->n_experts : 1, must_any);
 		l->m = m;
 		l->block_m = t.shape->block_m;
 		l->max_blocks = MOE_TILE_BLOCKS(n_pairs, l->n_experts, l->block_m);

@@ -10,6 +10,10 @@
 
 int hip_experts_tile_count(void); /* rows of moe_tile.def */
 const char *hip_experts_tile_name(int i);
+int32_t hip_experts_tile_rows(int i); /* pairs in a block */
+/* Bytes of work memory for n_tok tokens of n_slots experts each, of n experts with the shared
+ * one, in any tile: outputs of `dim` numbers a pair, and lists of pairs and blocks. */
+size_t hip_experts_work_bytes(size_t n_tok, size_t n_slots, size_t n, size_t dim);
 
 /* The places of n experts' weights, (n, MOE_PARTS), for kernels that compute addresses. */
 void hip_experts_spans(struct hip_experts *x, const struct weight_view *table, int32_t n);

@@ -45,7 +45,7 @@ bool hip_linear_tile_takes(const struct linear_args *a);
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
 int hip_linear_tile_count(void); /* rows of linear_tile.def */
 const char *hip_linear_tile_name(int i);
-bool hip_linear_tile_has_units(int i); /* true: also compiled for formats in units */
+bool hip_linear_tile_is_any(int i); /* compiled for every format, else for int4 alone */
 /* linear_rows and linear_blocks (hip_linear_rows.c): few tokens, with weights of f16,
  * bf16, int8, fp8, nvfp4, mxfp4 or blocks. True if all weights have one format and group
  * that linear_rows.h supports. */

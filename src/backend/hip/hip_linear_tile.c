@@ -13,9 +13,9 @@
 #include "kernels/linear/linear_tile.h"
 
 #define TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, false},
-#define UNIT_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
-static const struct tile_shape tiles[] = {LINEAR_TILES(TILE, UNIT_TILE)};
-#undef UNIT_TILE
+#define ANY_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
+static const struct tile_shape tiles[] = {LINEAR_TILES(TILE, ANY_TILE)};
+#undef ANY_TILE
 #undef TILE
 
 int hip_linear_tile_count(void)
@@ -28,9 +28,9 @@ const char *hip_linear_tile_name(int i)
 	return tiles[i].name;
 }
 
-bool hip_linear_tile_has_units(int i)
+bool hip_linear_tile_is_any(int i)
 {
-	return tiles[i].has_units;
+	return tiles[i].is_any;
 }
 
 static const char *format_of(const struct weight *w)
@@ -85,19 +85,19 @@ static double cost(const struct hip *h, const struct tile_shape *s,
 
 static const struct tile_shape *choose(const struct hip *h, const struct linear_args *a)
 {
-	bool in_units = is_in_units(a->out[0].w);
-	if (h->tile >= 0 && tiles[h->tile].has_units >= in_units)
+	bool must_any = a->out[0].w->quant != QUANT_INT4;
+	if (h->tile >= 0 && tiles[h->tile].is_any >= must_any)
 		return &tiles[h->tile];
 	int32_t n = 0;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
 	int tuned = hip_tune_find(
 		h, (struct hip_tune_key){HIP_TUNE_TILE, n, a->out[0].w->k, a->n_tok});
-	if (tuned >= 0 && tiles[tuned].has_units >= in_units)
+	if (tuned >= 0 && tiles[tuned].is_any >= must_any)
 		return &tiles[tuned];
 	const struct tile_shape *best = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(tiles); i++)
-		if (tiles[i].has_units >= in_units &&
+		if (tiles[i].is_any >= must_any &&
 		    (!best || cost(h, &tiles[i], a) < cost(h, best, a)))
 			best = &tiles[i];
 	return best;

@@ -276,13 +276,12 @@ static enum status take_memory(struct hip_slots *s, const struct expert_memory_o
 	return st;
 }
 
-/* Bytes of work memory with which WORK_TOK tokens are one batch: see hip_experts_batches. */
+/* Bytes of work memory with which WORK_TOK tokens are one batch. */
 static size_t work_wanted(const struct hip_slots *s)
 {
 	const struct experts *e = s->layers[0]->experts;
 	size_t n_slots = (size_t)s->all.model->config.n_experts_used + 1;
-	return WORK_TOK * n_slots * ((size_t)e->gate[0].k * 4 + 8) +
-	       (size_t)(e->n + 1) * (64 + 1) * 4 + 1024;
+	return hip_experts_work_bytes(WORK_TOK, n_slots, (size_t)e->n + 1, (size_t)e->gate[0].k);
 }
 
 enum status hip_slots_end(struct backend *b, struct fail *fail)

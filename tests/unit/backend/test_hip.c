@@ -574,6 +574,22 @@ static void test_tune_tokens(struct hip *h)
 	is_int(hip_tune_find(h, key), -1, "more than any row holds for");
 }
 
+/* Outputs, pairs and blocks of experts fit in the work memory that is counted for them. */
+static void test_experts_work(void)
+{
+	const size_t dim = 64, n_slots = 8;
+	int n_wrong = 0;
+	for (int i = 0; i < hip_experts_tile_count(); i++)
+		for (size_t n = 1; n < 1000; n = n * 2 + 1)
+			for (size_t t = 1; t < 10000; t = t * 3 + 1) {
+				size_t rows = (size_t)hip_experts_tile_rows(i), pairs = t * n_slots;
+				size_t blocks = MOE_TILE_BLOCKS(pairs, n, rows);
+				size_t bytes = (pairs * dim + blocks * rows + blocks) * 4;
+				n_wrong += bytes > hip_experts_work_bytes(t, n_slots, n, dim);
+			}
+	is_int(n_wrong, 0, "work memory of experts has room for every tile's lists");
+}
+
 static void test_tune(void)
 {
 	struct backend *b = create(NULL);
@@ -643,6 +659,7 @@ int main(void)
 	test_failure();
 	test_broken_context();
 	test_tune();
+	test_experts_work();
 	test_choice();
 	return tap_done();
 }
