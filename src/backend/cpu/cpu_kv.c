@@ -33,13 +33,7 @@ void cpu_kv_turn(float *x, int n)
 {
 	int block = kv_bytes_block(n);
 	float factor = (float)(1 / sqrt(block));
-	for (int d = 1; d < block; d *= 2)
-		for (int i = 0; i < n; i += 2 * d)
-			for (int j = i; j < i + d; j++) {
-				float a = x[j], b = x[j + d];
-				x[j] = a + b;
-				x[j + d] = a - b;
-			}
+	cpu_sylvester(x, n, block);
 	for (int i = 0; i < n; i++)
 		x[i] *= factor;
 }

@@ -4,6 +4,7 @@
  * row: one line of the fast transform, or more where lines are short.
  */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_kv.h"
 #include "base/alloc.h"
 
 enum { SPAN = 256 };
@@ -39,10 +40,9 @@ static void small(const struct turn_job *j, const float *block, int32_t to, int3
 	}
 }
 
-/* z (n, a power of two) by Sylvester's matrix. */
-static void fast(float *z, int32_t n)
+void cpu_sylvester(float *z, int32_t n, int32_t block)
 {
-	for (int32_t half = 1; half < n; half *= 2)
+	for (int32_t half = 1; half < block; half *= 2)
 		for (int32_t i = 0; i < n; i += 2 * half)
 			for (int32_t e = i; e < i + half; e++) {
 				float u = z[e], v = z[e + half];
@@ -60,7 +60,7 @@ static void turn_part(const struct turn_job *j, size_t row, int32_t at, int32_t 
 	int32_t to = at % r->n;
 	float *y = (float *)a->y + row + at;
 	small(j, (const float *)a->x + row + (at - to), to, n, z);
-	fast(z, j->line);
+	cpu_sylvester(z, j->line, j->line);
 	for (int32_t e = 0; e < n; e++) {
 		float v = z[e] * r->scale;
 		v = r->after ? v * r->after[to + e] : v;
