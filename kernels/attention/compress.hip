@@ -58,7 +58,8 @@ void turn_tail_kernel(turn_tail_launch a)
 	if (a.normalises) {
 		float squares = 0;
 		for (int32_t i = me; i < n; i += COMPRESS_THREADS) {
-			float u = f16_to_f32((uint16_t)x[i]), v = f16_to_f32((uint16_t)(x[i] >> 16));
+			float u = f16_to_f32((uint16_t)x[i]);
+			float v = f16_to_f32((uint16_t)(x[i] >> 16));
 			squares += u * u + v * v;
 		}
 		float sum = group_sum<COMPRESS_THREADS>(squares, part);

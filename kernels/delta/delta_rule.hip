@@ -68,8 +68,9 @@ DEVICE float delta_log1p(float e)
 }
 
 /* Put tokens [t, t + n) of head h into LDS: k, q (DELTA_TOK, K), gates (keep, beta). */
-template <bool IS_SPACE> DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_t n,
-			float *k, float *q, float *gates)
+template <bool IS_SPACE>
+DEVICE void delta_stage(const delta_rule_launch &a, int32_t h, int32_t t, int32_t n, float *k,
+			float *q, float *gates)
 {
 	int32_t n_keys = a.n_k_heads * a.k_dim;
 	int32_t key = (a.heads_in_turn ? h % a.n_k_heads

@@ -12,11 +12,11 @@
  * ROOFLINE  gfx11: a v_wmma occupies its SIMD for 32 cycles for 16 x 16 x 16, so a step
  *           of 128 x 128 x 32 is 512 cycles of each of 8 waves. In addition:
  *           dequantization takes 208 vector instructions over the 8 waves (26 a wave, 5
- *           %). Scaling takes 64 fma a wave, 32 if they pair (6 to 12 %). A wave makes 24 LDS loads of 16 bytes a
- *           lane: 8 waves x 24 x 4 cycles of 128 bytes = 768 of the 1024 cycles that two
- *           SIMDs need. So LDS is nearly as busy as the matrix units; wave tiles above 64
- *           x 32 would help if registers allowed. Expected: 75 % of 59 TFLOP/s on 40
- *           compute units.
+ *           %). Scaling takes 64 fma a wave, 32 if they pair (6 to 12 %). A wave makes 24
+ *           LDS loads of 16 bytes a lane: 8 waves x 24 x 4 cycles of 128 bytes = 768 of the
+ *           1024 cycles that two SIMDs need. So LDS is nearly as busy as the matrix units;
+ *           wave tiles above 64 x 32 would help if registers allowed. Expected: 75 % of 59
+ *           TFLOP/s on 40 compute units.
  * TRIED     weights multiplied by their scale and rounded to f16: no separate scaling,
  *           but an error of 2^-12 a weight, and scales above 65504 / 8 overflow. K padded
  *           per group instead of scaling at its end: the same speed. Groups of 128 scaled at

@@ -24,9 +24,9 @@
 
 /* --- plan --------------------------------------------------------------------- */
 
-/* The folder of halo-tiny. It may be beside the program where it was built, in the share/
- * of the program's tree (an install that was moved, or one below a DESTDIR), or where it
- * was configured to go. NULL: in none of these. A fresh build looks beside itself first, so
+/* The folder of halo-tiny. A built program has it beside itself. A program that was moved or
+ * installed below a DESTDIR has it in the share/ of its tree. Else it is where configure put
+ * it. NULL: in none of these. A fresh build looks beside itself first, so
  * it never meets an older install's model. */
 static char *find_default_model(void)
 {

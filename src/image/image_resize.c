@@ -3,9 +3,8 @@
  * First every row is resized, then every column. A pixel of the result is a weighted sum of the
  * source pixels near it. BICUBIC: within two pixels of the smaller picture, weighted by Keys'
  * cubic (Cubic Convolution Interpolation, 1981, with a = -0.5). BILINEAR: within one such
- * pixel, weighted by a triangle. Weights are integers of WEIGHT_BITS bits, and each of the two
- * sums is rounded to a byte, so that results have the bits of Pillow's Image.resize with
- * BICUBIC or BILINEAR.
+ * pixel, weighted by a triangle. Weights are integers of WEIGHT_BITS bits. Each of the two
+ * sums is rounded to a byte. So results have the bits of Pillow's Image.resize.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -387,11 +387,12 @@ struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_promp
 	r->key = full_key(d, p->space, &r->key_n);
 	r->tokens = copy_tokens(p->tokens, r->n_tok);
 	r->pages = take_room(&d->run_rooms, n, &r->is_pinned);
+	if (!r->pages) {
+		kvdisk_run_destroy(d, r);
+		return NULL;
+	}
 	r->states = r->pages + (size_t)n_pages * d->o.page_bytes;
-	if (r->pages)
-		return r;
-	kvdisk_run_destroy(d, r);
-	return NULL;
+	return r;
 }
 
 void kvdisk_run_destroy(struct kvdisk *d, struct kvdisk_run *r)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns: fast transforms of lines that a workgroup has several of or that are longer than its
- * threads, small matrices before them, matrices of no structure whose blocks end inside a
- * span, and signs on either side. And linear for weights with turns.
+ * Turns. Lines of a fast transform are short, so that a workgroup has several, or longer than
+ * its threads. Small matrices stand before some. Matrices without structure have blocks that
+ * end inside a span. Signs stand on either side. Last comes linear for weights with turns.
  */
 #include "tests/kernel/kernel_test.h"
 

@@ -146,9 +146,8 @@ static const char *tile_format(const struct weight *w)
 		return is_aligned ? quant_name(w->quant) : NULL;
 	if (w->quant > QUANT_INT4)
 		return hip_has_unit_tiles(w) ? quant_name(w->quant) : NULL;
-	if (!is_int4(w) || w->k % 32 != 0 || w->group % 32 != 0)
-		return NULL;
-	return "int4";
+	bool is_tiled = is_int4(w) && w->k % 32 == 0 && w->group % 32 == 0;
+	return is_tiled ? quant_name(w->quant) : NULL;
 }
 
 static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)

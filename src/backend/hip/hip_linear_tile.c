@@ -33,13 +33,6 @@ bool hip_linear_tile_is_any(int i)
 	return tiles[i].is_any;
 }
 
-static const char *format_of(const struct weight *w)
-{
-	if (w->quant != QUANT_INT4)
-		return quant_name(w->quant);
-	return "int4";
-}
-
 static bool is_in_units(const struct weight *w)
 {
 	return w->quant > QUANT_INT4;
@@ -119,7 +112,8 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 	for (int i = a->n_out; i < LINEAR_ROWS_MAX_PART; i++)
 		r.part[i].first_group = r.n_blocks;
 	char name[80];
-	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name, format_of(first));
+	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name,
+		 quant_name(first->quant));
 	struct hip_grid g = {LINEAR_TILE_BLOCKS(r.m, s->block_m) * r.n_blocks, 1,
 			     32 * s->waves_m * s->waves_n, 0};
 	return LAUNCH(h, name, g, ARG(r));

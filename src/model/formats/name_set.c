@@ -20,7 +20,7 @@ void name_set_deinit(struct name_set *s)
 }
 
 enum status name_set_add(struct name_set *s, const char *name, uint32_t value,
-				struct fail *fail)
+			 struct fail *fail)
 {
 	if (strncmp(name, "re:", 3) != 0) {
 		s->exact = xrealloc(s->exact, (s->n_exact + 1) * sizeof *s->exact);
@@ -33,14 +33,13 @@ enum status name_set_add(struct name_set *s, const char *name, uint32_t value,
 	enum status st = pattern_compile(str_of(name + 3), &p, fail);
 	if (st != OK)
 		return st;
-	s->patterns = xrealloc(s->patterns,
-			       (s->n_patterns + 1) * sizeof(struct pattern *));
+	s->patterns = xrealloc(s->patterns, (s->n_patterns + 1) * sizeof(struct pattern *));
 	s->patterns[s->n_patterns++] = p;
 	return OK;
 }
 
-enum status name_set_read(struct name_set *s, const json_t *list,
-				 const char *key, struct fail *fail)
+enum status name_set_read(struct name_set *s, const json_t *list, const char *key,
+			  struct fail *fail)
 {
 	if (list && !json_is_array(list))
 		return quant_refuse(fail, key, list);
@@ -55,14 +54,13 @@ enum status name_set_read(struct name_set *s, const json_t *list,
 	return OK;
 }
 
-enum status name_set_has(const struct name_set *s, const char *name,
-				bool *out, struct fail *fail)
+enum status name_set_has(const struct name_set *s, const char *name, bool *out,
+			 struct fail *fail)
 {
 	uint32_t unused;
 	*out = strmap_get(&s->by_name, str_of(name), &unused);
 	for (size_t i = 0; !*out && i < s->n_patterns; i++) {
-		enum status st =
-			pattern_match(s->patterns[i], str_of(name), out, fail);
+		enum status st = pattern_match(s->patterns[i], str_of(name), out, fail);
 		if (st != OK)
 			return st;
 	}

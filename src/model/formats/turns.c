@@ -2,11 +2,11 @@
  *
  * transform_config has schemes, each with a type, and places where its matrix is applied:
  *
- *   weight_input, weight_output  before the model was saved: nothing is left to do
+ *   weight_input, weight_output  before the model was saved: nothing is left to do.
  *   input, output                in a step, before and behind a layer's product (its bias
- *                                included)
- *   q_attn, k_cache              on the heads of q and k. Both by the same orthogonal matrix
- *                                leave each score as it is, so halod leaves out such a pair
+ *                                included).
+ *   q_attn, k_cache              on the heads of q and k. The same orthogonal matrix on both
+ *                                changes no score, so halod leaves out such a pair.
  *
  * A layer X has the matrix in X.<scheme>_<place>.weight (n, n), and with `randomize` its
  * order in X.<scheme>_<place>.perm. n is head_dim, or all of what X reads or writes. Layers
@@ -67,10 +67,8 @@ static const char *side_name(const struct turn_place *p)
 
 static bool has_class(const struct name_set *s)
 {
-	for (size_t i = 0; i < s->n_exact; i++)
-		if (strcmp(s->exact[i], "Linear") == 0)
-			return true;
-	return false;
+	uint32_t unused;
+	return strmap_get(&s->by_name, STR("Linear"), &unused);
 }
 
 /* A name alone stands for a list of one. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An engine that ends right behind a long prompt keeps all of it on disk, although that is
- * more than waits for the writer at a time. The graph is a fake whose pages are large, and its
- * pinned memory is copied from as late as may be, so a room that is given back too early shows.
+ * more than waits for the writer at a time. The graph is a fake whose pages are large. It
+ * copies from pinned memory as late as it may, so a room that is given back too early shows.
  */
 #include <stdio.h>
 #include <stdatomic.h>
