@@ -36,7 +36,8 @@ struct attention_of {
 		VALUE_TILES = VALUE / 16 / WAVES,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks in the smallest segment */
 	};
-	static constexpr bool SHARED = SHARED_, FRESH = FRESH_, BYTES = BYTES_, MUTUAL = false;
+	static constexpr bool SHARED = SHARED_, FRESH = FRESH_, BYTES = BYTES_, BY_ROWS = false,
+			      MUTUAL = false;
 	/* True: loaded early, well before use. Larger shapes lack the registers, and load
 	 * when the place in LDS is free. */
 	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
@@ -206,7 +207,8 @@ struct attention_spot {
 };
 
 /* Find the page of one position of a block; thread i takes position i % BLOCK. Loads one
- * entry of the page table. FRESH: the job's token is not cached yet. */
+ * entry of the page table. FRESH: the job's token is not cached yet. BY_ROWS: for a position
+ * that is not there, it finds the nearest one that is. */
 template <class S>
 DEVICE attention_spot attention_look(const attention_launch &a, const attention_job &j,
 				     int32_t block)
@@ -214,7 +216,9 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 	int32_t at = block * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
 	attention_spot s;
 	int32_t end = S::MUTUAL ? j.last + 1 : j.position + (S::FRESH ? 0 : j.n);
-	s.is_there = block <= j.to && at >= j.seen && at < end;
+	if (S::BY_ROWS)
+		at = at < j.seen ? j.seen : at < end ? at : end - 1;
+	s.is_there = S::BY_ROWS || (block <= j.to && at >= j.seen && at < end);
 	attention_page(a, s.is_there ? at : 0, &s.page, &s.offset);
 	s.page = a.page_table[(size_t)j.b * (size_t)a.max_pages_per_seq + (size_t)s.page];
 	return s;
@@ -255,21 +259,6 @@ DEVICE void attention_put(const u32x4 *in, int32_t first, uint16_t *lds)
 	for (int i = 0; i < LOADS; i++) {
 		int32_t c = first + (int32_t)thread_index() + i * S::THREADS;
 		*(u32x4 *)(lds + c / (DIM / 8) * PITCH + c % (DIM / 8) * 8) = in[i];
-	}
-}
-
-/* Copy a whole block from memory to LDS; a large one in three parts, to save registers. */
-template <class S, int DIM, int LOADS, int PITCH>
-DEVICE void attention_copy(const uint16_t *pages, int32_t dim, const uint32_t *place,
-			   uint16_t *lds)
-{
-	constexpr int PARTS = LOADS % 3 == 0 ? 3 : 1;
-	ONE_BY_ONE
-	for (int32_t i = 0; i < PARTS; i++) {
-		u32x4 rows[LOADS / PARTS];
-		int32_t first = i * (LOADS / PARTS) * S::THREADS;
-		attention_fetch<S, DIM, LOADS / PARTS>(pages, dim, place, first, rows);
-		attention_put<S, DIM, LOADS / PARTS, PITCH>(rows, first, lds);
 	}
 }
 

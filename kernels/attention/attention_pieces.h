@@ -84,6 +84,21 @@ DEVICE void attention_land(const attention_pieces<LOADS, S::BYTES> &in, uint16_t
 		attention_put<S, DIM, LOADS, PITCH>(in.v, 0, lds);
 }
 
+/* Copy a whole block from memory to LDS; a large one in three parts, to save registers. */
+template <class S, int DIM, int LOADS, int PITCH>
+DEVICE void attention_copy(const uint16_t *pages, int32_t dim, const uint32_t *place,
+			   uint16_t *lds)
+{
+	constexpr int PARTS = LOADS % 3 == 0 ? 3 : 1;
+	ONE_BY_ONE
+	for (int32_t i = 0; i < PARTS; i++) {
+		u32x4 rows[LOADS / PARTS];
+		int32_t first = i * (LOADS / PARTS) * S::THREADS;
+		attention_fetch<S, DIM, LOADS / PARTS>(pages, dim, place, first, rows);
+		attention_put<S, DIM, LOADS / PARTS, PITCH>(rows, first, lds);
+	}
+}
+
 /* attention_ask and the store to LDS, without other work in between. */
 template <class S, int DIM, int LOADS, int PITCH>
 DEVICE void attention_bring(const attention_from &from, const uint32_t *place, uint16_t *lds)

@@ -146,7 +146,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	rows_scores<S>(l, c);
 	attention_place<S>(a, j, spot, next);
 	rows_exchange<S>(l, c);
-	rows_land_values<S>(a, place, 0, &values, l);
+	rows_land_values<S>(0, &values, l);
 	if (COPY_LANDS)
 		rows_ask_values<S>(a, place, 1, &values, l);
 	if (block < seen.clear || block > seen.full)
@@ -155,14 +155,14 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	for (int s = 0; s < S::STEPS; s++)
 		rows_weigh<S>(a, c + s * STEP, sums, before[s]);
 	rows_turn<S>(before[0], sums);
-	rows_land_values<S>(a, place, 1, &values, l);
+	rows_land_values<S>(1, &values, l);
 	copy_wait();
 	group_barrier(); /* values are in LDS; keys are no longer needed */
 	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last block this loads zeros */
 	if (!COPY_LANDS)
 		rows_ask_keys<S>(a, next, 1, &keys, l);
 	rows_values<S>(l, c, 0, HALF, sums);
-	rows_land_keys<S>(a, next, 0, &keys, l);
+	rows_land_keys<S>(0, &keys, l);
 	if (COPY_LANDS)
 		rows_ask_keys<S>(a, next, 1, &keys, l);
 	rows_values<S>(l, c, HALF, STEP, sums);
@@ -171,7 +171,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 		rows_turn<S>(before[s], sums);
 		rows_values<S>(l, c, s * STEP, (s + 1) * STEP, sums);
 	}
-	rows_land_keys<S>(a, next, 1, &keys, l);
+	rows_land_keys<S>(1, &keys, l);
 	copy_wait();
 }
 
@@ -186,7 +186,7 @@ DEVICE void rows_start(const attention_launch &a, const attention_job &j,
 	for (int h = 0; h < 2; h++) {
 		copy_ahead<S::KEY_HALF> keys;
 		rows_ask_keys<S>(a, l.place, h, &keys, l);
-		rows_land_keys<S>(a, l.place, h, &keys, l);
+		rows_land_keys<S>(h, &keys, l);
 	}
 	copy_wait();
 }

@@ -85,21 +85,19 @@ DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums
 		       float *before)
 {
 	float most[TILE_ROWS], all[TILE_ROWS], scale = a.scale * ATTENTION_LOG2E;
+	bool has[TILE_ROWS] = {}; /* constants, once the loops are unrolled */
 	tile_c column;
-	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++)
-		most[s] = ATTENTION_HIDDEN;
 	UNROLL
 	for (int t = 0; t < S::SCORES; t++)
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			float &m = most[tile_slot(i)];
-			m = c[t].v[i] > m ? c[t].v[i] : m;
+			int s = tile_slot(i);
+			most[s] = has[s] ? max_f32(most[s], c[t].v[i]) : c[t].v[i];
+			has[s] = true;
 		}
 	UNROLL
 	for (int s = 0; s < TILE_ROWS; s++) {
-		float m = tile_row_max(most[s]);
-		most[s] = m > sums->max[s] ? m : sums->max[s];
+		most[s] = max_f32(tile_row_max(most[s]), sums->max[s]);
 		before[s] = fast_exp2((sums->max[s] - most[s]) * scale);
 		sums->max[s] = most[s];
 	}

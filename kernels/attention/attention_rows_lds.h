@@ -31,7 +31,7 @@ struct attention_rows_of {
 		VALUE_TILES = VALUE / 16 / SHARE,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
 	};
-	static constexpr bool FRESH = false, MUTUAL = MUTUAL_;
+	static constexpr bool FRESH = false, BY_ROWS = true, MUTUAL = MUTUAL_;
 	static_assert((int)TILE_SCRATCH <= (int)SCRATCH && WAVES % SHARE == 0 &&
 		      SCORES % SHARE == 0 && BLOCK <= VALUE &&
 		      VALUE_TILES * 16 * SHARE == VALUE, "");
@@ -49,7 +49,8 @@ template <class S> struct attention_rows_lds {
 	uint16_t *scratch;   /* scratch of this wave alone */
 	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
 	int32_t *last;       /* (STATES): last position that each row sees */
-	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages */
+	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages; of
+			      * positions that no row sees, of one that is seen */
 	int32_t *first;      /* MUTUAL: (STATES): first position that each row sees */
 };
 
@@ -100,35 +101,36 @@ template <class S, int DIM> DEVICE constexpr int rows_loads(int h, int n)
 	return (h + 1) * n <= S::BLOCK * DIM / 8 / S::THREADS ? n : 0;
 }
 
-/* Start the loads of half h of a thread's pieces. */
+/* Element `at` of a row of `dim` elements. Past its end a row repeats its
+ * first elements: queries are 0 there, and nobody stores such values. Both factors have 32 bits, so
+ * the address is one multiply-add. */
+DEVICE const uint16_t *rows_from(const uint16_t *pages, uint32_t row, int32_t dim, int32_t at)
+{
+	const char *first = (const char *)(pages + (at < dim ? at : 0));
+	return (const uint16_t *)(first + (size_t)row * (size_t)((uint32_t)dim * 2));
+}
+
+/* Start the loads of half h of a thread's pieces. Positions that no row sees bring a row that
+ * is seen. Their weights are 0, so nothing must be cleared. */
 template <class S, int DIM, int PITCH, int N>
 DEVICE void rows_ask(const uint16_t *pages, int32_t dim, const uint32_t *place, int h,
 		     copy_ahead<N> *c, uint16_t *lds)
 {
 	int32_t at = rows_at<S, DIM>();
-	const uint16_t *from = pages + (at < dim ? at : 0);
 	UNROLL
 	for (int i = 0; i < rows_loads<S, DIM>(h, N); i++) {
 		int32_t r = rows_row<S, DIM>(h * N + i);
-		uint32_t row = place[r];
-		bool is_there = row != ATTENTION_NOWHERE;
-		copy_ask(c, i, lds + r * PITCH + at,
-			 from + (is_there ? (size_t)row * (size_t)dim : 0),
-			 is_there && at < dim);
+		copy_ask(c, i, lds + r * PITCH + at, rows_from(pages, place[r], dim, at), true);
 	}
 }
 
 template <class S, int DIM, int PITCH, int N>
-DEVICE void rows_land(int32_t dim, const uint32_t *place, int h, copy_ahead<N> *c,
-		      uint16_t *lds)
+DEVICE void rows_land(int h, copy_ahead<N> *c, uint16_t *lds)
 {
 	int32_t at = rows_at<S, DIM>();
 	UNROLL
-	for (int i = 0; i < (COPY_LANDS ? rows_loads<S, DIM>(h, N) : 0); i++) {
-		int32_t r = rows_row<S, DIM>(h * N + i);
-		copy_land(c, i, lds + r * PITCH + at,
-			  place[r] != ATTENTION_NOWHERE && at < dim);
-	}
+	for (int i = 0; i < (COPY_LANDS ? rows_loads<S, DIM>(h, N) : 0); i++)
+		copy_land(c, i, lds + rows_row<S, DIM>(h * N + i) * PITCH + at, true);
 }
 
 template <class S>
@@ -139,10 +141,9 @@ DEVICE void rows_ask_keys(const attention_launch &a, const uint32_t *place, int 
 }
 
 template <class S>
-DEVICE void rows_land_keys(const attention_launch &a, const uint32_t *place, int h,
-			   copy_ahead<S::KEY_HALF> *c, const attention_rows_lds<S> &l)
+DEVICE void rows_land_keys(int h, copy_ahead<S::KEY_HALF> *c, const attention_rows_lds<S> &l)
 {
-	rows_land<S, S::KEY, S::KEY_PITCH>(a.head_dim, place, h, c, l.k);
+	rows_land<S, S::KEY, S::KEY_PITCH>(h, c, l.k);
 }
 
 /* First element of a thread's piece i of the values. In transposed LDS a thread takes two
@@ -169,20 +170,18 @@ DEVICE void rows_ask_values(const attention_launch &a, const uint32_t *place, in
 		UNROLL
 		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i++) {
 			uint32_t row = place[2 * rows_value_pair<S>() + i % 2];
-			int32_t at = rows_value_at<S>(h, i);
-			bool is_there = row != ATTENTION_NOWHERE && at < a.v_dim;
-			size_t from = (size_t)row * (size_t)a.v_dim + (size_t)at;
-			copy_ask(c, i, l.v, a.v + (is_there ? from : 0), is_there);
+			copy_ask(c, i, l.v,
+				 rows_from(a.v, row, a.v_dim, rows_value_at<S>(h, i)), true);
 		}
 	}
 }
 
 template <class S>
-DEVICE void rows_land_values(const attention_launch &a, const uint32_t *place, int h,
-			     copy_ahead<S::VALUE_HALF> *c, const attention_rows_lds<S> &l)
+DEVICE void rows_land_values(int h, copy_ahead<S::VALUE_HALF> *c,
+			     const attention_rows_lds<S> &l)
 {
 	if constexpr (!TILE_LINES_B) {
-		rows_land<S, S::VALUE, S::VALUE_PITCH>(a.v_dim, place, h, c, l.v);
+		rows_land<S, S::VALUE, S::VALUE_PITCH>(h, c, l.v);
 	} else {
 		UNROLL
 		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i += 2) {
@@ -192,10 +191,7 @@ DEVICE void rows_land_values(const attention_launch &a, const uint32_t *place, i
 			u32x4 two[2];
 			UNROLL
 			for (int p = 0; p < 2; p++)
-				two[p] = copy_piece(*c, i + p,
-						    place[2 * rows_value_pair<S>() + p] !=
-								    ATTENTION_NOWHERE &&
-							    at < a.v_dim);
+				two[p] = copy_piece(*c, i + p, true);
 			UNROLL
 			for (int w = 0; w < 4; w++) {
 				uint32_t x = two[0][w], y = two[1][w];

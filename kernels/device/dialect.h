@@ -47,6 +47,8 @@
  *   and_or(x, mask, bits)                (x & mask) | bits, one instruction
  *   sub2_f16(a, b), fma2_f16(a, b, c)    on pairs, each result rounded to f16
  *   fma_f32(a, b, c)                     a b + c, rounded once, in every build
+ *   max_f32(a, b)                        the larger one, one instruction; which one is open if
+ *                                        either is a NaN
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
  *   fast_exp2, fast_log2, fast_rcp,
  *   fast_rsqrt                           one instruction, error of 1 unit in the last place
@@ -64,10 +66,17 @@
  *   tile_c                               c.v[i], i < TILE_C: elements of C
  *   tile_load_a<F>(p, stride)            element (row, k) is p[row * stride + k]
  *   tile_load_b<F>(p, stride)            element (k, column) is p[column * stride + k]
- *   tile_load_a_placed<F, PIECES>(p, piece), tile_load_b_placed
+ *   tile_load_a_placed<F, PIECES>(p, first, piece), tile_load_b_placed
  *                                        the same from rows that lie as tile_place.h
- *                                        says: k = 0 is piece `piece` (even), p the first
- *                                        row, whose number is a multiple of 16
+ *                                        says: k = 0 is piece `piece` (even), p + first
+ *                                        the first row, whose number is a multiple of 16,
+ *                                        plus tile_lane_a<PIECES>(), tile_lane_b
+ *   tile_lane_a<PIECES>(), tile_lane_b   what a lane adds to p there. 0 where the compiler
+ *                                        keeps addresses without that
+ *   TILE_SIDE                            columns of C that a lane has side by side
+ *   keep<M>(x)                           x, a multiple of M, in a register: it is not
+ *                                        computed anew at each use. x itself where
+ *                                        registers are no concern
  *   tile_load_b_rows<F>(p, stride)       element (k, column) is p[k * stride + column].
  *                                        gfx11 needs sixteen 2-byte loads for this, so
  *                                        transposing once is better

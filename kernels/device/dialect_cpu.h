@@ -215,6 +215,7 @@ DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 }
 
 DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
 DEVICE float fast_exp2(float x) { return exp2f(x); }
 DEVICE float fast_log2(float x) { return log2f(x); }
 DEVICE float fast_rcp(float x) { return (float)(1 / (double)x); }

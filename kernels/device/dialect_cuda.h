@@ -18,7 +18,7 @@
 #define UNROLL _Pragma("unroll")
 #define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
-#define LDS(T, name, n) __shared__ __align__(16) T name[n]
+#define LDS(T, name, n) __shared__ __align__(sizeof(T) * (n) < 128 ? 16 : 128) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
 
 template <class T, int n> struct __align__(sizeof(T) * n) dialect_vec {
@@ -75,6 +75,14 @@ DEVICE u32x4 load_nt_even(const void *p)
 	for (int i = 0; i < 4; i++)
 		out[i] = __funnelshift_r(word[i], word[i + 1], shift);
 	return out;
+}
+
+DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
+
+/* A shuffle is nothing that ptxas would do twice. */
+template <int M> DEVICE uint32_t keep(uint32_t x)
+{
+	return __shfl_sync(0xFFFFFFFFu, x / M, (int)(threadIdx.x % 32)) * M;
 }
 
 template <int M> DEVICE float wave_xor(float x, int = 0)

@@ -18,7 +18,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v; /* 0..3: columns 0..7; 4..7: columns 8..15 */
 };
-enum { TILE_ROWS = 2, TILE_LINES_B = 0, TILE_STEP = 64 };
+enum { TILE_ROWS = 2, TILE_LINES_B = 0, TILE_STEP = 64, TILE_SIDE = 2 };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -34,10 +34,9 @@ DEVICE void tile_pin(tile_c *) {}
 DEVICE int32_t tile_slot(int32_t i) { return i / 2 % 2; }
 
 /* Load four 8x8 matrices; lanes 8m..8m+7 pass the addresses of the rows of matrix m. */
-template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_t *p)
+template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix_at(uint32_t at)
 {
 	dialect_tile t;
-	uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
 	if constexpr (is_transposed)
 		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
 			     "{%0,%1,%2,%3}, [%4];"
@@ -49,6 +48,11 @@ template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_
 			     : "=r"(t.v[0]), "=r"(t.v[1]), "=r"(t.v[2]), "=r"(t.v[3])
 			     : "r"(at) : "memory");
 	return t;
+}
+
+template <bool is_transposed> DEVICE dialect_tile dialect_ldmatrix(const uint16_t *p)
+{
+	return dialect_ldmatrix_at<is_transposed>((uint32_t)__cvta_generic_to_shared(p));
 }
 
 /* Order of the matrices: rows 0-7, rows 8-15, then the same at k = 8. */
@@ -68,20 +72,37 @@ DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
 					lane / 8 % 2 * 8)};
 }
 
-template <int format, int PIECES>
-DEVICE tile_a<format> tile_load_a_placed(const uint16_t *p, int32_t piece, int = 0)
+/* The place of a lane's row and half of 16 elements, at piece 0. The piece is even, so it changes
+ * other bits of the place than the half does. */
+template <int PIECES> DEVICE uint32_t tile_lane_a()
 {
-	int32_t lane = (int32_t)(threadIdx.x % 32);
-	return {dialect_ldmatrix<false>(p +
-					tile_place<PIECES>(lane % 16, piece + lane / 16))};
+	uint32_t lane = threadIdx.x % 32;
+	return tile_place<PIECES>(lane % 16, lane / 16);
+}
+
+template <int PIECES> DEVICE uint32_t tile_lane_b()
+{
+	uint32_t lane = threadIdx.x % 32;
+	return tile_place<PIECES>(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+}
+
+/* LDS begins at a multiple of 128 bytes (LDS), and so do 16 rows. */
+DEVICE dialect_tile dialect_load_placed(const uint16_t *p, int32_t first, int32_t piece)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(p) ^ (uint32_t)piece * 16;
+	return dialect_ldmatrix_at<false>(at + (uint32_t)first * 2);
 }
 
 template <int format, int PIECES>
-DEVICE tile_b<format> tile_load_b_placed(const uint16_t *p, int32_t piece, int = 0)
+DEVICE tile_a<format> tile_load_a_placed(const uint16_t *p, int32_t first, int32_t piece, int = 0)
 {
-	int32_t lane = (int32_t)(threadIdx.x % 32);
-	return {dialect_ldmatrix<false>(p + tile_place<PIECES>(lane % 8 + lane / 16 * 8,
-							       piece + lane / 8 % 2))};
+	return {dialect_load_placed(p, first, piece)};
+}
+
+template <int format, int PIECES>
+DEVICE tile_b<format> tile_load_b_placed(const uint16_t *p, int32_t first, int32_t piece, int = 0)
+{
+	return {dialect_load_placed(p, first, piece)};
 }
 
 template <int format>

@@ -25,16 +25,23 @@ DEVICE void tile_row_totals(const tile_c &c, float *out, int site = __builtin_LI
 	}
 }
 
+enum { TILE_SIDE = 1 };
+template <int M> DEVICE uint32_t keep(uint32_t x) { return x; }
+template <int PIECES> DEVICE uint32_t tile_lane_a() { return 0; }
+template <int PIECES> DEVICE uint32_t tile_lane_b() { return 0; }
+
 template <int format, int PIECES>
-DEVICE tile_a<format> tile_load_a_placed(const uint16_t *p, int32_t piece, int = 0)
+DEVICE tile_a<format> tile_load_a_placed(const uint16_t *p, int32_t first, int32_t piece, int = 0)
 {
+	p += first;
 	return {dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
 					 p + tile_place<PIECES>(tile_column(0), piece + 1))};
 }
 
 template <int format, int PIECES>
-DEVICE tile_b<format> tile_load_b_placed(const uint16_t *p, int32_t piece, int = 0)
+DEVICE tile_b<format> tile_load_b_placed(const uint16_t *p, int32_t first, int32_t piece, int = 0)
 {
+	p += first;
 	return {dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
 					 p + tile_place<PIECES>(tile_column(0), piece + 1))};
 }

@@ -55,19 +55,20 @@ DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 	tile_b<F> columns[G::NT];
 	UNROLL
 	for (int n = 0; n < G::NT; n++)
-		columns[n] = tile_load_b_placed<F, P>(b + n * 16 * G::PITCH, k / 8);
+		columns[n] = tile_load_b_placed<F, P>(b, n * 16 * G::PITCH, k / 8);
 	UNROLL
 	for (int m = 0; m < G::MT; m++) {
 		if (gemm_is_unused<is_whole>(m, n_used))
 			continue;
-		tile_a<F> rows = tile_load_a_placed<F, P>(a + m * 16 * G::PITCH, k / 8);
+		tile_a<F> rows = tile_load_a_placed<F, P>(a, m * 16 * G::PITCH, k / 8);
 		UNROLL
 		for (int n = 0; n < G::NT; n++)
 			s->v[m][n] = tile_mma(rows, columns[n], s->v[m][n]);
 	}
 }
 
-/* What a wave multiplies: its first rows of X and W, and its columns' scales. */
+/* What a wave multiplies: its first rows of X and W as a lane needs them (tile_lane_a), the
+ * scale of the lane's first column. */
 struct gemm_lds {
 	const uint16_t *a, *b;
 	const float *scales, *sums; /* sums: of its rows' inputs, where W has minima */
@@ -87,16 +88,16 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 	for (int n = 0; n < G::NT; n++)
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			scale[n][i] = at.scales[n * 16 + tile_column(i)];
+			int32_t column = n * 16 + tile_column(i) - tile_column(0);
+			scale[n][i] = at.scales[column];
 			if constexpr (G::HAS_MIN)
-				minus[n][i] = at.scales[G::SCALES + n * 16 +
-							tile_column(i)];
+				minus[n][i] = at.scales[G::SCALES + column];
 		}
 	UNROLL
 	for (int k = 0; k < STEPS; k++)
 		UNROLL
 		for (int n = 0; n < G::NT; n++)
-			columns[k][n] = tile_load_b_placed<F, P>(at.b + n * 16 * G::PITCH,
+			columns[k][n] = tile_load_b_placed<F, P>(at.b, n * 16 * G::PITCH,
 								 k0 / 8 + k * 2);
 	UNROLL
 	for (int m = 0; m < G::MT; m++) {
@@ -106,7 +107,7 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 		float all[TILE_C];
 		UNROLL
 		for (int k = 0; k < STEPS; k++)
-			rows[k] = tile_load_a_placed<F, P>(at.a + m * 16 * G::PITCH,
+			rows[k] = tile_load_a_placed<F, P>(at.a, m * 16 * G::PITCH,
 							   k0 / 8 + k * 2);
 		if constexpr (G::HAS_MIN)
 			UNROLL
@@ -197,12 +198,24 @@ DEVICE gemm_stages gemm_stage_of(const gemm_stages &all, int32_t k0, int32_t sta
 		all.sums + stage * G::SUMS};
 }
 
-/* Where a wave multiplies: the workgroup's LDS, and the wave's first row and column. */
+/* Where a lane multiplies: the workgroup's LDS, the lane's places in X and W, and the first
+ * scale and sum it needs. */
 struct gemm_place {
 	gemm_stages lds;
-	int32_t row, column;
+	uint32_t a, b, scale, sum;
 	int32_t n_used; /* of the wave's tiles of rows; MT or more: all */
 };
+
+template <class G> DEVICE gemm_place gemm_place_of(const gemm_stages &lds, int32_t n_rows)
+{
+	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16);
+	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
+	return {lds,
+		keep<8>((uint32_t)row * G::PITCH + tile_lane_a<G::PIECES>()),
+		keep<8>((uint32_t)column * G::PITCH + tile_lane_b<G::PIECES>()),
+		keep<TILE_SIDE>((uint32_t)(column + tile_column(0))), (uint32_t)row,
+		(n_rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
+}
 
 /* The steps of the product. The first one lies in LDS. */
 template <class G, bool is_whole>
@@ -215,8 +228,8 @@ DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place
 		if (!is_last)
 			gemm_load(t, w, k0 + G::BK, next.a);
 		gemm_stages now = gemm_stage_of<G>(at.lds, k0, stage);
-		gemm_lds step = {now.a + at.row * G::PITCH, now.b + at.column * G::PITCH,
-				 now.scales + at.column, now.sums + at.row};
+		gemm_lds step = {now.a + at.a, now.b + at.b, now.scales + at.scale,
+				 now.sums + at.sum};
 		gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
 		if (G::STAGES == 1)
 			group_barrier();
@@ -248,10 +261,7 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_rows rows
 	copy.unit.table = table;
 	gemm_prepare<G>(table);
 	gemm_thread<G> t;
-	gemm_place at = {{a, b, scales, sums},
-			 gemm_wave_m(G::WAVES_N) * (G::MT * 16),
-			 gemm_wave_n(G::WAVES_N) * (G::NT * 16),
-			 (rows.n + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
+	gemm_place at = gemm_place_of<G>({a, b, scales, sums}, rows.n);
 	gemm_begin(&t, x_row, w_row);
 	gemm_clear(sum);
 	gemm_load(&t, w, 0, a);
