@@ -145,7 +145,7 @@ build_tests() { make -C "$1" -j"$(nproc)" check "${@:2}" TESTS= >>"$1/test-check
 build_ahead() {
 	make_tree build-asan "all fuzz $for_asan" CC=clang-19 CXX=clang++-19 \
 		--enable-sanitizers=address,undefined,fuzzer-no-link CFLAGS="-O1 -g1" \
-		CXXFLAGS="$lines" LDFLAGS=-fuse-ld=lld --with-hip-clang=no &&
+		CXXFLAGS="-O1 -g1" LDFLAGS=-fuse-ld=lld --with-hip-clang=no &&
 		check_asan build_tests build-asan
 	echo $? >build-asan/test-status
 	make_tree build-tsan "all $for_tsan" CC=clang-19 CXX=clang++-19 \
