@@ -109,11 +109,14 @@ build() {
 lines="-O2 -g1"
 lld="-B/usr/lib/llvm-19/bin -fuse-ld=lld"
 # Benchmarks are compiled once, and under ThreadSanitizer only what its tests run. Kernels on
-# fibers are one thread: there they are compiled in a hurry. Under AddressSanitizer so is what
-# a test itself does, and kernels that models seldom run. Of the kernels ThreadSanitizer's tree
-# has those that unit/backend/test_hip launches: its other tests run on the CPU.
-for_asan="noinst_PROGRAMS= check_LIBRARIES=libcases.a TEST_FLAGS=-O0 FORMAT_FLAGS=-O0"
-for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES="
+# fibers are one thread: there they are compiled in a hurry. In both trees so is what waits more
+# than it computes, under AddressSanitizer also what a test itself does, and kernels that models
+# seldom run. Of the kernels ThreadSanitizer's tree has those that unit/backend/test_hip
+# launches: its other tests run on the CPU.
+for_asan="noinst_PROGRAMS= check_LIBRARIES=libcases.a
+	TEST_FLAGS=-O0 FORMAT_FLAGS=-O0 COLD_FLAGS=-O0"
+for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES=
+	TEST_FLAGS=-O0 COLD_FLAGS=-O0"
 tsan_units="delta/causal_conv delta/delta_rule linear/linear_int4_m1 linear/linear_rows
 	moe/moe_int4 moe/moe_quad moe/moe_router rows/act_mul rows/copy_words rows/rms_norm"
 
@@ -137,15 +140,17 @@ check_tsan() {
 build_tests() { make -C "$1" -j"$(nproc)" check "${@:2}" TESTS= >>"$1/test-check-build.log" 2>&1; }
 
 # What the later stages test is compiled while the tests of earlier ones wait: one tree
-# after the other, at the lowest priority.
+# after the other, at the lowest priority. clang's ThreadSanitizer is newer than gcc 12's:
+# compiling for it and the tests take half of the time.
 build_ahead() {
 	make_tree build-asan "all fuzz $for_asan" CC=clang-19 CXX=clang++-19 \
 		--enable-sanitizers=address,undefined,fuzzer-no-link CFLAGS="-O1 -g1" \
-		CXXFLAGS="$lines" LDFLAGS=-fuse-ld=lld --with-hip-clang=no &&
+		CXXFLAGS="-O1 -g1" LDFLAGS=-fuse-ld=lld --with-hip-clang=no &&
 		check_asan build_tests build-asan
 	echo $? >build-asan/test-status
-	make_tree build-tsan "all $for_tsan" --enable-sanitizers=thread CFLAGS="-O1 -g1" \
-		CXXFLAGS="-O0 -g1" LDFLAGS="$lld" --with-hip-clang=no &&
+	make_tree build-tsan "all $for_tsan" CC=clang-19 CXX=clang++-19 \
+		--enable-sanitizers=thread CFLAGS="-O1 -g1" CXXFLAGS="-O0 -g1" \
+		LDFLAGS=-fuse-ld=lld --with-hip-clang=no &&
 		check_tsan build_tests build-tsan
 	echo $? >build-tsan/test-status
 }
@@ -197,8 +202,7 @@ count_tests() {
 		not_ok "$dir: what the tests need does not build"
 		return
 	fi
-	# Under ThreadSanitizer gcc warns of every fence, and fibers have some.
-	if grep 'warning:' "$dir/test-check-build.log" | grep -v -e -Wtsan; then
+	if grep 'warning:' "$dir/test-check-build.log"; then
 		not_ok "$dir: the tests have warnings"
 	fi
 	if ! grep -q '^# TOTAL: *[1-9]' "$dir/$log"; then
@@ -285,7 +289,7 @@ check build FORMAT_FLAGS=-O1
 distcheck() {
 	local tests units flags
 	tests=$(make -s -C build print-dist-tests)
-	flags="--without-systemd --with-gpu-targets=gfx1151 CFLAGS=-O1 halod_cv_avx512=no"
+	flags="--without-systemd --with-gpu-targets=gfx1151 CFLAGS=-O0 halod_cv_avx512=no"
 	units="attention/kv_copy delta/causal_conv device/probe linear/linear_any moe/moe_align
 		rows/rms_norm"
 	XZ_OPT=-0 make -C build -j"$(nproc)" distcheck TESTS="$tests" \

@@ -366,6 +366,7 @@ def main():
     global Halod
     import halod
     halod.PATIENCE = 1800 # a prompt may be long and the machine slow
+    halod.QUICK = halod.USUAL
     Halod = halod.Halod
     replay(o)
 

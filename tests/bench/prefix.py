@@ -248,6 +248,7 @@ def main():
     global Halod
     import halod
     halod.PATIENCE = 1800 # a prompt may be long and the machine slow
+    halod.QUICK = halod.USUAL
     Halod = halod.Halod
     commit = subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%h,%cs"], check=True,
                             capture_output=True, text=True).stdout.strip()

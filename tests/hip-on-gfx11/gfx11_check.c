@@ -252,16 +252,16 @@ void wave_check_barrier(struct wave *w, const struct inst *p)
 		}
 }
 
-static void conflict(struct wave *w, const struct inst *p, uint32_t word, uint64_t other,
+static void conflict(struct wave *w, const struct inst *p, uint32_t word, lds_tag other,
 		     const char *what)
 {
 	wave_fault(w, p, "word %x of LDS was %s by wave %u with no barrier between", word * 4,
 		   what, (unsigned)other);
 }
 
-static uint64_t tag_of(const struct wave *w)
+static lds_tag tag_of(const struct wave *w)
 {
-	return (uint64_t)w->g->epoch << TAG_EPOCH | w->number;
+	return w->g->epoch << TAG_EPOCH | w->number;
 }
 
 static bool is_now(lds_tag t, const struct wave *w)
@@ -278,8 +278,8 @@ static bool is_others(lds_tag t, const struct wave *w)
 static void mark(lds_tag *t, const struct wave *w, bool is_atomic)
 {
 	bool is_same = is_now(*t, w);
-	uint64_t many = is_others(*t, w) ? TAG_MANY : 0;
-	uint64_t atomic = is_atomic && (!is_same || *t & TAG_ATOMIC) ? TAG_ATOMIC : 0;
+	lds_tag many = is_others(*t, w) ? TAG_MANY : 0;
+	lds_tag atomic = is_atomic && (!is_same || *t & TAG_ATOMIC) ? TAG_ATOMIC : 0;
 	*t = tag_of(w) | many | atomic;
 }
 

@@ -197,6 +197,7 @@ static inline void write_sgpr64(struct wave *w, u32 reg, u64 x)
 #include "tests/hip-on-gfx11/gfx11_exec_lanes.h"
 #include "tests/hip-on-gfx11/gfx11_exec_half.h"
 #include "tests/hip-on-gfx11/gfx11_exec_matrix.h"
+#include "tests/hip-on-gfx11/gfx11_exec_fours.h"
 #include "tests/hip-on-gfx11/gfx11_exec_memory.h"
 #include "tests/hip-on-gfx11/gfx11_exec_lds.h"
 

@@ -40,19 +40,21 @@ DEF(v_permlanex16_b32)
 	out(w, p, o);
 }
 
-/* The lane that lane i reads, or -1 beyond its row. */
-static inline int dpp_from(u32 control, int i)
+/* The lanes that each lane reads, or -1 beyond its row. */
+static inline void dpp_from(u32 control, i32 *from)
 {
-	int row = i & 16, at = i & 15, n = (int)control & 15;
-	if (control < 0x100)
-		return (i & ~3) + (int)(control >> 2 * (i & 3) & 3);
+	int n = (int)control & 15;
+	if (control < 0x100) {
+		LANE from[i] = (i & ~3) + (int)(control >> 2 * (i & 3) & 3);
+		return;
+	}
 	switch (control >> 4) {
-	case 0x10: return at + n < 16 ? row + at + n : -1;
-	case 0x11: return at >= n ? row + at - n : -1;
-	case 0x12: return row + ((at - n) & 15);
-	case 0x14: return n ? (i & ~7) + (7 - (i & 7)) : row + 15 - at;
-	case 0x15: return row + n;
-	default: return row + (at ^ n);
+	case 0x10: LANE from[i] = (i & 15) + n < 16 ? i + n : -1; break;
+	case 0x11: LANE from[i] = (i & 15) >= n ? i - n : -1; break;
+	case 0x12: LANE from[i] = (i & 16) + ((i - n) & 15); break;
+	case 0x14: LANE from[i] = n ? i ^ 7 : i ^ 15; break;
+	case 0x15: LANE from[i] = (i & 16) + n; break;
+	default: LANE from[i] = i ^ n; break;
 	}
 }
 
@@ -61,13 +63,14 @@ static inline int dpp_from(u32 control, int i)
 static void run_dpp(struct wave *w, const struct inst *p)
 {
 	struct inst inner = *p;
-	u32 e = EXEC(w), bad = 0;
+	i32 from[LANES] __attribute__((aligned(64)));
+	u32 e = EXEC(w), readable = p->dpp_fi ? FULL : e, bad = 0;
 	const u32 *x = w->v[p->s[0].reg];
+	dpp_from(p->dpp, from);
 	LANE {
-		int from = dpp_from(p->dpp, i);
-		bool is_active = from >= 0 && (e >> from & 1 || p->dpp_fi);
-		bad |= (u32)(from >= 0 && !is_active) << i;
-		w->v[DPP_REG][i] = is_active ? x[from] : 0;
+		bool is_there = from[i] >= 0, is_active = readable >> (from[i] & 31) & 1;
+		bad |= (u32)(is_there & !is_active) << i;
+		w->v[DPP_REG][i] = is_there & is_active ? x[from[i] & 31] : 0;
 	}
 	if (bad & e)
 		wave_fault(w, p, "reads from an inactive lane (lanes %08x, EXEC %08x)",

@@ -20,8 +20,7 @@ static inline bool check_lds(struct wave *w, const struct inst *p, const u32 *a,
 		return false;
 	}
 	if (w->g->n_waves > 1)
-		LANE if (e >> i & 1)
-			check_words(w, p, a[i], n, use);
+		check_lanes(w, p, a, e, n, use);
 	return true;
 }
 
@@ -46,13 +45,9 @@ static inline void lds_load(struct wave *w, const struct inst *p, u32 n, enum pa
 	const unsigned char *lds = w->g->lds;
 	if (check_lds(w, p, a, n, LDS_READ)) {
 		if (e == FULL && n == 16) {
-			u32(*d)[LANES] = &w->v[p->d.reg];
-			LANE {
-				u32 t[4];
-				memcpy(t, lds + a[i], 16);
-				for (int j = 0; j < 4; j++)
-					d[j][i] = t[j];
-			}
+			u64 from[LANES] __attribute__((aligned(64)));
+			LANE from[i] = (u64)(uintptr_t)lds + a[i];
+			load_fours(&w->v[p->d.reg], from);
 		} else {
 			LANE if (e >> i & 1)
 				lane_load(w, p->d.reg, i, lds + a[i], n, part);

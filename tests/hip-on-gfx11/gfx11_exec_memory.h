@@ -98,25 +98,6 @@ static inline u32 lanes_in_lds(const struct wave *w, const u64 *a)
 	return mask & EXEC(w);
 }
 
-/* One lane's access to LDS, within it, beside those of other waves. In the common cases
- * nobody used the word since the barrier, or this wave alone in the same way, or many
- * waves read it. */
-static inline void check_words(struct wave *w, const struct inst *p, u32 a, u32 n,
-			       enum lds_use use)
-{
-	struct group *g = w->g;
-	lds_tag now = (u64)g->epoch << TAG_EPOCH, mine = now | w->number;
-	for (u32 i = a / 4; i <= (a + n - 1) / 4; i++) {
-		lds_tag *tag = use == LDS_READ ? &g->was_read[i] : &g->written[i];
-		lds_tag other = use == LDS_READ ? g->written[i] : g->was_read[i];
-		bool is_many = use == LDS_READ && *tag >= now && *tag & TAG_MANY;
-		if (use == LDS_ATOMIC || other >= now || (*tag >= now && *tag != mine && !is_many))
-			wave_check_word(w, p, i, n < 4, use);
-		else if (!is_many)
-			*tag = mine;
-	}
-}
-
 static inline bool check_lds_lane(struct wave *w, const struct inst *p, u32 a, u32 n,
 				  enum lds_use use)
 {
@@ -163,13 +144,7 @@ static inline void load_lanes(struct wave *w, const struct inst *p, u32 n, enum 
 	bool is_good = !e || check_addresses(w, p, a, n, MAY_READ);
 	EXEC(w) = saved;
 	if (is_good && e == FULL && n == 16) {
-		u32(*d)[LANES] = &w->v[p->d.reg];
-		LANE {
-			u32 t[4];
-			memcpy(t, (const void *)(uintptr_t)a[i], 16);
-			for (int j = 0; j < 4; j++)
-				d[j][i] = t[j];
-		}
+		load_fours(&w->v[p->d.reg], a);
 	} else if (is_good) {
 		LANE if (e >> i & 1)
 			lane_load(w, p->d.reg, i, (const void *)(uintptr_t)a[i], n, part);

@@ -208,10 +208,12 @@ V3(v_lerp_u8, lerp(x, y, z))
 static inline u32 pick(u32 x, u32 y, u32 s)
 {
 	u32 word = s & 4 ? x : y;
-	u32 byte = word >> (s & 3) * 8 & 255;
+	u32 byte = word >> (s & 3) * 8;
 	u32 from = s & 2 ? x : y; /* 8: y's bit 15, 9: y's 31, 10, 11: x's */
-	u32 sign = from >> (s & 1 ? 31 : 15) & 1 ? 255 : 0;
-	return s < 8 ? byte : s < 12 ? sign : s == 12 ? 0 : 255;
+	u32 sign = 0 - (from >> ((s & 1) * 16 + 15) & 1);
+	u32 is_byte = 0 - (u32)(s < 8), is_sign = 0 - (u32)(s < 12);
+	/* masks, not branches: the host does many lanes at once */
+	return ((byte & is_byte) | (sign & is_sign & ~is_byte) | (0 - (u32)(s > 12))) & 255;
 }
 V3(v_perm_b32, pick(x, y, z & 255) | pick(x, y, z >> 8 & 255) << 8 |
 	       pick(x, y, z >> 16 & 255) << 16 | pick(x, y, z >> 24) << 24)

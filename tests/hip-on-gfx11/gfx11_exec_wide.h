@@ -5,8 +5,8 @@
 #pragma once
 /* --- carries ------------------------------------------------------------------------ */
 
-/* wide: of x, y and the carry c; bit 32 is the carry out */
-#define CARRY(name, has_in, wide)                                                          \
+/* x, y and the carry c give a sum, and the carry out */
+#define CARRY(name, has_in, sum, over)                                                         \
 	DEF(name)                                                                           \
 	{                                                                                   \
 		VECTOR(ta);                                                                 \
@@ -16,21 +16,21 @@
 		const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);       \
 		u32 in = has_in ? scalar(w, &p->s[2]) : 0, mask = 0;                        \
 		LANE {                                                                      \
-			u64 x = a[i], y = b[i], c = in >> i & 1, q = (wide);                \
-			o[i] = (u32)q;                                                      \
-			carry[i] = (u32)(q >> 32) & 1;                                      \
+			u32 x = a[i], y = b[i], c = in >> i & 1;                            \
+			o[i] = (sum);                                                       \
+			carry[i] = (over);                                                  \
 			(void)c;                                                            \
 		}                                                                           \
 		LANE mask |= carry[i] << i;                                                 \
 		out(w, p, o);                                                               \
 		write_sgpr(w, p->sd.reg, mask & EXEC(w));                                   \
 	}
-CARRY(v_add_co_u32, false, x + y)
-CARRY(v_sub_co_u32, false, x - y)
-CARRY(v_subrev_co_u32, false, y - x)
-CARRY(v_add_co_ci_u32, true, x + y + c)
-CARRY(v_sub_co_ci_u32, true, x - y - c)
-CARRY(v_subrev_co_ci_u32, true, y - x - c)
+CARRY(v_add_co_u32, false, x + y, x + y < x)
+CARRY(v_sub_co_u32, false, x - y, x < y)
+CARRY(v_subrev_co_u32, false, y - x, y < x)
+CARRY(v_add_co_ci_u32, true, x + y + c, (x + y < x) | (x + y + c < c))
+CARRY(v_sub_co_ci_u32, true, x - y - c, (x < y) | (x - y < c))
+CARRY(v_subrev_co_ci_u32, true, y - x - c, (y < x) | (y - x < c))
 
 /* What gfx1100 may leave in the high words (gfx11_run.c, forwards_badly). */
 static void spoil_high(const struct inst *p, u64 *o)

@@ -96,6 +96,7 @@ const char *kernel_link(struct code_object *c, struct code_kernel *k)
 
 /* --- a workgroup ----------------------------------------------------------------------- */
 
+enum { POISONED = 16 }; /* words of LDS that are alike; it has so many beyond its end */
 static uint32_t poison(struct group *g)
 {
 	g->random ^= g->random << 13;
@@ -138,6 +139,17 @@ static void wave_begin(struct group *g, uint32_t number)
 		w->v[0][lane] = LANES * number + (uint32_t)lane;
 }
 
+/* A stretch between barriers begins. Where tags hold no later one, they begin anew. */
+static void next_epoch(struct group *g)
+{
+	if (++g->epoch < EPOCHS)
+		return;
+	memset(g->written, 0, sizeof g->written);
+	memset(g->was_read, 0, sizeof g->was_read);
+	g->stored = g->told = 0;
+	g->epoch = 1;
+}
+
 /* A wave that ended does not hold up a barrier. */
 static void run_group(struct group *g, uint32_t number)
 {
@@ -145,15 +157,16 @@ static void run_group(struct group *g, uint32_t number)
 	g->x = number % l->grid_x;
 	g->y = number / l->grid_x;
 	g->random = 0x9E3779B97F4A7C15ull ^ ((uint64_t)number + 1) * 0xD1342543DE82EF95ull;
-	g->epoch++;
+	next_epoch(g);
 	g->n_waves = (l->n_threads + LANES - 1) / LANES;
-	for (uint32_t i = 0; i < l->lds_bytes; i += 4) {
+	for (uint32_t i = 0; i < l->lds_bytes; i += 4 * POISONED) {
 		uint32_t word = poison(g);
-		memcpy(g->lds + i, &word, 4);
+		for (uint32_t k = 0; k < POISONED; k++)
+			memcpy(g->lds + i + 4 * k, &word, 4);
 	}
 	for (uint32_t i = 0; i < g->n_waves; i++)
 		wave_begin(g, i);
-	for (uint32_t n_live = g->n_waves; n_live && !l->has_failed; g->epoch++) {
+	for (uint32_t n_live = g->n_waves; n_live && !l->has_failed; next_epoch(g)) {
 		n_live = 0;
 		for (uint32_t i = 0; i < g->n_waves && !l->has_failed; i++) {
 			struct wave *w = &g->waves[l->is_reversed ? g->n_waves - 1 - i : i];

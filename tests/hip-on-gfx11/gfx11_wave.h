@@ -13,6 +13,7 @@ enum {
 	LDS_BYTES = 65536,
 	QUEUE = 64,         /* vmcnt and lgkmcnt count to 63 */
 	RANGE_CACHE = 64,
+	EPOCHS = 1 << 22,   /* TAG_EPOCH leaves so many */
 };
 
 /* Memory of the process: [lo, hi), and what kernels may do there. Coherent memory of the
@@ -102,8 +103,8 @@ struct wave {
 
 /* Who touched a word of LDS since the last barrier: its wave, these bits, and above them
  * the epoch, which is the number of barriers so far, + 1. */
-typedef uint64_t lds_tag;
-enum { TAG_WAVE = 0xFF, TAG_ATOMIC = 0x100, TAG_MANY = 0x200, TAG_EPOCH = 32 };
+typedef uint32_t lds_tag;
+enum { TAG_WAVE = 0xFF, TAG_ATOMIC = 0x100, TAG_MANY = 0x200, TAG_EPOCH = 10 };
 
 struct group {
 	struct launch *l;

@@ -118,6 +118,7 @@ static void check(const struct program *p, const struct line *line, size_t n)
 static void run_all(void)
 {
 #include "tests/hip-on-gfx11/gfx11_programs.def"
+#include "tests/hip-on-gfx11/gfx11_faults.def"
 }
 
 int main(void)

@@ -28,8 +28,13 @@ BUILDDIR = os.environ.get("HALOD_BUILDDIR", "build")
 PROGRAM = os.path.join(BUILDDIR, "halod")
 MODEL = os.path.join(SRCDIR, "models", "halo-tiny")
 PATIENCE = 180  # seconds for anything that must happen; sanitizers are slow
-# Under a sanitizer a self-check at each start takes seconds. test_selfcheck.py asks for it.
-QUICK = {"self_check": "no"} if {"HALOD_SHORT", "HALOD_RACES_ONLY"} & set(os.environ) else {}
+# What each start would do again is left out: a self-check (test_selfcheck.py asks for it), and
+# timing steps of each width (speculative = auto). Under ThreadSanitizer loops have two threads.
+QUICK = {"self_check": "no", "speculative": "lookup",
+         "threads": 2 if "HALOD_RACES_ONLY" in os.environ else 1}
+# As users start it, for tests with clients side by side.
+USUAL = {"self_check": "no" if {"HALOD_SHORT", "HALOD_RACES_ONLY"} & set(os.environ) else "yes",
+         "speculative": "auto", "threads": 2}
 
 
 class Tap:
@@ -114,7 +119,7 @@ class Halod:
         self.dir = tempfile.mkdtemp(prefix="halod-test-")
         self.lines, self.news = [], threading.Condition()
         self.is_terminated = False
-        settings = {"host": "127.0.0.1", "port": 0, "threads": 2, **QUICK, **settings}
+        settings = {"host": "127.0.0.1", "port": 0, **QUICK, **settings}
         conf = os.path.join(self.dir, "halod.conf")
         with open(conf, "w") as f:
             for key, value in settings.items():

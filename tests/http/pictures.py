@@ -12,7 +12,7 @@ import sys
 import threading
 
 from browser import Browser
-from halod import Halod
+from halod import USUAL, Halod
 
 MAX_BYTES = 120_000
 DONE = ("document.querySelector('#send').textContent === 'Send' && "
@@ -59,7 +59,7 @@ def picture(b, folder, name):
 
 
 def main(folder):
-    d, b = Halod(max_seqs=4), Browser(1200, 900)
+    d, b = Halod(max_seqs=4, **USUAL), Browser(1200, 900)
     try:
         b.scheme("light")
         b.open("http://127.0.0.1:%d/" % d.port)

@@ -28,7 +28,7 @@ from test_kv_disk import HYBRID, files, flip
 
 AGENTS = 4
 LONGEST = 1200  # tokens of a history; then it begins anew
-SETTINGS = {"max_seqs": AGENTS, "kv_cache": "8M", "threads": 1}
+SETTINGS = {"max_seqs": AGENTS, "kv_cache": "8M", "threads": 1, "speculative": "auto"}
 GONE = (http.client.HTTPException, OSError, AssertionError, ValueError, KeyError)
 
 

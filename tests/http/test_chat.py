@@ -4,7 +4,7 @@
 import json
 import threading
 
-from halod import run, read_all, Stream
+from halod import USUAL, run, read_all, Stream
 
 GREEDY = {"temperature": 0, "max_tokens": 24}
 
@@ -164,4 +164,4 @@ def test_large(t, d):
 
 
 run([test_whole, test_stream, test_completions, test_choices, test_together,
-     test_http_versions, test_large])
+     test_http_versions, test_large], **USUAL)

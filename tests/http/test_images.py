@@ -289,7 +289,7 @@ def test_gpu(t, d):
         return
     for name, where, line in (("gemma3", "auto", "gfx1151"), ("qwen3vl", "cpu", "threads")):
         gpu = Halod(model=os.path.join(VISION, name), backend="hip", hip_library=LIBRARY,
-                    images=where, self_check="no", max_seqs=4)
+                    images=where, threads=2, max_seqs=4)
         gpu.wait_log("vision tower runs on .*" + line)
         test_answers(t, gpu, read_cases(name), 0.05, 1)
         # The tower works while others write.

@@ -7,7 +7,7 @@ import os
 import random
 import threading
 
-from halod import run
+from halod import USUAL, run
 
 CLIENTS = 8
 EACH = 7 if "HALOD_RACES_ONLY" in os.environ else 12  # seven: of every kind one
@@ -78,4 +78,4 @@ def test_load(t, d):
     t.equal(d.chat("Hi", max_tokens=2).status, 200, "and it still answers")
 
 
-run([test_load])
+run([test_load], **USUAL)

@@ -327,7 +327,7 @@ def test_mtp(t):
     # auto drafts by both. Its choices follow what steps cost here.
     model = os.path.join(GOLDEN, FOLLOWS)
     more = {"model": model, "tool_format": "hermes"}
-    off, auto = Halod(speculative="off", **more), Halod(**more)
+    off, auto = Halod(speculative="off", **more), Halod(speculative="auto", **more)
     asked = [raw(PROMPT[i:], max_tokens=100) for i in range(6)]
     asked += [v for v in (FEATURES | RESUMED).values() if not callable(v)]
     want = [said(off, v) for v in asked]
@@ -372,7 +372,7 @@ def main():
     test_limits(t, on)
     on.stop()
     # Its drafts follow what steps cost here, so they differ from run to run.
-    auto = Halod(model=MODEL)
+    auto = Halod(model=MODEL, speculative="auto", threads=2)
     auto.wait_log("speculation: steps of some tokens take 1: ")
     for k, v in ASKED.items():
         t.equal(said(auto, v), want[k], "auto: " + k)
