@@ -48,7 +48,7 @@ DEVICE void dialect_tile_test(const uint16_t *a, const uint16_t *b, const float 
 	for (int i = 0; i < TILE_C; i++) {
 		float x = got[TILE_OUT_C].v[i];
 		sum[tile_slot(i)] += x;
-		most[tile_slot(i)] = x > most[tile_slot(i)] ? x : most[tile_slot(i)];
+		most[tile_slot(i)] = max_f32(most[tile_slot(i)], x);
 	}
 	UNROLL
 	for (int r = 0; r < TILE_ROWS; r++) {
