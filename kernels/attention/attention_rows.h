@@ -92,12 +92,12 @@ DEVICE void rows_finish(const attention_launch &a, const attention_job &j,
 	rows_scales<S>(a, j, l);
 	UNROLL
 	for (int i = 0; i < TILE_C; i++) {
-		int32_t r = first + tile_row(i);
-		float scale = l.total[(int32_t)wave_index() * 16 + tile_row(i)];
+		int32_t r = first + score_query_at(i);
+		float scale = l.total[(int32_t)wave_index() * 16 + score_query_at(i)];
 		schedule_barrier();
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++)
-			l.q[r * S::KEY_PITCH + column + n * 16 + tile_column(i)] =
+			l.q[r * S::KEY_PITCH + column + n * 16 + score_other_at(i)] =
 				f32_to_f16(sums.total[n].v[i] * scale + 0.0f);
 	}
 	wave_barrier();
@@ -137,7 +137,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	tile_c c[S::STEPS * S::SCORES];
 	copy_ahead<S::VALUE_HALF> values;
 	copy_ahead<S::KEY_HALF> keys;
-	float before[S::STEPS][TILE_ROWS];
+	float before[S::STEPS][SCORE_SLOTS];
 	attention_spot spot = attention_look<S>(a, j, block + 1);
 	group_barrier(); /* keys are in LDS; the last values are no longer needed */
 	rows_ask_values<S>(a, place, 0, &values, l);

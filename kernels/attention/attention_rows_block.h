@@ -9,7 +9,8 @@
 /* Sums and softmax state of a wave's 16 rows. */
 template <class S> struct attention_rows_sums {
 	tile_c part[S::VALUE_TILES], total[S::VALUE_TILES];
-	float max[TILE_ROWS], sum[TILE_ROWS]; /* of the current segment */
+	float max[SCORE_SLOTS], sum[SCORE_SLOTS]; /* of the current segment */
+	bool is_new; /* no block of it has been added: `part` is 0 */
 };
 
 /* --- a block ---------------------------------------------------------------------- */
@@ -26,13 +27,12 @@ template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_
 	UNROLL
 	for (int i = 0; i < S::KEY / 16; i++) {
 		schedule_barrier();
-		tile_a<TILE_F16> x = tile_load_a<TILE_F16>(q + i * 16, S::KEY_PITCH);
+		score_query x = score_load_query(q + i * 16, S::KEY_PITCH);
 		UNROLL
 		for (int t = 0; t < TILES; t++)
-			c[t] = tile_mma(x, tile_load_b<TILE_F16>(
-						   k + t * S::SHARE * 16 * S::KEY_PITCH +
-							   i * 16,
-						   S::KEY_PITCH), c[t]);
+			c[t] = score_mma(x, score_load_key(k + t * S::SHARE * 16 * S::KEY_PITCH +
+								   i * 16, S::KEY_PITCH),
+					 c[t]);
 		UNROLL
 		for (int t = 0; t < TILES; t++)
 			tile_pin(&c[t]);
@@ -68,11 +68,11 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 	UNROLL
 	for (int i = 0; i < TILE_C; i++) {
 		schedule_barrier();
-		int32_t r = (int32_t)wave_index() * 16 + tile_row(i), last = l.last[r];
+		int32_t r = (int32_t)wave_index() * 16 + score_query_at(i), last = l.last[r];
 		int32_t first = S::MUTUAL ? l.first[r] : attention_seen(a.window, last);
 		UNROLL
 		for (int t = 0; t < S::STEPS * S::SCORES; t++) {
-			int32_t at = block * S::BLOCK + t * 16 + tile_column(i);
+			int32_t at = block * S::BLOCK + t * 16 + score_other_at(i);
 			if (at < first || at > last)
 				c[t].v[i] = ATTENTION_HIDDEN;
 		}
@@ -84,21 +84,23 @@ template <class S>
 DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums<S> *sums,
 		       float *before)
 {
-	float most[TILE_ROWS], all[TILE_ROWS], scale = a.scale * ATTENTION_LOG2E;
-	bool has[TILE_ROWS] = {}; /* constants, once the loops are unrolled */
+	float most[SCORE_SLOTS], shift[SCORE_SLOTS], all[SCORE_SLOTS];
+	float scale = a.scale * ATTENTION_LOG2E;
+	bool has[SCORE_SLOTS] = {}; /* constants, once the loops are unrolled */
 	tile_c column;
 	UNROLL
 	for (int t = 0; t < S::SCORES; t++)
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			int s = tile_slot(i);
+			int s = score_slot(i);
 			most[s] = has[s] ? max_f32(most[s], c[t].v[i]) : c[t].v[i];
 			has[s] = true;
 		}
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++) {
-		most[s] = max_f32(tile_row_max(most[s]), sums->max[s]);
+	for (int s = 0; s < SCORE_SLOTS; s++) {
+		most[s] = max_f32(score_max(most[s]), sums->max[s]);
 		before[s] = fast_exp2((sums->max[s] - most[s]) * scale);
+		shift[s] = attention_shift(most[s], scale);
 		sums->max[s] = most[s];
 	}
 	UNROLL
@@ -106,24 +108,27 @@ DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums
 		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++)
-			c[t].v[i] = attention_weight(c[t].v[i], most[tile_slot(i)], scale);
+			c[t].v[i] = attention_weight(c[t].v[i], scale, shift[score_slot(i)]);
 		tile_round_f16(&c[t]);
 		UNROLL
 		for (int i = 0; i < TILE_C; i++)
 			column.v[i] = t == 0 ? c[t].v[i] : column.v[i] + c[t].v[i];
 	}
-	tile_row_totals(column, all);
+	score_totals(column, all);
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++)
+	for (int s = 0; s < SCORE_SLOTS; s++)
 		sums->sum[s] = fma_f32(sums->sum[s], before[s], all[s]);
 }
 
-/* part *= factor; skipped if the factor is 1 in all rows of the wave. */
+/* part *= factor; skipped if the factor is 1 in all rows of the wave, or nothing is there. */
 template <class S> DEVICE void rows_turn(const float *before, attention_rows_sums<S> *sums)
 {
-	bool changes = false;
+	bool changes = false, is_new = sums->is_new;
+	sums->is_new = false;
+	if (is_new)
+		return;
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++)
+	for (int s = 0; s < SCORE_SLOTS; s++)
 		changes = changes || before[s] != 1;
 	if (!wave_ballot(changes))
 		return;
@@ -132,7 +137,7 @@ template <class S> DEVICE void rows_turn(const float *before, attention_rows_sum
 		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++)
-			sums->part[n].v[i] *= before[tile_slot(i)];
+			sums->part[n].v[i] *= before[score_slot(i)];
 	}
 }
 
@@ -147,19 +152,13 @@ DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int fro
 	UNROLL
 	for (int k = from; k < to; k++) {
 		schedule_barrier();
-		tile_a<TILE_F16> weights = tile_a_of_c<TILE_F16>(c[k], l.scratch);
+		score_weight weights = score_weight_of(c[k], l.scratch);
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++) {
-			tile_b<TILE_F16> v;
-			if constexpr (TILE_LINES_B)
-				v = tile_load_b<TILE_F16>(
-					values + n * 16 * S::VALUE_PITCH + k * 16,
-					S::VALUE_PITCH);
-			else
-				v = tile_load_b_rows<TILE_F16>(
-					values + k * 16 * S::VALUE_PITCH + n * 16,
-					S::VALUE_PITCH);
-			sums->part[n] = tile_mma(weights, v, sums->part[n]);
+			int32_t first = TILE_LINES_B ? n * 16 * S::VALUE_PITCH + k * 16
+						     : k * 16 * S::VALUE_PITCH + n * 16;
+			score_value v = score_load_value(values + first, S::VALUE_PITCH);
+			sums->part[n] = score_add(weights, v, sums->part[n]);
 			tile_pin(&sums->part[n]);
 		}
 	}
@@ -168,8 +167,9 @@ DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int fro
 /* Start the next segment: clear its maximum and sums. */
 template <class S> DEVICE void rows_segment(attention_rows_sums<S> *sums)
 {
+	sums->is_new = true;
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++) {
+	for (int s = 0; s < SCORE_SLOTS; s++) {
 		sums->max[s] = ATTENTION_NOTHING;
 		sums->sum[s] = 0;
 	}
@@ -183,22 +183,21 @@ template <class S>
 DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 		      attention_rows_sums<S> *sums)
 {
-	/* distance in a tile_c of this lane's neighbouring rows */
-	constexpr int NEXT = (int)TILE_ROWS == (int)TILE_C ? 1 : 2;
-	float old_factor[TILE_ROWS], new_factor[TILE_ROWS], max[TILE_ROWS], sum[TILE_ROWS];
+	float old_factor[SCORE_SLOTS], new_factor[SCORE_SLOTS], max[SCORE_SLOTS];
+	float sum[SCORE_SLOTS];
 	float *total = l.total + wave_index() * 16;
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++) {
-		max[s] = total[tile_row(s * NEXT)];
-		sum[s] = total[S::STATES + tile_row(s * NEXT)];
+	for (int s = 0; s < SCORE_SLOTS; s++) {
+		max[s] = total[score_slot_query(s)];
+		sum[s] = total[S::STATES + score_slot_query(s)];
 		attention_join(a.scale * ATTENTION_LOG2E, &max[s], &sum[s], sums->max[s],
 			       sums->sum[s], &old_factor[s], &new_factor[s]);
 	}
 	wave_barrier(); /* all lanes have read; lanes of one row write equal values */
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++) {
-		total[tile_row(s * NEXT)] = max[s];
-		total[S::STATES + tile_row(s * NEXT)] = sum[s];
+	for (int s = 0; s < SCORE_SLOTS; s++) {
+		total[score_slot_query(s)] = max[s];
+		total[S::STATES + score_slot_query(s)] = sum[s];
 	}
 	wave_barrier();
 	UNROLL
@@ -206,7 +205,7 @@ DEVICE void rows_fold(const attention_launch &a, const attention_rows_lds<S> &l,
 		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++) {
-			int s = tile_slot(i);
+			int s = score_slot(i);
 			sums->total[n].v[i] = fma_f32(sums->total[n].v[i], old_factor[s],
 						      sums->part[n].v[i] * new_factor[s]);
 		}

@@ -77,24 +77,24 @@ template <class S>
 DEVICE void rows_leave(const attention_launch &a, const attention_job &j,
 		       const attention_rows_sums<S> &sums, float *work)
 {
-	constexpr int NEXT = (int)TILE_ROWS == (int)TILE_C ? 1 : 2;
 	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA, n_rows = j.n * j.heads;
 	int32_t first = rows_first<S>(), column = rows_part<S>() * S::VALUE_TILES * 16;
 	UNROLL
-	for (int s = 0; s < TILE_ROWS; s++) {
-		int32_t r = first + tile_row(s * NEXT);
-		if (r < n_rows && column + tile_column(s * NEXT) == 0) {
+	for (int s = 0; s < SCORE_SLOTS; s++) {
+		int32_t r = first + score_slot_query(s);
+		/* Lanes of one query have equal numbers. */
+		if (r < n_rows && column == 0) {
 			work[r * pitch] = sums.max[s];
 			work[r * pitch + 1] = sums.sum[s];
 		}
 	}
 	UNROLL
 	for (int i = 0; i < TILE_C; i++) {
-		int32_t r = first + tile_row(i);
+		int32_t r = first + score_query_at(i);
 		schedule_barrier();
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++) {
-			int32_t d = column + n * 16 + tile_column(i);
+			int32_t d = column + n * 16 + score_other_at(i);
 			if (r < n_rows && d < a.v_dim)
 				work[r * pitch + ATTENTION_ROW_EXTRA + d] = sums.part[n].v[i];
 		}

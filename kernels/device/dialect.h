@@ -94,6 +94,26 @@
  *   tile_row_totals(c, out)              out[TILE_ROWS]: sums of this lane's rows over the
  *                                        16 columns. All machines add in one order:
  *                                        columns that differ by 8, by 1, by 4, by 2
+ *
+ * Scores of 16 queries and 16 positions, f16 in, for attention. A query is a row of C, or a
+ * column where a lane's numbers then belong to fewer queries (gfx11: to one instead of eight):
+ *
+ *   score_query, score_key               a lane's part of 16 queries, of 16 keys
+ *   score_load_query(p, stride), score_load_key
+ *                                        element (row, k) is p[row * stride + k]
+ *   score_mma(q, k, c)                   c + q k'
+ *   score_value, score_weight            a lane's part of 16 values, of the weights made of C
+ *   score_load_value(p, stride)          16 positions of 16 elements: element (position, e) is
+ *                                        p[e * stride + position] if TILE_LINES_B, else
+ *                                        p[position * stride + e]
+ *   score_weight_of(c, scratch)          weights, rounded to f16; scratch as of tile_a_of_c
+ *   score_add(w, v, c)                   c + w v: sums of values. e stands for positions
+ *   SCORE_SLOTS                          queries of a lane
+ *   score_query_at(i), score_other_at(i) query, and position or element, of c.v[i]
+ *   score_slot(i), score_slot_query(s)   the slot of c.v[i]'s query; the query of a slot
+ *   score_max(x)                         over the lanes that share a slot's query
+ *   score_totals(c, out)                 out[SCORE_SLOTS]: sums over the 16 positions, in
+ *                                        the order of tile_row_totals
  *   TILE_STEP                            elements of K that a product's step should take
  *                                        where rows are few: with more, fewer workgroups
  *                                        have room in gfx11's LDS

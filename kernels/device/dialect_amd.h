@@ -284,3 +284,4 @@ DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
 }
 
 #include "kernels/device/dialect_gfx11.h"
+#include "kernels/device/dialect_amd_scores.h"

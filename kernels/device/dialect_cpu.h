@@ -383,3 +383,17 @@ DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch,
 }
 
 #include "kernels/device/dialect_gfx11.h"
+
+/* Of 16 positions of its query a lane has the even ones, the lane 16 on the odd ones. */
+DEVICE score_weight score_weight_of(const tile_c &c, uint16_t *, int site = __builtin_LINE())
+{
+	score_weight out;
+	const uint8_t *slots = fiber_exchange(&c, sizeof c, site);
+	for (int k = 0; k < 16; k++) {
+		float x;
+		uint32_t lane = fiber_thread() % 16 + (uint32_t)k % 2 * 16;
+		memcpy(&x, slots + lane * FIBER_SLOT + k / 2 * sizeof x, sizeof x);
+		out.line.v[k] = f16_to_f32(f32_to_f16(x));
+	}
+	return out;
+}

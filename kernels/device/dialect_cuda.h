@@ -189,3 +189,4 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 
 #include "kernels/device/dialect_cuda_tiles.h"
 #include "kernels/device/dialect_cuda_rows.h"
+#include "kernels/device/dialect_cuda_scores.h"

@@ -84,3 +84,56 @@ DEVICE void copy_land(copy_ahead<N> *c, int i, uint16_t *to, bool is_there)
 }
 
 DEVICE void copy_wait() {}
+
+/* Scores: keys by queries. A lane has one query, and eight of its 16 positions: 2i + lane / 16.
+ * So a maximum over positions takes one exchange between lanes, not four for each of eight rows. */
+typedef tile_b<TILE_F16> score_query, score_weight;
+typedef tile_a<TILE_F16> score_key, score_value;
+enum { SCORE_SLOTS = 1 };
+
+DEVICE int32_t score_query_at(int32_t i) { return tile_column(i); }
+DEVICE int32_t score_other_at(int32_t i) { return tile_row(i); }
+DEVICE int32_t score_slot(int32_t) { return 0; }
+DEVICE int32_t score_slot_query(int32_t) { return tile_column(0); }
+
+DEVICE score_query score_load_query(const uint16_t *p, int32_t stride)
+{
+	return tile_load_b<TILE_F16>(p, stride);
+}
+
+DEVICE score_key score_load_key(const uint16_t *p, int32_t stride)
+{
+	return tile_load_a<TILE_F16>(p, stride);
+}
+
+DEVICE score_value score_load_value(const uint16_t *p, int32_t stride)
+{
+	return tile_load_a<TILE_F16>(p, stride);
+}
+
+DEVICE tile_c score_mma(score_query q, score_key k, tile_c c, int site = __builtin_LINE())
+{
+	return tile_mma(k, q, c, site);
+}
+
+DEVICE tile_c score_add(score_weight w, score_value v, tile_c c, int site = __builtin_LINE())
+{
+	return tile_mma(v, w, c, site);
+}
+
+DEVICE float score_max(float x, int site = __builtin_LINE())
+{
+	return max_f32(x, wave_xor<16>(x, site));
+}
+
+/* Positions that differ by 8 are four apart in a lane; by 1: in the other lane. */
+DEVICE void score_totals(const tile_c &c, float *out, int site = __builtin_LINE())
+{
+	float x[4];
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		x[i] = c.v[i] + c.v[i + 4];
+		x[i] += wave_xor<16>(x[i], site);
+	}
+	*out = (x[0] + x[2]) + (x[1] + x[3]);
+}
