@@ -70,7 +70,7 @@ static void run_dpp(struct wave *w, const struct inst *p)
 	LANE {
 		bool is_there = from[i] >= 0, is_active = readable >> (from[i] & 31) & 1;
 		bad |= (u32)(is_there & !is_active) << i;
-		w->v[DPP_REG][i] = is_there & is_active ? x[from[i] & 31] : 0;
+		w->v[DPP_REG][i] = is_there && is_active ? x[from[i] & 31] : 0;
 	}
 	if (bad & e)
 		wave_fault(w, p, "reads from an inactive lane (lanes %08x, EXEC %08x)",
