@@ -41,8 +41,8 @@
  *           at 2.9 GHz could process 3.7 TB/s from cache (gfx1151's memory gives 0.256;
  *           two workgroups a WGP keep 64 KiB in flight), and 96 at 2.2 GHz 6.8 TB/s.
  *           Prefill: 64 rows share a block, so 64 operations a byte of L2. whole by rows:
- *           32 products and 349 other vector instructions for a wave and 32 positions
- *           (gfx1151, as compiled), so the matrix unit could be busy 75 % of the time.
+ *           32 products and 355 other vector instructions for a wave and 32 positions
+ *           (gfx1151, as compiled), so the matrix unit could be busy 74 % of the time.
  *           They were 569: fmaxf quiets its operands first, addresses were two 64-bit
  *           products, pieces of positions that no row sees were cleared, and a maximum
  *           over the positions was four exchanges between lanes for each of eight rows.
@@ -78,6 +78,8 @@
  *           ahead, as values are: 3.94 ms instead of 3.86. A merge that waits for four
  *           segments before it asks for the next four: 36.3 us instead of 34.1 at 16,448
  *           positions.
+ *           one multiply-add a weight, score c - (maximum c - 12): where scores are 1e30,
+ *           that rounds to weights without bound.
  *           gfx1151, as compiled: by rows with 64 positions a step: 500 registers
  *           spilled; the steps over K without tile_pin: 300. Heads of 256 with all values
  *           of a block asked for before the scores: 3; with the next keys asked for while

@@ -61,18 +61,11 @@ DEVICE float attention_max8(float x)
 	return y > x ? y : x;
 }
 
-/* What is added to a score times c: the row's maximum gets the weight 2^ATTENTION_SHIFT. Its
- * rounding is a factor of all weights of the row, 1 +- 2^-24 c |most|, until the maximum
- * changes. */
-DEVICE float attention_shift(float most, float c)
+/* The weight of score x; `most` is the row's maximum. Subtracting before multiplying by c
+ * gives the maximum exactly the weight 2^ATTENTION_SHIFT, however large the scores are. */
+DEVICE float attention_weight(float x, float most, float c)
 {
-	return fma_f32(-most, c, ATTENTION_SHIFT);
-}
-
-/* The weight of score x. */
-DEVICE float attention_weight(float x, float c, float shift)
-{
-	return fast_exp2(fma_f32(x, c, shift));
+	return fast_exp2(fma_f32(x - most, c, ATTENTION_SHIFT));
 }
 
 /* Sum over the 16 columns of a row, in the order of tile_row_totals, so that both give the same
@@ -110,10 +103,9 @@ DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<
 	most = attention_max8(most);
 	most = most > row->max ? most : row->max;
 	uint16_t *to = (uint16_t *)l.score + r * S::WEIGHT_PITCH + from + lane;
-	float shift = attention_shift(most, c);
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
-		uint16_t h = f32_to_f16(attention_weight(x[i], c, shift));
+		uint16_t h = f32_to_f16(attention_weight(x[i], most, c));
 		all[i % 2] = i < 2 ? f16_to_f32(h) : all[i % 2] + f16_to_f32(h);
 		to[i * 8] = h;
 	}

@@ -84,8 +84,7 @@ template <class S>
 DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums<S> *sums,
 		       float *before)
 {
-	float most[SCORE_SLOTS], shift[SCORE_SLOTS], all[SCORE_SLOTS];
-	float scale = a.scale * ATTENTION_LOG2E;
+	float most[SCORE_SLOTS], all[SCORE_SLOTS], scale = a.scale * ATTENTION_LOG2E;
 	bool has[SCORE_SLOTS] = {}; /* constants, once the loops are unrolled */
 	tile_c column;
 	UNROLL
@@ -100,7 +99,6 @@ DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums
 	for (int s = 0; s < SCORE_SLOTS; s++) {
 		most[s] = max_f32(score_max(most[s]), sums->max[s]);
 		before[s] = fast_exp2((sums->max[s] - most[s]) * scale);
-		shift[s] = attention_shift(most[s], scale);
 		sums->max[s] = most[s];
 	}
 	UNROLL
@@ -108,7 +106,7 @@ DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums
 		schedule_barrier();
 		UNROLL
 		for (int i = 0; i < TILE_C; i++)
-			c[t].v[i] = attention_weight(c[t].v[i], scale, shift[score_slot(i)]);
+			c[t].v[i] = attention_weight(c[t].v[i], most[score_slot(i)], scale);
 		tile_round_f16(&c[t]);
 		UNROLL
 		for (int i = 0; i < TILE_C; i++)
