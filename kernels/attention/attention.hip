@@ -24,8 +24,8 @@
  *           spread (attention_spread.h): a tile of whole and a segment of split. A launch of its
  *           own merges the segments of spread, and of split behind long caches, one row a
  *           workgroup.
- *           LDS at K = 128: 44 KiB (split; 45 fresh), 56 (whole, if the hardware copies
- *           to LDS: 64 positions at once), 40 (whole elsewhere: 32 positions). At K = 256
+ *           LDS at K = 128: 44 KiB (split; 45 fresh), 53 (whole, if the hardware copies
+ *           to LDS: 64 positions at once), 37 (whole elsewhere: 32 positions). At K = 256
  *           whole takes 58.
  *           The result of a row is bit-identical in all kernels and depends on that row
  *           only. Steps and segments begin at multiples of their size. A segment is the
@@ -43,9 +43,9 @@
  *           Prefill: 64 rows share a block, so 64 operations a byte of L2. whole by rows:
  *           32 products and 355 other vector instructions for a wave and 32 positions
  *           (gfx1151, as compiled), so the matrix unit could be busy 74 % of the time.
- *           They were 569: fmaxf quiets its operands first, addresses were two 64-bit
- *           products, pieces of positions that no row sees were cleared, and a maximum
- *           over the positions was four exchanges between lanes for each of eight rows.
+ *           They were 569. fmaxf quiets its operands first. Addresses were two 64-bit
+ *           products. Pieces of positions that no row sees were cleared. A maximum over
+ *           the positions was four exchanges between lanes, for each of eight rows.
  *           Measured on an H200 with the heads of Qwen3-30B-A3B (H = 32, G = 4). Prompts
  *           of 2,048 tokens: 217 TFLOP/s after 16,384 cached positions, 195 before that.
  *           Decode after 32,800 positions: 36 us, 1.9 TB/s, of which merging 57 segments

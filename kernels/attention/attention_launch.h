@@ -136,9 +136,9 @@ enum {
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
 /* Bytes of dynamic LDS of a whole kernel by rows. Values may be transposed, if the
- * dialect's tiles want that. Each wave has scratch to convert scores to weights, and
- * three numbers a row. Waves that share rows exchange scores through it. */
-#define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 384)
+ * dialect's tiles want that. Each wave has three numbers a row. Waves that share rows have
+ * scratch, too, through which they exchange scores. */
+#define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 0)
 #define ATTENTION_ROWS_LDS(key, value, block, share) \
 	((ATTENTION_WAVES / (share) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  (value) * ((block) + 8) + ATTENTION_WAVES * ATTENTION_ROWS_SCRATCH(share)) * 2 + \

@@ -158,7 +158,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	rows_land_values<S>(1, &values, l);
 	copy_wait();
 	group_barrier(); /* values are in LDS; keys are no longer needed */
-	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last block this loads zeros */
+	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last block: rows again */
 	if (!COPY_LANDS)
 		rows_ask_keys<S>(a, next, 1, &keys, l);
 	rows_values<S>(l, c, 0, HALF, sums);

@@ -150,7 +150,7 @@ DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int fro
 	UNROLL
 	for (int k = from; k < to; k++) {
 		schedule_barrier();
-		score_weight weights = score_weight_of(c[k], l.scratch);
+		score_weight weights = score_weight_of(c[k]);
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++) {
 			int32_t first = TILE_LINES_B ? n * 16 * S::VALUE_PITCH + k * 16

@@ -32,8 +32,7 @@ struct attention_rows_of {
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
 	};
 	static constexpr bool FRESH = false, BY_ROWS = true, MUTUAL = MUTUAL_;
-	static_assert((int)TILE_SCRATCH <= (int)SCRATCH && WAVES % SHARE == 0 &&
-		      SCORES % SHARE == 0 && BLOCK <= VALUE &&
+	static_assert(WAVES % SHARE == 0 && SCORES % SHARE == 0 && BLOCK <= VALUE &&
 		      VALUE_TILES * 16 * SHARE == VALUE, "");
 	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && WAVES == (int)ATTENTION_WAVES &&
 		      KEY_LOADS * THREADS * 8 == BLOCK * KEY && SCORES % 2 == 0 &&
@@ -46,7 +45,7 @@ struct attention_rows_of {
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
 	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
-	uint16_t *scratch;   /* scratch of this wave alone */
+	uint16_t *scratch;   /* SHARE > 1: scratch of this wave alone */
 	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
 	int32_t *last;       /* (STATES): last position that each row sees */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages; of

@@ -96,7 +96,7 @@
  *                                        columns that differ by 8, by 1, by 4, by 2
  *
  * Scores of 16 queries and 16 positions, f16 in, for attention. A query is a row of C, or a
- * column where a lane's numbers then belong to fewer queries (gfx11: to one instead of eight):
+ * column: on gfx11 a lane then has numbers of one query instead of eight:
  *
  *   score_query, score_key               a lane's part of 16 queries, of 16 keys
  *   score_load_query(p, stride), score_load_key
@@ -106,7 +106,7 @@
  *   score_load_value(p, stride)          16 positions of 16 elements: element (position, e) is
  *                                        p[e * stride + position] if TILE_LINES_B, else
  *                                        p[position * stride + e]
- *   score_weight_of(c, scratch)          weights, rounded to f16; scratch as of tile_a_of_c
+ *   score_weight_of(c)                   weights, rounded to f16
  *   score_add(w, v, c)                   c + w v: sums of values. e stands for positions
  *   SCORE_SLOTS                          queries of a lane
  *   score_query_at(i), score_other_at(i) query, and position or element, of c.v[i]

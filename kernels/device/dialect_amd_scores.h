@@ -4,7 +4,7 @@
  */
 #pragma once
 /* A column of B has all 16 positions in both of its lanes, and C half of them in each. */
-DEVICE score_weight score_weight_of(const tile_c &c, uint16_t *, int = 0)
+DEVICE score_weight score_weight_of(const tile_c &c, int = 0)
 {
 	bool is_odd = thread_index() >> 4 & 1;
 	uint32_t low = is_odd ? 0x01000504u : 0x05040100u, high = low | 0x02020202u;

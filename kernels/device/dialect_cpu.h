@@ -385,7 +385,7 @@ DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch,
 #include "kernels/device/dialect_gfx11.h"
 
 /* Of 16 positions of its query a lane has the even ones, the lane 16 on the odd ones. */
-DEVICE score_weight score_weight_of(const tile_c &c, uint16_t *, int site = __builtin_LINE())
+DEVICE score_weight score_weight_of(const tile_c &c, int site = __builtin_LINE())
 {
 	score_weight out;
 	const uint8_t *slots = fiber_exchange(&c, sizeof c, site);

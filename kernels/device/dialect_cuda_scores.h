@@ -34,7 +34,7 @@ DEVICE tile_c score_add(score_weight w, score_value v, tile_c c) { return tile_m
 DEVICE float score_max(float x) { return tile_row_max(x); }
 DEVICE void score_totals(const tile_c &c, float *out) { tile_row_totals(c, out); }
 
-DEVICE score_weight score_weight_of(const tile_c &c, uint16_t *scratch)
+DEVICE score_weight score_weight_of(const tile_c &c)
 {
-	return tile_a_of_c<TILE_F16>(c, scratch);
+	return tile_a_of_c<TILE_F16>(c, nullptr);
 }
