@@ -69,8 +69,16 @@ VINLINE int limit_of(enum cpu_form f)
 	return f == CPU_FORM_6 || zero_of(f) == 64 ? 128 : 32;
 }
 
+/* Without an instruction for this, a shuffle is done byte by byte. Inlined in all its places,
+ * it would take the compiler ten seconds. */
+#if CPU_AVX512 || CPU_AVX2
+#define LOOK_UP VINLINE
+#else
+#define LOOK_UP static __attribute__((noinline))
+#endif
+
 /* Replace each byte of v (0 to 15) by its table entry. */
-VINLINE vi look_up(vi v, const uint8_t table[16])
+LOOK_UP vi look_up(vi v, const uint8_t table[16])
 {
 	__attribute__((aligned(16))) uint8_t all[4 * VL];
 	for (int i = 0; i < VL / 4; i++)
