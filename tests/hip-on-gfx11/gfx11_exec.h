@@ -211,6 +211,20 @@ static inline bool is_busy(const struct wave *w, const struct inst *p)
 	return hit != 0;
 }
 
+static void count_issued(struct group *g, const struct inst *p)
+{
+	g->counts.issued[p->class]++;
+	g->counts.issued[CLASS_HINT] += p->n_hints;
+}
+
+/* At first: this instruction, and the hints behind it. */
+static __attribute__((noinline)) void reach(uint8_t *reached, const struct inst *p)
+{
+	reached[0] = 1;
+	for (u32 i = p->size; i < p->step; i += p[i].size)
+		reached[i] = 1;
+}
+
 static void run_wave(struct wave *w)
 {
 	struct group *g = w->g;
@@ -220,10 +234,10 @@ static void run_wave(struct wave *w)
 	bool is_counting = g->l->is_counting;
 	while (w->state == WAVE_RUNS) {
 		const struct inst *p = w->pc;
-		w->pc = p + p->size;
+		w->pc = p + p->step;
 		u32 at = (p->address - begin) / 4;
 		if (__builtin_expect(!reached[at], 0))
-			reached[at] = 1;
+			reach(reached + at, p);
 		if (__builtin_expect(is_busy(w, p), 0)) {
 			wave_fault_busy(w, p);
 			break;
@@ -238,9 +252,10 @@ static void run_wave(struct wave *w)
 			w->hazards &= ~(unsigned)HAZARD_TRANS;
 		}
 		if (is_counting)
-			g->counts.issued[p->class]++;
+			count_issued(g, p);
+		n += 1u + p->n_hints;
 		p->run(w, p);
-		if (__builtin_expect(++n > left, 0)) {
+		if (__builtin_expect(n > left, 0)) {
 			wave_fault(w, p, "it runs for more than %llu instructions",
 				   (unsigned long long)g->l->max_insts);
 			break;

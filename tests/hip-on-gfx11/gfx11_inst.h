@@ -60,7 +60,8 @@ typedef void inst_run(struct wave *w, const struct inst *p);
 
 enum form { FORM_SHORT, FORM_LONG, FORM_DPP };
 
-/* What each step of a wave looks at lies in the first line of the cache. */
+/* What each step of a wave looks at lies in the first line of the cache, and what most
+ * instructions read in the second. */
 struct inst {
 	_Alignas(64) inst_run *run; /* set by who executes */
 	uint64_t vgprs[4];         /* a bit a VGPR that is read or written */
@@ -68,18 +69,21 @@ struct inst {
 	uint32_t address;          /* of its first word, in the code object */
 	uint8_t size;              /* words */
 	uint8_t class;
+	uint8_t step, n_hints;     /* set by who executes: words to the next instruction that
+				    * does something, and how many hints lie between */
+	struct operand d, s[3];
+	int32_t imm, imm1;         /* offsets, SOPP's and SOPK's field */
+	uint8_t op_sel, op_sel_hi, neg_lo, neg_hi, clamp, omod;
+	uint8_t glc, slc;
+	struct operand y_d, y_s[3]; /* VOPD's second half */
 	inst_run *inner;           /* of DPP: what follows the exchange */
 	const struct inst *target; /* of a branch */
-	struct operand d, sd;      /* sd: the second destination, a lane mask */
-	struct operand s[3];
-	struct operand y_d, y_s[3]; /* VOPD's second half */
-	int32_t imm, imm1;         /* offsets, SOPP's and SOPK's field */
+	struct operand sd;         /* the second destination, a lane mask */
 	uint32_t words[3];
 	uint16_t op, op_y;
 	uint16_t dpp;              /* control field */
 	uint8_t encoding, form;
-	uint8_t op_sel, op_sel_hi, neg_lo, neg_hi, clamp, omod;
-	uint8_t glc, slc, dlc, gds;
+	uint8_t dlc, gds;
 	uint8_t dpp_banks, dpp_rows, dpp_bound, dpp_fi;
 	bool spoils_high; /* the high word of the result is not to be relied on: gfx11_run.c */
 	bool is_unsure; /* holds a constant whose value we do not know for certain */

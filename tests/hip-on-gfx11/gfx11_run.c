@@ -67,6 +67,27 @@ static const char *why_not(const struct code_object *c, struct inst *p)
 	return NULL;
 }
 
+/* A hint to the chip that does nothing here. */
+static bool is_idle(const struct inst *p)
+{
+	return p->op == OP_s_delay_alu || p->op == OP_s_nop;
+}
+
+/* One instruction of eight is such a hint. A wave passes those behind arithmetic without a
+ * step. In a clause of loads they are executed, which is a fault. */
+static void pass_hints(const struct code_kernel *k, size_t i, size_t n)
+{
+	enum { MOST = 255 /* words that step can say */ };
+	struct inst *p = &k->insts[i];
+	size_t to = i + p->size;
+	p->n_hints = 0;
+	while (p->class <= CLASS_SALU && to < n && is_idle(&k->insts[to]) && to - i < MOST) {
+		to += k->insts[to].size;
+		p->n_hints++;
+	}
+	p->step = (uint8_t)(to - i);
+}
+
 const char *kernel_link(struct code_object *c, struct code_kernel *k)
 {
 	static char why[256];
@@ -90,6 +111,7 @@ const char *kernel_link(struct code_object *c, struct code_kernel *k)
 				 not);
 			bad = why;
 		}
+		pass_hints(k, i, n);
 	}
 	return bad;
 }
