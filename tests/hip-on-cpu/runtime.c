@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,6 +162,21 @@ static void run_copy(struct op *o)
 		((unsigned char *)o->dst)[i] ^= 0xFF;
 }
 
+/* Large memory becomes zero by giving its pages back. Most of it is never used: a backend alone
+ * clears 160 MB, which took a quarter of a second of each start. Blocks are private memory. */
+static void fill(char *dst, int value, size_t n)
+{
+	enum { LARGE = 4 << 20, PAGE = 4096 };
+	char *from = dst + (PAGE - (uintptr_t)dst % PAGE) % PAGE;
+	size_t inside = n < LARGE ? 0 : (n - (size_t)(from - dst)) / PAGE * PAGE;
+	if (value != 0 || !inside || madvise(from, inside, MADV_DONTNEED) != 0) {
+		memset(dst, value, n);
+		return;
+	}
+	memset(dst, 0, (size_t)(from - dst));
+	memset(from + inside, 0, n - inside - (size_t)(from - dst));
+}
+
 static void run(struct op *o)
 {
 	switch (o->kind) {
@@ -168,7 +184,7 @@ static void run(struct op *o)
 		run_copy(o);
 		break;
 	case FILL:
-		memset(o->dst, o->value, o->n_bytes);
+		fill(o->dst, o->value, o->n_bytes);
 		break;
 	case LAUNCH:
 		run_launch(o);
@@ -396,7 +412,7 @@ struct header {
 	size_t n_bytes;
 };
 
-enum { SPOILED_BYTES = 16 << 20 }; /* of a new block: no numbers, NaN in each float format */
+enum { SPOILED_BYTES = 2 << 20 }; /* of a new block: no numbers, NaN in each float format */
 
 static int block_create(void **out, size_t n_bytes, enum memory_kind kind)
 {
