@@ -7,6 +7,8 @@
  * one instruction set. The other sets hand out work in the same way. With HALOD_SHORT (the
  * other sanitizers) one thread is left out. In both, rows are not computed again alone.
  */
+#include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "tests/kernel/kernel_test.h"
@@ -46,6 +48,9 @@ int main(void)
 		{"cpu portable, 2 threads",
 		 {"cpu", .n_threads = 2, .cpu_isa = "portable"}},
 	};
+	/* The C library keeps freed memory: each case takes large blocks and gives them back. */
+	mallopt(M_MMAP_THRESHOLD, INT_MAX);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	bool races_only = getenv("HALOD_RACES_ONLY"), is_short = kernel_is_short();
 	bool is_half = !races_only && !is_short;
 	int n_fast = 0;
