@@ -308,20 +308,24 @@ void forms_experts_few(struct kernel_test *kt)
 void forms_experts_quad(struct kernel_test *kt)
 {
 	static const int32_t group[] = {32, 64, 32};
+	/* A rest alone; whole turns of up; whole turns of down. */
+	static const int32_t size[][2] = {{384, 128}, {2048, 128}, {384, 768}};
 	for (int i = 0; i < 3; i++)
 		for (int clamped = 0; clamped < 2; clamped++)
-			for (int large = 0; large < 2; large++) {
+			for (size_t j = 0; j < ARRAY_LEN(size); j++) {
+				int32_t d = size[j][0], f = size[j][1];
 				struct experts_case c = {
-					int4(group[i], i == 2, clamped), 2,
-					large ? 2048 : 384, large ? 768 : 128, 4, 3,
-					clamped, clamped ? 0 : large ? 768 : 128,
+					int4(group[i], i == 2, clamped), 2, d, f, 4, 3,
+					clamped, clamped ? 0 : f,
 					clamped ? NO_ROUTER : BF16_ROUTER};
 				experts(kt, c);
 			}
-	/* A choice of few, of many, and of more than a wave looks at in one go. */
+	/* A choice of few, of many, and of more than a wave looks at in one go. Each workgroup
+	 * chooses anew, so there is one token where the choice is long. */
 	static const int32_t n_experts[] = {16, 41, 300, 530};
 	for (int i = 0; i < 12; i++) {
-		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), 2, 256, 128,
+		int32_t n_tok = i % 4 < 2 ? 2 : 1;
+		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), n_tok, 256, 128,
 					 n_experts[i % 4], 8, false, i % 2 ? 0 : 128,
 					 i % 2 ? NO_ROUTER : BF16_ROUTER};
 		if (kernel_takes(kt))
