@@ -239,14 +239,14 @@ say "packages"
 install_packages $BUILD_PACKAGES $COMPILERS || { not_ok "packages"; finish; }
 
 # What the tests need beside a build, and their clients, below build/. apt, npm and pip mostly
-# wait: gcc works meanwhile. A registry that hangs is asked again after a minute, not after
-# npm's five.
+# wait: gcc works meanwhile. Of pip's files tests import a few, so none is compiled ahead. A
+# registry that hangs is asked again after a minute, not after npm's five.
 install_clients() {
 	local npm="npm install --silent --no-audit --no-fund --fetch-timeout=60000"
 	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
-	build/clients/venv/bin/pip install -q openai anthropic jsonschema schemathesis gguf \
-		opentelemetry-proto &&
+	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
+		schemathesis gguf opentelemetry-proto &&
 		$npm --prefix build/clients/node openai \
 			@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
 			@langchain/core &&
