@@ -17,6 +17,7 @@ static float act_of(float h)
 #include "tests/kernel/plain_end.h"
 
 #define INT4(group, is_asym) {QUANT_INT4, group, is_asym, DTYPE_BF16, false}
+enum { ROWS_OF_TILES = 530 };
 static const struct experts_case cases[] = {
 	{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
 	{INT4(32, true), 3, 96, 32, 8, 8, false, 0, false},
@@ -46,7 +47,8 @@ static const struct experts_case cases[] = {
 	{{.quant = QUANT_BF16}, 5, 50, 22, 7, 2, false, 30, false},
 	/* formats apart, whole steps of their kernels and rests; blocks of rows */
 	{{.quant = QUANT_BF16}, 2, 1040, 784, 6, 3, true, 784, true},
-	{{.quant = QUANT_BF16}, 50, 600, 530, 4, 2, true, 0, false}, /* several tiles each */
+	/* several tiles each */
+	{{.quant = QUANT_BF16}, 50, 600, ROWS_OF_TILES, 4, 2, true, 0, false},
 	{{.quant = QUANT_F16}, 1, 512, 96, 6, 3, false, 48, true},
 	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 2, 1536, 256, 3, 2, false, 256, true},
 	{{QUANT_FP8, 0, false, DTYPE_BF16, false}, 3, 272, 48, 3, 2, false, 0, false},
@@ -438,8 +440,14 @@ void case_moe_experts(struct kernel_test *kt)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		if (!kernel_takes(kt))
 			continue;
-		if (!kt->is_quad || cases[i].kind.quant == QUANT_INT4)
-			kernel_experts_case(kt, &cases[i]);
+		struct experts_case c = cases[i];
+		/* Rows of no whole eights: the GPU has one kernel for any length, without tiles. */
+		if (kt->is_partial && c.f == ROWS_OF_TILES) {
+			c.d = 150;
+			c.f = 134;
+		}
+		if (!kt->is_quad || c.kind.quant == QUANT_INT4)
+			kernel_experts_case(kt, &c);
 		kernel_test_reset(kt);
 	}
 	/* As mixtures in GGUF have them: each format of blocks beside the one before it. */
