@@ -99,7 +99,7 @@ def tiny(tmp):
     path = os.path.join(tmp, "tiny.gguf")
     g.write(path, keys, tensors)
     some = g.read_json(TINY, "reference.json")
-    some["cases"] = some["cases"][:4]
+    some["cases"] = some["cases"][:1 if os.environ.get("HALOD_SHORT") else 4]
     short = os.path.join(tmp, "some.json")
     with open(short, "w", encoding="utf-8") as f:
         json.dump(some, f)
