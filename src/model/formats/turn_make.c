@@ -68,13 +68,15 @@ static bool is_product(const struct turn_source *s, int32_t order)
 {
 	int32_t line = s->n / order;
 	for (int32_t i = 0; i < s->n; i++) {
-		float sign = at(s, i, 0);
 		int32_t first = i - i % line;
-		for (int32_t j = 0; j < s->n; j++) {
-			float small = at(s, first, j - j % line) * at(s, first, 0);
-			float want = small * sylvester(i % line, j % line);
-			if ((small != 1 && small != -1) || at(s, i, j) * sign != want)
+		float sign = at(s, i, 0), sign_of_first = at(s, first, 0);
+		for (int32_t j = 0; j < s->n; j += line) {
+			float small = at(s, first, j) * sign_of_first;
+			if (small != 1 && small != -1)
 				return false;
+			for (int32_t k = 0; k < line; k++)
+				if (at(s, i, j + k) * sign != small * sylvester(i % line, k))
+					return false;
 		}
 	}
 	return true;
