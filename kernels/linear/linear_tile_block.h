@@ -39,7 +39,8 @@ template <class G> DEVICE void linear_tile(const linear_tile_args &a)
 	int32_t n0 = (n_block - p.first_group) * G::BN;
 
 	gemm_weight w = {a.k, a.group_shift, p.scale_format == SCALE_BF16,
-			 {a.group_shift, p.scale_format, NULL}};
+			 {a.group_shift, p.scale_format, NULL},
+			 a.x + (size_t)m0 * (size_t)a.k};
 	weight_view view = {};
 	view.q = p.q;
 	view.scales = p.scales;
@@ -50,8 +51,7 @@ template <class G> DEVICE void linear_tile(const linear_tile_args &a)
 	view.scale_format = p.scale_format;
 	gemm_sums<G> sum;
 	auto x_row = [&](int32_t m) {
-		m = m0 + m < a.m ? m0 + m : a.m - 1;
-		return a.x + (size_t)m * (size_t)a.k;
+		return (uint32_t)(m0 + m < a.m ? m : a.m - 1 - m0) * (uint32_t)a.k;
 	};
 	auto w_row = [&](int32_t n) {
 		size_t row = (size_t)(n0 + n < p.n ? n0 + n : p.n - 1);

@@ -113,19 +113,23 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 			UNROLL
 			for (int i = 0; i < TILE_C; i++)
 				all[i] = at.sums[m * 16 + tile_row(i)];
+		tile_c part[G::NT];
 		UNROLL
-		for (int n = 0; n < G::NT; n++) {
-			tile_c part = tile_product(rows[0], columns[0][n]);
+		for (int n = 0; n < G::NT; n++)
+			part[n] = tile_product(rows[0], columns[0][n]);
+		UNROLL
+		for (int k = 1; k < STEPS; k++)
 			UNROLL
-			for (int k = 1; k < STEPS; k++)
-				part = tile_mma(rows[k], columns[k][n], part);
+			for (int n = 0; n < G::NT; n++)
+				part[n] = tile_mma(rows[k], columns[k][n], part[n]);
+		UNROLL
+		for (int n = 0; n < G::NT; n++)
 			UNROLL
 			for (int i = 0; i < TILE_C; i++) {
-				sum->v[m][n].v[i] += part.v[i] * scale[n][i];
+				sum->v[m][n].v[i] += part[n].v[i] * scale[n][i];
 				if constexpr (G::HAS_MIN)
 					sum->v[m][n].v[i] += all[i] * minus[n][i];
 			}
-		}
 		if constexpr (G::HAS_MIN) /* else all is loaded first, and registers spill */
 			UNROLL
 			for (int n = 0; n < G::NT; n++)

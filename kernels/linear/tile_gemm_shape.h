@@ -74,6 +74,7 @@ struct gemm_weight {
 	int32_t group_shift; /* log2(group) >= 5; 31: one group a row */
 	bool is_bf16;        /* the scales are bf16 */
 	unit_weight unit;
+	const uint16_t *x;   /* X; rows begin less than 2^32 bytes on */
 };
 
 /* LDS of one step, or of both buffers: X, W, scales of W's rows with the negated minima
@@ -85,7 +86,7 @@ struct gemm_stages {
 
 /* Addresses of a thread's pieces, and the pieces that are being loaded. */
 template <class G> struct gemm_thread {
-	const u32x4 *a[G::A_EACH];
+	uint32_t a[G::A_EACH]; /* bytes from gemm_weight.x: half the registers of an address */
 	uint32_t a_at[G::A_EACH], a_to[G::A_EACH]; /* element of K; place in LDS */
 	gemm_row row; /* int4: the thread's only row */
 	const u32x4 *b[G::B_EACH]; /* W of other formats */

@@ -6,8 +6,9 @@
 #include "kernels/linear/tile_gemm_numbers.h"
 #include "kernels/linear/tile_gemm_shape.h"
 
-/* Set up a thread's pieces. x_row(m) and w_row(n) return rows of X and W; for all m < BM
- * and n < BN the result is valid and 16-byte aligned. */
+/* Set up a thread's pieces. x_row(m) returns where a row of X begins, in elements from
+ * gemm_weight.x, and w_row(n) a row of W; for all m < BM and n < BN the result is valid and
+ * 16-byte aligned. */
 template <class G, class X, class W>
 DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 {
@@ -16,7 +17,7 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 	for (int j = 0; j < G::A_EACH; j++) {
 		uint32_t i = thread + j * G::THREADS;
 		uint32_t row = i / G::PIECES, piece = i % G::PIECES;
-		t->a[j] = (const u32x4 *)x_row((int32_t)row) + piece;
+		t->a[j] = (uint32_t)x_row((int32_t)row) * 2 + piece * 16;
 		t->a_at[j] = piece * 8;
 		t->a_to[j] = tile_place<G::PIECES>(row, piece);
 	}
@@ -151,8 +152,8 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, 
 	UNROLL
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || (uint32_t)k0 + t->a_at[j] < (uint32_t)w->k;
-		const char *from =
-			(const char *)t->a[j] + (is_in ? k0 : -(int32_t)t->a_at[j]) * 2;
+		uint32_t at = t->a[j] + 2 * (is_in ? (uint32_t)k0 : 0 - t->a_at[j]);
+		const char *from = (const char *)w->x + at;
 		if constexpr (G::IS_COPIED)
 			copy_ask(&t->a_copy, j, a + t->a_to[j], (const uint16_t *)from, is_in);
 		else

@@ -50,7 +50,7 @@ struct moe_span {
 
 struct moe_launch {
 	const struct weight_view *table; /* (E + 1, MOE_PARTS) */
-	const int32_t *id;     /* (T, U); NULL: every pair is the expert `shared`, U = 1 */
+	const int32_t *id;     /* (T, U); NULL: every pair is the expert `shared`, U = 0 */
 	const float *weight;   /* (T, U) f32; NULL: all are 1 */
 	const float *gate_bias, *up_bias; /* (E, F) f32, or NULL */
 	const float *down_bias;           /* (E, D) f32, or NULL */
@@ -74,6 +74,9 @@ struct moe_launch {
 	struct moe_router_rule rule;
 	int32_t n_waves; /* waves of a workgroup of down by groups of pairs (moe_group.h) */
 	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
+	/* moe_quad.hip: the workgroups of a pair (up) or token (down). Workgroup i takes blocks i,
+	 * i + up_step, … of the rows. */
+	int32_t up_step, down_step;
 };
 
 /* 1 if each pair's first workgroup of up has no rows, but does the work that a token
@@ -94,10 +97,11 @@ struct moe_quad_axes {
 	int32_t room;   /* KERNEL_OF_MANY: workgroups that must fit at once */
 };
 
-/* Bytes of LDS of moe_quad. up: QUAD_LDS and a choice. down, for each slot: h, the waves'
- * sums, the slot's part of y, and its weight. */
+/* Bytes of LDS of moe_quad. up: QUAD_LDS, the waves' sums of the next block, and a choice.
+ * down, for each slot: h, the waves' sums, the slot's part of y, and its weight. */
 #define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
-	(QUAD_LDS(1, k, split, rows) + MOE_CHOICE_LDS(n_experts, n_used))
+	(QUAD_LDS(1, k, split, rows) + (split) * (rows) * QUAD_ROWS * 4 + \
+	 MOE_CHOICE_LDS(n_experts, n_used))
 #define MOE_QUAD_DOWN_LDS(n_slots, f, split) \
 	(QUAD_ZEROS * 16 + (n_slots) * ((f) * 2 + ((split) + 1) * QUAD_ROWS * 4 + 4))
 /* Bytes of LDS of moe_rows. table: 16-byte pieces, unit_table of the format. */

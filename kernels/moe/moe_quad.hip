@@ -3,11 +3,12 @@
  * MATH      kernels/ops/moe_experts.h for int4 experts and few tokens, in two launches.
  *           The first can also choose the experts (kernels/ops/moe_router.h)
  * LAYOUT    kernels/moe/moe_launch.h; weights, and activations in LDS, as in quad.h
- * GEOMETRY  up: (F over 8 ROWS, pairs), plus one first workgroup for work that a token
- *           needs once (moe_pick.h). Row g of a lane is gate's, row g + 8 the same row of
- *           up. Each workgroup finds its own expert in the logits. down: (D over 16, T),
- *           SPLIT waves a slot; the slots' parts are added in order. LDS: up QUAD_LDS and
- *           MOE_CHOICE_LDS; down MOE_QUAD_DOWN_LDS
+ * GEOMETRY  up: blocks of 8 ROWS of F for each pair, plus one first workgroup for work that a
+ *           token needs once (moe_pick.h). Row g of a lane is gate's, row g + 8 the same row
+ *           of up. Each workgroup finds its own expert in the logits. down: blocks of 16 of D
+ *           for each token, SPLIT waves a slot; the slots' parts are added in order. Where not
+ *           all blocks run at once, a workgroup takes several (up_step, down_step). LDS:
+ *           MOE_QUAD_UP_LDS, MOE_QUAD_DOWN_LDS
  * PRECISION as linear_quad_sum.h; h rounded to f16; the sum over slots in f32, in order
  * ROOFLINE  as moe_int4.hip, but with few tokens the chain of dependent loads decides.
  *           up: logits, with x beside them; the expert; its weights, all of a wave's in
@@ -16,10 +17,12 @@
  *           weights (7.1 MB, 1.6 us); the waves' sums; the slots' sums. No other load or
  *           division lies between, since each costs 100 cycles and more.
  * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, in us) up 10.3 (shape four; shape wide
- *           11.65). down 6.9 (10.6 before its loads were issued at once). All waves of
- *           each workgroup choosing: workgroups of 16 rows, which run in two rounds:
- *           14.9; of 32: 11.6; of 8: 16.4; without any choice: 10.3. Weights found by the
- *           table: 12.1
+ *           11.65). down 6.9 (10.6 before its loads were issued at once). With a workgroup
+ *           for each block, steps of 8, 4 and 2 tokens take 1.17, 1.09 and 1.03 times as long:
+ *           the start of a workgroup and the way to its weights cost more than the weights.
+ *           All waves of each workgroup choosing: workgroups of 16 rows, which run in two
+ *           rounds: 14.9; of 32: 11.6; of 8: 16.4; without any choice: 10.3. Weights found by
+ *           the table: 12.1
  * SEE       kernels/ops/moe_experts_ref.c
  */
 #include "kernels/linear/linear_int4_words.h"
@@ -154,7 +157,47 @@ DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
 	}
 }
 
-/* Compute block `block` of a pair's rows; choice: LDS. */
+/* A wave's rows of gate and up: eight of each, of one block; and its part of their elements. */
+template <int SPLIT, int ROWS, int UNR, int KIND> struct moe_quad_up_job {
+	quad_rows rows;
+	quad_step<KIND> now[UNR];
+	moe_quad_part part;
+};
+
+/* Find the rows of a block and load their first steps. */
+template <int SPLIT, int ROWS, int UNR, int KIND>
+DEVICE void moe_quad_up_begin(const moe_launch &a, const moe_pair &pair, int32_t block,
+			      moe_quad_up_job<SPLIT, ROWS, UNR, KIND> *j)
+{
+	int32_t g = (int32_t)lane_index() / 4, groups = moe_quad_groups(a.dim, a.up_shift);
+	int32_t row = (block * ROWS + (int32_t)wave_index() / SPLIT) * 8 + g;
+	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_GATE), row, groups, 0, &j->rows);
+	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_UP), row, groups, 1, &j->rows);
+	if (j->part.from < j->part.end)
+		moe_quad_load<UNR, KIND>(j->rows, j->part.from, j->part.end, j->now);
+}
+
+/* Store a block's rows of h from the waves' sums in LDS. */
+template <int SPLIT, int ROWS>
+DEVICE void moe_quad_up_store(const moe_launch &a, const moe_pair &pair, int32_t block,
+			      const float *sums)
+{
+	constexpr int32_t PITCH = ROWS * QUAD_ROWS;
+	int32_t i = (int32_t)thread_index(), f = block * ROWS * 8 + i;
+	if (i >= ROWS * 8 || f >= a.ffn)
+		return;
+	float gate = 0, up = 0;
+	const float *at = sums + i / 8 * QUAD_ROWS + i % 8;
+	UNROLL
+	for (int s = 0; s < SPLIT; s++) {
+		gate += at[s * PITCH];
+		up += at[s * PITCH + 8];
+	}
+	pair.h[f] = moe_act(a, pair, (size_t)f, gate, up);
+}
+
+/* Compute blocks `block`, block + up_step, … of a pair's rows; choice: LDS. A block's first
+ * weights are on their way while the block before is reduced. */
 template <int SPLIT, int ROWS, int UNR, int KIND>
 DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t *x,
 			     int32_t block, u32x4 *lds, const moe_choice &choice)
@@ -169,33 +212,29 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 	group_barrier();
 	pair = moe_pick_end(a, choice, pair);
 
-	int32_t wave = (int32_t)wave_index(), set = wave / SPLIT, g = (int32_t)lane_index() / 4;
-	int32_t f0 = block * ROWS * 8, groups = moe_quad_groups(a.dim, a.up_shift);
-	quad_rows rows;
-	rows.shift = a.up_shift;
-	rows.is_bf16 = a.is_bf16;
-	int32_t row = f0 + set * 8 + g;
-	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_GATE), row, groups, 0, &rows);
-	moe_quad_row<KIND>(moe_quad_view<KIND>(a, pair, MOE_UP), row, groups, 1, &rows);
-	moe_quad_part part = moe_quad_part_of<SPLIT>(a.dim, wave % SPLIT);
-	quad_step<KIND> now[UNR];
-	if (part.from < part.end)
-		moe_quad_load<UNR, KIND>(rows, part.from, part.end, now);
-	quad_sums<1> sum = {};
-	moe_quad_sum<UNR, KIND>(rows, part.from, part.end, now,
-				quad_inputs_of<1>(lds, a.dim / 8), &sum);
-	quad_put<1>(sum, PITCH, sums + wave % SPLIT * PITCH + set * QUAD_ROWS);
-	group_barrier();
-	int32_t i = (int32_t)thread_index();
-	if (i < ROWS * 8 && f0 + i < a.ffn) {
-		float gate = 0, up = 0;
-		const float *at = sums + i / 8 * QUAD_ROWS + i % 8;
-		UNROLL
-		for (int s = 0; s < SPLIT; s++) {
-			gate += at[s * PITCH];
-			up += at[s * PITCH + 8];
-		}
-		pair.h[f0 + i] = moe_act(a, pair, (size_t)(f0 + i), gate, up);
+	int32_t wave = (int32_t)wave_index();
+	moe_quad_up_job<SPLIT, ROWS, UNR, KIND> job;
+	job.rows.shift = a.up_shift;
+	job.rows.is_bf16 = a.is_bf16;
+	job.part = moe_quad_part_of<SPLIT>(a.dim, wave % SPLIT);
+	moe_quad_up_begin(a, pair, block, &job);
+	ONE_BY_ONE
+	for (;;) {
+		quad_sums<1> sum = {};
+		moe_quad_sum<UNR, KIND>(job.rows, job.part.from, job.part.end, job.now,
+					quad_inputs_of<1>(lds, a.dim / 8), &sum);
+		int32_t next = block + a.up_step;
+		bool goes_on = next * ROWS * 8 < a.ffn;
+		if (goes_on)
+			moe_quad_up_begin(a, pair, next, &job);
+		quad_put<1>(sum, PITCH, sums + wave % SPLIT * PITCH + wave / SPLIT * QUAD_ROWS);
+		group_barrier();
+		moe_quad_up_store<SPLIT, ROWS>(a, pair, block, sums);
+		if (!goes_on)
+			return;
+		block = next;
+		/* The other half: the next block's sums may come while these are read. */
+		sums += (block / a.up_step & 1 ? 1 : -1) * SPLIT * PITCH;
 	}
 }
 
@@ -203,7 +242,7 @@ template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const 
 {
 	LDS_DYNAMIC(u32x4, lds);
 	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
-	moe_choice choice = moe_choice_of((uint32_t *)(sums + SPLIT * ROWS * QUAD_ROWS),
+	moe_choice choice = moe_choice_of((uint32_t *)(sums + 2 * SPLIT * ROWS * QUAD_ROWS),
 					  a.shared, a.n_used);
 	moe_pair pair = moe_pick_pair(a);
 	const uint16_t *x = a.x + pair.token * (size_t)a.dim;
@@ -255,6 +294,27 @@ DEVICE void moe_quad_parts(const moe_launch &a, size_t t, int32_t d0, const floa
 	}
 }
 
+/* Write the sums of the wave's units of rows [d0, d0 + 16) to LDS. The job has the first one. */
+template <int SPLIT, int WAVES, int UNR, int KIND>
+DEVICE void moe_quad_units(const moe_launch &a, size_t t, int32_t d0, const u32x4 *lds,
+			   float *sums, moe_quad_job<UNR, KIND> *job)
+{
+	int32_t unit = (int32_t)wave_index(), n_pieces = a.ffn / 8;
+	while (unit < a.n_slots * SPLIT) {
+		quad_inputs<1> x = quad_inputs_of<1>(lds, n_pieces);
+		x.p[0] += x.stride ? unit / SPLIT * n_pieces : 0;
+		quad_sums<1> sum = {};
+		moe_quad_sum<UNR, KIND>(job->rows, job->part.from, job->part.end, job->now, x,
+					&sum);
+		quad_put<1>(sum, QUAD_ROWS, sums + unit * QUAD_ROWS);
+		unit += WAVES;
+		if (unit < a.n_slots * SPLIT)
+			moe_quad_begin<SPLIT, UNR, KIND>(
+				a, moe_slot_at(a, t, (size_t)(unit / SPLIT)), unit, d0, job);
+	}
+}
+
+/* Compute rows [d0, d0 + 16) of a token, and those that lie down_step such blocks on. */
 template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(const moe_launch &a)
 {
 	constexpr int32_t THREADS = WAVES * WAVE;
@@ -283,21 +343,23 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 	if (at < a.n_slots)
 		weights[at] = weight;
 	group_barrier();
-	while (unit < n_units) {
-		quad_inputs<1> x = quad_inputs_of<1>(lds, n_pieces);
-		x.p[0] += x.stride ? unit / SPLIT * n_pieces : 0;
-		quad_sums<1> sum = {};
-		moe_quad_sum<UNR, KIND>(job.rows, job.part.from, job.part.end, job.now, x, &sum);
-		quad_put<1>(sum, QUAD_ROWS, sums + unit * QUAD_ROWS);
-		unit += WAVES;
-		if (unit < n_units)
-			moe_quad_begin<SPLIT, UNR, KIND>(
-				a, moe_slot_at(a, t, (size_t)(unit / SPLIT)), unit, d0, &job);
+	ONE_BY_ONE
+	for (;;) {
+		moe_quad_units<SPLIT, WAVES, UNR, KIND>(a, t, d0, lds, sums, &job);
+		int32_t next = d0 + a.down_step * QUAD_ROWS;
+		bool goes_on = next < a.dim;
+		float next_y = goes_on ? moe_slots_y(a, t, next, QUAD_ROWS) : 0;
+		if (goes_on && unit < n_units)
+			moe_quad_begin<SPLIT, UNR, KIND>(a, p, unit, next, &job);
+		group_barrier();
+		moe_quad_parts<SPLIT, THREADS>(a, t, d0, sums, weights, part);
+		group_barrier();
+		moe_slots_add(a, t, d0, QUAD_ROWS, part, y);
+		if (!goes_on)
+			return;
+		d0 = next;
+		y = next_y;
 	}
-	group_barrier();
-	moe_quad_parts<SPLIT, THREADS>(a, t, d0, sums, weights, part);
-	group_barrier();
-	moe_slots_add(a, t, d0, QUAD_ROWS, part, y);
 }
 
 #define MOE_QUAD(op, name, a1, a2, a3, room, kind, word) \

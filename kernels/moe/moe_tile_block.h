@@ -66,11 +66,11 @@ template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
 	weight_view gate = m.table[e * MOE_PARTS + MOE_GATE];
 	weight_view up = m.table[e * MOE_PARTS + MOE_UP];
 	gemm_weight w = {m.dim, m.up_shift, m.is_bf16 != 0,
-			 {m.up_shift, gate.scale_format, NULL}};
+			 {m.up_shift, gate.scale_format, NULL}, m.x};
 	gemm_sums<G> sum;
 	auto x_row = [&](int32_t row) {
-		size_t t = moe_tile_pair(pairs, row) / (uint32_t)m.n_slots;
-		return m.x + t * (size_t)m.dim;
+		uint32_t t = moe_tile_pair(pairs, row) / (uint32_t)m.n_slots;
+		return t * (uint32_t)m.dim;
 	};
 	auto w_row = [&](int32_t n) {
 		int32_t f = f0 + n / 32 * 16 + n % 16;
@@ -114,10 +114,11 @@ template <class G> DEVICE void moe_tile_down(const moe_tile_launch &a)
 	const int32_t *pairs = a.pairs + (size_t)block * G::BM;
 	weight_view down = m.table[e * MOE_PARTS + MOE_DOWN];
 	gemm_weight w = {m.ffn, m.down_shift, m.is_bf16 != 0,
-			 {m.down_shift, down.scale_format, NULL}};
+			 {m.down_shift, down.scale_format, NULL},
+			 e == m.shared ? m.shared_h : m.h};
 	gemm_sums<G> sum;
 	auto x_row = [&](int32_t row) {
-		return moe_tile_h(m, moe_tile_pair(pairs, row));
+		return (uint32_t)(moe_tile_h(m, moe_tile_pair(pairs, row)) - w.x);
 	};
 	auto w_row = [&](int32_t n) { return moe_tile_row<G>(down, d0 + n); };
 	gemm_run<G>(&w, x_row, w_row, moe_tile_rows<G>(pairs), &sum);

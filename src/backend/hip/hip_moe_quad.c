@@ -120,12 +120,23 @@ static enum status launch(struct hip *h, const struct moe_quad_axes *x, const ch
 	return LAUNCH(h, name, g, ARG(*l));
 }
 
+/* Workgroups for the `blocks` blocks of rows of each of n pairs or tokens. Where not all blocks
+ * run at once, as many workgroups as do take several blocks each, and read ahead. */
+static int32_t groups_of(const struct hip *h, const struct moe_quad_axes *x, int32_t n,
+			 int32_t blocks)
+{
+	int32_t most = h->checks.few_groups ? DIV_UP(blocks, 3) : blocks;
+	return MAX(1, MIN(most, h->device.n_cu * x->room / MAX(1, n)));
+}
+
 enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
 			    struct moe_launch l)
 {
 	const struct moe_quad_axes *up = up_of(h, &l);
-	struct hip_grid g = {MOE_UP_FIRST(l) + DIV_UP(l.ffn, up->waves * QUAD_ROWS / 2),
-			     l.n_tok * l.n_slots, 32 * up->split * up->waves, up_lds(up, &l)};
+	int32_t blocks = DIV_UP(l.ffn, up->waves * QUAD_ROWS / 2), n = l.n_tok * l.n_slots;
+	l.up_step = groups_of(h, up, n, blocks);
+	struct hip_grid g = {MOE_UP_FIRST(l) + l.up_step, n, 32 * up->split * up->waves,
+			     up_lds(up, &l)};
 	return launch(h, up, "up", &a->experts->gate[0], g, &l);
 }
 
@@ -133,8 +144,8 @@ enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
 			      struct moe_launch l)
 {
 	const struct moe_quad_axes *down = down_of(h, &l);
-	struct hip_grid g = {DIV_UP(l.dim, QUAD_ROWS), l.n_tok, 32 * down->waves,
-			     down_lds(down, &l)};
+	l.down_step = groups_of(h, down, l.n_tok, DIV_UP(l.dim, QUAD_ROWS));
+	struct hip_grid g = {l.down_step, l.n_tok, 32 * down->waves, down_lds(down, &l)};
 	l.shared_router.q = NULL;
 	l.logits = NULL;
 	return launch(h, down, "down", &a->experts->down[0], g, &l);
