@@ -95,6 +95,7 @@ struct moe_quad_axes {
 	int32_t waves;  /* up: sets of SPLIT waves, 8 rows each; down: all waves */
 	int32_t unroll;
 	int32_t room;   /* KERNEL_OF_MANY: workgroups that must fit at once */
+	bool goes_on;   /* a workgroup may take several blocks of rows */
 };
 
 /* Bytes of LDS of moe_quad. up: QUAD_LDS, the waves' sums of the next block, and a choice.

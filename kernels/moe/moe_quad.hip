@@ -198,7 +198,7 @@ DEVICE void moe_quad_up_store(const moe_launch &a, const moe_pair &pair, int32_t
 
 /* Compute blocks `block`, block + up_step, … of a pair's rows; choice: LDS. A block's first
  * weights are on their way while the block before is reduced. */
-template <int SPLIT, int ROWS, int UNR, int KIND>
+template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>
 DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t *x,
 			     int32_t block, u32x4 *lds, const moe_choice &choice)
 {
@@ -224,7 +224,7 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 		moe_quad_sum<UNR, KIND>(job.rows, job.part.from, job.part.end, job.now,
 					quad_inputs_of<1>(lds, a.dim / 8), &sum);
 		int32_t next = block + a.up_step;
-		bool goes_on = next * ROWS * 8 < a.ffn;
+		bool goes_on = GOES_ON && next * ROWS * 8 < a.ffn;
 		if (goes_on)
 			moe_quad_up_begin(a, pair, next, &job);
 		quad_put<1>(sum, PITCH, sums + wave % SPLIT * PITCH + wave / SPLIT * QUAD_ROWS);
@@ -238,7 +238,8 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 	}
 }
 
-template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const moe_launch &a)
+template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>
+DEVICE void moe_quad_up(const moe_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
 	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
@@ -248,7 +249,7 @@ template <int SPLIT, int ROWS, int UNR, int KIND> DEVICE void moe_quad_up(const 
 	const uint16_t *x = a.x + pair.token * (size_t)a.dim;
 	int32_t block = (int32_t)group_index_x() - MOE_UP_FIRST(a);
 	if (block >= 0)
-		moe_quad_up_rows<SPLIT, ROWS, UNR, KIND>(a, pair, x, block, lds, choice);
+		moe_quad_up_rows<SPLIT, ROWS, UNR, GOES_ON, KIND>(a, pair, x, block, lds, choice);
 	else
 		moe_pick_once<SPLIT * ROWS * WAVE>(a, pair, x, choice);
 }
@@ -315,7 +316,8 @@ DEVICE void moe_quad_units(const moe_launch &a, size_t t, int32_t d0, const u32x
 }
 
 /* Compute rows [d0, d0 + 16) of a token, and those that lie down_step such blocks on. */
-template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(const moe_launch &a)
+template <int SPLIT, int WAVES, int UNR, bool GOES_ON, int KIND>
+DEVICE void moe_quad_down(const moe_launch &a)
 {
 	constexpr int32_t THREADS = WAVES * WAVE;
 	LDS_DYNAMIC(u32x4, lds);
@@ -347,7 +349,7 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 	for (;;) {
 		moe_quad_units<SPLIT, WAVES, UNR, KIND>(a, t, d0, lds, sums, &job);
 		int32_t next = d0 + a.down_step * QUAD_ROWS;
-		bool goes_on = next < a.dim;
+		bool goes_on = GOES_ON && next < a.dim;
 		float next_y = goes_on ? moe_slots_y(a, t, next, QUAD_ROWS) : 0;
 		if (goes_on && unit < n_units)
 			moe_quad_begin<SPLIT, UNR, KIND>(a, p, unit, next, &job);
@@ -362,20 +364,22 @@ template <int SPLIT, int WAVES, int UNR, int KIND> DEVICE void moe_quad_down(con
 	}
 }
 
-#define MOE_QUAD(op, name, a1, a2, a3, room, kind, word) \
+#define MOE_QUAD(op, name, a1, a2, a3, room, goes_on, kind, word) \
 	KERNEL_OF_MANY(MOE_QUAD_##op##_THREADS(a1, a2), room) \
 	void moe_quad_##op##_##name##word##_kernel(moe_launch a) \
 	{ \
-		moe_quad_##op<a1, a2, a3, kind>(a); \
+		moe_quad_##op<a1, a2, a3, goes_on, kind>(a); \
 	}
 #define MOE_QUAD_up_THREADS(split, rows) ((split) * (rows) * WAVE)
 #define MOE_QUAD_down_THREADS(split, waves) ((waves) * WAVE)
-#define MOE_QUADS(op, name, a1, a2, a3, room) \
-	MOE_QUAD(op, name, a1, a2, a3, room, QUAD_G32, ) \
-	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, QUAD_ANY, _any) \
-	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, QUAD_ZERO, _zero)
-#define UP(name, split, rows, unr, room) MOE_QUADS(up, name, split, rows, unr, room)
-#define DOWN(name, split, waves, unr, room) MOE_QUADS(down, name, split, waves, unr, room)
+#define MOE_QUADS(op, name, a1, a2, a3, room, goes_on) \
+	MOE_QUAD(op, name, a1, a2, a3, room, goes_on, QUAD_G32, ) \
+	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, goes_on, QUAD_ANY, _any) \
+	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, goes_on, QUAD_ZERO, _zero)
+#define UP(name, split, rows, unr, room, goes_on) \
+	MOE_QUADS(up, name, split, rows, unr, room, goes_on)
+#define DOWN(name, split, waves, unr, room, goes_on) \
+	MOE_QUADS(down, name, split, waves, unr, room, goes_on)
 #include "kernels/moe/moe_quad.def"
 #undef UP
 #undef DOWN

@@ -121,10 +121,13 @@ static enum status launch(struct hip *h, const struct moe_quad_axes *x, const ch
 }
 
 /* Workgroups for the `blocks` blocks of rows of each of n pairs or tokens. Where not all blocks
- * run at once, as many workgroups as do take several blocks each, and read ahead. */
+ * run at once, as many workgroups as do take several blocks each, and read ahead. Not all
+ * shapes can. */
 static int32_t groups_of(const struct hip *h, const struct moe_quad_axes *x, int32_t n,
 			 int32_t blocks)
 {
+	if (!x->goes_on)
+		return blocks;
 	int32_t most = h->checks.few_groups ? DIV_UP(blocks, 3) : blocks;
 	return MAX(1, MIN(most, h->device.n_cu * x->room / MAX(1, n)));
 }
