@@ -18,7 +18,7 @@
  *           division lies between, since each costs 100 cycles and more.
  * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, in us) up 10.3 (shape four; shape wide
  *           11.65). down 6.9 (10.6 before its loads were issued at once). With a workgroup
- *           for each block, steps of 8, 4 and 2 tokens take 1.17, 1.09 and 1.03 times as long:
+ *           for each block, steps of 8, 4 and 2 tokens take 1.17, 1.10 and 1.03 times as long:
  *           the start of a workgroup and the way to its weights cost more than the weights.
  *           All waves of each workgroup choosing: workgroups of 16 rows, which run in two
  *           rounds: 14.9; of 32: 11.6; of 8: 16.4; without any choice: 10.3. Weights found by
@@ -157,17 +157,18 @@ DEVICE void moe_quad_sum(const quad_rows &rows, int32_t from, int32_t end,
 	}
 }
 
-/* A wave's rows of gate and up: eight of each, of one block; and its part of their elements. */
-template <int SPLIT, int ROWS, int UNR, int KIND> struct moe_quad_up_job {
+/* A wave's part of a block: sixteen rows, a part of their elements, and their first steps. up: rows
+ * are eight of gate and eight of up. down: rows [d0, d0 + 16) of one slot. */
+template <int UNR, int KIND> struct moe_quad_job {
 	quad_rows rows;
 	quad_step<KIND> now[UNR];
 	moe_quad_part part;
 };
 
-/* Find the rows of a block and load their first steps. */
+/* Find the rows of a block of up and load their first steps. */
 template <int SPLIT, int ROWS, int UNR, int KIND>
 DEVICE void moe_quad_up_begin(const moe_launch &a, const moe_pair &pair, int32_t block,
-			      moe_quad_up_job<SPLIT, ROWS, UNR, KIND> *j)
+			      moe_quad_job<UNR, KIND> *j)
 {
 	int32_t g = (int32_t)lane_index() / 4, groups = moe_quad_groups(a.dim, a.up_shift);
 	int32_t row = (block * ROWS + (int32_t)wave_index() / SPLIT) * 8 + g;
@@ -213,11 +214,11 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 	pair = moe_pick_end(a, choice, pair);
 
 	int32_t wave = (int32_t)wave_index();
-	moe_quad_up_job<SPLIT, ROWS, UNR, KIND> job;
+	moe_quad_job<UNR, KIND> job;
 	job.rows.shift = a.up_shift;
 	job.rows.is_bf16 = a.is_bf16;
 	job.part = moe_quad_part_of<SPLIT>(a.dim, wave % SPLIT);
-	moe_quad_up_begin(a, pair, block, &job);
+	moe_quad_up_begin<SPLIT, ROWS>(a, pair, block, &job);
 	ONE_BY_ONE
 	for (;;) {
 		quad_sums<1> sum = {};
@@ -226,7 +227,7 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 		int32_t next = block + a.up_step;
 		bool goes_on = GOES_ON && next * ROWS * 8 < a.ffn;
 		if (goes_on)
-			moe_quad_up_begin(a, pair, next, &job);
+			moe_quad_up_begin<SPLIT, ROWS>(a, pair, next, &job);
 		quad_put<1>(sum, PITCH, sums + wave % SPLIT * PITCH + wave / SPLIT * QUAD_ROWS);
 		group_barrier();
 		moe_quad_up_store<SPLIT, ROWS>(a, pair, block, sums);
@@ -253,13 +254,6 @@ DEVICE void moe_quad_up(const moe_launch &a)
 	else
 		moe_pick_once<SPLIT * ROWS * WAVE>(a, pair, x, choice);
 }
-
-/* A wave's part of down: rows [d0, d0 + 16) of one slot, a part of its elements. */
-template <int UNR, int KIND> struct moe_quad_job {
-	quad_rows rows;
-	quad_step<KIND> now[UNR];
-	moe_quad_part part;
-};
 
 template <int SPLIT, int UNR, int KIND>
 DEVICE void moe_quad_begin(const moe_launch &a, const moe_pair &p, int32_t unit, int32_t d0,

@@ -113,6 +113,8 @@ template <class G> DEVICE void moe_tile_down(const moe_tile_launch &a)
 	const moe_launch &m = a.m;
 	const int32_t *pairs = a.pairs + (size_t)block * G::BM;
 	weight_view down = m.table[e * MOE_PARTS + MOE_DOWN];
+	/* A block's pairs have one expert, so all their h are in one array. It has less than 2^32
+	 * bytes: the host takes as many tokens at once as work memory has room for. */
 	gemm_weight w = {m.ffn, m.down_shift, m.is_bf16 != 0,
 			 {m.down_shift, down.scale_format, NULL},
 			 e == m.shared ? m.shared_h : m.h};
