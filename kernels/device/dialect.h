@@ -52,7 +52,8 @@
  *   f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16 (nearest even)
  *   fast_exp2, fast_log2, fast_rcp,
  *   fast_rsqrt                           one instruction, error of 1 unit in the last place
- *   atomic_add(p, x)                     device-wide, relaxed; returns the old value
+ *   atomic_add(p, x)                     float, uint32_t or uint64_t: device-wide, relaxed;
+ *                                        returns the old value
  *   group_arrive(p, lds)                 called by all threads of a workgroup: adds 1 to
  *                                        *p and returns its old value to all of them, by
  *                                        way of one number of LDS. Memory written by

@@ -9,6 +9,7 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef int int32_t;
 typedef unsigned long uint64_t;
+typedef long int64_t;
 typedef unsigned long size_t;
 #ifndef NULL
 #define NULL nullptr
@@ -181,6 +182,11 @@ DEVICE float atomic_add(float *p, float x)
 }
 
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t x)
+{
+	return __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+DEVICE uint64_t atomic_add(uint64_t *p, uint64_t x)
 {
 	return __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }

@@ -173,6 +173,11 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 	return atomicAdd(p, x);
 }
 
+DEVICE uint64_t atomic_add(uint64_t *p, uint64_t x)
+{
+	return atomicAdd((unsigned long long *)p, (unsigned long long)x);
+}
+
 /* The fence of thread 0 also covers other threads' writes, which the barrier made visible
  * to it. */
 DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)

@@ -249,22 +249,29 @@ DEVICE linear_int4_rows<YTILE> linear_int4_at(const linear_int4_args *a,
 	return out;
 }
 
-/* Add up the lanes of each row; lane 0 of the row stores. */
+/* Add up the lanes of each row; lane 0 of the row stores. keep: as in linear_int4; `place` is
+ * that of row `row` there. */
 template <int M, int THRDS, int YTILE>
-DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M])
+DEVICE void linear_int4_store(const linear_int4_part *p, int32_t row, float (*sum)[M],
+			      float *keep, int32_t place)
 {
 	UNROLL
 	for (int y = 0; y < YTILE; y++)
 		UNROLL
 		for (int t = 0; t < M; t++) {
 			float x = lanes_sum<THRDS>(sum[y][t]);
-			if (thread_index() % THRDS == 0 && row + y < p->n)
-				linear_int4_put(p, t, row + y, x);
+			if (thread_index() % THRDS != 0 || row + y >= p->n)
+				continue;
+			x = linear_int4_put(p, t, row + y, x);
+			if (keep)
+				keep[place + y] = x;
 		}
 }
 
+/* keep: LDS, a float for each row of a workgroup, if the grid has workgroups for all rows of
+ * the only part and M is 1; or NULL. */
 template <int M, int THRDS, int YTILE, int WAVES, int CHUNK, int UNR, bool HAS_ZERO>
-DEVICE void linear_int4(const linear_int4_args &a)
+DEVICE void linear_int4(const linear_int4_args &a, float *keep = nullptr)
 {
 	constexpr int32_t STEP = LINEAR_INT4_STEP(THRDS, CHUNK);
 	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
@@ -284,6 +291,6 @@ DEVICE void linear_int4(const linear_int4_args &a)
 		float sum[YTILE][M] = {};
 		linear_int4_sum<M, THRDS, YTILE, CHUNK, UNR, HAS_ZERO>(&a, &rows, lds,
 								       n_pieces, sum);
-		linear_int4_store<M, THRDS, YTILE>(&p, mine, sum);
+		linear_int4_store<M, THRDS, YTILE>(&p, mine, sum, keep, mine % ROWS);
 	}
 }

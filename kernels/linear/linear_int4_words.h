@@ -47,11 +47,12 @@ DEVICE void linear_int4_pairs(uint32_t q, uint32_t minus, uint32_t plus, uint32_
 	out[3] = fma2_f16(and_or(high, 0x00F000F0u, 0x64006400u), 0x2C002C00u, plus);
 }
 
-DEVICE void linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)
+/* Returns the number stored. */
+DEVICE float linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, float x)
 {
 	if (p->bias)
 		x += p->bias[row];
-	linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
+	return linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
 }
 
 /* The part that this workgroup works on; *end is the index after the part's last

@@ -151,10 +151,11 @@ DEVICE void linear_quad_put_pair(const linear_int4_args &a, const linear_int4_pa
 	((uint16_t *)p.y)[(size_t)t * (size_t)p.n + (size_t)row] = (uint16_t)silu_mul_one(g, u);
 }
 
-/* Store the workgroup's rows from its waves' sums (SPLIT, M, ROWS * 16) in LDS. */
+/* Store the workgroup's rows from its waves' sums (SPLIT, M, ROWS * 16) in LDS. keep: as in
+ * linear_quad. */
 template <int M, int SPLIT, int ROWS>
 DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part &p,
-			      int32_t tile, const float *sums)
+			      int32_t tile, const float *sums, float *keep)
 {
 	constexpr int32_t N = ROWS * QUAD_ROWS, PITCH = M * N, THREADS = SPLIT * ROWS * WAVE;
 	int32_t shift = a.is_pair ? 3 : 4, each = 1 << shift;
@@ -169,7 +170,9 @@ DEVICE void linear_quad_store(const linear_int4_args &a, const linear_int4_part 
 			linear_quad_put_pair(a, p, t, row, x,
 					     linear_quad_total<SPLIT>(from + 8, PITCH));
 		else
-			linear_int4_put(&p, t, row, x);
+			x = linear_int4_put(&p, t, row, x);
+		if (keep)
+			keep[r] = x;
 	}
 }
 
@@ -190,8 +193,9 @@ DEVICE quad_rows linear_quad_rows(const linear_int4_args &a, const linear_int4_p
 	return rows;
 }
 
+/* keep: LDS, (16 ROWS) floats, for what is stored at M = 1 without a pair; or NULL. */
 template <int M, int SPLIT, int ROWS, int UNR, int KIND>
-DEVICE void linear_quad(const linear_int4_args &a)
+DEVICE void linear_quad(const linear_int4_args &a, float *keep = nullptr)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
 	constexpr bool HAS_NORM = M <= FUSED_NORM_TOK;
@@ -222,5 +226,5 @@ DEVICE void linear_quad(const linear_int4_args &a)
 	quad_put<M>(sum, ROWS * QUAD_ROWS,
 		    sums + wave % SPLIT * (M * ROWS * QUAD_ROWS) + wave / SPLIT * QUAD_ROWS);
 	group_barrier();
-	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums);
+	linear_quad_store<M, SPLIT, ROWS>(a, p, tile, sums, keep);
 }

@@ -11,13 +11,15 @@ enum linear_store {
 };
 
 #ifdef DEVICE
-DEVICE void linear_store(void *y, size_t at, float x, uint32_t how)
+/* Returns the number stored, before it is rounded to f16. */
+DEVICE float linear_store(void *y, size_t at, float x, uint32_t how)
 {
 	if (how == LINEAR_TO_F16)
 		((uint16_t *)y)[at] = f32_to_f16(x);
 	else if (how == LINEAR_TO_F32)
 		((float *)y)[at] = x;
 	else
-		((float *)y)[at] += x;
+		((float *)y)[at] = x += ((float *)y)[at];
+	return x;
 }
 #endif

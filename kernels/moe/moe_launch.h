@@ -71,6 +71,11 @@ struct moe_launch {
 	/* (T, E) f32: the up kernel chooses id and weight from them (moe_pick.h). NULL:
 	 * id and weight are ready. */
 	const float *logits;
+	/* moe_quad.hip, one token: the logits are still `sums` (E) of moe_route.hip, and x is
+	 * what `norm` makes. up writes x to norm.y, and down leaves the sums zero. NULL: x and
+	 * the logits are ready. */
+	uint64_t *sums;
+	struct fused_norm norm;
 	struct moe_router_rule rule;
 	int32_t n_waves; /* waves of a workgroup of down by groups of pairs (moe_group.h) */
 	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
@@ -88,6 +93,7 @@ struct moe_int4_axes {
 	int32_t thrds, ytile, waves, chunk, unroll; /* as in struct linear_int4_axes */
 };
 
+enum { MOE_QUAD_DOWN_WAVES = 8 }; /* fewest waves of a workgroup of down in moe_quad.def */
 /* A row of moe_quad.def. */
 struct moe_quad_axes {
 	const char *name;
@@ -98,11 +104,15 @@ struct moe_quad_axes {
 	bool goes_on;   /* a workgroup may take several blocks of rows */
 };
 
-/* Bytes of LDS of moe_quad. up: QUAD_LDS, the waves' sums of the next block, and a choice.
+/* Bytes of LDS of moe_quad. up: QUAD_LDS, the waves' sums of the next block, a choice, and
+ * logits; or x and the shared expert's router.
  * down, for each slot: h, the waves' sums, the slot's part of y, and its weight. */
-#define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
+#define MOE_QUAD_UP_ROWS_LDS(k, split, rows, n_experts, n_used) \
 	(QUAD_LDS(1, k, split, rows) + (split) * (rows) * QUAD_ROWS * 4 + \
-	 MOE_CHOICE_LDS(n_experts, n_used))
+	 MOE_ROUTE_LDS(n_experts, n_used))
+#define MOE_QUAD_UP_LDS(k, split, rows, n_experts, n_used) \
+	(MOE_QUAD_UP_ROWS_LDS(k, split, rows, n_experts, n_used) > (k) * 4 \
+		 ? MOE_QUAD_UP_ROWS_LDS(k, split, rows, n_experts, n_used) : (k) * 4)
 #define MOE_QUAD_DOWN_LDS(n_slots, f, split) \
 	(QUAD_ZEROS * 16 + (n_slots) * ((f) * 2 + ((split) + 1) * QUAD_ROWS * 4 + 4))
 /* Bytes of LDS of moe_rows. table: 16-byte pieces, unit_table of the format. */

@@ -4,9 +4,10 @@
  * only the expert of its own slot. The alternatives are slower, because all would wait: a
  * launch that only chooses, or the router's last workgroup choosing for all.
  *
- * One wave does this while the others copy x to LDS. Each lane sorts its few experts.
- * Then the best of the lanes' first experts is removed until the slot's place is reached.
- * That takes as many short rounds as there are places before it, and no other wave.
+ * One wave does this while the others copy x to LDS. Each lane has a few experts. The best of
+ * all is removed until the slot's place is reached. That takes as many short rounds as there
+ * are places before it, and no other wave. A lane does not sort its experts first: a sort of
+ * eight is more instructions than all rounds, and they come from memory once a workgroup.
  *
  * down needs all chosen experts and their weights. A separate workgroup computes them:
  * the first of the token's first pair. The first workgroup of the shared expert's pair
@@ -16,7 +17,22 @@
 #include "kernels/moe/moe_choose.h"
 #include "kernels/moe/moe_slots.h"
 
-enum { MOE_PICK_EXPERTS = 8 * WAVE }; /* most experts that one wave can sort */
+enum { MOE_PICK_EXPERTS = 8 * WAVE }; /* most experts that one wave looks at */
+
+/* The largest key of a lane; by halves, so that few maxima wait for others. */
+template <int N> DEVICE uint32_t moe_pick_most(const uint32_t (&key)[N])
+{
+	uint32_t most[N];
+	UNROLL
+	for (int i = 0; i < N; i++)
+		most[i] = key[i];
+	UNROLL
+	for (int half = N / 2; half; half /= 2)
+		UNROLL
+		for (int i = 0; i < half; i++)
+			most[i] = most[i + half] > most[i] ? most[i + half] : most[i];
+	return most[0];
+}
 
 /* The expert ranked `place`, by the whole wave. Each lane has N neighbouring experts, so
  * among equal keys the first lane has the lower ids. E <= 32 N. */
@@ -24,52 +40,45 @@ template <int N>
 DEVICE uint32_t moe_pick_place(const moe_router_rule &rule, const float *logits, uint32_t n,
 			       uint32_t place)
 {
-	uint32_t key[N], id[N], from = lane_index() * N, best = 0, lane = 0;
+	uint32_t key[N], from = lane_index() * N, best = 0, lane = 0;
 	float logit[N];
+	/* Past the end: the last one. Only key[] tells them apart, so no lane masks are kept. */
+	auto at = [&](uint32_t i) { return from + i < n ? from + i : n - 1; };
 	UNROLL
 	for (uint32_t i = 0; i < N; i++)
-		logit[i] = from + i < n ? logits[from + i] : 0;
+		logit[i] = logits[at(i)];
 	if (rule.is_sigmoid) {
 		UNROLL
 		for (uint32_t i = 0; i < N; i++)
-			logit[i] = moe_choose_sigmoid(rule, logit[i], from + i < n ? from + i : 0);
+			logit[i] = moe_choose_sigmoid(rule, logit[i], at(i));
 	}
 	if (rule.is_shifted) {
 		moe_softmax all = moe_choose_softmax(logits, n);
 		UNROLL
 		for (uint32_t i = 0; i < N; i++)
-			logit[i] = moe_choose_shifted(rule, all, logit[i],
-						      from + i < n ? from + i : 0);
+			logit[i] = moe_choose_shifted(rule, all, logit[i], at(i));
 	}
 	UNROLL
-	for (uint32_t i = 0; i < N; i++) {
-		id[i] = from + i;
+	for (uint32_t i = 0; i < N; i++)
 		key[i] = from + i < n ? moe_choose_key(logit[i]) : (uint32_t)KEY_TAKEN;
-	}
-	/* Odd-even sort of a lane's keys. Only a strictly greater later key moves ahead,
-	 * so equal keys keep their order. */
-	UNROLL
-	for (int turn = 0; turn < N; turn++)
-		UNROLL
-		for (int i = turn % 2; i + 1 < N; i += 2) {
-			bool swaps = key[i + 1] > key[i];
-			uint32_t k = key[i], e = id[i];
-			key[i] = swaps ? key[i + 1] : k;
-			id[i] = swaps ? id[i + 1] : e;
-			key[i + 1] = swaps ? k : key[i + 1];
-			id[i + 1] = swaps ? e : id[i + 1];
-		}
 	ONE_BY_ONE
-	for (uint32_t at = 0; at <= place; at++) {
-		uint32_t lanes = wave_ballot(key[0] == wave_max(key[0]));
-		lane = lanes & (0 - lanes); /* the lowest such lane, as a bit */
-		best = id[0];
-		bool is_mine = lane >> lane_index() & 1;
+	for (uint32_t done = 0; done <= place; done++) {
+		uint32_t most = wave_max(moe_pick_most(key)), first[N];
 		UNROLL
-		for (int i = 0; i < N; i++) {
-			key[i] = !is_mine ? key[i] : i + 1 < N ? key[i + 1] : (uint32_t)KEY_TAKEN;
-			id[i] = is_mine && i + 1 < N ? id[i + 1] : id[i];
-		}
+		for (uint32_t i = 0; i < N; i++)
+			first[i] = key[i] == most ? i : (uint32_t)N;
+		UNROLL
+		for (int half = N / 2; half; half /= 2)
+			UNROLL
+			for (int i = 0; i < half; i++)
+				first[i] = first[i + half] < first[i] ? first[i + half] : first[i];
+		uint32_t lanes = wave_ballot(first[0] < N);
+		lane = lanes & (0 - lanes); /* the lowest such lane, as a bit */
+		uint32_t taken = lane >> lane_index() & 1 ? first[0] : (uint32_t)N;
+		best = taken < N ? from + taken : best;
+		UNROLL
+		for (uint32_t i = 0; i < N; i++)
+			key[i] = i == taken ? (uint32_t)KEY_TAKEN : key[i];
 	}
 	return wave_shuffle(best, bit_count(lane - 1));
 }
@@ -90,17 +99,17 @@ DEVICE moe_router_rule moe_pick_rule(const moe_launch &a)
 }
 
 /* Do the work that a token needs once, in the first workgroup of a pair (MOE_UP_FIRST). x: the
- * token's input; c: LDS. */
-template <int THREADS>
+ * token's input; near: its logits in LDS if IS_NEAR, else they are in memory; c: LDS. */
+template <int THREADS, bool IS_NEAR>
 DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t *x,
-			  const moe_choice &c)
+			  const float *near, const moe_choice &c)
 {
 	LDS(uint32_t, least, 1);
 	uint32_t n = (uint32_t)a.shared, u = (uint32_t)a.n_used;
 	moe_slots_scale(a, p, x);
 	if (!a.logits || p.is_shared || p.slot != 0)
 		return;
-	const float *logits = a.logits + p.token * n;
+	const float *logits = IS_NEAR ? near : a.logits + p.token * n;
 	const moe_router_rule rule = moe_pick_rule(a);
 	moe_choose<THREADS>(rule, logits, moe_choose_first(logits, n), n, u, c, least, nullptr);
 	if (wave_index() == 0)
@@ -108,25 +117,24 @@ DEVICE void moe_pick_once(const moe_launch &a, const moe_pair &p, const uint16_t
 				 (float *)a.weight + p.token * u);
 }
 
-/* Start to choose the expert, if there are logits. The caller then waits at a barrier and calls
- * moe_pick_end. */
-template <int THREADS>
-DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const moe_choice &c)
+/* Start to choose the expert, if there are logits; near: as in moe_pick_once. The caller then
+ * waits at a barrier and calls moe_pick_end. */
+template <int THREADS, bool IS_NEAR>
+DEVICE void moe_pick_begin(const moe_launch &a, const moe_pair &p, const float *near,
+			   const moe_choice &c)
 {
 	LDS(uint32_t, least, 1);
-	uint32_t n = (uint32_t)a.shared, u = (uint32_t)a.n_used, e = 0;
+	uint32_t n = (uint32_t)a.shared, u = (uint32_t)a.n_used;
 	if (!a.logits || p.is_shared)
 		return;
-	const float *logits = a.logits + p.token * n;
+	const float *logits = IS_NEAR ? near : a.logits + p.token * n;
 	const moe_router_rule rule = moe_pick_rule(a);
 	if (n > MOE_PICK_EXPERTS || moe_choose_has_groups(rule)) {
 		moe_choose<THREADS>(rule, logits, moe_choose_first(logits, n), n, u, c, least,
 				    nullptr);
 	} else if (wave_index() == 0) {
-		if (n <= MOE_PICK_EXPERTS / 2)
-			e = moe_pick_place<4>(rule, logits, n, (uint32_t)p.slot);
-		else
-			e = moe_pick_place<8>(rule, logits, n, (uint32_t)p.slot);
+		uint32_t e = moe_pick_place<MOE_PICK_EXPERTS / WAVE>(rule, logits, n,
+								    (uint32_t)p.slot);
 		if (lane_index() == 0)
 			c.id[p.slot] = e;
 	}

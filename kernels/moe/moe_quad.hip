@@ -27,7 +27,9 @@
  */
 #include "kernels/linear/linear_int4_words.h"
 #include "kernels/moe/moe_pick.h"
+#include "kernels/moe/moe_sum.h"
 #include "kernels/linear/quad.h"
+#include "kernels/rows/rms_norm_row.h"
 
 /* Set row y of a lane to row `row` of w, or to w's last row if that is past the end. */
 template <int KIND>
@@ -197,20 +199,150 @@ DEVICE void moe_quad_up_store(const moe_launch &a, const moe_pair &pair, int32_t
 	pair.h[f] = moe_act(a, pair, (size_t)f, gate, up);
 }
 
+/* x and the logits of one token, of which moe_route.hip has left sums. What a thread loads at
+ * first: pieces of x, the norm's weights for the first HELD of them, and the sum of an expert. */
+template <int THREADS> struct moe_quad_routed {
+	enum { HELD = RMS_NORM_HELD(THREADS) < 2 ? 1 : 2 };
+	rms_norm_held<THREADS> x;
+	rms_norm_8 weight[HELD];
+	uint64_t sum;
+};
+
+template <int THREADS>
+DEVICE void moe_quad_routed_hold(const moe_launch &a, moe_quad_routed<THREADS> *out)
+{
+	int32_t at = (int32_t)thread_index();
+	rms_norm_hold<THREADS, true>(a.norm.x, a.dim, &out->x);
+	UNROLL
+	for (int i = 0; i < out->HELD; i++)
+		out->weight[i] = rms_norm_load<true>(a.norm.weight, (at + i * THREADS) * 8, a.dim);
+	out->sum = at < a.shared ? a.sums[at] : 0;
+}
+
+/* Compute the logits, in LDS. Returns the norm's scale. */
+template <int THREADS>
+DEVICE float moe_quad_routed_logits(const moe_launch &a, const moe_quad_routed<THREADS> &r,
+				    float *logits)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	float scale = rms_norm_scale<THREADS, true>(r.x, a.norm.x, a.dim, a.norm.eps, part);
+	int32_t at = (int32_t)thread_index();
+	for (int32_t e = at; e < a.shared; e += THREADS)
+		logits[e] = moe_sum_logit(e == at ? r.sum : a.sums[e], scale, a.rule.logit_bias,
+					  (size_t)e);
+	group_barrier();
+	return scale;
+}
+
+/* Call put(p, piece) for the thread's pieces of the normalised x. */
+template <int THREADS, class F>
+DEVICE void moe_quad_routed_x(const moe_launch &a, const moe_quad_routed<THREADS> &r, float scale,
+			      F put)
+{
+	int32_t p = (int32_t)thread_index();
+	UNROLL
+	for (int i = 0; i < r.HELD; i++, p += THREADS)
+		if (p < a.dim / 8)
+			put(p, rms_norm_piece(r.x.p[i], r.weight[i], scale));
+	ONE_BY_ONE
+	for (; p < a.dim / 8; p += THREADS)
+		put(p, rms_norm_piece(rms_norm_load<true>(a.norm.x, p * 8, a.dim),
+				      rms_norm_load<true>(a.norm.weight, p * 8, a.dim), scale));
+}
+
+/* Copy the token's x to LDS, and find the workgroup's expert. */
+template <int THREADS, bool IS_ROUTED>
+DEVICE void moe_quad_up_enter(const moe_launch &a, const moe_pair &pair, u32x4 *lds,
+			      float *logits, const moe_choice &choice)
+{
+	if constexpr (IS_ROUTED) {
+		moe_quad_routed<THREADS> r;
+		moe_quad_routed_hold<THREADS>(a, &r);
+		float scale = moe_quad_routed_logits<THREADS>(a, r, logits);
+		moe_pick_begin<THREADS, IS_ROUTED>(a, pair, logits, choice);
+		quad_zeros(lds);
+		moe_quad_routed_x<THREADS>(a, r, scale, [&](int32_t p, u32x4 v) {
+			lds[QUAD_ZEROS + quad_place(p)] = quad_piece(v);
+		});
+	} else {
+		const uint16_t *x = a.x + pair.token * (size_t)a.dim;
+		auto from_x = [&](int32_t p) { return (const u32x4 *)(x + (size_t)p * 8); };
+		moe_quad_held held;
+		moe_quad_hold<THREADS>((int32_t)thread_index(), a.dim / 8, from_x, &held);
+		moe_pick_begin<THREADS, IS_ROUTED>(a, pair, nullptr, choice);
+		moe_quad_stage<THREADS>(a.dim / 8, from_x, &held, lds);
+	}
+	group_barrier();
+}
+
+/* moe_slots_scale behind moe_route.hip, for a router of 16-bit numbers. The router comes to LDS
+ * beside x: behind the norm one wave alone would wait for each of its loads. */
+template <int THREADS>
+DEVICE void moe_quad_routed_scale(const moe_launch &a, const moe_pair &pair, u32x4 *lds)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	int32_t at = (int32_t)thread_index(), n = a.dim / 8;
+	const u32x4 *router = (const u32x4 *)a.shared_router.q;
+	u32x4 *near = lds + n;
+	moe_quad_routed<THREADS> r;
+	u32x4 row[r.HELD];
+	moe_quad_routed_hold<THREADS>(a, &r);
+	UNROLL
+	for (int i = 0; i < r.HELD; i++)
+		row[i] = load_global<u32x4>(router + (at + i * THREADS < n ? at + i * THREADS : 0));
+	float scale = rms_norm_scale<THREADS, true>(r.x, a.norm.x, a.dim, a.norm.eps, part);
+	moe_quad_routed_x<THREADS>(a, r, scale, [&](int32_t p, u32x4 v) { lds[p] = v; });
+	UNROLL
+	for (int i = 0; i < r.HELD; i++)
+		if (at + i * THREADS < n)
+			near[at + i * THREADS] = row[i];
+	for (int32_t p = at + r.HELD * THREADS; p < n; p += THREADS)
+		near[p] = load_global<u32x4>(router + p);
+	group_barrier();
+	if (wave_index() != 0)
+		return;
+	float dot = a.shared_router.format == WEIGHT_F16
+			    ? moe_slots_dot_near<WEIGHT_F16>(near, a.dim, (const uint16_t *)lds)
+			    : moe_slots_dot_near<WEIGHT_BF16>(near, a.dim, (const uint16_t *)lds);
+	if (lane_index() == 0)
+		a.shared_scale[pair.token] = moe_sigmoid(dot);
+}
+
+/* Work that a token needs once; see moe_pick_once. */
+template <int THREADS, bool IS_ROUTED>
+DEVICE void moe_quad_up_once(const moe_launch &a, const moe_pair &pair, u32x4 *lds,
+			     float *logits, const moe_choice &choice)
+{
+	if constexpr (IS_ROUTED) {
+		if (pair.is_shared && a.shared_router.format != WEIGHT_F32) {
+			moe_quad_routed_scale<THREADS>(a, pair, lds);
+			return;
+		}
+		moe_quad_routed<THREADS> r;
+		moe_quad_routed_hold<THREADS>(a, &r);
+		float scale = moe_quad_routed_logits<THREADS>(a, r, logits);
+		moe_quad_routed_x<THREADS>(a, r, scale, [&](int32_t p, u32x4 v) {
+			lds[p] = v;
+			if (pair.slot == 0)
+				((u32x4 *)a.norm.y)[p] = v;
+		});
+		group_barrier();
+		moe_pick_once<THREADS, IS_ROUTED>(a, pair, (const uint16_t *)lds, logits, choice);
+	} else {
+		const uint16_t *x = a.x + pair.token * (size_t)a.dim;
+		moe_pick_once<THREADS, IS_ROUTED>(a, pair, x, nullptr, choice);
+	}
+}
+
 /* Compute blocks `block`, block + up_step, … of a pair's rows; choice: LDS. A block's first
  * weights are on their way while the block before is reduced. */
-template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>
-DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t *x,
-			     int32_t block, u32x4 *lds, const moe_choice &choice)
+template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND, bool IS_ROUTED>
+DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, int32_t block, u32x4 *lds,
+			     float *logits, const moe_choice &choice)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE, PITCH = ROWS * QUAD_ROWS;
 	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
-	auto from_x = [&](int32_t p) { return (const u32x4 *)(x + (size_t)p * 8); };
-	moe_quad_held held;
-	moe_quad_hold<THREADS>((int32_t)thread_index(), a.dim / 8, from_x, &held);
-	moe_pick_begin<THREADS>(a, pair, choice);
-	moe_quad_stage<THREADS>(a.dim / 8, from_x, &held, lds);
-	group_barrier();
+	moe_quad_up_enter<THREADS, IS_ROUTED>(a, pair, lds, logits, choice);
 	pair = moe_pick_end(a, choice, pair);
 
 	int32_t wave = (int32_t)wave_index();
@@ -239,20 +371,35 @@ DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, const uint16_t 
 	}
 }
 
-template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>
-DEVICE void moe_quad_up(const moe_launch &a)
+template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND, bool IS_ROUTED>
+DEVICE void moe_quad_up_as(const moe_launch &a)
 {
+	constexpr int32_t THREADS = SPLIT * ROWS * WAVE;
 	LDS_DYNAMIC(u32x4, lds);
 	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
 	moe_choice choice = moe_choice_of((uint32_t *)(sums + 2 * SPLIT * ROWS * QUAD_ROWS),
 					  a.shared, a.n_used);
 	moe_pair pair = moe_pick_pair(a);
-	const uint16_t *x = a.x + pair.token * (size_t)a.dim;
+	float *logits = (float *)(choice.weight + a.n_used);
 	int32_t block = (int32_t)group_index_x() - MOE_UP_FIRST(a);
 	if (block >= 0)
-		moe_quad_up_rows<SPLIT, ROWS, UNR, GOES_ON, KIND>(a, pair, x, block, lds, choice);
+		moe_quad_up_rows<SPLIT, ROWS, UNR, GOES_ON, KIND, IS_ROUTED>(a, pair, block, lds,
+									     logits, choice);
 	else
-		moe_pick_once<SPLIT * ROWS * WAVE>(a, pair, x, choice);
+		moe_quad_up_once<THREADS, IS_ROUTED>(a, pair, lds, logits, choice);
+}
+
+template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>
+DEVICE void moe_quad_up(const moe_launch &a)
+{
+	moe_quad_up_as<SPLIT, ROWS, UNR, GOES_ON, KIND, false>(a);
+}
+
+/* For one token behind moe_route.hip. */
+template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>
+DEVICE void moe_quad_routed_up(const moe_launch &a)
+{
+	moe_quad_up_as<SPLIT, ROWS, UNR, GOES_ON, KIND, true>(a);
 }
 
 template <int SPLIT, int UNR, int KIND>
@@ -320,6 +467,9 @@ DEVICE void moe_quad_down(const moe_launch &a)
 	float *sums = (float *)(lds + QUAD_ZEROS + a.n_slots * n_pieces);
 	float *part = sums + n_units * QUAD_ROWS, *weights = part + a.n_slots * QUAD_ROWS;
 	size_t t = group_index_y();
+	int32_t e = (int32_t)group_index_x() * THREADS + at;
+	if (a.sums && e < a.shared)
+		a.sums[e] = 0;
 	/* Load first what the weights' addresses depend on; load everything else before
 	 * the weights. */
 	moe_pair p = moe_slot_at(a, t, (size_t)(unit / SPLIT), unit < n_units);
@@ -365,17 +515,25 @@ DEVICE void moe_quad_down(const moe_launch &a)
 		moe_quad_##op<a1, a2, a3, goes_on, kind>(a); \
 	}
 #define MOE_QUAD_up_THREADS(split, rows) ((split) * (rows) * WAVE)
+#define MOE_QUAD_routed_up_THREADS MOE_QUAD_up_THREADS
 #define MOE_QUAD_down_THREADS(split, waves) ((waves) * WAVE)
 #define MOE_QUADS(op, name, a1, a2, a3, room, goes_on) \
 	MOE_QUAD(op, name, a1, a2, a3, room, goes_on, QUAD_G32, ) \
 	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, goes_on, QUAD_ANY, _any) \
 	MOE_QUAD(op, name, a1, a2, (a3 > 3 ? 3 : a3), 1, goes_on, QUAD_ZERO, _zero)
 #define UP(name, split, rows, unr, room, goes_on) \
-	MOE_QUADS(up, name, split, rows, unr, room, goes_on)
+	MOE_QUADS(up, name, split, rows, unr, room, goes_on) \
+	ROUTED_##goes_on(name, split, rows, unr, room)
+/* The rows that are used unless another was measured. */
+#define ROUTED_true(name, split, rows, unr, room) \
+	MOE_QUADS(routed_up, name, split, rows, unr, room, false)
+#define ROUTED_false(...)
 #define DOWN(name, split, waves, unr, room, goes_on) \
 	MOE_QUADS(down, name, split, waves, unr, room, goes_on)
 #include "kernels/moe/moe_quad.def"
 #undef UP
+#undef ROUTED_true
+#undef ROUTED_false
 #undef DOWN
 #undef MOE_QUADS
 #undef MOE_QUAD

@@ -11,6 +11,8 @@
  *           experts a wave and eight tokens a workgroup. So 16 rows are read once for
  *           eight tokens. Each sum has the order that it has in moe_router, so the bits
  *           are the same
+ *           With in_eights the products are summed before the norm's scale is known
+ *           (moe_sum.h), so that moe_route.hip can do the same in parts. x in LDS is then f32
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
  * ROOFLINE  at E = 128, D = 2048, bf16: 512 KiB, 32 workgroups. With so few waves latency
  *           decides, so all loads of a row are issued at once, before x has arrived
@@ -23,6 +25,7 @@
  */
 #include "kernels/weights/dequant.h"
 #include "kernels/moe/moe_choose.h"
+#include "kernels/moe/moe_sum.h"
 #include "kernels/rows/rms_norm_row.h"
 
 enum {
@@ -81,6 +84,47 @@ DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_p
 	return wave_sum(sum);
 }
 
+/* Copy w x of token t to LDS, and write x normalised. Returns the norm's scale. */
+DEVICE float moe_router_stage_eights(const moe_router_launch &a, size_t t, int32_t dim,
+				     const rms_norm_held<MOE_ROUTER_THREADS> &held, float *to)
+{
+	LDS(float, part, RMS_NORM_WAVES);
+	const float *from = a.norm.x + t * (size_t)dim;
+	float scale = rms_norm_scale<MOE_ROUTER_THREADS, true>(held, from, dim, a.norm.eps, part);
+	ONE_BY_ONE
+	for (int32_t i = (int32_t)thread_index() * 8; i < dim; i += MOE_ROUTER_THREADS * 8) {
+		rms_norm_8 x = rms_norm_load<true>(from, i, dim);
+		rms_norm_8 w = rms_norm_load<true>(a.norm.weight, i, dim);
+		UNROLL
+		for (int j = 0; j < 8; j++)
+			to[i + j] = rms_norm_at(x, j) * rms_norm_at(w, j);
+		if (group_index_x() == 0)
+			*(u32x4 *)(a.norm.y + t * (size_t)dim + i) = rms_norm_piece(x, w, scale);
+	}
+	return scale;
+}
+
+/* Like moe_router_dot, for w x in LDS (moe_sum.h). */
+template <int format>
+DEVICE uint64_t moe_router_eights(const weight_view &w, size_t row,
+				  const moe_router_pieces &first, const float *x)
+{
+	constexpr int32_t STEP = MOE_ROUTER_AHEAD * WAVE * 8;
+	moe_router_pieces now = first;
+	uint64_t sum = 0;
+	for (int32_t at = 0; at < w.k; at += STEP) {
+		if (at)
+			moe_router_load(w, row, at, &now);
+		UNROLL
+		for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+			int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
+			if (i < w.k)
+				sum += moe_sum_eight<format>(now.v[j], x + i);
+		}
+	}
+	return moe_sum_lanes(sum, WAVE);
+}
+
 /* Copy x of token t to LDS. `held`: its first pieces, if it must still be normalised. */
 DEVICE void moe_router_stage(const moe_router_launch &a, size_t t, int32_t dim,
 			     const rms_norm_held<MOE_ROUTER_THREADS> &held, uint16_t *to)
@@ -117,23 +161,34 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	size_t t = group_index_y(), n = (size_t)router.n;
 	size_t e = group_index_x() * MOE_ROUTER_WAVES + wave_index();
 	size_t row = e < n ? e : n - 1;
-	bool is_fast = IS_HALF && router.k % 8 == 0;
+	bool is_fast = IS_HALF && router.k % 8 == 0, in_eights = IS_HALF && a.in_eights;
 	moe_router_pieces first = {};
 	rms_norm_held<MOE_ROUTER_THREADS> held = {};
+	if (a.sums && group_index_x() == 0 && t == 0)
+		for (size_t i = thread_index(); i < n; i += MOE_ROUTER_THREADS)
+			a.sums[i] = 0;
 	if (a.norm.x)
 		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm.x + t * (size_t)router.k, router.k,
 						  &held);
 	if (is_fast)
 		moe_router_load(router, row, 0, &first);
-	moe_router_stage(a, t, router.k, held, x);
+	float scale = 0, logit = 0;
+	if (in_eights)
+		scale = moe_router_stage_eights(a, t, router.k, held, (float *)lds);
+	else
+		moe_router_stage(a, t, router.k, held, x);
 	group_barrier();
-	float logit = 0;
-	if (is_fast)
+	if (in_eights)
+		logit = moe_sum_logit(moe_router_eights<format>(router, row, first, (float *)lds),
+				      scale, a.rule.logit_bias, row);
+	else if (is_fast)
 		logit = moe_router_dot<format>(router, row, first, x);
 	else
 		logit = row_dot<format>(&router, row, x);
+	if (!in_eights && a.rule.logit_bias)
+		logit += a.rule.logit_bias[row];
 	if (lane_index() == 0 && e < n)
-		a.logits[t * n + e] = a.rule.logit_bias ? logit + a.rule.logit_bias[e] : logit;
+		a.logits[t * n + e] = logit;
 	if (a.leaves_choice)
 		return;
 	uint32_t place = group_arrive(&a.arrived[t], before);
@@ -142,8 +197,8 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	group_barrier(); /* all threads have read `before` */
 	if (thread_index() == 0)
 		a.arrived[t] = 0;
-	moe_choice c = moe_choice_of((uint32_t *)(lds + (router.k * 2 + 15) / 16),
-				     router.n, a.n_used);
+	int32_t n_pieces = (router.k * (in_eights ? 4 : 2) + 15) / 16;
+	moe_choice c = moe_choice_of((uint32_t *)(lds + n_pieces), router.n, a.n_used);
 	moe_choose<MOE_ROUTER_THREADS>(a.rule, a.logits + t * n,
 				       moe_choose_first(a.logits + t * n, (uint32_t)n),
 				       (uint32_t)n, (uint32_t)a.n_used, c, before,

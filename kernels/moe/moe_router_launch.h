@@ -40,7 +40,11 @@ struct moe_router_launch {
 				   * moe_router_tile (T over MOE_ROUTER_TILE_TOK) */
 	struct fused_norm norm;   /* norm to apply to x first */
 	int32_t n_tok, n_used;
-	uint32_t leaves_choice;   /* only compute logits; the next kernel chooses */
+	uint32_t leaves_choice;   /* moe_router.hip: only compute logits; the next kernel chooses */
+	uint32_t in_eights;       /* with a norm, f16 or bf16: sums of moe_sum.h. D is a multiple
+				   * of 8 */
+	uint64_t *sums;           /* moe_route.hip: (E), zero before and after. moe_router.hip:
+				   * NULL, or sums that nobody needs and that become zero */
 	struct moe_router_rule rule;
 };
 
@@ -48,9 +52,15 @@ struct moe_router_launch {
 #define MOE_CHOICE_KEYS(n_experts) (((n_experts) + 3) / 4 * 4) /* for 16-byte alignment */
 #define MOE_CHOICE_LDS(n_experts, n_used) \
 	((2 * MOE_CHOICE_KEYS(n_experts) + 2 * (n_used)) * 4)
-/* Bytes of LDS of moe_router.hip: x, then the choice. */
-#define MOE_ROUTER_LDS(dim, n_experts, n_used) \
-	(((dim) * 2 + 15) / 16 * 16 + MOE_CHOICE_LDS(n_experts, n_used))
+/* Bytes of LDS of moe_router.hip: x, each element of x_bytes, then the choice. x_bytes: 4 with
+ * in_eights, else 2. */
+#define MOE_ROUTER_LDS(dim, x_bytes, n_experts, n_used) \
+	(((dim) * (x_bytes) + 15) / 16 * 16 + MOE_CHOICE_LDS(n_experts, n_used))
+/* The widest D for sums of moe_sum.h. */
+#define MOE_SUM_MAX_DIM 8192
+/* Bytes of LDS for a choice, then the logits: moe_route.hip, where the product's LDS was. */
+#define MOE_ROUTE_LDS(n_experts, n_used) \
+	((MOE_CHOICE_LDS(n_experts, n_used) + 15) / 16 * 16 + (n_experts) * 4)
 /* Bytes of LDS of moe_router_tile: x, and later the choice in its place. */
 #define MOE_ROUTER_TILE_LDS(n_experts, n_used) \
 	(MOE_ROUTER_TILE_TOK * MOE_ROUTER_TILE_K * 2 > MOE_CHOICE_LDS(n_experts, n_used) \

@@ -8,6 +8,10 @@
  *   act   two outputs, gate and up, of equal N and type act: afterwards y of the first is
  *         act(gate) up (act_mul); y of the second is work memory
  *
+ *   next  a router that reads a norm of y next (moe_router.h), where y is what one output adds
+ *         to. The backend may do this router and its norm, or a part of them. The caller still
+ *         queues the router, right behind, with the same arguments, and may not change y before
+ *
  * A weight may have turns (turn_blocks.h): of x, before its product, and of what that adds to
  * the bias. x itself stays.
  *
@@ -17,6 +21,7 @@
 #pragma once
 #include <stdbool.h>
 
+#include "kernels/ops/moe_experts.h"
 #include "kernels/ops/rms_norm.h"
 #include "model/formats/activation.h"
 #include "model/formats/blocks.h"
@@ -38,6 +43,8 @@ struct linear_args {
 	struct linear_out out[LINEAR_MAX_OUT];
 	const struct rms_norm_args *norm; /* host; norm to do first, or NULL */
 	const struct activation *act;     /* host; activation to do after, or NULL */
+	const struct moe_router_args *next; /* host; or NULL */
+	const struct experts *next_experts; /* host; what `next` chooses for; set with it */
 };
 
 void linear_ref(const struct linear_args *a);

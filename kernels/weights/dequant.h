@@ -110,27 +110,42 @@ template <int format> DEVICE float weight_at(const weight_view *w, size_t row, i
 	       scale_at(w->scales, w->scale_format, row * (size_t)n_groups + (size_t)g);
 }
 
-/* sum + eight elements at p (f32, f16 or bf16) times x (f16), both 16-byte aligned. */
-template <int format> DEVICE float dot8(const void *p, const uint16_t *x, float sum)
+/* Eight elements of f32, f16 or bf16, 16-byte aligned. */
+template <int format> struct dot8_piece {
+	u32x4 v[format == WEIGHT_F32 ? 2 : 1];
+};
+
+template <int format> DEVICE dot8_piece<format> dot8_load(const void *p)
+{
+	dot8_piece<format> out;
+	out.v[0] = load_global<u32x4>(p);
+	if constexpr (format == WEIGHT_F32)
+		out.v[1] = load_global<u32x4>((const u32x4 *)p + 1);
+	return out;
+}
+
+/* sum + a piece times x (f16), 16-byte aligned. */
+template <int format>
+DEVICE float dot8_use(const dot8_piece<format> &p, const uint16_t *x, float sum)
 {
 	u32x4 xs = *(const u32x4 *)x;
-	if constexpr (format == WEIGHT_F32) {
-		const u32x4 *w = (const u32x4 *)p;
-		u32x4 part[2] = {load_global<u32x4>(w), load_global<u32x4>(w + 1)};
-		UNROLL
-		for (int i = 0; i < 8; i++)
-			sum += bits_cast<float>((uint32_t)part[i / 4][i % 4]) *
-			       f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
-	} else {
-		u32x4 w = load_global<u32x4>(p);
-		UNROLL
-		for (int i = 0; i < 8; i++) {
-			uint16_t h = (uint16_t)(w[i / 2] >> i % 2 * 16);
-			float f = format == WEIGHT_F16 ? f16_to_f32(h) : bf16_to_f32(h);
-			sum += f * f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
+	UNROLL
+	for (int i = 0; i < 8; i++) {
+		float f;
+		if constexpr (format == WEIGHT_F32) {
+			f = bits_cast<float>((uint32_t)p.v[i / 4][i % 4]);
+		} else {
+			uint16_t h = (uint16_t)(p.v[0][i / 2] >> i % 2 * 16);
+			f = format == WEIGHT_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 		}
+		sum += f * f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
 	}
 	return sum;
+}
+
+template <int format> DEVICE float dot8(const void *p, const uint16_t *x, float sum)
+{
+	return dot8_use<format>(dot8_load<format>(p), x, sum);
 }
 
 /* Row `row` of w times x (K, f16), by the whole wave. Every lane gets the sum. */

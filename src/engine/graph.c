@@ -334,8 +334,14 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 {
 	const float *norm = l->norms[a->post];
 	if (!norm) {
+		struct rms_norm_args next_norm;
+		struct moe_router_args next;
+		bool has_next = a->post == NORM_MIXER_POST &&
+				mlp_router_next(g, l, t, &next_norm, &next);
 		RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
-		    .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}});
+		    .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}},
+		    .next = has_next ? &next : NULL,
+		    .next_experts = has_next ? &l->mlp.experts : NULL);
 		return OK;
 	}
 	RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,

@@ -95,3 +95,7 @@ enum status mlp_load(struct graph *g, int i, const struct mlp_names *names,
 enum status mlp_alloc(struct graph *g, struct fail *fail) MUST_USE;
 enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    struct fail *fail) MUST_USE;
+/* The router of layer l's experts, if it reads the norm *norm of what the mixer has added to
+ * g->x, and nothing else comes between. norm and router: where they are made. */
+bool mlp_router_next(const struct graph *g, const struct layer *l, int32_t t,
+		     struct rms_norm_args *norm, struct moe_router_args *router);

@@ -298,6 +298,17 @@ static struct moe_router_args router_of(const struct graph *g, const struct mlp 
 		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};
 }
 
+bool mlp_router_next(const struct graph *g, const struct layer *l, int32_t t,
+		     struct rms_norm_args *norm, struct moe_router_args *router)
+{
+	const struct model_config *c = g->c;
+	bool is_next = l < g->layers + c->n_layers && l->mlp.has_experts && !is_apart(c) &&
+		       !c->experts_beside && !c->hyper_n;
+	*norm = graph_norm(g, l, NORM_MLP, t);
+	*router = router_of(g, &l->mlp, t, norm);
+	return is_next;
+}
+
 /* Runs the router alone. is_watched: g->watch sees the choice, and may change it. */
 static enum status run_router(struct graph *g, const struct layer *l,
 			      const struct moe_router_args *router, bool is_watched,

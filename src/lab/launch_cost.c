@@ -306,7 +306,7 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 	else if (begins(l->kernel, "linear_tile_") &&
 		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
 		fix_linear_tile(l, c);
-	else if (begins(l->kernel, "linear_int4_") &&
+	else if ((begins(l->kernel, "linear_int4_") || begins(l->kernel, "moe_route_")) &&
 		 l->args[0].n_bytes == sizeof(struct linear_int4_args))
 		fix_linear_int4(l, c);
 	else if ((begins(l->kernel, "linear_rows_") || begins(l->kernel, "linear_blocks_")) &&

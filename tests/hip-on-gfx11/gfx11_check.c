@@ -295,11 +295,14 @@ void wave_check_word(struct wave *w, const struct inst *p, uint32_t word, bool i
 	mark(use == LDS_READ ? read : wrote, w, use == LDS_ATOMIC);
 }
 
-/* An atomic on memory tells other workgroups: what this one wrote must be there. So its
- * waves wait for their stores, then comes a barrier, then the atomic. */
+/* An atomic on memory that returns a number tells other workgroups: what this one wrote must be
+ * there. So its waves wait for their stores, then comes a barrier, then the atomic. One that
+ * returns nothing only adds, and counts as a store. */
 void wave_check_atomic(struct wave *w, const struct inst *p)
 {
 	struct group *g = w->g;
+	if (!p->glc)
+		return;
 	for (uint32_t i = 0; i < g->n_waves; i++)
 		if (g->waves[i].n_stores) {
 			wave_fault(w, p, "wave %u has stores under way, without vscnt(0)", i);

@@ -183,10 +183,12 @@ static inline void store_lanes(struct wave *w, const struct inst *p, u32 n, enum
 	}
 }
 
-static inline void atomic_add_lanes(struct wave *w, const struct inst *p, bool is_flat)
+/* n: bytes of a number, 4 or 8. */
+static inline void atomic_add_lanes(struct wave *w, const struct inst *p, u32 n, bool is_flat)
 {
 	u64 a[LANES] __attribute__((aligned(64)));
 	VECTOR(old);
+	VECTOR(high);
 	u32 e = EXEC(w);
 	addresses(w, p, a);
 	if (is_flat && lanes_in_lds(w, a)) {
@@ -194,20 +196,29 @@ static inline void atomic_add_lanes(struct wave *w, const struct inst *p, bool i
 		return;
 	}
 	wave_check_atomic(w, p);
-	if (e && !check_addresses(w, p, a, 4, MAY_COUNT))
+	if (e && !check_addresses(w, p, a, n, MAY_COUNT))
 		return;
-	LANE if (e >> i & 1)
-		old[i] = __atomic_fetch_add((u32 *)(uintptr_t)a[i], w->v[p->s[1].reg][i],
-					    __ATOMIC_SEQ_CST);
+	LANE if (e >> i & 1) {
+		u32 reg = p->s[1].reg;
+		u64 x = w->v[reg][i] | (n == 8 ? (u64)w->v[reg + 1u][i] << 32 : 0);
+		u64 was = n == 8 ? __atomic_fetch_add((u64 *)(uintptr_t)a[i], x,
+						      __ATOMIC_SEQ_CST)
+				 : __atomic_fetch_add((u32 *)(uintptr_t)a[i], (u32)x,
+						      __ATOMIC_SEQ_CST);
+		old[i] = (u32)was;
+		high[i] = (u32)(was >> 32);
+	}
 	if (p->d.kind) {
 		write_vgpr(w, p->d.reg, old);
-		wave_load_vgprs(w, p->d.reg, 1, true, is_flat);
+		if (n == 8)
+			write_vgpr(w, p->d.reg + 1u, high);
+		wave_load_vgprs(w, p->d.reg, n / 4, true, is_flat);
 	} else {
 		w->n_stores++;
 	}
 	if (w->g->l->is_counting) {
-		w->g->counts.store_bytes += (u64)__builtin_popcount(e) * 4;
-		count_lines(w->g, a, e, 4, true);
+		w->g->counts.store_bytes += (u64)__builtin_popcount(e) * n;
+		count_lines(w->g, a, e, n, true);
 	}
 }
 
@@ -240,10 +251,20 @@ ACCESS(store, store_b128, 16, PART_WORDS)
 
 DEF(global_atomic_add_u32)
 {
-	atomic_add_lanes(w, p, false);
+	atomic_add_lanes(w, p, 4, false);
 }
 
 DEF(flat_atomic_add_u32)
 {
-	atomic_add_lanes(w, p, true);
+	atomic_add_lanes(w, p, 4, true);
+}
+
+DEF(global_atomic_add_u64)
+{
+	atomic_add_lanes(w, p, 8, false);
+}
+
+DEF(flat_atomic_add_u64)
+{
+	atomic_add_lanes(w, p, 8, true);
 }

@@ -6,6 +6,7 @@
  * the code that is compiled for each format and number of tokens. HALOD_CASES_EVERY=N takes one
  * of N.
  */
+#include "backend/hip/hip.h"
 #include "tests/kernel/cases.h"
 
 #include "kernels/linear/linear_int4.h"
@@ -106,6 +107,38 @@ void forms_int4(struct kernel_test *kt)
 	for (int32_t m = 1; m <= FUSED_NORM_TOK; m++)
 		for (int i = 0; i < 2; i++)
 			int4_fused(kt, i, m);
+}
+
+/* A router behind a product of one token, in each kind of int4 and by each rule; twelve experts
+ * are four groups, 41 are one, 300 are more than a wave looks at. */
+static void route(struct kernel_test *kt, int32_t dim)
+{
+	static const int32_t group[] = {32, 64, 32};
+	static const enum routing_rule rule[] = {SOFTMAX, SIGMOID, SHIFTED};
+	static const int32_t n_experts[] = {9, 12, 9, 300, 41};
+	for (int i = 0; i < (dim > 1024 ? 3 : 5); i++) {
+		bool has_shared = dim > 1024 && i != 1;
+		struct experts_case c = {int4(group[i % 3], i == 2, i), 1, dim, 128, n_experts[i],
+					 3, false, has_shared ? 128 : 0,
+					 has_shared ? BF16_ROUTER : NO_ROUTER};
+		if (kernel_takes(kt))
+			kernel_routed_case(kt, &c, rule[i % 3]);
+		kernel_test_reset(kt);
+	}
+}
+
+void forms_route(struct kernel_test *kt)
+{
+	route(kt, 256);
+}
+
+void forms_route_quad(struct kernel_test *kt)
+{
+	struct hip *h = hip_of(kt->b);
+	bool before = h->prefers_quads;
+	h->prefers_quads = true; /* the experts' kernels go on where the product's ends */
+	route(kt, 256);
+	h->prefers_quads = before;
 }
 
 static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t m)
@@ -332,6 +365,7 @@ void forms_experts_quad(struct kernel_test *kt)
 			kernel_routed_case(kt, &c, (i + i / 4) % 2 ? SIGMOID : SOFTMAX);
 		kernel_test_reset(kt);
 	}
+	route(kt, 2048); /* whole turns of up */
 	/* The other rules: groups of experts, and a bias beside a softmax. */
 	for (int i = 0; i < 6; i++) {
 		struct experts_case c = {int4(group[i / 2], i / 2 == 2, i), 2, 256, 128,

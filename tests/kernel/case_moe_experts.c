@@ -171,13 +171,22 @@ static void upload_extras(struct kernel_test *kt, const struct experts_case *s,
 	}
 }
 
-/* Tokens that are normalised and routed first, in one operation or in three. */
+/* A product is added to tokens. They are normalised and routed, and then go to experts: by three
+ * operations, by two, or by two of which the product knows what comes next. */
+enum way { APART, ROUTED, KNOWN };
 struct routing {
-	bool is_one;
+	enum way way;
 	enum routing_rule rule;
 	struct weight router;   /* (E, D), host */
-	const float *x, *norm, *bias;
+	struct weight before;   /* (D, K), host */
+	const float *x, *norm, *bias, *to_add;
 };
+
+/* Of some counts of experts: the router is f16, and it has the other arrays, too. */
+static bool has_options(const struct experts_case *s)
+{
+	return s->e % 3 == 2;
+}
 
 static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 		       const struct routing *r, struct moe_experts_args *a)
@@ -190,6 +199,7 @@ static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 				     .x = UPLOAD(kt, r->x, t * d),
 				     .weight = UPLOAD(kt, r->norm, d),
 				     .y = (void *)(uintptr_t)a->x};
+	struct weight before = kernel_upload_weight(kt, &r->before);
 	int32_t n_groups = s->e % 4 ? 1 : 4;
 	struct moe_router_args route = {
 		.n_tok = a->n_tok, .n_used = s->u, .norm_topk = true, .x = a->x,
@@ -199,12 +209,20 @@ static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 		.n_groups = n_groups,
 		.n_groups_used = (n_groups + 1) / 2,
 		.scale = 2.5f, .bias = UPLOAD(kt, r->bias, e)};
-	if (r->is_one) {
-		route.norm = &norm;
-		a->router = &route;
-	} else {
-		kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &norm), "rms_norm");
+	if (has_options(s))
+		route.logit_bias = route.expert_scale = route.bias;
+	route.norm = &norm;
+	const struct linear_args add = {
+		.n_tok = a->n_tok, .n_out = 1,
+		.x = kernel_act_upload(kt, r->to_add, t * (size_t)before.k),
+		.out = {{.w = &before, .y = (float *)(uintptr_t)norm.x, .adds = true}},
+		.next = r->way == KNOWN ? &route : NULL,
+		.next_experts = r->way == KNOWN ? a->experts : NULL};
+	kernel_ran(kt, kt->b->ops->linear(kt->b, &add), "linear");
+	a->router = &route;
+	if (r->way == APART) {
 		kernel_ran(kt, kt->b->ops->moe_router(kt->b, &route), "moe_router");
+		a->router = NULL;
 	}
 	kernel_ran(kt, kt->b->ops->moe_experts(kt->b, a), "moe_experts, routed");
 }
@@ -354,7 +372,7 @@ static void make_ties(const struct weight *router)
 		memcpy(q + (size_t)e * row, q + (size_t)(e - 1) * row, row);
 }
 
-/* One operation has the bits of the three. */
+/* Fewer operations have the bits of all, and the first token has its own alone. */
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
 			enum routing_rule rule)
 {
@@ -362,17 +380,23 @@ void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
 		return;
 	struct input in = make(kt, s);
 	size_t n = (size_t)s->t * (size_t)s->d;
-	struct weight_kind plain = {.quant = QUANT_BF16};
+	struct weight_kind plain = {.quant = has_options(s) ? QUANT_F16 : QUANT_BF16};
 	struct routing r = {.rule = rule,
 			    .router = kernel_weight(kt, plain, s->e, s->d),
 			    .x = kernel_rows(kt, (size_t)s->t, (size_t)s->d, 1),
 			    .norm = kernel_rows(kt, 1, (size_t)s->d, 1),
 			    .bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f)};
 	int wrong = 0;
+	int32_t k = s->kind.quant == QUANT_INT4 ? 1152 : 64;
+	r.before = kernel_weight(kt, s->kind, s->d, k);
+	r.to_add = kernel_rows(kt, (size_t)s->t, (size_t)k, 0.1f);
 	make_ties(&r.router);
 	float *apart = on_device(kt, s, &in, 0, s->t, &r);
-	r.is_one = true;
-	kernel_same(kt, on_device(kt, s, &in, 0, s->t, &r), apart, n, &wrong);
+	for (r.way = ROUTED; r.way <= KNOWN; r.way++)
+		kernel_same(kt, on_device(kt, s, &in, 0, s->t, &r), apart, n, &wrong);
+	/* Also: what a kernel has left must not disturb the next. */
+	r.way = KNOWN;
+	kernel_same(kt, on_device(kt, s, &in, 0, 1, &r), apart, (size_t)s->d, &wrong);
 	kernel_ok(wrong == 0, "%s: moe_experts T=%d E=%d U=%d %s routed by %s: the bits of "
 		  "one after the other", kt->name, s->t, s->e, s->u,
 		  kernel_kind_name(s->kind), rule == SIGMOID ? "sigmoids"
@@ -416,6 +440,7 @@ void case_moe_experts(struct kernel_test *kt)
 		{INT4(32, false), 2, 128, 128, 41, 8, false, 0, false},
 		{INT4(32, false), 1, 128, 128, 128, 8, false, 0, false},
 		{INT4(32, false), 3, 128, 128, 130, 8, false, 128, true},
+		{INT4(32, false), 1, 2048, 128, 6, 2, false, 128, BF16_ROUTER},
 	};
 	static const struct experts_case shifted[] = {
 		{INT4(32, true), 3, 128, 256, 300, 8, false, 0, false},

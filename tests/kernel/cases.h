@@ -47,6 +47,8 @@ void kernel_routed_case(struct kernel_test *kt, const struct experts_case *c,
 /* Cases that reach each kernel of linear and of experts, in each way that it can be
  * called: for the HIP backend as fibers_run has made it. */
 void forms_int4(struct kernel_test *kt);       /* int4_axes: of linear_int4.def */
+void forms_route(struct kernel_test *kt);      /* int4_axes: of linear_int4.def */
+void forms_route_quad(struct kernel_test *kt); /* int4_axes: of linear_quad.def */
 void forms_quad(struct kernel_test *kt);       /* int4_axes: of linear_quad.def */
 void forms_tile(struct kernel_test *kt);       /* tile */
 void forms_rows(struct kernel_test *kt);       /* few tokens, formats beside int4 */

@@ -14,7 +14,8 @@ typedef void test_case(struct kernel_test *);
 int main(void)
 {
 	static test_case *const few[] = {forms_rows, forms_any, forms_experts_few, NULL};
-	static test_case *const int4[] = {forms_int4, NULL}, *const quad[] = {forms_quad, NULL};
+	static test_case *const int4[] = {forms_int4, forms_route, NULL};
+	static test_case *const quad[] = {forms_quad, forms_route_quad, NULL};
 	static test_case *const tile[] = {forms_tile, NULL};
 	static test_case *const experts_tile[] = {forms_experts_tile, NULL};
 	static test_case *const quads[] = {forms_quad_int8, forms_experts_quad, NULL};

@@ -156,6 +156,10 @@ struct hip {
 	int n_landings;
 	struct pool *pool;        /* threads that repack weights; NULL until needed */
 	uint32_t *counters;       /* device, (HIP_MAX_TOK), zero between launches */
+	uint64_t *router_sums;    /* device, (MOE_ROUTER_MAX_EXPERTS), zero between launches */
+	const struct weight *routed; /* the router that the last linear has done, or NULL:
+				      * hip_route.c */
+	bool leaves_sums;         /* it has done no more than router_sums */
 	int32_t *one_each;        /* device, (HIP_ONE_EACH + 1): 0, 1, 2, … */
 	void *work;               /* device, work_bytes, used by one operation at a time */
 	size_t work_bytes;        /* HIP_WORK_BYTES or more */

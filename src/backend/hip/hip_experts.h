@@ -49,6 +49,16 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 				void *ctx) MUST_USE;
 
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
+/* The launch arguments of a router, except a norm that is a launch of its own. */
+struct moe_router_launch hip_moe_router_launch(const struct hip *h,
+					       const struct moe_router_args *a,
+					       bool leaves_choice);
+struct fused_norm hip_moe_norm(const struct rms_norm_args *n);
+/* True if moe_route.hip can do router a behind the product that it reads. */
+bool hip_moe_route_takes(const struct moe_router_args *a);
+/* True if moe_quad.hip may choose the experts by a's logits. */
+bool hip_moe_quad_chooses(const struct hip *h, const struct moe_router_args *a,
+			  const struct experts *ex);
 /* moe_router. leaves_choice: compute only the norm (if given) and the logits. */
 enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 			   bool leaves_choice);

@@ -132,13 +132,18 @@ int32_t hip_group_shift(const struct weight *w)
 	return is_one ? 31 : __builtin_ctz((unsigned)w->group);
 }
 
+bool hip_can_fuse_norm(const struct rms_norm_args *n)
+{
+	return n && !n->add && !n->sum && !n->y_low && n->n_weights <= 1;
+}
+
 enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
 			  struct fused_norm *out)
 {
 	*out = (struct fused_norm){0};
 	if (!n)
 		return OK;
-	if (!able || n->add || n->sum || n->y_low || n->n_weights > 1 || n->n_tok > FUSED_NORM_TOK)
+	if (!able || !hip_can_fuse_norm(n) || n->n_tok > FUSED_NORM_TOK)
 		return hip_rms_norm(&h->base, n);
 	*out = (struct fused_norm){n->x, n->weight, n->y, n->eps};
 	return OK;

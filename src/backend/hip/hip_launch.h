@@ -75,6 +75,8 @@ bool hip_has_unit_tiles(const struct weight *w);
  * group's elements, or 31 for one group a row. */
 int32_t hip_groups(const struct weight *w);
 int32_t hip_group_shift(const struct weight *w);
+/* True if a kernel can do norm n (NULL: none) before its own work. */
+bool hip_can_fuse_norm(const struct rms_norm_args *n);
 /* Prepare the norm n (NULL: none) before an operation. If the kernel is `able` to do it
  * and that is allowed, *out describes it. Otherwise the norm is launched separately and
  * out->x is NULL. */

@@ -72,6 +72,11 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
 	/* Kernels of int4 do the norm, those with four lanes a row the activation, too. */
 	bool has_act = i >= 0 && hip_linear_int4_is_quad(i) && hip_linear_fuses(a);
+	enum status dropped = hip_route_drop(h);
+	if (dropped != OK)
+		return dropped;
+	if (i >= 0 && hip_route_takes(h, a, i))
+		return hip_route(h, a, i);
 	enum status st = a->norm && i < 0 ? hip_rms_norm(b, a->norm) : OK;
 	if (st == OK)
 		st = products(h, a, is_tiled, i);

@@ -19,6 +19,18 @@ bool hip_linear_int4_is_quad(int i);
 bool hip_linear_is_int4(const struct linear_args *a);
 /* The row to use: from the tune file, or a guess. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
+/* How row i's kernel is launched for one token: the two parts of its name, the rows and threads
+ * of a workgroup, and its bytes of LDS. */
+struct hip_linear_shape {
+	const char *name, *kind;
+	int32_t rows, n_threads, lds_bytes;
+};
+struct hip_linear_shape hip_linear_int4_shape(const struct linear_args *a, int i);
+/* True if row i's kernel can do a and a's next router in one launch (hip_route.c). */
+bool hip_route_takes(struct hip *h, const struct linear_args *a, int i);
+enum status hip_route(struct hip *h, const struct linear_args *a, int i) MUST_USE;
+/* Forget a router that was done and that nobody asked for, as where an operation failed. */
+enum status hip_route_drop(struct hip *h) MUST_USE;
 /* Row i's kernel does all of a, its norm too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
 /* Launch arguments for both tables. A workgroup sums `rows` rows at once; goes_on: then

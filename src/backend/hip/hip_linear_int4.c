@@ -221,6 +221,24 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 	return st;
 }
 
+struct hip_linear_shape hip_linear_int4_shape(const struct linear_args *a, int i)
+{
+	const struct weight *w = a->out[0].w;
+	int n = (int)ARRAY_LEN(axes);
+	if (i < n) {
+		const struct linear_int4_axes *x = &axes[i];
+		return (struct hip_linear_shape){
+			x->name, w->zero_points ? "_zero" : "",
+			LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves), 32 * x->waves,
+			2 * slice_of(x, 1, w->k)};
+	}
+	const struct quad_axes *x = hip_linear_quad_axes(i - n);
+	return (struct hip_linear_shape){
+		x->name, w->zero_points ? "_zero" : w->group == 32 ? "" : "_any",
+		x->rows * QUAD_ROWS, 32 * x->split * x->rows,
+		QUAD_LDS(1, w->k, x->split, x->rows)};
+}
+
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i)
 {
 	int n = (int)ARRAY_LEN(axes);

@@ -54,9 +54,13 @@ enum status hip_memory_create(struct hip *h)
 	if (st == OK)
 		st = hip_alloc(&h->base, HIP_MAX_TOK * sizeof *h->counters,
 			       (void **)&h->counters);
+	size_t sums = MOE_ROUTER_MAX_EXPERTS * sizeof *h->router_sums;
+	if (st == OK)
+		st = hip_alloc(&h->base, sums, (void **)&h->router_sums);
 	if (st == OK)
 		st = hip_alloc(&h->base, h->work_bytes = HIP_WORK_BYTES, &h->work);
-	h->base.own_bytes = HIP_WORK_BYTES + (int64_t)(HIP_MAX_TOK * sizeof *h->counters);
+	h->base.own_bytes = HIP_WORK_BYTES +
+			    (int64_t)(HIP_MAX_TOK * sizeof *h->counters + sums);
 	return st == OK ? put_one_each(h) : st;
 }
 
@@ -71,6 +75,7 @@ void hip_memory_destroy(struct hip *h)
 	if (h->land)
 		h->api.hipHostFree(h->land);
 	hip_free(&h->base, h->counters);
+	hip_free(&h->base, h->router_sums);
 	hip_free(&h->base, h->one_each);
 	hip_free(&h->base, h->work);
 	hip_arena_free(h, &h->weights);

@@ -5,7 +5,8 @@
 #include "backend/hip/hip_experts.h"
 #include "kernels/linear/linear_int4.h"
 
-/* From so many tokens on the tile kernel takes over. The bits are the same. */
+/* From so many tokens on the tile kernel takes over, but not from sums of moe_sum.h. The bits are
+ * those of moe_router without in_eights. */
 enum { TILE_FROM = 2 * MOE_ROUTER_TILE_TOK };
 
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
@@ -19,10 +20,20 @@ struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 		.token = a->token};
 }
 
+/* True if few tokens are normalised by the router's kernel, which then sums as moe_sum.h does.
+ * Where a layer has no norm its eps is large (graph.h), and w x would be too large for that. */
+static bool in_eights(const struct moe_router_args *a)
+{
+	const struct weight *w = a->router;
+	return hip_can_fuse_norm(a->norm) && a->norm->eps < 1 && a->n_tok <= HIP_FEW_TOK &&
+	       w->k % 8 == 0 && w->k <= MOE_SUM_MAX_DIM &&
+	       (w->quant == QUANT_F16 || w->quant == QUANT_BF16);
+}
+
 static bool takes_tile(const struct moe_router_args *a)
 {
 	const struct weight *w = a->router;
-	return a->n_tok >= TILE_FROM && w->k % 8 == 0 &&
+	return a->n_tok >= TILE_FROM && !in_eights(a) && w->k % 8 == 0 &&
 	       (w->quant == QUANT_F16 || w->quant == QUANT_BF16);
 }
 
@@ -34,26 +45,51 @@ static struct hip_grid grid_of(const struct moe_router_args *a)
 					 DIV_UP(a->n_tok, MOE_ROUTER_TILE_TOK), 32 * waves,
 					 MOE_ROUTER_TILE_LDS(n, a->n_used)};
 	return (struct hip_grid){DIV_UP(n, waves), a->n_tok, 32 * waves,
-				 MOE_ROUTER_LDS(a->router->k, n, a->n_used)};
+				 MOE_ROUTER_LDS(a->router->k, in_eights(a) ? 4 : 2, n, a->n_used)};
+}
+
+struct fused_norm hip_moe_norm(const struct rms_norm_args *n)
+{
+	return (struct fused_norm){n->x, n->weight, n->y, n->eps};
+}
+
+bool hip_moe_route_takes(const struct moe_router_args *a)
+{
+	return a->n_tok == 1 && in_eights(a) && !a->is_root && !a->fixed;
+}
+
+struct moe_router_launch hip_moe_router_launch(const struct hip *h,
+					       const struct moe_router_args *a,
+					       bool leaves_choice)
+{
+	return (struct moe_router_launch){
+		.x = a->x, .logits = a->logits, .id = a->id, .weight = a->weight,
+		.arrived = h->counters, .n_tok = a->n_tok, .n_used = a->n_used,
+		.leaves_choice = leaves_choice, .in_eights = in_eights(a),
+		.norm = in_eights(a) ? hip_moe_norm(a->norm) : (struct fused_norm){0},
+		.rule = hip_moe_rule(a)};
 }
 
 enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 			   bool leaves_choice)
 {
 	struct weight_view router = hip_view(a->router);
-	struct moe_router_launch l = {
-		.x = a->x, .logits = a->logits, .id = a->id, .weight = a->weight,
-		.arrived = h->counters, .n_tok = a->n_tok, .n_used = a->n_used,
-		.leaves_choice = leaves_choice, .rule = hip_moe_rule(a)};
+	struct moe_router_launch l = hip_moe_router_launch(h, a, leaves_choice);
 	struct hip_grid g = grid_of(a);
 	const char *kind = takes_tile(a) ? "moe_router_tile" : "moe_router";
 	char name[80];
+	bool is_routed = h->routed == a->router && a->n_tok == 1;
+	if (is_routed)
+		h->routed = NULL;
+	if (is_routed && !h->leaves_sums)
+		return OK;
+	l.sums = is_routed ? h->router_sums : NULL;
 	if (a->n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)a->n_tok);
 	if (g.lds_bytes > LINEAR_INT4_LDS)
 		return hip_refuse(h, "moe_router of %d experts at a width of %d",
 				  (int)router.n, (int)router.k);
-	enum status st = hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
+	enum status st = l.in_eights ? OK : hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
 	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, kind, a->router), g,
 				      ARG(router), ARG(l));
 }

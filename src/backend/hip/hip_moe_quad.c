@@ -137,10 +137,10 @@ enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
 {
 	const struct moe_quad_axes *up = up_of(h, &l);
 	int32_t blocks = DIV_UP(l.ffn, up->waves * QUAD_ROWS / 2), n = l.n_tok * l.n_slots;
-	l.up_step = groups_of(h, up, n, blocks);
+	l.up_step = l.sums ? blocks : groups_of(h, up, n, blocks);
 	struct hip_grid g = {MOE_UP_FIRST(l) + l.up_step, n, 32 * up->split * up->waves,
 			     up_lds(up, &l)};
-	return launch(h, up, "up", &a->experts->gate[0], g, &l);
+	return launch(h, up, l.sums ? "routed_up" : "up", &a->experts->gate[0], g, &l);
 }
 
 enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
@@ -154,16 +154,36 @@ enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
 	return launch(h, down, "down", &a->experts->down[0], g, &l);
 }
 
+bool hip_moe_quad_chooses(const struct hip *h, const struct moe_router_args *a,
+			  const struct experts *ex)
+{
+	const struct hip_experts *x = ex ? ex->device : NULL;
+	if (!x || !h->prefers_quads || x->slots || a->is_root || a->fixed)
+		return false;
+	const struct moe_launch l = {.dim = ex->gate[0].k, .ffn = ex->gate[0].n};
+	/* Workgroups of down clear the sums; a third of them at least is there (few_groups). */
+	bool can_clear = ex->n <= l.dim / (3 * QUAD_ROWS) * 32 * MOE_QUAD_DOWN_WAVES;
+	return can_clear && up_of(h, &l)->goes_on && x->routed.up.few == HIP_EXPERTS_INT4 &&
+	       x->routed.down.few == HIP_EXPERTS_INT4;
+}
+
 enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 			 struct moe_launch l)
 {
 	const struct moe_router_args *router = a->router;
 	/* The experts' kernels lack these options (moe_pick.h), so moe_router chooses. */
 	bool is_apart = router && (router->is_root || router->fixed);
+	bool has_sums = router && !is_apart && h->routed == router->router && h->leaves_sums &&
+			l.n_tok == 1;
 	enum status st = is_apart ? hip_moe_router(&h->base, router)
-			 : router ? hip_moe_logits(h, router, true) : OK;
+			 : router && !has_sums ? hip_moe_logits(h, router, true) : OK;
 	if (st != OK)
 		return st;
+	if (has_sums) {
+		h->routed = NULL;
+		l.sums = h->router_sums;
+		l.norm = hip_moe_norm(router->norm);
+	}
 	if (router && !is_apart) {
 		l.logits = router->logits;
 		l.rule = hip_moe_rule(router);

@@ -61,7 +61,7 @@ enum profile_stage hip_profile_stage(struct hip *h, const char *kernel)
 		stage = PROFILE_NORM;
 	else if (strncmp(kernel, "moe_router", 10) == 0)
 		stage = PROFILE_ROUTER;
-	else if (strncmp(kernel, "moe_", 4) == 0)
+	else if (strncmp(kernel, "moe_", 4) == 0 && strncmp(kernel, "moe_route_", 10) != 0)
 		stage = strstr(kernel, "down") || strstr(kernel, "combine") ? PROFILE_DOWN
 									    : PROFILE_GATE_UP;
 	return stage;
