@@ -382,6 +382,14 @@ DEVICE void moe_quad_up_as(const moe_launch &a)
 	moe_pair pair = moe_pick_pair(a);
 	float *logits = (float *)(choice.weight + a.n_used);
 	int32_t block = (int32_t)group_index_x() - MOE_UP_FIRST(a);
+	/* The order of the two matters to compilers: nvcc spills half as many registers of rows one
+	 * way round, and clang needs fewer scalar registers the other. */
+#ifdef DIALECT_LACKS_DOT2
+	if (block < 0) {
+		moe_quad_up_once<THREADS, IS_ROUTED>(a, pair, lds, logits, choice);
+		return;
+	}
+#endif
 	if (block >= 0)
 		moe_quad_up_rows<SPLIT, ROWS, UNR, GOES_ON, KIND, IS_ROUTED>(a, pair, block, lds,
 									     logits, choice);
