@@ -16,7 +16,7 @@
  *           its shares, its arrival, then x and the sums
  * TRIED     (on an NVIDIA H200, Qwen3-30B-A3B, 12 layers; milliseconds of a token) the last
  *           workgroup makes the logits, and experts choose: 0.578. Experts' kernels scale the
- *           sums: 0.552. A launch for the router: 0.585. Registers for two workgroups of
+ *           sums: 0.544. A launch for the router: 0.586. Registers for two workgroups of
  *           quad16: 124 bytes spilled
  * SEE       kernels/moe/moe_router.hip for more tokens and other weights
  */
