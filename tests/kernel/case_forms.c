@@ -117,10 +117,10 @@ static void route(struct kernel_test *kt, int32_t dim)
 	static const enum routing_rule rule[] = {SOFTMAX, SIGMOID, SHIFTED};
 	static const int32_t n_experts[] = {9, 12, 9, 300, 41};
 	for (int i = 0; i < (dim > 1024 ? 3 : 5); i++) {
-		bool has_shared = dim > 1024 && i != 1;
+		/* A shared expert like the others, and one of another width. */
+		int32_t shared = dim > 1024 && i != 1 ? 128 : i == 4 ? 96 : 0;
 		struct experts_case c = {int4(group[i % 3], i == 2, i), 1, dim, 128, n_experts[i],
-					 3, false, has_shared ? 128 : 0,
-					 has_shared ? BF16_ROUTER : NO_ROUTER};
+					 3, false, shared, shared ? BF16_ROUTER : NO_ROUTER};
 		if (kernel_takes(kt))
 			kernel_routed_case(kt, &c, rule[i % 3]);
 		kernel_test_reset(kt);
