@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/linear.h for one token and one int4 weight that adds to x, then
- *           kernels/ops/moe_router.h with its norm of x
- * LAYOUT    as linear_quad_sum.h or linear_int4_dot.h; router (E, D) f16 or bf16; sums (E),
- *           zero before and after
+ * MATH      kernels/ops/linear.h for one token: one int4 weight adds to x. Then
+ *           kernels/ops/moe_router.h with its norm of x.
+ * LAYOUT    as linear_quad_sum.h or linear_int4_dot.h. The router is (E, D) of f16 or bf16.
+ *           `sums` is (E), zero before and after
  * GEOMETRY  as those kernels, with a workgroup for each block of rows. A workgroup of ROWS rows
  *           has the router's columns of these rows, E ROWS numbers. It loads them before the
  *           product, and adds its share of each logit to `sums`. The workgroup that

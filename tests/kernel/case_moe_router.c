@@ -128,6 +128,54 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	test_alone(kt, &on, x);
 }
 
+/* The router does its norm itself: the logits are the reference's, and x has the norm's bits.
+ * Many tokens may round x to 16 bits first. */
+static void test_normed(struct kernel_test *kt, int32_t n_tok, int32_t dim, enum quant quant)
+{
+	enum { E = 21, U = 4 };
+	size_t t = (size_t)n_tok, d = (size_t)dim, n = t * E;
+	struct weight w = kernel_weight(kt, (struct weight_kind){.quant = quant}, E, dim);
+	w.keeps_rows = true;
+	struct weight w_on = kernel_upload_weight(kt, &w);
+	float *x = kernel_rows(kt, t, d, 0.3f), *weight = kernel_rows(kt, 1, d, 1);
+	float *zeros = kernel_zeros(kt, t * (d + E)), *y = kernel_zeros(kt, t * d);
+	float *logits = kernel_zeros(kt, n);
+	struct rms_norm_args norm = {.n_tok = n_tok, .dim = dim, .eps = 1e-6f, .x = x,
+				     .weight = weight, .y = y};
+	struct moe_router_args a = {.n_tok = n_tok, .n_used = U, .norm_topk = true, .x = y,
+				    .router = &w, .logits = logits, .norm = &norm,
+				    .id = kernel_ints(kt, n), .weight = kernel_zeros(kt, n)};
+	moe_router_ref(&a);
+	struct rms_norm_args norm_on = norm;
+	norm_on.x = UPLOAD(kt, x, t * d);
+	norm_on.weight = UPLOAD(kt, weight, d);
+	norm_on.y = kernel_act_upload(kt, zeros, t * d);
+	kernel_ran(kt, kt->b->ops->rms_norm(kt->b, &norm_on), "rms_norm");
+	const float *alone = kernel_act_download(kt, norm_on.y, t * d);
+	norm_on.y = kernel_act_upload(kt, zeros, t * d);
+	struct moe_router_args on = a;
+	on.x = norm_on.y;
+	on.norm = &norm_on;
+	on.router = &w_on;
+	on.logits = UPLOAD(kt, zeros, n);
+	on.id = UPLOAD(kt, a.id, n);
+	on.weight = UPLOAD(kt, zeros, n);
+	kernel_ran(kt, kt->b->ops->moe_router(kt->b, &on), "moe_router with a norm");
+	const float *got = kernel_download(kt, on.logits, n);
+	double worst = 0, most = 0;
+	for (size_t i = 0; i < n; i++) {
+		worst = fmax(worst, fabs((double)got[i] - logits[i]));
+		most = fmax(most, fabs((double)logits[i]));
+	}
+	kernel_ok(worst <= most * (n_tok > 16 ? 2e-3 : 1e-5),
+		  "%s: moe_router T=%d D=%d with a norm: logits within %.1e of %.1e", kt->name,
+		  n_tok, dim, worst, most);
+	kernel_ok(memcmp(kernel_act_download(kt, on.x, t * d), alone, t * d * sizeof *alone) == 0,
+		  "%s: moe_router T=%d D=%d with a norm: x has the norm's bits", kt->name, n_tok,
+		  dim);
+	kernel_test_reset(kt);
+}
+
 /* Identity as router: x is the logits. */
 static void given_logits(struct kernel_test *kt, const float *x, int32_t e, int32_t u,
 			 bool norm_topk, int32_t *out_id, float *out_weight)
@@ -207,6 +255,10 @@ void case_moe_router(struct kernel_test *kt)
 		one_case(kt, &cases[i]);
 		kernel_test_reset(kt);
 	}
+	test_normed(kt, 1, 2048, QUANT_BF16);
+	test_normed(kt, 3, 136, QUANT_F16);
+	test_normed(kt, 16, 1544, QUANT_BF16);
+	test_normed(kt, 18, 136, QUANT_BF16);
 	test_rules(kt);
 	test_groups(kt);
 }

@@ -53,7 +53,6 @@ struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
 struct moe_router_launch hip_moe_router_launch(const struct hip *h,
 					       const struct moe_router_args *a,
 					       bool leaves_choice);
-struct fused_norm hip_moe_norm(const struct rms_norm_args *n);
 /* True if moe_route.hip can do router a behind the product that it reads. */
 bool hip_moe_route_takes(const struct moe_router_args *a);
 /* True if moe_quad.hip may choose the experts by a's logits. */

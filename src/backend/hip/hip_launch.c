@@ -137,6 +137,11 @@ bool hip_can_fuse_norm(const struct rms_norm_args *n)
 	return n && !n->add && !n->sum && !n->y_low && n->n_weights <= 1;
 }
 
+struct fused_norm hip_fused_norm(const struct rms_norm_args *n)
+{
+	return (struct fused_norm){n->x, n->weight, n->y, n->eps};
+}
+
 enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
 			  struct fused_norm *out)
 {
@@ -145,6 +150,6 @@ enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool abl
 		return OK;
 	if (!able || !hip_can_fuse_norm(n) || n->n_tok > FUSED_NORM_TOK)
 		return hip_rms_norm(&h->base, n);
-	*out = (struct fused_norm){n->x, n->weight, n->y, n->eps};
+	*out = hip_fused_norm(n);
 	return OK;
 }

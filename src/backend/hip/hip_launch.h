@@ -77,6 +77,8 @@ int32_t hip_groups(const struct weight *w);
 int32_t hip_group_shift(const struct weight *w);
 /* True if a kernel can do norm n (NULL: none) before its own work. */
 bool hip_can_fuse_norm(const struct rms_norm_args *n);
+/* That norm in the form of kernel arguments. */
+struct fused_norm hip_fused_norm(const struct rms_norm_args *n);
 /* Prepare the norm n (NULL: none) before an operation. If the kernel is `able` to do it
  * and that is allowed, *out describes it. Otherwise the norm is launched separately and
  * out->x is NULL. */

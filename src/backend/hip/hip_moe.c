@@ -48,11 +48,6 @@ static struct hip_grid grid_of(const struct moe_router_args *a)
 				 MOE_ROUTER_LDS(a->router->k, in_eights(a) ? 4 : 2, n, a->n_used)};
 }
 
-struct fused_norm hip_moe_norm(const struct rms_norm_args *n)
-{
-	return (struct fused_norm){n->x, n->weight, n->y, n->eps};
-}
-
 bool hip_moe_route_takes(const struct moe_router_args *a)
 {
 	return a->n_tok == 1 && in_eights(a) && !a->is_root && !a->fixed;
@@ -66,7 +61,7 @@ struct moe_router_launch hip_moe_router_launch(const struct hip *h,
 		.x = a->x, .logits = a->logits, .id = a->id, .weight = a->weight,
 		.arrived = h->counters, .n_tok = a->n_tok, .n_used = a->n_used,
 		.leaves_choice = leaves_choice, .in_eights = in_eights(a),
-		.norm = in_eights(a) ? hip_moe_norm(a->norm) : (struct fused_norm){0},
+		.norm = in_eights(a) ? hip_fused_norm(a->norm) : (struct fused_norm){0},
 		.rule = hip_moe_rule(a)};
 }
 

@@ -182,7 +182,7 @@ enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
 	if (has_sums) {
 		h->routed = NULL;
 		l.sums = h->router_sums;
-		l.norm = hip_moe_norm(router->norm);
+		l.norm = hip_fused_norm(router->norm);
 	}
 	if (router && !is_apart) {
 		l.logits = router->logits;
