@@ -118,6 +118,10 @@
  *   TILE_STEP                            elements of K that a product's step should take
  *                                        where rows are few: with more, fewer workgroups
  *                                        have room in gfx11's LDS
+ *   TILE_AHEAD                           1: the compiler does not overlap loads, products
+ *                                        and what follows them by itself, so int4 tiles of
+ *                                        four waves spell that out (tile_gemm_multiply.h).
+ *                                        Fibers, too, so that tests execute it
  *   TILE_LINES_B                         1: loading B is fast only where the 16 k of a
  *                                        column are contiguous in LDS. So data that would
  *                                        be read by tile_load_b_rows many times is better

@@ -24,6 +24,11 @@ struct linear_tile_args {
 	int32_t n_groups;    /* groups of a row, if scales are a separate array */
 	int32_t group_shift; /* log2(group), or 31 for one group a row */
 	int32_t n_blocks;
+	/* Two parts, gate and up, of one N: y of the first is silu(gate) up, f16. Only tiles whose
+	 * waves have an even number of tiles in N: LINEAR_TILE_PAIRS. */
+	int32_t is_pair;
 };
+
+#define LINEAR_TILE_PAIRS(block_n, waves_n) ((block_n) / 16 / (waves_n) % 2 == 0)
 
 #define LINEAR_TILE_BLOCKS(n, block) (((n) + (block) - 1) / (block))

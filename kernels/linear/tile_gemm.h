@@ -22,120 +22,8 @@
  *               is the same in every shape, so tiles may be chosen by M
  */
 #pragma once
+#include "kernels/linear/tile_gemm_multiply.h"
 #include "kernels/linear/tile_gemm_stage.h"
-
-template <class G> struct gemm_sums {
-	tile_c v[G::MT][G::NT];
-};
-
-template <class G> DEVICE void gemm_clear(gemm_sums<G> *s)
-{
-	UNROLL
-	for (int m = 0; m < G::MT; m++)
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			UNROLL
-			for (int i = 0; i < TILE_C; i++)
-				s->v[m][n].v[i] = 0;
-}
-
-/* True if tile m of a wave's rows is left out: only where not all are used, n_used then says
- * how many are. The same in all lanes of a wave. */
-template <bool is_whole> DEVICE bool gemm_is_unused(int32_t m, int32_t n_used)
-{
-	return !is_whole && m >= n_used;
-}
-
-/* Multiply the sixteen elements of the step at k. a, b: this wave's first rows. */
-template <class G, bool is_whole>
-DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b, int32_t k,
-			  int32_t n_used)
-{
-	constexpr int F = G::TILES, P = G::PIECES;
-	tile_b<F> columns[G::NT];
-	UNROLL
-	for (int n = 0; n < G::NT; n++)
-		columns[n] = tile_load_b_placed<F, P>(b, n * 16 * G::PITCH, k / 8);
-	UNROLL
-	for (int m = 0; m < G::MT; m++) {
-		if (gemm_is_unused<is_whole>(m, n_used))
-			continue;
-		tile_a<F> rows = tile_load_a_placed<F, P>(a, m * 16 * G::PITCH, k / 8);
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			s->v[m][n] = tile_mma(rows, columns[n], s->v[m][n]);
-	}
-}
-
-/* What a wave multiplies: its first rows of X and W as a lane needs them (tile_lane_a), the
- * scale of the lane's first column. */
-struct gemm_lds {
-	const uint16_t *a, *b;
-	const float *scales, *sums; /* sums: of its rows' inputs, where W has minima */
-};
-
-/* Multiply FOLD elements of K, and add them with their scales. One row of tiles after
- * another waits for its scales, so a wave needs registers for NT sums without scale, not
- * for MT times as many. `at` has the scales of these elements, and the sums of X. */
-template <class G, bool is_whole>
-DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t k0,
-				 int32_t n_used)
-{
-	constexpr int F = G::TILES, P = G::PIECES, STEPS = G::FOLD / 16;
-	tile_b<F> columns[STEPS][G::NT];
-	float scale[G::NT][TILE_C], minus[G::NT][TILE_C];
-	UNROLL
-	for (int n = 0; n < G::NT; n++)
-		UNROLL
-		for (int i = 0; i < TILE_C; i++) {
-			int32_t column = n * 16 + tile_column(i) - tile_column(0);
-			scale[n][i] = at.scales[column];
-			if constexpr (G::HAS_MIN)
-				minus[n][i] = at.scales[G::SCALES + column];
-		}
-	UNROLL
-	for (int k = 0; k < STEPS; k++)
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			columns[k][n] = tile_load_b_placed<F, P>(at.b, n * 16 * G::PITCH,
-								 k0 / 8 + k * 2);
-	UNROLL
-	for (int m = 0; m < G::MT; m++) {
-		if (gemm_is_unused<is_whole>(m, n_used))
-			continue;
-		tile_a<F> rows[STEPS];
-		float all[TILE_C];
-		UNROLL
-		for (int k = 0; k < STEPS; k++)
-			rows[k] = tile_load_a_placed<F, P>(at.a, m * 16 * G::PITCH,
-							   k0 / 8 + k * 2);
-		if constexpr (G::HAS_MIN)
-			UNROLL
-			for (int i = 0; i < TILE_C; i++)
-				all[i] = at.sums[m * 16 + tile_row(i)];
-		tile_c part[G::NT];
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			part[n] = tile_product(rows[0], columns[0][n]);
-		UNROLL
-		for (int k = 1; k < STEPS; k++)
-			UNROLL
-			for (int n = 0; n < G::NT; n++)
-				part[n] = tile_mma(rows[k], columns[k][n], part[n]);
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			UNROLL
-			for (int i = 0; i < TILE_C; i++) {
-				sum->v[m][n].v[i] += part[n].v[i] * scale[n][i];
-				if constexpr (G::HAS_MIN)
-					sum->v[m][n].v[i] += all[i] * minus[n][i];
-			}
-		if constexpr (G::HAS_MIN) /* else all is loaded first, and registers spill */
-			UNROLL
-			for (int n = 0; n < G::NT; n++)
-				tile_pin(&sum->v[m][n]);
-	}
-}
 
 /* Write to LDS what all products of the block use: the format's lookup table. */
 template <class G> DEVICE void gemm_prepare(u32x4 *table)
@@ -143,41 +31,6 @@ template <class G> DEVICE void gemm_prepare(u32x4 *table)
 	if constexpr (unit_table(G::UNIT) > 0) {
 		unit_make_table<G::UNIT>(table, G::THREADS);
 		group_barrier();
-	}
-}
-
-template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
-{
-	UNROLL
-	for (int m = 0; m < G::MT; m++)
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			tile_pin(&s->v[m][n]);
-}
-
-/* Multiply the elements of K that lie in LDS. */
-template <class G, bool is_whole>
-DEVICE void gemm_multiply_step(gemm_sums<G> *sum, const gemm_lds &at, int32_t n_used)
-{
-	if constexpr (G::HAS_SCALES) {
-		UNROLL
-		for (int k = 0; k < G::BK; k += G::FOLD) {
-			gemm_lds fold = at;
-			fold.scales += k / G::FOLD * G::BN;
-			fold.sums += k / G::FOLD * G::BM;
-			gemm_multiply_scaled<G, is_whole>(sum, fold, k, n_used);
-		}
-		return;
-	}
-	UNROLL
-	for (int k = 0; k < G::BK; k += 16) {
-		gemm_multiply<G, is_whole>(sum, at.a, at.b, k, n_used);
-		if constexpr (G::IS_SPLIT) {
-			gemm_pin(sum); /* else the compiler loads everything first
-				        * and spills */
-			gemm_multiply<G, is_whole>(sum, at.a + G::A_HALVES, at.b, k, n_used);
-			gemm_pin(sum);
-		}
 	}
 }
 
@@ -221,25 +74,44 @@ template <class G> DEVICE gemm_place gemm_place_of(const gemm_stages &lds, int32
 		(n_rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
 }
 
+/* Multiply the step at k0, which lies in LDS, and meanwhile load the next one. is_inner: there is a
+ * next one, and all of it is within K. */
+template <class G, bool is_whole, bool is_inner>
+DEVICE void gemm_step(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at, int32_t k0,
+		      int32_t stage, gemm_sums<G> *sum)
+{
+	int32_t next_k = k0 + G::BK;
+	bool is_last = !is_inner && next_k >= w->k;
+	gemm_stages next = gemm_stage_of<G>(at.lds, next_k, stage ^ (G::STAGES - 1));
+	if (is_inner)
+		gemm_load_step<G, true>(t, w, k0, G::BK, next.a);
+	else if (!is_last)
+		gemm_load(t, w, next_k, next.a);
+	gemm_stages now = gemm_stage_of<G>(at.lds, k0, stage);
+	gemm_lds step = {now.a + at.a, now.b + at.b, now.scales + at.scale, now.sums + at.sum};
+	gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
+	if (G::STAGES == 1)
+		group_barrier();
+	if (!is_last)
+		gemm_stage(t, w, next_k, next);
+	group_barrier();
+}
+
 /* The steps of the product. The first one lies in LDS. */
 template <class G, bool is_whole>
 DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
 		       gemm_sums<G> *sum)
 {
-	for (int32_t k0 = 0, stage = 0; k0 < w->k; k0 += G::BK) {
-		bool is_last = k0 + G::BK >= w->k;
-		gemm_stages next = gemm_stage_of<G>(at.lds, k0 + G::BK, stage ^ (G::STAGES - 1));
-		if (!is_last)
-			gemm_load(t, w, k0 + G::BK, next.a);
-		gemm_stages now = gemm_stage_of<G>(at.lds, k0, stage);
-		gemm_lds step = {now.a + at.a, now.b + at.b, now.scales + at.scale,
-				 now.sums + at.sum};
-		gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
-		if (G::STAGES == 1)
-			group_barrier();
-		if (!is_last)
-			gemm_stage(t, w, k0 + G::BK, next);
-		group_barrier();
+	int32_t k0 = 0, stage = 0;
+	if constexpr (G::TURN == 2) {
+		ONE_BY_ONE
+		for (; k0 + 2 * G::BK <= w->k; k0 += 2 * G::BK) {
+			gemm_step<G, is_whole, true>(t, w, at, k0, 0, sum);
+			gemm_step<G, is_whole, false>(t, w, at, k0 + G::BK, 1, sum);
+		}
+	}
+	for (; k0 < w->k; k0 += G::BK) {
+		gemm_step<G, is_whole, false>(t, w, at, k0, stage, sum);
 		stage ^= G::STAGES - 1;
 	}
 }

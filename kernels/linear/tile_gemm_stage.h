@@ -19,7 +19,10 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 		uint32_t row = i / G::PIECES, piece = i % G::PIECES;
 		t->a[j] = (uint32_t)x_row((int32_t)row) * 2 + piece * 16;
 		t->a_at[j] = piece * 8;
-		t->a_to[j] = tile_place<G::PIECES>(row, piece);
+		/* Rows that are a multiple of eight apart have their pieces in the same order. */
+		t->a_to[j] = j > 0 && G::IS_AHEAD && G::THREADS / G::PIECES % 8 == 0
+				     ? t->a_to[0] + j * (G::THREADS / G::PIECES * G::PITCH)
+				     : tile_place<G::PIECES>(row, piece);
 	}
 	if constexpr (G::IS_INT4) {
 		uint32_t i = thread * G::B_EACH;
@@ -48,20 +51,6 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 			t->b_at[j] = piece * 8;
 			t->b_to[j] = tile_place<G::PIECES>(row, piece);
 		}
-	}
-}
-
-template <int N> DEVICE void gemm_load_words(const uint32_t *q, uint32_t *out)
-{
-	if constexpr (N == 4) {
-		u32x4 v = load_global<u32x4>(q);
-		UNROLL
-		for (int i = 0; i < 4; i++)
-			out[i] = v[i];
-	} else {
-		u32x2 v = load_global<u32x2>(q);
-		out[0] = v[0];
-		out[1] = v[1];
 	}
 }
 
@@ -103,11 +92,11 @@ DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0
 
 /* Start the loads of a thread's int4: B_EACH words, AHEAD_EACH scales, zero points. */
 template <class G, bool is_whole>
-DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
+DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, int32_t more)
 {
 	uint32_t k = (uint32_t)w->k, at = (uint32_t)k0 + t->b_at[0];
 	at = is_whole || at < k ? at : 0;
-	const uint32_t *q = (const uint32_t *)t->row.q;
+	const uint32_t *q = (const uint32_t *)t->row.q + more / 8;
 	/* element where the second four of eight words begin */
 	uint32_t second = is_whole || at + 32 < k ? at + 32 : 0;
 	if constexpr (G::B_EACH == 8) {
@@ -116,22 +105,26 @@ DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 	} else {
 		gemm_load_words<G::B_EACH>(q + at / 8, t->word);
 	}
-	if (k0 % G::AHEAD_K == 0)
-		gemm_load_scales(t, w, k0);
+	if ((k0 + more) % G::AHEAD_K == 0)
+		gemm_load_scales(t, w, k0 + more);
 	if (t->row.zeros)
 		UNROLL
 		for (int i = 0; i < G::ZEROS; i++)
 			t->zeros[i] = load_global<uint32_t>(
-				t->row.zeros + ((i ? second : at) >> w->group_shift));
+				t->row.zeros +
+				(((i ? second : at) + (uint32_t)more) >> w->group_shift));
 }
 
-/* Start the loads of the step at k0. is_whole: all of the step is within K. Otherwise
- * elements beyond K are read from the row's start, and x becomes zero there. */
+/* Start the loads of the step at k0 + more; more: a constant, 0 if not is_whole. is_whole: all of
+ * the step is within K. Otherwise elements beyond K are read from the row's start, and x becomes
+ * zero there. */
 template <class G, bool is_whole>
-DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
+DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, int32_t more,
+			   uint16_t *a)
 {
+	static_assert(G::IS_INT4 || G::TURN == 1, "only int4 asks for more");
 	if constexpr (G::IS_INT4) {
-		gemm_load_int4<G, is_whole>(t, w, k0);
+		gemm_load_int4<G, is_whole>(t, w, k0, more);
 	} else if constexpr (G::IS_UNITS) {
 		UNROLL
 		for (int j = 0; j < G::B_UNITS; j++) {
@@ -153,7 +146,7 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, 
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || (uint32_t)k0 + t->a_at[j] < (uint32_t)w->k;
 		uint32_t at = t->a[j] + 2 * (is_in ? (uint32_t)k0 : 0 - t->a_at[j]);
-		const char *from = (const char *)w->x + at;
+		const char *from = (const char *)w->x + at + more * 2;
 		if constexpr (G::IS_COPIED)
 			copy_ask(&t->a_copy, j, a + t->a_to[j], (const uint16_t *)from, is_in);
 		else
@@ -165,9 +158,9 @@ template <class G>
 DEVICE void gemm_load(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
 {
 	if (k0 + G::BK <= w->k)
-		gemm_load_step<G, true>(t, w, k0, a);
+		gemm_load_step<G, true>(t, w, k0, 0, a);
 	else
-		gemm_load_step<G, false>(t, w, k0, a);
+		gemm_load_step<G, false>(t, w, k0, 0, a);
 }
 
 template <class G>

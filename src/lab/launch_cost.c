@@ -263,7 +263,7 @@ static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost 
 	memcpy(&a, l->args[0].p, sizeof a);
 	c->dram_bytes = 2.0 * a.m * a.k;
 	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++)
-		if (i == 0 || a.part[i].first_group < a.n_blocks)
+		if (i == 0 || a.part[i].first_group < a.n_blocks || (a.is_pair && i == 1))
 			c->dram_bytes += bytes_of(a.part[i].n, a.part[i].pitch,
 						      a.part[i].scales ? a.n_groups : 0, 2);
 }

@@ -173,6 +173,21 @@ void forms_quad(struct kernel_test *kt)
 		}
 }
 
+/* Gate and up in one product, with silu behind it. */
+static void tile_pairs(struct kernel_test *kt, int32_t n_tok)
+{
+	static const struct activation silu = {.kind = ACT_SILU};
+	for (int i = 0; i < 2; i++)
+		fused(kt, &(struct fused_case){int4(32, i, i), n_tok, 160, {70, 70}, i, &silu});
+	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++) {
+		bool is_plain = q == QUANT_F16 || q == QUANT_BF16;
+		if (q == QUANT_INT4 || !has_kernels(q) || (kt->is_variant && !is_plain))
+			continue;
+		int32_t k = quant_block(q) > 32 ? 256 : is_plain ? 72 : 64;
+		fused(kt, &(struct fused_case){packed(q, 0), 40, k, {37, 37}, true, &silu});
+	}
+}
+
 void forms_tile(struct kernel_test *kt)
 {
 	/* More rows than the largest tile has, so that each of its rows is stored. */
@@ -180,10 +195,14 @@ void forms_tile(struct kernel_test *kt)
 	static const int32_t group[] = {32, 32, 64, 0};
 	for (int i = 0; i < 4 * N_STORES; i++) {
 		int s = i % N_STORES, g = i / N_STORES;
-		struct linear_case c = {int4(group[g], g % 2, i), T, s ? 192 : 448,
-					{s ? 70 : 133, 7, s ? 0 : 9}, false, false, false};
+		/* An odd and an even number of steps. */
+		int32_t k = s ? 192 : group[g] == 64 ? 448 : 480;
+		struct linear_case c = {int4(group[g], g % 2, i), T, k,
+					{s ? 70 : 133, 7, s ? 0 : 9, s ? 0 : 5}, false, false,
+					false};
 		linear(kt, c, s);
 	}
+	tile_pairs(kt, T);
 	for (enum quant q = QUANT_F16; q < QUANT_COUNT; q++) {
 		bool is_plain = q == QUANT_F16 || q == QUANT_BF16;
 		if (q == QUANT_INT4 || !has_kernels(q) || (kt->is_variant && !is_plain))
@@ -191,7 +210,8 @@ void forms_tile(struct kernel_test *kt)
 		for (int i = 0; i < N_STORES; i++) {
 			struct linear_case c = {packed(q, i), T,
 						quant_block(q) > 32 ? 256 : 224 - i * 64,
-						{i ? 70 : 133, 7}, false, false, false};
+						{i ? 70 : 133, 7, i ? 0 : 9, i ? 0 : 5}, false,
+						false, false};
 			linear(kt, c, i);
 		}
 	}

@@ -256,6 +256,8 @@ static const struct fused_case fused[] = {
 	{INT4(32, false, DTYPE_F16), 8, 640, {40, 40}, false, &silu},
 	{INT4(8, false, DTYPE_F16), 3, 72, {10, 10}, false, &silu},
 	{{.quant = QUANT_BF16}, 3, 1024, {19, 19}, false, &silu},
+	{INT4(32, true, DTYPE_BF16), 40, 224, {45, 45}, true, &silu},
+	{{.quant = QUANT_BF16}, 40, 72, {24, 24}, false, &silu},
 	{INT4(32, false, DTYPE_BF16), 1, 1024, {37, 37}, true, &gelu},
 	{{.quant = QUANT_BF16}, 3, 512, {40, 40}, false, &gelu},
 };

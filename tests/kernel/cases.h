@@ -5,7 +5,7 @@
 #pragma once
 #include "tests/kernel/kernel_test.h"
 
-enum { MAX_LINEAR_OUT = 3 };
+enum { MAX_LINEAR_OUT = 4 };
 
 struct linear_case {
 	struct weight_kind kind;

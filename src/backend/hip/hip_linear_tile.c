@@ -96,6 +96,19 @@ static const struct tile_shape *choose(const struct hip *h, const struct linear_
 	return best;
 }
 
+static bool is_pair(const struct tile_shape *s, const struct linear_args *a)
+{
+	const struct weight *gate = a->out[0].w, *up = a->out[1].w;
+	return hip_linear_fuses(a) && a->n_out == 2 && gate->n == up->n &&
+	       gate->scale_type == up->scale_type && !a->out[0].is_f32 && !a->out[0].adds &&
+	       LINEAR_TILE_PAIRS(s->block_n, s->waves_n);
+}
+
+bool hip_linear_tile_fuses(const struct hip *h, const struct linear_args *a)
+{
+	return is_pair(choose(h, a), a);
+}
+
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 {
 	const struct tile_shape *s = choose(h, a);
@@ -111,6 +124,11 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 	}
 	for (int i = a->n_out; i < LINEAR_ROWS_MAX_PART; i++)
 		r.part[i].first_group = r.n_blocks;
+	if (is_pair(s, a)) { /* blocks of both, which the first part has all */
+		r.is_pair = 1;
+		r.n_blocks = DIV_UP(a->out[0].w->n, s->block_n / 2);
+		r.part[1].first_group = r.n_blocks;
+	}
 	char name[80];
 	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name,
 		 quant_name(first->quant));
