@@ -71,8 +71,7 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
 	/* Kernels of int4 do the norm. Those with four lanes a row do the activation, and tiles. */
-	bool has_act = is_tiled ? hip_linear_tile_fuses(h, a)
-				: i >= 0 && hip_linear_int4_is_quad(i) && hip_linear_fuses(a);
+	bool has_act = is_tiled || (i >= 0 && hip_linear_int4_is_quad(i) && hip_linear_fuses(a));
 	enum status dropped = hip_route_drop(h);
 	if (dropped != OK)
 		return dropped;

@@ -54,9 +54,8 @@ enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
 /* Tiles for many tokens (hip_linear_tile.c). True if all weights have one format that
  * linear_tile has, and K and rows are aligned as it needs. */
 bool hip_linear_tile_takes(const struct linear_args *a);
+/* a's products and activation. A norm is done before. */
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a);
-/* True if hip_linear_tile also does a's activation. */
-bool hip_linear_tile_fuses(const struct hip *h, const struct linear_args *a);
 int hip_linear_tile_count(void); /* rows of linear_tile.def */
 const char *hip_linear_tile_name(int i);
 bool hip_linear_tile_is_any(int i); /* compiled for every format, else for int4 alone */

@@ -104,11 +104,6 @@ static bool is_pair(const struct tile_shape *s, const struct linear_args *a)
 	       LINEAR_TILE_PAIRS(s->block_n, s->waves_n);
 }
 
-bool hip_linear_tile_fuses(const struct hip *h, const struct linear_args *a)
-{
-	return is_pair(choose(h, a), a);
-}
-
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 {
 	const struct tile_shape *s = choose(h, a);
@@ -124,8 +119,8 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 	}
 	for (int i = a->n_out; i < LINEAR_ROWS_MAX_PART; i++)
 		r.part[i].first_group = r.n_blocks;
-	if (is_pair(s, a)) { /* blocks of both, which the first part has all */
-		r.is_pair = 1;
+	r.is_pair = is_pair(s, a);
+	if (r.is_pair) { /* blocks of both, which the first part has all */
 		r.n_blocks = DIV_UP(a->out[0].w->n, s->block_n / 2);
 		r.part[1].first_group = r.n_blocks;
 	}
@@ -134,5 +129,6 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 		 quant_name(first->quant));
 	struct hip_grid g = {LINEAR_TILE_BLOCKS(r.m, s->block_m) * r.n_blocks, 1,
 			     32 * s->waves_m * s->waves_n, 0};
-	return LAUNCH(h, name, g, ARG(r));
+	enum status st = LAUNCH(h, name, g, ARG(r));
+	return st == OK && !r.is_pair ? hip_linear_act(&h->base, a) : st;
 }
