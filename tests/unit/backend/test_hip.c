@@ -552,6 +552,50 @@ static struct seen experts_kernels(struct backend *b)
 	return seen;
 }
 
+/* The kernels of gate and up with silu behind them, at 40 tokens, by row `tile` of
+ * linear_tile.def. */
+static struct seen pair_kernels(struct backend *b, const char *tile)
+{
+	enum { T = 40, D = 128 };
+	static const struct activation silu = {.kind = ACT_SILU};
+	struct weight w, host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
+				 .scale_type = DTYPE_F16, .name = "gate"};
+	struct hip *h = hip_of(b);
+	struct seen seen = {0};
+	uint16_t *memory;
+	host.q = xcalloc(D, D / 2);
+	host.scales = xcalloc(D, D / 32 * 2);
+	must(b->ops->load_weight(b, &host, &w, NULL));
+	must(b->ops->alloc(b, 3 * T * D * sizeof *memory, (void **)&memory));
+	h->tile = 0;
+	while (strcmp(hip_linear_tile_name(h->tile), tile) != 0)
+		h->tile++;
+	h->on_launch = see;
+	h->on_launch_ctx = &seen;
+	must(b->ops->linear(b, &(struct linear_args){
+		.n_tok = T, .x = memory, .n_out = 2, .act = &silu,
+		.out = {{.w = &w, .y = memory + T * D}, {.w = &w, .y = memory + 2 * T * D}}}));
+	must(b->ops->sync(b, NULL));
+	h->on_launch = NULL;
+	b->ops->free(b, memory);
+	free((void *)(uintptr_t)host.q);
+	free((void *)(uintptr_t)host.scales);
+	return seen;
+}
+
+/* Cases compare the bits (tests/kernel/case_forms.c), which say nothing of launches. */
+static void test_pairs(void)
+{
+	struct backend *b = create(NULL);
+	struct seen s = pair_kernels(b, "m64n64");
+	is_int(s.n, 1, "tiles do silu behind gate and up");
+	is_str(s.kernel[0], "linear_tile_m64n64_int4_kernel", "in one launch");
+	s = pair_kernels(b, "m16n64");
+	is_int(s.n, 2, "a wave with one tile of columns does not");
+	is_str(s.kernel[1], "silu_mul_kernel", "so a launch follows");
+	backend_destroy(b);
+}
+
 static void read_table(struct hip *h, const char *text)
 {
 	h->n_tune = 0;
@@ -658,6 +702,7 @@ int main(void)
 	test_steps();
 	test_failure();
 	test_broken_context();
+	test_pairs();
 	test_tune();
 	test_experts_work();
 	test_choice();
