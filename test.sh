@@ -118,7 +118,7 @@ for_asan="noinst_PROGRAMS= check_LIBRARIES=libcases.a
 for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES=
 	TEST_FLAGS=-O0 COLD_FLAGS=-O0"
 tsan_units="delta/causal_conv delta/delta_rule linear/linear_int4_m1 linear/linear_rows
-	moe/moe_int4 moe/moe_quad moe/moe_router rows/act_mul rows/copy_words rows/rms_norm"
+	moe/moe_router rows/act_mul rows/copy_words rows/rms_norm"
 
 # check_asan COMMAND..., check_tsan COMMAND...: a command and the variables that choose what a
 # sanitizer takes.

@@ -1,35 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The HIP backend's runtime layer on tests/hip-on-cpu: memory, copies, weights, steps
- * recorded as graphs, and what is said when something fails.
+ * recorded as graphs, and what is said when something fails. Under ThreadSanitizer only the
+ * kernels that it launches are compiled (tsan_units in test.sh), so it launches few; tests of
+ * which kernels are chosen stand in test_hip_kernels.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/hip/hip_experts.h"
-#include "backend/hip/hip_launch.h"
 #include "backend/hip/hip_linear.h"
-#include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
 #include "tests/hip-on-cpu/runtime.h"
 #include "tests/tap.h"
-
-static char library[4096];
-
-static struct backend *create(const struct backend_opts *extra)
-{
-	struct backend_opts o = extra ? *extra : (struct backend_opts){0};
-	struct backend *b = NULL;
-	struct fail fail = {0};
-	o.name = "hip";
-	o.hip_library = library;
-	if (backend_create(&o, &b, &fail) != OK) {
-		printf("Bail out! %s\n", fail.text);
-		exit(1);
-	}
-	return b;
-}
+#include "tests/unit/backend/hip_on_cpu.h"
 
 static struct hip_cpu_counts counts(void)
 {
@@ -42,14 +26,6 @@ static struct hip_cpu_counts counts(void)
 	}
 	memcpy(&f, &p, sizeof f);
 	return f();
-}
-
-static void must(enum status st)
-{
-	if (st != OK) {
-		printf("Bail out! %s\n", status_name(st));
-		exit(1);
-	}
 }
 
 /* --- memory ----------------------------------------------------------------------- */
@@ -505,166 +481,6 @@ static void test_broken_context(void)
 	backend_destroy(b);
 }
 
-/* --- the table of what was measured ------------------------------------------------ */
-
-enum { SEEN = 8 };
-
-struct seen {
-	char kernel[SEEN][80];
-	int n;
-};
-
-static void see(void *ctx, const struct hip_launch_info *l, bool is_done)
-{
-	struct seen *s = ctx;
-	if (!is_done && s->n < SEEN)
-		snprintf(s->kernel[s->n++], sizeof s->kernel[0], "%s", l->kernel);
-}
-
-/* The kernels of one token at two experts of width 128. */
-static struct seen experts_kernels(struct backend *b)
-{
-	enum { D = 128, E = 2 };
-	struct weight w[E], host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
-				    .scale_type = DTYPE_F16, .name = "expert"};
-	struct hip *h = hip_of(b);
-	struct seen seen = {0};
-	char *memory;
-	host.q = xcalloc(D, D / 2);
-	host.scales = xcalloc(D, D / 32 * 2);
-	for (int e = 0; e < E; e++)
-		must(b->ops->load_weight(b, &host, &w[e], NULL));
-	struct experts ex = {.n = E, .gate = w, .up = w, .down = w};
-	must(b->ops->load_experts(b, &ex, NULL));
-	must(b->ops->alloc(b, 4096, (void **)&memory));
-	struct moe_experts_args a = {
-		.n_tok = 1, .n_used = 1, .x = memory, .h = memory + 512, .experts = &ex,
-		.y = (float *)(memory + 1024), .id = (int32_t *)(memory + 2048),
-		.weight = (float *)(memory + 2304)};
-	h->on_launch = see;
-	h->on_launch_ctx = &seen;
-	must(b->ops->moe_experts(b, &a));
-	must(b->ops->sync(b, NULL));
-	h->on_launch = NULL;
-	b->ops->free(b, memory);
-	free((void *)(uintptr_t)host.q);
-	free((void *)(uintptr_t)host.scales);
-	return seen;
-}
-
-/* The kernels of gate and up with silu behind them, at 40 tokens, by row `tile` of
- * linear_tile.def. */
-static struct seen pair_kernels(struct backend *b, const char *tile)
-{
-	enum { T = 40, D = 128 };
-	static const struct activation silu = {.kind = ACT_SILU};
-	struct weight w, host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
-				 .scale_type = DTYPE_F16, .name = "gate"};
-	struct hip *h = hip_of(b);
-	struct seen seen = {0};
-	uint16_t *memory;
-	host.q = xcalloc(D, D / 2);
-	host.scales = xcalloc(D, D / 32 * 2);
-	must(b->ops->load_weight(b, &host, &w, NULL));
-	must(b->ops->alloc(b, 3 * T * D * sizeof *memory, (void **)&memory));
-	h->tile = 0;
-	while (strcmp(hip_linear_tile_name(h->tile), tile) != 0)
-		h->tile++;
-	h->on_launch = see;
-	h->on_launch_ctx = &seen;
-	must(b->ops->linear(b, &(struct linear_args){
-		.n_tok = T, .x = memory, .n_out = 2, .act = &silu,
-		.out = {{.w = &w, .y = memory + T * D}, {.w = &w, .y = memory + 2 * T * D}}}));
-	must(b->ops->sync(b, NULL));
-	h->on_launch = NULL;
-	b->ops->free(b, memory);
-	free((void *)(uintptr_t)host.q);
-	free((void *)(uintptr_t)host.scales);
-	return seen;
-}
-
-/* Cases compare the bits (tests/kernel/case_forms.c), which say nothing of launches. */
-static void test_pairs(void)
-{
-	struct backend *b = create(NULL);
-	struct seen s = pair_kernels(b, "m64n64");
-	is_int(s.n, 1, "tiles do silu behind gate and up");
-	is_str(s.kernel[0], "linear_tile_m64n64_int4_kernel", "in one launch");
-	s = pair_kernels(b, "m16n64");
-	is_int(s.n, 2, "a wave with one tile of columns does not");
-	is_str(s.kernel[1], "silu_mul_kernel", "so a launch follows");
-	backend_destroy(b);
-}
-
-static void read_table(struct hip *h, const char *text)
-{
-	h->n_tune = 0;
-	hip_tune_read(h, (struct str){text, strlen(text)}, "table");
-}
-
-/* Rows of tiles may say up to how many tokens they hold. */
-static void test_tune_tokens(struct hip *h)
-{
-	struct hip_tune_key key = {HIP_TUNE_TILE, 64, 128, 256};
-	read_table(h, "tile 64 128 m64n128\ntile 64 128 m16n64 256\ntile 64 128 m64n64 1024\n"
-		      "moe-tile 64 128 m16n64 10\nmoe-up 64 128 slim 10\ntile 64 128 m64n64 0\n");
-	is_int(h->n_tune, 4, "numbers of tokens belong to tiles, and are positive");
-	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m16n64", "up to 256 tokens");
-	key.n_tok = 257;
-	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m64n64", "up to 1,024");
-	key.n_tok = 1025;
-	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m64n128", "and for any number");
-	key.op = HIP_TUNE_MOE_TILE;
-	is_int(hip_tune_find(h, key), -1, "more than any row holds for");
-}
-
-/* Outputs, pairs and blocks of experts fit in the work memory that is counted for them. */
-static void test_experts_work(void)
-{
-	const size_t dim = 64, n_slots = 8;
-	int n_wrong = 0;
-	for (int i = 0; i < hip_experts_tile_count(); i++)
-		for (size_t n = 1; n < 1000; n = n * 2 + 1)
-			for (size_t t = 1; t < 10000; t = t * 3 + 1) {
-				size_t rows = (size_t)hip_experts_tile_rows(i), pairs = t * n_slots;
-				size_t blocks = MOE_TILE_BLOCKS(pairs, n, rows);
-				size_t bytes = (pairs * dim + blocks * rows + blocks) * 4;
-				n_wrong += bytes > hip_experts_work_bytes(t, n_slots, n, dim);
-			}
-	is_int(n_wrong, 0, "work memory of experts has room for every tile's lists");
-}
-
-static void test_tune(void)
-{
-	struct backend *b = create(NULL);
-	struct hip *h = hip_of(b);
-	char row[80];
-	struct seen s;
-	read_table(h, "moe-up 128 128 none\nmoe-up 128 slim\nmoe-up 0 128 slim\n"
-		      "moe-up 128 128 two\nmoe-down 128 128 slim\nmoe-side 128 128 slim\n"
-		      "moe-up 128 128 slim more\n");
-	is_int(h->n_tune, 0, "wrong rows of a table are left out");
-	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
-	is_int(h->n_tune, 2, "right ones are not");
-	struct hip_tune_key key = {HIP_TUNE_MOE_UP, 128, 128, 1};
-	is_int(hip_tune_find(h, key), -1, "a shape without a row");
-	test_tune_tokens(h);
-	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
-	s = experts_kernels(b);
-	is_int(s.n, 2, "two launches");
-	ok(strncmp(s.kernel[0], "moe_int4_up_", 12) == 0, "are the chip's: %s", s.kernel[0]);
-	for (int i = 0; i < hip_moe_quad_up_count(); i++) {
-		snprintf(row, sizeof row, "moe-up 128 128 %s\nmoe-down 128 128 one\n",
-			 hip_moe_quad_up_name(i));
-		read_table(h, row);
-		s = experts_kernels(b);
-		snprintf(row, sizeof row, "moe_quad_up_%s_any_kernel", hip_moe_quad_up_name(i));
-		is_str(s.kernel[0], row, "with rows for both it is the table's");
-		is_str(s.kernel[1], "moe_quad_down_one_any_kernel", "of down, too");
-	}
-	backend_destroy(b);
-}
-
 static void test_choice(void)
 {
 	const char *name = NULL;
@@ -688,9 +504,7 @@ static void test_choice(void)
 
 int main(void)
 {
-	const char *dir = getenv("HALOD_BUILDDIR");
-	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
-		 dir ? dir : ".");
+	find_library();
 	test_memory();
 	test_shared_memory();
 	test_pinned_memory();
@@ -702,9 +516,6 @@ int main(void)
 	test_steps();
 	test_failure();
 	test_broken_context();
-	test_pairs();
-	test_tune();
-	test_experts_work();
 	test_choice();
 	return tap_done();
 }
