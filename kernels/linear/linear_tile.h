@@ -5,10 +5,11 @@
  * A launch takes up to four weights of one K at any number of tokens. The grid is
  * LINEAR_TILE_BLOCKS(m, BLOCK_M) * n_blocks workgroups of 32 * waves threads.
  *
- * Kernels are named linear_tile_<tile>_<format>_kernel. Formats: int4, f16, bf16, and
- * those of weight_units.def by their names. A group of int4, int8 or fp8 has 32, 64, 128,
- * ... elements, or is a whole row. K is a multiple of 8 for f16 and bf16, else of 32. Rows
- * of weights and of x are 16-byte aligned, and an array of scales is, too.
+ * Kernels are named linear_tile_<tile>_<format>_kernel. Formats: int4, int4_zero (int4 whose
+ * parts may have zero points), f16, bf16, and those of weight_units.def by their names. A group
+ * of int4, int8 or fp8 has 32, 64, 128, ... elements, or is a whole row. K is a multiple of 8 for
+ * f16 and bf16, else of 32. Rows of weights and of x are 16-byte aligned, and an array of scales
+ * is, too.
  *
  * The bits of a row do not depend on m, the tile, or the other outputs.
  */

@@ -32,7 +32,8 @@
  *           thread. There: without TILE_AHEAD 211; a step a turn 223; W copied to LDS as it is
  *           212; 222 registers and two workgroups 186; waves of 64 x 64: 206 to 211; four steps
  *           a turn with those 192. A loop without zero points, beside one with them: 4 % slower
- *           in a model, although the same loop alone is 2 % faster
+ *           in a model, although the same loop alone is 2 % faster. So zero points have kernels
+ *           of their own
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_tile.def,
  *           kernels/linear/linear_int4_dot.h (few tokens)
  */
@@ -40,7 +41,8 @@
 #include "kernels/linear/linear_tile_block.h"
 
 #define TILE(tile, bm, bn, bk, wm, wn, rate) \
-	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn)
+	LINEAR_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
+	LINEAR_TILE(tile, int4_zero, GEMM_INT4_ZERO, bm, bn, bk, wm, wn)
 #define ANY_TILE(tile, bm, bn, bk, wm, wn, rate) \
 	TILE(tile, bm, bn, bk, wm, wn, rate) \
 	LINEAR_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \

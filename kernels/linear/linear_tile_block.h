@@ -41,8 +41,9 @@ DEVICE gemm_row linear_tile_row(const linear_tile_args &a, const linear_rows_par
 		return out;
 	}
 	out.q = p.q + row * (size_t)p.pitch;
-	if constexpr (G::IS_INT4) {
+	if constexpr (G::IS_INT4)
 		out.scales = (const uint16_t *)p.scales + row * (size_t)a.n_groups;
+	if constexpr (G::HAS_ZEROS) {
 		if (p.zero_points)
 			out.zeros = p.zero_points + row / 8 * (size_t)a.n_groups;
 		out.zero_shift = (uint32_t)row % 8 * 4;

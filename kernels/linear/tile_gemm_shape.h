@@ -17,7 +17,8 @@ constexpr int gemm_unit_fold(int format)
 template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_tile {
 	static constexpr int FORMAT = FORMAT_, BM = BM_, BN = BN_, BK = BK_, WAVES_N = WN_;
 	static constexpr int THREADS = WM_ * WN_ * WAVE;
-	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4;
+	static constexpr bool HAS_ZEROS = FORMAT == GEMM_INT4_ZERO;
+	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4 || HAS_ZEROS;
 	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
 	static constexpr bool IS_UNITS = FORMAT >= GEMM_UNITS;
 	/* Where X passes through registers, its pieces get the order of int4's pairs in a word.
@@ -56,7 +57,7 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int AHEAD = 4, AHEAD_K = AHEAD * 32;
 	static constexpr int AHEAD_EACH = IS_INT4 ? AHEAD * B_EACH / PIECES : 1;
 	/* words of zero points that a thread loads */
-	static constexpr int ZEROS = IS_INT4 && B_EACH == 8 ? 2 : 1;
+	static constexpr int ZEROS = HAS_ZEROS && B_EACH == 8 ? 2 : 1;
 	static constexpr int SIDE = IS_INT4 ? AHEAD * BN : SCALES * (HAS_MIN ? 2 : 1);
 	static_assert(A_EACH * THREADS == BM * PIECES && B_EACH * THREADS == BN * PIECES,
 		      "pieces divide evenly");
@@ -64,7 +65,7 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static_assert(!IS_INT4 || B_EACH == 2 || B_EACH == 4 || B_EACH == 8, "whole loads");
 };
 
-/* A row of a weight. zeros is NULL if every zero is 8. */
+/* A row of a weight. zeros: of GEMM_INT4_ZERO, NULL if every zero of the row is 8. */
 struct gemm_row {
 	const void *q;
 	const uint16_t *scales;

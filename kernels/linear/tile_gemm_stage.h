@@ -31,7 +31,7 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 		t->b_to[0] = tile_place<G::PIECES>(i / G::PIECES, i % G::PIECES);
 		UNROLL
 		for (int j = 0; j < G::ZEROS; j++)
-			/* zeros of 8; they stay if the weight has no zero points */
+			/* zeros of 8; they stay if the row has no zero points */
 			t->zeros[j] = 0x88888888u;
 	} else if constexpr (G::IS_UNITS) {
 		constexpr int32_t EACH = G::BK / 16;
@@ -107,12 +107,13 @@ DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, 
 	}
 	if ((k0 + more) % G::AHEAD_K == 0)
 		gemm_load_scales(t, w, k0 + more);
-	if (t->row.zeros)
-		UNROLL
-		for (int i = 0; i < G::ZEROS; i++)
-			t->zeros[i] = load_global<uint32_t>(
-				t->row.zeros +
-				(((i ? second : at) + (uint32_t)more) >> w->group_shift));
+	if constexpr (G::HAS_ZEROS)
+		if (t->row.zeros)
+			UNROLL
+			for (int i = 0; i < G::ZEROS; i++)
+				t->zeros[i] = load_global<uint32_t>(
+					t->row.zeros +
+					(((i ? second : at) + (uint32_t)more) >> w->group_shift));
 }
 
 /* Start the loads of the step at k0 + more; more: a constant, 0 if not is_whole. is_whole: all of
@@ -275,8 +276,9 @@ DEVICE void gemm_stage(gemm_thread<G> *t, const gemm_weight *w, int32_t k0,
 	if constexpr (G::IS_INT4) {
 		UNROLL
 		for (int i = 0; i < G::B_EACH; i++) {
-			uint32_t zero = t->zeros[i * G::ZEROS / G::B_EACH];
-			zero = zero >> t->row.zero_shift & 15;
+			uint32_t zero = 8;
+			if constexpr (G::HAS_ZEROS)
+				zero = t->zeros[i * G::ZEROS / G::B_EACH] >> t->row.zero_shift & 15;
 			*(u32x4 *)(to.b + (t->b_to[0] ^ i * 8)) =
 				gemm_int4<G::IS_PAIRED>(t->word[i],
 							0x64006400u | zero * 0x00010001u,

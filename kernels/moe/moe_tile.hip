@@ -38,7 +38,8 @@ KERNEL(MOE_COMBINE_THREADS) void moe_combine_kernel(moe_tile_launch a)
 }
 
 #define TILE(tile, bm, bn, bk, wm, wn, rate) \
-	MOE_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn)
+	MOE_TILE(tile, int4, GEMM_INT4, bm, bn, bk, wm, wn) \
+	MOE_TILE(tile, int4_zero, GEMM_INT4_ZERO, bm, bn, bk, wm, wn)
 #define ANY_TILE(tile, bm, bn, bk, wm, wn, rate) \
 	TILE(tile, bm, bn, bk, wm, wn, rate) \
 	MOE_TILE(tile, f16, GEMM_F16, bm, bn, bk, wm, wn) \

@@ -21,9 +21,11 @@ template <class G> DEVICE gemm_row moe_tile_row(const weight_view &w, int32_t ro
 	if constexpr (G::IS_INT4) {
 		size_t groups = (size_t)(w.k / w.group);
 		out.scales = (const uint16_t *)w.scales + n * groups;
-		if (w.zero_points)
-			out.zeros = w.zero_points + n / 8 * groups;
-		out.zero_shift = (uint32_t)n % 8 * 4;
+		if constexpr (G::HAS_ZEROS) {
+			if (w.zero_points)
+				out.zeros = w.zero_points + n / 8 * groups;
+			out.zero_shift = (uint32_t)n % 8 * 4;
+		}
 	}
 	return out;
 }

@@ -147,7 +147,7 @@ static const char *tile_format(const struct weight *w)
 	if (w->quant > QUANT_INT4)
 		return hip_has_unit_tiles(w) ? quant_name(w->quant) : NULL;
 	bool is_tiled = is_int4(w) && w->k % 32 == 0 && w->group % 32 == 0;
-	return is_tiled ? quant_name(w->quant) : NULL;
+	return !is_tiled ? NULL : w->zero_points ? "int4_zero" : "int4";
 }
 
 static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)

@@ -111,8 +111,10 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 	struct linear_tile_args r = {.x = a->x, .m = a->n_tok, .k = first->k,
 				     .n_groups = hip_groups(first),
 				     .group_shift = hip_group_shift(first)};
+	bool has_zeros = false;
 	for (int i = 0; i < a->n_out; i++) {
 		const struct linear_out *o = &a->out[i];
+		has_zeros |= o->w->zero_points != NULL && first->quant == QUANT_INT4;
 		r.part[i] = hip_linear_part(o);
 		r.part[i].first_group = r.n_blocks;
 		r.n_blocks += DIV_UP(o->w->n, s->block_n);
@@ -125,8 +127,8 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 		r.part[1].first_group = r.n_blocks;
 	}
 	char name[80];
-	snprintf(name, sizeof name, "linear_tile_%s_%s_kernel", s->name,
-		 quant_name(first->quant));
+	snprintf(name, sizeof name, "linear_tile_%s_%s%s_kernel", s->name,
+		 quant_name(first->quant), has_zeros ? "_zero" : "");
 	struct hip_grid g = {LINEAR_TILE_BLOCKS(r.m, s->block_m) * r.n_blocks, 1,
 			     32 * s->waves_m * s->waves_n, 0};
 	enum status st = LAUNCH(h, name, g, ARG(r));
