@@ -10,6 +10,8 @@
 
 enum {
 	CONV_THREADS = 256, CONV_PARTS = 3, CONV_MAX_WIDTH = 16, CONV_USUAL_WIDTH = 8,
+	CONV_SEGMENT = 64, /* tokens of a sequence that a workgroup takes; at least a width */
+	CONV_AHEAD = 8,    /* of which so many inputs are loaded at once */
 	DELTA_WAVES = 8,
 	DELTA_LANES = 8,   /* lanes that share a row of the state */
 	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* rows of the state in a workgroup */
@@ -76,5 +78,5 @@ struct delta_rule_launch {
 	struct gated_norm_launch norm;
 	uint32_t *arrived;        /* (B Hv) workgroups finished; zero before and after */
 };
-/* Bytes of LDS of delta_rule: keys, queries and gates of DELTA_TOK tokens. */
-#define DELTA_LDS_BYTES(k) (DELTA_TOK * (2 * (k) + 2) * 4)
+/* Most elements K of a key, if each lane has n numbers of a row of the state. */
+#define DELTA_WIDTH(n) ((n) * DELTA_LANES)

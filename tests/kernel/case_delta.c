@@ -39,6 +39,8 @@ static const struct lives mixed = {{{37, false, 31}, {1, true, -1}, {2, true, 1}
 static const struct lives alone = {{{1, false, -1}}};
 static const struct lives found_again = {{{1, true, 0}}};
 static const struct lives longer = {{{300, true, 255}}};
+/* Saved behind the first 64 tokens; left, and saved, where they were found. */
+static const struct lives late = {{{1, true, -1}, {130, true, 128}, {90, true, 80}}};
 
 /* On the host: first_tok (B+1), then from, to, save, save_at, (B) each. */
 struct schedule {
@@ -122,6 +124,10 @@ static const struct conv_shape convs[] = {
 	{8, 1, {65, 0, 0}, &longer, false, false},
 	{8, 1, {64, 0, 0}, &longer, false, false},
 	{2, 2, {16, 32, 16}, &mixed, false, false},
+	{4, 1, {70, 20, 0}, &late, false, true},
+	{3, 1, {40, 40, 40}, &late, true, false},
+	{16, 1, {65, 0, 0}, &late, false, false},
+	{10, 1, {40, 40, 40}, &late, true, false},
 	{10, 1, {64, 0, 0}, &mixed, false, false},
 	{16, 1, {65, 0, 0}, &one_token_each, false, true},
 };
@@ -164,6 +170,7 @@ static const struct sums_shape {
 	{2, {4, 2, {16, 16, 48}, &mixed, false, false}},
 	{1, {4, 1, {32, 70, 0}, &longer, false, true}},
 	{3, {10, 1, {16, 16, 33}, &mixed, false, false}},
+	{1, {4, 1, {16, 33, 0}, &late, false, false}},
 };
 
 static void conv_sum(const struct conv_shape *c, const struct conv_sums *s, int32_t first_tok,

@@ -81,7 +81,10 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 		if (st != OK || is_done)
 			return st;
 	}
-	struct hip_grid g = {DIV_UP(l.n_channels, CONV_THREADS), a->n_seq, CONV_THREADS, 0};
+	/* As many segments as a sequence would have if all others had one token. */
+	int n_segments = DIV_UP(a->n_tok - a->n_seq + 1, CONV_SEGMENT);
+	struct hip_grid g = {DIV_UP(l.n_channels, CONV_THREADS) * n_segments, a->n_seq,
+			     CONV_THREADS, 0};
 	static const char *const names[2][2] = {
 		{"causal_conv_kernel", "causal_conv_sums_kernel"},
 		{"causal_conv_wide_kernel", "causal_conv_wide_sums_kernel"}};
@@ -123,7 +126,7 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 	if (a->k_dim % 4 || each > 32)
 		return hip_refuse(h, "delta_rule with keys of %d", (int)a->k_dim);
 	struct hip_grid g = {DIV_UP(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
-			     DELTA_WAVES * 32, DELTA_LDS_BYTES(a->k_dim)};
+			     DELTA_WAVES * 32, 0};
 	if (fuses)
 		l.norm = norm_launch(a->norm);
 	enum status st = LAUNCH(h, name, g, ARG(l));
