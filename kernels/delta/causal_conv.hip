@@ -15,7 +15,7 @@
  *           loads at once a thread: DRAM. A gated convolution of C = 2048 is bound by its
  *           launch in decode, and reads three inputs for each output in prefill.
  * TRIED     one thread for each token and channel reads four times as much. One thread for all
- *           tokens of a channel, a load at a time: 2.3 times as long on gfx1151 by prediction,
+ *           tokens of a channel, a load at a time: 3.9 times as long on gfx1151 by prediction,
  *           because the thread waits for each load
  * SEE       kernels/ops/causal_conv_ref.c
  */

@@ -13,8 +13,9 @@ DEVICE score_weight score_weight_of(const tile_c &c, int = 0)
 	} words;
 	UNROLL
 	for (int j = 0; j < 4; j++) {
-		uint32_t mine = permute_bytes<0x5410>(f32_to_f16(c.v[2 * j]),
-						      f32_to_f16(c.v[2 * j + 1]));
+		/* As a vector: of numbers of 16 bits, clang clears the upper halves first. */
+		uint32_t mine = bits_cast<uint32_t>(
+			dialect_h2{(_Float16)c.v[2 * j], (_Float16)c.v[2 * j + 1]});
 		uint32_t other = bits_cast<uint32_t>(wave_xor<16>(bits_cast<float>(mine)));
 		words.v[2 * j] = __builtin_amdgcn_perm(other, mine, low);
 		words.v[2 * j + 1] = __builtin_amdgcn_perm(other, mine, high);
