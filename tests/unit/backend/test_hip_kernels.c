@@ -28,19 +28,31 @@ static void see(void *ctx, const struct hip_launch_info *l, bool is_done)
 		snprintf(s->kernel[s->n++], sizeof s->kernel[0], "%s", l->kernel);
 }
 
-/* The kernels of one token at two experts of width 128. */
+enum { D = 128 };
+
+/* Loads n int4 weights of D by D, all numbers alike. */
+static void load_squares(struct backend *b, struct weight *w, int n)
+{
+	struct weight host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
+			      .scale_type = DTYPE_F16, .name = "square"};
+	void *q = xcalloc(D, D / 2), *scales = xcalloc(D, D / 32 * 2);
+	host.q = q;
+	host.scales = scales;
+	for (int i = 0; i < n; i++)
+		must(b->ops->load_weight(b, &host, &w[i], NULL));
+	free(q);
+	free(scales);
+}
+
+/* The kernels of one token at two experts. */
 static struct seen experts_kernels(struct backend *b)
 {
-	enum { D = 128, E = 2 };
-	struct weight w[E], host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
-				    .scale_type = DTYPE_F16, .name = "expert"};
+	enum { E = 2 };
+	struct weight w[E];
 	struct hip *h = hip_of(b);
 	struct seen seen = {0};
 	char *memory;
-	host.q = xcalloc(D, D / 2);
-	host.scales = xcalloc(D, D / 32 * 2);
-	for (int e = 0; e < E; e++)
-		must(b->ops->load_weight(b, &host, &w[e], NULL));
+	load_squares(b, w, E);
 	struct experts ex = {.n = E, .gate = w, .up = w, .down = w};
 	must(b->ops->load_experts(b, &ex, NULL));
 	must(b->ops->alloc(b, 4096, (void **)&memory));
@@ -54,8 +66,6 @@ static struct seen experts_kernels(struct backend *b)
 	must(b->ops->sync(b, NULL));
 	h->on_launch = NULL;
 	b->ops->free(b, memory);
-	free((void *)(uintptr_t)host.q);
-	free((void *)(uintptr_t)host.scales);
 	return seen;
 }
 
@@ -63,16 +73,13 @@ static struct seen experts_kernels(struct backend *b)
  * linear_tile.def. */
 static struct seen pair_kernels(struct backend *b, const char *tile)
 {
-	enum { T = 40, D = 128 };
+	enum { T = 40 };
 	static const struct activation silu = {.kind = ACT_SILU};
-	struct weight w, host = {.quant = QUANT_INT4, .n = D, .k = D, .group = 32,
-				 .scale_type = DTYPE_F16, .name = "gate"};
+	struct weight w;
 	struct hip *h = hip_of(b);
 	struct seen seen = {0};
 	uint16_t *memory;
-	host.q = xcalloc(D, D / 2);
-	host.scales = xcalloc(D, D / 32 * 2);
-	must(b->ops->load_weight(b, &host, &w, NULL));
+	load_squares(b, &w, 1);
 	must(b->ops->alloc(b, 3 * T * D * sizeof *memory, (void **)&memory));
 	h->tile = 0;
 	while (strcmp(hip_linear_tile_name(h->tile), tile) != 0)
@@ -85,8 +92,6 @@ static struct seen pair_kernels(struct backend *b, const char *tile)
 	must(b->ops->sync(b, NULL));
 	h->on_launch = NULL;
 	b->ops->free(b, memory);
-	free((void *)(uintptr_t)host.q);
-	free((void *)(uintptr_t)host.scales);
 	return seen;
 }
 
