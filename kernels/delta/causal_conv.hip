@@ -212,7 +212,7 @@ DEVICE void conv_segment(const causal_conv_launch &a, int32_t b, int32_t i, int3
 	if (i > 0)
 		return;
 	/* States that later segments end with: all their inputs are of this step. */
-	if (save >= 0 && save_at >= end) {
+	if (save >= 0 && save_at >= end && save_at < last) {
 		conv_window<MOST, HAS_SUMS, is_gated>(a, from, save_at + 1, &s);
 		conv_keep<MOST>(a, save, c, s.window);
 	}

@@ -78,5 +78,3 @@ struct delta_rule_launch {
 	struct gated_norm_launch norm;
 	uint32_t *arrived;        /* (B Hv) workgroups finished; zero before and after */
 };
-/* Most elements K of a key, if each lane has n numbers of a row of the state. */
-#define DELTA_WIDTH(n) ((n) * DELTA_LANES)

@@ -6,6 +6,9 @@
 #include "kernels/device/dialect.h"
 #include "kernels/delta/delta_launch.h"
 
+/* Most elements K of a key, if each lane has n numbers of a row of the state. */
+#define DELTA_WIDTH(n) ((n) * DELTA_LANES)
+
 DEVICE float delta_number(const float_heads &v, int32_t t, int32_t c)
 {
 	return v.p[(size_t)t * (size_t)v.row + (size_t)(c / v.dim) * (size_t)v.pitch +

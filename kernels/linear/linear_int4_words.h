@@ -7,20 +7,21 @@
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4.h"
 
-/* Load WORDS neighbouring words of weights. */
-template <int WORDS> DEVICE void load_words(const uint32_t *p, uint32_t *out)
+/* Load WORDS neighbouring words of weights. IS_CACHED: other workgroups read them, too. */
+template <int WORDS, bool IS_CACHED = false>
+DEVICE void load_words(const uint32_t *p, uint32_t *out)
 {
 	if constexpr (WORDS == 4) {
-		u32x4 v = load_nt<u32x4>(p);
+		u32x4 v = IS_CACHED ? load_global<u32x4>(p) : load_nt<u32x4>(p);
 		UNROLL
 		for (int i = 0; i < 4; i++)
 			out[i] = v[i];
 	} else if constexpr (WORDS == 2) {
-		u32x2 v = load_nt<u32x2>(p);
+		u32x2 v = IS_CACHED ? load_global<u32x2>(p) : load_nt<u32x2>(p);
 		out[0] = v[0];
 		out[1] = v[1];
 	} else {
-		out[0] = load_nt<uint32_t>(p);
+		out[0] = IS_CACHED ? load_global<uint32_t>(p) : load_nt<uint32_t>(p);
 	}
 }
 

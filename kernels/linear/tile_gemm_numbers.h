@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The numbers of tile_gemm.h on their way to LDS: loads of words, int4 to halves, and halves to
- * two bf16.
+ * The numbers of tile_gemm.h on their way to LDS: int4 to halves, and halves to two bf16.
  */
 #pragma once
 #include "kernels/device/dialect.h"
@@ -39,18 +38,4 @@ DEVICE void gemm_split(uint32_t pair, uint32_t *high, uint32_t *low)
 	x -= bits_cast<float>(a & 0xFFFF0000u);
 	y -= bits_cast<float>(b & 0xFFFF0000u);
 	*low = bits_cast<uint32_t>(x) >> 16 | (bits_cast<uint32_t>(y) & 0xFFFF0000u);
-}
-
-template <int N> DEVICE void gemm_load_words(const uint32_t *q, uint32_t *out)
-{
-	if constexpr (N == 4) {
-		u32x4 v = load_global<u32x4>(q);
-		UNROLL
-		for (int i = 0; i < 4; i++)
-			out[i] = v[i];
-	} else {
-		u32x2 v = load_global<u32x2>(q);
-		out[0] = v[0];
-		out[1] = v[1];
-	}
 }

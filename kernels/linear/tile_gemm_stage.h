@@ -3,6 +3,7 @@
  * The first half of tile_gemm.h: the copies of X and W from memory to LDS.
  */
 #pragma once
+#include "kernels/linear/linear_int4_words.h"
 #include "kernels/linear/tile_gemm_numbers.h"
 #include "kernels/linear/tile_gemm_shape.h"
 
@@ -78,7 +79,7 @@ DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0
 		if constexpr (EACH == 2)
 			t->scales[0] = load_global<uint32_t>(from);
 		else
-			gemm_load_words<2>((const uint32_t *)from, t->scales);
+			load_words<2, true>((const uint32_t *)from, t->scales);
 	} else {
 		UNROLL
 		for (int i = 0; i < EACH; i++) {
@@ -100,10 +101,10 @@ DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, 
 	/* element where the second four of eight words begin */
 	uint32_t second = is_whole || at + 32 < k ? at + 32 : 0;
 	if constexpr (G::B_EACH == 8) {
-		gemm_load_words<4>(q + at / 8, t->word);
-		gemm_load_words<4>(q + second / 8, t->word + 4);
+		load_words<4, true>(q + at / 8, t->word);
+		load_words<4, true>(q + second / 8, t->word + 4);
 	} else {
-		gemm_load_words<G::B_EACH>(q + at / 8, t->word);
+		load_words<G::B_EACH, true>(q + at / 8, t->word);
 	}
 	if ((k0 + more) % G::AHEAD_K == 0)
 		gemm_load_scales(t, w, k0 + more);

@@ -2,9 +2,7 @@
  *
  * The HIP backend on tests/hip-on-cpu, for tests of one file: what fails ends the test.
  */
-#ifndef TESTS_UNIT_BACKEND_HIP_ON_CPU_H
-#define TESTS_UNIT_BACKEND_HIP_ON_CPU_H
-
+#pragma once
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,5 +40,3 @@ static void must(enum status st)
 		exit(1);
 	}
 }
-
-#endif
