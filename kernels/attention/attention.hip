@@ -26,11 +26,13 @@
  *           workgroup.
  *           LDS at K = 128: 44 KiB (split; 45 fresh), 53 (whole, if the hardware copies
  *           to LDS: 64 positions at once), 37 (whole elsewhere: 32 positions). At K = 256
- *           whole takes 58.
+ *           whole takes 58. Where the hardware copies to LDS, fresh has two places for keys
+ *           and values and takes 78 (attention_fresh_ahead.h).
  *           The result of a row is bit-identical in all kernels and depends on that row
  *           only. Steps and segments begin at multiples of their size. A segment is the
- *           smallest multiple of 64 positions for which 64 segments cover the row's
- *           positions. Segments are added in order, each relative to its own maximum.
+ *           smallest multiple of 64 positions for which 72 segments cover the row's
+ *           positions, and at least 128 behind 4,096 (attention_each). Segments are added
+ *           in order, each relative to its own maximum.
  *           Steps that a row does not see do not change its bits.
  * PRECISION scores in f32. Weights are exp2(c (score - maximum) + 12) rounded to f16,
  *           with c = scale log2(e). The 12 keeps weights down to 2^-36 of the largest
@@ -72,17 +74,23 @@
  *           three while the merge read the maxima one by one). Decode with blocks of 32
  *           positions: 42 us instead of 36. Loading 8 or 16 segments at once in the merge
  *           instead of 4: the same within 3 %, with more registers.
- *           on an H200, 32,768 positions, by whole steps of decode: 96 segments: 1 % faster
- *           with 4 key heads and 8 % with 8, but 512 tokens behind 4,096 1 % slower; 72: 2 %
- *           faster there and 2 % slower behind 4,096; 128, with registers for four
- *           workgroups: 1 to 4 % slower. All keys and values of a segment brought into L2
- *           first: 6 to 12 % slower.
+ *           on an H200, 32,768 positions, by whole steps of decode: 96 segments instead of
+ *           64: 1 % faster with 4 key heads and 8 % with 8, but 512 tokens behind 4,096 1 %
+ *           slower; 72: 2 % faster there and 2 % slower behind 4,096, which is why 4,096 and
+ *           a few more positions have 33; 128, with registers for four workgroups: 1 to 4 %
+ *           slower. All keys and values of a segment brought into L2 first: 6 to 12 % slower.
  *           on an H100: prompts with heads of 256 and their scores in LDS: 74 TFLOP/s
  *           instead of 121; predicted for gfx1151: 112 ms a layer instead of 48. Decode
  *           of Qwen3-30B-A3B after 32,768 positions with keys asked for a whole block
  *           ahead, as values are: 3.94 ms instead of 3.86. A merge that waits for four
  *           segments before it asks for the next four: 36.3 us instead of 34.1 at 16,448
  *           positions.
+ *           on an H100, decode of Qwen3-30B-A3B, 12 layers, behind 128 / 4,096 / 16,384 /
+ *           32,768 positions: copies to LDS a block ahead alone: 1.00 / 1.02 / 1.01 / 1.03
+ *           times as fast. With scores' and values' loops unrolled: 1.02 / 1.04 / 1.03 /
+ *           1.03. With all places read before the copies, both steps' scores read before
+ *           weights are made, and approximate exponentials: 1.05 / 1.05 / 1.07 / 1.02 (other
+ *           kernels gained there, too).
  *           one multiply-add a weight, score c - (maximum c - 12): where scores are 1e30,
  *           that rounds to weights without bound.
  *           gfx1151, as compiled: by rows with 64 positions a step: 500 registers
@@ -92,7 +100,7 @@
  * SEE       kernels/ops/attention_ref.c, kernels/attention/attention.def
  */
 #include "kernels/attention/attention_block.h"
-#include "kernels/attention/attention_fresh.h"
+#include "kernels/attention/attention_fresh_ahead.h"
 #include "kernels/attention/attention_merge.h"
 #include "kernels/attention/attention_rows.h"
 #include "kernels/attention/attention_spread.h"

@@ -30,7 +30,7 @@ template <class S> DEVICE void attention_scores(const attention_lds<S> &l)
 	if (row >= S::TILES)
 		return;
 	tile_c c[N] = {};
-	ONE_BY_ONE
+	UNROLL_IN_ROOM
 	for (int i = 0; i < STEPS; i++) {
 		int32_t at = (step + i) * 16;
 		tile_b<TILE_F16> k = tile_load_b<TILE_F16>(
@@ -78,17 +78,14 @@ DEVICE float attention_sum16(const float *x)
 	return sum + wave_xor<2>(sum);
 }
 
-/* Turn the scores of row r into weights, in place, for one step. The step begins at
- * column `from` and position `at`; lane e of the row's eight has positions e, e + 8, ...
- * The lanes exchange values before any lane writes, so all have read their scores by
- * then. Returns the factor of the earlier sums. The arithmetic is that of
- * attention_rows.h. */
+/* The scores of row r in one step, and their maximum. The step begins at column `from` and position
+ * `at`; lane e of the row's eight has positions e, e + 8, ... */
 template <class S>
-DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
-				 int32_t r, int32_t from, int32_t at, attention_state *row)
+DEVICE float attention_row_scores(const attention_lds<S> &l, int32_t r, int32_t from, int32_t at,
+				  const attention_state &row, float *x)
 {
-	float x[S::EACH], most = ATTENTION_HIDDEN, all[2], c = a.scale * ATTENTION_LOG2E;
 	int32_t lane = (int32_t)lane_index() % 8;
+	float most = ATTENTION_HIDDEN;
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
 		int32_t column = i * 8 + lane;
@@ -96,13 +93,23 @@ DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<
 		UNROLL
 		for (int p = 1; p < S::PARTS; p++)
 			x[i] += l.score[(p * S::ROWS + r) * S::SCORE_PITCH + from + column];
-		if (at + column < row->first || at + column > row->last)
+		if (at + column < row.first || at + column > row.last)
 			x[i] = ATTENTION_HIDDEN;
 		most = x[i] > most ? x[i] : most;
 	}
-	most = attention_max8(most);
+	return attention_max8(most);
+}
+
+/* Turn these scores into weights, in place. All lanes of the row have read theirs before any
+ * writes. Returns the factor of the earlier sums. The arithmetic is that of attention_rows.h. */
+template <class S>
+DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
+				 int32_t r, int32_t from, const float *x, float most,
+				 attention_state *row)
+{
+	float all[2], c = a.scale * ATTENTION_LOG2E;
 	most = most > row->max ? most : row->max;
-	uint16_t *to = (uint16_t *)l.score + r * S::WEIGHT_PITCH + from + lane;
+	uint16_t *to = (uint16_t *)l.score + r * S::WEIGHT_PITCH + from + lane_index() % 8;
 	UNROLL
 	for (int i = 0; i < S::EACH; i++) {
 		uint16_t h = f32_to_f16(attention_weight(x[i], most, c));
@@ -134,11 +141,15 @@ DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l
 	ONE_BY_ONE
 	for (int32_t r = (int32_t)thread_index() / 8; r < S::ROWS; r += S::PASS) {
 		attention_state row = l.row[r];
-		float before[S::STEPS], total = 1, part = 0;
+		float before[S::STEPS], total = 1, part = 0, x[S::STEPS][S::EACH], most[S::STEPS];
 		UNROLL
 		for (int s = 0; s < S::STEPS; s++)
-			before[s] = attention_weigh_row<S>(
-				a, l, r, s * S::STEP, block * S::BLOCK + s * S::STEP, &row);
+			most[s] = attention_row_scores<S>(
+				l, r, s * S::STEP, block * S::BLOCK + s * S::STEP, row, x[s]);
+		UNROLL
+		for (int s = 0; s < S::STEPS; s++)
+			before[s] = attention_weigh_row<S>(a, l, r, s * S::STEP, x[s], most[s],
+							   &row);
 		if (ends) {
 			attention_join(a.scale * ATTENTION_LOG2E, &row.total_max,
 				       &row.total_sum, row.max, row.sum, &total, &part);
@@ -180,7 +191,7 @@ DEVICE void attention_add(const attention_lds<S> &l, int32_t from, attention_sum
 {
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
 	const uint16_t *weights = (const uint16_t *)l.score;
-	ONE_BY_ONE
+	UNROLL_IN_ROOM
 	for (int32_t k = from; k < from + S::STEP; k += 16) {
 		tile_a<TILE_F16> w[S::TILES];
 		UNROLL
@@ -203,7 +214,7 @@ DEVICE void attention_add(const attention_lds<S> &l, int32_t from, attention_sum
 template <class S>
 DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 {
-	ONE_BY_ONE
+	UNROLL_IN_ROOM
 	for (int32_t s = 0; s < S::STEPS; s++) {
 		attention_turn<S>(l.factor + s * S::ROWS, sums);
 		attention_add<S>(l, s * S::STEP, sums);

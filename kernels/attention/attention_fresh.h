@@ -267,26 +267,3 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 				k, j, block + 1, &keys, l.fresh, l.k);
 	}
 }
-
-template <class S>
-DEVICE void attention_fresh_split(const attention_launch &a, const attention_fresh &f)
-{
-	LDS_DYNAMIC(u32x4, lds);
-	int32_t x = (int32_t)group_index_x(), y = (int32_t)group_index_y();
-	int32_t i = y % ATTENTION_SEGMENTS, seq = y / ATTENTION_SEGMENTS, n;
-	attention_job j;
-	j.b = j.token = a.first_seq + seq; /* each sequence has one token */
-	j.n = 1;
-	j.position = a.position[j.token];
-	if (!attention_segment<S>(a, i, &j, &n))
-		return;
-	j.g = f.subs == 1 ? x : x / f.subs;
-	int32_t sub = (x - j.g * f.subs) * ATTENTION_GROUP;
-	j.heads = ATTENTION_HEADS(f.group);
-	j.head = j.g * f.group + sub;
-	j.n_heads = f.group - sub < j.heads ? f.group - sub : j.heads;
-	attention_lds<S> l = attention_lds_of<S>(lds);
-	attention_sums<S> sums = {};
-	fresh_blocks<S>(a, f, j, l, i == n - 1, &sums);
-	attention_end<S>(a, j, l, sums, i, n, seq * a.n_kv_heads * f.subs + x);
-}

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "kernels/attention/attention_seen.h"
-#include "kernels/attention/attention_launch.h"
+#include "kernels/attention/attention_segment.h"
 
 #define ATTENTION_NOTHING (-1e30f) /* maximum before any score; finite, so differences are too */
 #define ATTENTION_HIDDEN bits_cast<float>(0xFF800000u) /* -inf: score of a hidden position */
@@ -112,8 +112,8 @@ DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
 /* Set the blocks that the job's tokens see, and the number of blocks in a segment. */
 template <class S> DEVICE void attention_range(const attention_launch &a, attention_job *j)
 {
-	int32_t p = j->position, n = p / ATTENTION_SEGMENT + 1;
-	j->each = (n + ATTENTION_SEGMENTS - 1) / ATTENTION_SEGMENTS * S::SEGMENT;
+	int32_t p = j->position;
+	j->each = attention_each(p / ATTENTION_SEGMENT + 1) * S::SEGMENT;
 	j->seen = attention_seen(a.window, p);
 	j->from = j->seen / S::BLOCK;
 	j->to = (p + j->n - 1) / S::BLOCK;

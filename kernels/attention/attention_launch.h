@@ -36,11 +36,12 @@
 
 enum {
 	ATTENTION_GROUP = 16, /* query heads for which a workgroup loads keys and values once */
-	ATTENTION_SEGMENTS = 64, /* most segments of a sequence */
-	ATTENTION_SEGMENT = 64,  /* positions in the smallest segment */
-	/* Segments become longer by one smallest segment each time the sequence grows by so many
-	 * positions. */
-	ATTENTION_TURN = ATTENTION_SEGMENTS * ATTENTION_SEGMENT,
+	/* Most segments of a sequence. A few more than 64, so that a prompt of a power of two and
+	 * its answer have 65 and not 33 or 52. */
+	ATTENTION_SEGMENTS = 72,
+	ATTENTION_SEGMENT = 64, /* positions in the smallest segment */
+	ATTENTION_SHORT = 64,   /* most segments of the smallest size: merging more costs more
+				 * than they save */
 	/* Work memory of the split kernel: floats in a row of a segment, in addition to
 	 * v_dim. */
 	ATTENTION_ROW_EXTRA = 4 /* two are used; four keep the values aligned */
@@ -147,3 +148,6 @@ enum {
 #define ATTENTION_MUTUAL_LDS (ATTENTION_WAVES * 16 * 4)
 /* Bytes of dynamic LDS that a fresh split kernel adds: the step's key and value. */
 #define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)
+/* … and if the hardware copies to LDS and the cache has halves: keys and values of the next
+ * block. */
+#define ATTENTION_AHEAD_LDS(key, block) (2 * (block) * ((key) + 8) * 2)

@@ -26,7 +26,7 @@ DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, atten
 		int32_t first = a.first_tok[b], n = a.first_tok[b + 1] - first;
 		if (n < 1)
 			continue;
-		int32_t p = a.position[first], room = ATTENTION_TURN - p % ATTENTION_TURN;
+		int32_t p = a.position[first], room = attention_room(p);
 		int32_t before = n < room ? n : room; /* tokens before segments grow */
 		int32_t turn = (before + each - 1) >> a.tile_shift;
 		int32_t tiles = turn + ((n - before + each - 1) >> a.tile_shift);

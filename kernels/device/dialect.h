@@ -11,6 +11,8 @@
  *   UNROLL                               before a loop whose arrays must be in registers
  *   ONE_BY_ONE                           before a loop that must not be unrolled, so that
  *                                        its loads do not all occupy registers at once
+ *   UNROLL_IN_ROOM                       UNROLL where a wave may have many registers (on an
+ *                                        NVIDIA GPU), else ONE_BY_ONE
  *   LDS(T, name, n)                      n elements of the workgroup's memory, 16-byte
  *                                        aligned
  *   LDS_DYNAMIC(T, name)                 LDS of the size given at launch; one a kernel

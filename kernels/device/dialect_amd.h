@@ -21,6 +21,7 @@ typedef unsigned long size_t;
 #define UNROLL _Pragma("unroll")
 #define TABLE static __attribute__((constant)) const
 #define ONE_BY_ONE _Pragma("clang loop unroll(disable)")
+#define UNROLL_IN_ROOM ONE_BY_ONE
 #define LDS(T, name, n) \
 	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]
 #define LDS_DYNAMIC(T, name) \

@@ -18,6 +18,7 @@
 #define UNROLL
 #define TABLE static const
 #define ONE_BY_ONE
+#define UNROLL_IN_ROOM
 #define LDS(T, name, n) \
 	static const char name##_key = 0; \
 	T *name = (T *)fiber_lds(&name##_key, sizeof(T) * (n))

@@ -18,6 +18,7 @@
 #define UNROLL _Pragma("unroll")
 #define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
+#define UNROLL_IN_ROOM UNROLL
 #define LDS(T, name, n) __shared__ __align__(sizeof(T) * (n) < 128 ? 16 : 128) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
 
@@ -157,10 +158,23 @@ DEVICE uint32_t fma2_f16(uint32_t a, uint32_t b, uint32_t c)
 }
 
 DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
-DEVICE float fast_exp2(float x) { return exp2f(x); }
+/* Like AMD's instructions: no exact rounding, and denormal numbers are zeros. */
+DEVICE float fast_exp2(float x)
+{
+	asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+	return x;
+}
 DEVICE float fast_log2(float x) { return log2f(x); }
-DEVICE float fast_rcp(float x) { return __frcp_rn(x); }
-DEVICE float fast_rsqrt(float x) { return __frsqrt_rn(x); }
+DEVICE float fast_rcp(float x)
+{
+	asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+	return x;
+}
+DEVICE float fast_rsqrt(float x)
+{
+	asm("rsqrt.approx.ftz.f32 %0, %0;" : "+f"(x));
+	return x;
+}
 
 DEVICE void wave_barrier(int = 0) { __syncwarp(); }
 DEVICE uint16_t f32_to_bf16(float x)

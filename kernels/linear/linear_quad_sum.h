@@ -30,7 +30,14 @@
  *           limited to three workgroups; one turn: 20.9.
  *           Half as many waves in a workgroup of quad4, with twice the workgroups: N
  *           6144, K 4096 from 8.1 to 7.5, N 5120, K 2048 from 5.3 to 4.7; the same for
- *           quad8: a gain of 0.1
+ *           quad8: a gain of 0.1.
+ *           On an H100, within a step: pieces of x beyond its end are made 0 after the
+ *           weights are asked for (rms_norm_hold): N 5120, K 2048 from 6.3 to 5.7. nvcc has
+ *           one counter for all loads to registers that are used behind a branch, so who
+ *           waits for x waits for the weights, too. x and the norm's weights by hardware's
+ *           copies to LDS instead, so that nobody does: 14.7, since these copies pass L1 by
+ *           and all workgroups ask L2 for the same lines; N 6144, K 4096 from 8.6 to 24. The
+ *           same of h in moe_quad.hip's down, and of the state in delta_rule.hip: no change.
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_quad.def; linear_quad_lean.h
  *           for very many rows
  */

@@ -215,17 +215,13 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
 		{HIP_ATTRIBUTE_CLOCK_KHZ, CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
 		{HIP_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_INTEGRATED},
 		{HIP_ATTRIBUTE_L2_BYTES, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE},
+		{HIP_ATTRIBUTE_LDS_BYTES, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
 		{HIP_ATTRIBUTE_MAX_THREADS, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
 		{HIP_ATTRIBUTE_BUS_BITS, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH},
 		{HIP_ATTRIBUTE_MEMORY_KHZ, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
 		{HIP_ATTRIBUTE_PROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
 		{HIP_ATTRIBUTE_WAVE, CU_DEVICE_ATTRIBUTE_WARP_SIZE},
 	};
-	/* What gfx11 has; the rest of it would stay unseen by tests on this card. */
-	if (attribute == HIP_ATTRIBUTE_LDS_BYTES) {
-		*value = 65536;
-		return 0;
-	}
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].hip == attribute)
 			return cu_attribute(value, rows[i].cuda, device);
@@ -495,9 +491,6 @@ int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
 		error = cu_attribute(&most,
 				     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
 				     thread_device);
-	/* Up to what gfx11 gives a workgroup. */
-	if (!error && most > 65536)
-		most = 65536;
 	if (!error && most > fixed)
 		error = CALL(cuFuncSetAttribute)(
 			(CUfunction)*out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

@@ -70,8 +70,8 @@ static const struct shape cases[] = {
 	{10, 2, 64, 16, {{3, 30}, {70, 71}}, 1, 0, false, 0, false, false, 0, false},
 	{24, 1, 32, 16, {{3, 8}, {70, 71}}, 1, 0, true, 0, false, false, 0, false},
 	{2, 1, 512, 16, {{0, 3}, {130, 131}}, 1, 0, false, 0, false, false, 0, false},
-	/* where segments of the HIP backend grow: past 64 and 128 of the smallest */
-	{2, 1, 64, 16, {{4090, 4100}, {8191, 8193}}, 1, 0, false, 0, false, false, 0, false},
+	/* where segments of the HIP backend grow: past 64 and 144 of the smallest */
+	{2, 1, 64, 16, {{4090, 4100}, {9215, 9217}}, 1, 0, false, 0, false, false, 0, false},
 	/* heads that their kernel has room beside, more than a tile of tokens */
 	{6, 2, 96, 16, {{0, 70}, {129, 130}}, 1, 0, false, 0, false, false, 0, false},
 	{6, 2, 96, 16, {{10, 75}, {129, 130}}, 4, 40, true, 0, false, false, 0, false},
@@ -96,6 +96,8 @@ static const struct shape cases[] = {
 	 .sharpness = 1e-4f, .window = 1500, .has_sinks = true},
 	{.h = 8, .g = 1, .k = 96, .p = 16, .seq = {{4090, 4102}}, .sharpness = 1,
 	 .window = 1024, .n_launches = 2},
+	{.h = 4, .g = 1, .k = 64, .p = 16, .seq = {{9211, 9219}}, .sharpness = 1,
+	 .n_launches = 2},
 	/* one token a tile, several, and heads beyond what shares a reading */
 	{.h = 16, .g = 1, .k = 576, .p = 16, .seq = {{1100, 1102}}, .sharpness = 1, .v_dim = 512,
 	 .v_is_k = true, .n_launches = 2},

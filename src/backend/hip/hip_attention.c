@@ -104,6 +104,14 @@ static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s
 			  : lds_of(s, s->whole_tiles);
 }
 
+static int32_t fresh_lds_of(const struct hip *h, const struct attention_args *a,
+			    const struct attention_shape *s)
+{
+	int32_t ahead = h->copies_to_lds && a->kv.type != DTYPE_I8
+				? ATTENTION_AHEAD_LDS(s->key, s->block) : 0;
+	return lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key) + ahead;
+}
+
 /* Most positions that a token of the step sees. */
 static int32_t seen_of(const struct attention_args *a)
 {
@@ -325,7 +333,7 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {subs, ATTENTION_SEGMENTS * n, ATTENTION_WAVES * 32,
-				     lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key)};
+				     fresh_lds_of(h, a, s)};
 		l.first_seq = b;
 		st = LAUNCH(h, name, g, ARG(l), ARG(raw));
 		if (st == OK && l.merges_apart)

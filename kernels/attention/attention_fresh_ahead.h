@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_fresh.h where the hardware copies to LDS (COPY_LANDS 0): keys and values of the next
+ * block are copied to a second place while this block is computed. Registers stay free for sums,
+ * and a block waits for memory only if memory is slower than the block. A cache in 8 bits becomes
+ * halves on its way, so it goes through registers everywhere.
+ */
+#pragma once
+#include "kernels/attention/attention_fresh.h"
+
+/* Start the copies of a block's keys and values. Positions that are not in the cache become 0. All
+ * places are read first: a copy is not moved before a load from LDS. */
+template <class S>
+DEVICE void fresh_copy(const attention_launch &a, const attention_job &j, int32_t block,
+		       const uint32_t *place, const attention_lds<S> &l)
+{
+	constexpr int32_t PIECES = S::KEY / 8, AT_ONCE = S::THREADS / PIECES, N = S::KEY_LOADS;
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
+	int32_t first = j.seen - block * S::BLOCK;
+	uint32_t n = at < a.head_dim ? (uint32_t)(j.position - j.seen) : 0;
+	uint32_t rows[N], pitch = (uint32_t)a.head_dim * 2;
+	const char *k = (const char *)(a.k + (at < a.head_dim ? at : 0));
+	const char *v = (const char *)(a.v + (at < a.head_dim ? at : 0));
+	copy_ahead<N> keys, values;
+	UNROLL
+	for (int i = 0; i < N; i++)
+		rows[i] = place[row + i * AT_ONCE];
+	UNROLL
+	for (int i = 0; i < N; i++) {
+		int32_t r = row + i * AT_ONCE;
+		copy_ask(&keys, i, l.k + r * S::KEY_PITCH + at,
+			 (const uint16_t *)(k + (size_t)rows[i] * pitch),
+			 (uint32_t)(r - first) < n);
+	}
+	UNROLL
+	for (int i = 0; i < N; i++) {
+		int32_t r = row + i * AT_ONCE;
+		copy_ask(&values, i, l.v + r * S::VALUE_PITCH + at,
+			 (const uint16_t *)(v + (size_t)rows[i] * pitch),
+			 (uint32_t)(r - first) < n);
+	}
+}
+
+/* Put the token's own row where fresh_copy left zeros, by the thread that copied them. */
+template <class S, int DIM, int PITCH>
+DEVICE void fresh_own(const attention_job &j, const uint16_t *fresh, uint16_t *lds)
+{
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
+	int32_t own = j.position % S::BLOCK;
+	if (row == own % AT_ONCE)
+		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
+}
+
+/* fresh_blocks with two places in LDS for keys and values: those of the next block are copied
+ * while this one is computed. */
+template <class S>
+DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh &f,
+			       const attention_job &j, const attention_lds<S> &first,
+			       bool is_last, attention_sums<S> *sums)
+{
+	fresh_raw<S> raw;
+	attention_lds<S> l = first, other = first;
+	other.k = l.fresh + S::KEY + S::VALUE;
+	other.v = other.k + S::BLOCK * S::KEY_PITCH;
+	attention_spot spot = attention_look<S>(a, j, j.from);
+	fresh_ask<S>(a, f, j, is_last, &raw);
+	attention_begin<S>(a, j, l);
+	attention_place<S>(a, j, spot, l.place);
+	group_barrier();
+	fresh_ask_norms<S>(a, f, j, &raw);
+	fresh_copy<S>(a, j, j.from, l.place, l);
+	attention_place<S>(a, j, attention_look<S>(a, j, j.from + 1), l.place + S::BLOCK);
+	fresh_make<S>(a, f, j, l, &raw);
+	group_barrier(); /* queries, key and value are in LDS */
+	for (int32_t block = j.from; block <= j.to; block++) {
+		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
+		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
+		copy_wait();
+		if (block == j.position / S::BLOCK) {
+			fresh_own<S, S::KEY, S::KEY_PITCH>(j, l.fresh, l.k);
+			fresh_own<S, S::VALUE, S::VALUE_PITCH>(j, l.fresh + S::KEY, l.v);
+		}
+		group_barrier(); /* this block is in LDS; the one before is no longer needed */
+		if (block < j.to)
+			fresh_copy<S>(a, j, block + 1, next, other);
+		spot = attention_look<S>(a, j, block + 2);
+		attention_scores<S>(l);
+		group_barrier(); /* scores are in LDS */
+		attention_weigh<S>(a, l, block, false);
+		attention_place<S>(a, j, spot, place);
+		group_barrier(); /* weights are in LDS */
+		attention_values<S>(l, sums);
+		attention_lds<S> swap = l;
+		l = other;
+		other = swap;
+	}
+}
+
+template <class S>
+DEVICE void attention_fresh_split(const attention_launch &a, const attention_fresh &f)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	int32_t x = (int32_t)group_index_x(), y = (int32_t)group_index_y();
+	int32_t i = y % ATTENTION_SEGMENTS, seq = y / ATTENTION_SEGMENTS, n;
+	attention_job j;
+	j.b = j.token = a.first_seq + seq; /* each sequence has one token */
+	j.n = 1;
+	j.position = a.position[j.token];
+	if (!attention_segment<S>(a, i, &j, &n))
+		return;
+	j.g = f.subs == 1 ? x : x / f.subs;
+	int32_t sub = (x - j.g * f.subs) * ATTENTION_GROUP;
+	j.heads = ATTENTION_HEADS(f.group);
+	j.head = j.g * f.group + sub;
+	j.n_heads = f.group - sub < j.heads ? f.group - sub : j.heads;
+	attention_lds<S> l = attention_lds_of<S>(lds);
+	attention_sums<S> sums = {};
+	if constexpr (S::BYTES || COPY_LANDS)
+		fresh_blocks<S>(a, f, j, l, i == n - 1, &sums);
+	else
+		fresh_blocks_ahead<S>(a, f, j, l, i == n - 1, &sums);
+	attention_end<S>(a, j, l, sums, i, n, seq * a.n_kv_heads * f.subs + x);
+}
