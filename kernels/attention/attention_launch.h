@@ -36,8 +36,9 @@
 
 enum {
 	ATTENTION_GROUP = 16, /* query heads for which a workgroup loads keys and values once */
-	/* Most segments of a sequence. A few more than 64, so that a prompt of a power of two and
-	 * its answer have 65 and not 33 or 52. */
+	/* Most segments of a sequence. A few more than 64: so 8,192, 16,384 and 32,768 positions
+	 * and an answer have 65 segments. With 64 they had 43, 52 and 57, since all are of one
+	 * length. */
 	ATTENTION_SEGMENTS = 72,
 	ATTENTION_SEGMENT = 64, /* positions in the smallest segment */
 	ATTENTION_SHORT = 64,   /* most segments of the smallest size: merging more costs more
