@@ -270,7 +270,12 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8, TILE_LINES_B = 1, TILE_STEP = 32, TILE_AHEAD = 1 };
+#ifdef DIALECT_TRIES_COPIES
+enum { TILE_LINES_B = 0 };
+#else
+enum { TILE_LINES_B = 1 };
+#endif
+enum { TILE_ROWS = 8, TILE_STEP = 32, TILE_AHEAD = 1 };
 enum { ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
 
 DEVICE int32_t tile_row(int32_t i)

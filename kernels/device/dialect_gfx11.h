@@ -56,6 +56,9 @@ DEVICE tile_c tile_product(tile_a<format> a, tile_b<format> b, int site = __buil
 	return tile_mma(a, b, zero, site);
 }
 
+#ifdef DIALECT_TRIES_COPIES
+#include "kernels/device/dialect_cpu_copies.h"
+#else
 enum { COPY_LANDS = 1 };
 template <int N> struct copy_ahead {
 	u32x4 v[N];
@@ -84,6 +87,7 @@ DEVICE void copy_land(copy_ahead<N> *c, int i, uint16_t *to, bool is_there)
 }
 
 DEVICE void copy_wait() {}
+#endif
 
 /* Scores: keys by queries. A lane has one query, and eight of its 16 positions: 2i + lane / 16.
  * So a maximum over positions takes one exchange between lanes, not four for each of eight rows. */
@@ -106,10 +110,12 @@ DEVICE score_key score_load_key(const uint16_t *p, int32_t stride)
 	return tile_load_a<TILE_F16>(p, stride);
 }
 
+#ifndef DIALECT_TRIES_COPIES
 DEVICE score_value score_load_value(const uint16_t *p, int32_t stride)
 {
 	return tile_load_a<TILE_F16>(p, stride);
 }
+#endif
 
 DEVICE tile_c score_mma(score_query q, score_key k, tile_c c, int site = __builtin_LINE())
 {

@@ -75,8 +75,9 @@ static void place(struct kernel_test *kt, const struct shape *s, struct input *i
 	in->slot = kernel_ints(kt, (size_t)in->n_tok);
 	in->first_tok = kernel_ints(kt, (size_t)in->n_seq + 1);
 	in->table = kernel_ints(kt, (size_t)in->n_pages);
-	for (int32_t i = 0; i < in->n_pages; i++) /* a permutation: 1009 is prime */
-		in->table[i] = (int32_t)((int64_t)i * 1009 % in->n_pages);
+	/* A permutation: 1009 is prime. Page 0 is behind the last sequence's tokens. */
+	for (int32_t i = 0; i < in->n_pages; i++)
+		in->table[i] = (int32_t)((int64_t)(i + 1) * 1009 % in->n_pages);
 	for (int32_t b = 0, t = 0; b < in->n_seq; b++) {
 		int32_t n = b ? 1 : s->n_tok;
 		for (int32_t i = 0; i < n; i++, t++) {
@@ -114,6 +115,9 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 	kernel_kv_round(kt, in.k_pages, in.n_cache, 6e4f);
 	kernel_kv_round(kt, in.v_pages, in.n_cache, 6e4f);
 	struct kv_pages kv = {.page_size = s->p};
+	/* What no token sees is no number: kernels may read page 0 for what is not there. */
+	for (size_t i = 0; i < (size_t)(s->g * s->p) * dim; i++)
+		in.k_pages[i] = in.v_pages[i] = NAN;
 	for (int32_t i = 0; i < in.n_tok * s->g; i++) {
 		size_t at = kv_pages_at(&kv, s->g, s->k, in.slot[i / s->g], i % s->g);
 		for (size_t d = 0; d < dim; d++)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels that have another way to LDS where hardware copies there: on fibers that copy when
+ * a thread waits (kernels/device/dialect_cpu_copies.h). gfx11 has no such copies, so nothing else
+ * here executes that way; an NVIDIA GPU takes it. HALOD_CASES_EVERY=N: one of N cases.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_linear.h"
+#include "tests/kernel/fibers.h"
+
+int main(void)
+{
+	static void (*const attention[])(struct kernel_test *) = {
+		case_attention, case_attention_fresh, case_vision, NULL};
+	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
+	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
+	const char *dir = getenv("HALOD_BUILDDIR");
+	char library[4096];
+	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_copies.so", dir ? dir : ".");
+	setenv("HALOD_TEST_HIP_LIBRARY", library, 0);
+	setenv("HIP_CPU_LDS", "232448", 1);
+	fibers_run("copies", -1, -1, -1, attention);
+	setenv("HIP_CPU_REVERSED", "1", 1);
+	fibers_run("copies, reversed", -1, -1, -1, attention);
+	setenv("HALOD_QUANT", "int4", 0);
+	setenv("HALOD_CASES_EVERY", "6", 0);
+	for (int i = 0; i < hip_linear_tile_count(); i++)
+		fibers_run(hip_linear_tile_name(i), -1, i, -1, linear);
+	for (int i = 0; i < hip_experts_tile_count(); i++)
+		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
+	fibers_run_quads("copies, four lanes a row", &(struct fibers_quads){-1, -1, true, 0},
+			 linear);
+	return kernel_done();
+}
