@@ -225,6 +225,20 @@ DEVICE void fresh_land(const attention_from &from, const attention_job &j, int32
 		fresh_put<S, DIM, LOADS, PITCH>(j, block, from.dim, in->v, fresh, lds);
 }
 
+/* Ask for the raw inputs and for the norms, and find the places of the first block. */
+template <class S>
+DEVICE void fresh_enter(const attention_launch &a, const attention_fresh &f,
+			const attention_job &j, const attention_lds<S> &l, bool is_last,
+			fresh_raw<S> *raw)
+{
+	attention_spot spot = attention_look<S>(a, j, j.from);
+	fresh_ask<S>(a, f, j, is_last, raw);
+	attention_begin<S>(a, j, l);
+	attention_place<S>(a, j, spot, l.place);
+	group_barrier();
+	fresh_ask_norms<S>(a, f, j, raw);
+}
+
 /* attention_blocks with keys and values loaded one block ahead. */
 template <class S>
 DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
@@ -235,12 +249,7 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 	attention_pieces<S::VALUE_LOADS, S::BYTES> values;
 	attention_from k = attention_keys_of(a), v = attention_values_of(a);
 	fresh_raw<S> raw;
-	attention_spot spot = attention_look<S>(a, j, j.from);
-	fresh_ask<S>(a, f, j, is_last, &raw);
-	attention_begin<S>(a, j, l);
-	attention_place<S>(a, j, spot, l.place);
-	group_barrier();
-	fresh_ask_norms<S>(a, f, j, &raw);
+	fresh_enter<S>(a, f, j, l, is_last, &raw);
 	fresh_bring<S, S::KEY, S::KEY_LOADS>(k, l.place, &keys);
 	fresh_bring<S, S::VALUE, S::VALUE_LOADS>(v, l.place, &values);
 	fresh_make<S>(a, f, j, l, &raw);

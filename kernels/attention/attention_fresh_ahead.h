@@ -63,12 +63,7 @@ DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh 
 	attention_lds<S> l = first, other = first;
 	other.k = l.fresh + S::KEY + S::VALUE;
 	other.v = other.k + S::BLOCK * S::KEY_PITCH;
-	attention_spot spot = attention_look<S>(a, j, j.from);
-	fresh_ask<S>(a, f, j, is_last, &raw);
-	attention_begin<S>(a, j, l);
-	attention_place<S>(a, j, spot, l.place);
-	group_barrier();
-	fresh_ask_norms<S>(a, f, j, &raw);
+	fresh_enter<S>(a, f, j, l, is_last, &raw);
 	fresh_copy<S>(a, j, j.from, l.place, l);
 	attention_place<S>(a, j, attention_look<S>(a, j, j.from + 1), l.place + S::BLOCK);
 	fresh_make<S>(a, f, j, l, &raw);
@@ -84,7 +79,7 @@ DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh 
 		group_barrier(); /* this block is in LDS; the one before is no longer needed */
 		if (block < j.to)
 			fresh_copy<S>(a, j, block + 1, next, other);
-		spot = attention_look<S>(a, j, block + 2);
+		attention_spot spot = attention_look<S>(a, j, block + 2);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are in LDS */
 		attention_weigh<S>(a, l, block, false);
