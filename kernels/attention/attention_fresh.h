@@ -156,6 +156,18 @@ DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *plac
 		out[i] = *(const u32x4 *)(pages + (size_t)place[row + i * AT_ONCE] * (size_t)dim);
 }
 
+/* In the token's block, put its own row where the same thread has put zeros. */
+template <class S, int DIM, int PITCH>
+DEVICE void fresh_own(const attention_job &j, int32_t block, const uint16_t *fresh,
+		      uint16_t *lds)
+{
+	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
+	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
+	int32_t own = j.position % S::BLOCK;
+	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
+		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
+}
+
 /* Store a thread's pieces in LDS, with 0 for positions not in the cache, and add the
  * token's fresh row. Zeroing happens here because it waits for the loads. */
 template <class S, int DIM, int LOADS, int PITCH>
@@ -173,10 +185,7 @@ DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 
 			in[i][w] = is_there ? in[i][w] : 0;
 	}
 	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
-	int32_t own = j.position % S::BLOCK;
-	/* the thread that wrote the 0 there */
-	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
-		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
+	fresh_own<S, DIM, PITCH>(j, block, fresh, lds);
 }
 
 /* fresh_put for a cache in 8 bits: a piece is sixteen bytes, and a scale of 0 makes missing

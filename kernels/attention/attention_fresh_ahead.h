@@ -8,8 +8,8 @@
 #pragma once
 #include "kernels/attention/attention_fresh.h"
 
-/* Start the copies of a block's keys and values. Positions that are not in the cache become 0. All
- * places are read first: a copy is not moved before a load from LDS. */
+/* Start the copies of a block's keys and values, which are as wide. Positions that are not in the
+ * cache become 0. All places are read first: a copy is not moved before a load from LDS. */
 template <class S>
 DEVICE void fresh_copy(const attention_launch &a, const attention_job &j, int32_t block,
 		       const uint32_t *place, const attention_lds<S> &l)
@@ -19,37 +19,22 @@ DEVICE void fresh_copy(const attention_launch &a, const attention_job &j, int32_
 	int32_t first = j.seen - block * S::BLOCK;
 	uint32_t n = at < a.head_dim ? (uint32_t)(j.position - j.seen) : 0;
 	uint32_t rows[N], pitch = (uint32_t)a.head_dim * 2;
-	const char *k = (const char *)(a.k + (at < a.head_dim ? at : 0));
-	const char *v = (const char *)(a.v + (at < a.head_dim ? at : 0));
-	copy_ahead<N> keys, values;
 	UNROLL
 	for (int i = 0; i < N; i++)
 		rows[i] = place[row + i * AT_ONCE];
-	UNROLL
-	for (int i = 0; i < N; i++) {
-		int32_t r = row + i * AT_ONCE;
-		copy_ask(&keys, i, l.k + r * S::KEY_PITCH + at,
-			 (const uint16_t *)(k + (size_t)rows[i] * pitch),
-			 (uint32_t)(r - first) < n);
-	}
-	UNROLL
-	for (int i = 0; i < N; i++) {
-		int32_t r = row + i * AT_ONCE;
-		copy_ask(&values, i, l.v + r * S::VALUE_PITCH + at,
-			 (const uint16_t *)(v + (size_t)rows[i] * pitch),
-			 (uint32_t)(r - first) < n);
-	}
-}
-
-/* Put the token's own row where fresh_copy left zeros, by the thread that copied them. */
-template <class S, int DIM, int PITCH>
-DEVICE void fresh_own(const attention_job &j, const uint16_t *fresh, uint16_t *lds)
-{
-	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
-	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
-	int32_t own = j.position % S::BLOCK;
-	if (row == own % AT_ONCE)
-		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
+	auto ask = [&](const uint16_t *pages, uint16_t *lds) {
+		const char *piece = (const char *)(pages + (at < a.head_dim ? at : 0));
+		copy_ahead<N> ahead;
+		UNROLL
+		for (int i = 0; i < N; i++) {
+			int32_t r = row + i * AT_ONCE;
+			copy_ask(&ahead, i, lds + r * S::KEY_PITCH + at,
+				 (const uint16_t *)(piece + (size_t)rows[i] * pitch),
+				 (uint32_t)(r - first) < n);
+		}
+	};
+	ask(a.k, l.k);
+	ask(a.v, l.v);
 }
 
 /* fresh_blocks with two places in LDS for keys and values: those of the next block are copied
@@ -72,10 +57,8 @@ DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh 
 		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
 		copy_wait();
-		if (block == j.position / S::BLOCK) {
-			fresh_own<S, S::KEY, S::KEY_PITCH>(j, l.fresh, l.k);
-			fresh_own<S, S::VALUE, S::VALUE_PITCH>(j, l.fresh + S::KEY, l.v);
-		}
+		fresh_own<S, S::KEY, S::KEY_PITCH>(j, block, l.fresh, l.k);
+		fresh_own<S, S::VALUE, S::VALUE_PITCH>(j, block, l.fresh + S::KEY, l.v);
 		group_barrier(); /* this block is in LDS; the one before is no longer needed */
 		if (block < j.to)
 			fresh_copy<S>(a, j, block + 1, next, other);

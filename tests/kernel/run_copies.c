@@ -7,9 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/hip/hip.h"
 #include "backend/hip/hip_experts.h"
 #include "backend/hip/hip_linear.h"
 #include "tests/kernel/fibers.h"
+
+/* Without this, a library that copies through registers would pass, too. */
+static void expect_copies(const char *library)
+{
+	struct backend_opts o = {.name = "hip", .hip_library = library};
+	struct backend *b = NULL;
+	struct fail fail = {0};
+	bool is_made = backend_create(&o, &b, &fail) == OK;
+	kernel_ok(is_made && hip_of(b)->copies_to_lds, "the kernels copy to LDS%s", fail.text);
+	if (is_made)
+		backend_destroy(b);
+}
 
 int main(void)
 {
@@ -22,6 +35,7 @@ int main(void)
 	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_copies.so", dir ? dir : ".");
 	setenv("HALOD_TEST_HIP_LIBRARY", library, 0);
 	setenv("HIP_CPU_LDS", "232448", 1);
+	expect_copies(getenv("HALOD_TEST_HIP_LIBRARY"));
 	fibers_run("copies", -1, -1, -1, attention);
 	setenv("HIP_CPU_REVERSED", "1", 1);
 	fibers_run("copies, reversed", -1, -1, -1, attention);
