@@ -120,10 +120,6 @@
  *   TILE_STEP                            elements of K that a product's step should take
  *                                        where rows are few: with more, fewer workgroups
  *                                        have room in gfx11's LDS
- *   TILE_AHEAD                           1: the compiler does not overlap loads, products
- *                                        and what follows them by itself, so int4 tiles of
- *                                        four waves spell that out (tile_gemm_multiply.h).
- *                                        Fibers, too, so that tests execute it
  *   TILE_LINES_B                         1: loading B is fast only where the 16 k of a
  *                                        column are contiguous in LDS. So data that would
  *                                        be read by tile_load_b_rows many times is better
@@ -137,6 +133,9 @@
  *   copy_land(&c, i, to, is_there)       with the same `to`: stores the piece, or 0 if
  *                                        is_there is false
  *   copy_wait()                          after the last copy_land, before a barrier
+ *   copy_close()                         ends a set: the pieces asked for since the last one.
+ *                                        Only where hardware copies
+ *   copy_wait_but<N>()                   waits for all sets but the last N, which is 1 or 2
  *   COPY_LANDS                           0: hardware copies to LDS, copy_land does nothing
  *                                        (DIALECT_COPIES_TO_LDS is defined); 1: the pieces
  *                                        are in registers, c.v[i]

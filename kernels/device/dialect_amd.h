@@ -214,7 +214,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8, TILE_LINES_B = 1, TILE_STEP = 32, TILE_AHEAD = 0 };
+enum { TILE_ROWS = 8, TILE_LINES_B = 1, TILE_STEP = 32 };
 
 DEVICE int32_t tile_row(int32_t i)
 {

@@ -275,7 +275,7 @@ enum { TILE_LINES_B = 0 };
 #else
 enum { TILE_LINES_B = 1 };
 #endif
-enum { TILE_ROWS = 8, TILE_STEP = 32, TILE_AHEAD = 1 };
+enum { TILE_ROWS = 8, TILE_STEP = 32 };
 enum { ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
 
 DEVICE int32_t tile_row(int32_t i)

@@ -20,7 +20,8 @@ struct dialect_copies {
 		const uint16_t *from;
 		bool is_there;
 	} at[MOST];
-	uint32_t n;
+	uint32_t n;      /* asked for */
+	uint32_t end[3]; /* where sets end that are closed: the last one, the one before, ... */
 };
 
 /* Those of this thread. A new workgroup has none, even if the last one did not wait. */
@@ -31,7 +32,7 @@ DEVICE dialect_copies *dialect_copies_of()
 	LDS(uint8_t, seen, MOST_THREADS);
 	uint32_t i = thread_index();
 	if (seen[i] != SEEN)
-		all[i].n = 0;
+		all[i].n = all[i].end[0] = all[i].end[1] = all[i].end[2] = 0;
 	seen[i] = SEEN;
 	return &all[i];
 }
@@ -47,14 +48,39 @@ DEVICE void copy_ask(copy_ahead<N> *, int, uint16_t *to, const uint16_t *from, b
 
 template <int N> DEVICE void copy_land(copy_ahead<N> *, int, uint16_t *, bool) {}
 
-DEVICE void copy_wait()
+/* The first n copies land; those behind them stay on their way. */
+DEVICE void dialect_copies_land(dialect_copies *c, uint32_t n)
 {
-	dialect_copies *c = dialect_copies_of();
-	for (uint32_t i = 0; i < c->n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		u32x4 piece = *(const u32x4 *)c->at[i].from; /* always read: it must be readable */
 		*(u32x4 *)c->at[i].to = c->at[i].is_there ? piece : u32x4{};
 	}
-	c->n = 0;
+	for (uint32_t i = n; i < c->n; i++)
+		c->at[i - n] = c->at[i];
+	c->n -= n;
+	for (uint32_t &end : c->end)
+		end -= n < end ? n : end;
+}
+
+DEVICE void copy_wait()
+{
+	dialect_copies *c = dialect_copies_of();
+	dialect_copies_land(c, c->n);
+}
+
+DEVICE void copy_close()
+{
+	dialect_copies *c = dialect_copies_of();
+	c->end[2] = c->end[1];
+	c->end[1] = c->end[0];
+	c->end[0] = c->n;
+}
+
+template <int N> DEVICE void copy_wait_but()
+{
+	static_assert(N == 1 || N == 2, "as many sets as are remembered");
+	dialect_copies *c = dialect_copies_of();
+	dialect_copies_land(c, c->end[N]);
 }
 
 /* Values lie in LDS as they are, not transposed. */

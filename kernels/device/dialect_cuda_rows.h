@@ -50,3 +50,8 @@ DEVICE void copy_ask(copy_ahead<N> *, int, uint16_t *to, const uint16_t *from, b
 
 template <int N> DEVICE void copy_land(copy_ahead<N> *, int, uint16_t *, bool) {}
 DEVICE void copy_wait() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+DEVICE void copy_close() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int N> DEVICE void copy_wait_but()
+{
+	asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}

@@ -18,7 +18,7 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v; /* 0..3: columns 0..7; 4..7: columns 8..15 */
 };
-enum { TILE_ROWS = 2, TILE_LINES_B = 0, TILE_STEP = 64, TILE_AHEAD = 1, TILE_SIDE = 2 };
+enum { TILE_ROWS = 2, TILE_LINES_B = 0, TILE_STEP = 64, TILE_SIDE = 2 };
 
 DEVICE int32_t tile_row(int32_t i)
 {

@@ -87,6 +87,10 @@ DEVICE void copy_land(copy_ahead<N> *c, int i, uint16_t *to, bool is_there)
 }
 
 DEVICE void copy_wait() {}
+DEVICE void copy_close() {}
+template <int> DEVICE void copy_wait_but()
+{
+}
 #endif
 
 /* Scores: keys by queries. A lane has one query, and eight of its 16 positions: 2i + lane / 16.

@@ -22,8 +22,7 @@
  *               is the same in every shape, so tiles may be chosen by M
  */
 #pragma once
-#include "kernels/linear/tile_gemm_multiply.h"
-#include "kernels/linear/tile_gemm_stage.h"
+#include "kernels/linear/tile_gemm_ahead.h"
 
 /* Write to LDS what all products of the block use: the format's lookup table. */
 template <class G> DEVICE void gemm_prepare(u32x4 *table)
@@ -32,16 +31,6 @@ template <class G> DEVICE void gemm_prepare(u32x4 *table)
 		unit_make_table<G::UNIT>(table, G::THREADS);
 		group_barrier();
 	}
-}
-
-DEVICE int32_t gemm_wave_m(int32_t waves_n)
-{
-	return (int32_t)wave_index() / waves_n;
-}
-
-DEVICE int32_t gemm_wave_n(int32_t waves_n)
-{
-	return (int32_t)wave_index() % waves_n;
 }
 
 /* LDS of the step at k0. */
@@ -55,37 +44,15 @@ DEVICE gemm_stages gemm_stage_of(const gemm_stages &all, int32_t k0, int32_t sta
 		all.sums + stage * G::SUMS};
 }
 
-/* Where a lane multiplies: the workgroup's LDS, the lane's places in X and W, and the first
- * scale and sum it needs. */
-struct gemm_place {
-	gemm_stages lds;
-	uint32_t a, b, scale, sum;
-	int32_t n_used; /* of the wave's tiles of rows; MT or more: all */
-};
-
-template <class G> DEVICE gemm_place gemm_place_of(const gemm_stages &lds, int32_t n_rows)
-{
-	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16);
-	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
-	return {lds,
-		keep<8>((uint32_t)row * G::PITCH + tile_lane_a<G::PIECES>()),
-		keep<8>((uint32_t)column * G::PITCH + tile_lane_b<G::PIECES>()),
-		keep<TILE_SIDE>((uint32_t)(column + tile_column(0))), (uint32_t)row,
-		(n_rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
-}
-
-/* Multiply the step at k0, which lies in LDS, and meanwhile load the next one. is_inner: there is a
- * next one, and all of it is within K. */
-template <class G, bool is_whole, bool is_inner>
+/* Multiply the step at k0, which lies in LDS, and meanwhile load the next one. */
+template <class G, bool is_whole>
 DEVICE void gemm_step(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at, int32_t k0,
 		      int32_t stage, gemm_sums<G> *sum)
 {
 	int32_t next_k = k0 + G::BK;
-	bool is_last = !is_inner && next_k >= w->k;
+	bool is_last = next_k >= w->k;
 	gemm_stages next = gemm_stage_of<G>(at.lds, next_k, stage ^ (G::STAGES - 1));
-	if (is_inner)
-		gemm_load_step<G, true>(t, w, k0, G::BK, next.a);
-	else if (!is_last)
+	if (!is_last)
 		gemm_load(t, w, next_k, next.a);
 	gemm_stages now = gemm_stage_of<G>(at.lds, k0, stage);
 	gemm_lds step = {now.a + at.a, now.b + at.b, now.scales + at.scale, now.sums + at.sum};
@@ -103,15 +70,10 @@ DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place
 		       gemm_sums<G> *sum)
 {
 	int32_t k0 = 0, stage = 0;
-	if constexpr (G::TURN == 2) {
-		ONE_BY_ONE
-		for (; k0 + 2 * G::BK <= w->k; k0 += 2 * G::BK) {
-			gemm_step<G, is_whole, true>(t, w, at, k0, 0, sum);
-			gemm_step<G, is_whole, false>(t, w, at, k0 + G::BK, 1, sum);
-		}
-	}
+	if constexpr (G::IS_AHEAD)
+		k0 = gemm_turns<G, is_whole>(t, w, at, sum);
 	for (; k0 < w->k; k0 += G::BK) {
-		gemm_step<G, is_whole, false>(t, w, at, k0, stage, sum);
+		gemm_step<G, is_whole>(t, w, at, k0, stage, sum);
 		stage ^= G::STAGES - 1;
 	}
 }
@@ -128,7 +90,7 @@ template <class G, class X, class W>
 DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_rows rows,
 		     gemm_sums<G> *sum)
 {
-	LDS(uint16_t, a, G::STAGES * G::A_STAGE);
+	LDS(uint16_t, a, G::A_STAGES * G::A_STAGE);
 	LDS(uint16_t, b, G::STAGES * G::B_HALVES);
 	LDS(float, scales, G::STAGES * G::SIDE);
 	LDS(float, sums, G::STAGES * G::SUMS);

@@ -34,12 +34,11 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	 * with four waves of 64 x 32 sums each. */
 	static constexpr int MANY = THREADS == 128 && BM * BN > 4096 ? 3 : 512 / THREADS;
 	static constexpr int ROOM = THREADS >= 128 ? MANY : 1;
-	/* A wave has registers to load the next rows of X, and to scale the sums of the rows
-	 * before, while the matrix unit multiplies. A turn is two steps, so that the places of
-	 * their buffers are constants. */
-	static constexpr bool IS_AHEAD = TILE_AHEAD && IS_INT4 && MANY == 3;
-	static constexpr int TURN = IS_AHEAD ? 2 : 1;
+	/* Hardware copies X to LDS, and a wave has registers to spare: see tile_gemm_ahead.h. */
+	static constexpr bool IS_AHEAD = IS_COPIED && IS_INT4 && MANY == 3;
+	static constexpr int FAR = BM < 128 ? 3 : 2; /* measured: linear_tile.hip, TRIED */
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
+	static constexpr int A_STAGES = IS_AHEAD ? 4 : STAGES;
 	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
 	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
 	static constexpr int PITCH = BK;

@@ -3,9 +3,7 @@
  * The first half of tile_gemm.h: the copies of X and W from memory to LDS.
  */
 #pragma once
-#include "kernels/linear/linear_int4_words.h"
-#include "kernels/linear/tile_gemm_numbers.h"
-#include "kernels/linear/tile_gemm_shape.h"
+#include "kernels/linear/tile_gemm_int4.h"
 
 /* Set up a thread's pieces. x_row(m) returns where a row of X begins, in elements from
  * gemm_weight.x, and w_row(n) a row of W; for all m < BM and n < BN the result is valid and
@@ -64,69 +62,13 @@ DEVICE u32x4 gemm_only_if(bool is_in, u32x4 v)
 	return v;
 }
 
-/* Start the loads of a thread's scales: those of AHEAD_K elements from k0 on. A row's scales
- * lie one after the other. Past the row's end the last one is loaded; x is zero there. */
-template <class G>
-DEVICE void gemm_load_scales(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
-{
-	constexpr int EACH = G::AHEAD_EACH;
-	static_assert(EACH == 2 || EACH == 4, "scales of one load");
-	uint32_t n = (uint32_t)w->k / 32;
-	uint32_t first = (uint32_t)k0 / 32 + t->b_at[0] / (G::B_EACH * 8) * EACH;
-	const uint16_t *from = t->row.scales + first;
-	/* Groups of 32, and the load is aligned. */
-	if (w->group_shift == 5 && n % EACH == 0 && first + EACH <= n) {
-		if constexpr (EACH == 2)
-			t->scales[0] = load_global<uint32_t>(from);
-		else
-			load_words<2, true>((const uint32_t *)from, t->scales);
-	} else {
-		UNROLL
-		for (int i = 0; i < EACH; i++) {
-			uint32_t at = first + i < n ? first + i : n - 1;
-			uint32_t one = load_global<uint16_t>(t->row.scales +
-							     (at >> (w->group_shift - 5)));
-			t->scales[i / 2] = i % 2 ? t->scales[i / 2] | one << 16 : one;
-		}
-	}
-}
-
-/* Start the loads of a thread's int4: B_EACH words, AHEAD_EACH scales, zero points. */
+/* Start the loads of the step at k0. is_whole: all of it is within K. Otherwise elements beyond K
+ * are read from the row's start, and x becomes zero there. */
 template <class G, bool is_whole>
-DEVICE void gemm_load_int4(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, int32_t more)
+DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
 {
-	uint32_t k = (uint32_t)w->k, at = (uint32_t)k0 + t->b_at[0];
-	at = is_whole || at < k ? at : 0;
-	const uint32_t *q = (const uint32_t *)t->row.q + more / 8;
-	/* element where the second four of eight words begin */
-	uint32_t second = is_whole || at + 32 < k ? at + 32 : 0;
-	if constexpr (G::B_EACH == 8) {
-		load_words<4, true>(q + at / 8, t->word);
-		load_words<4, true>(q + second / 8, t->word + 4);
-	} else {
-		load_words<G::B_EACH, true>(q + at / 8, t->word);
-	}
-	if ((k0 + more) % G::AHEAD_K == 0)
-		gemm_load_scales(t, w, k0 + more);
-	if constexpr (G::HAS_ZEROS)
-		if (t->row.zeros)
-			UNROLL
-			for (int i = 0; i < G::ZEROS; i++)
-				t->zeros[i] = load_global<uint32_t>(
-					t->row.zeros +
-					(((i ? second : at) + (uint32_t)more) >> w->group_shift));
-}
-
-/* Start the loads of the step at k0 + more; more: a constant, 0 if not is_whole. is_whole: all of
- * the step is within K. Otherwise elements beyond K are read from the row's start, and x becomes
- * zero there. */
-template <class G, bool is_whole>
-DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, int32_t more,
-			   uint16_t *a)
-{
-	static_assert(G::IS_INT4 || G::TURN == 1, "only int4 asks for more");
 	if constexpr (G::IS_INT4) {
-		gemm_load_int4<G, is_whole>(t, w, k0, more);
+		gemm_load_int4<G, is_whole>(t, w, k0);
 	} else if constexpr (G::IS_UNITS) {
 		UNROLL
 		for (int j = 0; j < G::B_UNITS; j++) {
@@ -148,7 +90,7 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, 
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || (uint32_t)k0 + t->a_at[j] < (uint32_t)w->k;
 		uint32_t at = t->a[j] + 2 * (is_in ? (uint32_t)k0 : 0 - t->a_at[j]);
-		const char *from = (const char *)w->x + at + more * 2;
+		const char *from = (const char *)w->x + at;
 		if constexpr (G::IS_COPIED)
 			copy_ask(&t->a_copy, j, a + t->a_to[j], (const uint16_t *)from, is_in);
 		else
@@ -160,9 +102,9 @@ template <class G>
 DEVICE void gemm_load(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
 {
 	if (k0 + G::BK <= w->k)
-		gemm_load_step<G, true>(t, w, k0, 0, a);
+		gemm_load_step<G, true>(t, w, k0, a);
 	else
-		gemm_load_step<G, false>(t, w, k0, 0, a);
+		gemm_load_step<G, false>(t, w, k0, a);
 }
 
 template <class G>
@@ -189,23 +131,6 @@ DEVICE void gemm_stage_units(const gemm_thread<G> *t, const gemm_weight *w, uint
 		UNROLL
 		for (int i = 0; i < 2; i++)
 			*(u32x4 *)(b + tile_place<G::PIECES>(row, at / 8 + i)) = h[i];
-	}
-}
-
-/* Store int4's scales to LDS, if the step at k0 loaded any. */
-template <class G>
-DEVICE void gemm_stage_scales(const gemm_thread<G> *t, const gemm_weight *w, int32_t k0,
-			      float *scales)
-{
-	uint32_t row = t->b_to[0] / G::PITCH;
-	uint32_t first = t->b_at[0] / (G::B_EACH * 8) * G::AHEAD_EACH;
-	if (k0 % G::AHEAD_K != 0)
-		return;
-	UNROLL
-	for (int i = 0; i < G::AHEAD_EACH; i++) {
-		uint16_t s = (uint16_t)(t->scales[i / 2] >> i % 2 * 16);
-		scales[(first + i) * G::BN + row] =
-			w->is_bf16 ? bf16_to_f32(s) : f16_to_f32(s);
 	}
 }
 
@@ -275,17 +200,9 @@ DEVICE void gemm_stage(gemm_thread<G> *t, const gemm_weight *w, int32_t k0,
 {
 	gemm_stage_x(t, w, k0, to.a, to.sums);
 	if constexpr (G::IS_INT4) {
-		UNROLL
-		for (int i = 0; i < G::B_EACH; i++) {
-			uint32_t zero = 8;
-			if constexpr (G::HAS_ZEROS)
-				zero = t->zeros[i * G::ZEROS / G::B_EACH] >> t->row.zero_shift & 15;
-			*(u32x4 *)(to.b + (t->b_to[0] ^ i * 8)) =
-				gemm_int4<G::IS_PAIRED>(t->word[i],
-							0x64006400u | zero * 0x00010001u,
-							0xD400D400u | zero * 0x00100010u);
-		}
-		gemm_stage_scales(t, w, k0, to.scales);
+		gemm_stage_words(t, t->word, to.b);
+		if (k0 % G::AHEAD_K == 0) /* then the step has loaded some */
+			gemm_stage_scales(t, w, to.scales);
 	} else if constexpr (G::IS_UNITS) {
 		gemm_stage_units(t, w, to.b, to.scales);
 	} else {

@@ -100,17 +100,17 @@ static int32_t kernel_tok(int32_t n_tok)
 	return m;
 }
 
-static void set_quads(struct form *f, int32_t k)
+static void set_quads(struct form *f, const struct hip *h, int32_t k)
 {
 	/* Kernels of linear_quad_int8 keep LDS for their M tokens, even if the
 	 * launch has fewer. */
-	while (LINEAR_QUAD_INT8_LDS_BYTES(kernel_tok(f->n_tok), k) > LINEAR_ROWS_LDS)
+	while (LINEAR_QUAD_INT8_LDS_BYTES(kernel_tok(f->n_tok), k) > h->device.lds_bytes)
 		f->n_tok--;
 	f->m = kernel_tok(f->n_tok);
 	f->waves = LINEAR_QUAD_INT8_WAVES;
 	f->rows = LINEAR_QUAD_INT8_WAVES * QUAD_ROWS;
-	f->most *= LINEAR_QUAD_INT8_PER_CU;
 	f->lds_bytes = LINEAR_QUAD_INT8_LDS_BYTES(f->m, k);
+	f->most *= MIN(LINEAR_QUAD_INT8_PER_CU, h->device.lds_bytes / f->lds_bytes);
 }
 
 static void set_blocks(struct form *f, enum quant q, int32_t k)
@@ -148,7 +148,7 @@ static struct form form_of(const struct hip *h, const struct linear_args *a, int
 				   : LINEAR_ROWS_MAX_TOK;
 	struct form f = {.n_tok = MIN(left, most), .most = h->device.n_cu};
 	if (is_quad)
-		set_quads(&f, k);
+		set_quads(&f, h, k);
 	else if (in_blocks)
 		set_blocks(&f, q, k);
 	else

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A part of tile_gemm.h: the steps of a product where hardware copies X to LDS and a wave has
+ * registers to spare (IS_AHEAD). Who multiplies a step has asked for what later ones need:
+ *
+ *   X           is copied to LDS FAR steps ahead, so LDS has four buffers of it
+ *   W           is loaded to registers FAR steps ahead, and stored to LDS one step ahead
+ *   scales      are loaded FAR steps before their 128 elements, and stored one step before
+ *
+ * Four steps are a turn. So buffers are constants, and scales come at a constant place.
+ */
+#pragma once
+#include "kernels/linear/tile_gemm_multiply.h"
+#include "kernels/linear/tile_gemm_stage.h"
+
+DEVICE int32_t gemm_wave_m(int32_t waves_n)
+{
+	return (int32_t)wave_index() / waves_n;
+}
+
+DEVICE int32_t gemm_wave_n(int32_t waves_n)
+{
+	return (int32_t)wave_index() % waves_n;
+}
+
+/* Where a lane multiplies: the workgroup's LDS, the lane's places in X and W, and the first
+ * scale and sum it needs. */
+struct gemm_place {
+	gemm_stages lds;
+	uint32_t a, b, scale, sum;
+	int32_t n_used; /* of the wave's tiles of rows; MT or more: all */
+};
+
+template <class G> DEVICE gemm_place gemm_place_of(const gemm_stages &lds, int32_t n_rows)
+{
+	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16);
+	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
+	return {lds,
+		keep<8>((uint32_t)row * G::PITCH + tile_lane_a<G::PIECES>()),
+		keep<8>((uint32_t)column * G::PITCH + tile_lane_b<G::PIECES>()),
+		keep<TILE_SIDE>((uint32_t)(column + tile_column(0))), (uint32_t)row,
+		(n_rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
+}
+
+/* A thread's words of the steps on their way: those of step s are v[s % (FAR - 1)]. */
+template <class G> struct gemm_words {
+	uint32_t v[G::FAR - 1][G::B_EACH];
+};
+
+/* Start the copies of a thread's pieces of X for the step at k0, all of which is within K. */
+template <class G>
+DEVICE void gemm_copy_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
+{
+	UNROLL
+	for (int j = 0; j < G::A_EACH; j++) {
+		const char *from = (const char *)(w->x + k0) + t->a[j];
+		copy_ask(&t->a_copy, j, a + t->a_to[j], (const uint16_t *)from, true);
+	}
+	copy_close();
+}
+
+/* Step U of the turn at k0. scales: LDS of the turn's scales; next_scales: of the next turn's. */
+template <class G, bool is_whole, int U>
+DEVICE void gemm_turn_step(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
+			   int32_t k0, float *scales, float *next_scales, gemm_words<G> *words,
+			   gemm_sums<G> *sum)
+{
+	constexpr int FAR = G::FAR, NEXT = U + 1;
+	const gemm_stages &lds = at.lds;
+	uint32_t first = (uint32_t)k0 + t->b_at[0];
+	gemm_copy_x(t, w, k0 + (U + FAR) * G::BK, lds.a + (U + FAR) % 4 * G::A_STAGE);
+	gemm_stage_words(t, words->v[NEXT % (FAR - 1)], lds.b + NEXT % 2 * G::B_HALVES);
+	if constexpr (NEXT == 4)
+		gemm_stage_scales(t, w, next_scales);
+	gemm_load_words<G>(t->row, first + (U + FAR) * G::BK, 0, words->v[NEXT % (FAR - 1)]);
+	if constexpr (U + FAR == 4)
+		gemm_load_scales(t, w, k0 + G::AHEAD_K);
+	gemm_load_zeros(t, w, first + (NEXT + 1) * G::BK, 0);
+	gemm_lds step = {lds.a + U * G::A_STAGE + at.a, lds.b + U % 2 * G::B_HALVES + at.b,
+			 scales + U * G::BN + at.scale, nullptr};
+	gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
+	copy_wait_but<FAR - 1>();
+	group_barrier();
+}
+
+/* Whole turns, as long as what their steps ask for is within K. Returns where the steps go on: that
+ * step lies in LDS as gemm_step wants it. Copies of X for later steps may still be on their way;
+ * gemm_step copies the same bytes to the same place, and waits for all. */
+template <class G, bool is_whole>
+DEVICE int32_t gemm_turns(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
+			  gemm_sums<G> *sum)
+{
+	constexpr int FAR = G::FAR, NEEDS = (4 + FAR) * G::BK;
+	static_assert(4 * G::BK == G::AHEAD_K && G::STAGES == 2, "a turn takes one set of scales");
+	static_assert(G::B_EACH < 8, "a thread's words lie one after the other");
+	gemm_words<G> words;
+	float *now = at.lds.scales, *next = now + G::SIDE;
+	int32_t k0 = 0;
+	if (NEEDS > w->k)
+		return 0;
+	UNROLL
+	for (int s = 1; s < FAR; s++) {
+		gemm_copy_x(t, w, s * G::BK, at.lds.a + s * G::A_STAGE);
+		gemm_load_words<G>(t->row, t->b_at[0] + s * G::BK, 0, words.v[s % (FAR - 1)]);
+	}
+	gemm_load_zeros(t, w, t->b_at[0] + G::BK, 0);
+	ONE_BY_ONE
+	for (; k0 + NEEDS <= w->k; k0 += 4 * G::BK) {
+		gemm_turn_step<G, is_whole, 0>(t, w, at, k0, now, next, &words, sum);
+		gemm_turn_step<G, is_whole, 1>(t, w, at, k0, now, next, &words, sum);
+		gemm_turn_step<G, is_whole, 2>(t, w, at, k0, now, next, &words, sum);
+		gemm_turn_step<G, is_whole, 3>(t, w, at, k0, now, next, &words, sum);
+		float *swap = now;
+		now = next;
+		next = swap;
+	}
+	return k0;
+}
