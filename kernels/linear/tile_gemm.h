@@ -69,10 +69,13 @@ template <class G, bool is_whole>
 DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
 		       gemm_sums<G> *sum)
 {
-	int32_t k0 = 0, stage = 0;
 	if constexpr (G::IS_AHEAD)
-		k0 = gemm_turns<G, is_whole>(t, w, at, sum);
-	for (; k0 < w->k; k0 += G::BK) {
+		if (w->k % G::AHEAD_K == 0) {
+			gemm_turns<G, is_whole>(t, w, at, sum);
+			return;
+		}
+	int32_t stage = 0;
+	for (int32_t k0 = 0; k0 < w->k; k0 += G::BK) {
 		gemm_step<G, is_whole>(t, w, at, k0, stage, sum);
 		stage ^= G::STAGES - 1;
 	}

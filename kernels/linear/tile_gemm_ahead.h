@@ -59,60 +59,75 @@ DEVICE void gemm_copy_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uin
 	copy_close();
 }
 
-/* Step U of the turn at k0. scales: LDS of the turn's scales; next_scales: of the next turn's. */
-template <class G, bool is_whole, int U>
+/* Step U of the turn at k0. is_last: nothing of K is behind this turn. scales: LDS of the turn's
+ * scales; next_scales: of the next turn's. */
+template <class G, bool is_whole, int U, bool is_last>
 DEVICE void gemm_turn_step(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
 			   int32_t k0, float *scales, float *next_scales, gemm_words<G> *words,
 			   gemm_sums<G> *sum)
 {
 	constexpr int FAR = G::FAR, NEXT = U + 1;
+	constexpr bool ASKS = !is_last || U + FAR < 4;
 	const gemm_stages &lds = at.lds;
 	uint32_t first = (uint32_t)k0 + t->b_at[0];
-	gemm_copy_x(t, w, k0 + (U + FAR) * G::BK, lds.a + (U + FAR) % 4 * G::A_STAGE);
-	gemm_stage_words(t, words->v[NEXT % (FAR - 1)], lds.b + NEXT % 2 * G::B_HALVES);
-	if constexpr (NEXT == 4)
+	if constexpr (ASKS)
+		gemm_copy_x(t, w, k0 + (U + FAR) * G::BK, lds.a + (U + FAR) % 4 * G::A_STAGE);
+	if constexpr (!is_last || NEXT < 4)
+		gemm_stage_words(t, words->v[NEXT % (FAR - 1)], lds.b + NEXT % 2 * G::B_HALVES);
+	if constexpr (!is_last && NEXT == 4)
 		gemm_stage_scales(t, w, next_scales);
-	gemm_load_words<G>(t->row, first + (U + FAR) * G::BK, 0, words->v[NEXT % (FAR - 1)]);
-	if constexpr (U + FAR == 4)
+	if constexpr (ASKS)
+		gemm_load_words<G>(t->row, first + (U + FAR) * G::BK, 0,
+				   words->v[NEXT % (FAR - 1)]);
+	if constexpr (!is_last && U + FAR == 4)
 		gemm_load_scales(t, w, k0 + G::AHEAD_K);
-	gemm_load_zeros(t, w, first + (NEXT + 1) * G::BK, 0);
+	if constexpr (!is_last || NEXT + 1 < 4)
+		gemm_load_zeros(t, w, first + (NEXT + 1) * G::BK, 0);
 	gemm_lds step = {lds.a + U * G::A_STAGE + at.a, lds.b + U % 2 * G::B_HALVES + at.b,
 			 scales + U * G::BN + at.scale, nullptr};
 	gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
-	copy_wait_but<FAR - 1>();
+	if constexpr (is_last)
+		copy_wait();
+	else
+		copy_wait_but<FAR - 1>();
 	group_barrier();
 }
 
-/* Whole turns, as long as what their steps ask for is within K. Returns where the steps go on: that
- * step lies in LDS as gemm_step wants it. Copies of X for later steps may still be on their way;
- * gemm_step copies the same bytes to the same place, and waits for all. */
-template <class G, bool is_whole>
-DEVICE int32_t gemm_turns(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
-			  gemm_sums<G> *sum)
+template <class G, bool is_whole, bool is_last>
+DEVICE void gemm_turn_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
+			    int32_t k0, float *scales, float *next_scales,
+			    gemm_words<G> *words, gemm_sums<G> *sum)
 {
-	constexpr int FAR = G::FAR, NEEDS = (4 + FAR) * G::BK;
-	static_assert(4 * G::BK == G::AHEAD_K && G::STAGES == 2, "a turn takes one set of scales");
+	gemm_turn_step<G, is_whole, 0, is_last>(t, w, at, k0, scales, next_scales, words, sum);
+	gemm_turn_step<G, is_whole, 1, is_last>(t, w, at, k0, scales, next_scales, words, sum);
+	gemm_turn_step<G, is_whole, 2, is_last>(t, w, at, k0, scales, next_scales, words, sum);
+	gemm_turn_step<G, is_whole, 3, is_last>(t, w, at, k0, scales, next_scales, words, sum);
+}
+
+/* The steps of a product whose K is whole turns. The first one lies in LDS. A loop that counts
+ * turns takes fewer registers on NVIDIA than one that compares k0. */
+template <class G, bool is_whole>
+DEVICE void gemm_turns(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
+		       gemm_sums<G> *sum)
+{
+	constexpr int FAR = G::FAR, TURN = 4 * G::BK;
+	static_assert(TURN == G::AHEAD_K && G::STAGES == 2, "a turn takes one set of scales");
 	static_assert(G::B_EACH < 8, "a thread's words lie one after the other");
 	gemm_words<G> words;
-	float *now = at.lds.scales, *next = now + G::SIDE;
-	int32_t k0 = 0;
-	if (NEEDS > w->k)
-		return 0;
 	UNROLL
 	for (int s = 1; s < FAR; s++) {
 		gemm_copy_x(t, w, s * G::BK, at.lds.a + s * G::A_STAGE);
 		gemm_load_words<G>(t->row, t->b_at[0] + s * G::BK, 0, words.v[s % (FAR - 1)]);
 	}
 	gemm_load_zeros(t, w, t->b_at[0] + G::BK, 0);
+	int32_t k0 = 0;
+	float *now = at.lds.scales, *next = now + G::SIDE;
 	ONE_BY_ONE
-	for (; k0 + NEEDS <= w->k; k0 += 4 * G::BK) {
-		gemm_turn_step<G, is_whole, 0>(t, w, at, k0, now, next, &words, sum);
-		gemm_turn_step<G, is_whole, 1>(t, w, at, k0, now, next, &words, sum);
-		gemm_turn_step<G, is_whole, 2>(t, w, at, k0, now, next, &words, sum);
-		gemm_turn_step<G, is_whole, 3>(t, w, at, k0, now, next, &words, sum);
+	for (int32_t n = w->k / TURN - 1; n > 0; n--, k0 += TURN) {
+		gemm_turn_steps<G, is_whole, false>(t, w, at, k0, now, next, &words, sum);
 		float *swap = now;
 		now = next;
 		next = swap;
 	}
-	return k0;
+	gemm_turn_steps<G, is_whole, true>(t, w, at, k0, now, next, &words, sum);
 }

@@ -24,6 +24,33 @@ static void expect_copies(const char *library)
 		backend_destroy(b);
 }
 
+/* Launches of a product of eight tokens that are meant, in a step of its own. */
+static int launches_meant;
+
+/* Weights are read once for as many tokens as LDS holds. */
+static void case_long_rows(struct kernel_test *kt)
+{
+	enum { T = 8, N = 37, K = 12288 };
+	static const struct weight_kind kinds[] = {{QUANT_INT4, 32, false, DTYPE_F16, false},
+						   {.quant = QUANT_INT8, .scale_type = DTYPE_F32}};
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct weight host = kernel_weight(kt, kinds[i], N, K);
+		struct weight w = kernel_upload_weight(kt, &host);
+		struct linear_args a = {
+			.n_tok = T, .n_out = 1,
+			.x = kernel_act_upload(kt, kernel_rows(kt, T, K, 1), T * K),
+			.out = {{.w = &w, .is_f32 = true,
+				 .y = UPLOAD(kt, kernel_zeros(kt, T * N), T * N)}}};
+		bool runs;
+		kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), "step");
+		kernel_ran(kt, kt->b->ops->linear(kt->b, &a), "linear");
+		kernel_ran(kt, kt->b->ops->step_end(kt->b), "step");
+		kernel_ok(kt->b->n_step_launches == launches_meant,
+			  "%s: %s: %d launches of %d", kt->name, kernel_kind_name(kinds[i]),
+			  kt->b->n_step_launches, launches_meant);
+	}
+}
+
 int main(void)
 {
 	static void (*const attention[])(struct kernel_test *) = {
@@ -45,7 +72,13 @@ int main(void)
 		fibers_run(hip_linear_tile_name(i), -1, i, -1, linear);
 	for (int i = 0; i < hip_experts_tile_count(); i++)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
-	fibers_run_quads("copies, four lanes a row", &(struct fibers_quads){-1, -1, true, 0},
-			 linear);
+	struct fibers_quads quads = {-1, -1, true, 0};
+	fibers_run_quads("copies, four lanes a row", &quads, linear);
+	static void (*const long_rows[])(struct kernel_test *) = {case_long_rows, NULL};
+	launches_meant = 1;
+	fibers_run_quads("four lanes a row, long rows, much LDS", &quads, long_rows);
+	setenv("HIP_CPU_LDS", "65536", 1);
+	launches_meant = 4;
+	fibers_run_quads("four lanes a row, long rows, gfx11's LDS", &quads, long_rows);
 	return kernel_done();
 }
