@@ -10,6 +10,7 @@
 #include "backend/hip/hip.h"
 #include "backend/hip/hip_experts.h"
 #include "backend/hip/hip_linear.h"
+#include "tests/kernel/cases.h"
 #include "tests/kernel/fibers.h"
 
 /* Without this, a library that copies through registers would pass, too. */
@@ -22,6 +23,21 @@ static void expect_copies(const char *library)
 	kernel_ok(is_made && hip_of(b)->copies_to_lds, "the kernels copy to LDS%s", fail.text);
 	if (is_made)
 		backend_destroy(b);
+}
+
+/* K of whole turns (kernels/linear/tile_gemm_ahead.h): one, two, three. Zero points differ from step
+ * to step, scales from turn to turn. */
+static void case_turns(struct kernel_test *kt)
+{
+	static const struct linear_case cases[] = {
+		{{QUANT_INT4, 32, true, DTYPE_F16, false}, 70, 384, {67, 9}, true, false, false},
+		{{QUANT_INT4, 64, false, DTYPE_BF16, false}, 130, 256, {131}, false, true, false},
+		{{QUANT_INT4, 128, true, DTYPE_F16, false}, 20, 128, {35}, false, false, true},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		kernel_linear_case(kt, &cases[i]);
+		kernel_test_reset(kt);
+	}
 }
 
 /* Launches of a product of eight tokens that are meant, in a step of its own. */
@@ -55,7 +71,7 @@ int main(void)
 {
 	static void (*const attention[])(struct kernel_test *) = {
 		case_attention, case_attention_fresh, case_vision, NULL};
-	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
+	static void (*const linear[])(struct kernel_test *) = {case_linear, case_turns, NULL};
 	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
 	const char *dir = getenv("HALOD_BUILDDIR");
 	char library[4096];
