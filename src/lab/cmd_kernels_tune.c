@@ -105,18 +105,32 @@ static bool is_done(const struct tuned *list, int n, const struct tuned *t)
 	return false;
 }
 
+/* The case that models run: gate and up have a norm before and an activation behind. */
+static const struct case_shape *as_used(const struct case_shape *s)
+{
+	const struct case_shape *u;
+	for (size_t i = 0; s->op == CASE_LINEAR && (u = case_shape_at(i)); i++)
+		if (u->op == CASE_FFN_UP && strcmp(u->model, s->model) == 0 && u->k == s->k &&
+		    memcmp(u->n, s->n, sizeof u->n) == 0)
+			return u;
+	return s;
+}
+
 /* Try n values of *row (the trial's row or down), report each, and leave the fastest in
- * t. us: the best time. */
+ * t. A plain product says whether there is such a kernel. us: the best time. */
 static bool try_rows(const struct case_args *a, const struct case_shape *s,
 		     struct trial *t, int *row, int n, const char *(*name_of)(int),
 		     double *us)
 {
+	const struct case_shape *used = as_used(s);
 	int best = -1;
 	for (int i = 0; i < n; i++) {
 		struct fail fail = {0};
 		double each;
 		*row = i;
 		if (time_case(a, s, t, &each, &fail) != OK)
+			continue;
+		if (used != s && time_case(a, used, t, &each, &fail) != OK)
 			continue;
 		printf(" %s %.2f", name_of(i), each);
 		fflush(stdout);
@@ -134,7 +148,7 @@ static void tune_int4(const struct case_args *a, const struct case_shape *s,
 {
 	struct trial trial = {TRY_AXES, 0, 1, -1};
 	double us = 0;
-	printf("int4 N=%d K=%d (%s %s):", t->n, t->k, s->model, s->part);
+	printf("int4 N=%d K=%d (%s %s):", t->n, t->k, s->model, as_used(s)->part);
 	bool good = try_rows(a, s, &trial, &trial.row, hip_linear_int4_count(),
 			     hip_linear_int4_name, &us);
 	putchar('\n');
@@ -155,7 +169,7 @@ static void tune_tiles(const struct tune_args *a, const struct case_shape *s,
 				      (int32_t)a->point[i], -1};
 		double us = 0;
 		printf("%s N=%d K=%d, %d tokens (%s %s):", op, t->n, t->k, trial.n_tok, s->model,
-		       s->part);
+		       as_used(s)->part);
 		bool good = try_rows(&a->of, s, &trial, &trial.row, n, name_of, &us);
 		putchar('\n');
 		if (!good)

@@ -74,6 +74,7 @@ static const struct case_shape shapes[] = {
 	EXPERTS(CASE_TINY, 512, 8, 2, 256),
 	LINEAR(CASE_TINY, "head-int8", INT8, 512, false, 1000),
 	TOP(CASE_TINY, 3000),
+	LINEAR(CASE_TINY, "gate-up", INT4, 512, false, 256, 256),
 	FFN_UP(CASE_TINY, 512, 256),
 };
 

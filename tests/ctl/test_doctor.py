@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import tempfile
 
-from tap import BUILD, SRC, TINY, done, eq, ok
+from tap import BUILD, FIBERS, SRC, TINY, done, eq, ok
 
-LIBRARY = os.path.join(os.path.abspath(BUILD), "tests/hip-on-cpu/libhip_cpu.so")
+LIBRARY = os.path.abspath(FIBERS)
 AWQ = os.path.join(os.path.abspath(SRC), "tests/golden/models/qwen3-awq")
 GIB = 1 << 30
 DEVICE = "sys/class/drm/renderD128/device/"

@@ -8,10 +8,9 @@ import tempfile
 
 import gguf_families
 import gguf_file
-from tap import BUILD, SRC, TINY, done, eq, haloctl, ok
+from tap import BUILD, FIBERS, SRC, TINY, done, eq, haloctl, ok
 
-LIBRARY = os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")
-HIP = ["--backend", "hip", "--hip-library", LIBRARY]
+HIP = ["--backend", "hip", "--hip-library", FIBERS]
 GOLDEN = os.path.join(SRC, "tests/golden/models")
 SMALL = os.path.join(GOLDEN, "qwen3moe-ct-asym")  # for what does not ask how well a model works
 DELTA_MOST = "0.1"
@@ -19,7 +18,7 @@ SHORT = bool(os.environ.get("HALOD_SHORT"))
 
 
 def devices():
-    code, out, err = haloctl("devices", "--hip-library", LIBRARY, "--json")
+    code, out, err = haloctl("devices", "--hip-library", FIBERS, "--json")
     eq(code, 0, "devices")
     v = json.loads(out)
     eq(v["error"], None, "no error")
@@ -27,7 +26,7 @@ def devices():
     d = v["devices"][0]
     eq((d["architecture"], d["compute_units"], d["integrated"], d["kernels"]),
        ("gfx1151", 40, True, True), "what it is")
-    code, out, err = haloctl("devices", "--hip-library", LIBRARY)
+    code, out, err = haloctl("devices", "--hip-library", FIBERS)
     ok(code == 0 and b"gfx1151" in out, "as text", out)
 
 

@@ -10,10 +10,9 @@ import struct
 import tempfile
 
 import gguf_file as g
-from tap import BUILD, SRC, done, haloctl, ok
+from tap import FIBERS, SRC, done, haloctl, ok
 
-HIP = ["--backend", "hip", "--hip-library",
-       os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")]
+HIP = ["--backend", "hip", "--hip-library", FIBERS]
 GOLDEN = os.path.join(SRC, "tests/golden/models")
 IDS = [260, 402, 34, 423, 97, 315, 21, 35, 242, 149, 52, 441]
 

@@ -8,9 +8,9 @@ import re
 import shutil
 import tempfile
 
-from tap import BUILD, SRC, TINY, done, eq, haloctl, ok
+from tap import BUILD, FIBERS, SRC, TINY, done, eq, haloctl, ok
 
-LIB = ["--hip-library", os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")]
+LIB = ["--hip-library", FIBERS]
 CODE = os.path.join(BUILD, "kernels/gfx1151.hsaco")
 SHORT = os.environ.get("HALOD_SHORT")  # under a sanitizer
 # The C library keeps freed memory: a replay's blocks come and go.
@@ -139,7 +139,17 @@ def tune(tmp):
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", folder, "--raw", "-p", "Once", "-n", "2")
     ok(code == 0 and "gfx1151.tune" not in err, "and is understood whole", err)
-    # What is no plain product is not tuned by: its weights are gate-up's.
+    code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", "gate-up", "-t", "17",
+                             "--cold-mb", "1", "-r", "1", "-o", table, *LIB)
+    tried = [(m[1], m[2].split()) for m in re.finditer(r"^(int4|tile) N=512 K=512.*?: (.*)$",
+                                                       out.decode(), re.M)]
+    best = [[op, "512", "512", min(zip(map(float, v[1::2]), v[::2]))[1]] for op, v in tried]
+    with open(table) as f:
+        lines = [line.split() for line in f if not line.startswith("#")]
+    ok(code == 0 and out.count(b"(tiny ffn-up):") == 2 and [b[0] for b in best] ==
+       ["int4", "tile"] and lines[:2] == best and {"quad1", "quad4"} < set(tried[0][1]),
+       "gate and up are tuned with the norm and the activation they have", (out, lines))
+    # The case with both is no entry of its own: its weights are gate-up's.
     for part in ("ffn-up", "head-int8", "top"):
         none = os.path.join(tmp, "none.tune")
         code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", part, "-r", "1",

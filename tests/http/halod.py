@@ -25,6 +25,7 @@ import traceback
 
 SRCDIR = os.environ.get("HALOD_SRCDIR", ".")
 BUILDDIR = os.environ.get("HALOD_BUILDDIR", "build")
+FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")  # a HIP runtime without a GPU
 PROGRAM = os.path.join(BUILDDIR, "halod")
 MODEL = os.path.join(SRCDIR, "models", "halo-tiny")
 PATIENCE = 180  # seconds for anything that must happen; sanitizers are slow

@@ -6,11 +6,10 @@ import os
 import subprocess
 import tempfile
 
-from halod import BUILDDIR, Halod, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap, traceback
+from halod import FIBERS, Halod, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap, traceback
 
-LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
-HIP = {"backend": "hip", "hip_library": LIBRARY, "ctx": 256, "max_seqs": 2,
+HIP = {"backend": "hip", "hip_library": FIBERS, "ctx": 256, "max_seqs": 2,
        "self_check": "no"}
 # Two layers: where a fault or a page is the matter, and not the model. Under a sanitizer this
 # one alone. The start measures no widths: how many steps these take depends on the machine, and

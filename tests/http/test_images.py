@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zlib
 
-from halod import BUILDDIR, SRCDIR, Halod, run
+from halod import FIBERS, SRCDIR, Halod, run
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_families
@@ -25,7 +25,6 @@ MODEL = os.path.join(VISION, "qwen3vl")
 SEE = re.compile(r"<\|vision_start\|><\|image_pad\|><\|vision_end\|>|\[IMG\]|"
                  r"<start_of_image>|<\|image\|>")
 IMAGES = os.path.join(SRCDIR, "tests/golden/images")
-LIBRARY = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 
 
 def raw(name):
@@ -284,11 +283,11 @@ def test_gguf(t, d):
 def test_gpu(t, d):
     """Tower and text on a GPU, and a tower on the CPU beside it. The GPU rounds to float16,
     so only the first token is sure to be the reference's."""
-    if not os.path.exists(LIBRARY):
-        t.ok(True, "# SKIP %s is not built" % LIBRARY)
+    if not os.path.exists(FIBERS):
+        t.ok(True, "# SKIP %s is not built" % FIBERS)
         return
     for name, where, line in (("gemma3", "auto", "gfx1151"), ("qwen3vl", "cpu", "threads")):
-        gpu = Halod(model=os.path.join(VISION, name), backend="hip", hip_library=LIBRARY,
+        gpu = Halod(model=os.path.join(VISION, name), backend="hip", hip_library=FIBERS,
                     images=where, threads=2, max_seqs=4)
         gpu.wait_log("vision tower runs on .*" + line)
         test_answers(t, gpu, read_cases(name), 0.05, 1)

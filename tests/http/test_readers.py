@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 
-from halod import BUILDDIR, SRCDIR, Halod, run
+from halod import FIBERS, SRCDIR, Halod, run
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file as g  # noqa: E402
@@ -19,7 +19,7 @@ READERS = os.path.join(SRCDIR, "tests/golden/readers")
 LAST, MEAN, RANK, XLM, XLM_RANK, GEMMA = (os.path.join(READERS, n) for n in (
     "last", "mean", "reranker", "xlm", "xlm-reranker", "gemma"))
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2, "self_check": "no",
-       "hip_library": os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")}
+       "hip_library": FIBERS}
 
 
 def reference(folder):

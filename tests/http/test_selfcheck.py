@@ -11,11 +11,11 @@ import struct
 import subprocess
 import tempfile
 
-from halod import BUILDDIR, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
+from halod import FIBERS, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
 
 SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2,
-       "hip_library": os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")}
+       "hip_library": FIBERS}
 SPOILT = 65536  # bytes
 
 

@@ -10,13 +10,12 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from halod import BUILDDIR, MODEL, SRCDIR, Halod, Tap
+from halod import FIBERS, MODEL, SRCDIR, Halod, Tap
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file  # noqa: E402
 
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
-FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")
 NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-window",
          "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym", "llama4", "deepseekv32",
          "deepseekv4")

@@ -25,8 +25,8 @@ static void expect_copies(const char *library)
 		backend_destroy(b);
 }
 
-/* K of whole turns (kernels/linear/tile_gemm_ahead.h): one, two, three. Zero points differ from step
- * to step, scales from turn to turn. */
+/* K of one, two and three turns (kernels/linear/tile_gemm_ahead.h). Zero points differ from step to
+ * step, scales from turn to turn. */
 static void case_turns(struct kernel_test *kt)
 {
 	static const struct linear_case cases[] = {
