@@ -8,7 +8,8 @@
  *               the next step's W, and of X where no hardware copies to LDS
  *   LDS         X and W of a step as 16-bit numbers, in rows as device/tile_place.h says.
  *               There are two buffers, so a step takes one barrier (W bf16: one buffer and
- *               two). Scales of int4 are loaded for 128 elements at once
+ *               two). Scales of int4 are loaded for 128 elements at once. Some int4 tiles have
+ *               more buffers of X, and load further ahead: tile_gemm_ahead.h
  *   W int4      nibble - zero, exact in f16. X and W have one order, either X's own or that of
  *               the pairs in a word; sums are the same. The sum of 32 elements is multiplied
  *               by its group's scale in f32. So nothing is rounded that the reference does

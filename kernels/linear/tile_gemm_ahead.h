@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A part of tile_gemm.h: the steps of a product where hardware copies X to LDS and a wave has
- * registers to spare (IS_AHEAD). Who multiplies a step has asked for what later ones need:
+ * registers to spare (IS_AHEAD). Who multiplies a step asks for what a later one needs:
  *
- *   X           is copied to LDS FAR steps ahead, so LDS has four buffers of it
- *   W           is loaded to registers FAR steps ahead, and stored to LDS one step ahead
- *   scales      are loaded FAR steps before their 128 elements, and stored one step before
+ *   X           is copied to LDS, FAR steps ahead. LDS has four buffers of it.
+ *   W           is loaded to registers, FAR steps ahead. It is stored to LDS one step ahead.
+ *   scales      are loaded FAR steps before their 128 elements. They are stored one step before.
  *
- * Four steps are a turn. So buffers are constants, and scales come at a constant place.
+ * Four steps are a turn. So each step of a turn has constant buffers, and one of them the scales.
  */
 #pragma once
 #include "kernels/linear/tile_gemm_multiply.h"

@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
-from halod import BUILDDIR, SRCDIR, Halod, Tap
+from halod import BUILDDIR, FIBERS, SRCDIR, Halod, Tap
 
 RUN, GPU, CODE, ELSE = "run", "gpu", "code", "else"
 COMMANDS = [
@@ -136,7 +136,7 @@ def run_example(t, port):
 def main():
     t = Tap()
     build = os.path.abspath(BUILDDIR)
-    library = os.path.join(build, "tests/hip-on-cpu/libhip_cpu.so")
+    library = os.path.abspath(FIBERS)
     code = glob.glob(os.path.join(build, "kernels", "*.hsaco"))
     work = tempfile.mkdtemp(prefix="halod-commands-")
     # As the build folder, but what the commands write stays out of it.

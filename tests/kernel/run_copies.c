@@ -40,7 +40,20 @@ static void case_turns(struct kernel_test *kt)
 	}
 }
 
-/* Launches of a product of eight tokens that are meant, in a step of its own. */
+/* The launches of a product in a step of its own. */
+static void expect_launches(struct kernel_test *kt, const struct linear_args *a, int meant)
+{
+	const struct weight *w = a->out[0].w;
+	bool runs;
+	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), "step");
+	kernel_ran(kt, kt->b->ops->linear(kt->b, a), "linear");
+	kernel_ran(kt, kt->b->ops->step_end(kt->b), "step");
+	kernel_ok(kt->b->n_step_launches == meant, "%s: T=%d N=%d K=%d, %d bits: %d launches of %d",
+		  kt->name, a->n_tok, w->n, w->k, w->quant == QUANT_INT4 ? 4 : 8,
+		  kt->b->n_step_launches, meant);
+}
+
+/* Launches of a product of eight tokens that are meant. */
 static int launches_meant;
 
 /* Weights are read once for as many tokens as LDS holds. */
@@ -57,13 +70,30 @@ static void case_long_rows(struct kernel_test *kt)
 			.x = kernel_act_upload(kt, kernel_rows(kt, T, K, 1), T * K),
 			.out = {{.w = &w, .is_f32 = true,
 				 .y = UPLOAD(kt, kernel_zeros(kt, T * N), T * N)}}};
-		bool runs;
-		kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), "step");
-		kernel_ran(kt, kt->b->ops->linear(kt->b, &a), "linear");
-		kernel_ran(kt, kt->b->ops->step_end(kt->b), "step");
-		kernel_ok(kt->b->n_step_launches == launches_meant,
-			  "%s: %s: %d launches of %d", kt->name, kernel_kind_name(kinds[i]),
-			  kt->b->n_step_launches, launches_meant);
+		expect_launches(kt, &a, launches_meant);
+	}
+}
+
+/* Up to eight workgroups of 16 rows a compute unit normalise for themselves; more get a launch. */
+static void case_norm_apart(struct kernel_test *kt)
+{
+	enum { K = 128, MOST = 8 * 16, MORE = 16 };
+	int32_t most = hip_of(kt->b)->device.n_cu * MOST;
+	for (int32_t n = most; n <= most + MORE; n += MORE) {
+		struct weight host = kernel_weight(
+			kt, (struct weight_kind){QUANT_INT4, 32, false, DTYPE_F16, false}, n, K);
+		struct weight w = kernel_upload_weight(kt, &host);
+		struct rms_norm_args norm = {
+			.n_tok = 1, .dim = K, .eps = 1e-6f,
+			.x = UPLOAD(kt, kernel_rows(kt, 1, K, 1), K),
+			.weight = UPLOAD(kt, kernel_rows(kt, 1, K, 1), K),
+			.y = kernel_act_upload(kt, kernel_zeros(kt, K), K)};
+		struct linear_args a = {
+			.n_tok = 1, .n_out = 1, .norm = &norm, .x = norm.y,
+			.out = {{.w = &w, .is_f32 = true,
+				 .y = UPLOAD(kt, kernel_zeros(kt, (size_t)n), (size_t)n)}}};
+		expect_launches(kt, &a, n > most ? 2 : 1);
+		kernel_test_reset(kt);
 	}
 }
 
@@ -90,6 +120,8 @@ int main(void)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts);
 	struct fibers_quads quads = {-1, -1, true, 0};
 	fibers_run_quads("copies, four lanes a row", &quads, linear);
+	static void (*const apart[])(struct kernel_test *) = {case_norm_apart, NULL};
+	fibers_run_quads("four lanes a row, a norm", &quads, apart);
 	static void (*const long_rows[])(struct kernel_test *) = {case_long_rows, NULL};
 	launches_meant = 1;
 	fibers_run_quads("four lanes a row, long rows, much LDS", &quads, long_rows);
