@@ -11,9 +11,9 @@
  * those of two separate launches: head_turn.h, with q and k rounded to f16 in between.
  *
  * Loads return in order, so they are issued in the order of use. First come the position,
- * the page, and the raw heads, which are in the caches since the launch before wrote
- * them. Then come the norms and the first block's keys and values; while these are in
- * flight, the heads are rotated. So the first block arrives as early as without the
+ * the page that it will most likely name, and the raw heads, which are in the caches since the
+ * launch before wrote them. Then come the norms and the first block's keys and values; while
+ * these are in flight, the heads are rotated. So the first block arrives as early as without the
  * fusion. Keys and values are both loaded one block ahead, which leaves one wait for
  * memory a block.
  */
@@ -42,18 +42,18 @@ template <class S> struct fresh_raw {
 	head_rope<SLOTS> rope;
 	u32x4 v;
 	int32_t slot;
-	bool has_key, has_value;
+	bool is_last; /* the workgroup has the last segment */
 };
 
+/* Ask for what does not depend on the position. Each workgroup asks for key and value: that its
+ * segment is the last one, is_last, is set later. */
 template <class S>
 DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
-		      const attention_job &j, bool is_last, fresh_raw<S> *raw)
+		      const attention_job &j, fresh_raw<S> *raw)
 {
 	int32_t w = (int32_t)wave_index(), n = f.n_freq, dim = a.head_dim;
 	size_t b = (size_t)j.b, kv = (b * (size_t)a.n_kv_heads + (size_t)j.g) * (size_t)dim;
 	raw->slot = f.slot[j.b];
-	raw->has_key = is_last && w == raw->KEY_WAVE;
-	raw->has_value = is_last && w == raw->VALUE_WAVE;
 	UNROLL
 	for (int h = 0; h < raw->HEADS; h++) {
 		int32_t r = w + h * ATTENTION_WAVES;
@@ -61,9 +61,9 @@ DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
 		if (r < j.n_heads)
 			head_ask(f.q + head * (size_t)f.q_pitch, n, dim, &raw->q[h]);
 	}
-	if (raw->has_key)
+	if (w == raw->KEY_WAVE)
 		head_ask(f.k + kv, n, dim, &raw->k);
-	if (raw->has_value) {
+	if (w == raw->VALUE_WAVE) {
 		int32_t at = 8 * (int32_t)lane_index();
 		raw->v = *(const u32x4 *)(f.v + kv + (at < dim ? at : 0));
 	}
@@ -76,7 +76,7 @@ DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
 {
 	if ((int32_t)wave_index() < j.n_heads)
 		head_ask_norm(f.q_norm, f.n_freq, a.head_dim, &raw->q_norm);
-	if (raw->has_key)
+	if (raw->is_last && (int32_t)wave_index() == raw->KEY_WAVE)
 		head_ask_norm(f.k_norm, f.n_freq, a.head_dim, &raw->k_norm);
 }
 
@@ -117,8 +117,11 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 				     l.q + r * S::KEY_PITCH);
 		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
 	}
+	if (!raw->is_last)
+		return;
 	size_t row = fresh_row(a, j, raw->slot);
-	if (raw->has_key) {
+	bool has_value = w == raw->VALUE_WAVE;
+	if (w == raw->KEY_WAVE) {
 		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
 		head_store_words(raw->k, n, dim, l.fresh);
 		if constexpr (S::BYTES) {
@@ -133,12 +136,12 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 	}
 	int32_t at = 8 * (int32_t)lane_index();
 	if constexpr (S::BYTES)
-		if (raw->has_value)
+		if (has_value)
 			bytes_put_row(&raw->v, dim, (uint8_t *)f.v_pages + row * (size_t)dim,
 				      f.v_scale + row);
-	if (raw->has_value && at < S::VALUE)
+	if (has_value && at < S::VALUE)
 		*(u32x4 *)(l.fresh + S::KEY + at) = at < dim ? raw->v : u32x4{};
-	if (!S::BYTES && raw->has_value && at < dim)
+	if (!S::BYTES && has_value && at < dim)
 		*(u32x4 *)(f.v_pages + row * (size_t)dim + (size_t)at) = raw->v;
 }
 
@@ -234,34 +237,35 @@ DEVICE void fresh_land(const attention_from &from, const attention_job &j, int32
 		fresh_put<S, DIM, LOADS, PITCH>(j, block, from.dim, in->v, fresh, lds);
 }
 
-/* Ask for the raw inputs and for the norms, and find the places of the first block. */
+/* Find the places of the first block of segment i, and ask for the norms. guess: the block's places
+ * if the segment is of the smallest length (fresh_guess). */
 template <class S>
 DEVICE void fresh_enter(const attention_launch &a, const attention_fresh &f,
-			const attention_job &j, const attention_lds<S> &l, bool is_last,
-			fresh_raw<S> *raw)
+			const attention_job &j, const attention_lds<S> &l, int32_t i,
+			attention_spot guess, fresh_raw<S> *raw)
 {
-	attention_spot spot = attention_look<S>(a, j, j.from);
-	fresh_ask<S>(a, f, j, is_last, raw);
+	int32_t at = j.from * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
+	guess.is_there = at >= j.seen && at < j.position;
+	if (j.from != i * S::SEGMENT)
+		guess = attention_look<S>(a, j, j.from);
 	attention_begin<S>(a, j, l);
-	attention_place<S>(a, j, spot, l.place);
+	attention_place<S>(a, j, guess, l.place);
 	group_barrier();
 	fresh_ask_norms<S>(a, f, j, raw);
 }
 
-/* attention_blocks with keys and values loaded one block ahead. */
+/* attention_blocks with keys and values loaded one block ahead, behind fresh_enter. */
 template <class S>
 DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
-			 const attention_job &j, const attention_lds<S> &l, bool is_last,
+			 const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw,
 			 attention_sums<S> *sums)
 {
 	attention_pieces<S::KEY_LOADS, S::BYTES> keys;
 	attention_pieces<S::VALUE_LOADS, S::BYTES> values;
 	attention_from k = attention_keys_of(a), v = attention_values_of(a);
-	fresh_raw<S> raw;
-	fresh_enter<S>(a, f, j, l, is_last, &raw);
 	fresh_bring<S, S::KEY, S::KEY_LOADS>(k, l.place, &keys);
 	fresh_bring<S, S::VALUE, S::VALUE_LOADS>(v, l.place, &values);
-	fresh_make<S>(a, f, j, l, &raw);
+	fresh_make<S>(a, f, j, l, raw);
 	group_barrier(); /* queries, key and value are in LDS */
 	fresh_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(k, j, j.from, &keys, l.fresh, l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {

@@ -28,9 +28,9 @@ DEVICE void fresh_copy(const attention_launch &a, const attention_job &j, int32_
 		UNROLL
 		for (int i = 0; i < N; i++) {
 			int32_t r = row + i * AT_ONCE;
-			copy_ask(&ahead, i, lds + r * S::KEY_PITCH + at,
-				 (const uint16_t *)(piece + (size_t)rows[i] * pitch),
-				 (uint32_t)(r - first) < n);
+			copy_ask_once(&ahead, i, lds + r * S::KEY_PITCH + at,
+				      (const uint16_t *)(piece + (size_t)rows[i] * pitch),
+				      (uint32_t)(r - first) < n);
 		}
 	};
 	ask(a.k, l.k);
@@ -42,16 +42,14 @@ DEVICE void fresh_copy(const attention_launch &a, const attention_job &j, int32_
 template <class S>
 DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh &f,
 			       const attention_job &j, const attention_lds<S> &first,
-			       bool is_last, attention_sums<S> *sums)
+			       fresh_raw<S> *raw, attention_sums<S> *sums)
 {
-	fresh_raw<S> raw;
 	attention_lds<S> l = first, other = first;
 	other.k = l.fresh + S::KEY + S::VALUE;
 	other.v = other.k + S::BLOCK * S::KEY_PITCH;
-	fresh_enter<S>(a, f, j, l, is_last, &raw);
 	fresh_copy<S>(a, j, j.from, l.place, l);
 	attention_place<S>(a, j, attention_look<S>(a, j, j.from + 1), l.place + S::BLOCK);
-	fresh_make<S>(a, f, j, l, &raw);
+	fresh_make<S>(a, f, j, l, raw);
 	group_barrier(); /* queries, key and value are in LDS */
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
@@ -75,6 +73,22 @@ DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh 
 	}
 }
 
+/* Ask for the page of the first block of segment i, as if the segment were of the smallest
+ * length: the position that says so is still on its way. Segment 0 begins where it does with any
+ * length, unless there is a window. */
+template <class S>
+DEVICE attention_spot fresh_guess(const attention_launch &a, const attention_job &j, int32_t i)
+{
+	int32_t at = i * ATTENTION_SEGMENT + (int32_t)thread_index() % S::BLOCK;
+	int32_t most = a.max_pages_per_seq - 1;
+	attention_spot s;
+	attention_page(a, at, &s.page, &s.offset);
+	s.page = a.page_table[(size_t)j.b * (size_t)a.max_pages_per_seq +
+			      (size_t)(s.page < most ? s.page : most)];
+	s.is_there = false;
+	return s;
+}
+
 template <class S>
 DEVICE void attention_fresh_split(const attention_launch &a, const attention_fresh &f)
 {
@@ -85,18 +99,27 @@ DEVICE void attention_fresh_split(const attention_launch &a, const attention_fre
 	j.b = j.token = a.first_seq + seq; /* each sequence has one token */
 	j.n = 1;
 	j.position = a.position[j.token];
-	if (!attention_segment<S>(a, i, &j, &n))
+	attention_spot guess = fresh_guess<S>(a, j, i);
+	/* Segment 0 is always there, and need not wait for the position. Many of the others are not,
+	 * and should not load anything. */
+	if (i > 0 && !attention_segment<S>(a, i, &j, &n))
 		return;
 	j.g = f.subs == 1 ? x : x / f.subs;
 	int32_t sub = (x - j.g * f.subs) * ATTENTION_GROUP;
 	j.heads = ATTENTION_HEADS(f.group);
 	j.head = j.g * f.group + sub;
 	j.n_heads = f.group - sub < j.heads ? f.group - sub : j.heads;
+	fresh_raw<S> raw;
+	fresh_ask<S>(a, f, j, &raw);
+	if (i == 0)
+		attention_segment<S>(a, 0, &j, &n);
+	raw.is_last = i == n - 1;
 	attention_lds<S> l = attention_lds_of<S>(lds);
 	attention_sums<S> sums = {};
+	fresh_enter<S>(a, f, j, l, i, guess, &raw);
 	if constexpr (S::BYTES || COPY_LANDS)
-		fresh_blocks<S>(a, f, j, l, i == n - 1, &sums);
+		fresh_blocks<S>(a, f, j, l, &raw, &sums);
 	else
-		fresh_blocks_ahead<S>(a, f, j, l, i == n - 1, &sums);
+		fresh_blocks_ahead<S>(a, f, j, l, &raw, &sums);
 	attention_end<S>(a, j, l, sums, i, n, seq * a.n_kv_heads * f.subs + x);
 }

@@ -125,8 +125,9 @@ DEVICE bool attention_segment(const attention_launch &a, int32_t i, attention_jo
 			      int32_t *n_segments)
 {
 	attention_range<S>(a, j);
-	int32_t first = j->from / j->each;
-	*n_segments = j->to / j->each - first + 1;
+	/* Not negative. Signed divisions take more instructions, and these are waited for. */
+	int32_t first = (int32_t)((uint32_t)j->from / (uint32_t)j->each);
+	*n_segments = (int32_t)((uint32_t)j->to / (uint32_t)j->each) - first + 1;
 	if (i >= *n_segments)
 		return false;
 	int32_t from = (first + i) * j->each, to = from + j->each - 1;

@@ -41,6 +41,8 @@ enum {
 	 * length. */
 	ATTENTION_SEGMENTS = 72,
 	ATTENTION_SEGMENT = 64, /* positions in the smallest segment */
+	/* Up to so many smallest segments are one: merging them costs more than they save. */
+	ATTENTION_ALONE = 2,
 	ATTENTION_SHORT = 64,   /* most segments of the smallest size: merging more costs more
 				 * than they save */
 	/* Work memory of the split kernel: floats in a row of a segment, in addition to
@@ -48,35 +50,47 @@ enum {
 	ATTENTION_ROW_EXTRA = 4 /* two are used; four keep the values aligned */
 };
 
+/* Fields are in the order of their use by decode, for the reason that linear_int4.h tells. */
 struct attention_launch {
-	const uint16_t *q;         /* (T, H, K) f16 */
+	const int32_t *position;   /* (T) position of each token in its sequence */
+	const int32_t *page_table; /* (B, max_pages_per_seq) */
 	const uint16_t *k;         /* (n_pages, G, P, K) f16; bytes kernels: bytes */
 	const uint16_t *v;         /* (n_pages, G, P, v_dim) f16; is_shared shapes: equals k */
-	const uint16_t *k_scale;   /* bytes kernels: (n_pages, G, P) f16 */
-	const uint16_t *v_scale;
-	const int32_t *position;   /* (T) position of each token in its sequence */
-	const int32_t *first_tok;  /* (B + 1): first token of each sequence */
-	const int32_t *page_table; /* (B, max_pages_per_seq) */
-	const float *sinks;        /* (H) attention sink logits, or NULL */
+	int32_t first_seq;         /* sequence of grid y = 0 */
+	int32_t max_pages_per_seq, page_size;
+	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
+	int32_t window;            /* see attention_seen.h */
+	int32_t n_heads, n_kv_heads, head_dim, v_dim;
+	float scale;
 	uint16_t *y;               /* (T, H, v_dim) f16 */
 	float *work;               /* split, spread: work memory, see ATTENTION_WORK */
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
-	int32_t n_heads, n_kv_heads, head_dim, v_dim, page_size, max_pages_per_seq;
-	int32_t page_shift;        /* log2(page_size); -1: not a power of two */
-	int32_t window;            /* see attention_seen.h */
-	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
-	int32_t tile_shift;        /* log2(tile_tok) */
-	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile
-				    * of grid y = 0, of all sequences */
-	int32_t first_seq;         /* sequence of grid y = 0 */
-	int32_t n_seq;             /* spread: B */
-	int32_t n_segments;        /* spread: most segments of a tile */
 	uint32_t merges_apart;     /* split: attention_merge_kernel merges the segments */
 	uint32_t skips_single;     /* whole: skip sequences with one token; merge: all sequences
 				    * have one token, and their segments are those of split
 				    * kernels */
-	float scale;
+	const float *sinks;        /* (H) attention sink logits, or NULL */
+	const uint16_t *q;         /* (T, H, K) f16 */
+	const uint16_t *k_scale;   /* bytes kernels: (n_pages, G, P) f16 */
+	const uint16_t *v_scale;
+	const int32_t *first_tok;  /* (B + 1): first token of each sequence */
 	const int32_t *last_seen;  /* mutual: (T) last position that each token sees */
+	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
+	int32_t tile_shift;        /* log2(tile_tok) */
+	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile
+				    * of grid y = 0, of all sequences */
+	int32_t n_seq;             /* spread: B */
+	int32_t n_segments;        /* spread, merge: most segments of a tile, a multiple of
+				    * ATTENTION_MERGE_AT_ONCE */
+};
+
+/* What attention_merge_kernel would have to divide for; its latency is what the launch costs. */
+struct attention_merge_launch {
+	int32_t group, subs;  /* H / G, and ATTENTION_SUBS(H / G) */
+	int32_t heads, all;   /* ATTENTION_HEADS(H / G), and G subs */
+	uint32_t per_group;   /* 2^31 / group, rounded up: h / group is h per_group >> 31 */
+	int32_t parts_shift;  /* log2 of the workgroups of a row, some of which may be idle */
+	int32_t stride;       /* floats between segments: ATTENTION_SPREAD_WORK(1, …) */
 };
 
 /* Raw queries, keys and values of a step whose sequences have one token each: before
@@ -86,17 +100,17 @@ struct attention_fresh {
 	const uint16_t *q;   /* (B, H, q_pitch) f16 */
 	const uint16_t *k;   /* (B, G, K) f16 */
 	const uint16_t *v;   /* (B, G, K) f16 */
-	const float *q_norm; /* (K) norm weights, or NULL: no norm */
-	const float *k_norm; /* (K) norm weights, or NULL: no norm */
 	const float *rope;   /* (B, n_freq, 2) */
 	const int32_t *slot; /* (B) where to write: page * P + offset */
+	int32_t n_freq, q_pitch;
+	int32_t group, subs; /* H / G, and ATTENTION_SUBS(H / G) */
+	const float *q_norm; /* (K) norm weights, or NULL: no norm */
+	const float *k_norm; /* (K) norm weights, or NULL: no norm */
+	float eps;
 	uint16_t *k_pages;   /* the same memory as attention_launch.k and .v … */
 	uint16_t *v_pages;
 	uint16_t *k_scale;   /* … and as its k_scale and v_scale */
 	uint16_t *v_scale;
-	int32_t n_freq, q_pitch;
-	int32_t group, subs; /* H / G, and ATTENTION_SUBS(H / G) */
-	float eps;
 };
 
 /* A row of attention.def. */
@@ -116,7 +130,8 @@ struct attention_shape {
 };
 enum {
 	ATTENTION_WAVES = 4, /* waves of a workgroup */
-	ATTENTION_MERGE_EACH = ATTENTION_WAVES * 32
+	ATTENTION_MERGE_EACH = ATTENTION_WAVES * 32,
+	ATTENTION_MERGE_AT_ONCE = 8 /* divides ATTENTION_SEGMENTS */
 };
 
 /* ATTENTION_HEADS: query heads of a workgroup. ATTENTION_SUBS: workgroups that share a key

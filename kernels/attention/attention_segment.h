@@ -11,13 +11,15 @@
 DEVICE int32_t attention_each(int32_t n)
 {
 	int32_t each = (n + ATTENTION_SEGMENTS - 1) / ATTENTION_SEGMENTS;
-	return each == 1 && n > ATTENTION_SHORT ? 2 : each;
+	return n <= ATTENTION_ALONE ? (int32_t)ATTENTION_ALONE
+	       : each == 1 && n > ATTENTION_SHORT ? 2 : each;
 }
 
-/* Positions from p on until segments become longer. */
+/* Positions from p on until segments have another length. */
 DEVICE int32_t attention_room(int32_t p)
 {
-	int32_t each = attention_each(p / ATTENTION_SEGMENT + 1);
-	int32_t n = each == 1 ? (int32_t)ATTENTION_SHORT : each * ATTENTION_SEGMENTS;
+	int32_t of = p / ATTENTION_SEGMENT + 1, each = attention_each(of);
+	int32_t n = of <= ATTENTION_ALONE ? (int32_t)ATTENTION_ALONE
+		    : each == 1 ? (int32_t)ATTENTION_SHORT : each * ATTENTION_SEGMENTS;
 	return n * ATTENTION_SEGMENT - p;
 }

@@ -132,91 +132,137 @@ struct attention_smallest {
 	enum : int { BLOCK = ATTENTION_SEGMENT, SEGMENT = 1 };
 };
 
-/* The row that a workgroup of the merge has, and its elements from d on. */
+/* What a thread of the merge has: one element of a row. */
 struct attention_merge_job {
 	attention_job j;
 	size_t at; /* index in work memory of the row */
-	int32_t d, n; /* first element; number of segments */
+	int32_t d; /* the element */
+	int32_t n; /* number of segments */
+	int32_t tile, token; /* number of the launch's tile; the row's token in it */
 };
 
-/* Set the tile and the token of a workgroup of the merge; false: there is none. */
-DEVICE bool attention_merge_token(const attention_launch &a, int32_t tile, int32_t token,
-				  attention_job *j)
+/* Set all but the number of segments. Reads no memory, and does not divide. */
+DEVICE void attention_merge_place(const attention_launch &a, const attention_merge_launch &r,
+				  attention_merge_job *m)
 {
-	if (!a.skips_single)
-		return attention_spread_tile(a, tile, j) && token < j->n;
-	j->b = j->token = tile;
-	j->n = 1;
-	j->position = a.position[tile];
-	return true;
+	int32_t x = (int32_t)group_index_x(), y = (int32_t)group_index_y();
+	int32_t head = x >> r.parts_shift;
+	int32_t g = (int32_t)((uint64_t)(uint32_t)head * r.per_group >> 31);
+	int32_t of = g * r.subs + (head - g * r.group) / ATTENTION_GROUP;
+	int32_t row = (head - g * r.group) % ATTENTION_GROUP;
+	m->d = (x - (head << r.parts_shift)) * ATTENTION_MERGE_EACH + (int32_t)thread_index();
+	m->tile = y >> a.tile_shift;
+	m->token = y & (a.tile_tok - 1);
+	m->j.head = head;
+	m->at = (size_t)(m->tile * r.all + of) * (size_t)(a.n_segments * r.stride) +
+		(size_t)((m->token * r.heads + row) * (a.v_dim + ATTENTION_ROW_EXTRA));
 }
 
-/* False if the workgroup has nothing to merge. */
-DEVICE bool attention_merge_find(const attention_launch &a, attention_merge_job *m)
+/* Set the number of segments. False if the workgroup has nothing to merge. */
+DEVICE bool attention_merge_find(const attention_launch &a, int32_t position,
+				 attention_merge_job *m)
 {
-	int32_t group = a.n_heads / a.n_kv_heads, subs = ATTENTION_SUBS(group);
-	int32_t heads = ATTENTION_HEADS(group), x = (int32_t)group_index_x();
-	int32_t token = (int32_t)group_index_y() & (a.tile_tok - 1);
-	int32_t y = (int32_t)group_index_y() >> a.tile_shift, head = x % a.n_heads;
-	int32_t g = head / group, sub = head % group / heads, row = head % group % heads;
 	attention_job *j = &m->j;
-	m->d = x / a.n_heads * ATTENTION_MERGE_EACH;
-	if (!attention_merge_token(a, a.first_tile + y, token, j) ||
-	    !attention_segment<attention_smallest>(a, 0, j, &m->n) || m->n == 1)
+	if (a.skips_single) {
+		j->b = j->token = m->tile;
+		j->n = 1;
+		j->position = position;
+	} else if (!attention_spread_tile(a, a.first_tile + m->tile, j) || m->token >= j->n) {
 		return false;
-	int32_t pitch = a.v_dim + ATTENTION_ROW_EXTRA;
-	j->heads = heads;
-	j->head = head;
-	j->n_heads = 1;
-	m->at = attention_spread_at(a, *j, y, g * subs + sub) +
-		(size_t)((token * heads + row) * pitch);
-	j->token += token;
-	return true;
-}
-
-/* Load element d of AT_ONCE segments from s on. Behind the last one, the last one is
- * loaded again, so that no load depends on a branch. */
-template <int AT_ONCE>
-DEVICE void attention_merge_ask(const attention_parts &p, int32_t s, int32_t d, float *v)
-{
-	UNROLL
-	for (int u = 0; u < AT_ONCE; u++) {
-		int32_t at = s + u < p.n ? s + u : p.n - 1;
-		v[u] = p.work[at * p.stride + ATTENTION_ROW_EXTRA + d];
 	}
+	j->token += m->token;
+	return attention_segment<attention_smallest>(a, 0, j, &m->n) && m->n > 1;
 }
 
-/* A thread has one element of one row. All of its loads are on their way at once, and half
- * of them before the factors are computed. */
-DEVICE void attention_merge_row(const attention_launch &a)
+/* What a segment does to a row's merge: the numbers of attention_factors. */
+struct attention_merge_step {
+	float before; /* factor of what the segments before it made */
+	float own;    /* factor of the segment's values */
+	float sum;    /* its sum of weights, with that factor */
+	float most;   /* the largest score of it and of all before it */
+};
+
+/* The largest maximum of the segments before the thread's own. top: LDS, (ATTENTION_WAVES). */
+DEVICE float attention_merge_most(float max, float *top)
 {
-	enum { HALF = ATTENTION_SEGMENTS / 2 };
-	LDS(float, f, ATTENTION_MERGE_LDS);
-	LDS(float, scale, ATTENTION_GROUP);
-	attention_merge_job m;
-	if (!attention_merge_find(a, &m))
-		return;
-	attention_parts p = {a.work + m.at,
-			     ATTENTION_SPREAD_WORK(1, a.tile_tok, m.j.heads, a.v_dim), m.n};
-	float v[2][HALF], total = 0;
-	int32_t d = m.d + (int32_t)thread_index();
-	bool has_value = d < a.v_dim;
-	attention_merge_ask<HALF>(p, 0, has_value ? d : 0, v[0]);
-	if (p.n > HALF)
-		attention_merge_ask<HALF>(p, HALF, has_value ? d : 0, v[1]);
-	attention_factors(a, m.j, p, f, f + ATTENTION_MERGE_TOP, scale);
-	const float *g = f + ATTENTION_SEGMENTS * ATTENTION_GROUP;
+	int32_t lane = (int32_t)lane_index(), wave = (int32_t)wave_index();
 	UNROLL
-	for (int h = 0; h < 2; h++) {
-		if (h * HALF >= p.n)
-			break;
+	for (int n = 1; n < WAVE; n *= 2) {
+		float other = wave_shuffle(max, (uint32_t)(lane < n ? lane : lane - n));
+		max = other > max ? other : max;
+	}
+	if (lane == WAVE - 1)
+		top[wave] = max;
+	float most = wave_shuffle(max, (uint32_t)(lane ? lane - 1 : 0));
+	most = lane ? most : ATTENTION_NOTHING;
+	group_barrier();
+	UNROLL
+	for (int w = 0; w < ATTENTION_WAVES - 1; w++)
+		most = w < wave && top[w] > most ? top[w] : most;
+	return most;
+}
+
+/* Compute the steps of n segments, a segment a thread, in LDS. max, sum: what the thread's own has
+ * left. A segment that is not there changes nothing. */
+DEVICE void attention_merge_steps(const attention_launch &a, int32_t n, float max, float sum,
+				  u32x4 *steps)
+{
+	LDS(float, top, ATTENTION_WAVES);
+	int32_t me = (int32_t)thread_index();
+	float c = a.scale * ATTENTION_LOG2E;
+	max = me < n ? max : ATTENTION_NOTHING;
+	float most = attention_merge_most(max, top);
+	float now = max > most ? max : most, own = fast_exp2((max - now) * c);
+	if (me < ATTENTION_SEGMENTS)
+		steps[me] = bits_cast<u32x4>(attention_merge_step{
+			fast_exp2((most - now) * c), own, me < n ? sum * own : 0, now});
+	group_barrier();
+}
+
+/* A thread has one element of one row. It asks for all segments that the launch may have at once,
+ * before it knows how many the row has: the position comes from memory, too. */
+DEVICE void attention_merge_row(const attention_launch &a, const attention_merge_launch &r)
+{
+	enum { AT_ONCE = ATTENTION_MERGE_AT_ONCE };
+	LDS(u32x4, steps, ATTENTION_SEGMENTS);
+	attention_merge_job m;
+	attention_merge_place(a, r, &m);
+	int32_t me = (int32_t)thread_index();
+	int32_t position = a.skips_single ? load_global<int32_t>(a.position + m.tile +
+								 a.first_tile) : 0;
+	const float *work = a.work + m.at;
+	const float *state = work + (me < a.n_segments ? me : 0) * r.stride;
+	float max = load_global<float>(state), weights = load_global<float>(state + 1);
+	float v[ATTENTION_SEGMENTS], total = 0, sum = 0;
+	bool has_value = m.d < a.v_dim;
+	work += ATTENTION_ROW_EXTRA + (has_value ? m.d : 0);
+	UNROLL
+	for (int first = 0; first < ATTENTION_SEGMENTS; first += AT_ONCE) {
+		if (first >= a.n_segments)
+			continue;
 		UNROLL
-		for (int u = 0; u < HALF; u++) {
-			int32_t s = (h * HALF + u) * ATTENTION_GROUP;
-			total = fma_f32(total, f[s], v[h][u] * g[s]);
+		for (int s = first; s < first + AT_ONCE; s++)
+			v[s] = load_global<float>(work + s * r.stride);
+	}
+	if (!attention_merge_find(a, position, &m))
+		return;
+	attention_merge_steps(a, m.n, max, weights, steps);
+	UNROLL
+	for (int first = 0; first < ATTENTION_SEGMENTS; first += AT_ONCE) {
+		if (first >= m.n)
+			continue;
+		UNROLL
+		for (int s = first; s < first + AT_ONCE; s++) {
+			auto step = bits_cast<attention_merge_step>((u32x4)steps[s]);
+			/* Nobody has written what lies behind the last segment. */
+			float own = s < m.n ? v[s] * step.own : 0;
+			total = fma_f32(total, step.before, own);
+			sum = fma_f32(sum, step.before, step.sum);
 		}
 	}
+	auto end = bits_cast<attention_merge_step>((u32x4)steps[m.n - 1]);
+	float scale = attention_scale(a, m.j.head, end.most, sum);
 	if (has_value)
 		a.y[((size_t)m.j.token * (size_t)a.n_heads + (size_t)m.j.head) *
-			    (size_t)a.v_dim + (size_t)d] = f32_to_f16(total * scale[0] + 0.0f);
+			    (size_t)a.v_dim + (size_t)m.d] = f32_to_f16(total * scale + 0.0f);
 }

@@ -35,6 +35,9 @@
  *                                        pointers that were themselves read from memory
  *   load_nt<T>(p)                        T = u32x4, u32x2, uint32_t: a non-temporal load,
  *                                        for data that is read once
+ *   load_once(p)                         a load of data that is read once; it should not push
+ *                                        other data out of the caches. On AMD's chips, where
+ *                                        nobody has measured it, a plain load
  *   load_nt_even(p)                      a non-temporal load of 16 bytes at an even address
  *   wave_xor<M>(x)                       x of lane (own index xor M)
  *   wave_shuffle(x, lane), wave_ballot(bool)
@@ -130,6 +133,8 @@
  *   copy_ahead<N>                        state of N pieces in flight
  *   copy_ask(&c, i, to, from, is_there)  starts piece i. `from` must be readable. `to` must
  *                                        be free already: hardware may write it at once
+ *   copy_ask_once                        the same for data that is read once: it should not
+ *                                        push other data out of the caches
  *   copy_land(&c, i, to, is_there)       with the same `to`: stores the piece, or 0 if
  *                                        is_there is false
  *   copy_wait()                          after the last copy_land, before a barrier

@@ -71,6 +71,8 @@ template <class T> DEVICE T load_nt(const void *p)
 	return __builtin_nontemporal_load((const __attribute__((address_space(1))) T *)p);
 }
 
+template <class T> DEVICE T load_once(const T *p) { return *p; }
+
 /* A single load: gfx11 on Linux allows unaligned addresses. */
 typedef u32x4 dialect_even __attribute__((aligned(2)));
 DEVICE u32x4 load_nt_even(const void *p)

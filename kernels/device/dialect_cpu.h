@@ -57,6 +57,8 @@ template <class T> DEVICE T load_nt(const void *p)
 	return *(const T *)p;
 }
 
+template <class T> DEVICE T load_once(const T *p) { return *p; }
+
 /* Loads by two bytes, so that UBSan reports an odd address. */
 DEVICE u32x4 load_nt_even(const void *p)
 {

@@ -46,6 +46,13 @@ DEVICE void copy_ask(copy_ahead<N> *, int, uint16_t *to, const uint16_t *from, b
 	c->at[c->n++] = {to, from, is_there};
 }
 
+template <int N>
+DEVICE void copy_ask_once(copy_ahead<N> *c, int i, uint16_t *to, const uint16_t *from,
+			  bool is_there)
+{
+	copy_ask(c, i, to, from, is_there);
+}
+
 template <int N> DEVICE void copy_land(copy_ahead<N> *, int, uint16_t *, bool) {}
 
 /* The first n copies land; those behind them stay on their way. */

@@ -63,6 +63,8 @@ template <class T> DEVICE T load_nt(const void *p)
 	return bits_cast<T>(__ldcs((const typename dialect_native<T>::type *)p));
 }
 
+template <class T> DEVICE T load_once(const T *p) { return load_nt<T>(p); }
+
 /* Loads four aligned words, and a fifth only if the sixteen bytes reach into it. */
 DEVICE u32x4 load_nt_even(const void *p)
 {

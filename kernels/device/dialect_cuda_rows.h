@@ -48,6 +48,16 @@ DEVICE void copy_ask(copy_ahead<N> *, int, uint16_t *to, const uint16_t *from, b
 		     : : "r"(at), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
 
+template <int N>
+DEVICE void copy_ask_once(copy_ahead<N> *, int, uint16_t *to, const uint16_t *from, bool is_there)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+	uint64_t first;
+	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+	asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
+		     : : "r"(at), "l"(from), "r"(is_there ? 16 : 0), "l"(first) : "memory");
+}
+
 template <int N> DEVICE void copy_land(copy_ahead<N> *, int, uint16_t *, bool) {}
 DEVICE void copy_wait() { asm volatile("cp.async.wait_all;" : : : "memory"); }
 DEVICE void copy_close() { asm volatile("cp.async.commit_group;" : : : "memory"); }

@@ -32,20 +32,20 @@ enum {
 	LINEAR_INT4_LDS = 65536 /* bytes of LDS that a workgroup may have */
 };
 
+/* Fields are in the order of their use, here and in linear_int4_args: arguments come from memory
+ * in lines of 64 bytes, and a wave waits for each line when it first needs it. */
 struct linear_int4_part {
 	const uint32_t *q;         /* (N, pitch): K/8 words a row, 16-byte aligned */
 	const void *scales;        /* (N, K/group) f16, or bf16 */
+	int32_t n, pitch;          /* pitch: words from row to row, a multiple of CHUNK/8 */
+	uint32_t is_bf16;          /* the scales are bf16, not f16 */
+	uint32_t store;            /* enum linear_store: how to store y */
 	const uint32_t *zero_points; /* (N/8, K/group); only read by the _zero kernels */
 	const float *bias;         /* (N) f32, or NULL */
 	void *y;                   /* (M, N), f16 or f32: see `store` */
-	int32_t n, pitch;          /* pitch: words from row to row, a multiple of CHUNK/8 */
-	int32_t first_group;       /* ascending; beyond the grid for an unused part */
-	uint32_t store;            /* enum linear_store: how to store y */
-	uint32_t is_bf16;          /* the scales are bf16, not f16 */
 };
 
 struct linear_int4_args {
-	struct linear_int4_part part[LINEAR_INT4_MAX_PART];
 	const uint16_t *x;     /* (M, K) f16, 16-byte aligned */
 	int32_t k, n_groups;   /* groups of a row: K / group */
 	int32_t group_shift;   /* log2(group), or 31 for one group a row */
@@ -56,6 +56,9 @@ struct linear_int4_args {
 	int32_t n_tok;  /* tokens; read by linear_quad_sum.h and kernels for more than 8 */
 	/* Only for linear_quad_sum.h: */
 	uint32_t is_pair; /* parts 0 and 1 are gate and up; y of part 0 becomes silu(gate) up */
+	/* Of parts 1 and on, ascending; beyond the grid for an unused part. Part 0 begins at 0. */
+	int32_t first_group[LINEAR_INT4_MAX_PART - 1];
+	struct linear_int4_part part[LINEAR_INT4_MAX_PART];
 };
 
 /* A row of linear_int4.def. The kernel of M tokens is named

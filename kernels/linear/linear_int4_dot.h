@@ -276,16 +276,16 @@ DEVICE void linear_int4(const linear_int4_args &a, float *keep = nullptr)
 	constexpr int32_t STEP = LINEAR_INT4_STEP(THRDS, CHUNK);
 	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
 	LDS_DYNAMIC(u32x4, lds);
-	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8, end;
-	linear_int4_part p = linear_int4_find(&a, &end);
-	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
+	int32_t n_pieces = (a.k + STEP - 1) / STEP * STEP / 8, begin, end;
+	linear_int4_part p = linear_int4_find(&a, &begin, &end);
+	int32_t row = ((int32_t)group_index_x() - begin) * ROWS +
 		      (int32_t)wave_index() * WAVE_ROWS;
 	if (M <= FUSED_NORM_TOK && a.norm.x)
 		linear_int4_norm<M, THRDS, CHUNK, WAVES * WAVE>(a, n_pieces, lds);
 	else
 		linear_int4_stage<M, THRDS, CHUNK>(a.x, a.k, WAVES * WAVE, n_pieces, lds);
 	group_barrier();
-	for (; row < p.n; row += (end - p.first_group) * ROWS) {
+	for (; row < p.n; row += (end - begin) * ROWS) {
 		int32_t mine = THRDS == WAVE ? row : row + (int32_t)lane_index() / THRDS * YTILE;
 		linear_int4_rows<YTILE> rows = linear_int4_at<YTILE, HAS_ZERO>(&a, &p, mine);
 		float sum[YTILE][M] = {};

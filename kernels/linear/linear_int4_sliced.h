@@ -75,9 +75,9 @@ DEVICE void linear_int4_sliced(const linear_int4_args &a)
 {
 	constexpr int32_t WAVE_ROWS = WAVE / THRDS * YTILE, ROWS = WAVE_ROWS * WAVES;
 	LDS_DYNAMIC(u32x4, lds);
-	int32_t end;
-	linear_int4_part p = linear_int4_find(&a, &end);
-	int32_t row = ((int32_t)group_index_x() - p.first_group) * ROWS +
+	int32_t begin, end;
+	linear_int4_part p = linear_int4_find(&a, &begin, &end);
+	int32_t row = ((int32_t)group_index_x() - begin) * ROWS +
 		      (int32_t)wave_index() * WAVE_ROWS;
 	if (THRDS < WAVE)
 		row += (int32_t)lane_index() / THRDS * YTILE;

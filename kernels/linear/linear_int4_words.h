@@ -56,18 +56,23 @@ DEVICE float linear_int4_put(const linear_int4_part *p, int32_t t, int32_t row, 
 	return linear_store(p->y, (size_t)t * (size_t)p->n + (size_t)row, x, p->store);
 }
 
-/* The part that this workgroup works on; *end is the index after the part's last
- * workgroup. */
-DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *end)
+/* The part that this workgroup works on; *first and *end are the indices of the part's first
+ * workgroup and after its last one. */
+DEVICE linear_int4_part linear_int4_find(const linear_int4_args *a, int32_t *first, int32_t *end)
 {
-	int32_t group = (int32_t)group_index_x();
+	int32_t group = (int32_t)group_index_x(), i = 0;
+	UNROLL
+	for (int n = 0; n < LINEAR_INT4_MAX_PART - 1; n++)
+		i += group >= a->first_group[n];
 	linear_int4_part p = a->part[LINEAR_INT4_MAX_PART - 1];
+	*first = a->first_group[LINEAR_INT4_MAX_PART - 2];
 	*end = a->grid;
 	UNROLL
-	for (int i = LINEAR_INT4_MAX_PART - 2; i >= 0; i--)
-		if (group < a->part[i + 1].first_group) {
-			p = a->part[i];
-			*end = a->part[i + 1].first_group;
+	for (int n = LINEAR_INT4_MAX_PART - 2; n >= 0; n--)
+		if (i == n) {
+			p = a->part[n];
+			*first = n ? a->first_group[n - 1] : 0;
+			*end = a->first_group[n];
 		}
 	*end = *end < a->grid ? *end : a->grid;
 	return p;

@@ -61,12 +61,12 @@ template <int ROWS, int UNR, int KIND> DEVICE void linear_quad_lean(const linear
 	LDS_DYNAMIC(u32x4, lds);
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, false>(a, &held);
-	int32_t none, i_part = 0;
-	linear_int4_part p = linear_int4_find(&a, &none);
+	int32_t begin, none, i_part = 0;
+	linear_int4_part p = linear_int4_find(&a, &begin, &none);
 	UNROLL
 	for (int i = 1; i < LINEAR_INT4_MAX_PART; i++)
-		i_part += (int32_t)group_index_x() >= a.part[i].first_group;
-	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS + (int32_t)wave_index();
+		i_part += (int32_t)group_index_x() >= a.first_group[i - 1];
+	int32_t tile = ((int32_t)group_index_x() - begin) * ROWS + (int32_t)wave_index();
 	quad_rows rows = linear_quad_rows<KIND>(a, p, tile);
 	quad_step<KIND> now[UNR];
 	quad_load_turn<UNR, KIND>(rows, 0, now);
@@ -103,7 +103,7 @@ DEVICE void linear_quad_as(const linear_int4_args &a)
  * registers for only one workgroup cost 2.2 us of 9.4 (quad16, N and K 4096). But for
  * quad8, more registers gained 1.1 us of 14. */
 #define LINEAR_QUAD_KIND(name, m, split, rows, unr, room, is_lean, kind, word) \
-	KERNEL_OF_MANY(split * rows * WAVE, (m == 1 ? room : split * rows > 8 ? 1 : 2)) \
+	KERNEL_OF_MANY(split * rows * WAVE, (m == 1 ? room : split * rows > 8 ? 1 : 3)) \
 	void linear_quad_##name##_m##m##word##_kernel(linear_int4_args a) \
 	{ \
 		linear_quad_as<m, split, rows, unr, is_lean, kind>(a); \

@@ -215,9 +215,9 @@ DEVICE void linear_quad(const linear_int4_args &a, float *keep = nullptr)
 	float *sums = (float *)(lds + QUAD_ZEROS + M * (a.k / 8));
 	linear_quad_held<THREADS> held;
 	linear_quad_hold<THREADS, HAS_NORM>(a, &held);
-	int32_t none, wave = (int32_t)wave_index();
-	linear_int4_part p = linear_int4_find(&a, &none);
-	int32_t tile = ((int32_t)group_index_x() - p.first_group) * ROWS;
+	int32_t begin, none, wave = (int32_t)wave_index();
+	linear_int4_part p = linear_int4_find(&a, &begin, &none);
+	int32_t tile = ((int32_t)group_index_x() - begin) * ROWS;
 	quad_rows rows = linear_quad_rows<KIND>(a, p, tile + wave / SPLIT);
 
 	int32_t n_steps = a.k / QUAD_STEP, each = (n_steps + SPLIT - 1) / SPLIT;

@@ -48,40 +48,42 @@ struct moe_span {
 	int32_t pitch;            /* as in struct weight_view */
 };
 
+/* Fields are in the order of their use by moe_quad.hip, for the reason that linear_int4.h tells. */
 struct moe_launch {
-	const struct weight_view *table; /* (E + 1, MOE_PARTS) */
+	/* moe_quad.hip, one token: the logits are still `sums` (E) of moe_route.hip, and x is
+	 * what `norm` makes. up writes x to norm.y, and down leaves the sums zero. NULL: x and
+	 * the logits are ready. */
+	struct fused_norm norm;
+	uint64_t *sums;
+	int32_t dim;
+	int32_t shared;        /* row of the shared expert in the table: E */
 	const int32_t *id;     /* (T, U); NULL: every pair is the expert `shared`, U = 0 */
-	const float *weight;   /* (T, U) f32; NULL: all are 1 */
-	const float *gate_bias, *up_bias; /* (E, F) f32, or NULL */
-	const float *down_bias;           /* (E, D) f32, or NULL */
-	const uint16_t *x;     /* (T, D) f16 */
 	uint16_t *h;           /* (T, U, F) f16 */
 	float *y;              /* (T, D) f32, added to */
-	int32_t n_tok, n_used, n_slots, dim, ffn;
-	int32_t shared;        /* row of the shared expert in the table: E */
+	const float *weight;   /* (T, U) f32; NULL: all are 1 */
+	int32_t n_tok, n_used, n_slots, ffn;
+	/* moe_quad.hip: the workgroups of a pair (up) or token (down). Workgroup i takes blocks i,
+	 * i + up_step, … of the rows. */
+	int32_t up_step, down_step;
+	int32_t up_shift, down_shift; /* log2(group), or 31 for one group a row */
+	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
+	/* (T, E) f32: the up kernel chooses id and weight from them (moe_pick.h). NULL:
+	 * id and weight are ready. */
+	const float *logits;
+	const uint16_t *x;     /* (T, D) f16 */
+	struct moe_router_rule rule;
+	const struct weight_view *table; /* (E + 1, MOE_PARTS) */
 	uint32_t act;          /* enum moe_act. The shared expert has MOE_SILU or, like the
 				* others, MOE_RELU or MOE_CLIPPED */
+	uint32_t is_bf16;      /* int4: the scales are bf16, not f16 */
 	float alpha, limit;    /* parameters of MOE_CLAMPED; limit of MOE_CLIPPED */
+	const float *gate_bias, *up_bias; /* (E, F) f32, or NULL */
+	const float *down_bias;           /* (E, D) f32, or NULL */
 	uint16_t *shared_h;    /* (T, F) f16: h of the shared expert */
 	float *shared_scale;   /* (T) f32: weight of the shared expert; NULL: 1 */
 	struct weight_view shared_router; /* (1, D); q NULL: no router, or shared_scale is
 					   * ready */
-	int32_t up_shift, down_shift; /* log2(group), or 31 for one group a row */
-	uint32_t is_bf16;             /* int4: the scales are bf16, not f16 */
-	/* (T, E) f32: the up kernel chooses id and weight from them (moe_pick.h). NULL:
-	 * id and weight are ready. */
-	const float *logits;
-	/* moe_quad.hip, one token: the logits are still `sums` (E) of moe_route.hip, and x is
-	 * what `norm` makes. up writes x to norm.y, and down leaves the sums zero. NULL: x and
-	 * the logits are ready. */
-	uint64_t *sums;
-	struct fused_norm norm;
-	struct moe_router_rule rule;
 	int32_t n_waves; /* waves of a workgroup of down by groups of pairs (moe_group.h) */
-	struct moe_span span[MOE_PARTS]; /* moe_quad.hip: weights of the routed experts */
-	/* moe_quad.hip: the workgroups of a pair (up) or token (down). Workgroup i takes blocks i,
-	 * i + up_step, … of the rows. */
-	int32_t up_step, down_step;
 };
 
 /* 1 if each pair's first workgroup of up has no rows, but does the work that a token

@@ -219,17 +219,21 @@ DEVICE void moe_quad_routed_hold(const moe_launch &a, moe_quad_routed<THREADS> *
 	out->sum = at < a.shared ? a.sums[at] : 0;
 }
 
-/* Compute the logits, in LDS. Returns the norm's scale. */
+/* Compute the logits and the keys by which experts are chosen (moe_pick_keys), in LDS. Returns the
+ * norm's scale. */
 template <int THREADS>
 DEVICE float moe_quad_routed_logits(const moe_launch &a, const moe_quad_routed<THREADS> &r,
-				    float *logits)
+				    float *logits, uint32_t *keys)
 {
 	LDS(float, part, RMS_NORM_WAVES);
+	const moe_router_rule rule = moe_pick_rule(a);
 	float scale = rms_norm_scale<THREADS, true>(r.x, a.norm.x, a.dim, a.norm.eps, part);
 	int32_t at = (int32_t)thread_index();
-	for (int32_t e = at; e < a.shared; e += THREADS)
+	for (int32_t e = at; e < a.shared; e += THREADS) {
 		logits[e] = moe_sum_logit(e == at ? r.sum : a.sums[e], scale, a.rule.logit_bias,
 					  (size_t)e);
+		keys[e] = moe_pick_key(rule, logits[e], (uint32_t)e);
+	}
 	group_barrier();
 	return scale;
 }
@@ -250,15 +254,15 @@ DEVICE void moe_quad_routed_x(const moe_launch &a, const moe_quad_routed<THREADS
 				      rms_norm_load<true>(a.norm.weight, p * 8, a.dim), scale));
 }
 
-/* Copy the token's x to LDS, and find the workgroup's expert. */
+/* Copy the token's x to LDS, and find the workgroup's expert. r: what it has asked for if
+ * IS_ROUTED. */
 template <int THREADS, bool IS_ROUTED>
 DEVICE void moe_quad_up_enter(const moe_launch &a, const moe_pair &pair, u32x4 *lds,
-			      float *logits, const moe_choice &choice)
+			      const moe_quad_routed<THREADS> &r, float *logits,
+			      const moe_choice &choice)
 {
 	if constexpr (IS_ROUTED) {
-		moe_quad_routed<THREADS> r;
-		moe_quad_routed_hold<THREADS>(a, &r);
-		float scale = moe_quad_routed_logits<THREADS>(a, r, logits);
+		float scale = moe_quad_routed_logits<THREADS>(a, r, logits, choice.keys);
 		moe_pick_begin<THREADS, IS_ROUTED>(a, pair, logits, choice);
 		quad_zeros(lds);
 		moe_quad_routed_x<THREADS>(a, r, scale, [&](int32_t p, u32x4 v) {
@@ -278,15 +282,14 @@ DEVICE void moe_quad_up_enter(const moe_launch &a, const moe_pair &pair, u32x4 *
 /* moe_slots_scale behind moe_route.hip, for a router of 16-bit numbers. The router comes to LDS
  * beside x: behind the norm one wave alone would wait for each of its loads. */
 template <int THREADS>
-DEVICE void moe_quad_routed_scale(const moe_launch &a, const moe_pair &pair, u32x4 *lds)
+DEVICE void moe_quad_routed_scale(const moe_launch &a, const moe_pair &pair,
+				  const moe_quad_routed<THREADS> &r, u32x4 *lds)
 {
 	LDS(float, part, RMS_NORM_WAVES);
 	int32_t at = (int32_t)thread_index(), n = a.dim / 8;
 	const u32x4 *router = (const u32x4 *)a.shared_router.q;
 	u32x4 *near = lds + n;
-	moe_quad_routed<THREADS> r;
 	u32x4 row[r.HELD];
-	moe_quad_routed_hold<THREADS>(a, &r);
 	UNROLL
 	for (int i = 0; i < r.HELD; i++)
 		row[i] = load_global<u32x4>(router + (at + i * THREADS < n ? at + i * THREADS : 0));
@@ -311,16 +314,15 @@ DEVICE void moe_quad_routed_scale(const moe_launch &a, const moe_pair &pair, u32
 /* Work that a token needs once; see moe_pick_once. */
 template <int THREADS, bool IS_ROUTED>
 DEVICE void moe_quad_up_once(const moe_launch &a, const moe_pair &pair, u32x4 *lds,
-			     float *logits, const moe_choice &choice)
+			     const moe_quad_routed<THREADS> &r, float *logits,
+			     const moe_choice &choice)
 {
 	if constexpr (IS_ROUTED) {
 		if (pair.is_shared && a.shared_router.format != WEIGHT_F32) {
-			moe_quad_routed_scale<THREADS>(a, pair, lds);
+			moe_quad_routed_scale<THREADS>(a, pair, r, lds);
 			return;
 		}
-		moe_quad_routed<THREADS> r;
-		moe_quad_routed_hold<THREADS>(a, &r);
-		float scale = moe_quad_routed_logits<THREADS>(a, r, logits);
+		float scale = moe_quad_routed_logits<THREADS>(a, r, logits, choice.keys);
 		moe_quad_routed_x<THREADS>(a, r, scale, [&](int32_t p, u32x4 v) {
 			lds[p] = v;
 			if (pair.slot == 0)
@@ -338,11 +340,12 @@ DEVICE void moe_quad_up_once(const moe_launch &a, const moe_pair &pair, u32x4 *l
  * weights are on their way while the block before is reduced. */
 template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND, bool IS_ROUTED>
 DEVICE void moe_quad_up_rows(const moe_launch &a, moe_pair pair, int32_t block, u32x4 *lds,
-			     float *logits, const moe_choice &choice)
+			     const moe_quad_routed<SPLIT * ROWS * WAVE> &r, float *logits,
+			     const moe_choice &choice)
 {
 	constexpr int32_t THREADS = SPLIT * ROWS * WAVE, PITCH = ROWS * QUAD_ROWS;
 	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
-	moe_quad_up_enter<THREADS, IS_ROUTED>(a, pair, lds, logits, choice);
+	moe_quad_up_enter<THREADS, IS_ROUTED>(a, pair, lds, r, logits, choice);
 	pair = moe_pick_end(a, choice, pair);
 
 	int32_t wave = (int32_t)wave_index();
@@ -379,22 +382,25 @@ DEVICE void moe_quad_up_as(const moe_launch &a)
 	float *sums = (float *)(lds + QUAD_ZEROS + a.dim / 8);
 	moe_choice choice = moe_choice_of((uint32_t *)(sums + 2 * SPLIT * ROWS * QUAD_ROWS),
 					  a.shared, a.n_used);
-	moe_pair pair = moe_pick_pair(a);
+	moe_quad_routed<THREADS> r;
+	if constexpr (IS_ROUTED)
+		moe_quad_routed_hold<THREADS>(a, &r); /* all else waits for this */
+	moe_pair pair = IS_ROUTED ? moe_slot_at(a, 0, group_index_y(), false) : moe_pick_pair(a);
 	float *logits = (float *)(choice.weight + a.n_used);
 	int32_t block = (int32_t)group_index_x() - MOE_UP_FIRST(a);
 	/* The order of the two matters to compilers: nvcc spills half as many registers of rows one
 	 * way round, and clang needs fewer scalar registers the other. */
 #ifdef DIALECT_LACKS_DOT2
 	if (block < 0) {
-		moe_quad_up_once<THREADS, IS_ROUTED>(a, pair, lds, logits, choice);
+		moe_quad_up_once<THREADS, IS_ROUTED>(a, pair, lds, r, logits, choice);
 		return;
 	}
 #endif
 	if (block >= 0)
 		moe_quad_up_rows<SPLIT, ROWS, UNR, GOES_ON, KIND, IS_ROUTED>(a, pair, block, lds,
-									     logits, choice);
+									     r, logits, choice);
 	else
-		moe_quad_up_once<THREADS, IS_ROUTED>(a, pair, lds, logits, choice);
+		moe_quad_up_once<THREADS, IS_ROUTED>(a, pair, lds, r, logits, choice);
 }
 
 template <int SPLIT, int ROWS, int UNR, bool GOES_ON, int KIND>

@@ -100,7 +100,7 @@ static void fix_linear_int4(const struct hip_launch_info *l, struct launch_cost 
 	memcpy(&a, l->args[0].p, sizeof a);
 	c->dram_bytes = c->count.stream_bytes;
 	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++)
-		if (a.part[i].first_group < a.grid)
+		if (i == 0 || a.first_group[i - 1] < a.grid)
 			c->dram_bytes += int4_scales(a.part[i].n, a.n_groups,
 						     strstr(l->kernel, "_zero_"));
 }

@@ -156,9 +156,16 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 static enum status merge(struct hip *h, const struct attention_launch *l, int32_t n)
 {
 	struct attention_launch m = *l;
-	struct hip_grid g = {m.n_heads * DIV_UP(m.v_dim, ATTENTION_MERGE_EACH),
-			     n * m.tile_tok, ATTENTION_MERGE_EACH, 0};
-	return LAUNCH(h, "attention_merge_kernel", g, ARG(m));
+	int32_t group = m.n_heads / m.n_kv_heads, heads = ATTENTION_HEADS(group);
+	struct attention_merge_launch r = {
+		.group = group, .subs = ATTENTION_SUBS(group), .heads = heads,
+		.all = m.n_kv_heads * ATTENTION_SUBS(group),
+		.per_group = (uint32_t)(((1u << 31) + (uint32_t)group - 1) / (uint32_t)group),
+		.stride = ATTENTION_SPREAD_WORK(1, m.tile_tok, heads, m.v_dim)};
+	while (m.v_dim > ATTENTION_MERGE_EACH << r.parts_shift)
+		r.parts_shift++;
+	struct hip_grid g = {m.n_heads << r.parts_shift, n * m.tile_tok, ATTENTION_MERGE_EACH, 0};
+	return LAUNCH(h, "attention_merge_kernel", g, ARG(m), ARG(r));
 }
 
 /* Merge the segments that split kernels left of n sequences of one token, from sequence b on. */
@@ -251,7 +258,8 @@ static int32_t spread_tiles(const struct attention_args *a, const struct attenti
 /* Most segments of a tile: one that begins within a segment has one more. */
 static int32_t spread_segments(const struct attention_args *a)
 {
-	return MIN(ATTENTION_SEGMENTS, seen_of(a) / ATTENTION_SEGMENT + 2);
+	enum { EACH = ATTENTION_MERGE_AT_ONCE };
+	return MIN(ATTENTION_SEGMENTS, DIV_UP(seen_of(a) / ATTENTION_SEGMENT + 2, EACH) * EACH);
 }
 
 /* Tiles for which the work memory suffices in one launch. */

@@ -129,16 +129,16 @@ struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 				     .group_shift = hip_group_shift(first),
 				     .is_pair = is_pair};
 	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) {
-		r.part[i].first_group = INT32_MAX;
+		bool has_groups = i < a->n_out && (i == 0 || !is_pair);
+		if (i > 0)
+			r.first_group[i - 1] = has_groups ? r.grid : INT32_MAX;
 		if (i >= a->n_out)
 			continue;
 		const struct linear_out *o = &a->out[i];
-		bool has_groups = i == 0 || !is_pair;
 		r.part[i] = (struct linear_int4_part){
 			.q = o->w->q, .scales = o->w->scales,
 			.zero_points = o->w->zero_points, .bias = o->bias, .y = o->y,
 			.n = o->w->n, .pitch = (int32_t)(hip_pitch(o->w) / 4),
-			.first_group = has_groups ? r.grid : INT32_MAX,
 			.store = hip_linear_store(o),
 			.is_bf16 = o->w->scale_type == DTYPE_BF16};
 		int32_t groups = DIV_UP(o->w->n, rows);
