@@ -100,8 +100,8 @@ DEVICE void attention_fresh_split(const attention_launch &a, const attention_fre
 	j.n = 1;
 	j.position = a.position[j.token];
 	attention_spot guess = fresh_guess<S>(a, j, i);
-	/* Segment 0 is always there, and need not wait for the position. Many of the others are not,
-	 * and should not load anything. */
+	/* Segment 0 is always there, and need not wait for the position. Many others are not, and
+	 * should load nothing. */
 	if (i > 0 && !attention_segment<S>(a, i, &j, &n))
 		return;
 	j.g = f.subs == 1 ? x : x / f.subs;
