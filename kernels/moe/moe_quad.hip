@@ -289,7 +289,7 @@ DEVICE void moe_quad_routed_scale(const moe_launch &a, const moe_pair &pair,
 	int32_t at = (int32_t)thread_index(), n = a.dim / 8;
 	const u32x4 *router = (const u32x4 *)a.shared_router.q;
 	u32x4 *near = lds + n;
-	u32x4 row[r.HELD];
+	u32x4 row[moe_quad_routed<THREADS>::HELD];
 	UNROLL
 	for (int i = 0; i < r.HELD; i++)
 		row[i] = load_global<u32x4>(router + (at + i * THREADS < n ? at + i * THREADS : 0));
