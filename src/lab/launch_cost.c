@@ -268,28 +268,38 @@ static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost 
 						      a.part[i].scales ? a.n_groups : 0, 2);
 }
 
-/* Workgroups of a prompt share keys and values, so the lines of a few say little about all
- * lines. DRAM supplies each position that any token sees once, and the queries. */
+/* Sequences of a launch of attention. A spread kernel's grid is of tiles, which may be those of
+ * all sequences. */
+static int32_t sequences_of(const struct hip_launch_info *l, const struct attention_launch *a)
+{
+	return strstr(l->kernel, "_spread_") ? a->n_seq
+	       : strstr(l->kernel, "_fresh_") ? l->grid.y / ATTENTION_SEGMENTS : l->grid.y;
+}
+
+/* Workgroups share keys and values, or find them by a page, so the lines of a few say little about
+ * all lines. DRAM supplies each position that any token sees once, and the queries. */
 static void fix_attention(const struct cost_model *m, const struct hip_launch_info *l,
 			  struct launch_cost *c)
 {
 	struct attention_launch a;
 	int32_t tok[2], first, last;
 	memcpy(&a, l->args[0].p, sizeof a);
-	double key = 2.0 * a.head_dim, value = a.v == a.k ? 0 : 2.0 * a.v_dim, bytes = 0;
-	/* A spread kernel's grid is of tiles, which may be those of all sequences. */
-	int32_t n_seq = strstr(l->kernel, "_spread_") ? a.n_seq : l->grid.y;
-	for (int32_t b = a.first_seq; b < a.first_seq + n_seq; b++) {
+	bool in_bytes = strstr(l->kernel, "_bytes_");
+	double query = 2.0 * a.head_dim, key = in_bytes ? a.head_dim + 2.0 : query;
+	double value = a.v == a.k ? 0 : in_bytes ? a.v_dim + 2.0 : 2.0 * a.v_dim, bytes = 0;
+	for (int32_t b = a.first_seq; b < a.first_seq + sequences_of(l, &a); b++) {
 		if (!m->read(m->ctx, (uint64_t)(uintptr_t)(a.first_tok + b), sizeof tok, tok) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[0]), sizeof first,
 			     &first) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[1] - 1),
 			     sizeof last, &last))
 			return;
+		if (strstr(l->kernel, "_split_") && tok[1] - tok[0] != 1)
+			continue; /* this sequence is another kernel's */
 		int32_t from = a.window < 0 ? first & a.window
 			       : a.window ? MAX(0, first - a.window + 1) : 0;
 		bytes += (last + 1.0 - from) * a.n_kv_heads * (key + value) +
-			 (double)(tok[1] - tok[0]) * a.n_heads * key;
+			 (double)(tok[1] - tok[0]) * a.n_heads * query;
 	}
 	c->dram_bytes = bytes;
 }
@@ -316,7 +326,8 @@ static double fix(const struct cost_model *m, const struct hip_launch_info *l,
 		 l->args[0].n_bytes == sizeof(struct moe_launch))
 		fix_moe_few(m, l, c, &share);
 	else if (begins(l->kernel, "attention_") &&
-		 (strstr(l->kernel, "_whole_") || strstr(l->kernel, "_spread_")))
+		 (strstr(l->kernel, "_whole_") || strstr(l->kernel, "_spread_") ||
+		  strstr(l->kernel, "_split_")))
 		fix_attention(m, l, c);
 	struct walk_count *n = &c->count;
 	for (int i = 0; i < WALK_CLASSES; i++)

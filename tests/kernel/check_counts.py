@@ -162,25 +162,26 @@ def check_shape(shape, n_layers, tmp):
     check_steps(model, tmp, depth=3)
 
 
-def check_depth(tiny):
+def check_depth(tiny, chip, kv_type):
     """Bytes of DRAM behind a cache: each key and value that a token sees, once. What merges
-    segments reads their sums."""
+    segments reads their sums. Prompts read a cache in 8 bits as halves."""
     with open(os.path.join(tiny, "config.json")) as f:
         config = json.load(f)
-    head = 2 * config["head_dim"]
+    dim, name = config["head_dim"], "%s, cache %s" % (chip, kv_type)
     code, out, err = haloctl("kernels", "predict", "--model", tiny, "-d", "1900", "-p", "64",
-                             "-b", "1836", "--json", "--launches", "--code", CODE)
-    ok(code == 0, "steps behind a cache: predicted", err)
-    for step, n_tok, most in (("decode behind 1900 tokens", 1, 1.15),
-                              ("prefill of 64 tokens behind 1836", 64, 1)):
+                             "-b", "1836", "--json", "--launches", "--chip", chip,
+                             "--kv-type", kv_type)
+    ok(code == 0, name + ": steps behind a cache: predicted", err)
+    for step, n_tok in (("decode behind 1900 tokens", 1), ("prefill of 64 tokens behind 1836", 64)):
         n_seen = 1901 if n_tok == 1 else 1900
-        want = (2 * head * config["num_key_value_heads"] * n_seen +
-                head * config["num_attention_heads"] * n_tok)
+        row = dim + 2 if kv_type == "int8" and n_tok == 1 else 2 * dim
+        want = (2 * row * config["num_key_value_heads"] * n_seen +
+                2 * dim * config["num_attention_heads"] * n_tok)
         got = [r["dram_bytes"] for r in map(json.loads, out.splitlines())
                if r["step"] == step and r.get("kernel", "").startswith("attention_") and
                r["kernel"] != "attention_merge_kernel"]
-        ok(got and all(want * 0.99 <= x <= want * most * 1.01 for x in got),
-           "%s: attention reads %d bytes" % (step, want), got)
+        ok(got and all(want * 0.99 <= x <= want * 1.01 for x in got),
+           "%s: %s: attention reads %d bytes" % (name, step, want), got)
 
 
 def check_text():
@@ -219,7 +220,9 @@ def main():
         check_steps(os.path.join(SRC, "models/halo-tiny"), tmp)
         for shape, n_layers in SHAPES.items():
             check_shape(shape, n_layers, tmp)
-        check_depth(os.path.join(SRC, "models/halo-tiny"))
+        for chip in ("gfx1151", "gfx1100"):
+            for kv_type in ("auto", "int8"):
+                check_depth(os.path.join(SRC, "models/halo-tiny"), chip, kv_type)
         check_text()
     print("1..%d" % count)
     return 1 if failed else 0
