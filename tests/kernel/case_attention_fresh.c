@@ -21,7 +21,7 @@ struct shape {
 };
 
 static const struct shape cases[] = {
-	/* borders of pages, blocks (32) and segments (64, of which two are one), before and after */
+	/* borders of pages, blocks (32) and segments (64, two of them are one), before and after */
 	{8, 1, 128, 64, 16, true, 0, 0, false, 1, 1, {0, 15, 16, 31, 32}},
 	{4, 2, 128, 64, 16, true, 0, 0, false, 1, 1, {63, 64, 95, 96, 127}},
 	{4, 2, 64, 32, 64, false, 0, 0, false, 1, 1, {128, 5, 31, 63, 200}},
