@@ -284,17 +284,18 @@ static void fix_attention(const struct cost_model *m, const struct hip_launch_in
 	struct attention_launch a;
 	int32_t tok[2], first, last;
 	memcpy(&a, l->args[0].p, sizeof a);
-	bool in_bytes = strstr(l->kernel, "_bytes_");
+	bool in_bytes = strstr(l->kernel, "_bytes_"), is_split = strstr(l->kernel, "_split_");
 	double query = 2.0 * a.head_dim, key = in_bytes ? a.head_dim + 2.0 : query;
 	double value = a.v == a.k ? 0 : in_bytes ? a.v_dim + 2.0 : 2.0 * a.v_dim, bytes = 0;
-	for (int32_t b = a.first_seq; b < a.first_seq + sequences_of(l, &a); b++) {
+	int32_t end = a.first_seq + sequences_of(l, &a);
+	for (int32_t b = a.first_seq; b < end; b++) {
 		if (!m->read(m->ctx, (uint64_t)(uintptr_t)(a.first_tok + b), sizeof tok, tok) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[0]), sizeof first,
 			     &first) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[1] - 1),
 			     sizeof last, &last))
 			return;
-		if (strstr(l->kernel, "_split_") && tok[1] - tok[0] != 1)
+		if (is_split && tok[1] - tok[0] != 1)
 			continue; /* this sequence is another kernel's */
 		int32_t from = a.window < 0 ? first & a.window
 			       : a.window ? MAX(0, first - a.window + 1) : 0;

@@ -176,13 +176,14 @@ def test_slow_reader(t, _):
     before = d.metrics()["sse_clients_stalled_total"]
     s = d.slow_stream(300, "slow-1")  # fits into the stream's buffer
     # Not asked whether it runs: on a busy machine it may have ended by then.
-    d.wait_metrics(sse_clients_stalled_total=before + 1)
+    seconds = d.wait_metrics(sse_clients_stalled_total=before + 1)
     idle(d)
     log = d.access("slow-1")
     # Under a sanitizer the answer may take longer than the patience with its reader.
     t.ok(log["end"] == "stalled" and
          (log["output_tokens"] == 300 or log["finish"] == "abort"),
          "who does not read the rest is dropped", log)
+    t.ok(seconds < 30, "by stall_timeout, not by its default of 30 s", seconds)
     data = read_all(s)
     t.ok(b"data: {" in data and b"[DONE]" not in data, "its stream is cut")
     s.close()
