@@ -45,14 +45,12 @@ DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, atten
 	return false;
 }
 
-/* Index in work memory of segment 0 of tile y (grid y). `of`: number of the group of query heads,
- * below S (attention_launch.h). */
-DEVICE size_t attention_spread_at(const attention_launch &a, const attention_job &j, int32_t y,
-				  int32_t of)
+/* Index in work memory of segment 0 of tile y (grid y). of: number of the group of query heads,
+ * below all, which is S (attention_launch.h); stride: floats between segments. */
+DEVICE size_t attention_spread_at(const attention_launch &a, int32_t y, int32_t all, int32_t of,
+				  int32_t stride)
 {
-	int32_t all = a.n_kv_heads * ATTENTION_SUBS(a.n_heads / a.n_kv_heads);
-	return (size_t)(y * all + of) *
-	       (size_t)ATTENTION_SPREAD_WORK(a.n_segments, a.tile_tok, j.heads, a.v_dim);
+	return (size_t)(y * all + of) * (size_t)(a.n_segments * stride);
 }
 
 /* Find the workgroup's job. at: receives where in work memory it leaves its rows. Returns the
@@ -65,8 +63,9 @@ DEVICE int32_t attention_spread_job(const attention_launch &a, attention_job *j,
 	if (!attention_spread_tile(a, a.first_tile + y, j) ||
 	    !attention_segment<S>(a, i, j, &n))
 		return 0;
-	*at = attention_spread_at(a, *j, y, (int32_t)group_index_x() % all) +
-	      (size_t)(i * ATTENTION_SPREAD_WORK(1, a.tile_tok, j->heads, a.v_dim));
+	int32_t stride = ATTENTION_SPREAD_WORK(1, a.tile_tok, j->heads, a.v_dim);
+	*at = attention_spread_at(a, y, all, (int32_t)group_index_x() % all, stride) +
+	      (size_t)(i * stride);
 	return n;
 }
 
@@ -154,7 +153,7 @@ DEVICE void attention_merge_place(const attention_launch &a, const attention_mer
 	m->tile = y >> a.tile_shift;
 	m->token = y & (a.tile_tok - 1);
 	m->j.head = head;
-	m->at = (size_t)(m->tile * r.all + of) * (size_t)(a.n_segments * r.stride) +
+	m->at = attention_spread_at(a, m->tile, r.all, of, r.stride) +
 		(size_t)((m->token * r.heads + row) * (a.v_dim + ATTENTION_ROW_EXTRA));
 }
 
