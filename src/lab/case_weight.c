@@ -151,8 +151,8 @@ static enum dtype plain_type(enum quant q)
 static uint32_t random_word(uint64_t *state, enum quant q)
 {
 	uint64_t r = case_weight_bits(state);
-	if (q == QUANT_F32) /* the upper half of an f32 is a bf16 */
-		return (uint32_t)case_weight_bf16(state) << 16;
+	if (q == QUANT_F32) /* near a bf16, but none: those are loaded as bf16 */
+		return (uint32_t)case_weight_bf16(state) << 16 | ((uint32_t)r & 0xFFFF) | 1;
 	if (q == QUANT_BF16)
 		return (uint32_t)case_weight_bf16(state) << 16 | case_weight_bf16(state);
 	if (q == QUANT_F16) /* 1/2 to 1 */

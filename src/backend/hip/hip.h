@@ -263,6 +263,9 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 bool hip_repacks(const struct weight *w);
 enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,
 		       void **memory) MUST_USE;
+/* If w is float32 and all its numbers are bf16 or all are float16: memory (malloc) in which *out
+ * has them in 16 bits. Else NULL, also where memory lacks: then w is loaded as it is. */
+void *hip_narrow(struct hip *h, const struct weight *w, struct weight *out);
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail);
 void hip_experts_destroy(struct hip *h);
 

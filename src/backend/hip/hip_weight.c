@@ -108,16 +108,16 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 {
 	struct hip *h = hip_of(b);
 	struct weight turned;
-	void *memory = NULL;
 	enum status st = check(host, fail);
 	if (st != OK)
 		return st;
 	if (host->is_expert && b->expert_bytes)
 		return hip_slots_weight(h, host, out, fail);
-	if (hip_repacks(host)) {
+	void *memory = hip_narrow(h, host, &turned);
+	if (hip_repacks(host))
 		st = hip_repack(h, host, &turned, &memory);
+	if (memory)
 		host = &turned;
-	}
 	if (st == OK)
 		st = load_parts(h, host, out);
 	free(memory);

@@ -203,6 +203,41 @@ static void test_weights(void)
 	backend_destroy(b);
 }
 
+/* Float32 is stored in 16 bits if that changes no number. */
+static void test_narrow(void)
+{
+	enum { N = 31, K = 2048 };
+	struct backend *b = create(NULL);
+	static uint16_t half[N * K];
+	static float q[N * K];
+	struct fail fail = {0};
+	struct weight w, host = {.quant = QUANT_F32, .n = N, .k = K, .group = K, .q = q};
+	for (int i = 0; i < N * K; i++) { /* all but the last 2,048; NaN, too */
+		half[i] = (uint16_t)i;
+		q[i] = blocks_bf16(half[i]);
+	}
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "bf16 in float32");
+	ok(w.quant == QUANT_BF16 && same_rows(b, &w, half, (size_t)w.pitch), "is loaded as bf16");
+	host.is_expert = true;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "an expert's");
+	is_int(w.quant, QUANT_F32, "is loaded as it is");
+	host.is_expert = false;
+	q[N * K - 1] = 1 + 0x1p-8f;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "one number that is not bf16");
+	is_int(w.quant, QUANT_F32, "keeps all in float32");
+	for (int i = 0; i < N * K; i++) {
+		half[i] = (uint16_t)(i % 0x7C00 | (i & 1) << 15);
+		q[i] = blocks_f16(half[i]);
+	}
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "float16 in float32");
+	ok(w.quant == QUANT_F16 && same_rows(b, &w, half, (size_t)w.pitch),
+	   "is loaded as float16");
+	q[0] = 0x1p-25f;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "one number that is too small");
+	is_int(w.quant, QUANT_F32, "keeps all in float32");
+	backend_destroy(b);
+}
+
 /* What is no number stays none: in the product of its row, and in no other. */
 static void test_nan(void)
 {
@@ -510,6 +545,7 @@ int main(void)
 	test_pinned_memory();
 	test_grid_limits();
 	test_weights();
+	test_narrow();
 	test_nan();
 	test_formats();
 	test_refusals();
