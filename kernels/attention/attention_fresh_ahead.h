@@ -37,8 +37,9 @@ DEVICE void fresh_copy(const attention_launch &a, const attention_job &j, int32_
 	ask(a.v, l.v);
 }
 
-/* fresh_blocks with two places in LDS for keys and values: those of the next block are copied
- * while this one is computed. */
+/* fresh_blocks with two places in LDS for keys and values. Both are free at first, so two blocks
+ * are asked for at once. Then those of the next block are copied while a block is computed. The
+ * places of the first two blocks are stored already. */
 template <class S>
 DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh &f,
 			       const attention_job &j, const attention_lds<S> &first,
@@ -48,23 +49,33 @@ DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh 
 	other.k = l.fresh + S::KEY + S::VALUE;
 	other.v = other.k + S::BLOCK * S::KEY_PITCH;
 	fresh_copy<S>(a, j, j.from, l.place, l);
-	attention_place<S>(a, j, attention_look<S>(a, j, j.from + 1), l.place + S::BLOCK);
+	copy_close();
+	if (j.from < j.to)
+		fresh_copy<S>(a, j, j.from + 1, l.place + S::BLOCK, other);
+	copy_close();
 	fresh_make<S>(a, f, j, l, raw);
 	group_barrier(); /* queries, key and value are in LDS */
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
-		copy_wait();
+		bool is_first = block == j.from, goes_on = block + 2 <= j.to;
+		attention_spot spot;
+		if (is_first)
+			copy_wait_but<1>();
+		else
+			copy_wait();
 		fresh_own<S, S::KEY, S::KEY_PITCH>(j, block, l.fresh, l.k);
 		fresh_own<S, S::VALUE, S::VALUE_PITCH>(j, block, l.fresh + S::KEY, l.v);
 		group_barrier(); /* this block is in LDS; the one before is no longer needed */
-		if (block < j.to)
+		if (!is_first && block < j.to)
 			fresh_copy<S>(a, j, block + 1, next, other);
-		attention_spot spot = attention_look<S>(a, j, block + 2);
+		if (goes_on)
+			spot = attention_look<S>(a, j, block + 2);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are in LDS */
 		attention_weigh<S>(a, l, block, false);
-		attention_place<S>(a, j, spot, place);
+		if (goes_on)
+			attention_place<S>(a, j, spot, place);
 		group_barrier(); /* weights are in LDS */
 		attention_values<S>(l, sums);
 		attention_lds<S> swap = l;
@@ -73,13 +84,14 @@ DEVICE void fresh_blocks_ahead(const attention_launch &a, const attention_fresh 
 	}
 }
 
-/* Ask for the page of the first block of segment i, as if the segment were of the smallest
- * length: the position that says so is still on its way. Segment 0 begins where it does with any
- * length, unless there is a window. */
+/* Ask for the page of block `next` of segment i, as if the segment were of the smallest length: the
+ * position that says so is still on its way. Segment 0 begins where it does with any length, unless
+ * there is a window. */
 template <class S>
-DEVICE attention_spot fresh_guess(const attention_launch &a, const attention_job &j, int32_t i)
+DEVICE attention_spot fresh_guess(const attention_launch &a, const attention_job &j, int32_t i,
+				  int32_t next)
 {
-	int32_t at = i * ATTENTION_SEGMENT + (int32_t)thread_index() % S::BLOCK;
+	int32_t at = i * ATTENTION_SEGMENT + next * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
 	int32_t most = a.max_pages_per_seq - 1;
 	attention_spot s;
 	attention_page(a, at, &s.page, &s.offset);
@@ -92,6 +104,8 @@ DEVICE attention_spot fresh_guess(const attention_launch &a, const attention_job
 template <class S>
 DEVICE void attention_fresh_split(const attention_launch &a, const attention_fresh &f)
 {
+	/* Blocks whose places are found before the first one is loaded. */
+	constexpr int BLOCKS = S::BYTES || COPY_LANDS ? 1 : 2;
 	LDS_DYNAMIC(u32x4, lds);
 	int32_t x = (int32_t)group_index_x(), y = (int32_t)group_index_y();
 	int32_t i = y % ATTENTION_SEGMENTS, seq = y / ATTENTION_SEGMENTS, n;
@@ -99,7 +113,10 @@ DEVICE void attention_fresh_split(const attention_launch &a, const attention_fre
 	j.b = j.token = a.first_seq + seq; /* each sequence has one token */
 	j.n = 1;
 	j.position = a.position[j.token];
-	attention_spot guess = fresh_guess<S>(a, j, i);
+	attention_spot guess[BLOCKS];
+	UNROLL
+	for (int b = 0; b < BLOCKS; b++)
+		guess[b] = fresh_guess<S>(a, j, i, b);
 	/* Segment 0 is always there, and need not wait for the position. Many others are not, and
 	 * should load nothing. */
 	if (i > 0 && !attention_segment<S>(a, i, &j, &n))
@@ -116,8 +133,11 @@ DEVICE void attention_fresh_split(const attention_launch &a, const attention_fre
 	raw.is_last = i == n - 1;
 	attention_lds<S> l = attention_lds_of<S>(lds);
 	attention_sums<S> sums = {};
-	fresh_enter<S>(a, f, j, l, i, guess, &raw);
-	if constexpr (S::BYTES || COPY_LANDS)
+	UNROLL
+	for (int b = 0; b < BLOCKS; b++)
+		fresh_place<S>(a, j, i, b, guess[b], l.place + b * S::BLOCK);
+	fresh_enter<S>(a, f, j, l, &raw);
+	if constexpr (BLOCKS == 1)
 		fresh_blocks<S>(a, f, j, l, &raw, &sums);
 	else
 		fresh_blocks_ahead<S>(a, f, j, l, &raw, &sums);

@@ -38,6 +38,8 @@
  *   load_once(p)                         a load of data that is read once; it should not push
  *                                        other data out of the caches. On AMD's chips, where
  *                                        nobody has measured it, a plain load
+ *   ask_line(p)                          asks for LINE_BYTES bytes at p, so that the caches have
+ *                                        them soon. Does nothing where hardware cannot
  *   load_nt_even(p)                      a non-temporal load of 16 bytes at an even address
  *   wave_xor<M>(x)                       x of lane (own index xor M)
  *   wave_shuffle(x, lane), wave_ballot(bool)
@@ -168,7 +170,7 @@ enum { TILE_C = 8, TILE_SCRATCH = 16 * 24 };
 #include "kernels/device/dialect_cpu.h"
 #endif
 
-enum { WAVE = 32 };
+enum { WAVE = 32, LINE_BYTES = 128 };
 #ifndef KERNEL_OF_MANY
 #define KERNEL_OF_MANY(max_threads, n) KERNEL(max_threads)
 #endif

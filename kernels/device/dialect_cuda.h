@@ -64,6 +64,10 @@ template <class T> DEVICE T load_nt(const void *p)
 }
 
 template <class T> DEVICE T load_once(const T *p) { return load_nt<T>(p); }
+DEVICE void ask_line(const void *p)
+{
+	asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+}
 
 /* Loads four aligned words, and a fifth only if the sixteen bytes reach into it. */
 DEVICE u32x4 load_nt_even(const void *p)

@@ -9,6 +9,8 @@
  * all is removed until the slot's place is reached. That takes as many short rounds as there
  * are places before it, and no other wave. A lane does not sort its experts first: a sort of
  * eight is more instructions than all rounds, and they come from memory once a workgroup.
+ * Rounds that find the next key below, and not who has it, are no faster: 0.996 (an H200,
+ * Qwen3-30B-A3B, ratio of a token's speeds).
  *
  * down needs all chosen experts and their weights. A separate workgroup computes them:
  * the first of the token's first pair. The first workgroup of the shared expert's pair

@@ -214,9 +214,10 @@ template <class Among>
 DEVICE uint64_t logits_threshold(const logits_lds &m, const Among &among, uint64_t low,
 				 uint64_t high, uint32_t least, uint32_t most)
 {
-	uint32_t shift = 56;
-	while (shift && (high - low) >> (shift - 1) < LOGITS_TOP_BINS)
-		shift--;
+	uint32_t shift = 0; /* the smallest one with which all keys are in a bin */
+	UNROLL
+	for (uint32_t s = 32; s; s /= 2)
+		shift += (high - low) >> (shift + s - 1) >= LOGITS_TOP_BINS ? s : 0;
 	for (;;) {
 		logits_for_all(among, [&](uint64_t place) {
 			if (place >= low && place <= high)
@@ -307,19 +308,31 @@ struct logits_range {
 DEVICE logits_range logits_group_range(uint32_t key, bool has_key, uint32_t *lds)
 {
 	constexpr uint32_t WAVES = LOGITS_TOP_THREADS / WAVE;
-	uint32_t most = has_key ? key : 0, least = has_key ? ~key : 0, none = 0;
-	wave_best(&most, &none);
-	wave_best(&least, &none);
+	uint32_t most = wave_max(has_key ? key : 0), least = wave_max(has_key ? ~key : 0);
 	if (lane_index() == 0) {
 		lds[wave_index()] = most;
 		lds[WAVES + wave_index()] = least;
 	}
 	group_barrier();
-	most = lds[lane_index()];
-	least = lds[WAVES + lane_index()];
-	wave_best(&most, &none);
-	wave_best(&least, &none);
+	most = wave_max(lds[lane_index()]);
+	least = wave_max(lds[WAVES + lane_index()]);
 	return {~least, most};
+}
+
+/* Sums over all threads, as group_sum, but with one barrier for both. lds: two numbers a wave. */
+DEVICE void logits_group_sums(float *x, float *y, float *lds)
+{
+	constexpr uint32_t WAVES = LOGITS_TOP_THREADS / WAVE;
+	static_assert(WAVES == WAVE, "a lane for each wave's sum");
+	*x = wave_sum(*x);
+	*y = wave_sum(*y);
+	if (lane_index() == 0) {
+		lds[wave_index()] = *x;
+		lds[WAVES + wave_index()] = *y;
+	}
+	group_barrier();
+	*x = wave_sum(lds[lane_index()]);
+	*y = wave_sum(lds[WAVES + lane_index()]);
 }
 
 KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
@@ -330,8 +343,7 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	LDS(uint32_t, chosen, LOGITS_TOP_SOME_RUNS);
 	LDS(uint32_t, bins, LOGITS_TOP_BINS);
 	LDS(uint32_t, ends, 2 * WAVES);
-	LDS(float, part, WAVES);
-	LDS(float, part_t, WAVES);
+	LDS(float, parts, 2 * WAVES);
 	LDS(uint32_t, counts, 2);
 	logits_lds m = {runs, list, chosen, bins, counts, counts + 1};
 	size_t row = group_index_x();
@@ -350,8 +362,7 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	float mine = logits_of_key(run.key);
 	float sum = is_run ? run.sum * logits_weight(mine, max, 1) : 0;
 	float sum_t = is_run ? run.sum_t * logits_weight(mine, max, a.inv_t[row]) : 0;
-	sum = group_sum<LOGITS_TOP_THREADS>(sum, part);
-	sum_t = group_sum<LOGITS_TOP_THREADS>(sum_t, part_t);
+	logits_group_sums(&sum, &sum_t, parts);
 	/* The sum is 0 only if all logits are -inf. */
 	bool is_sane = sum > 0;
 	logits_top *out = a.out + row;
