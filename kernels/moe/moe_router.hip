@@ -28,53 +28,57 @@
 #include "kernels/moe/moe_sum.h"
 #include "kernels/rows/rms_norm_row.h"
 
-enum {
-	MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE,
-	MOE_ROUTER_AHEAD = 8 /* pieces (8 elements) in flight a lane */
-};
+enum { MOE_ROUTER_THREADS = MOE_ROUTER_WAVES * WAVE };
 
-/* sum plus the product of eight 16-bit numbers of a row and eight of x. */
-template <int format> DEVICE float moe_router_dot8(u32x4 w, u32x4 x, float sum)
+/* sum plus the product of a piece of a row and eight of x. */
+template <int format>
+DEVICE float moe_router_dot8(const dot8_piece<format> &w, u32x4 x, float sum)
 {
 	UNROLL
-	for (int i = 0; i < 8; i++) {
-		uint16_t half = (uint16_t)(w[i / 2] >> i % 2 * 16);
-		float f = format == WEIGHT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
-		sum = fma_f32(f, f16_to_f32((uint16_t)(x[i / 2] >> i % 2 * 16)), sum);
-	}
+	for (int i = 0; i < 8; i++)
+		sum = fma_f32(dot8_at<format>(w, i),
+			      f16_to_f32((uint16_t)(x[i / 2] >> i % 2 * 16)), sum);
 	return sum;
 }
 
-struct moe_router_pieces {
-	u32x4 v[MOE_ROUTER_AHEAD];
+/* The address of elements [at, at + 8) of a row. */
+template <int format> DEVICE const char *moe_router_at(const char *row, int32_t at)
+{
+	return row + (size_t)at * (format == WEIGHT_F32 ? 4 : 2);
+}
+
+/* Pieces in flight a lane. */
+template <int format> struct moe_router_pieces {
+	enum { AHEAD = format == WEIGHT_F32 ? 4 : 8, STEP = AHEAD * WAVE * 8 };
+	dot8_piece<format> v[AHEAD];
 };
 
 /* Load pieces lane, lane + 32, … of a row from element `at` on; past K: the last piece. */
+template <int format>
 DEVICE void moe_router_load(const weight_view &w, size_t row, int32_t at,
-			    moe_router_pieces *out)
+			    moe_router_pieces<format> *out)
 {
 	const char *q = (const char *)w.q + row * (size_t)w.pitch;
 	UNROLL
-	for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+	for (int j = 0; j < out->AHEAD; j++) {
 		int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
-		out->v[j] = *(const u32x4 *)(q + (size_t)(i < w.k ? i : w.k - 8) * 2);
+		out->v[j] = dot8_load<format>(moe_router_at<format>(q, i < w.k ? i : w.k - 8));
 	}
 }
 
 /* The logit of one expert for x (in LDS). `first`: the row's first pieces. K is a
  * multiple of 8. */
 template <int format>
-DEVICE float moe_router_dot(const weight_view &w, size_t row, const moe_router_pieces &first,
-			    const uint16_t *x)
+DEVICE float moe_router_dot(const weight_view &w, size_t row,
+			    const moe_router_pieces<format> &first, const uint16_t *x)
 {
-	constexpr int32_t STEP = MOE_ROUTER_AHEAD * WAVE * 8;
-	moe_router_pieces now = first;
+	moe_router_pieces<format> now = first;
 	float sum = 0;
-	for (int32_t at = 0; at < w.k; at += STEP) {
+	for (int32_t at = 0; at < w.k; at += now.STEP) {
 		if (at)
-			moe_router_load(w, row, at, &now);
+			moe_router_load<format>(w, row, at, &now);
 		UNROLL
-		for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+		for (int j = 0; j < now.AHEAD; j++) {
 			int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
 			if (i < w.k)
 				sum = moe_router_dot8<format>(now.v[j], *(const u32x4 *)(x + i),
@@ -107,19 +111,18 @@ DEVICE float moe_router_stage_eights(const moe_router_launch &a, size_t t, int32
 /* Like moe_router_dot, for w x in LDS (moe_sum.h). */
 template <int format>
 DEVICE uint64_t moe_router_eights(const weight_view &w, size_t row,
-				  const moe_router_pieces &first, const float *x)
+				  const moe_router_pieces<format> &first, const float *x)
 {
-	constexpr int32_t STEP = MOE_ROUTER_AHEAD * WAVE * 8;
-	moe_router_pieces now = first;
+	moe_router_pieces<format> now = first;
 	uint64_t sum = 0;
-	for (int32_t at = 0; at < w.k; at += STEP) {
+	for (int32_t at = 0; at < w.k; at += now.STEP) {
 		if (at)
-			moe_router_load(w, row, at, &now);
+			moe_router_load<format>(w, row, at, &now);
 		UNROLL
-		for (int j = 0; j < MOE_ROUTER_AHEAD; j++) {
+		for (int j = 0; j < now.AHEAD; j++) {
 			int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
 			if (i < w.k)
-				sum += moe_sum_eight<format>(now.v[j], x + i);
+				sum += moe_sum_eight<format>(now.v[j].v[0], x + i);
 		}
 	}
 	return moe_sum_lanes(sum, WAVE);
@@ -161,8 +164,8 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	size_t t = group_index_y(), n = (size_t)router.n;
 	size_t e = group_index_x() * MOE_ROUTER_WAVES + wave_index();
 	size_t row = e < n ? e : n - 1;
-	bool is_fast = IS_HALF && router.k % 8 == 0, in_eights = IS_HALF && a.in_eights;
-	moe_router_pieces first = {};
+	bool is_fast = router.k % 8 == 0, in_eights = IS_HALF && a.in_eights;
+	moe_router_pieces<format> first = {};
 	rms_norm_held<MOE_ROUTER_THREADS> held = {};
 	if (a.sums && group_index_x() == 0 && t == 0)
 		for (size_t i = thread_index(); i < n; i += MOE_ROUTER_THREADS)
@@ -171,7 +174,7 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm.x + t * (size_t)router.k, router.k,
 						  &held);
 	if (is_fast)
-		moe_router_load(router, row, 0, &first);
+		moe_router_load<format>(router, row, 0, &first);
 	float scale = 0, logit = 0;
 	if (in_eights)
 		scale = moe_router_stage_eights(a, t, router.k, held, (float *)lds);
@@ -230,7 +233,7 @@ DEVICE void moe_router_tile_stage(const moe_router_launch &a, int32_t k, int32_t
 /* sum[e][t] += the products of one piece of the wave's rows and all tokens. x: this lane's
  * piece of token 0. */
 template <int format>
-DEVICE void moe_router_tile_piece(const u32x4 *w, const u32x4 *x,
+DEVICE void moe_router_tile_piece(const dot8_piece<format> *w, const u32x4 *x,
 				  float (*sum)[MOE_ROUTER_TILE_TOK])
 {
 	UNROLL
@@ -259,12 +262,13 @@ DEVICE void moe_router_tile_sum(const weight_view &w, const moe_router_launch &a
 		moe_router_tile_stage(a, w.k, at, lds);
 		group_barrier();
 		for (int32_t j = (int32_t)lane_index(); j < MOE_ROUTER_TILE_K / 8; j += WAVE) {
-			u32x4 piece[MOE_ROUTER_TILE_EACH];
+			dot8_piece<format> piece[MOE_ROUTER_TILE_EACH];
 			if (at + j * 8 >= w.k)
 				break;
 			UNROLL
 			for (int e = 0; e < MOE_ROUTER_TILE_EACH; e++)
-				piece[e] = *(const u32x4 *)(row[e] + (size_t)(at + j * 8) * 2);
+				piece[e] = dot8_load<format>(
+					moe_router_at<format>(row[e], at + j * 8));
 			moe_router_tile_piece<format>(piece, lds + j, sum);
 		}
 	}
@@ -349,5 +353,6 @@ MOE_ROUTER(bf16, WEIGHT_BF16)
 	{ \
 		moe_router_tile<format>(router, a); \
 	}
+MOE_ROUTER_TILE(f32, WEIGHT_F32)
 MOE_ROUTER_TILE(f16, WEIGHT_F16)
 MOE_ROUTER_TILE(bf16, WEIGHT_BF16)

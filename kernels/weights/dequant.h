@@ -124,22 +124,25 @@ template <int format> DEVICE dot8_piece<format> dot8_load(const void *p)
 	return out;
 }
 
+/* Element i of a piece; i is a constant. */
+template <int format> DEVICE float dot8_at(const dot8_piece<format> &p, int i)
+{
+	if constexpr (format == WEIGHT_F32) {
+		return bits_cast<float>((uint32_t)p.v[i / 4][i % 4]);
+	} else {
+		uint16_t h = (uint16_t)(p.v[0][i / 2] >> i % 2 * 16);
+		return format == WEIGHT_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+	}
+}
+
 /* sum + a piece times x (f16), 16-byte aligned. */
 template <int format>
 DEVICE float dot8_use(const dot8_piece<format> &p, const uint16_t *x, float sum)
 {
 	u32x4 xs = *(const u32x4 *)x;
 	UNROLL
-	for (int i = 0; i < 8; i++) {
-		float f;
-		if constexpr (format == WEIGHT_F32) {
-			f = bits_cast<float>((uint32_t)p.v[i / 4][i % 4]);
-		} else {
-			uint16_t h = (uint16_t)(p.v[0][i / 2] >> i % 2 * 16);
-			f = format == WEIGHT_F16 ? f16_to_f32(h) : bf16_to_f32(h);
-		}
-		sum += f * f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
-	}
+	for (int i = 0; i < 8; i++)
+		sum += dot8_at<format>(p, i) * f16_to_f32((uint16_t)(xs[i / 2] >> i % 2 * 16));
 	return sum;
 }
 

@@ -38,7 +38,7 @@ static const struct shape cases[] = {
 	{4, 2, 96, 48, 16, true, 0, 0, false, 1, 1, {63, 65, -1}},
 	{16, 2, 256, 32, 16, true, 512, 0, false, 1, 1, {31, 96, -1}},
 	{4, 2, 256, 128, 32, false, 0, 0, true, 1, 1, {32, 64, 128, 255, -1}},
-	{2, 1, 192, 96, 16, true, 0, 0, false, 1, 1, {60, -1}},
+	{2, 1, 192, 96, 16, true, 0, 0, false, 1, 1, {60, 125, -1}},
 	/* queries with more beside them, a window, sinks, pages of no power of two */
 	{8, 2, 64, 8, 16, true, 128, 0, false, 1, 1, {66, 20, -1}},
 	{8, 1, 64, 32, 16, true, 0, 16, true, 1, 1, {0, 15, 16, 64, 80}},

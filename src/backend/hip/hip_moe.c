@@ -34,7 +34,7 @@ static bool takes_tile(const struct moe_router_args *a)
 {
 	const struct weight *w = a->router;
 	return a->n_tok >= TILE_FROM && !in_eights(a) && w->k % 8 == 0 &&
-	       (w->quant == QUANT_F16 || w->quant == QUANT_BF16);
+	       (w->quant == QUANT_F32 || w->quant == QUANT_F16 || w->quant == QUANT_BF16);
 }
 
 static struct hip_grid grid_of(const struct moe_router_args *a)
