@@ -72,8 +72,9 @@ struct backend_ops {
 	 * sees their writes after `sync`, and must not touch the memory before that. */
 	enum status (*alloc_shared)(struct backend *b, size_t n_bytes, void **out);
 	void (*free_shared)(struct backend *b, void *p);
-	/* Copy a checkpoint weight to the device in its own format. The CPU backend
-	 * returns views of the mapped file. Freed with the backend. */
+	/* Copy a checkpoint weight to the device in its own format, or in one that has the
+	 * same numbers. The CPU backend returns views of the mapped file. Freed with the
+	 * backend. */
 	enum status (*load_weight)(struct backend *b, const struct weight *host,
 				   struct weight *out, struct fail *fail);
 	/* Like load_weight, for a layer's experts. load_weight has filled the arrays in

@@ -2,8 +2,7 @@
  *
  * Stores a float32 matrix in 16 bits if that changes none of its numbers. GGUF files have
  * routers and other small matrices in float32, though their converters read bf16. In 16 bits a
- * router needs no launch of its own (moe_route.hip), and a prompt reads it once for eight
- * tokens (moe_router.hip).
+ * router needs no launch of its own (moe_route.hip), and all matrices half the bytes.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
