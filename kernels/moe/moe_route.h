@@ -54,7 +54,7 @@ DEVICE void moe_route_add(const weight_view &router, const moe_router_launch &a,
 		UNROLL
 		for (int n = 0; n < 8; n++)
 			v[n] = x[i % EIGHTS * 8 + n] * norm[i % EIGHTS * 8 + n];
-		uint64_t sum = moe_sum_lanes(moe_sum_eight<format>(w, v), EIGHTS);
+		uint64_t sum = moe_sum_lanes(moe_sum_eight<format>({{w}}, v), EIGHTS);
 		if (i % EIGHTS == 0 && i / EIGHTS < router.n)
 			atomic_add(a.sums + i / EIGHTS, sum);
 	}

@@ -122,7 +122,7 @@ DEVICE uint64_t moe_router_eights(const weight_view &w, size_t row,
 		for (int j = 0; j < now.AHEAD; j++) {
 			int32_t i = at + (j * WAVE + (int32_t)lane_index()) * 8;
 			if (i < w.k)
-				sum += moe_sum_eight<format>(now.v[j].v[0], x + i);
+				sum += moe_sum_eight<format>(now.v[j], x + i);
 		}
 	}
 	return moe_sum_lanes(sum, WAVE);

@@ -35,16 +35,14 @@ DEVICE float moe_sum_float(uint64_t sum)
 	return is_negative ? -all : all;
 }
 
-/* The sum of eight products of a router's row, 16-bit numbers, and eight elements of w x. */
-template <int format> DEVICE uint64_t moe_sum_eight(u32x4 row, const float *x)
+/* The sum of eight products of a router's row and eight elements of w x. */
+template <int format>
+DEVICE uint64_t moe_sum_eight(const dot8_piece<format> &row, const float *x)
 {
 	float sum = 0;
 	UNROLL
-	for (int i = 0; i < 8; i++) {
-		uint16_t half = (uint16_t)(row[i / 2] >> i % 2 * 16);
-		float f = format == WEIGHT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
-		sum = fma_f32(f, x[i], sum);
-	}
+	for (int i = 0; i < 8; i++)
+		sum = fma_f32(dot8_at<format>(row, i), x[i], sum);
 	return moe_sum_fixed(sum);
 }
 

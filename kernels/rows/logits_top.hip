@@ -16,7 +16,8 @@
  * ROOFLINE  V = 151,936: 608 KB, just written and so in the cache; both kernels are bound
  *           by barriers and launch overhead
  * TRIED     (on an NVIDIA H200, V = 151,936) finding the threshold bit by bit, with a
- *           barrier each, and ranking each element by one thread: top took 21.5 us
+ *           barrier each, and ranking each element by one thread: top took 21.5 us. One
+ *           barrier for both sums: a token of Qwen3-30B-A3B takes as long
  * SEE       kernels/ops/logits_top_ref.c
  */
 #include "kernels/device/dialect.h"
@@ -319,22 +320,6 @@ DEVICE logits_range logits_group_range(uint32_t key, bool has_key, uint32_t *lds
 	return {~least, most};
 }
 
-/* Sums over all threads, as group_sum, but with one barrier for both. lds: two numbers a wave. */
-DEVICE void logits_group_sums(float *x, float *y, float *lds)
-{
-	constexpr uint32_t WAVES = LOGITS_TOP_THREADS / WAVE;
-	static_assert(WAVES == WAVE, "a lane for each wave's sum");
-	*x = wave_sum(*x);
-	*y = wave_sum(*y);
-	if (lane_index() == 0) {
-		lds[wave_index()] = *x;
-		lds[WAVES + wave_index()] = *y;
-	}
-	group_barrier();
-	*x = wave_sum(lds[lane_index()]);
-	*y = wave_sum(lds[WAVES + lane_index()]);
-}
-
 KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 {
 	constexpr int32_t WAVES = LOGITS_TOP_THREADS / WAVE;
@@ -343,7 +328,8 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	LDS(uint32_t, chosen, LOGITS_TOP_SOME_RUNS);
 	LDS(uint32_t, bins, LOGITS_TOP_BINS);
 	LDS(uint32_t, ends, 2 * WAVES);
-	LDS(float, parts, 2 * WAVES);
+	LDS(float, part, WAVES);
+	LDS(float, part_t, WAVES);
 	LDS(uint32_t, counts, 2);
 	logits_lds m = {runs, list, chosen, bins, counts, counts + 1};
 	size_t row = group_index_x();
@@ -362,7 +348,8 @@ KERNEL(LOGITS_TOP_THREADS) void logits_top_kernel(logits_top_launch a)
 	float mine = logits_of_key(run.key);
 	float sum = is_run ? run.sum * logits_weight(mine, max, 1) : 0;
 	float sum_t = is_run ? run.sum_t * logits_weight(mine, max, a.inv_t[row]) : 0;
-	logits_group_sums(&sum, &sum_t, parts);
+	sum = group_sum<LOGITS_TOP_THREADS>(sum, part);
+	sum_t = group_sum<LOGITS_TOP_THREADS>(sum_t, part_t);
 	/* The sum is 0 only if all logits are -inf. */
 	bool is_sane = sum > 0;
 	logits_top *out = a.out + row;

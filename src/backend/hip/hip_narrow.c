@@ -19,24 +19,19 @@ struct narrow {
 	atomic_bool is_exact;
 };
 
-static uint16_t to_half(enum quant to, float x)
-{
-	uint32_t bits;
-	memcpy(&bits, &x, sizeof bits);
-	return to == QUANT_BF16 ? (uint16_t)(bits >> 16) : blocks_to_f16(x);
-}
-
 /* Convert rows [begin, end), and see whether all numbers stay what they are. */
 static void narrow_part(void *arg, int begin, int end)
 {
 	struct narrow *j = arg;
+	enum dtype type = j->to == QUANT_BF16 ? DTYPE_BF16 : DTYPE_F16;
 	size_t k = (size_t)j->from->k, last = (size_t)end * k;
 	bool is_exact = true;
 	for (size_t i = (size_t)begin * k; i < last && is_exact; i++) {
-		float x, back;
-		memcpy(&x, (const char *)j->from->q + i * sizeof x, sizeof x);
-		j->q[i] = to_half(j->to, x);
-		back = j->to == QUANT_BF16 ? blocks_bf16(j->q[i]) : blocks_f16(j->q[i]);
+		float x = blocks_float(j->from->q, DTYPE_F32, i), back;
+		uint32_t bits;
+		memcpy(&bits, &x, sizeof bits);
+		j->q[i] = type == DTYPE_BF16 ? (uint16_t)(bits >> 16) : blocks_to_f16(x);
+		back = blocks_float(j->q, type, i);
 		is_exact = memcmp(&x, &back, sizeof x) == 0;
 	}
 	if (!is_exact)
