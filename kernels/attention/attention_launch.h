@@ -82,6 +82,7 @@ struct attention_launch {
 	int32_t n_seq;             /* spread: B */
 	int32_t n_segments;        /* spread, merge: most segments of a tile, a multiple of
 				    * ATTENTION_MERGE_AT_ONCE */
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 /* What attention_merge_kernel would have to divide for; its latency is what the launch costs. */
@@ -107,6 +108,7 @@ struct attention_fresh {
 	const float *q_norm; /* (K) norm weights, or NULL: no norm */
 	const float *k_norm; /* (K) norm weights, or NULL: no norm */
 	float eps;
+	int32_t filler; /* tests/lint/check-padding */
 	uint16_t *k_pages;   /* the same memory as attention_launch.k and .v … */
 	uint16_t *v_pages;
 	uint16_t *k_scale;   /* … and as its k_scale and v_scale */

@@ -39,6 +39,7 @@ struct compress_launch {
 
 struct see_rows_launch {
 	int32_t window, ratio, max_pages_per_seq, width, chosen_pitch;
+	int32_t filler; /* tests/lint/check-padding */
 	const int32_t *seq_of, *position, *page_table, *chosen, *chosen_last;
 	struct row_pages_launch of;
 	int32_t *table, *last;

@@ -19,6 +19,7 @@ enum {
 struct head_linear_launch {
 	int32_t n_tok, n_heads, pitch, first, n;
 	int32_t x_pitch, y_pitch;
+	int32_t filler; /* tests/lint/check-padding */
 	const uint16_t *x; /* (T, H, x_pitch) f16 */
 	uint16_t *y;       /* (T, H, y_pitch) f16 */
 };

@@ -41,6 +41,7 @@ struct causal_conv_launch {
 	 * halves. Not read by causal_conv_kernel and causal_conv_wide_kernel. */
 	const float *high[CONV_PARTS], *low[CONV_PARTS];
 	float low_scale;
+	int32_t filler; /* tests/lint/check-padding */
 	struct half_heads in_gate, out_gate; /* is_gated 0: not used, but must be readable */
 	const float *weight;      /* (C, W) */
 	const float *bias;        /* (C), or NULL */
@@ -59,6 +60,7 @@ struct gated_norm_launch {
 	const float *weight;
 	uint16_t *y;         /* (T, H, V) f16 */
 	uint32_t is_sigmoid;
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 struct delta_rule_launch {

@@ -17,4 +17,5 @@ struct fused_norm {
 	const float *weight; /* (D) f32 */
 	uint16_t *y;         /* (T, D) f16: the normalised rows are written here */
 	float eps;
+	int32_t filler; /* tests/lint/check-padding */
 };

@@ -46,6 +46,7 @@ struct linear_rows_part {
 	int32_t scale_format;
 	uint32_t store;        /* enum linear_store: how to store y */
 	float factor;          /* factor of all scales */
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 struct linear_rows_args {
@@ -56,6 +57,7 @@ struct linear_rows_args {
 	int32_t n_groups;      /* groups of a row */
 	int32_t group_shift;   /* log2(elements of a group), or 31 if n_groups is 1 */
 	int32_t grid;
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 /* Elements of K in 16 bytes of a row. */

@@ -40,12 +40,14 @@ struct moe_run {
 	const char *p[2];
 	uint64_t step; /* bytes between experts */
 	int32_t split;
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 /* Addresses of the experts' weights of one part (gate, up or down), without zero points. */
 struct moe_span {
 	struct moe_run q, scales; /* q.p[0] NULL: use the table */
 	int32_t pitch;            /* as in struct weight_view */
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 /* Fields are in the order of their use by moe_quad.hip, for the reason that linear_int4.h tells. */
@@ -84,6 +86,7 @@ struct moe_launch {
 	struct weight_view shared_router; /* (1, D); q NULL: no router, or shared_scale is
 					   * ready */
 	int32_t n_waves; /* waves of a workgroup of down by groups of pairs (moe_group.h) */
+	int32_t filler; /* tests/lint/check-padding */
 };
 
 /* 1 if each pair's first workgroup of up has no rows, but does the work that a token

@@ -27,6 +27,7 @@ struct moe_router_rule {
 	int32_t n_groups, n_groups_used;
 	float scale;
 	uint32_t is_sigmoid, is_shifted, norm_topk, is_root;
+	int32_t filler; /* tests/lint/check-padding */
 	/* fixed: (V, U) experts of each token id, or NULL; token: (T) ids */
 	const int32_t *fixed, *token;
 };

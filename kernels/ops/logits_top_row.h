@@ -40,4 +40,5 @@ struct logits_top_launch {
 	struct logits_top *out;  /* (R) */
 	int32_t n_vocab, n_runs;
 	int32_t each;        /* elements of a run in one lane, 1..LOGITS_TOP_EACH */
+	int32_t filler; /* tests/lint/check-padding */
 };

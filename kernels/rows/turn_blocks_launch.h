@@ -20,4 +20,5 @@ struct turn_launch {
 	int32_t span;       /* numbers of a workgroup: a multiple of a line */
 	float scale;
 	uint32_t x_is_f32, store; /* enum turn_store */
+	int32_t filler; /* tests/lint/check-padding */
 };

@@ -95,11 +95,6 @@ static const struct hip_range *range_of(const struct hip *h, uint64_t address)
 	return NULL;
 }
 
-bool record_is_filler(uint64_t v)
-{
-	return (uint32_t)v < 4096;
-}
-
 /* Index of the address's allocation among the launch's buffers; new ones are added. -1:
  * not an address. */
 static int reach(struct record *r, uint64_t address, size_t *out_offset)
@@ -129,7 +124,7 @@ static void cut_links(struct record *r, char *p, size_t n, size_t first_at,
 		uint64_t v, zero = 0;
 		size_t offset = 0;
 		memcpy(&v, p + i, 8);
-		int buffer = record_is_filler(v) ? -1 : reach(r, v, &offset);
+		int buffer = reach(r, v, &offset);
 		if (buffer < 0)
 			continue;
 		memcpy(p + i, &zero, 8);

@@ -30,8 +30,10 @@
  * after. Nothing else in a folder depends on where memory was.
  *
  * How addresses are found: in arguments, any aligned word that lies in an allocation
- * counts. In memory, only places where the backend stores addresses are searched: its
- * tables of experts. Thread: the backend's.
+ * counts. So arguments have no padding (tests/lint/check-padding): beside a number, padding
+ * could hold the upper half of an address, and both would be taken for an address. In memory,
+ * only places where the backend stores addresses are searched: its tables of experts.
+ * Thread: the backend's.
  */
 #pragma once
 #include "backend/hip/hip_launch.h"
@@ -46,11 +48,6 @@ enum status record_create(struct hip *h, const char *dir, const char *const *cod
  * recording.json. */
 enum status record_finish(struct record *r, const char *about, int *out_n,
 			  struct fail *fail) MUST_USE;
-
-/* True if eight bytes of arguments are no address, but a small number followed by a struct's
- * padding. The padding is whatever the stack had, such as the upper half of an address. Without
- * this check one replay in hundreds differed. */
-bool record_is_filler(uint64_t v);
 
 struct replay_result {
 	int n_launches, n_equal;  /* n_equal: launches with every byte as recorded */

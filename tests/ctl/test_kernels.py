@@ -276,10 +276,8 @@ def tuned(tmp):
 
 
 def contents(folder):
-    """What a recording holds; blobs have the names of their contents. Arguments without
-    their bytes, some of which only fill up a struct."""
-    return [{k: v for k, v in launch.items() if k != "kernarg"}
-            for launch in launches(folder)[1]]
+    """What a recording holds; blobs have the names of their contents."""
+    return launches(folder)[1]
 
 
 KINDS = ("qwen3moe-ct-asym", "glm4moe-groups", "qwen3next", "deepseekv3-yarn",

@@ -91,20 +91,11 @@ static void test_format_names(void)
 	   strstr(fail.text, quant_name(QUANT_COUNT - 1)), "the message: %s", fail.text);
 }
 
-/* The word behind a struct's last number, with the upper half of an address of the stack. */
-static void fillers(void)
-{
-	ok(record_is_filler(0x000055d400000000u), "0, and a filler");
-	ok(record_is_filler(0x000055d400000010u), "16, and a filler");
-	ok(!record_is_filler(0x000055d412345000u), "an address is none");
-}
-
 int main(void)
 {
 	struct backend *b;
 	struct fail fail = {0};
 	struct backend_opts o = {.name = "cpu", .n_threads = 1};
-	fillers();
 	const double v = 151936, up = 2.0 * 12288 * 4096;
 	if (!ok(backend_create(&o, &b, &fail) == OK, "a backend: %s", fail.text))
 		return tap_done();
