@@ -227,6 +227,51 @@ static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 	kernel_ran(kt, kt->b->ops->moe_experts(kt->b, a), "moe_experts, routed");
 }
 
+static int by_address(const void *a, const void *b)
+{
+	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Append the whole lines of n_bytes at p. */
+static size_t add_lines(const void *p, size_t n_bytes, uintptr_t *out)
+{
+	enum { LINE_BYTES = 128 };
+	size_t n = n_bytes / LINE_BYTES;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (uintptr_t)p + i * LINE_BYTES;
+	return n;
+}
+
+/* If kernels have asked for lines: they are down's weights of the chosen experts, each once. */
+static void check_lines(struct kernel_test *kt, const struct experts_case *s,
+			const struct moe_experts_args *a)
+{
+	const void *const *lines;
+	size_t n_q = (size_t)s->d * (size_t)s->f / 2, n_wanted = 0;
+	float *id = kernel_download(kt, a->id, (size_t)s->u); /* waits for the kernels, too */
+	size_t n = kt->lines ? kt->lines(&lines) : 0;
+	if (n == 0)
+		return;
+	uintptr_t *wanted = arena_alloc(&kt->arena, (size_t)s->u * n_q * sizeof *wanted);
+	uintptr_t *asked = arena_alloc(&kt->arena, n * sizeof *asked);
+	for (int32_t u = 0; u < s->u; u++) {
+		int32_t e;
+		memcpy(&e, &id[u], sizeof e);
+		const struct weight *w = &a->experts->down[e];
+		n_wanted += add_lines(w->q, n_q, wanted + n_wanted);
+		n_wanted += add_lines(w->scales, n_q * 4 / (size_t)s->kind.group,
+				      wanted + n_wanted);
+	}
+	memcpy(asked, lines, n * sizeof *asked);
+	qsort(asked, n, sizeof *asked, by_address);
+	qsort(wanted, n_wanted, sizeof *wanted, by_address);
+	bool is_right = n == n_wanted && memcmp(asked, wanted, n * sizeof *asked) == 0;
+	kernel_ok(is_right, "%s: D=%d F=%d E=%d U=%d: asks for each line of down's weights once: "
+		  "%zu lines of %zu", kt->name, s->d, s->f, s->e, s->u, n, n_wanted);
+	kt->n_lines += is_right ? (int)n : 0;
+}
+
 static float *on_device(struct kernel_test *kt, const struct experts_case *s,
 			const struct input *in, int32_t t0, int32_t n_tok,
 			const struct routing *routing)
@@ -257,10 +302,12 @@ static float *on_device(struct kernel_test *kt, const struct experts_case *s,
 		.y = UPLOAD(kt, in->y + (size_t)t0 * d, t * d)};
 	upload_extras(kt, s, in, &a, &ex);
 	kernel_ran(kt, kt->b->ops->load_experts(kt->b, &ex, NULL), "load_experts");
-	if (routing)
+	if (routing) {
 		run_routed(kt, s, routing, &a);
-	else
+		check_lines(kt, s, &a);
+	} else {
 		kernel_ran(kt, kt->b->ops->moe_experts(kt->b, &a), "moe_experts");
+	}
 	return kernel_download(kt, a.y, t * d);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/fibers.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 #include "backend/hip/hip.h"
@@ -27,6 +28,25 @@ static void check_spans(const struct kernel_test *kt, const struct hip *h,
 	kernel_ok(2 * n_meant > n_even + n_split + n_table,
 		  "%s: experts' parts: %d one behind the other, %d but for a gap, %d by the "
 		  "table", kt->name, n_even, n_split, n_table);
+}
+
+/* hip_cpu_lines of a library that is loaded; NULL: it has none. */
+static size_t (*lines_of(const char *library))(const void *const **out)
+{
+	size_t (*f)(const void *const **) = NULL;
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	void *p = handle ? dlsym(handle, "hip_cpu_lines") : NULL;
+	memcpy(&f, &p, sizeof f);
+	if (handle)
+		dlclose(handle);
+	return f;
+}
+
+static int n_lines = -1;
+
+int fibers_lines(void)
+{
+	return n_lines;
 }
 
 static void run(const char *name, int int4_axes, int tile, int moe_tile,
@@ -58,6 +78,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		return;
 	}
 	struct hip *h = hip_of(kt.b);
+	kt.lines = lines_of(library);
 	h->prefers_quads = quads || h->prefers_quads;
 	if (quads) {
 		h->moe_up = quads->up;
@@ -77,6 +98,7 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 	}
 	if (quads && h->experts)
 		check_spans(&kt, h, quads);
+	n_lines = kt.lines ? MAX(n_lines, 0) + kt.n_lines : n_lines;
 	kernel_test_reset(&kt);
 	arena_deinit(&kt.arena);
 	backend_destroy(kt.b);

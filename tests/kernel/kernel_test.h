@@ -51,6 +51,9 @@ struct kernel_test {
 	int gaps;            /* other weights lie between experts, at so many places */
 	int every;           /* the backend takes one case of so many; 0: all */
 	unsigned n_asked;    /* calls of kernel_takes; begins at the backend's number */
+	/* hip_cpu_lines (tests/hip-on-cpu/runtime.h), or NULL where it is not known */
+	size_t (*lines)(const void *const **out);
+	int n_lines;         /* lines that were asked for, and were the right ones */
 };
 
 /* True if HALOD_SHORT says that time is short, as under a sanitizer. */

@@ -10,7 +10,17 @@
 
 #include "backend/hip/hip_experts.h"
 #include "backend/hip/hip_linear.h"
+#include "tests/kernel/cases.h"
 #include "tests/kernel/fibers.h"
+
+/* One token whose experts lie one behind the other, in whole turns: the kernel that asks for
+ * down's weights. Rows of 4096 are more lines than there are threads. */
+static void routed_alone(struct kernel_test *kt)
+{
+	const struct experts_case s = {{QUANT_INT4, 32, false, DTYPE_BF16, false},
+				       1, 4096, 128, 6, 2, false, 0, false};
+	kernel_routed_case(kt, &s, SOFTMAX);
+}
 
 int main(void)
 {
@@ -20,6 +30,7 @@ int main(void)
 	setenv("HALOD_CASES_EVERY", "3", 0);
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
+	static void (*const alone[])(struct kernel_test *) = {routed_alone, NULL};
 	for (int i = 0; i < hip_linear_int4_count(); i += every)
 		fibers_run(hip_linear_int4_name(i), i, -1, -1, linear);
 	for (int i = 0; i < hip_linear_tile_count(); i += every)
@@ -41,5 +52,11 @@ int main(void)
 	setenv("HIP_CPU_REVERSED", "1", 1);
 	fibers_run_quads("hip, four lanes a row, reversed", &(struct fibers_quads){-1, -1, true, 0},
 			 experts);
+	unsetenv("HIP_CPU_REVERSED");
+	fibers_run_quads("four lanes a row, one token",
+			 &(struct fibers_quads){-1, -1, true, 0}, alone);
+	if (fibers_lines() >= 0)
+		kernel_ok(fibers_lines() > 0, "down's weights are asked for: %d lines",
+			  fibers_lines());
 	return kernel_done();
 }

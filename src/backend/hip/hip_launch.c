@@ -139,7 +139,7 @@ bool hip_can_fuse_norm(const struct rms_norm_args *n)
 
 struct fused_norm hip_fused_norm(const struct rms_norm_args *n)
 {
-	return (struct fused_norm){n->x, n->weight, n->y, n->eps};
+	return (struct fused_norm){.x = n->x, .weight = n->weight, .y = n->y, .eps = n->eps};
 }
 
 enum status hip_fuse_norm(struct hip *h, const struct rms_norm_args *n, bool able,
