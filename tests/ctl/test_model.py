@@ -532,7 +532,7 @@ def generate():
     eq(code, 2, "--chat --raw")
     code, out, err = haloctl("generate", "--model",
                              os.path.join(GOLDEN, "qwen3moe-ct-asym"), "--raw", "-p",
-                             "abc", "-n", "3", "--no-mmap")
+                             "abc", "-n", "3", "--no-mmap", "--ignore-eos")
     ok(code == 0 and "answer 3 tokens" in err, "without mmap", err)
 
 

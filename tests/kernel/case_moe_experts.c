@@ -374,7 +374,8 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	memcpy(ref, in.y, n * sizeof *ref);
 	memcpy(plain, in.y, n * sizeof *ref);
 	is_h_f16 = kt->b->act_type == DTYPE_F16;
-	static const char *const acts[] = {"", " clamped", " gelu", " relu"};
+	static const char *const acts[] = {[0] = "", [CLAMPED] = " clamped", [GELU] = " gelu",
+					   [RELU] = " relu", [CLIPPED] = " clipped"};
 	char what[140];
 	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
 		 s->d, s->f, s->e, s->u, acts[s->act], s->shared,
