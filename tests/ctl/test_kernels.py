@@ -275,11 +275,6 @@ def tuned(tmp):
            "tiles for %d tokens" % n_tok)
 
 
-def contents(folder):
-    """What a recording holds; blobs have the names of their contents."""
-    return launches(folder)[1]
-
-
 KINDS = ("qwen3moe-ct-asym", "glm4moe-groups", "qwen3next", "deepseekv3-yarn",
          "mistral-window")
 
@@ -298,9 +293,10 @@ def record_kinds(tmp):
                all(k.startswith("moe_") for k in in_memory), "whose tables are followed",
                in_memory)
             if name == "qwen3moe-ct-asym":
-                # Addresses differ from process to process: nothing of them is left.
+                # Addresses differ from process to process: nothing of them is left. Blobs
+                # have the names of their contents.
                 again = recorded(tmp, model, step, "-again")
-                differ = [a["index"] for a, b in zip(contents(folder), contents(again))
+                differ = [a["index"] for a, b in zip(launches(folder)[1], launches(again)[1])
                           if a != b]
                 eq(differ, [], "another process records the same")
 

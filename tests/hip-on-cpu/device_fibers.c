@@ -4,7 +4,6 @@
  */
 #include "tests/hip-on-cpu/device.h"
 #include "tests/hip-on-cpu/fiber.h"
-#include "tests/hip-on-cpu/runtime.h"
 
 struct call {
 	const struct kernel_entry *kernel;
@@ -35,11 +34,6 @@ bool device_run(const struct kernel_entry *k, void **args, const struct device_l
 				 .is_reversed = l->is_reversed, .entry = enter, .arg = &c};
 	fiber_run(&f);
 	return true;
-}
-
-__attribute__((visibility("default"))) size_t hip_cpu_lines(const void *const **out)
-{
-	return fiber_lines(out);
 }
 
 void device_memory(void *p, size_t n_bytes, enum memory_kind kind)

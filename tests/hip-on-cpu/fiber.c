@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "kernels/device/fiber.h"
+#include "tests/hip-on-cpu/runtime.h"
 #include "tests/hip-on-cpu/sanitizer.h"
 
 #if !defined(__x86_64__) || defined(FIBER_UCONTEXT)
@@ -340,7 +341,7 @@ void fiber_ask(const void *p)
 		lines.p[lines.n++] = p;
 }
 
-size_t fiber_lines(const void *const **out)
+__attribute__((visibility("default"))) size_t hip_cpu_lines(const void *const **out)
 {
 	size_t n = lines.n;
 	*out = lines.p;

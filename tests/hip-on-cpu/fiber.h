@@ -23,8 +23,6 @@ struct fiber_launch {
 };
 
 void fiber_run(const struct fiber_launch *l);
-/* hip_cpu_lines (runtime.h). */
-size_t fiber_lines(const void *const **out);
 
 #ifdef __cplusplus
 }

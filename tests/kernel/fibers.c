@@ -42,13 +42,6 @@ static size_t (*lines_of(const char *library))(const void *const **out)
 	return f;
 }
 
-static int n_lines = -1;
-
-int fibers_lines(void)
-{
-	return n_lines;
-}
-
 static void run(const char *name, int int4_axes, int tile, int moe_tile,
 		const struct fibers_quads *quads, void (*const *cases)(struct kernel_test *))
 {
@@ -98,7 +91,6 @@ static void run(const char *name, int int4_axes, int tile, int moe_tile,
 	}
 	if (quads && h->experts)
 		check_spans(&kt, h, quads);
-	n_lines = kt.lines ? MAX(n_lines, 0) + kt.n_lines : n_lines;
 	kernel_test_reset(&kt);
 	arena_deinit(&kt.arena);
 	backend_destroy(kt.b);

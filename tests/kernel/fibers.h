@@ -20,6 +20,3 @@ struct fibers_quads {
 };
 void fibers_run_quads(const char *name, const struct fibers_quads *q,
 		      void (*const *cases)(struct kernel_test *));
-/* Lines that kernels of all runs have rightly asked for (ask_line); -1: the runtime does not
- * tell. */
-int fibers_lines(void);

@@ -20,6 +20,9 @@ static void routed_alone(struct kernel_test *kt)
 	const struct experts_case s = {{QUANT_INT4, 32, false, DTYPE_BF16, false},
 				       1, 4096, 128, 6, 2, false, 0, false};
 	kernel_routed_case(kt, &s, SOFTMAX);
+	/* Another runtime may not tell. */
+	kernel_ok(kt->n_lines > 0 || getenv("HALOD_TEST_HIP_LIBRARY"),
+		  "%s: down's weights are asked for: %d lines", kt->name, kt->n_lines);
 }
 
 int main(void)
@@ -52,11 +55,7 @@ int main(void)
 	setenv("HIP_CPU_REVERSED", "1", 1);
 	fibers_run_quads("hip, four lanes a row, reversed", &(struct fibers_quads){-1, -1, true, 0},
 			 experts);
-	unsetenv("HIP_CPU_REVERSED");
-	fibers_run_quads("four lanes a row, one token",
+	fibers_run_quads("four lanes a row, one token, reversed",
 			 &(struct fibers_quads){-1, -1, true, 0}, alone);
-	if (fibers_lines() >= 0)
-		kernel_ok(fibers_lines() > 0, "down's weights are asked for: %d lines",
-			  fibers_lines());
 	return kernel_done();
 }

@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "lab/case_weight.h"
-#include "lab/record.h"
 #include "tests/tap.h"
 
 static const struct case_shape *find(const char *model, const char *part)
