@@ -2,20 +2,17 @@
 #include "base/gpumem.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-enum { FIRST_RENDER = 128, LAST_RENDER = 191 }; /* minor numbers of render nodes */
-
 /* The number in a file of amdgpu, in bytes; -1 if the driver has no such file. */
-static int64_t number(const char *root, int render, const char *name)
+static int64_t number(const char *root, const char *device, const char *name)
 {
 	char path[4096];
 	long long v;
-	snprintf(path, sizeof path, "%s/sys/class/drm/renderD%d/device/mem_info_%s",
-		 strcmp(root, "/") == 0 ? "" : root, render, name);
+	snprintf(path, sizeof path, "%s%s/mem_info_%s", strcmp(root, "/") == 0 ? "" : root,
+		 device, name);
 	FILE *f = fopen(path, "re");
 	bool is_read = f && fscanf(f, "%lld", &v) == 1;
 	if (f)
@@ -23,32 +20,39 @@ static int64_t number(const char *root, int render, const char *name)
 	return is_read ? v : -1;
 }
 
-bool gpumem_read(const char *root, struct gpumem *out)
+bool gpumem_read(const char *root, const char *device, struct gpumem *out)
 {
-	int found = 0;
-	for (int i = FIRST_RENDER; i <= LAST_RENDER; i++) {
-		const struct gpumem g = {
-			number(root, i, "gtt_total"), number(root, i, "gtt_used"),
-			number(root, i, "vram_total"), number(root, i, "vram_used")};
-		if (g.gtt < 0 || g.gtt_used < 0 || g.vram < 0 || g.vram_used < 0)
-			continue;
-		*out = g;
-		found++;
-	}
-	return found == 1;
+	const struct gpumem g = {
+		number(root, device, "gtt_total"), number(root, device, "gtt_used"),
+		number(root, device, "vram_total"), number(root, device, "vram_used")};
+	if (g.gtt < 0 || g.gtt_used < 0 || g.vram < 0 || g.vram_used < 0)
+		return false;
+	*out = g;
+	return true;
 }
 
-void gpumem_of_apu(const struct gpumem *g, const struct sysmem *system, int64_t total,
-		   int64_t left, struct gpumem_have *out)
+bool gpumem_is_shared(const char *arch)
 {
-	/* `total` is about the size of GTT or of the carve-out (vram): the nearer one is in
-	 * use. Without numbers of the driver, a total above the system's memory must be a
-	 * carve-out. */
-	bool is_gtt = g ? llabs(total - g->gtt) < llabs(total - g->vram)
-			: total <= system->total;
-	*out = (struct gpumem_have){total, left, is_gtt};
+	static const char *const shared[] = {"gfx1103", "gfx1150", "gfx1151", "gfx1152",
+					     "gfx1153"};
+	for (size_t i = 0; i < ARRAY_LEN(shared); i++)
+		if (strcmp(shared[i], arch) == 0)
+			return true;
+	return false;
+}
+
+void gpumem_of_apu(const struct gpumem *g, const struct sysmem *system, int64_t left,
+		   struct gpumem_have *out)
+{
+	/* amdgpu serves an APU from the larger of the two. Without its numbers, more than the
+	 * system has must be a carve-out. */
+	bool is_gtt = g ? g->gtt > g->vram : left <= system->total || left == INT64_MAX;
+	int64_t total = !is_gtt ? g ? g->vram : left
+			: g ? MIN(g->gtt, system->total) : system->total;
+	*out = (struct gpumem_have){total, MIN(left, total), is_gtt};
 	if (g)
-		out->free = MIN(left, is_gtt ? g->gtt - g->gtt_used : g->vram - g->vram_used);
+		out->free = MIN(out->free, is_gtt ? g->gtt - g->gtt_used
+						  : g->vram - g->vram_used);
 	if (is_gtt)
 		out->free = MIN(out->free, system->available);
 	out->free = MAX(out->free, 0);

@@ -14,16 +14,22 @@ struct gpumem {
 	int64_t gtt, gtt_used, vram, vram_used;
 };
 
-/* Reads sys/class/drm/renderDN/device/mem_info_* below root ("/" for this machine). False:
- * there is no such GPU, or there are several and it is unknown which one is meant. */
-bool gpumem_read(const char *root, struct gpumem *out);
+/* Reads mem_info_* in the folder `device` below root ("/" for this machine), as in
+ * "/sys/class/drm/renderD128/device". False: the driver does not tell all four. */
+bool gpumem_read(const char *root, const char *device, struct gpumem *out);
+
+/* True for an APU, as in "gfx1151". Source: the column of dGPUs and APUs in LLVM's user guide of
+ * the AMDGPU backend. */
+bool gpumem_is_shared(const char *arch);
 
 struct gpumem_have {
 	int64_t total, free; /* bytes */
 	bool is_system;      /* true: GTT, so the bytes are the system's and other programs use
 			      * them too */
 };
-/* What an APU can take of the `total` and `left` bytes that the HIP runtime reports. g: NULL if
- * gpumem_read found nothing. */
-void gpumem_of_apu(const struct gpumem *g, const struct sysmem *system, int64_t total,
-		   int64_t left, struct gpumem_have *out);
+/* What an APU can take. g: the driver's numbers, which decide; NULL: it tells none. left: bytes
+ * that the HIP runtime calls free, an upper bound; INT64_MAX: it was not asked. What the runtime
+ * calls the total is no help: by its version that is GTT, the carve-out, their sum, or half of
+ * the system's memory. */
+void gpumem_of_apu(const struct gpumem *g, const struct sysmem *system, int64_t left,
+		   struct gpumem_have *out);

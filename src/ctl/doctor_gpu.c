@@ -14,7 +14,7 @@
 #include "backend/hip/hip.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/sysmem.h"
+#include "base/gpumem.h"
 #include "ctl/doctor.h"
 
 #define GIB ((double)(1 << 30))
@@ -33,19 +33,6 @@ static bool is_target(const char *arch)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++)
 		if (strcmp(targets[i], arch) == 0)
-			return true;
-	return false;
-}
-
-static bool is_shared(const char *arch)
-{
-	static const char *const shared[] = {
-#define SHARED(arch) arch,
-#include "ctl/doctor_known.def"
-#undef SHARED
-	};
-	for (size_t i = 0; i < ARRAY_LEN(shared); i++)
-		if (strcmp(shared[i], arch) == 0)
 			return true;
 	return false;
 }
@@ -77,7 +64,7 @@ static bool read_node(const struct doctor *d, int i, struct doctor_gpu *out)
 	snprintf(out->arch, sizeof out->arch, "gfx%d%x%x", (int)(version / 10000 % 100),
 		 (unsigned)(version / 100 % 100), (unsigned)(version % 100));
 	out->n_cu = per_cu > 0 && n_simd > 0 ? (int)(n_simd / per_cu) : 0;
-	out->is_shared = is_shared(out->arch);
+	out->is_shared = gpumem_is_shared(out->arch);
 	return true;
 }
 
@@ -257,75 +244,77 @@ static void check_files(struct doctor *d)
 
 /* --- memory ----------------------------------------------------------------------- */
 
-struct gpu_memory {
-	int64_t gtt, gtt_used, vram, vram_used; /* bytes */
-	struct sysmem system;
-};
-
-static void read_memory(const struct doctor *d, struct gpu_memory *out)
+/* Memory of the chosen GPU as halod takes it. False: the driver does not tell its size. */
+static bool read_memory(const struct doctor *d, struct gpumem *g, struct sysmem *system,
+			struct gpumem_have *have)
 {
-	int n = d->gpu.render;
-	out->gtt = MAX(doctor_number(d, DEVICE "mem_info_gtt_total", n), 0);
-	out->gtt_used = MAX(doctor_number(d, DEVICE "mem_info_gtt_used", n), 0);
-	out->vram = MAX(doctor_number(d, DEVICE "mem_info_vram_total", n), 0);
-	out->vram_used = MAX(doctor_number(d, DEVICE "mem_info_vram_used", n), 0);
-	sysmem_read(d->root, &out->system);
+	char folder[64];
+	snprintf(folder, sizeof folder, "/sys/class/drm/renderD%d/device", d->gpu.render);
+	sysmem_read(d->root, system);
+	bool is_told = gpumem_read(d->root, folder, g);
+	if (!is_told)
+		*g = (struct gpumem){0};
+	if (d->gpu.is_shared)
+		gpumem_of_apu(is_told ? g : NULL, system, INT64_MAX, have);
+	else
+		*have = (struct gpumem_have){g->vram, MAX(g->vram - g->vram_used, 0), false};
+	return is_told;
 }
 
 void doctor_memory(const struct doctor *d, struct memory_have *out)
 {
-	struct gpu_memory m = {0};
+	struct gpumem g;
+	struct sysmem system;
+	struct gpumem_have have;
 	if (!d->has_gpu || strcmp(d->backend, "cpu") == 0) {
-		sysmem_read(d->root, &m.system);
-		*out = (struct memory_have){m.system.total, m.system.available, true, "the CPU"};
+		sysmem_read(d->root, &system);
+		*out = (struct memory_have){system.total, system.available, true, "the CPU"};
 		return;
 	}
-	read_memory(d, &m);
-	/* If the chip uses the system's memory, the driver uses the larger of GTT and
-	 * carve-out. */
-	if (d->gpu.is_shared && m.gtt > m.vram)
-		*out = (struct memory_have){m.gtt, MIN(m.gtt - m.gtt_used, m.system.available),
-					    true, "the GPU"};
-	else
-		*out = (struct memory_have){m.vram, m.vram - m.vram_used, false, "the GPU"};
+	read_memory(d, &g, &system, &have);
+	*out = (struct memory_have){have.total, have.free, have.is_system, "the GPU"};
 }
 
 /* Linux gives GPUs half of the memory unless told otherwise. */
-static void check_shared(struct doctor *d, const struct gpu_memory *m)
+static void check_shared(struct doctor *d, const struct gpumem *g, const struct sysmem *system,
+			 const struct gpumem_have *have)
 {
 	/* The most that GTT can be if the carve-out is given back to the system. memory_plan
 	 * keeps as much free. */
-	int64_t all = m->system.total + m->vram;
+	int64_t all = system->total + g->vram;
 	int64_t best = all - MIN(all / 16, (int64_t)4 << 30);
 	long long pages = best / (1 << 30) * PAGES_OF_GIB;
-	double gtt = (double)m->gtt / GIB, vram = (double)m->vram / GIB;
-	double total = (double)m->system.total / GIB;
-	if (m->vram > (int64_t)4 << 30)
+	double gtt = (double)g->gtt / GIB, vram = (double)g->vram / GIB;
+	double total = (double)system->total / GIB;
+	if (g->vram > (int64_t)4 << 30)
 		doctor_say(d, DOCTOR_WARN, "GPU memory", "a carve-out of %.1f GiB is lost to the "
-			   "system, and GTT has %.1f GiB. Fix: in the firmware's setup set the "
-			   "UMA frame buffer to 512 MB, and add ttm.pages_limit=%lld to the "
-			   "kernel's command line", vram, gtt, pages);
-	else if (m->gtt < all / 4 * 3)
+			   "system, and GTT has %.1f GiB; halod takes %s. Fix: in the firmware's "
+			   "setup set the UMA frame buffer to 512 MB, and add "
+			   "ttm.pages_limit=%lld to the kernel's command line", vram, gtt,
+			   have->is_system ? "GTT" : "the carve-out", pages);
+	else if (g->gtt < all / 4 * 3)
 		doctor_say(d, DOCTOR_WARN, "GPU memory", "GTT has %.1f GiB of the system's "
 			   "%.1f GiB. Fix: add ttm.pages_limit=%lld to the kernel's command "
 			   "line, and reboot", gtt, total, pages);
 	else
 		doctor_say(d, DOCTOR_OK, "GPU memory", "GTT has %.1f GiB of the system's %.1f "
-			   "GiB, the carve-out is %.1f GiB", gtt, total, vram);
+			   "GiB, the carve-out is %.1f GiB; %.1f GiB are free", gtt, total, vram,
+			   (double)have->free / GIB);
 }
 
 static void check_memory(struct doctor *d)
 {
-	struct gpu_memory m;
-	read_memory(d, &m);
-	if (m.vram == 0 && m.gtt == 0)
+	struct gpumem g;
+	struct sysmem system;
+	struct gpumem_have have;
+	if (!read_memory(d, &g, &system, &have))
 		doctor_say(d, DOCTOR_WARN, "GPU memory", "the driver does not tell its size. "
 			   "Fix: sudo modprobe amdgpu");
-	else if (d->gpu.is_shared && m.system.total < INT64_MAX)
-		check_shared(d, &m);
+	else if (d->gpu.is_shared && system.total < INT64_MAX)
+		check_shared(d, &g, &system, &have);
 	else
 		doctor_say(d, DOCTOR_OK, "GPU memory", "%.1f GiB, %.1f GiB of it free",
-			   (double)m.vram / GIB, (double)(m.vram - m.vram_used) / GIB);
+			   (double)have.total / GIB, (double)have.free / GIB);
 }
 
 /* --- what makes it slow ----------------------------------------------------------- */

@@ -152,10 +152,15 @@ def slow():
 
 
 def memory():
+    # A GTT above the memory: what the system has left is what there is.
+    large = {**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (128 * GIB)}
+    says(doctor(large), "ok", "GPU memory", "GTT has 128.0 GiB", "118.0 GiB are free")
+    says(doctor(STRIX), "ok", "GPU memory", "118.0 GiB are free")
+    says(doctor(large, "--model", TINY), "ok", "model", "fits")
     r = doctor({**STRIX, DEVICE + "mem_info_vram_total": "%d\n" % (96 * GIB),
                 DEVICE + "mem_info_gtt_total": "%d\n" % (15 * GIB),
                 "proc/meminfo": "MemTotal: %d kB\nMemAvailable: 9 kB\n" % (31 << 20)})
-    says(r, "warn", "GPU memory", "carve-out of 96.0 GiB", "UMA", "pages_limit=32243712")
+    says(r, "warn", "GPU memory", "carve-out of 96.0 GiB", "halod takes the carve-out", "UMA", "pages_limit=32243712")
     r = doctor(without(DEVICE + "mem_info"))
     says(r, "warn", "GPU memory", "modprobe")
 
@@ -231,6 +236,8 @@ def chips():
                           "drm_render_minor 129\n",
                 card + "mem_info_vram_total": "%d\n" % (48 * GIB),
                 card + "mem_info_vram_used": "%d\n" % GIB,
+                card + "mem_info_gtt_total": "%d\n" % (62 * GIB),
+                card + "mem_info_gtt_used": "0\n",
                 "dev/dri/renderD129": ""})
     eq((r.code, r.not_fine(), len(r.lines["chip"])), (0, [], 2), "two GPUs")
     says(r, "ok", "kernels", "gfx1100")

@@ -390,6 +390,13 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
 	return hipSetDevice(device);
 }
 
+/* As HIP spells it; the CPU is on no such bus, so sysfs knows none. */
+int hipDeviceGetPCIBusId(char *id, int size, int device)
+{
+	snprintf(id, (size_t)size, "ffff:00:00.0");
+	return hipSetDevice(device);
+}
+
 int hipDeviceTotalMem(size_t *bytes, int device)
 {
 	*bytes = (size_t)TOTAL_BYTES_GIB << 30;

@@ -43,8 +43,9 @@ struct hip_device {
 	char arch[32];  /* as in "gfx1151" */
 	int n_cu;       /* compute units: 40 on gfx1151 */
 	int lds_bytes;  /* most LDS of a workgroup */
-	bool is_integrated;
-	size_t n_bytes; /* bytes of memory */
+	bool is_integrated; /* it is an APU's */
+	char pci[32];   /* as in "0000:c5:00.0"; "": not known */
+	size_t n_bytes; /* bytes of memory, as the runtime counts: of an APU no help */
 };
 
 /* An allocator in large blocks. Parts are freed only together, with the arena. */

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/gpumem.h"
 
 #define KFD "/dev/kfd" /* device file that every process needs to reach an AMD GPU */
 #define NO_KFD "no AMD GPU visible: " KFD " is missing"
@@ -79,7 +80,14 @@ static enum status describe(const struct hip_api *api, int i, struct hip_device 
 	if (strncmp(d->arch, "gfx1", 4) == 0 && strlen(d->arch) >= 7)
 		d->n_cu *= 2; /* gfx10 and later: HIP counts pairs of compute units */
 	d->lds_bytes = attribute(api, i, HIP_ATTRIBUTE_LDS_BYTES, 65536);
-	d->is_integrated = attribute(api, i, HIP_ATTRIBUTE_INTEGRATED, 0);
+	/* Runtimes before 6.2 do not know the attribute. */
+	int value;
+	bool knows = api->hipDeviceGetAttribute(&value, HIP_ATTRIBUTE_INTEGRATED, i) ==
+		     HIP_SUCCESS;
+	d->is_integrated = knows ? value : gpumem_is_shared(d->arch);
+	if (!api->hipDeviceGetPCIBusId ||
+	    api->hipDeviceGetPCIBusId(d->pci, sizeof d->pci, i) != HIP_SUCCESS)
+		*d->pci = '\0';
 	if (api->hipDeviceTotalMem(&d->n_bytes, i) != HIP_SUCCESS)
 		d->n_bytes = 0;
 	return OK;

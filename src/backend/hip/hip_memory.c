@@ -12,6 +12,7 @@
  *
  * A caller with pinned memory of its own needs neither: the device copies from and to it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,22 +121,30 @@ static void give_range(struct hip *h, void *p)
 	h->api.hipFree(p);
 }
 
+static void memory_of_apu(const struct hip_device *d, int64_t left, struct backend_memory *out)
+{
+	char folder[80];
+	struct sysmem m;
+	struct gpumem g;
+	struct gpumem_have have;
+	snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", d->pci);
+	sysmem_read("/", &m);
+	bool is_told = *d->pci && gpumem_read("/", folder, &g);
+	gpumem_of_apu(is_told ? &g : NULL, &m, left, &have);
+	*out = (struct backend_memory){have.total, have.free, have.is_system};
+}
+
 void hip_memory(struct backend *b, struct backend_memory *out)
 {
 	struct hip *h = hip_of(b);
 	size_t left = 0, total = 0;
-	*out = (struct backend_memory){(int64_t)h->device.n_bytes,
-				       (int64_t)h->device.n_bytes, false};
-	if (h->api.hipMemGetInfo(&left, &total) == HIP_SUCCESS)
-		*out = (struct backend_memory){(int64_t)total, (int64_t)left, false};
-	if (!h->device.is_integrated)
-		return;
-	struct sysmem m;
-	struct gpumem g;
-	struct gpumem_have have;
-	sysmem_read("/", &m);
-	gpumem_of_apu(gpumem_read("/", &g) ? &g : NULL, &m, out->total, out->free, &have);
-	*out = (struct backend_memory){have.total, have.free, have.is_system};
+	bool is_told = h->api.hipMemGetInfo(&left, &total) == HIP_SUCCESS;
+	if (h->device.is_integrated)
+		memory_of_apu(&h->device, is_told ? (int64_t)left : INT64_MAX, out);
+	else
+		*out = (struct backend_memory){
+			(int64_t)(is_told ? total : h->device.n_bytes),
+			(int64_t)(is_told ? left : h->device.n_bytes), false};
 }
 
 enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)

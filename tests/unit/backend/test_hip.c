@@ -11,6 +11,7 @@
 
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
+#include "base/sysmem.h"
 #include "tests/hip-on-cpu/runtime.h"
 #include "tests/tap.h"
 #include "tests/unit/backend/hip_on_cpu.h"
@@ -69,6 +70,36 @@ static void test_memory(void)
 	b->ops->free(b, p);
 	free(host);
 	free(back);
+	backend_destroy(b);
+}
+
+static int half_of_the_memory(size_t *left, size_t *total)
+{
+	*left = (size_t)1 << 30;
+	*total = 1 << 20;
+	return HIP_SUCCESS;
+}
+
+static int not_told(size_t *left, size_t *total)
+{
+	return HIP_ERROR_INVALID_VALUE;
+}
+
+/* What the runtime calls the total of an APU decides nothing. */
+static void test_memory_of_apu(void)
+{
+	struct backend *b = create(NULL);
+	struct backend_memory m;
+	struct sysmem s;
+	sysmem_read("/", &s);
+	hip_of(b)->api.hipMemGetInfo = half_of_the_memory;
+	b->ops->memory(b, &m);
+	is_int(m.free, MIN((int64_t)1 << 30, s.available), "what the runtime has left bounds");
+	is_int(m.total, s.total, "the total is the system's");
+	ok(m.is_system, "which others use, too");
+	hip_of(b)->api.hipMemGetInfo = not_told;
+	b->ops->memory(b, &m);
+	ok(m.free > 0 && m.free <= s.total && m.is_system, "a runtime that tells nothing");
 	backend_destroy(b);
 }
 
@@ -541,6 +572,7 @@ int main(void)
 {
 	find_library();
 	test_memory();
+	test_memory_of_apu();
 	test_shared_memory();
 	test_pinned_memory();
 	test_grid_limits();
