@@ -4,7 +4,7 @@
  *
  *   message_start                       usage of the prompt
  *     content_block_start   index 0     thinking, where there is any
- *     content_block_delta   …
+ *     content_block_delta   …           a last one of thinking has its signature
  *     content_block_stop
  *     content_block_start   index 1     text, then tool_use
  *     …
@@ -18,6 +18,9 @@
 
 #include "api/chat.h"
 #include "base/alloc.h"
+
+/* Clients send thoughts back only if they are signed. This server reads them unsigned. */
+#define SIGNATURE "halod"
 
 /* --- pieces ----------------------------------------------------------------------- */
 
@@ -89,7 +92,10 @@ static void add_block(const struct api_call *c, const struct answer_part *p,
 	const char *kind = is_thinking ? "thinking" : "text";
 	buf_addf(out, "{\"type\":\"%s\",\"%s\":", kind, kind);
 	buf_add_json(out, text);
-	buf_add_z(out, is_thinking ? ",\"signature\":\"\"}" : "}");
+	/* A stream's block begins without a text, and without the signature. */
+	if (is_thinking)
+		buf_addf(out, ",\"signature\":\"%s\"", text.n ? SIGNATURE : "");
+	buf_add_c(out, '}');
 }
 
 /* --- stream ----------------------------------------------------------------------- */
@@ -106,10 +112,16 @@ static void start_message(struct api_call *c, const struct request_stats *s,
 	end_event(out);
 }
 
-static void stop_block(int i, struct buf *out)
+static void stop_block(const struct api_call *c, int i, struct buf *out)
 {
 	if (i < 0)
 		return;
+	if (c->parts.p[i].channel == OUT_REASONING) {
+		add_event(out, "content_block_delta");
+		buf_addf(out, ",\"index\":%d,\"delta\":{\"type\":\"signature_delta\","
+			 "\"signature\":\"" SIGNATURE "\"}", i);
+		end_event(out);
+	}
 	add_event(out, "content_block_stop");
 	buf_addf(out, ",\"index\":%d", i);
 	end_event(out);
@@ -129,7 +141,7 @@ static void on_part(struct api_call *c, int choice, const struct event_span *spa
 {
 	int i = c->parts.n - 1;
 	if (is_new) {
-		stop_block(i - 1, out);
+		stop_block(c, i - 1, out);
 		add_event(out, "content_block_start");
 		buf_addf(out, ",\"index\":%d,\"content_block\":", i);
 		add_block(c, &c->parts.p[i], STR(""), out);
@@ -148,7 +160,7 @@ static void on_part(struct api_call *c, int choice, const struct event_span *spa
 
 static void end_message(struct api_call *c, struct buf *out)
 {
-	stop_block(c->parts.n - 1, out);
+	stop_block(c, c->parts.n - 1, out);
 	add_event(out, "message_delta");
 	buf_add_z(out, ",\"delta\":{");
 	add_stop(c, out);

@@ -3,10 +3,13 @@
  * POST /v1/messages, the body: Anthropic's Messages as a chat.
  *
  *   system                     the first message, of role system
+ *   system, in messages        system, at its place
  *   user: text                 user
  *   user: tool_result          tool
  *   assistant: text, thinking, tool_use   one message with content,
  *                              reasoning_content, tool_calls
+ *   assistant: server_tool_use, mcp_tool_use and their results, which Anthropic's servers
+ *                              made: a call, and a message of the tool
  *   stop_sequences, thinking, tools, tool_choice, metadata.user_id, output_config
  *                              their chat names
  *
@@ -17,7 +20,12 @@
  * Claude Code begins its system prompt with a line that differs with every request
  * ("x-anthropic-billing-header: …"). In a prompt that line would end all prefix caching, so
  * it is taken out.
+ *
+ * A last message of the assistant is the beginning of the answer, which goes on from its last
+ * word. Only where it ends with calls does a new turn begin.
  */
+#include <stdlib.h>
+
 #include "api/chat.h"
 #include "api/api_dialect.h"
 #include "api/fields.h"
@@ -64,14 +72,12 @@ static void add_said(json_t *messages, const char *role, struct str text,
 
 /* --- system ------------------------------------------------------------------- */
 
-static enum status read_system(const struct json_node *body, json_t *messages,
-			       struct dialect_body *to, struct fail *fail)
+/* Adds a system message with the texts at `at`, if there are any. */
+static enum status read_system(const struct json_node *at, const struct json_node *from,
+			       json_t *messages, struct dialect_body *to, struct fail *fail)
 {
-	struct json_node at = json_read_get(body, "system");
 	struct buf b = {0};
-	if (!at.v)
-		return OK;
-	enum status st = dialect_read_texts(&at, &b, fail);
+	enum status st = dialect_read_texts(at, &b, fail);
 	struct str s = buf_str(&b);
 	if (st == OK && str_starts(s, STR(BILLING))) {
 		ptrdiff_t end = str_find(s, STR("\n"), 0);
@@ -79,7 +85,7 @@ static enum status read_system(const struct json_node *body, json_t *messages,
 		s = (struct str){s.p + n, s.n - n};
 	}
 	if (st == OK && s.n)
-		add_said(messages, "system", s, &at, to);
+		add_said(messages, "system", s, from, to);
 	buf_deinit(&b);
 	return st;
 }
@@ -188,7 +194,56 @@ struct turn {
 	struct buf text, thinking;
 	json_t *calls;
 	struct dialect_body *to;
+	json_t *messages; /* borrowed */
+	bool is_begun; /* a message of the turn has been added */
 };
+
+/* Adds what the assistant has said so far as a message. */
+static void flush_assistant(struct turn *t, const struct json_node *content)
+{
+	bool has_calls = json_array_size(t->calls) > 0;
+	if (t->is_begun && !has_calls && t->text.n == 0 && t->thinking.n == 0)
+		return;
+	json_t *m = dialect_message("assistant", buf_str(&t->text));
+	if (has_calls && t->text.n == 0)
+		dialect_set(m, "content", json_null());
+	if (t->thinking.n)
+		dialect_set_str(m, "reasoning_content", buf_str(&t->thinking));
+	if (has_calls)
+		json_object_set(m, "tool_calls", t->calls);
+	json_paths_add(&t->to->paths, t->calls, content);
+	json_paths_add(&t->to->paths, m, content->up);
+	json_array_append_new(t->messages, m);
+	json_decref(t->calls);
+	t->calls = json_array();
+	buf_clear(&t->text);
+	buf_clear(&t->thinking);
+	t->is_begun = true;
+}
+
+/* Adds the result of a tool that ran at Anthropic: its JSON, without what only Anthropic can
+ * read. */
+static enum status read_server_result(const struct json_node *block, struct turn *t,
+				      struct fail *fail)
+{
+	struct json_node content = json_read_get(block, "content");
+	struct str id;
+	enum status st = read_text(block, "tool_use_id", &id, fail);
+	if (st != OK)
+		return st;
+	json_t *shown = json_deep_copy(content.v), *item;
+	size_t i;
+	json_array_foreach(shown, i, item)
+		json_object_del(item, "encrypted_content");
+	char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY) : NULL;
+	json_t *m = dialect_message("tool", str_of(text ? text : ""));
+	dialect_set_str(m, "tool_call_id", id);
+	flush_assistant(t, block->up);
+	add_message(t->messages, m, block, t->to);
+	json_decref(shown);
+	free(text);
+	return OK;
+}
 
 static enum status read_assistant_block(const struct json_node *block,
 					struct turn *t, struct fail *fail)
@@ -197,8 +252,11 @@ static enum status read_assistant_block(const struct json_node *block,
 	enum status st = read_type(block, &kind, fail);
 	if (st != OK)
 		return st;
-	if (str_is(kind, "tool_use"))
+	if (str_is(kind, "tool_use") || str_is(kind, "server_tool_use") ||
+	    str_is(kind, "mcp_tool_use"))
 		return read_tool_use(block, t->calls, t->to, fail);
+	if (str_ends(kind, STR("_tool_result")))
+		return read_server_result(block, t, fail);
 	if (str_is(kind, "redacted_thinking"))
 		return OK; /* encrypted for Anthropic's servers: not shown to the model */
 	bool is_thinking = str_is(kind, "thinking");
@@ -213,24 +271,14 @@ static enum status read_assistant_block(const struct json_node *block,
 static enum status read_assistant(const struct json_node *content, json_t *messages,
 				  struct dialect_body *to, struct fail *fail)
 {
-	struct turn t = {.calls = json_array(), .to = to};
+	struct turn t = {.calls = json_array(), .to = to, .messages = messages};
 	size_t n;
 	enum status st = json_read_list(content, MAX_BLOCKS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node block = json_read_item(content, i);
 		st = read_assistant_block(&block, &t, fail);
 	}
-	bool has_calls = json_array_size(t.calls) > 0;
-	json_t *m = dialect_message("assistant", buf_str(&t.text));
-	if (has_calls && t.text.n == 0)
-		dialect_set(m, "content", json_null());
-	if (t.thinking.n)
-		dialect_set_str(m, "reasoning_content", buf_str(&t.thinking));
-	if (has_calls)
-		json_object_set(m, "tool_calls", t.calls);
-	json_paths_add(&to->paths, t.calls, content);
-	json_paths_add(&to->paths, m, content->up);
-	json_array_append_new(messages, m);
+	flush_assistant(&t, content);
 	json_decref(t.calls);
 	buf_deinit(&t.text);
 	buf_deinit(&t.thinking);
@@ -248,14 +296,14 @@ static enum status read_message(const struct json_node *at, json_t *messages,
 		st = json_read_need_str(&role_at, &role, fail);
 	if (st != OK)
 		return st;
-	bool is_user = str_is(role, "user");
-	if (!is_user && !str_is(role, "assistant"))
-		return json_read_fail(&role_at, fail,
-				      "must be user or assistant: a system prompt "
-				      "goes in `system`");
+	bool is_user = str_is(role, "user"), is_system = str_is(role, "system");
+	if (!is_user && !is_system && !str_is(role, "assistant"))
+		return json_read_fail(&role_at, fail, "must be user, assistant or system");
 	st = json_read_need(&content, fail);
 	if (st != OK)
 		return st;
+	if (is_system)
+		return read_system(&content, at, messages, to, fail);
 	if (json_is_string(content.v)) {
 		add_said(messages, is_user ? "user" : "assistant",
 			 json_read_view(content.v), at, to);
@@ -265,14 +313,40 @@ static enum status read_message(const struct json_node *at, json_t *messages,
 		       : read_assistant(&content, messages, to, fail);
 }
 
+/* A last message of the assistant begins the answer. */
+static enum status read_beginning(const struct json_node *body, const json_t *messages,
+				  struct dialect_body *to, struct fail *fail)
+{
+	struct json_node list = json_read_get(body, "messages");
+	struct json_node choice = json_read_get(body, "tool_choice");
+	struct json_node kind = json_read_get(&choice, "type");
+	size_t n = json_array_size(list.v);
+	const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+	struct json_node from = json_read_item(&list, n - 1);
+	struct json_node role = json_read_get(&from, "role");
+	bool is_said = str_is(json_read_view(role.v), "assistant") &&
+		       str_is(json_read_view(json_object_get(last, "role")), "assistant");
+	if (!is_said || json_object_get(last, "tool_calls"))
+		return OK;
+	if (json_is_string(kind.v) && (str_is(json_read_view(kind.v), "any") ||
+				       str_is(json_read_view(kind.v), "tool")))
+		return json_read_fail(&choice, fail,
+				      "demands a call, which cannot go on from the text of "
+				      "a last message of the assistant");
+	dialect_set(to->chat, "continue_final_message", json_true());
+	json_paths_add_field(&to->paths, to->chat, "continue_final_message", &from);
+	return OK;
+}
+
 static enum status read_messages(const struct json_node *body, struct dialect_body *to,
 				 struct fail *fail)
 {
+	struct json_node system = json_read_get(body, "system");
 	struct json_node at = json_read_get(body, "messages");
 	json_t *messages = json_array();
 	size_t n;
 	dialect_set(to->chat, "messages", messages);
-	enum status st = read_system(body, messages, to, fail);
+	enum status st = read_system(&system, &system, messages, to, fail);
 	if (st == OK)
 		st = json_read_need(&at, fail);
 	if (st == OK)
@@ -283,7 +357,7 @@ static enum status read_messages(const struct json_node *body, struct dialect_bo
 		struct json_node item = json_read_item(&at, i);
 		st = read_message(&item, messages, to, fail);
 	}
-	return st;
+	return st == OK ? read_beginning(body, messages, to, fail) : st;
 }
 
 /* --- tools ---------------------------------------------------------------------- */

@@ -122,6 +122,26 @@ static struct str draw_mark(struct arena *a)
 	return arena_str(a, str_of(mark));
 }
 
+/* DeepSeek and Mistral mark the message itself that is to go on. */
+static enum status read_prefix(const struct json_node *body, bool *io_goes_on,
+			       struct fail *fail)
+{
+	struct json_node list = json_read_get(body, "messages");
+	size_t n = json_is_array(list.v) ? json_array_size(list.v) : 0;
+	for (size_t i = 0; i < n; i++) {
+		struct json_node item = json_read_item(&list, i);
+		struct json_node at = json_read_get(&item, "prefix");
+		bool is_prefix = false;
+		enum status st = json_read_bool(&at, &is_prefix, fail);
+		if (st == OK && is_prefix && i < n - 1)
+			st = json_read_fail(&at, fail, "goes with the last message only");
+		if (st != OK)
+			return st;
+		*io_goes_on |= is_prefix;
+	}
+	return OK;
+}
+
 static enum status read_continue(const struct json_node *body, struct arena *a,
 				 struct str *out_mark, bool *out_whole,
 				 struct fail *fail)
@@ -130,6 +150,8 @@ static enum status read_continue(const struct json_node *body, struct arena *a,
 	struct json_node opens = json_read_get(body, "add_generation_prompt");
 	bool goes_on = false, is_opened = true;
 	enum status st = json_read_bool(&at, &goes_on, fail);
+	if (st == OK)
+		st = read_prefix(body, &goes_on, fail);
 	if (st == OK)
 		st = json_read_bool(&opens, &is_opened, fail);
 	if (st != OK)
@@ -145,13 +167,16 @@ static enum status read_continue(const struct json_node *body, struct arena *a,
 }
 
 /* Ends the prompt where the mark stands. */
-static enum status cut_at(struct marked *m, struct str mark, struct fail *fail)
+static enum status cut_at(const struct json_node *body, struct marked *m, struct str mark,
+			  struct fail *fail)
 {
 	ptrdiff_t at = str_find(buf_str(&m->text), mark, 0);
+	struct json_node own = json_read_get(body, "continue_final_message");
+	struct json_node messages = json_read_get(body, "messages");
 	if (at < 0)
-		return fail_at(fail, E_INVAL, "continue_final_message",
-			       "`continue_final_message`: this model's template does not "
-			       "show the last message's text");
+		return json_read_fail(own.v ? &own : &messages, fail,
+				      "cannot go on: this model's template does not show "
+				      "the last message's text");
 	m->text.n = (size_t)at;
 	while (m->n_marks > 1 && m->marks[m->n_marks - 2].end >= m->text.n)
 		m->n_marks--;
@@ -243,10 +268,11 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 		st = messages_read(&at, &o, &in->messages, fail);
 	if (st == OK)
 		st = tools_read(body, a, chat->arena, &chat->tools, fail);
+	struct json_node own = json_read_get(body, "continue_final_message");
 	if (st == OK && chat->tools.is_forced && chat->mark.p)
-		st = fail_at(fail, E_INVAL, "continue_final_message",
-			     "`continue_final_message` does not go with a "
-			     "`tool_choice` that demands a call");
+		st = json_read_fail(own.v ? &own : &at, fail,
+				    "that goes on does not go with a `tool_choice` that "
+				    "demands a call");
 	if (st == OK)
 		st = chat_vars_read(body, a, in->arena, chat->tools.is_forced,
 				    &in->globals, fail);
@@ -300,7 +326,7 @@ static enum status render(const struct json_node *body, struct chat *chat,
 		st = try_render(body, chat, NULL, out, fail);
 	}
 	if (st == OK && chat->mark.p)
-		st = cut_at(out, chat->mark, fail);
+		st = cut_at(body, out, chat->mark, fail);
 	if (st == OK) {
 		images_spell(chat->images, out);
 		chat->parse->tools = chat->tools.parse;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GET /v1/models: one entry for each name the model answers to, since clients offer their
- * users the ids of this list. `max_model_len` is vLLM's member and `meta` is llama.cpp's;
- * clients look for either.
+ * users the ids of this list. An entry has OpenAI's members and Anthropic's (from `type` on),
+ * so that the clients of both read it. `max_model_len` is vLLM's member and `meta` is
+ * llama.cpp's; clients look for either.
  */
+#include <time.h>
+
 #include "api/api_private.h"
 #include "base/alloc.h"
 
@@ -13,6 +16,22 @@ static int64_t size_of(const struct model *m)
 	for (size_t i = 0; i < tensors_count(m->tensors); i++)
 		n += (int64_t)tensors_at(m->tensors, i)->n_bytes;
 	return n;
+}
+
+/* Writes what Anthropic's clients look for. No answer is longer than max_tokens. */
+static void add_anthropic(const struct api *a, struct str id, int32_t n_ctx, struct buf *out)
+{
+	char date[32];
+	struct tm tm;
+	time_t created = (time_t)a->created;
+	gmtime_r(&created, &tm);
+	strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	buf_add_z(out, ",\"type\":\"model\",\"display_name\":");
+	buf_add_json(out, id);
+	buf_addf(out,
+		 ",\"created_at\":\"%s\",\"lifecycle\":\"active\","
+		 "\"max_input_tokens\":%d,\"max_tokens\":%d",
+		 date, n_ctx, a->max_output_tok ? a->max_output_tok : n_ctx);
 }
 
 static void add_entry(const struct api *a, struct str id, const char *root,
@@ -29,9 +48,11 @@ static void add_entry(const struct api *a, struct str id, const char *root,
 	buf_addf(out,
 		 ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,"
 		 "\"n_ctx_train\":%d,\"n_embd\":%d,\"n_params\":%lld,"
-		 "\"size\":%lld}}",
+		 "\"size\":%lld}",
 		 n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model,
 		 (long long)model_n_params(m), (long long)size_of(m));
+	add_anthropic(a, id, n_ctx, out);
+	buf_add_c(out, '}');
 }
 
 static void add_model(const struct api *a, struct str id, struct buf *out)
@@ -48,21 +69,26 @@ static void add_reader(const struct api *a, const struct embed *e, struct buf *o
 
 void api_models_format(const struct api *a, struct buf *out)
 {
+	const struct embed *readers[] = {a->embedder, a->reranker};
+	const char *last = a->n_aliases ? a->aliases[a->n_aliases - 1] : a->model_name;
 	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
 	add_model(a, str_of(a->model_name), out);
 	for (int i = 0; i < a->n_aliases; i++) {
 		buf_add_c(out, ',');
 		add_model(a, str_of(a->aliases[i]), out);
 	}
-	if (a->embedder) {
+	for (size_t i = 0; i < ARRAY_LEN(readers); i++) {
+		if (!readers[i])
+			continue;
 		buf_add_c(out, ',');
-		add_reader(a, a->embedder, out);
+		add_reader(a, readers[i], out);
+		last = embed_name(readers[i]);
 	}
-	if (a->reranker) {
-		buf_add_c(out, ',');
-		add_reader(a, a->reranker, out);
-	}
-	buf_add_z(out, "]}");
+	buf_add_z(out, "],\"has_more\":false,\"first_id\":");
+	buf_add_json(out, str_of(a->model_name));
+	buf_add_z(out, ",\"last_id\":");
+	buf_add_json(out, str_of(last));
+	buf_add_c(out, '}');
 }
 
 enum status api_model_format(const struct api *a, struct str id,

@@ -48,9 +48,13 @@ static int retry_after_s(enum status s)
 	}
 }
 
+/* Does the client speak Anthropic's API? At addresses that both APIs have, and at those that
+ * are not served, the header tells. */
 static bool is_anthropic(const struct conn *c)
 {
-	return c->route && (c->route->flags & ROUTE_ANTHROPIC);
+	return (c->route && (c->route->flags & ROUTE_ANTHROPIC)) ||
+	       (c->mhd && MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND,
+						      "anthropic-version"));
 }
 
 void answer_fail(struct conn *c, const struct fail *f)

@@ -36,7 +36,7 @@ static bool path_matches(const struct route *r, struct str path, struct str *tai
 		return str_eq(path, want);
 	struct str front = {want.p, (size_t)star + 1};
 	struct str end = {want.p + star + 2, want.n - (size_t)star - 2};
-	if (path.n < front.n + end.n || !str_starts(path, front) || !str_ends(path, end))
+	if (path.n <= front.n + end.n || !str_starts(path, front) || !str_ends(path, end))
 		return false;
 	*tail = (struct str){path.p + front.n, path.n - front.n - end.n};
 	return true;
@@ -48,8 +48,8 @@ static bool method_matches(const struct route *r, struct str method)
 	       (str_is(method, "HEAD") && strcmp(r->method, "GET") == 0);
 }
 
-enum status route_find(struct str method, struct str path,
-		       const struct route **out, struct str *out_tail)
+static enum status find(struct str method, struct str path, const struct route **out,
+			struct str *out_tail)
 {
 	enum status status = E_NOT_FOUND;
 	struct str tail;
@@ -66,10 +66,25 @@ enum status route_find(struct str method, struct str path,
 	return status;
 }
 
+/* A slash at the end of an address changes nothing. */
+static struct str trim(struct str path)
+{
+	if (path.n > 2 && path.p[path.n - 1] == '/')
+		path.n--;
+	return path;
+}
+
+enum status route_find(struct str method, struct str path,
+		       const struct route **out, struct str *out_tail)
+{
+	return find(method, trim(path), out, out_tail);
+}
+
 void route_allow(struct str path, struct buf *out)
 {
 	bool has_get = false, has_post = false, has_delete = false;
 	struct str tail;
+	path = trim(path);
 	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
 		if (!str_is(path, "*") && !path_matches(&routes[i], path, &tail))
 			continue;

@@ -129,6 +129,49 @@ def test_format(t, d):
     t.ok(isinstance(json.loads(text_of(m))["n"], int), "output_config.format", m)
 
 
+def test_system(t, d):
+    """A system message between others counts, also in count_tokens."""
+    said = {"role": "system", "content": "Available agent types: none."}
+    for where in ([USER, said], [USER, said, {"role": "assistant", "content": "4"}, USER]):
+        a = post(d, messages=where, headers={
+            "anthropic-beta": "mid-conversation-system-2026-04-07"})
+        t.equal((a.status, a.json["type"]), (200, "message"), "a system message is taken")
+        counts = [post(d, PATH + "/count_tokens", messages=m).json["input_tokens"]
+                  for m in (where, [m for m in where if m is not said])]
+        t.ok(counts[0] > counts[1] + 4, "and counted", counts)
+
+
+def test_begun(t, d):
+    """A last message of the assistant is gone on with, in both APIs that can ask for it."""
+    begun = [{"role": "user", "content": "What is water made of?"},
+             {"role": "assistant", "content": "Water is made of oxygen and"}]
+    m = post(d, messages=begun, max_tokens=8).json
+    t.ok(text_of(m) and not text_of(m).lstrip().startswith("Water"), "it goes on", m)
+    chat = d.request("POST", "/v1/chat/completions", {
+        "messages": [begun[0], {**begun[1], "prefix": True}], "max_tokens": 8,
+        "temperature": 0}).json
+    t.equal(chat["choices"][0]["message"]["content"], text_of(m), "as by `prefix` of a chat")
+    a = d.request("POST", "/v1/chat/completions", {"messages": [
+        {**begun[1], "prefix": True}, begun[0]]})
+    t.equal((a.status, a.error["param"]), (400, "messages[0].prefix"), "`prefix` comes last")
+    a = post(d, messages=begun, tools=TOOLS["tools"], tool_choice={"type": "any"})
+    t.ok(a.status == 400 and "tool_choice" in a.error["message"], "not into a call", a.body)
+
+
+def test_models(t, d):
+    head = {"anthropic-version": "2023-06-01"}
+    m = d.get("/v1/models/halo-tiny", head).json
+    t.ok(m["type"] == "model" and m["display_name"] == "halo-tiny" and
+         m["created_at"].endswith("Z"), "a model as Anthropic has it", m)
+    l = d.get("/v1/models/", head).json
+    t.ok(l["data"][0] == m and not l["has_more"] and l["first_id"] == "halo-tiny",
+         "and the list", l)
+    a = d.get("/v1/models/claude", head)
+    t.equal((a.status, a.json["type"], a.error["type"]), (404, "error", "not_found_error"),
+            "its errors")
+    t.ok("type" not in d.get("/v1/models/claude").json, "are OpenAI's without the header")
+
+
 def test_errors(t, d):
     for what, more, status, kind in (
             ("no max_tokens", {"max_tokens": None}, 400, "invalid_request_error"),
@@ -154,4 +197,5 @@ def test_left(t, d):
     t.ok(True, "a client that leaves ends its request")
 
 
-run([test_whole, test_stream, test_cache, test_tools, test_format, test_errors, test_left])
+run([test_whole, test_stream, test_cache, test_tools, test_format, test_system, test_begun,
+     test_models, test_errors, test_left])

@@ -170,7 +170,7 @@ def test_kept(t, d):
     t.equal((gone.status, gone.json), (200, {"id": a["id"], "object": "response",
                                              "deleted": True}), "deleted")
     for method, where in (("GET", path), ("DELETE", path), ("GET", path + "/input_items"),
-                          ("GET", "/v1/responses/"), ("GET", "/v1/responses/x/y")):
+                          ("GET", "/v1/responses/x/y")):
         r = d.request(method, where)
         t.equal((r.status, r.error["code"] is not None or r.error["type"] is not None),
                 (404, True), "then %s %s is a 404" % (method, where))

@@ -63,6 +63,7 @@ static void test_stream(void)
 	expect_text(c, OUT_REASONING, ".",
 		    DELTA("0", "thinking_delta", "thinking", "."), "and goes on");
 	expect_text(c, OUT_CONTENT, "A",
+		    DELTA("0", "signature_delta", "signature", "halod")
 		    STOP("0") EVENT("content_block_start")
 		    ",\"index\":1,\"content_block\":{\"type\":\"text\","
 		    "\"text\":\"\"}}\n\n" DELTA("1", "text_delta", "text", "A"),
@@ -74,6 +75,27 @@ static void test_stream(void)
 	       USAGE("11") "}\n\n" EVENT("message_stop") "}\n\n",
 	       "the end");
 	ok(api_call_is_done(c) && api_call_status(c) == OK, "done");
+	fixture_drop(c);
+}
+
+/* Thoughts that end the answer are signed, too. */
+static void test_cut_thoughts(void)
+{
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
+					  "{" USER ",\"stream\":true}");
+	free(fixture_event(c, &started));
+	expect_text(c, OUT_REASONING, "Hm",
+		    EVENT("content_block_start")
+		    ",\"index\":0,\"content_block\":{\"type\":\"thinking\","
+		    "\"thinking\":\"\",\"signature\":\"\"}}\n\n"
+		    DELTA("0", "thinking_delta", "thinking", "Hm"), "thinking");
+	expect_end(c, FINISH_LENGTH, NULL);
+	expect(c, &done,
+	       DELTA("0", "signature_delta", "signature", "halod") STOP("0")
+	       EVENT("message_delta")
+	       ",\"delta\":{\"stop_reason\":\"max_tokens\",\"stop_sequence\":null},"
+	       USAGE("11") "}\n\n" EVENT("message_stop") "}\n\n",
+	       "a signature before the end");
 	fixture_drop(c);
 }
 
@@ -100,7 +122,7 @@ static void test_whole(void)
 	expect_text(c, OUT_CONTENT, "B", "", "nothing yet");
 	expect_end(c, FINISH_STOP, "END");
 	expect(c, &done,
-	       HEAD "{\"type\":\"thinking\",\"thinking\":\"Hm\",\"signature\":\"\"},"
+	       HEAD "{\"type\":\"thinking\",\"thinking\":\"Hm\",\"signature\":\"halod\"},"
 	       "{\"type\":\"text\",\"text\":\"AB\"}],"
 	       "\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"END\","
 	       USAGE("11") "}",
@@ -256,6 +278,38 @@ static void test_prompts(void)
 		"{\"role\":\"tool\",\"content\":\"42\",\"tool_call_id\":\"t1\"},"
 		"{\"role\":\"user\",\"content\":\"so?\"}]}",
 		"blocks of a whole conversation with tools");
+	check_same("{\"max_tokens\":9,\"system\":\"be kind\",\"messages\":[{\"role\":\"user\","
+		   "\"content\":\"hello\"},{\"role\":\"system\",\"content\":"
+		   "[{\"type\":\"text\",\"text\":\"brief\"}]},{\"role\":\"system\","
+		   "\"content\":\"\"},{\"role\":\"user\",\"content\":\"so?\"}]}",
+		   "{\"messages\":[{\"role\":\"system\",\"content\":\"be kind\"},"
+		   "{\"role\":\"user\",\"content\":\"hello\"},{\"role\":\"system\","
+		   "\"content\":\"brief\"},{\"role\":\"user\",\"content\":\"so?\"}]}",
+		   "a system message in the middle");
+	check_same("{\"max_tokens\":9,\"messages\":[{\"role\":\"user\","
+		   "\"content\":\"hello\"},{\"role\":\"assistant\",\"content\":"
+		   "[{\"type\":\"text\",\"text\":\"Well, \"}]}]}",
+		   "{\"continue_final_message\":true,\"messages\":["
+		   "{\"role\":\"user\",\"content\":\"hello\"},"
+		   "{\"role\":\"assistant\",\"content\":\"Well, \"}]}",
+		   "an answer that the client began");
+	check_same("{\"max_tokens\":9,\"messages\":[{\"role\":\"user\","
+		   "\"content\":\"hello\"},{\"role\":\"assistant\",\"content\":["
+		   "{\"type\":\"text\",\"text\":\"a\"},"
+		   "{\"type\":\"server_tool_use\",\"id\":\"t1\",\"name\":\"web_search\","
+		   "\"input\":{\"q\":1}},{\"type\":\"web_search_tool_result\","
+		   "\"tool_use_id\":\"t1\",\"content\":[{\"title\":\"T\","
+		   "\"encrypted_content\":\"zz\"}]},{\"type\":\"text\",\"text\":\"b\"}]},"
+		   "{\"role\":\"user\",\"content\":\"so?\"}]}",
+		   "{\"messages\":[{\"role\":\"user\",\"content\":\"hello\"},"
+		   "{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":["
+		   "{\"id\":\"t1\",\"type\":\"function\",\"function\":{\"name\":"
+		   "\"web_search\",\"arguments\":{\"q\":1}}}]},"
+		   "{\"role\":\"tool\",\"tool_call_id\":\"t1\",\"content\":"
+		   "\"[{\\\"title\\\": \\\"T\\\"}]\"},"
+		   "{\"role\":\"assistant\",\"content\":\"b\"},"
+		   "{\"role\":\"user\",\"content\":\"so?\"}]}",
+		   "what Anthropic's own tools did");
 	check_same("{\"thinking\":{\"type\":\"disabled\"}," USER "}",
 		   "{\"enable_thinking\":false,"
 		   "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}",
@@ -295,8 +349,14 @@ static const struct refused rows[] = {
 	{"{\"max_tokens\":1}", E_INVAL, "messages", "required"},
 	{"{\"max_tokens\":1,\"messages\":[]}", E_INVAL, "messages", "at least one"},
 	{"{\"max_tokens\":1,\"messages\":[7]}", E_INVAL, "messages[0]", ""},
+	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}",
+	 E_INVAL, "messages[0].role", "user, assistant or system"},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"\"}]}",
-	 E_INVAL, "messages[0].role", "`system`"},
+	 E_INVAL, "messages", "at least one"},
+	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"},"
+	 "{\"role\":\"assistant\",\"content\":\"a\"}],\"tools\":[{\"name\":\"f\","
+	 "\"input_schema\":{}}],\"tool_choice\":{\"type\":\"any\"}}", E_INVAL,
+	 "tool_choice", "demands a call"},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\"}]}", E_INVAL,
 	 "messages[0].content", ""},
 	{"{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"q\"}],"
@@ -378,6 +438,7 @@ static void test_count(void)
 int main(void)
 {
 	test_stream();
+	test_cut_thoughts();
 	test_empty_stream();
 	test_whole();
 	test_calls();

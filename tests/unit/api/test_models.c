@@ -26,6 +26,9 @@ static void check_model(const json_t *m, const char *id)
 	is_str(str_at(m, "owned_by"), "halod", "owned_by");
 	is_str(str_at(m, "root"), "halo-tiny", "root");
 	ok(json_integer_value(json_object_get(m, "created")) > 0, "created");
+	is_str(str_at(m, "type"), "model", "Anthropic's type");
+	is_str(str_at(m, "display_name"), id, "Anthropic's name of it");
+	ok(strlen(str_at(m, "created_at")) == 20, "Anthropic's date: %s", str_at(m, "created_at"));
 	static const struct {
 		const char *key;
 		long long want;
@@ -57,6 +60,9 @@ static void test_list(void)
 	is_int(json_array_size(data), 3, "the model and its aliases");
 	check_model(json_array_get(data, 0), "halo-tiny");
 	check_model(json_array_get(data, 2), "default");
+	is_str(str_at(v, "first_id"), "halo-tiny", "the first one's id");
+	is_str(str_at(v, "last_id"), "default", "the last one's id");
+	ok(json_is_false(json_object_get(v, "has_more")), "no more pages");
 	json_decref(v);
 }
 

@@ -26,6 +26,10 @@ static void test_found(void)
 	   "its id may have slashes");
 	is_int(find("GET", "/v1/models", &r, &tail), OK, "the list of models");
 	ok(r->handler == page_models && tail.n == 0, "has no tail");
+	is_int(find("GET", "/v1/models/", &r, &tail), OK, "a slash at the end");
+	ok(r->handler == page_models && tail.n == 0, "changes nothing");
+	is_int(find("GET", "/v1/responses/x/", &r, &tail), OK, "nor behind an id");
+	ok(r->handler == page_response && str_is(tail, "x"), "whose text it does not become");
 	is_int(find("GET", "/", &r, &tail), OK, "the page");
 	is_int(find("GET", "http://health", &r, &tail), OK, "a host without a path is the page");
 	ok(r->handler == page_root && r->flags == ROUTE_OPEN, "needs no key");
@@ -36,8 +40,8 @@ static void test_found(void)
 static void test_not_found(void)
 {
 	static const char *const targets[] = {
-		"", "*", "health", "/healthy", "/health/", "/v1", "//health",
-		"://health", "/v1/chat/completions/",
+		"", "*", "health", "/healthy", "/health//", "/v1", "//health", "//",
+		"://health", "/v1/chat/completions//",
 		"/v1/modelsx"};
 	const struct route *r = NULL;
 	struct str tail;
