@@ -113,7 +113,7 @@ static enum status read_modules(const struct model *m, const char *path,
 		buf_add_z(&whole, "{\"modules\":");
 		buf_add(&whole, text.p, text.n);
 		buf_add_c(&whole, '}');
-		st = jsonfile_parse(buf_str(&whole), path, &root, fail);
+		st = jsonfile_parse(buf_str(&whole), path, JSON_TEXT_PYTHON, &root, fail);
 	}
 	const json_t *list = st == OK ? jsonfile_get(root, "modules") : NULL;
 	if (st == OK && !json_is_array(list))

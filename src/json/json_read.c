@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parses a request with jansson and is stricter than jansson. A duplicate key is refused,
- * because two readers of one body must not see two requests. NUL in a string is accepted,
- * because users do paste binary files. Depth is limited here once, so that later code may
+ * Parses a request in the strict mode of json_text.h. NUL in a string is accepted, because
+ * users do paste binary files. Depth is limited here once, so that later code may
  * recurse over the tree.
  */
 #include "json/json_read.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
 #include "json/json_fast.h"
 #include "json/json_paths.h"
+#include "json/json_text.h"
 #include "json/jsonfile.h"
 
 #define MAX_SHOWN_PATH 200 /* maximal bytes of a path in an error text; the rest is for words */
@@ -74,67 +72,12 @@ static bool is_too_deep(const json_t *v, int limit)
 	return false;
 }
 
-/* True if the number whose first digits are text.p[at - n] to text.p[at - 1] is an integer
- * beyond 64 bits. */
-static bool is_wide(struct str text, size_t at, size_t n)
-{
-	char digits[24];
-	bool has_sign = at > n && text.p[at - n - 1] == '-';
-	/* These digits are a fraction or an exponent. */
-	if (at > n && is_char_of(text.p[at - n - 1], ".eE+"))
-		return false;
-	if (n < 19 || (at < text.n && is_char_of(text.p[at], ".eE")))
-		return false;
-	snprintf(digits, sizeof digits, "%s%.*s", has_sign ? "-" : "", n < 20 ? (int)n : 20,
-		 text.p + at - n);
-	errno = 0;
-	strtoll(digits, NULL, 10);
-	return errno == ERANGE;
-}
-
-/* A copy of the text in which integers beyond 64 bits end in ".0". jansson refuses them, and
- * as bounds in schemas they are common (2^64 - 1). */
-static struct buf widen(struct str text)
-{
-	struct buf out = {0};
-	bool in_string = false;
-	size_t n_digits = 0, done = 0;
-	for (size_t i = 0; i <= text.n; i++) {
-		char c = i < text.n ? text.p[i] : '\0';
-		bool is_digit = !in_string && c >= '0' && c <= '9';
-		if (!is_digit && is_wide(text, i, n_digits)) {
-			buf_add_str(&out, (struct str){text.p + done, i - done});
-			buf_add_z(&out, ".0");
-			done = i;
-		}
-		n_digits = is_digit ? n_digits + 1 : 0;
-		if (in_string && c == '\\')
-			i++;
-		else if (c == '"')
-			in_string = !in_string;
-	}
-	buf_add_str(&out, (struct str){text.p + done, text.n - done});
-	return out;
-}
-
-static json_t *load(struct str text, json_error_t *e)
-{
-	/* json_loadb refuses NULL, but the pointer of an empty body may be NULL. */
-	return json_loadb(text.p ? text.p : "", text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-			  e);
-}
-
 enum status json_read_parse(struct str body, json_t **out, struct fail *fail)
 {
 	json_error_t e;
 	json_t *v = json_fast_load(body);
 	if (!v)
-		v = load(body, &e);
-	if (!v && json_error_code(&e) == json_error_numeric_overflow) {
-		struct buf wide = widen(body);
-		v = load(buf_str(&wide), &e);
-		buf_deinit(&wide);
-	}
+		v = json_text_load(body, JSON_TEXT_STRICT, &e);
 	if (!v)
 		return fail_syntax(&e, fail);
 	if (!json_is_object(v)) {

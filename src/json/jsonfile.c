@@ -33,14 +33,14 @@ static int nesting(struct str text)
 	return deepest;
 }
 
-enum status jsonfile_parse(struct str text, const char *path, json_t **out,
-			   struct fail *fail)
+enum status jsonfile_parse(struct str text, const char *path, enum json_text_mode mode,
+			   json_t **out, struct fail *fail)
 {
 	if (nesting(text) > MAX_DEPTH)
 		return fail_set(fail, E_FORMAT, "%s: nested deeper than %d levels",
 				path, MAX_DEPTH);
 	json_error_t e;
-	json_t *v = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES, &e);
+	json_t *v = json_text_load(text, mode, &e);
 	if (!v)
 		return fail_set(fail, E_FORMAT, "%s, line %d: %s", path, e.line,
 				e.text);
@@ -65,7 +65,7 @@ enum status jsonfile_load(const char *dir, const char *name, size_t max_bytes,
 	if (st == OK && file_is_lfs_pointer(buf_str(&text), path, fail))
 		st = E_FORMAT;
 	if (st == OK)
-		st = jsonfile_parse(buf_str(&text), path, out, fail);
+		st = jsonfile_parse(buf_str(&text), path, JSON_TEXT_PYTHON, out, fail);
 	buf_deinit(&text);
 	free(path);
 	return st;
@@ -79,7 +79,8 @@ const char *jsonfile_type(const json_t *v)
 		[JSON_REAL] = "a number",    [JSON_TRUE] = "true",
 		[JSON_FALSE] = "false",      [JSON_NULL] = "null",
 	};
-	return v ? names[json_typeof(v)] : "missing";
+	const char *odd = json_text_odd_float(v);
+	return odd ? odd : v ? names[json_typeof(v)] : "missing";
 }
 
 const json_t *jsonfile_get(const json_t *object, const char *key)

@@ -3,17 +3,15 @@
  * Reads the JSON files of a model, with limits. Error texts name the file. Thread: any.
  */
 #pragma once
-#include <jansson.h>
-
-#include "base/buf.h"
+#include "json/json_text.h"
 
 /* Parses text, whose top level must be an object. `path` is for error texts only.
- * E_FORMAT with the line: not JSON, a duplicate key, or more than 64 levels. The caller
- * owns *out. */
-enum status jsonfile_parse(struct str text, const char *path, json_t **out,
-			   struct fail *fail) MUST_USE;
-/* Like jsonfile_parse, for the file dir/name of at most max_bytes. E_MISSING: there is no
- * such file. */
+ * E_FORMAT with the line: not JSON of this mode, or more than 64 levels. The caller owns
+ * *out. */
+enum status jsonfile_parse(struct str text, const char *path, enum json_text_mode mode,
+			   json_t **out, struct fail *fail) MUST_USE;
+/* Like jsonfile_parse, for the file dir/name of at most max_bytes, as Python reads it.
+ * E_MISSING: there is no such file. */
 enum status jsonfile_load(const char *dir, const char *name, size_t max_bytes,
 			  json_t **out, struct fail *fail) MUST_USE;
 /* The type for an error text: "object", "a list", … */

@@ -56,6 +56,11 @@ void config_hunyuan_spell(json_t *text);
 void config_nemotron_spell(json_t *text);
 enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
 				 struct fail *fail) MUST_USE;
+struct model_arch;
+/* Reads which layers have windows or recurrent states. Call it after the settings are read. */
+enum status config_windows_read(const json_t *root, const struct model_arch *arch,
+				struct arena *a, struct model_config *c,
+				struct fail *fail) MUST_USE;
 /* Read layer_types, if present: out[i] becomes true if layer i is `name`; any other layer
  * must be full attention. */
 enum status config_layer_types(const json_t *root, const char *name, bool *out,

@@ -67,12 +67,10 @@ void config_space_spell(json_t *text)
 				json_object_get(text, "num_attention_heads"));
 }
 
-/* Steps are not limited: [0, Infinity]. JSON has no number for that, so Transformers writes
- * an object. */
+/* Steps are not limited: [0, Infinity]. */
 static bool is_no_limit(const json_t *v)
 {
-	const json_t *most = json_object_get(json_array_get(v, 1), "__float__");
-	const char *text = json_string_value(most);
+	const char *text = json_text_odd_float(json_array_get(v, 1));
 	if (!v)
 		return true;
 	return json_array_size(v) == 2 && json_number_value(json_array_get(v, 0)) == 0 &&

@@ -211,7 +211,7 @@ enum status safetensors_parse(struct str file, const char *path, struct arena *a
 	json_t *root = NULL;
 	enum status st = split(file, path, &header, &r.data, fail);
 	if (st == OK)
-		st = jsonfile_parse(header, path, &root, fail);
+		st = jsonfile_parse(header, path, JSON_TEXT_STRICT, &root, fail);
 	if (st == OK)
 		st = read_entries(&r, root, &s);
 	if (st == OK)

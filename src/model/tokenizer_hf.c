@@ -670,7 +670,7 @@ enum status tokenizer_hf_parse(struct str json, const char *name,
 			       struct tokenizer **out, struct fail *fail)
 {
 	json_t *top = NULL;
-	enum status st = jsonfile_parse(json, name, &top, fail);
+	enum status st = jsonfile_parse(json, name, JSON_TEXT_PYTHON, &top, fail);
 	if (st == OK)
 		st = build(top, out, fail);
 	json_decref(top);

@@ -312,7 +312,8 @@ static enum status make_4bit(const struct made *m, size_t i, const char *state_n
 	json_t *state = NULL;
 	enum status st = made_find(m, state_name, 0, bytes, &t);
 	if (st == OK)
-		st = jsonfile_parse((struct str){t->data, t->n_bytes}, t->name, &state, m->fail);
+		st = jsonfile_parse((struct str){t->data, t->n_bytes}, t->name,
+				    JSON_TEXT_PYTHON, &state, m->fail);
 	if (st == OK)
 		st = make_4bit_of(m, i, state);
 	json_decref(state);

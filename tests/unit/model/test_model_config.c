@@ -260,8 +260,8 @@ static void test_families(void)
 	       fail.text);
 	ok(c.is_windowed[0] && !c.is_windowed[1], "LG: the second sees all");
 	ok(!c.is_unrotated[0] && c.is_unrotated[1], "and is not rotated");
-	is_int(read_config(OF("exaone4") ",\"sliding_window\":null}"), OK, "no window: %s",
-	       fail.text);
+	is_int(read_config(OF("exaone4") ",\"sliding_window\":null,"
+			   "\"sliding_window_pattern\":null}"), OK, "no window: %s", fail.text);
 	ok(!c.is_windowed && !c.is_unrotated, "so all are rotated");
 	is_int(read_config(OF("olmo3") ",\"sliding_window\":16,\"rope_scaling\":"
 			   "{\"rope_type\":\"yarn\",\"factor\":8}}"), OK, "olmo3: %s",
@@ -271,6 +271,9 @@ static void test_families(void)
 	   "with a window not stretched");
 	is_int(read_config(OF("exaone4") ",\"sliding_window\":16,"
 			   "\"sliding_window_pattern\":\"GL\"}"), E_FORMAT, "another pattern");
+	is_int(read_config(OF("exaone4") ",\"sliding_window_pattern\":0}"), OK, "0: none");
+	is_int(read_config(OF("exaone4") ",\"sliding_window\":16,"
+			   "\"sliding_window_pattern\":0}"), E_MISSING, "but of a window");
 }
 
 #define LFM(type) "{\"model_type\":\"" type "\",\"num_hidden_layers\":3," \

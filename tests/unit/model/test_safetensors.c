@@ -49,7 +49,7 @@ static const struct {
 	{"{\"a\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],"
 	 "\"data_offsets\":[0,0]}}", 8, "tensor a has an impossible shape"},
 	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],"
-	 "\"data_offsets\":[0,4]}}", 8, "line 1"},
+	 "\"data_offsets\":[0,4]}}", 8, "bad dimension"},
 	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 8,
 	 "tensor a has no data_offsets"},
 	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 8,
