@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libmicrohttpd without a thread of its own. The owner's loop watches libmicrohttpd's epoll
- * descriptor, and all of libmicrohttpd's work happens inside MHD_run. Three habits of
- * libmicrohttpd (0.9.75 and 1.0 alike) shape this file:
+ * descriptor, and all of libmicrohttpd's work happens inside MHD_run. Four habits of
+ * libmicrohttpd shape this file:
  *   - A resumed connection waits for the next MHD_run. Neither the descriptor nor
  *     MHD_get_timeout announces that. needs_run does.
  *   - MHD_stop_daemon forbids suspended connections.
+ *   - 0.9.75 takes up a new connection inside MHD_add_connection, 1.0 in the next MHD_run;
+ *     and 1.0 may close it without a callback. on_socket finds the sock by its descriptor.
  *   - Its epoll is edge-triggered, and it reads once an edge. If the last bytes and the
  *     end of a connection arrive together, it sees only the bytes. So sock_due shuts
  *     the end after those bytes were read.
@@ -51,14 +53,19 @@ static struct sock *sock_of(struct MHD_Connection *mhd)
 	return i ? i->socket_context : NULL;
 }
 
+/* Called with STARTED inside MHD_add_connection (0.9.75) or in a later MHD_run (1.0). By
+ * then the client may have gone, and its sock with it. */
 static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 		      enum MHD_ConnectionNotificationCode what)
 {
-	struct http *h = cls;
 	struct sock *s = *context;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		*context = h->entering;
-		h->entering->has_mhd = true;
+		const union MHD_ConnectionInfo *i = MHD_get_connection_info(
+			mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+		s = i ? sock_by_peer(cls, i->connect_fd) : NULL;
+		*context = s;
+		if (s)
+			s->has_mhd = true;
 	} else if (s) {
 		s->has_mhd = false;
 		sock_due(s);
@@ -69,7 +76,8 @@ static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 /* Called when the request line has come. The result becomes *context of the next two. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd)
 {
-	return conn_create(cls, sock_of(mhd), mhd);
+	struct sock *s = sock_of(mhd);
+	return s ? conn_create(cls, s, mhd) : NULL;
 }
 
 /* Called with the headers, with each piece of the body, at its end, and whenever a
@@ -80,6 +88,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
 				  size_t *n_data, void **context)
 {
 	struct conn *c = *context;
+	if (!c)
+		return MHD_NO;
 	if (!c->is_begun) {
 		conn_begin(c, target, method);
 		if (c->state == CONN_RECEIVING)
@@ -285,6 +295,7 @@ void http_destroy(struct http *h)
 	tls_server_destroy(h->tls);
 	recent_destroy(h->recent);
 	page_root_deinit(&h->root);
+	free(h->by_peer);
 	free(h);
 }
 

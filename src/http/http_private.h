@@ -55,7 +55,8 @@ struct http {
 	int64_t next_tick_us;   /* when timeouts are checked next */
 	long n_refused[REFUSED_KINDS]; /* by reason, since the last log line */
 	int64_t next_told_us;
-	struct sock *entering;  /* the client's socket while MHD_add_connection runs */
+	struct sock **by_peer;  /* by libmicrohttpd's end of their pair; NULL: none */
+	int n_by_peer;
 	struct sock_list due;   /* sockets to serve in the next round */
 };
 

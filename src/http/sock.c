@@ -75,7 +75,7 @@ struct sock *sock_create(struct http *h, int fd, const struct sockaddr_storage *
 	struct sock *s = xcalloc(1, sizeof *s);
 	s->http = h;
 	s->fd = fd;
-	s->inner = -1;
+	s->inner = s->peer = -1;
 	s->address = *address;
 	s->n_address = n_address;
 	s->origin = sock_origin_of(address);
@@ -106,6 +106,25 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+struct sock *sock_by_peer(const struct http *h, int peer)
+{
+	return peer >= 0 && peer < h->n_by_peer ? h->by_peer[peer] : NULL;
+}
+
+static void set_peer(struct sock *s, int peer)
+{
+	struct http *h = s->http;
+	if (peer >= h->n_by_peer) {
+		int n = MAX(2 * h->n_by_peer, peer + 1);
+		h->by_peer = xrealloc(h->by_peer, (size_t)n * sizeof *h->by_peer);
+		memset(h->by_peer + h->n_by_peer, 0,
+		       (size_t)(n - h->n_by_peer) * sizeof *h->by_peer);
+		h->n_by_peer = n;
+	}
+	s->peer = peer;
+	h->by_peer[peer] = s;
+}
+
 void sock_destroy(struct sock *s)
 {
 	struct http *h = s->http;
@@ -116,6 +135,8 @@ void sock_destroy(struct sock *s)
 		h->n_socks -= !s->is_refused;
 		h->n_refused_socks -= s->is_refused;
 	}
+	if (sock_by_peer(h, s->peer) == s) /* not yet the number of another pair */
+		h->by_peer[s->peer] = NULL;
 	tls_destroy(s->tls);
 	close_fd(&s->fd);
 	close_fd(&s->inner);
@@ -297,11 +318,10 @@ static bool enter(struct sock *s)
 	for (int i = 0; i < 2; i++)
 		setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	s->inner = pair[0];
-	s->http->entering = s;
-	enum MHD_Result r = MHD_add_connection(s->http->mhd, pair[1],
-					       (struct sockaddr *)&s->address, s->n_address);
-	s->http->entering = NULL;
-	return r == MHD_YES; /* on failure libmicrohttpd has closed pair[1] */
+	set_peer(s, pair[1]);
+	/* On failure libmicrohttpd has closed pair[1]. */
+	return MHD_add_connection(s->http->mhd, pair[1], (struct sockaddr *)&s->address,
+				  s->n_address) == MHD_YES;
 }
 
 /* Gives libmicrohttpd one request: *clean, or a stand-in whose answer will be s->fault. */

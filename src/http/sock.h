@@ -54,6 +54,7 @@ struct sock {
 	struct sock_origin origin;
 
 	int fd, inner;     /* client; our end of the pair; -1: closed, or not yet open */
+	int peer;          /* libmicrohttpd's end, which libmicrohttpd closes; -1: never open */
 	uint32_t events, inner_events; /* that epoll watches for */
 	struct tls *tls;
 	struct sockaddr_storage address;
@@ -94,6 +95,8 @@ struct sock {
 struct sock *sock_create(struct http *h, int fd, const struct sockaddr_storage *address,
 			 socklen_t n_address, const struct str *out);
 void sock_destroy(struct sock *s); /* closes all open descriptors */
+/* The sock whose pair ends in this descriptor of libmicrohttpd; NULL: it is destroyed. */
+struct sock *sock_by_peer(const struct http *h, int peer);
 struct sock_origin sock_origin_of(const struct sockaddr_storage *a);
 
 void sock_step(struct sock *s); /* does all work that needs no waiting */

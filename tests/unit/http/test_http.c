@@ -485,6 +485,38 @@ static void test_pipelining(void)
 	ok(a && b && c && a < b && b < c, "three requests in one piece, in order");
 }
 
+/* Each of many that come in one turn gets its own answer, also beside clients that reset
+ * their connection in the middle of a request. */
+static void test_at_once(void)
+{
+	static const char half[] = POST "Content-Length: 9\r\n\r\n123";
+	const struct linger reset = {.l_onoff = 1};
+	int fds[18], n_right = 0;
+	char text[100];
+	for (int i = 0; i < 18; i++) {
+		fds[i] = dial();
+		snprintf(text, sizeof text, GET "X-Request-Id: one-%02d\r\n\r\n", i);
+		const char *said = i % 3 ? text : half;
+		struct pollfd p = {fds[i], POLLOUT, 0};
+		poll(&p, 1, 10000);
+		ssize_t n = send(fds[i], said, strlen(said), 0);
+		if (i % 3 || n < 0)
+			continue;
+		setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		close(fds[i]);
+	}
+	for (int i = 0; i < 18; i++) {
+		if (i % 3 == 0)
+			continue;
+		snprintf(text, sizeof text, "X-Request-Id: one-%02d\r\n", i);
+		receive(fds[i], 1);
+		n_right += starts("HTTP/1.1 200 ") && has(text);
+		hang_up(fds[i]);
+	}
+	is_int(n_right, 12, "of 18 at once, each that stays gets its answer");
+	is_int(http_active(h), 0, "and those that left leave nothing behind");
+}
+
 /* Read a little at a time until no request counts any more. */
 static void read_until_idle(int fd)
 {
@@ -633,6 +665,7 @@ int main(void)
 	test_slow();
 	test_places();
 	test_pipelining();
+	test_at_once();
 	test_last_bytes();
 	test_truncated();
 	test_unix();
