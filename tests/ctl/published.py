@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys that published models have in config.json, generation_config.json and
+tokenizer_config.json. A test made its small models with one version of one library, which
+writes keys of its own; what people download was written by others.
+
+A row: the model, the small model of the same architecture, the keys whose values are the
+small model's, and those with a value of their own. Keys of "text." are within text_config.
+Some have an effect that the small model does not have (is_same False): then it only loads."""
+
+COMMON = ("architectures bos_token_id eos_token_id hidden_act hidden_size initializer_range "
+          "intermediate_size max_position_embeddings model_type num_attention_heads "
+          "num_hidden_layers num_key_value_heads rms_norm_eps tie_word_embeddings torch_dtype "
+          "transformers_version use_cache vocab_size ")
+ROPE = "rope_scaling rope_theta "
+PLAIN = {"attention_bias": False, "attention_dropout": 0.0, "pretraining_tp": 1}
+LLAMA = dict(PLAIN, mlp_bias=False)
+MOE = ("first_k_dense_replace moe_intermediate_size n_group n_routed_experts n_shared_experts "
+       "norm_topk_prob num_experts_per_tok routed_scaling_factor topk_group ")
+MLA = "kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim "
+DEEPSEEK = {"attention_bias": False, "attention_dropout": 0.0, "ep_size": 1,
+            "auto_map": {"AutoConfig": "configuration_deepseek.DeepseekV3Config"},
+            "moe_layer_freq": 1, "num_nextn_predict_layers": 1, "scoring_func": "sigmoid",
+            "topk_method": "noaux_tc"}
+QWEN2 = {"attention_dropout": 0.0, "max_window_layers": 28, "sliding_window": 131072,
+         "use_sliding_window": False, "use_mrope": False}
+QWEN3 = {"attention_bias": False, "attention_dropout": 0.0, "max_window_layers": 36,
+         "sliding_window": None, "use_sliding_window": False}
+QWEN3_MOE = dict(QWEN3, router_aux_loss_coef=0.001, output_router_logits=False)
+LINEAR = ("linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads "
+          "linear_num_value_heads linear_value_head_dim ")
+GRANITE = ("attention_multiplier embedding_multiplier logits_scaling residual_multiplier "
+           "pad_token_id ")
+GRANITE_MOE = {"attention_bias": False, "attention_dropout": 0.0, "output_router_logits": False,
+               "router_aux_loss_coef": 0.0}
+MAMBA = ("mamba_chunk_size mamba_conv_bias mamba_d_conv mamba_d_head mamba_d_state mamba_expand "
+         "mamba_n_groups mamba_n_heads mamba_proj_bias ")
+NEMOTRON = {"attention_bias": False, "attention_dropout": 0.0, "hidden_dropout": 0.0,
+            "auto_map": {"AutoConfig": "configuration_nemotron_h.NemotronHConfig"},
+            "mamba_hidden_act": "silu", "mamba_proj_bias": False, "mlp_bias": False,
+            "mamba_ssm_cache_dtype": "float32", "num_logits_to_keep": 1,
+            "rescale_prenorm_residual": True, "residual_in_fp32": False,
+            "sliding_window": None, "time_step_floor": 1e-4, "time_step_max": 0.1,
+            "time_step_min": 0.001, "time_step_limit": [0.0, float("inf")],
+            "use_bias": False, "use_mamba_kernels": True, "time_step_rank": 256}
+NEMOTRON_KEYS = ("architectures bos_token_id chunk_size conv_kernel eos_token_id expand head_dim "
+                 "hidden_size hybrid_override_pattern initializer_range intermediate_size "
+                 "layer_norm_epsilon mamba_head_dim mamba_num_heads max_position_embeddings "
+                 "mlp_hidden_act model_type n_groups num_attention_heads num_hidden_layers "
+                 "num_key_value_heads pad_token_id ssm_state_size tie_word_embeddings "
+                 "torch_dtype transformers_version use_cache use_conv_bias vocab_size ")
+NEMOTRON_MOE = ("moe_intermediate_size moe_shared_expert_intermediate_size n_group "
+                "n_routed_experts n_shared_experts norm_topk_prob num_experts_per_tok "
+                "routed_scaling_factor topk_group norm_eps ")
+LLAMA4 = {"attention_bias": False, "attention_dropout": 0.0, "attn_temperature_tuning": True,
+          "for_llm_compressor": False, "output_router_logits": False, "router_aux_loss_coef":
+          0.001, "router_jitter_noise": 0.0, "cache_implementation": "hybrid",
+          "_attn_implementation_autoset": True}
+WITH_TEXT = "architectures model_type vision_config "
+
+MODELS = [
+    ("Llama 2 7B Chat", "llama-llama3",
+     COMMON + "rope_scaling", {"_name_or_path": "meta-llama/Llama-2-7b-chat-hf",
+                               "pretraining_tp": 1, "pad_token_id": 0}, True),
+    ("TinyLlama 1.1B Chat", "llama-llama3", COMMON + ROPE,
+     {"attention_bias": False, "pretraining_tp": 1}, True),
+    ("Llama 3.1 8B Instruct", "llama-llama3", COMMON + ROPE, LLAMA, True),
+    ("Llama 3.2 1B Instruct", "llama-llama3", COMMON + ROPE + "head_dim", LLAMA, True),
+    ("Bielik 11B v2", "llama-llama3", COMMON + ROPE + "head_dim",
+     dict(LLAMA, _name_or_path="speakleash/Bielik-11B-v2", unk_token_id=0), True),
+    ("Mistral 7B v0.1", "mistral-window", COMMON + ROPE + "sliding_window", {}, True),
+    ("Mistral 7B v0.3", "mistral-window", COMMON + ROPE,
+     {"attention_dropout": 0.0, "sliding_window": None}, False),
+    ("Mistral Small 3.2", "mistral3", WITH_TEXT +
+     "image_token_index multimodal_projector_bias projector_hidden_act spatial_merge_size "
+     "vision_feature_layer torch_dtype transformers_version text.hidden_size text.head_dim "
+     "text.intermediate_size text.max_position_embeddings text.model_type "
+     "text.num_attention_heads text.num_hidden_layers text.num_key_value_heads "
+     "text.rms_norm_eps text.rope_theta text.vocab_size text.hidden_act "
+     "text.initializer_range text.use_cache",
+     {"text.attention_dropout": 0.0, "text.sliding_window": None}, True),
+    ("Ministral 3 8B", "ministral3", WITH_TEXT +
+     "dtype image_token_index multimodal_projector_bias projector_hidden_act "
+     "spatial_merge_size transformers_version vision_feature_layer text.head_dim "
+     "text.hidden_act text.hidden_size text.initializer_range text.intermediate_size "
+     "text.max_position_embeddings text.model_type text.num_attention_heads "
+     "text.num_hidden_layers text.num_key_value_heads text.rms_norm_eps text.rope_parameters "
+     "text.use_cache text.vocab_size text.tie_word_embeddings",
+     {"text.attention_dropout": 0.0, "text.sliding_window": None}, True),
+    ("Mixtral 8x7B Instruct", "mixtral", COMMON + "rope_theta num_experts_per_tok "
+     "num_local_experts sliding_window", {"attention_dropout": 0.0, "output_router_logits":
+                                          False, "router_aux_loss_coef": 0.02}, True),
+    ("Qwen2.5 7B Instruct", "qwen2-bias", COMMON + "rope_theta", QWEN2, True),
+    ("Qwen3 8B", "qwen3-bf16", COMMON + ROPE + "head_dim", QWEN3, True),
+    ("Qwen3 8B AWQ", "qwen3-awq", COMMON + ROPE + "head_dim quantization_config", QWEN3, True),
+    ("Qwen3 30B A3B", "qwen3moe-ct-mixed", COMMON + ROPE + "head_dim moe_intermediate_size "
+     "norm_topk_prob num_experts num_experts_per_tok quantization_config decoder_sparse_step "
+     "mlp_only_layers", QWEN3_MOE, True),
+    ("Qwen3 VL 8B", "qwen3vl", WITH_TEXT +
+     "image_token_id tie_word_embeddings transformers_version video_token_id "
+     "vision_end_token_id vision_start_token_id text.bos_token_id text.dtype "
+     "text.eos_token_id text.head_dim text.hidden_act text.hidden_size text.initializer_range "
+     "text.intermediate_size text.max_position_embeddings text.model_type "
+     "text.num_attention_heads text.num_hidden_layers text.num_key_value_heads "
+     "text.rms_norm_eps text.rope_scaling text.rope_theta text.use_cache text.vocab_size",
+     {"text.attention_bias": False, "text.attention_dropout": 0.0}, True),
+    ("Qwen3 VL 30B A3B", "qwen3vlmoe", WITH_TEXT +
+     "image_token_id tie_word_embeddings transformers_version video_token_id "
+     "vision_end_token_id vision_start_token_id text.bos_token_id text.decoder_sparse_step "
+     "text.dtype text.eos_token_id text.head_dim text.hidden_act text.hidden_size "
+     "text.initializer_range text.intermediate_size text.max_position_embeddings "
+     "text.mlp_only_layers text.model_type text.moe_intermediate_size "
+     "text.num_attention_heads text.num_experts text.num_experts_per_tok "
+     "text.num_hidden_layers text.num_key_value_heads text.rms_norm_eps text.rope_scaling "
+     "text.rope_theta text.use_cache text.vocab_size",
+     {"text.attention_bias": False, "text.attention_dropout": 0.0,
+      "text.norm_topk_prob": True}, True),
+    ("Qwen3-Next 80B A3B", "qwen3next", COMMON + ROPE + LINEAR + "head_dim "
+     "moe_intermediate_size norm_topk_prob num_experts num_experts_per_tok "
+     "partial_rotary_factor shared_expert_intermediate_size",
+     {"attention_bias": False, "attention_dropout": 0.0, "decoder_sparse_step": 1,
+      "full_attention_interval": 4, "mlp_only_layers": [], "output_router_logits": False,
+      "router_aux_loss_coef": 0.001, "use_sliding_window": False}, True),
+    ("Qwen3.5 4B", "qwen35", COMMON.replace("torch_dtype", "dtype") + LINEAR + "head_dim "
+     "layer_types pad_token_id rope_parameters",
+     {"attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True,
+      "full_attention_interval": 4, "mamba_ssm_dtype": "float32", "mlp_only_layers": [],
+      "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False,
+      "partial_rotary_factor": None}, True),
+    ("Qwen3.5 35B A3B", "qwen35moe", COMMON.replace("torch_dtype", "dtype") + LINEAR +
+     "head_dim layer_types pad_token_id rope_parameters moe_intermediate_size num_experts "
+     "num_experts_per_tok shared_expert_intermediate_size",
+     {"attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True,
+      "full_attention_interval": 4, "mamba_ssm_dtype": "float32", "mlp_only_layers": [],
+      "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False,
+      "output_router_logits": False, "router_aux_loss_coef": 0.001}, True),
+    ("GLM-4.5 Air", "glm4moe-groups", COMMON + ROPE + MOE +
+     "attention_bias head_dim partial_rotary_factor use_qk_norm pad_token_id",
+     {"attention_dropout": 0.0, "num_nextn_predict_layers": 1}, True),
+    ("GLM-4.7-Flash", "glm4moelite", COMMON + MOE + MLA +
+     "rope_scaling rope_theta pad_token_id partial_rotary_factor",
+     {"attention_bias": False, "attention_dropout": 0.0, "num_nextn_predict_layers": 1,
+      "topk_method": "noaux_tc"}, True),
+    ("DeepSeek V3 0324", "deepseekv3-yarn", COMMON + ROPE + MOE + MLA, DEEPSEEK, True),
+    ("Kimi K2 Instruct", "deepseekv3-yarn", COMMON + ROPE + MOE + MLA,
+     dict(DEEPSEEK, aux_loss_alpha=0.001, seq_aux=True, num_nextn_predict_layers=0,
+          pretraining_tp=1), True),
+    ("DeepSeek V3.2", "deepseekv32", COMMON + "rope_scaling rope_theta index_head_dim "
+     "index_n_heads index_topk " + MOE + MLA,
+     dict(DEEPSEEK, auto_map=None), True),
+    ("Seed-OSS 36B", "seedoss", COMMON + ROPE + "attention_bias attention_out_bias head_dim "
+     "pad_token_id", {"attention_dropout": 0.1, "mlp_bias": False, "residual_dropout": 0.1},
+     True),
+    ("Granite 3.3 8B", "granite", COMMON + ROPE + GRANITE,
+     {"attention_bias": False, "attention_dropout": 0.0, "mlp_bias": False}, True),
+    ("Granite 3.1 3B A800M", "granitemoe", COMMON + ROPE + GRANITE +
+     "num_experts_per_tok num_local_experts", GRANITE_MOE, True),
+    ("Granite MoE Shared", "granitemoeshared", COMMON + ROPE + GRANITE +
+     "num_experts_per_tok num_local_experts shared_intermediate_size", GRANITE_MOE, True),
+    ("Granite 4.0 H Small", "granitehybridmoe", COMMON + ROPE + GRANITE + MAMBA + "layer_types "
+     "num_experts_per_tok num_local_experts position_embedding_type shared_intermediate_size",
+     dict(GRANITE_MOE, init_method="mup", normalization_function="rmsnorm"), True),
+    ("Granite 4.0 H 1B", "granitehybrid", COMMON + ROPE + GRANITE + MAMBA + "layer_types "
+     "num_experts_per_tok num_local_experts position_embedding_type shared_intermediate_size",
+     dict(GRANITE_MOE, init_method="mup", normalization_function="rmsnorm"), True),
+    ("Bamba 9B v2", "bamba", COMMON + ROPE + MAMBA + "attn_layer_indices pad_token_id",
+     {"attention_bias": False, "attention_dropout": 0.0, "attn_rotary_emb": 64,
+      "mlp_bias": False, "num_logits_to_keep": 1}, True),
+    ("Nemotron Nano 12B v2", "nemotronh", NEMOTRON_KEYS + "attention_head_dim rms_norm_eps",
+     NEMOTRON, True),
+    ("Nemotron 3 Nano 30B A3B", "nemotronhmoe", NEMOTRON_KEYS + NEMOTRON_MOE,
+     dict(NEMOTRON, partial_rotary_factor=1.0, rope_theta=10000), True),
+    ("Nemotron 3 Super", "nemotronhsuper", NEMOTRON_KEYS + NEMOTRON_MOE + "moe_latent_size",
+     dict(NEMOTRON, moe_shared_expert_overlap=False, mtp_hybrid_override_pattern="*E",
+          num_nextn_predict_layers=1, partial_rotary_factor=1.0, rope_theta=10000), True),
+    ("MiniMax M2", "minimaxm2", COMMON + "rope_theta head_dim num_experts_per_tok "
+     "num_local_experts rotary_dim",
+     {"attention_dropout": 0.0, "attn_type_list": [1, 1], "layernorm_full_attention_beta": 1.0,
+      "layernorm_linear_attention_beta": 1.0, "layernorm_mlp_beta": 1.0,
+      "max_model_len": 196608, "mlp_intermediate_size": 8192, "mtp_transformer_layers": 1,
+      "num_mtp_modules": 3, "output_router_logits": False, "qk_norm_type": "per_layer",
+      "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0, "scoring_func": "sigmoid",
+      "shared_intermediate_size": 0, "shared_moe_mode": "sigmoid", "use_mtp": True,
+      "use_qk_norm": True, "use_routing_bias": True,
+      "auto_map": {"AutoConfig": "configuration_minimax_m2.MiniMaxM2Config"}}, True),
+    ("Llama 4 Scout", "llama4", WITH_TEXT +
+     "boi_token_index eoi_token_index image_token_index torch_dtype transformers_version "
+     "tie_word_embeddings text.attention_chunk_size text.attn_scale text.bos_token_id "
+     "text.eos_token_id text.floor_scale text.head_dim text.hidden_act text.hidden_size "
+     "text.initializer_range text.interleave_moe_layer_step text.intermediate_size "
+     "text.intermediate_size_mlp text.max_position_embeddings text.model_type "
+     "text.no_rope_layers text.num_attention_heads text.num_experts_per_tok "
+     "text.num_hidden_layers text.num_key_value_heads text.num_local_experts "
+     "text.pad_token_id text.rms_norm_eps text.rope_scaling text.rope_theta "
+     "text.use_cache text.use_qk_norm text.vocab_size text.torch_dtype",
+     {"text." + k: v for k, v in LLAMA4.items()}, True),
+    ("ERNIE 4.5 0.3B", "ernie45", COMMON + ROPE + "head_dim pad_token_id",
+     {"use_bias": False}, True),
+    ("ERNIE 4.5 21B A3B", "ernie45moe", COMMON + "rope_theta moe_intermediate_size moe_k "
+     "moe_layer_end_index moe_layer_interval moe_layer_start_index moe_num_experts "
+     "moe_num_shared_experts pad_token_id",
+     {"moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_use_aux_free": True,
+      "num_nextn_predict_layers": 1, "rope_scaling": None, "use_bias": False},
+     True),
+    ("Hunyuan 7B", "hunyuan", COMMON + ROPE + "head_dim pad_token_id",
+     {"add_classification_head": False, "attention_bias": False, "attention_dropout": 0.0,
+      "attention_head_dim": 16, "cla_share_factor": 2, "class_num": 0, "dense_list": [32, 0],
+      "eod_token_id": 3, "enable_lm_head_fp32": True, "im_end_id": 5, "im_newline_id": 11,
+      "im_start_id": 4, "image_token_id": 0, "mask_init_id": 12, "mlp_bias": False,
+      "norm_type": "rms", "org_vocab_size": 512, "pad_id": 501, "pool_type": "last",
+      "pretraining_tp": 1, "sep_token_id": 4, "text_end_id": 7, "text_start_id": 6,
+      "use_cla": False, "use_qk_norm": True, "use_rotary_pos_emb": True,
+      "video_end_id": 10, "video_start_id": 9, "xdrope_section": None}, True),
+    ("Hunyuan A13B", "hunyuanmoe", COMMON + ROPE + "num_experts pad_token_id head_dim",
+     {"add_classification_head": False, "attention_bias": False, "attention_dropout": 0.0,
+      "attention_head_dim": 16, "capacity_factor": 1.0, "cla_share_factor": 2, "class_num": 0,
+      "dense_list": [32, 0], "eod_token_id": 3, "group_limited_greedy": False,
+      "mlp_bias": False, "moe_drop_tokens": False, "moe_intermediate_size": [24, 24],
+      "moe_layer_num_skipped": 0, "moe_random_routing_dropped_token": False,
+      "moe_topk": [2, 2], "n_group": None, "norm_topk_prob": True, "norm_type": "rms",
+      "num_shared_expert": [1, 1], "pool_type": "last", "pretraining_tp": 1,
+      "routed_scaling_factor": 1.0, "topk_group": None,
+      "unk_token_id": 0, "use_cla": False, "use_mixed_mlp_moe": True, "use_qk_norm": True,
+      "use_rotary_pos_emb": True}, True),
+    ("OLMo 2 7B", "olmo2", COMMON + ROPE + "pad_token_id",
+     {"attention_bias": False, "attention_dropout": 0.0}, True),
+    ("Olmo 3 7B", "olmo3", COMMON + "rope_theta rope_scaling layer_types pad_token_id "
+     "sliding_window", {"attention_bias": False, "attention_dropout": 0.0}, True),
+    ("EXAONE 4.0 32B", "exaone4", COMMON + ROPE + "head_dim layer_types pad_token_id "
+     "sliding_window", {"attention_dropout": 0.0, "sliding_window_pattern": "LLLG"}, True),
+    ("EXAONE 4.0 1.2B", "exaone4", COMMON + ROPE + "head_dim pad_token_id",
+     {"attention_dropout": 0.0, "layer_types": ["full_attention"] * 4, "sliding_window": None,
+      "sliding_window_pattern": None}, False),
+    ("SmolLM3 3B", "smollm3", COMMON + ROPE + "layer_types no_rope_layer_interval "
+     "no_rope_layers pad_token_id",
+     {"attention_bias": False, "attention_dropout": 0.0, "max_window_layers": 28,
+      "mlp_bias": False, "pretraining_tp": 2, "sliding_window": None,
+      "use_sliding_window": False, "_name_or_path": "/checkpoints"}, True),
+    ("LFM2 1.2B", "lfm2", COMMON.replace("hidden_act ", "").replace("intermediate_size ", "")
+     .replace("rms_norm_eps ", "") + "block_auto_adjust_ff_dim block_ffn_dim_multiplier "
+     "block_multiple_of conv_L_cache norm_eps pad_token_id rope_theta layer_types",
+     {"block_dim": 32, "block_ff_dim": 72, "block_mlp_init_scale": 1.0, "block_norm_eps": 1e-5,
+      "block_out_init_scale": 1.0, "block_use_swiglu": True,
+      "block_use_xavier_init": True, "conv_bias": False, "conv_dim": 32, "conv_dim_out": 32,
+      "conv_use_xavier_init": True, "full_attn_idxs": [1], "num_heads": 4,
+      "theta": 10000.0, "tie_embedding": True, "use_pos_enc": True}, True),
+    ("LFM2 8B A1B", "lfm2moe", COMMON.replace("hidden_act ", "").replace("rms_norm_eps ", "") +
+     "conv_L_cache layer_types moe_intermediate_size norm_eps norm_topk_prob num_dense_layers "
+     "num_experts num_experts_per_tok pad_token_id rope_theta routed_scaling_factor "
+     "use_expert_bias", {"conv_bias": False}, True),
+    ("gpt-oss 20B", "gptoss", COMMON + ROPE + "attention_bias head_dim layer_types "
+     "num_experts_per_tok num_local_experts pad_token_id sliding_window swiglu_limit",
+     {"attention_dropout": 0.0, "experts_per_token": 2, "initial_context_length": 4096,
+      "output_router_logits": False, "router_aux_loss_coef": 0.9}, True),
+    ("Gemma 3 1B", "gemma3", "architectures attention_bias bos_token_id eos_token_id head_dim "
+     "hidden_size initializer_range intermediate_size max_position_embeddings model_type "
+     "num_attention_heads num_hidden_layers num_key_value_heads pad_token_id "
+     "query_pre_attn_scalar rms_norm_eps rope_local_base_freq rope_theta sliding_window "
+     "torch_dtype transformers_version use_cache vocab_size "
+     "hidden_activation rope_scaling",
+     {"attention_dropout": 0.0, "attn_logit_softcapping": None, "cache_implementation":
+      "hybrid", "final_logit_softcapping": None, "sliding_window_pattern": 3}, True),
+    ("Gemma 4 E4B", "gemma4", "architectures attention_bias attention_k_eq_v bos_token_id dtype "
+     "enable_moe_block eos_token_id final_logit_softcapping head_dim hidden_activation "
+     "hidden_size hidden_size_per_layer_input initializer_range intermediate_size layer_types "
+     "max_position_embeddings model_type moe_intermediate_size num_attention_heads "
+     "num_experts num_hidden_layers num_key_value_heads num_kv_shared_layers pad_token_id "
+     "rms_norm_eps rope_parameters sliding_window tie_word_embeddings "
+     "top_k_experts use_bidirectional_attention use_cache use_double_wide_mlp vocab_size "
+     "vocab_size_per_layer_input",
+     {"attention_dropout": 0.0, "global_head_dim": 24, "num_global_key_value_heads": None}, True),
+    ("Phi-3 mini 4k", "phi3", COMMON + ROPE + "embd_pdrop original_max_position_embeddings "
+     "pad_token_id resid_pdrop sliding_window",
+     {"attention_bias": False, "attention_dropout": 0.0, "_name_or_path": "Phi-3-mini",
+      "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}}, False),
+    ("Phi-4 mini", "phi3", COMMON + ROPE + "embd_pdrop original_max_position_embeddings "
+     "pad_token_id resid_pdrop sliding_window partial_rotary_factor",
+     {"attention_bias": False, "attention_dropout": 0.0, "full_attn_mod": 1,
+      "interpolate_factor": 1, "lm_head_bias": False, "mlp_bias": False,
+      "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}}, True),
+]
+
+GENERATION = [
+    {"_from_model_config": True, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+     "max_length": 4096, "temperature": 0.6, "top_p": 0.9, "transformers_version": "4.31.0"},
+    {"_from_model_config": True, "max_length": 10 ** 30 + 19884624838656, "eos_token_id": [2, 3],
+     "transformers_version": "4.39.0", "do_sample": True, "top_k": 50},
+    {"bos_token_id": 1, "eos_token_id": [2, 3, 4], "pad_token_id": 5, "do_sample": True,
+     "temperature": None, "top_p": None, "cache_implementation": "hybrid",
+     "repetition_penalty": 1.05, "no_repeat_ngram_size": None, "transformers_version": "4.55.0"},
+]
+
+TOKENIZER = [
+    {"add_bos_token": True, "add_eos_token": False, "clean_up_tokenization_spaces": False,
+     "legacy": False, "model_max_length": 10 ** 30 + 19884624838656, "pad_token": None,
+     "padding_side": "right", "sp_model_kwargs": {}, "tokenizer_class": "LlamaTokenizer",
+     "use_default_system_prompt": False, "extra_special_tokens": {}},
+    {"clean_up_tokenization_spaces": True, "model_input_names": ["input_ids"],
+     "model_max_length": 131072, "tokenizer_class": "PreTrainedTokenizerFast",
+     "additional_special_tokens": ["<|im_end|>"], "errors": "replace", "split_special_tokens":
+     False, "add_prefix_space": False, "unk_token": None, "backend": "tokenizers",
+     "processor_class": "Gemma3Processor", "spaces_between_special_tokens": False,
+     "auto_map": {"AutoTokenizer": [None, "x.X"]}, "is_local": False, "local_files_only": False},
+]
