@@ -208,7 +208,7 @@ static enum status add_args(struct maker *m, int i)
 	struct json_node fn = json_read_get(&tool, "function");
 	struct json_node schema = json_read_get(&fn, "parameters");
 	enum tools_strict strict = m->t->strict[i];
-	bool is_asked = strict == STRICT_YES || (m->is_forced && strict != STRICT_NO);
+	bool is_asked = strict == STRICT_YES || m->is_forced;
 	bool is_held = is_asked || (m->holds_all && strict != STRICT_NO &&
 				    schema.v && can_hold(m, &schema));
 	return make_args(m, m->b, &schema, is_held, &m->args[i], m->fail);

@@ -412,6 +412,7 @@ static void test_held(void)
 		{"true", "\"auto\"", true}, {"false", "\"auto\"", false},
 		{"null", "\"auto\"", false}, {"null", "\"none\"", false},
 		{"true", "\"none\"", false}, {"null", "\"required\"", true},
+		{"false", "\"required\"", true},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct buf body = {0};
