@@ -203,6 +203,18 @@ static void end_call(struct api_call *c, struct choice *ch, struct str text)
 	ch->is_calling = false;
 }
 
+/* Ends a call that the answer's limit cut off: it stays a call, with its arguments so far.
+ * Where not even its name was whole, nothing is left of it. */
+static void cut_call(struct choice *ch)
+{
+	metric_add_by(METRIC_TOOL_CALLS, "cut", 1);
+	if (ch->is_calling) {
+		ch->calls[ch->n_calls - 1].is_cut = true;
+		ch->n_whole++;
+	}
+	ch->is_calling = false;
+}
+
 static void break_call(struct choice *ch)
 {
 	metric_add_by(METRIC_TOOL_CALLS, "broken", 1);
@@ -221,6 +233,7 @@ static bool gather(struct api_call *c, struct choice *ch, struct event_span *spa
 		buf_add_str(&ch->calls[ch->n_calls - 1].args, span->text);
 		return true;
 	case OUT_CALL_END: end_call(c, ch, span->text); return false;
+	case OUT_CALL_CUT: cut_call(ch); return false;
 	case OUT_CALL_BROKEN:
 		break_call(ch);
 		span->channel = OUT_CONTENT;
@@ -253,8 +266,9 @@ static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 
 static enum finish finish_of(const struct choice *ch, const struct event *e)
 {
-	return e->finish == FINISH_STOP && ch->n_whole > 0 ? FINISH_TOOL_CALLS
-							   : e->finish;
+	bool is_cut = ch->n_calls > 0 && ch->calls[ch->n_calls - 1].is_cut;
+	return e->finish == FINISH_STOP && ch->n_whole > 0 && !is_cut ? FINISH_TOOL_CALLS
+								      : e->finish;
 }
 
 static void on_choice_done(struct api_call *c, const struct event *e)

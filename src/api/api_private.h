@@ -68,7 +68,8 @@ enum { LOGPROB_LISTS = 4 };
 struct call {
 	char id[32];
 	struct buf name, args;
-	bool is_broken; /* its end never came: its text has become content */
+	bool is_broken; /* malformed: its text has become content */
+	bool is_cut;    /* max_tokens or a stop string ended it: arguments so far */
 };
 
 struct choice {
@@ -79,7 +80,7 @@ struct choice {
 	struct buf text, reasoning; /* the answer so far; only where the client wants no stream */
 	struct buf logprobs[LOGPROB_LISTS];
 	struct call *calls;         /* in the order in which they began */
-	int n_calls, n_whole;       /* calls begun; calls complete */
+	int n_calls, n_whole;       /* calls begun; calls complete or cut */
 	bool is_calling;            /* the last call is not complete */
 	/* items of vLLM's prompt_logprobs list; only in a prompt's first choice */
 	struct buf prompt_logprobs;

@@ -179,7 +179,8 @@ static enum status read_role(const struct json_node *message,
 
 /* Arguments come as a string, or in some clients' history as an object. The template gets
  * an object if it takes objects: it then spells the arguments as the model was trained. A
- * string that is no JSON object stays a string where the template takes strings. */
+ * string that is no JSON object stays a string where the template takes strings. Elsewhere
+ * an object that max_tokens cut off is closed: agents send their history back as it came. */
 static enum status read_args(const struct json_node *at, const struct messages_opts *o,
 			     struct jinja_value **out, struct fail *fail)
 {
@@ -200,16 +201,22 @@ static enum status read_args(const struct json_node *at, const struct messages_o
 	}
 	json_t *v = NULL;
 	struct str text = json_read_view(at->v);
+	struct buf closed = {0};
+	enum status st = OK;
 	if (objects && json_read_parse(text, &v, NULL) == OK)
 		*out = value_of_json(a, v);
 	else if (strings)
 		*out = jinja_string(a, text, TRUST_USER);
 	else if (text.n == 0)
 		*out = jinja_dict(a);
+	else if (toolparse_close(text, &closed) &&
+		 json_read_parse(buf_str(&closed), &v, NULL) == OK)
+		*out = value_of_json(a, v);
 	else
-		return json_read_fail(at, fail, "must be a JSON object in a string");
+		st = json_read_fail(at, fail, "must be a JSON object in a string");
 	json_decref(v);
-	return OK;
+	buf_deinit(&closed);
+	return st;
 }
 
 /* Nine letters and digits, as some templates demand. */

@@ -64,13 +64,14 @@ static void add_item(const struct api_call *c, int i, const char *status,
 		     bool is_whole, struct buf *out)
 {
 	const struct answer_part *p = &c->parts.p[i];
+	const struct call *call = dialect_call(c, p);
+	if (call && call->is_cut)
+		status = "incomplete";
 	buf_add_z(out, "{\"id\":");
 	add_item_id(c, i, out);
-	const char *kind = is_reasoning(p)      ? "reasoning"
-			   : dialect_call(c, p) ? "function_call"
-						: "message";
+	const char *kind = is_reasoning(p) ? "reasoning" : call ? "function_call" : "message";
 	buf_addf(out, ",\"type\":\"%s\",\"status\":\"%s\",", kind, status);
-	if (dialect_call(c, p)) {
+	if (call) {
 		add_call_members(c, p, is_whole, out);
 		return;
 	}

@@ -156,7 +156,7 @@ static void print_end(struct output *o)
 	detok_finish(&o->detok, &o->text);
 	int n = outparse_push(o->parse, buf_str(&o->text), &spans);
 	print_spans(spans, n);
-	n = outparse_finish(o->parse, &spans);
+	n = outparse_finish(o->parse, false, &spans);
 	print_spans(spans, n);
 	fputc('\n', stdout);
 }

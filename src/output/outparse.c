@@ -345,14 +345,14 @@ void outparse_destroy(struct outparse *p)
 	free(p);
 }
 
-int outparse_finish(struct outparse *p, const struct out_span **out_spans)
+int outparse_finish(struct outparse *p, bool is_cut, const struct out_span **out_spans)
 {
 	begin_spans(p);
 	push_tags(p, p->maybe_stop.p, p->maybe_stop.n);
 	buf_clear(&p->maybe_stop);
 	release(p, p->hold.n);
 	if (p->tools)
-		toolparse_finish(p->tools);
+		toolparse_finish(p->tools, is_cut || p->i_stop >= 0);
 	return end_spans(p, out_spans);
 }
 

@@ -34,8 +34,9 @@ void outparse_destroy(struct outparse *p);
  * belongs to no channel. */
 int outparse_push(struct outparse *p, struct str text,
 		  const struct out_span **out_spans);
-/* Ends the text and releases what was held back. Returns the number of spans. */
-int outparse_finish(struct outparse *p, const struct out_span **out_spans);
+/* Ends the text and releases what was held back. Returns the number of spans. is_cut: a
+ * limit ended the text, not the model. A stop string is known to have done so. */
+int outparse_finish(struct outparse *p, bool is_cut, const struct out_span **out_spans);
 /* True if a stop string was found, or if the only wanted call is complete. Further text
  * is then ignored. */
 bool outparse_stopped(const struct outparse *p);

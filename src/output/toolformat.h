@@ -13,6 +13,8 @@ enum out_channel {
 	OUT_CALL_NAME,   /* a call begins; the text is its whole name */
 	OUT_CALL_ARGS,   /* a piece of the arguments' JSON, never cut inside an escape */
 	OUT_CALL_END,    /* the call is complete; the text is what the model wrote for it */
+	OUT_CALL_CUT,    /* the answer's limit fell inside a call, or a stop string; the text is
+			  * what the model wrote of it. Without a NAME, no name had come */
 	OUT_CALL_BROKEN, /* text that looked like a call but is malformed. After a NAME, that call
 			  * has no END, and this is its whole text */
 };

@@ -701,7 +701,39 @@ void toolparse_push(struct toolparse *p, struct str text)
 		push_byte(p, text.p[i]);
 }
 
-void toolparse_finish(struct toolparse *p)
+/* Ends a call that the answer's limit cut off. Its arguments so far are out already, but
+ * for a value that had only begun. */
+static void cut_call(struct toolparse *p)
+{
+	if (p->state->kind == TOOL_VALUE)
+		flush_args(p);
+	emit(p, OUT_CALL_CUT, buf_str(&p->raw));
+	leave_call(p);
+	buf_clear(&p->hold);
+}
+
+/* Is the text held back the beginning of a header, or of words that follow a tag? */
+static bool holds_words(const struct toolparse *p)
+{
+	if (p->state->kind == TOOL_EXPECT)
+		return p->state != &tool_states[p->o.format->start];
+	if (p->state->take != TAKE_HEADER)
+		return false;
+	static const char *const words[] = {"<|", "to=functions.", "assistant"};
+	struct str text = jsonscan_trim(buf_str(&p->hold));
+	bool holds = false;
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		holds |= str_starts(text, str_of(words[i])) || str_starts(str_of(words[i]), text);
+	return holds;
+}
+
+/* Is the open call surely one? A format without a tag begins like any JSON. */
+static bool is_call(const struct toolparse *p)
+{
+	return p->is_named || !p->state->is_guess || p->o.begun.n > 0;
+}
+
+void toolparse_finish(struct toolparse *p, bool is_cut)
 {
 	if (p->is_over)
 		return;
@@ -711,13 +743,18 @@ void toolparse_finish(struct toolparse *p)
 		end_call(p);
 		return;
 	}
+	if (p->in_call && is_cut && is_call(p)) {
+		cut_call(p);
+		return;
+	}
 	if (p->in_call) {
 		break_call(p);
 		return;
 	}
-	/* white space after the last call is dropped */
+	/* white space after the last call is dropped, and so is half a tag if a limit cut it */
 	bool is_blank = jsonscan_trim(buf_str(&p->hold)).n == 0;
-	if (!(is_blank && p->n_calls > 0))
+	bool is_behind = p->n_calls > 0 && (is_blank || is_cut);
+	if (!is_behind && !(is_cut && holds_words(p)))
 		emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,
 		     buf_str(&p->hold));
 	buf_clear(&p->hold);
@@ -746,3 +783,39 @@ bool toolparse_in_content(const struct toolparse *p)
 }
 
 bool toolparse_is_over(const struct toolparse *p) { return p->is_over; }
+
+/* Closes all containers that are open in `s`, the innermost first. */
+static void close_all(const struct jsonscan *s, struct buf *out)
+{
+	for (int i = s->depth; i > 0; i--)
+		buf_add_c(out, s->is_object >> (i - 1) & 1 ? '}' : ']');
+}
+
+bool toolparse_close(struct str text, struct buf *out)
+{
+	struct jsonscan s, whole = {0}; /* whole: the state at the last place that can be closed */
+	size_t n = 0;
+	jsonscan_init(&s);
+	for (size_t i = 0; i < text.n; i++) {
+		bool is_new = s.depth == 0 && s.state == JSON_VALUE;
+		if (is_new && !jsonscan_is_space(text.p[i]) && text.p[i] != '{')
+			return false;
+		if (jsonscan_push(&s, text.p[i]) == JSONSCAN_BAD)
+			return false;
+		bool in_text = s.state == JSON_STRING && !s.is_key && !s.is_half;
+		bool can_close = s.state == JSON_AFTER || s.state == JSON_KEY_OR_END ||
+				 s.state == JSON_VALUE_OR_END || s.state == JSON_DONE;
+		bool is_comma = text.p[i] == ',' && (s.state == JSON_KEY || s.state == JSON_VALUE);
+		if (!in_text && !can_close && !is_comma)
+			continue;
+		whole = s;
+		n = i + !is_comma;
+	}
+	if (n == 0)
+		return false;
+	buf_add(out, text.p, n);
+	if (whole.state == JSON_STRING)
+		buf_add_c(out, '"');
+	close_all(&whole, out);
+	return true;
+}

@@ -35,8 +35,9 @@ struct toolparse *toolparse_create(const struct toolparse_opts *o,
 void toolparse_destroy(struct toolparse *p);
 /* Feeds bytes, cut anywhere. Text that may still become part of a call is held back. */
 void toolparse_push(struct toolparse *p, struct str text);
-/* Ends the text. A call that lacks only its closing words counts as complete. */
-void toolparse_finish(struct toolparse *p);
+/* Ends the text. A call that lacks only its closing words counts as complete. is_cut: the
+ * model did not end the text itself, so an open call is cut off and not malformed. */
+void toolparse_finish(struct toolparse *p, bool is_cut);
 bool toolparse_in_reasoning(const struct toolparse *p);
 /* Number of calls begun so far, including broken ones. */
 int toolparse_n_begun(const struct toolparse *p);
@@ -47,3 +48,7 @@ bool toolparse_call(const struct toolparse *p, struct buf *out);
 bool toolparse_in_content(const struct toolparse *p);
 /* With one_call: true if the call is complete. */
 bool toolparse_is_over(const struct toolparse *p);
+/* Appends the arguments that `text` has begun, closed where it breaks off. A string keeps the
+ * characters that it has. Half a number, word or member is left out. False: the text is not
+ * the beginning of an object, and nothing is appended. */
+bool toolparse_close(struct str text, struct buf *out);

@@ -170,15 +170,18 @@ static enum status add_text(struct sched_choice *c, int32_t id, struct emit *em)
 	return st;
 }
 
-/* Emits the text that detokenizer and parser still hold. */
+/* Emits the text that detokenizer and parser still hold. Half a character is shown as
+ * U+FFFD, but not where the limit fell among calls: it is half of a tag or of an argument. */
 static void add_rest(struct sched_choice *c, struct emit *em)
 {
 	const struct out_span *spans;
+	bool is_cut = c->finish == FINISH_LENGTH;
 	buf_clear(&c->text);
-	detok_finish(&c->detok, &c->text);
+	if (!is_cut || outparse_n_begun(c->parse) == 0)
+		detok_finish(&c->detok, &c->text);
 	int n = outparse_push(c->parse, buf_str(&c->text), &spans);
 	emit_add_spans(em, spans, n);
-	n = outparse_finish(c->parse, &spans);
+	n = outparse_finish(c->parse, is_cut, &spans);
 	emit_add_spans(em, spans, n);
 }
 

@@ -40,7 +40,7 @@ static void parse(struct str text, int format, size_t step, struct buf *all)
 		int n = outparse_push(p, piece, &s);
 		take(all, &args, s, n);
 	}
-	int n = outparse_finish(p, &s);
+	int n = outparse_finish(p, false, &s);
 	take(all, &args, s, n);
 	buf_deinit(&args);
 	outparse_destroy(p);

@@ -73,10 +73,30 @@ def judge(call):
 
 
 def check(t, c, what):
-    bad = [judge(call) for call in calls_of(c)]
     cut = c.get("finish_reason") == "length"
-    t.ok((bad or cut) and not any(bad) and
+    calls = calls_of(c)[:-1] if cut else calls_of(c)
+    bad = [judge(call) for call in calls]
+    t.ok((bad or cut) and not any(bad) and not c["message"]["content"] and
          c.get("finish_reason") in ("tool_calls", "length"), what, (bad, c))
+
+
+def check_cut(t, d, name, most):
+    """A call that max_tokens cut is a call, the same whole and streamed, and no text."""
+    ask = {**WILD, "seed": 5, "tools": BOTH, "tool_choice": "required", "max_tokens": most}
+    c = post(d, **ask)
+    text, calls, finish = "", [], None
+    for e in d.stream("Go on.", **ask).events():
+        for choice in [] if e == "[DONE]" else e["choices"]:
+            text += choice["delta"].get("content") or ""
+            finish = choice["finish_reason"] or finish
+            for piece in choice["delta"].get("tool_calls", []):
+                if "id" in piece:
+                    calls.append([piece["function"]["name"], ""])
+                calls[-1][1] += piece["function"]["arguments"]
+    whole = [[x["function"]["name"], x["function"]["arguments"]] for x in calls_of(c)]
+    t.ok(whole == calls and not text and not c["message"]["content"] and
+         finish == c["finish_reason"] and (whole or most < 25),
+         f"{name}: cut at {most}", (whole, calls, text, c))
 
 
 def test_forced(t, d):
@@ -196,9 +216,11 @@ def test_formats(t, _):
                 check(t, c, f"{name}: named, seed {seed}")
                 c = post(d, seed=seed, tools=BOTH, tool_choice="required", max_tokens=MOST)
                 check(t, c, f"{name}: required, seed {seed}: {len(calls_of(c))} calls")
+            for most in (2, 9, 25):
+                check_cut(t, d, name, most)
         finally:
             t.equal(d.stop(), 0, f"{name}: halod ends well")
 
 
-run([test_forced, test_format_beside, test_strict, test_refused, test_schemas,
+run([test_forced, test_format_beside, test_loose, test_strict, test_refused, test_schemas,
      test_formats])

@@ -192,6 +192,44 @@ static void test_calls(void)
 	fixture_drop(c);
 }
 
+/* In the whole form the input must be an object: one that max_tokens cut off is closed. */
+static void test_cut(void)
+{
+	static struct event_span spans[] = {
+		{OUT_CALL_NAME, {"f", 1}},
+		{OUT_CALL_ARGS, {"{\"x\":[\"a", 8}},
+		{OUT_CALL_CUT, {"<tool_call>", 11}},
+	};
+	struct event delta = {.kind = EVENT_DELTA, .spans = spans, .n_spans = 3};
+	struct api_call *c = fixture_call(fixture_api(), &dialect_anthropic,
+					  "{" TOOLS USER "}");
+	expect(c, &delta, "", "cut: nothing yet");
+	expect_end(c, FINISH_LENGTH, NULL);
+	expect_calls(c, &done,
+		     HEAD "{\"type\":\"tool_use\",\"id\":\"call_C\",\"name\":\"f\","
+		     "\"input\":{\"x\":[\"a\"]}}],"
+		     "\"stop_reason\":\"max_tokens\",\"stop_sequence\":null,"
+		     USAGE("11") "}",
+		     "a call that max_tokens cut");
+	fixture_drop(c);
+	c = fixture_call(fixture_api(), &dialect_anthropic,
+			 "{" TOOLS USER ",\"stream\":true}");
+	free(fixture_event(c, &started));
+	expect_calls(c, &delta,
+		     EVENT("content_block_start") ",\"index\":0,\"content_block\":"
+		     "{\"type\":\"tool_use\",\"id\":\"call_C\",\"name\":\"f\","
+		     "\"input\":{}}}\n\n"
+		     DELTA("0", "input_json_delta", "partial_json", "{\\\"x\\\":[\\\"a"),
+		     "and in a stream");
+	expect_end(c, FINISH_LENGTH, NULL);
+	expect(c, &done,
+	       STOP("0") EVENT("message_delta")
+	       ",\"delta\":{\"stop_reason\":\"max_tokens\",\"stop_sequence\":null},"
+	       USAGE("11") "}\n\n" EVENT("message_stop") "}\n\n",
+	       "its end");
+	fixture_drop(c);
+}
+
 static void test_failed(void)
 {
 	struct event failed = {.kind = EVENT_FAILED};
@@ -442,6 +480,7 @@ int main(void)
 	test_empty_stream();
 	test_whole();
 	test_calls();
+	test_cut();
 	test_failed();
 	test_errors();
 	test_prompts();

@@ -202,6 +202,34 @@ static void test_calls(void)
 	fixture_drop(c);
 }
 
+/* max_output_tokens fell inside a call: the item is done, and incomplete. */
+static void test_cut(void)
+{
+	static struct event_span spans[] = {
+		{OUT_CALL_NAME, {"f", 1}},
+		{OUT_CALL_ARGS, {"{\"x\":", 5}},
+		{OUT_CALL_CUT, {"<tool_call>", 11}},
+	};
+	struct event delta = {.kind = EVENT_DELTA, .spans = spans, .n_spans = 3};
+	struct api_call *c = make("{" TOOLS "\"input\":\"hello\",\"stream\":true}");
+	free(clean(fixture_event(c, &started)));
+	expect(c, &delta,
+	       EVENT("output_item.added", "2") "\"output_index\":0,\"item\":"
+	       CALL("in_progress", "") END
+	       EVENT("function_call_arguments.delta", "3") AT "\"delta\":\"{\\\"x\\\":\"" END,
+	       "a call that is cut");
+	expect_end(c, FINISH_LENGTH);
+	char *got = clean(fixture_event(c, &done));
+	ok(strstr(got, EVENT("function_call_arguments.done", "4") AT
+		  "\"arguments\":\"{\\\"x\\\":\",\"name\":\"f\"" END
+		  EVENT("output_item.done", "5") "\"output_index\":0,\"item\":"
+		  CALL("incomplete", "{\\\"x\\\":") END) == got &&
+	   strstr(got, "\"output\":[" CALL("incomplete", "{\\\"x\\\":") "]"),
+	   "is done, incomplete, and in the whole");
+	free(got);
+	fixture_drop(c);
+}
+
 static void test_failed(void)
 {
 	struct event failed = {.kind = EVENT_FAILED, .stats = stats};
@@ -465,6 +493,7 @@ int main(void)
 	test_stream();
 	test_whole();
 	test_calls();
+	test_cut();
 	test_failed();
 	test_prompts();
 	test_params();

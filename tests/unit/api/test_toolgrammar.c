@@ -368,7 +368,7 @@ static void write_one(struct api_call *c, struct seen *x)
 		toolparse_push(p, buf_str(&bytes));
 	}
 	x->n_bad += n == 3000;
-	toolparse_finish(p);
+	toolparse_finish(p, false);
 	toolparse_destroy(p);
 	grammar_state_destroy(s);
 	buf_deinit(&bytes);

@@ -126,6 +126,43 @@ static void test_stream(void)
 	fixture_drop(c);
 }
 
+/* max_tokens may end an answer inside a call. It stays a call, whole and streamed. */
+static void test_cut(void)
+{
+	static const struct event_span spans[] = {
+		{OUT_CALL_NAME, STR("f")},
+		{OUT_CALL_ARGS, STR("{\"x\":\"a")},
+		{OUT_CALL_CUT, STR("<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"a")},
+	};
+	for (int is_stream = 0; is_stream < 2; is_stream++) {
+		struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
+						  is_stream ? Q ",\"stream\":true," TOOLS "}"
+							    : Q "," TOOLS "}");
+		metrics_reset();
+		char *got = answer(c, spans, ARRAY_LEN(spans), FINISH_LENGTH);
+		ok(strstr(got, "\"arguments\":\"{\\\"x\\\":\\\"a\"}}]") &&
+		   strstr(got, "\"finish_reason\":\"length\"") && !strstr(got, "tool_call>") &&
+		   (is_stream || strstr(got, "\"content\":null")),
+		   "a cut call has its arguments so far, stream %d", is_stream);
+		is_int(metric_get_by(METRIC_TOOL_CALLS, "cut"), 1, "and is counted");
+		free(got);
+		fixture_drop(c);
+		c = fixture_call(fixture_api(), &dialect_chat,
+				 is_stream ? Q ",\"stream\":true," TOOLS "}" : Q "," TOOLS "}");
+		got = answer(c, spans + 2, 1, FINISH_LENGTH);
+		ok(!strstr(got, "tool_call"), "without a name nothing is left, stream %d",
+		   is_stream);
+		free(got);
+		fixture_drop(c);
+	}
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, Q "," TOOLS "}");
+	char *got = answer(c, spans, ARRAY_LEN(spans), FINISH_STOP);
+	ok(strstr(got, "\"tool_calls\":[") && strstr(got, "\"finish_reason\":\"stop\""),
+	   "a stop string that cuts a call does not ask for it to be run");
+	free(got);
+	fixture_drop(c);
+}
+
 static void test_broken(void)
 {
 	static const struct event_span spans[] = {
@@ -454,6 +491,7 @@ int main(void)
 {
 	test_whole();
 	test_stream();
+	test_cut();
 	test_broken();
 	test_choice();
 	test_budget();

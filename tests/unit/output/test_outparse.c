@@ -116,7 +116,7 @@ static bool feed(const struct row *r, size_t cut, size_t step, bool say)
 		collect(out, s, k);
 		at = end;
 	}
-	int k = outparse_finish(p, &s);
+	int k = outparse_finish(p, false, &s);
 	collect(out, s, k);
 	bool same = str_is(buf_str(&out[OUT_CONTENT]), r->content) &&
 		    str_is(buf_str(&out[OUT_REASONING]), r->reasoning);
@@ -195,7 +195,7 @@ static void test_streaming(void)
 	is_int(spans_of(p, "a END b"), 1, "text before the stop string");
 	is_int(spans_of(p, "more"), 0, "text behind it is ignored");
 	const struct out_span *s;
-	is_int(outparse_finish(p, &s), 0, "also at the end");
+	is_int(outparse_finish(p, false, &s), 0, "also at the end");
 	outparse_destroy(p);
 }
 
@@ -220,7 +220,7 @@ static void test_hostile_stop(void)
 			out += s[k].text.n;
 	}
 	is_int(out, 19 * N, "exactly the possible beginning is held");
-	int n = outparse_finish(p, &s);
+	int n = outparse_finish(p, false, &s);
 	is_int(n == 1 ? s[0].text.n : 0, N, "and comes out at the end");
 	outparse_destroy(p);
 	buf_deinit(&b);

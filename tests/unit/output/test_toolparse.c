@@ -443,7 +443,7 @@ static void record(struct record *r, const struct out_span *s, int n)
 			close_last(r);
 			r->last = (int)s[i].channel;
 			r->n_broken += r->last == OUT_CALL_BROKEN;
-			const char *begin[] = {"", "(r:", "[", "", "]", "!"};
+			const char *begin[] = {"", "(r:", "[", "", "]", "~", "!"};
 			buf_add_z(&r->out, begin[r->last]);
 		}
 		struct buf *to = s[i].channel == OUT_CALL_END ? &r->ends : &r->out;
@@ -476,7 +476,7 @@ static bool feed(const struct row *r, size_t cut, size_t step)
 		record(&rec, s, k);
 		at = end;
 	}
-	int k = outparse_finish(p, &s);
+	int k = outparse_finish(p, false, &s);
 	record(&rec, s, k);
 	close_last(&rec);
 	bool same = str_is(buf_str(&rec.out), r->want) && rec.n_broken == r->n_broken;
@@ -499,6 +499,125 @@ static void test_rows(void)
 		for (size_t cut = 1; same && cut < n; cut++)
 			same = feed(r, cut, n);
 		ok(same, "%s: %s", r->format, r->name);
+	}
+}
+
+static void test_close(void)
+{
+	static const char *const begun[][2] = {
+		{"{", "{}"}, {" {\"a", "{}"}, {"{\"a\"", "{}"}, {"{\"a\":", "{}"},
+		{"{\"a\": 12", "{}"}, {"{\"a\": 12,", "{\"a\": 12}"},
+		{"{\"a\": tru", "{}"}, {"{\"a\": true", "{\"a\": true}"},
+		{"{\"a\": \"so f", "{\"a\": \"so f\"}"}, {"{\"a\": \"x\\", "{\"a\": \"x\"}"},
+		{"{\"a\": \"x\\ud83d", "{\"a\": \"x\"}"},
+		{"{\"a\": \"x\\ud83d\\ude00", "{\"a\": \"x\\ud83d\\ude00\"}"},
+		{"{\"a\": [1, {\"b\": [\"c\", \"d", "{\"a\": [1, {\"b\": [\"c\", \"d\"]}]}"},
+		{"{\"a\": [", "{\"a\": []}"}, {"{\"a\": [[1], 2", "{\"a\": [[1]]}"},
+		{"{\"a\": 1, \"b\": -", "{\"a\": 1}"}, {"{\"a\": {}} ", "{\"a\": {}}"}};
+	static const char *const none[] = {"", " ", "[1", "\"a", "7", "{a", "{\"a\": }", "{} x"};
+	for (size_t i = 0; i < ARRAY_LEN(begun); i++) {
+		struct buf out = {0};
+		ok(toolparse_close(str_of(begun[i][0]), &out) &&
+		   str_is(jsonscan_trim(buf_str(&out)), begun[i][1]) &&
+		   jsonscan_is_value(buf_str(&out)), "closed: %s", begun[i][0]);
+		buf_deinit(&out);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		struct buf out = {0};
+		ok(!toolparse_close(str_of(none[i]), &out) && out.n == 0, "not begun: %s", none[i]);
+		buf_deinit(&out);
+	}
+}
+
+/* What a parser said of a text: its content, and each call's name and arguments. */
+struct said {
+	struct buf content, calls, args; /* args: of the last call */
+	int n_names, n_ends, n_cuts, n_broken;
+};
+
+static void listen(struct said *to, const struct out_span *s, int n)
+{
+	for (int i = 0; i < n; i++) {
+		enum out_channel is = s[i].channel;
+		if (is == OUT_CONTENT || is == OUT_REASONING)
+			buf_add_str(&to->content, s[i].text);
+		if (is == OUT_CALL_NAME)
+			buf_clear(&to->args);
+		if (is == OUT_CALL_NAME || is == OUT_CALL_ARGS)
+			buf_add_str(&to->calls, s[i].text);
+		if (is == OUT_CALL_ARGS)
+			buf_add_str(&to->args, s[i].text);
+		to->n_names += is == OUT_CALL_NAME;
+		to->n_ends += is == OUT_CALL_END;
+		to->n_cuts += is == OUT_CALL_CUT;
+		to->n_broken += is == OUT_CALL_BROKEN;
+	}
+}
+
+static struct said say(const struct row *r, size_t n, bool is_cut)
+{
+	struct outparse *p = open_row(r);
+	const struct out_span *s;
+	struct said out = {0};
+	int k = outparse_push(p, (struct str){r->text, n}, &s);
+	listen(&out, s, k);
+	k = outparse_finish(p, is_cut, &s);
+	listen(&out, s, k);
+	outparse_destroy(p);
+	return out;
+}
+
+static void forget(struct said *s)
+{
+	buf_deinit(&s->content);
+	buf_deinit(&s->calls);
+	buf_deinit(&s->args);
+}
+
+/* The text of an unfinished literal is all that a cut may leave in the content, or of a JSON
+ * object that may be no call: it is not said yet that it has a name. */
+static bool is_begun(struct str content, struct str whole)
+{
+	size_t n = 0;
+	while (n < content.n && n < whole.n && content.p[n] == whole.p[n])
+		n++;
+	struct str rest = jsonscan_trim((struct str){content.p + n, content.n - n});
+	if (str_starts(STR("<think>"), rest) || str_starts(STR("</think>"), rest) ||
+	    str_starts(STR("{\"name\": \"f\""), rest))
+		return true;
+	for (int i = 0; i < n_tool_states; i++)
+		for (int k = 0; k < TOOL_LITERALS && tool_states[i].literals[k]; k++)
+			if (str_starts(str_of(tool_states[i].literals[k]), rest))
+				return true;
+	return false;
+}
+
+/* A limit may cut an answer anywhere. A call stays a call then, with its arguments so far,
+ * and its markup is never text. */
+static void test_cut(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct row *r = &rows[i];
+		size_t n_bad = 0, n = strlen(r->text);
+		struct said whole = say(r, n, false);
+		for (size_t at = 0; at < n && !whole.n_broken; at++) {
+			struct said cut = say(r, at, true);
+			struct buf closed = {0};
+			bool good = str_starts(buf_str(&whole.calls), buf_str(&cut.calls)) &&
+				    is_begun(buf_str(&cut.content), buf_str(&whole.content)) &&
+				    cut.n_broken == 0 && cut.n_cuts <= 1 &&
+				    cut.n_ends + cut.n_cuts >= cut.n_names;
+			if (cut.args.n)
+				good &= toolparse_close(buf_str(&cut.args), &closed) &&
+					jsonscan_is_value(buf_str(&closed));
+			if (!good && !n_bad++)
+				printf("# at %zu of %s\n# content %s\n# calls %s\n", at, r->text,
+				       buf_str(&cut.content).p, buf_str(&cut.calls).p);
+			buf_deinit(&closed);
+			forget(&cut);
+		}
+		is_int((long)n_bad, 0, "%s, cut anywhere: %s", r->format, r->name);
+		forget(&whole);
 	}
 }
 
@@ -561,7 +680,7 @@ static void test_long(void)
 			while (in.n < 100000)
 				buf_add_z(&in, parts[i]);
 			for (int pass = 0; pass < 2; pass++) {
-				int n = pass ? outparse_finish(p, &s)
+				int n = pass ? outparse_finish(p, false, &s)
 					     : outparse_push(p, buf_str(&in), &s);
 				for (int k = 0; k < n; k++)
 					if (s[k].channel == OUT_CONTENT ||
@@ -644,6 +763,8 @@ static void test_tables(void)
 int main(void)
 {
 	test_rows();
+	test_close();
+	test_cut();
 	test_pieces();
 	test_exact();
 	test_long();
