@@ -35,6 +35,7 @@
 #include "api/toolgrammar.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/model_ends.h"
 #include "schema/schema.h"
 
 /* Choices of a request (n times its prompts) where the settings do not say. Each choice is
@@ -84,6 +85,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->fetch = o->fetch;
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
+	a->defaults = m->defaults;
 	/* A bound above the context's length bounds nothing; after the cut it fits 32 bits. */
 	a->max_output_tok = (int32_t)MIN(o->max_output_tok, (int64_t)o->n_ctx);
 	a->max_choices = o->max_choices > 0
@@ -116,6 +118,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 			.eos_text = m->eos_text,
 		};
 		st = chat_template_create(&t, &a->chat, fail);
+		if (st == OK)
+			model_ends_add(&a->defaults, chat_template_end(a->chat, m->tokenizer));
 	}
 	if (st == OK)
 		*out = a;

@@ -33,6 +33,7 @@ struct api {
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970: `created` of the model */
 	struct chat_template *chat;  /* NULL: the model has none */
+	struct generation_defaults defaults; /* the model's, with the template's end of a turn */
 	const char *template_text;   /* the template's source; "" without a template */
 	json_t *template_kwargs;     /* the server's template variables, an object; NULL: none */
 	enum api_reasoning reasoning;

@@ -255,6 +255,39 @@ static ptrdiff_t find_last(struct str s, struct str needle)
 	return last;
 }
 
+/* What the template wrote behind the last text of a user or an assistant, without blanks. */
+static struct str tail_of(const struct marked *text)
+{
+	size_t from = 0;
+	for (size_t i = 0; i + 1 < text->n_marks; i++)
+		from = text->marks[i].end;
+	while (from < text->text.n && is_char_of(text->text.p[from], " \t\r\n"))
+		from++;
+	return (struct str){text->text.p + from, text->text.n - from};
+}
+
+int32_t chat_template_end(const struct chat_template *t, const struct tokenizer *tokenizer)
+{
+	struct arena a;
+	struct marked out = {0};
+	struct ids ids = {0};
+	int32_t end = -1;
+	arena_init(&a);
+	struct jinja_value *messages = jinja_list(&a);
+	jinja_list_add(&a, messages, probe_message(&a, "user", "b"));
+	jinja_list_add(&a, messages, probe_message(&a, "assistant", "c"));
+	const struct chat_template_input in = {&a, messages, NULL, jinja_dict(&a), true};
+	if (chat_template_render(t, &in, &out, NULL) == OK && out.n_marks &&
+	    out.marks[out.n_marks - 1].trust == TRUST_TEMPLATE &&
+	    tokenizer_encode(tokenizer, tail_of(&out), TRUST_TEMPLATE, &ids, NULL) == OK &&
+	    ids.n && tokenizer_is_special(tokenizer, ids.p[0]))
+		end = ids.p[0];
+	ids_deinit(&ids);
+	marked_deinit(&out);
+	arena_deinit(&a);
+	return end;
+}
+
 bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close)
 {

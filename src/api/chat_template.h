@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "jinja/jinja.h"
+#include "tokenizer/tokenizer.h"
 
 struct chat_template;
 
@@ -52,6 +53,10 @@ struct chat_template_input {
 enum status chat_template_render(const struct chat_template *t,
 				 const struct chat_template_input *in,
 				 struct marked *out, struct fail *fail) MUST_USE;
+
+/* The special token that the template writes behind an assistant's last message; -1: it writes
+ * none there. */
+int32_t chat_template_end(const struct chat_template *t, const struct tokenizer *tokenizer);
 
 /* Does a rendered prompt end inside a reasoning block that the template opened? Blocks in
  * users' texts do not count. */

@@ -177,7 +177,7 @@ static enum status read_stop_ids(const struct json_node *body,
 				 struct api_call *c, struct fail *fail)
 {
 	struct request *r = c->request;
-	const struct generation_defaults *d = &c->api->model->defaults;
+	const struct generation_defaults *d = &c->api->defaults;
 	struct json_node at = json_read_get(body, "ignore_eos");
 	bool ignores = false;
 	enum status st = json_read_bool(&at, &ignores, fail);

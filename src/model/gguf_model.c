@@ -713,34 +713,18 @@ static enum status read_rope(struct gguf_model_reader *r)
 
 /* --- end tokens and sampling defaults ---------------------------------------------- */
 
-/* The end-of-text tokens: those named by keys, plus control tokens with a well-known
- * spelling, because some files lack the keys. */
+/* The end-of-text tokens that keys name; model_ends.c adds those that the vocabulary shows. */
 static void read_ends(struct gguf_model_reader *r)
 {
 	static const char *const ids[] = {"tokenizer.ggml.eos_token_id",
 					  "tokenizer.ggml.eot_token_id",
 					  "tokenizer.ggml.eom_token_id"};
-	static const char *const spelled[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>",
-					      "<|return|>", "<|call|>", "<|endoftext|>",
-					      "<|end_of_text|>"};
 	json_t *list = json_array();
 	int64_t id;
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		const struct gguf_value *v = gguf_find(r->g, ids[i]);
 		if (v && gguf_integer(v, 0, &id))
 			json_array_append_new(list, json_integer(id));
-	}
-	const struct gguf_value *tokens = gguf_find(r->g, "tokenizer.ggml.tokens");
-	const struct gguf_value *types = gguf_find(r->g, "tokenizer.ggml.token_type");
-	bool has = tokens && tokens->is_array && tokens->type == GGUF_STRING;
-	const char *at = has ? tokens->p : NULL;
-	for (uint64_t i = 0; has && i < tokens->n; i++) {
-		struct str s = gguf_next_string(&at);
-		int64_t type = 0;
-		for (size_t k = 0; s.n > 1 && s.p[0] == '<' && k < ARRAY_LEN(spelled); k++)
-			if (str_is(s, spelled[k]) && types && types->is_array &&
-			    gguf_integer(types, i, &type) && type == 3)
-				json_array_append_new(list, json_integer((json_int_t)i));
 	}
 	json_object_set_new(r->config, "eos_token_id", list);
 	const struct gguf_value *bos = gguf_find(r->g, "tokenizer.ggml.bos_token_id");

@@ -14,6 +14,7 @@
 #include "base/pool.h"
 #include "model/encoder_names.h"
 #include "model/model_config.h"
+#include "model/model_ends.h"
 #include "model/experts.h"
 #include "model/gguf_model.h"
 #include "model/hub.h"
@@ -94,6 +95,7 @@ static enum status keep_tokenizer(struct model *m, const struct tokenizer_files 
 	m->chat_template = f->chat_template;
 	m->bos_text = f->bos_text;
 	m->eos_text = f->eos_text;
+	model_ends_find(m->tokenizer, m->eos_text, &m->defaults);
 	if (tokenizer_n_ids(m->tokenizer) > m->config.n_vocab)
 		return fail_set(fail, E_FORMAT, "%s: the tokenizer has %d ids, the "
 				"model's vocabulary %d", m->dir,

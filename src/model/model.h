@@ -11,7 +11,7 @@
 #include "model/tensors.h"
 #include "tokenizer/tokenizer.h"
 
-#define MODEL_MAX_EOS 8
+#define MODEL_MAX_EOS 64
 #define MODEL_MAX_ROPES 2
 #define MODEL_MAX_NGRAM 8 /* tokens of the longest n-gram */
 
@@ -204,7 +204,7 @@ int64_t model_kv_bytes(const struct model_config *c, enum dtype type);
 #include "model/model_sizes.h"
 
 /* Settings of generation_config.json. Generation ends at any of eos_ids: the ids of
- * generation_config.json and of config.json. */
+ * generation_config.json and of config.json, and those of model_ends.h. */
 struct generation_defaults {
 	float temperature, top_p, min_p, repetition_penalty; /* NAN: not given */
 	int32_t top_k;                                       /* -1: not given */
