@@ -64,8 +64,6 @@ void answer_fail(struct conn *c, const struct fail *f)
 		api_error_format_anthropic(f, &body);
 	else
 		api_error_format(f, &body);
-	if (f->code == E_METHOD)
-		route_allow(route_path(c->target), &c->answer.allow);
 	if ((c->sock && c->sock->fault.code != OK) || (c->route && (c->route->flags & ROUTE_WORK)))
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
 	c->answer.retry_after_s = retry_after_s(f->code);

@@ -96,8 +96,10 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 	if (status == E_NOT_FOUND)
 		return fail_set(f, status, "there is nothing at %.*s",
 				(int)MIN(path.n, 200), path.p);
-	if (status == E_METHOD)
+	if (status == E_METHOD) {
+		route_allow(path, &c->answer.allow);
 		return fail_set(f, status, "%s is not allowed here", c->method);
+	}
 	if (access_check(c, f) != OK || access_check_body(c, f) != OK)
 		return f->code;
 	enum health_state state = server_health(h);

@@ -253,12 +253,12 @@ enum status head_field(struct str line, struct str *out_name, struct str *out_va
 }
 
 /* Headers about this connection only, or about the framing of the body: not passed on as
- * they came. */
+ * they came. Nor are cookies: halod has none, and libmicrohttpd would take memory for each. */
 static bool is_ours(struct str name)
 {
 	static const char *const ours[] = {
 		"Connection", "Proxy-Connection", "Keep-Alive", "TE", "Trailer", "Upgrade",
-		"HTTP2-Settings", "Expect", "Content-Length", "Transfer-Encoding"};
+		"HTTP2-Settings", "Expect", "Content-Length", "Transfer-Encoding", "Cookie"};
 	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
 		if (is_name(name, ours[i]))
 			return true;
@@ -372,8 +372,10 @@ enum status head_parse(struct str text, struct head *out, struct buf *clean,
 	if (text.n > HEAD_MAX)
 		return fail_set(fail, E_HEAD_LONG, "the headers have more than %u bytes",
 				HEAD_MAX);
-	buf_addf(clean, "%s %.*s HTTP/1.%d\r\n", out->method, (int)out->target.n,
-		 out->target.p, out->minor);
+	const char *query = memchr(out->target.p, '?', out->target.n);
+	size_t n_path = query ? (size_t)(query - out->target.p) : out->target.n;
+	buf_addf(clean, "%s %.*s HTTP/1.%d\r\n", out->method, (int)n_path, out->target.p,
+		 out->minor);
 	while (st == OK && (line = next_line(&text)).n > 0)
 		st = read_field(line, out, &seen, clean, fail);
 	if (st == OK)

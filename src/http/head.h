@@ -8,7 +8,8 @@
  * everything that RFC 9112 does not allow, and gate.c writes a new head for
  * libmicrohttpd. The new head has no fold, no NUL, and no bare CR or LF. Each name is a
  * token, each value has no blanks around it, and one header alone tells where the body
- * ends.
+ * ends. It has neither query nor cookies, which libmicrohttpd would split into parts that
+ * need more memory than the bytes they came in.
  */
 #pragma once
 #include "base/buf.h"

@@ -67,6 +67,9 @@ static void on_socket(void *cls, struct MHD_Connection *mhd, void **context,
 		if (s)
 			s->has_mhd = true;
 	} else if (s) {
+		/* libmicrohttpd gave up between on_target and on_request: no on_completed. */
+		if (s->conn)
+			conn_release(s->conn, false);
 		s->has_mhd = false;
 		sock_due(s);
 		*context = NULL;

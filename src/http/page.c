@@ -9,8 +9,6 @@
  * balancer took out every busy server, none would be left to answer 429. Both answers have
  * the same body, with all of this state.
  */
-#include <microhttpd.h>
-
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -76,8 +74,8 @@ void page_health(struct conn *c)
 	buf_add_z(&b, ",\"backend_reason\":");
 	buf_add_json(&b, str_of(h->opts.backend_reason));
 	buf_add_c(&b, '}');
-	bool asks_ready = MHD_lookup_connection_value_n(
-		c->mhd, MHD_GET_ARGUMENT_KIND, "ready", 5, NULL, NULL);
+	struct str value;
+	bool asks_ready = route_argument(c->sock->head.target, "ready", &value);
 	answer_set(c, (asks_ready ? is_ready : is_alive) ? 200 : 503, JSON, &b);
 }
 
@@ -138,9 +136,9 @@ void page_response(struct conn *c)
 void page_response_items(struct conn *c)
 {
 	struct buf b = {0};
-	const char *order = MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND,
-							"order");
-	bool is_rising = order && strcmp(order, "asc") == 0;
+	struct str order;
+	bool is_rising = route_argument(c->sock->head.target, "order", &order) &&
+			 str_is(order, "asc");
 	answer_text(c, api_response_items_format(c->http->api, kept_by(c), is_rising, &b,
 						 &c->fail), &b);
 }

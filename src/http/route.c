@@ -27,6 +27,26 @@ struct str route_path(const char *target)
 	return (struct str){t.p + slash, t.n - (size_t)slash};
 }
 
+bool route_argument(struct str target, const char *name, struct str *out_value)
+{
+	const char *at = memchr(target.p, '?', target.n);
+	const char *end = target.p + target.n;
+	for (; at && at < end; at = memchr(at, '&', (size_t)(end - at))) {
+		at++;
+		size_t n = 0, n_name = 0;
+		while (at + n < end && at[n] != '&')
+			n++;
+		while (n_name < n && at[n_name] != '=')
+			n_name++;
+		if (!str_is((struct str){at, n_name}, name))
+			continue;
+		size_t skip = MIN(n_name + 1, n);
+		*out_value = (struct str){at + skip, n - skip};
+		return true;
+	}
+	return false;
+}
+
 static bool path_matches(const struct route *r, struct str path, struct str *tail)
 {
 	struct str want = str_of(r->path);

@@ -25,9 +25,13 @@ struct route {
 	api_text_fn text;              /* answers without the engine; else NULL */
 };
 
-/* The path of a request target. "http://host/x" gives "/x": RFC 9112 demands it, since a
- * client may address a server like a proxy. The target's query is already cut off. */
+/* The path of a request target without a query. "http://host/x" gives "/x": RFC 9112
+ * demands it, since a client may address a server like a proxy. */
 struct str route_path(const char *target);
+
+/* Has the target's query an argument of this name? Then *out_value: its value, as sent; ""
+ * where it has none. The first one counts. */
+bool route_argument(struct str target, const char *name, struct str *out_value);
 
 /* E_NOT_FOUND: no such path; E_METHOD: the path has other methods. *out_tail: what the
  * row's "*" stands for. OPTIONS has no row: see route_allow. */

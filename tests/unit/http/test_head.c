@@ -151,8 +151,8 @@ static void is_clean(const char *text, const char *want, const char *what)
 static void test_clean(void)
 {
 	is_clean("GET /a?b=c HTTP/1.1\r\nhOsT:  h \r\nX:\ta  b\t\r\nTE: x\r\n"
-		 "Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\n" END,
-		 "GET /a?b=c HTTP/1.1\r\nhOsT: h\r\nX: a  b\r\n\r\n", "headers");
+		 "Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\nCookie: d=e; f\r\n" END,
+		 "GET /a HTTP/1.1\r\nhOsT: h\r\nX: a  b\r\n\r\n", "headers");
 	is_clean(LINE HOST "Content-Length: 7\r\nExpect: 100-Continue\r\n" END,
 		 LINE HOST "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
 		 "a body");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/route.h"
 
+#include "base/alloc.h"
 #include "http/conn.h"
 #include "tests/tap.h"
 
@@ -63,6 +64,15 @@ static void is_allow(const char *path, const char *want)
 	buf_deinit(&b);
 }
 
+static void is_argument(const char *target, const char *want)
+{
+	struct str value = {"", 0};
+	bool has_it = route_argument(str_of(target), "order", &value);
+	char *text = xstrndup(value.p, value.n);
+	is_str(has_it ? text : NULL, want, "order of %s", target);
+	free(text);
+}
+
 int main(void)
 {
 	test_found();
@@ -72,5 +82,15 @@ int main(void)
 	is_allow("/v1/models/x", "GET, HEAD, OPTIONS");
 	is_allow("*", "GET, HEAD, POST, DELETE, OPTIONS");
 	is_allow("/nothing", "");
+	is_argument("/x", NULL);
+	is_argument("/x?", NULL);
+	is_argument("/order", NULL);
+	is_argument("/x?order", "");
+	is_argument("/x?order=", "");
+	is_argument("/x?order=asc", "asc");
+	is_argument("/x?a&&b=order&order=a=b&order=c", "a=b");
+	is_argument("/x?a?order=1&border=2&orders=3&Order=4", NULL);
+	is_argument("http://h?order=asc", "asc");
+	is_argument("/x?order=asc&", "asc");
 	return tap_done();
 }
