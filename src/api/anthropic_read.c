@@ -498,25 +498,14 @@ static enum status count_tokens(const struct api *a, const struct text_input *in
 				struct buf *out, struct fail *fail)
 {
 	struct dialect_body to;
-	struct marked prompt = {0};
-	struct ids ids = {0};
-	struct images images;
-	const struct images_use use = {.is_gone = in->is_gone};
+	size_t n = 0;
 	dialect_body_init(&to);
 	to.sees = a->vision != NULL;
 	enum status st = anthropic_to_chat(in->body, false, &to, fail);
-	if (st == OK) {
-		struct json_node chat = dialect_body_root(&to);
-		st = chat_render(a, &chat, in->scratch, &prompt, &images, fail);
-	}
 	if (st == OK)
-		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids, fail);
+		st = chat_count(a, &to, in, &n, fail);
 	if (st == OK)
-		st = images_expand(&images, &use, &ids, fail);
-	if (st == OK)
-		buf_addf(out, "{\"input_tokens\":%zu}", ids.n);
-	ids_deinit(&ids);
-	marked_deinit(&prompt);
+		buf_addf(out, "{\"input_tokens\":%zu}", n);
 	dialect_body_deinit(&to);
 	return st;
 }

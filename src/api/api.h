@@ -53,7 +53,8 @@ struct api_opts {
 void api_set_on_ignored(void (*tell)(const char *keyword));
 
 /* Sets a function that is told, once for each, of the fields of a request's body that
- * fields.def does not know. Call at start; any thread may call `tell`. */
+ * fields.def does not know, and of the types of tools that are not served. Call at start; any
+ * thread may call `tell`. */
 void api_set_on_unknown(void (*tell)(const char *field));
 
 /* Compiles the chat template; a model without one refuses chat calls. */
@@ -100,6 +101,8 @@ void api_call_destroy(struct api_call *c);
 /* The request to submit to the scheduler. */
 struct request *api_call_request(struct api_call *c);
 bool api_call_is_stream(const struct api_call *c);
+/* The parts of the body that had no effect, as text for a header; "": none. */
+const char *api_call_ignored(const struct api_call *c);
 
 /* Appends the response bytes of one event; no event may follow the last. Stream: whole SSE
  * frames; a choice's first frame comes with its first token. Not stream: nothing until
@@ -169,6 +172,9 @@ enum status api_response_items_format(const struct api *a, struct api_kept kept,
 				      struct fail *fail) MUST_USE;
 enum status api_response_delete(const struct api *a, struct api_kept kept,
 				struct buf *out, struct fail *fail) MUST_USE;
+/* Fails in any case: what is kept is complete (E_INVAL), or nothing is (E_NOT_FOUND). */
+enum status api_response_cancel(const struct api *a, struct api_kept kept,
+				struct fail *fail) MUST_USE;
 
 /* Answers without the engine: appends JSON to out. Reads only body and is_gone of the
  * input. Slow for large bodies: may run on a worker thread. Errors are those of

@@ -41,7 +41,7 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	to.sees = c->api->vision != NULL;
 	enum status st = check_model(&body, c->api, fail);
 	if (st == OK)
-		st = fields_check(&body, c->dialect->fields, fail);
+		st = fields_check(&body, c->dialect->fields, &to.ignored, fail);
 	if (st == OK && c->dialect->rewrite) {
 		st = c->dialect->rewrite(&body, c, &to, fail);
 		body = dialect_body_root(&to);
@@ -52,6 +52,7 @@ static enum status read_body(struct api_call *c, const json_t *json,
 		st = c->dialect->read(&body, c, fail);
 	if (st == OK)
 		st = params_fit(&body, c, fail);
+	c->ignored = arena_str(&c->arena, buf_str(&to.ignored)).p;
 	dialect_body_deinit(&to);
 	return st;
 }
@@ -124,6 +125,7 @@ void api_call_destroy(struct api_call *c)
 
 struct request *api_call_request(struct api_call *c) { return c->request; }
 bool api_call_is_stream(const struct api_call *c) { return c->is_stream; }
+const char *api_call_ignored(const struct api_call *c) { return c->ignored; }
 bool api_call_is_done(const struct api_call *c) { return c->is_done; }
 enum status api_call_status(const struct api_call *c) { return c->status; }
 

@@ -8,6 +8,7 @@
 void dialect_body_init(struct dialect_body *b)
 {
 	b->sees = false;
+	b->ignored = (struct buf){0};
 	b->chat = json_object();
 	json_paths_init(&b->paths);
 }
@@ -16,6 +17,7 @@ void dialect_body_deinit(struct dialect_body *b)
 {
 	json_decref(b->chat);
 	json_paths_deinit(&b->paths);
+	buf_deinit(&b->ignored);
 }
 
 struct json_node dialect_body_root(const struct dialect_body *b)

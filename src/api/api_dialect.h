@@ -19,6 +19,7 @@ struct dialect_body {
 	json_t *chat; /* the rewritten body, an object */
 	struct json_paths paths;
 	bool sees; /* the model takes images: they become parts of type image_url */
+	struct buf ignored; /* parts of the client's body without effect, see fields_ignore */
 };
 void dialect_body_init(struct dialect_body *b);
 void dialect_body_deinit(struct dialect_body *b);

@@ -103,6 +103,7 @@ struct api_call {
 	bool is_started;      /* it has left the queue; stats has the time */
 	enum status status;
 	const char *user;
+	const char *ignored;  /* parts of the body without effect, for a header; "": none */
 	const struct str *echo; /* (n_prompts) text put before each answer, or NULL */
 	bool echoes_logprobs;   /* an echo has log-probabilities, too */
 	int n_prompt_logprobs;  /* candidates for vLLM's prompt_logprobs; -1: not asked */

@@ -350,6 +350,25 @@ enum status chat_render(const struct api *a, const struct json_node *body,
 	return render(body, &chat, out, fail);
 }
 
+enum status chat_count(const struct api *a, const struct dialect_body *chat,
+		       const struct text_input *in, size_t *out, struct fail *fail)
+{
+	struct json_node body = dialect_body_root(chat);
+	struct marked prompt = {0};
+	struct ids ids = {0};
+	struct images images;
+	const struct images_use use = {.is_gone = in->is_gone};
+	enum status st = chat_render(a, &body, in->scratch, &prompt, &images, fail);
+	if (st == OK)
+		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids, fail);
+	if (st == OK)
+		st = images_expand(&images, &use, &ids, fail);
+	*out = ids.n;
+	ids_deinit(&ids);
+	marked_deinit(&prompt);
+	return st;
+}
+
 /* An answer that must be a tool call has no content, so a response format has nothing to
  * hold. The format applies in the turn in which the model answers, as with OpenAI. */
 static enum status set_grammar(const struct json_node *body, struct request *r,

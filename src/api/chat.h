@@ -3,8 +3,9 @@
  * Turns the body of POST /v1/chat/completions into a prompt. Thread: any.
  */
 #pragma once
-#include "api/api_private.h"
+#include "api/api_dialect.h"
 #include "api/images.h"
+#include "api/text_call.h"
 #include "json/json_read.h"
 #include "base/marked.h"
 
@@ -18,3 +19,7 @@ enum status chat_read(const struct json_node *body, struct api_call *c,
 enum status chat_render(const struct api *a, const struct json_node *body,
 			struct arena *scratch, struct marked *out, struct images *images,
 			struct fail *fail) MUST_USE;
+
+/* Counts the tokens of a rewritten body's prompt, which a call would compute. */
+enum status chat_count(const struct api *a, const struct dialect_body *chat,
+		       const struct text_input *in, size_t *out, struct fail *fail) MUST_USE;

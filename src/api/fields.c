@@ -34,6 +34,41 @@ void api_set_on_unknown(void (*tell)(const char *field))
 	once_set(&told, tell);
 }
 
+#define MAX_IGNORED 512 /* bytes of what a call's header tells */
+
+/* Header text: printable, and nothing that could end the header or pass for another item. */
+static void add_shown(struct buf *out, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		buf_add_c(out, s.p[i] > ' ' && s.p[i] < 127 && s.p[i] != ',' ? s.p[i] : '?');
+}
+
+void fields_ignore(struct buf *out, const struct json_node *at, struct str kind)
+{
+	struct buf path = {0}, word = {0};
+	json_read_path(at, &path);
+	if (kind.n) {
+		kind = json_read_clip(kind, MAX_SHOWN - 8);
+		buf_addf(&word, "type \"%.*s\"", (int)kind.n, kind.p);
+	} else {
+		buf_add_str(&word, str_of(at->key ? at->key : ""));
+	}
+	once_tell(&told, buf_str(&word));
+	if (out->n < MAX_IGNORED) {
+		if (out->n)
+			buf_add_z(out, ", ");
+		add_shown(out, json_read_clip(buf_str(&path), 100));
+		if (kind.n) {
+			buf_add_c(out, '=');
+			add_shown(out, kind);
+		}
+	} else if (!str_ends(buf_str(out), STR(", ..."))) {
+		buf_add_z(out, ", ...");
+	}
+	buf_deinit(&path);
+	buf_deinit(&word);
+}
+
 /* --- refusals ------------------------------------------------------------------ */
 
 static bool is_neutral(const struct field_rule *f, const json_t *v)
@@ -53,11 +88,12 @@ static bool is_neutral(const struct field_rule *f, const json_t *v)
 }
 
 static enum status check(const struct json_node *at, const char *name,
-			 enum dialect_column column, struct fail *fail)
+			 enum dialect_column column, struct buf *ignored, struct fail *fail)
 {
 	const struct field_rule *f = find(name);
 	if (!f || f->uses[column] == '-') {
-		once_tell(&told, str_of(name));
+		if (at->v)
+			fields_ignore(ignored, at, STR(""));
 		return OK;
 	}
 	if (!at->v || f->uses[column] != 'R' || is_neutral(f, at->v))
@@ -67,13 +103,13 @@ static enum status check(const struct json_node *at, const char *name,
 }
 
 enum status fields_check(const struct json_node *body, enum dialect_column column,
-			 struct fail *fail)
+			 struct buf *ignored, struct fail *fail)
 {
 	const char *key;
 	json_t *v;
 	json_object_foreach((json_t *)body->v, key, v) {
 		struct json_node at = json_read_get(body, key);
-		enum status st = check(&at, key, column, fail);
+		enum status st = check(&at, key, column, ignored, fail);
 		if (st != OK)
 			return st;
 	}

@@ -8,9 +8,13 @@
 #include "api/api_dialect.h"
 
 /* Refuses fields that this endpoint does not serve: E_INVAL at the field. A field in no row
- * of the table is reported once (api_set_on_unknown). */
+ * of the table is ignored, see fields_ignore. */
 enum status fields_check(const struct json_node *body, enum dialect_column column,
-			 struct fail *fail) MUST_USE;
+			 struct buf *ignored, struct fail *fail) MUST_USE;
+
+/* Notes that a part of the body has no effect here: for the answer's header in *out, and once
+ * for the log (api_set_on_unknown). kind: its type, which is why; "": its name is not known. */
+void fields_ignore(struct buf *out, const struct json_node *at, struct str kind);
 
 /* Copies the fields whose letter is C into the rewritten body. */
 void fields_copy(const struct json_node *body, enum dialect_column column,

@@ -48,12 +48,29 @@ static void add_content(const struct answer_part *p, struct str text, struct buf
 	buf_add_z(out, is_reasoning(p) ? "}" : ",\"annotations\":[],\"logprobs\":[]}");
 }
 
+/* The name of the call's tool as the client knows it. *out_space: its namespace, "" where it
+ * has none. */
+static struct str name_of(const struct api_call *c, const struct call *call,
+			  struct str *out_space)
+{
+	const struct responses *r = c->state;
+	struct str offered = buf_str(&call->name);
+	const json_t *names = json_object_getn(r->names, offered.p, offered.n);
+	*out_space = json_read_view(json_array_get(names, 0));
+	return names ? json_read_view(json_array_get(names, 1)) : offered;
+}
+
 static void add_call_members(const struct api_call *c, const struct answer_part *p,
 			     bool is_whole, struct buf *out)
 {
 	const struct call *call = dialect_call(c, p);
+	struct str space, name = name_of(c, call, &space);
 	buf_addf(out, "\"call_id\":\"%s\",\"name\":", call->id);
-	buf_add_json(out, buf_str(&call->name));
+	buf_add_json(out, name);
+	if (space.n) {
+		buf_add_z(out, ",\"namespace\":");
+		buf_add_json(out, space);
+	}
 	buf_add_z(out, ",\"arguments\":");
 	buf_add_json(out, is_whole ? buf_str(&call->args) : STR(""));
 	buf_add_c(out, '}');
@@ -80,7 +97,16 @@ static void add_item(const struct api_call *c, int i, const char *status,
 	buf_add_z(out, "\"content\":[");
 	if (is_whole)
 		add_content(p, buf_str(&p->text), out);
-	buf_add_z(out, "]}");
+	buf_add_c(out, ']');
+	if (is_whole && is_reasoning(p) && ((const struct responses *)c->state)->seals) {
+		struct buf sealed = {0};
+		buf_add_z(&sealed, RESPONSES_SEAL);
+		buf_add_str(&sealed, buf_str(&p->text));
+		buf_add_z(out, ",\"encrypted_content\":");
+		buf_add_json(out, buf_str(&sealed));
+		buf_deinit(&sealed);
+	}
+	buf_add_c(out, '}');
 }
 
 /* --- the response object ------------------------------------------------------------ */
@@ -88,7 +114,8 @@ static void add_item(const struct api_call *c, int i, const char *status,
 static void add_usage(const struct request_stats *s, struct buf *out)
 {
 	buf_addf(out,
-		 "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},"
+		 "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,"
+		 "\"cache_write_tokens\":0},"
 		 "\"output_tokens\":%d,"
 		 "\"output_tokens_details\":{\"reasoning_tokens\":%d},"
 		 "\"total_tokens\":%d}",
@@ -231,7 +258,8 @@ static void add_arguments_event(struct api_call *c, bool is_done, int i,
 	buf_add_json(out, text);
 	if (is_done) {
 		buf_add_z(out, ",\"name\":");
-		buf_add_json(out, buf_str(&dialect_call(c, &c->parts.p[i])->name));
+		struct str space;
+		buf_add_json(out, name_of(c, dialect_call(c, &c->parts.p[i]), &space));
 	}
 	end_event(out);
 }
@@ -372,6 +400,7 @@ static void deinit(struct api_call *c)
 	buf_deinit(&r->echo);
 	buf_deinit(&r->history);
 	buf_deinit(&r->input);
+	json_decref(r->names);
 	free(r);
 }
 
@@ -437,4 +466,16 @@ enum status api_response_delete(const struct api *a, struct api_kept kept,
 	buf_add_json(out, kept.id);
 	buf_add_z(out, ",\"object\":\"response\",\"deleted\":true}");
 	return OK;
+}
+
+enum status api_response_cancel(const struct api *a, struct api_kept kept, struct fail *fail)
+{
+	struct buf body = {0};
+	enum status st = get(a, kept, RESPONSE_BODY, &body, fail);
+	buf_deinit(&body);
+	return st != OK ? st
+			: fail_set(fail, E_INVAL,
+				   "this response is complete: only one that runs in the "
+				   "background could be cancelled. Close the connection to "
+				   "end a running one");
 }

@@ -11,7 +11,7 @@ enum status text_call(const struct api *a, const struct api_input *in, text_call
 	struct json_node root = json_read_root(json);
 	struct arena scratch;
 	arena_init(&scratch);
-	const struct text_input input = {&root, &scratch, in->is_gone};
+	const struct text_input input = {&root, &scratch, in->is_gone, in->owner};
 	st = fn(a, &input, out, fail);
 	arena_deinit(&scratch);
 	json_decref(json);

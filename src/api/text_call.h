@@ -11,7 +11,8 @@
 struct text_input {
 	const struct json_node *body;  /* parsed */
 	struct arena *scratch;         /* lasts as long as the call */
-	const _Atomic bool *is_gone;   /* as in struct api_input */
+	const _Atomic bool *is_gone;   /* as in struct api_input, and so is owner */
+	uint64_t owner;
 };
 
 /* Reads the body, and appends the answer to out. */

@@ -517,7 +517,7 @@ static void on_ignored(const char *keyword)
 
 static void on_unknown(const char *field)
 {
-	log_warn("requests have a field \"%s\", which is not known here: it is ignored",
+	log_warn("requests have a field \"%s\", which is not served here: it is ignored",
 		 field);
 }
 

@@ -181,5 +181,5 @@ void access_add_headers(const struct conn *c, struct MHD_Response *r)
 		add_preflight(c, r);
 	else
 		MHD_add_response_header(r, "Access-Control-Expose-Headers",
-					"X-Request-Id, Retry-After");
+					"X-Request-Id, Retry-After, X-Halod-Ignored");
 }

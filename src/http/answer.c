@@ -75,6 +75,8 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 	MHD_add_response_header(r, "X-Request-Id", c->id);
 	if (is_anthropic(c))
 		MHD_add_response_header(r, "Request-Id", c->id);
+	if (c->call && api_call_ignored(c->call)[0])
+		MHD_add_response_header(r, "X-Halod-Ignored", api_call_ignored(c->call));
 	access_add_headers(c, r);
 	/* Near the server's end, and after a fault, the connection is not kept for a next
 	 * request. Where the answer comes before the body's end, libmicrohttpd closes by

@@ -149,6 +149,12 @@ void page_response_delete(struct conn *c)
 	answer_text(c, api_response_delete(c->http->api, kept_by(c), &b, &c->fail), &b);
 }
 
+void page_response_cancel(struct conn *c)
+{
+	struct buf b = {0};
+	answer_text(c, api_response_cancel(c->http->api, kept_by(c), &c->fail), &b);
+}
+
 void page_props(struct conn *c)
 {
 	struct buf b = {0};

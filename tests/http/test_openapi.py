@@ -103,6 +103,11 @@ def test_answers(t, d):
                 a = d.request(method, path.replace("{id}", "x"))
                 check(t, doc, op, a, 404, what)
             continue
+        if "requestBody" not in op:  # refused for whatever there is
+            for it, want in ((d.request("POST", "/v1/responses", {
+                    "input": "Hi", "max_output_tokens": 1}).json["id"], 400), ("x", 404)):
+                check(t, doc, op, d.request(method, path.replace("{id}", it)), want, what)
+            continue
         body = op["requestBody"]["content"]["application/json"]
         wrong = faults(doc, body["schema"], body["example"], "example")
         t.ok(not wrong, "%s: its example" % what, "\n".join(wrong))
@@ -127,7 +132,7 @@ def test_fields(t, d):
     """A field of a wrong type is refused wherever its type is documented."""
     doc = d.get("/openapi.json").json
     for path, method, op in operations(doc):
-        if method != "POST" or path in NOT_HERE:
+        if "requestBody" not in op or path in NOT_HERE:
             continue
         body = op["requestBody"]["content"]["application/json"]
         name = body["schema"]["$ref"].rsplit("/", 1)[1]

@@ -120,6 +120,166 @@ def test_tools(t, d):
             "the result goes back, by id as with the whole history")
 
 
+NAMED = {"tools": [
+    {"type": "namespace", "name": "mcp__demo__", "description": "demo",
+     "tools": [tool("get_current_weather", "Look up the weather", "city"),
+               {"type": "custom", "name": "free", "description": "text"}]},
+    {"type": "namespace", "name": "agents", "description": "others",
+     "tools": [tool("spawn", "Start an agent", "task")]},
+    {"type": "web_search"}],
+    "input": "weather in Tunis?", "max_output_tokens": 120, "reasoning": {"effort": "none"}}
+
+
+def test_namespaces(t, d):
+    """Functions of a namespace are offered, and called by both names."""
+    for choice in ("required", {"type": "function", "name": "get_current_weather",
+                                "namespace": "mcp__demo__"}):
+        a = post(d, tool_choice=choice, **NAMED)
+        call = a.json["output"][-1]
+        t.ok(call["type"] == "function_call" and call["name"] in (
+            "get_current_weather", "spawn") and call["namespace"] == {
+            "get_current_weather": "mcp__demo__", "spawn": "agents"}[call["name"]],
+            "a call: %r" % choice, a.body)
+    t.equal(a.headers["X-Halod-Ignored"], "tools[0].tools[1]=custom, tools[2]=web_search",
+            "a header names the tools that are not served")
+    data = list(stream(d, tool_choice=choice, **NAMED).events())
+    done = [x["item"] for x in data if x["type"] == "response.output_item.done"][-1]
+    t.equal([done[k] for k in ("name", "namespace", "arguments")],
+            [call[k] for k in ("name", "namespace", "arguments")], "streamed")
+    t.equal([x["name"] for x in data
+             if x["type"] == "response.function_call_arguments.done"], [call["name"]],
+            "by its own name")
+    answer = {"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"}
+    by_id = post(d, **{**NAMED, "input": [answer]}, previous_response_id=a.json["id"]).json
+    sent = post(d, **{**NAMED, "input": [{"role": "user", "content": NAMED["input"]}] +
+                      a.json["output"] + [answer]}).json
+    t.equal(by_id["usage"]["input_tokens"], sent["usage"]["input_tokens"],
+            "its result goes back, by id as with the whole history")
+    a = post(d, **{**NAMED, "tool_choice": {"type": "web_search"}})
+    t.equal((a.status, a.error["param"]), (400, "tool_choice.type"),
+            "a tool that is not served cannot be demanded")
+
+
+def test_references(t, d):
+    """The AI SDK names the items of stored responses instead of sending them."""
+    first = post(d, input="Hello").json
+    ask = [{"role": "user", "content": "Hello"}]
+    more = [{"role": "user", "content": "And?"}]
+    named = post(d, input=ask + [{"type": "item_reference", "id": i["id"]}
+                                 for i in first["output"]] + more).json
+    sent = post(d, input=ask + first["output"] + more).json
+    t.equal(named["usage"]["input_tokens"], sent["usage"]["input_tokens"],
+            "an item by its id is as the item itself")
+    items = d.get("/v1/responses/%s/input_items?order=asc" % named["id"]).json["data"]
+    t.equal([i["id"] for i in items[1:-1]], [i["id"] for i in first["output"]],
+            "and is kept as itself")
+    again = post(d, input=[{"id": items[0]["id"]}] + first["output"] + more)
+    t.equal((again.status, again.json["usage"]["input_tokens"]),
+            (200, sent["usage"]["input_tokens"]), "an input item, without a type")
+    gone = post(d, input="Hello", store=False).json
+    for what, it in (("not kept", gone["output"][0]["id"]), ("not known", "msg_x_0"),
+                     ("no id", "x")):
+        a = post(d, input=ask + [{"type": "item_reference", "id": it}])
+        t.equal((a.status, a.error["param"]), (400, "input[1].id"), what)
+
+
+# A call, its output, and what of both the model is shown.
+OTHERS = [
+    ([{"type": "custom_tool_call", "call_id": "c", "name": "free", "input": "patch me"},
+      {"type": "custom_tool_call_output", "call_id": "c", "output": "patched"}],
+     ("free", "patch me", "patched")),
+    ([{"type": "local_shell_call", "id": "l", "call_id": "c", "status": "completed",
+       "action": {"type": "exec", "command": ["ls", "-l"], "env": {}}},
+      {"type": "local_shell_call_output", "id": "c", "output": "a.txt"}],
+     ("local_shell", "ls", "a.txt")),
+    ([{"type": "shell_call", "call_id": "c", "action": {"commands": ["pwd"]}},
+      {"type": "shell_call_output", "call_id": "c", "output": [
+          {"stdout": "/home", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}],
+     ("shell", "pwd", "/home")),
+    ([{"type": "apply_patch_call", "call_id": "c", "status": "completed",
+       "operation": {"type": "delete_file", "path": "x.c"}},
+      {"type": "apply_patch_call_output", "call_id": "c", "status": "completed",
+       "output": "gone"}], ("apply_patch", "x.c", "gone")),
+    ([{"type": "web_search_call", "id": "w", "status": "completed",
+       "action": {"type": "search", "query": "rain"}}], ("web_search", "rain", "completed")),
+    ([{"type": "file_search_call", "id": "w", "status": "completed", "queries": ["rain"],
+       "results": [{"text": "wet"}]}], ("file_search", "rain", "wet")),
+    ([{"type": "code_interpreter_call", "id": "w", "status": "completed", "code": "1+1",
+       "container_id": "c", "outputs": [{"type": "logs", "logs": "two"}]}],
+     ("code_interpreter", "1+1", "two")),
+    ([{"type": "mcp_call", "id": "m", "server_label": "s", "name": "look",
+       "arguments": "{\"q\":\"sky\"}", "output": "blue"}], ("look", "sky", "blue")),
+    ([{"type": "tool_search_call", "call_id": "c", "arguments": {"q": "hammer"}},
+      {"type": "tool_search_output", "call_id": "c", "tools": [{"name": "nail"}]}],
+     ("tool_search", "hammer", "nail")),
+]
+
+
+def test_history(t, d):
+    """What tools of other servers did stays in the history."""
+    def tokens(items):
+        a = d.request("POST", PATH + "/input_tokens", {
+            "input": [{"role": "user", "content": "Hi"}, *items,
+                      {"role": "user", "content": "And?"}]})
+        return a.json.get("input_tokens", a.body)
+    for items, words in OTHERS:
+        chat = [{"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c", "type": "function",
+             "function": {"name": words[0], "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c", "content": words[2]}]
+        least = d.request("POST", "/tokenize", {"messages": [
+            {"role": "user", "content": "Hi"}, *chat,
+            {"role": "user", "content": "And?"}]}).json["count"]
+        got = tokens(items)
+        t.ok(isinstance(got, int) and got > least, "%s is shown" % items[0]["type"],
+             (got, least))
+        for item in items:
+            bare = {k: v for k, v in item.items() if k in ("type", "call_id", "id", "name")}
+            more = tokens([bare if i is item else i for i in items])
+            t.ok(not isinstance(more, int) or more < got, "what %s says, too"
+                 % item["type"], (more, got))
+    for kind in ("compaction", "compaction_trigger", "additional_tools", "x"):
+        a = post(d, input=[{"role": "user", "content": "Hi"},
+                           {"type": kind, "id": "x", "encrypted_content": "zz"}])
+        t.ok(a.status == 400 and a.error["param"] == "input[1].type" and
+             kind in a.error["message"], "%s is refused by name" % kind, a.body)
+
+
+def test_counts(t, d):
+    r = post(d).json
+    n = d.request("POST", PATH + "/input_tokens", {"input": BODY["input"]}).json
+    t.equal(n, {"object": "response.input_tokens",
+                "input_tokens": r["usage"]["input_tokens"]}, "input_tokens")
+    body = {"input": "And?", "previous_response_id": r["id"]}
+    n = d.request("POST", PATH + "/input_tokens", body).json
+    t.equal(n["input_tokens"], post(d, **body).json["usage"]["input_tokens"],
+            "of a conversation that goes on")
+    t.equal(r["usage"]["input_tokens_details"].get("cache_write_tokens"), 0,
+            "cache_write_tokens")
+    for what, status in ((r["id"], 400), ("resp_x", 404)):
+        a = d.request("POST", PATH + "/%s/cancel" % what)
+        t.equal(a.status, status, "cancel of %s: %d" % (what[:6], status))
+
+
+def test_sealed(t, d):
+    """Thoughts come back to a server that keeps nothing."""
+    ask = {"store": False, "include": ["reasoning.encrypted_content"],
+           "input": "What is water made of?", "reasoning": {"effort": "high"},
+           "max_output_tokens": 60}
+    r = post(d, **ask).json
+    thought = [i for i in r["output"] if i["type"] == "reasoning"]
+    if not t.ok(thought and thought[0]["encrypted_content"], "thoughts are sealed", r):
+        return
+    sealed = {k: v for k, v in thought[0].items() if k != "content"}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    out = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    counts = [post(d, **{**ask, "input": [{"role": "user", "content": "Hi"}, *first, call,
+                                          out]}).json["usage"]["input_tokens"]
+              for first in ([sealed], [thought[0]], [],
+                            [{**sealed, "encrypted_content": "of another"}])]
+    t.ok(counts[0] == counts[1] > counts[2] == counts[3], "and read", counts)
+
+
 def test_format(t, d):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}},
               "required": ["n"], "additionalProperties": False}
@@ -187,4 +347,5 @@ def test_kept(t, d):
 
 # What is kept is what threads share: the rest is nothing for ThreadSanitizer.
 run([test_kept, test_stream] if "HALOD_RACES_ONLY" in os.environ else
-    [test_kept, test_whole, test_stream, test_previous, test_tools, test_format, test_errors])
+    [test_kept, test_whole, test_stream, test_previous, test_tools, test_namespaces,
+     test_references, test_history, test_counts, test_sealed, test_format, test_errors])

@@ -15,7 +15,8 @@
 	"\"status\":\"" status "\",\"error\":" error ",\"incomplete_details\":" \
 	details "," ECHO "\"output\":[" output "],\"usage\":" usage "}"
 #define USAGE \
-	"{\"input_tokens\":10,\"input_tokens_details\":{\"cached_tokens\":4}," \
+	"{\"input_tokens\":10,\"input_tokens_details\":{\"cached_tokens\":4," \
+	"\"cache_write_tokens\":0}," \
 	"\"output_tokens\":11,\"output_tokens_details\":{\"reasoning_tokens\":3}," \
 	"\"total_tokens\":21}"
 #define EVENT(name, number) \
@@ -319,8 +320,10 @@ static const struct refused rows[] = {
 	{"{\"input\":\"q\",\"reasoning\":{\"effort\":\"vast\"}}", E_INVAL,
 	 "reasoning.effort", ""},
 	{ITEM("7"), E_INVAL, "input[0]", ""},
-	{ITEM("{\"type\":\"item_reference\",\"id\":\"x\"}"), E_INVAL, "input[0].type",
-	 "item_reference"},
+	{ITEM("{\"type\":\"item_reference\",\"id\":\"x\"}"), E_INVAL, "input[0].id",
+	 "not known"},
+	{ITEM("{\"type\":\"compaction\",\"id\":\"x\"}"), E_INVAL, "input[0].type",
+	 "compaction"},
 	{ITEM("{\"role\":\"cat\",\"content\":\"\"}"), E_INVAL, "input[0].role", ""},
 	{ITEM("{\"role\":\"user\"}"), E_INVAL, "input[0].content", ""},
 	{ITEM("{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}"), E_INVAL,
