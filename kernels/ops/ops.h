@@ -28,6 +28,7 @@
 #include "kernels/ops/moe_router.h"
 #include "kernels/ops/move_pieces.h"
 #include "kernels/ops/ngram_gate.h"
+#include "kernels/ops/plain.h"
 #include "kernels/ops/qk_norm_rope_kv.h"
 #include "kernels/ops/rms_norm.h"
 #include "kernels/ops/rope_table.h"

@@ -25,7 +25,7 @@ struct qk_norm_rope_kv_args {
 	const float *k_norm; /* (K) f32 norm weights, or NULL: no norm */
 	const float *rope;   /* (T, n_freq, 2) f32, from rope_table */
 	const int32_t *slot; /* (T) page * P + offset; all different */
-	struct kv_pages kv;
+	struct kv_pages kv;  /* without kv heads only its type is read: it says if q is turned */
 	/* Queries in rows that hold other data too: head h of token t is at (t * H + h) *
 	 * q_pitch of q_from, and q is only written. NULL: q is read. */
 	const void *q_from;  /* (T, H, q_pitch) act, or NULL */

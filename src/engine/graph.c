@@ -31,14 +31,6 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 			n_tok, backend_why(g->b, st));
 }
 
-static enum status put_as_is(struct graph *g, struct fail *fail)
-{
-	bool has_both = g->arch->norms[NORM_MIXER] && g->arch->norms[NORM_MLP];
-	if (has_both && !g->c->layer_embed)
-		return OK;
-	return graph_put_filled(g, AS_IS_WEIGHT, (size_t)g->c->d_model, &g->as_is, fail);
-}
-
 static const struct mixer *mixer_of(const struct graph *g, int i_layer)
 {
 	bool is_linear = g->c->is_linear && i_layer < g->c->n_layers &&
@@ -107,14 +99,10 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = graph_load_head(g, head, fail);
 	if (st == OK && has_head)
 		st = graph_turns_head(g, fail);
-	if (st == OK)
-		st = put_as_is(g, fail);
 	if (st == OK && c->layer_embed)
 		st = layer_embed_load_top(g, fail);
-	if (st == OK && c->hyper_n) {
-		g->out_norm = has_norm ? g->out_norm : g->as_is;
+	if (st == OK && c->hyper_n)
 		st = hyper_load_top(g, fail);
-	}
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = load_layer(g, i, fail);
 	return st == OK ? mtp_load(g, fail) : st;
@@ -312,10 +300,12 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 	if (!is_all)
 		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
 		    .row = ids->logit_rows + r, .y = g->rows);
-	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model,
-	    .eps = g->out_norm == g->as_is ? AS_IS_EPS : g->c->norm_eps,
-	    .x = is_all ? g->x + (size_t)r * (size_t)g->c->d_model : g->rows,
-	    .weight = g->out_norm, .y = g->rows_n);
+	float *x = is_all ? g->x + (size_t)r * (size_t)g->c->d_model : g->rows;
+	if (g->out_norm)
+		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
+		    .weight = g->out_norm, .y = g->rows_n);
+	else
+		RUN(to_act, .n_tok = t, .dim = g->c->d_model, .x = x, .y = g->rows_n);
 	if (g->limits.gives_rows)
 		return OK;
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
@@ -354,11 +344,19 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
 				enum graph_norm which, int32_t t)
 {
-	const float *weight = l->norms[which];
-	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model,
-				      .eps = weight ? g->c->norm_eps : AS_IS_EPS,
-				      .x = g->x, .weight = weight ? weight : g->as_is,
-				      .y = g->n};
+	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
+				      .x = g->x, .weight = l->norms[which], .y = g->n};
+}
+
+enum status graph_read(struct graph *g, const struct layer *l, enum graph_norm which,
+		       int32_t t, struct rms_norm_args *norm,
+		       const struct rms_norm_args **first, struct fail *fail)
+{
+	*norm = graph_norm(g, l, which, t);
+	*first = !g->c->hyper_n && l->norms[which] ? norm : NULL;
+	if (!g->c->hyper_n && !l->norms[which])
+		RUN(to_act, .n_tok = t, .dim = g->c->d_model, .x = g->x, .y = g->n);
+	return OK;
 }
 
 void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,

@@ -129,8 +129,7 @@ struct graph {
 	int64_t n_loaded, n_to_load;   /* bytes of weights */
 	struct weight embed, head;
 	void *head_memory; /* memory that head points into, if it is not the model's */
-	const float *out_norm;
-	const float *as_is;            /* (D) weights of graph_norm without a norm; or NULL */
+	const float *out_norm;         /* (D); NULL: the model ends without a norm */
 	struct layer *layers;          /* (graph_n_layers) */
 	struct weight *expert_weights; /* host, all layers' */
 	struct graph_turns *turns;     /* NULL: nothing is loaded */
@@ -219,21 +218,17 @@ struct graph_add {
 enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 		      const struct graph_add *a, struct fail *fail) MUST_USE;
 
-#define AS_IS_EPS 0x1p60f
-#define AS_IS_WEIGHT 0x1p30f
-/* The norm `which` of x, for a part of layer l to read t tokens of g->x in g->n. Where the
- * layer has no such norm g->n becomes x itself: beside an eps of 2^60 the squares of x
- * vanish, so x is divided by 2^30 and multiplied by weights of 2^30, which is exact. */
+/* The norm `which` of x, for a part of layer l to read t tokens of g->x in g->n. The layer has
+ * that norm. */
 struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
 				enum graph_norm which, int32_t t);
 
-/* The norm that an operation which reads g->n must do first: `norm`, which graph_norm made, or
- * NULL if g->n is made already (hyper.c). */
-static inline const struct rms_norm_args *graph_norm_first(const struct graph *g,
-							   const struct rms_norm_args *norm)
-{
-	return g->c->hyper_n ? NULL : norm;
-}
+/* Readies g->n for a part of layer l. *first: the norm that the operation which reads g->n must
+ * do first, made in *norm. NULL: g->n is made. Then hyper.c has made it, or the layer has no
+ * such norm and g->n is x itself. */
+enum status graph_read(struct graph *g, const struct layer *l, enum graph_norm which,
+		       int32_t t, struct rms_norm_args *norm,
+		       const struct rms_norm_args **first, struct fail *fail) MUST_USE;
 
 /* Zeroed memory of the device; out: where the pointer goes. */
 enum status graph_alloc(struct graph *g, size_t n_bytes, void *out,

@@ -139,7 +139,6 @@ struct layer_embed_scratch {
 	struct weight table;      /* (V, L P) */
 	struct weight project;    /* (L P, D) */
 	const float *norm;        /* (P) */
-	const float *as_is;       /* (P) as graph.as_is */
 	float *sum, *part;        /* (T, L, P) */
 	void *all;                /* (T, L, P) act: of the step's tokens, for all layers */
 	void *gate;               /* (T, P) act */
@@ -165,13 +164,13 @@ struct mlp_scratch {
 	void *h;                        /* (T, U, expert F) act */
 	void *shared_h;                 /* (T, 2 S) act */
 	float *shared_scale;            /* (T) */
-	/* experts_beside: zeros (2, T, D); and in `both` (2, T, D) the sum of the two parts'
-	 * outputs, then the experts' output before its norm. */
-	float *zeros, *both;
-	/* Experts that read another input than the shared one: in (T, L or D) act; zeros and both
-	 * are then (T, L). ones (T, U); as_is (L) as graph.as_is. */
+	/* experts_beside: (2, T, D) the sum of the two parts' outputs, then the experts' output
+	 * before its norm. latent_dim: (T, L) the experts' output. */
+	float *both;
+	/* Of experts that read another input than the shared one: in (T, L or D) act, ones
+	 * (T, U). */
 	void *in;
-	const float *ones, *as_is;
+	const float *ones;
 	/* For struct moe_ahead, if experts are read from a file; else NULL. */
 	void *ahead_x;                  /* (MOE_AHEAD_MAX_TOK, D) act */
 	float *ahead_logits, *ahead_weight;

@@ -133,7 +133,7 @@ static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 	    .page_size = g->limits.page_size, .blocks = x->blocks);
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = c->index_heads, .head_dim = dim,
 	    .n_freq = c->n_rot / 2, .q = r->turned, .rope = g->rope[0], .slot = s->ids.slot,
-	    .q_from = r->qk, .q_pitch = dim, .kv = {.type = g->b->kv_type, .page_size = 1});
+	    .q_from = r->qk, .q_pitch = dim, .kv.type = g->b->kv_type);
 	return OK;
 }
 
@@ -164,8 +164,7 @@ static enum status prepare(struct graph *g, const struct layer *l, const struct 
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = n, .head_dim = dim, .n_freq = c->n_rot / 2,
 	    .eps = c->norm_eps, .q = r->turned, .q_norm = x->q_norm, .rope = g->rope[0],
 	    .slot = s->ids.slot, .q_from = r->qk, .q_pitch = dim,
-	    .kv = {.k = l->k_pages, .v = l->v_pages, .type = g->b->kv_type,
-		   .page_size = c->index_ratio});
+	    .kv.type = g->b->kv_type);
 	return OK;
 }
 

@@ -35,7 +35,7 @@ enum status layer_embed_load_top(struct graph *g, struct fail *fail)
 	if (st == OK)
 		st = graph_put_scaled(g, -1, "per_layer_projection_norm.weight", p,
 				      (float)sqrt(0.5), &r->norm, fail);
-	return st == OK ? graph_put_filled(g, AS_IS_WEIGHT, (size_t)p, &r->as_is, fail) : st;
+	return st;
 }
 
 enum status layer_embed_load(struct graph *g, int i, struct fail *fail)
@@ -66,28 +66,20 @@ enum status layer_embed_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
-/* The norm that leaves x as it is, of t tokens, in g->n. */
-static struct rms_norm_args as_is(const struct graph *g, int32_t t)
-{
-	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model, .eps = AS_IS_EPS,
-				      .x = g->x, .weight = g->as_is, .y = g->n};
-}
-
 enum status layer_embed_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	const struct model_config *c = g->c;
 	const struct layer_embed_scratch *r = &g->embeds;
 	int32_t t = s->b->n_tok, p = c->layer_embed;
-	const struct rms_norm_args x = as_is(g, t);
 	RUN(embed_rows, .n_tok = t, .table = &r->table, .token = s->ids.token, .x = r->sum,
 	    .scale = c->layer_embed_scale);
-	RUN(linear, .norm = &x, .n_tok = t, .x = g->n, .n_out = 1,
+	RUN(to_act, .n_tok = t, .dim = c->d_model, .x = g->x, .y = g->n);
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 1,
 	    .out = {{.w = &r->project, .y = r->part, .is_f32 = true}});
 	RUN(rms_norm, .n_tok = t * c->n_layers, .dim = p,
 	    .eps = c->norm_eps * (float)c->d_model, .x = r->part, .weight = r->norm,
 	    .sum = r->sum);
-	RUN(rms_norm, .n_tok = t * c->n_layers, .dim = p, .eps = AS_IS_EPS, .x = r->sum,
-	    .weight = r->as_is, .y = r->all);
+	RUN(to_act, .n_tok = t * c->n_layers, .dim = p, .x = r->sum, .y = r->all);
 	return OK;
 }
 
@@ -97,9 +89,9 @@ enum status layer_embed_run(struct graph *g, const struct layer *l, int32_t t,
 	const struct model_config *c = g->c;
 	const struct layer_embed *e = &l->embed;
 	const struct layer_embed_scratch *r = &g->embeds;
-	const struct rms_norm_args x = as_is(g, t);
 	size_t at = (size_t)(l - g->layers) * (size_t)c->layer_embed;
-	RUN(linear, .norm = &x, .n_tok = t, .x = g->n, .n_out = 1,
+	RUN(to_act, .n_tok = t, .dim = c->d_model, .x = g->x, .y = g->n);
+	RUN(linear, .n_tok = t, .x = g->n, .n_out = 1,
 	    .out = {{.w = &e->gate, .y = r->gate}});
 	RUN(act_mul, .n_tok = t, .dim = c->layer_embed, .act = c->act, .gate = r->gate,
 	    .up = (const char *)r->all + at * dtype_bytes(g->b->act_type),

@@ -154,10 +154,14 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t, vo
 	const struct model_config *c = g->c;
 	const struct attention *a = &l->attention;
 	const struct attention_scratch *r = &g->attention;
-	const struct rms_norm_args norm = graph_norm(g, l, NORM_MIXER, t);
+	struct rms_norm_args norm;
+	const struct rms_norm_args *first;
 	bool is_wide = c->wide_qk_norm, k_is_wide = is_wide || !a->has_v;
 	bool is_own = l == &g->layers[a->kv_layer];
-	RUN(linear, .norm = graph_norm_first(g, &norm), .n_tok = t, .x = g->n,
+	enum status st = graph_read(g, l, NORM_MIXER, t, &norm, &first, fail);
+	if (st != OK)
+		return st;
+	RUN(linear, .norm = first, .n_tok = t, .x = g->n,
 	    .n_out = !is_own ? 1 : a->has_v ? 3 : 2,
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q,
 		     .is_f32 = is_wide},

@@ -273,7 +273,7 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	struct rms_norm_args own = {.n_tok = t, .dim = g->c->d_model,
 				    .eps = g->c->norm_eps, .x = g->x,
 				    .weight = l->norms[NORM_MIXER], .y = g->n};
-	struct linear_args all = {.norm = graph_norm_first(g, &own), .n_tok = t, .x = g->n};
+	struct linear_args all = {.norm = g->c->hyper_n ? NULL : &own, .n_tok = t, .x = g->n};
 	if (a->is_sharp) {
 		all.x = own.y = g->delta.pair;
 		own.y_low = (char *)g->delta.pair + (size_t)t * (size_t)own.dim *

@@ -268,15 +268,12 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 		{&r->h, t * u * (size_t)c->expert_dim * act},
 		{&r->shared_h, t * 2 * s * act},
 		{&r->shared_scale, t * sizeof *r->shared_scale},
-		{&r->zeros, t * MAX(2 * d, latent) * sizeof *r->zeros + 1},
 		{&r->both, t * MAX(2 * d, latent) * sizeof *r->both + 1},
 		{&r->in, t * in * act + 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK && c->scales_inputs)
 		st = graph_put_filled(g, 1, t * u, &r->ones, fail);
-	if (st == OK && latent)
-		st = graph_put_filled(g, AS_IS_WEIGHT, latent, &r->as_is, fail);
 	return st;
 }
 
@@ -303,7 +300,7 @@ bool mlp_router_next(const struct graph *g, const struct layer *l, int32_t t,
 {
 	const struct model_config *c = g->c;
 	bool is_next = l < g->layers + c->n_layers && l->mlp.has_experts && !is_apart(c) &&
-		       !c->experts_beside && !c->hyper_n;
+		       !c->experts_beside && !c->hyper_n && l->norms[NORM_MLP];
 	*norm = graph_norm(g, l, NORM_MLP, t);
 	*router = router_of(g, &l->mlp, t, norm);
 	return is_next;
@@ -330,7 +327,8 @@ static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
 	const struct layer *next = l + 1, *end = g->layers + g->c->n_layers;
 	while (next < end && !next->mlp.has_experts)
 		next++;
-	if (!g->b->expert_bytes || g->c->hyper_n || t == 0 || t > MOE_AHEAD_MAX_TOK || next >= end)
+	if (!g->b->expert_bytes || g->c->hyper_n || t == 0 || t > MOE_AHEAD_MAX_TOK ||
+	    next >= end || !next->norms[NORM_MLP])
 		return false;
 	*norm = graph_norm(g, next, NORM_MLP, t);
 	norm->y = r->ahead_x;
@@ -381,8 +379,7 @@ static enum status run_experts_beside(struct graph *g, const struct layer *l, in
 	chosen.weight = m->router_norm;
 	const struct moe_router_args router = router_of(g, m, t, &chosen);
 	profile_enter(g->b->profile, PROFILE_ROUTER);
-	RUN(copy_words, .n = 2 * t * c->d_model, .x = (const int32_t *)(const void *)r->zeros,
-	    .y = (int32_t *)(void *)r->both);
+	RUN(fill_words, .n = 2 * t * c->d_model, .y = r->both);
 	enum status st = run_router(g, l, &router, g->watch != NULL, fail);
 	if (st != OK)
 		return st;
@@ -449,19 +446,6 @@ static enum status run_dense(struct graph *g, const struct layer *l, int32_t t,
 		&m->down, NULL, r->gate, NORM_MLP_POST, c->layer_embed ? 0 : l->scale}, fail);
 }
 
-/* r->in = n times the weight of the one expert of each token. */
-static enum status scale_inputs(struct graph *g, const struct graph_step *s, struct fail *fail)
-{
-	const struct mlp_scratch *r = &g->mlp;
-	int32_t t = s->b->n_tok, dim = 128;
-	while (g->c->d_model % dim)
-		dim /= 2;
-	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = g->c->d_model / dim, .head_dim = dim,
-	    .q = r->in, .q_from = g->n, .q_pitch = dim, .q_scale = r->weight,
-	    .slot = s->ids.slot, .kv = {.type = g->b->kv_type, .page_size = 1});
-	return OK;
-}
-
 /* The router chooses first, since the experts' input needs its weight. */
 static enum status run_scaled(struct graph *g, const struct layer *l,
 			      const struct graph_step *s, const struct rms_norm_args *norm,
@@ -473,10 +457,11 @@ static enum status run_scaled(struct graph *g, const struct layer *l,
 	const struct moe_router_args router = router_of(g, m, t, norm);
 	profile_enter(g->b->profile, PROFILE_ROUTER);
 	enum status st = run_router(g, l, &router, g->watch != NULL, fail);
-	if (st == OK)
-		st = scale_inputs(g, s, fail);
 	if (st != OK)
 		return st;
+	/* Each token has one expert (config_llama4_read), so one weight. */
+	RUN(scale_rows, .n_tok = t, .dim = g->c->d_model, .scale = r->weight, .x = g->n,
+	    .y = r->in);
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
 	RUN(moe_experts, .n_tok = t, .n_used = g->c->n_experts_used, .x = r->in, .id = r->id,
 	    .weight = r->ones, .experts = &m->experts, .h = r->h, .work = r->work, .y = g->x,
@@ -498,16 +483,14 @@ static enum status run_latent(struct graph *g, const struct layer *l,
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
 	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 1,
 	    .out = {{.w = &m->latent_in, .y = r->in}});
-	RUN(copy_words, .n = t * n, .x = (const int32_t *)(const void *)r->zeros,
-	    .y = (int32_t *)(void *)r->both);
+	RUN(fill_words, .n = t * n, .y = r->both);
 	enum status st = is_watched ? run_router(g, l, &router, true, fail) : OK;
 	if (st != OK)
 		return st;
 	RUN(moe_experts, .router = is_watched ? NULL : &router, .n_tok = t,
 	    .n_used = c->n_experts_used, .x = r->in, .id = r->id, .weight = r->weight,
 	    .experts = &m->experts, .h = r->h, .work = r->work, .y = r->both, .ahead = ahead);
-	RUN(rms_norm, .n_tok = t, .dim = n, .eps = AS_IS_EPS, .x = r->both, .weight = r->as_is,
-	    .y = r->in);
+	RUN(to_act, .n_tok = t, .dim = n, .x = r->both, .y = r->in);
 	return graph_add(g, l, t, &(struct graph_add){&m->latent_out, NULL, r->in,
 						      NORM_MLP_POST, 0}, fail);
 }
@@ -534,8 +517,11 @@ enum status mlp_run(struct graph *g, const struct layer *l, const struct graph_s
 	const struct model_config *c = g->c;
 	const struct mlp *m = &l->mlp;
 	int32_t t = s->b->n_tok;
-	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, t);
-	const struct rms_norm_args *first = graph_norm_first(g, &norm);
+	struct rms_norm_args norm;
+	const struct rms_norm_args *first;
+	enum status st = graph_read(g, l, NORM_MLP, t, &norm, &first, fail);
+	if (st != OK)
+		return st;
 	if (m->has_experts && is_apart(c))
 		return run_experts_apart(g, l, s, first, fail);
 	if (m->has_experts && !c->experts_beside)

@@ -72,6 +72,54 @@ static void test_copy_words(struct kernel_test *kt)
 	kt->b->ops->free_shared(kt->b, shared);
 }
 
+/* All words up to the last, and no more. */
+static void test_fill_words(struct kernel_test *kt)
+{
+	enum { N = 1037 };
+	int32_t *x = kernel_ints(kt, N + 1);
+	for (int i = 0; i <= N; i++)
+		x[i] = (int32_t)kernel_random(kt);
+	int32_t *on = UPLOAD(kt, x, N + 1);
+	fill_words_ref(&(struct fill_words_args){N, 0x40490fdb, x});
+	kernel_ran(kt, kt->b->ops->fill_words(kt->b, &(struct fill_words_args){N, 0x40490fdb, on}),
+		   "fill_words");
+	kernel_ok(memcmp(kernel_download(kt, on, N + 1), x, (N + 1) * sizeof *x) == 0,
+		  "%s: fill_words", kt->name);
+}
+
+/* Bits are the reference's: each rounds to f32, and once more to the type of activations. */
+static void test_scale_rows(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t n = (size_t)t * (size_t)d;
+	float *x = kernel_zeros(kt, n), *ref = kernel_zeros(kt, n);
+	float *scale = kernel_rows(kt, 1, (size_t)t, 1);
+	for (size_t i = 0; i < n; i++)
+		x[i] = kernel_noise(kt);
+	kernel_act_round(kt, x, n, 6e4f);
+	scale_rows_ref(&(struct scale_rows_args){t, d, scale, x, ref});
+	kernel_act_round(kt, ref, n, 6e4f);
+	struct scale_rows_args on = {t, d, UPLOAD(kt, scale, t), kernel_act_upload(kt, x, n), NULL};
+	on.y = (void *)(uintptr_t)on.x;
+	kernel_ran(kt, kt->b->ops->scale_rows(kt->b, &on), "scale_rows");
+	kernel_ok(memcmp(kernel_act_download(kt, on.y, n), ref, n * sizeof *ref) == 0,
+		  "%s: scale_rows T=%d D=%d, in place", kt->name, t, d);
+}
+
+static void test_to_act(struct kernel_test *kt, int32_t t, int32_t d)
+{
+	size_t n = (size_t)t * (size_t)d;
+	float *x = kernel_zeros(kt, n), *ref = kernel_zeros(kt, n);
+	float *zeros = kernel_zeros(kt, n);
+	for (size_t i = 0; i < n; i++)
+		x[i] = kernel_noise(kt) * (i % 3 ? 1 : 3e-6f);
+	to_act_ref(&(struct to_act_args){t, d, x, ref});
+	kernel_act_round(kt, ref, n, 6e4f);
+	struct to_act_args on = {t, d, UPLOAD(kt, x, n), kernel_act_upload(kt, zeros, n)};
+	kernel_ran(kt, kt->b->ops->to_act(kt->b, &on), "to_act");
+	kernel_ok(memcmp(kernel_act_download(kt, on.y, n), ref, n * sizeof *ref) == 0,
+		  "%s: to_act T=%d D=%d", kt->name, t, d);
+}
+
 /* Parts of `bytes` bytes and of half as many, in two arrays with room between; three of five
  * things are packed, in another order, and put back into other arrays. */
 static void test_move_pieces(struct kernel_test *kt, size_t bytes)
@@ -173,6 +221,9 @@ void case_rows(struct kernel_test *kt)
 			test_embed(kt, (struct weight_kind){.quant = q}, 7.0625f);
 	test_gather(kt);
 	test_copy_words(kt);
+	test_fill_words(kt);
+	test_scale_rows(kt, 3, 515);
+	test_to_act(kt, 3, 515);
 	test_move_pieces(kt, 9216); /* several turns of a workgroup */
 	test_move_pieces(kt, 12);
 	test_cap(kt, 515);

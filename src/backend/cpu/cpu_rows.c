@@ -47,6 +47,36 @@ enum status cpu_copy_words(struct backend *b, const struct copy_words_args *a)
 	return OK;
 }
 
+enum status cpu_fill_words(struct backend *b, const struct fill_words_args *a)
+{
+	fill_words_ref(a);
+	return OK;
+}
+
+static void run_scale(void *arg, int begin, int end)
+{
+	const struct scale_rows_args *a = arg;
+	for (int t = begin; t < end; t++) {
+		const float *x = (const float *)a->x + (size_t)t * (size_t)a->dim;
+		float *y = (float *)a->y + (size_t)t * (size_t)a->dim;
+		for (int32_t d = 0; d < a->dim; d++)
+			y[d] = a->scale[t] * x[d];
+	}
+}
+
+enum status cpu_scale_rows(struct backend *b, const struct scale_rows_args *a)
+{
+	cpu_for(b, a->n_tok, (size_t)a->dim, run_scale, a);
+	return OK;
+}
+
+/* Activations are floats here. */
+enum status cpu_to_act(struct backend *b, const struct to_act_args *a)
+{
+	memcpy(a->y, a->x, (size_t)a->n_tok * (size_t)a->dim * sizeof *a->x);
+	return OK;
+}
+
 enum status cpu_move_pieces(struct backend *b, const struct move_pieces_args *a)
 {
 	for (int32_t i = 0; i < a->n; i++)

@@ -20,12 +20,11 @@ struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
 		.token = a->token};
 }
 
-/* True if few tokens are normalised by the router's kernel, which then sums as moe_sum.h does.
- * Where a layer has no norm its eps is large (graph.h), and w x would be too large for that. */
+/* True if few tokens are normalised by the router's kernel, which then sums as moe_sum.h does. */
 static bool in_eights(const struct moe_router_args *a)
 {
 	const struct weight *w = a->router;
-	return hip_can_fuse_norm(a->norm) && a->norm->eps < 1 && a->n_tok <= HIP_FEW_TOK &&
+	return hip_can_fuse_norm(a->norm) && a->n_tok <= HIP_FEW_TOK &&
 	       w->k % 8 == 0 && w->k <= MOE_SUM_MAX_DIM &&
 	       (w->quant == QUANT_F16 || w->quant == QUANT_BF16);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations on rows: embed_rows, gather_rows, copy_words, rope_table, rms_norm, act_mul,
- * logits_cap, logits_top, move_pieces. The .hip files describe the grids.
+ * Operations on rows: embed_rows, gather_rows, copy_words, fill_words, scale_rows, to_act,
+ * rope_table, rms_norm, act_mul, logits_cap, logits_top, move_pieces. The .hip files describe
+ * the grids.
  */
 #include "backend/hip/hip_launch.h"
 
@@ -30,6 +31,29 @@ enum status hip_copy_words(struct backend *b, const struct copy_words_args *a)
 	struct copy_words_args v = *a;
 	struct hip_grid g = {DIV_UP(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), "copy_words_kernel", g, ARG(v.n), ARG(v.x), ARG(v.y));
+}
+
+enum status hip_fill_words(struct backend *b, const struct fill_words_args *a)
+{
+	struct fill_words_args v = *a;
+	struct hip_grid g = {DIV_UP(v.n, ROW_THREADS), 1, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "fill_words_kernel", g, ARG(v.n), ARG(v.value), ARG(v.y));
+}
+
+enum status hip_scale_rows(struct backend *b, const struct scale_rows_args *a)
+{
+	struct scale_rows_args v = *a;
+	struct hip_grid g = {DIV_UP(v.dim, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "scale_rows_kernel", g, ARG(v.dim), ARG(v.scale), ARG(v.x),
+		      ARG(v.y));
+}
+
+enum status hip_to_act(struct backend *b, const struct to_act_args *a)
+{
+	struct to_act_args v = *a;
+	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim;
+	struct hip_grid g = {(int32_t)DIV_UP(n, ROW_THREADS), 1, ROW_THREADS, 0};
+	return LAUNCH(hip_of(b), "to_act_kernel", g, ARG(n), ARG(v.x), ARG(v.y));
 }
 
 enum status hip_move_pieces(struct backend *b, const struct move_pieces_args *a)
