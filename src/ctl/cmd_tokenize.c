@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands tokenize and detokenize. They read only the tokenizer's files of a folder.
+ * The commands tokenize and detokenize. They read only the tokenizer of a folder or
+ * of a GGUF file.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "ctl/command.h"
 #include "ctl/input.h"
 #include "ctl/options.h"
 #include "model/gguf_model.h"
-#include "model/model.h"
+#include "model/tensors.h"
 
 struct tokenize_args {
 	const char *dir, *text;
@@ -96,16 +98,21 @@ static int decode(const struct option_set *set, const struct tokenizer *t,
 	return rc;
 }
 
-/* Loads the tokenizer of a folder, which need not have other files, into *files. Or opens a
- * GGUF file as a whole as *out_model, which has the tokenizer. */
-static enum status load(const char *dir, struct tokenizer_files *files,
-			struct model **out_model, struct fail *fail)
+/* Loads the tokenizer of a folder, which need not have other files, or of a GGUF file. The
+ * model's architecture may be one that halod does not run. */
+static enum status load(const char *dir, struct tokenizer_files *files, struct fail *fail)
 {
 	char *gguf = NULL;
+	const struct model_opts opts = {.use_mmap = true};
+	struct tensors *ts = NULL;
 	enum status st = gguf_model_find(dir, &gguf, fail);
+	if (st == OK && !gguf)
+		return tokenizer_hf_load(dir, files, fail);
 	if (st == OK)
-		st = gguf ? model_open(dir, NULL, out_model, fail)
-			  : tokenizer_hf_load(dir, files, fail);
+		st = tensors_open_gguf(gguf, &opts, gguf_names_hf, &ts, fail);
+	if (st == OK)
+		st = gguf_tokenizer_load(tensors_gguf(ts), gguf, files, fail);
+	tensors_close(ts);
 	free(gguf);
 	return st;
 }
@@ -114,7 +121,6 @@ static int run(const struct option_set *set, struct tokenize_args *a, int argc,
 	       char **argv, work_fn work)
 {
 	struct tokenizer_files files = {0};
-	struct model *m = NULL;
 	struct buf input = {0};
 	struct fail fail = {0};
 	int rc;
@@ -122,19 +128,20 @@ static int run(const struct option_set *set, struct tokenize_args *a, int argc,
 		return rc;
 	if (!a->dir)
 		return options_fault(set, "--model is needed");
-	enum status st = load(a->dir, &files, &m, &fail);
+	enum status st = load(a->dir, &files, &fail);
 	if (st != OK) {
 		fail_default(&fail, st);
 		return options_failure("%s", fail.text);
 	}
+	if (files.note)
+		fprintf(stderr, "haloctl: %s: %s\n", a->dir, files.note);
 	rc = EXIT_USAGE;
 	if (a->text)
 		buf_add_z(&input, a->text);
 	if (a->text || input_stdin(&input))
-		rc = work(set, m ? m->tokenizer : files.tokenizer, buf_str(&input), a);
+		rc = work(set, files.tokenizer, buf_str(&input), a);
 	buf_deinit(&input);
 	tokenizer_files_deinit(&files);
-	model_close(m);
 	return rc;
 }
 

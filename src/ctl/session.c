@@ -46,6 +46,8 @@ bool session_open_model(const struct session_opts *o, struct session *s)
 	bool good = check(model_open(o->dir, &mo, &s->model, &fail), &fail);
 	s->load_s += seconds_since(begin);
 	progress_end();
+	if (good && s->model->tokenizer_note)
+		fprintf(stderr, "haloctl: %s: %s\n", o->dir, s->model->tokenizer_note);
 	return good;
 }
 

@@ -274,6 +274,8 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 		 "context %d, %zu tensors", o->plan->model_name, m->arch, m->n_layers,
 		 m->d_model, m->n_experts, m->n_vocab, m->max_ctx,
 		 tensors_count(b->model->tensors));
+	if (b->model->tokenizer_note)
+		log_warn("model %s: %s", o->plan->model_name, b->model->tokenizer_note);
 	if (model_asks_fp8_kv(b->model))
 		log_info("the checkpoint asks for a KV cache in FP8 or less: it gets one of more "
 			 "bits");

@@ -1,82 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tokenizer of a GGUF file. One word ("qwen2") names the pre-tokenizer and stands for the
- * steps in the model's tokenizer.json. A word that is not in the table is refused, because a
- * guess could give other ids. The tokenizer type "llama" is SentencePiece: it has scores in
- * place of merges, and no pre-tokenizer. Control and user-defined tokens become the added
- * tokens. Unused tokens become ids without text.
+ * steps in the model's tokenizer.json (gguf_pretok.h). A word that is not in the table is
+ * refused, because a guess could give other ids. Files of before May 2024 have no word. The
+ * tokenizer type "llama" is SentencePiece: it has scores in place of merges, and no
+ * pre-tokenizer. Control and user-defined tokens become the added tokens. Unused tokens become
+ * ids without text.
  */
 #include "base/alloc.h"
 #include "model/gguf_model.h"
+#include "model/gguf_pretok.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
 /* Token types, with their numbers in the format. */
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
-
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
-#define QWEN2 CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+" \
-	      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define QWEN35 CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| " \
-	       "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3 CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}" \
-	       "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define O200K "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
-	      "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|" \
-	      "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/* Mistral's "tekken": like O200K, but each digit is a piece of its own and there are no
- * contractions. */
-#define TEKKEN "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER \
-	       "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|" \
-	       "\\s+"
-/* DeepSeek-V3 splits a text by each regex in turn: digits, then Chinese and Japanese, then the
- * rest. */
-#define DEEPSEEK3_DIGITS "\\p{N}{1,3}"
-#define DEEPSEEK3_CJK "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
-#define DEEPSEEK3 "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}" \
-	"\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define SEED CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r" \
-	     "\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|" \
-	     "\\s+(?!\\S)|\\s+"
-
-enum { MAX_SPLITS = 3 };
-static const struct pre {
-	const char *name, *regex; /* NULL: GPT-2's regex */
-	bool nfc, ignore_merges, adds_bos;
-	const char *more[MAX_SPLITS - 1]; /* regexes that split the pieces further, in order;
-					   * NULL: no more */
-} pres[] = {
-	{"gpt-2", NULL, false, false, false, {NULL}},
-	{"exaone4", NULL, false, false, false, {NULL}},
-	{"refact", "\\p{N}", false, false, false, {GPT2}},
-	{"starcoder", "\\p{N}", false, false, false, {GPT2}},
-	{"qwen2", QWEN2, true, false, false, {NULL}},
-	{"hunyuan", QWEN2, true, false, false, {NULL}},
-	{"deepseek-r1-qwen", QWEN2, true, false, true, {NULL}},
-	{"qwen35", QWEN35, true, false, false, {NULL}},
-	{"llama-bpe", LLAMA3, false, true, true, {NULL}},
-	{"lfm2", LLAMA3, false, true, true, {NULL}},
-	{"pixtral", LLAMA3, false, true, true, {NULL}},
-	{"llama3", LLAMA3, false, true, true, {NULL}},
-	{"llama-v3", LLAMA3, false, true, true, {NULL}},
-	{"dbrx", LLAMA3, false, false, false, {NULL}},
-	{"smaug-bpe", LLAMA3, false, false, false, {NULL}},
-	{"olmo", NULL, false, false, false, {NULL}},
-	{"minimax-m2", O200K, false, false, false, {NULL}},
-	{"gpt-4o", O200K, false, true, false, {NULL}},
-	{"llama4", O200K, false, true, false, {NULL}},
-	{"tekken", TEKKEN, false, true, true, {NULL}},
-	{"seed-coder", SEED, false, false, false, {NULL}},
-	{"glm4", LLAMA3, false, true, false, {NULL}},
-	{"chatglm-bpe", LLAMA3, false, false, false, {NULL}},
-	{"deepseek-v3", DEEPSEEK3_DIGITS, false, false, true, {DEEPSEEK3_CJK, DEEPSEEK3}},
-	{"hunyuan-dense", DEEPSEEK3_DIGITS, false, false, false, {DEEPSEEK3_CJK, DEEPSEEK3}},
-};
+enum { UNDEFINED, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 struct gguf_tokenizer_reader {
 	const struct gguf *g;
@@ -84,8 +22,8 @@ struct gguf_tokenizer_reader {
 	struct arena arena;
 	struct fail *fail;
 	struct tokenizer_def def;
-	struct pretok_step steps[MAX_SPLITS + 1];
-	const struct pre *pre;
+	struct pretok_step steps[GGUF_PRETOK_SPLITS + 1];
+	bool adds_bos; /* where the file does not say */
 	bool has_merges; /* true: a SentencePiece vocabulary that has merges */
 };
 
@@ -126,12 +64,11 @@ static enum status read_switch(const struct gguf_tokenizer_reader *r, const char
  * normalization "none" is supported. */
 static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 {
-	static const struct pre none = {.name = "default", .adds_bos = true};
 	const struct gguf_value *pre = gguf_find(r->g, KEY("pre"));
 	struct str name;
 	bool has_spaces_removed = false;
-	r->pre = &none;
-	if (pre && (!gguf_string(pre, &name) || !str_is(name, none.name)))
+	r->adds_bos = true;
+	if (pre && (!gguf_string(pre, &name) || !str_is(name, gguf_pretok_default)))
 		return bad(r, KEY("pre"), "is not \"default\", as SentencePiece needs");
 	enum status st = read_switch(r, KEY("remove_extra_whitespaces"), false,
 				     &has_spaces_removed);
@@ -145,48 +82,61 @@ static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 	return st;
 }
 
-static enum status read_kind(struct gguf_tokenizer_reader *r)
+/* A vocabulary of SentencePiece with merges. */
+static void use_spaced(struct gguf_tokenizer_reader *r)
 {
-	/* A vocabulary of SentencePiece with merges. Prompts begin with bos, whatever the
-	 * file says; llama.cpp does so too. */
-	static const struct pre gemma4 = {.name = "gemma4", .adds_bos = true};
-	struct str model, pre;
-	enum status st = need_string(r, KEY("model"), &model);
-	r->def.is_spm = st == OK && (str_is(model, "llama") || str_is(model, gemma4.name));
-	if (st == OK && str_is(model, gemma4.name)) {
-		r->pre = &gemma4;
-		r->has_merges = true;
-		r->def.space_prefix = SPACE_NEVER;
+	r->def.is_spm = r->has_merges = true;
+	r->def.space_prefix = SPACE_NEVER;
+}
+
+/* Read tokenizer.ggml.pre, the steps and settings of byte-level BPE. */
+static enum status read_bpe_kind(struct gguf_tokenizer_reader *r, struct tokenizer_files *out)
+{
+	struct str name = str_of(gguf_pretok_default);
+	const struct gguf_value *v = gguf_find(r->g, KEY("pre"));
+	if (v && !gguf_string(v, &name))
+		return bad(r, KEY("pre"), "is not a string");
+	const struct gguf_pretok *pre = gguf_pretok_find(name);
+	if (!pre)
+		return unknown(r, KEY("pre"), name);
+	if (str_is(name, gguf_pretok_default))
+		out->note = "the file does not name its pre-tokenizer (" KEY("pre") "): the one "
+			    "that older files of llama.cpp had is used, and answers may be "
+			    "worse; a file converted anew names it";
+	r->adds_bos = pre->flags & PRE_BOS;
+	if (pre->flags & PRE_SPACED) {
+		use_spaced(r);
 		return OK;
 	}
+	r->def.nfc = pre->flags & PRE_NFC;
+	r->def.ignore_merges = pre->flags & PRE_WHOLE;
+	struct pretok_step *step = r->steps;
+	for (int i = 0; i < GGUF_PRETOK_SPLITS && pre->splits[i]; i++)
+		*step++ = (struct pretok_step){.kind = PRETOK_SPLIT,
+					       .regex = str_of(pre->splits[i]),
+					       .behavior = SPLIT_ISOLATED};
+	*step++ = (struct pretok_step){.kind = PRETOK_BYTE_LEVEL};
+	r->def.steps = r->steps;
+	r->def.n_steps = (int)(step - r->steps);
+	return OK;
+}
+
+static enum status read_kind(struct gguf_tokenizer_reader *r, struct tokenizer_files *out)
+{
+	struct str model;
+	enum status st = need_string(r, KEY("model"), &model);
+	if (st == OK && str_is(model, "gemma4")) {
+		/* Prompts begin with bos, whatever the file says; llama.cpp does so too. */
+		use_spaced(r);
+		r->adds_bos = true;
+		return OK;
+	}
+	r->def.is_spm = st == OK && str_is(model, "llama");
 	if (r->def.is_spm)
 		return read_spm_kind(r);
 	if (st == OK && !str_is(model, "gpt2"))
 		st = unknown(r, KEY("model"), model);
-	if (st == OK)
-		st = need_string(r, KEY("pre"), &pre);
-	if (st != OK)
-		return st;
-	for (size_t i = 0; i < ARRAY_LEN(pres) && !r->pre; i++)
-		if (str_is(pre, pres[i].name))
-			r->pre = &pres[i];
-	if (!r->pre)
-		return unknown(r, KEY("pre"), pre);
-	r->def.nfc = r->pre->nfc;
-	r->def.ignore_merges = r->pre->ignore_merges;
-	struct pretok_step *step = r->steps;
-	for (int i = 0; i < MAX_SPLITS; i++) {
-		const char *regex = i ? r->pre->more[i - 1] : r->pre->regex;
-		if (regex)
-			*step++ = (struct pretok_step){.kind = PRETOK_SPLIT,
-						       .regex = str_of(regex),
-						       .behavior = SPLIT_ISOLATED};
-	}
-	*step++ = (struct pretok_step){.kind = PRETOK_BYTE_LEVEL,
-				       .use_regex = !r->pre->regex};
-	r->def.steps = r->steps;
-	r->def.n_steps = (int)(step - r->steps);
-	return OK;
+	return st == OK ? read_bpe_kind(r, out) : st;
 }
 
 static const struct gguf_value *find_array(const struct gguf_tokenizer_reader *r, const char *key,
@@ -204,16 +154,16 @@ static enum status read_tokens(struct gguf_tokenizer_reader *r)
 	const struct gguf_value *types = find_array(r, KEY("token_type"), false);
 	if (!tokens)
 		return bad(r, KEY("tokens"), "is missing, or no array of strings");
-	if (!types || types->n != tokens->n)
-		return bad(r, KEY("token_type"), "is missing, or not one for each token");
+	if (gguf_find(r->g, KEY("token_type")) && (!types || types->n != tokens->n))
+		return bad(r, KEY("token_type"), "has not one number for each token");
 	size_t n = tokens->n;
 	struct str *pieces = arena_alloc(&r->arena, n * sizeof *pieces);
 	struct added_token *added = arena_alloc(&r->arena, n * sizeof *added);
 	const char *at = tokens->p;
 	for (size_t i = 0; i < n; i++) {
 		struct str s = gguf_next_string(&at);
-		int64_t type;
-		if (!gguf_integer(types, i, &type) || type < NORMAL || type > BYTE)
+		int64_t type = NORMAL;
+		if (types && (!gguf_integer(types, i, &type) || type < UNDEFINED || type > BYTE))
 			return bad(r, KEY("token_type"), "has a type that is none");
 		/* SentencePiece's unknown token counts as special, so that no text can
 		 * produce it. */
@@ -311,7 +261,7 @@ static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_
 {
 	int32_t bos = -1, eos = -1;
 	struct str template = STR("");
-	enum status st = read_kind(r);
+	enum status st = read_kind(r, out);
 	if (st == OK)
 		st = read_tokens(r);
 	if (st == OK)
@@ -321,7 +271,7 @@ static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_
 	if (st == OK)
 		st = read_id(r, KEY("eos_token_id"), &eos);
 	if (st == OK)
-		st = read_ends(r, KEY("add_bos_token"), r->pre->adds_bos, bos,
+		st = read_ends(r, KEY("add_bos_token"), r->adds_bos, bos,
 			       &r->def.prefix, &r->def.n_prefix);
 	if (st == OK)
 		st = read_ends(r, KEY("add_eos_token"), false, eos, &r->def.suffix,

@@ -96,6 +96,7 @@ static enum status keep_tokenizer(struct model *m, const struct tokenizer_files 
 	m->bos_text = f->bos_text;
 	m->eos_text = f->eos_text;
 	model_ends_find(m->tokenizer, m->eos_text, &m->defaults);
+	m->tokenizer_note = f->note;
 	if (tokenizer_n_ids(m->tokenizer) > m->config.n_vocab)
 		return fail_set(fail, E_FORMAT, "%s: the tokenizer has %d ids, the "
 				"model's vocabulary %d", m->dir,

@@ -232,6 +232,7 @@ struct model {
 	char *chat_template; /* "" if none */
 	char *bos_text, *eos_text; /* text of the tokens, "" if none; variables of the
 				    * template */
+	const char *tokenizer_note; /* what an operator should know of it; NULL: nothing */
 	bool is_paired;  /* true: rope rotates neighbours, so opening q and k reorders their rows
 			  * (gguf_model_is_paired) */
 	struct arena *repacked; /* memory of the reordered rows */

@@ -10,6 +10,7 @@ struct tokenizer_files {
 	struct tokenizer *tokenizer;
 	char *chat_template;       /* malloc'ed, "" if none */
 	char *bos_text, *eos_text; /* malloc'ed, "" if none */
+	const char *note;          /* what an operator should know, static; NULL: nothing */
 };
 
 /* Load the tokenizer of a folder. Byte-level BPE, converted SentencePiece, and the encoders'

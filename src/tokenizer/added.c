@@ -33,8 +33,12 @@ struct added {
 	struct added_node *nodes;
 	int32_t n_nodes, cap_nodes;
 	int32_t root[256]; /* node index for each first byte; 0: no token begins with this byte */
-	struct added_token *tokens; /* their texts are not kept: the trie has the bytes */
-	int32_t n_tokens;
+	struct known {
+		struct added_token token; /* its text is not kept: the trie has the bytes */
+		bool is_blank;            /* white space only, so anyone may write it */
+	} *known;
+	int32_t n_known;
+	bool has_blank;
 	bool space_is_text;
 };
 
@@ -62,7 +66,7 @@ void added_destroy(struct added *a)
 	if (!a)
 		return;
 	free(a->nodes);
-	free(a->tokens);
+	free(a->known);
 	free(a);
 }
 
@@ -73,6 +77,15 @@ static int32_t find_child(const struct added *a, int32_t node,
 	while (c && a->nodes[c].byte != byte)
 		c = a->nodes[c].sibling;
 	return c;
+}
+
+/* Vocabularies have runs of spaces as added tokens, for source text. They control nothing. */
+static bool is_blank(struct str text)
+{
+	size_t i = 0;
+	while (i < text.n && is_char_of((unsigned char)text.p[i], " \t\r\n"))
+		i++;
+	return i == text.n;
 }
 
 void added_insert(struct added *a, struct str text,
@@ -94,11 +107,12 @@ void added_insert(struct added *a, struct str text,
 	}
 	if (a->nodes[node].i_token >= 0)
 		return;
-	a->tokens = xrealloc(a->tokens, ((size_t)a->n_tokens + 1) *
-						sizeof *a->tokens);
-	a->tokens[a->n_tokens] = *token;
-	a->tokens[a->n_tokens].text = (struct str){0};
-	a->nodes[node].i_token = a->n_tokens++;
+	a->known = xrealloc(a->known, ((size_t)a->n_known + 1) * sizeof *a->known);
+	struct known *k = &a->known[a->n_known];
+	*k = (struct known){*token, !token->special && is_blank(text)};
+	k->token.text = (struct str){0};
+	a->has_blank |= k->is_blank;
+	a->nodes[node].i_token = a->n_known++;
 }
 
 /* Unicode's White_Space, and Rust's \w. \w has Alphabetic (letters, letter numbers, circled
@@ -192,10 +206,10 @@ static size_t strip_right(struct added_scan *s, size_t end)
 	return s->space_end = end;
 }
 
-static bool may_write(enum trust trust, const struct added_token *token)
+static bool may_write(enum trust trust, const struct known *k)
 {
-	return trust == TRUST_TEMPLATE ||
-	       (trust == TRUST_MODEL && !token->special);
+	return trust == TRUST_TEMPLATE || k->is_blank ||
+	       (trust == TRUST_MODEL && !k->token.special);
 }
 
 /* The longest token at byte `at` that the writers of its bytes may write; NULL: none. */
@@ -208,8 +222,8 @@ static const struct added_token *longest_at(const struct added *a,
 	for (size_t i = at + 1; node; i++) {
 		int32_t t = a->nodes[node].i_token;
 		if (t >= 0 &&
-		    may_write(markview_least(v, at, i), &a->tokens[t])) {
-			best = &a->tokens[t];
+		    may_write(markview_least(v, at, i), &a->known[t])) {
+			best = &a->known[t].token;
 			*out_end = i;
 		}
 		if (i == v.text.n)
@@ -224,13 +238,13 @@ static const struct added_token *find(struct added_scan *s, size_t *out_start,
 				      size_t *out_end)
 {
 	struct str text = s->v.text;
-	if (s->a->n_tokens == 0)
+	if (s->a->n_known == 0)
 		return NULL;
 	size_t i = s->at;
 	while (i < text.n) {
 		enum trust trust;
 		size_t run_end = markview_run_end(s->v, i, &trust);
-		if (trust == TRUST_USER)
+		if (trust == TRUST_USER && !s->a->has_blank)
 			i = run_end;
 		for (; i < run_end; i++) {
 			if (!s->a->root[(unsigned char)text.p[i]])

@@ -164,8 +164,8 @@ def refusals(tmp, keys, tensors):
                 ("deepseek2.attention.kv_lora_rank", g.U32, 32),
                 ("deepseek2.rope.dimension_count", g.U32, 8)], "as of DeepSeek-V2"),
             (changed(arch + "rope.scaling.type", g.STRING, "longrope"), '"longrope"'),
-            (changed("tokenizer.ggml.pre", g.STRING, "bloom"), '"bloom"'),
-            (without("tokenizer.ggml.pre"), "tokenizer.ggml.pre is missing"),
+            (changed("tokenizer.ggml.pre", g.STRING, "whitespace"), '"whitespace"'),
+            (changed("tokenizer.ggml.pre", g.U32, 1), "tokenizer.ggml.pre is not a string"),
             (changed("tokenizer.ggml.model", g.STRING, "bert"), '"bert"'),
             (changed("tokenizer.ggml.model", g.STRING, "llama"), "tokenizer.ggml.pre"),
             (changed("tokenizer.ggml.tokens", g.STRING, "a"), "tokenizer.ggml.tokens"),
@@ -327,43 +327,18 @@ def merged(tmp):
     os.remove(path)
 
 
-TOGETHER, APART = "\u00e4 \u00b8 \u0122a", "\u00e4 \u00b8 \u0122 a"
-SPLITS = {"gpt-4o": "o W 12 's !\u010a " + TOGETHER,
-          "llama4": "o W 12 's !\u010a " + TOGETHER,
-          "tekken": "o W 1 2 's !\u010a " + TOGETHER,
-          "seed-coder": "oW 1 2 's ! \u010a " + TOGETHER,
-          "qwen2": "oW 1 2 's !\u010a " + TOGETHER,
-          "minimax-m2": "o W 12 's !\u010a " + TOGETHER,
-          "dbrx": "oW 12 's !\u010a " + TOGETHER, "olmo": "oW 12 's ! \u010a " + TOGETHER,
-          "glm4": "oW 12 's !\u010a " + TOGETHER,
-          "pixtral": "oW 12 's !\u010a " + TOGETHER,
-          "smaug-bpe": "oW 12 's !\u010a " + TOGETHER,
-          "exaone4": "oW 12 's ! \u010a " + TOGETHER,
-          "refact": "oW 1 2 's ! \u010a " + TOGETHER,
-          "starcoder": "oW 1 2 's ! \u010a " + TOGETHER,
-          "hunyuan": "oW 1 2 's !\u010a " + TOGETHER,
-          "hunyuan-dense": "oW 12 's !\u010a " + APART,
-          "deepseek-v3": "oW 12 's !\u010a " + APART}
-
-
-def pre_tokenizers(tmp):
-    """Each merge joins what one of them keeps together and another takes apart."""
-    path = os.path.join(tmp, "pre.gguf")
+def no_name(tmp):
+    """A file of before May 2024 does not name its pre-tokenizer. It runs, with a warning."""
+    path = os.path.join(tmp, "old.gguf")
     folder, config, tensors = dense_tensors("qwen2-bias", "F16")
-    merges = ["o W", "1 2", "' s", "! \u010a", "\u0122 a"]
-    pieces = list("oW12's!\u010aa\u00e4\u00b8\u0122") + [m.replace(" ", "") for m in merges]
-    tokens = pieces + ["[PAD%d]" % i for i in range(512 - len(pieces))]
-    types = [1] * len(pieces) + [5] * (512 - len(pieces))
-    head = "tokenizer.ggml."
-    for pre, want in SPLITS.items():
-        g.write(path, g.model_keys(config) + [
-            (head + "model", g.STRING, "gpt2"), (head + "pre", g.STRING, pre),
-            (head + "tokens", (g.ARRAY, g.STRING), tokens),
-            (head + "token_type", (g.ARRAY, g.I32), types),
-            (head + "merges", (g.ARRAY, g.STRING), merges)], tensors)
-        code, out, err = haloctl("tokenize", "--model", path, stdin="oW12's!\n\u4e00a".encode())
-        got = " ".join(tokens[int(x)] for x in out.split())
-        eq(got, want, "pre-tokenizer " + pre)
+    keys = g.model_keys(config) + g.tokenizer_keys(folder, tensors["token_embd.weight"][1][0])
+    for pre, n in ((None, 1), ("default", 1), ("gpt-2", 0)):
+        named = [("tokenizer.ggml.pre", g.STRING, pre)] if pre else []
+        g.write(path, [k for k in keys if k[0] != "tokenizer.ggml.pre"] + named, tensors)
+        for command in ("tokenize",), ("generate", "-n", "1"):
+            code, out, err = haloctl(*command, "--model", path, "-p", "a b")
+            ok(code == 0 and err.count("does not name its pre-tokenizer") == n,
+               "%s with %s: %d warnings" % (command[0], pre or "no name", n), err)
     os.remove(path)
 
 
@@ -526,7 +501,7 @@ with tempfile.TemporaryDirectory() as folder:
     dense(folder)
     sentencepiece(folder)
     merged(folder)
-    pre_tokenizers(folder)
+    no_name(folder)
     whole_words(folder)
     families(folder)
     guessing(folder)

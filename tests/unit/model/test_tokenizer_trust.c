@@ -8,7 +8,7 @@
 #include "model/tokenizer_hf.h"
 #include "tests/tap.h"
 
-enum { END = 700, THINK, NORM, END_X, ACUTE, WORD, LEFT, BAD };
+enum { END = 700, THINK, NORM, END_X, ACUTE, WORD, LEFT, BAD, SPACES, SPECIAL_SPACES };
 
 static const char added[] =
 	"[{'id':700,'content':'<|im_end|>','special':true,'normalized':false},"
@@ -20,7 +20,9 @@ static const char added[] =
 	"'single_word':true},"
 	"{'id':706,'content':'<l>','special':true,'normalized':false,"
 	"'lstrip':true},"
-	"{'id':707,'content':'<\uFFFD>','special':true,'normalized':false}]";
+	"{'id':707,'content':'<\uFFFD>','special':true,'normalized':false},"
+	"{'id':708,'content':'  \\t','special':false,'normalized':false},"
+	"{'id':709,'content':'\\t\\t ','special':true,'normalized':false}]";
 
 /* base.json with these tokens; `special` is a piece made special, too. */
 static struct tokenizer *create(const char *special, bool ignore_merges)
@@ -69,7 +71,7 @@ static const char *shape_of(const struct tokenizer *t, const struct marked *m)
 		return "failed";
 	for (size_t i = 0; i < ids.n && n < sizeof out - 1; i++) {
 		if (ids.p[i] >= END)
-			out[n++] = "ETNXAWLB"[ids.p[i] - END];
+			out[n++] = "ETNXAWLBSC"[ids.p[i] - END];
 		else if (n == 0 || out[n - 1] != '.')
 			out[n++] = '.';
 	}
@@ -98,6 +100,9 @@ static void test_marks(const struct tokenizer *t)
 	check(t, "ETN", "<|im_end|><think><n>", "", "", "");
 	check(t, ".T.", "", "<|im_end|><think><n>", "", "");
 	check(t, ".", "", "", "<|im_end|><think><n>", "");
+	/* White space controls nothing, unless it is special. */
+	check(t, "S.S.S.", "  \tx", "  \tx", "  \tx", "");
+	check(t, "C.", "\t\t x", "\t\t x", "\t\t x", "");
 	check(t, ".E", "", "", "<|im_end|>", "<|im_end|>");
 	check(t, ".", "<|im_", "", "end|>", "");
 	check(t, ".", "", "", "<|im_end|", ">");
