@@ -213,26 +213,6 @@ static enum status upload_frequencies(struct graph *g)
 
 /* --- a step ------------------------------------------------------------------------ */
 
-/* The page table of what the step may see, with a row for each sequence. Where guesses are alone,
- * each token has the row of its stream, and is slice i of the step. */
-static void put_pages(struct graph *g, const struct graph_step *s)
-{
-	const struct engine_batch *b = s->b;
-	int32_t *table = g->ids_host + (s->ids.page_table - g->ids);
-	int32_t *first = g->ids_host + (s->ids.first_tok - g->ids);
-	int32_t *seq_of = g->ids_host + (s->ids.seq_of - g->ids);
-	for (int32_t i = 0; i < s->n_seq; i++) {
-		int32_t from = s->is_alone ? b->seq_of[i] : i;
-		memcpy(table + (size_t)i * (size_t)s->max_pages_per_seq,
-		       b->page_table + (size_t)from * (size_t)b->max_pages_per_seq,
-		       (size_t)s->max_pages_per_seq * sizeof *table);
-		if (s->is_alone)
-			first[i] = seq_of[i] = i;
-	}
-	if (s->is_alone)
-		first[s->n_seq] = s->n_seq;
-}
-
 /* How many sequences the batch has on the device, and the width of its page table. */
 static void set_shape(const struct graph *g, struct graph_step *s)
 {
@@ -241,51 +221,98 @@ static void set_shape(const struct graph *g, struct graph_step *s)
 	s->max_pages_per_seq = MIN(DIV_UP(s->n_ctx_max, size), s->b->max_pages_per_seq);
 }
 
+/* Takes n words of the step's block for an array, and writes it from src, unless that is NULL.
+ * Returns where the array will be on the device. */
+static const void *step_put(struct graph *g, const void *src, size_t n)
+{
+	int32_t at = g->n_ids;
+	g->n_ids += (int32_t)n;
+	if (src)
+		memcpy(g->ids_host + at, src, n * sizeof *g->ids_host);
+	return g->ids + at;
+}
+
+/* Where the host writes an array that step_put has placed. */
+static void *step_host(const struct graph *g, const void *on_device)
+{
+	return g->ids_host + ((const int32_t *)on_device - g->ids);
+}
+
+/* The sequences that attention sees, with a row of the page table for each. Where guesses are
+ * alone, each token is a sequence with the row of its stream. */
+static void put_seqs(struct graph *g, struct graph_step *s)
+{
+	const struct engine_batch *b = s->b;
+	struct graph_ids *out = &s->ids;
+	size_t n_tok = (size_t)b->n_tok, n_seq = (size_t)s->n_seq;
+	size_t width = (size_t)s->max_pages_per_seq;
+	out->seq_of = step_put(g, b->seq_of, n_tok);
+	out->slot = step_put(g, b->slot, n_tok);
+	out->first_tok = step_put(g, s->is_alone ? NULL : b->first_tok, n_seq + 1);
+	out->page_table = step_put(g, NULL, n_seq * width);
+	int32_t *table = step_host(g, out->page_table), *first = step_host(g, out->first_tok);
+	int32_t *seq_of = step_host(g, out->seq_of);
+	for (int32_t i = 0; i < s->n_seq; i++) {
+		int32_t from = s->is_alone ? b->seq_of[i] : i;
+		memcpy(table + (size_t)i * width,
+		       b->page_table + (size_t)from * (size_t)b->max_pages_per_seq,
+		       width * sizeof *table);
+		if (s->is_alone)
+			first[i] = seq_of[i] = i;
+	}
+	if (s->is_alone)
+		first[s->n_seq] = s->n_seq;
+}
+
+/* The first position of each token's block of `ratio` positions. */
+static const int32_t *put_block_starts(struct graph *g, const struct engine_batch *b,
+				       int32_t ratio)
+{
+	const int32_t *on = step_put(g, NULL, (size_t)b->n_tok);
+	int32_t *start = step_host(g, on);
+	for (int32_t t = 0; t < b->n_tok; t++)
+		start[t] = b->position[t] - b->position[t] % ratio;
+	return on;
+}
+
+static const float *put_late_scales(struct graph *g, const struct engine_batch *b)
+{
+	const float *on = step_put(g, NULL, (size_t)b->n_tok);
+	float *scale = step_host(g, on);
+	for (int32_t t = 0; t < b->n_tok; t++)
+		scale[t] = rope_late(g->c, b->position[t]);
+	return on;
+}
+
 /* Writes the ids where the device fetches them as the step begins, and notes where they will be
- * on the device. */
+ * on the device. Their order: the tokens first, which moe_router reads there. */
 static void put_ids(struct graph *g, struct graph_step *s)
 {
 	const struct engine_batch *b = s->b;
 	struct graph_ids *out = &s->ids;
+	size_t n_tok = (size_t)b->n_tok, n_row = (size_t)b->n_logit_rows;
+	size_t n_state = g->limits.n_states ? (size_t)b->n_seq : 0;
+	g->n_ids = 0;
 	set_shape(g, s);
-	const struct step_counts counts = {
-		.n_tok = (size_t)b->n_tok, .n_seq = (size_t)s->n_seq,
-		.n_page = (size_t)s->n_seq * (size_t)s->max_pages_per_seq,
-		.n_row = (size_t)b->n_logit_rows,
-		.n_state = g->limits.n_states ? (size_t)b->n_seq : 0,
-		.n_mtp = g->limits.mtp ? (size_t)b->n_tok : 0,
-		.n_rope = graph_sight_has_axes(g) ? 3 * (size_t)b->n_tok : 0,
-		.n_seen = graph_sight_is_mutual(g) ? (size_t)b->n_tok : 0};
-	struct step_counts held = counts; /* sizes of the batch's own arrays */
-	const struct step_counts *c;
-	held.n_seq = (size_t)b->n_seq;
-	held.n_page = 0;
-	size_t at = 0;
-#define X(type, field, elements) \
-	c = &held; \
-	memcpy(g->ids_host + at, b->field, (elements) * sizeof *g->ids_host); \
-	out->field = (const type *)(const void *)(g->ids + at); \
-	c = &counts; \
-	at += (elements);
-	STEP_IDS(X)
-#undef X
-	put_pages(g, s);
-	out->q_scale = NULL;
-	if (rope_has_late(g->c)) {
-		for (int32_t t = 0; t < b->n_tok; t++) {
-			float scale = rope_late(g->c, b->position[t]);
-			memcpy(g->ids_host + at + t, &scale, sizeof scale);
-		}
-		out->q_scale = (const float *)(const void *)(g->ids + at);
-		at += (size_t)b->n_tok;
-	}
-	out->block_start = g->ids + at;
-	for (int32_t t = 0; g->c->index_heads && t < b->n_tok; t++)
-		g->ids_host[at++] = b->position[t] - b->position[t] % g->c->index_ratio;
-	out->heavy_start = g->ids + at;
-	for (int32_t t = 0; g->c->compress_of && t < b->n_tok; t++)
-		g->ids_host[at++] = b->position[t] - b->position[t] % g->c->heavy_ratio;
-	g->n_ids = (int32_t)at;
+	out->token = step_put(g, b->token, n_tok);
+	out->position = step_put(g, b->position, n_tok);
+	put_seqs(g, s);
+	out->logit_rows = step_put(g, b->logit_rows, n_row);
+	out->inv_t = step_put(g, b->inv_t, n_row);
+	out->states.from = step_put(g, b->states.from, n_state);
+	out->states.to = step_put(g, b->states.to, n_state);
+	out->states.save = step_put(g, b->states.save, n_state);
+	out->states.save_at = step_put(g, b->states.save_at, n_state);
+	out->hidden = step_put(g, b->hidden, g->limits.mtp ? n_tok : 0);
+	out->rope_position = step_put(g, b->rope_position,
+				      graph_sight_has_axes(g) ? 3 * n_tok : 0);
+	out->last_seen = step_put(g, b->last_seen, graph_sight_is_mutual(g) ? n_tok : 0);
+	if (rope_has_late(g->c))
+		out->q_scale = put_late_scales(g, b);
+	if (g->c->index_heads)
+		out->block_start = put_block_starts(g, b, g->c->index_ratio);
+	if (g->c->compress_of)
+		out->heavy_start = put_block_starts(g, b, g->c->heavy_ratio);
 }
 
 /* Makes the logits of rows [r, r + t) in g->logits, and their best and sums in g->top. */

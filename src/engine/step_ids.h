@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arrays of one step, one after the other in a block of 32-bit words. engine.c fills a block
- * for the largest step; graph.c sends one of just the step's size to the device. Both lay it out
- * by this list. Thread: engine.
+ * The arrays of one step's batch, one after the other in a block of 32-bit words. engine.c makes
+ * a block for the largest step. graph.c holds room for as many words on the device, and sends
+ * the words of each step. Thread: engine.
  */
 #pragma once
 #include <stddef.h>
@@ -19,8 +19,8 @@ struct step_counts {
 	size_t n_seen;       /* T where tokens of an image see each other, else 0 */
 };
 
-/* X(type, field, elements): field of struct engine_batch, struct batch_arrays and struct
- * graph_ids; c is a struct step_counts *. What they hold: engine.h. */
+/* X(type, field, elements): field of struct engine_batch and struct batch_arrays; c is a struct
+ * step_counts *. What they hold: engine.h. */
 #define STEP_IDS(X) \
 	X(int32_t, token, c->n_tok) \
 	X(int32_t, position, c->n_tok) \
