@@ -31,6 +31,7 @@
 #include "api/fields.h"
 #include "api/text_call.h"
 #include "base/alloc.h"
+#include "json/json_digits.h"
 
 #define MAX_MESSAGES 10000
 #define MAX_BLOCKS 10000
@@ -231,17 +232,19 @@ static enum status read_server_result(const struct json_node *block, struct turn
 	enum status st = read_text(block, "tool_use_id", &id, fail);
 	if (st != OK)
 		return st;
-	json_t *shown = json_deep_copy(content.v), *item;
+	json_t *shown = content.v ? json_digits_copy(content.v) : NULL, *item;
+	struct buf text = {0};
 	size_t i;
 	json_array_foreach(shown, i, item)
 		json_object_del(item, "encrypted_content");
-	char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY) : NULL;
-	json_t *m = dialect_message("tool", str_of(text ? text : ""));
+	if (shown)
+		json_digits_write(shown, true, &text);
+	json_t *m = dialect_message("tool", buf_str(&text));
 	dialect_set_str(m, "tool_call_id", id);
 	flush_assistant(t, block->up);
 	add_message(t->messages, m, block, t->to);
 	json_decref(shown);
-	free(text);
+	buf_deinit(&text);
 	return OK;
 }
 

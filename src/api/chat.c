@@ -14,6 +14,7 @@
 #include "api/value.h"
 #include "base/alloc.h"
 #include "base/random.h"
+#include "json/json_digits.h"
 
 /* top_logprobs without `logprobs` is refused: the client would otherwise not notice its
  * mistake. */
@@ -229,7 +230,7 @@ static void fill_description(json_t *object)
  * where it has none. */
 static json_t *fill_tools(const json_t *tools)
 {
-	json_t *all = json_deep_copy(tools), *tool, *property;
+	json_t *all = json_digits_copy(tools), *tool, *property;
 	const char *name;
 	size_t i;
 	json_array_foreach(all, i, tool) {

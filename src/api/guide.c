@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "json/json_digits.h"
 #include "schema/schema.h"
 #include "base/alloc.h"
 
@@ -174,17 +175,12 @@ static enum status check_group(const struct json_node *group, struct fail *fail)
 	return OK;
 }
 
-/* The cache's key: the way and the value's text. Equal keys mean equal grammars. NULL: the
- * value cannot be written as text. */
+/* The cache's key: the way and the value's text. Equal keys mean equal grammars. */
 static char *key_of(const struct guide_key *way, const struct json_node *at)
 {
-	char *text = json_dumps(at->v, JSON_COMPACT | JSON_ENCODE_ANY);
 	struct buf key = {0};
-	if (!text)
-		return NULL;
 	buf_addf(&key, "%s.%s ", way->group ? way->group : "", way->name);
-	buf_add_z(&key, text);
-	free(text);
+	json_digits_write(at->v, false, &key);
 	return buf_take(&key);
 }
 
@@ -194,10 +190,10 @@ static enum status read_way(const struct guide_key *way, const struct json_node 
 {
 	char *key = key_of(way, at);
 	enum status st = OK;
-	*out = key ? grammarcache_get(cache, str_of(key)) : NULL;
+	*out = grammarcache_get(cache, str_of(key));
 	if (!*out) {
 		st = way->read(at, out, fail);
-		if (st == OK && *out && key)
+		if (st == OK && *out)
 			grammarcache_put(cache, str_of(key), *out);
 	}
 	free(key);

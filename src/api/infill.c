@@ -22,6 +22,8 @@
 #include "api/fields.h"
 #include "api/format.h"
 #include "base/alloc.h"
+#include "json/json_digits.h"
+#include "json/json_fast.h"
 
 #define MAX_FILES 1000
 #define MAX_FIELDS 100
@@ -290,9 +292,7 @@ static void add_picked(const json_t *all, const json_t *fields, struct buf *out)
 		if (at)
 			json_object_set_nocheck(picked, path, (json_t *)at);
 	}
-	char *text = json_dumps(picked, JSON_COMPACT);
-	buf_add_z(out, text ? text : "{}");
-	free(text);
+	json_digits_write(picked, false, out);
 	json_decref(picked);
 }
 
@@ -304,7 +304,7 @@ static void add_answer(const struct api_call *c, struct buf *out)
 	buf_add_json(&b, c->parts.n ? buf_str(&c->parts.p[0].text) : STR(""));
 	buf_add_c(&b, ',');
 	add_end(c, &b);
-	json_t *all = x->fields ? json_loadb(b.p, b.n, 0, NULL) : NULL;
+	json_t *all = x->fields ? json_fast_load(buf_str(&b)) : NULL;
 	if (all)
 		add_picked(all, x->fields, out);
 	else

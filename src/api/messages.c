@@ -18,6 +18,7 @@
 #include "api/value.h"
 #include "base/alloc.h"
 #include "base/map.h"
+#include "json/json_digits.h"
 #include "json/jsonfile.h"
 
 #define MAX_MESSAGES 10000
@@ -179,8 +180,7 @@ static enum status read_role(const struct json_node *message,
 
 /* Arguments come as a string, or in some clients' history as an object. The template gets
  * an object if it takes objects: it then spells the arguments as the model was trained. A
- * string that is no JSON object stays a string where the template takes strings. Elsewhere
- * an object that max_tokens cut off is closed: agents send their history back as it came. */
+ * string that is no JSON object stays a string where the template takes strings. */
 static enum status read_args(const struct json_node *at, const struct messages_opts *o,
 			     struct jinja_value **out, struct fail *fail)
 {
@@ -191,32 +191,32 @@ static enum status read_args(const struct json_node *at, const struct messages_o
 		enum status st = json_read_object(at, fail);
 		if (st != OK)
 			return st;
-		char *text = at->v ? json_dumps(at->v, 0) : NULL;
+		struct buf spelled = {0};
+		if (at->v && !objects)
+			json_digits_write(at->v, true, &spelled);
+		else if (!at->v)
+			buf_add_z(&spelled, "{}");
 		if (objects)
 			*out = at->v ? value_of_json(a, at->v) : jinja_dict(a);
 		else
-			*out = jinja_string(a, str_of(text ? text : "{}"), TRUST_USER);
-		free(text);
+			*out = jinja_string(a, buf_str(&spelled), TRUST_USER);
+		buf_deinit(&spelled);
 		return OK;
 	}
 	json_t *v = NULL;
 	struct str text = json_read_view(at->v);
-	struct buf closed = {0};
-	enum status st = OK;
 	if (objects && json_read_parse(text, &v, NULL) == OK)
 		*out = value_of_json(a, v);
 	else if (strings)
 		*out = jinja_string(a, text, TRUST_USER);
 	else if (text.n == 0)
 		*out = jinja_dict(a);
-	else if (toolparse_close(text, &closed) &&
-		 json_read_parse(buf_str(&closed), &v, NULL) == OK)
+	else if ((v = value_read_args(text)))
 		*out = value_of_json(a, v);
 	else
-		st = json_read_fail(at, fail, "must be a JSON object in a string");
+		return json_read_fail(at, fail, "must be a JSON object in a string");
 	json_decref(v);
-	buf_deinit(&closed);
-	return st;
+	return OK;
 }
 
 /* Nine letters and digits, as some templates demand. */

@@ -4,6 +4,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "api/value.h"
+#include "json/json_digits.h"
+
 static void add_value(struct buf *out, const json_t *v)
 {
 	const char *key, *sep = "";
@@ -27,10 +30,8 @@ static void add_value(struct buf *out, const json_t *v)
 		buf_add_c(out, ']');
 	} else if (json_is_string(v)) {
 		buf_add_json(out, json_read_view(v));
-	} else if (json_is_integer(v)) {
-		buf_addf(out, "%lld", (long long)json_integer_value(v));
-	} else if (json_is_real(v)) {
-		buf_add_json_num(out, json_real_value(v));
+	} else if (json_is_number(v)) {
+		json_digits_add(v, out);
 	} else {
 		buf_add_z(out, json_is_true(v) ? "True" : json_is_false(v) ? "False" : "None");
 	}
@@ -69,11 +70,14 @@ static void add_args(struct buf *out, const json_t *args)
 /* Writes a call as a JSON object. */
 static void add_object(struct buf *out, const char *name, const json_t *args)
 {
-	char *dumped = args ? json_dumps(args, 0) : NULL;
 	buf_add_z(out, "{\"name\": ");
 	buf_add_json(out, str_of(name));
-	buf_addf(out, ", \"arguments\": %s}", dumped ? dumped : "{}");
-	free(dumped);
+	buf_add_z(out, ", \"arguments\": ");
+	if (args)
+		json_digits_write(args, true, out);
+	else
+		buf_add_z(out, "{}");
+	buf_add_c(out, '}');
 }
 
 void pycalls_add(const struct json_node *calls, struct str open, struct str close,
@@ -86,7 +90,7 @@ void pycalls_add(const struct json_node *calls, struct str open, struct str clos
 		json_t *args = json_object_get(fn, "arguments"), *read = NULL;
 		if (json_is_string(args)) {
 			struct str s = json_read_view(args);
-			args = read = json_loadb(s.p, s.n, 0, NULL);
+			args = read = value_read_args(s);
 		}
 		const char *name = json_string_value(json_object_get(fn, "name"));
 		buf_add_z(&text, i ? ", " : "");

@@ -21,6 +21,8 @@
 
 #include "api/chat.h"
 #include "base/alloc.h"
+#include "json/json_digits.h"
+#include "json/json_fast.h"
 
 /* --- items ------------------------------------------------------------------------ */
 
@@ -439,16 +441,14 @@ enum status api_response_items_format(const struct api *a, struct api_kept kept,
 	enum status st = get(a, kept, RESPONSE_INPUT, &text, fail);
 	if (st != OK)
 		return st;
-	json_t *list = json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL), *data = json_array();
+	json_t *list = json_fast_load(buf_str(&text)), *data = json_array();
 	size_t n = json_array_size(list);
 	for (size_t i = 0; i < n; i++)
 		json_array_append(data, json_array_get(list, is_rising ? i : n - 1 - i));
 	json_t *page = json_pack("{ss, sO, ss?, ss?, sb}", "object", "list", "data", data,
 				 "first_id", id_of(data, 0), "last_id",
 				 n ? id_of(data, n - 1) : NULL, "has_more", 0);
-	char *made = json_dumps(page, JSON_COMPACT);
-	buf_add_z(out, made ? made : "{}");
-	free(made);
+	json_digits_write(page, false, out);
 	json_decref(page);
 	json_decref(data);
 	json_decref(list);

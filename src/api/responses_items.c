@@ -19,6 +19,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "json/json_digits.h"
+#include "json/json_fast.h"
 
 #define MAX_ITEMS 10000
 
@@ -203,12 +205,10 @@ static const struct other_output {
 /* A value as text: a string as it stands, anything else as JSON. */
 static void add_text_of(const json_t *v, struct buf *out)
 {
-	char *text = v && !json_is_string(v) ? json_dumps(v, JSON_ENCODE_ANY) : NULL;
 	if (json_is_string(v))
 		buf_add_str(out, json_read_view(v));
-	else if (text)
-		buf_add_z(out, text);
-	free(text);
+	else if (v)
+		json_digits_write(v, true, out);
 }
 
 /* Writes what a call was asked as an object: arguments of a function are one. */
@@ -216,8 +216,7 @@ static void add_asked(const struct other_call *k, const json_t *v, struct buf *o
 {
 	json_t *parsed = NULL;
 	if (json_is_string(v) && strcmp(k->asked, "arguments") == 0)
-		parsed = json_loadb(json_string_value(v), json_string_length(v), JSON_ALLOW_NUL,
-				    NULL);
+		parsed = json_fast_load(json_read_view(v));
 	if (json_is_object(parsed) || json_is_object(v)) {
 		add_text_of(v, out);
 	} else {
@@ -389,7 +388,7 @@ static json_t *stored_item(const struct api_call *c, struct str id)
 		if (!response_store_get(c->api->responses, c->owner, buf_str(&response),
 					parts[i], &text))
 			break;
-		json_t *kept = json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL);
+		json_t *kept = json_fast_load(buf_str(&text));
 		item = find_item(parts[i] == RESPONSE_BODY ? json_object_get(kept, "output") : kept,
 				 id);
 		json_decref(kept);

@@ -20,6 +20,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "json/json_digits.h"
+#include "json/json_fast.h"
 
 #define MAX_TOOLS 1024
 
@@ -44,8 +46,7 @@ static enum status read_previous(const struct json_node *body,
 				    (int)id.n, id.p);
 	}
 	if (st == OK)
-		*out = text.n ? json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL)
-			      : json_array();
+		*out = text.n ? json_fast_load(buf_str(&text)) : json_array();
 	buf_deinit(&text);
 	return st;
 }
@@ -69,9 +70,7 @@ static void keep_input(struct json_node at, struct responses *r)
 			json_object_set_new(item, "type", json_string("message"));
 		json_array_append_new(items, item);
 	}
-	char *text = json_dumps(items, JSON_COMPACT);
-	buf_add_z(&r->input, text ? text : "[]");
-	free(text);
+	json_digits_write(items, false, &r->input);
 	json_decref(items);
 }
 
@@ -109,9 +108,7 @@ static enum status read_messages(const struct json_node *body, struct api_call *
 	if (st == OK)
 		st = responses_read_items(&input, messages, to, fail);
 	if (st == OK && r->stores) {
-		char *text = json_dumps(messages, JSON_COMPACT);
-		buf_add_z(&r->history, text ? text : "[]");
-		free(text);
+		json_digits_write(messages, false, &r->history);
 		keep_input(input, r);
 	}
 	json_decref(resolved);
@@ -352,11 +349,11 @@ static void make_echo(const struct json_node *body, struct buf *out)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		struct json_node at = json_read_get(body, members[i].name);
-		char *text = at.v ? json_dumps(at.v, JSON_COMPACT | JSON_ENCODE_ANY)
-				  : NULL;
-		buf_addf(out, ",\"%s\":%s", members[i].name,
-			 text ? text : members[i].dflt);
-		free(text);
+		buf_addf(out, ",\"%s\":", members[i].name);
+		if (at.v)
+			json_digits_write(at.v, false, out);
+		else
+			buf_add_z(out, members[i].dflt);
 	}
 }
 

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "json/json_digits.h"
 #include "schema/schema.h"
 #include "base/alloc.h"
 
@@ -300,18 +301,14 @@ static enum status make(struct maker *m, struct grammar **out)
 	return st;
 }
 
-/* The cache's key: all that the grammar depends on. NULL: a part cannot be written as text. */
+/* The cache's key: all that the grammar depends on. */
 static char *key_of(const struct maker *m)
 {
 	const struct toolparse_opts *o = &m->t->parse;
-	char *text = json_dumps(m->list.v, JSON_COMPACT);
 	struct buf key = {0};
-	if (!text)
-		return NULL;
 	buf_addf(&key, "tools %d %d %d %.*s ", m->is_forced, m->holds_all, o->one_call,
 		 (int)m->t->forced.n, m->t->forced.p ? m->t->forced.p : "");
-	buf_add_z(&key, text);
-	free(text);
+	json_digits_write(m->list.v, false, &key);
 	return buf_take(&key);
 }
 
@@ -319,10 +316,10 @@ static enum status get(const struct api *api, struct maker *m, struct grammar **
 {
 	char *key = key_of(m);
 	enum status st = OK;
-	*out = key ? grammarcache_get(api->grammars, str_of(key)) : NULL;
+	*out = grammarcache_get(api->grammars, str_of(key));
 	if (!*out) {
 		st = make(m, out);
-		if (st == OK && key)
+		if (st == OK)
 			grammarcache_put(api->grammars, str_of(key), *out);
 	}
 	free(key);

@@ -16,3 +16,6 @@ void value_set(struct arena *a, struct jinja_value *dict, const char *key,
 	       struct jinja_value *v);
 void value_set_str(struct arena *a, struct jinja_value *dict, const char *key,
 		   struct str s, enum trust trust);
+/* The object that a call's arguments spell. One that max_tokens cut off is closed: agents
+ * send their history back as it came. NULL: the text begins no object. */
+json_t *value_read_args(struct str text);

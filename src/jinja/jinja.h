@@ -29,6 +29,8 @@ struct jinja_value *jinja_none(struct arena *a);
 struct jinja_value *jinja_bool(struct arena *a, bool v);
 struct jinja_value *jinja_int(struct arena *a, int64_t v);
 struct jinja_value *jinja_float(struct arena *a, double v);
+/* A number that templates write as these digits, such as 1.10 or an integer beyond 64 bits. */
+struct jinja_value *jinja_digits(struct arena *a, double v, struct str digits);
 struct jinja_value *jinja_string(struct arena *a, struct str s, enum trust t);
 /* A string of several writers. */
 struct jinja_value *jinja_marked(struct arena *a, const struct marked *m);

@@ -77,6 +77,8 @@ static void add_number(struct dump *d, const struct jinja_value *v)
 {
 	if (v->kind == J_INT)
 		jtext_addf(d->t, "%lld", (long long)v->i);
+	else if (v->digits)
+		jtext_add_z(d->t, v->digits);
 	else if (isnan(v->f))
 		jtext_add_z(d->t, "NaN");
 	else if (isinf(v->f))

@@ -156,7 +156,12 @@ void jrepr_add_repr(struct jtext *t, const struct jinja_value *v, int depth)
 	case J_NONE: jtext_add_z(t, "None"); break;
 	case J_BOOL: jtext_add_z(t, v->b ? "True" : "False"); break;
 	case J_INT: jtext_addf(t, "%lld", (long long)v->i); break;
-	case J_FLOAT: jrepr_add_float(t, v->f); break;
+	case J_FLOAT:
+		if (v->digits)
+			jtext_add_z(t, v->digits);
+		else
+			jrepr_add_float(t, v->f);
+		break;
 	case J_STRING: add_quoted(t, &v->s); break;
 	case J_RANGE: add_range(t, &v->r); break;
 	case J_LIST:

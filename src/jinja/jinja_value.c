@@ -333,6 +333,13 @@ struct jinja_value *jinja_float(struct arena *a, double v)
 	return x;
 }
 
+struct jinja_value *jinja_digits(struct arena *a, double v, struct str digits)
+{
+	struct jinja_value *x = jinja_float(a, v);
+	x->digits = arena_str(a, digits).p;
+	return x;
+}
+
 struct jinja_value *jinja_string(struct arena *a, struct str s, enum trust t)
 {
 	struct str own = arena_str(a, s);

@@ -80,7 +80,10 @@ struct jinja_value {
 	union {
 		bool b;
 		int64_t i;
-		double f;
+		struct {
+			double f;
+			const char *digits; /* how to write it; NULL: as Python does */
+		};
 		struct jstr s;
 		struct jlist l;
 		struct jrange r;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "json/json_digits.h"
 
 #define DEPTH_MAX 128 /* most nesting; deeper texts go to jansson */
 #define DIGITS_MAX 18 /* an integer of so many digits fits 64 bits */
@@ -171,7 +172,7 @@ static json_t *read_number(struct fast *f)
 		return integer_of(f, *from == '-' ? -v : v);
 	while (f->p < f->end && (goes_on(*f->p) || *f->p == '+' || *f->p == '-'))
 		f->p++;
-	return json_loadb(from, (size_t)(f->p - from), JSON_DECODE_ANY, NULL);
+	return json_digits_new((struct str){from, (size_t)(f->p - from)});
 }
 
 static json_t *read_word(struct fast *f, struct str word, json_t *v)
@@ -186,14 +187,18 @@ static json_t *read_word(struct fast *f, struct str word, json_t *v)
 static bool read_member(struct fast *f, json_t *object)
 {
 	struct str key;
-	char name[256];
-	if (!read_string(f, &key) || key.n >= sizeof name || memchr(key.p, '\0', key.n) ||
-	    !take(f, ':'))
+	char small[256], *name = small;
+	if (!read_string(f, &key) || memchr(key.p, '\0', key.n) || !take(f, ':'))
 		return false;
+	if (key.n >= sizeof small)
+		name = xmalloc(key.n + 1);
 	memcpy(name, key.p, key.n);
 	name[key.n] = '\0';
 	json_t *v = json_object_get(object, name) ? NULL : read_value(f);
-	return v && json_object_set_new_nocheck(object, name, v) == 0;
+	bool good = v && json_object_set_new_nocheck(object, name, v) == 0;
+	if (name != small)
+		free(name);
+	return good;
 }
 
 static json_t *read_object(struct fast *f)
@@ -261,7 +266,8 @@ json_t *json_fast_load(struct str text)
 	if (text.n == 0)
 		return NULL;
 	struct fast f = {.p = text.p, .end = text.p + text.n};
-	json_t *v = look(&f) == '{' ? read_value(&f) : NULL;
+	bool is_tree = look(&f) == '{' || look(&f) == '[';
+	json_t *v = is_tree ? read_value(&f) : NULL;
 	look(&f);
 	if (v && f.p < f.end) { /* text follows the value: not for this reader */
 		json_decref(v);

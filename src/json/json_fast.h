@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 
-/* Reads an object, as json_loadb does with JSON_REJECT_DUPLICATES and JSON_ALLOW_NUL. NULL:
- * call jansson, which may read the text or say what is wrong in it. */
+/* Reads an object or a list, as json_loadb does with JSON_REJECT_DUPLICATES and
+ * JSON_ALLOW_NUL, and keeps each number as it was sent (json_digits.h). NULL: call
+ * json_text_load, which may read the text or say what is wrong in it. */
 json_t *json_fast_load(struct str text);

@@ -326,10 +326,8 @@ static bool write_value(const struct schema_reader *x, const json_t *v, struct b
 		buf_add_c(out, ']');
 	} else if (json_is_string(v)) {
 		good = write_string(loose, json_read_view(v), false, out);
-	} else if (json_is_integer(v)) {
-		buf_addf(out, "%lld", (long long)json_integer_value(v));
-	} else if (json_is_real(v)) {
-		buf_add_json_num(out, json_real_value(v));
+	} else if (json_is_number(v)) {
+		json_digits_add(v, out);
 	} else {
 		buf_add_z(out, word_of(x, v));
 	}
@@ -343,7 +341,7 @@ int schema_type_of(const json_t *v)
 	case JSON_ARRAY: return TYPE_ARRAY;
 	case JSON_STRING: return TYPE_STRING;
 	case JSON_INTEGER: return TYPE_INTEGER;
-	case JSON_REAL: return TYPE_FRACTION;
+	case JSON_REAL: return json_digits_is_integer(v) ? TYPE_INTEGER : TYPE_FRACTION;
 	case JSON_TRUE: case JSON_FALSE: return TYPE_BOOL;
 	case JSON_NULL: return TYPE_NULL;
 	}

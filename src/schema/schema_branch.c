@@ -36,7 +36,7 @@ static json_t *values_of(const json_t *v)
 static bool has_value(const json_t *list, const json_t *v)
 {
 	for (size_t i = 0; i < json_array_size(list); i++)
-		if (json_equal(json_array_get(list, i), v))
+		if (json_digits_equal(json_array_get(list, i), v))
 			return true;
 	return false;
 }

@@ -74,10 +74,11 @@ static bool add_step(struct multiple_step *s, double v)
 	return true;
 }
 
-static void write_units(int64_t u, int digits, struct buf *out)
+static void write_units(json_wide u, int digits, struct buf *out)
 {
-	int64_t a = u < 0 ? -u : u;
-	buf_addf(out, "%s%lld", u < 0 ? "-" : "", (long long)(a / powers[digits]));
+	char text[JSON_WIDE_BYTES];
+	json_wide a = u < 0 ? -u : u;
+	buf_addf(out, "%s%s", u < 0 ? "-" : "", json_digits_of_wide(a / powers[digits], text));
 	if (a % powers[digits] == 0)
 		return;
 	buf_addf(out, ".%0*lld", digits, (long long)(a % powers[digits]));
@@ -86,18 +87,18 @@ static void write_units(int64_t u, int digits, struct buf *out)
 }
 
 /* Writes out the multiples k_lo..k_hi: at most MANY, those nearest to zero. */
-static grammar_part write_out(struct schema_reader *x, const struct multiple_step *s, int64_t k_lo,
-			      int64_t k_hi)
+static grammar_part write_out(struct schema_reader *x, const struct multiple_step *s,
+			      json_wide k_lo, json_wide k_hi)
 {
 	if (k_hi - k_lo >= MANY) {
-		int64_t from = k_lo > 0 ? k_lo : k_hi < 0 ? k_hi - MANY + 1 : -MANY / 2;
+		json_wide from = k_lo > 0 ? k_lo : k_hi < 0 ? k_hi - MANY + 1 : -MANY / 2;
 		k_lo = MIN(MAX(k_lo, from), k_hi - MANY + 1);
 		k_hi = k_lo + MANY - 1;
 	}
-	struct str *texts = xcalloc((size_t)MAX(k_hi - k_lo + 1, 0) + 1, sizeof *texts);
+	struct str *texts = xcalloc((size_t)MAX(k_hi - k_lo + 1, (json_wide)0) + 1, sizeof *texts);
 	struct buf text = {0};
 	size_t n = 0;
-	for (int64_t k = k_lo; k <= k_hi; k++) {
+	for (json_wide k = k_lo; k <= k_hi; k++) {
 		buf_clear(&text);
 		write_units(k * s->units, s->digits, &text);
 		texts[n++] = arena_str(&x->arena, buf_str(&text));
@@ -243,16 +244,28 @@ static bool has_excluded(const struct schema_list *l)
 	return false;
 }
 
-/* The first k (is_lo) or the last k within a bound. */
-static int64_t first_k(double v, bool is_excluded, const struct multiple_step *s, bool is_lo)
+/* The first k (is_lo) or the last k within an integer bound, exactly. */
+static json_wide integer_k(json_wide bound, const struct multiple_step *s, bool is_lo)
+{
+	json_wide k = bound / s->units, rest = bound % s->units;
+	return is_lo ? k + (rest > 0) : k - (rest < 0);
+}
+
+#define MOST_K 100000000000000 /* a double still tells neighbours apart */
+
+/* The same for a number's bound. Beyond MOST_K a double is not exact: *out_far becomes true
+ * if the bound leaves no k below that. */
+static json_wide first_k(double v, bool is_excluded, const struct multiple_step *s, bool is_lo,
+			 bool *out_far)
 {
 	double k = v * (double)powers[s->digits] / (double)s->units;
 	double near = round(k);
-	if (fabs(k) > 1e14)
-		return k > 0 ? (int64_t)1e14 : -(int64_t)1e14;
+	*out_far |= is_lo ? k > MOST_K : k < -MOST_K;
+	if (fabs(k) > MOST_K)
+		return k > 0 ? MOST_K : -MOST_K;
 	if (fabs(k - near) < 1e-6) /* the bound is a multiple, up to rounding errors */
-		return (int64_t)near + (is_excluded ? (is_lo ? 1 : -1) : 0);
-	return (int64_t)(is_lo ? ceil(k) : floor(k));
+		return (json_wide)near + (is_excluded ? (is_lo ? 1 : -1) : 0);
+	return (json_wide)(is_lo ? ceil(k) : floor(k));
 }
 
 bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
@@ -285,10 +298,17 @@ bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
 		schema_refuse(x, where, "cannot be held to beside values that are left out");
 	if (x->st != OK)
 		return true;
+	bool is_far = false;
 	double lo = is_integer ? (double)b->int_lo : b->lo;
 	double hi = is_integer ? (double)b->int_hi : b->hi;
-	int64_t k_lo = first_k(lo, !is_integer && b->lo_excluded, &s, true);
-	int64_t k_hi = first_k(hi, !is_integer && b->hi_excluded, &s, false);
+	json_wide k_lo = is_integer ? integer_k(b->int_lo, &s, true)
+				    : first_k(lo, b->lo_excluded, &s, true, &is_far);
+	json_wide k_hi = is_integer ? integer_k(b->int_hi, &s, false)
+				    : first_k(hi, b->hi_excluded, &s, false, &is_far);
+	if (is_far) {
+		schema_refuse(x, b->where, "has too many digits to be held to");
+		return true;
+	}
 	if (k_hi - k_lo >= MANY && by_digits(x, &s, lo, hi, out) &&
 	    !(b->lo == 0 && b->lo_excluded) && !(b->hi == 0 && b->hi_excluded))
 		return true;

@@ -60,7 +60,7 @@ static void break_count(struct negation *n, const char *type, const char *key,
 			const json_t *v)
 {
 	bool is_min = strncmp(key, "min", 3) == 0;
-	double limit = json_number_value(v);
+	double limit = MIN(json_number_value(v), 1e15);
 	char other[32];
 	snprintf(other, sizeof other, "%s%s", is_min ? "max" : "min", key + 3);
 	if (is_min && limit > 0)

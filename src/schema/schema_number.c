@@ -87,44 +87,35 @@ static grammar_part same_length(struct schema_reader *x, const char *lo,
 	return out;
 }
 
-/* Integers with 0 <= lo <= hi, written without leading zeros. */
-static grammar_part natural(struct schema_reader *x, uint64_t lo, uint64_t hi)
+/* Integers with 0 <= lo <= hi <= JSON_WIDE_MAX, written without leading zeros. */
+static grammar_part natural(struct schema_reader *x, json_wide lo, json_wide hi)
 {
 	struct grammar_parts alts = {0};
-	uint64_t low = 0; /* the smallest number of n digits */
-	for (int n = 1; n <= 20; n++) {
-		uint64_t high = n == 20 ? UINT64_MAX : (low ? low : 1) * 10 - 1;
-		uint64_t a = MAX(lo, low), b = MIN(hi, high);
-		char text_a[24], text_b[24];
-		snprintf(text_a, sizeof text_a, "%llu", (unsigned long long)a);
-		snprintf(text_b, sizeof text_b, "%llu", (unsigned long long)b);
+	json_wide low = 0, high = 9; /* the numbers of n digits */
+	for (int n = 1; low <= hi; n++) {
+		json_wide a = MAX(lo, low), b = MIN(hi, high);
+		char text_a[JSON_WIDE_BYTES], text_b[JSON_WIDE_BYTES];
 		if (a <= b)
-			grammar_parts_add(&alts, same_length(x, text_a, text_b, n,
+			grammar_parts_add(&alts, same_length(x, json_digits_of_wide(a, text_a),
+							     json_digits_of_wide(b, text_b), n,
 							     true, true));
-		if (high >= hi)
-			break;
 		low = high + 1;
+		if (high < JSON_WIDE_MAX)
+			high = high * 10 + 9;
 	}
 	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
 	free(alts.p);
 	return out;
 }
 
-static uint64_t magnitude(int64_t v)
-{
-	return v < 0 ? -(uint64_t)v : (uint64_t)v;
-}
-
-grammar_part schema_integer_range(struct schema_reader *x, int64_t lo, int64_t hi)
+static grammar_part integer_range(struct schema_reader *x, json_wide lo, json_wide hi)
 {
 	struct grammar_parts alts = {0};
 	if (lo < 0 && lo <= hi)
 		grammar_parts_add(&alts, then(x, lit(x, "-"),
-					      natural(x, hi < 0 ? magnitude(hi) : 1,
-						      magnitude(lo))));
+					      natural(x, hi < 0 ? -hi : 1, -lo)));
 	if (hi >= 0 && lo <= hi)
-		grammar_parts_add(&alts, natural(x, (uint64_t)MAX(lo, 0),
-						 (uint64_t)hi));
+		grammar_parts_add(&alts, natural(x, MAX(lo, (json_wide)0), hi));
 	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
 	free(alts.p);
 	return out;
@@ -246,25 +237,12 @@ static grammar_part positive(struct schema_reader *x, const struct decimal *lo,
 /* --- bounds -------------------------------------------------------------- */
 
 /* The first (is_lo) or last integer within a bound. */
-static int64_t round_in(const json_t *v, bool is_lo, bool is_excluded)
+static json_wide round_in(const json_t *v, bool is_lo, bool is_excluded)
 {
-	int64_t i;
-	if (json_is_integer(v)) {
-		i = json_integer_value(v);
-	} else {
-		double d = json_real_value(v);
-		double r = is_lo ? ceil(d) : floor(d);
-		if (r >= 9.2e18 || r <= -9.2e18)
-			return r > 0 ? INT64_MAX : INT64_MIN + 1;
-		i = (int64_t)r;
-		is_excluded = is_excluded && r == d;
-	}
-	i = MAX(i, INT64_MIN + 2);
-	if (is_excluded && is_lo && i < INT64_MAX)
-		i++;
-	else if (is_excluded && !is_lo)
-		i--;
-	return i;
+	json_wide i = json_digits_round(v, is_lo);
+	if (is_excluded && json_digits_is_integer(v))
+		i += is_lo ? 1 : -1;
+	return MIN(MAX(i, -JSON_WIDE_MAX - 1), JSON_WIDE_MAX + 1);
 }
 
 static void read_bound(struct schema_reader *x, const struct json_node *schema,
@@ -284,7 +262,7 @@ static void read_bound(struct schema_reader *x, const struct json_node *schema,
 	if (!at->v || x->st != OK)
 		return;
 	b->where = at;
-	int64_t i = round_in(at->v, is_lo, is_excluded);
+	json_wide i = round_in(at->v, is_lo, is_excluded);
 	if (is_lo) {
 		b->int_lo = MAX(b->int_lo, i);
 		if (v > b->lo || (v == b->lo && is_excluded)) {
@@ -305,7 +283,7 @@ static struct schema_bounds read_bounds(struct schema_reader *x, const struct sc
 	static const char *const keys[] = {"minimum", "exclusiveMinimum", "maximum",
 					   "exclusiveMaximum"};
 	struct schema_bounds b = {.lo = -INFINITY, .hi = INFINITY,
-			   .int_lo = INT64_MIN + 1, .int_hi = INT64_MAX};
+			   .int_lo = -JSON_WIDE_MAX - 1, .int_hi = JSON_WIDE_MAX + 1};
 	for (size_t i = 0; i < l->n && x->st == OK; i++) {
 		struct str format = STR("");
 		const struct json_node *at = schema_get(x, l->p[i].at, "format");
@@ -322,10 +300,16 @@ static struct schema_bounds read_bounds(struct schema_reader *x, const struct sc
 
 /* --- excluded values --------------------------------------------------------------- */
 
-/* The numbers that the list excludes (SCHEMA_NOT_VALUES), sorted. The caller frees them. */
-static double *excluded(const struct schema_list *l, size_t *out_n)
+static int by_value(const void *a, const void *b)
 {
-	double *out = NULL;
+	return json_digits_compare(*(json_t *const *)a, *(json_t *const *)b);
+}
+
+/* The numbers that the list excludes (SCHEMA_NOT_VALUES), sorted. The caller frees the
+ * array. */
+static const json_t **excluded(const struct schema_list *l, size_t *out_n)
+{
+	const json_t **out = NULL;
 	size_t n = 0;
 	for (size_t i = 0; i < l->n; i++) {
 		const json_t *not = json_object_get(l->p[i].at->v, SCHEMA_NOT_VALUES);
@@ -333,64 +317,70 @@ static double *excluded(const struct schema_list *l, size_t *out_n)
 		for (size_t k = 0; k < json_array_size(not); k++) {
 			const json_t *v = json_array_get(not, k);
 			if (json_is_number(v))
-				out[n++] = json_number_value(v);
+				out[n++] = v;
 		}
 	}
-	for (size_t i = 1; i < n; i++)
-		for (size_t k = i; k > 0 && out[k - 1] > out[k]; k--) {
-			double t = out[k];
-			out[k] = out[k - 1];
-			out[k - 1] = t;
-		}
+	if (n > 1)
+		qsort(out, n, sizeof *out, by_value);
 	*out_n = n;
 	return out;
 }
 
-static grammar_part integers_but(struct schema_reader *x, int64_t lo, int64_t hi,
-				 const double *not, size_t n)
+static grammar_part integers_but(struct schema_reader *x, json_wide lo, json_wide hi,
+				 const json_t *const *not, size_t n)
 {
 	struct grammar_parts alts = {0};
 	schema_work(x, n * 1000); /* each gap between two excluded numbers costs a range */
 	for (size_t i = 0; i < n && x->st == OK; i++) {
-		if (not[i] != floor(not[i]) || fabs(not[i]) > 9e15)
+		json_wide v = json_digits_round(not[i], false);
+		if (!json_digits_is_integer(not[i]))
 			continue;
-		int64_t v = (int64_t)not[i];
 		if (v > lo)
-			grammar_parts_add(&alts,
-					  schema_integer_range(x, lo, MIN(hi, v - 1)));
+			grammar_parts_add(&alts, integer_range(x, lo, MIN(hi, v - 1)));
 		lo = MAX(lo, v + 1);
 	}
-	grammar_parts_add(&alts, schema_integer_range(x, lo, hi));
+	grammar_parts_add(&alts, integer_range(x, lo, hi));
 	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
 	free(alts.p);
 	return out;
+}
+
+/* The first of the usual limits that is beyond v >= 0, where the schema has none: other
+ * programs can read such integers. */
+static json_wide usual_limit(json_wide v)
+{
+	static const json_wide limits[] = {INTEGER_MAX, INT64_MAX, UINT64_MAX};
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		if (v < limits[i])
+			return limits[i];
+	return MIN(v, JSON_WIDE_MAX / 2) * 2;
 }
 
 grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l)
 {
 	struct schema_bounds b = read_bounds(x, l);
 	grammar_part out;
-	/* Without a bound, allow only integers that other programs can read back. */
-	if (b.int_hi == INT64_MAX && b.int_lo < INTEGER_MAX)
-		b.int_hi = INTEGER_MAX;
-	if (b.int_lo == INT64_MIN + 1 && b.int_hi > -INTEGER_MAX)
-		b.int_lo = -INTEGER_MAX;
+	if (x->st == OK && (b.int_lo > JSON_WIDE_MAX || b.int_hi < -JSON_WIDE_MAX))
+		schema_refuse(x, b.where, "has too many digits to be held to");
+	if (b.int_hi > JSON_WIDE_MAX)
+		b.int_hi = usual_limit(MAX(b.int_lo, (json_wide)0));
+	if (b.int_lo < -JSON_WIDE_MAX)
+		b.int_lo = -usual_limit(-MIN(b.int_hi, (json_wide)0));
 	if (x->st != OK || schema_multiple(x, l, &b, true, &out))
 		return x->st == OK ? out : 0;
 	size_t n;
-	double *not = excluded(l, &n);
-	char name[80];
+	const json_t **not = excluded(l, &n);
+	char name[120], lo[JSON_WIDE_BYTES], hi[JSON_WIDE_BYTES];
 	uint32_t rule;
-	snprintf(name, sizeof name, "integer from %lld to %lld", (long long)b.int_lo,
-		 (long long)b.int_hi);
+	snprintf(name, sizeof name, "integer from %s to %s", json_digits_of_wide(b.int_lo, lo),
+		 json_digits_of_wide(b.int_hi, hi));
 	if (n > 0)
 		out = integers_but(x, b.int_lo, b.int_hi, not, n);
 	free(not);
 	if (n > 0)
 		return out;
 	if (schema_rule(x, name, &rule))
-		grammar_build_set_rule(x->b, rule,
-				       schema_integer_range(x, b.int_lo, b.int_hi));
+		grammar_build_set_rule(x->b, rule, integer_range(x, b.int_lo, b.int_hi));
 	return grammar_build_ref(x->b, rule);
 }
 
@@ -475,18 +465,19 @@ static grammar_part number_between(struct schema_reader *x, const struct schema_
 
 /* The ranges between the excluded numbers. */
 static grammar_part numbers_but(struct schema_reader *x, struct schema_bounds b,
-				const double *not, size_t n)
+				const json_t *const *not, size_t n)
 {
 	struct grammar_parts alts = {0};
 	schema_work(x, n * 1000);
 	for (size_t i = 0; i < n && x->st == OK; i++) {
 		struct schema_bounds below = b;
-		if (not[i] < b.lo || not[i] > b.hi)
+		double v = json_number_value(not[i]);
+		if (v < b.lo || v > b.hi)
 			continue;
-		below.hi = not[i];
+		below.hi = v;
 		below.hi_excluded = true;
 		grammar_parts_add(&alts, number_between(x, &below));
-		b.lo = not[i];
+		b.lo = v;
 		b.lo_excluded = true;
 	}
 	grammar_parts_add(&alts, number_between(x, &b));
@@ -512,7 +503,7 @@ grammar_part schema_number(struct schema_reader *x, const struct schema_list *l,
 	if (schema_multiple(x, l, &b, false, &out))
 		return out;
 	size_t n;
-	double *not = excluded(l, &n);
+	const json_t **not = excluded(l, &n);
 	if (n > 0 && !is_fraction)
 		out = numbers_but(x, b, not, n);
 	free(not);

@@ -10,6 +10,7 @@
 #include "schema/schema.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "json/json_digits.h"
 #include "grammar/grammar_build.h"
 #include "grammar/grammar_lang.h"
 
@@ -183,13 +184,12 @@ grammar_part schema_number(struct schema_reader *x, const struct schema_list *l,
 struct schema_bounds {
 	double lo, hi; /* infinite if there is no bound */
 	bool lo_excluded, hi_excluded;
-	int64_t int_lo, int_hi; /* the bounds for integers, both included */
+	json_wide int_lo, int_hi; /* the bounds for integers, both included */
 	const struct json_node *where;
 };
 /* If the list has multipleOf, sets *out to its numbers and returns true. */
 bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
 		     const struct schema_bounds *b, bool is_integer, grammar_part *out);
-grammar_part schema_integer_range(struct schema_reader *x, int64_t lo, int64_t hi);
 
 /* --- schema_array.c, _unique.c, _object.c, _further.c --- */
 grammar_part schema_array(struct schema_reader *x, const struct schema_list *l);

@@ -130,12 +130,6 @@ static bool item_values(struct schema_reader *x, const struct schema_list *item,
 	return !item->n || !schema_has_branches(item);
 }
 
-static bool is_same(const json_t *a, const json_t *b)
-{
-	return json_equal(a, b) || (json_is_number(a) && json_is_number(b) &&
-				    json_number_value(a) == json_number_value(b));
-}
-
 static grammar_part of_values(struct unique *u, const json_t **values, size_t n)
 {
 	struct schema_reader *x = u->x;
@@ -143,7 +137,7 @@ static grammar_part of_values(struct unique *u, const json_t **values, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		bool is_new = true;
 		for (size_t k = 0; k < u->n && is_new; k++)
-			is_new = !is_same(values[k], values[i]);
+			is_new = !json_digits_equal(values[k], values[i]);
 		if (is_new)
 			values[u->n++] = values[i];
 	}

@@ -35,33 +35,38 @@ static enum schema_verdict yes_if(bool is_so)
 
 /* --- numbers and strings -------------------------------------------------------- */
 
+static enum schema_verdict judge_multiple(const json_t *v, const json_t *step)
+{
+	bool are_integers = json_digits_is_integer(v) && json_digits_is_integer(step);
+	json_wide a = json_digits_round(v, false), b = json_digits_round(step, false);
+	bool are_held = b > 0 && MAX(MAX(a, -a), b) <= JSON_WIDE_MAX;
+	if (are_integers && are_held)
+		return yes_if(a % b == 0);
+	double q = json_number_value(v) / json_number_value(step);
+	if (!(fabs(q) <= 1e9) || !(json_number_value(step) > 0))
+		return VALUE_UNKNOWN;
+	return fabs(q - round(q)) < 1e-9 ? VALUE_YES : VALUE_NO;
+}
+
 static enum schema_verdict judge_number(const json_t *schema, const char *key,
 					const json_t *v)
 {
 	const json_t *limit = json_object_get(schema, key);
-	double a = json_number_value(v), b = json_number_value(limit);
 	/* In draft 4 the boolean modifies the other keyword. */
-	if (json_is_true(limit) && key[0] == 'e')
-		return yes_if(a != json_number_value(json_object_get(
-			schema, strstr(key, "Min") ? "minimum" : "maximum")));
+	if (json_is_true(limit) && key[0] == 'e') {
+		const json_t *own =
+			json_object_get(schema, strstr(key, "Min") ? "minimum" : "maximum");
+		return yes_if(!json_is_number(own) || json_digits_compare(v, own) != 0);
+	}
 	if (json_is_false(limit))
 		return VALUE_YES;
 	if (!json_is_number(limit))
 		return VALUE_UNKNOWN;
-	if (strcmp(key, "minimum") == 0)
-		return yes_if(a >= b);
-	if (strcmp(key, "maximum") == 0)
-		return yes_if(a <= b);
-	if (strcmp(key, "exclusiveMinimum") == 0)
-		return yes_if(a > b);
-	if (strcmp(key, "exclusiveMaximum") == 0)
-		return yes_if(a < b);
-	if (json_is_integer(v) && json_is_integer(limit) && json_integer_value(limit) > 0)
-		return yes_if(json_integer_value(v) % json_integer_value(limit) == 0);
-	double q = a / b;
-	if (fabs(q) > 1e9 || !(b > 0))
-		return VALUE_UNKNOWN;
-	return fabs(q - round(q)) < 1e-9 ? VALUE_YES : VALUE_NO;
+	if (strcmp(key, "multipleOf") == 0)
+		return judge_multiple(v, limit);
+	int order = json_digits_compare(v, limit);
+	bool is_max = strstr(key, "ax") != NULL;
+	return yes_if(order == 0 ? key[0] != 'e' : (order < 0) == is_max);
 }
 
 static enum schema_verdict judge_regex(struct judge *j, const struct json_node *at,
@@ -147,7 +152,7 @@ static bool are_unique(struct judge *j, const json_t *v)
 	schema_work(j->x, n * n);
 	for (size_t i = 0; i < n && j->x->st == OK; i++)
 		for (size_t k = i + 1; k < n; k++)
-			if (json_equal(json_array_get(v, i), json_array_get(v, k)))
+			if (json_digits_equal(json_array_get(v, i), json_array_get(v, k)))
 				return false;
 	return true;
 }
@@ -312,10 +317,7 @@ static bool has_value(struct judge *j, const json_t *list, const json_t *v)
 {
 	schema_work(j->x, json_array_size(list));
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *one = json_array_get(list, i);
-		if (json_equal(one, v) ||
-		    (json_is_number(one) && json_is_number(v) &&
-		     json_number_value(one) == json_number_value(v)))
+		if (json_digits_equal(json_array_get(list, i), v))
 			return true;
 	}
 	return false;
@@ -327,11 +329,7 @@ static enum schema_verdict judge_shape(struct judge *j, const struct json_node *
 {
 	size_t n = json_array_size(at->v);
 	if (strcmp(key, "type") == 0) {
-		int type = schema_type_of(v);
-		bool is_whole = json_is_real(v) &&
-				floor(json_real_value(v)) == json_real_value(v);
-		return yes_if(schema_type(j->x, schema) &
-			      (is_whole ? TYPE_INTEGER : type));
+		return yes_if(schema_type(j->x, schema) & schema_type_of(v));
 	}
 	if (strcmp(key, "enum") == 0)
 		return yes_if(has_value(j, at->v, v));

@@ -54,4 +54,18 @@ def test_schemas(t, d):
     t.ok(n_ended > len(schemas) / 2, f"{n_ended} of {len(schemas)} came to their end")
 
 
-run([test_schemas])
+def test_integers(t, d):
+    """Integers beyond 64 bits are held exactly, bound by bound."""
+    for i, v in enumerate((
+            {"minimum": 10**19}, {"minimum": 2**63}, {"exclusiveMinimum": 2**63 - 1},
+            {"maximum": -2**63 - 1}, {"maximum": -10**19}, {"exclusiveMaximum": -2**63},
+            {"enum": [2**64 - 1]}, {"const": 2**64 - 1}, {"minimum": 10**16, "multipleOf": 3})):
+        schema = {"type": "object", "properties": {"v": {"type": "integer", **v}},
+                  "required": ["v"], "additionalProperties": False}
+        text, finish = whole(d, {**ASK, "seed": i, "response_format": {
+            "type": "json_schema", "json_schema": {"name": "x", "schema": schema}}})
+        t.ok(finish == "stop" and jsonschema.Draft202012Validator(schema).is_valid(
+            json.loads(text)), f"{v}: {text}", finish)
+
+
+run([test_schemas, test_integers])

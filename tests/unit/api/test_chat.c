@@ -611,6 +611,45 @@ static void test_empty_content(void)
 	api_destroy(a);
 }
 
+/* What a client sent of arguments and tools reaches the template with its digits. Arguments
+ * that max_tokens cut off are closed: agents send their history back as it came. */
+static void test_arguments(void)
+{
+	static const char call[] = "{\"messages\":[" USER("q") ",{\"role\":\"assistant\","
+		"\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":"
+		"{\"name\":\"f\",\"arguments\":%s}}]}," RESULT("c1") "]}";
+	static const char *const rows[][2] = {
+		{"\"{\\\"id\\\": 12345678901234567890, \\\"k\\\": 1.10}\"",
+		 "id=12345678901234567890;k=1.10;{\"id\": 12345678901234567890, \"k\": 1.10}"},
+		{"{\"id\":-18446744073709551615,\"k\":[1e5,2.5,3]}",
+		 "id=-18446744073709551615;k=[1e5, 2.5, 3];"
+		 "{\"id\": -18446744073709551615, \"k\": [1e5, 2.5, 3]}"},
+		{"\"{\\\"id\\\": \\\"a b\"", "id=a b;{\"id\": \"a b\"}"},
+	};
+	struct model copy;
+	struct api *a = with_template(
+		&copy, "{% for m in messages %}{% if m.tool_calls %}{% for k, v in m.tool_calls[0]"
+		       ".function.arguments.items() %}{{ k }}={{ v }};{% endfor %}"
+		       "{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{% endfor %}");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf body = {0};
+		buf_addf(&body, call, rows[i][0]);
+		expect_prompt(a, buf_str(&body).p, rows[i][1], "arguments as they came");
+		buf_deinit(&body);
+	}
+	api_destroy(a);
+	a = with_template(&copy, "{{ tools | tojson }}");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"tools\":[{\"type\":\"function\","
+		      "\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":"
+		      "{\"properties\":{\"x\":{\"maximum\":18446744073709551615,\"default\":1.10}"
+		      "}}}}]}",
+		      "[{\"type\": \"function\", \"function\": {\"name\": \"f\", "
+		      "\"description\": \"d\", \"parameters\": {\"properties\": {\"x\": "
+		      "{\"maximum\": 18446744073709551615, \"default\": 1.10}}}}}]",
+		      "a tool's numbers as they came");
+	api_destroy(a);
+}
+
 static void test_bare_tool(void)
 {
 	struct model copy;
@@ -791,6 +830,7 @@ int main(void)
 	test_template_faults();
 	test_null_content();
 	test_empty_content();
+	test_arguments();
 	test_bare_tool();
 	test_no_tools();
 	test_call_ids();

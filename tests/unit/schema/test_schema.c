@@ -9,20 +9,24 @@
 #include "schema/schema.h"
 
 #include "base/file.h"
+#include "json/json_fast.h"
 #include "tests/tap.h"
 
 static struct grammar_vocab *vocab;
 
 static enum status compile(const char *schema, struct grammar **out, struct fail *f)
 {
-	json_t *v = json_loads(schema, JSON_DECODE_ANY, NULL);
+	struct buf list = {0};
+	buf_addf(&list, "[%s]", schema);
+	json_t *v = json_fast_load(buf_str(&list));
 	if (!v) {
 		printf("Bail out! not JSON: %s\n", schema);
 		exit(1);
 	}
-	struct json_node at = {.v = v};
+	struct json_node at = {.v = json_array_get(v, 0)};
 	enum status st = schema_grammar(&at, out, f);
 	json_decref(v);
+	buf_deinit(&list);
 	return st;
 }
 
@@ -112,6 +116,36 @@ static const struct {
 	{"{\"type\":\"string\",\"enum\":[\"x\\n\\\"\",2,\"xy\"]}",
 	 {"\"x\\n\\\"\"", "\"xy\""}, {"2", "\"x\""}},
 	{"{\"const\":0.1}", {"0.1"}, {"0", "0.10"}},
+	/* integers beyond 64 bits, as they were sent */
+	{"{\"type\":\"integer\",\"minimum\":10000000000000000000}",
+	 {"10000000000000000000", "18446744073709551615"},
+	 {"9223372036854775807", "9999999999999999999", "0"}},
+	{"{\"type\":\"integer\",\"minimum\":1e19,\"maximum\":1.00000000000000000001e19}",
+	 {"10000000000000000000"}, {"9999999999999999999", "10000000000000000001"}},
+	{"{\"type\":\"integer\",\"exclusiveMinimum\":9223372036854775807}",
+	 {"9223372036854775808"}, {"9223372036854775807"}},
+	{"{\"type\":\"integer\",\"maximum\":-9223372036854775809}",
+	 {"-9223372036854775809"}, {"-9223372036854775808", "0"}},
+	{"{\"type\":\"integer\",\"exclusiveMaximum\":-9223372036854775808}",
+	 {"-9223372036854775809"}, {"-9223372036854775808"}},
+	{"{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615}",
+	 {"0", "9223372036854775808", "18446744073709551615"}, {"18446744073709551616", "-1"}},
+	{"{\"type\":\"integer\",\"minimum\":9007199254740992.5,\"maximum\":9007199254740994.5}",
+	 {"9007199254740993", "9007199254740994"}, {"9007199254740992", "9007199254740995"}},
+	{"{\"enum\":[18446744073709551615,1.10,1e3]}", {"18446744073709551615", "1.10", "1e3"},
+	 {"18446744073709551614", "1.8446744073709552e+19"}},
+	{"{\"type\":\"integer\",\"enum\":[18446744073709551615,18446744073709551614,2.0,2.5],"
+	 "\"maximum\":18446744073709551614}",
+	 {"18446744073709551614", "2.0"}, {"18446744073709551615", "2.5"}},
+	{"{\"type\":\"integer\",\"not\":{\"enum\":[9007199254740993,7.0,18446744073709551615]}}",
+	 {"9007199254740992", "9007199254740994", "8"}, {"9007199254740993", "7"}},
+	{"{\"type\":\"integer\",\"minimum\":10000000000000000,\"multipleOf\":3}",
+	 {"10000000000000002", "10000000000000005"}, {"300000000000000", "9999999999999999", "3"}},
+	{"{\"type\":\"integer\",\"minimum\":1e20,\"multipleOf\":7}",
+	 {"100000000000000000005"}, {"99999999999999999998", "100000000000000000004"}},
+	{"{\"const\":[18446744073709551615,18446744073709551614],\"uniqueItems\":true}",
+	 {"[18446744073709551615, 18446744073709551614]"}, {"[]"}},
+	{"{\"enum\":[[1,1.0],[1,2]],\"uniqueItems\":true}", {"[1, 2]"}, {"[1, 1.0]"}},
 	/* combinations */
 	{"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"string\",\"maxLength\":1}]}",
 	 {"1", "\"a\""}, {"\"ab\"", "null"}},
@@ -393,6 +427,10 @@ static const struct {
 	 "", "must be a schema"},
 	{"{\"type\":\"number\",\"minimum\":1e-30}",
 	 "minimum", "too many digits"},
+	{"{\"type\":\"integer\",\"minimum\":1e40}", "minimum", "too many digits"},
+	{"{\"type\":\"integer\",\"maximum\":-1e40}", "maximum", "too many digits"},
+	{"{\"type\":\"number\",\"minimum\":1e14,\"multipleOf\":0.1}", "minimum",
+	 "too many digits"},
 };
 
 static void test_errors(void)
