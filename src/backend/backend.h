@@ -47,6 +47,9 @@ struct backend_opts {
 	const struct hip_api *hip_api; /* HIP: functions to use in place of a library; or NULL */
 	bool int8_head;          /* engine: convert the output head to int8, one scale a row */
 	bool no_graphs;          /* HIP: launch each operation separately, without graphs */
+	/* HIP: file in which ends of the process in the middle of graphs are noted; after two
+	 * alike no_graphs is set. NULL or "": none. */
+	const char *graph_notes;
 	const char *kernel_dir;  /* HIP: folder of the code objects; NULL or "": where
 				  * they were built or installed */
 	struct backend_checks checks;
@@ -104,9 +107,10 @@ struct backend_ops {
 	 * whole: all steps of one key have the same arguments, and only device memory
 	 * differs. *out_run true: queue the operations now; false: they are queued
 	 * already. Key 0 is never recorded. step_end must follow in all cases, even if an
-	 * operation failed. */
+	 * operation failed. *out_again true: no recording came of it and nothing has run, so
+	 * queue the operations once more, without another step_begin. */
 	enum status (*step_begin)(struct backend *b, uint64_t key, bool *out_run);
-	enum status (*step_end)(struct backend *b);
+	enum status (*step_end)(struct backend *b, bool *out_again);
 	/* The device's own clock for backend_set_profile; NULL: operations are complete
 	 * when they return. */
 	const struct profile_device *(*profile_device)(struct backend *b);

@@ -94,7 +94,16 @@ static char *find_kv_dir(const struct config *c)
 	return dirs ? xasprintf("%.*s/kv", (int)strcspn(dirs, ":"), dirs) : xstrdup("");
 }
 
-static struct backend_opts backend_opts(const struct config *c, const char *name)
+/* Without a cache of a service nobody starts halod again by itself. */
+static char *find_graph_notes(void)
+{
+	const char *dirs = getenv("CACHE_DIRECTORY");
+	return dirs ? xasprintf("%.*s/graph-failures", (int)strcspn(dirs, ":"), dirs)
+		    : xstrdup("");
+}
+
+static struct backend_opts backend_opts(const struct config *c, const struct boot_plan *plan,
+					const char *name)
 {
 	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
 				     .exact = c->exact, .cpu_isa = c->cpu_isa,
@@ -102,7 +111,8 @@ static struct backend_opts backend_opts(const struct config *c, const char *name
 				     .int8_head = strcmp(c->lm_head, "int8") == 0,
 				     .hip_library = c->hip_library,
 				     .kernel_dir = c->hip_kernels,
-				     .no_graphs = !c->hip_graphs};
+				     .no_graphs = !c->hip_graphs,
+				     .graph_notes = plan->graph_notes};
 }
 
 static enum status plan_fetch(const struct config *c, struct boot_plan *out, struct fail *fail)
@@ -125,7 +135,7 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 		return fail_at(fail, E_CONFIG, "expert_memory",
 			       "expert_memory = %.60s: a size such as 512M or 4G, or auto",
 			       c->expert_memory);
-	struct backend_opts bo = backend_opts(c, c->backend);
+	struct backend_opts bo = backend_opts(c, out, c->backend);
 	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
 				       sizeof out->backend_reason, fail);
 	if (s == OK)
@@ -141,6 +151,7 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	out->weight_cache = find_weight_cache(c);
 	out->expert_dir = find_expert_dir(c);
 	out->kv_dir = find_kv_dir(c);
+	out->graph_notes = find_graph_notes();
 	return OK;
 }
 
@@ -151,6 +162,7 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->weight_cache);
 	free(p->expert_dir);
 	free(p->kv_dir);
+	free(p->graph_notes);
 	fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
 }
@@ -232,7 +244,7 @@ static enum status tell_wrong(const struct selfcheck_result *r, const char *back
 static enum status check_self(const struct boot_opts *o, struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct backend_opts bo = backend_opts(c, o->plan->backend);
+	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
 	struct selfcheck_result r;
 	if (strcmp(c->self_check, "no") == 0) {
 		atomic_store(&o->health->self_check, CHECK_OFF);
@@ -298,7 +310,7 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 				struct memory_ledger *ledger, struct fail *fail)
 {
 	struct sysmem system;
-	struct backend_opts bo = backend_opts(o->config, o->plan->backend);
+	struct backend_opts bo = backend_opts(o->config, o->plan, o->plan->backend);
 	bo.weight_cache = o->plan->weight_cache;
 	bo.expert_memory = o->plan->expert_memory;
 	bo.expert_dir = o->plan->expert_dir;
@@ -363,7 +375,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 			       struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct backend_opts bo = backend_opts(c, o->plan->backend);
+	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
 	bo.int8_head = false;
 	char *vectors = *c->embedding_model ? name_of(c->embedding_model) : NULL;
 	char *scores = *c->rerank_model ? name_of(c->rerank_model) : NULL;
@@ -375,7 +387,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 		.vision = {
 			.model = strcmp(c->images, "off") != 0 ? b->model : NULL,
 			.mmproj = c->mmproj,
-			.backend = backend_opts(c, strcmp(c->images, "cpu") == 0
+			.backend = backend_opts(c, o->plan, strcmp(c->images, "cpu") == 0
 							   ? "cpu" : o->plan->backend),
 			.limits = {.max_bytes = c->max_image_bytes,
 				   .max_side = (int32_t)c->max_image_side,

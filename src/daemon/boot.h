@@ -17,6 +17,7 @@ struct boot_plan {
 	char *expert_dir;    /* folder of expert files; "": beside the model */
 	int64_t expert_memory; /* as in struct backend_opts */
 	char *kv_dir;        /* folder of KV pages on disk; "": none */
+	char *graph_notes;   /* as in struct backend_opts */
 	struct fetch *fetch; /* gets images by address; NULL: addresses are refused */
 	const char *backend; /* "cpu" */
 	char backend_reason[BACKEND_REASON]; /* why it was chosen */

@@ -580,7 +580,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 {
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
-	bool is_new;
+	bool is_new, is_again;
 	g->kept_tok = b->has_guesses ? b->n_tok : 0;
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	const struct arch_step shape = arch_step(g->id, &g->limits, b);
@@ -596,13 +596,16 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
 	if (st == OK && is_new)
 		st = run_step(g, &s, fail);
-	enum status end = g->b->ops->step_end(g->b);
+	enum status end = g->b->ops->step_end(g->b, &is_again);
 	st = st == OK ? end : st;
+	if (st == OK && is_again)
+		st = run_step(g, &s, fail);
 	profile_enter(g->b->profile, PROFILE_HOST);
 	if (st == OK)
 		st = g->limits.gives_rows ? bring_rows(g, &s, fail)
 					  : bring_logits(g, &s, logits, fail);
-	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
+	/* The backend knows where the device failed. */
+	enum status synced = g->b->ops->sync(g->b, st == OK || st == E_DEVICE ? fail : NULL);
 	st = st == OK ? synced : st;
 	profile_end(g->b->profile, b->n_tok, st == OK);
 	if (st == OK && g->limits.gives_rows)
@@ -626,7 +629,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
 	size_t n_vocab = (size_t)g->mtp.head.n;
-	bool is_new;
+	bool is_new, is_again; /* key 0: it is not recorded */
 	for (int i = 0; i < b->n_seq; i++)
 		s.n_ctx_max = MAX(s.n_ctx_max, b->n_ctx[i]);
 	g->has_top = false; /* g->top is of the last step */
@@ -634,12 +637,13 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	enum status st = g->b->ops->step_begin(g->b, 0, &is_new);
 	if (st == OK)
 		st = run_guess(g, &s, fail);
-	enum status end = g->b->ops->step_end(g->b);
+	enum status end = g->b->ops->step_end(g->b, &is_again);
 	st = st == OK ? end : st;
 	if (st == OK && !g->top)
 		st = g->b->ops->download(g->b, g->mtp.host, g->logits,
 					 (size_t)b->n_tok * n_vocab * sizeof *g->logits);
-	enum status synced = g->b->ops->sync(g->b, st == OK ? fail : NULL);
+	/* The backend knows where the device failed. */
+	enum status synced = g->b->ops->sync(g->b, st == OK || st == E_DEVICE ? fail : NULL);
 	st = st == OK ? synced : st;
 	/* A row with a NaN has no best token; any token may be guessed. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
@@ -814,7 +818,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		st = graph_move_begin(g);
 	if (st == OK)
 		st = try_step(g, fail);
-	if (st == OK)
+	if (st == OK || st == E_DEVICE) /* the backend knows where the device failed */
 		st = b->ops->sync(b, fail);
 	if (st != OK) {
 		destroy(g);

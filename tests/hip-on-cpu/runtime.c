@@ -23,8 +23,11 @@
  * or record; lost:NAME leaves the last workgroup of each
  * launch of kernel NAME out; upload:N turns over the bits of the N-th copy of 4 KiB or more
  * (tests of what halod does then); pinned:N refuses the N-th piece of pinned
- * memory that is not coherent, and all behind it.
+ * memory that is not coherent, and all behind it; call:NAME:N makes the N-th call of the function
+ * NAME fail with hipErrorUnknown and do nothing else, calls:NAME:N also all behind it.
+ * HIP_CPU_CALLS=FILE counts the calls of each function there (struct call_line).
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,6 +56,7 @@ enum {
 	ALIGN = 256,
 	CANARY = 64, /* bytes behind a block that nobody may change */
 	LDS_BYTES = 65536,
+	UNKNOWN_ERROR = 999, /* hipErrorUnknown */
 };
 
 static const char image[] = "halod kernels on the CPU";
@@ -289,6 +293,78 @@ static int wait_for(uint64_t ticket)
 	return error;
 }
 
+static void ops_destroy(struct op *o)
+{
+	while (o) {
+		struct op *next = o->next;
+		free(o);
+		o = next;
+	}
+}
+
+static void graph_free(hip_graph g)
+{
+	ops_destroy(g->first);
+	free(g);
+}
+
+/* --- calls ------------------------------------------------------------------------ */
+
+enum { MAX_FUNCTIONS = 64 };
+
+/* A line of the file HIP_CPU_CALLS, which other processes may read meanwhile. */
+struct call_line {
+	char name[56];
+	uint64_t n;
+};
+
+static struct {
+	pthread_once_t once;
+	struct call_line *lines; /* (MAX_FUNCTIONS) */
+	char name[56];           /* the function that fails, "": none */
+	unsigned long long at;   /* from 1 */
+	bool is_for_ever;        /* that call and all behind it */
+} C = {.once = PTHREAD_ONCE_INIT};
+
+static void calls_open(void)
+{
+	const char *fault = getenv("HIP_CPU_FAULT"), *path = getenv("HIP_CPU_CALLS");
+	size_t n = MAX_FUNCTIONS * sizeof *C.lines;
+	int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+	if (fd >= 0 && ftruncate(fd, (off_t)n) == 0)
+		C.lines = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd < 0 || C.lines == MAP_FAILED)
+		C.lines = take(n);
+	if (fd >= 0)
+		close(fd);
+	C.is_for_ever = fault && sscanf(fault, "calls:%55[^:]:%llu", C.name, &C.at) == 2;
+	if (fault && !C.is_for_ever && sscanf(fault, "call:%55[^:]:%llu", C.name, &C.at) != 2)
+		*C.name = '\0';
+}
+
+/* Counts a call. The error that it ends with: none, unless the environment asks for one. */
+static int called(const char *name)
+{
+	struct call_line *l;
+	pthread_once(&C.once, calls_open);
+	pthread_mutex_lock(&R.lock);
+	for (l = C.lines; *l->name && strcmp(l->name, name) != 0; l++)
+		;
+	if (!*l->name)
+		snprintf(l->name, sizeof l->name, "%s", name);
+	uint64_t n = ++l->n;
+	pthread_mutex_unlock(&R.lock);
+	bool is_meant = strcmp(C.name, name) == 0 && (n == C.at || (C.is_for_ever && n > C.at));
+	return is_meant ? UNKNOWN_ERROR : HIP_SUCCESS;
+}
+
+#define CALLED                                                                             \
+	do {                                                                                \
+		int injected = called(__func__);                                            \
+		if (injected)                                                               \
+			return injected;                                                    \
+	} while (0)
+
 API struct hip_cpu_counts hip_cpu_counts(void)
 {
 	return R.counts;
@@ -298,17 +374,20 @@ API struct hip_cpu_counts hip_cpu_counts(void)
 
 int hipInit(unsigned flags)
 {
+	CALLED;
 	return HIP_SUCCESS;
 }
 
 int hipRuntimeGetVersion(int *version)
 {
+	CALLED;
 	*version = 70000000;
 	return HIP_SUCCESS;
 }
 
 int hipDriverGetVersion(int *version)
 {
+	CALLED;
 	return hipRuntimeGetVersion(version);
 }
 
@@ -336,17 +415,20 @@ const char *hipGetErrorString(int error)
 
 int hipGetDeviceCount(int *count)
 {
+	CALLED;
 	*count = 1;
 	return HIP_SUCCESS;
 }
 
 int hipSetDevice(int device)
 {
+	CALLED;
 	return device ? HIP_ERROR_INVALID_DEVICE : HIP_SUCCESS;
 }
 
 int hipDeviceGetName(char *name, int size, int device)
 {
+	CALLED;
 	snprintf(name, (size_t)size, "%s", device_name());
 	return hipSetDevice(device);
 }
@@ -354,6 +436,7 @@ int hipDeviceGetName(char *name, int size, int device)
 /* As in ROCm 6: the name of 256 bytes first, and the architecture far behind. */
 int hipGetDevicePropertiesR0600(void *properties, int device)
 {
+	CALLED;
 	char *p = properties;
 	memset(p, 0, 1472);
 	hipDeviceGetName(p, 256, device);
@@ -363,6 +446,7 @@ int hipGetDevicePropertiesR0600(void *properties, int device)
 
 int hipGetDeviceProperties(void *properties, int device)
 {
+	CALLED;
 	return hipGetDevicePropertiesR0600(properties, device);
 }
 
@@ -375,6 +459,7 @@ static unsigned lds_bytes(void)
 
 int hipDeviceGetAttribute(int *value, int attribute, int device)
 {
+	CALLED;
 	switch (attribute) {
 	case HIP_ATTRIBUTE_PROCESSORS: *value = 20; break;
 	case HIP_ATTRIBUTE_LDS_BYTES: *value = (int)lds_bytes(); break;
@@ -393,19 +478,22 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
 /* As HIP spells it; the CPU is on no such bus, so sysfs knows none. */
 int hipDeviceGetPCIBusId(char *id, int size, int device)
 {
+	CALLED;
 	snprintf(id, (size_t)size, "ffff:00:00.0");
 	return hipSetDevice(device);
 }
 
 int hipDeviceTotalMem(size_t *bytes, int device)
 {
+	CALLED;
 	*bytes = (size_t)TOTAL_BYTES_GIB << 30;
 	return hipSetDevice(device);
 }
 
 int hipMemGetInfo(size_t *left, size_t *total)
 {
-	hipDeviceTotalMem(total, 0);
+	CALLED;
+	*total = (size_t)TOTAL_BYTES_GIB << 30;
 	pthread_mutex_lock(&R.lock);
 	*left = *total - R.used_bytes;
 	pthread_mutex_unlock(&R.lock);
@@ -414,6 +502,7 @@ int hipMemGetInfo(size_t *left, size_t *total)
 
 int hipDeviceSynchronize(void)
 {
+	CALLED;
 	int error = may_wait();
 	return error ? error : wait_for(R.n_queued);
 }
@@ -474,12 +563,14 @@ static void block_destroy(void *p)
 
 int hipMalloc(void **out, size_t bytes)
 {
+	CALLED;
 	int error = may_wait();
 	return error ? error : block_create(out, bytes, MEMORY_DEVICE);
 }
 
 int hipFree(void *p)
 {
+	CALLED;
 	int error = may_wait();
 	if (error == HIP_ERROR_CAPTURE_UNSUPPORTED)
 		return error;
@@ -491,6 +582,7 @@ int hipFree(void *p)
 
 int hipHostMalloc(void **out, size_t bytes, unsigned flags)
 {
+	CALLED;
 	/* The flags of hipHostMalloc that ROCm knows: no other bit may be set. */
 	const unsigned known = 0x7u | HIP_HOST_COHERENT | 0x80000000u;
 	if (flags & ~known)
@@ -506,11 +598,13 @@ int hipHostMalloc(void **out, size_t bytes, unsigned flags)
 
 int hipHostFree(void *p)
 {
+	CALLED;
 	return hipFree(p);
 }
 
 int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 {
+	CALLED;
 	int error = hipDeviceSynchronize();
 	if (error == HIP_SUCCESS && bytes)
 		memmove(dst, src, bytes);
@@ -519,6 +613,7 @@ int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 
 int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, hip_stream s)
 {
+	CALLED;
 	struct op *o = op_create(COPY);
 	R.counts.n_copies[kind & 3]++;
 	R.counts.copied_bytes[kind & 3] += bytes;
@@ -530,6 +625,7 @@ int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, hip_strea
 
 int hipMemsetAsync(void *dst, int value, size_t bytes, hip_stream s)
 {
+	CALLED;
 	struct op *o = op_create(FILL);
 	o->dst = dst;
 	o->value = value;
@@ -541,25 +637,36 @@ int hipMemsetAsync(void *dst, int value, size_t bytes, hip_stream s)
 
 int hipStreamCreateWithFlags(hip_stream *out, unsigned flags)
 {
+	CALLED;
 	*out = take(sizeof **out);
 	return HIP_SUCCESS;
 }
 
 int hipStreamSynchronize(hip_stream s)
 {
+	CALLED;
 	int error = may_wait();
 	return error ? error : wait_for(s ? s->last : R.n_queued);
 }
 
+/* Ends a capture, too. */
 int hipStreamDestroy(hip_stream s)
 {
-	int error = hipStreamSynchronize(s);
+	CALLED;
+	hip_graph g = s->capture;
+	s->capture = NULL;
+	R.n_capturing -= g != NULL;
+	if (g)
+		graph_free(g);
+	int error = may_wait();
+	error = error ? error : wait_for(s->last);
 	free(s);
 	return error;
 }
 
 int hipStreamQuery(hip_stream s)
 {
+	CALLED;
 	pthread_mutex_lock(&R.lock);
 	int error = R.error ? R.error : R.n_done < s->last ? HIP_ERROR_NOT_READY : 0;
 	pthread_mutex_unlock(&R.lock);
@@ -569,17 +676,20 @@ int hipStreamQuery(hip_stream s)
 /* One order for all streams: what was recorded before is done before. */
 int hipStreamWaitEvent(hip_stream s, hip_event e, unsigned flags)
 {
+	CALLED;
 	return HIP_SUCCESS;
 }
 
 int hipEventCreateWithFlags(hip_event *out, unsigned flags)
 {
+	CALLED;
 	*out = take(sizeof **out);
 	return HIP_SUCCESS;
 }
 
 int hipEventDestroy(hip_event e)
 {
+	CALLED;
 	wait_for(e->ticket);
 	free(e);
 	return HIP_SUCCESS;
@@ -587,6 +697,7 @@ int hipEventDestroy(hip_event e)
 
 int hipEventRecord(hip_event e, hip_stream s)
 {
+	CALLED;
 	struct op *o = op_create(EVENT);
 	o->event = e;
 	return submit(s, o);
@@ -594,12 +705,14 @@ int hipEventRecord(hip_event e, hip_stream s)
 
 int hipEventSynchronize(hip_event e)
 {
+	CALLED;
 	int error = may_wait();
 	return error ? error : wait_for(e->ticket);
 }
 
 int hipEventQuery(hip_event e)
 {
+	CALLED;
 	pthread_mutex_lock(&R.lock);
 	int error = R.error ? R.error : R.n_done < e->ticket ? HIP_ERROR_NOT_READY : 0;
 	pthread_mutex_unlock(&R.lock);
@@ -608,6 +721,7 @@ int hipEventQuery(hip_event e)
 
 int hipEventElapsedTime(float *milliseconds, hip_event start, hip_event stop)
 {
+	CALLED;
 	int error = hipEventQuery(start);
 	if (error == HIP_SUCCESS)
 		error = hipEventQuery(stop);
@@ -620,6 +734,7 @@ int hipEventElapsedTime(float *milliseconds, hip_event start, hip_event stop)
 
 int hipStreamBeginCapture(hip_stream s, int mode)
 {
+	CALLED;
 	if (!s || s->capture)
 		return HIP_ERROR_INVALID_VALUE;
 	if (broken())
@@ -633,6 +748,7 @@ int hipStreamBeginCapture(hip_stream s, int mode)
 
 int hipStreamEndCapture(hip_stream s, hip_graph *out)
 {
+	CALLED;
 	if (!s || !s->capture)
 		return HIP_ERROR_INVALID_VALUE;
 	*out = s->capture;
@@ -641,19 +757,10 @@ int hipStreamEndCapture(hip_stream s, hip_graph *out)
 	return HIP_SUCCESS;
 }
 
-static void ops_destroy(struct op *o)
-{
-	while (o) {
-		struct op *next = o->next;
-		free(o);
-		o = next;
-	}
-}
-
 int hipGraphDestroy(hip_graph g)
 {
-	ops_destroy(g->first);
-	free(g);
+	CALLED;
+	graph_free(g);
 	return HIP_SUCCESS;
 }
 
@@ -670,6 +777,7 @@ static struct op *op_copy(const struct op *o)
 int hipGraphInstantiate(hip_graph_exec *out, hip_graph g, void *error_node, char *log,
 			size_t log_bytes)
 {
+	CALLED;
 	if (broken())
 		return broken();
 	hip_graph_exec e = take(sizeof *e);
@@ -684,6 +792,7 @@ int hipGraphInstantiate(hip_graph_exec *out, hip_graph g, void *error_node, char
 
 int hipGraphLaunch(hip_graph_exec e, hip_stream s)
 {
+	CALLED;
 	struct op *o = op_create(GRAPH);
 	R.counts.n_graphs++;
 	o->exec = e;
@@ -692,6 +801,7 @@ int hipGraphLaunch(hip_graph_exec e, hip_stream s)
 
 int hipGraphExecDestroy(hip_graph_exec e)
 {
+	CALLED;
 	int error = hipDeviceSynchronize();
 	ops_destroy(e->first);
 	free(e);
@@ -708,6 +818,7 @@ const void *halodHipImage(size_t *bytes)
 
 int hipModuleLoadData(hip_module *out, const void *data)
 {
+	CALLED;
 	if (strncmp(data, image, sizeof image) != 0)
 		return HIP_ERROR_NO_BINARY_FOR_GPU;
 	const char *reversed = getenv("HIP_CPU_REVERSED"), *fault = getenv("HIP_CPU_FAULT");
@@ -737,11 +848,13 @@ int hipModuleLoadData(hip_module *out, const void *data)
 
 int hipModuleUnload(hip_module m)
 {
+	CALLED;
 	return m == (hip_module)(uintptr_t)image ? HIP_SUCCESS : HIP_ERROR_INVALID_HANDLE;
 }
 
 int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
 {
+	CALLED;
 	const struct kernel_entry *k = kernels_find(name);
 	*out = (hip_function)(uintptr_t)k;
 	return k ? HIP_SUCCESS : HIP_ERROR_NOT_FOUND;
@@ -749,6 +862,7 @@ int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
 
 int hipFuncGetAttribute(int *value, int attribute, hip_function f)
 {
+	CALLED;
 	*value = 0;
 	return HIP_SUCCESS;
 }
@@ -756,6 +870,7 @@ int hipFuncGetAttribute(int *value, int attribute, hip_function f)
 int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, hip_function f,
 						       int threads, size_t lds)
 {
+	CALLED;
 	*blocks = 1;
 	return HIP_SUCCESS;
 }
@@ -764,6 +879,7 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsi
 			  unsigned block_x, unsigned block_y, unsigned block_z,
 			  unsigned lds, hip_stream s, void **args, void **extra)
 {
+	CALLED;
 	const struct kernel_entry *k = (const struct kernel_entry *)(uintptr_t)f;
 	if (!k || extra || !grid_x || !grid_y || grid_z != 1 || !block_x ||
 	    block_x > 1024 || block_y != 1 || block_z != 1 || lds > lds_bytes() ||

@@ -93,8 +93,43 @@ def test_profile(t):
     t.equal(d.stop(), 0, "halod ends well")
 
 
+def test_no_graphs(t):
+    """Where a step cannot be recorded, its kernels are launched one by one."""
+    answers = []
+    for fault in "", "calls:hipStreamEndCapture:1", "calls:hipGraphInstantiate:1":
+        d = Halod(popen={"env": {**os.environ, "HIP_CPU_FAULT": fault}}, **SMALL)
+        a = d.chat("What is 2+2?", temperature=0, max_tokens=6, ignore_eos=True)
+        answers.append(a.json["choices"][0]["message"])
+        m = d.metrics()
+        t.equal((m["graph_failures_total"], m["graphs_off"], m["graph_replays_total"] > 0),
+                (int(fault != ""), int(fault != ""), fault == ""), "graphs, %s" % fault)
+        t.equal(d.stop(), 0, "halod ends well")
+        log = "\n".join(line for line in d.lines if line)
+        t.equal(log.count("from now on each kernel is launched by itself"), int(fault != ""),
+                "a line of the log")
+    t.ok(answers[0] == answers[1] == answers[2], "the same answer", answers)
+
+
+def test_no_restart_loop(t):
+    """The third start does without the graphs at which two ended."""
+    with tempfile.TemporaryDirectory() as tmp:
+        env = {"CACHE_DIRECTORY": tmp, "HIP_CPU_FAULT": "calls:hipGraphLaunch:2"}
+        for _ in range(2):
+            _, log = broken(t, env, "a graph that fails")
+            t.ok("a step's graph: hipErrorUnknown" in log, "the log says where", log)
+        d = Halod(popen={"env": {**os.environ, **env}}, **SMALL)
+        a = d.chat("Hello", temperature=0, max_tokens=20, ignore_eos=True)
+        t.equal(a.json["usage"]["completion_tokens"], 20, "the third start answers")
+        t.equal(d.metrics()["graphs_off"], 1, "without graphs")
+        t.equal(d.stop(), 0, "halod ends well")
+        log = "\n".join(line for line in d.lines if line)
+        t.ok("ended twice at the same place (a launch of a graph)" in log and
+             os.path.join(tmp, "graph-failures") in log, "and says why", log)
+
+
 def broken(t, fault, what, **settings):
-    d = Halod(popen={"env": {**os.environ, "HIP_CPU_FAULT": fault}}, **SMALL, **settings)
+    env = fault if isinstance(fault, dict) else {"HIP_CPU_FAULT": fault}
+    d = Halod(popen={"env": {**os.environ, **env}}, **SMALL, **settings)
     s = d.stream("Hello", temperature=0, max_tokens=200, ignore_eos=True)
     events = []
     try:
@@ -143,7 +178,8 @@ def test_no_device(t):
 
 
 t = Tap()
-for test in (test_serve, test_kv_dir, test_profile, test_device_fails, test_context_breaks,
+for test in (test_serve, test_kv_dir, test_profile, test_no_graphs, test_no_restart_loop,
+             test_device_fails, test_context_breaks,
              test_device_hangs,
              test_no_device):
     print("# ---", test.__name__)

@@ -307,11 +307,11 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	}
 	struct attention_args on = upload(kt, s, &in);
 	leave_nan_on_stack();
-	bool runs;
+	bool runs, is_again;
 	kt->b->n_step_launches = 0;
 	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), "step");
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &on), "attention");
-	kernel_ran(kt, kt->b->ops->step_end(kt->b), "step");
+	kernel_ran(kt, kt->b->ops->step_end(kt->b, &is_again), "step");
 	int launches = kt->b->n_step_launches;
 	float *got = kernel_act_download(kt, on.y, n);
 	char what[120];

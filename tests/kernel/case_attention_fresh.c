@@ -210,11 +210,11 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &two.fresh), what);
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &two.a), what);
 	one.a.fresh = &one.fresh;
-	bool runs;
+	bool runs, is_again;
 	kt->b->n_step_launches = 0;
 	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), what);
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &one.a), what);
-	kernel_ran(kt, kt->b->ops->step_end(kt->b), what);
+	kernel_ran(kt, kt->b->ops->step_end(kt->b, &is_again), what);
 	float *y = kernel_act_download(kt, one.a.y, in.nq);
 	kernel_ok(is_same(y, kernel_act_download(kt, two.a.y, in.nq), in.nq),
 		  "%s: %s: y as of two operations", kt->name, what);

@@ -46,10 +46,10 @@ static void case_turns(struct kernel_test *kt)
 static void expect_launches(struct kernel_test *kt, const struct linear_args *a, int meant)
 {
 	const struct weight *w = a->out[0].w;
-	bool runs;
+	bool runs, is_again;
 	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), "step");
 	kernel_ran(kt, kt->b->ops->linear(kt->b, a), "linear");
-	kernel_ran(kt, kt->b->ops->step_end(kt->b), "step");
+	kernel_ran(kt, kt->b->ops->step_end(kt->b, &is_again), "step");
 	kernel_ok(kt->b->n_step_launches == meant, "%s: T=%d N=%d K=%d, %d bits: %d launches of %d",
 		  kt->name, a->n_tok, w->n, w->k, w->quant == QUANT_INT4 ? 4 : 8,
 		  kt->b->n_step_launches, meant);

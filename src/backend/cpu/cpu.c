@@ -85,9 +85,10 @@ static enum status cpu_step_begin(struct backend *b, uint64_t key, bool *out_run
 	return OK;
 }
 
-static enum status cpu_step_end(struct backend *b)
+static enum status cpu_step_end(struct backend *b, bool *out_again)
 {
 	struct cpu *c = (struct cpu *)b;
+	*out_again = false;
 	if (c->pins)
 		pool_unpin_caller(c->pool);
 	return OK;

@@ -67,6 +67,7 @@ static void destroy(struct backend *b)
 	free(h->tune);
 	free(h->ranges);
 	free(h->expert_dir);
+	free(h->graph_notes);
 	pool_destroy(h->pool);
 	free(h);
 }
@@ -118,8 +119,10 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 	enum status st = hip_open_api(o, &h->api, fail);
 	if (st == OK)
 		st = hip_device_open(&h->api, o, &h->device, fail);
-	if (st == OK)
+	if (st == OK) {
 		hip_tune_open(h, o);
+		hip_graph_notes_open(h, o->graph_notes);
+	}
 	if (st == OK)
 		st = load_module(h, o, fail);
 	if (st != OK)

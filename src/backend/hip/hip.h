@@ -57,11 +57,18 @@ struct hip_arena {
 	size_t n_bytes;  /* bytes handed out */
 };
 
+/* A point in the stream that the host can wait for. Where the runtime's events fail, the wait is
+ * for all that is queued. */
+struct hip_mark {
+	hip_event event; /* NULL: none could be created */
+	bool is_lost;    /* it was not recorded */
+};
+
 /* Copies to the device: two halves of pinned memory. One is filled while the device reads
  * the other. */
 struct hip_stage {
 	char *half[2];
-	hip_event read[2]; /* event: the device has read the half */
+	struct hip_mark read[2]; /* the device has read the half */
 	size_t at;
 	int now;
 };
@@ -167,6 +174,10 @@ struct hip {
 	struct hip_graph_slot graphs[HIP_GRAPHS], *step; /* step: being captured, or NULL */
 	struct hip_graph_slot *replayed; /* graph launched last; NULL: none, or it was freed */
 	bool no_graphs, step_is_broken;
+	int step_error;           /* of a launch while a step is captured, or HIP_SUCCESS */
+	char *graph_notes;        /* as in backend_opts; malloc'ed */
+	bool is_graph_tried;      /* the file says so, until the first replay is over */
+	bool has_told_events;     /* that events fail */
 	int step_launches;        /* launches since step_begin */
 	uint64_t n_steps, n_begun; /* n_begun: steps begun, recorded or not */
 	hip_event *events;        /* (n_events) of a profile: hip_profile.h */
@@ -242,6 +253,12 @@ enum status hip_weight_rows(const struct weight *host, struct weight *out,
 			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory) MUST_USE;
 /* Queue the copy. The caller may change src afterwards. */
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
+
+void hip_mark_create(struct hip *h, struct hip_mark *m);
+void hip_mark_put(struct hip *h, struct hip_mark *m);
+/* what: as in hip_check, if the device fails. */
+enum status hip_mark_wait(struct hip *h, struct hip_mark *m, const char *what) MUST_USE;
+void hip_mark_destroy(struct hip *h, struct hip_mark *m);
 
 /* If the device uses the system's memory, `free` is at most what the system has left. */
 void hip_memory(struct backend *b, struct backend_memory *out);

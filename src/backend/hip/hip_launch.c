@@ -62,6 +62,11 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 	int error = h->api.hipModuleLaunchKernel(
 		f, (unsigned)g.x, (unsigned)g.y, 1, (unsigned)g.n_threads, 1, 1,
 		(unsigned)g.lds_bytes, h->stream, at, NULL);
+	if (error != HIP_SUCCESS && h->step) {
+		/* Nothing runs while a step is captured: it will be launched anew. */
+		h->step_error = h->step_error ? h->step_error : error;
+		return OK;
+	}
 	if (error != HIP_SUCCESS)
 		return hip_check(h, error, kernel);
 	profile_enter(h->base.profile, before);

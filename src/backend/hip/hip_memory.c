@@ -19,6 +19,8 @@
 #include "backend/hip/hip_graph.h"
 #include "base/alloc.h"
 #include "base/gpumem.h"
+#include "base/log.h"
+#include "base/metrics.h"
 
 enum {
 	ALIGN = 256,
@@ -44,10 +46,7 @@ enum status hip_memory_create(struct hip *h)
 	for (int i = 0; i < 2 && st == OK; i++) {
 		st = hip_check(h, api->hipHostMalloc((void **)&h->stage.half[i],
 						     HIP_STAGE_BYTES, 0), "pinned memory");
-		if (st == OK)
-			st = hip_check(h, api->hipEventCreateWithFlags(
-					&h->stage.read[i], HIP_EVENT_NO_TIMING |
-					HIP_EVENT_BLOCKING_SYNC), "an event");
+		hip_mark_create(h, &h->stage.read[i]);
 	}
 	if (st == OK)
 		st = hip_check(h, api->hipHostMalloc((void **)&h->land, HIP_LAND_BYTES, 0),
@@ -70,8 +69,7 @@ void hip_memory_destroy(struct hip *h)
 	for (int i = 0; i < 2; i++) {
 		if (h->stage.half[i])
 			h->api.hipHostFree(h->stage.half[i]);
-		if (h->stage.read[i])
-			h->api.hipEventDestroy(h->stage.read[i]);
+		hip_mark_destroy(h, &h->stage.read[i]);
 	}
 	if (h->land)
 		h->api.hipHostFree(h->land);
@@ -258,6 +256,54 @@ void hip_arena_free(struct hip *h, struct hip_arena *a)
 	*a = (struct hip_arena){0};
 }
 
+/* --- marks ------------------------------------------------------------------------ */
+
+static void without_events(struct hip *h, int error)
+{
+	metric_add(METRIC_EVENT_FAILURES, 1);
+	if (!h->has_told_events)
+		log_warn("hip: an event: %s; copies wait for the whole queue instead",
+			 h->api.hipGetErrorName(error));
+	h->has_told_events = true;
+}
+
+void hip_mark_create(struct hip *h, struct hip_mark *m)
+{
+	*m = (struct hip_mark){0};
+	int error = h->api.hipEventCreateWithFlags(
+		&m->event, HIP_EVENT_NO_TIMING | HIP_EVENT_BLOCKING_SYNC);
+	if (error == HIP_SUCCESS)
+		return;
+	m->event = NULL;
+	without_events(h, error);
+}
+
+void hip_mark_put(struct hip *h, struct hip_mark *m)
+{
+	int error = m->event ? h->api.hipEventRecord(m->event, h->stream) : HIP_SUCCESS;
+	m->is_lost = !m->event || error != HIP_SUCCESS;
+	if (error != HIP_SUCCESS)
+		without_events(h, error);
+}
+
+enum status hip_mark_wait(struct hip *h, struct hip_mark *m, const char *what)
+{
+	if (m->event && !m->is_lost) {
+		int error = h->api.hipEventSynchronize(m->event);
+		if (error == HIP_SUCCESS)
+			return OK;
+		without_events(h, error);
+	}
+	/* What the stream says is the device's own error. */
+	return hip_check(h, h->api.hipStreamSynchronize(h->stream), what);
+}
+
+void hip_mark_destroy(struct hip *h, struct hip_mark *m)
+{
+	if (m->event)
+		h->api.hipEventDestroy(m->event);
+}
+
 /* --- to the device -------------------------------------------------------------------- */
 
 /* Reserve n bytes of the stage, within one half. */
@@ -266,13 +312,10 @@ static enum status stage_take(struct hip *h, size_t n, char **out)
 	struct hip_stage *s = &h->stage;
 	enum status st = OK;
 	if (HIP_STAGE_BYTES - s->at < n) {
-		st = hip_check(h, h->api.hipEventRecord(s->read[s->now], h->stream),
-			       "an event");
+		hip_mark_put(h, &s->read[s->now]);
 		s->now ^= 1;
 		s->at = 0;
-		if (st == OK)
-			st = hip_check(h, h->api.hipEventSynchronize(s->read[s->now]),
-				       "copying to the device");
+		st = hip_mark_wait(h, &s->read[s->now], "copying to the device");
 	}
 	*out = s->half[s->now] + s->at;
 	s->at += (n + 63) / 64 * 64;
@@ -394,7 +437,9 @@ enum status hip_sync(struct backend *b, struct fail *fail)
 {
 	struct hip *h = hip_of(b);
 	enum status st = land_all(h);
-	if (st == OK)
+	if (st == OK) {
+		hip_graph_ran(h);
 		return OK;
+	}
 	return fail_set(fail, st, "%.100s: %s", h->base.device, h->failure);
 }

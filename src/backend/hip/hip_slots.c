@@ -218,8 +218,7 @@ static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t
 		to, stages_of(s) + (size_t)stage * s->slot_bytes, n, HIP_HOST_TO_DEVICE,
 		h->stream), "copying an expert");
 	if (st == OK)
-		st = hip_check(h, h->api.hipEventRecord(s->copied[stage], h->stream),
-			       "an event");
+		hip_mark_put(h, &s->copied[stage]);
 	size_t row = (size_t)(e - l->first) * MOE_PARTS;
 	if (st == OK)
 		st = hip_upload(&h->base, (struct weight_view *)(uintptr_t)l->x->table + row,
@@ -231,8 +230,7 @@ static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t
 static void wait(void *ctx, int32_t stage)
 {
 	struct hip_slots *s = ctx;
-	(void)hip_check(s->h, s->h->api.hipEventSynchronize(s->copied[stage]),
-			"copying an expert");
+	(void)!hip_mark_wait(s->h, &s->copied[stage], "copying an expert");
 }
 
 /* Called if every expert has a slot. Expert i has slot i, so kernels find it by its number. */
@@ -266,12 +264,8 @@ static enum status take_memory(struct hip_slots *s, const struct expert_memory_o
 			"pinned memory");
 	s->copied = xcalloc((size_t)s->n_stages, sizeof *s->copied);
 	for (int32_t i = 0; i < s->n_stages && st == OK; i++) {
-		st = hip_check(h, h->api.hipEventCreateWithFlags(
-			&s->copied[i], HIP_EVENT_NO_TIMING | HIP_EVENT_BLOCKING_SYNC),
-			"an event");
-		if (st == OK) /* so that a wait for an unused stage returns at once */
-			st = hip_check(h, h->api.hipEventRecord(s->copied[i], h->stream),
-				       "an event");
+		hip_mark_create(h, &s->copied[i]);
+		hip_mark_put(h, &s->copied[i]); /* a wait for an unused stage returns at once */
 	}
 	return st;
 }
@@ -320,8 +314,7 @@ static void destroy(struct hip_slots *s)
 	struct hip *h = s->h;
 	backend_experts_deinit(&s->all);
 	for (int32_t i = 0; i < s->n_stages && s->copied; i++)
-		if (s->copied[i])
-			h->api.hipEventDestroy(s->copied[i]);
+		hip_mark_destroy(h, &s->copied[i]);
 	if (s->pinned)
 		h->api.hipHostFree(s->pinned);
 	for (int32_t l = 0; l < s->all.n_layers; l++) {

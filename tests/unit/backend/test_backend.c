@@ -85,14 +85,15 @@ static void test_pin(void)
 	struct backend_opts o = {.name = "cpu", .n_threads = 1};
 	int n = n_cpus();
 	for (int pins = 0; pins < 2; pins++) {
-		bool runs = false;
+		bool runs = false, is_again = true;
 		o.cpu_pin = pins;
 		if (backend_create(&o, &b, NULL) != OK)
 			abort();
 		is_int(n_cpus(), n, "a backend leaves its maker alone");
 		is_int(b->ops->step_begin(b, 1, &runs), OK, "a step");
 		is_int(n_cpus(), pins ? 1 : n, "cpu_pin %d: the CPUs of who computes", pins);
-		is_int(b->ops->step_end(b), OK, "ends");
+		is_int(b->ops->step_end(b, &is_again), OK, "ends");
+		ok(!is_again, "and is not done twice");
 		is_int(n_cpus(), n, "and of who has computed");
 		backend_destroy(b);
 	}

@@ -8,9 +8,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "base/sysmem.h"
 #include "tests/hip-on-cpu/runtime.h"
 #include "tests/tap.h"
@@ -403,22 +406,28 @@ static void test_refusals(void)
 
 enum { DIM = 64 };
 
-/* y = silu(x) * x of what is in x now, as a step under `key`; with_upload: an upload
- * inside of the step, which cannot be. */
+/* y = silu(x) * x of what is in x now. */
+static enum status square(struct backend *b, uint16_t *x, uint16_t *y)
+{
+	return b->ops->act_mul(b, &(struct act_mul_args){
+				.n_tok = 1, .dim = DIM, .gate = x, .up = x, .y = y});
+}
+
+/* As a step under `key`; with_upload: an upload inside of the step, which cannot be. */
 static enum status step(struct backend *b, uint64_t key, uint16_t *x, uint16_t *y,
 			bool with_upload)
 {
-	bool is_new;
+	bool is_new, is_again;
 	enum status st = b->ops->step_begin(b, key, &is_new);
 	if (st == OK && is_new)
-		st = b->ops->act_mul(b, &(struct act_mul_args){
-				.n_tok = 1, .dim = DIM, .gate = x, .up = x, .y = y});
+		st = square(b, x, y);
 	/* From the host's memory: y is the device's, and the kernel may still write it. */
 	static const uint16_t one = 0x3C00;
 	if (st == OK && is_new && with_upload)
 		st = b->ops->upload(b, x, &one, sizeof one);
-	enum status end = b->ops->step_end(b);
-	return st == OK ? end : st;
+	enum status end = b->ops->step_end(b, &is_again);
+	st = st == OK ? end : st;
+	return st == OK && is_again ? square(b, x, y) : st;
 }
 
 /* The halves 0, 1, 2, 3 by turns. */
@@ -547,6 +556,151 @@ static void test_broken_context(void)
 	backend_destroy(b);
 }
 
+enum { UNKNOWN_ERROR = 999 };
+
+static int no_begin(hip_stream s, int mode)
+{
+	return UNKNOWN_ERROR;
+}
+
+static int no_end(hip_stream s, hip_graph *out)
+{
+	return UNKNOWN_ERROR;
+}
+
+static int no_instance(hip_graph_exec *out, hip_graph g, void *node, char *log, size_t n)
+{
+	return UNKNOWN_ERROR;
+}
+
+static int no_launch(hip_graph_exec e, hip_stream s)
+{
+	return UNKNOWN_ERROR;
+}
+
+static int no_record(hip_event e, hip_stream s)
+{
+	return UNKNOWN_ERROR;
+}
+
+static int no_wait(hip_event e)
+{
+	return UNKNOWN_ERROR;
+}
+
+/* Halves 0, 1, 2, 3 by turns through steps of one key; n: how many were right. */
+static int right_steps(struct backend *b, int n)
+{
+	uint16_t *x, *y, host[DIM], got[DIM];
+	static const uint16_t first[] = {0, 0x39D9, 0x430C}; /* silu(x) * x of 0, 1, 2 */
+	int n_right = 0;
+	must(b->ops->alloc(b, sizeof host, (void **)&x));
+	must(b->ops->alloc(b, sizeof host, (void **)&y));
+	for (int i = 0; i < n; i++) {
+		fill(host, i);
+		must(b->ops->upload(b, x, host, sizeof host));
+		must(step(b, 5, x, y, false));
+		must(b->ops->download(b, got, y, sizeof got));
+		must(b->ops->sync(b, NULL));
+		n_right += i % 4 == 3 || got[0] == first[i % 4];
+	}
+	b->ops->free(b, x);
+	b->ops->free(b, y);
+	return n_right;
+}
+
+/* What cannot be recorded is launched. */
+static void test_no_capture(void)
+{
+	for (int i = 0; i < 3; i++) {
+		struct backend *b = create(NULL);
+		struct hip_api *api = &hip_of(b)->api;
+		if (i == 0)
+			api->hipStreamBeginCapture = no_begin;
+		else if (i == 1)
+			api->hipStreamEndCapture = no_end;
+		else
+			api->hipGraphInstantiate = no_instance;
+		is_int(right_steps(b, 8), 8, "steps without graphs, %d", i);
+		is_int(b->n_captures + b->n_replays, 0, "none was recorded");
+		is_int(metric_get(METRIC_GRAPHS_OFF), 1, "which a metric says");
+		backend_destroy(b);
+	}
+}
+
+/* Copies of more than the stage holds wait for its halves. */
+static void test_no_events(void)
+{
+	const size_t n = (size_t)HIP_STAGE_BYTES * 3;
+	char *host = malloc(n), *back = malloc(n), *p;
+	for (int i = 0; i < 3; i++) {
+		struct backend *b = create(NULL);
+		struct hip *h = hip_of(b);
+		if (i == 0)
+			h->api.hipEventRecord = no_record;
+		else if (i == 1)
+			h->api.hipEventSynchronize = no_wait;
+		else
+			h->stage.read[1].is_lost = true;
+		for (size_t k = 0; k < n; k++)
+			host[k] = (char)(k * 7 + k / 4096);
+		must(b->ops->alloc(b, n, (void **)&p));
+		must(b->ops->upload(b, p, host, n));
+		must(b->ops->download(b, back, p, n));
+		must(b->ops->sync(b, NULL));
+		ok(memcmp(host, back, n) == 0, "copies without events, %d", i);
+		b->ops->free(b, p);
+		backend_destroy(b);
+	}
+	free(host);
+	free(back);
+}
+
+/* A process that ended twice at one place in the middle of graphs begins without them. */
+static void test_graph_notes(void)
+{
+	char path[] = "/tmp/test_hip-XXXXXX";
+	if (mkdtemp(path) == NULL)
+		exit(99);
+	char *file = xasprintf("%s/notes", path);
+	struct backend_opts o = {.name = "hip", .hip_library = library, .graph_notes = file};
+	struct backend *b;
+	for (int i = 0; i < 4; i++) {
+		must(backend_create(&o, &b, NULL));
+		is_int(hip_of(b)->no_graphs, i == 2 || i == 3, "start %d", i);
+		if (i < 2) { /* the graph's own launch fails */
+			uint16_t *x;
+			hip_of(b)->api.hipGraphLaunch = no_launch;
+			must(b->ops->alloc(b, DIM * 2, (void **)&x));
+			must(step(b, 5, x, x, false));
+			is_int(step(b, 5, x, x, false), E_DEVICE, "a launch of a graph fails");
+		} else {
+			is_int(right_steps(b, 8), 8, "steps without graphs");
+		}
+		backend_destroy(b);
+	}
+	ok(remove(file) == 0, "the notes are kept");
+	must(backend_create(&o, &b, NULL));
+	is_int(right_steps(b, 8), 8, "without the file graphs are tried again");
+	ok(b->n_replays > 0, "and replayed");
+	backend_destroy(b);
+	struct stat at;
+	ok(stat(file, &at) == 0 && at.st_size == 0, "which ends the trial");
+	/* As a process leaves it that was killed in the first replay. */
+	for (int i = 0; i < 3; i++) {
+		uint16_t *x;
+		must(backend_create(&o, &b, NULL));
+		is_int(hip_of(b)->no_graphs, i == 2, "start %d", i);
+		must(b->ops->alloc(b, DIM * 2, (void **)&x));
+		must(step(b, 5, x, x, false));
+		must(step(b, 5, x, x, false));
+		backend_destroy(b); /* no sync says that it ran */
+	}
+	remove(file);
+	rmdir(path);
+	free(file);
+}
+
 static void test_choice(void)
 {
 	const char *name = NULL;
@@ -584,6 +738,9 @@ int main(void)
 	test_steps();
 	test_failure();
 	test_broken_context();
+	test_no_capture();
+	test_no_events();
+	test_graph_notes();
 	test_choice();
 	return tap_done();
 }
