@@ -248,7 +248,7 @@ install_clients() {
 	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
-		schemathesis gguf opentelemetry-proto &&
+		schemathesis gguf opentelemetry-proto llm &&
 		$npm --prefix build/clients/node openai \
 			@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
 			@langchain/core &&

@@ -1,20 +1,55 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Codex CLI and Claude Code, headless, against a running halod: one turn, and a second one
-that goes on with it. test.sh installs them below build/clients; without them this is
-skipped, and with HALOD_AGENTS=no: their prompts are long for a slow build."""
+"""Codex CLI, Claude Code and llm, headless, as README says to start them: with their own
+prompts and all of their tools. A turn, one that goes on with it, a call of a tool and its
+result, a fault, and a client that is stopped in the middle.
+
+halo-tiny has no room for the prompts of agents. So a chat template shows it the last line
+that the user wrote, and to a question about the weather one tool, under the name of the
+client's first. What the client sends is read in full all the same.
+
+test.sh installs the clients below build/clients; without them this is skipped, and with
+HALOD_AGENTS=no."""
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
-from halod import BUILDDIR, PATIENCE, run
+from halod import BUILDDIR, MODEL, PATIENCE, SRCDIR, Halod, run
 
 CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
 BIN = os.path.abspath(os.path.join(CLIENTS, "agents", "node_modules", ".bin"))
+VENV = os.path.abspath(os.path.join(CLIENTS, "venv", "bin"))
 CODEX, CLAUDE = (os.path.join(BIN, name) for name in ("codex", "claude"))
+LLM = os.path.join(VENV, "llm")
+WEATHER = "What is the weather in Tunis?"
+
+TEMPLATE = """
+{%- set ns = namespace(ask='', result=none) -%}
+{%- for m in messages -%}
+    {%- if m.role == 'user' -%}
+        {%- set ns.ask = m.content.strip().split('\\n')[-1] -%}
+        {%- set ns.result = none -%}
+    {%- elif m.role == 'tool' -%}
+        {%- set ns.result = m.content -%}
+    {%- endif -%}
+{%- endfor -%}
+{%- if ns.result is not none -%}
+    {%- set ns.ask = 'What is 2+2?' -%}
+{%- elif tools and 'weather' in ns.ask -%}
+    {{- '<|im_start|>system\\n# Tools\\n\\nCall a tool with <tool_call>{"name": ..., '
+        '"arguments": {...}}</tool_call>.\\n\\n<tools>\\n{"type": "function", "function": '
+        '{"name": "' + tools[0].function.name + '", "description": "Look up the weather", '
+        '"parameters": {"type": "object", "properties": {"city": {"type": "string"}}, '
+        '"required": ["city"]}}}\\n</tools><|im_end|>\\n' }}
+{%- endif -%}
+{{- '<|im_start|>user\\n' + ns.ask[:200] + '<|im_end|>\\n<|im_start|>assistant\\n' }}
+{{- '<think>\\n\\n</think>\\n\\n' }}
+"""
 
 
 def starts(program):
@@ -29,109 +64,192 @@ def starts(program):
 if os.environ.get("HALOD_AGENTS") == "no":
     print("1..0 # SKIP HALOD_AGENTS is no")
     sys.exit(0)
-if not (starts(CODEX) and starts(CLAUDE)):
-    print("1..0 # SKIP Codex CLI or Claude Code is not there; test.sh installs them")
+if not all(starts(program) for program in (CODEX, CLAUDE, LLM)):
+    print("1..0 # SKIP Codex CLI, Claude Code or llm is not there; test.sh installs them")
     sys.exit(0)
 
 
-def execute(home, argv, **env):
+def start(home, line, **env):
+    """A line of a shell, in an empty folder, with nothing in the environment."""
     work = os.path.join(home, "work")
     os.makedirs(work, exist_ok=True)
-    keep = {k: os.environ[k] for k in ("PATH", "LANG", "SSL_CERT_FILE") if k in os.environ}
-    p = subprocess.run(argv, cwd=work, stdin=subprocess.DEVNULL, capture_output=True,
-                       text=True, timeout=5 * PATIENCE, env={**keep, "HOME": home, **env})
-    return p.returncode, p.stdout, p.stderr
+    keep = {k: os.environ[k] for k in ("LANG", "SSL_CERT_FILE") if k in os.environ}
+    path = os.pathsep.join((BIN, VENV, os.environ["PATH"]))
+    return subprocess.Popen(
+        ["sh", "-c", line], cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**keep, "PATH": path, "HOME": home, **env})
 
 
-def last_access(d, path):
-    """The newest line of the access log about a path."""
+def execute(home, line, **env):
+    p = start(home, line, **env)
+    out, err = p.communicate(timeout=5 * PATIENCE)
+    return p.returncode, out, err
+
+
+def requests(d, path):
+    """The access log's lines about a path."""
     with d.news:
         lines = [json.loads(l) for l in d.lines if l and l.startswith("{")]
-    return [l for l in lines if l.get("path", "").startswith(path)][-1]
+    return [l for l in lines if l.get("path", "").startswith(path)]
 
 
-def codex(d, home, *words):
-    with open(os.path.join(home, "instructions.md"), "w") as f:
-        f.write("You help.")
+def table(client):
+    """How README says to use a client: the code in its row."""
+    with open(os.path.join(SRCDIR, "README.md"), encoding="utf-8") as f:
+        row = re.search(r"^\| %s \| (.*) \|$" % re.escape(client), f.read(), re.M)
+    return re.findall(r"`([^`]+)`", row[1])
+
+
+def ported(d, text):
+    return text.replace("127.0.0.1:8080", "127.0.0.1:%d" % d.port)
+
+
+# --- Claude Code -----------------------------------------------------------------
+
+
+def claude(d, *words, model="halo-tiny"):
+    line = ported(d, table("Claude Code")[0]).replace("NAME", model)
+    return line.replace("claude ", "claude -p ") + " " + " ".join(words)
+
+
+def objects(out):
+    return [json.loads(l) for l in out.splitlines() if l.startswith("{")]
+
+
+def test_claude(t, d, home):
+    code, out, err = execute(home, claude(d, "Hello"))
+    t.ok(code == 0 and out.strip(), "Claude Code: a turn", out + err)
+    n = len(requests(d, "/v1/messages?beta=true"))
+    t.ok(n > 0 and all(r["status"] == 200 for r in requests(d, "/v1/messages")),
+         "by /v1/messages?beta=true, and nothing else is refused", requests(d, "/"))
+    code, out, err = execute(home, claude(d, "--continue", "Thank you"))
+    t.ok(code == 0 and out.strip(), "the conversation goes on", out + err)
+    code, out, err = execute(home, claude(d, "--output-format stream-json --verbose",
+                                          "'%s'" % WEATHER))
+    said = [(e["type"], b["type"]) for e in objects(out)
+            if e["type"] in ("assistant", "user") for b in e["message"]["content"]]
+    calls = [b for b in said if b == ("assistant", "tool_use")]
+    t.ok(code == 0 and calls and said.count(("user", "tool_result")) == len(calls) and
+         said[-1] == ("assistant", "text"), "a call, its result, and an answer", out + err)
+    code, out, err = execute(home, claude(d, "Hello", model="claude-x"))
+    t.ok(code != 0 and "claude-x" in out + err, "another model: it says so", out + err)
+
+
+# --- Codex CLI -------------------------------------------------------------------
+
+
+def codex(d, home, words, model="halo-tiny"):
     base = os.path.join(home, ".codex")
     os.makedirs(base, exist_ok=True)
     with open(os.path.join(base, "config.toml"), "w") as f:
-        f.write('''model = "halo-tiny"
-model_provider = "halod"
-model_instructions_file = "%s/instructions.md"
-web_search = "disabled"
-[model_providers.halod]
-name = "halod"
-base_url = "http://127.0.0.1:%d/v1"
-wire_api = "responses"
-env_key = "HALOD_KEY"
-request_max_retries = 0
-stream_max_retries = 0
-[analytics]
-enabled = false
-''' % (home, d.port))
-    code, out, err = execute(
-        home, [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable",
-               "multi_agent", "--disable", "goals", *words],
-        HALOD_KEY="any", CODEX_HOME=base)
-    return code, [json.loads(l) for l in out.splitlines() if l.startswith("{")], out + err
+        f.write('model = "%s"\nmodel_provider = "halod"\n' % model)
+        f.write('[model_providers.halod]\nname = "halod"\n%s\n' %
+                "\n".join(ported(d, x) for x in table("Codex CLI")))
+    code, out, err = execute(home, "codex exec --skip-git-repo-check --json " + words)
+    return code, objects(out), out + err
 
 
-def check_codex(t, d, home, words, what):
-    """A turn ends well; what the model says in it is its own affair."""
-    code, events, text = codex(d, home, *words)
-    usage = [e["usage"] for e in events if e["type"] == "turn.completed"]
-    t.ok(code == 0 and len(usage) == 1 and
-         usage[0]["input_tokens"] > 100 and usage[0]["output_tokens"] > 0, what,
-         text[-2000:])
-    return usage[0] if usage else {}
+def test_codex(t, d, home):
+    def check(words, what):
+        code, events, text = codex(d, home, words)
+        done = [e for e in events if e["type"] == "turn.completed"]
+        said = [e["item"]["text"] for e in events if e["type"] == "item.completed" and
+                e["item"]["type"] == "agent_message"]
+        t.ok(code == 0 and len(done) == 1 and said and said[-1], what, text[-3000:])
+    check("Hello", "Codex: a turn")
+    made = requests(d, "/v1/responses")
+    t.ok([(r["status"], r["stream"]) for r in made] == [(200, True)],
+         "by one request to /v1/responses, streamed", made)
+    check("resume --last 'Thank you'", "the conversation goes on")
+    before = len(requests(d, "/v1/responses"))
+    check("'%s'" % WEATHER, "a call, its result, and an answer")
+    made = requests(d, "/v1/responses")[before:]
+    t.equal([r["status"] for r in made], [200, 200], "in two requests")
+    code, _, text = codex(d, home, "Hello", model="gpt-x")
+    t.ok(code != 0 and "gpt-x" in text and "not served here" in text,
+         "another model: it says so", text[-2000:])
 
 
-def test_codex(t, d):
-    home = tempfile.mkdtemp(prefix="halod-codex-", dir=os.environ.get("TMPDIR"))
+# --- llm -------------------------------------------------------------------------
+
+
+def test_llm(t, d, home):
+    base = os.path.join(home, "llm")
+    os.makedirs(base, exist_ok=True)
+    with open(os.path.join(base, "extra-openai-models.yaml"), "w") as f:
+        for name in ("halo-tiny", "gpt-x"):
+            f.write(ported(d, "- {model_id: %s, model_name: %s, supports_tools: true, "
+                              "api_base: 'http://127.0.0.1:8080/v1'}\n" % (name, name)))
+    env = {"LLM_USER_PATH": base, "OPENAI_API_KEY": "-"}
+    for words, what in (("-m halo-tiny Hello", "llm: a turn"),
+                        ("-c 'Thank you'", "the conversation goes on"),
+                        ("-m halo-tiny --no-stream Hello", "not streamed"),
+                        ("-m halo-tiny -T llm_time --td '%s'" % WEATHER,
+                         "a call, its result, and an answer")):
+        code, out, err = execute(home, "llm " + words, **env)
+        t.ok(code == 0 and out.strip(), what, out + err)
+    t.ok("llm_time" in err, "the call was made", err)
+    code, out, err = execute(home, "llm -m gpt-x Hello", **env)
+    t.ok(code != 0 and "not served here" in err, "another model: it says so", out + err)
+
+
+# --- all ---------------------------------------------------------------------------
+
+
+def at_home(test):
+    """The test with a home of its own for the client."""
+    def in_home(t, d):
+        home = tempfile.mkdtemp(prefix="halod-agent-", dir=os.environ.get("TMPDIR"))
+        try:
+            test(t, d, home)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+    in_home.__name__ = test.__name__
+    return in_home
+
+
+def endless(home, **settings):
+    """A halod that does not end an answer: of halo-tiny's layers it has the first."""
+    model = os.path.join(home, "halo-tiny")
+    os.makedirs(model)
+    for name in os.listdir(MODEL):
+        os.symlink(os.path.abspath(os.path.join(MODEL, name)), os.path.join(model, name))
+    with open(os.path.join(MODEL, "config.json")) as f:
+        config = {**json.load(f), "num_hidden_layers": 1, "max_position_embeddings": 1 << 17}
+    os.remove(os.path.join(model, "config.json"))
+    with open(os.path.join(model, "config.json"), "w") as f:
+        json.dump(config, f)
+    return Halod(model=model, max_seqs=1, **settings)
+
+
+def test_left(t, d, home):
+    """Clients that are stopped in the middle end what they asked for."""
+    other = endless(home, chat_template=TEMPLATE_FILE)
     try:
-        check_codex(t, d, home, ["Hello"], "Codex: a turn")
-        line = last_access(d, "/v1/responses")
-        t.ok(line["status"] == 200 and line["stream"], "by /v1/responses, streamed", line)
-        usage = check_codex(t, d, home, ["resume", "--last", "Thank you"],
-                            "Codex: the session goes on")
-        t.ok(usage.get("cached_input_tokens", 0) > 1000,
-             "its beginning is found in the cache", usage)
+        codex(d, home, "--version")  # writes the configuration
+        config = os.path.join(home, ".codex", "config.toml")
+        with open(config) as f:
+            text = f.read().replace(":%d" % d.port, ":%d" % other.port)
+        with open(config, "w") as f:
+            f.write(text)
+        for line in (claude(other, "Hello"), "codex exec --skip-git-repo-check Hello"):
+            p = start(home, line)
+            other.wait_metrics(num_requests_running=1)
+            os.killpg(p.pid, signal.SIGKILL)
+            p.communicate(timeout=PATIENCE)
+            other.wait_metrics(num_requests_running=0)
+            t.ok(True, "%s is stopped: its request ends" % re.search("claude|codex", line)[0])
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        t.equal(other.stop(), 0, "halod ends well")
 
 
-def claude(d, home, *words):
-    code, out, err = execute(
-        home, [CLAUDE, "-p", "--model", "halo-tiny", "--system-prompt", "You help.",
-               "--tools", "Bash", "--output-format", "json", *words],
-        ANTHROPIC_BASE_URL="http://127.0.0.1:%d" % d.port, ANTHROPIC_API_KEY="any",
-        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_TELEMETRY="1",
-        DISABLE_AUTOUPDATER="1", CLAUDE_CODE_MAX_OUTPUT_TOKENS="256")
-    try:
-        return code, json.loads(out), out + err
-    except ValueError:
-        return code, {}, out + err
-
-
-def test_claude(t, d):
-    home = tempfile.mkdtemp(prefix="halod-claude-", dir=os.environ.get("TMPDIR"))
-    try:
-        code, a, text = claude(d, home, "Hello")
-        t.ok(code == 0 and a.get("subtype") == "success" and not a["is_error"] and
-             a["result"] and a["usage"]["output_tokens"] > 0, "Claude Code: a turn",
-             text[-2000:])
-        line = last_access(d, "/v1/messages")
-        t.ok(line["status"] == 200 and line["path"].endswith("?beta=true"),
-             "by /v1/messages?beta=true", line)
-        code, b, text = claude(d, home, "--resume", a.get("session_id", ""), "Thank you")
-        t.ok(code == 0 and b.get("subtype") == "success" and b["result"],
-             "Claude Code: the session goes on", text[-2000:])
-        line = last_access(d, "/v1/messages")
-        t.ok(line["cached_tokens"] >= (line["prompt_tokens"] // 2),
-             "its beginning is found in the cache", line)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
-run([test_codex, test_claude])
+FOLDER = tempfile.mkdtemp(prefix="halod-agents-", dir=os.environ.get("TMPDIR"))
+TEMPLATE_FILE = os.path.join(FOLDER, "template.jinja")
+with open(TEMPLATE_FILE, "w") as f:
+    f.write(TEMPLATE + "{#- <tool_call> -#}\n")
+try:
+    run([at_home(test) for test in (test_claude, test_codex, test_llm, test_left)],
+        chat_template=TEMPLATE_FILE, strict_tools="yes", max_output_tokens=200)
+finally:
+    shutil.rmtree(FOLDER, ignore_errors=True)
