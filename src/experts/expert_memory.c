@@ -90,10 +90,11 @@ out:
 static void write_use(const struct expert_memory *m)
 {
 	size_t n = (size_t)m->store.n * sizeof(float);
-	struct use_head h = {.magic = USE_MAGIC, .n = (uint64_t)m->store.n,
+	struct use_head h = {.n = (uint64_t)m->store.n,
 			     .key = expert_store_key(&m->store)};
 	float *scores = xmalloc(n + 1);
 	struct buf b = {0};
+	memcpy(h.magic, USE_MAGIC, sizeof h.magic);
 	expert_slots_scores(m->slots, scores);
 	h.sum = sum_bytes(scores, n);
 	buf_add(&b, (const char *)&h, sizeof h);

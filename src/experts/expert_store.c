@@ -196,8 +196,9 @@ static enum status write_experts(struct store_making *m, struct fail *fail)
 /* Writes the head last: a file without a head is no store. */
 static enum status write_head(struct store_making *m, const char *temporary, struct fail *fail)
 {
-	struct store_head h = {.magic = MAGIC, .key_bytes = m->p->key.n,
+	struct store_head h = {.key_bytes = m->p->key.n,
 			       .n = (uint64_t)m->p->n, .file_bytes = m->n_file};
+	memcpy(h.magic, MAGIC, sizeof h.magic);
 	memcpy(m->head + sizeof h, m->p->key.p, m->p->key.n);
 	h.sum = head_sum(m->head, h.key_bytes, h.n);
 	memcpy(m->head, &h, sizeof h);

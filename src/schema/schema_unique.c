@@ -247,23 +247,24 @@ static grammar_part of_groups(struct unique *u, const struct schema_list *item)
 	struct schema_reader *x = u->x;
 	const struct json_node *at = item->n ? item->p[0].at : &x->root;
 	const char *key = find_key(x, item);
-	grammar_part parts[MAX_GROUPS];
 	const struct schema_item like = {.is_made = true, .is_silent = true};
 	u->n = schema_is_frugal(x) ? MAX(FRUGAL_GROUPS, MIN(u->min, MAX_GROUPS)) : MAX_GROUPS;
 	u->max = MIN(u->max, (int64_t)u->n);
 	if (u->min > MAX_GROUPS)
 		schema_refuse(x, at, "is one of more than %d items that must differ",
 			      MAX_GROUPS);
+	u->values = xmalloc(u->n * sizeof *u->values);
 	for (size_t g = 0; g < u->n && x->st == OK; g++) {
 		struct schema_list one = {.is_never = item->is_never};
 		for (size_t i = 0; i < item->n; i++)
 			schema_add_item(x, &one, item->p[i]);
 		schema_add_below(x, &one, schema_make(x, at, group(x, g, key)), like);
-		parts[g] = schema_part(x, &one);
+		u->values[g] = schema_part(x, &one);
 	}
 	schema_work(x, u->n * 100 << u->n);
-	u->values = parts;
-	return x->st == OK ? in_any_order(u) : 0;
+	grammar_part out = x->st == OK ? in_any_order(u) : 0;
+	free(u->values);
+	return out;
 }
 
 grammar_part schema_unique(struct schema_reader *x, struct schema_list *item, int64_t min,

@@ -169,7 +169,7 @@ void kernel_linear_case(struct kernel_test *kt, const struct linear_case *c)
 	/* So that results are halves. Weights of random bits in blocks of 256 are large. */
 	float most = quant_block(c->kind.quant) == 256 ? 20 : 200;
 	kernel_act_round(kt, r.x, t * (size_t)c->k, c->to_act ? most : 6e4f);
-	float *ref[MAX_OUT], *plain[MAX_OUT], *got[MAX_OUT];
+	float *ref[MAX_OUT] = {NULL}, *plain[MAX_OUT] = {NULL}, *got[MAX_OUT];
 	for (; r.n_out < MAX_OUT && c->n[r.n_out]; r.n_out++) {
 		int i = r.n_out;
 		size_t n = (size_t)c->n[i];

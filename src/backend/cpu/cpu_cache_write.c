@@ -94,11 +94,12 @@ static bool put_item(struct writing *w, struct cache_item *item)
 static bool write_index(struct writing *w)
 {
 	struct cpu_cache *c = w->c;
-	struct cache_head h = {.magic = CACHE_MAGIC, .key_bytes = c->key.n,
+	struct cache_head h = {.key_bytes = c->key.n,
 			       .n_entries = c->n_items, .file_bytes = w->at};
 	size_t index = cache_index_bytes(c->key.n, c->n_items);
 	uint8_t *all = xcalloc(1, sizeof h + index);
 	struct cache_entry *e = (void *)(all + cache_entries_at(c->key.n));
+	memcpy(h.magic, CACHE_MAGIC, sizeof h.magic);
 	memcpy(all + sizeof h, c->key.p, c->key.n);
 	for (size_t i = 0; i < c->n_items; i++)
 		e[i] = c->items[i].entry;
