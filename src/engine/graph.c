@@ -20,6 +20,7 @@
 #include "engine/mtp.h"
 #include "engine/rope.h"
 #include "engine/step_ids.h"
+#include "model/model_left.h"
 
 enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
 			    enum status st, struct fail *fail)
@@ -105,7 +106,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = hyper_load_top(g, fail);
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = load_layer(g, i, fail);
-	return st == OK ? mtp_load(g, fail) : st;
+	if (st == OK)
+		st = mtp_load(g, fail);
+	return st == OK && has_head ? model_left_check(g->m, fail) : st;
 }
 
 static size_t ids_count(const struct graph *g)

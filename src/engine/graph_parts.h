@@ -149,6 +149,7 @@ struct mlp {
 	struct weight gate, up, down; /* of the dense part, or of the shared expert */
 	struct weight router, shared_router;
 	struct weight latent_in, latent_out; /* (L, D), (D, L); L: config.latent_dim */
+	const float *gate_bias, *up_bias, *down_bias; /* of the dense part; NULL: none */
 	const float *router_bias;     /* (E) added for the choice (sigmoid), or NULL */
 	const float *logit_bias;      /* (E), or NULL */
 	const int32_t *fixed;         /* (V, U) experts of each token, or NULL */

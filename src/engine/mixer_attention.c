@@ -42,6 +42,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 		{"self_attn.v_proj.bias", GRAPH_VECTOR, nkv, 0, &a->v_bias},
 		{"self_attn.o_proj.bias", GRAPH_VECTOR, d, 0, &a->o_bias},
 	};
+	const struct graph_part *const o_bias = &biases[3];
 	const struct graph_part sinks = {"self_attn.sinks", GRAPH_VECTOR, c->n_heads, 0,
 					 &a->sinks};
 	a->window = model_has_window(c, i) ? c->window : 0;
@@ -53,8 +54,10 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	enum status st = graph_load_parts(g, i, parts, !is_own ? 2 : a->has_v ? 4 : 3, fail);
 	if (st == OK && (c->qk_norm || c->wide_qk_norm))
 		st = graph_load_parts(g, i, norms, is_own ? 2 : 1, fail);
-	if (st == OK && c->qkv_bias)
-		st = graph_load_parts(g, i, biases, c->o_bias ? 4 : 3, fail);
+	for (size_t b = 0; b < ARRAY_LEN(biases) && st == OK; b++)
+		if ((&biases[b] == o_bias ? c->o_bias : c->qkv_bias) &&
+		    (!model_may_lack(g->m) || graph_layer_has(g, i, biases[b].name)))
+			st = graph_load_parts(g, i, &biases[b], 1, fail);
 	if (st == OK && c->has_sinks)
 		st = graph_load_parts(g, i, &sinks, 1, fail);
 	return st == OK && c->index_heads ? indexer_load(g, i, fail) : st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   n = norm(x)
- *   dense:    x += Wdown (act(Wgate n) * Wup n)
+ *   dense:    x += Wdown (act(Wgate n) * Wup n), where each W may have a bias
  *   experts:  x += the same of the chosen experts, weighted by the router, and of the
  *             shared expert
  *   ungated:  act(Wup n), or of experts, which is ACT_RELU with Wgate = Wup
@@ -39,6 +39,29 @@ static bool is_apart(const struct model_config *c)
 	return c->scales_inputs || c->latent_dim;
 }
 
+/* The biases of the dense part, as far as a file has them. In a folder the settings say that all
+ * are there. */
+static enum status load_biases(struct graph *g, int i, const char *name, int32_t f,
+			       struct mlp *m, struct fail *fail)
+{
+	const struct {
+		const char *part;
+		int32_t n;
+		const float **out;
+	} biases[] = {{"gate", f, &m->gate_bias}, {"up", f, &m->up_bias},
+		      {"down", g->c->d_model, &m->down_bias}};
+	enum status st = OK;
+	for (size_t b = g->c->is_ungated; b < ARRAY_LEN(biases) && st == OK; b++) {
+		char full[80];
+		snprintf(full, sizeof full, "%s.%s_proj.bias", name, biases[b].part);
+		const struct graph_part part = {full, GRAPH_VECTOR, biases[b].n, 0,
+						biases[b].out};
+		if (!model_may_lack(g->m) || graph_layer_has(g, i, full))
+			st = graph_load_parts(g, i, &part, 1, fail);
+	}
+	return st;
+}
+
 /* gate, up and down of width f below `name`. */
 static enum status load_dense(struct graph *g, int i, const char *name, int32_t f,
 			      struct mlp *m, struct fail *fail)
@@ -58,6 +81,8 @@ static enum status load_dense(struct graph *g, int i, const char *name, int32_t 
 					  fail);
 	if (first)
 		m->gate = m->up;
+	if (st == OK && g->c->mlp_bias && !m->has_experts)
+		st = load_biases(g, i, name, f, m, fail);
 	return st;
 }
 
@@ -420,12 +445,12 @@ static enum status run_ungated(struct graph *g, const struct layer *l, int32_t t
 	const struct mlp *m = &l->mlp;
 	const struct mlp_scratch *r = &g->mlp;
 	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 1,
-	    .out = {{.w = &m->up, .y = r->up}});
+	    .out = {{.w = &m->up, .bias = m->up_bias, .y = r->up}});
 	RUN(act_mul, .n_tok = t, .dim = m->up.n, .act = g->c->act, .gate = r->up, .up = r->up,
 	    .y = r->gate);
 	profile_enter(g->b->profile, PROFILE_DOWN);
-	return graph_add(g, l, t, &(struct graph_add){&m->down, NULL, r->gate, NORM_MLP_POST,
-						      0}, fail);
+	return graph_add(g, l, t, &(struct graph_add){&m->down, m->down_bias, r->gate,
+						      NORM_MLP_POST, 0}, fail);
 }
 
 static enum status run_dense(struct graph *g, const struct layer *l, int32_t t,
@@ -438,12 +463,14 @@ static enum status run_dense(struct graph *g, const struct layer *l, int32_t t,
 		return run_ungated(g, l, t, norm, fail);
 	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 2,
 	    .act = &c->act,
-	    .out = {{.w = &m->gate, .y = r->gate}, {.w = &m->up, .y = r->up}});
+	    .out = {{.w = &m->gate, .bias = m->gate_bias, .y = r->gate},
+		    {.w = &m->up, .bias = m->up_bias, .y = r->up}});
 	profile_enter(g->b->profile, PROFILE_DOWN);
 	if (m->has_experts && c->experts_beside)
 		return run_beside(g, l, t, fail);
 	return graph_add(g, l, t, &(struct graph_add){
-		&m->down, NULL, r->gate, NORM_MLP_POST, c->layer_embed ? 0 : l->scale}, fail);
+		&m->down, m->down_bias, r->gate, NORM_MLP_POST,
+		c->layer_embed ? 0 : l->scale}, fail);
 }
 
 /* The router chooses first, since the experts' input needs its weight. */

@@ -99,10 +99,30 @@ bool gguf_model_is_paired(const struct gguf *g)
 	return arch && arch->in_gguf & GGUF_PAIRED;
 }
 
-void gguf_model_fix_config(const struct gguf *g, struct model_config *c)
+/* True if some layer has the tensor `part`. */
+static bool has_in_layers(const struct tensors *ts, const struct model_config *c, const char *part)
+{
+	char name[96];
+	bool has = false;
+	for (int32_t i = 0; i < c->n_layers && !has; i++) {
+		snprintf(name, sizeof name, "model.layers.%d.%s", (int)i, part);
+		has = tensors_find(ts, name) != NULL;
+	}
+	return has;
+}
+
+void gguf_model_fix_config(const struct tensors *ts, struct model_config *c)
 {
 	struct str name;
-	const struct model_arch *arch = gguf_model_arch(g, &name);
+	const struct model_arch *arch = gguf_model_arch(tensors_gguf(ts), &name);
+	/* Only the tensors show whether there are biases. */
+	c->qkv_bias |= has_in_layers(ts, c, "self_attn.q_proj.bias") ||
+		       has_in_layers(ts, c, "self_attn.k_proj.bias") ||
+		       has_in_layers(ts, c, "self_attn.v_proj.bias");
+	c->o_bias = has_in_layers(ts, c, "self_attn.o_proj.bias");
+	c->mlp_bias = has_in_layers(ts, c, "mlp.gate_proj.bias") ||
+		      has_in_layers(ts, c, "mlp.up_proj.bias") ||
+		      has_in_layers(ts, c, "mlp.down_proj.bias");
 	c->body = "model.";
 	c->norm_plus_one = false; /* norms are stored with the 1 already added */
 	c->delta_in_turn = arch->in_gguf & GGUF_IN_TURN;
@@ -568,7 +588,6 @@ static enum status read_family(struct gguf_model_reader *r)
 		json_array_append_new(types, json_string(i % 2 ? "full_attention"
 							       : "sliding_attention"));
 	json_object_set_new(r->config, "layer_types", types);
-	json_object_set_new(r->config, "attention_bias", json_true());
 	json_object_set(r->config, "intermediate_size",
 			json_object_get(r->config, "moe_intermediate_size"));
 	return OK;
@@ -836,11 +855,7 @@ static enum status read_all(struct gguf_model_reader *r)
 	json_object_set_new(r->config, "tie_word_embeddings",
 			    json_boolean(!tensors_find(r->tensors, "lm_head.weight")));
 	read_ends(r);
-	/* Only the tensors show whether there are biases. */
-	if (r->arch->keys & (KEYS_BIAS | KEYS_OUT_BIAS) &&
-	    tensors_find(r->tensors, "model.layers.0.self_attn.q_proj.bias"))
-		json_object_set_new(r->config, "attention_bias", json_true());
-	else if (r->arch->keys & KEYS_OUT_BIAS)
+	if (r->arch->keys & KEYS_OUT_BIAS) /* gguf_model_fix_config finds biases */
 		json_object_set_new(r->config, "attention_bias", json_false());
 	enum status st = copy_keys(r);
 	if (st == OK)

@@ -26,7 +26,7 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
  * the other. */
 bool gguf_model_is_paired(const struct gguf *g);
 /* Adjust c where values of GGUF's tensors differ from Hugging Face's. */
-void gguf_model_fix_config(const struct gguf *g, struct model_config *c);
+void gguf_model_fix_config(const struct tensors *ts, struct model_config *c);
 /* Load vocabulary, merges, pre-tokenizer, added tokens and chat template. */
 enum status gguf_tokenizer_load(const struct gguf *g, const char *path,
 				struct tokenizer_files *out, struct fail *fail) MUST_USE;

@@ -104,6 +104,30 @@ static enum status keep_tokenizer(struct model *m, const struct tokenizer_files 
 	return OK;
 }
 
+/* True if both tensors have the same type, shape and bytes. */
+static bool are_same(const struct tensor *a, const struct tensor *b)
+{
+	return a->dtype == b->dtype && a->n_bytes == b->n_bytes && a->n_dims == b->n_dims &&
+	       memcmp(a->dim, b->dim, (size_t)a->n_dims * sizeof *a->dim) == 0 &&
+	       memcmp(a->data, b->data, a->n_bytes) == 0;
+}
+
+/* A head of its own wins over tie_word_embeddings, as in Transformers. Many files have the
+ * table of tokens twice: such a head is none. */
+static void keep_head(struct model *m)
+{
+	struct model_config *c = &m->config;
+	char head[200], table[200];
+	snprintf(head, sizeof head, "%slm_head", c->prefix);
+	if (!c->tied_embeddings || !model_has(m, head))
+		return;
+	snprintf(head, sizeof head, "%slm_head.weight", c->prefix);
+	snprintf(table, sizeof table, "%s%sembed_tokens.weight", c->prefix, c->body);
+	const struct tensor *h = tensors_find(m->tensors, head);
+	const struct tensor *t = tensors_find(m->tensors, table);
+	c->tied_embeddings = h && t && are_same(h, t);
+}
+
 /* Embedding models are saved without the language model around their body. So their tensor
  * names lack the body's name. */
 static void find_body(struct model *m)
@@ -136,6 +160,8 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 				 m->config.is_bert ? encoder_names_of : usual_names_of);
 	if (st == OK)
 		find_body(m);
+	if (st == OK)
+		keep_head(m);
 	return st;
 }
 
@@ -187,7 +213,7 @@ static enum status open_gguf(struct model *m, const char *path,
 		st = quant_scheme_parse(NULL, &m->scheme, fail);
 	st = of_file(path, st, fail);
 	if (st == OK)
-		gguf_model_fix_config(tensors_gguf(m->tensors), &m->config);
+		gguf_model_fix_config(m->tensors, &m->config);
 	if (st == OK)
 		st = read_factors(m, fail);
 	if (st == OK)
@@ -363,6 +389,11 @@ void model_close(struct model *m)
 	free(m);
 }
 
+bool model_may_lack(const struct model *m)
+{
+	return tensors_gguf(m->tensors) != NULL;
+}
+
 bool model_has(const struct model *m, const char *name)
 {
 	struct expert_place place;
@@ -370,9 +401,7 @@ bool model_has(const struct model *m, const char *name)
 	       experts_find(m, name, 0, &place);
 }
 
-/* True if `name` is a factor, a table or the like of a layer that quant_made.c has converted.
- * Steps read only the converted weight. */
-static bool is_left(const struct model *m, const char *name)
+bool model_converted(const struct model *m, const char *name)
 {
 	static const char weight[] = ".weight.";
 	const char *end = strstr(name, weight);
@@ -391,7 +420,7 @@ static bool is_left(const struct model *m, const char *name)
 bool model_reads(const struct model *m, const char *name)
 {
 	char body[200];
-	if (is_left(m, name))
+	if (model_converted(m, name))
 		return false;
 	size_t n = (size_t)snprintf(body, sizeof body, "%s%s", m->config.prefix,
 				    m->config.body);

@@ -131,7 +131,7 @@ struct model_config {
 	bool gated_attention; /* each head of q has a gate beside it, which multiplies the head's
 			       * output */
 	bool has_sinks;       /* each head has an extra logit in its softmax, which has no value */
-	bool qkv_bias, o_bias, tied_embeddings;
+	bool qkv_bias, o_bias, mlp_bias, tied_embeddings; /* mlp: of dense feed-forwards */
 	bool has_head;        /* true: the model writes text; false: it is a body without output
 			       * head, an embedding model */
 	/* Where is_windowed, a token attends to the last `window` tokens, itself included. */
@@ -271,6 +271,7 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
  * arena. */
 enum status model_choices(struct model *m, const char *name, int32_t rows, int32_t cols,
 			  int32_t most, int32_t **out, struct fail *fail) MUST_USE;
+bool model_converted(const struct model *m, const char *name); /* part of a converted layer */
 /* True if the tensor belongs to this model. False for tensors of another model in the
  * same files, and for layers past the last one, which predict several tokens ahead. */
 bool model_reads(const struct model *m, const char *name);
@@ -287,6 +288,7 @@ int64_t model_expert_bytes(const struct model *m);
 /* True if the checkpoint asks for an FP8 KV cache. No backend has one, so the cache gets
  * a wider type. */
 bool model_asks_fp8_kv(const struct model *m);
+bool model_may_lack(const struct model *m); /* single biases: in GGUF only the tensors tell */
 /* True if there is a tensor of this name, or a weight of this name in any format. */
 bool model_has(const struct model *m, const char *name);
 /* The format that tensor t is part of. *out_n_weights is its number of weights, 0 for

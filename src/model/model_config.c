@@ -56,6 +56,7 @@ static const struct setting {
 	{"rms_norm_eps", NULL, KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, REQUIRED},
 	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
+	{"mlp_bias", NULL, KEYS_MLP_BIAS, BOOL, AT(mlp_bias), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(qkv_bias), 0, 1, 1},
 	{"attention_out_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(o_bias), 0, 1, 0},
 	/* set_scales distributes these four. */
@@ -195,7 +196,8 @@ static const struct {
 	{"attention_out_bias", "false", KEYS_OUT_BIAS},
 	{"attn_output_gate", "true", 0},
 	{"moe_layer_freq", "1", 0},
-	{"mlp_bias", "false", 0},
+	{"mlp_bias", "false", KEYS_MLP_BIAS},
+	{"lm_head_bias", "false", 0},
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
 	{"use_qk_norm", "true", KEYS_GROUPED | KEYS_LLAMA4},
 	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
@@ -670,8 +672,6 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = config_ernie_read(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_NO_ROPE)
 		st = read_no_rope(text, a, c, fail);
-	if (st == OK && c->o_bias && arch->keys & KEYS_OUT_BIAS && !c->qkv_bias)
-		st = config_unsupported(fail, "attention_out_bias", json_true());
 	if (st == OK)
 		st = read_activation(text, arch->keys & fixed_act, c, fail);
 	if (st == OK)
@@ -735,7 +735,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->qk_norm |= arch->qk_norm;
 	c->wide_qk_norm = arch->wide_qk_norm;
 	c->norms_turned = arch->norms_turned;
-	c->qkv_bias |= arch->qkv_bias || c->o_bias;
+	c->qkv_bias |= arch->qkv_bias || (c->o_bias && !(arch->keys & KEYS_OUT_BIAS));
 	if (arch->keys & KEYS_GROUPED) /* attention_bias does not apply to o */
 		c->o_bias = false;
 	c->gated_attention = arch->keys & KEYS_DELTA;

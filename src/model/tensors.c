@@ -5,7 +5,7 @@
  *
  * If the checkpoint has an index, it is checked in both directions. A name it lists must
  * be in the shard it names. If two shards have a name, the index chooses. Names that the
- * index lacks are kept too, because an unused tensor does no harm.
+ * index lacks are kept too; model_left.c asks what nobody has read.
  *
  * With mmap, sizes are checked only here. If somebody truncates a file later, the next
  * read kills the process (SIGBUS). Replace model files by renaming, or load them with
@@ -47,6 +47,7 @@ struct tensors {
 	struct tensor *all;
 	size_t n;
 	struct strmap by_name;
+	unsigned char *is_asked; /* (n) tensors_find has returned it */
 };
 
 static void shard_deinit(struct shard *s)
@@ -67,6 +68,7 @@ void tensors_close(struct tensors *ts)
 	free(ts->shards);
 	free(ts->dir);
 	free(ts->all);
+	free(ts->is_asked);
 	strmap_deinit(&ts->by_name);
 	arena_deinit(&ts->names);
 	free(ts);
@@ -183,7 +185,8 @@ static enum status merge(struct tensors *ts, const json_t *weight_map,
 	for (size_t i = 0; i < ts->n_shards; i++)
 		n += ts->shards[i].parsed.n;
 	ts->all = calloc(n + 1, sizeof *ts->all);
-	if (!ts->all)
+	ts->is_asked = calloc(n + 1, 1);
+	if (!ts->all || !ts->is_asked)
 		return fail_default(fail, E_NOMEM);
 	strmap_init(&ts->by_name, n);
 	for (size_t i = 0; i < ts->n_shards; i++) {
@@ -417,7 +420,14 @@ const struct tensor *tensors_find(const struct tensors *ts, const char *name)
 	uint32_t i;
 	if (!strmap_get(&ts->by_name, str_of(name), &i))
 		return NULL;
+	/* Several threads may ask for one tensor. */
+	__atomic_store_n(&ts->is_asked[i], 1, __ATOMIC_RELAXED);
 	return &ts->all[i];
+}
+
+bool tensors_is_asked(const struct tensors *ts, size_t i)
+{
+	return __atomic_load_n(&ts->is_asked[i], __ATOMIC_RELAXED);
 }
 
 size_t tensors_count(const struct tensors *ts)

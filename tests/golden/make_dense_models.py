@@ -6,6 +6,7 @@ evaluation in float64 below, written from the papers and independent of the engi
 Needs numpy; run from the top of the tree:
 
     python3 tests/golden/make_dense_models.py            make the models in MODELS
+    python3 tests/golden/make_dense_models.py NAME       make these of them
     python3 tests/golden/make_dense_models.py --check D  compare with D/reference.json,
                                                          made by another implementation
 
@@ -53,6 +54,12 @@ MODELS = {
                                       "original_max_position_embeddings": 64}},
     "qwen2-bias": {**BASE, "model_type": "qwen2", "num_hidden_layers": 2,
                    "architectures": ["Qwen2ForCausalLM"], "rope_theta": 1e6},
+    # Every linear layer has a bias, as in Granite's code models and Bielik 4.5B v3. Weights are
+    # integers of 4 bits times a power of two, so int4 and Q4_0 have the same numbers.
+    "llama-biases": {**BASE, "model_type": "llama", "num_hidden_layers": 2,
+                     "architectures": ["LlamaForCausalLM"], "rope_theta": 1e4,
+                     "attention_bias": True, "mlp_bias": True,
+                     "tie_word_embeddings": False, "rope_scaling": None},
 }
 
 
@@ -209,7 +216,7 @@ def random_weights(c, rng):
         for name, rows, cols in (("q", nq, d), ("k", nkv, d), ("v", nkv, d),
                                  ("o", d, nq)):
             shapes[p + "self_attn." + name + "_proj.weight"] = (rows, cols)
-            if biased and name != "o":
+            if biased and (name != "o" or c["model_type"] == "llama"):
                 shapes[p + "self_attn." + name + "_proj.bias"] = (rows,)
         if c.get("use_qk_norm"):
             shapes[p + "self_attn.q_norm.weight"] = (k,)
@@ -225,6 +232,9 @@ def random_weights(c, rng):
             shapes[p + name + "gate_proj.weight"] = (width, d)
             shapes[p + name + "up_proj.weight"] = (width, d)
             shapes[p + name + "down_proj.weight"] = (d, width)
+            for kind, rows in (("gate", width), ("up", width), ("down", d)):
+                if c.get("mlp_bias"):
+                    shapes[p + name + kind + "_proj.bias"] = (rows,)
         shapes[p + "input_layernorm.weight"] = (d,)
         shapes[p + "post_attention_layernorm.weight"] = (d,)
     out = {}
@@ -234,6 +244,9 @@ def random_weights(c, rng):
         a = 1 + 0.1 * a if "norm" in name else \
             0.5 * a if name.endswith("_proj.bias") or "embed" in name else \
             a * (2 if "q_proj" in name or "k_proj" in name else 1) / shape[-1] ** 0.5
+        if c.get("mlp_bias") and name.endswith("_proj.weight"):
+            step = 2.0 ** np.floor(np.log2(np.abs(a).max() / 7))
+            a = np.clip(np.rint(a / step), -8, 7) * step
         out[name] = (a.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return out
 
@@ -270,8 +283,10 @@ def load(folder):
     return out
 
 
-def make():
+def make(only):
     for i, (name, c) in enumerate(MODELS.items()):
+        if only and name not in only:
+            continue
         rng = np.random.default_rng(100 + i)
         folder = os.path.join(GOLDEN, name)
         os.makedirs(folder, exist_ok=True)
@@ -334,5 +349,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--check"]:
         check(sys.argv[2])
     else:
-        make()
+        make(sys.argv[1:])
         make_rope()

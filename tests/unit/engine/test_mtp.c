@@ -244,9 +244,9 @@ static void check_partial(const char *name, const char *const (*names)[2], size_
 
 int main(void)
 {
-	static const char *const fc_only[][2] = {{"mtp.layers", "xtp.layers"},
-						 {"mtp.norm", "xtp.norm"},
-						 {"mtp.pre_fc", "xtp.pre_fc"}};
+	static const char *const fc_only[][2] = {{"mtp.layers", "v.p.layers"},
+						 {"mtp.norm", "v.p.norm"},
+						 {"mtp.pre_fc", "v.p.pre_fc"}};
 	static const char *const no_norm[][2] = {{"shared_head.norm", "shared_head.nurm"}};
 	check_cut("qwen35-mtp");
 	check_cut("glm4moe-mtp");

@@ -378,8 +378,6 @@ static const struct {
 	{OF("smollm3") ",\"no_rope_layer_interval\":0}", E_FORMAT,
 	 "no_rope_layer_interval"},
 	{OF("granite") ",\"residual_multiplier\":0}", E_FORMAT, "residual_multiplier"},
-	{OF("seed_oss") ",\"attention_bias\":false,\"attention_out_bias\":true}",
-	 E_UNSUPPORTED, "attention_out_bias"},
 	{"{\"model_type\":\"minimax_m2\",\"num_local_experts\":8,"
 	 "\"num_experts_per_tok\":2,\"rotary_dim\":16,\"qk_norm_type\":\"per_head\","
 	 SIZES ROPE "}", E_UNSUPPORTED, "qk_norm_type"},
