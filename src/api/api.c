@@ -6,6 +6,7 @@
  *   params           what all endpoints share
  *   chat             messages (messages.c), tools and variables through the model's
  *                    template (chat_template.c, chat_vars.c, value.c)
+ *   chat_plain       tools and calls as text, for templates that know none
  *   tools            what may, must or must not be called, and in which format
  *   toolgrammar      what a call must look like
  *   callstore, replay  calls of the history in the model's own words
@@ -70,6 +71,14 @@ void api_set_on_ignored(void (*tell)(const char *keyword))
 	schema_set_on_ignored(tell);
 }
 
+/* A template that knows no tools says no format. The model is told one: see chat_plain.h. */
+static void choose_plain(struct api *a, const char *name)
+{
+	bool is_auto = !name || strcmp(name, "auto") == 0;
+	if (is_auto && !a->tool_format && a->chat && !chat_template_shows_tools(a->chat))
+		a->tool_format = toolformat_find(STR("hermes"));
+}
+
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail)
 {
@@ -109,7 +118,6 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	infill_find_tokens(m->tokenizer, &a->fim);
 	a->strict_tools = o->strict_tools;
 	a->shares_prefixes = o->shares_prefixes;
-	toolgrammar_find_specials(m->tokenizer, a->tool_format, &a->arena, &a->specials);
 	/* A model without a template still completes raw prompts. */
 	if (st == OK && a->template_text[0]) {
 		const struct chat_template_opts t = {
@@ -121,6 +129,9 @@ enum status api_create(const struct api_opts *o, struct api **out,
 		if (st == OK)
 			model_ends_add(&a->defaults, chat_template_end(a->chat, m->tokenizer));
 	}
+	if (st == OK)
+		choose_plain(a, o->tool_format);
+	toolgrammar_find_specials(m->tokenizer, a->tool_format, &a->arena, &a->specials);
 	if (st == OK)
 		*out = a;
 	else

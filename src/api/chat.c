@@ -7,6 +7,7 @@
 #include "api/chat.h"
 
 
+#include "api/chat_plain.h"
 #include "api/chat_vars.h"
 #include "api/messages.h"
 #include "api/prompt.h"
@@ -247,6 +248,25 @@ static json_t *fill_tools(const json_t *tools)
 	return all;
 }
 
+/* Reads the messages anew where the template shows no tools or no calls: as text. */
+static enum status read_plain(const struct json_node *messages, const struct json_node *body,
+			      struct chat *chat, const struct messages_opts *o,
+			      struct fail *fail)
+{
+	struct chat_plain plain = chat_plain_of(chat->api);
+	struct json_node tools = json_read_get(body, "tools");
+	if (!plain.calls && !(plain.tools && chat->tools.are_shown))
+		return OK;
+	struct json_node at = *messages;
+	json_t *made = chat_plain_messages(chat->api, messages->v,
+					   chat->tools.are_shown ? tools.v : NULL);
+	at.v = made;
+	images_init(chat->images, chat->api, chat->arena);
+	enum status st = messages_read(&at, o, &chat->in.messages, fail);
+	json_decref(made);
+	return st;
+}
+
 /* store: knows the model's own words of earlier calls; NULL: calls are shown as the client
  * sent them. */
 static enum status read_chat(const struct json_node *body, struct chat *chat,
@@ -269,6 +289,8 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 		st = messages_read(&at, &o, &in->messages, fail);
 	if (st == OK)
 		st = tools_read(body, a, chat->arena, &chat->tools, fail);
+	if (st == OK)
+		st = read_plain(&at, body, chat, &o, fail);
 	struct json_node own = json_read_get(body, "continue_final_message");
 	if (st == OK && chat->tools.is_forced && chat->mark.p)
 		st = json_read_fail(own.v ? &own : &at, fail,

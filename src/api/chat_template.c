@@ -5,9 +5,9 @@
  * Templates disagree about system messages that are not the first, and agents send such
  * messages. Some templates write them where they stand, some raise an exception, some drop
  * them. Reading the source would not tell. So a conversation with a marked late system
- * message is rendered once. If the mark is lost, the caller merges system messages. Three
- * more trials tell how calls in the history must look, whether a message without text
- * prints the word None, and whether there must be a list of tools.
+ * message is rendered once. If the mark is lost, the caller merges system messages. More
+ * trials tell how calls in the history must look, whether a message without text prints the
+ * word None, whether there must be a list of tools, and whether tools are shown at all.
  */
 #include "api/chat_template.h"
 
@@ -25,6 +25,7 @@ struct chat_template {
 	bool takes_objects, takes_strings, wants_short_ids, prints_none;
 	/* shows calls of messages whose content is None, but not of those with "" */
 	bool wants_none;
+	bool shows_tools, takes_system, hides_calls;
 	bool lists_tools; /* without tools: fails on None, but takes an empty list */
 };
 
@@ -57,6 +58,34 @@ static void probe_tools(struct chat_template *t)
 	bool works = renders_one(t);
 	t->lists_tools = !works;
 	t->lists_tools = !works && renders_one(t);
+}
+
+/* Does the template render the probe's word, given a tool of that name or a system message of
+ * that text? */
+static bool shows_probe(const struct chat_template *t, bool is_tool)
+{
+	struct arena a;
+	struct marked out = {0};
+	arena_init(&a);
+	struct jinja_value *messages = jinja_list(&a), *tools = NULL;
+	if (is_tool) {
+		json_t *tool = json_pack(
+			"[{ss, s{ss, ss, s{ss, s{s{ss, ss}}, s[s]}}}]", "type", "function",
+			"function", "name", "plain_probe", "description", "d", "parameters",
+			"type", "object", "properties", "x", "type", "string", "description",
+			"d", "required", "x");
+		tools = value_of_json(&a, tool);
+		json_decref(tool);
+	} else {
+		jinja_list_add(&a, messages, probe_message(&a, "system", "plain_probe"));
+	}
+	jinja_list_add(&a, messages, probe_message(&a, "user", "b"));
+	const struct chat_template_input in = {&a, messages, tools, jinja_dict(&a), false};
+	bool shows = chat_template_render(t, &in, &out, NULL) == OK &&
+		     str_find(buf_str(&out.text), STR("plain_probe"), 0) >= 0;
+	marked_deinit(&out);
+	arena_deinit(&a);
+	return shows;
 }
 
 static bool loses_late_system(const struct chat_template *t)
@@ -154,6 +183,19 @@ static bool prints_none(const struct chat_template *t, const char *id)
 	return is_printed;
 }
 
+/* Does the template show nothing of a call, whatever its form? */
+static bool hides_calls(const struct chat_template *t, const char *id)
+{
+	bool hides = true;
+	for (int i = 0; i < 4 && hides; i++) {
+		struct marked out = {0};
+		hides = !render_call(t, id, i & 1, i & 2, &out) ||
+			str_find(buf_str(&out.text), STR("probe-value"), 0) < 0;
+		marked_deinit(&out);
+	}
+	return hides;
+}
+
 static void probe_calls(struct chat_template *t)
 {
 	static const char *const ids[] = {"call_0123456789", "abcdefghi"};
@@ -165,6 +207,7 @@ static void probe_calls(struct chat_template *t)
 		t->wants_none = i >= 2 && shows;
 	}
 	t->prints_none = prints_none(t, ids[t->wants_short_ids]);
+	t->hides_calls = hides_calls(t, ids[0]) && hides_calls(t, ids[1]);
 }
 
 enum status chat_template_create(const struct chat_template_opts *o,
@@ -180,6 +223,8 @@ enum status chat_template_create(const struct chat_template_opts *o,
 	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
 	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
 	probe_tools(t);
+	t->shows_tools = shows_probe(t, true);
+	t->takes_system = shows_probe(t, false);
 	t->wants_one_system = loses_late_system(t);
 	probe_calls(t);
 	*out = t;
@@ -198,6 +243,21 @@ void chat_template_destroy(struct chat_template *t)
 bool chat_template_wants_one_system(const struct chat_template *t)
 {
 	return t->wants_one_system;
+}
+
+bool chat_template_hides_calls(const struct chat_template *t)
+{
+	return t->hides_calls;
+}
+
+bool chat_template_shows_tools(const struct chat_template *t)
+{
+	return t->shows_tools;
+}
+
+bool chat_template_takes_system(const struct chat_template *t)
+{
+	return t->takes_system;
 }
 
 bool chat_template_takes_objects(const struct chat_template *t)

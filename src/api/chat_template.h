@@ -30,6 +30,12 @@ bool chat_template_wants_one_system(const struct chat_template *t);
  * false: it shows no calls. */
 bool chat_template_takes_objects(const struct chat_template *t);
 bool chat_template_takes_strings(const struct chat_template *t);
+/* The template shows calls of the history nowhere, or fails on them. */
+bool chat_template_hides_calls(const struct chat_template *t);
+/* The template shows the list of tools. */
+bool chat_template_shows_tools(const struct chat_template *t);
+/* The template shows a first message of the system. */
+bool chat_template_takes_system(const struct chat_template *t);
 /* The template accepts call ids only of nine letters and digits. */
 bool chat_template_wants_short_ids(const struct chat_template *t);
 

@@ -220,6 +220,9 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 				      "(setting tool_format)");
 	/* Tools that may not be called are not shown to the model. */
 	out->are_shown = o->n_tools > 0 && !is_none;
+	if (out->are_shown && !f && api->chat && !chat_template_shows_tools(api->chat))
+		return json_read_fail(&at, fail, "is not supported: this model's template "
+				      "shows no tools, and the setting tool_format is none");
 	o->one_call = !many || out->forced.p;
 	/* Without tools no text is a call. But a format that has channels is always parsed. */
 	if (f && (out->are_shown || f->end_reasoning)) {

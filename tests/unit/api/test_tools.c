@@ -479,11 +479,32 @@ static void test_templates(void)
 	char *body = history("x", "\"{broken\"");
 	const struct refused no[] = {
 		{body, E_INVAL, "messages[1].tool_calls[0].function.arguments",
-		 "a JSON object"},
-		{Q ",\"tool_choice\":\"required\"," TOOLS "}", E_INVAL, "tool_choice",
-		 "format"}};
+		 "a JSON object"}};
 	fixture_check_refused(a, &dialect_chat, no, ARRAY_LEN(no));
 	free(body);
+	api_destroy(a);
+}
+
+/* A template that knows no tools: they become text, unless the settings say that calls are
+ * text. */
+static void test_plain(void)
+{
+	struct model copy = *fixture_model();
+	copy.chat_template = (char *)"{% for m in messages %}<{{ m.role }}:{{ m.content }}>"
+				     "{% endfor %}";
+	struct api *a = fixture_api_of(&copy);
+	expect_in(a, "x", "\"{\\\"x\\\": 1.10}\"",
+		  "<assistant:<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1.10}}\n"
+		  "</tool_call>><user:<tool_response>\nr\n</tool_response>>",
+		  "a call and its result");
+	api_destroy(a);
+	const struct api_opts o = {.model = &copy, .model_name = "m", .n_ctx = 512,
+				   .tool_format = "none", .clock = &clock_monotonic};
+	a = fixture_api_with(&o);
+	static const struct refused no[] = {
+		{Q ",\"tool_choice\":\"required\"," TOOLS "}", E_INVAL, "tool_choice", "format"},
+		{Q "," TOOLS "}", E_INVAL, "tools", "shows no tools"}};
+	fixture_check_refused(a, &dialect_chat, no, ARRAY_LEN(no));
 	api_destroy(a);
 }
 
@@ -499,6 +520,7 @@ int main(void)
 	test_exact_text();
 	test_exact_args();
 	test_templates();
+	test_plain();
 	test_functions_in_xml();
 	return tap_done();
 }
