@@ -58,13 +58,34 @@ if curl -s -o /dev/null --max-time 2 "$url/"; then
 	echo "quickstart.sh: something answers on port $port already; try --port 9000" >&2
 	exit 1
 fi
-build/halod --model "$model" --port "$port" --no-access-log &
+# What it says is shown, and kept for the case that it dies.
+log=build/quickstart.log
+rm -f build/quickstart.pipe
+mkfifo build/quickstart.pipe
+tee -i "$log" <build/quickstart.pipe &
+tee=$!
+build/halod --model "$model" --port "$port" --no-access-log >build/quickstart.pipe 2>&1 &
 daemon=$!
-trap 'kill "$daemon" 2>/dev/null' INT TERM
+stopping=
+trap 'stopping=1; kill "$daemon" 2>/dev/null || :' INT TERM
 trap 'kill "$daemon" 2>/dev/null || :' EXIT
+
+# has_died: is halod gone? ended WHEN: says how it ended, and its last lines, and exits.
+has_died() { ! kill -0 "$daemon" 2>/dev/null; }
+ended() {
+	status=0
+	wait "$daemon" || status=$?
+	trap - EXIT
+	wait "$tee" || :
+	how="status $status"
+	[ "$status" -le 128 ] || how="SIG$(kill -l $((status - 128)))"
+	echo "quickstart.sh: halod ended $1, with $how. Its last lines ($log):" >&2
+	tail -n 20 "$log" | sed 's/^/  /' >&2
+	exit 1
+}
 tries=0
 until curl -sf -o /dev/null --max-time 2 "$url/health?ready"; do
-	kill -0 "$daemon" 2>/dev/null || { echo "quickstart.sh: halod did not start" >&2; exit 1; }
+	! has_died || ended "before it was ready"
 	tries=$((tries + 1))
 	[ $tries -lt 600 ] || { echo "quickstart.sh: halod is not ready after a minute" >&2; exit 1; }
 	sleep 0.1
@@ -96,6 +117,7 @@ ttft=$(sed -n 's/.*"ttft_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
 tpot=$(sed -n 's/.*"tpot_ms":\([0-9.]*\).*/\1/p' "$answer" | tail -n 1)
 finished=$(grep -c '^data: \[DONE\]' "$answer" || :)
 rm -f "$answer"
+! has_died || ended "in the middle of an answer"
 if [ "$finished" != 1 ] || [ -z "$ttft" ]; then
 	echo "quickstart.sh: the answer did not arrive whole" >&2
 	exit 1
@@ -107,6 +129,7 @@ reference=
 [ -f "$model/reference.json" ] && reference="--reference $model/reference.json"
 # A model that was trained for one language only, or for no chat, may fail some of them.
 if ! build/haloctl verify --answers --url "$url" $reference; then
+	! has_died || ended "in the middle of an answer"
 	echo "quickstart.sh: not all answers are those of a sound chat model" >&2
 	[ -z "$reference" ] || exit 1
 fi
@@ -122,12 +145,14 @@ Install      docs/operations.md: make install, systemd-sysusers, systemctl enabl
 Read         README.md, build/halod --help, man/halod.8
 EOF
 if [ -n "$once" ]; then
-	kill "$daemon"
-	status=0
-	wait "$daemon" || status=$?
+	kill "$daemon" 2>/dev/null || ended "before it was told to"
+	wait "$daemon" || ended "when it was told to"
 	trap - EXIT
-	[ "$status" = 0 ] || { echo "quickstart.sh: halod ended with $status" >&2; exit 1; }
 	exit 0
 fi
 printf '\nhalod is running; Ctrl-C stops it.\n'
+status=0
+wait "$daemon" || status=$?
+[ -n "$stopping" ] || [ "$status" = 0 ] || ended "by itself"
 wait "$daemon" || :
+wait "$tee" || :

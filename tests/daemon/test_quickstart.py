@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""quickstart.sh with daemons that die: it says when, how, and what they said last. test.sh
+runs it with halod itself."""
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+
+from daemon import PATIENCE, SRCDIR, Tap
+
+# A daemon that is ready, and dies in its first answer.
+MORTAL = """#!/usr/bin/env python3
+import http.server, os, signal, sys
+class Mortal(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *what): pass
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def do_POST(self):
+        print("the last word", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGABRT)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Mortal
+                       ).serve_forever()
+"""
+
+ROWS = [
+    ("a signal at its start", "#!/bin/sh\necho the last word >&2\nkill -SEGV $$\n",
+     "ended before it was ready, with SIGSEGV"),
+    ("a refusal", "#!/bin/sh\necho the last word\nexit 3\n",
+     "ended before it was ready, with status 3"),
+    ("an end without a fault", "#!/bin/sh\necho the last word\n",
+     "ended before it was ready, with status 0"),
+    ("no such program", "#!/no/such/program\nthe last word\n",
+     "ended before it was ready, with status 12"),
+    ("a signal in an answer", MORTAL, "ended in the middle of an answer, with SIGABRT"),
+]
+
+
+def tree(where, program):
+    """What quickstart.sh looks at, built already, with another daemon."""
+    for name in (".ci", "build", "models"):
+        os.mkdir(os.path.join(where, name))
+    shutil.copy(os.path.join(SRCDIR, "quickstart.sh"), where)
+    for name, text in (("configure", "#!/bin/sh\n"), ("build/Makefile", "all:\n"),
+                       (".ci/packages", "BUILD_PACKAGES=\ninstall_packages() { :; }\n"),
+                       ("build/halod", program)):
+        path = os.path.join(where, name)
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, 0o755)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+t = Tap()
+if not shutil.which("curl"):
+    t.skip("curl is not installed")
+    t.done()
+for what, program, said in ROWS:
+    with tempfile.TemporaryDirectory() as where:
+        tree(where, program)
+        p = subprocess.run(["./quickstart.sh", "--once", "--port", str(free_port())],
+                           cwd=where, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=PATIENCE)
+        t.equal(p.returncode, 1, what + ": quickstart.sh fails")
+        t.ok("quickstart.sh: halod " + said in p.stderr, what + ": and says how", p.stderr)
+        t.ok("\n  the last word\n" in p.stderr or "no such" in what,
+             what + ": and what it said last", p.stderr)
+t.done()
