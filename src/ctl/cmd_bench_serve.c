@@ -39,6 +39,8 @@ static void print_text(const struct load_opts *o, struct load_result *r)
 	if (r->n_short)
 		printf("short        %d answers of fewer tokens than asked for\n",
 		       r->n_short);
+	if (r->n_mute)
+		printf("no text      %d answers, so their first token was not seen\n", r->n_mute);
 	if (r->n_failed)
 		printf("first error  %s\n", r->error);
 	printf("\n%-6s %10s %10s %10s %10s\n", "ms", "mean", "median", "p90", "p99");

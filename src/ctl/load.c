@@ -214,7 +214,7 @@ static void judge(struct transfer *t, CURLcode code)
 		note_error(t, text);
 	} else if (!t->is_done) {
 		note_error(t, "the stream ended without [DONE]");
-	} else if (t->n_chunks == 0) {
+	} else if (t->n_chunks == 0 && t->n_tokens == 0) {
 		note_error(t, "the stream held no token");
 	}
 }
@@ -233,10 +233,12 @@ static void finish_one(struct model_load *l, struct transfer *t, CURLcode code)
 		r->n_good++;
 		r->n_output += n;
 		r->n_short += n < l->o->n_output;
-		samples_add(&r->ttft_ms, ms(t->first_us - t->start_us));
+		r->n_mute += t->n_chunks == 0;
+		if (t->n_chunks > 0)
+			samples_add(&r->ttft_ms, ms(t->first_us - t->start_us));
 		samples_add(&r->e2e_ms, ms(clock_now_us(&clock_monotonic) -
 					   t->start_us));
-		if (n > 1)
+		if (n > 1 && t->n_chunks > 0)
 			samples_add(&r->tpot_ms,
 				    ms(t->last_us - t->first_us) / (n - 1));
 	}

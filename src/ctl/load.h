@@ -20,6 +20,8 @@ struct load_result {
 	struct samples ttft_ms, tpot_ms, itl_ms, e2e_ms;
 	int n_good, n_failed;
 	int n_short; /* complete answers with fewer tokens than asked for */
+	int n_mute;  /* answers whose tokens have no text, by the server's count: their TTFT and
+		      * TPOT are not known */
 	int64_t n_output;
 	double seconds;       /* from the first request sent to the last byte received */
 	char error[240];      /* error of the first request that failed */

@@ -69,6 +69,8 @@ class Server(http.server.BaseHTTPRequestHandler):
         elif "/short" in self.path:
             end[1]["usage"]["completion_tokens"] = n - 1
             self.stream(chunks[1:] + end)
+        elif "/mute" in self.path:
+            self.stream(end)
         else:
             self.stream([": keepalive\n\n"] + chunks + end)
         with arrived:
@@ -132,4 +134,7 @@ code, out, err = haloctl("bench", "serve", "--url", "http://127.0.0.1:1")
 ok(code == 2 and "127.0.0.1:1" in err, "no server", err)
 code, out, err = bench("/bare")
 ok(code == 2 and "404" in err, "no such server", err)
+code, out, err = bench("/mute", "--num-prompts", "2", "--output-len", "5", "--concurrency", "1")
+ok(code == 0 and b"2 good, 0 failed" in out and b"10 out" in out and
+   b"no text      2 answers" in out, "tokens without text count as the server says", out)
 done()
