@@ -142,6 +142,9 @@ static enum status load_file(struct config *c, const char *path, struct fail *fa
 	struct config_reader rd = {.config = c, .path = path, .fail = &one};
 	struct buf text = {0};
 	enum status all = file_read(path, FILE_MAX, &text, fail);
+	if (all != OK && strspn(path, "0123456789") == strlen(path) && *path)
+		fail_set(fail, all, "-c %s: no such settings file; for a context of %s tokens use "
+			 "--ctx %s", path, path, path);
 	struct str rest = buf_str(&text);
 	while (rest.n > 0) {
 		ptrdiff_t end = str_find(rest, STR("\n"), 0);

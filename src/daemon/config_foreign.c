@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flags of llama.cpp, vLLM, SGLang and ollama that newcomers try. A flag that resembles no
- * key of halod gets an answer of its own. None of them is accepted: a flag that does nearly
+ * Flags of llama.cpp, vLLM, SGLang and ollama that newcomers try. Each gets an answer of its
+ * own. None of them is accepted: a flag that does nearly
  * the same would be worse than an error.
  */
 #include "daemon/config_table.h"
@@ -19,6 +19,8 @@ static const struct {
 	{"--alias", "use --model-name NAME, or --aliases for more than one"},
 	{"--served-model-name", "use --model-name NAME, or --aliases for more than one"},
 	{"-p", "use --port N"},
+	{"-n", "clients say max_tokens; --max-output-tokens N bounds it"},
+	{"--n-predict", "clients say max_tokens; --max-output-tokens N bounds it"},
 	{"--ctx-size", "use --ctx N"},
 	{"--context-length", "use --ctx N"},
 	{"--max-model-len", "use --ctx N"},
@@ -66,6 +68,41 @@ static const struct {
 	{"--allowed-local-media-path", "use --image-dir DIR"},
 	{"--media-path", "use --image-dir DIR"},
 	{"--allowed-origins", "use --cors-origins LIST"},
+	{"--temp", "clients say temperature; the model's own files give the default"},
+	{"--top-k", "clients say top_k; the model's own files give the default"},
+	{"--top-p", "clients say top_p; the model's own files give the default"},
+	{"--min-p", "clients say min_p; the model's own files give the default"},
+	{"--lora", "adapters are not supported; merge it into the model"},
+	{"--lora-modules", "adapters are not supported; merge it into the model"},
+	{"--enable-lora", "adapters are not supported; merge it into the model"},
+	{"--dtype", "weights keep the format of their files"},
+	{"-q", "weights keep the format of their files; a quantized model says so itself"},
+	{"--quantization", "weights keep the format of their files; a quantized model says so "
+			   "itself"},
+	{"--load-format", "the files say what they are"},
+	{"--trust-remote-code", "no code of a model is ever run"},
+	{"--tokenizer", "the tokenizer is the one in the model's folder or file"},
+	{"--download-dir", "haloctl pull --cache DIR fetches a model"},
+	{"--revision", "haloctl pull --revision REV fetches a model"},
+	{"--mlock", "weights are loaded to the device before the first request"},
+	{"--enforce-eager", "use --no-hip-graphs"},
+	{"--model-draft", "drafts come from the prompt and from the model's own MTP layer; see "
+			  "--speculative"},
+	{"-md", "drafts come from the prompt and from the model's own MTP layer; see "
+		"--speculative"},
+	{"--speculative-config", "use --speculative; see halod.conf(5)"},
+	{"--embedding", "use --embedding-model DIR beside --model"},
+	{"--embeddings", "use --embedding-model DIR beside --model"},
+	{"--reranking", "use --rerank-model DIR beside --model"},
+	{"-mm", "use --mmproj FILE"},
+	{"-cb", "requests are always batched continuously"},
+	{"--cont-batching", "requests are always batched continuously"},
+	{"--timeout", "use --request-timeout SECONDS"},
+	{"-to", "use --request-timeout SECONDS"},
+	{"--disable-log-requests", "use --no-access-log"},
+	{"--log-disable", "use --log-level error"},
+	{"-v", "use --log-level debug"},
+	{"--verbose", "use --log-level debug"},
 	{"--metrics", "/metrics is always served"},
 	{"--slots", "/slots is always served"},
 	{"--webui", "--page is on unless --no-page is given"},

@@ -186,8 +186,11 @@ static const char *const foreign[][2] = {
 			  "use --model Qwen/Qwen3-8B"},
 	{"x.gguf", "x.gguf: neither a flag nor the value of one; for a model, use --model "
 		   "x.gguf"},
+	{"--lora", "--lora: unknown key; adapters are not supported; merge it into the model"},
+	{"--dtype", "--dtype: unknown key; weights keep the format of their files"},
+	{"--trust-remote-code", "--trust-remote-code: unknown key; no code of a model is ever run"},
 	{"--ctx-siz", "--ctx-siz: unknown key \"ctx-siz\""},
-	{"-q", "-q: neither a flag nor the value of one; halod --help lists the flags"},
+	{"-y", "-y: neither a flag nor the value of one; halod --help lists the flags"},
 };
 
 static void test_foreign(void)
@@ -196,6 +199,10 @@ static void test_foreign(void)
 		is_int(load(foreign[i][0], "1", NULL), E_CONFIG, "%s", foreign[i][0]);
 		is_str(fail.text, foreign[i][1], "%s", foreign[i][0]);
 	}
+	/* llama.cpp's -c is the context. */
+	is_int(load("-c", "4096", NULL), E_IO, "-c 4096");
+	is_str(fail.text, "-c 4096: no such settings file; for a context of 4096 tokens use "
+	       "--ctx 4096", "says what halod calls it");
 }
 
 /* A flag of ours must not be taken for one of theirs, and advice must name our keys. */
