@@ -2,6 +2,7 @@
 #include "base/size.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,4 +28,12 @@ bool size_parse_auto(const char *text, int64_t *out)
 		return size_parse(text, out);
 	*out = -1;
 	return true;
+}
+
+void size_format(char *out, size_t size, int64_t n_bytes)
+{
+	if (n_bytes >= 1 << 30)
+		snprintf(out, size, "%.2f GiB", (double)n_bytes / (1 << 30));
+	else
+		snprintf(out, size, "%.1f MiB", (double)n_bytes / (1 << 20));
 }

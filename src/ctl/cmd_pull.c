@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "ctl/command.h"
 #include "ctl/download.h"
 #include "ctl/hub_list.h"
@@ -32,6 +34,7 @@ struct pull_args {
 struct pull {
 	const struct pull_args *a;
 	const char *endpoint;
+	char *name;             /* ORG/NAME[:FILE] */
 	char *model;            /* ORG/NAME without :FILE */
 	char *dir;              /* models--ORG--NAME */
 	struct download d;
@@ -45,14 +48,6 @@ struct pull {
 
 /* --- progress --------------------------------------------------------------------- */
 
-static void say_size(char *out, size_t size, int64_t n_bytes)
-{
-	if (n_bytes >= 1 << 30)
-		snprintf(out, size, "%.2f GiB", (double)n_bytes / (1 << 30));
-	else
-		snprintf(out, size, "%.1f MiB", (double)n_bytes / (1 << 20));
-}
-
 static void on_progress(void *ctx, int64_t done, int64_t total)
 {
 	struct pull *p = ctx;
@@ -63,8 +58,8 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
 		return;
 	p->said_us = now;
 	char have[24], all[24];
-	say_size(have, sizeof have, done);
-	say_size(all, sizeof all, total);
+	size_format(have, sizeof have, done);
+	size_format(all, sizeof all, total);
 	double s = (double)(now - p->began_us) / 1e6;
 	double rate = s > 0 ? (double)(done - p->began_at) / s : 0;
 	fprintf(stderr, "\r%.60s  %s of %s  %.1f MB/s", p->file->path, have, all, rate / 1e6);
@@ -185,7 +180,7 @@ static enum status fetch(struct pull *p, const struct hub_file *f, struct fail *
 			.url = url.p, .path = blob, .n_bytes = f->n_bytes,
 			.digest = f->digest, .is_sha256 = f->is_sha256}, fail);
 		buf_deinit(&url);
-		say_size(size, sizeof size, f->n_bytes);
+		size_format(size, sizeof size, f->n_bytes);
 		if (p->is_terminal)
 			fputs("\r\033[K", stderr);
 		if (st == OK)
@@ -213,19 +208,15 @@ static enum status check_disk(const struct pull *p, struct fail *fail)
 	if (need <= left)
 		return OK;
 	char a[24], b[24];
-	say_size(a, sizeof a, need);
-	say_size(b, sizeof b, MAX(left, 0));
+	size_format(a, sizeof a, need);
+	size_format(b, sizeof b, MAX(left, 0));
 	return fail_set(fail, E_IO, "%s: the files take %s, and the disk has %s to give. "
 			"--cache names another folder", p->dir, a, b);
 }
 
 static enum status fetch_all(struct pull *p, struct fail *fail)
 {
-	char *blobs = file_join(p->dir, "blobs");
-	enum status st = make_folders(blobs, fail);
-	free(blobs);
-	if (st == OK)
-		st = check_disk(p, fail);
+	enum status st = check_disk(p, fail);
 	for (size_t i = 0; i < p->list.n_files && st == OK; i++)
 		if (p->list.files[i].is_wanted)
 			st = fetch(p, &p->list.files[i], fail);
@@ -259,6 +250,42 @@ static char *find_token(void)
 	return found;
 }
 
+/* The name in what a user gave: ORG/NAME[:FILE], or a model's address as a browser shows it. An
+ * address may name a branch's folder, or one file. malloc'ed; NULL if it is neither. */
+static char *find_name(const char *given, const char *endpoint)
+{
+	static const char *const hubs[] = {"https://huggingface.co/", "https://hf.co/",
+					   "huggingface.co/", "hf.co/"};
+	size_t n_own = strlen(endpoint);
+	const char *rest = given;
+	if (strncmp(given, endpoint, n_own) == 0 && given[n_own] == '/')
+		rest = given + n_own + 1;
+	for (size_t i = 0; rest == given && i < ARRAY_LEN(hubs); i++)
+		if (strncmp(given, hubs[i], strlen(hubs[i])) == 0)
+			rest = given + strlen(hubs[i]);
+	if (rest == given)
+		return hub_is_name(given) ? xstrdup(given) : NULL;
+	size_t n_org = strcspn(rest, "/"), n = n_org;
+	if (rest[n] == '/')
+		n += 1 + strcspn(rest + n + 1, "/?#");
+	char *name = xstrndup(rest, n);
+	/* .../blob/main/x-Q4_K_M.gguf: that file, by its whole name. */
+	size_t n_all = strcspn(rest, "?#");
+	const char *file = rest + n_all;
+	while (file > rest + n && file[-1] != '/')
+		file--;
+	size_t n_file = (size_t)(rest + n_all - file);
+	if (n_file > 5 && strncasecmp(rest + n_all - 5, ".gguf", 5) == 0) {
+		char *with = xasprintf("%s:%.*s", name, (int)n_file, file);
+		free(name);
+		name = with;
+	}
+	if (hub_is_name(name))
+		return name;
+	free(name);
+	return NULL;
+}
+
 static enum status pull(struct pull *p, const char *file, struct fail *fail)
 {
 	char size[24];
@@ -267,8 +294,13 @@ static enum status pull(struct pull *p, const char *file, struct fail *fail)
 		st = hub_list_choose(&p->list, file, fail);
 	if (st != OK)
 		return st;
-	say_size(size, sizeof size, hub_list_wanted_bytes(&p->list));
-	fprintf(stderr, "%s: %s into %s\n", p->a->name, size, p->dir);
+	char *blobs = file_join(p->dir, "blobs");
+	st = make_folders(blobs, fail);
+	free(blobs);
+	if (st != OK)
+		return st;
+	size_format(size, sizeof size, hub_list_wanted_bytes(&p->list));
+	fprintf(stderr, "%s: %s into %s\n", p->name, size, p->dir);
 	return fetch_all(p, fail);
 }
 
@@ -277,7 +309,8 @@ int cmd_pull(int argc, char **argv)
 	struct pull_args a = {.revision = "main"};
 	const struct option_row rows[] = {
 		{"name", 0, OPTION_OPERAND, &a.name, 0, 0, "ORG/NAME[:FILE]",
-		 "the model; FILE is a part of a GGUF file's name, as Q4_K_M"},
+		 "the model, or its page's address; FILE is a part of a GGUF file's name, as "
+		 "Q4_K_M"},
 		{"revision", 'r', OPTION_TEXT, &a.revision, 0, 0, "REV",
 		 "branch, tag or commit (main)"},
 		{"cache", 'c', OPTION_TEXT, &a.cache, 0, 0, "DIR",
@@ -288,28 +321,33 @@ int cmd_pull(int argc, char **argv)
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
-	if (!a.name || !hub_is_name(a.name))
-		return options_fault(&set, "ORG/NAME or ORG/NAME:FILE is needed");
+	const char *endpoint = getenv("HF_ENDPOINT");
+	endpoint = endpoint && *endpoint ? endpoint : DEFAULT_ENDPOINT;
+	char *name = a.name ? find_name(a.name, endpoint) : NULL;
+	if (!name)
+		return options_fault(&set, "ORG/NAME or ORG/NAME:FILE is needed, as "
+				     "Qwen/Qwen3-8B-AWQ, or the address of a model's page on a "
+				     "Hugging Face hub");
 	char *cache = a.cache ? xstrdup(a.cache) : hub_cache(), *token = find_token();
 	if (!cache)
 		return options_fault(&set, "--cache is needed: HOME is not set");
-	const char *endpoint = getenv("HF_ENDPOINT"), *colon = strchr(a.name, ':');
-	struct pull p = {.a = &a, .endpoint = endpoint && *endpoint ? endpoint
-								    : DEFAULT_ENDPOINT,
-			 .dir = hub_model_dir(cache, a.name), .is_terminal = isatty(2)};
-	p.model = xstrndup(a.name, colon ? (size_t)(colon - a.name) : strlen(a.name));
+	const char *colon = strchr(name, ':');
+	struct pull p = {.a = &a, .endpoint = endpoint, .name = name,
+			 .dir = hub_model_dir(cache, name), .is_terminal = isatty(2)};
+	p.model = xstrndup(name, colon ? (size_t)(colon - name) : strlen(name));
 	p.d = (struct download){.token = token, .on_progress = on_progress, .ctx = &p};
 	struct fail fail = {0};
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	enum status st = pull(&p, colon ? colon + 1 : NULL, &fail);
 	curl_global_cleanup();
 	if (st == OK)
-		fprintf(stderr, "To serve it: halod --model %s\n", a.name);
+		fprintf(stderr, "To serve it: halod --model %s\n", name);
 	rc = st == OK ? EXIT_OK : (fail_default(&fail, st), options_failure("%s", fail.text),
 				   EXIT_FAILED);
 	hub_list_deinit(&p.list);
 	free(p.model);
 	free(p.dir);
+	free(name);
 	free(token);
 	free(cache);
 	return rc;

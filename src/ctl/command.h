@@ -31,6 +31,7 @@ int cmd_tokenize(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
+int cmd_models(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);

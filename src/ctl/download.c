@@ -50,9 +50,10 @@ static CURL *open_curl(const struct download *d, const char *url, char *error)
 static enum status refuse_status(long code, const char *url, struct fail *fail)
 {
 	if (code == 401 || code == 403)
-		return fail_set(fail, E_AUTH, "%s: status %ld. The model may need permission: "
-				"accept its conditions on its page, and set HF_TOKEN to a token "
-				"of yours", url, code);
+		return fail_set(fail, E_AUTH, "%s: status %ld: there is no such model, or it is "
+				"private. Check the name. If its page asks for it, accept the "
+				"conditions there; then set HF_TOKEN to a token of yours", url,
+				code);
 	if (code == 404)
 		return fail_set(fail, E_MISSING, "%s: status 404, there is no such model or "
 				"revision", url);

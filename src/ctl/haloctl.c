@@ -31,6 +31,7 @@ static const struct command commands[] = {
 	{"tokenize", NULL, cmd_tokenize, "text to token ids"},
 	{"detokenize", NULL, cmd_detokenize, "token ids to text"},
 	{"pull", NULL, cmd_pull, "fetch a model from a Hugging Face hub"},
+	{"models", NULL, cmd_models, "list and remove what pull fetched"},
 	{"inspect", NULL, cmd_inspect, "what a checkpoint holds and needs"},
 	{"doctor", NULL, cmd_doctor, "is this machine ready for halod, and what to fix"},
 	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},

@@ -10,10 +10,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* The service's cache, as StateDirectory= in systemd/halod.service.in sets it. It does not
- * depend on the install prefix. */
-#define SERVICE_CACHE "/var/lib/halod/hub"
-
 static bool is_name_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
@@ -158,11 +154,11 @@ enum status hub_find(const char *name, char **out, struct fail *fail)
 	char *cache = hub_cache();
 	*out = cache ? find_in(cache, name) : NULL;
 	if (!*out)
-		*out = find_in(SERVICE_CACHE, name);
+		*out = find_in(HUB_SERVICE_CACHE, name);
 	enum status st = *out ? OK : fail_set(
 		fail, E_MISSING, "%s: there is no such folder or file here, and no such model "
 		"in %s%s%s. To fetch it: haloctl pull %s", name, cache ? cache : "",
-		cache ? " or " : "", SERVICE_CACHE, name);
+		cache ? " or " : "", HUB_SERVICE_CACHE, name);
 	free(cache);
 	return st;
 }

@@ -17,6 +17,10 @@
  * part of a GGUF file's name, such as Q4_K_M. */
 bool hub_is_name(const char *s);
 
+/* The service's cache, as StateDirectory= in systemd/halod.service.in sets it. It does not
+ * depend on the install prefix. */
+#define HUB_SERVICE_CACHE "/var/lib/halod/hub"
+
 /* The cache's folder as the environment names it: HF_HUB_CACHE, else HF_HOME/hub, else
  * XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. malloc'ed; NULL if none
  * of these is set. */

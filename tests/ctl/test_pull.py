@@ -181,6 +181,48 @@ def test_pull():
     ok(code != 0 and "haloctl pull halo/none" in err, "one that is not there: what to do", err)
 
 
+def test_address():
+    """The address of a model's page, of a branch, of a file."""
+    for end in ("", "/", "/tree/main", "?library=transformers#files"):
+        code, out, err = pull(hub.url + "/halo/tiny" + end)
+        ok(code == 0 and "halod --model halo/tiny\n" in err, "address" + end, err)
+    code, out, err = pull("hf.co/halo/tiny/blob/main/x-Q4_K_M.gguf")
+    ok(code == 1 and "no GGUF file" in err and "x-Q4_K_M.gguf" in err,
+       "the address of a file names that file", err)
+
+
+def test_models():
+    """What was pulled is listed, and goes with all of its files."""
+    cache = os.path.join(tmp, "listed")
+    code, out, err = haloctl("models", "--cache", cache)
+    ok(code == 0 and "haloctl pull" in out, "an empty cache says how to fill it", out)
+    pull("halo/tiny", "--cache", cache)
+    other = os.path.join(model_dir(cache, "halo--quants"), "snapshots", COMMIT)
+    blobs = os.path.join(model_dir(cache, "halo--quants"), "blobs")
+    os.makedirs(other)
+    os.makedirs(blobs)
+    for name in ("x-Q4_K_M.gguf", "x-Q8_0.gguf", "x-Q4_K.gguf"):
+        with open(os.path.join(blobs, name[:-5]), "wb") as f:
+            f.write(bytes(3 << 20))
+        os.symlink("../../blobs/" + name[:-5], os.path.join(other, name))
+    code, out, err = haloctl("models", "--cache", cache)
+    size = sum(len(d) for n, d in FILES.items() if n != "README.md" and "/" not in n)
+    ok("%.1f MiB  halo/tiny\n" % (size / 2**20) in out, "a model with its size", out)
+    ok("9.0 MiB  halo/quants  (unfinished" in out and "3.0 MiB    :x-Q8_0.gguf" in out,
+       "GGUF files one by one; without a commit it is unfinished", out)
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/quants:Q4_K")
+    ok(code == 0 and "3.0 MiB" in out and sorted(os.listdir(other)) ==
+       ["x-Q4_K_M.gguf", "x-Q8_0.gguf"] and sorted(os.listdir(blobs)) == ["x-Q4_K_M", "x-Q8_0"],
+       "one GGUF file goes, and none with a longer name", (out, err))
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/tiny")
+    ok(code == 0 and not os.path.exists(model_dir(cache)) and os.path.exists(other),
+       "a model goes whole, and no other", (out, err))
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/tiny")
+    ok(code == 1 and "no such model" in err, "what is not there is told", err)
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "../tiny")
+    ok(code == 2 and os.path.exists(other), "what is no name is refused", err)
+
+
 def test_faults():
     weights = next(n for n in FILES if is_large(n) and "/" not in n)
     for mode, what in (({"breaks"}, "a transfer that breaks goes on"),
@@ -222,7 +264,13 @@ def test_refused():
     code, out, err = pull("halo/none")
     ok(code == 1 and "404" in err and "no such model" in err, "no such model", err)
     code, out, err = pull("halo/gated")
-    ok(code == 1 and "HF_TOKEN" in err, "one that needs permission says so", err)
+    ok(code == 1 and "HF_TOKEN" in err and "no such model, or it is private" in err,
+       "a hub says 401 for a name that it does not know: both are said", err)
+    with open(os.path.join(tmp, "plain"), "w"):
+        pass
+    code, out, err = pull("halo/tiny", "--cache", os.path.join(tmp, "plain"))
+    ok(code == 1 and "plain" in err and " into " not in err,
+       "a cache that cannot be made is told before any size", err)
     cache = os.path.join(tmp, "gated")
     code, out, err = pull("halo/gated", "--cache", cache, HF_TOKEN="hf_right")
     ok(code == 0 and whole(cache, "halo--gated"), "with a token it comes", err)
@@ -238,7 +286,8 @@ def test_refused():
        "a token and a cache as the hub's own tools keep them", err)
     code, out, err = pull("halo/tiny:Q4_K_M")
     ok(code == 1 and "no GGUF file" in err, "a file that is not there", err)
-    for name in ("tiny", "../x/y", "a/b/c"):
+    for name in ("tiny", "qwen3:8b", "../x/y", "a/b/c", "https://huggingface.co/tiny",
+                 "https://example.org/halo/tiny", "https://huggingface.co/../x"):
         code, out, err = pull(name)
         ok(code == 2 and "ORG/NAME" in err, "%s is no name" % name, err)
 
@@ -248,6 +297,8 @@ hub, cdn = Server(Hub), Server(Cdn)
 tmp = tempfile.mkdtemp(prefix="halod-pull-")
 try:
     test_pull()
+    test_address()
+    test_models()
     test_faults()
     test_refused()
 finally:

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * models: what pull has fetched into the hub's cache and the service's (model/hub.h), and its
+ * removal. Other tools' models in the hub's cache are shown, too.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "ctl/command.h"
+#include "ctl/options.h"
+#include "model/hub.h"
+
+enum { OPEN_FOLDERS = 16 };
+
+/* What nftw's callbacks work on: it takes no argument for them. */
+static struct walk {
+	const char *file;    /* part of a GGUF file's name; NULL: all files */
+	int64_t n_bytes;
+	int n_files, n_unfinished;
+	struct fail fail;
+} walk;
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), n_end = strlen(end);
+	return n >= n_end && strcasecmp(s + n - n_end, end) == 0;
+}
+
+/* --- list -------------------------------------------------------------------------- */
+
+static int add_blob(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+	if (type != FTW_F)
+		return 0;
+	walk.n_bytes += s->st_size;
+	walk.n_unfinished += ends_with(path + f->base, ".incomplete");
+	return 0;
+}
+
+/* One line for each GGUF file of a snapshot: a model is chosen by a part of its name. */
+static int print_gguf(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+	struct stat blob;
+	char size[24];
+	if (type != FTW_SL || !ends_with(path, ".gguf") || stat(path, &blob) != 0)
+		return 0;
+	size_format(size, sizeof size, blob.st_size);
+	printf("  %10s    :%s\n", size, path + f->base);
+	return 0;
+}
+
+static void print_model(const char *dir, const char *folder)
+{
+	char *path = file_join(dir, folder), *blobs = file_join(path, "blobs");
+	char *ref = file_join(path, "refs/main"), *snapshots = file_join(path, "snapshots");
+	const char *org = folder + strlen("models--"), *name = strstr(org, "--");
+	char size[24];
+	walk = (struct walk){0};
+	nftw(blobs, add_blob, OPEN_FOLDERS, FTW_PHYS);
+	size_format(size, sizeof size, walk.n_bytes);
+	bool is_whole = file_exists(ref) && !walk.n_unfinished;
+	printf("  %10s  %.*s%s%s%s\n", size, name ? (int)(name - org) : (int)strlen(org), org,
+	       name ? "/" : "", name ? name + 2 : "",
+	       is_whole ? "" : "  (unfinished: pull it again, or remove it)");
+	nftw(snapshots, print_gguf, OPEN_FOLDERS, FTW_PHYS);
+	free(snapshots);
+	free(ref);
+	free(blobs);
+	free(path);
+}
+
+static int is_model(const struct dirent *d)
+{
+	return strncmp(d->d_name, "models--", 8) == 0;
+}
+
+static int list(const char *cache)
+{
+	struct dirent **all = NULL;
+	int n = scandir(cache, &all, is_model, alphasort);
+	if (n > 0)
+		printf("%s\n", cache);
+	for (int i = 0; i < n; i++) {
+		print_model(cache, all[i]->d_name);
+		free(all[i]);
+	}
+	free(all);
+	return MAX(n, 0);
+}
+
+/* --- remove ------------------------------------------------------------------------ */
+
+static int fail_at_path(const char *path)
+{
+	return (int)fail_set(&walk.fail, E_IO, "%s: %s", path, strerror(errno));
+}
+
+static int remove_any(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+	if (remove(path) != 0)
+		return fail_at_path(path);
+	walk.n_bytes += type == FTW_F ? s->st_size : 0;
+	walk.n_files += type == FTW_F;
+	return 0;
+}
+
+/* Removes a link to a GGUF file that fits, and the file. */
+static int remove_gguf(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+	struct stat found;
+	if (type != FTW_SL || !ends_with(path, ".gguf") ||
+	    !hub_file_fits(path + f->base, walk.file))
+		return 0;
+	char *blob = realpath(path, NULL);
+	bool has_blob = blob && stat(blob, &found) == 0;
+	int failed = unlink(path) != 0 || (has_blob && unlink(blob) != 0);
+	if (failed)
+		fail_at_path(path);
+	free(blob);
+	walk.n_bytes += has_blob ? found.st_size : 0;
+	walk.n_files++;
+	return failed;
+}
+
+/* Removes model `name` from a cache; walk says what went. */
+static enum status remove_model(const char *cache, const char *name)
+{
+	const char *colon = strchr(name, ':');
+	char *dir = hub_model_dir(cache, name), *snapshots = file_join(dir, "snapshots");
+	walk = (struct walk){.file = colon ? colon + 1 : NULL};
+	int failed = !file_exists(dir) ? 0
+		     : colon ? nftw(snapshots, remove_gguf, OPEN_FOLDERS, FTW_PHYS)
+			     : nftw(dir, remove_any, OPEN_FOLDERS, FTW_PHYS | FTW_DEPTH);
+	free(snapshots);
+	free(dir);
+	return failed ? fail_default(&walk.fail, E_IO) : OK;
+}
+
+static int remove_from(const char *const *caches, int n, const char *name)
+{
+	int n_files = 0;
+	for (int i = 0; i < n; i++) {
+		char size[24];
+		if (!caches[i])
+			continue;
+		if (remove_model(caches[i], name) != OK) {
+			options_failure("%s", walk.fail.text);
+			return EXIT_FAILED;
+		}
+		size_format(size, sizeof size, walk.n_bytes);
+		if (walk.n_files)
+			printf("%s: removed from %s, %s\n", name, caches[i], size);
+		n_files += walk.n_files;
+	}
+	if (n_files)
+		return EXIT_OK;
+	options_failure("%s: no such model is in a cache; `haloctl models` lists them", name);
+	return EXIT_FAILED;
+}
+
+int cmd_models(int argc, char **argv)
+{
+	const char *cache = NULL, *name = NULL;
+	const struct option_row rows[] = {
+		{"cache", 'c', OPTION_TEXT, &cache, 0, 0, "DIR",
+		 "this cache alone (else the hub's, and the service's /var/lib/halod/hub)"},
+		{"remove", 0, OPTION_TEXT, &name, 0, 0, "ORG/NAME[:FILE]",
+		 "remove this model, or of its GGUF files those that fit FILE"},
+	};
+	const struct option_set set = {"models", "List and remove the models that pull fetched.",
+				       rows, ARRAY_LEN(rows)};
+	int rc, n = 0;
+	if (!options_parse(&set, argc, argv, &rc))
+		return rc;
+	if (name && !hub_is_name(name))
+		return options_fault(&set, "--remove %s: ORG/NAME or ORG/NAME:FILE is needed", name);
+	char *own = cache ? xstrdup(cache) : hub_cache();
+	const char *const caches[] = {own, cache ? NULL : HUB_SERVICE_CACHE};
+	if (name) {
+		rc = remove_from(caches, ARRAY_LEN(caches), name);
+	} else {
+		for (size_t i = 0; i < ARRAY_LEN(caches); i++)
+			n += caches[i] ? list(caches[i]) : 0;
+		if (n == 0)
+			printf("No models. haloctl pull ORG/NAME fetches one into %s.\n",
+			       own ? own : HUB_SERVICE_CACHE);
+		rc = EXIT_OK;
+	}
+	free(own);
+	return rc;
+}
