@@ -32,6 +32,42 @@ static void on_device(void *ctx, const struct hip_device *dev, bool has_kernels)
 	buf_addf(names, "%s%s", names->n ? ", " : "", dev->arch);
 }
 
+/* What is known against a runtime, or NULL. arches: names of chips, separated by ", ". */
+static const char *known_of(const char *arches, int version)
+{
+	static const struct {
+		const char *arch;
+		int from, to;
+		const char *what;
+	} rows[] = {
+#define RUNTIME(arch, from, to, what) {arch, from, to, what},
+#include "ctl/doctor_known.def"
+#undef RUNTIME
+	};
+	int number = version / 10000000 * 100 + version / 100000 % 100;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (strstr(arches, rows[i].arch) && number >= rows[i].from &&
+		    number <= rows[i].to)
+			return rows[i].what;
+	return NULL;
+}
+
+static void judge_runtime(struct doctor *d, const struct hip_api *api, const char *sees)
+{
+	int version = 0;
+	api->hipRuntimeGetVersion(&version);
+	const char *what = known_of(*sees ? sees : d->gpu.arch, version);
+	if (what)
+		doctor_say(d, DOCTOR_BAD, "HIP runtime", "%s, HIP %d.%d, which on %s %s. Fix: "
+			   "install ROCm 7.2, or 7.11 or later", api->library,
+			   version / 10000000, version / 100000 % 100,
+			   *sees ? sees : d->gpu.arch, what);
+	else
+		doctor_say(d, DOCTOR_OK, "HIP runtime", "%s, HIP %d.%d%s%s", api->library,
+			   version / 10000000, version / 100000 % 100,
+			   *sees ? ", sees " : "", sees);
+}
+
 void doctor_check_runtime(struct doctor *d)
 {
 	const struct backend_opts o = {.hip_library = d->hip_library,
@@ -39,7 +75,6 @@ void doctor_check_runtime(struct doctor *d)
 	struct hip_api api;
 	struct fail fail = {0};
 	struct buf names = {0};
-	int version = 0;
 	if (strcmp(d->backend, "cpu") == 0 ||
 	    (!d->hip_library && !(d->is_here && d->has_gpu)))
 		return;
@@ -51,10 +86,7 @@ void doctor_check_runtime(struct doctor *d)
 		doctor_say(d, DOCTOR_BAD, "HIP runtime", "%s. Fix: what the lines of /dev/kfd "
 			   "and /dev/dri say", fail.text);
 	} else {
-		api.hipRuntimeGetVersion(&version);
-		doctor_say(d, DOCTOR_OK, "HIP runtime", "%s, HIP %d.%d%s%s", api.library,
-			   version / 10000000, version / 100000 % 100,
-			   names.n ? ", sees " : "", names.n ? names.p : "");
+		judge_runtime(d, &api, names.n ? names.p : "");
 	}
 	buf_deinit(&names);
 }

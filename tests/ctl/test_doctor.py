@@ -115,6 +115,7 @@ def good():
     says(r, "ok", "driver", "Linux 6.18.6-200.fc43.x86_64")
     says(r, "ok", "firmware", "MES 0x7e")
     says(r, "ok", "GPU memory", "GTT has 120.0 GiB of the system's 125.0 GiB")
+    says(r, "ok", "GPU clock", '"auto"', "19 to 30 %", "echo high")
     says(r, "ok", "GPU programs", "halod 812")
     says(r, "ok", "memory", "125.0 GiB, 118.0 GiB of it available")
     says(r, "ok", "open files", "524288, enough for 174677 connections")
@@ -140,7 +141,7 @@ def slow():
                 "proc/self/limits": LIMITS % ("65536", "65536", "512")})
     eq(r.code, 0, "slow, but not bad")
     says(r, "warn", "GPU memory", "GTT has 62.0 GiB", "ttm.pages_limit=31719424")
-    says(r, "warn", "IOMMU", "amd_iommu=off")
+    says(r, "warn", "IOMMU", "amd_iommu=off", "ROCm 7.1")
     says(r, "warn", "GPU clock", '"low"', "/sys/class/drm/renderD128/device/power_dpm")
     says(r, "warn", "driver", "6.18.4")
     says(r, "warn", "GPU programs", "halod 812", "ollama 913")
@@ -169,6 +170,8 @@ def firmware():
     r = doctor({**STRIX, DEVICE + "fw_version/mes_fw_version": "0x00000083\n"})
     eq((r.code, r.not_fine()), (1, [("bad", "firmware")]), "bad firmware")
     says(r, "bad", "firmware", "MES 0x83", "linux-firmware 20260110")
+    r = doctor({**STRIX, DEVICE + "fw_version/mes_fw_version": "0x00000086\n"})
+    says(r, "bad", "firmware", "MES 0x86", "hard hangs")
     r = doctor(without(DEVICE + "fw_version"))
     says(r, "warn", "firmware", "amdgpu_firmware_info")
     r = doctor({**STRIX, "sys/module/amdgpu/version": "6.16.13\n",
@@ -249,7 +252,18 @@ def runtime():
     r = doctor(STRIX)
     ok("HIP runtime" not in r.lines, "a copy has no runtime to load", r.out)
     r = doctor(STRIX, "--hip-library", LIBRARY)
-    says(r, "ok", "HIP runtime", LIBRARY, "HIP 7.0")
+    says(r, "ok", "HIP runtime", LIBRARY, "HIP 7.2")
+    for version, word in (("60400000", "load no kernels"), ("50200000", "load no kernels"),
+                          ("70000000", "preempted"), ("70100000", "preempted"),
+                          ("70900000", "preempted"), ("71000000", "preempted"),
+                          ("70200000", ""), ("70300000", ""), ("71100000", ""),
+                          ("100100000", "")):
+        r = doctor(STRIX, "--hip-library", LIBRARY,
+                   env={**os.environ, "HIP_CPU_VERSION": version})
+        says(r, "bad" if word else "ok", "HIP runtime", word)
+    other = {**STRIX, NODE % 1: STRIX[NODE % 1].replace("110501", "110000")}
+    r = doctor(other, "--hip-library", LIBRARY, env={**os.environ, "HIP_CPU_VERSION": "60100000"})
+    says(r, "ok", "HIP runtime", "HIP 6.1")
     r = doctor(STRIX, "--hip-library", "/nonexistent/libhip.so")
     says(r, "bad", "HIP runtime", "tried /nonexistent/libhip.so", "hip-runtime-amd")
     eq(r.code, 1, "which is bad")

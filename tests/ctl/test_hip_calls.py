@@ -20,7 +20,8 @@ SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
 FIRST, BETWEEN, LAST = (2, 1, 1) if SHORT else (12, 12, 4)
 # Without these halod goes on, whichever of their calls fail.
 CONVENIENCES = {"hipDeviceGetName", "hipDeviceGetAttribute",
-                "hipDeviceGetPCIBusId", "hipDeviceTotalMem", "hipMemGetInfo", "hipFree",
+                "hipDeviceGetPCIBusId", "hipSetDeviceFlags", "hipDeviceTotalMem",
+                "hipMemGetInfo", "hipFree",
                 "hipHostFree", "hipStreamDestroy", "hipEventCreateWithFlags",
                 "hipEventDestroy", "hipEventRecord", "hipEventSynchronize",
                 "hipStreamBeginCapture", "hipStreamEndCapture", "hipGraphInstantiate",

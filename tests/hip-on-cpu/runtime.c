@@ -381,7 +381,8 @@ int hipInit(unsigned flags)
 int hipRuntimeGetVersion(int *version)
 {
 	CALLED;
-	*version = 70000000;
+	const char *text = getenv("HIP_CPU_VERSION"); /* as in "70200000" */
+	*version = text ? atoi(text) : 70200000;
 	return HIP_SUCCESS;
 }
 
@@ -424,6 +425,12 @@ int hipSetDevice(int device)
 {
 	CALLED;
 	return device ? HIP_ERROR_INVALID_DEVICE : HIP_SUCCESS;
+}
+
+int hipSetDeviceFlags(unsigned flags)
+{
+	CALLED;
+	return flags & ~0x1Fu ? HIP_ERROR_INVALID_VALUE : HIP_SUCCESS;
 }
 
 int hipDeviceGetName(char *name, int size, int device)

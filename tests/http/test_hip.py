@@ -3,8 +3,10 @@
 """halod through the HIP backend, on the runtime of tests/hip-on-cpu; what it does when
 the device fails, hangs, or is not there."""
 import os
+import struct
 import subprocess
 import tempfile
+import time
 
 from halod import FIBERS, Halod, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap, traceback
 
@@ -93,6 +95,32 @@ def test_profile(t):
     t.equal(d.stop(), 0, "halod ends well")
 
 
+def read_calls(path):
+    """[(function, calls)] in the order of first calls: tests/hip-on-cpu/runtime.c."""
+    with open(path, "rb") as f:
+        return [(name.rstrip(b"\0").decode(), n)
+                for name, n in struct.iter_unpack("56sQ", f.read()) if name[0]]
+
+
+def test_idle(t):
+    """Between requests no function of the runtime is called, and its threads may sleep."""
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "calls")
+        d = Halod(popen={"env": {**os.environ, "HIP_CPU_CALLS": path}}, **SMALL)
+        d.chat("Hello", temperature=0, max_tokens=4, ignore_eos=True)
+        time.sleep(0.2)
+        before = read_calls(path)
+        time.sleep(2)
+        t.equal(read_calls(path), before, "an idle daemon calls nothing")
+        d.chat("Hello", temperature=0, max_tokens=4, ignore_eos=True)
+        t.ok(read_calls(path) != before, "a request does")
+        names = [name for name, _ in before]
+        t.ok("hipSetDeviceFlags" in names[:names.index("hipStreamCreateWithFlags")] and
+             names.index("hipSetDeviceFlags") < names.index("hipMalloc"),
+             "waits that sleep are asked for before anything is taken", names)
+        t.equal(d.stop(), 0, "halod ends well")
+
+
 def test_no_graphs(t):
     """Where a step cannot be recorded, its kernels are launched one by one."""
     answers = []
@@ -178,7 +206,7 @@ def test_no_device(t):
 
 
 t = Tap()
-for test in (test_serve, test_kv_dir, test_profile, test_no_graphs, test_no_restart_loop,
+for test in (test_serve, test_kv_dir, test_profile, test_idle, test_no_graphs, test_no_restart_loop,
              test_device_fails, test_context_breaks,
              test_device_hangs,
              test_no_device):

@@ -2,7 +2,7 @@
  *
  * The HIP runtime's C API, loaded at run time. So one build of halod serves every version
  * of ROCm, and the build needs no ROCm. hip_api.def lists the functions. Types and
- * constants here are those of HIP's ABI, which is the same from ROCm 5 to 7. Only the
+ * constants here are those of HIP's ABI, which is the same from ROCm 5 on. Only the
  * layout of hipDeviceProp_t changes, so no code here depends on it. Source:
  * hip_runtime_api.h of ROCm. Thread: engine; hip_api_open any.
  */
@@ -62,6 +62,7 @@ enum {
 	HIP_EVENT_BLOCKING_SYNC = 1, /* waiting threads sleep, and do not spin */
 	HIP_EVENT_NO_TIMING = 2,
 	HIP_CAPTURE_THREAD_LOCAL = 1,
+	HIP_SCHEDULE_BLOCKING_SYNC = 4, /* of a device: waiting threads sleep */
 	/* hipHostMallocCoherent: the device's caches do not keep this memory. Without the
 	 * flag the environment variable HIP_HOST_COHERENT decides. */
 	HIP_HOST_COHERENT = 0x40000000,
@@ -75,11 +76,13 @@ struct hip_api {
 #include "backend/hip/hip_api.def"
 #undef HIP_MAY
 #undef HIP
-	const char *library; /* name of the loaded library; static or the caller's */
+	const char *library; /* name of the loaded library; the caller's, or of the last library
+			      * that was looked for */
 };
 
-/* Load `library`. If it is NULL or "", load the first of libamdhip64.so.7, .6 and .5 that
- * the dynamic linker finds. It is never unloaded. E_MISSING, with the names that were
- * tried, if none loads or a function is missing. */
+/* Load `library`. If it is NULL or "", load the first libamdhip64.so.8 to .5 below $ROCM_PATH, of
+ * the dynamic linker, below /opt/rocm, or of a Python environment (hip_api.c lists the places).
+ * It is never unloaded. E_MISSING, with the folders in which a runtime was seen, if none loads or
+ * a function is missing. */
 enum status hip_api_open(const char *library, struct hip_api *out,
 			 struct fail *fail) MUST_USE;

@@ -195,7 +195,13 @@ enum status hip_device_open(const struct hip_api *api, const struct backend_opts
 		if (is_good)
 			break;
 	}
+	/* Else a thread of the runtime spins for ever behind the first kernel (ROCr 1.21). The
+	 * flags are the current device's, and it must not be in use yet. */
+	if (api->hipSetDeviceFlags)
+		api->hipSetDeviceFlags(HIP_SCHEDULE_BLOCKING_SYNC);
 	int error = api->hipSetDevice(out->index);
+	if (error == HIP_SUCCESS && out->index > 0 && api->hipSetDeviceFlags)
+		api->hipSetDeviceFlags(HIP_SCHEDULE_BLOCKING_SYNC);
 	if (error != HIP_SUCCESS)
 		return fail_set(fail, E_DEVICE, "%s: %s", out->name,
 				api->hipGetErrorName(error));

@@ -701,6 +701,59 @@ static void test_graph_notes(void)
 	free(file);
 }
 
+/* The runtime in the places of its packages. */
+static void test_places(void)
+{
+	static const struct {
+		const char *variable, *folder, *name, *found;
+	} rows[] = {
+		{"ROCM_PATH", "lib", "libamdhip64.so.8", "lib/libamdhip64.so.8"},
+		{"ROCM_PATH", "lib", "libamdhip64.so.6", "lib/libamdhip64.so.8"},
+		{"ROCM_PATH", "core-7.14/lib", "libamdhip64.so.7", "lib/libamdhip64.so.8"},
+		{"ROCM_PATH", NULL, NULL, "core-7.14/lib/libamdhip64.so.7"},
+		{"ROCM_PATH", "core-10.1/lib", "libamdhip64.so.7",
+		 "core-10.1/lib/libamdhip64.so.7"},
+		{"VIRTUAL_ENV", "lib/python3.13/site-packages/_rocm_sdk_core/lib",
+		 "libamdhip64.so.7", "_rocm_sdk_core/lib/libamdhip64.so.7"},
+	};
+	char root[] = "/tmp/test_hip-XXXXXX", command[9000];
+	struct hip_api api;
+	struct fail fail = {0};
+	char *real = realpath(library, NULL);
+	if (!mkdtemp(root) || !real)
+		exit(99);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		setenv(rows[i].variable, root, 1);
+		if (rows[i].folder)
+			snprintf(command, sizeof command, "mkdir -p %s/%s && ln -s %s %s/%s/%s",
+				 root, rows[i].folder, real, root, rows[i].folder, rows[i].name);
+		else
+			snprintf(command, sizeof command, "rm -r %s/lib", root);
+		if (system(command) != 0)
+			exit(99);
+		is_int(hip_api_open(NULL, &api, &fail), OK, "a runtime below %s",
+		       rows[i].variable);
+		const char *file = (&api)->library;
+		ok(file && strstr(file, rows[i].found), "%s is %s", file, rows[i].found);
+		if (strcmp(rows[i].variable, "VIRTUAL_ENV") != 0 && i == 4)
+			unsetenv("ROCM_PATH");
+	}
+	/* One that is there and cannot be loaded. */
+	snprintf(command, sizeof command, "rm -r %s/* && mkdir %s/lib && "
+		 "echo no >%s/lib/libamdhip64.so.7", root, root, root);
+	setenv("ROCM_PATH", root, 1);
+	if (system(command) != 0)
+		exit(99);
+	if (hip_api_open(NULL, &api, &fail) == E_MISSING)
+		ok(strstr(fail.text, "seen in") && strstr(fail.text, root),
+		   "the message says where one was seen: %s", fail.text);
+	unsetenv("ROCM_PATH");
+	unsetenv("VIRTUAL_ENV");
+	snprintf(command, sizeof command, "rm -r %s", root);
+	ok(system(command) == 0, "cleaned up");
+	free(real);
+}
+
 static void test_choice(void)
 {
 	const char *name = NULL;
@@ -741,6 +794,7 @@ int main(void)
 	test_no_capture();
 	test_no_events();
 	test_graph_notes();
+	test_places();
 	test_choice();
 	return tap_done();
 }
