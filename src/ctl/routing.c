@@ -54,10 +54,12 @@ static void values(const struct moe_router_args *a, int t, double *out)
 		top = fmax(top, (double)logit[e]);
 	for (size_t e = 0; e < n; e++)
 		sum += exp((double)logit[e] - top);
-	for (size_t e = 0; e < n; e++)
-		out[e] = a->is_sigmoid ? score_of(a, (double)logit[e]) + (double)a->bias[e]
-			 : a->is_shifted ? exp((double)logit[e] - top) / sum + (double)a->bias[e]
+	for (size_t e = 0; e < n; e++) {
+		double bias = a->bias ? (double)a->bias[e] : 0;
+		out[e] = a->is_sigmoid   ? score_of(a, (double)logit[e]) + bias
+			 : a->is_shifted ? exp((double)logit[e] - top) / sum + bias
 					 : (double)logit[e] - top - log(sum);
+	}
 }
 
 bool routing_keep(void *routing, int i_layer, const struct moe_router_args *a)

@@ -159,6 +159,8 @@ def verify():
     with tempfile.TemporaryDirectory() as tmp:
         verify_models(*part_of_reference(tmp))
     verify_doctored()
+    if not SHORT:
+        verify_routers()
 
 
 def verify_models(tiny, n_cases):
@@ -181,6 +183,17 @@ def verify_models(tiny, n_cases):
             code, out, err = haloctl("verify", "--model", os.path.join(GOLDEN, name),
                                      *way)
             ok(code == 0 and b"PASS" in out, name, out + err.encode())
+
+
+def verify_routers():
+    """Beyond the bounds, verify runs once more along the exact path's experts: every router."""
+    for name in sorted(os.listdir(GOLDEN)):
+        with open(os.path.join(GOLDEN, name, "config.json"), encoding="utf-8") as f:
+            if "experts" not in f.read():
+                continue
+        code, out, err = haloctl("verify", "--model", os.path.join(GOLDEN, name), "--backend",
+                                 "cpu", "--max-delta", "1e-9", "--max-mean", "1e-9")
+        ok(code == 1 and b"FAIL" in out and not err, "a verdict on " + name, (code, out, err))
 
 
 def verify_doctored():
