@@ -338,7 +338,9 @@ static enum status render(const struct json_node *body, struct chat *chat,
 	struct json_node messages = json_read_get(body, "messages");
 	if (!a->chat) {
 		fail_set(fail, E_INVAL,
-			 "this model has no chat template: use /v1/completions");
+			 "this model has no chat template: use /v1/completions, or give one "
+			 "in a file chat_template.jinja of the model's folder, or by the "
+			 "setting `chat_template`");
 		json_read_locate(&messages, fail);
 		return E_INVAL;
 	}
@@ -384,6 +386,8 @@ enum status chat_count(const struct api *a, const struct dialect_body *chat,
 	enum status st = chat_render(a, &body, in->scratch, &prompt, &images, fail);
 	if (st == OK)
 		st = tokenizer_encode_marked(a->model->tokenizer, &prompt, &ids, fail);
+	if (st == OK)
+		prompt_begin_chat(a->model, &ids);
 	if (st == OK)
 		st = images_expand(&images, &use, &ids, fail);
 	*out = ids.n;

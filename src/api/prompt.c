@@ -28,6 +28,23 @@ static int32_t turn_of(const struct tokenizer *t, const struct marked *m,
 	return begin > 0 ? (int32_t)n_tok : 0;
 }
 
+void prompt_begin_chat(const struct model *m, struct ids *ids)
+{
+	struct ids whole = {0};
+	if (!tensors_gguf(m->tensors))
+		return;
+	tokenizer_add_prefix(m->tokenizer, &whole);
+	size_t n = whole.n;
+	bool has = ids->n >= n && (!n || memcmp(ids->p, whole.p, n * sizeof *ids->p) == 0);
+	if (!has) {
+		ids_add_all(&whole, ids->p, ids->n);
+		ids_deinit(ids);
+		*ids = whole;
+		return;
+	}
+	ids_deinit(&whole);
+}
+
 enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 			  bool stands_alone, struct fail *fail)
 {
@@ -38,6 +55,8 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 	if (stands_alone)
 		tokenizer_add_prefix(t, &ids);
 	enum status st = tokenizer_encode_again(t, text, &memory, &ids, fail);
+	if (st == OK && !stands_alone)
+		prompt_begin_chat(c->api->model, &ids);
 	if (st == OK && stands_alone)
 		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {

@@ -12,6 +12,9 @@ void prompt_alloc(struct request *r, int n);
  * adds what the model wants around a text (a llama's bos). */
 enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 			  bool stands_alone, struct fail *fail) MUST_USE;
+/* As llama.cpp, begins the chat of a GGUF with the tokenizer's own first tokens (BOS), unless the
+ * template wrote them. In a folder the template alone decides, as in Transformers. */
+void prompt_begin_chat(const struct model *m, struct ids *ids);
 /* Computes the images of the only prompt: see images_expand. */
 enum status prompt_see(struct api_call *c, const struct images *images,
 		       struct fail *fail) MUST_USE;

@@ -10,6 +10,7 @@
  */
 #include "api/chat.h"
 #include "api/params.h"
+#include "api/prompt.h"
 #include "api/text_call.h"
 #include "base/utf8.h"
 
@@ -128,6 +129,8 @@ static enum status tokenize(const struct api *a, const struct text_input *in, st
 		const struct tokenizer *t = a->model->tokenizer;
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
 				    : tokenizer_encode_marked(t, &text, &ids, fail);
+		if (st == OK && json_read_get(in->body, "messages").v && !p.adds_special)
+			prompt_begin_chat(a->model, &ids);
 	}
 	if (st == OK)
 		st = images_expand(&images, &use, &ids, fail);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "model/gguf_model.h"
 #include "model/gguf_pretok.h"
+#include "model/model_templates.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -257,10 +258,18 @@ static char *token_text(const struct gguf_tokenizer_reader *r, int32_t id)
 	return s.p ? xstrndup(s.p, s.n) : xstrdup("");
 }
 
+/* Reads the chat template under a key, if there is one. */
+static enum status read_template(const struct gguf_tokenizer_reader *r, const char *key,
+				 struct str *out)
+{
+	const struct gguf_value *v = gguf_find(r->g, key);
+	return v && !gguf_string(v, out) ? bad(r, key, "is not a string") : OK;
+}
+
 static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_files *out)
 {
 	int32_t bos = -1, eos = -1;
-	struct str template = STR("");
+	struct str template = STR(""), tools = STR("");
 	enum status st = read_kind(r, out);
 	if (st == OK)
 		st = read_tokens(r);
@@ -276,9 +285,10 @@ static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_
 	if (st == OK)
 		st = read_ends(r, KEY("add_eos_token"), false, eos, &r->def.suffix,
 			       &r->def.n_suffix);
-	const struct gguf_value *v = gguf_find(r->g, "tokenizer.chat_template");
-	if (st == OK && v && !gguf_string(v, &template))
-		st = bad(r, "tokenizer.chat_template", "is not a string");
+	if (st == OK)
+		st = read_template(r, "tokenizer.chat_template", &template);
+	if (st == OK)
+		st = read_template(r, "tokenizer.chat_template.tool_use", &tools);
 	if (st != OK)
 		return st;
 	struct fail why = {0};
@@ -286,7 +296,7 @@ static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_
 	if (st != OK)
 		return fail_at(r->fail, st, why.param, "%s: its tokenizer: %s", r->path,
 			       why.text);
-	out->chat_template = xstrndup(template.p, template.n);
+	out->chat_template = model_templates_join(template, tools);
 	out->bos_text = token_text(r, bos);
 	out->eos_text = token_text(r, eos);
 	return OK;

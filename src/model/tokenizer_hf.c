@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "json/jsonfile.h"
+#include "model/model_templates.h"
 #include "model/tokenizer_encoders.h"
 
 /* The largest file we know, with 262,144 tokens, has 33 MB. */
@@ -677,7 +678,7 @@ enum status tokenizer_hf_parse(struct str json, const char *name,
 	return st;
 }
 
-/* --- tokenizer_config.json and chat_template.jinja ------------------------- */
+/* --- tokenizer_config.json ------------------------- */
 
 static char *copy(const json_t *string)
 {
@@ -690,52 +691,6 @@ static char *token_text(const json_t *config, const char *key)
 {
 	const json_t *v = json_object_get(config, key);
 	return copy(json_is_object(v) ? json_object_get(v, "content") : v);
-}
-
-/* Read a single template, or the one named "default" of a list of {"name", "template"}. */
-static enum status config_template(const json_t *config, char **out,
-				   struct fail *fail)
-{
-	const json_t *v = jsonfile_get(config, "chat_template");
-	if (json_is_array(v)) {
-		const json_t *list = v;
-		v = NULL;
-		for (size_t i = 0; i < json_array_size(list); i++) {
-			const json_t *one = json_array_get(list, i);
-			const char *name = json_string_value(
-				json_object_get(one, "name"));
-			if (name && strcmp(name, "default") == 0)
-				v = json_object_get(one, "template");
-		}
-		if (!v)
-			return fail_at(fail, E_FORMAT, "chat_template",
-				       "tokenizer_config.json: no chat_template "
-				       "is named \"default\"");
-	}
-	if (v && !json_is_string(v))
-		return fail_at(fail, E_FORMAT, "chat_template",
-			       "tokenizer_config.json: chat_template is %s",
-			       jsonfile_type(v));
-	*out = copy(v);
-	return OK;
-}
-
-static enum status load_template(const char *dir, const json_t *config,
-				 char **out, struct fail *fail)
-{
-	char *path = file_join(dir, "chat_template.jinja");
-	enum status st;
-	if (file_exists(path)) {
-		struct buf text = {0};
-		st = file_read(path, MAX_FILE_BYTES, &text, fail);
-		if (st == OK)
-			*out = buf_take(&text);
-		buf_deinit(&text);
-	} else {
-		st = config_template(config, out, fail);
-	}
-	free(path);
-	return st;
 }
 
 enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
@@ -754,7 +709,7 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			st = OK; /* no such file: no token texts and no template */
 	}
 	if (st == OK)
-		st = load_template(dir, config, &f.chat_template, fail);
+		st = model_templates_load(dir, config, &f.chat_template, fail);
 	if (st == OK) {
 		f.bos_text = token_text(config, "bos_token");
 		f.eos_text = token_text(config, "eos_token");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads tokenizer.json and tokenizer_config.json (or chat_template.jinja) of a Hugging
+ * Reads tokenizer.json, tokenizer_config.json and chat templates of a Hugging
  * Face directory. Thread: any.
  */
 #pragma once

@@ -320,7 +320,9 @@ static void test_folder(void)
 		     "</s>");
 	check_config("{'chat_template':null,'bos_token':null}", OK, "", "", "");
 	check_config("{'chat_template':[{'name':'tool_use','template':'t'},"
-		     "{'name':'default','template':'d'}]}", OK, "d", "", "");
+		     "{'name':'default','template':'d\\n'}]}", OK,
+		     "{% if tools %}{{ '' }}t{{ '' }}{% else %}{{ '' }}d{{ '' }}{% endif %}", "",
+		     "");
 	check_config("{'chat_template':[{'name':'tool_use','template':'t'}]}",
 		     E_FORMAT, "", "", "");
 	check_config("{'chat_template':7}", E_FORMAT, "", "", "");
