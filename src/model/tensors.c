@@ -13,6 +13,7 @@
  */
 #include "model/tensors.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -222,6 +223,42 @@ static enum status check_index(const struct tensors *ts, const char *dir,
 	return OK;
 }
 
+/* Says what would help in a folder without weights that can be read. */
+static enum status fail_no_weights(const char *dir, struct fail *fail)
+{
+	static const struct {
+		const char *begin, *end, *help;
+	} kinds[] = {
+		{"model-", ".safetensors", "is a part of a model, whose index " INDEX_NAME " is "
+		 "missing: fetch that file too"},
+		{"consolidated", ".safetensors", "is in Mistral's own layout: fetch the files that "
+		 "Transformers reads, " SINGLE_NAME " or " INDEX_NAME " with its parts"},
+		{"", ".bin", "is a pickle, which is never read: load the model in Transformers and "
+		 "save it with save_pretrained, which writes safetensors"},
+		{"", ".pth", "is a pickle, which is never read: Transformers has a script that "
+		 "converts such weights"},
+		{"adapter_model", ".safetensors", "is an adapter: merge it into its base model "
+		 "(merge_and_unload in PEFT) and save that"},
+	};
+	DIR *d = opendir(dir);
+	char found[128] = "";
+	size_t best = ARRAY_LEN(kinds);
+	for (struct dirent *e; d && (e = readdir(d));)
+		for (size_t i = 0; i < best; i++)
+			if (str_starts(str_of(e->d_name), str_of(kinds[i].begin)) &&
+			    str_ends(str_of(e->d_name), str_of(kinds[i].end))) {
+				snprintf(found, sizeof found, "%s", e->d_name);
+				best = i;
+			}
+	if (d)
+		closedir(d);
+	if (best == ARRAY_LEN(kinds))
+		return fail_set(fail, E_MISSING, "%s: neither " SINGLE_NAME " nor " INDEX_NAME
+				" is there", dir);
+	return fail_set(fail, E_MISSING, "%s: neither " SINGLE_NAME " nor " INDEX_NAME
+			" is there; %s %s", dir, found, kinds[best].help);
+}
+
 /* List the shards to read. *index is the parsed index, or NULL if there is none. */
 static enum status list_shards(struct tensors *ts, const char *dir,
 			       json_t **index, const json_t **weight_map,
@@ -232,10 +269,7 @@ static enum status list_shards(struct tensors *ts, const char *dir,
 	free(path);
 	if (!has_index) {
 		enum status st = add_shard(ts, dir, SINGLE_NAME, fail);
-		if (st == E_MISSING)
-			fail_set(fail, st, "%s: neither " SINGLE_NAME " nor "
-				 INDEX_NAME " is there", dir);
-		return st;
+		return st == E_MISSING ? fail_no_weights(dir, fail) : st;
 	}
 	enum status st = jsonfile_load(dir, INDEX_NAME, MAX_INDEX_BYTES, index, fail);
 	if (st != OK)

@@ -693,6 +693,24 @@ static char *token_text(const json_t *config, const char *key)
 	return copy(json_is_object(v) ? json_object_get(v, "content") : v);
 }
 
+/* Says which file would help where tokenizer.json is missing. */
+static enum status fail_no_json(const char *dir, struct fail *fail)
+{
+	static const char *const others[] = {"tokenizer.model", "tekken.json", "vocab.json",
+					     "tiktoken.model"};
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		char *path = file_join(dir, others[i]);
+		bool is = file_exists(path);
+		free(path);
+		if (is)
+			return fail_set(fail, E_MISSING, "there is no %s/tokenizer.json, only %s: "
+					"AutoTokenizer.from_pretrained and save_pretrained of "
+					"Transformers write it", dir, others[i]);
+	}
+	return fail_set(fail, E_MISSING, "there is no %s/tokenizer.json: fetch it from where the "
+			"model came from", dir);
+}
+
 enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			      struct fail *fail)
 {
@@ -700,6 +718,8 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 	json_t *top = NULL, *config = NULL;
 	enum status st = jsonfile_load(dir, "tokenizer.json", MAX_FILE_BYTES,
 				       &top, fail);
+	if (st == E_MISSING)
+		st = fail_no_json(dir, fail);
 	if (st == OK)
 		st = build(top, &f.tokenizer, fail);
 	if (st == OK) {
