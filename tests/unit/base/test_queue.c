@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "tests/tap.h"
 
-enum { N_ITEMS = 20000, N_WRITERS = 3, FOREVER_US = 3600 * 1000000LL };
+enum { N_ITEMS = 20000, N_WRITERS = 3 };
+#define FOREVER_US INT64_C(3600000000)
 
 static void test_order(void)
 {

@@ -284,8 +284,8 @@ static void test_methods(void)
 		if (!ok(parse(methods[i].text, &s) == OK, "%s: %s", methods[i].text,
 			fail.text))
 			continue;
-		is_str(kind(s, "model.layers.0.q_proj"), methods[i].kind, "is %s",
-		       methods[i].kind);
+		is_str(kind(s, "model.layers.0.q_proj"), methods[i].kind,
+		       "the kind of method %zu", i);
 		quant_scheme_destroy(s);
 	}
 }
