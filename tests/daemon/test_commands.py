@@ -30,6 +30,7 @@ RUN, GPU, CODE, ELSE = "run", "gpu", "code", "else"
 COMMANDS = [
     (r"\./quickstart\.sh$", ELSE, "test.sh runs it"),
     (r"\./test\.sh", ELSE, "it runs this test"),
+    (r"\. \./\.ci/packages && sudo apt install", ELSE, "quickstart.sh installs them"),
     (r"autoreconf -fi && mkdir", ELSE, "quickstart.sh runs it"),
     (r"mkdir build-fuzz|\.\./configure CC=clang|make fuzz$|"
      r"cd \.\. && python3 tests/fuzz|build-fuzz/tests/fuzz",
