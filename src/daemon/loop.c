@@ -43,6 +43,7 @@
 #include "base/log.h"
 #include "base/mapped.h"
 #include "base/metrics.h"
+#include "base/workers.h"
 #include "daemon/boot.h"
 #include "daemon/notify.h"
 #include "http/http.h"
@@ -53,6 +54,10 @@
 #define LAST_BYTES_MS 2000  /* time for clients to read how their request ended */
 #define ENGINE_END_MS 10000 /* time for the engine's last step after sched_stop */
 #define LOAD_EXTEND_US INT64_C(120000000)
+#define IDLE_WORKER_MS 10000
+#define MIN_FILES 32
+/* the settings that can be meant when the system refuses a thread or a descriptor */
+#define LIMITS "limits: TasksMax, ulimit -u, LimitNOFILE, ulimit -n, memory"
 
 enum phase { LOADING, SERVING, LEAVING, DRAINING, STOPPING };
 
@@ -72,7 +77,7 @@ struct loop {
 	uv_timer_t http_timer, tick, deadline;
 	uv_async_t wake;
 	uv_signal_t signals[3];
-	int n_jobs; /* jobs of offload on libuv's threads */
+	struct workers *workers; /* they parse requests */
 	struct http *http;
 	struct exporter *exporter; /* sends spans; NULL: none */
 
@@ -94,6 +99,20 @@ struct loop {
 
 static int64_t now_us(void) { return clock_now_us(&clock_monotonic); }
 
+/* The only errors of uv_timer_start are mistakes of its caller. */
+static void start_timer(uv_timer_t *t, uv_timer_cb fn, uint64_t after_ms, uint64_t repeat_ms)
+{
+	int rc = uv_timer_start(t, fn, after_ms, repeat_ms);
+	assert(rc == 0);
+}
+
+/* The only error of uv_async_send is a mistake of its caller. */
+static void wake(struct loop *l)
+{
+	int rc = uv_async_send(&l->wake);
+	assert(rc == 0);
+}
+
 /* Ends the process at once, without waiting for threads or clients. */
 _Noreturn static void leave(struct loop *l, enum exit_code code)
 {
@@ -108,13 +127,13 @@ _Noreturn static void leave(struct loop *l, enum exit_code code)
 static void tell(struct loop *l, enum news news)
 {
 	atomic_store(&l->news, news);
-	uv_async_send(&l->wake);
+	wake(l);
 }
 
 static void on_events(void *ctx)
 {
 	struct loop *l = ctx;
-	uv_async_send(&l->wake);
+	wake(l);
 }
 
 static void *engine_main(void *arg)
@@ -135,7 +154,7 @@ static void *engine_main(void *arg)
 }
 
 /* Only the loop handles signals. So the engine thread blocks all but those of its own faults. */
-static void start_engine(struct loop *l)
+static enum status start_engine(struct loop *l, struct fail *fail)
 {
 	sigset_t all, old;
 	sigfillset(&all);
@@ -143,8 +162,11 @@ static void start_engine(struct loop *l)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&l->engine_thread, NULL, engine_main, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	assert(rc == 0);
+	if (rc != 0)
+		return fail_set(fail, E_LIMIT, "the engine's thread cannot be started: %s (" LIMITS
+				")", strerror(rc));
 	pthread_setname_np(l->engine_thread, "engine");
+	return OK;
 }
 
 /* --- ending ---------------------------------------------------------------------- */
@@ -163,14 +185,14 @@ static void start_stopping(struct loop *l)
 	http_quiesce(l->http);
 	if (l->boot.sched)
 		sched_stop(l->boot.sched);
-	uv_timer_start(&l->deadline, on_deadline, LAST_BYTES_MS, 0);
+	start_timer(&l->deadline, on_deadline, LAST_BYTES_MS, 0);
 }
 
 /* Has all work for this loop on other threads ended? */
 static bool can_end(struct loop *l)
 {
 	int news = atomic_load(&l->news);
-	return l->n_jobs == 0 &&
+	return workers_pending(l->workers) == 0 &&
 	       (news == NEWS_ENGINE_OVER || news == NEWS_LOAD_FAILED);
 }
 
@@ -178,7 +200,7 @@ static bool can_end(struct loop *l)
 static void advance_end(struct loop *l)
 {
 	bool is_answered = http_active(l->http) == 0;
-	if (l->phase == DRAINING && is_answered && l->n_jobs == 0)
+	if (l->phase == DRAINING && is_answered && workers_pending(l->workers) == 0)
 		start_stopping(l);
 	if (l->phase == STOPPING && is_answered && can_end(l))
 		uv_stop(&l->uv);
@@ -198,7 +220,7 @@ static void on_deadline(uv_timer_t *t)
 		uv_stop(&l->uv); /* no wait for clients that do not read */
 	} else if (!l->is_late) {
 		l->is_late = true;
-		uv_timer_start(t, on_deadline, ENGINE_END_MS, 0);
+		start_timer(t, on_deadline, ENGINE_END_MS, 0);
 	} else {
 		log_error("the engine does not end its step; leaving without it");
 		leave(l, EXIT_CODE_STALLED);
@@ -218,7 +240,7 @@ static void start_draining(struct loop *l)
 		     (long long)(l->config->drain_timeout +
 				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
 	sched_drain(l->boot.sched);
-	uv_timer_start(&l->deadline, on_deadline,
+	start_timer(&l->deadline, on_deadline,
 		       (uint64_t)(l->config->drain_timeout / 1000), 0);
 }
 
@@ -237,7 +259,7 @@ static void start_leaving(struct loop *l)
 		     "EXTEND_TIMEOUT_USEC=%lld", (double)delay * 1e-6,
 		     (long long)(delay + l->config->drain_timeout +
 				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
-	uv_timer_start(&l->deadline, on_deadline, (uint64_t)(delay / 1000), 0);
+	start_timer(&l->deadline, on_deadline, (uint64_t)(delay / 1000), 0);
 }
 
 /* --- http ------------------------------------------------------------------------ */
@@ -250,7 +272,7 @@ static void run_http(struct loop *l)
 	http_run(l->http);
 	int ms = http_timeout_ms(l->http);
 	if (ms >= 0)
-		uv_timer_start(&l->http_timer, on_http_timer, (uint64_t)ms, 0);
+		start_timer(&l->http_timer, on_http_timer, (uint64_t)ms, 0);
 	else
 		uv_timer_stop(&l->http_timer);
 	advance_end(l);
@@ -264,41 +286,11 @@ static void on_poll(uv_poll_t *p, int status, int events)
 	run_http(p->data);
 }
 
-struct loop_job {
-	uv_work_t work;
-	struct loop *loop;
-	void (*fn)(void *arg);
-	void (*done)(void *arg);
-	void *arg;
-};
-
-static void on_job(uv_work_t *w)
-{
-	struct loop_job *j = w->data;
-	j->fn(j->arg);
-}
-
-static void on_job_done(uv_work_t *w, int status)
-{
-	(void)status; /* never an error: no job is cancelled */
-	struct loop_job *j = w->data;
-	struct loop *l = j->loop;
-	j->done(j->arg);
-	l->n_jobs--;
-	free(j);
-	run_http(l);
-}
-
-/* http_opts.offload: runs fn on one of libuv's threads. */
+/* http_opts.offload */
 static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg)
 {
 	struct loop *l = ctx;
-	struct loop_job *j = xcalloc(1, sizeof *j);
-	*j = (struct loop_job){.loop = l, .fn = fn, .done = done, .arg = arg};
-	j->work.data = j;
-	l->n_jobs++;
-	int rc = uv_queue_work(&l->uv, &j->work, on_job, on_job_done);
-	assert(rc == 0);
+	workers_run(l->workers, fn, done, arg);
 }
 
 /* --- news, signals, tick ------------------------------------------------------------ */
@@ -343,6 +335,7 @@ static void on_wake(uv_async_t *a)
 		l->code = EXIT_CODE_RUNTIME;
 		start_stopping(l);
 	}
+	workers_collect(l->workers);
 	if (l->boot.sched && news != NEWS_LOAD_FAILED)
 		http_wake(l->http);
 	run_http(l);
@@ -473,17 +466,23 @@ static void on_tick(uv_timer_t *t)
 
 /* --- start -------------------------------------------------------------------------- */
 
-/* Raises the limit of open files: three for each connection (sock.h), and some for all else. */
-static void raise_fd_limit(int64_t max_connections)
+/* Raises the limit of open files: three for each connection (sock.h), and some for all else.
+ * E_CONFIG: too few may be open. */
+static enum status raise_fd_limit(int64_t max_connections, struct fail *fail)
 {
 	struct rlimit r;
 	rlim_t want = 3 * (rlim_t)max_connections + 256;
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
-		return;
+		return OK;
 	r.rlim_cur = MIN(want, r.rlim_max);
 	if (r.rlim_cur < want || setrlimit(RLIMIT_NOFILE, &r) != 0)
 		log_warn("max_connections is %lld, but only %llu files may be open",
 			 (long long)max_connections, (unsigned long long)r.rlim_max);
+	if (r.rlim_max < MIN_FILES)
+		return fail_set(fail, E_CONFIG, "only %llu files may be open, and halod needs %d: "
+				"raise the limit (ulimit -n, LimitNOFILE)",
+				(unsigned long long)r.rlim_max, MIN_FILES);
+	return OK;
 }
 
 static void name_address(struct loop *l, bool is_inherited)
@@ -564,28 +563,49 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 	return s;
 }
 
-static void init_handles(struct loop *l)
+/* Returns 0, or libuv's first error. */
+static int init_handles(struct loop *l)
 {
 	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
 	int fds[2];
-	uv_timer_init(&l->uv, &l->http_timer);
-	uv_timer_init(&l->uv, &l->tick);
-	uv_timer_init(&l->uv, &l->deadline);
-	uv_async_init(&l->uv, &l->wake, on_wake);
-	l->http_timer.data = l->tick.data = l->deadline.data = l->wake.data = l;
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-		uv_signal_init(&l->uv, &l->signals[i]);
+	int rc = uv_loop_init(&l->uv);
+	uv_timer_t *timers[] = {&l->http_timer, &l->tick, &l->deadline};
+	for (size_t i = 0; i < ARRAY_LEN(timers) && rc == 0; i++) {
+		rc = uv_timer_init(&l->uv, timers[i]);
+		timers[i]->data = l;
+	}
+	if (rc == 0)
+		rc = uv_async_init(&l->uv, &l->wake, on_wake);
+	l->wake.data = l;
+	for (size_t i = 0; i < ARRAY_LEN(numbers) && rc == 0; i++) {
+		rc = uv_signal_init(&l->uv, &l->signals[i]);
 		l->signals[i].data = l;
-		uv_signal_start(&l->signals[i], on_signal, numbers[i]);
+		if (rc == 0)
+			rc = uv_signal_start(&l->signals[i], on_signal, numbers[i]);
 	}
 	http_fds(l->http, fds);
-	for (int i = 0; i < 2; i++) {
-		uv_poll_init(&l->uv, &l->poll[i], fds[i]);
+	for (int i = 0; i < 2 && rc == 0; i++) {
+		rc = uv_poll_init(&l->uv, &l->poll[i], fds[i]);
 		l->poll[i].data = l;
-		uv_poll_start(&l->poll[i], UV_READABLE, on_poll);
+		if (rc == 0)
+			rc = uv_poll_start(&l->poll[i], UV_READABLE, on_poll);
 	}
-	uv_timer_start(&l->tick, on_tick, 0,
-		       l->is_tty ? TTY_TICK_MS : l->tick_ms);
+	if (rc == 0)
+		start_timer(&l->tick, on_tick, 0, l->is_tty ? TTY_TICK_MS : l->tick_ms);
+	return rc;
+}
+
+/* Starts the loop's handles and all threads. E_LIMIT: the system permits too little. */
+static enum status start(struct loop *l, struct fail *fail)
+{
+	struct workers_opts o = {.max = HTTP_WORKERS, .idle_ms = IDLE_WORKER_MS,
+				 .on_done = on_events, .ctx = l};
+	int rc = init_handles(l);
+	if (rc != 0)
+		return fail_set(fail, E_LIMIT, "the event loop cannot start: %s (" LIMITS ")",
+				uv_strerror(rc));
+	enum status s = workers_create(&o, &l->workers, fail);
+	return s == OK ? start_engine(l, fail) : s;
 }
 
 static void close_handle(uv_handle_t *h, void *arg)
@@ -599,6 +619,7 @@ static void close_handle(uv_handle_t *h, void *arg)
 static void end(struct loop *l)
 {
 	pthread_join(l->engine_thread, NULL);
+	workers_destroy(l->workers); /* no thread wakes the loop any more */
 	/* libuv must release the descriptors before http closes them. */
 	uv_walk(&l->uv, close_handle, NULL);
 	uv_run(&l->uv, UV_RUN_DEFAULT);
@@ -620,8 +641,9 @@ static enum status start_exporter(struct loop *l, struct fail *fail)
 
 static enum exit_code serve(struct loop *l)
 {
-	raise_fd_limit(l->config->max_connections);
-	enum status s = start_exporter(l, &l->fail);
+	enum status s = raise_fd_limit(l->config->max_connections, &l->fail);
+	if (s == OK)
+		s = start_exporter(l, &l->fail);
 	if (s == OK)
 		s = listen_early(l, &l->fail);
 	if (s != OK) {
@@ -629,13 +651,10 @@ static enum exit_code serve(struct loop *l)
 		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
-	/* libuv reads this variable when it starts its threads, at the first job. */
-	char workers[16];
-	snprintf(workers, sizeof workers, "%d", HTTP_WORKERS);
-	setenv("UV_THREADPOOL_SIZE", workers, 0);
-	uv_loop_init(&l->uv);
-	init_handles(l);
-	start_engine(l);
+	if (start(l, &l->fail) != OK) {
+		log_error("%s", l->fail.text);
+		leave(l, EXIT_CODE_RUNTIME);
+	}
 	run_http(l);
 	uv_run(&l->uv, UV_RUN_DEFAULT);
 	end(l);

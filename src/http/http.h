@@ -13,7 +13,8 @@
 
 struct http;
 
-/* Threads that http_opts.offload should have. Most of them wait for an embedding model. */
+/* Threads that http_opts.offload should have at most. Most of them wait for an embedding
+ * model. */
 enum { HTTP_WORKERS = 64 };
 
 struct http_opts {
