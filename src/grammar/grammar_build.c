@@ -17,7 +17,10 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
+#include "base/map.h"
 #include "base/utf8.h"
+#include "base/work.h"
 #include "grammar/grammar_private.h"
 
 #define MAX_PART_DEPTH 1000 /* nesting of parts, which costs stack frames */
@@ -42,6 +45,8 @@ struct grammar_build {
 	struct rule *rules;
 	uint32_t n_rules, cap_rules;
 	struct row_pool rows;
+	struct strmap classes; /* ranges to the part that reads one of them */
+	struct arena keys;     /* of classes */
 	const char *over; /* text that names the first limit exceeded; NULL: none */
 };
 
@@ -49,6 +54,8 @@ struct grammar_build *grammar_build_create(void)
 {
 	struct grammar_build *b = xcalloc(1, sizeof *b);
 	row_pool_init(&b->rows);
+	strmap_init(&b->classes, 64);
+	arena_init(&b->keys);
 	grammar_build_lit(b, STR("")); /* over a limit: part 0 stands in for the missing part */
 	return b;
 }
@@ -65,6 +72,8 @@ void grammar_build_destroy(struct grammar_build *b)
 	free(b->kids);
 	buf_deinit(&b->text);
 	row_pool_deinit(&b->rows);
+	strmap_deinit(&b->classes);
+	arena_deinit(&b->keys);
 	free(b);
 }
 
@@ -79,12 +88,19 @@ void grammar_parts_add(struct grammar_parts *to, grammar_part part)
 	to->p[to->n++] = part;
 }
 
+static void spend(struct grammar_build *b, size_t units)
+{
+	if (!work_spend(WORK_GRAMMAR, units))
+		b->over = "it takes too much work";
+}
+
 static grammar_part add(struct grammar_build *b, struct grammar_node node, uint16_t depth)
 {
 	if (b->n == GRAMMAR_MAX_NODES)
 		b->over = "it has too many parts";
 	if (depth > MAX_PART_DEPTH)
 		b->over = "its parts are nested too deeply";
+	spend(b, 20); /* with its share of the analysis */
 	if (b->over)
 		return 0;
 	if (b->n == b->cap) {
@@ -108,6 +124,23 @@ grammar_part grammar_build_lit(struct grammar_build *b, struct str bytes)
 	return add(b, node, 0);
 }
 
+/* The part for n normalized ranges. Equal ranges are one part: automata ask for the same
+ * few classes in each of their states. */
+static grammar_part class_of(struct grammar_build *b, const struct grammar_range *r, size_t n)
+{
+	struct str key = {(const char *)r, n * sizeof *r};
+	uint32_t known;
+	if (strmap_get(&b->classes, key, &known))
+		return known;
+	struct grammar_node node = {.kind = NODE_CLASS, .at = row_pool_class(&b->rows, r, n)};
+	spend(b, b->rows.n_work / 3); /* a row's step takes about 3 ns */
+	if (b->rows.is_full)
+		b->over = "it has too many classes";
+	grammar_part out = add(b, node, 0);
+	strmap_put(&b->classes, arena_str(&b->keys, key), out);
+	return out;
+}
+
 grammar_part grammar_build_class(struct grammar_build *b,
 				 const struct grammar_range *r, size_t n,
 				 bool is_negated)
@@ -119,14 +152,11 @@ grammar_part grammar_build_class(struct grammar_build *b,
 	n = range_normalize(own, n);
 	if (is_negated)
 		n = range_negate(own, n, not_own);
-	struct grammar_node node = {.kind = NODE_CLASS,
-			    .at = row_pool_class(&b->rows,
-						 is_negated ? not_own : own, n)};
-	if (b->rows.is_full)
-		b->over = "it has too many classes";
+	spend(b, n / 2);
+	grammar_part out = class_of(b, is_negated ? not_own : own, n);
 	free(own);
 	free(not_own);
-	return add(b, node, 0);
+	return out;
 }
 
 static grammar_part add_list(struct grammar_build *b, enum node_kind kind,
@@ -136,6 +166,7 @@ static grammar_part add_list(struct grammar_build *b, enum node_kind kind,
 	uint16_t depth = 0;
 	if (b->n_kids + n > 4u * GRAMMAR_MAX_NODES)
 		b->over = "it has too many parts";
+	spend(b, 5 * n);
 	if (b->over)
 		return 0;
 	if (b->n_kids + n > b->cap_kids) {

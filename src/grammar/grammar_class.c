@@ -69,8 +69,9 @@ size_t range_negate(const struct grammar_range *r, size_t n,
 static uint32_t intern(struct row_pool *p, const struct row *row)
 {
 	uint32_t h = hash_bytes(0, row, sizeof *row) % BUCKETS;
+	p->n_work += 20;
 	for (uint32_t i = p->buckets[h]; i; i = p->chain[i])
-		if (memcmp(&p->rows[i], row, sizeof *row) == 0)
+		if (p->n_work++, memcmp(&p->rows[i], row, sizeof *row) == 0)
 			return i;
 	if (p->n == ROWS_MAX) {
 		p->is_full = true;
@@ -94,13 +95,14 @@ struct window {
 	uint32_t lo, hi;
 };
 
-static struct window cut(const struct window *w, uint32_t lo, uint32_t hi)
+static struct window cut(struct row_pool *p, const struct window *w, uint32_t lo, uint32_t hi)
 {
 	struct window out = {w->r, w->n, MAX(lo, w->lo), MIN(hi, w->hi)};
 	while (out.n && out.r[0].hi < out.lo)
 		out.r++, out.n--;
 	while (out.n && out.r[out.n - 1].lo > out.hi)
 		out.n--;
+	p->n_work += 2 + (w->n - out.n) / 4;
 	return out;
 }
 
@@ -125,7 +127,7 @@ static uint32_t continuation(struct row_pool *p, const struct window *w,
 	struct row row = {{0}};
 	for (uint32_t i = 0; i < 64; i++) {
 		uint32_t lo = block + i * (size >> 6);
-		struct window sub = cut(w, lo, lo + (size >> 6) - 1);
+		struct window sub = cut(p, w, lo, lo + (size >> 6) - 1);
 		row.next[0x80 + i] = (uint16_t)continuation(p, &sub, lo, n_left - 1);
 	}
 	uint32_t at = intern(p, &row);
@@ -141,7 +143,7 @@ static void add_leads(struct row_pool *p, const struct window *all, uint32_t lo,
 {
 	uint32_t size = 1u << (6 * n_left);
 	for (uint32_t block = lo & ~(size - 1); block <= hi; block += size) {
-		struct window w = cut(all, MAX(lo, block),
+		struct window w = cut(p, all, MAX(lo, block),
 				      MIN(hi, block + size - 1));
 		int lead = first_lead + (int)(block / size);
 		row->next[lead] = (uint16_t)continuation(p, &w, block, n_left);
@@ -152,6 +154,7 @@ uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_
 {
 	struct window all = {r, n, 0, 0x10FFFF};
 	struct row row = {{0}};
+	p->n_work = 0;
 	add_leads(p, &all, 0, 0x7F, 0, 0, &row);
 	add_leads(p, &all, 0x80, 0x7FF, 1, 0xC0, &row);
 	/* Surrogates U+D800..U+DFFF are no characters, so the three-byte range has a gap. */

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "base/work.h"
 
 #define MAX_TERMS 400000
 #define MAX_DEPTH 4000 /* nesting of terms in a derivative */
@@ -46,11 +47,12 @@ void lang_pool_destroy(struct lang_pool *p)
 void lang_work(struct lang_pool *p, size_t n)
 {
 	p->n_work += n;
+	work_spend(WORK_REGEX, 8 * n);
 }
 
 bool lang_is_over(const struct lang_pool *p)
 {
-	return p->n_work > LANG_MAX_WORK || p->n >= MAX_TERMS;
+	return p->n_work > LANG_MAX_WORK || p->n >= MAX_TERMS || work_is_over();
 }
 
 /* --- terms ----------------------------------------------------------------- */

@@ -256,6 +256,7 @@ static grammar_part write_step(struct lang_writer *w, struct automaton *a, const
 {
 	struct grammar_range *r = xmalloc((a->n_intervals + 1) * sizeof *r);
 	size_t n = 0;
+	lang_work(w->p, a->n_intervals / 8);
 	for (size_t i = 0; i < a->n_intervals; i++)
 		if (to[a->group[i]] == next)
 			r[n++] = a->intervals[i];
@@ -277,6 +278,7 @@ static grammar_part write_state(struct lang_writer *w, struct automaton *a, lang
 	struct grammar_parts alts = {0};
 	for (size_t g = 0; g < a->n_groups; g++)
 		to[g] = lang_derive(w->p, l, a->intervals[a->first[g]].lo);
+	lang_work(w->p, a->n_groups * a->n_groups / 16);
 	for (size_t g = 0; g < a->n_groups && !w->over; g++) {
 		bool is_new = to[g] != LANG_NONE;
 		for (size_t k = 0; k < g && is_new; k++)

@@ -59,6 +59,7 @@ struct row_pool {
 	uint32_t *chain;
 	uint32_t full[4];  /* rows that accept any 1, 2 or 3 continuation bytes */
 	bool is_full;
+	size_t n_work; /* units of base/work.h since row_pool_class was called */
 };
 void row_pool_init(struct row_pool *p);
 void row_pool_deinit(struct row_pool *p);

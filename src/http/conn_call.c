@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A request that makes the engine work: its body is parsed, it is submitted, and its events
- * are passed on. A large body is parsed on a worker thread: the tokenizer takes 5 MB/s, and
- * streams must not stutter meanwhile.
+ * are passed on. Every body is parsed on a worker thread: a few bytes can ask for a dear
+ * schema or regex, and streams must not stutter meanwhile.
  *
  * A request that needs only the tokenizer goes the same way and is answered after the parse.
  *
  * References: api_call_create returns a request with two. One is the call's, the other is
  * for sched_submit, which takes it only on OK.
  */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/work.h"
 #include "http/conn.h"
 
-#define OFFLOAD_BYTES (16u << 10)
 /* Of the worker threads, so many may wait for the embedding model or compute images. The
  * others are left for large bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
+/* The work that a body may cause: see base/work.h. A longer body may cause more, up to what
+ * takes a worker about two seconds. */
+#define WORK_BASE 15000000
+#define WORK_BYTE 100
+#define WORK_MAX 150000000
+
 /* --- parse -------------------------------------------------------------------- */
 
-/* Runs on a worker thread, or on io for a small body. */
+/* Runs on a worker thread; on io only where http_opts has no offload. */
 static void parse(void *arg)
 {
 	struct conn *c = arg;
@@ -31,12 +39,19 @@ static void parse(void *arg)
 		.received_us = c->received_us,
 		.is_gone = &c->is_gone,
 	};
-	if (c->route->text) {
+	struct work_budget work;
+	work_begin(&work, MIN(WORK_BASE + WORK_BYTE * in.body.n, WORK_MAX));
+	if (c->route->text)
 		c->parsed = c->route->text(c->api, &in, &c->stream.buf, &c->fail);
-		return;
-	}
-	c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
-	c->has_ref = c->parsed == OK;
+	else
+		c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
+	work_end();
+	if (c->parsed == E_LIMIT && work.is_over)
+		work_fail(&work, &c->fail);
+	c->has_ref = c->parsed == OK && !c->route->text;
+	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu", c->id,
+		  work.spent[WORK_SCHEMA], work.spent[WORK_REGEX], work.spent[WORK_GRAMMAR],
+		  work.spent[WORK_TEMPLATE]);
 }
 
 /* Is this a request for the embedding model or for the vision tower? */
@@ -67,7 +82,7 @@ void call_start(struct conn *c)
 	c->received_us = server_now(c->http);
 	conn_set_state(c, CONN_PARSING);
 	c->may_see = api_may_see(c->api, buf_str(&c->body.buf));
-	if (!o->offload || (!is_slow(c) && c->body.buf.n <= OFFLOAD_BYTES)) {
+	if (!o->offload) {
 		parse(c);
 		return;
 	}

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 
 /* Limit of work, in steps of some ten nanoseconds. Products of several anyOf or enum must
  * not grow without end. A schema of 100 KB takes a hundredth of this limit. */
@@ -50,7 +51,8 @@ void schema_refuse(struct schema_reader *x, const struct json_node *at,
 void schema_work(struct schema_reader *x, size_t n)
 {
 	x->n_work += n;
-	if (x->n_work > MAX_WORK && x->st == OK)
+	bool is_over = !work_spend(WORK_SCHEMA, n) || x->n_work > MAX_WORK;
+	if (is_over && x->st == OK)
 		x->st = fail_set(x->fail, E_LIMIT,
 				 "the schema has too many combinations");
 }
