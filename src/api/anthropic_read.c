@@ -14,7 +14,7 @@
  *                              their chat names
  *
  * cache_control and signatures are left out: this server needs neither. Tools without a
- * schema (web_search_…, bash_…) are Anthropic's own and are not shown to the model. Images
+ * schema (web_search_…, bash_…) are Anthropic's own: fields.h tells that they are ignored. Images
  * of users and tools become parts of type image_url; documents are refused by name.
  *
  * Claude Code begins its system prompt with a line that differs with every request
@@ -119,9 +119,16 @@ static enum status read_tool_result(const struct json_node *block, json_t *messa
 				    struct dialect_body *to, struct fail *fail)
 {
 	struct json_node content = json_read_get(block, "content");
+	struct json_node error = json_read_get(block, "is_error");
 	struct dialect_content c = {0};
+	bool is_error = false;
 	struct str id;
 	enum status st = read_text(block, "tool_use_id", &id, fail);
+	if (st == OK)
+		st = json_read_bool(&error, &is_error, fail);
+	/* Templates have no place for it, and a text may not say that it is an error. */
+	if (st == OK && is_error)
+		dialect_add_text(&c, STR("Error:"));
 	if (st == OK)
 		st = dialect_read_content(&content, to, &c, fail);
 	if (st == OK) {
@@ -365,6 +372,27 @@ static enum status read_messages(const struct json_node *body, struct dialect_bo
 
 /* --- tools ---------------------------------------------------------------------- */
 
+/* Offers a tool that the client runs. */
+static enum status read_tool(const struct json_node *tool, struct dialect_body *to,
+			     struct fail *fail)
+{
+	struct json_node schema = json_read_get(tool, "input_schema");
+	struct str name;
+	enum status st = read_text(tool, "name", &name, fail);
+	if (st == OK)
+		st = json_read_object(&schema, fail);
+	if (st != OK)
+		return st;
+	json_t *fn = json_object();
+	dialect_set_str(fn, "name", name);
+	dialect_copy(to, fn, "description", tool, "description");
+	dialect_copy(to, fn, "parameters", tool, "input_schema");
+	dialect_copy(to, fn, "strict", tool, "strict");
+	dialect_add_tool(to, fn, tool);
+	return OK;
+}
+
+/* Tools of Anthropic's own types are ignored, unless they bring a schema. */
 static enum status read_tools(const struct json_node *body,
 				struct dialect_body *to, struct fail *fail)
 {
@@ -373,21 +401,16 @@ static enum status read_tools(const struct json_node *body,
 	enum status st = json_read_list(&at, MAX_TOOLS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node tool = json_read_item(&at, i);
+		struct json_node type = json_read_get(&tool, "type");
 		struct json_node schema = json_read_get(&tool, "input_schema");
-		struct str name;
+		struct str kind = STR("custom");
 		st = json_read_need_object(&tool, fail);
 		if (st == OK)
-			st = read_text(&tool, "name", &name, fail);
-		if (st == OK)
-			st = json_read_object(&schema, fail);
-		if (st != OK || !schema.v)
-			continue;
-		json_t *fn = json_object();
-		dialect_set_str(fn, "name", name);
-		dialect_copy(to, fn, "description", &tool, "description");
-		dialect_copy(to, fn, "parameters", &tool, "input_schema");
-		dialect_copy(to, fn, "strict", &tool, "strict");
-		dialect_add_tool(to, fn, &tool);
+			st = json_read_str(&type, &kind, fail);
+		if (st == OK && (schema.v || str_is(kind, "custom")))
+			st = read_tool(&tool, to, fail);
+		else if (st == OK)
+			fields_ignore(&to->ignored, &tool, kind);
 	}
 	return st;
 }

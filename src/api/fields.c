@@ -87,6 +87,111 @@ static bool is_neutral(const struct field_rule *f, const json_t *v)
 	return is_in;
 }
 
+/* --- inside ----------------------------------------------------------------------- */
+
+static const struct inside_rule {
+	const char *place, *uses, *types, *names;
+} insides[] = {
+#define INSIDE(place, uses, types, names) {place, uses, types, names},
+#include "api/fields_inside.def"
+#undef INSIDE
+};
+
+/* Is the word in a list with blanks between? */
+static bool lists(const char *list, struct str word)
+{
+	struct str all = str_of(list);
+	for (size_t i = 0; i < all.n;) {
+		size_t end = i;
+		while (end < all.n && all.p[end] != ' ')
+			end++;
+		if (str_eq((struct str){all.p + i, end - i}, word))
+			return true;
+		i = end + 1;
+	}
+	return false;
+}
+
+static bool holds(const struct inside_rule *r, struct str place, enum dialect_column column,
+		  const json_t *object)
+{
+	const json_t *type = json_object_get(object, "type");
+	struct str kind = json_is_string(type) ? json_read_view(type) : STR("none");
+	return r->uses[column] != '-' && str_is(place, r->place) &&
+	       (!r->types[0] || lists(r->types, kind));
+}
+
+/* One look at the objects inside of a body. */
+struct look {
+	enum dialect_column column;
+	struct buf place;
+	struct buf *ignored;
+	struct fail *fail;
+};
+
+static enum status look_into(struct look *l, const struct json_node *at);
+
+/* Looks into an object, or into each object of a list. */
+static enum status look_at(struct look *l, const struct json_node *at, const char *key)
+{
+	size_t n = l->place.n;
+	enum status st = OK;
+	if (n)
+		buf_add_c(&l->place, '.');
+	buf_add_z(&l->place, key);
+	if (json_is_object(at->v))
+		st = look_into(l, at);
+	if (json_is_array(at->v))
+		buf_add_z(&l->place, "[]");
+	for (size_t i = 0; st == OK && json_is_array(at->v) && i < json_array_size(at->v); i++) {
+		struct json_node item = json_read_item(at, i);
+		if (json_is_object(item.v))
+			st = look_into(l, &item);
+	}
+	l->place.n = n;
+	return st;
+}
+
+static enum status look_at_field(struct look *l, const struct json_node *at, const char *key,
+				 char use)
+{
+	static const struct field_rule nothing = {.neutral = "[[], {}]"};
+	if (!use) {
+		fields_ignore(l->ignored, at, STR(""));
+		return OK;
+	}
+	if (use == 'R' && !is_neutral(&nothing, at->v))
+		return json_read_fail(at, l->fail, "is not supported");
+	return use == 'S' ? look_at(l, at, key) : OK;
+}
+
+/* The depth is that of the table's longest place. */
+static enum status look_into(struct look *l, const struct json_node *at)
+{
+	const struct inside_rule *rows[8]; /* more than a place has */
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_LEN(insides) && n < ARRAY_LEN(rows); i++)
+		if (holds(&insides[i], buf_str(&l->place), l->column, at->v))
+			rows[n++] = &insides[i];
+	if (n == 0)
+		return OK;
+	const char *key;
+	json_t *v;
+	json_object_foreach((json_t *)at->v, key, v) {
+		struct json_node field = json_read_get(at, key);
+		char use = 0;
+		for (size_t i = 0; i < n; i++)
+			if (lists(rows[i]->names, str_of(key)))
+				use = rows[i]->uses[l->column];
+		enum status st = field.v ? look_at_field(l, &field, key, use) : OK;
+		if (st != OK)
+			return st;
+	}
+	return OK;
+}
+
+/* --- the top -------------------------------------------------------------------------- */
+
 static enum status check(const struct json_node *at, const char *name,
 			 enum dialect_column column, struct buf *ignored, struct fail *fail)
 {
@@ -107,13 +212,19 @@ enum status fields_check(const struct json_node *body, enum dialect_column colum
 {
 	const char *key;
 	json_t *v;
+	struct look l = {.column = column, .ignored = ignored, .fail = fail};
+	enum status st = OK;
 	json_object_foreach((json_t *)body->v, key, v) {
 		struct json_node at = json_read_get(body, key);
-		enum status st = check(&at, key, column, ignored, fail);
+		const struct field_rule *f = find(key);
+		st = check(&at, key, column, ignored, fail);
+		if (st == OK && at.v && f && (f->uses[column] == 'S' || f->uses[column] == 'C'))
+			st = look_at(&l, &at, key);
 		if (st != OK)
-			return st;
+			break;
 	}
-	return OK;
+	buf_deinit(&l.place);
+	return st;
 }
 
 void fields_copy(const struct json_node *body, enum dialect_column column,

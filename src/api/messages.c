@@ -359,8 +359,10 @@ static enum status read_assistant(const struct json_node *message,
 {
 	struct arena *a = c->o->arena;
 	struct json_node content = json_read_get(message, "content");
+	struct json_node refusal = json_read_get(message, "refusal");
 	bool has_calls = false;
-	enum status st = read_content(&content, c, false, fail);
+	/* What an assistant declined to say stands in a field of its own. */
+	enum status st = read_content(content.v ? &content : &refusal, c, false, fail);
 	if (st == OK)
 		st = read_reasoning(message, a, dict, fail);
 	if (st == OK)

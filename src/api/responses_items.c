@@ -275,11 +275,12 @@ static enum status read_other_output(const struct json_node *item,
 /* --- all items -------------------------------------------------------------------------- */
 
 /* Reads reasoning that is sent as text, or as encrypted_content of this server. That of other
- * servers is only for them. */
+ * servers is only for them; then its summary is taken. */
 static enum status read_reasoning(const struct json_node *item, struct responses_reader *r,
 				  struct fail *fail)
 {
 	struct json_node content = json_read_get(item, "content");
+	struct json_node summary = json_read_get(item, "summary");
 	struct json_node sealed = json_read_get(item, "encrypted_content");
 	struct buf text = {0};
 	struct str seal = STR("");
@@ -290,6 +291,8 @@ static enum status read_reasoning(const struct json_node *item, struct responses
 		size_t n = strlen(RESPONSES_SEAL);
 		buf_add(&text, seal.p + n, seal.n - n);
 	}
+	if (st == OK && text.n == 0)
+		st = dialect_read_texts(&summary, &text, fail);
 	if (st == OK && text.n) {
 		r->turn = NULL; /* reasoning begins a turn */
 		dialect_set_str(turn_of(r), "reasoning_content", buf_str(&text));
