@@ -359,6 +359,21 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
 		{"attention.temperature_scale", 0, KEYS_LATE},
+		{"attention.output_scale", 1, 0}, {"attention.relative_buckets_count", 0, 0},
+		{"attention.shared_kv_layers", 0, KEYS_GEMMA4},
+		{"attention.indexer.top_k", 0, INDEX_KEYS | KEYS_QWEN4},
+		{"attention.kv_lora_rank", 0, KEYS_MLA | KEYS_DEEPSEEK4},
+		{"embedding_length_per_layer_input", 0, KEYS_GEMMA4 | KEYS_QWEN4},
+		{"hyper_connection.count", 1, KEYS_QWEN4 | KEYS_DEEPSEEK4},
+		{"activation_sparsity_scale", 0, 0}, {"altup.num_inputs", 1, 0},
+		{"expert_group_scale", 1, 0}, {"experts_per_group", 1, 0},
+		{"expert_chunk_feed_forward_length", 0, 0},
+		{"interleave_moe_layer_step", 1, KEYS_LLAMA4 | KEYS_ERNIE},
+		{"moe_every_n_layers", 1, 0}, {"moe_latent_size", 0, KEYS_NEMOTRON},
+		{"swiglu_clamp_exp", 0, KEYS_DEEPSEEK4},
+		{"swiglu_clamp_shexp", 0, KEYS_DEEPSEEK4}, {"ssm.dt_b_c_rms", 0, 0},
+		{"rope.scaling.alpha", 1, KEYS_HUNYUAN}, {"rescale_every_n_layers", 0, 0},
+		{"token_shift_count", 0, 0}, {"kda.head_dim", 0, 0},
 	};
 	char name[96];
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
