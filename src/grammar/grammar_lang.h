@@ -39,6 +39,9 @@ lang lang_length(struct lang_pool *p, uint32_t min, uint32_t max);
 enum status lang_regex(struct lang_pool *p, struct str text, bool is_search, lang *out,
 		       struct fail *fail) MUST_USE;
 
+/* The derivative: the texts of l that begin with the character, with that character
+ * removed. */
+lang lang_derive(struct lang_pool *p, lang l, uint32_t cp);
 bool lang_matches(struct lang_pool *p, lang l, struct str utf8);
 /* Bounds of the lengths of the language's texts, in characters. */
 void lang_lengths(const struct lang_pool *p, lang l, uint32_t *min, uint32_t *max);

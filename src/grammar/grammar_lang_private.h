@@ -46,9 +46,6 @@ struct lang_pool {
 
 lang lang_term(struct lang_pool *p, struct term t);
 lang lang_list(struct lang_pool *p, enum term_kind kind, const lang *of, size_t n);
-/* The derivative: the texts of l that begin with the character, with that character
- * removed. */
-lang lang_derive(struct lang_pool *p, lang l, uint32_t cp);
 void lang_work(struct lang_pool *p, size_t n);
 
 static inline uint32_t lang_add(uint32_t a, uint32_t b)

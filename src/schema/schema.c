@@ -680,7 +680,8 @@ enum status schema_grammar(const struct json_node *at, struct grammar **out,
 		st = grammar_build_finish(b, root, out, fail);
 	}
 	if (st == E_INVAL && fail && strncmp(fail->text, "nothing", 7) == 0)
-		json_read_fail(at, fail, "allows no value that could be written");
+		json_read_fail(at, fail, "allows no value that halod can write: keywords "
+			       "contradict each other, or what they leave is too hard");
 	grammar_build_destroy(b);
 	return st;
 }

@@ -102,6 +102,12 @@ static bool add_for_item(struct schema_reader *x, const struct schema_list *l,
 	return is_said;
 }
 
+void schema_add_for_item(struct schema_reader *x, const struct schema_list *l, size_t i,
+			 struct schema_list *out)
+{
+	add_for_item(x, l, (ptrdiff_t)i, out);
+}
+
 static size_t count_prefix(struct schema_reader *x, const struct schema_list *l)
 {
 	size_t n = 0;

@@ -229,11 +229,28 @@ static lang known_names(struct schema_reader *x, const char *const *names, size_
 	return out;
 }
 
-bool schema_further(struct schema_reader *x, const struct schema_list *l,
-		    const char *const *names, size_t n, bool is_open, grammar_part *out)
+lang schema_further_names(struct schema_reader *x, const struct schema_list *l, bool is_open)
 {
 	struct patterns p = {.allowed = LANG_ANY};
-	bool has_names = false;
+	lang of[MAX_PATTERNS];
+	for (size_t i = 0; i < l->n && x->st == OK; i++) {
+		const struct json_node *names = schema_get(x, l->p[i].at, "propertyNames");
+		read_patterns(x, &l->p[i], &p);
+		if (x->st == OK && names->v)
+			p.allowed = lang_and(x->langs, p.allowed, schema_names(x, names));
+	}
+	for (size_t i = 0; i < p.n; i++)
+		of[i] = p.p[i].l;
+	return is_open ? p.allowed
+		       : lang_and(x->langs, p.allowed, lang_alt_of(x->langs, of, p.n));
+}
+
+bool schema_further(struct schema_reader *x, const struct schema_list *l,
+		    const char *const *names, size_t n, bool is_open, lang among,
+		    grammar_part *out)
+{
+	struct patterns p = {.allowed = among};
+	bool has_names = among != LANG_ANY;
 	for (size_t i = 0; i < l->n && x->st == OK; i++) {
 		const struct json_node *of =
 			schema_get(x, l->p[i].at, "propertyNames");

@@ -278,7 +278,7 @@ static void read_bound(struct schema_reader *x, const struct json_node *schema,
 	}
 }
 
-static struct schema_bounds read_bounds(struct schema_reader *x, const struct schema_list *l)
+struct schema_bounds schema_number_bounds(struct schema_reader *x, const struct schema_list *l)
 {
 	static const char *const keys[] = {"minimum", "exclusiveMinimum", "maximum",
 					   "exclusiveMaximum"};
@@ -358,7 +358,7 @@ static json_wide usual_limit(json_wide v)
 
 grammar_part schema_integer(struct schema_reader *x, const struct schema_list *l)
 {
-	struct schema_bounds b = read_bounds(x, l);
+	struct schema_bounds b = schema_number_bounds(x, l);
 	grammar_part out;
 	if (x->st == OK && (b.int_lo > JSON_WIDE_MAX || b.int_hi < -JSON_WIDE_MAX))
 		schema_refuse(x, b.where, "has too many digits to be held to");
@@ -489,7 +489,7 @@ static grammar_part numbers_but(struct schema_reader *x, struct schema_bounds b,
 grammar_part schema_number(struct schema_reader *x, const struct schema_list *l,
 			   bool is_fraction)
 {
-	struct schema_bounds b = read_bounds(x, l);
+	struct schema_bounds b = schema_number_bounds(x, l);
 	grammar_part out;
 	if (x->st != OK)
 		return 0;

@@ -47,6 +47,8 @@ struct object {
 	size_t n_required;
 	bool is_open;        /* further properties may be written */
 	grammar_part further;
+	grammar_part groups[SCHEMA_GROUPS]; /* the same, divided by their names */
+	size_t n_groups;
 	int64_t min, max;    /* bounds of the number of properties, further ones included */
 };
 
@@ -234,6 +236,24 @@ static bool is_open(const struct schema_list *l)
 	return is_said || !says_names;
 }
 
+/* Makes the further properties of each group of names. */
+static void read_groups(struct schema_reader *x, const struct schema_list *l,
+			const char *const *names, struct object *o)
+{
+	const char *patterns[SCHEMA_GROUPS];
+	size_t n = schema_split_names(x, schema_further_names(x, l, is_open(l)), patterns);
+	for (size_t g = 0; g < n && x->st == OK; g++) {
+		json_t *text = json_string(patterns[g]);
+		const struct json_node at = {.v = text, .up = &x->root};
+		lang among;
+		if (schema_pattern(x, &at, &among) &&
+		    schema_further(x, l, names, o->n, is_open(l), among,
+				   &o->groups[o->n_groups]))
+			o->n_groups++;
+		json_decref(text);
+	}
+}
+
 static void read_further(struct schema_reader *x, const struct schema_list *l,
 			 struct object *o)
 {
@@ -241,7 +261,10 @@ static void read_further(struct schema_reader *x, const struct schema_list *l,
 	for (size_t i = 0; i < o->n; i++)
 		names[i] = o->p[i].name;
 	qsort(names, o->n, sizeof *names, by_name);
-	o->is_open = schema_further(x, l, names, o->n, is_open(l), &o->further);
+	o->is_open = schema_further(x, l, names, o->n, is_open(l), LANG_ANY, &o->further);
+	/* One further name counts. For more, each must be of another group. */
+	if (o->is_open && o->min > (int64_t)o->n_required + 1)
+		read_groups(x, l, names, o);
 	free(names);
 }
 
@@ -265,8 +288,35 @@ static grammar_part member_part(struct members *m, grammar_part part, int64_t c)
 	return c > 0 ? grammar_build_seq(m->x->b, pair, 2) : part;
 }
 
+/* Further properties of which `need` count, when c properties were written. Each that counts
+ * is of another group of names, in the order of the groups; then come any. */
+static grammar_part counted_part(struct members *m, int64_t c, int64_t need, grammar_part more)
+{
+	struct schema_reader *x = m->x;
+	const struct object *o = m->o;
+	int64_t n = (int64_t)o->n_groups;
+	uint32_t rules[SCHEMA_GROUPS + 1][SCHEMA_GROUPS + 1];
+	for (int64_t i = n; i >= 0; i--)
+		for (int64_t k = 0; k <= need; k++) {
+			grammar_part alts[2], pair[2];
+			size_t n_alts = 0;
+			rules[i][k] = grammar_build_rule(x->b, STR("properties that count"));
+			if (k == need) {
+				alts[n_alts++] = more;
+			} else if (i < n) {
+				pair[0] = member_part(m, o->groups[i], c + k);
+				pair[1] = grammar_build_tail(x->b, rules[i + 1][k + 1]);
+				alts[n_alts++] = grammar_build_seq(x->b, pair, 2);
+				alts[n_alts++] = grammar_build_tail(x->b, rules[i + 1][k]);
+			}
+			grammar_build_set_rule(x->b, rules[i][k],
+					       grammar_build_alt(x->b, alts, n_alts));
+		}
+	return grammar_build_ref(x->b, rules[0][0]);
+}
+
 /* The further properties, after all named ones. A further name may occur twice, so only
- * the first one counts towards the minimum. */
+ * the first one counts towards the minimum, unless names are divided into groups. */
 static grammar_part end_part(struct members *m, int64_t c)
 {
 	struct schema_reader *x = m->x;
@@ -276,11 +326,14 @@ static grammar_part end_part(struct members *m, int64_t c)
 	int64_t room = o->max == GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : o->max - c;
 	if (need == 0 && (!o->is_open || room <= 0))
 		return lit(x, "");
-	if (need > 1 || !o->is_open || room < need)
+	if (!o->is_open || room < need || (need > 1 && need > (int64_t)o->n_groups))
 		return never(x);
+	schema_work(x, need > 1 ? SCHEMA_GROUPS * 100 : 0);
 	grammar_part more = grammar_build_repeat(
 		x->b, member_part(m, o->further, 1), 0,
-		room == GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : rule_count(room - 1));
+		room == GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : rule_count(room - MAX(need, 1)));
+	if (need > 1)
+		return counted_part(m, c, need, more);
 	grammar_part pair[2] = {member_part(m, o->further, c), more};
 	grammar_part some = grammar_build_seq(x->b, pair, 2);
 	return need ? some : grammar_build_opt(x->b, some);
@@ -367,6 +420,21 @@ static bool leaves_objects(struct schema_reader *x, const struct schema_list *l,
 	return true;
 }
 
+void schema_each_name(struct schema_reader *x, const struct schema_list *l,
+		      schema_property_fn fn, void *ctx)
+{
+	struct object o = {.max = GRAMMAR_NO_MAX};
+	strmap_init(&o.index, 16);
+	read_names(x, l, &o);
+	for (size_t i = 0; i < o.n && x->st == OK; i++) {
+		struct schema_list value = {0};
+		schema_add_for_name(x, l, o.p[i].name, &value);
+		fn(ctx, o.p[i].name, o.p[i].is_required, &value);
+	}
+	strmap_deinit(&o.index);
+	free(o.p);
+}
+
 void schema_each_property(struct schema_reader *x, const struct schema_list *l,
 			  schema_property_fn fn, void *ctx)
 {
@@ -377,13 +445,10 @@ void schema_each_property(struct schema_reader *x, const struct schema_list *l,
 			    o.max < (int64_t)o.n))
 		schema_refuse(x, l->p[0].at, "counts properties, which is not supported "
 			      "with this model's calls");
-	for (size_t i = 0; i < o.n && x->st == OK; i++) {
-		struct schema_list value = {0};
-		schema_add_for_name(x, l, o.p[i].name, &value);
-		fn(ctx, o.p[i].name, o.p[i].is_required, &value);
-	}
 	strmap_deinit(&o.index);
 	free(o.p);
+	if (x->st == OK)
+		schema_each_name(x, l, fn, ctx);
 }
 
 grammar_part schema_object(struct schema_reader *x, const struct schema_list *l)

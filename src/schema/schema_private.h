@@ -157,7 +157,19 @@ enum schema_verdict { VALUE_NO, VALUE_YES, VALUE_UNKNOWN };
 enum schema_verdict schema_allows(struct schema_reader *x, const struct json_node *at,
 				  const json_t *v);
 
+/* --- schema_split.c --- */
+enum { SCHEMA_GROUPS = 10 };
+/* A new array of at most SCHEMA_GROUPS schemas. No value matches two of them. The values
+ * of the list match one each, or none. */
+json_t *schema_split(struct schema_reader *x, const struct schema_list *l);
+/* Writes patterns of at most SCHEMA_GROUPS groups of the language's texts; returns how many.
+ * The arena owns them. */
+size_t schema_split_names(struct schema_reader *x, lang l, const char **out);
+
 /* --- schema_string.c --- */
+/* The strings that the list's own keywords permit; LANG_ANY: at most their length is
+ * limited. */
+lang schema_string_lang(struct schema_reader *x, const struct schema_list *l);
 grammar_part schema_any_string(struct schema_reader *x);
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l);
 /* A string without quotes, which never contains the character `avoid`. *out_free becomes
@@ -187,12 +199,17 @@ struct schema_bounds {
 	json_wide int_lo, int_hi; /* the bounds for integers, both included */
 	const struct json_node *where;
 };
+/* The bounds of the list. Without one the integer's is beyond JSON_WIDE_MAX. */
+struct schema_bounds schema_number_bounds(struct schema_reader *x, const struct schema_list *l);
 /* If the list has multipleOf, sets *out to its numbers and returns true. */
 bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
 		     const struct schema_bounds *b, bool is_integer, grammar_part *out);
 
 /* --- schema_array.c, _unique.c, _object.c, _further.c --- */
 grammar_part schema_array(struct schema_reader *x, const struct schema_list *l);
+/* Adds what the list says of item i. */
+void schema_add_for_item(struct schema_reader *x, const struct schema_list *l, size_t i,
+			 struct schema_list *out);
 /* min to max items with their commas, all different. */
 grammar_part schema_unique(struct schema_reader *x, struct schema_list *item, int64_t min,
 			   int64_t max);
@@ -202,15 +219,22 @@ grammar_part schema_keywords(struct schema_reader *x, const struct schema_list *
 /* Calls fn for each property in the schema's order, with the schemas of its value. */
 typedef void (*schema_property_fn)(void *ctx, const char *name, bool is_required,
 				   struct schema_list *value);
+/* The same for lists that count properties, too. */
+void schema_each_name(struct schema_reader *x, const struct schema_list *l,
+		      schema_property_fn fn, void *ctx);
 void schema_each_property(struct schema_reader *x, const struct schema_list *l,
 			  schema_property_fn fn, void *ctx);
 /* Adds the schemas of the value of property `name`. */
 void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
 			 const char *name, struct schema_list *out);
 /* Further members `"name": value`, whose names are none of the n sorted names. False:
- * there are none. is_open: also permits names that match no pattern. */
+ * there are none. is_open: also permits names that match no pattern. among: names of this
+ * language only. */
 bool schema_further(struct schema_reader *x, const struct schema_list *l,
-		    const char *const *names, size_t n, bool is_open, grammar_part *out);
+		    const char *const *names, size_t n, bool is_open, lang among,
+		    grammar_part *out);
+/* The names that further members may have, without regard to the sorted names. */
+lang schema_further_names(struct schema_reader *x, const struct schema_list *l, bool is_open);
 
 /* --- schema_loose.c: with x->loose --- */
 enum { SCHEMA_LOOSE_RANGES = 7 };

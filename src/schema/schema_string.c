@@ -314,6 +314,13 @@ grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, 
 	return quoted(x, lang_of(x, at, l, !x->loose));
 }
 
+lang schema_string_lang(struct schema_reader *x, const struct schema_list *l)
+{
+	int64_t min, max;
+	bool is_free = false;
+	return list_lang(x, l, &min, &max, &is_free);
+}
+
 grammar_part schema_string(struct schema_reader *x, const struct schema_list *l)
 {
 	int64_t min, max;

@@ -12,7 +12,6 @@
 
 #define MAX_ANY_ORDER 8 /* most values in any order; they take 2^n rules */
 #define MAX_IN_ORDER 2000
-#define MAX_GROUPS 10
 #define FRUGAL_GROUPS 3
 
 static grammar_part lit(struct schema_reader *x, const char *s)
@@ -39,7 +38,7 @@ struct unique {
 static void make_any_order(struct unique *u, uint32_t bits)
 {
 	struct schema_reader *x = u->x;
-	grammar_part alts[MAX_GROUPS + 1];
+	grammar_part alts[SCHEMA_GROUPS + 1];
 	size_t n = 0;
 	int64_t n_set = __builtin_popcount(bits);
 	for (size_t i = 0; i < u->n && n_set < u->max; i++) {
@@ -154,115 +153,33 @@ static grammar_part of_values(struct unique *u, const json_t **values, size_t n)
 
 /* --- groups ------------------------------------------------------------------------ */
 
-/* First letters of words, divided so that each group is about equally frequent; the last
- * group is a digit. */
-static const char *const beginnings[MAX_GROUPS] = {
-	"^(?:[abABkK0]|$)", "^[cC1]", "^[dD2eE]", "^[fgFG3hH]", "^[iIjJlL4]",
-	"^[mnMN5]", "^[oO6pP]", "^[qQrR7tT]", "^[sS8]", "^(?:[u-zU-Z9]|[^A-Za-z0-9])"};
-
-/* Group i has the numbers from ranges[i] to below ranges[i + 1]. */
-static const int64_t ranges[MAX_GROUPS] = {INT64_MIN, 0, 1, 2, 3, 4, 5, 10, 100, 1000};
-
-static json_t *number_group(size_t g)
-{
-	json_t *out = json_pack("{ss}", "type", "number");
-	if (g > 0)
-		json_object_set_new(out, "minimum", json_integer(ranges[g]));
-	if (g + 1 < MAX_GROUPS)
-		json_object_set_new(out, "exclusiveMaximum", json_integer(ranges[g + 1]));
-	return out;
-}
-
-/* A schema of the strings and numbers of group g. */
-static json_t *scalar_group(size_t g)
-{
-	return json_pack("[{ssss}o]", "type", "string", "pattern", beginnings[g],
-			 number_group(g));
-}
-
-/* A property whose value can tell objects apart; required properties are tried first. */
-static const char *find_key(struct schema_reader *x, const struct schema_list *item)
-{
-	const char *key, *found = NULL;
-	json_t *v;
-	for (size_t i = 0; i < item->n; i++) {
-		const struct json_node *at = schema_get(x, item->p[i].at, "properties");
-		const json_t *required = json_object_get(item->p[i].at->v, "required");
-		json_object_foreach((json_t *)at->v, key, v) {
-			int types = json_is_object(v)
-					    ? schema_type(x, schema_get(x, at, key)) : 0;
-			bool is_free = types & (TYPE_STRING | TYPE_NUMBER) &&
-				       !json_object_get(v, "enum") &&
-				       !json_object_get(v, "const");
-			bool is_required = false;
-			for (size_t k = 0; k < json_array_size(required); k++) {
-				const char *s = json_string_value(
-					json_array_get(required, k));
-				is_required |= s && strcmp(s, key) == 0;
-			}
-			if (is_free && is_required)
-				return key;
-			if (is_free && !found)
-				found = key;
-		}
-	}
-	return found;
-}
-
-/* A schema of the values of group g. The words true, false, null, arrays, and objects
- * without such a property are in one group each. */
-static json_t *make_group(size_t g, const char *key)
-{
-	json_t *any = scalar_group(g);
-	if (key)
-		json_array_append_new(any, json_pack("{sss[s]s{s{so}}}", "type", "object",
-						     "required", key, "properties", key,
-						     "anyOf", scalar_group(g)));
-	else if (g == 0)
-		json_array_append_new(any, json_pack("{ss}", "type", "object"));
-	if (g == 0)
-		json_array_append_new(any, json_pack("{ss}", "type", "array"));
-	if (g == 1)
-		json_array_append_new(any, json_pack("{so}", "const", json_true()));
-	if (g == 2)
-		json_array_append_new(any, json_pack("{so}", "const", json_false()));
-	if (g == 3)
-		json_array_append_new(any, json_pack("{ss}", "type", "null"));
-	return json_pack("{so}", "anyOf", any);
-}
-
-static json_t *group(struct schema_reader *x, size_t g, const char *key)
-{
-	struct buf name = {0};
-	buf_addf(&name, "group %zu %s", g, key ? key : "\n");
-	json_t *v = schema_made(x, buf_str(&name));
-	if (!v)
-		v = schema_remember(x, buf_str(&name), make_group(g, key));
-	buf_deinit(&name);
-	return v;
-}
-
 static grammar_part of_groups(struct unique *u, const struct schema_list *item)
 {
 	struct schema_reader *x = u->x;
 	const struct json_node *at = item->n ? item->p[0].at : &x->root;
-	const char *key = find_key(x, item);
 	const struct schema_item like = {.is_made = true, .is_silent = true};
-	u->n = schema_is_frugal(x) ? MAX(FRUGAL_GROUPS, MIN(u->min, MAX_GROUPS)) : MAX_GROUPS;
-	u->max = MIN(u->max, (int64_t)u->n);
-	if (u->min > MAX_GROUPS)
+	if (u->min > SCHEMA_GROUPS)
 		schema_refuse(x, at, "is one of more than %d items that must differ",
-			      MAX_GROUPS);
-	u->values = xmalloc(u->n * sizeof *u->values);
+			      SCHEMA_GROUPS);
+	json_t *groups = x->st == OK && !item->is_never ? schema_split(x, item) : json_array();
+	u->n = json_array_size(groups);
+	if (schema_is_frugal(x))
+		u->n = MIN(u->n, (size_t)MAX(FRUGAL_GROUPS, u->min));
+	u->max = MIN(u->max, (int64_t)u->n);
+	u->values = xmalloc((u->n + 1) * sizeof *u->values);
 	for (size_t g = 0; g < u->n && x->st == OK; g++) {
-		struct schema_list one = {.is_never = item->is_never};
+		struct schema_list one = {0};
 		for (size_t i = 0; i < item->n; i++)
 			schema_add_item(x, &one, item->p[i]);
-		schema_add_below(x, &one, schema_make(x, at, group(x, g, key)), like);
+		json_t *group = json_incref(json_array_get(groups, g));
+		schema_add_below(x, &one, schema_make(x, at, group), like);
 		u->values[g] = schema_part(x, &one);
 	}
+	json_decref(groups);
 	schema_work(x, u->n * 100 << u->n);
-	grammar_part out = x->st == OK ? in_any_order(u) : 0;
+	grammar_part out = 0;
+	if (x->st == OK)
+		out = u->min > u->max ? grammar_build_alt(x->b, NULL, 0) : in_any_order(u);
 	free(u->values);
 	return out;
 }

@@ -116,6 +116,44 @@ static const struct {
 	{"{\"type\":\"string\",\"enum\":[\"x\\n\\\"\",2,\"xy\"]}",
 	 {"\"x\\n\\\"\"", "\"xy\""}, {"2", "\"x\""}},
 	{"{\"const\":0.1}", {"0.1"}, {"0", "0.10"}},
+	/* items that differ */
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":2,\"items\":{\"type\":\"integer\","
+	 "\"minimum\":1900,\"maximum\":2100}}", {"[1901, 2099]", "[2099, 1901, 2000]"},
+	 {"[1901]", "[1901, 1901]", "[1901, 2101]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":10,\"items\":{\"type\":\"integer\","
+	 "\"minimum\":1,\"maximum\":65535}}",
+	 {"[1, 7000, 14000, 20000, 27000, 33000, 40000, 46000, 53000, 65535]"}, {"[1, 80, 443]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":3,\"items\":{\"type\":\"number\","
+	 "\"minimum\":0,\"maximum\":1}}", {"[0.05, 0.95, 0.5]"},
+	 {"[0.5, 0.5, 0.5]", "[0, 0.0, 1]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":3,\"items\":{\"type\":\"string\","
+	 "\"pattern\":\"^usr_[a-z0-9]{4}$\"}}", {"[\"usr_zz00\", \"usr_0abc\", \"usr_m000\"]"},
+	 {"[\"usr_m000\", \"usr_m000\", \"usr_z000\"]", "[\"usr_m000\"]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":2,\"items\":{\"type\":\"string\","
+	 "\"pattern\":\"^2026-\",\"format\":\"date\"}}", {"[\"2026-12-01\", \"2026-01-31\"]"},
+	 {"[\"2026-12-01\", \"2026-12-01\"]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":2,\"items\":{\"type\":\"array\","
+	 "\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"integer\"}],\"minItems\":2,"
+	 "\"items\":false}}", {"[[1, 5], [2, 5]]"}, {"[[1, 5], [1, 5]]", "[[1, 5]]"}},
+	{"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":2,\"items\":{\"type\":\"object\","
+	 "\"properties\":{\"a\":{\"type\":\"boolean\"}},\"required\":[\"a\"],"
+	 "\"additionalProperties\":false}}", {"[{\"a\": true}, {\"a\": false}]"},
+	 {"[{\"a\": true}, {\"a\": true}]"}},
+	{"{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[1,2]},\"c\":"
+	 "{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"$ref\":\"#/$defs/n\"}}},"
+	 "\"required\":[\"k\",\"c\"],\"additionalProperties\":false}},\"$ref\":\"#/$defs/n\"}",
+	 {"{\"k\": 1, \"c\": [{\"k\": 2, \"c\": []}, {\"k\": 1, \"c\": []}]}"},
+	 {"{\"k\": 1, \"c\": [{\"k\": 2, \"c\": []}, {\"k\": 2, \"c\": []}]}"}},
+	/* maps that count */
+	{"{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\",\"maxLength\":8},"
+	 "\"minProperties\":2,\"maxProperties\":4}",
+	 {"{\"a\":\"x\",\"x\":\"\"}", "{\"a\":\"x\",\"x\":\"\",\"q\":\"\",\"y\":\"\"}"},
+	 {"{\"a\":\"x\"}", "{\"a\":\"x\",\"a\":\"x\"}", "{}",
+	  "{\"a\":\"\",\"x\":\"\",\"q\":\"\",\"y\":\"\",\"z\":\"\"}"}},
+	{"{\"type\":\"object\",\"patternProperties\":{\"^x-[a-d]\":{\"type\":\"null\"}},"
+	 "\"additionalProperties\":false,\"minProperties\":3}",
+	 {"{\"x-b\":null,\"x-d\":null,\"x-a\":null}"}, {"{\"x-a\":null,\"x-b\":null}",
+	  "{\"x-a\":null,\"x-a\":null,\"x-a\":null}"}},
 	/* integers beyond 64 bits, as they were sent */
 	{"{\"type\":\"integer\",\"minimum\":10000000000000000000}",
 	 {"10000000000000000000", "18446744073709551615"},
