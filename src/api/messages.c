@@ -439,7 +439,8 @@ static enum status read_message(const struct json_node *at, struct conversation 
 						"continued");
 	} else {
 		struct json_node content = json_read_get(at, "content");
-		st = json_read_need(&content, fail);
+		/* A tool that gave nothing has null as its result. */
+		st = role->role == ROLE_TOOL ? OK : json_read_need(&content, fail);
 		if (st == OK)
 			st = read_content(&content, c, may_see, fail);
 		if (c->parts)

@@ -150,8 +150,11 @@ static enum status read_stops(const struct json_node *body, struct request *r,
 			      struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "stop");
-	bool is_one = json_is_string(at.v);
+	/* "" asks for nothing, as text boxes of clients send it. */
+	bool is_one = json_is_string(at.v) && json_string_length(at.v) > 0;
 	size_t n = 1;
+	if (json_is_string(at.v) && !is_one)
+		at.v = NULL;
 	enum status st = OK;
 	if (!is_one)
 		st = json_read_list(&at, MAX_STOPS, &n, fail);
@@ -285,8 +288,13 @@ static enum status read_limits(const struct json_node *body, struct api_call *c,
 	enum status st = json_read_int(&at, 1, c->api->max_choices, &n, fail);
 	/* max_completion_tokens is the newer name and wins. */
 	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
+	bool is_openai = c->dialect->fields == DIALECT_CHAT ||
+			 c->dialect->fields == DIALECT_COMPLETION;
 	for (int i = 0; i < 2 && st == OK; i++) {
 		at = json_read_get(body, names[i]);
+		/* llama.cpp's and LM Studio's word for no limit. */
+		if (is_openai && json_is_number(at.v) && json_number_value(at.v) == -1)
+			continue;
 		st = json_read_int(&at, c->dialect->is_chat ? 1 : 0, INT32_MAX,
 				   &max, fail);
 		is_given |= at.v != NULL;

@@ -74,7 +74,11 @@ static bool is_too_deep(const json_t *v, int limit)
 
 enum status json_read_parse(struct str body, json_t **out, struct fail *fail)
 {
+	static const struct str mark = STR("\xef\xbb\xbf");
 	json_error_t e;
+	/* A byte order mark may be ignored (RFC 8259, section 8.1). */
+	if (str_starts(body, mark))
+		body = (struct str){body.p + mark.n, body.n - mark.n};
 	json_t *v = json_fast_load(body);
 	if (!v)
 		v = json_text_load(body, JSON_TEXT_STRICT, &e);

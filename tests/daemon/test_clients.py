@@ -19,7 +19,7 @@ def client(d, faults):
         if events[-1] != "[DONE]":
             faults.append(events)
         d.long_stream().close()
-        a = d.chat(max_tokens=-1, **LARGE)
+        a = d.chat(max_tokens=-2, **LARGE)
         if a.status != 400:
             faults.append(a.body)
     except Exception as e:  # a thread's own exception would go unseen

@@ -163,5 +163,25 @@ def test_large(t, d):
          "a prompt that is too long is plain JSON, with both counts", a.body)
 
 
-run([test_whole, test_stream, test_completions, test_choices, test_together,
+def test_lenient(t, d):
+    """What other servers take, and means one thing only."""
+    for name in ("max_tokens", "max_completion_tokens"):
+        a, b = (d.chat("What is 2+2?", temperature=0, **more).json
+                for more in ({name: -1}, {}))
+        t.equal(a["choices"][0]["message"], b["choices"][0]["message"],
+                name + ": -1 is no limit")
+    for more in ({"stop": ""}, {"functions": []}, {"function_call": "none"}):
+        t.equal(d.chat("Hi", max_tokens=1, **more).status, 200, "%r asks for nothing" % more)
+    a = d.request("POST", "/v1/chat/completions", b"\xef\xbb\xbf" + json.dumps(
+        {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}).encode())
+    t.equal(a.status, 200, "a byte order mark")
+    said = [{"role": "user", "content": "Go"}, {"role": "assistant", "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}]
+    counts = [d.request("POST", "/tokenize", {"messages": [*said, {
+        "role": "tool", "tool_call_id": "c", "content": content}]}).json.get("count")
+        for content in (None, "")]
+    t.ok(counts[0] and counts[0] == counts[1], "a tool's null is an empty text", counts)
+
+
+run([test_whole, test_lenient, test_stream, test_completions, test_choices, test_together,
      test_http_versions, test_large], **USUAL)
