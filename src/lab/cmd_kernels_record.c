@@ -124,7 +124,8 @@ int cmd_kernels_replay(int argc, char **argv)
 		{"in", 'i', OPTION_OPERAND, &dir, 0, 0, "DIR",
 		 "the recording (needed); --in may be left out"},
 		{"tolerance", 0, OPTION_NUMBER, &tolerance, 0, 1, "X",
-		 "largest difference of a number, |a - b| / max(1, |b|) (0: same bits)"},
+		 "largest difference of a number, |a - b| / max(1, |b|) (0: same bits; a GPU "
+		 "beside a stand-in: 1e-3)"},
 		{"hip-library", 0, OPTION_TEXT, &o.hip_library, 0, 0, "FILE",
 		 "the HIP runtime (libamdhip64.so of the system)"},
 		{"hip-kernels", 0, OPTION_TEXT, &o.kernel_dir, 0, 0, "DIR",

@@ -10,6 +10,7 @@
  *   HALOD_GFX11_NOPS=ADDRESS:N,...       N words from there are s_nop instead (mutate.py)
  *   HALOD_GFX11_MAX_INSTS=N              of a wave; default 2^32
  *   HALOD_GFX11_SPEED=1                  how fast it was, at the end, to stderr
+ *   HALOD_GFX11_ADDER=silicon            dot products and matrices add as silicon does
  *   HALOD_GFX11_THREADS, HALOD_GFX11_ISA see gfx11_run.c
  */
 #include <inttypes.h>
@@ -117,6 +118,7 @@ static void start(void)
 	if (strcmp(D.code.arch, target()) != 0)
 		die(path ? path : own, "is for another chip than HALOD_GFX11_TARGET says");
 	remove_words(getenv("HALOD_GFX11_NOPS") ? getenv("HALOD_GFX11_NOPS") : "");
+	adder_open();
 	D.max_insts = limit ? strtoull(limit, NULL, 10) : 1ull << 32;
 	D.entries = calloc(D.code.n_kernels, sizeof *D.entries);
 	for (size_t i = 0; i < D.code.n_kernels; i++) {

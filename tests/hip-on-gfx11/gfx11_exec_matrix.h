@@ -5,9 +5,13 @@
 #pragma once
 /* --- dot products --------------------------------------------------------------------- */
 
-/* The order of the sum, and what becomes of denormals, is the chip's secret. */
+/* In the order that IEEE would have, or as silicon does (gfx11_adder.c). */
 static inline void dot2(const u32 *a, const u32 *b, const u32 *c, u32 *o)
 {
+	if (adder_is_silicon) {
+		LANE o[i] = of_f32(adder_dot2(a[i], b[i], c[i], false));
+		return;
+	}
 	FLOATS(x);
 	FLOATS(y);
 	FLOATS(lo);
@@ -52,7 +56,9 @@ DEF(v_dot2_f32_bf16)
 		wave_fault(w, p, "modifiers of a dot product are not modelled");
 	const u32 *a = source(w, &p->s[0], ta), *b = source(w, &p->s[1], tb);
 	const u32 *c = source(w, &p->s[2], tc);
-	LANE {
+	if (adder_is_silicon)
+		LANE o[i] = of_f32(adder_dot2(a[i], b[i], c[i], true));
+	else LANE {
 		float lo = as_f32(a[i] << 16) * as_f32(b[i] << 16) + as_f32(c[i]);
 		o[i] = of_f32(as_f32(a[i] & 0xFFFF0000) * as_f32(b[i] & 0xFFFF0000) + lo);
 	}
@@ -87,6 +93,14 @@ static inline void matrix_widen(struct wave *w, const struct inst *p, int which,
 		wave_fault(w, p, "lanes 16 to 31 of a matrix are not as lanes 0 to 15");
 }
 
+static void wmma_silicon(struct wave *w, const struct inst *p, int row, bool is_bf16, float *sum)
+{
+	for (int l = 0; l < MATRIX; l++)
+		for (unsigned j = 0; j < 8; j++)
+			sum[l] = adder_dot2(w->v[p->s[0].reg + j][row], w->v[p->s[1].reg + j][l],
+					    of_f32(sum[l]), is_bf16);
+}
+
 /* Register v of the result holds row 2 v in lanes 0 to 15, row 2 v + 1 in the others. */
 static inline void wmma(struct wave *w, const struct inst *p, bool is_bf16)
 {
@@ -110,7 +124,9 @@ static inline void wmma(struct wave *w, const struct inst *p, bool is_bf16)
 			for (int l = 0; l < MATRIX; l++)
 				sum[l] = as_f32(p->s[2].kind == KIND_VGPR ? c[l]
 									  : p->s[2].imm);
-			for (int k = 0; k < MATRIX; k++)
+			if (adder_is_silicon)
+				wmma_silicon(w, p, row, is_bf16, sum);
+			for (int k = 0; k < MATRIX && !adder_is_silicon; k++)
 				for (int l = 0; l < MATRIX; l++)
 					sum[l] += a[k][row] * b[k][l];
 			for (int l = 0; l < MATRIX; l++)

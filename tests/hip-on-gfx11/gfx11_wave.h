@@ -158,6 +158,14 @@ void count_lines(struct group *g, const uint64_t *address, uint32_t exec, uint32
 /* n: bytes a lane (of a pair: of each half). */
 void count_banks(struct group *g, const uint32_t *address, uint32_t exec, uint32_t n);
 
+/* --- gfx11_adder.c --------------------------------------------------------------------- */
+
+/* HALOD_GFX11_ADDER=silicon. adder_open reads it; before any launch. */
+extern bool adder_is_silicon;
+void adder_open(void);
+/* c plus the products of two pairs of halves, or of bf16. */
+float adder_dot2(uint32_t a, uint32_t b, uint32_t c, bool is_bf16);
+
 /* --- gfx11_exec_*.c -------------------------------------------------------------------- */
 
 /* The same code for three instruction sets of the host. */
