@@ -12,10 +12,12 @@
  * an Origin does not come from a page.
  *
  * Without API keys a page's own name proves nothing: whoever owns a name can let it point
- * to this machine after the page was loaded (DNS rebinding). So a page counts as this
- * server's own only under an address, localhost, or this machine's name.
+ * to this machine after the page was loaded (DNS rebinding). Its browser then takes both for
+ * one origin, and sends no Origin with a GET. So every request but a probe of liveness must
+ * come under an address, localhost, this machine's name, or a host of cors_origins.
  */
 #include <microhttpd.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <strings.h>
 #include <unistd.h>
@@ -100,17 +102,77 @@ static bool is_own_origin(const struct conn *c, const char *origin)
 	return host && *host && at && strcasecmp(at + 3, host) == 0;
 }
 
-/* Whether a Host is an address, localhost, or begins with this machine's name. Nobody else
- * can make these names point to this machine. */
-static bool is_own_name(const char *host)
+static bool is_name(struct str host, struct str name)
 {
-	char own[256] = "";
-	size_t n = strcspn(host, ".:");
+	return name.n > 0 && host.n == name.n && strncasecmp(host.p, name.p, name.n) == 0;
+}
+
+/* Whether a Host, without its port, is an address, localhost, or the whole of a name of this
+ * machine: its host name, that name with .local (mDNS), its full name. Nobody else can make
+ * these names point to this machine. A name that only begins so is anybody's. */
+static bool is_own_name(const struct http *h, const char *host)
+{
+	struct str own = str_of(h->own_name), full = str_of(h->full_name);
+	struct str name = {host, strcspn(host, ":")};
+	struct str first = {own.p, strcspn(own.p, ".")};
 	if (*host == '[' || host[strspn(host, "0123456789.:")] == '\0')
 		return true;
-	gethostname(own, sizeof own - 1);
-	return (n == 9 && strncasecmp(host, "localhost", 9) == 0 && host[n] != '.') ||
-	       (n > 0 && n == strcspn(own, ".") && strncasecmp(host, own, n) == 0);
+	if (name.n > 1 && name.p[name.n - 1] == '.') /* the root of all names */
+		name.n--;
+	if (is_name(name, STR("localhost")) || is_name(name, own) || is_name(name, full) ||
+	    is_name(name, first))
+		return true;
+	struct str local = STR(".local");
+	struct str front = {name.p, name.n > local.n ? name.n - local.n : 0};
+	struct str end = {name.p + front.n, name.n - front.n};
+	return is_name(end, local) && is_name(front, first);
+}
+
+/* Whether cors_origins names a page of this Host. */
+static bool is_listed_host(const struct http_opts *o, const char *host)
+{
+	for (int i = 0; i < o->n_cors_origins; i++) {
+		const char *at = strstr(o->cors_origins[i], "://");
+		if (strcmp(o->cors_origins[i], "*") == 0)
+			return true; /* every page may ask, under any name */
+		if (at && strcasecmp(at + 3, host) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The machine's full name asks a name server at most, so it is read once, at the start. */
+void access_read_names(struct http *h)
+{
+	struct addrinfo hints = {.ai_flags = AI_CANONNAME}, *found = NULL;
+	if (gethostname(h->own_name, sizeof h->own_name - 1) != 0)
+		return;
+	if (getaddrinfo(h->own_name, NULL, &hints, &found) != 0)
+		return;
+	/* A full name adds its domain to the host name: an alias of another machine does not. */
+	size_t n = strlen(h->own_name);
+	const char *full = found->ai_canonname;
+	if (full && strncasecmp(full, h->own_name, n) == 0 && full[n] == '.')
+		snprintf(h->full_name, sizeof h->full_name, "%s", full);
+	freeaddrinfo(found);
+}
+
+/* Without API keys, who may reach the server is decided by its address alone. A page whose
+ * name was made to point here is refused by the name that its browser sends as Host. */
+enum status access_check_host(const struct conn *c, struct str path, struct fail *fail)
+{
+	const struct http *h = c->http;
+	const char *host = header(c, "Host");
+	const struct route *probe;
+	struct str tail;
+	bool is_probe = route_find(STR("GET"), path, &probe, &tail) == OK &&
+			(probe->flags & ROUTE_PROBE);
+	if (is_probe || h->keys || h->opts.unix_path || !host || is_own_name(h, host) ||
+	    is_listed_host(&h->opts, host))
+		return OK;
+	return fail_set(fail, E_ORIGIN, "%.100s is not known to be a name of this server: "
+			"use its address or host name, add http://%.100s to cors_origins, or set "
+			"api_key_file", host, host);
 }
 
 static bool is_json_type(const char *type)
@@ -132,12 +194,8 @@ enum status access_check_body(const struct conn *c, struct fail *fail)
 				"send the body as it is", coding);
 	if (!origin || allowed_origin(c))
 		return OK;
-	if (is_own_origin(c, origin)) {
-		if (c->http->keys || is_own_name(header(c, "Host")))
-			return OK;
-		return fail_set(fail, E_ORIGIN, "%.100s is not known to be a name of this "
-				"server: name it in cors_origins, or set api_key_file", origin);
-	}
+	if (is_own_origin(c, origin)) /* access_check_host knows this name */
+		return OK;
 	if (is_json_type(header(c, "Content-Type")))
 		return OK;
 	return fail_set(fail, E_ORIGIN, "a page of %.100s may not ask this (cors_origins); a "

@@ -151,7 +151,8 @@ void conn_begin(struct conn *c, const char *target, const char *method)
 		return;
 	}
 	snprintf(c->method, sizeof c->method, "%s", method);
-	if (answer_options(c, path) || admit(c, path, s->head.length) != OK ||
+	if (access_check_host(c, path, &c->fail) != OK || answer_options(c, path) ||
+	    admit(c, path, s->head.length) != OK ||
 	    !(c->route->flags & ROUTE_WORK))
 		body_discard(&c->body);
 	/* A refused client is told at once if it waits for "100 Continue", or announces a

@@ -138,6 +138,10 @@ void conn_tick(struct conn *c, int64_t now_us); /* checks the timeouts */
 /* May this client make this request? Then c->key is set where requests are counted. E_AUTH,
  * E_KEY_LIMIT. */
 enum status access_check(struct conn *c, struct fail *fail) MUST_USE;
+/* Is the Host a name of this server? E_ORIGIN. */
+enum status access_check_host(const struct conn *c, struct str path,
+			      struct fail *fail) MUST_USE;
+void access_read_names(struct http *h); /* at the start: it may ask a name server */
 /* May the request's body be read? E_MEDIA_TYPE, E_ORIGIN. */
 enum status access_check_body(const struct conn *c, struct fail *fail) MUST_USE;
 struct MHD_Response;

@@ -196,6 +196,7 @@ enum status http_create(const struct http_opts *o, struct http **out,
 {
 	struct http *h = xcalloc(1, sizeof *h);
 	h->opts = *o;
+	access_read_names(h);
 	h->recent = recent_create();
 	h->listen_fd = h->gate_fd = -1;
 	TAILQ_INIT(&h->socks);

@@ -45,6 +45,7 @@ struct http {
 	struct sock_list socks; /* in order of idle time, the longest first */
 	LIST_HEAD(, conn) conns;
 	int n_socks, n_refused_socks; /* clients let in; clients that only get their refusal */
+	char own_name[256], full_name[256]; /* of this machine; full_name: "" if unknown */
 	int n_slow;             /* requests for embeddings or images, on worker threads */
 	int n_active;           /* conns whose headers have come */
 	struct recent *recent;  /* statistics of the last ten minutes */

@@ -103,7 +103,7 @@ def endless(front, session):
     body = ('{"messages": [{"role": "user", "content": "Hi"}], "stream": true, '
             '"ignore_eos": true, "max_tokens": 3500}')
     s = socket.create_connection(("127.0.0.1", front.port), PATIENCE)
-    s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n%s: %s\r\n"
+    s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n%s: %s\r\n"
                "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
                % (SESSION, session, len(body), body)).encode())
     return s

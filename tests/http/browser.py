@@ -7,7 +7,8 @@
     b.click("#prompt"); b.type("Hello"); b.press("Enter")
     b.close()
 
-Standard library only. Input comes as real key and mouse events.
+Standard library only. Input comes as real key and mouse events. One at a time: the shell
+that starts it takes descriptors below ten.
 """
 import base64
 import json
@@ -30,7 +31,7 @@ def find():
 
 
 class Browser:
-    def __init__(self, width=1280, height=800):
+    def __init__(self, width=1280, height=800, more=()):
         self.folder = tempfile.mkdtemp(prefix="halod-browser-")
         to_it, self.to = os.pipe()
         self.fd, from_it = os.pipe()
@@ -40,7 +41,7 @@ class Browser:
              "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
              "--disable-component-update", "--hide-scrollbars", "--lang=en",
-             "--user-data-dir=" + self.folder, "about:blank"],
+             "--user-data-dir=" + self.folder, *more, "about:blank"],
             pass_fds=(to_it, from_it), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         os.close(to_it)

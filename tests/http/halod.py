@@ -215,7 +215,7 @@ class Halod:
         s.settimeout(PATIENCE)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.connect(("127.0.0.1", self.port))
-        s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+        s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
                    "X-Request-Id: %s\r\nContent-Length: %d\r\n\r\n%s"
                    % (request_id, len(body), body)).encode())
         return s

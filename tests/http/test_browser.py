@@ -3,6 +3,7 @@
 """The page at "/" in a real browser: a headless Chromium with real keys and clicks."""
 import json
 import os
+import socket
 import sys
 import tempfile
 import traceback
@@ -408,6 +409,27 @@ def attempt(t, name, test, *args):
         t.ok(False, name, traceback.format_exc())
 
 
+def test_rebinding(t):
+    """A page of elsewhere whose name points to this machine once the page is loaded."""
+    d = Halod()
+    names = ("evil.example", socket.gethostname() + ".evil.example")
+    b = browser.Browser(more=("--no-proxy-server", "--host-resolver-rules=" + ",".join(
+        "MAP %s 127.0.0.1" % name for name in names)))
+    ask = """fetch(%r, {method: %r, body: %s}).then(r => r.status)"""
+    try:
+        for name in names:
+            b.open("http://%s:%d/health" % (name, d.port))
+            got = [b.eval(ask % (path, method, body)) for path, method, body in (
+                ("/stats", "GET", "undefined"), ("/", "GET", "undefined"),
+                ("/v1/responses/x", "DELETE", "undefined"), ("/tokenize", "POST", "'{}'"))]
+            t.equal(got, [403] * 4, "its script reads and does nothing as " + name)
+        b.open("http://127.0.0.1:%d/health" % d.port)
+        t.equal(b.eval(ask % ("/stats", "GET", "undefined")), 200, "a page of halod's may")
+    finally:
+        b.close()
+    t.equal(d.stop(), 0, "halod ends well")
+
+
 if not browser.find():
     print("1..0 # SKIP there is no chromium; test.sh installs it")
     sys.exit(0)
@@ -431,4 +453,5 @@ try:
 finally:
     b.close()
     d.stop()
+attempt(t, "test_rebinding", test_rebinding)
 t.done()

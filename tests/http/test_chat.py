@@ -116,7 +116,7 @@ def test_together(t, d):
 def test_http_versions(t, d):
     body = b'{"messages":[{"role":"user","content":"Hi"}],"max_tokens":4,' \
            b'"temperature":0,"stream":true}'
-    head = b"POST /v1/chat/completions HTTP/%s\r\nHost: h\r\nContent-Length: %d\r\n"
+    head = b"POST /v1/chat/completions HTTP/%s\r\nHost: localhost\r\nContent-Length: %d\r\n"
     old = d.raw_answer(head % (b"1.0", len(body)) + b"\r\n" + body)
     top, _, rest = old.partition(b"\r\n\r\n")
     t.ok(b" 200 OK" in top and b"chunked" not in top and
@@ -134,7 +134,7 @@ def test_http_versions(t, d):
     t.ok(b"[DONE]" in read_all(expect), "and then the answer")
     chunked = b"".join(b"%x\r\n%s\r\n" % (len(body[i:i + 7]), body[i:i + 7])
                        for i in range(0, len(body), 7)) + b"0\r\n\r\n"
-    a = d.raw_answer(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+    a = d.raw_answer(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
                      b"Connection: close\r\nTransfer-Encoding: chunked\r\n"
                      b"Content-Type: text/plain\r\n\r\n" + chunked)
     t.ok(b"[DONE]" in a, "a body in chunks, of a wrong type", a)

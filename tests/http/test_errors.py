@@ -100,7 +100,7 @@ def test_too_large(t, d):
     conn.request("GET", "/health")
     t.equal(conn.getresponse().status, 200, "and the connection goes on")
     conn.close()
-    head = b"POST %s HTTP/1.1\r\nHost: h\r\n" % CHAT.encode()
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % CHAT.encode()
     with d.raw(head + b"Content-Length: 999999999999\r\n\r\nxxxx") as s:
         t.ok(read_all(s).startswith(b"HTTP/1.1 413 "),
              "more than is worth reading is refused at once")
@@ -133,7 +133,7 @@ def test_ids(t, d):
 def test_garbage(t, d):
     """Seeded noise, alone and inside requests: some answer or none, never a crash."""
     r = random.Random(7)
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\n"
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n"
     good = head + b'{"prompt":"a","max_tokens":1 }'
     socks = []
     for i in range(150):

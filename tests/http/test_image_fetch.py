@@ -217,7 +217,7 @@ def test_gone(t, d):
         n = len(SERVER.asked)
         content = [anthropic if b"count" in path else part]
         body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
-        s = patient.raw(b"POST %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: gone%s\r\n"
+        s = patient.raw(b"POST %s HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: gone%s\r\n"
                         b"Content-Length: %d\r\n\r\n%s" % (path, path, len(body), body))
         for _ in range(int(PATIENCE * 100)):
             if len(SERVER.asked) > n:

@@ -215,16 +215,29 @@ def test_foreign_pages(t, d, path):
 
 
 def test_rebinding(t):
-    """Without keys: a page of elsewhere whose name was made to point here."""
+    """Without keys: names that somebody else could make to point here."""
     d = Halod(cors_origins="http://ai.example")
+    own = socket.gethostname()
     for name, want in (("evil.example", 403), ("localhost.evil.example", 403),
                        ("127.0.0.1.evil.example", 403), ("ai.example", 200),
-                       ("localhost:80", 200), ("10.1.2.3:8080", 200), ("[::1]:80", 200),
-                       (socket.gethostname() + ".lan:8080", 200)):
+                       (own + ".evil.example", 403), (own + "x", 403), ("x" + own, 403),
+                       (own + ".local.evil.example", 403), ("h", 403),
+                       (own + ":8080", 200), (own.upper() + ".", 200),
+                       (own.split(".")[0] + ".local:8080", 200), ("localhost:80", 200),
+                       ("10.1.2.3:8080", 200), ("[::1]:80", 200)):
+        page = {"Host": name, "Origin": "http://" + name}
         for kind in ("text/plain", "application/json"):
-            a = d.request("POST", CHAT, BODY, {
-                "Content-Type": kind, "Host": name, "Origin": "http://" + name})
+            a = d.request("POST", CHAT, BODY, {"Content-Type": kind, **page})
             t.equal(a.status, want, "%s from %s" % (kind, name))
+        # A browser sends no Origin with a GET of the same origin.
+        for method, path, fine in (("GET", "/", 200), ("GET", "/stats", 200),
+                                   ("GET", "/metrics", 200), ("GET", "/v1/models", 200),
+                                   ("GET", "/v1/responses/x", 404), ("HEAD", "/props", 200),
+                                   ("DELETE", "/v1/responses/x", 404),
+                                   ("OPTIONS", "/stats", 204), ("GET", "/none", 404)):
+            a = d.request(method, path, None, {"Host": name})
+            t.equal(a.status, fine if want == 200 else 403, "%s %s of %s" % (method, path, name))
+        t.equal(d.get("/health", {"Host": name}).status, 200, "/health of " + name)
     t.equal(d.stop(), 0, "halod ends well")
 
 

@@ -114,13 +114,13 @@ def test_gone_in_stream(t, d):
 
 def test_gone_in_upload(t, d):
     before = disconnects(d)
-    s = d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n"
+    s = d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
               b"\r\n" + b"x" * 50000)
     s.close()
     gone(t, d, before, "a client that leaves in its upload is noticed")
     before = disconnects(d)
     body = json.dumps({"prompt": PROMPT}).encode() + b" " * 900000
-    s = d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n"
+    s = d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
               b"\r\n%s" % (len(body), body))
     s.close()
     gone(t, d, before, "so is one that leaves right after a large one")
@@ -131,7 +131,7 @@ def test_gone_with_answer(t, d):
     body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
     before = disconnects(d)
     for i in range(TIMES):
-        s = d.raw(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Request-Id: whole-%d"
+        s = d.raw(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: whole-%d"
                   b"\r\nContent-Length: %d\r\n\r\n%s" % (i, len(body), body.encode()))
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         data = b""
@@ -206,7 +206,7 @@ def test_slow_request(t, d):
     late = b"HTTP/1.1 408 "
     parts = {"nothing": (b"", b""), "half a line": (b"GET /he", late),
              "half the headers": (b"GET /health HTTP/1.1\r\nHost:", late),
-             "half a body": (b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
+             "half a body": (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                              b"Content-Length: 10\r\n\r\n{", late)}
     socks = {what: d.raw(data) for what, (data, _) in parts.items()}
     conn = d.connect()
@@ -225,7 +225,7 @@ def test_many(t, d):
     """More connections than max_connections (50): who is idle makes room."""
     before = d.metrics()
     socks = [d.raw(b"GET /he") for _ in range(60)]
-    ask = b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+    ask = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     t.ok(b"200 OK" in d.raw_answer(ask), "a crowd with half a head each is no obstacle")
     t.equal(read_all(socks[0]), b"", "its oldest is closed")
     for s in socks[50:]:
@@ -246,7 +246,7 @@ def test_address(t, d):
     try:
         socks = [small.raw(b"GET /he") for _ in range(3)]
         # One of them was refused if the server still counted one of the start.
-        while (said := small.raw_answer(b"GET /health HTTP/1.1\r\nHost: h\r\n"
+        while (said := small.raw_answer(b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
                                         b"Connection: close\r\n\r\n"))[9:12] == b"200":
             socks.append(small.raw(b"GET /he"))
         t.ok(said.startswith(b"HTTP/1.1 429 ") and b"too_many_connections" in said and
@@ -255,7 +255,7 @@ def test_address(t, d):
              "the log says so")
         for s in socks:
             s.close()
-        while small.raw_answer(b"GET /metrics HTTP/1.1\r\nHost: h\r\n"
+        while small.raw_answer(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
                                b"Connection: close\r\n\r\n")[9:12] != b"200":
             pass  # until the server has seen them go; a test that hangs is killed
         t.ok(small.metrics()['connections_refused_total{reason="address"}'] >= 1,
@@ -269,14 +269,14 @@ def test_body_memory(t, d):
     small = Halod(body_memory="1M")
     try:
         prompt = {"content": "x " * 50000}
-        head = (b"POST /tokenize HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n"
+        head = (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
                 b"X-Request-Id: first\r\n\r\n")
         first = small.raw(head + b"[")
         while (a := small.request("POST", "/tokenize", prompt)).status == 200:
             pass  # until the server has seen the first; a test that hangs is killed
         t.equal((a.status, a.error["code"], a.headers["Retry-After"]),
                 (503, "body_memory", "2"), "a second large body at a time")
-        chunks = (b"POST /tokenize HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+        chunks = (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
                   b"Connection: close\r\n\r\n" + b"4e20\r\n%s\r\n" % (b"x" * 20000) * 5 +
                   b"0\r\n\r\n")
         t.ok(small.raw_answer(chunks).startswith(b"HTTP/1.1 503"), "also in chunks")
@@ -316,7 +316,7 @@ def test_listens_again(t, d):
             first, second, third = [small.raw(b"") for _ in range(3)]
             first.close()
             second.close()
-            third.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            third.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             t.ok(b"200 OK" in read_all(third), "listens again, round %d" % (i + 1))
     finally:
         small.stop()

@@ -42,7 +42,7 @@ def large(d, r):
 
 def left_large(d, r):
     body = b'{"prompt":"a"}' + b" " * 200000
-    d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" %
+    d.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" %
           (len(body), body)).close()
     return True
 

@@ -16,10 +16,10 @@ import time
 
 from halod import PATIENCE, Halod, Tap, read_all
 
-SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 N = b"%d" % len(SMUGGLED)
-POST = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
-GET = b"GET /health HTTP/1.1\r\nHost: h\r\n"
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 EMPTY = b"0\r\n\r\n"
 
@@ -53,7 +53,7 @@ def add_lengths():
                b"Content-Length: %s\r\ncontent-length: %s\r\n\r\n" % (a, b))
     for method in (b"GET", b"HEAD", b"DELETE", b"OPTIONS"):
         refuse("two lengths of a %s" % method.decode(), method + b" /health HTTP/1.1\r\n"
-               b"Host: h\r\nContent-Length: 0\r\nContent-Length: %s\r\n\r\n" % N)
+               b"Host: localhost\r\nContent-Length: 0\r\nContent-Length: %s\r\n\r\n" % N)
 
 
 def add_encodings():
@@ -74,7 +74,7 @@ def add_encodings():
         for order in (both, both[::-1]):
             refuse("CL and TE, %r" % b"".join(order), POST + b"".join(order) +
                    b"\r\n" + EMPTY)
-    refuse("an encoding in HTTP/1.0", b"POST /v1/completions HTTP/1.0\r\nHost: h\r\n"
+    refuse("an encoding in HTTP/1.0", b"POST /v1/completions HTTP/1.0\r\nHost: localhost\r\n"
            b"Transfer-Encoding: chunked\r\n\r\n" + EMPTY)
 
 
@@ -92,7 +92,7 @@ def add_folds():
     refuse("a folded Host", b"GET /health HTTP/1.1\r\nHos: x\r\n t\r\n\r\n")
     refuse("a folded id", GET + b"X-Request: abc\r\n -Id\r\n\r\n")
     refuse("a fold before the first header",
-           b"POST /v1/completions HTTP/1.1\r\n Content-Length: %s\r\nHost: h\r\n\r\n" % N)
+           b"POST /v1/completions HTTP/1.1\r\n Content-Length: %s\r\nHost: localhost\r\n\r\n" % N)
     refuse("a fold of nothing", POST + b"X: a\r\n \r\nContent-Length: %s\r\n\r\n" % N)
 
 
@@ -139,8 +139,8 @@ def add_lines():
             (b"GET /health HTTP/0.9", 505), (b"GET /health HTTP/9.9", 505),
             (b"PRI * HTTP/2.0", 505), (b"get /health HTTP/1.1", 501),
             (b"BREW /health HTTP/1.1", 501), (b"M" * 5000 + b" / HTTP/1.1", 501)):
-        refuse("the line %r" % line[:40], line + b"\r\nHost: h\r\n\r\n", status)
-    refuse("a long address", b"GET /" + b"x" * 70000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", 414)
+        refuse("the line %r" % line[:40], line + b"\r\nHost: localhost\r\n\r\n", status)
+    refuse("a long address", b"GET /" + b"x" * 70000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414)
     refuse("20,000 headers", GET + b"X: y\r\n" * 20000 + b"\r\n", 431)
     refuse("101 headers", GET + b"X: y\r\n" * 101 + b"\r\n", 431)
     refuse("a header of 1 MB", GET + b"X: " + b"y" * (1 << 20) + b"\r\n\r\n", 431)
@@ -189,15 +189,15 @@ def add_served():
           200)
     serve("an extension", CHUNKED + b"%x;a=\"b\"\r\n%s\r\n0;c\r\n\r\n" % (len(chat), chat) + end,
           200, 200)
-    serve("trailers", CHUNKED + b"%x\r\n%s\r\n0\r\nContent-Length: 5\r\nHost: x\r\n\r\n"
+    serve("trailers", CHUNKED + b"%x\r\n%s\r\n0\r\nContent-Length: 5\r\nHost: localhost\r\n\r\n"
           % (len(chat), chat) + end, 200, 200)
-    serve("an absolute address", b"GET http://other/health HTTP/1.1\r\nHost: h\r\n\r\n" + end,
+    serve("an absolute address", b"GET http://other/health HTTP/1.1\r\nHost: localhost\r\n\r\n" + end,
           200, 200)
-    serve("OPTIONS *", b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n" + end, 204, 200)
+    serve("OPTIONS *", b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n" + end, 204, 200)
     serve("HTTP/1.0", b"GET /health HTTP/1.0\r\n\r\n" + SMUGGLED, 200)
     serve("HTTP/1.0 that is kept", b"GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
           + end, 200, 200)
-    serve("HTTP/1.2", b"GET /health HTTP/1.2\r\nHost: h\r\n\r\n" + end, 200, 200)
+    serve("HTTP/1.2", b"GET /health HTTP/1.2\r\nHost: localhost\r\n\r\n" + end, 200, 200)
     serve("what comes after a close", end + SMUGGLED, 200)
     serve("an upgrade", GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
           b"HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n" + end, 200, 200)

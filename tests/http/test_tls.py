@@ -69,7 +69,7 @@ def test_leaves(t, d):
 
 
 def test_plain(t, d):
-    with d.raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as s:
+    with d.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as s:
         try:
             data = s.recv(100)
         except OSError:

@@ -57,7 +57,7 @@ static void make_arguments(size_t n)
 {
 	buf_add_z(&text, "GET /health?");
 	repeat("a&", n);
-	buf_add_z(&text, " HTTP/1.1\r\nHost: h\r\n\r\n");
+	buf_add_z(&text, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
 }
 
 static void make_cookies(size_t n)
@@ -86,7 +86,7 @@ static void make_fullest(size_t n)
 {
 	buf_add_z(&text, "OPTIONS /health?");
 	repeat("a&", n);
-	buf_add_z(&text, " HTTP/1.1\r\nHost: h\r\nOrigin: o\r\n"
+	buf_add_z(&text, " HTTP/1.1\r\nHost: localhost\r\nOrigin: o\r\n"
 		  "Access-Control-Request-Headers: ");
 	repeat("x-a,", 2048);
 	buf_add_z(&text, "\r\nX-Request-Id: ");
@@ -204,7 +204,7 @@ static int end_cut(void)
 /* A client that asks and does not read is dropped when its time is over. */
 static int end_deaf(void)
 {
-	static const char page[] = "GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n";
+	static const char page[] = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	int fd = dial_small(4096);
 	for (int i = 0; i < 20; i++) {
 		send(fd, page, sizeof page - 1, MSG_NOSIGNAL);

@@ -15,20 +15,20 @@
 
 static void test_loading(void)
 {
-	ask("GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 503 "), "while it loads the API answers 503");
 	ok(has("\"message\":\"Loading model\"") &&
 	   has("\"type\":\"unavailable_error\""), "and says why");
 	ok(has("Retry-After: 2\r\n"), "and when to come again");
 	ok(has("Content-Type: application/json\r\n"), "as JSON");
 	double n = metric_get_by(METRIC_REQUESTS_REJECTED, "loading");
-	ask("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
+	ask("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
 	    "Content-Length: 2\r\n\r\n{}");
 	ok(starts("HTTP/1.1 503 ") && !has("Connection: close"),
 	   "a refused body is read and the connection kept");
 	is_int(metric_get_by(METRIC_REQUESTS_REJECTED, "loading"), n + 1,
 	       "and counted");
-	ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 200 ") &&
 	   has("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n") &&
 	   has("halod_http_responses_total{model_name=\"m\",code=\"503\"} 2\n"),
@@ -38,7 +38,7 @@ static void test_loading(void)
 static void is_health(const char *query, int status, const char *word)
 {
 	char request[100], line[40], json[60];
-	snprintf(request, sizeof request, "GET /health%s HTTP/1.1\r\nHost: h\r\n\r\n",
+	snprintf(request, sizeof request, "GET /health%s HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		 query);
 	snprintf(line, sizeof line, "HTTP/1.1 %d ", status);
 	snprintf(json, sizeof json, "{\"status\":\"%s\",", word);
@@ -73,60 +73,60 @@ static void test_health(void)
 
 static void test_methods(void)
 {
-	ask("HEAD /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	ask("HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 	ok(starts("HTTP/1.1 200 ") && has("Content-Length: ") &&
 	   strcmp(strstr(got, "\r\n\r\n"), "\r\n\r\n") == 0,
 	   "HEAD has the length and no body");
-	ask("DELETE /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("DELETE /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 405 ") && has("Allow: GET, HEAD, OPTIONS\r\n") &&
 	   has("method_not_allowed"), "405 with Allow");
-	ask("DELETE /health?a=b HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("DELETE /health?a=b HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 405 ") && has("Allow: GET, HEAD, OPTIONS\r\n"),
 	   "a query does not change that");
-	ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 204 ") && has("Allow: POST, OPTIONS\r\n"), "OPTIONS");
-	ask("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 204 ") && has("Allow: GET, HEAD, POST, DELETE, OPTIONS\r\n"),
 	   "OPTIONS *");
-	ask("GET /no%41where?x=%zz HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET /no%41where?x=%zz HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 404 ") && has("nothing at /noAwhere"), "404 as JSON");
-	ask("GET /health%00x HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET /health%00x HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 404 "), "%%00 ends nothing");
-	ask("GET http://other/health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET http://other/health HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 200 "), "an absolute address");
 	ask("GET /health HTTP/1.0\r\n\r\n");
 	ok(starts("HTTP/1.0 200 ") || starts("HTTP/1.1 200 "), "HTTP/1.0");
 	ok(has("Connection: close\r\n"), "is not kept");
-	ask("BREW /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 501 "), "a method nobody knows");
-	ask("PATCH /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("PATCH /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 405 "), "one that is not for this address");
-	ask("GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+	ask("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
 	ok(starts("HTTP/1.1 200 "), "a GET with a body");
 }
 
 static void test_ids(void)
 {
-	ask("GET /health HTTP/1.1\r\nHost: h\r\nX-Request-Id: a-b_c.7\r\n\r\n");
+	ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a-b_c.7\r\n\r\n");
 	ok(has("X-Request-Id: a-b_c.7\r\n"), "an id is sent back");
-	ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(has("X-Request-Id: req-"), "or made");
 	char first[20];
 	snprintf(first, sizeof first, "%s", strstr(got, "req-"));
-	ask("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
+	ask("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(has("X-Request-Id: req-") && !has(first), "anew, also for errors");
-	ask("GET /health HTTP/1.1\r\nHost: h\r\nX-Request-Id: a b\r\n\r\n");
+	ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a b\r\n\r\n");
 	ok(has("X-Request-Id: req-"), "an id with a space is not used");
 	char text[400];
 	snprintf(text, sizeof text,
-		 "GET /health HTTP/1.1\r\nHost: h\r\nX-Request-Id: %0129d\r\n\r\n", 1);
+		 "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: %0129d\r\n\r\n", 1);
 	ask(text);
 	ok(has("X-Request-Id: req-"), "nor a long one");
 }
 
 /* --- framing --------------------------------------------------------------------- */
 
-#define SMUGGLED "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"
+#define SMUGGLED "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 /* Each must be answered by one 400 of our own, and nothing behind it be heard. What a
  * head may hold is test_head's. */
@@ -171,8 +171,8 @@ static void test_framing(void)
 		   "%s: once, and the connection is closed", refused[i].what);
 	}
 	is_int(http_active(h), 0, "nothing is left of them");
-	ask_n("GET /health HTTP/2.0\r\nHost: h\r\n\r\n" SMUGGLED,
-	      strlen("GET /health HTTP/2.0\r\nHost: h\r\n\r\n" SMUGGLED), 100);
+	ask_n("GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n" SMUGGLED,
+	      strlen("GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n" SMUGGLED), 100);
 	ok(starts("HTTP/1.1 505 ") && is_closed && has("\"code\":\"http_version\""),
 	   "another protocol: 505");
 }
@@ -210,7 +210,7 @@ static void test_large(void)
 	ask(text);
 	ok(starts("HTTP/1.1 200 "), "10,000 bytes of headers are fine");
 	struct buf longest = {0};
-	buf_addf(&longest, "GET /health?%06500d HTTP/1.1\r\nHost: h\r\n", 1);
+	buf_addf(&longest, "GET /health?%06500d HTTP/1.1\r\nHost: localhost\r\n", 1);
 	for (int i = 0; i < 99; i++)
 		buf_addf(&longest, "X-%d: %090d\r\n", i, 1);
 	buf_addf(&longest, "\r\n");
@@ -326,7 +326,7 @@ static void test_places(void)
 
 static void test_pipelining(void)
 {
-	ask_n(GET "\r\n" "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+	ask_n(GET "\r\n" "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	      GET "X-Request-Id: third\r\n\r\n",
 	      3 * strlen(GET) + 6 + strlen("/nothing") - strlen("/health") +
 	      strlen("X-Request-Id: third\r\n"), 3);
@@ -382,7 +382,7 @@ static void read_until_idle(int fd)
 /* The last bytes of an answer count as a request until the client has them. */
 static void test_last_bytes(void)
 {
-	const char *page = "GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n";
+	const char *page = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	int fd = dial_small(4096), on = 1;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	settle();

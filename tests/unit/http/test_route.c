@@ -16,7 +16,7 @@ static void test_found(void)
 	const struct route *r = NULL;
 	struct str tail;
 	is_int(find("GET", "/health", &r, &tail), OK, "GET /health");
-	ok(r->handler == page_health && r->flags == ROUTE_OPEN, "its handler");
+	ok(r->handler == page_health && r->flags == (ROUTE_OPEN | ROUTE_PROBE), "its handler");
 	is_int(find("HEAD", "/health", &r, &tail), OK, "HEAD goes where GET goes");
 	is_int(find("POST", "/v1/chat/completions", &r, &tail), OK, "chat");
 	ok(r->dialect == &dialect_chat && (r->flags & ROUTE_WORK), "is work");
