@@ -51,8 +51,8 @@ def find_objdump():
     return None
 
 
-def compiled(clang, source, target, out):
-    subprocess.run([clang, *FLAGS, "--offload-arch=" + target, "-I" + SRC,
+def compiled(clang, source, target, out, *flags):
+    subprocess.run([clang, *FLAGS, *flags, "--offload-arch=" + target, "-I" + SRC,
                     "-o", out, os.path.join(SRC, source)], check=True)
     return out
 
@@ -215,6 +215,13 @@ def check_compiler(clang, tmp):
                "refused: what this compiler makes of isa_swapped.hip", told(found))
         else:
             ok(not found, "this compiler compiles isa_swapped.hip rightly", told(found))
+    # Packages are built without this test: what links the shipped object refuses it, too.
+    unit = compiled(clang, "tests/kernel/isa_swapped.hip", TARGETS[0],
+                    os.path.join(tmp, "swapped.s"), "-S")
+    p = subprocess.run([os.path.join(SRC, "kernels/link-units"), clang, TARGETS[0],
+                        os.path.join(tmp, "linked.hsaco"), unit], stderr=subprocess.PIPE)
+    ok((p.returncode != 0 and b"v_cmpx_" in p.stderr) == (version(clang) < 21),
+       "the build refuses it where the compiler has the fault", p.stderr.decode())
     for line, is_bad in (("v_cmpx_ge_u32_e64 s4, 2", True),
                          ("v_cmpx_gt_i32_e64 s4, s5", True),
                          ("v_cmpx_lt_f32_e64 |s4|, 0x42", True),
