@@ -310,20 +310,23 @@ static enum status read_tool_calls(const struct json_node *message,
 	return st;
 }
 
-/* Reads what a thinking model wrote before its answer; the field has two names. */
-static enum status read_reasoning(const struct json_node *message,
+/* Reads what a thinking model wrote before its answer; the field has two names. Templates have
+ * a third. gpt-oss's takes it only where the message has no text (is_alone): it refuses a
+ * message with both. */
+static enum status read_reasoning(const struct json_node *message, bool is_alone,
 				  struct arena *a, struct jinja_value *dict,
 				  struct fail *fail)
 {
-	static const char *const names[] = {"reasoning", "reasoning_content"};
+	static const char *const names[] = {"reasoning", "reasoning_content", "thinking"};
 	struct str text = {0};
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+	size_t n = is_alone ? 3 : 2;
+	for (size_t i = 0; i < 2; i++) {
 		struct json_node at = json_read_get(message, names[i]);
 		enum status st = json_read_str(&at, &text, fail);
 		if (st != OK)
 			return st;
 	}
-	for (size_t i = 0; text.n && i < ARRAY_LEN(names); i++)
+	for (size_t i = 0; text.n && i < n; i++)
 		value_set_str(a, dict, names[i], text, TRUST_MODEL);
 	return OK;
 }
@@ -364,7 +367,7 @@ static enum status read_assistant(const struct json_node *message,
 	/* What an assistant declined to say stands in a field of its own. */
 	enum status st = read_content(content.v ? &content : &refusal, c, false, fail);
 	if (st == OK)
-		st = read_reasoning(message, a, dict, fail);
+		st = read_reasoning(message, c->content.n == 0, a, dict, fail);
 	if (st == OK)
 		st = read_tool_calls(message, c->o, dict, &has_calls, fail);
 	if (is_last)

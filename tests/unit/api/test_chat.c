@@ -208,6 +208,17 @@ static void test_reasoning(void)
 	expect_prompt(a,
 		      "{\"messages\":[" USER("q") "],\"enable_thinking\":true}",
 		      ASK "q" ANSWER, "thinking on");
+	/* gpt-oss's name for it, which its template refuses beside a text. */
+	struct model copy = *fixture_model();
+	copy.chat_template = (char *)"{% for m in messages %}{% if m.thinking and m.content %}"
+				     "{{ raise_exception('both') }}{% endif %}"
+				     "[{{ m.thinking or m.content }}]{% endfor %}";
+	struct api *own = fixture_api_of(&copy);
+	expect_prompt(own, "{\"messages\":[" USER("q") ",{\"role\":\"assistant\","
+		      "\"reasoning\":\"hm\",\"content\":\"a\"},{\"role\":\"assistant\","
+		      "\"reasoning\":\"so\",\"content\":\"\"}]}", "[q][a][so]",
+		      "a third name, where there is no text");
+	api_destroy(own);
 }
 
 /* --- trust --------------------------------------------------------------- */
