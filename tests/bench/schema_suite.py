@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Schemas from outside through halod's compiler: how many are accepted, and whether all
-that random walks write under them is valid by another validator (`jsonschema`).
+that random walks write under them is valid by other validators: `jsonschema`, and
+`jsonschema_rs` where it is installed.
 
 usage: schema_suite.py [-n TEXTS] [-w SCHEMA_WRITE] [-v] FILE-or-FOLDER...
 
@@ -19,6 +20,11 @@ import subprocess
 import sys
 
 import jsonschema
+
+try:
+    import jsonschema_rs
+except ImportError:
+    jsonschema_rs = None
 
 
 def read(path):
@@ -48,6 +54,13 @@ def judge_of(schema):
     return kind(exact, format_checker=kind.FORMAT_CHECKER)
 
 
+def second_of(schema):
+    try:
+        return jsonschema_rs.validator_for(schema) if jsonschema_rs else None
+    except Exception:  # a reference to elsewhere, a regex of another kind
+        return None
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("-n", type=int, default=10, help="texts a schema (10)")
@@ -72,7 +85,7 @@ def main():
             continue
         count["accepted"] += 1
         slowest = max(slowest, answer[0])
-        judge = judge_of(schema)
+        judge, second = judge_of(schema), second_of(schema)
         for is_whole, text in answer[1:]:
             if not is_whole:
                 count["not ended"] += 1
@@ -80,6 +93,9 @@ def main():
             count["texts"] += 1
             try:
                 valid = judge.is_valid(json.loads(text, parse_float=decimal.Decimal))
+                if second:
+                    count["judged twice"] += 1
+                    valid = valid and second.is_valid(json.loads(text))
             except Exception as e:  # a reference to elsewhere, a regex of another kind
                 count["not judged"] += 1
                 if args.v:

@@ -39,7 +39,7 @@ COMMANDS = [
     (r"cd build && \.\./configure --prefix=/usr", ELSE, "make distcheck installs"),
     (r"sudo haloctl pull ", ELSE, "tests/ctl/test_pull.py pulls from a hub of its own"),
     (r"make (deb|rpm)\b", ELSE, "minutes; tests/daemon/test_packages.py compares what is in them"),
-    (r"tests/bench/schema_sets\.py|cd build && make schema-suite", ELSE,
+    (r"tests/bench/schema_sets\.py|tests/bench/schema_made\.py|cd build && make schema-suite", ELSE,
      "needs packages with real schemas"),
     (r"podman ", ELSE, "needs podman and its images"),
     (r"pip install 'lm-eval|lm_eval ", ELSE, "needs the network and a data set"),

@@ -5,6 +5,7 @@ sampled, whole and streamed, judged by another validator (`jsonschema`).
 HALOD_SCHEMAS=200 takes them all."""
 import json
 import os
+import sys
 
 from halod import SRCDIR, need, run
 
@@ -54,6 +55,26 @@ def test_schemas(t, d):
     t.ok(n_ended > len(schemas) / 2, f"{n_ended} of {len(schemas)} came to their end")
 
 
+def test_made(t, d):
+    """Schemas of the keywords that clients combine, at two temperatures."""
+    sys.path.insert(0, os.path.join(SRCDIR, "tests/bench"))
+    maker = __import__("schema_made").Maker(7)
+    count = {"stop": 0, "length": 0, "refused": 0}
+    n_bad = 0
+    for i in range(N):
+        schema = maker.root()
+        judge = jsonschema.Draft202012Validator(schema)
+        text, finish = whole(d, {**ASK, "seed": i, "temperature": 1.8 if i % 2 else 1,
+                                 "response_format": {"type": "json_schema", "json_schema": {
+                                     "name": "x", "schema": schema}}})
+        count[finish] += 1
+        if finish == "stop" and not judge.is_valid(json.loads(text)):
+            n_bad += 1
+            print("#", json.dumps(schema), text)
+    t.equal(n_bad, 0, f"made schemas: {count}")
+    t.ok(count["refused"] <= max(2, 0.03 * N), f"{count['refused']} of {N} are refused", count)
+
+
 def test_integers(t, d):
     """Integers beyond 64 bits are held exactly, bound by bound."""
     for i, v in enumerate((
@@ -68,4 +89,4 @@ def test_integers(t, d):
             json.loads(text)), f"{v}: {text}", finish)
 
 
-run([test_schemas, test_integers])
+run([test_schemas, test_made, test_integers])
