@@ -182,7 +182,8 @@ int cmd_models(int argc, char **argv)
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
 	if (name && !hub_is_name(name))
-		return options_fault(&set, "--remove %s: ORG/NAME or ORG/NAME:FILE is needed", name);
+		return options_fault(&set, "--remove %s: ORG/NAME or ORG/NAME:FILE is needed",
+				     name);
 	char *own = cache ? xstrdup(cache) : hub_cache();
 	const char *const caches[] = {own, cache ? NULL : HUB_SERVICE_CACHE};
 	if (name) {

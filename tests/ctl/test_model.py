@@ -428,7 +428,8 @@ def settings():
     changed("llama4", False, no_rope_layers=[1, 1, 1, 1])
     changed("deepseekv32", False, index_topk=4096)
     changed("deepseekv32", True, cases=slice(1), index_topk=4096)
-    changed("deepseekv32", True, cases=slice(1), index_topk=None, model_type="deepseek_v3",
+    # The indexer's tensors have no place in a DeepSeek-V3, and none is dropped.
+    changed("deepseekv32", False, cases=slice(1), index_topk=None, model_type="deepseek_v3",
             architectures=["DeepseekV3ForCausalLM"], layer_types=None)
     # 8 blocks of 4 are chosen, and layers with blocks of 32 are seen whole.
     changed("deepseekv4", False, index_topk=4096)
