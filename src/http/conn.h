@@ -104,6 +104,7 @@ struct conn {
 	struct request *request; /* NULL until submitted */
 	/* request: submitted; its last event came; that was a failure */
 	bool is_submitted, is_over, has_failed;
+	bool has_result; /* a token, or the end of a choice, has come */
 
 	struct answer answer;
 	struct sse_stream stream;

@@ -137,6 +137,8 @@ static void on_event(struct conn *c, const struct event *e)
 		c->fail = e->fail;
 	}
 	c->is_over |= e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
+	c->has_result |= e->kind == EVENT_DELTA || e->kind == EVENT_CHOICE_DONE ||
+			 e->kind == EVENT_DONE;
 	if (c->state == CONN_GONE)
 		buf_clear(&c->stream.buf);
 	else if (api_call_is_stream(c->call))
@@ -150,6 +152,10 @@ static void begin_answer(struct conn *c)
 	if (c->has_failed) {
 		answer_fail(c, &c->fail);
 	} else if (is_stream) {
+		/* A proxy can give a request without a byte of its answer to another server.
+		 * So the head waits for the first token, or for sse_tick. */
+		if (!c->has_result)
+			return;
 		if (c->state == CONN_QUEUED)
 			conn_set_state(c, CONN_STREAMING);
 	} else if (c->is_over) {

@@ -4,9 +4,9 @@
  * read_stream whenever its socket takes bytes. An empty buffer suspends the connection,
  * and a new frame resumes it.
  *
- * Nothing is sent before the engine has begun the request, so a refusal still gets its own
- * HTTP status. After keepalive_s without a byte the client gets the head and a comment
- * line, then a comment after each further silence. Clients and proxies hang up on silence:
+ * Nothing is sent before the first token, so a refusal still gets its own HTTP status, and a
+ * proxy can give the request to another server. After keepalive_s without a byte the client
+ * gets the head and a comment line, then a comment after each further silence. Clients and proxies hang up on silence:
  * undici after 300 s, nginx and HAProxy after 60 s or less.
  *
  * A client that takes no byte for stall_s, or whose buffer is full, is dropped. The
@@ -83,16 +83,16 @@ void sse_tick(struct conn *c, int64_t now_us)
 	const struct http_opts *o = &c->http->opts;
 	struct sse_stream *s = &c->stream;
 	size_t n = s->buf.n;
-	if (sse_pending(c) > 0) {
-		if (s->is_begun &&
-		    now_us - s->progress_us >= o->stall_s * INT64_C(1000000))
+	if (s->is_begun && sse_pending(c) > 0) {
+		if (now_us - s->progress_us >= o->stall_s * INT64_C(1000000))
 			conn_drop(c, END_STALLED);
 		return;
 	}
 	if (!api_call_is_stream(c->call) || c->is_over ||
 	    now_us - s->last_us < o->keepalive_s * INT64_C(1000000))
 		return;
-	buf_add_z(&s->buf, KEEPALIVE);
+	if (n == 0) /* else frames wait for the head: they break the silence themselves */
+		buf_add_z(&s->buf, KEEPALIVE);
 	sse_added(c, n);
 	if (c->state == CONN_QUEUED) {
 		conn_set_state(c, CONN_STREAMING);

@@ -857,8 +857,7 @@ bool batch_turn(struct sched *s, int64_t now_us)
 	if (n == 0)
 		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;
 	add_drafts(s, n);
-	/* Flush now: EVENT_STARTED releases the client's headers, and must not wait for the
-	 * step. */
+	/* Flush now: what EVENT_STARTED says of the request must not wait for the step. */
 	emit_flush(&s->emit);
 
 	int64_t begin_us = clock_now_us(s->o.clock);

@@ -5,6 +5,7 @@ waiting. What a full queue says, clients that go away in every phase, silence, r
 that do not read."""
 import json
 import os
+import select
 import socket
 import struct
 
@@ -169,6 +170,31 @@ def test_keepalive(t, d):
     idle(d)
 
 
+def test_head(t, _):
+    """Until the first token a stream has no byte, so a proxy may give it to another server."""
+    d = Halod(exact="yes", max_seqs=1, max_batch_tokens=1, prefill_chunk=1, prefix_cache="no",
+              keepalive="1m")
+    for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages"):
+        what = {"input": PROMPT, "max_output_tokens": 2} if path.endswith("responses") else \
+               {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 2}
+        body = json.dumps({"stream": True, **what})
+        s = d.raw(("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                   "Content-Length: %d\r\n\r\n%s" % (path, len(body), body)).encode())
+        d.wait_metrics(num_requests_running=1)
+        d.get("/health")  # the loop has passed on what the engine said of its beginning
+        t.ok(not select.select([s], [], [], 0)[0], "no byte in prefill of " + path)
+        if path != "/v1/messages":
+            s.close()
+            idle(d)
+    d.process.kill()
+    try:
+        got = s.recv(100)
+    except ConnectionResetError:
+        got = b""
+    t.equal(got, b"", "nor when the server dies meanwhile")
+    d.process.wait()
+
+
 def test_slow_reader(t, _):
     """Of a small model's answers: what counts is their bytes."""
     d = Halod(model=os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16"), max_seqs=1,
@@ -323,7 +349,7 @@ def test_listens_again(t, d):
 
 
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
-     test_gone_in_upload, test_gone_with_answer, test_keepalive, test_slow_reader,
+     test_gone_in_upload, test_gone_with_answer, test_keepalive, test_head, test_slow_reader,
      test_slow_request,
      test_many, test_address, test_body_memory, test_files, test_listens_again],
     # exact: the fast way would be done before two comments were due
