@@ -241,7 +241,7 @@ static enum status fail_no_weights(const char *dir, struct fail *fail)
 		 "(merge_and_unload in PEFT) and save that"},
 	};
 	DIR *d = opendir(dir);
-	char found[128] = "";
+	char found[256] = ""; /* a file name has at most 255 bytes */
 	size_t best = ARRAY_LEN(kinds);
 	for (struct dirent *e; d && (e = readdir(d));)
 		for (size_t i = 0; i < best; i++)
