@@ -135,6 +135,19 @@ static enum status read_case(const struct reference_reader *rd, const json_t *c,
 	return st;
 }
 
+static enum status read_peer(const struct reference_reader *rd, const json_t *root)
+{
+	const json_t *peer = json_object_get(root, "peer");
+	double max = json_number_value(json_object_get(peer, "max"));
+	double mean = json_number_value(json_object_get(peer, "mean"));
+	if (peer && !(mean > 0 && max >= mean && max <= 100))
+		return fail_at(rd->fail, E_FORMAT, "peer", "%s: peer is no largest and mean "
+			       "difference", rd->path);
+	rd->r->peer_max = max;
+	rd->r->peer_mean = mean;
+	return OK;
+}
+
 static enum status read_cases(struct reference_reader *rd, const json_t *root)
 {
 	const json_t *cases = json_object_get(root, "cases");
@@ -171,6 +184,8 @@ enum status reference_load(const char *path, struct reference *out,
 	struct reference_reader rd = {out, 0, path, fail};
 	if (st == OK)
 		st = read_cases(&rd, root);
+	if (st == OK)
+		st = read_peer(&rd, root);
 	if (st != OK)
 		reference_deinit(out);
 	json_decref(root);

@@ -30,6 +30,9 @@ struct reference {
 	int n_cases;
 	int32_t max_id; /* the largest token id in the file */
 	int max_tok;    /* prompt and continuation of the longest case */
+	/* How far the reference's own fast path, which rounds activations to 8 bits, is from
+	 * the cases: largest and mean difference of a log-probability; 0: not given. */
+	double peer_max, peer_mean;
 };
 
 /* E_FORMAT names the case and key at fault. */

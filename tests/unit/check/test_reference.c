@@ -24,6 +24,9 @@ static enum status load(const char *text)
 	",\"continuation_ids\":" c ",\"steps\":" d "}]}"
 #define STEP "{\"token\":7,\"top\":[[7,-0.5],[2,-1]]}"
 
+#define PEER(figures) \
+	"{\"peer\":" figures ",\"cases\":[{\"prompt_ids\":[1],\"continuation_ids\":[],\"steps\":[]}]}"
+
 static const struct {
 	const char *text, *param;
 } faults[] = {
@@ -39,6 +42,11 @@ static const struct {
 	{CASE("[1,2]", "[-1]", "[7]", "[]"), "steps"},
 	{CASE("[1,2]", "[-1]", "[7]", "[{}]"), "steps"},
 	{CASE("[1,2]", "[-1]", "[7]", "[{\"top\":[[7]]}]"), "steps"},
+	{PEER("{}"), "peer"},
+	{PEER("7"), "peer"},
+	{PEER("{\"max\":0.1,\"mean\":0.2}"), "peer"},
+	{PEER("{\"max\":1e9,\"mean\":0.2}"), "peer"},
+	{PEER("{\"max\":\"1\",\"mean\":0.2}"), "peer"},
 };
 
 int main(void)
@@ -52,6 +60,10 @@ int main(void)
 	ok(c->steps[0].n_top == 2 && c->steps[0].id[1] == 2 &&
 		   c->steps[0].logprob[1] == -1, "of a step");
 	ok(ref.max_id == 7 && ref.max_tok == 3, "bounds");
+	ok(ref.peer_max == 0 && ref.peer_mean == 0, "no peer");
+	reference_deinit(&ref);
+	is_int(load(PEER("{\"max\":0.5,\"mean\":0.125}")), OK, "a peer: %s", fail.text);
+	ok(ref.peer_max == 0.5 && ref.peer_mean == 0.125, "and its figures");
 	reference_deinit(&ref);
 	for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
 		enum status st = load(faults[i].text);
