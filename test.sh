@@ -250,10 +250,12 @@ install_clients() {
 	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
-		schemathesis gguf opentelemetry-proto llm &&
-		$npm --prefix build/clients/node openai \
-			@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
-			@langchain/core &&
+		schemathesis gguf opentelemetry-proto llm || return
+	# Tests of real models are skipped without these.
+	build/clients/venv/bin/python tests/fetch_models.py build/clients
+	$npm --prefix build/clients/node openai \
+		@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
+		@langchain/core &&
 		$npm --prefix build/clients/agents \
 			@openai/codex @anthropic-ai/claude-code
 }

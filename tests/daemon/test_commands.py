@@ -41,6 +41,7 @@ COMMANDS = [
     (r"make (deb|rpm)\b", ELSE, "minutes; tests/daemon/test_packages.py compares what is in them"),
     (r"tests/bench/schema_sets\.py|tests/bench/schema_made\.py|cd build && make schema-suite", ELSE,
      "needs packages with real schemas"),
+    (r"cd build && make smollm2-long", ELSE, "minutes; a part is tests/http/test_smollm2.py"),
     (r"podman ", ELSE, "needs podman and its images"),
     (r"pip install 'lm-eval|lm_eval ", ELSE, "needs the network and a data set"),
     (r"(echo .* \| )?sudo |journalctl ", ELSE, "needs systemd and root"),

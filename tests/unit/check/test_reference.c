@@ -25,7 +25,8 @@ static enum status load(const char *text)
 #define STEP "{\"token\":7,\"top\":[[7,-0.5],[2,-1]]}"
 
 #define PEER(figures) \
-	"{\"peer\":" figures ",\"cases\":[{\"prompt_ids\":[1],\"continuation_ids\":[],\"steps\":[]}]}"
+	"{\"peer\":" figures ",\"cases\":[{\"prompt_ids\":[1],\"continuation_ids\":[]," \
+	"\"steps\":[]}]}"
 
 static const struct {
 	const char *text, *param;

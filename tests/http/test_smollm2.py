@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real, trained model: SmolLM2-135M-Instruct in Q4_1, beside llama.cpp's numbers
+(tests/golden/make_smollm2.py). tests/fetch_models.py fetches it. One chip's machine code runs,
+too; with HALOD_SMOLLM2=long both chips' and fibers (make smollm2-long)."""
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+
+import halod
+
+CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(halod.BUILDDIR, "clients"))
+MODEL = os.path.join(CLIENTS, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+REFERENCE = os.path.join(halod.SRCDIR, "tests/golden/smollm2.json")
+GFX11 = os.path.join(halod.BUILDDIR, "tests/hip-on-gfx11/libhip_gfx11.so")
+LONG = os.environ.get("HALOD_SMOLLM2") == "long"
+
+
+def golden():
+    with open(REFERENCE, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def text_of(name):
+    with open(os.path.join(halod.SRCDIR, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def post(d, path, body):
+    return d.request("POST", path, body, {"Content-Type": "application/json"})
+
+
+def verify(t, name, *options, **environment):
+    p = subprocess.run([os.path.join(halod.BUILDDIR, "haloctl"), "verify", "-m", MODEL, "-r",
+                        REFERENCE, "-j", *options], capture_output=True, text=True, timeout=1800,
+                       env={**os.environ, **environment})
+    t.ok(p.returncode == 0, name + " keeps its bounds", p.stdout + p.stderr)
+    found = json.loads(p.stdout or "{}")
+    print("# %s: max %s, mean %s" % (name, found.get("max_delta"), found.get("mean_delta")))
+    return found
+
+
+def test_numbers(t, d):
+    found = verify(t, "exact", "--backend", "cpu", "--exact")
+    t.ok(found.get("max_delta", 1) < 2e-4, "exact is llama.cpp's float32", found)
+    verify(t, "fast", "--backend", "cpu")
+
+
+def test_prompts(t, d):
+    g = golden()
+    for chat, case in zip(g["chats"], g["cases"]):
+        text = post(d, "/apply-template", {"messages": chat}).json["prompt"]
+        t.equal(text, case["prompt"], "the file's template: %r" % chat[-1]["content"][:30])
+        ids = post(d, "/tokenize", {"messages": chat}).json["tokens"]
+        t.equal(ids, case["prompt_ids"], "and its ids")
+    ids = post(d, "/tokenize", {"content": text_of(g["text"]["file"])}).json["tokens"]
+    t.equal(ids[:len(g["text"]["ids"])], g["text"]["ids"], "ids of a text")
+
+
+def score(d, ids):
+    """The perplexity of ids."""
+    a = post(d, "/v1/completions", {"prompt": ids, "max_tokens": 0, "echo": True,
+                                   "logprobs": 0}).json
+    values = a["choices"][0]["logprobs"]["token_logprobs"][1:]
+    return math.exp(-sum(values) / len(values)), values
+
+
+def test_perplexity(t, d):
+    text = golden()["text"]
+    got = score(d, text["ids"])[0]
+    own = text["own"] / text["float32"]
+    print("# perplexity %.3f, llama.cpp %.3f, in float32 %.3f" % (
+        got, text["own"], text["float32"]))
+    t.ok(abs(math.log(got / text["float32"])) < max(0.015, 2 * math.log(own)),
+         "perplexity is no further from float32 than twice llama.cpp's", got)
+
+
+def test_context(t, d):
+    """8,000 tokens: what stood in the first 2,600 comes again, and is known."""
+    ids = post(d, "/tokenize", {"content": text_of("LICENSE")}).json["tokens"]
+    ids = (ids * 4)[:8000]
+    values = score(d, ids)[1]
+    first, last = (sum(v) / len(v) for v in (values[:1500], values[-1500:]))
+    print("# mean log-probability: at the beginning %.2f, behind 6,500 tokens %.3f" % (first, last))
+    t.ok(last > first / 20, "a repeated text is known", (first, last))
+
+
+def chat(d, content, **more):
+    return post(d, "/v1/chat/completions", {"temperature": 0, "max_tokens": 60,
+                                           "messages": [{"role": "user", "content": content}],
+                                           **more}).json
+
+
+QUESTIONS = ["Hi!", "Name a color.", "Say hello.", "Count to five."]
+
+
+def test_answers(t, d):
+    alone = []
+    for q in QUESTIONS:
+        a = chat(d, q, max_tokens=200)
+        alone.append(a["choices"][0])
+        t.equal(a["choices"][0]["finish_reason"], "stop", "ends by itself: " + q)
+        t.ok("<|im" not in a["choices"][0]["message"]["content"], "without control tokens")
+    beside = [None] * len(QUESTIONS)
+
+    def ask(i):
+        beside[i] = chat(d, QUESTIONS[i], max_tokens=200)["choices"][0]
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(QUESTIONS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    t.equal([c["message"] for c in beside], [c["message"] for c in alone],
+            "four side by side answer as each alone")
+    parts, stream = [], d.stream(QUESTIONS[0], temperature=0, max_tokens=200)
+    for e in stream.events():
+        if e != "[DONE]" and e["choices"]:
+            parts.append(e["choices"][0]["delta"].get("content") or "")
+    t.equal("".join(parts), alone[0]["message"]["content"], "a stream is the whole answer")
+
+
+def test_prefix(t, d):
+    long = text_of("LICENSE")[:3000] + "\n\nWhat is this text about?"
+    a, b = chat(d, long), chat(d, long)
+    cached = b["usage"]["prompt_tokens_details"]["cached_tokens"]
+    t.ok(cached > b["usage"]["prompt_tokens"] * 0.9, "the prompt is cached", cached)
+    t.equal(a["choices"][0]["message"], b["choices"][0]["message"], "and gives the same answer")
+
+
+def test_schema(t, d):
+    schema = {"type": "object", "properties": {
+        "city": {"type": "string", "maxLength": 40}, "people": {"type": "integer"}},
+        "required": ["city", "people"], "additionalProperties": False}
+    a = chat(d, "Describe Paris as JSON.", response_format={
+        "type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}})
+    got = json.loads(a["choices"][0]["message"]["content"])
+    t.ok(isinstance(got["city"], str) and isinstance(got["people"], int),
+         "an answer keeps to a schema", got)
+
+
+def test_speculation(t, d):
+    """Guesses cost nothing but time: the same answer as without."""
+    text = "Repeat this: " + "the quick brown fox jumps over the lazy dog. " * 4
+    with_guesses = chat(d, text)["choices"][0]["message"]
+    other = halod.Halod(model=MODEL, ctx=2048, **{**halod.QUICK, "speculative": "off",
+                                                  "threads": 2})
+    try:
+        t.equal(with_guesses, chat(other, text)["choices"][0]["message"],
+                "an answer with guesses is the one without")
+    finally:
+        other.stop()
+
+
+def test_machine_code(t, d):
+    """The instructions of a chip, executed one after the other (tests/hip-on-gfx11)."""
+    for chip in ("gfx1151", "gfx1100") if LONG else ("gfx1151",):
+        code = os.path.join(halod.BUILDDIR, "kernels", chip + ".hsaco")
+        if os.path.exists(GFX11) and os.path.exists(code):
+            verify(t, "machine code of " + chip, "--backend", "hip", "--hip-library", GFX11,
+                   HALOD_GFX11_TARGET=chip, HALOD_GFX11_CODE=code)
+        else:
+            t.skip("no %s or %s" % (code, GFX11))
+
+
+def test_fibers(t, d):
+    verify(t, "fibers", "--backend", "hip", "--hip-library", halod.FIBERS)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(MODEL):
+        print("1..0 # SKIP no %s: run tests/fetch_models.py %s, which needs a network"
+              % (MODEL, CLIENTS))
+        sys.exit(0)
+    tests = [test_numbers, test_prompts, test_perplexity, test_context, test_answers,
+             test_prefix, test_schema, test_speculation, test_machine_code]
+    halod.run(tests + [test_fibers] * LONG, model=MODEL, threads=2)
