@@ -214,5 +214,38 @@ def test_refused(t, d):
             t.equal(a.status, 400, "%s: %s is no free text" % (path, more))
 
 
-run([test_schema, test_stream, test_reasoning, test_others, test_other_shapes, test_jump,
-     test_preempted, test_completion, test_refused])
+def ahead(n, tail):
+    return "".join("(?=.*%c)" % (97 + i) for i in range(n)) + tail
+
+
+def loop_s(d):
+    """CPU seconds of the event loop's thread."""
+    with open("/proc/%d/task/%d/schedstat" % (d.process.pid, d.process.pid)) as f:
+        return int(f.read().split()[0]) * 1e-9
+
+
+def test_work(t, d):
+    """Few bytes that ask for much work: refused while it is done, and never on the loop."""
+    dear = ["^" + ahead(8, "[a-z]{%d,60}" % (10 + i % 9)) + "$" for i in range(40)]
+    props = {"p%d" % i: {"type": "string", "pattern": p} for i, p in enumerate(dear)}
+    tools = [{"type": "function", "function": {"name": name, "strict": True, "parameters": {
+        "type": "object", "properties": {"p": schema}}}} for name, schema in props.items()]
+    ways = [{"type": "object", "properties": {"a": {"const": i}}} for i in range(100)]
+    before = loop_s(d)
+    for what, more in (
+            ("a regex", {"guided_regex": ahead(12, "[a-z]{10,60}")}),
+            ("classes", {"guided_regex": r"(?=.*\p{L})(?=.*\p{N})(?=.*\w)(?=.*\p{Lu})"
+                                         r"(?!.*\p{P}{2}).{1,100}"}),
+            ("many patterns", {"guided_json": {"type": "object", "properties": props}}),
+            ("tools", {"tools": tools, "tool_choice": "required"}),
+            ("combinations", {"guided_json": {"oneOf": ways}})):
+        a = d.chat("Hi", max_tokens=1, **more)
+        t.ok(a.status == 400 and "too much work" in a.error["message"], what + " too dear",
+             a.body)
+    t.ok(loop_s(d) - before < 0.25, "the loop has compiled none", loop_s(d) - before)
+    t.equal(d.chat("Hi", max_tokens=1, guided_regex=ahead(3, "[a-z]{3,9}")).status, 200,
+            "a small one is held to")
+
+
+run([test_work, test_schema, test_stream, test_reasoning, test_others, test_other_shapes,
+     test_jump, test_preempted, test_completion, test_refused])
