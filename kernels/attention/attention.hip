@@ -24,10 +24,8 @@
  *           spread (attention_spread.h): a tile of whole and a segment of split. A launch of its
  *           own merges the segments of spread, and of split behind long caches, one row a
  *           workgroup.
- *           LDS at K = 128: 44 KiB (split; 45 fresh), 53 (whole, if the hardware copies
- *           to LDS: 64 positions at once), 37 (whole elsewhere: 32 positions). At K = 256
- *           whole takes 58. Where the hardware copies to LDS, fresh has two places for keys
- *           and values and takes 78 (attention_fresh_ahead.h).
+ *           LDS at K = 128: 44 KiB (split; 45 fresh), 37 (whole, with 32 positions at once).
+ *           At K = 256 whole takes 58.
  *           The result of a row is bit-identical in all kernels and depends on that row
  *           only. Steps and segments begin at multiples of their size. A segment is the
  *           smallest multiple of 64 positions for which 72 segments cover the row's
@@ -101,18 +99,10 @@
  * SEE       kernels/ops/attention_ref.c, kernels/attention/attention.def
  */
 #include "kernels/attention/attention_block.h"
-#include "kernels/attention/attention_fresh_ahead.h"
+#include "kernels/attention/attention_fresh_split.h"
 #include "kernels/attention/attention_merge.h"
 #include "kernels/attention/attention_rows.h"
 #include "kernels/attention/attention_spread.h"
-
-#ifdef DIALECT_COPIES_TO_LDS
-/* Never launched. Its presence in the code object tells the host that attention_rows.h
- * keeps a whole block of positions in LDS, not only a step. */
-KERNEL(32) void dialect_copies_to_lds_kernel()
-{
-}
-#endif
 
 /* Process all blocks of a job. FOLDS: add the segment's sums to the total at the end of
  * each segment. */
@@ -253,26 +243,26 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 #define OF_0(key, value, block, step, parts, is_shared, tiles) \
 	attention_of<key, value, block, step, parts, is_shared, tiles>
 #define OF_1(key, value, block, step, parts, is_shared, tiles) \
-	attention_rows_of<key, value, block, step, tiles, 1>
+	attention_rows_of<key, value, step, tiles, 1>
 #define OF_2(key, value, block, step, parts, is_shared, tiles) \
-	attention_rows_of<key, value, block, step, tiles * 2, 2>
+	attention_rows_of<key, value, step, tiles * 2, 2>
 #define WHOLE_0 attention_whole
 #define WHOLE_1 attention_rows
 #define WHOLE_2 attention_rows
 #define SPREAD_0 attention_spread
 #define SPREAD_1 attention_rows_spread
 #define SPREAD_2 attention_rows_spread
-#define MUTUAL_0(name, key, value, block, step, tiles)
-#define MUTUAL_N(name, key, value, block, step, tiles, share) \
+#define MUTUAL_0(name, key, value, step, tiles)
+#define MUTUAL_N(name, key, value, step, tiles, share) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_mutual_kernel(attention_launch a) \
 	{ \
-		attention_rows<attention_rows_of<key, value, block, step, tiles, share, true>>(a); \
+		attention_rows<attention_rows_of<key, value, step, tiles, share, true>>(a); \
 	}
-#define MUTUAL_1(name, key, value, block, step, tiles) \
-	MUTUAL_N(name, key, value, block, step, tiles, 1)
-#define MUTUAL_2(name, key, value, block, step, tiles) \
-	MUTUAL_N(name, key, value, block, step, tiles * 2, 2)
+#define MUTUAL_1(name, key, value, step, tiles) \
+	MUTUAL_N(name, key, value, step, tiles, 1)
+#define MUTUAL_2(name, key, value, step, tiles) \
+	MUTUAL_N(name, key, value, step, tiles * 2, 2)
 #define SHAPE(name, key, value, block, step, parts, is_shared, tiles, has_fresh, by_rows) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_whole_kernel(attention_launch a) \
@@ -292,6 +282,6 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 		attention_split<attention_of<key, value, block, step, parts, is_shared, 1>>(a); \
 	} \
 	FRESH_##has_fresh(name, key, value, block, step) \
-	MUTUAL_##by_rows(name, key, value, block, step, tiles)
+	MUTUAL_##by_rows(name, key, value, step, tiles)
 #include "kernels/attention/attention.def"
 #undef SHAPE

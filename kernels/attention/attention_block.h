@@ -30,7 +30,7 @@ template <class S> DEVICE void attention_scores(const attention_lds<S> &l)
 	if (row >= S::TILES)
 		return;
 	tile_c c[N] = {};
-	UNROLL_IN_ROOM
+	ONE_BY_ONE
 	for (int i = 0; i < STEPS; i++) {
 		int32_t at = (step + i) * 16;
 		tile_b<TILE_F16> k = tile_load_b<TILE_F16>(
@@ -68,7 +68,7 @@ DEVICE float attention_weight(float x, float most, float c)
 	return fast_exp2(fma_f32(x - most, c, ATTENTION_SHIFT));
 }
 
-/* Sum over the 16 columns of a row, in the order of tile_row_totals, so that both give the same
+/* Sum over the 16 columns of a row, in the order of score_totals, so that both give the same
  * bits. Lane e of eight passes columns e and e + 8 in x. */
 DEVICE float attention_sum16(const float *x)
 {
@@ -191,7 +191,7 @@ DEVICE void attention_add(const attention_lds<S> &l, int32_t from, attention_sum
 {
 	int32_t column = (int32_t)wave_index() * S::VALUE_TILES * 16;
 	const uint16_t *weights = (const uint16_t *)l.score;
-	UNROLL_IN_ROOM
+	ONE_BY_ONE
 	for (int32_t k = from; k < from + S::STEP; k += 16) {
 		tile_a<TILE_F16> w[S::TILES];
 		UNROLL
@@ -214,7 +214,7 @@ DEVICE void attention_add(const attention_lds<S> &l, int32_t from, attention_sum
 template <class S>
 DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 {
-	UNROLL_IN_ROOM
+	ONE_BY_ONE
 	for (int32_t s = 0; s < S::STEPS; s++) {
 		attention_turn<S>(l.factor + s * S::ROWS, sums);
 		attention_add<S>(l, s * S::STEP, sums);

@@ -237,20 +237,20 @@ DEVICE void fresh_land(const attention_from &from, const attention_job &j, int32
 		fresh_put<S, DIM, LOADS, PITCH>(j, block, from.dim, in->v, fresh, lds);
 }
 
-/* Store the places of block j.from + next of segment i. guess: those if the segment is of the
+/* Store the places of the first block of segment i. guess: those if the segment is of the
  * smallest length (fresh_guess). */
 template <class S>
 DEVICE void fresh_place(const attention_launch &a, const attention_job &j, int32_t i,
-			int32_t next, attention_spot guess, uint32_t *place)
+			attention_spot guess, uint32_t *place)
 {
-	int32_t block = j.from + next, at = block * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
+	int32_t at = j.from * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
 	guess.is_there = at >= j.seen && at < j.position;
 	if (j.from != i * S::SEGMENT)
-		guess = attention_look<S>(a, j, block);
+		guess = attention_look<S>(a, j, j.from);
 	attention_place<S>(a, j, guess, place);
 }
 
-/* Begin segment i, of whose first blocks the places are stored, and ask for the norms. */
+/* Begin a segment, of whose first block the places are stored, and ask for the norms. */
 template <class S>
 DEVICE void fresh_enter(const attention_launch &a, const attention_fresh &f,
 			const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw)

@@ -154,8 +154,8 @@ enum {
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
-/* Bytes of dynamic LDS of a whole kernel by rows. Values may be transposed, if the
- * dialect's tiles want that. Each wave has three numbers a row. Waves that share rows have
+/* Bytes of dynamic LDS of a whole kernel by rows. Values are transposed. Each
+ * wave has three numbers a row. Waves that share rows have
  * scratch, too, through which they exchange scores. */
 #define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 0)
 #define ATTENTION_ROWS_LDS(key, value, block, share) \
@@ -166,6 +166,3 @@ enum {
 #define ATTENTION_MUTUAL_LDS (ATTENTION_WAVES * 16 * 4)
 /* Bytes of dynamic LDS that a fresh split kernel adds: the step's key and value. */
 #define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)
-/* … and if the hardware copies to LDS and the cache has halves: keys and values of the next
- * block. */
-#define ATTENTION_AHEAD_LDS(key, block) (2 * (block) * ((key) + 8) * 2)

@@ -45,9 +45,9 @@ DEVICE void attention_fetch_bytes(const attention_from &from, const uint32_t *pl
 		uint32_t row = place[c / (DIM / 16)];
 		bool is_there = row != ATTENTION_NOWHERE && at < from.dim;
 		row = is_there ? row : 0;
-		out->v[i] = load_once((const u32x4 *)((const uint8_t *)from.pages +
-						      (size_t)row * (size_t)from.dim +
-						      (size_t)(is_there ? at : 0)));
+		out->v[i] = *(const u32x4 *)((const uint8_t *)from.pages +
+					     (size_t)row * (size_t)from.dim +
+					     (size_t)(is_there ? at : 0));
 		uint32_t scale = from.scale[row];
 		out->scale[i] = is_there ? scale : 0;
 	}

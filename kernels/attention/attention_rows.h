@@ -5,7 +5,7 @@
  * in LDS. This division of work is that of FlashAttention-2 (Dao, 2023).
  *
  * Heads of more than 128 elements do not fit: there two waves have 16 rows together. Each
- * multiplies half of a step's keys; they exchange the scores, and both make the weights of
+ * multiplies half of a block's keys; they exchange the scores, and both make the weights of
  * all. Then each sums half of the values' elements.
  *
  * A block takes two barriers, or three where scores are exchanged. Its values are loaded
@@ -133,46 +133,30 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 {
 	uint32_t *place = l.place + ((block - j.from) & 1) * S::BLOCK;
 	uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
-	constexpr int HALF = S::SCORES / 2, STEP = S::SCORES;
-	tile_c c[S::STEPS * S::SCORES];
-	copy_ahead<S::VALUE_HALF> values;
-	copy_ahead<S::KEY_HALF> keys;
-	float before[S::STEPS][SCORE_SLOTS];
+	constexpr int HALF = S::SCORES / 2;
+	tile_c c[S::SCORES];
+	u32x4 values[S::VALUE_HALF], keys[S::KEY_HALF];
+	float before[SCORE_SLOTS];
 	attention_spot spot = attention_look<S>(a, j, block + 1);
 	group_barrier(); /* keys are in LDS; the last values are no longer needed */
-	rows_ask_values<S>(a, place, 0, &values, l);
-	if (!COPY_LANDS)
-		rows_ask_values<S>(a, place, 1, &values, l);
+	rows_ask_values<S>(a, place, 0, values);
 	rows_scores<S>(l, c);
 	attention_place<S>(a, j, spot, next);
 	rows_exchange<S>(l, c);
-	rows_land_values<S>(0, &values, l);
-	if (COPY_LANDS)
-		rows_ask_values<S>(a, place, 1, &values, l);
+	rows_land_values<S>(0, values, l);
+	rows_ask_values<S>(a, place, 1, values);
 	if (block < seen.clear || block > seen.full)
 		rows_hide<S>(a, l, block, c);
-	UNROLL
-	for (int s = 0; s < S::STEPS; s++)
-		rows_weigh<S>(a, c + s * STEP, sums, before[s]);
-	rows_turn<S>(before[0], sums);
-	rows_land_values<S>(1, &values, l);
-	copy_wait();
+	rows_weigh<S>(a, c, sums, before);
+	rows_turn<S>(before, sums);
+	rows_land_values<S>(1, values, l);
 	group_barrier(); /* values are in LDS; keys are no longer needed */
-	rows_ask_keys<S>(a, next, 0, &keys, l); /* after the last block: rows again */
-	if (!COPY_LANDS)
-		rows_ask_keys<S>(a, next, 1, &keys, l);
+	rows_ask_keys<S>(a, next, 0, keys); /* after the last block: rows again */
 	rows_values<S>(l, c, 0, HALF, sums);
-	rows_land_keys<S>(0, &keys, l);
-	if (COPY_LANDS)
-		rows_ask_keys<S>(a, next, 1, &keys, l);
-	rows_values<S>(l, c, HALF, STEP, sums);
-	UNROLL
-	for (int s = 1; s < S::STEPS; s++) {
-		rows_turn<S>(before[s], sums);
-		rows_values<S>(l, c, s * STEP, (s + 1) * STEP, sums);
-	}
-	rows_land_keys<S>(1, &keys, l);
-	copy_wait();
+	rows_land_keys<S>(0, keys, l);
+	rows_ask_keys<S>(a, next, 1, keys);
+	rows_values<S>(l, c, HALF, S::SCORES, sums);
+	rows_land_keys<S>(1, keys, l);
 }
 
 /* Load the queries and the first block's keys. */
@@ -184,11 +168,10 @@ DEVICE void rows_start(const attention_launch &a, const attention_job &j,
 	group_barrier();
 	UNROLL
 	for (int h = 0; h < 2; h++) {
-		copy_ahead<S::KEY_HALF> keys;
-		rows_ask_keys<S>(a, l.place, h, &keys, l);
-		rows_land_keys<S>(h, &keys, l);
+		u32x4 keys[S::KEY_HALF];
+		rows_ask_keys<S>(a, l.place, h, keys);
+		rows_land_keys<S>(h, keys, l);
 	}
-	copy_wait();
 }
 
 template <class S> DEVICE void attention_rows(const attention_launch &a)

@@ -18,7 +18,7 @@ template <class S> struct attention_rows_sums {
 /* Multiply the wave's queries by its part of the block's keys: one of every SHARE tiles. */
 template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_c *c)
 {
-	constexpr int TILES = S::STEPS * S::SCORES / S::SHARE;
+	constexpr int TILES = S::SCORES / S::SHARE;
 	const uint16_t *q = l.q + rows_first<S>() * S::KEY_PITCH;
 	const uint16_t *k = l.k + rows_part<S>() * 16 * S::KEY_PITCH;
 	UNROLL
@@ -46,7 +46,7 @@ template <class S> DEVICE void rows_exchange(const attention_rows_lds<S> &l, til
 		struct tile_words {
 			u32x4 v[2];
 		};
-		static_assert(S::STEPS * S::SCORES == S::SHARE, "one tile a wave");
+		static_assert(S::SCORES == S::SHARE, "one tile a wave");
 		u32x4 *mine = (u32x4 *)l.scratch + lane_index();
 		const u32x4 *all = mine - rows_part<S>() * (S::SCRATCH / 8);
 		tile_words words = bits_cast<tile_words>(c[0]);
@@ -71,7 +71,7 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 		int32_t r = (int32_t)wave_index() * 16 + score_query_at(i), last = l.last[r];
 		int32_t first = S::MUTUAL ? l.first[r] : attention_seen(a.window, last);
 		UNROLL
-		for (int t = 0; t < S::STEPS * S::SCORES; t++) {
+		for (int t = 0; t < S::SCORES; t++) {
 			int32_t at = block * S::BLOCK + t * 16 + score_other_at(i);
 			if (at < first || at > last)
 				c[t].v[i] = ATTENTION_HIDDEN;
@@ -145,17 +145,15 @@ template <class S>
 DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int from, int to,
 			attention_rows_sums<S> *sums)
 {
-	const uint16_t *values = l.v + rows_part<S>() * S::VALUE_TILES * 16 *
-					       (TILE_LINES_B ? S::VALUE_PITCH : 1);
+	const uint16_t *values = l.v + rows_part<S>() * S::VALUE_TILES * 16 * S::VALUE_PITCH;
 	UNROLL
 	for (int k = from; k < to; k++) {
 		schedule_barrier();
 		score_weight weights = score_weight_of(c[k]);
 		UNROLL
 		for (int n = 0; n < S::VALUE_TILES; n++) {
-			int32_t first = TILE_LINES_B ? n * 16 * S::VALUE_PITCH + k * 16
-						     : k * 16 * S::VALUE_PITCH + n * 16;
-			score_value v = score_load_value(values + first, S::VALUE_PITCH);
+			score_value v = score_load_value(values + n * 16 * S::VALUE_PITCH + k * 16,
+							 S::VALUE_PITCH);
 			sums->part[n] = score_add(weights, v, sums->part[n]);
 			tile_pin(&sums->part[n]);
 		}

@@ -5,28 +5,25 @@
 #pragma once
 #include "kernels/attention/attention_job.h"
 
-/* The constants of one shape. BLOCK: positions in LDS at once; only one step if the
- * copies go through registers. SHARE: waves that have the same 16 rows. Each of them
- * multiplies a part of a step's keys, and sums a part of the values' elements. MUTUAL: tokens
- * see up to attention_launch.last_seen. */
-template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int WAVES_, int SHARE_,
-	  bool MUTUAL_ = false>
+/* The constants of one shape. BLOCK: positions in LDS at once. SHARE: waves that have the
+ * same 16 rows. Each of them multiplies a part of a block's keys, and sums a part of the
+ * values' elements. MUTUAL: tokens see up to attention_launch.last_seen. */
+template <int KEY_, int VALUE_, int BLOCK_, int WAVES_, int SHARE_, bool MUTUAL_ = false>
 struct attention_rows_of {
 	enum : int {
-		KEY = KEY_, VALUE = VALUE_, STEP = STEP_, WAVES = WAVES_,
-		STEPS = COPY_LANDS ? 1 : BLOCK_ / STEP, BLOCK = STEP * STEPS,
+		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, WAVES = WAVES_,
 		SHARE = SHARE_, THREADS = WAVES * WAVE, ROWS = WAVES / SHARE * 16,
 		/* rows of state: a wave keeps 16 for itself, even if it shares its rows */
 		STATES = WAVES * 16,
 		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of scratch for a wave */
 		KEY_PITCH = KEY + 8,
-		VALUE_PITCH = TILE_LINES_B ? BLOCK + 8 : VALUE + 8,
+		VALUE_PITCH = BLOCK + 8,
 		/* A thread issues the loads of half a block at once, but at least two. */
 		KEY_LOADS = BLOCK * KEY / 8 / THREADS,
 		VALUE_LOADS = BLOCK * VALUE / 8 / THREADS,
 		KEY_HALF = KEY_LOADS > 2 ? KEY_LOADS / 2 : 2,
 		VALUE_HALF = VALUE_LOADS > 2 ? VALUE_LOADS / 2 : 2,
-		SCORES = STEP / 16,       /* score tiles of a wave and step */
+		SCORES = BLOCK / 16,      /* score tiles of a wave and block */
 		PAIRS = BLOCK / 2,        /* pairs of positions */
 		VALUE_TILES = VALUE / 16 / SHARE,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
@@ -44,7 +41,7 @@ struct attention_rows_of {
  * more. */
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
-	uint16_t *v;         /* (BLOCK, VALUE_PITCH); transposed: (VALUE, VALUE_PITCH) */
+	uint16_t *v;         /* transposed: (VALUE, VALUE_PITCH) */
 	uint16_t *scratch;   /* SHARE > 1: scratch of this wave alone */
 	float *total;        /* (2, STATES): maximum and sum of all earlier segments */
 	int32_t *last;       /* (STATES): last position that each row sees */
@@ -100,54 +97,40 @@ template <class S, int DIM> DEVICE constexpr int rows_loads(int h, int n)
 	return (h + 1) * n <= S::BLOCK * DIM / 8 / S::THREADS ? n : 0;
 }
 
-/* Element `at` of a row of `dim` elements. Past its end a row repeats its
+/* Elements [at, at + 8) of a row of `dim` elements. Past its end a row repeats its
  * first elements: queries are 0 there, and nobody stores such values. Both factors have 32 bits, so
  * the address is one multiply-add. */
-DEVICE const uint16_t *rows_from(const uint16_t *pages, uint32_t row, int32_t dim, int32_t at)
+DEVICE u32x4 rows_load(const uint16_t *pages, uint32_t row, int32_t dim, int32_t at)
 {
 	const char *first = (const char *)(pages + (at < dim ? at : 0));
-	return (const uint16_t *)(first + (size_t)row * (size_t)((uint32_t)dim * 2));
+	return load_global<u32x4>(first + (size_t)row * (size_t)((uint32_t)dim * 2));
 }
 
 /* Start the loads of half h of a thread's pieces. Positions that no row sees bring a row that
  * is seen. Their weights are 0, so nothing must be cleared. */
-template <class S, int DIM, int PITCH, int N>
-DEVICE void rows_ask(const uint16_t *pages, int32_t dim, const uint32_t *place, int h,
-		     copy_ahead<N> *c, uint16_t *lds)
+template <class S>
+DEVICE void rows_ask_keys(const attention_launch &a, const uint32_t *place, int h, u32x4 *c)
 {
-	int32_t at = rows_at<S, DIM>();
+	int32_t at = rows_at<S, S::KEY>();
 	UNROLL
-	for (int i = 0; i < rows_loads<S, DIM>(h, N); i++) {
-		int32_t r = rows_row<S, DIM>(h * N + i);
-		copy_ask(c, i, lds + r * PITCH + at, rows_from(pages, place[r], dim, at), true);
-	}
-}
-
-template <class S, int DIM, int PITCH, int N>
-DEVICE void rows_land(int h, copy_ahead<N> *c, uint16_t *lds)
-{
-	int32_t at = rows_at<S, DIM>();
-	UNROLL
-	for (int i = 0; i < (COPY_LANDS ? rows_loads<S, DIM>(h, N) : 0); i++)
-		copy_land(c, i, lds + rows_row<S, DIM>(h * N + i) * PITCH + at, true);
+	for (int i = 0; i < rows_loads<S, S::KEY>(h, S::KEY_HALF); i++)
+		c[i] = rows_load(a.k, place[rows_row<S, S::KEY>(h * S::KEY_HALF + i)], a.head_dim,
+				 at);
 }
 
 template <class S>
-DEVICE void rows_ask_keys(const attention_launch &a, const uint32_t *place, int h,
-			  copy_ahead<S::KEY_HALF> *c, const attention_rows_lds<S> &l)
+DEVICE void rows_land_keys(int h, const u32x4 *c, const attention_rows_lds<S> &l)
 {
-	rows_ask<S, S::KEY, S::KEY_PITCH>(a.k, a.head_dim, place, h, c, l.k);
+	int32_t at = rows_at<S, S::KEY>();
+	UNROLL
+	for (int i = 0; i < rows_loads<S, S::KEY>(h, S::KEY_HALF); i++)
+		*(u32x4 *)(l.k + rows_row<S, S::KEY>(h * S::KEY_HALF + i) * S::KEY_PITCH + at) =
+			c[i];
 }
 
-template <class S>
-DEVICE void rows_land_keys(int h, copy_ahead<S::KEY_HALF> *c, const attention_rows_lds<S> &l)
-{
-	rows_land<S, S::KEY, S::KEY_PITCH>(h, c, l.k);
-}
-
-/* First element of a thread's piece i of the values. In transposed LDS a thread takes two
- * neighbouring positions, and neighbouring threads take neighbouring pairs. So each
- * thread stores a word, and the words of a wave are contiguous. */
+/* First element of a thread's piece i of the values. A thread takes two neighbouring positions,
+ * and neighbouring threads take neighbouring pairs. So each thread stores a word, and the words
+ * of a wave are contiguous. */
 template <class S> DEVICE int32_t rows_value_at(int h, int i)
 {
 	return (h * S::VALUE_HALF + i) / 2 * (S::THREADS / S::PAIRS * 8) +
@@ -160,44 +143,26 @@ template <class S> DEVICE int32_t rows_value_pair()
 }
 
 template <class S>
-DEVICE void rows_ask_values(const attention_launch &a, const uint32_t *place, int h,
-			    copy_ahead<S::VALUE_HALF> *c, const attention_rows_lds<S> &l)
+DEVICE void rows_ask_values(const attention_launch &a, const uint32_t *place, int h, u32x4 *c)
 {
-	if constexpr (!TILE_LINES_B) {
-		rows_ask<S, S::VALUE, S::VALUE_PITCH>(a.v, a.v_dim, place, h, c, l.v);
-	} else {
-		UNROLL
-		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i++) {
-			uint32_t row = place[2 * rows_value_pair<S>() + i % 2];
-			copy_ask(c, i, l.v,
-				 rows_from(a.v, row, a.v_dim, rows_value_at<S>(h, i)), true);
-		}
-	}
+	UNROLL
+	for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i++)
+		c[i] = rows_load(a.v, place[2 * rows_value_pair<S>() + i % 2], a.v_dim,
+				 rows_value_at<S>(h, i));
 }
 
 template <class S>
-DEVICE void rows_land_values(int h, copy_ahead<S::VALUE_HALF> *c,
-			     const attention_rows_lds<S> &l)
+DEVICE void rows_land_values(int h, const u32x4 *c, const attention_rows_lds<S> &l)
 {
-	if constexpr (!TILE_LINES_B) {
-		rows_land<S, S::VALUE, S::VALUE_PITCH>(h, c, l.v);
-	} else {
+	UNROLL
+	for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i += 2) {
+		int32_t at = rows_value_at<S>(h, i);
+		uint32_t *to = (uint32_t *)(l.v + at * S::VALUE_PITCH) + rows_value_pair<S>();
 		UNROLL
-		for (int i = 0; i < rows_loads<S, S::VALUE>(h, S::VALUE_HALF); i += 2) {
-			int32_t at = rows_value_at<S>(h, i);
-			uint32_t *to = (uint32_t *)(l.v + at * S::VALUE_PITCH) +
-				       rows_value_pair<S>();
-			u32x4 two[2];
-			UNROLL
-			for (int p = 0; p < 2; p++)
-				two[p] = copy_piece(*c, i + p, true);
-			UNROLL
-			for (int w = 0; w < 4; w++) {
-				uint32_t x = two[0][w], y = two[1][w];
-				to[2 * w * S::VALUE_PITCH / 2] = permute_bytes<0x5410>(x, y);
-				to[(2 * w + 1) * S::VALUE_PITCH / 2] =
-					permute_bytes<0x7632>(x, y);
-			}
+		for (int w = 0; w < 4; w++) {
+			uint32_t x = c[i][w], y = c[i + 1][w];
+			to[2 * w * S::VALUE_PITCH / 2] = permute_bytes<0x5410>(x, y);
+			to[(2 * w + 1) * S::VALUE_PITCH / 2] = permute_bytes<0x7632>(x, y);
 		}
 	}
 }

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The language of the kernels (*.hip): C++17 and the names below. It means the same on an
- * AMD GPU (wave32), on an NVIDIA GPU, and on the CPU with one fiber per thread. Only
- * dialect_*.h use a compiler's builtins. Each dialect defines
+ * AMD GPU (wave32) and on the stand-ins of the tests, which name their dialect in DIALECT
+ * (tests/hip-on-cpu, tests/hip-on-cuda). Only dialects use a compiler's builtins. Each defines
  *
  *   KERNEL(max_threads) void name(...)   an entry point, C linkage
- *   KERNEL_OF_MANY(max_threads, n)       like KERNEL; on an NVIDIA GPU it limits registers
- *                                        so that a multiprocessor holds n workgroups
  *   DEVICE                               a function, always inlined
  *   UNROLL                               before a loop whose arrays must be in registers
  *   ONE_BY_ONE                           before a loop that must not be unrolled, so that
  *                                        its loads do not all occupy registers at once
- *   UNROLL_IN_ROOM                       UNROLL where a wave may have many registers (on an
- *                                        NVIDIA GPU), else ONE_BY_ONE
  *   LDS(T, name, n)                      n elements of the workgroup's memory, 16-byte
  *                                        aligned
  *   LDS_DYNAMIC(T, name)                 LDS of the size given at launch; one a kernel
@@ -35,18 +31,12 @@
  *                                        pointers that were themselves read from memory
  *   load_nt<T>(p)                        T = u32x4, u32x2, uint32_t: a non-temporal load,
  *                                        for data that is read once
- *   load_once(p)                         a load of data that is read once; it should not push
- *                                        other data out of the caches. On AMD's chips, where
- *                                        nobody has measured it, a plain load
- *   ask_line(p)                          asks for LINE_BYTES bytes at p, so that the caches have
- *                                        them soon. Does nothing where hardware cannot
  *   load_nt_even(p)                      a non-temporal load of 16 bytes at an even address
  *   wave_xor<M>(x)                       x of lane (own index xor M)
  *   wave_shuffle(x, lane), wave_ballot(bool)
  *   wave_max(x)                          largest uint32_t of the wave
  *   dot2_f16(a, b, c), dot2_bf16         c + a.lo * b.lo + a.hi * b.hi; a and b are pairs
- *                                        of 16-bit numbers in a uint32_t. If this is not
- *                                        one instruction, DIALECT_LACKS_DOT2 is defined
+ *                                        of 16-bit numbers in a uint32_t
  *   permute_bytes<sel>(a, b)             byte i of the result is chosen by nibble i of sel:
  *                                        0..3 from a, 4..7 from b
  *   lookup_bytes(at, low, high)          byte i of the result is chosen by byte i of at:
@@ -77,34 +67,20 @@
  *   tile_load_a_placed<F, PIECES>(p, first, piece), tile_load_b_placed
  *                                        the same from rows that lie as tile_place.h
  *                                        says: k = 0 is piece `piece` (even), p + first
- *                                        the first row, whose number is a multiple of 16,
- *                                        plus tile_lane_a<PIECES>(), tile_lane_b
- *   tile_lane_a<PIECES>(), tile_lane_b   what a lane adds to p there. 0 where the compiler
- *                                        keeps addresses without that
- *   TILE_SIDE                            columns of C that a lane has side by side
- *   keep<M>(x)                           x, a multiple of M, in a register: it is not
- *                                        computed anew at each use. x itself where
- *                                        registers are no concern
+ *                                        the first row, whose number is a multiple of 16
  *   tile_load_b_rows<F>(p, stride)       element (k, column) is p[k * stride + column].
  *                                        gfx11 needs sixteen 2-byte loads for this, so
- *                                        transposing once is better
+ *                                        data that is read many times is better stored
+ *                                        transposed
  *   tile_mma(a, b, c)                    c + a b
  *   tile_product(a, b)                   a b
  *   tile_row(i), tile_column(i)          row and column in C of this lane's c.v[i]
- *   tile_slot(i)                         number of c.v[i]'s row among this lane's rows,
- *                                        0..TILE_ROWS-1
- *   tile_row_sum(x), tile_row_max(x)     over the lanes that share this lane's rows
  *   tile_pin(c)                          forces c to be computed here: the compiler moves
  *                                        no later load before this point
- *   tile_a_of_c<F>(c, scratch)           C as the next product's A, rounded to F;
- *                                        scratch: TILE_SCRATCH numbers of this wave's LDS
  *   tile_round_f16(&c)                   c rounded to f16, still stored as floats
- *   tile_row_totals(c, out)              out[TILE_ROWS]: sums of this lane's rows over the
- *                                        16 columns. All machines add in one order:
- *                                        columns that differ by 8, by 1, by 4, by 2
  *
- * Scores of 16 queries and 16 positions, f16 in, for attention. A query is a row of C, or a
- * column: on gfx11 a lane then has numbers of one query instead of eight:
+ * Scores of 16 queries and 16 positions, f16 in, for attention. A query is a column of C, so a
+ * lane has numbers of one query instead of eight:
  *
  *   score_query, score_key               a lane's part of 16 queries, of 16 keys
  *   score_load_query(p, stride), score_load_key
@@ -112,40 +88,15 @@
  *   score_mma(q, k, c)                   c + q k'
  *   score_value, score_weight            a lane's part of 16 values, of the weights made of C
  *   score_load_value(p, stride)          16 positions of 16 elements: element (position, e) is
- *                                        p[e * stride + position] if TILE_LINES_B, else
- *                                        p[position * stride + e]
+ *                                        p[e * stride + position]
  *   score_weight_of(c)                   weights, rounded to f16
  *   score_add(w, v, c)                   c + w v: sums of values. e stands for positions
  *   SCORE_SLOTS                          queries of a lane
  *   score_query_at(i), score_other_at(i) query, and position or element, of c.v[i]
  *   score_slot(i), score_slot_query(s)   the slot of c.v[i]'s query; the query of a slot
  *   score_max(x)                         over the lanes that share a slot's query
- *   score_totals(c, out)                 out[SCORE_SLOTS]: sums over the 16 positions, in
- *                                        the order of tile_row_totals
- *   TILE_STEP                            elements of K that a product's step should take
- *                                        where rows are few: with more, fewer workgroups
- *                                        have room in gfx11's LDS
- *   TILE_LINES_B                         1: loading B is fast only where the 16 k of a
- *                                        column are contiguous in LDS. So data that would
- *                                        be read by tile_load_b_rows many times is better
- *                                        stored transposed. 0: both loads are fast
- *
- * Asynchronous copies of 16-byte pieces from memory to LDS by a thread:
- *
- *   copy_ahead<N>                        state of N pieces in flight
- *   copy_ask(&c, i, to, from, is_there)  starts piece i. `from` must be readable. `to` must
- *                                        be free already: hardware may write it at once
- *   copy_ask_once                        the same for data that is read once: it should not
- *                                        push other data out of the caches
- *   copy_land(&c, i, to, is_there)       with the same `to`: stores the piece, or 0 if
- *                                        is_there is false
- *   copy_wait()                          after the last copy_land, before a barrier
- *   copy_close()                         ends a set: the pieces asked for since the last one.
- *                                        Only where hardware copies
- *   copy_wait_but<N>()                   waits for all sets but the last N, which is 1 or 2
- *   COPY_LANDS                           0: hardware copies to LDS, copy_land does nothing
- *                                        (DIALECT_COPIES_TO_LDS is defined); 1: the pieces
- *                                        are in registers, c.v[i]
+ *   score_totals(c, out)                 out[SCORE_SLOTS]: sums over the 16 positions: those
+ *                                        that differ by 8 first, then by 1, by 4, by 2
  *
  * Tile loads read LDS. p is 16-byte aligned, stride a multiple of 8; rows lie in
  * different banks if stride / 8 is odd. A loop over i must be unrolled, because registers
@@ -159,21 +110,15 @@
  */
 #pragma once
 enum tile_format { TILE_F16, TILE_BF16 };
-/* TILE_C: elements of C in a lane. TILE_SCRATCH: 16 rows of 16 halves, 48 bytes apart. */
-enum { TILE_C = 8, TILE_SCRATCH = 16 * 24 };
+enum { TILE_C = 8 }; /* elements of C in a lane */
 
 #if defined(__HIP__)
 #include "kernels/device/dialect_amd.h"
-#elif defined(__CUDACC__)
-#include "kernels/device/dialect_cuda.h"
 #else
-#include "kernels/device/dialect_cpu.h"
+#include DIALECT
 #endif
 
-enum { WAVE = 32, LINE_BYTES = 128 };
-#ifndef KERNEL_OF_MANY
-#define KERNEL_OF_MANY(max_threads, n) KERNEL(max_threads)
-#endif
+enum { WAVE = 32 };
 
 /* Line of the call, for the CPU dialect's check that lanes meet at the same place. */
 #define CALL_SITE __builtin_LINE()
@@ -212,9 +157,6 @@ DEVICE float wave_sum(float x, int site = CALL_SITE)
 /* The largest x of the wave. */
 DEVICE uint32_t wave_max(uint32_t x, int site = CALL_SITE)
 {
-#ifdef DIALECT_WAVE_MAX /* the hardware has one instruction */
-	return DIALECT_WAVE_MAX(x);
-#endif
 	auto with = [&](float other) {
 		uint32_t o = bits_cast<uint32_t>(other);
 		x = o > x ? o : x;

@@ -21,7 +21,6 @@ typedef unsigned long size_t;
 #define UNROLL _Pragma("unroll")
 #define TABLE static __attribute__((constant)) const
 #define ONE_BY_ONE _Pragma("clang loop unroll(disable)")
-#define UNROLL_IN_ROOM ONE_BY_ONE
 #define LDS(T, name, n) \
 	static __attribute__((shared)) __attribute__((aligned(16))) T name[n]
 #define LDS_DYNAMIC(T, name) \
@@ -71,8 +70,6 @@ template <class T> DEVICE T load_nt(const void *p)
 	return __builtin_nontemporal_load((const __attribute__((address_space(1))) T *)p);
 }
 
-template <class T> DEVICE T load_once(const T *p) { return *p; }
-DEVICE void ask_line(const void *) {}
 
 /* A single load: gfx11 on Linux allows unaligned addresses. */
 typedef u32x4 dialect_even __attribute__((aligned(2)));
@@ -217,7 +214,6 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-enum { TILE_ROWS = 8, TILE_LINES_B = 1, TILE_STEP = 32 };
 
 DEVICE int32_t tile_row(int32_t i)
 {
@@ -225,9 +221,6 @@ DEVICE int32_t tile_row(int32_t i)
 }
 
 DEVICE int32_t tile_column(int32_t) { return (int32_t)(thread_index() & 15); }
-DEVICE int32_t tile_slot(int32_t i) { return i; }
-
-#include "kernels/device/dialect_amd_rows.h"
 
 template <int format = TILE_F16>
 DEVICE h16x16 dialect_tile_row(const uint16_t *low, const uint16_t *high)
@@ -279,18 +272,6 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
 DEVICE void tile_pin(tile_c *c)
 {
 	asm volatile("" : "+v"(c->v) : : "memory");
-}
-
-template <int format>
-DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch, int = 0)
-{
-	wave_barrier(); /* earlier reads of scratch are done */
-	UNROLL
-	for (int i = 0; i < TILE_C; i++)
-		scratch[tile_row(i) * 24 + tile_column(i)] =
-			format == TILE_F16 ? f32_to_f16(c.v[i]) : f32_to_bf16(c.v[i]);
-	wave_barrier();
-	return {dialect_tile_line(scratch, 24)};
 }
 
 #include "kernels/device/dialect_gfx11.h"

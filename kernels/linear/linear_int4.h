@@ -53,9 +53,8 @@ struct linear_int4_args {
 	struct fused_norm norm; /* norm that makes x */
 	int32_t slice;  /* elements of K that LDS holds at once, whole steps; read from
 			 * LINEAR_INT4_SLICED_TOK tokens on */
-	int32_t n_tok;  /* tokens; read by linear_quad_sum.h and kernels for more than 8 */
-	/* Only for linear_quad_sum.h: */
-	uint32_t is_pair; /* parts 0 and 1 are gate and up; y of part 0 becomes silu(gate) up */
+	int32_t n_tok;  /* tokens; read by kernels for more than 8 */
+	int32_t filler; /* tests/lint/check-padding */
 	/* Of parts 1 and on, ascending; beyond the grid for an unused part. Part 0 begins at 0. */
 	int32_t first_group[LINEAR_INT4_MAX_PART - 1];
 	struct linear_int4_part part[LINEAR_INT4_MAX_PART];

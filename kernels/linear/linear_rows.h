@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How linear_rows_dot.h, linear_blocks.hip and linear_quad_int8.hip are launched:
- * arguments, limits, LDS. C for the host, C++ for the kernels.
+ * How linear_rows_dot.h and linear_blocks.hip are launched: arguments, limits, LDS.
+ * C for the host, C++ for the kernels.
  *
- * A launch takes up to four weights of one format and K at 1..16 tokens; linear_blocks and
- * linear_quad_int8 at 1..8. Each weight (part) has its own workgroups, beginning at
+ * A launch takes up to four weights of one format and K at 1..16 tokens; linear_blocks at
+ * 1..8. Each weight (part) has its own workgroups, beginning at
  * first_group; the host chooses how many. The bits of a row depend neither on M nor on the
  * grid. There are kernels for 1, 2, 4, 8 and 16 tokens.
  *
  * A group is a power of two of at least 16 elements (32 for weights of four bits other
  * than nvfp4), or a whole row. linear_blocks: scales are inside q, K is whole blocks.
- * linear_quad_int8: one scale a row, no zero points, K is whole turns.
  */
 #pragma once
 #include "kernels/linear/linear_store.h"
@@ -25,12 +24,7 @@ enum {
 	LINEAR_ROWS_WAVES = 8,   /* waves in a workgroup: see LINEAR_ROWS_WAVES_OF */
 	LINEAR_ROWS_TILE = 2,    /* rows that a wave sums at once */
 	LINEAR_ROWS_LDS = 65536, /* bytes of LDS that a workgroup may have */
-	LINEAR_BLOCKS_THRDS = 16, /* lanes that share a row */
-	LINEAR_QUAD_INT8_MAX_TOK = 8,
-	LINEAR_QUAD_INT8_WAVES = 4, /* waves of a workgroup, 16 rows each */
-	LINEAR_QUAD_INT8_STEPS = 4, /* steps in a turn, 64 elements each */
-	LINEAR_QUAD_INT8_TURN = LINEAR_QUAD_INT8_STEPS * 64,
-	LINEAR_QUAD_INT8_PER_CU = 5 /* resident workgroups of a compute unit */
+	LINEAR_BLOCKS_THRDS = 16 /* lanes that share a row */
 };
 
 struct linear_rows_part {
@@ -69,9 +63,6 @@ struct linear_rows_args {
 	((m) > LINEAR_ROWS_WAVES ? LINEAR_ROWS_LDS \
 	 : (k) < LINEAR_ROWS_SLICE(m) ? (n_tok) * (k) * 2 \
 	 : (n_tok) * LINEAR_ROWS_SLICE(m) * 2)
-/* Distance of tokens in LDS, in 16-byte pieces. */
-#define LINEAR_QUAD_INT8_PITCH(k) ((k) / 8 + 4)
-#define LINEAR_QUAD_INT8_LDS_BYTES(m, k) ((m) * LINEAR_QUAD_INT8_PITCH(k) * 16)
 /* linear_blocks with m tokens: a lane sums TILE rows at once, a workgroup ROWS rows. */
 #define LINEAR_BLOCKS_TILE(m) ((m) > 4 ? 1 : 2)
 #define LINEAR_BLOCKS_ROWS(m) \

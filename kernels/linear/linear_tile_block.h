@@ -132,7 +132,7 @@ template <class G> DEVICE void linear_tile(const linear_tile_args &a)
 }
 
 #define LINEAR_TILE(tile, name, format, bm, bn, bk, wm, wn) \
-	KERNEL_OF_MANY(wm * wn * WAVE, (gemm_tile<format, bm, bn, bk, wm, wn>::ROOM)) \
+	KERNEL(wm * wn * WAVE) \
 	void linear_tile_##tile##_##name##_kernel(linear_tile_args a) \
 	{ \
 		linear_tile<gemm_tile<format, bm, bn, bk, wm, wn>>(a); \

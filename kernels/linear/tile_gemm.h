@@ -5,15 +5,14 @@
  * come from and where results go.
  *
  *   registers   while the waves multiply the step in LDS, each thread loads its pieces of
- *               the next step's W, and of X where no hardware copies to LDS
+ *               the next step's X and W
  *   LDS         X and W of a step as 16-bit numbers, in rows as device/tile_place.h says.
  *               There are two buffers, so a step takes one barrier (W bf16: one buffer and
- *               two). Scales of int4 are loaded for 128 elements at once. Some int4 tiles have
- *               more buffers of X, and load further ahead: tile_gemm_ahead.h
- *   W int4      nibble - zero, exact in f16. X and W have one order, either X's own or that of
- *               the pairs in a word; sums are the same. The sum of 32 elements is multiplied
- *               by its group's scale in f32. So nothing is rounded that the reference does
- *               not round, and no scale is too large
+ *               two). Scales of int4 are loaded for 128 elements at once
+ *   W int4      nibble - zero, exact in f16. X and W have the order of the pairs in a word.
+ *               That takes fewer instructions than bringing W into the order of X. The sum
+ *               of 32 elements is multiplied by its group's scale in f32. So nothing is
+ *               rounded that the reference does not round, and no scale is too large
  *   W bf16      X is split exactly into two bf16 (f16 has 11 significant bits, bf16 8):
  *               two products, and any bf16 is in range
  *   W in units  (kernels/weights/weight_units.h) halves without their scale. The sum of a
@@ -23,7 +22,35 @@
  *               is the same in every shape, so tiles may be chosen by M
  */
 #pragma once
-#include "kernels/linear/tile_gemm_ahead.h"
+#include "kernels/linear/tile_gemm_multiply.h"
+#include "kernels/linear/tile_gemm_stage.h"
+
+DEVICE int32_t gemm_wave_m(int32_t waves_n)
+{
+	return (int32_t)wave_index() / waves_n;
+}
+
+DEVICE int32_t gemm_wave_n(int32_t waves_n)
+{
+	return (int32_t)wave_index() % waves_n;
+}
+
+/* Where a lane multiplies: the workgroup's LDS, its wave's first row of X and of W, and the first
+ * scale and sum it needs. */
+struct gemm_place {
+	gemm_stages lds;
+	uint32_t a, b, scale, sum;
+	int32_t n_used; /* of the wave's tiles of rows; MT or more: all */
+};
+
+template <class G> DEVICE gemm_place gemm_place_of(const gemm_stages &lds, int32_t n_rows)
+{
+	int32_t row = gemm_wave_m(G::WAVES_N) * (G::MT * 16);
+	int32_t column = gemm_wave_n(G::WAVES_N) * (G::NT * 16);
+	return {lds, (uint32_t)row * G::PITCH, (uint32_t)column * G::PITCH,
+		(uint32_t)(column + tile_column(0)), (uint32_t)row,
+		(n_rows + 15) / 16 - gemm_wave_m(G::WAVES_N) * G::MT};
+}
 
 /* Write to LDS what all products of the block use: the format's lookup table. */
 template <class G> DEVICE void gemm_prepare(u32x4 *table)
@@ -54,7 +81,7 @@ DEVICE void gemm_step(gemm_thread<G> *t, const gemm_weight *w, const gemm_place 
 	bool is_last = next_k >= w->k;
 	gemm_stages next = gemm_stage_of<G>(at.lds, next_k, stage ^ (G::STAGES - 1));
 	if (!is_last)
-		gemm_load(t, w, next_k, next.a);
+		gemm_load(t, w, next_k);
 	gemm_stages now = gemm_stage_of<G>(at.lds, k0, stage);
 	gemm_lds step = {now.a + at.a, now.b + at.b, now.scales + at.scale, now.sums + at.sum};
 	gemm_multiply_step<G, is_whole>(sum, step, at.n_used);
@@ -70,11 +97,6 @@ template <class G, bool is_whole>
 DEVICE void gemm_steps(gemm_thread<G> *t, const gemm_weight *w, const gemm_place &at,
 		       gemm_sums<G> *sum)
 {
-	if constexpr (G::IS_AHEAD)
-		if (w->k % G::AHEAD_K == 0) {
-			gemm_turns<G, is_whole>(t, w, at, sum);
-			return;
-		}
 	int32_t stage = 0;
 	for (int32_t k0 = 0; k0 < w->k; k0 += G::BK) {
 		gemm_step<G, is_whole>(t, w, at, k0, stage, sum);
@@ -94,7 +116,7 @@ template <class G, class X, class W>
 DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_rows rows,
 		     gemm_sums<G> *sum)
 {
-	LDS(uint16_t, a, G::A_STAGES * G::A_STAGE);
+	LDS(uint16_t, a, G::STAGES * G::A_STAGE);
 	LDS(uint16_t, b, G::STAGES * G::B_HALVES);
 	LDS(float, scales, G::STAGES * G::SIDE);
 	LDS(float, sums, G::STAGES * G::SUMS);
@@ -106,7 +128,7 @@ DEVICE void gemm_run(const gemm_weight *weight, X x_row, W w_row, gemm_rows rows
 	gemm_place at = gemm_place_of<G>({a, b, scales, sums}, rows.n);
 	gemm_begin(&t, x_row, w_row);
 	gemm_clear(sum);
-	gemm_load(&t, w, 0, a);
+	gemm_load(&t, w, 0);
 	gemm_stage(&t, w, 0, at.lds);
 	group_barrier();
 	if (rows.is_whole)

@@ -4,7 +4,6 @@
  * zero points.
  */
 #pragma once
-#include "kernels/linear/linear_int4_words.h"
 #include "kernels/linear/tile_gemm_numbers.h"
 #include "kernels/linear/tile_gemm_shape.h"
 
@@ -98,7 +97,7 @@ DEVICE void gemm_stage_words(const gemm_thread<G> *t, const uint32_t *word, uint
 		if constexpr (G::HAS_ZEROS)
 			zero = t->zeros[i * G::ZEROS / G::B_EACH] >> t->row.zero_shift & 15;
 		*(u32x4 *)(b + (t->b_to[0] ^ i * 8)) =
-			gemm_int4<G::IS_PAIRED>(word[i], 0x64006400u | zero * 0x00010001u,
+			gemm_int4(word[i], 0x64006400u | zero * 0x00010001u,
 						0xD400D400u | zero * 0x00100010u);
 	}
 }

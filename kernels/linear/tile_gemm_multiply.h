@@ -48,7 +48,7 @@ DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 	}
 }
 
-/* What a wave multiplies: its first rows of X and W as a lane needs them (tile_lane_a), the
+/* What a wave multiplies: its first rows of X and W, the
  * scale of the lane's first column. */
 struct gemm_lds {
 	const uint16_t *a, *b;
@@ -149,34 +149,6 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 	}
 }
 
-/* gemm_multiply_scaled where registers allow more at once (IS_AHEAD): while the products of one row
- * of tiles are made, the rows of X for the next one arrive, and those before get their scales. */
-template <class G>
-DEVICE void gemm_multiply_ahead(gemm_sums<G> *sum, const gemm_lds &at, int32_t k0)
-{
-	static_assert(!G::HAS_MIN, "no sums of X");
-	gemm_columns<G> columns;
-	gemm_fold_rows<G> rows[2];
-	gemm_part<G> part[2];
-	gemm_load_columns(at, k0, &columns);
-	gemm_load_rows(at, 0, k0, &rows[0]);
-	UNROLL
-	for (int m = 0; m <= G::MT; m++) {
-		if (m + 1 < G::MT)
-			gemm_load_rows(at, m + 1, k0, &rows[(m + 1) % 2]);
-		if (m < G::MT)
-			gemm_products(rows[m % 2], columns, &part[m % 2]);
-		if (m == 0)
-			continue;
-		UNROLL
-		for (int n = 0; n < G::NT; n++)
-			UNROLL
-			for (int i = 0; i < TILE_C; i++)
-				sum->v[m - 1][n].v[i] +=
-					part[(m - 1) % 2].v[n].v[i] * columns.scale[n][i];
-	}
-}
-
 template <class G> DEVICE void gemm_pin(gemm_sums<G> *s)
 {
 	UNROLL
@@ -196,10 +168,7 @@ DEVICE void gemm_multiply_step(gemm_sums<G> *sum, const gemm_lds &at, int32_t n_
 			gemm_lds fold = at;
 			fold.scales += k / G::FOLD * G::BN;
 			fold.sums += k / G::FOLD * G::BM;
-			if constexpr (G::IS_AHEAD && is_whole)
-				gemm_multiply_ahead(sum, fold, k);
-			else
-				gemm_multiply_scaled<G, is_whole>(sum, fold, k, n_used);
+			gemm_multiply_scaled<G, is_whole>(sum, fold, k, n_used);
 		}
 		return;
 	}

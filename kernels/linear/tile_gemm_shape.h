@@ -21,24 +21,11 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr bool IS_INT4 = FORMAT == GEMM_INT4 || HAS_ZEROS;
 	static constexpr bool IS_SPLIT = FORMAT == GEMM_BF16;
 	static constexpr bool IS_UNITS = FORMAT >= GEMM_UNITS;
-	/* Where X passes through registers, its pieces get the order of int4's pairs in a word.
-	 * That takes fewer instructions than bringing W into the order of X. Else X is copied as
-	 * it is. */
-	static constexpr bool IS_PAIRED = IS_INT4 && COPY_LANDS;
-	static constexpr bool IS_COPIED = FORMAT == GEMM_F16 || (IS_INT4 && !IS_PAIRED);
 	static constexpr int UNIT = IS_UNITS ? FORMAT - GEMM_UNITS : WEIGHT_F16;
 	static constexpr bool HAS_SCALES = IS_INT4 || (IS_UNITS && UNIT != WEIGHT_NVFP4);
 	static constexpr bool HAS_MIN = IS_UNITS && unit_has_min(UNIT);
 	static constexpr int FOLD = IS_INT4 ? 32 : IS_UNITS ? gemm_unit_fold(UNIT) : 0;
-	/* KERNEL_OF_MANY: workgroups that must fit at once. A thread has 128 registers, or 168
-	 * with four waves of 64 x 32 sums each. */
-	static constexpr int MANY = THREADS == 128 && BM * BN > 4096 ? 3 : 512 / THREADS;
-	static constexpr int ROOM = THREADS >= 128 ? MANY : 1;
-	/* Hardware copies X to LDS, and a wave has registers to spare: see tile_gemm_ahead.h. */
-	static constexpr bool IS_AHEAD = IS_COPIED && IS_INT4 && MANY == 3;
-	static constexpr int FAR = BM < 128 ? 3 : 2; /* measured: linear_tile.hip, TRIED */
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
-	static constexpr int A_STAGES = IS_AHEAD ? 4 : STAGES;
 	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
 	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
 	static constexpr int PITCH = BK;
@@ -96,8 +83,7 @@ template <class G> struct gemm_thread {
 	gemm_row row; /* int4: the thread's only row */
 	const u32x4 *b[G::B_EACH]; /* W of other formats */
 	uint32_t b_at[G::B_EACH], b_to[G::B_EACH];
-	copy_ahead<G::A_EACH> a_copy;
-	u32x4 a_piece[G::IS_COPIED ? 1 : G::A_EACH], b_piece[G::IS_INT4 ? 1 : G::B_EACH];
+	u32x4 a_piece[G::A_EACH], b_piece[G::IS_INT4 ? 1 : G::B_EACH];
 	uint32_t word[G::IS_INT4 ? G::B_EACH : 1], zeros[G::ZEROS];
 	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* halves, two a word */
 	unit_row unit_rows[G::B_UNITS];

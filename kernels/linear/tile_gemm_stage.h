@@ -18,10 +18,7 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 		uint32_t row = i / G::PIECES, piece = i % G::PIECES;
 		t->a[j] = (uint32_t)x_row((int32_t)row) * 2 + piece * 16;
 		t->a_at[j] = piece * 8;
-		/* Rows that are a multiple of eight apart have their pieces in the same order. */
-		t->a_to[j] = j > 0 && G::IS_AHEAD && G::THREADS / G::PIECES % 8 == 0
-				     ? t->a_to[0] + j * (G::THREADS / G::PIECES * G::PITCH)
-				     : tile_place<G::PIECES>(row, piece);
+		t->a_to[j] = tile_place<G::PIECES>(row, piece);
 	}
 	if constexpr (G::IS_INT4) {
 		uint32_t i = thread * G::B_EACH;
@@ -65,7 +62,7 @@ DEVICE u32x4 gemm_only_if(bool is_in, u32x4 v)
 /* Start the loads of the step at k0. is_whole: all of it is within K. Otherwise elements beyond K
  * are read from the row's start, and x becomes zero there. */
 template <class G, bool is_whole>
-DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
+DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
 	if constexpr (G::IS_INT4) {
 		gemm_load_int4<G, is_whole>(t, w, k0);
@@ -90,21 +87,19 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, 
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || (uint32_t)k0 + t->a_at[j] < (uint32_t)w->k;
 		uint32_t at = t->a[j] + 2 * (is_in ? (uint32_t)k0 : 0 - t->a_at[j]);
-		const char *from = (const char *)w->x + at;
-		if constexpr (G::IS_COPIED)
-			copy_ask(&t->a_copy, j, a + t->a_to[j], (const uint16_t *)from, is_in);
-		else
-			t->a_piece[j] = gemm_only_if(is_in, load_global<u32x4>(from));
+		u32x4 x = load_global<u32x4>((const char *)w->x + at);
+		/* f16: gemm_stage_x, since the load would be waited for here */
+		t->a_piece[j] = G::FORMAT == GEMM_F16 ? x : gemm_only_if(is_in, x);
 	}
 }
 
 template <class G>
-DEVICE void gemm_load(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, uint16_t *a)
+DEVICE void gemm_load(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
 	if (k0 + G::BK <= w->k)
-		gemm_load_step<G, true>(t, w, k0, a);
+		gemm_load_step<G, true>(t, w, k0);
 	else
-		gemm_load_step<G, false>(t, w, k0, a);
+		gemm_load_step<G, false>(t, w, k0);
 }
 
 template <class G>
@@ -161,16 +156,11 @@ DEVICE void gemm_stage_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, ui
 	UNROLL
 	for (int j = 0; j < G::A_EACH; j++) {
 		uint16_t *to = a + t->a_to[j];
-		if constexpr (G::IS_COPIED) {
-			if (is_whole)
-				copy_land(&t->a_copy, j, to, true);
-			else
-				copy_land(&t->a_copy, j, to,
-					  (uint32_t)k0 + t->a_at[j] < (uint32_t)w->k);
-			continue;
-		}
 		u32x4 out = t->a_piece[j];
-		if constexpr (G::IS_PAIRED) {
+		if constexpr (G::FORMAT == GEMM_F16) {
+			if (!is_whole)
+				out = gemm_only_if((uint32_t)k0 + t->a_at[j] < (uint32_t)w->k, out);
+		} else if constexpr (G::IS_INT4) {
 			out = gemm_paired(out);
 		} else if constexpr (G::IS_UNITS) {
 			out = unit_order<G::UNIT>(out);
@@ -189,8 +179,6 @@ DEVICE void gemm_stage_x(gemm_thread<G> *t, const gemm_weight *w, int32_t k0, ui
 		}
 		*(u32x4 *)to = out;
 	}
-	if constexpr (G::IS_COPIED)
-		copy_wait();
 }
 
 /* Store the loaded pieces of the step at k0 to LDS. */

@@ -49,7 +49,7 @@ struct moe_pair {
 	uint16_t *h; /* (F) */
 };
 
-/* knows_id false: do not read the id; the expert stays unset unless it is the shared one. */
+/* knows_id false: do not read the id; the expert is not set then, but for the shared one. */
 DEVICE moe_pair moe_slot_at(const moe_launch &a, size_t t, size_t slot, bool knows_id = true)
 {
 	moe_pair out;
@@ -66,10 +66,10 @@ DEVICE moe_pair moe_slot_at(const moe_launch &a, size_t t, size_t slot, bool kno
 
 /* Pair number p, which fits 32 bits. The next load waits for the division, so a single
  * token skips it. */
-DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p, bool knows_id = true)
+DEVICE moe_pair moe_pair_at(const moe_launch &a, size_t p)
 {
 	uint32_t n = (uint32_t)a.n_slots, t = a.n_tok == 1 ? 0 : (uint32_t)p / n;
-	return moe_slot_at(a, t, (uint32_t)p - t * n, knows_id);
+	return moe_slot_at(a, t, (uint32_t)p - t * n);
 }
 
 /* Activation of one element, rounded to f16. Values beyond f16's range become the largest

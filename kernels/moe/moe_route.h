@@ -98,10 +98,9 @@ DEVICE void moe_route_last(const weight_view &router, const moe_router_launch &a
 		moe_choose_weigh(rule, logits, n, n_used, c, a.id, a.weight);
 }
 
-/* x: LDS (ROWS), what the product has stored to the workgroup's rows. CHOOSES: the last workgroup
- * chooses; lds: MOE_ROUTE_LDS bytes for that, which other waves may still be reading. Else the
- * sums are left. */
-template <int ROWS, int THREADS, bool CHOOSES>
+/* x: LDS (ROWS), what the product has stored to the workgroup's rows. The last workgroup
+ * chooses; lds: MOE_ROUTE_LDS bytes for that, which other waves may still be reading. */
+template <int ROWS, int THREADS>
 DEVICE void moe_route_end(const weight_view &router, const moe_router_launch &a,
 			  const moe_route_held &held, const float *x, u32x4 *lds)
 {
@@ -115,8 +114,6 @@ DEVICE void moe_route_end(const weight_view &router, const moe_router_launch &a,
 		moe_route_add<WEIGHT_F16, ROWS, THREADS>(router, a, held, x, norm);
 	else
 		moe_route_add<WEIGHT_BF16, ROWS, THREADS>(router, a, held, x, norm);
-	if (!CHOOSES)
-		return;
 	if (group_arrive(a.arrived, before) + 1 != (uint32_t)router.k / ROWS)
 		return;
 	group_barrier(); /* all threads have read `before` */

@@ -5,9 +5,8 @@
  *           (T, U); arrived (T), zero before and after
  * GEOMETRY  workgroups of four waves: (E over 4, T), one expert a wave. x goes through
  *           LDS, and is normalised on the way if asked for. The workgroup that finishes
- *           last has all logits and chooses (moe_choose.h). If the experts' own kernel
- *           chooses (moe_quad.hip), no workgroup waits for the others. LDS:
- *           MOE_ROUTER_LDS. For prompts moe_router_tile: (E over 16, T over 8), four
+ *           last has all logits and chooses (moe_choose.h). LDS: MOE_ROUTER_LDS.
+ *           For prompts moe_router_tile: (E over 16, T over 8), four
  *           experts a wave and eight tokens a workgroup. So 16 rows are read once for
  *           eight tokens. Each sum has the order that it has in moe_router, so the bits
  *           are the same
@@ -167,9 +166,6 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 	bool is_fast = router.k % 8 == 0, in_eights = IS_HALF && a.in_eights;
 	moe_router_pieces<format> first = {};
 	rms_norm_held<MOE_ROUTER_THREADS> held = {};
-	if (a.sums && group_index_x() == 0 && t == 0)
-		for (size_t i = thread_index(); i < n; i += MOE_ROUTER_THREADS)
-			a.sums[i] = 0;
 	if (a.norm.x)
 		rms_norm_hold<MOE_ROUTER_THREADS>(a.norm.x + t * (size_t)router.k, router.k,
 						  &held);
@@ -192,8 +188,6 @@ DEVICE void moe_router(const weight_view &router, const moe_router_launch &a)
 		logit += a.rule.logit_bias[row];
 	if (lane_index() == 0 && e < n)
 		a.logits[t * n + e] = logit;
-	if (a.leaves_choice)
-		return;
 	uint32_t place = group_arrive(&a.arrived[t], before);
 	if (place + 1 != (n + MOE_ROUTER_WAVES - 1) / MOE_ROUTER_WAVES)
 		return;
@@ -326,8 +320,6 @@ DEVICE void moe_router_tile(const weight_view &router, const moe_router_launch &
 	float sum[EACH][MOE_ROUTER_TILE_TOK] = {};
 	moe_router_tile_sum<format>(router, a, first, lds, sum);
 	moe_router_tile_store(router, a, first, sum);
-	if (a.leaves_choice)
-		return;
 	uint32_t place = group_arrive(&a.arrived[group_index_y()], before);
 	if (place + 1 != ((uint32_t)router.n + ROWS - 1) / ROWS)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Launch arguments of moe_router.hip beside its weight, and the rule by which
- * moe_router.hip or moe_quad.hip chooses experts. C for the host, C++ for the kernel.
+ * experts are chosen. C for the host, C++ for the kernel.
  */
 #pragma once
 #if !defined(__HIP__)
@@ -41,11 +41,10 @@ struct moe_router_launch {
 				   * moe_router_tile (T over MOE_ROUTER_TILE_TOK) */
 	struct fused_norm norm;   /* norm to apply to x first */
 	int32_t n_tok, n_used;
-	uint32_t leaves_choice;   /* moe_router.hip: only compute logits; the next kernel chooses */
 	uint32_t in_eights;       /* with a norm, f16 or bf16: sums of moe_sum.h. D is a multiple
 				   * of 8 */
-	uint64_t *sums;           /* moe_route.hip: (E), zero before and after. moe_router.hip:
-				   * NULL, or sums that nobody needs and that become zero */
+	int32_t filler; /* tests/lint/check-padding */
+	uint64_t *sums;           /* moe_route.hip: (E), zero before and after */
 	struct moe_router_rule rule;
 };
 

@@ -27,16 +27,6 @@ DEVICE float moe_slots_router(const weight_view &router, const uint16_t *x)
 	return moe_slots_dot<WEIGHT_BF16>(router, x);
 }
 
-/* moe_slots_dot for a router of 16-bit numbers that is in LDS, with the same bits. */
-template <int format>
-DEVICE float moe_slots_dot_near(const u32x4 *router, int32_t dim, const uint16_t *x)
-{
-	float sum = 0;
-	for (int32_t i = (int32_t)lane_index() * 8; i < dim; i += WAVE * 8)
-		sum = dot8_use<format>({{router[i / 8]}}, x + i, sum);
-	return wave_sum(sum);
-}
-
 /* Compute the shared expert's weight from x (D). By all threads of one workgroup of up,
  * once a token. */
 DEVICE void moe_slots_scale(const moe_launch &a, const moe_pair &p, const uint16_t *x)

@@ -139,12 +139,12 @@ template <class G> DEVICE void moe_tile_down(const moe_tile_launch &a)
 }
 
 #define MOE_TILE(tile, name, format, bm, bn, bk, wm, wn) \
-	KERNEL_OF_MANY(wm * wn * WAVE, (gemm_tile<format, bm, bn, bk, wm, wn>::ROOM)) \
+	KERNEL(wm * wn * WAVE) \
 	void moe_tile_up_##tile##_##name##_kernel(moe_tile_launch a) \
 	{ \
 		moe_tile_up<gemm_tile<format, bm, bn, bk, wm, wn>>(a); \
 	} \
-	KERNEL_OF_MANY(wm * wn * WAVE, (gemm_tile<format, bm, bn, bk, wm, wn>::ROOM)) \
+	KERNEL(wm * wn * WAVE) \
 	void moe_tile_down_##tile##_##name##_kernel(moe_tile_launch a) \
 	{ \
 		moe_tile_down<gemm_tile<format, bm, bn, bk, wm, wn>>(a); \

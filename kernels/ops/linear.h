@@ -44,7 +44,6 @@ struct linear_args {
 	const struct rms_norm_args *norm; /* host; norm to do first, or NULL */
 	const struct activation *act;     /* host; activation to do after, or NULL */
 	const struct moe_router_args *next; /* host; or NULL */
-	const struct experts *next_experts; /* host; what `next` chooses for; set with it */
 };
 
 void linear_ref(const struct linear_args *a);

@@ -56,22 +56,14 @@ template <int THREADS> struct rms_norm_held {
 	rms_norm_8 p[RMS_NORM_HELD(THREADS)];
 };
 
-/* Load the pieces of the row that this thread holds in registers. On an NVIDIA GPU a piece beyond
- * the end of a row of whole pieces is the row's first: nvcc would wait for the loads where it makes
- * them 0, before a kernel asks for its weights. rms_norm_scale leaves such a piece out. */
+/* Load the pieces of the row that this thread holds in registers. */
 template <int THREADS, bool IN_EIGHTS = false>
 DEVICE void rms_norm_hold(const float *x, int32_t dim, rms_norm_held<THREADS> *out)
 {
 	UNROLL
-	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++) {
-		int32_t at = ((int32_t)thread_index() + i * THREADS) * 8;
-		if constexpr (IN_EIGHTS && !COPY_LANDS) {
-			const float *from = x + (at < dim ? at : 0);
-			out->p[i] = {load_global<u32x4>(from), load_global<u32x4>(from + 4)};
-		} else {
-			out->p[i] = rms_norm_load<IN_EIGHTS>(x, at, dim);
-		}
-	}
+	for (int i = 0; i < RMS_NORM_HELD(THREADS); i++)
+		out->p[i] = rms_norm_load<IN_EIGHTS>(
+			x, ((int32_t)thread_index() + i * THREADS) * 8, dim);
 }
 
 /* 1 / sqrt(mean(x^2) + eps) of x (dim), by all threads of a workgroup. part:
@@ -83,12 +75,8 @@ DEVICE float rms_norm_scale(const rms_norm_held<THREADS> &held, const float *x, 
 	constexpr int EACH = RMS_NORM_HELD(THREADS), WAVES = THREADS / WAVE;
 	float sum[EACH];
 	UNROLL
-	for (int v = 0; v < EACH; v++) {
-		int32_t i = ((int32_t)thread_index() + v * THREADS) * 8;
+	for (int v = 0; v < EACH; v++)
 		sum[v] = rms_norm_add(0, held.p[v]);
-		if (!COPY_LANDS && i >= dim)
-			sum[v] = 0;
-	}
 	for (int32_t at = RMS_NORM_THREADS * 8; at < dim; at += RMS_NORM_THREADS * 8)
 		UNROLL
 		for (int v = 0; v < EACH; v++) {

@@ -360,8 +360,7 @@ enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
 				mlp_router_next(g, l, t, &next_norm, &next);
 		RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
 		    .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}},
-		    .next = has_next ? &next : NULL,
-		    .next_experts = has_next ? &l->mlp.experts : NULL);
+		    .next = has_next ? &next : NULL);
 		return OK;
 	}
 	RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,

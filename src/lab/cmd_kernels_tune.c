@@ -43,10 +43,9 @@ static enum status queue(void *ctx, int i)
 /* What a measurement tries: a row of a table, or tiles against the kernels for few
  * tokens. */
 struct trial {
-	enum { TRY_AXES, TRY_TILE, TRY_MOE_TILE, TRY_EXPERTS, TRY_FEW, TRY_TILES } what;
-	int row; /* of the table; TRY_EXPERTS: of UP. -1: the backend's default */
+	enum { TRY_AXES, TRY_TILE, TRY_MOE_TILE, TRY_FEW, TRY_TILES } what;
+	int row; /* of the table */
 	int32_t n_tok;
-	int down; /* TRY_EXPERTS: row of DOWN; -1: choose by shape */
 };
 
 static void set_up(struct hip *h, const struct trial *t)
@@ -58,11 +57,6 @@ static void set_up(struct hip *h, const struct trial *t)
 		h->tile = t->row;
 	else if (t->what == TRY_MOE_TILE)
 		h->moe_tile = t->row;
-	if (t->what == TRY_EXPERTS && t->row >= 0) {
-		h->prefers_quads = true;
-		h->moe_up = t->row;
-		h->moe_down = t->down;
-	}
 	h->tile_from = t->what == TRY_TILES ? 1 : t->what == TRY_FEW ? INT32_MAX
 								     : h->tile_from;
 	h->moe_tile_from = t->what == TRY_MOE_TILE ? 1 : h->tile_from;
@@ -117,41 +111,39 @@ static const struct case_shape *as_used(const struct case_shape *s)
 	return s;
 }
 
-/* Try n values of *row (the trial's row or down), report each, and leave the fastest in
- * t. A plain product says whether there is such a kernel. us: the best time. */
+/* Try n rows, report each, and leave the fastest in t. A plain product says whether there is such
+ * a kernel. */
 static bool try_rows(const struct case_args *a, const struct case_shape *s,
-		     struct trial *t, int *row, int n, const char *(*name_of)(int),
-		     double *us)
+		     struct trial *t, int n, const char *(*name_of)(int))
 {
 	const struct case_shape *used = as_used(s);
 	int best = -1;
+	double us = 0;
 	for (int i = 0; i < n; i++) {
 		struct fail fail = {0};
 		double each;
-		*row = i;
+		t->row = i;
 		if (used != s && time_case(a, s, t, NULL, &fail) != OK)
 			continue;
 		if (time_case(a, used, t, &each, &fail) != OK)
 			continue;
 		printf(" %s %.2f", name_of(i), each);
 		fflush(stdout);
-		if (best < 0 || each < *us) {
+		if (best < 0 || each < us) {
 			best = i;
-			*us = each;
+			us = each;
 		}
 	}
-	*row = best;
+	t->row = best;
 	return best >= 0;
 }
 
 static void tune_int4(const struct case_args *a, const struct case_shape *s,
 		      const struct tuned *t, struct buf *table)
 {
-	struct trial trial = {TRY_AXES, 0, 1, -1};
-	double us = 0;
+	struct trial trial = {TRY_AXES, 0, 1};
 	printf("int4 N=%d K=%d (%s %s):", t->n, t->k, s->model, as_used(s)->part);
-	bool good = try_rows(a, s, &trial, &trial.row, hip_linear_int4_count(),
-			     hip_linear_int4_name, &us);
+	bool good = try_rows(a, s, &trial, hip_linear_int4_count(), hip_linear_int4_name);
 	putchar('\n');
 	if (good)
 		buf_addf(table, "int4 %d %d %s\n", t->n, t->k, hip_linear_int4_name(trial.row));
@@ -167,11 +159,10 @@ static void tune_tiles(const struct tune_args *a, const struct case_shape *s,
 	const char *op = is_moe ? "moe-tile" : "tile";
 	for (int i = 0; i < a->n_points; i++) {
 		struct trial trial = {is_moe ? TRY_MOE_TILE : TRY_TILE, 0,
-				      (int32_t)a->point[i], -1};
-		double us = 0;
+				      (int32_t)a->point[i]};
 		printf("%s N=%d K=%d, %d tokens (%s %s):", op, t->n, t->k, trial.n_tok, s->model,
 		       as_used(s)->part);
-		bool good = try_rows(&a->of, s, &trial, &trial.row, n, name_of, &us);
+		bool good = try_rows(&a->of, s, &trial, n, name_of);
 		putchar('\n');
 		if (!good)
 			continue;
@@ -182,45 +173,18 @@ static void tune_tiles(const struct tune_args *a, const struct case_shape *s,
 	}
 }
 
-/* Tune both products of the experts at one token: rows of moe_quad.def, if they are
- * faster than the default. */
-static void tune_experts(const struct case_args *a, const struct case_shape *s,
-			 struct buf *table)
-{
-	struct trial t = {TRY_EXPERTS, -1, 1, -1};
-	struct fail fail = {0};
-	double without, us = 0;
-	if (time_case(a, s, &t, &without, &fail) != OK)
-		return;
-	printf("experts F=%d D=%d (%s): without a table %.2f; up", s->f, s->k, s->model,
-	       without);
-	bool good = try_rows(a, s, &t, &t.row, hip_moe_quad_up_count(),
-			     hip_moe_quad_up_name, &us);
-	printf("; down");
-	good = good && try_rows(a, s, &t, &t.down, hip_moe_quad_down_count(),
-				hip_moe_quad_down_name, &us);
-	putchar('\n');
-	if (good && us < without)
-		buf_addf(table, "moe-up %d %d %s\nmoe-down %d %d %s\n", s->f, s->k,
-			 hip_moe_quad_up_name(t.row), s->k, s->f,
-			 hip_moe_quad_down_name(t.down));
-}
-
 static void tune_all(const struct tune_args *a, struct buf *table)
 {
 	struct tuned done[256];
 	const struct case_shape *s;
 	int n_done = 0;
 	for (size_t i = 0; (s = case_shape_at(i)); i++) {
-		struct tuned t = {HIP_TUNE_MOE_UP, s->f, s->k};
+		struct tuned t = {HIP_TUNE_MOE_TILE, s->f, s->k};
 		if (s->quant != QUANT_INT4 || !case_args_want(&a->of, s) ||
 		    n_done + 2 > (int)ARRAY_LEN(done))
 			continue;
 		if (s->op == CASE_EXPERTS && !is_done(done, n_done, &t)) {
-			tune_experts(&a->of, s, table);
-			t.op = HIP_TUNE_MOE_TILE;
 			tune_tiles(a, s, &t, table);
-			t.op = HIP_TUNE_MOE_UP;
 			done[n_done++] = t;
 		}
 		if (s->op != CASE_LINEAR)
@@ -268,8 +232,8 @@ static void tune_from(const struct case_args *a, enum case_op op, int32_t most,
 	int32_t from = most + 1;
 	printf("%s:", name);
 	for (; from > 2; from--) {
-		double few = time_all(a, op, &(struct trial){TRY_FEW, 0, from - 1, -1});
-		double tiles = time_all(a, op, &(struct trial){TRY_TILES, 0, from - 1, -1});
+		double few = time_all(a, op, &(struct trial){TRY_FEW, 0, from - 1});
+		double tiles = time_all(a, op, &(struct trial){TRY_TILES, 0, from - 1});
 		if (from == most + 1 && (few <= 0 || tiles <= 0)) {
 			puts(" nothing to measure");
 			return;

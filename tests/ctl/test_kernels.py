@@ -21,12 +21,12 @@ os.environ["GLIBC_TUNABLES"] = ("glibc.malloc.mmap_threshold=4294967296:"
 def bench_decode():
     """What a decode step does beside plain products: an int8 head, the best of the logits,
     gate and up with their norm and silu. The norm is part of the product for one and two
-    tokens. Where four lanes have a row, silu is, too."""
+    tokens."""
     for part, args, group, launches in (
             ("head-int8", [], "0", 1), ("head-int8", ["-t", "2"], "0", 1),
             ("top", [], "0", 2), ("top", ["-t", "3"], "0", 2),
-            ("ffn-up", [], "32", 2), ("ffn-up", ["-a", "quad4"], "32", 1),
-            ("ffn-up", ["-a", "quad4", "-t", "3"], "32", 2))[::3 if SHORT else 1]:
+            ("ffn-up", [], "32", 2), ("ffn-up", ["-a", "half", "-t", "3"], "32", 3),
+            )[::3 if SHORT else 1]:
         code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
                                  "-m", "tiny", "-p", part, *args, *LIB)
         lines = out.decode().splitlines()
@@ -98,7 +98,7 @@ def tune(tmp):
     with open(table, "w") as f:
         f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n"
                 "linear-tiles 3\nlinear-tiles 99\nexpert-tiles 1\nexpert-tiles few\n"
-                "moe-up 768 2048 slim\nmoe-down 2048 768 slim\nmoe-down 2048 768 two\n"
+                "moe-tile 768 2048 none\nmoe-tile 768 2048 m16n64\nmoe-up 768 2048 slim\n"
                 "tile 4096 1024 m64n64 256\nmoe-tile 768 2048 m64n128\n"
                 "tile 4096 1024 m64n64 0\nint4 1024 1024 deep 9\nmoe-tile 5 5 m64n128 1 2\n")
     model = os.path.join(tmp, "model")
@@ -106,25 +106,16 @@ def tune(tmp):
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", tmp, "--raw", "-p", "Once", "-n", "2")
     left_out = [n for n in range(1, 17) if "gfx1151.tune:%d: not" % n in err]
-    ok(code == 0 and left_out == [3, 4, 6, 7, 8, 10, 14, 15, 16],
+    ok(code == 0 and left_out == [3, 4, 6, 7, 8, 9, 11, 14, 15, 16],
        "wrong lines of a table are left out with a word", err)
     folder = os.path.join(tmp, "tuned")
     table = os.path.join(folder, "gfx1151.tune")
     os.mkdir(folder)
     code, out, err = haloctl("kernels", "tune", "-m", "tiny", "-p", "experts",
                              "-t", "17,20", "--cold-mb", "1", "-r", "1", "-o", table, *LIB)
-    with open(os.path.join(SRC, "kernels/moe/moe_quad.def")) as f:
-        rows = re.findall(r"^(?:UP|DOWN)\((\w+),", f.read(), re.M)
-    without, up, down = out.decode().splitlines()[0].split(";")
-    up, down = up.split()[1:], down.split()[1:]
-    ok(code == 0 and rows and up[::2] + down[::2] == rows,
-       "every row for experts is tried", (out, err))
+    ok(code == 0, "experts are tuned", (out, err))
     with open(table) as f:
         lines = [line.split() for line in f if not line.startswith("#")]
-    us, down_name = min(zip(map(float, down[1::2]), down[::2]))
-    up_name = min(zip(map(float, up[1::2]), up[::2]))[1]
-    want = [["moe-up", "256", "512", up_name], ["moe-down", "512", "256", down_name]]
-    faster = us < float(without.split()[-1])
     tiles = [line.split(":") for line in out.decode().splitlines() if "moe-tile" in line]
     tiles = [(re.search(r"(\d+) tokens", name)[1], v.split()) for name, v in tiles]
     best = [min(zip(map(float, v[1::2]), v[::2]))[1] for _, v in tiles]
@@ -132,10 +123,9 @@ def tune(tmp):
         rows = re.findall(r"TILE\((m\d+n\d+),", f.read())
     ok([t for t, _ in tiles] == ["17", "20"] and rows and all(v[::2] == rows for _, v in tiles),
        "every tile for experts is tried at each number of tokens", out)
-    want = (want if faster else []) + [["moe-tile", "256", "512", best[0], "34"],
-                                       ["moe-tile", "256", "512", best[1]]]
+    want = [["moe-tile", "256", "512", best[0], "34"], ["moe-tile", "256", "512", best[1]]]
     ok(lines[:-1] == want and lines[-1][0] == "expert-tiles",
-       "the table has the fastest rows where they gain something", (out, lines))
+       "the table has the fastest rows", (out, lines))
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
                              "--hip-kernels", folder, "--raw", "-p", "Once", "-n", "2")
     ok(code == 0 and "gfx1151.tune" not in err, "and is understood whole", err)
@@ -147,7 +137,7 @@ def tune(tmp):
     with open(table) as f:
         lines = [line.split() for line in f if not line.startswith("#")]
     ok(code == 0 and out.count(b"(tiny ffn-up):") == 2 and [b[0] for b in best] ==
-       ["int4", "tile"] and lines[:2] == best and {"quad1", "quad4"} < set(tried[0][1]),
+       ["int4", "tile"] and lines[:2] == best and {"wide", "half"} < set(tried[0][1]),
        "gate and up are tuned with the norm and the activation they have", (out, lines))
     # The case with both is no entry of its own: its weights are gate-up's.
     for part in ("ffn-up", "head-int8", "top"):

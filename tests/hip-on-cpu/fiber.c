@@ -15,8 +15,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
-#include "kernels/device/fiber.h"
-#include "tests/hip-on-cpu/runtime.h"
+#include "tests/hip-on-cpu/fiber_threads.h"
 #include "tests/hip-on-cpu/sanitizer.h"
 
 #if !defined(__x86_64__) || defined(FIBER_UCONTEXT)
@@ -33,7 +32,6 @@ enum {
 	COLOUR = 320, /* bytes between the tops of stacks, modulo pages */
 	LAST_FRAMES = COLOURS * COLOUR + (4 << 10),
 	LDS_ALIGN = 128,
-	MOST_LINES = 1 << 16, /* that are kept: more than a test looks at */
 };
 
 enum state { READY, IN_WAVE, IN_BARRIER, DONE };
@@ -326,27 +324,6 @@ void *fiber_lds(const void *key, size_t n_bytes)
 void *fiber_lds_dynamic(void)
 {
 	return B.dynamic;
-}
-
-/* --- lines that kernels ask for ---------------------------------------------------- */
-
-static struct {
-	const void *p[MOST_LINES];
-	size_t n;
-} lines;
-
-void fiber_ask(const void *p)
-{
-	if (lines.n < MOST_LINES)
-		lines.p[lines.n++] = p;
-}
-
-__attribute__((visibility("default"))) size_t hip_cpu_lines(const void *const **out)
-{
-	size_t n = lines.n;
-	*out = lines.p;
-	lines.n = 0;
-	return n;
 }
 
 /* --- launching -------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  *
  * Runs a kernel's workgroups on the calling thread, one after the other (so races
  * between workgroups do not show), each as one fiber per thread. What the kernel may
- * call is kernels/device/fiber.h.
+ * call is fiber_threads.h.
  */
 #pragma once
 #include <stdbool.h>

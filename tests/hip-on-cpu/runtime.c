@@ -457,19 +457,12 @@ int hipGetDeviceProperties(void *properties, int device)
 	return hipGetDevicePropertiesR0600(properties, device);
 }
 
-/* Most LDS of a workgroup: gfx11's, or what an NVIDIA GPU has (tests/kernel/run_copies.c). */
-static unsigned lds_bytes(void)
-{
-	const char *text = getenv("HIP_CPU_LDS");
-	return text ? (unsigned)atoi(text) : LDS_BYTES;
-}
-
 int hipDeviceGetAttribute(int *value, int attribute, int device)
 {
 	CALLED;
 	switch (attribute) {
 	case HIP_ATTRIBUTE_PROCESSORS: *value = 20; break;
-	case HIP_ATTRIBUTE_LDS_BYTES: *value = (int)lds_bytes(); break;
+	case HIP_ATTRIBUTE_LDS_BYTES: *value = LDS_BYTES; break;
 	case HIP_ATTRIBUTE_MAX_THREADS: *value = 1024; break;
 	case HIP_ATTRIBUTE_WAVE: *value = 32; break;
 	case HIP_ATTRIBUTE_INTEGRATED: *value = 1; break;
@@ -889,7 +882,7 @@ int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsi
 	CALLED;
 	const struct kernel_entry *k = (const struct kernel_entry *)(uintptr_t)f;
 	if (!k || extra || !grid_x || !grid_y || grid_z != 1 || !block_x ||
-	    block_x > 1024 || block_y != 1 || block_z != 1 || lds > lds_bytes() ||
+	    block_x > 1024 || block_y != 1 || block_z != 1 || lds > LDS_BYTES ||
 	    grid_y > 65535 || (uint64_t)grid_x * block_x > UINT32_MAX ||
 	    k->n_args > MAX_ARGS)
 		return HIP_ERROR_INVALID_VALUE;

@@ -15,8 +15,3 @@ struct hip_cpu_counts {
 };
 
 struct hip_cpu_counts hip_cpu_counts(void);
-
-/* Of a library on fibers: the lines that kernels have asked for (ask_line,
- * kernels/device/dialect.h) since the last call, in any order. Of very many the first are kept.
- * *out: (returned number), valid until the next launch. */
-size_t hip_cpu_lines(const void *const **out);

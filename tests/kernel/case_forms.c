@@ -6,7 +6,6 @@
  * the code that is compiled for each format and number of tokens. HALOD_CASES_EVERY=N takes one
  * of N.
  */
-#include "backend/hip/hip.h"
 #include "tests/kernel/cases.h"
 
 #include "kernels/linear/linear_int4.h"
@@ -111,66 +110,19 @@ void forms_int4(struct kernel_test *kt)
 
 /* A router behind a product of one token, in each kind of int4 and by each rule; twelve experts
  * are four groups, 41 are one, 300 are more than a wave looks at. */
-static void route(struct kernel_test *kt, int32_t dim)
+void forms_route(struct kernel_test *kt)
 {
 	static const int32_t group[] = {32, 64, 32};
 	static const enum routing_rule rule[] = {SOFTMAX, SIGMOID, SHIFTED};
 	static const int32_t n_experts[] = {9, 12, 9, 300, 41};
-	for (int i = 0; i < (dim > 1024 ? 3 : 5); i++) {
-		/* A shared expert like the others, and one of another width. */
-		int32_t shared = dim > 1024 && i != 1 ? 128 : i == 4 ? 96 : 0;
-		struct experts_case c = {int4(group[i % 3], i == 2, i), 1, dim, 128, n_experts[i],
+	for (int i = 0; i < 5; i++) {
+		int32_t shared = i == 4 ? 96 : 0; /* of another width */
+		struct experts_case c = {int4(group[i % 3], i == 2, i), 1, 256, 128, n_experts[i],
 					 3, false, shared, shared ? BF16_ROUTER : NO_ROUTER};
 		if (kernel_takes(kt))
 			kernel_routed_case(kt, &c, rule[i % 3]);
 		kernel_test_reset(kt);
 	}
-}
-
-void forms_route(struct kernel_test *kt)
-{
-	route(kt, 256);
-}
-
-void forms_route_quad(struct kernel_test *kt)
-{
-	struct hip *h = hip_of(kt->b);
-	bool before = h->prefers_quads;
-	h->prefers_quads = true; /* the experts' kernels go on where the product's ends */
-	route(kt, 256);
-	h->prefers_quads = before;
-}
-
-static void quad_fused(struct kernel_test *kt, struct weight_kind kind, int32_t m)
-{
-	static const struct activation silu = {.kind = ACT_SILU};
-	struct fused_case norm = {kind, m, 1152, {70, 5}, true, NULL};
-	struct fused_case both = {kind, m, 2048, {45, 45}, true, &silu};
-	struct fused_case act = {kind, m, 512, {37, 37}, false, &silu};
-	struct fused_case wide = {kind, m, 5632, {19}, false, NULL}; /* more than is held */
-	fused(kt, &norm);
-	fused(kt, &both);
-	fused(kt, &act);
-	fused(kt, &wide);
-}
-
-void forms_quad(struct kernel_test *kt)
-{
-	/* Groups of 32, other ones, with zero points; K is turns of 512, or a rest. */
-	static const int32_t group[] = {32, 64, 32}, tokens[] = {1, 2, 4, 7};
-	static const int32_t k[N_STORES] = {2048, 1152, 4096};
-	kt->is_once = true;
-	for (int kind = 0; kind < 3; kind++)
-		for (size_t t = 0; t < ARRAY_LEN(tokens); t++) {
-			struct weight_kind w = int4(group[kind], kind == 2, (int)t);
-			quad_fused(kt, w, tokens[t]);
-			for (int i = 0; i < N_STORES; i++) {
-				struct linear_case c = {w, tokens[t], k[i],
-							{i ? 35 : 133, 7, i ? 0 : 3},
-							false, false, false};
-				linear(kt, c, i);
-			}
-		}
 }
 
 /* Gate and up in one product, with silu behind it. */
@@ -234,18 +186,6 @@ void forms_rows(struct kernel_test *kt)
 							false, false, false};
 				linear(kt, c, i);
 			}
-}
-
-void forms_quad_int8(struct kernel_test *kt)
-{
-	static const int32_t tokens[] = {1, 2, 4, 7}, k[N_STORES] = {2048, 256, 768};
-	for (size_t t = 0; t < ARRAY_LEN(tokens); t++)
-		for (int i = 0; i < N_STORES; i++) {
-			struct linear_case c = {{QUANT_INT8, 0, false, DTYPE_F16, false},
-						tokens[t], k[i], {i ? 70 : 333, 16},
-						false, false, false};
-			linear(kt, c, i);
-		}
 }
 
 void forms_any(struct kernel_test *kt)
@@ -352,43 +292,5 @@ void forms_experts_few(struct kernel_test *kt)
 			c.act = CLAMPED;
 			experts(kt, c);
 		}
-	}
-}
-
-void forms_experts_quad(struct kernel_test *kt)
-{
-	static const int32_t group[] = {32, 64, 32};
-	/* A rest alone; whole turns of up; whole turns of down. */
-	static const int32_t size[][2] = {{384, 128}, {2048, 128}, {384, 768}};
-	for (int i = 0; i < 3; i++)
-		for (int clamped = 0; clamped < 2; clamped++)
-			for (size_t j = 0; j < ARRAY_LEN(size); j++) {
-				int32_t d = size[j][0], f = size[j][1];
-				struct experts_case c = {
-					int4(group[i], i == 2, clamped), 2, d, f, 4, 3,
-					clamped, clamped ? 0 : f,
-					clamped ? NO_ROUTER : BF16_ROUTER};
-				experts(kt, c);
-			}
-	/* A choice of few, of many, and of more than a wave looks at in one go. Each workgroup
-	 * chooses anew, so there is one token where the choice is long. */
-	static const int32_t n_experts[] = {16, 41, 300, 530};
-	for (int i = 0; i < 12; i++) {
-		int32_t n_tok = i % 4 < 2 ? 2 : 1;
-		struct experts_case c = {int4(group[i / 4], i / 4 == 2, i), n_tok, 256, 128,
-					 n_experts[i % 4], 8, false, i % 2 ? 0 : 128,
-					 i % 2 ? NO_ROUTER : BF16_ROUTER};
-		if (kernel_takes(kt))
-			kernel_routed_case(kt, &c, (i + i / 4) % 2 ? SIGMOID : SOFTMAX);
-		kernel_test_reset(kt);
-	}
-	route(kt, 2048); /* whole turns of up */
-	/* The other rules: groups of experts, and a bias beside a softmax. */
-	for (int i = 0; i < 6; i++) {
-		struct experts_case c = {int4(group[i / 2], i / 2 == 2, i), 2, 256, 128,
-					 i % 2 ? 41 : 16, 8, false, 0, NO_ROUTER};
-		if (kernel_takes(kt))
-			kernel_routed_case(kt, &c, i % 2 ? SHIFTED : SIGMOID);
-		kernel_test_reset(kt);
 	}
 }

@@ -216,8 +216,7 @@ static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 		.n_tok = a->n_tok, .n_out = 1,
 		.x = kernel_act_upload(kt, r->to_add, t * (size_t)before.k),
 		.out = {{.w = &before, .y = (float *)(uintptr_t)norm.x, .adds = true}},
-		.next = r->way == KNOWN ? &route : NULL,
-		.next_experts = r->way == KNOWN ? a->experts : NULL};
+		.next = r->way == KNOWN ? &route : NULL};
 	kernel_ran(kt, kt->b->ops->linear(kt->b, &add), "linear");
 	a->router = &route;
 	if (r->way == APART) {
@@ -225,53 +224,6 @@ static void run_routed(struct kernel_test *kt, const struct experts_case *s,
 		a->router = NULL;
 	}
 	kernel_ran(kt, kt->b->ops->moe_experts(kt->b, a), "moe_experts, routed");
-}
-
-static int by_address(const void *a, const void *b)
-{
-	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
-	return x < y ? -1 : x > y;
-}
-
-/* Append the whole lines of n_bytes at p. */
-static size_t add_lines(const void *p, size_t n_bytes, uintptr_t *out)
-{
-	enum { LINE_BYTES = 128 };
-	size_t n = n_bytes / LINE_BYTES;
-	for (size_t i = 0; i < n; i++)
-		out[i] = (uintptr_t)p + i * LINE_BYTES;
-	return n;
-}
-
-/* If kernels have asked for lines: they are down's weights of the chosen experts, each once. */
-static void check_lines(struct kernel_test *kt, const struct experts_case *s,
-			const struct moe_experts_args *a)
-{
-	const void *const *lines;
-	size_t n_q = (size_t)s->d * (size_t)s->f / 2, n_wanted = 0;
-	if (!kt->lines)
-		return;
-	float *id = kernel_download(kt, a->id, (size_t)s->u); /* waits for the kernels, too */
-	size_t n = kt->lines(&lines);
-	if (n == 0)
-		return;
-	uintptr_t *wanted = arena_alloc(&kt->arena, (size_t)s->u * n_q * sizeof *wanted);
-	uintptr_t *asked = arena_alloc(&kt->arena, n * sizeof *asked);
-	for (int32_t u = 0; u < s->u; u++) {
-		int32_t e;
-		memcpy(&e, &id[u], sizeof e);
-		const struct weight *w = &a->experts->down[e];
-		n_wanted += add_lines(w->q, n_q, wanted + n_wanted);
-		n_wanted += add_lines(w->scales, n_q * 4 / (size_t)s->kind.group,
-				      wanted + n_wanted);
-	}
-	memcpy(asked, lines, n * sizeof *asked);
-	qsort(asked, n, sizeof *asked, by_address);
-	qsort(wanted, n_wanted, sizeof *wanted, by_address);
-	bool is_right = n == n_wanted && memcmp(asked, wanted, n * sizeof *asked) == 0;
-	kernel_ok(is_right, "%s: D=%d F=%d E=%d U=%d: asks for each line of down's weights once: "
-		  "%zu lines of %zu", kt->name, s->d, s->f, s->e, s->u, n, n_wanted);
-	kt->n_lines += is_right ? (int)n : 0;
 }
 
 static float *on_device(struct kernel_test *kt, const struct experts_case *s,
@@ -284,13 +236,8 @@ static float *on_device(struct kernel_test *kt, const struct experts_case *s,
 	const struct weight *host[3] = {in->ex.gate, in->ex.up, in->ex.down};
 	for (int i = 0; i < 3; i++) {
 		w[i] = arena_alloc(&kt->arena, (size_t)s->e * sizeof *w[i]);
-		for (int32_t e = 0; e < s->e; e++) {
-			/* Two gaps leave two experts before the first: fewer are at any
-			 * distance. */
-			if (e > 1 && (e == s->e - 1 || e == s->e - 2) && e >= s->e - kt->gaps)
-				kernel_upload_weight(kt, &host[i][0]);
+		for (int32_t e = 0; e < s->e; e++)
 			w[i][e] = kernel_upload_weight(kt, &host[i][e]);
-		}
 	}
 	struct experts ex = {.n = s->e, .gate = w[0], .up = w[1], .down = w[2]};
 	size_t n_work = moe_experts_work(n_tok, s->u, s->e), nh = nu * (size_t)s->f;
@@ -304,12 +251,10 @@ static float *on_device(struct kernel_test *kt, const struct experts_case *s,
 		.y = UPLOAD(kt, in->y + (size_t)t0 * d, t * d)};
 	upload_extras(kt, s, in, &a, &ex);
 	kernel_ran(kt, kt->b->ops->load_experts(kt->b, &ex, NULL), "load_experts");
-	if (routing) {
+	if (routing)
 		run_routed(kt, s, routing, &a);
-		check_lines(kt, s, &a);
-	} else {
+	else
 		kernel_ran(kt, kt->b->ops->moe_experts(kt->b, &a), "moe_experts");
-	}
 	return kernel_download(kt, a.y, t * d);
 }
 
@@ -501,15 +446,13 @@ void case_moe_experts(struct kernel_test *kt)
 	for (size_t i = 0; i < 2 * ARRAY_LEN(routed); i++) {
 		if (!kernel_takes(kt))
 			continue;
-		if (!kt->is_quad || routed[i / 2].kind.quant == QUANT_INT4)
-			kernel_routed_case(kt, &routed[i / 2], i % 2 ? SIGMOID : SOFTMAX);
+		kernel_routed_case(kt, &routed[i / 2], i % 2 ? SIGMOID : SOFTMAX);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(shifted); i++) {
 		if (!kernel_takes(kt))
 			continue;
-		if (!kt->is_quad || shifted[i].kind.quant == QUANT_INT4)
-			kernel_routed_case(kt, &shifted[i], SHIFTED);
+		kernel_routed_case(kt, &shifted[i], SHIFTED);
 		kernel_test_reset(kt);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -521,13 +464,12 @@ void case_moe_experts(struct kernel_test *kt)
 			c.d = 150;
 			c.f = 134;
 		}
-		if (!kt->is_quad || c.kind.quant == QUANT_INT4)
-			kernel_experts_case(kt, &c);
+		kernel_experts_case(kt, &c);
 		kernel_test_reset(kt);
 	}
 	/* As mixtures in GGUF have them: each format of blocks beside the one before it. */
 	enum quant before = QUANT_Q4_0;
-	for (enum quant q = 0; q < QUANT_COUNT && !kt->is_quad; q++) {
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
 		bool has_shared = q == QUANT_Q6_K;
 		const struct experts_case mixed = {
 			{.quant = before}, has_shared ? 9 : 2, 256, 256, 3, 2, false,
@@ -545,8 +487,6 @@ void case_moe_experts(struct kernel_test *kt)
 		kernel_experts_case(kt, &turns[i]);
 		kernel_test_reset(kt);
 	}
-	if (kt->is_quad)
-		return;
 	for (enum quant q = QUANT_INT4 + 1; q < QUANT_COUNT; q++) {
 		struct experts_case s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2,
 				  false, 0, false};

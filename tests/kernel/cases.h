@@ -48,12 +48,8 @@ void kernel_routed_case(struct kernel_test *kt, const struct experts_case *c,
  * called: for the HIP backend as fibers_run has made it. */
 void forms_int4(struct kernel_test *kt);       /* int4_axes: of linear_int4.def */
 void forms_route(struct kernel_test *kt);      /* int4_axes: of linear_int4.def */
-void forms_route_quad(struct kernel_test *kt); /* int4_axes: of linear_quad.def */
-void forms_quad(struct kernel_test *kt);       /* int4_axes: of linear_quad.def */
 void forms_tile(struct kernel_test *kt);       /* tile */
 void forms_rows(struct kernel_test *kt);       /* few tokens, formats beside int4 */
 void forms_any(struct kernel_test *kt);        /* what has no kernel of its own */
 void forms_experts_tile(struct kernel_test *kt);
 void forms_experts_few(struct kernel_test *kt);
-void forms_quad_int8(struct kernel_test *kt);  /* prefers_quads */
-void forms_experts_quad(struct kernel_test *kt);

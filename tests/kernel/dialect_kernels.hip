@@ -5,24 +5,18 @@
  */
 #include "kernels/device/dialect.h"
 
-/* What dialect_tile_* writes, each (16, 16) f32. */
-enum {
-	TILE_OUT_C, TILE_OUT_C_ROWS, TILE_OUT_SUM, TILE_OUT_MAX, TILE_OUT_CHAIN,
-	TILE_OUTS
-};
+enum { DIALECT_PITCH = 24 }; /* from row to row of 16 numbers in LDS */
 
 /* a (16, 16); b (16, 16), element (k, column) at b[k][column]; c (16, 16) f32; out
- * (waves, TILE_OUTS, 16, 16): c + a b with B loaded by columns and by rows; sum and
- * largest of the row, in each of its elements; round(c + a b) b. Two waves. */
+ * (waves, 2, 16, 16): c + a b with B loaded by columns and by rows. Two waves. */
 template <int format>
 DEVICE void dialect_tile_test(const uint16_t *a, const uint16_t *b, const float *c,
 			      float *out)
 {
-	enum { PITCH = 24 };
+	enum { PITCH = DIALECT_PITCH };
 	LDS(uint16_t, a_rows, 16 * PITCH);
 	LDS(uint16_t, b_rows, 16 * PITCH);
 	LDS(uint16_t, b_columns, 16 * PITCH);
-	LDS(uint16_t, scratch, 2 * TILE_SCRATCH);
 	for (uint32_t i = thread_index(); i < 256; i += 2 * WAVE) {
 		a_rows[i / 16 * PITCH + i % 16] = a[i];
 		b_rows[i / 16 * PITCH + i % 16] = b[i];
@@ -30,50 +24,63 @@ DEVICE void dialect_tile_test(const uint16_t *a, const uint16_t *b, const float 
 	}
 	group_barrier();
 	tile_a<format> ta = tile_load_a<format>(a_rows, PITCH);
-	tile_b<format> tb = tile_load_b<format>(b_columns, PITCH);
-	tile_c before, none, got[TILE_OUTS];
+	tile_c before;
 	UNROLL
-	for (int i = 0; i < TILE_C; i++) {
+	for (int i = 0; i < TILE_C; i++)
 		before.v[i] = c[tile_row(i) * 16 + tile_column(i)];
-		none.v[i] = 0;
-	}
-	got[TILE_OUT_C] = tile_mma(ta, tb, before);
-	got[TILE_OUT_C_ROWS] =
-		tile_mma(ta, tile_load_b_rows<format>(b_rows, PITCH), before);
-	float sum[TILE_ROWS] = {}, most[TILE_ROWS];
+	const tile_c got[2] = {
+		tile_mma(ta, tile_load_b<format>(b_columns, PITCH), before),
+		tile_mma(ta, tile_load_b_rows<format>(b_rows, PITCH), before)};
+	out += wave_index() * 2 * 256;
 	UNROLL
-	for (int r = 0; r < TILE_ROWS; r++)
-		most[r] = -1e30f;
-	UNROLL
-	for (int i = 0; i < TILE_C; i++) {
-		float x = got[TILE_OUT_C].v[i];
-		sum[tile_slot(i)] += x;
-		most[tile_slot(i)] = max_f32(most[tile_slot(i)], x);
-	}
-	UNROLL
-	for (int r = 0; r < TILE_ROWS; r++) {
-		sum[r] = tile_row_sum(sum[r]);
-		most[r] = tile_row_max(most[r]);
-	}
-	UNROLL
-	for (int i = 0; i < TILE_C; i++) {
-		got[TILE_OUT_SUM].v[i] = sum[tile_slot(i)];
-		got[TILE_OUT_MAX].v[i] = most[tile_slot(i)];
-	}
-	uint16_t *mine = scratch + wave_index() * TILE_SCRATCH;
-	got[TILE_OUT_CHAIN] =
-		tile_mma(tile_a_of_c<format>(got[TILE_OUT_C], mine), tb, none);
-	/* Once more, so that scratch is used again; the same must come out. */
-	tile_c again = tile_mma(tile_a_of_c<format>(got[TILE_OUT_C_ROWS], mine), tb, none);
-	out += wave_index() * TILE_OUTS * 256;
-	UNROLL
-	for (int o = 0; o < TILE_OUTS; o++)
+	for (int o = 0; o < 2; o++)
 		UNROLL
-		for (int i = 0; i < TILE_C; i++) {
-			float x = o == TILE_OUT_CHAIN && wave_index() ? again.v[i]
-								      : got[o].v[i];
-			out[o * 256 + tile_row(i) * 16 + tile_column(i)] = x;
-		}
+		for (int i = 0; i < TILE_C; i++)
+			out[o * 256 + tile_row(i) * 16 + tile_column(i)] = got[o].v[i];
+}
+
+/* What dialect_scores_kernel writes, each (16, 16) f32. */
+enum { SCORES_OUT, SCORES_OUT_SUM, SCORES_OUT_MAX, SCORES_OUT_VALUES, SCORES_OUTS };
+
+/* q, k (16, 16) f16; v (16, 16) f16, element (position, e) at v[e][position]. out
+ * (waves, SCORES_OUTS, 16, 16), a row for each query: scores of the positions; their sum and the
+ * largest, in each element; round(scores) v. Two waves. */
+KERNEL(2 * WAVE)
+void dialect_scores_kernel(const uint16_t *q, const uint16_t *k, const uint16_t *v, float *out)
+{
+	enum { PITCH = DIALECT_PITCH };
+	LDS(uint16_t, queries, 16 * PITCH);
+	LDS(uint16_t, keys, 16 * PITCH);
+	LDS(uint16_t, values, 16 * PITCH);
+	for (uint32_t i = thread_index(); i < 256; i += 2 * WAVE) {
+		queries[i / 16 * PITCH + i % 16] = q[i];
+		keys[i / 16 * PITCH + i % 16] = k[i];
+		values[i / 16 * PITCH + i % 16] = v[i];
+	}
+	group_barrier();
+	tile_c none = {};
+	tile_c c = score_mma(score_load_query(queries, PITCH), score_load_key(keys, PITCH), none);
+	tile_c summed = score_add(score_weight_of(c), score_load_value(values, PITCH), none);
+	float sum[SCORE_SLOTS], most[SCORE_SLOTS];
+	score_totals(c, sum);
+	UNROLL
+	for (int s = 0; s < SCORE_SLOTS; s++)
+		most[s] = -1e30f;
+	UNROLL
+	for (int i = 0; i < TILE_C; i++)
+		most[score_slot(i)] = max_f32(most[score_slot(i)], c.v[i]);
+	UNROLL
+	for (int s = 0; s < SCORE_SLOTS; s++)
+		most[s] = score_max(most[s]);
+	out += wave_index() * SCORES_OUTS * 256;
+	UNROLL
+	for (int i = 0; i < TILE_C; i++) {
+		int32_t at = score_query_at(i) * 16 + score_other_at(i);
+		out[SCORES_OUT * 256 + at] = c.v[i];
+		out[SCORES_OUT_SUM * 256 + at] = sum[score_slot(i)];
+		out[SCORES_OUT_MAX * 256 + at] = most[score_slot(i)];
+		out[SCORES_OUT_VALUES * 256 + at] = summed.v[i];
+	}
 }
 
 KERNEL(2 * WAVE)

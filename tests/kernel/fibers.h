@@ -11,12 +11,3 @@
  * a tile all tokens go there, with axes none. */
 void fibers_run(const char *name, int int4_axes, int tile, int moe_tile,
 		void (*const *cases)(struct kernel_test *));
-/* int4 with four lanes a row (kernels/linear/quad.h) where that can be. */
-struct fibers_quads {
-	int up, down;   /* rows of moe_quad.def; -1: by the shape */
-	bool has_arena; /* weights lie one behind the other, as in a model: kernels find an
-			 * expert's without the table, which is stated */
-	int gaps;       /* … but for so many places: one is known to them, two are not */
-};
-void fibers_run_quads(const char *name, const struct fibers_quads *q,
-		      void (*const *cases)(struct kernel_test *));

@@ -38,22 +38,14 @@ struct kernel_test {
 			      * have another order; 0: never */
 	bool is_partial;     /* .hip kernels: no formats in blocks, no order of groups
 			      * yet; cases leave those out */
-	bool truncates;      /* its matrix units round each sum of sixteen products towards
-			      * zero (NVIDIA's) */
 	double slack;        /* so much more may the largest error be, for the order of
 			      * sums of what is compared */
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
-	bool is_quad;        /* int4 with four lanes a row: experts of other formats are left
-			      * out */
 	enum quant other; /* of experts: see kernel_mixed_case; 0: they have one format */
 	bool is_once;        /* rows are not computed again alone */
-	int gaps;            /* other weights lie between experts, at so many places */
 	int every;           /* the backend takes one case of so many; 0: all */
 	unsigned n_asked;    /* calls of kernel_takes; begins at the backend's number */
-	/* hip_cpu_lines (tests/hip-on-cpu/runtime.h), or NULL where it is not known */
-	size_t (*lines)(const void *const **out);
-	int n_lines;         /* lines that were asked for, and were the right ones */
 };
 
 /* True if HALOD_SHORT says that time is short, as under a sanitizer. */

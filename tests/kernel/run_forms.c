@@ -15,22 +15,14 @@ int main(void)
 {
 	static test_case *const few[] = {forms_rows, forms_any, forms_experts_few, NULL};
 	static test_case *const int4[] = {forms_int4, forms_route, NULL};
-	static test_case *const quad[] = {forms_quad, forms_route_quad, NULL};
 	static test_case *const tile[] = {forms_tile, NULL};
 	static test_case *const experts_tile[] = {forms_experts_tile, NULL};
-	static test_case *const quads[] = {forms_quad_int8, forms_experts_quad, NULL};
 	for (int i = 0; i < hip_linear_int4_count(); i++)
-		fibers_run(hip_linear_int4_name(i), i, -1, -1,
-			   hip_linear_int4_is_quad(i) ? quad : int4);
+		fibers_run(hip_linear_int4_name(i), i, -1, -1, int4);
 	for (int i = 0; i < hip_linear_tile_count(); i++)
 		fibers_run(hip_linear_tile_name(i), -1, i, -1, tile);
 	for (int i = 0; i < hip_experts_tile_count(); i++)
 		fibers_run(hip_experts_tile_name(i), -1, -1, i, experts_tile);
 	fibers_run("hip", -1, -1, -1, few);
-	int n_up = hip_moe_quad_up_count(), n_down = hip_moe_quad_down_count();
-	for (int i = 0; i < MAX(n_up, n_down); i++)
-		fibers_run_quads(hip_moe_quad_up_name(i % n_up),
-				 &(struct fibers_quads){i % n_up, i % n_down, true, i % 2},
-				 quads);
 	return kernel_done();
 }

@@ -2,7 +2,8 @@
  *
  * The dialect of the kernels against plain arithmetic in double. Built twice from one
  * source: for fibers (make check), and for an NVIDIA GPU by
- *   nvcc -x cu -arch=sm_90 -std=c++17 -I. -Isrc tests/kernel/test_dialect.cpp
+ *   nvcc -x cu -arch=sm_90 -std=c++17 -I. -Isrc \
+ *       -DDIALECT='"tests/hip-on-cuda/dialect_cuda.h"' tests/kernel/test_dialect.cpp
  * Numbers include subnormal halves, powers of two far apart and outliers.
  */
 #include "tests/kernel/dialect_kernels.hip"
@@ -118,7 +119,7 @@ struct worst {
 static void test_tile(bool is_bf16)
 {
 	uint16_t *a = (uint16_t *)take(512), *b = (uint16_t *)take(512);
-	float *c = (float *)take(1024), *out = (float *)take(2 * TILE_OUTS * 1024);
+	float *c = (float *)take(1024), *out = (float *)take(2 * 2 * 1024);
 	for (int i = 0; i < 256; i++) {
 		a[i] = nearest(is_bf16, noise(i));
 		b[i] = nearest(is_bf16, noise(i + 1));
@@ -130,43 +131,67 @@ static void test_tile(bool is_bf16)
 		RUN(1, 64, dialect_tile_bf16_kernel, a, b, c, out);
 	else
 		RUN(1, 64, dialect_tile_f16_kernel, a, b, c, out);
-	struct worst columns, rows, sums, most, chain;
+	struct worst worst[2];
 	for (int i = 0; i < 2 * 256; i++) {
-		const float *wave = out + i / 256 * TILE_OUTS * 256;
-		const float *got = wave + TILE_OUT_C * 256 + i % 256 / 16 * 16;
 		int r = i % 256 / 16, col = i % 16, at = i % 256;
-		double want = c[at], size = fabs(want), sum = 0, next = 0, next_size = 0;
-		float largest = got[0];
+		double want = c[at], size = fabs(want);
 		for (int k = 0; k < 16; k++) {
 			double x = value_of(is_bf16, a[r * 16 + k]) *
 				   value_of(is_bf16, b[k * 16 + col]);
 			want += x;
 			size += fabs(x);
-			sum += got[k];
-			largest = got[k] > largest ? got[k] : largest;
-			x = value_of(is_bf16, nearest(is_bf16, got[k])) *
-			    value_of(is_bf16, b[k * 16 + col]);
+		}
+		for (int o = 0; o < 2; o++)
+			worst[o].see(out[(i / 256 * 2 + o) * 256 + at], want, size);
+	}
+	for (int o = 0; o < 2; o++) {
+		char what[80];
+		snprintf(what, sizeof what, "%s tile, B by %s", is_bf16 ? "bf16" : "f16",
+			 o ? "rows" : "columns");
+		ok(worst[o].error < 3e-6, what, worst[o].error);
+	}
+}
+
+static void test_scores()
+{
+	uint16_t *q = (uint16_t *)take(512), *k = (uint16_t *)take(512), *v = (uint16_t *)take(512);
+	float *out = (float *)take(2 * SCORES_OUTS * 1024);
+	for (int i = 0; i < 256; i++) {
+		q[i] = nearest(false, noise(i));
+		k[i] = nearest(false, noise(i + 1));
+		v[i] = nearest(false, noise(i + 2));
+	}
+	q[17] = 0x0003; /* subnormal, at a large number */
+	k[16 * 5 + 1] = nearest(false, 1000);
+	RUN(1, 64, dialect_scores_kernel, q, k, v, out);
+	struct worst scores, sums, most, values;
+	for (int i = 0; i < 2 * 256; i++) {
+		const float *wave = out + i / 256 * SCORES_OUTS * 256;
+		int query = i % 256 / 16, other = i % 16, at = i % 256;
+		const float *got = wave + SCORES_OUT * 256 + query * 16;
+		double want = 0, size = 0, sum = 0, next = 0, next_size = 0;
+		float largest = got[0];
+		for (int n = 0; n < 16; n++) {
+			double x = value_of(false, q[query * 16 + n]) *
+				   value_of(false, k[other * 16 + n]);
+			want += x;
+			size += fabs(x);
+			sum += got[n];
+			largest = got[n] > largest ? got[n] : largest;
+			x = value_of(false, nearest(false, got[n])) *
+			    value_of(false, v[other * 16 + n]);
 			next += x;
 			next_size += fabs(x);
 		}
-		columns.see(wave[TILE_OUT_C * 256 + at], want, size);
-		rows.see(wave[TILE_OUT_C_ROWS * 256 + at], want, size);
-		sums.see(wave[TILE_OUT_SUM * 256 + at], sum, fabs(sum) + 1);
-		most.see(wave[TILE_OUT_MAX * 256 + at], largest, 1);
-		chain.see(wave[TILE_OUT_CHAIN * 256 + at], next, next_size);
+		scores.see(got[other], want, size);
+		sums.see(wave[SCORES_OUT_SUM * 256 + at], sum, fabs(sum) + 1);
+		most.see(wave[SCORES_OUT_MAX * 256 + at], largest, 1);
+		values.see(wave[SCORES_OUT_VALUES * 256 + at], next, next_size);
 	}
-	const char *name = is_bf16 ? "bf16" : "f16";
-	char what[80];
-	snprintf(what, sizeof what, "%s tile, B by columns", name);
-	ok(columns.error < 3e-6, what, columns.error);
-	snprintf(what, sizeof what, "%s tile, B by rows", name);
-	ok(rows.error < 3e-6, what, rows.error);
-	snprintf(what, sizeof what, "%s tile, sums of rows", name);
-	ok(sums.error < 1e-5, what, sums.error);
-	snprintf(what, sizeof what, "%s tile, largest of rows", name);
-	ok(most.error == 0, what, most.error);
-	snprintf(what, sizeof what, "%s tile, C as the next A", name);
-	ok(chain.error < 3e-6, what, chain.error);
+	ok(scores.error < 3e-6, "scores of queries and keys", scores.error);
+	ok(sums.error < 1e-5, "their sums over positions", sums.error);
+	ok(most.error == 0, "their largest", most.error);
+	ok(values.error < 3e-6, "they as weights of values", values.error);
 }
 
 static void test_pairs()
@@ -283,6 +308,7 @@ int main()
 #endif
 		test_tile(false);
 		test_tile(true);
+		test_scores();
 		test_pairs();
 		test_waves();
 		test_group();

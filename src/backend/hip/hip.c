@@ -127,12 +127,8 @@ static enum status open_all(struct hip *h, const struct backend_opts *o,
 		st = load_module(h, o, fail);
 	if (st != OK)
 		return st;
-	/* Marker kernels in the code object tell which features the chip has or lacks. */
-	h->prefers_quads = hip_has_kernel(h, "dialect_lacks_dot2_kernel");
-	h->copies_to_lds = hip_has_kernel(h, "dialect_copies_to_lds_kernel");
-	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units%s",
-		 h->device.name, h->device.arch, h->device.n_cu,
-		 h->prefers_quads ? ", kernels without dot2" : "");
+	snprintf(h->base.device, sizeof h->base.device, "%s (%s), %d compute units",
+		 h->device.name, h->device.arch, h->device.n_cu);
 	st = hip_check(h, h->api.hipStreamCreateWithFlags(&h->stream,
 							  HIP_STREAM_NON_BLOCKING),
 		       "a stream");
@@ -155,7 +151,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	h->no_graphs = o->no_graphs;
 	h->expert_dir = o->expert_dir ? xstrdup(o->expert_dir) : NULL;
 	h->int4_axes = -1;
-	h->tile = h->moe_tile = h->moe_up = h->moe_down = -1;
+	h->tile = h->moe_tile = -1;
 	h->moe_tile_from = h->tile_from = HIP_FEW_TOK + 1;
 	strmap_init(&h->names, 64);
 	enum status st = open_all(h, o, fail);

@@ -79,7 +79,6 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
-struct moe_span;
 struct weight_view;
 
 /* Kernels for few tokens. moe_any.hip supports everything. */
@@ -105,7 +104,6 @@ struct hip_experts {
 	struct hip_experts *next;
 	const struct weight_view *table; /* device address */
 	size_t n_rows;
-	struct moe_span *span; /* (MOE_PARTS), device addresses of consecutive experts */
 	struct hip_experts_legs routed, shared;
 	bool has_slot; /* the shared expert is like the others, so it is one more slot */
 	struct hip_slots_layer *slots; /* hip_slots.h; NULL: all experts stay on the device */
@@ -142,17 +140,14 @@ struct hip {
 	struct backend_checks checks;
 	struct hip_range *ranges; /* (n_ranges) all memory that kernels can access */
 	size_t n_ranges;
-	int int4_axes;            /* row of hip_linear_int4_count() to use for all shapes;
+	int int4_axes;            /* row of linear_int4.def to use for all shapes;
 				   * -1: choose by shape */
-	bool copies_to_lds;       /* hardware copies to LDS: dialect.h, COPY_LANDS 0 */
-	bool prefers_quads; /* prefer kernels of quad.h unless the tune file says otherwise */
 	struct hip_tune_row *tune; /* (n_tune) rows of the tune file: hip_tune.h */
 	int n_tune;
 	int tile;                 /* row of linear_tile.def to use for all shapes; -1: choose */
 	int32_t tile_from;        /* smallest number of tokens for which tiles are used */
 	int moe_tile;             /* row of moe_tile.def to use for all shapes; -1: choose */
 	int32_t moe_tile_from;    /* smallest number of tokens for tiles of experts */
-	int moe_up, moe_down;     /* rows of moe_quad.def for all shapes; -1: choose */
 	struct hip_arena weights;
 	struct hip_experts *experts;
 	struct hip_slots *slots;  /* experts in slots of the model loaded last; NULL: none */
@@ -167,7 +162,6 @@ struct hip {
 	uint64_t *router_sums;    /* device, (MOE_ROUTER_MAX_EXPERTS), zero between launches */
 	const struct weight *routed; /* the router that the last linear has done, or NULL:
 				      * hip_route.c */
-	bool leaves_sums;         /* it has done no more than router_sums */
 	int32_t *one_each;        /* device, (HIP_ONE_EACH + 1): 0, 1, 2, … */
 	void *work;               /* device, work_bytes, used by one operation at a time */
 	size_t work_bytes;        /* HIP_WORK_BYTES or more */

@@ -97,19 +97,15 @@ static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
 	return ATTENTION_LDS(s->key, s->value, s->block, s->parts, s->is_shared, tiles);
 }
 
-static int32_t whole_lds_of(const struct hip *h, const struct attention_shape *s)
+static int32_t whole_lds_of(const struct attention_shape *s)
 {
-	int32_t at_once = h->copies_to_lds ? s->block : s->step;
-	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, at_once, s->by_rows)
+	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, s->step, s->by_rows)
 			  : lds_of(s, s->whole_tiles);
 }
 
-static int32_t fresh_lds_of(const struct hip *h, const struct attention_args *a,
-			    const struct attention_shape *s)
+static int32_t fresh_lds_of(const struct attention_shape *s)
 {
-	int32_t ahead = h->copies_to_lds && a->kv.type != DTYPE_I8
-				? ATTENTION_AHEAD_LDS(s->key, s->block) : 0;
-	return lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key) + ahead;
+	return lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key);
 }
 
 /* Most positions that a token of the step sees. */
@@ -139,7 +135,7 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	int32_t n_launches = whole_launches(h, a), each = DIV_UP(tiles, n_launches);
-	int32_t lds = whole_lds_of(h, s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
+	int32_t lds = whole_lds_of(s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
 	enum status st = OK;
 	l.skips_single = !a->last_seen;
 	snprintf(name, sizeof name, "attention_%s_%s_kernel", s->name,
@@ -301,7 +297,7 @@ static enum status spread(struct hip *h, const struct attention_args *a,
 	for (; l.first_tile < tiles && st == OK; l.first_tile += at_once) {
 		int32_t n = MIN(at_once, tiles - l.first_tile);
 		struct hip_grid g = {l.n_segments * subs, n, ATTENTION_WAVES * 32,
-				     whole_lds_of(h, s)};
+				     whole_lds_of(s)};
 		st = LAUNCH(h, name, g, ARG(l));
 		if (st == OK)
 			st = merge(h, &l, n);
@@ -341,7 +337,7 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {subs, ATTENTION_SEGMENTS * n, ATTENTION_WAVES * 32,
-				     fresh_lds_of(h, a, s)};
+				     fresh_lds_of(s)};
 		l.first_seq = b;
 		st = LAUNCH(h, name, g, ARG(l), ARG(raw));
 		if (st == OK && l.merges_apart)

@@ -18,49 +18,6 @@
 
 enum { WAVES = 4 };
 
-static intptr_t address(const struct weight_view *w, bool of_scales)
-{
-	return (intptr_t)(of_scales ? w->scales : w->q);
-}
-
-/* True if the experts' addresses have a constant distance, with at most one jump;
- * describes them in *out. */
-static bool find_run(const struct weight_view *first, int32_t n, bool of_scales,
-		     struct moe_run *out)
-{
-	intptr_t at = address(first, of_scales);
-	intptr_t step = n > 1 ? address(first + MOE_PARTS, of_scales) - at : 0;
-	*out = (struct moe_run){.p = {(const char *)at, (const char *)at},
-				.step = (uint64_t)step, .split = n};
-	for (int32_t e = 1; e < n; e++) {
-		intptr_t is = address(first + e * MOE_PARTS, of_scales);
-		if (is == (intptr_t)out->p[out->split < n] + e * step)
-			continue;
-		if (out->split < n)
-			return false;
-		out->split = e;
-		out->p[1] = (const char *)(is - e * step);
-	}
-	return true;
-}
-
-static struct moe_span span_of(const struct weight_view *table, int32_t n, int part)
-{
-	const struct weight_view *first = &table[part];
-	struct moe_span s = {.pitch = first->pitch};
-	bool is_one = !first->zero_points && find_run(first, n, false, &s.q) &&
-		      find_run(first, n, true, &s.scales);
-	for (int32_t e = 0; e < n; e++)
-		is_one &= first[e * MOE_PARTS].pitch == s.pitch;
-	return is_one ? s : (struct moe_span){0};
-}
-
-void hip_experts_spans(struct hip_experts *x, const struct weight_view *table, int32_t n)
-{
-	for (int part = 0; part < MOE_PARTS; part++)
-		x->span[part] = span_of(table, n, part);
-}
-
 static enum status upload_table(struct hip *h, const struct experts *ex,
 				struct hip_experts *x)
 {
@@ -76,8 +33,6 @@ static enum status upload_table(struct hip *h, const struct experts *ex,
 		host[n * MOE_PARTS + MOE_UP] = hip_view(ex->shared_up);
 		host[n * MOE_PARTS + MOE_DOWN] = hip_view(ex->shared_down);
 	}
-	if (!x->slots)
-		hip_experts_spans(x, host, ex->n);
 	void *table = NULL;
 	enum status st = hip_arena_take(h, &h->weights, n_rows * sizeof *host, &table);
 	if (st == OK)
@@ -206,7 +161,6 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 {
 	struct hip *h = hip_of(b);
 	struct hip_experts *x = xcalloc(1, sizeof *x);
-	x->span = xcalloc(MOE_PARTS, sizeof *x->span);
 	x->next = h->experts;
 	h->experts = x;
 	out->device = x;
@@ -226,7 +180,6 @@ void hip_experts_destroy(struct hip *h)
 	while (h->experts) {
 		struct hip_experts *x = h->experts;
 		h->experts = x->next;
-		free(x->span);
 		free(x);
 	}
 }
@@ -383,18 +336,15 @@ static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
 		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
 }
 
-enum status hip_experts_up(struct hip *h, const struct moe_experts_args *a,
-			   const struct hip_experts_way *way, struct moe_launch l)
+enum status hip_experts_up(struct hip *h, const struct hip_experts_way *way, struct moe_launch l)
 {
-	return way->is_quad ? hip_moe_quad_up(h, a, l) : launch_up(h, &way->legs->up, l);
+	return launch_up(h, &way->legs->up, l);
 }
 
-enum status hip_experts_down(struct hip *h, const struct moe_experts_args *a,
-			     const struct hip_experts_way *way, struct moe_launch l)
+enum status hip_experts_down(struct hip *h, const struct hip_experts_way *way,
+			     struct moe_launch l)
 {
 	struct hip_experts_leg leg = way->legs->down;
-	if (way->is_quad)
-		return hip_moe_quad_down(h, a, l);
 	if (leg.few != HIP_EXPERTS_ANY && down_lds(&leg, &l) > MOE_ROWS_LDS)
 		leg = any_leg(leg.like);
 	return launch_down(h, &leg, l);
@@ -402,16 +352,16 @@ enum status hip_experts_down(struct hip *h, const struct moe_experts_args *a,
 
 /* Run any number of tokens with the kernels for few tokens, in batches limited by the
  * grid's height. */
-static enum status run_few(struct hip *h, const struct moe_experts_args *a,
-			   const struct hip_experts_way *way, struct moe_launch l)
+static enum status run_few(struct hip *h, const struct hip_experts_way *way,
+			   struct moe_launch l)
 {
 	enum status st = OK;
 	int32_t left = l.n_tok, most = HIP_MAX_GRID_Y / l.n_slots;
 	for (; left > 0 && st == OK; left -= l.n_tok) {
 		l.n_tok = MIN(left, most);
-		st = hip_experts_up(h, a, way, l);
+		st = hip_experts_up(h, way, l);
 		if (st == OK)
-			st = hip_experts_down(h, a, way, l);
+			st = hip_experts_down(h, way, l);
 		hip_experts_step(&l);
 	}
 	return st;
@@ -566,7 +516,7 @@ static enum status choose_way(struct hip *h, const struct moe_experts_args *a,
 	const struct weight *router = a->experts->shared_router;
 	bool is_tile = a->n_tok >= h->moe_tile_from && x->up.tile_format &&
 		       x->down.tile_format;
-	*out = (struct hip_experts_way){x, false, is_tile};
+	*out = (struct hip_experts_way){x, is_tile};
 	if (!l->shared_scale || l->n_slots == l->n_used)
 		return OK;
 	/* moe_any_up and moe_tile_up do not compute the shared expert's weight. */
@@ -586,28 +536,7 @@ static enum status run(struct hip *h, const struct moe_experts_args *a,
 	enum status st = choose_way(h, a, x, &l, &way);
 	if (st != OK)
 		return st;
-	return way.is_tile ? hip_experts_batches(h, x, l, NULL, NULL) : run_few(h, a, &way, l);
-}
-
-/* True if the kernels with four lanes a row can do the routed experts. Then l is changed
- * to their arguments. */
-static bool is_quad(const struct hip *h, const struct moe_experts_args *a,
-		    struct moe_launch *l)
-{
-	const struct hip_experts *x = a->experts->device;
-	const struct hip_experts_leg *up = &x->routed.up, *down = &x->routed.down;
-	const struct weight *router = x->has_slot ? a->experts->shared_router : NULL;
-	if (!hip_moe_quad_is_wanted(h, l) || a->n_tok >= h->moe_tile_from ||
-	    up->few != HIP_EXPERTS_INT4 || down->few != HIP_EXPERTS_INT4 ||
-	    up->like->scale_type != down->like->scale_type ||
-	    (router && router->quant > QUANT_BF16) || !hip_moe_quad_takes(h, a, l))
-		return false;
-	tell(up, l, &l->up_shift);
-	tell(down, l, &l->down_shift);
-	memcpy(l->span, x->span, sizeof l->span);
-	if (router)
-		l->shared_router = hip_view(router);
-	return true;
+	return way.is_tile ? hip_experts_batches(h, x, l, NULL, NULL) : run_few(h, &way, l);
 }
 
 enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
@@ -630,22 +559,17 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.alpha = ex->act.alpha, .limit = ex->act.limit,
 		.shared_h = a->shared_h,
 		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
-	struct moe_launch fast = l;
-	bool is_fast = is_quad(h, a, &fast);
 	bool is_in_slots = hip_slots_of(x) && a->n_tok > 0;
 	/* The host cannot see which experts the device chose: count the most that are possible. */
 	if (b->profile)
 		backend_count_experts(b, ex, (int32_t)MIN((int64_t)ex->n, (int64_t)a->n_tok *
 								       a->n_used));
-	bool chooses_first = a->router && (!is_fast || is_in_slots);
-	enum status st = chooses_first ? hip_moe_router(b, a->router) : OK;
-	struct hip_experts_way way = {&x->routed, true, false};
-	if (st == OK && is_in_slots && !is_fast)
-		st = choose_way(h, a, &x->routed, &l, &way);
+	enum status st = a->router ? hip_moe_router(b, a->router) : OK;
+	struct hip_experts_way way;
 	if (st == OK && is_in_slots)
-		st = hip_slots_run(h, a, &way, is_fast ? fast : l);
-	else if (st == OK)
-		st = is_fast ? hip_moe_quad(h, a, fast) : run(h, a, &x->routed, l);
+		st = choose_way(h, a, &x->routed, &l, &way);
+	if (st == OK)
+		st = is_in_slots ? hip_slots_run(h, a, &way, l) : run(h, a, &x->routed, l);
 	if (st != OK || !ex->shared_gate || x->has_slot)
 		return st;
 	profile_enter(b->profile, PROFILE_SHARED);

@@ -15,20 +15,15 @@ int32_t hip_experts_tile_rows(int i); /* pairs in a block */
  * one, in any tile: outputs of `dim` numbers a pair, and lists of pairs and blocks. */
 size_t hip_experts_work_bytes(size_t n_tok, size_t n_slots, size_t n, size_t dim);
 
-/* The places of n experts' weights, (n, MOE_PARTS), for kernels that compute addresses. */
-void hip_experts_spans(struct hip_experts *x, const struct weight_view *table, int32_t n);
-
 /* The kernels for a step's routed experts. */
 struct hip_experts_way {
 	const struct hip_experts_legs *legs;
-	bool is_quad; /* few tokens, four lanes a row */
 	bool is_tile; /* many tokens */
 };
 /* Few tokens: gate and up of all pairs, and down, as one launch each. */
-enum status hip_experts_up(struct hip *h, const struct moe_experts_args *a,
-			   const struct hip_experts_way *way, struct moe_launch l) MUST_USE;
-enum status hip_experts_down(struct hip *h, const struct moe_experts_args *a,
-			     const struct hip_experts_way *way,
+enum status hip_experts_up(struct hip *h, const struct hip_experts_way *way,
+			   struct moe_launch l) MUST_USE;
+enum status hip_experts_down(struct hip *h, const struct hip_experts_way *way,
 			     struct moe_launch l) MUST_USE;
 /* Advance the arguments by the first n_tok tokens. */
 void hip_experts_step(struct moe_launch *l);
@@ -51,31 +46,6 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
 /* The launch arguments of a router, except a norm that is a launch of its own. */
 struct moe_router_launch hip_moe_router_launch(const struct hip *h,
-					       const struct moe_router_args *a,
-					       bool leaves_choice);
+					       const struct moe_router_args *a);
 /* True if moe_route.hip can do router a behind the product that it reads. */
 bool hip_moe_route_takes(const struct moe_router_args *a);
-/* True if moe_quad.hip may choose the experts by a's logits. */
-bool hip_moe_quad_chooses(const struct hip *h, const struct moe_router_args *a,
-			  const struct experts *ex);
-/* moe_router. leaves_choice: compute only the norm (if given) and the logits. */
-enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
-			   bool leaves_choice);
-
-/* int4 experts for few tokens, with four lanes a row (hip_moe_quad.c). l: all arguments
- * but those for choosing experts, which hip_moe_quad fills in. */
-int hip_moe_quad_up_count(void); /* rows of moe_quad.def */
-const char *hip_moe_quad_up_name(int i);
-int hip_moe_quad_down_count(void);
-const char *hip_moe_quad_down_name(int i);
-/* True if the chip prefers these kernels, or the tune file has rows for this shape. */
-bool hip_moe_quad_is_wanted(const struct hip *h, const struct moe_launch *l);
-bool hip_moe_quad_takes(const struct hip *h, const struct moe_experts_args *a,
-			const struct moe_launch *l);
-enum status hip_moe_quad(struct hip *h, const struct moe_experts_args *a,
-			 struct moe_launch l);
-/* The two products of hip_moe_quad alone. */
-enum status hip_moe_quad_up(struct hip *h, const struct moe_experts_args *a,
-			    struct moe_launch l) MUST_USE;
-enum status hip_moe_quad_down(struct hip *h, const struct moe_experts_args *a,
-			      struct moe_launch l) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operation linear: the choice of kernel for each weight. linear_int4 and linear_quad
- * are the fast paths of int4 at few tokens. linear_any does what is left, one launch a
+ * The operation linear: the choice of kernel for each weight. linear_int4
+ * is the fast path of int4 at few tokens. linear_any does what is left, one launch a
  * weight.
  */
 #include "backend/hip/hip_linear.h"
@@ -49,11 +49,6 @@ static enum status products(struct hip *h, const struct linear_args *a, bool is_
 	return st;
 }
 
-bool hip_linear_fuses(const struct linear_args *a)
-{
-	return a->act && a->act->kind == ACT_SILU;
-}
-
 enum status hip_linear_act(struct backend *b, const struct linear_args *a)
 {
 	if (!a->act)
@@ -70,15 +65,13 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	struct hip *h = hip_of(b);
 	bool is_tiled = a->n_tok >= h->tile_from && hip_linear_tile_takes(a);
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
-	/* Kernels of int4 do the norm. Those with four lanes a row do the activation, and tiles. */
-	bool has_act = is_tiled || (i >= 0 && hip_linear_int4_is_quad(i) && hip_linear_fuses(a));
-	enum status dropped = hip_route_drop(h);
-	if (dropped != OK)
-		return dropped;
+	/* Forget a router that was done and that nobody asked for, as where an operation failed. */
+	h->routed = NULL;
 	if (i >= 0 && hip_route_takes(h, a, i))
 		return hip_route(h, a, i);
+	/* Kernels of int4 do the norm, tiles the activation. */
 	enum status st = a->norm && i < 0 ? hip_rms_norm(b, a->norm) : OK;
 	if (st == OK)
 		st = products(h, a, is_tiled, i);
-	return st == OK && !has_act ? hip_linear_act(b, a) : st;
+	return st == OK && !is_tiled ? hip_linear_act(b, a) : st;
 }

@@ -7,16 +7,10 @@
 #include "backend/hip/hip_launch.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/linear/linear_rows.h"
-#include "kernels/linear/quad_launch.h"
 
 /* int4 at few tokens (hip_linear_int4.c). */
-int hip_linear_int4_count(void); /* rows of linear_int4.def, then of linear_quad.def */
+int hip_linear_int4_count(void); /* rows of linear_int4.def */
 const char *hip_linear_int4_name(int i);
-/* True if row i is of linear_quad.def. Those kernels also do the activation, if
- * hip_linear_fuses. */
-bool hip_linear_int4_is_quad(int i);
-/* True if all weights are int4 of one kind, with groups of 2^n or one a row. */
-bool hip_linear_is_int4(const struct linear_args *a);
 /* The row to use: from the tune file, or a guess. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
 /* How row i's kernel is launched for one token: the two parts of its name, the rows and threads
@@ -29,27 +23,12 @@ struct hip_linear_shape hip_linear_int4_shape(const struct linear_args *a, int i
 /* True if row i's kernel can do a and a's next router in one launch (hip_route.c). */
 bool hip_route_takes(struct hip *h, const struct linear_args *a, int i);
 enum status hip_route(struct hip *h, const struct linear_args *a, int i) MUST_USE;
-/* Forget a router that was done and that nobody asked for, as where an operation failed. */
-enum status hip_route_drop(struct hip *h) MUST_USE;
 /* Row i's kernel does all of a, its norm too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
-/* Launch arguments for both tables. A workgroup sums `rows` rows at once; goes_on: then
- * goes on to further rows; is_pair: the rows of gate include those of up. */
+/* A workgroup sums `rows` rows at once; goes_on: then goes on to further rows. */
 struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 					     const struct linear_args *a, int32_t rows,
-					     bool goes_on, bool is_pair);
-/* Advance the arguments by m tokens. */
-void hip_linear_int4_next(struct linear_int4_args *r, int32_t m);
-
-/* Four lanes a row (hip_linear_quad.c): rows of linear_quad.def. */
-int hip_linear_quad_count(void);
-const struct quad_axes *hip_linear_quad_axes(int i);
-bool hip_linear_quad_takes(const struct quad_axes *x, const struct linear_args *a);
-/* A row for n outputs if nothing was measured; -1: none fits. It depends on N and K
- * alone. */
-int hip_linear_quad_guess(const struct linear_args *a, int32_t n);
-enum status hip_linear_quad(struct hip *h, const struct quad_axes *x,
-			    const struct linear_args *a);
+					     bool goes_on);
 
 /* Tiles for many tokens (hip_linear_tile.c). True if all weights have one format that
  * linear_tile has, and K and rows are aligned as it needs. */
@@ -71,8 +50,6 @@ bool hip_linear_rows_beside(const struct hip *h, const struct linear_args *a,
 /* linear for weights of one format (hip_linear.c). hip_linear_parts.c divides mixed
  * weights into several such calls. */
 enum status hip_linear_alike(struct backend *b, const struct linear_args *a) MUST_USE;
-/* True if kernels can fuse a's activation (rows of linear_quad.def). */
-bool hip_linear_fuses(const struct linear_args *a);
 /* Launch a's activation, act(gate) up, separately after the products; nothing if a has
  * none. */
 enum status hip_linear_act(struct backend *b, const struct linear_args *a) MUST_USE;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear for int4 weights at few tokens: the choice of a row in two tables, the launch
- * arguments for both, and linear_int4 itself. hip_linear_quad.c launches linear_quad.
+ * linear for int4 weights at few tokens: the choice of a row of linear_int4.def, and the launch.
  */
 #include "backend/hip/hip_linear.h"
 
@@ -20,26 +19,20 @@ static const struct linear_int4_axes axes[] = {
 #undef AXES
 };
 
-/* Rows of linear_int4.def come first, then those of linear_quad.def. */
 int hip_linear_int4_count(void)
 {
-	return (int)ARRAY_LEN(axes) + hip_linear_quad_count();
+	return (int)ARRAY_LEN(axes);
 }
 
 const char *hip_linear_int4_name(int i)
 {
-	int n = (int)ARRAY_LEN(axes);
-	return i < n ? axes[i].name : hip_linear_quad_axes(i - n)->name;
-}
-
-bool hip_linear_int4_is_quad(int i)
-{
-	return i >= (int)ARRAY_LEN(axes);
+	return axes[i].name;
 }
 
 /* --- choice of a row ------------------------------------------------------------------ */
 
-bool hip_linear_is_int4(const struct linear_args *a)
+/* True if all weights are int4 of one kind, with groups of 2^n or one a row. */
+static bool is_int4(const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
 	for (int i = 0; i < a->n_out; i++) {
@@ -54,7 +47,7 @@ bool hip_linear_is_int4(const struct linear_args *a)
 static bool takes_int4(const struct linear_int4_axes *x, const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
-	return hip_linear_is_int4(a) && first->k % x->chunk == 0 &&
+	return is_int4(a) && first->k % x->chunk == 0 &&
 	       first->group % x->chunk == 0 &&
 	       LINEAR_INT4_LDS_BYTES(1, first->k, x->thrds, x->chunk) <= LINEAR_INT4_LDS;
 }
@@ -96,42 +89,29 @@ static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
 	return takes_int4(&axes[find_axes("tiny")], a) ? find_axes("tiny") : -1;
 }
 
-/* True if row i of hip_linear_int4_count() can be used. */
-static bool takes(int i, const struct linear_args *a)
-{
-	int n = (int)ARRAY_LEN(axes);
-	return i < n ? takes_int4(&axes[i], a)
-		     : hip_linear_quad_takes(hip_linear_quad_axes(i - n), a);
-}
-
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a)
 {
 	int32_t n = 0;
 	if (h->int4_axes >= 0)
-		return takes(h->int4_axes, a) ? h->int4_axes : -1;
+		return takes_int4(&axes[h->int4_axes], a) ? h->int4_axes : -1;
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
 	int i = hip_tune_find(h, (struct hip_tune_key){HIP_TUNE_INT4, n, a->out[0].w->k, 1});
-	if (i >= 0 && takes(i, a))
-		return i;
-	i = h->prefers_quads ? hip_linear_quad_guess(a, n) : -1;
-	return i >= 0 ? i + (int)ARRAY_LEN(axes) : guess(h, a, n);
+	return i >= 0 && takes_int4(&axes[i], a) ? i : guess(h, a, n);
 }
 
 /* --- arguments -------------------------------------------------------------------- */
 
 struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 					     const struct linear_args *a, int32_t rows,
-					     bool goes_on, bool is_pair)
+					     bool goes_on)
 {
 	const struct weight *first = a->out[0].w;
 	struct linear_int4_args r = {.x = a->x, .k = first->k, .n_groups = hip_groups(first),
-				     .group_shift = hip_group_shift(first),
-				     .is_pair = is_pair};
+				     .group_shift = hip_group_shift(first)};
 	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++) {
-		bool has_groups = i < a->n_out && (i == 0 || !is_pair);
 		if (i > 0)
-			r.first_group[i - 1] = has_groups ? r.grid : INT32_MAX;
+			r.first_group[i - 1] = i < a->n_out ? r.grid : INT32_MAX;
 		if (i >= a->n_out)
 			continue;
 		const struct linear_out *o = &a->out[i];
@@ -144,12 +124,13 @@ struct linear_int4_args hip_linear_int4_args(const struct hip *h,
 		int32_t groups = DIV_UP(o->w->n, rows);
 		if (goes_on && h->checks.few_groups)
 			groups = MAX(1, groups * 2 / 3);
-		r.grid += has_groups ? groups : 0;
+		r.grid += groups;
 	}
 	return r;
 }
 
-void hip_linear_int4_next(struct linear_int4_args *r, int32_t m)
+/* Advance the arguments by m tokens. */
+static void next(struct linear_int4_args *r, int32_t m)
 {
 	r->x += m * r->k;
 	if (r->norm.x) {
@@ -199,13 +180,12 @@ static int32_t slice_of(const struct linear_int4_axes *x, int32_t m, int32_t k)
 	return DIV_UP(steps, slices) * step;
 }
 
-static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
-			       const struct linear_args *a)
+enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i)
 {
-	x = at_width(x, a->n_tok);
+	const struct linear_int4_axes *x = at_width(&axes[i], a->n_tok);
 	int32_t rows = LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves);
 	bool goes_on = !is_sliced(x, a->n_tok);
-	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, goes_on, false);
+	struct linear_int4_args r = hip_linear_int4_args(h, a, rows, goes_on);
 	const char *zero = a->out[0].w->zero_points ? "_zero" : "";
 	enum status st = hip_fuse_norm(h, a->norm, true, &r.norm);
 	for (int32_t t = 0; t < a->n_tok && st == OK; t += r.n_tok) {
@@ -216,7 +196,7 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 		snprintf(name, sizeof name, "linear_int4_%s_m%d%s_kernel", x->name, m, zero);
 		st = LAUNCH(h, name, ((struct hip_grid){r.grid, 1, 32 * x->waves,
 							2 * m * r.slice}), ARG(r));
-		hip_linear_int4_next(&r, r.n_tok);
+		next(&r, r.n_tok);
 	}
 	return st;
 }
@@ -224,24 +204,9 @@ static enum status linear_int4(struct hip *h, const struct linear_int4_axes *x,
 struct hip_linear_shape hip_linear_int4_shape(const struct linear_args *a, int i)
 {
 	const struct weight *w = a->out[0].w;
-	int n = (int)ARRAY_LEN(axes);
-	if (i < n) {
-		const struct linear_int4_axes *x = &axes[i];
-		return (struct hip_linear_shape){
-			x->name, w->zero_points ? "_zero" : "",
-			LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves), 32 * x->waves,
-			2 * slice_of(x, 1, w->k)};
-	}
-	const struct quad_axes *x = hip_linear_quad_axes(i - n);
+	const struct linear_int4_axes *x = &axes[i];
 	return (struct hip_linear_shape){
-		x->name, w->zero_points ? "_zero" : w->group == 32 ? "" : "_any",
-		x->rows * QUAD_ROWS, 32 * x->split * x->rows,
-		QUAD_LDS(1, w->k, x->split, x->rows)};
-}
-
-enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i)
-{
-	int n = (int)ARRAY_LEN(axes);
-	return i < n ? linear_int4(h, &axes[i], a)
-		     : hip_linear_quad(h, hip_linear_quad_axes(i - n), a);
+		x->name, w->zero_points ? "_zero" : "",
+		LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves), 32 * x->waves,
+		2 * slice_of(x, 1, w->k)};
 }

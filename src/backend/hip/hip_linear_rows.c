@@ -8,21 +8,6 @@
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "kernels/linear/linear_rows.h"
-#include "kernels/linear/quad_launch.h"
-
-/* True if the kernel with four lanes a row (linear_quad_int8.hip) is faster. It
- * depends on K alone. */
-static bool is_quad_int8(const struct hip *h, const struct linear_args *a)
-{
-	for (int i = 0; i < a->n_out; i++) {
-		const struct weight *w = a->out[i].w;
-		if (w->quant != QUANT_INT8 || w->group < w->k || w->zero_points ||
-		    w->k % LINEAR_QUAD_INT8_TURN != 0 ||
-		    LINEAR_QUAD_INT8_LDS_BYTES(1, w->k) > LINEAR_ROWS_LDS)
-			return false;
-	}
-	return h->prefers_quads;
-}
 
 /* True if LDS has room for one token. */
 static bool has_room(const struct weight *w)
@@ -100,19 +85,6 @@ static int32_t kernel_tok(int32_t n_tok)
 	return m;
 }
 
-static void set_quads(struct form *f, const struct hip *h, int32_t k)
-{
-	/* Kernels of linear_quad_int8 keep LDS for their M tokens, even if the
-	 * launch has fewer. */
-	while (LINEAR_QUAD_INT8_LDS_BYTES(kernel_tok(f->n_tok), k) > h->device.lds_bytes)
-		f->n_tok--;
-	f->m = kernel_tok(f->n_tok);
-	f->waves = LINEAR_QUAD_INT8_WAVES;
-	f->rows = LINEAR_QUAD_INT8_WAVES * QUAD_ROWS;
-	f->lds_bytes = LINEAR_QUAD_INT8_LDS_BYTES(f->m, k);
-	f->most *= MIN(LINEAR_QUAD_INT8_PER_CU, h->device.lds_bytes / f->lds_bytes);
-}
-
 static void set_blocks(struct form *f, enum quant q, int32_t k)
 {
 	int32_t table = HIP_UNIT_TABLE_BYTES(q);
@@ -141,21 +113,17 @@ static void set_rows(struct form *f, int32_t k)
 static struct form form_of(const struct hip *h, const struct linear_args *a, int32_t left)
 {
 	enum quant q = a->out[0].w->quant;
-	bool in_blocks = quant_block(q), is_quad = is_quad_int8(h, a);
+	bool in_blocks = quant_block(q);
 	int32_t k = a->out[0].w->k;
-	int32_t most = is_quad	   ? LINEAR_QUAD_INT8_MAX_TOK
-		       : in_blocks ? LINEAR_BLOCKS_MAX_TOK
-				   : LINEAR_ROWS_MAX_TOK;
+	int32_t most = in_blocks ? LINEAR_BLOCKS_MAX_TOK : LINEAR_ROWS_MAX_TOK;
 	struct form f = {.n_tok = MIN(left, most), .most = h->device.n_cu};
-	if (is_quad)
-		set_quads(&f, h, k);
-	else if (in_blocks)
+	if (in_blocks)
 		set_blocks(&f, q, k);
 	else
 		set_rows(&f, k);
 	if (h->checks.few_groups)
 		f.most = 3;
-	const char *kind = is_quad ? "quad" : in_blocks ? "blocks" : "rows";
+	const char *kind = in_blocks ? "blocks" : "rows";
 	snprintf(f.name, sizeof f.name, "linear_%s_%s_m%d_kernel", kind, quant_name(q),
 		 (int)f.m);
 	return f;

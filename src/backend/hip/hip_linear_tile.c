@@ -99,7 +99,7 @@ static const struct tile_shape *choose(const struct hip *h, const struct linear_
 static bool is_pair(const struct tile_shape *s, const struct linear_args *a)
 {
 	const struct weight *gate = a->out[0].w, *up = a->out[1].w;
-	return hip_linear_fuses(a) && a->n_out == 2 && gate->n == up->n &&
+	return a->act && a->act->kind == ACT_SILU && a->n_out == 2 && gate->n == up->n &&
 	       gate->scale_type == up->scale_type && !a->out[0].is_f32 && !a->out[0].adds &&
 	       LINEAR_TILE_PAIRS(s->block_n, s->waves_n);
 }

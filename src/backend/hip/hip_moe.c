@@ -53,31 +53,29 @@ bool hip_moe_route_takes(const struct moe_router_args *a)
 }
 
 struct moe_router_launch hip_moe_router_launch(const struct hip *h,
-					       const struct moe_router_args *a,
-					       bool leaves_choice)
+					       const struct moe_router_args *a)
 {
 	return (struct moe_router_launch){
 		.x = a->x, .logits = a->logits, .id = a->id, .weight = a->weight,
 		.arrived = h->counters, .n_tok = a->n_tok, .n_used = a->n_used,
-		.leaves_choice = leaves_choice, .in_eights = in_eights(a),
+		.in_eights = in_eights(a),
 		.norm = in_eights(a) ? hip_fused_norm(a->norm) : (struct fused_norm){0},
 		.rule = hip_moe_rule(a)};
 }
 
-enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
-			   bool leaves_choice)
+enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 {
+	struct hip *h = hip_of(b);
 	struct weight_view router = hip_view(a->router);
-	struct moe_router_launch l = hip_moe_router_launch(h, a, leaves_choice);
+	struct moe_router_launch l = hip_moe_router_launch(h, a);
 	struct hip_grid g = grid_of(a);
 	const char *kind = takes_tile(a) ? "moe_router_tile" : "moe_router";
 	char name[80];
 	bool is_routed = h->routed == a->router && a->n_tok == 1;
-	if (is_routed)
+	if (is_routed) {
 		h->routed = NULL;
-	if (is_routed && !h->leaves_sums)
 		return OK;
-	l.sums = is_routed ? h->router_sums : NULL;
+	}
 	if (a->n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)a->n_tok);
 	if (g.lds_bytes > LINEAR_INT4_LDS)
@@ -86,9 +84,4 @@ enum status hip_moe_logits(struct hip *h, const struct moe_router_args *a,
 	enum status st = l.in_eights ? OK : hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
 	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, kind, a->router), g,
 				      ARG(router), ARG(l));
-}
-
-enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
-{
-	return hip_moe_logits(hip_of(b), a, false);
 }

@@ -233,17 +233,6 @@ static void wait(void *ctx, int32_t stage)
 	(void)!hip_mark_wait(s->h, &s->copied[stage], "copying an expert");
 }
 
-/* Called if every expert has a slot. Expert i has slot i, so kernels find it by its number. */
-static void find_spans(const struct hip_slots_layer *l)
-{
-	int32_t n = l->experts->n;
-	struct weight_view *all = xcalloc((size_t)n * MOE_PARTS, sizeof *all);
-	for (int32_t e = 0; e < n; e++)
-		view_slot(l, e, l->first + e, all + e * MOE_PARTS);
-	hip_experts_spans(l->x, all, n);
-	free(all);
-}
-
 static enum status take_memory(struct hip_slots *s, const struct expert_memory_opts *o,
 			       size_t work)
 {
@@ -304,8 +293,6 @@ enum status hip_slots_end(struct backend *b, struct fail *fail)
 		s->layers[l]->host = NULL;
 	}
 	s->has_all = st == OK && o.n_slots == s->all.n;
-	for (int32_t l = 0; l < s->all.n_layers && s->has_all; l++)
-		find_spans(s->layers[l]);
 	return st;
 }
 

@@ -164,7 +164,7 @@ static enum status up_marked(struct slots_step *s, struct moe_launch l, int32_t 
 			part.n_tok = 1;
 			part.n_used = part.n_slots = n;
 			part.shared_router.q = NULL;
-			st = hip_experts_up(s->h, s->a, s->way, part);
+			st = hip_experts_up(s->h, s->way, part);
 		}
 	}
 	return st;
@@ -178,7 +178,7 @@ static enum status up_shared(struct slots_step *s, struct moe_launch l)
 	l.id = NULL;
 	l.n_used = 0;
 	l.n_slots = 1;
-	return hip_experts_up(s->h, s->a, s->way, l);
+	return hip_experts_up(s->h, s->way, l);
 }
 
 /* Gate and up of n wanted experts. The first n_there are in slots; the others follow one by one
@@ -195,7 +195,7 @@ static enum status up_as_they_come(struct slots_step *s, const struct moe_launch
 		s->mark[s->used[i] - first] = 1;
 	}
 	if (st == OK && n_there == n)
-		st = hip_experts_up(s->h, s->a, s->way, *l);
+		st = hip_experts_up(s->h, s->way, *l);
 	else if (st == OK)
 		st = up_shared(s, *l);
 	if (st == OK && n_there < n)
@@ -221,7 +221,7 @@ static enum status run_group(struct slots_step *s, const struct moe_launch *l, i
 	int32_t n, held = 0, n_there = list_wanted(s, t0, t0 + l->n_tok, &n);
 	enum status st = up_as_they_come(s, l, t0, n_there, n, &held);
 	if (st == OK)
-		st = hip_experts_down(s->h, s->a, s->way, *l);
+		st = hip_experts_down(s->h, s->way, *l);
 	expert_memory_release(s->memory, s->used, held);
 	return st;
 }

@@ -22,8 +22,6 @@ static const struct {
 } ops[] = {
 	[HIP_TUNE_INT4] = {"int4", hip_linear_int4_count, hip_linear_int4_name},
 	[HIP_TUNE_TILE] = {"tile", hip_linear_tile_count, hip_linear_tile_name},
-	[HIP_TUNE_MOE_UP] = {"moe-up", hip_moe_quad_up_count, hip_moe_quad_up_name},
-	[HIP_TUNE_MOE_DOWN] = {"moe-down", hip_moe_quad_down_count, hip_moe_quad_down_name},
 	[HIP_TUNE_MOE_TILE] = {"moe-tile", hip_experts_tile_count, hip_experts_tile_name},
 };
 

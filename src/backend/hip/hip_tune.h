@@ -2,12 +2,11 @@
  *
  * The fastest measured kernels of a chip: <arch>.tune, a text file beside the code
  * object, written by `haloctl kernels tune`. A line:
- *   int4 N K NAME   the row of linear_int4.def or linear_quad.def for weights with N outputs
+ *   int4 N K NAME   the row of linear_int4.def for weights with N outputs
  *                   (the sum over one launch) and K inputs
  *   tile N K NAME M   the row of linear_tile.def for these at up to M tokens; without M at
  *                   any number
  *   moe-tile F D NAME M  the same of moe_tile.def for experts of width F
- *   moe-up F D NAME, moe-down D F NAME  the rows of moe_quad.def for experts of width F
  *   linear-tiles M  smallest number of tokens for which linear uses tiles
  *   expert-tiles M  smallest number of tokens for which moe_experts uses tiles
  *   # …             a comment
@@ -20,8 +19,6 @@
 enum hip_tune_op {
 	HIP_TUNE_INT4,
 	HIP_TUNE_TILE,
-	HIP_TUNE_MOE_UP,
-	HIP_TUNE_MOE_DOWN,
 	HIP_TUNE_MOE_TILE,
 };
 

@@ -119,7 +119,7 @@ static void test_tune_tokens(struct hip *h)
 {
 	struct hip_tune_key key = {HIP_TUNE_TILE, 64, 128, 256};
 	read_table(h, "tile 64 128 m64n128\ntile 64 128 m16n64 256\ntile 64 128 m64n64 1024\n"
-		      "moe-tile 64 128 m16n64 10\nmoe-up 64 128 slim 10\ntile 64 128 m64n64 0\n");
+		      "moe-tile 64 128 m16n64 10\nint4 64 128 tiny 10\ntile 64 128 m64n64 0\n");
 	is_int(h->n_tune, 4, "numbers of tokens belong to tiles, and are positive");
 	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m16n64", "up to 256 tokens");
 	key.n_tok = 257;
@@ -150,30 +150,20 @@ static void test_tune(void)
 {
 	struct backend *b = create(NULL);
 	struct hip *h = hip_of(b);
-	char row[80];
-	struct seen s;
-	read_table(h, "moe-up 128 128 none\nmoe-up 128 slim\nmoe-up 0 128 slim\n"
-		      "moe-up 128 128 two\nmoe-down 128 128 slim\nmoe-side 128 128 slim\n"
-		      "moe-up 128 128 slim more\n");
+	struct hip_tune_key key = {HIP_TUNE_INT4, 128, 128, 1};
+	read_table(h, "int4 128 128 none\nint4 128 tiny\nint4 0 128 tiny\n"
+		      "int4 128 128 m64n64\nmoe-tile 128 128 tiny\nmoe-side 128 128 tiny\n"
+		      "int4 128 128 tiny more\n");
 	is_int(h->n_tune, 0, "wrong rows of a table are left out");
-	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
+	read_table(h, "int4 64 128 tiny\nint4 128 64 half\n");
 	is_int(h->n_tune, 2, "right ones are not");
-	struct hip_tune_key key = {HIP_TUNE_MOE_UP, 128, 128, 1};
 	is_int(hip_tune_find(h, key), -1, "a shape without a row");
+	read_table(h, "int4 64 128 tiny\nint4 128 128 half\n");
+	is_str(hip_linear_int4_name(hip_tune_find(h, key)), "half", "one with a row");
 	test_tune_tokens(h);
-	read_table(h, "moe-up 64 128 slim\nmoe-down 128 128 one\n");
-	s = experts_kernels(b);
+	struct seen s = experts_kernels(b);
 	is_int(s.n, 2, "two launches");
-	ok(strncmp(s.kernel[0], "moe_int4_up_", 12) == 0, "are the chip's: %s", s.kernel[0]);
-	for (int i = 0; i < hip_moe_quad_up_count(); i++) {
-		snprintf(row, sizeof row, "moe-up 128 128 %s\nmoe-down 128 128 one\n",
-			 hip_moe_quad_up_name(i));
-		read_table(h, row);
-		s = experts_kernels(b);
-		snprintf(row, sizeof row, "moe_quad_up_%s_any_kernel", hip_moe_quad_up_name(i));
-		is_str(s.kernel[0], row, "with rows for both it is the table's");
-		is_str(s.kernel[1], "moe_quad_down_one_any_kernel", "of down, too");
-	}
+	ok(strncmp(s.kernel[0], "moe_int4_up_", 12) == 0, "of experts' kernels: %s", s.kernel[0]);
 	backend_destroy(b);
 }
 

@@ -21,7 +21,6 @@
 #define TINY "models/halo-tiny"
 #define MODELS "tests/golden/models/"
 #define AHEAD MODELS "qwen35moe"
-#define QUADS "hip with four lanes a row"
 
 enum { PROMPT = 40, DECODE = 12, HIP_PROMPT = 14, HIP_FEW = 5, HIP_DECODE = 2,
        HIP_DECODE_AHEAD = 14, N_ROWS = 2 + HIP_DECODE_AHEAD };
@@ -39,8 +38,8 @@ struct world {
 static enum status world_open_on(struct world *w, const char *backend, const char *model,
 				 const char *dir, int64_t bytes, bool exact)
 {
-	bool is_hip = strncmp(backend, "hip", 3) == 0;
-	struct backend_opts bo = {.name = is_hip ? "hip" : backend, .n_threads = 2, .exact = exact,
+	bool is_hip = strcmp(backend, "hip") == 0;
+	struct backend_opts bo = {.name = backend, .n_threads = 2, .exact = exact,
 				  .expert_memory = bytes, .expert_dir = dir,
 				  .hip_library = library};
 	struct engine_opts eo = {.n_ctx = 64, .max_seqs = 1};
@@ -49,8 +48,6 @@ static enum status world_open_on(struct world *w, const char *backend, const cha
 	enum status st = model_open(tap_src(model), NULL, &w->m, &w->fail);
 	if (st == OK)
 		st = backend_create(&bo, &w->b, &w->fail);
-	if (st == OK && strcmp(backend, QUADS) == 0)
-		hip_of(w->b)->prefers_quads = true;
 	return st == OK ? engine_create(w->m, w->b, &eo, &w->e, &w->fail) : st;
 }
 
@@ -302,8 +299,6 @@ int main(void)
 		test_bits("cpu", models[i]);
 	for (size_t i = 0; i < ARRAY_LEN(hip_models); i += step)
 		test_bits("hip", hip_models[i]);
-	if (step == 1)
-		test_bits(QUADS, MODELS "qwen3moe-ct-asym");
 	test_prompt(TINY, 9);
 	test_faults("cpu", TINY, 2 << 20);
 	test_faults("hip", MODELS "qwen3moe-ct-asym", 130 << 10);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dialect (dialect.h) for NVIDIA GPUs by nvcc -x cu, to run the kernels on machines
- * without an AMD GPU. Matrix tiles use ldmatrix and mma.sync (sm_80 and later; PTX ISA,
- * "Matrix multiply-accumulate"). With g = lane / 4 and q = lane % 4, A holds rows g and g
- * + 8 at k = 2q, 2q + 1, 2q + 8, 2q + 9. C holds the same rows at columns 2q and 2q + 1
- * of each half of eight columns.
+ * The dialect (kernels/device/dialect.h) for NVIDIA GPUs by nvcc -x cu, so that AMD's kernels run
+ * on real hardware with real races where there is no AMD GPU. It is not for speed: dot2 is two
+ * fused multiply-adds, and a matrix tile has gfx11's layout and is made of shuffles.
  */
 #pragma once
 #include <cuda_bf16.h>
@@ -13,12 +11,9 @@
 
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(max_threads) extern "C" __global__ __launch_bounds__(max_threads)
-#define KERNEL_OF_MANY(max_threads, n) \
-	extern "C" __global__ __launch_bounds__(max_threads, n)
 #define UNROLL _Pragma("unroll")
 #define TABLE static __constant__ const
 #define ONE_BY_ONE _Pragma("unroll 1")
-#define UNROLL_IN_ROOM UNROLL
 #define LDS(T, name, n) __shared__ __align__(sizeof(T) * (n) < 128 ? 16 : 128) T name[n]
 #define LDS_DYNAMIC(T, name) extern __shared__ __align__(16) T name[]
 
@@ -63,12 +58,6 @@ template <class T> DEVICE T load_nt(const void *p)
 	return bits_cast<T>(__ldcs((const typename dialect_native<T>::type *)p));
 }
 
-template <class T> DEVICE T load_once(const T *p) { return load_nt<T>(p); }
-DEVICE void ask_line(const void *p)
-{
-	asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
-}
-
 /* Loads four aligned words, and a fifth only if the sixteen bytes reach into it. */
 DEVICE u32x4 load_nt_even(const void *p)
 {
@@ -85,12 +74,6 @@ DEVICE u32x4 load_nt_even(const void *p)
 }
 
 DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
-
-/* A shuffle is nothing that ptxas would do twice. */
-template <int M> DEVICE uint32_t keep(uint32_t x)
-{
-	return __shfl_sync(0xFFFFFFFFu, x / M, (int)(threadIdx.x % 32)) * M;
-}
 
 template <int M> DEVICE float wave_xor(float x, int = 0)
 {
@@ -112,12 +95,9 @@ DEVICE uint32_t wave_ballot(bool is_set, int = 0)
 	return __ballot_sync(0xFFFFFFFFu, is_set);
 }
 
-#define DIALECT_WAVE_MAX(x) __reduce_max_sync(0xFFFFFFFFu, x)
-
 DEVICE float f16_to_f32(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 DEVICE uint16_t f32_to_f16(float x) { return __half_as_ushort(__float2half_rn(x)); }
 DEVICE float bf16_to_f32(uint16_t h) { return bits_cast<float>((uint32_t)h << 16); }
-#define DIALECT_LACKS_DOT2
 DEVICE float dot2_f16(uint32_t a, uint32_t b, float c)
 {
 	float2 x = __half22float2(bits_cast<__half2>(a));
@@ -212,6 +192,89 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 	return *lds;
 }
 
-#include "kernels/device/dialect_cuda_tiles.h"
-#include "kernels/device/dialect_cuda_rows.h"
-#include "kernels/device/dialect_cuda_scores.h"
+/* --- matrix tiles ----------------------------------------------------------------- */
+
+/* A row of A or a column of B: pairs of halves. Lanes 16-31 have the same as 0-15. */
+struct dialect_line {
+	uint32_t v[8];
+};
+template <int format> struct tile_a {
+	dialect_line line;
+};
+template <int format> struct tile_b {
+	dialect_line line;
+};
+struct tile_c {
+	f32x8 v;
+};
+
+DEVICE int32_t tile_row(int32_t i) { return 2 * i + (int32_t)(threadIdx.x >> 4 & 1); }
+DEVICE int32_t tile_column(int32_t) { return (int32_t)(threadIdx.x & 15); }
+DEVICE void tile_pin(tile_c *) {}
+
+template <int format>
+DEVICE dialect_line dialect_tile_row(const uint16_t *low, const uint16_t *high)
+{
+	u32x4 lo = *(const u32x4 *)low, hi = *(const u32x4 *)high;
+	return {{lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]}};
+}
+
+template <int format>
+DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	const uint16_t *line = p + tile_column(0) * stride;
+	return dialect_tile_row<format>(line, line + 8);
+}
+
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 0)
+{
+	tile_b<format> b;
+	UNROLL
+	for (int k = 0; k < 8; k++)
+		b.line.v[k] = p[2 * k * stride + tile_column(0)] |
+			      (uint32_t)p[(2 * k + 1) * stride + tile_column(0)] << 16;
+	return b;
+}
+
+/* Row tile_row(i) of A is in the lane of that number. */
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
+{
+	UNROLL
+	for (int i = 0; i < TILE_C; i++)
+		UNROLL
+		for (int k = 0; k < 8; k++) {
+			uint32_t x = wave_shuffle(a.line.v[k], (uint32_t)tile_row(i));
+			c.v[i] = format == TILE_F16 ? dot2_f16(x, b.line.v[k], c.v[i])
+						    : dot2_bf16(x, b.line.v[k], c.v[i]);
+		}
+	return c;
+}
+
+#include "kernels/device/dialect_gfx11.h"
+
+/* Of 16 positions of its query a lane has the even ones, the lane 16 on the odd ones. */
+DEVICE score_weight score_weight_of(const tile_c &c, int = 0)
+{
+	score_weight out;
+	uint32_t lane = threadIdx.x & 15;
+	UNROLL
+	for (int j = 0; j < TILE_C; j++) {
+		uint32_t mine = f32_to_f16(c.v[j]);
+		out.line.v[j] = wave_shuffle(mine, lane) | wave_shuffle(mine, lane + 16) << 16;
+	}
+	return out;
+}

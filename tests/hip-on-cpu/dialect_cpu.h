@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The dialect (dialect.h) on the CPU. Each thread of a workgroup is a fiber
- * (kernels/device/fiber.h), so that kernels can be tested without a GPU and under
+ * (fiber_threads.h), so that kernels can be tested without a GPU and under
  * sanitizers. Arithmetic equals the GPU's where that is exactly defined (halves round
  * once). Sums of dot2 and of matrix tiles may differ in the last place, and the fast
  * functions are exact.
@@ -11,14 +11,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/device/fiber.h"
+#include "tests/hip-on-cpu/fiber_threads.h"
 
 #define DEVICE static inline __attribute__((unused))
 #define KERNEL(max_threads) extern "C"
 #define UNROLL
 #define TABLE static const
 #define ONE_BY_ONE
-#define UNROLL_IN_ROOM
 #define LDS(T, name, n) \
 	static const char name##_key = 0; \
 	T *name = (T *)fiber_lds(&name##_key, sizeof(T) * (n))
@@ -57,8 +56,6 @@ template <class T> DEVICE T load_nt(const void *p)
 	return *(const T *)p;
 }
 
-template <class T> DEVICE T load_once(const T *p) { return *p; }
-DEVICE void ask_line(const void *p) { fiber_ask(p); }
 
 /* Loads by two bytes, so that UBSan reports an odd address. */
 DEVICE u32x4 load_nt_even(const void *p)
@@ -273,12 +270,6 @@ template <int format> struct tile_b {
 struct tile_c {
 	f32x8 v;
 };
-#ifdef DIALECT_TRIES_COPIES
-enum { TILE_LINES_B = 0 };
-#else
-enum { TILE_LINES_B = 1 };
-#endif
-enum { TILE_ROWS = 8, TILE_STEP = 32 };
 enum { ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
 
 DEVICE int32_t tile_row(int32_t i)
@@ -288,24 +279,6 @@ DEVICE int32_t tile_row(int32_t i)
 
 DEVICE int32_t tile_column(int32_t) { return (int32_t)(fiber_thread() & 15); }
 DEVICE void tile_pin(tile_c *) {}
-DEVICE int32_t tile_slot(int32_t i) { return i; }
-
-DEVICE float tile_row_sum(float x, int site = __builtin_LINE())
-{
-	x += wave_xor<8>(x, site);
-	x += wave_xor<4>(x, site);
-	x += wave_xor<2>(x, site);
-	return x + wave_xor<1>(x, site);
-}
-
-DEVICE float tile_row_max(float x, int site = __builtin_LINE())
-{
-	x = fmaxf(x, wave_xor<8>(x, site));
-	x = fmaxf(x, wave_xor<4>(x, site));
-	x = fmaxf(x, wave_xor<2>(x, site));
-	return fmaxf(x, wave_xor<1>(x, site));
-}
-
 template <int format> DEVICE float dialect_to_f32(uint16_t h)
 {
 	return format == TILE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
@@ -377,18 +350,6 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c,
 	for (int i = 0; i < TILE_C; i++)
 		c.v[i] += dialect_tile_dot(first + i * ROWS_APART, column);
 	return c;
-}
-
-template <int format>
-DEVICE tile_a<format> tile_a_of_c(tile_c c, uint16_t *scratch,
-				  int site = __builtin_LINE())
-{
-	wave_barrier(site);
-	for (int i = 0; i < TILE_C; i++)
-		scratch[tile_row(i) * 24 + tile_column(i)] =
-			format == TILE_F16 ? f32_to_f16(c.v[i]) : f32_to_bf16(c.v[i]);
-	wave_barrier(site + 1000000);
-	return {dialect_tile_line<format>(scratch, 24)};
 }
 
 #include "kernels/device/dialect_gfx11.h"

@@ -30,7 +30,6 @@ const uint8_t *fiber_exchange(const void *value, size_t n_bytes, int site);
  * first call. Each array is a separate allocation, so that ASan sees overruns. */
 void *fiber_lds(const void *key, size_t n_bytes);
 void *fiber_lds_dynamic(void); /* the size is given at launch */
-void fiber_ask(const void *p); /* the thread asks for the line at p */
 
 #ifdef __cplusplus
 }
