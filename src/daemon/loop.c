@@ -664,6 +664,9 @@ static enum exit_code serve(struct loop *l)
 
 enum exit_code loop_run(const struct config *c)
 {
+	/* A rotation of logs may send them to every daemon; they must not end this one. */
+	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	mapped_watch(EXIT_CODE_MODEL);
 	struct loop *l = xcalloc(1, sizeof *l);

@@ -6,8 +6,9 @@
  *
  * Nothing is sent before the first token, so a refusal still gets its own HTTP status, and a
  * proxy can give the request to another server. After keepalive_s without a byte the client
- * gets the head and a comment line, then a comment after each further silence. Clients and proxies hang up on silence:
- * undici after 300 s, nginx and HAProxy after 60 s or less.
+ * gets the head and a comment line, then a comment after each further silence.
+ * Clients and proxies hang up on silence: undici after 300 s, nginx and HAProxy after 60 s or
+ * less.
  *
  * A client that takes no byte for stall_s, or whose buffer is full, is dropped. The
  * model goes on writing, and its tokens must not pile up.

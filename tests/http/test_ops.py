@@ -223,6 +223,15 @@ def test_unix(t):
     t.ok(not os.path.exists(path), "and removes it")
 
 
+def test_user_signals(t):
+    """As a rotation of logs may send them to every daemon."""
+    d = Halod()
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        d.process.send_signal(number)
+        t.equal(d.get("/health").status, 200, "%s ends nothing" % number.name)
+    t.equal(d.stop(), 0, "halod ends well")
+
+
 def main():
     t = Tap()
     d = None
@@ -237,6 +246,7 @@ def main():
         test_abort(t)
         test_full_buffer(t)
         test_unix(t)
+        test_user_signals(t)
     except Exception:
         t.ok(False, "no exception", traceback.format_exc())
     if d:
