@@ -84,7 +84,7 @@ ended() {
 	exit 1
 }
 tries=0
-until curl -sf -o /dev/null --max-time 2 "$url/health?ready"; do
+until curl -sf -o /dev/null --max-time 2 "$url/health"; do
 	! has_died || ended "before it was ready"
 	tries=$((tries + 1))
 	[ $tries -lt 600 ] || { echo "quickstart.sh: halod is not ready after a minute" >&2; exit 1; }

@@ -145,6 +145,8 @@ const char *api_progress_state(const struct api_progress *p);
 void api_error_format(const struct fail *f, struct buf *out);
 void api_error_format_anthropic(const struct fail *f, struct buf *out);
 void api_models_format(const struct api *a, struct buf *out);
+/* The list while the model of this name loads. */
+void api_models_loading(const char *name, struct buf *out);
 enum status api_model_format(const struct api *a, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
 void api_props_format(const struct api *a, struct buf *out);

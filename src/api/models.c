@@ -3,12 +3,13 @@
  * GET /v1/models: one entry for each name the model answers to, since clients offer their
  * users the ids of this list. An entry has OpenAI's members and Anthropic's (from `type` on),
  * so that the clients of both read it. `max_model_len` is vLLM's member and `meta` is
- * llama.cpp's; clients look for either.
+ * llama.cpp's; clients look for either. `status` is that of llama-server's router.
  */
 #include <time.h>
 
 #include "api/api_private.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 
 static int64_t size_of(const struct model *m)
 {
@@ -52,7 +53,7 @@ static void add_entry(const struct api *a, struct str id, const char *root,
 		 n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model,
 		 (long long)model_n_params(m), (long long)size_of(m));
 	add_anthropic(a, id, n_ctx, out);
-	buf_add_c(out, '}');
+	buf_add_z(out, ",\"status\":{\"value\":\"loaded\"}}");
 }
 
 static void add_model(const struct api *a, struct str id, struct buf *out)
@@ -88,6 +89,19 @@ void api_models_format(const struct api *a, struct buf *out)
 	buf_add_json(out, str_of(a->model_name));
 	buf_add_z(out, ",\"last_id\":");
 	buf_add_json(out, str_of(last));
+	buf_add_c(out, '}');
+}
+
+void api_models_loading(const char *name, struct buf *out)
+{
+	buf_add_z(out, "{\"object\":\"list\",\"data\":[{\"id\":");
+	buf_add_json(out, str_of(name));
+	buf_addf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
+		 "\"type\":\"model\",\"status\":{\"value\":\"loading\"}}],"
+		 "\"has_more\":false,\"first_id\":", (long long)clock_wall_s());
+	buf_add_json(out, str_of(name));
+	buf_add_z(out, ",\"last_id\":");
+	buf_add_json(out, str_of(name));
 	buf_add_c(out, '}');
 }
 

@@ -10,7 +10,7 @@
  *
  *   LOADING   the socket answers, API routes with 503; the engine thread loads
  *   SERVING   READY=1 was sent; the engine thread is in sched_run
- *   LEAVING   SIGTERM or SIGINT came: /health?ready is 503, all else as in SERVING, for
+ *   LEAVING   SIGTERM or SIGINT came: /health is 503, all else as in SERVING, for
  *             drain_delay; with 0 this phase is left out
  *   DRAINING  new requests get 503, running ones go on
  *   STOPPING  sched_stop was called (or loading failed): what still runs is ended

@@ -120,12 +120,12 @@ static void write_line(const struct conn *c, int status)
 }
 
 /* An answered health check, scrape, or poll of the page: each comes once a second or so and
- * would bury the lines of requests. /health also answers 503, while loading or draining. */
+ * would bury the lines of requests. Health checks also answer 503. */
 static bool is_probe(const struct conn *c, int status)
 {
 	if (!c->route || c->end != END_NONE)
 		return false;
-	bool is_health = strcmp(c->route->path, "/health") == 0;
+	bool is_health = c->route->flags & ROUTE_PROBE;
 	bool is_look = strcmp(c->route->path, "/metrics") == 0 ||
 		       strcmp(c->route->path, "/stats") == 0;
 	return (is_health && (status == 200 || status == 503)) || (is_look && status == 200);

@@ -35,7 +35,7 @@ struct http_opts {
 	int header_s;          /* from the first byte of a request's head to its last */
 	int idle_s;            /* a connection without traffic is closed after so long */
 	int stall_s;           /* a client that reads nothing for so long is dropped */
-	int64_t heartbeat_stall_us; /* /health is 503 when the engine's last heartbeat is older */
+	int64_t heartbeat_stall_us; /* /livez is 503 when the engine's last heartbeat is older */
 	bool access_log;
 	struct exporter *exporter; /* sends spans; must outlive the server. NULL: no spans */
 	bool page;             /* serve the web page at "/" */

@@ -2,12 +2,12 @@
  *
  * Answers that need no engine.
  *
- * /health answers two questions. Without a query: should the process be restarted? 503: the
- * engine thread has failed, or has shown no sign of life for too long. 200: otherwise, also
- * during loading and draining. With "?ready": is this server in service? 200: the model is
- * loaded, the engine is alive, and no SIGTERM came. A full queue still gives 200: if a
- * balancer took out every busy server, none would be left to answer 429. Both answers have
- * the same body, with all of this state.
+ * /livez: should the process be restarted? 503: the engine thread has failed, or has shown no
+ * sign of life for too long. 200: otherwise, also during loading and draining. /readyz and
+ * /health, as llama-server has it: is this server in service? 200: the model is loaded, the
+ * engine is alive, and no SIGTERM came. A full queue still gives 200: if a balancer took out
+ * every busy server, none would be left to answer 429. All have the same body, with all of
+ * this state.
  */
 #include "base/metrics.h"
 #include "http/conn.h"
@@ -38,7 +38,9 @@ static void add_check(struct buf *b, const struct health *h)
 	buf_add_c(b, '}');
 }
 
-void page_health(struct conn *c)
+/* Answers with the state of the server; 503 where it is not alive, or, with asks_ready, not
+ * ready. */
+static void answer_health(struct conn *c, bool asks_ready)
 {
 	struct http *h = c->http;
 	const struct health *health = h->opts.health;
@@ -74,9 +76,22 @@ void page_health(struct conn *c)
 	buf_add_z(&b, ",\"backend_reason\":");
 	buf_add_json(&b, str_of(h->opts.backend_reason));
 	buf_add_c(&b, '}');
-	struct str value;
-	bool asks_ready = route_argument(c->sock->head.target, "ready", &value);
 	answer_set(c, (asks_ready ? is_ready : is_alive) ? 200 : 503, JSON, &b);
+}
+
+void page_health(struct conn *c)
+{
+	answer_health(c, true);
+}
+
+void page_readyz(struct conn *c)
+{
+	answer_health(c, true);
+}
+
+void page_livez(struct conn *c)
+{
+	answer_health(c, false);
 }
 
 void page_metrics(struct conn *c)
@@ -103,7 +118,10 @@ void page_version(struct conn *c)
 void page_models(struct conn *c)
 {
 	struct buf b = {0};
-	api_models_format(c->http->api, &b);
+	if (c->http->api)
+		api_models_format(c->http->api, &b);
+	else
+		api_models_loading(c->http->opts.model_name, &b);
 	answer_set(c, 200, JSON, &b);
 }
 

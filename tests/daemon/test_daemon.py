@@ -83,8 +83,8 @@ def test_loading(t, tmp):
         a = d.chat()
         t.ok(a.status == 503 and "Loading" in a.error["message"] and
              a.headers["Retry-After"], "API routes answer 503 while loading", a.body)
-        t.equal(d.get("/health").status, 200, "the process is healthy")
-        t.equal(d.get("/health?ready").status, 503, "but not ready")
+        t.equal(d.get("/livez").status, 200, "the process is healthy")
+        t.equal(d.get("/health").status, 503, "but not ready")
         t.ok(not any("READY=1" in m for m in d.told_until_now()),
              "systemd is not told READY=1")
         d.terminate()

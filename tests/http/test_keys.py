@@ -237,7 +237,8 @@ def test_rebinding(t):
                                    ("OPTIONS", "/stats", 204), ("GET", "/none", 404)):
             a = d.request(method, path, None, {"Host": name})
             t.equal(a.status, fine if want == 200 else 403, "%s %s of %s" % (method, path, name))
-        t.equal(d.get("/health", {"Host": name}).status, 200, "/health of " + name)
+        for path in ("/health", "/livez", "/readyz"):
+            t.equal(d.get(path, {"Host": name}).status, 200, path + " of " + name)
     t.equal(d.stop(), 0, "halod ends well")
 
 

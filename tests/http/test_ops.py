@@ -30,18 +30,27 @@ def test_loading(t):
     os.mkfifo(os.path.join(model, "config.json"))
     try:
         d.__init__(wait=False, model=model)
-        t.equal(health(d), (200, "loading"), "/health lives while it loads")
-        t.equal(health(d, "/health?ready"), (503, "loading"), "but is not ready")
-        for path, a in (("/v1/models", d.get("/v1/models")), ("chat", d.chat("Hi"))):
-            t.equal((a.status, a.error["message"], a.error["type"]),
-                    (503, "Loading model", "unavailable_error"), "%s: 503" % path)
-            t.ok(int(a.headers["Retry-After"]) > 0, "%s: Retry-After" % path)
+        t.equal(health(d, "/livez"), (200, "loading"), "it lives while it loads")
+        for path in ("/health", "/health?ready", "/readyz"):
+            t.equal(health(d, path), (503, "loading"), "%s: not in service" % path)
+        models = d.get("/v1/models")
+        t.equal((models.status, models.json["data"][0]["status"]), (200, {"value": "loading"}),
+                "/v1/models says that it loads")
+        t.equal(models.json["data"][0]["id"], models.json["first_id"], "and its name")
+        a = d.chat("Hi")
+        t.equal((a.status, a.error["message"], a.error["type"]),
+                (503, "Loading model", "unavailable_error"), "chat: 503")
+        t.ok(int(a.headers["Retry-After"]) > 0, "chat: Retry-After")
         t.ok('engine_state{state="loading"}' in d.metrics(), "metrics are there")
         t.equal(d.metrics()['engine_state{state="loading"}'], 1, "and say so")
         with open(os.path.join(model, "config.json"), "w") as f:
             f.write(open(os.path.join(MODEL, "config.json")).read())
         d.wait_ready()
-        t.equal(health(d), (200, "ok"), "then it is ready")
+        for path in ("/health", "/health?ready", "/readyz", "/livez"):
+            t.equal(health(d, path), (200, "ok"), "%s: then it is ready" % path)
+        entry = d.get("/v1/models").json["data"][0]
+        t.equal((entry["id"], entry["status"]), (models.json["first_id"], {"value": "loaded"}),
+                "the same name is loaded")
         t.equal(d.chat("Hi", max_tokens=1).status, 200, "and answers")
         t.equal(d.stop(), 0, "and ends")
     finally:
@@ -97,7 +106,7 @@ def test_health(t, d):
 
 def test_probes(t, d):
     """What a balancer and Prometheus ask each second has no lines in the access log."""
-    for path in ("/health", "/health?ready", "/metrics"):
+    for path in ("/health", "/readyz", "/livez", "/metrics"):
         t.equal(d.get(path, {"X-Request-Id": "probe-fine"}).status, 200, path)
     d.request("POST", "/health", "{}", {"X-Request-Id": "probe-wrong"})
     d.request("GET", "/v1/models", headers={"X-Request-Id": "after-probes"})
@@ -117,8 +126,8 @@ def test_drain(t, d):
     next(events)
     d.terminate()
     d.wait_log("draining")
-    t.equal(health(d), (200, "draining"), "draining: alive")
-    t.equal(health(d, "/health?ready"), (503, "draining"), "draining: not ready")
+    t.equal(health(d, "/livez"), (200, "draining"), "draining: alive")
+    t.equal(health(d), (503, "draining"), "draining: not in service")
     a = d.chat("Hi")
     t.equal((a.status, a.error["type"], a.error["code"]),
             (503, "unavailable_error", "shutting_down"), "new work is refused")
@@ -143,8 +152,8 @@ def test_drain_delay(t):
     kept.getresponse().read()
     d.terminate()
     d.wait_log("leaving")
-    t.equal(health(d, "/health?ready"), (503, "leaving"), "leaving: not ready")
-    t.equal(health(d), (200, "leaving"), "but alive")
+    t.equal(health(d), (503, "leaving"), "leaving: not in service")
+    t.equal(health(d, "/livez"), (200, "leaving"), "but alive")
     t.equal(d.metrics()['engine_state{state="leaving"}'], 1, "a metric says so")
     kept.request("POST", "/v1/chat/completions", json.dumps(
         {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}))

@@ -55,7 +55,7 @@ static void repeat(const char *s, size_t n_bytes)
 
 static void make_arguments(size_t n)
 {
-	buf_add_z(&text, "GET /health?");
+	buf_add_z(&text, "GET /livez?");
 	repeat("a&", n);
 	buf_add_z(&text, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
 }
@@ -84,7 +84,7 @@ static void make_head(size_t n)
 /* As long as a head may be, with as many fields, and a long answer's head. */
 static void make_fullest(size_t n)
 {
-	buf_add_z(&text, "OPTIONS /health?");
+	buf_add_z(&text, "OPTIONS /livez?");
 	repeat("a&", n);
 	buf_add_z(&text, " HTTP/1.1\r\nHost: localhost\r\nOrigin: o\r\n"
 		  "Access-Control-Request-Headers: ");

@@ -16,7 +16,10 @@
 static void test_loading(void)
 {
 	ask("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
-	ok(starts("HTTP/1.1 503 "), "while it loads the API answers 503");
+	ok(starts("HTTP/1.1 200 ") && has("\"status\":{\"value\":\"loading\"}"),
+	   "while it loads the list of models says so");
+	ask("GET /props HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ok(starts("HTTP/1.1 503 "), "and the API answers 503");
 	ok(has("\"message\":\"Loading model\"") &&
 	   has("\"type\":\"unavailable_error\""), "and says why");
 	ok(has("Retry-After: 2\r\n"), "and when to come again");
@@ -35,52 +38,52 @@ static void test_loading(void)
 	   "metrics are there from the start");
 }
 
-static void is_health(const char *query, int status, const char *word)
+static void is_health(const char *path, int status, const char *word)
 {
 	char request[100], line[40], json[60];
-	snprintf(request, sizeof request, "GET /health%s HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		 query);
+	snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
 	snprintf(line, sizeof line, "HTTP/1.1 %d ", status);
 	snprintf(json, sizeof json, "{\"status\":\"%s\",", word);
 	ask(request);
-	ok(starts(line) && has(json), "/health%s is %d %s", query, status, word);
+	ok(starts(line) && has(json), "%s is %d %s", path, status, word);
 }
 
 static void test_health(void)
 {
 	atomic_store(&health.load_permille, 250);
-	is_health("", 200, "loading");
+	is_health("/livez", 200, "loading");
 	ok(has("\"load\":0.25,"), "how far it is");
-	is_health("?ready", 503, "loading");
+	is_health("/health", 503, "loading");
 	atomic_store(&health.state, HEALTH_READY);
 	health_beat(&health, now_us - 2 * SECOND);
-	is_health("", 200, "ok");
+	is_health("/livez", 200, "ok");
 	ok(has("\"heartbeat_age_s\":2,") && has("\"running\":0,\"waiting\":0,"),
 	   "age of the heartbeat and the queue");
-	is_health("?ready", 503, "ok"); /* there is no model in this test */
+	is_health("/health", 503, "ok"); /* there is no model in this test */
 	health_beat(&health, now_us - 11 * SECOND);
-	is_health("", 503, "stalled");
-	is_health("?ready=1", 503, "stalled");
+	is_health("/livez", 503, "stalled");
+	is_health("/readyz", 503, "stalled");
 	health_beat(&health, now_us);
 	atomic_store(&health.state, HEALTH_DRAINING);
-	is_health("", 200, "draining");
+	is_health("/livez", 200, "draining");
 	ok(has("Connection: close\r\n"), "draining connections are not kept");
-	is_health("?ready", 503, "draining");
+	is_health("/health?ready", 503, "draining");
+	is_health("/readyz", 503, "draining");
 	atomic_store(&health.state, HEALTH_FAILED);
-	is_health("", 503, "failed");
+	is_health("/livez", 503, "failed");
 	atomic_store(&health.state, HEALTH_LOADING);
 }
 
 static void test_methods(void)
 {
-	ask("HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+	ask("HEAD /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 	ok(starts("HTTP/1.1 200 ") && has("Content-Length: ") &&
 	   strcmp(strstr(got, "\r\n\r\n"), "\r\n\r\n") == 0,
 	   "HEAD has the length and no body");
-	ask("DELETE /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("DELETE /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 405 ") && has("Allow: GET, HEAD, OPTIONS\r\n") &&
 	   has("method_not_allowed"), "405 with Allow");
-	ask("DELETE /health?a=b HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("DELETE /livez?a=b HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 405 ") && has("Allow: GET, HEAD, OPTIONS\r\n"),
 	   "a query does not change that");
 	ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -90,36 +93,36 @@ static void test_methods(void)
 	   "OPTIONS *");
 	ask("GET /no%41where?x=%zz HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 404 ") && has("nothing at /noAwhere"), "404 as JSON");
-	ask("GET /health%00x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("GET /livez%00x HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 404 "), "%%00 ends nothing");
-	ask("GET http://other/health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("GET http://other/livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 200 "), "an absolute address");
-	ask("GET /health HTTP/1.0\r\n\r\n");
+	ask("GET /livez HTTP/1.0\r\n\r\n");
 	ok(starts("HTTP/1.0 200 ") || starts("HTTP/1.1 200 "), "HTTP/1.0");
 	ok(has("Connection: close\r\n"), "is not kept");
-	ask("BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("BREW /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 501 "), "a method nobody knows");
-	ask("PATCH /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("PATCH /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(starts("HTTP/1.1 405 "), "one that is not for this address");
-	ask("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
+	ask("GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
 	ok(starts("HTTP/1.1 200 "), "a GET with a body");
 }
 
 static void test_ids(void)
 {
-	ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a-b_c.7\r\n\r\n");
+	ask("GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a-b_c.7\r\n\r\n");
 	ok(has("X-Request-Id: a-b_c.7\r\n"), "an id is sent back");
-	ask("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	ask("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(has("X-Request-Id: req-"), "or made");
 	char first[20];
 	snprintf(first, sizeof first, "%s", strstr(got, "req-"));
 	ask("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	ok(has("X-Request-Id: req-") && !has(first), "anew, also for errors");
-	ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a b\r\n\r\n");
+	ask("GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a b\r\n\r\n");
 	ok(has("X-Request-Id: req-"), "an id with a space is not used");
 	char text[400];
 	snprintf(text, sizeof text,
-		 "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: %0129d\r\n\r\n", 1);
+		 "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: %0129d\r\n\r\n", 1);
 	ask(text);
 	ok(has("X-Request-Id: req-"), "nor a long one");
 }
@@ -149,7 +152,7 @@ static const struct {
 	ROW("a length with a sign", POST "Content-Length: +36\r\n\r\n" SMUGGLED),
 	ROW("a huge length", POST "Content-Length: 99999999999999999999\r\n\r\n"
 	    SMUGGLED),
-	ROW("no Host", "GET /health HTTP/1.1\r\n\r\n" SMUGGLED),
+	ROW("no Host", "GET /livez HTTP/1.1\r\n\r\n" SMUGGLED),
 	ROW("a chunk that is no number",
 	    POST "Transfer-Encoding: chunked\r\n\r\nxyz\r\n\r\n" SMUGGLED),
 	ROW("a chunk that ends in LF",
@@ -171,8 +174,8 @@ static void test_framing(void)
 		   "%s: once, and the connection is closed", refused[i].what);
 	}
 	is_int(http_active(h), 0, "nothing is left of them");
-	ask_n("GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n" SMUGGLED,
-	      strlen("GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n" SMUGGLED), 100);
+	ask_n("GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n" SMUGGLED,
+	      strlen("GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n" SMUGGLED), 100);
 	ok(starts("HTTP/1.1 505 ") && is_closed && has("\"code\":\"http_version\""),
 	   "another protocol: 505");
 }
@@ -210,7 +213,7 @@ static void test_large(void)
 	ask(text);
 	ok(starts("HTTP/1.1 200 "), "10,000 bytes of headers are fine");
 	struct buf longest = {0};
-	buf_addf(&longest, "GET /health?%06500d HTTP/1.1\r\nHost: localhost\r\n", 1);
+	buf_addf(&longest, "GET /livez?%06500d HTTP/1.1\r\nHost: localhost\r\n", 1);
 	for (int i = 0; i < 99; i++)
 		buf_addf(&longest, "X-%d: %090d\r\n", i, 1);
 	buf_addf(&longest, "\r\n");
@@ -328,7 +331,7 @@ static void test_pipelining(void)
 {
 	ask_n(GET "\r\n" "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	      GET "X-Request-Id: third\r\n\r\n",
-	      3 * strlen(GET) + 6 + strlen("/nothing") - strlen("/health") +
+	      3 * strlen(GET) + 6 + strlen("/nothing") - strlen("/livez") +
 	      strlen("X-Request-Id: third\r\n"), 3);
 	char *a = strstr(got, "HTTP/1.1 200 "), *b = strstr(got, "HTTP/1.1 404 ");
 	char *c = strstr(got, "X-Request-Id: third");

@@ -156,5 +156,5 @@ __attribute__((unused)) static void ask(const char *text) { ask_n(text, strlen(t
 static bool has(const char *s) { return strstr(got, s) != NULL; }
 static bool starts(const char *s) { return strncmp(got, s, strlen(s)) == 0; }
 
-#define GET "GET /health HTTP/1.1\r\nHost: localhost\r\n"
+#define GET "GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 #define POST "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
