@@ -673,6 +673,7 @@ static void test_graph_notes(void)
 			must(b->ops->alloc(b, DIM * 2, (void **)&x));
 			must(step(b, 5, x, x, false));
 			is_int(step(b, 5, x, x, false), E_DEVICE, "a launch of a graph fails");
+			b->ops->free(b, x);
 		} else {
 			is_int(right_steps(b, 8), 8, "steps without graphs");
 		}
@@ -693,6 +694,7 @@ static void test_graph_notes(void)
 		must(b->ops->alloc(b, DIM * 2, (void **)&x));
 		must(step(b, 5, x, x, false));
 		must(step(b, 5, x, x, false));
+		b->ops->free(b, x);
 		backend_destroy(b); /* no sync says that it ran */
 	}
 	remove(file);
