@@ -37,7 +37,9 @@ NOT_CALLED = {"hipInit", "hipRuntimeGetVersion", "hipDriverGetVersion", "hipGetE
 
 
 def generate(fault="", calls=None):
-    env = dict(os.environ, HIP_CPU_FAULT=fault)
+    # What a failing hipFree or hipEventDestroy leaves behind is the stand-in's.
+    leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=%d" % (not fault)
+    env = dict(os.environ, HIP_CPU_FAULT=fault, ASAN_OPTIONS=leaks)
     if calls:
         env["HIP_CPU_CALLS"] = calls
     p = subprocess.run([os.path.join(BUILD, "haloctl"), "generate", "--model", MODEL, "--backend",

@@ -152,8 +152,13 @@ enum status hip_alloc(struct backend *b, size_t n_bytes, void **out)
 	if (hip_graph_is_open(h, "taking memory"))
 		return E_UNSUPPORTED;
 	enum status st = take_range(h, n, out);
-	if (st == OK)
-		st = hip_check(h, h->api.hipMemsetAsync(*out, 0, n, h->stream), "clearing");
+	if (st != OK)
+		return st;
+	st = hip_check(h, h->api.hipMemsetAsync(*out, 0, n, h->stream), "clearing");
+	if (st != OK) {
+		give_range(h, *out);
+		*out = NULL;
+	}
 	return st;
 }
 

@@ -20,7 +20,7 @@ struct file {
 static void add_int(struct buf *b, uint64_t v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		buf_add_c(b, (char)(v >> 8 * i));
+		buf_add_c(b, (char)(i < 8 ? v >> 8 * i : 0));
 }
 
 static void add_text(struct buf *b, struct str s)
