@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -29,12 +28,6 @@ static struct walk {
 	struct fail fail;
 } walk;
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), n_end = strlen(end);
-	return n >= n_end && strcasecmp(s + n - n_end, end) == 0;
-}
-
 /* --- list -------------------------------------------------------------------------- */
 
 static int add_blob(const char *path, const struct stat *s, int type, struct FTW *f)
@@ -42,7 +35,7 @@ static int add_blob(const char *path, const struct stat *s, int type, struct FTW
 	if (type != FTW_F)
 		return 0;
 	walk.n_bytes += s->st_size;
-	walk.n_unfinished += ends_with(path + f->base, ".incomplete");
+	walk.n_unfinished += str_ends(str_of(path + f->base), STR(".incomplete"));
 	return 0;
 }
 
@@ -51,7 +44,7 @@ static int print_gguf(const char *path, const struct stat *s, int type, struct F
 {
 	struct stat blob;
 	char size[24];
-	if (type != FTW_SL || !ends_with(path, ".gguf") || stat(path, &blob) != 0)
+	if (type != FTW_SL || !hub_is_gguf(path) || stat(path, &blob) != 0)
 		return 0;
 	size_format(size, sizeof size, blob.st_size);
 	printf("  %10s    :%s\n", size, path + f->base);
@@ -109,7 +102,7 @@ static int remove_any(const char *path, const struct stat *s, int type, struct F
 	if (remove(path) != 0)
 		return fail_at_path(path);
 	walk.n_bytes += type == FTW_F ? s->st_size : 0;
-	walk.n_files += type == FTW_F;
+	walk.n_files++;
 	return 0;
 }
 
@@ -117,7 +110,7 @@ static int remove_any(const char *path, const struct stat *s, int type, struct F
 static int remove_gguf(const char *path, const struct stat *s, int type, struct FTW *f)
 {
 	struct stat found;
-	if (type != FTW_SL || !ends_with(path, ".gguf") ||
+	if (type != FTW_SL || !hub_is_gguf(path) ||
 	    !hub_file_fits(path + f->base, walk.file))
 		return 0;
 	char *blob = realpath(path, NULL);
@@ -137,7 +130,7 @@ static enum status remove_model(const char *cache, const char *name)
 	const char *colon = strchr(name, ':');
 	char *dir = hub_model_dir(cache, name), *snapshots = file_join(dir, "snapshots");
 	walk = (struct walk){.file = colon ? colon + 1 : NULL};
-	int failed = !file_exists(dir) ? 0
+	int failed = !file_exists(colon ? snapshots : dir) ? 0
 		     : colon ? nftw(snapshots, remove_gguf, OPEN_FOLDERS, FTW_PHYS)
 			     : nftw(dir, remove_any, OPEN_FOLDERS, FTW_PHYS | FTW_DEPTH);
 	free(snapshots);
@@ -185,7 +178,8 @@ int cmd_models(int argc, char **argv)
 		return options_fault(&set, "--remove %s: ORG/NAME or ORG/NAME:FILE is needed",
 				     name);
 	char *own = cache ? xstrdup(cache) : hub_cache();
-	const char *const caches[] = {own, cache ? NULL : HUB_SERVICE_CACHE};
+	bool is_both = !cache && (!own || strcmp(own, HUB_SERVICE_CACHE) != 0);
+	const char *const caches[] = {own, is_both ? HUB_SERVICE_CACHE : NULL};
 	if (name) {
 		rc = remove_from(caches, ARRAY_LEN(caches), name);
 	} else {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -270,16 +269,14 @@ static char *find_name(const char *given, const char *endpoint)
 		n += 1 + strcspn(rest + n + 1, "/?#");
 	char *name = xstrndup(rest, n);
 	/* .../blob/main/x-Q4_K_M.gguf: that file, by its whole name. */
-	size_t n_all = strcspn(rest, "?#");
-	const char *file = rest + n_all;
-	while (file > rest + n && file[-1] != '/')
-		file--;
-	size_t n_file = (size_t)(rest + n_all - file);
-	if (n_file > 5 && strncasecmp(rest + n_all - 5, ".gguf", 5) == 0) {
-		char *with = xasprintf("%s:%.*s", name, (int)n_file, file);
+	char *path = xstrndup(rest, strcspn(rest, "?#"));
+	const char *slash = strrchr(path + n, '/');
+	if (slash && hub_is_gguf(slash)) {
+		char *with = xasprintf("%s:%s", name, slash + 1);
 		free(name);
 		name = with;
 	}
+	free(path);
 	if (hub_is_name(name))
 		return name;
 	free(name);
@@ -329,8 +326,11 @@ int cmd_pull(int argc, char **argv)
 				     "Qwen/Qwen3-8B-AWQ, or the address of a model's page on a "
 				     "Hugging Face hub");
 	char *cache = a.cache ? xstrdup(a.cache) : hub_cache(), *token = find_token();
-	if (!cache)
+	if (!cache) {
+		free(name);
+		free(token);
 		return options_fault(&set, "--cache is needed: HOME is not set");
+	}
 	const char *colon = strchr(name, ':');
 	struct pull p = {.a = &a, .endpoint = endpoint, .name = name,
 			 .dir = hub_model_dir(cache, name), .is_terminal = isatty(2)};

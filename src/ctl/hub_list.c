@@ -102,7 +102,7 @@ static const char *base_of(const char *path)
  * model. */
 static bool is_gguf(const char *path)
 {
-	return ends_in(path, ".gguf") && strncasecmp(base_of(path), "mmproj", 6) != 0;
+	return hub_is_gguf(path) && strncasecmp(base_of(path), "mmproj", 6) != 0;
 }
 
 /* Length of a path without "-00001-of-00002.gguf" or ".gguf": the same for all parts of a split

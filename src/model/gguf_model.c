@@ -106,7 +106,7 @@ static bool has_in_layers(const struct tensors *ts, const struct model_config *c
 	bool has = false;
 	for (int32_t i = 0; i < c->n_layers && !has; i++) {
 		snprintf(name, sizeof name, "model.layers.%d.%s", (int)i, part);
-		has = tensors_find(ts, name) != NULL;
+		has = tensors_has(ts, name);
 	}
 	return has;
 }

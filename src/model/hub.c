@@ -75,6 +75,12 @@ char *hub_name_of(const char *path)
 	return xasprintf("%.*s/%.*s", (int)(name - org), org, (int)(end - name - 2), name + 2);
 }
 
+bool hub_is_gguf(const char *path)
+{
+	size_t n = strlen(path);
+	return n > 5 && strcasecmp(path + n - 5, ".gguf") == 0;
+}
+
 bool hub_file_fits(const char *path, const char *file)
 {
 	size_t n = strlen(file);
@@ -123,8 +129,7 @@ static char *find_gguf(const char *dir, const char *file, int depth)
 	char *found = NULL;
 	for (int i = 0; i < n; i++) {
 		char *path = file_join(dir, all[i]->d_name);
-		size_t len = strlen(path);
-		bool is_gguf = len > 5 && strcasecmp(path + len - 5, ".gguf") == 0;
+		bool is_gguf = hub_is_gguf(path);
 		if (!found && is_gguf && hub_file_fits(all[i]->d_name, file))
 			found = xstrdup(path);
 		else if (!found && !is_gguf && depth < 1)

@@ -38,6 +38,9 @@ char *hub_name_of(const char *path);
  * message says what to do. */
 enum status hub_find(const char *name, char **out, struct fail *fail) MUST_USE;
 
+/* True for a path that ends in .gguf, in upper or lower case. */
+bool hub_is_gguf(const char *path);
+
 /* True if a GGUF file's path contains the word `file`, in upper or lower case. The match
  * must begin and end at word boundaries: Q4_K does not fit "x-Q4_K_M.gguf". */
 bool hub_file_fits(const char *path, const char *file);

@@ -233,12 +233,12 @@ static enum status fail_no_weights(const char *dir, struct fail *fail)
 		 "missing: fetch that file too"},
 		{"consolidated", ".safetensors", "is in Mistral's own layout: fetch the files that "
 		 "Transformers reads, " SINGLE_NAME " or " INDEX_NAME " with its parts"},
+		{"adapter_model", ".safetensors", "is an adapter: merge it into its base model "
+		 "(merge_and_unload in PEFT) and save that"},
 		{"", ".bin", "is a pickle, which is never read: load the model in Transformers and "
 		 "save it with save_pretrained, which writes safetensors"},
 		{"", ".pth", "is a pickle, which is never read: Transformers has a script that "
 		 "converts such weights"},
-		{"adapter_model", ".safetensors", "is an adapter: merge it into its base model "
-		 "(merge_and_unload in PEFT) and save that"},
 	};
 	DIR *d = opendir(dir);
 	char found[256] = ""; /* a file name has at most 255 bytes */
@@ -457,6 +457,12 @@ const struct tensor *tensors_find(const struct tensors *ts, const char *name)
 	/* Several threads may ask for one tensor. */
 	__atomic_store_n(&ts->is_asked[i], 1, __ATOMIC_RELAXED);
 	return &ts->all[i];
+}
+
+bool tensors_has(const struct tensors *ts, const char *name)
+{
+	uint32_t i;
+	return strmap_get(&ts->by_name, str_of(name), &i);
 }
 
 bool tensors_is_asked(const struct tensors *ts, size_t i)

@@ -55,6 +55,8 @@ void tensors_close(struct tensors *ts);
 void tensors_list_files(const struct tensors *ts, struct buf *out);
 const char *tensors_dir(const struct tensors *ts); /* path of the model, for messages */
 const struct tensor *tensors_find(const struct tensors *ts, const char *name);
+/* Is there such a tensor? Asking does not count as reading it. */
+bool tensors_has(const struct tensors *ts, const char *name);
 /* True if tensors_find has returned tensor i. */
 bool tensors_is_asked(const struct tensors *ts, size_t i);
 size_t tensors_count(const struct tensors *ts);

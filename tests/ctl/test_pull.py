@@ -219,6 +219,12 @@ def test_models():
        "a model goes whole, and no other", (out, err))
     code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/tiny")
     ok(code == 1 and "no such model" in err, "what is not there is told", err)
+    os.makedirs(os.path.join(model_dir(cache, "halo--begun"), "blobs"))
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/begun:Q4_K")
+    ok(code == 1 and "no such model" in err, "nor is a file of a pull that broke off", err)
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/begun")
+    ok(code == 0 and not os.path.exists(model_dir(cache, "halo--begun")),
+       "whose folders alone go, too", (out, err))
     code, out, err = haloctl("models", "--cache", cache, "--remove", "../tiny")
     ok(code == 2 and os.path.exists(other), "what is no name is refused", err)
 

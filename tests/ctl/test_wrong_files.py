@@ -20,6 +20,8 @@ with tempfile.TemporaryDirectory() as tmp:
             (WEIGHTS, ("consolidated.00.pth",), ("consolidated.00.pth is a pickle",)),
             (WEIGHTS, ("consolidated.safetensors",), ("Mistral's own layout",)),
             (WEIGHTS, ("adapter_model.safetensors",), ("is an adapter", "merge")),
+            (WEIGHTS, ("adapter_model.safetensors", "training_args.bin"),
+             ("is an adapter", "merge")),
             (WEIGHTS, ("model-00001-of-00002.safetensors", "pytorch_model.bin"),
              ("model-00001-of-00002.safetensors is a part", "index")),
             (WORDS, (), ("there is no", "tokenizer.json: fetch it")),
