@@ -311,7 +311,7 @@ distcheck() {
 # Where no such root can be made, the summary says why. Behind distcheck: it may add minutes only
 # where there is nothing else to do.
 debian13() {
-	tests/debian trixie >build/test-debian13.log 2>&1
+	timeout -k 30 40m tests/debian trixie >build/test-debian13.log 2>&1
 	echo $? >build/test-debian13.status
 }
 

