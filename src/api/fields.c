@@ -46,7 +46,6 @@ static void add_shown(struct buf *out, struct str s)
 void fields_ignore(struct buf *out, const struct json_node *at, struct str kind)
 {
 	struct buf path = {0}, word = {0};
-	json_read_path(at, &path);
 	if (kind.n) {
 		kind = json_read_clip(kind, MAX_SHOWN - 8);
 		buf_addf(&word, "type \"%.*s\"", (int)kind.n, kind.p);
@@ -57,6 +56,7 @@ void fields_ignore(struct buf *out, const struct json_node *at, struct str kind)
 	if (out->n < MAX_IGNORED) {
 		if (out->n)
 			buf_add_z(out, ", ");
+		json_read_path(at, &path);
 		add_shown(out, json_read_clip(buf_str(&path), 100));
 		if (kind.n) {
 			buf_add_c(out, '=');
@@ -115,10 +115,11 @@ static bool lists(const char *list, struct str word)
 static bool holds(const struct inside_rule *r, struct str place, enum dialect_column column,
 		  const json_t *object)
 {
+	if (r->uses[column] == '-' || !str_is(place, r->place))
+		return false;
 	const json_t *type = json_object_get(object, "type");
 	struct str kind = json_is_string(type) ? json_read_view(type) : STR("none");
-	return r->uses[column] != '-' && str_is(place, r->place) &&
-	       (!r->types[0] || lists(r->types, kind));
+	return !r->types[0] || lists(r->types, kind);
 }
 
 /* One look at the objects inside of a body. */
@@ -165,7 +166,7 @@ static enum status look_at_field(struct look *l, const struct json_node *at, con
 	return use == 'S' ? look_at(l, at, key) : OK;
 }
 
-/* The depth is that of the table's longest place. */
+/* Places without a row are not entered, so the table bounds the depth. */
 static enum status look_into(struct look *l, const struct json_node *at)
 {
 	const struct inside_rule *rows[8]; /* more than a place has */
@@ -192,10 +193,10 @@ static enum status look_into(struct look *l, const struct json_node *at)
 
 /* --- the top -------------------------------------------------------------------------- */
 
-static enum status check(const struct json_node *at, const char *name,
+/* f: the row of the field; NULL: there is none. */
+static enum status check(const struct json_node *at, const struct field_rule *f,
 			 enum dialect_column column, struct buf *ignored, struct fail *fail)
 {
-	const struct field_rule *f = find(name);
 	if (!f || f->uses[column] == '-') {
 		if (at->v)
 			fields_ignore(ignored, at, STR(""));
@@ -217,7 +218,7 @@ enum status fields_check(const struct json_node *body, enum dialect_column colum
 	json_object_foreach((json_t *)body->v, key, v) {
 		struct json_node at = json_read_get(body, key);
 		const struct field_rule *f = find(key);
-		st = check(&at, key, column, ignored, fail);
+		st = check(&at, f, column, ignored, fail);
 		if (st == OK && at.v && f && (f->uses[column] == 'S' || f->uses[column] == 'C'))
 			st = look_at(&l, &at, key);
 		if (st != OK)

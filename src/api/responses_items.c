@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/responses, the items of `input` as messages of a chat.
+ * POST /v1/responses: the items of `input` become messages of a chat.
  *
- *   message                 its role; developer is system
- *   reasoning, assistant's message, function_call
- *                           one assistant message, as long as no other comes between
- *   function_call_output    tool
+ *   message                 a message of its role; developer is system
+ *   reasoning, message of the assistant, function_call
+ *                           one message of the assistant, until another item comes between
+ *   function_call_output    a message of the tool
  *   custom_tool_call, local_shell_call, web_search_call, …
- *                           a call of the tool's name, with what it was asked
- *   their outputs           tool; where the call holds its result, that, too
- *   item_reference          the item of that id, which the store has
+ *                           a call. Its name is the tool's, its argument what was asked
+ *   their outputs           messages of the tool. Some calls hold their result: so does that
+ *   item_reference          the stored item of that id
  *
- * A history keeps what other tools did, also of tools that are not served here. What only
- * another server can read (compaction) is refused.
+ * A history may hold calls of tools that this server does not run. They are kept, so that the
+ * model sees what happened. Items that only another server can read (compaction) are refused.
  */
 #include "api/responses.h"
-
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "json/json_digits.h"
@@ -57,13 +55,6 @@ static json_t *turn_of(struct responses_reader *r)
 		r->turn = m;
 	}
 	return r->turn;
-}
-
-static enum status need_text(const struct json_node *at, const char *key,
-			     struct str *out, struct fail *fail)
-{
-	struct json_node text = json_read_get(at, key);
-	return json_read_need_str(&text, out, fail);
 }
 
 static enum status read_message(const struct json_node *item, struct responses_reader *r,
@@ -108,7 +99,7 @@ static void add_call(struct responses_reader *r, struct str id, struct str name,
 {
 	json_t *m = turn_of(r), *calls = json_object_get(m, "tool_calls");
 	json_t *call = json_object(), *fn = json_object();
-	/* Beside calls null is how a chat spells "no text": see store(). */
+	/* Beside calls null is how a chat spells "no text": see responses_format.c. */
 	if (json_string_length(json_object_get(m, "content")) == 0)
 		dialect_set(m, "content", json_null());
 	if (!calls) {
@@ -137,11 +128,11 @@ static enum status read_call(const struct json_node *item, struct responses_read
 	struct json_node at = json_read_get(item, "namespace");
 	struct str id, name, arguments, space = STR("");
 	struct buf whole = {0};
-	enum status st = need_text(item, "call_id", &id, fail);
+	enum status st = json_read_need_text(item, "call_id", &id, fail);
 	if (st == OK)
-		st = need_text(item, "name", &name, fail);
+		st = json_read_need_text(item, "name", &name, fail);
 	if (st == OK)
-		st = need_text(item, "arguments", &arguments, fail);
+		st = json_read_need_text(item, "arguments", &arguments, fail);
 	if (st == OK)
 		st = json_read_str(&at, &space, fail);
 	if (st != OK)
@@ -158,7 +149,7 @@ static enum status read_call_output(const struct json_node *item,
 	struct json_node output = json_read_get(item, "output");
 	struct dialect_content c = {0};
 	struct str id;
-	enum status st = need_text(item, "call_id", &id, fail);
+	enum status st = json_read_need_text(item, "call_id", &id, fail);
 	if (st == OK)
 		st = json_read_need(&output, fail);
 	if (st == OK)
@@ -174,7 +165,7 @@ static enum status read_call_output(const struct json_node *item,
 static const struct other_call {
 	const char *type;
 	const char *name; /* the tool's; NULL: the item has `name` */
-	const char *asked, *result; /* fields of the item; NULL: none */
+	const char *asked, *result; /* fields of the item. result NULL: another item has it */
 } other_calls[] = {
 	{"custom_tool_call", NULL, "input", NULL},
 	{"local_shell_call", "local_shell", "action", NULL},
@@ -380,25 +371,51 @@ static json_t *find_item(json_t *list, struct str id)
 	return NULL;
 }
 
-/* A new reference to the item of this id; NULL: the store has none. */
-static json_t *stored_item(const struct api_call *c, struct str id)
+/* The response in which an item was looked for last. A history refers to few, many times. */
+struct kept_response {
+	struct buf id;
+	json_t *output, *input; /* lists of items; NULL: the store has none */
+};
+
+/* Reads one part of a stored response; NULL: the store has none. */
+static json_t *stored_part(const struct api_call *c, struct str id, enum response_part part)
 {
-	static const enum response_part parts[] = {RESPONSE_BODY, RESPONSE_INPUT};
-	struct buf response = {0}, text = {0};
-	json_t *item = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(parts) && !item && response_of(id, &response); i++) {
-		buf_clear(&text);
-		if (!response_store_get(c->api->responses, c->owner, buf_str(&response),
-					parts[i], &text))
-			break;
-		json_t *kept = json_fast_load(buf_str(&text));
-		item = find_item(parts[i] == RESPONSE_BODY ? json_object_get(kept, "output") : kept,
-				 id);
-		json_decref(kept);
+	struct buf text = {0};
+	json_t *kept = NULL;
+	if (response_store_get(c->api->responses, c->owner, id, part, &text))
+		kept = json_fast_load(buf_str(&text));
+	buf_deinit(&text);
+	return kept;
+}
+
+static void drop_response(struct kept_response *k)
+{
+	json_decref(k->output);
+	json_decref(k->input);
+	buf_deinit(&k->id);
+	*k = (struct kept_response){0};
+}
+
+/* A new reference to the item of this id; NULL: the store has none. */
+static json_t *stored_item(const struct api_call *c, struct str id, struct kept_response *k)
+{
+	struct buf response = {0};
+	if (!response_of(id, &response)) {
+		buf_deinit(&response);
+		return NULL;
+	}
+	if (!str_eq(buf_str(&response), buf_str(&k->id))) {
+		drop_response(k);
+		json_t *body = stored_part(c, buf_str(&response), RESPONSE_BODY);
+		k->output = json_incref(json_object_get(body, "output"));
+		k->input = body ? stored_part(c, buf_str(&response), RESPONSE_INPUT) : NULL;
+		k->id = response;
+		response = (struct buf){0};
+		json_decref(body);
 	}
 	buf_deinit(&response);
-	buf_deinit(&text);
-	return item;
+	json_t *item = find_item(k->output, id);
+	return item ? item : find_item(k->input, id);
 }
 
 /* Is the item a reference? Clients may leave its type out. */
@@ -414,16 +431,18 @@ static bool is_reference(const struct json_node *item)
 enum status responses_resolve(const struct json_node *at, const struct api_call *c,
 			      json_t **out, struct fail *fail)
 {
-	enum status st = OK;
+	struct kept_response of = {0};
+	size_t n = 0;
+	enum status st = json_is_array(at->v) ? json_read_list(at, MAX_ITEMS, &n, fail) : OK;
 	*out = NULL;
-	for (size_t i = 0; st == OK && json_is_array(at->v) && i < json_array_size(at->v); i++) {
+	for (size_t i = 0; st == OK && i < n; i++) {
 		struct json_node item = json_read_item(at, i);
 		struct json_node id_at = json_read_get(&item, "id");
 		struct str id;
 		if (!is_reference(&item))
 			continue;
 		st = json_read_need_str(&id_at, &id, fail);
-		json_t *kept = st == OK ? stored_item(c, id) : NULL;
+		json_t *kept = st == OK ? stored_item(c, id, &of) : NULL;
 		if (st == OK && !kept) {
 			id = json_read_clip(id, 60);
 			st = json_read_fail(&id_at, fail, "is \"%.*s\", which is not known (any "
@@ -435,6 +454,7 @@ enum status responses_resolve(const struct json_node *at, const struct api_call 
 			*out = json_copy((json_t *)at->v);
 		json_array_set_new(*out, i, kept);
 	}
+	drop_response(&of);
 	if (st != OK) {
 		json_decref(*out);
 		*out = NULL;

@@ -43,6 +43,7 @@ struct workers {
 	struct worker_job_list jobs, ended;
 	int n_idle, n_threads, n_jobs;
 	bool is_over;
+	bool has_worked; /* since memory was last given back */
 	struct worker_slot slots[]; /* [opts.max] */
 };
 
@@ -67,8 +68,9 @@ static struct worker_job *wait_job(struct workers *w)
 			continue;
 		}
 		is_late = pthread_cond_timedwait(&w->has_job, &w->lock, &until) == ETIMEDOUT;
-		if (!is_late)
+		if (!is_late || !w->has_worked)
 			continue;
+		w->has_worked = false;
 		/* The system gets back what jobs have freed: with unified memory the GPU
 		 * needs it. */
 		pthread_mutex_unlock(&w->lock);
@@ -80,6 +82,7 @@ static struct worker_job *wait_job(struct workers *w)
 	if (j) {
 		STAILQ_REMOVE_HEAD(&w->jobs, link);
 		w->n_jobs--;
+		w->has_worked = true;
 	}
 	return j;
 }

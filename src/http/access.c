@@ -165,10 +165,10 @@ enum status access_check_host(const struct conn *c, struct str path, struct fail
 	const char *host = header(c, "Host");
 	const struct route *probe;
 	struct str tail;
-	bool is_probe = route_find(STR("GET"), path, &probe, &tail) == OK &&
-			(probe->flags & ROUTE_PROBE);
-	if (is_probe || h->keys || h->opts.unix_path || !host || is_own_name(h, host) ||
+	if (h->keys || h->opts.unix_path || !host || is_own_name(h, host) ||
 	    is_listed_host(&h->opts, host))
+		return OK;
+	if (route_find(STR("GET"), path, &probe, &tail) == OK && (probe->flags & ROUTE_PROBE))
 		return OK;
 	return fail_set(fail, E_ORIGIN, "%.100s is not known to be a name of this server: "
 			"use its address or host name, add http://%.100s to cors_origins, or set "

@@ -196,7 +196,6 @@ enum status http_create(const struct http_opts *o, struct http **out,
 {
 	struct http *h = xcalloc(1, sizeof *h);
 	h->opts = *o;
-	access_read_names(h);
 	h->recent = recent_create();
 	h->listen_fd = h->gate_fd = -1;
 	TAILQ_INIT(&h->socks);
@@ -205,6 +204,8 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	enum status status = page_root_init(&h->root, fail);
 	if (status == OK)
 		status = open_secrets(h, fail);
+	if (status == OK && !h->keys && !o->unix_path)
+		access_read_names(h);
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK)
