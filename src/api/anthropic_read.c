@@ -49,13 +49,6 @@ static enum status read_type(const struct json_node *at, struct str *out,
 	return st == OK ? json_read_need_str(&type, out, fail) : st;
 }
 
-static enum status read_text(const struct json_node *at, const char *key,
-			     struct str *out, struct fail *fail)
-{
-	struct json_node text = json_read_get(at, key);
-	return json_read_need_str(&text, out, fail);
-}
-
 static enum status fail_block(const struct json_node *at, struct str kind,
 			      struct fail *fail)
 {
@@ -123,7 +116,7 @@ static enum status read_tool_result(const struct json_node *block, json_t *messa
 	struct dialect_content c = {0};
 	bool is_error = false;
 	struct str id;
-	enum status st = read_text(block, "tool_use_id", &id, fail);
+	enum status st = json_read_need_text(block, "tool_use_id", &id, fail);
 	if (st == OK)
 		st = json_read_bool(&error, &is_error, fail);
 	/* Templates have no place for it, and a text may not say that it is an error. */
@@ -156,7 +149,7 @@ static enum status read_user(const struct json_node *content, json_t *messages,
 			flush_user(&said, messages, content->up, to);
 			st = read_tool_result(&block, messages, to, fail);
 		} else if (str_is(kind, "text")) {
-			st = read_text(&block, "text", &s, fail);
+			st = json_read_need_text(&block, "text", &s, fail);
 			if (st == OK)
 				dialect_add_text(&said, s);
 		} else if (str_is(kind, "image")) {
@@ -178,9 +171,9 @@ static enum status read_tool_use(const struct json_node *block, json_t *calls,
 {
 	struct json_node input = json_read_get(block, "input");
 	struct str id, name;
-	enum status st = read_text(block, "id", &id, fail);
+	enum status st = json_read_need_text(block, "id", &id, fail);
 	if (st == OK)
-		st = read_text(block, "name", &name, fail);
+		st = json_read_need_text(block, "name", &name, fail);
 	if (st == OK)
 		st = json_read_object(&input, fail);
 	if (st != OK)
@@ -217,9 +210,10 @@ static void flush_assistant(struct turn *t, const struct json_node *content)
 		dialect_set(m, "content", json_null());
 	if (t->thinking.n)
 		dialect_set_str(m, "reasoning_content", buf_str(&t->thinking));
-	if (has_calls)
+	if (has_calls) {
 		json_object_set(m, "tool_calls", t->calls);
-	json_paths_add(&t->to->paths, t->calls, content);
+		json_paths_add(&t->to->paths, t->calls, content);
+	}
 	json_paths_add(&t->to->paths, m, content->up);
 	json_array_append_new(t->messages, m);
 	json_decref(t->calls);
@@ -236,7 +230,7 @@ static enum status read_server_result(const struct json_node *block, struct turn
 {
 	struct json_node content = json_read_get(block, "content");
 	struct str id;
-	enum status st = read_text(block, "tool_use_id", &id, fail);
+	enum status st = json_read_need_text(block, "tool_use_id", &id, fail);
 	if (st != OK)
 		return st;
 	json_t *shown = content.v ? json_digits_copy(content.v) : NULL, *item;
@@ -272,7 +266,7 @@ static enum status read_assistant_block(const struct json_node *block,
 	bool is_thinking = str_is(kind, "thinking");
 	if (!is_thinking && !str_is(kind, "text"))
 		return fail_block(block, kind, fail);
-	st = read_text(block, is_thinking ? "thinking" : "text", &s, fail);
+	st = json_read_need_text(block, is_thinking ? "thinking" : "text", &s, fail);
 	if (st == OK)
 		add_text(is_thinking ? &t->thinking : &t->text, s);
 	return st;
@@ -378,7 +372,7 @@ static enum status read_tool(const struct json_node *tool, struct dialect_body *
 {
 	struct json_node schema = json_read_get(tool, "input_schema");
 	struct str name;
-	enum status st = read_text(tool, "name", &name, fail);
+	enum status st = json_read_need_text(tool, "name", &name, fail);
 	if (st == OK)
 		st = json_read_object(&schema, fail);
 	if (st != OK)
@@ -436,7 +430,7 @@ static enum status read_tool_choice(const struct json_node *body,
 	} else if (str_is(kind, "any")) {
 		dialect_set_str(to->chat, "tool_choice", STR("required"));
 	} else if (str_is(kind, "tool")) {
-		st = read_text(&at, "name", &name, fail);
+		st = json_read_need_text(&at, "name", &name, fail);
 		if (st == OK)
 			dialect_demand_tool(to, name, &at);
 	} else {

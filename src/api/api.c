@@ -71,7 +71,8 @@ void api_set_on_ignored(void (*tell)(const char *keyword))
 	schema_set_on_ignored(tell);
 }
 
-/* A template that knows no tools says no format. The model is told one: see chat_plain.h. */
+/* A template without tools names no format of calls. The model is then told to write the calls
+ * of Hermes: see chat_plain.h. */
 static void choose_plain(struct api *a, const char *name)
 {
 	bool is_auto = !name || strcmp(name, "auto") == 0;

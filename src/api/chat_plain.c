@@ -7,6 +7,7 @@
  */
 #include "api/chat_plain.h"
 
+#include "api/api_dialect.h"
 #include "json/json_digits.h"
 #include "json/json_read.h"
 
@@ -68,13 +69,10 @@ static void add_text(json_t *message, struct str text, bool is_front)
 	struct buf b = {0};
 	struct str own = json_read_view(content);
 	const char *between = own.n ? "\n\n" : "";
-	if (is_front)
-		buf_add_str(&b, text);
-	if (!is_front)
-		buf_add_str(&b, own);
+	buf_add_str(&b, is_front ? text : own);
 	buf_add_z(&b, between);
 	buf_add_str(&b, is_front ? own : text);
-	json_object_set_new(message, "content", json_stringn_nocheck(b.p ? b.p : "", b.n));
+	dialect_set_str(message, "content", buf_str(&b));
 	buf_deinit(&b);
 }
 
@@ -124,7 +122,7 @@ static void show_result(json_t *message)
 	buf_add_z(&b, "<tool_response>\n");
 	buf_add_str(&b, json_read_view(content));
 	buf_add_z(&b, "\n</tool_response>");
-	json_object_set_new(message, "content", json_stringn_nocheck(b.p, b.n));
+	dialect_set_str(message, "content", buf_str(&b));
 	buf_deinit(&b);
 }
 
@@ -158,9 +156,7 @@ static void show_tools(const struct api *a, json_t *messages, const json_t *tool
 	if (is_system)
 		add_text(first, buf_str(&b), false);
 	else if (chat_template_takes_system(a->chat))
-		json_array_insert_new(messages, 0,
-				      json_pack("{ss, ss%}", "role", "system", "content",
-						b.p, b.n));
+		json_array_insert_new(messages, 0, dialect_message("system", buf_str(&b)));
 	else
 		add_text(first, buf_str(&b), true);
 	buf_deinit(&b);

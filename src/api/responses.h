@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two halves of the Responses API share: the state that reading a body leaves for
+ * What the files of the Responses API share: the state that reading a body leaves for
  * writing its answer. Thread: one at a time.
  */
 #pragma once

@@ -120,13 +120,6 @@ static enum status read_messages(const struct json_node *body, struct api_call *
 	return st;
 }
 
-static enum status need_text(const struct json_node *at, const char *key,
-			     struct str *out, struct fail *fail)
-{
-	struct json_node text = json_read_get(at, key);
-	return json_read_need_str(&text, out, fail);
-}
-
 /* --- parameters ----------------------------------------------------------------------- */
 
 /* A namespace whose functions are read. */
@@ -142,7 +135,7 @@ static enum status read_function(const struct json_node *tool, struct tool_space
 {
 	struct json_node about = json_read_get(tool, "description");
 	struct str name, text = STR("");
-	enum status st = need_text(tool, "name", &name, fail);
+	enum status st = json_read_need_text(tool, "name", &name, fail);
 	if (st == OK)
 		st = json_read_str(&about, &text, fail);
 	if (st != OK)
@@ -185,7 +178,7 @@ static enum status read_namespace(const struct json_node *tool, struct responses
 	struct json_node about = json_read_get(tool, "description");
 	struct json_node tools = json_read_get(tool, "tools");
 	struct tool_space space = {.about = STR("")};
-	enum status st = need_text(tool, "name", &space.name, fail);
+	enum status st = json_read_need_text(tool, "name", &space.name, fail);
 	if (st == OK)
 		st = json_read_str(&about, &space.about, fail);
 	if (st == OK)
@@ -204,7 +197,7 @@ static enum status read_tool_list(const struct json_node *at, struct tool_space 
 		struct str kind;
 		st = json_read_need_object(&tool, fail);
 		if (st == OK)
-			st = need_text(&tool, "type", &kind, fail);
+			st = json_read_need_text(&tool, "type", &kind, fail);
 		if (st == OK && str_is(kind, "function"))
 			st = read_function(&tool, space, r, to, fail);
 		else if (st == OK && str_is(kind, "namespace") && !space)
@@ -237,7 +230,7 @@ static enum status read_tool_choice(const struct json_node *body,
 				    (int)kind.n, kind.p);
 	}
 	if (st == OK)
-		st = need_text(&at, "name", &name, fail);
+		st = json_read_need_text(&at, "name", &name, fail);
 	if (st == OK)
 		st = json_read_str(&space_at, &space, fail);
 	if (st != OK)
@@ -261,7 +254,7 @@ static enum status read_format(const struct json_node *body,
 		st = json_read_object(&at, fail);
 	if (st != OK || !at.v)
 		return st;
-	st = need_text(&at, "type", &kind, fail);
+	st = json_read_need_text(&at, "type", &kind, fail);
 	if (st != OK)
 		return st;
 	json_t *schema = json_object();

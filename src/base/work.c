@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/work.h"
 
-#include <stdint.h>
 #include <stdio.h>
 
 static _Thread_local struct work_budget *current;
@@ -27,15 +26,12 @@ bool work_spend(enum work_part part, size_t units)
 
 bool work_is_over(void) { return current && current->is_over; }
 
-size_t work_left(void) { return current ? current->left : SIZE_MAX; }
-
 void work_fail(const struct work_budget *w, struct fail *f)
 {
 	static const char *const names[WORK_PARTS] = {
 		[WORK_SCHEMA] = "combinations of its schemas",
 		[WORK_REGEX] = "patterns",
 		[WORK_GRAMMAR] = "rules and classes of its grammar",
-		[WORK_TEMPLATE] = "chat template with these messages",
 	};
 	enum work_part most = WORK_SCHEMA;
 	for (enum work_part i = 0; i < WORK_PARTS; i++)

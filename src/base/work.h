@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The work of one request, counted while it is done. A client can ask for much work with
- * few bytes: a schema, a regex, a template's loops. Each place that does such work spends
+ * few bytes: a schema, a regex, a grammar. Each place that does such work spends
  * units of one budget, and stops as soon as the budget is used up.
  *
  * The budget belongs to the thread that works. Without one (at start, in tools) work is
@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 
-enum work_part { WORK_SCHEMA, WORK_REGEX, WORK_GRAMMAR, WORK_TEMPLATE, WORK_PARTS };
+enum work_part { WORK_SCHEMA, WORK_REGEX, WORK_GRAMMAR, WORK_PARTS };
 
 struct work_budget {
 	size_t left;
@@ -28,6 +28,5 @@ void work_end(void);
 /* False: the budget is used up. The caller fails with E_LIMIT. */
 bool work_spend(enum work_part part, size_t units);
 bool work_is_over(void);
-size_t work_left(void); /* SIZE_MAX without a budget */
 /* Fills *f with E_LIMIT and the part that took most. Keeps the path of the fault. */
 void work_fail(const struct work_budget *w, struct fail *f);

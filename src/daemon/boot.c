@@ -69,37 +69,18 @@ static char *name_of(const char *dir)
 	return name ? name : name_of_dir(dir);
 }
 
-/* The first folder of systemd's CACHE_DIRECTORY, which may list several, separated by colons. */
-static char *find_weight_cache(const struct config *c)
+/* `tail` below the first folder of systemd's CACHE_DIRECTORY, which may list several, separated
+ * by colons; "" where there is none. */
+static char *in_cache(const char *tail)
 {
-	if (strcmp(c->weight_cache, "auto") != 0)
-		return xstrdup(c->weight_cache);
 	const char *dirs = getenv("CACHE_DIRECTORY");
-	return dirs ? xstrndup(dirs, strcspn(dirs, ":")) : xstrdup("");
+	return dirs ? xasprintf("%.*s%s", (int)strcspn(dirs, ":"), dirs, tail) : xstrdup("");
 }
 
-static char *find_expert_dir(const struct config *c)
+/* A folder's setting, where "auto" is `tail` below the cache. */
+static char *find_dir(const char *setting, const char *tail)
 {
-	if (strcmp(c->expert_dir, "auto") != 0)
-		return xstrdup(c->expert_dir);
-	const char *dirs = getenv("CACHE_DIRECTORY");
-	return dirs ? xstrndup(dirs, strcspn(dirs, ":")) : xstrdup("");
-}
-
-static char *find_kv_dir(const struct config *c)
-{
-	if (strcmp(c->kv_dir, "auto") != 0)
-		return xstrdup(c->kv_dir);
-	const char *dirs = getenv("CACHE_DIRECTORY");
-	return dirs ? xasprintf("%.*s/kv", (int)strcspn(dirs, ":"), dirs) : xstrdup("");
-}
-
-/* Without a cache of a service nobody starts halod again by itself. */
-static char *find_graph_notes(void)
-{
-	const char *dirs = getenv("CACHE_DIRECTORY");
-	return dirs ? xasprintf("%.*s/graph-failures", (int)strcspn(dirs, ":"), dirs)
-		    : xstrdup("");
+	return strcmp(setting, "auto") == 0 ? in_cache(tail) : xstrdup(setting);
 }
 
 static struct backend_opts backend_opts(const struct config *c, const struct boot_plan *plan,
@@ -148,10 +129,11 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
-	out->weight_cache = find_weight_cache(c);
-	out->expert_dir = find_expert_dir(c);
-	out->kv_dir = find_kv_dir(c);
-	out->graph_notes = find_graph_notes();
+	out->weight_cache = find_dir(c->weight_cache, "");
+	out->expert_dir = find_dir(c->expert_dir, "");
+	out->kv_dir = find_dir(c->kv_dir, "/kv");
+	/* Without a cache of a service nobody starts halod again by itself. */
+	out->graph_notes = in_cache("/graph-failures");
 	return OK;
 }
 

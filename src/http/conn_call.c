@@ -15,7 +15,7 @@
 #include "http/conn.h"
 
 /* Of the worker threads, so many may wait for the embedding model or compute images. The
- * others are left for large bodies. */
+ * others are left for bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
 /* The work that a body may cause: see base/work.h. A longer body may cause more, up to what
@@ -49,9 +49,8 @@ static void parse(void *arg)
 	if (c->parsed == E_LIMIT && work.is_over)
 		work_fail(&work, &c->fail);
 	c->has_ref = c->parsed == OK && !c->route->text;
-	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu", c->id,
-		  work.spent[WORK_SCHEMA], work.spent[WORK_REGEX], work.spent[WORK_GRAMMAR],
-		  work.spent[WORK_TEMPLATE]);
+	log_debug("%s: work: schema %zu, regex %zu, grammar %zu", c->id, work.spent[WORK_SCHEMA],
+		  work.spent[WORK_REGEX], work.spent[WORK_GRAMMAR]);
 }
 
 /* Is this a request for the embedding model or for the vision tower? */

@@ -84,11 +84,6 @@ void page_health(struct conn *c)
 	answer_health(c, true);
 }
 
-void page_readyz(struct conn *c)
-{
-	answer_health(c, true);
-}
-
 void page_livez(struct conn *c)
 {
 	answer_health(c, false);

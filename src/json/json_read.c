@@ -316,6 +316,13 @@ enum status json_read_need_str(const struct json_node *at, struct str *out,
 	return st == OK ? json_read_str(at, out, fail) : st;
 }
 
+enum status json_read_need_text(const struct json_node *at, const char *key, struct str *out,
+				struct fail *fail)
+{
+	struct json_node text = json_read_get(at, key);
+	return json_read_need_str(&text, out, fail);
+}
+
 enum status json_read_need_object(const struct json_node *at, struct fail *fail)
 {
 	enum status st = json_read_need(at, fail);

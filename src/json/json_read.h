@@ -70,6 +70,9 @@ enum status json_read_need(const struct json_node *at,
 			   struct fail *fail) MUST_USE;
 enum status json_read_need_str(const struct json_node *at, struct str *out,
 			       struct fail *fail) MUST_USE;
+/* The string under `key`, which must be present. */
+enum status json_read_need_text(const struct json_node *at, const char *key, struct str *out,
+				struct fail *fail) MUST_USE;
 enum status json_read_need_object(const struct json_node *at,
 				  struct fail *fail) MUST_USE;
 

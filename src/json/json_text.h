@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one place that parses whole JSON texts, in two modes. Who reads chooses the mode.
+ * Parses whole JSON texts with jansson, in two modes. The caller chooses the mode.
  * Thread: any.
  */
 #pragma once

@@ -35,10 +35,12 @@ static int32_t special(const struct tokenizer *t, const char *text)
  * and in Solar's format <|end|> ends one of several messages of a turn. Gemma 4's </s> is text. */
 static bool ends_turn(const struct tokenizer *t, const char *text)
 {
-	bool has_call = special(t, "<|call|>") >= 0, has_calls = special(t, "<|calls|>") >= 0;
-	if (strcmp(text, "<|end|>") == 0)
+	if (strcmp(text, "<|end|>") == 0) {
+		bool has_call = special(t, "<|call|>") >= 0;
+		bool has_calls = has_call || special(t, "<|calls|>") >= 0;
 		return !(has_call && special(t, "<|return|>") >= 0) &&
-		       !((has_call || has_calls) && special(t, "<|flush|>") >= 0);
+		       !(has_calls && special(t, "<|flush|>") >= 0);
+	}
 	return strcmp(text, "</s>") != 0 || special(t, "<|tool_response>") < 0;
 }
 

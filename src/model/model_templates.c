@@ -41,10 +41,9 @@ static enum status read_text(const char *dir, const char *name, char **out, stru
 {
 	char *path = file_join(dir, name);
 	struct buf text = {0};
-	enum status st = OK;
-	if (file_exists(path))
-		st = file_read(path, MAX_BYTES, &text, fail);
-	if (st == OK && file_exists(path)) {
+	bool is_there = file_exists(path);
+	enum status st = is_there ? file_read(path, MAX_BYTES, &text, fail) : OK;
+	if (st == OK && is_there) {
 		buf_add_z(&text, "");
 		free(*out);
 		*out = buf_take(&text);

@@ -219,11 +219,11 @@ grammar_part schema_keywords(struct schema_reader *x, const struct schema_list *
 /* Calls fn for each property in the schema's order, with the schemas of its value. */
 typedef void (*schema_property_fn)(void *ctx, const char *name, bool is_required,
 				   struct schema_list *value);
-/* The same for lists that count properties, too. */
-void schema_each_name(struct schema_reader *x, const struct schema_list *l,
-		      schema_property_fn fn, void *ctx);
 void schema_each_property(struct schema_reader *x, const struct schema_list *l,
 			  schema_property_fn fn, void *ctx);
+/* Like schema_each_property, which refuses lists that count properties: this takes them. */
+void schema_each_name(struct schema_reader *x, const struct schema_list *l,
+		      schema_property_fn fn, void *ctx);
 /* Adds the schemas of the value of property `name`. */
 void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
 			 const char *name, struct schema_list *out);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Divides the values of one place into groups that have no value in common: values that
- * must differ are then one of each group. A group is a schema. How values are told apart:
+ * Divides the values of one place into groups. No value is in two groups. So values that must
+ * differ can be written: each is of another group. A group is a schema. Values are told apart
  *
- *   a list of values   several values a group
- *   strings            by the characters behind the beginning that all have in common
- *   numbers            by ranges between their bounds
- *   arrays, objects    by one of their items or properties
+ *   where they are listed   by the value; a group has several
+ *   strings                 by the characters that follow their common beginning
+ *   numbers                 by ranges between the bounds
+ *   arrays, objects         by the value of one item or property
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@
 
 /* --- strings ---------------------------------------------------------------------- */
 
-/* First letters of words, divided so that each group is about equally frequent; the last
- * group is a digit. */
+/* Each group has letters that begin about equally many words, and a digit or two. The last has
+ * all other characters, too. */
 static const char *const letters[SCHEMA_GROUPS] = {
 	"^(?:[abABkK0]|$)", "^[cC1]", "^[dD2eE]", "^[fgFG3hH]", "^[iIjJlL4]",
 	"^[mnMN5]", "^[oO6pP]", "^[qQrR7tT]", "^[sS8]", "^(?:[u-zU-Z9]|[^A-Za-z0-9])"};
