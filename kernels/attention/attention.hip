@@ -64,7 +64,7 @@
  *           14.3, and prefill of 4,096 tokens 11 % slower.
  *           on an H200, 8 to 258 positions: one segment up to 256 positions: 13.9 us
  *           instead of 9.0; segments of 128: 11.6; merging one element a thread: 12.8 at
- *           100 positions. Since blocks are copied ahead, one segment up to 128 positions: a
+ *           100 positions. With blocks copied ahead, one segment up to 128 positions: a
  *           token of Qwen3-30B-A3B, 12 layers, takes 1.8 % less. Up to 192: 0.7 % more.
  *           on an H200, long caches: whole with scores in LDS, as split has them: 80
  *           TFLOP/s instead of 200. By rows with 32 positions in LDS at once: 158; with
@@ -84,12 +84,6 @@
  *           ahead, as values are: 3.94 ms instead of 3.86. A merge that waits for four
  *           segments before it asks for the next four: 36.3 us instead of 34.1 at 16,448
  *           positions.
- *           on an H100, decode of Qwen3-30B-A3B, 12 layers, behind 128 / 4,096 / 16,384 /
- *           32,768 positions: copies to LDS a block ahead alone: 1.00 / 1.02 / 1.01 / 1.03
- *           times as fast. With scores' and values' loops unrolled: 1.02 / 1.04 / 1.03 /
- *           1.03. With all places read before the copies, both steps' scores read before
- *           weights are made, and approximate exponentials: 1.05 / 1.05 / 1.07 / 1.02 (other
- *           kernels gained there, too).
  *           one multiply-add a weight, score c - (maximum c - 12): where scores are 1e30,
  *           that rounds to weights without bound.
  *           gfx1151, as compiled: by rows with 64 positions a step: 500 registers

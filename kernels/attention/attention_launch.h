@@ -120,8 +120,7 @@ struct attention_shape {
 	const char *name;
 	int32_t key;         /* most elements of a key */
 	int32_t value;       /* most elements of a value */
-	int32_t block;       /* positions in LDS at once; by_rows without hardware copies:
-			      * `step` positions */
+	int32_t block;       /* positions in LDS at once; by_rows: `step` */
 	int32_t step;        /* positions that share one search for the maximum */
 	int32_t parts;       /* waves that divide the sum of a score over K */
 	int32_t is_shared;   /* values are the first elements of the keys (MLA) */
@@ -154,9 +153,8 @@ enum {
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
-/* Bytes of dynamic LDS of a whole kernel by rows. Values are transposed. Each
- * wave has three numbers a row. Waves that share rows have
- * scratch, too, through which they exchange scores. */
+/* Bytes of dynamic LDS of a whole kernel by rows. Values are transposed. Each wave has three
+ * numbers a row. Waves that share rows have scratch, too, through which they exchange scores. */
 #define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 0)
 #define ATTENTION_ROWS_LDS(key, value, block, share) \
 	((ATTENTION_WAVES / (share) * 16 * ((key) + 8) + (block) * ((key) + 8) + \

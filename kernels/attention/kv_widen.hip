@@ -11,8 +11,7 @@
  *           times. G = 4, K = 128 after 32,768 positions: 101 MB a layer, 0.42 ms at 240 GB/s
  *           (gfx1151), beside 48 ms of attention of 2,048 tokens there.
  * TRIED     no other form. By hand: bytes that attention_rows.h turns into halves cost each of
- *           its 64 rows 14 instructions for 8 numbers, and hardware that copies to LDS could
- *           not do that.
+ *           its 64 rows 14 instructions for 8 numbers.
  * SEE       kernels/ops/kv_bytes_ref.c
  */
 #include "kernels/attention/attention_bytes.h"

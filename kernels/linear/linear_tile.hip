@@ -26,7 +26,7 @@
  *           copies sums that are scaled in some steps. Rounding W from bf16
  *           to f16: half the products, but wrong for some bf16 values. On an NVIDIA H200:
  *           loads two steps ahead, with three buffers of X: Qwen3-8B 1 % slower,
- *           Qwen3-30B-A3B 2 to 5 % faster (docs/performance.md says what bounds them there).
+ *           Qwen3-30B-A3B 2 to 5 % faster.
  *           On an NVIDIA H100, Qwen3-8B's gate and up of 2,048 tokens, in TFLOP/s: 206 by
  *           m128n128, 232 by m128n64, whose three workgroups of four waves have 168 registers a
  *           thread. There: rows of tiles one after the other 211 (tile_gemm_multiply.h); a step a
@@ -35,13 +35,6 @@
  *           points, beside one with them: 4 % slower in a model, although the same loop alone is
  *           2 % faster. So zero points have kernels of their own. On gfx11 two steps a turn, as
  *           then on NVIDIA: 2 % fewer instructions, but clang spills 130 registers.
- *           On an NVIDIA H200, 12 layers of Qwen3-8B by m128n64, prompts of 4,096, tokens/s: two
- *           steps a turn, all one ahead: 40,200; ptxas loaded W behind nearly all products, so
- *           each step waited for it. Four steps a turn, all two ahead: 43,850
- *           (tile_gemm_ahead.h). There: all one ahead 41,400; X one ahead, W two 41,050, or 42,600
- *           with W stored to LDS behind the products; all two ahead, W stored behind 42,600; all
- *           three ahead 43,150; that of eight waves with 128 registers, too, 43,400. Steps of 64
- *           elements, two a turn, one ahead: 41,300
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_tile.def,
  *           kernels/linear/linear_int4_dot.h (few tokens)
  */

@@ -48,8 +48,7 @@ DEVICE void gemm_multiply(gemm_sums<G> *s, const uint16_t *a, const uint16_t *b,
 	}
 }
 
-/* What a wave multiplies: its first rows of X and W, the
- * scale of the lane's first column. */
+/* What a wave multiplies: its first rows of X and W, the scale of the lane's first column. */
 struct gemm_lds {
 	const uint16_t *a, *b;
 	const float *scales, *sums; /* sums: of its rows' inputs, where W has minima */

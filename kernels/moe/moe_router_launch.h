@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launch arguments of moe_router.hip beside its weight, and the rule by which
- * experts are chosen. C for the host, C++ for the kernel.
+ * Launch arguments of moe_router.hip beside its weight, and the rule by which experts are
+ * chosen. C for the host, C++ for the kernel.
  */
 #pragma once
 #if !defined(__HIP__)

@@ -19,7 +19,7 @@
  *           varies. One loop for full and other blocks, which asks in each step: clang
  *           copies the sums of all tiles where its ways meet again. On an NVIDIA H200, 12 layers of
  *           Qwen3-30B-A3B, prompts of 4,096, tokens/s: m128n128 78,900, m64n128 78,800, a tile
- *           m128n64 71,750; m128n128 with its steps as in tile_gemm_ahead.h 76,300
+ *           m128n64 71,750
  * SEE       kernels/ops/moe_experts_ref.c, kernels/moe/moe_tile.def,
  *           kernels/linear/linear_tile.hip
  */

@@ -50,7 +50,7 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F16, .is_asymmetric = true}, 9, 512, {35},
 	 true, false, true},
 	{{QUANT_INT8, 128, false, DTYPE_BF16, false}, 1, 1536, {70}, false, true, false},
-	/* a scale a row, whole turns of four lanes a row, several rounds of workgroups */
+	/* a scale a row, several rounds of workgroups */
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F32}, 1, 256, {333, 16, 5}, true, false, false},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_BF16}, 5, 512, {70}, false, true, false},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F16}, 10, 768, {50, 40}, true, false, true},

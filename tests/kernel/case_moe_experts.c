@@ -57,7 +57,7 @@ static const struct experts_case cases[] = {
 	{{QUANT_INT8, 32, true, DTYPE_BF16, false}, 2, 1056, 288, 3, 2, false, 288, true},
 };
 
-/* Whole turns of kernels with four lanes a row, of up and of down: for the GPU alone. */
+/* Long rows, and each activation: for the GPU alone. */
 static const struct experts_case turns[] = {
 	{INT4(32, false), 2, 2048, 128, 3, 2, false, 128, true},
 	{INT4(32, false), 2, 128, 768, 4, 2, true, 0, false},

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/fibers.h"
 
-#include <string.h>
 
 #include "backend/hip/hip.h"
 #include "backend/hip/hip_linear.h"

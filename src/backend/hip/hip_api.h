@@ -80,8 +80,7 @@ struct hip_api {
 			      * that was looked for */
 };
 
-/* Load `library`. If it is NULL or "", load the first libamdhip64.so.8 to .5 below $ROCM_PATH, of
- * the dynamic linker, below /opt/rocm, or of a Python environment (hip_api.c lists the places).
+/* Load `library`. NULL or "": the first libamdhip64.so.8 to .5 of the places that hip_api.c lists.
  * It is never unloaded. E_MISSING, with the folders in which a runtime was seen, if none loads or
  * a function is missing. */
 enum status hip_api_open(const char *library, struct hip_api *out,

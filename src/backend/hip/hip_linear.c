@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operation linear: the choice of kernel for each weight. linear_int4
- * is the fast path of int4 at few tokens. linear_any does what is left, one launch a
- * weight.
+ * The operation linear: the choice of kernel for each weight. linear_int4 is the fast path of
+ * int4 at few tokens. linear_any does what is left, one launch a weight.
  */
 #include "backend/hip/hip_linear.h"
 

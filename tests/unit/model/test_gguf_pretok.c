@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each name of a GGUF file's pre-tokenizer against ids of llama.cpp, or of Hugging Face's
- * tokenizers where llama.cpp only comes near (tests/golden/make_pretok_names.py).
+ * Each name of a GGUF file's pre-tokenizer, against ids of llama.cpp. Where that only comes
+ * near, the ids are Hugging Face's. tests/golden/make_pretok_names.py made them.
  */
 #include <jansson.h>
 
