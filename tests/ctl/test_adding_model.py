@@ -52,13 +52,9 @@ def listed(section):
 
 def patched(name, section, most, into):
     """A copy of the tree with the patch; the files it touches."""
-    for part in ("src", "kernels", "docs", "conf", "Makefile.am"):
-        path = os.path.join(SRC, part)
-        to = os.path.join(into, part)
-        if os.path.isdir(path):
-            shutil.copytree(path, to, ignore=shutil.ignore_patterns("*.o", "*.a", "*.s"))
-        else:
-            shutil.copy(path, to)
+    for part in ("src", "kernels", "docs", "conf"):
+        shutil.copytree(os.path.join(SRC, part), os.path.join(into, part),
+                        ignore=shutil.ignore_patterns("*.o", "*.a", "*.s"))
     for folder, _, names in os.walk(into):  # a distribution's tree is not writable
         for path in [folder] + [os.path.join(folder, n) for n in names]:
             os.chmod(path, os.stat(path).st_mode | 0o200)
