@@ -16,7 +16,7 @@
  */
 #include "api/api_dialect.h"
 
-#include "api/chat.h"
+#include "api/chat_body.h"
 #include "base/alloc.h"
 
 /* Clients send thoughts back only if they are signed. This server reads them unsigned. */
@@ -232,7 +232,7 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 
 const struct dialect dialect_anthropic = {
 	.fields = DIALECT_MESSAGES, .is_chat = true, .has_parts = true,
-	.rewrite = to_chat, .read = chat_read, .init = init, .on_part = on_part,
+	.rewrite = to_chat, .read = chat_body_read, .init = init, .on_part = on_part,
 	.on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */

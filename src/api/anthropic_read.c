@@ -26,7 +26,7 @@
  */
 #include <stdlib.h>
 
-#include "api/chat.h"
+#include "api/chat_body.h"
 #include "api/api_dialect.h"
 #include "api/fields.h"
 #include "api/text_call.h"
@@ -520,10 +520,10 @@ static enum status count_tokens(const struct api *a, const struct text_input *in
 	struct dialect_body to;
 	size_t n = 0;
 	dialect_body_init(&to);
-	to.sees = a->vision != NULL;
+	to.sees = a->chat.vision != NULL;
 	enum status st = anthropic_to_chat(in->body, false, &to, fail);
 	if (st == OK)
-		st = chat_count(a, &to, in, &n, fail);
+		st = chat_body_count(a, &to, in, &n, fail);
 	if (st == OK)
 		buf_addf(out, "{\"input_tokens\":%zu}", n);
 	dialect_body_deinit(&to);

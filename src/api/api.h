@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "base/buf.h"
+#include "chat/chat_template.h"
 #include "embed/embed.h"
 #include "fetch/fetch.h"
 #include "model/model.h"
@@ -17,16 +18,12 @@
 struct api;
 struct api_call;
 
-/* Whether templates are told to reason where a request does not say it. AUTO: they are told
- * nothing. */
-enum api_reasoning { API_REASONING_AUTO, API_REASONING_ON, API_REASONING_OFF };
-
 struct api_opts {
 	const struct model *model;
 	const char *chat_template; /* replaces the model's own template; NULL: the model's */
 	/* a JSON object of template variables; NULL or "": none */
 	const char *chat_template_kwargs;
-	enum api_reasoning reasoning;
+	enum chat_reasoning reasoning;
 	/* for /v1/embeddings and /v1/rerank; NULL: the endpoint is refused */
 	struct embed *embedder, *reranker;
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */

@@ -38,7 +38,7 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	struct json_node body = json_read_root(json);
 	struct dialect_body to;
 	dialect_body_init(&to);
-	to.sees = c->api->vision != NULL;
+	to.sees = c->api->chat.vision != NULL;
 	enum status st = check_model(&body, c->api, fail);
 	if (st == OK)
 		st = fields_check(&body, c->dialect->fields, &to.ignored, fail);
@@ -198,7 +198,7 @@ static void end_call(struct api_call *c, struct choice *ch, struct str text)
 {
 	const struct call *call = &ch->calls[ch->n_calls - 1];
 	metric_add_by(METRIC_TOOL_CALLS, "complete", 1);
-	callstore_put(c->api->calls, str_of(call->id),
+	callstore_put(c->api->chat.calls, str_of(call->id),
 		      &(struct callstore_call){buf_str(&call->name),
 					       buf_str(&call->args), text});
 	ch->n_whole++;

@@ -46,7 +46,7 @@ struct dialect {
 	/* Fills *to from the client's body; NULL: the body is read as it is. */
 	enum status (*rewrite)(const struct json_node *body, struct api_call *c,
 			       struct dialect_body *to, struct fail *fail);
-	/* Reads the prompt and all that belongs to it: chat_read or completion_read. */
+	/* Reads the prompt and all that belongs to it: chat_body_read or completion_read. */
 	enum status (*read)(const struct json_node *body, struct api_call *c,
 			    struct fail *fail);
 	/* Called when the request is complete; NULL: nothing to do. */

@@ -7,21 +7,14 @@
 #include <jansson.h>
 
 #include "api/api.h"
-#include "api/callstore.h"
-#include "api/chat_template.h"
-#include "api/grammarcache.h"
 #include "api/infill.h"
 #include "api/parts.h"
 #include "api/response_store.h"
-#include "tokenizer/encodings.h"
-#include "vision/vision.h"
+#include "chat/chat_model.h"
 
 struct api {
-	const struct model *model;
+	struct chat_model chat; /* the model as a conversation sees it */
 	struct embed *embedder, *reranker; /* NULL: none */
-	struct vision *vision; /* NULL: messages hold text only */
-	int32_t max_images;
-	const struct fetch *fetch; /* NULL: no address is fetched */
 	struct arena arena; /* holds the strings below */
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;
@@ -32,23 +25,10 @@ struct api {
 	int32_t n_slots;
 	const struct clock *clock;
 	int64_t created;             /* seconds since 1970: `created` of the model */
-	struct chat_template *chat;  /* NULL: the model has none */
 	struct generation_defaults defaults; /* the model's, with the template's end of a turn */
-	const char *template_text;   /* the template's source; "" without a template */
-	json_t *template_kwargs;     /* the server's template variables, an object; NULL: none */
-	enum api_reasoning reasoning;
-	const struct tool_format *tool_format; /* of the model's tool calls; NULL: not known */
-	struct toolgrammar_specials {
-		struct str *p;
-		size_t n;
-	} specials; /* special tokens in the tags of tool_format */
-	bool strict_tools;
 	bool shares_prefixes;
 	struct fim fim;
-	struct grammarcache *grammars; /* compiled grammars; has a lock */
-	struct encodings *encodings; /* prompts' texts with their tokens; has a lock */
-	struct callstore *calls;     /* has a lock, and so has responses */
-	struct response_store *responses;
+	struct response_store *responses; /* has a lock */
 };
 
 /* Is this the model's name or one of its aliases? */

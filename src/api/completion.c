@@ -7,7 +7,7 @@
 
 #include "api/api_dialect.h"
 #include "api/params.h"
-#include "api/prompt.h"
+#include "chat/prompt.h"
 #include "base/alloc.h"
 
 /* Above any context. The body's size bounds a prompt as well. */
@@ -18,7 +18,8 @@ static enum status read_text(const struct json_node *at, struct api_call *c,
 {
 	struct marked text = {0};
 	marked_add(&text, json_read_view(at->v), TRUST_TEMPLATE);
-	enum status st = prompt_encode(c, i, &text, true, fail);
+	enum status st = prompt_encode(&c->api->chat, c->request, i, &text, true,
+				       fail);
 	marked_deinit(&text);
 	return st;
 }
@@ -109,7 +110,7 @@ static enum status read_echo(const struct json_node *body, struct api_call *c,
 	struct buf text = {0};
 	for (int i = 0; i < r->n_prompts; i++) {
 		buf_clear(&text);
-		tokenizer_decode(c->api->model->tokenizer, r->prompts[i].p,
+		tokenizer_decode(c->api->chat.model->tokenizer, r->prompts[i].p,
 				 r->prompts[i].n, false, &text);
 		texts[i] = arena_str(&c->arena, buf_str(&text));
 	}

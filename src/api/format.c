@@ -241,7 +241,7 @@ static void add_candidate(struct buf *out, const struct tokenizer *t, int32_t id
 static void add_scored(const struct api_call *c, const struct event_token *t,
 		       struct buf *out)
 {
-	const struct tokenizer *tok = c->api->model->tokenizer;
+	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	bool has_own = false;
 	format_add_comma(out);
 	buf_add_c(out, '{');

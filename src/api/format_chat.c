@@ -6,7 +6,7 @@
  */
 #include "api/format.h"
 
-#include "api/chat.h"
+#include "api/chat_body.h"
 #include "api/api_dialect.h"
 
 /* Writes a choice's first delta, which alone has the role. */
@@ -114,7 +114,7 @@ static void add_token(const struct tokenizer *t, int32_t id, float logprob,
 static void gather_token(const struct api_call *c, struct choice *ch,
 			 const struct event_token *t)
 {
-	const struct tokenizer *tok = c->api->model->tokenizer;
+	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	struct buf *out = &ch->logprobs[0];
 	format_add_comma(out);
 	add_token(tok, t->id, t->logprob, out);
@@ -155,7 +155,7 @@ static void init(struct api_call *c, const char *request_id)
 const struct dialect dialect_chat = {
 	.fields = DIALECT_CHAT,
 	.is_chat = true,
-	.read = chat_read,
+	.read = chat_body_read,
 	.init = init,
 	.on_delta = format_on_delta,
 	.on_part = format_on_part,

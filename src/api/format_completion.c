@@ -83,7 +83,7 @@ static int64_t n_chars_of(const struct tokenizer *tok, int32_t id)
 static void gather(const struct api_call *c, struct choice *ch,
 		   const struct event_token *t, int64_t n_chars)
 {
-	const struct tokenizer *tok = c->api->model->tokenizer;
+	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	struct buf *top = &ch->logprobs[TOP_LOGPROBS];
 	for (int i = 0; i < LOGPROB_LISTS; i++)
 		format_add_comma(&ch->logprobs[i]);
@@ -113,7 +113,7 @@ static void gather(const struct api_call *c, struct choice *ch,
 static void gather_token(const struct api_call *c, struct choice *ch,
 			 const struct event_token *t)
 {
-	const struct tokenizer *tok = c->api->model->tokenizer;
+	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	bool has_text = !c->request->skip_special || !tokenizer_is_special(tok, t->id);
 	gather(c, ch, t, has_text ? n_chars_of(tok, t->id) : 0);
 }
@@ -122,7 +122,7 @@ static void gather_token(const struct api_call *c, struct choice *ch,
 static void gather_prompt(const struct api_call *c, struct choice *ch,
 			  const struct event_token *t)
 {
-	gather(c, ch, t, n_chars_of(c->api->model->tokenizer, t->id));
+	gather(c, ch, t, n_chars_of(c->api->chat.model->tokenizer, t->id));
 }
 
 static void add_logprobs(const struct choice *ch, struct buf *out)

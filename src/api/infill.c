@@ -80,7 +80,7 @@ struct infill {
 static enum status encode(const struct api_call *c, struct str s, struct ids *out,
 			  struct fail *fail)
 {
-	return tokenizer_encode(c->api->model->tokenizer, s, TRUST_USER, out, fail);
+	return tokenizer_encode(c->api->chat.model->tokenizer, s, TRUST_USER, out, fail);
 }
 
 static void add_ids(struct ids *out, const struct ids *from, size_t begin, size_t end)
@@ -148,7 +148,7 @@ static void put_together(const struct api_call *c, size_t room, const struct ids
 	size_t n_prefix = MIN(prefix->n, room - n_suffix);
 	bool has_extra = extra->n + n_prefix + n_suffix <= room;
 	x->is_cut = n_suffix < suffix->n || n_prefix < prefix->n || !has_extra;
-	tokenizer_add_prefix(c->api->model->tokenizer, out);
+	tokenizer_add_prefix(c->api->chat.model->tokenizer, out);
 	if (has_extra)
 		add_ids(out, extra, 0, extra->n);
 	ids_add(out, f->prefix);

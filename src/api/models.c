@@ -58,7 +58,7 @@ static void add_entry(const struct api *a, struct str id, const char *root,
 
 static void add_model(const struct api *a, struct str id, struct buf *out)
 {
-	add_entry(a, id, a->model_name, a->model, a->n_ctx, out);
+	add_entry(a, id, a->model_name, a->chat.model, a->n_ctx, out);
 }
 
 /* Adds the model of /v1/embeddings or of /v1/rerank. */

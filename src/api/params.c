@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "api/api_dialect.h"
-#include "api/guide.h"
+#include "chat/guide.h"
 #include "base/alloc.h"
 #include "base/random.h"
 
@@ -404,7 +404,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 			struct fail *fail)
 {
 	struct request *r = c->request;
-	set_defaults(&c->api->model->defaults, &r->sampling);
+	set_defaults(&c->api->chat.model->defaults, &r->sampling);
 	r->skip_special = true;
 	struct json_node skip = json_read_get(body, "skip_special_tokens");
 	enum status st = json_read_bool(&skip, &r->skip_special, fail);
@@ -433,7 +433,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 	if (st == OK)
 		st = check_best_of(body, r->n, fail);
 	if (st == OK)
-		st = guide_read(body, c->api->grammars, &r->grammar, fail);
+		st = guide_read(body, c->api->chat.grammars, &r->grammar, fail);
 	return st;
 }
 

@@ -115,7 +115,7 @@ enum status params_read_dry(const struct json_node *body, struct api_call *c,
 			    struct fail *fail)
 {
 	struct sampler_dry *dry = &c->request->sampling.dry;
-	struct finder f = {.t = c->api->model->tokenizer, .a = &c->request->arena};
+	struct finder f = {.t = c->api->chat.model->tokenizer, .a = &c->request->arena};
 	enum status st = read_count(body, "dry_allowed_length", 0, &dry->allowed_length, fail);
 	if (st == OK)
 		st = read_count(body, "dry_penalty_last_n", -1, &dry->last_n, fail);

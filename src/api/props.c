@@ -53,16 +53,16 @@ void api_slots_format(const struct api *a, const struct api_slot *slots, int n,
 
 void api_props_format(const struct api *a, struct buf *out)
 {
-	const struct model *m = a->model;
+	const struct model *m = a->chat.model;
 	buf_addf(out,
 		 "{\"default_generation_settings\":{\"n_ctx\":%d,"
 		 "\"speculative\":false},\"total_slots\":%d",
 		 a->n_ctx, a->n_slots);
 	add_member(out, "model_alias", a->model_name);
-	add_member(out, "chat_template", a->template_text);
+	add_member(out, "chat_template", a->chat.template_text);
 	add_member(out, "bos_token", m->bos_text);
 	add_member(out, "eos_token", m->eos_text);
 	add_member(out, "build_info", a->version);
 	buf_addf(out, ",\"modalities\":{\"vision\":%s,\"audio\":false}}",
-		 a->vision ? "true" : "false");
+		 a->chat.vision ? "true" : "false");
 }

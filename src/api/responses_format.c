@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-#include "api/chat.h"
+#include "api/chat_body.h"
 #include "base/alloc.h"
 #include "json/json_digits.h"
 #include "json/json_fast.h"
@@ -408,7 +408,7 @@ static void deinit(struct api_call *c)
 
 const struct dialect dialect_responses = {
 	.fields = DIALECT_RESPONSES, .is_chat = true, .has_parts = true,
-	.rewrite = responses_to_chat, .read = chat_read, .on_part = on_part,
+	.rewrite = responses_to_chat, .read = chat_body_read, .on_part = on_part,
 	.on_event = on_event, .deinit = deinit};
 
 /* --- stored responses ------------------------------------------------------------------ */

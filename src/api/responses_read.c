@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-#include "api/chat.h"
+#include "api/chat_body.h"
 #include "api/fields.h"
 #include "api/text_call.h"
 #include "base/alloc.h"
@@ -378,10 +378,10 @@ static enum status count(const struct api *a, const struct text_input *in, struc
 	struct dialect_body to;
 	size_t n = 0;
 	dialect_body_init(&to);
-	to.sees = a->vision != NULL;
+	to.sees = a->chat.vision != NULL;
 	enum status st = responses_to_chat(in->body, &c, &to, fail);
 	if (st == OK)
-		st = chat_count(a, &to, in, &n, fail);
+		st = chat_body_count(a, &to, in, &n, fail);
 	if (st == OK)
 		buf_addf(out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", n);
 	dialect_body_deinit(&to);

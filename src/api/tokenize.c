@@ -8,9 +8,9 @@
  *   vLLM       {prompt, add_special_tokens: true, return_token_strs}
  *              {messages, tools, …, add_special_tokens: false, …}
  */
-#include "api/chat.h"
+#include "api/chat_body.h"
 #include "api/params.h"
-#include "api/prompt.h"
+#include "chat/prompt.h"
 #include "api/text_call.h"
 #include "base/utf8.h"
 
@@ -57,7 +57,7 @@ static enum status read_text(const struct api *a, const struct json_node *body,
 	struct str text;
 	enum status st;
 	if (messages.v) {
-		st = chat_render(a, body, scratch, out, images, fail);
+		st = chat_body_render(a, body, scratch, out, images, fail);
 		return st == OK ? read_flags(body, p, fail) : st;
 	}
 	/* If both keys are missing, the error names `content`, llama.cpp's own key. */
@@ -90,7 +90,7 @@ static void add_piece(struct buf *out, struct str bytes)
 static void add_answer(const struct api *a, const struct tokenize_params *p,
 		       const struct ids *ids, struct buf *out)
 {
-	const struct tokenizer *t = a->model->tokenizer;
+	const struct tokenizer *t = a->chat.model->tokenizer;
 	buf_addf(out, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n,
 		 a->n_ctx);
 	for (size_t i = 0; i < ids->n; i++) {
@@ -126,11 +126,11 @@ static enum status tokenize(const struct api *a, const struct text_input *in, st
 	const struct images_use use = {.is_gone = in->is_gone};
 	enum status st = read_text(a, in->body, &p, in->scratch, &text, &images, fail);
 	if (st == OK) {
-		const struct tokenizer *t = a->model->tokenizer;
+		const struct tokenizer *t = a->chat.model->tokenizer;
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
 				    : tokenizer_encode_marked(t, &text, &ids, fail);
 		if (st == OK && json_read_get(in->body, "messages").v && !p.adds_special)
-			prompt_begin_chat(a->model, &ids);
+			prompt_begin_chat(a->chat.model, &ids);
 	}
 	if (st == OK)
 		st = images_expand(&images, &use, &ids, fail);
@@ -162,7 +162,7 @@ static enum status detokenize(const struct api *a, const struct text_input *in, 
 	if (st != OK)
 		return st;
 	struct buf text = {0};
-	tokenizer_decode(a->model->tokenizer, ids, n, false, &text);
+	tokenizer_decode(a->chat.model->tokenizer, ids, n, false, &text);
 	buf_add_z(out, "{\"content\":");
 	buf_add_json(out, buf_str(&text));
 	buf_add_z(out, ",\"prompt\":");
@@ -183,7 +183,7 @@ static enum status apply_template(const struct api *a, const struct text_input *
 {
 	struct marked prompt = {0};
 	struct images images;
-	enum status st = chat_render(a, in->body, in->scratch, &prompt, &images, fail);
+	enum status st = chat_body_render(a, in->body, in->scratch, &prompt, &images, fail);
 	if (st == OK) {
 		buf_add_z(out, "{\"prompt\":");
 		buf_add_json(out, buf_str(&prompt.text));

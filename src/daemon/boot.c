@@ -539,9 +539,9 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.reranker = b->reranker,
 		.chat_template = c->chat_template[0] ? template.p : NULL,
 		.chat_template_kwargs = c->chat_template_kwargs,
-		.reasoning = strcmp(c->reasoning, "on") == 0    ? API_REASONING_ON
-			     : strcmp(c->reasoning, "off") == 0 ? API_REASONING_OFF
-								: API_REASONING_AUTO,
+		.reasoning = strcmp(c->reasoning, "on") == 0    ? CHAT_REASONING_ON
+			     : strcmp(c->reasoning, "off") == 0 ? CHAT_REASONING_OFF
+								: CHAT_REASONING_AUTO,
 		.model_name = o->plan->model_name,
 		.aliases = c->aliases.items,
 		.n_aliases = c->aliases.n,

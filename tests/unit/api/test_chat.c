@@ -3,7 +3,7 @@
  * Bodies to prompts: the model's own template and reference, who is trusted, and
  * what templates of other kinds are given.
  */
-#include "api/chat.h"
+#include "api/chat_body.h"
 
 #include "base/alloc.h"
 #include "tests/unit/api/fixture.h"
@@ -719,7 +719,7 @@ static void test_call_ids(void)
 /* --- the server's word ------------------------------------------------------ */
 
 static struct api *with_server(const char *source, const char *kwargs,
-			       enum api_reasoning reasoning)
+			       enum chat_reasoning reasoning)
 {
 	const struct api_opts o = {
 		.model = fixture_model(), .model_name = "halo-tiny", .n_ctx = 512,
@@ -734,18 +734,18 @@ static void test_server_variables(void)
 		"{{ enable_thinking }} {{ thinking }} {{ x }} {{ thinking_budget }} "
 		"{{ reasoning_effort }}";
 	static const char plain[] = "{\"messages\":[" USER("q") "]}";
-	struct api *a = with_server(source, "{\"x\":1}", API_REASONING_AUTO);
+	struct api *a = with_server(source, "{\"x\":1}", CHAT_REASONING_AUTO);
 	expect_prompt(a, plain, "  1  ", "the server's variables, in its own template");
 	expect_prompt(a, "{\"messages\":[" USER("q") "],\"chat_template_kwargs\":"
 		      "{\"x\":2,\"thinking\":true}}", "True True 2  ",
 		      "a request's own win, and either name is both");
 	api_destroy(a);
-	a = with_server(source, "", API_REASONING_OFF);
+	a = with_server(source, "", CHAT_REASONING_OFF);
 	expect_prompt(a, plain, "False False  0 low", "reasoning off");
 	expect_prompt(a, "{\"messages\":[" USER("q") "],\"enable_thinking\":true}",
 		      "True True  0 low", "a request turns it on");
 	api_destroy(a);
-	a = with_server(source, "{\"enable_thinking\":false}", API_REASONING_ON);
+	a = with_server(source, "{\"enable_thinking\":false}", CHAT_REASONING_ON);
 	expect_prompt(a, plain, "False False   ", "a variable is a stronger word");
 	expect_prompt(a, "{\"messages\":[" USER("q") "],\"chat_template_kwargs\":"
 		      "{\"enable_thinking\":true}}", "True True   ", "a request's stronger");
@@ -774,8 +774,8 @@ static void test_effort(void)
 		{"minimal", "low", "minimal"}, {"low", "low", "low"},
 		{"medium", "medium", "medium"}, {"high", "xhigh", "high"},
 		{"xhigh", "xhigh", "xhigh"}, {"max", "xhigh", "max"}};
-	struct api *a = with_server(strict, NULL, API_REASONING_AUTO);
-	struct api *b = with_server(other, NULL, API_REASONING_AUTO);
+	struct api *a = with_server(strict, NULL, CHAT_REASONING_AUTO);
+	struct api *b = with_server(other, NULL, CHAT_REASONING_AUTO);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char body[120], said[60];
 		snprintf(body, sizeof body, "{\"messages\":[" USER("q") "],\"reasoning_effort\":"
@@ -793,7 +793,7 @@ static void test_effort(void)
 static int32_t may_reason(const char *source, const char *more)
 {
 	char body[300];
-	struct api *a = with_server(source, NULL, API_REASONING_AUTO);
+	struct api *a = with_server(source, NULL, CHAT_REASONING_AUTO);
 	snprintf(body, sizeof body, "{\"messages\":[" USER("q") "],\"response_format\":"
 		 "{\"type\":\"json_object\"}%s}", more);
 	struct api_call *c = fixture_call(a, &dialect_chat, body);

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/metrics.h"
 #include "base/utf8.h"
-#include "api/grammarcache.h"
+#include "chat/grammarcache.h"
 #include "fixture.h"
 #include "model/tokenizer_hf.h"
 #include "sched/guard.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/chat_replay.h"
+#include "chat/chat_replay.h"
 
 #include <stdlib.h>
 

@@ -5,22 +5,21 @@
  * write it. Results become a message of the user, together with what the user says next: many
  * of these templates want user and assistant to take turns.
  */
-#include "api/chat_plain.h"
+#include "chat/chat_plain.h"
 
-#include "api/api_dialect.h"
 #include "json/json_digits.h"
 #include "json/json_read.h"
 
-struct chat_plain chat_plain_of(const struct api *a)
+struct chat_plain chat_plain_of(const struct chat_model *m)
 {
-	const struct tool_format *f = a->tool_format;
-	if (!f || !a->chat)
+	const struct tool_format *f = m->tool_format;
+	if (!f || !m->template)
 		return (struct chat_plain){0};
 	/* messages.c has its own way with formats whose templates show no calls. */
 	bool is_json = !f->is_python && !f->hidden && !f->loose_mark && !f->args.before_key;
 	return (struct chat_plain){
-		.tools = is_json && !chat_template_shows_tools(a->chat),
-		.calls = is_json && chat_template_hides_calls(a->chat),
+		.tools = is_json && !chat_template_shows_tools(m->template),
+		.calls = is_json && chat_template_hides_calls(m->template),
 	};
 }
 
@@ -72,7 +71,7 @@ static void add_text(json_t *message, struct str text, bool is_front)
 	buf_add_str(&b, is_front ? text : own);
 	buf_add_z(&b, between);
 	buf_add_str(&b, is_front ? own : text);
-	dialect_set_str(message, "content", buf_str(&b));
+	json_object_set_new_nocheck(message, "content", json_stringn_nocheck(b.p, b.n));
 	buf_deinit(&b);
 }
 
@@ -122,7 +121,7 @@ static void show_result(json_t *message)
 	buf_add_z(&b, "<tool_response>\n");
 	buf_add_str(&b, json_read_view(content));
 	buf_add_z(&b, "\n</tool_response>");
-	dialect_set_str(message, "content", buf_str(&b));
+	json_object_set_new_nocheck(message, "content", json_stringn_nocheck(b.p, b.n));
 	buf_deinit(&b);
 }
 
@@ -147,24 +146,28 @@ static void join(json_t *to, json_t *message)
 }
 
 /* Adds the tools to the system message, which is made if there is none. */
-static void show_tools(const struct api *a, json_t *messages, const json_t *tools)
+static void show_tools(const struct chat_model *m, json_t *messages, const json_t *tools)
 {
 	struct buf b = {0};
 	json_t *first = json_array_get(messages, 0);
 	bool is_system = has_role(first, "system") || has_role(first, "developer");
-	add_tools(a->tool_format, tools, &b);
+	add_tools(m->tool_format, tools, &b);
+	json_t *text = json_stringn_nocheck(b.p, b.n);
 	if (is_system)
 		add_text(first, buf_str(&b), false);
-	else if (chat_template_takes_system(a->chat))
-		json_array_insert_new(messages, 0, dialect_message("system", buf_str(&b)));
+	else if (chat_template_takes_system(m->template))
+		json_array_insert_new(messages, 0, json_pack("{sssO}", "role", "system",
+							     "content", text));
 	else
 		add_text(first, buf_str(&b), true);
+	json_decref(text);
 	buf_deinit(&b);
 }
 
-json_t *chat_plain_messages(const struct api *a, const json_t *messages, const json_t *tools)
+json_t *chat_plain_messages(const struct chat_model *m, const json_t *messages,
+			    const json_t *tools)
 {
-	struct chat_plain plain = chat_plain_of(a);
+	struct chat_plain plain = chat_plain_of(m);
 	json_t *out = json_array(), *each, *last = NULL;
 	bool is_result = false; /* the last message begins with results */
 	size_t i;
@@ -174,7 +177,7 @@ json_t *chat_plain_messages(const struct api *a, const json_t *messages, const j
 		if (is_tool)
 			show_result(message);
 		if (plain.calls && has_role(message, "assistant"))
-			show_calls(a->tool_format, message);
+			show_calls(m->tool_format, message);
 		if (is_result && has_role(message, "user")) {
 			join(last, message);
 			json_decref(message);
@@ -186,6 +189,6 @@ json_t *chat_plain_messages(const struct api *a, const json_t *messages, const j
 		last = message;
 	}
 	if (plain.tools && tools)
-		show_tools(a, out, tools);
+		show_tools(m, out, tools);
 	return out;
 }

@@ -9,19 +9,19 @@
  * is allowed.
  */
 #pragma once
-#include "api/tools.h"
+#include "chat/tools.h"
 #include "grammar/grammar.h"
 
 /* The grammar of a whole answer that must be one or several calls: of t->forced, or of any
  * tool. *out_begun is the part of it that the prompt has already written: the caller has
  * the grammar accept it first. */
-enum status toolgrammar_forced(const struct api *api, const struct json_node *tools,
+enum status toolgrammar_forced(const struct chat_model *m, const struct json_node *tools,
 			       const struct tools *t, struct str begun, struct arena *a,
 			       struct grammar **out, struct str *out_begun,
 			       struct fail *fail) MUST_USE;
 /* The grammar of one call, the answer's first or a later one. *out NULL: no tool is held to
  * its schema; with is_needed a grammar is made even then. */
-enum status toolgrammar_call(const struct api *api, const struct json_node *tools,
+enum status toolgrammar_call(const struct chat_model *m, const struct json_node *tools,
 			     const struct tools *t, bool is_needed,
 			     struct grammar **out, struct fail *fail) MUST_USE;
 

@@ -4,12 +4,13 @@
  * the prompt's tokens are known. Thread: one at a time.
  */
 #pragma once
-#include "api/api_private.h"
+#include "chat/chat_model.h"
+#include "sched/request.h"
 #include "json/json_read.h"
 
 /* A list in the order of the messages. The body must outlive the list. */
 struct images {
-	const struct api *api;
+	const struct chat_model *m;
 	struct arena *arena; /* holds the list */
 	struct images_entry {
 		struct str url;
@@ -20,9 +21,9 @@ struct images {
 };
 
 /* Makes an empty list. */
-void images_init(struct images *im, const struct api *a, struct arena *arena);
+void images_init(struct images *im, const struct chat_model *m, struct arena *arena);
 /* Lists the image of a message's part: `image_url`, a string or an object with a `url`.
- * Data URLs in base64 are taken, and addresses that api->fetch allows. E_INVAL, and E_LIMIT
+ * Data URLs in base64 are taken, and addresses that m->fetch allows. E_INVAL, and E_LIMIT
  * for more than max_images, at the part's place. */
 enum status images_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;

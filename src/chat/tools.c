@@ -4,9 +4,9 @@
  * own words. The model can only continue that call. The parser is told what the prompt has
  * written.
  */
-#include "api/tools.h"
+#include "chat/tools.h"
 
-#include "api/messages.h"
+#include "chat/messages.h"
 #include "base/alloc.h"
 
 #define MAX_TOOLS 1024
@@ -197,13 +197,13 @@ static bool has_special_tags(const struct tokenizer *t, const struct tool_format
 	return false;
 }
 
-enum status tools_read(const struct json_node *body, const struct api *api,
+enum status tools_read(const struct json_node *body, const struct chat_model *m,
 		       struct arena *a, struct tools *out, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "tools");
 	struct json_node choice = json_read_get(body, "tool_choice");
 	struct json_node parallel = json_read_get(body, "parallel_tool_calls");
-	const struct tool_format *f = api->tool_format;
+	const struct tool_format *f = m->tool_format;
 	struct toolparse_opts *o = &out->parse;
 	bool is_none = false, many = true;
 	*out = (struct tools){0};
@@ -220,14 +220,14 @@ enum status tools_read(const struct json_node *body, const struct api *api,
 				      "(setting tool_format)");
 	/* Tools that may not be called are not shown to the model. */
 	out->are_shown = o->n_tools > 0 && !is_none;
-	if (out->are_shown && !f && api->chat && !chat_template_shows_tools(api->chat))
+	if (out->are_shown && !f && m->template && !chat_template_shows_tools(m->template))
 		return json_read_fail(&at, fail, "is not supported: this model's template "
 				      "shows no tools, and the setting tool_format is none");
 	o->one_call = !many || out->forced.p;
 	/* Without tools no text is a call. But a format that has channels is always parsed. */
 	if (f && (out->are_shown || f->end_reasoning)) {
 		o->format = f;
-		out->has_special_tags = has_special_tags(api->model->tokenizer, f);
+		out->has_special_tags = has_special_tags(m->model->tokenizer, f);
 	}
 	return OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/grammarcache.h"
+#include "chat/grammarcache.h"
 
 #include <stdlib.h>
 

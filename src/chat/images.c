@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/images.h"
+#include "chat/images.h"
 
 #include "base/alloc.h"
 #include "base/base64.h"
@@ -7,9 +7,9 @@
 /* Bytes of an image's address that a fault's text shows. */
 enum { MAX_QUOTED = 60 };
 
-void images_init(struct images *im, const struct api *a, struct arena *arena)
+void images_init(struct images *im, const struct chat_model *m, struct arena *arena)
 {
-	*im = (struct images){.api = a, .arena = arena};
+	*im = (struct images){.m = m, .arena = arena};
 	im->last = &im->first;
 }
 
@@ -21,7 +21,7 @@ static bool is_data(struct str url)
 static enum status check_url(const struct images *im, const struct json_node *at,
 			     struct str url, struct fail *fail)
 {
-	const struct fetch *f = im->api->fetch;
+	const struct fetch *f = im->m->fetch;
 	ptrdiff_t comma = str_find(url, STR(","), 0);
 	if (!is_data(url) && f && fetch_allows(f, url))
 		return OK;
@@ -48,9 +48,9 @@ enum status images_add(struct images *im, const struct json_node *part, struct f
 		st = check_url(im, from, url, fail);
 	if (st != OK)
 		return st;
-	if (im->n >= im->api->max_images) {
+	if (im->n >= im->m->max_images) {
 		fail_set(fail, E_LIMIT, "more than %d images in a request (max_images)",
-			 (int)im->api->max_images);
+			 (int)im->m->max_images);
 		json_read_locate(part, fail);
 		return E_LIMIT;
 	}
@@ -81,7 +81,7 @@ void images_spell(const struct images *im, struct marked *io)
 	struct str shown, spelled;
 	struct marked out = {0};
 	size_t begin = 0;
-	if (im->n == 0 || !vision_spelling(im->api->vision, &shown, &spelled))
+	if (im->n == 0 || !vision_spelling(im->m->vision, &shown, &spelled))
 		return;
 	for (size_t i = 0; i < io->n_marks; begin = io->marks[i++].end) {
 		struct str s = {io->text.p + begin, io->marks[i].end - begin};
@@ -111,7 +111,7 @@ static enum status fetch_file_of(const struct images *im, struct str url,
 {
 	const struct fetch_ask ask = {url, use->until_us, use->is_gone};
 	struct fail why = {0};
-	enum status st = fetch_get(im->api->fetch, &ask, out, &why);
+	enum status st = fetch_get(im->m->fetch, &ask, out, &why);
 	if (st == E_INVAL)
 		return fail_set(fail, st, "the image %s", why.text);
 	if (st != OK && fail)
@@ -128,8 +128,8 @@ static enum status look(const struct images *im, const struct images_entry *e,
 					 : fetch_file_of(im, e->url, use, &file, fail);
 	const struct vision_file f = {buf_str(&file), use->owner};
 	if (st == OK)
-		st = use->request ? vision_look(im->api->vision, &f, out, fail)
-				  : vision_measure(im->api->vision, &f, out, fail);
+		st = use->request ? vision_look(im->m->vision, &f, out, fail)
+				  : vision_measure(im->m->vision, &f, out, fail);
 	buf_deinit(&file);
 	/* An image that is not supported is the client's mistake, not the server's. */
 	if (st == E_UNSUPPORTED && fail)
@@ -178,8 +178,8 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 	struct images_use u = *use;
 	if (im->n == 0)
 		return OK;
-	u.until_us = im->api->fetch ? fetch_until(im->api->fetch) : 0;
-	int32_t token = vision_token(im->api->vision);
+	u.until_us = im->m->fetch ? fetch_until(im->m->fetch) : 0;
+	int32_t token = vision_token(im->m->vision);
 	size_t n_shown = count_token(ids, token);
 	if (n_shown != (size_t)im->n)
 		return fail_at(fail, E_INVAL, "messages", "this model's chat template shows "
@@ -195,7 +195,7 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 		held[i++] = view;
 	}
 	if (st == OK)
-		repeat(im->api->vision, ids, images);
+		repeat(im->m->vision, ids, images);
 	if (st == OK && use->request) {
 		use->request->images = images;
 		use->request->n_images = im->n;

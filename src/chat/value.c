@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/value.h"
+#include "chat/value.h"
 
 #include "json/json_digits.h"
 #include "json/json_read.h"

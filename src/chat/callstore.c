@@ -3,7 +3,7 @@
  * A call that the store has dropped costs time, not correctness: the prompt is computed
  * again.
  */
-#include "api/callstore.h"
+#include "chat/callstore.h"
 
 #include <stdlib.h>
 

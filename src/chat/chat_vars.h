@@ -4,7 +4,7 @@
  * Thread: any.
  */
 #pragma once
-#include "api/api_private.h"
+#include "chat/chat_model.h"
 #include "jinja/jinja.h"
 #include "json/json_read.h"
 
@@ -14,6 +14,6 @@ enum status chat_vars_parse(const char *text, json_t **out, struct fail *fail) M
 
 /* A dict in arena a of all variables for one request. is_forced: the answer must be a tool
  * call, which the model writes at once, so reasoning is off. */
-enum status chat_vars_read(const struct json_node *body, const struct api *api,
+enum status chat_vars_read(const struct json_node *body, const struct chat_model *m,
 			   struct arena *a, bool is_forced, struct jinja_value **out,
 			   struct fail *fail) MUST_USE;

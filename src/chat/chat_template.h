@@ -9,6 +9,10 @@
 
 struct chat_template;
 
+/* Whether templates are told to reason where a request does not say it. AUTO: they are told
+ * nothing. */
+enum chat_reasoning { CHAT_REASONING_AUTO, CHAT_REASONING_ON, CHAT_REASONING_OFF };
+
 /* What every rendering gets besides the messages. bos_text and eos_text: "" where the model
  * has no such token. */
 struct chat_template_opts {

@@ -3,7 +3,8 @@
  * tools, tool_choice and parallel_tool_calls of a chat call. Thread: any.
  */
 #pragma once
-#include "api/api_private.h"
+#include "chat/chat_model.h"
+#include "output/outparse.h"
 #include "json/json_read.h"
 
 /* What a tool's `strict` says: are its arguments held to its schema? */
@@ -19,7 +20,7 @@ struct tools {
 };
 
 /* Reads the tools into arena a. E_INVAL with the path. */
-enum status tools_read(const struct json_node *body, const struct api *api,
+enum status tools_read(const struct json_node *body, const struct chat_model *m,
 		       struct arena *a, struct tools *out,
 		       struct fail *fail) MUST_USE;
 

@@ -6,7 +6,7 @@
 #pragma once
 #include <jansson.h>
 
-#include "api/api_private.h"
+#include "chat/chat_model.h"
 
 /* What is written as text. */
 struct chat_plain {
@@ -15,8 +15,9 @@ struct chat_plain {
 };
 
 /* What of it this model's template does not show. */
-struct chat_plain chat_plain_of(const struct api *a);
+struct chat_plain chat_plain_of(const struct chat_model *m);
 
 /* A new list of messages for `messages`, a chat's list that messages_read has taken. tools: the
  * chat's; NULL: none are shown. The caller frees it with json_decref. */
-json_t *chat_plain_messages(const struct api *a, const json_t *messages, const json_t *tools);
+json_t *chat_plain_messages(const struct chat_model *m, const json_t *messages,
+			    const json_t *tools);

@@ -8,7 +8,7 @@
  * call begin, it knows the opening only as text: there the opening is accepted as a token
  * or as text.
  */
-#include "api/toolgrammar.h"
+#include "chat/toolgrammar.h"
 
 #include <stdlib.h>
 
@@ -312,46 +312,46 @@ static char *key_of(const struct maker *m)
 	return buf_take(&key);
 }
 
-static enum status get(const struct api *api, struct maker *m, struct grammar **out)
+static enum status get(const struct chat_model *model, struct maker *m, struct grammar **out)
 {
 	char *key = key_of(m);
 	enum status st = OK;
-	*out = grammarcache_get(api->grammars, str_of(key));
+	*out = grammarcache_get(model->grammars, str_of(key));
 	if (!*out) {
 		st = make(m, out);
 		if (st == OK)
-			grammarcache_put(api->grammars, str_of(key), *out);
+			grammarcache_put(model->grammars, str_of(key), *out);
 	}
 	free(key);
 	return st;
 }
 
-enum status toolgrammar_forced(const struct api *api, const struct json_node *tools,
+enum status toolgrammar_forced(const struct chat_model *model, const struct json_node *tools,
 			       const struct tools *t, struct str begun, struct arena *a,
 			       struct grammar **out, struct str *out_begun,
 			       struct fail *fail)
 {
-	struct maker m = {.f = api->tool_format, .specials = &api->specials, .t = t,
+	struct maker m = {.f = model->tool_format, .specials = &model->specials, .t = t,
 			  .list = *tools, .is_forced = true, .fail = fail};
 	struct buf b = {0};
 	int n_plain = 0;
 	mark(m.specials, begun, &n_plain, &b);
 	*out_begun = arena_str(a, buf_str(&b));
 	buf_deinit(&b);
-	return get(api, &m, out);
+	return get(model, &m, out);
 }
 
-enum status toolgrammar_call(const struct api *api, const struct json_node *tools,
+enum status toolgrammar_call(const struct chat_model *model, const struct json_node *tools,
 			     const struct tools *t, bool is_needed,
 			     struct grammar **out, struct fail *fail)
 {
-	struct maker m = {.f = api->tool_format, .specials = &api->specials, .t = t,
-			  .list = *tools, .holds_all = api->strict_tools, .fail = fail};
+	struct maker m = {.f = model->tool_format, .specials = &model->specials, .t = t,
+			  .list = *tools, .holds_all = model->strict_tools, .fail = fail};
 	for (int i = 0; i < t->parse.n_tools; i++)
 		is_needed |= t->strict[i] == STRICT_YES ||
 			     (m.holds_all && t->strict[i] != STRICT_NO);
 	*out = NULL;
-	return is_needed ? get(api, &m, out) : OK;
+	return is_needed ? get(model, &m, out) : OK;
 }
 
 /* --- special tokens ------------------------------------------------------ */

@@ -10,12 +10,12 @@
  * Hugging Face writes it. System and developer messages at the beginning become one system
  * message; with a template that allows only one, so do all later ones.
  */
-#include "api/messages.h"
+#include "chat/messages.h"
 
 #include <stdlib.h>
 
-#include "api/pycalls.h"
-#include "api/value.h"
+#include "chat/pycalls.h"
+#include "chat/value.h"
 #include "base/alloc.h"
 #include "base/map.h"
 #include "json/json_digits.h"
@@ -124,7 +124,7 @@ static enum status read_parts(const struct json_node *at, struct conversation *c
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node part = json_read_item(at, i);
 		struct json_node type = json_read_get(&part, "type");
-		bool is_image = c->o->images->api->vision && json_is_string(type.v) &&
+		bool is_image = c->o->images->m->vision && json_is_string(type.v) &&
 				is_image_kind(json_read_view(type.v));
 		if (is_image && !sees)
 			return json_read_fail(&type, fail, "is an image: images may be in "
@@ -333,7 +333,7 @@ static enum status read_reasoning(const struct json_node *message, bool is_alone
 
 static bool hides_calls(const struct conversation *c)
 {
-	const struct tool_format *f = c->o->images->api->tool_format;
+	const struct tool_format *f = c->o->images->m->tool_format;
 	return f && (f->is_python || f->hidden) && !chat_template_takes_objects(c->o->chat) &&
 	       !chat_template_takes_strings(c->o->chat);
 }
@@ -343,7 +343,7 @@ static bool hides_calls(const struct conversation *c)
 static struct jinja_value *with_calls(const struct json_node *message,
 				      struct conversation *c)
 {
-	const struct tool_format *f = c->o->images->api->tool_format;
+	const struct tool_format *f = c->o->images->m->tool_format;
 	struct json_node calls = json_read_get(message, "tool_calls");
 	struct marked text = {0};
 	if (f->hidden)
@@ -431,7 +431,7 @@ static enum status read_message(const struct json_node *at, struct conversation 
 		return st;
 	struct arena *a = c->o->arena;
 	struct jinja_value *dict = jinja_dict(a);
-	bool may_see = role->role != ROLE_SYSTEM && c->o->images->api->vision;
+	bool may_see = role->role != ROLE_SYSTEM && c->o->images->m->vision;
 	value_set_str(a, dict, "role", str_of(role->in_template), TRUST_TEMPLATE);
 	buf_clear(&c->content);
 	c->parts = NULL;

@@ -9,11 +9,11 @@
  * Templates without such a switch get `thinking_budget` or `reasoning_effort`, if they read
  * either.
  */
-#include "api/chat_vars.h"
+#include "chat/chat_vars.h"
 
 #include <stdio.h>
 
-#include "api/value.h"
+#include "chat/value.h"
 #include "base/alloc.h"
 
 static const char *const switches[] = {"enable_thinking", "thinking"};
@@ -74,11 +74,11 @@ static void add_variables(struct arena *a, struct jinja_value *vars, const json_
 		jinja_dict_set(a, vars, str_of(key), TRUST_USER, value_of_json(a, v));
 }
 
-static void set_server(const struct api *api, struct arena *a, struct jinja_value *vars)
+static void set_server(const struct chat_model *m, struct arena *a, struct jinja_value *vars)
 {
-	struct str text = str_of(api->template_text);
-	bool is_off = api->reasoning == API_REASONING_OFF;
-	if (api->reasoning != API_REASONING_AUTO)
+	struct str text = str_of(m->template_text);
+	bool is_off = m->reasoning == CHAT_REASONING_OFF;
+	if (m->reasoning != CHAT_REASONING_AUTO)
 		set_switches(a, vars, !is_off);
 	if (is_off && str_find(text, STR("thinking_budget"), 0) >= 0)
 		value_set(a, vars, "thinking_budget", jinja_int(a, 0));
@@ -89,7 +89,7 @@ static void set_server(const struct api *api, struct arena *a, struct jinja_valu
 		value_set_str(a, vars, "reasoning_effort",
 			      has_none ? STR("none") : STR("low"), TRUST_TEMPLATE);
 	}
-	add_variables(a, vars, api->template_kwargs);
+	add_variables(a, vars, m->template_kwargs);
 }
 
 static const char *const efforts[] = {"none", "minimal", "low", "medium",
@@ -119,9 +119,9 @@ static bool refuses_efforts(struct str text)
 
 /* Qwen3.8's template refuses all efforts but three. Such a template gets the nearest effort
  * that it names; of two equally near, the greater. */
-static const char *fit_effort(const struct api *api, size_t asked)
+static const char *fit_effort(const struct chat_model *m, size_t asked)
 {
-	struct str text = str_of(api->template_text);
+	struct str text = str_of(m->template_text);
 	size_t n = ARRAY_LEN(efforts);
 	if (asked == 0 || quotes(text, efforts[asked]) || !refuses_efforts(text))
 		return efforts[asked];
@@ -137,7 +137,7 @@ static const char *fit_effort(const struct api *api, size_t asked)
 /* How much to think: OpenAI's word goes to the template; "none" also turns off the switch
  * that most templates have. An effort promises no length, so every word in use is
  * accepted. */
-static enum status read_effort(const struct json_node *body, const struct api *api,
+static enum status read_effort(const struct json_node *body, const struct chat_model *m,
 			       struct arena *a, struct jinja_value *vars, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "reasoning_effort");
@@ -150,7 +150,7 @@ static enum status read_effort(const struct json_node *body, const struct api *a
 			continue;
 		if (i == 0)
 			set_switches(a, vars, false);
-		value_set_str(a, vars, "reasoning_effort", str_of(fit_effort(api, i)),
+		value_set_str(a, vars, "reasoning_effort", str_of(fit_effort(m, i)),
 			      TRUST_TEMPLATE);
 		return OK;
 	}
@@ -158,7 +158,7 @@ static enum status read_effort(const struct json_node *body, const struct api *a
 					 "high, xhigh, max");
 }
 
-enum status chat_vars_read(const struct json_node *body, const struct api *api,
+enum status chat_vars_read(const struct json_node *body, const struct chat_model *m,
 			   struct arena *a, bool is_forced, struct jinja_value **out,
 			   struct fail *fail)
 {
@@ -169,10 +169,10 @@ enum status chat_vars_read(const struct json_node *body, const struct api *api,
 	if (st != OK)
 		return st;
 	*out = jinja_dict(a);
-	set_server(api, a, *out);
+	set_server(m, a, *out);
 	if (at.v)
 		add_variables(a, *out, at.v);
-	st = read_effort(body, api, a, *out, fail);
+	st = read_effort(body, m, a, *out, fail);
 	if (st == OK)
 		st = json_read_bool(&own, &thinks, fail);
 	if (st == OK && (own.v || is_forced))

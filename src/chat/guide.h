@@ -11,7 +11,7 @@
  */
 #pragma once
 #include "json/json_read.h"
-#include "api/grammarcache.h"
+#include "chat/grammarcache.h"
 
 /* *out: a reference, or NULL where the body asks for no grammar. E_INVAL or E_LIMIT with
  * the parameter's path; E_INVAL for two parameters at once. */

@@ -4,9 +4,9 @@
  */
 #pragma once
 #include "json/json_read.h"
-#include "api/chat_template.h"
-#include "api/chat_replay.h"
-#include "api/images.h"
+#include "chat/chat_template.h"
+#include "chat/chat_replay.h"
+#include "chat/images.h"
 
 struct messages_opts {
 	const struct chat_template *chat;

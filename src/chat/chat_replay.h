@@ -6,7 +6,7 @@
  * call, the arguments alone are rendered so and replaced. Thread: one at a time.
  */
 #pragma once
-#include "api/callstore.h"
+#include "chat/callstore.h"
 #include "base/marked.h"
 #include "output/toolformat.h"
 

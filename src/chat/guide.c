@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/guide.h"
+#include "chat/guide.h"
 
 #include <stdlib.h>
 

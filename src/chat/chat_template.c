@@ -9,11 +9,11 @@
  * trials tell how calls in the history must look, whether a message without text prints the
  * word None, whether there must be a list of tools, and whether tools are shown at all.
  */
-#include "api/chat_template.h"
+#include "chat/chat_template.h"
 
 #include <stdlib.h>
 
-#include "api/value.h"
+#include "chat/value.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/prompt.h"
+#include "chat/prompt.h"
 
 #include "base/alloc.h"
 
@@ -45,18 +45,17 @@ void prompt_begin_chat(const struct model *m, struct ids *ids)
 	ids_deinit(&whole);
 }
 
-enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
-			  bool stands_alone, struct fail *fail)
+enum status prompt_encode(const struct chat_model *m, struct request *r, int i,
+			  const struct marked *text, bool stands_alone, struct fail *fail)
 {
-	struct request *r = c->request;
-	const struct tokenizer *t = c->api->model->tokenizer;
+	const struct tokenizer *t = m->model->tokenizer;
 	struct ids ids = {0};
-	const struct tokenizer_memory memory = {c->api->encodings, r->cache_space};
+	const struct tokenizer_memory memory = {m->encodings, r->cache_space};
 	if (stands_alone)
 		tokenizer_add_prefix(t, &ids);
 	enum status st = tokenizer_encode_again(t, text, &memory, &ids, fail);
 	if (st == OK && !stands_alone)
-		prompt_begin_chat(c->api->model, &ids);
+		prompt_begin_chat(m->model, &ids);
 	if (st == OK && stands_alone)
 		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {
@@ -72,17 +71,15 @@ enum status prompt_encode(struct api_call *c, int i, const struct marked *text,
 	return st;
 }
 
-enum status prompt_see(struct api_call *c, const struct images *images, struct fail *fail)
+enum status prompt_see(struct request *r, const struct images *images,
+		       const struct images_use *use, struct fail *fail)
 {
-	struct request *r = c->request;
 	struct ids ids = {0};
-	const struct images_use use = {.owner = c->api->shares_prefixes ? 0 : c->owner,
-				       .request = r, .is_gone = c->is_gone};
 	if (images->n == 0)
 		return OK;
 	for (size_t i = 0; i < r->prompts[0].n; i++)
 		ids_add(&ids, r->prompts[0].p[i]);
-	enum status st = images_expand(images, &use, &ids, fail);
+	enum status st = images_expand(images, use, &ids, fail);
 	if (st == OK) {
 		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
 		memcpy(copy, ids.p, ids.n * sizeof *copy);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/pycalls.h"
+#include "chat/pycalls.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "api/value.h"
+#include "chat/value.h"
 #include "json/json_digits.h"
 
 static void add_value(struct buf *out, const json_t *v)
