@@ -10,7 +10,7 @@
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "ctl/command.h"
-#include "ctl/hip_time.h"
+#include "bench/hip_time.h"
 #include "lab/case_weight.h"
 #include "lab/kernel_case.h"
 

@@ -14,7 +14,7 @@
 #include "backend/hip/hip_tune.h"
 #include "base/alloc.h"
 #include "ctl/command.h"
-#include "ctl/hip_time.h"
+#include "bench/hip_time.h"
 #include "lab/kernel_case.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_launch.h"

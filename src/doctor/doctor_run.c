@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "base/sysmem.h"
 #include "check/fit.h"
-#include "ctl/doctor.h"
-#include "ctl/hip_time.h"
+#include "doctor/doctor.h"
+#include "bench/hip_time.h"
 #include "ctl/input.h"
 #include "ctl/verify.h"
 #include "engine/engine.h"
@@ -41,7 +41,7 @@ static const char *known_of(const char *arches, int version)
 		const char *what;
 	} rows[] = {
 #define RUNTIME(arch, from, to, what) {arch, from, to, what},
-#include "ctl/doctor_known.def"
+#include "doctor/doctor_known.def"
 #undef RUNTIME
 	};
 	int number = version / 10000000 * 100 + version / 100000 % 100;

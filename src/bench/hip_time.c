@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/hip_time.h"
+#include "bench/hip_time.h"
 
 #include "backend/hip/hip_launch.h"
 #include "base/alloc.h"

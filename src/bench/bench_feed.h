@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "base/buf.h"
-#include "ctl/bench_experts.h"
+#include "bench/bench_experts.h"
 #include "ctl/session.h"
 #include "tokenizer/tokenizer.h"
 

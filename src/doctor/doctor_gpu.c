@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/gpumem.h"
-#include "ctl/doctor.h"
+#include "doctor/doctor.h"
 
 #define GIB ((double)(1 << 30))
 #define DEVICE "/sys/class/drm/renderD%d/device/"
@@ -148,7 +148,7 @@ static void check_driver(struct doctor *d)
 		int version[3];
 	} known[] = {
 #define KERNEL(arch, major, minor, patch) {arch, {major, minor, patch}},
-#include "ctl/doctor_known.def"
+#include "doctor/doctor_known.def"
 #undef KERNEL
 	};
 	char kernel[80], driver[80];
@@ -188,7 +188,7 @@ static void check_firmware(struct doctor *d)
 		const char *what, *fix;
 	} known[] = {
 #define MES(arch, version, what, fix) {arch, version, what, fix},
-#include "ctl/doctor_known.def"
+#include "doctor/doctor_known.def"
 #undef MES
 	};
 	int64_t mes = doctor_number(d, DEVICE "fw_version/mes_fw_version", d->gpu.render);

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "ctl/synth.h"
+#include "bench/synth.h"
 #include "ctl/progress.h"
 
 enum {

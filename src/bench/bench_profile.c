@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/bench_profile.h"
+#include "bench/bench_profile.h"
 
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "ctl/read_rate.h"
+#include "bench/read_rate.h"
 
 static double seconds_since(int64_t begin_us)
 {

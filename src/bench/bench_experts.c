@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/bench_experts.h"
+#include "bench/bench_experts.h"
 
 #include <stdio.h>
 

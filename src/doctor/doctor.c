@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/doctor.h"
+#include "doctor/doctor.h"
 
 #include <stdarg.h>
 #include <stdio.h>

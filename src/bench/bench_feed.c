@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/bench_feed.h"
+#include "bench/bench_feed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "ctl/synth.h"
+#include "bench/synth.h"
 
 /* The made-up word of an id: a space (in the alphabet of byte-level BPE) and four syllables,
  * different for each id. */

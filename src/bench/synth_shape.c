@@ -8,7 +8,7 @@
  * 150,000 words the first choice then takes a few percent, as in a model that is neither sure
  * nor lost.
  */
-#include "ctl/synth.h"
+#include "bench/synth.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "ctl/command.h"
-#include "ctl/doctor.h"
+#include "doctor/doctor.h"
 #include "ctl/options.h"
 
 /* Prints the table of haloctl verify --answers, and a line with its result. */

@@ -16,7 +16,7 @@
 #include "ctl/command.h"
 #include "ctl/input.h"
 #include "ctl/options.h"
-#include "ctl/synth.h"
+#include "bench/synth.h"
 
 struct synth_args {
 	const char *shape, *format, *out, *tokenizer;

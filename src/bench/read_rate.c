@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/read_rate.h"
+#include "bench/read_rate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec4.h"
-#include "ctl/hip_time.h"
+#include "bench/hip_time.h"
 
 enum { PIECE = 1 << 20, N_PIECES = 512, ROUNDS = 4 };
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/sysmem.h"
-#include "ctl/doctor.h"
+#include "doctor/doctor.h"
 
 #define GIB ((double)(1 << 30))
 #define CPUFREQ "/sys/devices/system/cpu/cpu0/cpufreq/"

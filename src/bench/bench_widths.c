@@ -4,7 +4,7 @@
  * The widths take turns, so that a slow phase of the machine affects all of them. The least
  * time of each width counts, because other programs only add time.
  */
-#include "ctl/bench_widths.h"
+#include "bench/bench_widths.h"
 
 #include <math.h>
 #include <stdio.h>
