@@ -155,7 +155,11 @@ static enum status read_value(struct gguf_reader *r, const char *key,
 	out->type = (enum gguf_type)type;
 	out->n = n;
 	out->p = r->p;
-	return skip(r, type, n, 0) == OK ? OK : truncated(r, where);
+	return skip(r, type, n, 0) == OK
+		       ? OK
+		       : fail_at(r->fail, E_FORMAT, key, "%s: %s goes on behind the file's end, "
+				 "or has arrays in arrays below %d levels", r->path, where,
+				 MAX_DEPTH);
 }
 
 /* Read a name into the arena, ended by NUL. It must be UTF-8 and not too long. */
@@ -303,8 +307,8 @@ static enum status find_data(struct gguf_reader *r, const struct gguf *g, size_t
 	int64_t a = DEFAULT_ALIGNMENT;
 	if (v && (v->is_array || !gguf_integer(v, 0, &a) || a < 8 || a > 1 << 20 ||
 		  (a & (a - 1))))
-		return fail_at(r->fail, E_FORMAT, key, "%s: %s is not a power of two of "
-			       "8 or more", r->path, key);
+		return fail_at(r->fail, E_FORMAT, key, "%s: %s is not a power of two from "
+			       "8 to 1048576", r->path, key);
 	*alignment = (size_t)a;
 	size_t at = ((size_t)(r->p - r->begin) + *alignment - 1) & ~(*alignment - 1);
 	size_t n = (size_t)(r->end - r->begin);

@@ -905,6 +905,9 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 			   .fail = fail};
 	struct str name;
 	r.arch = gguf_model_arch(r.g, &name);
+	if (!name.p || !name.n)
+		return fail_at(fail, E_MISSING, "general.architecture", "%s: general.architecture "
+			       "is missing, or no text", r.path);
 	if (!r.arch) {
 		struct buf known_names = {0};
 		char own[64];

@@ -580,8 +580,9 @@ static enum status find_floats(const struct model *m, const char *name,
 				name);
 	if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 &&
 	    t->dtype != DTYPE_BF16)
-		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not a number "
-				"that fits", t->file, name, dtype_name(t->dtype));
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is %s, not F32, F16 or BF16",
+				t->file, name, t->dtype == DTYPE_BLOCKS
+					       ? quant_name(t->quant) : dtype_name(t->dtype));
 	return OK;
 }
 

@@ -444,7 +444,7 @@ static enum status read_setting(const json_t *root, const struct setting *s,
 	double d = json_number_value(v);
 	if (!(d >= s->min && d <= s->max))
 		return fail_at(fail, E_FORMAT, s->key,
-			       FILE_NAME ": %s is %g, outside %g to %g", s->key, d,
+			       FILE_NAME ": %s is %g, outside %.10g to %.10g", s->key, d,
 			       s->min, s->max);
 	store(c, s, d);
 	return OK;

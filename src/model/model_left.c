@@ -42,7 +42,7 @@ static const struct {
 	{BEGINS, "code2wav.", "the same"},
 	{BEGINS, "token2wav.", "the same"},
 	{BEGINS, "mtp.", "a layer that guesses changes no answer"},
-	{BEGINS, "model.mtp.", "the same"},
+	{BEGINS, "model.mtp", "the same; ERNIE 4.5 has model.mtp_block and others"},
 	{HAS, ".nextn.", "the same, in GGUF"},
 	{ENDS, ".ple_embedding.layer_multipliers", "it follows from the seed"},
 	{ENDS, ".ple_embedding.ngram_heads_offsets", "it follows from the sizes"},
@@ -83,17 +83,21 @@ static bool is_nothing(const struct tensor *t)
 	return may || t->n_bytes == 0;
 }
 
-/* True if the tensor is of a layer behind the last one: one that guesses, or padding. */
+/* True if the tensor is of a layer behind the last one, and that layer is one that guesses: it
+ * has a norm for the next token. Without one, the number of layers is wrong. */
 static bool is_behind(const struct model *m, const char *name)
 {
-	char body[200];
+	char body[200], norm[240];
 	snprintf(body, sizeof body, "%s%slayers.", m->config.prefix, m->config.body);
 	const char *parts[] = {body, "blk."};
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		size_t n = strlen(parts[i]);
 		char *end;
-		if (strncmp(name, parts[i], n) == 0 &&
-		    strtol(name + n, &end, 10) >= m->config.n_layers && *end == '.')
+		if (strncmp(name, parts[i], n) != 0)
+			continue;
+		long layer = strtol(name + n, &end, 10);
+		snprintf(norm, sizeof norm, "%s%ld.enorm.weight", body, layer);
+		if (layer >= m->config.n_layers && *end == '.' && tensors_has(m->tensors, norm))
 			return true;
 	}
 	return false;

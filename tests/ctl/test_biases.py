@@ -167,8 +167,10 @@ def unknown(tmp):
             ("score.weight", row, False), ("other.weight", row, False),
             (layer + "self_attn.rotary_emb.inv_freq", row, True),
             (layer + "self_attn.q_proj.input_scale", row, True),
-            ("model.layers.2.input_layernorm.weight", row, True),
-            ("mtp.fc.weight", row, True), ("vision_tower.x.weight", row, True)):
+            ("model.layers.2.input_layernorm.weight", row, False),
+            ("model.layers.2.enorm.weight", row, True),
+            ("mtp.fc.weight", row, True), ("model.mtp_block.0.norm.weight", row, True),
+            ("vision_tower.x.weight", row, True)):
         g.write_safetensors(os.path.join(folder, "model.safetensors"), {**tensors, name: tensor})
         code, v, err = verify(folder, "--exact")
         ok(code == 0 if is_left else code == 2 and name in err, name, (v, err))

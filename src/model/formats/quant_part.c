@@ -121,11 +121,12 @@ enum status quant_tensor(const struct quant_want *w, const char *suffix,
 			t->dim[0] > 0 && rows % t->dim[0] == 0 &&
 			t->dim[1] == rows / t->dim[0];
 	if (!is_row && !is_stack && (t->n_dims != 2 || t->dim[0] != rows || t->dim[1] != cols)) {
-		long long a = t->n_dims > 0 ? t->dim[0] : 0;
-		long long b = t->n_dims > 1 ? t->dim[1] : 0;
-		return fail_set(fail, E_FORMAT, "%s: tensor %s has %d dimensions "
-				"(%lld, %lld…), the model needs (%lld, %lld)%s", t->file,
-				t->name, t->n_dims, a, b, (long long)rows,
+		char shape[TENSOR_MAX_DIMS * 22 + 1] = "";
+		for (int i = 0, n = 0; i < t->n_dims; i++)
+			n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", i ? ", " : "",
+				      (long long)t->dim[i]);
+		return fail_set(fail, E_FORMAT, "%s: tensor %s has the shape (%s), the model "
+				"needs (%lld, %lld)%s", t->file, t->name, shape, (long long)rows,
 				(long long)cols, w->part ? " an expert" : "");
 	}
 	*out = t;

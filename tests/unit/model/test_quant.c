@@ -76,11 +76,11 @@ static const struct {
 	{{SCALE, ZERO}, 2, 12, 32, E_MISSING, "x.weight_packed is missing"},
 	{{PACKED, ZERO}, 2, 12, 32, E_MISSING, "x.weight_scale is missing"},
 	{{PACKED, SCALE, {"weight_zero_point", "I32", 1, 2, 4}}, 3, 12, 32, E_FORMAT,
-	 "x.weight_zero_point has 2 dimensions (1, 2"},
+	 "x.weight_zero_point has the shape (1, 2)"},
 	{{PACKED, {"weight_scale", "F16", 12, 4, 2}, ZERO}, 3, 12, 32, E_FORMAT,
-	 "x.weight_scale has 2 dimensions (12, 4"},
+	 "x.weight_scale has the shape (12, 4)"},
 	{{PACKED, {"weight_scale", "F16", 24, 0, 2}, ZERO}, 3, 12, 32, E_FORMAT,
-	 "x.weight_scale has 1 dimensions (24"},
+	 "x.weight_scale has the shape (24)"},
 	{{PACKED, {"weight_scale", "I16", 12, 2, 2}, ZERO}, 3, 12, 32, E_FORMAT,
 	 "x.weight_scale is I16, not BF16"},
 	{{{"weight_packed", "I64", 12, 4, 8}, SCALE, ZERO}, 3, 12, 32, E_FORMAT,
@@ -202,7 +202,7 @@ static void test_special(void)
 	const struct quant_choice mxfp4 = {.is_packed = true, .quant = QUANT_MXFP4, .group = 32};
 	const struct part few_scales[] = {{"weight_packed", "U8", 16, 16, 1},
 					  {"weight_scale", "F8_E8M0", 15, 1, 1}};
-	check(&mxfp4, few_scales, 2, 16, 32, E_FORMAT, "x.weight_scale has 2 dimensions");
+	check(&mxfp4, few_scales, 2, 16, 32, E_FORMAT, "x.weight_scale has the shape (15, 1)");
 	check(&mxfp4, few_scales, 2, 16, 48, E_UNSUPPORTED, "x: 48 inputs");
 	const struct part plain = {"weight", "F16", 16, 32, 2};
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
