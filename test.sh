@@ -250,7 +250,7 @@ install_clients() {
 	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
-		schemathesis gguf opentelemetry-proto llm || return
+		schemathesis gguf safetensors opentelemetry-proto llm || return
 	# Tests of real models are skipped without these.
 	build/clients/venv/bin/python tests/fetch_models.py build/clients
 	$npm --prefix build/clients/node openai \
@@ -317,8 +317,10 @@ debian13() {
 
 # fuzz NAME: one fuzzer over its seeds and so many changes of them. No input takes a minute.
 fuzz() {
+	local max=4096
+	case $1 in gguf | safetensors | config) max=16384 ;; esac # as tests/corners has them
 	mkdir -p "build-asan/corpus/$1"
-	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=4096 -seed=1 -timeout=60 \
+	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=$max -seed=1 -timeout=60 \
 		"build-asan/corpus/$1" "build-asan/seeds/$1" >"build-asan/fuzz_$1.log" 2>&1
 	echo $? >"build-asan/fuzz_$1.status"
 }

@@ -9,8 +9,11 @@ import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../ctl"))
+for folder in "ctl", "corners":
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", folder))
 import gguf_file as g
+import of_folder
+import of_gguf
 
 GOLDEN = "tests/golden/tokenizer/"
 BYTES = ["<0x%02X>" % i for i in range(256)]
@@ -65,6 +68,20 @@ def gguf(out):
         g.write(os.path.join(out, name), g.model_keys(MODEL) + keys, tensors)
     with open("tests/golden/formats/blocks.gguf", "rb") as f:
         put(out, "blocks", f.read())
+    for name, files, _, _ in of_gguf.rows():
+        for file, raw in files.items():
+            put(out, name + "-" + file, raw[:16384])
+
+
+def config(out):
+    """Three files with a NUL behind each."""
+    names = "config.json", "generation_config.json", "tokenizer_config.json"
+    for name, files, _, _ in of_folder.rows():
+        put(out, name.replace("/", "_"), b"".join(files.get(n, b"{}") + b"\0" for n in names))
+    golden = "tests/golden/models"
+    for name in sorted(os.listdir(golden)):
+        with open(os.path.join(golden, name, "config.json"), "rb") as f:
+            put(out, "golden-" + name, f.read() + b"\0{}\0{}\0")
 
 
 def safetensors(out):
@@ -74,6 +91,10 @@ def safetensors(out):
         "b.weight_packed": ("I32", [2, 2], bytes(16)), "c": ("F8_E4M3", [3], bytes(3)),
         "d": ("U8", [0, 3], b""), "e": ("I64", [], bytes(8))})
     g.write_safetensors(os.path.join(out, "empty"), {})
+    for name, files, _, _ in of_folder.rows():
+        for file, raw in files.items():
+            if name.startswith("safetensors") and file.endswith(".safetensors"):
+                put(out, name.replace("/", "_") + "-" + file, raw)
 
 
 def tokenizer(out):
@@ -97,6 +118,9 @@ def tokenizer(out):
             one = dict(top, **row["patch"])
             put(out, base[:4] + "-" + row["name"].replace("/", "_"),
                 (json.dumps(one, separators=(",", ":")) + text).encode())
+    for name, files, _, _ in of_folder.rows():
+        if name.startswith("words") and "tokenizer.json" in files:
+            put(out, name, files["tokenizer.json"] + text.encode())
 
 
 TOOLS = [{"type": "function", "function": {
@@ -228,6 +252,7 @@ def main(out):
     toolparse(os.path.join(out, "toolparse"))
     safetensors(os.path.join(out, "safetensors"))
     gguf(os.path.join(out, "gguf"))
+    config(os.path.join(out, "config"))
     tokenizer(os.path.join(out, "tokenizer"))
 
 
