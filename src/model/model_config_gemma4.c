@@ -46,6 +46,8 @@ enum status config_gemma4_read(const json_t *text, struct model_config *c, struc
 {
 	const json_t *all = jsonfile_get(text, per_layer);
 	enum status st = OK;
+	if (!c->is_windowed)
+		return config_missing(fail, "sliding_window");
 	c->is_windowed[c->n_layers - 1] = false; /* the last layer has no window */
 	if (!c->keys_are_values)
 		c->full_kv_heads = 0;

@@ -674,6 +674,7 @@ static void test_gemma4(void)
 	       E_UNSUPPORTED, "attention both ways");
 	is_int(read_config("{" GEMMA4 "\"enable_moe_block\":true}"), E_MISSING,
 	       "no number of experts");
+	is_int(read_config("{" GEMMA4 "\"sliding_window\":null}"), E_MISSING, "no window");
 }
 
 #define SPACE_OF(types) "{\"model_type\":\"granitemoehybrid\",\"num_hidden_layers\":3," \
