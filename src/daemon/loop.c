@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The io thread: one libuv loop for libmicrohttpd's descriptors, timers and signals. The
- * engine thread wakes the loop through one uv_async.
+ * The io thread: one libuv loop for all sockets, timers and signals. The engine thread wakes
+ * the loop through one uv_async.
  *
  *   LOADING ──► SERVING ──► LEAVING ──► DRAINING ──► STOPPING ──► over
  *      │ signal    │ engine    │           │ all answered, or    engine thread has ended
@@ -73,7 +73,7 @@ struct loop {
 	int64_t start_us;
 
 	uv_loop_t uv;
-	uv_poll_t poll[2];
+	uv_prepare_t before_wait;
 	uv_timer_t http_timer, tick, deadline;
 	uv_async_t wake;
 	uv_signal_t signals[3];
@@ -264,26 +264,19 @@ static void start_leaving(struct loop *l)
 
 /* --- http ------------------------------------------------------------------------ */
 
-static void on_http_timer(uv_timer_t *t);
+/* Its event is that the loop wakes, and comes to before_wait again. */
+static void on_http_timer(uv_timer_t *t) { (void)t; }
 
-/* Lets libmicrohttpd do its due work, and sets the timer for the next time. */
-static void run_http(struct loop *l)
+/* Called each time before the loop waits. */
+static void before_wait(uv_prepare_t *p)
 {
-	http_run(l->http);
-	int ms = http_timeout_ms(l->http);
+	struct loop *l = p->data;
+	int ms = http_run(l->http);
 	if (ms >= 0)
 		start_timer(&l->http_timer, on_http_timer, (uint64_t)ms, 0);
 	else
 		uv_timer_stop(&l->http_timer);
 	advance_end(l);
-}
-
-static void on_http_timer(uv_timer_t *t) { run_http(t->data); }
-
-static void on_poll(uv_poll_t *p, int status, int events)
-{
-	(void)status, (void)events;
-	run_http(p->data);
 }
 
 /* http_opts.offload */
@@ -338,7 +331,6 @@ static void on_wake(uv_async_t *a)
 	workers_collect(l->workers);
 	if (l->boot.sched && news != NEWS_LOAD_FAILED)
 		http_wake(l->http);
-	run_http(l);
 }
 
 /* Warns that a reload read unchanged keys. systemd copies a credential when the unit
@@ -382,7 +374,6 @@ static void on_signal(uv_signal_t *s, int number)
 		leave(l, EXIT_CODE_OK);
 	} else if (l->phase == SERVING) {
 		start_leaving(l);
-		run_http(l);
 	} else {
 		int n = http_active(l->http);
 		log_warn("second signal: leaving at once, %d request%s cut off", n,
@@ -522,6 +513,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		return s;
 	bool is_tcp = fd < 0 && !*c->unix_socket;
 	struct http_opts o = {
+		.loop = &l->uv,
 		.host = is_tcp ? c->host : NULL,
 		.port = (int)c->port,
 		.unix_path = fd < 0 && !is_tcp ? c->unix_socket : NULL,
@@ -567,9 +559,11 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 static int init_handles(struct loop *l)
 {
 	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-	int fds[2];
-	int rc = uv_loop_init(&l->uv);
 	uv_timer_t *timers[] = {&l->http_timer, &l->tick, &l->deadline};
+	int rc = uv_prepare_init(&l->uv, &l->before_wait);
+	l->before_wait.data = l;
+	if (rc == 0)
+		rc = uv_prepare_start(&l->before_wait, before_wait);
 	for (size_t i = 0; i < ARRAY_LEN(timers) && rc == 0; i++) {
 		rc = uv_timer_init(&l->uv, timers[i]);
 		timers[i]->data = l;
@@ -583,16 +577,15 @@ static int init_handles(struct loop *l)
 		if (rc == 0)
 			rc = uv_signal_start(&l->signals[i], on_signal, numbers[i]);
 	}
-	http_fds(l->http, fds);
-	for (int i = 0; i < 2 && rc == 0; i++) {
-		rc = uv_poll_init(&l->uv, &l->poll[i], fds[i]);
-		l->poll[i].data = l;
-		if (rc == 0)
-			rc = uv_poll_start(&l->poll[i], UV_READABLE, on_poll);
-	}
 	if (rc == 0)
 		start_timer(&l->tick, on_tick, 0, l->is_tty ? TTY_TICK_MS : l->tick_ms);
 	return rc;
+}
+
+static enum status fail_uv(struct fail *fail, int rc)
+{
+	return rc == 0 ? OK : fail_set(fail, E_LIMIT, "the event loop cannot start: %s ("
+				       LIMITS ")", uv_strerror(rc));
 }
 
 /* Starts the loop's handles and all threads. E_LIMIT: the system permits too little. */
@@ -600,11 +593,9 @@ static enum status start(struct loop *l, struct fail *fail)
 {
 	struct workers_opts o = {.max = HTTP_WORKERS, .idle_ms = IDLE_WORKER_MS,
 				 .on_done = on_events, .ctx = l};
-	int rc = init_handles(l);
-	if (rc != 0)
-		return fail_set(fail, E_LIMIT, "the event loop cannot start: %s (" LIMITS ")",
-				uv_strerror(rc));
-	enum status s = workers_create(&o, &l->workers, fail);
+	enum status s = fail_uv(fail, init_handles(l));
+	if (s == OK)
+		s = workers_create(&o, &l->workers, fail);
 	return s == OK ? start_engine(l, fail) : s;
 }
 
@@ -615,17 +606,21 @@ static void close_handle(uv_handle_t *h, void *arg)
 		uv_close(h, NULL);
 }
 
+static void close_loop(struct loop *l)
+{
+	uv_walk(&l->uv, close_handle, NULL);
+	uv_run(&l->uv, UV_RUN_DEFAULT);
+	int rc = uv_loop_close(&l->uv);
+	assert(rc == 0);
+}
+
 /* Frees everything, when the engine thread has ended and no job runs. */
 static void end(struct loop *l)
 {
 	pthread_join(l->engine_thread, NULL);
 	workers_destroy(l->workers); /* no thread wakes the loop any more */
-	/* libuv must release the descriptors before http closes them. */
-	uv_walk(&l->uv, close_handle, NULL);
-	uv_run(&l->uv, UV_RUN_DEFAULT);
-	int rc = uv_loop_close(&l->uv);
-	assert(rc == 0);
 	http_destroy(l->http);
+	close_loop(l);
 	exporter_destroy(l->exporter);
 	boot_unload(&l->boot);
 }
@@ -645,17 +640,22 @@ static enum exit_code serve(struct loop *l)
 	if (s == OK)
 		s = start_exporter(l, &l->fail);
 	if (s == OK)
+		s = fail_uv(&l->fail, uv_loop_init(&l->uv));
+	if (s == OK) {
 		s = listen_early(l, &l->fail);
+		if (s != OK)
+			close_loop(l);
+	}
 	if (s != OK) {
 		log_error("%s", l->fail.text);
-		return s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_LISTEN;
+		return s == E_CONFIG ? EXIT_CODE_CONFIG
+		     : s == E_LIMIT ? EXIT_CODE_RUNTIME : EXIT_CODE_LISTEN;
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
 	if (start(l, &l->fail) != OK) {
 		log_error("%s", l->fail.text);
 		leave(l, EXIT_CODE_RUNTIME);
 	}
-	run_http(l);
 	uv_run(&l->uv, UV_RUN_DEFAULT);
 	end(l);
 	log_info("stopped");

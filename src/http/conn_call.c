@@ -66,12 +66,10 @@ static void on_parsed(void *arg)
 	c->is_offloaded = false;
 	if (c->http)
 		c->http->n_slow -= is_slow(c);
-	if (c->mhd) {
+	if (c->mhd)
 		conn_resume(c);
-		server_pump(c->http);
-	} else {
+	else
 		conn_reap(c);
-	}
 }
 
 void call_start(struct conn *c)

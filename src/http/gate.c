@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -127,17 +126,10 @@ static void let_in(struct http *h, int fd, const struct sockaddr_storage *a, soc
 		sock_step(sock_create(h, fd, a, n, NULL));
 }
 
-static void listen_to(struct http *h, bool is_on)
+static void accept_all(void *ctx, int events)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
-	if (h->listen_fd >= 0)
-		epoll_ctl(h->gate_fd, is_on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listen_fd,
-			  &ev);
-	h->is_deaf = !is_on;
-}
-
-static void accept_all(struct http *h)
-{
+	struct http *h = ctx;
+	h->needs_run = true;
 	for (int i = 0; i < ACCEPTS_A_ROUND && h->listen_fd >= 0; i++) {
 		struct sockaddr_storage a = {0};
 		socklen_t n = sizeof a;
@@ -152,7 +144,8 @@ static void accept_all(struct http *h)
 			 * next tick. */
 			count_refused(h, REFUSED_FILES);
 			make_room(h);
-			listen_to(h, false);
+			watch_for(h->listening, 0);
+			h->is_deaf = true;
 			return;
 		} else if (errno != ECONNABORTED && errno != EINTR) {
 			return;
@@ -164,22 +157,12 @@ static void accept_all(struct http *h)
 
 enum status gate_open(struct http *h, struct fail *fail)
 {
-	TAILQ_INIT(&h->socks);
-	TAILQ_INIT(&h->due);
-	h->gate_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (h->gate_fd < 0)
-		return fail_set(fail, E_IO, "epoll_create1: %s", strerror(errno));
-	listen_to(h, true);
-	return OK;
+	h->listening = watch_open(h->opts.loop, h->listen_fd, accept_all, h);
+	watch_for(h->listening, UV_READABLE);
+	return h->listening ? OK : fail_set(fail, E_IO, "the listening socket cannot be watched");
 }
 
-void gate_quiesce(struct http *h)
-{
-	if (!h->is_deaf)
-		listen_to(h, false);
-}
-
-static void run_due(struct http *h)
+void gate_run(struct http *h)
 {
 	struct sock_list due = TAILQ_HEAD_INITIALIZER(due);
 	struct sock *s;
@@ -197,37 +180,6 @@ static void run_due(struct http *h)
 	}
 }
 
-static void on_event(struct sock *s, bool is_inner, uint32_t events)
-{
-	if (!is_inner && s->state != SOCK_GONE) {
-		s->has_hung_up |= (events & EPOLLRDHUP) != 0;
-		/* A client that shuts down only its sending side (RFC 9293's half-close)
-		 * looks like one that has gone. While the engine works for the client, it
-		 * is taken for gone: no HTTP client that waits for an answer half-closes.
-		 * The opposite mistake would cost minutes of engine time. */
-		bool is_gone = (events & (EPOLLHUP | EPOLLERR)) && s->state != SOCK_LINGER;
-		if (is_gone || (s->has_hung_up && s->is_watched))
-			sock_leave(s);
-	}
-	if (s->state != SOCK_GONE)
-		sock_step(s);
-}
-
-void gate_run(struct http *h)
-{
-	struct epoll_event ev[64];
-	run_due(h);
-	int n = epoll_wait(h->gate_fd, ev, 64, 0);
-	for (int i = 0; i < n; i++) {
-		uint64_t u = ev[i].data.u64;
-		if (!u)
-			accept_all(h);
-		else
-			on_event((struct sock *)(uintptr_t)(u & ~UINT64_C(1)), u & 1,
-				 ev[i].events);
-	}
-}
-
 void gate_tick(struct http *h)
 {
 	struct sock *s, *next;
@@ -236,9 +188,9 @@ void gate_tick(struct http *h)
 		next = TAILQ_NEXT(s, link);
 		sock_tick(s, now);
 	}
-	if (h->is_deaf && h->listen_fd >= 0) {
-		listen_to(h, true);
-		accept_all(h);
+	if (h->is_deaf && h->listening) {
+		h->is_deaf = false;
+		watch_for(h->listening, UV_READABLE);
 	}
 	tell_refused(h);
 	metric_set(METRIC_CONNECTIONS, h->n_socks);
@@ -253,7 +205,4 @@ void gate_close(struct http *h)
 			sock_step(s);
 	while ((s = TAILQ_FIRST(&h->socks)))
 		sock_destroy(s);
-	if (h->gate_fd >= 0)
-		close(h->gate_fd);
-	h->gate_fd = -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libmicrohttpd without a thread of its own. The owner's loop watches libmicrohttpd's epoll
+ * libmicrohttpd without a thread of its own. The loop watches libmicrohttpd's epoll
  * descriptor, and all of libmicrohttpd's work happens inside MHD_run. Four habits of
  * libmicrohttpd shape this file:
  *   - A resumed connection waits for the next MHD_run. Neither the descriptor nor
@@ -144,6 +144,8 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 	return (size_t)(to - s);
 }
 
+static void on_ready(void *h, int events) { ((struct http *)h)->needs_run = true; }
+
 /* --- life ---------------------------------------------------------------------- */
 
 /* Logs a warning about a secret that every user of the machine can read. The secret is used
@@ -188,7 +190,12 @@ static enum status start(struct http *h, struct fail *fail)
 		MHD_OPTION_URI_LOG_CALLBACK, on_target, h,
 		MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
 		MHD_OPTION_END);
-	return h->mhd ? OK : fail_set(fail, E_IO, "libmicrohttpd does not start");
+	if (!h->mhd)
+		return fail_set(fail, E_IO, "libmicrohttpd does not start");
+	int fd = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	h->mhd_watch = watch_open(o->loop, fd, on_ready, h);
+	watch_for(h->mhd_watch, UV_READABLE);
+	return h->mhd_watch ? OK : fail_set(fail, E_IO, "libmicrohttpd cannot be watched");
 }
 
 enum status http_create(const struct http_opts *o, struct http **out,
@@ -197,7 +204,7 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	struct http *h = xcalloc(1, sizeof *h);
 	h->opts = *o;
 	h->recent = recent_create();
-	h->listen_fd = h->gate_fd = -1;
+	h->listen_fd = -1;
 	TAILQ_INIT(&h->socks);
 	TAILQ_INIT(&h->due);
 	LIST_INIT(&h->conns);
@@ -255,10 +262,56 @@ void http_quiesce(struct http *h)
 {
 	if (h->listen_fd < 0)
 		return;
-	gate_quiesce(h);
+	watch_close(&h->listening);
 	listen_close(&h->opts, h->listen_fd);
 	h->listen_fd = -1;
 }
+
+/* --- the loop -------------------------------------------------------------------- */
+
+static void tick(struct http *h)
+{
+	int64_t now = server_now(h);
+	if (now < h->next_tick_us)
+		return;
+	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
+	server_sample(h);
+	gate_tick(h);
+}
+
+/* Each round serves what the round before resumed. The rounds are bounded, because the loop
+ * has other work. */
+static void pump(struct http *h)
+{
+	for (int i = 0; h->needs_run && i < 4; i++) {
+		MHD_UNSIGNED_LONG_LONG ms;
+		h->needs_run = false;
+		MHD_run(h->mhd);
+		gate_run(h);
+		h->needs_run |= MHD_get_timeout(h->mhd, &ms) == MHD_YES && ms == 0;
+	}
+}
+
+int http_run(struct http *h)
+{
+	tick(h);
+	pump(h);
+	if (h->needs_run)
+		return 0;
+	if (h->n_socks == 0 && !h->is_deaf)
+		return -1;
+	return (int)MAX((h->next_tick_us - server_now(h) + 999) / 1000, 0);
+}
+
+void http_wake(struct http *h)
+{
+	struct request *r;
+	while ((r = sched_next_ready(h->sched)))
+		call_drain(r->user);
+	server_sample(h); /* a request may be over before the next tick */
+}
+
+/* --- the end ---------------------------------------------------------------------- */
 
 /* Frees the requests that are left when the connections are closed. Each waits for a
  * worker, or for the last event of an engine that has stopped. */
@@ -287,10 +340,11 @@ void http_destroy(struct http *h)
 		http_quiesce(h);
 		LIST_FOREACH(c, &h->conns, link)
 			conn_drop(c, END_SERVER);
-		server_pump(h);
+		pump(h);
 		if (h->sched)
 			http_wake(h); /* handles last events that have already come */
-		gate_run(h);
+		pump(h);
+		watch_close(&h->mhd_watch);
 		MHD_stop_daemon(h->mhd);
 	}
 	gate_close(h);
@@ -300,72 +354,5 @@ void http_destroy(struct http *h)
 	tls_server_destroy(h->tls);
 	recent_destroy(h->recent);
 	page_root_deinit(&h->root);
-	free(h->by_peer);
 	free(h);
-}
-
-/* --- the loop -------------------------------------------------------------------- */
-
-void http_fds(const struct http *h, int out_fds[2])
-{
-	const union MHD_DaemonInfo *i =
-		MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
-	out_fds[0] = i->epoll_fd;
-	out_fds[1] = h->gate_fd;
-}
-
-int http_timeout_ms(const struct http *h)
-{
-	MHD_UNSIGNED_LONG_LONG mhd_ms;
-	int64_t ms = -1;
-	if (h->needs_run)
-		return 0;
-	if (MHD_get_timeout(h->mhd, &mhd_ms) == MHD_YES)
-		ms = (int64_t)MIN(mhd_ms, 3600000);
-	if (h->n_socks > 0 || h->is_deaf) {
-		int64_t tick_ms =
-			MAX((h->next_tick_us - server_now(h) + 999) / 1000, 0);
-		ms = ms < 0 ? tick_ms : MIN(ms, tick_ms);
-	}
-	return (int)ms;
-}
-
-static void tick(struct http *h)
-{
-	int64_t now = server_now(h);
-	if (now < h->next_tick_us)
-		return;
-	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
-	server_sample(h);
-	gate_tick(h);
-}
-
-void server_pump(struct http *h)
-{
-	/* Each round serves what the round before resumed. The rounds are bounded, because
-	 * the caller has other work; http_timeout_ms makes it come back. */
-	for (int i = 0; i < 4; i++) {
-		h->needs_run = false;
-		MHD_run(h->mhd);
-		gate_run(h);
-		if (!h->needs_run)
-			break;
-	}
-}
-
-void http_run(struct http *h)
-{
-	gate_run(h);
-	tick(h);
-	server_pump(h);
-}
-
-void http_wake(struct http *h)
-{
-	struct request *r;
-	while ((r = sched_next_ready(h->sched)))
-		call_drain(r->user);
-	server_sample(h); /* a request may be over before the next tick */
-	if (h->needs_run)
-		server_pump(h);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libmicrohttpd, driven by the owner's loop. Thread: io (every call).
+ * The HTTP server, on the owner's loop. Thread: io (every call).
  *
- * The owner watches two descriptors for input (http_fds) and a timer (http_timeout_ms). It
- * calls http_run when either is due. The scheduler's on_ready must make the owner call
- * http_wake on the io thread. The owner ignores SIGPIPE.
+ * The owner calls http_run each time before its loop waits. The scheduler's on_ready must make
+ * the owner call http_wake on the io thread. The owner ignores SIGPIPE.
  */
 #pragma once
+#include <uv.h>
+
 #include "api/api.h"
 #include "base/health.h"
 #include "sched/sched.h"
@@ -18,6 +19,7 @@ struct http;
 enum { HTTP_WORKERS = 64 };
 
 struct http_opts {
+	uv_loop_t *loop;
 	/* an address or a name, "127.0.0.1"; NULL with unix_path or listen_fd */
 	const char *host;
 	int port;              /* 0: any free one, see http_port */
@@ -70,10 +72,9 @@ struct http_reload {
 enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
-/* [0]: libmicrohttpd's epoll; [1]: the epoll of the clients' sockets. */
-void http_fds(const struct http *h, int out_fds[2]);
-int http_timeout_ms(const struct http *h); /* -1: none */
-void http_run(struct http *h);
+/* Does all work that needs no waiting. Returns the milliseconds until it must be called again
+ * if nothing happens; -1: any. */
+int http_run(struct http *h);
 void http_wake(struct http *h); /* passes on the scheduler's events */
 /* Stop accepting; running streams go on. */
 void http_quiesce(struct http *h);
@@ -81,5 +82,5 @@ void http_quiesce(struct http *h);
  * drain, an answer that only waits in this server's buffers does not count. */
 int http_active(const struct http *h);
 /* Ends every connection. Call it when the scheduler has stopped but is not destroyed. A job
- * on a thread of offload may end later. */
+ * on a thread of offload may end later. The loop must run once more, to free its handles. */
 void http_destroy(struct http *h);

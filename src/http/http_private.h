@@ -14,6 +14,7 @@ struct conn;
 struct recent;
 struct sock;
 struct tls_server;
+struct watch;
 
 TAILQ_HEAD(sock_list, sock);
 
@@ -36,7 +37,7 @@ struct http {
 	struct http_opts opts;
 	struct MHD_Daemon *mhd;
 	int listen_fd; /* -1 after http_quiesce */
-	int gate_fd;   /* this server's epoll: the listening socket and the clients' */
+	struct watch *listening, *mhd_watch; /* NULL: closed */
 	int port;
 	struct tls_server *tls; /* NULL: plain */
 	struct keys *keys;      /* NULL: no key is needed */
@@ -51,13 +52,11 @@ struct http {
 	struct recent *recent;  /* statistics of the last ten minutes */
 	struct page_root root;
 	size_t body_bytes;      /* cost of all request bodies, see body.h */
-	bool needs_run;         /* a connection was resumed since the last MHD_run */
+	bool needs_run;         /* libmicrohttpd or a sock may have work, see http_run */
 	bool is_deaf;           /* descriptors are short: no accept until the next tick */
 	int64_t next_tick_us;   /* when timeouts are checked next */
 	long n_refused[REFUSED_KINDS]; /* by reason, since the last log line */
 	int64_t next_told_us;
-	struct sock **by_peer;  /* by libmicrohttpd's end of their pair; NULL: none */
-	int n_by_peer;
 	struct sock_list due;   /* sockets to serve in the next round */
 };
 
@@ -75,17 +74,21 @@ static inline enum health_state server_health(const struct http *h)
  * loaded. */
 void server_sample(struct http *h);
 
-/* Lets libmicrohttpd work. Not to be called from inside its callbacks. */
-void server_pump(struct http *h);
-
 /* --- listen.c: the socket, bound and listening; *out_port 0 for a unix socket --- */
 enum status listen_open(const struct http_opts *o, int *out_fd, int *out_port,
 			struct fail *fail) MUST_USE;
 void listen_close(const struct http_opts *o, int fd);
 
+/* --- watch.c: one descriptor that the loop watches --------------------------------- */
+/* fn gets UV_READABLE, UV_WRITABLE and UV_DISCONNECT; 0: an error or a reset. It may close the
+ * watch. NULL: libuv cannot watch the descriptor. */
+struct watch *watch_open(uv_loop_t *loop, int fd, void (*fn)(void *ctx, int events), void *ctx);
+void watch_for(struct watch *w, int events); /* NULL is fine */
+/* To be called before the descriptor is closed. The loop frees the memory in its next turn. */
+void watch_close(struct watch **w);
+
 /* --- gate.c: which clients may connect --------------------------------------------- */
 enum status gate_open(struct http *h, struct fail *fail) MUST_USE;
-void gate_quiesce(struct http *h);
-void gate_run(struct http *h);  /* does all work that needs no waiting */
+void gate_run(struct http *h);  /* serves the socks that are due */
 void gate_tick(struct http *h); /* checks the time limits */
 void gate_close(struct http *h); /* after libmicrohttpd has stopped */

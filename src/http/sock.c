@@ -8,7 +8,6 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -69,6 +68,27 @@ static void tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
 }
 
+/* Called when the client's socket is ready. */
+static void on_client(void *ctx, int events)
+{
+	struct sock *s = ctx;
+	s->http->needs_run = true;
+	/* A client that shuts down only its sending side (RFC 9293's half-close) looks like one
+	 * that has gone. While the engine works for the client, it is taken for gone: no HTTP
+	 * client that waits for an answer half-closes. The opposite mistake would cost minutes
+	 * of engine time. */
+	if (events ? (events & UV_DISCONNECT) && s->is_watched : s->state != SOCK_LINGER)
+		sock_leave(s);
+	sock_step(s);
+}
+
+static void on_inner(void *ctx, int events)
+{
+	struct sock *s = ctx;
+	s->http->needs_run = true;
+	sock_step(s);
+}
+
 struct sock *sock_create(struct http *h, int fd, const struct sockaddr_storage *address,
 			 socklen_t n_address, const struct str *out)
 {
@@ -83,6 +103,7 @@ struct sock *sock_create(struct http *h, int fd, const struct sockaddr_storage *
 	s->state = SOCK_HEAD;
 	set_client(s);
 	tune(fd);
+	s->watch = watch_open(h->opts.loop, fd, on_client, s);
 	if (out) {
 		s->is_refused = s->is_last = s->is_inner_eof = true;
 		s->state = SOCK_DEAF;
@@ -96,11 +117,14 @@ struct sock *sock_create(struct http *h, int fd, const struct sockaddr_storage *
 	}
 	TAILQ_INSERT_TAIL(&h->socks, s, link);
 	h->n_socks += !out;
+	if (!s->watch)
+		sock_lose(s);
 	return s;
 }
 
-static void close_fd(int *fd)
+static void close_fd(int *fd, struct watch **watch)
 {
+	watch_close(watch);
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
@@ -108,21 +132,11 @@ static void close_fd(int *fd)
 
 struct sock *sock_by_peer(const struct http *h, int peer)
 {
-	return peer >= 0 && peer < h->n_by_peer ? h->by_peer[peer] : NULL;
-}
-
-static void set_peer(struct sock *s, int peer)
-{
-	struct http *h = s->http;
-	if (peer >= h->n_by_peer) {
-		int n = MAX(2 * h->n_by_peer, peer + 1);
-		h->by_peer = xrealloc(h->by_peer, (size_t)n * sizeof *h->by_peer);
-		memset(h->by_peer + h->n_by_peer, 0,
-		       (size_t)(n - h->n_by_peer) * sizeof *h->by_peer);
-		h->n_by_peer = n;
-	}
-	s->peer = peer;
-	h->by_peer[peer] = s;
+	struct sock *s;
+	TAILQ_FOREACH(s, &h->socks, link)
+		if (s->peer == peer)
+			return s;
+	return NULL;
 }
 
 void sock_destroy(struct sock *s)
@@ -135,27 +149,14 @@ void sock_destroy(struct sock *s)
 		h->n_socks -= !s->is_refused;
 		h->n_refused_socks -= s->is_refused;
 	}
-	if (sock_by_peer(h, s->peer) == s) /* not yet the number of another pair */
-		h->by_peer[s->peer] = NULL;
 	tls_destroy(s->tls);
-	close_fd(&s->fd);
-	close_fd(&s->inner);
+	close_fd(&s->fd, &s->watch);
+	close_fd(&s->inner, &s->inner_watch);
 	buf_deinit(&s->in);
 	buf_deinit(&s->feed);
 	buf_deinit(&s->out);
 	buf_deinit(&s->target);
 	free(s);
-}
-
-static void ask_epoll(struct sock *s, int fd, uint32_t want, uint32_t *now, uint64_t mark)
-{
-	struct epoll_event ev = {.events = want,
-				 .data.u64 = (uint64_t)(uintptr_t)s | mark};
-	if (fd < 0 || want == *now)
-		return;
-	int op = !*now ? EPOLL_CTL_ADD : want ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-	epoll_ctl(s->http->gate_fd, op, fd, &ev);
-	*now = want;
 }
 
 /* --- end --------------------------------------------------------------------------- */
@@ -178,15 +179,14 @@ void sock_lose(struct sock *s)
 	s->http->n_refused_socks -= s->is_refused;
 	tls_destroy(s->tls);
 	s->tls = NULL;
-	close_fd(&s->fd);
+	close_fd(&s->fd, &s->watch);
 	if (s->conn)
 		conn_drop(s->conn, END_CLIENT);
 	/* libmicrohttpd finds its end of the pair shut down. conn_drop has resumed a
 	 * suspended request, which then ends because c->end is set. */
-	if (s->inner >= 0) {
-		ask_epoll(s, s->inner, 0, &s->inner_events, 1);
+	watch_close(&s->inner_watch);
+	if (s->inner >= 0)
 		shutdown(s->inner, SHUT_RDWR);
-	}
 	sock_due(s);
 }
 
@@ -207,7 +207,7 @@ void sock_leave(struct sock *s)
  * input would reset the connection, and the client could lose the answer. */
 static void finish(struct sock *s)
 {
-	close_fd(&s->inner);
+	close_fd(&s->inner, &s->inner_watch);
 	if (s->state == SOCK_GONE || s->state == SOCK_LINGER)
 		return;
 	if (s->state == SOCK_HELLO || s->is_eof) {
@@ -311,6 +311,7 @@ static bool write_feed(struct sock *s)
 static bool enter(struct sock *s)
 {
 	int pair[2], bytes = PAIR_BUFFER_BYTES;
+	struct sock *old;
 	if (s->inner >= 0)
 		return true;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
@@ -318,9 +319,13 @@ static bool enter(struct sock *s)
 	for (int i = 0; i < 2; i++)
 		setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	s->inner = pair[0];
-	set_peer(s, pair[1]);
+	s->inner_watch = watch_open(s->http->opts.loop, pair[0], on_inner, s);
+	if ((old = sock_by_peer(s->http, pair[1]))) /* the number was another pair's before */
+		old->peer = -1;
+	s->peer = pair[1];
 	/* On failure libmicrohttpd has closed pair[1]. */
-	return MHD_add_connection(s->http->mhd, pair[1], (struct sockaddr *)&s->address,
+	return s->inner_watch &&
+	       MHD_add_connection(s->http->mhd, pair[1], (struct sockaddr *)&s->address,
 				  s->n_address) == MHD_YES;
 }
 
@@ -482,7 +487,7 @@ static bool read_client(struct sock *s)
 		end_input(s);
 	if (n <= 0)
 		return true;
-	/* Fewer bytes than asked for: the kernel has no more, and epoll will report the next. */
+	/* Fewer bytes than asked for: the kernel has no more, and the loop will report the next. */
 	s->is_drained = !s->tls && n < PIECE_BYTES;
 	if (s->state == SOCK_DEAF || s->state == SOCK_LINGER) {
 		s->n_dropped += (uint64_t)n;
@@ -525,27 +530,21 @@ static bool greet(struct sock *s)
 
 static void ask_events(struct sock *s)
 {
-	/* EPOLLET without another event: epoll reports only a hang-up, and only once. */
-	uint32_t want = wants_input(s) ? EPOLLIN : EPOLLET;
-	uint32_t inner = 0;
-	if (s->fd >= 0 && !s->has_hung_up)
-		want |= EPOLLRDHUP;
-	if (s->out.n > 0)
-		want |= EPOLLOUT;
+	int want = (wants_input(s) ? UV_READABLE : 0) | (s->is_watched ? UV_DISCONNECT : 0) |
+		   (s->out.n > 0 ? UV_WRITABLE : 0);
 	if (s->state == SOCK_HELLO)
-		want = tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
-	if (s->out.n == 0 && !s->is_inner_eof)
-		inner |= EPOLLIN;
-	if (s->feed.n > 0)
-		inner |= EPOLLOUT;
-	ask_epoll(s, s->fd, want, &s->events, 0);
-	ask_epoll(s, s->inner, inner, &s->inner_events, 1);
+		want = tls_wants_write(s->tls) ? UV_WRITABLE : UV_READABLE;
+	watch_for(s->watch, want);
+	watch_for(s->inner_watch, (s->out.n == 0 && !s->is_inner_eof ? UV_READABLE : 0) |
+				  (s->feed.n > 0 ? UV_WRITABLE : 0));
 }
 
 void sock_step(struct sock *s)
 {
 	int rounds = 16;
 	bool has_moved;
+	if (s->state == SOCK_GONE)
+		return;
 	s->is_drained = s->is_inner_drained = false;
 	do {
 		has_moved = greet(s);
@@ -595,10 +594,7 @@ bool sock_has_output(const struct sock *s)
 void sock_watch(struct sock *s, bool is_on)
 {
 	s->is_watched = is_on;
-	if (is_on && s->has_hung_up) {
-		s->is_lost = true;
-		sock_due(s);
-	}
+	sock_due(s);
 }
 
 /* --- time ---------------------------------------------------------------------------- */

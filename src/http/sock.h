@@ -28,6 +28,7 @@
 #include "http/http_private.h"
 
 struct tls;
+struct watch;
 
 enum sock_state {
 	SOCK_HELLO, /* the TLS handshake runs */
@@ -55,7 +56,7 @@ struct sock {
 
 	int fd, inner;     /* client; our end of the pair; -1: closed, or not yet open */
 	int peer;          /* libmicrohttpd's end, which libmicrohttpd closes; -1: never open */
-	uint32_t events, inner_events; /* that epoll watches for */
+	struct watch *watch, *inner_watch; /* of fd and inner; NULL: closed */
 	struct tls *tls;
 	struct sockaddr_storage address;
 	socklen_t n_address;
@@ -85,7 +86,6 @@ struct sock {
 	bool is_last;      /* no request is taken after this one */
 	bool is_refused;   /* was never let in: `out` holds the refusal */
 	bool is_eof;       /* the client has closed its sending side */
-	bool has_hung_up;  /* epoll has reported a hang-up */
 	bool is_inner_eof; /* libmicrohttpd has closed its end */
 	bool is_lost;      /* is closed in the next round */
 };
@@ -115,8 +115,7 @@ void sock_next(struct sock *s);
 bool sock_end_body(struct sock *s, const struct fail *why) MUST_USE;
 /* Is there output that the client's kernel has not taken yet? */
 bool sock_has_output(const struct sock *s);
-/* With is_on, a client that goes is reported by conn_drop; in the next round, if it has
- * gone already. */
+/* With is_on, a client that goes is reported by conn_drop, also if it has gone already. */
 void sock_watch(struct sock *s, bool is_on);
 static inline bool sock_is_idle(const struct sock *s)
 {

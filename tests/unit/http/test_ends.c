@@ -240,7 +240,7 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	o.cors_origins = cors;
 	o.n_cors_origins = 1;
-	if (http_create(&o, &h, &fail) != OK) {
+	if (uv_loop_init(&loop) != 0 || http_create(&o, &h, &fail) != OK) {
 		printf("Bail out! %s\n", fail.text);
 		return 1;
 	}
@@ -271,6 +271,8 @@ int main(void)
 		printf("# %ld pages, then %ld\n", before.n_pages, after.n_pages);
 #endif
 	http_destroy(h);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	is_int(uv_loop_close(&loop), 0, "the loop has no handle left");
 	buf_deinit(&text);
 	return tap_done();
 }

@@ -504,7 +504,7 @@ int main(void)
 	struct http_opts o = opts();
 	struct fail fail = {0};
 	signal(SIGPIPE, SIG_IGN);
-	if (http_create(&o, &h, &fail) != OK) {
+	if (uv_loop_init(&loop) != 0 || http_create(&o, &h, &fail) != OK) {
 		printf("Bail out! %s\n", fail.text);
 		return 1;
 	}
@@ -525,6 +525,8 @@ int main(void)
 	test_listen();
 	int fd = dial(); /* one that is open at the end */
 	http_destroy(h);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	is_int(uv_loop_close(&loop), 0, "the loop has no handle left");
 	close(fd);
 	return tap_done();
 }

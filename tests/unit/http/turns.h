@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/http.h"
+#include "http/http_private.h"
 #include "tests/tap.h"
 
 #define SECOND INT64_C(1000000)
@@ -27,12 +27,14 @@ static int64_t get_now(void *ctx)
 static const struct clock hand_clock = {get_now, NULL};
 static struct health health;
 static struct http *h;
+static uv_loop_t loop;
 
 /* --- both sides ---------------------------------------------------------------- */
 
 static struct http_opts opts(void)
 {
 	return (struct http_opts){
+		.loop = &loop,
 		.host = "127.0.0.1", .listen_fd = -1, .max_connections = 20,
 		.max_body_bytes = MAX_BODY, .body_memory_bytes = 1 << 20,
 		.keepalive_s = 5, .header_s = 30, .idle_s = 60,
@@ -57,31 +59,36 @@ static int dial_small(int receive_bytes)
 
 static int dial(void) { return dial_small(0); }
 
+/* Let the server see all that was done to its sockets so far. */
+static void settle(void)
+{
+	do {
+		http_run(h);
+		uv_run(&loop, UV_RUN_NOWAIT);
+	} while (h->needs_run);
+}
+
+static void on_turn(void *has_client, int events) { *(bool *)has_client = true; }
+static void on_late(uv_timer_t *t) { (void)t; }
+
 /* One turn: wait until either side has something to do. False after seconds of
  * nothing, which is a failure, not a measure of time. */
 static bool turn(int fd, short events)
 {
+	static uv_timer_t late;
 	static int n_idle;
-	int fds[2];
-	http_fds(h, fds);
-	struct pollfd p[3] = {{fd, events, 0}, {fds[0], POLLIN, 0},
-			      {fds[1], POLLIN, 0}};
-	int ms = http_timeout_ms(h);
-	int n = poll(p, 3, ms < 0 || ms > 1000 ? 1000 : ms);
-	http_run(h);
-	n_idle = n > 0 || ms == 0 ? 0 : n_idle + 1;
+	bool has_client = false;
+	int ms = http_run(h);
+	struct watch *client = watch_open(&loop, fd, on_turn, &has_client);
+	watch_for(client, events & POLLIN ? UV_READABLE : UV_WRITABLE);
+	uv_timer_init(&loop, &late);
+	uv_timer_start(&late, on_late, ms < 0 || ms > 1000 ? 1000 : (uint64_t)ms, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	n_idle = has_client || h->needs_run ? 0 : n_idle + 1;
+	watch_close(&client);
+	uv_close((uv_handle_t *)&late, NULL);
+	settle();
 	return n_idle < 5;
-}
-
-/* Let the server see all that was done to its sockets so far. */
-static void settle(void)
-{
-	int fds[2];
-	http_fds(h, fds);
-	struct pollfd p[2] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
-	do {
-		http_run(h);
-	} while (poll(p, 2, 0) > 0 || http_timeout_ms(h) == 0);
 }
 
 static void hang_up(int fd)
