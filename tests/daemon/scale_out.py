@@ -2,6 +2,7 @@
 """Three boxes with halod, and a front end with a file of conf/scale-out before them. Only
 addresses change in that file. See tests/http/halod.py for the rest."""
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -94,14 +95,14 @@ class Front(Halod):
 
 # --- what runs where ------------------------------------------------------------------
 
-def start_boxes():
-    return [Halod(**BOX) for _ in range(3)]
+def start_boxes(**more):
+    return [Halod(**BOX, **more) for _ in range(3)]
 
 
-def endless(front, session):
-    """A socket with a request that goes on for thousands of tokens; closing it ends it."""
-    body = ('{"messages": [{"role": "user", "content": "Hi"}], "stream": true, '
-            '"ignore_eos": true, "max_tokens": 3500}')
+def begin_stream(front, session, text="Hi", max_tokens=3500):
+    """A socket with a request for a stream of max_tokens; closing it ends it."""
+    body = json.dumps({"messages": [{"role": "user", "content": text}], "stream": True,
+                       "ignore_eos": True, "max_tokens": max_tokens})
     s = socket.create_connection(("127.0.0.1", front.port), PATIENCE)
     s.sendall(("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n%s: %s\r\n"
                "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
@@ -113,7 +114,7 @@ def fill(front, session, box, n=ROOM):
     """n requests, of which one runs, have come to the box."""
     sockets = []
     for i in range(n):
-        sockets.append(endless(front, session))
+        sockets.append(begin_stream(front, session))
         box.wait_metrics(num_requests_running=1, num_requests_waiting=i)
     return sockets
 
@@ -144,13 +145,13 @@ class Job(threading.Thread):
         return self.value
 
 
-def stream_to_end(s):
+def stream_to_end(response):
     """What a client sees of the rest of a stream: "done", "cut" (an error), or "silent": it
     ended as if all were well, but it was not."""
     try:
-        if s.status != 200:
-            return s.status
-        text = s.response.read()
+        if response.status != 200:
+            return response.status
+        text = response.read()
     except (http.client.HTTPException, OSError):
         return "cut"
     return "done" if b"data: [DONE]" in text else "silent"

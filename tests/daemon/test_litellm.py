@@ -27,8 +27,8 @@ def litellm(t, boxes):
             return [f.chat("Hi", headers, model="halo", max_tokens=4).status
                     for _ in range(n)]
         t.equal(chats(4), [200] * 4, "LiteLLM: answers")
-        t.equal(stream_to_end(f.stream("Hi", headers, model="halo", max_tokens=8)), "done",
-                "LiteLLM: a stream")
+        s = f.stream("Hi", headers, model="halo", max_tokens=8)
+        t.equal(stream_to_end(s.response), "done", "LiteLLM: a stream")
         sockets = fill(boxes[0], "direct", boxes[0])
         t.equal(chats(6), [200] * 6, "LiteLLM: 429 is tried elsewhere")
         drop(sockets, boxes[:1])

@@ -6,13 +6,15 @@ here. What is not installed is skipped, and said so."""
 import http.client
 import os
 import re
+import select
 import shutil
+import signal
 import threading
 import time
 import traceback
 
-from scale_out import (BOX, PATIENCE, ROOM, SESSION, Front, Halod, Job, drop, end_boxes,
-                       fill, start_boxes, stream_to_end)
+from scale_out import (BOX, PATIENCE, ROOM, SESSION, Front, Halod, Job, begin_stream, drop,
+                       end_boxes, fill, start_boxes, stream_to_end)
 from halod import Tap
 
 MAXCONN = ROOM - 1  # requests that HAProxy gives a box
@@ -161,7 +163,8 @@ def client(front, i, until, seen):
         headers = {SESSION: "client-%d-%d" % (i, n)}
         try:
             if n % 2:
-                seen.append(stream_to_end(front.stream("Hi", headers, max_tokens=24)))
+                s = front.stream("Hi", headers, max_tokens=24)
+                seen.append(stream_to_end(s.response))
             else:
                 seen.append(front.chat("Hi", headers, max_tokens=24).status)
         except (http.client.HTTPException, OSError) as e:
@@ -192,7 +195,7 @@ def test_drain(t, front, boxes):
     session = session_of(front, boxes, box)
     stream = front.stream("Tell me a story.", {SESSION: session}, ignore_eos=True,
                           max_tokens=600)
-    rest = Job(stream_to_end, stream)
+    rest = Job(stream_to_end, stream.response)
 
     def drain():
         box.terminate()
@@ -217,12 +220,43 @@ def test_kill(t, front, boxes):
         box.process.kill()
         box.wait()
     seen = under_load(front, kill)
-    t.equal(stream_to_end(stream), "cut", "the stream of a killed box ends in an error")
+    t.equal(stream_to_end(stream.response), "cut", "the stream of a killed box ends in an error")
     answer = waiting.result()
     t.equal(getattr(answer, "status", answer), 200,
             "the request that waited there is answered by another")
     t.ok(set(seen) <= {"done", 200, "cut"} and seen.count("cut") <= 2,
          "no other request is lost (%d)" % len(seen), seen)
+
+
+def test_kill_unborn(t, front, boxes):
+    """SIGKILL while one stream is in prefill and others wait in the box: none has a byte yet, so
+    none is cut. All are answered by other boxes. These boxes take one token a step."""
+    home = boxes[0]
+    session = session_of(front, boxes, home)
+    waiting = []
+    for i in range(MAXCONN):
+        waiting.append(begin_stream(front, session, LONG * 9, 4))
+        home.wait_metrics(num_requests_running=1, num_requests_waiting=i)
+    home.process.send_signal(signal.SIGSTOP)
+    t.equal(select.select(waiting, [], [], 0)[0], [], "no stream has a byte yet")
+    home.process.kill()
+    home.wait()
+    ends = []
+    for s in waiting:
+        response = http.client.HTTPResponse(s)
+        response.begin()
+        ends.append(stream_to_end(response))
+        s.close()
+    t.equal(ends, ["done"] * MAXCONN, "a stream in prefill and those that wait go to other boxes")
+
+
+def unborn(t, start):
+    boxes = start_boxes(max_batch_tokens=1, prefill_chunk=1, keepalive="1m", prefix_cache="no")
+    try:
+        with start(boxes) as front:
+            test_kill_unborn(t, front, boxes)
+    finally:
+        end_boxes(t, boxes)
 
 
 def test_back(t, front, boxes):
@@ -255,16 +289,26 @@ def find(name):
     return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
 
 
+def start_haproxy(boxes):
+    return Front("haproxy.cfg", [find("haproxy"), "-db", "-f", "CONF"], boxes,
+                 lambda text: text.replace("maxconn 64", "maxconn %d" % MAXCONN))
+
+
 def haproxy(t, boxes):
-    with Front("haproxy.cfg", [find("haproxy"), "-db", "-f", "CONF"], boxes,
-               lambda text: text.replace("maxconn 64", "maxconn %d" % MAXCONN)) as front:
+    with start_haproxy(boxes) as front:
         t.equal(front.get("/health").status, 200, "/health is that of all boxes")
         all_facts(t, front, boxes, test_full_haproxy)
+    unborn(t, start_haproxy)
+
+
+def start_nginx(boxes):
+    return Front("nginx.conf", [find("nginx"), "-c", "MAIN"], boxes)
 
 
 def nginx(t, boxes):
-    with Front("nginx.conf", [find("nginx"), "-c", "MAIN"], boxes) as front:
+    with start_nginx(boxes) as front:
         all_facts(t, front, boxes, test_full_nginx)
+    unborn(t, start_nginx)
 
 
 def main():

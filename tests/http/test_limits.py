@@ -195,6 +195,25 @@ def test_head(t, _):
     d.process.wait()
 
 
+def test_max_wait(t, _):
+    """A stream that waits too long is refused like any other call, as long as it has no byte."""
+    for keepalive, max_wait in ("1m", "200ms"), ("1s", "3s"):
+        d = Halod(exact="yes", max_seqs=1, keepalive=keepalive, max_wait=max_wait)
+        first = d.long_stream()
+        s = d.stream("Hi", max_tokens=2)
+        if keepalive == "1m":
+            t.equal((s.status, s.headers["Retry-After"]), (503, "2"), "503 and Retry-After")
+            e = json.loads(s.response.read())["error"]
+        else:
+            t.equal(s.status, 200, "keepalive is shorter: the stream has begun")
+            events = list(s.events())
+            t.equal(len(events), 1, "its error is an event")
+            e = events[0]["error"]
+        t.ok(e["code"] == "timeout" and "in the queue" in e["message"], "says why", e)
+        first.close()
+        t.equal(d.stop(), 0, "ends well")
+
+
 def test_slow_reader(t, _):
     """Of a small model's answers: what counts is their bytes."""
     d = Halod(model=os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16"), max_seqs=1,
@@ -349,8 +368,8 @@ def test_listens_again(t, d):
 
 
 run([test_queue_full, test_gone_in_queue, test_gone_in_prefill, test_gone_in_stream,
-     test_gone_in_upload, test_gone_with_answer, test_keepalive, test_head, test_slow_reader,
-     test_slow_request,
+     test_gone_in_upload, test_gone_with_answer, test_keepalive, test_head, test_max_wait,
+     test_slow_reader, test_slow_request,
      test_many, test_address, test_body_memory, test_files, test_listens_again],
     # exact: the fast way would be done before two comments were due
     exact="yes",
