@@ -215,6 +215,13 @@ struct engine_prompt {
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);
+/* Tokens that two prompts begin with alike, as far as one can take over the other's pages:
+ * whole pages, fewer than each has tokens. 0 where no pages are kept. */
+int engine_common(const struct engine *e, const struct engine_prompt *a,
+		  const struct engine_prompt *b);
+/* Has s stop after `at` tokens (whole pages) and leave its recurrent state for a sequence that
+ * begins alike. Without recurrent state nothing is needed. */
+void engine_seq_leave_state(const struct engine *e, struct engine_seq *s, int at);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
 /* Why no more of prompt p was found for s, which was just created for it. */
 struct engine_miss {
@@ -224,8 +231,8 @@ struct engine_miss {
 };
 void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 		     const struct engine_prompt *p, struct engine_miss *out);
-/* How many of the next n tokens a slice should take, so that a state is kept before the
- * user's last words or a little earlier. Without recurrent state: all. */
+/* How many of the next n tokens a slice should take, so that a state is kept near the user's last
+ * words, and where engine_seq_leave_state says. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
 /* If tokens of an image see each other, a step must not end within an image. Returns how many of
  * the next n tokens a slice may take, or up to `most` if an image begins with the next token. */

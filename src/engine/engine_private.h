@@ -80,6 +80,8 @@ struct engine_seq {
 	int checkpoint_length, kept_length;
 	int checkpoint_every;   /* checkpoints so many tokens apart stay … */
 	int turn_at, n_prompt;  /* … and at these two ends of pages; 0: none */
+	int leave_at;           /* … and here (engine_seq_leave_state); 0: nowhere */
+	bool stays;             /* the last checkpoint was made at leave_at */
 	uint64_t step_no;       /* last step that the sequence was in */
 	int n_draft;            /* guesses of that step which may still be confirmed … */
 	int draft_seq;          /* … its index in that step … */

@@ -26,10 +26,11 @@
  *   prompt   |------|------|------|--T--|--E            |  spread, T, E: stay
  *   answer                                 >   >   >   >   each replaces the last
  *
- * Three kinds of checkpoints stay: before the user's last words (T), for users who edit
+ * Four kinds of checkpoints stay: before the user's last words (T), for users who edit
  * them, unless one stays that is near; at the prompt's end (E), for users who ask again;
- * and far enough apart over the rest. The newest of the others stays until the next one. At
- * the end of an answer, the next turn resumes there.
+ * where a prompt that waits for this one parts from it; and far enough apart over the rest.
+ * The newest of the others stays until the next one. At the end of an answer, the next turn
+ * resumes there.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -245,20 +246,47 @@ int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n)
 	 * costs more than a few tokens that are computed again. So most turns, which resume
 	 * there, need not stop. */
 	bool is_far = s->turn_at - s->kept_length > e->checkpoint_every / NEAR_TURN;
-	bool stops = e->states && kvcache_keeps(e->kv) && s->length < s->turn_at && is_far;
-	return stops ? MIN(n, s->turn_at - s->length) : n;
+	if (!e->states || !kvcache_keeps(e->kv))
+		return n;
+	if (s->length < s->turn_at && is_far)
+		n = MIN(n, s->turn_at - s->length);
+	return s->length < s->leave_at ? MIN(n, s->leave_at - s->length) : n;
+}
+
+int engine_common(const struct engine *e, const struct engine_prompt *a,
+		  const struct engine_prompt *b)
+{
+	int size = kvcache_page_size(e->kv), n = MIN(a->n, b->n) - 1, i = 0;
+	int32_t *own_a, *own_b;
+	if (!kvcache_keeps(e->kv) || !str_eq(a->space, b->space))
+		return 0;
+	const int32_t *words_a = engine_image_words(e, a, &own_a);
+	const int32_t *words_b = engine_image_words(e, b, &own_b);
+	while (i < n && words_a[i] == words_b[i])
+		i++;
+	free(own_a);
+	free(own_b);
+	return i / size * size;
+}
+
+void engine_seq_leave_state(const struct engine *e, struct engine_seq *s, int at)
+{
+	bool is_next = s->leave_at <= s->length || at < s->leave_at;
+	if (e->states && at > s->length && is_next)
+		s->leave_at = at;
 }
 
 /* Decides if the newest checkpoint stays, before another one is made. */
 static void settle_checkpoint(struct engine *e, struct engine_seq *s)
 {
 	int at = s->checkpoint_length;
-	if (at == s->turn_at || at == s->n_prompt ||
+	if (at == s->turn_at || at == s->n_prompt || s->stays ||
 	    at - s->kept_length >= s->checkpoint_every)
 		s->kept_length = at;
 	else if (s->checkpoint != KVCACHE_ROOT)
 		states_drop(e->states, s->checkpoint);
 	s->checkpoint = KVCACHE_ROOT;
+	s->stays = false;
 }
 
 static void drop_ahead(struct engine *e, struct engine_seq *s)
@@ -343,6 +371,7 @@ void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run)
 static void keep_checkpoint(struct engine *e, struct engine_seq *s)
 {
 	s->checkpoint_length = s->length;
+	s->stays = s->length == s->leave_at;
 	if (states_find(e->states, s->prefix) < 0) { /* else another sequence has made it */
 		states_keep(e->states, s->save, s->prefix);
 		s->checkpoint = s->prefix;

@@ -30,6 +30,7 @@
 #include "base/metrics.h"
 #include "base/profile.h"
 #include "sched/sched_private.h"
+#include "sched/share.h"
 
 /* Limits of copying KV pages to the disk between steps. Streams wait for the copies, so
  * these go page by page, for at most COPY_SHARE of the steps' time. A turn without a step
@@ -125,25 +126,34 @@ static int collect_running(struct sched *s)
 	return n_promised;
 }
 
-static struct sched_choice *first_in_line(struct sched *s)
+/* Choices that wait for pages that another computes are passed over. *io_n_promised counts the
+ * slots that are promised to them. */
+static struct sched_choice *first_in_line(struct sched *s, int *io_n_promised)
 {
 	for (struct request *r = s->active.head; r; r = r->next) {
 		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++) {
 			struct sched_choice *c = &r->choices[i];
 			bool waits = !c->fetch && (c->state == CHOICE_QUEUED ||
 						   c->state == CHOICE_PREEMPTED);
-			if (waits && !awaits_lead(c))
+			if (!waits || awaits_lead(c))
+				continue;
+			if (!share_waits(s, c))
 				return c;
+			++*io_n_promised;
 		}
 	}
-	struct request *r = s->waiting.head;
-	while (r && (r->is_over || (r->choices && r->choices[0].fetch)))
-		r = r->next;
-	if (!r)
-		return NULL;
-	if (!r->choices)
-		r->choices = choices_create(r, engine_n_ctx(s->o.engine));
-	return &r->choices[0];
+	for (struct request *r = s->waiting.head; r; r = r->next) {
+		if (r->is_over)
+			continue;
+		if (!r->choices)
+			r->choices = choices_create(r, engine_n_ctx(s->o.engine));
+		if (r->choices[0].fetch)
+			continue;
+		if (!share_waits(s, &r->choices[0]))
+			return &r->choices[0];
+		++*io_n_promised;
+	}
+	return NULL;
 }
 
 /* Appends the text of some tokens of a history around the one at `at`. */
@@ -180,14 +190,12 @@ static void note_miss(struct sched *s, struct sched_choice *c, int n_cached)
 {
 	struct request_stats *stats = &c->r->stats;
 	struct engine_miss m = {.miss = {MISS_OFF, 0}}; /* scored tokens must be computed */
-	const struct ids *prompt = choice_prompt(c);
-	const struct engine_prompt p = {prompt->p, (int)prompt->n, c->r->cache_space, 0,
-					c->r->images, c->r->n_images};
+	const struct engine_prompt p = choice_engine_prompt(c);
 	if (!choice_scores(c))
 		engine_seq_miss(s->o.engine, c->seq, &p, &m);
 	metric_add_by(METRIC_PREFIX_MISSES, miss_name(m.miss.reason), 1);
 	metric_add_by(METRIC_PREFIX_MISSED_TOKENS, miss_name(m.miss.reason),
-		      (double)((int)prompt->n - n_cached));
+		      (double)(p.n - n_cached));
 	if (stats->miss.reason == MISS_NONE)
 		stats->miss = m.miss;
 	if (s->o.logs_misses && m.miss.reason != MISS_NONE)
@@ -212,14 +220,13 @@ static void count_start(struct sched *s, struct sched_choice *c, int n_cached)
 
 static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *history)
 {
-	int n = choice_length(c);
-	const int32_t *tokens = choice_prompt(c)->p;
+	struct engine_prompt p = choice_engine_prompt(c);
 	if (c->output.n > 0) {
 		choice_history(c, history);
-		tokens = history->p;
+		p.tokens = history->p;
 	}
-	return (struct engine_prompt){tokens, choice_scores(c) ? 1 : n, c->r->cache_space,
-				      c->r->turn_at, c->r->images, c->r->n_images};
+	p.n = choice_scores(c) ? 1 : choice_length(c);
+	return p;
 }
 
 /* Did c fail to start before, and is there no more room now than then? */
@@ -357,6 +364,7 @@ static bool start(struct sched *s, struct sched_choice *c, int n_promised,
 		choice_begin(c, s->o.tokenizer, s->vocab,
 			     engine_n_vocab(s->o.engine));
 	choice_set_state(c, CHOICE_PREFILL);
+	c->start_no = ++s->n_starts;
 	return true;
 }
 
@@ -365,7 +373,7 @@ static void admit(struct sched *s, int64_t now_us)
 	struct sched_choice *c;
 	for (;;) {
 		int n_promised = collect_running(s);
-		if (!(c = first_in_line(s)))
+		if (!(c = first_in_line(s, &n_promised)))
 			return;
 		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
 			continue;
@@ -792,6 +800,7 @@ static int fork_siblings(struct sched *s, struct sched_choice *lead)
 		choice_begin(c, s->o.tokenizer, s->vocab,
 			     engine_n_vocab(s->o.engine));
 		choice_set_state(c, CHOICE_PREFILL);
+		c->start_no = ++s->n_starts;
 	}
 	return n;
 }

@@ -81,6 +81,13 @@ const struct ids *choice_prompt(const struct sched_choice *c)
 	return &c->r->prompts[c->index / c->r->n];
 }
 
+struct engine_prompt choice_engine_prompt(const struct sched_choice *c)
+{
+	const struct ids *p = choice_prompt(c);
+	return (struct engine_prompt){p->p, (int)p->n, c->r->cache_space, c->r->turn_at,
+				      c->r->images, c->r->n_images};
+}
+
 int choice_length(const struct sched_choice *c)
 {
 	return (int)(choice_prompt(c)->n + c->output.n);

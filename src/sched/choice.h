@@ -49,6 +49,13 @@ struct sched_choice {
 	bool has_asked_disk;
 	int64_t fetch_until_us; /* then the choice stops waiting and computes */
 	int n_fetched; /* tokens that came from the disk */
+	uint64_t start_no; /* of its last start; unique, above 0 */
+	/* What it waits for while it holds no pages (share.h). */
+	struct {
+		uint64_t start_no; /* of the choice that computes its first n tokens; 0: none */
+		int n;
+		uint64_t n_seen; /* choices that had started when it was compared */
+	} share;
 	struct ids output;
 	int32_t max_output;
 	int32_t n_scored;    /* tokens of the prompt whose log-probability was emitted */
@@ -106,6 +113,8 @@ enum status choice_score(struct sched_choice *c, const float *logits, int n,
 			 int32_t n_vocab, struct emit *em) MUST_USE;
 
 const struct ids *choice_prompt(const struct sched_choice *c);
+/* Its prompt without output; borrows from the request. */
+struct engine_prompt choice_engine_prompt(const struct sched_choice *c);
 int choice_length(const struct sched_choice *c); /* tokens of its history */
 /* Appends all tokens of the prompt and of the answer to out. */
 void choice_history(const struct sched_choice *c, struct ids *out);

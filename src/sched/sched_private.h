@@ -39,6 +39,7 @@ struct sched {
 	int n_slots;
 	int n_run;
 	int n_fetching; /* choices that wait for the disk */
+	uint64_t n_starts; /* choices started so far, also after a preemption */
 	struct sched_choice **run;   /* [n_slots] */
 	struct policy_seq *seqs;     /* [n_slots] */
 	int *n_tok;                  /* [n_slots] */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prompts are compared once for each choice that starts: they may be as long as the context,
+ * and the line as long as the queue. Waiting cannot last for ever. The running choice fills
+ * the pages, or it stops running; then c is compared with those that run by then.
+ */
+#include "sched/share.h"
+
+#include "sched/sched_private.h"
+
+/* The choice that c waits for, if it runs and has not come as far yet. */
+static bool goes_on(const struct sched *s, const struct sched_choice *c)
+{
+	for (int i = 0; i < s->n_run; i++)
+		if (s->run[i]->start_no == c->share.start_no)
+			return engine_seq_length(s->run[i]->seq) < c->share.n;
+	return false;
+}
+
+/* Of the running choices, finds the one that is about to compute most of c's prompt. */
+static struct sched_choice *find_lead(const struct sched *s, const struct engine_prompt *p,
+				      int *out_n)
+{
+	struct sched_choice *best = NULL;
+	*out_n = 0;
+	for (int i = 0; i < s->n_run; i++) {
+		struct sched_choice *lead = s->run[i];
+		const struct engine_prompt other = choice_engine_prompt(lead);
+		int n = engine_common(s->o.engine, p, &other);
+		if (n > engine_seq_length(lead->seq) && n > *out_n) {
+			best = lead;
+			*out_n = n;
+		}
+	}
+	return best;
+}
+
+bool share_waits(struct sched *s, struct sched_choice *c)
+{
+	struct sched_choice *lead;
+	const struct engine_prompt p = choice_engine_prompt(c);
+	if (c->share.start_no && goes_on(s, c))
+		return true;
+	if (c->share.start_no)
+		c->share.n_seen = 0;
+	c->share.start_no = 0;
+	if (choice_scores(c) || c->share.n_seen == s->n_starts)
+		return false;
+	c->share.n_seen = s->n_starts;
+	lead = find_lead(s, &p, &c->share.n);
+	if (!lead)
+		return false;
+	c->share.start_no = lead->start_no;
+	engine_seq_leave_state(s->o.engine, lead->seq, c->share.n);
+	return true;
+}
