@@ -124,7 +124,6 @@ struct stmt {
 	struct jblock body, else_;
 	struct scope *scope, *else_scope, *test_scope;
 	int loop_slot;        /* for FOR: slot of the variable `loop` */
-	bool is_recursive;
 };
 
 struct jinja {
@@ -195,9 +194,9 @@ void jparse_push(struct jparser *p, void *list, int *n, void *item);
 
 struct expr *jexpr_new(struct jparser *p, enum expr_kind kind, const struct token *at);
 struct expr *jexpr_parse(struct jparser *p);
-/* Parses expressions; several with commas between them are a tuple. `end` is a name that
- * ends the tuple, or NULL. */
-struct expr *jexpr_parse_tuple(struct jparser *p, bool with_cond, const char *end);
+/* Parses expressions; several with commas between them are a tuple. */
+struct expr *jexpr_parse_tuple(struct jparser *p, bool with_cond);
+/* `end` is a name that ends the targets, or NULL. */
 struct expr *jexpr_parse_target(struct jparser *p, bool with_namespace, const char *end);
 struct expr *jexpr_parse_name(struct jparser *p);
 /* Parses `a | filter | …`; a may be NULL. is_inline: no bar precedes the first filter. */

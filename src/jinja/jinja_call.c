@@ -107,15 +107,6 @@ struct jinja_value *jcall_value(struct jrt *rt, struct jinja_value *callee,
 		return jcall_native(rt, callee->native.fn, callee->native.self, args);
 	case J_MACRO:
 		return jstmt_call_macro(rt, callee, args);
-	case J_LOOP:
-		if (args->n_pos != 1)
-			return jrt_fail(rt, "loop() takes one iterable");
-		return jstmt_recurse(rt, callee->loop, args->pos[0]);
-	case J_JOINER: /* the first call gives "", later calls give the separator */
-		if (callee->joiner.used)
-			return callee->joiner.sep;
-		callee->joiner.used = true;
-		return &jval_empty;
 	case J_UNDEFINED:
 		return jrt_undefined(rt, callee);
 	default:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python's str rules for characters: white space, letters, digits, case. utf8proc
- * provides the tables. It lacks mappings to more than one character; those are listed
- * below. Greek letters with iota subscript keep their simple mapping.
+ * Python's str rules for characters: white space, letters, case. utf8proc provides the
+ * tables. Each character changes to one character: upper does not make SS of a sharp s.
+ * Templates change the case of roles, types and keys.
  */
 #include <utf8proc.h>
 
@@ -31,16 +31,6 @@ bool jcase_is_alpha(uint32_t c)
 		return (c | 32) >= 'a' && (c | 32) <= 'z';
 	utf8proc_category_t k = category(c);
 	return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
-}
-
-bool jcase_is_digit(uint32_t c)
-{
-	if (c < 0x80)
-		return c >= '0' && c <= '9';
-	/* Superscripts, subscripts and circled digits are digits, but not decimal digits. */
-	return category(c) == UTF8PROC_CATEGORY_ND || c == 0xB2 || c == 0xB3 ||
-	       c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
-	       (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
 }
 
 bool jcase_is_alnum(uint32_t c)
@@ -81,69 +71,6 @@ int jcase_of(uint32_t c)
 	}
 }
 
-/* Upper-case and title-case mappings to more than one character. Source: Unicode
- * SpecialCasing, the unconditional rows for Latin and Armenian. */
-static const struct {
-	uint32_t from;
-	const char *upper, *title;
-} special[] = {
-	{0xDF, "SS", "Ss"}, {0x149, "ʼN", "ʼN"}, {0x1F0, "J̌", "J̌"},
-	{0x587, "ԵՒ", "Եւ"}, {0x1E96, "H̱", "H̱"}, {0x1E97, "T̈", "T̈"},
-	{0x1E98, "W̊", "W̊"}, {0x1E99, "Y̊", "Y̊"}, {0x1E9A, "Aʾ", "Aʾ"},
-	{0xFB00, "FF", "Ff"}, {0xFB01, "FI", "Fi"}, {0xFB02, "FL", "Fl"},
-	{0xFB03, "FFI", "Ffi"}, {0xFB04, "FFL", "Ffl"}, {0xFB05, "ST", "St"},
-	{0xFB06, "ST", "St"},
-};
-
-static bool add_special(struct jtext *t, uint32_t c, bool title, enum trust trust)
-{
-	for (size_t i = 0; i < ARRAY_LEN(special); i++) {
-		if (special[i].from != c)
-			continue;
-		jtext_add(t, str_of(title ? special[i].title : special[i].upper),
-			  trust);
-		return true;
-	}
-	return false;
-}
-
-/* A Greek sigma at the end of a word has a lower case of its own. */
-static bool is_final_sigma(const struct jstr *s, size_t at, size_t len)
-{
-	uint32_t c;
-	size_t back = at;
-	while (back > 0 && ((unsigned char)s->p[--back] & 0xC0) == 0x80)
-		;
-	if (at == 0)
-		return false;
-	utf8_decode((struct str){s->p + back, at - back}, &c);
-	if (!jcase_is_alpha(c))
-		return false;
-	if (at + len >= s->n)
-		return true;
-	utf8_decode((struct str){s->p + at + len, s->n - at - len}, &c);
-	return !jcase_is_alpha(c);
-}
-
-static void add_lower(struct jtext *t, const struct jstr *s, size_t at, size_t len,
-		      uint32_t c, enum trust trust)
-{
-	if (c == 0x3A3 && is_final_sigma(s, at, len))
-		jtext_add_cp(t, 0x3C2, trust);
-	else if (c == 0x130)
-		jtext_add(t, STR("i\xCC\x87"), trust);
-	else
-		jtext_add_cp(t, (uint32_t)utf8proc_tolower((int32_t)c), trust);
-}
-
-static void add_upper(struct jtext *t, uint32_t c, bool title, enum trust trust)
-{
-	if (c >= 0x80 && add_special(t, c, title, trust))
-		return;
-	jtext_add_cp(t, (uint32_t)(title ? utf8proc_totitle((int32_t)c)
-					 : utf8proc_toupper((int32_t)c)), trust);
-}
-
 void jcase_add(struct jtext *t, const struct jstr *s, size_t from, size_t to,
 	       enum jcase_to to_case)
 {
@@ -159,16 +86,11 @@ void jcase_add(struct jtext *t, const struct jstr *s, size_t from, size_t to,
 		}
 		bool title = (to_case == CASE_CAPITALIZE && at == from) ||
 			     (to_case == CASE_TITLE && !was_cased);
-		bool upper = to_case == CASE_UPPER ||
-			     (to_case == CASE_SWAP && jcase_of(c) < 0);
-		bool keep = to_case == CASE_SWAP && jcase_of(c) == 0;
 		was_cased = jcase_of(c) != 0;
-		if (keep)
-			jtext_add_cp(t, c, trust);
-		else if (title || upper)
-			add_upper(t, c, title, trust);
-		else
-			add_lower(t, s, at, len, c, trust);
+		utf8proc_int32_t (*change)(utf8proc_int32_t) =
+			title ? utf8proc_totitle :
+			to_case == CASE_UPPER ? utf8proc_toupper : utf8proc_tolower;
+		jtext_add_cp(t, (uint32_t)change((utf8proc_int32_t)c), trust);
 	}
 }
 

@@ -136,14 +136,6 @@ static struct jinja_value *find_attr(struct jrt *rt, struct jinja_value *v,
 		return jdict_get_str(&v->d, name);
 	case J_LOOP:
 		return jloop_attr(rt, v, name);
-	case J_TUPLE:
-		if (v->l.is_group && (str_is(name, "grouper") || str_is(name, "list")))
-			return v->l.items[str_is(name, "list")];
-		break;
-	case J_CYCLER:
-		if (str_is(name, "current"))
-			return v->l.items[v->l.pos];
-		break;
 	case J_MACRO:
 		if (str_is(name, "name"))
 			return jval_text(rt->arena, v->macro.def->name);

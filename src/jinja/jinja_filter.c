@@ -9,9 +9,9 @@
  * tojson is the one with which transformers replaces Jinja's: json.dumps without escapes
  * for HTML.
  *
- * Some filters of Jinja are of no use in a chat template and are missing: filesizeformat,
- * pprint, random, striptags, urlize, wordwrap, xmlattr. A template that names one does
- * not compile. There is no Markup type: `safe` and `escape` give plain strings.
+ * Filters of Jinja that no published chat template uses are missing, such as round, batch
+ * and urlencode (tests/golden/jinja_used.tsv says what is used). A template that names one
+ * does not compile. There is no Markup type: `safe` and `escape` give plain strings.
  */
 #include <math.h>
 #include <stdio.h>
@@ -71,20 +71,18 @@ static int float_to_int(struct jrt *rt, double f, int64_t *out)
  * the default. */
 FILTER(int)
 {
-	int64_t base = 10, n = 0;
+	int64_t n = 0;
 	double f = 0;
 	bool is_number = false;
 	if (self->kind == J_UNDEFINED)
 		return jrt_undefined(rt, self);
-	if (!jcall_int(rt, v[1], &base))
-		return NULL;
 	if (jval_is_int(self))
 		return jinja_int(rt->arena, jval_int(self));
 	if (self->kind == J_FLOAT) {
 		f = self->f;
 		is_number = true;
 	} else if (self->kind == J_STRING) {
-		if (jformat_parse_int(rt, jval_str(self), base, &n))
+		if (jformat_parse_int(rt, jval_str(self), &n))
 			return jinja_int(rt->arena, n);
 		if (jrt_failed(rt))
 			return NULL;
@@ -108,71 +106,6 @@ FILTER(float)
 	if (self->kind == J_STRING && jformat_parse_float(jval_str(self), &f))
 		return jinja_float(rt->arena, f);
 	return v[0] ? v[0] : jinja_float(rt->arena, 0);
-}
-
-/* Rounds half to even on the exact decimal value, which is what printf does. */
-static double round_to(double f, int64_t digits)
-{
-	char text[400];
-	if (!isfinite(f) || digits > 300)
-		return f;
-	if (digits < 0) {
-		double unit = pow(10, (double)-digits);
-		return isfinite(unit) ? nearbyint(f / unit) * unit : 0 * f;
-	}
-	/* such a large double has no digits after the point to round */
-	if (snprintf(text, sizeof text, "%.*f", (int)digits, f) >= (int)sizeof text)
-		return f;
-	return strtod(text, NULL);
-}
-
-static struct jinja_value *round_int(struct jrt *rt, int64_t n, int64_t digits)
-{
-	if (digits >= 0)
-		return jinja_int(rt->arena, n);
-	if (digits < -18)
-		return jinja_int(rt->arena, 0);
-	int64_t unit = 1;
-	for (int64_t i = digits; i < 0; i++)
-		unit *= 10;
-	int64_t rest = n % unit, base = n - rest;
-	if (rest < 0) {
-		rest += unit;
-		base -= unit;
-	}
-	bool up = rest > unit - rest || (rest == unit - rest && (base / unit) % 2 != 0);
-	return jop_arith(rt, OP_ADD, jinja_int(rt->arena, base),
-			 jinja_int(rt->arena, up ? unit : 0));
-}
-
-FILTER(round)
-{
-	int64_t digits = 0;
-	struct str method = STR("common");
-	if (!jcall_int(rt, v[0], &digits))
-		return NULL;
-	if (v[1]) {
-		if (!jcall_str(rt, v[1]))
-			return NULL;
-		method = jval_str(v[1]);
-	}
-	bool is_ceil = str_is(method, "ceil"), is_common = str_is(method, "common");
-	if (!is_ceil && !is_common && !str_is(method, "floor"))
-		return jrt_fail(rt, "method must be common, ceil or floor");
-	if (self->kind == J_UNDEFINED)
-		return jrt_undefined(rt, self);
-	if (!jval_is_num(self))
-		return jrt_fail(rt, "type %s cannot be rounded", jval_type(self));
-	if (is_common && jval_is_int(self))
-		return round_int(rt, jval_int(self), digits);
-	double f = self->kind == J_FLOAT ? self->f : (double)jval_int(self);
-	if (is_common)
-		return jinja_float(rt->arena, round_to(f, digits));
-	double unit = pow(10, (double)digits);
-	f = is_ceil ? ceil(f * unit) : floor(f * unit);
-	if (!isfinite(f) || unit == 0)
-		return jrt_fail(rt, "this float cannot be rounded");
-	return jinja_float(rt->arena, f / unit);
 }
 
 /* Reads tojson's `indent`: a number of blanks, or the text to indent with. */
@@ -224,26 +157,14 @@ FILTER(tojson)
 	return jjson_dump(rt, self, &style);
 }
 
-FILTER(attr)
-{
-	const struct jstr *name = jcall_str(rt, v[0]);
-	if (!name)
-		return NULL;
-	if (self->kind == J_DICT && !jmethod_find(self, jval_str(v[0])))
-		return jrt_undef(rt, UNDEF_ATTR, "dict", jval_str(v[0]));
-	return jeval_attr(rt, self, jval_str(v[0]));
-}
-
 static const struct jbuiltin filters[] = {
 	{"abs", "", filter_abs},
-	{"attr", "name", filter_attr},
 	{"count", "", filter_length},
 	{"d", "default_value? boolean?", filter_default},
 	{"default", "default_value? boolean?", filter_default},
 	{"float", "default?", filter_float},
-	{"int", "default? base?", filter_int},
+	{"int", "default?", filter_int},
 	{"length", "", filter_length},
-	{"round", "precision? method?", filter_round},
 	{"string", "", filter_string},
 	{"tojson", "ensure_ascii? indent? separators? sort_keys?", filter_tojson},
 	{NULL, NULL, NULL},

@@ -194,28 +194,6 @@ FILTER(reverse)
 	return self->kind == J_GENERATOR ? list : as_generator(list);
 }
 
-/* `attribute` may be a list "a,b": items are compared by a, then by b. */
-static struct jinja_value *sort_key(struct jrt *rt, struct jinja_value *item,
-				    struct jinja_value *attribute,
-				    struct jinja_value *case_sensitive)
-{
-	struct jinja_value *key = jinja_list(rt->arena);
-	bool many = attribute && attribute->kind == J_STRING;
-	struct str all = many ? jval_str(attribute) : STR("");
-	for (size_t at = 0; at <= all.n;) {
-		ptrdiff_t comma = str_find(all, STR(","), at);
-		size_t end = comma < 0 ? all.n : (size_t)comma;
-		struct str path = {all.p + at, end - at};
-		struct jinja_value *part = many ? get_path(rt, item, path, NULL) :
-					   get_attribute(rt, item, attribute, NULL);
-		if (!(part = fold(rt, part, case_sensitive)))
-			return NULL;
-		jval_seq_add(rt->arena, key, part);
-		at = end + 1;
-	}
-	return key;
-}
-
 FILTER(sort)
 {
 	struct jinja_value *list = jiter_list(rt, self);
@@ -223,10 +201,14 @@ FILTER(sort)
 		return NULL;
 	size_t n = list->l.n;
 	struct jinja_value **keys = arena_alloc(rt->arena, n * sizeof *keys);
-	for (size_t i = 0; i < n; i++)
-		if (!jrt_room(rt, 0) ||
-		    !(keys[i] = sort_key(rt, list->l.items[i], v[2], v[1])))
+	for (size_t i = 0; i < n; i++) {
+		struct jinja_value *key = get_attribute(rt, list->l.items[i], v[2], NULL);
+		/* in a list, so that keys that are undefined alike need no order */
+		keys[i] = jinja_list(rt->arena);
+		if (!jrt_room(rt, 0) || !(key = fold(rt, key, v[1])))
 			return NULL;
+		jval_seq_add(rt->arena, keys[i], key);
+	}
 	bool reverse = v[0] && jval_truth(v[0]);
 	return jsort_by_keys(rt, list->l.items, keys, n, reverse) ? list : NULL;
 }
@@ -281,108 +263,6 @@ FILTER(unique)
 		jval_seq_add(rt->arena, out, item);
 	}
 	return jrt_failed(rt) ? NULL : out;
-}
-
-/* Gives a tuple (key, items) for each key, in order of keys. The key shown is the first
- * item's own, even if keys were compared in lower case. */
-FILTER(groupby)
-{
-	struct jinja_value *list = jiter_list(rt, self), *out = jinja_list(rt->arena);
-	if (!list || !jrt_room(rt, list->l.n * 2 * sizeof(void *)))
-		return NULL;
-	size_t n = list->l.n;
-	struct jinja_value **keys = arena_alloc(rt->arena, n * sizeof *keys);
-	struct jinja_value *fallback = v[1] && v[1]->kind != J_NONE ? v[1] : NULL;
-	for (size_t i = 0; i < n; i++) {
-		struct jinja_value *item = list->l.items[i];
-		struct jinja_value *key = get_attribute(rt, item, v[0], fallback);
-		if (!(keys[i] = fold(rt, key, v[2])))
-			return NULL;
-	}
-	/* items are sorted by keys; the keys are then sorted by a copy of themselves */
-	struct jinja_value **sorted = arena_alloc(rt->arena, n * sizeof *sorted);
-	if (n)
-		memcpy(sorted, keys, n * sizeof *sorted);
-	if (!jsort_by_keys(rt, list->l.items, keys, n, false) ||
-	    !jsort_by_keys(rt, sorted, keys, n, false))
-		return NULL;
-	for (size_t i = 0; i < n;) {
-		struct jinja_value *group = jinja_list(rt->arena);
-		size_t from = i;
-		while (i < n && jop_equal(sorted[i], sorted[from], rt))
-			jval_seq_add(rt->arena, group, list->l.items[i++]);
-		if (jrt_failed(rt))
-			return NULL;
-		if (i == from) /* NaN does not even equal itself */
-			jval_seq_add(rt->arena, group, list->l.items[i++]);
-		struct jinja_value *key = v[2] && jval_truth(v[2]) ? sorted[from] :
-			get_attribute(rt, group->l.items[0], v[0], fallback);
-		if (!key)
-			return NULL;
-		struct jinja_value *pair = jval_pair(rt->arena, key, group);
-		pair->l.is_group = true;
-		jval_seq_add(rt->arena, out, pair);
-	}
-	return out;
-}
-
-/* --- pieces -------------------------------------------------------------- */
-
-static bool is_fill(const struct jinja_value *v)
-{
-	return v && v->kind != J_NONE;
-}
-
-static bool piece_count(struct jrt *rt, struct jinja_value *v, int64_t *out)
-{
-	*out = 0;
-	if (!jcall_int(rt, v, out))
-		return false;
-	if (*out > 1000000)
-		return jrt_limit(rt, "asks for too many items");
-	return jrt_room(rt, *out > 0 ? (size_t)*out * 64 : 0);
-}
-
-/* Gives pieces of n items; the fill value completes the last piece. */
-FILTER(batch)
-{
-	int64_t size;
-	struct jinja_value *list = jiter_list(rt, self), *batch = NULL;
-	struct jinja_value *out = jval_seq(rt->arena, J_GENERATOR, 0);
-	if (!list || !piece_count(rt, v[0], &size))
-		return NULL;
-	for (size_t i = 0; i < list->l.n; i++) {
-		if (!batch || (int64_t)batch->l.n == size)
-			jval_seq_add(rt->arena, out, batch = jinja_list(rt->arena));
-		jval_seq_add(rt->arena, batch, list->l.items[i]);
-	}
-	while (batch && is_fill(v[1]) && (int64_t)batch->l.n < size)
-		jval_seq_add(rt->arena, batch, v[1]);
-	return out;
-}
-
-/* Gives n pieces, the longer ones first. */
-FILTER(slice)
-{
-	int64_t n;
-	struct jinja_value *list = jiter_list(rt, self);
-	struct jinja_value *out = jval_seq(rt->arena, J_GENERATOR, 0);
-	if (!list || !piece_count(rt, v[0], &n))
-		return NULL;
-	if (n == 0)
-		return jrt_fail(rt, "integer division or modulo by zero");
-	size_t at = 0;
-	for (int64_t i = 0; i < n; i++) {
-		bool extra = i < (int64_t)list->l.n % n;
-		size_t take = list->l.n / (size_t)n + extra;
-		struct jinja_value *piece = jval_seq(rt->arena, J_LIST, take);
-		while (take-- > 0)
-			jval_seq_add(rt->arena, piece, list->l.items[at++]);
-		if (is_fill(v[1]) && !extra)
-			jval_seq_add(rt->arena, piece, v[1]);
-		jval_seq_add(rt->arena, out, piece);
-	}
-	return out;
 }
 
 /* --- map and select ------------------------------------------------------ */
@@ -501,10 +381,8 @@ FILTER(rejectattr)
 }
 
 const struct jbuiltin jfilter_seqs[] = {
-	{"batch", "linecount fill_with?", filter_batch},
 	{"dictsort", "case_sensitive? by? reverse?", filter_dictsort},
 	{"first", "", filter_first},
-	{"groupby", "attribute default? case_sensitive?", filter_groupby},
 	{"items", "", filter_items},
 	{"join", "d? attribute?", filter_join},
 	{"last", "", filter_last},
@@ -517,7 +395,6 @@ const struct jbuiltin jfilter_seqs[] = {
 	{"reverse", "", filter_reverse},
 	{"select", "*", filter_select},
 	{"selectattr", "*", filter_selectattr},
-	{"slice", "slices fill_with?", filter_slice},
 	{"sort", "reverse? case_sensitive? attribute?", filter_sort},
 	{"sum", "attribute? start?", filter_sum},
 	{"unique", "case_sensitive? attribute?", filter_unique},

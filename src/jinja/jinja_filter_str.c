@@ -95,13 +95,6 @@ TEXT_FILTER(replace)
 			    &(struct jargs){pos, counted ? 3 : 2, NULL, 0});
 }
 
-TEXT_FILTER(center)
-{
-	struct jinja_value *width = v[0] ? v[0] : jinja_int(rt->arena, 80);
-	return jcall_native(rt, jcall_find(jmethod_strs, STR("center")), self,
-			    &(struct jargs){&width, 1, NULL, 0});
-}
-
 TEXT_FILTER(format)
 {
 	if (args->n_pos && args->n_kw)
@@ -153,62 +146,6 @@ FILTER(indent)
 	return jtext_finish(t);
 }
 
-/* Byte offset of character i; the end of s if s is shorter. */
-static size_t offset_of(const struct jstr *s, int64_t i)
-{
-	size_t at = 0;
-	uint32_t c;
-	for (; i > 0 && at < s->n; i--)
-		at += next_char(s, at, &c);
-	return at;
-}
-
-/* Shortens at a word boundary unless `killwords` is set. A text that is too long by at
- * most `leeway` stays whole. */
-FILTER(truncate)
-{
-	int64_t length = 255, leeway = 5;
-	const struct jstr dots = {.p = "...", .n = 3};
-	const struct jstr *end = v[2] ? jcall_str(rt, v[2]) : &dots;
-	if (!end || !jcall_int(rt, v[0], &length) || !jcall_int(rt, v[3], &leeway))
-		return NULL;
-	int64_t n_end = (int64_t)utf8_count((struct str){end->p, end->n});
-	if (length < n_end || leeway < 0)
-		return jrt_fail(rt, "a longer length is expected");
-	int64_t len = jval_len(self);
-	if (len >= 0 && (len <= length || len - length <= leeway))
-		return self;
-	const struct jstr *s = jcall_str(rt, self);
-	if (!s || !jrt_work(rt, s->n))
-		return NULL;
-	size_t cut = offset_of(s, length - n_end);
-	if (!(v[1] && jval_truth(v[1]))) {
-		size_t space = cut;
-		while (space > 0 && s->p[space - 1] != ' ')
-			space--;
-		if (space)
-			cut = space - 1;
-	}
-	struct jtext *t = jtext_new(rt, cut + end->n);
-	jtext_add_part(t, s, 0, cut);
-	jtext_add_jstr(t, end);
-	return jtext_finish(t);
-}
-
-TEXT_FILTER(wordcount)
-{
-	int64_t words = 0;
-	bool inside = false;
-	uint32_t c;
-	for (size_t at = 0; at < s->n;) {
-		at += next_char(s, at, &c);
-		bool is_word = c == '_' || jcase_is_alnum(c);
-		words += is_word && !inside;
-		inside = is_word;
-	}
-	return jinja_int(rt->arena, words);
-}
-
 TEXT_FILTER(escape)
 {
 	struct jtext *t = jtext_new(rt, s->n);
@@ -234,64 +171,10 @@ TEXT_FILTER(safe)
 	return self;
 }
 
-/* --- urlencode ----------------------------------------------------------- */
-
-/* Python's urllib quote, or quote_plus for the parts of a query (is_query). */
-static void add_quoted(struct jtext *t, const struct jstr *s, bool is_query)
-{
-	static const char hex[] = "0123456789ABCDEF";
-	for (size_t at = 0; at < s->n; at++) {
-		unsigned char c = (unsigned char)s->p[at];
-		bool plain = (c < 0x80 && jcase_is_alnum(c)) ||
-			     is_char_of(c, "_.-~") || (c == '/' && !is_query);
-		if (plain) {
-			jtext_add_part(t, s, at, at + 1);
-		} else if (c == ' ' && is_query) {
-			jtext_add(t, STR("+"), jstr_trust_at(s, at));
-		} else {
-			char code[3] = {'%', hex[c >> 4], hex[c & 15]};
-			jtext_add(t, (struct str){code, 3}, jstr_trust_at(s, at));
-		}
-	}
-}
-
-FILTER(urlencode)
-{
-	struct jtext *t = jtext_new(rt, 0);
-	struct jinja_value view = {.kind = J_VIEW, .view = {self, VIEW_ITEMS}};
-	bool is_scalar = self->kind <= J_STRING && self->kind != J_UNDEFINED;
-	if (is_scalar) {
-		struct jinja_value *text = jrepr_str(rt, self);
-		if (!text)
-			return NULL;
-		add_quoted(t, &text->s, false);
-		return jtext_finish(t);
-	}
-	struct jinja_value *pairs = jiter_list(rt, self->kind == J_DICT ? &view : self);
-	for (size_t i = 0; pairs && i < pairs->l.n; i++) {
-		struct jinja_value *pair = jiter_list(rt, pairs->l.items[i]);
-		if (!pair)
-			return NULL;
-		if (pair->l.n != 2)
-			return jrt_fail(rt, "urlencode needs pairs");
-		for (int k = 0; k < 2; k++) {
-			struct jinja_value *text = jrepr_str(rt, pair->l.items[k]);
-			if (!text)
-				return NULL;
-			if (k || i)
-				jtext_add_z(t, k ? "=" : "&");
-			add_quoted(t, &text->s, true);
-		}
-	}
-	return pairs ? jtext_finish(t) : NULL;
-}
-
 const struct jbuiltin jfilter_strs[] = {
 	{"capitalize", "", filter_capitalize},
-	{"center", "width?", filter_center},
 	{"e", "", filter_escape},
 	{"escape", "", filter_escape},
-	{"forceescape", "", filter_escape},
 	{"format", "*", filter_format},
 	{"indent", "width? first? blank?", filter_indent},
 	{"lower", "", filter_lower},
@@ -299,9 +182,6 @@ const struct jbuiltin jfilter_strs[] = {
 	{"safe", "", filter_safe},
 	{"title", "", filter_title},
 	{"trim", "chars?", filter_trim},
-	{"truncate", "length? killwords? end? leeway?", filter_truncate},
 	{"upper", "", filter_upper},
-	{"urlencode", "", filter_urlencode},
-	{"wordcount", "", filter_wordcount},
 	{NULL, NULL, NULL},
 };

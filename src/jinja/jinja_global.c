@@ -69,23 +69,6 @@ GLOBAL(namespace)
 	return fill_dict(rt, &ns->d, args) ? ns : NULL;
 }
 
-GLOBAL(cycler)
-{
-	if (args->n_pos == 0)
-		return jrt_fail(rt, "at least one item has to be provided");
-	struct jinja_value *c = jval_seq(rt->arena, J_CYCLER, (size_t)args->n_pos);
-	for (int i = 0; i < args->n_pos; i++)
-		jval_seq_add(rt->arena, c, args->pos[i]);
-	return c;
-}
-
-GLOBAL(joiner)
-{
-	struct jinja_value *j = jval_new(rt->arena, J_JOINER);
-	j->joiner.sep = v[0] ? v[0] : jval_text(rt->arena, STR(", "));
-	return j;
-}
-
 /* The only failure without a line number: the template itself wrote the message. */
 GLOBAL(raise_exception)
 {
@@ -119,9 +102,7 @@ GLOBAL(strftime_now)
 }
 
 static const struct jbuiltin globals[] = {
-	{"cycler", "*", global_cycler},
 	{"dict", "*", global_dict},
-	{"joiner", "sep?", global_joiner},
 	{"namespace", "*", global_namespace},
 	{"raise_exception", "message", global_raise_exception},
 	{"range", "start stop? step?", global_range},

@@ -2,7 +2,6 @@
  *
  * Tests: `x is name` and `x is name(y)`.
  */
-#include "base/utf8.h"
 #include "jinja/jinja_op.h"
 
 #define TEST(name) JNATIVE(test_##name)
@@ -32,7 +31,7 @@ KIND_TEST(iterable, self->kind == J_STRING || jval_is_seq(self) ||
 	  self->kind == J_RANGE || self->kind == J_GENERATOR || self->kind == J_VIEW ||
 	  self->kind == J_DICT || self->kind == J_UNDEFINED || self->kind == J_LOOP)
 KIND_TEST(callable, self->kind == J_NATIVE || self->kind == J_MACRO ||
-	  self->kind == J_LOOP || self->kind == J_JOINER || self->kind == J_UNDEFINED)
+	  self->kind == J_LOOP || self->kind == J_UNDEFINED)
 
 /* True if self % n == want. */
 static struct jinja_value *remainder_is(struct jrt *rt, struct jinja_value *self,
@@ -58,34 +57,6 @@ TEST(even)
 TEST(divisibleby)
 {
 	return remainder_is(rt, self, v[0], 0);
-}
-
-/* str.islower and isupper: has cased characters, and all are of this case. */
-static struct jinja_value *case_is(struct jrt *rt, struct jinja_value *self, int want)
-{
-	struct jinja_value *text = jrepr_str(rt, self);
-	bool any = false;
-	if (!text || !jrt_work(rt, text->s.n))
-		return NULL;
-	for (size_t at = 0; at < text->s.n;) {
-		uint32_t c;
-		at += utf8_decode((struct str){text->s.p + at, text->s.n - at}, &c);
-		int is = jcase_of(c);
-		if (is == -want)
-			return &jval_false;
-		any |= is == want;
-	}
-	return jval_bool(any);
-}
-
-TEST(lower)
-{
-	return case_is(rt, self, -1);
-}
-
-TEST(upper)
-{
-	return case_is(rt, self, 1);
 }
 
 /* Python's `is`: the same object. Equal small integers are the same object. */
@@ -132,11 +103,11 @@ static const struct jbuiltin tests[] = {
 	{"false", "", test_is_false}, {"filter", "", test_filter},
 	{"float", "", test_float}, {"in", "seq", test_in},
 	{"integer", "", test_integer}, {"iterable", "", test_iterable},
-	{"lower", "", test_lower}, {"mapping", "", test_mapping},
+	{"mapping", "", test_mapping},
 	{"none", "", test_none}, {"number", "", test_number}, {"odd", "", test_odd},
 	{"sameas", "other", test_sameas}, {"sequence", "", test_sequence},
 	{"string", "", test_string}, {"test", "", test_test}, {"true", "", test_is_true},
-	{"undefined", "", test_undefined}, {"upper", "", test_upper},
+	{"undefined", "", test_undefined},
 	{"eq", "other", test_eq}, {"equalto", "other", test_eq}, {"==", "other", test_eq},
 	{"ne", "other", test_ne}, {"!=", "other", test_ne},
 	{"lt", "other", test_lt}, {"lessthan", "other", test_lt}, {"<", "other", test_lt},

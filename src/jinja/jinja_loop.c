@@ -171,10 +171,8 @@ struct jinja_value *jloop_attr(struct jrt *rt, struct jinja_value *v, struct str
 		return next || jrt_failed(rt) ? next :
 		       jrt_undef_hint(rt, "there is no next item");
 	}
-	if (str_is(name, "depth0"))
-		return jinja_int(a, loop->depth0);
-	if (str_is(name, "depth"))
-		return jinja_int(a, loop->depth0 + 1);
+	if (str_is(name, "depth0") || str_is(name, "depth"))
+		return jinja_int(a, str_is(name, "depth"));
 	return NULL;
 }
 
@@ -185,20 +183,7 @@ JNATIVE(loop_cycle)
 	return args->pos[self->loop->index0 % args->n_pos];
 }
 
-/* Compares all arguments with those of the previous call. */
-JNATIVE(loop_changed)
-{
-	struct jinja_value *now = jval_seq(rt->arena, J_TUPLE, (size_t)args->n_pos);
-	for (int i = 0; i < args->n_pos; i++)
-		jval_seq_add(rt->arena, now, args->pos[i]);
-	struct jloop *loop = self->loop;
-	bool same = loop->changed && jop_equal(loop->changed, now, rt);
-	loop->changed = now;
-	return jrt_failed(rt) ? NULL : jval_bool(!same);
-}
-
 const struct jbuiltin jloop_methods[] = {
 	{"cycle", "*", loop_cycle},
-	{"changed", "*", loop_changed},
 	{NULL, NULL, NULL},
 };

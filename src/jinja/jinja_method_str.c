@@ -48,11 +48,6 @@ METHOD(capitalize)
 	return jcase_change(rt, &self->s, CASE_CAPITALIZE);
 }
 
-METHOD(swapcase)
-{
-	return jcase_change(rt, &self->s, CASE_SWAP);
-}
-
 static struct jinja_value *strip(struct jrt *rt, struct jinja_value *self,
 				 struct jinja_value *chars_or_null, bool left, bool right)
 {
@@ -138,42 +133,6 @@ static struct jinja_value *split_words(struct jrt *rt, const struct jstr *s, int
 	return out;
 }
 
-/* Finds the last run of non-space characters in the first `end` bytes. */
-static bool last_word(const struct jstr *s, size_t end, size_t *out_from, size_t *out_to)
-{
-	size_t from;
-	struct jstr head = {.p = s->p, .n = end};
-	jcase_strip(&head, NULL, false, true, &from, out_to);
-	*out_from = *out_to;
-	while (*out_from > 0) {
-		size_t at = *out_from - 1;
-		uint32_t c;
-		while (at > 0 && ((unsigned char)s->p[at] & 0xC0) == 0x80)
-			at--;
-		utf8_decode((struct str){s->p + at, *out_from - at}, &c);
-		if (c != UTF8_BAD && jcase_is_space(c))
-			break;
-		*out_from = at;
-	}
-	return *out_to > *out_from;
-}
-
-static struct jinja_value *rsplit_words(struct jrt *rt, const struct jstr *s, int64_t max)
-{
-	struct jinja_value *out = jinja_list(rt->arena);
-	size_t end = s->n, from, to;
-	while (last_word(s, end, &from, &to)) {
-		if (max-- == 0)
-			from = 0; /* the rest of the text, with the white space at its beginning */
-		if (!add_piece(rt, out, s, from, to))
-			return NULL;
-		if (from == 0)
-			break;
-		end = from;
-	}
-	return jval_reverse(out);
-}
-
 static struct jinja_value *split_by(struct jrt *rt, const struct jstr *s,
 				    const struct jstr *sep, int64_t max)
 {
@@ -188,12 +147,12 @@ static struct jinja_value *split_by(struct jrt *rt, const struct jstr *s,
 	return add_piece(rt, out, s, from, s->n) ? out : NULL;
 }
 
-/* Offset of the last `needle` in s.p[from..to); -1: not found. */
-static ptrdiff_t find_last(struct str s, struct str needle, size_t from, size_t to)
+/* Offset of the last `needle` in the first `to` bytes; -1: not found. */
+static ptrdiff_t find_last(struct str s, struct str needle, size_t to)
 {
 	if (to < needle.n)
 		return -1;
-	for (size_t at = to - needle.n + 1; at-- > from;)
+	for (size_t at = to - needle.n + 1; at-- > 0;)
 		if (memcmp(s.p + at, needle.p, needle.n) == 0)
 			return (ptrdiff_t)at;
 	return -1;
@@ -205,7 +164,7 @@ static struct jinja_value *rsplit_by(struct jrt *rt, const struct jstr *s,
 	struct jinja_value *out = jinja_list(rt->arena);
 	size_t end = s->n;
 	ptrdiff_t at;
-	while (max-- != 0 && (at = find_last(view(s), view(sep), 0, end)) >= 0) {
+	while (max-- != 0 && (at = find_last(view(s), view(sep), end)) >= 0) {
 		if (!add_piece(rt, out, s, (size_t)at + sep->n, end))
 			return NULL;
 		end = (size_t)at;
@@ -227,9 +186,10 @@ static struct jinja_value *split(struct jrt *rt, struct jinja_value *self,
 		return jrt_fail(rt, "empty separator");
 	if (max < 0)
 		max = -1;
+	if (!sep && from_right && max >= 0)
+		return jrt_fail(rt, "rsplit with maxsplit needs a separator");
 	if (!sep)
-		return from_right ? rsplit_words(rt, &self->s, max)
-				  : split_words(rt, &self->s, max);
+		return split_words(rt, &self->s, max);
 	return from_right ? rsplit_by(rt, &self->s, sep, max)
 			  : split_by(rt, &self->s, sep, max);
 }
@@ -275,81 +235,18 @@ METHOD(splitlines)
 	return from == s->n || add_piece(rt, out, s, from, s->n) ? out : NULL;
 }
 
-static struct jinja_value *partition(struct jrt *rt, struct jinja_value *self,
-				     struct jinja_value *by, bool last)
-{
-	const struct jstr *s = &self->s, *sep = jcall_str(rt, by);
-	if (!sep || !jrt_work(rt, s->n))
-		return NULL;
-	if (sep->n == 0)
-		return jrt_fail(rt, "empty separator");
-	ptrdiff_t found = last ? find_last(view(s), view(sep), 0, s->n)
-			       : str_find(view(s), view(sep), 0);
-	size_t at = found >= 0 ? (size_t)found : last ? 0 : s->n;
-	size_t end = found >= 0 ? at + sep->n : at;
-	struct jinja_value *out = jval_seq(rt->arena, J_TUPLE, 3);
-	jval_seq_add(rt->arena, out, jstr_slice(rt, s, 0, at));
-	jval_seq_add(rt->arena, out, jstr_slice(rt, s, at, end));
-	jval_seq_add(rt->arena, out, jstr_slice(rt, s, end, s->n));
-	return out;
-}
-
-METHOD(partition)
-{
-	return partition(rt, self, v[0], false);
-}
-
-METHOD(rpartition)
-{
-	return partition(rt, self, v[0], true);
-}
-
 /* --- searching ----------------------------------------------------------- */
-
-/* The byte range of characters start..stop of s; negative and large numbers count as in
- * Python. False: start lies after the end, so nothing can be found. */
-static bool part_of(struct jrt *rt, const struct jstr *s, struct jinja_value *start,
-		    struct jinja_value *stop, size_t *out_from, size_t *out_to)
-{
-	*out_from = 0;
-	*out_to = s->n;
-	if (!start && !stop)
-		return true;
-	int64_t len = (int64_t)utf8_count(view(s)), from = 0, to = len;
-	if (!jcall_int(rt, start, &from) || !jcall_int(rt, stop, &to))
-		return false;
-	if (from > len)
-		return false;
-	struct jinja_value a = {.kind = J_INT, .i = from}, b = {.kind = J_INT, .i = to};
-	struct jinja_value whole = {.kind = J_STRING, .s = *s};
-	struct jinja_value *part = jop_slice(rt, &whole, &a, &b, NULL);
-	if (!part)
-		return false;
-	from = from < 0 ? MAX(from + len, 0) : from;
-	to = to < 0 ? to + len : to;
-	if (to < from)
-		return false;
-	struct jinja_value *head = jop_slice(rt, &whole, NULL, &a, NULL);
-	if (!head)
-		return false;
-	*out_from = head->s.n;
-	*out_to = *out_from + part->s.n;
-	return true;
-}
 
 /* The character index of the needle v[0]; -1: absent. False: failed. */
 static bool find_in(struct jrt *rt, struct jinja_value *self, struct jinja_value **v,
 		    bool last, int64_t *out)
 {
 	const struct jstr *s = &self->s, *needle = jcall_str(rt, v[0]);
-	size_t from, to;
 	*out = -1;
 	if (!needle || !jrt_work(rt, s->n * (last ? 1 + needle->n / 8 : 1)))
 		return false;
-	if (!part_of(rt, s, v[1], v[2], &from, &to))
-		return !jrt_failed(rt);
-	ptrdiff_t at = last ? find_last(view(s), view(needle), from, to) :
-		       str_find((struct str){s->p, to}, view(needle), from);
+	ptrdiff_t at = last ? find_last(view(s), view(needle), s->n) :
+		       str_find(view(s), view(needle), 0);
 	if (at >= 0)
 		*out = (int64_t)utf8_count((struct str){s->p, (size_t)at});
 	return true;
@@ -367,38 +264,15 @@ METHOD(rfind)
 	return find_in(rt, self, v, true, &at) ? jinja_int(rt->arena, at) : NULL;
 }
 
-static struct jinja_value *index_of(struct jrt *rt, struct jinja_value *self,
-				    struct jinja_value **v, bool last)
-{
-	int64_t at;
-	if (!find_in(rt, self, v, last, &at))
-		return NULL;
-	return at < 0 ? jrt_fail(rt, "substring not found") : jinja_int(rt->arena, at);
-}
-
-METHOD(index)
-{
-	return index_of(rt, self, v, false);
-}
-
-METHOD(rindex)
-{
-	return index_of(rt, self, v, true);
-}
-
 METHOD(count)
 {
 	const struct jstr *s = &self->s, *needle = jcall_str(rt, v[0]);
-	size_t from, to;
 	if (!needle || !jrt_work(rt, s->n))
 		return NULL;
-	if (!part_of(rt, s, v[1], v[2], &from, &to))
-		return jrt_failed(rt) ? NULL : jinja_int(rt->arena, 0);
-	struct str part = {s->p + from, to - from};
 	int64_t n = 0;
 	if (needle->n == 0)
-		return jinja_int(rt->arena, (int64_t)utf8_count(part) + 1);
-	for (ptrdiff_t at = 0; (at = str_find(part, view(needle), (size_t)at)) >= 0; n++)
+		return jinja_int(rt->arena, (int64_t)utf8_count(view(s)) + 1);
+	for (ptrdiff_t at = 0; (at = str_find(view(s), view(needle), (size_t)at)) >= 0; n++)
 		at += (ptrdiff_t)needle->n;
 	return jinja_int(rt->arena, n);
 }
@@ -408,17 +282,13 @@ static struct jinja_value *has_end(struct jrt *rt, struct jinja_value *self,
 				   struct jinja_value **v,
 				   bool (*is)(struct str, struct str))
 {
-	size_t from, to;
-	if (!part_of(rt, &self->s, v[1], v[2], &from, &to))
-		return jrt_failed(rt) ? NULL : &jval_false;
-	struct str part = {self->s.p + from, to - from};
 	size_t n = v[0]->kind == J_TUPLE ? v[0]->l.n : 1;
 	for (size_t i = 0; i < n; i++) {
 		const struct jstr *fix = jcall_str(rt, v[0]->kind == J_TUPLE ?
 						   v[0]->l.items[i] : v[0]);
 		if (!fix)
 			return NULL;
-		if (is(part, view(fix)))
+		if (is(view(&self->s), view(fix)))
 			return &jval_true;
 	}
 	return &jval_false;
@@ -493,168 +363,26 @@ METHOD(format)
 	return jformat_braces(rt, &self->s, args);
 }
 
-/* Fills s with blanks (or another character) up to `width` characters. side: -1 pads on
- * the right, 1 on the left, 0 on both sides. */
-static struct jinja_value *pad(struct jrt *rt, struct jinja_value *self,
-			       struct jinja_value **v, int side)
-{
-	const struct jstr *s = &self->s, *fill;
-	const struct jstr blank = {.p = " ", .n = 1};
-	int64_t width = 0, len = jval_len(self);
-	if (!jcall_int(rt, v[0], &width) || !maybe_str(rt, v[1], &fill))
-		return NULL;
-	if (!fill)
-		fill = &blank;
-	if (utf8_count(view(fill)) != 1)
-		return jrt_fail(rt, "The fill character must be one character");
-	if (width <= len)
-		return self;
-	uint64_t missing = (uint64_t)(width - len);
-	/* CPython's center: an odd pad puts the extra one left if the width is odd too */
-	uint64_t left = side < 0 ? 0 : side > 0 ? missing :
-			missing / 2 + (missing & (uint64_t)width & 1);
-	struct jtext *t = jtext_new(rt, 0);
-	jtext_fill(t, view(fill), jstr_trust_at(fill, 0), left);
-	jtext_add_jstr(t, s);
-	jtext_fill(t, view(fill), jstr_trust_at(fill, 0), missing - left);
-	return jtext_finish(t);
-}
-
-METHOD(center)
-{
-	return pad(rt, self, v, 0);
-}
-
-METHOD(ljust)
-{
-	return pad(rt, self, v, -1);
-}
-
-METHOD(rjust)
-{
-	return pad(rt, self, v, 1);
-}
-
-/* Puts zeros after the sign. */
-METHOD(zfill)
-{
-	const struct jstr *s = &self->s;
-	int64_t width = 0, len = jval_len(self);
-	if (!jcall_int(rt, v[0], &width))
-		return NULL;
-	if (width <= len)
-		return self;
-	size_t sign = s->n && (s->p[0] == '+' || s->p[0] == '-');
-	struct jtext *t = jtext_new(rt, 0);
-	jtext_add_part(t, s, 0, sign);
-	jtext_fill(t, STR("0"), TRUST_TEMPLATE, (size_t)(width - len));
-	jtext_add_part(t, s, sign, s->n);
-	return jtext_finish(t);
-}
-
-/* --- kinds of characters ------------------------------------------------- */
-
-/* True if s is not empty and all its characters are of this kind. */
-static struct jinja_value *all_are(struct jrt *rt, const struct jstr *s,
-				   bool (*is)(uint32_t), bool when_empty)
-{
-	if (!jrt_work(rt, s->n))
-		return NULL;
-	for (size_t at = 0; at < s->n;) {
-		uint32_t c;
-		at += utf8_decode((struct str){s->p + at, s->n - at}, &c);
-		if (c == UTF8_BAD || !is(c))
-			return &jval_false;
-	}
-	return jval_bool(s->n > 0 || when_empty);
-}
-
-static bool is_ascii(uint32_t c) { return c < 0x80; }
-
-/* A decimal digit; superscripts, subscripts and circled digits are none. */
-static bool is_decimal(uint32_t c)
-{
-	return jcase_is_digit(c) && jcase_is_printable(c) && (c < 0x80 || c > 0x24FF ||
-	       (c > 0xB9 && c < 0x2070));
-}
-
-METHOD(isdigit)
-{
-	return all_are(rt, &self->s, jcase_is_digit, false);
-}
-
-METHOD(isdecimal)
-{
-	return all_are(rt, &self->s, is_decimal, false);
-}
-
-METHOD(isalpha)
-{
-	return all_are(rt, &self->s, jcase_is_alpha, false);
-}
-
-METHOD(isalnum)
-{
-	return all_are(rt, &self->s, jcase_is_alnum, false);
-}
-
-METHOD(isspace)
-{
-	return all_are(rt, &self->s, jcase_is_space, false);
-}
-
-METHOD(isascii)
-{
-	return all_are(rt, &self->s, is_ascii, true);
-}
-
-METHOD(isupper)
-{
-	return jcall_native(rt, jtest_find(STR("upper")), self, args);
-}
-
-METHOD(islower)
-{
-	return jcall_native(rt, jtest_find(STR("lower")), self, args);
-}
-
 const struct jbuiltin jmethod_strs[] = {
 	{"capitalize", "", do_capitalize},
-	{"center", "width fillchar?", do_center},
-	{"count", "sub start? end?", do_count},
-	{"endswith", "suffix start? end?", do_endswith},
-	{"find", "sub start? end?", do_find},
+	{"count", "sub", do_count},
+	{"endswith", "suffix", do_endswith},
+	{"find", "sub", do_find},
 	{"format", "*", do_format},
-	{"index", "sub start? end?", do_index},
-	{"isalnum", "", do_isalnum},
-	{"isalpha", "", do_isalpha},
-	{"isascii", "", do_isascii},
-	{"isdecimal", "", do_isdecimal},
-	{"isdigit", "", do_isdigit},
-	{"islower", "", do_islower},
-	{"isspace", "", do_isspace},
-	{"isupper", "", do_isupper},
 	{"join", "iterable", do_join},
-	{"ljust", "width fillchar?", do_ljust},
 	{"lower", "", do_lower},
 	{"lstrip", "chars?", do_lstrip},
-	{"partition", "sep", do_partition},
 	{"removeprefix", "prefix", do_removeprefix},
 	{"removesuffix", "suffix", do_removesuffix},
 	{"replace", "old new count?", do_replace},
-	{"rfind", "sub start? end?", do_rfind},
-	{"rindex", "sub start? end?", do_rindex},
-	{"rjust", "width fillchar?", do_rjust},
-	{"rpartition", "sep", do_rpartition},
+	{"rfind", "sub", do_rfind},
 	{"rsplit", "sep? maxsplit?", do_rsplit},
 	{"rstrip", "chars?", do_rstrip},
 	{"split", "sep? maxsplit?", do_split},
 	{"splitlines", "keepends?", do_splitlines},
-	{"startswith", "prefix start? end?", do_startswith},
+	{"startswith", "prefix", do_startswith},
 	{"strip", "chars?", do_strip},
-	{"swapcase", "", do_swapcase},
 	{"title", "", do_title},
 	{"upper", "", do_upper},
-	{"zfill", "width", do_zfill},
 	{NULL, NULL, NULL},
 };

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-static const char *const op_names[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+static const char *const op_names[] = {"+", "-", "*", "/", "//", "%"};
 
 static void *overflow(struct jrt *rt)
 {
@@ -27,22 +27,6 @@ static void *bad_operands(struct jrt *rt, enum jop op, const struct jinja_value 
 static double to_double(const struct jinja_value *v)
 {
 	return v->kind == J_FLOAT ? v->f : (double)jval_int(v);
-}
-
-static struct jinja_value *int_pow(struct jrt *rt, int64_t x, int64_t n)
-{
-	if (n < 0) {
-		if (x == 0)
-			return jrt_fail(rt, "0.0 cannot be raised to a negative power");
-		return jinja_float(rt->arena, pow((double)x, (double)n));
-	}
-	int64_t r = 1;
-	if (x == 1 || x == -1 || x == 0) /* cannot overflow, however large n is */
-		return jinja_int(rt->arena, n == 0 ? 1 : x == -1 && n % 2 == 0 ? 1 : x);
-	for (; n > 0; n--)
-		if (__builtin_mul_overflow(r, x, &r))
-			return overflow(rt);
-	return jinja_int(rt->arena, r);
 }
 
 static struct jinja_value *int_divide(struct jrt *rt, enum jop op, int64_t a, int64_t b)
@@ -71,7 +55,6 @@ static struct jinja_value *int_arith(struct jrt *rt, enum jop op, int64_t a, int
 	case OP_ADD: over = __builtin_add_overflow(a, b, &r); break;
 	case OP_SUB: over = __builtin_sub_overflow(a, b, &r); break;
 	case OP_MUL: over = __builtin_mul_overflow(a, b, &r); break;
-	case OP_POW: return int_pow(rt, a, b);
 	default: return int_divide(rt, op, a, b);
 	}
 	return over ? overflow(rt) : jinja_int(rt->arena, r);
@@ -88,15 +71,6 @@ static struct jinja_value *float_arith(struct jrt *rt, enum jop op, double a, do
 	case OP_SUB: r = a - b; break;
 	case OP_MUL: r = a * b; break;
 	case OP_DIV: r = a / b; break;
-	case OP_POW:
-		if (a == 0 && b < 0)
-			return jrt_fail(rt, "0.0 cannot be raised to a negative power");
-		if (a < 0 && isfinite(b) && b != floor(b))
-			return jrt_fail(rt, "a power would be a complex number");
-		r = pow(a, b);
-		if (isinf(r) && isfinite(a) && isfinite(b))
-			return jrt_fail(rt, "a power is too large");
-		break;
 	default: { /* divmod as in CPython, including the signs of zeros */
 		double mod = fmod(a, b);
 		double div = (a - mod) / b;

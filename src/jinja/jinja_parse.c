@@ -141,7 +141,7 @@ static bool parse_if(struct jparser *p, struct stmt *s)
 	bool is_else = false;
 	for (;;) {
 		struct branch b = {.line = p->t->line};
-		if (!is_else && !(b.test = jexpr_parse_tuple(p, false, NULL)))
+		if (!is_else && !(b.test = jexpr_parse_tuple(p, false)))
 			return false;
 		if (!parse_body(p, is_else ? ends + 2 : ends, &b.body))
 			return false;
@@ -158,21 +158,17 @@ static bool parse_for(struct jparser *p, struct stmt *s)
 {
 	static const char *const ends[] = {"endfor", "else", NULL};
 	if (!(s->target = jexpr_parse_target(p, false, "in")) || !expect_name(p, "in") ||
-	    !(s->expr = jexpr_parse_tuple(p, false, "recursive")))
+	    !(s->expr = jexpr_parse_tuple(p, false)))
 		return false;
 	if (jparse_skip_name(p, "if") && !(s->test = jexpr_parse(p)))
 		return false;
-	s->is_recursive = jparse_skip_name(p, "recursive");
-	int loops = p->loops;
-	/* a recursive loop's body is a function: it cannot break out of outer loops */
-	p->loops = s->is_recursive ? 1 : loops + 1;
+	p->loops++;
 	bool ok = parse_body(p, ends, &s->body);
-	p->loops = s->is_recursive ? 0 : loops; /* `else` runs after the loop */
+	p->loops--; /* `else` runs after the loop */
 	if (ok && !jparse_skip_name(p, "endfor")) {
 		p->t++;
 		ok = parse_body_to(p, "endfor", &s->else_);
 	}
-	p->loops = loops;
 	return ok;
 }
 
@@ -182,7 +178,7 @@ static bool parse_set(struct jparser *p, struct stmt *s)
 		return false;
 	if (jparse_skip(p, T_ASSIGN)) {
 		s->kind = ST_SET;
-		return (s->expr = jexpr_parse_tuple(p, true, NULL)) != NULL;
+		return (s->expr = jexpr_parse_tuple(p, true)) != NULL;
 	}
 	s->kind = ST_SET_BLOCK;
 	if (p->t->type == T_PIPE && !(s->expr = jexpr_parse_filters(p, NULL, false)))
@@ -345,7 +341,7 @@ static bool parse_text(struct jparser *p, const char *const *ends, struct jblock
 			add_output(p, out, e);
 			break;
 		case T_VAR_BEGIN:
-			if (!(e = jexpr_parse_tuple(p, true, NULL)) ||
+			if (!(e = jexpr_parse_tuple(p, true)) ||
 			    !jparse_expect(p, T_VAR_END))
 				return false;
 			add_output(p, out, e);

@@ -66,9 +66,8 @@ static const struct {
 	{EX_CONCAT, {{T_TILDE, 0}}, 1},
 	{EX_ARITH, {{T_MUL, OP_MUL}, {T_DIV, OP_DIV}, {T_FLOORDIV, OP_FLOORDIV},
 		    {T_MOD, OP_MOD}}, 4},
-	{EX_ARITH, {{T_POW, OP_POW}}, 1},
 };
-#define N_LEVELS 4
+#define N_LEVELS 3
 
 static int level_op(int level, enum tok type)
 {
@@ -577,9 +576,9 @@ static struct expr *parse_tuple(struct jparser *p, const struct tuple_opts *o)
 	return jexpr_new(p, EX_TUPLE, at);
 }
 
-struct expr *jexpr_parse_tuple(struct jparser *p, bool with_cond, const char *end)
+struct expr *jexpr_parse_tuple(struct jparser *p, bool with_cond)
 {
-	return parse_tuple(p, &(struct tuple_opts){.with_cond = with_cond, .end = end});
+	return parse_tuple(p, &(struct tuple_opts){.with_cond = with_cond});
 }
 
 static struct expr *parse_parens(struct jparser *p)

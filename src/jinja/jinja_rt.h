@@ -183,10 +183,6 @@ struct jloop {
 	struct jinja_value *current, *before, *after; /* neighbouring items; NULL: none */
 	bool after_known;
 	int64_t index0, length; /* length -1: not asked for yet */
-	int depth0;
-	struct jinja_value *changed; /* arguments of the last loop.changed() */
-	const struct stmt *def;
-	struct jframe *frame; /* the frame that encloses the loop */
 };
 struct jinja_value *jloop_attr(struct jrt *rt, struct jinja_value *v, struct str name);
 bool jloop_next(struct jrt *rt, struct jloop *loop);
@@ -197,9 +193,6 @@ enum jflow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAIL };
 enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s);
 struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 				     const struct jargs *args);
-/* loop(iterable) inside a recursive loop. */
-struct jinja_value *jstmt_recurse(struct jrt *rt, struct jloop *loop,
-				  struct jinja_value *iterable);
 /* True if the `if` of a `for` accepts this item; false also if it failed. */
 bool jstmt_for_test(struct jrt *rt, const struct stmt *s, struct jframe *f,
 		    struct jinja_value *item);
@@ -210,7 +203,7 @@ extern const struct jbuiltin jfilter_seqs[], jfilter_strs[];
 extern const struct jbuiltin jmethod_strs[];
 /* Python's int(s) and float(s). False: s is no number; this is a failure only for an int
  * that does not fit 64 bits. */
-bool jformat_parse_int(struct jrt *rt, struct str s, int64_t base, int64_t *out);
+bool jformat_parse_int(struct jrt *rt, struct str s, int64_t *out);
 bool jformat_parse_float(struct str s, double *out);
 
 /* jinja_repr.c */
@@ -244,12 +237,11 @@ bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 /* jinja_case.c: Python's rules for characters */
 bool jcase_is_space(uint32_t cp);
 bool jcase_is_alpha(uint32_t cp);
-bool jcase_is_digit(uint32_t cp);
 bool jcase_is_alnum(uint32_t cp);
 bool jcase_is_printable(uint32_t cp);
 /* The case of a character: 1 for upper or title case, -1 for lower case, 0 for none. */
 int jcase_of(uint32_t cp);
-enum jcase_to { CASE_UPPER, CASE_LOWER, CASE_CAPITALIZE, CASE_TITLE, CASE_SWAP };
+enum jcase_to { CASE_UPPER, CASE_LOWER, CASE_CAPITALIZE, CASE_TITLE };
 /* Appends bytes from..to of s in another case. Each character keeps its trust mark. */
 void jcase_add(struct jtext *t, const struct jstr *s, size_t from, size_t to,
 	       enum jcase_to to_case);

@@ -2,8 +2,8 @@
  *
  * Runs statements and macros, and renders a template.
  *
- * Output goes to the caller's text. While a macro, a set block, a filter block or a
- * loop() runs, output goes into a string instead (`capture`). Each statement returns how
+ * Output goes to the caller's text. While a macro, a set block or a filter block runs,
+ * output goes into a string instead (`capture`). Each statement returns how
  * control flow continues. break and continue are passed up as such; the captured text of
  * the blocks that they leave is dropped.
  *
@@ -189,17 +189,15 @@ bool jstmt_for_test(struct jrt *rt, const struct stmt *s, struct jframe *f,
 	return test && jval_truth(test);
 }
 
-static enum jflow run_loop(struct jrt *rt, struct jframe *f, const struct stmt *s,
-			   struct jinja_value *iterable, int depth0)
+static enum jflow run_for(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
+	struct jinja_value *iterable = jeval(rt, f, s->expr);
 	struct jloop *loop = arena_alloc(rt->arena, sizeof *loop);
-	if (!jiter_init(rt, &loop->it, iterable))
+	if (!iterable || !jiter_init(rt, &loop->it, iterable))
 		return FLOW_FAIL;
 	loop->it.filter = s->test ? s : NULL;
-	loop->it.frame = loop->frame = f;
+	loop->it.frame = f;
 	loop->index0 = loop->length = -1;
-	loop->depth0 = depth0;
-	loop->def = s;
 	struct jinja_value *self = jval_new(rt->arena, J_LOOP);
 	self->loop = loop;
 
@@ -226,26 +224,6 @@ static enum jflow run_loop(struct jrt *rt, struct jframe *f, const struct stmt *
 	if (ran || !s->else_.n)
 		return FLOW_NEXT;
 	return run_block(rt, enter_scope(rt, s->else_scope, f), &s->else_);
-}
-
-static enum jflow run_for(struct jrt *rt, struct jframe *f, const struct stmt *s)
-{
-	struct jinja_value *iterable = jeval(rt, f, s->expr);
-	return iterable ? run_loop(rt, f, s, iterable, 0) : FLOW_FAIL;
-}
-
-struct jinja_value *jstmt_recurse(struct jrt *rt, struct jloop *loop,
-				  struct jinja_value *iterable)
-{
-	if (!loop->def->is_recursive)
-		return jrt_fail(rt, "The loop must have the 'recursive' marker to be "
-				"called recursively.");
-	struct jtext *outer = rt->capture;
-	struct jtext *text = rt->capture = jtext_new(rt, 0);
-	enum jflow flow = run_loop(rt, loop->frame, loop->def, iterable,
-				   loop->depth0 + 1);
-	rt->capture = outer;
-	return flow == FLOW_NEXT ? jtext_finish(text) : NULL;
 }
 
 static enum jflow run_set(struct jrt *rt, struct jframe *f, const struct stmt *s)

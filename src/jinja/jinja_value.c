@@ -106,8 +106,7 @@ const char *jval_type(const struct jinja_value *v)
 		[J_RANGE] = "range", [J_GENERATOR] = "generator",
 		[J_DICT] = "dict", [J_NAMESPACE] = "Namespace",
 		[J_NATIVE] = "function", [J_MACRO] = "Macro",
-		[J_LOOP] = "LoopContext", [J_CYCLER] = "Cycler",
-		[J_JOINER] = "Joiner",
+		[J_LOOP] = "LoopContext",
 	};
 	static const char *const views[] = {"dict_keys", "dict_values", "dict_items"};
 	return v->kind == J_VIEW ? views[v->view.what] : names[v->kind];

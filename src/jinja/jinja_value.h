@@ -23,7 +23,7 @@ enum jkind {
 	J_VIEW,      /* keys(), values() or items() of a dict */
 	J_DICT, J_NAMESPACE,
 	J_NATIVE,    /* a builtin, possibly bound to a value */
-	J_MACRO, J_LOOP, J_CYCLER, J_JOINER,
+	J_MACRO, J_LOOP,
 };
 
 /* Bytes and their writers. The marks are in order, each with its end offset. Without
@@ -41,8 +41,7 @@ struct jstr {
 struct jlist {
 	struct jinja_value **items;
 	size_t n, cap;
-	size_t pos;    /* for GENERATOR: the items before this index were read */
-	bool is_group; /* for a TUPLE from groupby: has .grouper and .list */
+	size_t pos; /* for GENERATOR: the items before this index were read */
 };
 
 struct jrange {
@@ -103,10 +102,6 @@ struct jinja_value {
 			struct jframe *frame; /* frame of the macro's definition */
 		} macro;
 		struct jloop *loop;
-		struct {
-			struct jinja_value *sep;
-			bool used;
-		} joiner;
 	};
 };
 

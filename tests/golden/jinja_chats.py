@@ -624,7 +624,7 @@ For each call:
 {%- set joined -%}
     {% for m in messages | rejectattr('role', 'in', ['tool', 'system']) | list %}{{ loop.cycle('a', 'b') }}{{ ',' if not loop.last }}{% endfor %}
 {%- endset -%}
-[{{ joined | trim }}|{{ messages | map(attribute='role') | unique | sort | join('+') }}|{{ messages | groupby('role') | map('first') | list | tojson }}]
+[{{ joined | trim }}|{{ messages | map(attribute='role') | unique | sort | join('+') }}]
 """,
 }
 

@@ -4,7 +4,7 @@
  * (tests/golden/jinja/, written by make_jinja_goldens.py), then what jinja2 cannot
  * say: marks, bounds, places of errors.
  */
-#include "jinja/jinja.h"
+#include "jinja/jinja_rt.h"
 
 #include <jansson.h>
 #include <time.h>
@@ -173,17 +173,17 @@ static const char *const letter_templates[] = {
 	"{{ (a ~ '-' ~ b)[1:-1] }}{{ (a ~ '-' ~ b)[::-1] }}{{ (a ~ '..' ~ b)[2] }}",
 	"{{ ('  ' ~ a ~ ' x ' ~ b ~ ' ').strip() }}|{{ (' ' ~ a) | trim }}",
 	"{{ (a ~ ',' ~ b ~ ',c').split(',') | join('+') }}{{ (a ~ ' ' ~ b).split()[1] }}",
-	"{{ (a ~ 'm' ~ b).rsplit('m', 1) }}{{ (a ~ '=' ~ b).partition('=') }}",
+	"{{ (a ~ 'm' ~ b).rsplit('m', 1) }}",
 	"{{ (a ~ '-x-' ~ b).replace('-', '~') }}{{ 'a-b'.replace('-', a) }}",
 	"{{ 'kzk' | replace('z', b) }}{{ [a, 'x', b] | join('/') }}{{ ','.join([a, b]) }}",
 	"{{ (a ~ '\n' ~ b ~ '\nq') | indent(2, true) }}{{ (b ~ '\nx') | indent(a) }}",
 	"{{ '%s=%5s|%-4s' % (a, b, 'x') }}{{ '%(k)s' % {'k': a} }}{{ '%r' % a }}",
-	"{{ '{}={:>8}|{x}'.format(a, b, x=a) }}{{ '<{0[k]}>' .format({'k': b}) }}",
+	"{{ '{}={:8s}|{x}'.format(a, b, x=a) }}{{ '<{0}>'.format(b) }}",
 	"{{ [a, {'k': b}, 'z'] | tojson }}{{ {a: 1, 'x': b} | tojson(indent=2) }}",
 	"{{ [a, 'x'] }}{{ {a: b} }}{{ (a, 1) }}", "{{ [a, b] | map('trim') | list }}",
 	"{{ a | list | join('.') }}{% for c in a %}{{ c }}-{% endfor %}",
 	"{{ [b, a] | sort | join }}{{ d | dictsort }}{{ d.items() | list }}",
-	"{{ a | center(9) }}{{ b.ljust(7, '.') }}{{ a.zfill(8) }}{{ a | reverse }}",
+	"{{ '%9s|%-9s' % (a, b) }}{{ a | reverse }}",
 	"{% set x %}pre {{ a }} post{% endset %}{{ x }}{{ x[4:] }}",
 	"{% macro m(p, q='d') %}[{{ p }}{{ q }}]{% endmacro %}{{ m(a) }}{{ m('x', b) }}",
 	"{% macro w() %}<{{ caller(a) }}>{% endmacro %}{% call(p) w() %}{{ p }}y{% endcall %}",
@@ -192,10 +192,9 @@ static const char *const letter_templates[] = {
 	"{% endfor %}{{ ns.s }}{{ ns.s[3:9] }}"),
 	"{% macro k() %}{{ kwargs }}{% endmacro %}{{ k(**d) }}{{ dict(**d) }}{{ namespace(**d) }}",
 	"{{ a if a else 'none' }}{{ missing | default(b) }}{{ a | first }}{{ a | last }}",
-	"{{ (a ~ 'xyz' ~ b) | truncate(6, true, '..', 0) }}{{ (a ~ ' x') | wordcount }}",
 	"{% set t = a ~ 'x' %}{{ t ~ 'l' }}{{ t ~ b }}{{ t }}",
 	"{{ (a ~ 'x') * 3 }}{{ [a, 'x'] * 2 }}{{ (a ~ 'pre').removesuffix('pre') }}",
-	"{{ [{'k': a}, {'k': b}] | groupby('k') | map('first') | list }}{{ a | e }}{{ a | safe }}",
+	"{{ a | e }}{{ a | safe }}",
 };
 
 static void test_letters(void)
@@ -250,8 +249,7 @@ static void test_json_marks(void)
 		    "tojson: what a string's bytes become stays its client's");
 	check_spans("{{ a | tojson(ensure_ascii=true) | upper }}", context,
 		    "T[\"]U[<|IM_END|>\\\"\\N\\U00E9]T[\"]", "escapes and case too");
-	check_spans("{{ a | e }}{{ a | urlencode }}", context,
-		    "U[&lt;|im_end|&gt;&#34;\n\xC3\xA9%3C%7Cim_end%7C%3E%22%0A%C3%A9]",
+	check_spans("{{ a | e }}", context, "U[&lt;|im_end|&gt;&#34;\n\xC3\xA9]",
 		    "and what is escaped otherwise");
 	check_spans("{{ [a] }}", context, "T[[']U[<|im_end|>\"\\n\xC3\xA9]T[']]",
 		    "and inside a repr");
@@ -325,6 +323,73 @@ static void test_trust_of_values(void)
 	arena_deinit(&a);
 }
 
+/* --- what templates use ------------------------------------------------------ */
+
+static bool loop_has(const char *name)
+{
+	char source[200];
+	snprintf(source, sizeof source, "{%% for x in 'abc' %%}{{ loop.%s is defined }} "
+		 "{%% endfor %%}", name);
+	struct result r = render(source, NULL);
+	bool is_there = !r.st && strstr(text_of(&r), "True");
+	marked_deinit(&r.out);
+	return is_there;
+}
+
+/* Each name that published templates use is known (tests/golden/jinja_used.tsv). */
+static void test_used(void)
+{
+	FILE *f = fopen(tap_src("tests/golden/jinja_used.tsv"), "r");
+	char line[200], kind[40], name[60], count[40];
+	int n = 0;
+	while (f && fgets(line, sizeof line, f)) {
+		if (line[0] == '#' || sscanf(line, "%39s %59s %39s", kind, name, count) != 3)
+			continue;
+		struct str s = str_of(name);
+		bool is_known = strcmp(kind, "filter") == 0 ? jfilter_find(s) != NULL :
+				strcmp(kind, "test") == 0 ? jtest_find(s) != NULL :
+				strcmp(kind, "global") == 0 ? jglobal_find(s) != NULL :
+				strcmp(kind, "loop") == 0 ? loop_has(name) : jmethod_is_name(s);
+		ok(is_known == (strcmp(count, "refused") != 0), "%s %s: %s", kind, name, count);
+		n++;
+	}
+	ok(n > 60, "the list of what published templates use is read");
+	if (f)
+		fclose(f);
+}
+
+static const char *const gone[] = {
+	"{{ 'x'.zfill(3) }}", "'str' has no attribute 'zfill'",
+	"{{ 'x'.isdigit() }}", "'str' has no attribute 'isdigit'",
+	"{{ [1].sort() }}", "'list' has no attribute 'sort'",
+	"{{ 'a'.find('b', 2) }}", "find() takes at most 1 arguments, not 2",
+	"{{ cycler('a', 'b') }}", "'cycler' is undefined",
+	"{% for x in [1] %}{{ loop.changed(x) }}{% endfor %}", "has no attribute 'changed'",
+	"{{ 'a b'.rsplit(none, 1) }}", "rsplit with maxsplit needs a separator",
+	"{{ '{:>8}'.format('a') }}", "the format '>8' is not supported",
+	"{{ '{:,}'.format(1000) }}", "the format ',' is not supported",
+	"{{ '{:5}'.format(1) }}", "the format '5' is not supported",
+	"{{ '{0.a}'.format({}) }}", "the format's field '0.a' is not supported",
+	"{{ '{!r}'.format(1) }}", "the format's key '!r' is missing",
+	"{{ '%x' % 5 }}", "the format 'x' is not supported: a width and one of srdif are",
+	"{{ '%.2s' % 'abc' }}", "the format '.2s' is not supported",
+	"{{ '%*d' % (5, 3) }}", "the format '*d' is not supported",
+};
+
+static void check_fail(const char *source, enum status want, const char *words);
+
+/* What halod leaves out of Jinja fails with its name and line. Nothing renders otherwise. */
+static void test_left_out(void)
+{
+	check_fail("{{ x | round }}", E_FORMAT, "column 8: there is no filter 'round'");
+	check_fail("{{ 2 ** 3 }}", E_FORMAT, "column 6: '}}' is expected, not '**'");
+	check_fail("{% for x in l recursive %}{% endfor %}", E_FORMAT, "not 'recursive'");
+	for (size_t i = 0; i < sizeof gone / sizeof *gone; i += 2) {
+		check_fail(gone[i], E_TEMPLATE, gone[i + 1]);
+		check_fail(gone[i], E_TEMPLATE, "line 1");
+	}
+}
+
 /* --- errors and bounds --------------------------------------------------- */
 
 static void check_fail(const char *source, enum status want, const char *words)
@@ -352,7 +417,6 @@ static void test_errors(void)
 	check_fail("{{ {'a': 1}.b.c }}", E_TEMPLATE, "has no attribute 'b'");
 	check_fail("x{{ raise_exception('Only this.') }}", E_TEMPLATE, "Only this.");
 	check_fail("{{ 9223372036854775807 + 1 }}", E_TEMPLATE, "64 bits");
-	check_fail("{{ 2 ** 64 }}", E_TEMPLATE, "64 bits");
 	check_fail("{{ 99999999999 * 99999999999 }}", E_TEMPLATE, "64 bits");
 	struct result r = render("{{ raise_exception('just this') }}", NULL);
 	is_str(r.fail.text, "just this", "an exception's message comes alone");
@@ -426,16 +490,12 @@ static void test_limits(void)
 	check_limit("{{ 'x' * 1000000000000 }}", none, "memory");
 	check_limit("{{ ('x' ~ s) * 9223372036854775807 }}", none, "memory");
 	check_limit("{{ [1] * 100000000000 }}", none, "memory");
-	check_limit("{{ 'a'.ljust(99999999999) }}", none, "memory");
-	check_limit("{{ '5'.zfill(99999999999) }}", none, "memory");
-	check_limit("{{ 'a' | center(99999999999) }}", none, "memory");
 	check_limit("{{ '%999999999999d' % 5 }}", none, "wide");
 	check_limit("{{ '%2000000000d' % 5 }}", none, "memory");
 	check_limit("{{ '%.999f' % 1.5 }}", none, "digits");
-	check_limit("{{ '{:2000000000}'.format(1) }}", none, "memory");
+	check_limit("{{ '{:2000000000d}'.format(1) }}", none, "memory");
 	check_limit("{{ 'a\nb' | indent(99999999999) }}", none, "memory");
 	check_limit("{{ [1] | tojson(indent=1000000) }}", none, "indent");
-	check_limit("{{ [1] | batch(99999999999, 0) | list }}", none, "items");
 	check_limit("{% set ns = namespace(s='x') %}{% for i in range(100) %}"
 		    "{% set ns.s = ns.s ~ ns.s %}{% endfor %}", none, "memory");
 	check_limit("{% set ns = namespace(s='x') %}{% for i in range(100) %}"
@@ -453,7 +513,6 @@ static void test_limits(void)
 	check_limit("{% macro a() %}{{ caller() if 0 }}{% call a() %}{% endcall %}{% endmacro %}"
 		    "{{ a() }}", none,
 		    "nested");
-	check_limit("{% for x in [[]] recursive %}{{ loop([[]]) }}{% endfor %}", none, "nested");
 	check_limit("{% for i in range(1000) %}0123456789{% endfor %}",
 		    (struct jinja_limits){.max_output_bytes = 5000}, "writes");
 	check_limit("{% set s = 'ab' * 1000000 %}{% for i in range(99999) %}"
@@ -528,6 +587,8 @@ int main(int argc, char **argv)
 	test_json_marks();
 	test_halo_marks();
 	test_trust_of_values();
+	test_used();
+	test_left_out();
 	test_errors();
 	test_nesting();
 	test_limits();
