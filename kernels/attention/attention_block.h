@@ -100,8 +100,8 @@ DEVICE float attention_row_scores(const attention_lds<S> &l, int32_t r, int32_t 
 	return attention_max8(most);
 }
 
-/* Turn these scores into weights, in place. All lanes of the row have read theirs before any
- * writes. Returns the factor of the earlier sums. The arithmetic is that of attention_rows.h. */
+/* Turn these scores into weights, in place: all lanes of the row must have read theirs. Returns
+ * the factor of the earlier sums. The arithmetic is that of attention_rows.h. */
 template <class S>
 DEVICE float attention_weigh_row(const attention_launch &a, const attention_lds<S> &l,
 				 int32_t r, int32_t from, const float *x, float most,
@@ -146,6 +146,7 @@ DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l
 		for (int s = 0; s < S::STEPS; s++)
 			most[s] = attention_row_scores<S>(
 				l, r, s * S::STEP, block * S::BLOCK + s * S::STEP, row, x[s]);
+		wave_barrier(); /* all lanes have read the row's scores and its state */
 		UNROLL
 		for (int s = 0; s < S::STEPS; s++)
 			before[s] = attention_weigh_row<S>(a, l, r, s * S::STEP, x[s], most[s],

@@ -88,12 +88,14 @@ DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32
 	return (size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset;
 }
 
-/* A rotated head from LDS, turned (bytes_turn_row) for a cache in 8 bits. By one wave. */
+/* A rotated head from LDS, turned (bytes_turn_row) for a cache in 8 bits. By one wave. All lanes
+ * have read it behind this. */
 DEVICE u32x4 fresh_turned(const uint16_t *rotated, int32_t dim)
 {
 	wave_barrier();
 	u32x4 row = bytes_row_of(rotated, dim);
 	bytes_turn_row(&row, dim);
+	wave_barrier();
 	return row;
 }
 

@@ -55,7 +55,9 @@
  *                                        *p and returns its old value to all of them, by
  *                                        way of one number of LDS. Memory written by
  *                                        workgroups that arrived earlier is now visible
- *   wave_barrier()                       makes LDS visible among the lanes of a wave
+ *   wave_barrier()                       orders the accesses to LDS of a wave's lanes, and makes
+ *                                        their stores visible to each other. Exchanges such as
+ *                                        wave_xor do not
  *
  * Matrix tiles, C (16, 16) += A (16, 16) B (16, 16), f16 or bf16 in, f32 sums:
  *
