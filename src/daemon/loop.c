@@ -346,6 +346,21 @@ static void tell_stale_credential(const struct loop *l, int n)
 		     "to change those of the credential", l->plan.model_name, l->address);
 }
 
+/* Warns that the file of keys has a fault. Keys that it does not hold are valid no more: who
+ * empties or removes it wants nobody to get in. */
+static void tell_bad_keys(const struct loop *l, int n, const char *why)
+{
+	char rest[100];
+	if (n == 0)
+		snprintf(rest, sizeof rest, "no API key is valid now, and no client gets in");
+	else
+		snprintf(rest, sizeof rest, "the %d API key%s in the other lines %s valid", n,
+			 plural(n), n == 1 ? "is" : "are");
+	log_error("SIGHUP: %s: %s", why, rest);
+	notify_sendf("STATUS=Serving %s on %s; after the last reload %s: %s",
+		     l->plan.model_name, l->address, rest, why);
+}
+
 /* Called on SIGHUP: reads the API keys again, the only setting that can change in a running
  * server. */
 static void reload(struct loop *l)
@@ -355,12 +370,14 @@ static void reload(struct loop *l)
 	if (!l->key_file)
 		log_info("SIGHUP: settings are read at start only; ignored");
 	else if (http_reload_keys(l->http, &r, &f) != OK)
-		log_error("SIGHUP: the API keys stay as they were: %s", f.text);
+		tell_bad_keys(l, r.n, f.text);
 	else if (!*l->config->api_key_file && !r.has_changed)
 		tell_stale_credential(l, r.n);
-	else
+	else {
 		log_info("SIGHUP: %d API key%s, %s", r.n, plural(r.n),
 			 r.has_changed ? "changed" : "none of them new, none gone");
+		notify_sendf("STATUS=Serving %s on %s", l->plan.model_name, l->address);
+	}
 }
 
 static void on_signal(uv_signal_t *s, int number)

@@ -236,11 +236,9 @@ void http_set_ready(struct http *h, const struct api *api, struct sched *sched)
 enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail)
 {
-	struct http_reload r = {0};
-	enum status st = h->keys ? keys_reload(h->keys, &r.has_changed, fail) : OK;
-	r.n = h->keys ? keys_count(h->keys) : 0;
-	if (st == OK)
-		*out = r;
+	*out = (struct http_reload){0};
+	enum status st = h->keys ? keys_reload(h->keys, &out->has_changed, fail) : OK;
+	out->n = h->keys ? keys_count(h->keys) : 0;
 	return st;
 }
 

@@ -64,13 +64,13 @@ enum status http_create(const struct http_opts *o, struct http **out,
 			struct fail *fail) MUST_USE;
 /* Until this is called every API route answers 503 "Loading model". */
 void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
-/* Result of reading the file of API keys again. On failure the old keys stay. */
+/* Result of reading the file of API keys again; see keys_reload. */
 struct http_reload {
 	int n;            /* keys now */
 	bool has_changed; /* a key was added or removed */
 };
 enum status http_reload_keys(struct http *h, struct http_reload *out,
-			     struct fail *fail) MUST_USE;
+			     struct fail *fail) MUST_USE; /* *out is set in any case */
 int http_port(const struct http *h);
 /* Does all work that needs no waiting. Returns the milliseconds until it must be called again
  * if nothing happens; -1: any. */

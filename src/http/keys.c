@@ -111,7 +111,7 @@ static enum status add_line(struct key_list *list, int *n, struct str s, int lin
 	set_secret(secret, s);
 	if (!find(list, secret)) {
 		if (*n == MAX_KEYS)
-			return fail_set(fail, E_CONFIG, "%s:%d: more than %d keys",
+			return fail_set(fail, E_LIMIT, "%s:%d: more than %d keys",
 					path, line, MAX_KEYS);
 		struct key *key = xcalloc(1, sizeof *key);
 		memcpy(key->secret, secret, KEY_BYTES);
@@ -124,21 +124,22 @@ static enum status add_line(struct key_list *list, int *n, struct str s, int lin
 	return OK;
 }
 
+/* Adds the keys that can be read. E_CONFIG, with the first fault: not all can, or there is none. */
 static enum status read_list(const char *path, struct key_list *list, int *out_n,
 			     struct fail *fail)
 {
 	struct buf b = {0};
+	struct fail last;
 	int n = 0, line = 1;
-	enum status st = file_read(path, MAX_FILE_BYTES, &b, fail);
-	/* Any fault of reading the file, as that it is missing, is a wrong setting. */
-	if (st != OK && fail)
-		fail->code = E_CONFIG;
-	if (st != OK)
-		st = E_CONFIG;
-	for (size_t i = 0; i < b.n && st == OK; line++) {
+	enum status st = file_read(path, MAX_FILE_BYTES, &b, fail), added = OK;
+	for (size_t i = 0; i < b.n && added != E_LIMIT; line++) {
 		const char *end = memchr(b.p + i, '\n', b.n - i);
 		size_t len = end ? (size_t)(end - b.p) - i : b.n - i;
-		st = add_line(list, &n, (struct str){b.p + i, len}, line, path, fail);
+		added = add_line(list, &n, (struct str){b.p + i, len}, line, path, &last);
+		if (added != OK && st == OK) {
+			st = added;
+			*fail = last;
+		}
 		i += len + 1;
 	}
 	if (st == OK && n == 0)
@@ -146,8 +147,9 @@ static enum status read_list(const char *path, struct key_list *list, int *out_n
 	if (b.p)
 		explicit_bzero(b.p, b.n);
 	buf_deinit(&b);
-	if (st == OK)
-		*out_n = n;
+	*out_n = n;
+	if (st != OK) /* also when the file is missing: it is a wrong setting */
+		st = fail->code = E_CONFIG;
 	return st;
 }
 
@@ -160,10 +162,6 @@ enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail
 	struct key_list fresh = LIST_HEAD_INITIALIZER(fresh);
 	struct key *key, *next, *old;
 	enum status st = read_list(k->path, &fresh, &k->n, fail);
-	if (st != OK) {
-		free_list(&fresh);
-		return st;
-	}
 	/* A key that stays in the file keeps its count. A removed key is freed when its
 	 * last request ends. */
 	LIST_FOREACH(key, &k->list, link)
@@ -188,7 +186,7 @@ enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail
 			free_key(key);
 	}
 	*out_has_changed = has_new || k->n != n_before;
-	return OK;
+	return st;
 }
 
 enum status keys_create(const char *path, struct keys **out, struct fail *fail)

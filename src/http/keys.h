@@ -13,12 +13,13 @@ struct keys;
 struct key;
 
 /* E_CONFIG with path:line. A file without a key is refused: it would let no client in.
- * Error texts never hold a key. */
+ * Error texts never hold a key. fail must not be NULL, here and below. */
 enum status keys_create(const char *path, struct keys **out,
 			struct fail *fail) MUST_USE;
 void keys_destroy(struct keys *k); /* when no key is held; NULL is fine */
-/* Reads the file again. On failure the keys stay as they were. A removed key admits no new
- * request; requests that hold it go on. *out_has_changed: a key was added or removed. */
+/* Reads the file again. Then exactly the keys that can be read from it are valid, none if it is
+ * empty, missing or cannot be read. A removed key admits no new request; requests that hold it
+ * go on. *out_has_changed: a key was added or removed. E_CONFIG: the file has a fault. */
 enum status keys_reload(struct keys *k, bool *out_has_changed,
 			struct fail *fail) MUST_USE;
 int keys_count(const struct keys *k);

@@ -78,6 +78,16 @@ fact "systemctl reload" systemctl reload halod.service
 fact "it reads the keys again" \
 	within_ten_seconds answers 200 -H "Authorization: Bearer sk-second"
 fact "a revoked key is refused" answers 401 -H "Authorization: Bearer sk-first"
+rm /halod/conf/keys
+fact "systemctl reload without the file" systemctl reload halod.service
+fact "nobody gets in" \
+	within_ten_seconds answers 401 -H "Authorization: Bearer sk-second"
+fact "systemctl status says so" sh -c '
+	systemctl show -P StatusText halod.service | grep "no API key is valid"'
+echo "sk-second" | install -m 640 -g halod /dev/stdin /halod/conf/keys
+fact "systemctl reload with the file" systemctl reload halod.service
+fact "the key gets in again" \
+	within_ten_seconds answers 200 -H "Authorization: Bearer sk-second"
 fact "it is the same process" is NRestarts 0
 
 kill -KILL "$(property MainPID)"

@@ -76,9 +76,19 @@ def test_reload(t, d, path):
              for k in ("one", "two", "three")], [401, 200, 200], "SIGHUP: new keys")
     t.ok(next(events)["choices"], "a request of the old key goes on")
     s.close()
-    write_keys(path, "not a key")
-    hup("stay as they were: .*:1: a key has")
-    t.equal(d.get("/v1/models", TWO).status, 200, "a bad file changes nothing")
+    write_keys(path, "not a key", "sk-three")
+    hup("error.*:1: a key has .*: the 1 API key in the other lines is valid")
+    t.equal([d.get("/v1/models", {"X-Api-Key": "sk-" + k}).status for k in ("two", "three")],
+            [401, 200], "a bad line hides no revocation")
+    for what in "emptied", "removed":
+        write_keys(path) if what == "emptied" else os.unlink(path)
+        hup("error.*: no API key is valid now, and no client gets in")
+        t.equal([d.get("/v1/models", {"X-Api-Key": k}).status for k in ("sk-three", "", " ")],
+                [401] * 3, "a file that is %s: nobody gets in" % what)
+        t.equal(d.get("/health").status, 200, "but the server is well")
+        write_keys(path, "sk-three", "sk-two")
+        hup("SIGHUP: 2 API keys, changed")
+        t.equal(d.get("/v1/models", TWO).status, 200, "until the file has a key again")
 
 
 def test_responses(t, d, path):

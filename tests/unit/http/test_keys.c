@@ -91,10 +91,12 @@ static void test_reload(void)
 	   "one that stays keeps its count");
 	is_int(keys_line(stays), 2, "and has its new line");
 	keys_release(goes); /* frees it: a leak checker would tell */
-	write_file("bad key\n");
-	ok(keys_reload(k, &changed, &fail) == E_CONFIG && finds(k, "new") &&
-		   keys_count(k) == 2,
-	   "a bad file changes nothing");
+	write_file("bad key\nstays\n");
+	ok(keys_reload(k, &changed, &fail) == E_CONFIG && strstr(fail.text, ":1: a key has") &&
+		   changed && !finds(k, "new") && finds(k, "stays") && keys_count(k) == 1,
+	   "of a file with a bad line the others count");
+	write_file("new\nstays\n");
+	is_int(keys_reload(k, &changed, &fail), OK, "which is mended");
 	write_file("stays\n");
 	ok(keys_reload(k, &changed, &fail) == OK && changed, "a key that only goes is told");
 	keys_release(stays);
@@ -104,12 +106,38 @@ static void test_reload(void)
 	keys_destroy(k);
 }
 
+/* Who empties the file, removes it, or makes it unreadable wants nobody to get in. */
+static void test_revoked(void)
+{
+	static const char *const texts[] = {"", "# all gone\n", "not good\n", NULL};
+	struct keys *k;
+	struct fail fail;
+	bool changed;
+	write_file("first\n");
+	is_int(keys_create(path, &k, &fail), OK, "one key");
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		const char *what = texts[i] ? texts[i] : "no file";
+		if (texts[i])
+			write_file(texts[i]);
+		else
+			unlink(path);
+		ok(keys_reload(k, &changed, &fail) == E_CONFIG && changed, "\"%s\": told", what);
+		ok(!finds(k, "first") && keys_count(k) == 0, "\"%s\": no key is left", what);
+		ok(keys_reload(k, &changed, &fail) == E_CONFIG && !changed, "nor again");
+		write_file("first\n");
+		ok(keys_reload(k, &changed, &fail) == OK && changed && finds(k, "first"),
+		   "a file with a key lets clients in again");
+	}
+	keys_destroy(k);
+}
+
 int main(void)
 {
 	close(mkstemp(path));
 	test_find();
 	test_refused();
 	test_reload();
+	test_revoked();
 	unlink(path);
 	return tap_done();
 }
