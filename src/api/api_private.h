@@ -80,6 +80,7 @@ struct api_call {
 	const _Atomic bool *is_gone;   /* the client has gone; read while the call is made */
 	struct arena arena;   /* holds echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
+	bool shows_progress;  /* a stream tells how far its prompt is */
 	bool is_started;      /* it has left the queue; stats has the time */
 	enum status status;
 	const char *user;

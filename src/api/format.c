@@ -149,7 +149,7 @@ static void add_gathered_logprobs(struct api_call *c, struct choice *ch,
 }
 
 /* Writes the choice's last members and the end of the chunk. */
-static void close_choice(struct api_call *c, enum finish finish, struct buf *out)
+static void close_choice(const struct api_call *c, enum finish finish, struct buf *out)
 {
 	buf_add_z(out, ",\"finish_reason\":");
 	if (finish == FINISH_NONE)
@@ -170,6 +170,23 @@ static void close_chunk(const struct api_call *c, bool with_timings,
 		format_add_timings(c, out);
 	}
 	buf_add_z(out, "}\n\n");
+}
+
+/* As llama.cpp's return_progress. Prompt tokens of all prompts together. */
+static void add_progress(const struct api_call *c, int i, struct buf *out)
+{
+	int n_done = 0;
+	for (int k = 0; k < c->n_choices; k += c->request->n)
+		n_done += c->choices[k].n_prefilled;
+	open_chunk(c, out);
+	buf_addf(out, "{\"index\":%d,", i);
+	c->format->add_delta(NULL, out);
+	buf_add_z(out, ",\"logprobs\":null");
+	close_choice(c, FINISH_NONE, out);
+	buf_addf(out, "],\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,",
+		 c->stats.n_prompt, c->stats.n_cached, n_done);
+	add_num(out, "time_ms", span_ms(c->stats.scheduled_us, clock_now_us(c->api->clock)));
+	buf_add_z(out, "}}\n\n");
 }
 
 static void begin_choice(struct api_call *c, int i, struct buf *out)
@@ -368,8 +385,11 @@ void format_on_event(struct api_call *c, const struct event *e, struct buf *out)
 {
 	switch (e->kind) {
 	case EVENT_STARTED:
-	case EVENT_PROGRESS:
 	case EVENT_DELTA: break;
+	case EVENT_PROGRESS:
+		if (c->shows_progress)
+			add_progress(c, e->choice, out);
+		break;
 	case EVENT_SCORES: gather_scores(c, e->choice, e->tokens, e->n_tokens); break;
 	case EVENT_CHOICE_DONE: on_choice_done(c, e, out); break;
 	case EVENT_DONE: on_done(c, out); break;

@@ -323,9 +323,12 @@ static enum status read_stream(const struct json_node *body, struct api_call *c,
 	enum status st = json_read_bool(&at, &c->is_stream, fail);
 	if (st != OK)
 		return st;
+	at = json_read_get(body, "return_progress");
+	st = json_read_bool(&at, &c->shows_progress, fail);
+	c->shows_progress &= c->is_stream;
 	at = json_read_get(body, "stream_options");
-	if (!at.v)
-		return OK;
+	if (st != OK || !at.v)
+		return st;
 	if (!c->is_stream)
 		return json_read_fail(&at, fail, "needs `stream`: true");
 	st = json_read_object(&at, fail);

@@ -42,6 +42,17 @@ def test_whole(t, d):
          log["client"].startswith("127.0.0.1:"), "its line in the access log", log)
 
 
+def test_progress(t, d):
+    s = d.stream("word " * 600, return_progress=True, **GREEDY)
+    chunks = [json.loads(l[6:]) for l in s.lines() if l.startswith("data: {")]
+    told = [c["prompt_progress"] for c in chunks if "prompt_progress" in c]
+    t.ok(told and all("prompt_progress" in c for c in chunks[:len(told)]),
+         "a stream tells how far its prompt is, before its first token", chunks[:2])
+    done = [p["processed"] for p in told]
+    t.ok(done == sorted(done) and done[-1] == told[-1]["total"] and
+         all(p["cache"] < p["total"] for p in told), "up to its end", told)
+
+
 def test_stream(t, d):
     s = d.stream("What is 2+2?", {"X-Request-Id": "stream-1"},
                  stream_options={"include_usage": True}, **GREEDY)
@@ -183,5 +194,5 @@ def test_lenient(t, d):
     t.ok(counts[0] and counts[0] == counts[1], "a tool's null is an empty text", counts)
 
 
-run([test_whole, test_lenient, test_stream, test_completions, test_choices, test_together,
+run([test_whole, test_lenient, test_progress, test_stream, test_completions, test_choices, test_together,
      test_http_versions, test_large], **USUAL)

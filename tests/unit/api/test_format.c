@@ -94,6 +94,26 @@ static void expect_done(struct api_call *c, const char *want, const char *fact)
 
 /* --- streams ------------------------------------------------------------- */
 
+static void test_progress(void)
+{
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
+					  "{" HELLO ",\"stream\":true,\"return_progress\":true}");
+	struct event started = {.kind = EVENT_STARTED, .stats = stats};
+	struct event progress = {.kind = EVENT_PROGRESS, .n_prefilled = 8};
+	started.stats.scheduled_us = INT64_MAX; /* no time has passed since */
+	expect(c, &started, "", "nothing at the start, so a router may still try another box");
+	expect(c, &progress,
+	       CHUNK "{\"index\":0,\"delta\":{}" NO_FINISH
+		     ",\"prompt_progress\":{\"total\":10,\"cache\":4,\"processed\":8,"
+		     "\"time_ms\":0}}\n\n",
+	       "how far the prompt is, where the client asks");
+	api_call_destroy(c);
+	c = fixture_call(fixture_api(), &dialect_completion,
+			 "{\"prompt\":\"x\",\"return_progress\":true}");
+	expect(c, &progress, "", "not in an answer that is no stream");
+	api_call_destroy(c);
+}
+
 static void test_chat_stream(void)
 {
 	struct api_call *c = fixture_call(fixture_api(), &dialect_chat,
@@ -411,6 +431,7 @@ static void test_completion_logprobs(void)
 
 int main(void)
 {
+	test_progress();
 	test_chat_stream();
 	test_usage_chunk();
 	test_two_choices();
