@@ -106,6 +106,12 @@ static void start_timer(uv_timer_t *t, uv_timer_cb fn, uint64_t after_ms, uint64
 	assert(rc == 0);
 }
 
+static void stop_timer(uv_timer_t *t)
+{
+	int rc = uv_timer_stop(t);
+	assert(rc == 0); /* it has no error */
+}
+
 /* The only error of uv_async_send is a mistake of its caller. */
 static void wake(struct loop *l)
 {
@@ -275,7 +281,7 @@ static void before_wait(uv_prepare_t *p)
 	if (ms >= 0)
 		start_timer(&l->http_timer, on_http_timer, (uint64_t)ms, 0);
 	else
-		uv_timer_stop(&l->http_timer);
+		stop_timer(&l->http_timer);
 	advance_end(l);
 }
 
@@ -626,9 +632,9 @@ static void close_handle(uv_handle_t *h, void *arg)
 static void close_loop(struct loop *l)
 {
 	uv_walk(&l->uv, close_handle, NULL);
-	uv_run(&l->uv, UV_RUN_DEFAULT);
+	int n_left = uv_run(&l->uv, UV_RUN_DEFAULT);
 	int rc = uv_loop_close(&l->uv);
-	assert(rc == 0);
+	assert(n_left == 0 && rc == 0);
 }
 
 /* Frees everything, when the engine thread has ended and no job runs. */
@@ -673,7 +679,8 @@ static enum exit_code serve(struct loop *l)
 		log_error("%s", l->fail.text);
 		leave(l, EXIT_CODE_RUNTIME);
 	}
-	uv_run(&l->uv, UV_RUN_DEFAULT);
+	int n_left = uv_run(&l->uv, UV_RUN_DEFAULT);
+	assert(n_left > 0); /* uv_stop has ended it: its handles are still open */
 	end(l);
 	log_info("stopped");
 	return l->code;

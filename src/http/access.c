@@ -214,30 +214,29 @@ static bool is_token_list(const char *s)
 	return n > 0 && n <= MAX_ECHO_BYTES;
 }
 
-static void add_preflight(const struct conn *c, struct MHD_Response *r)
+static void add_preflight(struct conn *c, struct MHD_Response *r)
 {
 	const char *wanted = header(c, "Access-Control-Request-Headers");
-	MHD_add_response_header(r, "Access-Control-Allow-Methods",
-				c->answer.allow.p);
+	answer_header(c, r, "Access-Control-Allow-Methods", c->answer.allow.p);
 	if (wanted && is_token_list(wanted))
-		MHD_add_response_header(r, "Access-Control-Allow-Headers", wanted);
-	MHD_add_response_header(r, "Access-Control-Max-Age", PREFLIGHT_AGE_S);
+		answer_header(c, r, "Access-Control-Allow-Headers", wanted);
+	answer_header(c, r, "Access-Control-Max-Age", PREFLIGHT_AGE_S);
 }
 
-void access_add_headers(const struct conn *c, struct MHD_Response *r)
+void access_add_headers(struct conn *c, struct MHD_Response *r)
 {
 	if (c->fail.code == E_AUTH)
-		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+		answer_header(c, r, "WWW-Authenticate", "Bearer");
 	if (c->http->opts.n_cors_origins == 0)
 		return;
 	const char *origin = allowed_origin(c);
-	MHD_add_response_header(r, "Vary", "Origin");
+	answer_header(c, r, "Vary", "Origin");
 	if (!origin)
 		return;
-	MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
+	answer_header(c, r, "Access-Control-Allow-Origin", origin);
 	if (strcmp(c->method, "OPTIONS") == 0 && c->answer.allow.n)
 		add_preflight(c, r);
 	else
-		MHD_add_response_header(r, "Access-Control-Expose-Headers",
-					"X-Request-Id, Retry-After, X-Halod-Ignored");
+		answer_header(c, r, "Access-Control-Expose-Headers",
+			      "X-Request-Id, Retry-After, X-Halod-Ignored");
 }

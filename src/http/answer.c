@@ -2,6 +2,7 @@
 #include <microhttpd.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -70,19 +71,27 @@ void answer_fail(struct conn *c, const struct fail *f)
 	answer_set(c, status_http(f->code), JSON, &body);
 }
 
+void answer_header(struct conn *c, struct MHD_Response *r, const char *name, const char *value)
+{
+	if (MHD_add_response_header(r, name, value) == MHD_YES)
+		return;
+	log_error("%s: the header %s cannot be added to the answer", c->id, name);
+	c->answer.is_spoilt = true;
+}
+
 void answer_add_headers(struct conn *c, struct MHD_Response *r)
 {
-	MHD_add_response_header(r, "X-Request-Id", c->id);
+	answer_header(c, r, "X-Request-Id", c->id);
 	if (is_anthropic(c))
-		MHD_add_response_header(r, "Request-Id", c->id);
+		answer_header(c, r, "Request-Id", c->id);
 	if (c->call && api_call_ignored(c->call)[0])
-		MHD_add_response_header(r, "X-Halod-Ignored", api_call_ignored(c->call));
+		answer_header(c, r, "X-Halod-Ignored", api_call_ignored(c->call));
 	access_add_headers(c, r);
 	/* Near the server's end, and after a fault, the connection is not kept for a next
 	 * request. Where the answer comes before the body's end, libmicrohttpd closes by
 	 * itself. */
 	if (server_health(c->http) >= HEALTH_LEAVING || c->sock->fault.code != OK)
-		MHD_add_response_header(r, "Connection", "close");
+		answer_header(c, r, "Connection", "close");
 }
 
 bool answer_queue(struct conn *c)
@@ -100,20 +109,20 @@ bool answer_queue(struct conn *c)
 		return false;
 	answer_add_headers(c, r);
 	if (a->type)
-		MHD_add_response_header(r, "Content-Type", a->type);
+		answer_header(c, r, "Content-Type", a->type);
 	if (a->is_page)
 		page_root_add_headers(c, r);
 	else if (a->type)
-		MHD_add_response_header(r, "Cache-Control", "no-store");
+		answer_header(c, r, "Cache-Control", "no-store");
 	if (a->allow.n)
-		MHD_add_response_header(r, "Allow", a->allow.p);
+		answer_header(c, r, "Allow", a->allow.p);
 	if (a->retry_after_s) {
 		snprintf(number, sizeof number, "%d", a->retry_after_s);
-		MHD_add_response_header(r, "Retry-After", number);
+		answer_header(c, r, "Retry-After", number);
 	}
 	c->stream.n_sent = strcmp(c->method, "HEAD") == 0 ? 0 : n;
-	enum MHD_Result queued =
-		MHD_queue_response(c->mhd, (unsigned)a->status, r);
+	bool is_queued = !a->is_spoilt &&
+			 MHD_queue_response(c->mhd, (unsigned)a->status, r) == MHD_YES;
 	MHD_destroy_response(r);
-	return queued == MHD_YES;
+	return is_queued;
 }

@@ -54,6 +54,7 @@ struct answer {
 	struct buf body;
 	struct buf allow;    /* "": no Allow header */
 	int retry_after_s;   /* 0: no Retry-After header */
+	bool is_spoilt;      /* a header could not be added: nothing is sent */
 	bool is_page;        /* a web page for a browser: see page_root_add_headers */
 };
 
@@ -146,7 +147,7 @@ void access_read_names(struct http *h); /* at the start: it may ask a name serve
 /* May the request's body be read? E_MEDIA_TYPE, E_ORIGIN. */
 enum status access_check_body(const struct conn *c, struct fail *fail) MUST_USE;
 struct MHD_Response;
-void access_add_headers(const struct conn *c, struct MHD_Response *r);
+void access_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- answer.c ----------------------------------------------------------------- */
 /* Fills c->answer and moves to ANSWERING. Takes the body out of *body. */
@@ -154,6 +155,9 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body);
 void answer_fail(struct conn *c, const struct fail *f);
 bool answer_queue(struct conn *c) MUST_USE;
 /* Adds the headers that every response has. */
+/* Adds a header to r, the answer that is being made. When there is no memory for it,
+ * answer_queue and sse_queue fail: an answer is not sent without its headers. */
+void answer_header(struct conn *c, struct MHD_Response *r, const char *name, const char *value);
 void answer_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- page.c: handlers that answer at once -------------------------------------- */
@@ -166,7 +170,7 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r);
 #undef ENDPOINT_PAGE
 
 /* --- page_root.c */
-void page_root_add_headers(const struct conn *c, struct MHD_Response *r);
+void page_root_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- conn_call.c: handlers that parse a body; most of them make the engine work ----- */
 void call_start(struct conn *c);  /* the whole body is here: parse it */

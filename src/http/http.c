@@ -16,6 +16,7 @@
  */
 #include "http/http.h"
 
+#include <assert.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,7 +285,8 @@ static void pump(struct http *h)
 	for (int i = 0; h->needs_run && i < 4; i++) {
 		MHD_UNSIGNED_LONG_LONG ms;
 		h->needs_run = false;
-		MHD_run(h->mhd);
+		enum MHD_Result rc = MHD_run(h->mhd);
+		assert(rc == MHD_YES); /* its only error is a mistake of its caller */
 		gate_run(h);
 		h->needs_run |= MHD_get_timeout(h->mhd, &ms) == MHD_YES && ms == 0;
 	}

@@ -57,16 +57,16 @@ void page_root_deinit(struct page_root *p)
 	*p = (struct page_root){0};
 }
 
-void page_root_add_headers(const struct conn *c, struct MHD_Response *r)
+void page_root_add_headers(struct conn *c, struct MHD_Response *r)
 {
 	const struct page_root *p = &c->http->root;
-	MHD_add_response_header(r, "Content-Security-Policy", p->policy);
-	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(r, "X-Frame-Options", "DENY");
-	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
-	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-	MHD_add_response_header(r, "ETag", p->etag);
-	MHD_add_response_header(r, "Cache-Control", "no-cache");
+	answer_header(c, r, "Content-Security-Policy", p->policy);
+	answer_header(c, r, "X-Content-Type-Options", "nosniff");
+	answer_header(c, r, "X-Frame-Options", "DENY");
+	answer_header(c, r, "Referrer-Policy", "no-referrer");
+	answer_header(c, r, "Cross-Origin-Resource-Policy", "same-origin");
+	answer_header(c, r, "ETag", p->etag);
+	answer_header(c, r, "Cache-Control", "no-cache");
 }
 
 /* Has the browser this version? Then one of the ETags that it sends is this page's. */

@@ -29,8 +29,8 @@ void spans_begin(struct conn *c)
 {
 	int n = 0;
 	const char *sent = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "traceparent");
-	if (sent)
-		MHD_get_connection_values(c->mhd, MHD_HEADER_KIND, count, &n);
+	if (sent && MHD_get_connection_values(c->mhd, MHD_HEADER_KIND, count, &n) < 1)
+		return;
 	bool is_given = n == 1 && traceparent_parse(sent, &c->trace);
 	if (is_given || !c->http->opts.exporter)
 		return;

@@ -53,16 +53,17 @@ bool sse_queue(struct conn *c)
 	if (!r)
 		return false;
 	answer_add_headers(c, r);
-	MHD_add_response_header(r, "Content-Type",
-				"text/event-stream; charset=utf-8");
-	MHD_add_response_header(r, "Cache-Control", "no-cache");
-	MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* tells nginx not to buffer */
+	answer_header(c, r, "Content-Type",
+		      "text/event-stream; charset=utf-8");
+	answer_header(c, r, "Cache-Control", "no-cache");
+	answer_header(c, r, "X-Accel-Buffering", "no"); /* tells nginx not to buffer */
 	c->answer.status = 200;
 	c->stream.is_begun = true;
 	c->stream.last_us = c->stream.progress_us = server_now(c->http);
-	enum MHD_Result queued = MHD_queue_response(c->mhd, MHD_HTTP_OK, r);
+	bool is_queued = !c->answer.is_spoilt &&
+			 MHD_queue_response(c->mhd, MHD_HTTP_OK, r) == MHD_YES;
 	MHD_destroy_response(r);
-	return queued == MHD_YES;
+	return is_queued;
 }
 
 void sse_added(struct conn *c, size_t n_before)

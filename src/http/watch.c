@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -35,7 +36,8 @@ void watch_for(struct watch *w, int events)
 	if (!w || events == w->events)
 		return;
 	w->events = events;
-	uv_poll_start(&w->poll, events, on_poll);
+	int rc = uv_poll_start(&w->poll, events, on_poll);
+	assert(rc == 0); /* its only errors are mistakes of its caller */
 }
 
 void watch_close(struct watch **w)
