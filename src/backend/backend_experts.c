@@ -10,9 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/sum.h"
 #include "experts/expert_depth.h"
 
 void backend_experts_add(struct backend_experts *s, const uint64_t *n_bytes, int32_t n)
@@ -55,7 +55,7 @@ static char *path_of(const struct backend_experts *s)
 	bool is_folder = stat(model, &st) == 0 && S_ISDIR(st.st_mode);
 	char *beside = xstrndup(model, is_folder ? n : MAX(name, 1));
 	char *file = xasprintf("%.*s-%08x-%s" EXPERT_STORE_SUFFIX, (int)MIN(n - name, 80),
-			       model + name, (unsigned)(sum_bytes(model, n) >> 32),
+			       model + name, (unsigned)(hash_bytes(0, model, n) >> 32),
 			       s->kind);
 	char *out = file_join(s->dir && *s->dir ? s->dir : beside, file);
 	free(real);
@@ -67,7 +67,7 @@ static char *path_of(const struct backend_experts *s)
 /* What the contents depend on: version, kind, the model's files, the sizes. */
 static void add_key(const struct backend_experts *s, struct buf *out)
 {
-	uint64_t sizes = sum_bytes(s->n_bytes, (size_t)s->n * sizeof *s->n_bytes);
+	uint64_t sizes = hash_bytes(0, s->n_bytes, (size_t)s->n * sizeof *s->n_bytes);
 	buf_addf(out, "halod %s\nkind %s\nsizes %016llx\n", PACKAGE_VERSION, s->kind,
 		 (unsigned long long)sizes);
 	tensors_list_files(s->model->tensors, out);

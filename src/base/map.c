@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Open addressing with linear probing, at most 5/8 full.
- *
- * The hash multiplies eight bytes at a time by an odd constant and folds the high half
- * down. Tensor names and vocabulary pieces differ in few bytes; the folding carries these
- * differences to the low bits, which choose the slot.
  */
 #include "base/map.h"
 
@@ -31,21 +27,6 @@ static uint64_t mix(uint64_t h)
 {
 	h *= MULTIPLIER;
 	return h ^ h >> 32;
-}
-
-uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)
-{
-	const char *c = p;
-	uint64_t h = mix(seed + n + 1);
-	for (; n >= 8; n -= 8, c += 8) {
-		uint64_t w;
-		memcpy(&w, c, 8);
-		h = mix(h ^ w);
-	}
-	uint64_t w = 0;
-	if (n)
-		memcpy(&w, c, n);
-	return mix(mix(h ^ w));
 }
 
 static size_t capacity_for(size_t expect)

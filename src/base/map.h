@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "base/buf.h"
+#include "base/hash.h"
 
 /* Keys are views: the bytes they point at must outlive the map. */
 struct strmap {
@@ -25,7 +26,3 @@ void u64map_init(struct u64map *m, size_t expect);
 void u64map_deinit(struct u64map *m);
 bool u64map_put(struct u64map *m, uint64_t key, uint64_t value);
 bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *out_value);
-
-/* 64-bit hash of n bytes. Pass one call's result as the next seed to hash several pieces.
- * Stable within a process run. */
-uint64_t hash_bytes(uint64_t seed, const void *p, size_t n);

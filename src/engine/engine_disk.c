@@ -19,9 +19,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/sum.h"
 #include "engine/engine_fetch.h"
 #include "engine/engine_private.h"
 #include "engine/rope.h"
@@ -103,7 +103,7 @@ static void add_config(const struct model *m, struct buf *out)
 	char *path = file_join(m->dir, "config.json");
 	if (file_exists(path) && file_read(path, 16 << 20, &config, NULL) == OK)
 		buf_addf(out, "config %016llx\n",
-			 (unsigned long long)sum_bytes(config.p, config.n));
+			 (unsigned long long)hash_bytes(0, config.p, config.n));
 	buf_deinit(&config);
 	free(path);
 }
@@ -122,7 +122,7 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 	uint64_t program = 0;
 	/* All arithmetic of the host is in the program: another build is another version. */
 	if (file_view_open("/proc/self/exe", true, NULL, &self, NULL) == OK) {
-		program = sum_bytes(self.p, self.n);
+		program = hash_bytes(0, self.p, self.n);
 		file_view_close(&self);
 	}
 	buf_addf(out, "program %016llx libc %s\n", (unsigned long long)program,

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sum.h"
+#include "base/hash.h"
 #include "engine/engine_private.h"
 
 /* 31 bits of the image's hash for the image's token i; below 0: for a token before the image. */
@@ -26,7 +26,7 @@ static uint32_t hash_word(const struct engine_image *m, int i)
 	uint64_t part;
 	size_t n_parts = sizeof m->hash / sizeof part;
 	memcpy(&part, m->hash + (size_t)(unsigned)i % n_parts * sizeof part, sizeof part);
-	return (uint32_t)(sum_mix(part + sum_mix((uint64_t)(int64_t)i)) >> 33);
+	return (uint32_t)(hash_bytes((uint64_t)(int64_t)i, &part, sizeof part) >> 33);
 }
 
 static int32_t word_of(const struct engine_image *images, int n, int page_size, int at,

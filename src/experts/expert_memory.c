@@ -11,14 +11,14 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/sum.h"
 #include "experts/expert_ahead.h"
 #include "experts/expert_depth.h"
 #include "experts/expert_slots.h"
 
-#define USE_MAGIC "halodeu1"
+#define USE_MAGIC "halodeu2"
 #define HUGE_PAGE ((size_t)2 << 20)
 enum { N_WAKES = 255, MAX_AHEAD = 64 };
 
@@ -77,7 +77,7 @@ static float *read_use(const struct expert_memory *m)
 		goto out;
 	memcpy(&h, b.p, sizeof h);
 	if (memcmp(h.magic, USE_MAGIC, sizeof h.magic) != 0 || h.n != (uint64_t)m->store.n ||
-	    h.key != expert_store_key(&m->store) || h.sum != sum_bytes(b.p + sizeof h, n))
+	    h.key != expert_store_key(&m->store) || h.sum != hash_bytes(0, b.p + sizeof h, n))
 		goto out;
 	scores = xmalloc(n + 1);
 	memcpy(scores, b.p + sizeof h, n);
@@ -96,7 +96,7 @@ static void write_use(const struct expert_memory *m)
 	struct buf b = {0};
 	memcpy(h.magic, USE_MAGIC, sizeof h.magic);
 	expert_slots_scores(m->slots, scores);
-	h.sum = sum_bytes(scores, n);
+	h.sum = hash_bytes(0, scores, n);
 	buf_add(&b, (const char *)&h, sizeof h);
 	buf_add(&b, (const char *)scores, n);
 	if (!expert_store_keep(m->use_path, buf_str(&b)))

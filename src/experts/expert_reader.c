@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/sum.h"
+#include "base/hash.h"
 
 enum { SPIN_NS = 150000 };
 
@@ -24,7 +24,7 @@ static uint64_t sum_of_units(const uint8_t *p, size_t n, size_t i)
 {
 	uint64_t sum = 0;
 	for (size_t at = 0; at < n; at += EXPERT_READ_PIECE, i++)
-		sum += sum_mix(sum_bytes(p + at, MIN(n - at, (size_t)EXPERT_READ_PIECE)) + i);
+		sum += hash_bytes(i, p + at, MIN(n - at, (size_t)EXPERT_READ_PIECE));
 	return sum;
 }
 

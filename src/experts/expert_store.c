@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/sum.h"
+#include "base/hash.h"
 
-#define MAGIC "halodex2"
+#define MAGIC "halodex3"
 enum { MAX_KEY = 1 << 20 };
 
 struct store_head {
 	char magic[8];
 	uint64_t key_bytes, n, file_bytes;
-	uint64_t sum; /* sum_bytes of the stored key and entries */
+	uint64_t sum; /* hash_bytes of the stored key and entries */
 };
 
 static uint64_t entries_at(uint64_t key_bytes)
@@ -34,7 +34,7 @@ static uint64_t head_bytes(uint64_t key_bytes, uint64_t n)
 
 static uint64_t head_sum(const uint8_t *head, uint64_t key_bytes, uint64_t n)
 {
-	return sum_bytes(head + sizeof(struct store_head),
+	return hash_bytes(0, head + sizeof(struct store_head),
 			 entries_at(key_bytes) + n * sizeof(struct expert_entry) -
 				 sizeof(struct store_head));
 }
@@ -137,7 +137,7 @@ enum status expert_store_open(const char *path, struct str key, int32_t n,
 
 uint64_t expert_store_key(const struct expert_store *s)
 {
-	return sum_bytes(s->entries, (size_t)s->n * sizeof *s->entries);
+	return hash_bytes(0, s->entries, (size_t)s->n * sizeof *s->entries);
 }
 
 void expert_store_close(struct expert_store *s)

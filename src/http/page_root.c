@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/sum.h"
+#include "base/hash.h"
 #include "http/conn.h"
 
 static const unsigned char html[] = {
@@ -46,7 +46,7 @@ enum status page_root_init(struct page_root *p, struct fail *fail)
 		      "form-action 'none'; frame-ancestors 'none'; "
 		      "require-trusted-types-for 'script'; trusted-types 'none'");
 	snprintf(p->etag, sizeof p->etag, "\"%016llx\"",
-		 (unsigned long long)sum_bytes(html, sizeof html));
+		 (unsigned long long)hash_bytes(0, html, sizeof html));
 	p->policy = buf_take(&b);
 	return is_fine ? OK : fail_set(fail, E_IO, "GnuTLS cannot compute SHA-256");
 }

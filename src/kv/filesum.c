@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/sum.h"
+#include "base/hash.h"
 
 #define LIST     "weights.sums"
 #define LIST_MAX ((size_t)1 << 16) /* bytes: some hundred files */
@@ -74,7 +74,7 @@ static bool sum_file(int fd, uint64_t *out)
 		if (n < 0 && errno != EINTR)
 			break;
 		if (n > 0)
-			sum = sum_mix(sum ^ sum_bytes(piece, (size_t)n));
+			sum = hash_bytes(sum, piece, (size_t)n);
 	}
 	free(piece);
 	*out = sum;

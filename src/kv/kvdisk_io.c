@@ -22,9 +22,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/sum.h"
 
 static bool read_all(int fd, void *out, size_t n, uint64_t at)
 {
@@ -302,11 +302,11 @@ static enum status write_file(const struct kvdisk *d, int fd, const struct kvdis
 	struct kvfile_state states[KVDISK_RUN_STATES] = {{0}};
 	size_t page = d->o.page_bytes, state = d->o.state_bytes;
 	for (int i = 0; i < r->n_pages; i++)
-		sums[i] = sum_bytes(r->pages + (size_t)i * page, page);
+		sums[i] = hash_bytes(0, r->pages + (size_t)i * page, page);
 	for (int i = 0; i < r->n_states; i++)
 		states[i] = (struct kvfile_state){
 			.at_tok = r->state_at[i],
-			.sum = sum_bytes(r->states + (size_t)i * state, state)};
+			.sum = hash_bytes(0, r->states + (size_t)i * state, state)};
 	const struct kvfile f = {
 		.key = {r->key, r->key_n}, .tokens = r->tokens, .n_tok = (uint32_t)r->n_tok,
 		.first_tok = (uint32_t)(r->first * d->o.page_size),
@@ -488,7 +488,8 @@ static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, in
 	if (st == OK && !read_data(o.fd, to, (size_t)n * bytes, kvfile_page_at(f, i)))
 		st = E_FORMAT;
 	while (st == OK && n_good < n &&
-	       sum_bytes(to + (size_t)n_good * bytes, bytes) == f->page_sums[i + (uint32_t)n_good])
+	       hash_bytes(0, to + (size_t)n_good * bytes, bytes) ==
+		       f->page_sums[i + (uint32_t)n_good])
 		n_good++;
 	if (st == OK && n_good < n)
 		st = E_FORMAT;
@@ -515,7 +516,7 @@ static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
 			 n_alike(f, r) < tok))
 		st = E_IO;
 	if (st == OK && (!read_data(o.fd, r->state, d->o.state_bytes, kvfile_state_at(f, i)) ||
-			 sum_bytes(r->state, d->o.state_bytes) != f->states[i].sum))
+			 hash_bytes(0, r->state, d->o.state_bytes) != f->states[i].sum))
 		st = E_FORMAT;
 	close_file(&o);
 	if (st != OK)

@@ -2,7 +2,7 @@
 #include "kv/kvfile.h"
 
 #include "base/alloc.h"
-#include "base/sum.h"
+#include "base/hash.h"
 
 static uint64_t tokens_at(const struct kvfile *f)
 {
@@ -57,7 +57,7 @@ void kvfile_write_head(const struct kvfile *f, char *out)
 		       sizeof *f->page_sums * kvfile_n_pages(f));
 	if (f->n_states)
 		memcpy(out + states_at(f), f->states, sizeof *f->states * f->n_states);
-	h.sum = sum_bytes(out, n);
+	h.sum = hash_bytes(0, out, n);
 	memcpy(out, &h, sizeof h);
 }
 
@@ -90,7 +90,7 @@ static bool has_sum(struct str head, struct kvfile_head h)
 	h.sum = 0;
 	buf_add_str(&copy, (struct str){(const char *)&h, sizeof h});
 	buf_add_str(&copy, (struct str){head.p + sizeof h, head.n - sizeof h});
-	bool is_it = sum_bytes(copy.p, copy.n) == want;
+	bool is_it = hash_bytes(0, copy.p, copy.n) == want;
 	buf_deinit(&copy);
 	return is_it;
 }

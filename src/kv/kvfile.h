@@ -16,7 +16,7 @@
 #pragma once
 #include "base/buf.h"
 
-#define KVFILE_MAGIC "halodkv1"
+#define KVFILE_MAGIC "halodkv2"
 enum { KVFILE_ALIGN = 4096, KVFILE_MAX_HEAD = 64 << 20 };
 
 struct kvfile_head {

@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/sum.h"
+#include "base/hash.h"
 #include "ctl/session.h"
 #include "experts/expert_sim.h"
 
@@ -139,7 +139,7 @@ static bool record_model(const char *dir, int n, char **texts, int n_texts,
 static double unit(uint64_t *seed)
 {
 	*seed += 0x9E3779B97F4A7C15u;
-	return (double)(sum_mix(sum_mix(*seed)) >> 11) * 0x1p-53;
+	return (double)(hash_bytes(0, seed, sizeof *seed) >> 11) * 0x1p-53;
 }
 
 /* Each layer ranks its experts by an order of its own; rank i has the weight 1 / i. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/sum.h"
+#include "base/hash.h"
 #include "kv/kvfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	memcpy(&h, head, sizeof h);
 	h.sum = 0;
 	memcpy(head, &h, sizeof h);
-	h.sum = sum_bytes(head, n_head);
+	h.sum = hash_bytes(0, head, n_head);
 	memcpy(head, &h, sizeof h);
 	if (kvfile_parse((struct str){head, n_head}, n, &f) == OK) {
 		char *again = xmalloc(n_head);

@@ -237,7 +237,7 @@ def kvfile(out):
         body = body.ljust((len(body) + 7) // 8 * 8, b"\0")
         body += bytes(8 * n_pages) + struct.pack("<IIQ", size, 0, 0) * n_states
         length = 4096 + n_pages * 8 + n_states * 3
-        head = b"halodkv1" + struct.pack("<QQQQIIIIIIQ", length, 4096, 8, 3, len(key), n_tok,
+        head = b"halodkv2" + struct.pack("<QQQQIIIIIIQ", length, 4096, 8, 3, len(key), n_tok,
                                          first, size, n_states, 0, 0)
         put(out, str(i), (head + body).ljust(length, b"\0"))
 

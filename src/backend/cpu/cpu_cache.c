@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/mapped.h"
-#include "base/sum.h"
 
 /* --- checksums ------------------------------------------------------------------------ */
 
@@ -32,7 +32,7 @@ static void sum_pieces(void *arg, int begin, int end)
 	struct summing *s = arg;
 	uint64_t sum = 0;
 	for (size_t i = (size_t)begin; i < (size_t)end; i++)
-		sum += sum_mix(i ^ sum_bytes(s->p + i * PIECE, MIN(s->n - i * PIECE, PIECE)));
+		sum += hash_bytes(i, s->p + i * PIECE, MIN(s->n - i * PIECE, PIECE));
 	atomic_fetch_add(&s->sum, sum);
 }
 

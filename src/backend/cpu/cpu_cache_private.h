@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-#define CACHE_MAGIC "halodwc1"
+#define CACHE_MAGIC "halodwc2"
 
 enum { CACHE_HUGE = 2 << 20, CACHE_ALIGN = 64 };
 

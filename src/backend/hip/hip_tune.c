@@ -8,8 +8,8 @@
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/sum.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/moe/moe_launch.h"
 
@@ -107,7 +107,7 @@ void hip_tune_note(struct hip *h, struct str bytes)
 {
 	size_t n = strlen(h->base.arithmetic);
 	snprintf(h->base.arithmetic + n, sizeof h->base.arithmetic - n, "%016llx ",
-		 (unsigned long long)sum_bytes(bytes.p, bytes.n));
+		 (unsigned long long)hash_bytes(0, bytes.p, bytes.n));
 }
 
 void hip_tune_open(struct hip *h, const struct backend_opts *o)

@@ -5,7 +5,7 @@
 #include "experts/expert_slots.h"
 
 #include "base/alloc.h"
-#include "base/sum.h"
+#include "base/hash.h"
 #include "experts/expert_sim.h"
 #include "tests/tap.h"
 
@@ -140,7 +140,7 @@ static void test_ahead(void)
 static double unit(uint64_t *seed)
 {
 	*seed += 0x9E3779B97F4A7C15u;
-	return (double)(sum_mix(sum_mix(*seed)) >> 11) * 0x1p-53;
+	return (double)(hash_bytes(0, seed, sizeof *seed) >> 11) * 0x1p-53;
 }
 
 /* Layers in turn, each choosing 2 of 16 with the weights 1 / rank: Zipf's law. */

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/sum.h"
+#include "base/hash.h"
 #include "experts/expert_ahead.h"
 #include "experts/expert_depth.h"
 #include "experts/expert_memory.h"
