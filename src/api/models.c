@@ -35,6 +35,7 @@ static void add_anthropic(const struct api *a, struct str id, int32_t n_ctx, str
 		 date, n_ctx, a->max_output_tok ? a->max_output_tok : n_ctx);
 }
 
+/* The caller adds the last brace. */
 static void add_entry(const struct api *a, struct str id, const char *root,
 		      const struct model *m, int32_t n_ctx, struct buf *out)
 {
@@ -53,12 +54,14 @@ static void add_entry(const struct api *a, struct str id, const char *root,
 		 n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model,
 		 (long long)model_n_params(m), (long long)size_of(m));
 	add_anthropic(a, id, n_ctx, out);
-	buf_add_z(out, ",\"status\":{\"value\":\"loaded\"}}");
+	buf_add_z(out, ",\"status\":{\"value\":\"loaded\"}");
 }
 
 static void add_model(const struct api *a, struct str id, struct buf *out)
 {
 	add_entry(a, id, a->model_name, a->chat.model, a->n_ctx, out);
+	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s],"
+		 "\"output_modalities\":[\"text\"]}}", a->chat.vision ? ",\"image\"" : "");
 }
 
 /* Adds the model of /v1/embeddings or of /v1/rerank. */
@@ -66,6 +69,7 @@ static void add_reader(const struct api *a, const struct embed *e, struct buf *o
 {
 	add_entry(a, str_of(embed_name(e)), embed_name(e), embed_model(e), embed_n_ctx(e),
 		  out);
+	buf_add_c(out, '}');
 }
 
 void api_models_format(const struct api *a, struct buf *out)

@@ -83,6 +83,8 @@ def test_models(t, d):
     j = d.get("/v1/models").json
     t.ok(j["object"] == "list" and j["data"][0]["id"] == "halo-tiny", "the models", j)
     t.equal(d.get("/v1/models/halo-tiny").json["id"], "halo-tiny", "one of them")
+    t.equal(j["data"][0]["architecture"], {"input_modalities": ["text"], "output_modalities": ["text"]},
+            "what it reads and writes")
     t.equal(d.get("/v1/models/halo%2Dtiny").json["id"], "halo-tiny",
             "also with an escape")
     is_error(t, "another one", d.get("/v1/models/org/other"), 404,

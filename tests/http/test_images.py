@@ -147,6 +147,8 @@ def test_apis(t, d):
     t.equal(a["tokens"].count(505), 55, "/tokenize shows its tokens")
     t.equal(d.request("GET", "/props").json["modalities"]["vision"], True,
             "/props says that it sees")
+    t.equal(d.get("/v1/models").json["data"][0]["architecture"]["input_modalities"], ["text", "image"],
+            "so does /v1/models")
 
 
 def bomb():
