@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "http/conn.h"
+#include "http/recent.h"
 
 #define JSON "application/json"
 
@@ -65,8 +66,11 @@ void answer_fail(struct conn *c, const struct fail *f)
 		api_error_format_anthropic(f, &body);
 	else
 		api_error_format(f, &body);
-	if ((c->sock && c->sock->fault.code != OK) || (c->route && (c->route->flags & ROUTE_WORK)))
+	bool is_faulty = c->sock && c->sock->fault.code != OK;
+	if (is_faulty || (c->route && (c->route->flags & ROUTE_WORK))) {
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
+		recent_refused(c->http->recent, server_now(c->http));
+	}
 	c->answer.retry_after_s = retry_after_s(f->code);
 	answer_set(c, status_http(f->code), JSON, &body);
 }

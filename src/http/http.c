@@ -274,7 +274,7 @@ static void tick(struct http *h)
 	if (now < h->next_tick_us)
 		return;
 	h->next_tick_us = now + (h->n_active > 0 ? TICK_US : 4 * TICK_US);
-	server_sample(h);
+	server_sample_memory(h);
 	gate_tick(h);
 }
 

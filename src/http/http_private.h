@@ -73,6 +73,8 @@ static inline enum health_state server_health(const struct http *h)
 /* Samples the running and waiting requests for GET /stats. Does nothing before the model is
  * loaded. */
 void server_sample(struct http *h);
+/* The same, and the machine's memory, which takes reading some files. */
+void server_sample_memory(struct http *h);
 
 /* --- listen.c: the socket, bound and listening; *out_port 0 for a unix socket --- */
 enum status listen_open(const struct http_opts *o, int *out_fd, int *out_port,

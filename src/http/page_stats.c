@@ -7,10 +7,13 @@
  * sees only its own requests, but all totals.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/metrics.h"
+#include "base/sysmem.h"
 #include "http/conn.h"
 #include "http/recent.h"
 
@@ -23,15 +26,39 @@ static void add_ms(struct buf *b, const char *name, double ms)
 	buf_add_json_num(b, round(ms * 1000) / 1000);
 }
 
-void server_sample(struct http *h)
+struct memory {
+	int64_t total, used; /* bytes of this machine, an APU's share included; 0: not known */
+};
+
+static struct memory read_memory(void)
+{
+	struct sysmem m;
+	sysmem_read("/", &m);
+	if (m.total == INT64_MAX)
+		return (struct memory){0};
+	return (struct memory){m.total, m.total - m.available};
+}
+
+static void sample(struct http *h, int64_t memory_bytes)
 {
 	struct sched_counts n;
 	if (!h->sched)
 		return;
 	sched_counts(h->sched, &n);
-	recent_sample(h->recent, server_now(h),
+	recent_sample(h->recent, server_now(h), (int64_t)metric_get(METRIC_GENERATION_TOKENS),
 		      &(struct recent_gauges){n.n_running, n.n_waiting,
-					      metric_get(METRIC_KV_CACHE_USAGE)});
+					      metric_get(METRIC_KV_CACHE_USAGE),
+					      memory_bytes});
+}
+
+void server_sample(struct http *h)
+{
+	sample(h, 0);
+}
+
+void server_sample_memory(struct http *h)
+{
+	sample(h, read_memory().used);
 }
 
 static bool is_open(const struct conn *c)
@@ -95,6 +122,25 @@ static void add_now(const struct http *h, struct buf *b)
 	buf_add_json_num(b, metric_get(METRIC_KV_CACHE_USAGE));
 }
 
+/* Bytes of this process that are in memory; 0: Linux does not tell. */
+static int64_t process_bytes(void)
+{
+	long long n_pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	if (f && fscanf(f, "%*s %lld", &n_pages) != 1)
+		n_pages = 0;
+	if (f)
+		fclose(f);
+	return n_pages * sysconf(_SC_PAGESIZE);
+}
+
+static void add_memory(struct buf *b)
+{
+	struct memory m = read_memory();
+	buf_addf(b, ",\"memory\":{\"total\":%lld,\"used\":%lld,\"process\":%lld}",
+		 (long long)m.total, (long long)m.used, (long long)process_bytes());
+}
+
 static void add_active(const struct conn *c, struct buf *b)
 {
 	struct api_progress all;
@@ -142,9 +188,12 @@ static void add_bucket(const struct http *h, int back, struct buf *b)
 	struct recent_bucket_stats s;
 	recent_bucket(h->recent, server_now(h), back, &s);
 	buf_addf(b, "{\"requests\":%lld,\"output_tokens\":%lld,\"running\":%d,"
-		 "\"waiting\":%d,\"kv_usage\":", (long long)s.n_requests,
-		 (long long)s.n_output, s.most.n_running, s.most.n_waiting);
+		 "\"failed\":%lld,\"waiting\":%d,\"memory_used\":%lld,\"kv_usage\":",
+		 (long long)s.n_requests, (long long)s.n_output, s.most.n_running,
+		 (long long)s.n_failed, s.most.n_waiting, (long long)s.most.memory_bytes);
 	buf_add_json_num(b, s.most.kv_usage);
+	buf_add_z(b, ",\"tokens_per_second\":");
+	buf_add_json_num(b, round(s.tok_per_s * 100) / 100);
 	add_quantiles(b, "ttft_ms", s.kinds[RECENT_TTFT]);
 	add_quantiles(b, "tpot_ms", s.kinds[RECENT_TPOT]);
 	buf_add_c(b, '}');
@@ -193,8 +242,9 @@ void page_stats(struct conn *c)
 	const struct http *h = c->http;
 	const struct recent_row *row;
 	struct buf b = {0};
-	server_sample(c->http);
+	server_sample_memory(c->http);
 	add_now(h, &b);
+	add_memory(&b);
 	add_all_active(c, &b);
 	add_minutes(h, &b);
 	buf_add_z(&b, ",\"requests\":[");

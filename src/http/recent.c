@@ -15,13 +15,14 @@
 struct bucket {
 	int64_t number; /* the clock's time in tens of seconds; -1: never used */
 	uint16_t bins[RECENT_KINDS][N_BINS];
-	int64_t n_requests, n_output;
+	int64_t n_requests, n_output, n_failed, n_made;
 	struct recent_gauges most;
 };
 
 struct recent {
 	struct bucket buckets[RECENT_BUCKETS];
 	struct recent_row rows[RECENT_ROWS];
+	int64_t n_made; /* tokens by the last sample */
 	int64_t n_rows; /* rows ever added; the newest is at (n_rows - 1) % RECENT_ROWS */
 	/* Over all prompts since the start, with n tokens computed in t ms: the sums of n*t
 	 * and n*n. */
@@ -115,6 +116,7 @@ void recent_add(struct recent *r, int64_t now_us, const struct recent_row *row)
 	to->cache_saved_ms = cache_saved_ms(r, s);
 	to->spec_saved_ms = spec_saved_ms(s, row->n_choices);
 	b->n_requests++;
+	b->n_failed += row->finish == FINISH_ERROR && row->status < 400;
 	b->n_output += s->n_output;
 	if (!s->first_token_us)
 		return;
@@ -122,12 +124,22 @@ void recent_add(struct recent *r, int64_t now_us, const struct recent_row *row)
 	count(b, RECENT_TPOT, request_tpot_ms(s, row->n_choices));
 }
 
-void recent_sample(struct recent *r, int64_t now_us, const struct recent_gauges *g)
+void recent_refused(struct recent *r, int64_t now_us)
 {
-	struct recent_gauges *most = &bucket_at(r, now_us)->most;
+	bucket_at(r, now_us)->n_failed++;
+}
+
+void recent_sample(struct recent *r, int64_t now_us, int64_t n_made,
+		   const struct recent_gauges *g)
+{
+	struct bucket *b = bucket_at(r, now_us);
+	struct recent_gauges *most = &b->most;
+	b->n_made += n_made - r->n_made;
+	r->n_made = n_made;
 	most->n_running = MAX(most->n_running, g->n_running);
 	most->n_waiting = MAX(most->n_waiting, g->n_waiting);
 	most->kv_usage = fmax(most->kv_usage, g->kv_usage);
+	most->memory_bytes = MAX(most->memory_bytes, g->memory_bytes);
 }
 
 /* --- out ---------------------------------------------------------------------------- */
@@ -187,6 +199,10 @@ void recent_bucket(const struct recent *r, int64_t now_us, int back,
 		return;
 	out->n_requests = b->n_requests;
 	out->n_output = b->n_output;
+	out->n_failed = b->n_failed;
+	/* The bucket that is being filled: what came per second so far. */
+	int64_t us = back ? BUCKET_US : MAX(now_us % BUCKET_US, 1000000);
+	out->tok_per_s = (double)b->n_made * 1e6 / (double)us;
 	out->most = b->most;
 }
 

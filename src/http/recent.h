@@ -36,12 +36,19 @@ struct recent *recent_create(void);
 void recent_destroy(struct recent *r); /* NULL is fine */
 void recent_add(struct recent *r, int64_t now_us, const struct recent_row *row);
 
+/* A request was answered with an error's status. recent_add counts those that failed behind a
+ * head that said 200. */
+void recent_refused(struct recent *r, int64_t now_us);
+
 /* Values at one moment. A bucket keeps the largest of each. */
 struct recent_gauges {
 	int n_running, n_waiting;
 	double kv_usage; /* 0 to 1 */
+	int64_t memory_bytes; /* in use on this machine; 0: not looked at now */
 };
-void recent_sample(struct recent *r, int64_t now_us, const struct recent_gauges *g);
+/* n_made: tokens generated since the start. */
+void recent_sample(struct recent *r, int64_t now_us, int64_t n_made,
+		   const struct recent_gauges *g);
 
 enum recent_kind { RECENT_TTFT, RECENT_TPOT, RECENT_KINDS };
 
@@ -53,6 +60,8 @@ struct recent_quantiles {
 struct recent_bucket_stats {
 	struct recent_quantiles kinds[RECENT_KINDS];
 	int64_t n_requests, n_output; /* requests that ended; their output tokens */
+	int64_t n_failed; /* refused, or ended by a fault; not those whose client went away */
+	double tok_per_s; /* generated in this time, whenever their requests end */
 	struct recent_gauges most;
 };
 

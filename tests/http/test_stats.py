@@ -35,6 +35,8 @@ def test_idle(t, d):
         assert time.monotonic() < deadline, s
     t.equal((s["running"], s["waiting"], s["active"], s["requests"], s["ttft_ms"]),
             (0, 0, [], [], {"n": 0, "median": None, "p95": None}), "nothing has run")
+    m = s["memory"]
+    t.ok(0 < m["process"] <= m["used"] + (64 << 20) and m["used"] < m["total"], "its memory", m)
     t.ok(s["kv_pages"] > 0 and s["kv_usage"] == 0 and len(s["buckets"]) == 60 and
          s["bucket_seconds"] == 10 and s["model"] == "halo-tiny", "its shape", s)
 
@@ -107,6 +109,8 @@ def test_running(t, d):
     t.ok(slots[0]["n_prompt_tokens"] == slots[0]["n_prompt_tokens_processed"] > 0 and
          slots[0]["next_token"][0]["n_decoded"] > 0, "how far they are", slots)
     b = stats(d)["buckets"]
+    t.ok(max(x["tokens_per_second"] for x in b) > 1 and max(x["memory_used"] for x in b) > 0,
+         "tokens per second and memory, while they run", b[-2:])
     t.ok(max(x["running"] for x in b) == 2 and max(x["waiting"] for x in b) == 1 and
          max(x["kv_usage"] for x in b) > 0, "the minutes keep the most of each", b[-2:])
     for s in two:
@@ -132,6 +136,7 @@ def test_many(t, d):
     d.chat("Hi", {"X-Request-Id": "good"}, max_tokens=1)
     wait_row(d, "good")
     t.ok("bad" not in rows(d), "one that was refused is not among them")
+    t.equal(sum(b["failed"] for b in stats(d)["buckets"]), 1, "but is counted: it has failed")
     t.ok(not any('"path":"/stats"' in (l or "") for l in d.lines),
          "looking is not logged")
 

@@ -86,20 +86,58 @@ static void test_ends(void)
 	recent_destroy(r);
 }
 
+/* Of two that end by a fault one has an error's status: that one was counted when it got it. */
+static void test_failed(void)
+{
+	struct recent *r = recent_create();
+	struct recent_bucket_stats b;
+	struct recent_row x = row(0, 10, 0, 7);
+	x.finish = FINISH_ERROR;
+	x.status = 200;
+	add(r, x);
+	x.status = 500;
+	add(r, x);
+	x.finish = FINISH_ABORT;
+	x.status = 499;
+	add(r, x);
+	recent_refused(r, now);
+	recent_bucket(r, now, 0, &b);
+	is_int(b.n_failed, 2, "a fault in a stream and a refusal have failed");
+	is_int(b.n_requests, 3, "a refusal has not run");
+	recent_destroy(r);
+}
+
+/* The bucket that is being filled counts the seconds so far, at least one. */
+static void test_speed(void)
+{
+	struct recent *r = recent_create();
+	struct recent_bucket_stats b;
+	int64_t start = now / BUCKET * BUCKET + BUCKET;
+	recent_sample(r, start + SECOND / 10, 30, &(struct recent_gauges){0});
+	recent_bucket(r, start + SECOND / 10, 0, &b);
+	is_near(b.tok_per_s, 30, 1e-9, "the first second");
+	recent_sample(r, start + 2 * SECOND, 80, &(struct recent_gauges){0});
+	recent_bucket(r, start + 4 * SECOND, 0, &b);
+	is_near(b.tok_per_s, 20, 1e-9, "80 tokens in four");
+	recent_destroy(r);
+}
+
 static void test_buckets(void)
 {
 	struct recent *r = recent_create();
 	struct recent_bucket_stats b;
 	int64_t start = now;
 	add(r, row(0, 10, 0, 7));
-	recent_sample(r, now, &(struct recent_gauges){2, 5, 0.5});
-	recent_sample(r, now, &(struct recent_gauges){3, 1, 0.25});
+	recent_sample(r, now, 100, &(struct recent_gauges){2, 5, 0.5, 0});
+	recent_sample(r, now, 130, &(struct recent_gauges){3, 1, 0.25, 7});
 	now += BUCKET;
 	add(r, row(0, 1000, 0, 1));
 	recent_bucket(r, now, 1, &b);
 	ok(b.n_requests == 1 && b.n_output == 7 && b.most.n_running == 3 &&
 		   b.most.n_waiting == 5 && b.most.kv_usage == 0.5,
 	   "a bucket has the most of what was");
+	is_int(b.most.memory_bytes, 7, "of memory, too");
+	is_near(b.tok_per_s, 13, 1e-9, "130 tokens in ten seconds");
 	is_near(b.kinds[RECENT_TTFT].median / 10, 1, NEAR, "and its own times");
 	recent_bucket(r, now, 0, &b);
 	is_near(b.kinds[RECENT_TTFT].median / 1000, 1, NEAR, "the next one has others");
@@ -173,6 +211,8 @@ int main(void)
 	test_empty();
 	test_quantiles();
 	test_ends();
+	test_failed();
+	test_speed();
 	test_buckets();
 	test_rows();
 	test_saved();
