@@ -253,7 +253,7 @@ install_clients() {
 		schemathesis gguf safetensors opentelemetry-proto llm || return
 	# Tests of real models are skipped without these.
 	build/clients/venv/bin/python tests/fetch_models.py build/clients
-	$npm --prefix build/clients/node openai \
+	$npm --prefix build/clients/node openai axe-core \
 		@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
 		@langchain/core &&
 		$npm --prefix build/clients/agents \

@@ -27,7 +27,7 @@ enum refusal {
 /* Headers of the web page at "/". */
 struct page_root {
 	char *policy; /* Content-Security-Policy */
-	char etag[24];
+	char etag[24], etag_gz[24]; /* of the page as it is, and compressed */
 };
 /* E_IO: GnuTLS has no SHA-256. */
 enum status page_root_init(struct page_root *p, struct fail *fail) MUST_USE;

@@ -21,13 +21,23 @@ import time
 
 PATIENCE = 60  # seconds for anything that must happen
 # Name: key code and what it types, as a keyboard would.
-KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8, "")}
+KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8, ""),
+        "ArrowUp": (38, ""), "ArrowLeft": (37, ""), "Home": (36, ""), "k": (75, "")}
 
 
 def find():
     """The program, or None."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((p for p in map(shutil.which, names) if p), None)
+
+
+def forget(b):
+    """What the page has kept of earlier tests, in this tab and on this device."""
+    b.eval("""(async () => {
+        for (const run of runs.values()) run.stop.abort();
+        sessionStorage.clear(); localStorage.clear();
+        await new Promise((done) => { indexedDB.deleteDatabase("halod").onsuccess = done; });
+    })()""")
 
 
 class Browser:
@@ -48,8 +58,8 @@ class Browser:
         os.close(from_it)
         self.pending, self.n, self.session = b"", 0, None
         self.problems, self.urls = [], []  # what its console says; what it has asked for
+        self.targets, self.shape = {}, (width, height)
         self.tab()
-        self.size(width, height)
 
     # --- the protocol ------------------------------------------------------
 
@@ -97,12 +107,18 @@ class Browser:
     # --- pages ---------------------------------------------------------------
 
     def tab(self):
-        """A new tab; it takes the place of the one before."""
+        """A new tab; it takes the place of the one before, to which session = leads back."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target,
                                  flatten=True)["sessionId"]
+        self.targets[self.session] = target
+        self.size(*self.shape)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(domain + ".enable")
+        return self.session
+
+    def close_tab(self, session):
+        self.call("Target.closeTarget", targetId=self.targets.pop(session))
 
     def _arrive(self, method, **params):
         """Leave this document and wait for the next one, whole."""
@@ -145,6 +161,7 @@ class Browser:
         return self.eval("document.querySelector(%s)?.innerText" % json.dumps(selector))
 
     def size(self, width, height, is_phone=False, scale=1):
+        self.shape = (width, height, is_phone, scale)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=scale, mobile=is_phone)
         self.call("Emulation.setTouchEmulationEnabled", enabled=is_phone)
@@ -171,14 +188,23 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1],
                       button="left", clickCount=1)
 
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def choose_file(self, selector, *paths):
+        """As a user does in the dialog of a field for files."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=list(paths))
+
     def type(self, text):
         """Into what has the focus."""
         self.call("Input.insertText", text=text)
 
-    def press(self, name, shift=False):
+    def press(self, name, shift=False, ctrl=False):
         code, text = KEYS[name]
         key = {"key": name, "code": name, "windowsVirtualKeyCode": code,
-               "modifiers": 8 if shift else 0}
+               "modifiers": 8 * shift + 2 * ctrl}
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown",
                   **key, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **key)

@@ -6,6 +6,7 @@
 
 Writes docs/page.png (light) and docs/page-phone.png (dark). Needs chromium and pngquant.
 """
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,22 @@ from halod import USUAL, Halod
 MAX_BYTES = 120_000
 DONE = ("document.querySelector('#send').textContent === 'Send' && "
         "!document.querySelector('article:last-of-type .meta:empty')")
-ASKED = ("What is 2+2?", "Tell me a short story about a fox.", "Name the capital of France.")
+ASKED = ("What is 2+2?", "Name the capital of France.")
+# The model must write just this: a small one would not.
+DRAWN = r"""The sum of the first $n$ squares:
+
+$$\sum_{k=1}^{n} k^2 = \frac{n(n+1)(2n+1)}{6}$$
+
+| n | sum |
+|--:|----:|
+| 3 | 14 |
+| 10 | 385 |
+
+```python
+def squares(n: int) -> int:
+    return sum(k * k for k in range(n + 1))  # slow, but *sure*
+```
+"""
 
 
 def say(b, text):
@@ -59,17 +75,20 @@ def picture(b, folder, name):
 
 
 def main(folder):
-    d, b = Halod(max_seqs=4, **USUAL), Browser(1200, 900)
+    d, b = Halod(max_seqs=4, **USUAL), Browser(1280, 900)
     try:
         b.scheme("light")
         b.open("http://127.0.0.1:%d/" % d.port)
         work(d, int(os.environ.get("HALOD_PICTURE_SECONDS", "240")))
         for text in ASKED:
             say(b, text)
+        b.click("#new")
+        b.eval("kept.set('settings', %s)" % json.dumps(
+            {"fields": {"guided_choice": [DRAWN], "enable_thinking": False}}))
+        say(b, "Sum of squares, with a table and code?")
         b.wait("document.querySelector('#requests li').dataset.id.startsWith('page-') && "
                "document.querySelector('#state').textContent === 'ready'")
-        b.click("#requests summary")
-        b.eval("document.activeElement.blur()")
+        b.eval("document.activeElement.blur(); document.querySelector('#log').scrollTop = 1e9")
         picture(b, folder, "page.png")
         b.scheme("dark")
         b.size(390, 700, is_phone=True)

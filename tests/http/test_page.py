@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page at "/" as HTTP has it: its headers, its policy, its ETag, and its setting.
-test_browser.py drives it."""
+"""The page at "/" as HTTP has it: its headers, its policy, its ETag, its compression, and its
+setting. test_browser.py and its neighbours drive it."""
 import base64
+import glob
+import gzip
 import hashlib
 import os
 import re
+import subprocess
 import tempfile
 
-from halod import SRCDIR, Halod, Tap, traceback
+from halod import BUILDDIR, SRCDIR, Halod, Tap, traceback
+
+PAGE = os.path.join(SRCDIR, "src", "page")
+LONGEST = 1_000_000  # bytes, compressed
 
 
 def source():
-    with open(os.path.join(SRCDIR, "src", "http", "page.html"), "rb") as f:
+    with open(os.path.join(BUILDDIR, "src", "page", "page.html"), "rb") as f:
         return f.read()
 
 
@@ -25,7 +31,8 @@ def test_headers(t, d):
     a = d.get("/")
     t.equal((a.status, a.headers["Content-Type"]), (200, "text/html; charset=utf-8"),
             "the page")
-    t.ok(a.body == source(), "is the file of the source")
+    t.ok(a.body == source(), "is the file that was joined")
+    t.equal(a.headers["Vary"], "Accept-Encoding", "to a client that takes no gzip")
     policy = dict(p.split(" ", 1) for p in
                   a.headers["Content-Security-Policy"].split("; "))
     t.equal({k: policy[k] for k in ("default-src", "connect-src", "base-uri",
@@ -40,6 +47,8 @@ def test_headers(t, d):
             "further headers")
     t.equal(a.headers["Cache-Control"], "no-cache", "browsers ask whether it is new")
     t.equal(a.headers.get_all("Cache-Control"), ["no-cache"], "and are told that once")
+    t.equal((policy["img-src"], policy["font-src"]), ("data:", "data:"),
+            "pictures and letters come from the page alone")
     t.ok(a.headers.get("Access-Control-Allow-Origin") is None, "no page of others reads it")
     head = d.request("HEAD", "/")
     t.equal((head.status, head.headers["Content-Length"], head.body),
@@ -60,15 +69,48 @@ def test_etag(t, d):
     t.equal(d.get("/", {"If-None-Match": '"other"'}).status, 200, "it has another one")
 
 
+def test_gzip(t, d):
+    plain = d.get("/")
+    for sent in ("gzip", "deflate, gzip, br", "br;q=1, GZip;q=0.5", "gzip; q=0.001"):
+        a = d.get("/", {"Accept-Encoding": sent})
+        t.equal((a.headers["Content-Encoding"], gzip.decompress(a.body) == plain.body), ("gzip", True),
+                "compressed: " + sent)
+        t.equal((a.headers["Vary"], a.headers["Content-Security-Policy"]),
+                ("Accept-Encoding", plain.headers["Content-Security-Policy"]), "with its headers")
+    print("# %d bytes, %d compressed" % (len(plain.body), len(a.body)))
+    t.ok(len(a.body) < LONGEST, "it is short enough", len(a.body))
+    t.ok(a.headers["ETag"] != plain.headers["ETag"], "its tag is another one")
+    known = d.get("/", {"Accept-Encoding": "gzip", "If-None-Match": a.headers["ETag"]})
+    t.equal((known.status, known.headers.get("Content-Encoding"), known.headers["ETag"]),
+            (304, None, a.headers["ETag"]), "which the browser may have")
+    t.equal(d.get("/", {"Accept-Encoding": "gzip", "If-None-Match": plain.headers["ETag"]}).status, 200,
+            "the plain one's is no tag of the compressed one")
+    for sent in ("", "identity", "gzip;q=0", "gzip; q=0.0", "br"):
+        a = d.get("/", {"Accept-Encoding": sent})
+        t.equal((a.headers.get("Content-Encoding"), a.body == plain.body), (None, True),
+                "as it is: %r" % sent)
+    head = d.request("HEAD", "/", None, {"Accept-Encoding": "gzip"})
+    t.equal((head.headers["Content-Encoding"], head.body), ("gzip", b""), "HEAD")
+
+
 def test_source(t, d):
     """Nothing of another host, and no text becomes markup."""
-    text = source().decode()
-    hosts = set(re.findall(r"https?:(?://[^\s'\"/]+)?", text))
-    t.equal(hosts, {"http://www.w3.org"}, "it names no other host")
+    own = glob.glob(PAGE + "/*.js") + glob.glob(PAGE + "/*.css") + [PAGE + "/index.html"]
+    text = "".join(open(name, encoding="utf-8").read() for name in own)
+    hosts = set(re.findall(r"https?://[^\s'\"/)]+", text))
+    t.equal(hosts, {"http://www.w3.org"}, "it names no other host but that of a namespace")
     for name in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
-                 "new Function", "localStorage.", "onclick=", "style="):
+                 "new Function", "onclick=", "style=", "setAttribute(\"style"):
         t.ok(name not in text, "no " + name)
-    t.equal((text.count("<script>"), text.count("<style>")), (1, 1), "one of each")
+    page = source().decode()
+    t.equal([page.count(tag) for tag in ("<script>", "</script>", "<style>", "</style>")], [1] * 4,
+            "one of each")
+    named = subprocess.run(["sed", "-n", "/^PAGE_FILES/,/[^\\\\]$/p", PAGE + "/Makefile.inc"],
+                           capture_output=True, text=True, check=True).stdout
+    t.equal({os.path.basename(name) for name in own} - {"index.html"} - set(named.split()), set(),
+            "each file is part of it")
+    licences = open(PAGE + "/lib/LICENSES", encoding="utf-8").read()
+    t.ok(licences.count("===") >= 16 and licences.split("\n")[5] in page, "with the licences of others")
 
 
 def test_off(t):
@@ -102,7 +144,7 @@ def test_keys(t):
 
 t = Tap()
 d = Halod()
-for test in (test_headers, test_etag, test_source):
+for test in (test_headers, test_etag, test_gzip, test_source):
     try:
         test(t, d)
     except Exception:

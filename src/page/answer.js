@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One answer: asked for, read as it comes, kept while it comes.
+ *
+ * A run is {stop, id, talk, node, waiting}. It goes on when its user opens another
+ * conversation. Half an answer is written to the store every SAVE_MS, and at the moment when
+ * the page is closed also to sessionStorage, which is written at once: so a reload loses no word,
+ * and offers to go on. */
+
+const SAVE_MS = 500;
+
+function addDelta(node, run, delta) {
+	const { shown } = node;
+	if (delta.reasoning_content) {
+		run.begun_ms ??= performance.now();
+		node.reasoning_content = (node.reasoning_content ?? "") + delta.reasoning_content;
+	}
+	if ((delta.content || delta.tool_calls) && run.begun_ms !== undefined)
+		shown.thought_ms ??= performance.now() - run.begun_ms;
+	node.content += delta.content ?? "";
+	for (const piece of delta.tool_calls ?? []) {
+		node.tool_calls ??= [];
+		const call = node.tool_calls[piece.index] ??= { id: "", type: "function", function: { name: "", arguments: "" } };
+		call.id ||= piece.id ?? "";
+		call.function.name += piece.function?.name ?? "";
+		call.function.arguments += piece.function?.arguments ?? "";
+	}
+}
+
+function bodyOf(node, goesOn) {
+	const s = settings(), body = { ...s.fields, messages: toSend(goesOn ? node.id : node.parent), stream: true };
+	if (models.length > 1) body.model = modelNow().id;
+	if (s.temperature !== "") body.temperature = Number(s.temperature);
+	if (s.maxTokens !== "") body.max_tokens = Number(s.maxTokens);
+	if (s.thinking) body.enable_thinking = s.thinking === "on";
+	if (s.tools.length) body.tools = s.tools;
+	if (goesOn) Object.assign(body, { continue_final_message: true, add_generation_prompt: false });
+	return JSON.stringify(body);
+}
+
+function showRun(run) {
+	if (run.talk === talk) showNode(run.node);
+}
+
+async function readAnswer(run, body) {
+	const { node } = run;
+	let isDue = false, saved_ms = performance.now();
+	const draw = () => { isDue = false; showRun(run); };
+	const response = await must(await ask("/v1/chat/completions", {
+		method: "POST", body, signal: run.stop.signal,
+		headers: { "Content-Type": "application/json", "X-Request-Id": run.id },
+	}));
+	for await (const event of eventsOf(response)) {
+		if (event.error) throw new Refusal(500, event.error.message);
+		for (const choice of event.choices ?? []) {
+			if (choice.index) continue; /* only the first choice is shown */
+			addDelta(node, run, choice.delta ?? {});
+			node.shown.finish = choice.finish_reason ?? node.shown.finish;
+		}
+		node.shown.timings = event.timings ?? node.shown.timings;
+		run.waiting = "";
+		if (performance.now() - saved_ms > SAVE_MS) {
+			saved_ms = performance.now();
+			save(run.talk, [node]);
+		}
+		if (!isDue) { isDue = true; (document.hidden ? setTimeout : requestAnimationFrame)(draw); }
+	}
+	if (!node.shown.finish) throw new Error("the stream ended before the answer did");
+}
+
+/* Asks the server for an answer behind the tip, or to go on with `old`, and shows it as it
+ * comes. */
+async function answer(old) {
+	const node = old ?? addNode(talk.tip, { role: "assistant", content: "", shown: {} });
+	const run = { stop: new AbortController(), id: "page-" + newId(), talk, node, waiting: "Waiting for the server" };
+	const body = bodyOf(node, Boolean(old));
+	node.shown = { isGoing: true, ...(node.shown.thought_ms && { thought_ms: node.shown.thought_ms }) };
+	runs.set(talk.id, run);
+	kept.set("open", talk.id);
+	save(talk, [node]);
+	lookSoon();
+	showBranch();
+	showTalks();
+	toEnd();
+	try {
+		await readAnswer(run, body);
+	} catch (e) {
+		if (run.stop.signal.aborted) node.shown.finish = "stopped";
+		else {
+			node.shown.finish = node.content ? "broken" : "";
+			node.shown.fault = e instanceof Refusal ? e.message : "The connection broke: " + e.message;
+		}
+	}
+	runs.delete(run.talk.id);
+	delete node.shown.isGoing;
+	if (run.begun_ms !== undefined) node.shown.thought_ms ??= performance.now() - run.begun_ms;
+	if (node.shown.finish !== "tool_calls") delete node.tool_calls;
+	run.talk.changed = Date.now();
+	if (store.talks.has(run.talk.id)) await save(run.talk, [node]);
+	if (run.talk === talk) showBranch();
+	if (run.talk === talk && !document.querySelector("dialog[open]") && matchMedia("(pointer: fine)").matches
+		&& document.activeElement === document.body) $("prompt").focus();
+	showTalks();
+	lookSoon();
+}
+
+function setBusy() {
+	const isBusy = runs.has(talk.id);
+	$("send").textContent = isBusy ? "Stop" : "Send";
+	$("log").setAttribute("aria-busy", isBusy);
+}
+
+function stop() { runs.get(talk.id)?.stop.abort(); }
+
+/* --- answers that were cut ----------------------------------------------------------------------- */
+
+addEventListener("pagehide", () => {
+	for (const { talk, node } of runs.values()) store.pending.set(node.id, { talk, node });
+	if (store.pending.size) kept.set("unsaved", [...store.pending.values()]);
+});
+
+/* What the page had not yet written when it was closed. */
+async function saveUnsaved() {
+	for (const { talk, node } of kept.get("unsaved", [])) await save(talk, [node]);
+	sessionStorage.removeItem("halod.unsaved");
+}
+
+/* An answer of the open talk that nobody writes any more. Another tab that does says so. */
+async function findLost() {
+	for (const node of nodes.values()) {
+		if (!node.shown?.isGoing || runs.get(talk.id)?.node === node) continue;
+		if (await isWritten(node.id)) continue;
+		const now = nodes.get(node.id);
+		if (!now?.shown.isGoing) continue;
+		delete now.shown.isGoing;
+		if (now.shown.finish !== "tool_calls") delete now.tool_calls;
+		now.shown.finish ||= "lost";
+		if (!now.content) now.shown.fault = "The page was closed before the answer came.";
+		await save(talk, [now]);
+		showBranch();
+	}
+}
+
+function isWritten(id) {
+	return new Promise((done) => {
+		const hear = (event) => { if (event.data.here === id) finish(true); };
+		const finish = (value) => { store.channel.removeEventListener("message", hear); clearTimeout(timeout); done(value); };
+		const timeout = setTimeout(finish, 400, false);
+		store.channel.addEventListener("message", hear);
+		store.channel.postMessage({ who: id });
+	});
+}
