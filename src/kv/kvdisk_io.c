@@ -26,17 +26,18 @@
 #include "base/log.h"
 #include "base/metrics.h"
 
-static bool read_all(int fd, void *out, size_t n, uint64_t at)
+/* E_IO: the disk cannot read it; E_FORMAT: the file ends before. */
+static enum status read_all(int fd, void *out, size_t n, uint64_t at)
 {
 	for (size_t done = 0; done < n;) {
 		ssize_t got = pread(fd, (char *)out + done, n - done, (off_t)(at + done));
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return false;
+			return got < 0 ? E_IO : E_FORMAT;
 		done += (size_t)got;
 	}
-	return true;
+	return OK;
 }
 
 static bool write_all(int fd, const void *p, size_t n)
@@ -70,22 +71,29 @@ static void close_file(struct opened *o)
 	free(o->head);
 }
 
-/* E_IO: the file is gone or not ours; E_FORMAT: it is damaged, or not of this format. */
+/* E_MISSING: the file is gone or not ours; E_IO: it cannot be read; E_FORMAT: it is damaged, or not
+ * of this format. */
 static enum status open_file(const struct kvdisk *d, const char *name, struct opened *o)
 {
 	char begin[sizeof(struct kvfile_head)];
 	*o = (struct opened){.fd = openat(d->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC |
 							       O_NONBLOCK)};
-	if (o->fd < 0 || fstat(o->fd, &o->st) != 0 || !S_ISREG(o->st.st_mode) ||
+	if (o->fd < 0)
+		return errno == EIO ? E_IO : E_MISSING;
+	if (fstat(o->fd, &o->st) != 0 || !S_ISREG(o->st.st_mode) ||
 	    o->st.st_uid != geteuid() || (o->st.st_mode & 022))
-		return E_IO;
+		return E_MISSING;
 	posix_fadvise(o->fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead beyond our reads */
-	if (!read_all(o->fd, begin, sizeof begin, 0))
-		return E_FORMAT;
-	size_t n = kvfile_peek((struct str){begin, sizeof begin});
-	o->head = n ? malloc(n) : NULL;
-	if (!o->head || !read_all(o->fd, o->head, n, 0))
-		return E_FORMAT;
+	enum status st = read_all(o->fd, begin, sizeof begin, 0);
+	size_t n = st == OK ? kvfile_peek((struct str){begin, sizeof begin}) : 0;
+	if (st == OK && n == 0)
+		st = E_FORMAT;
+	if (st == OK && !(o->head = malloc(n)))
+		st = E_MISSING;
+	if (st == OK)
+		st = read_all(o->fd, o->head, n, 0);
+	if (st != OK)
+		return st;
 	return kvfile_parse((struct str){o->head, n}, (uint64_t)o->st.st_size, &o->file);
 }
 
@@ -183,16 +191,35 @@ static void publish(const struct kvdisk *d)
 	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
 }
 
+/* Tells of a file that is of no use. One that is damaged is removed. One that the disk cannot read
+ * stays: the next read may succeed, and its fault is not the file's. */
+static void blame(struct kvdisk *d, const char *name, enum status st)
+{
+	/* Two readers may find the same damage. */
+	if (st == E_FORMAT && unlinkat(d->fd, name, 0) == 0) {
+		log_warn("kv_dir %s: %s is damaged and was removed", d->dir, name);
+		metric_add(METRIC_KV_DISK_REFUSED, 1);
+	}
+	if (st != E_IO)
+		return;
+	metric_add(METRIC_KV_DISK_UNREAD, 1);
+	pthread_mutex_lock(&d->lock);
+	bool tells = !d->has_told_unread;
+	d->has_told_unread = d->is_unread = true;
+	pthread_mutex_unlock(&d->lock);
+	if (tells)
+		log_warn("kv_dir %s: the disk cannot read %s: it stays, and its prompts are "
+			 "computed. Look into the kernel's log", d->dir, name);
+}
+
 static void learn(struct kvdisk *d, const char *name)
 {
 	struct opened o;
 	enum status st = open_file(d, name, &o);
 	size_t n_key = strlen(d->key);
-	if (st == E_FORMAT) {
-		metric_add(METRIC_KV_DISK_REFUSED, 1);
-		unlinkat(d->fd, name, 0);
-	}
-	if (st == OK) {
+	if (st != OK) {
+		blame(d, name, st);
+	} else {
 		const struct kvfile *f = &o.file;
 		bool is_own = f->key.n >= n_key && memcmp(f->key.p, d->key, n_key) == 0 &&
 			      f->page_size == (uint32_t)d->o.page_size &&
@@ -238,14 +265,18 @@ static void forget_unseen(struct kvdisk *d)
 void kvdisk_io_scan(struct kvdisk *d)
 {
 	int64_t changed = change_of(d);
-	int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 || changed == d->changed_ns ? NULL : fdopendir(fd);
+	pthread_mutex_lock(&d->lock);
+	bool is_due = changed != d->changed_ns || d->is_unread;
+	pthread_mutex_unlock(&d->lock);
+	int fd = is_due ? openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		if (fd >= 0)
 			close(fd);
 		return;
 	}
 	pthread_mutex_lock(&d->lock);
+	d->is_unread = false;
 	for (int i = 0; i < d->index.n_files; i++)
 		d->index.files[i]->is_seen = false;
 	pthread_mutex_unlock(&d->lock);
@@ -424,13 +455,14 @@ static int n_alike(const struct kvfile *f, const struct kvdisk_read *r)
 
 /* Reads data past the page cache, if the file system and the alignment of all numbers allow it. A
  * long read then has the disk's whole speed, is not copied, and leaves others their cache. */
-static bool read_data(int fd, void *out, size_t n, uint64_t at)
+static enum status read_data(int fd, void *out, size_t n, uint64_t at)
 {
 	bool fits = (uintptr_t)out % KVFILE_ALIGN == 0 && n % KVFILE_ALIGN == 0 &&
 		    at % KVFILE_ALIGN == 0;
 	int flags = fcntl(fd, F_GETFL) & ~O_DIRECT;
-	if (fits && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0 && read_all(fd, out, n, at))
-		return true;
+	if (fits && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0 &&
+	    read_all(fd, out, n, at) == OK)
+		return OK;
 	fcntl(fd, F_SETFL, flags);
 	return read_all(fd, out, n, at);
 }
@@ -438,11 +470,7 @@ static bool read_data(int fd, void *out, size_t n, uint64_t at)
 /* The file is of no use: takes it out of the index, so that nobody reads it again. */
 static void refuse(struct kvdisk *d, const char *name, enum status st)
 {
-	/* Two readers may find the same damage. */
-	if (st == E_FORMAT && unlinkat(d->fd, name, 0) == 0) {
-		log_warn("kv_dir %s: %s is damaged and was removed", d->dir, name);
-		metric_add(METRIC_KV_DISK_REFUSED, 1);
-	}
+	blame(d, name, st);
 	pthread_mutex_lock(&d->lock);
 	struct kvindex_file *f = kvindex_named(&d->index, name);
 	if (f)
@@ -484,9 +512,9 @@ static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, in
 		n = MIN(MIN(n_alike(f, r) / size, r->first + r->n) - at,
 			(int)(kvfile_n_pages(f) - i));
 	if (st == OK && n <= 0)
-		st = E_IO;
-	if (st == OK && !read_data(o.fd, to, (size_t)n * bytes, kvfile_page_at(f, i)))
-		st = E_FORMAT;
+		st = E_MISSING;
+	if (st == OK)
+		st = read_data(o.fd, to, (size_t)n * bytes, kvfile_page_at(f, i));
 	while (st == OK && n_good < n &&
 	       hash_bytes(0, to + (size_t)n_good * bytes, bytes) ==
 		       f->page_sums[i + (uint32_t)n_good])
@@ -514,9 +542,10 @@ static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
 	const struct kvfile *f = &o.file;
 	if (st == OK && (i >= f->n_states || (int)f->states[i].at_tok != tok ||
 			 n_alike(f, r) < tok))
-		st = E_IO;
-	if (st == OK && (!read_data(o.fd, r->state, d->o.state_bytes, kvfile_state_at(f, i)) ||
-			 hash_bytes(0, r->state, d->o.state_bytes) != f->states[i].sum))
+		st = E_MISSING;
+	if (st == OK)
+		st = read_data(o.fd, r->state, d->o.state_bytes, kvfile_state_at(f, i));
+	if (st == OK && hash_bytes(0, r->state, d->o.state_bytes) != f->states[i].sum)
 		st = E_FORMAT;
 	close_file(&o);
 	if (st != OK)

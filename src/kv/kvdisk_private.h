@@ -53,7 +53,8 @@ struct kvdisk {
 	bool was_full; /* a run was refused, and nobody has been told of room since */
 	bool stops;
 	const struct kvdisk_read *slow; /* nobody waits for it any more; NULL: there is none */
-	bool has_told; /* a failure to write, in the log */
+	bool has_told, has_told_unread; /* in the log: a failure to write; to read */
+	bool is_unread; /* a file could not be read: the next scan looks at it again */
 	int64_t changed_ns; /* the folder's time of change, as of the last scan or write */
 };
 

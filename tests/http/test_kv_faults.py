@@ -132,7 +132,18 @@ def test_slow_reads(t, cold):
         t.equal(d.stop(), 0, "it ends well")
         d = Halod(kv_dir=folder, **WITH, popen=popen)
         order(orders, "break-reads")
+        kept = files(folder)
         t.equal([ask(d, i)[0] for i in range(3)], cold, "nor does a disk that cannot read")
+        t.ok("it stays" in d.wait_log("the disk cannot read"), "the log says so")
+        m = d.metrics()
+        t.ok(m["kv_disk_read_errors_total"] >= 1 and m["kv_disk_refused_total"] == 0,
+             "it is counted as the disk's fault, not as damage", m)
+        t.equal(d.stop(), 0, "it ends well")
+        t.ok(set(kept) <= set(files(folder)), "no file is removed for it", files(folder))
+        withdraw(orders, "break-reads")
+        d = Halod(kv_dir=folder, **WITH, popen=popen)
+        answer, _, disk = ask(d, 0)
+        t.ok(answer == cold[0] and disk > 0, "what could not be read is read again", disk)
         t.equal(d.stop(), 0, "it ends well")
 
 
