@@ -2,7 +2,8 @@
  *
  * MATH      kernels/ops/layer_norm.h, in two passes: the mean, then the squares of the
  *           differences from it
- * LAYOUT    x (T, D) f32, y (T, D) f16, weight and bias (D) f32
+ * LAYOUT    x (T, D) f32, y (T, D) f16, weight (n_weights, D) f32 and bias (D)
+ *           f32, or none
  * GEOMETRY  one workgroup of LAYER_NORM_THREADS a row, eight neighbouring elements a thread;
  *           LDS 8 bytes a wave
  * PRECISION both sums in f32: each thread its own elements, then its wave's lanes, then the
@@ -51,10 +52,11 @@ DEVICE u32x4 layer_norm_piece(const rms_norm_8 &x, const rms_norm_8 &weight,
 
 KERNEL(LAYER_NORM_THREADS)
 void layer_norm_kernel(int32_t dim, float eps, const float *x, const float *weight,
-		       const float *bias, uint16_t *y)
+		       const float *bias, uint16_t *y, int32_t n_weights)
 {
 	LDS(float, part, 2 * LAYER_NORM_WAVES);
 	size_t row = (size_t)group_index_x() * (size_t)dim;
+	weight += (size_t)(group_index_x() % (uint32_t)n_weights) * (size_t)dim;
 	int32_t first = (int32_t)thread_index() * 8;
 	float sum = 0, squares = 0, inv = fast_rcp((float)dim);
 	for (int32_t at = first; at < dim; at += LAYER_NORM_TURN) {
@@ -74,9 +76,11 @@ void layer_norm_kernel(int32_t dim, float eps, const float *x, const float *weig
 	}
 	float scale = fast_rsqrt(layer_norm_all(squares, part + LAYER_NORM_WAVES) * inv + eps);
 	for (int32_t at = first; at < dim; at += LAYER_NORM_TURN) {
+		rms_norm_8 add = {};
+		if (bias) /* uniform branch: an argument */
+			add = rms_norm_load(bias, at, dim);
 		u32x4 out = layer_norm_piece(rms_norm_load(x + row, at, dim),
-					     rms_norm_load(weight, at, dim),
-					     rms_norm_load(bias, at, dim), mean, scale);
+					     rms_norm_load(weight, at, dim), add, mean, scale);
 		if (dim % 8 == 0) { /* uniform branch: dim is the same for all lanes */
 			*(u32x4 *)(y + row + (size_t)at) = out;
 			continue;

@@ -27,9 +27,9 @@ static void test_layer_norm(struct kernel_test *kt, int32_t t, int32_t d)
 	float *weight = kernel_rows(kt, 1, dim, 1), *bias = kernel_rows(kt, 1, dim, 1);
 	for (size_t i = 0; i < n; i++)
 		x[i] += 3; /* the mean is not 0 */
-	struct layer_norm_args a = {t, d, 1e-6f, x, weight, bias, ref};
+	struct layer_norm_args a = {t, d, 1e-6f, 0, x, weight, bias, ref};
 	layer_norm_ref(&a);
-	struct layer_norm_args on = {t, d, a.eps, UPLOAD(kt, x, n), UPLOAD(kt, weight, dim),
+	struct layer_norm_args on = {t, d, a.eps, 1, UPLOAD(kt, x, n), UPLOAD(kt, weight, dim),
 				     UPLOAD(kt, bias, dim), kernel_act_upload(kt, x, n)};
 	kernel_ran(kt, kt->b->ops->layer_norm(kt->b, &on), "layer_norm");
 	float *got = kernel_act_download(kt, on.y, n);
@@ -50,6 +50,23 @@ static void test_layer_norm(struct kernel_test *kt, int32_t t, int32_t d)
 			    &wrong);
 	}
 	kernel_ok(wrong == 0, "%s: layer_norm: rows alone have the same bits", kt->name);
+}
+
+/* Rows that take vectors of weights in turn, without a bias: heads of queries, T tokens of H. */
+static void test_head_norms(struct kernel_test *kt, int32_t t, int32_t h, int32_t d)
+{
+	size_t dim = (size_t)d, n = (size_t)(t * h) * dim, n_weights = (size_t)h * dim;
+	float *x = kernel_rows(kt, 1, n, 1), *ref = kernel_zeros(kt, n);
+	float *weight = kernel_rows(kt, 1, n_weights, 1);
+	struct layer_norm_args a = {t * h, d, 1e-5f, h, x, weight, NULL, ref};
+	layer_norm_ref(&a);
+	struct layer_norm_args on = {t * h, d, a.eps, h, UPLOAD(kt, x, n),
+				     UPLOAD(kt, weight, n_weights), NULL,
+				     kernel_act_upload(kt, x, n)};
+	kernel_ran(kt, kt->b->ops->layer_norm(kt->b, &on), "layer_norm");
+	double worst = largest(kt, kernel_act_download(kt, on.y, n), ref, n, 3e-5);
+	kernel_ok(worst < 1, "%s: layer_norm T=%d of %d heads D=%d: largest error %.2f of its "
+		  "bound", kt->name, t, h, d, worst);
 }
 
 /* GELU(1), by Phi(1) = 0.8413447460685429 and by tanh. */
@@ -121,6 +138,8 @@ void case_vision(struct kernel_test *kt)
 	test_layer_norm(kt, 1, 64);
 	test_layer_norm(kt, 5, 1152);
 	test_layer_norm(kt, 3, 37);
+	test_head_norms(kt, 5, 3, 96);
+	test_head_norms(kt, 1, 8, 128);
 	test_layer_norm(kt, 2, 4612); /* more than two turns of a workgroup */
 	test_gelu(kt, false);
 	test_gelu(kt, true);

@@ -27,12 +27,14 @@ static void run_layer_norm(void *arg, int begin, int end)
 	for (size_t t = (size_t)begin; t < (size_t)end; t++) {
 		const float *x = a->x + t * dim;
 		float *y = (float *)a->y + t * dim;
+		size_t i = a->n_weights ? t % (size_t)a->n_weights : 0;
+		const float *weight = a->weight + i * dim;
 		float mean = mean_of(x, a->dim);
 		for (size_t d = 0; d < dim; d++)
 			y[d] = x[d] - mean;
 		float scale = 1 / sqrtf(squares_of(y, a->dim) / (float)a->dim + a->eps);
 		for (size_t d = 0; d < dim; d++)
-			y[d] = y[d] * scale * a->weight[d] + a->bias[d];
+			y[d] = y[d] * scale * weight[d] + (a->bias ? a->bias[d] : 0);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that vision towers have beside those of language models: layer_norm, gelu, clip.
+ * Operations that vision towers have, and few language models: layer_norm, gelu, clip.
  */
 #include "backend/hip/hip_launch.h"
 
@@ -11,8 +11,9 @@ enum status hip_layer_norm(struct backend *b, const struct layer_norm_args *a)
 {
 	struct layer_norm_args v = *a;
 	struct hip_grid g = {v.n_tok, 1, LAYER_NORM_THREADS, 0};
+	v.n_weights = MAX(v.n_weights, 1);
 	return LAUNCH(hip_of(b), "layer_norm_kernel", g, ARG(v.dim), ARG(v.eps), ARG(v.x),
-		      ARG(v.weight), ARG(v.bias), ARG(v.y));
+		      ARG(v.weight), ARG(v.bias), ARG(v.y), ARG(v.n_weights));
 }
 
 enum status hip_gelu(struct backend *b, const struct gelu_args *a)
