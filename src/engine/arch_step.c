@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
-#include "engine/arch.h"
+#include "engine/graph.h"
 
 enum { LEAST_BOUND = 256 };
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "engine/arch.h"
+#include "engine/family.h"
 #include "engine/engine_disk.h"
 #include "engine/memory_plan.h"
 #include "engine/mtp.h"
@@ -14,18 +14,18 @@
 
 static const struct {
 	const char *model_type;
-	const struct arch *arch;
+	const struct family *family;
 } archs[] = {
-#define ARCH(model_type, ident, ...) {model_type, &arch_##ident},
+#define ARCH(model_type, ident, ...) {model_type, &family_##ident},
 #include "model/archs.def"
 #undef ARCH
 };
 
-static const struct arch *find_arch(const char *model_type)
+static const struct family *find_family(const char *model_type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(archs); i++)
 		if (strcmp(archs[i].model_type, model_type) == 0)
-			return archs[i].arch;
+			return archs[i].family;
 	return NULL;
 }
 
@@ -104,15 +104,13 @@ static int64_t token_kv_bytes(const struct model_config *c, const struct backend
 }
 
 /* OK if the model's keys and values can be in 8 bits. */
-static enum status check_int8_kv(const struct model_config *c, struct fail *fail)
+static enum status check_int8_kv(const struct model_config *c, const struct family *family,
+				 struct fail *fail)
 {
-	const char *why = c->kv_lora ? "it has latent attention (MLA)"
-			  : c->has_sinks ? "it has attention sinks"
-			  : c->index_heads ? "it has sparse attention with an indexer" : NULL;
-	if (why)
+	if (family->no_int8_kv)
 		return fail_at(fail, E_CONFIG, "kv_type",
 			       "kv_type = int8 is not possible with this model: %s. Set "
-			       "kv_type to auto", why);
+			       "kv_type to auto", family->no_int8_kv);
 	for (int32_t i = 0; i < c->n_layers; i++) {
 		int32_t dim = model_head_dim(c, i);
 		if (model_attends(c, i) && (dim % KV_PAGES_ALIGN || dim > KV_PAGES_WIDEST))
@@ -160,7 +158,7 @@ static int32_t n_states(const struct model *m, const struct engine_opts *o)
 
 /* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
  * before this. */
-static enum status plan(struct model *m, struct backend *b, const struct arch *arch,
+static enum status plan(struct model *m, struct backend *b, const struct family *family,
 			const struct engine_opts *o, bool ctx_is_asked,
 			struct memory_plan *p, struct fail *fail)
 {
@@ -171,11 +169,11 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 	set_limits(m, b, o, l);
 	struct memory_need need = {
 		.weights = model_weight_bytes(m) + (l->mtp ? model_mtp_bytes(m) : 0),
-		.scratch = graph_measure(m, b, arch, l),
+		.scratch = graph_measure(m, b, family, l),
 		.page = token_kv_bytes(&m->config, b, l) * o->page_size,
 		.beside = o->beside};
 	l->n_states = n_states(m, o);
-	need.states = graph_measure(m, b, arch, l) - need.scratch;
+	need.states = graph_measure(m, b, family, l) - need.scratch;
 	struct memory_have have;
 	if (o->have)
 		have = *o->have;
@@ -200,15 +198,15 @@ static enum status plan(struct model *m, struct backend *b, const struct arch *a
 
 /* Check the model's architecture and *opts; fill *o with defaults. */
 static enum status prepare(struct model *m, const struct engine_opts *opts,
-			   const struct arch **arch, struct engine_opts *o,
+			   const struct family **family, struct engine_opts *o,
 			   struct fail *fail)
 {
-	*arch = find_arch(m->config.arch);
+	*family = find_family(m->config.arch);
 	if (m->config.is_encoder)
 		return fail_at(fail, E_UNSUPPORTED, "model_type", "%s is an encoder, which "
 			       "reads and does not write; name it with embedding_model or "
 			       "rerank_model", m->dir);
-	if (!*arch)
+	if (!*family)
 		return fail_at(fail, E_UNSUPPORTED, "model_type",
 			       "config.json: model_type %s is not supported",
 			       m->config.arch);
@@ -220,12 +218,12 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 	enum status st = check_opts(o, m->config.max_ctx, fail);
 	if (st != OK)
 		return st;
-	st = o->int8_kv ? check_int8_kv(&m->config, fail) : OK;
+	st = o->int8_kv ? check_int8_kv(&m->config, *family, fail) : OK;
 	if (st != OK)
 		return st;
 	set_defaults(o, m->config.max_ctx);
 	char lacks[200];
-	if (o->mtp && graph_mtp_lacks(m, *arch, lacks)) {
+	if (o->mtp && graph_mtp_lacks(m, *family, lacks)) {
 		log_warn("the layer that guesses (multi-token prediction) is not used: the "
 			 "model's files have no %s", lacks);
 		o->mtp = false;
@@ -236,10 +234,10 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *opts,
 			struct memory_plan *out, struct fail *fail)
 {
-	const struct arch *arch;
+	const struct family *family;
 	struct engine_opts o;
-	enum status st = prepare(m, opts, &arch, &o, fail);
-	return st == OK ? plan(m, b, arch, &o, opts->n_ctx != 0, out, fail) : st;
+	enum status st = prepare(m, opts, &family, &o, fail);
+	return st == OK ? plan(m, b, family, &o, opts->n_ctx != 0, out, fail) : st;
 }
 
 static void open_disk(struct engine *e, const struct model *m, const struct backend *b,
@@ -269,23 +267,23 @@ enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *opts, struct engine **out,
 			  struct fail *fail)
 {
-	const struct arch *arch;
+	const struct family *family;
 	struct engine_opts o;
 	struct arch_limits limits;
 	struct engine_graph graph;
 	struct memory_plan p;
-	enum status st = prepare(m, opts, &arch, &o, fail);
+	enum status st = prepare(m, opts, &family, &o, fail);
 	if (st == OK && o.plan)
 		p = *o.plan;
 	else if (st == OK)
-		st = plan(m, b, arch, &o, opts->n_ctx != 0, &p, fail);
+		st = plan(m, b, family, &o, opts->n_ctx != 0, &p, fail);
 	if (st != OK)
 		return st;
 	set_limits(m, b, &o, &limits);
 	limits.n_states = n_states(m, &o);
 	limits.n_pages = (int32_t)p.n_pages;
 	limits.n_ctx = o.n_ctx = p.n_ctx;
-	st = graph_create(m, b, arch, &limits, &graph, fail);
+	st = graph_create(m, b, family, &limits, &graph, fail);
 	if (st != OK)
 		return st;
 	st = engine_create_with(&graph, &o, limits.n_pages, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "engine/graph.h"
+#include "engine/graph_calls.h"
 
 static enum status fetch(struct graph *g, const struct moe_router_args *a,
 			 struct moe_router_args *host, struct fail *fail)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   x = embed[token]
- *   each layer:  x += mixer(norm(x)), as its architecture says;  x += mlp(norm(x));
- *                in some architectures with a norm of what is added
+ *   each layer, as its family says (families/)
  *   logits = Whead norm(x), for the rows that are wanted
  */
-#include "engine/graph.h"
+#include "engine/graph_calls.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/metrics.h"
-#include "engine/arch.h"
+#include "engine/family.h"
 #include "engine/graph_move.h"
 #include "engine/graph_sight.h"
 #include "engine/graph_turns.h"
@@ -32,52 +31,76 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 			n_tok, backend_why(g->b, st));
 }
 
-static const struct mixer *mixer_of(const struct graph *g, int i_layer)
-{
-	bool is_linear = g->c->is_linear && i_layer < g->c->n_layers &&
-			 g->c->is_linear[i_layer];
-	return is_linear ? g->arch->linear_mixer : g->arch->mixer;
-}
-
 /* --- loading and memory ----------------------------------------------------------- */
 
 static enum status load_norms(struct graph *g, int i, struct fail *fail)
 {
+	struct layer *l = &g->layers[i];
 	enum status st = OK;
 	for (int n = 0; n < GRAPH_NORMS && st == OK; n++) {
 		char name[80];
-		if (!g->arch->norms[n] || (n >= NORM_DENSE_POST && !g->c->experts_beside))
+		if (!l->norm_names[n])
 			continue;
-		snprintf(name, sizeof name, "%s.weight", g->arch->norms[n]);
-		const struct graph_part norm = {name, GRAPH_NORM, g->c->d_model, 0,
-						&g->layers[i].norms[n]};
+		snprintf(name, sizeof name, "%s.weight", l->norm_names[n]);
+		const struct graph_part norm = {name, GRAPH_NORM, g->dim, 0, &l->norms[n]};
 		st = graph_load_parts(g, i, &norm, 1, fail);
 	}
 	return st;
 }
 
+static enum status load_state(struct graph *g, int i, struct fail *fail)
+{
+	switch (g->layers[i].delta.kind) {
+	case DELTA_NET:
+		return delta_load(g, i, fail);
+	case DELTA_MAMBA:
+		return mamba_load(g, i, fail);
+	case DELTA_CONV:
+		return conv_load(g, i, fail);
+	case DELTA_NONE:
+		break;
+	}
+	return OK;
+}
+
+static enum status load_scale(struct graph *g, int i, struct fail *fail)
+{
+	char name[200];
+	const float *scale;
+	enum status st = model_vector(g->m, graph_layer_name(g, i, "layer_scalar", name), 1,
+				      &scale, fail);
+	if (st == OK)
+		g->layers[i].scale = *scale;
+	return st;
+}
+
+/* Loads the parts that layer i has. */
 static enum status load_layer(struct graph *g, int i, struct fail *fail)
 {
 	struct layer *l = &g->layers[i];
-	char name[200];
-	const float *scale;
-	enum status st = load_norms(g, i, fail);
-	if (st == OK && model_has_part(g->c, i, PART_MIXER))
-		st = mixer_of(g, i)->load(g, i, fail);
-	if (st == OK && model_has_part(g->c, i, PART_MLP))
-		st = mlp_load(g, i, &g->arch->mlp, fail);
-	if (st == OK && g->c->hyper_n)
-		st = hyper_load(g, i, fail);
-	if (st == OK && g->c->n_ngram && g->c->ngram_of[i] >= 0)
-		st = ngram_load(g, i, fail);
-	if (st == OK && g->c->layer_embed)
-		st = layer_embed_load(g, i, fail);
-	if (st != OK || !g->c->has_layer_scale)
-		return st;
-	st = model_vector(g->m, graph_layer_name(g, i, "layer_scalar", name), 1, &scale, fail);
-	if (st == OK)
-		l->scale = *scale;
-	return st;
+	TRY(load_norms(g, i, fail));
+	if (l->attention.n_heads)
+		TRY(attend_load(g, i, fail));
+	if (l->mla.n_heads)
+		TRY(mla_load(g, i, fail));
+	if (l->compressed.n_heads)
+		TRY(compressed_load(g, i, fail));
+	if (l->indexer.n_heads)
+		TRY(indexer_load(g, i, fail));
+	TRY(load_state(g, i, fail));
+	if (l->mlp.dim)
+		TRY(mlp_load(g, i, &l->mlp, fail));
+	if (l->experts.n)
+		TRY(moe_load(g, i, fail));
+	if (g->streams.count)
+		TRY(streams_load(g, i, fail));
+	if (l->ngram.is_here)
+		TRY(ngram_load(g, i, fail));
+	if (g->embeds.width)
+		TRY(layer_embed_load(g, i, fail));
+	if (l->has_scale)
+		TRY(load_scale(g, i, fail));
+	return g->family->load ? g->family->load(g, i, fail) : OK;
 }
 
 static enum status load_all(struct graph *g, struct fail *fail)
@@ -89,7 +112,7 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		{"norm.weight", GRAPH_NORM, c->d_model, 0, &g->out_norm},
 	};
 	/* A model that ends with gated means of its streams has no last norm. */
-	bool has_norm = !c->hyper_n || c->hyper_iters;
+	bool has_norm = !g->streams.count || g->streams.n_iters;
 	enum status st = graph_load_parts(g, -1, body, has_norm ? 2 : 1, fail);
 	g->head = g->embed;
 	bool has_head = !g->limits.gives_rows;
@@ -100,10 +123,10 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = graph_load_head(g, head, fail);
 	if (st == OK && has_head)
 		st = graph_turns_head(g, fail);
-	if (st == OK && c->layer_embed)
+	if (st == OK && g->embeds.width)
 		st = layer_embed_load_top(g, fail);
-	if (st == OK && c->hyper_n)
-		st = hyper_load_top(g, fail);
+	if (st == OK && g->streams.count)
+		st = streams_load_top(g, fail);
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = load_layer(g, i, fail);
 	if (st == OK)
@@ -118,7 +141,7 @@ static size_t ids_count(const struct graph *g)
 	size_t n_alone = g->limits.alone_ctx ? ENGINE_DRAFT_TOK : 0;
 	size_t n_scale = rope_has_late(g->c) ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
-	size_t n_block = g->c->compress_of ? 2 * t : g->c->index_heads ? t : 0;
+	size_t n_block = (g->block_ratio[0] ? t : 0) + (g->block_ratio[1] ? t : 0);
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0,
@@ -149,6 +172,29 @@ static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fai
 	return st == OK ? OK : fail_set(fail, st, "%s has no memory to share", g->b->device);
 }
 
+static enum status alloc_parts(struct graph *g, struct fail *fail)
+{
+	enum delta_kind kind = DELTA_NONE;
+	for (int i = 0; i < g->n_layers; i++)
+		kind = MAX(kind, g->layers[i].delta.kind);
+	TRY(attend_alloc(g, fail));
+	TRY(mla_alloc(g, fail));
+	TRY(compressed_alloc(g, fail));
+	TRY(indexer_alloc(g, fail));
+	if (kind != DELTA_NONE)
+		TRY((kind == DELTA_NET ? delta_alloc : kind == DELTA_MAMBA ? mamba_alloc
+									   : conv_alloc)(g, fail));
+	TRY(mlp_alloc(g, fail));
+	TRY(moe_alloc(g, fail));
+	if (g->embeds.width)
+		TRY(layer_embed_alloc(g, fail));
+	if (g->streams.count)
+		TRY(streams_alloc(g, fail));
+	if (g->ngrams.n_tables)
+		TRY(ngram_alloc(g, fail));
+	return g->family->alloc ? g->family->alloc(g, fail) : OK;
+}
+
 static enum status alloc_scratch(struct graph *g, struct fail *fail)
 {
 	const struct model_config *c = g->c;
@@ -156,7 +202,8 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	size_t d = (size_t)c->d_model;
 	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
 	size_t n_logits = g->limits.gives_rows ? 1 : rows * (size_t)c->n_vocab;
-	bool has_post = g->arch->norms[NORM_MIXER_POST] || g->arch->norms[NORM_MLP_POST];
+	const char *const *norms = g->family->norms;
+	bool has_post = norms[NORM_MIXER_POST] || norms[NORM_MLP_POST];
 	const struct graph_want wanted[] = {
 		{&g->ids, ids_count(g) * sizeof *g->ids},
 		{&g->x, t * d * sizeof *g->x},
@@ -178,17 +225,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	if (st == OK)
 		st = alloc_shared(g, rows, fail);
 	if (st == OK)
-		st = g->arch->mixer->alloc(g, fail);
-	if (st == OK && c->n_linear)
-		st = g->arch->linear_mixer->alloc(g, fail);
-	if (st == OK)
-		st = mlp_alloc(g, fail);
-	if (st == OK && c->layer_embed)
-		st = layer_embed_alloc(g, fail);
-	if (st == OK && c->hyper_n)
-		st = hyper_alloc(g, fail);
-	if (st == OK && c->n_ngram)
-		st = ngram_alloc(g, fail);
+		st = alloc_parts(g, fail);
 	if (st == OK)
 		st = graph_turns_alloc(g, fail);
 	if (st == OK)
@@ -312,10 +349,10 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->last_seen = step_put(g, b->last_seen, graph_sight_is_mutual(g) ? n_tok : 0);
 	if (rope_has_late(g->c))
 		out->q_scale = put_late_scales(g, b);
-	if (g->c->index_heads)
-		out->block_start = put_block_starts(g, b, g->c->index_ratio);
-	if (g->c->compress_of)
-		out->heavy_start = put_block_starts(g, b, g->c->heavy_ratio);
+	if (g->block_ratio[0])
+		out->block_start = put_block_starts(g, b, g->block_ratio[0]);
+	if (g->block_ratio[1])
+		out->heavy_start = put_block_starts(g, b, g->block_ratio[1]);
 }
 
 /* Makes the logits of rows [r, r + t) in g->logits, and their best and sums in g->top. */
@@ -331,7 +368,10 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 		RUN(gather_rows, .n_rows = t, .dim = g->c->d_model, .x = g->x,
 		    .row = ids->logit_rows + r, .y = g->rows);
 	float *x = is_all ? g->x + (size_t)r * (size_t)g->c->d_model : g->rows;
-	if (g->out_norm)
+	if (g->out_norm && g->family->has_layer_norms)
+		RUN(layer_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = x,
+		    .weight = g->out_norm, .y = g->rows_n);
+	else if (g->out_norm)
 		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
 		    .weight = g->out_norm, .y = g->rows_n);
 	else
@@ -349,43 +389,29 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 	return OK;
 }
 
-enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
+enum status graph_add(struct graph *g, const struct layer *l, const struct graph_step *s,
 		      const struct graph_add *a, struct fail *fail)
 {
-	const float *norm = l->norms[a->post];
-	if (!norm) {
-		struct rms_norm_args next_norm;
-		struct moe_router_args next;
-		bool has_next = a->post == NORM_MIXER_POST &&
-				mlp_router_next(g, l, t, &next_norm, &next);
+	int32_t t = s->b->n_tok;
+	(void)l;
+	if (!a->post) {
 		RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
 		    .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}},
-		    .next = has_next ? &next : NULL);
+		    .next = a->next);
 		return OK;
 	}
 	RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
 	    .out = {{.w = a->w, .bias = a->bias, .y = g->part, .is_f32 = true}});
-	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
-	    .x = g->part, .weight = norm, .sum = g->x, .sum_scale = a->scale);
+	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->part,
+	    .weight = a->post, .sum = g->x, .sum_scale = a->scale);
 	return OK;
 }
 
 struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
 				enum graph_norm which, int32_t t)
 {
-	return (struct rms_norm_args){.n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps,
-				      .x = g->x, .weight = l->norms[which], .y = g->n};
-}
-
-enum status graph_read(struct graph *g, const struct layer *l, enum graph_norm which,
-		       int32_t t, struct rms_norm_args *norm,
-		       const struct rms_norm_args **first, struct fail *fail)
-{
-	*norm = graph_norm(g, l, which, t);
-	*first = !g->c->hyper_n && l->norms[which] ? norm : NULL;
-	if (!g->c->hyper_n && !l->norms[which])
-		RUN(to_act, .n_tok = t, .dim = g->c->d_model, .x = g->x, .y = g->n);
-	return OK;
+	return (struct rms_norm_args){.n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->x,
+				      .weight = l->norms[which], .y = g->n};
 }
 
 void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
@@ -407,50 +433,18 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 		    .position = g->sight.rope_axis ? s->ids.rope_position : s->ids.position,
 		    .axis = g->sight.rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
-	if (g->c->compress_of)
-		return compress_begin(g, s, fail);
-	return g->c->index_heads ? indexer_begin(g, s, fail) : OK;
-}
-
-/* Runs a layer of several residual streams. */
-static enum status run_streams(struct graph *g, int i, const struct graph_step *s,
-			       struct fail *fail)
-{
-	const struct layer *l = &g->layers[i];
-	int32_t t = s->b->n_tok;
-	const void *add = NULL;
-	enum status st = OK;
-	if (g->c->n_ngram && g->c->ngram_of[i] >= 0)
-		st = ngram_run(g, l, s, &add, fail);
-	if (st == OK)
-		st = hyper_enter(g, l, HYPER_MIXER, add, t, fail);
-	if (st == OK)
-		st = mixer_of(g, i)->run(g, l, s, fail);
-	if (st == OK)
-		st = hyper_leave(g, t, fail);
-	if (st == OK)
-		st = hyper_enter(g, l, HYPER_MLP, NULL, t, fail);
-	if (st == OK)
-		st = mlp_run(g, l, s, fail);
-	return st == OK ? hyper_leave(g, t, fail) : st;
+	if (g->layers[0].compressed.n_heads)
+		return compressed_begin(g, s, fail);
+	return indexer_begin(g, s, fail);
 }
 
 static enum status run_layer(struct graph *g, int i, const struct graph_step *s,
 			     struct fail *fail)
 {
-	const struct layer *l = &g->layers[i];
-	enum status st = OK;
 	profile_layer(g->b->profile, i);
 	profile_enter(g->b->profile, PROFILE_QKV);
-	if (g->c->hyper_n)
-		return run_streams(g, i, s, fail);
-	if (model_has_part(g->c, i, PART_MIXER))
-		st = mixer_of(g, i)->run(g, l, s, fail);
-	if (st == OK && model_has_part(g->c, i, PART_MLP))
-		st = mlp_run(g, l, s, fail);
-	if (st == OK && g->c->layer_embed)
-		st = layer_embed_run(g, l, s->b->n_tok, fail);
-	return st == OK ? graph_sight_add(g, s, i, fail) : st;
+	TRY(g->family->run(g, &g->layers[i], s, fail));
+	return graph_sight_add(g, s, i, fail);
 }
 
 /* All that a step queues up to its first piece of logits: what may be recorded. */
@@ -465,14 +459,12 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	st = graph_sight_rows(g, s, fail);
 	if (st == OK)
 		st = run_ropes(g, s, fail);
-	if (st == OK && g->c->layer_embed)
-		st = layer_embed_begin(g, s, fail);
-	if (st == OK && g->c->hyper_n)
-		st = hyper_begin(g, t, fail);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++)
+	if (st == OK && g->family->begin)
+		st = g->family->begin(g, s, fail);
+	for (int i = 0; i < g->n_layers && st == OK; i++)
 		st = run_layer(g, i, s, fail);
-	if (st == OK && g->c->hyper_n)
-		st = hyper_end(g, t, fail);
+	if (st == OK && g->family->end)
+		st = g->family->end(g, s, fail);
 	if (st == OK)
 		st = mtp_fill(g, s, fail);
 	if (st == OK && s->b->n_logit_rows)
@@ -593,7 +585,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	bool is_measured = profile_begin(g->b->profile);
 	uint64_t key = g->watch || (is_measured && g->b->profile->device) ? 0 : shape.key;
 	put_ids(g, &s);
-	if (g->c->n_ngram)
+	if (g->ngrams.n_tables)
 		ngram_read(g, b);
 	enum status st = g->b->ops->step_begin(g->b, key, &is_new);
 	if (st == OK && is_new)
@@ -657,18 +649,13 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 {
 	struct graph *g = ctx;
-	const struct model_config *c = g->c;
 	enum status st = OK;
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++) {
 		const struct layer *l = &g->layers[i];
-		struct kv_copy_args a = {
-			.n_kv_heads = c->kv_lora ? 1 : model_kv_heads(c, i),
-			.head_dim = c->kv_lora ? c->kv_lora + c->rope_dim
-					       : model_head_dim(c, i),
-			.dst = dst, .src = src,
-			.kv = graph_pages(g, l)};
-		if (c->compress_of)
-			st = compress_copy_page(g, l, dst, src);
+		struct kv_copy_args a = {.n_kv_heads = l->page_heads, .head_dim = l->page_dim,
+					 .dst = dst, .src = src, .kv = graph_pages(g, l)};
+		if (l->compressed.n_heads)
+			st = compressed_copy_page(g, l, dst, src);
 		else if (l->k_pages)
 			st = g->b->ops->kv_copy(g->b, &a);
 		if (st == OK && l->indexer.blocks)
@@ -690,13 +677,8 @@ enum status graph_replay(void *ctx, const struct engine_replay *r)
 	enum status st = OK;
 	memcpy(g->ids_host + at, ids, sizeof ids);
 	RUN(copy_words, .n = GRAPH_REPLAY_IDS, .x = g->ids_host + at, .y = g->ids + at);
-	for (int i = 0; i < g->c->n_layers && st == OK; i++) {
-		if (g->c->is_linear[i])
-			st = g->arch->linear_mixer->replay(g, &g->layers[i], r, &where,
-							   fail);
-		if (st == OK && g->c->n_ngram && g->c->ngram_of[i] >= 0)
-			st = ngram_replay(g, &g->layers[i], r, &where, fail);
-	}
+	for (int i = 0; i < g->n_layers && st == OK; i++)
+		st = g->family->replay(g, &g->layers[i], r, &where, fail);
 	return st;
 }
 
@@ -731,26 +713,48 @@ static void destroy(void *ctx)
 	free(g);
 }
 
+/* What the family says of the model and its layers. */
+static void describe(struct graph *g)
+{
+	if (g->family->model)
+		g->family->model(g);
+	for (int i = 0; i < graph_n_layers(g); i++) {
+		struct layer *l = &g->layers[i];
+		memcpy(l->norm_names, g->family->norms, sizeof l->norm_names);
+		g->family->layer(g, i, l);
+		if (l->indexer.n_heads)
+			g->block_ratio[0] = l->indexer.ratio;
+		if (l->compressed.n_heads) {
+			g->block_ratio[0] = l->compressed.index_ratio;
+			g->block_ratio[1] = l->compressed.heavy_ratio;
+		}
+	}
+}
+
 static struct graph *create_empty(struct model *m, struct backend *b,
-				  const struct arch *arch, const struct arch_limits *limits)
+				  const struct family *family, const struct arch_limits *limits)
 {
 	struct graph *g = xcalloc(1, sizeof *g);
 	g->c = &m->config;
 	g->m = m;
 	g->b = b;
-	g->arch = arch;
+	g->dim = m->config.d_model;
+	g->n_layers = m->config.n_layers;
+	g->eps = m->config.norm_eps;
+	g->family = family;
 	g->limits = *limits;
-	g->limits.alone_ctx = limits->n_states || m->config.n_ngram ? 0 : b->alone_ctx;
 	for (int r = 0; r < MODEL_MAX_ROPES; r++)
 		g->rope_factor[r] = 1;
 	g->layers = xcalloc((size_t)graph_n_layers(g), sizeof *g->layers);
+	describe(g);
+	g->limits.alone_ctx = limits->n_states || g->ngrams.n_tables ? 0 : b->alone_ctx;
 	return g;
 }
 
-int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
+int64_t graph_measure(struct model *m, struct backend *b, const struct family *family,
 		      const struct arch_limits *limits)
 {
-	struct graph *g = create_empty(m, b, arch, limits);
+	struct graph *g = create_empty(m, b, family, limits);
 	int64_t n_bytes = 0;
 	g->measured = &n_bytes;
 	/* Nothing is allocated, so nothing can fail. */
@@ -768,13 +772,13 @@ static struct weight *expert_weights(const struct graph *g)
 		      sizeof *g->expert_weights);
 }
 
-bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200])
+bool graph_mtp_lacks(struct model *m, const struct family *family, char out[200])
 {
 	struct backend none = {.ops = NULL};
 	const struct arch_limits limits = {.mtp = true};
 	if (!m->config.mtp)
 		return false;
-	struct graph *g = create_empty(m, &none, arch, &limits);
+	struct graph *g = create_empty(m, &none, family, &limits);
 	g->probed = out;
 	g->expert_weights = expert_weights(g);
 	enum status st = g->expert_weights ? load_layer(g, g->c->n_layers, NULL) : E_NOMEM;
@@ -786,11 +790,11 @@ bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200])
 	return st == E_CONFIG;
 }
 
-enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
+enum status graph_create(struct model *m, struct backend *b, const struct family *family,
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail)
 {
-	struct graph *g = create_empty(m, b, arch, limits);
+	struct graph *g = create_empty(m, b, family, limits);
 	g->id = arch_graph_id();
 	g->turns = xcalloc(1, sizeof *g->turns);
 	g->expert_weights = expert_weights(g);
@@ -835,7 +839,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct arch *
 		.copy_page = copy_page, .move = graph_move, .move_wait = graph_move_wait,
 		.alloc_pinned = b->ops->alloc_pinned ? graph_alloc_pinned : NULL,
 		.free_pinned = graph_free_pinned,
-		.replay = arch->linear_mixer && arch->linear_mixer->replay ? graph_replay : NULL,
+		.replay = family->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
 		.guess = limits->mtp ? guess : NULL, .watch_routers = watch_routers};

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the graphs of all architectures have in common. A layer is a mixer and an mlp.
- * A mixer lets a token see the tokens before it. Thread: engine.
+ * What the graphs of all architectures have in common. Thread: engine.
  *
- *   graph.c          creation, memory, a step from tokens to logits
- *   graph_load.c     weights by their names
- *   mixer_attention  attention over keys and values of heads
- *   mixer_mla        attention over a compressed key (DeepSeek)
- *   mixer_delta      a gated delta net, with a state instead of a cache; mixer_conv and
- *                    mixer_space (Mamba-2) alike
- *   mlp              dense, or experts chosen by a router, or both
- *   layer_embed      what each layer reads of the token itself
- *   mixer_compress   attention to a window and compressed keys (DeepSeek-V4)
- *   hyper            several residual streams; ngram adds n-grams to them
- *   indexer          chooses what attention sees
- *   mtp              the layer that guesses
- *   graph_turns      turns of what products read and write
- *   engine_watch.c   shows a caller what the routers chose
- *   arch_<name>      which mixer and which mlp a layer has
+ *   families/  one file for each family of architectures: its layer from top to bottom
+ *   parts/     what layers are made of: attention, experts, and so on. They know no model
+ *   graph.c    creation, memory, a step from tokens to logits
+ *   graph_load.c    weights by their names
+ *   mtp.c      the layer that guesses
+ *   graph_turns.c   turns of what products read and write
+ *   engine_watch.c  shows a caller what the routers chose
  *
- * Each has weights of one layer, and scratch memory that all share: load, alloc and run.
+ * A layer has parts: weights of its own (struct layer), and scratch memory that all layers share
+ * (struct graph). A family says which parts a layer has and in which sizes; graph.c loads them.
  *
  * All memory is allocated in create. What changes from step to step is uploaded as one block
  * (struct graph_ids), so that steps of the same shape have the same launches.
  */
 #pragma once
 #include "engine/engine.h"
-#include "engine/graph_parts.h"
+#include "engine/graph_beside.h"
+#include "engine/parts/attend.h"
+#include "engine/parts/compressed.h"
+#include "engine/parts/delta.h"
+#include "engine/parts/moe.h"
+#include "engine/parts/streams.h"
+#include "engine/parts/indexer.h"
+#include "engine/parts/layer_embed.h"
+#include "engine/parts/mla.h"
+#include "engine/parts/mlp.h"
+#include "engine/parts/ngram.h"
 
 enum { GRAPH_REPLAY_IDS = 6 }; /* words on the device for struct engine_replay */
 
@@ -99,29 +101,45 @@ enum graph_norm {
 	GRAPH_NORMS
 };
 
+/* A part is there where its family has given it a size. */
 struct layer {
-	const float *norms[GRAPH_NORMS]; /* NULL: the layer lacks that norm */
+	const char *norm_names[GRAPH_NORMS]; /* a family says them; NULL: it lacks that norm */
+	const float *norms[GRAPH_NORMS];
 	struct attention attention;
 	struct mla mla;
 	struct compressed compressed;
-	struct delta_layer delta;
+	struct delta delta;
 	struct mlp mlp;
+	struct moe experts;
 	struct layer_embed embed;
-	struct hyper hyper[HYPER_LAST];
+	struct stream_gates gates[STREAMS_LAST];
 	struct indexer indexer;
 	struct ngram ngram;
-	float scale;                  /* factor of the layer's output; 0: none */
-	void *k_pages, *v_pages;      /* (n_pages, G, P, K) kv; NULL: it has none */
+	bool has_scale;                /* a family says it: layer_scalar is there */
+	float scale;                   /* factor of the layer's output; 0: none */
+	struct weight own[2];          /* of the family alone */
+	const float *own_norm;         /* the same, (D) */
+	void *k_pages, *v_pages;       /* (n_pages, G, P, K) kv; NULL: it has none */
 	uint16_t *k_scales, *v_scales; /* (n_pages, G, P) f16 of a cache in int8; else NULL */
 	size_t k_bytes, v_bytes, scale_bytes; /* of one page of keys, of values, of scales */
+	int32_t page_heads, page_dim;  /* G, K of k_pages */
 };
 
-struct arch;
+/* Memory of a family alone, beside that of its parts. */
+struct family_scratch {
+	void *in;          /* (T, …) act: what routed experts read */
+	float *both;       /* (…, T, …) f32: outputs of parts before they are added */
+	const float *ones;
+};
+
+struct family;
 struct graph {
 	const struct model_config *c;
+	int32_t dim, n_layers;         /* D, L: without the layer that guesses */
+	float eps;                     /* of norms */
 	struct model *m;
 	struct backend *b;
-	const struct arch *arch;
+	const struct family *family;
 	struct arch_limits limits;
 	uint16_t id;                   /* arch_graph_id */
 	engine_watch_fn watch;         /* sees the routers' choices; NULL: nobody does */
@@ -153,143 +171,44 @@ struct graph {
 	float *x;                      /* (T, D) */
 	void *n;                       /* (T, D) act */
 	float *part;                   /* (T, D) output of a part, before its norm */
+	/* Blocks of positions whose first ones a step brings (graph_ids); 0: none. */
+	int32_t block_ratio[2];
 	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
 	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
 	void *rows_host;               /* host (T, D) act; NULL: no gives_rows */
 	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
 	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
 	bool has_top;                  /* true: top is of the last step */
-	struct attention_scratch attention;
+	struct attend_scratch attention;
 	struct mla_scratch mla;
-	struct compress_scratch compress;
+	struct compressed_scratch compressed;
 	struct delta_scratch delta;
 	struct mlp_scratch mlp;
+	struct moe_scratch moe;
+	struct family_scratch own;
 	struct layer_embed_scratch embeds;
-	struct hyper_scratch hyper;
+	struct streams_scratch streams;
 	struct indexer_scratch indexer;
 	struct ngram_scratch ngrams;
 	struct mtp mtp;
 };
 
-/* The graph of m by `arch`: loads every weight and takes all memory of the device. The graph uses
+/* The graph of m by `family`: loads every weight and takes all memory of the device. The graph uses
  * m and b until it is destroyed. */
-enum status graph_create(struct model *m, struct backend *b, const struct arch *arch,
+enum status graph_create(struct model *m, struct backend *b, const struct family *family,
 			 const struct arch_limits *limits, struct engine_graph *out,
 			 struct fail *fail) MUST_USE;
 
 /* Device memory that graph_create will take beside the weights, in bytes. It runs the same code,
  * which then allocates nothing. */
-int64_t graph_measure(struct model *m, struct backend *b, const struct arch *arch,
+int64_t graph_measure(struct model *m, struct backend *b, const struct family *family,
 		      const struct arch_limits *limits);
 
 /* The function for engine_graph.replay. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
 
-/* --- for mixers and architectures -------------------------------------------------- */
-
 /* Number of the model's layers, and then the one that guesses, if limits.mtp is set. */
 static inline int graph_n_layers(const struct graph *g)
 {
-	return g->c->n_layers + g->limits.mtp;
+	return g->n_layers + g->limits.mtp;
 }
-
-/* Queue an operation of graph g, or return from the caller with its failure. */
-#define RUN(op, ...) do { \
-	enum status st_ = g->b->ops->op(g->b, &(struct op##_args){__VA_ARGS__}); \
-	if (st_ != OK) \
-		return graph_op_failed(g, #op, t, st_, fail); \
-} while (0)
-enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok,
-			    enum status st, struct fail *fail);
-
-/* Attention's keys and values of a layer, n_bytes a token, for the profile: each of the
- * step's sequences reads them once at least. Enters stage ATTENTION. */
-void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
-			   size_t n_bytes);
-
-/* x += W in (+ bias). Where the layer has the norm `post`, that norm of the product is added. */
-struct graph_add {
-	const struct weight *w;
-	const float *bias; /* or NULL */
-	const void *in;    /* (T, K) act */
-	enum graph_norm post;
-	float scale;       /* factor of the new x, where the layer has that norm; 0: 1 */
-};
-enum status graph_add(struct graph *g, const struct layer *l, int32_t t,
-		      const struct graph_add *a, struct fail *fail) MUST_USE;
-
-/* The norm `which` of x, for a part of layer l to read t tokens of g->x in g->n. The layer has
- * that norm. */
-struct rms_norm_args graph_norm(const struct graph *g, const struct layer *l,
-				enum graph_norm which, int32_t t);
-
-/* Readies g->n for a part of layer l. *first: the norm that the operation which reads g->n must
- * do first, made in *norm. NULL: g->n is made. Then hyper.c has made it, or the layer has no
- * such norm and g->n is x itself. */
-enum status graph_read(struct graph *g, const struct layer *l, enum graph_norm which,
-		       int32_t t, struct rms_norm_args *norm,
-		       const struct rms_norm_args **first, struct fail *fail) MUST_USE;
-
-/* Zeroed memory of the device; out: where the pointer goes. */
-enum status graph_alloc(struct graph *g, size_t n_bytes, void *out,
-		       struct fail *fail) MUST_USE;
-struct graph_want {
-	void *out;
-	size_t n_bytes;
-};
-enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n,
-			   struct fail *fail) MUST_USE;
-/* Loads the tensor `name` as g->head: in int8 if the backend was asked for that and the model has
- * 16 bits or more. Otherwise a tied head is the embeddings. */
-enum status graph_load_head(struct graph *g, const char *name, struct fail *fail) MUST_USE;
-void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
-/* Copies n floats of the host to the device. put_filled: n times x. */
-enum status graph_put_floats(struct graph *g, const float *host, size_t n,
-			     const float **out, struct fail *fail) MUST_USE;
-/* Puts 0, 1, 2 … n - 1 on the device. */
-enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
-			    struct fail *fail) MUST_USE;
-enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,
-			     struct fail *fail) MUST_USE;
-/* Puts a vector of n floats of layer i (-1: of the model), times `scale`, on the device. */
-enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n, float scale,
-			     const float **out, struct fail *fail) MUST_USE;
-
-/* The tensors of a layer by their names below <body>layers.<i>. */
-enum graph_kind {
-	GRAPH_WEIGHT, GRAPH_EXPERT, /* (rows, cols) to a struct weight; of a routed expert */
-	GRAPH_ROWS,   /* the same; for moe_router and head_linear, which read rows */
-	GRAPH_TABLE,  /* the same; for embed_rows alone */
-	GRAPH_VECTOR, /* rows floats to a const float * */
-	GRAPH_NORM,   /* the same; 1 is added where norms are stored less 1 */
-	GRAPH_MATRIX, /* (rows, cols) floats */
-};
-struct graph_part {
-	const char *name;
-	enum graph_kind kind;
-	int32_t rows, cols;
-	void *out;
-};
-enum status graph_load_parts(struct graph *g, int i_layer, const struct graph_part *parts,
-			     size_t n, struct fail *fail) MUST_USE;
-/* "model.layers.<i>.<name>" in out (200 bytes); returns out. */
-const char *graph_layer_name(const struct graph *g, int i_layer, const char *name,
-			     char out[200]);
-bool graph_layer_has(const struct graph *g, int i_layer, const char *name);
-/* Shows g->watch what the router that was queued with arguments a has chosen, and takes over what
- * g->watch changes. */
-enum status graph_watch_router(struct graph *g, int i_layer,
-			       const struct moe_router_args *a,
-			       struct fail *fail) MUST_USE;
-/* What a layer's cache needs: n_k and n_v numbers a token (n_v 0: keys only) in n_heads heads. */
-struct graph_pages_want {
-	int32_t n_k, n_v, n_heads;
-};
-enum status graph_take_pages(struct graph *g, struct layer *l,
-			     const struct graph_pages_want *w, struct fail *fail) MUST_USE;
-/* Allocates g->wide_k and g->wide_v, if the backend wants them. Call it once all layers have
- * their pages. */
-enum status graph_take_wide(struct graph *g, struct fail *fail) MUST_USE;
-struct kv_pages graph_pages(const struct graph *g, const struct layer *l);
-
-#include "engine/graph_layers.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/graph.h"
+#include "engine/graph_calls.h"
 #include "engine/graph_turns.h"
 #include "model/formats/weight_int8.h"
 
@@ -246,6 +246,8 @@ enum status graph_take_pages(struct graph *g, struct layer *l,
 	size_t size = dtype_bytes(g->limits.kv_type);
 	l->k_bytes = page * (size_t)w->n_k * size;
 	l->v_bytes = page * (size_t)w->n_v * size;
+	l->page_heads = w->n_heads;
+	l->page_dim = w->n_k / w->n_heads;
 	l->scale_bytes = page * (size_t)w->n_heads * sizeof *l->k_scales;
 	enum status st = graph_alloc(g, n * l->k_bytes, &l->k_pages, fail);
 	if (st == OK && w->n_v)

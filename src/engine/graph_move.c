@@ -13,18 +13,17 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "engine/graph_calls.h"
 
-enum { MOVE_ARRAYS = COMPRESS_PAGES }; /* most arrays of a layer */
+enum { MOVE_ARRAYS = COMPRESSED_PAGES }; /* most arrays of a layer */
 
 /* The arrays of a layer's pages or states, in out. Returns their number, including those that a
  * layer may lack. */
-static int arrays_of(const struct graph *g, const struct layer *l, bool is_state,
+static int arrays_of(const struct layer *l, bool is_state,
 		     struct page_array out[MOVE_ARRAYS])
 {
-	const struct model_config *c = g->c;
-	size_t n_v = (size_t)c->delta_v_heads * (size_t)c->delta_v_dim;
-	if (!is_state && c->compress_of) {
-		return compress_pages(l, out);
+	if (!is_state && l->compressed.n_heads) {
+		return compressed_pages(l, out);
 	} else if (!is_state) {
 		out[0] = (struct page_array){l->k_pages, l->k_bytes};
 		out[1] = (struct page_array){l->v_pages, l->v_bytes};
@@ -33,16 +32,10 @@ static int arrays_of(const struct graph *g, const struct layer *l, bool is_state
 		out[4] = (struct page_array){l->indexer.keys, l->indexer.key_bytes};
 		out[5] = (struct page_array){l->indexer.blocks, l->indexer.block_bytes};
 		return MOVE_ARRAYS;
-	} else {
-		const struct delta_layer *a = &l->delta;
-		size_t n_channels = a->conv_state ? (size_t)model_delta_channels(c) : 0;
-		size_t width = (size_t)c->conv_width;
-		out[0] = (struct page_array){(char *)a->conv_state,
-					n_channels * (width - 1) * sizeof(float)};
-		out[1] = (struct page_array){(char *)a->state,
-					n_v * (size_t)c->delta_k_dim * sizeof(float)};
-		out[2] = (struct page_array){(char *)l->ngram.state, l->ngram.state_bytes};
 	}
+	out[0] = (struct page_array){(char *)l->delta.conv_state, l->delta.conv_bytes};
+	out[1] = (struct page_array){(char *)l->delta.state, l->delta.state_bytes};
+	out[2] = (struct page_array){(char *)l->ngram.state, l->ngram.state_bytes};
 	return 3;
 }
 
@@ -51,7 +44,7 @@ size_t graph_move_bytes(const struct graph *g, bool is_state)
 	size_t n = 0;
 	struct page_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
-		int k = arrays_of(g, &g->layers[i], is_state, a);
+		int k = arrays_of(&g->layers[i], is_state, a);
 		while (k-- > 0)
 			n += a[k].p ? a[k].bytes : 0;
 	}
@@ -84,7 +77,7 @@ static int32_t list_pieces(const struct graph *g, struct move_piece *out, uintpt
 	struct page_array a[MOVE_ARRAYS];
 	*low = UINTPTR_MAX;
 	for (int i = 0; i < graph_n_layers(g); i++) {
-		int n_arrays = arrays_of(g, &g->layers[i], false, a);
+		int n_arrays = arrays_of(&g->layers[i], false, a);
 		for (int k = 0; k < n_arrays; k++) {
 			if (!a[k].p)
 				continue;
@@ -159,7 +152,7 @@ static enum status move_one(struct graph *g, const struct engine_move *m, int32_
 	enum status st = OK;
 	struct page_array a[MOVE_ARRAYS];
 	for (int i = 0; i < graph_n_layers(g); i++) {
-		int n = arrays_of(g, &g->layers[i], m->is_state, a);
+		int n = arrays_of(&g->layers[i], m->is_state, a);
 		for (int k = 0; k < n && st == OK; k++) {
 			if (!a[k].p)
 				continue;

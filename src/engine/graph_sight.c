@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "engine/graph_calls.h"
 #include "engine/graph_sight.h"
 
 bool graph_sight_has_axes(const struct graph *g)

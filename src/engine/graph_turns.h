@@ -3,7 +3,7 @@
  * Turns of what products read and write (model/formats/turn.h), in a graph. Thread: engine.
  */
 #pragma once
-#include "engine/graph.h"
+#include "engine/graph_calls.h"
 
 /* What a graph keeps of them. */
 struct graph_turns {

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/arch.h"
+#include "engine/family.h"
 #include "engine/mtp.h"
 
 /* Rows that kernels take at once: a cut at a multiple of them leaves no incomplete tile. */
@@ -103,7 +103,7 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 	    .y = (char *)m->both + (size_t)d * dtype_bytes(g->b->act_type));
 	RUN(linear, .n_tok = t, .x = m->both, .n_out = 1,
 	    .out = {{.w = &m->fuse, .y = m->x, .is_f32 = true}});
-	return g->arch->mixer->run(g, &g->layers[g->c->n_layers], s, fail);
+	return g->family->mix(g, &g->layers[g->n_layers], s, fail);
 }
 
 enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail)
@@ -131,7 +131,7 @@ enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 	g->x = g->mtp.x;
 	enum status st = run_mixer(g, s, fail);
 	if (st == OK)
-		st = mlp_run(g, &g->layers[g->c->n_layers], s, fail);
+		st = g->family->feed(g, &g->layers[g->n_layers], s, fail);
 	g->x = x;
 	if (st != OK)
 		return st;

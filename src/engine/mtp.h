@@ -7,7 +7,7 @@
 
 /* True if m has the layer that guesses (config.mtp), but not all of it. out, 200 bytes: the name
  * of a tensor that is missing. */
-bool graph_mtp_lacks(struct model *m, const struct arch *arch, char out[200]);
+bool graph_mtp_lacks(struct model *m, const struct family *family, char out[200]);
 
 /* Loading and memory. Without limits.mtp these functions do nothing. */
 enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;

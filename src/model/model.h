@@ -153,22 +153,22 @@ struct model_config {
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float lora_eps;       /* eps of the norms after q_lora and kv_lora */
 	/* hyper_n > 0: number of residual streams. Gates of rank hyper_rank mix them for each
-	 * part of a layer (engine/hyper.c). */
+	 * part of a layer (engine/parts/streams.c). */
 	int32_t hyper_n, hyper_rank;
 	/* hyper_iters > 0: number of normalising steps, with hyper_eps, which make the gates of
 	 * the streams doubly stochastic (DeepSeek-V4). */
 	int32_t hyper_iters;
 	float hyper_eps;
 	/* index_heads > 0: attention sees the index_budget positions that an indexer chooses,
-	 * in blocks of index_ratio, and the last block that is not yet full (engine/indexer.c). */
+	 * in blocks of index_ratio, and the last block that is not yet full. */
 	int32_t index_heads, index_dim, index_budget, index_ratio;
 	/* compress_of: layer i attends, beside its window, to compressed keys, each of
 	 * compress_of[i] positions. 0: none; index_ratio: the indexer chooses index_budget of
 	 * them; heavy_ratio: all of them. The output has o_groups groups of rank o_lora
-	 * (engine/mixer_compress.c). */
+	 * (engine/parts/compressed.c). */
 	int32_t *compress_of; /* (L); NULL: no layer has compressed keys */
 	int32_t heavy_ratio, o_groups, o_lora;
-	/* Some layers read n-grams of 2 to ngram_size tokens (engine/ngram.c): their tables
+	/* Some layers read n-grams of 2 to ngram_size tokens (engine/parts/ngram.c): their tables
 	 * have ngram_heads parts for each length, of ngram_vocab rows or a few more. Together
 	 * they give ngram_dim numbers a token. No n-gram crosses a token ngram_eos. */
 	int32_t *ngram_of;    /* (L) index of layer i among the layers with n-grams, or -1; NULL:

@@ -155,7 +155,7 @@ enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_
 	if (st == OK && c->n_rot > c->index_dim)
 		st = fail_at(fail, E_FORMAT, "indexer_head_dim", FILE_NAME
 			     ": %d of %d elements rotate", c->n_rot, c->index_dim);
-	/* The table of angles would lack yarn's attention factor (set_rope of mixer_attention). */
+	/* The table of angles would lack yarn's attention factor (set_rope of parts/attend.c). */
 	if (st == OK && c->ropes[0].kind == ROPE_YARN && c->n_rot == c->head_dim)
 		st = fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME
 			     ": yarn over whole heads, with an indexer");

@@ -34,7 +34,7 @@ struct recorder {
 	int n_tok;
 };
 
-/* As engine/mlp.c guesses: this layer's router, with its norm, on what the one before had. */
+/* As engine/parts/moe.c guesses: this layer's router, with its norm, on what the one before had. */
 static void guess(struct recorder *r, int i_layer, const struct moe_router_args *a)
 {
 	size_t n_tok = (size_t)a->n_tok, dim = (size_t)a->router->k;

@@ -96,7 +96,7 @@ def delta_nets():
 
 def few_tokens():
     """A step of a few tokens has the bits of steps of one. Ten have twenty rows in the sharp
-    layer, which are done in two calls (sum_up in mixer_delta.c)."""
+    layer, which are done in two calls (sum_up in parts/delta.c)."""
     folder = os.path.join(GOLDEN, "qwen35")
     with open(os.path.join(folder, "reference.json"), encoding="utf-8") as f:
         ref = json.load(f)

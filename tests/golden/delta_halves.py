@@ -3,7 +3,7 @@
 """What rounding to float16 between operations costs a model with gated delta nets, and in
 which layer: Qwen3.5 in float64, with the roundings of the HIP backend put in one by one.
 Checks itself with the golden model, whose weights it reads, then takes random models of 12
-layers, 9 of them gated delta nets. What engine/mixer_delta.c and docs/gpu.md say of sharp layers comes from here.
+layers, 9 of them gated delta nets. What engine/parts/delta.c and docs/gpu.md say of sharp layers comes from here.
 
     pip install numpy                         (in a venv outside the repository)
     delta_halves.py > tests/golden/delta_halves.tsv

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DeepSeek-V3: attention over a compressed key, first layers dense, then grouped experts
+ * and a shared one. GLM-4.7-Flash is the same; DeepSeek-V3.2 sees what an indexer chooses.
+ * Sources: modeling_deepseek_v3.py, modeling_glm4_moe_lite.py and modeling_deepseek_v32.py of
+ * Hugging Face Transformers.
+ */
+#include "engine/family.h"
+
+#include <math.h>
+
+#include "engine/rope.h"
+
+static void layer(const struct graph *g, int i, struct layer *l)
+{
+	const struct model_config *c = g->c;
+	const struct rope *rope = &c->ropes[0];
+	/* Two factors sharpen attention: rope's, for the rotated part alone, and that of
+	 * mscale_all_dim, for all. */
+	double factor = rope_sharpness(rope), all = 1;
+	if (rope->kind == ROPE_YARN && rope->mscale_all != 0)
+		all = rope_mscale(rope->factor, rope->mscale_all);
+	l->mla = (struct mla){
+		.n_heads = c->n_heads, .q_lora = c->q_lora, .kv_lora = c->kv_lora,
+		.nope_dim = c->nope_dim, .rope_dim = c->rope_dim, .v_dim = c->v_dim,
+		.eps = c->lora_eps, .is_interleaved = c->rope_interleaved,
+		.scale = (float)(all * all / sqrt(c->head_dim)),
+		.rope_scale = (float)(factor * factor)};
+	if (c->index_heads)
+		l->indexer = (struct indexer){
+			.n_heads = c->index_heads, .dim = c->index_dim, .budget = c->index_budget,
+			.ratio = c->index_ratio, .n_freq = c->n_rot / 2, .q_lora = c->q_lora,
+			.eps = c->lora_eps};
+	l->experts = family_experts_and(g, i, "mlp.shared_experts");
+	if (!l->experts.n)
+		l->mlp = family_mlp(g);
+}
+
+static enum status mix(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
+{
+	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
+	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
+	const struct moe_router_args router = moe_router(g, l, s->b->n_tok, &between);
+
+	/* q (T, H, nope + rope) = Wqb norm(Wqa norm(x)); kv (T, kv_lora + rope) = Wkva norm(x) */
+	PART(mla_project, .norm = &before);
+	/* y (T, H, v) = attention of all heads to one latent key a token; an indexer may choose */
+	PART(mla_see, .index = l->indexer.n_heads ? &l->indexer : NULL);
+	/* x (T, D) += Wo y */
+	PART(mla_out, .next = moe_follow(g, l) ? &router : NULL);
+	return OK;
+}
+
+static enum status feed(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct fail *fail)
+{
+	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
+
+	/* x += the chosen experts by their weights, and the shared one; or a dense part */
+	if (l->experts.n)
+		PART(moe_run, .norm = &norm);
+	else
+		PART(mlp_run, .m = &l->mlp, .norm = &norm);
+	return OK;
+}
+
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
+{
+	TRY(mix(g, l, s, fail));
+	return feed(g, l, s, fail);
+}
+
+const struct family family_deepseek_v3 = {
+	.norms = {TWO_NORMS}, .layer = layer, .run = run, .mix = mix, .feed = feed,
+	.no_int8_kv = "it has latent attention (MLA)"};

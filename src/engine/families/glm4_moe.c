@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GLM-4-MoE: the first layers are dense, the others have grouped experts, chosen by sigmoids and a
+ * bias, and a shared one. Only a part of a head rotates. Some models have norms of q and k. Source:
+ * modeling_glm4_moe.py of Hugging Face Transformers.
+ */
+#include "engine/family.h"
+
+static void layer(const struct graph *g, int i, struct layer *l)
+{
+	l->attention = family_attention(g, i);
+	l->attention.norms = g->c->qk_norm ? HEADS_NORM : HEADS_PLAIN;
+	l->experts = family_experts_and(g, i, "mlp.shared_experts");
+	if (!l->experts.n)
+		l->mlp = family_mlp(g);
+}
+
+static enum status mix(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
+{
+	const struct attention *a = &l->attention;
+	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
+	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
+	const struct moe_router_args router = moe_router(g, l, s->b->n_tok, &between);
+
+	/* q (T, H, K), k and v (T, G, K) = W norm(x) + bias */
+	PART(attend_project, .norm = &before);
+	/* y (T, H, K) = attention; heads of q and k are normalised, then rotated */
+	PART(attend_see, .q_norm = a->q_norm, .k_norm = a->k_norm);
+	/* x (T, D) += Wo y */
+	PART(attend_out, .next = moe_follow(g, l) ? &router : NULL);
+	return OK;
+}
+
+static enum status feed(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct fail *fail)
+{
+	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
+
+	/* x += the chosen experts by their weights, and the shared one; or a dense part */
+	if (l->experts.n)
+		PART(moe_run, .norm = &norm);
+	else
+		PART(mlp_run, .m = &l->mlp, .norm = &norm);
+	return OK;
+}
+
+static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		       struct fail *fail)
+{
+	TRY(mix(g, l, s, fail));
+	return feed(g, l, s, fail);
+}
+
+const struct family family_glm4_moe = {
+	.norms = {TWO_NORMS}, .layer = layer, .run = run, .mix = mix, .feed = feed};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the settings say of layers, for the files of families.
+ */
+#include "engine/family.h"
+
+#include "base/alloc.h"
+#include "engine/rope.h"
+
+struct attention family_attention(const struct graph *g, int i)
+{
+	const struct model_config *c = g->c;
+	bool is_own = i < c->n_layers; /* else it is the layer that guesses */
+	int r = c->rope_of && is_own ? c->rope_of[i] : 0;
+	bool is_rotated = !c->is_unrotated || !is_own || !c->is_unrotated[i];
+	int32_t dim = model_head_dim(c, i);
+	return (struct attention){
+		.n_heads = c->n_heads, .n_kv_heads = model_kv_heads(c, i), .head_dim = dim,
+		.has_v = true, .has_bias = c->qkv_bias, .has_o_bias = c->o_bias,
+		.is_late = true, .window = model_has_window(c, i) ? c->window : 0,
+		.kv_layer = i, .i_rope = r, .n_freq = is_rotated ? model_n_rot(c, r) / 2 : 0,
+		.sharpness = is_rotated ? rope_sharpness(&c->ropes[r]) : 1,
+		.per = c->query_scalar > 0 ? (double)c->query_scalar : dim};
+}
+
+struct mlp family_mlp(const struct graph *g)
+{
+	const struct model_config *c = g->c;
+	return (struct mlp){.dim = c->ffn_dim, .name = "mlp", .has_bias = c->mlp_bias,
+			    .act = c->act};
+}
+
+struct delta family_delta(const struct graph *g, enum delta_kind kind)
+{
+	const struct model_config *c = g->c;
+	bool is_mamba = kind == DELTA_MAMBA;
+	return (struct delta){
+		.kind = kind, .n_k_heads = c->delta_k_heads, .n_v_heads = c->delta_v_heads,
+		.k_dim = c->delta_k_dim, .v_dim = c->delta_v_dim, .conv_width = c->conv_width,
+		.in_turn = c->delta_in_turn, .has_conv_bias = c->has_conv_bias,
+		.gate_eps = is_mamba ? c->gate_eps : c->norm_eps};
+}
+
+static bool has_experts(const struct model_config *c, int i)
+{
+	if (c->n_experts == 0 || (i + 1) % c->sparse_step != 0)
+		return false;
+	for (int32_t k = 0; k < c->n_dense_layers; k++)
+		if (c->dense_layers[k] == i)
+			return false;
+	return true;
+}
+
+struct moe family_experts(const struct graph *g, int i)
+{
+	const struct model_config *c = g->c;
+	if (!has_experts(c, i))
+		return (struct moe){.n = 0};
+	return (struct moe){
+		.n = c->n_experts, .n_used = c->n_experts_used, .dim = c->expert_dim,
+		.router_name = "mlp.gate", .act = c->act, .norm_topk = c->norm_topk,
+		.is_sigmoid = c->n_groups > 0, .has_choice_bias = c->n_groups > 0,
+		.n_groups = c->n_groups, .n_groups_used = c->n_groups_used,
+		.routed_scale = c->routed_scale};
+}
+
+struct moe family_experts_and(const struct graph *g, int i, const char *name)
+{
+	struct moe m = family_experts(g, i);
+	if (m.n)
+		m.shared = (struct mlp){.dim = g->c->shared_dim, .name = name, .act = m.act};
+	return m;
+}

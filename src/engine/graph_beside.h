@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a graph keeps beside its layers, for graph_sight.c, graph_move.c and mtp.c. Letters as in
+ * kernels/README.md. Thread: engine.
+ */
+#pragma once
+#include "backend/backend.h"
+
+/* The layer that guesses (enum model_mtp). It is g->layers[n_layers]. T: max_batch_tok,
+ * R: ENGINE_HIDDEN_ROWS. */
+struct mtp {
+	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
+	struct weight head;   /* the first rows of graph.head, in its memory */
+	const float *embed_norm, *hidden_norm, *out_norm;
+	/* (R + T + R, D) act: hidden states (enum engine_hidden), after the last norm. */
+	void *hidden;
+	float *x, *h;         /* (T, D) */
+	void *both;           /* (T, 2 D) act */
+	float *host;          /* host (R, head.n); NULL: the backend finds the best */
+};
+
+/* Of images (graph_sight.h). T: max_batch_tok. */
+struct sight_scratch {
+	int32_t *rope_axis; /* (n_rot/2) `axis` of rope_table; NULL: prompts have no images */
+	void *deep;         /* (T, D) act, what is added after a layer */
+	void *deep_host;    /* host (n_deep, T, D) act */
+};
+
+/* Pages on their way to or from the host, packed. On the device. */
+struct mover {
+	struct move_piece *piece; /* (n_pieces) the arrays of pages */
+	int32_t n_pieces;         /* 0: pages are moved part by part */
+	char *memory;             /* an address before all of the arrays */
+	/* For a far backend. NULL: a near one packs directly in the host's memory. */
+	int32_t *at;              /* pages of a block, as many as it has room for … */
+	char *block;              /* … one after the other */
+	size_t page_bytes;
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers with a recurrent state: gated delta nets (delta.c), state spaces of Mamba-2 (mamba.c)
+ * and short convolutions (conv.c). Thread: engine.
+ */
+#pragma once
+#include "engine/parts/part.h"
+
+enum delta_kind { DELTA_NONE, DELTA_NET, DELTA_MAMBA, DELTA_CONV };
+
+/* One of them. A family says the first part; the rest is loaded. For Mamba-2, q is C, k is B, v
+ * is x. */
+struct delta {
+	enum delta_kind kind;
+	int32_t n_k_heads, n_v_heads, k_dim, v_dim; /* Hk, Hv, K, V; DELTA_CONV: 0 */
+	int32_t conv_width;      /* W */
+	bool in_turn;            /* value head h uses key head h % Hk (else h / ratio) */
+	bool is_sigmoid;         /* the gate is sigmoid(z) instead of silu(z) */
+	bool may_sharpen;        /* its norm is an operation of its own (delta.c) */
+	bool has_conv_bias;
+	float gate_eps;          /* of the norm of y */
+
+	bool is_fused;              /* true: the checkpoint has in_proj_qkvz */
+	bool is_sharp;              /* q, k, v are of an input that is not rounded */
+	bool ba_fused;              /* true: it has in_proj_ba, which is in b */
+	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
+	struct weight out;
+	const float *conv;          /* (C, W) */
+	const float *conv_bias;     /* (C), or NULL */
+	const float *skip;          /* (Hv), for Mamba-2 only */
+	const float *decay, *dt_bias, *norm;
+	float *conv_state, *state;  /* (n_states, ...) */
+	size_t conv_bytes, state_bytes; /* of one state */
+	/* What the projections of a step with guesses leave, for replay: as delta_scratch's,
+	 * with T = ENGINE_DRAFT_TOK. */
+	void *kept_qkvz;
+	float *kept_ba;
+	float *kept_sums;
+};
+
+struct delta_scratch {
+	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
+	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
+	void *mixed; /* (T, C) act */
+	void *y;     /* (T, Hv, V) act */
+	/* For the sharp layer. pair: its norm (T, D) act, and then what rounding took from it
+	 * (rms_norm.h). sums: the products of both with qkv (2 T, N). */
+	void *pair;
+	float *sums;
+};
+
+/* Channels of the convolution: queries, keys and values. */
+static inline int32_t delta_channels(const struct delta *a)
+{
+	return 2 * a->n_k_heads * a->k_dim + a->n_v_heads * a->v_dim;
+}
+
+enum status delta_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status mamba_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status conv_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status delta_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status mamba_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status conv_alloc(struct graph *g, struct fail *fail) MUST_USE;
+
+/* x += all of it. */
+struct delta_run {
+	const struct rms_norm_args *norm;   /* makes n = g->n first; NULL: it is made */
+	const struct moe_router_args *next; /* as graph_add's */
+};
+enum status delta_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		      const struct delta_run *x, struct fail *fail) MUST_USE;
+enum status mamba_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		      const struct delta_run *x, struct fail *fail) MUST_USE;
+enum status conv_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		     const struct delta_run *x, struct fail *fail) MUST_USE;
+
+/* engine_graph.replay in a layer; ids: first_tok and states of that one sequence. */
+enum status delta_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
+			 const struct graph_ids *ids, struct fail *fail) MUST_USE;
+enum status mamba_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
+			 const struct graph_ids *ids, struct fail *fail) MUST_USE;
+
+/* Functions of delta.c that mamba.c uses too. decay: makes a->decay of the tensor `name`. skip:
+ * moves a view on by `first` elements of so many bytes. */
+enum status delta_decay(struct graph *g, int i, const char *name, struct delta *a,
+			struct fail *fail) MUST_USE;
+void delta_skip(struct head_view *v, int32_t first, size_t element);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A state space of Mamba-2 in the place of attention:
+ *
+ *   n = norm(x);  z, v, k, q, a = W n      (in_proj; elsewhere v is x, k is B, q is C)
+ *   v, k, q = silu(a short convolution of v, k, q along the sequence, with a bias)
+ *   y = state space (q, k, v; steps a)     (kernels/ops/delta_rule.h, skip)
+ *   x += Wout (norm(y silu(z)) by groups)
+ *
+ * States, and what is kept for a step with guesses, are those of a gated delta net. So
+ * struct delta holds them. The channels of the
+ * convolution are put in the order that delta_rule reads: q, k, v. Sources: Dao and Gu,
+ * Transformers are SSMs, 2024; modeling_granitemoehybrid.py of Hugging Face Transformers.
+ */
+#include "engine/parts/delta.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph_calls.h"
+
+/* Number of rows of in_proj without the last ones, which make the steps. */
+static int32_t n_rows(const struct delta *a)
+{
+	return delta_channels(a) + a->n_v_heads * a->v_dim;
+}
+
+/* The checkpoint's channel (in the order v, k, q) that is channel i of the operation (q, k, v). */
+static int32_t stored_channel(const struct delta *a, int32_t i)
+{
+	int32_t keys = a->n_k_heads * a->k_dim;
+	int32_t values = a->n_v_heads * a->v_dim;
+	if (i < keys) /* q */
+		return values + keys + i;
+	return i < 2 * keys ? values + i - keys : i - 2 * keys;
+}
+
+/* Rows of `width` floats of a tensor of channels, in the order of the operation. */
+static enum status load_channels(struct graph *g, int i, const char *name, int32_t width,
+				 const float **out, struct fail *fail)
+{
+	const struct delta *a = &g->layers[i].delta;
+	int32_t n = delta_channels(a);
+	char full[200];
+	const float *host;
+	graph_layer_name(g, i, name, full);
+	enum status st = width > 1 ? model_matrix(g->m, full, n, width, &host, fail)
+				   : model_vector(g->m, full, n, &host, fail);
+	if (st != OK)
+		return st;
+	size_t w = (size_t)width;
+	float *turned = xmalloc((size_t)n * w * sizeof *turned);
+	for (int32_t k = 0; k < n; k++)
+		memcpy(turned + (size_t)k * w, host + (size_t)stored_channel(a, k) * w,
+		       w * sizeof *turned);
+	st = graph_put_floats(g, turned, (size_t)n * w, out, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(turned);
+	return st;
+}
+
+enum status mamba_load(struct graph *g, int i, struct fail *fail)
+{
+	struct delta *a = &g->layers[i].delta;
+	int32_t hv = a->n_v_heads, n_v = hv * a->v_dim;
+	const struct graph_part parts[] = {
+		{"mamba.in_proj_rows", GRAPH_WEIGHT, n_rows(a), g->dim, &a->qkv},
+		{"mamba.in_proj_steps", GRAPH_WEIGHT, hv, g->dim, &a->a},
+		{"mamba.dt_bias", GRAPH_VECTOR, hv, 0, &a->dt_bias},
+		{"mamba.D", GRAPH_VECTOR, hv, 0, &a->skip},
+		{"mamba.norm.weight", GRAPH_VECTOR, n_v, 0, &a->norm},
+		{"mamba.out_proj", GRAPH_WEIGHT, g->dim, n_v, &a->out},
+	};
+	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK)
+		st = load_channels(g, i, "mamba.conv1d.weight", a->conv_width, &a->conv, fail);
+	if (st == OK && a->has_conv_bias)
+		st = load_channels(g, i, "mamba.conv1d.bias", 1, &a->conv_bias, fail);
+	return st == OK ? delta_decay(g, i, "mamba.A_log", a, fail) : st;
+}
+
+/* Where the operations find what the projection of t tokens left: z, v, k, q in a row. */
+struct space_views {
+	void *rows;
+	float *steps;
+	struct head_view qkv[3], z, a;
+};
+
+static struct space_views find(const struct graph *g, const struct delta *a, bool keeps)
+{
+	int32_t keys = a->n_k_heads * a->k_dim, row = n_rows(a);
+	int32_t values = a->n_v_heads * a->v_dim, hv = a->n_v_heads;
+	size_t act = dtype_bytes(g->b->act_type);
+	const char *p = keeps ? a->kept_qkvz : g->delta.qkvz;
+	float *steps = keeps ? a->kept_ba : g->delta.ba;
+	const char *v = p + (size_t)values * act, *k = v + (size_t)values * act;
+	return (struct space_views){
+		.rows = (void *)(uintptr_t)p, .steps = steps,
+		.qkv = {{k + (size_t)keys * act, row, 1, keys, keys},
+			{k, row, 1, keys, keys},
+			{v, row, 1, values, values}},
+		.z = {p, row, 1, values, values}, .a = {steps, hv, 1, hv, hv}};
+}
+
+static enum status recur(struct graph *g, const struct delta *a,
+			 const struct space_views *f, const struct graph_ids *ids, int32_t t,
+			 int32_t n_seq, const struct gated_norm_args *norm,
+			 struct fail *fail)
+{
+	const struct delta_scratch *r = &g->delta;
+	profile_enter(g->b->profile, PROFILE_DELTA);
+	profile_bytes(g->b->profile, PROFILE_DELTA,
+		      (double)n_seq * a->n_v_heads * a->k_dim * a->v_dim *
+			      (double)sizeof(float));
+	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = a->conv_width, .n_parts = 3,
+	    .part = {f->qkv[0], f->qkv[1], f->qkv[2]}, .weight = a->conv,
+	    .bias = a->conv_bias, .first_tok = ids->first_tok, .states = ids->states,
+	    .state = a->conv_state, .y = r->mixed);
+	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = a->n_k_heads,
+	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
+	    .v_dim = a->v_dim, .qkv = r->mixed, .a = f->a, .b = f->a,
+	    .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip,
+	    .first_tok = ids->first_tok, .states = ids->states, .state = a->state,
+	    .y = r->y, .norm = norm);
+	return OK;
+}
+
+enum status mamba_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		      const struct delta_run *x, struct fail *fail)
+{
+	const struct delta *a = &l->delta;
+	const struct delta_scratch *r = &g->delta;
+	int32_t t = s->b->n_tok, n_v = a->n_v_heads * a->v_dim;
+	const struct space_views f = find(g, a, s->b->has_guesses);
+	const struct gated_norm_args norm = {
+		.n_tok = t, .n_heads = a->n_k_heads, .dim = n_v / a->n_k_heads,
+		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
+		.gates_first = true};
+	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
+	    .out = {{.w = &a->qkv, .y = f.rows},
+		    {.w = &a->a, .y = f.steps, .is_f32 = true}});
+	enum status st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail);
+	if (st != OK)
+		return st;
+	profile_enter(g->b->profile, PROFILE_OUT);
+	return graph_add(g, l, s, &(struct graph_add){.w = &a->out, .in = r->y, .next = x->next},
+			 fail);
+}
+
+enum status mamba_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
+			 const struct graph_ids *ids, struct fail *fail)
+{
+	struct space_views f = find(g, &l->delta, true);
+	for (int i = 0; i < 3; i++)
+		delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
+	delta_skip(&f.a, r->first_tok, sizeof(float));
+	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
+}
