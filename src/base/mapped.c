@@ -63,8 +63,8 @@ static void on_bus(int number, siginfo_t *info, void *context)
 			"and rename it, or stop halod first", NULL});
 		_exit(code);
 	}
-	signal(number, SIG_DFL); /* returning repeats the faulting instruction, which now
-				  * ends the process */
+	signal(number, SIG_DFL);
+	raise(number); /* ends the process when this returns, also if nothing faulted here */
 }
 
 void mapped_watch(int exit_code)

@@ -76,7 +76,7 @@ struct loop {
 	uv_prepare_t before_wait;
 	uv_timer_t http_timer, tick, deadline;
 	uv_async_t wake;
-	uv_signal_t signals[3];
+	uv_signal_t signals[6];
 	struct workers *workers; /* they parse requests */
 	struct http *http;
 	struct exporter *exporter; /* sends spans; NULL: none */
@@ -396,8 +396,9 @@ static void on_signal(uv_signal_t *s, int number)
 		notify_sendf("STOPPING=1");
 		leave(l, EXIT_CODE_OK);
 	} else if (l->phase == SERVING) {
+		log_info("%s", strsignal(number));
 		start_leaving(l);
-	} else {
+	} else if (number != SIGPWR && number != SIGXCPU) { /* the kernel repeats SIGXCPU */
 		int n = http_active(l->http);
 		log_warn("second signal: leaving at once, %d request%s cut off", n,
 			 plural(n));
@@ -581,7 +582,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 /* Returns 0, or libuv's first error. */
 static int init_handles(struct loop *l)
 {
-	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+	static const int numbers[] = {SIGTERM, SIGINT, SIGQUIT, SIGPWR, SIGXCPU, SIGHUP};
 	uv_timer_t *timers[] = {&l->http_timer, &l->tick, &l->deadline};
 	int rc = uv_prepare_init(&l->uv, &l->before_wait);
 	l->before_wait.data = l;
@@ -686,12 +687,25 @@ static enum exit_code serve(struct loop *l)
 	return l->code;
 }
 
+/* No signal that may come from outside ends the daemon without a drain: not one that a rotation
+ * of logs sends to every daemon, nor one that somebody mistypes. A profiler that is loaded before
+ * keeps its handler. Left to the kernel are those of the process's own faults, and SIGKILL. */
+static void ignore_signals(void)
+{
+	static const int others[] = {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF,
+				     SIGPOLL, SIGSTKFLT, SIGXFSZ};
+	int n = (int)ARRAY_LEN(others);
+	for (int i = 0; i < n + SIGRTMAX - SIGRTMIN + 1; i++) {
+		int number = i < n ? others[i] : SIGRTMIN + i - n;
+		struct sigaction old;
+		if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+			signal(number, SIG_IGN);
+	}
+}
+
 enum exit_code loop_run(const struct config *c)
 {
-	/* A rotation of logs may send them to every daemon; they must not end this one. */
-	signal(SIGUSR1, SIG_IGN);
-	signal(SIGUSR2, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
+	ignore_signals();
 	mapped_watch(EXIT_CODE_MODEL);
 	struct loop *l = xcalloc(1, sizeof *l);
 	l->config = c;

@@ -216,6 +216,42 @@ def test_second_signal(t, tmp):
         stream.close()
 
 
+# What the kernel does: it ends the process, or stops it until SIGCONT.
+FAULTS = [signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE,
+          signal.SIGSEGV, signal.SIGSYS]
+BY_KERNEL = [*FAULTS, signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN,
+             signal.SIGTTOU]
+DRAIN = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU]
+
+
+def test_signals(t, tmp):
+    """Each signal that there is."""
+    with Daemon() as d:
+        stream = d.long_stream()
+        others = sorted(signal.valid_signals() - set(BY_KERNEL) - set(DRAIN))
+        for number in others:
+            d.process.send_signal(number)
+        t.ok(next(stream.events())["choices"] and d.get("/health").status == 200,
+             "none of %d signals stops it" % len(others))
+        stream.close()
+        t.equal(d.stop(), 0, "it ends well")
+    for number in DRAIN:
+        with Daemon() as d:
+            stream = d.stream("Hi", ignore_eos=True, max_tokens=400)
+            next(stream.events())
+            d.process.send_signal(number)
+            if number in (signal.SIGPWR, signal.SIGXCPU):
+                d.wait_log("draining")
+                d.process.send_signal(number)
+            t.equal(list(stream.events())[-1], "[DONE]", "%s drains" % number.name)
+            t.equal(d.wait(), 0, "and is a good end")
+    # A sanitizer has its own words for faults.
+    for number in [] if os.environ.get("ASAN_OPTIONS") else FAULTS:
+        with Daemon() as d:
+            d.process.send_signal(number)
+            t.equal(d.wait(), -number, "%s is the kernel's" % number.name)
+
+
 def test_stalled(t, tmp):
     """An idle engine beats a few times a second: a limit of 1 ms is passed at once, as
     a hung device passes a sensible one."""
