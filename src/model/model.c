@@ -639,8 +639,11 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 				t->file, name, rows, cols);
 	size_t n = (size_t)rows * (size_t)cols;
 	float *v = arena_alloc(&m->arena, n * sizeof *v);
+	bool is_paired = m->is_paired && (strstr(name, ".self_attn.q_norm") ||
+					  strstr(name, ".self_attn.k_norm"));
 	for (size_t i = 0; i < n; i++)
-		v[i] = blocks_float(t->data, t->dtype, i);
+		v[i] = blocks_float(t->data, t->dtype, is_paired ?
+				    (size_t)stored_row((int32_t)i, m->config.head_dim) : i);
 	*out = v;
 	return OK;
 }

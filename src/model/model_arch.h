@@ -55,6 +55,8 @@ enum {
 #define KEYS_LLAMA4 ((uint64_t)1 << 32)
 #define KEYS_INDEX ((uint64_t)1 << 33)
 #define KEYS_DEEPSEEK4 ((uint64_t)1 << 34)
+/* logit_scale: a factor of the logits */
+#define KEYS_LOGIT_SCALE ((uint64_t)1 << 36)
 /* mlp_bias: of gate, up and down */
 #define KEYS_MLP_BIAS ((uint64_t)1 << 35)
 

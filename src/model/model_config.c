@@ -53,12 +53,13 @@ static const struct setting {
 	{"vocab_size", NULL, KEYS_ALL, INT, AT(n_vocab), 2, 1 << 24, REQUIRED},
 	{"max_position_embeddings", NULL, KEYS_ALL, INT, AT(max_ctx), 1, 1 << 27,
 	 REQUIRED},
-	{"rms_norm_eps", NULL, KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, REQUIRED},
+	{"rms_norm_eps", "layer_norm_eps", KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, REQUIRED},
 	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
 	{"mlp_bias", NULL, KEYS_MLP_BIAS, BOOL, AT(mlp_bias), 0, 1, 0},
 	{"attention_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(qkv_bias), 0, 1, 1},
 	{"attention_out_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(o_bias), 0, 1, 0},
+	{"logit_scale", NULL, KEYS_LOGIT_SCALE, FLOAT, AT(logit_scale), 1e-6, 1e3, 1},
 	/* set_scales distributes these four. */
 	{"embedding_multiplier", NULL, KEYS_SCALES, FLOAT, AT(embed_scale), 1e-3, 1e6, 1},
 	{"attention_multiplier", NULL, KEYS_SCALES, FLOAT, AT(query_scalar), 1e-6, 1e3, 1},
@@ -199,7 +200,6 @@ static const struct {
 	{"mlp_bias", "false", KEYS_MLP_BIAS},
 	{"lm_head_bias", "false", 0},
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
-	{"use_qk_norm", "true", KEYS_GROUPED | KEYS_LLAMA4},
 	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
 	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID | KEYS_DEEPSEEK4},
 	{"use_routing_bias", "true", 0},
@@ -213,7 +213,9 @@ static const struct {
 	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
 	{"final_logit_softcapping", "", KEYS_GEMMA4},
-	{"logit_scale", "1 1.0", 0},
+	{"logit_scale", "1 1.0", KEYS_LOGIT_SCALE},
+	{"rotary_pct", "1 1.0", 0}, {"use_gated_activation", "true", 0},
+	{"use_parallel_block", "true", 0},
 	{"logits_scaling", "1 1.0", KEYS_SCALES},
 	{"embedding_multiplier", "1 1.0", KEYS_SCALES},
 	{"residual_multiplier", "1 1.0", KEYS_SCALES},
@@ -795,7 +797,8 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		set_scales(c);
 		return;
 	}
-	c->logit_scale = 1;
+	if (!(arch->keys & KEYS_LOGIT_SCALE))
+		c->logit_scale = 1;
 	/* Round the factors to the type of the weights, as in training. */
 	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
 	c->embed_scale = rounded(c->dtype, scale);
@@ -811,6 +814,14 @@ static void spell_pattern(json_t *text)
 	size_t n = s ? strspn(s, "L") : 0;
 	if (s && strcmp(s + n, "G") == 0)
 		json_object_set_new(text, key, json_integer((json_int_t)n + 1));
+}
+
+/* Command R's config.json has its context as model_max_length, beside one of the first training. */
+static void spell_context(json_t *text)
+{
+	const json_t *most = jsonfile_get(text, "model_max_length");
+	if (json_is_integer(most))
+		json_object_set(text, "max_position_embeddings", (json_t *)(uintptr_t)most);
 }
 
 enum status model_config_read(const json_t *root, struct arena *a,
@@ -840,6 +851,7 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (defaults)
 		json_object_update_missing(text, defaults);
 	spell_pattern(text);
+	spell_context(text);
 	if (arch->keys & KEYS_CONV)
 		config_lfm2_spell(text);
 	if (arch->keys & KEYS_SPACE)
