@@ -19,7 +19,8 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
          "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32",
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
-         "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4"}
+         "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
+         "cohere": "command-r", "cohere2": "cohere2"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -84,7 +85,8 @@ INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
          "self_attn.indexer.weights_proj": "indexer.proj"}
 NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
-        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
+        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
+        "logit_scale": "logit_scale", "layer_norm_eps": "attention.layer_norm_epsilon"}
 
 
 # DeepSeek-V4: names of a layer in its own files.
@@ -529,7 +531,7 @@ def keys(folder, config, made):
                 (arch + ".rope.scaling.yarn_log_multiplier", g.F32,
                  c["rope_parameters"]["mscale_all_dim"])]
     types = c.get("layer_types", [])
-    if "sliding_attention" in types:
+    if "sliding_attention" in types and arch != "cohere2":  # its files do not say it
         out.append((arch + ".attention.sliding_window_pattern", (g.ARRAY, g.BOOL),
                     [kind == "sliding_attention" for kind in types]))
     if arch == "minimax-m2":

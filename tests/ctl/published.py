@@ -230,6 +230,18 @@ MODELS = [
     ("EXAONE 4.0 1.2B", "exaone4", COMMON + ROPE + "head_dim pad_token_id",
      {"attention_dropout": 0.0, "layer_types": ["full_attention"] * 4, "sliding_window": None,
       "sliding_window_pattern": None}, False),
+    ("Command R+", "cohere", COMMON.replace("rms_norm_eps ", "").replace(
+        "tie_word_embeddings ", "") + "layer_norm_eps logit_scale pad_token_id rope_theta "
+     "use_qk_norm", {"attention_bias": False, "attention_dropout": 0.0,
+                     "model_max_length": 131072}, True),
+    ("Command R7B", "cohere2", COMMON.replace("rms_norm_eps ", "").replace(
+        "tie_word_embeddings ", "") + ROPE + "head_dim layer_norm_eps logit_scale "
+     "pad_token_id sliding_window",
+     {"attention_bias": False, "attention_dropout": 0.0, "cache_implementation": "hybrid",
+      "layer_switch": 4, "order_of_interleaved_layers": "local_attn_first",
+      "position_embedding_type": "rope_gptj", "rotary_pct": 1.0, "sliding_window_pattern": 4,
+      "use_embedding_sharing": True, "use_gated_activation": True,
+      "use_parallel_block": True, "use_parallel_embedding": False}, True),
     ("SmolLM3 3B", "smollm3", COMMON + ROPE + "layer_types no_rope_layer_interval "
      "no_rope_layers pad_token_id",
      {"attention_bias": False, "attention_dropout": 0.0, "max_window_layers": 28,

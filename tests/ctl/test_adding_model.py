@@ -19,7 +19,7 @@ import tempfile
 
 from tap import BUILD, SRC, done, eq, ok
 
-GOLDEN = os.path.join(SRC, "tests/golden/models/gemma3")
+MODELS = os.path.join(SRC, "tests/golden/models")
 NORMS = {"input_layernorm": "norm_before_attention",
          "post_attention_layernorm": "norm_behind_attention",
          "pre_feedforward_layernorm": "norm_before_mlp",
@@ -84,23 +84,24 @@ def compiled(tree, sources):
     return out
 
 
-def renamed_model(folder):
-    """gemma3 as a model of the new architecture: other names of norms."""
+def renamed_model(folder, golden, name, norms):
+    """A golden model as one of the new architecture: other names of norms."""
+    golden = os.path.join(MODELS, golden)
     os.makedirs(folder)
-    for path in glob.glob(os.path.join(GOLDEN, "*.json")):
+    for path in glob.glob(os.path.join(golden, "*.json")):
         shutil.copy(path, folder)
     path = os.path.join(folder, "config.json")
     with open(path, encoding="utf-8") as f:
         config = json.load(f)
-    config["model_type"] = "sandwich"
-    config["architectures"] = ["SandwichForCausalLM"]
+    config["model_type"] = name
+    config["architectures"] = [name.capitalize() + "ForCausalLM"]
     with open(path, "w", encoding="utf-8") as f:
         json.dump(config, f)
-    with open(os.path.join(GOLDEN, "model.safetensors"), "rb") as f:
+    with open(os.path.join(golden, "model.safetensors"), "rb") as f:
         n, = struct.unpack("<Q", f.read(8))
         head, data = json.loads(f.read(n)), f.read()
-    head = {".".join(NORMS.get(part, part) for part in name.split(".")): t
-            for name, t in head.items()}
+    head = {".".join(norms.get(part, part) for part in tensor.split(".")): t
+            for tensor, t in head.items()}
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     with open(os.path.join(folder, "model.safetensors"), "wb") as f:
@@ -119,19 +120,28 @@ def linked(tree, main, objects, ldadd):
     return program if code == 0 else None
 
 
-def architecture(tree):
-    files = patched("architecture", "An architecture", 3, tree)
+def added(tree, patch, golden, name, norms):
+    files = patched(patch, "An architecture", 3, tree)
     new = [f for f in files if f.endswith(".c") and "/families/" in f]
     objects = compiled(tree, ["src/model/model_config.c", "src/model/gguf_model.c",
                               "src/engine/engine_create.c", *new])
     program = linked(tree, "src/ctl/haloctl.o", objects, "haloctl_LDADD")
     model = os.path.join(tree, "model")
-    renamed_model(model)
+    renamed_model(model, golden, name, norms)
     if not program:
         return
     code, out = shell([program, "verify", "--exact", "--json", "--model", model])
     v = json.loads(out) if code == 0 else {}
     ok(v.get("pass") and v["max_delta"] < 2e-4, "it answers as its reference", out)
+
+
+def architecture(tree):
+    added(tree, "architecture", "gemma3", "sandwich", NORMS)
+
+
+def parallel(tree):
+    """Two parts that read one norm, which subtracts the mean."""
+    added(tree, "parallel", "cohere2", "twofold", {"input_layernorm": "norm_before_both"})
 
 
 def without_others(tree, row):
@@ -216,7 +226,7 @@ def endpoint(tree):
        "and stands in halod(8)", out[:500])
 
 
-for add in (architecture, weight_format, target, endpoint):
+for add in (architecture, parallel, weight_format, target, endpoint):
     with tempfile.TemporaryDirectory() as scratch:
         add(scratch)
 done()

@@ -310,6 +310,12 @@ MODELS = {
     "deepseekv4": (hf.DeepseekV4Config, hf.DeepseekV4ForCausalLM, COMPRESSED, True),
     "phi3-long": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI_LONG, True),
     "phi3-short": (hf.Phi3Config, hf.Phi3ForCausalLM, PHI_SHORT, True),
+    # Command R+, and Command R7B.
+    "cohere": (hf.CohereConfig, hf.CohereForCausalLM,
+               {**SMALL, "use_qk_norm": True, "logit_scale": 0.25}, True),
+    "cohere2": (hf.Cohere2Config, hf.Cohere2ForCausalLM,
+                {**SMALL, "num_hidden_layers": 4, "sliding_window": 16, "logit_scale": 0.25,
+                 "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}, True),
 }
 
 
