@@ -202,32 +202,7 @@ static void test_late(void)
 			   "\"mini\"," SIZES LATE "}}"), E_UNSUPPORTED, "another text");
 }
 
-#define LAYER_NORM_SIZES "\"num_hidden_layers\":2,\"hidden_size\":16," \
-	"\"num_attention_heads\":2,\"num_key_value_heads\":2,\"intermediate_size\":32," \
-	"\"vocab_size\":64,\"max_position_embeddings\":512,"
 #define OF(type) "{\"model_type\":\"" type "\"," SIZES ROPE
-
-/* Command R's eps, its context and its factor of logits have names of their own. */
-static void test_cohere(void)
-{
-	is_int(read_config("{\"model_type\":\"cohere\"," LAYER_NORM_SIZES ROPE "}"), OK,
-	       "cohere: %s", fail.text);
-	is_near(c.norm_eps, 1e-5, 1e-10, "eps");
-	is_near(c.logit_scale, 0.0625, 0, "the logits' factor");
-	ok(c.tied_embeddings && !c.is_unrotated && c.max_ctx == 512,
-	   "all layers rotate");
-	is_int(read_config("{\"model_type\":\"cohere\"," LAYER_NORM_SIZES ROPE
-			   ",\"use_qk_norm\":true,\"logit_scale\":0.8333,"
-			   "\"model_max_length\":131072,\"layer_norm_eps\":1e-6}"), OK,
-	       "Command R+: %s", fail.text);
-	ok(c.max_ctx == 131072, "the longer context");
-	is_near(c.norm_eps, 1e-6, 1e-12, "its eps");
-	is_near(c.logit_scale, 0.8333, 1e-6, "its factor");
-	is_int(read_config("{\"model_type\":\"cohere2\"," LAYER_NORM_SIZES ROPE
-			   ",\"sliding_window_pattern\":2}"), OK, "cohere2: %s", fail.text);
-	ok(c.window == 4096 && c.is_windowed[0] && !c.is_windowed[1], "windows");
-	ok(!c.is_unrotated[0] && c.is_unrotated[1], "layers that see all do not rotate");
-}
 
 static void test_more_dense(void)
 {
@@ -398,9 +373,6 @@ static const struct {
 	 "llama_4_scaling_beta"},
 	{"{" DENSE ROPE ",\"rms_norm_eps\":null}", E_MISSING, "rms_norm_eps"},
 	{"{" DENSE ROPE ",\"no_rope_layers\":[0,1]}", E_UNSUPPORTED, "no_rope_layers"},
-	{OF("cohere2") ",\"use_parallel_block\":false}", E_UNSUPPORTED, "use_parallel_block"},
-	{OF("cohere2") ",\"logit_scale\":0}", E_FORMAT, "logit_scale"},
-	{OF("cohere2") ",\"layer_norm_eps\":1}", E_FORMAT, "layer_norm_eps"},
 	{OF("smollm3") ",\"no_rope_layers\":[0]}", E_FORMAT, "no_rope_layers"},
 	{OF("smollm3") ",\"no_rope_layers\":[0,2]}", E_FORMAT, "no_rope_layers"},
 	{OF("smollm3") ",\"no_rope_layer_interval\":0}", E_FORMAT,
@@ -997,7 +969,6 @@ int main(void)
 	test_thinker();
 	test_vision();
 	test_more_dense();
-	test_cohere();
 	test_long();
 	test_families();
 	test_lfm2();
