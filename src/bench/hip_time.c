@@ -196,7 +196,7 @@ static enum status queue_read(void *ctx, int i)
 	size_t n = s->n_bytes / 16;
 	uint32_t width = (uint32_t)n_groups * READ_THREADS;
 	uint32_t *out = s->h->counters;
-	return LAUNCH(s->h, "bandwidth_read_kernel",
+	return LAUNCH(s->h, PLAIN("bandwidth_read_kernel"),
 		      ((struct hip_grid){n_groups, 1, READ_THREADS, 0}), ARG(p), ARG(n),
 		      ARG(width), ARG(out));
 }

@@ -65,7 +65,7 @@ static uint64_t mix(uint64_t hash, uint64_t x)
 static uint64_t key_of(const struct hip_launch_info *l)
 {
 	uint64_t hash = 1;
-	for (const char *p = l->kernel; *p; p++)
+	for (const char *p = l->kernel->name; *p; p++)
 		hash = mix(hash, (unsigned char)*p);
 	hash = mix(hash, (uint64_t)l->grid.x << 32 | (uint32_t)l->grid.y);
 	hash = mix(hash, (uint64_t)l->grid.n_threads << 32 | (uint32_t)l->grid.lds_bytes);
@@ -118,7 +118,7 @@ static void print_launch(const struct prediction *p, const struct hip_launch_inf
 		buf_deinit(&b);
 		return;
 	}
-	printf("%5d %-36s %6dx%-4d", p->n_launches, l->kernel, l->grid.x, l->grid.y);
+	printf("%5d %-36s %6dx%-4d", p->n_launches, l->kernel->name, l->grid.x, l->grid.y);
 	for (int k = 0; k < COST_KINDS; k++)
 		printf(" %8.2f", c->us[k]);
 	printf("  %s\n", cost_kind_name(c->bound));
@@ -135,7 +135,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 	const struct launch_cost *c = cost_of(p, l);
 	if (!c)
 		return;
-	struct predict_row *r = row_of(p, l->kernel);
+	struct predict_row *r = row_of(p, l->kernel->name);
 	r->n++;
 	r->us += launch_cost_us(c);
 	r->gb += c->dram_bytes * 1e-9;

@@ -191,16 +191,17 @@ static void print_grid(void *ctx, const struct case_shape *s,
 		if (is_counted)
 			launch_cost_json(&b, l, &c);
 		else
-			buf_addf(&b, "\"kernel\":\"%s\",\"error\":\"not counted\"", l->kernel);
+			buf_addf(&b, "\"kernel\":\"%s\",\"error\":\"not counted\"",
+				 l->kernel->name);
 		buf_add_z(&b, "}\n");
 		fwrite(b.p, 1, b.n, stdout);
 		buf_deinit(&b);
 		return;
 	}
-	const struct code_kernel *k = codeobject_find(&r->code, l->kernel);
+	const struct code_kernel *k = codeobject_find(&r->code, l->kernel->name);
 	int64_t groups = (int64_t)l->grid.x * l->grid.y;
 	double each = (double)groups / r->chip->n_cu;
-	printf("%-16s %-12s %-36s %8lld %7d %6d %9.2f", s->model, s->part, l->kernel,
+	printf("%-16s %-12s %-36s %8lld %7d %6d %9.2f", s->model, s->part, l->kernel->name,
 	       (long long)groups, l->grid.n_threads, l->grid.lds_bytes, each);
 	if (k)
 		printf(" %6.1f", chip_waves(r->chip, k, l->grid.n_threads, l->grid.lds_bytes));

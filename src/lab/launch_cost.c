@@ -73,14 +73,9 @@ static double blocks_used(double n_pairs, int n_experts, int rows, double *out_u
 	return n_experts * blocks;
 }
 
-static double bytes_of(double n, double pitch, double n_scales, int scale_bytes)
+static double bytes_of(double n, double pitch, double n_scales, size_t scale_bytes)
 {
-	return n * (pitch + n_scales * scale_bytes);
-}
-
-static bool begins(const char *name, const char *with)
-{
-	return strncmp(name, with, strlen(with)) == 0;
+	return n * (pitch + n_scales * (double)scale_bytes);
 }
 
 /* --- weights at a few tokens -------------------------------------------------------- */
@@ -94,7 +89,8 @@ static double int4_scales(double n, double n_groups, bool has_zeros)
 	return n * n_groups * (2 + (has_zeros ? 0.5 : 0));
 }
 
-static void fix_linear_int4(const struct hip_launch_info *l, struct launch_cost *c)
+static void correct_linear_int4(const struct cost_model *m, const struct hip_launch_info *l,
+				struct launch_cost *c)
 {
 	struct linear_int4_args a;
 	memcpy(&a, l->args[0].p, sizeof a);
@@ -102,20 +98,14 @@ static void fix_linear_int4(const struct hip_launch_info *l, struct launch_cost 
 	for (int i = 0; i < LINEAR_INT4_MAX_PART; i++)
 		if (i == 0 || a.first_group[i - 1] < a.grid)
 			c->dram_bytes += int4_scales(a.part[i].n, a.n_groups,
-						     strstr(l->kernel, "_zero_"));
+						     a.part[i].zero_points);
 }
 
-static int scale_bytes(const char *kernel, int32_t scale_format)
-{
-	if (strstr(kernel, "_nvfp4_") || strstr(kernel, "_mxfp4_"))
-		return 1;
-	return scale_format == SCALE_F32 ? 4 : 2;
-}
-
-static void fix_linear_rows(const struct hip_launch_info *l, struct launch_cost *c)
+static void correct_linear_rows(const struct cost_model *m, const struct hip_launch_info *l,
+				struct launch_cost *c)
 {
 	struct linear_rows_args a;
-	bool in_blocks = begins(l->kernel, "linear_blocks_");
+	bool in_blocks = l->kernel->kind == KERNEL_LINEAR_BLOCKS;
 	memcpy(&a, l->args[0].p, sizeof a);
 	c->dram_bytes = in_blocks ? 0 : c->count.stream_bytes;
 	for (int i = 0; i < LINEAR_ROWS_MAX_PART; i++) {
@@ -126,19 +116,19 @@ static void fix_linear_rows(const struct hip_launch_info *l, struct launch_cost 
 			c->dram_bytes += (double)p->n * p->pitch;
 		else if (p->scales)
 			c->dram_bytes += bytes_of((double)p->n / p->group_n, 0, a.n_groups,
-						  scale_bytes(l->kernel, p->scale_format));
+						  dtype_bytes((enum dtype)p->scale_format));
 	}
 }
 
 /* Bytes of an expert's scales, and of blocks with all that is in them. */
-static double expert_scales(const struct weight_view *w, const char *kernel)
+static double expert_scales(const struct weight_view *w)
 {
 	double groups = w->scales ? ceil((double)w->k / w->group) : 0;
 	if (w->format == WEIGHT_INT4)
 		return int4_scales(w->n, groups, w->zero_points);
 	if (w->scales)
 		return bytes_of((double)w->n / w->group_n, 0, groups,
-				scale_bytes(kernel, w->scale_format));
+				dtype_bytes((enum dtype)w->scale_format));
 	return (double)w->n * w->pitch;
 }
 
@@ -156,27 +146,27 @@ static double grouped_reads(const struct moe_launch *a, double *groups)
 }
 
 /* Each pair reads its expert, except in kernels by groups. */
-static void fix_moe_few(const struct cost_model *m, const struct hip_launch_info *l,
-			struct launch_cost *c, double *share)
+static void correct_moe_few(const struct cost_model *m, const struct hip_launch_info *l,
+			    struct launch_cost *c)
 {
 	struct moe_launch a;
 	struct weight_view w[MOE_PARTS];
 	memcpy(&a, l->args[0].p, sizeof a);
 	if (!m->read(m->ctx, (uint64_t)(uintptr_t)a.table, sizeof w, w))
 		return;
-	bool is_up = strstr(l->kernel, "_up_") != NULL, in_blocks = !w[MOE_DOWN].scales;
+	bool is_up = l->kernel->stage == PROFILE_GATE_UP, in_blocks = !w[MOE_DOWN].scales;
 	double scales = 0, numbers = 0, groups;
 	for (int p = is_up ? MOE_GATE : MOE_DOWN; p <= (is_up ? MOE_UP : MOE_DOWN); p++) {
-		scales += expert_scales(&w[p], l->kernel);
+		scales += expert_scales(&w[p]);
 		numbers += (double)w[p].n * w[p].pitch;
 	}
-	if (!strstr(l->kernel, "_group_")) {
+	if (l->kernel->kind == KERNEL_MOE_FEW) {
 		c->dram_bytes = (in_blocks ? 0 : c->count.stream_bytes) +
 				(double)a.n_tok * a.n_slots * scales;
 		return;
 	}
 	c->dram_bytes = grouped_reads(&a, &groups) * (scales + (in_blocks ? 0 : numbers));
-	*share = groups * numbers / fmax(1, c->count.stream_bytes);
+	c->share = groups * numbers / fmax(1, c->count.stream_bytes);
 }
 
 /* --- tiles ------------------------------------------------------------------------- */
@@ -197,8 +187,8 @@ static void leave_out_tiles(const struct moe_tile_launch *a, double pairs, doubl
 
 /* A tile launch of experts has a grid for the worst routing. Corrects the count to the
  * expected blocks, and streamed bytes to the weights of experts in use. */
-static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_info *l,
-			 struct launch_cost *c, double *share)
+static void correct_moe_tile(const struct cost_model *m, const struct hip_launch_info *l,
+			     struct launch_cost *c)
 {
 	struct moe_tile_launch a;
 	struct weight_view w[MOE_PARTS];
@@ -211,11 +201,11 @@ static void fix_moe_tile(const struct cost_model *m, const struct hip_launch_inf
 		blocks += ceil((double)a.m.n_tok / a.block_m);
 		used++;
 	}
-	*share = fmin(1, blocks / a.max_blocks);
+	c->share = fmin(1, blocks / a.max_blocks);
 	leave_out_tiles(&a, pairs, blocks, c);
 	if (!m->read(m->ctx, (uint64_t)(uintptr_t)a.m.table, sizeof w, w))
 		return;
-	bool is_up = strstr(l->kernel, "_up_") != NULL;
+	bool is_up = l->kernel->stage == PROFILE_GATE_UP;
 	double bytes = 0;
 	for (int p = is_up ? MOE_GATE : MOE_DOWN; p <= (is_up ? MOE_UP : MOE_DOWN); p++)
 		bytes += bytes_of(w[p].n, w[p].pitch,
@@ -251,13 +241,8 @@ static bool read_routed(void *ctx, uint64_t at, size_t n, void *out)
 	return true;
 }
 
-static bool is_moe_tile(const struct hip_launch_info *l)
-{
-	return begins(l->kernel, "moe_tile_") &&
-	       l->args[0].n_bytes == sizeof(struct moe_tile_launch);
-}
-
-static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost *c)
+static void correct_linear_tile(const struct cost_model *m, const struct hip_launch_info *l,
+				struct launch_cost *c)
 {
 	struct linear_tile_args a;
 	memcpy(&a, l->args[0].p, sizeof a);
@@ -272,19 +257,21 @@ static void fix_linear_tile(const struct hip_launch_info *l, struct launch_cost 
  * all sequences. */
 static int32_t sequences_of(const struct hip_launch_info *l, const struct attention_launch *a)
 {
-	return strstr(l->kernel, "_spread_") ? a->n_seq
-	       : strstr(l->kernel, "_fresh_") ? l->grid.y / ATTENTION_SEGMENTS : l->grid.y;
+	enum hip_kernel_kind kind = l->kernel->kind;
+	return kind == KERNEL_ATTENTION_SPREAD ? a->n_seq
+	       : kind == KERNEL_ATTENTION_FRESH ? l->grid.y / ATTENTION_SEGMENTS : l->grid.y;
 }
 
 /* Workgroups share keys and values, or find them by a page, so the lines of a few say little about
  * all lines. DRAM supplies each position that any token sees once, and the queries. */
-static void fix_attention(const struct cost_model *m, const struct hip_launch_info *l,
-			  struct launch_cost *c)
+static void correct_attention(const struct cost_model *m, const struct hip_launch_info *l,
+			      struct launch_cost *c)
 {
 	struct attention_launch a;
 	int32_t tok[2], first, last;
 	memcpy(&a, l->args[0].p, sizeof a);
-	bool in_bytes = strstr(l->kernel, "_bytes_"), is_split = strstr(l->kernel, "_split_");
+	bool in_bytes = a.k_scale, is_split = l->kernel->kind == KERNEL_ATTENTION_SPLIT ||
+					      l->kernel->kind == KERNEL_ATTENTION_FRESH;
 	double query = 2.0 * a.head_dim, key = in_bytes ? a.head_dim + 2.0 : query;
 	double value = a.v == a.k ? 0 : in_bytes ? a.v_dim + 2.0 : 2.0 * a.v_dim, bytes = 0;
 	int32_t end = a.first_seq + sequences_of(l, &a);
@@ -305,39 +292,38 @@ static void fix_attention(const struct cost_model *m, const struct hip_launch_in
 	c->dram_bytes = bytes;
 }
 
-/* Returns the bytes that DRAM must supply. Corrects the count by the share of workgroups
- * that have work. */
-static double fix(const struct cost_model *m, const struct hip_launch_info *l,
-		  struct launch_cost *c)
+/* By kind of kernel, what the walk cannot know: sets dram_bytes, and the share of workgroups that
+ * have work. NULL: the walk's lines tell. */
+static void (*const corrections[KERNEL_KINDS])(const struct cost_model *m,
+					       const struct hip_launch_info *l,
+					       struct launch_cost *c) = {
+	[KERNEL_LINEAR_INT4] = correct_linear_int4,
+	[KERNEL_LINEAR_ROWS] = correct_linear_rows,
+	[KERNEL_LINEAR_BLOCKS] = correct_linear_rows,
+	[KERNEL_LINEAR_TILE] = correct_linear_tile,
+	[KERNEL_MOE_FEW] = correct_moe_few,
+	[KERNEL_MOE_GROUP] = correct_moe_few,
+	[KERNEL_MOE_TILE] = correct_moe_tile,
+	[KERNEL_ATTENTION_WHOLE] = correct_attention,
+	[KERNEL_ATTENTION_SPLIT] = correct_attention,
+	[KERNEL_ATTENTION_FRESH] = correct_attention,
+	[KERNEL_ATTENTION_SPREAD] = correct_attention,
+};
+
+static void cost_correct(const struct cost_model *m, const struct hip_launch_info *l,
+			 struct launch_cost *c)
 {
-	double share = 1;
-	c->dram_bytes = c->count.stream_bytes + LINE * c->count.kept_lines;
-	if (is_moe_tile(l))
-		fix_moe_tile(m, l, c, &share);
-	else if (begins(l->kernel, "linear_tile_") &&
-		 l->args[0].n_bytes == sizeof(struct linear_tile_args))
-		fix_linear_tile(l, c);
-	else if ((begins(l->kernel, "linear_int4_") || begins(l->kernel, "moe_route_")) &&
-		 l->args[0].n_bytes == sizeof(struct linear_int4_args))
-		fix_linear_int4(l, c);
-	else if ((begins(l->kernel, "linear_rows_") || begins(l->kernel, "linear_blocks_")) &&
-		 l->args[0].n_bytes == sizeof(struct linear_rows_args))
-		fix_linear_rows(l, c);
-	else if ((begins(l->kernel, "moe_rows_") || begins(l->kernel, "moe_int4_")) &&
-		 l->args[0].n_bytes == sizeof(struct moe_launch))
-		fix_moe_few(m, l, c, &share);
-	else if (begins(l->kernel, "attention_") &&
-		 (strstr(l->kernel, "_whole_") || strstr(l->kernel, "_spread_") ||
-		  strstr(l->kernel, "_split_")))
-		fix_attention(m, l, c);
 	struct walk_count *n = &c->count;
+	c->share = 1;
+	c->dram_bytes = n->stream_bytes + LINE * n->kept_lines;
+	if (corrections[l->kernel->kind])
+		corrections[l->kernel->kind](m, l, c);
 	for (int i = 0; i < WALK_CLASSES; i++)
-		n->issued[i] *= share;
+		n->issued[i] *= c->share;
 	double *const all[] = {&n->load_bytes, &n->stream_bytes, &n->store_bytes, &n->lines,
 			       &n->group_lines, &n->lds_cycles};
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		*all[i] *= share;
-	return share;
+		*all[i] *= c->share;
 }
 
 /* --- times ------------------------------------------------------------------------ */
@@ -369,13 +355,13 @@ static double behind_l2(const struct cost_model *m, const struct hip_launch_info
 }
 
 static void set_times(const struct cost_model *m, const struct hip_launch_info *l,
-		      double share, struct launch_cost *c)
+		      struct launch_cost *c)
 {
 	const struct chip *chip = m->chip;
 	const struct walk_count *n = &c->count;
 	const struct hip_grid *g = &l->grid;
 	double ghz = m->is_prefill ? m->more->prefill_ghz : m->more->decode_ghz;
-	double groups = fmax(1, share * g->x * g->y), wgps = chip->n_cu / 2.0;
+	double groups = fmax(1, c->share * g->x * g->y), wgps = chip->n_cu / 2.0;
 	double in_group = (g->n_threads + 31) / 32;
 	/* A partial last round of workgroups takes as long as a full one. */
 	double uneven = ceil(groups / wgps) * wgps / groups;
@@ -398,15 +384,16 @@ static void set_times(const struct cost_model *m, const struct hip_launch_info *
 enum status launch_cost(const struct cost_model *m, const struct hip_launch_info *l,
 			struct launch_cost *out, struct fail *fail)
 {
-	const struct code_kernel *k = codeobject_find(m->code, l->kernel);
+	const struct code_kernel *k = codeobject_find(m->code, l->kernel->name);
 	if (!k)
-		return fail_set(fail, E_UNSUPPORTED, "there is no kernel %s", l->kernel);
+		return fail_set(fail, E_UNSUPPORTED, "there is no kernel %s",
+				l->kernel->name);
 	int n_own = 0;
 	while (n_own < k->n_args && !k->args[n_own].is_hidden)
 		n_own++;
 	if (n_own != l->n_args)
-		return fail_set(fail, E_FORMAT, "%s: %d arguments instead of %d", l->kernel,
-				l->n_args, n_own);
+		return fail_set(fail, E_FORMAT, "%s: %d arguments instead of %d",
+				l->kernel->name, l->n_args, n_own);
 	char *kernarg = xcalloc(1, (size_t)k->kernarg_bytes + 64);
 	for (int i = 0; i < n_own; i++)
 		memcpy(kernarg + k->args[i].offset, l->args[i].p,
@@ -420,7 +407,7 @@ enum status launch_cost(const struct cost_model *m, const struct hip_launch_info
 			    .matrix = m->chip->matrix_cycles},
 		.read = m->read, .ctx = m->ctx};
 	struct routed routed = {.m = m};
-	if (is_moe_tile(l)) {
+	if (l->kernel->kind == KERNEL_MOE_TILE) {
 		memcpy(&routed.a, l->args[0].p, sizeof routed.a);
 		w.read = read_routed;
 		w.ctx = &routed;
@@ -428,10 +415,12 @@ enum status launch_cost(const struct cost_model *m, const struct hip_launch_info
 	*out = (struct launch_cost){
 		.waves = chip_waves(m->chip, k, l->grid.n_threads, l->grid.lds_bytes)};
 	enum status st = walk_run(m->cache, &w, &out->count, fail);
-	if (st == OK)
-		set_times(m, l, fix(m, l, out), out);
 	free(kernarg);
-	return st;
+	if (st != OK)
+		return st;
+	cost_correct(m, l, out);
+	set_times(m, l, out);
+	return OK;
 }
 
 void launch_cost_json(struct buf *b, const struct hip_launch_info *l,
@@ -439,7 +428,7 @@ void launch_cost_json(struct buf *b, const struct hip_launch_info *l,
 {
 	const struct walk_count *n = &c->count;
 	buf_add_z(b, "\"kernel\":");
-	buf_add_json(b, str_of(l->kernel));
+	buf_add_json(b, str_of(l->kernel->name));
 	buf_addf(b, ",\"grid\":[%d,%d],\"threads\":%d,\"waves\":%.0f", l->grid.x, l->grid.y,
 		 l->grid.n_threads, n->waves);
 	for (int i = 0; i < WALK_CLASSES; i++)

@@ -35,7 +35,8 @@ const struct cost_chip *cost_chip_find(const char *arch); /* NULL: unknown chip 
 
 struct launch_cost {
 	struct walk_count count;
-	double dram_bytes;
+	double dram_bytes;   /* that DRAM must supply */
+	double share;        /* of the workgroups: those that have work */
 	double us[COST_KINDS];
 	double waves;        /* waves on a SIMD at once */
 	enum cost_kind bound;

@@ -92,7 +92,7 @@ void null_hip_after(const struct hip_launch_info *l)
 	int32_t n;
 	const void *from;
 	void *to;
-	if (strcmp(l->kernel, "copy_words_kernel") != 0 || l->n_args != 3)
+	if (strcmp(l->kernel->name, "copy_words_kernel") != 0 || l->n_args != 3)
 		return;
 	memcpy(&n, l->args[0].p, sizeof n);
 	memcpy(&from, l->args[1].p, sizeof from);

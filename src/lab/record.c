@@ -169,13 +169,13 @@ static char *fetch(struct record *r, const struct hip_range *g)
 
 static bool begin_args(struct record *r, const struct hip_launch_info *l)
 {
-	const struct code_kernel *k = codeobject_find(&r->code, l->kernel);
+	const struct code_kernel *k = codeobject_find(&r->code, l->kernel->name);
 	int n_own = 0;
 	while (k && n_own < k->n_args && !k->args[n_own].is_hidden)
 		n_own++;
 	if (!k || n_own != l->n_args) {
 		fail_set(&r->fail, E_FORMAT, k ? "%s takes other arguments in the code "
-			 "object" : "%s is not in the code object", l->kernel);
+			 "object" : "%s is not in the code object", l->kernel->name);
 		return false;
 	}
 	size_t n = 0;
@@ -188,7 +188,7 @@ static bool begin_args(struct record *r, const struct hip_launch_info *l)
 		char *at = kernarg + a->offset;
 		if ((size_t)a->size != l->args[i].n_bytes)
 			fail_set(&r->fail, E_FORMAT, "%s: argument %d has %d bytes in the "
-				 "code object, %zu here", l->kernel, i, a->size,
+				 "code object, %zu here", l->kernel->name, i, a->size,
 				 l->args[i].n_bytes);
 		memcpy(at, l->args[i].p, MIN((size_t)a->size, l->args[i].n_bytes));
 		if (a->offset % 8 == 0)
@@ -213,7 +213,7 @@ static void on_before(struct record *r, const struct hip_launch_info *l)
 	r->n_reached = 0;
 	buf_clear(&r->json);
 	buf_addf(&r->json, "{\"index\":%d,\"kernel\":\"%s\",\n \"grid\":[%d,%d,1],"
-		 "\"block\":[%d,1,1],\"lds\":%d,\n ", r->n_launches, l->kernel, l->grid.x,
+		 "\"block\":[%d,1,1],\"lds\":%d,\n ", r->n_launches, l->kernel->name, l->grid.x,
 		 l->grid.y, l->grid.n_threads, l->grid.lds_bytes);
 	if (!begin_args(r, l))
 		return;
@@ -264,7 +264,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 		return;
 	int error = r->h->api.hipStreamSynchronize(r->h->stream);
 	if (error != HIP_SUCCESS) {
-		fail_set(&r->fail, E_BACKEND, "%s: %s", l->kernel,
+		fail_set(&r->fail, E_BACKEND, "%s: %s", l->kernel->name,
 			 r->h->api.hipGetErrorName(error));
 		return;
 	}

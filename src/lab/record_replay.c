@@ -157,7 +157,7 @@ static enum status launch(struct kernel_replay *r, const json_t *root)
 	struct hip_grid g = {number_at(grid, 0), number_at(grid, 1), number_at(block, 0),
 			     (int32_t)json_integer_value(json_object_get(root, "lds"))};
 	if (st == OK) {
-		st = hip_launch(r->h, kernel, g, list, (int)n_args);
+		st = hip_launch(r->h, PLAIN("%s", kernel), g, list, (int)n_args);
 		if (st == OK)
 			st = hip_sync(&r->h->base, r->fail);
 		if (st != OK && r->fail && r->fail->code == OK)

@@ -2,9 +2,7 @@
  *
  * Operations on the KV cache: qk_norm_rope_kv, attention, kv_copy.
  */
-#include "backend/hip/hip_launch.h"
-
-#include <stdio.h>
+#include "backend/hip/hip_attention.h"
 
 #include "base/alloc.h"
 #include "kernels/attention/attention_launch.h"
@@ -26,8 +24,8 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 	struct hip_grid g = {
 		DIV_UP(a->n_heads + 2 * a->n_kv_heads, QK_NORM_ROPE_KV_WAVES), a->n_tok,
 		QK_NORM_ROPE_KV_WAVES * 32, 0};
-	return LAUNCH(hip_of(b), is_bytes ? "qk_norm_rope_kv_bytes_kernel"
-					  : "qk_norm_rope_kv_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), PLAIN("qk_norm_rope_kv%s_kernel", is_bytes ? "_bytes" : ""), g,
+		      ARG(l));
 }
 
 /* --- attention: see attention_launch.h ------------------------------------------------ */
@@ -130,7 +128,9 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
-	char name[80];
+	struct hip_kernel kernel =
+		hip_kernel(a->last_seen ? KERNEL_PLAIN : KERNEL_ATTENTION_WHOLE, PROFILE_COUNT,
+			   "attention_%s_%s_kernel", s->name, a->last_seen ? "mutual" : "whole");
 	/* The host does not know a sequence's tokens: each gets the tiles that all tokens
 	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
@@ -138,12 +138,10 @@ static enum status whole(struct hip *h, const struct attention_args *a,
 	int32_t lds = whole_lds_of(s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
 	enum status st = OK;
 	l.skips_single = !a->last_seen;
-	snprintf(name, sizeof name, "attention_%s_%s_kernel", s->name,
-		 a->last_seen ? "mutual" : "whole");
 	for (; l.first_tile < tiles && st == OK; l.first_tile += each) {
 		struct hip_grid g = {MIN(each, tiles - l.first_tile) * subs, a->n_seq,
 				     ATTENTION_WAVES * 32, lds};
-		st = LAUNCH(h, name, g, ARG(l));
+		st = LAUNCH(h, kernel, g, ARG(l));
 	}
 	return st;
 }
@@ -161,7 +159,7 @@ static enum status merge(struct hip *h, const struct attention_launch *l, int32_
 	while (m.v_dim > ATTENTION_MERGE_EACH << r.parts_shift)
 		r.parts_shift++;
 	struct hip_grid g = {m.n_heads << r.parts_shift, n * m.tile_tok, ATTENTION_MERGE_EACH, 0};
-	return LAUNCH(h, "attention_merge_kernel", g, ARG(m), ARG(r));
+	return LAUNCH(h, PLAIN("attention_merge_kernel"), g, ARG(m), ARG(r));
 }
 
 /* Merge the segments that split kernels left of n sequences of one token, from sequence b on. */
@@ -209,15 +207,16 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	struct attention_launch l = launch_of(h, a, s);
 	int32_t at_once = split_at_once(a, subs);
 	enum status st = OK;
-	char name[80];
+	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_SPLIT, PROFILE_COUNT,
+					      "attention_%s_%ssplit_kernel", s->name,
+					      bytes_of(a));
 	l.merges_apart = merges_apart(a);
-	snprintf(name, sizeof name, "attention_%s_%ssplit_kernel", s->name, bytes_of(a));
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {split_segments(a) * subs, n, ATTENTION_WAVES * 32,
 				     lds_of(s, 1)};
 		l.first_seq = b;
-		st = LAUNCH(h, name, g, ARG(l));
+		st = LAUNCH(h, kernel, g, ARG(l));
 		if (st == OK && l.merges_apart)
 			st = merge_single(h, &l, b, n);
 	}
@@ -290,15 +289,15 @@ static enum status spread(struct hip *h, const struct attention_args *a,
 	struct attention_launch l = launch_of(h, a, s);
 	int32_t tiles = spread_tiles(a, &l);
 	enum status st = OK;
-	char name[80];
+	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_SPREAD, PROFILE_COUNT,
+					      "attention_%s_spread_kernel", s->name);
 	l.n_segments = spread_segments(a);
 	int32_t at_once = spread_at_once(a, &l, subs);
-	snprintf(name, sizeof name, "attention_%s_spread_kernel", s->name);
 	for (; l.first_tile < tiles && st == OK; l.first_tile += at_once) {
 		int32_t n = MIN(at_once, tiles - l.first_tile);
 		struct hip_grid g = {l.n_segments * subs, n, ATTENTION_WAVES * 32,
 				     whole_lds_of(s)};
-		st = LAUNCH(h, name, g, ARG(l));
+		st = LAUNCH(h, kernel, g, ARG(l));
 		if (st == OK)
 			st = merge(h, &l, n);
 	}
@@ -331,15 +330,16 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 		.eps = f->eps};
 	int32_t at_once = MIN(split_at_once(a, subs), MOST_Y / ATTENTION_SEGMENTS);
 	enum status st = OK;
-	char name[80];
+	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_FRESH, PROFILE_COUNT,
+					      "attention_%s_%sfresh_split_kernel", s->name,
+					      bytes_of(a));
 	l.merges_apart = merges_apart(a);
-	snprintf(name, sizeof name, "attention_%s_%sfresh_split_kernel", s->name, bytes_of(a));
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {subs, ATTENTION_SEGMENTS * n, ATTENTION_WAVES * 32,
 				     fresh_lds_of(s)};
 		l.first_seq = b;
-		st = LAUNCH(h, name, g, ARG(l), ARG(raw));
+		st = LAUNCH(h, kernel, g, ARG(l), ARG(raw));
 		if (st == OK && l.merges_apart)
 			st = merge_single(h, &l, b, n);
 	}
@@ -365,24 +365,11 @@ static enum status widen(struct hip *h, const struct attention_args *a, bool ski
 	struct hip_grid g = {2 * DIV_UP(a->n_ctx_max, page), a->n_seq, KV_WIDEN_THREADS, 0};
 	out->kv = (struct kv_pages){.k = a->kv.wide_k, .v = a->kv.wide_v, .type = DTYPE_F16,
 				    .page_size = page};
-	return LAUNCH(h, "kv_widen_kernel", g, ARG(l));
+	return LAUNCH(h, PLAIN("kv_widen_kernel"), g, ARG(l));
 }
 
-/* Attention of steps whose tokens see positions after their own. */
-static enum status mutual(struct hip *h, const struct attention_args *a,
-			  const struct attention_shape *s, int32_t subs)
-{
-	struct attention_args wide;
-	if (!s->by_rows)
-		return hip_refuse(h, "attention: to tokens behind, with heads of %d",
-				  (int)a->head_dim);
-	enum status st = a->fresh ? hip_qk_norm_rope_kv(&h->base, a->fresh) : OK;
-	if (st == OK)
-		st = widen(h, a, false, &wide);
-	return st == OK ? whole(h, &wide, s, subs) : st;
-}
-
-static enum status check(struct hip *h, const struct attention_args *a)
+static enum status check(struct hip *h, const struct attention_args *a,
+			 const struct attention_shape *s)
 {
 	bool is_bytes = a->kv.type == DTYPE_I8;
 	if (a->kv.type != DTYPE_F16 && !is_bytes)
@@ -392,7 +379,34 @@ static enum status check(struct hip *h, const struct attention_args *a)
 			 a->sinks || !a->kv.v || attention_v_dim(a) != a->head_dim))
 		return hip_refuse(h, "attention: a cache of I8 with heads of %d, sinks or other "
 				  "values is not supported", (int)a->head_dim);
+	if (!s)
+		return hip_refuse(h, "attention: heads of %d with values of %d are not "
+				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
+	if (a->last_seen && !s->by_rows)
+		return hip_refuse(h, "attention: to tokens behind, with heads of %d",
+				  (int)a->head_dim);
 	return OK;
+}
+
+static int32_t subs_of(const struct attention_args *a)
+{
+	return a->n_kv_heads * ATTENTION_SUBS(a->n_heads / a->n_kv_heads);
+}
+
+enum hip_attention_way hip_attention_way(const struct hip *h, const struct attention_args *a)
+{
+	const struct attention_shape *s = shape_of(a);
+	if (a->last_seen)
+		return HIP_ATTENTION_MUTUAL;
+	if (is_fused(a, s))
+		return HIP_ATTENTION_FRESH;
+	if (is_spread(h, a, s, subs_of(a)))
+		return HIP_ATTENTION_SPREAD;
+	if (are_few(h, a))
+		return HIP_ATTENTION_FEW;
+	if (a->n_tok <= a->n_seq)
+		return HIP_ATTENTION_SPLIT;
+	return a->n_seq == 1 ? HIP_ATTENTION_WHOLE : HIP_ATTENTION_BOTH;
 }
 
 enum status hip_attention(struct backend *b, const struct attention_args *a)
@@ -400,31 +414,34 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	struct hip *h = hip_of(b);
 	struct attention_args wide;
 	const struct attention_shape *s = shape_of(a);
-	int32_t subs = a->n_kv_heads * ATTENTION_SUBS(a->n_heads / a->n_kv_heads);
-	enum status st = check(h, a);
+	enum status st = check(h, a, s);
 	if (st != OK)
 		return st;
-	if (!s)
-		return hip_refuse(h, "attention: heads of %d with values of %d are not "
-				  "supported", (int)a->head_dim, (int)attention_v_dim(a));
-	if (a->last_seen)
-		return mutual(h, a, s, subs);
-	if (is_fused(a, s))
+	enum hip_attention_way way = hip_attention_way(h, a);
+	int32_t subs = subs_of(a);
+	if (a->fresh && way != HIP_ATTENTION_FRESH)
+		st = hip_qk_norm_rope_kv(b, a->fresh);
+	if (st == OK && way >= HIP_ATTENTION_SPREAD)
+		st = widen(h, a, way >= HIP_ATTENTION_WHOLE, &wide);
+	if (st != OK)
+		return st;
+	switch (way) {
+	case HIP_ATTENTION_FRESH:
 		return fresh(h, a, s, subs);
-	st = a->fresh ? hip_qk_norm_rope_kv(b, a->fresh) : OK;
-	if (st == OK && is_spread(h, a, s, subs)) {
-		st = widen(h, a, false, &wide);
-		return st == OK ? spread(h, &wide, s, subs) : st;
-	}
-	if (st == OK && are_few(h, a))
+	case HIP_ATTENTION_SPLIT:
+		return split(h, a, s, subs);
+	case HIP_ATTENTION_FEW:
 		return few(h, a, s, subs);
-	if (st == OK && a->n_tok > a->n_seq) {
-		st = widen(h, a, true, &wide);
-		st = st == OK ? whole(h, &wide, s, subs) : st;
+	case HIP_ATTENTION_SPREAD:
+		return spread(h, &wide, s, subs);
+	case HIP_ATTENTION_MUTUAL:
+	case HIP_ATTENTION_WHOLE:
+		return whole(h, &wide, s, subs);
+	case HIP_ATTENTION_BOTH:
+		st = whole(h, &wide, s, subs);
+		return st == OK ? split(h, a, s, subs) : st;
 	}
-	/* The host knows only totals: several sequences may include some with one token. */
-	bool has_single = a->n_seq > 1 || a->n_tok == 1;
-	return st == OK && has_single ? split(h, a, s, subs) : st;
+	return E_INTERNAL;
 }
 
 enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)
@@ -435,14 +452,14 @@ enum status hip_kv_copy(struct backend *b, const struct kv_copy_args *a)
 		     (uint64_t)a->head_dim * dtype_bytes(kv.type);
 	uint64_t dst = (uint64_t)a->dst * n, src = (uint64_t)a->src * n;
 	struct hip_grid g = {DIV_UP((int32_t)n, EACH * THREADS), kv.v ? 2 : 1, THREADS, 0};
-	enum status st = LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k), ARG(kv.v), ARG(dst),
-				ARG(src), ARG(n));
+	enum status st = LAUNCH(hip_of(b), PLAIN("kv_copy_kernel"), g, ARG(kv.k), ARG(kv.v),
+				ARG(dst), ARG(src), ARG(n));
 	if (st != OK || !kv.k_scale)
 		return st;
 	n = (uint64_t)a->n_kv_heads * (uint64_t)kv.page_size * sizeof *kv.k_scale;
 	dst = (uint64_t)a->dst * n;
 	src = (uint64_t)a->src * n;
 	g.x = DIV_UP((int32_t)n, EACH * THREADS);
-	return LAUNCH(hip_of(b), "kv_copy_kernel", g, ARG(kv.k_scale), ARG(kv.v_scale),
+	return LAUNCH(hip_of(b), PLAIN("kv_copy_kernel"), g, ARG(kv.k_scale), ARG(kv.v_scale),
 		      ARG(dst), ARG(src), ARG(n));
 }

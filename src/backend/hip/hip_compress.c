@@ -32,7 +32,7 @@ enum status hip_turn_tail(struct backend *b, const struct turn_tail_args *a)
 		.slot = a->slot, .to = pages_of(&a->to)};
 	struct hip_grid g = {a->n_heads, a->n_tok, COMPRESS_THREADS, 0};
 	enum status st = check(b, a->dim, a->to.type, !a->y);
-	return st == OK ? LAUNCH(hip_of(b), "turn_tail_kernel", g, ARG(l)) : st;
+	return st == OK ? LAUNCH(hip_of(b), PLAIN("turn_tail_kernel"), g, ARG(l)) : st;
 }
 
 enum status hip_compress(struct backend *b, const struct compress_args *a)
@@ -49,8 +49,8 @@ enum status hip_compress(struct backend *b, const struct compress_args *a)
 	struct hip_grid fill = {a->n_tok, 1, COMPRESS_THREADS, 0};
 	enum status st = check(b, a->dim, a->to.type, true);
 	if (st == OK)
-		st = LAUNCH(hip_of(b), "compress_put_kernel", put, ARG(l));
-	return st == OK ? LAUNCH(hip_of(b), "compress_fill_kernel", fill, ARG(l)) : st;
+		st = LAUNCH(hip_of(b), PLAIN("compress_put_kernel"), put, ARG(l));
+	return st == OK ? LAUNCH(hip_of(b), PLAIN("compress_fill_kernel"), fill, ARG(l)) : st;
 }
 
 enum status hip_see_rows(struct backend *b, const struct see_rows_args *a)
@@ -62,7 +62,7 @@ enum status hip_see_rows(struct backend *b, const struct see_rows_args *a)
 		.page_table = a->page_table, .chosen = a->chosen, .chosen_last = a->chosen_last,
 		.of = pages_of(&a->of), .table = a->table, .last = a->last};
 	struct hip_grid g = {a->n_tok, 1, COMPRESS_THREADS, 0};
-	return LAUNCH(hip_of(b), "see_rows_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), PLAIN("see_rows_kernel"), g, ARG(l));
 }
 
 enum status hip_hyper_split(struct backend *b, const struct hyper_split_args *a)
@@ -73,7 +73,7 @@ enum status hip_hyper_split(struct backend *b, const struct hyper_split_args *a)
 		return hip_refuse(hip_of(b), "%d residual streams", (int)a->n_streams);
 	int32_t n_gates = (1 + a->n_streams) * a->n_streams;
 	int32_t wide = a->gates ? n_gates + a->n_streams : a->n_streams;
-	return LAUNCH(hip_of(b), "hyper_split_kernel", g, ARG(v.dim), ARG(v.n_streams),
+	return LAUNCH(hip_of(b), PLAIN("hyper_split_kernel"), g, ARG(v.dim), ARG(v.n_streams),
 		      ARG(v.n_iters), ARG(v.eps), ARG(v.mix), ARG(v.scale), ARG(v.base),
 		      ARG(v.x), ARG(v.y), ARG(v.sum), ARG(v.gates), ARG(wide), ARG(n_gates));
 }
@@ -84,7 +84,6 @@ enum status hip_hyper_spread(struct backend *b, const struct hyper_spread_args *
 	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
 	if (a->n_streams > HYPER_MAX_STREAMS)
 		return hip_refuse(hip_of(b), "%d residual streams", (int)a->n_streams);
-	return LAUNCH(hip_of(b), a->n_streams <= 4 ? "hyper_spread4_kernel"
-						   : "hyper_spread16_kernel", g, ARG(v.dim),
-		      ARG(v.n_streams), ARG(v.gates), ARG(v.y), ARG(v.x));
+	return LAUNCH(hip_of(b), PLAIN("hyper_spread%d_kernel", a->n_streams <= 4 ? 4 : 16), g,
+		      ARG(v.dim), ARG(v.n_streams), ARG(v.gates), ARG(v.y), ARG(v.x));
 }

@@ -3,7 +3,6 @@
  * Gated delta nets: causal_conv, delta_rule, gated_norm, sigmoid_gate.
  */
 #include <math.h>
-#include <stdio.h>
 
 #include "backend/hip/hip_linear.h"
 #include "kernels/delta/delta_launch.h"
@@ -40,7 +39,7 @@ static enum status conv_beside(struct backend *b, const struct causal_conv_args 
 		backend_count_linear(b, a->beside);
 	struct hip_grid g = {rows.grid + DIV_UP(l->n_channels, CONV_THREADS), 1, CONV_THREADS,
 			     lds};
-	return LAUNCH(h, "causal_conv_rows_bf16_kernel", g, ARG(*l), ARG(rows));
+	return LAUNCH(h, PLAIN("causal_conv_rows_bf16_kernel"), g, ARG(*l), ARG(rows));
 }
 
 /* True if a part of the inputs is the sum of two f32 arrays. */
@@ -85,10 +84,9 @@ enum status hip_causal_conv(struct backend *b, const struct causal_conv_args *a)
 	int n_segments = DIV_UP(a->n_tok - a->n_seq + 1, CONV_SEGMENT);
 	struct hip_grid g = {DIV_UP(l.n_channels, CONV_THREADS) * n_segments, a->n_seq,
 			     CONV_THREADS, 0};
-	static const char *const names[2][2] = {
-		{"causal_conv_kernel", "causal_conv_sums_kernel"},
-		{"causal_conv_wide_kernel", "causal_conv_wide_sums_kernel"}};
-	return LAUNCH(hip_of(b), names[a->width > CONV_USUAL_WIDTH][has_sums(a)], g, ARG(l));
+	return LAUNCH(hip_of(b), PLAIN("causal_conv%s%s_kernel",
+				       a->width > CONV_USUAL_WIDTH ? "_wide" : "",
+				       has_sums(a) ? "_sums" : ""), g, ARG(l));
 }
 
 static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)
@@ -103,8 +101,8 @@ enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
 {
 	struct gated_norm_launch l = norm_launch(a);
 	struct hip_grid g = {DIV_UP(l.n_rows, NORM_WAVES), 1, NORM_WAVES * 32, 0};
-	return LAUNCH(hip_of(b), a->gates_first ? "norm_gated_kernel" : "gated_norm_kernel", g,
-		      ARG(l));
+	return LAUNCH(hip_of(b), PLAIN(a->gates_first ? "norm_gated_kernel" : "gated_norm_kernel"),
+		      g, ARG(l));
 }
 
 enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
@@ -120,16 +118,15 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 		.dt_bias = a->dt_bias, .skip = a->skip, .first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};
 	int each = DIV_UP(a->k_dim, 4 * DELTA_LANES) * 4;
-	char name[40];
-	snprintf(name, sizeof name, "%s_n%d_kernel", a->skip ? "state_space" : "delta_rule",
-		 each <= 4 ? 4 : each <= 8 ? 8 : each <= 16 ? 16 : 32);
+	int most = each <= 4 ? 4 : each <= 8 ? 8 : each <= 16 ? 16 : 32;
 	if (a->k_dim % 4 || each > 32)
 		return hip_refuse(h, "delta_rule with keys of %d", (int)a->k_dim);
 	struct hip_grid g = {DIV_UP(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
 			     DELTA_WAVES * 32, 0};
 	if (fuses)
 		l.norm = norm_launch(a->norm);
-	enum status st = LAUNCH(h, name, g, ARG(l));
+	enum status st = LAUNCH(h, PLAIN("%s_n%d_kernel", a->skip ? "state_space" : "delta_rule",
+					 most), g, ARG(l));
 	return st == OK && a->norm && !fuses ? hip_gated_norm(b, a->norm) : st;
 }
 
@@ -138,5 +135,5 @@ enum status hip_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *
 	struct sigmoid_gate_args v = *a;
 	struct half_heads gate = halves(&a->gate);
 	struct hip_grid g = {DIV_UP(a->dim, GATE_THREADS), a->n_tok, GATE_THREADS, 0};
-	return LAUNCH(hip_of(b), "sigmoid_gate_kernel", g, ARG(v.dim), ARG(gate), ARG(v.y));
+	return LAUNCH(hip_of(b), PLAIN("sigmoid_gate_kernel"), g, ARG(v.dim), ARG(gate), ARG(v.y));
 }

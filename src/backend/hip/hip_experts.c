@@ -4,7 +4,6 @@
  * an expert's weights. All data of a layer's experts is in struct experts.device: a
  * struct on the host, whose `table` is on the device.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -242,42 +241,45 @@ static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 	return true;
 }
 
-static enum status any(struct hip *h, const char *op, const struct hip_experts_leg *leg,
-		       struct moe_launch l, int32_t n_x, int32_t n_y)
+static struct hip_kernel any_of(const struct hip_experts_leg *leg, enum profile_stage stage)
 {
-	char name[80];
-	struct hip_grid g = {DIV_UP(n_x, WAVES), n_y, 32 * WAVES, 0};
-	hip_kernel_for(name, op, leg->like);
-	if (leg->is_mixed)
-		snprintf(name, sizeof name, "%s_mixed_kernel", op);
-	return LAUNCH(h, name, g, ARG(l));
+	return hip_kernel(KERNEL_PLAIN, stage, "moe_any_%s_%s_kernel",
+			  stage == PROFILE_DOWN ? "down" : "up",
+			  leg->is_mixed ? "mixed" : quant_name(leg->like->quant));
+}
+
+/* The kernel for few tokens. shape: of moe_int4.def, or NULL. */
+static struct hip_kernel few_of(const struct hip_experts_leg *leg, enum profile_stage stage,
+				bool in_groups, const struct moe_int4_axes *shape)
+{
+	return hip_kernel(in_groups ? KERNEL_MOE_GROUP : KERNEL_MOE_FEW, stage,
+			  "moe_%s_%s%s_%s%s_kernel", shape ? "int4" : "rows",
+			  in_groups ? "group_" : "", stage == PROFILE_DOWN ? "down" : "up",
+			  shape ? shape->name : quant_name(leg->like->quant),
+			  shape && leg->has_zero ? "_zero" : "");
 }
 
 static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
 			     struct moe_launch l)
 {
-	const char *format = quant_name(leg->like->quant);
+	const struct moe_int4_axes *x = NULL;
 	int32_t n_pairs = l.n_tok * l.n_slots;
-	struct hip_grid g = {0, n_pairs, 32 * MOE_ROWS_WAVES, 0};
-	char name[80];
+	struct hip_grid g = {DIV_UP(l.ffn, WAVES), n_pairs, 32 * WAVES, 0};
 	tell(leg, &l, &l.up_shift);
 	if (leg->few == HIP_EXPERTS_ANY)
-		return any(h, "moe_any_up", leg, l, l.ffn, n_pairs);
+		return LAUNCH(h, any_of(leg, PROFILE_GATE_UP), g, ARG(l));
 	if (leg->few == HIP_EXPERTS_INT4) {
-		const struct moe_int4_axes *x = fit_int4(leg->like, false);
+		x = fit_int4(leg->like, false);
 		g.x = DIV_UP(l.ffn, LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) / 2);
 		g.n_threads = 32 * x->waves;
 		g.lds_bytes = LINEAR_INT4_LDS_BYTES(1, l.dim, x->thrds, x->chunk);
-		snprintf(name, sizeof name, "moe_int4_%sup_%s%s_kernel",
-			 group_up(leg, &l, &g) ? "group_" : "", x->name,
-			 leg->has_zero ? "_zero" : "");
 	} else {
 		g.x = DIV_UP(l.ffn, MOE_ROWS_UP);
+		g.n_threads = 32 * MOE_ROWS_WAVES;
 		g.lds_bytes = MOE_ROWS_UP_LDS(l.dim, HIP_UNIT_TABLE_BYTES(leg->like->quant) / 16);
-		snprintf(name, sizeof name, "moe_rows_%sup_%s_kernel",
-			 group_up(leg, &l, &g) ? "group_" : "", format);
 	}
-	return LAUNCH(h, name, g, ARG(l));
+	bool in_groups = group_up(leg, &l, &g);
+	return LAUNCH(h, few_of(leg, PROFILE_GATE_UP, in_groups, x), g, ARG(l));
 }
 
 /* LDS bytes of the down kernel for few tokens. If the device has less, moe_any is used. */
@@ -293,25 +295,21 @@ static int32_t down_lds(const struct hip_experts_leg *leg, const struct moe_laun
 static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 			       struct moe_launch l)
 {
-	const struct moe_int4_axes *x = fit_int4(leg->like, true);
-	struct hip_grid g = {DIV_UP(l.dim, MOE_ROWS_DOWN), l.n_tok, 32 * MOE_ROWS_WAVES,
-			     down_lds(leg, &l)};
-	char name[80];
+	const struct moe_int4_axes *x = NULL;
+	struct hip_grid g = {DIV_UP(l.dim, WAVES), l.n_tok, 32 * WAVES, 0};
 	tell(leg, &l, &l.down_shift);
 	l.shared_router.q = NULL;
 	if (leg->few == HIP_EXPERTS_ANY)
-		return any(h, "moe_any_down", leg, l, l.dim, l.n_tok);
+		return LAUNCH(h, any_of(leg, PROFILE_DOWN), g, ARG(l));
+	g = (struct hip_grid){DIV_UP(l.dim, MOE_ROWS_DOWN), l.n_tok, 32 * MOE_ROWS_WAVES,
+			      down_lds(leg, &l)};
 	if (leg->few == HIP_EXPERTS_INT4) {
+		x = fit_int4(leg->like, true);
 		g.x = DIV_UP(l.dim, MOE_INT4_DOWN_ROWS(x->thrds, x->ytile));
 		g.n_threads = 32 * x->waves;
-		snprintf(name, sizeof name, "moe_int4_%sdown_%s%s_kernel",
-			 group_down(leg, &l, &g) ? "group_" : "", x->name,
-			 leg->has_zero ? "_zero" : "");
-	} else {
-		snprintf(name, sizeof name, "moe_rows_%sdown_%s_kernel",
-			 group_down(leg, &l, &g) ? "group_" : "", quant_name(leg->like->quant));
 	}
-	return LAUNCH(h, name, g, ARG(l));
+	bool in_groups = group_down(leg, &l, &g);
+	return LAUNCH(h, few_of(leg, PROFILE_DOWN, in_groups, x), g, ARG(l));
 }
 
 void hip_experts_step(struct moe_launch *l)
@@ -330,9 +328,9 @@ static enum status shared_scale(struct hip *h, const struct moe_experts_args *a)
 {
 	struct weight_view router = hip_view(a->experts->shared_router);
 	struct moe_experts_args v = *a;
-	char name[80];
 	struct hip_grid g = {DIV_UP(v.n_tok, WAVES), 1, 32 * WAVES, 0};
-	return LAUNCH(h, hip_kernel_for(name, "moe_scale", a->experts->shared_router), g,
+	return LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_GATE_UP, "moe_scale_%s_kernel",
+				    quant_name(a->experts->shared_router->quant)), g,
 		      ARG(router), ARG(v.x), ARG(v.n_tok), ARG(v.shared_scale));
 }
 
@@ -446,15 +444,15 @@ enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 	struct hip_grid g = {0, 1, 32 * s->waves_m * s->waves_n, 0};
 	struct moe_tile_launch l = t->l;
 	enum status st = OK;
-	char name[80];
 	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
 		const struct hip_experts_leg *leg = is_down ? &t->legs->down : &t->legs->up;
 		tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
-		snprintf(name, sizeof name, "moe_tile_%s_%s_%s_kernel",
-			 is_down ? "down" : "up", s->name, leg->tile_format);
 		l.n_blocks = DIV_UP(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
 		g.x = l.max_blocks * l.n_blocks;
-		st = LAUNCH(h, name, g, ARG(l));
+		st = LAUNCH(h, hip_kernel(KERNEL_MOE_TILE,
+					  is_down ? PROFILE_DOWN : PROFILE_GATE_UP,
+					  "moe_tile_%s_%s_%s_kernel", is_down ? "down" : "up",
+					  s->name, leg->tile_format), g, ARG(l));
 	}
 	return st;
 }
@@ -463,13 +461,14 @@ static enum status align(struct hip *h, const struct hip_experts_tiles *t)
 {
 	struct moe_tile_launch l = t->l;
 	struct hip_grid one = {1, 1, MOE_ALIGN_THREADS, MOE_ALIGN_LDS(l.n_experts)};
-	enum status st = LAUNCH(h, "moe_align_kernel", one, ARG(l));
+	enum status st = LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_GATE_UP, "moe_align_kernel"),
+				one, ARG(l));
 	return st == OK ? hip_experts_blocks(h, t) : st;
 }
 
 static enum status combine(struct hip *h, struct moe_tile_launch l)
 {
-	return LAUNCH(h, "moe_combine_kernel",
+	return LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_DOWN, "moe_combine_kernel"),
 		      ((struct hip_grid){DIV_UP(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
 					 MOE_COMBINE_THREADS, 0}), ARG(l));
 }

@@ -17,7 +17,8 @@ enum status hip_hyper_low(struct backend *b, const struct hyper_low_args *a)
 	float part = 1 / (float)a->n_streams;
 	struct hip_grid g = {(int32_t)DIV_UP(n, HYPER_THREADS), 1,
 			     HYPER_THREADS, 0};
-	return LAUNCH(hip_of(b), "hyper_low_kernel", g, ARG(n), ARG(part), ARG(v.x), ARG(v.y));
+	return LAUNCH(hip_of(b), PLAIN("hyper_low_kernel"), g, ARG(n), ARG(part), ARG(v.x),
+		      ARG(v.y));
 }
 
 enum status hip_hyper_mix(struct backend *b, const struct hyper_mix_args *a)
@@ -25,8 +26,8 @@ enum status hip_hyper_mix(struct backend *b, const struct hyper_mix_args *a)
 	struct hyper_mix_args v = *a;
 	float part = 1 / (float)a->n_streams;
 	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
-	return LAUNCH(hip_of(b), "hyper_mix_kernel", g, ARG(v.dim), ARG(v.n_streams), ARG(part),
-		      ARG(v.gate), ARG(v.n), ARG(v.y), ARG(v.x));
+	return LAUNCH(hip_of(b), PLAIN("hyper_mix_kernel"), g, ARG(v.dim), ARG(v.n_streams),
+		      ARG(part), ARG(v.gate), ARG(v.n), ARG(v.y), ARG(v.x));
 }
 
 enum status hip_hyper_add(struct backend *b, const struct hyper_add_args *a)
@@ -34,8 +35,8 @@ enum status hip_hyper_add(struct backend *b, const struct hyper_add_args *a)
 	struct hyper_add_args v = *a;
 	float part = 1 / (float)a->n_streams;
 	struct hip_grid g = {DIV_UP(a->dim, HYPER_THREADS), a->n_tok, HYPER_THREADS, 0};
-	return LAUNCH(hip_of(b), "hyper_add_kernel", g, ARG(v.dim), ARG(v.n_streams), ARG(part),
-		      ARG(v.gate), ARG(v.y), ARG(v.x));
+	return LAUNCH(hip_of(b), PLAIN("hyper_add_kernel"), g, ARG(v.dim), ARG(v.n_streams),
+		      ARG(part), ARG(v.gate), ARG(v.y), ARG(v.x));
 }
 
 enum status hip_ngram_gate(struct backend *b, const struct ngram_gate_args *a)
@@ -43,7 +44,7 @@ enum status hip_ngram_gate(struct backend *b, const struct ngram_gate_args *a)
 	struct ngram_gate_args v = *a;
 	float scale = (float)(1 / sqrt(a->dim));
 	struct hip_grid g = {a->n_tok * a->n_streams, 1, HYPER_THREADS, 0};
-	return LAUNCH(hip_of(b), "ngram_gate_kernel", g, ARG(v.dim), ARG(v.n_streams),
+	return LAUNCH(hip_of(b), PLAIN("ngram_gate_kernel"), g, ARG(v.dim), ARG(v.n_streams),
 		      ARG(scale), ARG(v.key), ARG(v.query), ARG(v.value), ARG(v.gated),
 		      ARG(v.x));
 }
@@ -69,8 +70,8 @@ enum status hip_index_keys(struct backend *b, const struct index_keys_args *a)
 				0};
 	enum status st = check_key(b, a->dim, a->type);
 	if (st == OK && a->ratio > 1)
-		st = LAUNCH(hip_of(b), "index_put_kernel", put, ARG(l));
-	return st == OK ? LAUNCH(hip_of(b), "index_fill_kernel", fill, ARG(l)) : st;
+		st = LAUNCH(hip_of(b), PLAIN("index_put_kernel"), put, ARG(l));
+	return st == OK ? LAUNCH(hip_of(b), PLAIN("index_fill_kernel"), fill, ARG(l)) : st;
 }
 
 enum status hip_index_choose(struct backend *b, const struct index_choose_args *a)
@@ -89,5 +90,5 @@ enum status hip_index_choose(struct backend *b, const struct index_choose_args *
 	if (st == OK && g.lds_bytes > MOST_LDS)
 		return hip_refuse(hip_of(b), "an indexer with %d heads of %d",
 				  (int)a->n_heads, (int)a->dim);
-	return st == OK ? LAUNCH(hip_of(b), "index_choose_kernel", g, ARG(l)) : st;
+	return st == OK ? LAUNCH(hip_of(b), PLAIN("index_choose_kernel"), g, ARG(l)) : st;
 }

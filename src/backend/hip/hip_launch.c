@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/hip/hip_launch.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,36 +30,42 @@ static hip_function find(struct hip *h, const char *kernel)
 	return f;
 }
 
-bool hip_has_kernel(struct hip *h, const char *kernel)
+struct hip_kernel hip_kernel(enum hip_kernel_kind kind, enum profile_stage stage,
+			     const char *name, ...)
 {
-	return find(h, kernel) != NULL;
+	struct hip_kernel k = {kind, stage, ""};
+	va_list ap;
+	va_start(ap, name);
+	vsnprintf(k.name, sizeof k.name, name, ap);
+	va_end(ap);
+	return k;
 }
 
-enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
+enum status hip_launch(struct hip *h, struct hip_kernel kernel, struct hip_grid g,
 		       const struct hip_arg *args, int n_args)
 {
 	void *at[MAX_ARGS];
-	struct hip_launch_info info = {h, kernel, g, args, n_args};
+	struct hip_launch_info info = {h, &kernel, g, args, n_args};
 	if (h->has_failed)
 		return E_DEVICE;
-	hip_function f = find(h, kernel);
+	hip_function f = find(h, kernel.name);
 	if (!f)
-		return hip_refuse(h, "there is no kernel %s", kernel);
+		return hip_refuse(h, "there is no kernel %s", kernel.name);
 	if (n_args > MAX_ARGS || g.lds_bytes > h->device.lds_bytes)
-		return hip_refuse(h, "%s needs %d bytes of LDS", kernel, (int)g.lds_bytes);
+		return hip_refuse(h, "%s needs %d bytes of LDS", kernel.name, (int)g.lds_bytes);
 	if (g.x <= 0 || g.y <= 0)
 		return OK;
 	if ((uint64_t)g.x * (uint64_t)g.n_threads > HIP_MAX_GRID_THREADS ||
 	    g.y > HIP_MAX_GRID_Y)
 		return hip_refuse(h, "%s: a grid of %d by %d workgroups is too large",
-				  kernel, g.x, g.y);
+				  kernel.name, g.x, g.y);
 	for (int i = 0; i < n_args; i++)
 		at[i] = (void *)(uintptr_t)args[i].p;
 	if (h->on_launch)
 		h->on_launch(h->on_launch_ctx, &info, false);
 	enum profile_stage before = profile_now(h->base.profile);
 	if (h->base.profile)
-		profile_enter(h->base.profile, hip_profile_stage(h, kernel));
+		profile_enter(h->base.profile, hip_profile_stage(h, kernel.stage));
 	int error = h->api.hipModuleLaunchKernel(
 		f, (unsigned)g.x, (unsigned)g.y, 1, (unsigned)g.n_threads, 1, 1,
 		(unsigned)g.lds_bytes, h->stream, at, NULL);
@@ -68,7 +75,7 @@ enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
 		return OK;
 	}
 	if (error != HIP_SUCCESS)
-		return hip_check(h, error, kernel);
+		return hip_check(h, error, kernel.name);
 	profile_enter(h->base.profile, before);
 	h->step_launches++;
 	if (h->on_launch)
@@ -92,12 +99,6 @@ struct weight_view hip_view(const struct weight *w)
 		.pitch = (int32_t)hip_pitch(w),
 		.group_n = w->quant == QUANT_FP8 ? w->group_n : 1,
 		.factor = w->quant == QUANT_NVFP4 ? (float)w->global_scale : 1};
-}
-
-const char *hip_kernel_for(char *out, const char *op, const struct weight *w)
-{
-	snprintf(out, 80, "%s_%s_kernel", op, quant_name(w->quant));
-	return out;
 }
 
 bool hip_has_units(const struct weight *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches a kernel by its name:
- *   LAUNCH(h, "rms_norm_kernel", ((struct hip_grid){n_tok, 1, 512, 0}),
+ * Launches a kernel:
+ *   LAUNCH(h, PLAIN("rms_norm_kernel"), ((struct hip_grid){n_tok, 1, 512, 0}),
  *          ARG(dim), ARG(eps), ARG(x), ARG(add), ARG(weight), ARG(y));
  * Arguments must be variables of exactly the kernel's types, because the kernel gets
  * their bytes. Thread: engine.
@@ -28,10 +28,36 @@ struct hip_arg {
 	size_t n_bytes;
 };
 
+/* What a kernel's first argument is. KERNEL_PLAIN: whatever the kernel says. */
+enum hip_kernel_kind {
+	KERNEL_PLAIN,
+	KERNEL_LINEAR_INT4,   /* struct linear_int4_args */
+	KERNEL_LINEAR_ROWS,   /* struct linear_rows_args: scales stand apart */
+	KERNEL_LINEAR_BLOCKS, /* struct linear_rows_args: scales stand in blocks */
+	KERNEL_LINEAR_TILE,   /* struct linear_tile_args */
+	KERNEL_MOE_FEW,       /* struct moe_launch: each pair reads its expert */
+	KERNEL_MOE_GROUP,     /* struct moe_launch: MOE_GROUP pairs read an expert once */
+	KERNEL_MOE_TILE,      /* struct moe_tile_launch */
+	/* struct attention_launch, one grid each */
+	KERNEL_ATTENTION_WHOLE, KERNEL_ATTENTION_SPLIT, KERNEL_ATTENTION_FRESH,
+	KERNEL_ATTENTION_SPREAD,
+	KERNEL_KINDS
+};
+
+/* A kernel of the code object. hip_kernel makes it; nothing else reads or writes names. */
+struct hip_kernel {
+	enum hip_kernel_kind kind;
+	enum profile_stage stage; /* of its own in a profile; PROFILE_COUNT: the operation's */
+	char name[80];
+};
+struct hip_kernel hip_kernel(enum hip_kernel_kind kind, enum profile_stage stage,
+			     const char *name, ...) PRINTF_LIKE(3, 4);
+#define PLAIN(...) hip_kernel(KERNEL_PLAIN, PROFILE_COUNT, __VA_ARGS__)
+
 /* A launch, as passed to on_launch. */
 struct hip_launch_info {
 	struct hip *h;
-	const char *kernel;
+	const struct hip_kernel *kernel;
 	struct hip_grid grid;
 	const struct hip_arg *args;
 	int n_args;
@@ -45,10 +71,8 @@ struct hip_launch_info {
 
 /* Queue a kernel. E_UNSUPPORTED if the code object lacks the kernel, or if a workgroup
  * cannot have that much LDS. An empty grid is checked too, but launches nothing. */
-enum status hip_launch(struct hip *h, const char *kernel, struct hip_grid g,
+enum status hip_launch(struct hip *h, struct hip_kernel kernel, struct hip_grid g,
 		       const struct hip_arg *args, int n_args) MUST_USE;
-/* True if the code object has this kernel. */
-bool hip_has_kernel(struct hip *h, const char *kernel);
 
 static inline bool hip_is_power_of_two(int32_t n)
 {
@@ -59,8 +83,6 @@ static inline bool hip_is_power_of_two(int32_t n)
 struct weight_view hip_view(const struct weight *w);
 /* Bytes from one row of w->q to the next. */
 size_t hip_pitch(const struct weight *w);
-/* Writes "op_format_kernel" to out (80 bytes) and returns out. */
-const char *hip_kernel_for(char *out, const char *op, const struct weight *w);
 /* True if there are kernels for w in units (kernels/weights/weight_units.h), and its
  * rows, groups and pitch fit them. The macro gives the LDS bytes of the format's lookup
  * table. */

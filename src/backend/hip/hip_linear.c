@@ -27,8 +27,7 @@ static enum status linear_any(struct hip *h, const struct linear_args *a,
 	const void *x = a->x;
 	uint32_t store = hip_linear_store(&o);
 	struct hip_grid g = {DIV_UP(w.n, WAVES), a->n_tok, 32 * WAVES, 0};
-	char name[80];
-	return LAUNCH(h, hip_kernel_for(name, "linear_any", o.w), g, ARG(w), ARG(x),
+	return LAUNCH(h, PLAIN("linear_any_%s_kernel", quant_name(o.w->quant)), g, ARG(w), ARG(x),
 		      ARG(o.bias), ARG(o.y), ARG(store));
 }
 
@@ -66,7 +65,7 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
 	/* Forget a router that was done and that nobody asked for, as where an operation failed. */
 	h->routed = NULL;
-	if (i >= 0 && hip_route_takes(h, a, i))
+	if (i >= 0 && hip_route_takes(a, i))
 		return hip_route(h, a, i);
 	/* Kernels of int4 do the norm, tiles the activation. */
 	enum status st = a->norm && i < 0 ? hip_rms_norm(b, a->norm) : OK;

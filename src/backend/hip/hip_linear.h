@@ -21,7 +21,7 @@ struct hip_linear_shape {
 };
 struct hip_linear_shape hip_linear_int4_shape(const struct linear_args *a, int i);
 /* True if row i's kernel can do a and a's next router in one launch (hip_route.c). */
-bool hip_route_takes(struct hip *h, const struct linear_args *a, int i);
+bool hip_route_takes(const struct linear_args *a, int i);
 enum status hip_route(struct hip *h, const struct linear_args *a, int i) MUST_USE;
 /* Row i's kernel does all of a, its norm too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);

@@ -4,7 +4,6 @@
  */
 #include "backend/hip/hip_linear.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/hip/hip_tune.h"
@@ -192,10 +191,10 @@ enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i)
 		int32_t m = kernel_tokens(x, a->n_tok - t, r.k);
 		r.n_tok = MIN(m, a->n_tok - t);
 		r.slice = slice_of(x, m, r.k);
-		char name[80];
-		snprintf(name, sizeof name, "linear_int4_%s_m%d%s_kernel", x->name, m, zero);
-		st = LAUNCH(h, name, ((struct hip_grid){r.grid, 1, 32 * x->waves,
-							2 * m * r.slice}), ARG(r));
+		st = LAUNCH(h, hip_kernel(KERNEL_LINEAR_INT4, PROFILE_COUNT,
+					  "linear_int4_%s_m%d%s_kernel", x->name, m, zero),
+			    ((struct hip_grid){r.grid, 1, 32 * x->waves, 2 * m * r.slice}),
+			    ARG(r));
 		next(&r, r.n_tok);
 	}
 	return st;

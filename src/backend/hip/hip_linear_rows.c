@@ -3,8 +3,6 @@
  * linear by linear_rows and linear_blocks: weights with contiguous rows, at few tokens.
  * More tokens than one launch takes are done in batches.
  */
-#include <stdio.h>
-
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "kernels/linear/linear_rows.h"
@@ -67,7 +65,7 @@ struct linear_rows_part hip_linear_part(const struct linear_out *o)
 
 /* The kernel of a launch, and for how many tokens it is. */
 struct form {
-	char name[80];
+	struct hip_kernel kernel;
 	int32_t n_tok, m;  /* tokens of the launch; most tokens of its kernel */
 	int32_t waves;     /* waves in a workgroup */
 	int32_t rows;      /* rows that a workgroup sums at once */
@@ -123,9 +121,9 @@ static struct form form_of(const struct hip *h, const struct linear_args *a, int
 		set_rows(&f, k);
 	if (h->checks.few_groups)
 		f.most = 3;
-	const char *kind = in_blocks ? "blocks" : "rows";
-	snprintf(f.name, sizeof f.name, "linear_%s_%s_m%d_kernel", kind, quant_name(q),
-		 (int)f.m);
+	f.kernel = hip_kernel(in_blocks ? KERNEL_LINEAR_BLOCKS : KERNEL_LINEAR_ROWS, PROFILE_COUNT,
+			      "linear_%s_%s_m%d_kernel", in_blocks ? "blocks" : "rows",
+			      quant_name(q), (int)f.m);
 	return f;
 }
 
@@ -172,8 +170,8 @@ enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
 		struct form f = form_of(h, a, a->n_tok - t);
 		struct linear_rows_args r = args_of(&rest, &f);
 		n = f.n_tok;
-		st = LAUNCH(h, f.name, ((struct hip_grid){r.grid, 1, 32 * f.waves, f.lds_bytes}),
-			    ARG(r));
+		st = LAUNCH(h, f.kernel,
+			    ((struct hip_grid){r.grid, 1, 32 * f.waves, f.lds_bytes}), ARG(r));
 		rest.x = (const uint16_t *)rest.x + (size_t)n * (size_t)r.k;
 		for (int i = 0; i < a->n_out; i++)
 			rest.out[i].y = hip_linear_next(rest.out[i].y, r.part[i].store, n,

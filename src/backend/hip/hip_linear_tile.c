@@ -4,8 +4,6 @@
  * workgroups and compute units, unless `h->tile` gives it. The choice does not change
  * results.
  */
-#include <stdio.h>
-
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
 #include "backend/hip/hip_tune.h"
@@ -126,11 +124,11 @@ enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 		r.n_blocks = DIV_UP(a->out[0].w->n, s->block_n / 2);
 		r.part[1].first_group = r.n_blocks;
 	}
-	char name[80];
-	snprintf(name, sizeof name, "linear_tile_%s_%s%s_kernel", s->name,
-		 quant_name(first->quant), has_zeros ? "_zero" : "");
 	struct hip_grid g = {LINEAR_TILE_BLOCKS(r.m, s->block_m) * r.n_blocks, 1,
 			     32 * s->waves_m * s->waves_n, 0};
-	enum status st = LAUNCH(h, name, g, ARG(r));
+	enum status st = LAUNCH(h, hip_kernel(KERNEL_LINEAR_TILE, PROFILE_COUNT,
+					      "linear_tile_%s_%s%s_kernel", s->name,
+					      quant_name(first->quant), has_zeros ? "_zero" : ""),
+				g, ARG(r));
 	return st == OK && !r.is_pair ? hip_linear_act(&h->base, a) : st;
 }

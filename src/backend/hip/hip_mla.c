@@ -17,10 +17,8 @@ enum status hip_head_linear(struct backend *b, const struct head_linear_args *a)
 	struct hip_grid across = {DIV_UP(w.k, HEAD_LINEAR_THREADS) * a->n_heads,
 				  DIV_UP(a->n_tok, HEAD_LINEAR_TOK), HEAD_LINEAR_THREADS,
 				  0};
-	char name[80];
-	return LAUNCH(hip_of(b),
-		      hip_kernel_for(name, a->is_transposed ? "head_linear_t" : "head_linear",
-				     a->w),
+	return LAUNCH(hip_of(b), PLAIN("head_linear_%s%s_kernel", a->is_transposed ? "t_" : "",
+				       quant_name(a->w->quant)),
 		      a->is_transposed ? across : plain, ARG(w), ARG(l));
 }
 
@@ -33,5 +31,5 @@ enum status hip_mla_rope_kv(struct backend *b, const struct mla_rope_kv_args *a)
 		.q_from = a->q_from, .q = a->q, .kv_from = a->kv_from, .norm = a->norm,
 		.rope = a->rope, .slot = a->slot, .k_pages = a->kv.k};
 	struct hip_grid g = {a->n_heads + 1, a->n_tok, MLA_ROPE_THREADS, 0};
-	return LAUNCH(hip_of(b), "mla_rope_kv_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), PLAIN("mla_rope_kv_kernel"), g, ARG(l));
 }

@@ -69,8 +69,6 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 	struct weight_view router = hip_view(a->router);
 	struct moe_router_launch l = hip_moe_router_launch(h, a);
 	struct hip_grid g = grid_of(a);
-	const char *kind = takes_tile(a) ? "moe_router_tile" : "moe_router";
-	char name[80];
 	bool is_routed = h->routed == a->router && a->n_tok == 1;
 	if (is_routed) {
 		h->routed = NULL;
@@ -82,6 +80,9 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 		return hip_refuse(h, "moe_router of %d experts at a width of %d",
 				  (int)router.n, (int)router.k);
 	enum status st = l.in_eights ? OK : hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
-	return st != OK ? st : LAUNCH(h, hip_kernel_for(name, kind, a->router), g,
+	return st != OK ? st : LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_ROUTER,
+						    "moe_router_%s%s_kernel",
+						    takes_tile(a) ? "tile_" : "",
+						    quant_name(a->router->quant)), g,
 				      ARG(router), ARG(l));
 }

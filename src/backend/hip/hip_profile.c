@@ -6,7 +6,6 @@
 #include "backend/hip/hip_profile.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 
@@ -52,19 +51,10 @@ const struct profile_device *hip_profile_device(struct backend *b)
 	return &h->clock;
 }
 
-enum profile_stage hip_profile_stage(struct hip *h, const char *kernel)
+enum profile_stage hip_profile_stage(struct hip *h, enum profile_stage of_kernel)
 {
-	enum profile_stage now = profile_now(h->base.profile), stage = now;
-	if (now == PROFILE_SHARED)
-		return now;
-	if (strncmp(kernel, "rms_norm", 8) == 0)
-		stage = PROFILE_NORM;
-	else if (strncmp(kernel, "moe_router", 10) == 0)
-		stage = PROFILE_ROUTER;
-	else if (strncmp(kernel, "moe_", 4) == 0 && strncmp(kernel, "moe_route_", 10) != 0)
-		stage = strstr(kernel, "down") || strstr(kernel, "combine") ? PROFILE_DOWN
-									    : PROFILE_GATE_UP;
-	return stage;
+	enum profile_stage now = profile_now(h->base.profile);
+	return now == PROFILE_SHARED || of_kernel == PROFILE_COUNT ? now : of_kernel;
 }
 
 void hip_profile_free(struct hip *h)

@@ -6,8 +6,6 @@
 #include "backend/hip/hip.h"
 
 const struct profile_device *hip_profile_device(struct backend *b);
-/* The stage to which a kernel's time counts, within the stage that runs now. Norms that are
- * launched by themselves and the parts of moe_experts have stages of their own, which the
- * kernel's name tells. */
-enum profile_stage hip_profile_stage(struct hip *h, const char *kernel);
+/* The stage to which the time of a kernel with this stage counts, within the one that runs now. */
+enum profile_stage hip_profile_stage(struct hip *h, enum profile_stage of_kernel);
 void hip_profile_free(struct hip *h);

@@ -21,5 +21,5 @@ enum status hip_turn_blocks(struct backend *b, const struct turn_blocks_args *a)
 			     l.span * (int32_t)sizeof(float)};
 	if (!hip_is_power_of_two(line) || line > TURN_MAX_LINE)
 		return hip_refuse(hip_of(b), "a fast transform of %d numbers", (int)line);
-	return LAUNCH(hip_of(b), "turn_blocks_kernel", g, ARG(l));
+	return LAUNCH(hip_of(b), PLAIN("turn_blocks_kernel"), g, ARG(l));
 }

@@ -166,7 +166,7 @@ static void test_grid_limits(void)
 	const void *p = NULL;
 	const struct hip_grid large[] = {{1 << 24, 1, 256, 0}, {1, 65536, 32, 0}};
 	for (size_t i = 0; i < ARRAY_LEN(large); i++) {
-		is_int(LAUNCH(hip_of(b), "copy_words_kernel", large[i], ARG(n), ARG(p),
+		is_int(LAUNCH(hip_of(b), PLAIN("copy_words_kernel"), large[i], ARG(n), ARG(p),
 			      ARG(p)), E_UNSUPPORTED, "a grid of %d by %d", large[i].x,
 		       large[i].y);
 		ok(strstr(b->refusal, "copy_words_kernel: a grid of") != NULL,
@@ -308,7 +308,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 	char *names = ctx;
 	size_t n = strlen(names);
 	if (!is_done)
-		snprintf(names + n, 200 - n, "%s ", l->kernel);
+		snprintf(names + n, 200 - n, "%s ", l->kernel->name);
 }
 
 /* Two weights in int4 and two in bf16, in turn: a launch of each format's own kernel. */

@@ -167,7 +167,7 @@ struct launches {
 static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 {
 	struct launches *c = ctx;
-	c->n += !is_done && strstr(l->kernel, c->of) != NULL;
+	c->n += !is_done && strstr(l->kernel->name, c->of) != NULL;
 }
 
 /* A workgroup that writes its token's key while another reads it would race on a GPU: here
