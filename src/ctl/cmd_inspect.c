@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "backend/backend.h"
 #include "backend/cpu/cpu_panels.h"
-#include "backend/hip/hip.h"
+#include "backend/hip/hip_weight.h"
 #include "ctl/command.h"
 #include "ctl/session.h"
 #include "ctl/survey.h"
@@ -99,7 +99,7 @@ static int64_t hip_repack_bytes(const struct survey *s)
 {
 	int64_t n = 0;
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
-		if (hip_repacks(&(struct weight){.quant = q}))
+		if (hip_quant(q) != q)
 			n += s->format[q].n_bytes;
 	return n;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend/hip/hip.h"
+#include "backend/hip/hip_weight.h"
 #include "base/alloc.h"
 #include "lab/case_weight.h"
 
@@ -220,9 +220,8 @@ static struct case_weight_opts weight_opts(const struct kernel_case *c)
 static enum status host_make(struct kernel_case *c, int32_t n, int32_t k,
 			     struct case_weight *h, struct fail *fail)
 {
-	const struct weight like = {.quant = c->shape.quant};
 	struct case_weight_opts o = weight_opts(c);
-	o.is_null = c->o.is_null && !hip_repacks(&like);
+	o.is_null = c->o.is_null && hip_quant(c->shape.quant) == c->shape.quant;
 	return case_weight_make(&c->random, c->shape.quant, n, k, &o, h, fail);
 }
 
@@ -237,7 +236,7 @@ static enum status load(struct kernel_case *c, const struct case_weight *host,
 {
 	struct weight w = host->w;
 	w.keeps_rows = c->shape.op == CASE_ROUTER;
-	*out = w;
+	*out = hip_weight_plan(&w).to;
 	return host->q ? c->b->ops->load_weight(c->b, &w, out, fail) : OK;
 }
 

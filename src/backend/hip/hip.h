@@ -5,7 +5,7 @@
  *   hip_api       the runtime's functions
  *   hip_device    the choice of the device and of its code object
  *   hip_memory    device memory, copies through pinned memory
- *   hip_weight    weights on the device
+ *   hip_weight    weights on the device: what becomes of them
  *   hip_launch    launches a kernel by its name
  *   hip_graph     records and replays a step's launches
  *   hip_slots     experts that do not stay on the device
@@ -238,13 +238,6 @@ struct hip_rows {
 	void *dst;
 	size_t row_bytes, step, pitch, n;
 };
-/* Lays out a weight as the device wants it. rows: its quants, scales and zero points, ready
- * to copy but for dst; an array that the weight lacks has src NULL. *out is the weight in
- * that layout and still has the host's addresses. *memory: the caller frees it when the
- * rows are copied. */
-enum { HIP_WEIGHT_ARRAYS = 3 };
-enum status hip_weight_rows(const struct weight *host, struct weight *out,
-			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory) MUST_USE;
 /* Queue the copy. The caller may change src afterwards. */
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 
@@ -270,14 +263,6 @@ enum status hip_sync(struct backend *b, struct fail *fail);
 
 enum status hip_load_weight(struct backend *b, const struct weight *host,
 			    struct weight *out, struct fail *fail);
-/* True if hip_repack must convert w to another format before loading. hip_repack's *out
- * points into *memory (malloc). */
-bool hip_repacks(const struct weight *w);
-enum status hip_repack(struct hip *h, const struct weight *w, struct weight *out,
-		       void **memory) MUST_USE;
-/* If w is float32 and all its numbers are bf16 or all are float16: memory (malloc) in which *out
- * has them in 16 bits. Else NULL, also where memory lacks: then w is loaded as it is. */
-void *hip_narrow(struct hip *h, const struct weight *w, struct weight *out);
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail);
 void hip_experts_destroy(struct hip *h);
 

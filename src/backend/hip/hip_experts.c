@@ -88,20 +88,15 @@ static bool is_like(const struct weight *w, const struct weight *like)
 
 static bool is_int4(const struct weight *w)
 {
-	return w->quant == QUANT_INT4 && w->k % 8 == 0 && hip_pitch(w) % 16 == 0 &&
-	       w->scale_type != DTYPE_F32 && (w->group == w->k || hip_is_power_of_two(w->group));
+	return w->fits & HIP_FITS_INT4 && w->k % 8 == 0 && hip_pitch(w) % 16 == 0;
 }
 
 /* The format in the name of the tile kernels for w, or NULL if there are none. */
 static const char *tile_format(const struct weight *w)
 {
-	bool is_aligned = w->k % 8 == 0 && hip_pitch(w) % 16 == 0;
-	if (w->quant == QUANT_F16 || w->quant == QUANT_BF16)
-		return is_aligned ? quant_name(w->quant) : NULL;
-	if (w->quant > QUANT_INT4)
-		return hip_has_unit_tiles(w) ? quant_name(w->quant) : NULL;
-	bool is_tiled = is_int4(w) && w->k % 32 == 0 && w->group % 32 == 0;
-	return !is_tiled ? NULL : w->zero_points ? "int4_zero" : "int4";
+	if (!(w->fits & HIP_FITS_TILE))
+		return NULL;
+	return w->quant == QUANT_INT4 && w->zero_points ? "int4_zero" : quant_name(w->quant);
 }
 
 static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)
@@ -110,7 +105,7 @@ static struct hip_experts_leg leg_of(const struct weight *like, bool is_down)
 	int32_t table = HIP_UNIT_TABLE_BYTES(like->quant) / 16;
 	if (is_int4(like) && fit_int4(like, is_down))
 		leg.few = HIP_EXPERTS_INT4;
-	else if (hip_has_units(like) && MOE_ROWS_UP_LDS(like->k, table) <= MOE_ROWS_LDS)
+	else if (like->fits & HIP_FITS_UNITS && MOE_ROWS_UP_LDS(like->k, table) <= MOE_ROWS_LDS)
 		leg.few = HIP_EXPERTS_ROWS;
 	leg.has_zero = like->zero_points;
 	return leg;

@@ -101,32 +101,6 @@ struct weight_view hip_view(const struct weight *w)
 		.factor = w->quant == QUANT_NVFP4 ? (float)w->global_scale : 1};
 }
 
-bool hip_has_units(const struct weight *w)
-{
-	bool is_aligned = hip_pitch(w) % 16 == 0;
-	switch (w->quant) {
-	case QUANT_F16:
-	case QUANT_BF16:
-		return is_aligned && w->k % 16 == 0;
-	case QUANT_INT8:
-	case QUANT_FP8:
-		return is_aligned && w->k % 16 == 0 &&
-		       (w->group >= w->k || (w->group >= 16 && hip_is_power_of_two(w->group)));
-	case QUANT_NVFP4:
-		return is_aligned && w->k % 32 == 0 && w->group == 16;
-	case QUANT_MXFP4:
-		return is_aligned && w->k % 32 == 0 && w->group == 32;
-	default:
-		return quant_block(w->quant) != 0 && !hip_repacks(w);
-	}
-}
-
-bool hip_has_unit_tiles(const struct weight *w)
-{
-	bool is_small_group = w->group < 32 && w->quant != QUANT_NVFP4;
-	return w->quant > QUANT_INT4 && hip_has_units(w) && w->k % 32 == 0 && !is_small_group;
-}
-
 int32_t hip_groups(const struct weight *w)
 {
 	return w->group < w->k ? DIV_UP(w->k, w->group) : 1;

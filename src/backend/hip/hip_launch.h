@@ -7,7 +7,7 @@
  * their bytes. Thread: engine.
  */
 #pragma once
-#include "backend/hip/hip.h"
+#include "backend/hip/hip_weight.h"
 #include "base/alloc.h"
 #include "kernels/linear/fused_norm.h"
 #include "kernels/weights/weight_view.h"
@@ -83,16 +83,11 @@ static inline bool hip_is_power_of_two(int32_t n)
 struct weight_view hip_view(const struct weight *w);
 /* Bytes from one row of w->q to the next. */
 size_t hip_pitch(const struct weight *w);
-/* True if there are kernels for w in units (kernels/weights/weight_units.h), and its
- * rows, groups and pitch fit them. The macro gives the LDS bytes of the format's lookup
- * table. */
-bool hip_has_units(const struct weight *w);
+/* LDS bytes of the format's lookup table (kernels/weights/weight_units.h). */
 #define HIP_UNIT_TABLE_BYTES(quant) \
 	((quant) == QUANT_IQ2_XXS || (quant) == QUANT_IQ1_S || (quant) == QUANT_IQ1_M ? 4096 \
 	 : (quant) == QUANT_IQ2_S || (quant) == QUANT_IQ3_XXS || (quant) == QUANT_IQ3_S ? 2048 \
 	 : (quant) == QUANT_IQ2_XS					       ? 1024 : 0)
-/* Like hip_has_units, for the tile kernels of many tokens. */
-bool hip_has_unit_tiles(const struct weight *w);
 /* Groups of a row (1: one scale a row), for formats with separate scales; log2 of a
  * group's elements, or 31 for one group a row. */
 int32_t hip_groups(const struct weight *w);

@@ -30,17 +30,17 @@ const char *hip_linear_int4_name(int i)
 
 /* --- choice of a row ------------------------------------------------------------------ */
 
-/* True if all weights are int4 of one kind, with groups of 2^n or one a row. */
+/* True if all weights are int4 of one kind. */
 static bool is_int4(const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
 	for (int i = 0; i < a->n_out; i++) {
 		const struct weight *w = a->out[i].w;
-		if (w->quant != QUANT_INT4 || w->scale_type == DTYPE_F32 ||
-		    w->group != first->group || !w->zero_points != !first->zero_points)
+		if (!(w->fits & HIP_FITS_INT4) || w->group != first->group ||
+		    !w->zero_points != !first->zero_points)
 			return false;
 	}
-	return hip_is_power_of_two(first->group) || first->group == first->k;
+	return true;
 }
 
 static bool takes_int4(const struct linear_int4_axes *x, const struct linear_args *a)

@@ -7,47 +7,12 @@
 #include "base/alloc.h"
 #include "kernels/linear/linear_rows.h"
 
-/* True if LDS has room for one token. */
-static bool has_room(const struct weight *w)
-{
-	if (!quant_block(w->quant))
-		return w->k <= LINEAR_ROWS_SLICE(1);
-	return LINEAR_BLOCKS_LDS_BYTES(1, w->k) + HIP_UNIT_TABLE_BYTES(w->quant) <=
-	       LINEAR_ROWS_LDS;
-}
-
-static bool takes_weight(const struct weight *w)
-{
-	if (quant_block(w->quant))
-		return hip_has_units(w) && has_room(w);
-	int32_t bits = quant_bits(w->quant), each = LINEAR_ROWS_EACH(bits);
-	bool in_powers = w->group >= w->k ||
-			 (hip_is_power_of_two(w->group) &&
-			  w->group >= (w->quant == QUANT_NVFP4 ? 16 : each));
-	switch (w->quant) {
-	case QUANT_F16:
-	case QUANT_BF16:
-		in_powers = true;
-		break;
-	case QUANT_INT8:
-	case QUANT_FP8:
-		break;
-	case QUANT_NVFP4:
-	case QUANT_MXFP4: /* one scale for 16 or 32 elements, even if K is one group */
-		in_powers = in_powers && w->group <= 32;
-		break;
-	default:
-		return false;
-	}
-	return in_powers && w->k % each == 0 && hip_pitch(w) % 16 == 0 && has_room(w);
-}
-
 bool hip_linear_rows_takes(const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
 	for (int i = 0; i < a->n_out; i++)
 		if (a->out[i].w->quant != first->quant || a->out[i].w->group != first->group ||
-		    !takes_weight(a->out[i].w))
+		    !(a->out[i].w->fits & HIP_FITS_ROWS))
 			return false;
 	return true;
 }

@@ -31,29 +31,13 @@ bool hip_linear_tile_is_any(int i)
 	return tiles[i].is_any;
 }
 
-static bool is_in_units(const struct weight *w)
-{
-	return w->quant > QUANT_INT4;
-}
-
-static bool takes_weight(const struct weight *w)
-{
-	if (is_in_units(w))
-		return hip_has_unit_tiles(w);
-	if (hip_pitch(w) % 16 != 0)
-		return false;
-	if (w->quant != QUANT_INT4)
-		return w->quant != QUANT_F32 && w->k % 8 == 0;
-	return w->scale_type != DTYPE_F32 && w->k % 32 == 0 &&
-	       (w->group == w->k || (w->group >= 32 && hip_is_power_of_two(w->group)));
-}
-
 bool hip_linear_tile_takes(const struct linear_args *a)
 {
 	const struct weight *first = a->out[0].w;
 	for (int i = 0; i < a->n_out; i++) {
 		const struct weight *w = a->out[i].w;
-		if (!takes_weight(w) || w->quant != first->quant || w->group != first->group)
+		if (!(w->fits & HIP_FITS_TILE) || w->quant != first->quant ||
+		    w->group != first->group)
 			return false;
 	}
 	return true;

@@ -25,16 +25,6 @@ static struct weight *part(const struct experts *x, int32_t e, int i)
 
 /* --- the bytes of an expert --------------------------------------------------------- */
 
-/* The weight in the device's format, and the rows of its arrays. The caller frees memory[2]. */
-static enum status convert(struct hip *h, const struct weight *host, struct weight *out,
-			   struct hip_rows rows[HIP_WEIGHT_ARRAYS], void *memory[2])
-{
-	struct weight turned = *host;
-	memory[0] = memory[1] = NULL;
-	enum status st = hip_repacks(host) ? hip_repack(h, host, &turned, &memory[0]) : OK;
-	return st == OK ? hip_weight_rows(&turned, out, rows, &memory[1]) : st;
-}
-
 static void copy_rows(const struct hip_rows *r, uint8_t *to)
 {
 	for (size_t i = 0; i < r->n; i++)
@@ -47,10 +37,9 @@ static enum status pack_part(struct hip *h, const struct weight *host,
 			     const struct hip_slots_array *to, uint8_t *out,
 			     struct fail *fail)
 {
-	struct hip_rows rows[HIP_WEIGHT_ARRAYS];
-	struct weight w;
-	void *memory[2];
-	enum status st = convert(h, host, &w, rows, memory);
+	struct weight_plan plan = hip_weight_plan(host);
+	const struct hip_rows *rows = plan.array;
+	enum status st = hip_weight_make(h, &plan);
 	for (int i = 0; i < HIP_WEIGHT_ARRAYS && st == OK; i++) {
 		bool fits = !rows[i].src || rows[i].pitch * rows[i].n == to[i].n_bytes;
 		if (!fits)
@@ -61,11 +50,10 @@ static enum status pack_part(struct hip *h, const struct weight *host,
 		else if (rows[i].src)
 			copy_rows(&rows[i], out + to[i].at);
 		else if (to[i].n_bytes) /* symmetric by chance: all zero points are 8 */
-			memset(out + to[i].at, quant_bits(w.quant) == 4 ? 0x88 : 0x80,
+			memset(out + to[i].at, quant_bits(plan.to.quant) == 4 ? 0x88 : 0x80,
 			       to[i].n_bytes);
 	}
-	free(memory[0]);
-	free(memory[1]);
+	free(plan.memory);
 	weight_pages_give_back(host);
 	return st;
 }
@@ -123,17 +111,15 @@ static bool is_alike(const struct weight *a, const struct weight *b)
 static enum status plan_part(struct hip_slots_layer *l, int i, size_t *at, struct fail *fail)
 {
 	const struct weight *first = &l->host[i];
-	struct hip_rows rows[HIP_WEIGHT_ARRAYS];
-	struct weight w;
-	void *memory[2];
-	enum status st = convert(l->of->h, first, &w, rows, memory);
+	struct weight_plan plan = hip_weight_plan(first);
+	enum status st = hip_weight_make(l->of->h, &plan);
 	for (int j = 0; j < HIP_WEIGHT_ARRAYS && st == OK; j++) {
-		size_t n = rows[j].src ? rows[j].pitch * rows[j].n : 0;
+		const struct hip_rows *r = &plan.array[j];
+		size_t n = r->src ? r->pitch * r->n : 0;
 		l->arrays[i][j] = (struct hip_slots_array){*at, n};
 		*at = ROUND_UP(*at + n, ARRAY_ALIGN);
 	}
-	free(memory[0]);
-	free(memory[1]);
+	free(plan.memory);
 	for (int32_t e = 0; e < l->experts->n && st == OK; e++) {
 		const struct weight *host = &l->host[e * MOE_PARTS + i];
 		struct weight *out = part(l->experts, e, i);
@@ -142,9 +128,9 @@ static enum status plan_part(struct hip_slots_layer *l, int i, size_t *at, struc
 				     "%s: experts of a layer in different formats cannot be "
 				     "read from a file; leave expert_memory out", host->name);
 		/* Its pointers only tell which arrays it has; nothing is read there. */
-		*out = w;
+		*out = plan.to;
 		out->name = host->name;
-		out->global_scale = w.quant == QUANT_NVFP4 ? blocks_factor(host) : 0;
+		out->global_scale = out->quant == QUANT_NVFP4 ? blocks_factor(host) : 0;
 	}
 	return st;
 }

@@ -17,6 +17,7 @@
 #pragma once
 #include "backend/backend_experts.h"
 #include "backend/hip/hip_experts.h"
+#include "backend/hip/hip_weight.h"
 
 /* Places of an expert's arrays in its slot. */
 struct hip_slots_array {

@@ -10,6 +10,7 @@
 
 #include "backend/hip/hip_slots.h"
 #include "base/alloc.h"
+#include "kernels/linear/linear_rows.h"
 #include "kernels/weights/weight_view.h"
 
 enum { BAD_PITCH = 2048, PAD = 128 };
@@ -17,66 +18,158 @@ enum { BAD_PITCH = 2048, PAD = 128 };
 _Static_assert((int)SCALE_F32 == DTYPE_F32 && (int)SCALE_F16 == DTYPE_F16 &&
 	       (int)SCALE_BF16 == DTYPE_BF16, "kernels count them as the model does");
 
-static bool has_kernels(enum quant q)
-{
-	return q <= QUANT_INT8 || q == QUANT_NVFP4 || q == QUANT_FP8 || q >= QUANT_MXFP4;
-}
+/* --- the plan --------------------------------------------------------------------------- */
 
-/* The elements of a transposed or interleaved weight in row order, malloc'ed; NULL when
- * out of memory. size: bytes of an element. */
-static char *in_order(const struct weight *w, size_t size)
+enum quant hip_quant(enum quant q)
 {
-	size_t n = (size_t)w->n, k = (size_t)w->k;
-	char *out = malloc(n * k * size);
-	for (size_t i = 0; out && i < n; i++)
-		for (size_t j = 0; j < k; j++)
-			memcpy(out + (i * k + j) * size,
-			       (const char *)w->q + (j * (size_t)w->k_step +
-						     i * (size_t)w->row_step) * size,
-			       size);
-	return out;
-}
-
-enum status hip_weight_rows(const struct weight *host, struct weight *out,
-			    struct hip_rows rows[HIP_WEIGHT_ARRAYS], void **memory)
-{
-	size_t n = (size_t)host->n, group = (size_t)host->group;
-	size_t groups = DIV_UP((size_t)host->k, group);
-	size_t row = weight_row_bytes(host);
-	size_t pitch = row % BAD_PITCH == 0 ? row + PAD : row;
-	size_t scales = groups * dtype_bytes(host->scale_type), zeros = groups * 4;
-	size_t each = host->quant == QUANT_FP8 ? (size_t)host->group_n : 1;
-	size_t per_word = host->scales ? 32 / (size_t)quant_bits(host->quant) : 1;
-	size_t row_step = host->row_step && !host->k_step ? (size_t)host->row_step : 1;
-	rows[0] = (struct hip_rows){.src = host->q, .row_bytes = row, .step = row * row_step,
-				    .pitch = pitch, .n = n};
-	rows[1] = (struct hip_rows){.src = host->scales, .row_bytes = scales,
-				    .step = scales * (size_t)MAX(host->row_step, 1),
-				    .pitch = scales, .n = DIV_UP(n, each)};
-	rows[2] = (struct hip_rows){.src = host->scales ? host->zero_points : NULL,
-				    .row_bytes = zeros, .step = zeros, .pitch = zeros,
-				    .n = DIV_UP(n, per_word)};
-	*out = *host;
-	out->pitch = pitch == row ? 0 : (int32_t)pitch;
-	out->row_step = out->k_step = 0;
-	*memory = NULL;
-	if (host->k_step) {
-		rows[0].src = *memory = in_order(host, (size_t)quant_bits(host->quant) / 8);
-		if (!*memory)
-			return E_NOMEM;
+	switch (q) {
+	case QUANT_AWQ4:
+	case QUANT_GPTQ4:
+	case QUANT_Q4_0:
+	case QUANT_Q1_0:
+	case QUANT_Q2_0:
+		return QUANT_INT4;
+	case QUANT_GPTQ8:
+	case QUANT_Q8_0:
+		return QUANT_INT8;
+	case QUANT_MXFP4_BLOCK:
+		return QUANT_MXFP4;
+	case QUANT_NVFP4_BLOCK:
+		return QUANT_NVFP4;
+	case QUANT_TQ1_0:
+		return QUANT_TQ2_0;
+	default:
+		return q;
 	}
-	return OK;
 }
 
-static enum status load_parts(struct hip *h, const struct weight *host, struct weight *out)
+static bool fits_units(const struct weight *w)
 {
-	struct hip_rows rows[HIP_WEIGHT_ARRAYS];
-	void *ordered;
-	enum status st = hip_weight_rows(host, out, rows, &ordered);
+	bool in_powers = w->group >= w->k || (w->group >= 16 && hip_is_power_of_two(w->group));
+	switch (w->quant) {
+	case QUANT_F32:
+	case QUANT_INT4:
+		return false;
+	case QUANT_F16:
+	case QUANT_BF16:
+		return w->k % 16 == 0;
+	case QUANT_INT8:
+	case QUANT_FP8:
+		return w->k % 16 == 0 && in_powers;
+	case QUANT_NVFP4:
+		return w->k % 32 == 0 && w->group == 16;
+	case QUANT_MXFP4:
+		return w->k % 32 == 0 && w->group == 32;
+	default:
+		return true;
+	}
+}
+
+/* True if LDS has room for one token in linear_rows or linear_blocks. */
+static bool has_room(const struct weight *w)
+{
+	if (!quant_block(w->quant))
+		return w->k <= LINEAR_ROWS_SLICE(1);
+	return LINEAR_BLOCKS_LDS_BYTES(1, w->k) + HIP_UNIT_TABLE_BYTES(w->quant) <=
+	       LINEAR_ROWS_LDS;
+}
+
+static uint8_t fits(const struct weight *w)
+{
+	bool is_half = w->quant == QUANT_F16 || w->quant == QUANT_BF16, is_eights = w->k % 8 == 0;
+	bool is_aligned = quant_block(w->quant) || hip_pitch(w) % 16 == 0;
+	bool is_int4 = w->quant == QUANT_INT4 && w->scale_type != DTYPE_F32 &&
+		       (w->group == w->k || hip_is_power_of_two(w->group));
+	bool in_units = is_aligned && fits_units(w), in_rows = is_aligned && is_half && is_eights;
+	bool in_pairs = w->k % 32 == 0 && (w->group >= 32 || w->quant == QUANT_NVFP4);
+	bool in_tiles = is_half ? in_rows : in_pairs && (in_units || (is_int4 && is_aligned));
+	return (uint8_t)((is_int4 ? HIP_FITS_INT4 : 0) | (in_units ? HIP_FITS_UNITS : 0) |
+			 ((in_units || in_rows) && has_room(w) ? HIP_FITS_ROWS : 0) |
+			 (in_tiles ? HIP_FITS_TILE : 0));
+}
+
+/* What the plan's format has in another way than w. */
+static void set_format(const struct weight *w, enum quant quant, struct weight *to)
+{
+	bool is_e2m1 = quant == QUANT_NVFP4 || quant == QUANT_MXFP4;
+	to->quant = quant;
+	to->row_step = to->k_step = to->zero_step = 0;
+	if (!quant_block(w->quant) || quant_block(quant))
+		return;
+	to->group = quant == QUANT_NVFP4 ? 16 : quant_block(w->quant);
+	to->scale_type = !is_e2m1 ? DTYPE_F16
+				  : quant == QUANT_NVFP4 ? DTYPE_F8_E4M3 : DTYPE_F8_E8M0;
+	to->global_scale = quant == QUANT_NVFP4 ? blocks_factor(w) : 0;
+}
+
+static struct weight_plan plan_as(const struct weight *w, enum quant quant)
+{
+	struct weight_plan p = {.from = w, .to = *w};
+	struct weight *to = &p.to;
+	p.convert = hip_repack(w, quant);
+	if (p.convert)
+		set_format(w, quant, to);
+	size_t n = (size_t)w->n, groups = DIV_UP((size_t)w->k, (size_t)MAX(to->group, 1));
+	size_t row = weight_row_bytes(to), each = to->quant == QUANT_FP8 ? (size_t)w->group_n : 1;
+	size_t per_word = 32 / (size_t)quant_bits(to->quant);
+	size_t scales = groups * dtype_bytes(to->scale_type), step = (size_t)MAX(to->row_step, 1);
+	to->pitch = row % BAD_PITCH == 0 ? (int32_t)(row + PAD) : 0;
+	to->row_step = 0;
+	to->fits = fits(to);
+	p.array[0] = (struct hip_rows){.src = w->q, .row_bytes = row, .step = row * step,
+				       .pitch = hip_pitch(to), .n = n};
+	if (w->scales || (quant_block(w->quant) && !quant_block(to->quant)))
+		p.array[1] = (struct hip_rows){.src = w->scales, .row_bytes = scales,
+					       .step = scales * step, .pitch = scales,
+					       .n = DIV_UP(n, each)};
+	if (w->scales && w->zero_points)
+		p.array[2] = (struct hip_rows){.src = w->zero_points, .row_bytes = groups * 4,
+					       .step = groups * 4, .pitch = groups * 4,
+					       .n = DIV_UP(n, per_word)};
+	return p;
+}
+
+struct weight_plan hip_weight_plan(const struct weight *w)
+{
+	return plan_as(w, hip_quant(w->quant));
+}
+
+/* Stores a float32 matrix in 16 bits, if its numbers are such. A layer's experts must have one
+ * format, so none of them is converted alone. */
+static bool make_narrow(struct hip *h, struct weight_plan *p)
+{
+	static const enum quant narrower[] = {QUANT_BF16, QUANT_F16};
+	const struct weight *w = p->from;
+	bool can = w->quant == QUANT_F32 && !w->row_step && !w->k_step && !w->is_expert;
+	for (size_t i = 0; can && i < ARRAY_LEN(narrower); i++) {
+		struct weight_plan small = plan_as(w, narrower[i]);
+		if (hip_weight_convert(h, &small) == OK && !atomic_load(&small.is_rounded)) {
+			*p = small;
+			return true;
+		}
+		free(small.memory);
+	}
+	return false;
+}
+
+enum status hip_weight_make(struct hip *h, struct weight_plan *p)
+{
+	enum status st = make_narrow(h, p) || !p->convert ? OK : hip_weight_convert(h, p);
+	p->to.q = p->array[0].src;
+	p->to.scales = p->array[1].src;
+	p->to.zero_points = p->array[2].src;
+	return st;
+}
+
+/* --- loading ---------------------------------------------------------------------------- */
+
+static enum status upload(struct hip *h, struct weight_plan *p, struct weight *out)
+{
 	const void **at[HIP_WEIGHT_ARRAYS] = {&out->q, &out->scales, &out->zero_points};
+	enum status st = hip_weight_make(h, p);
+	*out = p->to;
 	for (int i = 0; i < HIP_WEIGHT_ARRAYS && st == OK; i++) {
-		struct hip_rows *r = &rows[i];
-		*at[i] = NULL;
+		struct hip_rows *r = &p->array[i];
 		if (!r->src)
 			continue;
 		st = hip_arena_take(h, &h->weights, r->pitch * r->n, &r->dst);
@@ -84,45 +177,23 @@ static enum status load_parts(struct hip *h, const struct weight *host, struct w
 			st = hip_upload_rows(h, r);
 		*at[i] = r->dst;
 	}
-	free(ordered);
+	free(p->memory);
 	return st;
-}
-
-/* Refuses weights that no kernel reads, and says why. */
-static enum status check(const struct weight *host, struct fail *fail)
-{
-	const char *name = host->name ? host->name : "a weight";
-	if (!has_kernels(host->quant) && !hip_repacks(host))
-		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
-			       "%s: the HIP backend has no kernels for weights in %s", name,
-			       quant_name(host->quant));
-	if (host->group_of)
-		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
-			       "%s: the HIP backend has no kernels for groups of inputs "
-			       "in another order (desc_act, actorder)", name);
-	return OK;
 }
 
 enum status hip_load_weight(struct backend *b, const struct weight *host,
 			    struct weight *out, struct fail *fail)
 {
 	struct hip *h = hip_of(b);
-	struct weight turned;
-	enum status st = check(host, fail);
-	if (st != OK)
-		return st;
+	const char *name = host->name ? host->name : "a weight";
+	if (host->group_of)
+		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
+			       "%s: the HIP backend has no kernels for groups of inputs "
+			       "in another order (desc_act, actorder)", name);
 	if (host->is_expert && b->expert_bytes)
 		return hip_slots_weight(h, host, out, fail);
-	void *memory = hip_narrow(h, host, &turned);
-	if (hip_repacks(host))
-		st = hip_repack(h, host, &turned, &memory);
-	if (memory)
-		host = &turned;
-	if (st == OK)
-		st = load_parts(h, host, out);
-	free(memory);
-	if (st == OK)
-		return OK;
-	return fail_set(fail, st, "%.100s: %.200s: %s", h->base.device,
-			host->name ? host->name : "a weight", h->failure);
+	struct weight_plan p = hip_weight_plan(host);
+	enum status st = upload(h, &p, out);
+	return st == OK ? OK : fail_set(fail, st, "%.100s: %.200s: %s", h->base.device, name,
+					h->failure);
 }

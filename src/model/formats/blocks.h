@@ -79,6 +79,7 @@ struct weight {
 					     * decoding reads what is not rounded; or NULL */
 	int32_t source_row; /* the row of source that is W's first */
 	const struct weight_turns *turns; /* of inputs and outputs, by linear alone; or NULL */
+	uint8_t fits;  /* HIP: which kernels read the weight (hip_weight.h) */
 	int32_t pitch; /* bytes from one row of q to the next, where a backend pads its
 		        * rows; 0: packed, as in every file */
 };

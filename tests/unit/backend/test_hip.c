@@ -237,6 +237,25 @@ static void test_weights(void)
 	backend_destroy(b);
 }
 
+/* Formats that quant.def calls REPACKED become another, and only those do. */
+static void test_repacked(void)
+{
+	enum { PLAIN, OWN, UNITS, UNITS_MIN, REPACKED };
+#define QUANT(ident, name, bits, reader, form, scaling, units) [QUANT_##ident] = units,
+#define QUANT_BLOCK(ident, name, bits, block, bytes, gguf, form, scaling, units) \
+	[QUANT_##ident] = units,
+	static const int units_of[] = {
+#include "model/formats/quant.def"
+	};
+#undef QUANT
+#undef QUANT_BLOCK
+	for (enum quant q = 0; q < QUANT_COUNT; q++) {
+		enum quant to = hip_quant(q);
+		ok((to != q) == (units_of[q] == REPACKED) && units_of[to] != REPACKED,
+		   "%s is loaded as %s", quant_name(q), quant_name(to));
+	}
+}
+
 /* Float32 is stored in 16 bits if that changes no number. */
 static void test_narrow(void)
 {
@@ -785,6 +804,7 @@ int main(void)
 	test_pinned_memory();
 	test_grid_limits();
 	test_weights();
+	test_repacked();
 	test_narrow();
 	test_nan();
 	test_formats();
