@@ -46,6 +46,7 @@
 #include "base/workers.h"
 #include "daemon/boot.h"
 #include "daemon/notify.h"
+#include "daemon/weights.h"
 #include "http/http.h"
 #include "trace/exporter.h"
 
@@ -80,6 +81,7 @@ struct loop {
 	struct workers *workers; /* they parse requests */
 	struct http *http;
 	struct exporter *exporter; /* sends spans; NULL: none */
+	struct weights *weights; /* NULL: not loaded */
 
 	pthread_t engine_thread;
 	struct health health;
@@ -294,8 +296,22 @@ static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *a
 
 /* --- news, signals, tick ------------------------------------------------------------ */
 
+static void on_weights_changed(void *ctx, const char *why)
+{
+	struct loop *l = ctx;
+	if (l->phase == STOPPING)
+		return;
+	log_error("%s: the process ends", why);
+	notify_sendf("STATUS=%s", why);
+	atomic_store(&l->health.state, HEALTH_FAILED);
+	l->code = EXIT_CODE_MODEL;
+	start_stopping(l);
+}
+
 static void on_loaded(struct loop *l)
 {
+	struct weights_opts o = {&l->uv, l->workers, on_weights_changed, l};
+	l->weights = weights_create(&o);
 	double seconds = (double)(now_us() - l->start_us) * 1e-6;
 	metric_set(METRIC_MODEL_LOAD, seconds);
 	http_set_ready(l->http, l->boot.api, l->boot.sched);
@@ -644,6 +660,7 @@ static void end(struct loop *l)
 	pthread_join(l->engine_thread, NULL);
 	workers_destroy(l->workers); /* no thread wakes the loop any more */
 	http_destroy(l->http);
+	weights_destroy(l->weights);
 	close_loop(l);
 	exporter_destroy(l->exporter);
 	boot_unload(&l->boot);

@@ -358,6 +358,31 @@ def test_cut_model(t, tmp):
              "and the log names the file", d.lines[-3:])
 
 
+def test_written_model(t, tmp):
+    """A file of the model is touched, replaced and written to while it is served."""
+    model = shutil.copytree(MODEL, os.path.join(tmp, "model"))
+    path = next(os.path.join(model, name) for name in sorted(os.listdir(model))
+                if name.endswith(".safetensors"))
+    with Daemon(model=model, weight_cache='""') as d:
+        d.wait_metrics(num_requests_running=0)
+        os.utime(path)
+        d.wait_log("seems to be the same: if it was written to, restart")
+        t.equal(d.metrics()["weights_touched_total"], 1, "a touched model is counted")
+        shutil.copy(path, path + ".new")
+        os.rename(path + ".new", path)
+        t.equal(d.chat(max_tokens=4).status, 200, "one that is replaced by a rename is served on")
+        t.equal(d.stop(), 0, "to a good end")
+    with Daemon(model=model, weight_cache='""') as d:
+        s = d.long_stream()
+        with open(path, "r+b") as f:
+            f.seek(os.path.getsize(path) // 4)
+            f.write(os.urandom(os.path.getsize(path) // 2))
+        t.ok("error" in list(s.events())[-1], "one that is written to ends its streams in words")
+        t.equal(d.wait(), 3, "and the daemon with 3")
+        t.ok(any("was written to while it is in use" in line and ".safetensors" in line
+                 for line in d.lines if line), "and the log names the file", d.lines[-3:])
+
+
 def is_listening(path):
     """A socket has its name a moment before it takes connections."""
     conn = UnixConnection(path)
