@@ -9,8 +9,10 @@
 #   ./quickstart.sh --once         stop the daemon after the first answer, exit 0
 #   ./quickstart.sh --port 9000    another port
 #   ./quickstart.sh --model DIR    another model
+#   ./quickstart.sh --packages     only print what installs all that a build needs
 set -eu
 cd "$(dirname "$0")"
+. ./.ci/packages
 
 once= port=8080 model=models/halo-tiny
 while [ $# -gt 0 ]; do
@@ -18,7 +20,8 @@ while [ $# -gt 0 ]; do
 	--once) once=1 ;;
 	--port) port=${2:?--port wants a number}; shift ;;
 	--model) model=${2:?--model wants a directory}; shift ;;
-	-h|--help) sed -n '4,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	--packages) package_line; exit 0 ;;
+	-h|--help) sed -n '4,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
 	*) echo "quickstart.sh: unknown option $1 (see --help)" >&2; exit 2 ;;
 	esac
 	shift
@@ -29,16 +32,16 @@ bold= dim= plain=
 [ -t 1 ] && bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(printf '\033[0m')
 say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
-. ./.ci/packages
 say "1. What halod needs to build"
 install_packages $BUILD_PACKAGES curl
 # The kernels of an AMD GPU need a clang. Where there is a GPU it is worth installing.
-if [ -e /dev/kfd ] && ! command -v clang-19 >/dev/null; then
-	install_packages clang-19 lld-19 ||
-		echo "quickstart.sh: clang-19 and lld-19 could not be installed" >&2
+if [ -e /dev/kfd ]; then
+	install_packages $GPU_PACKAGES ||
+		echo "quickstart.sh: $GPU_PACKAGES could not be installed" >&2
 fi
 
 say "2. Build (in ./build)"
+[ -e build/halod ] || echo "The first time takes some minutes: three on two cores, without a GPU's kernels."
 # autoreconf chats on stderr; what it says is news only when it fails.
 [ -x configure ] || said=$(autoreconf -fi 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
 mkdir -p build
@@ -50,7 +53,7 @@ if [ -n "$kernels" ]; then
 else
 	echo "${bold}No GPU kernels were built: configure found no clang for amdgcn.${plain}" >&2
 	echo "halod will run on the CPU. To use an AMD GPU:" >&2
-	echo "  sudo apt install clang-19 lld-19 && rm -r build && ./quickstart.sh" >&2
+	echo "  install $GPU_PACKAGES, and: rm -r build && ./quickstart.sh" >&2
 fi
 
 say "3. Start: build/halod --model $model --port $port --no-access-log"
