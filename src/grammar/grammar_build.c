@@ -101,7 +101,7 @@ static grammar_part add(struct grammar_build *b, struct grammar_node node, uint1
 	if (depth > MAX_PART_DEPTH)
 		b->over = "its parts are nested too deeply";
 	spend(b, 20); /* with its share of the analysis */
-	if (b->over)
+	if (b->over && b->n > 0)
 		return 0;
 	if (b->n == b->cap) {
 		b->cap = b->cap ? 2 * b->cap : 256;

@@ -103,7 +103,8 @@ lang lang_term(struct lang_pool *p, struct term t)
 	for (uint32_t i = p->buckets[h % p->n_buckets]; i; i = p->terms[i - 1].chain)
 		if (is_same(p, &p->terms[i - 1], &t))
 			return i - 1;
-	if (lang_is_over(p))
+	/* The first terms stand in for those that are refused. */
+	if (lang_is_over(p) && p->n > LANG_ANY)
 		return LANG_NONE;
 	if (p->n == p->cap) {
 		p->cap = p->cap ? 2 * p->cap : 256;

@@ -35,7 +35,7 @@
 #define CONFS_MAX (1u << 19)
 #define SET_CONFS_MAX 8192 /* configs in one set */
 #define TABLES_MAX 8192
-#define BUDGET 1000000 /* tasks of one call; they take some tens of milliseconds */
+#define BUDGET 500000 /* tasks of one call; they take up to twenty milliseconds */
 #define ACCEPT_PIECE ((size_t)GRAMMAR_ACCEPT_BYTES)
 /* If the tables are larger than this, the next call sweeps them first. */
 #define FRAMES_SOFT (1u << 15)

@@ -21,8 +21,11 @@
 /* The work that a body may cause: see base/work.h. A longer body may cause more, up to what
  * takes a worker about two seconds. */
 #define WORK_BASE 15000000
-#define WORK_BYTE 100
 #define WORK_MAX 150000000
+/* For images alone: a scanned page of 600 dots an inch may have few bytes. */
+#define WORK_OWN_IMAGE 60000000
+/* An answer is bounded by its tokens; only its memory is watched. */
+#define WORK_ANSWER SIZE_MAX
 
 /* --- parse -------------------------------------------------------------------- */
 
@@ -41,16 +44,19 @@ static void parse(void *arg)
 	};
 	struct work_budget work;
 	work_begin(&work, MIN(WORK_BASE + WORK_BYTE * in.body.n, WORK_MAX));
+	work.own[WORK_IMAGE] = WORK_OWN_IMAGE;
 	if (c->route->text)
 		c->parsed = c->route->text(c->api, &in, &c->stream.buf, &c->fail);
 	else
 		c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
 	work_end();
-	if (c->parsed == E_LIMIT && work.is_over)
-		work_fail(&work, &c->fail);
 	c->has_ref = c->parsed == OK && !c->route->text;
-	log_debug("%s: work: schema %zu, regex %zu, grammar %zu", c->id, work.spent[WORK_SCHEMA],
-		  work.spent[WORK_REGEX], work.spent[WORK_GRAMMAR]);
+	if ((c->parsed == E_LIMIT || work.has_no_memory) && work_fail(&work, &c->fail))
+		c->parsed = c->fail.code;
+	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu, text %zu, image %zu",
+		  c->id, work.spent[WORK_SCHEMA], work.spent[WORK_REGEX],
+		  work.spent[WORK_GRAMMAR], work.spent[WORK_TEMPLATE], work.spent[WORK_TEXT],
+		  work.spent[WORK_IMAGE]);
 }
 
 /* Is this a request for the embedding model or for the vision tower? */
@@ -166,20 +172,40 @@ static void begin_answer(struct conn *c)
 	conn_resume(c);
 }
 
+/* Ends a request for whose answer there is no memory. A stream that has begun is cut. */
+static void give_up(struct conn *c, const struct work_budget *w)
+{
+	call_cancel(c);
+	buf_deinit(&c->stream.buf);
+	c->stream.n_taken = 0;
+	if (c->stream.is_begun) {
+		conn_drop(c, END_SERVER);
+		return;
+	}
+	c->has_failed = work_fail(w, &c->fail);
+}
+
 void call_drain(struct conn *c)
 {
 	struct event *e;
+	struct work_budget work;
+	work_begin(&work, WORK_ANSWER);
 	while ((e = request_next_event(c->request))) {
-		on_event(c, e);
+		if (!c->has_failed)
+			on_event(c, e);
+		c->is_over |= e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
 		event_destroy(e);
 	}
+	work_end();
+	if (work.has_no_memory && c->state != CONN_GONE)
+		give_up(c, &work);
 	if (c->state == CONN_GONE) {
 		conn_reap(c);
 		return;
 	}
 	if (c->is_over)
 		conn_watch(c, false); /* the engine is done: nothing to cancel */
-	if (c->end != END_NONE)
+	if (c->end != END_NONE || c->state == CONN_ANSWERING)
 		return;
 	if (!c->stream.is_begun)
 		begin_answer(c);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "image/image_format.h"
 
 enum status image_check_size(int64_t width, int64_t height, const struct image_limits *l,
@@ -19,6 +20,15 @@ enum status image_check_size(int64_t width, int64_t height, const struct image_l
 				"%lld", (long long)width, (long long)height,
 				(long long)l->max_pixels);
 	return OK;
+}
+
+enum status image_pay(int64_t *worth, int64_t units, struct fail *fail)
+{
+	int64_t own = MIN(units, *worth);
+	*worth -= own;
+	if (work_spend(WORK_IMAGE, (size_t)(units - own)))
+		return OK;
+	return fail_set(fail, E_LIMIT, "the image has too many pixels for so small a file");
 }
 
 enum status image_alloc(struct image *m, int32_t width, int32_t height, int n_channels,

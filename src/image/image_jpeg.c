@@ -15,7 +15,7 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-enum { MAX_SCANS = 100, EXIF_BYTES = 65533 };
+enum { MAX_SCANS = 100, PIXELS_A_UNIT = 4, EXIF_BYTES = 65533 };
 
 struct jpeg_reader {
 	struct jpeg_decompress_struct jpeg;
@@ -24,6 +24,8 @@ struct jpeg_reader {
 	jmp_buf on_error;
 	char text[JMSG_LENGTH_MAX];
 	struct image *out;
+	int64_t worth;
+	int n_paid; /* scans */
 	int orientation;
 };
 
@@ -42,12 +44,22 @@ static void warn(j_common_ptr c, int level)
 		stop(c);
 }
 
+static int64_t pixels_of(const struct jpeg_reader *r)
+{
+	return (int64_t)r->jpeg.image_width * r->jpeg.image_height;
+}
+
 static void count_scans(j_common_ptr c)
 {
 	struct jpeg_reader *r = c->client_data;
-	if (r->jpeg.input_scan_number <= MAX_SCANS)
+	while (r->n_paid < r->jpeg.input_scan_number) {
+		r->n_paid++;
+		if (image_pay(&r->worth, pixels_of(r) / PIXELS_A_UNIT, NULL) != OK)
+			r->n_paid = MAX_SCANS + 1;
+	}
+	if (r->n_paid <= MAX_SCANS)
 		return;
-	snprintf(r->text, sizeof r->text, "more than %d scans", MAX_SCANS);
+	snprintf(r->text, sizeof r->text, "it has too many scans");
 	longjmp(r->on_error, 1);
 }
 
@@ -108,13 +120,15 @@ static enum status run(struct jpeg_reader *r, struct str file, const struct imag
 	jpeg_read_header(j, TRUE);
 	r->orientation = orientation_of(r);
 	enum status st = image_check_size(j->image_width, j->image_height, l, fail);
+	if (st == OK)
+		st = image_pay(&r->worth, 2 * pixels_of(r), fail);
 	return st == OK ? read_rows(r, fail) : st;
 }
 
 enum status image_jpeg_decode(struct str file, const struct image_limits *l,
 			      struct image *out, struct fail *fail)
 {
-	struct jpeg_reader r = {.out = out};
+	struct jpeg_reader r = {.out = out, .worth = image_worth(file)};
 	r.jpeg.err = jpeg_std_error(&r.errors);
 	r.errors.error_exit = stop;
 	r.errors.emit_message = warn;

@@ -19,6 +19,7 @@ enum { CHUNK_BYTES = 1 << 20, CHUNKS = 256 };
 
 struct png_reader {
 	struct str left;
+	int64_t worth;
 	char text[100];
 	struct image *out;
 	png_bytep *rows;
@@ -56,6 +57,16 @@ static int set_format(png_structp p, png_infop info)
 	return png_get_channels(p, info);
 }
 
+/* Each pixel is unfolded and scaled, and each byte of the file's rows is inflated and filtered.
+ * Interlaced rows are filtered and unfolded once more for each of seven passes. */
+static int64_t units_of(png_structp p, png_infop info)
+{
+	int64_t width = png_get_image_width(p, info), height = png_get_image_height(p, info);
+	int64_t n_bytes = (int64_t)png_get_rowbytes(p, info) * height;
+	bool is_interlaced = png_get_interlace_type(p, info) != PNG_INTERLACE_NONE;
+	return (width * height + n_bytes / 2) * (is_interlaced ? 2 : 1);
+}
+
 static enum status run(png_structp p, png_infop info, struct png_reader *r,
 		       const struct image_limits *l, struct fail *fail)
 {
@@ -68,6 +79,9 @@ static enum status run(png_structp p, png_infop info, struct png_reader *r,
 	png_read_info(p, info);
 	uint32_t width = png_get_image_width(p, info), height = png_get_image_height(p, info);
 	enum status st = image_check_size(width, height, l, fail);
+	if (st != OK)
+		return st;
+	st = image_pay(&r->worth, units_of(p, info), fail);
 	if (st != OK)
 		return st;
 	int n_channels = set_format(p, info);
@@ -91,7 +105,7 @@ static enum status run(png_structp p, png_infop info, struct png_reader *r,
 enum status image_png_decode(struct str file, const struct image_limits *l,
 			     struct image *out, struct fail *fail)
 {
-	struct png_reader r = {.left = file, .out = out};
+	struct png_reader r = {.left = file, .worth = image_worth(file), .out = out};
 	png_structp p = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, stop, warn);
 	png_infop info = p ? png_create_info_struct(p) : NULL;
 	enum status st = info ? run(p, info, &r, l, fail)

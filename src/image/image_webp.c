@@ -14,11 +14,14 @@ enum status image_webp_decode(struct str file, const struct image_limits *l,
 {
 	const uint8_t *p = (const uint8_t *)file.p;
 	WebPBitstreamFeatures f;
+	int64_t worth = image_worth(file);
 	if (WebPGetFeatures(p, file.n, &f) != VP8_STATUS_OK)
 		return fail_set(fail, E_INVAL, "the WebP image cannot be read");
 	if (f.has_animation)
 		return fail_set(fail, E_UNSUPPORTED, "the WebP image is animated");
 	enum status st = image_check_size(f.width, f.height, l, fail);
+	if (st == OK)
+		st = image_pay(&worth, 2 * (int64_t)f.width * f.height, fail);
 	if (st == OK)
 		st = image_alloc(out, f.width, f.height, f.has_alpha ? 4 : 3, fail);
 	if (st != OK)

@@ -15,7 +15,10 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 #include "jinja/jinja_ast.h"
+
+#define UNITS_A_STEP 8 /* of base/work.h */
 
 static enum jflow run_block(struct jrt *rt, struct jframe *f, const struct jblock *b)
 {
@@ -434,8 +437,15 @@ enum status jinja_render(const struct jinja *j, const struct jinja_env *env,
 		.depth = l->max_depth ? l->max_depth : 200,
 	};
 	size_t n_marks = out->n_marks;
+	int64_t paid = (int64_t)(work_left() / UNITS_A_STEP);
+	bool is_poor = paid < rt.steps;
+	int64_t steps = rt.steps = MIN(rt.steps, paid);
 	look_up_globals(&rt);
 	run_block(&rt, enter_scope(&rt, j->scope, NULL), &j->body);
+	/* A rendering that took the last step was not finished. */
+	work_spend(WORK_TEMPLATE, is_poor && rt.steps <= 0
+					  ? work_left() + 1
+					  : UNITS_A_STEP * (size_t)(steps - MAX(rt.steps, 0)));
 	if (!jrt_failed(&rt))
 		return OK;
 	/* remove the output of the failed rendering */

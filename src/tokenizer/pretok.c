@@ -16,10 +16,16 @@
  * 9. We put the 98 combining marks added in between in order; Hugging Face leaves them
  * alone.
  *
- * PCRE2 gets a match limit that grows with the text. A hostile expression ends in
- * E_LIMIT, and an innocent one over a megabyte of blanks does not. JIT code has a stack
- * of 32 KiB. If that overflows (groups repeated thousands of times), the interpreter
- * repeats the match, because its frames are on the heap.
+ * What a client's text may cost is counted (base/work.h). Some expressions look far ahead, as
+ * `\s+$` and (?=(\d{3})+(?!\d)) do. In a long run of blanks or digits they do so from each
+ * character, in time quadratic in its length. So a search sees a window of the text at first. A
+ * match that needs to know what stands behind the window is tried again with a wider one, which
+ * is paid for. PCRE2 tells it: a "hard" partial match is one that has seen the end.
+ *
+ * PCRE2's match limit begins low and grows, paid for, up to one that grows with the text. A
+ * hostile expression ends in E_LIMIT, and an innocent one over a megabyte of blanks does not. JIT
+ * code has a stack of 32 KiB. If that overflows (groups repeated thousands of times), the
+ * interpreter repeats the match, because its frames are on the heap.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pretok.h"
@@ -32,13 +38,19 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "base/work.h"
 #include "tokenizer/oniguruma.h"
 
 #define MAX_STEPS 64
 #define MAX_REGEX_BYTES 65536
 #define HEAP_LIMIT_KIB (256u << 10)
+#define MATCH_LIMIT_FIRST 500u
 #define MATCH_LIMIT_BASE 10000000u
 #define MATCH_LIMIT_PER_BYTE 64u
+#define WINDOW 64   /* bytes; most words are shorter */
+#define WIDER 4     /* the next window is so many times wider */
+#define BYTES_A_UNIT 4 /* of base/work.h */
+#define STEPS_A_UNIT 4 /* of PCRE2's match limit */
 
 static const char gpt2_regex[] =
 	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
@@ -60,6 +72,7 @@ struct pretok {
 struct pretok_work {
 	pcre2_match_data *data;
 	pcre2_match_context *context;
+	uint32_t limit, max_limit; /* the context's match limit, and how far it may grow */
 	struct buf prefixed; /* text with the prepended space; only the last step may need it */
 };
 
@@ -81,7 +94,7 @@ static enum status compile(struct split_step *s, struct str regex, bool is_liter
 				MAX_REGEX_BYTES);
 	struct buf text = {0};
 	enum status st = OK;
-	uint32_t flags = PCRE2_UTF;
+	uint32_t flags = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT;
 	if (is_literal) {
 		buf_add_str(&text, regex);
 		flags |= PCRE2_LITERAL;
@@ -110,7 +123,8 @@ static enum status compile(struct split_step *s, struct str regex, bool is_liter
 		}
 	}
 	if (s->code && use_jit)
-		s->has_jit = pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE) == 0;
+		s->has_jit = pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE |
+							 PCRE2_JIT_PARTIAL_HARD) == 0;
 	pcre2_compile_context_free(cc);
 	buf_deinit(&text);
 	return st;
@@ -225,28 +239,95 @@ static enum status match_failed(int rc, struct fail *fail)
 	}
 }
 
-/* Finds the first match at or after offset `from`. No match: *out_found is false. */
-static enum status match(const struct pretok_run *r, const struct split_step *s,
-			 struct str text, size_t from, bool *out_found,
-			 size_t *out_start, size_t *out_end)
+static size_t char_bytes(struct str text, size_t at)
+{
+	uint32_t cp;
+	return utf8_decode((struct str){text.p + at, text.n - at}, &cp);
+}
+
+static void set_limit(struct pretok_work *w, uint32_t limit)
+{
+	if (limit != w->limit)
+		pcre2_set_match_limit(w->context, limit);
+	w->limit = limit;
+}
+
+static int run_pcre(const struct pretok_run *r, const struct split_step *s, struct str text,
+		    size_t from, uint32_t flags)
 {
 	struct pretok_work *w = r->w;
 	PCRE2_SPTR p = (PCRE2_SPTR)text.p;
 	int rc = PCRE2_ERROR_JIT_STACKLIMIT;
 	if (s->has_jit)
-		rc = pcre2_jit_match(s->code, p, text.n, from, 0, w->data,
-				     w->context);
+		rc = pcre2_jit_match(s->code, p, text.n, from, flags, w->data, w->context);
 	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
 		rc = pcre2_match(s->code, p, text.n, from,
-				 PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->data,
-				 w->context);
-	*out_found = rc >= 0;
-	if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
-		return match_failed(rc, r->fail);
-	if (rc >= 0) {
-		const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(w->data);
-		*out_start = ov[0];
-		*out_end = ov[1];
+				 flags | PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->data, w->context);
+	return rc;
+}
+
+/* Searches in `text` from offset `from` on. Is the limit too low, it grows. */
+static int search(const struct pretok_run *r, const struct split_step *s, struct str text,
+		  size_t from, uint32_t flags)
+{
+	struct pretok_work *w = r->w;
+	int rc;
+	while ((rc = run_pcre(r, s, text, from, flags)) == PCRE2_ERROR_MATCHLIMIT &&
+	       w->limit < w->max_limit && work_spend(WORK_TEXT, w->limit / STEPS_A_UNIT))
+		set_limit(w, (uint32_t)MIN((uint64_t)w->limit * 8, w->max_limit));
+	set_limit(w, MATCH_LIMIT_FIRST);
+	return rc;
+}
+
+/* The end of a window from `from` on, where a character ends. */
+static size_t window_end(struct str text, size_t from, size_t n)
+{
+	if (n >= text.n - from)
+		return text.n;
+	size_t end = from + n;
+	while (((unsigned char)text.p[end] & 0xC0) == 0x80)
+		end--;
+	return end;
+}
+
+/* Finds the first match at or after offset `from`. No match: *out_found is false. */
+static enum status match(const struct pretok_run *r, const struct split_step *s,
+			 struct str text, size_t from, bool *out_found,
+			 size_t *out_start, size_t *out_end)
+{
+	const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->w->data);
+	size_t n = WINDOW;
+	bool is_here = false; /* only a match that begins at `from` is looked for */
+	*out_found = false;
+	*out_start = *out_end = from;
+	while (from <= text.n) {
+		size_t end = window_end(text, from, n);
+		bool is_whole = end == text.n;
+		pcre2_set_offset_limit(r->w->context, is_here ? from : PCRE2_UNSET);
+		int rc = search(r, s, (struct str){text.p, end}, from,
+				is_whole ? 0 : PCRE2_PARTIAL_HARD);
+		/* An empty match at the window's end has not seen what follows. */
+		if (rc >= 0 && (is_whole || ov[0] < end)) {
+			*out_found = true;
+			*out_start = ov[0];
+			*out_end = ov[1];
+			return OK;
+		}
+		if (rc == PCRE2_ERROR_PARTIAL) {
+			from = ov[0];
+			n = MAX((end - from) * WIDER, WINDOW);
+			is_here = true;
+			if (!work_spend(WORK_TEXT, n / BYTES_A_UNIT))
+				return match_failed(PCRE2_ERROR_MATCHLIMIT, r->fail);
+			continue;
+		}
+		if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+			return match_failed(rc, r->fail);
+		if (is_whole && (!is_here || from == text.n))
+			break;
+		from = is_here ? from + char_bytes(text, from) : end;
+		n = WINDOW;
+		is_here = false;
 	}
 	return OK;
 }
@@ -328,11 +409,9 @@ static enum status split(const struct pretok_run *r, int i_step, struct str text
 		if (start == end && matched && end == done) {
 			/* An empty match right after the last match does not count:
 			 * search again one character further on. */
-			uint32_t cp;
 			if (from == text.n)
 				break;
-			from += utf8_decode((struct str){text.p + from,
-							 text.n - from}, &cp);
+			from += char_bytes(text, from);
 			continue;
 		}
 		if (done < start)
@@ -371,7 +450,8 @@ enum status pretok_run(const struct pretok *p, struct pretok_work *w,
 		return OK;
 	uint64_t limit = MATCH_LIMIT_BASE +
 			 (uint64_t)text.n * MATCH_LIMIT_PER_BYTE;
-	pcre2_set_match_limit(w->context, (uint32_t)MIN(limit, UINT32_MAX));
+	w->max_limit = (uint32_t)MIN(limit, UINT32_MAX);
+	set_limit(w, MATCH_LIMIT_FIRST);
 	struct pretok_run r = {p, w, on_word, ctx, fail};
 	return run_step(&r, 0, text);
 }

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/work.h"
 #include "tests/tap.h"
 
 static const struct image_limits wide = {.max_bytes = 1 << 20, .max_side = 4096,
@@ -151,6 +152,39 @@ static void test_refused(void)
 #endif
 }
 
+/* Units of a request's budget that are left of n behind this file; -1: it was refused. */
+static long left_of(const char *name, size_t n)
+{
+	struct buf b = {0};
+	struct image m;
+	struct fail fail = {0};
+	struct work_budget w;
+	read_golden(name, &b);
+	work_begin(&w, n);
+	enum status st = image_decode(buf_str(&b), &(struct image_limits){0}, &m, &fail);
+	work_end();
+	if (st == OK)
+		image_deinit(&m);
+	else
+		ok(st == E_LIMIT && w.is_over, "%s: beyond the budget: %s", name, fail.text);
+	buf_deinit(&b);
+	return st == OK ? (long)w.left : -1;
+}
+
+static void test_budget(void)
+{
+#ifdef HAVE_LIBPNG
+	is_int(left_of("huge.png", 75000000), -1, "3.6 thousand million pixels in few bytes");
+	is_int(left_of("rgb.png", 1000), 1000, "a file with as many bytes as pixels costs nothing");
+#endif
+#ifdef HAVE_LIBJPEG
+	is_int(left_of("progressive.jpg", 1000), 1000, "nor does a photo");
+#endif
+#ifdef HAVE_LIBWEBP
+	is_int(left_of("lossless.webp", 1000), 1000, "nor a WebP");
+#endif
+}
+
 static void test_resize(void)
 {
 	struct buf b = {0}, list = {0};
@@ -180,6 +214,7 @@ int main(void)
 	for (size_t i = 0; files[i].name; i++)
 		test_file(files[i].name, files[i].ext, files[i].may);
 	test_refused();
+	test_budget();
 	test_resize();
 	return tap_done();
 }

@@ -4,6 +4,7 @@
  * (tests/golden/jinja/, written by make_jinja_goldens.py), then what jinja2 cannot
  * say: marks, bounds, places of errors.
  */
+#include "base/work.h"
 #include "jinja/jinja_rt.h"
 
 #include <jansson.h>
@@ -478,8 +479,32 @@ static void check_limit(const char *source, struct jinja_limits limits, const ch
 	marked_deinit(&r.out);
 }
 
+/* Units of a request's budget (base/work.h) that a rendering takes; SIZE_MAX: it was refused. */
+static size_t units_of(const char *source, size_t units)
+{
+	struct work_budget w;
+	work_begin(&w, units);
+	struct result r = render_str(str_of(source), NULL, (struct jinja_limits){0});
+	work_end();
+	size_t spent = r.st == OK ? w.spent[WORK_TEMPLATE] : SIZE_MAX;
+	ok(r.st == OK || (r.st == E_LIMIT && w.is_over), "%s: %s", source,
+	   r.st == OK ? "fits" : r.fail.text);
+	marked_deinit(&r.out);
+	return spent;
+}
+
+static void test_budget(void)
+{
+	size_t few = units_of("{% for i in range(100) %}{{ i }}{% endfor %}", 1000000);
+	size_t many = units_of("{% for i in range(10000) %}{{ i }}{% endfor %}", 1000000);
+	ok(few > 1000 && many > 90 * few && many < 110 * few, "the budget counts what is rendered");
+	is_int(units_of("{% for i in range(100000) %}{{ i }}{% endfor %}", 1000000), SIZE_MAX,
+	       "and bounds it");
+}
+
 static void test_limits(void)
 {
+	test_budget();
 	const struct jinja_limits none = {0}, few_steps = {.max_steps = 10000};
 	const struct jinja_limits small = {.max_memory_bytes = 1 << 20};
 	check_limit("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}"

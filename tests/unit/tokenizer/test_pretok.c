@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pretok.h"
+
+#include <pcre2.h>
+
+#include "base/alloc.h"
+#include "base/work.h"
 #include "tests/tap.h"
+#include "tokenizer/oniguruma.h"
 
 static const struct pretok_step byte_level = {.kind = PRETOK_BYTE_LEVEL};
 
@@ -169,6 +176,151 @@ static void test_long(void)
 	}
 }
 
+/* --- windows ---------------------------------------------------------------------- */
+
+static const char *const looking[] = {
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
+	"| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+	"(?=(?:\\d{3})+(?!\\d))",
+	"\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))",
+	"\\d{1,3}(?=(?:\\d{3})*\\b)",
+	"\\s+$",
+	"^\\s*|\\b",
+	"x*",
+	"(?<=a)b+|(?<!\\s)1+",
+	"a+b|ab",
+	"(?:a|é)+(?=1)|.",
+	"$",
+};
+
+static pcre2_code *compile(const char *regex)
+{
+	struct buf t = {0};
+	int error;
+	PCRE2_SIZE at;
+	pcre2_compile_context *cc = pcre2_compile_context_create(NULL);
+	pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
+	is_int(oniguruma_translate(str_of(regex), &t, NULL), OK, "%s", regex);
+	pcre2_code *code = pcre2_compile((PCRE2_SPTR)t.p, t.n, PCRE2_UTF | PCRE2_UCP |
+					 PCRE2_MULTILINE, &error, &at, cc);
+	pcre2_compile_context_free(cc);
+	buf_deinit(&t);
+	return code;
+}
+
+/* The pieces between and of all matches, as pretok_run has them for SPLIT_ISOLATED, by searches
+ * that see the whole text. */
+static void cut_whole(const pcre2_code *code, struct str text, struct buf *out)
+{
+	pcre2_match_data *data = pcre2_match_data_create(16, NULL);
+	const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(data);
+	size_t done = 0, from = 0;
+	bool is_first = true;
+	while (from <= text.n && pcre2_match(code, (PCRE2_SPTR)text.p, text.n, from, 0, data,
+					     NULL) > 0) {
+		if (ov[0] == ov[1] && !is_first && ov[1] == done) {
+			from++;
+			while (from < text.n && ((unsigned char)text.p[from] & 0xC0) == 0x80)
+				from++;
+			continue;
+		}
+		if (done < ov[0])
+			collect(out, (struct str){text.p + done, ov[0] - done});
+		if (ov[0] < ov[1])
+			collect(out, (struct str){text.p + ov[0], ov[1] - ov[0]});
+		done = from = ov[1];
+		is_first = false;
+	}
+	if (done < text.n)
+		collect(out, (struct str){text.p + done, text.n - done});
+	pcre2_match_data_free(data);
+}
+
+/* A text of runs, of which some are longer than several windows. */
+static void make_text(unsigned *seed, struct buf *out)
+{
+	static const char *const units[] = {" ", "\n", "a", "b", "1", "x", "é", "!", "\u3000",
+					    "\U00010400", "'s", "\t"};
+	buf_clear(out);
+	for (int n_runs = 1 + rand_r(seed) % 8; n_runs > 0; n_runs--) {
+		const char *unit = units[(size_t)rand_r(seed) % ARRAY_LEN(units)];
+		int most = rand_r(seed) % 4 ? 5 : 300;
+		for (int n = rand_r(seed) % most + 1; n > 0; n--)
+			buf_add_z(out, unit);
+	}
+}
+
+static void test_windows(void)
+{
+	unsigned seed = 1;
+	struct buf text = {0}, want = {0}, got = {0};
+	for (size_t i = 0; i < ARRAY_LEN(looking); i++) {
+		int n_wrong = 0;
+		pcre2_code *code = compile(looking[i]);
+		for (int jit = 0; jit < 2; jit++) {
+			struct pretok *p = create(looking[i], jit);
+			struct pretok_work *w = pretok_work_create(p);
+			for (int k = 0; k < (jit ? 100 : 20); k++) {
+				make_text(&seed, &text);
+				buf_clear(&want);
+				buf_clear(&got);
+				cut_whole(code, buf_str(&text), &want);
+				bool is_fine = pretok_run(p, w, buf_str(&text), collect, &got,
+							  NULL) == OK;
+				if (!is_fine || !str_eq(buf_str(&want), buf_str(&got)))
+					n_wrong++;
+			}
+			pretok_work_destroy(w);
+			pretok_destroy(p);
+		}
+		pcre2_code_free(code);
+		is_int(n_wrong, 0, "%s: the words of the whole text", looking[i]);
+	}
+	buf_deinit(&text);
+	buf_deinit(&want);
+	buf_deinit(&got);
+}
+
+/* Units that n_units of `unit`, and then `end`, take; SIZE_MAX: more than a request may. */
+static size_t units_of(const char *regex, bool use_jit, const char *unit, size_t n_units,
+		       const char *end)
+{
+	struct buf text = {0};
+	struct work_budget work;
+	struct pretok *p = create(regex, use_jit);
+	struct pretok_work *w = pretok_work_create(p);
+	size_t n = 0;
+	for (size_t i = 0; i < n_units; i++)
+		buf_add_z(&text, unit);
+	buf_add_z(&text, end);
+	work_begin(&work, 2000000);
+	enum status st = pretok_run(p, w, buf_str(&text), count, &n, NULL);
+	work_end();
+	ok(st == OK || (st == E_LIMIT && work.is_over), "it ends, or the budget does");
+	pretok_work_destroy(w);
+	pretok_destroy(p);
+	buf_deinit(&text);
+	return st == OK ? work.spent[WORK_TEXT] : SIZE_MAX;
+}
+
+static void test_budget(void)
+{
+	for (int jit = 0; jit < 2; jit++) {
+		for (size_t i = 1; i < 5; i++) {
+			const char *unit = i < 4 ? "1" : " ";
+			ok(units_of(looking[i], jit, unit, 1000, "a") < 2000000,
+			   "%s: a run of 1,000", looking[i]);
+			is_int(units_of(looking[i], jit, unit, 300000, "a"), SIZE_MAX,
+			       "jit %d: %s: a run of 300,000 ends with the budget", jit,
+			       looking[i]);
+		}
+		ok(units_of(looking[0], jit, " ", 300000, "a") < 1000000,
+		   "jit %d: one look at a long run is no reason", jit);
+		ok(units_of(looking[0], jit, "Lorem ipsum, 123 dolor.\n", 20000, "") < 1000000,
+		   "jit %d: nor is a long text", jit);
+	}
+}
+
 static enum status stop(void *ctx, struct str word)
 {
 	return --*(int *)ctx == 0 ? E_NOMEM : OK;
@@ -179,6 +331,8 @@ int main(void)
 	test_dialect();
 	test_refused();
 	test_long();
+	test_windows();
+	test_budget();
 
 	struct pretok *p = create(" ", true);
 	struct pretok_work *w = pretok_work_create(p);
