@@ -108,7 +108,9 @@ enum status params_read_ids(const struct json_node *at, size_t max,
 	enum status st = json_read_list(at, max, &n, fail);
 	if (st != OK)
 		return st;
-	int32_t *ids = arena_alloc(a, n * sizeof *ids);
+	int32_t *ids = arena_try(a, n * sizeof *ids);
+	if (!ids)
+		return fail_default(fail, E_NOMEM);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *plain = json_array_get(at->v, i);
 		int64_t id = json_is_integer(plain) ? json_integer_value(plain) : -1;

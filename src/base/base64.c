@@ -21,7 +21,8 @@ bool base64_decode(struct str text, struct buf *out)
 		n--;
 	if ((n != text.n && text.n % 4 != 0) || n % 4 == 1)
 		return false;
-	buf_reserve(out, n / 4 * 3 + 3);
+	if (!buf_reserve(out, n / 4 * 3 + 3))
+		return true; /* the request is over */
 	for (size_t i = 0; i < n; i++) {
 		unsigned digit = digit_of(text.p[i]);
 		if (digit == 64)

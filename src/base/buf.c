@@ -43,22 +43,33 @@ void buf_clear(struct buf *b)
 		b->p[0] = '\0';
 }
 
-void buf_reserve(struct buf *b, size_t more)
+typedef void *(*alloc_fn)(void *p, size_t n);
+
+/* Makes room for `more` bytes and a NUL, with memory by `alloc`. False: there is none. */
+static bool grow(struct buf *b, size_t more, alloc_fn alloc)
 {
 	size_t need = b->n + more + 1;
 	if (need <= b->cap)
-		return;
+		return true;
 	size_t cap = b->cap ? b->cap : 64;
 	while (cap < need)
 		cap *= 2;
-	b->p = xrealloc(b->p, cap);
+	char *p = alloc(b->p, cap);
+	if (!p)
+		return false;
+	b->p = p;
 	b->cap = cap;
 	b->p[b->n] = '\0';
+	return true;
 }
+
+bool buf_reserve(struct buf *b, size_t more) { return grow(b, more, alloc_or_drop); }
+bool buf_try(struct buf *b, size_t more) { return grow(b, more, alloc_try); }
 
 void buf_add(struct buf *b, const void *p, size_t n)
 {
-	buf_reserve(b, n);
+	if (!buf_reserve(b, n))
+		return;
 	if (n)
 		memcpy(b->p + b->n, p, n);
 	b->n += n;
@@ -74,12 +85,16 @@ void buf_addf(struct buf *b, const char *fmt, ...)
 	va_list ap, again;
 	va_start(ap, fmt);
 	va_copy(again, ap);
-	buf_reserve(b, 64);
-	size_t room = b->cap - b->n;
-	int n = vsnprintf(b->p + b->n, room, fmt, ap);
-	if (n > 0 && (size_t)n >= room) {
-		buf_reserve(b, (size_t)n);
-		vsnprintf(b->p + b->n, b->cap - b->n, fmt, again);
+	int n = 0;
+	if (buf_reserve(b, 64)) {
+		size_t room = b->cap - b->n;
+		n = vsnprintf(b->p + b->n, room, fmt, ap);
+		if (n > 0 && (size_t)n >= room) {
+			if (buf_reserve(b, (size_t)n))
+				vsnprintf(b->p + b->n, b->cap - b->n, fmt, again);
+			else
+				b->p[b->n] = '\0', n = 0;
+		}
 	}
 	if (n > 0)
 		b->n += (size_t)n;
@@ -116,7 +131,8 @@ static size_t add_json_special(struct buf *b, const char *p, size_t n)
 
 void buf_add_json(struct buf *b, struct str s)
 {
-	buf_reserve(b, s.n + 2);
+	if (!buf_reserve(b, s.n + 2))
+		return;
 	buf_add_c(b, '"');
 	size_t i = 0;
 	while (i < s.n) {
@@ -163,8 +179,7 @@ void buf_drop(struct buf *b, size_t n)
 
 char *buf_take(struct buf *b)
 {
-	buf_reserve(b, 0);
-	char *p = b->p;
+	char *p = b->p ? b->p : xstrdup("");
 	*b = (struct buf){0};
 	return p;
 }

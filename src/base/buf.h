@@ -5,7 +5,9 @@
  * Invariants of struct buf: p is NULL exactly when cap is 0. When cap is not 0, p[n] is
  * '\0', so p can be handed to printf. Callers may read the fields and may lower n
  * directly; only the functions below make a buffer grow.
- */
+ *
+ * Where the system refuses memory for a request, what is to be added is dropped: the request
+ * is over then (base/work.h), and what it has made is thrown away. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,7 +52,10 @@ struct buf {
 
 void buf_deinit(struct buf *b); /* frees; leaves an empty usable buf */
 void buf_clear(struct buf *b);  /* n = 0, keeps the memory */
-void buf_reserve(struct buf *b, size_t more);
+/* Makes room for more bytes. False: the thread's request is over. */
+bool buf_reserve(struct buf *b, size_t more);
+/* The same, for callers that handle a failure themselves. */
+bool buf_try(struct buf *b, size_t more) MUST_USE;
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_str(struct buf *b, struct str s);
 void buf_add_c(struct buf *b, char c);

@@ -120,7 +120,8 @@ static enum status read_to_end(int fd, const char *path, size_t max_bytes,
 {
 	size_t start = out->n;
 	for (;;) {
-		buf_reserve(out, 16384);
+		if (!buf_try(out, 16384))
+			return fail_set(fail, E_NOMEM, "%s: no memory to read it", path);
 		ssize_t got = read(fd, out->p + out->n, 16384);
 		if (got < 0 && errno == EINTR)
 			continue;

@@ -174,7 +174,11 @@ void lru_put(struct lru *l, struct lru_key key, void *value)
 		l->opts.drop(value);
 		return;
 	}
-	struct lru_entry *e = xcalloc(1, sizeof *e + key.name.n);
+	struct lru_entry *e = calloc(1, sizeof *e + key.name.n);
+	if (!e) {
+		l->opts.drop(value);
+		return;
+	}
 	e->value = value;
 	e->hash = hash_of(key);
 	e->n_key = key.name.n;

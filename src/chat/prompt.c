@@ -60,9 +60,10 @@ enum status prompt_encode(const struct chat_model *m, struct request *r, int i,
 		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {
 		/* All memory of a request is in its arena, and is freed with it. */
-		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
-		if (ids.n)
+		int32_t *copy = arena_try(&r->arena, ids.n * sizeof *copy);
+		if (copy && ids.n)
 			memcpy(copy, ids.p, ids.n * sizeof *copy);
+		ids.n = copy ? ids.n : 0;
 		r->prompts[i] = (struct ids){copy, ids.n, ids.n};
 		if (i == 0 && r->n_prompts == 1)
 			r->turn_at = turn_of(t, text, &ids);
@@ -81,8 +82,10 @@ enum status prompt_see(struct request *r, const struct images *images,
 		ids_add(&ids, r->prompts[0].p[i]);
 	enum status st = images_expand(images, use, &ids, fail);
 	if (st == OK) {
-		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
-		memcpy(copy, ids.p, ids.n * sizeof *copy);
+		int32_t *copy = arena_try(&r->arena, ids.n * sizeof *copy);
+		ids.n = copy ? ids.n : 0;
+		if (ids.n)
+			memcpy(copy, ids.p, ids.n * sizeof *copy);
 		r->prompts[0] = (struct ids){copy, ids.n, ids.n};
 		for (int i = 0; i < r->n_images && r->images[i].at < r->turn_at; i++)
 			r->turn_at += r->images[i].n - 1;

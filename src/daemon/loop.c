@@ -48,6 +48,7 @@
 #include "daemon/notify.h"
 #include "daemon/weights.h"
 #include "http/http.h"
+#include "json/json_text.h"
 #include "trace/exporter.h"
 
 #define TICK_MS 1000
@@ -57,6 +58,9 @@
 #define LOAD_EXTEND_US INT64_C(120000000)
 #define IDLE_WORKER_MS 10000
 #define MIN_FILES 32
+#define MIN_STACK (256u << 10)
+#define STACK_BYTES (8u << 20) /* of threads */
+#define SPARE_BYTES (64u << 20) /* see base/alloc.h */
 /* the settings that can be meant when the system refuses a thread or a descriptor */
 #define LIMITS "limits: TasksMax, ulimit -u, LimitNOFILE, ulimit -n, memory"
 
@@ -318,6 +322,7 @@ static void on_loaded(struct loop *l)
 	atomic_store(&l->health.load_stage, LOAD_DONE);
 	atomic_store(&l->health.state, HEALTH_READY);
 	l->phase = SERVING;
+	alloc_keep_spare(SPARE_BYTES);
 	log_info("ready: %s on %s, loaded in %.2f s", l->plan.model_name, l->address,
 		 seconds);
 	notify_sendf("READY=1\nSTATUS=Serving %s on %s", l->plan.model_name,
@@ -470,6 +475,8 @@ static void on_tick(uv_timer_t *t)
 {
 	struct loop *l = t->data;
 	log_flush();
+	if (l->phase >= SERVING)
+		alloc_keep_spare(SPARE_BYTES);
 	if (l->phase == LOADING) {
 		show_progress(l);
 		return;
@@ -514,6 +521,25 @@ static enum status raise_fd_limit(int64_t max_connections, struct fail *fail)
 				"raise the limit (ulimit -n, LimitNOFILE)",
 				(unsigned long long)r.rlim_max, MIN_FILES);
 	return OK;
+}
+
+/* Threads nest as deep as the main one, whatever `ulimit -s` says. E_CONFIG: even less than the
+ * start takes. */
+static enum status set_stacks(struct fail *fail)
+{
+	struct rlimit r;
+	pthread_attr_t attr;
+	if (getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur < MIN_STACK)
+		return fail_set(fail, E_CONFIG, "the stack may have only %llu bytes, and halod "
+				"needs %u: raise the limit (ulimit -s, LimitSTACK)",
+				(unsigned long long)r.rlim_cur, MIN_STACK);
+	int rc = pthread_attr_init(&attr);
+	if (rc == 0)
+		rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (rc == 0)
+		rc = pthread_setattr_default_np(&attr);
+	return rc == 0 ? OK : fail_set(fail, E_LIMIT, "threads cannot be given stacks: %s",
+				       strerror(rc));
 }
 
 static void name_address(struct loop *l, bool is_inherited)
@@ -724,6 +750,7 @@ enum exit_code loop_run(const struct config *c)
 {
 	ignore_signals();
 	mapped_watch(EXIT_CODE_MODEL);
+	json_text_init();
 	struct loop *l = xcalloc(1, sizeof *l);
 	l->config = c;
 	l->start_us = now_us();
@@ -734,7 +761,9 @@ enum exit_code loop_run(const struct config *c)
 		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
 	l->is_tty = isatty(STDERR_FILENO) && strcmp(c->log_format, "text") == 0;
 	enum exit_code code = EXIT_CODE_MODEL;
-	enum status s = boot_plan(c, &l->plan, &l->fail);
+	enum status s = set_stacks(&l->fail);
+	if (s == OK)
+		s = boot_plan(c, &l->plan, &l->fail);
 	if (s == OK)
 		code = serve(l);
 	else

@@ -42,7 +42,8 @@ static enum status read_all(const struct fetch *f, int fd, struct buf *out, stru
 {
 	size_t begin = out->n;
 	for (;;) {
-		buf_reserve(out, PIECE);
+		if (!buf_try(out, PIECE))
+			return fail_default(fail, E_NOMEM);
 		ssize_t n = read(fd, out->p + out->n, PIECE);
 		if (n < 0 && errno == EINTR)
 			continue;

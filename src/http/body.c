@@ -21,6 +21,8 @@ enum status body_add(struct body *b, const char *p, size_t n)
 	if (b->is_discarded)
 		return b->n_read > BODY_SWALLOW_MAX ? E_LIMIT : OK;
 	status = n > b->max_bytes - b->buf.n ? E_TOO_LARGE : body_expect(b, b->buf.n + n);
+	if (status == OK && !buf_try(&b->buf, n))
+		status = E_NOMEM;
 	if (status == OK)
 		buf_add(&b->buf, p, n);
 	else

@@ -34,7 +34,7 @@ struct body {
 /* Charges for a body of n bytes. E_BODIES: the other bodies leave too little memory. A body
  * that is alone is never refused. */
 enum status body_expect(struct body *b, size_t n) MUST_USE;
-/* Adds the next piece. E_TOO_LARGE, E_BODIES: the body is refused, and all further pieces
+/* Adds the next piece. E_TOO_LARGE, E_BODIES, E_NOMEM: the body is refused, and all further pieces
  * are dropped. E_LIMIT: cut the connection. */
 enum status body_add(struct body *b, const char *p, size_t n) MUST_USE;
 /* Drops the body; later pieces are read and dropped, too. */

@@ -46,6 +46,13 @@ void *jrt_limit(struct jrt *rt, const char *what)
 	return NULL;
 }
 
+void *jrt_no_memory(struct jrt *rt)
+{
+	if (!jrt_failed(rt))
+		fail_default(&rt->fail, E_NOMEM);
+	return NULL;
+}
+
 /* Formats the message only here, on real use: templates mostly just ask whether an
  * undefined value is defined. */
 void *jrt_undefined(struct jrt *rt, const struct jinja_value *v)
@@ -121,15 +128,29 @@ struct jinja_value *jrt_undef_hint(struct jrt *rt, const char *hint)
 
 /* --- text ---------------------------------------------------------------- */
 
+/* Moves the text to new memory of `cap` bytes. */
+static bool text_move(struct jtext *t, size_t cap)
+{
+	char *p = arena_try(t->rt->arena, cap);
+	if (!p) {
+		t->failed = true;
+		jrt_no_memory(t->rt);
+		return false;
+	}
+	if (t->n)
+		memcpy(p, t->p, t->n);
+	t->p = p;
+	t->cap = cap;
+	return true;
+}
+
 struct jtext *jtext_new(struct jrt *rt, size_t cap)
 {
 	struct jtext *t = arena_alloc(rt->arena, sizeof *t);
 	t->rt = rt;
 	t->failed = cap > 0 && !jrt_room(rt, cap);
-	if (!t->failed && cap) {
-		t->p = arena_alloc(rt->arena, cap);
-		t->cap = cap;
-	}
+	if (!t->failed && cap)
+		text_move(t, cap);
 	return t;
 }
 
@@ -150,12 +171,7 @@ static bool text_reserve(struct jtext *t, size_t n)
 		t->failed = true;
 		return false;
 	}
-	char *p = arena_alloc(t->rt->arena, cap);
-	if (t->n)
-		memcpy(p, t->p, t->n);
-	t->p = p;
-	t->cap = cap;
-	return true;
+	return text_move(t, cap);
 }
 
 /* Marks the n bytes added last with this trust. */

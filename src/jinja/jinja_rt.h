@@ -38,6 +38,8 @@ struct jrt {
 
 /* Fails with E_TEMPLATE and the line: the template or the messages are at fault. */
 void *jrt_fail(struct jrt *rt, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Fails with E_NOMEM. */
+void *jrt_no_memory(struct jrt *rt);
 /* Fails with E_LIMIT and the line. */
 void *jrt_limit(struct jrt *rt, const char *what);
 /* Fails because v was used while undefined, in Jinja's words. */

@@ -123,6 +123,13 @@ static struct buf rewrite(struct str text, enum json_text_mode mode)
 	return r.out;
 }
 
+static void *take(size_t n)
+{
+	return alloc_try(NULL, n);
+}
+
+void json_text_init(void) { json_set_alloc_funcs(take, free); }
+
 json_t *json_text_load(struct str text, enum json_text_mode mode, json_error_t *e)
 {
 	static const struct str mark = {"\xEF\xBB\xBF", 3};

@@ -8,6 +8,10 @@
 
 #include "base/buf.h"
 
+/* Has jansson take memory by alloc_try (base/alloc.h): a body for whose tree there is none ends its
+ * request with E_NOMEM. Called before the first text is read, by one thread. */
+void json_text_init(void);
+
 enum json_text_mode {
 	/* Requests, and files whose format says so. A duplicate key is a fault: two readers of
 	 * one text must not see two values. NUL in a string is accepted. */

@@ -76,7 +76,9 @@ bool encodings_get(struct encodings *e, struct str key, struct ids *out)
 
 void encodings_put(struct encodings *e, struct str key, const int32_t *ids, size_t n)
 {
-	struct kept_ids *x = xmalloc(size_of(n));
+	struct kept_ids *x = malloc(size_of(n));
+	if (!x)
+		return;
 	x->n = n;
 	if (n)
 		memcpy(x->ids, ids, n * sizeof *ids);

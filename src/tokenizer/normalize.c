@@ -56,8 +56,12 @@ struct cps {
 static void add_cp(struct cps *c, utf8proc_int32_t cp)
 {
 	if (c->n == c->cap) {
-		c->cap = c->cap ? c->cap * 2 : 64;
-		c->p = xrealloc(c->p, c->cap * sizeof *c->p);
+		size_t cap = c->cap ? c->cap * 2 : 64;
+		utf8proc_int32_t *p = alloc_or_drop(c->p, cap * sizeof *p);
+		if (!p)
+			return;
+		c->p = p;
+		c->cap = cap;
 	}
 	c->p[c->n++] = cp;
 }
@@ -96,7 +100,9 @@ static void sort_marks(utf8proc_int32_t *p, size_t n)
 		at[combining_class(p[i]) + 1]++;
 	for (int c = 0; c < 256; c++)
 		at[c + 1] += at[c];
-	utf8proc_int32_t *sorted = xmalloc(n * sizeof *sorted);
+	utf8proc_int32_t *sorted = alloc_or_drop(NULL, n * sizeof *sorted);
+	if (!sorted)
+		return;
 	for (size_t i = 0; i < n; i++)
 		sorted[at[combining_class(p[i])]++] = p[i];
 	memcpy(p, sorted, n * sizeof *sorted);

@@ -59,12 +59,20 @@ struct tokenizer {
 	struct ids prefix, suffix;
 };
 
+static bool ids_grow(struct ids *ids, size_t cap)
+{
+	int32_t *p = alloc_or_drop(ids->p, cap * sizeof *p);
+	if (!p)
+		return false;
+	ids->p = p;
+	ids->cap = cap;
+	return true;
+}
+
 void ids_add(struct ids *ids, int32_t id)
 {
-	if (ids->n == ids->cap) {
-		ids->cap = ids->cap ? ids->cap * 2 : 64;
-		ids->p = xrealloc(ids->p, ids->cap * sizeof *ids->p);
-	}
+	if (ids->n == ids->cap && !ids_grow(ids, ids->cap ? ids->cap * 2 : 64))
+		return;
 	ids->p[ids->n++] = id;
 }
 
@@ -76,10 +84,8 @@ void ids_deinit(struct ids *ids)
 
 void ids_add_all(struct ids *ids, const int32_t *p, size_t n)
 {
-	if (ids->n + n > ids->cap) {
-		ids->cap = MAX(ids->cap * 2, ids->n + n);
-		ids->p = xrealloc(ids->p, ids->cap * sizeof *ids->p);
-	}
+	if (ids->n + n > ids->cap && !ids_grow(ids, MAX(ids->cap * 2, ids->n + n)))
+		return;
 	if (n)
 		memcpy(ids->p + ids->n, p, n * sizeof *p);
 	ids->n += n;
