@@ -68,13 +68,15 @@ static void add_call(struct buf *b, const struct conn *c)
 	}
 }
 
-/* Adds a row to the last requests that GET /stats shows. */
+/* Adds a row to the last requests that GET /stats shows, and counts under the key's name. */
 static void remember(const struct conn *c, int status)
 {
 	struct api_log log;
 	struct recent_row row = {.owner = c->owner, .path = c->route->path,
 				 .status = status, .ended_s = clock_wall_s()};
 	api_call_log(c->call, &log);
+	if (c->key)
+		keys_count_request(c->key, log.stats.n_prompt, log.stats.n_output);
 	snprintf(row.id, sizeof row.id, "%s", c->id);
 	row.finish = finish_of(c, &log);
 	row.is_stream = log.is_stream;
@@ -101,7 +103,7 @@ static void write_line(const struct conn *c, int status)
 	add_ms(&b, "duration_ms",
 	       (double)(server_now(c->http) - c->arrival_us) / 1000);
 	if (c->key)
-		buf_addf(&b, ",\"key_line\":%d", keys_line(c->key));
+		buf_addf(&b, ",\"key\":\"%s\"", keys_name(c->key));
 	if (c->end != END_NONE)
 		buf_addf(&b, ",\"end\":\"%s\"", end_names[c->end]);
 	if (c->route && (c->route->flags & ROUTE_WORK)) {

@@ -2,6 +2,8 @@
 #include "http/keys.h"
 
 #include <gnutls/crypto.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -14,11 +16,18 @@
 #define MAX_KEYS 4096
 #define MAX_FILE_BYTES (2u << 20)
 
+/* What the keys of one name did. It stays when its keys go: a counter never falls. */
+struct key_owner {
+	char name[KEYS_NAME_BYTES + 1];
+	uint64_t n_requests, n_prompt, n_output;
+};
+
 struct key {
 	LIST_ENTRY(key) link;
 	unsigned char secret[KEY_BYTES]; /* padded with zeros, which occur in no key */
 	uint64_t id;
-	int line;
+	char name[KEYS_NAME_BYTES + 1];
+	struct key_owner *owner;
 	int n_active;
 	bool is_listed; /* the key is in the file now */
 };
@@ -27,6 +36,8 @@ struct keys {
 	char *path;
 	LIST_HEAD(key_list, key) list;
 	int n;
+	struct key_owner owners[KEYS_NAMES + 1]; /* in order of their first key */
+	int n_owners;
 };
 
 static void set_secret(unsigned char to[KEY_BYTES], struct str s)
@@ -97,17 +108,43 @@ static struct str trim(struct str s)
 	return s;
 }
 
-static enum status add_line(struct key_list *list, int *n, struct str s, int line,
-			    const char *path, struct fail *fail)
+/* Quotes would have to be escaped in a label of a metric. */
+static bool is_name(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] < ' ' || s.p[i] >= 0x7F || is_char_of(s.p[i], "\"\\"))
+			return false;
+	return s.n <= KEYS_NAME_BYTES;
+}
+
+/* Takes the key off the line's beginning. */
+static struct str cut_secret(struct str *io)
+{
+	struct str s = *io;
+	size_t n = 0;
+	while (n < s.n && !is_char_of(s.p[n], " \t"))
+		n++;
+	*io = trim((struct str){s.p + n, s.n - n});
+	return (struct str){s.p, n};
+}
+
+/* io_last: the newest key of the list; NULL: it is empty. The keys stay in the file's order. */
+static enum status add_line(struct key_list *list, struct key **io_last, int *n, struct str s,
+			    int line, const char *path, struct fail *fail)
 {
 	unsigned char secret[KEY_BYTES];
-	s = trim(s);
-	if (s.n == 0 || s.p[0] == '#')
+	struct str name = trim(s);
+	if (name.n == 0 || name.p[0] == '#')
 		return OK;
+	s = cut_secret(&name);
 	if (s.n > KEY_BYTES || !is_visible(s))
 		return fail_set(fail, E_CONFIG,
 				"%s:%d: a key has 1 to %d visible ASCII characters",
 				path, line, KEY_BYTES);
+	if (!is_name(name))
+		return fail_set(fail, E_CONFIG,
+				"%s:%d: the name behind a key has at most %d ASCII characters, "
+				"and no quote or backslash", path, line, KEYS_NAME_BYTES);
 	set_secret(secret, s);
 	if (!find(list, secret)) {
 		if (*n == MAX_KEYS)
@@ -115,9 +152,13 @@ static enum status add_line(struct key_list *list, int *n, struct str s, int lin
 					path, line, MAX_KEYS);
 		struct key *key = xcalloc(1, sizeof *key);
 		memcpy(key->secret, secret, KEY_BYTES);
-		key->line = line;
+		snprintf(key->name, sizeof key->name, "%.*s", (int)name.n, name.p);
 		key->is_listed = true;
-		LIST_INSERT_HEAD(list, key, link);
+		if (*io_last)
+			LIST_INSERT_AFTER(*io_last, key, link);
+		else
+			LIST_INSERT_HEAD(list, key, link);
+		*io_last = key;
 		++*n;
 	}
 	explicit_bzero(secret, sizeof secret);
@@ -130,12 +171,14 @@ static enum status read_list(const char *path, struct key_list *list, int *out_n
 {
 	struct buf b = {0};
 	struct fail last;
+	struct key *newest = NULL;
 	int n = 0, line = 1;
 	enum status st = file_read(path, MAX_FILE_BYTES, &b, fail), added = OK;
 	for (size_t i = 0; i < b.n && added != E_LIMIT; line++) {
 		const char *end = memchr(b.p + i, '\n', b.n - i);
 		size_t len = end ? (size_t)(end - b.p) - i : b.n - i;
-		added = add_line(list, &n, (struct str){b.p + i, len}, line, path, &last);
+		added = add_line(list, &newest, &n, (struct str){b.p + i, len}, line, path,
+				 &last);
 		if (added != OK && st == OK) {
 			st = added;
 			*fail = last;
@@ -151,6 +194,60 @@ static enum status read_list(const char *path, struct key_list *list, int *out_n
 	if (st != OK) /* also when the file is missing: it is a wrong setting */
 		st = fail->code = E_CONFIG;
 	return st;
+}
+
+/* --- names ---------------------------------------------------------------------- */
+
+/* The last place is that of all names that came too late. */
+static struct key_owner *owner_of(struct keys *k, const char *name)
+{
+	name = *name ? name : "unnamed";
+	for (int i = 0; i < k->n_owners; i++)
+		if (strcmp(k->owners[i].name, name) == 0)
+			return &k->owners[i];
+	if (k->n_owners >= KEYS_NAMES)
+		name = "other";
+	struct key_owner *o = &k->owners[MIN(k->n_owners, KEYS_NAMES)];
+	k->n_owners = MIN(k->n_owners + 1, KEYS_NAMES + 1);
+	snprintf(o->name, sizeof o->name, "%s", name);
+	return o;
+}
+
+const char *keys_name(const struct key *key)
+{
+	return *key->name ? key->name : "unnamed";
+}
+
+void keys_count_request(struct key *key, int n_prompt, int n_output)
+{
+	key->owner->n_requests++;
+	key->owner->n_prompt += (uint64_t)n_prompt;
+	key->owner->n_output += (uint64_t)n_output;
+}
+
+void keys_format(const struct keys *k, struct buf *out)
+{
+	static const struct {
+		const char *name, *help;
+		size_t at;
+	} rows[] = {
+		{"key_requests_total", "Requests that ended, by the name of their API key.",
+		 offsetof(struct key_owner, n_requests)},
+		{"key_prompt_tokens_total", "Their prompt tokens.",
+		 offsetof(struct key_owner, n_prompt)},
+		{"key_generation_tokens_total", "Their output tokens.",
+		 offsetof(struct key_owner, n_output)},
+	};
+	for (size_t r = 0; r < ARRAY_LEN(rows); r++) {
+		buf_addf(out, "# HELP halod_%s %s\n# TYPE halod_%s counter\n", rows[r].name,
+			 rows[r].help, rows[r].name);
+		for (int i = 0; i < k->n_owners; i++) {
+			uint64_t v;
+			memcpy(&v, (const char *)&k->owners[i] + rows[r].at, sizeof v);
+			buf_addf(out, "halod_%s{key=\"%s\"} %llu\n", rows[r].name,
+				 k->owners[i].name, (unsigned long long)v);
+		}
+	}
 }
 
 /* --- life ----------------------------------------------------------------------- */
@@ -171,12 +268,15 @@ enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail
 		old = find(&k->list, key->secret);
 		if (old) {
 			old->is_listed = true;
-			old->line = key->line;
+			has_new |= strcmp(old->name, key->name) != 0;
+			memcpy(old->name, key->name, sizeof old->name);
+			old->owner = owner_of(k, old->name);
 			free_key(key);
 		} else {
 			LIST_REMOVE(key, link);
 			LIST_INSERT_HEAD(&k->list, key, link);
 			key->id = id_of(key->secret);
+			key->owner = owner_of(k, key->name);
 			has_new = true;
 		}
 	}
@@ -213,7 +313,6 @@ void keys_destroy(struct keys *k)
 }
 
 int keys_count(const struct keys *k) { return k->n; }
-int keys_line(const struct key *key) { return key->line; }
 uint64_t keys_id(const struct key *key) { return key->id; }
 
 /* --- use ------------------------------------------------------------------------ */

@@ -100,6 +100,8 @@ void page_metrics(struct conn *c)
 					      .health = o->health,
 					      .clock = o->clock},
 		       &b);
+	if (c->http->keys)
+		keys_format(c->http->keys, &b);
 	answer_set(c, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """API keys, their limits, and pages of other origins."""
 import os
+import re
 import socket
 import signal
 import subprocess
@@ -40,7 +41,12 @@ def test_keys(t, d, path):
     t.equal(d.get("/metrics", ONE).status, 200, "/metrics with a key")
     t.equal(d.get("/nothing").status, 404, "an unknown address")
     d.request("POST", CHAT, BODY, {**TWO, "X-Request-Id": "keyed-1"})
-    t.equal(d.access("keyed-1")["key_line"], 2, "the log says which key")
+    t.equal(d.access("keyed-1")["key"], "Zoe of sales", "the log says whose key")
+    counted = dict(re.findall(r'^halod_key_(\w+)_total{key="Zoe of sales"} (\d+)$',
+                              d.get("/metrics", ONE).body.decode(), re.M))
+    t.ok(int(counted["requests"]) > 1 and
+         int(counted["prompt_tokens"]) > int(counted["generation_tokens"]) >= 2,
+         "/metrics counts requests and tokens by name", counted)
 
 
 def stream(d, headers):
@@ -76,7 +82,7 @@ def test_reload(t, d, path):
              for k in ("one", "two", "three")], [401, 200, 200], "SIGHUP: new keys")
     t.ok(next(events)["choices"], "a request of the old key goes on")
     s.close()
-    write_keys(path, "not a key", "sk-three")
+    write_keys(path, "k\u00e9y", "sk-three")
     hup("error.*:1: a key has .*: the 1 API key in the other lines is valid")
     t.equal([d.get("/v1/models", {"X-Api-Key": "sk-" + k}).status for k in ("two", "three")],
             [401, 200], "a bad line hides no revocation")
@@ -277,7 +283,7 @@ def test_start(t):
 t = Tap()
 with tempfile.TemporaryDirectory() as tmp:
     path = os.path.join(tmp, "keys")
-    write_keys(path, "sk-one", "sk-two")
+    write_keys(path, "sk-one", "sk-two Zoe of sales")
     d = Halod(api_key_file=path, metrics_need_key="yes", max_requests_per_key=1,
               cors_origins="http://a.example, " + PAGE)
     for test in (test_keys, test_limit, test_reload, test_responses, test_prefixes,

@@ -32,7 +32,6 @@ static void test_find(void)
 	is_int(keys_create(path, &k, &fail), OK, "a file of keys");
 	is_int(keys_count(k), 3, "comments, blank lines and doubles do not count");
 	ok(finds(k, "sk-one") && finds(k, "sk-two"), "its keys are found");
-	is_int(keys_line(keys_find(k, STR("sk-two"))), 4, "with their line");
 	ok(!finds(k, "sk-on") && !finds(k, "sk-one ") && !finds(k, "sk-onf") &&
 		   !finds(k, "") && !finds(k, "# two users") && !finds(k, "SK-ONE"),
 	   "others are not");
@@ -50,7 +49,11 @@ static void test_refused(void)
 	} rows[] = {
 		{"", "holds no API key"},
 		{"# nothing\n\n", "holds no API key"},
-		{"good\nnot good\n", ":2: a key has"},
+		{"good\nn\xc3\xb6t good\n", ":2: a key has"},
+		{"good\nsk-2 say \"hello\"\n", ":2: the name"},
+		{"sk-1 1234567890123456789012345678901234567890123456789012345678901234"
+		 "5\n", ":1: the name"},
+		{"sk-1 Andr\xc3\xa9\n", ":1: the name"},
 		{"s\xc3\xa9same\n", ":1: a key has"},
 	};
 	struct keys *k = NULL;
@@ -89,9 +92,8 @@ static void test_reload(void)
 	ok(!finds(k, "goes") && finds(k, "new"), "the new keys hold");
 	ok(keys_find(k, STR("stays")) == stays && !keys_take(stays, 2),
 	   "one that stays keeps its count");
-	is_int(keys_line(stays), 2, "and has its new line");
 	keys_release(goes); /* frees it: a leak checker would tell */
-	write_file("bad key\nstays\n");
+	write_file("b\xc3\xa4" "d key\nstays\n");
 	ok(keys_reload(k, &changed, &fail) == E_CONFIG && strstr(fail.text, ":1: a key has") &&
 		   changed && !finds(k, "new") && finds(k, "stays") && keys_count(k) == 1,
 	   "of a file with a bad line the others count");
@@ -106,10 +108,51 @@ static void test_reload(void)
 	keys_destroy(k);
 }
 
+static void test_names(void)
+{
+	struct keys *k;
+	struct fail fail;
+	bool changed;
+	struct buf b = {0}, text = {0};
+	write_file("sk-1 alice\nsk-2\talice \nsk-3  Bob of sales\r\nsk-4\n");
+	is_int(keys_create(path, &k, &fail), OK, "keys with names");
+	ok(finds(k, "sk-1") && !finds(k, "sk-1 alice"), "a name is no part of a key");
+	is_str(keys_name(keys_find(k, STR("sk-3"))), "Bob of sales", "names may have blanks");
+	is_str(keys_name(keys_find(k, STR("sk-4"))), "unnamed", "a key need not have one");
+	keys_count_request(keys_find(k, STR("sk-1")), 10, 1);
+	keys_count_request(keys_find(k, STR("sk-2")), 5, 2);
+	keys_count_request(keys_find(k, STR("sk-4")), 7, 0);
+	write_file("sk-2 carol\n");
+	ok(keys_reload(k, &changed, &fail) == OK && changed, "a key gets another name");
+	keys_count_request(keys_find(k, STR("sk-2")), 1, 1);
+	keys_format(k, &b);
+	ok(strstr(b.p, "halod_key_requests_total{key=\"alice\"} 2\n") &&
+		   strstr(b.p, "halod_key_prompt_tokens_total{key=\"alice\"} 15\n") &&
+		   strstr(b.p, "halod_key_generation_tokens_total{key=\"alice\"} 3\n") &&
+		   strstr(b.p, "halod_key_prompt_tokens_total{key=\"unnamed\"} 7\n") &&
+		   strstr(b.p, "halod_key_requests_total{key=\"carol\"} 1\n"),
+	   "requests and tokens count by name, and what was counted stays");
+	for (int i = 0; i < 3 * KEYS_NAMES; i++)
+		buf_addf(&text, "sk-%d owner%d\n", i, i);
+	write_file(text.p);
+	is_int(keys_reload(k, &changed, &fail), OK, "more names than metrics may have");
+	keys_count_request(keys_find(k, STR("sk-299")), 1, 1);
+	buf_clear(&b);
+	keys_format(k, &b);
+	int n = 0;
+	for (const char *at = b.p; (at = strstr(at, "halod_key_requests_total{")); at++)
+		n++;
+	ok(n == KEYS_NAMES + 1 && strstr(b.p, "halod_key_requests_total{key=\"other\"} 1\n"),
+	   "the last of them count as one");
+	buf_deinit(&b);
+	buf_deinit(&text);
+	keys_destroy(k);
+}
+
 /* Who empties the file, removes it, or makes it unreadable wants nobody to get in. */
 static void test_revoked(void)
 {
-	static const char *const texts[] = {"", "# all gone\n", "not good\n", NULL};
+	static const char *const texts[] = {"", "# all gone\n", "n\xc3\xb6t good\n", NULL};
 	struct keys *k;
 	struct fail fail;
 	bool changed;
@@ -136,6 +179,7 @@ int main(void)
 	close(mkstemp(path));
 	test_find();
 	test_refused();
+	test_names();
 	test_reload();
 	test_revoked();
 	unlink(path);
