@@ -87,7 +87,7 @@ async function answer(old) {
 	} catch (e) {
 		if (run.stop.signal.aborted) node.shown.finish = "stopped";
 		else {
-			node.shown.finish = node.content ? "broken" : "";
+			node.shown.finish = isEmpty(node) ? "" : "broken";
 			node.shown.fault = e instanceof Refusal ? e.message : "The connection broke: " + e.message;
 		}
 	}
@@ -135,7 +135,7 @@ async function findLost() {
 		delete now.shown.isGoing;
 		if (now.shown.finish !== "tool_calls") delete now.tool_calls;
 		now.shown.finish ||= "lost";
-		if (!now.content) now.shown.fault = "The page was closed before the answer came.";
+		if (isEmpty(now)) now.shown.fault = "The page was closed before the answer came.";
 		await save(talk, [now]);
 		showBranch();
 	}

@@ -50,8 +50,8 @@ function branchButtons(node) {
 	return [step(-1, "‹", "The version before"), make("span", "branch", (i + 1) + " of " + all.length), step(1, "›", "The next version")];
 }
 
-/* Can the answer go on from its last word? */
-const canGoOn = (node) => Boolean(node.content) && !node.tool_calls && !node.shown.isGoing
+/* Can the answer go on from its last word? Thoughts that were cut are closed by that. */
+const canGoOn = (node) => Boolean(node.content || node.reasoning_content) && !node.tool_calls && !node.shown.isGoing
 	&& ["length", "stopped", "broken", "lost"].includes(node.shown.finish);
 
 function showActions(view, node) {
@@ -61,7 +61,7 @@ function showActions(view, node) {
 		if (!isBusy) list.push(button("Edit", () => editNode(view, node)));
 	} else if (!node.shown.isGoing) {
 		if (node.content) list.push(copyButton(() => node.content));
-		if (!isBusy && canGoOn(node) && node.id === talk.tip) list.push(button("Go on", () => answer(node)));
+		if (!isBusy && canGoOn(node) && node.id === talk.tip) list.push(button(node.content ? "Go on" : "Answer now", () => answer(node)));
 		if (!isBusy) list.push(button(isEmpty(node) ? "Try again" : "Regenerate", () => regenerate(node)));
 	}
 	if (!isBusy) list.push(...branchButtons(node));

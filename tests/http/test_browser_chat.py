@@ -406,6 +406,19 @@ def test_reload(t, b, s):
     t.equal((asked["messages"][-1], asked["continue_final_message"], asked["add_generation_prompt"]),
             ({"role": "assistant", "content": "Once upon"}, True, False), "as the API has it")
     t.ok("Go on" not in buttons(b), "then it is whole", buttons(b))
+    s.say("think", [{"reasoning_content": "Let me see."}, WAIT], ["Quick."])
+    say(b, "think", wait=False)
+    b.wait("%s.querySelector('.thought')?.checkVisibility()" % LAST)
+    b.reload()
+    b.wait("%s?.innerText.includes('the page was closed here')" % LAST)
+    s.go()
+    s.say("", ["At once."])
+    do(b, "Answer now")
+    b.wait(IDLE + " && %s.innerText.includes('At once.')" % LAST)
+    t.equal(s.asked[-1]["messages"][-1],
+            {"role": "assistant", "content": "", "reasoning_content": "Let me see."},
+            "thoughts that were cut are enough to answer")
+    s.answers.pop("")
     s.say("early", [WAIT, "x"])
     say(b, "early", wait=False)
     b.wait(BUSY)
