@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -209,6 +210,23 @@ def at_home(test):
     return in_home
 
 
+def first_layer(source, target):
+    """A copy of a file of safetensors without the layers behind the first."""
+    with open(source, "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        head, data = json.loads(f.read(n)), f.read()
+    out, kept = {}, b""
+    for name, t in head.items():
+        if name == "__metadata__" or re.search(r"\.layers\.[1-9]", name):
+            continue
+        begin, end = t["data_offsets"]
+        out[name] = {**t, "data_offsets": [len(kept), len(kept) + end - begin]}
+        kept += data[begin:end]
+    text = json.dumps(out).encode()
+    with open(target, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + kept)
+
+
 def endless(home, **settings):
     """A halod that does not end an answer: of halo-tiny's layers it has the first."""
     model = os.path.join(home, "halo-tiny")
@@ -217,6 +235,9 @@ def endless(home, **settings):
         os.symlink(os.path.abspath(os.path.join(MODEL, name)), os.path.join(model, name))
     with open(os.path.join(MODEL, "config.json")) as f:
         config = {**json.load(f), "num_hidden_layers": 1, "max_position_embeddings": 1 << 17}
+    weights = os.path.join(model, "model.safetensors")
+    os.remove(weights)
+    first_layer(os.path.join(MODEL, "model.safetensors"), weights)
     os.remove(os.path.join(model, "config.json"))
     with open(os.path.join(model, "config.json"), "w") as f:
         json.dump(config, f)
