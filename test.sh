@@ -257,7 +257,7 @@ install_clients() {
 		@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
 		@langchain/core &&
 		$npm --prefix build/clients/agents \
-			@openai/codex @anthropic-ai/claude-code
+			@openai/codex @anthropic-ai/claude-code @continuedev/cli
 }
 
 say "build, and clients below build/"

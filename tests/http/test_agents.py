@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Codex CLI, Claude Code and llm, headless, as README says to start them: with their own
+"""Codex CLI, Claude Code, Continue and llm, headless, as README says to start them: with their own
 prompts and all of their tools. A turn, one that goes on with it, a call of a tool and its
 result, a fault, and a client that is stopped in the middle.
 
@@ -25,7 +25,7 @@ from halod import BUILDDIR, MODEL, PATIENCE, SRCDIR, Halod, run
 CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
 BIN = os.path.abspath(os.path.join(CLIENTS, "agents", "node_modules", ".bin"))
 VENV = os.path.abspath(os.path.join(CLIENTS, "venv", "bin"))
-CODEX, CLAUDE = (os.path.join(BIN, name) for name in ("codex", "claude"))
+CODEX, CLAUDE, CONTINUE = (os.path.join(BIN, name) for name in ("codex", "claude", "cn"))
 LLM = os.path.join(VENV, "llm")
 WEATHER = "What is the weather in Tunis?"
 
@@ -65,8 +65,8 @@ def starts(program):
 if os.environ.get("HALOD_AGENTS") == "no":
     print("1..0 # SKIP HALOD_AGENTS is no")
     sys.exit(0)
-if not all(starts(program) for program in (CODEX, CLAUDE, LLM)):
-    print("1..0 # SKIP Codex CLI, Claude Code or llm is not there; test.sh installs them")
+if not all(starts(program) for program in (CODEX, CLAUDE, CONTINUE, LLM)):
+    print("1..0 # SKIP Codex CLI, Claude Code, Continue or llm is not there; test.sh installs them")
     sys.exit(0)
 
 
@@ -172,6 +172,43 @@ def test_codex(t, d, home):
          "another model: it says so", text[-2000:])
 
 
+# --- Continue --------------------------------------------------------------------
+
+
+def continue_(d, home, words, model="halo-tiny"):
+    config = os.path.join(home, "config.yaml")
+    with open(config, "w") as f:
+        f.write("name: local\nversion: 1.0.0\nschema: v1\nmodels:\n- {name: NAME, model: NAME, "
+                "apiKey: none, defaultCompletionOptions: {temperature: 0}, %s}\n".replace("NAME", model)
+                % ported(d, ", ".join(table("Continue"))))
+    return execute(home, "cn -p --config %s %s" % (config, words), CONTINUE_TELEMETRY_ENABLED="0")
+
+
+def test_continue(t, _, home):
+    """Its first tool wants a path, of which halo-tiny knows none: here it writes what it knows,
+    and Continue tells it that this is no path."""
+    d = Halod(chat_template=TEMPLATE_FILE, max_output_tokens=200)
+    try:
+        continue_turns(t, d, home)
+    finally:
+        t.equal(d.stop(), 0, "halod ends well")
+
+
+def continue_turns(t, d, home):
+    for words, what in (("Hello", "Continue: a turn"),
+                        ("--resume 'Thank you'", "the conversation goes on")):
+        code, out, err = continue_(d, home, words)
+        t.ok(code == 0 and out.strip(), what, out + err)
+    code, out, err = continue_(d, home, "--auto '%s'" % WEATHER)
+    made = requests(d, "/v1/chat")
+    ends = [r["finish"] for r in made]
+    t.ok(code == 0 and out.strip() and ends[:3] == ["stop", "stop", "tool_calls"] and
+         ends[-1] == "stop", "a call, its result, and an answer", (ends, out, err))
+    t.ok(all(r["status"] == 200 and r["stream"] for r in made), "each streamed, none refused", made)
+    code, out, err = continue_(d, home, "Hello", model="gpt-x")
+    t.ok(code != 0 and "gpt-x" in out + err, "another model: it says so", out + err)
+
+
 # --- llm -------------------------------------------------------------------------
 
 
@@ -270,7 +307,7 @@ TEMPLATE_FILE = os.path.join(FOLDER, "template.jinja")
 with open(TEMPLATE_FILE, "w") as f:
     f.write(TEMPLATE + "{#- <tool_call> -#}\n")
 try:
-    run([at_home(test) for test in (test_claude, test_codex, test_llm, test_left)],
+    run([at_home(test) for test in (test_claude, test_codex, test_continue, test_llm, test_left)],
         chat_template=TEMPLATE_FILE, strict_tools="yes", max_output_tokens=200)
 finally:
     shutil.rmtree(FOLDER, ignore_errors=True)
