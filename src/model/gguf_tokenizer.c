@@ -11,6 +11,7 @@
 #include "model/gguf_model.h"
 #include "model/gguf_pretok.h"
 #include "model/model_templates.h"
+#include "tokenizer/normalize.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -109,7 +110,9 @@ static enum status read_bpe_kind(struct gguf_tokenizer_reader *r, struct tokeniz
 		use_spaced(r);
 		return OK;
 	}
-	r->def.nfc = pre->flags & PRE_NFC;
+	static const struct normal_step nfc = {.kind = NORMAL_NFC};
+	r->def.normal = &nfc;
+	r->def.n_normal = pre->flags & PRE_NFC ? 1 : 0;
 	r->def.ignore_merges = pre->flags & PRE_WHOLE;
 	struct pretok_step *step = r->steps;
 	for (int i = 0; i < GGUF_PRETOK_SPLITS && pre->splits[i]; i++)

@@ -20,6 +20,7 @@
 #include "json/jsonfile.h"
 #include "model/model_templates.h"
 #include "model/tokenizer_encoders.h"
+#include "tokenizer/normalize.h"
 
 /* The largest file we know, with 262,144 tokens, has 33 MB. */
 #define MAX_FILE_BYTES ((size_t)64 << 20)
@@ -30,6 +31,7 @@ struct tokenizer_reader {
 	struct strmap vocab; /* text of a piece -> id */
 	struct tokenizer_def def;
 	struct pretok_step steps[MAX_STEPS];
+	struct normal_step normal[MAX_STEPS];
 	bool has_spaces; /* a step replaces spaces by U+2581 */
 	int n_decoders;  /* SentencePiece decoders read so far */
 	struct fail *fail;
@@ -334,15 +336,64 @@ static bool is_replace(const json_t *v, const char *from, const char *to)
 	       has_string(json_object_get(v, "pattern"), "String", from);
 }
 
+/* Reads a Replace or a Prepend. */
+static enum status read_text_step(struct tokenizer_reader *r, const json_t *v, const char *place,
+				  struct normal_step *step)
+{
+	const json_t *pattern = json_object_get(v, "pattern");
+	const json_t *regex = json_object_get(pattern, "Regex");
+	const json_t *literal = json_object_get(pattern, "String");
+	const json_t *content = json_object_get(
+		v, step->kind == NORMAL_PREPEND ? "prepend" : "content");
+	bool has_pattern = json_is_string(regex) || json_string_length(literal);
+	if (!json_is_string(content) || (step->kind == NORMAL_REPLACE && !has_pattern))
+		return bad(r, place, "has no text, or no pattern");
+	step->content = str_value(content);
+	step->is_literal = !json_is_string(regex);
+	step->pattern = str_value(step->is_literal ? literal : regex);
+	return OK;
+}
+
+static enum status read_normal(struct tokenizer_reader *r, const json_t *v, const char *place)
+{
+	static const struct {
+		const char *type;
+		enum normal_kind kind;
+	} kinds[] = {
+		{"NFC", NORMAL_NFC}, {"NFD", NORMAL_NFD}, {"NFKC", NORMAL_NFKC},
+		{"NFKD", NORMAL_NFKD}, {"Lowercase", NORMAL_LOWER},
+		{"StripAccents", NORMAL_STRIP_ACCENTS}, {"Strip", NORMAL_STRIP},
+		{"Replace", NORMAL_REPLACE}, {"Prepend", NORMAL_PREPEND}};
+	size_t i = 0;
+	while (i < ARRAY_LEN(kinds) && strcmp(type_of(v), kinds[i].type) != 0)
+		i++;
+	if (i == ARRAY_LEN(kinds))
+		return unsupported(r, place, *type_of(v) ? type_of(v) : "this step");
+	if (r->def.n_normal == MAX_STEPS)
+		return unsupported(r, place, "a longer sequence");
+	struct normal_step *step = &r->normal[r->def.n_normal++];
+	step->kind = kinds[i].kind;
+	r->def.normal = r->normal;
+	if (step->kind == NORMAL_REPLACE || step->kind == NORMAL_PREPEND)
+		return read_text_step(r, v, place, step);
+	if (step->kind != NORMAL_STRIP)
+		return OK;
+	enum status st = read_bool(r, v, place, "strip_left", true, &step->left);
+	return st == OK ? read_bool(r, v, place, "strip_right", true, &step->right) : st;
+}
+
 static enum status on_spm_normalizer(struct tokenizer_reader *r, const json_t *v,
 				     const char *place)
 {
+	bool is_first = !r->has_spaces && r->def.space_prefix == SPACE_NEVER;
 	if (is_replace(v, " ", SPACE))
 		r->has_spaces = true;
 	else if (strcmp(type_of(v), "Prepend") == 0 && has_string(v, "prepend", SPACE))
 		r->def.space_prefix = SPACE_EACH;
+	else if (is_first)
+		return read_normal(r, v, place);
 	else
-		return unsupported(r, place, type_of(v));
+		return unsupported(r, place, *type_of(v) ? type_of(v) : "this step");
 	return OK;
 }
 
@@ -451,10 +502,7 @@ static enum status on_normalizer(struct tokenizer_reader *r, const json_t *v,
 		return tokenizer_encoders_normalizer(v, place, &r->arena, &r->def, r->fail);
 	if (r->def.is_spm)
 		return on_spm_normalizer(r, v, place);
-	if (strcmp(type_of(v), "NFC") != 0)
-		return unsupported(r, place, type_of(v));
-	r->def.nfc = true;
-	return OK;
+	return read_normal(r, v, place);
 }
 
 static enum status on_decoder(struct tokenizer_reader *r, const json_t *v,

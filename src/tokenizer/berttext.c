@@ -4,35 +4,13 @@
 #include <utf8proc.h>
 
 #include "base/utf8.h"
+#include "tokenizer/unicode.h"
 
 bool berttext_is_space(uint32_t cp)
 {
 	return (cp >= 9 && cp <= 13) || cp == ' ' || cp == 0x85 || cp == 0xA0 ||
 	       cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 ||
 	       cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
-}
-
-static utf8proc_category_t category(uint32_t cp)
-{
-	return utf8proc_category((utf8proc_int32_t)cp);
-}
-
-/* True if cleaning removes cp from a text. */
-static bool is_control(uint32_t cp)
-{
-	if (cp == 0 || cp == 0xFFFD)
-		return true;
-	if (cp == '\t' || cp == '\n' || cp == '\r')
-		return false;
-	switch (category(cp)) {
-	case UTF8PROC_CATEGORY_CC:
-	case UTF8PROC_CATEGORY_CF:
-	case UTF8PROC_CATEGORY_CO:
-	case UTF8PROC_CATEGORY_CS:
-		return true;
-	default:
-		return false;
-	}
 }
 
 static bool is_han(uint32_t cp)
@@ -48,8 +26,7 @@ static bool is_punctuation(uint32_t cp)
 	if (cp < 0x80)
 		return (cp >= 33 && cp <= 47) || (cp >= 58 && cp <= 64) ||
 		       (cp >= 91 && cp <= 96) || (cp >= 123 && cp <= 126);
-	utf8proc_category_t c = category(cp);
-	return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
+	return unicode_is_bert_punct(cp);
 }
 
 static void add_char(uint32_t cp, enum trust trust, struct marked *out)
@@ -65,21 +42,18 @@ static void add_normal(const struct bert_text *b, uint32_t cp, enum trust trust,
 	utf8proc_int32_t parts[8] = {(utf8proc_int32_t)cp};
 	utf8proc_ssize_t n = 1;
 	int bounds = UTF8PROC_BOUNDCLASS_START;
-	if (b->strips_accents)
+	if (b->strips_accents && !unicode_is_inert(cp))
 		n = utf8proc_decompose_char((utf8proc_int32_t)cp, parts, 8,
 					    UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &bounds);
 	for (utf8proc_ssize_t i = 0; i < n && i < 8; i++) {
-		uint32_t part = (uint32_t)parts[i];
-		if (b->strips_accents && category(part) == UTF8PROC_CATEGORY_MN)
+		uint32_t part = (uint32_t)parts[i], second = 0;
+		if (b->strips_accents && unicode_is_bert_mark(part))
 			continue;
-		if (b->lowers && part == 0x130) { /* the only character whose lower case is two
-						   * characters */
-			add_char('i', trust, out);
-			part = 0x307;
-		} else if (b->lowers) {
-			part = (uint32_t)utf8proc_tolower((utf8proc_int32_t)part);
-		}
+		if (b->lowers)
+			part = unicode_lower(part, &second);
 		add_char(part, trust, out);
+		if (second)
+			add_char(second, trust, out);
 	}
 }
 
@@ -89,7 +63,7 @@ void berttext_normalize(const struct bert_text *b, struct markview v, struct mar
 		uint32_t cp;
 		n = utf8_decode((struct str){v.text.p + at, v.text.n - at}, &cp);
 		enum trust trust = markview_least(v, at, at + n);
-		if (b->cleans && is_control(cp))
+		if (b->cleans && unicode_is_bert_control(cp))
 			continue;
 		if (b->cleans && berttext_is_space(cp))
 			cp = ' ';

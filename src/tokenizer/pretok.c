@@ -9,56 +9,25 @@
  * searches for its next piece. Each step keeps one piece back, because a match may have
  * to join a neighbour (struct joiner). As in Hugging Face, a step sees only its piece: ^,
  * $ and lookarounds stop at the piece's ends.
- *
- * PCRE2's tables define the letters: 10.42 has Unicode 14, Hugging Face's Oniguruma has
- * 16. Younger characters (CJK extensions H and I, a few scripts, emoji since 2022) are
- * cut as unassigned ones. NFC differs too: utf8proc 2.8 has Unicode 14, Hugging Face has
- * 9. We put the 98 combining marks added in between in order; Hugging Face leaves them
- * alone.
- *
- * What a client's text may cost is counted (base/work.h). Some expressions look far ahead, as
- * `\s+$` and (?=(\d{3})+(?!\d)) do. In a long run of blanks or digits they do so from each
- * character, in time quadratic in its length. So a search sees a window of the text at first. A
- * match that needs to know what stands behind the window is tried again with a wider one, which
- * is paid for. PCRE2 tells it: a "hard" partial match is one that has seen the end.
- *
- * PCRE2's match limit begins low and grows, paid for, up to one that grows with the text. A
- * hostile expression ends in E_LIMIT, and an innocent one over a megabyte of blanks does not. JIT
- * code has a stack of 32 KiB. If that overflows (groups repeated thousands of times), the
- * interpreter repeats the match, because its frames are on the heap.
  */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pretok.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <pcre2.h>
-
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "base/work.h"
-#include "tokenizer/oniguruma.h"
+#include "tokenizer/regex.h"
 
 #define MAX_STEPS 64
-#define MAX_REGEX_BYTES 65536
-#define HEAP_LIMIT_KIB (256u << 10)
-#define MATCH_LIMIT_FIRST 500u
-#define MATCH_LIMIT_BASE 10000000u
-#define MATCH_LIMIT_PER_BYTE 64u
-#define WINDOW 64   /* bytes; most words are shorter */
-#define WIDER 4     /* the next window is so many times wider */
-#define BYTES_A_UNIT 4 /* of base/work.h */
-#define STEPS_A_UNIT 4 /* of PCRE2's match limit */
 
 static const char gpt2_regex[] =
 	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
 	"|\\s+(?!\\S)|\\s+";
 
 struct split_step {
-	pcre2_code *code; /* NULL: this step does not cut */
-	bool has_jit;
+	struct regex_code *regex; /* NULL: this step does not cut */
 	enum pretok_behavior behavior;
 	bool invert;       /* the text between matches counts as the match */
 	bool prefix_space; /* prepend a space to a piece that does not start with one */
@@ -70,65 +39,22 @@ struct pretok {
 };
 
 struct pretok_work {
-	pcre2_match_data *data;
-	pcre2_match_context *context;
-	uint32_t limit, max_limit; /* the context's match limit, and how far it may grow */
-	struct buf prefixed; /* text with the prepended space; only the last step may need it */
+	struct regex_work *regex;
+	struct buf prefixed; /* a piece with the prepended space; only the last step may need it */
+	const char *piece;   /* that piece */
+	struct buf word;     /* without stand-ins */
 };
 
 /* State of one run, passed down the recursion over steps. */
 struct pretok_run {
 	const struct pretok *p;
 	struct pretok_work *w;
+	struct str text; /* as given, and as matched: both are the same, or of one length */
+	struct str matched;
 	pretok_word_fn on_word;
 	void *ctx;
 	struct fail *fail;
 };
-
-static enum status compile(struct split_step *s, struct str regex, bool is_literal,
-			   bool use_jit, struct fail *fail)
-{
-	if (regex.n > MAX_REGEX_BYTES)
-		return fail_set(fail, E_UNSUPPORTED,
-				"regular expression of more than %d bytes",
-				MAX_REGEX_BYTES);
-	struct buf text = {0};
-	enum status st = OK;
-	uint32_t flags = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT;
-	if (is_literal) {
-		buf_add_str(&text, regex);
-		flags |= PCRE2_LITERAL;
-	} else {
-		st = oniguruma_translate(regex, &text, fail);
-		flags |= PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_AUTO_CAPTURE |
-			 PCRE2_NEVER_BACKSLASH_C;
-	}
-	pcre2_compile_context *cc = pcre2_compile_context_create(NULL);
-	if (!cc)
-		st = E_NOMEM;
-	if (st == OK) {
-		pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
-		pcre2_set_bsr(cc, PCRE2_BSR_UNICODE);
-		int error;
-		PCRE2_SIZE at;
-		struct str t = buf_str(&text);
-		s->code = pcre2_compile((PCRE2_SPTR)t.p, t.n, flags, &error,
-					&at, cc);
-		if (!s->code) {
-			PCRE2_UCHAR words[160];
-			pcre2_get_error_message(error, words, sizeof words);
-			st = fail_set(fail, E_FORMAT,
-				      "regular expression: %s (at byte %zu of "
-				      "its translation)", (char *)words, at);
-		}
-	}
-	if (s->code && use_jit)
-		s->has_jit = pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE |
-							 PCRE2_JIT_PARTIAL_HARD) == 0;
-	pcre2_compile_context_free(cc);
-	buf_deinit(&text);
-	return st;
-}
 
 static enum status create_step(struct split_step *s, const struct pretok_step *def,
 			       bool use_jit, struct fail *fail)
@@ -137,16 +63,16 @@ static enum status create_step(struct split_step *s, const struct pretok_step *d
 	case PRETOK_SPLIT:
 		s->behavior = def->behavior;
 		s->invert = def->invert;
-		return compile(s, def->regex, def->is_literal, use_jit, fail);
+		return regex_create(def->regex, def->is_literal, use_jit, &s->regex, fail);
 	case PRETOK_DIGITS:
 		s->behavior = def->individual_digits ? SPLIT_ISOLATED
 						     : SPLIT_CONTIGUOUS;
-		return compile(s, STR("\\p{N}"), false, use_jit, fail);
+		return regex_create(STR("\\p{N}"), false, use_jit, &s->regex, fail);
 	case PRETOK_BYTE_LEVEL:
 		s->behavior = SPLIT_ISOLATED;
 		s->prefix_space = def->add_prefix_space;
-		return def->use_regex ? compile(s, str_of(gpt2_regex), false,
-						use_jit, fail)
+		return def->use_regex ? regex_create(str_of(gpt2_regex), false, use_jit,
+						     &s->regex, fail)
 				      : OK;
 	}
 	return fail_set(fail, E_UNSUPPORTED, "an unknown kind of step");
@@ -194,21 +120,18 @@ void pretok_destroy(struct pretok *p)
 	if (!p)
 		return;
 	for (int i = 0; i < p->n_steps; i++)
-		pcre2_code_free(p->steps[i].code);
+		regex_destroy(p->steps[i].regex);
 	free(p);
 }
 
-struct pretok_work *pretok_work_create(const struct pretok *p)
+struct pretok_work *pretok_work_create(void)
 {
 	struct pretok_work *w = xcalloc(1, sizeof *w);
-	/* one offset pair is enough: no group captures */
-	w->data = pcre2_match_data_create(1, NULL);
-	w->context = pcre2_match_context_create(NULL);
-	if (!w->data || !w->context) {
+	w->regex = regex_work_create();
+	if (!w->regex) {
 		pretok_work_destroy(w);
 		return NULL;
 	}
-	pcre2_set_heap_limit(w->context, HEAP_LIMIT_KIB);
 	return w;
 }
 
@@ -216,120 +139,10 @@ void pretok_work_destroy(struct pretok_work *w)
 {
 	if (!w)
 		return;
-	pcre2_match_data_free(w->data);
-	pcre2_match_context_free(w->context);
+	regex_work_destroy(w->regex);
 	buf_deinit(&w->prefixed);
+	buf_deinit(&w->word);
 	free(w);
-}
-
-static enum status match_failed(int rc, struct fail *fail)
-{
-	switch (rc) {
-	case PCRE2_ERROR_MATCHLIMIT:
-	case PCRE2_ERROR_DEPTHLIMIT:
-	case PCRE2_ERROR_HEAPLIMIT:
-		return fail_set(fail, E_LIMIT,
-				"splitting this text into words takes too long");
-	case PCRE2_ERROR_NOMEMORY:
-		return fail_default(fail, E_NOMEM);
-	default:
-		return fail_set(fail, E_INTERNAL,
-				"the regular expression engine failed (%d)",
-				rc);
-	}
-}
-
-static size_t char_bytes(struct str text, size_t at)
-{
-	uint32_t cp;
-	return utf8_decode((struct str){text.p + at, text.n - at}, &cp);
-}
-
-static void set_limit(struct pretok_work *w, uint32_t limit)
-{
-	if (limit != w->limit)
-		pcre2_set_match_limit(w->context, limit);
-	w->limit = limit;
-}
-
-static int run_pcre(const struct pretok_run *r, const struct split_step *s, struct str text,
-		    size_t from, uint32_t flags)
-{
-	struct pretok_work *w = r->w;
-	PCRE2_SPTR p = (PCRE2_SPTR)text.p;
-	int rc = PCRE2_ERROR_JIT_STACKLIMIT;
-	if (s->has_jit)
-		rc = pcre2_jit_match(s->code, p, text.n, from, flags, w->data, w->context);
-	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-		rc = pcre2_match(s->code, p, text.n, from,
-				 flags | PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->data, w->context);
-	return rc;
-}
-
-/* Searches in `text` from offset `from` on. Is the limit too low, it grows. */
-static int search(const struct pretok_run *r, const struct split_step *s, struct str text,
-		  size_t from, uint32_t flags)
-{
-	struct pretok_work *w = r->w;
-	int rc;
-	while ((rc = run_pcre(r, s, text, from, flags)) == PCRE2_ERROR_MATCHLIMIT &&
-	       w->limit < w->max_limit && work_spend(WORK_TEXT, w->limit / STEPS_A_UNIT))
-		set_limit(w, (uint32_t)MIN((uint64_t)w->limit * 8, w->max_limit));
-	set_limit(w, MATCH_LIMIT_FIRST);
-	return rc;
-}
-
-/* The end of a window from `from` on, where a character ends. */
-static size_t window_end(struct str text, size_t from, size_t n)
-{
-	if (n >= text.n - from)
-		return text.n;
-	size_t end = from + n;
-	while (((unsigned char)text.p[end] & 0xC0) == 0x80)
-		end--;
-	return end;
-}
-
-/* Finds the first match at or after offset `from`. No match: *out_found is false. */
-static enum status match(const struct pretok_run *r, const struct split_step *s,
-			 struct str text, size_t from, bool *out_found,
-			 size_t *out_start, size_t *out_end)
-{
-	const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->w->data);
-	size_t n = WINDOW;
-	bool is_here = false; /* only a match that begins at `from` is looked for */
-	*out_found = false;
-	*out_start = *out_end = from;
-	while (from <= text.n) {
-		size_t end = window_end(text, from, n);
-		bool is_whole = end == text.n;
-		pcre2_set_offset_limit(r->w->context, is_here ? from : PCRE2_UNSET);
-		int rc = search(r, s, (struct str){text.p, end}, from,
-				is_whole ? 0 : PCRE2_PARTIAL_HARD);
-		/* An empty match at the window's end has not seen what follows. */
-		if (rc >= 0 && (is_whole || ov[0] < end)) {
-			*out_found = true;
-			*out_start = ov[0];
-			*out_end = ov[1];
-			return OK;
-		}
-		if (rc == PCRE2_ERROR_PARTIAL) {
-			from = ov[0];
-			n = MAX((end - from) * WIDER, WINDOW);
-			is_here = true;
-			if (!work_spend(WORK_TEXT, n / BYTES_A_UNIT))
-				return match_failed(PCRE2_ERROR_MATCHLIMIT, r->fail);
-			continue;
-		}
-		if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
-			return match_failed(rc, r->fail);
-		if (is_whole && (!is_here || from == text.n))
-			break;
-		from = is_here ? from + char_bytes(text, from) : end;
-		n = WINDOW;
-		is_here = false;
-	}
-	return OK;
 }
 
 static enum status run_step(const struct pretok_run *r, int i_step, struct str text);
@@ -399,7 +212,8 @@ static enum status split(const struct pretok_run *r, int i_step, struct str text
 	enum status st = OK;
 	while (st == OK && from <= text.n) {
 		size_t start, end;
-		st = match(r, s, text, from, &found, &start, &end);
+		st = regex_find(s->regex, r->w->regex, text, from, &found, &start, &end,
+				r->fail);
 		if (st != OK || !found)
 			break;
 		if (start < done || end < start)
@@ -409,9 +223,11 @@ static enum status split(const struct pretok_run *r, int i_step, struct str text
 		if (start == end && matched && end == done) {
 			/* An empty match right after the last match does not count:
 			 * search again one character further on. */
+			uint32_t cp;
 			if (from == text.n)
 				break;
-			from += char_bytes(text, from);
+			from += utf8_decode((struct str){text.p + from,
+							 text.n - from}, &cp);
 			continue;
 		}
 		if (done < start)
@@ -426,20 +242,38 @@ static enum status split(const struct pretok_run *r, int i_step, struct str text
 	return st == OK ? flush(&j) : st;
 }
 
+/* Hands on a word as it was given: where stand-ins were matched, with the characters that they
+ * stand for. */
+static enum status emit(const struct pretok_run *r, struct str word)
+{
+	struct buf *b = &r->w->word;
+	const char *own = r->w->prefixed.p; /* a piece behind a space is a copy */
+	bool is_copy = own && word.p >= own && word.p < own + r->w->prefixed.n;
+	if (r->text.p == r->matched.p)
+		return r->on_word(r->ctx, word);
+	size_t n_space = is_copy && word.p == own;
+	const char *from = is_copy ? r->w->piece + (word.p - own) - 1 + n_space : word.p;
+	buf_clear(b);
+	buf_add(b, " ", n_space);
+	buf_add(b, r->text.p + (from - r->matched.p), word.n - n_space);
+	return r->on_word(r->ctx, buf_str(b));
+}
+
 static enum status run_step(const struct pretok_run *r, int i_step, struct str text)
 {
 	if (i_step == r->p->n_steps)
-		return r->on_word(r->ctx, text);
+		return emit(r, text);
 	const struct split_step *s = &r->p->steps[i_step];
 	if (s->prefix_space && text.p[0] != ' ') {
 		struct buf *b = &r->w->prefixed;
 		buf_clear(b);
 		buf_add_c(b, ' ');
 		buf_add_str(b, text);
+		r->w->piece = text.p;
 		text = buf_str(b);
 	}
-	return s->code ? split(r, i_step, text)
-		       : run_step(r, i_step + 1, text);
+	return s->regex ? split(r, i_step, text)
+			: run_step(r, i_step + 1, text);
 }
 
 enum status pretok_run(const struct pretok *p, struct pretok_work *w,
@@ -448,10 +282,8 @@ enum status pretok_run(const struct pretok *p, struct pretok_work *w,
 {
 	if (text.n == 0)
 		return OK;
-	uint64_t limit = MATCH_LIMIT_BASE +
-			 (uint64_t)text.n * MATCH_LIMIT_PER_BYTE;
-	w->max_limit = (uint32_t)MIN(limit, UINT32_MAX);
-	set_limit(w, MATCH_LIMIT_FIRST);
-	struct pretok_run r = {p, w, on_word, ctx, fail};
-	return run_step(&r, 0, text);
+	struct str matched = regex_begin(w->regex, text);
+	w->prefixed.n = 0;
+	struct pretok_run r = {p, w, text, matched, on_word, ctx, fail};
+	return run_step(&r, 0, matched);
 }

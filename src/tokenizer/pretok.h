@@ -17,7 +17,7 @@ enum status pretok_create(const struct pretok_step *steps, int n_steps,
 void pretok_destroy(struct pretok *p);
 
 struct pretok_work;
-struct pretok_work *pretok_work_create(const struct pretok *p);
+struct pretok_work *pretok_work_create(void); /* NULL: no memory */
 void pretok_work_destroy(struct pretok_work *w);
 
 /* Receives each word in order. The word has n > 0 bytes and is valid during the call. A

@@ -66,7 +66,12 @@ static enum status add_alphabet(struct bpe *b, const struct vocab *v, struct fai
 		char name[8];
 		snprintf(name, sizeof name, "<0x%02X>", (unsigned)i);
 		b->byte_id[i] = vocab_find(v, str_of(name));
-		if (!vocab_has(v, b->byte_id[i], VOCAB_PIECE))
+		uint64_t id;
+		/* A piece for an ASCII character itself: its byte is never spelled. */
+		if (!vocab_has(v, b->byte_id[i], VOCAB_PIECE) && i < 0x80 &&
+		    u64map_get(&b->chars, (uint64_t)i, &id))
+			b->byte_id[i] = (int32_t)id;
+		else if (!vocab_has(v, b->byte_id[i], VOCAB_PIECE))
 			return fail_set(fail, E_UNSUPPORTED, "a SentencePiece vocabulary "
 					"without a piece %s is not supported", name);
 	}

@@ -2,13 +2,13 @@
  *
  * Text to ids, by the stages of Hugging Face `tokenizers`:
  *
- *   text ─ added tokens (not normalized) ─ NFC ─ added tokens (normalized)
+ *   text ─ added tokens (not normalized) ─ normal form ─ added tokens (normalized)
  *        ─ words (pretok.c) ─ merges (bpe.c) ─ ids
  *
  * Encoders have unigrams (unigram.c) or WordPiece (wordpiece.c) in place of merges, and
- * normal forms of their own (charsmap.c, berttext.c) in place of NFC.
+ * normal forms of their own (charsmap.c, berttext.c) in place of normalize.c.
  *
- * For SentencePiece the NFC stage or the words stage rewrites spaces instead: see spm.h.
+ * For SentencePiece the normal form or the words stage rewrites spaces, too: see spm.h.
  *
  * Each stage works on the pieces that the stage before left as plain text. Only the two
  * searches for added tokens look at who wrote a byte (its trust). Words and merges treat
@@ -45,15 +45,14 @@ struct tokenizer {
 	struct vocab vocab;
 	struct bpe bpe;
 	struct pretok *pretok;
-	struct added *raw, *normalized; /* added tokens searched before and after NFC
-					 * normalization */
+	struct normalizer *normal; /* NULL: none */
+	struct added *raw, *normalized; /* added tokens searched before and after it */
 	enum tokenizer_kind kind;
 	struct unigram unigram;
 	struct charsmap *charsmap; /* NULL: none */
 	struct space_rules spaces;
 	struct bert_text bert;
 	struct wordpiece wordpiece;
-	bool nfc;
 	bool is_spm, spaces_late, splits_words, strips_space;
 	enum space_prefix space_prefix;
 	struct ids prefix, suffix;
@@ -185,7 +184,7 @@ static void add_added(struct tokenizer *t, const struct tokenizer_def *def)
 	t->normalized = added_create(t->is_spm && !t->spaces_late);
 	for (int i = 0; i < def->n_added; i++) {
 		const struct added_token *a = &def->added[i];
-		struct str text = vocab_added_text(&t->vocab, def, a);
+		struct str text = vocab_added_text(&t->vocab, def, t->normal, a);
 		if (text.n > 0)
 			added_insert(a->normalized ? t->normalized : t->raw,
 				     text, a);
@@ -234,14 +233,17 @@ enum status tokenizer_create(const struct tokenizer_def *def,
 	t->kind = def->kind;
 	t->spaces = def->spaces;
 	t->bert = def->bert;
-	t->nfc = def->nfc;
 	t->is_spm = def->is_spm;
 	t->space_prefix = def->space_prefix;
 	t->spaces_late = def->spaces_late;
 	t->splits_words = def->splits_words;
 	t->strips_space = def->strips_space;
 	bpe_init(&t->bpe, (size_t)def->n_merges);
-	enum status st = vocab_init(&t->vocab, def, fail);
+	enum status st = OK;
+	if (def->n_normal)
+		st = normalizer_create(def->normal, def->n_normal, &t->normal, fail);
+	if (st == OK)
+		st = vocab_init(&t->vocab, def, t->normal, fail);
 	if (st == OK)
 		st = build_words(t, def, fail);
 	if (st == OK)
@@ -266,6 +268,7 @@ void tokenizer_destroy(struct tokenizer *t)
 	bpe_deinit(&t->bpe);
 	unigram_deinit(&t->unigram);
 	charsmap_destroy(t->charsmap);
+	normalizer_destroy(t->normal);
 	vocab_deinit(&t->vocab);
 	pretok_destroy(t->pretok);
 	added_destroy(t->raw);
@@ -379,16 +382,29 @@ static enum status encode_normal(struct encoding *e, struct markview v)
 
 static enum status encode_stretch(struct encoding *e, struct markview v)
 {
-	struct marked normal = {0};
+	struct marked normal = {0}, spaced = {0};
+	bool is_changed = false;
 	if (e->t->kind != TOKENIZER_BPE)
 		return encode_normal(e, v);
-	bool has_spaces = e->t->is_spm && !e->t->spaces_late;
-	if (has_spaces)
-		make_spaces(e, v, &normal);
-	if (has_spaces || (e->t->nfc && normalize_nfc(v, &normal)))
+	bool begins = v.text.p == e->begin;
+	enum status st = OK;
+	if (e->t->normal)
+		st = normalizer_run(e->t->normal, v, &normal, &is_changed, e->fail);
+	if (is_changed) {
 		v = markview_of(&normal);
-	enum status st = encode_around(e, e->t->normalized, v, encode_words);
+		if (begins) /* for space_prefix: this is where the whole text begins now */
+			e->begin = v.text.p;
+	}
+	if (st == OK && v.text.n && e->t->is_spm && !e->t->spaces_late) {
+		make_spaces(e, v, &spaced);
+		v = markview_of(&spaced);
+	}
+	if (st == OK && v.text.n)
+		st = encode_around(e, e->t->normalized, v, encode_words);
+	if (begins && is_changed)
+		e->begin = NULL; /* another text may get this memory */
 	marked_deinit(&normal);
+	marked_deinit(&spaced);
 	return st;
 }
 
@@ -437,7 +453,7 @@ static enum status encode(const struct tokenizer *t, struct markview v,
 				v.text.n);
 	struct encoding e = {
 		.t = t, .out = out, .fail = fail, .memory = memory,
-		.pretok = t->pretok ? pretok_work_create(t->pretok) : NULL,
+		.pretok = t->pretok ? pretok_work_create() : NULL,
 	};
 	struct marked cleaned = {0};
 	size_t before = out->n;

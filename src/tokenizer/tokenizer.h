@@ -10,6 +10,8 @@
 #include "base/buf.h"
 #include "base/marked.h"
 
+struct normal_step;
+
 struct added_token {
 	struct str text; /* UTF-8 as written in the text, not in the byte-level alphabet */
 	int32_t id;
@@ -74,7 +76,9 @@ struct tokenizer_def {
 	int n_added;
 	const struct pretok_step *steps;
 	int n_steps;
-	bool nfc, ignore_merges;
+	const struct normal_step *normal; /* for BPE, before all else; see normalize.h */
+	int n_normal;
+	bool ignore_merges;
 	/* SentencePiece vocabulary: pieces spell a space as U+2581 and bytes as "<0x0A>";
 	 * there are no steps. */
 	bool is_spm;

@@ -14,21 +14,25 @@
 #define SHOWN(s) (int)MIN((s).n, 60), (s).p
 
 struct str vocab_added_text(struct vocab *v, const struct tokenizer_def *def,
-			    const struct added_token *token)
+			    const struct normalizer *normal, const struct added_token *token)
 {
-	struct marked text = {0}, normal = {0};
+	struct marked text = {0}, formed = {0}, spaced = {0};
 	struct str s = token->text;
-	bool has_spaces = def->is_spm && !def->spaces_late && token->normalized;
+	bool is_changed = false;
 	marked_add(&text, s, TRUST_TEMPLATE);
-	if (has_spaces)
-		spm_normalize(markview_of(&text),
-			      spm_takes_prefix(def->space_prefix, s, true), &normal);
-	if (has_spaces || (def->nfc && token->normalized &&
-			   normalize_nfc(markview_of(&text), &normal)))
-		s = buf_str(&normal.text);
+	if (normal && token->normalized &&
+	    normalizer_run(normal, markview_of(&text), &formed, &is_changed, NULL) == OK &&
+	    is_changed)
+		s = buf_str(&formed.text);
+	if (def->is_spm && !def->spaces_late && token->normalized && s.n) {
+		spm_normalize(markview_of(is_changed ? &formed : &text),
+			      spm_takes_prefix(def->space_prefix, s, true), &spaced);
+		s = buf_str(&spaced.text);
+	}
 	s = arena_str(&v->arena, s);
 	marked_deinit(&text);
-	marked_deinit(&normal);
+	marked_deinit(&formed);
+	marked_deinit(&spaced);
 	return s;
 }
 
@@ -103,7 +107,8 @@ static enum status check_added(const struct vocab *v,
 }
 
 static enum status add_added(struct vocab *v, const struct tokenizer_def *def,
-			     int i, struct buf *scratch, struct fail *fail)
+			     const struct normalizer *normal, int i, struct buf *scratch,
+			     struct fail *fail)
 {
 	const struct added_token *a = &def->added[i];
 	if (a->text.n == 0)
@@ -113,8 +118,7 @@ static enum status add_added(struct vocab *v, const struct tokenizer_def *def,
 		return st;
 	strmap_put(&v->by_spelling, arena_str(&v->arena, a->text),
 		   (uint32_t)a->id);
-	set_bytes(v, a->id, vocab_added_text(v, def, a),
-		  def->is_spm, scratch);
+	set_bytes(v, a->id, vocab_added_text(v, def, normal, a), def->is_spm, scratch);
 	v->entries[a->id].flags |=
 		VOCAB_ADDED | (a->special ? VOCAB_SPECIAL : 0);
 	return OK;
@@ -139,7 +143,7 @@ static enum status count_ids(const struct tokenizer_def *def, int32_t *out_n,
 }
 
 enum status vocab_init(struct vocab *v, const struct tokenizer_def *def,
-		       struct fail *fail)
+		       const struct normalizer *normal, struct fail *fail)
 {
 	*v = (struct vocab){0};
 	arena_init(&v->arena);
@@ -153,7 +157,7 @@ enum status vocab_init(struct vocab *v, const struct tokenizer_def *def,
 		if (def->pieces[id].p)
 			st = add_piece(v, def, id, &scratch, fail);
 	for (int i = 0; i < def->n_added && st == OK; i++)
-		st = add_added(v, def, i, &scratch, fail);
+		st = add_added(v, def, normal, i, &scratch, fail);
 	buf_deinit(&scratch);
 	return st;
 }

@@ -21,6 +21,7 @@ import copy
 import json
 import pathlib
 import random
+import sys
 
 from tokenizers import (Tokenizer, decoders, models, normalizers, pre_tokenizers,
                         trainers)
@@ -286,6 +287,78 @@ def fallback_variants(base):
     return out
 
 
+# --- normal forms --------------------------------------------------------------
+
+
+def odd_texts():
+    """Marks in any order, Hangul in parts, ligatures, full width, emoji, what is new in Unicode."""
+    own = [
+        "e\u0301 E\u0301\u0323 \u1e69 s\u0323\u0307 s\u0307\u0323 q\u0307\u0323\u0345", "\u00c5\u212b\u0041\u030a",
+        "\ud55c\uad6d\uc5b4 \u1112\u1161\u11ab\u1100\u116e\u11a8 \uac00\u11a8 \u3131\u314f\uffa1\uffc2",
+        "\ufb01\ufb02\ufb03 \ufb05 \u0132\u0133 \u01c4\u01c5\u01c6 \ufb2a\ufb1d", "\uff21\uff42\uff23\uff11\uff01 \uff76\uff9e \u30ac\u30ab\u3099",
+        "\u00bd \u2152 \u00b2\u00b3 \u2460\u24d0 \u3392 \u337f \u32ff \ufdfa", "\u2126 \u212a \u1fbe \u0344 \u0374 \u037e \u2000\u2001",
+        "\u0958 \u0915\u093c \u0f73\u0f75 \u0dd9\u0dcf", "\U0001d538\U0001d7d8 \U0001d15e \U0001f130\U0001f200",
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd \u2764\ufe0f 1\ufe0f\u20e3 \U0001f1e9\U0001f1ea",
+        "\u0130 I\u0307 \u0131 \u00df\u1e9e \u03a3\u0391\u03a3 \u01c5 \u1f88 \u10a0\u1c90 \uab70\u13a0 \ua64a\u1c80",
+        "\u1c89\u1c8a \ua7cb \ua7dc\u019b \U00010d50 \U00016ea0 \U0001e900", "a\u0897\u0301 \u1ac1\u0323 \U00010efd\u0323 \u0ebaa\u0323",
+        "\U00011935\U00011930 \U00011938 \U000105d2\u0307 \U000105c9 \U00011382\U000113c9 \U00016121\U0001611e",
+        "\U00031350\U00031351x \U0002ebf0 \U000323b0 \u9ffd \U0002a6de\U0002b739", "x\U00010d40\U00010d41 \U0001fae8\U0001fadf \U0001fa89 \u1c89x",
+        "\U00011bc0a \U00016d43\U00016d67 \U0001e5d0\u0301", "\u0378\ufdd0\U0001fffe \ue000 \ufffd \u00ad\u200b\u2060\ufeff", "\t\n\u00a0\u3000 x \u2028\u2029\u0085 ",
+        " Word  word\u0301 <S> <s> \u00c9COLE e\u0301cole", "``x'' \u201cy\u201d a  b   c", "\u0301\u0323a \u0338>\u0338", "a" * 40 + "\u0301" * 40 + "\u0323" * 3,
+        "\uac01\u11a8 \u1100\u1161\u11a7 \u1100\uac00 \ua960\u1161\ud7cb", "na\u00efve Caf\u00e9 \u00dcBER \u1ea4\u1ec7 \u0439 \u0419\u0306"]
+    return own + [t for t in texts() if not t.isascii()]
+
+
+def normal_variants(base):
+    """(name, patch, model patch)"""
+    n, out = len(base["model"]["vocab"]), []
+    forms = ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"]
+
+    def replaced(pattern, content, kind="String"):
+        return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+    def add(name, *steps, **patch):
+        patch["normalizer"] = steps[0] if len(steps) == 1 else {
+            "type": "Sequence", "normalizers": list(steps)}
+        out.append((name, patch, {}))
+
+    for form in forms:
+        add(form.lower(), {"type": form})
+    for left, right in ((True, True), (True, False), (False, True)):
+        add("strip-%d%d" % (left, right), {"type": "Strip", "strip_left": left,
+                                           "strip_right": right})
+    add("uncased", *({"type": f} for f in ("NFD", "Lowercase", "StripAccents")))
+    add("compat", {"type": "NFKC"}, {"type": "Lowercase"}, replaced("``", '"'),
+        replaced("''", '"'))
+    add("spaces", replaced(" {2,}", " ", "Regex"), {"type": "Prepend", "prepend": "_"})
+    add("letters", replaced(r"\p{L}\p{M}*", "L", "Regex"), replaced(r"\s+$", "", "Regex"))
+    add("none")
+    for bits in 0, 5, 31:
+        flags = dict(zip(("normalized", "lstrip", "rstrip", "single_word", "special"),
+                         (bool(bits >> i & 1) for i in range(5))))
+        flags["special"] &= not flags["normalized"]  # as below
+        add("added-%d" % bits, {"type": "NFKD"}, {"type": "Lowercase"}, added_tokens=[
+            added(n, "<S>", **flags), added(n + 1, "Word", **flags),
+            added(n + 2, "\u00c9cole", **flags)])
+    return out
+
+
+def normal_fallback(base):
+    out, patch = [], {"added_tokens": base["added_tokens"], "pre_tokenizer": None}
+    for form in "NFKC", "NFD", "Lowercase":
+        out.append(("legacy-" + form, {**patch, "normalizer": {
+            "type": "Sequence", "normalizers": [{"type": form}, PREPEND, REPLACE]}}, {}))
+        for scheme in "first", "always":
+            out.append(("metaspace-%s-%s" % (scheme, form), {
+                **patch, "normalizer": {"type": form}, "pre_tokenizer": {
+                    "type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme,
+                    "split": False}}, {}))
+    # As Gemini's: a tab is a piece, and has no piece for its byte.
+    vocab = {"\t" if p == "<0x09>" else p: i for p, i in base["model"]["vocab"].items()}
+    out.append(("tab", {**patch, "normalizer": REPLACE}, {"vocab": vocab}))
+    return out
+
+
 def overlay(base, patch, model):
     top = copy.deepcopy(base)
     top.update(patch)
@@ -297,8 +370,8 @@ def dump(value):
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def write(base, variants_of, base_name, name):
-    samples = texts()
+def write(base, variants_of, base_name, name, samples=None):
+    samples = samples or texts()
     found = []
     for variant, patch, model in variants_of(base):
         tok = Tokenizer.from_str(json.dumps(overlay(base, patch, model)))
@@ -321,10 +394,15 @@ def write(base, variants_of, base_name, name):
         '{"texts":' + dump(samples) + ',\n"variants":[\n' + rows + "]}\n")
 
 
-def main():
-    write(train(), variants, "base.json", "variants.json")
-    write(train_fallback(), fallback_variants, "fallback_base.json", "fallback.json")
+def main(only=None):
+    if only != "normal":
+        write(train(), variants, "base.json", "variants.json")
+        write(train_fallback(), fallback_variants, "fallback_base.json", "fallback.json")
+    for base, of, name in (("base.json", normal_variants, "normal.json"),
+                           ("fallback_base.json", normal_fallback, "normal_fallback.json")):
+        top = json.loads((HERE / "tokenizer" / base).read_text())
+        write(top, of, base, name, odd_texts())
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

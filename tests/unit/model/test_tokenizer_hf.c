@@ -147,8 +147,14 @@ static void test_unsupported(void)
 	       E_FORMAT, "pre_tokenizer", "pattern");
 	refuse(REST("{'type':'Digits'}", ""), E_UNSUPPORTED, "steps[0]",
 	       "ByteLevel must be");
-	refuse(REST(BYTE_LEVEL, ",'normalizer':{'type':'Lowercase'}"),
-	       E_UNSUPPORTED, "normalizer", "Lowercase");
+	refuse(REST(BYTE_LEVEL, ",'normalizer':{'type':'Nmt'}"),
+	       E_UNSUPPORTED, "normalizer", "Nmt");
+	refuse(REST(BYTE_LEVEL, ",'normalizer':{'type':'Replace','pattern':{'Regex':'(a'},"
+		    "'content':''}"), E_FORMAT, "", "normalizer step 0: regular expression");
+	refuse(REST(BYTE_LEVEL, ",'normalizer':{'type':'Replace','pattern':{'String':''},"
+		    "'content':''}"), E_FORMAT, "normalizer", "has no text, or no pattern");
+	refuse(REST(BYTE_LEVEL, ",'normalizer':{'type':'Strip','strip_left':1}"), E_FORMAT,
+	       "normalizer.strip_left", "is not true or false");
 	refuse(REST(BYTE_LEVEL, ",'post_processor':{'type':'PairProcessing'}"),
 	       E_UNSUPPORTED, "post_processor", "PairProcessing");
 	refuse(REST(BYTE_LEVEL, ",'post_processor':{'type':"
@@ -171,12 +177,13 @@ static void test_sentencepiece(void)
 	",{'type':'ByteFallback'},{'type':'Fuse'}" more "]}"
 #define SPM(text) P(.model = "'byte_fallback':true,", .rest = text)
 	refuse(SPM(SPACED BACK("")), E_UNSUPPORTED, "", "without a piece <0x00>");
-	refuse(SPM("'normalizer':{'type':'NFC'}," BACK("")), E_UNSUPPORTED, "normalizer",
-	       "NFC");
+	refuse(SPM("'normalizer':{'type':'NFC'}," BACK("")), E_UNSUPPORTED, "model.byte_fallback",
+	       "spaces");
 	refuse(SPM("'normalizer':" REPLACE("  ", U) "," BACK("")), E_UNSUPPORTED,
-	       "normalizer", "Replace");
-	refuse(SPM("'normalizer':{'type':'Prepend','prepend':' '}," BACK("")),
-	       E_UNSUPPORTED, "normalizer", "Prepend");
+	       "model.byte_fallback", "spaces");
+	refuse(SPM("'normalizer':{'type':'Sequence','normalizers':[" REPLACE(" ", U)
+		   ",{'type':'NFC'}]}," BACK("")), E_UNSUPPORTED, "normalizer.normalizers[1]",
+	       "NFC");
 	refuse(SPM(BACK("")), E_UNSUPPORTED, "model.byte_fallback", "spaces");
 	refuse(SPM(SPACED "'pre_tokenizer':" BYTE_LEVEL "," BACK("")), E_UNSUPPORTED,
 	       "pre_tokenizer", "ByteLevel");

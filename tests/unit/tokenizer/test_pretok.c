@@ -47,7 +47,7 @@ static void check_words(const char *regex, const char *text, const char *want)
 		struct pretok *p = create(regex, jit);
 		if (!p)
 			return;
-		struct pretok_work *w = pretok_work_create(p);
+		struct pretok_work *w = pretok_work_create();
 		struct buf got = {0};
 		enum status st = pretok_run(p, w, str_of(text), collect, &got,
 					    NULL);
@@ -140,7 +140,7 @@ static enum status run_over(const char *regex, bool jit, const char *unit,
 			    size_t n, size_t *out_words)
 {
 	struct pretok *p = create(regex, jit);
-	struct pretok_work *w = pretok_work_create(p);
+	struct pretok_work *w = pretok_work_create();
 	struct buf b = {0};
 	while (b.n < n)
 		buf_add_z(&b, unit);
@@ -259,7 +259,7 @@ static void test_windows(void)
 		pcre2_code *code = compile(looking[i]);
 		for (int jit = 0; jit < 2; jit++) {
 			struct pretok *p = create(looking[i], jit);
-			struct pretok_work *w = pretok_work_create(p);
+			struct pretok_work *w = pretok_work_create();
 			for (int k = 0; k < (jit ? 100 : 20); k++) {
 				make_text(&seed, &text);
 				buf_clear(&want);
@@ -288,7 +288,7 @@ static size_t units_of(const char *regex, bool use_jit, const char *unit, size_t
 	struct buf text = {0};
 	struct work_budget work;
 	struct pretok *p = create(regex, use_jit);
-	struct pretok_work *w = pretok_work_create(p);
+	struct pretok_work *w = pretok_work_create();
 	size_t n = 0;
 	for (size_t i = 0; i < n_units; i++)
 		buf_add_z(&text, unit);
@@ -335,7 +335,7 @@ int main(void)
 	test_budget();
 
 	struct pretok *p = create(" ", true);
-	struct pretok_work *w = pretok_work_create(p);
+	struct pretok_work *w = pretok_work_create();
 	int left = 2;
 	is_int(pretok_run(p, w, STR("a b c d"), stop, &left, NULL), E_NOMEM,
 	       "a failing callback ends the run");
