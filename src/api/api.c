@@ -10,6 +10,7 @@
  */
 #include "api/api_private.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "json/json_read.h"
@@ -43,6 +44,18 @@ void api_set_on_ignored(void (*tell)(const char *keyword))
 	schema_set_on_ignored(tell);
 }
 
+static void set_sampling(struct generation_defaults *d, const struct generation_defaults *set)
+{
+	if (!isnan(set->temperature))
+		d->temperature = set->temperature;
+	if (!isnan(set->top_p))
+		d->top_p = set->top_p;
+	if (!isnan(set->min_p))
+		d->min_p = set->min_p;
+	if (set->top_k >= 0)
+		d->top_k = set->top_k;
+}
+
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail)
 {
@@ -59,6 +72,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->n_ctx = o->n_ctx;
 	a->n_vocab = m->config.n_vocab;
 	a->defaults = m->defaults;
+	if (o->sampling)
+		set_sampling(&a->defaults, o->sampling);
 	/* A bound above the context's length bounds nothing; after the cut it fits 32 bits. */
 	a->max_output_tok = (int32_t)MIN(o->max_output_tok, (int64_t)o->n_ctx);
 	a->max_choices = o->max_choices > 0
@@ -80,6 +95,31 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	else
 		api_destroy(a);
 	return st;
+}
+
+void api_sampling_format(const struct api *a, const struct generation_defaults *set,
+			 struct buf *out)
+{
+	const struct generation_defaults *d = &a->defaults;
+	const struct {
+		const char *name, *own;
+		bool is_set, is_given;
+		double value;
+	} rows[] = {
+		{"temperature", "1", !isnan(set->temperature), !isnan(d->temperature),
+		 (double)d->temperature},
+		{"top_p", "1", !isnan(set->top_p), !isnan(d->top_p), (double)d->top_p},
+		{"top_k", "off", set->top_k >= 0, d->top_k >= 0, d->top_k},
+		{"min_p", "0", !isnan(set->min_p), !isnan(d->min_p), (double)d->min_p},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		buf_addf(out, "%s%s ", i ? ", " : "", rows[i].name);
+		if (rows[i].is_given)
+			buf_addf(out, "%g (%s)", rows[i].value,
+				 rows[i].is_set ? "halod.conf" : "the model's files");
+		else
+			buf_addf(out, "%s (as OpenAI)", rows[i].own);
+	}
 }
 
 bool api_may_see(const struct api *a, struct str body)

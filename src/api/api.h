@@ -24,6 +24,9 @@ struct api_opts {
 	/* a JSON object of template variables; NULL or "": none */
 	const char *chat_template_kwargs;
 	enum chat_reasoning reasoning;
+	/* sampling where a request says nothing, in place of what the model's files say; its
+	 * eos_ids are not read; NULL: as the model */
+	const struct generation_defaults *sampling;
 	/* for /v1/embeddings and /v1/rerank; NULL: the endpoint is refused */
 	struct embed *embedder, *reranker;
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
@@ -58,6 +61,9 @@ void api_set_on_unknown(void (*tell)(const char *field));
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail) MUST_USE;
 void api_destroy(struct api *a);
+/* Appends which sampling holds where a request says nothing, and from where. */
+void api_sampling_format(const struct api *a, const struct generation_defaults *set,
+			 struct buf *out);
 /* Might the body hold an image? Computing one takes long, so such a body is for a worker
  * thread. */
 bool api_may_see(const struct api *a, struct str body);

@@ -409,7 +409,7 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 			struct fail *fail)
 {
 	struct request *r = c->request;
-	set_defaults(&c->api->chat.model->defaults, &r->sampling);
+	set_defaults(&c->api->defaults, &r->sampling);
 	r->skip_special = true;
 	struct json_node skip = json_read_get(body, "skip_special_tokens");
 	enum status st = json_read_bool(&skip, &r->skip_special, fail);

@@ -517,6 +517,14 @@ static void on_unknown(const char *field)
 		 field);
 }
 
+static void log_sampling(const struct api *a, const struct generation_defaults *set)
+{
+	struct buf text = {0};
+	api_sampling_format(a, set, &text);
+	log_info("sampling where a request says nothing: %.*s", (int)text.n, text.p);
+	buf_deinit(&text);
+}
+
 static enum status create_api(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
@@ -530,7 +538,10 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	buf_add_z(&template, "");
 	api_set_on_ignored(on_ignored);
 	api_set_on_unknown(on_unknown);
-	st = api_create(&(struct api_opts){
+	const struct generation_defaults sampling = {
+		.temperature = (float)c->temperature, .top_p = (float)c->top_p,
+		.min_p = (float)c->min_p, .top_k = c->top_k ? (int32_t)c->top_k : -1};
+	const struct api_opts api = {
 		.model = b->model,
 		.vision = b->vision,
 		.max_images = (int32_t)c->max_images,
@@ -555,8 +566,12 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.version = PACKAGE_VERSION,
 		.system_fingerprint = "halod-" PACKAGE_VERSION,
 		.clock = o->clock,
-	}, &b->api, fail);
+		.sampling = &sampling,
+	};
+	st = api_create(&api, &b->api, fail);
 	buf_deinit(&template);
+	if (st == OK)
+		log_sampling(b->api, &sampling);
 	return st;
 }
 

@@ -14,6 +14,7 @@
 #define CONFIG_TYPE_TEXT const char *
 #define CONFIG_TYPE_LIST struct config_list
 #define CONFIG_TYPE_INT int64_t
+#define CONFIG_TYPE_REAL double /* NAN: auto */
 #define CONFIG_TYPE_SIZE int64_t /* bytes */
 #define CONFIG_TYPE_TIME int64_t /* microseconds */
 #define CONFIG_TYPE_BOOL bool

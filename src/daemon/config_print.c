@@ -79,6 +79,7 @@ static const char *placeholder(enum config_type type)
 {
 	switch (type) {
 	case INT: return " N";
+	case REAL: return " X";
 	case SIZE: return " SIZE";
 	case TIME: return " TIME";
 	case BOOL: return "";

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -180,6 +181,7 @@ static const char *expectation(enum config_type type)
 {
 	switch (type) {
 	case INT: return "a whole number";
+	case REAL: return "a number such as 0.7";
 	case SIZE: return "a size such as 512K, 16M or 4G";
 	case TIME: return "a time such as 500ms, 30s, 5m or 1h";
 	case BOOL: return "yes or no";
@@ -206,10 +208,37 @@ static enum status set_number(struct config *c, const struct config_row *r,
 	bool has_range = parse_number(r->type, r->min, &min) &&
 			 parse_number(r->type, r->max, &max);
 	assert(has_range);
-	if (n < min || n > max)
+	if (!is_auto && (n < min || n > max))
 		return fail_set(fail, E_CONFIG, "%s: %s is out of range, %s to %s",
 				place, text, r->min, r->max);
 	*(int64_t *)field_of(c, r) = n;
+	return OK;
+}
+
+/* Digits with a point or without, as in 0.95. */
+static bool parse_real(const char *text, double *out)
+{
+	char *end;
+	if (!*text || text[strspn(text, "0123456789.")] != '\0')
+		return false;
+	*out = strtod(text, &end);
+	return end != text && *end == '\0';
+}
+
+static enum status set_real(struct config *c, const struct config_row *r, const char *text,
+			    const char *place, struct fail *fail)
+{
+	double v = NAN, min = 0, max = 0;
+	bool is_auto = has_auto(r) && strcmp(text, "auto") == 0;
+	if (!is_auto && !parse_real(text, &v))
+		return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s%s", place, text,
+				expectation(REAL), has_auto(r) ? ", or auto" : "");
+	bool has_range = parse_real(r->min, &min) && parse_real(r->max, &max);
+	assert(has_range);
+	if (v < min || v > max)
+		return fail_set(fail, E_CONFIG, "%s: %s is out of range, %s to %s", place, text,
+				r->min, r->max);
+	*(double *)field_of(c, r) = v;
 	return OK;
 }
 
@@ -220,6 +249,8 @@ enum status config_set(struct config *c, const struct config_row *r,
 	switch (r->type) {
 	case INT: case SIZE: case TIME:
 		return set_number(c, r, text, place, fail);
+	case REAL:
+		return set_real(c, r, text, place, fail);
 	case BOOL:
 		if (!parse_bool(text, field))
 			return fail_set(fail, E_CONFIG, "%s: \"%s\" is not %s",
@@ -300,6 +331,12 @@ void config_value_format(const struct config *c, const struct config_row *r,
 			buf_add_z(out, "auto");
 		else
 			add_number(out, r->type, *(const int64_t *)field);
+		break;
+	case REAL:
+		if (isnan(*(const double *)field))
+			buf_add_z(out, "auto");
+		else
+			buf_addf(out, "%g", *(const double *)field);
 		break;
 	case BOOL:
 		buf_add_z(out, *(const bool *)field ? "yes" : "no");

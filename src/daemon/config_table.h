@@ -6,7 +6,7 @@
 #pragma once
 #include "daemon/config.h"
 
-enum config_type { TEXT, LIST, INT, SIZE, TIME, BOOL, CHOICES };
+enum config_type { TEXT, LIST, INT, REAL, SIZE, TIME, BOOL, CHOICES };
 
 struct config_row {
 	const char *section; /* a section's title; such a row has nothing else */

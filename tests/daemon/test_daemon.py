@@ -173,6 +173,16 @@ def test_weight_cache(t, tmp):
         t.ok(not any("weights: " in line for line in d.lines), "empty: none")
 
 
+def test_sampling(t, tmp):
+    with Daemon(top_k="1", min_p="0.05") as d:
+        line = d.wait_log("sampling where a request says nothing: ")
+        t.ok("top_k 1 (halod.conf), min_p 0.05 (halod.conf)" in line and
+             "temperature " in line, "the log says which defaults hold, and from where", line)
+        texts = {d.chat(max_tokens=12, seed=k, **more).json["choices"][0]["message"]["content"]
+                 for k, more in enumerate(({}, {}, {"temperature": 0}))}
+        t.equal(len(texts), 1, "the setting holds where a request says nothing")
+
+
 def test_drain(t, tmp):
     with Daemon(drain_timeout="10m") as d:
         stream = d.stream(max_tokens=300, ignore_eos=True)

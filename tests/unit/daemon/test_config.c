@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -50,6 +51,22 @@ static const char *text_fault(const char *text)
 		return "no fault";
 	return strncmp(fail.text, path, strlen(path)) == 0 ?
 		fail.text + strlen(path) : fail.text;
+}
+
+static void test_reals(void)
+{
+	is_int(load_text("temperature = 0.7\ntop_p=.5\nmin_p = auto\ntop_k = 40\n"), OK,
+	       "numbers with a point");
+	ok(c.temperature == 0.7 && c.top_p == 0.5 && isnan(c.min_p) && c.top_k == 40,
+	   "are read; auto is no number");
+	is_str(text_fault("temperature = warm\n"),
+	       ":1: temperature: \"warm\" is not a number such as 0.7, or auto", "a word");
+	is_str(text_fault("top_p = 1.5\n"), ":1: top_p: 1.5 is out of range, 0 to 1", "too much");
+	is_str(text_fault("min_p = 1e-3\n"),
+	       ":1: min_p: \"1e-3\" is not a number such as 0.7, or auto", "an exponent");
+	is_str(text_fault("top_k = 0\n"), ":1: top_k: 0 is out of range, 1 to 16777216", "none");
+	is_int(load_text(""), OK, "nothing");
+	ok(isnan(c.temperature) && c.top_k == 0, "auto is the default");
 }
 
 static void test_file(void)
@@ -281,6 +298,7 @@ int main(void)
 	if (fd < 0)
 		return 99;
 	close(fd);
+	test_reals();
 	test_file();
 	test_file_faults();
 	test_flags();
