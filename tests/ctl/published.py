@@ -289,6 +289,40 @@ MODELS = [
      {"attention_bias": False, "attention_dropout": 0.0, "full_attn_mod": 1,
       "interpolate_factor": 1, "lm_head_bias": False, "mlp_bias": False,
       "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}}, True),
+    ("Qwen3.8-Flash-Next", "qwen4exp", WITH_TEXT + "image_token_id " + " ".join(
+        "text." + k for k in (
+            "attention_bias attention_dropout bos_token_id eos_token_id hc_count hc_lowrank "
+            "head_dim heads_per_ngram hidden_act hidden_size indexer_budget "
+            "indexer_compress_ratio indexer_head_dim indexer_kv_heads indexer_n_heads "
+            "layer_types linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads "
+            "linear_num_value_heads linear_value_head_dim make_ngram_vocab_size_divisible_by "
+            "max_position_embeddings model_type moe_intermediate_size ngram_size "
+            "ngram_vocab_size_base num_attention_heads num_experts num_experts_per_tok "
+            "num_hidden_layers num_key_value_heads output_gate_type partial_rotary_factor "
+            "ple_conv_kernel_size ple_embed_dim ple_layer_ids rms_norm_eps rope_parameters "
+            "shared_expert_intermediate_size split_ngram_parts tie_word_embeddings "
+            "vocab_size").split()),
+     {"quantization_config": None, "text.full_attention_interval": 4}, True),
+    ("DeepSeek V4 Flash", "deepseekv4-fp8",
+     "architectures compress_rate_hca compress_ratios compress_rope_theta expert_dtype hc_eps "
+     "hc_mult hc_sinkhorn_iters head_dim hidden_size index_head_dim index_n_heads index_topk "
+     "max_position_embeddings model_type moe_intermediate_size n_routed_experts "
+     "n_shared_experts num_attention_heads num_experts_per_tok num_hash_layers "
+     "num_hidden_layers num_key_value_heads num_nextn_predict_layers o_groups o_lora_rank "
+     "q_lora_rank qk_rope_head_dim quantization_config rms_norm_eps rope_scaling rope_theta "
+     "routed_scaling_factor scoring_func sliding_window swiglu_limit torch_dtype vocab_size "
+     "bos_token_id eos_token_id",  # compress_rate_hca: the small model's is not 128
+     {"topk_method": "noaux_tc", "auto_map": {"AutoModel": "DeepseekV4ForCausalLM"}}, True),
+    ("Gemma 4 26B A4B", "gemma4moe", WITH_TEXT + "audio_config audio_token_id image_token_id "
+     "video_token_id " + " ".join("text." + k for k in (
+         "attention_bias attention_dropout attention_k_eq_v enable_moe_block head_dim "
+         "hidden_activation hidden_size hidden_size_per_layer_input intermediate_size "
+         "layer_types max_position_embeddings model_type moe_intermediate_size "
+         "num_attention_heads num_experts num_hidden_layers num_key_value_heads "
+         "num_kv_shared_layers per_layer_config rms_norm_eps rope_parameters sliding_window "
+         "tie_word_embeddings top_k_experts use_bidirectional_attention use_double_wide_mlp "
+         "vocab_size vocab_size_per_layer_input final_logit_softcapping").split()),
+     {"vision_soft_tokens_per_image": 280}, True),
 ]
 
 GENERATION = [
@@ -313,3 +347,10 @@ TOKENIZER = [
      "processor_class": "Gemma3Processor", "spaces_between_special_tokens": False,
      "auto_map": {"AutoTokenizer": [None, "x.X"]}, "is_local": False, "local_files_only": False},
 ]
+
+# Where a key set was read; those of other rows are known of the published files.
+SOURCES = {
+    "Qwen3.8-Flash-Next": "a server's test of its reader, which says it is shaped as the file",
+    "DeepSeek V4 Flash": "notes of an engineer who ran the file on another accelerator",
+    "Gemma 4 26B A4B": "tests of readers in two servers, and Transformers' own defaults",
+}

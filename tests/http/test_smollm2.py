@@ -141,6 +141,27 @@ def test_schema(t, d):
          "an answer keeps to a schema", got)
 
 
+def test_tools(t, d):
+    """The file's template knows no tools: they stand in the system message."""
+    tools = [{"type": "function", "function": {
+        "name": "get_weather", "description": "The weather of a city.", "parameters": {
+            "type": "object", "properties": {"city": {"type": "string", "maxLength": 30}},
+            "required": ["city"], "additionalProperties": False}}}]
+    question = "What is the weather in Paris?"
+    a = chat(d, question, tools=tools, tool_choice="required")["choices"][0]
+    calls = a["message"]["tool_calls"] or [{"function": {"name": "", "arguments": "{}"}}]
+    t.equal((a["finish_reason"], calls[0]["function"]["name"]), ("tool_calls", "get_weather"),
+            "a tool is called")
+    city = json.loads(calls[0]["function"]["arguments"])
+    t.equal(city, {"city": "Paris"}, "with what was asked for")
+    back = post(d, "/v1/chat/completions", {"temperature": 0, "max_tokens": 60, "tools": tools,
+                                           "messages": [
+        {"role": "user", "content": question}, {**a["message"]},
+        {"role": "tool", "tool_call_id": calls[0].get("id"), "content": "12 degrees, rain"}]})
+    text = back.json["choices"][0]["message"]["content"] or ""
+    t.ok("12" in text or "rain" in text, "and its result is in the answer", text)
+
+
 def test_speculation(t, d):
     """Guesses cost nothing but time: the same answer as without."""
     text = "Repeat this: " + "the quick brown fox jumps over the lazy dog. " * 4
@@ -175,5 +196,5 @@ if __name__ == "__main__":
               % (MODEL, CLIENTS))
         sys.exit(0)
     tests = [test_numbers, test_prompts, test_perplexity, test_context, test_answers,
-             test_prefix, test_schema, test_speculation, test_machine_code]
+             test_prefix, test_schema, test_tools, test_speculation, test_machine_code]
     halod.run(tests + [test_fibers] * LONG, model=MODEL, threads=2)
