@@ -147,8 +147,9 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 		*(u32x4 *)(f.v_pages + row * (size_t)dim + (size_t)at) = raw->v;
 }
 
-/* Load a thread's 16-byte pieces of a block. Positions outside the sequence load
- * arbitrary data, which fresh_put replaces by 0. */
+/* Load a thread's 16-byte pieces of a block. Positions outside the sequence load row 0 of the
+ * pages, which fresh_put replaces by 0. Where row 0 is a token's own, another wave or workgroup may
+ * be storing it meanwhile: no number of it is used. */
 template <class S, int DIM, int LOADS>
 DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
 {

@@ -226,7 +226,7 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 }
 
 /* Store, for each position of a block, the index of head g's row in the pages. For positions
- * without a row FRESH stores row 0, which is safe to read. */
+ * without a row FRESH stores row 0, which is there (fresh_fetch). */
 template <class S>
 DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 			    const attention_spot &s, uint32_t *place)

@@ -22,8 +22,6 @@
  *                                        LDS visible. Not global memory: loads stay in
  *                                        flight, and other threads' stores become visible
  *                                        only by group_arrive or the next launch
- *   device_fence()                       orders memory accesses before and after it, for
- *                                        all workgroups
  *   schedule_barrier()                   the compiler moves no instruction across. Else it
  *                                        would issue the loads of an unrolled loop first
  *                                        and run out of registers

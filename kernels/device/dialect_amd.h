@@ -55,7 +55,6 @@ DEVICE void group_barrier(int = 0)
 }
 
 DEVICE void schedule_barrier() { __builtin_amdgcn_sched_barrier(0); }
-DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 
 /* Through a pointer that was itself read from memory, a plain load becomes flat_load.
  * That instruction also checks for LDS and waits for it, and is split if unaligned. The
@@ -192,14 +191,15 @@ DEVICE uint64_t atomic_add(uint64_t *p, uint64_t x)
 	return __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+/* The first fence waits for the wave's stores, the last one invalidates L1 and L0. */
 DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 {
-	device_fence();
+	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
 	group_barrier();
 	if (thread_index() == 0)
 		*lds = atomic_add(p, 1u);
 	group_barrier();
-	device_fence();
+	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
 	return *lds;
 }
 

@@ -48,7 +48,6 @@ DEVICE uint32_t group_index_x() { return fiber_group(0); }
 DEVICE uint32_t group_index_y() { return fiber_group(1); }
 DEVICE void group_barrier(int site = __builtin_LINE()) { fiber_barrier(site); }
 DEVICE void schedule_barrier() {}
-DEVICE void device_fence() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
 
 template <class T> DEVICE T load_nt(const void *p)
@@ -245,12 +244,10 @@ template <class T> DEVICE T atomic_add(T *p, T x)
 
 DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds, int site = __builtin_LINE())
 {
-	device_fence();
 	group_barrier(site);
 	if (thread_index() == 0)
 		*lds = atomic_add(p, 1u);
 	group_barrier(site + 1000000);
-	device_fence();
 	return *lds;
 }
 

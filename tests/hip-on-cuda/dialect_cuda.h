@@ -41,7 +41,6 @@ DEVICE uint32_t group_index_x() { return blockIdx.x; }
 DEVICE uint32_t group_index_y() { return blockIdx.y; }
 DEVICE void group_barrier(int = 0) { __syncthreads(); }
 DEVICE void schedule_barrier() {}
-DEVICE void device_fence() { __threadfence(); }
 template <class T> DEVICE T load_global(const void *p)
 {
 	__builtin_assume(__isGlobal(p));

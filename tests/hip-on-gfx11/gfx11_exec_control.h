@@ -15,8 +15,16 @@ HINT(s_nop)
 HINT(s_set_inst_prefetch_distance)
 HINT(s_delay_alu)
 HINT(s_setprio)
-HINT(buffer_gl0_inv)
-HINT(buffer_gl1_inv)
+
+DEF(buffer_gl0_inv)
+{
+	caches_invalidate_l0(w, p);
+}
+
+DEF(buffer_gl1_inv)
+{
+	caches_invalidate_l1(w, p);
+}
 
 DEF(s_clause)
 {
@@ -78,6 +86,7 @@ DEF(s_barrier)
 {
 	w->state = WAVE_WAITS;
 	wave_check_barrier(w, p);
+	caches_barrier(w);
 }
 
 #define BRANCH(name, condition)                                                            \

@@ -23,7 +23,7 @@ static inline void addresses(const struct wave *w, const struct inst *p, u64 *a)
  * it? (Loads: halves only. gfx11 on Linux reads and writes at any address; halod's
  * kernels rely on it for loads of 16 bytes at even addresses, and for nothing else.) */
 static bool check_addresses(struct wave *w, const struct inst *p, const u64 *a, u32 n,
-			    unsigned access)
+			    unsigned access, struct span *span)
 {
 	struct group *g = w->g;
 	u32 e = EXEC(w), align = access != MAY_READ ? (n < 4 ? n : 4) : n < 2 ? n : 2;
@@ -35,6 +35,7 @@ static bool check_addresses(struct wave *w, const struct inst *p, const u64 *a, 
 		hi = high > hi ? high : hi;
 		all |= high;
 	}
+	*span = (struct span){lo, hi + n};
 	if (all & (align - 1)) {
 		wave_fault(w, p, "%u bytes at an address that is not aligned (%llx ...)", n,
 			   (unsigned long long)lo);
@@ -141,7 +142,8 @@ static inline void load_lanes(struct wave *w, const struct inst *p, u32 n, enum 
 		e &= ~lds;
 	}
 	EXEC(w) = e;
-	bool is_good = !e || check_addresses(w, p, a, n, MAY_READ);
+	struct span span;
+	bool is_good = !e || check_addresses(w, p, a, n, MAY_READ, &span);
 	EXEC(w) = saved;
 	if (is_good && e == FULL && n == 16) {
 		load_fours(&w->v[p->d.reg], a);
@@ -149,6 +151,8 @@ static inline void load_lanes(struct wave *w, const struct inst *p, u32 n, enum 
 		LANE if (e >> i & 1)
 			lane_load(w, p->d.reg, i, (const void *)(uintptr_t)a[i], n, part);
 	}
+	if (is_good && e && __builtin_expect(caches_may_have(&span, a, e, n), 0))
+		caches_load(w, p, a, e, n);
 	wave_load_vgprs(w, p->d.reg, (n + 3) / 4, true, is_flat);
 	if (g->l->is_counting) {
 		u64 bytes = (u64)__builtin_popcount(e) * n;
@@ -172,10 +176,13 @@ static inline void store_lanes(struct wave *w, const struct inst *p, u32 n, enum
 		wave_lds_access(w);
 	}
 	EXEC(w) = e;
-	bool is_good = !e || check_addresses(w, p, a, n, MAY_WRITE);
+	struct span span;
+	bool is_good = !e || check_addresses(w, p, a, n, MAY_WRITE, &span);
 	EXEC(w) = saved;
 	LANE if (is_good && e >> i & 1)
 		lane_store(w, p->s[1].reg, i, (void *)(uintptr_t)a[i], n, part);
+	if (is_good)
+		caches_store(w, a, e, n);
 	wave_check_store(w, p);
 	if (g->l->is_counting) {
 		g->counts.store_bytes += (u64)__builtin_popcount(e) * n;
@@ -195,9 +202,11 @@ static inline void atomic_add_lanes(struct wave *w, const struct inst *p, u32 n,
 		wave_fault(w, p, "a flat atomic of LDS is not modelled");
 		return;
 	}
+	struct span span;
 	wave_check_atomic(w, p);
-	if (e && !check_addresses(w, p, a, n, MAY_COUNT))
+	if (e && !check_addresses(w, p, a, n, MAY_COUNT, &span))
 		return;
+	caches_store(w, a, e, n);
 	LANE if (e >> i & 1) {
 		u32 reg = p->s[1].reg;
 		u64 x = w->v[reg][i] | (n == 8 ? (u64)w->v[reg + 1u][i] << 32 : 0);
@@ -209,6 +218,7 @@ static inline void atomic_add_lanes(struct wave *w, const struct inst *p, u32 n,
 		high[i] = (u32)(was >> 32);
 	}
 	if (p->d.kind) {
+		caches_ticket(w);
 		write_vgpr(w, p->d.reg, old);
 		if (n == 8)
 			write_vgpr(w, p->d.reg + 1u, high);

@@ -251,6 +251,8 @@ static inline void load_scalar(struct wave *w, const struct inst *p, u32 n)
 	for (u32 i = 0; i < n; i++)
 		memcpy(&w->s[p->d.reg + i], (const char *)(uintptr_t)a + 4 * i, 4);
 	wave_load_sgprs(w, p->d.reg, n);
+	if (__builtin_expect(caches_is_marked(a) || caches_is_marked(a + 4 * n - 1), 0))
+		caches_load_scalar(w, p, a, 4 * n);
 	if (w->g->l->is_counting)
 		w->g->counts.scalar_bytes += 4 * n;
 }

@@ -164,6 +164,7 @@ static void wave_begin(struct group *g, uint32_t number)
 /* A stretch between barriers begins. Where tags hold no later one, they begin anew. */
 static void next_epoch(struct group *g)
 {
+	g->stretch++;
 	if (++g->epoch < EPOCHS)
 		return;
 	memset(g->written, 0, sizeof g->written);
@@ -180,6 +181,7 @@ static void run_group(struct group *g, uint32_t number)
 	g->y = number / l->grid_x;
 	g->random = 0x9E3779B97F4A7C15ull ^ ((uint64_t)number + 1) * 0xD1342543DE82EF95ull;
 	next_epoch(g);
+	caches_begin_group(g);
 	g->n_waves = (l->n_threads + LANES - 1) / LANES;
 	for (uint32_t i = 0; i < l->lds_bytes; i += 4 * POISONED) {
 		uint32_t word = poison(g);
@@ -295,6 +297,7 @@ static void start_threads(void)
 bool launch_run(struct launch *l)
 {
 	l->run_wave = executor_best()->run_wave;
+	caches_begin();
 	if (!P.own)
 		start_threads();
 	bool is_shared = P.n_threads && l->grid_x * l->grid_y > 1;

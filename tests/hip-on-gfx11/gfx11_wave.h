@@ -99,6 +99,10 @@ struct wave {
 	uint16_t wmma_reg;
 	unsigned clause_left, clause_class;
 	bool has_released; /* its VGPRs */
+	/* caches: stretches of the workgroup (below), 0 for none. The last one at whose end it had
+	 * waited for its stores, and the one before; those in which it last invalidated L1, and
+	 * L0 behind that L1; and of each wave the `clean` that its L0 has seen. */
+	uint32_t clean, clean_before, l1_stretch, l0_l1_stretch, seen[MAX_WAVES];
 };
 
 /* Who touched a word of LDS since the last barrier: its wave, these bits, and above them
@@ -113,6 +117,8 @@ struct group {
 	const struct range *cache[RANGE_CACHE];
 	uint64_t random;
 	lds_tag stored, told; /* memory: by stores, by atomics */
+	uint32_t stretch, ticket, ticket_wave; /* barriers + 1; when it last took a ticket, or 0 */
+	uint64_t tag_page, *tags;              /* gfx11_caches.c: the page of its last store */
 	struct counts counts;
 	unsigned char lds[LDS_BYTES + 64] __attribute__((aligned(64)));
 	lds_tag written[LDS_BYTES / 4], was_read[LDS_BYTES / 4];
@@ -150,6 +156,51 @@ const struct range *launch_range(const struct launch *l, uint64_t lo, uint64_t h
 /* Why there is none, static. */
 const char *launch_refusal(const struct launch *l, uint64_t lo, uint64_t hi,
 			   unsigned access);
+
+/* --- gfx11_caches.c ------------------------------------------------------------------- */
+
+enum { CACHES_SHIFT = 8, CACHES_MARKS = 1 << 16 };
+/* Not 0: this launch has stored to a line with this hash. */
+extern uint8_t caches_mark[CACHES_MARKS];
+static inline uint32_t caches_hash(uint64_t x)
+{
+	return (uint32_t)(x * 0x9E3779B97F4A7C15ull >> 48);
+}
+/* False: this launch has not stored near this address. */
+static inline bool caches_is_marked(uint64_t at)
+{
+	return __atomic_load_n(&caches_mark[caches_hash(at >> CACHES_SHIFT)], __ATOMIC_RELAXED);
+}
+/* From the lowest to the highest address of an instruction. */
+struct span {
+	uint64_t lo, hi;
+};
+/* False: this launch has stored to none of n bytes at a[lane]. */
+static inline bool caches_may_have(const struct span *s, const uint64_t *a, uint32_t exec,
+				   uint32_t n)
+{
+	enum { MOST = 64 };
+	uint64_t first = s->lo >> CACHES_SHIFT, last = (s->hi - 1) >> CACHES_SHIFT;
+	bool is = false;
+	for (uint64_t at = first; last - first < MOST && at <= last; at++)
+		is |= caches_is_marked(at << CACHES_SHIFT);
+	for (int i = 0; last - first >= MOST && !is && i < LANES; i++)
+		is = exec >> i & 1 &&
+		     (caches_is_marked(a[i]) || caches_is_marked(a[i] + n - 1));
+	return is;
+}
+void caches_begin(void); /* a launch */
+void caches_begin_group(struct group *g);
+/* n bytes at a[lane]. A load's registers have been written: what it may not see is a fault, or
+ * becomes NaN. */
+void caches_store(struct wave *w, const uint64_t *a, uint32_t exec, uint32_t n);
+void caches_load(struct wave *w, const struct inst *p, const uint64_t *a, uint32_t exec,
+		 uint32_t n);
+void caches_load_scalar(struct wave *w, const struct inst *p, uint64_t a, uint32_t n);
+void caches_ticket(struct wave *w); /* an atomic that returns */
+void caches_barrier(struct wave *w);
+void caches_invalidate_l0(struct wave *w, const struct inst *p);
+void caches_invalidate_l1(struct wave *w, const struct inst *p);
 
 /* --- gfx11_count.c: where l->is_counting ---------------------------------------------- */
 

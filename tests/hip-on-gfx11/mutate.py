@@ -12,7 +12,11 @@ any of the cases (the compiler puts them behind waits of inline assembly, and on
 join); s_cbranch_execz, which passes over what no lane would do; and what useless.py proves
 to do nothing. All of the last ones are removed at once, too, and the cases must then pass.
 
-    mutate.py [--target gfx1151] [--limit N] [--goal 90] [KERNEL ...]
+--caches: of each kernel whose last workgroup reads what the others store, what makes that seen:
+from s_waitcnt_vscnt before the barrier to buffer_gl0_inv, one at a time. Waits that found nothing
+under way are left out. The cases must notice each of them.
+
+    mutate.py [--target gfx1151] [--limit N] [--goal 90] [--caches] [KERNEL ...]
 """
 import argparse
 import os
@@ -80,6 +84,10 @@ KERNELS = {
     "logits_top_kernel": "logits_top",
     "logits_runs_kernel": "logits_top",
 }
+# With --caches: the name of a kernel, and what runs it; the first that fits.
+CACHED = (("moe_route_", "route"), ("moe_router_", "moe_router"), ("delta_rule_", "delta"),
+          (r"attention_\w+_bytes_", "kv_bytes"), (r"attention_\w+_fresh_", "attention_fresh"),
+          ("attention_", "attention"))
 # What changes no result, whatever it is replaced by.
 HARMLESS = re.compile(r"s_(nop|delay_alu|clause|set_inst_prefetch|code_end|sendmsg|endpgm|"
                       r"setprio|cbranch_execz)|buffer_gl\d_inv|s_waitcnt_depctr")
@@ -109,7 +117,8 @@ def run(target, case, removed=(), coverage=None):
         env["HALOD_QUANT"] = case.split()[1]
     if coverage:
         env["HALOD_GFX11_COVERAGE"] = coverage
-    with subprocess.Popen([os.path.join(BUILD, "tests/kernel/run_fibers")], env=env,
+    program = "run_forms" if case == "route" else "run_fibers"
+    with subprocess.Popen([os.path.join(BUILD, "tests/kernel", program)], env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace") as program:
         for line in program.stdout:
@@ -141,8 +150,27 @@ def choose(instructions, digits, equal, seed, limit):
     return sorted(chosen[:limit] if limit else chosen)
 
 
+def cached_case(kernel):
+    return next(case for name, case in CACHED if re.match(name, kernel))
+
+
+def choose_caches(instructions, digits):
+    """Numbers of the instructions of group_arrive."""
+    texts = [text for _, _, text in instructions]
+    atomic = next(i for i, text in enumerate(texts)
+                  if re.match(r"global_atomic_add_u32 .* glc", text))
+    if digits[atomic] == "0":
+        raise SystemExit("the cases do not reach the atomic")
+    end = texts.index("buffer_gl0_inv", atomic)
+    barrier = max(i for i in range(atomic) if texts[i] == "s_barrier")
+    stores = [i for i in range(barrier - 16, barrier) if texts[i].startswith("s_waitcnt_vscnt")]
+    return stores[-1:] + [i for i in range(barrier, end + 1)
+                          if re.match(r"s_barrier|buffer_gl\d_inv", texts[i]) or
+                          (texts[i].startswith("s_waitcnt") and digits[i] == "2")]
+
+
 def must_pass(args, kernel, removed, coverage=None):
-    is_good, why = run(args.target, KERNELS[kernel], removed, coverage)
+    is_good, why = run(args.target, args.case[kernel], removed, coverage)
     if not is_good:
         raise SystemExit("%s fails %s: %s" % (
             kernel, "without what does nothing" if removed else "unchanged", why))
@@ -152,17 +180,19 @@ def mutants(args, kernel, instructions, folder):
     """(noticed, tried) of one kernel. Prints a row of mutations.tsv."""
     coverage = os.path.join(folder, kernel)
     must_pass(args, kernel, [], coverage)
-    equal = useless.useless(instructions)
+    equal = {} if args.caches else useless.useless(instructions)
     if equal:
         must_pass(args, kernel, [instructions[i] for i in sorted(equal)])
     for i in sorted(equal) if args.verbose else ():
         print("  %x: %s: %s" % (instructions[i][0], instructions[i][2], equal[i]))
-    numbers = choose(instructions, reached(coverage, kernel), equal, kernel, args.limit)
+    digits = reached(coverage, kernel)
+    numbers = (choose_caches(instructions, digits) if args.caches else
+               choose(instructions, digits, equal, kernel, args.limit))
     if not numbers:
         raise SystemExit("%s: its cases do not launch it" % kernel)
     missed = []
     for i in numbers:
-        is_passed, why = run(args.target, KERNELS[kernel], [instructions[i]])
+        is_passed, why = run(args.target, args.case[kernel], [instructions[i]])
         if is_passed:
             missed.append(instructions[i][2])
             print("  not noticed: %s %x: %s" % (kernel, instructions[i][0], missed[-1]))
@@ -170,7 +200,7 @@ def mutants(args, kernel, instructions, folder):
             print("  %x: %s: %s" % (instructions[i][0], instructions[i][2], why[:150]))
         sys.stdout.flush()
     print("%s\t%d\t%d\t%s" % (kernel, len(numbers) - len(missed), len(numbers),
-                              " | ".join(missed)))
+                              " | ".join(missed) or (args.caches and args.case[kernel]) or ""))
     sys.stdout.flush()
     return len(numbers) - len(missed), len(numbers)
 
@@ -178,16 +208,25 @@ def mutants(args, kernel, instructions, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", choices=[[], *KERNELS], default=[])
+    parser.add_argument("kernels", nargs="*", default=[])
     parser.add_argument("--target", default="gfx1151")
     parser.add_argument("--limit", type=int, help="at most so many of a kernel")
     parser.add_argument("--goal", type=float, default=90)
+    parser.add_argument("--caches", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     path = os.path.join(BUILD, "kernels", args.target + ".hsaco")
     code, n_noticed, n_all = disassemble(path), 0, 0
+    args.case = {k: cached_case(k) for k in code
+                 if any(text == "buffer_gl0_inv" for _, _, text in code[k])
+                 } if args.caches else KERNELS
+    if args.caches:
+        args.goal = 100
+    for kernel in args.kernels:
+        if kernel not in args.case:
+            parser.error("%s is none of: %s" % (kernel, " ".join(args.case)))
     with tempfile.TemporaryDirectory() as folder:
-        for kernel in args.kernels or KERNELS:
+        for kernel in args.kernels or args.case:
             a, b = mutants(args, kernel, code[kernel], folder)
             n_noticed += a
             n_all += b

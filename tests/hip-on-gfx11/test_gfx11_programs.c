@@ -16,6 +16,7 @@ enum {
 	N_VGPRS = 32,
 	PROGRAM_LDS = 1024,
 	MEMORY_PAGES = 3,
+	GROUP_IN_S2 = 0x80,
 };
 
 struct line {
@@ -25,6 +26,7 @@ struct line {
 };
 
 struct program {
+	uint32_t n_groups;
 	const char *name;
 	uint32_t n_threads;
 	const char *target, *error;
@@ -35,7 +37,8 @@ static struct code_object code;
 static uint32_t *memory;
 
 /* Lines into the image; true: each is decoded and written as it stands in the table. */
-static bool assemble(const struct line *line, size_t n, struct code_kernel *k)
+static bool assemble(const struct program *p, const struct line *line, size_t n,
+		     struct code_kernel *k)
 {
 	bool is_same = true;
 	size_t at = 0;
@@ -53,6 +56,7 @@ static bool assemble(const struct line *line, size_t n, struct code_kernel *k)
 	}
 	*k = (struct code_kernel){.name = "program", .n_vgprs = N_VGPRS, .n_user_sgprs = 2,
 				  .properties = 0x408, .lds_bytes = PROGRAM_LDS,
+				  .rsrc2 = p->n_groups > 1 ? GROUP_IN_S2 : 0,
 				  .begin = PAGE, .end = PAGE + (uint32_t)at};
 	return is_same;
 }
@@ -66,7 +70,7 @@ static int by_address(const void *a, const void *b)
 static void check(const struct program *p, const struct line *line, size_t n)
 {
 	struct code_kernel k;
-	bool is_same = assemble(line, n, &k);
+	bool is_same = assemble(p, line, n, &k);
 	uint64_t kernarg = (uint64_t)(uintptr_t)memory;
 	/* The device's, the host's, the host's that is not coherent; the argument. */
 	struct range range[] = {
@@ -76,7 +80,7 @@ static void check(const struct program *p, const struct line *line, size_t n)
 		{(uint64_t)(uintptr_t)&kernarg, (uint64_t)(uintptr_t)(&kernarg + 1), MAY_READ}};
 	enum { N_RANGES = sizeof range / sizeof *range };
 	qsort(range, N_RANGES, sizeof *range, by_address);
-	struct launch l = {.code = &code, .kernel = &k, .grid_x = 1, .grid_y = 1,
+	struct launch l = {.code = &code, .kernel = &k, .grid_x = p->n_groups, .grid_y = 1,
 			   .n_threads = p->n_threads, .lds_bytes = k.lds_bytes,
 			   .has_trans_hazard = strcmp(p->target, "gfx1100") == 0,
 			   .ranges = range, .n_ranges = N_RANGES,
@@ -102,9 +106,10 @@ static void check(const struct program *p, const struct line *line, size_t n)
 	free(k.reached);
 }
 
-#define PROGRAM(name, threads, target, error, expression)                                   \
+#define PROGRAM(...) PROGRAM_OF(1, __VA_ARGS__)
+#define PROGRAM_OF(groups, name, threads, target, error, expression)                        \
 	{                                                                                    \
-		struct program p = {name, threads, target, error, {0}};                      \
+		struct program p = {groups, name, threads, target, error, {0}};              \
 		for (uint32_t i = 0; i < threads; i++)                                       \
 			p.value[i] = (uint32_t)(expression);                                 \
 		static const struct line lines[] = {

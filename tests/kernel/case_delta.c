@@ -388,6 +388,9 @@ static const struct delta_shape deltas[] = {
 	{1, 2, 256, 64, false, &alone, false, true},
 	{1, 2, 64, 20, false, &one_token_each, false, true},
 	{2, 4, 16, 8, false, &longer, false, true},
+	/* a norm behind several workgroups of a head, in the kernels that the others leave out */
+	{2, 4, 32, 72, false, &one_token_each, false, false},
+	{1, 2, 256, 40, false, &one_token_each, false, false},
 };
 
 struct delta_input {
