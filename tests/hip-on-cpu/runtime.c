@@ -71,6 +71,7 @@ struct op {
 	uint64_t ticket;
 	void *dst;               /* COPY, FILL */
 	const void *src;         /* COPY */
+	bool is_to_device;       /* COPY */
 	size_t n_bytes;
 	int value;               /* FILL */
 	const struct kernel_entry *kernel;
@@ -90,6 +91,7 @@ struct hipGraphExec {
 struct ihipStream_t {
 	uint64_t last;      /* ticket */
 	hip_graph capture;  /* or NULL */
+	bool has_copied;    /* to the device, and launched no kernel behind that */
 };
 struct ihipEvent_t {
 	uint64_t ticket;    /* of the last record */
@@ -235,6 +237,19 @@ static void start_worker(void)
 	pthread_detach(t);
 }
 
+/* A kernel's launch makes the chip's caches forget what a copy has overwritten. Whether the first
+ * kernel of a graph does so is the runtime's affair, so nothing may rest on it. */
+static bool is_out_of_order(hip_stream s, const struct op *o)
+{
+	if (o->kind == GRAPH && s->has_copied) {
+		fputs("hip-on-cpu: a graph is launched behind a copy to the device, with no kernel "
+		      "between\n", stderr);
+		return true;
+	}
+	s->has_copied = (s->has_copied && o->kind != LAUNCH) || o->is_to_device;
+	return false;
+}
+
 /* Into the stream's graph while it is captured, else into the queue. Takes o. */
 static int submit(hip_stream s, struct op *o)
 {
@@ -244,6 +259,11 @@ static int submit(hip_stream s, struct op *o)
 		s->capture->last = &o->next;
 		pthread_mutex_unlock(&R.lock);
 		return HIP_SUCCESS;
+	}
+	if (s && is_out_of_order(s, o)) {
+		pthread_mutex_unlock(&R.lock);
+		free(o);
+		return HIP_ERROR_INVALID_VALUE;
 	}
 	if (!R.has_worker)
 		start_worker();
@@ -620,6 +640,7 @@ int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, hip_strea
 	o->dst = dst;
 	o->src = src;
 	o->n_bytes = bytes;
+	o->is_to_device = kind == HIP_HOST_TO_DEVICE;
 	return submit(s, o);
 }
 

@@ -173,6 +173,7 @@ struct hip {
 	bool is_graph_tried;      /* the file says so, until the first replay is over */
 	bool has_told_events;     /* that events fail */
 	int step_launches;        /* launches since step_begin */
+	bool has_copied;          /* to the device, and launched no kernel behind that */
 	uint64_t n_steps, n_begun; /* n_begun: steps begun, recorded or not */
 	hip_event *events;        /* (n_events) of a profile: hip_profile.h */
 	int n_events;
@@ -238,6 +239,8 @@ struct hip_rows {
 	void *dst;
 	size_t row_bytes, step, pitch, n;
 };
+/* Queue a copy from pinned memory, which the next kernels see (settle_copies in hip_graph.c). */
+enum status hip_send(struct hip *h, void *dst, const void *pinned, size_t n) MUST_USE;
 /* Queue the copy. The caller may change src afterwards. */
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r) MUST_USE;
 

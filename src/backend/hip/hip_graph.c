@@ -10,6 +10,10 @@
  *
  * Graphs hold addresses of buffers, so freeing memory discards all graphs.
  *
+ * A copy to the device, of a state from disk or of an expert, may leave old bytes in the chip's
+ * caches. A kernel that is launched by itself begins by invalidating these. Whether a graph's
+ * first kernel does is up to the runtime, so a small kernel is launched between.
+ *
  * A graph is a convenience. Where a step cannot be recorded, nothing has run, and it is launched
  * kernel by kernel, as all later ones. What may have run in part, a launch of a graph that fails,
  * ends the process like any fault of the device. If it ends so twice at the same place, it
@@ -144,8 +148,19 @@ void hip_graph_ran(struct hip *h)
 
 /* --- steps ----------------------------------------------------------------------------- */
 
+/* Behind this, kernels see what was copied to the device. */
+static enum status settle_copies(struct hip *h)
+{
+	const struct copy_words_args one = {1, h->one_each, h->one_each};
+	return h->has_copied ? hip_copy_words(&h->base, &one) : OK;
+}
+
 static enum status replay(struct hip *h, struct hip_graph_slot *s)
 {
+	enum status st = settle_copies(h);
+	if (st != OK)
+		return st;
+	h->step_launches = 0;
 	metric_add(METRIC_GRAPH_REPLAYS, 1);
 	h->base.n_replays++;
 	h->replayed = s;

@@ -77,6 +77,7 @@ enum status hip_launch(struct hip *h, struct hip_kernel kernel, struct hip_grid 
 	if (error != HIP_SUCCESS)
 		return hip_check(h, error, kernel.name);
 	profile_enter(h->base.profile, before);
+	h->has_copied = h->has_copied && h->step; /* a capture launches nothing */
 	h->step_launches++;
 	if (h->on_launch)
 		h->on_launch(h->on_launch_ctx, &info, true);

@@ -328,9 +328,10 @@ static enum status stage_take(struct hip *h, size_t n, char **out)
 	return st;
 }
 
-static enum status stage_send(struct hip *h, void *dst, const char *staged, size_t n)
+enum status hip_send(struct hip *h, void *dst, const void *pinned, size_t n)
 {
-	return hip_check(h, h->api.hipMemcpyAsync(dst, staged, n, HIP_HOST_TO_DEVICE,
+	h->has_copied = true;
+	return hip_check(h, h->api.hipMemcpyAsync(dst, pinned, n, HIP_HOST_TO_DEVICE,
 						  h->stream), "copying to the device");
 }
 
@@ -348,7 +349,7 @@ enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_b
 		if (st != OK)
 			break;
 		memcpy(p, (const char *)src + at, n);
-		st = stage_send(h, (char *)dst + at, p, n);
+		st = hip_send(h, (char *)dst + at, p, n);
 	}
 	return st;
 }
@@ -358,7 +359,7 @@ enum status hip_upload_pinned(struct backend *b, void *dst, const void *src, siz
 	struct hip *h = hip_of(b);
 	if (hip_graph_is_open(h, "an upload"))
 		return E_UNSUPPORTED;
-	return h->has_failed ? E_DEVICE : stage_send(h, dst, src, n_bytes);
+	return h->has_failed ? E_DEVICE : hip_send(h, dst, src, n_bytes);
 }
 
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
@@ -381,7 +382,7 @@ enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 			       r->row_bytes);
 			memset(to + r->row_bytes, 0, r->pitch - r->row_bytes);
 		}
-		st = stage_send(h, (char *)r->dst + row * r->pitch, p, n * r->pitch);
+		st = hip_send(h, (char *)r->dst + row * r->pitch, p, n * r->pitch);
 	}
 	return st;
 }

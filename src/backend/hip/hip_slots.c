@@ -200,9 +200,7 @@ static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t
 	const struct hip_slots_layer *l = s->layers[i];
 	char *to = s->slots + (size_t)slot * s->slot_bytes;
 	view_slot(l, e - l->first, slot, views);
-	enum status st = hip_check(h, h->api.hipMemcpyAsync(
-		to, stages_of(s) + (size_t)stage * s->slot_bytes, n, HIP_HOST_TO_DEVICE,
-		h->stream), "copying an expert");
+	enum status st = hip_send(h, to, stages_of(s) + (size_t)stage * s->slot_bytes, n);
 	if (st == OK)
 		hip_mark_put(h, &s->copied[stage]);
 	size_t row = (size_t)(e - l->first) * MOE_PARTS;

@@ -482,12 +482,16 @@ static void test_steps(void)
 	is_int(b->n_replays, 35, "the rest are replays");
 	is_int(b->n_step_launches, 1, "of one launch");
 	is_int(after.n_allocs - before.n_allocs, 0, "a steady step takes no memory");
-	is_int(after.n_launches - before.n_launches, 0, "launches nothing by itself");
+	is_int(after.n_launches - before.n_launches, 32, "launches one kernel behind a copy up");
 	is_int(after.n_graphs - before.n_graphs, 32, "but one graph");
 	is_int(after.n_copies[HIP_HOST_TO_DEVICE] - before.n_copies[HIP_HOST_TO_DEVICE], 32,
 	       "one copy up");
 	is_int(after.n_copies[HIP_DEVICE_TO_HOST] - before.n_copies[HIP_DEVICE_TO_HOST], 32,
 	       "one copy down");
+	before = counts();
+	for (int i = 0; i < 4; i++)
+		must(step(b, 77, x, y, false));
+	is_int(counts().n_launches - before.n_launches, 0, "and none without a copy");
 	is_int(step(b, 78, x, y, true), OK, "an upload in a step that is not recorded");
 	is_int(step(b, 78, x, y, true), E_UNSUPPORTED, "in one that is");
 	ok(strstr(b->refusal, "upload") != NULL, "is refused: %s", b->refusal);
