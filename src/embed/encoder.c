@@ -133,7 +133,7 @@ static enum status add_places(struct encoder_pass *r)
 	float *host = xcalloc((size_t)r->n * d, sizeof *host);
 	for (int32_t s = 0; s < in->n_text; s++)
 		for (int32_t t = in->first_tok[s]; t < in->first_tok[s + 1]; t++) {
-			size_t place = (size_t)(e->c->first_place + t - in->first_tok[s]);
+			size_t place = (size_t)(e->c->encoder.first_place + t - in->first_tok[s]);
 			float *to = host + (size_t)t * d;
 			for (size_t i = 0; i < d; i++)
 				to[i] = (e->places ? e->places[place * d + i] : 0) +
@@ -162,7 +162,7 @@ static enum status begin(struct encoder_pass *r)
 		    .scale = e->rope_scale[i]);
 	RUN(embed_rows, .n_tok = r->n, .table = &e->embed, .token = r->ids, .x = r->x,
 	    .scale = e->c->embed_scale);
-	if (!e->c->is_bert)
+	if (!e->c->encoder.is_bert)
 		return OK;
 	st = add_places(r);
 	return st == OK ? norm_in_place(r, &e->embed_norm) : st;
@@ -205,9 +205,9 @@ static enum status feed(struct encoder_pass *r, const struct encoder_layer *l,
 	for (int32_t i = 0, n; i < r->n; i += n) {
 		const float *from = x + (size_t)i * d;
 		n = MIN(CHUNK, r->n - i);
-		if (c->is_ungated) {
+		if (c->encoder.is_ungated) {
 			LINEAR(&l->up, n, from, r->gate);
-			RUN(gelu, .n_tok = n, .dim = c->ffn_dim, .is_tanh = !c->exact_gelu,
+			RUN(gelu, .n_tok = n, .dim = c->ffn_dim, .is_tanh = !c->encoder.exact_gelu,
 			    .x = r->gate);
 		} else {
 			RUN(linear, .n_tok = n, .x = from, .n_out = 2, .act = &c->act,
@@ -260,11 +260,11 @@ static enum status run_all(struct encoder_pass *r, float *rows)
 	const struct model_config *c = e->c;
 	enum status st = begin(r);
 	for (int32_t i = 0; i < c->n_layers && st == OK; i++)
-		st = c->is_bert ? run_bert(r, &e->layers[i]) : run_gemma(r, &e->layers[i]);
-	if (st == OK && !c->is_bert)
+		st = c->encoder.is_bert ? run_bert(r, &e->layers[i]) : run_gemma(r, &e->layers[i]);
+	if (st == OK && !c->encoder.is_bert)
 		st = norm_rows(r, &e->out_norm, r->x, r->n_x);
 	if (st == OK)
-		st = e->b->ops->download(e->b, rows, c->is_bert ? r->x : r->n_x,
+		st = e->b->ops->download(e->b, rows, c->encoder.is_bert ? r->x : r->n_x,
 					 (size_t)r->n * (size_t)c->d_model * sizeof *rows);
 	return st == OK ? e->b->ops->sync(e->b, r->fail) : st;
 }

@@ -83,7 +83,7 @@ static void load_norm(struct encoder_loader *l, const char *part, int32_t n,
 	snprintf(name, sizeof name, "%s.weight", part);
 	out->weight = load_vector(l, name, n, c->norm_plus_one ? 1 : 0);
 	snprintf(name, sizeof name, "%s.bias", part);
-	if (c->is_bert)
+	if (c->encoder.is_bert)
 		out->bias = load_vector(l, name, n, 0);
 }
 
@@ -103,24 +103,25 @@ static void load_layer(struct encoder_loader *l, int i)
 	struct encoder_layer *to = &l->e->layers[i];
 	int32_t d = c->d_model, k = c->head_dim, nq = c->n_heads * k, nkv = c->n_kv_heads * k;
 	struct encoder_norm norm = {0};
+	bool is_bert = c->encoder.is_bert, has_bias = c->o_bias && is_bert;
 	char name[100];
 #define NAME(rest) (snprintf(name, sizeof name, "layers.%d." rest, i), name)
 	load_linear(l, NAME("self_attn.q_proj"), nq, d, c->qkv_bias, &to->q);
 	load_linear(l, NAME("self_attn.k_proj"), nkv, d, c->qkv_bias, &to->k);
 	load_linear(l, NAME("self_attn.v_proj"), nkv, d, c->qkv_bias, &to->v);
 	load_linear(l, NAME("self_attn.o_proj"), d, nq, c->o_bias, &to->out);
-	load_linear(l, NAME("mlp.up_proj"), c->ffn_dim, d, c->o_bias && c->is_bert, &to->up);
-	load_linear(l, NAME("mlp.down_proj"), d, c->ffn_dim, c->o_bias && c->is_bert, &to->down);
-	if (!c->is_ungated)
+	load_linear(l, NAME("mlp.up_proj"), c->ffn_dim, d, has_bias, &to->up);
+	load_linear(l, NAME("mlp.down_proj"), d, c->ffn_dim, has_bias, &to->down);
+	if (!c->encoder.is_ungated)
 		load_linear(l, NAME("mlp.gate_proj"), c->ffn_dim, d, false, &to->gate);
 	load_norm(l, NAME("post_attention_layernorm"), d, &to->mixer_post);
-	load_norm(l, c->is_bert ? NAME("post_mlp_layernorm") : NAME("post_feedforward_layernorm"),
+	load_norm(l, is_bert ? NAME("post_mlp_layernorm") : NAME("post_feedforward_layernorm"),
 		  d, &to->mlp_post);
-	if (!c->is_bert) {
+	if (!is_bert) {
 		load_norm(l, NAME("input_layernorm"), d, &to->mixer);
 		load_norm(l, NAME("pre_feedforward_layernorm"), d, &to->mlp);
 	}
-	if (c->qk_norm) {
+	if (!c->encoder.is_bert) {
 		load_norm(l, NAME("self_attn.q_norm"), k, &norm);
 		to->q_norm = norm.weight;
 		load_norm(l, NAME("self_attn.k_norm"), k, &norm);
@@ -157,9 +158,9 @@ enum status encoder_load(struct encoder *e, struct fail *fail)
 	struct encoder_loader l = {e, fail, OK};
 	const struct model_config *c = e->c;
 	load_weight(&l, "embed_tokens", c->n_vocab, c->d_model, true, &e->embed);
-	load_rows(&l, "places.weight", c->n_places, &e->places);
-	load_rows(&l, "types.weight", c->n_types, &e->types);
-	if (c->is_bert)
+	load_rows(&l, "places.weight", c->encoder.n_places, &e->places);
+	load_rows(&l, "types.weight", c->encoder.n_types, &e->types);
+	if (c->encoder.is_bert)
 		load_norm(&l, "embed_norm", c->d_model, &e->embed_norm);
 	else
 		load_norm(&l, "norm", c->d_model, &e->out_norm);

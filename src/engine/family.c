@@ -35,10 +35,10 @@ struct delta family_delta(const struct graph *g, enum delta_kind kind)
 	const struct model_config *c = g->c;
 	bool is_mamba = kind == DELTA_MAMBA;
 	return (struct delta){
-		.kind = kind, .n_k_heads = c->delta_k_heads, .n_v_heads = c->delta_v_heads,
-		.k_dim = c->delta_k_dim, .v_dim = c->delta_v_dim, .conv_width = c->conv_width,
-		.in_turn = c->delta_in_turn, .has_conv_bias = c->has_conv_bias,
-		.gate_eps = is_mamba ? c->gate_eps : c->norm_eps};
+		.kind = kind, .n_k_heads = c->delta.k_heads, .n_v_heads = c->delta.v_heads,
+		.k_dim = c->delta.k_dim, .v_dim = c->delta.v_dim, .conv_width = c->delta.conv_width,
+		.in_turn = c->delta.in_turn, .has_conv_bias = c->delta.has_conv_bias,
+		.gate_eps = is_mamba ? c->delta.gate_eps : c->norm_eps};
 }
 
 static bool has_experts(const struct model_config *c, int i)

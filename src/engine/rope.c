@@ -67,15 +67,15 @@ double rope_mscale(double factor, double mscale)
 
 bool rope_has_late(const struct model_config *c)
 {
-	return c->ropes[0].late_beta != 0 || c->late_every > 0;
+	return c->ropes[0].late_beta != 0 || c->llama4.late_every > 0;
 }
 
 float rope_late(const struct model_config *c, int32_t position)
 {
 	const struct rope *r = &c->ropes[0];
-	if (c->late_every > 0)
-		return (float)(1 + (double)c->late_scale *
-					   log1p((position + 1) / c->late_every));
+	if (c->llama4.late_every > 0)
+		return (float)(1 + (double)c->llama4.late_scale *
+					   log1p((position + 1) / c->llama4.late_every));
 	return (float)(1 + r->late_beta * log(1 + floor(position / r->original_ctx)));
 }
 

@@ -46,7 +46,7 @@ static bool fused_find(const struct model *m, const char *name, int32_t n,
 	const struct model_config *c = &m->config;
 	int32_t nq = c->n_heads * c->head_dim, nkv = c->n_kv_heads * c->head_dim;
 	int32_t n_space = (int32_t)model_delta_channels(c) +
-			  c->delta_v_heads * (c->delta_v_dim + 1);
+			  c->delta.v_heads * (c->delta.v_dim + 1);
 	const struct {
 		const char *part, *whole;
 		int32_t first, n_rows;
@@ -57,7 +57,7 @@ static bool fused_find(const struct model *m, const char *name, int32_t n,
 		{"shared_experts.gate_proj", "shared_experts.gate_up_proj", 0, 2 * n},
 		{"shared_experts.up_proj", "shared_experts.gate_up_proj", n, 2 * n},
 		{"mamba.in_proj_rows", "mamba.in_proj", 0, n_space},
-		{"mamba.in_proj_steps", "mamba.in_proj", n_space - c->delta_v_heads, n_space},
+		{"mamba.in_proj_steps", "mamba.in_proj", n_space - c->delta.v_heads, n_space},
 		{"mlp.gate_proj", "mlp.gate_up_proj", 0, 2 * n},
 		{"mlp.up_proj", "mlp.gate_up_proj", n, 2 * n},
 	};
@@ -91,7 +91,8 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	const char *proj = end + 1;
 	bool is_gpt_oss = strcmp(m->config.arch, "gpt_oss") == 0 &&
 			  !tensors_gguf(m->tensors);
-	bool is_llama4 = m->config.scales_inputs && !tensors_gguf(m->tensors);
+	bool is_llama4 = strncmp(m->config.arch, "llama4", 6) == 0 &&
+			 !tensors_gguf(m->tensors);
 	out->part = (struct quant_part){.expert = (int32_t)e, .n_rows = n, .step = 1,
 					.n_experts = m->config.n_experts,
 					.is_transposed = is_gpt_oss || is_llama4};

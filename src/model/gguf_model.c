@@ -125,7 +125,7 @@ void gguf_model_fix_config(const struct tensors *ts, struct model_config *c)
 		      has_in_layers(ts, c, "mlp.down_proj.bias");
 	c->body = "model.";
 	c->norm_plus_one = false; /* norms are stored with the 1 already added */
-	c->delta_in_turn = arch->in_gguf & GGUF_IN_TURN;
+	c->delta.in_turn = arch->in_gguf & GGUF_IN_TURN;
 }
 
 /* --- keys -------------------------------------------------------------------------- */

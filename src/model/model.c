@@ -157,7 +157,7 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 		st = quant_made_all(m->tensors, m->scheme, fail);
 	if (st == OK)
 		tensors_name_too(m->tensors,
-				 m->config.is_bert ? encoder_names_of : usual_names_of);
+				 m->config.encoder.is_bert ? encoder_names_of : usual_names_of);
 	if (st == OK)
 		find_body(m);
 	if (st == OK)

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "model/formats/activation.h"
 #include "model/formats/blocks.h"
+#include "model/model_parts.h"
 #include "model/tensors.h"
 #include "tokenizer/tokenizer.h"
 
@@ -68,25 +69,15 @@ struct model_config {
 	int32_t n_groups, n_groups_used;
 	float routed_scale;
 	int32_t shared_dim;   /* width of the shared expert, which all tokens use; 0: none */
-	bool scales_inputs;   /* true: the router's weight multiplies an expert's input; sigmoid
-			       * routing without a bias (Llama 4) */
 	int32_t latent_dim;   /* > 0: width of the routed experts' input and output; two
 			       * projections around the experts convert to and from d_model
 			       * (Nemotron 3 Super) */
-	bool shared_router;   /* true: a sigmoid gate multiplies the shared expert's output */
-	bool router_shifts;   /* moe_router_args.is_shifted */
-	bool router_roots;    /* moe_router_args.is_root */
-	bool *is_hashed;      /* (L) true: a table says which experts a token uses in layer i;
-			       * NULL: in no layer */
-	bool router_bias, expert_bias; /* the router's logits, and experts, have a bias */
 	struct activation act; /* activation of dense layers and routed experts */
 	int32_t sparse_step;  /* layer i has experts iff (i+1) % sparse_step == 0 … */
 	int32_t *dense_layers; /* … and i is not in this list (mlp_only_layers) */
 	int32_t n_dense_layers;
 	/* (L) bits of enum layer_part: which parts layer i has; NULL: all layers have both. */
 	uint8_t *layer_parts;
-	bool is_ungated;      /* feed-forward layers have no gate; with ACT_RELU, up stands for
-			       * the gate */
 	int32_t n_vocab, max_ctx;
 	float norm_eps;
 	float embed_scale, logit_scale; /* factors of the embeddings and of the logits */
@@ -99,96 +90,33 @@ struct model_config {
 	uint8_t *rope_of;     /* (L); NULL: all layers use ropes[0] */
 	int32_t n_rot;        /* elements of a head that rotate, from the first on */
 	bool *is_unrotated;   /* (L) layers without rotation; NULL: none */
-	bool rope_interleaved; /* MLA: rope rotates neighbouring elements together, not the two
-			        * halves */
 	bool norm_plus_one;   /* the file stores the weights of norms minus 1 */
-	/* Size and number of key heads in layers without a window; 0: the same as in other
-	 * layers. */
-	int32_t full_head_dim, full_kv_heads;
-	bool keys_are_values; /* in layers without a window k_proj makes keys and values, which
-			       * differ by their norms */
-	bool norms_values;    /* each head of values is normalised, without weights */
-	/* The last n_kv_shared layers have no keys and values of their own. They read those of
-	 * the last earlier layer of their kind, with or without a window. */
-	int32_t n_kv_shared;
-	bool wide_shared_mlp; /* the dense feed-forwards of those last layers are twice as wide */
-	bool experts_beside;  /* each layer has a dense feed-forward and experts beside it, each
-			       * with its own norms */
-	int32_t layer_embed, layer_vocab; /* width and number of rows of per-layer embeddings; 0:
-					   * none */
-	float layer_embed_scale;
-	bool has_layer_scale; /* true: each layer multiplies its output by a number of its own */
 	float logit_cap;      /* logits_cap_args.cap; 0: none */
-	bool qk_norm;         /* each head of q and k is normalised */
-	bool norms_turned;    /* the weights of qk_norm multiply after the rotation */
-	bool wide_qk_norm;    /* all heads of q are normalised together, and all heads of k */
-	bool plain_qk_norm;   /* in layers with rope each head of q and k is normalised, without
-			       * weights */
-	/* late_every > 0: in layers without rotation, queries at position p are multiplied
-	 * by 1 + late_scale * log(1 + floor((p + 1) / late_every)) (Llama 4). */
-	int32_t late_every;
-	float late_scale;
-	bool gated_attention; /* each head of q has a gate beside it, which multiplies the head's
-			       * output */
-	bool has_sinks;       /* each head has an extra logit in its softmax, which has no value */
+	bool qk_norm;         /* use_qk_norm of GLM-4-MoE: each head of q and k is normalised */
 	bool qkv_bias, o_bias, mlp_bias, tied_embeddings; /* mlp: of dense feed-forwards */
 	bool has_head;        /* true: the model writes text; false: it is a body without output
 			       * head, an embedding model */
 	/* Where is_windowed, a token attends to the last `window` tokens, itself included. */
 	int32_t window;       /* 0: no layer has a window */
 	bool *is_windowed;    /* (L); NULL: no layer has a window */
-	bool is_chunked;      /* true: a token attends to those from the last multiple of
-			       * `window` on */
 	int32_t window_pattern; /* from config.json, used if layer_types is absent */
 	/* A linear layer keeps a recurrent state, not keys and values. */
 	bool *is_linear;      /* (L); NULL: no layer is linear */
 	int32_t n_linear;     /* number of linear layers */
-	int32_t delta_k_heads, delta_v_heads, delta_k_dim, delta_v_dim, conv_width;
-	bool has_conv_bias;
-	float gate_eps;       /* eps of the norm after a state space */
-	bool delta_in_turn;   /* value head h uses key head h % delta_k_heads (else h / ratio) */
-	/* kv_lora > 0: MLA. A head's query and key have nope_dim elements without rope,
-	 * then rope_dim with rope; head_dim is the sum. */
-	int32_t q_lora;       /* rank of q's two projections; 0: q is one projection */
-	int32_t kv_lora, nope_dim, rope_dim, v_dim;
-	float lora_eps;       /* eps of the norms after q_lora and kv_lora */
-	/* hyper_n > 0: number of residual streams. Gates of rank hyper_rank mix them for each
-	 * part of a layer (engine/parts/streams.c). */
-	int32_t hyper_n, hyper_rank;
-	/* hyper_iters > 0: number of normalising steps, with hyper_eps, which make the gates of
-	 * the streams doubly stochastic (DeepSeek-V4). */
-	int32_t hyper_iters;
-	float hyper_eps;
-	/* index_heads > 0: attention sees the index_budget positions that an indexer chooses,
-	 * in blocks of index_ratio, and the last block that is not yet full. */
-	int32_t index_heads, index_dim, index_budget, index_ratio;
-	/* compress_of: layer i attends, beside its window, to compressed keys, each of
-	 * compress_of[i] positions. 0: none; index_ratio: the indexer chooses index_budget of
-	 * them; heavy_ratio: all of them. The output has o_groups groups of rank o_lora
-	 * (engine/parts/compressed.c). */
-	int32_t *compress_of; /* (L); NULL: no layer has compressed keys */
-	int32_t heavy_ratio, o_groups, o_lora;
-	/* Some layers read n-grams of 2 to ngram_size tokens (engine/parts/ngram.c): their tables
-	 * have ngram_heads parts for each length, of ngram_vocab rows or a few more. Together
-	 * they give ngram_dim numbers a token. No n-gram crosses a token ngram_eos. */
-	int32_t *ngram_of;    /* (L) index of layer i among the layers with n-grams, or -1; NULL:
-			       * none */
-	int32_t n_ngram;      /* number of layers with n-grams */
-	int32_t ngram_size, ngram_heads, ngram_dim, ngram_vocab, ngram_seed, ngram_eos;
-	int32_t ngram_conv;   /* taps of the convolution after n-grams, ngram_size tokens apart */
-	/* Factors of the hash and rows of the parts of the one table, if the file gives them
-	 * (GGUF). NULL: they follow from ngram_seed and ngram_vocab. */
-	int64_t *ngram_factors, *ngram_sizes;
-	bool sigmoid_gate;    /* delta nets: the gate is sigmoid(z) instead of silu(z) */
+	int32_t q_lora;       /* rank of q's two projections (MLA, DeepSeek-V4); 0: q is one */
+	struct delta_settings delta;
+	struct mla_settings mla;
+	struct stream_settings streams;
+	struct index_settings index;
+	struct compress_settings compress;
+	struct ngram_settings ngram;
+	struct gemma4_settings gemma4;
+	struct llama4_settings llama4;
 	/* A token attends to later tokens too. `window` then counts the tokens to each side,
 	 * itself included. Such a model gives embeddings (src/embed/encoder.h) and writes no
 	 * text. */
 	bool is_encoder;
-	bool is_bert;         /* a layer norm after each part; else norms as in Gemma 3 */
-	bool exact_gelu;      /* GELU by erf, not the tanh form */
-	int32_t n_places, first_place; /* number of learned positions, or 0, and the first
-				        * token's position */
-	int32_t n_types;      /* number of token types; every token has the first */
+	struct encoder_settings encoder;
 	enum model_mtp mtp;
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* from config.json; see generation_defaults */

@@ -80,9 +80,6 @@ struct model_arch {
 	const char *model_type;
 	const char *class;     /* the name in `architectures` of config.json */
 	uint64_t keys;
-	bool qk_norm;          /* default of use_qk_norm */
-	bool norms_turned;     /* see struct model_config */
-	bool wide_qk_norm;     /* norms of q and k are over all heads together */
 	bool qkv_bias;
 	bool turns_neighbours; /* rope rotates pairs of neighbours in a head, not the two halves */
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */

@@ -93,28 +93,29 @@ static const struct setting {
 	 * models without windows. */
 	{"sliding_window_pattern", "_sliding_window_pattern", KEYS_WINDOW_LIST, INT,
 	 AT(window_pattern), 0, 1024, 0},
-	{"linear_num_key_heads", NULL, KEYS_DELTA, INT, AT(delta_k_heads), 1, 1024,
+	{"linear_num_key_heads", NULL, KEYS_DELTA, INT, AT(delta.k_heads), 1, 1024,
 	 REQUIRED},
-	{"linear_num_value_heads", NULL, KEYS_DELTA, INT, AT(delta_v_heads), 1, 1024,
+	{"linear_num_value_heads", NULL, KEYS_DELTA, INT, AT(delta.v_heads), 1, 1024,
 	 REQUIRED},
-	{"linear_key_head_dim", NULL, KEYS_DELTA, INT, AT(delta_k_dim), 4, 256, REQUIRED},
-	{"linear_value_head_dim", NULL, KEYS_DELTA, INT, AT(delta_v_dim), 4, 256, REQUIRED},
-	{"linear_conv_kernel_dim", NULL, KEYS_DELTA, INT, AT(conv_width), 2, 8, REQUIRED},
-	{"conv_L_cache", NULL, KEYS_CONV, INT, AT(conv_width), 2, 8, REQUIRED},
+	{"linear_key_head_dim", NULL, KEYS_DELTA, INT, AT(delta.k_dim), 4, 256, REQUIRED},
+	{"linear_value_head_dim", NULL, KEYS_DELTA, INT, AT(delta.v_dim), 4, 256, REQUIRED},
+	{"linear_conv_kernel_dim", NULL, KEYS_DELTA, INT, AT(delta.conv_width), 2, 8, REQUIRED},
+	{"conv_L_cache", NULL, KEYS_CONV, INT, AT(delta.conv_width), 2, 8, REQUIRED},
 	{"q_lora_rank", NULL, KEYS_MLA, INT, AT(q_lora), 8, 1 << 14, 0},
-	{"kv_lora_rank", NULL, KEYS_MLA, INT, AT(kv_lora), 8, 1024, REQUIRED},
-	{"qk_nope_head_dim", NULL, KEYS_MLA, INT, AT(nope_dim), 1, 1024, REQUIRED},
-	{"qk_rope_head_dim", NULL, KEYS_MLA, INT, AT(rope_dim), 2, 1024, REQUIRED},
-	{"v_head_dim", NULL, KEYS_MLA, INT, AT(v_dim), 1, 1024, REQUIRED},
-	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(rope_interleaved), 0, 1, 1},
+	{"kv_lora_rank", NULL, KEYS_MLA, INT, AT(mla.kv_lora), 8, 1024, REQUIRED},
+	{"qk_nope_head_dim", NULL, KEYS_MLA, INT, AT(mla.nope_dim), 1, 1024, REQUIRED},
+	{"qk_rope_head_dim", NULL, KEYS_MLA, INT, AT(mla.rope_dim), 2, 1024, REQUIRED},
+	{"v_head_dim", NULL, KEYS_MLA, INT, AT(mla.v_dim), 1, 1024, REQUIRED},
+	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(mla.is_interleaved), 0, 1, 1},
 	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
-	{"mamba_n_heads", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_v_heads), 1, 1024,
+	{"mamba_n_heads", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.v_heads), 1, 1024,
 	 REQUIRED},
-	{"mamba_n_groups", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_k_heads), 1, 1024, 1},
-	{"mamba_d_state", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_k_dim), 4, 256, 256},
-	{"mamba_d_head", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta_v_dim), 4, 1024, REQUIRED},
-	{"mamba_d_conv", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(conv_width), 2, 8, 4},
-	{"mamba_conv_bias", NULL, KEYS_SPACE | KEYS_NEMOTRON, BOOL, AT(has_conv_bias), 0, 1, 1},
+	{"mamba_n_groups", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.k_heads), 1, 1024, 1},
+	{"mamba_d_state", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.k_dim), 4, 256, 256},
+	{"mamba_d_head", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.v_dim), 4, 1024, REQUIRED},
+	{"mamba_d_conv", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.conv_width), 2, 8, 4},
+	{"mamba_conv_bias", NULL, KEYS_SPACE | KEYS_NEMOTRON, BOOL, AT(delta.has_conv_bias), 0,
+		1, 1},
 	{"intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(ffn_dim), 0, 1 << 20, 0},
 	{"n_routed_experts", NULL, KEYS_NEMOTRON, INT, AT(n_experts), 0, 4096, 0},
 	{"num_experts_per_tok", NULL, KEYS_NEMOTRON, INT, AT(n_experts_used), 0, 256, 0},
@@ -137,53 +138,53 @@ static const struct setting {
 	{"moe_intermediate_size", NULL, KEYS_ERNIE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
 	/* a number of experts; config_ernie_read converts it to a width */
 	{"moe_num_shared_experts", NULL, KEYS_ERNIE, INT, AT(shared_dim), 0, 64, 2},
-	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(full_head_dim), 2, 1024, 512},
-	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(full_kv_heads), 1, 1024, 0},
-	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(keys_are_values), 0, 1, 0},
-	{"num_kv_shared_layers", NULL, KEYS_GEMMA4, INT, AT(n_kv_shared), 0, 1024, 0},
-	{"use_double_wide_mlp", NULL, KEYS_GEMMA4, BOOL, AT(wide_shared_mlp), 0, 1, 0},
-	{"hidden_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(layer_embed), 0, 1 << 14,
+	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(gemma4.head_dim), 2, 1024, 512},
+	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(gemma4.kv_heads), 1, 1024, 0},
+	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(gemma4.keys_are_values), 0, 1, 0},
+	{"num_kv_shared_layers", NULL, KEYS_GEMMA4, INT, AT(gemma4.n_kv_shared), 0, 1024, 0},
+	{"use_double_wide_mlp", NULL, KEYS_GEMMA4, BOOL, AT(gemma4.wide_mlp), 0, 1, 0},
+	{"hidden_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(gemma4.embed_dim), 0, 1 << 14,
 	 256},
-	{"vocab_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(layer_vocab), 2, 1 << 24,
+	{"vocab_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(gemma4.embed_rows), 2, 1 << 24,
 	 262144},
 	{"final_logit_softcapping", NULL, KEYS_GEMMA4, FLOAT, AT(logit_cap), 1e-3, 1e6, 0},
-	{"enable_moe_block", NULL, KEYS_GEMMA4, BOOL, AT(experts_beside), 0, 1, 0},
+	{"enable_moe_block", NULL, KEYS_GEMMA4, BOOL, AT(gemma4.has_experts), 0, 1, 0},
 	{"num_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts), 1, 4096, 0},
 	{"top_k_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts_used), 1, 256, 0},
 	{"moe_intermediate_size", NULL, KEYS_GEMMA4, INT, AT(expert_dim), 8, 1 << 20, 0},
-	{"hc_count", NULL, KEYS_QWEN4, INT, AT(hyper_n), 2, 16, 4},
-	{"hc_lowrank", NULL, KEYS_QWEN4, INT, AT(hyper_rank), 8, 1 << 14, 320},
-	{"indexer_n_heads", NULL, KEYS_QWEN4, INT, AT(index_heads), 1, 256, REQUIRED},
-	{"indexer_head_dim", NULL, KEYS_QWEN4, INT, AT(index_dim), 8, 512, REQUIRED},
-	{"indexer_budget", NULL, KEYS_QWEN4, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
-	{"indexer_compress_ratio", NULL, KEYS_QWEN4, INT, AT(index_ratio), 1, 256, REQUIRED},
-	{"index_n_heads", NULL, KEYS_INDEX, INT, AT(index_heads), 1, 256, REQUIRED},
-	{"index_head_dim", NULL, KEYS_INDEX, INT, AT(index_dim), 8, 512, REQUIRED},
-	{"index_topk", NULL, KEYS_INDEX, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
-	{"ple_embed_dim", NULL, KEYS_QWEN4, INT, AT(ngram_dim), 8, 1 << 16, 0},
-	{"ple_conv_kernel_size", NULL, KEYS_QWEN4, INT, AT(ngram_conv), 2, 8, 4},
-	{"ngram_size", NULL, KEYS_QWEN4, INT, AT(ngram_size), 2, MODEL_MAX_NGRAM, 3},
-	{"heads_per_ngram", NULL, KEYS_QWEN4, INT, AT(ngram_heads), 1, 64, 8},
-	{"ngram_vocab_size_base", NULL, KEYS_QWEN4, INT, AT(ngram_vocab), 2, 1 << 26,
+	{"hc_count", NULL, KEYS_QWEN4, INT, AT(streams.count), 2, 16, 4},
+	{"hc_lowrank", NULL, KEYS_QWEN4, INT, AT(streams.rank), 8, 1 << 14, 320},
+	{"indexer_n_heads", NULL, KEYS_QWEN4, INT, AT(index.heads), 1, 256, REQUIRED},
+	{"indexer_head_dim", NULL, KEYS_QWEN4, INT, AT(index.dim), 8, 512, REQUIRED},
+	{"indexer_budget", NULL, KEYS_QWEN4, INT, AT(index.budget), 1, 1 << 20, REQUIRED},
+	{"indexer_compress_ratio", NULL, KEYS_QWEN4, INT, AT(index.ratio), 1, 256, REQUIRED},
+	{"index_n_heads", NULL, KEYS_INDEX, INT, AT(index.heads), 1, 256, REQUIRED},
+	{"index_head_dim", NULL, KEYS_INDEX, INT, AT(index.dim), 8, 512, REQUIRED},
+	{"index_topk", NULL, KEYS_INDEX, INT, AT(index.budget), 1, 1 << 20, REQUIRED},
+	{"ple_embed_dim", NULL, KEYS_QWEN4, INT, AT(ngram.dim), 8, 1 << 16, 0},
+	{"ple_conv_kernel_size", NULL, KEYS_QWEN4, INT, AT(ngram.taps), 2, 8, 4},
+	{"ngram_size", NULL, KEYS_QWEN4, INT, AT(ngram.size), 2, MODEL_MAX_NGRAM, 3},
+	{"heads_per_ngram", NULL, KEYS_QWEN4, INT, AT(ngram.heads), 1, 64, 8},
+	{"ngram_vocab_size_base", NULL, KEYS_QWEN4, INT, AT(ngram.vocab), 2, 1 << 26,
 	 20000000},
-	{"seed", NULL, KEYS_QWEN4, INT, AT(ngram_seed), 0, INT32_MAX, 1234},
-	{"use_qk_norm", NULL, KEYS_LLAMA4, BOOL, AT(plain_qk_norm), 0, 1, 1},
-	{"floor_scale", NULL, KEYS_LLAMA4, INT, AT(late_every), 1, 1 << 27, 8192},
-	{"attn_scale", NULL, KEYS_LLAMA4, FLOAT, AT(late_scale), 0, 10, 0.1},
+	{"seed", NULL, KEYS_QWEN4, INT, AT(ngram.seed), 0, INT32_MAX, 1234},
+	{"use_qk_norm", NULL, KEYS_LLAMA4, BOOL, AT(llama4.has_norms), 0, 1, 1},
+	{"floor_scale", NULL, KEYS_LLAMA4, INT, AT(llama4.late_every), 1, 1 << 27, 8192},
+	{"attn_scale", NULL, KEYS_LLAMA4, FLOAT, AT(llama4.late_scale), 0, 10, 0.1},
 	{"q_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(q_lora), 8, 1 << 14, REQUIRED},
-	{"o_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(o_lora), 8, 1 << 14, REQUIRED},
-	{"o_groups", NULL, KEYS_DEEPSEEK4, INT, AT(o_groups), 1, 1024, REQUIRED},
+	{"o_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(compress.o_lora), 8, 1 << 14, REQUIRED},
+	{"o_groups", NULL, KEYS_DEEPSEEK4, INT, AT(compress.o_groups), 1, 1024, REQUIRED},
 	/* a number of shared experts: only 1 is supported */
 	{"n_shared_experts", NULL, KEYS_DEEPSEEK4, INT, AT(shared_dim), 1, 1, 1},
 	{"routed_scaling_factor", NULL, KEYS_DEEPSEEK4, FLOAT, AT(routed_scale), 1e-3, 1e3, 1.5},
 	{"swiglu_limit", NULL, KEYS_DEEPSEEK4, FLOAT, AT(act.limit), 1e-3, 1e4, 10},
-	{"hc_mult", NULL, KEYS_DEEPSEEK4, INT, AT(hyper_n), 2, 16, 4},
-	{"hc_sinkhorn_iters", NULL, KEYS_DEEPSEEK4, INT, AT(hyper_iters), 1, 1000, 20},
-	{"hc_eps", NULL, KEYS_DEEPSEEK4, FLOAT, AT(hyper_eps), 1e-12, 1e-2, 1e-6},
-	{"index_n_heads", NULL, KEYS_DEEPSEEK4, INT, AT(index_heads), 1, 256, REQUIRED},
-	{"index_head_dim", NULL, KEYS_DEEPSEEK4, INT, AT(index_dim), 8, 512, REQUIRED},
+	{"hc_mult", NULL, KEYS_DEEPSEEK4, INT, AT(streams.count), 2, 16, 4},
+	{"hc_sinkhorn_iters", NULL, KEYS_DEEPSEEK4, INT, AT(streams.iters), 1, 1000, 20},
+	{"hc_eps", NULL, KEYS_DEEPSEEK4, FLOAT, AT(streams.eps), 1e-12, 1e-2, 1e-6},
+	{"index_n_heads", NULL, KEYS_DEEPSEEK4, INT, AT(index.heads), 1, 256, REQUIRED},
+	{"index_head_dim", NULL, KEYS_DEEPSEEK4, INT, AT(index.dim), 8, 512, REQUIRED},
 	/* counts blocks, not positions */
-	{"index_topk", NULL, KEYS_DEEPSEEK4, INT, AT(index_budget), 1, 1 << 20, REQUIRED},
+	{"index_topk", NULL, KEYS_DEEPSEEK4, INT, AT(index.budget), 1, 1 << 20, REQUIRED},
 	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
 };
 
@@ -605,14 +606,14 @@ static enum status check_neutral(const json_t *root, const struct model_arch *ar
 
 static enum status check_sizes(struct model_config *c, struct fail *fail)
 {
-	if (c->kv_lora > 0)
-		c->head_dim = c->nope_dim + c->rope_dim;
+	if (c->mla.kv_lora > 0)
+		c->head_dim = c->mla.nope_dim + c->mla.rope_dim;
 	if (c->head_dim == 0)
 		c->head_dim = c->d_model / c->n_heads;
-	if (c->kv_lora > 0 && (c->rope_dim % 2 || c->kv_lora + c->rope_dim > 1024))
+	if (c->mla.kv_lora > 0 && (c->mla.rope_dim % 2 || c->mla.kv_lora + c->mla.rope_dim > 1024))
 		return fail_at(fail, E_UNSUPPORTED, "qk_rope_head_dim", FILE_NAME
-			       ": keys of %d elements, %d of them rotated", c->kv_lora +
-			       c->rope_dim, c->rope_dim);
+			       ": keys of %d elements, %d of them rotated", c->mla.kv_lora +
+			       c->mla.rope_dim, c->mla.rope_dim);
 	if (c->head_dim < 2 || c->head_dim % 2)
 		return fail_at(fail, E_FORMAT, "head_dim",
 			       FILE_NAME ": head_dim is %d, not an even number",
@@ -738,17 +739,11 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	snprintf(c->arch, sizeof c->arch, "%s", arch->model_type);
 	c->prefix = arch->prefix ? arch->prefix : "";
 	c->body = arch->body ? arch->body : "model.";
-	c->qk_norm |= arch->qk_norm;
-	c->wide_qk_norm = arch->wide_qk_norm;
-	c->norms_turned = arch->norms_turned;
 	c->qkv_bias |= arch->qkv_bias || (c->o_bias && !(arch->keys & KEYS_OUT_BIAS));
 	if (arch->keys & KEYS_GROUPED) /* attention_bias does not apply to o */
 		c->o_bias = false;
-	c->gated_attention = arch->keys & KEYS_DELTA;
 	c->norm_plus_one = arch->norm_plus_one || arch->keys & KEYS_DELTA;
-	c->shared_router = arch->keys & KEYS_SHARED;
-	c->router_bias = c->expert_bias = c->has_sinks = arch->keys & KEYS_OSS;
-	c->lora_eps = 1e-6f; /* a constant in Transformers, whatever rms_norm_eps is */
+	c->mla.eps = 1e-6f; /* a constant in Transformers, whatever rms_norm_eps is */
 	if (arch->keys & KEYS_OSS) {
 		c->act.kind = ACT_CLAMPED;
 		c->sparse_step = 1;
@@ -756,32 +751,28 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	}
 	if (arch->keys & KEYS_GEMMA4) {
 		c->query_scalar = 1;
-		c->norms_values = c->has_layer_scale = true;
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
 	if (arch->keys & KEYS_NEMOTRON) {
-		c->gate_eps = c->norm_eps;
+		c->delta.gate_eps = c->norm_eps;
 		c->sparse_step = 1;
-		c->is_ungated = true;
 	}
 	if (arch->keys & KEYS_SPACE) {
-		c->gate_eps = c->norm_eps;
+		c->delta.gate_eps = c->norm_eps;
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
 	if (arch->keys & KEYS_ERNIE)
-		c->router_shifts = c->norm_topk = true;
+		c->norm_topk = true;
 	if (arch->keys & KEYS_HUNYUAN && c->n_experts)
 		c->shared_dim = c->expert_dim;
 	if (arch->keys & KEYS_LOCAL) {
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
-	if (arch->keys & KEYS_LLAMA4) {
-		c->scales_inputs = true;
+	if (arch->keys & KEYS_LLAMA4)
 		c->norm_topk = false;
-	}
 	if (arch->keys & (KEYS_SIGMOID | KEYS_LLAMA4)) {
 		c->n_groups = c->n_groups_used = 1;
 		c->routed_scale = 1;
@@ -789,9 +780,9 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	if (arch->keys & KEYS_DEEPSEEK4) {
 		c->act.kind = ACT_CLIPPED;
 		c->n_groups = c->n_groups_used = c->sparse_step = 1;
-		c->norm_topk = c->router_roots = c->has_sinks = true;
+		c->norm_topk = true;
 		c->shared_dim = c->expert_dim;
-		c->lora_eps = c->norm_eps;
+		c->mla.eps = c->norm_eps;
 	}
 	if (arch->keys & KEYS_SCALES) {
 		set_scales(c);
@@ -802,7 +793,7 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	/* Round the factors to the type of the weights, as in training. */
 	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
 	c->embed_scale = rounded(c->dtype, scale);
-	c->layer_embed_scale = rounded(c->dtype, sqrtf((float)c->layer_embed)) * sqrtf(0.5f);
+	c->gemma4.embed_scale = rounded(c->dtype, sqrtf((float)c->gemma4.embed_dim)) * sqrtf(0.5f);
 }
 
 /* EXAONE 4 spells sliding_window_pattern "LLLG": in each group of that many layers, the last

@@ -171,23 +171,24 @@ static enum status read_kinds(const json_t *text, struct arena *a, struct model_
 			      struct fail *fail)
 {
 	const json_t *kinds = jsonfile_get(text, kinds_key);
-	enum status st = read_rate(text, CHOSEN, 4, &c->index_ratio, fail);
+	enum status st = read_rate(text, CHOSEN, 4, &c->index.ratio, fail);
 	if (st == OK)
-		st = read_rate(text, HEAVY, 128, &c->heavy_ratio, fail);
+		st = read_rate(text, HEAVY, 128, &c->compress.heavy_ratio, fail);
 	if (st != OK)
 		return st;
 	if (json_array_size(kinds) != (size_t)c->n_layers)
 		return config_wrong(fail, "compress_ratios",
 				    jsonfile_get(text, "compress_ratios"),
 				    "a list of 0, 4 or 128 for each layer");
-	if (c->index_ratio == c->heavy_ratio)
+	if (c->index.ratio == c->compress.heavy_ratio)
 		return fail_at(fail, E_UNSUPPORTED, rates_key, FILE_NAME
-			       ": both kinds of layers compress %d tokens", c->heavy_ratio);
-	c->compress_of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->compress_of);
+			       ": both kinds of layers compress %d tokens",
+			       c->compress.heavy_ratio);
+	c->compress.of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->compress.of);
 	for (int32_t i = 0; i < c->n_layers; i++) {
 		json_int_t k = json_integer_value(json_array_get(kinds, (size_t)i));
-		c->compress_of[i] = k == CHOSEN ? c->index_ratio
-				    : k == HEAVY ? c->heavy_ratio : 0;
+		c->compress.of[i] = k == CHOSEN ? c->index.ratio
+				    : k == HEAVY ? c->compress.heavy_ratio : 0;
 	}
 	return OK;
 }
@@ -199,12 +200,12 @@ static enum status read_hashed(const json_t *text, struct arena *a, struct model
 	const json_t *types = jsonfile_get(text, hashed_key);
 	if (json_array_size(types) < (size_t)c->n_layers)
 		return config_wrong(fail, key, types, "a list of a type a layer");
-	c->is_hashed = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_hashed);
+	c->compress.is_hashed = arena_alloc(a, (size_t)c->n_layers * sizeof *c->compress.is_hashed);
 	for (int32_t i = 0; i < c->n_layers; i++) {
 		const json_t *v = json_array_get(types, (size_t)i);
 		const char *type = json_is_string(v) ? json_string_value(v) : "";
-		c->is_hashed[i] = strcmp(type, "hash_moe") == 0;
-		if (!c->is_hashed[i] && strcmp(type, "moe") != 0)
+		c->compress.is_hashed[i] = strcmp(type, "hash_moe") == 0;
+		if (!c->compress.is_hashed[i] && strcmp(type, "moe") != 0)
 			return config_unsupported(fail, key, v);
 	}
 	return OK;
@@ -228,12 +229,12 @@ static enum status check_sizes(const struct model_config *c, struct fail *fail)
 	if (c->n_kv_heads != 1)
 		return fail_at(fail, E_UNSUPPORTED, "num_key_value_heads", FILE_NAME
 			       ": %d heads of keys, not one", c->n_kv_heads);
-	if (c->n_heads % c->o_groups)
+	if (c->n_heads % c->compress.o_groups)
 		return fail_at(fail, E_FORMAT, "o_groups", FILE_NAME
-			       ": %d heads in %d groups", c->n_heads, c->o_groups);
-	if (c->n_rot > c->index_dim)
+			       ": %d heads in %d groups", c->n_heads, c->compress.o_groups);
+	if (c->n_rot > c->index.dim)
 		return fail_at(fail, E_FORMAT, "index_head_dim", FILE_NAME
-			       ": %d of %d elements rotate", c->n_rot, c->index_dim);
+			       ": %d of %d elements rotate", c->n_rot, c->index.dim);
 	return OK;
 }
 

@@ -49,7 +49,7 @@ static const struct {
 	{"intermediate_size", "n_inner", AT(ffn_dim), 8, 1 << 20, -1},
 	{"vocab_size", NULL, AT(n_vocab), 2, 1 << 24, -1},
 	{"max_position_embeddings", "n_positions", AT(max_ctx), 1, 1 << 24, -1},
-	{"type_vocab_size", NULL, AT(n_types), 0, 1 << 10, 2},
+	{"type_vocab_size", NULL, AT(encoder.n_types), 0, 1 << 10, 2},
 };
 
 /* Keys that must be absent or have one of these values. */
@@ -128,8 +128,8 @@ static enum status read_activation(const json_t *root, bool is_gated, struct mod
 	if (v && !is_one_of(v, names))
 		return config_unsupported(fail, "hidden_act", v);
 	c->act.kind = is_gated ? ACT_SILU : ACT_GELU_TANH;
-	c->exact_gelu = !is_gated && (!v || is_one_of(v, "gelu"));
-	c->is_ungated = !is_gated;
+	c->encoder.exact_gelu = !is_gated && (!v || is_one_of(v, "gelu"));
+	c->encoder.is_ungated = !is_gated;
 	return OK;
 }
 
@@ -160,13 +160,13 @@ static enum status read_places(const json_t *root, bool is_late, struct model_co
 {
 	const json_t *pad = jsonfile_get(root, "pad_token_id");
 	json_int_t after = pad ? json_integer_value(pad) : 1;
-	c->n_places = c->max_ctx;
+	c->encoder.n_places = c->max_ctx;
 	if (!is_late)
 		return OK;
-	if ((pad && !json_is_integer(pad)) || after < 0 || after + 1 >= c->n_places)
+	if ((pad && !json_is_integer(pad)) || after < 0 || after + 1 >= c->encoder.n_places)
 		return config_wrong(fail, "pad_token_id", pad, "an id below the positions");
-	c->first_place = (int32_t)after + 1;
-	c->max_ctx = c->n_places - c->first_place;
+	c->encoder.first_place = (int32_t)after + 1;
+	c->max_ctx = c->encoder.n_places - c->encoder.first_place;
 	return OK;
 }
 
@@ -177,7 +177,7 @@ enum status config_encoder_read(const json_t *root, struct model_config *c, stru
 	snprintf(c->arch, sizeof c->arch, "%s", kinds[kind].model_type);
 	c->prefix = "";
 	c->body = "model.";
-	c->is_encoder = c->is_bert = true;
+	c->is_encoder = c->encoder.is_bert = true;
 	c->qkv_bias = c->o_bias = has_places;
 	c->embed_scale = c->logit_scale = 1;
 	c->bos_id = -1;

@@ -37,8 +37,8 @@ static enum status read_per_layer(const json_t *all, struct model_config *c,
 	}
 	if (n_dim < 0 || n_dim > 1024 || n_heads < 0 || n_heads > 1024)
 		return config_unsupported(fail, per_layer, all);
-	c->full_head_dim = (int32_t)n_dim;
-	c->full_kv_heads = (int32_t)n_heads;
+	c->gemma4.head_dim = (int32_t)n_dim;
+	c->gemma4.kv_heads = (int32_t)n_heads;
 	return OK;
 }
 
@@ -49,8 +49,8 @@ enum status config_gemma4_read(const json_t *text, struct model_config *c, struc
 	if (!c->is_windowed)
 		return config_missing(fail, "sliding_window");
 	c->is_windowed[c->n_layers - 1] = false; /* the last layer has no window */
-	if (!c->keys_are_values)
-		c->full_kv_heads = 0;
+	if (!c->gemma4.keys_are_values)
+		c->gemma4.kv_heads = 0;
 	if (all)
 		st = read_per_layer(all, c, fail);
 	if (st != OK)
@@ -61,15 +61,15 @@ enum status config_gemma4_read(const json_t *text, struct model_config *c, struc
 			       ": %d query heads of %d elements cannot share %d key heads",
 			       c->n_heads, model_head_dim(c, c->n_layers - 1),
 			       model_kv_heads(c, c->n_layers - 1));
-	for (int32_t i = c->n_layers - c->n_kv_shared; i < c->n_layers; i++)
+	for (int32_t i = c->n_layers - c->gemma4.n_kv_shared; i < c->n_layers; i++)
 		if (i < 1 || model_has_window(c, model_kv_layer(c, i)) != model_has_window(c, i))
 			return fail_at(fail, E_FORMAT, "num_kv_shared_layers", FILE_NAME
 				       ": no layer before the last %d is as layer %d",
-				       c->n_kv_shared, i);
-	if (c->experts_beside && (c->n_experts == 0 || c->n_experts_used == 0 ||
+				       c->gemma4.n_kv_shared, i);
+	if (c->gemma4.has_experts && (c->n_experts == 0 || c->n_experts_used == 0 ||
 				  c->expert_dim == 0))
 		return config_missing(fail, "num_experts");
-	if (!c->experts_beside)
+	if (!c->gemma4.has_experts)
 		c->n_experts = 0;
 	c->ropes[0].n_rot = model_head_dim(c, c->n_layers - 1);
 	return OK;

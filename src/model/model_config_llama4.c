@@ -76,7 +76,7 @@ enum status config_llama4_read(const json_t *text, struct arena *a, struct model
 	if (v && !json_is_boolean(v) && !json_is_integer(v))
 		return config_wrong(fail, tuning, v, "true or false");
 	if (json_is_false(v) || (json_is_integer(v) && json_integer_value(v) == 0))
-		c->late_every = 0;
+		c->llama4.late_every = 0;
 	c->shared_dim = c->expert_dim;
 	c->is_windowed = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_windowed);
 	for (int32_t i = 0; i < c->n_layers; i++)
@@ -84,6 +84,5 @@ enum status config_llama4_read(const json_t *text, struct arena *a, struct model
 	st = config_layer_types(text, "chunked_attention", c->is_windowed, c, fail);
 	if (c->window == 0)
 		c->is_windowed = NULL;
-	c->is_chunked = c->window > 0;
 	return st;
 }

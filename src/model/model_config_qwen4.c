@@ -27,12 +27,12 @@ void config_index_spell(json_t *text)
 enum status config_index_read(struct model_config *c, struct fail *fail)
 {
 	const struct rope *r = &c->ropes[0];
-	c->index_ratio = 1;
+	c->index.ratio = 1;
 	if (!c->q_lora)
 		return config_missing(fail, "q_lora_rank");
-	if (c->rope_dim > c->index_dim)
+	if (c->mla.rope_dim > c->index.dim)
 		return fail_at(fail, E_FORMAT, "index_head_dim", FILE_NAME
-			       ": %d of %d elements rotate", c->rope_dim, c->index_dim);
+			       ": %d of %d elements rotate", c->mla.rope_dim, c->index.dim);
 	/* yarn's attention factor would also multiply the rotated part of the indexer's keys
 	 * and queries. */
 	bool is_plain = r->attention_factor == 1 ||
@@ -48,8 +48,8 @@ static enum status read_gate(const json_t *text, struct model_config *c, struct 
 	static const char key[] = "output_gate_type";
 	const json_t *v = jsonfile_get(text, key);
 	const char *s = json_string_value(v);
-	c->sigmoid_gate = s && strcmp(s, "sigmoid") == 0;
-	if (v && !c->sigmoid_gate && (!s || strcmp(s, "silu") != 0))
+	c->delta.sigmoid_gate = s && strcmp(s, "sigmoid") == 0;
+	if (v && !c->delta.sigmoid_gate && (!s || strcmp(s, "silu") != 0))
 		return config_unsupported(fail, key, v);
 	return OK;
 }
@@ -66,7 +66,7 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 	if (!json_is_array(list))
 		return config_wrong(fail, key, list, "a list of layers");
 	bool *has = arena_alloc(a, (size_t)c->n_layers * sizeof *has);
-	c->ngram_of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->ngram_of);
+	c->ngram.of = arena_alloc(a, (size_t)c->n_layers * sizeof *c->ngram.of);
 	memset(has, 0, (size_t)c->n_layers * sizeof *has);
 	json_array_foreach((json_t *)(uintptr_t)list, i, v) {
 		json_int_t at = json_integer_value(v) - 1;
@@ -75,7 +75,7 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 		has[at] = true;
 	}
 	for (int32_t l = 0; l < c->n_layers; l++)
-		c->ngram_of[l] = has[l] ? c->n_ngram++ : -1;
+		c->ngram.of[l] = has[l] ? c->ngram.n_tables++ : -1;
 	return OK;
 }
 
@@ -105,16 +105,16 @@ static enum status read_hashes(const json_t *text, struct arena *a, struct model
 {
 	static const char eos[] = "ple_eos_token_id";
 	const json_t *v = jsonfile_get(text, eos);
-	int32_t n_heads = (c->ngram_size - 1) * c->ngram_heads;
+	int32_t n_heads = (c->ngram.size - 1) * c->ngram.heads;
 	if (v && (!json_is_integer(v) || json_integer_value(v) < 0 ||
 		  json_integer_value(v) >= c->n_vocab))
 		return config_wrong(fail, eos, v, "a token");
 	if (v)
-		c->ngram_eos = (int32_t)json_integer_value(v);
-	enum status st = read_numbers(text, "ngram_multipliers", c->ngram_size,
-				      INT64_MAX / c->n_vocab, a, &c->ngram_factors, fail);
+		c->ngram.eos = (int32_t)json_integer_value(v);
+	enum status st = read_numbers(text, "ngram_multipliers", c->ngram.size,
+				      INT64_MAX / c->n_vocab, a, &c->ngram.factors, fail);
 	if (st == OK)
-		st = read_numbers(text, "ngram_sizes", n_heads, INT32_MAX, a, &c->ngram_sizes,
+		st = read_numbers(text, "ngram_sizes", n_heads, INT32_MAX, a, &c->ngram.sizes,
 				  fail);
 	return st;
 }
@@ -122,18 +122,18 @@ static enum status read_hashes(const json_t *text, struct arena *a, struct model
 static enum status check_ngrams(const json_t *text, struct arena *a, struct model_config *c,
 				struct fail *fail)
 {
-	int32_t n_heads = (c->ngram_size - 1) * c->ngram_heads;
-	if (c->ngram_dim == 0)
-		c->ngram_dim = c->d_model;
+	int32_t n_heads = (c->ngram.size - 1) * c->ngram.heads;
+	if (c->ngram.dim == 0)
+		c->ngram.dim = c->d_model;
 	if (c->n_eos == 0)
 		return config_missing(fail, "eos_token_id");
-	c->ngram_eos = c->eos_ids[0];
+	c->ngram.eos = c->eos_ids[0];
 	enum status st = read_hashes(text, a, c, fail);
 	if (st != OK)
 		return st;
-	if (c->ngram_dim % n_heads || c->ngram_dim / n_heads % 2)
+	if (c->ngram.dim % n_heads || c->ngram.dim / n_heads % 2)
 		return fail_at(fail, E_FORMAT, "ple_embed_dim", FILE_NAME
-			       ": %d numbers in %d parts", c->ngram_dim, n_heads);
+			       ": %d numbers in %d parts", c->ngram.dim, n_heads);
 	if (model_ngram_width(c) > 16)
 		return fail_at(fail, E_UNSUPPORTED, "ple_conv_kernel_size", FILE_NAME
 			       ": a convolution over %d tokens", model_ngram_width(c));
@@ -146,15 +146,15 @@ enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_
 	enum status st = read_gate(text, c, fail);
 	if (st == OK)
 		st = read_layers(text, a, c, fail);
-	if (st == OK && c->n_ngram)
+	if (st == OK && c->ngram.n_tables)
 		st = check_ngrams(text, a, c, fail);
-	if (st == OK && c->index_budget % c->index_ratio)
+	if (st == OK && c->index.budget % c->index.ratio)
 		st = fail_at(fail, E_FORMAT, "indexer_budget", FILE_NAME
-			     ": a budget of %d tokens in blocks of %d", c->index_budget,
-			     c->index_ratio);
-	if (st == OK && c->n_rot > c->index_dim)
+			     ": a budget of %d tokens in blocks of %d", c->index.budget,
+			     c->index.ratio);
+	if (st == OK && c->n_rot > c->index.dim)
 		st = fail_at(fail, E_FORMAT, "indexer_head_dim", FILE_NAME
-			     ": %d of %d elements rotate", c->n_rot, c->index_dim);
+			     ": %d of %d elements rotate", c->n_rot, c->index.dim);
 	/* The table of angles would lack yarn's attention factor (set_rope of parts/attend.c). */
 	if (st == OK && c->ropes[0].kind == ROPE_YARN && c->n_rot == c->head_dim)
 		st = fail_at(fail, E_UNSUPPORTED, "rope_parameters", FILE_NAME

@@ -332,8 +332,8 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 	if (factor == 0 && is_known && !(keys & KEYS_MAY_PARTIAL))
 		return config_missing(fail, key);
 	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
-	if (c->kv_lora > 0)
-		c->n_rot = c->rope_dim;
+	if (c->mla.kv_lora > 0)
+		c->n_rot = c->mla.rope_dim;
 	if (c->n_rot < 2 || c->n_rot % 2)
 		return fail_at(fail, E_FORMAT, key, FILE_NAME
 			       ": %s rotates %d of %d elements, not an even number", key,

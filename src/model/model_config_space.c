@@ -83,10 +83,10 @@ enum status config_space_check(const json_t *text, const struct model_config *c,
 	static const char limit[] = "time_step_limit";
 	if (!is_no_limit(jsonfile_get(text, limit)))
 		return config_unsupported(fail, limit, jsonfile_get(text, limit));
-	if (c->delta_v_heads % c->delta_k_heads || c->delta_k_dim % 4 || c->delta_v_dim % 4)
+	if (c->delta.v_heads % c->delta.k_heads || c->delta.k_dim % 4 || c->delta.v_dim % 4)
 		return fail_at(fail, E_UNSUPPORTED, "mamba_n_heads", FILE_NAME
-			       ": %d heads of %d in %d groups of %d", c->delta_v_heads,
-			       c->delta_v_dim, c->delta_k_heads, c->delta_k_dim);
+			       ": %d heads of %d in %d groups of %d", c->delta.v_heads,
+			       c->delta.v_dim, c->delta.k_heads, c->delta.k_dim);
 	return OK;
 }
 

@@ -33,14 +33,14 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	json_int_t interval = v ? json_integer_value(v) : 4;
 	if ((v && !json_is_integer(v)) || interval < 1)
 		return config_wrong(fail, key, v, "a number of layers");
-	if (c->delta_v_heads % c->delta_k_heads)
+	if (c->delta.v_heads % c->delta.k_heads)
 		return fail_at(fail, E_FORMAT, "linear_num_value_heads",
 			       FILE_NAME ": %d value heads cannot share %d key heads",
-			       c->delta_v_heads, c->delta_k_heads);
-	if (c->delta_k_dim % 4 || c->delta_v_dim % 4)
+			       c->delta.v_heads, c->delta.k_heads);
+	if (c->delta.k_dim % 4 || c->delta.v_dim % 4)
 		return fail_at(fail, E_UNSUPPORTED, "linear_key_head_dim",
 			       FILE_NAME ": heads of %d and %d are no multiples of 4",
-			       c->delta_k_dim, c->delta_v_dim);
+			       c->delta.k_dim, c->delta.v_dim);
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->is_linear[i] = (i + 1) % interval != 0;
@@ -61,8 +61,8 @@ static enum status read_conv_layers(const json_t *root, struct arena *a,
 	enum status st = config_layer_types(root, "conv", c->is_linear, c, fail);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->n_linear += c->is_linear[i];
-	c->delta_v_heads = 1;
-	c->delta_v_dim = c->d_model;
+	c->delta.v_heads = 1;
+	c->delta.v_dim = c->d_model;
 	return st;
 }
 

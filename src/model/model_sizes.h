@@ -28,17 +28,17 @@ static inline bool model_has_window(const struct model_config *c, int32_t i)
 /* Elements of a head of layer i; below, its number of key heads. */
 static inline int32_t model_head_dim(const struct model_config *c, int32_t i)
 {
-	return c->full_head_dim && !model_has_window(c, i) ? c->full_head_dim : c->head_dim;
+	return c->gemma4.head_dim && !model_has_window(c, i) ? c->gemma4.head_dim : c->head_dim;
 }
 static inline int32_t model_kv_heads(const struct model_config *c, int32_t i)
 {
-	return c->full_kv_heads && !model_has_window(c, i) ? c->full_kv_heads : c->n_kv_heads;
+	return c->gemma4.kv_heads && !model_has_window(c, i) ? c->gemma4.kv_heads : c->n_kv_heads;
 }
 
 /* The layer whose keys and values layer i reads: i, or one before it. */
 static inline int32_t model_kv_layer(const struct model_config *c, int32_t i)
 {
-	int32_t first = c->n_layers - c->n_kv_shared, from = i;
+	int32_t first = c->n_layers - c->gemma4.n_kv_shared, from = i;
 	if (i < first || i >= c->n_layers)
 		return i;
 	for (from = first - 1; from > 0; from--)
@@ -50,7 +50,7 @@ static inline int32_t model_kv_layer(const struct model_config *c, int32_t i)
 /* Width of the dense feed-forward of layer i. */
 static inline int32_t model_ffn_dim(const struct model_config *c, int32_t i)
 {
-	return c->wide_shared_mlp && model_kv_layer(c, i) != i ? 2 * c->ffn_dim : c->ffn_dim;
+	return c->gemma4.wide_mlp && model_kv_layer(c, i) != i ? 2 * c->ffn_dim : c->ffn_dim;
 }
 
 /* Elements of a head that rope r rotates. */
@@ -65,25 +65,25 @@ static inline int32_t model_n_rot(const struct model_config *c, int32_t r)
  * counts as one of 16 positions. */
 static inline int64_t model_compress_numbers(const struct model_config *c, int32_t i)
 {
-	int32_t ratio = c->compress_of[i], each = ratio > 16 ? 16 : ratio;
+	int32_t ratio = c->compress.of[i], each = ratio > 16 ? 16 : ratio;
 	if (ratio == 0)
 		return c->head_dim;
-	if (ratio != c->index_ratio)
+	if (ratio != c->index.ratio)
 		return c->head_dim + 2 * c->head_dim + DIV_UP(c->head_dim, each);
-	int64_t dim = c->head_dim + c->index_dim;
+	int64_t dim = c->head_dim + c->index.dim;
 	return c->head_dim + 4 * dim + DIV_UP(dim, each);
 }
 
 /* Numbers that one token takes in the KV cache of layer i. */
 static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32_t i)
 {
-	if (c->compress_of)
+	if (c->compress.of)
 		return model_compress_numbers(c, i);
 	/* The indexer's part of a block's key, and where blocks are longer a key. */
-	int64_t index = c->index_heads ? DIV_UP(c->index_dim, c->index_ratio) : 0;
-	index += c->index_heads && c->index_ratio > 1 ? c->index_dim : 0;
-	if (c->kv_lora > 0)
-		return c->kv_lora + c->rope_dim + index;
+	int64_t index = c->index.heads ? DIV_UP(c->index.dim, c->index.ratio) : 0;
+	index += c->index.heads && c->index.ratio > 1 ? c->index.dim : 0;
+	if (c->mla.kv_lora > 0)
+		return c->mla.kv_lora + c->mla.rope_dim + index;
 	return model_kv_layer(c, i) == i
 		       ? index + (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }
@@ -91,21 +91,21 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 /* Channels of a gated delta net's convolution: queries, keys and values. */
 static inline int64_t model_delta_channels(const struct model_config *c)
 {
-	return (int64_t)2 * c->delta_k_heads * c->delta_k_dim +
-	       (int64_t)c->delta_v_heads * c->delta_v_dim;
+	return (int64_t)2 * c->delta.k_heads * c->delta.k_dim +
+	       (int64_t)c->delta.v_heads * c->delta.v_dim;
 }
 
 /* Tokens that the convolution after n-grams spans, including those between its taps. */
 static inline int32_t model_ngram_width(const struct model_config *c)
 {
-	return (c->ngram_conv - 1) * c->ngram_size + 1;
+	return (c->ngram.taps - 1) * c->ngram.size + 1;
 }
 
 /* Numbers (float32) in the recurrent state of a sequence, over all layers. */
 static inline int64_t model_state_numbers(const struct model_config *c)
 {
-	int64_t ngram = c->n_ngram ? (int64_t)c->n_ngram * c->hyper_n * c->d_model *
-					     (model_ngram_width(c) - 1) : 0;
-	return ngram + c->n_linear * ((int64_t)c->delta_v_heads * c->delta_v_dim * c->delta_k_dim +
-			      model_delta_channels(c) * (c->conv_width - 1));
+	int64_t wide = (int64_t)c->ngram.n_tables * c->streams.count * c->d_model;
+	int64_t ngram = wide ? wide * (model_ngram_width(c) - 1) : 0;
+	return ngram + c->n_linear * ((int64_t)c->delta.v_heads * c->delta.v_dim * c->delta.k_dim +
+			      model_delta_channels(c) * (c->delta.conv_width - 1));
 }

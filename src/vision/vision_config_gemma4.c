@@ -100,7 +100,7 @@ static void read_seen(const json_t *root, const struct model *m, struct engine_s
 	const json_t *text = jsonfile_get(root, "text_config");
 	const char *seen = json_string_value(jsonfile_get(text, "use_bidirectional_attention"));
 	const json_t *pad = jsonfile_get(text, "pad_token_id");
-	bool is_mutual = root ? seen && strcmp(seen, "vision") == 0 : !m->config.layer_embed;
+	bool is_mutual = root ? seen && strcmp(seen, "vision") == 0 : !m->config.gemma4.embed_dim;
 	sight->is_flat = true;
 	sight->seen = is_mutual ? SIGHT_MUTUAL_LOCAL : SIGHT_CAUSAL;
 	sight->has_stand_in = true;

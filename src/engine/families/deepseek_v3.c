@@ -21,16 +21,16 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	if (rope->kind == ROPE_YARN && rope->mscale_all != 0)
 		all = rope_mscale(rope->factor, rope->mscale_all);
 	l->mla = (struct mla){
-		.n_heads = c->n_heads, .q_lora = c->q_lora, .kv_lora = c->kv_lora,
-		.nope_dim = c->nope_dim, .rope_dim = c->rope_dim, .v_dim = c->v_dim,
-		.eps = c->lora_eps, .is_interleaved = c->rope_interleaved,
+		.n_heads = c->n_heads, .q_lora = c->q_lora, .kv_lora = c->mla.kv_lora,
+		.nope_dim = c->mla.nope_dim, .rope_dim = c->mla.rope_dim, .v_dim = c->mla.v_dim,
+		.eps = c->mla.eps, .is_interleaved = c->mla.is_interleaved,
 		.scale = (float)(all * all / sqrt(c->head_dim)),
 		.rope_scale = (float)(factor * factor)};
-	if (c->index_heads)
+	if (c->index.heads)
 		l->indexer = (struct indexer){
-			.n_heads = c->index_heads, .dim = c->index_dim, .budget = c->index_budget,
-			.ratio = c->index_ratio, .n_freq = c->n_rot / 2, .q_lora = c->q_lora,
-			.eps = c->lora_eps};
+			.n_heads = c->index.heads, .dim = c->index.dim, .budget = c->index.budget,
+			.ratio = c->index.ratio, .n_freq = c->n_rot / 2, .q_lora = c->q_lora,
+			.eps = c->mla.eps};
 	l->experts = family_experts_and(g, i, "mlp.shared_experts");
 	if (!l->experts.n)
 		l->mlp = family_mlp(g);

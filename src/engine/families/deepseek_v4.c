@@ -20,22 +20,22 @@
 static void model(struct graph *g)
 {
 	const struct model_config *c = g->c;
-	g->streams.count = c->hyper_n;
-	g->streams.n_iters = c->hyper_iters;
-	g->streams.eps = c->hyper_eps;
+	g->streams.count = c->streams.count;
+	g->streams.n_iters = c->streams.iters;
+	g->streams.eps = c->streams.eps;
 }
 
 static void layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
-	bool is_fixed = c->is_hashed && c->is_hashed[i];
+	bool is_fixed = c->compress.is_hashed && c->compress.is_hashed[i];
 	l->compressed = (struct compressed){
 		.n_heads = c->n_heads, .head_dim = c->head_dim, .q_lora = c->q_lora,
-		.o_groups = c->o_groups, .o_lora = c->o_lora, .window = c->window,
-		.n_freq = c->n_rot / 2, .i_rope = c->rope_of[i], .ratio = c->compress_of[i],
-		.index_ratio = c->index_ratio, .heavy_ratio = c->heavy_ratio,
-		.index_heads = c->index_heads, .index_dim = c->index_dim,
-		.index_budget = c->index_budget};
+		.o_groups = c->compress.o_groups, .o_lora = c->compress.o_lora, .window = c->window,
+		.n_freq = c->n_rot / 2, .i_rope = c->rope_of[i], .ratio = c->compress.of[i],
+		.index_ratio = c->index.ratio, .heavy_ratio = c->compress.heavy_ratio,
+		.index_heads = c->index.heads, .index_dim = c->index.dim,
+		.index_budget = c->index.budget};
 	l->experts = family_experts_and(g, i, "mlp.shared_experts");
 	l->experts.is_root = l->experts.is_hidden = true;
 	l->experts.is_fixed = is_fixed;

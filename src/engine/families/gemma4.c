@@ -14,9 +14,9 @@
 static void model(struct graph *g)
 {
 	const struct model_config *c = g->c;
-	g->embeds.width = c->layer_embed;
-	g->embeds.n_rows = c->layer_vocab;
-	g->embeds.scale = c->layer_embed_scale;
+	g->embeds.width = c->gemma4.embed_dim;
+	g->embeds.n_rows = c->gemma4.embed_rows;
+	g->embeds.scale = c->gemma4.embed_scale;
 	g->embeds.act = c->act;
 }
 
@@ -27,12 +27,12 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	*a = family_attention(g, i);
 	a->norms = HEADS_NORM;
 	a->norms_values = true;
-	a->has_v = !c->keys_are_values || model_has_window(c, i);
+	a->has_v = !c->gemma4.keys_are_values || model_has_window(c, i);
 	a->kv_layer = model_kv_layer(c, i);
 	l->mlp = family_mlp(g);
 	l->mlp.dim = model_ffn_dim(c, i);
 	l->has_scale = true;
-	if (c->experts_beside)
+	if (c->gemma4.has_experts)
 		l->experts = family_experts(g, i);
 	l->experts.router_name = "router.proj";
 	l->experts.has_expert_scale = l->experts.is_hidden = true;

@@ -10,7 +10,7 @@ static void layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	if (c->is_linear[i]) {
-		l->delta = (struct delta){.kind = DELTA_CONV, .conv_width = c->conv_width};
+		l->delta = (struct delta){.kind = DELTA_CONV, .conv_width = c->delta.conv_width};
 	} else {
 		l->attention = family_attention(g, i);
 		l->attention.norms = HEADS_NORM;

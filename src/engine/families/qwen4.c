@@ -24,13 +24,13 @@
 static void model(struct graph *g)
 {
 	const struct model_config *c = g->c;
-	g->streams.count = c->hyper_n;
-	g->streams.rank = c->hyper_rank;
+	g->streams.count = c->streams.count;
+	g->streams.rank = c->streams.rank;
 	g->ngrams = (struct ngram_scratch){
-		.n_tables = c->n_ngram, .size = c->ngram_size, .n_heads = c->ngram_heads,
-		.dim = c->ngram_dim, .vocab = c->ngram_vocab, .seed = c->ngram_seed,
-		.eos = c->ngram_eos, .n_taps = c->ngram_conv, .factors = c->ngram_factors,
-		.sizes = c->ngram_sizes};
+		.n_tables = c->ngram.n_tables, .size = c->ngram.size, .n_heads = c->ngram.heads,
+		.dim = c->ngram.dim, .vocab = c->ngram.vocab, .seed = c->ngram.seed,
+		.eos = c->ngram.eos, .n_taps = c->ngram.taps, .factors = c->ngram.factors,
+		.sizes = c->ngram.sizes};
 }
 
 static void layer(const struct graph *g, int i, struct layer *l)
@@ -38,20 +38,20 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	const struct model_config *c = g->c;
 	if (c->is_linear[i]) {
 		l->delta = family_delta(g, DELTA_NET);
-		l->delta.is_sigmoid = c->sigmoid_gate;
+		l->delta.is_sigmoid = c->delta.sigmoid_gate;
 	} else {
 		l->attention = family_attention(g, i);
 		l->attention.norms = HEADS_NORM;
 		l->attention.is_gated = true;
 		l->indexer = (struct indexer){
-			.n_heads = c->index_heads, .dim = c->index_dim, .budget = c->index_budget,
-			.ratio = c->index_ratio, .n_freq = c->n_rot / 2, .eps = c->norm_eps};
+			.n_heads = c->index.heads, .dim = c->index.dim, .budget = c->index.budget,
+			.ratio = c->index.ratio, .n_freq = c->n_rot / 2, .eps = c->norm_eps};
 	}
 	l->experts = family_experts_and(g, i, "mlp.shared_expert");
 	l->experts.shared_router = "mlp.shared_expert_gate";
 	l->experts.is_hidden = true;
-	if (c->n_ngram && c->ngram_of[i] >= 0)
-		l->ngram = (struct ngram){.is_here = true, .i_table = c->ngram_of[i]};
+	if (c->ngram.n_tables && c->ngram.of[i] >= 0)
+		l->ngram = (struct ngram){.is_here = true, .i_table = c->ngram.of[i]};
 }
 
 static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,

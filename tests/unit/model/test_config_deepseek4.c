@@ -33,16 +33,17 @@ static void test_good(void)
 {
 	is_int(read_config("{" FOUR GROUPS INDEX YARN "},\"compress_ratios\":[0,4,128,4,0],"
 			   "\"num_hash_layers\":1}"), OK, "as published: %s", fail.text);
-	ok(c.compress_of[0] == 0 && c.compress_of[1] == 4 && c.compress_of[2] == 128 &&
-		   c.heavy_ratio == 128 && c.is_hashed[0] && !c.is_hashed[1] && c.window == 128,
+	ok(c.compress.of[0] == 0 && c.compress.of[1] == 4 && c.compress.of[2] == 128 &&
+		   c.compress.heavy_ratio == 128 && c.compress.is_hashed[0] &&
+		   !c.compress.is_hashed[1] && c.window == 128,
 	   "its layers");
 	ok(c.n_rot == 16 && c.n_ropes == 2 && c.ropes[0].kind == ROPE_YARN &&
 		   c.ropes[0].attention_factor == 1 && c.ropes[0].theta == 160000 &&
 		   c.ropes[1].kind == ROPE_DEFAULT && c.ropes[1].theta == 10000 &&
 		   c.rope_of[0] == 1 && c.rope_of[1] == 0, "its ropes");
-	ok(c.hyper_n == 4 && c.hyper_iters == 20 && c.shared_dim == c.expert_dim &&
-		   c.act.kind == ACT_CLIPPED && c.act.limit == 10 && c.router_roots &&
-		   c.n_groups == 1 && c.norm_topk && c.has_sinks && c.n_kv_heads == 1,
+	ok(c.streams.count == 4 && c.streams.iters == 20 && c.shared_dim == c.expert_dim &&
+		   c.act.kind == ACT_CLIPPED && c.act.limit == 10 &&
+		   c.n_groups == 1 && c.norm_topk && c.n_kv_heads == 1,
 	   "its switches");
 	is_int((int)model_kv_bytes(&c, DTYPE_F16),
 	       2 * (64 + 2 * (64 + 4 * 96 + 24) + 3 * 64 + 4), "its cache");
@@ -52,11 +53,12 @@ static void test_good(void)
 			   "\"hash_moe\",\"moe\"],\"compress_rates\":{"
 			   "\"compressed_sparse_attention\":8,"
 			   "\"heavily_compressed_attention\":32}}"), OK, "by types: %s", fail.text);
-	ok(c.compress_of[1] == 8 && c.compress_of[2] == 32 && c.is_hashed[2] && !c.is_hashed[3],
+	ok(c.compress.of[1] == 8 && c.compress.of[2] == 32 && c.compress.is_hashed[2] &&
+		   !c.compress.is_hashed[3],
 	   "its layers");
 	is_int(read_config("{" FOUR GROUPS INDEX "}"), OK, "without lists: %s", fail.text);
-	ok(c.compress_of[0] == 128 && c.compress_of[1] == 128 && c.compress_of[3] == 4 &&
-		   c.is_hashed[2] && !c.is_hashed[3], "its layers");
+	ok(c.compress.of[0] == 128 && c.compress.of[1] == 128 && c.compress.of[3] == 4 &&
+		   c.compress.is_hashed[2] && !c.compress.is_hashed[3], "its layers");
 }
 
 static void test_bad(void)

@@ -84,7 +84,7 @@ static void test_dense(void)
 	is_int(read_config("{" QWEN2 ROPE ",\"use_sliding_window\":true,"
 			   "\"sliding_window\":99,\"max_window_layers\":1}"), OK,
 	       "qwen2: %s", fail.text);
-	ok(c.qkv_bias && !c.o_bias && !c.qk_norm, "biases, no norms of heads");
+	ok(c.qkv_bias && !c.o_bias, "biases, no norms of heads");
 	ok(c.window == 99 && !c.is_windowed[0] && c.is_windowed[1], "its windows");
 	is_int(read_config("{" QWEN2 ROPE ",\"use_sliding_window\":true,"
 			   "\"sliding_window\":99,\"layer_types\":"
@@ -102,7 +102,7 @@ static void test_dense(void)
 	ok(c.window == 0, "none");
 	is_int(read_config("{" LLAMA "\"attention_bias\":true,\"sliding_window\":7}"),
 	       OK, "llama: %s", fail.text);
-	ok(c.qkv_bias && c.o_bias && !c.qk_norm && c.window == 0, "biases, no window");
+	ok(c.qkv_bias && c.o_bias && c.window == 0, "biases, no window");
 	is_near(c.ropes[0].theta, 10000, 0, "its theta where none is given");
 	is_str(c.prefix, "", "no prefix");
 }
@@ -155,7 +155,7 @@ static void test_grouped(void)
 	   "its experts");
 	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 1 && c.sparse_step == 1,
 	   "its dense layers");
-	ok(c.qkv_bias && !c.o_bias && !c.qk_norm, "bias of q, k, v; no norms of heads");
+	ok(c.qkv_bias && !c.o_bias, "bias of q, k, v; no norms of heads");
 	is_int(c.n_rot, c.head_dim / 2, "half a head is rotated");
 }
 
@@ -167,7 +167,7 @@ static void test_thinker(void)
 			   ",\"num_experts\":8,\"rope_scaling\":{\"type\":\"default\","
 			   "\"mrope_section\":[24,20,20],\"interleaved\":true}}}}"),
 	       OK, "a thinker: %s", fail.text);
-	ok(c.n_layers == 4 && c.n_experts == 8 && c.qk_norm, "has the text's settings");
+	ok(c.n_layers == 4 && c.n_experts == 8, "has the text's settings");
 	is_str(c.prefix, "thinker.", "and names");
 	is_str(c.arch, "qwen3_omni_moe", "is called as the whole");
 }
@@ -180,7 +180,7 @@ static void test_vision(void)
 			   "\"rope_type\":\"default\",\"mrope_interleaved\":true,"
 			   "\"mrope_section\":[24,20,20]}}}"), OK, "qwen3_vl_moe: %s",
 	       fail.text);
-	ok(c.n_experts == 8 && c.qk_norm && c.norm_topk && c.n_rot == c.head_dim,
+	ok(c.n_experts == 8 && c.norm_topk && c.n_rot == c.head_dim,
 	   "its text's settings");
 	is_str(c.body, "model.language_model.", "its tensors");
 	is_int(read_config("{\"model_type\":\"mistral3\",\"vision_config\":{},"
@@ -253,7 +253,7 @@ static void test_families(void)
 			   "\"scoring_func\":\"sigmoid\",\"use_routing_bias\":true,"
 			   "\"qk_norm_type\":\"per_layer\"," SIZES ROPE "}"), OK,
 	       "minimax_m2: %s", fail.text);
-	ok(c.n_rot == 16 && c.n_groups == 1 && c.norm_topk && c.wide_qk_norm &&
+	ok(c.n_rot == 16 && c.n_groups == 1 && c.norm_topk &&
 		   c.routed_scale == 1 && c.expert_dim > 0, "its experts, its rotation");
 	is_int(read_config(OF("exaone4") ",\"sliding_window\":16,"
 			   "\"sliding_window_pattern\":\"LG\"}"), OK, "exaone4: %s",
@@ -287,7 +287,7 @@ static void test_lfm2(void)
 	is_int(read_config(LFM("lfm2") LAYERS ",\"block_ff_dim\":1000,"
 			   "\"block_multiple_of\":256}"), OK, "lfm2: %s", fail.text);
 	is_int(c.ffn_dim, 768, "two thirds of its width, rounded up");
-	ok(c.is_linear[0] && !c.is_linear[1] && c.n_linear == 2 && c.conv_width == 3,
+	ok(c.is_linear[0] && !c.is_linear[1] && c.n_linear == 2 && c.delta.conv_width == 3,
 	   "its convolutions");
 	is_int(model_state_numbers(&c), 2 * 128 * 2, "their state: two inputs a channel");
 	ok(c.tied_embeddings && c.norm_eps == 1e-5f && c.head_dim == 32 &&
@@ -480,8 +480,7 @@ static void test_hybrid(void)
 	is_int(read_config("{" NEXT "\"head_dim\":64}"), OK, "qwen3_next: %s", fail.text);
 	ok(c.is_linear && c.n_linear == 3 && c.is_linear[0] && !c.is_linear[3],
 	   "every fourth layer is attention");
-	ok(c.gated_attention && c.norm_plus_one && c.qk_norm && c.norm_topk &&
-		   c.shared_dim == 64 && c.shared_router && c.n_rot == 16, "its switches");
+	ok(c.norm_plus_one && c.norm_topk && c.shared_dim == 64 && c.n_rot == 16, "its switches");
 	is_int((int)model_delta_channels(&c), 2 * 64 + 128, "channels");
 	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * 2 * 64, "one layer has a cache");
 	is_int((int)model_state_numbers(&c), 3 * (4 * 32 * 32 + 256 * 3), "a state's size");
@@ -514,8 +513,9 @@ static void test_qwen4(void)
 {
 	is_int(read_config("{" QWEN4 "\"head_dim\":64,\"indexer_budget\":64}"), OK,
 	       "qwen4_exp_text: %s", fail.text);
-	ok(c.hyper_n == 4 && c.hyper_rank == 320 && c.index_heads == 4 && c.index_budget == 64 &&
-		   c.index_ratio == 4 && c.n_linear == 3 && c.n_ngram == 0 && !c.sigmoid_gate,
+	ok(c.streams.count == 4 && c.streams.rank == 320 && c.index.heads == 4 &&
+		   c.index.budget == 64 && c.index.ratio == 4 && c.n_linear == 3 &&
+		   c.ngram.n_tables == 0 && !c.delta.sigmoid_gate,
 	   "its streams and its indexer");
 	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * (2 * 2 * 64 + 64 + 16),
 	       "keys of the indexer count");
@@ -525,8 +525,9 @@ static void test_qwen4(void)
 			   "\"layer_types\":[\"linear_attention\",\"indexed_attention\","
 			   "\"linear_attention\",\"full_attention\"]}"), OK,
 	       "with n-grams: %s", fail.text);
-	ok(c.n_ngram == 2 && c.ngram_of[0] == 0 && c.ngram_of[1] == -1 && c.ngram_of[2] == 1 &&
-		   c.ngram_eos == 9 && c.ngram_dim == 64 && c.sigmoid_gate && c.n_linear == 2,
+	ok(c.ngram.n_tables == 2 && c.ngram.of[0] == 0 && c.ngram.of[1] == -1 &&
+		   c.ngram.of[2] == 1 && c.ngram.eos == 9 && c.ngram.dim == 64 &&
+		   c.delta.sigmoid_gate && c.n_linear == 2,
 	   "in the first and the third layer");
 	is_int(model_ngram_width(&c), 10, "inputs of their convolution");
 	static const struct {
@@ -555,26 +556,26 @@ static void test_oss_and_mla(void)
 {
 	is_int(read_config("{" OSS "\"attention_bias\":true,\"sliding_window\":128}"), OK,
 	       "gpt_oss: %s", fail.text);
-	ok(c.has_sinks && c.router_bias && c.expert_bias && c.qkv_bias && c.o_bias &&
+	ok(c.qkv_bias && c.o_bias &&
 		   c.norm_topk && c.expert_dim == 384 && c.act.limit == 7,
 	   "its switches");
 	ok(c.is_windowed && c.is_windowed[0] && !c.is_windowed[1],
 	   "every other layer has a window");
 	is_int(read_config("{" MLA "\"q_lora_rank\":48}"), OK, "deepseek_v3: %s",
 	       fail.text);
-	ok(c.kv_lora == 64 && c.q_lora == 48 && c.head_dim == 48 && c.n_rot == 16 &&
-		   c.v_dim == 24 && c.rope_interleaved && c.shared_dim == c.expert_dim,
+	ok(c.mla.kv_lora == 64 && c.q_lora == 48 && c.head_dim == 48 && c.n_rot == 16 &&
+		   c.mla.v_dim == 24 && c.mla.is_interleaved && c.shared_dim == c.expert_dim,
 	   "its sizes");
 	is_int((int)model_kv_bytes(&c, DTYPE_F32), 4 * 4 * (64 + 16), "one key a layer");
 	is_int(read_config("{" SPARSE("32") "\"index_topk\":64,\"layer_types\":["
 			   "\"indexed_attention\",\"indexed_attention\",\"indexed_attention\","
 			   "\"indexed_attention\"]}"), OK, "deepseek_v32: %s", fail.text);
-	ok(c.index_heads == 4 && c.index_dim == 32 && c.index_budget == 64 &&
-		   c.index_ratio == 1 && model_layer_kv_numbers(&c, 0) == 64 + 16 + 32,
+	ok(c.index.heads == 4 && c.index.dim == 32 && c.index.budget == 64 &&
+		   c.index.ratio == 1 && model_layer_kv_numbers(&c, 0) == 64 + 16 + 32,
 	   "its indexer");
 	is_int(read_config("{" MLA "\"q_lora_rank\":null,\"rope_interleave\":false}"), OK,
 	       "without q_lora_rank: %s", fail.text);
-	ok(c.q_lora == 0 && !c.rope_interleaved, "q is one projection");
+	ok(c.q_lora == 0 && !c.mla.is_interleaved, "q is one projection");
 	is_int(read_config("{\"model_type\":\"glm4_moe_lite\"," THINKER ROPE "," GROUPED
 			   "\"n_group\":1,\"topk_group\":1,\"kv_lora_rank\":64,"
 			   "\"v_head_dim\":24,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"
@@ -584,7 +585,7 @@ static void test_oss_and_mla(void)
 	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 2, "mlp_layer_types");
 	is_int(read_config("{" MLA "\"rms_norm_eps\":1e-3}"), OK, "another eps: %s",
 	       fail.text);
-	is_near(c.lora_eps, 1e-6, 1e-12, "that of the compressed key stays");
+	is_near(c.mla.eps, 1e-6, 1e-12, "that of the compressed key stays");
 }
 
 /* What its files leave out is as in Gemma3TextConfig. */
@@ -597,7 +598,7 @@ static void test_gemma3(void)
 			   "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}"),
 	       OK, "gemma3: %s", fail.text);
 	ok(c.n_heads == 8 && c.n_kv_heads == 4 && c.head_dim == 256 && c.n_vocab == 262208 &&
-		   c.tied_embeddings && c.qk_norm && c.norm_plus_one && c.n_eos == 2,
+		   c.tied_embeddings && c.norm_plus_one && c.n_eos == 2,
 	   "its defaults");
 	ok(c.act.kind == ACT_GELU_TANH, "gelu");
 	is_near(c.embed_scale, 50.5, 0, "the root of 2560 in bfloat16");
@@ -641,9 +642,9 @@ static void test_gemma4(void)
 	ok(model_head_dim(&c, 0) == 256 && model_head_dim(&c, 5) == 512 &&
 		   model_kv_heads(&c, 0) == 4 && model_kv_heads(&c, 5) == 2,
 	   "heads of two sizes");
-	ok(c.experts_beside && c.n_experts == 128 && c.n_experts_used == 8 && c.norm_topk &&
-		   c.keys_are_values && c.norms_values && c.logit_cap == 30 &&
-		   c.query_scalar == 1 && !c.norm_plus_one && c.layer_embed == 0,
+	ok(c.gemma4.has_experts && c.n_experts == 128 && c.n_experts_used == 8 && c.norm_topk &&
+		   c.gemma4.keys_are_values && c.logit_cap == 30 &&
+		   c.query_scalar == 1 && !c.norm_plus_one && c.gemma4.embed_dim == 0,
 	   "experts beside a dense part");
 	ok(c.window == 512 && c.is_windowed[4] && !c.is_windowed[5] && !c.is_windowed[11],
 	   "five windows, then all");
@@ -662,7 +663,7 @@ static void test_gemma4(void)
 	ok(model_kv_layer(&c, 1) == 1 && model_kv_layer(&c, 2) == 0 &&
 		   model_kv_layer(&c, 3) == 1, "with the last of their kind; the last sees all");
 	ok(model_ffn_dim(&c, 1) == c.ffn_dim && model_ffn_dim(&c, 2) == 2 * c.ffn_dim &&
-		   c.layer_embed == 256 && c.layer_vocab == 262144 && c.logit_cap == 0 &&
+		   c.gemma4.embed_dim == 256 && c.gemma4.embed_rows == 262144 && c.logit_cap == 0 &&
 		   c.n_experts == 0 && model_head_dim(&c, 1) == 64, "and are wider");
 	is_int(read_config("{" GEMMA4 "\"num_kv_shared_layers\":3,\"layer_types\":["
 			   "\"sliding_attention\",\"sliding_attention\","
@@ -696,7 +697,7 @@ static void test_bamba(void)
 	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[1]")), OK, "Bamba: %s", fail.text);
 	ok(c.is_linear[0] && !c.is_linear[1] && c.is_linear[2] && c.n_linear == 2,
 	   "one of three layers attends");
-	ok(c.ffn_dim == 96 && c.n_experts == 0 && c.delta_v_dim == 32, "its sizes");
+	ok(c.ffn_dim == 96 && c.n_experts == 0 && c.delta.v_dim == 32, "its sizes");
 	ok(!c.is_unrotated && model_n_rot(&c, 0) == 16, "half of a head rotates");
 	is_int(read_config(BAMBA_OF(",\"attn_layer_indices\":[3]")), E_FORMAT,
 	       "a layer too far: %s", fail.text);
@@ -711,11 +712,12 @@ static void test_space(void)
 	       fail.text);
 	ok(c.is_linear[0] && !c.is_linear[1] && c.is_linear[2] && c.n_linear == 2,
 	   "two of three layers");
-	ok(c.delta_v_heads == 8 && c.delta_v_dim == 32 && c.delta_k_heads == 1 &&
-		   c.delta_k_dim == 16 && c.conv_width == 4 && c.has_conv_bias, "its sizes");
+	ok(c.delta.v_heads == 8 && c.delta.v_dim == 32 && c.delta.k_heads == 1 &&
+		   c.delta.k_dim == 16 && c.delta.conv_width == 4 && c.delta.has_conv_bias,
+		   "its sizes");
 	ok(c.ffn_dim == 160 && c.n_experts == 0 && c.shared_dim == 0, "the shared part alone");
 	ok(c.is_unrotated && c.is_unrotated[1], "no rotation");
-	is_near(c.gate_eps, 1e-6, 1e-12, "the eps of the norm behind the gate");
+	is_near(c.delta.gate_eps, 1e-6, 1e-12, "the eps of the norm behind the gate");
 	is_near(c.norm_eps, 4e-6, 1e-12, "those of a layer are of the smaller residual");
 	is_int((int)model_state_numbers(&c), 2 * (8 * 32 * 16 + (2 * 16 + 256) * 3),
 	       "its states");
@@ -723,7 +725,7 @@ static void test_space(void)
 			   "\"num_experts_per_tok\":2,\"position_embedding_type\":\"rope\","
 			   "\"time_step_limit\":[0.0,{\"__float__\":\"Infinity\"}]}")), OK,
 	       "with experts: %s", fail.text);
-	ok(c.n_experts == 4 && c.expert_dim == 96 && c.shared_dim == 160 && !c.shared_router &&
+	ok(c.n_experts == 4 && c.expert_dim == 96 && c.shared_dim == 160 &&
 		   !c.is_unrotated && c.norm_topk, "beside a shared one, and it rotates");
 	is_int(read_config(SPACE_OF(SPACES ",\"num_local_experts\":0,"
 			   "\"time_step_limit\":[0.0,0.1]}")), E_UNSUPPORTED, "limited steps");
@@ -751,11 +753,11 @@ static void test_nemotron(void)
 	ok(!model_has_part(&c, 1, PART_MIXER) && model_has_part(&c, 1, PART_MLP) &&
 		   !model_has_part(&c, 0, PART_MLP) && model_has_part(&c, 5, PART_MLP),
 	   "parts of layers");
-	ok(c.is_ungated && c.act.kind == ACT_RELU && c.n_experts == 0 && c.ffn_dim == 96 &&
+	ok(c.act.kind == ACT_RELU && c.n_experts == 0 && c.ffn_dim == 96 &&
 		   c.is_unrotated[2], "no gate, no experts, no rotation");
 	is_int((int)model_kv_bytes(&c, DTYPE_F16), 2 * 2 * 2 * 16, "keys and values of one layer");
 	is_int((int)model_kv_bytes(&c, DTYPE_I8), 2 * 2 * (16 + 2), "in bytes, with scales");
-	is_near(c.gate_eps, 1e-5, 1e-12, "eps");
+	is_near(c.delta.gate_eps, 1e-5, 1e-12, "eps");
 	is_int(read_config(NEMOTRON_OF("\"layers_block_type\":[\"mamba\",\"moe\"],"
 			   "\"n_routed_experts\":4,\"num_experts_per_tok\":2,"
 			   "\"moe_intermediate_size\":24,\"routed_scaling_factor\":2.5,"
@@ -788,16 +790,17 @@ static void test_llama4(void)
 	"\"intermediate_size\":96,\"intermediate_size_mlp\":128,\"num_local_experts\":8," \
 	"\"num_experts_per_tok\":1" more "}"
 	is_int(read_config(LLAMA4("")), OK, "llama4: %s", fail.text);
-	ok(c.expert_dim == 96 && c.shared_dim == 96 && c.ffn_dim == 128 && c.scales_inputs &&
+	ok(c.expert_dim == 96 && c.shared_dim == 96 && c.ffn_dim == 128 &&
 		   c.sparse_step == 1 && !c.norm_topk && c.n_groups == 1, "its experts");
-	ok(c.window == 8192 && c.is_chunked && c.is_windowed[2] && !c.is_windowed[3] &&
+	ok(c.window == 8192 && c.is_windowed[2] && !c.is_windowed[3] &&
 		   c.is_unrotated[3] && !c.is_unrotated[2], "chunks where it rotates");
-	ok(c.plain_qk_norm && c.late_every == 8192 && c.late_scale == 0.1f, "its attention");
+	ok(c.llama4.has_norms && c.llama4.late_every == 8192 && c.llama4.late_scale == 0.1f,
+		   "its attention");
 	is_int(read_config(LLAMA4(",\"attention_chunk_size\":null,\"use_qk_norm\":false,"
 				  "\"attn_temperature_tuning\":false,\"no_rope_layers\":[],"
 				  "\"interleave_moe_layer_step\":2")), OK, "other: %s",
 	       fail.text);
-	ok(!c.is_windowed && !c.is_chunked && !c.plain_qk_norm && c.late_every == 0 &&
+	ok(!c.is_windowed && !c.llama4.has_norms && c.llama4.late_every == 0 &&
 		   c.sparse_step == 2, "none of these");
 	is_int(read_config(LLAMA4(",\"moe_layers\":[1,3],\"attention_chunk_size\":16,"
 				  "\"layer_types\":[\"full_attention\",\"chunked_attention\","
@@ -825,7 +828,7 @@ static void test_hunyuan(void)
 				   "\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":1000.0,"
 				   "\"factor\":1.0}}")), OK, "hunyuan: %s", fail.text);
 	ok(c.n_experts == 8 && c.n_experts_used == 2 && c.expert_dim == 96 &&
-		   c.shared_dim == 96 && c.qk_norm && c.norms_turned, "its settings");
+		   c.shared_dim == 96, "its settings");
 	ok(c.ropes[0].kind == ROPE_DEFAULT && c.ropes[0].theta > 26.8e6 &&
 		   c.ropes[0].theta < 26.9e6, "10000 1000^(16 / 14): %g", c.ropes[0].theta);
 	is_int(read_config(HUNYUAN("\"moe_topk\":[2,3]}")), E_FORMAT, "layers that differ");
@@ -842,7 +845,7 @@ static void test_ernie(void)
 	"\"moe_intermediate_size\":24" more "}"
 	is_int(read_config(ERNIE("")), OK, "ernie: %s", fail.text);
 	ok(c.n_dense_layers == 1 && c.dense_layers[0] == 0 && c.shared_dim == 48 &&
-		   c.router_shifts && c.norm_topk && c.ropes[0].theta == 500000, "its settings");
+		   c.norm_topk && c.ropes[0].theta == 500000, "its settings");
 	is_int(read_config(ERNIE(",\"moe_layer_start_index\":2,\"moe_layer_end_index\":4,"
 				 "\"moe_layer_interval\":2,\"moe_num_shared_experts\":0")), OK,
 	       "some layers: %s", fail.text);
@@ -888,15 +891,18 @@ static void test_encoders(void)
 {
 	is_int(read_config(BERT("xlm-roberta", "\"pad_token_id\":1,\"type_vocab_size\":1,")
 			   "\"gelu\"}"), OK, "xlm-roberta: %s", fail.text);
-	ok(c.is_encoder && c.is_bert && c.is_ungated && c.exact_gelu && c.n_places == 514 &&
-	   c.first_place == 2 && c.max_ctx == 512 && c.n_types == 1 && c.qkv_bias &&
+	ok(c.is_encoder && c.encoder.is_bert && c.encoder.is_ungated && c.encoder.exact_gelu &&
+		   c.encoder.n_places == 514 && c.encoder.first_place == 2 &&
+		   c.max_ctx == 512 && c.encoder.n_types == 1 && c.qkv_bias &&
 	   c.n_ropes == 0 && c.head_dim == 8 && !c.has_head, "its places begin late");
 	is_int(read_config(BERT("bert", "\"pad_token_id\":0,") "\"gelu_new\"}"), OK, "bert");
-	ok(!c.exact_gelu && c.first_place == 0 && c.max_ctx == 514 && c.n_types == 2,
+	ok(!c.encoder.exact_gelu && c.encoder.first_place == 0 && c.max_ctx == 514 &&
+		   c.encoder.n_types == 2,
 	   "its places begin at once");
 	is_int(read_config(BERT("nomic_bert", "\"rope_parameters\":{\"rope_theta\":1000,"
 				"\"rope_type\":\"default\"},") "\"silu\"}"), OK, "nomic_bert");
-	ok(!c.is_ungated && !c.qkv_bias && c.n_places == 0 && c.n_ropes == 1 && c.n_rot == 8 &&
+	ok(!c.encoder.is_ungated && !c.qkv_bias && c.encoder.n_places == 0 && c.n_ropes == 1 &&
+		   c.n_rot == 8 &&
 	   c.ropes[0].theta == 1000, "with a gate and a rope");
 	is_int(read_config(BERT("nomic_bert", "\"rotary_scaling_factor\":2,"
 				"\"max_trained_positions\":256,") "\"silu\"}"), OK, "stretched");
@@ -904,7 +910,7 @@ static void test_encoders(void)
 	is_int(read_config("{" GEMMA ROPE ",\"query_pre_attn_scalar\":256,\"sliding_window\":16,"
 			   "\"rope_local_base_freq\":1e4,\"sliding_window_pattern\":2,"
 			   "\"use_bidirectional_attention\":true}"), OK, "gemma3: %s", fail.text);
-	ok(c.is_encoder && !c.is_bert && c.window == 9, "its window is to both sides");
+	ok(c.is_encoder && !c.encoder.is_bert && c.window == 9, "its window is to both sides");
 	static const struct {
 		const char *text, *param;
 	} refused[] = {
