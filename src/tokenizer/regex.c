@@ -4,7 +4,8 @@
  * `\s+$` and (?=(\d{3})+(?!\d)) do. In a long run of blanks or digits they do so from each
  * character, in time quadratic in its length. So a search sees a window of the text at first. A
  * match that needs to know what stands behind the window is tried again with a wider one, which
- * is paid for. PCRE2 tells it: a "hard" partial match is one that has seen the end.
+ * is paid for. PCRE2 tells it: a "hard" partial match is one that has seen the end. In a wide
+ * window matches may begin at one place first, then at the next two, four and so on.
  *
  * PCRE2's match limit begins low and grows, paid for, up to one that grows with the text. A
  * hostile expression ends in E_LIMIT, and an innocent one over a megabyte of blanks does not. JIT
@@ -35,6 +36,7 @@
 #define WINDOW 64   /* bytes; most words are shorter */
 #define WIDER 4     /* the next window is so many times wider */
 #define BYTES_A_UNIT 4 /* of base/work.h */
+#define STARTS_A_SEARCH 256
 #define STEPS_A_UNIT 4 /* of PCRE2's match limit */
 
 struct regex_code {
@@ -208,6 +210,14 @@ static int search(const struct regex_code *re, struct regex_work *w, struct str 
 	return rc;
 }
 
+/* The first character that begins at or after `at`. */
+static size_t char_begin(struct str text, size_t at)
+{
+	while (at < text.n && ((unsigned char)text.p[at] & 0xC0) == 0x80)
+		at++;
+	return at;
+}
+
 /* The end of a window from `from` on, where a character ends. */
 static size_t window_end(struct str text, size_t from, size_t n)
 {
@@ -219,19 +229,30 @@ static size_t window_end(struct str text, size_t from, size_t n)
 	return end;
 }
 
+/* Pays for a search in n bytes from each of n_starts places. Most searches know from the first of
+ * them that the next ones are in vain, so these cost little. */
+static enum status pay(size_t n, size_t n_starts, struct fail *fail)
+{
+	size_t units = n / BYTES_A_UNIT;
+	if (work_spend(WORK_TEXT, units + units * (MIN(n_starts, n) / STARTS_A_SEARCH)))
+		return OK;
+	return match_failed(PCRE2_ERROR_MATCHLIMIT, fail);
+}
+
 enum status regex_find(const struct regex_code *re, struct regex_work *w, struct str text,
 		       size_t from, bool *out_found, size_t *out_start, size_t *out_end,
 		       struct fail *fail)
 {
 	const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(w->data);
-	size_t n = WINDOW;
-	bool is_here = false; /* only a match that begins at `from` is looked for */
+	size_t n = WINDOW, n_starts = SIZE_MAX; /* of a match, from `from` on */
+	enum status st = OK;
 	*out_found = false;
 	*out_start = *out_end = from;
-	while (from <= text.n) {
+	while (st == OK && from <= text.n) {
 		size_t end = window_end(text, from, n);
-		bool is_whole = end == text.n;
-		pcre2_set_offset_limit(w->context, is_here ? from : PCRE2_UNSET);
+		bool is_whole = end == text.n, has_limit = n_starts < end - from;
+		pcre2_set_offset_limit(w->context,
+				       has_limit ? from + n_starts - 1 : PCRE2_UNSET);
 		int rc = search(re, w, (struct str){text.p, end}, from,
 				is_whole ? 0 : PCRE2_PARTIAL_HARD);
 		/* An empty match at the window's end has not seen what follows. */
@@ -244,20 +265,21 @@ enum status regex_find(const struct regex_code *re, struct regex_work *w, struct
 		if (rc == PCRE2_ERROR_PARTIAL) {
 			from = ov[0];
 			n = MAX((end - from) * WIDER, WINDOW);
-			is_here = true;
-			if (!work_spend(WORK_TEXT, n / BYTES_A_UNIT))
-				return match_failed(PCRE2_ERROR_MATCHLIMIT, fail);
-			continue;
-		}
-		if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
-			return match_failed(rc, fail);
-		if (is_whole && (!is_here || from == text.n))
+			n_starts = n_starts == SIZE_MAX ? 1 : n_starts;
+			st = pay(n, n_starts, fail);
+		} else if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) {
+			st = match_failed(rc, fail);
+		} else if (has_limit) {
+			from = char_begin(text, from + n_starts);
+			n_starts *= 2;
+			st = pay(n, n_starts, fail);
+		} else if (is_whole) {
 			break;
-		uint32_t cp;
-		from = is_here ? from + utf8_decode((struct str){text.p + from, text.n - from}, &cp)
-			       : end;
-		n = WINDOW;
-		is_here = false;
+		} else {
+			from = end;
+			n = WINDOW;
+			n_starts = SIZE_MAX;
+		}
 	}
-	return OK;
+	return st;
 }
