@@ -41,6 +41,8 @@ COMMANDS = [
     (r"tests/bench/schema_sets\.py|tests/bench/schema_made\.py|cd build && make schema-suite", ELSE,
      "needs packages with real schemas"),
     (r"cd build && make smollm2-long", ELSE, "minutes; a part is tests/http/test_smollm2.py"),
+    (r"export HALOD_SRCDIR|tests/fuzz/dear_bodies\.py", ELSE, "minutes, and figures of time; "
+     "tests/http/test_dear.py has their bodies"),
     (r"podman ", ELSE, "needs podman and its images"),
     (r"pip install 'lm-eval|lm_eval ", ELSE, "needs the network and a data set"),
     (r"(echo .* \| )?sudo |journalctl ", ELSE, "needs systemd and root"),
