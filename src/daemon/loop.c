@@ -29,6 +29,7 @@
 #include "daemon/loop.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -746,9 +747,19 @@ static void ignore_signals(void)
 	}
 }
 
+/* By itself glibc lets each of its arenas keep up to 64 MiB of free memory at its top, for as long
+ * as the process lives, and malloc_trim leaves all but the first arena's alone. There are up to
+ * eight arenas a core. */
+static void bound_free_memory(void)
+{
+	mallopt(M_TRIM_THRESHOLD, 1 << 20);
+	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* larger blocks go back at once */
+}
+
 enum exit_code loop_run(const struct config *c)
 {
 	ignore_signals();
+	bound_free_memory();
 	mapped_watch(EXIT_CODE_MODEL);
 	json_text_init();
 	struct loop *l = xcalloc(1, sizeof *l);
