@@ -3,8 +3,8 @@
 """The code objects of AMD's chips, executed instruction by instruction.
 
 For each chip, on libhip_gfx11.so: run_fibers, run_forms, and haloctl verify of halo-tiny, also
-with its keys and values in int8, and of the golden models in MODELS; of some also with the sums of
-silicon (HALOD_GFX11_ADDER). A model runs a prompt of
+with its keys and values in int8, and of the golden models in MODELS; one case in SILICON_EVERY and
+some models also with the sums of silicon (HALOD_GFX11_ADDER). A model runs a prompt of
 at least seventeen tokens, which takes the kernels of prompts, and two steps of decode. At the
 end it prints what was executed (coverage.py), of which there must be so much. Skips where the
 build made no code objects.
@@ -45,6 +45,7 @@ MODELS = ("deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf
           "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
 # With the adder that silicon has, beside halo-tiny.
 SILICON = ("qwen35moe", "qwen3-nvfp4")
+SILICON_EVERY = 16
 # Models whose log-probabilities on HIP may be off by more than verify allows: on fibers as
 # here, so that is no matter of the machine code (docs/gpu.md, "What runs where").
 MAX_DELTA = {"qwen35": "0.4"}
@@ -77,10 +78,11 @@ def cases(target, coverage, program, **more):
     """A TAP program: good where it is whole and says no "not ok"."""
     code, out, seconds = run(target, coverage, [os.path.join(BUILD, "tests/kernel", program)],
                              **more)
-    n = len(re.findall(r"^ok ", out, re.M))
+    n, adder = len(re.findall(r"^ok ", out, re.M)), more.get("HALOD_GFX11_ADDER")
     bad = re.findall(r"^not ok .*|^hip-on-gfx11: .*", out, re.M)
     ok(code == 0 and n and not bad and re.search(r"^1\.\.%d$" % n, out, re.M),
-       "%s: %s: %d cases" % (target, program, n), "\n".join(bad) or out[-2000:])
+       "%s: %s: %d cases%s" % (target, program, n, " " + adder if adder else ""),
+       "\n".join(bad) or out[-2000:])
     print("# %s: %s: %.0f s" % (target, program, seconds))
 
 
@@ -146,7 +148,9 @@ def check(target, coverage, every):
         cases(target, coverage, "run_shapes", HALOD_CASES_EVERY="1")
     tiny = coverage + ".tiny"
     seconds = verify(target, tiny, TINY) + verify(target, tiny, TINY, "--kv-type", "int8")
-    # The bounds of the kernels' cases are those of sums that are rounded; a model's hold anyway.
+    if every == 1:  # with bounds for sums that are cut (kernel_compare)
+        cases(target, os.devnull, "run_fibers", HALOD_GFX11_ADDER="silicon", HALOD_SHORT="1",
+              HALOD_CASES_EVERY="1" if WHOLE else str(SILICON_EVERY))
     for path in (TINY, *(os.path.join(GOLDEN, name) for name in SILICON)) if every == 1 else ():
         seconds += verify(target, tiny, path, HALOD_GFX11_ADDER="silicon")
     seconds += check_models(target, coverage, every)

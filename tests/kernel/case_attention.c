@@ -314,6 +314,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	kernel_ran(kt, kt->b->ops->step_end(kt->b, &is_again), "step");
 	int launches = kt->b->n_step_launches;
 	float *got = kernel_act_download(kt, on.y, n);
+	kt->n_cut = s->k + in.n_ctx_max; /* of a score, and of the values */
 	char what[120];
 	snprintf(what, sizeof what,
 		 "attention T=%d B=%d S=%d H=%d G=%d K=%d V=%d%s P=%d W=%d%s%s", in.n_tok,

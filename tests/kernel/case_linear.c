@@ -180,6 +180,8 @@ void kernel_linear_case(struct kernel_test *kt, const struct linear_case *c)
 		plain[i] = kernel_zeros(kt, t * n);
 	}
 	ask(kt, &r, ref, plain);
+	/* Tiles split each number in two for weights in bf16. */
+	kt->n_cut = c->kind.quant == QUANT_BF16 ? 2 * c->k : c->k;
 	on_device(kt, &r, 0, c->t, got);
 	/* Matrix units may round a sum towards zero, and more often. */
 	bool in_tiles = kt->tile_from && c->t >= kt->tile_from;

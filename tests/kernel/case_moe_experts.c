@@ -329,6 +329,9 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 		 s->shared_router ? " routed" : "", kernel_kind_name(s->kind));
 	ask(kt, what, &a, plain, n);
 	float *got = on_device(kt, s, &in, 0, s->t, NULL);
+	kt->n_cut = s->d + s->f; /* of gate and up, and of down */
+	if (s->kind.quant == QUANT_BF16)
+		kt->n_cut *= 2; /* tiles split each number in two */
 	double limit = fmax(1e-11, 4 * kernel_mean_square(plain, ref, 1, n));
 	if (is_h_f16)
 		limit = 0x1p-20;

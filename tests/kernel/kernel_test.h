@@ -40,6 +40,8 @@ struct kernel_test {
 			      * yet; cases leave those out */
 	double slack;        /* so much more may the largest error be, for the order of
 			      * sums of what is compared */
+	bool is_cut;         /* v_dot2 and v_wmma cut: HALOD_GFX11_ADDER=silicon */
+	int32_t n_cut;       /* terms of the case's sums that they add; kernel_test_reset: 0 */
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
 	enum quant other; /* of experts: see kernel_mixed_case; 0: they have one format */
