@@ -205,48 +205,16 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 
 /* --- matrix tiles ----------------------------------------------------------------- */
 
-template <int format> struct tile_a {
-	h16x16 v;
-};
-template <int format> struct tile_b {
-	h16x16 v;
-};
-struct tile_c {
-	f32x8 v;
-};
+typedef h16x16 dialect_line;
+#include "kernels/device/dialect_tiles.h"
 
-DEVICE int32_t tile_row(int32_t i)
-{
-	return 2 * i + (int32_t)(thread_index() >> 4 & 1);
-}
-
-DEVICE int32_t tile_column(int32_t) { return (int32_t)(thread_index() & 15); }
-
-template <int format = TILE_F16>
-DEVICE h16x16 dialect_tile_row(const uint16_t *low, const uint16_t *high)
+template <int format>
+DEVICE dialect_line dialect_tile_row(const uint16_t *low, const uint16_t *high)
 {
 	struct pair {
 		u32x4 lo, hi;
 	};
 	return bits_cast<h16x16>(pair{*(const u32x4 *)low, *(const u32x4 *)high});
-}
-
-DEVICE h16x16 dialect_tile_line(const uint16_t *p, int32_t stride)
-{
-	const uint16_t *line = p + (int32_t)(thread_index() & 15) * stride;
-	return dialect_tile_row(line, line + 8);
-}
-
-template <int format>
-DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
-{
-	return {dialect_tile_line(p, stride)};
-}
-
-template <int format>
-DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
-{
-	return {dialect_tile_line(p, stride)};
 }
 
 template <int format>
@@ -255,18 +223,18 @@ DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 
 	tile_b<format> b;
 	UNROLL
 	for (int k = 0; k < 16; k++)
-		b.v[k] = bits_cast<_Float16>(p[k * stride + tile_column(0)]);
+		b.line[k] = bits_cast<_Float16>(p[k * stride + tile_column(0)]);
 	return b;
 }
 
 template <int format>
-DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int)
 {
 	if constexpr (format == TILE_F16)
-		return {__builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a.v, b.v, c.v)};
+		return {__builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a.line, b.line, c.v)};
 	else
 		return {__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(
-			bits_cast<dialect_s16>(a.v), bits_cast<dialect_s16>(b.v), c.v)};
+			bits_cast<dialect_s16>(a.line), bits_cast<dialect_s16>(b.line), c.v)};
 }
 
 DEVICE void tile_pin(tile_c *c)
@@ -274,5 +242,22 @@ DEVICE void tile_pin(tile_c *c)
 	asm volatile("" : "+v"(c->v) : : "memory");
 }
 
-#include "kernels/device/dialect_gfx11.h"
-#include "kernels/device/dialect_amd_scores.h"
+/* A column of B has all 16 positions in both of its lanes, and C half of them in each. */
+DEVICE score_weight score_weight_of(const tile_c &c, int = 0)
+{
+	bool is_odd = thread_index() >> 4 & 1;
+	uint32_t low = is_odd ? 0x01000504u : 0x05040100u, high = low | 0x02020202u;
+	struct {
+		uint32_t v[8];
+	} words;
+	UNROLL
+	for (int j = 0; j < 4; j++) {
+		/* As a vector: of numbers of 16 bits, clang clears the upper halves first. */
+		uint32_t mine = bits_cast<uint32_t>(
+			dialect_h2{(_Float16)c.v[2 * j], (_Float16)c.v[2 * j + 1]});
+		uint32_t other = bits_cast<uint32_t>(wave_xor<16>(bits_cast<float>(mine)));
+		words.v[2 * j] = __builtin_amdgcn_perm(other, mine, low);
+		words.v[2 * j + 1] = __builtin_amdgcn_perm(other, mine, high);
+	}
+	return {bits_cast<h16x16>(words)};
+}

@@ -258,23 +258,10 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds, int site = __builtin_LI
 struct dialect_line {
 	float v[16];
 };
-template <int format> struct tile_a {
-	dialect_line line;
-};
-template <int format> struct tile_b {
-	dialect_line line;
-};
-struct tile_c {
-	f32x8 v;
-};
+#include "kernels/device/dialect_tiles.h"
+
 enum { ROWS_APART = 2 * FIBER_SLOT / sizeof(float) };
 
-DEVICE int32_t tile_row(int32_t i)
-{
-	return 2 * i + (int32_t)(fiber_thread() >> 4 & 1);
-}
-
-DEVICE int32_t tile_column(int32_t) { return (int32_t)(fiber_thread() & 15); }
 DEVICE void tile_pin(tile_c *) {}
 template <int format> DEVICE float dialect_to_f32(uint16_t h)
 {
@@ -291,25 +278,6 @@ DEVICE dialect_line dialect_tile_row(const uint16_t *low, const uint16_t *high)
 		out.v[k] = dialect_to_f32<format>(
 			(uint16_t)(line[k / 8][k % 8 / 2] >> k % 2 * 16));
 	return out;
-}
-
-template <int format>
-DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
-{
-	const uint16_t *line = p + tile_column(0) * stride;
-	return dialect_tile_row<format>(line, line + 8);
-}
-
-template <int format>
-DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
-{
-	return {dialect_tile_line<format>(p, stride)};
-}
-
-template <int format>
-DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
-{
-	return {dialect_tile_line<format>(p, stride)};
 }
 
 template <int format>
@@ -337,8 +305,7 @@ DEVICE float dialect_tile_dot(const float *row, const dialect_f32x4 *column)
 }
 
 template <int format>
-DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c,
-		       int site = __builtin_LINE())
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int site)
 {
 	const uint8_t *slots = fiber_exchange(&a, sizeof a, site);
 	const float *first = (const float *)(slots + tile_row(0) * FIBER_SLOT);
@@ -348,8 +315,6 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c,
 		c.v[i] += dialect_tile_dot(first + i * ROWS_APART, column);
 	return c;
 }
-
-#include "kernels/device/dialect_gfx11.h"
 
 /* Of 16 positions of its query a lane has the even ones, the lane 16 on the odd ones. */
 DEVICE score_weight score_weight_of(const tile_c &c, int site = __builtin_LINE())

@@ -197,18 +197,8 @@ DEVICE uint32_t group_arrive(uint32_t *p, uint32_t *lds)
 struct dialect_line {
 	uint32_t v[8];
 };
-template <int format> struct tile_a {
-	dialect_line line;
-};
-template <int format> struct tile_b {
-	dialect_line line;
-};
-struct tile_c {
-	f32x8 v;
-};
+#include "kernels/device/dialect_tiles.h"
 
-DEVICE int32_t tile_row(int32_t i) { return 2 * i + (int32_t)(threadIdx.x >> 4 & 1); }
-DEVICE int32_t tile_column(int32_t) { return (int32_t)(threadIdx.x & 15); }
 DEVICE void tile_pin(tile_c *) {}
 
 template <int format>
@@ -216,25 +206,6 @@ DEVICE dialect_line dialect_tile_row(const uint16_t *low, const uint16_t *high)
 {
 	u32x4 lo = *(const u32x4 *)low, hi = *(const u32x4 *)high;
 	return {{lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]}};
-}
-
-template <int format>
-DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
-{
-	const uint16_t *line = p + tile_column(0) * stride;
-	return dialect_tile_row<format>(line, line + 8);
-}
-
-template <int format>
-DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
-{
-	return {dialect_tile_line<format>(p, stride)};
-}
-
-template <int format>
-DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
-{
-	return {dialect_tile_line<format>(p, stride)};
 }
 
 template <int format>
@@ -250,7 +221,7 @@ DEVICE tile_b<format> tile_load_b_rows(const uint16_t *p, int32_t stride, int = 
 
 /* Row tile_row(i) of A is in the lane of that number. */
 template <int format>
-DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int)
 {
 	UNROLL
 	for (int i = 0; i < TILE_C; i++)
@@ -262,8 +233,6 @@ DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int = 0)
 		}
 	return c;
 }
-
-#include "kernels/device/dialect_gfx11.h"
 
 /* Of 16 positions of its query a lane has the even ones, the lane 16 on the odd ones. */
 DEVICE score_weight score_weight_of(const tile_c &c, int = 0)

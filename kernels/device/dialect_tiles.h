@@ -1,10 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What follows from gfx11's tiles, for dialect_amd.h and for the dialects of stand-ins, which
- * imitate those tiles.
+ * Where the elements of gfx11's matrix tiles lie (dialect.h says it in words), and what follows
+ * from that. For dialect_amd.h, and for the dialects of stand-ins, which imitate those tiles.
+ *
+ * The dialect defines dialect_line, 16 elements, before it includes this file. Behind it, it
+ * defines dialect_tile_row, tile_load_b_rows, tile_mma, tile_pin and score_weight_of.
  */
 #pragma once
 #include "kernels/device/tile_place.h"
+
+template <int format> struct tile_a {
+	dialect_line line;
+};
+template <int format> struct tile_b {
+	dialect_line line;
+};
+struct tile_c {
+	f32x8 v;
+};
+
+/* The line whose elements 0 to 7 are at `low`, and 8 to 15 at `high`. */
+template <int format>
+DEVICE dialect_line dialect_tile_row(const uint16_t *low, const uint16_t *high);
+template <int format>
+DEVICE tile_c tile_mma(tile_a<format> a, tile_b<format> b, tile_c c, int site = __builtin_LINE());
+
+DEVICE int32_t tile_row(int32_t i) { return 2 * i + (int32_t)(thread_index() >> 4 & 1); }
+DEVICE int32_t tile_column(int32_t) { return (int32_t)(thread_index() & 15); }
+
+template <int format> DEVICE dialect_line dialect_tile_line(const uint16_t *p, int32_t stride)
+{
+	const uint16_t *line = p + tile_column(0) * stride;
+	return dialect_tile_row<format>(line, line + 8);
+}
+
+template <int format>
+DEVICE tile_a<format> tile_load_a(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
+
+template <int format>
+DEVICE tile_b<format> tile_load_b(const uint16_t *p, int32_t stride, int = 0)
+{
+	return {dialect_tile_line<format>(p, stride)};
+}
 
 DEVICE void tile_round_f16(tile_c *c)
 {
@@ -14,19 +54,22 @@ DEVICE void tile_round_f16(tile_c *c)
 }
 
 template <int format, int PIECES>
+DEVICE dialect_line dialect_tile_placed(const uint16_t *p, int32_t piece)
+{
+	return dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
+					p + tile_place<PIECES>(tile_column(0), piece + 1));
+}
+
+template <int format, int PIECES>
 DEVICE tile_a<format> tile_load_a_placed(const uint16_t *p, int32_t first, int32_t piece, int = 0)
 {
-	p += first;
-	return {dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
-					 p + tile_place<PIECES>(tile_column(0), piece + 1))};
+	return {dialect_tile_placed<format, PIECES>(p + first, piece)};
 }
 
 template <int format, int PIECES>
 DEVICE tile_b<format> tile_load_b_placed(const uint16_t *p, int32_t first, int32_t piece, int = 0)
 {
-	p += first;
-	return {dialect_tile_row<format>(p + tile_place<PIECES>(tile_column(0), piece),
-					 p + tile_place<PIECES>(tile_column(0), piece + 1))};
+	return {dialect_tile_placed<format, PIECES>(p + first, piece)};
 }
 
 template <int format>
