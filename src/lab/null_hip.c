@@ -167,11 +167,6 @@ static int null_total(size_t *bytes, int device)
 
 /* --- the device ------------------------------------------------------------------- */
 
-static int null_init(unsigned flags)
-{
-	return HIP_SUCCESS;
-}
-
 static int null_number(int *out)
 {
 	*out = 1;
@@ -210,11 +205,6 @@ static int null_attribute(int *out, int what, int device)
 	return HIP_SUCCESS;
 }
 
-static int null_nothing(void)
-{
-	return HIP_SUCCESS;
-}
-
 /* --- streams, events, graphs, code ------------------------------------------------ */
 
 static int null_stream(hip_stream *out, unsigned flags)
@@ -235,11 +225,6 @@ static int null_event(hip_event *out, unsigned flags)
 }
 
 static int null_of_event(hip_event e)
-{
-	return HIP_SUCCESS;
-}
-
-static int null_wait(hip_stream s, hip_event e, unsigned flags)
 {
 	return HIP_SUCCESS;
 }
@@ -273,22 +258,6 @@ static int null_function(hip_function *out, hip_module m, const char *name)
 	return k ? HIP_SUCCESS : HIP_ERROR_NOT_FOUND;
 }
 
-static int null_of_function(int *value, int what, hip_function f)
-{
-	const struct code_kernel *k = (const void *)f;
-	*value = what == HIP_FUNCTION_REGISTERS ? k->vgprs
-		 : what == HIP_FUNCTION_LDS_BYTES ? k->lds_bytes : k->scratch_bytes;
-	return HIP_SUCCESS;
-}
-
-static int null_occupancy(int *out, hip_function f, int threads, size_t lds)
-{
-	const struct code_kernel *k = (const void *)f;
-	double waves = chip_waves(null.chip, k, threads, (int)lds);
-	*out = (int)(waves * 4 / MAX(1, (threads + 31) / 32));
-	return HIP_SUCCESS;
-}
-
 static int null_launch(hip_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
 		       unsigned by, unsigned bz, unsigned lds, hip_stream s, void **args,
 		       void **extra)
@@ -301,26 +270,22 @@ const struct hip_api *null_hip_open(const struct chip *chip, const struct codeob
 	null.chip = chip;
 	null.code = code;
 	null.api = (struct hip_api){
-		.hipInit = null_init, .hipRuntimeGetVersion = null_number,
-		.hipDriverGetVersion = null_number, .hipGetErrorName = null_text,
-		.hipGetErrorString = null_text, .hipGetDeviceCount = null_number,
+		.hipRuntimeGetVersion = null_number, .hipGetErrorName = null_text,
+		.hipGetDeviceCount = null_number,
 		.hipSetDevice = null_device, .hipDeviceGetName = null_name,
 		.hipGetDevicePropertiesR0600 = null_properties,
 		.hipDeviceGetAttribute = null_attribute, .hipDeviceTotalMem = null_total,
-		.hipMemGetInfo = null_memory, .hipDeviceSynchronize = null_nothing,
+		.hipMemGetInfo = null_memory,
 		.hipMalloc = null_malloc, .hipFree = null_free,
 		.hipHostMalloc = null_host_malloc, .hipHostFree = null_free,
 		.hipMemcpy = null_copy_now, .hipMemcpyAsync = null_copy,
 		.hipMemsetAsync = null_set, .hipStreamCreateWithFlags = null_stream,
 		.hipStreamDestroy = null_of_stream, .hipStreamSynchronize = null_of_stream,
-		.hipStreamQuery = null_of_stream, .hipStreamWaitEvent = null_wait,
 		.hipEventCreateWithFlags = null_event, .hipEventDestroy = null_of_event,
 		.hipEventRecord = null_record, .hipEventSynchronize = null_of_event,
-		.hipEventQuery = null_of_event, .hipEventElapsedTime = null_elapsed,
+		.hipEventElapsedTime = null_elapsed,
 		.hipModuleLoadData = null_load, .hipModuleUnload = null_unload,
 		.hipModuleGetFunction = null_function,
-		.hipFuncGetAttribute = null_of_function,
-		.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor = null_occupancy,
 		.hipModuleLaunchKernel = null_launch, .library = "no runtime"};
 	return &null.api;
 }

@@ -392,24 +392,12 @@ API struct hip_cpu_counts hip_cpu_counts(void)
 
 /* --- the device ------------------------------------------------------------------- */
 
-int hipInit(unsigned flags)
-{
-	CALLED;
-	return HIP_SUCCESS;
-}
-
 int hipRuntimeGetVersion(int *version)
 {
 	CALLED;
 	const char *text = getenv("HIP_CPU_VERSION"); /* as in "70200000" */
 	*version = text ? atoi(text) : 70200000;
 	return HIP_SUCCESS;
-}
-
-int hipDriverGetVersion(int *version)
-{
-	CALLED;
-	return hipRuntimeGetVersion(version);
 }
 
 const char *hipGetErrorName(int error)
@@ -421,17 +409,11 @@ const char *hipGetErrorName(int error)
 	case HIP_ERROR_INVALID_DEVICE: return "hipErrorInvalidDevice";
 	case HIP_ERROR_INVALID_IMAGE: return "hipErrorInvalidImage";
 	case HIP_ERROR_NOT_FOUND: return "hipErrorNotFound";
-	case HIP_ERROR_NOT_READY: return "hipErrorNotReady";
 	case HIP_ERROR_ILLEGAL_ADDRESS: return "hipErrorIllegalAddress";
 	case HIP_ERROR_LAUNCH_FAILURE: return "hipErrorLaunchFailure";
 	case HIP_ERROR_CAPTURE_UNSUPPORTED: return "hipErrorStreamCaptureUnsupported";
 	default: return "hipErrorUnknown";
 	}
-}
-
-const char *hipGetErrorString(int error)
-{
-	return hipGetErrorName(error);
 }
 
 int hipGetDeviceCount(int *count)
@@ -520,9 +502,8 @@ int hipMemGetInfo(size_t *left, size_t *total)
 	return broken();
 }
 
-int hipDeviceSynchronize(void)
+static int wait_for_all(void)
 {
-	CALLED;
 	int error = may_wait();
 	return error ? error : wait_for(R.n_queued);
 }
@@ -625,7 +606,7 @@ int hipHostFree(void *p)
 int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 {
 	CALLED;
-	int error = hipDeviceSynchronize();
+	int error = wait_for_all();
 	if (error == HIP_SUCCESS && bytes)
 		memmove(dst, src, bytes);
 	return error;
@@ -685,22 +666,6 @@ int hipStreamDestroy(hip_stream s)
 	return error;
 }
 
-int hipStreamQuery(hip_stream s)
-{
-	CALLED;
-	pthread_mutex_lock(&R.lock);
-	int error = R.error ? R.error : R.n_done < s->last ? HIP_ERROR_NOT_READY : 0;
-	pthread_mutex_unlock(&R.lock);
-	return error;
-}
-
-/* One order for all streams: what was recorded before is done before. */
-int hipStreamWaitEvent(hip_stream s, hip_event e, unsigned flags)
-{
-	CALLED;
-	return HIP_SUCCESS;
-}
-
 int hipEventCreateWithFlags(hip_event *out, unsigned flags)
 {
 	CALLED;
@@ -731,21 +696,13 @@ int hipEventSynchronize(hip_event e)
 	return error ? error : wait_for(e->ticket);
 }
 
-int hipEventQuery(hip_event e)
-{
-	CALLED;
-	pthread_mutex_lock(&R.lock);
-	int error = R.error ? R.error : R.n_done < e->ticket ? HIP_ERROR_NOT_READY : 0;
-	pthread_mutex_unlock(&R.lock);
-	return error;
-}
-
 int hipEventElapsedTime(float *milliseconds, hip_event start, hip_event stop)
 {
 	CALLED;
-	int error = hipEventQuery(start);
-	if (error == HIP_SUCCESS)
-		error = hipEventQuery(stop);
+	pthread_mutex_lock(&R.lock);
+	bool is_done = R.n_done >= start->ticket && R.n_done >= stop->ticket;
+	int error = R.error ? R.error : is_done ? HIP_SUCCESS : HIP_ERROR_INVALID_HANDLE;
+	pthread_mutex_unlock(&R.lock);
 	if (error == HIP_SUCCESS)
 		*milliseconds = (float)((stop->at_us - start->at_us) * 1e-3);
 	return error;
@@ -823,7 +780,7 @@ int hipGraphLaunch(hip_graph_exec e, hip_stream s)
 int hipGraphExecDestroy(hip_graph_exec e)
 {
 	CALLED;
-	int error = hipDeviceSynchronize();
+	int error = wait_for_all();
 	ops_destroy(e->first);
 	free(e);
 	return error;
@@ -879,21 +836,6 @@ int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
 	const struct kernel_entry *k = kernels_find(name);
 	*out = (hip_function)(uintptr_t)k;
 	return k ? HIP_SUCCESS : HIP_ERROR_NOT_FOUND;
-}
-
-int hipFuncGetAttribute(int *value, int attribute, hip_function f)
-{
-	CALLED;
-	*value = 0;
-	return HIP_SUCCESS;
-}
-
-int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, hip_function f,
-						       int threads, size_t lds)
-{
-	CALLED;
-	*blocks = 1;
-	return HIP_SUCCESS;
 }
 
 int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -34,19 +34,19 @@
 
 /* cuda.h spells some names with a version behind (cuMemAlloc_v2): SPELL sees it. */
 #define DRIVER(X) \
-	X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) \
+	X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) \
 	X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) \
 	X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) \
-	X(cuCtxGetCurrent) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc) \
+	X(cuCtxGetCurrent) X(cuMemGetInfo) X(cuMemAlloc) \
 	X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpy) \
 	X(cuMemcpyAsync) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) \
-	X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) \
-	X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) \
+	X(cuStreamSynchronize) X(cuEventCreate) \
+	X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) \
 	X(cuEventElapsedTime) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
 	X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) \
 	X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) \
 	X(cuFuncGetAttribute) X(cuFuncSetAttribute) \
-	X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel)
+	X(cuLaunchKernel)
 #define SPELL(name) SPELL_(name)
 #define SPELL_(name) #name
 
@@ -132,21 +132,10 @@ static int enter(void)
 
 /* --- errors, devices -------------------------------------------------------------- */
 
-int hipInit(unsigned flags)
-{
-	(void)flags;
-	return begin();
-}
-
 int hipRuntimeGetVersion(int *version)
 {
 	int error = begin();
 	return error ? error : (int)CALL(cuDriverGetVersion)(version);
-}
-
-int hipDriverGetVersion(int *version)
-{
-	return hipRuntimeGetVersion(version);
 }
 
 const char *hipGetErrorName(int error)
@@ -155,14 +144,6 @@ const char *hipGetErrorName(int error)
 	if (begin() == 0 && CALL(cuGetErrorName)((CUresult)error, &name) == 0 && name)
 		return name;
 	return error == HIP_ERROR_NO_DEVICE ? "hipErrorNoDevice" : "hipErrorUnknown";
-}
-
-const char *hipGetErrorString(int error)
-{
-	const char *text = NULL;
-	if (begin() == 0 && CALL(cuGetErrorString)((CUresult)error, &text) == 0 && text)
-		return text;
-	return hipGetErrorName(error);
 }
 
 int hipGetDeviceCount(int *count)
@@ -243,12 +224,6 @@ int hipMemGetInfo(size_t *free, size_t *total)
 	return CALL(cuMemGetInfo)(free, total);
 }
 
-int hipDeviceSynchronize(void)
-{
-	ENTER;
-	return CALL(cuCtxSynchronize)();
-}
-
 /* --- memory ----------------------------------------------------------------------- */
 
 int hipMalloc(void **out, size_t bytes)
@@ -322,18 +297,6 @@ int hipStreamSynchronize(hip_stream s)
 	return CALL(cuStreamSynchronize)((CUstream)s);
 }
 
-int hipStreamQuery(hip_stream s)
-{
-	ENTER;
-	return CALL(cuStreamQuery)((CUstream)s);
-}
-
-int hipStreamWaitEvent(hip_stream s, hip_event e, unsigned flags)
-{
-	ENTER;
-	return CALL(cuStreamWaitEvent)((CUstream)s, (CUevent)e, flags);
-}
-
 int hipEventCreateWithFlags(hip_event *out, unsigned flags)
 {
 	ENTER;
@@ -356,12 +319,6 @@ int hipEventSynchronize(hip_event e)
 {
 	ENTER;
 	return CALL(cuEventSynchronize)((CUevent)e);
-}
-
-int hipEventQuery(hip_event e)
-{
-	ENTER;
-	return CALL(cuEventQuery)((CUevent)e);
 }
 
 int hipEventElapsedTime(float *milliseconds, hip_event start, hip_event stop)
@@ -499,31 +456,6 @@ int hipModuleGetFunction(hip_function *out, hip_module m, const char *name)
 			(CUfunction)*out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 			most - fixed);
 	return error;
-}
-
-int hipFuncGetAttribute(int *value, int attribute, hip_function f)
-{
-	static const struct {
-		int hip, cuda;
-	} rows[] = {
-		{HIP_FUNCTION_LDS_BYTES, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES},
-		{HIP_FUNCTION_SCRATCH_BYTES, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES},
-		{HIP_FUNCTION_REGISTERS, CU_FUNC_ATTRIBUTE_NUM_REGS},
-	};
-	ENTER;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (rows[i].hip == attribute)
-			return CALL(cuFuncGetAttribute)(
-				value, (CUfunction_attribute)rows[i].cuda, (CUfunction)f);
-	return HIP_ERROR_INVALID_VALUE;
-}
-
-int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, hip_function f,
-						       int threads, size_t lds)
-{
-	ENTER;
-	return CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor)(blocks, (CUfunction)f,
-								 threads, lds);
 }
 
 int hipModuleLaunchKernel(hip_function f, unsigned grid_x, unsigned grid_y,
