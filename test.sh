@@ -116,9 +116,9 @@ lld="-B/usr/lib/llvm-19/bin -fuse-ld=lld"
 # seldom run. Of the kernels ThreadSanitizer's tree has those that unit/backend/test_hip
 # launches: its other tests run on the CPU.
 for_asan="noinst_PROGRAMS= check_LIBRARIES=libcases.a
-	TEST_FLAGS=-O0 FORMAT_FLAGS=-O0 COLD_FLAGS=-O0"
+	HASTE=-O0"
 for_tsan="noinst_PROGRAMS= noinst_LIBRARIES= bin_PROGRAMS=halod check_LIBRARIES=
-	TEST_FLAGS=-O0 COLD_FLAGS=-O0"
+	HASTE=-O0"
 tsan_units="delta/causal_conv delta/delta_rule linear/linear_int4_m1 linear/linear_rows
 	moe/moe_router rows/act_mul rows/copy_words rows/rms_norm"
 
@@ -135,7 +135,7 @@ check_tsan() {
 	tests=$(make -s -C build-tsan print-tsan-tests)
 	"$@" $for_tsan TESTS="$tests" check_PROGRAMS="$(programs $tests)" \
 		check_DATA="tests/hip-on-cpu/libhip_cpu.so tests/http/slow_disk.so" \
-		FIBER_UNITS="$(echo $tsan_units)"
+		UNITS="$(echo $tsan_units)"
 }
 
 # Its log has what was compiled ahead, too.
@@ -276,7 +276,7 @@ else
 fi
 
 # The shapes of linear and experts are one source: one of eight here, all by hand.
-export HALOD_SHAPES_EVERY=8
+export HALOD_CHECK=shapes=8
 say "make check"
 if [ "$what" != fast ]; then
 	rm -f build-asan/test-status build-tsan/test-status
@@ -284,11 +284,8 @@ if [ "$what" != fast ]; then
 	(renice -n 19 "$BASHPID" >/dev/null; build_ahead) &
 	ahead=$!
 fi
-# Kernels of many formats, which few tests run: a quarter of the compiler's time less. So is what
-# the interpreter of AMD's instructions has for other processors than this one.
-others=
-! grep -qw avx512vl /proc/cpuinfo || others=-O1
-check build FORMAT_FLAGS=-O1 GFX11_OTHERS=$others
+# -O1 for what few tests run: a quarter of the compiler's time less.
+check build HASTE=-O1
 [ "$what" = fast ] && finish
 
 # What the archive builds passes a few tests of each kind, and all that git has is in it:
@@ -303,7 +300,7 @@ distcheck() {
 		rows/rms_norm"
 	XZ_OPT=-0 make -C build -j"$(nproc)" distcheck TESTS="$tests" \
 		check_PROGRAMS="$(programs $tests)" check_LIBRARIES= check_DATA= \
-		CODE_UNITS="$(echo $units)" DISTCHECK_CONFIGURE_FLAGS="$flags" \
+		UNITS="$(echo $units)" DISTCHECK_CONFIGURE_FLAGS="$flags" \
 		>build/test-distcheck.log 2>&1
 	echo $? >build/test-distcheck.status
 }
@@ -336,7 +333,7 @@ fuzz_all() {
 # Tests of threads often wait, and so do those with daemons: they run side by side.
 tsan_tests() {
 	await build-tsan || return
-	HALOD_RACES_ONLY=1 HALOD_CASES_EVERY=24 \
+	HALOD_CHECK=races,every=24 \
 		check_tsan run_tests build-tsan test-check.log -j"$(nproc)"
 }
 
@@ -358,7 +355,7 @@ tsan=$!
 	without_warning build-asan "the build by clang"
 	(renice -n 19 "$BASHPID" >/dev/null; fuzz_all) &
 	fuzzers=$!
-	HALOD_SHORT=1 HALOD_SHAPES_EVERY=96 HALOD_CASES_EVERY=10 \
+	HALOD_CHECK=short,shapes=96,every=10 \
 		check_asan check build-asan HALOD_CLIENTS="$PWD/build/clients"
 }
 

@@ -60,6 +60,23 @@ __attribute__((unused)) static int tap_done(void)
 	return tap_failed ? 1 : 0;
 }
 
+/* What HALOD_CHECK, a list as in "short,every=10", says of a word: its value, or "" without one.
+ * NULL: the word is not there. Valid until the next call. docs/testing.md has the words. */
+__attribute__((unused)) static const char *tap_check(const char *word)
+{
+	static char value[64];
+	size_t n = strlen(word);
+	for (const char *p = getenv("HALOD_CHECK"); p; p = strchr(p, ',')) {
+		p += *p == ',';
+		if (strncmp(p, word, n) != 0 || (p[n] && p[n] != ',' && p[n] != '='))
+			continue;
+		p += n + (p[n] == '=');
+		snprintf(value, sizeof value, "%.*s", (int)strcspn(p, ","), p);
+		return value;
+	}
+	return NULL;
+}
+
 /* A path below the source folder: tests run from the build folder. Static ring of
  * four. */
 __attribute__((unused)) static const char *tap_src(const char *relative)

@@ -42,7 +42,7 @@ web_search = "disabled"
 name = "here"
 base_url = "http://127.0.0.1:%d/v1"
 wire_api = "responses"
-env_key = "HALOD_KEY"
+env_key = "ANY_KEY"
 [analytics]
 enabled = false
 '''
@@ -161,7 +161,7 @@ def run_client(kind, bin_dir, port, home, task):
     work = os.path.join(home, "work")
     os.makedirs(work)
     env = {k: os.environ[k] for k in ("PATH", "LANG") if k in os.environ}
-    env.update(HOME=home, HALOD_KEY="any", ANTHROPIC_API_KEY="any",
+    env.update(HOME=home, ANY_KEY="any", ANTHROPIC_API_KEY="any",
                ANTHROPIC_BASE_URL="http://127.0.0.1:%d" % port, DISABLE_TELEMETRY="1",
                CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_AUTOUPDATER="1")
     if kind == "codex":

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import mini as m
-from tap import BUILD
+from tap import BUILD, CHECK
 
 EXACT, FAST = 2e-4, 0.15
-SHORT = bool(os.environ.get("HALOD_SHORT"))
+SHORT = "short" in CHECK
 
 
 def haloctl(command, *args, **environment):

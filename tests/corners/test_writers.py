@@ -23,7 +23,7 @@ def ways():
     yield "fibers", FAST, ["--backend", "hip", "--hip-library", FIBERS], {}
     if os.path.exists(GFX11) and os.path.exists(CODE):
         yield "machine code", FAST, ["--backend", "hip", "--hip-library", GFX11], {
-            "HALOD_GFX11_TARGET": "gfx1151", "HALOD_GFX11_CODE": CODE}
+            "HALOD_GFX11": "code=" + CODE}
 
 
 def check(folder):

@@ -7,6 +7,7 @@ import sys
 SRC = os.environ.get("HALOD_SRCDIR", ".")
 BUILD = os.environ.get("HALOD_BUILDDIR", ".")
 FIBERS = os.path.join(BUILD, "tests/hip-on-cpu/libhip_cpu.so")  # a HIP runtime without a GPU
+CHECK = os.environ.get("HALOD_CHECK", "").split(",")  # docs/testing.md
 TINY = os.path.join(SRC, "models/halo-tiny")
 count = 0
 failed = 0

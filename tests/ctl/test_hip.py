@@ -8,13 +8,13 @@ import tempfile
 
 import gguf_families
 import gguf_file
-from tap import BUILD, FIBERS, SRC, TINY, done, eq, haloctl, ok
+from tap import BUILD, CHECK, FIBERS, SRC, TINY, done, eq, haloctl, ok
 
 HIP = ["--backend", "hip", "--hip-library", FIBERS]
 GOLDEN = os.path.join(SRC, "tests/golden/models")
 SMALL = os.path.join(GOLDEN, "qwen3moe-ct-asym")  # for what does not ask how well a model works
 DELTA_MOST = "0.1"
-SHORT = bool(os.environ.get("HALOD_SHORT"))
+SHORT = "short" in CHECK
 
 
 def devices():
@@ -251,7 +251,7 @@ if os.path.exists(os.path.join(BUILD, "kernels/gfx1151.hsaco")):
     families = tuple(f for f in families if f not in (
         "deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-nf4", "qwen3-hqq",
         "qwen3moe-ct-mixed", "qwen4exp", "qwen3-ct-turns"))
-# Time is short under a sanitizer (HALOD_SHORT): every twelfth of them. What else there is are
+# Time is short under a sanitizer (HALOD_CHECK=short): every twelfth. What else there is are
 # numbers, and the kernels' and the engine's own work, whose own tests it runs.
 for family in families[::12 if SHORT else 1]:
     verify(os.path.join(GOLDEN, family), {0: 4, 1: 2})

@@ -13,10 +13,10 @@ import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from tap import BUILD, FIBERS, SRC, done, eq, ok
+from tap import BUILD, CHECK, FIBERS, SRC, done, eq, ok
 
 MODEL = os.path.join(SRC, "tests/golden/models/qwen3-bf16")
-SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
+SHORT = "short" in CHECK  # under a sanitizer
 FIRST, BETWEEN, LAST = (2, 1, 1) if SHORT else (12, 12, 4)
 # Without these halod goes on, whichever of their calls fail.
 CONVENIENCES = {"hipDeviceGetName", "hipDeviceGetAttribute",

@@ -8,11 +8,11 @@ import re
 import shutil
 import tempfile
 
-from tap import BUILD, FIBERS, SRC, TINY, done, eq, haloctl, ok
+from tap import BUILD, CHECK, FIBERS, SRC, TINY, done, eq, haloctl, ok
 
 LIB = ["--hip-library", FIBERS]
 CODE = os.path.join(BUILD, "kernels/gfx1151.hsaco")
-SHORT = os.environ.get("HALOD_SHORT")  # under a sanitizer
+SHORT = "short" in CHECK  # under a sanitizer
 # The C library keeps freed memory: a replay's blocks come and go.
 os.environ["GLIBC_TUNABLES"] = ("glibc.malloc.mmap_threshold=4294967296:"
                                 "glibc.malloc.trim_threshold=4294967296")

@@ -9,10 +9,10 @@ import struct
 import tempfile
 
 import gguf_file
-from tap import SRC, TINY, done, eq, haloctl, ok
+from tap import CHECK, SRC, TINY, done, eq, haloctl, ok
 
 GOLDEN = os.path.join(SRC, "tests/golden/models")
-SHORT = bool(os.environ.get("HALOD_SHORT"))
+SHORT = "short" in CHECK
 
 
 def usage():

@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
-from halod import BUILDDIR, FIBERS, SRCDIR, Halod, Tap
+from halod import BUILDDIR, CHECK, FIBERS, SRCDIR, Halod, Tap
 
 RUN, GPU, CODE, ELSE = "run", "gpu", "code", "else"
 COMMANDS = [
@@ -77,7 +77,7 @@ COMMANDS = [
 ]
 # Under a sanitizer these repeat what tests/ctl/test_model.py and test_bench_serve.py run.
 LONG = r"\./haloctl (verify --model|bench model|bench serve)"
-SHORT = bool(os.environ.get("HALOD_SHORT"))
+SHORT = "short" in CHECK
 
 
 def shown():

@@ -4,14 +4,14 @@
 
 For each chip, on libhip_gfx11.so: run_fibers, run_forms, and haloctl verify of halo-tiny, also
 with its keys and values in int8, and of the golden models in MODELS; one case in SILICON_EVERY and
-some models also with the sums of silicon (HALOD_GFX11_ADDER). A model runs a prompt of
+some models also with the sums of silicon (HALOD_GFX11=adder=silicon). A model runs a prompt of
 at least seventeen tokens, which takes the kernels of prompts, and two steps of decode. At the
 end it prints what was executed (coverage.py), of which there must be so much. Skips where the
 build made no code objects.
 
 The first chip is executed so. Of the others, which have the same sources and nearly the same
 instructions, one case in OTHERS_EVERY is, and one golden model in OTHERS_EVERY.
-HALOD_GFX11_WHOLE=1: each chip like the first, and all of run_shapes, both orders of waves, and
+HALOD_CHECK=all: each chip like the first, and all of run_shapes, both orders of waves, and
 all of each golden model's reference. Arguments are chips: these alone.
 """
 import json
@@ -29,7 +29,7 @@ sys.path.insert(0, os.path.join(SRC, "tests/hip-on-gfx11"))
 import coverage as cover  # pylint: disable=wrong-import-position
 
 LIBRARY = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
-WHOLE = bool(os.environ.get("HALOD_GFX11_WHOLE"))
+WHOLE = "all" in os.environ.get("HALOD_CHECK", "").split(",")
 GOLDEN = os.path.join(SRC, "tests/golden/models")
 TINY = os.path.join(SRC, "models/halo-tiny")
 # Percent of kernels and of instructions of each code object that are to be executed.
@@ -39,7 +39,7 @@ OTHERS_KERNELS, OTHERS_INSTRUCTIONS = 93, 70
 # Decode steps of a model, and tokens from which a prompt takes the kernels of prompts.
 STEPS, PROMPT = 2, 17
 # Each kernel that a golden model launches is launched by one of these or by halo-tiny, which
-# HALOD_GFX11_WHOLE holds. The others launch the same in other orders, as on fibers.
+# HALOD_CHECK=all holds. The others launch the same in other orders, as on fibers.
 MODELS = ("deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf16",
           "qwen3-ct-turns", "qwen3-gptq", "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4", "qwen35moe",
           "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
@@ -65,20 +65,21 @@ def ok(fact, name, detail=""):
     sys.stdout.flush()
 
 
-def run(target, coverage, command, **more):
-    env = dict(os.environ, HALOD_GFX11_TARGET=target, HALOD_GFX11_COVERAGE=coverage,
-               HALOD_TEST_HIP_LIBRARY=LIBRARY, GLIBC_TUNABLES=KEEPS_MEMORY, **more)
+def run(target, coverage, command, check="", adder=""):
+    more = ",adder=" + adder if adder else ""
+    env = dict(os.environ, HALOD_GFX11="target=%s,coverage=%s%s" % (target, coverage, more),
+               HALOD_CHECK=check, HALOD_TEST_HIP_LIBRARY=LIBRARY, GLIBC_TUNABLES=KEEPS_MEMORY)
     begin = time.monotonic()
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", stdin=subprocess.DEVNULL, check=False)
     return done.returncode, done.stdout, time.monotonic() - begin
 
 
-def cases(target, coverage, program, **more):
+def cases(target, coverage, program, which, adder=""):
     """A TAP program: good where it is whole and says no "not ok"."""
     code, out, seconds = run(target, coverage, [os.path.join(BUILD, "tests/kernel", program)],
-                             **more)
-    n, adder = len(re.findall(r"^ok ", out, re.M)), more.get("HALOD_GFX11_ADDER")
+                             which, adder)
+    n = len(re.findall(r"^ok ", out, re.M))
     bad = re.findall(r"^not ok .*|^hip-on-gfx11: .*", out, re.M)
     ok(code == 0 and n and not bad and re.search(r"^1\.\.%d$" % n, out, re.M),
        "%s: %s: %d cases%s" % (target, program, n, " " + adder if adder else ""),
@@ -101,7 +102,7 @@ def shorten(path, folder):
     return out
 
 
-def verify(target, coverage, path, *options, **env):
+def verify(target, coverage, path, *options, adder=""):
     """haloctl verify of a model. Returns how long it took."""
     name = os.path.basename(path)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,9 +110,9 @@ def verify(target, coverage, path, *options, **env):
         more += ["--max-delta", MAX_DELTA[name]] if name in MAX_DELTA else []
         code, out, seconds = run(target, coverage, [
             os.path.join(BUILD, "haloctl"), "verify", "--model", path, "--backend", "hip",
-            "--hip-library", LIBRARY, *more, *options], **env)
+            "--hip-library", LIBRARY, *more, *options], adder=adder)
     ok(code == 0 and "hip-on-gfx11:" not in out,
-       "%s: verify %s" % (target, " ".join([name, *options, *env.values()])), out[-2000:])
+       "%s: verify %s" % (target, " ".join([name, *options, adder])), out[-2000:])
     return seconds
 
 
@@ -141,18 +142,18 @@ def check_models(target, coverage, every):
 
 def check(target, coverage, every):
     # Elsewhere than whole: each case once, with the order of the waves turned round.
-    few = {} if WHOLE else {"HALOD_SHORT": "1"}
-    cases(target, coverage, "run_fibers", HALOD_CASES_EVERY=str(every), **few)
-    cases(target, coverage, "run_forms", HALOD_CASES_EVERY=str(every))
+    few = "" if WHOLE else "short,"
+    cases(target, coverage, "run_fibers", "%severy=%d" % (few, every))
+    cases(target, coverage, "run_forms", "every=%d" % every)
     if WHOLE:
-        cases(target, coverage, "run_shapes", HALOD_CASES_EVERY="1")
+        cases(target, coverage, "run_shapes", "every=1")
     tiny = coverage + ".tiny"
     seconds = verify(target, tiny, TINY) + verify(target, tiny, TINY, "--kv-type", "int8")
     if every == 1:  # with bounds for sums that are cut (kernel_compare)
-        cases(target, os.devnull, "run_fibers", HALOD_GFX11_ADDER="silicon", HALOD_SHORT="1",
-              HALOD_CASES_EVERY="1" if WHOLE else str(SILICON_EVERY))
+        cases(target, os.devnull, "run_fibers",
+              "short,every=%d" % (1 if WHOLE else SILICON_EVERY), "silicon")
     for path in (TINY, *(os.path.join(GOLDEN, name) for name in SILICON)) if every == 1 else ():
-        seconds += verify(target, tiny, path, HALOD_GFX11_ADDER="silicon")
+        seconds += verify(target, tiny, path, adder="silicon")
     seconds += check_models(target, coverage, every)
     with open(coverage, "a") as to, open(tiny) as lines:
         to.writelines(lines)
@@ -180,7 +181,8 @@ def main():
         print("1..0 # SKIP the build made no code objects")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        begin = os.environ.get("HALOD_GFX11_COVERAGE") or os.path.join(folder, "coverage")
+        kept = re.search("coverage=([^,]+)", os.environ.get("HALOD_GFX11", ""))
+        begin = kept[1] if kept else os.path.join(folder, "coverage")
         coverage = [begin + "." + target for target in there]
         for target, path in zip(there, coverage):
             check(target, path, every[target])

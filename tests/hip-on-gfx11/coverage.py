@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """coverage.py FILE ...: what of each code object the interpreter executed.
 
-The files are those of HALOD_GFX11_COVERAGE. Prints for each chip how many kernels were
+The files are those of HALOD_GFX11=coverage=FILE. Prints for each chip how many kernels were
 launched and how many of their instructions executed, and what was not, by the rows of
 unreached.tsv that give the reason. --missing: also each kernel that was never launched, and
 for the others the stretches never reached.

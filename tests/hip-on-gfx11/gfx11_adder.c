@@ -16,7 +16,7 @@ bool adder_is_silicon;
 
 void adder_open(void)
 {
-	const char *name = getenv("HALOD_GFX11_ADDER");
+	const char *name = gfx11_option("adder");
 	adder_is_silicon = name && strcmp(name, "silicon") == 0;
 }
 

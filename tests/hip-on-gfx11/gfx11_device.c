@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Behind tests/hip-on-cpu/device.h: the kernels of a code object, executed instruction by
- * instruction. From the environment, read once:
- *   HALOD_GFX11_TARGET=gfx1151|gfx1100   which chip (default gfx1151)
- *   HALOD_GFX11_CODE=FILE                the code object (default kernels/TARGET.hsaco
- *                                        below HALOD_BUILDDIR or the current directory)
- *   HALOD_GFX11_COVERAGE=FILE            what was executed is added to that file
- *   HALOD_GFX11_COUNTS=FILE              one line of JSON a launch is added to that file
- *   HALOD_GFX11_NOPS=ADDRESS:N,...       N words from there are s_nop instead (mutate.py)
- *   HALOD_GFX11_MAX_INSTS=N              of a wave; default 2^32
- *   HALOD_GFX11_SPEED=1                  how fast it was, at the end, to stderr
- *   HALOD_GFX11_ADDER=silicon            dot products and matrices add as silicon does
- *   HALOD_GFX11_THREADS, HALOD_GFX11_ISA see gfx11_run.c
+ * instruction. README.md has the options of HALOD_GFX11.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -44,7 +34,7 @@ static struct {
 
 static const char *target(void)
 {
-	const char *t = getenv("HALOD_GFX11_TARGET");
+	const char *t = gfx11_option("target");
 	return t ? t : "gfx1151";
 }
 
@@ -61,9 +51,9 @@ static void die(const char *what, const char *why)
  * share the file; the first one also writes of the kernels that it did not launch. */
 static void write_coverage(void)
 {
-	const char *path = getenv("HALOD_GFX11_COVERAGE");
+	const char *path = gfx11_option("coverage");
 	FILE *out = path ? fopen(path, "a") : NULL;
-	if (D.n_insts && getenv("HALOD_GFX11_SPEED"))
+	if (D.n_insts && gfx11_option("speed"))
 		fprintf(stderr, "hip-on-gfx11: %" PRIu64 " wave instructions, %.2f M a "
 			"second of a thread\n",
 			D.n_insts, 1e-6 * (double)D.n_insts / D.seconds);
@@ -94,32 +84,35 @@ static void remove_words(const char *text)
 {
 	unsigned address, n;
 	int used;
-	for (; sscanf(text, "%x:%u%n", &address, &n, &used) == 2; text += *text == ',') {
+	for (; sscanf(text, "%x:%u%n", &address, &n, &used) == 2; text += *text == '+') {
 		for (const uint32_t nop = 0xBF800000; n--; address += 4) {
 			if (address < D.code.text || address + 4 > D.code.image_bytes)
-				die("HALOD_GFX11_NOPS", "no instruction is there");
+				die("nops", "no instruction is there");
 			memcpy(D.code.image + address, &nop, sizeof nop);
 		}
 		text += used;
 	}
 	if (*text)
-		die("HALOD_GFX11_NOPS", "is not ADDRESS:N,...");
+		die("nops", "is not ADDRESS:N+...");
 }
 
 static void start(void)
 {
-	const char *path = getenv("HALOD_GFX11_CODE"), *dir = getenv("HALOD_BUILDDIR");
-	const char *limit = getenv("HALOD_GFX11_MAX_INSTS"), *counts = getenv("HALOD_GFX11_COUNTS");
-	char own[4096];
-	snprintf(own, sizeof own, "%s/kernels/%s.hsaco", dir ? dir : ".", target());
-	const char *why = code_load(path ? path : own, &D.code);
+	const char *dir = getenv("HALOD_BUILDDIR"), *option;
+	char path[4096];
+	snprintf(path, sizeof path, "%s/kernels/%s.hsaco", dir ? dir : ".", target());
+	if ((option = gfx11_option("code")))
+		snprintf(path, sizeof path, "%s", option);
+	const char *why = code_load(path, &D.code);
 	if (why)
-		die(path ? path : own, why);
+		die(path, why);
 	if (strcmp(D.code.arch, target()) != 0)
-		die(path ? path : own, "is for another chip than HALOD_GFX11_TARGET says");
-	remove_words(getenv("HALOD_GFX11_NOPS") ? getenv("HALOD_GFX11_NOPS") : "");
+		die(path, "is for another chip than the option target says");
+	if ((option = gfx11_option("nops")))
+		remove_words(option);
 	adder_open();
-	D.max_insts = limit ? strtoull(limit, NULL, 10) : 1ull << 32;
+	option = gfx11_option("max_insts");
+	D.max_insts = option ? strtoull(option, NULL, 10) : 1ull << 32;
 	D.entries = calloc(D.code.n_kernels, sizeof *D.entries);
 	for (size_t i = 0; i < D.code.n_kernels; i++) {
 		struct code_kernel *k = &D.code.kernels[i];
@@ -130,8 +123,8 @@ static void start(void)
 				bytes[n++] = k->args[j].size;
 		D.entries[i] = (struct kernel_entry){k->name, NULL, n, bytes};
 	}
-	if (counts && !(D.counts = fopen(counts, "a")))
-		die(counts, "cannot be written");
+	if ((option = gfx11_option("counts")) && !(D.counts = fopen(option, "a")))
+		die(option, "cannot be written");
 	atexit(write_coverage);
 }
 

@@ -15,11 +15,25 @@
 
 enum { MAX_THREADS = 64 };
 
+const char *gfx11_option(const char *name)
+{
+	static char value[1 << 16];
+	size_t n = strlen(name);
+	for (const char *p = getenv("HALOD_GFX11"); p; p = strchr(p, ',')) {
+		p += *p == ',';
+		if (strncmp(p, name, n) != 0 || p[n] != '=')
+			continue;
+		snprintf(value, sizeof value, "%.*s", (int)strcspn(p + n + 1, ","), p + n + 1);
+		return value;
+	}
+	return NULL;
+}
+
 const struct executor *executor_best(void)
 {
 	static const struct executor *const all[] = {&executor_avx512, &executor_avx2,
 						     &executor_portable};
-	const char *wanted = getenv("HALOD_GFX11_ISA");
+	const char *wanted = gfx11_option("isa");
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i]->is_there() && (!wanted || strcmp(wanted, all[i]->name) == 0))
 			return all[i];
@@ -281,7 +295,7 @@ static void *thread_main(void *arg)
 
 static void start_threads(void)
 {
-	const char *text = getenv("HALOD_GFX11_THREADS");
+	const char *text = gfx11_option("threads");
 	long n = text ? atol(text) : sysconf(_SC_NPROCESSORS_ONLN);
 	n = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
 	P.own = group_create();

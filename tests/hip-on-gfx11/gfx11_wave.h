@@ -211,7 +211,10 @@ void count_banks(struct group *g, const uint32_t *address, uint32_t exec, uint32
 
 /* --- gfx11_adder.c --------------------------------------------------------------------- */
 
-/* HALOD_GFX11_ADDER=silicon. adder_open reads it; before any launch. */
+/* The value of an option of HALOD_GFX11, as in "target=gfx1100,threads=1"; NULL: it is not there.
+ * Valid until the next call. */
+const char *gfx11_option(const char *name);
+/* The option adder=silicon. adder_open reads it; before any launch. */
 extern bool adder_is_silicon;
 void adder_open(void);
 /* c plus the products of two pairs of halves, or of bf16. */
@@ -228,7 +231,7 @@ struct executor {
 	void (*run_wave)(struct wave *w);
 };
 extern const struct executor executor_avx512, executor_avx2, executor_portable;
-/* The best that the host has, or that of HALOD_GFX11_ISA. */
+/* The best that the host has, or that of the option isa. */
 const struct executor *executor_best(void);
 
 /* --- gfx11_run.c ----------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 In each kernel each s_waitcnt, each s_barrier and fifty other instructions, chosen by a
 fixed seed, are replaced by s_nop, one at a time, among those that the kernel's cases reach.
-The cases (run_fibers with HALOD_CASE) then run on the changed code object, and must fail.
+The cases (run_fibers with HALOD_CHECK=case=NAME) then run on the changed code object, and must fail.
 What was not noticed is listed. Exit status 1: less than --goal percent.
 
 Left out, since no result can depend on them: hints; waits that found nothing under way in
@@ -109,14 +109,12 @@ def disassemble(path):
 
 def run(target, case, removed=(), coverage=None):
     """(do the cases pass without these instructions, what they say)"""
-    env = dict(os.environ, HALOD_GFX11_TARGET=target,
-               HALOD_GFX11_NOPS=",".join("%x:%d" % (a, n) for a, n, _ in removed),
-               HALOD_TEST_HIP_LIBRARY=LIBRARY, HALOD_SHORT="1", HALOD_CASE=case.split()[0],
-               HALOD_GFX11_MAX_INSTS="20000000")
-    if " " in case:
-        env["HALOD_QUANT"] = case.split()[1]
+    nops = "+".join("%x:%d" % (a, n) for a, n, _ in removed)
+    env = dict(os.environ, HALOD_TEST_HIP_LIBRARY=LIBRARY,
+               HALOD_GFX11="target=%s,nops=%s,max_insts=20000000" % (target, nops),
+               HALOD_CHECK="short,case=" + case.replace(" ", ",quant="))
     if coverage:
-        env["HALOD_GFX11_COVERAGE"] = coverage
+        env["HALOD_GFX11"] += ",coverage=" + coverage
     program = "run_forms" if case == "route" else "run_fibers"
     with subprocess.Popen([os.path.join(BUILD, "tests/kernel", program)], env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -130,6 +130,7 @@ int main(void)
 {
 	static const struct executor *const all[] = {&executor_avx512, &executor_avx2,
 						     &executor_portable};
+	char isa[32];
 	code.image = aligned_alloc(PAGE, 2 * PAGE);
 	code.image_bytes = 2 * PAGE;
 	memory = aligned_alloc(PAGE, MEMORY_PAGES * PAGE);
@@ -140,7 +141,8 @@ int main(void)
 			continue;
 		}
 		printf("# %s\n", all[i]->name);
-		setenv("HALOD_GFX11_ISA", all[i]->name, 1);
+		snprintf(isa, sizeof isa, "isa=%s", all[i]->name);
+		setenv("HALOD_GFX11", isa, 1);
 		run_all();
 	}
 	free(memory);

@@ -28,13 +28,14 @@ BUILDDIR = os.environ.get("HALOD_BUILDDIR", "build")
 FIBERS = os.path.join(BUILDDIR, "tests/hip-on-cpu/libhip_cpu.so")  # a HIP runtime without a GPU
 PROGRAM = os.path.join(BUILDDIR, "halod")
 MODEL = os.path.join(SRCDIR, "models", "halo-tiny")
+CHECK = os.environ.get("HALOD_CHECK", "").split(",")  # docs/testing.md
 PATIENCE = 180  # seconds for anything that must happen; sanitizers are slow
 # What each start would do again is left out: a self-check (test_selfcheck.py asks for it), and
 # timing steps of each width (speculative = auto). Under ThreadSanitizer loops have two threads.
 QUICK = {"self_check": "no", "speculative": "lookup",
-         "threads": 2 if "HALOD_RACES_ONLY" in os.environ else 1}
+         "threads": 2 if "races" in CHECK else 1}
 # As users start it, for tests with clients side by side.
-USUAL = {"self_check": "no" if {"HALOD_SHORT", "HALOD_RACES_ONLY"} & set(os.environ) else "yes",
+USUAL = {"self_check": "no" if {"short", "races"} & set(CHECK) else "yes",
          "speculative": "auto", "threads": 2}
 
 
@@ -316,9 +317,9 @@ def find(module):
         return importlib.import_module(module)
     except ImportError:
         clients = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
-        python = os.path.join(clients, "venv", "bin", "python")
-        if os.path.exists(python) and not os.environ.get("HALOD_IN_VENV"):
-            os.environ["HALOD_IN_VENV"] = "1"
+        venv = os.path.realpath(os.path.join(clients, "venv"))
+        python = os.path.join(venv, "bin", "python")
+        if os.path.exists(python) and os.path.realpath(sys.prefix) != venv:
             os.execv(python, [python, *sys.argv])
         return None
 

@@ -79,7 +79,7 @@ def main(folder):
     try:
         b.scheme("light")
         b.open("http://127.0.0.1:%d/" % d.port)
-        work(d, int(os.environ.get("HALOD_PICTURE_SECONDS", "240")))
+        work(d, 240)
         for text in ASKED:
             say(b, text)
         b.click("#new")

@@ -8,8 +8,7 @@ halo-tiny has no room for the prompts of agents. So a chat template shows it the
 that the user wrote, and to a question about the weather one tool, under the name of the
 client's first. What the client sends is read in full all the same.
 
-test.sh installs the clients below build/clients; without them this is skipped, and with
-HALOD_AGENTS=no."""
+test.sh installs the clients below build/clients; without them this is skipped."""
 import json
 import os
 import re
@@ -62,9 +61,6 @@ def starts(program):
         return False
 
 
-if os.environ.get("HALOD_AGENTS") == "no":
-    print("1..0 # SKIP HALOD_AGENTS is no")
-    sys.exit(0)
 if not all(starts(program) for program in (CODEX, CLAUDE, CONTINUE, LLM)):
     print("1..0 # SKIP Codex CLI, Claude Code, Continue or llm is not there; test.sh installs them")
     sys.exit(0)

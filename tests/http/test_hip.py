@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import time
 
-from halod import FIBERS, Halod, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap, traceback
+from halod import CHECK, FIBERS, Halod, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap, traceback
 
-SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
+SHORT = "short" in CHECK  # under a sanitizer
 HIP = {"backend": "hip", "hip_library": FIBERS, "ctx": 256, "max_seqs": 2,
        "self_check": "no"}
 # Two layers: where a fault or a page is the matter, and not the model. Under a sanitizer this

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 
-from halod import SRCDIR, Halod, Tap
+from halod import CHECK, SRCDIR, Halod, Tap
 
 # With keys of an indexer in its pages, and the state of n-grams.
 HYBRID = os.path.join(SRCDIR, "tests/golden/models/qwen4exp")
@@ -280,8 +280,8 @@ def test_longrope(t):
 
 
 def main():
-    races_only = "HALOD_RACES_ONLY" in os.environ  # ThreadSanitizer
-    is_short = "HALOD_SHORT" in os.environ  # the other sanitizers
+    races_only = "races" in CHECK  # ThreadSanitizer
+    is_short = "short" in CHECK  # the other sanitizers
     tests = (test_restart, test_kill, test_damage, test_two)
     for model in (HYBRID,) if races_only else (None, HYBRID) if is_short else (
             None, HYBRID, CONV):

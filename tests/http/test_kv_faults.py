@@ -11,12 +11,12 @@ import sys
 import tempfile
 import threading
 
-from halod import BUILDDIR, PATIENCE, Halod, Tap
+from halod import BUILDDIR, CHECK, PATIENCE, Halod, Tap
 from test_kv_disk import HYBRID, PROMPTS, complete, files
 
 SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 # ThreadSanitizer: a small model, and the tests in which a thread waits and another goes on.
-RACES_ONLY = "HALOD_RACES_ONLY" in os.environ
+RACES_ONLY = "races" in CHECK
 WITH = {"max_seqs": 4, **({"model": HYBRID} if RACES_ONLY else {})}
 TAP = Tap()
 

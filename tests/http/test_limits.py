@@ -9,10 +9,10 @@ import select
 import socket
 import struct
 
-from halod import SRCDIR, Halod, run, read_all
+from halod import CHECK, SRCDIR, Halod, run, read_all
 
 # Sanitizers see the same code in fewer repetitions.
-TIMES = 20 if "HALOD_SHORT" in os.environ else 60
+TIMES = 20 if "short" in CHECK else 60
 
 PROMPT = "tell me more about it " * 500  # at a token a step, seconds of prefill
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 
-from halod import Halod, MODEL, PATIENCE, Tap, traceback, SRCDIR
+from halod import CHECK, Halod, MODEL, PATIENCE, Tap, traceback, SRCDIR
 
 
 def health(d, path="/health"):
@@ -166,7 +166,7 @@ def test_drain_delay(t):
     d = Halod(drain_delay="200ms", drain_timeout="10m")
     # Long enough for the delay; under a sanitizer a token takes ten times as long.
     s = d.stream("Tell me a story.", ignore_eos=True,
-                 max_tokens=400 if "HALOD_SHORT" in os.environ else 2000)
+                 max_tokens=400 if "short" in CHECK else 2000)
     events = s.events()
     next(events)
     d.terminate()

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 
-from halod import FIBERS, SRCDIR, Halod, run
+from halod import CHECK, FIBERS, SRCDIR, Halod, run
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file as g  # noqa: E402
@@ -276,7 +276,7 @@ def on_hip(t, d):
         t.skip("the HIP runtime on the CPU is not built")
         return
     # Under a sanitizer short ones: the CPU has taken the long ones there.
-    tests = [against(LAST, 5e-3, longest=30 if "HALOD_SHORT" in os.environ else 500),
+    tests = [against(LAST, 5e-3, longest=30 if "short" in CHECK else 500),
              ranks(5e-3)]
     beside(tests, embedding_model=LAST, rerank_model=RANK, **HIP)(t, d)
 

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Responses API on the wire."""
 import json
-import os
 
-from halod import Stream, run
+from halod import CHECK, Stream, run
 
 PATH = "/v1/responses"
 BODY = {"model": "halo-tiny", "input": "What is 2+2?", "temperature": 0,
@@ -346,6 +345,6 @@ def test_kept(t, d):
 
 
 # What is kept is what threads share: the rest is nothing for ThreadSanitizer.
-run([test_kept, test_stream] if "HALOD_RACES_ONLY" in os.environ else
+run([test_kept, test_stream] if "races" in CHECK else
     [test_kept, test_whole, test_stream, test_previous, test_tools, test_namespaces,
      test_references, test_history, test_counts, test_sealed, test_format, test_errors])

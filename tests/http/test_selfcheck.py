@@ -11,9 +11,9 @@ import struct
 import subprocess
 import tempfile
 
-from halod import FIBERS, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
+from halod import CHECK, FIBERS, Halod, MODEL, PATIENCE, PROGRAM, Tap, traceback
 
-SHORT = bool(os.environ.get("HALOD_SHORT"))  # under a sanitizer
+SHORT = "short" in CHECK  # under a sanitizer
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2,
        "hip_library": FIBERS}
 SPOILT = 65536  # bytes

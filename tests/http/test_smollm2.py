@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real, trained model: SmolLM2-135M-Instruct in Q4_1, beside llama.cpp's numbers
 (tests/golden/make_smollm2.py). tests/fetch_models.py fetches it. One chip's machine code runs,
-too; with HALOD_SMOLLM2=long both chips' and fibers (make smollm2-long)."""
+too; with HALOD_CHECK=all both chips' and fibers (make smollm2-long)."""
 import json
 import math
 import os
@@ -16,7 +16,7 @@ CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(halod.BUILDDIR, "clients"
 MODEL = os.path.join(CLIENTS, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 REFERENCE = os.path.join(halod.SRCDIR, "tests/golden/smollm2.json")
 GFX11 = os.path.join(halod.BUILDDIR, "tests/hip-on-gfx11/libhip_gfx11.so")
-LONG = os.environ.get("HALOD_SMOLLM2") == "long"
+LONG = "all" in halod.CHECK
 
 
 def golden():
@@ -181,7 +181,7 @@ def test_machine_code(t, d):
         code = os.path.join(halod.BUILDDIR, "kernels", chip + ".hsaco")
         if os.path.exists(GFX11) and os.path.exists(code):
             verify(t, "machine code of " + chip, "--backend", "hip", "--hip-library", GFX11,
-                   HALOD_GFX11_TARGET=chip, HALOD_GFX11_CODE=code)
+                   HALOD_GFX11="target=%s,code=%s" % (chip, code))
         else:
             t.skip("no %s or %s" % (code, GFX11))
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from halod import FIBERS, MODEL, SRCDIR, Halod, Tap
+from halod import CHECK, FIBERS, MODEL, SRCDIR, Halod, Tap
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file  # noqa: E402
@@ -29,7 +29,7 @@ ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen4ex
 HYBRID_GGUF = ("qwen3next-mtp",)
 MTP_GGUF = HYBRID_GGUF + ("glm4moe-mtp",)
 # Under a sanitizer time is short: fewer models, shorter answers, and no chi-square.
-SHORT = bool(os.environ.get("HALOD_SHORT"))
+SHORT = "short" in CHECK
 # Twice the same tokens: what follows the first part is a guess of what follows the second.
 PROMPT = [(i * 37 + i // 7) % 300 for i in range(40)] * 2
 FEW = PROMPT[:10] * 2  # on fibers: guesses are made of the answer, and a prompt takes long

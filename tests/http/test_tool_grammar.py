@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that must come are valid, and so are those of strict tools, however wildly
 halo-tiny is sampled: in every format that calls are written in, judged by another
-validator (`jsonschema`). HALOD_SCHEMAS=200 takes all schemas of the goldens."""
+validator (`jsonschema`). HALOD_CHECK=all takes all schemas of the goldens."""
 import json
 import os
 
-from halod import SRCDIR, Halod, need, run
+from halod import CHECK, SRCDIR, Halod, need, run
 
 jsonschema = need("jsonschema")
 
-N = int(os.environ.get("HALOD_SCHEMAS", "6"))
+N = 200 if "all" in CHECK else 6
 WILD = {"temperature": 1.5, "max_tokens": 200}
 # Under a sanitizer a format's calls may be cut, as long ones are anyway.
-MOST = 50 if os.environ.get("HALOD_SHORT") else 200
+MOST = 50 if "short" in CHECK else 200
 
 BOOK = {
     "type": "object",

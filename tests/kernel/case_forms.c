@@ -3,7 +3,7 @@
  * Cases for each kernel of linear and of experts in each way that it can be called: K with
  * whole turns of its loop and with a rest, rows beyond a workgroup's, what is added before
  * and how the result is stored. The lists of the other cases ask what is right; these reach
- * the code that is compiled for each format and number of tokens. HALOD_CASES_EVERY=N takes one
+ * the code that is compiled for each format and number of tokens. HALOD_CHECK=every=N takes one
  * of N.
  */
 #include "tests/kernel/cases.h"

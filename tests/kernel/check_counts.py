@@ -47,8 +47,7 @@ def ok(fact, name, detail=""):
 def haloctl(*args, counts=None):
     env = dict(os.environ)
     if counts:
-        env["HALOD_GFX11_COUNTS"] = counts
-        env["HALOD_GFX11_TARGET"] = "gfx1151"
+        env["HALOD_GFX11"] = "counts=" + counts
     p = subprocess.run([os.path.join(BUILD, "haloctl"), *args], env=env,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return p.returncode, p.stdout.decode(), p.stderr.decode()

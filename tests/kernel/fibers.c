@@ -21,8 +21,8 @@ void fibers_run(const char *name, int int4_axes, int tile, int moe_tile,
 				 .is_once = is_shape && kernel_is_short(),
 				 .is_variant = int4_axes >= 0 ||
 					       (tile >= 0 && !hip_linear_tile_is_any(tile))};
-	const char *adder = getenv("HALOD_GFX11_ADDER");
-	kt.is_cut = other && adder && strcmp(adder, "silicon") == 0;
+	const char *options = getenv("HALOD_GFX11");
+	kt.is_cut = other && options && strstr(options, "adder=silicon");
 	struct fail fail = {0};
 	char library[4096];
 	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",

@@ -5,21 +5,23 @@
 
 #include "tests/tap.h"
 
+int kernel_every = 1;
+
 bool kernel_is_short(void)
 {
-	return getenv("HALOD_SHORT") != NULL;
+	return tap_check("short") != NULL;
 }
 
 bool kernel_wants(enum quant q)
 {
-	const char *name = getenv("HALOD_QUANT");
+	const char *name = tap_check("quant");
 	return !name || strcmp(name, quant_name(q)) == 0;
 }
 
 bool kernel_takes(struct kernel_test *kt)
 {
-	const char *text = getenv("HALOD_CASES_EVERY");
-	int every = MAX(text ? atoi(text) : 1, kt->every);
+	const char *text = tap_check("every");
+	int every = MAX(text ? atoi(text) : kernel_every, kt->every);
 	return kt->n_asked++ % (unsigned)MAX(every, 1) == 0;
 }
 

@@ -40,7 +40,7 @@ struct kernel_test {
 			      * yet; cases leave those out */
 	double slack;        /* so much more may the largest error be, for the order of
 			      * sums of what is compared */
-	bool is_cut;         /* v_dot2 and v_wmma cut: HALOD_GFX11_ADDER=silicon */
+	bool is_cut;         /* v_dot2 and v_wmma cut: HALOD_GFX11=adder=silicon */
 	int32_t n_cut;       /* terms of the case's sums that they add; kernel_test_reset: 0 */
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
@@ -50,14 +50,15 @@ struct kernel_test {
 	unsigned n_asked;    /* calls of kernel_takes; begins at the backend's number */
 };
 
-/* True if HALOD_SHORT says that time is short, as under a sanitizer. */
+/* True if HALOD_CHECK=short says that time is short, as under a sanitizer. */
 bool kernel_is_short(void);
 
-/* False if HALOD_QUANT=NAME says that cases of other formats are not wanted. */
+/* False if HALOD_CHECK=quant=NAME says that cases of other formats are not wanted. */
 bool kernel_wants(enum quant q);
 
-/* Is the next case of a table taken? HALOD_CASES_EVERY=N takes one of N. Backends of one
- * program begin at different numbers, so each takes other cases. */
+/* Is the next case of a table taken? HALOD_CHECK=every=N takes one of N, else one of kernel_every.
+ * Backends of one program begin at different numbers, so each takes other cases. */
+extern int kernel_every; /* 1, or what the program sets */
 bool kernel_takes(struct kernel_test *kt);
 
 /* Between cases: give memory back, restart the noise. */

@@ -2,9 +2,9 @@
  *
  * The cases on every instruction set there is. Two sets are there twice, with one thread and
  * with three: each of the two takes every other case. So do the sets behind the best one that
- * this machine has, which takes all. With HALOD_RACES_ONLY
+ * this machine has, which takes all. With HALOD_CHECK=races
  * (ThreadSanitizer, which is slow) the cases run only where threads can race: exact, and on
- * one instruction set. The other sets hand out work in the same way. With HALOD_SHORT (the
+ * one instruction set. The other sets hand out work in the same way. With "short" (the
  * other sanitizers) one thread is left out. In both, rows are not computed again alone.
  */
 #include <limits.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "tests/kernel/kernel_test.h"
+#include "tests/tap.h"
 
 static void run_all(struct kernel_test *kt)
 {
@@ -51,7 +52,7 @@ int main(void)
 	/* The C library keeps freed memory: each case takes large blocks and gives them back. */
 	mallopt(M_MMAP_THRESHOLD, INT_MAX);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
-	bool races_only = getenv("HALOD_RACES_ONLY"), is_short = kernel_is_short();
+	bool races_only = tap_check("races"), is_short = kernel_is_short();
 	bool is_half = !races_only && !is_short;
 	int n_fast = 0;
 	unsigned n_runs = 0;

@@ -2,9 +2,9 @@
  *
  * The HIP backend against the references: every case there is a kernel for, every other
  * one with the threads of a workgroup in the other order. Where the build has code objects, a
- * third of that: check_gfx11.py runs all of these cases on them. HALOD_CASES_EVERY=1: each
- * case in both orders. HALOD_SHORT, where time is short: each in the other order alone.
- * HALOD_CASE=NAME: that alone; HALOD_QUANT=NAME: of linear and experts that format's cases
+ * third of that: check_gfx11.py runs all of these cases on them. HALOD_CHECK=every=1: each
+ * case in both orders. "short", where time is short: each in the other order alone.
+ * "case=NAME": that alone; "quant=NAME": of linear and experts that format's cases
  * alone.
  */
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/kernel/fibers.h"
+#include "tests/tap.h"
 
 typedef void test_case(struct kernel_test *);
 
@@ -38,14 +39,14 @@ static bool has_code_objects(void)
 int main(void)
 {
 	test_case *chosen[ARRAY_LEN(cases) + 1] = {NULL};
-	const char *name = getenv("HALOD_CASE");
+	const char *name = tap_check("case");
 	size_t n = 0;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		if (!name || strcmp(name, cases[i].name) == 0)
 			chosen[n++] = cases[i].run;
 	if (n && !kernel_is_short()) {
 		/* The next backend begins at the next number: it takes the others. */
-		setenv("HALOD_CASES_EVERY", has_code_objects() ? "6" : "2", 0);
+		kernel_every = has_code_objects() ? 6 : 2;
 		fibers_run("hip", -1, -1, -1, chosen);
 	}
 	setenv("HIP_CPU_REVERSED", "1", 1);

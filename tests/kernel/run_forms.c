@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The HIP backend against the references: each kernel of linear and of experts in each way
- * that it can be called, once (case_forms.c). HALOD_CASE=route: those with a router alone.
+ * that it can be called, once (case_forms.c). HALOD_CHECK=case=route: those with a router alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "tests/kernel/cases.h"
 #include "tests/kernel/fibers.h"
+#include "tests/tap.h"
 
 typedef void test_case(struct kernel_test *);
 
@@ -21,7 +22,7 @@ int main(void)
 	static test_case *const route[] = {forms_route, NULL};
 	static test_case *const tile[] = {forms_tile, NULL};
 	static test_case *const experts_tile[] = {forms_experts_tile, NULL};
-	const char *name = getenv("HALOD_CASE");
+	const char *name = tap_check("case");
 	bool is_route = name && strcmp(name, "route") == 0;
 	for (int i = 0; i < hip_linear_int4_count(); i++)
 		fibers_run(hip_linear_int4_name(i), i, -1, -1, is_route ? route : int4);

@@ -2,8 +2,8 @@
  *
  * The HIP backend against the references: linear and experts in each of the shapes that
  * their kernels are compiled in, with one case in three: neighbours take the others, and
- * run_fibers takes all. HALOD_CASES_EVERY=1: every case. HALOD_SHAPES_EVERY=N: one of N
- * shapes, since the shapes are one source. HALOD_SHORT: rows are not computed again alone.
+ * run_fibers takes all. HALOD_CHECK=every=1: every case. "shapes=N": one of N
+ * shapes, since the shapes are one source. "short": rows are not computed again alone.
  */
 #include <stdlib.h>
 
@@ -11,13 +11,14 @@
 #include "backend/hip/hip_linear.h"
 #include "tests/kernel/cases.h"
 #include "tests/kernel/fibers.h"
+#include "tests/tap.h"
 
 int main(void)
 {
-	const char *text = getenv("HALOD_SHAPES_EVERY");
+	const char *text = tap_check("shapes");
 	int every = text ? atoi(text) : 1;
 	every = MAX(every, 1);
-	setenv("HALOD_CASES_EVERY", "3", 0);
+	kernel_every = 3;
 	static void (*const linear[])(struct kernel_test *) = {case_linear, NULL};
 	static void (*const experts[])(struct kernel_test *) = {case_moe_experts, NULL};
 	for (int i = 0; i < hip_linear_int4_count(); i += every)

@@ -2,7 +2,7 @@
  *
  * Guesses that are sequences of their own for attention, on a HIP runtime for the CPU. Two
  * streams with guesses have the bits of steps without them. Steps of as many tokens share one
- * recording, whatever their streams. HALOD_SHORT, as under a sanitizer: one model.
+ * recording, whatever their streams. HALOD_CHECK=short, as under a sanitizer: one model.
  */
 #include "backend/hip/hip.h"
 #include "backend/hip/hip_launch.h"
@@ -196,7 +196,7 @@ int main(void)
 		 getenv("HALOD_BUILDDIR") ? getenv("HALOD_BUILDDIR") : ".");
 	if (lib)
 		snprintf(library, sizeof library, "%s", lib);
-	for (size_t i = 0; i < (getenv("HALOD_SHORT") ? 1 : ARRAY_LEN(models)); i++)
+	for (size_t i = 0; i < (tap_check("short") ? 1 : ARRAY_LEN(models)); i++)
 		same_bits(models[i], false);
 	same_bits("qwen3-bf16", true);
 	shared_recording();

@@ -2,7 +2,7 @@
  *
  * Models whose experts are read from a file have the bits of those whose experts stay in
  * memory, with whatever room; and a step whose experts cannot be read fails by itself.
- * HALOD_SHORT, as under a sanitizer: fewer models.
+ * HALOD_CHECK=short, as under a sanitizer: fewer models.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -294,7 +294,7 @@ int main(void)
 		MODELS "deepseekv3-yarn"};
 	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
 		 getenv("HALOD_BUILDDIR") ? getenv("HALOD_BUILDDIR") : ".");
-	size_t step = getenv("HALOD_SHORT") ? 4 : 1;
+	size_t step = tap_check("short") ? 4 : 1;
 	for (size_t i = 0; i < ARRAY_LEN(models); i += step)
 		test_bits("cpu", models[i]);
 	for (size_t i = 0; i < ARRAY_LEN(hip_models); i += step)

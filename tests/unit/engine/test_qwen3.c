@@ -10,7 +10,7 @@
  *
  * Each of halo-tiny's cases is compared on one of four sets of instructions, and on the exact
  * path a quarter: tests/ctl/test_model.py compares all of them there, and on the fast path.
- * HALOD_SHORT says that time is short, as under a sanitizer: then an eighth goes through each
+ * HALOD_CHECK=short says that time is short, as under a sanitizer: then an eighth goes through each
  * set, and each other model through one, with one of its cases in turn. Texts are shorter, and
  * batched on three threads alone. The references of families are compared on the exact path
  * alone, and test_model.py does it on the fast one.
@@ -45,7 +45,7 @@ static bool has_set(const char *isa)
 
 static bool is_short(void)
 {
-	return getenv("HALOD_SHORT") != NULL;
+	return tap_check("short") != NULL;
 }
 
 static bool int8_kv; /* the cache of engines opened from now on is in int8 */

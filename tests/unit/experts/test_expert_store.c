@@ -127,7 +127,7 @@ static ssize_t bad_pread(void *ctx, int fd, void *to, size_t n, off_t at)
 }
 
 /* ThreadSanitizer does not see what io_uring orders: there only threads read. */
-static bool races_only(void) { return getenv("HALOD_RACES_ONLY") != NULL; }
+static bool races_only(void) { return tap_check("races") != NULL; }
 
 static struct expert_memory *memory(int32_t n_slots, bool no_uring, bool is_bad,
 				    const char *use)

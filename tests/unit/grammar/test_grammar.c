@@ -285,7 +285,7 @@ static void test_masks(void)
 		"root ::= \"a\" | \"ab\" | \"abc\" | \"b\" | \"ba\" | \"c\" \"x\" | \"true\"",
 	};
 	char name[16];
-	int n_texts = getenv("HALOD_SHORT") ? 2 : 12; /* a sanitizer: see docs/testing.md */
+	int n_texts = tap_check("short") ? 2 : 12; /* a sanitizer: see docs/testing.md */
 	for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++) {
 		struct grammar *g = NULL;
 		struct fail f = {0};
@@ -416,7 +416,7 @@ int main(void)
 		bytes[i] = str_of(words[i]);
 	vocab = grammar_vocab_create(bytes, N_WORDS);
 	/* ThreadSanitizer: what several threads read. */
-	if (!getenv("HALOD_RACES_ONLY")) {
+	if (!tap_check("races")) {
 		test_tables();
 		test_errors();
 		test_hostile();

@@ -99,7 +99,7 @@ static void test_flips(const struct kvdisk_prompt *p, const char *path)
 	int n_wrong = 0, n_whole = 0, n_tried = 0;
 	if (file_read(path, 1 << 20, &b, &f) != OK)
 		printf("Bail out! %s\n", f.text), exit(1);
-	bool is_short = getenv("HALOD_SHORT") || getenv("HALOD_RACES_ONLY");
+	bool is_short = tap_check("short") || tap_check("races");
 	size_t step = is_short ? 97 : 1;
 	for (size_t i = 0; i < b.n; i += i > 400 && i < 4000 ? step : 1) {
 		b.p[i] ^= 0x20;

@@ -2,8 +2,8 @@
  *
  * From the best alone the same tokens are drawn as from all logits: two samplers of one
  * seed go through the same sequence of logits, one of them with all of them, one with the
- * best where they are enough. Sums are wrong by nearly as much as they may be. HALOD_SHORT, as
- * under a sanitizer: a quarter of the steps.
+ * best where they are enough. Sums are wrong by nearly as much as they may be.
+ * HALOD_CHECK=short, as under a sanitizer: a quarter of the steps.
  */
 #include "base/alloc.h"
 #include "sampler/sampler.h"
@@ -131,7 +131,7 @@ static void check(const struct kind *k)
 	int32_t banned[64];
 	static uint64_t mask[V / 64 + 1];
 	float *x = xmalloc(V * sizeof *x);
-	int n_decided = 0, n_wrong = 0, n_steps = getenv("HALOD_SHORT") ? STEPS / 4 : STEPS;
+	int n_decided = 0, n_wrong = 0, n_steps = tap_check("short") ? STEPS / 4 : STEPS;
 	sampler_add_prompt(all, prompt, 5);
 	sampler_add_prompt(some, prompt, 5);
 	for (int step = 0; step < n_steps; step++) {

@@ -4,7 +4,7 @@
  * (tests/golden/make_vision.py, make_vision_kinds.py): sizes, patches, the tower's rows, and
  * log-probabilities of prompts with images. And what nobody may see: steps of other sizes,
  * batches and known prefixes change no bit, and an image never stands for another one in the cache.
- * HALOD_SHORT, as under a sanitizer: on fibers one model, and one tower.
+ * HALOD_CHECK=short, as under a sanitizer: on fibers one model, and one tower.
  */
 #include <jansson.h>
 
@@ -828,7 +828,7 @@ int main(void)
 	test_blocks(false, 0.02);
 	test_hip("gemma3", true);
 	test_hip_tower("gemma4clip");
-	if (!getenv("HALOD_SHORT")) {
+	if (!tap_check("short")) {
 		test_hip("qwen3vl", false);
 		test_hip("mistral3", false);
 		test_hip("gemma3", false);

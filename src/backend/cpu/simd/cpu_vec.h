@@ -44,12 +44,14 @@
 
 #define VINLINE static inline __attribute__((always_inline))
 
-/* Before a loop: unroll it n times. A loop with checks in it stays a loop (CPU_ROLLED):
- * unrolled, it has a thousand exits, and a compiler needs half a minute for a file. */
-#ifdef CPU_ROLLED
-#define CPU_UNROLL(n) CPU_PRAGMA(GCC unroll 1)
-#else
+/* Before a loop: unroll it n times. A loop with UBSan's checks in it stays a loop: unrolled, it
+ * has a thousand exits, and clang needs half a minute for a file. */
 #define CPU_UNROLL(n) CPU_PRAGMA(GCC unroll n)
+#ifdef __has_feature
+#if __has_feature(undefined_behavior_sanitizer)
+#undef CPU_UNROLL
+#define CPU_UNROLL(n) CPU_PRAGMA(GCC unroll 1)
+#endif
 #endif
 #define CPU_PRAGMA(text) _Pragma(#text)
 
