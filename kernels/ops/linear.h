@@ -12,9 +12,6 @@
  *         to. The backend may do this router and its norm, or a part of them. The caller still
  *         queues the router, right behind, with the same arguments, and may not change y before
  *
- * A weight may have turns (turn_blocks.h): of x, before its product, and of what that adds to
- * the bias. x itself stays.
- *
  * The backend decides which of these its kernel fuses. It queues the others as separate
  * operations.
  */

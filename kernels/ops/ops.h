@@ -33,4 +33,3 @@
 #include "kernels/ops/rms_norm.h"
 #include "kernels/ops/rope_table.h"
 #include "kernels/ops/sigmoid_gate.h"
-#include "kernels/ops/turn_blocks.h"

@@ -173,11 +173,6 @@ void backend_set_profile(struct backend *b, struct profile *p);
 void backend_count_linear(struct backend *b, const struct linear_args *a);
 void backend_count_experts(struct backend *b, const struct experts *e, int32_t n_read);
 
-/* Have weights of a turns (model/formats/turn.h)? Then a backend's linear is
- * backend_linear_turned. */
-bool backend_linear_turns(const struct linear_args *a);
-enum status backend_linear_turned(struct backend *b, const struct linear_args *a);
-
 /* n numbers of the host in the type of activations; what is too large becomes the largest. */
 void backend_to_act(const struct backend *b, const float *x, size_t n, void *out);
 void backend_from_act(const struct backend *b, const void *x, size_t n, float *out);

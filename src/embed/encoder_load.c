@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "model/model_turns.h"
 #include "embed/encoder_private.h"
 #include "engine/rope.h"
 
@@ -52,14 +51,6 @@ static const float *load_vector(struct encoder_loader *l, const char *part, int3
 	return p;
 }
 
-static enum status refuse_turns(struct encoder_loader *l, const char *name, int32_t n,
-				int32_t k, bool is_table)
-{
-	const struct turn_matrix *in, *out;
-	const struct model_turned of = {n, k, !is_table, "encoders"};
-	return model_weight_turns(l->e->m, name, &of, &in, &out, l->fail);
-}
-
 static void load_weight(struct encoder_loader *l, const char *part, int32_t n, int32_t k,
 			bool is_table, struct weight *out)
 {
@@ -67,8 +58,6 @@ static void load_weight(struct encoder_loader *l, const char *part, int32_t n, i
 	struct weight host;
 	if (l->st == OK)
 		l->st = model_weight(l->e->m, name_of(l, part, name), n, k, &host, l->fail);
-	if (l->st == OK)
-		l->st = refuse_turns(l, name, n, k, is_table);
 	if (l->st != OK)
 		return;
 	host.is_table = is_table;

@@ -15,7 +15,6 @@
 #include "engine/family.h"
 #include "engine/graph_move.h"
 #include "engine/graph_sight.h"
-#include "engine/graph_turns.h"
 #include "engine/mtp.h"
 #include "engine/rope.h"
 #include "engine/step_ids.h"
@@ -121,8 +120,6 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		graph_layer_name(g, -1, "embed_tokens", head);
 	if (st == OK && has_head && (!c->tied_embeddings || g->b->int8_head))
 		st = graph_load_head(g, head, fail);
-	if (st == OK && has_head)
-		st = graph_turns_head(g, fail);
 	if (st == OK && g->embeds.width)
 		st = layer_embed_load_top(g, fail);
 	if (st == OK && g->streams.count)
@@ -226,8 +223,6 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = alloc_shared(g, rows, fail);
 	if (st == OK)
 		st = alloc_parts(g, fail);
-	if (st == OK)
-		st = graph_turns_alloc(g, fail);
 	if (st == OK)
 		st = graph_sight_alloc(g, fail);
 	if (st == OK)
@@ -709,7 +704,6 @@ static void destroy(void *ctx)
 	g->b->ops->free_shared(g->b, g->ids_host);
 	g->b->ops->free_shared(g->b, g->top);
 	free(g->layers);
-	graph_turns_free(g);
 	free(g);
 }
 
@@ -796,7 +790,6 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 {
 	struct graph *g = create_empty(m, b, family, limits);
 	g->id = arch_graph_id();
-	g->turns = xcalloc(1, sizeof *g->turns);
 	g->expert_weights = expert_weights(g);
 	if (limits->gives_rows) {
 		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;

@@ -7,7 +7,6 @@
  *   graph.c    creation, memory, a step from tokens to logits
  *   graph_load.c    weights by their names
  *   mtp.c      the layer that guesses
- *   graph_turns.c   turns of what products read and write
  *   engine_watch.c  shows a caller what the routers chose
  *
  * A layer has parts: weights of its own (struct layer), and scratch memory that all layers share
@@ -150,7 +149,6 @@ struct graph {
 	const float *out_norm;         /* (D); NULL: the model ends without a norm */
 	struct layer *layers;          /* (graph_n_layers) */
 	struct weight *expert_weights; /* host, all layers' */
-	struct graph_turns *turns;     /* NULL: nothing is loaded */
 	/* graph_measure: bytes are added up here, and nothing is allocated. Else NULL. */
 	int64_t *measured;
 	char *probed; /* graph_mtp_lacks: nothing is loaded. Else NULL */

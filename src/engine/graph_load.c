@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
-#include "engine/graph_turns.h"
 #include "model/formats/weight_int8.h"
 
 enum status graph_alloc(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
@@ -117,8 +116,6 @@ static enum status load_weight(struct graph *g, const char *name,
 	host.is_expert = p->kind == GRAPH_EXPERT;
 	if (st == OK)
 		st = g->b->ops->load_weight(g->b, &host, p->out, fail);
-	if (st == OK)
-		st = graph_turns_load(g, name, p, fail);
 	bool is_stored_later = host.is_expert && g->b->expert_bytes;
 	if (st == OK && !is_stored_later)
 		graph_tell_loaded(g, weight_bytes(&host));

@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/model_turns.h"
 #include "vision/vision_config_private.h"
 #include "vision/vision_gguf.h"
 
@@ -304,8 +303,7 @@ enum status vision_config_read(const struct model *m, const struct tensors *mmpr
 	bool is_file = tensors_gguf(m->tensors);
 	if (!mmproj && (is_file || !m->has_vision))
 		return OK;
-	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail)
-				: model_turns_no_sight(m, fail);
+	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail) : OK;
 	if (st == OK)
 		st = is_file ? read_files(m, mmproj, out, out_has, fail)
 			     : read_folder(m, mmproj != NULL, out, out_has, fail);

@@ -128,31 +128,24 @@ def part_of_reference(folder):
     return path, len(reference["cases"])
 
 
-def turns():
-    """transform_config: what is not turned is refused, by name."""
-    cases = (("qwen3moe-ct-mixed", "re:.*experts.*", "input", "experts"),
-             ("qwen3moe-ct-mixed", "re:.*mlp.gate$", "input", "routers"),
-             ("qwen35moe", "re:.*shared_expert.up_proj$", "output", "with experts"),
-             ("qwen3-ct-turns", "re:.*embed_tokens$", "input", "embeddings"),
-             ("qwen3-ct-turns", "lm_head", "output", "the logits"))
-    for model, target, location, word in cases:
+def rotations():
+    """transform_config: rotations in a step are refused; those in the weights run."""
+    model = "qwen3moe-ct-mixed"
+    for location, fits in (("input", False), ("output", False), ("weight_input", True)):
         with tempfile.TemporaryDirectory() as tmp:
             for name in os.listdir(os.path.join(GOLDEN, model)):
                 os.symlink(os.path.abspath(os.path.join(GOLDEN, model, name)),
                            os.path.join(tmp, name))
             with open(os.path.join(tmp, "config.json"), encoding="utf-8") as f:
                 config = json.load(f)
-            about = config.setdefault("quantization_config", {
-                "quant_method": "compressed-tensors", "config_groups": {}})
-            about["transform_config"] = {"config_groups": {"t": {
-                "type": "hadamard", "head_dim": 4,
-                "apply": [{"targets": [target], "location": location}]}}}
+            config["quantization_config"]["transform_config"] = {"config_groups": {"R4": {
+                "type": "hadamard", "apply": [{"targets": ["Linear"], "location": location}]}}}
             os.remove(os.path.join(tmp, "config.json"))
             with open(os.path.join(tmp, "config.json"), "w", encoding="utf-8") as f:
                 json.dump(config, f)
             code, _, err = haloctl("verify", "--model", tmp)
-            ok(code == 2 and "transform_config" in err and word in err,
-               "%s of %s" % (location, word), err)
+            refused = code == 2 and "R4 rotates at %s in each step" % location in err
+            ok(code == 0 if fits else refused, "rotations at %s" % location, err)
 
 
 def verify():
@@ -673,7 +666,7 @@ def broken_model():
 usage()
 tokens()
 inspect()
-turns()
+rotations()
 verify()
 stacked()
 kv_scales()

@@ -6,8 +6,7 @@ Transformers makes of the library's own decompressed numbers in float32 on the C
     pip install torch transformers safetensors compressed-tensors     (in a venv)
     make_ct_models.py [--audit DIR]
 
-Writes tests/golden/models/qwen3moe-ct-mixed, whose layers have formats of seven kinds, and
-qwen3-ct-turns, whose inputs and outputs the library's transforms turn in each step. With
+Writes tests/golden/models/qwen3moe-ct-mixed, whose layers have formats of seven kinds. With
 --audit also a model of each scheme to DIR; `haloctl verify --exact` must pass in all. Run from
 the top of the tree."""
 
@@ -21,12 +20,10 @@ import transformers as hf
 from compressed_tensors.compressors import BaseCompressor
 from compressed_tensors.compressors.format import infer_module_format
 from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
-from compressed_tensors.modeling.kvcache import KV_CACHE_ATTR
 from compressed_tensors.quantization import (QuantizationArgs, QuantizationConfig,
                                              QuantizationScheme)
 from compressed_tensors.quantization.quant_scheme import preset_name_to_scheme
 from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
-from compressed_tensors.transform import TransformConfig, apply_transform_config
 from safetensors.torch import load_file, save_file
 
 from make_hf_models import BASE, GOLDEN, case, randomize
@@ -124,7 +121,7 @@ def make(folder, schemes, seed, **sizes):
     write_beside(folder, model, schemes, formats, rng)
 
 
-def write_beside(folder, model, schemes, formats, rng, transforms=None):
+def write_beside(folder, model, schemes, formats, rng):
     """config.json with the library's settings, the tokenizer, and what the model writes."""
     about = QuantizationConfig(
         config_groups={"group_%d" % i: s for i, (_, s) in enumerate(schemes)},
@@ -132,10 +129,7 @@ def write_beside(folder, model, schemes, formats, rng, transforms=None):
         quantization_status="compressed", ignore=["lm_head", r"re:.*\.mlp\.gate$"])
     with open(os.path.join(folder, "config.json")) as f:
         config = json.load(f)
-    about = json.loads(about.model_dump_json())
-    if transforms:
-        about["transform_config"] = json.loads(transforms.model_dump_json())
-    config["quantization_config"] = about
+    config["quantization_config"] = json.loads(about.model_dump_json())
     with open(os.path.join(folder, "config.json"), "w") as f:
         json.dump(config, f, indent=2)
     for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -145,86 +139,6 @@ def write_beside(folder, model, schemes, formats, rng, transforms=None):
     with open(os.path.join(folder, "reference.json"), "w") as f:
         json.dump({"model": os.path.basename(folder),
                    "reference": "tests/golden/make_ct_models.py", "cases": cases}, f)
-
-
-def hand_on(module, args, kwargs):
-    """compressed-tensors 0.20 hooks keys by an argument that Transformers 5.24 calls `cache`."""
-    kwargs["cache"] = kwargs.pop("past_key_value")
-    return args, kwargs
-
-
-def turned(folder, groups, seed, kind=(hf.Qwen3ForCausalLM, hf.Qwen3Config), **sizes):
-    """A dense model in W4A16 whose layers the transforms `groups` turn. The library applies
-    them, with its hooks, and says which tensors are to be saved."""
-    rng = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    shutil.rmtree(folder, ignore_errors=True)
-    model = kind[0](kind[1](**{**SIZES, "num_experts": 0, "hidden_size": 48,
-                               "intermediate_size": 96, **sizes})).eval()
-    model.set_attn_implementation("sdpa")  # what the library can hook
-    randomize(model, rng)
-    for p in model.parameters():
-        p.data = p.data.to(torch.bfloat16).float()
-    transforms = TransformConfig(config_groups=groups)
-    apply_transform_config(model, transforms)
-    for module in model.modules():
-        if hasattr(module, KV_CACHE_ATTR):
-            module.register_forward_pre_hook(hand_on, with_kwargs=True)
-    own = scheme("W4A16", ["Linear"], group_size=16)
-    packed = {}
-    for name, module in model.named_modules():
-        if name.endswith("_proj"):
-            own.format, tensors, weight = pack(module.weight.data, own)
-            module.weight.data.copy_(weight)
-            packed.update({name + "." + k: t.contiguous() for k, t in tensors.items()})
-        elif isinstance(module, torch.nn.Linear) and not name.endswith("lm_head"):
-            raise SystemExit(name)
-    model.save_pretrained(folder)
-    os.remove(os.path.join(folder, "generation_config.json"))
-    path = os.path.join(folder, "model.safetensors")
-    stored = load_file(path)
-    for name in list(stored):
-        if name.removesuffix(".weight") + ".weight_packed" in packed:
-            del stored[name]
-        elif stored[name].is_floating_point():  # of which all are bfloat16, or 1 and -1
-            half = stored[name].to(torch.bfloat16)
-            stored[name] = half if (half == stored[name]).all() else stored[name]
-    save_file({**stored, **packed}, path, {"format": "pt"})
-    write_beside(folder, model, [(None, own)], {own.format}, rng, transforms)
-
-
-def turn(kind, targets, location="input", **more):
-    """The transform at `location` of what `targets` names, and its inverse in the weights."""
-    ignore = more.pop("ignore", [])
-    places = [{"targets": targets, "ignore": ignore, "location": location, "inverse": True},
-              {"targets": targets, "ignore": ignore, "location": "weight_" + location}]
-    if kind == "random-hadamard":
-        places[0]["inverse"], places[1]["inverse"] = False, True
-    return {"type": kind, "apply": places, **more}
-
-
-# As of QuIP (v, u) and SpinQuant (R3, R4), with blocks, orders that are no power of two, and
-# permuted rows.
-TURNS = {
-    "v": turn("random-hadamard", ["Linear"], ignore=["lm_head", r"re:.*(o|down)_proj$"]),
-    "u": turn("hadamard", [r"re:.*\.0\.self_attn\..*_proj$"], "output", head_dim=16),
-    "R4": turn("hadamard", [r"re:.*down_proj$"], head_dim=32),
-    "o": turn("hadamard", ["model.layers.1.self_attn.o_proj"], randomize=True),
-    "R3": {"type": "hadamard", "head_dim": 16, "apply": [
-        {"targets": [r"re:.*self_attn$"], "location": at} for at in ("q_attn", "k_cache")]},
-}
-PROJ = [r"re:.*_proj$"]
-TURNS_AUDIT = {
-    "quip": {"v": turn("random-hadamard", ["Linear"], ignore=["lm_head"]),
-             "u": turn("random-hadamard", ["Linear"], "output", ignore=["lm_head"])},
-    "quip-blocks": {"v": turn("random-hadamard", PROJ, head_dim=16),
-                    "u": turn("random-hadamard", PROJ, "output", head_dim=16)},
-    "r4": {"R4": turn("hadamard", [r"re:.*down_proj$"], head_dim=96 // 3)},
-    "matrix": {"m": turn("random-matrix", PROJ, head_dim=8)},
-    "matrix-out": {"m": turn("random-matrix", PROJ, "output", head_dim=8)},
-    "permuted": {"v": turn("random-hadamard", PROJ, randomize=True)},
-    "head": {"v": turn("random-hadamard", ["lm_head"])},
-}
 
 
 def by_end(end):
@@ -264,20 +178,12 @@ AUDIT = {
 def main():
     torch.set_num_threads(1)
     make(os.path.join(GOLDEN, "qwen3moe-ct-mixed"), mixed(), 90)
-    turned(os.path.join(GOLDEN, "qwen3-ct-turns"), TURNS, 91)
     into = sys.argv[2] if sys.argv[1:2] == ["--audit"] else None
     for i, (name, (preset, changes)) in enumerate(AUDIT.items() if into else ()):
         for experts in (0, 4):
             make(os.path.join(into, name + ("-moe" if experts else "")),
                  [(lambda name: True, scheme(preset, ["Linear"], **changes))], 100 + i,
                  num_experts=experts, num_hidden_layers=1, mlp_only_layers=[])
-
-    for i, (name, groups) in enumerate(TURNS_AUDIT.items() if into else ()):
-        turned(os.path.join(into, "turns-" + name), groups, 200 + i,
-               tie_word_embeddings=name != "head")
-    if into:
-        turned(os.path.join(into, "turns-bias"), TURNS_AUDIT["quip"], 220,
-               (hf.Qwen2ForCausalLM, hf.Qwen2Config))
 
 
 if __name__ == "__main__":

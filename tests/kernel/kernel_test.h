@@ -169,7 +169,6 @@ void case_moe_router(struct kernel_test *kt);
 void case_qk_norm_rope_kv(struct kernel_test *kt);
 void case_rms_norm(struct kernel_test *kt);
 void case_rope_table(struct kernel_test *kt);
-void case_turn(struct kernel_test *kt); /* turn_blocks, and linear with turns */
 void case_vision(struct kernel_test *kt); /* layer_norm, gelu, clip */
 void case_rows(struct kernel_test *kt); /* embed_rows, gather_rows, kv_copy */
 void case_act_mul(struct kernel_test *kt);

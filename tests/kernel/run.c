@@ -21,7 +21,7 @@ static void run_all(struct kernel_test *kt)
 		case_kv_bytes, case_linear, case_logits_top, case_mla, case_moe_experts,
 		case_moe_router,
 		case_qk_norm_rope_kv, case_rms_norm, case_rope_table, case_rows,
-		case_act_mul, case_turn, case_vision,
+		case_act_mul, case_vision,
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		kernel_test_reset(kt);

@@ -33,7 +33,13 @@ void cpu_kv_turn(float *x, int n)
 {
 	int block = kv_bytes_block(n);
 	float factor = (float)(1 / sqrt(block));
-	cpu_sylvester(x, n, block);
+	for (int half = 1; half < block; half *= 2)
+		for (int i = 0; i < n; i += 2 * half)
+			for (int e = i; e < i + half; e++) {
+				float u = x[e], v = x[e + half];
+				x[e] = u + v;
+				x[e + half] = u - v;
+			}
 	for (int i = 0; i < n; i++)
 		x[i] *= factor;
 }

@@ -13,9 +13,6 @@ struct cpu_kv_row {
 
 /* Turns a row (n) of keys or queries for a cache of type I8 (kernels/ops/kv_bytes.h). */
 void cpu_kv_turn(float *x, int n);
-/* Multiplies each block of z (n) by Sylvester's Hadamard matrix, without a factor. block is a
- * power of two, and n is a multiple of it. */
-void cpu_sylvester(float *z, int32_t n, int32_t block);
 /* Store a row of keys and one of values in a cache of type I8. */
 void cpu_kv_store_bytes(const struct kv_pages *kv, const struct cpu_kv_row *row);
 

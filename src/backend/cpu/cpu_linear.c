@@ -195,8 +195,6 @@ static enum status run_all(struct backend *b, const struct linear_args *a)
 
 enum status cpu_linear(struct backend *b, const struct linear_args *a)
 {
-	if (backend_linear_turns(a))
-		return backend_linear_turned(b, a);
 	enum status st = a->norm ? cpu_rms_norm(b, a->norm) : OK;
 	if (b->profile)
 		backend_count_linear(b, a);

@@ -30,8 +30,7 @@ static enum status conv_beside(struct backend *b, const struct causal_conv_args 
 	struct hip *h = hip_of(b);
 	struct linear_rows_args rows;
 	int32_t lds;
-	*is_done = a->n_tok == 1 && !backend_linear_turns(a->beside) &&
-		   a->width <= CONV_USUAL_WIDTH &&
+	*is_done = a->n_tok == 1 && a->width <= CONV_USUAL_WIDTH &&
 		   hip_linear_rows_beside(h, a->beside, &rows, &lds);
 	if (!*is_done)
 		return OK;

@@ -35,8 +35,6 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 	const struct rms_norm_args *norm = a->norm;
 	uint32_t left = (1u << a->n_out) - 1;
 	enum status st = OK;
-	if (backend_linear_turns(a))
-		return backend_linear_turned(b, a);
 	if (b->profile)
 		backend_count_linear(b, a);
 	while (left && st == OK) {

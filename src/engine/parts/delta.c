@@ -146,8 +146,6 @@ enum status delta_alloc(struct graph *g, struct fail *fail)
 	enum status st = mamba_alloc(g, fail);
 	if (st != OK || g->b->act_type == DTYPE_F32 || !a->may_sharpen)
 		return st;
-	if (a->qkv.turns) /* of rows with what rounding took */
-		return OK;
 	a->is_sharp = true;
 	size_t n = (size_t)delta_channels(a);
 	if (graph_layer_has(g, i, "linear_attn.in_proj_qkvz"))

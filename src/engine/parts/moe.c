@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
-#include "engine/graph_turns.h"
 
 static int32_t in_dim_of(const struct graph *g, const struct moe *m)
 {
@@ -123,16 +122,12 @@ static enum status load_router(struct graph *g, int i, struct moe *m,
 }
 
 /* The backend runs the shared expert with the others. */
-static enum status join_shared(struct moe *m, struct fail *fail)
+static void join_shared(struct moe *m)
 {
-	const struct weight *const shared[] = {&m->shared.gate, &m->shared.up, &m->shared.down,
-					       &m->shared_gate};
-	enum status st = graph_turns_none(shared, ARRAY_LEN(shared), "experts", fail);
 	m->routed.shared_gate = &m->shared.gate;
 	m->routed.shared_up = &m->shared.up;
 	m->routed.shared_down = &m->shared.down;
 	m->routed.shared_router = m->shared_router ? &m->shared_gate : NULL;
-	return st;
 }
 
 enum status moe_load(struct graph *g, int i, struct fail *fail)
@@ -154,8 +149,8 @@ enum status moe_load(struct graph *g, int i, struct fail *fail)
 		return st;
 	m->routed.act = m->act;
 	if (m->shared.dim && !m->shared_is_apart)
-		st = join_shared(m, fail);
-	return st == OK ? g->b->ops->load_experts(g->b, &m->routed, fail) : st;
+		join_shared(m);
+	return g->b->ops->load_experts(g->b, &m->routed, fail);
 }
 
 enum status moe_alloc(struct graph *g, struct fail *fail)

@@ -17,7 +17,6 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights are used in place");
 
 struct weight_source; /* quant_made.c */
-struct weight_turns;  /* turn.h */
 
 /* One linear layer's weight W (N, K), y = W x, in the format of its checkpoint. All
  * pointers are views into the mapped file; nothing is owned or copied. G = ceil(K/group)
@@ -78,7 +77,6 @@ struct weight {
 	const struct weight_source *source; /* rounded when it was loaded (quant_made.c):
 					     * decoding reads what is not rounded; or NULL */
 	int32_t source_row; /* the row of source that is W's first */
-	const struct weight_turns *turns; /* of inputs and outputs, by linear alone; or NULL */
 	uint8_t fits;  /* HIP: which kernels read the weight (hip_weight.h) */
 	int32_t pitch; /* bytes from one row of q to the next, where a backend pads its
 		        * rows; 0: packed, as in every file */

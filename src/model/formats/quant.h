@@ -56,9 +56,6 @@ enum status quant_made_all(struct tensors *ts, const struct quant_scheme *s,
 			   struct fail *fail) MUST_USE;
 /* Replace FP8 weights' scales that are bytes of e8m0 by the same numbers in BF16. */
 void quant_fp8_exponents(struct tensors *ts);
-/* What transform_config says of steps, or NULL (turns.h). Belongs to s. */
-struct turns;
-struct turns *quant_scheme_turns(const struct quant_scheme *s);
 bool quant_scheme_asks_fp8_kv(const struct quant_scheme *s);
 /* Read a method that has one setting for all layers. is_known becomes false for any other
  * method. */

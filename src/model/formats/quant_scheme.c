@@ -21,7 +21,6 @@
 #include "json/jsonfile.h"
 #include "model/formats/name_set.h"
 #include "model/formats/quant.h"
-#include "model/formats/turns.h"
 
 #define SECTION "quantization_config"
 
@@ -37,7 +36,6 @@ struct quant_scheme {
 	size_t n_groups;
 	struct quant_choice all; /* format of a layer that is in no group */
 	struct name_set own;     /* names of layers, or of what layers are in, and their groups */
-	struct turns *turns;     /* NULL: none */
 	bool asks_fp8_kv, is_made;
 };
 
@@ -93,6 +91,36 @@ static enum status read_targets(const json_t *targets, struct scheme_group *g,
 	return OK;
 }
 
+/* Rotations that were multiplied into the weights need nothing more. A rotation in each step
+ * is refused. */
+static enum status check_rotations(const json_t *config, struct fail *fail)
+{
+	const json_t *groups = jsonfile_get(config, "config_groups"), *place;
+	const char *name;
+	json_t *one;
+	size_t i;
+	if (quant_is_nothing(config) || (groups && quant_is_nothing(groups)))
+		return OK;
+	if (!json_is_object(groups))
+		return quant_refuse(fail, "transform_config", config);
+	json_object_foreach((json_t *)(uintptr_t)groups, name, one) {
+		const json_t *places = jsonfile_get(one, "apply");
+		if (places && !json_is_array(places))
+			return quant_refuse(fail, "transform_config.apply", places);
+		json_array_foreach(places, i, place) {
+			const json_t *at = jsonfile_get(place, "location");
+			if (is_string(at, "weight_input") || is_string(at, "weight_output"))
+				continue;
+			return fail_at(fail, E_UNSUPPORTED, "transform_config.location",
+				       "config.json: transform_config: %s rotates at %.60s in each "
+				       "step, which halod does not do. Rotations that are in the "
+				       "weights alone run", name,
+				       json_is_string(at) ? json_string_value(at) : "no place");
+		}
+	}
+	return OK;
+}
+
 static enum status read_groups(const json_t *config, struct quant_scheme *s,
 			    struct fail *fail)
 {
@@ -102,8 +130,7 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 		return quant_refuse(fail, "quantization_status", state);
 	if (!json_is_object(groups))
 		return quant_refuse(fail, "config_groups", groups);
-	enum status st =
-		turns_read(jsonfile_get(config, "transform_config"), &s->turns, fail);
+	enum status st = check_rotations(jsonfile_get(config, "transform_config"), fail);
 	if (st == OK)
 		st = quant_need_nothing(config, "moe_sparsity_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
@@ -235,7 +262,6 @@ void quant_scheme_destroy(struct quant_scheme *s)
 		return;
 	name_set_deinit(&s->ignore);
 	name_set_deinit(&s->own);
-	turns_destroy(s->turns);
 	for (size_t i = 0; i < s->n_groups; i++)
 		name_set_deinit(&s->groups[i].targets);
 	free(s->groups);
@@ -243,11 +269,6 @@ void quant_scheme_destroy(struct quant_scheme *s)
 }
 
 /* --- queries -------------------------------------------------------------- */
-
-struct turns *quant_scheme_turns(const struct quant_scheme *s)
-{
-	return s->turns;
-}
 
 bool quant_scheme_is_made(const struct quant_scheme *s)
 {

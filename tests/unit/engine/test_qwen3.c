@@ -472,7 +472,6 @@ static void test_families(void)
 					    "ernie45", "ernie45moe", "hunyuan",
 					    "hunyuanmoe", "bamba", "llama4-dense",
 					    "nemotronhsuper", "qwen3moe-ct-mixed",
-					    "qwen3-ct-turns",
 					    "glm4moe-groups", "cohere", "cohere2"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];

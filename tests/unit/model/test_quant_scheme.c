@@ -19,8 +19,8 @@
 #define HQQ(bits, axis, scale) "{\"quant_method\":\"hqq\",\"quant_config\":{" \
 	"\"weight_quant_params\":{\"nbits\":" bits ",\"axis\":" axis "," \
 	"\"view_as_float\":false},\"scale_quant_params\":" scale "}}"
-#define TURN(scheme, place) ",\"transform_config\":{\"config_groups\":{\"a\":{" scheme \
-	",\"apply\":[{" place "}]}}}}"
+#define TURN(places) ",\"transform_config\":{\"config_groups\":{\"a\":{" \
+	"\"type\":\"hadamard\",\"apply\":[{" places "}]}}}}"
 #define AUTO(format) "{\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":32," \
 	"\"packing_format\":\"" format "\""
 #define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"
@@ -442,14 +442,14 @@ static const struct {
 	 "\"hadamard\",\"apply\":[{\"targets\":[\"re:.*down_proj$\"],\"location\":"
 	 "\"weight_input\"},{\"targets\":[\"re:.*down_proj$\"],\"location\":\"bias\"}]}}}}",
 	 "transform_config.location"},
-	{"{" HEAD ONE(GROUP32) TURN("\"type\":\"dct\"", "\"location\":\"input\""),
-	 "transform_config.type"},
-	{"{" HEAD ONE(GROUP32) TURN("\"type\":\"hadamard\",\"head_dim\":0",
-				    "\"location\":\"input\""), "transform_config.head_dim"},
-	{"{" HEAD ONE(GROUP32) TURN("\"type\":\"hadamard\"", "\"location\":\"q_attn\""),
+	{"{" HEAD ONE(GROUP32) TURN("\"location\":\"weight_input\"},{\"location\":\"input\""),
 	 "transform_config.location"},
-	{"{" HEAD ONE(GROUP32) TURN("\"type\":\"random-matrix\"", "\"location\":\"q_attn\"},{"
-				    "\"location\":\"k_cache\""), "transform_config.location"},
+	{"{" HEAD ONE(GROUP32) TURN("\"location\":\"output\""), "transform_config.location"},
+	{"{" HEAD ONE(GROUP32) TURN("\"location\":\"q_attn\"},{\"location\":\"k_cache\""),
+	 "transform_config.location"},
+	{"{" HEAD ONE(GROUP32) TURN("\"location\":7"), "transform_config.location"},
+	{"{" HEAD ONE(GROUP32) ",\"transform_config\":{\"config_groups\":{\"a\":{\"apply\":{}}}}}",
+	 "transform_config.apply"},
 	{"{" HEAD ONE(GROUP32) ",\"moe_sparsity_config\":{\"method\":\"PRUNE\"}}",
 	 "moe_sparsity_config"},
 	{"{" HEAD ONE(GROUP32) ",\"sparsity_config\":{\"format\":"
