@@ -169,11 +169,11 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 	chat->replay = (struct chat_replay){.arena = in->arena, .store = store,
 				       .format = m->tool_format,
 				       .takes_objects =
-					       chat_template_takes_objects(m->template)};
+					       chat_template_ways(m->template)->takes_objects};
 	const struct messages_opts o = {
 		.chat = m->template, .arena = in->arena, .replay = &chat->replay,
 		.final_mark = chat->mark, .images = chat->images,
-		.fills_content = chat->fills || chat_template_prints_none(m->template)};
+		.fills_content = chat->fills || chat_template_ways(m->template)->prints_none};
 	if (st == OK)
 		st = messages_read(&at, &o, &in->messages, fail);
 	if (st == OK)

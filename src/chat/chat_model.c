@@ -18,7 +18,7 @@ static void choose_plain(struct chat_model *m, const char *name)
 {
 	bool is_auto = !name || strcmp(name, "auto") == 0;
 	if (is_auto && !m->tool_format && m->template &&
-	    !chat_template_shows_tools(m->template))
+	    !chat_template_ways(m->template)->shows_tools)
 		m->tool_format = toolformat_find(STR("hermes"));
 }
 

@@ -18,8 +18,8 @@ struct chat_plain chat_plain_of(const struct chat_model *m)
 	/* messages.c has its own way with formats whose templates show no calls. */
 	bool is_json = !f->is_python && !f->hidden && !f->loose_mark && !f->args.before_key;
 	return (struct chat_plain){
-		.tools = is_json && !chat_template_shows_tools(m->template),
-		.calls = is_json && chat_template_hides_calls(m->template),
+		.tools = is_json && !chat_template_ways(m->template)->shows_tools,
+		.calls = is_json && chat_template_ways(m->template)->hides_calls,
 	};
 }
 
@@ -155,7 +155,7 @@ static void show_tools(const struct chat_model *m, json_t *messages, const json_
 	json_t *text = json_stringn_nocheck(b.p, b.n);
 	if (is_system)
 		add_text(first, buf_str(&b), false);
-	else if (chat_template_takes_system(m->template))
+	else if (chat_template_ways(m->template)->takes_system)
 		json_array_insert_new(messages, 0, json_pack("{sssO}", "role", "system",
 							     "content", text));
 	else

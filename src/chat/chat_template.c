@@ -21,12 +21,7 @@ struct chat_template {
 	struct jinja *jinja;
 	struct arena arena;
 	struct str bos, eos;
-	bool wants_one_system;
-	bool takes_objects, takes_strings, wants_short_ids, prints_none;
-	/* shows calls of messages whose content is None, but not of those with "" */
-	bool wants_none;
-	bool shows_tools, takes_system, hides_calls;
-	bool lists_tools; /* without tools: fails on None, but takes an empty list */
+	struct chat_template_ways ways;
 };
 
 static struct jinja_value *probe_message(struct arena *a, const char *role,
@@ -56,8 +51,8 @@ static bool renders_one(const struct chat_template *t)
 static void probe_tools(struct chat_template *t)
 {
 	bool works = renders_one(t);
-	t->lists_tools = !works;
-	t->lists_tools = !works && renders_one(t);
+	t->ways.lists_tools = !works;
+	t->ways.lists_tools = !works && renders_one(t);
 }
 
 /* Does the template render the probe's word, given a tool of that name or a system message of
@@ -177,7 +172,7 @@ static bool shows_call(const struct chat_template *t, const char *id, bool as_ob
 static bool prints_none(const struct chat_template *t, const char *id)
 {
 	struct marked out = {0};
-	bool is_printed = render_call(t, id, t->takes_objects, true, &out) &&
+	bool is_printed = render_call(t, id, t->ways.takes_objects, true, &out) &&
 			  str_find(buf_str(&out.text), STR("None"), 0) >= 0;
 	marked_deinit(&out);
 	return is_printed;
@@ -199,15 +194,15 @@ static bool hides_calls(const struct chat_template *t, const char *id)
 static void probe_calls(struct chat_template *t)
 {
 	static const char *const ids[] = {"call_0123456789", "abcdefghi"};
-	for (int i = 0; i < 4 && !t->takes_objects && !t->takes_strings; i++) {
-		t->takes_objects = shows_call(t, ids[i % 2], true, i >= 2);
-		t->takes_strings = shows_call(t, ids[i % 2], false, i >= 2);
-		bool shows = t->takes_objects || t->takes_strings;
-		t->wants_short_ids = i % 2 == 1 && shows;
-		t->wants_none = i >= 2 && shows;
+	for (int i = 0; i < 4 && !t->ways.takes_objects && !t->ways.takes_strings; i++) {
+		t->ways.takes_objects = shows_call(t, ids[i % 2], true, i >= 2);
+		t->ways.takes_strings = shows_call(t, ids[i % 2], false, i >= 2);
+		bool shows = t->ways.takes_objects || t->ways.takes_strings;
+		t->ways.wants_short_ids = i % 2 == 1 && shows;
+		t->ways.wants_none = i >= 2 && shows;
 	}
-	t->prints_none = prints_none(t, ids[t->wants_short_ids]);
-	t->hides_calls = hides_calls(t, ids[0]) && hides_calls(t, ids[1]);
+	t->ways.prints_none = prints_none(t, ids[t->ways.wants_short_ids]);
+	t->ways.hides_calls = hides_calls(t, ids[0]) && hides_calls(t, ids[1]);
 }
 
 enum status chat_template_create(const struct chat_template_opts *o,
@@ -223,9 +218,9 @@ enum status chat_template_create(const struct chat_template_opts *o,
 	t->bos = str_of(arena_strdup(&t->arena, o->bos_text ? o->bos_text : ""));
 	t->eos = str_of(arena_strdup(&t->arena, o->eos_text ? o->eos_text : ""));
 	probe_tools(t);
-	t->shows_tools = shows_probe(t, true);
-	t->takes_system = shows_probe(t, false);
-	t->wants_one_system = loses_late_system(t);
+	t->ways.shows_tools = shows_probe(t, true);
+	t->ways.takes_system = shows_probe(t, false);
+	t->ways.wants_one_system = loses_late_system(t);
 	probe_calls(t);
 	*out = t;
 	return OK;
@@ -240,49 +235,9 @@ void chat_template_destroy(struct chat_template *t)
 	free(t);
 }
 
-bool chat_template_wants_one_system(const struct chat_template *t)
+const struct chat_template_ways *chat_template_ways(const struct chat_template *t)
 {
-	return t->wants_one_system;
-}
-
-bool chat_template_hides_calls(const struct chat_template *t)
-{
-	return t->hides_calls;
-}
-
-bool chat_template_shows_tools(const struct chat_template *t)
-{
-	return t->shows_tools;
-}
-
-bool chat_template_takes_system(const struct chat_template *t)
-{
-	return t->takes_system;
-}
-
-bool chat_template_takes_objects(const struct chat_template *t)
-{
-	return t->takes_objects;
-}
-
-bool chat_template_takes_strings(const struct chat_template *t)
-{
-	return t->takes_strings;
-}
-
-bool chat_template_prints_none(const struct chat_template *t)
-{
-	return t->prints_none;
-}
-
-bool chat_template_wants_none(const struct chat_template *t)
-{
-	return t->wants_none;
-}
-
-bool chat_template_wants_short_ids(const struct chat_template *t)
-{
-	return t->wants_short_ids;
+	return &t->ways;
 }
 
 enum status chat_template_render(const struct chat_template *t,
@@ -293,7 +248,7 @@ enum status chat_template_render(const struct chat_template *t,
 	struct jinja_value *g = in->globals;
 	value_set(a, g, "messages", in->messages);
 	/* Hugging Face passes None where there are no tools; templates test that. */
-	struct jinja_value *none = t->lists_tools ? jinja_list(a) : jinja_none(a);
+	struct jinja_value *none = t->ways.lists_tools ? jinja_list(a) : jinja_none(a);
 	value_set(a, g, "tools", in->tools ? in->tools : none);
 	value_set(a, g, "add_generation_prompt", jinja_bool(a, !in->is_whole));
 	if (t->bos.n)

@@ -26,29 +26,23 @@ enum status chat_template_create(const struct chat_template_opts *o,
 				 struct fail *fail) MUST_USE;
 void chat_template_destroy(struct chat_template *t);
 
-/* The template loses or refuses a system message behind others. Then callers put all system
- * messages into the first. */
-bool chat_template_wants_one_system(const struct chat_template *t);
-
-/* How the template takes the arguments of calls in the history. Both true: either way; both
- * false: it shows no calls. */
-bool chat_template_takes_objects(const struct chat_template *t);
-bool chat_template_takes_strings(const struct chat_template *t);
-/* The template shows calls of the history nowhere, or fails on them. */
-bool chat_template_hides_calls(const struct chat_template *t);
-/* The template shows the list of tools. */
-bool chat_template_shows_tools(const struct chat_template *t);
-/* The template shows a first message of the system. */
-bool chat_template_takes_system(const struct chat_template *t);
-/* The template accepts call ids only of nine letters and digits. */
-bool chat_template_wants_short_ids(const struct chat_template *t);
-
-/* The template shows the calls of a message without text only where the content is None,
- * not "". */
-bool chat_template_wants_none(const struct chat_template *t);
-
-/* The template writes the word None where a message with calls has no text. */
-bool chat_template_prints_none(const struct chat_template *t);
+/* What was found out about a template. */
+struct chat_template_ways {
+	/* loses or refuses a system message behind others: callers put all into the first */
+	bool wants_one_system;
+	/* how it takes the arguments of calls in the history. Both: either way. Neither: it
+	 * shows no calls */
+	bool takes_objects, takes_strings;
+	bool hides_calls;     /* shows calls of the history nowhere, or fails on them */
+	bool shows_tools;     /* shows the list of tools */
+	bool takes_system;    /* shows a first message of the system */
+	bool wants_short_ids; /* accepts call ids only of nine letters and digits */
+	/* shows the calls of a message without text only where the content is None, not "" */
+	bool wants_none;
+	bool prints_none; /* writes the word None where a message with calls has no text */
+	bool lists_tools; /* without tools: fails on None, but takes an empty list */
+};
+const struct chat_template_ways *chat_template_ways(const struct chat_template *t);
 
 struct chat_template_input {
 	struct arena *arena; /* holds the values below, and what rendering allocates */

@@ -185,8 +185,8 @@ static enum status read_args(const struct json_node *at, const struct messages_o
 			     struct jinja_value **out, struct fail *fail)
 {
 	struct arena *a = o->arena;
-	bool objects = chat_template_takes_objects(o->chat);
-	bool strings = chat_template_takes_strings(o->chat) || !objects;
+	bool objects = chat_template_ways(o->chat)->takes_objects;
+	bool strings = chat_template_ways(o->chat)->takes_strings || !objects;
 	if (!json_is_string(at->v)) {
 		enum status st = json_read_object(at, fail);
 		if (st != OK)
@@ -235,7 +235,7 @@ static void set_id(const struct messages_opts *o, struct jinja_value *dict,
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 	char made[9];
-	if (chat_template_wants_short_ids(o->chat) && !is_short_id(id)) {
+	if (chat_template_ways(o->chat)->wants_short_ids && !is_short_id(id)) {
 		uint64_t h = hash_bytes(1, id.p, id.n);
 		for (size_t i = 0; i < sizeof made; i++, h /= 36)
 			made[i] = digits[h % 36];
@@ -248,7 +248,7 @@ static void set_id(const struct messages_opts *o, struct jinja_value *dict,
  * object. */
 static struct jinja_value *stand_in(const struct messages_opts *o, struct str key)
 {
-	bool is_object = chat_template_takes_objects(o->chat);
+	bool is_object = chat_template_ways(o->chat)->takes_objects;
 	if (!is_object)
 		return jinja_string(o->arena, key.p ? key : STR("{}"), TRUST_USER);
 	struct jinja_value *dict = jinja_dict(o->arena);
@@ -334,8 +334,8 @@ static enum status read_reasoning(const struct json_node *message, bool is_alone
 static bool hides_calls(const struct conversation *c)
 {
 	const struct tool_format *f = c->o->images->m->tool_format;
-	return f && (f->is_python || f->hidden) && !chat_template_takes_objects(c->o->chat) &&
-	       !chat_template_takes_strings(c->o->chat);
+	return f && (f->is_python || f->hidden) && !chat_template_ways(c->o->chat)->takes_objects &&
+	       !chat_template_ways(c->o->chat)->takes_strings;
 }
 
 /* For a template that shows no calls: the calls as the model writes them, then the
@@ -378,7 +378,7 @@ static enum status read_assistant(const struct json_node *message,
 	if (st == OK && has_calls && hides_calls(c))
 		value_set(a, dict, "content", with_calls(message, c));
 	else if (c->content.n == 0 && has_calls &&
-		 (chat_template_wants_none(c->o->chat) ||
+		 (chat_template_ways(c->o->chat)->wants_none ||
 		  (!content.v && !c->o->fills_content)))
 		value_set(a, dict, "content", jinja_none(a));
 	else
@@ -494,7 +494,7 @@ enum status messages_read(const struct json_node *at, const struct messages_opts
 	/* The first system message may grow until the last message is read. So the list is
 	 * put together at the end. */
 	struct conversation c = {
-		.o = o, .one_system = chat_template_wants_one_system(o->chat)};
+		.o = o, .one_system = chat_template_ways(o->chat)->wants_one_system};
 	c.rest = arena_alloc(o->arena, n * sizeof *c.rest);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node item = json_read_item(at, i);

@@ -220,7 +220,7 @@ enum status tools_read(const struct json_node *body, const struct chat_model *m,
 				      "(setting tool_format)");
 	/* Tools that may not be called are not shown to the model. */
 	out->are_shown = o->n_tools > 0 && !is_none;
-	if (out->are_shown && !f && m->template && !chat_template_shows_tools(m->template))
+	if (out->are_shown && !f && m->template && !chat_template_ways(m->template)->shows_tools)
 		return json_read_fail(&at, fail, "is not supported: this model's template "
 				      "shows no tools, and the setting tool_format is none");
 	o->one_call = !many || out->forced.p;
