@@ -10,32 +10,10 @@
 
 #define MAX_PREFIX 300
 
-static grammar_part lit(struct schema_reader *x, const char *s)
-{
-	return grammar_build_lit(x->b, str_of(s));
-}
-
-static grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
-			grammar_part c)
-{
-	grammar_part parts[3] = {a, b, c};
-	return grammar_build_seq(x->b, parts, 3);
-}
-
-static grammar_part never(struct schema_reader *x)
-{
-	return grammar_build_alt(x->b, NULL, 0);
-}
-
 static grammar_part with_comma(struct schema_reader *x, grammar_part part)
 {
 	grammar_part pair[2] = {x->comma, part};
 	return grammar_build_seq(x->b, pair, 2);
-}
-
-static uint32_t rule_count(int64_t n)
-{
-	return n >= GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : (uint32_t)n;
 }
 
 /* The maximum that remains after n items. */

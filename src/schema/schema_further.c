@@ -16,18 +16,6 @@
 #define MAX_SUBSETS 4 /* number of patterns up to which all combinations are tried */
 #define MAX_PATTERNS 60
 
-static grammar_part lit(struct schema_reader *x, const char *s)
-{
-	return grammar_build_lit(x->b, str_of(s));
-}
-
-static grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
-			grammar_part c)
-{
-	grammar_part parts[3] = {a, b, c};
-	return grammar_build_seq(x->b, parts, 3);
-}
-
 /* --- any other name ------------------------------------------------------------ */
 
 static bool is_plain(const struct schema_reader *x, uint32_t cp)
@@ -229,16 +217,27 @@ static lang known_names(struct schema_reader *x, const char *const *names, size_
 	return out;
 }
 
+/* Reads the patterns of all schemas, and narrows p->allowed by their propertyNames. True: one
+ * has propertyNames. */
+static bool read_names(struct schema_reader *x, const struct schema_list *l, struct patterns *p)
+{
+	bool has_names = false;
+	for (size_t i = 0; i < l->n && x->st == OK; i++) {
+		const struct json_node *of = schema_get(x, l->p[i].at, "propertyNames");
+		read_patterns(x, &l->p[i], p);
+		if (x->st != OK || !of->v)
+			continue;
+		has_names = true;
+		p->allowed = lang_and(x->langs, p->allowed, schema_names(x, of));
+	}
+	return has_names;
+}
+
 lang schema_further_names(struct schema_reader *x, const struct schema_list *l, bool is_open)
 {
 	struct patterns p = {.allowed = LANG_ANY};
 	lang of[MAX_PATTERNS];
-	for (size_t i = 0; i < l->n && x->st == OK; i++) {
-		const struct json_node *names = schema_get(x, l->p[i].at, "propertyNames");
-		read_patterns(x, &l->p[i], &p);
-		if (x->st == OK && names->v)
-			p.allowed = lang_and(x->langs, p.allowed, schema_names(x, names));
-	}
+	read_names(x, l, &p);
 	for (size_t i = 0; i < p.n; i++)
 		of[i] = p.p[i].l;
 	return is_open ? p.allowed
@@ -250,16 +249,7 @@ bool schema_further(struct schema_reader *x, const struct schema_list *l,
 		    grammar_part *out)
 {
 	struct patterns p = {.allowed = among};
-	bool has_names = among != LANG_ANY;
-	for (size_t i = 0; i < l->n && x->st == OK; i++) {
-		const struct json_node *of =
-			schema_get(x, l->p[i].at, "propertyNames");
-		read_patterns(x, &l->p[i], &p);
-		if (x->st != OK || !of->v)
-			continue;
-		has_names = true;
-		p.allowed = lang_and(x->langs, p.allowed, schema_names(x, of));
-	}
+	bool has_names = read_names(x, l, &p) || among != LANG_ANY;
 	if (x->st != OK)
 		return false;
 	if (has_names || p.n > 0) {

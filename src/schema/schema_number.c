@@ -49,11 +49,6 @@ static grammar_part either(struct schema_reader *x, grammar_part a, grammar_part
 	return grammar_build_alt(x->b, alts, 2);
 }
 
-static grammar_part lit(struct schema_reader *x, const char *s)
-{
-	return grammar_build_lit(x->b, str_of(s));
-}
-
 /* --- integers ------------------------------------------------------------ */
 
 /* The last n digits of a number between lo and hi of equal length. is_lo, is_hi: the

@@ -69,6 +69,26 @@ struct schema_reader {
 #define SCHEMA_NOT_PATTERN "\x01not pattern" /* an excluded regex */
 #define SCHEMA_FRACTION "\x01" "fraction"      /* a type: numbers without the integers */
 
+/* --- shorthands of the grammar's parts --- */
+static inline grammar_part lit(struct schema_reader *x, const char *s)
+{
+	return grammar_build_lit(x->b, str_of(s));
+}
+static inline grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
+			       grammar_part c)
+{
+	grammar_part parts[3] = {a, b, c};
+	return grammar_build_seq(x->b, parts, 3);
+}
+static inline grammar_part never(struct schema_reader *x)
+{
+	return grammar_build_alt(x->b, NULL, 0);
+}
+static inline uint32_t rule_count(int64_t n)
+{
+	return n >= GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : (uint32_t)n;
+}
+
 /* --- schema.c --- */
 /* The child node, in the reader's arena. */
 const struct json_node *schema_get(struct schema_reader *x,

@@ -14,18 +14,6 @@
 #define MAX_IN_ORDER 2000
 #define FRUGAL_GROUPS 3
 
-static grammar_part lit(struct schema_reader *x, const char *s)
-{
-	return grammar_build_lit(x->b, str_of(s));
-}
-
-static grammar_part seq(struct schema_reader *x, grammar_part a, grammar_part b,
-			grammar_part c)
-{
-	grammar_part parts[3] = {a, b, c};
-	return grammar_build_seq(x->b, parts, 3);
-}
-
 struct unique {
 	struct schema_reader *x;
 	grammar_part *values;
