@@ -25,7 +25,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +32,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 #define OPEN (UINT64_C(1) << 31)
 #define INSIDE (OPEN - 1) /* mask of the number of workers inside */
@@ -173,24 +173,17 @@ static int usable_cpus(cpu_set_t *out)
 	return 1;
 }
 
-/* Workers block all signals but SIGBUS, because the main thread's loop handles them. */
 static void start_threads(struct pool *p)
 {
-	sigset_t all, old;
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* SIGBUS comes from the thread's own fault: see
-				  * base/mapped.h */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 1; i < p->n_threads; i++) {
 		p->workers[i] = (struct worker){p, i};
-		if (pthread_create(&p->threads[p->n_started], NULL, worker_main,
-				   &p->workers[i]) != 0)
-			break; /* go on with fewer threads: the results are the same */
-		char name[24]; /* the kernel keeps 15 characters */
+		char name[24];
 		snprintf(name, sizeof name, "pool-%d", i);
-		pthread_setname_np(p->threads[p->n_started++], name);
+		if (thread_start(&p->threads[p->n_started], name, worker_main,
+				 &p->workers[i]) != 0)
+			break; /* go on with fewer threads: the results are the same */
+		p->n_started++;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 struct pool *pool_create(int n_threads)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -12,9 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 /* Parsers use the stack for nesting; a limit such as `ulimit -s` shall not cut it. */
-#define STACK_BYTES (8u << 20)
 
 struct worker_job {
 	STAILQ_ENTRY(worker_job) link;
@@ -117,23 +116,9 @@ static int start(struct workers *w)
 	if (s->state == SLOT_ENDED)
 		pthread_join(s->thread, NULL);
 	*s = (struct worker_slot){.of = w};
-	pthread_attr_t attr;
-	int rc = pthread_attr_init(&attr);
+	int rc = thread_start(&s->thread, "worker", worker_main, s);
 	if (rc != 0)
 		return rc;
-	/* Only the main thread handles signals, but for those of the thread's own faults. */
-	sigset_t all, old;
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* see base/mapped.h */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
-	if (rc == 0)
-		rc = pthread_create(&s->thread, &attr, worker_main, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (rc != 0)
-		return rc;
-	pthread_setname_np(s->thread, "worker");
 	s->state = SLOT_RUNS;
 	w->n_threads++;
 	return 0;

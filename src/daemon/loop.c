@@ -44,6 +44,7 @@
 #include "base/log.h"
 #include "base/mapped.h"
 #include "base/metrics.h"
+#include "base/thread.h"
 #include "base/workers.h"
 #include "daemon/boot.h"
 #include "daemon/notify.h"
@@ -166,19 +167,12 @@ static void *engine_main(void *arg)
 	return NULL;
 }
 
-/* Only the loop handles signals. So the engine thread blocks all but those of its own faults. */
 static enum status start_engine(struct loop *l, struct fail *fail)
 {
-	sigset_t all, old;
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* see base/mapped.h */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pthread_create(&l->engine_thread, NULL, engine_main, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int rc = thread_start(&l->engine_thread, "engine", engine_main, l);
 	if (rc != 0)
 		return fail_set(fail, E_LIMIT, "the engine's thread cannot be started: %s (" LIMITS
 				")", strerror(rc));
-	pthread_setname_np(l->engine_thread, "engine");
 	return OK;
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/thread.h"
 
 enum { SPIN_NS = 150000 };
 
@@ -194,7 +194,6 @@ static enum expert_read_state read_piece(const struct expert_reader *r,
 static void *read_thread(void *arg)
 {
 	struct expert_reader *r = arg;
-	pthread_setname_np(pthread_self(), "expert-read");
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
 		struct expert_piece *p = expert_reader_pop(r);
@@ -215,14 +214,9 @@ static void *read_thread(void *arg)
 
 static void start_threads(struct expert_reader *r)
 {
-	sigset_t all, old; /* the main thread handles signals */
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* SIGBUS comes from a thread's own fault, base/mapped.h */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (r->n_threads < r->o.depth &&
-	       pthread_create(&r->threads[r->n_threads], NULL, read_thread, r) == 0)
+	       thread_start(&r->threads[r->n_threads], "expert-read", read_thread, r) == 0)
 		r->n_threads++;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	snprintf(r->note, sizeof r->note, "%d threads", r->n_threads);
 }
 

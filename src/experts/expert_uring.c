@@ -11,11 +11,11 @@
 
 #include <errno.h>
 #include <liburing.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 enum { MAX_BUFFERS = 1024, MAX_BUFFER = 1 << 30 }; /* the kernel's limits */
 
@@ -82,7 +82,6 @@ static void take(struct expert_reader *r, struct expert_piece *p, int result)
 static void *uring_thread(void *arg)
 {
 	struct expert_reader *r = arg;
-	pthread_setname_np(pthread_self(), "expert-read");
 	for (;;) {
 		struct io_uring_cqe *cqe;
 		int e = io_uring_wait_cqe(&r->uring->ring, &cqe);
@@ -118,18 +117,13 @@ static void register_slots(struct expert_reader *r)
 bool expert_uring_create(struct expert_reader *r)
 {
 	struct expert_uring *u = xcalloc(1, sizeof *u);
-	sigset_t all, old;
 	if (io_uring_queue_init((unsigned)r->o.depth + 1, &u->ring, 0) != 0) {
 		free(u);
 		return false;
 	}
 	r->uring = u;
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* SIGBUS comes from a thread's own fault, base/mapped.h */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	bool good = io_uring_register_files(&u->ring, &r->o.fd, 1) == 0 &&
-		    pthread_create(&r->threads[0], NULL, uring_thread, r) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+		    thread_start(&r->threads[0], "expert-read", uring_thread, r) == 0;
 	if (!good) {
 		io_uring_queue_exit(&u->ring);
 		free(u);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "base/thread.h"
 
 void kvdisk_add_key(struct buf *out, const char *key, struct str space)
 {
@@ -63,14 +63,10 @@ enum status kvdisk_open_folder(const char *dir, int *out_fd, struct fail *fail)
 
 static void start_threads(struct kvdisk *d)
 {
-	sigset_t all, old; /* signals are the main thread's */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (d->n_readers < KVDISK_READERS &&
-	       pthread_create(&d->readers[d->n_readers], NULL, kvdisk_io_reader, d) == 0)
+	       thread_start(&d->readers[d->n_readers], "kv-read", kvdisk_io_reader, d) == 0)
 		d->n_readers++;
-	d->has_writer = pthread_create(&d->writer, NULL, kvdisk_io_writer, d) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	d->has_writer = thread_start(&d->writer, "kv-write", kvdisk_io_writer, d) == 0;
 }
 
 static void make_rooms(struct kvdisk *d)

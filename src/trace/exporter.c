@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/thread.h"
 
 #define MAX_QUEUE 2048
 #define BATCH 256         /* most traces in a request */
@@ -152,9 +153,8 @@ enum status exporter_create(const struct exporter_opts *o, struct exporter **out
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->has_news, NULL);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	if (pthread_create(&e->thread, NULL, main_of_thread, e) != 0)
+	if (thread_start(&e->thread, "otlp", main_of_thread, e) != 0)
 		abort();
-	pthread_setname_np(e->thread, "otlp");
 	*out = e;
 	return OK;
 }

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mapped.h"
+#include "base/thread.h"
 
 /* --- checksums ------------------------------------------------------------------------ */
 
@@ -339,12 +339,7 @@ void cpu_cache_keep(struct cpu_cache *c)
 	snprintf(c->note, sizeof c->note, "packed; %.2f GB go to %s for the next start%s%s",
 		 bytes / 1e9, c->path, c->fault ? "; the file that was there " : "",
 		 c->fault ? c->fault : "");
-	sigset_t all, old; /* block signals, which the main thread's loop handles */
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* SIGBUS stays unblocked: see base/mapped.h */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	c->is_writing = pthread_create(&c->writer, NULL, cache_write, c) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	c->is_writing = thread_start(&c->writer, "weight-cache", cache_write, c) == 0;
 }
 
 const char *cpu_cache_note(const struct cpu_cache *c)

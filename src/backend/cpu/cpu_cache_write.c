@@ -243,7 +243,6 @@ void *cache_write(void *arg)
 		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 		setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 	}
-	pthread_setname_np(pthread_self(), "weight-cache");
 	char *temporary = xasprintf("%s.XXXXXX", c->path);
 	write_file(c, temporary);
 	free(temporary);
