@@ -35,7 +35,7 @@ static void read_config(const json_t *root, const json_t *generation)
 	if (model_config_read(root, &a, &c, &fail) != OK) {
 		assert(fail.text[0]);
 	} else {
-		if (!c.is_bert)
+		if (!c.encoder.is_bert)
 			check(&c);
 		if (quant_scheme_parse(root, &scheme, &fail) != OK)
 			assert(fail.text[0]);

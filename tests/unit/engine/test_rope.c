@@ -53,7 +53,7 @@ static void test_late(void)
 	is_near(rope_late(&c, 99), 1, 0, "queries are as they are");
 	is_near(rope_late(&c, 100), 1 + 0.1 * log(2), 1e-7, "then longer");
 	is_near(rope_late(&c, 299), 1 + 0.1 * log(3), 1e-7, "by whole contexts");
-	struct model_config l = {.late_every = 100, .late_scale = 0.5f};
+	struct model_config l = {.llama4 = {.late_every = 100, .late_scale = 0.5f}};
 	ok(rope_has_late(&l), "Llama 4 has them too");
 	is_near(rope_late(&l, 98), 1, 0, "it counts positions from 1");
 	is_near(rope_late(&l, 99), 1 + 0.5 * log(2), 1e-7, "so the hundredth is late");
