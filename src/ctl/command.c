@@ -34,7 +34,7 @@ static int n_words(const struct command *c, int argc, char **argv)
 
 /* Prints the commands that begin with `name`, such as "bench", if its second word is missing or
  * unknown. False: no command begins with it. */
-static bool print_halves(const struct command_table *t, const char *name)
+static bool print_halves(const struct command_table *t, const char *name, FILE *f)
 {
 	int n = 0;
 	for (int i = 0; i < t->n_rows; i++)
@@ -43,7 +43,7 @@ static bool print_halves(const struct command_table *t, const char *name)
 		return false;
 	for (int i = 0; i < t->n_rows; i++)
 		if (t->rows[i].sub && strcmp(t->rows[i].name, name) == 0)
-			fprintf(stderr, "  %s %s %-8s %s\n", t->program, name,
+			fprintf(f, "  %s %s %-8s %s\n", t->program, name,
 				t->rows[i].sub, t->rows[i].about);
 	return true;
 }
@@ -65,11 +65,14 @@ int command_run(const struct command_table *t, int argc, char **argv)
 		if (n > 0)
 			return t->rows[i].run(argc - n, argv + n);
 	}
+	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) &&
+	    print_halves(t, name, stdout))
+		return EXIT_OK;
 	if (*name)
 		fprintf(stderr, "%s: there is no command \"%s%s%s\"%s\n\n", t->program, name,
 			argc > 2 ? " " : "", argc > 2 ? argv[2] : "",
 			strcmp(name, "serve") == 0 ? "; halod serves" : "");
-	if (!print_halves(t, name))
+	if (!print_halves(t, name, stderr))
 		print_help(t, stderr);
 	return EXIT_USAGE;
 }

@@ -36,7 +36,7 @@ static const struct command commands[] = {
 	{"doctor", NULL, cmd_doctor, "is this machine ready for halod, and what to fix"},
 	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},
 	{"synth", NULL, cmd_synth, "write a checkpoint of random weights"},
-	{"kernels", NULL, run_kernels, "bench, record, replay, tune, report GPU kernels"},
+	{"kernels", NULL, run_kernels, "report, predict, bench, tune, record, replay GPU kernels"},
 	{"bench", "model", cmd_bench_model, "speed of a model, without a server"},
 	{"bench", "serve", cmd_bench_serve, "speed of a server, over HTTP"},
 };

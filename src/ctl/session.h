@@ -47,7 +47,7 @@ bool session_is_int8(const char *name, const char *text, const char *plain, bool
 	{"weight-cache", 0, OPTION_TEXT, &(o).weight_cache, 0, 0, "DIR", \
 	 "of the CPU backend: map packed weights from there, or put them there"}, \
 	{"expert-memory", 0, OPTION_TEXT, &(o).expert_memory, 0, 0, "SIZE", \
-	 "of the CPU backend: read routed experts from a file into so much memory; auto"}, \
+	 "read routed experts from a file into so much memory; auto"}, \
 	{"expert-dir", 0, OPTION_TEXT, &(o).expert_dir, 0, 0, "DIR", \
 	 "folder of the experts' file (beside the model)"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \

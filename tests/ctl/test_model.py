@@ -26,6 +26,9 @@ def usage():
     code, out, err = haloctl("bench")
     ok(code == 2 and "haloctl bench model" in err and "haloctl bench serve" in err and
        "generate" not in err, "half of a command tells what completes it", err)
+    code, out, err = haloctl("bench", "--help")
+    ok(code == 0 and b"bench model" in out and b"bench serve" in out and not err,
+       "so does its --help", err)
     code, out, err = haloctl("help")
     ok(code == 0 and b"generate" in out and not err, "help is a command", err)
     code, out, err = haloctl("serve")
