@@ -219,8 +219,8 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
  * whole pages, fewer than each has tokens. 0 where no pages are kept. */
 int engine_common(const struct engine *e, const struct engine_prompt *a,
 		  const struct engine_prompt *b);
-/* Has s stop after `at` tokens (whole pages) and leave its recurrent state for a sequence that
- * begins alike. Without recurrent state nothing is needed. */
+/* Has s stop after `at` tokens (whole pages) and leave its recurrent state, if it has one, for a
+ * sequence that begins alike. s remembers only the next such place: ask before each step. */
 void engine_seq_leave_state(const struct engine *e, struct engine_seq *s, int at);
 int engine_seq_length(const struct engine_seq *s); /* tokens in the cache */
 /* Why no more of prompt p was found for s, which was just created for it. */

@@ -8,13 +8,14 @@
 
 #include "sched/sched_private.h"
 
-/* The choice that c waits for, if it runs and has not come as far yet. */
-static bool goes_on(const struct sched *s, const struct sched_choice *c)
+/* The choice that c waits for, if it runs and has not come as far yet; else NULL. */
+static struct sched_choice *awaited(const struct sched *s, const struct sched_choice *c)
 {
 	for (int i = 0; i < s->n_run; i++)
-		if (s->run[i]->start_no == c->share.start_no)
-			return engine_seq_length(s->run[i]->seq) < c->share.n;
-	return false;
+		if (s->run[i]->start_no == c->share.start_no &&
+		    engine_seq_length(s->run[i]->seq) < c->share.n)
+			return s->run[i];
+	return NULL;
 }
 
 /* Of the running choices, finds the one that is about to compute most of c's prompt. */
@@ -35,22 +36,28 @@ static struct sched_choice *find_lead(const struct sched *s, const struct engine
 	return best;
 }
 
-bool share_waits(struct sched *s, struct sched_choice *c)
+/* Chooses the running choice that c waits for, or NULL. */
+static struct sched_choice *choose(struct sched *s, struct sched_choice *c)
 {
-	struct sched_choice *lead;
 	const struct engine_prompt p = choice_engine_prompt(c);
-	if (c->share.start_no && goes_on(s, c))
-		return true;
 	if (c->share.start_no)
 		c->share.n_seen = 0;
 	c->share.start_no = 0;
 	if (choice_scores(c) || c->share.n_seen == s->n_starts)
-		return false;
+		return NULL;
 	c->share.n_seen = s->n_starts;
-	lead = find_lead(s, &p, &c->share.n);
+	struct sched_choice *lead = find_lead(s, &p, &c->share.n);
+	c->share.start_no = lead ? lead->start_no : 0;
+	return lead;
+}
+
+bool share_waits(struct sched *s, struct sched_choice *c)
+{
+	struct sched_choice *lead = awaited(s, c);
 	if (!lead)
-		return false;
-	c->share.start_no = lead->start_no;
-	engine_seq_leave_state(s->o.engine, lead->seq, c->share.n);
-	return true;
+		lead = choose(s, c);
+	/* In each turn: a sequence remembers only the next place where it leaves its state. */
+	if (lead)
+		engine_seq_leave_state(s->o.engine, lead->seq, c->share.n);
+	return lead != NULL;
 }
