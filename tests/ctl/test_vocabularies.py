@@ -34,7 +34,7 @@ def check(name):
         return code == 2 and NOT_READ[name] in err, "refused by name", err
     n, bad, pairs = 0, [], list(zip(texts, wanted))
     # Reading a vocabulary costs more than a text: one in six, and the last ones, which are long.
-    takes_all = "all" in os.environ.get("HALOD_CHECK", "")
+    takes_all = "all" in os.environ.get("HALOD_CHECK", "").split(",")
     for text, want in pairs if takes_all else pairs[:-4:6] + pairs[-4:]:
         if not text or (name in NFC and not unicodedata.is_normalized("NFC", text)):
             continue

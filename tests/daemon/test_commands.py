@@ -65,7 +65,7 @@ COMMANDS = [
     (r"export HALOD_TEST_HIP_LIBRARY", ELSE, "names the runtime of a real GPU"),
     (r"HALOD_SRCDIR=\. .* tests/http/pictures\.py docs", ELSE, "minutes; it writes to docs/"),
     (r"tests/kernel/run_fibers && ", ELSE, "make check runs them"),
-    (r"CASES_EVERY=12 \.\./tests/hip-on-cuda/sanitize ", ELSE, "needs an NVIDIA card and its tools"),
+    (r"HALOD_CHECK=every=12 \.\./tests/hip-on-cuda/sanitize ", ELSE, "needs an NVIDIA card and its tools"),
     (r"\./haloctl bench model --model models/halo-tiny --backend hip", ELSE,
      "too slow without a GPU; tests/ctl/test_hip.py runs a short one"),
     (r"\./haloctl kernels (tune|bench)", ELSE, "tests/ctl/test_kernels.py runs short ones"),

@@ -13,7 +13,7 @@ import tempfile
 import time
 import traceback
 
-from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, UnixConnection, run
+from daemon import CHECK, MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, UnixConnection, run
 
 READER = os.path.join(SRCDIR, "tests", "golden", "readers", "last")
 
@@ -459,7 +459,7 @@ ALONE = (test_command_line, test_failed_starts, test_memory, test_names, test_cu
 def main():
     t = Tap()
     tests = [f for name, f in globals().items() if name.startswith("test_") and
-             not ("races" in os.environ.get("HALOD_CHECK", "") and f in ALONE)]
+             not ("races" in CHECK and f in ALONE)]
     for test in tests:
         with tempfile.TemporaryDirectory(prefix="halod-test-") as tmp:
             try:

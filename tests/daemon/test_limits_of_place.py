@@ -4,7 +4,7 @@
 cgroup also count), open files, address space, data, the stack. Under each halod serves, or its
 start ends with a sentence and an exit status. It never ends by a signal, and never hangs.
 
-Each run of the test takes some values; HALOD_ALL_LIMITS=1 takes all of them (ten minutes)."""
+Each run of the test takes some values; HALOD_CHECK=all takes all of them (ten minutes)."""
 import os
 import re
 import resource
@@ -14,9 +14,9 @@ import subprocess
 import tempfile
 import threading
 
-from daemon import MODEL, PATIENCE, PROGRAM, Tap
+from daemon import CHECK, MODEL, PATIENCE, PROGRAM, Tap
 
-ALL = "HALOD_ALL_LIMITS" in os.environ
+ALL = "all" in CHECK
 SANITIZED = b"__asan_init" in open(PROGRAM, "rb").read() if os.path.exists(PROGRAM) else False
 MIB, KIB = 1 << 20, 1 << 10
 NOBODY = 54321  # a user without other processes
