@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launch arguments of causal_conv.hip, delta_rule.hip, gated_norm.hip and
- * sigmoid_gate.hip, with device addresses. C for the host, C++ for the kernels.
+ * Launch arguments of causal_conv.hip, delta_rule.hip and gated_norm.hip, with device
+ * addresses. C for the host, C++ for the kernels.
  */
 #pragma once
 #if !defined(__HIP__)

@@ -47,8 +47,6 @@ static const struct {
 	{ENDS, ".ple_embedding.layer_multipliers", "it follows from the seed"},
 	{ENDS, ".ple_embedding.ngram_heads_offsets", "it follows from the sizes"},
 	{ENDS, ".ple_embedding.ngram_heads_vocab_sizes", "the same"},
-	{HAS, "_q_attn.", "a turn of queries and keys alike (formats/turns.c)"},
-	{HAS, "_k_cache.", "the same"},
 	{ENDS, ".input_scale", "inputs are not rounded"},
 	{ENDS, ".input_global_scale", "the same"},
 	{ENDS, ".input_zero_point", "the same"},

@@ -6,7 +6,7 @@
  *   hip_device    the choice of the device and of its code object
  *   hip_memory    device memory, copies through pinned memory
  *   hip_weight    weights on the device: what becomes of them
- *   hip_launch    launches a kernel by its name
+ *   hip_launch    launches a kernel
  *   hip_graph     records and replays a step's launches
  *   hip_slots     experts that do not stay on the device
  *   hip_<family>  operations: the choice of kernel and grid
