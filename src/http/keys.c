@@ -146,7 +146,13 @@ static enum status add_line(struct key_list *list, struct key **io_last, int *n,
 				"%s:%d: the name behind a key has at most %d ASCII characters, "
 				"and no quote or backslash", path, line, KEYS_NAME_BYTES);
 	set_secret(secret, s);
-	if (!find(list, secret)) {
+	const struct key *known = find(list, secret);
+	if (known && !str_eq(str_of(known->name), name)) {
+		explicit_bzero(secret, sizeof secret);
+		return fail_set(fail, E_CONFIG, "%s:%d: this key has another name above", path,
+				line);
+	}
+	if (!known) {
 		if (*n == MAX_KEYS)
 			return fail_set(fail, E_LIMIT, "%s:%d: more than %d keys",
 					path, line, MAX_KEYS);

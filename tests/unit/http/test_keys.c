@@ -55,6 +55,8 @@ static void test_refused(void)
 		 "5\n", ":1: the name"},
 		{"sk-1 Andr\xc3\xa9\n", ":1: the name"},
 		{"s\xc3\xa9same\n", ":1: a key has"},
+		{"sk-1 Ann\nsk-2 Bob\nsk-1 Bob\n", ":3: this key has another name above"},
+		{"sk-1\nsk-1 Ann\n", ":2: this key has another name above"},
 	};
 	struct keys *k = NULL;
 	struct fail fail;
