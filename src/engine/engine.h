@@ -231,7 +231,7 @@ struct engine_miss {
 };
 void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 		     const struct engine_prompt *p, struct engine_miss *out);
-/* How many of the next n tokens a slice should take, so that a state is kept near the user's last
+/* How many of the next n tokens a slice should take. A state is then kept near the user's last
  * words, and where engine_seq_leave_state says. Without recurrent state: all. */
 int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n);
 /* If tokens of an image see each other, a step must not end within an image. Returns how many of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Named spaces of the prefix cache. A page that was published in one space is found in
- * that space only, so that a client cannot learn from the time of an answer what another
+ * that space only. So a client cannot learn from the time of an answer what another
  * client has asked. Thread: engine.
  *
  * The table is bounded. The space that was used least recently gives way. Its pages can

@@ -6,8 +6,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_math.h"
 
-/* True if all experts of e can use the fast way, and each kind of weight (gate, up, down)
- * has the same way in all of them. */
+/* True if all experts of e can use the fast way. Each kind of weight (gate, up, down) must
+ * have the same way in all of them. */
 bool cpu_moe_fast_can(const struct backend *b, const struct experts *e);
 /* moe_experts without the shared expert, fast way. */
 enum status cpu_moe_fast(struct backend *b,
