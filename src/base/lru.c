@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/work.h"
 
 struct lru_owner {
 	LIST_ENTRY(lru_owner) link;
@@ -169,7 +170,8 @@ void lru_destroy(struct lru *l)
 
 void lru_put(struct lru *l, struct lru_key key, void *value)
 {
-	if (l->opts.max_entries == 0 ||
+	/* A request that is over may have lost bytes of the key or of the value. */
+	if (l->opts.max_entries == 0 || work_is_over() ||
 	    key.name.n + l->opts.size(value) > l->opts.max_bytes) {
 		l->opts.drop(value);
 		return;

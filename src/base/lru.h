@@ -31,7 +31,8 @@ struct lru_key {
 struct lru *lru_create(const struct lru_opts *o);
 void lru_destroy(struct lru *l);
 /* Store a value and own it; an older value of this key is dropped. A value larger than
- * the whole store is dropped at once, and so is one for whose key there is no memory. */
+ * the whole store is dropped at once, and so is one for whose key there is no memory, and one
+ * of a request that is over (base/work.h). */
 void lru_put(struct lru *l, struct lru_key key, void *value);
 /* Call use(value, ctx) under the lock. Returns false if the key is not in the store. */
 bool lru_get(struct lru *l, struct lru_key key, void (*use)(void *value, void *ctx),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 #include "tests/tap.h"
 
 struct value {
@@ -157,6 +158,25 @@ static void test_index(void)
 	lru_destroy(l);
 }
 
+/* What a request makes after its memory was refused is not whole: no other request may find it. */
+static void test_over(void)
+{
+	struct lru *l = make(2, 100, false);
+	struct work_budget work;
+	work_begin(&work, 10);
+	put(l, 0, "a", 1, 1);
+	ok(work_lose_memory(), "a request loses its memory");
+	put(l, 0, "a", 1, 2);
+	put(l, 0, "b", 1, 3);
+	work_end();
+	is_int(n_dropped, 2, "what it makes then is dropped");
+	is_int(get(l, 0, "a"), 1, "what stood there before stays");
+	is_int(get(l, 0, "b"), -1, "nothing is added");
+	put(l, 0, "b", 1, 4);
+	is_int(get(l, 0, "b"), 4, "the next request may add");
+	lru_destroy(l);
+}
+
 int main(void)
 {
 	test_use();
@@ -164,5 +184,6 @@ int main(void)
 	test_bytes();
 	test_owners();
 	test_index();
+	test_over();
 	return tap_done();
 }
