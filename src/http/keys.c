@@ -204,17 +204,27 @@ static enum status read_list(const char *path, struct key_list *list, int *out_n
 
 /* --- names ---------------------------------------------------------------------- */
 
-/* The last place is that of all names that came too late. */
-static struct key_owner *owner_of(struct keys *k, const char *name)
+static struct key_owner *find_owner(struct keys *k, const char *name)
 {
-	name = *name ? name : "unnamed";
 	for (int i = 0; i < k->n_owners; i++)
 		if (strcmp(k->owners[i].name, name) == 0)
 			return &k->owners[i];
-	if (k->n_owners >= KEYS_NAMES)
+	return NULL;
+}
+
+/* All names that come too late share one owner, which may be there already: a metric must not
+ * have one label twice. */
+static struct key_owner *owner_of(struct keys *k, const char *name)
+{
+	name = *name ? name : "unnamed";
+	struct key_owner *o = find_owner(k, name);
+	if (!o && k->n_owners >= KEYS_NAMES) {
 		name = "other";
-	struct key_owner *o = &k->owners[MIN(k->n_owners, KEYS_NAMES)];
-	k->n_owners = MIN(k->n_owners + 1, KEYS_NAMES + 1);
+		o = find_owner(k, name);
+	}
+	if (o)
+		return o;
+	o = &k->owners[k->n_owners++];
 	snprintf(o->name, sizeof o->name, "%s", name);
 	return o;
 }

@@ -110,6 +110,25 @@ static void test_reload(void)
 	keys_destroy(k);
 }
 
+/* Prometheus refuses a metric that has one label twice. */
+static void test_other(struct str file, const char *what)
+{
+	struct keys *k;
+	struct fail fail;
+	struct buf b = {0};
+	write_file(file.p);
+	is_int(keys_create(path, &k, &fail), OK, "%s", what);
+	keys_count_request(keys_find(k, STR("sk-a")), 1, 1);
+	keys_count_request(keys_find(k, STR("sk-299")), 1, 1);
+	keys_format(k, &b);
+	const char *label = "halod_key_requests_total{key=\"other\"} ";
+	const char *at = strstr(b.p, label);
+	ok(at && strtol(at + strlen(label), NULL, 10) == 2 && !strstr(at + 1, label),
+	   "has one label, and all requests under it");
+	buf_deinit(&b);
+	keys_destroy(k);
+}
+
 static void test_names(void)
 {
 	struct keys *k;
@@ -146,9 +165,14 @@ static void test_names(void)
 		n++;
 	ok(n == KEYS_NAMES + 1 && strstr(b.p, "halod_key_requests_total{key=\"other\"} 1\n"),
 	   "the last of them count as one");
+	keys_destroy(k);
+	buf_add_z(&text, "sk-a other\n");
+	test_other(buf_str(&text), "an owner whose name is other, behind them");
+	buf_clear(&b);
+	buf_addf(&b, "sk-a other\n%s", text.p);
+	test_other(buf_str(&b), "and before them");
 	buf_deinit(&b);
 	buf_deinit(&text);
-	keys_destroy(k);
 }
 
 /* Who empties the file, removes it, or makes it unreadable wants nobody to get in. */
