@@ -320,12 +320,15 @@ static bool enter(struct sock *s)
 		setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	s->inner = pair[0];
 	s->inner_watch = watch_open(s->http->opts.loop, pair[0], on_inner, s);
+	if (!s->inner_watch) {
+		close(pair[1]);
+		return false;
+	}
 	if ((old = sock_by_peer(s->http, pair[1]))) /* the number was another pair's before */
 		old->peer = -1;
 	s->peer = pair[1];
 	/* On failure libmicrohttpd has closed pair[1]. */
-	return s->inner_watch &&
-	       MHD_add_connection(s->http->mhd, pair[1], (struct sockaddr *)&s->address,
+	return MHD_add_connection(s->http->mhd, pair[1], (struct sockaddr *)&s->address,
 				  s->n_address) == MHD_YES;
 }
 
