@@ -26,6 +26,7 @@
  * their bytes. */
 #define STORED_RESPONSES 1000
 #define STORED_BYTES (64u << 20)
+
 static void copy_names(struct api *a, const struct api_opts *o)
 {
 	a->model_name = arena_strdup(&a->arena, o->model_name);

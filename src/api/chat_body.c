@@ -112,7 +112,7 @@ enum status chat_body_render(const struct api *a, const struct json_node *body,
 }
 
 enum status chat_body_count(const struct api *a, const struct dialect_body *chat,
-		       const struct text_input *in, size_t *out, struct fail *fail)
+			    const struct text_input *in, size_t *out, struct fail *fail)
 {
 	struct json_node body = dialect_body_root(chat);
 	struct marked prompt = {0};
@@ -180,7 +180,7 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 }
 
 enum status chat_body_read(const struct json_node *body, struct api_call *c,
-		      struct fail *fail)
+			   struct fail *fail)
 {
 	enum status st = read_logprobs(body, &c->request->sampling, fail);
 	if (st != OK)

@@ -3,7 +3,8 @@
 
 #include <signal.h>
 
-#define STACK_BYTES (8u << 20) /* whatever `ulimit -s` says */
+/* Parsers use the stack for nesting; a limit such as `ulimit -s` shall not cut it. */
+#define STACK_BYTES (8u << 20)
 
 int thread_start(pthread_t *out, const char *name, void *(*run)(void *arg), void *arg)
 {

@@ -13,8 +13,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* Parsers use the stack for nesting; a limit such as `ulimit -s` shall not cut it. */
-
 struct worker_job {
 	STAILQ_ENTRY(worker_job) link;
 	void (*fn)(void *arg);

@@ -190,7 +190,7 @@ static const char *expectation(enum config_type type)
 	return "a text";
 }
 
-/* May the value be "auto", which stands for 0? */
+/* May the value be "auto"? It stands for 0, and for NAN where the value is a REAL. */
 static bool has_auto(const struct config_row *r)
 {
 	return strcmp(r->dflt, "auto") == 0;

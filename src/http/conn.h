@@ -154,10 +154,10 @@ void access_add_headers(struct conn *c, struct MHD_Response *r);
 void answer_set(struct conn *c, int status, const char *type, struct buf *body);
 void answer_fail(struct conn *c, const struct fail *f);
 bool answer_queue(struct conn *c) MUST_USE;
-/* Adds the headers that every response has. */
 /* Adds a header to r, the answer that is being made. When there is no memory for it,
  * answer_queue and sse_queue fail: an answer is not sent without its headers. */
 void answer_header(struct conn *c, struct MHD_Response *r, const char *name, const char *value);
+/* Adds the headers that every response has. */
 void answer_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- page.c: handlers that answer at once -------------------------------------- */

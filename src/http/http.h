@@ -67,7 +67,7 @@ void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
 /* Result of reading the file of API keys again; see keys_reload. */
 struct http_reload {
 	int n;            /* keys now */
-	bool has_changed; /* a key was added or removed */
+	bool has_changed; /* a key was added or removed, or has another name */
 };
 enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail) MUST_USE; /* *out is set in any case */

@@ -21,8 +21,8 @@ enum status keys_create(const char *path, struct keys **out,
 void keys_destroy(struct keys *k); /* when no key is held; NULL is fine */
 /* Reads the file again. Then exactly the keys that can be read from it are valid, none if it is
  * empty, missing or cannot be read. A removed key admits no new request; requests that hold it
- * go on. *out_has_changed: a key was added or removed, or has another
- * name. E_CONFIG: the file has a fault. */
+ * go on. *out_has_changed: a key was added or removed, or has another name. E_CONFIG: the file
+ * has a fault. */
 enum status keys_reload(struct keys *k, bool *out_has_changed,
 			struct fail *fail) MUST_USE;
 int keys_count(const struct keys *k);
