@@ -842,7 +842,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (defaults)
 		json_object_update_missing(text, defaults);
 	spell_pattern(text);
-	spell_context(text);
+	if (arch->keys & KEYS_LOGIT_SCALE)
+		spell_context(text);
 	if (arch->keys & KEYS_CONV)
 		config_lfm2_spell(text);
 	if (arch->keys & KEYS_SPACE)
