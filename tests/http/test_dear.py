@@ -93,7 +93,7 @@ def test_others(t, d):
     n_health = n_tokens = 0
     while any(thread.is_alive() for thread in threads):
         n_health += d.get("/health").status == 200
-        n_tokens += next(events) is not None
+        n_tokens += next(events, None) is not None  # a slow machine may read it to its end
     for thread in threads:
         thread.join()
     t.ok(n_health > 3 and n_tokens > 3,
