@@ -12,6 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Built with a sanitizer, whose own memory is beyond RLIMIT_AS? */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TAP_IS_SANITIZED true
+#elif defined(__has_feature) /* clang */
+#define TAP_IS_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define TAP_IS_SANITIZED false
+#endif
+
 static int tap_n, tap_failed;
 
 __attribute__((format(printf, 4, 5), unused)) static bool

@@ -107,11 +107,11 @@ static void test_progress(void)
 		     ",\"prompt_progress\":{\"total\":10,\"cache\":4,\"processed\":8,"
 		     "\"time_ms\":0}}\n\n",
 	       "how far the prompt is, where the client asks");
-	api_call_destroy(c);
+	fixture_drop(c);
 	c = fixture_call(fixture_api(), &dialect_completion,
 			 "{\"prompt\":\"x\",\"return_progress\":true}");
 	expect(c, &progress, "", "not in an answer that is no stream");
-	api_call_destroy(c);
+	fixture_drop(c);
 }
 
 static void test_chat_stream(void)

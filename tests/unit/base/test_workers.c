@@ -9,14 +9,6 @@
 
 #include "tests/tap.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED true
-#elif defined(__has_feature) /* clang */
-#define IS_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define IS_SANITIZED false
-#endif
-
 static sem_t ended, may_end;
 static _Atomic int n_running, most;
 static int n_done;
@@ -119,7 +111,7 @@ int main(void)
 {
 	sem_init(&ended, 0, 0);
 	sem_init(&may_end, 0, 0);
-	if (!IS_SANITIZED) /* sanitizers need addresses; glibc keeps stacks of threads that ended */
+	if (!TAP_IS_SANITIZED) /* sanitizers need addresses; glibc keeps stacks of threads that ended */
 		test_limit();
 	test_threads();
 	return tap_done();
