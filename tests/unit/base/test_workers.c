@@ -111,7 +111,8 @@ int main(void)
 {
 	sem_init(&ended, 0, 0);
 	sem_init(&may_end, 0, 0);
-	if (!TAP_IS_SANITIZED) /* sanitizers need addresses; glibc keeps stacks of threads that ended */
+	/* Sanitizers need addresses, and glibc keeps stacks of threads that ended. */
+	if (!TAP_IS_SANITIZED)
 		test_limit();
 	test_threads();
 	return tap_done();
