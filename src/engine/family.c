@@ -71,3 +71,14 @@ struct moe family_experts_and(const struct graph *g, int i, const char *name)
 		m.shared = (struct mlp){.dim = g->c->shared_dim, .name = name, .act = m.act};
 	return m;
 }
+
+enum status family_feed(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct fail *fail)
+{
+	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
+	if (l->experts.n)
+		PART(moe_run, .norm = &norm);
+	else
+		PART(mlp_run, .m = &l->mlp, .norm = &norm);
+	return OK;
+}

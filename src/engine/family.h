@@ -23,13 +23,13 @@ struct family {
 	enum status (*load)(struct graph *g, int i, struct fail *fail);
 	enum status (*alloc)(struct graph *g, struct fail *fail);
 
-	/* A step. begin: while x has the embeddings; or NULL. run: layer l. end: before the last
-	 * norm; or NULL. */
+	/* A step. begin: while x has the embeddings; or NULL. run: layer l; NULL: mix, then feed.
+	 * end: before the last norm; or NULL. */
 	enum status (*begin)(struct graph *g, const struct graph_step *s, struct fail *fail);
 	enum status (*run)(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail);
 	enum status (*end)(struct graph *g, const struct graph_step *s, struct fail *fail);
-	/* The two halves of run, for the layer that guesses (mtp.c); NULL: no model has it. */
+	/* The two halves of a layer, where models have one that guesses (mtp.c); else NULL. */
 	enum status (*mix)(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail);
 	enum status (*feed)(struct graph *g, const struct layer *l, const struct graph_step *s,
@@ -56,6 +56,11 @@ struct delta family_delta(const struct graph *g, enum delta_kind kind);
 struct moe family_experts(const struct graph *g, int i);
 /* The same with a shared expert below `name`, of the width that the settings say. */
 struct moe family_experts_and(const struct graph *g, int i, const char *name);
+
+/* The second half of a layer with one norm: x += the chosen experts by their weights, and the
+ * shared one, in proportion to its gate where it has one; or a dense part. */
+enum status family_feed(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct fail *fail) MUST_USE;
 
 #define ARCH(model_type, ident, ...) extern const struct family family_##ident;
 #include "model/archs.def"

@@ -438,7 +438,12 @@ static enum status run_layer(struct graph *g, int i, const struct graph_step *s,
 {
 	profile_layer(g->b->profile, i);
 	profile_enter(g->b->profile, PROFILE_QKV);
-	TRY(g->family->run(g, &g->layers[i], s, fail));
+	if (g->family->run) {
+		TRY(g->family->run(g, &g->layers[i], s, fail));
+	} else {
+		TRY(g->family->mix(g, &g->layers[i], s, fail));
+		TRY(g->family->feed(g, &g->layers[i], s, fail));
+	}
 	return graph_sight_add(g, s, i, fail);
 }
 

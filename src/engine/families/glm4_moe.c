@@ -32,25 +32,5 @@ static enum status mix(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-static enum status feed(struct graph *g, const struct layer *l, const struct graph_step *s,
-			struct fail *fail)
-{
-	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
-
-	/* x += the chosen experts by their weights, and the shared one; or a dense part */
-	if (l->experts.n)
-		PART(moe_run, .norm = &norm);
-	else
-		PART(mlp_run, .m = &l->mlp, .norm = &norm);
-	return OK;
-}
-
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
-{
-	TRY(mix(g, l, s, fail));
-	return feed(g, l, s, fail);
-}
-
 const struct family family_glm4_moe = {
-	.norms = {TWO_NORMS}, .layer = layer, .run = run, .mix = mix, .feed = feed};
+	.norms = {TWO_NORMS}, .layer = layer, .mix = mix, .feed = family_feed};

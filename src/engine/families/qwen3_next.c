@@ -53,27 +53,6 @@ static enum status mix(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-static enum status feed(struct graph *g, const struct layer *l, const struct graph_step *s,
-			struct fail *fail)
-{
-	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
-
-	/* x += the chosen experts by their weights, and the shared one times sigmoid(w norm(x)); or
-	 * a dense part */
-	if (l->experts.n)
-		PART(moe_run, .norm = &norm);
-	else
-		PART(mlp_run, .m = &l->mlp, .norm = &norm);
-	return OK;
-}
-
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
-{
-	TRY(mix(g, l, s, fail));
-	return feed(g, l, s, fail);
-}
-
 static enum status replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			  const struct graph_ids *ids, struct fail *fail)
 {
@@ -81,5 +60,5 @@ static enum status replay(struct graph *g, const struct layer *l, const struct e
 }
 
 const struct family family_qwen3_next = {
-	.norms = {TWO_NORMS}, .layer = layer, .run = run, .mix = mix, .feed = feed,
+	.norms = {TWO_NORMS}, .layer = layer, .mix = mix, .feed = family_feed,
 	.replay = replay};
