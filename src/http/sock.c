@@ -68,6 +68,20 @@ static void tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
 }
 
+/* The client has closed: as sock_lose, but an answer already sent in full counts as given. A
+ * client may close on the last byte of its answer, as HAProxy does, before libmicrohttpd
+ * reports that the answer is over. So the connection stays for one more round. */
+static void leave(struct sock *s)
+{
+	if (s->conn && !s->is_lost && conn_has_said(s->conn, s->n_said) &&
+	    !sock_has_output(s)) {
+		s->is_lost = true;
+		sock_due(s);
+	} else {
+		sock_lose(s);
+	}
+}
+
 /* Called when the client's socket is ready. */
 static void on_client(void *ctx, int events)
 {
@@ -78,7 +92,7 @@ static void on_client(void *ctx, int events)
 	 * client that waits for an answer half-closes. The opposite mistake would cost minutes
 	 * of engine time. */
 	if (events ? (events & UV_DISCONNECT) && s->is_watched : s->state != SOCK_LINGER)
-		sock_leave(s);
+		leave(s);
 	sock_step(s);
 }
 
@@ -188,19 +202,6 @@ void sock_lose(struct sock *s)
 	if (s->inner >= 0)
 		shutdown(s->inner, SHUT_RDWR);
 	sock_due(s);
-}
-
-/* A client may close on the last byte of its answer, as HAProxy does, before libmicrohttpd
- * reports that the answer is over. So the connection stays for one more round. */
-void sock_leave(struct sock *s)
-{
-	if (s->conn && !s->is_lost && conn_has_said(s->conn, s->n_said) &&
-	    !sock_has_output(s)) {
-		s->is_lost = true;
-		sock_due(s);
-	} else {
-		sock_lose(s);
-	}
 }
 
 /* All output is sent. The client's input is still read for a while: closing with unread

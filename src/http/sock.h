@@ -104,9 +104,6 @@ void sock_due(struct sock *s);  /* asks for sock_step in the next round; also fr
 void sock_tick(struct sock *s, int64_t now_us);
 /* Closes the client's socket at once, and cancels the request as if its client had left. */
 void sock_lose(struct sock *s);
-/* Called when the client has closed. Like sock_lose, but an answer already sent in full
- * counts as given. */
-void sock_leave(struct sock *s);
 
 /* Called from libmicrohttpd's callback when it has finished the request. */
 void sock_next(struct sock *s);

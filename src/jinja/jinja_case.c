@@ -25,7 +25,7 @@ static utf8proc_category_t category(uint32_t c)
 			     : utf8proc_category((utf8proc_int32_t)c);
 }
 
-bool jcase_is_alpha(uint32_t c)
+static bool is_alpha(uint32_t c)
 {
 	if (c < 0x80)
 		return (c | 32) >= 'a' && (c | 32) <= 'z';
@@ -36,7 +36,7 @@ bool jcase_is_alpha(uint32_t c)
 bool jcase_is_alnum(uint32_t c)
 {
 	utf8proc_category_t k = category(c);
-	return jcase_is_alpha(c) ||
+	return is_alpha(c) ||
 	       (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
 }
 
@@ -59,7 +59,8 @@ bool jcase_is_printable(uint32_t c)
 	}
 }
 
-int jcase_of(uint32_t c)
+/* 1 for upper or title case, -1 for lower case, 0 for none. */
+static int case_of(uint32_t c)
 {
 	if (c < 0x80)
 		return c >= 'A' && c <= 'Z' ? 1 : c >= 'a' && c <= 'z' ? -1 : 0;
@@ -86,7 +87,7 @@ void jcase_add(struct jtext *t, const struct jstr *s, size_t from, size_t to,
 		}
 		bool title = (to_case == CASE_CAPITALIZE && at == from) ||
 			     (to_case == CASE_TITLE && !was_cased);
-		was_cased = jcase_of(c) != 0;
+		was_cased = case_of(c) != 0;
 		utf8proc_int32_t (*change)(utf8proc_int32_t) =
 			title ? utf8proc_totitle :
 			to_case == CASE_UPPER ? utf8proc_toupper : utf8proc_tolower;

@@ -174,11 +174,6 @@ static struct jinja_value *get_attr(struct jrt *rt, struct jinja_value *v,
 	return missing_attr(rt, v, name);
 }
 
-struct jinja_value *jeval_attr(struct jrt *rt, struct jinja_value *v, struct str name)
-{
-	return get_attr(rt, v, name, true);
-}
-
 struct jinja_value *jeval_item(struct jrt *rt, struct jinja_value *v,
 			       struct jinja_value *key)
 {

@@ -46,11 +46,10 @@ void *jrt_limit(struct jrt *rt, const char *what)
 	return NULL;
 }
 
-void *jrt_no_memory(struct jrt *rt)
+static void fail_no_memory(struct jrt *rt)
 {
 	if (!jrt_failed(rt))
 		fail_default(&rt->fail, E_NOMEM);
-	return NULL;
 }
 
 /* Formats the message only here, on real use: templates mostly just ask whether an
@@ -134,7 +133,7 @@ static bool text_move(struct jtext *t, size_t cap)
 	char *p = arena_try(t->rt->arena, cap);
 	if (!p) {
 		t->failed = true;
-		jrt_no_memory(t->rt);
+		fail_no_memory(t->rt);
 		return false;
 	}
 	if (t->n)

@@ -38,8 +38,6 @@ struct jrt {
 
 /* Fails with E_TEMPLATE and the line: the template or the messages are at fault. */
 void *jrt_fail(struct jrt *rt, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Fails with E_NOMEM. */
-void *jrt_no_memory(struct jrt *rt);
 /* Fails with E_LIMIT and the line. */
 void *jrt_limit(struct jrt *rt, const char *what);
 /* Fails because v was used while undefined, in Jinja's words. */
@@ -159,10 +157,7 @@ const struct jstr *jcall_str(struct jrt *rt, const struct jinja_value *v);
 struct jinja_value *jeval(struct jrt *rt, struct jframe *f, const struct expr *e);
 struct jinja_value *jeval_call(struct jrt *rt, struct jframe *f,
 			       const struct expr *e, struct jinja_value *caller);
-/* jeval_attr reads `v.name`: the attribute, else the item. jeval_item reads `v[key]`: the
- * item, else the attribute. */
-struct jinja_value *jeval_attr(struct jrt *rt, struct jinja_value *v,
-			       struct str name);
+/* Reads `v[key]`: the item, else the attribute. */
 struct jinja_value *jeval_item(struct jrt *rt, struct jinja_value *v,
 			       struct jinja_value *key);
 
@@ -238,11 +233,8 @@ bool jsort_by_keys(struct jrt *rt, struct jinja_value **items,
 
 /* jinja_case.c: Python's rules for characters */
 bool jcase_is_space(uint32_t cp);
-bool jcase_is_alpha(uint32_t cp);
 bool jcase_is_alnum(uint32_t cp);
 bool jcase_is_printable(uint32_t cp);
-/* The case of a character: 1 for upper or title case, -1 for lower case, 0 for none. */
-int jcase_of(uint32_t cp);
 enum jcase_to { CASE_UPPER, CASE_LOWER, CASE_CAPITALIZE, CASE_TITLE };
 /* Appends bytes from..to of s in another case. Each character keeps its trust mark. */
 void jcase_add(struct jtext *t, const struct jstr *s, size_t from, size_t to,

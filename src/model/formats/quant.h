@@ -79,8 +79,6 @@ enum status quant_block_read(const json_t *v, const char *key,
 			     struct quant_choice *out, struct fail *fail) MUST_USE;
 /* Return E_UNSUPPORTED with a message that names key and value. */
 enum status quant_refuse(struct fail *fail, const char *key, const json_t *v);
-/* True for an absent value, null, false, {} or []: the setting is off. */
-bool quant_is_nothing(const json_t *v);
 /* Refuse a key whose value is present and not null, false, {} or []. */
 enum status quant_need_nothing(const json_t *object, const char *key,
 			       struct fail *fail) MUST_USE;

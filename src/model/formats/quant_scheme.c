@@ -56,7 +56,8 @@ static bool is_string(const json_t *v, const char *want)
 	return json_is_string(v) && strcmp(json_string_value(v), want) == 0;
 }
 
-bool quant_is_nothing(const json_t *v)
+/* An absent value, null, false, {} or []: the setting is off. */
+static bool is_nothing(const json_t *v)
 {
 	return !v || json_is_false(v) ||
 	       (json_is_object(v) && json_object_size(v) == 0) ||
@@ -67,7 +68,7 @@ enum status quant_need_nothing(const json_t *object, const char *key,
 			       struct fail *fail)
 {
 	const json_t *v = jsonfile_get(object, key);
-	return quant_is_nothing(v) ? OK : quant_refuse(fail, key, v);
+	return is_nothing(v) ? OK : quant_refuse(fail, key, v);
 }
 
 static enum status read_targets(const json_t *targets, struct scheme_group *g,
@@ -99,7 +100,7 @@ static enum status check_rotations(const json_t *config, struct fail *fail)
 	const char *name;
 	json_t *one;
 	size_t i;
-	if (quant_is_nothing(config) || (groups && quant_is_nothing(groups)))
+	if (is_nothing(config) || (groups && is_nothing(groups)))
 		return OK;
 	if (!json_is_object(groups))
 		return quant_refuse(fail, "transform_config", config);
@@ -134,7 +135,7 @@ static enum status read_groups(const json_t *config, struct quant_scheme *s,
 	if (st == OK)
 		st = quant_need_nothing(config, "moe_sparsity_config", fail);
 	const json_t *sparsity = jsonfile_get(config, "sparsity_config");
-	if (st == OK && !quant_is_nothing(sparsity) &&
+	if (st == OK && !is_nothing(sparsity) &&
 	    !is_string(jsonfile_get(sparsity, "format"), "dense"))
 		st = quant_refuse(fail, "sparsity_config", sparsity);
 	if (st == OK)
@@ -204,7 +205,7 @@ static enum status read_kv(const json_t *config, struct quant_scheme *s, struct 
 {
 	const json_t *scheme = jsonfile_get(config, "kv_cache_scheme");
 	const json_t *algo = jsonfile_get(config, "kv_cache_quant_algo");
-	if (quant_is_nothing(scheme))
+	if (is_nothing(scheme))
 		scheme = NULL;
 	if (scheme && !json_is_integer(jsonfile_get(scheme, "num_bits")))
 		return quant_refuse(fail, "kv_cache_scheme", scheme);
