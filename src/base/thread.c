@@ -3,9 +3,6 @@
 
 #include <signal.h>
 
-/* Parsers use the stack for nesting; a limit such as `ulimit -s` shall not cut it. */
-#define STACK_BYTES (8u << 20)
-
 int thread_start(pthread_t *out, const char *name, void *(*run)(void *arg), void *arg)
 {
 	sigset_t all, old;
@@ -16,7 +13,7 @@ int thread_start(pthread_t *out, const char *name, void *(*run)(void *arg), void
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
+	rc = pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
 	if (rc == 0)
 		rc = pthread_create(out, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

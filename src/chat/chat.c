@@ -97,7 +97,7 @@ static enum status cut_at(const struct json_node *body, struct marked *m, struct
 	ptrdiff_t at = str_find(buf_str(&m->text), mark, 0);
 	struct json_node own = json_read_get(body, "continue_final_message");
 	struct json_node messages = json_read_get(body, "messages");
-	if (at < 0)
+	if (at < 0 || m->n_marks == 0)
 		return json_read_fail(own.v ? &own : &messages, fail,
 				      "cannot go on: this model's template does not show "
 				      "the last message's text");

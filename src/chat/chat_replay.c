@@ -183,6 +183,8 @@ bool replay_apply(const struct chat_replay *r, struct marked *prompt)
 	int i = r->n_calls;
 	for (struct replay_call *c = r->calls; c; c = c->before)
 		calls[--i] = c;
+	if (calls[0]->mark.n < SECRET_END) /* the request's memory was refused meanwhile */
+		return true;
 	struct str text = buf_str(&prompt->text);
 	struct str secret = {calls[0]->mark.p, SECRET_END};
 	struct marked out = {0};

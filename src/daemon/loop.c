@@ -61,7 +61,6 @@
 #define IDLE_WORKER_MS 10000
 #define MIN_FILES 32
 #define MIN_STACK (256u << 10)
-#define STACK_BYTES (8u << 20) /* of threads */
 #define SPARE_BYTES (64u << 20) /* see base/alloc.h */
 /* the settings that can be meant when the system refuses a thread or a descriptor */
 #define LIMITS "limits: TasksMax, ulimit -u, LimitNOFILE, ulimit -n, memory"
@@ -530,7 +529,7 @@ static enum status set_stacks(struct fail *fail)
 				(unsigned long long)r.rlim_cur, MIN_STACK);
 	int rc = pthread_attr_init(&attr);
 	if (rc == 0)
-		rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
+		rc = pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
 	if (rc == 0)
 		rc = pthread_setattr_default_np(&attr);
 	return rc == 0 ? OK : fail_set(fail, E_LIMIT, "threads cannot be given stacks: %s",
@@ -741,9 +740,8 @@ static void ignore_signals(void)
 	}
 }
 
-/* By itself glibc lets each of its arenas keep up to 64 MiB of free memory at its top, for as long
- * as the process lives, and malloc_trim leaves all but the first arena's alone. There are up to
- * eight arenas a core. */
+/* Each of glibc's arenas keeps up to 64 MiB of free memory at its top, for as long as the process
+ * lives. malloc_trim gives back that of the first arena alone, and there may be eight a core. */
 static void bound_free_memory(void)
 {
 	mallopt(M_TRIM_THRESHOLD, 1 << 20);

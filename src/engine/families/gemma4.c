@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gemma 4, text: as Gemma 3, with heads of other sizes in the layers that see all. The last
- * layers may read keys and values of those before them (E2B, E4B), each layer may read an
- * embedding of the token (parts/layer_embed.c), and experts may stand beside the dense part
- * (26B-A4B). Source: modeling_gemma4.py of Hugging Face Transformers.
+ * Gemma 4, text: as Gemma 3, with heads of other sizes in the layers that see all. In E2B and
+ * E4B the last layers read keys and values of those before them, and each layer reads an
+ * embedding of the token (parts/layer_embed.c). In 26B-A4B experts stand beside the dense part.
+ * Source: modeling_gemma4.py of Hugging Face Transformers.
  */
 #include "engine/family.h"
 
