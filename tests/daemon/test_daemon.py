@@ -174,13 +174,17 @@ def test_weight_cache(t, tmp):
 
 
 def test_sampling(t, tmp):
-    with Daemon(top_k="1", min_p="0.05") as d:
+    def texts(d):
+        return {json.dumps(d.chat(max_tokens=12, seed=k).json["choices"]) for k in range(4)}
+
+    with Daemon(temperature="2") as d:
+        t.ok(len(texts(d)) > 1, "temperature holds where a request says nothing")
+    with Daemon(temperature="2", top_k="1", min_p="0.05") as d:
         line = d.wait_log("sampling where a request says nothing: ")
-        t.ok("top_k 1 (halod.conf), min_p 0.05 (halod.conf)" in line and
-             "temperature " in line, "the log says which defaults hold, and from where", line)
-        texts = {d.chat(max_tokens=12, seed=k, **more).json["choices"][0]["message"]["content"]
-                 for k, more in enumerate(({}, {}, {"temperature": 0}))}
-        t.equal(len(texts), 1, "the setting holds where a request says nothing")
+        t.ok("temperature 2 (halod.conf), " in line and
+             "top_k 1 (halod.conf), min_p 0.05 (halod.conf)" in line,
+             "the log says which defaults hold, and from where", line)
+        t.equal(len(texts(d)), 1, "so does top_k")
 
 
 def test_drain(t, tmp):
