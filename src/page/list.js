@@ -196,6 +196,10 @@ function beginList() {
 	$("keeps").onchange = () => setKeeps($("keeps").checked);
 	$("export").onclick = () => exportTalks([...store.talks.values()].sort(byChange));
 	$("import").onclick = () => $("import-file").click();
-	$("import-file").onchange = async () => { await importFile($("import-file").files[0]); $("import-file").value = ""; };
+	$("import-file").onchange = () => {
+		const file = $("import-file").files[0];
+		$("import-file").value = ""; // first: the same file may be chosen again at once
+		importFile(file);
+	};
 	$("delete-all").onclick = deleteAll;
 }
