@@ -104,10 +104,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def stream(self, s, pieces):
         finish = "stop"
+        if WAIT in pieces:
+            gate = s.gate = threading.Semaphore(0)
         for piece in pieces:
             if piece is WAIT:
-                s.gate.wait(PATIENCE)
-                s.gate.clear()
+                gate.acquire(timeout=PATIENCE)
             elif piece is BREAK:
                 self.close_connection = True
                 time.sleep(0.1)  # what was sent must have come
@@ -146,7 +147,7 @@ class Scripted:
         conn.close()
         self.models, self.stats = [model("scripted")], stats()
         self.answers, self.asked = {}, []
-        self.gate, self.left = threading.Event(), threading.Event()
+        self.gate, self.left = threading.Semaphore(0), threading.Event()
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.scripted = self
         self.port = self.server.server_address[1]
@@ -167,7 +168,8 @@ class Scripted:
         return ["You said: " + key]
 
     def go(self):
-        self.gate.set()
+        """Let the newest answer that holds go on. One that its client left needs none."""
+        self.gate.release()
 
     def close(self):
         self.server.shutdown()
