@@ -309,6 +309,7 @@ def test_export(t, b, s):
                           ('{"talks":[{"id":"a","title":"t","nodes":[{"role":"x"}]}]}', "lacks")):
             with open(path, "w") as f:
                 f.write(bad)
+            b.eval("$('notice').replaceChildren()")
             b.choose_file("#import-file", path)
             b.wait("document.querySelector('#notice').textContent.includes(%s)" % json.dumps(word))
         t.ok(True, "a wrong file is told")
