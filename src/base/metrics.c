@@ -66,6 +66,42 @@ static const struct metric_row {
 #undef METRIC_BY
 };
 
+/* Routers, autoscalers and dashboards made for vLLM read these names, and few of them can be
+ * told others. The names that begin with gpu_, and time_per_output_token_seconds, are of
+ * older releases that some still ask for. */
+static const struct vllm_name {
+	enum metric_id id;
+	const char *name;
+} vllm_names[] = {
+	{METRIC_TTFT, "vllm:time_to_first_token_seconds"},
+	{METRIC_TPOT, "vllm:request_time_per_output_token_seconds"},
+	{METRIC_ITL, "vllm:inter_token_latency_seconds"},
+	{METRIC_ITL, "vllm:time_per_output_token_seconds"},
+	{METRIC_E2E, "vllm:e2e_request_latency_seconds"},
+	{METRIC_QUEUE_TIME, "vllm:request_queue_time_seconds"},
+	{METRIC_PREFILL_TIME, "vllm:request_prefill_time_seconds"},
+	{METRIC_DECODE_TIME, "vllm:request_decode_time_seconds"},
+	{METRIC_REQUEST_PROMPT_TOKENS, "vllm:request_prompt_tokens"},
+	{METRIC_REQUEST_GENERATION_TOKENS, "vllm:request_generation_tokens"},
+	{METRIC_REQUEST_MAX_GENERATION_TOKENS, "vllm:request_max_num_generation_tokens"},
+	{METRIC_REQUEST_SUCCESS, "vllm:request_success_total"},
+	{METRIC_PROMPT_TOKENS, "vllm:prompt_tokens_total"},
+	{METRIC_GENERATION_TOKENS, "vllm:generation_tokens_total"},
+	{METRIC_REQUESTS_RUNNING, "vllm:num_requests_running"},
+	{METRIC_REQUESTS_WAITING, "vllm:num_requests_waiting"},
+	{METRIC_PREEMPTIONS, "vllm:num_preemptions_total"},
+	{METRIC_KV_CACHE_USAGE, "vllm:kv_cache_usage_perc"},
+	{METRIC_KV_CACHE_USAGE, "vllm:gpu_cache_usage_perc"},
+	{METRIC_PREFIX_CACHE_QUERIES, "vllm:prefix_cache_queries_total"},
+	{METRIC_PREFIX_CACHE_QUERIES, "vllm:gpu_prefix_cache_queries_total"},
+	{METRIC_PREFIX_CACHE_HITS, "vllm:prefix_cache_hits_total"},
+	{METRIC_PREFIX_CACHE_HITS, "vllm:gpu_prefix_cache_hits_total"},
+	{METRIC_SPEC_DRAFTS, "vllm:spec_decode_num_drafts_total"},
+	{METRIC_SPEC_DRAFT_TOKENS, "vllm:spec_decode_num_draft_tokens_total"},
+	{METRIC_SPEC_ACCEPTED_TOKENS, "vllm:spec_decode_num_accepted_tokens_total"},
+	{METRIC_SPEC_ACCEPTED_BY_POS, "vllm:spec_decode_num_accepted_tokens_per_pos_total"},
+};
+
 typedef _Atomic uint64_t cell_t;
 /* Histogram: cell 0 is the sum, cell 1 + i is bucket i. Counter, gauge: cell i is label
  * value i. */
@@ -239,52 +275,66 @@ static void add_sample(struct metrics_page *p, const char *name, double v)
 	add_value(p, v);
 }
 
-static void add_by(struct metrics_page *p, enum metric_id id)
+static void add_by(struct metrics_page *p, enum metric_id id, const char *name)
 {
 	const struct metric_row *r = &rows[id];
 	const char *rest = r->values;
 	struct str v;
 	for (int i = 0; (v = next_value(&rest)).n > 0; i++) {
-		buf_addf(p->out, "%s{%s,%s=\"%.*s\"} ", r->name, p->labels,
+		buf_addf(p->out, "%s{%s,%s=\"%.*s\"} ", name, p->labels,
 			 r->label, (int)v.n, v.p);
 		add_value(p, cell_get(&cells[id][i]));
 	}
 }
 
-static void add_histogram(struct metrics_page *p, enum metric_id id)
+static void add_histogram(struct metrics_page *p, enum metric_id id, const char *name)
 {
-	const struct metric_row *r = &rows[id];
-	const struct edges *e = &edges_of[r->kind];
+	const struct edges *e = &edges_of[rows[id].kind];
 	uint64_t n = 0;
 	for (int i = 0; i <= e->n; i++) {
 		n += atomic_load_explicit(&cells[id][1 + i],
 					  memory_order_relaxed);
-		buf_addf(p->out, "%s_bucket{%s,le=\"", r->name, p->labels);
+		buf_addf(p->out, "%s_bucket{%s,le=\"", name, p->labels);
 		if (i < e->n)
 			buf_addf(p->out, "%g", e->p[i]);
 		else
 			buf_add_z(p->out, "+Inf");
 		buf_addf(p->out, "\"} %llu\n", (unsigned long long)n);
 	}
-	buf_addf(p->out, "%s_sum{%s} ", r->name, p->labels);
+	buf_addf(p->out, "%s_sum{%s} ", name, p->labels);
 	add_value(p, cell_get(&cells[id][0]));
-	buf_addf(p->out, "%s_count{%s} %llu\n", r->name, p->labels,
+	buf_addf(p->out, "%s_count{%s} %llu\n", name, p->labels,
 		 (unsigned long long)n);
 }
 
-static void add_row(struct metrics_page *p, enum metric_id id)
+static void add_metric(struct metrics_page *p, enum metric_id id, const char *name,
+		       const char *help)
 {
 	const struct metric_row *r = &rows[id];
 	bool is_hist = edges_of[r->kind].n > 0;
-	add_head(p, r->name,
-		 is_hist ? "histogram" : r->kind == COUNTER ? "counter" : "gauge",
-		 r->help);
+	add_head(p, name,
+		 is_hist ? "histogram" : r->kind == COUNTER ? "counter" : "gauge", help);
 	if (is_hist)
-		add_histogram(p, id);
+		add_histogram(p, id, name);
 	else if (r->label)
-		add_by(p, id);
+		add_by(p, id, name);
 	else
-		add_sample(p, r->name, cell_get(&cells[id][0]));
+		add_sample(p, name, cell_get(&cells[id][0]));
+}
+
+static void add_vllm_names(struct metrics_page *p)
+{
+	char help[128];
+	for (size_t i = 0; i < ARRAY_LEN(vllm_names); i++) {
+		const struct vllm_name *v = &vllm_names[i];
+		snprintf(help, sizeof help, "%s under a name of vLLM.", rows[v->id].name);
+		add_metric(p, v->id, v->name, help);
+	}
+	add_head(p, "vllm:cache_config_info", "gauge",
+		 "The KV cache: tokens of a page, and pages; always 1.");
+	buf_addf(p->out,
+		 "vllm:cache_config_info{%s,block_size=\"%.0f\",num_gpu_blocks=\"%.0f\"} 1\n",
+		 p->labels, metric_get(METRIC_KV_PAGE_TOKENS), metric_get(METRIC_KV_PAGES));
 }
 
 /* --- process_* metrics, named as in the Prometheus client libraries -------------- */
@@ -428,7 +478,8 @@ void metrics_format(const struct metrics_info *info, struct buf *out)
 	struct metrics_page p = {out, labels.p};
 	set_engine(info);
 	for (int id = 0; id < METRIC_COUNT; id++)
-		add_row(&p, (enum metric_id)id);
+		add_metric(&p, (enum metric_id)id, rows[id].name, rows[id].help);
+	add_vllm_names(&p);
 	add_build_info(&p, info);
 	add_processes(&p);
 	buf_deinit(&labels);

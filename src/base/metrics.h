@@ -41,5 +41,5 @@ struct metrics_info {
 	const struct health *health;
 	const struct clock *clock;
 };
-/* Append all metrics in Prometheus text format, including process_* and build_info. */
+/* Append all metrics in Prometheus text format, including vllm:*, process_* and build_info. */
 void metrics_format(const struct metrics_info *info, struct buf *out);

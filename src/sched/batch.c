@@ -665,11 +665,8 @@ static void note_tokens(struct sched_choice *c, int n, int64_t now_us)
 {
 	struct request_stats *st = &c->r->stats;
 	metric_add(METRIC_GENERATION_TOKENS, n);
-	if (c->last_token_us) {
-		double gap_s = (double)(now_us - c->last_token_us) * 1e-6;
-		metric_observe(METRIC_ITL, gap_s);
-		metric_observe(METRIC_ITL_OLD, gap_s);
-	}
+	if (c->last_token_us)
+		metric_observe(METRIC_ITL, (double)(now_us - c->last_token_us) * 1e-6);
 	if (!st->first_token_us) {
 		st->first_token_us = now_us;
 		metric_observe(METRIC_TTFT, (double)(now_us - st->arrival_us) * 1e-6);

@@ -373,14 +373,13 @@ static void publish(struct sched *s)
 	metric_set(METRIC_REQUESTS_WAITING, atomic_load(&s->n_queued) + n_paused);
 	metric_set(METRIC_WAITING_TOKENS, (double)atomic_load(&s->n_queued_tok));
 	metric_set(METRIC_KV_PAGES, total);
+	metric_set(METRIC_KV_PAGE_TOKENS, engine_page_size(e));
 	metric_set(METRIC_KV_PAGES_USED, used);
 	struct engine_stats stats;
 	engine_stats(e, &stats);
 	metric_set(METRIC_STATE_SLOTS, stats.checkpoints_max);
 	metric_set(METRIC_STATE_CHECKPOINTS, stats.checkpoints);
-	double usage = total ? (double)used / total : 0;
-	metric_set(METRIC_KV_CACHE_USAGE, usage);
-	metric_set(METRIC_KV_CACHE_USAGE_OLD, usage);
+	metric_set(METRIC_KV_CACHE_USAGE, total ? (double)used / total : 0);
 }
 
 bool sched_turn(struct sched *s)

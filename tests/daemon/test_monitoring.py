@@ -21,8 +21,9 @@ from halod import PATIENCE, SRCDIR, Halod, Tap
 
 FOLDER = os.path.join(SRCDIR, "conf", "monitoring")
 
-# What the dashboard that comes with vLLM asks for, with its prefix changed. The last name
-# of a pair is from its older versions.
+# What is read under vLLM's names: by its dashboard, and in the second part by routers
+# (production-stack, smg, vllm-router, llm-d) and by llm-d's autoscaler. Names that begin with
+# gpu_, and time_per_output_token_seconds, are from older versions.
 VLLM = ["e2e_request_latency_seconds_bucket", "prompt_tokens_total",
         "generation_tokens_total", "inter_token_latency_seconds_bucket",
         "time_per_output_token_seconds_bucket", "num_requests_running",
@@ -30,7 +31,14 @@ VLLM = ["e2e_request_latency_seconds_bucket", "prompt_tokens_total",
         "gpu_cache_usage_perc", "request_prompt_tokens_bucket",
         "request_generation_tokens_bucket", "request_success_total",
         "request_queue_time_seconds_sum", "request_prefill_time_seconds_sum",
-        "request_decode_time_seconds_sum", "request_max_num_generation_tokens_sum"]
+        "request_decode_time_seconds_sum", "request_max_num_generation_tokens_sum",
+
+        "cache_config_info", "prefix_cache_hits_total", "prefix_cache_queries_total",
+        "gpu_prefix_cache_hits_total", "gpu_prefix_cache_queries_total",
+        "request_generation_tokens_sum", "request_generation_tokens_count",
+        "request_prompt_tokens_sum", "request_prompt_tokens_count",
+        "time_per_output_token_seconds_sum", "time_per_output_token_seconds_count",
+        "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count"]
 
 
 def expressions():
@@ -52,8 +60,12 @@ def test_names(t, d):
     for title, expr in expressions():
         asked = set(re.findall(r"halod_\w+", expr))
         t.ok(asked <= have, "%s: halod has these metrics" % title, asked - have)
-    missing = [name for name in VLLM if "halod_" + name not in have]
-    t.equal(missing, [], "and those of vLLM's dashboard")
+    theirs = set(re.findall(r"(?m)^vllm:(\w+){", text))
+    t.equal(set(VLLM) - theirs, set(), "and those that programs made for vLLM read")
+    info = re.search(r'(?m)^vllm:cache_config_info{.*block_size="(\d+)",num_gpu_blocks="(\d+)"}',
+                     text)
+    pages, tokens = (d.metrics()[name] for name in ("kv_pages", "kv_page_tokens"))
+    t.equal([int(n) for n in info.groups()], [tokens, pages], "the KV cache's size is told")
 
 
 def promtool(t, *args):
