@@ -56,6 +56,38 @@ LLAMA4 = {"attention_bias": False, "attention_dropout": 0.0, "attn_temperature_t
           0.001, "router_jitter_noise": 0.0, "cache_implementation": "hybrid",
           "_attn_implementation_autoset": True}
 WITH_TEXT = "architectures model_type vision_config "
+GEMMA4 = "dtype initializer_range tie_word_embeddings transformers_version "
+TEXT_OF_GEMMA4 = " ".join("text." + k for k in (
+    "attention_bias attention_k_eq_v bos_token_id enable_moe_block eos_token_id "
+    "final_logit_softcapping head_dim hidden_activation hidden_size "
+    "hidden_size_per_layer_input initializer_range intermediate_size layer_types "
+    "max_position_embeddings model_type moe_intermediate_size num_attention_heads num_experts "
+    "num_hidden_layers num_key_value_heads num_kv_shared_layers pad_token_id rms_norm_eps "
+    "rope_parameters sliding_window tie_word_embeddings top_k_experts "
+    "use_bidirectional_attention use_cache use_double_wide_mlp vocab_size "
+    "vocab_size_per_layer_input").split())
+GEMMA4_OWN = {"boa_token_id": 256000, "boi_token_id": 255999, "eoa_token_id": 258883,
+              "eoa_token_index": 258883, "eoi_token_id": 258882,
+              "vision_soft_tokens_per_image": 280, "text.attention_dropout": 0.0,
+              "text.dtype": "bfloat16", "text.expert_intermediate_size": None}
+QWEN35 = "tie_word_embeddings transformers_version "
+TEXT_OF_QWEN35 = " ".join("text." + k for k in (
+    LINEAR + "dtype eos_token_id head_dim hidden_act hidden_size initializer_range layer_types "
+    "max_position_embeddings model_type num_attention_heads num_hidden_layers "
+    "num_key_value_heads rms_norm_eps rope_parameters use_cache vocab_size").split()) + " "
+QWEN35_OWN = {
+    "vision_config": {
+        "deepstack_visual_indexes": [], "depth": 1, "hidden_act": "gelu_pytorch_tanh",
+        "hidden_size": 32, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": 64,
+        "model_type": "qwen3_5", "num_heads": 2, "num_position_embeddings": 16,
+        "out_hidden_size": 64, "patch_size": 16, "spatial_merge_size": 2,
+        "temporal_patch_size": 2},
+    "architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5",
+    "image_token_id": 248056, "video_token_id": 248057, "vision_start_token_id": 248053,
+    "vision_end_token_id": 248054, "text.attention_bias": False, "text.attention_dropout": 0.0,
+    "text.attn_output_gate": True, "text.full_attention_interval": 4,
+    "text.mamba_ssm_dtype": "float32", "text.mlp_only_layers": [],
+    "text.mtp_num_hidden_layers": 1, "text.mtp_use_dedicated_embeddings": False}
 
 MODELS = [
     ("Llama 2 7B Chat", "llama-llama3",
@@ -120,26 +152,20 @@ MODELS = [
      {"attention_bias": False, "attention_dropout": 0.0, "decoder_sparse_step": 1,
       "full_attention_interval": 4, "mlp_only_layers": [], "output_router_logits": False,
       "router_aux_loss_coef": 0.001, "use_sliding_window": False}, True),
-    ("Qwen3.5 4B", "qwen35", COMMON.replace("torch_dtype", "dtype") + LINEAR + "head_dim "
-     "layer_types pad_token_id rope_parameters",
-     {"attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True,
-      "full_attention_interval": 4, "mamba_ssm_dtype": "float32", "mlp_only_layers": [],
-      "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False,
-      "partial_rotary_factor": None}, True),
-    ("Qwen3.5 35B A3B", "qwen35moe", COMMON.replace("torch_dtype", "dtype") + LINEAR +
-     "head_dim layer_types pad_token_id rope_parameters moe_intermediate_size num_experts "
-     "num_experts_per_tok shared_expert_intermediate_size",
-     {"attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True,
-      "full_attention_interval": 4, "mamba_ssm_dtype": "float32", "mlp_only_layers": [],
-      "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False,
-      "output_router_logits": False, "router_aux_loss_coef": 0.001}, True),
+    ("Qwen3.5 27B", "qwen35", QWEN35 + TEXT_OF_QWEN35 + "text.intermediate_size",
+     QWEN35_OWN, True),
+    ("Qwen3.5 35B A3B", "qwen35moe", QWEN35 + TEXT_OF_QWEN35 + "text.moe_intermediate_size "
+     "text.num_experts text.num_experts_per_tok text.shared_expert_intermediate_size",
+     dict(QWEN35_OWN, model_type="qwen3_5_moe",
+          architectures=["Qwen3_5MoeForConditionalGeneration"],
+          **{"text.router_aux_loss_coef": 0.001}), True),
     ("GLM-4.5 Air", "glm4moe-groups", COMMON + ROPE + MOE +
      "attention_bias head_dim partial_rotary_factor use_qk_norm pad_token_id",
      {"attention_dropout": 0.0, "num_nextn_predict_layers": 1}, True),
     ("GLM-4.7-Flash", "glm4moelite", COMMON + MOE + MLA +
      "rope_scaling rope_theta pad_token_id partial_rotary_factor",
-     {"attention_bias": False, "attention_dropout": 0.0, "num_nextn_predict_layers": 1,
-      "topk_method": "noaux_tc"}, True),
+     {"attention_bias": False, "attention_dropout": 0.0, "dtype": "bfloat16",
+      "num_nextn_predict_layers": 1, "topk_method": "noaux_tc"}, True),
     ("DeepSeek V3 0324", "deepseekv3-yarn", COMMON + ROPE + MOE + MLA, DEEPSEEK, True),
     ("Kimi K2 Instruct", "deepseekv3-yarn", COMMON + ROPE + MOE + MLA,
      dict(DEEPSEEK, aux_loss_alpha=0.001, seq_aux=True, num_nextn_predict_layers=0,
@@ -170,7 +196,7 @@ MODELS = [
     ("Nemotron 3 Nano 30B A3B", "nemotronhmoe", NEMOTRON_KEYS + NEMOTRON_MOE,
      dict(NEMOTRON, partial_rotary_factor=1.0, rope_theta=10000), True),
     ("Nemotron 3 Super", "nemotronhsuper", NEMOTRON_KEYS + NEMOTRON_MOE + "moe_latent_size",
-     dict(NEMOTRON, moe_shared_expert_overlap=False, mtp_hybrid_override_pattern="*E",
+     dict(NEMOTRON, dtype="bfloat16", moe_shared_expert_overlap=False, mtp_hybrid_override_pattern="*E",
           num_nextn_predict_layers=1, partial_rotary_factor=1.0, rope_theta=10000), True),
     ("MiniMax M2", "minimaxm2", COMMON + "rope_theta head_dim num_experts_per_tok "
      "num_local_experts rotary_dim",
@@ -199,8 +225,8 @@ MODELS = [
      "moe_layer_end_index moe_layer_interval moe_layer_start_index moe_num_experts "
      "moe_num_shared_experts pad_token_id",
      {"moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_use_aux_free": True,
-      "num_nextn_predict_layers": 1, "rope_scaling": None, "use_bias": False},
-     True),
+      "num_nextn_predict_layers": 1, "rope_scaling": None, "use_bias": False,
+      "dtype": "bfloat16", "is_quantized": False, "use_rmsnorm": True}, True),
     ("Hunyuan 7B", "hunyuan", COMMON + ROPE + "head_dim pad_token_id",
      {"add_classification_head": False, "attention_bias": False, "attention_dropout": 0.0,
       "attention_head_dim": 16, "cla_share_factor": 2, "class_num": 0, "dense_list": [32, 0],
@@ -247,12 +273,12 @@ MODELS = [
      {"attention_bias": False, "attention_dropout": 0.0, "max_window_layers": 28,
       "mlp_bias": False, "pretraining_tp": 2, "sliding_window": None,
       "use_sliding_window": False, "_name_or_path": "/checkpoints"}, True),
-    ("LFM2 1.2B", "lfm2", COMMON.replace("hidden_act ", "").replace("intermediate_size ", "")
-     .replace("rms_norm_eps ", "") + "block_auto_adjust_ff_dim block_ffn_dim_multiplier "
-     "block_multiple_of conv_L_cache norm_eps pad_token_id rope_theta layer_types",
+    ("LFM2 1.2B", "lfm2", COMMON.replace("hidden_act ", "").replace("rms_norm_eps ", "") +
+     "block_auto_adjust_ff_dim block_ffn_dim_multiplier block_multiple_of conv_L_cache norm_eps "
+     "pad_token_id rope_theta layer_types",
      {"block_dim": 32, "block_ff_dim": 72, "block_mlp_init_scale": 1.0, "block_norm_eps": 1e-5,
       "block_out_init_scale": 1.0, "block_use_swiglu": True,
-      "block_use_xavier_init": True, "conv_bias": False, "conv_dim": 32, "conv_dim_out": 32,
+      "block_use_xavier_init": True, "conv_bias": False, "head_dim": 8, "conv_dim": 32, "conv_dim_out": 32,
       "conv_use_xavier_init": True, "full_attn_idxs": [1], "num_heads": 4,
       "theta": 10000.0, "tie_embedding": True, "use_pos_enc": True}, True),
     ("LFM2 8B A1B", "lfm2moe", COMMON.replace("hidden_act ", "").replace("rms_norm_eps ", "") +
@@ -271,22 +297,20 @@ MODELS = [
      "hidden_activation rope_scaling",
      {"attention_dropout": 0.0, "attn_logit_softcapping": None, "cache_implementation":
       "hybrid", "final_logit_softcapping": None, "sliding_window_pattern": 3}, True),
-    ("Gemma 4 E4B", "gemma4", "architectures attention_bias attention_k_eq_v bos_token_id dtype "
-     "enable_moe_block eos_token_id final_logit_softcapping head_dim hidden_activation "
-     "hidden_size hidden_size_per_layer_input initializer_range intermediate_size layer_types "
-     "max_position_embeddings model_type moe_intermediate_size num_attention_heads "
-     "num_experts num_hidden_layers num_key_value_heads num_kv_shared_layers pad_token_id "
-     "rms_norm_eps rope_parameters sliding_window tie_word_embeddings "
-     "top_k_experts use_bidirectional_attention use_cache use_double_wide_mlp vocab_size "
-     "vocab_size_per_layer_input",
-     {"attention_dropout": 0.0, "global_head_dim": 24, "num_global_key_value_heads": None}, True),
+    ("Gemma 4 E2B", "gemma4", GEMMA4 + TEXT_OF_GEMMA4, dict(
+        GEMMA4_OWN, architectures=["Gemma4ForConditionalGeneration"], model_type="gemma4",
+        eos_token_id=[1, 106],
+        vision_config=None, audio_config=None, image_token_id=258880, video_token_id=258884,
+        audio_token_id=258881, **{"text.global_head_dim": 24,
+                                  "text.num_global_key_value_heads": None}), True),
     ("Phi-3 mini 4k", "phi3", COMMON + ROPE + "embd_pdrop original_max_position_embeddings "
      "pad_token_id resid_pdrop sliding_window",
      {"attention_bias": False, "attention_dropout": 0.0, "_name_or_path": "Phi-3-mini",
       "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}}, False),
     ("Phi-4 mini", "phi3", COMMON + ROPE + "embd_pdrop original_max_position_embeddings "
      "pad_token_id resid_pdrop sliding_window partial_rotary_factor",
-     {"attention_bias": False, "attention_dropout": 0.0, "full_attn_mod": 1,
+     {"_name_or_path": "Phi-4-mini-instruct", "attention_bias": False, "attention_dropout": 0.0,
+      "full_attn_mod": 1,
       "interpolate_factor": 1, "lm_head_bias": False, "mlp_bias": False,
       "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}}, True),
     ("Qwen3.8-Flash-Next", "qwen4exp", WITH_TEXT + "image_token_id " + " ".join(
@@ -302,9 +326,15 @@ MODELS = [
             "ple_conv_kernel_size ple_embed_dim ple_layer_ids rms_norm_eps rope_parameters "
             "shared_expert_intermediate_size split_ngram_parts tie_word_embeddings "
             "vocab_size").split()),
-     {"quantization_config": None, "text.full_attention_interval": 4}, True),
+     {"quantization_config": None, "text.full_attention_interval": 4,
+      "text.mamba_ssm_dtype": "float32", "text.use_cache": True, "text.mtp_num_hidden_layers": 1,
+      "text.mtp_use_dedicated_embeddings": False, "text.mtp": {
+          "hybrid": True, "layer_types": ["full_attention"], "num_hidden_layers": 1,
+          "rope_theta": 10000}}, True),
     ("DeepSeek V4 Flash", "deepseekv4-fp8",
-     "architectures compress_rate_hca compress_ratios compress_rope_theta expert_dtype hc_eps "
+     "architectures attention_bias attention_dropout compress_rate_hca compress_ratios "
+     "compress_rope_theta expert_dtype hc_eps hidden_act initializer_range norm_topk_prob "
+     "tie_word_embeddings transformers_version use_cache "
      "hc_mult hc_sinkhorn_iters head_dim hidden_size index_head_dim index_n_heads index_topk "
      "max_position_embeddings model_type moe_intermediate_size n_routed_experts "
      "n_shared_experts num_attention_heads num_experts_per_tok num_hash_layers "
@@ -314,17 +344,12 @@ MODELS = [
      "bos_token_id eos_token_id",  # compress_rate_hca: the small model's is not 128
      {"topk_method": "noaux_tc", "auto_map": {"AutoModel": "DeepseekV4ForCausalLM"}}, True),
     ("Gemma 4 26B A4B", "gemma4moe", WITH_TEXT + "audio_config audio_token_id image_token_id "
-     "video_token_id " + " ".join("text." + k for k in (
-         "attention_bias attention_dropout attention_k_eq_v enable_moe_block head_dim "
-         "hidden_activation hidden_size hidden_size_per_layer_input intermediate_size "
-         "layer_types max_position_embeddings model_type moe_intermediate_size "
-         "num_attention_heads num_experts num_hidden_layers num_key_value_heads "
-         "num_kv_shared_layers per_layer_config rms_norm_eps rope_parameters sliding_window "
-         "tie_word_embeddings top_k_experts use_bidirectional_attention use_double_wide_mlp "
-         "vocab_size vocab_size_per_layer_input final_logit_softcapping").split()),
-     {"vision_soft_tokens_per_image": 280}, True),
+     "video_token_id " + GEMMA4 + TEXT_OF_GEMMA4,
+     dict(GEMMA4_OWN, **{"text.global_head_dim": 32, "text.num_global_key_value_heads": 1}), True),
 ]
 
+# Of alibaba/rtp-llm's tokenizers of seven models (rtp_llm/test/model_test/fake_test/testdata)
+# each key is here, and those of Llama's and Gemma's, which are known.
 GENERATION = [
     {"_from_model_config": True, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
      "max_length": 4096, "temperature": 0.6, "top_p": 0.9, "transformers_version": "4.31.0"},
@@ -345,12 +370,66 @@ TOKENIZER = [
      "additional_special_tokens": ["<|im_end|>"], "errors": "replace", "split_special_tokens":
      False, "add_prefix_space": False, "unk_token": None, "backend": "tokenizers",
      "processor_class": "Gemma3Processor", "spaces_between_special_tokens": False,
-     "auto_map": {"AutoTokenizer": [None, "x.X"]}, "is_local": False, "local_files_only": False},
+     "auto_map": {"AutoTokenizer": [None, "x.X"]}, "is_local": False, "local_files_only": False,
+     "do_lower_case": False, "remove_space": False},
 ]
 
-# Where a key set was read; those of other rows are known of the published files.
+AIC = "ai-dynamo/aiconfigurator: aic-core/src/aiconfigurator_core/model_configs/%s_config.json"
+MLC = "mlc-ai/mlc-llm: python/mlc_llm/model/model_preset.py, %s"
+MAXTEXT = ("AI-Hypercomputer/maxtext: "
+           "src/maxtext/checkpoint_conversion/utils/hf_model_configs.py, %s_dict")
+SIM = "inference-sim/inference-sim: model_configs/%s/config.json"
+BRIDGE = "NVIDIA-NeMo/Megatron-Bridge: tests/unit_tests/models/%s"
+# Where a key set was read: a public repository and a path in it, or who quotes the file. A row
+# may have keys of other versions of that file, too. quantization_config is only there where the
+# small model's weights are in that format; those have tests of their own.
 SOURCES = {
-    "Qwen3.8-Flash-Next": "a server's test of its reader, which says it is shaped as the file",
-    "DeepSeek V4 Flash": "notes of an engineer who ran the file on another accelerator",
-    "Gemma 4 26B A4B": "tests of readers in two servers, and Transformers' own defaults",
+    "Llama 2 7B Chat": SIM % "llama-2-7b-hf",
+    "TinyLlama 1.1B Chat": MLC % "tinyllama_1b_chat_v1.0",
+    "Llama 3.1 8B Instruct": AIC % "meta-llama--Meta-Llama-3.1-8B",
+    "Llama 3.2 1B Instruct": MLC % "llama3_2_1b",
+    "Mistral 7B v0.1": MLC % "mistral_7b",
+    "Mistral 7B v0.3": MLC % "mistral_7b_v03",
+    "Ministral 3 8B": MLC % "ministral3_3b_2512",
+    "Mixtral 8x7B Instruct": AIC % "mistralai--Mixtral-8x7B-v0.1",
+    "Qwen2.5 7B Instruct": SIM % "qwen2.5-7b-instruct",
+    "Qwen3 8B": AIC % "Qwen--Qwen3-8B",
+    "Qwen3 30B A3B": AIC % "Qwen--Qwen3-30B-A3B",
+    "Qwen3 VL 8B": AIC % "Qwen--Qwen3-VL-8B-Instruct",
+    "Qwen3 VL 30B A3B": AIC % "Qwen--Qwen3-VL-30B-A3B-Instruct",
+    "Qwen3-Next 80B A3B": MAXTEXT % "qwen3_next_80b_a3b",
+    "Qwen3.5 27B": AIC % "Qwen--Qwen3.5-27B",
+    "Qwen3.5 35B A3B": AIC % "Qwen--Qwen3.5-35B-A3B",
+    "GLM-4.5 Air": "alibaba/rtp-llm: "
+                   "rtp_llm/test/model_test/fake_test/testdata/glm45/tokenizer/config.json",
+    "GLM-4.7-Flash": "a test of a drafter on Apple's GPUs, with the keys of the file",
+    "DeepSeek V3 0324": AIC % "deepseek-ai--DeepSeek-V3",
+    "Kimi K2 Instruct": AIC % "moonshotai--Kimi-K2-Instruct",
+    "DeepSeek V3.2": AIC % "deepseek-ai--DeepSeek-V3.2",
+    "DeepSeek V4 Flash": AIC % "deepseek-ai--DeepSeek-V4-Flash",
+    "Granite 4.0 H Small": "a test that quotes the text of granite-4.0-3b-vision",
+    "Nemotron Nano 12B v2": BRIDGE % "nemotronh/test_nemotron_h_bridge.py",
+    "Nemotron 3 Nano 30B A3B": AIC % "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+    "Nemotron 3 Super": AIC % "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
+    "MiniMax M2": AIC % "MiniMaxAI--MiniMax-M2.5",
+    "Llama 4 Scout": AIC % "meta-llama--Llama-4-Scout-17B-16E-Instruct",
+    "ERNIE 4.5 21B A3B": "a test of PaddlePaddle/FastDeploy, which writes such a file",
+    "Hunyuan 7B": "a log of a quantization, which prints the file of Hy-MT2-7B",
+    "OLMo 2 7B": MLC % "olmo2_7b",
+    "Olmo 3 7B": MAXTEXT % "olmo3_7b",
+    "EXAONE 4.0 32B": "a test of NVIDIA/TensorRT-LLM, test_modeling_exaone4.py",
+    "Command R+": MLC % "aya-23",
+    "SmolLM3 3B": "a generator of a small model that keeps to the file's keys",
+    "LFM2 1.2B": "a test of a container of LFM2-1.2B, which quotes its file",
+    "gpt-oss 20B": AIC % "openai--gpt-oss-20b",
+    "Gemma 3 1B": MLC % "gemma3_1b_it",
+    "Gemma 4 E2B": MAXTEXT % "gemma4_e2b",
+    "Gemma 4 26B A4B": AIC % "google--gemma-4-26B-A4B",
+    "Phi-3 mini 4k": MLC % "phi-3_5",
+    "Phi-4 mini": MLC % "phi-4",
+    "Qwen3.8-Flash-Next": "tests of its readers in two servers, which are shaped as the file",
 }
+# Nobody quotes these as far as was found. Their keys are known of the published files.
+KNOWN = ("Bielik 11B v2", "Mistral Small 3.2", "Qwen3 8B AWQ", "Seed-OSS 36B", "Granite 3.3 8B",
+         "Granite 3.1 3B A800M", "Granite MoE Shared", "Granite 4.0 H 1B", "Bamba 9B v2",
+         "ERNIE 4.5 0.3B", "Hunyuan A13B", "EXAONE 4.0 1.2B", "Command R7B", "LFM2 8B A1B")
