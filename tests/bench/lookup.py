@@ -19,12 +19,9 @@ import sys
 import tempfile
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Milliseconds of a step of so many tokens; wider steps take other kernels. H100, measured:
-# results/h100/widths.csv, of which 30B has 24 layers. Strix Halo, predicted:
-# results/predicted/widths.csv.
+# Milliseconds of a step of so many tokens, predicted (results/predicted/widths.csv); wider
+# steps take other kernels.
 COSTS = {
-    "qwen3-30b-a3b 24 layers h100": "1:1.131,2:1.623,3:1.852,4:2.112,5:2.502,6:2.746,7:2.996,8:3.243",
-    "qwen3-8b h100": "1:2.714,2:3.261,3:3.460,4:3.535,5:5.721,6:6.013,7:6.321,8:6.398",
     "qwen3-30b-a3b gfx1151 predicted": "1:9.04,2:13.72,3:17.72,4:21.54,5:24.89,6:28.04,7:31.25,8:34.11",
     "qwen3.5-35b-a3b gfx1151 predicted": "1:9.45,2:12.65,3:15.18,4:17.47,5:19.64,6:21.73,7:23.84,8:25.88",
     "qwen3-8b gfx1151 predicted": "1:20.68,2:21.17,3:21.49,4:21.70,5:21.71,6:21.92,7:22.15,8:22.17",
