@@ -152,7 +152,7 @@ struct backend {
 	int32_t few_tok;
 	/* Bytes of device memory that the backend takes for itself, whatever model is loaded. */
 	int64_t own_bytes;
-	/* In contexts of up to so many positions, attention treats each guessed token of several
+	/* In contexts of up to so many positions, attention treats each draft token of several
 	 * streams as a sequence of its own. In longer contexts it costs less as a further token
 	 * of its stream. 0: never. */
 	int32_t alone_ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each step has one token and wrong guesses, so the sequence grows by one token at any width.
+ * Each step has one token and wrong draft tokens, so the sequence grows by one token at any width.
  * The widths take turns, so that a slow phase of the machine affects all of them. The least
  * time of each width counts, because other programs only add time.
  */
@@ -65,7 +65,7 @@ void bench_widths_print(const struct bench_widths *w)
 {
 	for (int i = 0; i < w->n; i++)
 		if (isnan(w->ms[i]))
-			printf("step of %4lld      no such steps with guesses here\n",
+			printf("step of %4lld      no such steps with drafts here\n",
 			       (long long)w->width[i]);
 		else
 			printf("step of %4lld %10.3f ms, %.2f times one of %lld\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time of steps that verify guesses, by the number of tokens: `haloctl bench model --widths`.
+ * Time of steps that verify drafts, by the number of tokens: `haloctl bench model --widths`.
  * Thread: main.
  */
 #pragma once

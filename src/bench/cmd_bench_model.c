@@ -9,7 +9,7 @@
  *
  * With --feed, the tokens of a file are decoded one by one, even if others are more likely.
  *
- * With --widths, steps of one sequence that verify guesses are measured. With --profile,
+ * With --widths, steps of one sequence that verify drafts are measured. With --profile,
  * another prompt and some more tokens are measured by stage.
  *
  * A first run warms caches up and is not counted; a long depth that is computed makes it
@@ -360,7 +360,7 @@ int cmd_bench_model(int argc, char **argv)
 		{"repeat", 'r', OPTION_INT, &a.repeat, 1, 1000, "R",
 		 "runs, of which the median counts (3)"},
 		{"widths", 'w', OPTION_TEXT, &a.widths, 0, 0, "N,N",
-		 "also steps of N tokens of one sequence, all but one of them guesses"},
+		 "also steps of N tokens of one sequence, all but one of them draft tokens"},
 		{"feed", 'f', OPTION_TEXT, &a.feed, 0, 0, "FILE",
 		 "also decode given tokens: lines of ids, of which the first warms up"},
 		{"profile", 0, OPTION_FLAG, &a.profile, 0, 0, NULL,

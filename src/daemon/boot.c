@@ -331,8 +331,8 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	 * progress is otherwise shown only at a tensor's end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
-	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_guess(b->engine))
-		log_warn("speculative = mtp: the model has no layer that guesses, so nothing "
+	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_draft(b->engine))
+		log_warn("speculative = mtp: the model has no MTP layer, so nothing "
 			 "is drafted. Set it to auto or lookup.");
 	if (s == OK && c->profile) {
 		/* Every 64th or 4th step is measured. A step measured on a GPU cannot
@@ -469,7 +469,7 @@ static enum status measure_widths(const struct boot_opts *o, const struct boot *
 				  struct draft_cost *out, struct fail *fail)
 {
 	struct buf text = {0};
-	*out = (struct draft_cost){.n_guess = 0};
+	*out = (struct draft_cost){.n_draft = 0};
 	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
 		return OK;
 	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);

@@ -153,7 +153,7 @@ static void say_fit(struct doctor *d, const struct model *m, const struct fit *f
 			 (double)fit->ledger.device_taken / GIB);
 	doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB%s, a context of %d of %d "
 		   "tokens, %lld pages of KV cache%s", (double)p->weights / GIB,
-		   p->weights > model_weight_bytes(m) ? " with the layer that guesses" : "",
+		   p->weights > model_weight_bytes(m) ? " with the MTP layer" : "",
 		   (int)p->n_ctx, (int)m->config.max_ctx, (long long)p->n_pages, beside);
 	if (fit->unseen.code != OK)
 		doctor_say(d, DOCTOR_WARN, "images", "would be refused: %s. Fix: what this says, "

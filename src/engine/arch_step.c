@@ -6,18 +6,18 @@
 
 enum { LEAST_BOUND = 256 };
 
-/* Tokens and sequences of a step in 11 bits; 0: it is not recorded. Without guesses a
- * sequence has one token, and there are at most 1024 (engine_opts.max_seqs). Where guesses
+/* Tokens and sequences of a step in 11 bits; 0: it is not recorded. Without draft tokens a
+ * sequence has one token, and there are at most 1024 (engine_opts.max_seqs). Where draft tokens
  * are alone, the number of sequences does not matter. */
 static uint64_t shape_of(const struct engine_batch *b, bool is_alone)
 {
-	enum { GUESSES = 1024 };
+	enum { DRAFTS = 1024 };
 	if (b->n_tok == b->n_seq)
 		return (uint64_t)b->n_tok;
-	if (!b->has_guesses || b->n_tok > ENGINE_DRAFT_TOK || b->n_logit_rows != b->n_tok)
+	if (!b->has_drafts || b->n_tok > ENGINE_DRAFT_TOK || b->n_logit_rows != b->n_tok)
 		return 0;
 	uint64_t n_seq = is_alone ? 0 : (uint64_t)b->n_seq;
-	return GUESSES + n_seq * ENGINE_DRAFT_TOK + (uint64_t)b->n_tok - 1;
+	return DRAFTS + n_seq * ENGINE_DRAFT_TOK + (uint64_t)b->n_tok - 1;
 }
 
 uint16_t arch_graph_id(void)
@@ -36,7 +36,7 @@ struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
 		return (struct arch_step){.n_ctx_max = most};
 	while (bound < MAX(most, b->least_ctx))
 		bound *= 2;
-	/* One stream alone shares what attention reads among its guesses. */
+	/* One stream alone shares what attention reads among its draft tokens. */
 	bool is_alone = b->n_seq > 1 && b->n_tok > b->n_seq && bound <= limits->alone_ctx;
 	bound = MIN(bound, limits->n_ctx);
 	/* bits, from the highest: 16, 11, 8, and 29 for the context (config: ctx) */

@@ -170,7 +170,7 @@ static enum status check_slice(struct engine *e, const struct engine_slice *s,
 				s->n, s->n_logits);
 	bool has_room = s->n_draft == 0 || !e->states || s->seq->ahead >= 0;
 	if (s->n_draft < 0 || s->n_draft >= s->n || !has_room)
-		return fail_set(fail, E_INVAL, "a slice of %d tokens has %d guesses", s->n,
+		return fail_set(fail, E_INVAL, "a slice of %d tokens has %d draft tokens", s->n,
 				s->n_draft);
 	if (s->seq->step_no == e->step_no)
 		return fail_set(fail, E_INVAL, "a sequence is twice in one step");
@@ -201,7 +201,7 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 			      int n_slices, struct fail *fail)
 {
 	int n_tok = 0;
-	bool has_guesses = false;
+	bool has_drafts = false;
 	e->step_no++;
 	if (n_slices < 1 || n_slices > e->max_seqs)
 		return fail_set(fail, E_INVAL, "a step of %d sequences, at most %d",
@@ -214,10 +214,10 @@ static enum status check_step(struct engine *e, const struct engine_slice *slice
 			return fail_set(fail, E_INVAL, "a step of more than %d tokens",
 					e->max_batch_tok);
 		n_tok += slices[i].n;
-		has_guesses |= slices[i].n_draft > 0;
+		has_drafts |= slices[i].n_draft > 0;
 	}
-	if (has_guesses && e->states && n_tok > engine_draft_room(e))
-		return fail_set(fail, E_INVAL, "a step with guesses of %d tokens, at most %d",
+	if (has_drafts && e->states && n_tok > engine_draft_room(e))
+		return fail_set(fail, E_INVAL, "a step with drafts of %d tokens, at most %d",
 				n_tok, engine_draft_room(e));
 	return OK;
 }
@@ -270,7 +270,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 	}
 	note_before(e, s->seq, arrays->before + (size_t)i_seq * ENGINE_BEFORE);
 	engine_image_note(e, s->seq, b->n_tok, s->n);
-	b->has_guesses |= s->n_draft > 0;
+	b->has_drafts |= s->n_draft > 0;
 	s->seq->draft_seq = i_seq;
 	s->seq->draft_tok = b->n_tok + s->n - s->n_draft;
 	arrays->first_tok[i_seq] = b->n_tok;
@@ -290,7 +290,7 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 	if (st != OK)
 		return st;
 	e->batch.n_tok = e->batch.n_seq = e->batch.n_logit_rows = 0;
-	e->batch.has_guesses = false;
+	e->batch.has_drafts = false;
 	e->batch.n_views = 0;
 	for (int i = 0; i < n_slices; i++) {
 		e->logits_before[i] = e->batch.n_logit_rows;
@@ -330,7 +330,7 @@ void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *t
 {
 	assert(n <= s->n_draft);
 	if (e->states)
-		engine_seq_keep_guesses(e, s, n);
+		engine_seq_keep_draft(e, s, n);
 	engine_seq_append(e, s, tokens, n);
 	s->hidden_row += n;
 	s->n_draft = 0;

@@ -40,11 +40,11 @@ struct engine_batch {
 	int n_logit_rows;
 	const int32_t *before; /* (B, ENGINE_BEFORE) the tokens before the slice, the last first;
 				* a number below 0 stands for none, or for a token of an image */
-	bool has_guesses; /* some of the tokens are guesses: replay may follow */
+	bool has_drafts; /* some of the tokens are draft tokens: replay may follow */
 	int32_t least_ctx; /* engine_set_least_ctx */
 	struct seq_states states; /* (B) each; only where the graph has n_states */
 	/* (T) for each token, where to read the hidden state of the token before it (enum
-	 * engine_hidden). NULL unless the graph has a guess function. */
+	 * engine_hidden). NULL unless the graph has a draft function. */
 	const int32_t *hidden;
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
 	const int32_t *last_seen; /* (T) a token sees up to its own position, or to the end of
@@ -55,8 +55,8 @@ struct engine_batch {
 
 enum { ENGINE_BEFORE = MODEL_MAX_NGRAM - 1 };
 
-/* Hidden states that a graph with guess keeps: of the rows of logits of the last forward,
- * then of all its tokens, then of the rows of the last guess. */
+/* Hidden states that a graph with draft keeps: of the rows of logits of the last forward,
+ * then of all its tokens, then of the rows of the last draft token. */
 enum engine_hidden {
 	ENGINE_HIDDEN_ROWS = 64, /* most rows of the first kind, and of the last kind */
 };
@@ -76,7 +76,7 @@ struct engine_graph {
 	/* A token has the same bits in every step of at most so many tokens; 0: in every
 	 * step. */
 	int32_t few_tok;
-	/* In contexts of up to so many positions, one recording of a step with guesses serves
+	/* In contexts of up to so many positions, one recording of a step with drafts serves
 	 * any number of streams above one. 0: such steps are not recorded, or one for each
 	 * number of streams. */
 	int32_t alone_ctx;
@@ -88,18 +88,18 @@ struct engine_graph {
 	 * forward has written them. Valid until the next forward. */
 	const struct logits_top *(*top)(void *ctx);
 	enum status (*fetch)(void *ctx, int32_t i, float *logits);
-	/* Guess the token after each token of b, one of each sequence, from its hidden state: ids
+	/* Draft the token after each token of b, one of each sequence, from its hidden state: ids
 	 * (B). At most ENGINE_HIDDEN_ROWS. It takes the place of the last forward's logits. NULL:
 	 * the model has no layer for it (enum model_mtp), or it was not asked for. */
-	enum status (*guess)(void *ctx, const struct engine_batch *b, int32_t *ids,
+	enum status (*draft)(void *ctx, const struct engine_batch *b, int32_t *ids,
 			     struct fail *fail);
 	void (*destroy)(void *ctx);
 	/* Copy a page's keys and values in every layer, in order with the forwards before and
 	 * after this call. NULL: the graph keeps none. */
 	enum status (*copy_page)(void *ctx, int32_t dst, int32_t src);
-	/* Takes recurrent states through guesses that were right (struct engine_replay), before
-	 * the next forward. The last forward had has_guesses. NULL: with recurrent states no
-	 * guesses can be verified. */
+	/* Takes recurrent states through draft tokens that were right (struct engine_replay),
+	 * before the next forward. The last forward had has_drafts. NULL: with recurrent states no
+	 * draft tokens can be verified. */
 	enum status (*replay)(void *ctx, const struct engine_replay *r);
 	/* Bytes of a page and of a state in all layers, and copies of them to and from host
 	 * memory, done on return unless it is pinned. NULL: they cannot be copied. */
@@ -142,8 +142,8 @@ struct engine_opts {
 	/* For models that give embeddings: each row of logits is a row of the last norm (D)
 	 * instead, and the output head is not loaded. */
 	bool gives_rows;
-	bool mtp; /* load the layer that guesses (enum model_mtp), if the model has one */
-	/* That layer guesses among the first so many tokens only, and needs less of the output
+	bool mtp; /* load the MTP layer (enum model_mtp), if the model has one */
+	/* That layer drafts from the first so many tokens only, and needs less of the output
 	 * head; 0: among all. Rounded up to whole tiles of rows. */
 	int mtp_vocab;
 	/* Folder where pages and states are kept for later, and most bytes in it. NULL or "":
@@ -199,7 +199,7 @@ struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
  * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
 enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
 			       int n_tok) MUST_USE;
-/* engine_seq_reserve for a slice with guesses. A model with recurrent state then needs one more
+/* engine_seq_reserve for a slice with drafts. A model with recurrent state then needs one more
  * slot; E_NO_PAGES also if there is no such slot. */
 enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s,
 				     int n_tok) MUST_USE;
@@ -255,8 +255,8 @@ struct engine_slice {
 	int n;
 	int n_logits;           /* logits of the last n_logits tokens, 0..n */
 	float inv_t;            /* 1 / temperature, for engine_top; 0: 1 */
-	/* The last so many of the n tokens are guesses. The sequence grows only by the tokens
-	 * before them, and by the guesses that engine_seq_confirm names afterwards. */
+	/* The last so many of the n tokens are draft tokens. The sequence grows only by the tokens
+	 * before them, and by the draft tokens that engine_seq_confirm names afterwards. */
 	int n_draft;
 };
 
@@ -266,11 +266,11 @@ struct engine_slice {
  * reserved, E_IO for experts that cannot be read (expert_memory), E_BACKEND. */
 enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail) MUST_USE;
-/* Tokens that a step with guesses may have at most, so that each has the bits it would
- * have alone. 0: this model cannot verify guesses, since its state cannot go back. */
+/* Tokens that a step with drafts may have at most, so that each has the bits it would
+ * have alone. 0: this model cannot verify drafts, since its state cannot go back. */
 enum { ENGINE_DRAFT_TOK = 32 }; /* engine_draft_room never returns more */
 int engine_draft_room(const struct engine *e);
-/* The first n guesses for s in the last step were right: these tokens are in the cache. A
+/* The first n draft tokens for s in the last step were right: these tokens are in the cache. A
  * recurrent state is taken through them now. Call it before the next step. */
 void engine_seq_confirm(struct engine *e, struct engine_seq *s, const int32_t *tokens,
 			int n);

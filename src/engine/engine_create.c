@@ -224,7 +224,7 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 	set_defaults(o, m->config.max_ctx);
 	char lacks[200];
 	if (o->mtp && graph_mtp_lacks(m, *family, lacks)) {
-		log_warn("the layer that guesses (multi-token prediction) is not used: the "
+		log_warn("the MTP layer (multi-token prediction) is not used: the "
 			 "model's files have no %s", lacks);
 		o->mtp = false;
 	}

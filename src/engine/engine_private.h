@@ -68,7 +68,7 @@ struct engine_seq {
 	 * zeros. Forks and checkpoints may share that slot. A step then writes the new state to
 	 * another slot, `next`, which is taken when room for the step is reserved. */
 	int32_t state, next;
-	/* A step with guesses leaves the state after all of them in this slot, and the state
+	/* A step with drafts leaves the state after all of them in this slot, and the state
 	 * before the first in `next`; -1: not reserved. */
 	int32_t ahead;
 	bool is_lost;           /* a step failed after it began to change the state */
@@ -83,9 +83,9 @@ struct engine_seq {
 	int leave_at;           /* … and here (engine_seq_leave_state); 0: nowhere */
 	bool stays;             /* the last checkpoint was made at leave_at */
 	uint64_t step_no;       /* last step that the sequence was in */
-	int n_draft;            /* guesses of that step which may still be confirmed … */
+	int n_draft;            /* draft tokens of that step which may still be confirmed … */
 	int draft_seq;          /* … its index in that step … */
-	int32_t draft_tok;      /* … and the first guess among the tokens */
+	int32_t draft_tok;      /* … and the first draft token among the tokens */
 	/* The row of logits of step hidden_step_no behind its last token in the cache. */
 	int32_t hidden_row;
 	uint64_t hidden_step_no; /* HIDDEN_NONE: not known */
@@ -115,12 +115,12 @@ bool engine_seq_has_slot(struct engine *e, struct engine_seq *s);
 void engine_seq_plan_states(struct engine *e, struct engine_seq *s, int n);
 /* s ends: remembers its tokens, to explain what later prompts miss. */
 void engine_miss_remember(struct engine *e, const struct engine_seq *s);
-/* engine_seq_plan_states for a slice with guesses, of which n tokens come before the
- * first guess. */
+/* engine_seq_plan_states for a slice with drafts, of which n tokens come before the
+ * first draft token. */
 void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n);
-/* Takes the state through the first n guesses of the last step. Call it before
+/* Takes the state through the first n draft tokens of the last step. Call it before
  * engine_seq_append. */
-void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n);
+void engine_seq_keep_draft(struct engine *e, struct engine_seq *s, int n);
 /* Call it after the step and before engine_seq_append. has_run: the step succeeded. */
 void engine_seq_end_states(struct engine *e, struct engine_seq *s, bool has_run);
 /* Notes that tokens (n) are in the cache now, and publishes the pages that they filled. */

@@ -14,11 +14,11 @@
  * `next` is another slot, reserved with the pages of the step. So forks and resumed
  * checkpoints copy no state either.
  *
- * A step with guesses reads `state` and saves the state before the first guess in `next`. It
- * leaves the state behind the last guess in `ahead`. If all guesses were right, `ahead` is
- * the state. If some were, the state in `next` goes on through these: the graph has kept the
- * inputs of its recurrence (engine_graph.replay). So no slot with a wrong guess in it is
- * ever a checkpoint.
+ * A step with drafts reads `state` and saves the state before the first draft token in `next`. It
+ * leaves the state behind the last draft token in `ahead`. If all draft tokens were right,
+ * `ahead` is the state. If some were, the state in `next` goes on through these: the graph has
+ * kept the inputs of its recurrence (engine_graph.replay). So no slot with a wrong draft token in
+ * it is ever a checkpoint.
  *
  * Within a slice, the step also saves the state at the last end of a page into one more
  * slot, if one is free. That is a checkpoint.
@@ -319,8 +319,8 @@ void engine_seq_plan_draft(struct engine *e, struct engine_seq *s, int n)
 	states_hold(e->states, s->save);
 }
 
-/* Take the state in s->state through the first n guesses. */
-static void replay_guesses(struct engine *e, struct engine_seq *s, int n)
+/* Take the state in s->state through the first n draft tokens. */
+static void replay_draft(struct engine *e, struct engine_seq *s, int n)
 {
 	if (states_is_private(e->states, s->state)) {
 		drop_ahead(e, s);
@@ -339,12 +339,12 @@ static void replay_guesses(struct engine *e, struct engine_seq *s, int n)
 	s->is_lost |= st != OK;
 }
 
-void engine_seq_keep_guesses(struct engine *e, struct engine_seq *s, int n)
+void engine_seq_keep_draft(struct engine *e, struct engine_seq *s, int n)
 {
 	int size = kvcache_page_size(e->kv);
 	bool ends_page = kvcache_keeps(e->kv) && (s->length + n) / size > s->length / size;
 	if (n > 0 && (n < s->n_draft || ends_page)) {
-		replay_guesses(e, s, n);
+		replay_draft(e, s, n);
 	} else if (n > 0) {
 		states_release(e->states, s->state);
 		s->state = s->next = s->ahead;

@@ -10,7 +10,7 @@
 struct attention family_attention(const struct graph *g, int i)
 {
 	const struct model_config *c = g->c;
-	bool is_own = i < c->n_layers; /* else it is the layer that guesses */
+	bool is_own = i < c->n_layers; /* else it is the MTP layer */
 	int r = c->rope_of && is_own ? c->rope_of[i] : 0;
 	bool is_rotated = !c->is_unrotated || !is_own || !c->is_unrotated[i];
 	int32_t dim = model_head_dim(c, i);

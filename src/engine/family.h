@@ -29,7 +29,7 @@ struct family {
 	enum status (*run)(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail);
 	enum status (*end)(struct graph *g, const struct graph_step *s, struct fail *fail);
-	/* The two halves of a layer, where models have one that guesses (mtp.c); else NULL. */
+	/* The two halves of a layer, where models have one that drafts (mtp.c); else NULL. */
 	enum status (*mix)(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail);
 	enum status (*feed)(struct graph *g, const struct layer *l, const struct graph_step *s,

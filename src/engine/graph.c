@@ -273,7 +273,7 @@ static void *step_host(const struct graph *g, const void *on_device)
 	return g->ids_host + ((const int32_t *)on_device - g->ids);
 }
 
-/* The sequences that attention sees, with a row of the page table for each. Where guesses are
+/* The sequences that attention sees, with a row of the page table for each. Where draft tokens are
  * alone, each token is a sequence with the row of its stream. */
 static void put_seqs(struct graph *g, struct graph_step *s)
 {
@@ -473,8 +473,8 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	return st;
 }
 
-/* Logits of guesses into g->logits, the best of each into g->top. */
-static enum status run_guess(struct graph *g, const struct graph_step *s, struct fail *fail)
+/* Logits of draft tokens into g->logits, the best of each into g->top. */
+static enum status run_draft(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
 	void *hidden;
@@ -510,7 +510,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 	g->has_top = g->top != NULL;
 	enum status st = run_step(g, &s, fail);
 	if (st == OK && g->limits.mtp)
-		st = run_guess(g, &s, fail);
+		st = run_draft(g, &s, fail);
 	return st == OK ? run_logits(g, &s, 0, 0, fail) : st;
 }
 
@@ -575,7 +575,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	struct graph *g = ctx;
 	struct graph_step s = {.b = b};
 	bool is_new, is_again;
-	g->kept_tok = b->has_guesses ? b->n_tok : 0;
+	g->kept_tok = b->has_drafts ? b->n_tok : 0;
 	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
 	const struct arch_step shape = arch_step(g->id, &g->limits, b);
 	s.n_ctx_max = shape.n_ctx_max;
@@ -617,7 +617,7 @@ static int32_t best_of(const float *logits, int32_t n)
 	return best;
 }
 
-static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
+static enum status draft_tokens(void *ctx, const struct engine_batch *b, int32_t *ids,
 			 struct fail *fail)
 {
 	struct graph *g = ctx;
@@ -630,7 +630,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	put_ids(g, &s);
 	enum status st = g->b->ops->step_begin(g->b, 0, &is_new);
 	if (st == OK)
-		st = run_guess(g, &s, fail);
+		st = run_draft(g, &s, fail);
 	enum status end = g->b->ops->step_end(g->b, &is_again);
 	st = st == OK ? end : st;
 	if (st == OK && !g->top)
@@ -639,7 +639,7 @@ static enum status guess(void *ctx, const struct engine_batch *b, int32_t *ids,
 	/* The backend knows where the device failed. */
 	enum status synced = g->b->ops->sync(g->b, st == OK || st == E_DEVICE ? fail : NULL);
 	st = st == OK ? synced : st;
-	/* A row with a NaN has no best token; any token may be guessed. */
+	/* A row with a NaN has no best token; any token may be drafted. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
 		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
@@ -840,6 +840,6 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 		.replay = family->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
-		.guess = limits->mtp ? guess : NULL, .watch_routers = watch_routers};
+		.draft = limits->mtp ? draft_tokens : NULL, .watch_routers = watch_routers};
 	return OK;
 }

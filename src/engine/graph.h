@@ -6,7 +6,7 @@
  *   parts/     what layers are made of: attention, experts, and so on. They know no model
  *   graph.c    creation, memory, a step from tokens to logits
  *   graph_load.c    weights by their names
- *   mtp.c      the layer that guesses
+ *   mtp.c      the MTP layer
  *   engine_watch.c  shows a caller what the routers chose
  *
  * A layer has parts: weights of its own (struct layer), and scratch memory that all layers share
@@ -37,9 +37,9 @@ struct arch_limits {
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* is told of the weights as they are loaded */
 	enum dtype kv_type; /* of the cache: the backend's, or I8 */
-	/* In contexts of up to so many positions each guess of several streams is a sequence of
-	 * its own for attention; 0: never. graph_create sets it to backend.alone_ctx, unless the
-	 * model has states. */
+	/* In contexts of up to so many positions each draft token of several streams is a
+	 * sequence of its own for attention; 0: never. graph_create sets it to backend.alone_ctx,
+	 * unless the model has states. */
 	int32_t alone_ctx;
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool moves;       /* pages go to a disk and come from there */
@@ -56,10 +56,10 @@ struct arch_step {
 	int32_t n_ctx_max; /* no n_ctx exceeds it */
 	bool is_alone;     /* each token is a sequence of its own for attention */
 };
-/* How this batch runs. A step is recorded where each sequence has one token, or guesses
+/* How this batch runs. A step is recorded where each sequence has one token, or draft tokens
  * behind it, and all logits come in one piece. Then its launches depend on the numbers of tokens,
- * sequences and logit rows, whether there are guesses, and n_ctx_max (for geometry). n_ctx_max is
- * then one of few numbers: powers of two, up to limits->n_ctx. Where guesses are alone, the
+ * sequences and logit rows, whether there are drafts, and n_ctx_max (for geometry). n_ctx_max is
+ * then one of few numbers: powers of two, up to limits->n_ctx. Where draft tokens are alone, the
  * number of sequences does not matter, so streams share what was recorded. Other batches have key
  * 0, and n_ctx_max is the largest n_ctx itself. graph_id: arch_graph_id() of this graph, since
  * others may share its backend. */
@@ -86,7 +86,7 @@ struct graph_step {
 	const struct engine_batch *b;
 	struct graph_ids ids;
 	int32_t n_ctx_max; /* as in struct arch_step */
-	bool is_alone;     /* as in struct arch_step: each guess is a sequence of its own */
+	bool is_alone;     /* as in struct arch_step: each draft token is a sequence of its own */
 	int32_t n_seq;     /* B of ids.first_tok and ids.page_table */
 	int32_t max_pages_per_seq; /* of ids.page_table */
 };
@@ -134,7 +134,7 @@ struct family_scratch {
 struct family;
 struct graph {
 	const struct model_config *c;
-	int32_t dim, n_layers;         /* D, L: without the layer that guesses */
+	int32_t dim, n_layers;         /* D, L: without the MTP layer */
 	float eps;                     /* of norms */
 	struct model *m;
 	struct backend *b;
@@ -159,7 +159,7 @@ struct graph {
 	int32_t *ids, *ids_host;       /* room for one graph_ids; ids_host: shared … */
 	int32_t n_ids;                 /* … of which a step brings so many */
 	int32_t replay_at;             /* GRAPH_REPLAY_IDS of each sequence from here on */
-	int32_t kept_tok;              /* tokens of the last step with guesses */
+	int32_t kept_tok;              /* tokens of the last step with drafts */
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, unless a scale has it */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
@@ -205,7 +205,7 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct family *f
 /* The function for engine_graph.replay. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);
 
-/* Number of the model's layers, and then the one that guesses, if limits.mtp is set. */
+/* Number of the model's layers, and then the one that drafts, if limits.mtp is set. */
 static inline int graph_n_layers(const struct graph *g)
 {
 	return g->n_layers + g->limits.mtp;

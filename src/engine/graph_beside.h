@@ -6,7 +6,7 @@
 #pragma once
 #include "backend/backend.h"
 
-/* The layer that guesses (enum model_mtp). It is g->layers[n_layers]. T: max_batch_tok,
+/* The MTP layer (enum model_mtp). It is g->layers[n_layers]. T: max_batch_tok,
  * R: ENGINE_HIDDEN_ROWS. */
 struct mtp {
 	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */

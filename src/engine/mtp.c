@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layer that guesses the token after the next one (multi-token prediction):
+ * The MTP layer (multi-token prediction), which drafts the token after the next one:
  *
  *   x = Wfuse [norm(embedding of token p); norm(hidden state behind token p - 1)]
  *   x += attention(norm(x));  x += mlp(norm(x));  hidden = norm(x);  logits = Whead hidden
  *
  * A hidden state is what the output head reads: the output of the last norm of the model, or of
- * this layer. So the layer runs on its own result for one guess more. Its attention sees all
+ * this layer. So the layer runs on its own result for one draft token more. Its attention sees all
  * earlier tokens: each step fills in keys and values for the tokens it has. The first token of a
  * sequence has no hidden state before it; its own stands in.
  *
  * Sources: DeepSeek-V3 Technical Report, 2024, eq. 21 to 23, with the two parts in the order
  * of the checkpoints; vLLM's descriptions qwen3_next_mtp and deepseek_mtp. Others disagree which
- * hidden state DeepSeek means, before or after the norm. It changes how many guesses are right,
- * never an answer.
+ * hidden state DeepSeek means, before or after the norm. It changes how many draft tokens are
+ * right, never an answer.
  */
 #include <stdlib.h>
 
@@ -24,8 +24,8 @@
 /* Rows that kernels take at once: a cut at a multiple of them leaves no incomplete tile. */
 #define HEAD_TILE 256
 
-/* The guess is verified, so it need not be the best of all tokens. Tokenizers number tokens by
- * how frequent they are, and the head's rows are in that order. Formats that store columns or
+/* The draft token is verified, so it need not be the best of all tokens. Tokenizers number tokens
+ * by how frequent they are, and the head's rows are in that order. Formats that store columns or
  * groups of rows together cannot be cut. */
 static struct weight cut_head(const struct graph *g)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layer that guesses, as a part of the graph. Thread: engine.
+ * The MTP layer, as a part of the graph. Thread: engine.
  */
 #pragma once
 #include "engine/graph.h"
 
-/* True if m has the layer that guesses (config.mtp), but not all of it. out, 200 bytes: the name
+/* True if m has the MTP layer (config.mtp), but not all of it. out, 200 bytes: the name
  * of a tensor that is missing. */
 bool graph_mtp_lacks(struct model *m, const struct family *family, char out[200]);
 
@@ -14,6 +14,6 @@ enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
 enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
 /* In a step, after its layers: makes keys and values of all its tokens in this layer. */
 enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* Runs all of it but the head. *out: hidden states of the guesses, (T, D) act. */
+/* Runs all of it but the head. *out: hidden states of the draft tokens, (T, D) act. */
 enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		    struct fail *fail) MUST_USE;

@@ -14,7 +14,7 @@ struct step_counts {
 	size_t n_page;       /* B * max_pages_per_seq */
 	size_t n_row;        /* R, rows of logits */
 	size_t n_state;      /* B where the model has recurrent state, else 0 */
-	size_t n_mtp;        /* T where the graph guesses, else 0 */
+	size_t n_mtp;        /* T where the graph drafts, else 0 */
 	size_t n_rope;       /* 3 T where prompts may have images, else 0 */
 	size_t n_seen;       /* T where tokens of an image see each other, else 0 */
 };

@@ -242,13 +242,13 @@ struct predict_prompt {
 	int n_before;     /* tokens that the KV cache holds already */
 	int n;            /* new tokens */
 	bool is_decode;   /* true: not the prompt, but a step of one token after it … */
-	int n_draft;      /* … and so many guesses */
+	int n_draft;      /* … and so many draft tokens */
 };
 
 static void name_step(const struct predict_prompt *pp, char *out, size_t size)
 {
 	if (pp->n_draft)
-		snprintf(out, size, "%d tokens with guesses behind %d", 1 + pp->n_draft, pp->n);
+		snprintf(out, size, "%d tokens with drafts behind %d", 1 + pp->n_draft, pp->n);
 	else if (pp->is_decode)
 		snprintf(out, size, "decode behind %d tokens", pp->n);
 	else if (pp->n_before)
@@ -269,7 +269,7 @@ static bool feed(struct prediction *p, struct session *s, struct engine_seq *seq
 	return good;
 }
 
-/* A step of one token and guesses, of all of which the logits are wanted. */
+/* A step of one token and draft tokens, of all of which the logits are wanted. */
 static bool verify(struct session *s, struct engine_seq *seq, const int32_t *ids, int n_draft)
 {
 	struct engine_slice slice = {.seq = seq, .tokens = ids, .n = 1 + n_draft,
@@ -454,7 +454,7 @@ int cmd_kernels_predict(int argc, char **argv)
 		{"prompt-tokens", 'p', OPTION_TEXT, &a.prompts, 0, 0, "N,…",
 		 "prompts to read (128,4096)"},
 		{"widths", 'w', OPTION_TEXT, &a.widths, 0, 0, "N,…",
-		 "also decode steps of N tokens of one sequence, all but one of them guesses"},
+		 "also decode steps of N tokens of one sequence, all but one of them draft tokens"},
 		{"behind", 'b', OPTION_INT, &a.behind, 0, 1 << 20, "N",
 		 "tokens in the cache before each prompt (0)"},
 		{"image", 'i', OPTION_INT, &a.image, 1, 1 << 14, "N",

@@ -41,7 +41,7 @@ static const struct {
 	{BEGINS, "talker.", "speech of Omni"},
 	{BEGINS, "code2wav.", "the same"},
 	{BEGINS, "token2wav.", "the same"},
-	{BEGINS, "mtp.", "a layer that guesses changes no answer"},
+	{BEGINS, "mtp.", "an MTP layer changes no answer"},
 	{BEGINS, "model.mtp", "the same; ERNIE 4.5 has model.mtp_block and others"},
 	{HAS, ".nextn.", "the same, in GGUF"},
 	{ENDS, ".ple_embedding.layer_multipliers", "it follows from the seed"},
@@ -81,7 +81,7 @@ static bool is_nothing(const struct tensor *t)
 	return may || t->n_bytes == 0;
 }
 
-/* True if the tensor is of a layer behind the last one, and that layer is one that guesses: it
+/* True if the tensor is of a layer behind the last one, and that layer is one that drafts: it
  * has a norm for the next token. Without one, the number of layers is wrong. */
 static bool is_behind(const struct model *m, const char *name)
 {

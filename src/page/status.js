@@ -34,7 +34,7 @@ function rowsOf(r) {
 			+ (r.disk_tokens ? ", " + count.format(r.disk_tokens) + " from disk" : "") + (r.cached_tokens ? "; saved, estimated" : "")],
 		["Decode", ms(r.decode_ms), plural(r.output_tokens, "token", "tokens") + (r.reasoning_tokens ? ", " + count.format(r.reasoning_tokens) + " of reasoning" : "")],
 		["Speculation", r.accepted_tokens ? "−" + ms(r.speculation_saved_ms) : ms(0), r.draft_tokens
-			? count.format(r.accepted_tokens) + " of " + plural(r.draft_tokens, "guess", "guesses") + " right" + (r.accepted_tokens ? "; saved, estimated" : "") : "no guesses"],
+			? count.format(r.accepted_tokens) + " of " + plural(r.draft_tokens, "draft token", "draft tokens") + " right" + (r.accepted_tokens ? "; saved, estimated" : "") : "no draft tokens"],
 		["TTFT", ms(r.ttft_ms), "TPOT " + ms(r.tpot_ms)],
 		["Ended", r.finish, r.path + ", " + r.id],
 	];

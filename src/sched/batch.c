@@ -533,47 +533,47 @@ static int look_up(struct sched *s, struct sched_choice *c, const struct draft_s
 	struct draft_step look = *step;
 	if (s->o.draft == SCHED_DRAFT_MTP)
 		return 0;
-	look.max = choice_guess(c, step->max, step->is_forced);
+	look.max = choice_draft(c, step->max, step->is_forced);
 	int width = look.max ? width_of(s, c, &look) : 0;
-	c->has_idle_guess = look.max && !width;
+	c->has_idle_draft = look.max && !width;
 	return width;
 }
 
-/* Decides how many draft tokens to ask of the model's own layer. They are computed later,
- * by guess_by_model. */
+/* Decides how many draft tokens to ask of the MTP layer. They are computed later,
+ * by draft_by_model. */
 static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step ask = *step;
 	int mark = c->draft_mark;
-	if (s->o.draft == SCHED_DRAFT_LOOKUP || !engine_can_guess(s->o.engine))
+	if (s->o.draft == SCHED_DRAFT_LOOKUP || !engine_can_draft(s->o.engine))
 		return 0;
 	c->draft_mark = DRAFT_MODEL;
 	ask.is_model = true;
-	ask.max = MIN(step->max, ENGINE_GUESS_MAX);
+	ask.max = MIN(step->max, ENGINE_DRAFT_MAX);
 	int width = width_of(s, c, &ask);
 	if (!width)
 		c->draft_mark = mark;
-	c->has_idle_guess &= !width;
+	c->has_idle_draft &= !width;
 	return width;
 }
 
-/* The model's own layer computes draft tokens for the slices at[0..n). */
-static void guess_by_model(struct sched *s, struct engine_guess *g, const int *at, int n)
+/* The MTP layer computes draft tokens for the slices at[0..n). */
+static void draft_by_model(struct sched *s, struct engine_draft *g, const int *at, int n)
 {
 	struct fail f = {0};
 	int n_most = 0;
 	int64_t begin_us = clock_now_us(s->o.clock);
-	s->guess_us = 0;
+	s->draft_us = 0;
 	/* An error here needs no report: the step will fail for the same reason. */
-	if (n == 0 || engine_guess(s->o.engine, g, n, &f) != OK)
+	if (n == 0 || engine_draft(s->o.engine, g, n, &f) != OK)
 		return;
 	for (int i = 0; i < n; i++) {
 		n_most = MAX(n_most, g[i].n_out);
 		if (g[i].n_out > 0)
 			s->slices[at[i]] = choice_draft_slice(s->sliced[at[i]], g[i].n_out);
 	}
-	s->guess_us = clock_now_us(s->o.clock) - begin_us;
-	draft_guess_note(&s->decode_cost, n_most, s->guess_us);
+	s->draft_us = clock_now_us(s->o.clock) - begin_us;
+	draft_mtp_note(&s->decode_cost, n_most, s->draft_us);
 }
 
 /* The smallest patience of the step's n streams, all but stream `but`. */
@@ -590,7 +590,7 @@ static double patience_but(struct sched *s, int n, int but)
  * has the rows of choice_draft_slice. */
 static void add_drafts(struct sched *s, int n)
 {
-	struct engine_guess asked[DRAFT_STEP];
+	struct engine_draft asked[DRAFT_STEP];
 	int at[DRAFT_STEP], n_asked = 0;
 	struct draft_step step = {.n_tok = 0, .n_streams = n, .n_expected = n,
 				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
@@ -617,7 +617,7 @@ static void add_drafts(struct sched *s, int n)
 			s->slices[i] = choice_draft_slice(c, width);
 		} else {
 			at[n_asked] = i;
-			asked[n_asked++] = (struct engine_guess){
+			asked[n_asked++] = (struct engine_draft){
 				.seq = c->seq, .token = choice_begin_draft(c), .n = width,
 				.out = c->draft + 1};
 		}
@@ -625,7 +625,7 @@ static void add_drafts(struct sched *s, int n)
 		step.n_expected += draft_gain(
 			draft_trust_of(&c->trust, &s->trust, c->draft_mark), width);
 	}
-	guess_by_model(s, asked, at, n_asked);
+	draft_by_model(s, asked, at, n_asked);
 }
 
 /* Tokens of a step: of prompts, and of streams with their drafts. */
@@ -636,13 +636,13 @@ struct step_size {
 static struct step_size size_of(struct sched *s, int n)
 {
 	struct step_size size = {0, 0};
-	s->n_guesses = 0;
+	s->n_draft = 0;
 	for (int i = 0; i < n; i++) {
 		*(s->sliced[i]->state == CHOICE_PREFILL ? &size.n_prefill
 							: &size.n_decode) += s->slices[i].n;
-		s->n_guesses += s->slices[i].n_draft;
+		s->n_draft += s->slices[i].n_draft;
 	}
-	s->n_streams = size.n_decode - s->n_guesses;
+	s->n_streams = size.n_decode - s->n_draft;
 	return size;
 }
 
@@ -654,7 +654,7 @@ static void note_cost(struct sched *s, struct step_size size, int64_t us)
 	if (size.n_prefill > 0)
 		policy_cost_note(&s->prefill_cost, size.n_prefill, us);
 	else
-		(s->n_guesses ? draft_cost_note : draft_cost_note_plain)(
+		(s->n_draft ? draft_cost_note : draft_cost_note_plain)(
 			&s->decode_cost, size.n_decode, us + s->confirm_us);
 }
 
@@ -705,20 +705,20 @@ static bool is_out_of_time(const struct request *r, int64_t now_us)
 }
 
 /* Compares an unverified draft token with the token that was drawn. */
-static void note_idle_guess(struct sched *s, struct sched_choice *c, size_t n_before)
+static void note_idle_draft(struct sched *s, struct sched_choice *c, size_t n_before)
 {
-	if (c->has_idle_guess && c->output.n > n_before)
+	if (c->has_idle_draft && c->output.n > n_before)
 		draft_trust_note(&c->trust, &s->trust, c->draft_mark, 1,
 				 c->output.p[n_before] == c->draft[1]);
-	c->has_idle_guess = false;
+	c->has_idle_draft = false;
 }
 
 static void note_draft(struct sched *s, struct sched_choice *c, int n, int n_right)
 {
 	char position[12];
 	draft_trust_note(&c->trust, &s->trust, c->draft_mark, n, n_right);
-	draft_account_note(&c->account, draft_paid(&s->decode_cost, s->n_streams, s->n_guesses,
-						   n, s->step_us + s->guess_us),
+	draft_account_note(&c->account, draft_paid(&s->decode_cost, s->n_streams, s->n_draft,
+						   n, s->step_us + s->draft_us),
 			   n_right);
 	c->r->stats.n_drafted += n;
 	c->r->stats.n_accepted += n_right;
@@ -738,11 +738,11 @@ static enum status draw_tokens(struct sched *s, struct sched_choice *c,
 {
 	int n = c->n_draft, n_right;
 	size_t n_before = c->output.n;
-	double delay = draft_delay(&s->decode_cost, s->n_streams, s->n_guesses,
-				   s->step_us + s->guess_us);
+	double delay = draft_delay(&s->decode_cost, s->n_streams, s->n_draft,
+				   s->step_us + s->draft_us);
 	if (n == 0) {
 		enum status drawn = choice_draw(c, row, &s->emit);
-		note_idle_guess(s, c, n_before);
+		note_idle_draft(s, c, n_before);
 		draft_account_note(&c->account, 0, 0);
 		draft_late_note(&c->account, delay, 0);
 		return drawn;

@@ -372,8 +372,8 @@ enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 	return st;
 }
 
-/* c->lookup holds the history up to its last guess, so only newer tokens are added. */
-int choice_guess(struct sched_choice *c, int max, bool is_all)
+/* c->lookup holds the history up to its last draft token, so only newer tokens are added. */
+int choice_draft(struct sched_choice *c, int max, bool is_all)
 {
 	const struct ids *prompt = choice_prompt(c);
 	size_t known = c->lookup.text.n;
@@ -385,7 +385,7 @@ int choice_guess(struct sched_choice *c, int max, bool is_all)
 		   c->output.n - (known - prompt->n));
 	c->draft[0] = c->lookup.text.p[c->lookup.text.n - 1];
 	struct lookup_match m = {0, -1};
-	int n = lookup_guess(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1, &m);
+	int n = lookup_draft(&c->lookup, MIN(max, DRAFT_MAX), c->draft + 1, &m);
 	if (n > 0)
 		c->draft_mark = draft_mark(m.n, m.n_same);
 	return m.n_same > 0 && !is_all ? m.n_same : n;

@@ -77,9 +77,9 @@ struct sched_choice {
 	struct draft_account account;
 	int32_t draft[1 + DRAFT_MAX];
 	int n_draft, draft_mark;
-	/* draft[1] is a guess of lookup that is not verified: the next drawn token shows
+	/* draft[1] is a draft token of lookup that is not verified: the next drawn token shows
 	 * whether it was right. */
-	bool has_idle_guess;
+	bool has_idle_draft;
 };
 
 /* Asserts that the diagram allows the change. */
@@ -122,10 +122,10 @@ void choice_history(const struct sched_choice *c, struct ids *out);
  * pending ones, n where choice_scores, else 0. Drops a draft. */
 struct engine_slice choice_slice(struct sched_choice *c, int n_max);
 
-/* Guesses at most `max` tokens behind the newest one, into draft. Returns how many. Tokens
+/* Drafts at most `max` tokens behind the newest one, into draft. Returns how many. Tokens
  * that another match contradicts are taken only with is_all. */
-int choice_guess(struct sched_choice *c, int max, bool is_all);
-/* Puts the newest token into draft[0] and returns it. Other guessers write behind it. */
+int choice_draft(struct sched_choice *c, int max, bool is_all);
+/* Puts the newest token into draft[0] and returns it. Other drafters write behind it. */
 int32_t choice_begin_draft(struct sched_choice *c);
 /* The slice that verifies the first n draft tokens. */
 struct engine_slice choice_draft_slice(struct sched_choice *c, int n);

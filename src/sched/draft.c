@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules for drafts. A guess is one draft token.
+ * The rules for drafts.
  *
- * Widths. A step with guesses has one of a few numbers of tokens, all of its streams
+ * Widths. A step with drafts has one of a few numbers of tokens, all of its streams
  * together: each new number costs a GPU a graph, and a trial.
  *
  * Costs. The first step of a width is left out, since it warms caches up or records a
- * graph. Then costs follow the latest steps. Steps of several streams without guesses have
+ * graph. Then costs follow the latest steps. Steps of several streams without drafts have
  * costs of their own, called plain. When a plain cost changes, all widths' costs are scaled
  * alike. Otherwise a width that is not used would keep the cost that it had with a short
  * cache, and would look cheaper the longer the cache grows. The cost of a width between two
  * known ones lies on the line through these. Beyond the widest known one the line goes on.
  *
  * Trust. A draft ends where two matches continue differently, as at the value in a row of a
- * table. A guess's probability has a prior that grows with the length of the match. Only
- * the latest guesses count, so a text that turns from code to prose is noticed within some
- * ten drafts. A guess that was not verified is compared with the token that was drawn,
+ * table. A draft token's probability has a prior that grows with the length of the match. Only
+ * the latest draft tokens count, so a text that turns from code to prose is noticed within some
+ * ten drafts. A draft token that was not verified is compared with the token that was drawn,
  * which costs nothing. So trust can grow again without drafts.
  *
  * Trials. The kept costs may be higher than costs are now. So of TRIAL refused drafts one
  * is verified all the same, if the ratios measured at start say that it is worth it; of
- * RARE refused drafts one in any case. For the model's own layer only drafts give evidence:
- * it makes one guess in TRIAL refusals.
+ * RARE refused drafts one in any case. For the MTP layer only drafts give evidence:
+ * it makes one draft token in TRIAL refusals.
  *
- * Account. It bounds the loss: guesses are not verified if they would cost more than the
- * account has, were all of them wrong. What right guesses saved is credit, up to CREDIT.
+ * Account. It bounds the loss: draft tokens are not verified if they would cost more than the
+ * account has, were all of them wrong. What right draft tokens saved is credit, up to CREDIT.
  *
- * Other streams. A step with guesses is longer for all its streams. All streams together
- * may gain by that, but a stream whose own guesses are wrong only waits. So the least
+ * Other streams. A step with drafts is longer for all its streams. All streams together
+ * may gain by that, but a stream whose own draft tokens are wrong only waits. So the least
  * patient stream's patience bounds the step.
  */
 #include "sched/draft.h"
@@ -37,9 +37,9 @@
 #define FOLLOW 0.2  /* weight of the newest step in a cost */
 #define CLIP 2.0    /* a step that lasted more than CLIP times its cost was held up … */
 #define SLOW 2      /* … unless more than SLOW steps in a row did */
-#define RECENT 12.0 /* the latest guesses that count, of one sequence … */
+#define RECENT 12.0 /* the latest draft tokens that count, of one sequence … */
 #define RECENT_ALL 100.0 /* … and of all sequences */
-#define PRIOR 2.0   /* the prior weighs as much as so many guesses */
+#define PRIOR 2.0   /* the prior weighs as much as so many draft tokens */
 #define TRIAL 128
 #define RARE (8 * TRIAL)
 #define CREDIT 16.0 /* most tokens of credit */
@@ -99,15 +99,15 @@ void draft_cost_begin(struct draft_cost *c, int n_tok, double us)
 	c->n[n_tok] = 2;
 }
 
-void draft_guess_note(struct draft_cost *c, int n, int64_t us)
+void draft_mtp_note(struct draft_cost *c, int n, int64_t us)
 {
 	double each = n > 0 ? (double)us / n : 0;
 	if (n < 1)
 		return;
-	if (c->n_guess++ < 2)
-		c->guess_us = each;
+	if (c->n_draft++ < 2)
+		c->draft_us = each;
 	else
-		follow(&c->guess_us, each);
+		follow(&c->draft_us, each);
 }
 
 /* The cost of n_tok tokens by costs[1..DRAFT_STEP], where 0 means not known. Returns 0 if
@@ -134,14 +134,14 @@ static double cost_in(const double *costs, int n_tok)
 	return costs[below] + MAX(slope, 0) * (n_tok - below);
 }
 
-/* The cost of a step of n streams without guesses. */
+/* The cost of a step of n streams without drafts. */
 static double plain_cost(const struct draft_cost *c, int n)
 {
 	return n >= 1 && n <= DRAFT_STEP && c->n_plain[n] >= 2 ? c->plain[n]
 							       : cost_in(c->us, n);
 }
 
-/* The cost of the step before further guesses are added. */
+/* The cost of the step before further draft tokens are added. */
 static double cost_before(const struct draft_cost *c, const struct draft_step *s)
 {
 	return s->n_tok == s->n_streams ? plain_cost(c, s->n_tok) : cost_in(c->us, s->n_tok);
@@ -228,7 +228,7 @@ double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, i
 	return n_all < 1 ? 0 : draft_delay(c, n_streams, n_all, us) * n_streams * n / n_all;
 }
 
-/* Would n more guesses hold the other streams up beyond their patience? */
+/* Would n more draft tokens hold the other streams up beyond their patience? */
 static bool is_too_long(const struct draft_cost *c, const struct draft_step *s, int n)
 {
 	double without = s->n_streams > 1 ? plain_cost(c, s->n_streams) : 0;
@@ -237,10 +237,10 @@ static bool is_too_long(const struct draft_cost *c, const struct draft_step *s, 
 
 double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n)
 {
-	double without = cost_before(c, s), guess = s->is_model ? c->guess_us * n : 0;
+	double without = cost_before(c, s), draft = s->is_model ? c->draft_us * n : 0;
 	if (without <= 0)
 		return 0;
-	return (cost_in(c->us, s->n_tok + n) + guess - without) * s->n_expected / without;
+	return (cost_in(c->us, s->n_tok + n) + draft - without) * s->n_expected / without;
 }
 
 /* Is n_tok one of the widths that steps may have? */
@@ -260,15 +260,15 @@ static int widest(const struct draft_step *s, int max)
 	return n;
 }
 
-/* The number of guesses that gives the most tokens a second. A step costs `before` without
+/* The number of draft tokens that gives the most tokens a second. A step costs `before` without
  * them and as in `costs` with them. 0: none is worth it. */
-static int best_width(const double *costs, double before, double guess,
+static int best_width(const double *costs, double before, double draft,
 		      const struct draft_step *s, int max, double p)
 {
 	double rate = WORTH * s->n_expected / before;
 	int best = 0;
 	for (int n = 1; n <= max; n++) {
-		double cost = cost_in(costs, s->n_tok + n) + (s->is_model ? guess * n : 0);
+		double cost = cost_in(costs, s->n_tok + n) + (s->is_model ? draft * n : 0);
 		double with = (s->n_expected + draft_gain(p, n)) / cost;
 		if (is_total(s->n_tok + n) && with > rate) {
 			rate = with;
@@ -290,11 +290,11 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		return n ? n : max;
 	}
 	if (!has_begun && c->n[MIN(s->n_tok, DRAFT_STEP)] < 2)
-		return 0; /* the cost without guesses is not known */
+		return 0; /* the cost without drafts is not known */
 	while (s->account && max && (draft_extra(c, s, max) > draft_account_left(s->account) ||
 				     is_too_long(c, s, max)))
 		max--;
-	int best = best_width(c->us, cost_before(c, s), c->guess_us, s, max, p);
+	int best = best_width(c->us, cost_before(c, s), c->draft_us, s, max, p);
 	if (best) {
 		*n_refused = 0;
 		return best;

@@ -3,8 +3,8 @@
  * Grams of three tokens are chained by their hash, the latest first. A chain may hold
  * grams of other tokens with the same hash; the comparison leaves them out.
  *
- * A guess may reach the text's end: then it continues with its own first tokens. So a text
- * that repeats itself with a short period is guessed at any length.
+ * A draft token may reach the text's end: then it continues with its own first tokens. So a text
+ * that repeats itself with a short period is drafted at any length.
  */
 #include "sched/lookup.h"
 
@@ -102,19 +102,19 @@ static struct ends find_ends(const struct lookup *l)
 	return e;
 }
 
-static int count_same(const struct lookup *l, const struct ends *e, const int32_t *guess, int max)
+static int count_same(const struct lookup *l, const struct ends *e, const int32_t *draft, int max)
 {
 	int n = 0;
 	if (e->second < 0 || 2 * e->n_second < e->n_best)
 		return -1;
 	size_t from = (size_t)e->second + 1;
 	while (n < max && from + (size_t)n < l->text.n &&
-	       l->text.p[from + (size_t)n] == guess[n])
+	       l->text.p[from + (size_t)n] == draft[n])
 		n++;
 	return n;
 }
 
-int lookup_guess(const struct lookup *l, int max, int32_t *out, struct lookup_match *match)
+int lookup_draft(const struct lookup *l, int max, int32_t *out, struct lookup_match *match)
 {
 	if (l->text.n < LOOKUP_GRAM + 1)
 		return 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prompt lookup: guesses a text's next tokens from the text itself. The guess is the tokens
+ * Prompt lookup: drafts a text's next tokens from the text itself. The draft is the tokens
  * that followed the longest earlier occurrence of the text's last tokens. It reads no
  * weights, and is right where an answer quotes, edits or repeats.
  *
- * Memory is 12 to 20 bytes a token. Adding a token takes constant time, a guess at most
+ * Memory is 12 to 20 bytes a token. Adding a token takes constant time, a draft token at most
  * LOOKUP_TRIES comparisons. Thread: one at a time.
  */
 #pragma once
 #include "tokenizer/tokenizer.h"
 
 enum {
-	LOOKUP_GRAM = 3,   /* so many tokens must match for a guess */
+	LOOKUP_GRAM = 3,   /* so many tokens must match for a draft token */
 	LOOKUP_TRIES = 16, /* earlier occurrences compared, the latest first */
 	LOOKUP_LONG = 32   /* tokens; longer matches count as this long */
 };
@@ -31,10 +31,10 @@ void lookup_deinit(struct lookup *l);
 void lookup_add(struct lookup *l, const int32_t *ids, size_t n);
 struct lookup_match {
 	int n; /* the match's length in tokens, LOOKUP_GRAM to LOOKUP_LONG */
-	/* The next longest match has the same first n_same guesses. -1: there is no second
+	/* The next longest match has the same first n_same draft tokens. -1: there is no second
 	 * match, or it is less than half as long. */
 	int n_same;
 };
-/* Guesses at most `max` next tokens, into out. Returns how many; 0: the text's end occurs
+/* Drafts at most `max` next tokens, into out. Returns how many; 0: the text's end occurs
  * nowhere before. */
-int lookup_guess(const struct lookup *l, int max, int32_t *out, struct lookup_match *match);
+int lookup_draft(const struct lookup *l, int max, int32_t *out, struct lookup_match *match);

@@ -6,7 +6,7 @@
 #pragma once
 #include "base/queue.h"
 #include "engine/engine_fetch.h"
-#include "engine/engine_guess.h"
+#include "engine/engine_draft.h"
 #include "sched/choice.h"
 #include "sched/policy.h"
 #include "sched/sched.h"
@@ -52,9 +52,9 @@ struct sched {
 	/* Of the current step, times in us: */
 	int64_t step_us;    /* engine_step */
 	double copy_credit_us; /* time left for copies to the disk, over all steps */
-	int64_t guess_us;   /* draft tokens of the model's own layer */
+	int64_t draft_us;   /* draft tokens of the MTP layer */
 	int64_t confirm_us; /* engine_seq_confirm of right draft tokens */
-	int n_streams, n_guesses;
+	int n_streams, n_draft;
 
 	/* The first choice in line, if it did not fit. Asking again costs a prefix lookup
 	 * over its whole prompt, so it waits until there is more room. */

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-enum { RUNS = 4, GUESSES = 3 };
+enum { RUNS = 4, DRAFTS = 3 };
 /* no further runs of a width after this time, unless the last run was held up */
 #define WIDTH_US 20000
 
@@ -128,20 +128,20 @@ enum status widths_record(struct engine *e, const struct clock *clock, int64_t m
 	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
 }
 
-static enum status time_guess(struct engine *e, const struct clock *clock,
-			      struct draft_cost *out, struct fail *fail)
+static enum status time_mtp(struct engine *e, const struct clock *clock,
+			    struct draft_cost *out, struct fail *fail)
 {
-	int32_t first, ids[ENGINE_GUESS_MAX];
+	int32_t first, ids[ENGINE_DRAFT_MAX];
 	struct engine_seq *s = begin(e, &first);
-	struct engine_guess g = {.seq = s, .n = ENGINE_GUESS_MAX, .out = ids};
+	struct engine_draft g = {.seq = s, .n = ENGINE_DRAFT_MAX, .out = ids};
 	enum status st = step(e, s, 1, fail);
 	if (st == OK)
-		st = engine_seq_reserve_draft(e, s, 1 + ENGINE_GUESS_MAX);
-	for (int i = 0; i < GUESSES && st == OK; i++) {
+		st = engine_seq_reserve_draft(e, s, 1 + ENGINE_DRAFT_MAX);
+	for (int i = 0; i < DRAFTS && st == OK; i++) {
 		int64_t begin_us = clock_now_us(clock);
-		st = engine_guess(e, &g, 1, fail);
+		st = engine_draft(e, &g, 1, fail);
 		if (i > 0)
-			draft_guess_note(out, g.n_out, clock_now_us(clock) - begin_us);
+			draft_mtp_note(out, g.n_out, clock_now_us(clock) - begin_us);
 	}
 	engine_seq_destroy(e, s);
 	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
@@ -153,9 +153,9 @@ enum status widths_measure(struct engine *e, const struct clock *clock, int64_t 
 	int64_t begin_us = clock_now_us(clock);
 	int room = MIN(engine_draft_room(e), DRAFT_STEP);
 	enum status st = OK;
-	*out = (struct draft_cost){.n_guess = 0};
-	if (room > 1 && engine_can_guess(e))
-		st = time_guess(e, clock, out, fail);
+	*out = (struct draft_cost){.n_draft = 0};
+	if (room > 1 && engine_can_draft(e))
+		st = time_mtp(e, clock, out, fail);
 	for (size_t i = 0; i < ARRAY_LEN(order) && st == OK; i++) {
 		double us, known = out->start[1] * order[i];
 		int64_t left = max_us - (clock_now_us(clock) - begin_us);

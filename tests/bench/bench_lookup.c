@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What speculation by lookup gains on pairs of texts, without a model: the answer is
- * known, so a guess is right if the answer goes on with it. The policy (sched/draft.h) is
+ * known, so a draft token is right if the answer goes on with it. The policy (sched/draft.h) is
  * the scheduler's own. A step of T tokens costs what COSTS says, interpolated between its
  * widths. The last width is the widest step.
  *
@@ -77,7 +77,7 @@ static bool read_ids(const struct tokenizer *t, const char *path, struct ids *ou
 	return st == OK;
 }
 
-/* The first token comes from prefill; each step gives one token, and the right guesses. */
+/* The first token comes from prefill; each step gives one token, and the right draft tokens. */
 static void replay(const struct ids *prompt, const struct ids *answer, const struct costs *c,
 		   struct draft_cost *known, struct draft_trust *all, struct gain *g)
 {
@@ -86,7 +86,7 @@ static void replay(const struct ids *prompt, const struct ids *answer, const str
 	struct draft_account account = {0};
 	lookup_add(&l, prompt->p, prompt->n);
 	for (size_t i = 0; i + 1 < answer->n;) {
-		int32_t guess[DRAFT_MAX];
+		int32_t draft[DRAFT_MAX];
 		int mark = 0, n_right = 0;
 		int widest = MIN(c->width[c->n - 1] - 1, DRAFT_MAX);
 		int left = (int)MIN(answer->n - i - 2, (size_t)widest);
@@ -94,13 +94,13 @@ static void replay(const struct ids *prompt, const struct ids *answer, const str
 				       .account = &account};
 		struct lookup_match m;
 		lookup_add(&l, answer->p + i, l.text.n == prompt->n + i ? 1 : 0);
-		s.max = left > 0 ? lookup_guess(&l, left, guess, &m) : 0;
+		s.max = left > 0 ? lookup_draft(&l, left, draft, &m) : 0;
 		if (s.max) {
 			mark = draft_mark(m.n, m.n_same);
 			s.max = m.n_same > 0 ? m.n_same : s.max;
 		}
 		int n = s.max ? draft_width(known, &s, draft_trust_of(&trust, all, mark)) : 0;
-		while (n_right < n && guess[n_right] == answer->p[i + 1 + (size_t)n_right])
+		while (n_right < n && draft[n_right] == answer->p[i + 1 + (size_t)n_right])
 			n_right++;
 		double cost = cost_of(c, 1 + n);
 		draft_account_note(&account, draft_paid(known, 1, n, n, (int64_t)(cost * 1000)),
@@ -110,7 +110,7 @@ static void replay(const struct ids *prompt, const struct ids *answer, const str
 		if (n)
 			draft_trust_note(&trust, all, mark, n, n_right);
 		else if (s.max)
-			draft_trust_note(&trust, all, mark, 1, guess[0] == answer->p[i + 1]);
+			draft_trust_note(&trust, all, mark, 1, draft[0] == answer->p[i + 1]);
 		lookup_add(&l, answer->p + i + 1, (size_t)n_right);
 		i += 1 + (size_t)n_right;
 		g->n_tok += 1 + n_right;
@@ -149,30 +149,30 @@ static double cpu_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* The index alone, then with a guess behind each token. */
+/* The index alone, then with a draft token behind each token. */
 static bool time_index(const struct tokenizer *t, char **paths, int n)
 {
 	struct ids all = {0};
-	int32_t guess[DRAFT_MAX];
+	int32_t draft[DRAFT_MAX];
 	struct lookup_match match;
 	int n_found = 0;
 	for (int i = 0; i < n; i++)
 		if (!read_ids(t, paths[i], &all))
 			return false;
 	double ns[2];
-	for (int guesses = 0; guesses < 2; guesses++) {
+	for (int drafted = 0; drafted < 2; drafted++) {
 		struct lookup l = {0};
 		double begin = cpu_ns();
 		for (size_t i = 0; i < all.n; i++) {
 			lookup_add(&l, &all.p[i], 1);
-			if (guesses)
-				n_found += lookup_guess(&l, DRAFT_MAX, guess, &match) > 0;
+			if (drafted)
+				n_found += lookup_draft(&l, DRAFT_MAX, draft, &match) > 0;
 		}
-		ns[guesses] = (cpu_ns() - begin) / (double)all.n;
+		ns[drafted] = (cpu_ns() - begin) / (double)all.n;
 		lookup_deinit(&l);
 	}
 	printf("lookup,index of %zu tokens: a token,%.1f,ns\n", all.n, ns[0]);
-	printf("lookup,index of %zu tokens: a guess (found %.0f %%),%.1f,ns\n", all.n,
+	printf("lookup,index of %zu tokens: a draft token (found %.0f %%),%.1f,ns\n", all.n,
 	       100.0 * n_found / (double)all.n, ns[1] - ns[0]);
 	ids_deinit(&all);
 	return true;
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	if (!ok || is_time)
 		return !ok;
 	printf("lookup,%s answers,%ld,tokens\n", argv[3], g.n_tok);
-	printf("lookup,%s guesses right,%.3f,1\n", argv[3],
+	printf("lookup,%s draft tokens right,%.3f,1\n", argv[3],
 	       g.n_drafted ? (double)g.n_right / (double)g.n_drafted : 0);
 	printf("lookup,%s tokens a step,%.3f,1\n", argv[3],
 	       (double)g.n_tok / (double)g.n_steps);

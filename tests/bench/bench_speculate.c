@@ -282,7 +282,7 @@ static bool run(struct bench *x, const char *name)
 	qsort(ratio, (size_t)x->n_rounds, sizeof *ratio, by_value);
 	long n_tok = s[1].n_tok;
 	printf("speculate,\"%s, %d streams: tokens\",%ld,tokens\n", name, x->n_streams, n_tok);
-	printf("speculate,\"%s, %d streams: guesses right\",%.3f,1\n", name, x->n_streams,
+	printf("speculate,\"%s, %d streams: draft tokens right\",%.3f,1\n", name, x->n_streams,
 	       s[1].n_drafted ? (double)s[1].n_right / (double)s[1].n_drafted : 0);
 	printf("speculate,\"%s, %d streams: tokens a step and stream\",%.3f,1\n", name,
 	       x->n_streams, (double)n_tok / (double)(n_tok - s[1].n_right));

@@ -141,7 +141,7 @@ def four_tensors(t):
 
 
 def four_keys(c, arch):
-    """Its array of blocks has one number more, of the layer that guesses."""
+    """Its array of blocks has one number more, of the MTP layer."""
     rates = {**c["compress_rates"], "sliding_attention": 0}
     rope, layers = c["rope_parameters"]["compress"], c["num_hidden_layers"]
     out = [("attention.head_count_kv", g.U32, 1), ("attention.key_length", g.U32, c["head_dim"]),

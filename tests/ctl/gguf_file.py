@@ -55,7 +55,7 @@ NAMES = {
     "eh_proj": "nextn.eh_proj", "enorm": "nextn.enorm", "hnorm": "nextn.hnorm",
     "shared_head.norm": "nextn.shared_head_norm",
 }
-# The layer that guesses, as Qwen names it: below its place behind the other layers.
+# The MTP layer, as Qwen names it: below its place behind the other layers.
 APART = {"mtp.layers.0.": "", "mtp.fc.": "eh_proj.", "mtp.norm.": "shared_head.norm.",
          "mtp.pre_fc_norm_embedding.": "enorm.", "mtp.pre_fc_norm_hidden.": "hnorm."}
 
@@ -85,7 +85,7 @@ def read_json(folder, name):
 
 
 def nextn_keys(config, keys):
-    """The layer that guesses is one of the blocks, which keys count."""
+    """The MTP layer is one of the blocks, which keys count."""
     n = config.get("mtp_num_hidden_layers") or config.get("num_nextn_predict_layers") or 0
     for i, (name, kind, value) in enumerate(keys):
         if n and name.endswith(".block_count"):

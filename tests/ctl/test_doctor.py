@@ -273,7 +273,7 @@ def models():
     r = doctor(STRIX, "--model", TINY)
     says(r, "ok", "model", "fits: weights 0.01 GiB, a context of 4096 of 4096 tokens")
     r = doctor(STRIX, "--model", os.path.join(SRC, "tests/golden/models/qwen35-mtp"))
-    says(r, "ok", "model", "fits: weights 0.00 GiB with the layer that guesses, a context of")
+    says(r, "ok", "model", "fits: weights 0.00 GiB with the MTP layer, a context of")
     r = doctor({**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (GIB // 64),
                 DEVICE + "mem_info_gtt_used": "0\n",
                 DEVICE + "mem_info_vram_total": "%d\n" % (GIB // 128)}, "--model", TINY)

@@ -394,10 +394,10 @@ def families(tmp):
         verify(path, folder, name + " as GGUF")
 
 
-def guessing(tmp):
-    """A layer that guesses is both attention and experts in Nemotron 3, as no other layer
+def mtp_block(tmp):
+    """An MTP layer is both attention and experts in Nemotron 3, as no other layer
     is. llama.cpp's converter puts it behind the others, and it is not read."""
-    path = os.path.join(tmp, "guessing.gguf")
+    path = os.path.join(tmp, "drafting.gguf")
     folder = os.path.join(GOLDEN, "nemotronhsuper")
     config = g.read_json(folder, "config.json")
     tensors = gguf_families.tensors(config, g.load(folder))
@@ -420,7 +420,7 @@ def guessing(tmp):
     keys = [(k, t, more.get(k.partition(".")[2], v)) for k, t, v in keys]
     keys.append(("nemotron_h_moe.nextn_predict_layers", g.U32, 1))
     g.write(path, keys, tensors)
-    verify(path, folder, "Nemotron 3 with a layer that guesses")
+    verify(path, folder, "Nemotron 3 with an MTP layer")
     os.remove(path)
 
 
@@ -511,7 +511,7 @@ with tempfile.TemporaryDirectory() as folder:
     no_name(folder)
     whole_words(folder)
     families(folder)
-    guessing(folder)
+    mtp_block(folder)
     ngrams(folder)
     recurrent(folder)
     blocks(folder)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints with a layer that guesses, as llama.cpp's own converter writes them in GGUF.
+"""Checkpoints with an MTP layer, as llama.cpp's own converter writes them in GGUF.
 
     pip install torch transformers safetensors       (in a venv outside the repository)
     make_mtp_gguf.py LLAMA_CPP                        (a tree of its sources)

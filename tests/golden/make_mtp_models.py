@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny random checkpoints with a layer that guesses (multi-token prediction), and what that
-layer guesses.
+"""Tiny random checkpoints with an MTP layer (multi-token prediction), and what that
+layer draft tokens.
 
     pip install torch transformers safetensors       (in a venv outside the repository)
     make_mtp_models.py [NAME...]
@@ -10,9 +10,9 @@ Hugging Face Transformers runs the model and the decoder layer, in float32. What
 that layer is written here from its description: DeepSeek-V3 Technical Report, 2024, eq. 21 to
 23. The layer of each checkpoint is the last one of a model that is one layer deeper.
 
-mtp.json has a text, and for some n what is guessed behind tokens [0, n): three tokens, each
+mtp.json has a text, and for some n what is drafted behind tokens [0, n): three tokens, each
 with how far its logit is above the next best. In qwen35-mtp and qwen3next-mtp a token alone
-decides the next one, so that their guesses are mostly right. make_mtp_gguf.py makes GGUF files
+decides the next one, so that their draft tokens are mostly right. make_mtp_gguf.py makes GGUF files
 of two of them."""
 
 import json
@@ -91,7 +91,7 @@ def norm(x, weight, plus_one, eps):
     return x * scale * (weight + 1 if plus_one else weight)
 
 
-def guess(model, layer, extra, ids, plus_one):
+def draft(model, layer, extra, ids, plus_one):
     """Three tokens behind ids, whose last one the model has not read."""
     eps = model.config.rms_norm_eps
     embed = model.get_input_embeddings().weight
@@ -161,7 +161,7 @@ def make(i, name):
 
     text = torch.randint(0, 500, (50,), generator=rng).tolist()
     with torch.no_grad():
-        found = [{"n": k, "guesses": guess(model, layer, extra, text[:k + 1], is_qwen)}
+        found = [{"n": k, "draft": draft(model, layer, extra, text[:k + 1], is_qwen)}
                  for k in LENGTHS]
     with open(os.path.join(folder, "mtp.json"), "w") as f:
         json.dump({"reference": "tests/golden/make_mtp_models.py", "text": text,

@@ -163,14 +163,14 @@ def test_tools(t, d):
 
 
 def test_speculation(t, d):
-    """Guesses cost nothing but time: the same answer as without."""
+    """Draft tokens cost nothing but time: the same answer as without."""
     text = "Repeat this: " + "the quick brown fox jumps over the lazy dog. " * 4
-    with_guesses = chat(d, text)["choices"][0]["message"]
+    with_drafts = chat(d, text)["choices"][0]["message"]
     other = halod.Halod(model=MODEL, ctx=2048, **{**halod.QUICK, "speculative": "off",
                                                   "threads": 2})
     try:
-        t.equal(with_guesses, chat(other, text)["choices"][0]["message"],
-                "an answer with guesses is the one without")
+        t.equal(with_drafts, chat(other, text)["choices"][0]["message"],
+                "an answer with drafts is the one without")
     finally:
         other.stop()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Guessed tokens change no answer: a daemon that verifies as many guesses as it can beside
-one that guesses nothing, to the last bit of every log-probability, for models of each kind
+"""Draft tokens change no answer: a daemon that verifies as many draft tokens as it can beside
+one that drafts nothing, to the last bit of every log-probability, for models of each kind
 and with what else a request may ask for."""
 import collections
 import math
@@ -20,7 +20,7 @@ NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-windo
          "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym", "llama4", "deepseekv32",
          "deepseekv4")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp")
-# With a layer that guesses. What those of the first one guess is mostly right.
+# With an MTP layer. What those of the first one draft token is mostly right.
 FOLLOWS = "qwen35-mtp"
 MTP = (FOLLOWS, "qwen35moe-mtp", "deepseekv3-mtp", "glm4moe-mtp", "deepseekv32-mtp")
 ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen4exp")
@@ -30,9 +30,9 @@ HYBRID_GGUF = ("qwen3next-mtp",)
 MTP_GGUF = HYBRID_GGUF + ("glm4moe-mtp",)
 # Under a sanitizer time is short: fewer models, shorter answers, and no chi-square.
 SHORT = "short" in CHECK
-# Twice the same tokens: what follows the first part is a guess of what follows the second.
+# Twice the same tokens: what follows the first part is a draft token of what follows the second.
 PROMPT = [(i * 37 + i // 7) % 300 for i in range(40)] * 2
-FEW = PROMPT[:10] * 2  # on fibers: guesses are made of the answer, and a prompt takes long
+FEW = PROMPT[:10] * 2  # on fibers: draft tokens are made of the answer, and a prompt takes long
 REPEAT = "Repeat: one two three four. one two three four. one two three four."
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "p", "schema": {
     "type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
@@ -87,11 +87,11 @@ ASKED = {
 }
 
 
-# Random weights take turns between a few tokens of one class, so some guesses are wrong. A
+# Random weights take turns between a few tokens of one class, so some draft tokens are wrong. A
 # recurrent state then goes back; later prompts resume where it was kept.
 CLASS = {str(i): 100 for i in range(11, 15)}
 # In FOLLOWS each of these but the last is mostly followed by the next one (mtp.json). Behind
-# DRAWN lookup has something to guess as well.
+# DRAWN lookup has something to draft as well.
 CHAIN = [5, 99, 431, 145]
 DRAWN = [CHAIN[i] for i in (0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1) * 3 + (0, 1, 2, 3, 0)]
 SOME = raw(PROMPT, max_tokens=60, logit_bias=CLASS, repetition_penalty=1.5, temperature=0.7,
@@ -141,7 +141,7 @@ FEATURES = {
     "several choices": raw(PROMPT, logit_bias=CLASS, n=3, seed=5, temperature=1),
     "log-probabilities of others": raw(PROMPT, logit_bias=CLASS, logprobs=4),
 }
-FACED = collections.defaultdict(lambda: [0, 0])  # of each feature: guesses, and right ones
+FACED = collections.defaultdict(lambda: [0, 0])  # of each feature: draft tokens, and right ones
 
 
 def numbers(d):
@@ -151,13 +151,13 @@ def numbers(d):
 
 
 def both(t, name, asked, mode="lookup", want=None, **settings):
-    """The same requests to both. Returns the one that guesses. `want`: a dict for the answers."""
+    """The same requests to both. Returns the one that drafts. `want`: a dict for the answers."""
     settings = {"self_check": "no", **settings}
     off = Halod(speculative="off", **settings)
     asked = {k: v(off) if callable(v) else v for k, v in asked.items()}
     want = {} if want is None else want
     want.update((k, said(off, v)) for k, v in asked.items())
-    t.equal(numbers(off), [0, 0, 0], "%s: off guesses nothing" % name)
+    t.equal(numbers(off), [0, 0, 0], "%s: off drafts nothing" % name)
     t.equal([k for k, v in want.items() if isinstance(v, dict)], [], name + ": all are answered")
     off.stop()
     on = Halod(speculative=mode, **settings)
@@ -169,10 +169,10 @@ def both(t, name, asked, mode="lookup", want=None, **settings):
 
 
 def test_faced(t):
-    """Over the models, guesses met every feature, and were right and wrong."""
+    """Over the models, draft tokens met every feature, and were right and wrong."""
     for k in FEATURES:
-        guesses, right = FACED[k]
-        t.ok(20 < right < guesses - 20, "%s: %d of %d guesses were right" % (k, right, guesses))
+        drafted, right = FACED[k]
+        t.ok(20 < right < drafted - 20, "%s: %d of %d draft tokens were right" % (k, right, drafted))
 
 
 def by_position(d):
@@ -195,15 +195,15 @@ def test_limits(t, on):
         t.equal((a["choices"], a["usage"]["completion_tokens"]), want, "its answer is the same")
     before, places = numbers(on), by_position(on)
     a = ask(**{"speculative.n_max": 3}).json["timings"]
-    drafts, guesses, right = (b - a for a, b in zip(before, numbers(on)))
-    t.ok(0 < guesses <= 3 * drafts and guesses == a["draft_n"], "three a step", a)
+    drafts, drafted, right = (b - a for a, b in zip(before, numbers(on)))
+    t.ok(0 < drafted <= 3 * drafts and drafted == a["draft_n"], "three a step", a)
     places = [b - a for a, b in zip(places, by_position(on))]
     t.ok(sum(places) == right == a["draft_n_accepted"] and places == sorted(places)[::-1] and
          places[0] > 0 == places[3], "the right ones by their place", places)
     before = numbers(on)
     ask(**{"speculative.n_min": 5})
-    drafts, guesses, right = (b - a for a, b in zip(before, numbers(on)))
-    t.ok(guesses >= 5 * drafts > 0, "five at least", (drafts, guesses))
+    drafts, drafted, right = (b - a for a, b in zip(before, numbers(on)))
+    t.ok(drafted >= 5 * drafts > 0, "five at least", (drafts, drafted))
     for limit in ({"speculative.n_max": -1}, {"speculative.n_min": -1},
                   {"speculative.p_min": 1.5}):
         a = ask(**limit)
@@ -257,7 +257,7 @@ def chi_square(seen, want, n):
 def test_distribution(t, mode):
     """At a temperature, answers of four tokens of a class of four have the distribution of the
     model: chi-square. Returns how often each came, which the seeds decide. There are so many
-    that each mode alone shows a fault: where an eighth of all guesses is taken without being
+    that each mode alone shows a fault: where an eighth of all draft tokens is taken without being
     drawn, z is 17 to 27 by lookup and 7 to 9 by mtp."""
     temperature, n = 8, 16384
     d = Halod(speculative=mode, model=os.path.join(GOLDEN, FOLLOWS), self_check="no",
@@ -268,9 +268,9 @@ def test_distribution(t, mode):
         a = d.request("POST", *raw(DRAWN, n=128, max_tokens=4, temperature=temperature,
                                    logit_bias={str(k): 100 for k in CHAIN}, seed=i)).json
         seen.update(tuple(c["logprobs"]["tokens"]) for c in a["choices"])
-    drafts, guesses, right = numbers(d)
-    t.ok(mode == "off" or right > 200 and guesses - right > 200,
-         mode + ": guesses were right and wrong", numbers(d))
+    drafts, drafted, right = numbers(d)
+    t.ok(mode == "off" or right > 200 and drafted - right > 200,
+         mode + ": draft tokens were right and wrong", numbers(d))
     # Of whole answers, and of two tokens in a row: fewer cells see a smaller fault.
     for of, at in (("answers", range(4)), ("tokens 1 and 2", (0, 1)),
                    ("tokens 2 and 3", (1, 2)), ("tokens 3 and 4", (2, 3))):
@@ -288,7 +288,7 @@ def words_of(answer):
 
 
 def test_mtp_gguf(t, name):
-    """As llama.cpp's converter writes it: the folder's answers, with as many right guesses. It
+    """As llama.cpp's converter writes it: the folder's answers, with as many right draft tokens. It
     writes a decay of recurrent layers as -exp of the folder's number, which changes the last
     bits of log-probabilities."""
     what = words_of if name in HYBRID_GGUF else lambda answer: answer
@@ -303,28 +303,28 @@ def test_mtp_gguf(t, name):
         t.equal(said(same, v), first[k], "%s: %s a second time" % (name, k))
         t.equal(what(said(on, v)), what(first[k]),
                 "%s as GGUF: %s as the folder answers" % (name, k))
-    drafts, guesses, right = numbers(on)
-    t.ok(guesses > 2 * drafts > 200 and (right > 100 or name not in HYBRID_GGUF),
-         name + " as GGUF: there were guesses, and right ones", numbers(on))
+    drafts, drafted, right = numbers(on)
+    t.ok(drafted > 2 * drafts > 200 and (right > 100 or name not in HYBRID_GGUF),
+         name + " as GGUF: there were draft tokens, and right ones", numbers(on))
     t.equal(numbers(on), numbers(same), "as many as the folder's")
     t.equal((on.stop(), same.stop()), (0, 0), "both end well")
 
 
 def test_mtp(t):
-    """Guesses of the model's own layer."""
+    """Drafts of the MTP layer."""
     for name in MTP[:1 if SHORT else 4]:
         model = os.path.join(GOLDEN, name)
         on = both(t, name + " by mtp", FEATURES | RESUMED | (ASKED if name == FOLLOWS else {}),
                   "mtp",
                   model=model, max_seqs="4", tool_format="hermes",
                   mtp_vocab="0" if name == FOLLOWS else "256")
-        drafts, guesses, right = numbers(on)
-        # Some steps would have had room for no guess, or for fewer than three.
-        t.ok(guesses > 2 * drafts > 100, name + ": three guesses a step", numbers(on))
+        drafts, drafted, right = numbers(on)
+        # Some steps would have had room for no draft token, or for fewer than three.
+        t.ok(drafted > 2 * drafts > 100, name + ": three draft tokens a step", numbers(on))
         if name == FOLLOWS:
             before = numbers(on)
             timings = on.request("POST", *raw(PROMPT, max_tokens=60)).json["timings"]
-            t.ok(timings["draft_n_accepted"] >= 30, "most guesses were right", timings)
+            t.ok(timings["draft_n_accepted"] >= 30, "most draft tokens were right", timings)
             t.equal([b - a for a, b in zip(before, numbers(on))][1:],
                     [timings["draft_n"], timings["draft_n_accepted"]], "metrics say so, too")
             a = on.request("POST", *raw(PROMPT, **{"speculative.n_max": 0})).json
@@ -350,18 +350,18 @@ def test_mtp(t):
         path = os.path.join(folder, "m.gguf")
         gguf_file.write(path, gguf_file.model_keys(config) +
                         gguf_file.tokenizer_keys(model, 512), tensors)
-        # Its tokens are the folder's, so its guesses must be as often right.
+        # Its tokens are the folder's, so its draft tokens must be as often right.
         on = both(t, "GGUF", dict(enumerate(asked[:6])), "mtp", model=path)
         same = Halod(model=model, speculative="mtp")
         t.equal([said(same, v) for v in asked[:6]], want[:6], "the folder again")
-        t.ok(numbers(on)[2] > 100, "GGUF: many guesses were right", numbers(on))
+        t.ok(numbers(on)[2] > 100, "GGUF: many draft tokens were right", numbers(on))
         t.equal(numbers(on), numbers(same), "as many as of the folder's")
         same.stop()
         on.stop()
     for name in MTP_GGUF[:1 if SHORT else 2]:
         test_mtp_gguf(t, name)
     d = Halod(speculative="mtp")
-    d.wait_log("speculative = mtp: the model has no layer that guesses")
+    d.wait_log("speculative = mtp: the model has no MTP layer")
     t.equal(d.stop(), 0, "a model without such a layer is told of")
 
 
@@ -369,9 +369,9 @@ def main():
     t = Tap()
     want = {}
     on = both(t, "halo-tiny", ASKED, want=want, model=MODEL)
-    drafts, guesses, right = numbers(on)
-    t.ok(0 < drafts < guesses and 0 < right <= guesses, "guesses were verified",
-         (drafts, guesses, right))
+    drafts, drafted, right = numbers(on)
+    t.ok(0 < drafts < drafted and 0 < right <= drafted, "draft tokens were verified",
+         (drafts, drafted, right))
     timings = on.request("POST", *ASKED["two tokens only"]).json["timings"]
     t.ok(timings.get("draft_n", 0) >= timings.get("draft_n_accepted", 0) > 0,
          "timings tell", timings)
@@ -388,7 +388,7 @@ def main():
         few = list(ASKED) * (1 if SHORT else 2)
         t.equal(list(pool.map(lambda k: said(auto, ASKED[k]), few)), [want[k] for k in few],
                 "auto: four requests at once")
-    t.ok(numbers(auto)[0] > 0, "auto: there were guesses", numbers(auto))
+    t.ok(numbers(auto)[0] > 0, "auto: there were draft tokens", numbers(auto))
     t.equal(auto.stop(), 0, "it ends well")
     few = {k: ASKED[k] for k in ("a prompt of ids", "two tokens only")}
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
@@ -397,21 +397,21 @@ def main():
         for name in NAMES[::6 if SHORT else 1]:
             on = both(t, name, FEATURES, model=os.path.join(GOLDEN, name), tool_format="hermes",
                       chat_template=template.name)
-            t.ok(numbers(on)[1] > 0, name + ": there were guesses", numbers(on))
+            t.ok(numbers(on)[1] > 0, name + ": there were draft tokens", numbers(on))
             on.stop()
     for name in HYBRIDS[::3 if SHORT else 1]:
         on = both(t, name, FEATURES | RESUMED, model=os.path.join(GOLDEN, name),
                   tool_format="hermes")
-        drafts, guesses, right = numbers(on)
-        t.ok(0 < right < guesses, name + ": some guesses were right", numbers(on))
+        drafts, drafted, right = numbers(on)
+        t.ok(0 < right < drafted, name + ": some draft tokens were right", numbers(on))
         on.stop()
     on = both(t, "lfm2", few, model=os.path.join(GOLDEN, "lfm2"))
-    t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is guessed")
+    t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is drafted")
     on.stop()
     test_mtp(t)
     if not SHORT:
         test_faced(t)
-    # Chi-square allows for chance. By their seeds the answers are those without guesses.
+    # Chi-square allows for chance. By their seeds the answers are those without drafts.
     drawn = None if SHORT else test_distribution(t, "off")
     for mode in () if SHORT else ("lookup", "mtp"):
         t.equal(test_distribution(t, mode), drawn, mode + ": the same answers by their seeds")
@@ -420,12 +420,12 @@ def main():
             FEW, max_tokens=24, logit_bias={"11": 100, "12": 100},
             **{"speculative.n_max": 3})},
                   model=os.path.join(GOLDEN, name), backend="hip", hip_library=FIBERS)
-        drafts, guesses, right = numbers(on)
-        t.ok(guesses > 0, name + " on fibers: there were guesses", numbers(on))
-        # Each step with guesses gives one token, and those that were right.
+        drafts, drafted, right = numbers(on)
+        t.ok(drafted > 0, name + " on fibers: there were draft tokens", numbers(on))
+        # Each step with drafts gives one token, and those that were right.
         replays = on.metrics()["graph_replays_total"]
         t.ok(drafts > 3 and replays > 24 - drafts - right,
-             name + " on fibers: steps with guesses were replayed", (drafts, right, replays))
+             name + " on fibers: steps with drafts were replayed", (drafts, right, replays))
         on.stop()
     for name in MTP[:1 if SHORT else 3] if os.path.exists(FIBERS) else ():
         on = both(t, name + " on fibers", {"two tokens only": raw(
@@ -433,7 +433,7 @@ def main():
             "any token": raw(PROMPT[:12], max_tokens=12)}, "mtp",
                   model=os.path.join(GOLDEN, name), backend="hip", hip_library=FIBERS)
         t.ok(numbers(on)[1] > 0 and (numbers(on)[2] > 0 or name != FOLLOWS),
-             name + " on fibers: there were guesses", numbers(on))
+             name + " on fibers: there were draft tokens", numbers(on))
         on.stop()
     t.done()
 

@@ -70,13 +70,13 @@ def test_row(t, d):
     t.ok(b"xylophone" not in d.get("/stats").body, "nothing of a prompt is told")
 
 
-def test_guesses(t, d):
+def test_drafts(t, d):
     # With two tokens to choose from, they repeat.
-    d.chat("Hi", {"X-Request-Id": "guess"}, max_tokens=64, temperature=0,
+    d.chat("Hi", {"X-Request-Id": "draft"}, max_tokens=64, temperature=0,
            ignore_eos=True, logit_bias={"11": 100, "12": 100})
-    row = wait_row(d, "guess")
+    row = wait_row(d, "draft")
     t.ok(row["draft_tokens"] >= row["accepted_tokens"] > 0 and
-         row["speculation_saved_ms"] > 0, "guesses and what they saved", row)
+         row["speculation_saved_ms"] > 0, "draft tokens and what they saved", row)
 
 
 def wait_states(d, want):
@@ -177,7 +177,7 @@ def own_ctx(d, headers):
 
 t = Tap()
 d = Halod(max_seqs=2, speculative="lookup")
-for test in (test_idle, test_row, test_guesses, test_running, test_many):
+for test in (test_idle, test_row, test_drafts, test_running, test_many):
     try:
         test(t, d)
     except Exception:

@@ -223,9 +223,9 @@ static enum status split(struct hip *h, const struct attention_args *a,
 	return st;
 }
 
-/* True for a few tokens of one sequence, as guesses are. Then each token is a sequence of its own
- * with the same pages, of which it sees those up to its position. So it has the bits that it
- * would have alone, and many workgroups read a long cache. */
+/* True for a few tokens of one sequence, as draft tokens are. Then each token is a sequence of
+ * its own with the same pages, of which it sees those up to its position. So it has the bits that
+ * it would have alone, and many workgroups read a long cache. */
 static bool are_few(const struct hip *h, const struct attention_args *a)
 {
 	return a->n_seq == 1 && a->n_tok > 1 && a->n_tok <= MIN(h->base.few_tok, HIP_ONE_EACH);

@@ -11,7 +11,7 @@
  *     the token alone; and a shared expert (parts/moe.c)
  *   at the end: one sum of the streams more, a norm and the output head
  *
- * The layer that guesses is not read: it takes all streams of a token, not a hidden state.
+ * The MTP layer is not read: it takes all streams of a token, not a hidden state.
  *
  * Source: modeling_deepseek_v4.py of Hugging Face Transformers.
  */

@@ -14,7 +14,7 @@
  *   the mlp is experts with a softmax router, and a shared expert (parts/moe.c)
  *   at the end: the same mean once more, with no norm behind it, and the output head
  *
- * Parts have no norms of their own. The layer that guesses is not read, since Transformers
+ * Parts have no norms of their own. The MTP layer is not read, since Transformers
  * does not define it. Nor is the vision tower.
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers.

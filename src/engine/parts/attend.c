@@ -220,7 +220,7 @@ enum status attend_see(struct graph *g, const struct layer *l, const struct grap
 	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *
 			      kv_pages_row_bytes(kv.type, dim));
 	/* qk_norm_rope_kv comes before attention, if the layer reads the cache of another and
-	 * only q is new; if an indexer chooses; or if guesses see those before them. */
+	 * only q is new; if an indexer chooses; or if draft tokens see those before them. */
 	bool is_apart = of != l || x->index || s->is_alone;
 	enum status st = is_apart ? g->b->ops->qk_norm_rope_kv(g->b, &fresh) : OK;
 	if (st != OK)

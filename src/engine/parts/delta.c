@@ -218,7 +218,7 @@ static void find_sums(const struct graph *g, int32_t t, float *sums, struct delt
 	}
 }
 
-/* Finds the views of t tokens. keeps: the step has guesses. */
+/* Finds the views of t tokens. keeps: the step has drafts. */
 static struct delta_views find(const struct graph *g, const struct delta *a, int32_t t,
 			       bool keeps)
 {
@@ -329,7 +329,7 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok;
-	const struct delta_views f = find(g, a, t, s->b->has_guesses);
+	const struct delta_views f = find(g, a, t, s->b->has_drafts);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_v_heads, .dim = a->v_dim,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,

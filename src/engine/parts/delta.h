@@ -31,7 +31,7 @@ struct delta {
 	const float *decay, *dt_bias, *norm;
 	float *conv_state, *state;  /* (n_states, ...) */
 	size_t conv_bytes, state_bytes; /* of one state */
-	/* What the projections of a step with guesses leave, for replay: as delta_scratch's,
+	/* What the projections of a step with drafts leave, for replay: as delta_scratch's,
 	 * with T = ENGINE_DRAFT_TOK. */
 	void *kept_qkvz;
 	float *kept_ba;

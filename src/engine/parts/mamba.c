@@ -7,7 +7,7 @@
  *   y = state space (q, k, v; steps a)     (kernels/ops/delta_rule.h, skip)
  *   x += Wout (norm(y silu(z)) by groups)
  *
- * States, and what is kept for a step with guesses, are those of a gated delta net. So
+ * States, and what is kept for a step with drafts, are those of a gated delta net. So
  * struct delta holds them. The channels of the
  * convolution are put in the order that delta_rule reads: q, k, v. Sources: Dao and Gu,
  * Transformers are SSMs, 2024; modeling_granitemoehybrid.py of Hugging Face Transformers.
@@ -132,7 +132,7 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok, n_v = a->n_v_heads * a->v_dim;
-	const struct space_views f = find(g, a, s->b->has_guesses);
+	const struct space_views f = find(g, a, s->b->has_drafts);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_k_heads, .dim = n_v / a->n_k_heads,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,

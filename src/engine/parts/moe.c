@@ -203,20 +203,20 @@ struct moe_router_args moe_router(const struct graph *g, const struct layer *l, 
 		.logit_bias = m->logit_bias, .expert_scale = m->expert_scale};
 }
 
-static bool is_guessing(const struct graph *g, const struct layer *l)
+static bool is_mtp(const struct graph *g, const struct layer *l)
 {
 	return l >= g->layers + g->n_layers;
 }
 
 bool moe_follow(const struct graph *g, const struct layer *l)
 {
-	return l->experts.n && !l->experts.is_hidden && !is_guessing(g, l);
+	return l->experts.n && !l->experts.is_hidden && !is_mtp(g, l);
 }
 
 /* If a table gives the experts, there is no choice to watch. */
 static bool is_watched(const struct graph *g, const struct layer *l)
 {
-	return g->watch && !is_guessing(g, l) && !l->experts.fixed;
+	return g->watch && !is_mtp(g, l) && !l->experts.fixed;
 }
 
 enum status moe_choose(struct graph *g, const struct layer *l,
@@ -229,8 +229,8 @@ enum status moe_choose(struct graph *g, const struct layer *l,
 	return is_watched(g, l) ? graph_watch_router(g, (int)(l - g->layers), router, fail) : OK;
 }
 
-/* Prepares the guess at the next layer's experts. False: what that layer reads is not known, no
- * layer after l has experts, or there are too many tokens. norm: of that layer. */
+/* Prepares the prediction of the next layer's experts. False: what that layer reads is not known,
+ * no layer after l has experts, or there are too many tokens. norm: of that layer. */
 static bool look_ahead(const struct graph *g, const struct layer *l, int32_t t,
 		       struct rms_norm_args *norm, struct moe_ahead *out)
 {

@@ -58,7 +58,7 @@ enum status moe_alloc(struct graph *g, struct fail *fail) MUST_USE;
 struct moe_router_args moe_router(const struct graph *g, const struct layer *l, int32_t t,
 				      const struct rms_norm_args *norm);
 /* True if layer l has experts whose router may run with what comes before it (graph_add's next).
- * The layer that guesses runs them apart. */
+ * The MTP layer runs them apart. */
 bool moe_follow(const struct graph *g, const struct layer *l);
 /* Runs the router alone, and shows its choice to engine_watch_routers. */
 enum status moe_choose(struct graph *g, const struct layer *l,

@@ -305,7 +305,7 @@ enum status ngram_run(struct graph *g, const struct layer *l, const struct graph
 	int32_t t = s->b->n_tok, n_rows = t * g->streams.count;
 	size_t table = (size_t)n->i_table *
 		       words_of(g, (size_t)g->limits.max_batch_tok);
-	void *in = s->b->has_guesses ? n->kept : h->n;
+	void *in = s->b->has_drafts ? n->kept : h->n;
 	RUN(copy_words, .n = (int32_t)words_of(g, (size_t)t),
 	    .x = (const int32_t *)(const void *)r->host + table, .y = r->rows);
 	RUN(linear, .n_tok = t, .x = r->rows, .n_out = 2,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Guesses that are sequences of their own for attention, on a HIP runtime for the CPU. Two
- * streams with guesses have the bits of steps without them. Steps of as many tokens share one
+ * Draft tokens that are sequences of their own for attention, on a HIP runtime for the CPU. Two
+ * streams with drafts have the bits of steps without them. Steps of as many tokens share one
  * recording, whatever their streams. HALOD_CHECK=short, as under a sanitizer: one model.
  */
 #include "backend/hip/hip.h"
 #include "backend/hip/hip_launch.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/engine_guess.h"
+#include "engine/engine_draft.h"
 #include "engine/memory_plan.h"
 #include "tests/tap.h"
 
@@ -61,8 +61,8 @@ static int32_t token_of(const struct rig *r, int i_stream, int at)
 }
 
 /* Streams of n_seen[i] tokens go on by n[i] tokens: in steps of one, or in one step as a token
- * and guesses. rows: (sum of n, V), stream by stream. */
-static void go_on(struct rig *r, const int *n_seen, const int *n, bool guesses, float *rows)
+ * and draft tokens. rows: (sum of n, V), stream by stream. */
+static void go_on(struct rig *r, const int *n_seen, const int *n, bool drafted, float *rows)
 {
 	struct engine_seq *seq[N_STREAMS];
 	int32_t ids[N_STREAMS][384];
@@ -82,27 +82,27 @@ static void go_on(struct rig *r, const int *n_seen, const int *n, bool guesses, 
 			is_int(engine_step(r->e, s, 1, NULL), OK, "a prompt's step");
 		}
 	}
-	for (int i = 0; i < N_STREAMS && guesses; i++) {
+	for (int i = 0; i < N_STREAMS && drafted; i++) {
 		if (n[i] == 0)
 			continue;
-		is_int(engine_seq_reserve_draft(r->e, seq[i], n[i]), OK, "room for guesses");
+		is_int(engine_seq_reserve_draft(r->e, seq[i], n[i]), OK, "room for draft tokens");
 		s[n_slices++] = (struct engine_slice){
 			.seq = seq[i], .tokens = ids[i] + n_seen[i], .n = n[i],
 			.n_logits = n[i], .n_draft = n[i] - 1};
 	}
-	if (guesses)
-		is_int(engine_step(r->e, s, n_slices, NULL), OK, "a step with guesses");
+	if (drafted)
+		is_int(engine_step(r->e, s, n_slices, NULL), OK, "a step with drafts");
 	for (int i = 0, row = 0, slice = 0; i < N_STREAMS; slice += n[i++] > 0) {
 		for (int k = 0; k < n[i]; k++, row++) {
-			if (!guesses) {
+			if (!drafted) {
 				s[0] = (struct engine_slice){
 					.seq = seq[i], .tokens = ids[i] + n_seen[i] + k, .n = 1,
 					.n_logits = 1};
 				is_int(engine_seq_reserve(r->e, seq[i], 1), OK, "room");
 				is_int(engine_step(r->e, s, 1, NULL), OK, "a token's step");
 			}
-			const float *l = engine_logits_row(r->e, guesses ? slice : 0,
-							   guesses ? k : 0);
+			const float *l = engine_logits_row(r->e, drafted ? slice : 0,
+							   drafted ? k : 0);
 			memcpy(rows + (size_t)row * v, l, v * sizeof *l);
 		}
 	}
@@ -111,18 +111,18 @@ static void go_on(struct rig *r, const int *n_seen, const int *n, bool guesses, 
 			engine_seq_destroy(r->e, seq[i]);
 }
 
-/* The same bits as single tokens, and as guesses that are further tokens of their stream. */
+/* The same bits as single tokens, and as draft tokens that are further tokens of their stream. */
 static void same_bits(const char *name, bool int8_kv)
 {
 	static const int n_seen[] = {5, 37}, n[] = {4, 2};
 	struct rig r = rig_open(name, int8_kv, -1), other = rig_open(name, int8_kv, 0);
 	size_t n_bytes = (size_t)(n[0] + n[1]) * (size_t)r.n_vocab * sizeof(float);
 	float *want = xmalloc(n_bytes), *got = xmalloc(n_bytes);
-	ok(engine_alone_ctx(r.e) > 0, "%s: guesses may be alone", name);
+	ok(engine_alone_ctx(r.e) > 0, "%s: draft tokens may be alone", name);
 	is_int(engine_alone_ctx(other.e), 0, "and need not");
 	go_on(&r, n_seen, n, false, want);
 	go_on(&r, n_seen, n, true, got);
-	ok(memcmp(want, got, n_bytes) == 0, "%s%s: guesses of two streams have the bits of "
+	ok(memcmp(want, got, n_bytes) == 0, "%s%s: draft tokens of two streams have the bits of "
 	   "single tokens", name, int8_kv ? ", cache in int8" : "");
 	go_on(&other, n_seen, n, true, got);
 	ok(memcmp(want, got, n_bytes) == 0, "also where they are not alone");
@@ -181,7 +181,7 @@ static void keys_before_attention(void)
 	hip_of(r.b)->on_launch = on_launch;
 	hip_of(r.b)->on_launch_ctx = &c;
 	go_on(&r, n_seen, n, true, rows);
-	is_int(c.n, 0, "no attention of guesses writes their keys itself");
+	is_int(c.n, 0, "no attention of draft tokens writes their keys itself");
 	go_on(&r, n_seen, n, false, rows);
 	ok(c.n > 0, "that of single tokens does");
 	free(rows);

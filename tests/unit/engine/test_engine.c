@@ -21,7 +21,7 @@ struct fake {
 	int n_destroyed, n_copied;
 	struct engine_batch last; /* counts only */
 	int32_t kept[MAX_TOK];    /* tokens of the last forward … */
-	int n_kept, n_replayed;   /* … if it had guesses, else 0 */
+	int n_kept, n_replayed;   /* … if it had drafts, else 0 */
 };
 
 static float digest(float h, int32_t token)
@@ -44,7 +44,7 @@ static void run_states(struct fake *f, const struct engine_batch *b, float *logi
 	}
 	for (int r = 0; r < b->n_logit_rows; r++)
 		logits[r * V] = after[b->logit_rows[r]];
-	f->n_kept = b->has_guesses ? b->n_tok : 0;
+	f->n_kept = b->has_drafts ? b->n_tok : 0;
 	memcpy(f->kept, b->token, (size_t)f->n_kept * sizeof *f->kept);
 }
 
@@ -626,8 +626,8 @@ static void test_states(void)
 	engine_destroy(e);
 }
 
-/* A step of one sure token and 5 guesses, n_right of them right. */
-static void guess(struct engine *e, struct engine_seq *s, const int32_t *a, int at, int n_right)
+/* A step of one sure token and 5 draft tokens, n_right of them right. */
+static void draft(struct engine *e, struct engine_seq *s, const int32_t *a, int at, int n_right)
 {
 	int32_t tokens[6];
 	memcpy(tokens, a + at, sizeof tokens);
@@ -635,17 +635,17 @@ static void guess(struct engine *e, struct engine_seq *s, const int32_t *a, int 
 		tokens[i] = (tokens[i] + 1) % V;
 	struct engine_slice slice = {.seq = s, .tokens = tokens, .n = 6, .n_logits = 6,
 				     .n_draft = 5};
-	is_int(engine_seq_reserve_draft(e, s, 6), OK, "room for guesses");
-	is_int(engine_step(e, &slice, 1, NULL), OK, "a step with guesses");
+	is_int(engine_seq_reserve_draft(e, s, 6), OK, "room for draft tokens");
+	is_int(engine_step(e, &slice, 1, NULL), OK, "a step with drafts");
 	is_near(engine_logits_row(e, 0, n_right)[0], digest_of(a, at + 1 + n_right), 0,
 		"what stands behind %d right ones", n_right);
 	engine_seq_confirm(e, s, tokens + 1, n_right);
 	is_int(engine_seq_length(s), at + 1 + n_right, "these are in the cache");
 }
 
-/* Guesses over recurrent state: the tokens after them see none that was wrong, and neither
+/* Draft tokens over recurrent state: the tokens after them see none that was wrong, and neither
  * does another sequence that resumes at a checkpoint. */
-static void test_guesses(void)
+static void test_drafts(void)
 {
 	struct fake f;
 	struct engine *e = make_recurrent(&f, 60, true, 8);
@@ -659,9 +659,9 @@ static void test_guesses(void)
 				.space = {(char[]){(char)('a' + at), (char)('0' + n_right)}, 2}};
 			struct engine_seq *s = engine_seq_create_in(e, &p, &cached);
 			run(e, s, a, 0, at, "a prompt");
-			guess(e, s, a, at, n_right);
+			draft(e, s, a, at, n_right);
 			run(e, s, a, at + 1 + n_right, at + 2 + n_right, "the next token");
-			guess(e, s, a, at + 2 + n_right, 5 - n_right);
+			draft(e, s, a, at + 2 + n_right, 5 - n_right);
 			run(e, s, a, at + 8, at + 9, "and the next");
 			engine_seq_destroy(e, s);
 			const struct engine_prompt q = {.tokens = a, .n = at + 9,
@@ -680,7 +680,7 @@ static void test_guesses(void)
 	struct engine_slice slice = {.seq = s, .tokens = wrong, .n = 3, .n_logits = 3,
 				     .n_draft = 2};
 	is_int(engine_seq_reserve(e, s, 3), OK, "room for tokens");
-	is_int(engine_step(e, &slice, 1, NULL), E_INVAL, "guesses need a slot");
+	is_int(engine_step(e, &slice, 1, NULL), E_INVAL, "draft tokens need a slot");
 	is_int(engine_seq_reserve_draft(e, s, 3), OK, "with one");
 	is_int(engine_step(e, &slice, 1, NULL), OK, "they run");
 	run(e, s, a, 10, 12, "and nobody confirms any");
@@ -736,7 +736,7 @@ static void test_random(int n_states)
 				refused++;
 				continue;
 			}
-			/* Some are guesses; what is behind the right ones is wrong. */
+			/* Some are draft tokens; what is behind the right ones is wrong. */
 			int n_draft = r % 3 ? 0 : (int)(r / 64 % (uint32_t)n), n_right = 0;
 			int32_t tokens[N_CTX];
 			memcpy(tokens, l->tokens + l->n, (size_t)n * sizeof *tokens);
@@ -861,7 +861,7 @@ int main(void)
 	test_turns();
 	test_near_turns();
 	test_states();
-	test_guesses();
+	test_drafts();
 	test_random(12);
 	test_random(5);
 	test_far_logits();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layer that guesses, against mtp.json of tests/golden/make_mtp_models.py: behind a
- * prompt, behind a token, and behind guesses of which some were right.
+ * The MTP layer, against mtp.json of tests/golden/make_mtp_models.py: behind a
+ * prompt, behind a token, and behind draft tokens of which some were right.
  */
 #include <jansson.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/engine_guess.h"
+#include "engine/engine_draft.h"
 #include "engine/memory_plan.h"
 #include "tests/tap.h"
 
@@ -48,19 +48,19 @@ static void rig_close(struct rig *r)
 	model_close(r->m);
 }
 
-/* Guesses behind text[0, n], of which the cache has all but the last. Those of the
+/* Draft tokens behind text[0, n], of which the cache has all but the last. Those of the
  * reference up to one that is close. */
 static void compare(struct engine *e, struct engine_seq *s, const int32_t *text,
 		    const json_t *behind, const char *what)
 {
 	int n = (int)json_integer_value(json_object_get(behind, "n")), n_same = 0, n_sure = 0;
-	const json_t *want = json_object_get(behind, "guesses");
-	int32_t out[ENGINE_GUESS_MAX];
-	struct engine_guess g = {.seq = s, .token = text[n], .n = ENGINE_GUESS_MAX, .out = out};
+	const json_t *want = json_object_get(behind, "draft");
+	int32_t out[ENGINE_DRAFT_MAX];
+	struct engine_draft g = {.seq = s, .token = text[n], .n = ENGINE_DRAFT_MAX, .out = out};
 	is_int(engine_seq_length(s), n, "%s: %d tokens are in the cache", what, n);
-	is_int(engine_seq_reserve_draft(e, s, 1 + ENGINE_GUESS_MAX), OK, "room");
-	is_int(engine_guess(e, &g, 1, NULL), OK, "%s: guesses behind %d tokens", what, n);
-	is_int(g.n_out, ENGINE_GUESS_MAX, "are three");
+	is_int(engine_seq_reserve_draft(e, s, 1 + ENGINE_DRAFT_MAX), OK, "room");
+	is_int(engine_draft(e, &g, 1, NULL), OK, "%s: draft tokens behind %d tokens", what, n);
+	is_int(g.n_out, ENGINE_DRAFT_MAX, "are three");
 	while (n_sure < g.n_out && json_number_value(json_array_get(
 			json_array_get(want, (size_t)n_sure), 1)) > CLOSE)
 		n_sure++;
@@ -70,7 +70,7 @@ static void compare(struct engine *e, struct engine_seq *s, const int32_t *text,
 	is_int(n_same, n_sure, "%s: those behind %d tokens are the reference's", what, n);
 }
 
-/* n tokens at the sequence's end, the last n_draft of them guesses. */
+/* n tokens at the sequence's end, the last n_draft of them draft tokens. */
 static void step(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n,
 		 int n_draft, int n_right)
 {
@@ -94,7 +94,7 @@ static void check(const char *name, const char *at)
 	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
 		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
 	struct rig r = rig_open(dir, true);
-	ok(engine_can_guess(r.e), "%s: its layer is there", name);
+	ok(engine_can_draft(r.e), "%s: its layer is there", name);
 	struct engine_seq *s = engine_seq_create(r.e, text, 12, &cached);
 	step(r.e, s, text, 12, 0, 0);
 	compare(r.e, s, text, json_array_get(b, 0), name);
@@ -108,11 +108,11 @@ static void check(const char *name, const char *at)
 	compare(r.e, s, text, json_array_get(b, 3), name);
 	step(r.e, s, text + 18, 1, 0, 0);
 	compare(r.e, s, text, json_array_get(b, 4), name);
-	struct engine_guess late = {.seq = s, .token = text[19], .n = 1, .out = wrong};
+	struct engine_draft late = {.seq = s, .token = text[19], .n = 1, .out = wrong};
 	struct engine_seq *other = engine_seq_create(r.e, text, 40, &cached);
 	step(r.e, other, text, 40, 0, 0);
-	is_int(engine_guess(r.e, &late, 1, NULL), OK, "a sequence that was not in the step");
-	is_int(late.n_out, 0, "has no guesses");
+	is_int(engine_draft(r.e, &late, 1, NULL), OK, "a sequence that was not in the step");
+	is_int(late.n_out, 0, "has no draft");
 	compare(r.e, other, text, json_array_get(b, 5), name);
 	memcpy(wrong, text + 40, sizeof wrong);
 	wrong[4] = (wrong[4] + 1) % 500;
@@ -122,7 +122,7 @@ static void check(const char *name, const char *at)
 	engine_seq_destroy(r.e, other);
 	rig_close(&r);
 	r = rig_open(dir, false);
-	ok(!engine_can_guess(r.e), "%s: nobody asked for its layer", name);
+	ok(!engine_can_draft(r.e), "%s: nobody asked for its layer", name);
 	rig_close(&r);
 	json_decref(ref);
 	free(path);
@@ -146,14 +146,14 @@ static void check_cut(const char *name)
 	struct rig r = rig_open_cut(dir, true, 200); /* rounded up */
 	for (size_t i = 0; i < json_array_size(behind); i++) {
 		const json_t *at = json_array_get(behind, i);
-		const json_t *first = json_array_get(json_object_get(at, "guesses"), 0);
+		const json_t *first = json_array_get(json_object_get(at, "draft"), 0);
 		int n = (int)json_integer_value(json_object_get(at, "n"));
 		int best = (int)json_integer_value(json_array_get(first, 0));
 		struct engine_seq *s = engine_seq_create(r.e, text, n, &cached);
 		step(r.e, s, text, n, 0, 0);
-		struct engine_guess g = {.seq = s, .token = text[n], .n = 1, .out = out};
+		struct engine_draft g = {.seq = s, .token = text[n], .n = 1, .out = out};
 		is_int(engine_seq_reserve_draft(r.e, s, 2), OK, "room");
-		is_int(engine_guess(r.e, &g, 1, NULL), OK, "a guess behind %d tokens", n);
+		is_int(engine_draft(r.e, &g, 1, NULL), OK, "a draft token behind %d tokens", n);
 		bool is_sure = json_number_value(json_array_get(first, 1)) > CLOSE;
 		n_inside += best < 256 && is_sure;
 		n_same += best < 256 && is_sure && out[0] == best;
@@ -163,7 +163,7 @@ static void check_cut(const char *name)
 	}
 	ok(n_inside > 0 && n_other > 0, "%s: %d of the reference's are among 256 tokens, %d not",
 	   name, n_inside, n_other);
-	is_int(n_same, n_inside, "those among them are guessed");
+	is_int(n_same, n_inside, "those among them are drafted");
 	is_int(n_cut, (int)json_array_size(behind), "no other token is");
 	rig_close(&r);
 	json_decref(ref);
@@ -228,7 +228,7 @@ static void check_partial(const char *name, const char *const (*names)[2], size_
 		exit(1);
 	copy_renamed(dir, to, names, n_names);
 	struct rig r = rig_open(to, true);
-	ok(!engine_can_guess(r.e), "%s, with %s alone: runs without the layer", name,
+	ok(!engine_can_draft(r.e), "%s, with %s alone: runs without the layer", name,
 	   names[0][1]);
 	is_int(engine_plan(r.m, r.b, &o, &plan, &fail), OK, "%s", fail.text);
 	ok(plan.weights == model_weight_bytes(r.m), "its bytes are not planned for");

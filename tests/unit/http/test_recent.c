@@ -189,7 +189,7 @@ static void test_saved(void)
 	x.stats.n_drafted = 8;
 	x.stats.n_accepted = 6; /* 18 tokens in 12 steps of 10 ms */
 	add(r, x);
-	is_near(recent_row(r, 0, 0)->spec_saved_ms, 60, 1e-9, "6 accepted guesses");
+	is_near(recent_row(r, 0, 0)->spec_saved_ms, 60, 1e-9, "6 accepted draft tokens");
 	recent_destroy(r);
 }
 

@@ -28,7 +28,7 @@ static void widths(void)
 	is_int(width(1000, 0.95), 0, "each token costs a step: none");
 	is_int(width(600, 0.5), 0, "half a chance for more than half a step: none");
 	is_int(width(200, 0.5), 1, "half a chance for a fifth: one");
-	ok(width(100, 0.8) > width(100, 0.5), "surer guesses are worth more of them");
+	ok(width(100, 0.8) > width(100, 0.5), "surer draft tokens are worth more of them");
 	ok(width(100, 0.8) > width(300, 0.8), "and dearer ones fewer");
 	struct draft_cost c = {0};
 	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15};
@@ -81,7 +81,7 @@ static void trials(void)
 	c.n_refused[0] = 0;
 	for (int i = 0; i < 1024; i++)
 		n_random += draft_width(&c, &s, 0.005) > 0;
-	is_int(n_random, 1, "of guesses that are wrong at start's costs, too, one in 1024");
+	is_int(n_random, 1, "of draft tokens that are wrong at start's costs, too, one in 1024");
 	s.is_model = true;
 	for (int i = 0; i < 1024; i++)
 		n_model += draft_width(&c, &s, 0.005) == 1;
@@ -169,11 +169,11 @@ static void deeper(void)
 	is_int(draft_width(&c, &s, 0.02), 0, "nor where a step lasts five times as long");
 	ok(c.us[2] > 1.39 * c.us[1] && c.us[2] < 1.41 * c.us[1], "its ratio is as it was");
 	draft_cost_note(&c, 2, (int64_t)(2 * c.us[2]));
-	ok(c.us[2] > 1.6 * c.us[1] && c.us[3] < 1.9 * c.us[1], "guesses change their width alone");
+	ok(c.us[2] > 1.6 * c.us[1] && c.us[3] < 1.9 * c.us[1], "drafts change their width alone");
 }
 
-/* Steps of four streams cost twice what a token and three guesses did at start, and so
- * nothing is said of steps with guesses. What changes later changes all of them. */
+/* Steps of four streams cost twice what a token and three draft tokens did at start, and so
+ * nothing is said of steps with drafts. What changes later changes all of them. */
 static void plain_streams(void)
 {
 	struct draft_cost c = {0};
@@ -183,7 +183,7 @@ static void plain_streams(void)
 	double wide = c.us[15];
 	for (int i = 0; i < 20; i++)
 		draft_cost_note_plain(&c, 4, 3800);
-	ok(c.us[15] == wide && c.us[4] == 1900, "guesses cost what they did: %g", c.us[15]);
+	ok(c.us[15] == wide && c.us[4] == 1900, "draft tokens cost what they did: %g", c.us[15]);
 	is_int(draft_width(&c, &s, 0.99), 8, "beside dear streams they are worth it");
 	ok(draft_extra(&c, &s, 8) < 1.6, "and bring more than they cost: %g",
 	   draft_extra(&c, &s, 8));
@@ -219,7 +219,7 @@ static void totals(void)
 		}
 	}
 	struct draft_step s = {.n_tok = 4, .n_streams = 4, .n_expected = 4, .max = 5};
-	is_int(draft_width(&c, &s, 0.99), 4, "four streams and four guesses");
+	is_int(draft_width(&c, &s, 0.99), 4, "four streams and four draft tokens");
 	s.max = 1;
 	is_int(draft_width(&c, &s, 0.99), 0, "five tokens are none of the numbers");
 }
@@ -230,7 +230,7 @@ static void account(void)
 	struct draft_account a = {0};
 	struct draft_step s = {.n_tok = 1, .n_expected = 1, .max = 15, .account = &a};
 	ok(draft_extra(&c, &s, 15) > 1.49 && draft_extra(&c, &s, 15) < 1.51,
-	   "fifteen guesses cost as much as one token and a half");
+	   "fifteen draft tokens cost as much as one token and a half");
 	is_int(draft_width(&c, &s, 0.99), 15, "which a stream that begins may lose");
 	a.lost = DRAFT_START - 0.8;
 	is_int(draft_width(&c, &s, 0.99), 7, "one that has lost does with fewer");
@@ -253,7 +253,7 @@ static void account(void)
 	is_int(draft_width(&c, &s, 0.1), 12, "forced: whatever it has lost");
 }
 
-/* Three streams guess, and always right; the fourth has no guesses. It waits for them as
+/* Three streams draft, and always right; the fourth has no draft. It waits for them as
  * long as it bears, and no longer. */
 static void others(void)
 {
@@ -273,27 +273,27 @@ static void others(void)
 	is_int(draft_width(&c, &s, 0.99), 11, "a stream alone holds nobody up");
 	s.n_tok = s.n_streams = s.n_expected = 4;
 	double waited = 0;
-	int n_guesses = 0;
+	int n_draft = 0;
 	for (int i = 1; i <= 2000; i++) {
 		s.patience = draft_patience(&other);
 		int n = draft_width(&c, &s, 0.99);
 		double delay = draft_delay(&c, 4, n, 1000 + 100 * (3 + n));
 		draft_late_note(&other, delay, 0);
 		waited += delay;
-		n_guesses += n;
+		n_draft += n;
 		if (waited > DRAFT_LATE + DRAFT_LATE_SHARE * i + 1e-9)
 			ok(false, "step %d: behind by %g", i, waited);
 	}
-	ok(n_guesses > 60, "guesses go on: %d", n_guesses);
+	ok(n_draft > 60, "draft tokens go on: %d", n_draft);
 	for (int i = 0; i < 3; i++)
 		draft_late_note(&other, draft_delay(&c, 4, 12, 2500), 3);
-	ok(draft_patience(&other) > 5, "what its own guesses bring it can wait");
+	ok(draft_patience(&other) > 5, "what its own draft tokens bring it can wait");
 }
 
 /* A step of t tokens behind n others. */
 struct world {
 	double more, deep; /* us of each token more; of each token and token before */
-	int n_letters;     /* 0: guesses are right where they are not verified, else wrong */
+	int n_letters;     /* 0: draft tokens are right where they are not verified, else wrong */
 };
 
 static double cost_at(const struct world *w, size_t n, int t)
@@ -301,7 +301,7 @@ static double cost_at(const struct world *w, size_t n, int t)
 	return 1000 + w->more * (t - 1) + w->deep * (double)n * t;
 }
 
-/* Time with guesses over time without, less 1, of n random letters. */
+/* Time with drafts over time without, less 1, of n random letters. */
 static double loss_of(const struct world *w, size_t n)
 {
 	struct draft_cost c = {0};
@@ -309,20 +309,20 @@ static double loss_of(const struct world *w, size_t n)
 	struct draft_account a = {0};
 	struct lookup l = {0};
 	struct lookup_match m = {.n = 20, .n_same = 1};
-	int32_t guess[DRAFT_MAX] = {0};
+	int32_t draft[DRAFT_MAX] = {0};
 	uint32_t seed = 7;
 	double with = 0, without = 0;
 	for (int t = 1; t <= 16; t++)
 		draft_cost_begin(&c, t, cost_at(w, 0, t));
 	for (size_t i = 0; i < n; i++) {
 		struct draft_step s = {.n_tok = 1, .n_expected = 1, .account = &a};
-		s.max = w->n_letters ? lookup_guess(&l, 15, guess, &m) : 15;
+		s.max = w->n_letters ? lookup_draft(&l, 15, draft, &m) : 15;
 		int mark = draft_mark(m.n, m.n_same);
 		int width = s.max ? draft_width(&c, &s, draft_trust_of(&own, &all, mark)) : 0;
 		seed = seed * 1664525 + 1013904223;
 		int32_t next = w->n_letters ? (int32_t)(seed >> 8) % w->n_letters : width > 0;
 		double cost = cost_at(w, i, 1 + width);
-		bool is_right = guess[0] == next;
+		bool is_right = draft[0] == next;
 		draft_account_note(&a, draft_paid(&c, 1, width, width, (int64_t)cost),
 				   is_right && width);
 		if (s.max)
@@ -338,7 +338,7 @@ static double loss_of(const struct world *w, size_t n)
 	return with / without - 1;
 }
 
-/* Whatever a step costs and says, guesses lose less than 1 %. */
+/* Whatever a step costs and says, draft tokens lose less than 1 %. */
 static void bound(void)
 {
 	static const double more[] = {10, 100, 400, 1000}, deep[] = {0, 0.5};

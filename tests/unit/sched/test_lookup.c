@@ -38,7 +38,7 @@ static void beside_brute_force(void)
 	struct lookup l = {0};
 	int32_t p[N], out[MAX];
 	size_t n = 0;
-	int n_wrong = 0, n_guesses = 0, n_shorter = 0;
+	int n_wrong = 0, n_draft = 0, n_shorter = 0;
 	while (n < N) {
 		size_t more = 1 + random_below(6);
 		size_t from = n > 40 ? random_below((uint32_t)n - 40) : 0;
@@ -49,8 +49,8 @@ static void beside_brute_force(void)
 		size_t at = 0;
 		struct lookup_match m = {0};
 		int want = n > 2 ? longest(p, n, &at) : 0;
-		int got = n ? lookup_guess(&l, MAX, out, &m) : 0, match = m.n;
-		n_guesses += got > 0;
+		int got = n ? lookup_draft(&l, MAX, out, &m) : 0, match = m.n;
+		n_draft += got > 0;
 		/* Only so many places are tried: a match may be shorter, but not wrong. */
 		n_wrong += (got > 0) != (want > 0) || match > LOOKUP_LONG ||
 			   (got > 0 && match > want);
@@ -59,9 +59,9 @@ static void beside_brute_force(void)
 			n_wrong += out[i] != (at + 1 + (size_t)i < n ? p[at + 1 + (size_t)i]
 								     : out[at + 1 + (size_t)i - n]);
 	}
-	is_int(n_wrong, 0, "guesses are those of the longest match, of equals the latest");
-	ok(n_guesses > 100 && n_shorter * 20 < n_guesses, "%d guesses, %d of shorter matches",
-	   n_guesses, n_shorter);
+	is_int(n_wrong, 0, "draft tokens are those of the longest match, of equals the latest");
+	ok(n_draft > 100 && n_shorter * 20 < n_draft, "%d draft tokens, %d of shorter matches",
+	   n_draft, n_shorter);
 	lookup_deinit(&l);
 }
 
@@ -71,14 +71,14 @@ static void small_texts(void)
 	struct lookup l = {0};
 	int32_t out[8];
 	struct lookup_match match = {0};
-	is_int(lookup_guess(&l, 8, out, &match), 0, "no text, no guess");
+	is_int(lookup_draft(&l, 8, out, &match), 0, "no text, no draft token");
 	lookup_add(&l, loop, 3);
-	is_int(lookup_guess(&l, 8, out, &match), 0, "nothing came before");
+	is_int(lookup_draft(&l, 8, out, &match), 0, "nothing came before");
 	lookup_add(&l, loop + 3, 4);
-	is_int(lookup_guess(&l, 8, out, &match), 8, "a loop is guessed beyond its own end");
+	is_int(lookup_draft(&l, 8, out, &match), 8, "a loop is drafted beyond its own end");
 	is_int(out[0] * 100 + out[1] * 10 + out[7], 8 * 100 + 9 * 10 + 9, "as it goes on");
 	is_int(match.n, 4, "the match is as long as the text says the same");
-	is_int(lookup_guess(&l, 0, out, &match), 0, "none are wanted");
+	is_int(lookup_draft(&l, 0, out, &match), 0, "none are wanted");
 	lookup_deinit(&l);
 }
 
@@ -101,7 +101,7 @@ static void two_places(void)
 	int32_t out[8];
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
 		lookup_add(&l, text + l.text.n, want[i].n - l.text.n);
-		is_int(lookup_guess(&l, 8, out, &m), 8, "all guesses are those of the latest");
+		is_int(lookup_draft(&l, 8, out, &m), 8, "all draft tokens are those of the latest");
 		is_int(m.n_same, want[i].n_same, "%s", want[i].what);
 	}
 	is_int(out[0], 70, "the latest");
@@ -110,7 +110,7 @@ static void two_places(void)
 	static const int32_t far[] = {1, 2, 3, 4, 5, 6, 7, 10, 0, 5, 6, 7, 20,
 				      1, 2, 3, 4, 5, 6, 7};
 	lookup_add(&l, far, sizeof far / sizeof *far);
-	is_int(lookup_guess(&l, 8, out, &m), 8, "the longest match");
+	is_int(lookup_draft(&l, 8, out, &m), 8, "the longest match");
 	is_int(out[0], 10, "counts");
 	is_int(m.n_same, -1, "one less than half as long says nothing");
 	lookup_deinit(&l);

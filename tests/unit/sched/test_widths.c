@@ -17,7 +17,7 @@ static struct {
 	int held_tok;  /* of so many tokens */
 	int n_of_held; /* steps of that width so far */
 	int64_t base_us;
-	int n_wide[DRAFT_STEP + 1]; /* steps of two streams with guesses, by their tokens … */
+	int n_wide[DRAFT_STEP + 1]; /* steps of two streams with drafts, by their tokens … */
 	int n_long; /* … and of those with engine_batch.least_ctx = LONG */
 } world;
 
@@ -36,7 +36,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	memset(logits, 0, (size_t)b->n_logit_rows * V * sizeof *logits);
 	world.us += world.base_us + MORE_US * (b->n_tok - 1);
 	world.n_steps++;
-	if (b->n_seq == 2 && b->has_guesses) {
+	if (b->n_seq == 2 && b->has_drafts) {
 		world.n_wide[b->n_tok]++;
 		world.n_long += b->least_ctx == LONG;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Guesses by the model's own layer, one token of each sequence at a time. Guess k + 1 reads
- * the hidden state that guess k left. Keys and values of the layer lie in the pages of the
+ * Drafts by the MTP layer, one token of each sequence at a time. Draft token k + 1 reads
+ * the hidden state that draft token k left. Keys and values of the layer lie in the pages of the
  * sequence, at the position of the token; the next step writes them again.
  */
 #include "base/alloc.h"
-#include "engine/engine_guess.h"
+#include "engine/engine_draft.h"
 #include "engine/engine_private.h"
 
 int32_t engine_alone_ctx(const struct engine *e)
@@ -18,14 +18,14 @@ void engine_set_least_ctx(struct engine *e, int32_t n)
 	e->batch.least_ctx = n;
 }
 
-bool engine_can_guess(const struct engine *e)
+bool engine_can_draft(const struct engine *e)
 {
-	return e->graph.guess != NULL;
+	return e->graph.draft != NULL;
 }
 
 /* Puts token k of w, which comes after those in the cache, into the batch. hidden: the row of the
  * hidden state of the token before it. */
-static void put_token(struct engine *e, const struct engine_guess *w, int k, int32_t hidden)
+static void put_token(struct engine *e, const struct engine_draft *w, int k, int32_t hidden)
 {
 	struct engine_batch *b = &e->batch;
 	const struct batch_arrays *a = &e->arrays;
@@ -45,16 +45,16 @@ static void put_token(struct engine *e, const struct engine_guess *w, int k, int
 	b->n_seq = b->n_logit_rows = b->n_tok;
 }
 
-static bool is_known(const struct engine *e, const struct engine_guess *w)
+static bool is_known(const struct engine *e, const struct engine_draft *w)
 {
-	return w->seq->hidden_step_no == e->step_no && w->n <= ENGINE_GUESS_MAX &&
+	return w->seq->hidden_step_no == e->step_no && w->n <= ENGINE_DRAFT_MAX &&
 	       w->seq->length + w->n <= engine_seq_capacity(e, w->seq) &&
 	       w->token >= 0 && w->token < e->graph.n_vocab;
 }
 
-/* Makes one more guess for each sequence that wants one. row: the index of g[i] in the
+/* Makes one more draft token for each sequence that wants one. row: the index of g[i] in the
  * last batch. */
-static enum status guess_one(struct engine *e, struct engine_guess *g, int n, int k,
+static enum status draft_one(struct engine *e, struct engine_draft *g, int n, int k,
 			     int32_t *row, struct fail *fail)
 {
 	int32_t ids[ENGINE_HIDDEN_ROWS], last = ENGINE_HIDDEN_ROWS + e->max_batch_tok;
@@ -67,25 +67,25 @@ static enum status guess_one(struct engine *e, struct engine_guess *g, int n, in
 	}
 	if (e->batch.n_tok == 0)
 		return OK;
-	enum status st = e->graph.guess(e->graph.ctx, &e->batch, ids, fail);
+	enum status st = e->graph.draft(e->graph.ctx, &e->batch, ids, fail);
 	for (int i = 0; i < n && st == OK; i++)
 		if (g[i].n > k && is_known(e, &g[i]))
 			g[i].out[g[i].n_out++] = ids[row[i]];
 	return st;
 }
 
-enum status engine_guess(struct engine *e, struct engine_guess *g, int n, struct fail *fail)
+enum status engine_draft(struct engine *e, struct engine_draft *g, int n, struct fail *fail)
 {
 	int32_t row[ENGINE_HIDDEN_ROWS];
 	enum status st = OK;
-	if (!e->graph.guess || n > MIN(ENGINE_HIDDEN_ROWS, e->max_seqs))
-		return fail_set(fail, E_INVAL, "guesses for %d sequences", n);
+	if (!e->graph.draft || n > MIN(ENGINE_HIDDEN_ROWS, e->max_seqs))
+		return fail_set(fail, E_INVAL, "draft tokens for %d sequences", n);
 	e->top = NULL;
-	e->batch.has_guesses = false;
+	e->batch.has_drafts = false;
 	e->batch.n_views = 0;
 	for (int i = 0; i < n; i++)
 		g[i].n_out = 0;
-	for (int k = 0; k < ENGINE_GUESS_MAX && st == OK; k++)
-		st = guess_one(e, g, n, k, row, fail);
+	for (int k = 0; k < ENGINE_DRAFT_MAX && st == OK; k++)
+		st = draft_one(e, g, n, k, row, fail);
 	return st == OK ? OK : fail_default(fail, st);
 }
