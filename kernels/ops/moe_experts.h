@@ -49,7 +49,7 @@ static inline struct activation experts_shared_act(const struct experts *ex)
 	return is_own ? ex->act : (struct activation){.kind = ACT_SILU};
 }
 
-/* A guess at what the next layer with experts will choose: its router and norm, applied to the
+/* A prediction of what the next layer with experts will choose: its router and norm, applied to the
  * input of this layer's router. It is for backends that read experts from a file. */
 #define MOE_AHEAD_MAX_TOK 8
 struct moe_ahead {
@@ -70,7 +70,7 @@ struct moe_experts_args {
 	float *shared_scale;   /* (T) f32, work memory; NULL: no shared router */
 	/* Host. If not NULL, this moe_router comes first, and writes id and weight. */
 	const struct moe_router_args *router;
-	/* Host; NULL: no guess. It changes no result, and is for at most MOE_AHEAD_MAX_TOK
+	/* Host; NULL: no prediction. It changes no result, and is for at most MOE_AHEAD_MAX_TOK
 	 * tokens. */
 	const struct moe_ahead *ahead;
 };

@@ -17,11 +17,11 @@ void expert_ahead_step(struct expert_ahead *a, double wait_s, int64_t n_uses)
 
 void expert_ahead_count(struct expert_ahead *a, int32_t n, int32_t n_right)
 {
-	a->n_guessed += n;
+	a->n_predicted += n;
 	a->n_right += n_right;
-	if (a->n_guessed < MOST)
+	if (a->n_predicted < MOST)
 		return;
-	a->n_guessed /= 2;
+	a->n_predicted /= 2;
 	a->n_right /= 2;
 }
 
@@ -36,13 +36,13 @@ static bool is_faster(const struct expert_ahead *a)
 bool expert_ahead_pays(const struct expert_ahead *a)
 {
 	uint64_t at = a->n_steps % EXPERT_AHEAD_PERIOD;
-	if (a->n_guessed < ENOUGH || 2 * a->n_right < a->n_guessed)
+	if (a->n_predicted < ENOUGH || 2 * a->n_right < a->n_predicted)
 		return false;
 	return at < 2 * EXPERT_AHEAD_TRIAL ? at >= EXPERT_AHEAD_TRIAL : is_faster(a);
 }
 
 bool expert_ahead_wants(const struct expert_ahead *a)
 {
-	return a->n_guessed < ENOUGH || expert_ahead_pays(a) ||
+	return a->n_predicted < ENOUGH || expert_ahead_pays(a) ||
 	       a->n_steps % EXPERT_AHEAD_EVERY == 0;
 }

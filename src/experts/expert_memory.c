@@ -39,12 +39,12 @@ struct expert_memory {
 	char *use_path;
 	struct expert_memory_stats stats;
 	struct expert_ahead policy; /* decides whether to read ahead */
-	bool was_asked;            /* true: a guess was possible in this step */
+	bool was_asked;            /* true: a prediction was possible in this step */
 	struct expert_memory_stats before; /* the counts when this step began */
-	int32_t guess[MAX_AHEAD];  /* (n_guess) the last guess: experts that were not in memory */
+	int32_t predicted[MAX_AHEAD]; /* (n_predicted) experts that were not in memory */
 	int32_t ahead[MAX_AHEAD];  /* (n_ahead) experts held because they are being read ahead */
-	int n_guess, n_guess_read, n_ahead; /* n_guess_read: the first so many of `guess` are
-					     * read ahead */
+	int n_predicted, n_ahead;
+	int n_predicted_read;      /* the first so many of `predicted` are read ahead */
 	int64_t wake_ns[N_WAKES];  /* ring: time from an expert's last byte until the thread that
 				    * waited ran */
 	uint64_t n_wakes;
@@ -121,19 +121,19 @@ static bool is_in(const int32_t *list, int n, int32_t e)
 	return false;
 }
 
-/* Counts how many of the guessed experts are among those used, e[0 .. n). */
-static void judge_guess(struct expert_memory *m, const int32_t *e, int32_t n)
+/* Counts how many of the predicted experts are among those used, e[0 .. n). */
+static void judge_prediction(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	int32_t n_right = 0;
-	for (int32_t i = 0; i < n && m->n_guess; i++) {
-		n_right += is_in(m->guess, m->n_guess, e[i]);
-		if (is_in(m->guess, m->n_guess_read, e[i])) {
+	for (int32_t i = 0; i < n && m->n_predicted; i++) {
+		n_right += is_in(m->predicted, m->n_predicted, e[i]);
+		if (is_in(m->predicted, m->n_predicted_read, e[i])) {
 			m->stats.n_ahead_used++;
 			metric_add(METRIC_EXPERT_AHEAD_USED, 1);
 		}
 	}
-	expert_ahead_count(&m->policy, m->n_guess, n_right);
-	m->n_guess = m->n_guess_read = 0;
+	expert_ahead_count(&m->policy, m->n_predicted, n_right);
+	m->n_predicted = m->n_predicted_read = 0;
 }
 
 void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
@@ -149,7 +149,7 @@ void expert_memory_use(struct expert_memory *m, const int32_t *e, int32_t n,
 		m->was_asked = false;
 		m->before = m->stats;
 	}
-	judge_guess(m, e, n);
+	judge_prediction(m, e, n);
 	for (int32_t i = 0; i < n; i++) {
 		expert_slots_use(m->slots, e[i]);
 		n_hits += expert_slots_find(m->slots, e[i]) >= 0;
@@ -309,30 +309,30 @@ bool expert_memory_wants(struct expert_memory *m)
 	return expert_ahead_wants(&m->policy);
 }
 
-void expert_memory_guess(struct expert_memory *m, const int32_t *e, int32_t n)
+void expert_memory_prefetch(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	struct reads reads = {.n = 0};
 	struct expert_take take;
 	int most = MIN(m->n_slots / 4, MAX_AHEAD);
-	m->n_guess = m->n_guess_read = 0;
-	for (int32_t i = 0; i < n && m->n_guess < MAX_AHEAD; i++)
+	m->n_predicted = m->n_predicted_read = 0;
+	for (int32_t i = 0; i < n && m->n_predicted < MAX_AHEAD; i++)
 		if (expert_slots_find(m->slots, e[i]) < 0 &&
-		    !is_in(m->guess, m->n_guess, e[i]))
-			m->guess[m->n_guess++] = e[i];
+		    !is_in(m->predicted, m->n_predicted, e[i]))
+			m->predicted[m->n_predicted++] = e[i];
 	if (!expert_ahead_pays(&m->policy))
 		return;
 	settle_all(m, false);
-	for (int i = 0; i < m->n_guess && m->n_ahead < most; i++) {
+	for (int i = 0; i < m->n_predicted && m->n_ahead < most; i++) {
 		/* keep half of the stages for experts that are asked for */
 		bool has_stage = !m->device.n_stages || m->n_free > m->device.n_stages / 2;
-		if (!has_stage || !expert_slots_take(m->slots, m->guess[i], &take))
+		if (!has_stage || !expert_slots_take(m->slots, m->predicted[i], &take))
 			break;
-		m->ahead[m->n_ahead++] = m->guess[i];
-		m->n_guess_read++;
+		m->ahead[m->n_ahead++] = m->predicted[i];
+		m->n_predicted_read++;
 		m->n_held++;
 		m->stats.n_ahead++;
 		metric_add(METRIC_EXPERT_AHEAD, 1);
-		add_read(m, &reads, m->guess[i], take.slot);
+		add_read(m, &reads, m->predicted[i], take.slot);
 	}
 	submit(m, &reads);
 }

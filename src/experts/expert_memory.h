@@ -82,12 +82,12 @@ const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e);
  * loses its slot. */
 void expert_memory_release(struct expert_memory *m, const int32_t *e, int32_t n);
 
-/* Guesses. After asking for a layer's experts, the caller may guess which ones the next call of
- * expert_memory_use will have. While guesses are right often enough (expert_ahead.h), those not
- * in memory are read. A wrong guess does no other harm. expert_memory_wants: true if a guess is
- * wanted in this step. Call it wherever a guess is possible. */
+/* Predictions. After asking for a layer's experts, the caller may predict which ones the next
+ * call of expert_memory_use will have. While predictions are right often enough (expert_ahead.h),
+ * those not in memory are read. A wrong prediction does no other harm. expert_memory_wants: true
+ * if a prediction is wanted in this step. Call it wherever a prediction is possible. */
 bool expert_memory_wants(struct expert_memory *m);
-void expert_memory_guess(struct expert_memory *m, const int32_t *e, int32_t n);
+void expert_memory_prefetch(struct expert_memory *m, const int32_t *e, int32_t n);
 
 struct expert_memory_stats {
 	uint64_t n_hits, n_misses, n_bytes; /* uses whose expert was in memory, and the others;

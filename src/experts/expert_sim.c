@@ -35,30 +35,31 @@ void expert_trace_add(struct expert_trace *t, const int32_t *expert, size_t n,
 		t->end = xrealloc(t->end, t->cap_groups * sizeof *t->end);
 		t->begins_step = xrealloc(t->begins_step,
 					  t->cap_groups * sizeof *t->begins_step);
-		t->guess_end = xrealloc(t->guess_end, t->cap_groups * sizeof *t->guess_end);
+		t->predicted_end =
+			xrealloc(t->predicted_end, t->cap_groups * sizeof *t->predicted_end);
 	}
 	size_t first = t->n_uses;
 	for (size_t i = 0; i < n; i++)
 		if (!has(t->expert + first, t->n_uses - first, expert[i]))
 			t->expert[t->n_uses++] = expert[i];
 	t->end[t->n_groups] = t->n_uses;
-	t->guess_end[t->n_groups] = t->n_guesses;
+	t->predicted_end[t->n_groups] = t->n_predicted;
 	t->begins_step[t->n_groups++] = begins_step;
 }
 
-void expert_trace_guess(struct expert_trace *t, int32_t expert)
+void expert_trace_predict(struct expert_trace *t, int32_t expert)
 {
-	if (t->n_guesses == t->cap_guesses) {
-		t->cap_guesses = 2 * t->cap_guesses + 64;
-		t->guess = xrealloc(t->guess, t->cap_guesses * sizeof *t->guess);
+	if (t->n_predicted == t->cap_predicted) {
+		t->cap_predicted = 2 * t->cap_predicted + 64;
+		t->predicted = xrealloc(t->predicted, t->cap_predicted * sizeof *t->predicted);
 	}
-	t->guess[t->n_guesses++] = expert;
+	t->predicted[t->n_predicted++] = expert;
 }
 
 void expert_trace_deinit(struct expert_trace *t)
 {
-	free(t->guess);
-	free(t->guess_end);
+	free(t->predicted);
+	free(t->predicted_end);
 	free(t->expert);
 	free(t->end);
 	free(t->begins_step);
@@ -222,22 +223,22 @@ size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32
 
 /* --- reading ahead ------------------------------------------------------------------ */
 
-/* Guesses at group g, at most 64: experts that are not in memory. The first n_read are read. */
-struct sim_guess {
+/* Predictions of group g, at most 64: experts that are not in memory. The first n_read are read. */
+struct sim_prediction {
 	int32_t e[64];
 	int n, n_read;
 };
 
-static void guess_group(struct sim *s, const struct expert_ahead *policy, size_t g,
-			struct sim_guess *out)
+static void predict_group(struct sim *s, const struct expert_ahead *policy, size_t g,
+			  struct sim_prediction *out)
 {
 	const struct expert_trace *t = s->t;
 	struct expert_take take;
-	*out = (struct sim_guess){.n = 0};
-	for (size_t i = g ? t->guess_end[g - 1] : 0; i < t->guess_end[g]; i++)
-		if (!is_there(s, t->guess[i]) && out->n < (int)ARRAY_LEN(out->e) &&
-		    !has(out->e, (size_t)out->n, t->guess[i]))
-			out->e[out->n++] = t->guess[i];
+	*out = (struct sim_prediction){.n = 0};
+	for (size_t i = g ? t->predicted_end[g - 1] : 0; i < t->predicted_end[g]; i++)
+		if (!is_there(s, t->predicted[i]) && out->n < (int)ARRAY_LEN(out->e) &&
+		    !has(out->e, (size_t)out->n, t->predicted[i]))
+			out->e[out->n++] = t->predicted[i];
 	int most = expert_ahead_pays(policy) ? MIN(out->n, s->n_slots / 4) : 0;
 	while (out->n_read < most && expert_slots_take(s->ours, out->e[out->n_read], &take))
 		out->n_read++;
@@ -245,12 +246,12 @@ static void guess_group(struct sim *s, const struct expert_ahead *policy, size_t
 		expert_slots_release(s->ours, out->e[i]);
 }
 
-static int count_right(const struct sim *s, size_t g, const int32_t *guess, int n)
+static int count_right(const struct sim *s, size_t g, const int32_t *predicted, int n)
 {
 	size_t begin = group_begin(s->t, g);
 	int n_right = 0;
 	for (int i = 0; i < n; i++)
-		n_right += has(s->t->expert + begin, s->t->end[g] - begin, guess[i]);
+		n_right += has(s->t->expert + begin, s->t->end[g] - begin, predicted[i]);
 	return n_right;
 }
 
@@ -259,7 +260,7 @@ size_t expert_sim_ahead(const struct expert_trace *t, int32_t n_slots, size_t fi
 {
 	struct sim s;
 	struct expert_ahead policy = {0};
-	struct sim_guess guess;
+	struct sim_prediction next;
 	size_t n_hits = 0, step_uses = 0;
 	double wait = 0;
 	sim_init(&s, t, EXPERT_POLICY_OURS, n_slots);
@@ -270,16 +271,16 @@ size_t expert_sim_ahead(const struct expert_trace *t, int32_t n_slots, size_t fi
 			wait = 0;
 			step_uses = 0;
 		}
-		guess_group(&s, &policy, g, &guess);
+		predict_group(&s, &policy, g, &next);
 		size_t n = t->end[g] - group_begin(t, g), n_group = replay_group(&s, g, s.hit);
-		expert_ahead_count(&policy, guess.n, count_right(&s, g, guess.e, guess.n));
-		int n_wrong = guess.n_read - count_right(&s, g, guess.e, guess.n_read);
+		expert_ahead_count(&policy, next.n, count_right(&s, g, next.e, next.n));
+		int n_wrong = next.n_read - count_right(&s, g, next.e, next.n_read);
 		wait += (double)(n - n_group) + busy * n_wrong;
 		step_uses += n;
 		if (g < first_group)
 			continue;
 		n_hits += n_group;
-		*out_reads += n - n_group + (size_t)guess.n_read;
+		*out_reads += n - n_group + (size_t)next.n_read;
 	}
 	sim_deinit(&s);
 	return n_hits;

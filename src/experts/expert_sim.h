@@ -16,13 +16,13 @@ struct expert_trace {
 	size_t *end;        /* (n_groups) end of each group in `expert` */
 	bool *begins_step;  /* (n_groups) true: a new step begins with this group */
 	size_t n_groups, cap_groups;
-	int32_t *guess;     /* (n_guesses): group after group */
-	size_t n_guesses, cap_guesses;
-	size_t *guess_end;  /* (n_groups) end of each group's guesses in `guess` */
+	int32_t *predicted;     /* (n_predicted): group after group */
+	size_t n_predicted, cap_predicted;
+	size_t *predicted_end;  /* (n_groups) end of each group's predictions in `predicted` */
 };
 
-/* Append an expert to the guesses at the next group that is added. */
-void expert_trace_guess(struct expert_trace *t, int32_t expert);
+/* Append an expert to the predictions of the next group that is added. */
+void expert_trace_predict(struct expert_trace *t, int32_t expert);
 
 /* Append a group; ids may repeat and are kept once. */
 void expert_trace_add(struct expert_trace *t, const int32_t *expert, size_t n,
@@ -43,9 +43,9 @@ const char *expert_policy_name(enum expert_policy p); /* "halod", "lru", "belady
  * them in parts. */
 size_t expert_sim_hits(const struct expert_trace *t, enum expert_policy p, int32_t n_slots,
 		       size_t first_group);
-/* Like expert_sim_hits with our policy, and with the trace's guesses, which are read ahead when
+/* Like expert_sim_hits with our policy, and with the trace's predictions, which are read ahead when
  * expert_ahead.h says so. An expert that is read ahead counts as found. In units of time, a use
- * that is not found waits for 1, and a wrong guess makes the step wait for `busy`: 0 if
+ * that is not found waits for 1, and a wrong prediction makes the step wait for `busy`: 0 if
  * computing takes so long that the disk is idle, 1 if the disk is never idle. *out_reads:
  * experts read. */
 size_t expert_sim_ahead(const struct expert_trace *t, int32_t n_slots, size_t first_group,

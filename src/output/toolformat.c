@@ -40,7 +40,7 @@ enum {
 	NONE,
 	HERMES, HERMES_CALL, HERMES_CLOSE,
 	CODER, CODER_CALL, CODER_NAME, CODER_BODY, CODER_KEY, CODER_VALUE, CODER_CLOSE,
-	LLAMA, LLAMA_TEXT, LLAMA_CALL, LLAMA_GUESS, LLAMA_NEXT,
+	LLAMA, LLAMA_TEXT, LLAMA_CALL, LLAMA_BARE, LLAMA_NEXT,
 	MISTRAL, MISTRAL_FORM, MISTRAL_ITEM, MISTRAL_NEXT, MISTRAL_NAME, MISTRAL_ID,
 	MISTRAL_ARGS, MISTRAL_CLOSE,
 	HARMONY, HARMONY_REASON, HARMONY_TEXT, HARMONY_NEXT, HARMONY_ARGS,
@@ -108,11 +108,11 @@ const struct tool_state tool_states[] = {
 
 	[LLAMA] = {.kind = TOOL_EXPECT, .is_outside = true,
 		   .literals = {"<|python_tag|>", "{"},
-		   .next = {LLAMA_CALL, LLAMA_GUESS | TOOL_AGAIN}, .other = LLAMA_TEXT},
+		   .next = {LLAMA_CALL, LLAMA_BARE | TOOL_AGAIN}, .other = LLAMA_TEXT},
 	[LLAMA_TEXT] = {TEXT(OUT_CONTENT), .literals = {"<|python_tag|>"},
 			.next = {LLAMA_CALL}},
 	[LLAMA_CALL] = {.kind = TOOL_CALL, .next = {LLAMA_NEXT}},
-	[LLAMA_GUESS] = {.kind = TOOL_CALL, .next = {LLAMA_NEXT}, .is_guess = true},
+	[LLAMA_BARE] = {.kind = TOOL_CALL, .next = {LLAMA_NEXT}, .is_bare = true},
 	[LLAMA_NEXT] = {.kind = TOOL_EXPECT, .literals = {";"},
 			.next = {LLAMA_CALL | TOOL_END}, .other = LLAMA | TOOL_END},
 

@@ -50,7 +50,7 @@ struct tool_state {
 	enum tool_take take;  /* for UNTIL */
 	enum out_channel channel; /* for TEXT */
 	bool is_outside;      /* outside of calls: text kept here is content */
-	bool is_guess;        /* for CALL: no tag precedes, so the name must be a known tool's */
+	bool is_bare;        /* for CALL: no tag precedes, so the name must be a known tool's */
 	bool strips_newlines; /* for VALUE: one newline at each end belongs to the format */
 };
 extern const struct tool_state tool_states[];

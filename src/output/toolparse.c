@@ -116,12 +116,12 @@ static void begin_call(struct toolparse *p, struct str text)
 }
 
 /* Breaks the call. Text after an emitted name is reported as that call's, so a client
- * that showed the name learns of it. A guess without a tag is plain text. */
+ * that showed the name learns of it. A call without a tag is plain text. */
 static void break_call(struct toolparse *p)
 {
-	bool is_guess = p->state->is_guess && !p->is_named;
+	bool is_bare = p->state->is_bare && !p->is_named;
 	buf_add_str(&p->lead, buf_str(&p->raw));
-	emit(p, is_guess ? OUT_CONTENT : OUT_CALL_BROKEN, buf_str(&p->lead));
+	emit(p, is_bare ? OUT_CONTENT : OUT_CALL_BROKEN, buf_str(&p->lead));
 	leave_call(p);
 	enter(p, p->o.format->start);
 	/* what follows stands inside a text, not at the start of an answer */
@@ -160,7 +160,7 @@ static bool set_name(struct toolparse *p, struct str name)
 	for (size_t i = 0; i < name.n; i++)
 		if ((unsigned char)name.p[i] <= ' ' || is_char_of(name.p[i], "\"<>{}"))
 			return false;
-	if (p->state->is_guess && !find_tool(p, name))
+	if (p->state->is_bare && !find_tool(p, name))
 		return false;
 	p->is_named = true;
 	buf_add_str(&p->name, name);
@@ -730,7 +730,7 @@ static bool holds_words(const struct toolparse *p)
 /* Is the open call surely one? A format without a tag begins like any JSON. */
 static bool is_call(const struct toolparse *p)
 {
-	return p->is_named || !p->state->is_guess || p->o.begun.n > 0;
+	return p->is_named || !p->state->is_bare || p->o.begun.n > 0;
 }
 
 void toolparse_finish(struct toolparse *p, bool is_cut)

@@ -34,8 +34,9 @@ struct recorder {
 	int n_tok;
 };
 
-/* As engine/parts/moe.c guesses: this layer's router, with its norm, on what the one before had. */
-static void guess(struct recorder *r, int i_layer, const struct moe_router_args *a)
+/* As engine/parts/moe.c predicts: this layer's router, with its norm, on what the one before
+ * had. */
+static void predict(struct recorder *r, int i_layer, const struct moe_router_args *a)
 {
 	size_t n_tok = (size_t)a->n_tok, dim = (size_t)a->router->k;
 	struct rms_norm_args norm;
@@ -57,7 +58,7 @@ static void guess(struct recorder *r, int i_layer, const struct moe_router_args 
 	g.id = r->id;
 	if (has_before && r->b->ops->moe_router(r->b, &g) == OK)
 		for (int32_t i = 0; i < a->n_tok * a->n_used; i++)
-			expert_trace_guess(&r->trace, i_layer * a->router->n + r->id[i]);
+			expert_trace_predict(&r->trace, i_layer * a->router->n + r->id[i]);
 	r->x = xrealloc(r->x, n_tok * dim * sizeof *r->x);
 	memcpy(r->x, a->norm->x, n_tok * dim * sizeof *r->x);
 	r->n_tok = a->n_tok;
@@ -71,7 +72,7 @@ static bool record(void *ctx, int i_layer, const struct moe_router_args *a)
 	int32_t *id = xmalloc((n + 1) * sizeof *id);
 	for (size_t i = 0; i < n; i++)
 		id[i] = i_layer * a->router->n + a->id[i];
-	guess(r, i_layer, a);
+	predict(r, i_layer, a);
 	expert_trace_add(&r->trace, id, n, i_layer <= r->i_layer_before);
 	r->i_layer_before = i_layer;
 	free(id);
@@ -187,7 +188,7 @@ static void print(const struct expert_trace *t, const char *name)
 	static const int shares[] = {100, 50, 25, 10};
 	size_t first = t->n_groups / 4, n_uses = expert_trace_uses(t, first);
 	printf("experts,%s uses,%zu,1\n", name, n_uses);
-	for (size_t i = 0; i < ARRAY_LEN(shares) && t->n_guesses; i++)
+	for (size_t i = 0; i < ARRAY_LEN(shares) && t->n_predicted; i++)
 		print_ahead(t, name, shares[i], first);
 	for (size_t i = 0; i < ARRAY_LEN(shares); i++)
 		for (int p = 0; p < EXPERT_POLICY_COUNT; p++) {

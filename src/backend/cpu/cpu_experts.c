@@ -103,8 +103,8 @@ void cpu_experts_use(const struct cpu_expert_layer *l, struct backend *b, int32_
 	backend_experts_use(&l->of->all, l->i, ((struct cpu *)b)->n_steps, e, n);
 }
 
-void cpu_experts_guess(const struct cpu_expert_layer *l, struct backend *b,
-		       const struct moe_ahead *ahead)
+void cpu_experts_prefetch(const struct cpu_expert_layer *l, struct backend *b,
+			  const struct moe_ahead *ahead)
 {
 	struct expert_memory *m = l->of->all.memory;
 	if (!ahead || !expert_memory_wants(m))
@@ -116,7 +116,7 @@ void cpu_experts_guess(const struct cpu_expert_layer *l, struct backend *b,
 	int32_t n = r->n_tok * r->n_used;
 	for (int32_t i = 0; i < n; i++)
 		r->id[i] += next->first;
-	expert_memory_guess(m, r->id, n);
+	expert_memory_prefetch(m, r->id, n);
 }
 
 /* --- loading ------------------------------------------------------------------------ */

@@ -26,10 +26,10 @@ struct expert_memory *cpu_experts_memory(const struct cpu_expert_layer *l);
  * those in the store. */
 void cpu_experts_use(const struct cpu_expert_layer *l, struct backend *b, int32_t *e,
 		     int32_t n);
-/* Guesses the next layer's experts, if a guess is wanted, once the reads of this layer's experts
- * have begun. Uses cpu_scratch. */
-void cpu_experts_guess(const struct cpu_expert_layer *l, struct backend *b,
-		       const struct moe_ahead *ahead);
+/* Prefetches the next layer's experts, if a prediction is wanted, once the reads of this layer's
+ * experts have begun. Uses cpu_scratch. */
+void cpu_experts_prefetch(const struct cpu_expert_layer *l, struct backend *b,
+			  const struct moe_ahead *ahead);
 /* Expert e (its number in the store) has been read: points its weights to the slot. */
 void cpu_experts_attach(const struct cpu_expert_layer *l, int32_t e);
 

@@ -361,7 +361,7 @@ struct waves {
 	struct expert_memory_stats before;
 };
 
-/* Begins the reads of the first wave, and then those of guessed experts. */
+/* Begins the reads of the first wave, and then those of predicted experts. */
 static void begin_waves(struct moe_fast_job *j, struct waves *w)
 {
 	struct expert_memory *m = cpu_experts_memory(w->l);
@@ -371,7 +371,7 @@ static void begin_waves(struct moe_fast_job *j, struct waves *w)
 	w->most = MAX(expert_memory_n_slots(m) / 2, 1);
 	cpu_experts_use(w->l, j->b, w->used, w->n);
 	w->held = expert_memory_ask(m, w->used, w->n, w->most);
-	cpu_experts_guess(w->l, j->b, j->a->ahead);
+	cpu_experts_prefetch(w->l, j->b, j->a->ahead);
 	profile_enter(j->b->profile, PROFILE_GATE_UP);
 }
 

@@ -11,7 +11,7 @@
 /* int4 at few tokens (hip_linear_int4.c). */
 int hip_linear_int4_count(void); /* rows of linear_int4.def */
 const char *hip_linear_int4_name(int i);
-/* The row to use: from the tune file, or a guess. -1 if no row fits. */
+/* The row to use: from the tune file, or the default. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
 /* How row i's kernel is launched for one token: the two parts of its name, the rows and threads
  * of a workgroup, and its bytes of LDS. */

@@ -68,7 +68,7 @@ static bool fits(int i, const struct linear_args *a)
 
 /* The row for a shape that was not measured; -1: none. It depends on N and K alone,
  * because the order of a row's sum must not depend on other tokens. */
-static int guess(const struct hip *h, const struct linear_args *a, int32_t n)
+static int default_row(const struct hip *h, const struct linear_args *a, int32_t n)
 {
 	static const char *const smaller[] = {"short", "half", "tiny"};
 	int wide = find_axes("wide"), deep = find_axes("deep"), dense = find_axes("dense");
@@ -96,7 +96,7 @@ int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a)
 	for (int i = 0; i < a->n_out; i++)
 		n += a->out[i].w->n;
 	int i = hip_tune_find(h, (struct hip_tune_key){HIP_TUNE_INT4, n, a->out[0].w->k, 1});
-	return i >= 0 && takes_int4(&axes[i], a) ? i : guess(h, a, n);
+	return i >= 0 && takes_int4(&axes[i], a) ? i : default_row(h, a, n);
 }
 
 /* --- arguments -------------------------------------------------------------------- */

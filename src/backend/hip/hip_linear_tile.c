@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear at many tokens: linear_tile.hip. The tile is guessed from the numbers of
+ * linear at many tokens: linear_tile.hip. The tile is chosen by the numbers of
  * workgroups and compute units, unless `h->tile` gives it. The choice does not change
  * results.
  */

@@ -36,8 +36,8 @@ struct slots_step {
 	struct expert_memory *memory;
 	struct fail fail;
 	/* On the host; numbers of experts are the layer's in id, the store's in used. */
-	int32_t *id, *guess; /* (T, U) */
-	int32_t n_guess;  /* 0: nothing is guessed */
+	int32_t *id, *predicted; /* (T, U) */
+	int32_t n_predicted;  /* 0: nothing is predicted */
 	int32_t *used;    /* (E) */
 	int32_t *mark;    /* (E + 1) zeros between uses */
 	int32_t *end;     /* (E + 2) end of each expert's pairs in `sorted` */
@@ -62,8 +62,8 @@ static void take_scratch(struct slots_step *s, int32_t n_slots)
 		all->scratch->n = n;
 	}
 	s->id = all->scratch->p;
-	s->guess = s->id + n_id;
-	s->used = s->guess + n_id;
+	s->predicted = s->id + n_id;
+	s->used = s->predicted + n_id;
 	s->mark = s->used + n_e;
 	s->end = s->mark + n_e;
 	s->sorted = s->end + n_e;
@@ -111,33 +111,33 @@ static int32_t list_wanted(struct slots_step *s, int32_t t0, int32_t t1, int32_t
 	return n_there;
 }
 
-/* Copies the choice to the host and, if it is wanted, the guess at the next layer's choice. */
+/* Copies the choice to the host and, if it is wanted, the prediction of the next layer's choice. */
 static enum status fetch_choice(struct slots_step *s)
 {
 	struct backend *b = &s->h->base;
 	const struct moe_ahead *ahead = s->a->ahead;
 	size_t n = (size_t)s->a->n_tok * (size_t)s->a->n_used;
-	bool guesses = ahead && expert_memory_wants(s->memory);
+	bool is_wanted = ahead && expert_memory_wants(s->memory);
 	enum status st = hip_download(b, s->id, s->a->id, n * sizeof *s->id);
-	if (st == OK && guesses)
+	if (st == OK && is_wanted)
 		st = hip_moe_router(b, &ahead->router);
-	if (st == OK && guesses)
-		st = hip_download(b, s->guess, ahead->router.id, n * sizeof *s->guess);
+	if (st == OK && is_wanted)
+		st = hip_download(b, s->predicted, ahead->router.id, n * sizeof *s->predicted);
 	if (st == OK)
 		st = hip_sync(b, &s->fail);
-	const struct hip_experts *next = guesses ? ahead->experts->device : NULL;
-	s->n_guess = next ? (int32_t)n : 0;
-	for (int32_t i = 0; i < s->n_guess; i++)
-		s->guess[i] += next->slots->first;
+	const struct hip_experts *next = is_wanted ? ahead->experts->device : NULL;
+	s->n_predicted = next ? (int32_t)n : 0;
+	for (int32_t i = 0; i < s->n_predicted; i++)
+		s->predicted[i] += next->slots->first;
 	return st;
 }
 
-/* Begins the guessed reads, once those of this layer's experts have begun. */
-static void guess(struct slots_step *s)
+/* Begins the predicted reads, once those of this layer's experts have begun. */
+static void prefetch(struct slots_step *s)
 {
-	if (s->n_guess)
-		expert_memory_guess(s->memory, s->guess, s->n_guess);
-	s->n_guess = 0;
+	if (s->n_predicted)
+		expert_memory_prefetch(s->memory, s->predicted, s->n_predicted);
+	s->n_predicted = 0;
 }
 
 /* --- few tokens --------------------------------------------------------------------- */
@@ -189,7 +189,7 @@ static enum status up_as_they_come(struct slots_step *s, const struct moe_launch
 	int32_t first = s->layer->first, t1 = t0 + l->n_tok;
 	enum status st = OK;
 	*held = expert_memory_ask(s->memory, s->used, n, n);
-	guess(s);
+	prefetch(s);
 	for (int32_t i = 0; i < n_there && st == OK; i++) {
 		st = expert_memory_wait(s->memory, s->used[i], &s->fail);
 		s->mark[s->used[i] - first] = 1;
@@ -338,7 +338,7 @@ static enum status run_batch(void *ctx, const struct hip_experts_tiles *t)
 	while (at < n && st == OK) {
 		int32_t now = 0, n_blocks = 0;
 		held += expert_memory_ask(s->memory, s->used + held, n - held, n);
-		guess(s);
+		prefetch(s);
 		st = next_ones(s, s->used + at, held - at, &now);
 		for (int32_t i = 0; i < now && st == OK; i++)
 			n_blocks = add_blocks(s, t->l.block_m,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When reading ahead pays: enough right guesses, and less waiting.
+ * When reading ahead pays: enough right predictions, and less waiting.
  */
 #include "experts/expert_ahead.h"
 
 #include "tests/tap.h"
 
-static void test_guesses(void)
+static void test_predictions(void)
 {
 	struct expert_ahead a = {0};
-	ok(expert_ahead_wants(&a) && !expert_ahead_pays(&a), "at first guesses are only counted");
+	ok(expert_ahead_wants(&a) && !expert_ahead_pays(&a), "predictions are only counted");
 	expert_ahead_count(&a, 20, 9);
 	expert_ahead_step(&a, 0, 10);
 	ok(!expert_ahead_pays(&a), "nine of twenty are too few");
-	ok(!expert_ahead_wants(&a), "then a guess is wanted no longer");
+	ok(!expert_ahead_wants(&a), "then a prediction is wanted no longer");
 	int n_wanted = 0;
 	for (int i = 0; i < 4 * EXPERT_AHEAD_EVERY; i++) {
 		n_wanted += expert_ahead_wants(&a);
@@ -25,7 +25,7 @@ static void test_guesses(void)
 	ok(expert_ahead_pays(&a), "25 of 40 are enough");
 	for (int i = 0; i < 40; i++)
 		expert_ahead_count(&a, 20, 0);
-	ok(!expert_ahead_pays(&a), "old guesses are forgotten");
+	ok(!expert_ahead_pays(&a), "old predictions are forgotten");
 }
 
 /* Steps of 10 uses, each of which waits for with_s or without_s. Returns in how many of the
@@ -53,7 +53,7 @@ static void test_waiting(void)
 
 int main(void)
 {
-	test_guesses();
+	test_predictions();
 	test_waiting();
 	return tap_done();
 }

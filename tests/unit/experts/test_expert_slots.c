@@ -104,7 +104,7 @@ static void test_belady_by_hand(void)
 	expert_trace_deinit(&t);
 }
 
-/* Eight layers of one expert each, with room for four: three of four guesses are right. */
+/* Eight layers of one expert each, with room for four: three of four predictions are right. */
 static void test_ahead(void)
 {
 	struct expert_trace t = {.n_experts = 8};
@@ -112,12 +112,12 @@ static void test_ahead(void)
 	for (int32_t i = 0; i < 1600; i++) {
 		int32_t e = i % 8;
 		if (i % 8)
-			expert_trace_guess(&t, i % 4 == 1 ? (e + 3) % 8 : e);
+			expert_trace_predict(&t, i % 4 == 1 ? (e + 3) % 8 : e);
 		expert_trace_add(&t, &e, 1, i % 8 == 0);
 	}
 	size_t plain = expert_sim_hits(&t, EXPERT_POLICY_OURS, 4, 800);
 	size_t hits = expert_sim_ahead(&t, 4, 800, 0, &n_reads);
-	ok(hits > plain + 150, "right guesses save waits: %zu hits, without %zu", hits, plain);
+	ok(hits > plain + 150, "right predictions save waits: %zu hits, without %zu", hits, plain);
 	ok(n_reads > 800 - plain, "at the price of wrong reads: %zu, without %zu", n_reads,
 	   800 - plain);
 	size_t cautious = expert_sim_ahead(&t, 4, 800, 10, &n_reads);
@@ -127,12 +127,12 @@ static void test_ahead(void)
 	t = (struct expert_trace){.n_experts = 8};
 	for (int32_t i = 0; i < 1600; i++) {
 		int32_t e = i % 8;
-		expert_trace_guess(&t, (e + 4) % 8);
+		expert_trace_predict(&t, (e + 4) % 8);
 		expert_trace_add(&t, &e, 1, i % 8 == 0);
 	}
 	plain = expert_sim_hits(&t, EXPERT_POLICY_OURS, 4, 800);
 	hits = expert_sim_ahead(&t, 4, 800, 0, &n_reads);
-	is_int(hits, plain, "wrong guesses are not read");
+	is_int(hits, plain, "wrong predictions are not read");
 	is_int(n_reads, 800 - plain, "so nothing more is");
 	expert_trace_deinit(&t);
 }

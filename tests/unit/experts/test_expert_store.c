@@ -258,7 +258,7 @@ static void test_refused(bool no_uring)
 	free(p);
 }
 
-/* Two layers of four in turn, always the same ones: each guesses the other rightly. */
+/* Two layers of four in turn, always the same ones: each predicts the other rightly. */
 static void test_ahead(bool no_uring)
 {
 	const char *how = no_uring ? "threads" : "io_uring where there is one";
@@ -272,7 +272,7 @@ static void test_ahead(bool no_uring)
 			for (int at = 0, held; at < 4; at += held) {
 				held = expert_memory_ask(m, layer[l] + at, 4 - at, 4);
 				if (at == 0 && expert_memory_wants(m))
-					expert_memory_guess(m, layer[!l], 4);
+					expert_memory_prefetch(m, layer[!l], 4);
 				for (int i = at; i < at + held; i++)
 					n_right += expert_memory_wait(m, layer[l][i], NULL) ==
 							   OK &&
@@ -290,8 +290,8 @@ static void test_ahead(bool no_uring)
 		static const int32_t first[] = {0, 1};
 		atomic_store(&fault, BREAKS);
 		expert_memory_use(m, layer[1], 4, false);
-		expert_memory_guess(m, layer[0], 4);
-		expert_memory_guess(m, layer[1], 4);
+		expert_memory_prefetch(m, layer[0], 4);
+		expert_memory_prefetch(m, layer[1], 4);
 		atomic_store(&fault, NO_FAULT);
 		for (int i = 0; i < 2; i++) {
 			is_int(expert_memory_ask(m, first, 2, 2), 2, "%s: asked for", how);
@@ -300,7 +300,7 @@ static void test_ahead(bool no_uring)
 			expert_memory_release(m, first, 2);
 		}
 	}
-	expert_memory_guess(m, layer[0], 4); /* its reads may still run */
+	expert_memory_prefetch(m, layer[0], 4); /* its reads may still run */
 	expert_memory_destroy(m);
 }
 
