@@ -66,30 +66,56 @@ static enum status write_tokenizer(const char *from, const char *to, int32_t n_v
 	return st;
 }
 
-static enum status write_model(const struct synth_args *a, const struct synth_shape *s,
-			       struct synth_format f, struct fail *fail)
+/* Writes the tensors behind `header`, into the file `name` of the folder. */
+static enum status write_tensors(const struct synth_args *a, struct synth_plan *plan,
+				 const struct buf *header, const char *name, struct fail *fail)
 {
-	struct buf config = {0};
-	struct synth_plan plan;
-	char *path = file_join(a->out, "config.json");
-	synth_config(s, f, &config);
-	enum status st = write_text(path, &config, fail);
-	free(path);
-	buf_deinit(&config);
-	if (st != OK)
-		return st;
-	path = file_join(a->out, "model.safetensors");
-	synth_plan_make(s, f, &plan);
-	plan.is_empty = a->empty;
+	char *path = file_join(a->out, name);
+	plan->is_empty = a->empty;
 	int64_t t0 = clock_now_us(&clock_monotonic);
-	st = synth_write(&plan, (uint64_t)a->seed, path, fail);
+	enum status st = synth_write(plan, header, (uint64_t)a->seed, path, fail);
 	double seconds = (double)(clock_now_us(&clock_monotonic) - t0) * 1e-6;
 	if (st == OK)
-		printf("%s: %zu tensors, %.3f GB in %.1f s (%.2f GB/s)\n", path, plan.n,
-		       (double)plan.n_bytes * 1e-9, seconds,
-		       (double)plan.n_bytes * 1e-9 / seconds);
-	synth_plan_deinit(&plan);
+		printf("%s: %zu tensors, %.3f GB in %.1f s (%.2f GB/s)\n", path, plan->n,
+		       (double)plan->n_bytes * 1e-9, seconds,
+		       (double)plan->n_bytes * 1e-9 / seconds);
 	free(path);
+	return st;
+}
+
+static enum status write_gguf(const struct synth_args *a, const struct synth_shape *s,
+			      struct synth_format f, const char *tokenizer, struct fail *fail)
+{
+	struct buf header = {0};
+	struct synth_plan plan;
+	synth_gguf_plan(s, f, &plan);
+	enum status st = synth_gguf_header(s, &plan, tokenizer, &header, fail);
+	if (st == OK)
+		st = write_tensors(a, &plan, &header, "model.gguf", fail);
+	synth_plan_deinit(&plan);
+	buf_deinit(&header);
+	return st;
+}
+
+static enum status write_folder(const struct synth_args *a, const struct synth_shape *s,
+				struct synth_format f, const char *tokenizer, struct fail *fail)
+{
+	struct buf config = {0}, header = {0};
+	struct synth_plan plan;
+	enum status st = write_tokenizer(tokenizer, a->out, s->n_vocab, fail);
+	if (st != OK)
+		return st;
+	char *path = file_join(a->out, "config.json");
+	synth_config(s, f, &config);
+	st = write_text(path, &config, fail);
+	free(path);
+	buf_deinit(&config);
+	synth_plan_make(s, f, &plan);
+	synth_header(&plan, &header);
+	if (st == OK)
+		st = write_tensors(a, &plan, &header, "model.safetensors", fail);
+	synth_plan_deinit(&plan);
+	buf_deinit(&header);
 	return st;
 }
 
@@ -105,10 +131,8 @@ static int run(const struct option_set *set, const struct synth_args *a,
 	if (mkdir(a->out, 0777) < 0 && errno != EEXIST)
 		st = fail_set(&fail, E_IO, "%s: %s", a->out, strerror(errno));
 	if (st == OK)
-		st = write_tokenizer(tokenizer, a->out, s->n_vocab, &fail);
+		st = (f.mix ? write_gguf : write_folder)(a, s, f, tokenizer, &fail);
 	free(tokenizer);
-	if (st == OK)
-		st = write_model(a, s, f, &fail);
 	return st == OK ? EXIT_OK : options_failure("%s", fail.text);
 }
 
@@ -131,7 +155,8 @@ int cmd_synth(int argc, char **argv)
 		 "qwen3-30b-a3b, qwen3-8b, … (needed)"},
 		{"format", 'f', OPTION_TEXT, &a.format, 0, 0, "NAME",
 		 "bf16, or w4a16-g32, -g64, -g128, each also with -asym; "
-		 "w4a16-g32-all: embedding and head too (w4a16-g32)"},
+		 "w4a16-g32-all: embedding and head too; or a GGUF file in q4_k_m, q5_k_m, "
+		 "q6_k, q8_0, q4_0, iq4_xs, ud-q4_k_xl, mxfp4, nvfp4 (w4a16-g32)"},
 		{"layers", 'l', OPTION_INT, &a.layers, 1, 1000, "N",
 		 "layers (as many as the shape has)"},
 		{"experts", 'e', OPTION_INT, &a.experts, 1, 100000, "N",

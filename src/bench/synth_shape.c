@@ -20,8 +20,6 @@
 /* If the embedding is also the head, a token's own row is still in the stream that is
  * multiplied with it. Larger rows would make every token repeat itself. */
 #define LOGIT_DEV_TIED 2.0
-#define ROUTER_DEV 1.5 /* deviation of the router's logits: experts are chosen unevenly */
-#define DELTA_TAPS 4   /* taps of the convolution */
 
 /* Sizes are those of config.json of the models on Hugging Face. */
 #define DENSE(name_, layers_, d_, heads_, ffn_, tied_) \
@@ -65,11 +63,16 @@ bool synth_format_parse(const char *text, struct synth_format *out)
 		const char *name;
 		struct synth_format f;
 	} formats[] = {
-		{"bf16", {0, false, false}},
-		{"w4a16-g32", {32, false, false}}, {"w4a16-g32-asym", {32, true, false}},
-		{"w4a16-g32-all", {32, false, true}},
-		{"w4a16-g64", {64, false, false}}, {"w4a16-g64-asym", {64, true, false}},
-		{"w4a16-g128", {128, false, false}}, {"w4a16-g128-asym", {128, true, false}},
+		{"bf16", {0}},
+		{"w4a16-g32", {.group = 32}}, {"w4a16-g32-asym", {32, true, false, MIX_NONE}},
+		{"w4a16-g32-all", {32, false, true, MIX_NONE}},
+		{"w4a16-g64", {.group = 64}}, {"w4a16-g64-asym", {64, true, false, MIX_NONE}},
+		{"w4a16-g128", {.group = 128}}, {"w4a16-g128-asym", {128, true, false, MIX_NONE}},
+		{"q4_0", {.mix = MIX_Q4_0}}, {"q4_k_m", {.mix = MIX_Q4_K_M}},
+		{"q5_k_m", {.mix = MIX_Q5_K_M}}, {"q6_k", {.mix = MIX_Q6_K}},
+		{"q8_0", {.mix = MIX_Q8_0}}, {"iq4_xs", {.mix = MIX_IQ4_XS}},
+		{"ud-q4_k_xl", {.mix = MIX_UD_Q4_K_XL}}, {"mxfp4", {.mix = MIX_MXFP4}},
+		{"nvfp4", {.mix = MIX_NVFP4}},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
 		if (strcmp(formats[i].name, text) == 0) {
@@ -83,10 +86,12 @@ bool synth_format_parse(const char *text, struct synth_format *out)
 
 int64_t synth_tensor_bytes(const struct synth_tensor *t)
 {
-	int64_t n = (int64_t)dtype_bytes(t->dtype);
+	int64_t n = 1;
 	for (int i = 0; i < t->n_dims; i++)
 		n *= t->dim[i];
-	return n;
+	return t->fill == SYNTH_BLOCKS
+		       ? n / quant_block(t->quant) * (int64_t)quant_block_bytes(t->quant)
+		       : n * (int64_t)dtype_bytes(t->dtype);
 }
 
 /* What the functions that add weights share. */
@@ -106,8 +111,8 @@ static struct synth_tensor *add(struct adder *a, const char *name, const char *s
 		p->tensor = xrealloc(p->tensor, p->cap * sizeof *p->tensor);
 	}
 	struct synth_tensor *t = &p->tensor[p->n++];
-	*t = (struct synth_tensor){xasprintf("%s%s%s", a->prefix, name, suffix), dtype,
-				   fill, (float)scale, 0, {0}, {0}};
+	*t = (struct synth_tensor){.name = xasprintf("%s%s%s", a->prefix, name, suffix),
+				   .dtype = dtype, .fill = fill, .scale = (float)scale};
 	return t;
 }
 
@@ -187,9 +192,9 @@ static void add_delta(struct adder *a, const struct synth_shape *s, double out)
 	set_dims(a, add(a, "linear_attn.dt_bias", "", DTYPE_BF16, SYNTH_NORMAL, 0.5), hv,
 		 0);
 	struct synth_tensor *conv = add(a, "linear_attn.conv1d", ".weight", DTYPE_BF16,
-					SYNTH_NORMAL, 1 / sqrt(DELTA_TAPS));
+					SYNTH_NORMAL, 1 / sqrt(SYNTH_DELTA_TAPS));
 	conv->dim[conv->n_dims++] = n_conv;
-	set_dims(a, conv, 1, DELTA_TAPS);
+	set_dims(a, conv, 1, SYNTH_DELTA_TAPS);
 	add_plain(a, "linear_attn.in_proj_a", hv, d, 1 / sqrt((double)d));
 	add_plain(a, "linear_attn.in_proj_b", hv, d, 1 / sqrt((double)d));
 	add_linear(a, "linear_attn.in_proj_qkv", n_conv, d, 1);
@@ -213,7 +218,7 @@ static void add_layer(struct adder *a, const struct synth_shape *s, int i)
 		add_mlp(a, "mlp", d, s->ffn_dim, out);
 		return;
 	}
-	add_plain(a, "mlp.gate", s->n_experts, d, ROUTER_DEV / sqrt((double)d));
+	add_plain(a, "mlp.gate", s->n_experts, d, SYNTH_ROUTER_DEV / sqrt((double)d));
 	for (int32_t e = 0; e < s->n_experts; e++) {
 		char name[32];
 		snprintf(name, sizeof name, "mlp.experts.%d", e);
@@ -238,14 +243,18 @@ static void add_table(struct adder *a, const char *name, const struct synth_shap
 		add_plain(a, name, s->n_vocab, s->d_model, dev);
 }
 
+double synth_head_dev(const struct synth_shape *s)
+{
+	return (s->is_tied ? LOGIT_DEV_TIED : LOGIT_DEV) / sqrt((double)s->d_model);
+}
+
 void synth_plan_make(const struct synth_shape *s, struct synth_format f,
 		     struct synth_plan *out)
 {
-	*out = (struct synth_plan){0};
+	*out = (struct synth_plan){.align = 1};
 	const char *model = s->full_every ? "model.language_model." : "model.";
 	struct adder a = {.p = out, .f = f, .is_centred = s->full_every > 0};
-	double head_dev = (s->is_tied ? LOGIT_DEV_TIED : LOGIT_DEV) /
-			  sqrt((double)s->d_model);
+	double head_dev = synth_head_dev(s);
 	snprintf(a.prefix, sizeof a.prefix, "%s", model);
 	add_table(&a, "embed_tokens", s, s->is_tied ? head_dev : 1);
 	for (int i = 0; i < s->n_layers; i++) {
@@ -315,7 +324,7 @@ static void add_layers(const struct synth_shape *s, struct buf *b)
 		    "  \"rope_parameters\": {\"rope_type\": \"default\", "
 		    "\"rope_theta\": %.1f, \"partial_rotary_factor\": 0.25,\n"
 		    "    \"mrope_interleaved\": true, \"mrope_section\": [11, 11, 10]},\n",
-		 s->full_every, DELTA_TAPS, s->delta_dim, s->delta_dim, s->n_key_heads,
+		 s->full_every, SYNTH_DELTA_TAPS, s->delta_dim, s->delta_dim, s->n_key_heads,
 		 s->n_value_heads, s->theta);
 }
 

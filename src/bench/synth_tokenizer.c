@@ -47,11 +47,12 @@ static bool grow(json_t *root, int32_t n_vocab, int32_t *out_has)
 	return true;
 }
 
-enum status synth_tokenizer(const char *from, int32_t n_vocab, const char *to,
-			    struct fail *fail)
+enum status synth_tokenizer_grow(const char *from, int32_t n_vocab, json_t **out,
+				 struct fail *fail)
 {
 	json_error_t error;
 	json_t *root = json_load_file(from, 0, &error);
+	*out = NULL;
 	if (!root)
 		return fail_set(fail, E_FORMAT, "%s: %s", from, error.text);
 	int32_t has = 0;
@@ -63,7 +64,19 @@ enum status synth_tokenizer(const char *from, int32_t n_vocab, const char *to,
 						  "vocab")) != (size_t)n_vocab)
 		st = fail_set(fail, E_LIMIT, "%s: some of its tokens are words that "
 			      "would be added", from);
-	else if (json_dump_file(root, to, JSON_COMPACT) != 0)
+	if (st == OK)
+		*out = root;
+	else
+		json_decref(root);
+	return st;
+}
+
+enum status synth_tokenizer(const char *from, int32_t n_vocab, const char *to,
+			    struct fail *fail)
+{
+	json_t *root;
+	enum status st = synth_tokenizer_grow(from, n_vocab, &root, fail);
+	if (st == OK && json_dump_file(root, to, JSON_COMPACT) != 0)
 		st = fail_set(fail, E_IO, "%s: cannot write", to);
 	json_decref(root);
 	return st;

@@ -19,6 +19,7 @@
 
 enum {
 	POOL = 4194301,     /* elements of a pool; the largest prime below 2^22 */
+	BLOCKS = 262139,    /* blocks of a pool; the largest prime below 2^18 */
 	MAX_POOLS = 64,
 	DIRECT = 1 << 18,   /* writes of at least this many bytes bypass the buffer */
 	GATHER = 1 << 20,
@@ -26,9 +27,10 @@ enum {
 
 struct writer_pool {
 	enum synth_fill fill;
+	enum quant quant;
 	float scale;
-	size_t size; /* bytes of an element */
-	void *p;     /* (POOL) */
+	size_t n, size; /* elements; bytes of an element */
+	void *p;        /* (n) */
 };
 
 struct synth_writer {
@@ -42,8 +44,9 @@ struct synth_writer {
 };
 
 /* splitmix64: Steele, Lea, Flood 2014. */
-static uint64_t random_bits(struct synth_writer *w)
+static uint64_t random_bits(void *ctx)
 {
+	struct synth_writer *w = ctx;
 	uint64_t z = w->state += 0x9E3779B97F4A7C15u;
 	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
 	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
@@ -66,18 +69,34 @@ static uint16_t bf16_of(double x)
 
 /* --- pools ---------------------------------------------------------------------- */
 
-static void fill_normal(struct synth_writer *w, float dev, uint16_t *out)
+/* Element i of a pool of bf16, or of F32 with numbers of bf16. */
+static void put_number(const struct writer_pool *p, size_t i, double x)
 {
-	for (size_t i = 0; i < POOL; i++) {
+	uint16_t h = bf16_of(x);
+	if (p->size == sizeof h)
+		((uint16_t *)p->p)[i] = h;
+	else
+		((float *)p->p)[i] = blocks_bf16(h);
+}
+
+static void fill_normal(struct synth_writer *w, const struct writer_pool *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
 		double r = sqrt(-2 * log(random_unit(w)));
-		out[i] = bf16_of(dev * r * cos(2 * M_PI * random_unit(w)));
+		put_number(p, i, p->scale * r * cos(2 * M_PI * random_unit(w)));
 	}
 }
 
-static void fill_near(struct synth_writer *w, float scale, uint16_t *out)
+static void fill_near(struct synth_writer *w, const struct writer_pool *p)
 {
-	for (size_t i = 0; i < POOL; i++)
-		out[i] = bf16_of(scale * (0.75 + 0.5 * random_unit(w)));
+	for (size_t i = 0; i < p->n; i++)
+		put_number(p, i, p->scale * (0.75 + 0.5 * random_unit(w)));
+}
+
+static void fill_same(const struct writer_pool *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		((float *)p->p)[i] = p->scale;
 }
 
 /* Maps a random byte to a nibble 8 + 2.5 n, n normal, within 1 to 15. */
@@ -123,20 +142,30 @@ static void fill_zeros(struct synth_writer *w, uint32_t *out)
 
 static const struct writer_pool *pool_of(struct synth_writer *w, const struct synth_tensor *t)
 {
+	bool in_blocks = t->fill == SYNTH_BLOCKS;
+	size_t size = in_blocks ? quant_block_bytes(t->quant) : dtype_bytes(t->dtype);
 	for (int i = 0; i < w->n_pools; i++)
-		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale)
+		if (w->pool[i].fill == t->fill && w->pool[i].scale == t->scale &&
+		    w->pool[i].size == size && w->pool[i].quant == t->quant)
 			return &w->pool[i];
 	if (w->n_pools == MAX_POOLS) /* the shapes of synth_shape.c need fewer pools */
 		abort();
 	struct writer_pool *p = &w->pool[w->n_pools++];
-	*p = (struct writer_pool){t->fill, t->scale, dtype_bytes(t->dtype), NULL};
-	p->p = xmalloc(POOL * p->size);
+	*p = (struct writer_pool){t->fill, t->quant, t->scale, in_blocks ? BLOCKS : POOL, size,
+				  NULL};
+	p->p = xmalloc(p->n * p->size);
 	switch (t->fill) {
 	case SYNTH_NORMAL:
-		fill_normal(w, t->scale, p->p);
+		fill_normal(w, p);
 		break;
 	case SYNTH_NEAR:
-		fill_near(w, t->scale, p->p);
+		fill_near(w, p);
+		break;
+	case SYNTH_SAME:
+		fill_same(p);
+		break;
+	case SYNTH_BLOCKS:
+		synth_blocks_fill(t->quant, t->scale, random_bits, w, p->p, p->n);
 		break;
 	case SYNTH_NIBBLES:
 		fill_nibbles(w, p->p);
@@ -192,10 +221,10 @@ static enum status put_tensor(struct synth_writer *w, const struct synth_tensor 
 		return put(w, t->sizes, sizeof t->sizes, fail);
 	const struct writer_pool *p = pool_of(w, t);
 	size_t left = (size_t)synth_tensor_bytes(t) / p->size;
-	size_t at = random_bits(w) % POOL;
+	size_t at = random_bits(w) % p->n;
 	enum status st = OK;
 	for (size_t n; left > 0 && st == OK; left -= n, at = 0) {
-		n = MIN(left, POOL - at);
+		n = MIN(left, p->n - at);
 		st = put(w, (const char *)p->p + at * p->size, n * p->size, fail);
 	}
 	return st;
@@ -211,7 +240,7 @@ static enum status skip_tensor(struct synth_writer *w, const struct synth_tensor
 	return st;
 }
 
-static void make_header(const struct synth_plan *p, struct buf *b)
+void synth_header(const struct synth_plan *p, struct buf *b)
 {
 	int64_t at = 0;
 	uint64_t n = 0;
@@ -235,42 +264,48 @@ static void make_header(const struct synth_plan *p, struct buf *b)
 	memcpy(b->p, &n, sizeof n); /* little-endian, like this machine */
 }
 
-static enum status put_everything(struct synth_writer *w, const struct synth_plan *p,
-				  struct fail *fail)
+/* Writes zeros up to the next multiple of p->align. */
+static enum status put_padding(struct synth_writer *w, const struct synth_plan *p,
+			       const struct synth_tensor *t, struct fail *fail)
 {
-	struct buf header = {0};
-	make_header(p, &header);
+	static const char zeros[64];
+	int64_t n = synth_tensor_bytes(t);
+	return put(w, zeros, (size_t)(ROUND_UP(n, p->align) - n), fail);
+}
+
+static enum status put_everything(struct synth_writer *w, const struct synth_plan *p,
+				  const struct buf *header, struct fail *fail)
+{
 	/* Reserve all space at once if the file system can, so that a full disk fails now. */
-	off_t n_bytes = (off_t)header.n + p->n_bytes;
+	off_t n_bytes = (off_t)header->n + p->n_bytes;
 	int error = p->is_empty ? ftruncate(w->fd, n_bytes) : fallocate(w->fd, 0, 0, n_bytes);
-	if (error < 0 && (errno == ENOSPC || p->is_empty)) {
-		buf_deinit(&header);
+	if (error < 0 && (errno == ENOSPC || p->is_empty))
 		return fail_set(fail, E_IO, "%s: the disk has no room for %lld bytes",
 				w->path, (long long)p->n_bytes);
-	}
-	enum status st = put(w, header.p, header.n, fail);
-	buf_deinit(&header);
+	enum status st = put(w, header->p, header->n, fail);
 	int64_t done = 0;
 	for (size_t i = 0; i < p->n && st == OK; i++) {
-		st = p->is_empty && p->tensor[i].fill != SYNTH_SIZES
-			     ? skip_tensor(w, &p->tensor[i], fail)
-			     : put_tensor(w, &p->tensor[i], fail);
-		done += synth_tensor_bytes(&p->tensor[i]);
+		const struct synth_tensor *t = &p->tensor[i];
+		st = p->is_empty && t->fill != SYNTH_SIZES ? skip_tensor(w, t, fail)
+							   : put_tensor(w, t, fail);
+		if (st == OK)
+			st = put_padding(w, p, t, fail);
+		done += synth_tensor_bytes(t);
 		progress_show("writing", done, p->n_bytes);
 	}
 	progress_end();
 	return st == OK ? flush(w, fail) : st;
 }
 
-enum status synth_write(const struct synth_plan *p, uint64_t seed, const char *path,
-			struct fail *fail)
+enum status synth_write(const struct synth_plan *p, const struct buf *header, uint64_t seed,
+			const char *path, struct fail *fail)
 {
 	struct synth_writer w = {.state = seed, .path = path};
 	w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (w.fd < 0)
 		return fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
 	w.gather = xmalloc(GATHER);
-	enum status st = put_everything(&w, p, fail);
+	enum status st = put_everything(&w, p, header, fail);
 	if (close(w.fd) < 0 && st == OK)
 		st = fail_set(fail, E_IO, "%s: %s", path, strerror(errno));
 	for (int i = 0; i < w.n_pools; i++)

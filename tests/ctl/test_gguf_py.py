@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """With the gguf package for Python itself, which test.sh installs below build/clients;
 without it this test is skipped. Its decoders on new random blocks of every type, bit for
-bit, and halo-tiny as it quantizes and writes it."""
+bit, halo-tiny as it quantizes and writes it, and the numbers in the files of haloctl synth."""
 import json
 import os
 import subprocess
@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import gguf_file as g
-from tap import BUILD, SRC, TINY, done, haloctl, ok
+from tap import BUILD, SRC, TINY, done, eq, haloctl, ok
 
 GOLDEN = os.path.join(SRC, "tests/golden")
 # Of its formats how much of the answers stays: the largest mean change of a
@@ -27,6 +27,41 @@ def find_python():
             return python
     print("1..0 # SKIP gguf for Python is not there; test.sh installs it")
     sys.exit(0)
+
+
+# Prints for each matrix of a file: name, type, mean and deviation as shares of what keeps
+# activations of order one, and how many of 64 rows differ.
+READ = """
+import sys
+import numpy as np
+from gguf import GGUFReader
+from gguf.quants import dequantize
+ts = {t.name: t for t in GGUFReader(sys.argv[1]).tensors}
+for t in ts.values():
+    if len(t.shape) < 2:
+        continue
+    k, out = int(t.shape[0]), 1
+    w = np.asarray(dequantize(t.data, t.tensor_type), dtype=np.float64).reshape(-1, k)
+    if t.name[:-6] + "scale" in ts:
+        factor = ts[t.name[:-6] + "scale"].data
+        w *= np.repeat(np.asarray(factor, dtype=np.float64), len(w) // len(factor))[:, None]
+    name = t.name.split(".")[-2]
+    if name.startswith(("attn_output", "ffn_down")):
+        out = 0.5 * (8 ** 0.5 if name.endswith("_exps") else 1)
+    if name == "token_embd":
+        out = 1 if "output.weight" in ts else 2
+        k = 1 if out == 1 else k
+    if name == "output":
+        out = 3
+    if name == "ffn_gate_inp":
+        out = 1.5
+    want = out / k ** 0.5
+    print(name, t.tensor_type.name, w.mean() / want, w.std() / want,
+          len({r.tobytes() for r in w[:64]}))
+"""
+MIXES = {"q4_0": {"Q4_0", "Q6_K"}, "q4_k_m": {"Q4_K", "Q6_K"}, "q5_k_m": {"Q5_K", "Q6_K"},
+         "iq4_xs": {"IQ4_XS", "Q5_K", "Q6_K"}, "ud-q4_k_xl": {"Q4_K", "Q5_K", "Q6_K", "Q8_0"},
+         "mxfp4": {"MXFP4", "Q8_0"}, "nvfp4": {"NVFP4", "BF16"}}
 
 
 def run(*command):
@@ -60,8 +95,27 @@ def tiny(python, tmp):
            v["top1_agree"] >= agree * v["steps"], "and answers as it does", (out, err))
 
 
+def synth(python, tmp):
+    for mix, types in MIXES.items():
+        found = set()
+        for shape in (["qwen3-0.6b"], ["qwen3-30b-a3b", "--experts", "8"]):
+            out = os.path.join(tmp, "%s-%s" % (mix, shape[0]))
+            code, text, err = haloctl("synth", "--layers", "2", "--vocab", "3200", "--format",
+                                      mix, "--out", out, "--shape", *shape)
+            ok(code == 0, "%s in %s" % (shape[0], mix), err)
+            code, text = run(python, "-c", READ, os.path.join(out, "model.gguf"))
+            rows = [line.split() for line in text.splitlines()]
+            found |= {row[1] for row in rows} - {"F32"}
+            ok(code == 0 and len(rows) > 14 and
+               all(abs(float(mean)) < 0.05 and 0.93 < float(dev) < 1.07 and n_rows == "64" or
+                   name == "ffn_gate_inp" for name, _, mean, dev, n_rows in rows),
+               "has numbers of the right size", text)
+        eq(sorted(found), sorted(types), "in its formats")
+
+
 with tempfile.TemporaryDirectory() as folder:
     program = find_python()
     blocks(program, folder)
     tiny(program, folder)
+    synth(program, folder)
 done()

@@ -88,6 +88,37 @@ def runs(tmp, n_layers, *args):
     return out, v
 
 
+# The formats of a mix, of a model whose embedding is its output head.
+MIXES = {
+    "q4_0": ["q4_0", "q6_k"], "q4_k_m": ["q4_k", "q6_k"], "q5_k_m": ["q5_k", "q6_k"],
+    "q6_k": ["q6_k"], "q8_0": ["q8_0"], "iq4_xs": ["iq4_xs", "q6_k"],
+    "ud-q4_k_xl": ["q4_k", "q5_k", "q6_k"], "mxfp4": ["mxfp4_block", "q8_0"],
+    "nvfp4": ["bf16", "nvfp4_block"],
+}
+# Bits of a weight in the file, of all of Qwen3-30B-A3B: published files have so many.
+BITS = {"q4_k_m": 4.86, "q5_k_m": 5.69, "q6_k": 6.57, "q8_0": 8.51, "iq4_xs": 4.34}
+
+
+def mixes(tmp):
+    """GGUF files in the mixes that people download."""
+    for name, formats in MIXES.items():
+        out, v = runs(tmp, 2, "--shape", "qwen3-0.6b", "--vocab", "3200", "--format", name)
+        eq(sorted(f for f in v["formats"] if f != "f32"), formats, name + " has its formats")
+        eq(os.listdir(out), ["model.gguf"], "in one file")
+    text, err = haloctl("tokenize", "--model", out, "-p", "What is 2+2?")[1:]
+    eq(text, haloctl("tokenize", "--model", TINY, "-p", "What is 2+2?")[1],
+       "text is encoded as by the tokenizer it comes from")
+    for name, bits in BITS.items():
+        big = os.path.join(tmp, "big")
+        make(big, "--shape", "qwen3-30b-a3b", "--empty", "--format", name)
+        v = json.loads(haloctl("inspect", "--model", big, "--json")[1])
+        ok(abs(v["bits_per_weight"] - bits) < 0.02, "30B-A3B in %s is as large as published "
+           "files" % name, v["bits_per_weight"])
+    out, v = runs(tmp, 4, "--shape", "qwen3.5-35b-a3b", "--vocab", "3200", "--experts", "8",
+                  "--format", "q4_k_m")
+    eq(sorted(v["formats"]), ["f32", "q4_k", "q5_k", "q6_k"], "gated delta nets have Q5_K")
+
+
 def faults(tmp):
     out = os.path.join(tmp, "none")
     for args, word in ((["--out", out], "--shape"),
@@ -131,4 +162,5 @@ with tempfile.TemporaryDirectory() as tmp:
     code, text, err = haloctl("tokenize", "--model", folder, "-p", "What is 2+2?")
     eq(text, haloctl("tokenize", "--model", TINY, "-p", "What is 2+2?")[1],
        "text is encoded as by the tokenizer it comes from")
+    mixes(tmp)
     done()
