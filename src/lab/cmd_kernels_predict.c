@@ -38,7 +38,9 @@ struct predict_row { /* sums for one kernel; rows are in the order of first laun
 	char kernel[80];
 	int n;
 	double us, gb, longest_us; /* of all launches; of the longest one */
-	double bound_us[COST_KINDS];
+	double low, high;          /* us */
+	double node, ends;         /* of us: nodes; ramps and tails */
+	double bound_us[COST_KINDS]; /* of us: streams, by what bounds them */
 };
 
 struct prediction {
@@ -108,12 +110,14 @@ static struct predict_row *row_of(struct prediction *p, const char *kernel)
 static void print_launch(const struct prediction *p, const struct hip_launch_info *l,
 			 const struct launch_cost *c)
 {
+	struct cost_bar bar = launch_cost_bar(&p->model, c);
+	double us = launch_cost_us(c);
 	if (p->args->json) {
 		struct buf b = {0};
 		buf_addf(&b, "{\"chip\":\"%s\",\"step\":\"%s\",\"launch\":%d,\"predicted\":true,",
 			 p->args->chip, p->step, p->n_launches);
 		launch_cost_json(&b, l, c);
-		buf_add_z(&b, "}\n");
+		buf_addf(&b, ",\"low_us\":%.5g,\"high_us\":%.5g}\n", us * bar.low, us * bar.high);
 		fwrite(b.p, 1, b.n, stdout);
 		buf_deinit(&b);
 		return;
@@ -121,7 +125,23 @@ static void print_launch(const struct prediction *p, const struct hip_launch_inf
 	printf("%5d %-36s %6dx%-4d", p->n_launches, l->kernel->name, l->grid.x, l->grid.y);
 	for (int k = 0; k < COST_KINDS; k++)
 		printf(" %8.2f", c->us[k]);
-	printf("  %s\n", cost_kind_name(c->bound));
+	printf(" %7.2f %6.2f %6.2f %8.2f (%.1f to %.1f)  %s\n", c->ramp, c->tail, c->node, us,
+	       us * bar.low, us * bar.high, cost_kind_name(c->bound));
+}
+
+static void add_launch(const struct prediction *p, struct predict_row *r,
+		       const struct launch_cost *c)
+{
+	double us = launch_cost_us(c);
+	r->n++;
+	r->us += us;
+	r->low += us * p->model.more->bar[c->part].low;
+	r->high += us * p->model.more->bar[c->part].high;
+	r->gb += c->dram_bytes * 1e-9;
+	r->longest_us = fmax(r->longest_us, us);
+	r->node += c->node;
+	r->ends += c->ramp + c->tail;
+	r->bound_us[c->bound] += c->stream;
 }
 
 static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
@@ -135,12 +155,7 @@ static void on_launch(void *ctx, const struct hip_launch_info *l, bool is_done)
 	const struct launch_cost *c = cost_of(p, l);
 	if (!c)
 		return;
-	struct predict_row *r = row_of(p, l->kernel->name);
-	r->n++;
-	r->us += launch_cost_us(c);
-	r->gb += c->dram_bytes * 1e-9;
-	r->longest_us = fmax(r->longest_us, launch_cost_us(c));
-	r->bound_us[c->bound] += launch_cost_us(c);
+	add_launch(p, row_of(p, l->kernel->name), c);
 	if (p->args->launches)
 		print_launch(p, l, c);
 	p->n_launches++;
@@ -174,52 +189,57 @@ static const struct predict_row *longest_of(const struct prediction *p)
 	return most;
 }
 
-static void print_text(const struct prediction *p, double us, double gap,
-		       const double *bound_us, double gb)
+static void print_text(const struct prediction *p, const struct predict_row *all)
 {
-	printf("\n%s, predicted for %s\n%-40s %8s %10s %7s %8s  %s\n", p->step,
-	       p->model.chip->name, "kernel", "launches", "us", "%", "GB", "bound");
+	printf("\n%s, predicted for %s\n%-40s %8s %10s %7s %8s %9s  %s\n", p->step,
+	       p->model.chip->name, "kernel", "launches", "us", "%", "GB", "ends, us", "bound");
 	for (size_t i = 0; i < p->n_rows; i++) {
 		const struct predict_row *r = &p->row[i];
-		printf("%-40s %8d %10.1f %7.1f %8.3f  %s\n", r->kernel, r->n, r->us,
-		       100 * r->us / (us + gap), r->gb, cost_kind_name(bound_of(r->bound_us)));
+		printf("%-40s %8d %10.1f %7.1f %8.3f %9.1f  %s\n", r->kernel, r->n, r->us,
+		       100 * r->us / all->us, r->gb, r->ends + r->node,
+		       cost_kind_name(bound_of(r->bound_us)));
 	}
-	printf("%-40s %8d %10.1f %7.1f\n", "(gaps between launches)", p->n_launches, gap,
-	       100 * gap / (us + gap));
-	printf("%s: %.2f ms, predicted; %.2f GB;", p->step, (us + gap) * 1e-3, gb);
+	printf("%s: %.2f ms (%.3g to %.3g), predicted; %.2f GB;", p->step, all->us * 1e-3,
+	       all->low * 1e-3, all->high * 1e-3, all->gb);
 	for (int k = 0; k < COST_KINDS; k++)
-		if (bound_us[k] > 0)
-			printf(" %s %.2f ms", cost_kind_name(k), bound_us[k] * 1e-3);
-	printf(" gaps %.2f ms\nlongest launch: %.2f ms, %s\n", gap * 1e-3,
+		if (all->bound_us[k] > 0)
+			printf(" %s %.2f ms", cost_kind_name(k), all->bound_us[k] * 1e-3);
+	printf(" ramps and tails %.2f ms %d nodes %.2f ms\nlongest launch: %.2f ms, %s\n",
+	       all->ends * 1e-3, p->n_launches, all->node * 1e-3,
 	       longest_of(p)->longest_us * 1e-3, longest_of(p)->kernel);
 }
 
-static void print_json(const struct prediction *p, double us, double gap,
-		       const double *bound_us, double gb)
+static void print_json(const struct prediction *p, const struct predict_row *all)
 {
 	printf("{\"chip\":\"%s\",\"step\":\"%s\",\"predicted\":true,\"launches\":%d,"
-	       "\"total_us\":%.1f,\"kernels_us\":%.1f,\"gaps_us\":%.1f,\"dram_gb\":%.4f",
-	       p->args->chip, p->step, p->n_launches, us + gap, us, gap, gb);
+	       "\"total_us\":%.1f,\"low_us\":%.1f,\"high_us\":%.1f,\"nodes_us\":%.1f,"
+	       "\"ends_us\":%.1f,\"dram_gb\":%.4f",
+	       p->args->chip, p->step, p->n_launches, all->us, all->low, all->high, all->node,
+	       all->ends, all->gb);
 	for (int k = 0; k < COST_KINDS; k++)
-		printf(",\"%s_us\":%.1f", cost_kind_name(k), bound_us[k]);
+		printf(",\"%s_us\":%.1f", cost_kind_name(k), all->bound_us[k]);
 	printf(",\"longest_us\":%.1f,\"longest_kernel\":\"%s\"}\n",
 	       longest_of(p)->longest_us, longest_of(p)->kernel);
 }
 
 static void finish_step(struct prediction *p)
 {
-	double us = 0, gb = 0, bound_us[COST_KINDS] = {0};
-	double gap = p->n_launches * p->model.more->gap_us;
+	struct predict_row all = {0};
 	if (p->n_rows)
 		qsort(p->row, p->n_rows, sizeof *p->row, by_time);
 	for (size_t i = 0; i < p->n_rows; i++) {
-		us += p->row[i].us;
-		gb += p->row[i].gb;
+		const struct predict_row *r = &p->row[i];
+		all.us += r->us;
+		all.low += r->low;
+		all.high += r->high;
+		all.gb += r->gb;
+		all.node += r->node;
+		all.ends += r->ends;
 		for (int k = 0; k < COST_KINDS; k++)
-			bound_us[k] += p->row[i].bound_us[k];
+			all.bound_us[k] += r->bound_us[k];
 	}
 	if (p->fail.code == OK && p->n_rows)
-		(p->args->json ? print_json : print_text)(p, us, gap, bound_us, gb);
+		(p->args->json ? print_json : print_text)(p, &all);
 	p->step = NULL;
 }
 
@@ -231,8 +251,9 @@ static void begin_step(struct prediction *p, const char *name, bool is_prefill)
 	p->model.is_prefill = is_prefill;
 	p->step = name;
 	if (p->args->launches && !p->args->json)
-		printf("\n%s\n%5s %-36s %11s %8s %8s %8s %8s %8s %8s  bound, us\n", name, "",
-		       "kernel", "grid", "issue", "LDS", "latency", "cache", "MALL", "DRAM");
+		printf("\n%s\n%5s %-36s %11s %8s %8s %8s %8s %8s %8s %7s %6s %6s %8s, us\n", name,
+		       "", "kernel", "grid", "issue", "LDS", "latency", "cache", "MALL", "DRAM",
+		       "ramp", "tail", "node", "whole");
 }
 
 /* --- steps ------------------------------------------------------------------------ */

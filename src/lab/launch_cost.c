@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Published figures of the chips; [guess] marks those that nobody has published:
+ * Published figures of the chips; [estimate] marks those that nobody has published, [fit] those of
+ * calibration.def:
  *
  *   clocks     gfx1151: at most 2.9 GHz; 2.2 GHz is the median of long prefills at 85 W
  *              (halogen-flash-server's documentation). gfx1100: the boost clock
- *   DRAM       gfx1151: 230 GB/s, between 221 (memtest86+) and 242.5 (a matrix-vector
- *              product of 0.6 GB), of 256. gfx1100: 0.9 of 864 [guess]
+ *   DRAM       gfx1151: 241 GB/s read, 220 written (gufo, gfx1151_peak), of 256. gfx1100: 0.95
+ *              of 864 read, as a product of 0.3 GB on a 7900 XTX (mudler/vllm.cpp 506); written
+ *              as much less as on gfx1151 [estimate]
  *   MALL       gfx1151: 32 MB, just under 1 TB/s (Chips and Cheese, "Strix Halo"). gfx1100:
- *              96 MB; 2.9 TB/s [guess]. MALL is the last-level cache
+ *              96 MB; 2.9 TB/s [estimate]. MALL is the last-level cache
  *   L2         gfx1151: 2 MB; gfx1100: 6 MB (the same articles)
  *   L0         64 bytes a cycle and compute unit (measured on gfx1102)
- *   latency    MALL 150 ns under load (Navi 31, Chips and Cheese), DRAM 450 ns [guess];
- *              scalar loads 150 cycles, LDS 32 cycles [guess]
- *   gap        gfx1100: 3.85 us for a node of a HIP graph (rocm-systems 10834), including
- *              the start and end of an empty kernel. gfx1151: the same [guess]
+ *   latency    from the issue of one instruction to that of the next which waits for it, in traces
+ *              of a gfx1100 (tinygrad, extra/sqtt/examples): a miss to DRAM 600 ns, the first
+ *              scalar load of arguments 530 ns, LDS 32 cycles, a vector result 5 cycles to a
+ *              vector instruction and 18 to one of memory or LDS, a barrier 18, a store until the
+ *              wave ends 298. MALL 150 ns under load (Navi 31, Chips and Cheese). Scalar loads
+ *              that hit 150 cycles [estimate]
+ *   node       gfx1151: 1.86 us with up to 128 workgroups, 3.08 with 1,024, 13.0 with 8,192.
+ *              gfx1100: 3.85 and, with 8,192, 9.96 (hipEngine, HIP-vs-VULKAN, 941 nodes)
+ *   start, drain  [fit]
  */
 #include "lab/launch_cost.h"
 
@@ -30,11 +37,17 @@
 #include "kernels/linear/linear_tile.h"
 #include "kernels/moe/moe_tile.h"
 
-enum { LINE = 128, FIRST_CACHE = 64 /* bytes a cycle */, SIMDS = 2 /* in a compute unit */ };
+enum { LINE = 128, FIRST_CACHE = 64 /* bytes a cycle */, SIMDS = 2 /* in a compute unit */,
+       BIG = 20000000 /* bytes */, FIRST_GROUPS = 128 /* that a node starts at no cost */,
+       /* cycles */
+       SCALAR = 150, LDS = 32, VECTOR = 5, TO_MEMORY = 18, BARRIER = 18, STORE = 298 };
 
+#define PROMPTS {0.72, 1.26}, {0.85, 1.55}
 static const struct cost_chip chips[] = {
-	{"gfx1151", 2.9, 2.2, 230, 1000, 32e6, 2e6, 450, 150, 150, 32, 3.85},
-	{"gfx1100", 2.495, 2.495, 778, 2900, 96e6, 6e6, 450, 150, 150, 32, 3.85},
+	{"gfx1151", 2.9, 2.2, 241, 220, 1000, 32e6, 2e6, 600, 150, 530, 1.86, 1.38, 0.7, 7.0,
+	 {{0.95, 1.05}, {0.85, 1.18}, {0.87, 1.11}, PROMPTS}},
+	{"gfx1100", 2.495, 2.495, 821, 750, 2900, 96e6, 6e6, 600, 150, 530, 3.85, 0.76, 0.7, 7.0,
+	 {{0.95, 1.05}, {0.85, 1.30}, {0.87, 1.30}, PROMPTS}},
 };
 
 const struct cost_chip *cost_chip_find(const char *arch)
@@ -54,7 +67,25 @@ const char *cost_kind_name(enum cost_kind k)
 
 double launch_cost_us(const struct launch_cost *c)
 {
-	return c->us[c->bound];
+	return c->node + c->ramp + c->stream + c->tail;
+}
+
+struct cost_bar launch_cost_bar(const struct cost_model *m, const struct launch_cost *c)
+{
+	enum cost_part part = c->part != COST_STEP ? c->part
+			      : c->dram_bytes >= BIG ? COST_BIG : COST_SMALL;
+	return m->more->bar[part];
+}
+
+double cost_drain_us(const struct cost_chip *c, double us)
+{
+	return us > 0 ? us * c->drain_us / (us + c->drain_us) : 0;
+}
+
+double cost_plain_ramp_us(const struct cost_chip *c)
+{
+	return c->start_us + (c->first_scalar_ns + c->cache_ns + c->dram_ns) * 1e-3 +
+	       STORE / c->decode_ghz * 1e-3;
 }
 
 /* --- launches whose work depends on data that the walk lacks ----------------------- */
@@ -354,31 +385,90 @@ static double behind_l2(const struct cost_model *m, const struct hip_launch_info
 					 (fits ? 0 : n->far_lines * (l->grid.y - 1)));
 }
 
+/* How many waves finish in a microsecond, if n are in flight and each needs us[k] of resource k
+ * and `alone` beside all of them. Exact mean value analysis of a closed network of queues. */
+static double waves_per_us(const double *us, double alone, double n)
+{
+	double queue[COST_KINDS] = {0}, rate = 0, before = 0;
+	int whole = (int)ceil(n - 1e-9);
+	for (int i = 1; i <= whole; i++) {
+		double wait[COST_KINDS], total = alone;
+		for (int k = 0; k < COST_KINDS; k++)
+			total += wait[k] = us[k] * (1 + queue[k]);
+		before = rate;
+		rate = i / total;
+		for (int k = 0; k < COST_KINDS; k++)
+			queue[k] = rate * wait[k];
+	}
+	return before + (rate - before) * (n - (whole - 1));
+}
+
+/* What a launch does, by waves of one SIMD. */
+struct share {
+	double waves;   /* of the launch, on the busiest SIMD */
+	double at_once; /* of them */
+	double all;     /* waves of the launch */
+};
+
+static struct share share_of(const struct chip *chip, const struct hip_launch_info *l,
+			     const struct launch_cost *c)
+{
+	const struct hip_grid *g = &l->grid;
+	double groups = fmax(1, c->share * g->x * g->y), wgps = chip->n_cu / 2.0;
+	double in_group = (g->n_threads + 31) / 32;
+	/* A partial last round of workgroups takes as long as a full one. */
+	double waves = fmax(1, ceil(groups / wgps) * in_group / (2 * SIMDS));
+	return (struct share){waves, fmax(1, fmin(waves, c->waves)), groups * in_group};
+}
+
+/* The stream: all waves, as far as they are neither in the launch's ramp nor in its tail. */
+static double stream_us(const struct cost_model *m, const struct launch_cost *c,
+			const struct share *s, double per_us)
+{
+	const struct walk_count *n = &c->count;
+	double each[COST_KINDS], lds = n->lds_cycles / s->all;
+	double middle = n->wave_cycles - n->ramp_cycles - n->tail_cycles - lds -
+			issue_cycles(m->chip, n) / s->all;
+	double first = (m->more->first_scalar_ns * per_us * 1e-3) - SCALAR;
+	double ends = fmax(0, n->ramp_cycles - first) + n->tail_cycles;
+	for (int k = 0; k < COST_KINDS; k++)
+		each[k] = k == COST_LATENCY ? 0 : c->us[k] / s->waves;
+	double alone = (fmax(0, middle) + (1 - s->at_once / s->waves) * ends) / per_us;
+	return s->waves / waves_per_us(each, alone, s->at_once);
+}
+
 static void set_times(const struct cost_model *m, const struct hip_launch_info *l,
 		      struct launch_cost *c)
 {
 	const struct chip *chip = m->chip;
 	const struct walk_count *n = &c->count;
-	const struct hip_grid *g = &l->grid;
+	struct share s = share_of(chip, l, c);
 	double ghz = m->is_prefill ? m->more->prefill_ghz : m->more->decode_ghz;
-	double groups = fmax(1, c->share * g->x * g->y), wgps = chip->n_cu / 2.0;
-	double in_group = (g->n_threads + 31) / 32;
-	/* A partial last round of workgroups takes as long as a full one. */
-	double uneven = ceil(groups / wgps) * wgps / groups;
-	double at_once = fmax(1, floor(c->waves * 2 * SIMDS / in_group)); /* in a WGP */
-	double per_us = 1e3 * ghz;
-	c->us[COST_ISSUE] = issue_cycles(chip, n) * uneven / (SIMDS * chip->n_cu) / per_us;
-	c->us[COST_LDS] = n->lds_cycles * uneven / chip->n_cu / per_us;
-	double rounds = ceil(groups / (wgps * at_once));
-	c->us[COST_LATENCY] = ((rounds - 1) * n->wave_cycles +
-			       fmax(n->wave_cycles, n->last_cycles)) / per_us;
-	c->us[COST_CACHE] = n->lines * LINE / FIRST_CACHE / chip->n_cu / per_us;
+	double per_us = 1e3 * ghz, later = fmax(0, (double)l->grid.x * l->grid.y - FIRST_GROUPS);
+	/* Two SIMDs share a compute unit's LDS and L0. */
+	double both = fmin(SIMDS, fmax(1, s.all / chip->n_cu)) * s.waves / s.all / per_us;
+	c->us[COST_ISSUE] = issue_cycles(chip, n) / s.all * s.waves / per_us;
+	c->us[COST_LDS] = n->lds_cycles * both;
+	c->us[COST_LATENCY] = n->wave_cycles * s.waves / s.at_once / per_us;
+	c->us[COST_CACHE] = n->lines * LINE / FIRST_CACHE * both;
 	c->us[COST_MALL] = behind_l2(m, l, c) / m->more->mall_gbs * 1e-3;
 	c->us[COST_DRAM] = c->dram_bytes / m->more->read_gbs * 1e-3;
+	if (n->store_bytes > m->more->mall_bytes)
+		c->us[COST_DRAM] += n->store_bytes / m->more->write_gbs * 1e-3;
 	c->bound = COST_ISSUE;
 	for (int k = 0; k < COST_KINDS; k++)
 		if (c->us[k] > c->us[c->bound])
 			c->bound = k;
+	bool is_attention = l->kernel->kind >= KERNEL_ATTENTION_WHOLE &&
+			    l->kernel->kind <= KERNEL_ATTENTION_SPREAD;
+	c->part = !m->is_prefill || n->issued[WALK_MATRIX] <= 0 || c->bound == COST_DRAM
+			  ? COST_STEP
+		  : is_attention ? COST_ATTENTION : COST_PRODUCT;
+	c->node = m->more->node_us;
+	c->ramp = n->ramp_cycles / per_us + (n->ramp_cycles > 0 ? m->more->start_us : 0);
+	c->stream = fmax(stream_us(m, c, &s, per_us), later * m->more->group_ns * 1e-3);
+	c->tail = (n->tail_cycles + fmax(0, n->last_cycles - n->wave_cycles)) / per_us +
+		  cost_drain_us(m->more, c->us[COST_DRAM]);
 }
 
 enum status launch_cost(const struct cost_model *m, const struct hip_launch_info *l,
@@ -403,8 +493,9 @@ enum status launch_cost(const struct cost_model *m, const struct hip_launch_info
 		.kernel = k, .code = m->path, .arch = m->code->arch, .kernarg = kernarg,
 		.x = l->grid.x, .y = l->grid.y, .n_threads = l->grid.n_threads,
 		.latency = {.dram = m->more->dram_ns * ghz, .cache = m->more->cache_ns * ghz,
-			    .scalar = m->more->scalar_cycles, .lds = m->more->lds_cycles,
-			    .matrix = m->chip->matrix_cycles},
+			    .first_scalar = m->more->first_scalar_ns * ghz, .scalar = SCALAR,
+			    .lds = LDS, .matrix = m->chip->matrix_cycles, .vector = VECTOR,
+			    .to_memory = TO_MEMORY, .barrier = BARRIER, .store = STORE},
 		.read = m->read, .ctx = m->ctx};
 	struct routed routed = {.m = m};
 	if (l->kernel->kind == KERNEL_MOE_TILE) {
@@ -441,6 +532,7 @@ void launch_cost_json(struct buf *b, const struct hip_launch_info *l,
 		 n->unknown, c->waves);
 	for (int k = 0; k < COST_KINDS; k++)
 		buf_addf(b, ",\"%s_us\":%.4g", cost_kind_name(k), c->us[k]);
-	buf_addf(b, ",\"bound\":\"%s\",\"us\":%.4g", cost_kind_name(c->bound),
-		 launch_cost_us(c));
+	buf_addf(b, ",\"bound\":\"%s\",\"node\":%.4g,\"ramp\":%.4g,\"stream\":%.4g,"
+		    "\"tail\":%.4g,\"us\":%.5g", cost_kind_name(c->bound), c->node, c->ramp,
+		 c->stream, c->tail, launch_cost_us(c));
 }

@@ -416,7 +416,64 @@ static double cycles_of(const struct walk_wave *w, const struct walk_inst *i)
 {
 	return i->class == WALK_HINT || i->class == WALK_WAIT ? 0
 	       : i->class == WALK_TRANS ? TRANS_CYCLES
-	       : i->class == WALK_MATRIX ? w->l->latency.matrix : 1;
+	       : i->class == WALK_MATRIX ? w->l->latency.matrix
+	       : i->class == WALK_BARRIER ? w->l->latency.barrier : 1;
+}
+
+static bool is_vector(const struct walk_inst *i)
+{
+	return i->class == WALK_VALU || i->class == WALK_TRANS || i->class == WALK_MATRIX ||
+	       i->class == WALK_DUAL;
+}
+
+/* When each vector result that the instruction reads is there. Stores have no result, so their
+ * first operand is read, too. What a load wrote is waited for by s_waitcnt. */
+static double ready_at(const struct walk_wave *w, const struct walk_inst *i)
+{
+	double at = -1e9, wait = is_vector(i) || i->class == WALK_SALU ? w->l->latency.vector
+								       : w->l->latency.to_memory;
+	bool has_result = is_vector(i) || i->class == WALK_SALU || i->class == WALK_LOAD ||
+			  (i->class == WALK_LDS && i->type == 'l');
+	for (int k = 0; k < i->n_halves; k++) {
+		const struct walk_half *h = &i->half[k];
+		bool reads_result = !has_result || i->is_x || kinds[h->op] == KIND_FMAC ||
+				    (i->class == WALK_SALU && kinds[h->op] == KIND_CMP);
+		for (int j = reads_result ? 0 : 1; j < h->n; j++) {
+			const struct walk_operand *o = &h->o[j];
+			const double *time = o->kind == OPERAND_VGPR ? w->v_time
+					     : o->kind == OPERAND_SGPR ? w->s_time : NULL;
+			int end = o->kind == OPERAND_VGPR ? WALK_VGPRS : WALK_SGPRS;
+			for (int r = o->reg; time && r < MIN(o->reg + o->n, end); r++)
+				at = MAX(at, time[r] + wait);
+		}
+	}
+	if (i->class == WALK_BRANCH && i->half[0].op >= WALK_OP_IF_VCCZ)
+		at = MAX(at, w->s_time[i->half[0].op >= WALK_OP_IF_EXECZ ? WALK_EXEC : WALK_VCC] +
+			     w->l->latency.vector);
+	return at;
+}
+
+static void note_result(struct walk_wave *w, const struct walk_inst *i)
+{
+	double now = is_vector(i) ? w->t - 1 : -1e9;
+	for (int k = 0; k < i->n_halves; k++) {
+		const struct walk_operand *o = i->is_x ? &exec_mask : &i->half[k].o[0];
+		double *time = o->kind == OPERAND_VGPR ? w->v_time
+			       : o->kind == OPERAND_SGPR ? w->s_time : NULL;
+		int end = o->kind == OPERAND_VGPR ? WALK_VGPRS : WALK_SGPRS;
+		for (int r = o->reg; time && r < MIN(o->reg + o->n, end); r++)
+			time[r] = now;
+	}
+}
+
+/* Advance the time to where the instruction has been issued. */
+static void spend(struct walk_wave *w, const struct walk_inst *i)
+{
+	if (i->class != WALK_HINT && i->class != WALK_WAIT && i->class != WALK_BARRIER)
+		w->t = MAX(w->t, ready_at(w, i));
+	w->t += cycles_of(w, i);
+	if (is_vector(i) || i->class == WALK_SALU || i->class == WALK_LOAD)
+		note_result(w, i);
 }
 
 /* Walk a wave to its next barrier or to its end. False: it does not end. */
@@ -428,7 +485,7 @@ static bool walk_to_barrier(struct walk_wave *w, const struct walk_code *code)
 			return true;
 		const struct walk_inst *i = &code->inst[w->at];
 		w->count->issued[i->class]++;
-		w->t += cycles_of(w, i);
+		spend(w, i);
 		w->has_ended = i->half[0].op == WALK_OP_END;
 		if (w->has_ended)
 			return true;
@@ -457,7 +514,14 @@ static void begin_wave(struct walk_wave *w, int number)
 	w->s[WALK_EXEC] = left >= WALK_LANES ? UINT32_MAX : (1u << left) - 1;
 	for (int lane = 0; lane < WALK_LANES; lane++)
 		w->v[0][lane] = (uint32_t)(WALK_LANES * number + lane);
-	w->t = 0;
+	w->t = w->stored = 0;
+	for (int r = 0; r < WALK_VGPRS; r++)
+		w->v_time[r] = w->s_time[r % WALK_SGPRS] = -1e9;
+	for (int k = 0; k < 2; k++) {
+		w->first[k] = 1e12;
+		w->last[k] = -1;
+	}
+	w->has_loaded_scalar = false;
 	w->at = 0;
 	w->n_steps = 0;
 	w->has_ended = false;
@@ -522,6 +586,8 @@ static void add_times(struct walk_count *to, const struct walk_count *from, doub
 	to->lds_cycles += by * from->lds_cycles;
 	to->unknown += by * from->unknown;
 	to->wave_cycles += by * from->wave_cycles;
+	to->ramp_cycles += by * from->ramp_cycles;
+	to->tail_cycles += by * from->tail_cycles;
 }
 
 /* The waves of a workgroup; they share its LDS, its counts and the set of lines. */
@@ -547,6 +613,17 @@ static void begin_group(struct walk_waves *g, const struct walk_code *code, int3
 	}
 }
 
+/* No wave goes beyond a barrier before all have come to it. */
+static void meet(struct walk_waves *g)
+{
+	double latest = 0;
+	for (int i = 0; i < g->n; i++)
+		latest = g->wave[i].has_ended ? latest : MAX(latest, g->wave[i].t);
+	for (int i = 0; i < g->n; i++)
+		if (!g->wave[i].has_ended)
+			g->wave[i].t = latest;
+}
+
 /* Walk all waves of workgroup (x, y). Each goes to its next barrier before any goes beyond,
  * so what a wave reads in LDS is there. The time in *out is the mean of the waves. */
 static enum status walk_group(struct walk_waves *g, const struct walk_code *code, int32_t x,
@@ -562,9 +639,18 @@ static enum status walk_group(struct walk_waves *g, const struct walk_code *code
 						w->l->kernel->name);
 			is_done = is_done && w->has_ended;
 		}
+		meet(g);
 	}
-	for (int i = 0; i < g->n; i++)
-		out->wave_cycles += g->wave[i].t / g->n;
+	for (int i = 0; i < g->n; i++) {
+		const struct walk_wave *w = &g->wave[i];
+		double end = MAX(w->t, w->stored);
+		int bulk = w->last[1] >= 0;
+		out->wave_cycles += end / g->n;
+		if (w->last[bulk] < 0)
+			continue;
+		out->ramp_cycles += MIN(end, w->first[bulk]) / g->n;
+		out->tail_cycles += MAX(0, end - w->last[bulk]) / g->n;
+	}
 	return OK;
 }
 
@@ -604,6 +690,8 @@ static enum status walk_groups(struct walk_waves *g, const struct walk_code *cod
 	out->last_cycles = one.wave_cycles;
 	add_times(out, &one, 1);
 	out->wave_cycles /= total;
+	out->ramp_cycles /= total;
+	out->tail_cycles /= total;
 	out->kept_lines = walk_lines_sum(g->wave->lines, (double)l->x / nx, (double)l->y / ny,
 					 &out->far_lines);
 	return st;

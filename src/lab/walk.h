@@ -38,14 +38,23 @@ struct walk_count {
 	double lds_cycles;   /* cycles of an LDS, including bank conflicts */
 	double unknown;      /* branches on unknown values */
 	double wave_cycles;  /* mean time of one wave alone: see struct walk_latency */
+	double ramp_cycles;  /* of it: until the first of its bulk loads is there. Bulk loads are
+			      * the non-temporal ones; if it has none, all loads */
+	double tail_cycles;  /* of it: behind the last of these */
 	double last_cycles;  /* wave_cycles of the launch's last workgroup */
 	double waves;
 };
 
-/* Cycles from an instruction to its result, for a wave alone on the machine. Other
- * instructions take one cycle, transcendental ones four. */
+/* Cycles from an instruction to its result, for a wave alone on the machine. An instruction waits
+ * for the registers it reads. Issuing one takes a cycle; a transcendental one takes four, and a
+ * matrix product `matrix`. */
 struct walk_latency {
-	double dram, cache, scalar, lds, matrix;
+	double dram, cache, lds, matrix;
+	double first_scalar, scalar; /* loads of a wave: the first, which misses; others */
+	double vector;    /* a vector result, to the next instruction that computes */
+	double to_memory; /* a vector result, to an instruction of memory or LDS */
+	double barrier;
+	double store;     /* a store, until it is done; a wave ends only then */
 };
 
 /* Read memory at a device address, as the host left it. False: unknown; *out (n bytes) is

@@ -266,6 +266,7 @@ static void read_text(char *s, struct walk_inst *i)
 	i->is_2addr = strstr(name, "_2addr_") != NULL;
 	if (begins(name, "s_waitcnt_"))
 		i->class = WALK_WAIT;
+	i->wait_stores = begins(name, "s_waitcnt_vscnt");
 	read_modifiers(s + used, i);
 	if (i->is_2addr) {
 		int32_t scale = i->bytes * (strstr(name, "stride64") ? 64 : 1);

@@ -41,6 +41,7 @@ struct walk_inst {
 	char type;         /* u, i or f, for comparisons and scalar arithmetic */
 	int32_t offset[2]; /* byte offsets of the access */
 	int8_t wait_vm, wait_lgkm; /* s_waitcnt: counts to wait for; -1: no wait */
+	bool wait_stores;  /* s_waitcnt_vscnt */
 	int32_t target;    /* branch: index of the target instruction; -1: outside */
 	uint64_t at, to;   /* address of the instruction, and of a branch's target */
 };

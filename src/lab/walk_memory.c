@@ -115,6 +115,17 @@ void walk_wait(struct walk_wave *w, const struct walk_inst *i)
 {
 	wait_until(w, &w->vm, i->wait_vm);
 	wait_until(w, &w->lgkm, i->wait_lgkm);
+	if (i->wait_stores)
+		w->t = MAX(w->t, w->stored);
+}
+
+static void arrive(struct walk_wave *w, bool is_stream, double at)
+{
+	for (int k = 0; k <= is_stream; k++) {
+		w->first[k] = MIN(w->first[k], at);
+		w->last[k] = MAX(w->last[k], at);
+	}
+	push(&w->vm, at);
 }
 
 /* --- global memory ---------------------------------------------------------------- */
@@ -236,11 +247,12 @@ static void global_memory(struct walk_wave *w, const struct walk_inst *i)
 		w->count->load_bytes += bytes;
 		w->count->stream_bytes += i->is_stream ? bytes : 0;
 		load_values(w, i, address, known);
-		push(&w->vm, w->t + (i->is_stream ? w->l->latency.dram
-						  : w->l->latency.cache));
+		arrive(w, i->is_stream, w->t + (i->is_stream ? w->l->latency.dram
+							     : w->l->latency.cache));
 		return;
 	}
 	w->count->store_bytes += bytes;
+	w->stored = MAX(w->stored, w->t + w->l->latency.store);
 	if (returns)
 		take_ticket(w, &h->o[0]);
 }
@@ -257,7 +269,9 @@ void walk_scalar_load(struct walk_wave *w, const struct walk_inst *i)
 		bool is_there = read_word(w, at + 4 * (uint64_t)r, 4, &x);
 		walk_set_scalar(w, &h->o[0], r, x, is_there && k0 && k1 && k2);
 	}
-	push(&w->lgkm, w->t + w->l->latency.scalar);
+	push(&w->lgkm, w->t + (w->has_loaded_scalar ? w->l->latency.scalar
+						    : w->l->latency.first_scalar));
+	w->has_loaded_scalar = true;
 }
 
 /* --- LDS -------------------------------------------------------------------------- */

@@ -33,6 +33,11 @@ struct walk_wave {
 	int32_t x, y, group; /* x, y: the workgroup; group: its number among the walked ones */
 	bool is_last;  /* last workgroup of the launch */
 	double t;      /* current time in cycles */
+	/* When the last vector instruction that wrote a register was issued; -1e9: long ago. */
+	double v_time[WALK_VGPRS], s_time[WALK_SGPRS];
+	double stored; /* when all stores are done */
+	double first[2], last[2]; /* when the first and the last load arrive: any, non-temporal */
+	bool has_loaded_scalar;
 	size_t at;     /* index of the next instruction */
 	long n_steps;  /* instructions walked so far */
 	bool has_ended;

@@ -81,8 +81,9 @@ static void test_counts(struct walk_cache *c, int32_t x, int32_t y, int n_thread
 	struct arguments a = {.p = 1 << 20, .n = 5};
 	struct walk_launch l = {.kernel = &k, .code = "code", .arch = "gfx1151", .kernarg = &a,
 				.x = x, .y = y, .n_threads = n_threads,
-				.latency = {.dram = 1000, .cache = 500, .scalar = 100,
-					    .lds = 30, .matrix = 32},
+				.latency = {.dram = 1000, .cache = 500, .first_scalar = 100,
+					    .scalar = 50, .lds = 30, .matrix = 32, .vector = 5,
+					    .to_memory = 18, .barrier = 18, .store = 298},
 				.read = read_nothing};
 	struct walk_count n;
 	struct fail fail = {0};
@@ -100,8 +101,49 @@ static void test_counts(struct walk_cache *c, int32_t x, int32_t y, int n_thread
 	is_near(n.lines, (5 * 4 + 2) * waves, slack, "lines of 128 bytes");
 	is_near(n.lds_cycles, 16 * waves, slack, "LDS: sixteen words of one bank");
 	is_near(n.unknown, 2 * waves, slack, "branches on what is not known");
-	ok(n.wave_cycles > 5100 && n.wave_cycles < 5200, "five waits for memory: %.0f cycles",
-	   n.wave_cycles);
+	ok(n.wave_cycles > 5400 && n.wave_cycles < 5500, "five waits for memory, and a store: "
+	   "%.0f cycles", n.wave_cycles);
+	is_near(n.ramp_cycles, 102 + 18 + 1 + 1000, 1, "the ramp: arguments, an address, a load");
+	ok(n.tail_cycles > 300 && n.tail_cycles < 350, "the tail: a store, %.0f cycles",
+	   n.tail_cycles);
+}
+
+/* Each result is waited for as long as traces of a gfx1100 show. */
+static const char waits_text[] =
+	"0000000000000100 <k>:\n"
+	"\ts_load_b64 s[4:5], s[0:1], 0x0 // 000000000100: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 000000000104: 0\n"
+	"\tv_lshlrev_b32_e32 v1, 2, v0 // 000000000108: 0\n"
+	"\tv_add_nc_u32_e32 v2, v1, v1 // 00000000010C: 0\n"
+	"\tv_mov_b32_e32 v3, 0 // 000000000110: 0\n"
+	"\tds_store_b32 v1, v2 // 000000000114: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 000000000118: 0\n"
+	"\ts_barrier // 00000000011C: 0\n"
+	"\ts_load_b32 s6, s[0:1], 0x8 // 000000000120: 0\n"
+	"\ts_waitcnt lgkmcnt(0) // 000000000124: 0\n"
+	"\tglobal_store_b32 v1, v2, s[4:5] // 000000000128: 0\n"
+	"\ts_endpgm // 00000000012C: 0\n";
+
+static void test_waits(struct walk_cache *c)
+{
+	struct code_kernel k = {.name = (char *)(uintptr_t)"k", .kernarg_bytes = 16,
+				.begin = 0x100, .end = 0x130};
+	struct arguments a = {.p = 1 << 20};
+	struct walk_launch l = {.kernel = &k, .code = "code", .arch = "gfx1151", .kernarg = &a,
+				.x = 1, .y = 1, .n_threads = 64,
+				.latency = {.first_scalar = 1325, .scalar = 150, .lds = 32,
+					    .vector = 5, .to_memory = 18, .barrier = 18,
+					    .store = 298},
+				.read = read_nothing};
+	struct walk_count n;
+	struct fail fail = {0};
+	if (!ok(walk_run(c, &l, &n, &fail) == OK, "a chain: %s", fail.text))
+		return;
+	double want = 1 + 1325 /* arguments */ + 5 /* v1 to v2 */ + 18 + 1 /* v2 to LDS */ +
+		      1 + 32 /* LDS */ + 18 /* barrier */ + 1 + 150 /* more arguments */ +
+		      1 + 298 /* a store, until the wave ends */;
+	is_near(n.wave_cycles, want, 0.5, "each result is waited for");
+	is_near(n.ramp_cycles + n.tail_cycles, 0, 0, "without a load there is no ramp");
 }
 
 /* A wave goes beyond a barrier after all others have come to it. */
@@ -148,8 +190,11 @@ static bool write_script(char *path, const char *what)
 int main(void)
 {
 	char path[] = "/tmp/test_walk-XXXXXX", shared_path[] = "/tmp/test_walk-XXXXXX";
-	if (!write_script(path, text) || !write_script(shared_path, shared_text))
+	char waits_path[] = "/tmp/test_walk-XXXXXX";
+	if (!write_script(path, text) || !write_script(shared_path, shared_text) ||
+	    !write_script(waits_path, waits_text))
 		return tap_done();
+	struct walk_cache *waits = walk_cache_create(waits_path);
 	struct walk_cache *c = walk_cache_create(path), *none = walk_cache_create("false");
 	struct walk_cache *shared = walk_cache_create(shared_path);
 	test_counts(c, 1, 1, 32);
@@ -157,10 +202,13 @@ int main(void)
 	test_counts(c, 3, 700, 64);
 	test_counts(c, 100000, 1, 64);
 	test_barrier(shared);
+	test_waits(waits);
 	test_faults(none);
 	walk_cache_destroy(c);
 	walk_cache_destroy(none);
 	walk_cache_destroy(shared);
+	walk_cache_destroy(waits);
+	unlink(waits_path);
 	unlink(path);
 	unlink(shared_path);
 	return tap_done();
