@@ -250,7 +250,7 @@ install_clients() {
 	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
-		schemathesis gguf safetensors opentelemetry-proto llm || return
+		schemathesis gguf safetensors opentelemetry-proto llm vllm-router smg || return
 	# Tests of real models are skipped without these.
 	build/clients/venv/bin/python tests/fetch_models.py build/clients
 	$npm --prefix build/clients/node openai axe-core \

@@ -13,68 +13,15 @@ import threading
 import time
 import traceback
 
-from scale_out import (BOX, PATIENCE, ROOM, SESSION, Front, Halod, Job, begin_stream, drop,
-                       end_boxes, fill, start_boxes, stream_to_end)
+from scale_out import (LONG, PATIENCE, ROOM, SESSION, Front, Job, Names, ask, begin_stream, box_of,
+                       drop, end_boxes, fill, session_of, start_boxes, stream_to_end, test_back,
+                       test_drain, test_sessions, test_stream, under_load)
 from halod import Tap
 
 MAXCONN = ROOM - 1  # requests that HAProxy gives a box
-LONG = "Tell me a story. " * 20
-
-
-class Names:
-    n = 0
-
-    @classmethod
-    def new(cls):
-        cls.n += 1
-        return "request-%d" % cls.n
-
-
-def box_of(boxes, request_id):
-    """The box that answered it."""
-    wanted = re.compile(r'"id":"%s".*"status":200' % re.escape(request_id))
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        for box in boxes:
-            if any(l and wanted.search(l) for l in list(box.lines)):
-                return box
-        time.sleep(0.01)
-    raise AssertionError("no box has answered %s:\n%s" % (
-        request_id, "\n".join(l or "(end)" for box in boxes for l in box.lines[-5:])))
-
-
-def ask(front, boxes, session, **more):
-    """(answer, the box that gave it)"""
-    name = Names.new()
-    answer = front.chat(LONG + session, {"X-Request-Id": name, SESSION: session},
-                        max_tokens=2, **more)
-    return answer, box_of(boxes, name) if answer.status == 200 else None
-
-
-def session_of(front, boxes, home):
-    """A conversation that lives in this box."""
-    for i in range(100):
-        session = "of-box-%d-%d" % (boxes.index(home), i)
-        if ask(front, boxes, session)[1] is home:
-            return session
-    raise AssertionError("no conversation goes to this box")
 
 
 # --- facts ------------------------------------------------------------------------------
-
-def test_sessions(t, front, boxes):
-    homes = set()
-    for i in range(8):
-        turns = [ask(front, boxes, "conversation-%d" % i) for _ in range(3)]
-        homes.add(turns[0][1])
-        if not t.ok(len({box for _, box in turns}) == 1,
-                    "conversation %d stays on its box" % i):
-            continue
-        usage = turns[1][0].json["usage"]
-        cached = usage["prompt_tokens_details"]["cached_tokens"]
-        t.ok(cached > usage["prompt_tokens"] // 2, "its prefix is found there", usage)
-    t.ok(len(homes) > 1, "conversations are spread over the boxes")
-
 
 def test_keys(t, front, boxes):
     for header in ("Authorization", "X-API-Key"):
@@ -96,16 +43,6 @@ def test_responses(t, front, boxes):
         said.append(answer.status)
         body["previous_response_id"] = answer.json.get("id")
     t.equal(said, [200, 200, 200], "/v1/responses goes on from previous_response_id")
-
-
-def test_stream(t, front, boxes):
-    s = front.long_stream()
-    t.ok(any(box.metrics()["num_requests_running"] == 1 for box in boxes),
-         "the first token comes while the box still writes")
-    s.close()
-    for box in boxes:
-        box.wait_metrics(num_requests_running=0)
-    t.ok(True, "a client that leaves ends its request in the box")
 
 
 def test_pages(t, front):
@@ -153,57 +90,6 @@ def test_full_haproxy(t, front, boxes):
     rejected = sum(v for box in boxes for k, v in box.metrics().items()
                    if k.startswith("requests_rejected_total"))
     t.equal(rejected, 0, "no box had to say 429")
-
-
-def client(front, i, until, seen):
-    """Asks in turn for a stream and for a whole answer; what became of each."""
-    n = 0
-    while not until.is_set():
-        n += 1
-        headers = {SESSION: "client-%d-%d" % (i, n)}
-        try:
-            if n % 2:
-                s = front.stream("Hi", headers, max_tokens=24)
-                seen.append(stream_to_end(s.response))
-            else:
-                seen.append(front.chat("Hi", headers, max_tokens=24).status)
-        except (http.client.HTTPException, OSError) as e:
-            seen.append(repr(e))
-
-
-def under_load(front, what, kept=2):
-    """What two clients see while what() happens: of each, at least `kept` answers after."""
-    until, seen = threading.Event(), [[], []]
-    jobs = [Job(client, front, i, until, seen[i]) for i in range(2)]
-    try:
-        what()
-        counts = [len(s) for s in seen]
-        deadline = time.monotonic() + PATIENCE
-        while any(len(s) < n + kept for s, n in zip(seen, counts)):
-            assert time.monotonic() < deadline, seen
-            time.sleep(0.01)
-    finally:
-        until.set()
-        for job in jobs:
-            job.join(PATIENCE)
-    return seen[0] + seen[1]
-
-
-def test_drain(t, front, boxes):
-    """SIGTERM to one box: the rest of its stream comes, and nobody is refused."""
-    box = boxes[0]
-    session = session_of(front, boxes, box)
-    stream = front.stream("Tell me a story.", {SESSION: session}, ignore_eos=True,
-                          max_tokens=600)
-    rest = Job(stream_to_end, stream.response)
-
-    def drain():
-        box.terminate()
-        t.equal(box.wait(), 0, "the drained box ends well")
-    seen = under_load(front, drain)
-    t.equal(rest.result(), "done", "the stream of a drained box comes to its end")
-    t.ok(set(seen) <= {"done", 200}, "no request is lost while it drains (%d)" % len(seen),
-         seen)
 
 
 def test_kill(t, front, boxes):
@@ -257,20 +143,6 @@ def unborn(t, start):
             test_kill_unborn(t, front, boxes)
     finally:
         end_boxes(t, boxes)
-
-
-def test_back(t, front, boxes):
-    """A box that is started again gets its share."""
-    again = Halod(**BOX, port=boxes[1].port)
-    try:
-        deadline = time.monotonic() + PATIENCE
-        i, where = 0, None
-        while where is not again and time.monotonic() < deadline:
-            i += 1
-            where = ask(front, [again, boxes[2]], "new-%d" % i)[1]
-        t.ok(where is again, "a box that is back gets conversations")
-    finally:
-        t.equal(again.stop(), 0, "it ends well")
 
 
 def all_facts(t, front, boxes, full):
