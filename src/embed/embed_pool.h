@@ -20,6 +20,8 @@ struct embed_pool {
 	enum embed_pool_kind kind;
 	bool normalizes; /* the vector is scaled to length 1 */
 	int32_t width;   /* length of the vector */
+	int32_t max_tok; /* tokens of the longest text that the model was made for; 0: not said */
+	bool lowers;     /* texts are made lower case before the tokenizer */
 	struct embed_dense dense[EMBED_POOL_MAX_DENSE]; /* layers after the pooling */
 	int n_dense;
 };

@@ -16,8 +16,8 @@ sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file as g  # noqa: E402
 
 READERS = os.path.join(SRCDIR, "tests/golden/readers")
-LAST, MEAN, RANK, XLM, XLM_RANK, GEMMA = (os.path.join(READERS, n) for n in (
-    "last", "mean", "reranker", "xlm", "xlm-reranker", "gemma"))
+LAST, MEAN, RANK, XLM, XLM_RANK, GEMMA, BERT = (os.path.join(READERS, n) for n in (
+    "last", "mean", "reranker", "xlm", "xlm-reranker", "gemma", "bert"))
 HIP = {"backend": "hip", "ctx": 256, "max_seqs": 2, "self_check": "no",
        "hip_library": FIBERS}
 
@@ -287,6 +287,30 @@ def refused(t, settings, word):
          "does not start, and says: " + word, "\n".join(l or "(end)" for l in x.lines))
 
 
+def with_settings(tmp, of, **settings):
+    """A copy of a folder with what published ones have in sentence_bert_config.json."""
+    folder = os.path.join(tmp, os.path.basename(of))
+    os.mkdir(folder)
+    for name in os.listdir(of):
+        os.symlink(os.path.join(of, name), os.path.join(folder, name))
+    os.remove(os.path.join(folder, "sentence_bert_config.json"))
+    with open(os.path.join(folder, "sentence_bert_config.json"), "w", encoding="utf-8") as f:
+        json.dump(settings, f)
+    return folder
+
+
+def test_settings(t, _):
+    """The length that a model was made for, and texts in lower case."""
+    with tempfile.TemporaryDirectory() as tmp:
+        d = Halod(embedding_model=with_settings(tmp, BERT, max_seq_length=9, do_lower_case=True))
+        lengths = [embed(d, {"input": [[1] * n]}) for n in (9, 10)]
+        t.equal([a.status for a in lengths], [200, 400], "as long as it says, and no longer")
+        t.ok("at most 9" in lengths[1].json["error"]["message"], "which is said", lengths[1].body)
+        t.equal(d.stop(), 0, "that daemon ends well")
+        refused(t, {"embedding_model": with_settings(tmp, MEAN, max_seq_length=None,
+                                                     do_lower_case=True)}, "do_lower_case")
+
+
 def test_refused(t, d):
     """A model that cannot do what it is named for says so at start."""
     for settings, word in (({"embedding_model": "/nonexistent"}, "/nonexistent"),
@@ -305,5 +329,5 @@ run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_fau
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
      beside([against(XLM, 1e-5), ranks(1e-5, XLM_RANK), test_encoder], embedding_model=XLM,
             rerank_model=XLM_RANK, exact="yes"),
-     test_gguf, test_gguf_encoder, on_hip, beside([test_none]), test_refused],
+     test_gguf, test_gguf_encoder, on_hip, beside([test_none]), test_settings, test_refused],
     embedding_model=LAST, rerank_model=RANK, exact="yes")
