@@ -165,6 +165,35 @@ def test_markdown(t, b, s):
     t.equal(last(b, ".text", "innerHTML"), whole, "in 3-letter pieces it becomes the same")
 
 
+# Of KaTeX's functions those whose elements have styles of their own, in what is seen or in the
+# MathML beside it.
+STYLED = [r"\fcolorbox{red}{yellow}{x}", r"\colorbox{aqua}{x}", r"\fbox{x}", r"\boxed{x}", r"\pmb{x}",
+          r"\boldsymbol{x}", r"\textcolor{#0f0}{x}", r"\color{blue} x", r"\cancel{x}", r"\xcancel{x}",
+          r"\sout{x}", r"\phase{x}", r"a_{\angl n}", r"\raisebox{2pt}{x}", r"\rule{2pt}{9pt}",
+          r"\vcenter{x}", r"\overbrace{x}^n", r"\sqrt[3]{x}", r"\widehat{x}", r"\hphantom{x}y",
+          r"\smash{x}", r"\mathllap{x}y", r"\Huge x", r"\begin{array}{|c:c|}\hline x&y\\\end{array}",
+          r"\begin{CD}A @>x>> B\end{CD}", r"\tag{1} x", r"\bra{x}", r"\mathring{x}", r"\dddot{x}",
+          r"\begin{pmatrix}x\\[9pt]y\end{pmatrix}", r"\underline{\text{ab}}", r"x\kern3em y",
+          r"\href{https://e.example}{x}", r"\htmlStyle{color: red}{x}", r"\includegraphics{a.png}"]
+
+
+def test_formulas(t, b, s):
+    """Nothing that a formula draws is against the page's policy."""
+    start(b, s)
+    b.problems.clear()
+    s.say("styled", ["".join("\\[%s\\]\n\n" % f for f in STYLED)])
+    say(b, "styled")
+    n = b.eval("%s.querySelectorAll('.text .katex').length" % LAST)
+    t.equal(n, len(STYLED), "each is a formula")
+    t.equal(b.eval("%s.querySelectorAll('.text .katex-error').length" % LAST), 0, "and none a fault")
+    t.equal(b.problems, [], "the browser refused nothing")
+    t.equal(b.eval("(e => [e.borderTopStyle, e.backgroundColor])(getComputedStyle("
+                   "%s.querySelector('.fcolorbox')))" % LAST), ["solid", "rgb(255, 255, 0)"],
+            "a frame and its ground are seen")
+    t.equal(b.eval("[...%s.querySelectorAll('.katex-html *')].filter((e) => e.style.textShadow)"
+                   ".length" % LAST), 1, "and a bold letter that is two")
+
+
 def test_growing(t, b, s):
     """A block that is whole stays as it is while the next ones come."""
     start(b, s)
