@@ -581,6 +581,12 @@ def test_files(t, b, s):
     b.wait("files.length === 4")
     drop(b, "data.bin", "", b"\xff\0\xfe")
     b.wait("document.querySelector('#notice').textContent.includes('data.bin was left out')")
+    for name, kind, data, why in (("a.pdf", "application/pdf", b"%PDF-1.7\n1 0 obj", "not read PDF"),
+                                  ("b", "", b"%PDF-1.4 text", "not read PDF"),
+                                  ("c.mp3", "audio/mpeg", b"ID3", "hears sound")):
+        drop(b, name, kind, data)
+        b.wait("document.querySelector('#notice').textContent.includes(%s)" % json.dumps(name + " was left out"))
+        t.ok(why in b.eval("document.querySelector('#notice').textContent"), name + ": says why")
     t.equal(b.eval("[...document.querySelectorAll('.chip')].map((e) => e.textContent)"),
             ["button.png×", "dropped.png×", "pasted.png×", "notes.txt×"], "by button, drop and paste")
     do(b, "Remove pasted.png", "document.querySelector('#files')")
