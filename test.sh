@@ -250,12 +250,12 @@ install_clients() {
 	install_packages $(test_packages) || return
 	[ -x build/clients/venv/bin/python ] || python3 -m venv build/clients/venv || return
 	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
-		schemathesis gguf safetensors opentelemetry-proto llm vllm-router smg || return
+		schemathesis gguf safetensors opentelemetry-proto llm ollama vllm-router smg || return
 	# Tests of real models are skipped without these.
 	build/clients/venv/bin/python tests/fetch_models.py build/clients
 	$npm --prefix build/clients/node openai axe-core \
 		@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
-		@langchain/core &&
+		@langchain/core ollama &&
 		$npm --prefix build/clients/agents \
 			@openai/codex @anthropic-ai/claude-code @continuedev/cli
 }

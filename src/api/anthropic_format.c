@@ -69,16 +69,13 @@ static void init(struct api_call *c, const char *request_id)
 	buf_deinit(&id);
 }
 
-/* input: the call's arguments in JSON, as the model wrote them. Where they break off, they
- * are closed, as clients close those of a stream. */
 static void add_tool_use(const struct call *call, struct str input,
 			 struct buf *out)
 {
 	buf_addf(out, "{\"type\":\"tool_use\",\"id\":\"%s\",\"name\":", call->id);
 	buf_add_json(out, buf_str(&call->name));
 	buf_add_z(out, ",\"input\":");
-	if (!call->is_cut || !toolparse_close(input, out))
-		buf_add_str(out, input.n && !call->is_cut ? input : STR("{}"));
+	dialect_add_arguments(call, input, out);
 	buf_add_c(out, '}');
 }
 

@@ -138,12 +138,20 @@ void api_destroy(struct api *a)
 	free(a);
 }
 
+bool api_is_named(struct str name, const char *own)
+{
+	static const char tag[] = ":latest";
+	if (str_is(name, own) || strchr(own, ':') || !str_ends(name, STR(tag)))
+		return str_is(name, own);
+	return str_is((struct str){name.p, name.n - strlen(tag)}, own);
+}
+
 bool api_has_name(const struct api *a, struct str name)
 {
-	if (str_is(name, a->model_name))
+	if (api_is_named(name, a->model_name))
 		return true;
 	for (int i = 0; i < a->n_aliases; i++)
-		if (str_is(name, a->aliases[i]))
+		if (api_is_named(name, a->aliases[i]))
 			return true;
 	return false;
 }

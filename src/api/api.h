@@ -104,6 +104,10 @@ void api_call_destroy(struct api_call *c);
 /* The request to submit to the scheduler. */
 struct request *api_call_request(struct api_call *c);
 bool api_call_is_stream(const struct api_call *c);
+/* A stream's Content-Type. */
+const char *api_call_stream_type(const struct api_call *c);
+/* Appends what breaks a stream's silence and says nothing. */
+void api_call_keep_alive(struct api_call *c, struct buf *out);
 /* The parts of the body that had no effect, as text for a header; "": none. */
 const char *api_call_ignored(const struct api_call *c);
 
@@ -147,6 +151,11 @@ const char *api_progress_state(const struct api_progress *p);
 /* Bodies without a request. */
 void api_error_format(const struct fail *f, struct buf *out);
 void api_error_format_anthropic(const struct fail *f, struct buf *out);
+void api_error_format_ollama(const struct fail *f, struct buf *out);
+/* /api/tags, /api/ps and /api/version */
+void api_ollama_tags_format(const struct api *a, struct buf *out);
+void api_ollama_ps_format(const struct api *a, struct buf *out);
+void api_ollama_version_format(const struct api *a, struct buf *out);
 void api_models_format(const struct api *a, struct buf *out);
 /* The list while the model of this name loads. */
 void api_models_loading(const char *name, struct buf *out);

@@ -40,7 +40,7 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	dialect_body_init(&to);
 	to.sees = c->api->chat.vision != NULL;
 	enum status st = check_model(&body, c->api, fail);
-	if (st == OK)
+	if (st == OK && c->dialect->fields != DIALECT_OWN)
 		st = fields_check(&body, c->dialect->fields, &to.ignored, fail);
 	if (st == OK && c->dialect->rewrite) {
 		st = c->dialect->rewrite(&body, c, &to, fail);
@@ -125,6 +125,21 @@ void api_call_destroy(struct api_call *c)
 
 struct request *api_call_request(struct api_call *c) { return c->request; }
 bool api_call_is_stream(const struct api_call *c) { return c->is_stream; }
+
+const char *api_call_stream_type(const struct api_call *c)
+{
+	const char *type = c->dialect->stream_type;
+	return type ? type : "text/event-stream; charset=utf-8";
+}
+
+void api_call_keep_alive(struct api_call *c, struct buf *out)
+{
+	if (c->dialect->keep_alive)
+		c->dialect->keep_alive(c, out);
+	else
+		buf_add_z(out, ": keepalive\n\n");
+}
+
 const char *api_call_ignored(const struct api_call *c) { return c->ignored; }
 bool api_call_is_done(const struct api_call *c) { return c->is_done; }
 enum status api_call_status(const struct api_call *c) { return c->status; }

@@ -200,9 +200,8 @@ static enum status read_source(const struct json_node *source, struct buf *url,
 	return OK;
 }
 
-/* Adds an image as chat completions spell it. Faults in it name the client's place `from`. */
-static void add_image(struct dialect_body *b, struct dialect_content *c, json_t *url,
-		      const struct json_node *block, const struct json_node *from)
+void dialect_add_image(struct dialect_body *b, struct dialect_content *c, json_t *url,
+		       const struct json_node *block, const struct json_node *from)
 {
 	json_t *part = json_object(), *image = json_object();
 	if (!c->parts)
@@ -229,14 +228,14 @@ static enum status read_image(const struct json_node *at, struct dialect_body *b
 	if (source.v) {
 		st = read_source(&source, &text, fail);
 		if (st == OK)
-			add_image(b, c, json_stringn_nocheck(text.p, text.n), at, &source);
+			dialect_add_image(b, c, json_stringn_nocheck(text.p, text.n), at, &source);
 		buf_deinit(&text);
 		return st;
 	}
 	struct str s;
 	st = json_read_need_str(from, &s, fail);
 	if (st == OK)
-		add_image(b, c, json_incref((json_t *)from->v), at, from);
+		dialect_add_image(b, c, json_incref((json_t *)from->v), at, from);
 	return st;
 }
 
@@ -309,6 +308,12 @@ json_t *dialect_message_of(const char *role, struct dialect_content *c)
 const struct call *dialect_call(const struct api_call *c, const struct answer_part *p)
 {
 	return p->channel == OUT_CALL_NAME ? &c->choices[0].calls[p->i_call] : NULL;
+}
+
+void dialect_add_arguments(const struct call *call, struct str text, struct buf *out)
+{
+	if (!call->is_cut || !toolparse_close(text, out))
+		buf_add_str(out, text.n && !call->is_cut ? text : STR("{}"));
 }
 
 struct str dialect_text(const struct api_call *c, const struct answer_part *p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The wire shapes: what one endpoint's bodies and answers look like. OpenAI's chat and
- * completions, Anthropic's Messages, OpenAI's Responses and llama.cpp's /infill are a
- * struct dialect each.
+ * completions, Anthropic's Messages, OpenAI's Responses, llama.cpp's /infill and Ollama's two
+ * are a struct dialect each.
  *
  * A dialect may rewrite its body into one of a chat or a completion, so that parameters,
  * tools and templates are read in one place. The dialect notes where each part came from
@@ -33,6 +33,7 @@ enum dialect_column {
 	DIALECT_RESPONSES,
 	DIALECT_MESSAGES,
 	DIALECT_INFILL,
+	DIALECT_OWN, /* none: `rewrite` looks at the body's fields itself */
 };
 
 /* An endpoint's wire shapes. Its row in endpoint.def declares the variable. */
@@ -43,7 +44,9 @@ struct dialect {
 	/* max_tokens where the body does not say; 0: only the server's cap */
 	int32_t usual_tokens;
 	bool may_write_nothing; /* max_tokens may be 0: then the prompt only fills the cache */
-	/* Fills *to from the client's body; NULL: the body is read as it is. */
+	const char *stream_type; /* a stream's Content-Type; NULL: server-sent events */
+	/* Fills *to from the client's body; NULL: the body is read as it is. It may choose
+	 * another dialect for the rest, by c->dialect. */
 	enum status (*rewrite)(const struct json_node *body, struct api_call *c,
 			       struct dialect_body *to, struct fail *fail);
 	/* Reads the prompt and all that belongs to it: chat_body_read or completion_read. */
@@ -60,6 +63,8 @@ struct dialect {
 	/* Called for every event, after on_part. The call already has its stats and status. */
 	void (*on_event)(struct api_call *c, const struct event *e,
 			 struct buf *out);
+	/* Streams: bytes that break a silence; NULL: a comment, as server-sent events have it. */
+	void (*keep_alive)(struct api_call *c, struct buf *out);
 	/* Frees c->state, which may be NULL. A NULL deinit: the dialect has no state. */
 	void (*deinit)(struct api_call *c);
 };
@@ -71,6 +76,9 @@ enum status anthropic_to_chat(const struct json_node *body, bool needs_max_token
 
 /* The tool call of this part; NULL: the part is text or reasoning. */
 const struct call *dialect_call(const struct api_call *c, const struct answer_part *p);
+/* Appends a call's arguments as a JSON object. `text` is what the model wrote of them; where it
+ * breaks off they are closed, as clients close those of a stream. */
+void dialect_add_arguments(const struct call *call, struct str text, struct buf *out);
 /* The part's text; of a tool call, its arguments. */
 struct str dialect_text(const struct api_call *c, const struct answer_part *p);
 /* True: a tool call whose end never came. Clients must not act on such a call. */
@@ -104,6 +112,10 @@ struct dialect_content {
 	json_t *parts; /* NULL: no image has come */
 };
 void dialect_add_text(struct dialect_content *c, struct str text);
+/* Adds an image as chat completions spell it; takes `url`. `from` is the client's place of the
+ * address, `block` that of the whole image. */
+void dialect_add_image(struct dialect_body *b, struct dialect_content *c, json_t *url,
+		       const struct json_node *block, const struct json_node *from);
 /* Adds a block of text or of an image to c; any API's spelling is taken. */
 enum status dialect_read_block(const struct json_node *at, struct dialect_body *b,
 			       struct dialect_content *c, struct fail *fail) MUST_USE;

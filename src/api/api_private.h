@@ -31,6 +31,8 @@ struct api {
 	struct response_store *responses; /* has a lock */
 };
 
+/* Is `name` this model's name? Ollama's clients put ":latest" behind names without a tag. */
+bool api_is_named(struct str name, const char *own);
 /* Is this the model's name or one of its aliases? */
 bool api_has_name(const struct api *a, struct str name);
 

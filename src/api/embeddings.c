@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/embeddings in OpenAI's shape: `input` is a text, a list of texts, a list of
- * token ids, or a list of such lists. `dimensions` keeps the first numbers of a vector and
- * scales them to length 1 again. Only models trained for that allow it (Kusupati et al.,
- * Matryoshka Representation Learning, 2022).
+ * POST /v1/embeddings in OpenAI's shape, /api/embed and /api/embeddings in Ollama's. `input` is
+ * a text, a list of texts, a list of token ids, or a list of such lists. `dimensions` keeps the
+ * first numbers of a vector and scales them to length 1 again. Only models trained for that allow
+ * it (Kusupati et al., Matryoshka Representation Learning, 2022).
  */
 #include "api/params.h"
 #include "api/readers.h"
 #include "api/text_call.h"
+#include "base/clock.h"
 #include "embed/embed_pool.h"
 
 /* OpenAI's bound on the inputs of a request. */
@@ -157,6 +158,85 @@ static enum status embeddings(const struct api *a, const struct text_input *in, 
 		add_answer(a->embedder, &v, out);
 	readers_deinit(&v.batch);
 	return st;
+}
+
+/* --- Ollama's shapes ------------------------------------------------------------ */
+
+static void add_vectors(const struct embed *e, const struct embeddings *v, struct buf *out)
+{
+	size_t width = (size_t)embed_width(e);
+	for (size_t i = 0; i < v->batch.n; i++) {
+		float *x = v->batch.out + i * width;
+		if (v->n_dims < embed_width(e))
+			embed_pool_normalize(x, (int32_t)v->n_dims);
+		buf_add_z(out, i ? "," : "");
+		add_vector(v, x, out);
+	}
+}
+
+/* Reads the texts under `key` into v and computes their vectors. */
+static enum status run_ollama(const struct api *a, const struct text_input *in, const char *key,
+			      struct embeddings *v, struct fail *fail)
+{
+	struct json_node input = json_read_get(in->body, key);
+	struct json_node dims = json_read_get(in->body, "dimensions");
+	enum status st = readers_check(a->embedder, "embedding_model", in->body, fail);
+	if (st != OK)
+		return st;
+	v->n_dims = embed_width(a->embedder);
+	st = json_read_int(&dims, 1, embed_width(a->embedder), &v->n_dims, fail);
+	if (st == OK)
+		st = read_input(a->embedder, &input, &v->batch, fail);
+	return st == OK ? readers_run(a->embedder, &v->batch, in->is_gone, fail) : st;
+}
+
+static enum status embed_many(const struct api *a, const struct text_input *in, struct buf *out,
+			      struct fail *fail)
+{
+	struct embeddings v = {0};
+	int64_t from = clock_now_us(a->clock);
+	enum status st = run_ollama(a, in, "input", &v, fail);
+	if (st == OK) {
+		buf_add_z(out, "{\"model\":");
+		buf_add_json(out, str_of(embed_name(a->embedder)));
+		buf_add_z(out, ",\"embeddings\":[");
+		add_vectors(a->embedder, &v, out);
+		buf_addf(out, "],\"total_duration\":%lld,\"load_duration\":0,"
+			 "\"prompt_eval_count\":%zu}",
+			 (long long)(clock_now_us(a->clock) - from) * 1000, v.batch.ids.n);
+	}
+	readers_deinit(&v.batch);
+	return st;
+}
+
+enum status api_ollama_embed(const struct api *a, const struct api_input *in, struct buf *out,
+			     struct fail *fail)
+{
+	return text_call(a, in, embed_many, out, fail);
+}
+
+static enum status embed_one(const struct api *a, const struct text_input *in, struct buf *out,
+			     struct fail *fail)
+{
+	struct json_node prompt = json_read_get(in->body, "prompt");
+	struct embeddings v = {0};
+	struct str s;
+	enum status st = a->embedder ? json_read_need_str(&prompt, &s, fail) : OK;
+	if (st == OK)
+		st = run_ollama(a, in, "prompt", &v, fail);
+	if (st == OK) {
+		buf_add_z(out, "{\"embedding\":");
+		add_vectors(a->embedder, &v, out);
+		buf_add_c(out, '}');
+	}
+	readers_deinit(&v.batch);
+	return st;
+}
+
+enum status api_ollama_embeddings(const struct api *a, const struct api_input *in,
+				  struct buf *out, struct fail *fail)
+{
+	return text_call(a, in, embed_one, out, fail);
 }
 
 enum status api_embeddings(const struct api *a, const struct api_input *in, struct buf *out,

@@ -41,6 +41,9 @@ void format_on_part(struct api_call *c, int i, const struct event_span *span, bo
 		    struct buf *out);
 void format_on_event(struct api_call *c, const struct event *e, struct buf *out);
 
+/* A dialect's on_delta: only adds the tokens to the choice's first list, as chat has them. */
+void format_gather_logprobs(struct api_call *c, const struct event *e, struct buf *out);
+
 /* Writes the member "timings": {…}. */
 void format_add_timings(const struct api_call *c, struct buf *out);
 /* Writes a log-probability as JSON; JSON has no infinity, so -9999 stands for it. */

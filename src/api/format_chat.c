@@ -128,6 +128,12 @@ static void gather_token(const struct api_call *c, struct choice *ch,
 	buf_add_z(out, "]}");
 }
 
+void format_gather_logprobs(struct api_call *c, const struct event *e, struct buf *out)
+{
+	for (int i = 0; c->request->sampling.n_top_logprobs >= 0 && i < e->n_tokens; i++)
+		gather_token(c, &c->choices[e->choice], &e->tokens[i]);
+}
+
 static void add_logprobs(const struct choice *ch, struct buf *out)
 {
 	buf_add_z(out, "{\"content\":[");

@@ -15,7 +15,7 @@ enum status readers_check(const struct embed *e, const char *setting,
 				"has no embeddings or scores to give: set %s in halod.conf to "
 				"the folder or the name of a second model", setting);
 	enum status st = json_read_str(&at, &name, fail);
-	if (st == OK && at.v && !str_is(name, embed_name(e)))
+	if (st == OK && at.v && !api_is_named(name, embed_name(e)))
 		st = fail_at(fail, E_MODEL, "model", "the model of this address is \"%s\"",
 			     embed_name(e));
 	return st;

@@ -62,7 +62,9 @@ static bool is_anthropic(const struct conn *c)
 void answer_fail(struct conn *c, const struct fail *f)
 {
 	struct buf body = {0};
-	if (is_anthropic(c))
+	if (c->route && (c->route->flags & ROUTE_OLLAMA))
+		api_error_format_ollama(f, &body);
+	else if (is_anthropic(c))
 		api_error_format_anthropic(f, &body);
 	else
 		api_error_format(f, &body);

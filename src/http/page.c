@@ -105,11 +105,31 @@ void page_metrics(struct conn *c)
 	answer_set(c, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
 }
 
-void page_version(struct conn *c)
+static void answer_api(struct conn *c, void (*format)(const struct api *a, struct buf *out))
 {
 	struct buf b = {0};
-	api_version_format(c->http->api, &b);
+	format(c->http->api, &b);
 	answer_set(c, 200, JSON, &b);
+}
+
+void page_version(struct conn *c)
+{
+	answer_api(c, api_version_format);
+}
+
+void page_ollama_tags(struct conn *c)
+{
+	answer_api(c, api_ollama_tags_format);
+}
+
+void page_ollama_ps(struct conn *c)
+{
+	answer_api(c, api_ollama_ps_format);
+}
+
+void page_ollama_version(struct conn *c)
+{
+	answer_api(c, api_ollama_version_format);
 }
 
 void page_models(struct conn *c)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Server-sent events. Frames wait in the connection's own buffer. libmicrohttpd calls
- * read_stream whenever its socket takes bytes. An empty buffer suspends the connection,
- * and a new frame resumes it.
+ * Streams: server-sent events, or lines of JSON. Frames wait in the connection's own buffer.
+ * libmicrohttpd calls read_stream whenever its socket takes bytes. An empty buffer suspends the
+ * connection, and a new frame resumes it.
  *
  * Nothing is sent before the first token, so a refusal still gets its own HTTP status, and a
  * proxy can give the request to another server. After keepalive_s without a byte the client
- * gets the head and a comment line, then a comment after each further silence.
+ * gets the head and a frame that says nothing, then one after each further silence.
  * Clients and proxies hang up on silence: undici after 300 s, nginx and HAProxy after 60 s or
  * less.
  *
@@ -19,7 +19,6 @@
 #include "http/conn.h"
 
 #define STREAM_MAX (1u << 20)
-#define KEEPALIVE ": keepalive\n\n"
 
 static ssize_t read_stream(void *cls, uint64_t pos, char *out, size_t max)
 {
@@ -53,8 +52,7 @@ bool sse_queue(struct conn *c)
 	if (!r)
 		return false;
 	answer_add_headers(c, r);
-	answer_header(c, r, "Content-Type",
-		      "text/event-stream; charset=utf-8");
+	answer_header(c, r, "Content-Type", api_call_stream_type(c->call));
 	answer_header(c, r, "Cache-Control", "no-cache");
 	answer_header(c, r, "X-Accel-Buffering", "no"); /* tells nginx not to buffer */
 	c->answer.status = 200;
@@ -94,7 +92,7 @@ void sse_tick(struct conn *c, int64_t now_us)
 	    now_us - s->last_us < o->keepalive_s * INT64_C(1000000))
 		return;
 	if (n == 0) /* else frames wait for the head: they break the silence themselves */
-		buf_add_z(&s->buf, KEEPALIVE);
+		api_call_keep_alive(c->call, &s->buf);
 	sse_added(c, n);
 	if (c->state == CONN_QUEUED) {
 		conn_set_state(c, CONN_STREAMING);

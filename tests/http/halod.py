@@ -191,11 +191,11 @@ class Halod:
         return self.request("POST", "/v1/chat/completions", body,
                             {"Content-Type": "application/json", **headers})
 
-    def stream(self, text="Hello", headers={}, **more):
+    def stream(self, text="Hello", headers={}, path="/v1/chat/completions", **more):
         body = {"messages": [{"role": "user", "content": text}],
                 "stream": True, **more}
         conn = self.connect()
-        conn.request("POST", "/v1/chat/completions", json.dumps(body),
+        conn.request("POST", path, json.dumps(body),
                      {"Content-Type": "application/json", **headers})
         return Stream(conn)
 

@@ -128,6 +128,12 @@ def test_spellings(t, d, n_image):
                 {"type": "input_image", "image_url": url("wide.png"), "detail": "auto"},
                 {"type": "input_text", "text": words}]}]}).json
     t.equal(a["usage"]["input_tokens"], n, "Responses' input_image")
+    b = d.request("POST", "/api/chat", {
+        "model": d.get("/v1/models").json["data"][0]["id"], "stream": False,
+        "options": {"num_predict": 4, "temperature": 0},
+        "messages": [{"role": "user", "content": words, "images": [encoded("wide.png")]}]}).json
+    t.equal((b["prompt_eval_count"], b["message"]["content"][:2]), (n, said[:2]),
+            "Ollama's images")
     t.ok(a["usage"]["input_tokens_details"]["cached_tokens"] >= n_image,
          "finds it in the cache", a["usage"])
 

@@ -167,6 +167,11 @@ def test_keepalive(t, d):
     s = d.stream("another " + PROMPT, max_tokens=2)
     t.equal(comments(d, s, 1), [": keepalive"], "so does one in prefill")
     s.close()
+    s = d.stream("a third " + PROMPT, path="/api/chat", model="halo-tiny")
+    said = [json.loads(line) for line, _ in zip(s.lines(), range(2))]
+    t.equal([(x["message"]["content"], x["done"]) for x in said], [("", False)] * 2,
+            "a stream of Ollama's gets lines without a word")
+    s.close()
     idle(d)
 
 

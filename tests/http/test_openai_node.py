@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Clients for Node: starts halod and lets test_openai_node.mjs (the official OpenAI client)
-and test_clients_node.mjs (others) talk to it. test.sh installs them below build/clients;
+test_ollama_node.mjs (Ollama's) and test_clients_node.mjs (others) talk to it. test.sh installs them below build/clients;
 without them this is skipped."""
 import json
 import os
@@ -16,7 +16,7 @@ MODULES = os.path.abspath(os.path.join(CLIENTS, "node", "node_modules"))
 NODE = shutil.which("node")
 
 PACKAGES = ("openai", "@anthropic-ai/sdk", "ai", "@ai-sdk/openai-compatible",
-            "@langchain/openai")
+            "@langchain/openai", "ollama")
 
 if not NODE or not all(os.path.isdir(os.path.join(MODULES, p)) for p in PACKAGES):
     print("1..0 # SKIP Node or one of %s is not there; test.sh installs them"
@@ -44,8 +44,12 @@ def test_openai(t, d):
     execute(t, d, "test_openai_node.mjs", "/v1")
 
 
+def test_ollama(t, d):
+    execute(t, d, "test_ollama_node.mjs", "")
+
+
 def test_others(t, d):
     execute(t, d, "test_clients_node.mjs", "")
 
 
-run([test_openai, test_others])
+run([test_openai, test_ollama, test_others])

@@ -9,7 +9,8 @@ import re
 from halod import SRCDIR, run
 
 MODEL = "halo-tiny"
-NOT_HERE = ("/v1/embeddings", "/v1/rerank", "/rerank", "/infill")  # of this model
+NOT_HERE = ("/v1/embeddings", "/v1/rerank", "/rerank", "/infill", "/api/embed",
+            "/api/embeddings")  # of this model
 
 
 def faults(doc, schema, v, at="answer"):

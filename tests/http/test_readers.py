@@ -155,6 +155,29 @@ def test_faults(t, d):
         t.equal((a.status, a.error["param"]), (status, param), "refused: %.40s" % body)
 
 
+def test_ollama(t, d):
+    ref = reference(LAST)
+    texts = ref["texts"][:2]
+    want = vectors(embed(d, {"input": texts}))
+    a = d.request("POST", "/api/embed", {"model": "last:latest", "input": texts}).json
+    t.equal((a["embeddings"], a["prompt_eval_count"]), (want, sum(map(len, ref["ids"][:2]))),
+            "/api/embed")
+    a = d.request("POST", "/api/embed", {"model": "last", "input": texts[0]}).json
+    t.equal(a["embeddings"], want[:1], "of one text")
+    a = d.request("POST", "/api/embeddings", {"model": "last", "prompt": texts[0]}).json
+    t.equal(a, {"embedding": want[0]}, "/api/embeddings")
+    shown = d.request("POST", "/api/show", {"model": "last"}).json
+    t.equal(shown["capabilities"], ["embedding"], "/api/show")
+    t.ok("last:latest" in [m["name"] for m in d.get("/api/tags").json["models"]], "/api/tags")
+    for path, body, status in (
+            ("/api/embed", {"model": "other", "input": "x"}, 404),
+            ("/api/embed", {"model": "last", "input": ["x", 3]}, 400),
+            ("/api/embeddings", {"model": "last"}, 400),
+            ("/api/embeddings", {"model": "last", "prompt": ["x"]}, 400)):
+        a = d.request("POST", path, body)
+        t.ok(a.status == status and isinstance(a.json["error"], str), "refused: %s" % body, a.body)
+
+
 def test_none(t, d):
     for path, word in (("/v1/embeddings", "embedding_model"), ("/rerank", "rerank_model")):
         a = d.request("POST", path, {"input": "x"})
@@ -323,7 +346,7 @@ def test_refused(t, d):
         refused(t, settings, word)
 
 
-run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_rerank_shapes, test_faults,
+run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_ollama, test_rerank_shapes, test_faults,
      beside([against(LAST, 5e-3), ranks(5e-3), test_batches], embedding_model=LAST,
             rerank_model=RANK),
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
