@@ -255,7 +255,8 @@ install_clients() {
 	build/clients/venv/bin/python tests/fetch_models.py build/clients
 	$npm --prefix build/clients/node openai axe-core \
 		@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \
-		@langchain/core ollama &&
+		@langchain/core ollama kubernetes-models @kubernetes-models/keda \
+		@kubernetes-models/prometheus-operator @kubernetes-models/gateway-api typescript &&
 		$npm --prefix build/clients/agents \
 			@openai/codex @anthropic-ai/claude-code @continuedev/cli
 }
