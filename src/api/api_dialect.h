@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The wire shapes: what one endpoint's bodies and answers look like. OpenAI's chat and
- * completions, Anthropic's Messages, OpenAI's Responses, llama.cpp's /infill and Ollama's two
- * are a struct dialect each.
+ * completions, Anthropic's Messages, OpenAI's Responses, llama.cpp's /completion and /infill, and
+ * Ollama's two are a struct dialect each.
  *
  * A dialect may rewrite its body into one of a chat or a completion, so that parameters,
  * tools and templates are read in one place. The dialect notes where each part came from

@@ -8,25 +8,14 @@
  * where `prompt` is what stands left of the cursor in its line. What does not fit the
  * context is cut: other files first, then the text that is farthest from the cursor.
  *
- * Answers are llama.cpp's: content and timings. A client may pick members with
- * response_fields ("timings/prompt_n" picks a member of a member). n_predict: 0 reads the
- * prompt into the cache and writes nothing; t_max_predict_ms bounds the time of writing.
- * fields.def says which of the other fields that editors send change nothing.
+ * Options and answers are those of /completion, native.c.
  */
 #include "api/infill.h"
 
-#include <stdlib.h>
-
-#include "api/api_dialect.h"
-#include "api/completion.h"
-#include "api/fields.h"
-#include "api/format.h"
+#include "api/native.h"
 #include "base/alloc.h"
-#include "json/json_digits.h"
-#include "json/json_fast.h"
 
 #define MAX_FILES 1000
-#define MAX_FIELDS 100
 #define DEFAULT_TOKENS 256 /* tokens kept free for the answer where the client names no number */
 
 /* --- tokens -------------------------------------------------------------- */
@@ -71,11 +60,6 @@ void infill_find_tokens(const struct tokenizer *t, struct fim *f)
 }
 
 /* --- in ------------------------------------------------------------------ */
-
-struct infill {
-	bool is_cut;
-	json_t *fields; /* a list of strings, or NULL */
-};
 
 static enum status encode(const struct api_call *c, struct str s, struct ids *out,
 			  struct fail *fail)
@@ -142,7 +126,7 @@ static void put_together(const struct api_call *c, size_t room, const struct ids
 			 struct ids *out)
 {
 	const struct fim *f = &c->api->fim;
-	struct infill *x = c->state;
+	struct native *x = c->state;
 	room = room > 4 ? room - 4 : 0;
 	size_t n_suffix = MIN(suffix->n, MAX(room / 4, room - MIN(prefix->n, room)));
 	size_t n_prefix = MIN(prefix->n, room - n_suffix);
@@ -203,150 +187,19 @@ static enum status read_prompt(const struct json_node *body, struct api_call *c,
 	return st;
 }
 
-static enum status read_options(const struct json_node *body, struct api_call *c,
-				int64_t *n_predict, struct dialect_body *to, struct fail *fail)
-{
-	struct infill *x = c->state;
-	struct json_node at = json_read_get(body, "n_predict");
-	struct json_node time = json_read_get(body, "t_max_predict_ms");
-	struct json_node fields = json_read_get(body, "response_fields");
-	int64_t n = -1, ms = 0;
-	size_t n_fields;
-	enum status st = json_read_int(&at, -1, INT32_MAX, &n, fail);
-	if (st == OK)
-		st = json_read_int(&time, 0, INT32_MAX, &ms, fail);
-	if (st == OK)
-		st = json_read_list(&fields, MAX_FIELDS, &n_fields, fail);
-	for (size_t i = 0; st == OK && i < n_fields; i++) {
-		struct json_node item = json_read_item(&fields, i);
-		struct str s;
-		st = json_read_need_str(&item, &s, fail);
-	}
-	if (st != OK)
-		return st;
-	if (n_fields > 0)
-		x->fields = json_incref((json_t *)fields.v);
-	fields_copy(body, DIALECT_INFILL, to);
-	if (n >= 0)
-		dialect_copy(to, to->chat, "max_tokens", body, "n_predict");
-	dialect_set(to->chat, "stop_token_ids",
-		    list_of(c->api->fim.stops, (size_t)c->api->fim.n_stops));
-	c->request->max_decode_us = ms * 1000;
-	*n_predict = n >= 0 ? n : DEFAULT_TOKENS;
-	return OK;
-}
-
 static enum status to_completion(const struct json_node *body, struct api_call *c,
 				 struct dialect_body *to, struct fail *fail)
 {
 	const struct fim *f = &c->api->fim;
 	int64_t n_predict;
-	c->state = xcalloc(1, sizeof(struct infill));
-	c->cuts_max_tokens = true;
+	native_begin(c);
 	if (f->prefix < 0 || f->suffix < 0 || f->middle < 0)
 		return fail_set(fail, E_UNSUPPORTED, "this model cannot fill in the "
 				"middle: it has no tokens for it");
-	enum status st = read_options(body, c, &n_predict, to, fail);
-	return st == OK ? read_prompt(body, c, n_predict, to, fail) : st;
+	enum status st = native_read_options(body, c, &n_predict, to, fail);
+	dialect_set(to->chat, "stop_token_ids", list_of(f->stops, (size_t)f->n_stops));
+	return st == OK ? read_prompt(body, c, n_predict >= 0 ? n_predict : DEFAULT_TOKENS, to, fail)
+			: st;
 }
 
-/* --- out ----------------------------------------------------------------- */
-
-static const char *stop_type(const struct api_call *c)
-{
-	if (c->last_finish == FINISH_LENGTH)
-		return "limit";
-	return c->stop_string ? "word" : "eos";
-}
-
-/* Writes all members but the content. */
-static void add_end(const struct api_call *c, struct buf *out)
-{
-	const struct request_stats *s = &c->stats;
-	const struct infill *x = c->state;
-	buf_addf(out, "\"stop\":true,\"index\":0,\"stop_type\":\"%s\",\"stopping_word\":",
-		 stop_type(c));
-	buf_add_json(out, str_of(c->stop_string ? c->stop_string : ""));
-	buf_add_z(out, ",\"model\":");
-	buf_add_json(out, str_of(c->api->model_name));
-	buf_addf(out, ",\"truncated\":%s,\"tokens_predicted\":%d,\"tokens_evaluated\":%d,"
-		 "\"tokens_cached\":%d,", x->is_cut ? "true" : "false", s->n_output,
-		 s->n_prompt, s->n_cached);
-	format_add_timings(c, out);
-	buf_add_c(out, '}');
-}
-
-static void add_picked(const json_t *all, const json_t *fields, struct buf *out)
-{
-	json_t *picked = json_object();
-	for (size_t i = 0; i < json_array_size(fields); i++) {
-		const char *path = json_string_value(json_array_get(fields, i));
-		const json_t *at = all;
-		for (const char *p = path; at && p;) {
-			size_t n = strcspn(p, "/");
-			char *key = xstrndup(p, n);
-			at = json_object_get(at, key);
-			free(key);
-			p = p[n] ? p + n + 1 : NULL;
-		}
-		if (at)
-			json_object_set_nocheck(picked, path, (json_t *)at);
-	}
-	json_digits_write(picked, false, out);
-	json_decref(picked);
-}
-
-static void add_answer(const struct api_call *c, struct buf *out)
-{
-	const struct infill *x = c->state;
-	struct buf b = {0};
-	buf_add_z(&b, "{\"content\":");
-	buf_add_json(&b, c->parts.n ? buf_str(&c->parts.p[0].text) : STR(""));
-	buf_add_c(&b, ',');
-	add_end(c, &b);
-	json_t *all = x->fields ? json_fast_load(buf_str(&b)) : NULL;
-	if (all)
-		add_picked(all, x->fields, out);
-	else
-		buf_add_str(out, buf_str(&b));
-	json_decref(all);
-	buf_deinit(&b);
-}
-
-static void on_part(struct api_call *c, int choice, const struct event_span *span,
-		    bool is_new, struct buf *out)
-{
-	buf_add_z(out, "data: {\"index\":0,\"content\":");
-	buf_add_json(out, span->text);
-	buf_add_z(out, ",\"stop\":false}\n\n");
-}
-
-static void on_event(struct api_call *c, const struct event *e, struct buf *out)
-{
-	if (e->kind == EVENT_DONE && c->is_stream) {
-		buf_add_z(out, "data: {\"content\":\"\",");
-		add_end(c, out);
-		buf_add_z(out, "\n\n");
-	} else if (e->kind == EVENT_DONE) {
-		add_answer(c, out);
-	} else if (e->kind == EVENT_FAILED) {
-		if (c->is_stream)
-			buf_add_z(out, "data: ");
-		api_error_format(&e->fail, out);
-		if (c->is_stream)
-			buf_add_z(out, "\n\n");
-	}
-}
-
-static void deinit(struct api_call *c)
-{
-	struct infill *x = c->state;
-	if (x)
-		json_decref(x->fields);
-	free(x);
-}
-
-const struct dialect dialect_infill = {
-	.fields = DIALECT_INFILL, .has_parts = true, .may_write_nothing = true,
-	.rewrite = to_completion, .read = completion_read, .on_part = on_part,
-	.on_event = on_event, .deinit = deinit};
+const struct dialect dialect_infill = {NATIVE_SHAPE, .rewrite = to_completion};
