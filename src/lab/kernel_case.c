@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lab/kernel_case.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "backend/hip/hip_weight.h"
 #include "base/alloc.h"
 #include "lab/case_weight.h"
+#include "lab/expert_routing.h"
 
-enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192,
+enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192, TURN = 10007 /* a prime */,
        SMALL = 1 << 18 /* bytes; smaller data (ids, tables) is uploaded even if is_null */ };
 
 /* Shapes from config.json of the models on Hugging Face: the weights that a decode step
@@ -300,18 +300,32 @@ static enum status make_router(struct kernel_case *c, struct fail *fail)
 
 /* --- experts ------------------------------------------------------------------- */
 
-/* Choose random experts for the tokens, differently for each copy. */
+/* The expert that x, 0 to 1, falls to. */
+static int32_t expert_at(const double *chance, int32_t n, double n_used, double x)
+{
+	int32_t e = 0;
+	for (x = x * n_used - chance[0]; x >= 0 && e + 1 < n; e++)
+		x -= chance[e + 1];
+	return e;
+}
+
+/* Choose experts for the tokens as routers do (expert_routing.h), differently for each copy. Ids
+ * are turned, so that often used experts do not lie side by side. */
 static enum status choose_experts(struct kernel_case *c)
 {
 	const struct case_shape *s = &c->shape;
 	size_t n = (size_t)c->o.n_tok * (size_t)s->used;
 	int32_t *host = xcalloc(n, sizeof *host);
+	double *chance = xcalloc((size_t)s->experts, sizeof *chance);
 	enum status st = OK;
+	expert_routing_chances(s->experts, s->used, chance);
 	for (int i = 0; i < c->n_copies && st == OK; i++) {
 		for (size_t t = 0; t < n; t += (size_t)s->used)
 			for (int32_t u = 0; u < s->used;) {
 				uint64_t r = case_weight_bits(&c->random) >> 33;
-				int32_t e = (int32_t)(r % (uint64_t)s->experts), v = 0;
+				double x = (double)r / (1u << 31);
+				int64_t place = expert_at(chance, s->experts, s->used, x);
+				int32_t e = (int32_t)(place * TURN % s->experts), v = 0;
 				host[t + (size_t)u] = e;
 				while (host[t + (size_t)v] != e)
 					v++;
@@ -319,6 +333,7 @@ static enum status choose_experts(struct kernel_case *c)
 			}
 		st = upload(c, host, n * sizeof *host, &c->copy[i].id);
 	}
+	free(chance);
 	free(host);
 	return st;
 }
@@ -355,9 +370,8 @@ static enum status make_experts(struct kernel_case *c, struct fail *fail)
 	const struct case_shape *s = &c->shape;
 	size_t t = (size_t)c->o.n_tok, pairs = t * (size_t)s->used;
 	double one = 2 * weight_cost(c, s->f, s->k);
-	/* Expected number of different experts if each token takes U of E at random. */
-	double read = s->experts *
-		      (1 - pow(1 - (double)s->used / s->experts, (double)t));
+	double read;
+	expert_routing_blocks((double)t, s->used, s->experts, 1, &read);
 	one += weight_cost(c, s->k, s->f);
 	c->bytes = one * read;
 	c->flops = 6.0 * s->f * s->k * (double)pairs;

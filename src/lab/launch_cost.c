@@ -36,6 +36,7 @@
 #include "kernels/linear/linear_rows.h"
 #include "kernels/linear/linear_tile.h"
 #include "kernels/moe/moe_tile.h"
+#include "lab/expert_routing.h"
 
 enum { LINE = 128, FIRST_CACHE = 64 /* bytes a cycle */, SIMDS = 2 /* in a compute unit */,
        BIG = 20000000 /* bytes */, FIRST_GROUPS = 128 /* that a node starts at no cost */,
@@ -89,20 +90,6 @@ double cost_plain_ramp_us(const struct cost_chip *c)
 }
 
 /* --- launches whose work depends on data that the walk lacks ----------------------- */
-
-/* Expected number of blocks of `rows` pairs, if each of n_pairs pairs picks an expert
- * with equal chance: the number of experts times the mean of ceil(x / rows) for a Poisson
- * number x. *out_used: expected number of experts with pairs. */
-static double blocks_used(double n_pairs, int n_experts, int rows, double *out_used)
-{
-	double mean = n_pairs / n_experts, p = exp(-mean), blocks = 0;
-	*out_used = n_experts * (1 - p);
-	for (int k = 1; k < mean + 12 * sqrt(mean) + 20; k++) {
-		p *= mean / k;
-		blocks += p * DIV_UP(k, rows);
-	}
-	return n_experts * blocks;
-}
 
 static double bytes_of(double n, double pitch, double n_scales, size_t scale_bytes)
 {
@@ -172,7 +159,7 @@ static double grouped_reads(const struct moe_launch *a, double *groups)
 	double used = 0;
 	*groups = has_shared ? ceil((double)a->n_tok / MOE_GROUP) : 0;
 	if (a->n_used)
-		*groups += blocks_used((double)a->n_tok * a->n_used, a->shared, MOE_GROUP, &used);
+		*groups += expert_routing_blocks(a->n_tok, a->n_used, a->shared, MOE_GROUP, &used);
 	return used + has_shared;
 }
 
@@ -204,10 +191,9 @@ static void correct_moe_few(const struct cost_model *m, const struct hip_launch_
 
 /* An expert's last block leaves out the products of tiles of 16 rows without a pair, and
  * their scales, which are most of the paired instructions. The walk counts them all. */
-static void leave_out_tiles(const struct moe_tile_launch *a, double pairs, double blocks,
-			    struct launch_cost *c)
+static void leave_out_tiles(const struct moe_tile_launch *a, double blocks, struct launch_cost *c)
 {
-	double used, tiles = blocks_used(pairs, a->m.shared, 16, &used);
+	double used, tiles = expert_routing_blocks(a->m.n_tok, a->m.n_used, a->m.shared, 16, &used);
 	if (a->n_experts > a->m.shared)
 		tiles += ceil((double)a->m.n_tok / 16);
 	double share = fmin(1, tiles * 16 / (blocks * a->block_m));
@@ -226,14 +212,13 @@ static void correct_moe_tile(const struct cost_model *m, const struct hip_launch
 	double used;
 	memcpy(&a, l->args[0].p, sizeof a);
 	bool has_shared = a.n_experts > a.m.shared;
-	double pairs = (double)a.m.n_tok * a.m.n_used;
-	double blocks = blocks_used(pairs, a.m.shared, a.block_m, &used);
+	double blocks = expert_routing_blocks(a.m.n_tok, a.m.n_used, a.m.shared, a.block_m, &used);
 	if (has_shared) {
 		blocks += ceil((double)a.m.n_tok / a.block_m);
 		used++;
 	}
 	c->share = fmin(1, blocks / a.max_blocks);
-	leave_out_tiles(&a, pairs, blocks, c);
+	leave_out_tiles(&a, blocks, c);
 	if (!m->read(m->ctx, (uint64_t)(uintptr_t)a.m.table, sizeof w, w))
 		return;
 	bool is_up = l->kernel->stage == PROFILE_GATE_UP;
