@@ -7,25 +7,25 @@
  *           values are read once for up to 16 heads, at decode too. Keys and values go
  *           through LDS, where rows are padded by 16 bytes to lie in different banks.
  * GEOMETRY  workgroups of four waves. A block is the positions that LDS holds at once.
- *           split, and whole for heads above 256: the waves divide the score tiles of a
+ *           split, and prefill for heads above 256: the waves divide the score tiles of a
  *           block (16 rows by 16 positions). If there is one tile only, they divide its
  *           sum over K (`parts`). Then eight lanes a row turn scores into weights, and
  *           the waves divide the elements of the values. A block takes three barriers;
  *           the next keys and this block's values are loaded meanwhile. A workgroup of
  *           split has one token and a segment of its positions; the last workgroup to
  *           finish merges the segments.
- *           whole, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
+ *           prefill, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
  *           barriers. Above 128 two waves have 16 rows together, and three barriers.
- *           mutual is whole by rows for tokens that see later positions: a vision tower's patches
- *           see all, an image's tokens in a prompt see the whole image. Each row has its first
- *           and last position in LDS, 256 bytes more. It differs from whole in masks only, so a
- *           row that sees no later position has the same bits.
- *           spread (attention_spread.h): a tile of whole and a segment of split. A launch of its
- *           own merges the segments of spread, and of split behind long caches, one row a
- *           workgroup.
- *           LDS at K = 128: 44 KiB (split; 45 fresh), 37 (whole, with 32 positions at once).
- *           At K = 256 whole takes 58.
+ *           bidirectional is prefill by rows for tokens that see later positions: a vision
+ *           tower's patches see all, an image's tokens in a prompt see the whole image. Each row
+ *           has its first and last position in LDS, 256 bytes more. It differs from prefill in
+ *           masks only, so a row that sees no later position has the same bits.
+ *           tile_split (attention_tile_split.h): a tile of prefill and a segment of split. A
+ *           launch of its own merges the segments of tile_split, and of split behind long caches,
+ *           one row a workgroup.
+ *           LDS at K = 128: 44 KiB (split; 45 fused), 37 (prefill, with 32 positions at once).
+ *           At K = 256 prefill takes 58.
  *           The result of a row is bit-identical in all kernels and depends on that row
  *           only. Steps and segments begin at multiples of their size. A segment is the
  *           smallest multiple of 64 positions for which 72 segments cover the row's
@@ -40,7 +40,7 @@
  *           products of 32 cycles, which is 512 cycles on four SIMDs. So 40 compute units
  *           at 2.9 GHz could process 3.7 TB/s from cache (gfx1151's memory gives 0.256;
  *           two workgroups a WGP keep 64 KiB in flight), and 96 at 2.2 GHz 6.8 TB/s.
- *           Prefill: 64 rows share a block, so 64 operations a byte of L2. whole by rows:
+ *           Prefill: 64 rows share a block, so 64 operations a byte of L2. prefill by rows:
  *           32 products and 355 other vector instructions for a wave and 32 positions
  *           (gfx1151, as compiled), so the matrix unit could be busy 74 % of the time.
  *           They were 569. fmaxf quiets its operands first. Addresses were two 64-bit
@@ -66,7 +66,7 @@
  *           instead of 9.0; segments of 128: 11.6; merging one element a thread: 12.8 at
  *           100 positions. With blocks copied ahead, one segment up to 128 positions: a
  *           token of Qwen3-30B-A3B, 12 layers, takes 1.8 % less. Up to 192: 0.7 % more.
- *           on an H200, long caches: whole with scores in LDS, as split has them: 80
+ *           on an H200, long caches: prefill with scores in LDS, as split has them: 80
  *           TFLOP/s instead of 200. By rows with 32 positions in LDS at once: 158; with
  *           one maximum for 64: 189. At most 32 segments in powers of two: 97 us at
  *           32,800 positions, which had 17 segments; 128 segments: 49; 48: 46 (these
@@ -93,10 +93,10 @@
  * SEE       kernels/ops/attention_ref.c, kernels/attention/attention.def
  */
 #include "kernels/attention/attention_block.h"
-#include "kernels/attention/attention_fresh_split.h"
+#include "kernels/attention/attention_fused_split.h"
 #include "kernels/attention/attention_merge.h"
 #include "kernels/attention/attention_rows.h"
-#include "kernels/attention/attention_spread.h"
+#include "kernels/attention/attention_tile_split.h"
 
 /* Process all blocks of a job. FOLDS: add the segment's sums to the total at the end of
  * each segment. */
@@ -147,9 +147,9 @@ DEVICE void attention_blocks(const attention_launch &a, const attention_job &j,
 	}
 }
 
-/* --- whole ------------------------------------------------------------------------ */
+/* --- prefill ---------------------------------------------------------------------- */
 
-template <class S> DEVICE void attention_whole(const attention_launch &a)
+template <class S> DEVICE void attention_prefill(const attention_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
 	attention_job j;
@@ -185,14 +185,14 @@ template <class S> DEVICE void attention_split(const attention_launch &a)
 			 (int32_t)group_index_y() * a.n_kv_heads * subs + of);
 }
 
-/* --- spread ----------------------------------------------------------------------- */
+/* --- tile_split ------------------------------------------------------------------- */
 
-template <class S> DEVICE void attention_spread(const attention_launch &a)
+template <class S> DEVICE void attention_tile_split(const attention_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
 	attention_job j;
 	size_t at;
-	int32_t n = attention_spread_job<S>(a, &j, &at);
+	int32_t n = attention_tile_split_job<S>(a, &j, &at);
 	if (n == 0)
 		return;
 	attention_lds<S> l = attention_lds_of<S>(lds);
@@ -210,19 +210,19 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 	attention_merge_row(a, r);
 }
 
-#define FRESH_0(name, key, value, block, step)
-#define FRESH_1(name, key, value, block, step) \
+#define FUSED_0(name, key, value, block, step)
+#define FUSED_1(name, key, value, block, step) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
-	void attention_##name##_fresh_split_kernel(attention_launch a, attention_fresh f) \
+	void attention_##name##_fused_split_kernel(attention_launch a, attention_fused f) \
 	{ \
-		attention_fresh_split< \
+		attention_fused_split< \
 			attention_of<key, value, block, step, 1, false, 1, true>>(a, f); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
-	void attention_##name##_bytes_fresh_split_kernel(attention_launch a, \
-							 attention_fresh f) \
+	void attention_##name##_bytes_fused_split_kernel(attention_launch a, \
+							 attention_fused f) \
 	{ \
-		attention_fresh_split< \
+		attention_fused_split< \
 			attention_of<key, value, block, step, 1, false, 1, true, true>>(a, f); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
@@ -231,43 +231,43 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 		attention_split< \
 			attention_of<key, value, block, step, 1, false, 1, false, true>>(a); \
 	}
-/* The constants of a whole or a spread kernel and its body, for the kind of row in attention.def.
- * OF_1 and OF_2: by rows (attention_rows.h), with one wave or two for 16 rows. OF_0: not by
- * rows. */
+/* The constants of a prefill or a tile_split kernel and its body, for the kind of row in
+ * attention.def. OF_1 and OF_2: by rows (attention_rows.h), with one wave or two for 16 rows.
+ * OF_0: not by rows. */
 #define OF_0(key, value, block, step, parts, is_shared, tiles) \
 	attention_of<key, value, block, step, parts, is_shared, tiles>
 #define OF_1(key, value, block, step, parts, is_shared, tiles) \
 	attention_rows_of<key, value, step, tiles, 1>
 #define OF_2(key, value, block, step, parts, is_shared, tiles) \
 	attention_rows_of<key, value, step, tiles * 2, 2>
-#define WHOLE_0 attention_whole
-#define WHOLE_1 attention_rows
-#define WHOLE_2 attention_rows
-#define SPREAD_0 attention_spread
-#define SPREAD_1 attention_rows_spread
-#define SPREAD_2 attention_rows_spread
-#define MUTUAL_0(name, key, value, step, tiles)
-#define MUTUAL_N(name, key, value, step, tiles, share) \
+#define PREFILL_0 attention_prefill
+#define PREFILL_1 attention_rows
+#define PREFILL_2 attention_rows
+#define TILE_SPLIT_0 attention_tile_split
+#define TILE_SPLIT_1 attention_rows_tile_split
+#define TILE_SPLIT_2 attention_rows_tile_split
+#define BIDIRECTIONAL_0(name, key, value, step, tiles)
+#define BIDIRECTIONAL_N(name, key, value, step, tiles, share) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
-	void attention_##name##_mutual_kernel(attention_launch a) \
+	void attention_##name##_bidirectional_kernel(attention_launch a) \
 	{ \
 		attention_rows<attention_rows_of<key, value, step, tiles, share, true>>(a); \
 	}
-#define MUTUAL_1(name, key, value, step, tiles) \
-	MUTUAL_N(name, key, value, step, tiles, 1)
-#define MUTUAL_2(name, key, value, step, tiles) \
-	MUTUAL_N(name, key, value, step, tiles * 2, 2)
-#define SHAPE(name, key, value, block, step, parts, is_shared, tiles, has_fresh, by_rows) \
+#define BIDIRECTIONAL_1(name, key, value, step, tiles) \
+	BIDIRECTIONAL_N(name, key, value, step, tiles, 1)
+#define BIDIRECTIONAL_2(name, key, value, step, tiles) \
+	BIDIRECTIONAL_N(name, key, value, step, tiles * 2, 2)
+#define SHAPE(name, key, value, block, step, parts, is_shared, tiles, is_fused, by_rows) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
-	void attention_##name##_whole_kernel(attention_launch a) \
+	void attention_##name##_prefill_kernel(attention_launch a) \
 	{ \
-		WHOLE_##by_rows< \
+		PREFILL_##by_rows< \
 			OF_##by_rows(key, value, block, step, parts, is_shared, tiles)>(a); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
-	void attention_##name##_spread_kernel(attention_launch a) \
+	void attention_##name##_tile_split_kernel(attention_launch a) \
 	{ \
-		SPREAD_##by_rows< \
+		TILE_SPLIT_##by_rows< \
 			OF_##by_rows(key, value, block, step, parts, is_shared, tiles)>(a); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
@@ -275,7 +275,7 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 	{ \
 		attention_split<attention_of<key, value, block, step, parts, is_shared, 1>>(a); \
 	} \
-	FRESH_##has_fresh(name, key, value, block, step) \
-	MUTUAL_##by_rows(name, key, value, step, tiles)
+	FUSED_##is_fused(name, key, value, block, step) \
+	BIDIRECTIONAL_##by_rows(name, key, value, step, tiles)
 #include "kernels/attention/attention.def"
 #undef SHAPE

@@ -171,7 +171,7 @@ DEVICE void attention_weigh(const attention_launch &a, const attention_lds<S> &l
 /* part *= factor, before a step. In a row's first step of a segment, the factor 0 clears
  * the sums of the segment before. */
 template <class S>
-DEVICE void attention_turn(const float *factor, attention_sums<S> *sums)
+DEVICE void attention_rescale(const float *factor, attention_sums<S> *sums)
 {
 	UNROLL
 	for (int t = 0; t < S::TILES; t++) {
@@ -217,7 +217,7 @@ DEVICE void attention_values(const attention_lds<S> &l, attention_sums<S> *sums)
 {
 	ONE_BY_ONE
 	for (int32_t s = 0; s < S::STEPS; s++) {
-		attention_turn<S>(l.factor + s * S::ROWS, sums);
+		attention_rescale<S>(l.factor + s * S::ROWS, sums);
 		attention_add<S>(l, s * S::STEP, sums);
 	}
 }

@@ -95,9 +95,9 @@ DEVICE void bytes_row_to(const u32x4 &x, int32_t dim, uint16_t *to)
 		*(u32x4 *)(to + at) = x;
 }
 
-/* One step of the turn: sums and differences of this lane's eight numbers and those of lane xor
- * M. */
-template <int M> DEVICE void bytes_turn_lanes(float *x)
+/* One step of the Hadamard transform: sums and differences of this lane's eight numbers and those
+ * of lane xor M. */
+template <int M> DEVICE void bytes_hadamard_lanes(float *x)
 {
 	bool is_low = !(lane_index() & M);
 	UNROLL
@@ -107,7 +107,7 @@ template <int M> DEVICE void bytes_turn_lanes(float *x)
 	}
 }
 
-template <int M> DEVICE void bytes_turn_eight(float *x)
+template <int M> DEVICE void bytes_hadamard_eight(float *x)
 {
 	UNROLL
 	for (int i = 0; i < 8; i++)
@@ -118,27 +118,27 @@ template <int M> DEVICE void bytes_turn_eight(float *x)
 		}
 }
 
-/* Turns the row (kernels/ops/kv_bytes.h) in f32, rounded once to halves. Blocks have 16
- * elements or more. All lanes of a wave must call it. */
-DEVICE void bytes_turn_row(u32x4 *row, int32_t dim)
+/* Hadamard transform of the row (kernels/ops/kv_bytes.h) in f32, rounded once to halves. Blocks
+ * have 16 elements or more. All lanes of a wave must call it. */
+DEVICE void bytes_hadamard_row(u32x4 *row, int32_t dim)
 {
 	int32_t block = dim & -dim;
 	float x[8], factor = fast_rsqrt((float)block);
 	UNROLL
 	for (int i = 0; i < 8; i++)
 		x[i] = f16_to_f32((uint16_t)((*row)[i / 2] >> i % 2 * 16));
-	bytes_turn_eight<1>(x);
-	bytes_turn_eight<2>(x);
-	bytes_turn_eight<4>(x);
-	bytes_turn_lanes<1>(x);
+	bytes_hadamard_eight<1>(x);
+	bytes_hadamard_eight<2>(x);
+	bytes_hadamard_eight<4>(x);
+	bytes_hadamard_lanes<1>(x);
 	if (block > 16)
-		bytes_turn_lanes<2>(x);
+		bytes_hadamard_lanes<2>(x);
 	if (block > 32)
-		bytes_turn_lanes<4>(x);
+		bytes_hadamard_lanes<4>(x);
 	if (block > 64)
-		bytes_turn_lanes<8>(x);
+		bytes_hadamard_lanes<8>(x);
 	if (block > 128)
-		bytes_turn_lanes<16>(x);
+		bytes_hadamard_lanes<16>(x);
 	UNROLL
 	for (int i = 0; i < 8; i += 2)
 		(*row)[i / 2] = (uint32_t)f32_to_f16(x[i] * factor) |

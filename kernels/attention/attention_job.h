@@ -12,11 +12,11 @@
 #define ATTENTION_NOWHERE 0xFFFFFFFFu
 #define ATTENTION_LOG2E 1.44269504f
 
-/* The constants of one shape. FRESH: for attention_fresh.h, with one token a job and a
+/* The constants of one shape. FUSED: for attention_fused.h, with one token a job and a
  * head size that is a multiple of eight. BYTES: keys and values are in 8 bits, and the head
  * size is a multiple of sixteen. */
 template <int KEY_, int VALUE_, int BLOCK_, int STEP_, int PARTS_, bool SHARED_, int TILES_,
-	  bool FRESH_ = false, bool BYTES_ = false>
+	  bool FUSED_ = false, bool BYTES_ = false>
 struct attention_of {
 	enum : int {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, PARTS = PARTS_, TILES = TILES_,
@@ -36,8 +36,8 @@ struct attention_of {
 		VALUE_TILES = VALUE / 16 / WAVES,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK /* blocks in the smallest segment */
 	};
-	static constexpr bool SHARED = SHARED_, FRESH = FRESH_, BYTES = BYTES_, BY_ROWS = false,
-			      MUTUAL = false;
+	static constexpr bool SHARED = SHARED_, FUSED = FUSED_, BYTES = BYTES_, BY_ROWS = false,
+			      BIDIRECTIONAL = false;
 	/* True: loaded early, well before use. Larger shapes lack the registers, and load
 	 * when the place in LDS is free. */
 	static constexpr bool EARLY_KEYS = KEY <= 128, EARLY_VALUES = VALUE <= 256 && !SHARED;
@@ -45,7 +45,7 @@ struct attention_of {
 	static_assert(KEY_LOADS * THREADS * 8 == BLOCK * KEY && ROWS % PASS == 0 &&
 		      VALUE_TILES * WAVES * 16 == VALUE && FACTORS <= 4 &&
 		      (PARTS == 1 || (TILES == 1 && KEY_TILES == 1 && PARTS == WAVES)) &&
-		      (!FRESH || (TILES == 1 && PARTS == 1 && !SHARED && KEY == VALUE)), "");
+		      (!FUSED || (TILES == 1 && PARTS == 1 && !SHARED && KEY == VALUE)), "");
 };
 
 /* What a workgroup works on: n tokens of sequence b, from index `token` in the step and
@@ -53,7 +53,7 @@ struct attention_of {
  * `head`. A token takes `heads` rows. */
 struct attention_job {
 	int32_t b, token, n, position, g, head, n_heads, heads;
-	int32_t seen, last;   /* first position that any token sees, and the last (MUTUAL) */
+	int32_t seen, last;   /* first position that any token sees, and the last (BIDIRECTIONAL) */
 	int32_t from, to;     /* first and last block */
 	int32_t each;         /* blocks in a segment */
 };
@@ -74,7 +74,7 @@ template <class S> struct attention_lds {
 			       * step; at a segment's end the factors of total and of part */
 	attention_state *row; /* (ROWS) */
 	uint32_t *place;      /* (2, BLOCK): index of each position's row in the pages */
-	uint16_t *fresh;      /* FRESH: (2, KEY), key and value of the step's token */
+	uint16_t *fused;      /* FUSED: (2, KEY), key and value of the step's token */
 };
 
 template <class S> struct attention_sums {
@@ -91,7 +91,7 @@ template <class S> DEVICE attention_lds<S> attention_lds_of(u32x4 *lds)
 	l.factor = l.score + S::PARTS * S::ROWS * S::SCORE_PITCH;
 	l.row = (attention_state *)(l.factor + 4 * S::ROWS);
 	l.place = (uint32_t *)(l.row + S::ROWS);
-	l.fresh = (uint16_t *)(l.place + 2 * S::BLOCK);
+	l.fused = (uint16_t *)(l.place + 2 * S::BLOCK);
 	return l;
 }
 
@@ -142,7 +142,7 @@ DEVICE int32_t attention_segment_end(const attention_job &j, int32_t block)
 	return block / j.each * j.each + j.each - 1;
 }
 
-/* Set the tile of tokens of a workgroup of a whole kernel; false: no tile is left. Tiles
+/* Set the tile of tokens of a workgroup of a prefill kernel; false: no tile is left. Tiles
  * begin at multiples of their size. The last tile, which sees most positions, is first. */
 DEVICE bool attention_tile(const attention_launch &a, attention_job *j)
 {
@@ -208,7 +208,7 @@ struct attention_spot {
 };
 
 /* Find the page of one position of a block; thread i takes position i % BLOCK. Loads one
- * entry of the page table. FRESH: the job's token is not cached yet. BY_ROWS: for a position
+ * entry of the page table. FUSED: the job's token is not cached yet. BY_ROWS: for a position
  * that is not there, it finds the nearest one that is. */
 template <class S>
 DEVICE attention_spot attention_look(const attention_launch &a, const attention_job &j,
@@ -216,7 +216,7 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 {
 	int32_t at = block * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
 	attention_spot s;
-	int32_t end = S::MUTUAL ? j.last + 1 : j.position + (S::FRESH ? 0 : j.n);
+	int32_t end = S::BIDIRECTIONAL ? j.last + 1 : j.position + (S::FUSED ? 0 : j.n);
 	if (S::BY_ROWS)
 		at = at < j.seen ? j.seen : at < end ? at : end - 1;
 	s.is_there = S::BY_ROWS || (block <= j.to && at >= j.seen && at < end);
@@ -226,7 +226,7 @@ DEVICE attention_spot attention_look(const attention_launch &a, const attention_
 }
 
 /* Store, for each position of a block, the index of head g's row in the pages. For positions
- * without a row FRESH stores row 0, which is there (fresh_fetch). */
+ * without a row FUSED stores row 0, which is there (fused_fetch). */
 template <class S>
 DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 			    const attention_spot &s, uint32_t *place)
@@ -235,7 +235,7 @@ DEVICE void attention_place(const attention_launch &a, const attention_job &j,
 		place[thread_index()] =
 			s.is_there ? (uint32_t)((s.page * a.n_kv_heads + j.g) * a.page_size +
 						s.offset)
-				   : S::FRESH ? 0 : ATTENTION_NOWHERE;
+				   : S::FUSED ? 0 : ATTENTION_NOWHERE;
 }
 
 /* Load a thread's 16-byte pieces of a block, from number `first`. Positions that no row
@@ -267,7 +267,7 @@ DEVICE void attention_put(const u32x4 *in, int32_t first, uint16_t *lds)
 template <class S>
 DEVICE bool attention_row(const attention_job &j, int32_t r, int32_t *token, int32_t *head)
 {
-	if constexpr (S::FRESH) {
+	if constexpr (S::FUSED) {
 		*token = 0;
 		*head = j.head + r;
 		return r < j.n_heads;

@@ -8,25 +8,25 @@
  *   attention_<name>_split_kernel  sequences with one token in the step: one workgroup for
  *       each segment of the positions; the last one to finish merges the segments; grid
  *       (segments * S, B)
- *   attention_<name>_whole_kernel  all other sequences: one workgroup for a tile of tokens;
+ *   attention_<name>_prefill_kernel  all other sequences: one workgroup for a tile of tokens;
  *       grid (tiles * S, B), or several such grids, one after another
- *   attention_<name>_mutual_kernel  the same for all sequences, where tokens see positions
+ *   attention_<name>_bidirectional_kernel  the same for all sequences, where tokens see positions
  *       behind their own (attention_launch.last_seen); shapes by rows only
- *   attention_<name>_spread_kernel  all sequences of a step of few tokens behind a long cache:
+ *   attention_<name>_tile_split_kernel  all sequences of a step of few tokens behind a long cache:
  *       one workgroup for each segment of the positions of a tile of tokens; grid
  *       (segments * S, tiles of all sequences). attention_merge_kernel then merges the
  *       segments: a row, or ATTENTION_MERGE_EACH elements of it, a workgroup; grid
  *       (H * parts of a row, tiles * tokens of a tile)
- *   attention_<name>_fresh_split_kernel  steps in which all sequences have one token, fused
- *       with the operation before attention (struct attention_fresh); grid (S, segments * B)
+ *   attention_<name>_fused_split_kernel  steps in which all sequences have one token, fused
+ *       with the operation before attention (struct attention_fused); grid (S, segments * B)
  *
- * attention_<name>_bytes_split_kernel and attention_<name>_bytes_fresh_split_kernel read a
- * cache in 8 bits (attention_bytes.h). For the whole and spread kernels such a cache becomes
+ * attention_<name>_bytes_split_kernel and attention_<name>_bytes_fused_split_kernel read a
+ * cache in 8 bits (attention_bytes.h). For the prefill and tile_split kernels such a cache becomes
  * halves first, by kv_widen.hip.
  *
  * S = G * the number of groups of at most ATTENTION_GROUP query heads of a key head.
- * Grids do not depend on positions: a workgroup without work returns. The split and the whole
- * kernel may both be launched for one step. If skips_single is 0, the whole kernel takes all
+ * Grids do not depend on positions: a workgroup without work returns. The split and the prefill
+ * kernel may both be launched for one step. If skips_single is 0, the prefill kernel takes all
  * sequences.
  */
 #pragma once
@@ -63,10 +63,10 @@ struct attention_launch {
 	int32_t n_heads, n_kv_heads, head_dim, v_dim;
 	float scale;
 	uint16_t *y;               /* (T, H, v_dim) f16 */
-	float *work;               /* split, spread: work memory, see ATTENTION_WORK */
+	float *work;               /* split, tile_split: work memory, see ATTENTION_WORK */
 	uint32_t *arrived; /* split: (B * S) workgroups finished; zero before and after */
 	uint32_t merges_apart;     /* split: attention_merge_kernel merges the segments */
-	uint32_t skips_single;     /* whole: skip sequences with one token; merge: all sequences
+	uint32_t skips_single;     /* prefill: skip sequences with one token; merge: all sequences
 				    * have one token, and their segments are those of split
 				    * kernels */
 	const float *sinks;        /* (H) attention sink logits, or NULL */
@@ -74,13 +74,13 @@ struct attention_launch {
 	const uint16_t *k_scale;   /* bytes kernels: (n_pages, G, P) f16 */
 	const uint16_t *v_scale;
 	const int32_t *first_tok;  /* (B + 1): first token of each sequence */
-	const int32_t *last_seen;  /* mutual: (T) last position that each token sees */
-	int32_t tile_tok;          /* whole, spread: tokens in a tile, a power of two */
+	const int32_t *last_seen;  /* bidirectional: (T) last position that each token sees */
+	int32_t tile_tok;          /* prefill, tile_split: tokens in a tile, a power of two */
 	int32_t tile_shift;        /* log2(tile_tok) */
-	int32_t first_tile;        /* whole: tile of grid x = 0, of each sequence; spread: tile
-				    * of grid y = 0, of all sequences */
-	int32_t n_seq;             /* spread: B */
-	int32_t n_segments;        /* spread, merge: most segments of a tile, a multiple of
+	int32_t first_tile;        /* prefill: tile of grid x = 0, of each sequence; tile_split:
+				    * tile of grid y = 0, of all sequences */
+	int32_t n_seq;             /* tile_split: B */
+	int32_t n_segments;        /* tile_split, merge: most segments of a tile, a multiple of
 				    * ATTENTION_MERGE_AT_ONCE */
 	int32_t filler; /* tests/lint/check-padding */
 };
@@ -91,13 +91,13 @@ struct attention_merge_launch {
 	int32_t heads, all;   /* ATTENTION_HEADS(H / G), and G subs */
 	uint32_t per_group;   /* 2^31 / group, rounded up: h / group is h per_group >> 31 */
 	int32_t parts_shift;  /* log2 of the workgroups of a row, some of which may be idle */
-	int32_t stride;       /* floats between segments: ATTENTION_SPREAD_WORK(1, …) */
+	int32_t stride;       /* floats between segments: ATTENTION_TILE_SPLIT_WORK(1, …) */
 };
 
 /* Raw queries, keys and values of a step whose sequences have one token each: before
  * norm, rotation and cache (struct qk_norm_rope_kv_args, with device addresses). K is a
  * multiple of 8; n_freq and q_pitch are even. attention_launch.q is not read. */
-struct attention_fresh {
+struct attention_fused {
 	const uint16_t *q;   /* (B, H, q_pitch) f16 */
 	const uint16_t *k;   /* (B, G, K) f16 */
 	const uint16_t *v;   /* (B, G, K) f16 */
@@ -124,9 +124,9 @@ struct attention_shape {
 	int32_t step;        /* positions that share one search for the maximum */
 	int32_t parts;       /* waves that divide the sum of a score over K */
 	int32_t is_shared;   /* values are the first elements of the keys (MLA) */
-	int32_t whole_tiles; /* tiles of 16 rows in a workgroup of the whole kernel */
-	int32_t has_fresh;   /* a fresh split kernel exists, and bytes kernels */
-	int32_t by_rows;     /* whole: waves that have 16 rows to themselves
+	int32_t prefill_tiles; /* tiles of 16 rows in a workgroup of the prefill kernel */
+	int32_t is_fused;      /* a fused split kernel exists, and bytes kernels */
+	int32_t by_rows;       /* prefill: waves that have 16 rows to themselves
 			      * (attention_rows.h); 0: all waves share all rows */
 };
 enum {
@@ -142,9 +142,9 @@ enum {
 /* Floats of work memory for one (sequence, S): (segments, heads, v_dim + extra). */
 #define ATTENTION_WORK(heads, v_dim) \
 	(ATTENTION_SEGMENTS * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
-/* Floats of work memory for one (tile, S) of a spread kernel: (segments, tokens, heads,
+/* Floats of work memory for one (tile, S) of a tile_split kernel: (segments, tokens, heads,
  * v_dim + extra). */
-#define ATTENTION_SPREAD_WORK(segments, tok, heads, v_dim) \
+#define ATTENTION_TILE_SPLIT_WORK(segments, tok, heads, v_dim) \
 	((segments) * (tok) * (heads) * ((v_dim) + ATTENTION_ROW_EXTRA))
 
 /* Bytes of dynamic LDS. Halves: queries, keys, values. Then floats: scores, ten numbers a
@@ -153,14 +153,14 @@ enum {
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
-/* Bytes of dynamic LDS of a whole kernel by rows. Values are transposed. Each wave has three
+/* Bytes of dynamic LDS of a prefill kernel by rows. Values are transposed. Each wave has three
  * numbers a row. Waves that share rows have scratch, too, through which they exchange scores. */
 #define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 0)
 #define ATTENTION_ROWS_LDS(key, value, block, share) \
 	((ATTENTION_WAVES / (share) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  (value) * ((block) + 8) + ATTENTION_WAVES * ATTENTION_ROWS_SCRATCH(share)) * 2 + \
 	 (ATTENTION_WAVES * 16 * 3 + 2 * (block)) * 4)
-/* Bytes of dynamic LDS that a mutual kernel adds: the first position of each row. */
-#define ATTENTION_MUTUAL_LDS (ATTENTION_WAVES * 16 * 4)
-/* Bytes of dynamic LDS that a fresh split kernel adds: the step's key and value. */
-#define ATTENTION_FRESH_LDS(key) (2 * (key) * 2)
+/* Bytes of dynamic LDS that a bidirectional kernel adds: the first position of each row. */
+#define ATTENTION_BIDIRECTIONAL_LDS (ATTENTION_WAVES * 16 * 4)
+/* Bytes of dynamic LDS that a fused split kernel adds: the step's key and value. */
+#define ATTENTION_FUSED_LDS(key) (2 * (key) * 2)

@@ -2,7 +2,7 @@
  *
  * Merges the segments of the split kernels of attention.hip: the last workgroup to finish
  * reads what all have left in work memory, and writes y. Where a launch of its own does
- * that instead (merges_apart), see attention_spread.h.
+ * that instead (merges_apart), see attention_tile_split.h.
  */
 #pragma once
 #include "kernels/attention/attention_result.h"

@@ -32,7 +32,7 @@ DEVICE attention_from attention_values_of(const attention_launch &a)
 	return {a.v, a.v_scale, a.v_dim};
 }
 
-/* Sixteen bytes a piece. FRESH: positions that are not in the cache load row 0 with its
+/* Sixteen bytes a piece. FUSED: positions that are not in the cache load row 0 with its
  * scale; else their scale is 0. */
 template <class S, int DIM, int LOADS>
 DEVICE void attention_fetch_bytes(const attention_from &from, const uint32_t *place,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns the sums of attention.hip into y. A whole kernel uses its own sums. A split kernel leaves
+ * Turns the sums of attention.hip into y. A prefill kernel uses its own sums. A split kernel leaves
  * its sums in work memory, for attention_merge.h.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole kernel of attention.hip for shapes in which a wave has 16 rows to itself.
+ * The prefill kernel of attention.hip for shapes in which a wave has 16 rows to itself.
  * Their scores, weights and sums stay in its registers; only keys, values and queries are
  * in LDS. This division of work is that of FlashAttention-2 (Dao, 2023).
  *
@@ -42,7 +42,7 @@ DEVICE void rows_sight(const attention_launch &a, const attention_job &j,
 		       const attention_rows_lds<S> &l, int32_t i)
 {
 	int32_t token = (i / 16 / S::SHARE * 16 + i % 16) / j.heads;
-	if constexpr (S::MUTUAL) {
+	if constexpr (S::BIDIRECTIONAL) {
 		token = token < j.n ? token : j.n - 1;
 		l.last[i] = a.last_seen[j.token + token];
 		l.first[i] = attention_seen(a.window, j.position + token);
@@ -121,7 +121,7 @@ DEVICE attention_rows_seen rows_seen(const attention_launch &a, const attention_
 {
 	int32_t last = j.position + j.n - 1;
 	/* last position that all rows see */
-	int32_t all = S::MUTUAL ? a.last_seen[j.token] : j.position;
+	int32_t all = S::BIDIRECTIONAL ? a.last_seen[j.token] : j.position;
 	return {(attention_seen(a.window, last) + S::BLOCK - 1) / S::BLOCK,
 		(all + 1) / S::BLOCK - 1};
 }
@@ -148,7 +148,7 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	if (block < seen.clear || block > seen.full)
 		rows_hide<S>(a, l, block, c);
 	rows_weigh<S>(a, c, sums, before);
-	rows_turn<S>(before, sums);
+	rows_rescale<S>(before, sums);
 	rows_land_values<S>(1, values, l);
 	group_barrier(); /* values are in LDS; keys are no longer needed */
 	rows_ask_keys<S>(a, next, 0, keys); /* after the last block: rows again */
@@ -181,7 +181,7 @@ template <class S> DEVICE void attention_rows(const attention_launch &a)
 	if (!attention_tile(a, &j))
 		return;
 	attention_range<S>(a, &j);
-	if constexpr (S::MUTUAL) {
+	if constexpr (S::BIDIRECTIONAL) {
 		j.last = a.last_seen[j.token + j.n - 1];
 		j.to = j.last / S::BLOCK;
 	}

@@ -69,7 +69,7 @@ DEVICE void rows_hide(const attention_launch &a, const attention_rows_lds<S> &l,
 	for (int i = 0; i < TILE_C; i++) {
 		schedule_barrier();
 		int32_t r = (int32_t)wave_index() * 16 + score_query_at(i), last = l.last[r];
-		int32_t first = S::MUTUAL ? l.first[r] : attention_seen(a.window, last);
+		int32_t first = S::BIDIRECTIONAL ? l.first[r] : attention_seen(a.window, last);
 		UNROLL
 		for (int t = 0; t < S::SCORES; t++) {
 			int32_t at = block * S::BLOCK + t * 16 + score_other_at(i);
@@ -119,7 +119,7 @@ DEVICE void rows_weigh(const attention_launch &a, tile_c *c, attention_rows_sums
 }
 
 /* part *= factor; skipped if the factor is 1 in all rows of the wave, or nothing is there. */
-template <class S> DEVICE void rows_turn(const float *before, attention_rows_sums<S> *sums)
+template <class S> DEVICE void rows_rescale(const float *before, attention_rows_sums<S> *sums)
 {
 	bool changes = false, is_new = sums->is_new;
 	sums->is_new = false;

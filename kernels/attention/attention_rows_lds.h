@@ -7,8 +7,8 @@
 
 /* The constants of one shape. BLOCK: positions in LDS at once. SHARE: waves that have the
  * same 16 rows. Each of them multiplies a part of a block's keys, and sums a part of the
- * values' elements. MUTUAL: tokens see up to attention_launch.last_seen. */
-template <int KEY_, int VALUE_, int BLOCK_, int WAVES_, int SHARE_, bool MUTUAL_ = false>
+ * values' elements. BIDIRECTIONAL: tokens see up to attention_launch.last_seen. */
+template <int KEY_, int VALUE_, int BLOCK_, int WAVES_, int SHARE_, bool BIDIRECTIONAL_ = false>
 struct attention_rows_of {
 	enum : int {
 		KEY = KEY_, VALUE = VALUE_, BLOCK = BLOCK_, WAVES = WAVES_,
@@ -28,7 +28,7 @@ struct attention_rows_of {
 		VALUE_TILES = VALUE / 16 / SHARE,
 		SEGMENT = ATTENTION_SEGMENT / BLOCK
 	};
-	static constexpr bool FRESH = false, BY_ROWS = true, MUTUAL = MUTUAL_;
+	static constexpr bool FUSED = false, BY_ROWS = true, BIDIRECTIONAL = BIDIRECTIONAL_;
 	static_assert(WAVES % SHARE == 0 && SCORES % SHARE == 0 && BLOCK <= VALUE &&
 		      VALUE_TILES * 16 * SHARE == VALUE, "");
 	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && WAVES == (int)ATTENTION_WAVES &&
@@ -37,7 +37,7 @@ struct attention_rows_of {
 		      (int)WAVE % PAIRS == 0, "");
 };
 
-/* The LDS of a workgroup; its size is ATTENTION_ROWS_LDS, with `first` ATTENTION_MUTUAL_LDS
+/* The LDS of a workgroup; its size is ATTENTION_ROWS_LDS, with `first` ATTENTION_BIDIRECTIONAL_LDS
  * more. */
 template <class S> struct attention_rows_lds {
 	uint16_t *q, *k;     /* (ROWS, KEY_PITCH) (BLOCK, KEY_PITCH) */
@@ -47,7 +47,7 @@ template <class S> struct attention_rows_lds {
 	int32_t *last;       /* (STATES): last position that each row sees */
 	uint32_t *place;     /* (2, BLOCK): index of each position's row in the pages; of
 			      * positions that no row sees, of one that is seen */
-	int32_t *first;      /* MUTUAL: (STATES): first position that each row sees */
+	int32_t *first;      /* BIDIRECTIONAL: (STATES): first position that each row sees */
 };
 
 template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds)

@@ -2,7 +2,7 @@
  *
  * MATH      kernels/ops/compress.h
  * LAYOUT    values, gates, queries and rows f16; bias, norm, rope f32
- * GEOMETRY  turn_tail: (H, T) workgroups of four waves, a thread a pair of neighbours.
+ * GEOMETRY  rope_tail: (H, T) workgroups of four waves, a thread a pair of neighbours.
  *           compress_put: (n_series D over 128, T). compress_fill, see_rows: one workgroup a
  *           token; of compress_fill those whose token fills no block end at once. LDS: a float
  *           a wave, and of compress_fill the row, 4 KiB
@@ -31,8 +31,8 @@ DEVICE size_t compress_block_row(const row_pages_launch &p, int32_t slot)
 
 /* The pair of elements 2 pair and 2 pair + 1, which are a and b, as two halves. It is rotated if
  * it is among the last n_freq pairs. */
-DEVICE uint32_t compress_turned(float a, float b, int32_t pair, int32_t first, const float *rope,
-				float sign)
+DEVICE uint32_t compress_rotated(float a, float b, int32_t pair, int32_t first, const float *rope,
+				 float sign)
 {
 	if (pair >= first) {
 		float c = rope[2 * (pair - first)], s = sign * rope[2 * (pair - first) + 1];
@@ -44,7 +44,7 @@ DEVICE uint32_t compress_turned(float a, float b, int32_t pair, int32_t first, c
 }
 
 KERNEL(COMPRESS_THREADS)
-void turn_tail_kernel(turn_tail_launch a)
+void rope_tail_kernel(rope_tail_launch a)
 {
 	LDS(float, part, COMPRESS_THREADS / WAVE);
 	size_t t = group_index_y(), head = t * (size_t)a.n_heads + group_index_x();
@@ -73,7 +73,7 @@ void turn_tail_kernel(turn_tail_launch a)
 			u *= a.norm[2 * i];
 			v *= a.norm[2 * i + 1];
 		}
-		y[i] = compress_turned(u, v, i, n - a.n_freq, rope, a.sign);
+		y[i] = compress_rotated(u, v, i, n - a.n_freq, rope, a.sign);
 	}
 }
 
@@ -136,9 +136,9 @@ void compress_fill_kernel(compress_launch a)
 	float scale = fast_rsqrt(sum * fast_rcp((float)a.dim) + a.eps);
 	group_barrier();
 	for (int32_t i = me; i < n; i += COMPRESS_THREADS)
-		out[i] = compress_turned(row[2 * i] * scale * a.norm[2 * i],
-					 row[2 * i + 1] * scale * a.norm[2 * i + 1], i,
-					 n - a.n_freq, rope, 1);
+		out[i] = compress_rotated(row[2 * i] * scale * a.norm[2 * i],
+					  row[2 * i + 1] * scale * a.norm[2 * i + 1], i,
+					  n - a.n_freq, rope, 1);
 }
 
 KERNEL(COMPRESS_THREADS)

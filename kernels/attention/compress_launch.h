@@ -16,7 +16,7 @@ struct row_pages_launch {
 	int32_t page_size, page_rows, first_row, n_rows;
 };
 
-struct turn_tail_launch {
+struct rope_tail_launch {
 	int32_t n_heads, dim, n_freq;
 	uint32_t normalises;
 	float eps, sign; /* sign: factor of the sine */

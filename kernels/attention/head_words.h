@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The norm and rotation of head_turn.h in separate parts, so that a kernel can issue
+ * The norm and rotation of head_rope.h in separate parts, so that a kernel can issue
  * other loads in between. A wave first loads a head with its factors, then does other
  * work, and later rotates the head in registers. A head has dim elements, a multiple of
  * 8; n of them (n even) rotate with n others.
  */
 #pragma once
-#include "kernels/attention/head_turn.h"
+#include "kernels/attention/head_rope.h"
 
-/* A lane's words (two elements each) of a head, by slots of head_turn.h. */
+/* A lane's words (two elements each) of a head, by slots of head_rope.h. */
 template <int SLOTS> struct head_words {
 	uint32_t lo[SLOTS], hi[SLOTS];
 };
@@ -18,7 +18,7 @@ template <int SLOTS> struct head_norm {
 	u32x2 lo[SLOTS], hi[SLOTS];
 };
 template <int SLOTS> struct head_rope {
-	u32x4 turn[SLOTS]; /* cos, sin of two elements */
+	u32x4 angles[SLOTS]; /* cos, sin of two elements */
 };
 
 /* First element of a slot in this lane. */
@@ -69,7 +69,7 @@ DEVICE void head_ask_rope(const float *p, int32_t n, head_rope<SLOTS> *out)
 		int32_t i = head_at(s);
 		if (s * 2 * WAVE >= n)
 			continue;
-		out->turn[s] = *(const u32x4 *)(p + 2 * (i < n ? i : 0));
+		out->angles[s] = *(const u32x4 *)(p + 2 * (i < n ? i : 0));
 	}
 }
 
@@ -82,7 +82,7 @@ template <int N, class V> DEVICE void head_floats(const V &v, float *out)
 
 /* Normalise (if has_norm) and rotate a head in place. All lanes of a wave must call it. */
 template <int SLOTS>
-DEVICE void head_turn_words(int32_t n, int32_t dim, float eps, bool has_norm,
+DEVICE void head_rope_words(int32_t n, int32_t dim, float eps, bool has_norm,
 		       const head_norm<SLOTS> &norm, const head_rope<SLOTS> &rope,
 		       head_words<SLOTS> *h)
 {
@@ -111,7 +111,7 @@ DEVICE void head_turn_words(int32_t n, int32_t dim, float eps, bool has_norm,
 			head_normalise<2>(factors, scale, hi);
 		}
 		if (head_at(s) < n) {
-			head_floats<4>(rope.turn[s], factors);
+			head_floats<4>(rope.angles[s], factors);
 			head_rotate<2>(factors, lo, hi);
 		}
 		h->lo[s] = head_pack(lo);

@@ -13,8 +13,8 @@
 #include "kernels/device/dialect.h"
 #include "kernels/attention/mla_launch.h"
 
-DEVICE void mla_turn(const mla_rope_kv_launch &a, const uint16_t *in, const float *rope,
-		     float scale, uint16_t *out)
+DEVICE void mla_rotate(const mla_rope_kv_launch &a, const uint16_t *in, const float *rope,
+		       float scale, uint16_t *out)
 {
 	int32_t n = a.rope_dim / 2, step = a.is_interleaved ? 2 : 1;
 	int32_t other = a.is_interleaved ? 1 : n;
@@ -35,8 +35,8 @@ void mla_rope_kv_kernel(mla_rope_kv_launch a)
 	int32_t h = (int32_t)group_index_x();
 	if (h < a.n_heads) {
 		size_t head = t * (size_t)a.n_heads + (size_t)h;
-		mla_turn(a, a.q_from + (head + 1) * (size_t)a.q_pitch - a.rope_dim, rope,
-			 a.q_scale, a.q + head * n + (size_t)a.c_dim);
+		mla_rotate(a, a.q_from + (head + 1) * (size_t)a.q_pitch - a.rope_dim, rope,
+			   a.q_scale, a.q + head * n + (size_t)a.c_dim);
 		return;
 	}
 	const uint16_t *from = a.kv_from + t * n;
@@ -50,5 +50,5 @@ void mla_rope_kv_kernel(mla_rope_kv_launch a)
 	float scale = fast_rsqrt(sum * fast_rcp((float)a.c_dim) + a.eps);
 	for (int32_t i = (int32_t)thread_index(); i < a.c_dim; i += MLA_ROPE_THREADS)
 		key[i] = f32_to_f16(f16_to_f32(from[i]) * scale * a.norm[i]);
-	mla_turn(a, from + a.c_dim, rope, 1, key + a.c_dim);
+	mla_rotate(a, from + a.c_dim, rope, 1, key + a.c_dim);
 }

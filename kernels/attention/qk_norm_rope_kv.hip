@@ -3,14 +3,14 @@
  * MATH      kernels/ops/qk_norm_rope_kv.h
  * LAYOUT    q (T, H, K), k and v (T, G, K), pages (n_pages, G, P, K), all f16; norms and
  *           rope f32. A lane holds both elements of each rotated pair, and its share of
- *           the elements that do not rotate (kernels/attention/head_turn.h). So q can
+ *           the elements that do not rotate (kernels/attention/head_rope.h). So q can
  *           change in place, and lanes exchange only the sum of squares.
  * GEOMETRY  one wave a head: ((H + 2 G) over 4, T) workgroups of four waves. A load takes two
  *           elements if K and n_freq are even. No LDS; the kernel for a cache in 8 bits keeps
- *           a rotated head there, which it then turns (kernels/ops/kv_bytes.h).
+ *           a rotated head there, which it then transforms (kernels/ops/kv_bytes.h).
  * PRECISION squares summed in f32: each lane its own, then a tree over lanes. Norm and
- *           rotation in f32; q and k rounded once; v copied bit by bit. A turn for 8 bits in
- *           f32, rounded to f16 before and after it
+ *           rotation in f32; q and k rounded once; v copied bit by bit. A Hadamard transform for
+ *           8 bits in f32, rounded to f16 before and after it
  * ROOFLINE  bound by launch overhead at decode (40 heads of 128: 10 KB in 10 workgroups).
  *           A prefill of 4096 tokens moves 84 MB, 0.35 ms at 240 GB/s; the second read of
  *           a head, for the rotation, hits the cache.
@@ -18,10 +18,10 @@
  *           twice the traffic. cos and sin computed in each layer: they are the same for
  *           all layers (rope_table.hip)
  * SEE       kernels/ops/qk_norm_rope_kv_ref.c; decode fuses this into attention:
- *           kernels/attention/attention_fresh.h
+ *           kernels/attention/attention_fused.h
  */
 #include "kernels/attention/attention_bytes.h"
-#include "kernels/attention/head_turn.h"
+#include "kernels/attention/head_rope.h"
 #include "kernels/attention/qk_norm_rope_kv_launch.h"
 
 /* Load W elements at p as floats. */
@@ -59,11 +59,11 @@ template <int W> DEVICE void head_times(float times, float *x)
 
 /* Norm and rotation of a head, from in (K) to out (K), which may be the same, times `times`. */
 template <int W>
-DEVICE void head_turn(const qk_norm_rope_kv_launch &a, const uint16_t *in,
+DEVICE void head_rope(const qk_norm_rope_kv_launch &a, const uint16_t *in,
 		      const float *norm, const float *rope, float times, uint16_t *out)
 {
 	int32_t first = (int32_t)lane_index() * W, n = a.n_freq;
-	const float *before = a.norms_turned ? nullptr : norm;
+	const float *before = a.norm_after_rope ? nullptr : norm;
 	float squares = 0, scale = 1;
 	for (int32_t i = first; norm && i + n < a.head_dim; i += WAVE * W) {
 		float lo[W], hi[W];
@@ -107,12 +107,13 @@ DEVICE void head_put_row(u32x4 x, int32_t dim, uint16_t *pages, uint16_t *scales
 	bytes_put_row(&x, dim, (uint8_t *)pages + row * (size_t)dim, scales + row);
 }
 
-/* A rotated head from LDS, turned (bytes_turn_row) for a cache in 8 bits. */
+/* A rotated head from LDS, after the Hadamard transform (bytes_hadamard_row) for a cache in 8
+ * bits. */
 DEVICE u32x4 head_for_bytes(const uint16_t *rotated, int32_t dim)
 {
 	wave_barrier();
 	u32x4 row = bytes_row_of(rotated, dim);
-	bytes_turn_row(&row, dim);
+	bytes_hadamard_row(&row, dim);
 	return row;
 }
 
@@ -129,10 +130,10 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 		const uint16_t *from = a.q_from ? a.q_from + at * (size_t)a.q_pitch : q;
 		float times = a.q_scale ? a.q_scale[t] : 1.0f;
 		if constexpr (BYTES) {
-			head_turn<W>(a, from, a.q_norm, rope, times, rotated);
+			head_rope<W>(a, from, a.q_norm, rope, times, rotated);
 			bytes_row_to(head_for_bytes(rotated, a.head_dim), a.head_dim, q);
 		} else {
-			head_turn<W>(a, from, a.q_norm, rope, times, q);
+			head_rope<W>(a, from, a.q_norm, rope, times, q);
 		}
 		return;
 	}
@@ -142,7 +143,7 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 	size_t row = head_at(a, a.slot[t], g), to = row * dim;
 	if constexpr (BYTES) {
 		if (is_key) {
-			head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, rotated);
+			head_rope<W>(a, a.k + from, a.k_norm, rope, 1.0f, rotated);
 			head_put_row(head_for_bytes(rotated, a.head_dim), a.head_dim,
 				     a.k_pages, a.k_scale, row);
 		} else {
@@ -152,7 +153,7 @@ DEVICE void qk_norm_rope_kv(const qk_norm_rope_kv_launch &a, int32_t head, size_
 		return;
 	}
 	if (is_key) {
-		head_turn<W>(a, a.k + from, a.k_norm, rope, 1.0f, a.k_pages + to);
+		head_rope<W>(a, a.k + from, a.k_norm, rope, 1.0f, a.k_pages + to);
 		return;
 	}
 	for (int32_t i = (int32_t)lane_index() * W; i < a.head_dim; i += WAVE * W) {

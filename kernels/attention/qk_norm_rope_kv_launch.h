@@ -28,7 +28,7 @@ struct qk_norm_rope_kv_launch {
 	int32_t n_heads, n_kv_heads, head_dim, n_freq, page_size;
 	float eps;
 	int32_t q_pitch;        /* elements of q_from between heads */
-	uint32_t norms_turned;  /* 1: norm weights are applied after the rotation */
+	uint32_t norm_after_rope; /* 1: norm weights are applied after the rotation */
 	const uint16_t *q_from; /* (T, H, q_pitch) f16, or NULL: q */
 	const float *q_scale;   /* (T), or NULL: 1 */
 };

@@ -55,10 +55,10 @@ void rope_table_kernel(int32_t n_freq, const int32_t *position, const double *in
 		double r = __builtin_fma(n, -0x1.921fb54442d18p+0, angle);
 		r = __builtin_fma(n, -0x1.1a62633145c07p-54, r);
 		double sine = rope_sin(r), cosine = rope_cos(r);
-		int32_t turn = (int32_t)n;
-		double c = turn & 1 ? sine : cosine, s = turn & 1 ? cosine : sine;
+		int32_t quarter = (int32_t)n;
+		double c = quarter & 1 ? sine : cosine, s = quarter & 1 ? cosine : sine;
 		float *out = table + (t * (size_t)n_freq + (size_t)i) * 2;
-		out[0] = (float)(scale * ((turn + 1) & 2 ? -c : c));
-		out[1] = (float)(scale * (turn & 2 ? -s : s));
+		out[0] = (float)(scale * ((quarter + 1) & 2 ? -c : c));
+		out[1] = (float)(scale * (quarter & 2 ? -s : s));
 	}
 }

@@ -65,7 +65,7 @@ struct gated_norm_launch {
 
 struct delta_rule_launch {
 	int32_t n_k_heads, n_v_heads, k_dim, v_dim;
-	uint32_t heads_in_turn;
+	uint32_t heads_tiled;
 	float q_scale;            /* 1 / sqrt(K) */
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;

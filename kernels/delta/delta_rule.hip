@@ -120,7 +120,7 @@ template <int N, bool IS_SPACE = false> DEVICE void delta_rule(const delta_rule_
 	LDS(delta_lds<N>, lds, 1);
 	int32_t b = (int32_t)group_index_y() / a.n_v_heads;
 	int32_t h = (int32_t)group_index_y() % a.n_v_heads;
-	int32_t key = a.heads_in_turn ? h % a.n_k_heads : h / (a.n_v_heads / a.n_k_heads);
+	int32_t key = a.heads_tiled ? h % a.n_k_heads : h / (a.n_v_heads / a.n_k_heads);
 	delta_head head = {h, key * a.k_dim, (int32_t)group_index_x() * DELTA_ROWS, a.decay[h],
 			   a.dt_bias[h]};
 	int32_t lane = (int32_t)thread_index() % DELTA_LANES;

@@ -11,6 +11,6 @@
 template <int PIECES> DEVICE uint32_t tile_place(uint32_t row, uint32_t piece)
 {
 	static_assert(PIECES == 4 || PIECES == 8, "128 bytes are two rows or one");
-	uint32_t turn = row / (8 / PIECES) % PIECES;
-	return row * PIECES * 8 + (piece ^ turn) * 8;
+	uint32_t swizzle = row / (8 / PIECES) % PIECES;
+	return row * PIECES * 8 + (piece ^ swizzle) * 8;
 }

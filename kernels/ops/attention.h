@@ -22,7 +22,7 @@
  * values, and the value of a position is the first v_dim elements of its key. This is the
  * compressed cache of MLA (DeepSeek-V2, 2024, section 2.1, with absorbed projections).
  *
- * fresh: the step's q, k and v are still raw and not in the cache. The operation first
+ * fused: the step's q, k and v are still raw and not in the cache. The operation first
  * does this qk_norm_rope_kv, for the same tokens, heads and cache, and its result is q. y
  * and the cache have the bits of the two operations in sequence; q itself may stay
  * unchanged.
@@ -49,7 +49,7 @@ struct attention_args {
 	void *y;                   /* (T, H, v_dim) act */
 	const float *sinks;        /* (H) f32 attention sinks, or NULL */
 	int32_t v_dim;             /* elements of a value; 0: head_dim */
-	const struct qk_norm_rope_kv_args *fresh; /* host; operation to do first, or NULL */
+	const struct qk_norm_rope_kv_args *fused; /* host; operation to do first, or NULL */
 };
 
 static inline int32_t attention_v_dim(const struct attention_args *a)

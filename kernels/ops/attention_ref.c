@@ -86,8 +86,8 @@ void attention_ref(const struct attention_args *a)
 {
 	double *p = xmalloc((size_t)(a->n_ctx_max + attention_v_dim(a)) * sizeof *p);
 	assert(a->kv.type == DTYPE_F32);
-	if (a->fresh)
-		qk_norm_rope_kv_ref(a->fresh);
+	if (a->fused)
+		qk_norm_rope_kv_ref(a->fused);
 	for (int32_t t = 0; t < a->n_tok; t++)
 		for (int32_t h = 0; h < a->n_heads; h++)
 			one_head(a, t, h, p);

@@ -5,14 +5,14 @@
  * positions of a sequence. Its row is in the page of its last position. Attention takes rows as
  * pages of one position (attention.h).
  *
- *   turn_tail   normalises each head, if wanted, and turns its last 2 n_freq elements:
+ *   rope_tail   normalises each head, if wanted, and rotates its last 2 n_freq elements:
  *               (a, b) = (h[2i], h[2i+1]) of these becomes (a cos - b sin, b cos + a sin);
- *               with is_back it turns by the negative angle
+ *               with is_back it rotates by the negative angle
  *   compress    puts the values and gates of the step's tokens into pages. For each block that
  *               these tokens fill:
  *
  *     p = softmax_j(gate[j] + bias[j]), for each element by itself
- *     row = turned(norm(sum_j p[j] value[j]))
+ *     row = rotated(norm(sum_j p[j] value[j]))
  *
  *     over the positions j of the block. With two series, elements [0, D) of a token count in the
  *     block after its own, and [D, 2 D) in its own. So a sum has 2 ratio terms, but only `ratio`
@@ -54,7 +54,7 @@ static inline size_t row_pages_block(const struct row_pages *p, int32_t slot)
 	       (size_t)(offset * p->n_rows / p->page_size);
 }
 
-struct turn_tail_args {
+struct rope_tail_args {
 	int32_t n_tok, n_heads, dim, n_freq;
 	bool normalises, is_back;
 	float eps;
@@ -97,6 +97,6 @@ struct see_rows_args {
 	int32_t *last;             /* (T) number of the token's rows, minus 1 */
 };
 
-void turn_tail_ref(const struct turn_tail_args *a);
+void rope_tail_ref(const struct rope_tail_args *a);
 void compress_ref(const struct compress_args *a);
 void see_rows_ref(const struct see_rows_args *a);

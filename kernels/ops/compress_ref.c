@@ -16,7 +16,7 @@ static void normalise(double *x, size_t dim, double eps, const float *weight)
 		x[d] *= scale * (weight ? weight[d] : 1);
 }
 
-static void turn(double *x, size_t dim, int32_t n_freq, const float *rope, bool is_back)
+static void rotate(double *x, size_t dim, int32_t n_freq, const float *rope, bool is_back)
 {
 	double *tail = x + dim - 2 * (size_t)n_freq;
 	for (int32_t i = 0; i < n_freq; i++) {
@@ -27,7 +27,7 @@ static void turn(double *x, size_t dim, int32_t n_freq, const float *rope, bool 
 	}
 }
 
-void turn_tail_ref(const struct turn_tail_args *a)
+void rope_tail_ref(const struct rope_tail_args *a)
 {
 	size_t dim = (size_t)a->dim, n_heads = (size_t)a->n_heads;
 	double *x = malloc(dim * sizeof *x);
@@ -38,7 +38,7 @@ void turn_tail_ref(const struct turn_tail_args *a)
 			x[d] = ((const float *)a->x)[at + d];
 		if (a->normalises)
 			normalise(x, dim, a->eps, a->norm);
-		turn(x, dim, a->n_freq, a->rope + t * (size_t)a->n_freq * 2, a->is_back);
+		rotate(x, dim, a->n_freq, a->rope + t * (size_t)a->n_freq * 2, a->is_back);
 		if (!y) {
 			y = a->to.rows;
 			at = row_pages_token(&a->to, a->slot[t]) * dim;
@@ -100,7 +100,7 @@ void compress_ref(const struct compress_args *a)
 		for (size_t d = 0; d < dim; d++)
 			row[d] = sum_of(a, a->seq_of[t], a->position[t], d);
 		normalise(row, dim, a->eps, a->norm);
-		turn(row, dim, a->n_freq, a->rope + (size_t)t * (size_t)a->n_freq * 2, false);
+		rotate(row, dim, a->n_freq, a->rope + (size_t)t * (size_t)a->n_freq * 2, false);
 		for (size_t d = 0; d < dim; d++)
 			out[d] = (float)row[d];
 	}

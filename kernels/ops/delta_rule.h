@@ -8,7 +8,7 @@
  *   g = decay * softplus(a + dt_bias),  beta = 1 / (1 + exp(-b))
  *
  * Scaling to length 1 is x / sqrt(sum x^2 + 1e-6). Value head h uses key and query head h
- * / (Hv / Hk), or h % Hk if heads_in_turn. Source: modeling_qwen3_next.py of Hugging Face
+ * / (Hv / Hk), or h % Hk if heads_tiled. Source: modeling_qwen3_next.py of Hugging Face
  * Transformers, torch_recurrent_gated_delta_rule.
  *
  * skip: instead the state space of Mamba-2 (Dao and Gu, Transformers are SSMs, 2024, section
@@ -33,7 +33,7 @@ struct delta_rule_args {
 	int32_t n_tok, n_seq;
 	int32_t n_k_heads, n_v_heads; /* Hk, Hv */
 	int32_t k_dim, v_dim;         /* K, V: multiples of 4 */
-	int32_t heads_in_turn;        /* 0: head h uses key head h / (Hv / Hk); 1: h % Hk */
+	int32_t heads_tiled;          /* 0: head h uses key head h / (Hv / Hk); 1: h % Hk */
 	const void *qkv;              /* (T, 2 Hk K + Hv V) act: q, then k, then v */
 	struct head_view a, b;        /* (Hv channels) f32 */
 	const float *decay;           /* (Hv) f32, negative: -exp(A_log) */

@@ -36,7 +36,7 @@ static double changed(double *s, const double *q, const double *k, int32_t n, do
 /* The key head whose keys and queries value head h reads. */
 static int32_t key_head(const struct delta_rule_args *a, int32_t h)
 {
-	return a->heads_in_turn ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
+	return a->heads_tiled ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
 }
 
 /* The step of token t and value head h: softplus(a + dt_bias). */

@@ -3,10 +3,10 @@
  * Keys and values in 8 bits. A row is what one head has of one token: K bytes and one scale
  * in float16. Element i is (byte[i] - 128) * scale.
  *
- * A row of keys is turned before it becomes bytes, and each query is turned likewise. Their
- * products stay the same, and a large channel of the keys does not coarsen the others
- * (docs/performance.md). The turn is by blocks of B elements, where B is the largest power of two
- * that divides K:
+ * A row of keys goes through a Hadamard transform before it becomes bytes, and so does each
+ * query. Their products stay the same, and a large channel of the keys does not coarsen the others
+ * (docs/performance.md). The transform is by blocks of B elements, where B is the largest power
+ * of two that divides K:
  *
  *   y[i] = sum over j of x[j] * (-1)^(number of ones in i & j) / sqrt(B)
  *
@@ -46,13 +46,13 @@ static inline float kv_bytes_value(uint8_t byte, uint16_t scale)
 	return (float)(byte - KV_BYTES_ZERO) * blocks_f16(scale);
 }
 
-/* Elements of a block of the turn. */
+/* Elements of a block of the transform. */
 static inline int32_t kv_bytes_block(int32_t n)
 {
 	return n & -n;
 }
 
-/* Turns a row (n) in place. The definition, in double. */
-void kv_bytes_turn_ref(float *x, int32_t n);
+/* Hadamard transform of a row (n) in place. The definition, in double. */
+void kv_bytes_hadamard_ref(float *x, int32_t n);
 /* The row that stands for x (n): bytes (n) and *scale. The definition, in double. */
 void kv_bytes_ref(const float *x, int32_t n, uint8_t *bytes, uint16_t *scale);

@@ -7,7 +7,7 @@
 
 #define MAX_BLOCK 1024
 
-static void turn_block(float *x, int32_t n)
+static void hadamard_block(float *x, int32_t n)
 {
 	float in[MAX_BLOCK];
 	assert(n <= MAX_BLOCK);
@@ -22,11 +22,11 @@ static void turn_block(float *x, int32_t n)
 	}
 }
 
-void kv_bytes_turn_ref(float *x, int32_t n)
+void kv_bytes_hadamard_ref(float *x, int32_t n)
 {
 	int32_t block = kv_bytes_block(n);
 	for (int32_t i = 0; i < n; i += block)
-		turn_block(x + i, block);
+		hadamard_block(x + i, block);
 }
 
 void kv_bytes_ref(const float *x, int32_t n, uint8_t *bytes, uint16_t *scale)

@@ -11,8 +11,8 @@
 struct kv_pages {
 	void *k, *v; /* (n_pages, G, P, K) kv; v may have another K, or be NULL (attention.h) */
 	/* kv: F32 or F16, which the backend chooses. Or I8: bytes with a scale a row, and keys
-	 * turned (kv_bytes.h), for K a multiple of KV_PAGES_ALIGN up to KV_PAGES_WIDEST, with
-	 * values of the same K, and without sinks. */
+	 * after the Hadamard transform (kv_bytes.h), for K a multiple of KV_PAGES_ALIGN up to
+	 * KV_PAGES_WIDEST, with values of the same K, and without sinks. */
 	enum dtype type;
 	int32_t page_size; /* P: tokens in a page */
 	uint16_t *k_scale, *v_scale; /* I8: (n_pages, G, P) f16; else NULL */

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-static void turn(const struct mla_rope_kv_args *a, const float *in, const float *rope,
+static void rotate(const struct mla_rope_kv_args *a, const float *in, const float *rope,
 		 double scale, float *out)
 {
 	int32_t n = a->rope_dim / 2;
@@ -31,10 +31,10 @@ void mla_rope_kv_ref(const struct mla_rope_kv_args *a)
 		double scale = 1 / sqrt(squares / n_c + (double)a->eps);
 		for (int32_t i = 0; i < n_c; i++)
 			key[i] = (float)(from[i] * scale * a->norm[i]);
-		turn(a, from + n_c, rope, 1, key + n_c);
+		rotate(a, from + n_c, rope, 1, key + n_c);
 		for (int32_t h = 0; h < a->n_heads; h++) {
 			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
-			turn(a, (const float *)a->q_from + head * (size_t)a->q_pitch +
+			rotate(a, (const float *)a->q_from + head * (size_t)a->q_pitch +
 					a->q_pitch - a->rope_dim,
 			     rope, (double)a->q_scale,
 			     (float *)a->q + head * (size_t)n + n_c);

@@ -16,7 +16,7 @@ static void one_head(const struct qk_norm_rope_kv_args *a, const float *in,
 		squares += (double)in[i] * in[i];
 	double scale = 1 / sqrt(squares / a->head_dim + (double)a->eps);
 	for (int i = 0; i < a->head_dim; i++)
-		h[i] = norm ? in[i] * scale * (a->norms_turned ? 1 : norm[i]) : in[i];
+		h[i] = norm ? in[i] * scale * (a->norm_after_rope ? 1 : norm[i]) : in[i];
 	for (int i = 0; i < a->n_freq; i++) {
 		double c = rope[2 * i], s = rope[2 * i + 1];
 		double x = h[i], y = h[i + a->n_freq];
@@ -24,7 +24,7 @@ static void one_head(const struct qk_norm_rope_kv_args *a, const float *in,
 		h[i + a->n_freq] = y * c + x * s;
 	}
 	for (int i = 0; i < a->head_dim; i++)
-		out[i] = (float)(times * h[i] * (norm && a->norms_turned ? norm[i] : 1));
+		out[i] = (float)(times * h[i] * (norm && a->norm_after_rope ? norm[i] : 1));
 }
 
 void qk_norm_rope_kv_ref(const struct qk_norm_rope_kv_args *a)

@@ -5,7 +5,7 @@
  * last rounding, because at position 100,000 a float32 angle is off by 0.004. Su et al.,
  * RoFormer, 2021, eq. 15; plain RoPE has inv_freq[i] = theta^(-2i/K).
  *
- * axis: a token has three positions, of time, height and width, and pair i turns by the one
+ * axis: a token has three positions, of time, height and width, and pair i rotates by the one
  * that axis[i] names. Source: modeling_qwen3_vl.py of Hugging Face Transformers,
  * recomposition_frequencies.
  */

@@ -259,7 +259,7 @@ static void tell_rope(const struct rope *r, int32_t n_ctx)
 {
 	if (r->kind == ROPE_LONG)
 		log_info("longrope: sequences of up to %d tokens, the first training had %.0f: "
-			 "positions turn by %s", (int)n_ctx, r->original_ctx,
+			 "positions rotate by %s", (int)n_ctx, r->original_ctx,
 			 rope_is_long(r, n_ctx) ? "long_factor" : "short_factor");
 }
 

@@ -129,7 +129,7 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 		 gnu_get_libc_version());
 	buf_addf(out, "backend %s device %s arithmetic %s\n", b->name, b->device,
 		 b->arithmetic);
-	/* Which factors of longrope turned the keys. */
+	/* Which factors of longrope rotated the keys. */
 	if (rope_is_long(&m->config.ropes[0], o->n_ctx))
 		buf_addf(out, "long rope\n");
 	buf_addf(out, "act %d kv %d few %d head %d page %d mtp %d\n", (int)b->act_type,

@@ -22,7 +22,7 @@ struct engine_image {
 };
 
 /* What a model's text part has for images. Positions have three axes (M-RoPE, Qwen2-VL,
- * 2024, section 2.1): pair i of a head turns by the height where i % 3 is 1 and i is below
+ * 2024, section 2.1): pair i of a head rotates by the height where i % 3 is 1 and i is below
  * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
 struct engine_sight {
 	bool is_flat; /* positions have one axis: an image's tokens go on as text does */

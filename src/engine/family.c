@@ -37,7 +37,7 @@ struct delta family_delta(const struct graph *g, enum delta_kind kind)
 	return (struct delta){
 		.kind = kind, .n_k_heads = c->delta.k_heads, .n_v_heads = c->delta.v_heads,
 		.k_dim = c->delta.k_dim, .v_dim = c->delta.v_dim, .conv_width = c->delta.conv_width,
-		.in_turn = c->delta.in_turn, .has_conv_bias = c->delta.has_conv_bias,
+		.heads_tiled = c->delta.heads_tiled, .has_conv_bias = c->delta.has_conv_bias,
 		.gate_eps = is_mamba ? c->delta.gate_eps : c->norm_eps};
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain rotary positions turn pair i by theta^(-i/n) for each position (Su et al.,
- * RoFormer, 2021). A model stretched to a longer context than in training turns slower:
+ * Plain rotary positions rotate pair i by theta^(-i/n) for each position (Su et al.,
+ * RoFormer, 2021). A model stretched to a longer context than in training rotates slower:
  *
  *   linear  every pair is divided by the factor (Chen et al., Position Interpolation,
  *           2023)
- *   llama3  pairs with less than low_freq turns in the original context are divided by
- *           the factor. Pairs with more than high_freq turns stay. Those between get a
+ *   llama3  pairs with less than low_freq rotations in the original context are divided by
+ *           the factor. Pairs with more than high_freq rotations stay. Those between get a
  *           mix of both (Llama 3.1).
  *   factors each pair is divided by its own factor, which comes with the weights
  *   long    the same with two sets of factors (Ding et al., LongRoPE, 2024): one up to the
- *           original context, one for longer ones. Keys in the cache have been turned, so the
+ *           original context, one for longer ones. Keys in the cache have been rotated, so the
  *           longest sequence that there may be chooses for all. Attention is sharpened
  *   part    the pairs behind the first n * part stand still (Gemma 4, "proportional")
- *   yarn    as llama3, between beta_slow and beta_fast turns, with a mix that is linear
+ *   yarn    as llama3, between beta_slow and beta_fast rotations, with a mix that is linear
  *           in i. Attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4).
  *
  * Llama 4 and Ministral 3 also lengthen late queries, so that attention over more
@@ -33,10 +33,10 @@ static double clamp(double x, double low, double high)
 	return fmin(fmax(x, low), high);
 }
 
-/* The pair, as a fraction, that turns so many times in the original context. */
-static double pair_of(const struct rope *r, int n, double turns)
+/* The pair, as a fraction, that rotates so many times in the original context. */
+static double pair_of(const struct rope *r, int n, double rotations)
 {
-	return n * log(r->original_ctx / (turns * 2 * M_PI)) / log(r->theta);
+	return n * log(r->original_ctx / (rotations * 2 * M_PI)) / log(r->theta);
 }
 
 /* The share of its speed that pair i keeps, 0 to 1. */
@@ -56,8 +56,8 @@ static double yarn_kept(const struct rope *r, int n, int i)
 
 static double llama3_kept(const struct rope *r, double freq)
 {
-	double turns = r->original_ctx * freq / (2 * M_PI);
-	return clamp((turns - r->low_freq) / (r->high_freq - r->low_freq), 0, 1);
+	double rotations = r->original_ctx * freq / (2 * M_PI);
+	return clamp((rotations - r->low_freq) / (r->high_freq - r->low_freq), 0, 1);
 }
 
 double rope_mscale(double factor, double mscale)

@@ -86,7 +86,7 @@ void listen_close(const struct http_opts *o, int fd);
  * watch. NULL: libuv cannot watch the descriptor. */
 struct watch *watch_open(uv_loop_t *loop, int fd, void (*fn)(void *ctx, int events), void *ctx);
 void watch_for(struct watch *w, int events); /* NULL is fine */
-/* To be called before the descriptor is closed. The loop frees the memory in its next turn. */
+/* To be called before the descriptor is closed. The loop frees the memory in its next iteration. */
 void watch_close(struct watch **w);
 
 /* --- gate.c: which clients may connect --------------------------------------------- */

@@ -191,7 +191,7 @@ static bool parse_params(struct jparser *p, struct stmt *s)
 {
 	if (!jparse_expect(p, T_LPAREN))
 		return false;
-	int n_values = 0; /* equals n_params before and after each turn */
+	int n_values = 0; /* equals n_params before and after each iteration */
 	bool has_default = false;
 	while (p->t->type != T_RPAREN) {
 		if (s->n_params && !jparse_expect(p, T_COMMA))

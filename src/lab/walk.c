@@ -171,11 +171,11 @@ static void vector_carry(struct walk_wave *w, const struct walk_half *h)
 	bool has_in = h->op == WALK_OP_ADD_CO_CI || h->op == WALK_OP_SUB_CO_CI ||
 		      h->op == WALK_OP_SUBREV_CO_CI;
 	bool is_sum = h->op == WALK_OP_ADD_CO || h->op == WALK_OP_ADD_CO_CI;
-	bool is_turned = h->op == WALK_OP_SUBREV_CO || h->op == WALK_OP_SUBREV_CO_CI;
+	bool is_reversed = h->op == WALK_OP_SUBREV_CO || h->op == WALK_OP_SUBREV_CO_CI;
 	bool in_known = true;
 	uint32_t in = has_in ? walk_scalar(w, &h->o[4], 0, &in_known) : 0;
-	uint32_t known = walk_vector(w, &h->o[is_turned ? 3 : 2], 0, a);
-	known &= walk_vector(w, &h->o[is_turned ? 2 : 3], 0, b);
+	uint32_t known = walk_vector(w, &h->o[is_reversed ? 3 : 2], 0, a);
+	known &= walk_vector(w, &h->o[is_reversed ? 2 : 3], 0, b);
 	known = in_known ? known : 0;
 	for (int lane = 0; lane < WALK_LANES; lane++) {
 		uint64_t bit = in >> lane & 1;

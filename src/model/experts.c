@@ -3,7 +3,7 @@
  * The engine asks for X.experts.7.gate_proj in any checkpoint. Where all experts are in
  * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
  * X.experts.gate_up_proj (E, 2F, D): gate first, then up. Qwen3-VL-MoE is published transposed:
- * gate_up_proj (E, D, 2F), down_proj (E, F, D); is_turned sees it by the shape. Plain numbers
+ * gate_up_proj (E, D, 2F), down_proj (E, F, D); is_stored_transposed sees it by the shape. Plain numbers
  * of gpt-oss and Llama 4 are transposed too. In gpt-oss the rows of gate and up alternate. A
  * square shape could not show this, so for these two the architecture decides.
  *
@@ -30,7 +30,7 @@ static bool is_there(const struct model *m, const char *name)
 }
 
 /* True if the tensor's shape is (E, K, n_rows) and cannot be (E, n_rows, K). */
-static bool is_turned(const struct model *m, const struct expert_place *place)
+static bool is_stored_transposed(const struct model *m, const struct expert_place *place)
 {
 	struct quant_want w = {.tensors = m->tensors, .name = place->name,
 			       .part = &place->part};
@@ -100,7 +100,7 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	if ((size_t)fits >= sizeof out->name)
 		return false;
 	if (is_there(m, out->name)) {
-		out->part.is_transposed |= is_turned(m, out);
+		out->part.is_transposed |= is_stored_transposed(m, out);
 		return true;
 	}
 	bool is_up = strcmp(proj, "up_proj") == 0;
@@ -110,6 +110,6 @@ bool experts_find(const struct model *m, const char *name, int32_t n,
 	out->part.n_rows = 2 * n;
 	out->part.step = is_gpt_oss ? 2 : 1;
 	out->part.first = is_up ? is_gpt_oss ? 1 : n : 0;
-	out->part.is_transposed |= is_turned(m, out);
+	out->part.is_transposed |= is_stored_transposed(m, out);
 	return is_there(m, out->name);
 }

@@ -125,7 +125,7 @@ void gguf_model_fix_config(const struct tensors *ts, struct model_config *c)
 		      has_in_layers(ts, c, "mlp.down_proj.bias");
 	c->body = "model.";
 	c->norm_plus_one = false; /* norms are stored with the 1 already added */
-	c->delta.in_turn = arch->in_gguf & GGUF_IN_TURN;
+	c->delta.heads_tiled = arch->in_gguf & GGUF_HEADS_TILED;
 }
 
 /* --- keys -------------------------------------------------------------------------- */
@@ -430,7 +430,7 @@ static enum status read_mla(struct gguf_model_reader *r)
 		{"attention.key_length_mla", "attention.key_length"},
 		{"attention.value_length_mla", "attention.value_length"}};
 	char name[96];
-	int64_t n[2] = {0}, turned = gguf_model_known(r, "qk_rope_head_dim");
+	int64_t n[2] = {0}, n_rope = gguf_model_known(r, "qk_rope_head_dim");
 	for (int i = 0; i < 2; i++) {
 		const struct gguf_value *v = gguf_model_key(r, sizes[i][0], name);
 		v = v ? v : gguf_model_key(r, sizes[i][1], name);
@@ -440,7 +440,7 @@ static enum status read_mla(struct gguf_model_reader *r)
 		if (v->is_array || !gguf_integer(v, 0, &n[i]) || n[i] < 1 || n[i] > 4096)
 			return wrong(r, name, v, "a size of a head");
 	}
-	json_object_set_new(r->config, "qk_nope_head_dim", json_integer(n[0] - turned));
+	json_object_set_new(r->config, "qk_nope_head_dim", json_integer(n[0] - n_rope));
 	json_object_set_new(r->config, "v_head_dim", json_integer(n[1]));
 	json_object_set(r->config, "num_key_value_heads",
 			json_object_get(r->config, "num_attention_heads"));

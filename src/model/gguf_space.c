@@ -45,16 +45,16 @@ enum status gguf_space_sizes(struct gguf_model_reader *r)
 enum status gguf_space_read(struct gguf_model_reader *r)
 {
 	char name[96];
-	int64_t turns = 0;
+	int64_t n_rope = 0;
 	const struct gguf_value *v;
 	enum status st = gguf_space_sizes(r);
 	if (st != OK)
 		return st;
 	v = gguf_model_key(r, "rope.scaling.finetuned", name);
-	if (v && (v->is_array || !gguf_integer(v, 0, &turns)))
+	if (v && (v->is_array || !gguf_integer(v, 0, &n_rope)))
 		return gguf_model_refuse(r, name, v);
 	json_object_set_new(r->config, "position_embedding_type",
-			    json_string(turns ? "rope" : "nope"));
+			    json_string(n_rope ? "rope" : "nope"));
 	read_widths(r);
 	return OK;
 }

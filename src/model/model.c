@@ -326,13 +326,13 @@ size_t model_repack_bytes(const struct model *m)
 static void find_mtp(struct model *m);
 
 /* True if rows of q and k are stored so that rope rotates neighbours, as in many GGUF files. */
-static bool turns_neighbours(const struct model *m)
+static bool is_rope_interleaved(const struct model *m)
 {
 	const struct gguf *g = tensors_gguf(m->tensors);
 	bool does = g && gguf_model_is_paired(g);
 	for (size_t i = 0; i < model_n_archs && !g; i++)
 		does |= strcmp(model_archs[i].model_type, m->config.arch) == 0 &&
-			model_archs[i].turns_neighbours;
+			model_archs[i].rope_interleaved;
 	return does;
 }
 
@@ -363,7 +363,7 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		model_close(m);
 		return st;
 	}
-	if (turns_neighbours(m))
+	if (is_rope_interleaved(m))
 		begin_pairs(m);
 	find_mtp(m);
 	*out = m;

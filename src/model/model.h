@@ -30,7 +30,7 @@ struct rope {
 	double factor;
 	double original_ctx;     /* context length of the first training, in tokens */
 	double low_freq, high_freq;   /* ROPE_LLAMA3: low_freq_factor, high_freq_factor */
-	double beta_fast, beta_slow;  /* ROPE_YARN: turns within original_ctx */
+	double beta_fast, beta_slow;  /* ROPE_YARN: rotations within original_ctx */
 	double attention_factor; /* factor of cos and sin; 0: derived from `factor` */
 	double mscale, mscale_all;
 	/* ROPE_YARN: queries are multiplied by 1 + late_beta * log(1 + floor(position /

@@ -65,7 +65,7 @@ enum {
 	GGUF_PAIRED = 1,     /* see gguf_model_is_paired */
 	GGUF_EXPERTS = 2,
 	GGUF_HYBRID = 4,     /* some layers are gated delta nets */
-	GGUF_IN_TURN = 8,    /* delta nets: value head h uses key head h % Hk */
+	GGUF_HEADS_TILED = 8,    /* delta nets: value head h uses key head h % Hk */
 	GGUF_OSS = 16,
 	GGUF_FOUR_NORMS = 32, /* norms before and after both attention and feed-forward */
 	GGUF_ALSO = 128,      /* an earlier row has the same name in GGUF */
@@ -81,7 +81,7 @@ struct model_arch {
 	const char *class;     /* the name in `architectures` of config.json */
 	uint64_t keys;
 	bool qkv_bias;
-	bool turns_neighbours; /* rope rotates pairs of neighbours in a head, not the two halves */
+	bool rope_interleaved; /* rope rotates pairs of neighbours in a head, not the two halves */
 	bool norm_plus_one;    /* norm weights are stored with 1 subtracted */
 	bool scales_embedding; /* embeddings are multiplied by sqrt(hidden_size) */
 	bool may_mtp;          /* the files may have an MTP layer (enum model_mtp) */

@@ -294,7 +294,7 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
 }
 
 /* rotary_dim of MiniMax M2, as a part of head_dim; 0: the key is absent. */
-static double read_turned(const json_t *root, bool is_known, const struct model_config *c)
+static double read_rotary_factor(const json_t *root, bool is_known, const struct model_config *c)
 {
 	const json_t *v = jsonfile_get(root, "rotary_dim");
 	return is_known ? json_number_value(v) / c->head_dim : 0;
@@ -314,7 +314,7 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
 		scaling ? jsonfile_get(scaling, key) : NULL,
 		full ? jsonfile_get(full, key) : NULL, local ? jsonfile_get(local, key) : NULL};
-	double factor = read_turned(root, is_known, c);
+	double factor = read_rotary_factor(root, is_known, c);
 	for (size_t i = 0; i < ARRAY_LEN(found); i++) {
 		double v = json_number_value(found[i]);
 		if (!found[i])
@@ -340,7 +340,7 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 			       c->n_rot, c->head_dim);
 	if (c->ropes[0].kind == ROPE_LONG && c->ropes[0].n_factors != c->n_rot / 2)
 		return fail_at(fail, E_FORMAT, "short_factor", FILE_NAME ": short_factor has %d "
-			       "elements: %d pairs of a head turn", (int)c->ropes[0].n_factors,
+			       "elements: %d pairs of a head rotate", (int)c->ropes[0].n_factors,
 			       c->n_rot / 2);
 	return OK;
 }

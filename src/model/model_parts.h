@@ -12,7 +12,7 @@ struct delta_settings {
 	int32_t k_heads, v_heads, k_dim, v_dim, conv_width;
 	bool has_conv_bias;
 	float gate_eps;       /* eps of the norm after a state space */
-	bool in_turn;         /* value head h uses key head h % k_heads (else h / ratio) */
+	bool heads_tiled;     /* value head h uses key head h % k_heads (else h / ratio) */
 	bool sigmoid_gate;    /* delta nets: the gate is sigmoid(z) instead of silu(z) */
 };
 

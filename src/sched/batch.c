@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One turn of the engine: which choices start, what the step computes, what its results are.
+ * One iteration of the engine: which choices start, what the step computes, what its results are.
  *
  *   admit      first in line first, as far as slots and pages go
  *   plan       a token for each stream, prompt tokens in what is left
@@ -33,7 +33,7 @@
 #include "sched/share.h"
 
 /* Limits of copying KV pages to the disk between steps. Streams wait for the copies, so
- * these go page by page, for at most COPY_SHARE of the steps' time. A turn without a step
+ * these go page by page, for at most COPY_SHARE of the steps' time. An iteration without a step
  * copies IDLE_COPY bytes. */
 #define A_PAGE 1
 #define COPY_SHARE 0.03
@@ -851,7 +851,7 @@ void batch_copy(struct sched *s)
 	}
 }
 
-bool batch_turn(struct sched *s, int64_t now_us)
+bool batch_iterate(struct sched *s, int64_t now_us)
 {
 	struct fail f = {0};
 	bool did = go_on_fetching(s, s->active.head, now_us);

@@ -7,8 +7,8 @@
  * first, and gives it back if another check refuses. So two submitters never share the
  * last place. The inbox has room for all requests within the caps.
  *
- * Loop: a turn takes the inbox, ends cancelled and late requests, runs one batch
- * (batch.c), and frees ended requests. Between turns nothing else refers to a request,
+ * Loop: an iteration takes the inbox, ends cancelled and late requests, runs one batch
+ * (batch.c), and frees ended requests. Between iterations nothing else refers to a request,
  * so every phase ends in the same way.
  *
  * Out: each submitted request gets exactly one last event, from sched_end_done or
@@ -91,7 +91,7 @@ void sched_destroy(struct sched *s)
 	s->emit.on_ready = NULL;
 	sched_stop(s);
 	while (s->n_open > 0)
-		sched_turn(s);
+		sched_iterate(s);
 	engine_set_on_disk(s->o.engine, NULL, NULL);
 	emit_deinit(&s->emit);
 	batch_deinit(s);
@@ -382,7 +382,7 @@ static void publish(struct sched *s)
 	metric_set(METRIC_KV_CACHE_USAGE, total ? (double)used / total : 0);
 }
 
-bool sched_turn(struct sched *s)
+bool sched_iterate(struct sched *s)
 {
 	int64_t now_us = clock_now_us(s->o.clock);
 	if (s->o.health)
@@ -390,7 +390,7 @@ bool sched_turn(struct sched *s)
 	take_inbox(s, now_us);
 	sweep(s, &s->waiting, now_us);
 	sweep(s, &s->active, now_us);
-	bool did = batch_turn(s, now_us);
+	bool did = batch_iterate(s, now_us);
 	did |= reap(s, &s->waiting);
 	did |= reap(s, &s->active);
 	publish(s);
@@ -402,7 +402,7 @@ bool sched_turn(struct sched *s)
 void sched_run(struct sched *s)
 {
 	for (;;) {
-		bool did = sched_turn(s);
+		bool did = sched_iterate(s);
 		if (!atomic_load(&s->is_stopping)) {
 			if (!did)
 				queue_wait(s->inbox, IDLE_WAIT_US);

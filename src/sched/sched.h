@@ -59,9 +59,9 @@ struct request *sched_next_ready(struct sched *s);
 
 /* Thread: engine. Loops until sched_stop. */
 void sched_run(struct sched *s);
-/* One turn: takes new requests, plans, runs a step, emits. False: there was nothing to do.
+/* One iteration: takes new requests, plans, runs a step, emits. False: there was nothing to do.
  * For tests and haloctl. */
-bool sched_turn(struct sched *s);
+bool sched_iterate(struct sched *s);
 
 /* Thread: any. Refuses new requests (E_DRAINING); running and waiting ones go on. */
 void sched_drain(struct sched *s);

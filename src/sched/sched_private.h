@@ -25,7 +25,7 @@ struct sched {
 	_Atomic int n_queued;         /* requests submitted and not yet scheduled */
 	_Atomic int64_t n_queued_tok; /* their prompt tokens */
 	_Atomic int n_open;           /* requests submitted whose last event is not yet out */
-	/* requests with pages, and without; as of the last turn */
+	/* requests with pages, and without; as of the last iteration */
 	_Atomic int n_running, n_paused;
 	atomic_bool is_draining, is_stopping;
 
@@ -66,7 +66,7 @@ struct sched {
 void batch_init(struct sched *s);
 void batch_deinit(struct sched *s);
 /* Starts the choices that fit, then runs one step. False: nothing runs. */
-bool batch_turn(struct sched *s, int64_t now_us);
+bool batch_iterate(struct sched *s, int64_t now_us);
 /* Copies pages that ended streams left to the disk, while other streams go on: within the
  * time that steps have earned. So no token waits long. */
 void batch_copy(struct sched *s);

@@ -297,7 +297,7 @@ static enum schema_verdict judge_list(struct judge *j, const struct json_node *a
 	return n_yes >= min && n_yes + n_unknown <= max ? VALUE_YES : VALUE_UNKNOWN;
 }
 
-static enum schema_verdict turn(enum schema_verdict of)
+static enum schema_verdict negate(enum schema_verdict of)
 {
 	return of == VALUE_UNKNOWN ? of : yes_if(of == VALUE_NO);
 }
@@ -342,7 +342,7 @@ static enum schema_verdict judge_shape(struct judge *j, const struct json_node *
 	if (strcmp(key, "oneOf") == 0)
 		return judge_list(j, at, v, 1, 1);
 	if (strcmp(key, "not") == 0)
-		return turn(judge_at(j, at, v));
+		return negate(judge_at(j, at, v));
 	if (strcmp(key, "if") == 0)
 		return judge_if(j, schema, at, v);
 	if (strcmp(key, "$ref") == 0 || strcmp(key, "$dynamicRef") == 0 ||

@@ -105,8 +105,8 @@ static const struct tensor *find_matrix(struct loader *l, const char *name, int3
 	if (!t)
 		return NULL;
 	bool is_blocks = t->dtype == DTYPE_BLOCKS;
-	bool is_turned = t->n_dims == 2 && t->dim[1] != k;
-	if (is_turned || (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
+	bool is_transposed = t->n_dims == 2 && t->dim[1] != k;
+	if (is_transposed || (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
 					t->dim[t->n_dims - 1] != k))) {
 		stop(l, E_FORMAT, name, "has another shape than its settings say");
 		return NULL;
@@ -240,18 +240,18 @@ static void load_norm(struct loader *l, const char *name, int32_t n, struct visi
 
 /* Send host with the rows of each head in another order: row `in` of a head of dim rows is row
  * from(in, dim) of host's head. */
-static void send_turned(struct loader *l, const struct weight *host, size_t row, size_t dim,
-			size_t from(size_t in, size_t dim), struct weight *out)
+static void send_reordered(struct loader *l, const struct weight *host, size_t row, size_t dim,
+			   size_t from(size_t in, size_t dim), struct weight *out)
 {
-	struct weight turned = *host;
+	struct weight reordered = *host;
 	char *rows = xmalloc(row * (size_t)host->n);
 	keep_host(l, rows);
 	for (size_t r = 0; r < (size_t)host->n; r++) {
 		size_t in = r % dim;
 		memcpy(rows + r * row, (const char *)host->q + (r - in + from(in, dim)) * row, row);
 	}
-	turned.q = rows;
-	send(l, &turned, out);
+	reordered.q = rows;
+	send(l, &reordered, out);
 }
 
 static size_t from_pairs(size_t in, size_t dim)
@@ -275,8 +275,8 @@ static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *
 		return false;
 	const struct tensor *t = find_matrix(l, full, c->width, c->width, &host);
 	if (t)
-		send_turned(l, &host, t->n_bytes / (size_t)c->width,
-			    (size_t)(c->width / c->n_heads), from_pairs, &out->w);
+		send_reordered(l, &host, t->n_bytes / (size_t)c->width,
+			       (size_t)(c->width / c->n_heads), from_pairs, &out->w);
 	return true;
 }
 
@@ -384,10 +384,10 @@ static void load_merge(struct loader *l, const char *name, struct vision_linear 
 			rows[i * d * per + k] = one[k % d * per + k / d];
 	}
 	free(one);
-	const struct weight turned = {.quant = QUANT_F32, .n = c->width,
+	const struct weight reordered = {.quant = QUANT_F32, .n = c->width,
 				      .k = (int32_t)(d * per), .group = (int32_t)(d * per),
 				      .q = rows, .name = host.name};
-	send(l, &turned, &out->w);
+	send(l, &reordered, &out->w);
 }
 
 static void load_pixtral(struct loader *l)
@@ -414,7 +414,7 @@ static void load_pixtral(struct loader *l)
 /* --- VISION_SIGLIP --------------------------------------------------------------------- */
 
 /* Load the projector's matrix, which the file stores transposed: a row for each input. */
-static void load_turned(struct loader *l, const char *name, struct vision_linear *out)
+static void load_transposed(struct loader *l, const char *name, struct vision_linear *out)
 {
 	const struct vision_config *c = &l->t->c;
 	size_t d = (size_t)c->width, n = (size_t)c->out_width;
@@ -429,9 +429,9 @@ static void load_turned(struct loader *l, const char *name, struct vision_linear
 			rows[k * d + i] = one[k];
 	}
 	free(one);
-	const struct weight turned = {.quant = QUANT_F32, .n = c->out_width, .k = c->width,
+	const struct weight reordered = {.quant = QUANT_F32, .n = c->out_width, .k = c->width,
 				      .group = c->width, .q = rows, .name = host.name};
-	send(l, &turned, &out->w);
+	send(l, &reordered, &out->w);
 }
 
 static void load_siglip(struct loader *l)
@@ -454,7 +454,7 @@ static void load_siglip(struct loader *l)
 	if (!is_whole)
 		full_name(l, "mm_soft_emb_norm.weight", "", full);
 	m->mean.weight = load_sums(l, full, c->width, 0, c->width, is_whole ? 0 : 1);
-	load_turned(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
+	load_transposed(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
 }
 
 /* --- VISION_GEMMA4 --------------------------------------------------------------------- */
@@ -487,9 +487,9 @@ static void load_range(struct loader *l, const char *base, const char *of,
 		stop(l, E_FORMAT, base, "has a range that holds no number");
 }
 
-/* turns: the rows of each head are reordered by from_quarters. */
+/* reorders: the rows of each head are reordered by from_quarters. */
 static void load_ranged(struct loader *l, int i, const char *part, int32_t n, int32_t k,
-			bool turns, struct vision_linear *out)
+			bool reorders, struct vision_linear *out)
 {
 	const struct vision_config *c = &l->t->c;
 	char base[160], name[200];
@@ -501,9 +501,9 @@ static void load_ranged(struct loader *l, int i, const char *part, int32_t n, in
 	if (!tensors_find(l->tensors, name)) /* in an mmproj file */
 		snprintf(name, sizeof name, "%s.weight", base);
 	const struct tensor *t = find_matrix(l, name, n, k, &host);
-	if (t && turns)
-		send_turned(l, &host, t->n_bytes / (size_t)n, (size_t)(c->width / c->n_heads),
-			    from_quarters, &out->w);
+	if (t && reorders)
+		send_reordered(l, &host, t->n_bytes / (size_t)n, (size_t)(c->width / c->n_heads),
+			       from_quarters, &out->w);
 	else if (t)
 		send(l, &host, &out->w);
 }
@@ -582,9 +582,9 @@ static void load_pixels(struct loader *l, const char *planes, const char *pixels
 			rows[i * k + at] = one[from_pixels(at, area)];
 	}
 	free(one);
-	const struct weight turned = {.quant = QUANT_F32, .n = c->width, .k = dim, .group = dim,
+	const struct weight reordered = {.quant = QUANT_F32, .n = c->width, .k = dim, .group = dim,
 				      .q = rows, .name = host.name};
-	send(l, &turned, &l->t->patch.w);
+	send(l, &reordered, &l->t->patch.w);
 }
 
 /* Load two lists of learned positions, only as many as an image may have patches along a side.

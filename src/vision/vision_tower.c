@@ -121,8 +121,8 @@ static enum status set_rope(struct vision_run *r)
 	float *table = xmalloc(n * sizeof *table), *to = table;
 	for (int32_t i = 0; i < r->n; i++) {
 		int32_t place[2];
-		bool is_turned = c->kind == VISION_GEMMA4;
-		vision_patches_place(c, r->n_cols, i, &place[is_turned], &place[!is_turned]);
+		bool is_swapped = c->kind == VISION_GEMMA4;
+		vision_patches_place(c, r->n_cols, i, &place[is_swapped], &place[!is_swapped]);
 		for (int32_t k = 0; k < half; k++, to += 2) {
 			double at = k % quarter + (is_odd && k >= quarter ? 0.5 : 0);
 			double freq = pow(c->theta, -at / quarter);

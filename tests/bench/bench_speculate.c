@@ -44,9 +44,9 @@ static struct {
 	int n_tok; /* of the last step, if each sequence had its prompt before; else 0 */
 } known;
 
-/* Turns by the tokens of their step. */
+/* Iterations by the tokens of their step. */
 static struct {
-	long n_turns[2]; /* without drafts, and with */
+	long n_iterations[2]; /* without drafts, and with */
 	int n;
 	double us[MAX_SAMPLES];
 } widths[DRAFT_STEP + 1];
@@ -143,11 +143,11 @@ static bool drain(struct request *r, const struct text *t, size_t *n)
 	return is_same;
 }
 
-static void note_turn(bool is_on, double us)
+static void note_iteration(bool is_on, double us)
 {
 	if (known.n_tok < 1 || known.n_tok > DRAFT_STEP)
 		return;
-	widths[known.n_tok].n_turns[is_on]++;
+	widths[known.n_tok].n_iterations[is_on]++;
 	if (widths[known.n_tok].n < MAX_SAMPLES)
 		widths[known.n_tok].us[widths[known.n_tok].n++] = us;
 }
@@ -173,8 +173,8 @@ static bool answer(struct engine *e, const struct tokenizer *tok, enum sched_dra
 	while (is_same && !sched_is_idle(s)) {
 		int64_t begin_us = used_us(NULL);
 		known.n_tok = 0;
-		sched_turn(s);
-		note_turn(draft != SCHED_DRAFT_OFF, (double)(used_us(NULL) - begin_us));
+		sched_iterate(s);
+		note_iteration(draft != SCHED_DRAFT_OFF, (double)(used_us(NULL) - begin_us));
 		while (sched_next_ready(s))
 			continue;
 		for (int i = 0; i < n; i++)
@@ -226,8 +226,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Time without drafts over time with them, where each turn took as long as the median of
- * those with as many tokens. So a turn that was held up does not count. */
+/* Time without drafts over time with them, where each iteration took as long as the median of
+ * those with as many tokens. So an iteration that was held up does not count. */
 static double ratio_by_medians(void)
 {
 	double sum[2] = {0};
@@ -237,9 +237,9 @@ static double ratio_by_medians(void)
 		qsort(widths[t].us, (size_t)widths[t].n, sizeof *widths[t].us, by_value);
 		double us = widths[t].us[widths[t].n / 2];
 		for (int k = 0; k < 2; k++)
-			sum[k] += us * (double)widths[t].n_turns[k];
-		fprintf(stderr, "# %d tokens: %.1f us, %ld turns without drafts, %ld with\n", t, us,
-			widths[t].n_turns[0], widths[t].n_turns[1]);
+			sum[k] += us * (double)widths[t].n_iterations[k];
+		fprintf(stderr, "# %d tokens: %.1f us, %ld steps without drafts, %ld with\n", t, us,
+			widths[t].n_iterations[0], widths[t].n_iterations[1]);
 	}
 	return sum[0] / sum[1];
 }

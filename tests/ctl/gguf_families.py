@@ -186,7 +186,7 @@ def is_known(config):
     return c["model_type"] in KINDS and c.get("attention_chunk_size", 8192) == 8192
 
 
-def turned_experts(w, turned):
+def transposed_experts(w, turned):
     """(E, K, N) as (E, N, K), where it is such a tensor."""
     kind, shape, raw = w
     if not turned:
@@ -309,7 +309,7 @@ def tensors(config, t):
             is_turned = w[1][2] != (c["hidden_size"] if "gate_up" in name else
                                     c.get("moe_intermediate_size")
                                     or c["intermediate_size"])
-            w = turned_experts(w, is_turned)
+            w = transposed_experts(w, is_turned)
         if "experts.gate_up_proj" in name and arch != "gemma4":
             for part, half in zip(("gate", "up"), split_rows(w, 2)):
                 out[tensor_name(arch, name.replace("gate_up", part))] = half

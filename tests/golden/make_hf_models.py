@@ -95,7 +95,7 @@ LOCAL = {"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 
 PHI = {**SMALL, "rope_parameters": {**PLAIN["rope_parameters"],
                                     "partial_rotary_factor": 0.75}, "sliding_window": 24,
        "original_max_position_embeddings": 4096}
-# Longer contexts than 32 or 512 tokens turn by the long factors.
+# Longer contexts than 32 or 512 tokens rotate by the long factors.
 PHI_LONG = {**PHI, "head_dim": 8, "original_max_position_embeddings": 32,
             "max_position_embeddings": 256,
             "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0,
@@ -374,7 +374,7 @@ def case(model, prompt, n):
             "continuation_ids": ids[len(prompt):], "steps": steps}
 
 
-def turn_experts(folder):
+def transpose_experts(folder):
     """As Qwen3-VL-MoE is published: rows and columns of its experts changed."""
     path = os.path.join(folder, "model.safetensors")
     tensors = load_file(path)
@@ -403,7 +403,7 @@ def make(i, name, into):
         if os.path.exists(os.path.join(folder, extra)):
             os.remove(os.path.join(folder, extra))
     if name == "qwen3vlmoe":
-        turn_experts(folder)
+        transpose_experts(folder)
     # As it is on disk: to(bfloat16) has also rounded the frequencies of rope.
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",

@@ -37,7 +37,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
     Qwen2VLImageProcessor, smart_resize)
 
-from make_hf_models import BASE, DELTA, MROPE, QWEN_VL, QWEN_MOE, randomize, turn_experts
+from make_hf_models import BASE, DELTA, MROPE, QWEN_VL, QWEN_MOE, randomize, transpose_experts
 
 OUT = "tests/golden/vision"
 IMAGES = "tests/golden/images"
@@ -173,7 +173,7 @@ def make(i, name):
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
     if name == "qwen3vlmoe":
-        turn_experts(folder)
+        transpose_experts(folder)
     tokenizer = tokenizer_files(folder)
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",

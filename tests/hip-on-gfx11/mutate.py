@@ -36,12 +36,12 @@ LIBRARY = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
 # whose cases are enough.
 KERNELS = {
     "attention_d64_split_kernel": "attention",
-    "attention_d64_whole_kernel": "attention",
-    "attention_d128_spread_kernel": "attention",
+    "attention_d64_prefill_kernel": "attention",
+    "attention_d128_tile_split_kernel": "attention",
     "attention_merge_kernel": "attention",
     "attention_mla_split_kernel": "attention",
-    "attention_mla_spread_kernel": "attention",
-    "attention_d64_fresh_split_kernel": "attention_fresh",
+    "attention_mla_tile_split_kernel": "attention",
+    "attention_d64_fused_split_kernel": "attention_fused",
     "qk_norm_rope_kv_kernel": "qk_norm_rope_kv",
     "rope_table_kernel": "rope_table",
     "mla_rope_kv_kernel": "mla",
@@ -86,7 +86,7 @@ KERNELS = {
 }
 # With --caches: the name of a kernel, and what runs it; the first that fits.
 CACHED = (("moe_route_", "route"), ("moe_router_", "moe_router"), ("delta_rule_", "delta"),
-          (r"attention_\w+_bytes_", "kv_bytes"), (r"attention_\w+_fresh_", "attention_fresh"),
+          (r"attention_\w+_bytes_", "kv_bytes"), (r"attention_\w+_fresh_", "attention_fused"),
           ("attention_", "attention"))
 # What changes no result, whatever it is replaced by.
 HARMLESS = re.compile(r"s_(nop|delay_alu|clause|set_inst_prefetch|code_end|sendmsg|endpgm|"

@@ -59,7 +59,7 @@ def refused(t, what, argv, env={}, program=PROGRAM):
 def test_hip_faults(t):
     """Weights that arrive wrong, a workgroup of one kernel that does not run."""
     argv = ["--backend", "hip", "--hip-library", HIP["hip_library"], "--ctx", "256"]
-    for fault in ("upload:3", "lost:attention_d64_whole_kernel")[:0 if SHORT else 2]:
+    for fault in ("upload:3", "lost:attention_d64_prefill_kernel")[:0 if SHORT else 2]:
         refused(t, fault, argv, {"HIP_CPU_FAULT": fault})
 
 

@@ -31,7 +31,7 @@ def wait_row(d, request_id, headers={}):
 
 def test_idle(t, d):
     deadline = time.monotonic() + PATIENCE
-    while not (s := stats(d))["kv_pages"]:  # the engine's first turn tells them
+    while not (s := stats(d))["kv_pages"]:  # the engine's first iteration tells them
         assert time.monotonic() < deadline, s
     t.equal((s["running"], s["waiting"], s["active"], s["requests"], s["ttft_ms"]),
             (0, 0, [], [], {"n": 0, "median": None, "p95": None}), "nothing has run")

@@ -6,7 +6,7 @@
 #include "tests/kernel/kernel_test.h"
 
 #include "tests/kernel/plain_begin.h"
-#define turn_tail_ref turn_tail_plain
+#define rope_tail_ref rope_tail_plain
 #define compress_ref compress_plain
 #define see_rows_ref see_rows_plain
 #define hyper_low_ref hyper_low_unused
@@ -16,7 +16,7 @@
 #define hyper_spread_ref hyper_spread_plain
 #include "kernels/ops/compress_ref.c"
 #include "kernels/ops/hyper_ref.c"
-#undef turn_tail_ref
+#undef rope_tail_ref
 #undef compress_ref
 #undef see_rows_ref
 #undef hyper_low_ref
@@ -65,8 +65,8 @@ static struct block_world world_of(struct kernel_test *kt, const struct block_sh
 }
 
 /* h heads of each token to y; or without heads one of each token to its row. */
-static void turn_case(struct kernel_test *kt, const struct block_shape *s, int32_t h,
-		      bool normalises, bool is_back)
+static void rope_tail_case(struct kernel_test *kt, const struct block_shape *s, int32_t h,
+			   bool normalises, bool is_back)
 {
 	struct block_world w = world_of(kt, s);
 	size_t dim = (size_t)s->dim, heads = h ? (size_t)h : 1, n = (size_t)w.n_tok * heads * dim;
@@ -74,7 +74,7 @@ static void turn_case(struct kernel_test *kt, const struct block_shape *s, int32
 	float *x = kernel_rows(kt, (size_t)w.n_tok * heads, dim, 1), *y[2];
 	float *norm = kernel_rows(kt, 1, dim, 1);
 	kernel_act_round(kt, x, n, 100);
-	struct turn_tail_args a = {
+	struct rope_tail_args a = {
 		.n_tok = w.n_tok, .n_heads = (int32_t)heads, .dim = s->dim, .n_freq = s->n_freq,
 		.normalises = normalises, .is_back = is_back, .eps = 1e-6f, .x = x,
 		.norm = h ? NULL : norm, .rope = w.rope, .slot = w.slot, .to = w.pages}, on = a;
@@ -82,7 +82,7 @@ static void turn_case(struct kernel_test *kt, const struct block_shape *s, int32
 		y[i] = kernel_zeros(kt, n_out);
 		a.y = h ? y[i] : NULL;
 		a.to.rows = y[i];
-		i == 0 ? turn_tail_ref(&a) : turn_tail_plain(&a);
+		i == 0 ? rope_tail_ref(&a) : rope_tail_plain(&a);
 	}
 	on.x = kernel_act_upload(kt, x, n);
 	on.norm = h ? NULL : UPLOAD(kt, norm, dim);
@@ -91,9 +91,9 @@ static void turn_case(struct kernel_test *kt, const struct block_shape *s, int32
 	on.to.type = kt->b->kv_type;
 	on.y = h ? (void *)(uintptr_t)on.x : NULL; /* in place */
 	on.to.rows = h ? NULL : kernel_kv_upload(kt, kernel_zeros(kt, n_out), n_out);
-	kernel_ran(kt, kt->b->ops->turn_tail(kt->b, &on), "turn_tail");
+	kernel_ran(kt, kt->b->ops->rope_tail(kt->b, &on), "rope_tail");
 	char what[80];
-	snprintf(what, sizeof what, "turn_tail H=%d D=%d%s", h, s->dim, is_back ? ", back" : "");
+	snprintf(what, sizeof what, "rope_tail H=%d D=%d%s", h, s->dim, is_back ? ", back" : "");
 	if (h)
 		kernel_act_compare(kt, kernel_act_download(kt, on.y, n), y[0], y[1], n / dim, dim,
 				   1e-11, what);
@@ -268,9 +268,9 @@ void case_compress(struct kernel_test *kt)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
 		const struct block_shape *s = &shapes[i];
-		turn_case(kt, s, 3, true, false);
-		turn_case(kt, s, 2, false, true);
-		turn_case(kt, s, 0, true, false);
+		rope_tail_case(kt, s, 3, true, false);
+		rope_tail_case(kt, s, 2, false, true);
+		rope_tail_case(kt, s, 0, true, false);
 		kernel_test_reset(kt);
 		compress_case(kt, s);
 		kernel_test_reset(kt);

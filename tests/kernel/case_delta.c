@@ -369,7 +369,7 @@ struct delta_shape {
 	int32_t hk, hv, k, v;
 	bool is_grouped; /* b and a of a key head's value heads side by side */
 	const struct lives *lives;
-	bool heads_in_turn;
+	bool heads_tiled;
 	bool is_space; /* Mamba-2's rule */
 };
 
@@ -406,7 +406,7 @@ static struct delta_rule_args delta_args(const struct delta_shape *d,
 	return (struct delta_rule_args){
 		.n_tok = s->n_tok, .n_seq = s->n_seq, .n_k_heads = d->hk,
 		.n_v_heads = d->hv, .k_dim = d->k, .v_dim = d->v,
-		.heads_in_turn = d->heads_in_turn,
+		.heads_tiled = d->heads_tiled,
 		.b = {ba, 2 * d->hv, n, r, 2 * r}, .a = {ba + r, 2 * d->hv, n, r, 2 * r},
 		.first_tok = s->first, .states = states_of(s)};
 }

@@ -150,7 +150,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 /* --- on the device ------------------------------------------------------------------- */
 
 struct upload {
-	struct qk_norm_rope_kv_args fresh;
+	struct qk_norm_rope_kv_args fused;
 	struct attention_args a;
 };
 
@@ -180,7 +180,7 @@ static struct upload upload(struct kernel_test *kt, const struct shape *s,
 	struct upload u;
 	void *q = kernel_act_upload(kt, in->q, in->nq);
 	struct kv_pages kv = upload_pages(kt, s, in);
-	u.fresh = (struct qk_norm_rope_kv_args){
+	u.fused = (struct qk_norm_rope_kv_args){
 		.n_tok = in->n_tok, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
 		.n_freq = s->n_freq, .eps = 1e-6f, .q = q,
 		.k = kernel_act_upload(kt, in->k, in->nkv),
@@ -188,8 +188,8 @@ static struct upload upload(struct kernel_test *kt, const struct shape *s,
 		.rope = UPLOAD(kt, in->rope, t * (size_t)s->n_freq * 2 + 1),
 		.slot = UPLOAD(kt, in->slot, t), .kv = kv};
 	if (s->has_norms) {
-		u.fresh.q_norm = UPLOAD(kt, in->norms, in->dim);
-		u.fresh.k_norm = UPLOAD(kt, in->norms + in->dim, in->dim);
+		u.fused.q_norm = UPLOAD(kt, in->norms, in->dim);
+		u.fused.k_norm = UPLOAD(kt, in->norms + in->dim, in->dim);
 	}
 	u.a = (struct attention_args){
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
@@ -267,7 +267,7 @@ static void compare_rows(struct kernel_test *kt, const struct input *in, const f
 	kernel_ok(worst <= 0.57, "%s: %s: at most %.3f steps off", kt->name, what, worst);
 }
 
-/* Turned queries: rounded before and behind the turn, each by 2^-11 of the row's size. */
+/* Transformed queries: rounded before and behind the transform, each by 2^-11 of the row's size. */
 static void compare_queries(struct kernel_test *kt, const struct input *in, const float *ref,
 			    const void *device, const char *what)
 {
@@ -282,7 +282,7 @@ static void compare_queries(struct kernel_test *kt, const struct input *in, cons
 						    (sqrt(squares) + 1e-30));
 	}
 	double most = kt->b->act_type == DTYPE_F16 ? 0x1p-10 : 1e-6;
-	kernel_ok(worst <= most, "%s: %s: queries are turned, %.3g off", kt->name, what, worst);
+	kernel_ok(worst <= most, "%s: %s: queries are rotated, %.3g off", kt->name, what, worst);
 }
 
 static void compare_cache(struct kernel_test *kt, const struct shape *s,
@@ -305,9 +305,9 @@ static void compare_cache(struct kernel_test *kt, const struct shape *s,
 	qk_norm_rope_kv_ref(&a);
 	for (size_t r = 0; r < in->rows; r++)
 		if (!isnan(k[r * in->dim]))
-			kv_bytes_turn_ref(k + r * in->dim, s->k);
+			kv_bytes_hadamard_ref(k + r * in->dim, s->k);
 	for (size_t i = 0; i < in->nq; i += in->dim)
-		kv_bytes_turn_ref(q + i, s->k);
+		kv_bytes_hadamard_ref(q + i, s->k);
 	compare_queries(kt, in, q, device_q, what);
 	struct cache keys = download_cache(kt, in, kv->k, kv->k_scale);
 	struct cache values = download_cache(kt, in, kv->v, kv->v_scale);
@@ -333,7 +333,7 @@ static void compare_y(struct kernel_test *kt, const struct input *in,
 	attention_ref(&a);
 	a.y = plain;
 	attention_plain(&a);
-	/* Each number of a turned query is a sum of the row: scores are larger than what they
+	/* Each number of a transformed query is a sum of the row: scores are larger than what they
 	 * end as, and the plain evaluation may be lucky. */
 	kt->slack = 0x1p-20;
 	kt->n_cut = a.head_dim + a.n_ctx_max;
@@ -385,7 +385,7 @@ static void compare_fused(struct kernel_test *kt, const struct shape *s,
 {
 	struct upload one = upload(kt, s, in);
 	bool runs, is_again;
-	one.a.fresh = &one.fresh;
+	one.a.fused = &one.fused;
 	kt->b->n_step_launches = 0;
 	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), what);
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &one.a), what);
@@ -408,8 +408,8 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	char what[140];
 	snprintf(what, sizeof what, "KV in bytes T=%d B=%d S=%d H=%d G=%d K=%d freq %d P=%d W=%d",
 		 in.n_tok, in.n_seq, in.n_ctx_max, s->h, s->g, s->k, s->n_freq, s->p, s->window);
-	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &u.fresh), what);
-	compare_cache(kt, s, &in, &u.fresh.kv, u.fresh.q, what);
+	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &u.fused), what);
+	compare_cache(kt, s, &in, &u.fused.kv, u.fused.q, what);
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &u.a), what);
 	float *y = kernel_act_download(kt, u.a.y, in.nq);
 	compare_y(kt, &in, u.a, y, what);
@@ -426,7 +426,7 @@ static void test_no_number(struct kernel_test *kt)
 	in.k[5] = NAN;                  /* token 0, head 0 */
 	in.v[in.dim + 63] = INFINITY;   /* token 0, head 1 */
 	struct upload u = upload(kt, &s, &in);
-	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &u.fresh), "qk_norm_rope_kv");
+	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &u.fused), "qk_norm_rope_kv");
 	struct cache keys = download_cache(kt, &in, u.a.kv.k, u.a.kv.k_scale);
 	struct cache values = download_cache(kt, &in, u.a.kv.v, u.a.kv.v_scale);
 	for (int32_t t = 0; t < 3; t++)

@@ -14,7 +14,7 @@ struct shape {
 	bool has_norms;
 	int32_t q_pitch; /* 0: queries in place */
 	bool is_scaled;  /* queries, each token's by another number */
-	bool is_late;    /* norms_turned */
+	bool is_late;    /* norm_after_rope */
 };
 
 static const struct shape cases[] = {
@@ -39,7 +39,7 @@ static struct qk_norm_rope_kv_args args(const struct shape *s, struct kv kv)
 	return (struct qk_norm_rope_kv_args){
 		.n_tok = s->t, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
 		.n_freq = s->n_freq, .eps = 1e-6f, .q = kv.q, .q_pitch = s->q_pitch,
-		.norms_turned = s->is_late,
+		.norm_after_rope = s->is_late,
 		.kv = {.k = kv.k_pages, .v = kv.v_pages, .type = DTYPE_F32, .page_size = s->p}};
 }
 

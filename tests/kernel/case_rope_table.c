@@ -29,7 +29,7 @@ static void check(struct kernel_test *kt, double scale)
 		  "%s: cos of position 1000", kt->name);
 }
 
-/* Pairs take turns at three positions of a token. */
+/* Pairs alternate between three positions of a token. */
 static void check_axes(struct kernel_test *kt)
 {
 	enum { T = 5, N = 9 };
@@ -54,7 +54,7 @@ static void check_axes(struct kernel_test *kt)
 	kernel_ok(worst <= 6e-8, "%s: rope_table of three axes: largest error %.1e", kt->name,
 		  worst);
 	kernel_ok(fabs(got[2 * (3 * N + 1)] - cos(100 * freq[1])) <= 6e-8,
-		  "%s: pair 1 turns by the height", kt->name);
+		  "%s: pair 1 rotates by the height", kt->name);
 }
 
 void case_rope_table(struct kernel_test *kt)

@@ -156,7 +156,7 @@ void kernel_same(struct kernel_test *kt, const float *row_alone, const float *ro
 void attention_plain(const struct attention_args *a);
 
 void case_attention(struct kernel_test *kt);
-void case_attention_fresh(struct kernel_test *kt);
+void case_attention_fused(struct kernel_test *kt);
 void case_compress(struct kernel_test *kt); /* and hyper_split, hyper_spread */
 void case_delta(struct kernel_test *kt); /* causal_conv, delta_rule, gated_norm, gates */
 void case_hyper(struct kernel_test *kt); /* hyper-connections, ngram_gate, index_* */

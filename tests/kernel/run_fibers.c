@@ -22,7 +22,7 @@ static const struct {
 	test_case *run;
 } cases[] = {
 #define CASE(name) {#name, case_##name},
-	CASE(attention) CASE(attention_fresh) CASE(linear) CASE(moe_experts)
+	CASE(attention) CASE(attention_fused) CASE(linear) CASE(moe_experts)
 	CASE(moe_router) CASE(qk_norm_rope_kv) CASE(rms_norm) CASE(rope_table)
 	CASE(delta) CASE(compress) CASE(hyper) CASE(mla) CASE(rows) CASE(act_mul)
 	CASE(logits_top) CASE(kv_bytes) CASE(vision)

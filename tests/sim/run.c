@@ -12,8 +12,8 @@
  *   fail N | nan N            the next N steps fail, or give NaN for logits
  *   drain | stop
  *   restart                   (settles first) all but kv_dir is forgotten
- *   turn [N]                  N turns of the scheduler (1)
- *   settle                    turns until there is nothing to do
+ *   iterate [N]               N iterations of the scheduler (1)
+ *   settle                    iterations until there is nothing to do
  *   expect FACT…              (settles first) see below
  *   check FACT…               the same at this very moment
  *
@@ -396,7 +396,7 @@ static void wait_until(struct scenario *sc, int64_t time_us)
 {
 	struct fake *f = &sc->w.fake;
 	while (f->now_us < time_us)
-		if (!world_turn(&sc->w))
+		if (!world_iterate(&sc->w))
 			f->now_us = time_us;
 }
 
@@ -409,7 +409,7 @@ static void wait_for(struct scenario *sc, char **words)
 			bad(sc, "no such value", words[2]);
 		if (v >= want)
 			return;
-		if (!world_turn(&sc->w))
+		if (!world_iterate(&sc->w))
 			break;
 	}
 	ok(false, "%s:%d: %s %s %s comes to pass", sc->name, sc->line, words[1],
@@ -460,9 +460,9 @@ static void command(struct scenario *sc, char **words, int n)
 		world_restart(&sc->w);
 	} else if (!strcmp(verb, "settle")) {
 		settle(sc);
-	} else if (!strcmp(verb, "turn")) {
+	} else if (!strcmp(verb, "iterate")) {
 		for (int i = 0; i < count; i++)
-			world_turn(&sc->w);
+			world_iterate(&sc->w);
 	} else if (!strcmp(verb, "expect") || !strcmp(verb, "check")) {
 		if (*verb == 'e')
 			settle(sc);

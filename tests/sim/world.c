@@ -333,10 +333,10 @@ static void note(struct client *c, const struct event *e)
 	}
 }
 
-bool world_turn(struct world *w)
+bool world_iterate(struct world *w)
 {
 	struct request *r;
-	bool did = sched_turn(w->sched);
+	bool did = sched_iterate(w->sched);
 	while ((r = sched_next_ready(w->sched))) {
 		struct event *e;
 		while ((e = request_next_event(r))) {
@@ -350,7 +350,7 @@ bool world_turn(struct world *w)
 bool world_settle(struct world *w)
 {
 	for (int i = 0; i < TURNS_MAX; i++) {
-		if (world_turn(w))
+		if (world_iterate(w))
 			continue;
 		/* kv_dir's two threads work in real time. */
 		if (!w->dir[0] || (sched_is_idle(w->sched) &&

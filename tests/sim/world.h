@@ -88,8 +88,8 @@ struct client *world_submit(struct world *w, const struct spec *spec);
 struct client *world_find(struct world *w, const char *name); /* or NULL */
 int client_n_choices(const struct client *c);
 int client_n_tokens(const struct client *c); /* all choices */
-/* One turn and all its events. False when there was nothing to do. */
-bool world_turn(struct world *w);
+/* One iteration and all its events. False when there was nothing to do. */
+bool world_iterate(struct world *w);
 /* Turns until there is nothing to do, for kv_dir too; false when that takes too long. */
 bool world_settle(struct world *w);
 /* NULL, or what is wrong: the rules that hold at the end of every scenario. */

@@ -143,7 +143,7 @@ static void run_heads(void *arg, int begin, int end)
 
 enum status cpu_attention(struct backend *b, const struct attention_args *a)
 {
-	enum status st = a->fresh ? cpu_qk_norm_rope_kv(b, a->fresh) : OK;
+	enum status st = a->fused ? cpu_qk_norm_rope_kv(b, a->fused) : OK;
 	if (st != OK)
 		return st;
 	if (((struct cpu *)b)->isa)

@@ -23,7 +23,7 @@ static void normalise(float *x, int32_t dim, float eps, const float *weight)
 		x[d] = x[d] * (weight ? scale * weight[d] : scale);
 }
 
-static void turn(float *x, int32_t dim, int32_t n_freq, const float *rope, float sign)
+static void rotate(float *x, int32_t dim, int32_t n_freq, const float *rope, float sign)
 {
 	float *tail = x + dim - 2 * n_freq;
 	for (int32_t i = 0; i < n_freq; i++) {
@@ -34,10 +34,10 @@ static void turn(float *x, int32_t dim, int32_t n_freq, const float *rope, float
 	}
 }
 
-static void turn_tails(void *arg, int begin, int end)
+static void rope_tails(void *arg, int begin, int end)
 {
 	const struct compress_job *j = arg;
-	const struct turn_tail_args *a = j->a;
+	const struct rope_tail_args *a = j->a;
 	size_t dim = (size_t)a->dim;
 	float x[MAX_DIM];
 	for (int row = begin; row < end; row++) {
@@ -45,7 +45,7 @@ static void turn_tails(void *arg, int begin, int end)
 		memcpy(x, (const float *)a->x + at, dim * sizeof *x);
 		if (a->normalises)
 			normalise(x, a->dim, a->eps, a->norm);
-		turn(x, a->dim, a->n_freq, a->rope + t * (size_t)a->n_freq * 2,
+		rotate(x, a->dim, a->n_freq, a->rope + t * (size_t)a->n_freq * 2,
 		     a->is_back ? -1 : 1);
 		if (a->y)
 			memcpy((float *)a->y + at, x, dim * sizeof *x);
@@ -55,12 +55,12 @@ static void turn_tails(void *arg, int begin, int end)
 	}
 }
 
-enum status cpu_turn_tail(struct backend *b, const struct turn_tail_args *a)
+enum status cpu_rope_tail(struct backend *b, const struct rope_tail_args *a)
 {
 	const struct compress_job job = {b, a};
 	if (a->dim > MAX_DIM)
 		return E_UNSUPPORTED;
-	cpu_for(b, a->n_tok * a->n_heads, (size_t)a->dim * 4, turn_tails, &job);
+	cpu_for(b, a->n_tok * a->n_heads, (size_t)a->dim * 4, rope_tails, &job);
 	return OK;
 }
 
@@ -133,7 +133,7 @@ static void fill_blocks(void *arg, int begin, int end)
 		for (int32_t d = 0; d < a->dim; d += AT_ONCE)
 			sum_block(a, &s, d, MIN(AT_ONCE, a->dim - d), row + d);
 		normalise(row, a->dim, a->eps, a->norm);
-		turn(row, a->dim, a->n_freq, a->rope + (size_t)t * (size_t)a->n_freq * 2, 1);
+		rotate(row, a->dim, a->n_freq, a->rope + (size_t)t * (size_t)a->n_freq * 2, 1);
 		cpu_kv_store(j->b, a->to.rows,
 			     row_pages_block(&a->to, a->slot[t]) * (size_t)a->dim, row, a->dim);
 	}

@@ -120,7 +120,7 @@ static void prepare(const struct delta_rule_args *a, int t, int h,
 		    struct token_of_head *out)
 {
 	int n_keys = a->n_k_heads * a->k_dim;
-	int key = (a->heads_in_turn ? h % a->n_k_heads
+	int key = (a->heads_tiled ? h % a->n_k_heads
 				    : h / (a->n_v_heads / a->n_k_heads)) * a->k_dim;
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);

@@ -92,7 +92,7 @@ static void through(const struct delta_job *j, int h, int v, int t, int end, con
 	const struct delta_rule_args *a = j->a;
 	size_t n_v = (size_t)a->n_v_heads * (size_t)a->v_dim;
 	size_t n_keys = (size_t)a->n_k_heads * (size_t)a->k_dim, at = (size_t)t;
-	int key = a->heads_in_turn ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
+	int key = a->heads_tiled ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
 	struct cpu_delta d = {
 		.n_tok = end - t, .dim = a->k_dim,
 		.keys = j->keys + ((size_t)key * (size_t)a->n_tok + at) *

@@ -29,7 +29,7 @@ static void store(const float *x, int n, uint8_t *bytes, uint16_t *scale)
 	}
 }
 
-void cpu_kv_turn(float *x, int n)
+void cpu_kv_hadamard(float *x, int n)
 {
 	int block = kv_bytes_block(n);
 	float factor = (float)(1 / sqrt(block));

@@ -11,8 +11,9 @@ struct cpu_kv_row {
 	const float *k, *v;
 };
 
-/* Turns a row (n) of keys or queries for a cache of type I8 (kernels/ops/kv_bytes.h). */
-void cpu_kv_turn(float *x, int n);
+/* Hadamard transform of a row (n) of keys or queries, for a cache of type I8
+ * (kernels/ops/kv_bytes.h). */
+void cpu_kv_hadamard(float *x, int n);
 /* Store a row of keys and one of values in a cache of type I8. */
 void cpu_kv_store_bytes(const struct kv_pages *kv, const struct cpu_kv_row *row);
 

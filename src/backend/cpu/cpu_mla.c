@@ -80,7 +80,7 @@ enum status cpu_head_linear(struct backend *b, const struct head_linear_args *a)
 	return OK;
 }
 
-static void turn(const struct mla_rope_kv_args *a, const float *in, const float *rope,
+static void rotate(const struct mla_rope_kv_args *a, const float *in, const float *rope,
 		 float scale, float *out)
 {
 	int n = a->rope_dim / 2, step = a->is_interleaved ? 2 : 1;
@@ -110,12 +110,12 @@ static void run_prepare(void *arg, int begin, int end)
 		float scale = 1 / sqrtf(squares_of(from, n_c) / (float)n_c + a->eps);
 		for (int i = 0; i < n_c; i++)
 			key[i] = from[i] * scale * a->norm[i];
-		turn(a, from + n_c, rope, 1, key + n_c);
+		rotate(a, from + n_c, rope, 1, key + n_c);
 		cpu_kv_store(job->b, a->kv.k, kv_pages_at(&a->kv, 1, n, a->slot[t], 0),
 			     key, n);
 		for (int h = 0; h < a->n_heads; h++) {
 			size_t head = (size_t)t * (size_t)a->n_heads + (size_t)h;
-			turn(a, (const float *)a->q_from + head * (size_t)a->q_pitch +
+			rotate(a, (const float *)a->q_from + head * (size_t)a->q_pitch +
 					a->q_pitch - a->rope_dim,
 			     rope, a->q_scale, (float *)a->q + head * (size_t)n + n_c);
 		}

@@ -215,7 +215,7 @@ static void fill_zeros(const struct weight *w, int32_t n0, int n_rows, uint8_t *
 /* --- integers ------------------------------------------------------------------ */
 
 /* Transpose four words of four rows. */
-static void turn_four(const uint8_t *in, size_t pitch, uint32_t *out)
+static void transpose_four(const uint8_t *in, size_t pitch, uint32_t *out)
 {
 	vec4i a, b, c, d;
 	memcpy(&a, in, sizeof a);
@@ -246,8 +246,8 @@ static void fill_words(const void *from, size_t n_words, int32_t n0, int n_rows,
 	for (size_t r = 0; r < rows; r += 4) {
 		size_t j = 0;
 		for (; r + 4 <= rows && j + 4 <= n_words; j += 4)
-			turn_four(q + r * pitch + j * sizeof *out, pitch,
-				  out + j * ROWS + r);
+			transpose_four(q + r * pitch + j * sizeof *out, pitch,
+				       out + j * ROWS + r);
 		for (; j < n_words; j++)
 			for (size_t i = r; i < MIN(r + 4, rows); i++)
 				memcpy(out + j * ROWS + i,

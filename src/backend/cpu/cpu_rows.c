@@ -202,7 +202,7 @@ static void prepare_head(const struct rows_job *job, const float *in, const floa
 			 const float *rope, float *out)
 {
 	const struct qk_norm_rope_kv_args *a = job->a;
-	bool is_first = norm && !a->norms_turned;
+	bool is_first = norm && !a->norm_after_rope;
 	if (is_first)
 		normalise(job->b, in, a->head_dim, a->eps, norm, out);
 	else if (in != out)
@@ -239,7 +239,7 @@ static void run_prepare(void *arg, int begin, int end)
 			for (size_t i = 0; a->q_scale && i < dim; i++)
 				q[i] *= a->q_scale[t];
 			if (a->kv.type == DTYPE_I8)
-				cpu_kv_turn(q, a->head_dim);
+				cpu_kv_hadamard(q, a->head_dim);
 		}
 		for (int g = 0; g < a->n_kv_heads; g++) {
 			size_t at = kv_pages_at(&a->kv, a->n_kv_heads, a->head_dim,
@@ -248,7 +248,7 @@ static void run_prepare(void *arg, int begin, int end)
 			const float *v = (const float *)a->v + row;
 			prepare_head(job, (const float *)a->k + row, a->k_norm, rope, key);
 			if (a->kv.type == DTYPE_I8) {
-				cpu_kv_turn(key, a->head_dim);
+				cpu_kv_hadamard(key, a->head_dim);
 				cpu_kv_store_bytes(&a->kv, &(struct cpu_kv_row){
 					a->n_kv_heads, a->slot[t], g, a->head_dim, key, v});
 				continue;

@@ -18,7 +18,7 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 		.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim,
 		.n_freq = a->n_freq, .page_size = a->kv.page_size, .eps = a->eps,
 		.q_from = a->q_from, .q_pitch = a->q_pitch, .q_scale = a->q_scale,
-		.norms_turned = a->norms_turned, .k_scale = a->kv.k_scale,
+		.norm_after_rope = a->norm_after_rope, .k_scale = a->kv.k_scale,
 		.v_scale = a->kv.v_scale};
 	bool is_bytes = a->kv.type == DTYPE_I8;
 	struct hip_grid g = {
@@ -68,7 +68,7 @@ static struct attention_launch launch_of(const struct hip *h, const struct atten
 					 const struct attention_shape *s)
 {
 	int32_t page = a->kv.page_size, heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
-	int32_t tile_tok = power_below(s->whole_tiles * 16 / heads);
+	int32_t tile_tok = power_below(s->prefill_tiles * 16 / heads);
 	return (struct attention_launch){
 		.q = a->q, .k = a->kv.k, .v = a->kv.v ? a->kv.v : a->kv.k,
 		.k_scale = a->kv.k_scale, .v_scale = a->kv.v_scale,
@@ -95,15 +95,15 @@ static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
 	return ATTENTION_LDS(s->key, s->value, s->block, s->parts, s->is_shared, tiles);
 }
 
-static int32_t whole_lds_of(const struct attention_shape *s)
+static int32_t prefill_lds_of(const struct attention_shape *s)
 {
 	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, s->step, s->by_rows)
-			  : lds_of(s, s->whole_tiles);
+			  : lds_of(s, s->prefill_tiles);
 }
 
-static int32_t fresh_lds_of(const struct attention_shape *s)
+static int32_t fused_lds_of(const struct attention_shape *s)
 {
-	return lds_of(s, 1) + ATTENTION_FRESH_LDS(s->key);
+	return lds_of(s, 1) + ATTENTION_FUSED_LDS(s->key);
 }
 
 /* Most positions that a token of the step sees. */
@@ -112,30 +112,31 @@ static int32_t seen_of(const struct attention_args *a)
 	return a->window ? MIN(a->n_ctx_max, a->window + a->n_tok) : a->n_ctx_max;
 }
 
-/* Launches that the whole kernel takes, so that none lasts as long as half a second: a
+/* Launches that the prefill kernel takes, so that none lasts as long as half a second: a
  * driver resets a queue that hangs. A launch of MOST operations is predicted to take 0.3 s on
  * gfx1151 (docs/first-run-on-amd.md). */
-static int32_t whole_launches(const struct hip *h, const struct attention_args *a)
+static int32_t prefill_launches(const struct hip *h, const struct attention_args *a)
 {
 	const double MOST = h->checks.few_groups ? 1e6 : 9e12;
 	double n = 2.0 * a->n_tok * seen_of(a) * a->n_heads * (a->head_dim + attention_v_dim(a));
 	return 1 + (int32_t)(n / MOST);
 }
 
-/* Launch the whole kernel for sequences of more than one token, or, with last_seen, the mutual
- * kernel for all sequences. */
-static enum status whole(struct hip *h, const struct attention_args *a,
-			 const struct attention_shape *s, int32_t subs)
+/* Launch the prefill kernel for sequences of more than one token, or, with last_seen, the
+ * bidirectional kernel for all sequences. */
+static enum status prefill(struct hip *h, const struct attention_args *a,
+			   const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
 	struct hip_kernel kernel =
 		hip_kernel(a->last_seen ? KERNEL_PLAIN : KERNEL_ATTENTION_WHOLE, PROFILE_COUNT,
-			   "attention_%s_%s_kernel", s->name, a->last_seen ? "mutual" : "whole");
+			   "attention_%s_%s_kernel", s->name,
+			   a->last_seen ? "bidirectional" : "prefill");
 	/* The host does not know a sequence's tokens: each gets the tiles that all tokens
 	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
-	int32_t n_launches = whole_launches(h, a), each = DIV_UP(tiles, n_launches);
-	int32_t lds = whole_lds_of(s) + (a->last_seen ? ATTENTION_MUTUAL_LDS : 0);
+	int32_t n_launches = prefill_launches(h, a), each = DIV_UP(tiles, n_launches);
+	int32_t lds = prefill_lds_of(s) + (a->last_seen ? ATTENTION_BIDIRECTIONAL_LDS : 0);
 	enum status st = OK;
 	l.skips_single = !a->last_seen;
 	for (; l.first_tile < tiles && st == OK; l.first_tile += each) {
@@ -155,7 +156,7 @@ static enum status merge(struct hip *h, const struct attention_launch *l, int32_
 		.group = group, .subs = ATTENTION_SUBS(group), .heads = heads,
 		.all = m.n_kv_heads * ATTENTION_SUBS(group),
 		.per_group = (uint32_t)(((1u << 31) + (uint32_t)group - 1) / (uint32_t)group),
-		.stride = ATTENTION_SPREAD_WORK(1, m.tile_tok, heads, m.v_dim)};
+		.stride = ATTENTION_TILE_SPLIT_WORK(1, m.tile_tok, heads, m.v_dim)};
 	while (m.v_dim > ATTENTION_MERGE_EACH << r.parts_shift)
 		r.parts_shift++;
 	struct hip_grid g = {m.n_heads << r.parts_shift, n * m.tile_tok, ATTENTION_MERGE_EACH, 0};
@@ -241,62 +242,62 @@ static enum status few(struct hip *h, const struct attention_args *a,
 	return split(h, &each, s, subs);
 }
 
-/* --- spread ------------------------------------------------------------------------- */
+/* --- tile_split --------------------------------------------------------------------- */
 
 /* Most tiles that all sequences of a step have together. In each sequence one tile may be
  * incomplete, and one more may end where segments grow. */
-static int32_t spread_tiles(const struct attention_args *a, const struct attention_launch *l)
+static int32_t tile_split_tiles(const struct attention_args *a, const struct attention_launch *l)
 {
 	return (a->n_tok + a->n_seq * (l->tile_tok - 1)) / l->tile_tok + a->n_seq;
 }
 
 /* Most segments of a tile: one that begins within a segment has one more. */
-static int32_t spread_segments(const struct attention_args *a)
+static int32_t tile_split_segments(const struct attention_args *a)
 {
 	enum { EACH = ATTENTION_MERGE_AT_ONCE };
 	return MIN(ATTENTION_SEGMENTS, DIV_UP(seen_of(a) / ATTENTION_SEGMENT + 2, EACH) * EACH);
 }
 
 /* Tiles for which the work memory suffices in one launch. */
-static int32_t spread_at_once(const struct attention_args *a, const struct attention_launch *l,
-			      int32_t subs)
+static int32_t tile_split_at_once(const struct attention_args *a, const struct attention_launch *l,
+				  int32_t subs)
 {
 	int32_t heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
 	size_t each = (size_t)subs * sizeof(float) *
-		      (size_t)ATTENTION_SPREAD_WORK(l->n_segments, l->tile_tok, heads,
+		      (size_t)ATTENTION_TILE_SPLIT_WORK(l->n_segments, l->tile_tok, heads,
 						    l->v_dim);
 	return (int32_t)MIN(HIP_WORK_BYTES / each, (size_t)1024);
 }
 
 /* True for few tokens behind a long cache. With one workgroup a tile, most compute units would be
  * idle while a few read all keys. The further launch, which merges, costs less than that only if
- * the cache is long. Prompts of many tokens are left to the whole kernel. */
-static bool is_spread(const struct hip *h, const struct attention_args *a,
-		      const struct attention_shape *s, int32_t subs)
+ * the cache is long. Prompts of many tokens are left to the prefill kernel. */
+static bool is_tile_split(const struct hip *h, const struct attention_args *a,
+			  const struct attention_shape *s, int32_t subs)
 {
 	enum { LEAST_SEEN = 1024, MOST_TOK = 1024 };
 	struct attention_launch l = launch_of(h, a, s);
-	l.n_segments = spread_segments(a);
+	l.n_segments = tile_split_segments(a);
 	int64_t groups = ((int64_t)a->n_tok / l.tile_tok + 1) * subs;
 	return a->n_tok > a->n_seq && a->n_tok <= MOST_TOK && seen_of(a) > LEAST_SEEN &&
-	       groups < h->device.n_cu && spread_at_once(a, &l, subs) > 0;
+	       groups < h->device.n_cu && tile_split_at_once(a, &l, subs) > 0;
 }
 
-/* Launch the spread kernel, and the merge of its segments. */
-static enum status spread(struct hip *h, const struct attention_args *a,
-			  const struct attention_shape *s, int32_t subs)
+/* Launch the tile_split kernel, and the merge of its segments. */
+static enum status tile_split(struct hip *h, const struct attention_args *a,
+			      const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
-	int32_t tiles = spread_tiles(a, &l);
+	int32_t tiles = tile_split_tiles(a, &l);
 	enum status st = OK;
 	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_SPREAD, PROFILE_COUNT,
-					      "attention_%s_spread_kernel", s->name);
-	l.n_segments = spread_segments(a);
-	int32_t at_once = spread_at_once(a, &l, subs);
+					      "attention_%s_tile_split_kernel", s->name);
+	l.n_segments = tile_split_segments(a);
+	int32_t at_once = tile_split_at_once(a, &l, subs);
 	for (; l.first_tile < tiles && st == OK; l.first_tile += at_once) {
 		int32_t n = MIN(at_once, tiles - l.first_tile);
 		struct hip_grid g = {l.n_segments * subs, n, ATTENTION_WAVES * 32,
-				     whole_lds_of(s)};
+				     prefill_lds_of(s)};
 		st = LAUNCH(h, kernel, g, ARG(l));
 		if (st == OK)
 			st = merge(h, &l, n);
@@ -307,20 +308,20 @@ static enum status spread(struct hip *h, const struct attention_args *a,
 /* True if attention's kernel does qk_norm_rope_kv too. */
 static bool is_fused(const struct attention_args *a, const struct attention_shape *s)
 {
-	const struct qk_norm_rope_kv_args *f = a->fresh;
-	return f && s->has_fresh && a->n_tok == a->n_seq && a->head_dim % 8 == 0 &&
+	const struct qk_norm_rope_kv_args *f = a->fused;
+	return f && s->is_fused && a->n_tok == a->n_seq && a->head_dim % 8 == 0 &&
 	       attention_v_dim(a) == a->head_dim && f->n_freq % 2 == 0 &&
-	       f->q_pitch % 2 == 0 && !f->q_scale && !f->norms_turned;
+	       f->q_pitch % 2 == 0 && !f->q_scale && !f->norm_after_rope;
 }
 
-/* Launch the fresh split kernel for sequences of one token, with raw q, k and v. */
-static enum status fresh(struct hip *h, const struct attention_args *a,
+/* Launch the fused split kernel for sequences of one token, with raw q, k and v. */
+static enum status fused(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
 	enum { MOST_Y = 65535 }; /* largest y of a grid */
-	const struct qk_norm_rope_kv_args *f = a->fresh;
+	const struct qk_norm_rope_kv_args *f = a->fused;
 	struct attention_launch l = launch_of(h, a, s);
-	struct attention_fresh raw = {
+	struct attention_fused raw = {
 		.q = f->q_from ? f->q_from : f->q, .k = f->k, .v = f->v,
 		.q_norm = f->q_norm, .k_norm = f->k_norm, .rope = f->rope, .slot = f->slot,
 		.k_pages = a->kv.k, .v_pages = a->kv.v, .k_scale = a->kv.k_scale,
@@ -331,13 +332,13 @@ static enum status fresh(struct hip *h, const struct attention_args *a,
 	int32_t at_once = MIN(split_at_once(a, subs), MOST_Y / ATTENTION_SEGMENTS);
 	enum status st = OK;
 	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_FRESH, PROFILE_COUNT,
-					      "attention_%s_%sfresh_split_kernel", s->name,
+					      "attention_%s_%sfused_split_kernel", s->name,
 					      bytes_of(a));
 	l.merges_apart = merges_apart(a);
 	for (int32_t b = 0; b < a->n_seq && st == OK; b += at_once) {
 		int32_t n = MIN(at_once, a->n_seq - b);
 		struct hip_grid g = {subs, ATTENTION_SEGMENTS * n, ATTENTION_WAVES * 32,
-				     fresh_lds_of(s)};
+				     fused_lds_of(s)};
 		l.first_seq = b;
 		st = LAUNCH(h, kernel, g, ARG(l), ARG(raw));
 		if (st == OK && l.merges_apart)
@@ -399,14 +400,14 @@ enum hip_attention_way hip_attention_way(const struct hip *h, const struct atten
 	if (a->last_seen)
 		return HIP_ATTENTION_MUTUAL;
 	if (is_fused(a, s))
-		return HIP_ATTENTION_FRESH;
-	if (is_spread(h, a, s, subs_of(a)))
-		return HIP_ATTENTION_SPREAD;
+		return HIP_ATTENTION_FUSED;
+	if (is_tile_split(h, a, s, subs_of(a)))
+		return HIP_ATTENTION_TILE_SPLIT;
 	if (are_few(h, a))
 		return HIP_ATTENTION_FEW;
 	if (a->n_tok <= a->n_seq)
 		return HIP_ATTENTION_SPLIT;
-	return a->n_seq == 1 ? HIP_ATTENTION_WHOLE : HIP_ATTENTION_BOTH;
+	return a->n_seq == 1 ? HIP_ATTENTION_PREFILL : HIP_ATTENTION_BOTH;
 }
 
 enum status hip_attention(struct backend *b, const struct attention_args *a)
@@ -419,26 +420,26 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 		return st;
 	enum hip_attention_way way = hip_attention_way(h, a);
 	int32_t subs = subs_of(a);
-	if (a->fresh && way != HIP_ATTENTION_FRESH)
-		st = hip_qk_norm_rope_kv(b, a->fresh);
-	if (st == OK && way >= HIP_ATTENTION_SPREAD)
-		st = widen(h, a, way >= HIP_ATTENTION_WHOLE, &wide);
+	if (a->fused && way != HIP_ATTENTION_FUSED)
+		st = hip_qk_norm_rope_kv(b, a->fused);
+	if (st == OK && way >= HIP_ATTENTION_TILE_SPLIT)
+		st = widen(h, a, way >= HIP_ATTENTION_PREFILL, &wide);
 	if (st != OK)
 		return st;
 	switch (way) {
-	case HIP_ATTENTION_FRESH:
-		return fresh(h, a, s, subs);
+	case HIP_ATTENTION_FUSED:
+		return fused(h, a, s, subs);
 	case HIP_ATTENTION_SPLIT:
 		return split(h, a, s, subs);
 	case HIP_ATTENTION_FEW:
 		return few(h, a, s, subs);
-	case HIP_ATTENTION_SPREAD:
-		return spread(h, &wide, s, subs);
+	case HIP_ATTENTION_TILE_SPLIT:
+		return tile_split(h, &wide, s, subs);
 	case HIP_ATTENTION_MUTUAL:
-	case HIP_ATTENTION_WHOLE:
-		return whole(h, &wide, s, subs);
+	case HIP_ATTENTION_PREFILL:
+		return prefill(h, &wide, s, subs);
 	case HIP_ATTENTION_BOTH:
-		st = whole(h, &wide, s, subs);
+		st = prefill(h, &wide, s, subs);
 		return st == OK ? split(h, a, s, subs) : st;
 	}
 	return E_INTERNAL;

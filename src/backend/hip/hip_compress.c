@@ -23,16 +23,16 @@ static enum status check(struct backend *b, int32_t dim, enum dtype type, bool i
 	return OK;
 }
 
-enum status hip_turn_tail(struct backend *b, const struct turn_tail_args *a)
+enum status hip_rope_tail(struct backend *b, const struct rope_tail_args *a)
 {
-	struct turn_tail_launch l = {
+	struct rope_tail_launch l = {
 		.n_heads = a->n_heads, .dim = a->dim, .n_freq = a->n_freq,
 		.normalises = a->normalises, .eps = a->eps, .sign = a->is_back ? -1 : 1,
 		.x = a->x, .norm = a->normalises ? a->norm : NULL, .rope = a->rope, .y = a->y,
 		.slot = a->slot, .to = pages_of(&a->to)};
 	struct hip_grid g = {a->n_heads, a->n_tok, COMPRESS_THREADS, 0};
 	enum status st = check(b, a->dim, a->to.type, !a->y);
-	return st == OK ? LAUNCH(hip_of(b), PLAIN("turn_tail_kernel"), g, ARG(l)) : st;
+	return st == OK ? LAUNCH(hip_of(b), PLAIN("rope_tail_kernel"), g, ARG(l)) : st;
 }
 
 enum status hip_compress(struct backend *b, const struct compress_args *a)

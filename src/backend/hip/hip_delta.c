@@ -111,7 +111,7 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 		     a->n_seq * a->n_v_heads <= HIP_MAX_TOK;
 	struct delta_rule_launch l = {
 		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
-		.v_dim = a->v_dim, .heads_in_turn = a->heads_in_turn,
+		.v_dim = a->v_dim, .heads_tiled = a->heads_tiled,
 		.q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
 		.dt_bias = a->dt_bias, .skip = a->skip, .first_tok = a->first_tok,

@@ -27,7 +27,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	/* q (T, H, K), k and v (T, G, K) = W norm(x) + bias */
 	PART(attend_project, .norm = &before);
 	/* y (T, H, K) = attention; heads of q and k are rotated, then normalised */
-	PART(attend_see, .q_norm = a->q_norm, .k_norm = a->k_norm, .norms_turned = true);
+	PART(attend_see, .q_norm = a->q_norm, .k_norm = a->k_norm, .norm_after_rope = true);
 	/* x (T, D) += Wo y */
 	PART(attend_out, .next = moe_follow(g, l) ? &router : NULL);
 	/* x += the chosen experts by their weights, and the shared one; or a dense part */

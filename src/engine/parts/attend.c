@@ -207,12 +207,12 @@ enum status attend_see(struct graph *g, const struct layer *l, const struct grap
 	struct kv_pages kv = graph_pages(g, of);
 	if (x->index)
 		kv.page_size = x->index->ratio;
-	struct qk_norm_rope_kv_args fresh = {
+	struct qk_norm_rope_kv_args fused = {
 		.n_tok = t, .n_heads = a->n_heads, .n_kv_heads = of == l ? a->n_kv_heads : 0,
 		.head_dim = dim, .n_freq = a->n_freq, .eps = g->eps, .q = r->q,
 		.k = r->k, .v = r->v, .q_norm = x->q_norm,
 		.k_norm = a->has_v ? x->k_norm : NULL,
-		.norms_turned = x->norms_turned,
+		.norm_after_rope = x->norm_after_rope,
 		.rope = a->rope, .slot = s->ids.slot, .kv = kv,
 		.q_scale = a->is_late ? s->ids.q_scale : NULL,
 		.q_from = a->is_gated ? r->q_gate : NULL,
@@ -222,11 +222,11 @@ enum status attend_see(struct graph *g, const struct layer *l, const struct grap
 	/* qk_norm_rope_kv comes before attention, if the layer reads the cache of another and
 	 * only q is new; if an indexer chooses; or if draft tokens see those before them. */
 	bool is_apart = of != l || x->index || s->is_alone;
-	enum status st = is_apart ? g->b->ops->qk_norm_rope_kv(g->b, &fresh) : OK;
+	enum status st = is_apart ? g->b->ops->qk_norm_rope_kv(g->b, &fused) : OK;
 	if (st != OK)
 		return graph_op_failed(g, "qk_norm_rope_kv", t, st, fail);
 	struct attention_args seen = {
-		.fresh = is_apart ? NULL : &fresh, .n_tok = t, .n_seq = s->n_seq,
+		.fused = is_apart ? NULL : &fused, .n_tok = t, .n_seq = s->n_seq,
 		.n_heads = a->n_heads, .n_kv_heads = a->n_kv_heads, .head_dim = dim,
 		.max_pages_per_seq = s->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
 		.window = a->window, .is_chunked = a->is_chunked,

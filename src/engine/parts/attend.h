@@ -59,7 +59,7 @@ enum status attend_project(struct graph *g, const struct layer *l,
  * are normalised, if weights are given, and rotated. */
 struct attend_see {
 	const float *q_norm, *k_norm;
-	bool norms_turned;           /* the norms' weights multiply after the rotation */
+	bool norm_after_rope;        /* the norms' weights multiply after the rotation */
 	const struct indexer *index; /* chooses what is seen; NULL: all is */
 };
 enum status attend_see(struct graph *g, const struct layer *l, const struct graph_step *s,

@@ -3,10 +3,10 @@
  * Attention to a window and to compressed keys, all of one head, which are values too
  * (kernels/ops/compress.h has the formulas):
  *
- *   q = Wqb norm(Wqa n), each head normalised;  kv = norm(Wkv n);  the ends of both turned
+ *   q = Wqb norm(Wqa n), each head normalised;  kv = norm(Wkv n);  the ends of both rotated
  *   kv to the rows of tokens;  a compressor's values and gates of n to its pages, full blocks
  *   to their rows
- *   y = attention(q, rows of the window, rows of blocks), turned back
+ *   y = attention(q, rows of the window, rows of blocks), rotated back
  *   x += Wob (Woa of each group of heads of y)
  *
  * A layer has blocks of heavy_ratio positions, all of which are seen; or blocks of index_ratio,
@@ -252,10 +252,10 @@ static enum status project(struct graph *g, const struct layer *l, const struct 
 	RUN(rms_norm, .n_tok = t, .dim = a->q_lora, .eps = g->eps, .x = r->q_a,
 	    .weight = a->q_norm, .y = r->q_a_n);
 	RUN(linear, .n_tok = t, .x = r->q_a_n, .n_out = 1, .out = {{.w = &a->q_b, .y = r->q}});
-	RUN(turn_tail, .n_tok = t, .n_heads = a->n_heads, .dim = a->head_dim, .n_freq = n_freq,
+	RUN(rope_tail, .n_tok = t, .n_heads = a->n_heads, .dim = a->head_dim, .n_freq = n_freq,
 	    .normalises = true, .eps = g->eps, .x = r->q, .rope = a->rope, .y = r->q,
 	    .slot = s->ids.slot);
-	RUN(turn_tail, .n_tok = t, .n_heads = 1, .dim = a->head_dim, .n_freq = n_freq,
+	RUN(rope_tail, .n_tok = t, .n_heads = 1, .dim = a->head_dim, .n_freq = n_freq,
 	    .normalises = true, .eps = g->eps, .x = r->kv, .norm = a->kv_norm,
 	    .rope = a->rope, .slot = s->ids.slot, .to = rows_in(g, l));
 	return OK;
@@ -300,7 +300,7 @@ static enum status choose(struct graph *g, const struct layer *l, const struct g
 	    .out = {{.w = &a->index_q, .y = r->index_q}});
 	RUN(linear, .n_tok = t, .x = g->n, .n_out = 1,
 	    .out = {{.w = &a->index_weights, .y = r->weight, .is_f32 = true}});
-	RUN(turn_tail, .n_tok = t, .n_heads = a->index_heads, .dim = a->index_dim,
+	RUN(rope_tail, .n_tok = t, .n_heads = a->index_heads, .dim = a->index_dim,
 	    .n_freq = a->n_freq, .x = r->index_q, .rope = a->rope, .y = r->index_q,
 	    .slot = s->ids.slot);
 	t = 0;
@@ -362,7 +362,7 @@ enum status compressed_run(struct graph *g, const struct layer *l, const struct 
 	if (st != OK)
 		return st;
 	profile_enter(g->b->profile, PROFILE_OUT);
-	RUN(turn_tail, .n_tok = t, .n_heads = a->n_heads, .dim = a->head_dim,
+	RUN(rope_tail, .n_tok = t, .n_heads = a->n_heads, .dim = a->head_dim,
 	    .n_freq = a->n_freq, .is_back = true, .x = r->y, .rope = a->rope, .y = r->y,
 	    .slot = s->ids.slot);
 	RUN(head_linear, .n_tok = t, .n_heads = a->o_groups, .w = &a->o_a, .pitch = a->o_lora,

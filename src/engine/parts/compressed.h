@@ -20,7 +20,7 @@ struct compressed {
 	int32_t n_heads, head_dim;  /* H, K; n_heads 0: the layer has none */
 	int32_t q_lora, o_groups, o_lora;
 	int32_t window;             /* tokens that are seen as they are */
-	int32_t n_freq, i_rope;     /* turned pairs of a head; rope of the graph */
+	int32_t n_freq, i_rope;     /* rotated pairs of a head; rope of the graph */
 	int32_t ratio;              /* positions of its blocks; 0: it has no blocks */
 	/* An indexer chooses index_budget of blocks of index_ratio; all of heavy_ratio are
 	 * seen. */

@@ -316,7 +316,7 @@ static enum status recur(struct graph *g, const struct delta *a,
 	    .state = a->conv_state, .y = r->mixed, .beside = beside);
 	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = a->n_k_heads,
 	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
-	    .v_dim = a->v_dim, .heads_in_turn = a->in_turn, .qkv = r->mixed,
+	    .v_dim = a->v_dim, .heads_tiled = a->heads_tiled, .qkv = r->mixed,
 	    .a = f->a, .b = f->b,
 	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = ids->first_tok,
 	    .states = ids->states, .state = a->state, .y = r->y, .norm = norm);

@@ -14,7 +14,7 @@ struct delta {
 	enum delta_kind kind;
 	int32_t n_k_heads, n_v_heads, k_dim, v_dim; /* Hk, Hv, K, V; DELTA_CONV: 0 */
 	int32_t conv_width;      /* W */
-	bool in_turn;            /* value head h uses key head h % Hk (else h / ratio) */
+	bool heads_tiled;        /* value head h uses key head h % Hk (else h / ratio) */
 	bool is_sigmoid;         /* the gate is sigmoid(z) instead of silu(z) */
 	bool may_sharpen;        /* its norm is an operation of its own (delta.c) */
 	bool has_conv_bias;

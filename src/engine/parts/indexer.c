@@ -91,7 +91,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 	size_t t_mla = of->q_lora ? t : 0;
 	const struct graph_want wanted[] = {
 		{&r->qk, n_qk * act},
-		{&r->turned, n_qk * act},
+		{&r->rotated, n_qk * act},
 		{&r->rope, t * (size_t)(2 * of->n_freq) * sizeof *r->rope},
 		{&r->scores, TOGETHER * n_blocks * sizeof *r->scores},
 		{&r->table, t * (size_t)(top_of(of) + 1) * sizeof *r->table},
@@ -142,12 +142,12 @@ static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 	    .rope = g->rope[0], .slot = s->ids.slot, .type = g->b->kv_type,
 	    .page_size = g->limits.page_size, .blocks = x->blocks);
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = x->n_heads, .head_dim = dim,
-	    .n_freq = x->n_freq, .q = r->turned, .rope = g->rope[0], .slot = s->ids.slot,
+	    .n_freq = x->n_freq, .q = r->rotated, .rope = g->rope[0], .slot = s->ids.slot,
 	    .q_from = r->qk, .q_pitch = dim, .kv.type = g->b->kv_type);
 	return OK;
 }
 
-/* Puts keys of the step's tokens into their pages, and makes turned queries. */
+/* Puts keys of the step's tokens into their pages, and makes rotated queries. */
 static enum status prepare(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail)
 {
@@ -168,10 +168,10 @@ static enum status prepare(struct graph *g, const struct layer *l, const struct 
 	    .n_freq = x->n_freq, .eps = x->eps, .key = key, .norm = x->k_norm,
 	    .rope = r->rope, .slot = s->ids.slot, .type = g->b->kv_type,
 	    .page_size = g->limits.page_size, .keys = x->keys, .blocks = x->blocks);
-	/* If the key lies beside the heads of q, it is turned with them, and nobody reads
+	/* If the key lies beside the heads of q, it is rotated with them, and nobody reads
 	 * the result. */
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = n, .head_dim = dim, .n_freq = x->n_freq,
-	    .eps = x->eps, .q = r->turned, .q_norm = x->q_norm, .rope = g->rope[0],
+	    .eps = x->eps, .q = r->rotated, .q_norm = x->q_norm, .rope = g->rope[0],
 	    .slot = s->ids.slot, .q_from = r->qk, .q_pitch = dim,
 	    .kv.type = g->b->kv_type);
 	return OK;
@@ -193,7 +193,7 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 		RUN(index_choose, .n_tok = MIN(TOGETHER, n_tok - t), .n_heads = x->n_heads,
 		    .dim = x->dim, .ratio = x->ratio, .row = n, .top = top,
 		    .max_pages_per_seq = s->max_pages_per_seq, .n_ctx_max = s->n_ctx_max,
-		    .q = (const char *)r->turned + at * (size_t)n * dtype_bytes(g->b->act_type),
+		    .q = (const char *)r->rotated + at * (size_t)n * dtype_bytes(g->b->act_type),
 		    .weight = x->q_lora ? r->weight + at * (size_t)x->n_heads : NULL,
 		    .type = g->b->kv_type, .page_size = g->limits.page_size,
 		    .blocks = x->blocks, .seq_of = s->ids.seq_of + t,

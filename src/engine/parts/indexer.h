@@ -9,7 +9,7 @@
 struct indexer {
 	int32_t n_heads, dim;            /* A, K; n_heads 0: the layer has none */
 	int32_t budget, ratio;           /* positions that are seen; in blocks of so many */
-	int32_t n_freq;                  /* turned pairs of a head */
+	int32_t n_freq;                  /* rotated pairs of a head */
 	int32_t q_lora;                  /* > 0: with MLA, whose rank this is */
 	float eps;
 
@@ -24,7 +24,7 @@ struct indexer {
 };
 
 struct indexer_scratch {
-	void *qk, *turned;   /* (T, A + 1, K) act; turned: queries, normalised and rotated */
+	void *qk, *rotated;   /* (T, A + 1, K) act; rotated: queries, normalised and rotated */
 	void *key;           /* (T, K) act: the key, if it is not in qk (MLA, is_apart) */
 	float *weight;       /* (T, A) weights of heads, with MLA */
 	float *rope;         /* (T, n_rot/2, 2): of the first positions of blocks */

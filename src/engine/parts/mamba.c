@@ -49,14 +49,14 @@ static enum status load_channels(struct graph *g, int i, const char *name, int32
 	if (st != OK)
 		return st;
 	size_t w = (size_t)width;
-	float *turned = xmalloc((size_t)n * w * sizeof *turned);
+	float *reordered = xmalloc((size_t)n * w * sizeof *reordered);
 	for (int32_t k = 0; k < n; k++)
-		memcpy(turned + (size_t)k * w, host + (size_t)stored_channel(a, k) * w,
-		       w * sizeof *turned);
-	st = graph_put_floats(g, turned, (size_t)n * w, out, fail);
+		memcpy(reordered + (size_t)k * w, host + (size_t)stored_channel(a, k) * w,
+		       w * sizeof *reordered);
+	st = graph_put_floats(g, reordered, (size_t)n * w, out, fail);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
-	free(turned);
+	free(reordered);
 	return st;
 }
 

@@ -312,10 +312,10 @@ static uint32_t *make_words(const struct made *m, const struct quant_choice *c,
 	const uint32_t *from = t->data;
 	uint32_t *to = tensors_alloc(m->ts, n * sizeof *to);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t w = from[i], turned = 0;
+		uint32_t w = from[i], in_order = 0;
 		for (int k = 0; c->is_in_order && k < 8; k++)
-			turned |= (w >> 4 * k & 15) << 4 * blocks_awq_order(k);
-		to[i] = (c->is_in_order ? turned : w) ^ (c->is_signed ? 0x88888888 : 0);
+			in_order |= (w >> 4 * k & 15) << 4 * blocks_awq_order(k);
+		to[i] = (c->is_in_order ? in_order : w) ^ (c->is_signed ? 0x88888888 : 0);
 	}
 	return to;
 }

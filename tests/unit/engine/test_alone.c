@@ -177,7 +177,7 @@ static void keys_before_attention(void)
 	static const int n_seen[] = {3, 20}, n[] = {2, 2};
 	struct rig r = rig_open("qwen3-bf16", false, -1);
 	float *rows = xmalloc(MAX_ROWS * (size_t)r.n_vocab * sizeof *rows);
-	struct launches c = {.of = "fresh_split"};
+	struct launches c = {.of = "fused_split"};
 	hip_of(r.b)->on_launch = on_launch;
 	hip_of(r.b)->on_launch_ctx = &c;
 	go_on(&r, n_seen, n, true, rows);

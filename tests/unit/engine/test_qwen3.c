@@ -231,8 +231,8 @@ static void test_reference(const char *dir, const char *isa, bool is_trained)
 	struct tally t = {0};
 	int n_cases = (int)json_array_size(cases), same = 0, n = 0;
 	int step = is_trained ? (is_short() ? 8 : 4) : is_short() ? n_cases : 1;
-	static int n_turns[2]; /* each set of instructions takes other cases */
-	int first = n_turns[is_trained]++ % step;
+	static int n_iterations[2]; /* each set of instructions takes other cases */
+	int first = n_iterations[is_trained]++ % step;
 	for (int i = first; i < n_cases; i += step, n++) {
 		check_case(&t, r.e, json_array_get(cases, (size_t)i));
 		same += is_trained &&

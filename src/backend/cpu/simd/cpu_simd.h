@@ -49,7 +49,7 @@ VINLINE void split_lanes(__m512i a, __m512i b, __m512i *even, __m512i *odd)
 }
 
 /* Transpose: lane l of v[r] goes to lane r of v[l]. */
-VINLINE void turn_words(__m512i *v)
+VINLINE void transpose_words(__m512i *v)
 {
 	__m512i t[VL];
 CPU_UNROLL(8)

@@ -84,8 +84,8 @@ VINLINE void fetch(const char *row, int d, enum dtype type)
 }
 
 /* Load and transpose the keys of a panel's 16 positions; zeros for missing positions. */
-VINLINE void turn_keys(const struct wide_rows *r, const struct wide_rows *next, int panel, int dim,
-		       enum dtype type, vf *out)
+VINLINE void transpose_keys(const struct wide_rows *r, const struct wide_rows *next, int panel,
+			    int dim, enum dtype type, vf *out)
 {
 	const size_t size = (size_t)size_of(type);
 	for (int d = 0; d < dim; d += VL) {
@@ -99,7 +99,7 @@ CPU_UNROLL(16)
 							r->k_scale[VL * panel + i])
 				   : _mm512_setzero_si512();
 		}
-		turn_words(v);
+		transpose_words(v);
 		int n = MIN(VL, dim - d + dim % 2);
 		for (int i = 0; i < n; i++)
 			out[d + i] = (vf)v[i];
@@ -293,7 +293,7 @@ VINLINE void block(struct key_run *a, const struct wide_rows *r, const struct wi
 	for (int i = 0; i < a->n_groups; i++)
 		look(&a->group[i], r, s0);
 	for (int at = r->lo / VL * VL; at < r->hi; at += VL) {
-		turn_keys(r, next, at / VL, a->u->dim, type, a->k);
+		transpose_keys(r, next, at / VL, a->u->dim, type, a->k);
 		for (int i = 0; i < a->n_groups; i++) {
 			struct head_group *g = &a->group[i];
 			if (at < g->end && at + VL > g->first)

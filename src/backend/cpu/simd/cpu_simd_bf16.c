@@ -58,7 +58,7 @@ void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void
 		}
 		for (size_t j = places; j < ROWS; j++)
 			v[j] = _mm512_setzero_si512();
-		turn_words(v);
+		transpose_words(v);
 		for (size_t c = 0; c < n; c++, out += places)
 			_mm512_mask_storeu_epi32(out, mask, v[c]);
 	}
@@ -77,7 +77,7 @@ void ISA(cpu_spread)(const float *const *x, int n_x, int32_t k, int planes, void
 			v[j] = _mm512_maskz_loadu_epi32(there, x[j] + i);
 		for (int j = n_x; j < VL; j++)
 			v[j] = _mm512_setzero_si512();
-		turn_words(v);
+		transpose_words(v);
 		for (int c = 0; c < VL && i + c < n; c++, out += n_x)
 			_mm512_mask_storeu_epi32(out, mask, v[c]);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention that is told what comes before it (attention_args.fresh): the bits of the
+ * Attention that is told what comes before it (attention_args.fused): the bits of the
  * output and of the cache are those of the two operations, and where sequences have one
  * token each, a backend that launches kernels launches one. The rows of the cache that
  * the step writes hold no numbers before.
@@ -131,7 +131,7 @@ static struct input make(struct kernel_test *kt, const struct shape *s)
 
 /* On the device, of one way to do it. */
 struct upload {
-	struct qk_norm_rope_kv_args fresh;
+	struct qk_norm_rope_kv_args fused;
 	struct attention_args a;
 };
 
@@ -144,7 +144,7 @@ static struct upload upload(struct kernel_test *kt, const struct shape *s,
 	struct kv_pages kv = {.k = kernel_kv_upload(kt, in->k_pages, in->n_cache),
 			      .v = kernel_kv_upload(kt, in->v_pages, in->n_cache),
 			      .type = kt->b->kv_type, .page_size = s->p};
-	u.fresh = (struct qk_norm_rope_kv_args){
+	u.fused = (struct qk_norm_rope_kv_args){
 		.n_tok = in->n_tok, .n_heads = s->h, .n_kv_heads = s->g, .head_dim = s->k,
 		.n_freq = s->n_freq, .eps = 1e-6f, .q = q,
 		.k = kernel_act_upload(kt, in->k, in->nkv),
@@ -152,19 +152,19 @@ static struct upload upload(struct kernel_test *kt, const struct shape *s,
 		.rope = UPLOAD(kt, in->rope, t * (size_t)s->n_freq * 2 + 1),
 		.slot = UPLOAD(kt, in->slot, t), .kv = kv};
 	if (s->has_norms) {
-		u.fresh.q_norm = UPLOAD(kt, in->norms, dim);
-		u.fresh.k_norm = UPLOAD(kt, in->norms + dim, dim);
+		u.fused.q_norm = UPLOAD(kt, in->norms, dim);
+		u.fused.k_norm = UPLOAD(kt, in->norms + dim, dim);
 	}
 	if (s->q_pitch) {
-		u.fresh.q_from = q;
-		u.fresh.q_pitch = s->q_pitch;
-		u.fresh.q = kernel_act_upload(kt, kernel_zeros(kt, in->nq), in->nq);
+		u.fused.q_from = q;
+		u.fused.q_pitch = s->q_pitch;
+		u.fused.q = kernel_act_upload(kt, kernel_zeros(kt, in->nq), in->nq);
 	}
 	u.a = (struct attention_args){
 		.n_tok = in->n_tok, .n_seq = in->n_seq, .n_heads = s->h,
 		.n_kv_heads = s->g, .head_dim = s->k, .max_pages_per_seq = in->max_pages,
 		.n_ctx_max = in->n_ctx_max, .window = s->window,
-		.scale = (float)(1 / sqrt(s->k)), .q = u.fresh.q, .kv = kv,
+		.scale = (float)(1 / sqrt(s->k)), .q = u.fused.q, .kv = kv,
 		.seq_of = UPLOAD(kt, in->seq_of, t),
 		.position = UPLOAD(kt, in->position, t),
 		.first_tok = UPLOAD(kt, in->first_tok, (size_t)in->n_seq + 1),
@@ -205,12 +205,12 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	struct upload two = upload(kt, s, &in), one = upload(kt, s, &in);
 	char what[140];
 	snprintf(what, sizeof what,
-		 "fresh attention T=%d B=%d S=%d H=%d G=%d K=%d freq %d pitch %d P=%d W=%d%s",
+		 "fused attention T=%d B=%d S=%d H=%d G=%d K=%d freq %d pitch %d P=%d W=%d%s",
 		 in.n_tok, in.n_seq, in.n_ctx_max, s->h, s->g, s->k, s->n_freq, s->q_pitch,
 		 s->p, s->window, s->has_sinks ? " sinks" : "");
-	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &two.fresh), what);
+	kernel_ran(kt, kt->b->ops->qk_norm_rope_kv(kt->b, &two.fused), what);
 	kernel_ran(kt, kt->b->ops->attention(kt->b, &two.a), what);
-	one.a.fresh = &one.fresh;
+	one.a.fused = &one.fused;
 	bool runs, is_again;
 	kt->b->n_step_launches = 0;
 	kernel_ran(kt, kt->b->ops->step_begin(kt->b, 0, &runs), what);
@@ -233,7 +233,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 		compare(kt, &in, two.a, y, what);
 }
 
-void case_attention_fresh(struct kernel_test *kt)
+void case_attention_fused(struct kernel_test *kt)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		if (!kernel_takes(kt))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The spread kernels of attention.hip: steps of few tokens behind a long cache. A workgroup
- * has a tile of tokens, as in a whole kernel, and one segment of the positions, as in a
+ * The tile_split kernels of attention.hip: steps of few tokens behind a long cache. A workgroup
+ * has a tile of tokens, as in a prefill kernel, and one segment of the positions, as in a
  * split kernel. So all compute units read keys and values, and read them once for a tile.
  *
  * Each workgroup leaves its rows in work memory. attention_merge_kernel merges them, a
@@ -18,7 +18,7 @@
 #include "kernels/attention/attention_rows.h"
 
 /* Set the job to tile number `tile`, counted over all sequences; false: there are fewer tiles. */
-DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, attention_job *j)
+DEVICE bool attention_tile_split_tile(const attention_launch &a, int32_t tile, attention_job *j)
 {
 	int32_t each = a.tile_tok;
 	ONE_BY_ONE
@@ -28,14 +28,14 @@ DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, atten
 			continue;
 		int32_t p = a.position[first], room = attention_room(p);
 		int32_t before = n < room ? n : room; /* tokens before segments grow */
-		int32_t turn = (before + each - 1) >> a.tile_shift;
-		int32_t tiles = turn + ((n - before + each - 1) >> a.tile_shift);
+		int32_t n_before = (before + each - 1) >> a.tile_shift;
+		int32_t tiles = n_before + ((n - before + each - 1) >> a.tile_shift);
 		if (tile >= tiles) {
 			tile -= tiles;
 			continue;
 		}
-		int32_t from = tile < turn ? tile * each : before + (tile - turn) * each;
-		int32_t end = tile < turn ? before : n;
+		int32_t from = tile < n_before ? tile * each : before + (tile - n_before) * each;
+		int32_t end = tile < n_before ? before : n;
 		j->b = b;
 		j->token = first + from;
 		j->n = end - from < each ? end - from : each;
@@ -47,8 +47,8 @@ DEVICE bool attention_spread_tile(const attention_launch &a, int32_t tile, atten
 
 /* Index in work memory of segment 0 of tile y (grid y). of: number of the group of query heads,
  * below all, which is S (attention_launch.h); stride: floats between segments. */
-DEVICE size_t attention_spread_at(const attention_launch &a, int32_t y, int32_t all, int32_t of,
-				  int32_t stride)
+DEVICE size_t attention_tile_split_at(const attention_launch &a, int32_t y, int32_t all, int32_t of,
+				      int32_t stride)
 {
 	return (size_t)(y * all + of) * (size_t)(a.n_segments * stride);
 }
@@ -56,15 +56,15 @@ DEVICE size_t attention_spread_at(const attention_launch &a, int32_t y, int32_t 
 /* Find the workgroup's job. at: receives where in work memory it leaves its rows. Returns the
  * number of segments, or 0 if the workgroup has nothing to do. */
 template <class S>
-DEVICE int32_t attention_spread_job(const attention_launch &a, attention_job *j, size_t *at)
+DEVICE int32_t attention_tile_split_job(const attention_launch &a, attention_job *j, size_t *at)
 {
 	int32_t i = attention_heads(a, j), y = (int32_t)group_index_y(), n;
 	int32_t all = a.n_kv_heads * ATTENTION_SUBS(a.n_heads / a.n_kv_heads);
-	if (!attention_spread_tile(a, a.first_tile + y, j) ||
+	if (!attention_tile_split_tile(a, a.first_tile + y, j) ||
 	    !attention_segment<S>(a, i, j, &n))
 		return 0;
-	int32_t stride = ATTENTION_SPREAD_WORK(1, a.tile_tok, j->heads, a.v_dim);
-	*at = attention_spread_at(a, y, all, (int32_t)group_index_x() % all, stride) +
+	int32_t stride = ATTENTION_TILE_SPLIT_WORK(1, a.tile_tok, j->heads, a.v_dim);
+	*at = attention_tile_split_at(a, y, all, (int32_t)group_index_x() % all, stride) +
 	      (size_t)(i * stride);
 	return n;
 }
@@ -100,12 +100,12 @@ DEVICE void rows_leave(const attention_launch &a, const attention_job &j,
 	}
 }
 
-template <class S> DEVICE void attention_rows_spread(const attention_launch &a)
+template <class S> DEVICE void attention_rows_tile_split(const attention_launch &a)
 {
 	LDS_DYNAMIC(u32x4, lds);
 	attention_job j;
 	size_t at;
-	int32_t n = attention_spread_job<S>(a, &j, &at);
+	int32_t n = attention_tile_split_job<S>(a, &j, &at);
 	if (n == 0)
 		return;
 	attention_rows_lds<S> l = attention_rows_lds_of<S>(lds);
@@ -153,7 +153,7 @@ DEVICE void attention_merge_place(const attention_launch &a, const attention_mer
 	m->tile = y >> a.tile_shift;
 	m->token = y & (a.tile_tok - 1);
 	m->j.head = head;
-	m->at = attention_spread_at(a, m->tile, r.all, of, r.stride) +
+	m->at = attention_tile_split_at(a, m->tile, r.all, of, r.stride) +
 		(size_t)((m->token * r.heads + row) * (a.v_dim + ATTENTION_ROW_EXTRA));
 }
 
@@ -166,7 +166,7 @@ DEVICE bool attention_merge_find(const attention_launch &a, int32_t position,
 		j->b = j->token = m->tile;
 		j->n = 1;
 		j->position = position;
-	} else if (!attention_spread_tile(a, a.first_tile + m->tile, j) || m->token >= j->n) {
+	} else if (!attention_tile_split_tile(a, a.first_tile + m->tile, j) || m->token >= j->n) {
 		return false;
 	}
 	j->token += m->token;

@@ -8,7 +8,7 @@
  * workgroup of the last segment also makes the key, and writes key and value to the cache
  * and to LDS. Its own block reads them from LDS. So this launch reads back nothing that
  * it writes to memory, and no other workgroup reads that row of the page. The bits equal
- * those of two separate launches: head_turn.h, with q and k rounded to f16 in between.
+ * those of two separate launches: head_rope.h, with q and k rounded to f16 in between.
  *
  * Loads return in order, so they are issued in the order of use. First come the position,
  * the page that it will most likely name, and the raw heads, which are in the caches since the
@@ -23,7 +23,7 @@
 #include "kernels/attention/head_words.h"
 
 /* Zero a row of LDS from element `from` (a multiple of 8) to its end. By one wave. */
-template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
+template <class S> DEVICE void fused_zero(int32_t from, uint16_t *row)
 {
 	int32_t at = from + 8 * (int32_t)lane_index();
 	if (from < S::KEY && at < S::KEY)
@@ -32,7 +32,7 @@ template <class S> DEVICE void fresh_zero(int32_t from, uint16_t *row)
 
 /* A wave's raw inputs: query heads w, w + 4, ... of its workgroup. In the workgroup of
  * the last segment, one wave also has the key and another the value. */
-template <class S> struct fresh_raw {
+template <class S> struct fused_raw {
 	enum : int {
 		SLOTS = S::KEY / (2 * WAVE), HEADS = ATTENTION_GROUP / ATTENTION_WAVES,
 		KEY_WAVE = ATTENTION_WAVES - 1, VALUE_WAVE = ATTENTION_WAVES - 2
@@ -48,8 +48,8 @@ template <class S> struct fresh_raw {
 /* Ask for what does not depend on the position. Each workgroup asks for key and value: that its
  * segment is the last one, is_last, is set later. */
 template <class S>
-DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
-		      const attention_job &j, fresh_raw<S> *raw)
+DEVICE void fused_ask(const attention_launch &a, const attention_fused &f,
+		      const attention_job &j, fused_raw<S> *raw)
 {
 	int32_t w = (int32_t)wave_index(), n = f.n_freq, dim = a.head_dim;
 	size_t b = (size_t)j.b, kv = (b * (size_t)a.n_kv_heads + (size_t)j.g) * (size_t)dim;
@@ -71,8 +71,8 @@ DEVICE void fresh_ask(const attention_launch &a, const attention_fresh &f,
 }
 
 template <class S>
-DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
-			    const attention_job &j, fresh_raw<S> *raw)
+DEVICE void fused_ask_norms(const attention_launch &a, const attention_fused &f,
+			    const attention_job &j, fused_raw<S> *raw)
 {
 	if ((int32_t)wave_index() < j.n_heads)
 		head_ask_norm(f.q_norm, f.n_freq, a.head_dim, &raw->q_norm);
@@ -81,60 +81,60 @@ DEVICE void fresh_ask_norms(const attention_launch &a, const attention_fresh &f,
 }
 
 /* Index in the page memory of the token's row. */
-DEVICE size_t fresh_row(const attention_launch &a, const attention_job &j, int32_t slot)
+DEVICE size_t fused_row(const attention_launch &a, const attention_job &j, int32_t slot)
 {
 	int32_t page, offset;
 	attention_page(a, slot, &page, &offset);
 	return (size_t)(page * a.n_kv_heads + j.g) * (size_t)a.page_size + (size_t)offset;
 }
 
-/* A rotated head from LDS, turned (bytes_turn_row) for a cache in 8 bits. By one wave. All lanes
- * have read it behind this. */
-DEVICE u32x4 fresh_turned(const uint16_t *rotated, int32_t dim)
+/* A rotated head from LDS, after the Hadamard transform (bytes_hadamard_row) for a cache in 8
+ * bits. By one wave. All lanes have read it behind this. */
+DEVICE u32x4 fused_hadamard(const uint16_t *rotated, int32_t dim)
 {
 	wave_barrier();
 	u32x4 row = bytes_row_of(rotated, dim);
-	bytes_turn_row(&row, dim);
+	bytes_hadamard_row(&row, dim);
 	wave_barrier();
 	return row;
 }
 
 /* Write the queries to LDS, and the key and the value to LDS and the cache. */
 template <class S>
-DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
-		       const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw)
+DEVICE void fused_make(const attention_launch &a, const attention_fused &f,
+		       const attention_job &j, const attention_lds<S> &l, fused_raw<S> *raw)
 {
 	int32_t w = (int32_t)wave_index(), n = f.n_freq, dim = a.head_dim;
 	UNROLL
 	for (int h = 0; h < raw->HEADS; h++) {
 		int32_t r = w + h * ATTENTION_WAVES;
 		if (r >= j.n_heads) { /* unused row: any finite numbers would do */
-			fresh_zero<S>(0, l.q + r * S::KEY_PITCH);
+			fused_zero<S>(0, l.q + r * S::KEY_PITCH);
 			continue;
 		}
-		head_turn_words(n, dim, f.eps, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
+		head_rope_words(n, dim, f.eps, f.q_norm, raw->q_norm, raw->rope, &raw->q[h]);
 		head_store_words(raw->q[h], n, dim, l.q + r * S::KEY_PITCH);
 		if constexpr (S::BYTES)
-			bytes_row_to(fresh_turned(l.q + r * S::KEY_PITCH, dim), dim,
+			bytes_row_to(fused_hadamard(l.q + r * S::KEY_PITCH, dim), dim,
 				     l.q + r * S::KEY_PITCH);
-		fresh_zero<S>(dim, l.q + r * S::KEY_PITCH);
+		fused_zero<S>(dim, l.q + r * S::KEY_PITCH);
 	}
 	if (!raw->is_last)
 		return;
-	size_t row = fresh_row(a, j, raw->slot);
+	size_t row = fused_row(a, j, raw->slot);
 	bool has_value = w == raw->VALUE_WAVE;
 	if (w == raw->KEY_WAVE) {
-		head_turn_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
-		head_store_words(raw->k, n, dim, l.fresh);
+		head_rope_words(n, dim, f.eps, f.k_norm, raw->k_norm, raw->rope, &raw->k);
+		head_store_words(raw->k, n, dim, l.fused);
 		if constexpr (S::BYTES) {
-			u32x4 key = fresh_turned(l.fresh, dim);
+			u32x4 key = fused_hadamard(l.fused, dim);
 			bytes_put_row(&key, dim, (uint8_t *)f.k_pages + row * (size_t)dim,
 				      f.k_scale + row);
-			bytes_row_to(key, dim, l.fresh);
+			bytes_row_to(key, dim, l.fused);
 		} else {
 			head_store_words(raw->k, n, dim, f.k_pages + row * (size_t)dim);
 		}
-		fresh_zero<S>(dim, l.fresh);
+		fused_zero<S>(dim, l.fused);
 	}
 	int32_t at = 8 * (int32_t)lane_index();
 	if constexpr (S::BYTES)
@@ -142,16 +142,16 @@ DEVICE void fresh_make(const attention_launch &a, const attention_fresh &f,
 			bytes_put_row(&raw->v, dim, (uint8_t *)f.v_pages + row * (size_t)dim,
 				      f.v_scale + row);
 	if (has_value && at < S::VALUE)
-		*(u32x4 *)(l.fresh + S::KEY + at) = at < dim ? raw->v : u32x4{};
+		*(u32x4 *)(l.fused + S::KEY + at) = at < dim ? raw->v : u32x4{};
 	if (!S::BYTES && has_value && at < dim)
 		*(u32x4 *)(f.v_pages + row * (size_t)dim + (size_t)at) = raw->v;
 }
 
 /* Load a thread's 16-byte pieces of a block. Positions outside the sequence load row 0 of the
- * pages, which fresh_put replaces by 0. Where row 0 is a token's own, another wave or workgroup may
+ * pages, which fused_put replaces by 0. Where row 0 is a token's own, another wave or workgroup may
  * be storing it meanwhile: no number of it is used. */
 template <class S, int DIM, int LOADS>
-DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
+DEVICE void fused_fetch(const uint16_t *pages, int32_t dim, const uint32_t *place, u32x4 *out)
 {
 	/* AT_ONCE: rows that the workgroup loads at once */
 	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
@@ -164,21 +164,21 @@ DEVICE void fresh_fetch(const uint16_t *pages, int32_t dim, const uint32_t *plac
 
 /* In the token's block, put its own row where the same thread has put zeros. */
 template <class S, int DIM, int PITCH>
-DEVICE void fresh_own(const attention_job &j, int32_t block, const uint16_t *fresh,
+DEVICE void fused_own(const attention_job &j, int32_t block, const uint16_t *fused,
 		      uint16_t *lds)
 {
 	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
 	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
 	int32_t own = j.position % S::BLOCK;
 	if (block == j.position / S::BLOCK && row == own % AT_ONCE)
-		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fresh + at);
+		*(u32x4 *)(lds + own * PITCH + at) = *(const u32x4 *)(fused + at);
 }
 
 /* Store a thread's pieces in LDS, with 0 for positions not in the cache, and add the
- * token's fresh row. Zeroing happens here because it waits for the loads. */
+ * token's own row. Zeroing happens here because it waits for the loads. */
 template <class S, int DIM, int LOADS, int PITCH>
-DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 *in,
-		      const uint16_t *fresh, uint16_t *lds)
+DEVICE void fused_put(const attention_job &j, int32_t block, int32_t dim, u32x4 *in,
+		      const uint16_t *fused, uint16_t *lds)
 {
 	constexpr int32_t PIECES = DIM / 8, AT_ONCE = S::THREADS / PIECES;
 	int32_t row = (int32_t)thread_index() / PIECES, at = (int32_t)thread_index() % PIECES * 8;
@@ -191,14 +191,14 @@ DEVICE void fresh_put(const attention_job &j, int32_t block, int32_t dim, u32x4 
 			in[i][w] = is_there ? in[i][w] : 0;
 	}
 	attention_put<S, DIM, LOADS, PITCH>(in, 0, lds);
-	fresh_own<S, DIM, PITCH>(j, block, fresh, lds);
+	fused_own<S, DIM, PITCH>(j, block, fused, lds);
 }
 
-/* fresh_put for a cache in 8 bits: a piece is sixteen bytes, and a scale of 0 makes missing
+/* fused_put for a cache in 8 bits: a piece is sixteen bytes, and a scale of 0 makes missing
  * positions 0. */
 template <class S, int DIM, int LOADS, int PITCH>
-DEVICE void fresh_put_bytes(const attention_job &j, int32_t block,
-			    attention_pieces<LOADS, true> *in, const uint16_t *fresh,
+DEVICE void fused_put_bytes(const attention_job &j, int32_t block,
+			    attention_pieces<LOADS, true> *in, const uint16_t *fused,
 			    uint16_t *lds)
 {
 	constexpr int32_t PIECES = DIM / 16, AT_ONCE = S::THREADS / PIECES;
@@ -216,34 +216,34 @@ DEVICE void fresh_put_bytes(const attention_job &j, int32_t block,
 		UNROLL
 		for (int i = 0; i < 16; i += 8)
 			*(u32x4 *)(lds + own * PITCH + at + i) =
-				*(const u32x4 *)(fresh + at + i);
+				*(const u32x4 *)(fused + at + i);
 }
 
 template <class S, int DIM, int LOADS>
-DEVICE void fresh_bring(const attention_from &from, const uint32_t *place,
+DEVICE void fused_bring(const attention_from &from, const uint32_t *place,
 			attention_pieces<LOADS, S::BYTES> *out)
 {
 	if constexpr (S::BYTES)
 		attention_fetch_bytes<S, DIM, LOADS>(from, place, out);
 	else
-		fresh_fetch<S, DIM, LOADS>(from.pages, from.dim, place, out->v);
+		fused_fetch<S, DIM, LOADS>(from.pages, from.dim, place, out->v);
 }
 
 template <class S, int DIM, int LOADS, int PITCH>
-DEVICE void fresh_land(const attention_from &from, const attention_job &j, int32_t block,
-		       attention_pieces<LOADS, S::BYTES> *in, const uint16_t *fresh,
+DEVICE void fused_land(const attention_from &from, const attention_job &j, int32_t block,
+		       attention_pieces<LOADS, S::BYTES> *in, const uint16_t *fused,
 		       uint16_t *lds)
 {
 	if constexpr (S::BYTES)
-		fresh_put_bytes<S, DIM, LOADS, PITCH>(j, block, in, fresh, lds);
+		fused_put_bytes<S, DIM, LOADS, PITCH>(j, block, in, fused, lds);
 	else
-		fresh_put<S, DIM, LOADS, PITCH>(j, block, from.dim, in->v, fresh, lds);
+		fused_put<S, DIM, LOADS, PITCH>(j, block, from.dim, in->v, fused, lds);
 }
 
 /* Store the places of the first block of segment i. guess: those if the segment is of the
- * smallest length (fresh_guess). */
+ * smallest length (fused_guess). */
 template <class S>
-DEVICE void fresh_place(const attention_launch &a, const attention_job &j, int32_t i,
+DEVICE void fused_place(const attention_launch &a, const attention_job &j, int32_t i,
 			attention_spot guess, uint32_t *place)
 {
 	int32_t at = j.from * S::BLOCK + (int32_t)thread_index() % S::BLOCK;
@@ -255,28 +255,28 @@ DEVICE void fresh_place(const attention_launch &a, const attention_job &j, int32
 
 /* Begin a segment, of whose first block the places are stored, and ask for the norms. */
 template <class S>
-DEVICE void fresh_enter(const attention_launch &a, const attention_fresh &f,
-			const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw)
+DEVICE void fused_enter(const attention_launch &a, const attention_fused &f,
+			const attention_job &j, const attention_lds<S> &l, fused_raw<S> *raw)
 {
 	attention_begin<S>(a, j, l);
 	group_barrier();
-	fresh_ask_norms<S>(a, f, j, raw);
+	fused_ask_norms<S>(a, f, j, raw);
 }
 
-/* attention_blocks with keys and values loaded one block ahead, behind fresh_enter. */
+/* attention_blocks with keys and values loaded one block ahead, behind fused_enter. */
 template <class S>
-DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
-			 const attention_job &j, const attention_lds<S> &l, fresh_raw<S> *raw,
+DEVICE void fused_blocks(const attention_launch &a, const attention_fused &f,
+			 const attention_job &j, const attention_lds<S> &l, fused_raw<S> *raw,
 			 attention_sums<S> *sums)
 {
 	attention_pieces<S::KEY_LOADS, S::BYTES> keys;
 	attention_pieces<S::VALUE_LOADS, S::BYTES> values;
 	attention_from k = attention_keys_of(a), v = attention_values_of(a);
-	fresh_bring<S, S::KEY, S::KEY_LOADS>(k, l.place, &keys);
-	fresh_bring<S, S::VALUE, S::VALUE_LOADS>(v, l.place, &values);
-	fresh_make<S>(a, f, j, l, raw);
+	fused_bring<S, S::KEY, S::KEY_LOADS>(k, l.place, &keys);
+	fused_bring<S, S::VALUE, S::VALUE_LOADS>(v, l.place, &values);
+	fused_make<S>(a, f, j, l, raw);
 	group_barrier(); /* queries, key and value are in LDS */
-	fresh_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(k, j, j.from, &keys, l.fresh, l.k);
+	fused_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(k, j, j.from, &keys, l.fused, l.k);
 	for (int32_t block = j.from; block <= j.to; block++) {
 		uint32_t *next = l.place + ((block - j.from + 1) & 1) * S::BLOCK;
 		group_barrier(); /* keys are in LDS; the last values are no longer needed */
@@ -284,17 +284,17 @@ DEVICE void fresh_blocks(const attention_launch &a, const attention_fresh &f,
 			attention_place<S>(a, j, attention_look<S>(a, j, block + 1), next);
 		attention_scores<S>(l);
 		group_barrier(); /* scores are in LDS; keys are no longer needed */
-		fresh_land<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
-			v, j, block, &values, l.fresh + S::KEY, l.v);
+		fused_land<S, S::VALUE, S::VALUE_LOADS, S::VALUE_PITCH>(
+			v, j, block, &values, l.fused + S::KEY, l.v);
 		if (block < j.to) {
-			fresh_bring<S, S::KEY, S::KEY_LOADS>(k, next, &keys);
-			fresh_bring<S, S::VALUE, S::VALUE_LOADS>(v, next, &values);
+			fused_bring<S, S::KEY, S::KEY_LOADS>(k, next, &keys);
+			fused_bring<S, S::VALUE, S::VALUE_LOADS>(v, next, &values);
 		}
 		attention_weigh<S>(a, l, block, false);
 		group_barrier(); /* weights and values are in LDS */
 		attention_values<S>(l, sums);
 		if (block < j.to)
-			fresh_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
-				k, j, block + 1, &keys, l.fresh, l.k);
+			fused_land<S, S::KEY, S::KEY_LOADS, S::KEY_PITCH>(
+				k, j, block + 1, &keys, l.fused, l.k);
 	}
 }
