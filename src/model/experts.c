@@ -3,9 +3,9 @@
  * The engine asks for X.experts.7.gate_proj in any checkpoint. Where all experts are in
  * one tensor, it is X.experts.gate_proj (E, F, D), or the gate and up together are
  * X.experts.gate_up_proj (E, 2F, D): gate first, then up. Qwen3-VL-MoE is published transposed:
- * gate_up_proj (E, D, 2F), down_proj (E, F, D); is_stored_transposed sees it by the shape. Plain numbers
- * of gpt-oss and Llama 4 are transposed too. In gpt-oss the rows of gate and up alternate. A
- * square shape could not show this, so for these two the architecture decides.
+ * gate_up_proj (E, D, 2F), down_proj (E, F, D); is_stored_transposed sees it by the shape. Plain
+ * numbers of gpt-oss and Llama 4 are transposed too. In gpt-oss the rows of gate and up alternate.
+ * A square shape could not show this, so for these two the architecture decides.
  *
  * Phi-3 has q, k and v of a layer in one tensor, and gate and up in one. A state space has one
  * input projection; the engine asks for its last rows (the steps) as a weight of their own.

@@ -7,6 +7,7 @@
  *   archs.def  general.architecture and its model_type
  *   keys       <architecture>.<key> and its name in config.json
  *   parts      parts of the names of tensors (gguf_names.c)
+ *   families/  the same for what only one family has
  *
  * Some values differ too. Llama's rows of q and k are stored in pairs
  * (gguf_model_is_paired). model.c restores the order when it opens them; otherwise the
@@ -14,7 +15,7 @@
  * Sources: the gguf package for Python (constants.py, tensor_mapping.py), and llama.cpp's
  * converter for the meaning of values.
  */
-#include "model/gguf_model_private.h"
+#include "model/model_family.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -159,103 +160,56 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 		       r->path, key, gguf_type_name(v));
 }
 
-#define GROUPED_KEYS (KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4)
-#define INDEX_KEYS (KEYS_INDEX | KEYS_DEEPSEEK4)
-
 static const struct {
-	const char *gguf, *hf;
-	bool is_needed, is_float;
+	struct gguf_key is;
 	uint64_t of; /* KEYS_ bits of the architectures that have this key; 0: all */
 } keys[] = {
-	{"block_count", "num_hidden_layers", true, false, 0},
-	{"embedding_length", "hidden_size", true, false, 0},
-	{"attention.head_count", "num_attention_heads", true, false, 0},
-	{"attention.head_count_kv", "num_key_value_heads", false, false, 0},
-	{"attention.key_length", "head_dim", false, false, 0},
-	{"feed_forward_length", "intermediate_size", false, false, 0},
-	{"context_length", "max_position_embeddings", true, false, 0},
-	{"attention.layer_norm_epsilon", "rms_norm_eps", false, true, 0},
-	{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, 0},
-	{"rope.freq_base", "rope_theta", false, true, 0},
-	{"rope.freq_base_swa", "rope_local_base_freq", false, true, 0},
-	{"embedding_scale", "embedding_multiplier", false, true, KEYS_SCALES},
-	{"attention.scale", "attention_multiplier", false, true, KEYS_SCALES},
-	{"residual_scale", "residual_multiplier", false, true, KEYS_SCALES},
-	{"logit_scale", "logit_scale", false, true, KEYS_LOGIT_SCALE},
-	{"logit_scale", "logits_scaling", false, true, KEYS_SCALES},
-	{"attention.sliding_window", "sliding_window", false, false, 0},
-	{"attention.sliding_window_pattern", "sliding_window_pattern", false, false, 0},
-	{"expert_count", "num_experts", false, false, 0},
-	{"expert_used_count", "num_experts_per_tok", false, false, 0},
-	{"expert_feed_forward_length", "moe_intermediate_size", false, false, 0},
-	{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false,
-	 false, 0},
-	{"expert_count", "n_routed_experts", false, false, GROUPED_KEYS},
-	{"expert_shared_count", "n_shared_experts", false, false, GROUPED_KEYS},
-	{"expert_group_count", "n_group", false, false, GROUPED_KEYS},
-	{"expert_group_used_count", "topk_group", false, false, GROUPED_KEYS},
-	{"expert_weights_scale", "routed_scaling_factor", false, true, GROUPED_KEYS},
-	{"leading_dense_block_count", "first_k_dense_replace", false, false, KEYS_GROUPED},
-	{"attention.q_lora_rank", "q_lora_rank", false, false, KEYS_MLA | KEYS_DEEPSEEK4},
-	{"attention.kv_lora_rank", "kv_lora_rank", true, false, KEYS_MLA},
-	{"rope.dimension_count", "qk_rope_head_dim", true, false, KEYS_MLA | KEYS_DEEPSEEK4},
-	{"attention.indexer.head_count", "index_n_heads", true, false, INDEX_KEYS},
-	{"attention.indexer.key_length", "index_head_dim", true, false, INDEX_KEYS},
-	{"attention.indexer.top_k", "index_topk", true, false, INDEX_KEYS},
-	{"attention.output_group_count", "o_groups", true, false, KEYS_DEEPSEEK4},
-	{"attention.output_lora_rank", "o_lora_rank", true, false, KEYS_DEEPSEEK4},
-	{"attention.compress_rope_freq_base", "compress_rope_theta", true, true, KEYS_DEEPSEEK4},
-	{"hyper_connection.count", "hc_mult", true, false, KEYS_DEEPSEEK4},
-	{"hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters", true, false,
-	 KEYS_DEEPSEEK4},
-	{"hyper_connection.epsilon", "hc_eps", true, true, KEYS_DEEPSEEK4},
-	{"hash_layer_count", "num_hash_layers", true, false, KEYS_DEEPSEEK4},
-	{"swiglu_clamp_exp", "swiglu_limit", true, true, KEYS_DEEPSEEK4},
-	{"hyper_connection.count", "hc_count", true, false, KEYS_QWEN4},
-	{"hyper_connection.low_rank", "hc_lowrank", true, false, KEYS_QWEN4},
-	{"attention.indexer.head_count", "indexer_n_heads", true, false, KEYS_QWEN4},
-	{"attention.indexer.key_length", "indexer_head_dim", true, false, KEYS_QWEN4},
-	{"attention.indexer.top_k", "indexer_budget", true, false, KEYS_QWEN4},
-	{"moe_latent_size", "moe_latent_size", false, false, KEYS_NEMOTRON},
-	{"interleave_moe_layer_step", "interleave_moe_layer_step", true, false, KEYS_LLAMA4},
-	{"expert_count", "moe_num_experts", false, false, KEYS_ERNIE},
-	{"expert_used_count", "moe_k", false, false, KEYS_ERNIE},
-	{"expert_shared_count", "moe_num_shared_experts", false, false, KEYS_ERNIE},
-	{"interleave_moe_layer_step", "moe_layer_interval", false, false, KEYS_ERNIE},
-	{"leading_dense_block_count", "moe_layer_start_index", false, false, KEYS_ERNIE},
-	{"shortconv.l_cache", "conv_L_cache", true, false, KEYS_CONV},
-	{"leading_dense_block_count", "num_dense_layers", false, false, KEYS_CONV},
-	{"ssm.conv_kernel", "mamba_d_conv", true, false, KEYS_SPACE | KEYS_NEMOTRON},
-	{"ssm.state_size", "mamba_d_state", true, false, KEYS_SPACE | KEYS_NEMOTRON},
-	{"ssm.group_count", "mamba_n_groups", true, false, KEYS_SPACE | KEYS_NEMOTRON},
-	{"ssm.time_step_rank", "mamba_n_heads", true, false, KEYS_SPACE | KEYS_NEMOTRON},
-	{"attention.key_length", "global_head_dim", true, false, KEYS_GEMMA4},
-	{"attention.key_length_swa", "head_dim", true, false, KEYS_GEMMA4},
-	{"attention.shared_kv_layers", "num_kv_shared_layers", false, false, KEYS_GEMMA4},
-	{"embedding_length_per_layer_input", "hidden_size_per_layer_input", false, false,
-	 KEYS_GEMMA4},
-	{"final_logit_softcapping", "final_logit_softcapping", false, true, KEYS_GEMMA4},
-	{"expert_used_count", "top_k_experts", false, false, KEYS_GEMMA4},
-	{"full_attention_interval", "full_attention_interval", false, false, 0},
-	{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false, 0},
-	{"ssm.state_size", "linear_key_head_dim", false, false, 0},
-	{"ssm.group_count", "linear_num_key_heads", false, false, 0},
-	{"ssm.time_step_rank", "linear_num_value_heads", false, false, 0},
+	{{"block_count", "num_hidden_layers", true, false}, 0},
+	{{"embedding_length", "hidden_size", true, false}, 0},
+	{{"attention.head_count", "num_attention_heads", true, false}, 0},
+	{{"attention.head_count_kv", "num_key_value_heads", false, false}, 0},
+	{{"attention.key_length", "head_dim", false, false}, 0},
+	{{"feed_forward_length", "intermediate_size", false, false}, 0},
+	{{"context_length", "max_position_embeddings", true, false}, 0},
+	{{"attention.layer_norm_epsilon", "rms_norm_eps", false, true}, 0},
+	{{"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true}, 0},
+	{{"rope.freq_base", "rope_theta", false, true}, 0},
+	{{"rope.freq_base_swa", "rope_local_base_freq", false, true}, 0},
+	{{"embedding_scale", "embedding_multiplier", false, true}, KEYS_SCALES},
+	{{"attention.scale", "attention_multiplier", false, true}, KEYS_SCALES},
+	{{"residual_scale", "residual_multiplier", false, true}, KEYS_SCALES},
+	{{"logit_scale", "logit_scale", false, true}, KEYS_LOGIT_SCALE},
+	{{"logit_scale", "logits_scaling", false, true}, KEYS_SCALES},
+	{{"attention.sliding_window", "sliding_window", false, false}, 0},
+	{{"attention.sliding_window_pattern", "sliding_window_pattern", false, false}, 0},
+	{{"expert_count", "num_experts", false, false}, 0},
+	{{"expert_used_count", "num_experts_per_tok", false, false}, 0},
+	{{"expert_feed_forward_length", "moe_intermediate_size", false, false}, 0},
+	{{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false, false},
+	 0},
+	{{"expert_count", "n_routed_experts", false, false}, KEYS_GROUPED},
+	{{"expert_shared_count", "n_shared_experts", false, false}, KEYS_GROUPED},
+	{{"expert_group_count", "n_group", false, false}, KEYS_GROUPED},
+	{{"expert_group_used_count", "topk_group", false, false}, KEYS_GROUPED},
+	{{"expert_weights_scale", "routed_scaling_factor", false, true}, KEYS_GROUPED},
+	{{"leading_dense_block_count", "first_k_dense_replace", false, false}, KEYS_GROUPED},
+	{{"attention.q_lora_rank", "q_lora_rank", false, false}, KEYS_MLA},
+	{{"attention.kv_lora_rank", "kv_lora_rank", true, false}, KEYS_MLA},
+	{{"rope.dimension_count", "qk_rope_head_dim", true, false}, KEYS_MLA},
+	{{"ssm.conv_kernel", "mamba_d_conv", true, false}, KEYS_SSM},
+	{{"ssm.state_size", "mamba_d_state", true, false}, KEYS_SSM},
+	{{"ssm.group_count", "mamba_n_groups", true, false}, KEYS_SSM},
+	{{"ssm.time_step_rank", "mamba_n_heads", true, false}, KEYS_SSM},
+	{{"full_attention_interval", "full_attention_interval", false, false}, 0},
+	{{"ssm.conv_kernel", "linear_conv_kernel_dim", false, false}, 0},
+	{{"ssm.state_size", "linear_key_head_dim", false, false}, 0},
+	{{"ssm.group_count", "linear_num_key_heads", false, false}, 0},
+	{{"ssm.time_step_rank", "linear_num_value_heads", false, false}, 0},
 };
 
 static bool is_pattern(const char *hf)
 {
 	return strcmp(hf, "sliding_window_pattern") == 0;
-}
-
-/* True if key `hf` may be a list with a number for each layer. Convolutions and state spaces
- * have no key heads. Layers of Gemma 4 may differ in two numbers (gguf_gemma4.c). */
-static bool is_of_layers(const struct gguf_model_reader *r, const char *hf)
-{
-	return (r->arch->keys & (KEYS_CONV | KEYS_SPACE | KEYS_GEMMA4 | KEYS_NEMOTRON) &&
-		strcmp(hf, "num_key_value_heads") == 0) ||
-	       (r->arch->keys & (KEYS_GEMMA4 | KEYS_NEMOTRON) && strcmp(hf,
-	 "intermediate_size") == 0);
 }
 
 /* True if v has a number for each layer, and all are equal. */
@@ -269,32 +223,43 @@ static bool is_same_of_all(const struct gguf_model_reader *r, const struct gguf_
 	return is;
 }
 
+static enum status copy_key(struct gguf_model_reader *r, const struct gguf_key *k)
+{
+	const struct model_family *own = r->arch->family;
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, k->gguf, name);
+	int64_t n;
+	double d;
+	if (!v && k->is_needed && !json_object_get(r->config, k->hf))
+		return fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	if (!v || (v->is_array && is_pattern(k->hf)))
+		return OK;
+	if (v->is_array && own && model_family_has(own->of_layers, k->hf))
+		return OK;
+	if (v->is_array && !is_same_of_all(r, v)) /* layers that differ */
+		return gguf_model_refuse(r, name, v);
+	if (k->is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
+		return wrong(r, name, v, k->is_float ? "a number" : "an integer");
+	json_object_set_new(r->config, k->hf, k->is_float ? json_real(isfinite(d) ? d : 0)
+							  : json_integer(n));
+	return OK;
+}
+
+static const struct gguf_key *own_keys(const struct model_arch *arch)
+{
+	static const struct gguf_key none = {0};
+	return arch->family && arch->family->gguf_keys ? arch->family->gguf_keys : &none;
+}
+
 static enum status copy_keys(struct gguf_model_reader *r)
 {
-	char name[96];
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const struct gguf_value *v = gguf_model_key(r, keys[i].gguf, name);
-		int64_t n;
-		double d;
-		if (keys[i].of && !(r->arch->keys & keys[i].of))
-			continue;
-		if (!v && keys[i].is_needed && !json_object_get(r->config, keys[i].hf))
-			return fail_at(r->fail, E_MISSING, name, "%s: %s is missing",
-				       r->path, name);
-		if (!v || (v->is_array && is_pattern(keys[i].hf)))
-			continue;
-		if (v->is_array && is_of_layers(r, keys[i].hf))
-			continue;
-		if (v->is_array && !is_same_of_all(r, v)) /* layers that differ */
-			return gguf_model_refuse(r, name, v);
-		if (keys[i].is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
-			return wrong(r, name, v, keys[i].is_float ? "a number"
-								  : "an integer");
-		json_object_set_new(r->config, keys[i].hf,
-				    keys[i].is_float ? json_real(isfinite(d) ? d : 0)
-						     : json_integer(n));
-	}
-	return OK;
+	enum status st = OK;
+	for (size_t i = 0; i < ARRAY_LEN(keys) && st == OK; i++)
+		if (!keys[i].of || r->arch->keys & keys[i].of)
+			st = copy_key(r, &keys[i].is);
+	for (const struct gguf_key *k = own_keys(r->arch); k->gguf && st == OK; k++)
+		st = copy_key(r, k);
+	return st;
 }
 
 /* How a router's logits become weights. 1: softmax, then the best experts; 2: sigmoid, in
@@ -306,11 +271,9 @@ static enum status check_gating(struct gguf_model_reader *r)
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "expert_gating_func", name);
 	int64_t n = 0, want = 1;
-	if (r->arch->in_gguf & GGUF_OSS)
-		want = 3;
-	else if (r->arch->keys & KEYS_DEEPSEEK4)
-		want = 4;
-	else if (r->arch->keys & (GROUPED_KEYS | KEYS_SIGMOID | KEYS_LLAMA4))
+	if (r->arch->family && r->arch->family->gating)
+		want = r->arch->family->gating;
+	else if (r->arch->keys & (KEYS_GROUPED | KEYS_SIGMOID))
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
 		return gguf_model_refuse(r, name, v);
@@ -340,6 +303,15 @@ static enum status check_causal(struct gguf_model_reader *r)
 		       "those after them are not supported", r->path, name, r->arch->gguf);
 }
 
+/* True if the family reads the key. */
+static bool is_own(const struct model_arch *arch, const char *key)
+{
+	for (const struct gguf_key *k = own_keys(arch); k->gguf; k++)
+		if (strcmp(k->gguf, key) == 0)
+			return true;
+	return arch->family && model_family_has(arch->family->gguf_reads, key);
+}
+
 /* Keys that would change the result. Each may only have the value that changes nothing, or 0. */
 static enum status check_neutral(struct gguf_model_reader *r)
 {
@@ -348,33 +320,32 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		double allowed;
 		uint64_t unless; /* KEYS_ bits of architectures that use the key */
 	} neutral[] = {
-		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, KEYS_GEMMA4},
+		{"attn_logit_softcapping", 0, 0}, {"final_logit_softcapping", 0, 0},
 		{"router_logit_softcapping", 0, 0},
 		{"logit_scale", 1, KEYS_SCALES | KEYS_LOGIT_SCALE},
 		{"residual_scale", 1, KEYS_SCALES}, {"embedding_scale", 1, KEYS_SCALES},
 		{"attention.scale", 0, KEYS_SCALES}, {"attention.max_alibi_bias", 0, 0},
 		{"attention.clamp_kqv", 0, 0},
-		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0,
-		 GROUPED_KEYS | KEYS_ERNIE | KEYS_HUNYUAN},
-		{"expert_group_count", 1, GROUPED_KEYS},
-		{"expert_weights_scale", 1, GROUPED_KEYS},
-		{"leading_dense_block_count", 0, KEYS_GROUPED | KEYS_CONV | KEYS_ERNIE},
+		{"use_parallel_residual", 0, 0}, {"expert_shared_count", 0, KEYS_GROUPED},
+		{"expert_group_count", 1, KEYS_GROUPED},
+		{"expert_weights_scale", 1, KEYS_GROUPED},
+		{"leading_dense_block_count", 0, KEYS_GROUPED},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
 		{"attention.temperature_scale", 0, KEYS_LATE},
 		{"attention.output_scale", 1, 0}, {"attention.relative_buckets_count", 0, 0},
-		{"attention.shared_kv_layers", 0, KEYS_GEMMA4},
-		{"attention.indexer.top_k", 0, INDEX_KEYS | KEYS_QWEN4},
-		{"attention.kv_lora_rank", 0, KEYS_MLA | KEYS_DEEPSEEK4},
-		{"embedding_length_per_layer_input", 0, KEYS_GEMMA4 | KEYS_QWEN4},
-		{"hyper_connection.count", 1, KEYS_QWEN4 | KEYS_DEEPSEEK4},
+		{"attention.shared_kv_layers", 0, 0},
+		{"attention.indexer.top_k", 0,  0},
+		{"attention.kv_lora_rank", 0, KEYS_MLA},
+		{"embedding_length_per_layer_input", 0, 0},
+		{"hyper_connection.count", 1, 0},
 		{"activation_sparsity_scale", 0, 0}, {"altup.num_inputs", 1, 0},
 		{"expert_group_scale", 1, 0}, {"experts_per_group", 1, 0},
 		{"expert_chunk_feed_forward_length", 0, 0},
-		{"interleave_moe_layer_step", 1, KEYS_LLAMA4 | KEYS_ERNIE},
-		{"moe_every_n_layers", 1, 0}, {"moe_latent_size", 0, KEYS_NEMOTRON},
-		{"swiglu_clamp_exp", 0, KEYS_DEEPSEEK4},
-		{"swiglu_clamp_shexp", 0, KEYS_DEEPSEEK4}, {"ssm.dt_b_c_rms", 0, 0},
-		{"rope.scaling.alpha", 1, KEYS_HUNYUAN}, {"rescale_every_n_layers", 0, 0},
+		{"interleave_moe_layer_step", 1, 0},
+		{"moe_every_n_layers", 1, 0}, {"moe_latent_size", 0, 0},
+		{"swiglu_clamp_exp", 0, 0},
+		{"swiglu_clamp_shexp", 0, 0}, {"ssm.dt_b_c_rms", 0, 0},
+		{"rope.scaling.alpha", 1, 0}, {"rescale_every_n_layers", 0, 0},
 		{"token_shift_count", 0, 0}, {"kda.head_dim", 0, 0},
 	};
 	char name[96];
@@ -382,6 +353,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		const struct gguf_value *v = gguf_model_key(r, neutral[i].key, name);
 		double d;
 		if (v && !(r->arch->keys & neutral[i].unless) &&
+		    !is_own(r->arch, neutral[i].key) &&
 		    (v->is_array || !gguf_number(v, 0, &d) ||
 			  (d != neutral[i].allowed && d != 0)))
 			return gguf_model_refuse(r, name, v);
@@ -448,8 +420,7 @@ static enum status read_mla(struct gguf_model_reader *r)
 	return OK;
 }
 
-/* Layers with key heads are attention layers; the others have the type `others`. */
-static enum status read_conv(struct gguf_model_reader *r, const char *others)
+enum status gguf_model_read_types(struct gguf_model_reader *r, const char *others)
 {
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "attention.head_count_kv", name);
@@ -480,17 +451,16 @@ static enum status check_heads(struct gguf_model_reader *r)
 	char name[96];
 	if (r->arch->keys & KEYS_MLA)
 		return read_mla(r);
-	if (r->arch->keys & KEYS_GEMMA4)
-		return gguf_gemma4_read(r);
+	if (r->arch->family && r->arch->family->has_own_heads)
+		return OK;
 	int64_t heads = gguf_model_known(r, "num_attention_heads"), n = 0;
 	set_default(r, "num_key_value_heads", heads);
 	set_default(r, "head_dim", heads > 0 ? gguf_model_known(r, "hidden_size") / heads : 0);
 	const struct gguf_value *v = gguf_model_key(r, "attention.value_length", name);
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n != gguf_model_known(r, "head_dim")))
 		return gguf_model_refuse(r, name, v);
-	/* Nemotron-H does not rotate. Its files have this number without a meaning. */
 	v = gguf_model_key(r, "rope.dimension_count", name);
-	if (v && r->arch->keys & KEYS_NEMOTRON)
+	if (is_own(r->arch, "rope.dimension_count"))
 		v = NULL;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || n < 1 ||
 		  n > gguf_model_known(r, "head_dim") ||
@@ -554,20 +524,6 @@ static enum status read_hybrid(struct gguf_model_reader *r, int64_t layers)
 	return read_recurrent(r, layers);
 }
 
-/* Files of Llama 4 say neither the size of chunks nor whether q and k are normalised. They are,
- * except in Maverick, which has 128 experts. The key sliding_window is refused: its value 0
- * would mean that no layer has chunks. */
-static enum status read_llama4(struct gguf_model_reader *r)
-{
-	char name[96];
-	const struct gguf_value *v = gguf_model_key(r, "attention.sliding_window", name);
-	bool is_maverick = gguf_model_known(r, "num_experts") == 128;
-	if (v)
-		return gguf_model_refuse(r, name, v);
-	json_object_set_new(r->config, "use_qk_norm", json_boolean(!is_maverick));
-	return OK;
-}
-
 /* Settings that follow from the model's family, because its GGUF files lack them. */
 static enum status read_family(struct gguf_model_reader *r)
 {
@@ -589,8 +545,6 @@ static enum status read_family(struct gguf_model_reader *r)
 					 : gguf_model_known(r, "head_dim"));
 	if (r->arch->keys & KEYS_WINDOW_LIST)
 		read_pattern(r, layers);
-	if (r->arch->keys & KEYS_LLAMA4 && (st = read_llama4(r)) != OK)
-		return st;
 	/* 0 means no window, or experts as wide as the feed-forward */
 	if (json_object_get(r->config, "sliding_window") &&
 	    gguf_model_known(r, "sliding_window") == 0)
@@ -598,15 +552,6 @@ static enum status read_family(struct gguf_model_reader *r)
 	if (r->arch->keys & KEYS_LOCAL && gguf_model_known(r, "moe_intermediate_size") > 0)
 		json_object_set(r->config, "intermediate_size",
 				json_object_get(r->config, "moe_intermediate_size"));
-	if (!(r->arch->in_gguf & GGUF_OSS))
-		return OK;
-	json_t *types = json_array();
-	for (int64_t i = 0; i < layers && i < 1024; i++)
-		json_array_append_new(types, json_string(i % 2 ? "full_attention"
-							       : "sliding_attention"));
-	json_object_set_new(r->config, "layer_types", types);
-	json_object_set(r->config, "intermediate_size",
-			json_object_get(r->config, "moe_intermediate_size"));
 	return OK;
 }
 
@@ -734,7 +679,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 	    tensors_find(r->tensors, "rope_freqs.weight"))
 		return gguf_model_refuse(r, name, v);
 	json_t *rope = json_pack("{s:s%}", "rope_type", type.p, type.n);
-	if (r->arch->in_gguf & GGUF_OSS) /* gpt-oss was trained without truncation */
+	if (r->arch->family && r->arch->family->yarn_is_exact)
 		json_object_set_new(rope, "truncate", json_false());
 	json_object_set_new(r->config, "rope_scaling", rope);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -809,30 +754,16 @@ static void take_arch(struct gguf_model_reader *r, const char *model_type,
 	*out_class = r->arch->class;
 }
 
-/* Move the width of the shared expert to the name that the architecture's config.json has for
- * it. ERNIE has none: the width follows from other keys. */
-static enum status name_shared(struct gguf_model_reader *r)
+/* Granite has a name of its own for the width of the shared expert. Without state spaces Granite 4
+ * is a "granite", and stores the width of its dense feed-forward under this key too. */
+static void name_shared(struct gguf_model_reader *r)
 {
 	static const char usual[] = "shared_expert_intermediate_size";
-	char name[96];
-	int64_t n = 0;
 	json_t *v = json_object_get(r->config, usual);
-	const struct gguf_value *width =
-		gguf_model_key(r, "expert_shared_feed_forward_length", name);
-	/* Hunyuan's shared expert must be as wide as the routed experts. */
-	if (r->arch->keys & KEYS_HUNYUAN && width &&
-	    (!gguf_integer(width, 0, &n) || n != gguf_model_known(r, "moe_intermediate_size")))
-		return gguf_model_refuse(r, name, width);
-	if (v && r->arch->keys & KEYS_NEMOTRON)
-		json_object_set(r->config, "moe_shared_expert_intermediate_size", v);
 	if (v && r->arch->keys & KEYS_BESIDE)
 		json_object_set(r->config, "shared_intermediate_size", v);
-	/* Granite 4 without state spaces is a "granite", and stores the width of its dense
-	 * feed-forward under this key too. */
-	if (r->arch->keys & (KEYS_NEMOTRON | KEYS_BESIDE | KEYS_ERNIE | KEYS_HUNYUAN) ||
-	    !(r->arch->in_gguf & GGUF_EXPERTS))
+	if (r->arch->keys & KEYS_BESIDE || !(r->arch->in_gguf & GGUF_EXPERTS))
 		json_object_del(r->config, usual);
-	return OK;
 }
 
 static enum status read_all(struct gguf_model_reader *r)
@@ -878,19 +809,9 @@ static enum status read_all(struct gguf_model_reader *r)
 	if (st == OK)
 		st = check_neutral(r);
 	if (st == OK)
-		st = name_shared(r);
-	if (st == OK && r->arch->keys & KEYS_NEMOTRON)
-		st = gguf_nemotron_read(r);
-	if (st == OK && r->arch->keys & KEYS_QWEN4)
-		st = gguf_qwen4_read(r);
-	if (st == OK && r->arch->keys & KEYS_DEEPSEEK4)
-		st = gguf_deepseek4_read(r);
-	if (st == OK && r->arch->keys & KEYS_CONV)
-		st = read_conv(r, "conv");
-	if (st == OK && r->arch->keys & KEYS_SPACE)
-		st = read_conv(r, "linear_attention");
-	if (st == OK && r->arch->keys & KEYS_SPACE)
-		st = gguf_space_read(r);
+		name_shared(r);
+	if (st == OK && r->arch->family && r->arch->family->read_gguf)
+		st = r->arch->family->read_gguf(r);
 	if (st == OK)
 		st = check_heads(r);
 	if (st == OK && r->arch->keys & KEYS_GROUPED)

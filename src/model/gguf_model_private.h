@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by gguf_model.c and the files gguf_*.c of families. Thread: any.
+ * Shared by gguf_model.c, gguf_names.c and the files of families. Thread: any.
  */
 #pragma once
 #include "json/jsonfile.h"
@@ -30,15 +30,6 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 /* An integer that the config under construction has already; 0: it is missing. */
 int64_t gguf_model_known(const struct gguf_model_reader *r, const char *hf);
 
-/* Reads Gemma 4's heads and kinds of layers from its keys and tensors. */
-enum status gguf_gemma4_read(struct gguf_model_reader *r) MUST_USE;
-/* Reads Nemotron-H, whose layers have one part each (a mixer or a feed-forward). */
-enum status gguf_nemotron_read(struct gguf_model_reader *r) MUST_USE;
-/* Reads the hyper-connections, indexer and n-grams of Qwen4-Exp. */
-enum status gguf_qwen4_read(struct gguf_model_reader *r) MUST_USE;
-/* Reads the compression of DeepSeek-V4's layers. Call it after the keys are copied. */
-enum status gguf_deepseek4_read(struct gguf_model_reader *r) MUST_USE;
-/* Reads sizes of state spaces: of a head, and whether convolutions have a bias. */
-enum status gguf_space_sizes(struct gguf_model_reader *r) MUST_USE;
-/* Reads the state spaces of Granite 4's hybrids, and the feed-forwards beside them. */
-enum status gguf_space_read(struct gguf_model_reader *r) MUST_USE;
+/* Sets layer_types: layers with key heads are attention layers, the others have the type
+ * `others`. */
+enum status gguf_model_read_types(struct gguf_model_reader *r, const char *others) MUST_USE;

@@ -7,12 +7,10 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "model/gguf_model_private.h"
+#include "model/model_family.h"
 
-/* Names within a layer. A row includes the part after the dot where it differs too. */
-static const struct name {
-	const char *gguf, *hf;
-} parts[] = {
+/* Names within a layer. */
+static const struct gguf_name parts[] = {
 	{"attn_norm", "input_layernorm"},
 	{"attn_q", "self_attn.q_proj"},
 	{"attn_k", "self_attn.k_proj"},
@@ -94,7 +92,7 @@ static const struct name {
 };
 
 /* Shared experts, which every token uses: names for one, then names in models with groups. */
-static const struct name shared[] = {
+static const struct gguf_name shared[] = {
 	{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
 	{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
 	{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
@@ -102,15 +100,11 @@ static const struct name shared[] = {
 	{"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
 	{"ffn_up_shexp", "mlp.shared_experts.up_proj"},
 	{"ffn_down_shexp", "mlp.shared_experts.down_proj"},
-}, shared_of_hunyuan[] = {
-	{"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
-	{"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
-	{"ffn_down_shexp", "mlp.shared_mlp.down_proj"},
 };
 
 /* If name is the row's, or the row's plus "." and a suffix: the rest after the row's name; else
  * NULL. */
-static const char *match(const struct name *row, const char *name, const char **out_rest)
+static const char *match(const struct gguf_name *row, const char *name, const char **out_rest)
 {
 	size_t n = strlen(row->gguf);
 	if (strncmp(name, row->gguf, n) != 0 || (name[n] != '.' && name[n]))
@@ -119,96 +113,36 @@ static const char *match(const struct name *row, const char *name, const char **
 	return row->hf;
 }
 
-static const struct name of_deepseek4[] = {
-	{"attn_q_a_norm", "self_attn.q_a_norm"},
-	{"attn_kv_a_norm", "self_attn.kv_norm"},
-	{"attn_kv", "self_attn.kv_proj"},
-	{"attn_output_a", "self_attn.o_a_proj"},
-	{"attn_output_b", "self_attn.o_b_proj"},
-	{"attn_compressor_kv", "self_attn.compressor.kv_proj"},
-	{"attn_compressor_gate", "self_attn.compressor.gate_proj"},
-	{"attn_compressor_ape.weight", "self_attn.compressor.position_bias"},
-	{"attn_compressor_norm", "self_attn.compressor.kv_norm"},
-	{"indexer.attn_q_b", "self_attn.compressor.indexer.q_b_proj"},
-	{"indexer.proj", "self_attn.compressor.indexer.scorer.weights_proj"},
-	{"indexer_compressor_kv", "self_attn.compressor.indexer.kv_proj"},
-	{"indexer_compressor_gate", "self_attn.compressor.indexer.gate_proj"},
-	{"indexer_compressor_ape.weight", "self_attn.compressor.indexer.position_bias"},
-	{"indexer_compressor_norm", "self_attn.compressor.indexer.kv_norm"},
-	{"hc_attn_fn", "attn_hc.fn"},
-	{"hc_attn_base.weight", "attn_hc.base"},
-	{"hc_attn_scale.weight", "attn_hc.scale"},
-	{"hc_ffn_fn", "ffn_hc.fn"},
-	{"hc_ffn_base.weight", "ffn_hc.base"},
-	{"hc_ffn_scale.weight", "ffn_hc.scale"},
-	{"ffn_gate_tid2eid.weight", "mlp.gate.tid2eid"},
-};
-
 /* The part's name in Hugging Face if it depends on the architecture; NULL: it is in `parts`. */
 static const char *match_own(const struct model_arch *arch, const char *part,
 			     const char **out_rest)
 {
-	static const struct name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
-					    {"ffn_up", "mlp.gate_up_proj"}};
-	static const struct name of_gemma4[] = {
-		{"ffn_gate_inp.scale", "router.scale"}, {"ffn_gate_inp", "router.proj"},
-		{"ffn_down_exps.scale", "router.per_expert_scale"}};
-	static const struct name of_space[] = {
+	static const struct gguf_name fused[] = {{"attn_qkv", "self_attn.qkv_proj"},
+						 {"ffn_up", "mlp.gate_up_proj"}};
+	static const struct gguf_name of_ssm[] = {
 		{"ssm_in", "mamba.in_proj"}, {"ssm_conv1d", "mamba.conv1d"},
 		{"ssm_dt.bias", "mamba.dt_bias"}, {"ssm_a", "mamba.A_log"},
 		{"ssm_d", "mamba.D"}, {"ssm_norm", "mamba.norm"}, {"ssm_out", "mamba.out_proj"}};
-	static const struct name of_qwen4[] = {
-		{"hc_attn_norm", "attn_hyper_connection.hc_norm"},
-		{"hc_attn_down", "attn_hyper_connection.input_mix_weight_down"},
-		{"hc_attn_up", "attn_hyper_connection.input_mix_weight_up"},
-		{"hc_attn_inject", "attn_hyper_connection.block_inject_weight"},
-		{"hc_ffn_norm", "mlp_hyper_connection.hc_norm"},
-		{"hc_ffn_down", "mlp_hyper_connection.input_mix_weight_down"},
-		{"hc_ffn_up", "mlp_hyper_connection.input_mix_weight_up"},
-		{"hc_ffn_inject", "mlp_hyper_connection.block_inject_weight"},
-		{"indexer.q_proj", "self_attn.indexer.q_proj"},
-		{"indexer.k_proj", "self_attn.indexer.k_proj"},
-		{"indexer.q_norm", "self_attn.indexer.q_layernorm"},
-		{"indexer.k_norm", "self_attn.indexer.k_layernorm"},
-		{"ple_conv1d", "ple.conv1d"}, {"ple_key", "ple.key_proj"},
-		{"ple_value", "ple.value_proj"}, {"ple_norm_key", "ple.norm_key"},
-		{"ple_norm_query", "ple.norm_query"}, {"ple_norm_conv", "ple.norm_conv"}};
+	static const struct gguf_name router = {"ffn_gate_inp", "mlp.gate"}, none = {0};
 	unsigned in_gguf = arch ? arch->in_gguf : 0;
-	bool is_router = in_gguf & GGUF_OSS || (arch && arch->keys & KEYS_LLAMA4);
-	bool is_hunyuan = arch && arch->keys & KEYS_HUNYUAN;
-	const struct name router = {"ffn_gate_inp", is_router    ? "mlp.router"
-						    : is_hunyuan ? "mlp.gate.wg"
-								 : "mlp.gate"};
 	/* In a layer with two norms, Hugging Face names this one after the attention
 	 * before it. */
-	const struct name mlp_norm = {
+	const struct gguf_name mlp_norm = {
 		"ffn_norm", in_gguf & GGUF_FOUR_NORMS ? "pre_feedforward_layernorm"
 						      : "post_attention_layernorm"};
-	const uint64_t plural = KEYS_GROUPED | KEYS_SPACE | KEYS_NEMOTRON | KEYS_ERNIE |
-				KEYS_BESIDE | KEYS_DEEPSEEK4;
-	const struct name one_norm = {"attn_norm", "norm"};
-	bool has_groups = arch && arch->keys & plural;
+	bool has_groups = arch && arch->keys & (KEYS_GROUPED | KEYS_BESIDE);
+	const struct gguf_name *own = arch && arch->family ? arch->family->gguf_names : NULL;
 	const char *hf = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(of_space) && !hf && in_gguf & GGUF_SPACE; i++)
-		hf = match(&of_space[i], part, out_rest);
-	bool is_qwen4 = arch && arch->keys & KEYS_QWEN4;
-	for (size_t i = 0; i < ARRAY_LEN(of_qwen4) && !hf && is_qwen4; i++)
-		hf = match(&of_qwen4[i], part, out_rest);
-	bool is_deepseek4 = arch && arch->keys & KEYS_DEEPSEEK4;
-	for (size_t i = 0; i < ARRAY_LEN(of_deepseek4) && !hf && is_deepseek4; i++)
-		hf = match(&of_deepseek4[i], part, out_rest);
-	for (size_t i = 0; i < ARRAY_LEN(of_gemma4) && !hf && in_gguf & GGUF_GEMMA4; i++)
-		hf = match(&of_gemma4[i], part, out_rest);
+	for (own = own ? own : &none; own->gguf && !hf; own++)
+		hf = match(own, part, out_rest);
+	for (size_t i = 0; i < ARRAY_LEN(of_ssm) && !hf && arch && arch->keys & KEYS_SSM; i++)
+		hf = match(&of_ssm[i], part, out_rest);
 	for (size_t i = 0; i < 2 && !hf && in_gguf & GGUF_FUSED; i++)
 		hf = match(&fused[i], part, out_rest);
-	if (!hf && in_gguf & GGUF_ONE_NORM)
-		hf = match(&one_norm, part, out_rest);
 	hf = hf ? hf : match(&router, part, out_rest);
 	hf = hf ? hf : match(&mlp_norm, part, out_rest);
 	for (size_t i = 0; i < ARRAY_LEN(shared) && !hf; i++)
-		hf = match(is_hunyuan   ? &shared_of_hunyuan[i]
-			   : has_groups ? &shared_of_groups[i]
-					: &shared[i], part, out_rest);
+		hf = match(has_groups ? &shared_of_groups[i] : &shared[i], part, out_rest);
 	return hf;
 }
 

@@ -20,7 +20,6 @@ enum {
 	KEYS_FFN = 128,        /* the model has layers without experts */
 	KEYS_DELTA = 256,      /* some layers are gated delta nets */
 	KEYS_SHARED = 512,     /* one shared expert, with its own width */
-	KEYS_OSS = 1024,       /* gpt-oss: intermediate_size is the width of an expert */
 	KEYS_WINDOW_LIST = 2048, /* sliding_window, for the layers that layer_types lists */
 	KEYS_MLA = 4096,
 	KEYS_HEADS = 8192,     /* all heads of one size, head_dim */
@@ -35,26 +34,12 @@ enum {
 	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing; a bias counts for the choice of experts; no
 				   * groups */
 	KEYS_MAY_PARTIAL = 1 << 23, /* without partial_rotary_factor all of a head rotates */
-	KEYS_CONV = 1 << 24,      /* some layers are short convolutions */
-	KEYS_GEMMA4 = 1 << 25,
-	KEYS_SPACE = 1 << 26,     /* some layers are state spaces of Mamba-2 (Granite 4) */
-	KEYS_NEMOTRON = 1 << 27,  /* each layer has one part: a mixer or a feed-forward
-				   * (Nemotron-H) */
+	KEYS_SSM = 1 << 26,       /* some layers are state spaces of Mamba-2 */
 	KEYS_BESIDE = 1 << 28,    /* shared_intermediate_size: width of the shared expert, or 0 */
-	KEYS_HUNYUAN = 1 << 29,   /* a shared expert as wide as the routed ones; rope with alpha */
-	KEYS_ERNIE = 1 << 30,     /* experts chosen by a softmax and a bias (ERNIE 4.5) */
 	KEYS_WINDOW_ROPE = 1 << 22, /* if some layers have a window, only they rotate */
 };
 
-/* These are no enumerators, because their values do not fit an int. QWEN4: several residual
- * streams, attention by an indexer, n-grams (Qwen4-Exp). LLAMA4: chunks, layers without rope,
- * experts with scaled inputs. INDEX: MLA over the keys that an indexer chooses (DeepSeek-V3.2).
- * DEEPSEEK4: windows beside compressed keys, doubly stochastic streams, experts chosen by token
- * id (DeepSeek-V4). */
-#define KEYS_QWEN4 ((uint64_t)1 << 31)
-#define KEYS_LLAMA4 ((uint64_t)1 << 32)
-#define KEYS_INDEX ((uint64_t)1 << 33)
-#define KEYS_DEEPSEEK4 ((uint64_t)1 << 34)
+/* These are no enumerators, because their values do not fit an int. */
 /* logit_scale: a factor of the logits */
 #define KEYS_LOGIT_SCALE ((uint64_t)1 << 36)
 /* mlp_bias: of gate, up and down */
@@ -66,15 +51,13 @@ enum {
 	GGUF_EXPERTS = 2,
 	GGUF_HYBRID = 4,     /* some layers are gated delta nets */
 	GGUF_HEADS_TILED = 8,    /* delta nets: value head h uses key head h % Hk */
-	GGUF_OSS = 16,
 	GGUF_FOUR_NORMS = 32, /* norms before and after both attention and feed-forward */
 	GGUF_ALSO = 128,      /* an earlier row has the same name in GGUF */
-	GGUF_GEMMA4 = 256,
-	GGUF_SPACE = 512,     /* some layers are state spaces of Mamba-2 */
-	GGUF_ONE_NORM = 1024, /* attn_norm is the norm of the layer's only part */
 	GGUF_ENCODER = 2048,  /* tokens see each other both ways */
 	GGUF_FUSED = 64,      /* attn_qkv holds q, k and v; ffn_up holds gate and up */
 };
+
+struct model_family;
 
 struct model_arch {
 	const char *model_type;
@@ -94,6 +77,7 @@ struct model_arch {
 	const char *body;      /* NULL means "model." */
 	const char *gguf;      /* value of general.architecture; NULL: no GGUF support */
 	unsigned in_gguf;
+	const struct model_family *family; /* what its family has alone (model_family.h); or NULL */
 };
 
 /* What the engine would need for an architecture that it lacks, for a message. NULL: the

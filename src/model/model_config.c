@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.json is a bag of keys from many authors. Three tables decide what happens to a
- * key:
+ * config.json is a bag of keys from many authors. Tables decide what happens to a key:
  *
  *   archs.def  the model_types, and which groups of keys each one uses
  *   settings   keys whose value is read: its place, range and default
+ *   families/  the same for keys that only one family has
  *   neutral    keys that would change the result: refused by name, unless the value
  *              is one that has no effect
  *
- * A key in no table is taken to be harmless (dropout, cache switches, …). A new
- * architecture needs a row in archs.def, and rows here for its new keys.
+ * A key in no table is taken to be harmless (dropout, cache switches, …). A new architecture
+ * needs a row in archs.def, and rows here or in families/ for its new keys.
  * model_config_rope.c reads the rope settings.
  */
 #include "model/model_config_private.h"
@@ -20,7 +20,7 @@
 
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/model_arch.h"
+#include "model/model_family.h"
 
 const struct model_arch model_archs[] = {
 #define ARCH(type, ident, ...) {.model_type = type, __VA_ARGS__},
@@ -29,163 +29,80 @@ const struct model_arch model_archs[] = {
 };
 const size_t model_n_archs = ARRAY_LEN(model_archs);
 
-enum config_kind { INT, FLOAT, BOOL };
-#define AT(field) offsetof(struct model_config, field)
-
-static const struct setting {
-	const char *key, *alias; /* alias: second spelling of the key, or NULL */
-	uint64_t keys;
-	enum config_kind kind;
-	size_t at;
-	double min, max;
-	double fallback; /* default; REQUIRED: the key must be present */
+static const struct {
+	uint64_t of; /* KEYS_ bits of the architectures that have this key */
+	struct config_setting is;
 } settings[] = {
-	{"num_hidden_layers", NULL, KEYS_ALL, INT, AT(n_layers), 1, 1024, REQUIRED},
-	{"hidden_size", NULL, KEYS_ALL, INT, AT(d_model), 8, 1 << 16, REQUIRED},
-	{"num_attention_heads", NULL, KEYS_ALL, INT, AT(n_heads), 1, 1024, REQUIRED},
-	{"num_key_value_heads", NULL, KEYS_ALL, INT, AT(n_kv_heads), 1, 1024,
-	 REQUIRED},
+	{KEYS_ALL, {"num_hidden_layers", NULL, INT, AT(n_layers), 1, 1024, REQUIRED}},
+	{KEYS_ALL, {"hidden_size", NULL, INT, AT(d_model), 8, 1 << 16, REQUIRED}},
+	{KEYS_ALL, {"num_attention_heads", NULL, INT, AT(n_heads), 1, 1024, REQUIRED}},
+	{KEYS_ALL, {"num_key_value_heads", NULL, INT, AT(n_kv_heads), 1, 1024, REQUIRED}},
 	/* 0: computed below as hidden_size / num_attention_heads */
-	{"head_dim", NULL, KEYS_HEADS, INT, AT(head_dim), 2, 1024, 0},
-	{"intermediate_size", NULL, KEYS_FFN, INT, AT(ffn_dim), 8, 1 << 20, REQUIRED},
-	{"intermediate_size", NULL, KEYS_OSS | KEYS_LOCAL, INT, AT(expert_dim), 8,
-	 1 << 20, REQUIRED},
-	{"vocab_size", NULL, KEYS_ALL, INT, AT(n_vocab), 2, 1 << 24, REQUIRED},
-	{"max_position_embeddings", NULL, KEYS_ALL, INT, AT(max_ctx), 1, 1 << 27,
-	 REQUIRED},
-	{"rms_norm_eps", "layer_norm_eps", KEYS_ALL, FLOAT, AT(norm_eps), 1e-12, 1e-2, REQUIRED},
-	{"tie_word_embeddings", NULL, KEYS_ALL, BOOL, AT(tied_embeddings), 0, 1, 0},
-	{"attention_bias", NULL, KEYS_BIAS, BOOL, AT(o_bias), 0, 1, 0},
-	{"mlp_bias", NULL, KEYS_MLP_BIAS, BOOL, AT(mlp_bias), 0, 1, 0},
-	{"attention_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(qkv_bias), 0, 1, 1},
-	{"attention_out_bias", NULL, KEYS_OUT_BIAS, BOOL, AT(o_bias), 0, 1, 0},
-	{"logit_scale", NULL, KEYS_LOGIT_SCALE, FLOAT, AT(logit_scale), 1e-6, 1e3, 1},
+	{KEYS_HEADS, {"head_dim", NULL, INT, AT(head_dim), 2, 1024, 0}},
+	{KEYS_FFN, {"intermediate_size", NULL, INT, AT(ffn_dim), 8, 1 << 20, REQUIRED}},
+	{KEYS_LOCAL, {"intermediate_size", NULL, INT, AT(expert_dim), 8, 1 << 20, REQUIRED}},
+	{KEYS_ALL, {"vocab_size", NULL, INT, AT(n_vocab), 2, 1 << 24, REQUIRED}},
+	{KEYS_ALL, {"max_position_embeddings", NULL, INT, AT(max_ctx), 1, 1 << 27, REQUIRED}},
+	{KEYS_ALL, {"rms_norm_eps", "layer_norm_eps", FLOAT, AT(norm_eps), 1e-12, 1e-2,
+	 REQUIRED}},
+	{KEYS_ALL, {"tie_word_embeddings", NULL, BOOL, AT(tied_embeddings), 0, 1, 0}},
+	{KEYS_BIAS, {"attention_bias", NULL, BOOL, AT(o_bias), 0, 1, 0}},
+	{KEYS_MLP_BIAS, {"mlp_bias", NULL, BOOL, AT(mlp_bias), 0, 1, 0}},
+	{KEYS_OUT_BIAS, {"attention_bias", NULL, BOOL, AT(qkv_bias), 0, 1, 1}},
+	{KEYS_OUT_BIAS, {"attention_out_bias", NULL, BOOL, AT(o_bias), 0, 1, 0}},
+	{KEYS_LOGIT_SCALE, {"logit_scale", NULL, FLOAT, AT(logit_scale), 1e-6, 1e3, 1}},
 	/* set_scales distributes these four. */
-	{"embedding_multiplier", NULL, KEYS_SCALES, FLOAT, AT(embed_scale), 1e-3, 1e6, 1},
-	{"attention_multiplier", NULL, KEYS_SCALES, FLOAT, AT(query_scalar), 1e-6, 1e3, 1},
-	{"residual_multiplier", NULL, KEYS_SCALES, FLOAT, AT(residual_scale), 1e-3, 1e3, 1},
-	{"logits_scaling", NULL, KEYS_SCALES, FLOAT, AT(logit_scale), 1e-3, 1e6, 1},
-	{"bos_token_id", NULL, KEYS_ALL, INT, AT(bos_id), 0, 1 << 24, -1},
-	{"num_experts", "num_local_experts", KEYS_EXPERTS | KEYS_OSS | KEYS_LOCAL, INT,
-	 AT(n_experts), 1, 4096, REQUIRED},
-	{"n_routed_experts", NULL, KEYS_GROUPED | KEYS_DEEPSEEK4, INT, AT(n_experts), 1, 4096,
-	 REQUIRED},
+	{KEYS_SCALES, {"embedding_multiplier", NULL, FLOAT, AT(embed_scale), 1e-3, 1e6, 1}},
+	{KEYS_SCALES, {"attention_multiplier", NULL, FLOAT, AT(query_scalar), 1e-6, 1e3, 1}},
+	{KEYS_SCALES, {"residual_multiplier", NULL, FLOAT, AT(residual_scale), 1e-3, 1e3, 1}},
+	{KEYS_SCALES, {"logits_scaling", NULL, FLOAT, AT(logit_scale), 1e-3, 1e6, 1}},
+	{KEYS_ALL, {"bos_token_id", NULL, INT, AT(bos_id), 0, 1 << 24, -1}},
+	{KEYS_EXPERTS | KEYS_LOCAL, {"num_experts", "num_local_experts", INT, AT(n_experts), 1,
+	 4096, REQUIRED}},
+	{KEYS_GROUPED, {"n_routed_experts", NULL, INT, AT(n_experts), 1, 4096, REQUIRED}},
 	/* a number of experts; converted to a width below */
-	{"n_shared_experts", NULL, KEYS_GROUPED, INT, AT(shared_dim), 0, 64, REQUIRED},
-	{"shared_expert_intermediate_size", NULL, KEYS_SHARED, INT, AT(shared_dim), 8,
-	 1 << 20, REQUIRED},
-	{"n_group", NULL, KEYS_GROUPED, INT, AT(n_groups), 1, 4096, REQUIRED},
-	{"topk_group", NULL, KEYS_GROUPED, INT, AT(n_groups_used), 1, 4096, REQUIRED},
-	{"routed_scaling_factor", NULL, KEYS_GROUPED, FLOAT, AT(routed_scale), 1e-3, 1e3,
-	 REQUIRED},
-	{"use_qk_norm", NULL, KEYS_GROUPED, BOOL, AT(qk_norm), 0, 1, 0},
-	{"num_experts_per_tok", "experts_per_token", KEYS_EXPERTS | KEYS_GROUPED | KEYS_OSS |
-	 KEYS_LOCAL | KEYS_DEEPSEEK4, INT, AT(n_experts_used), 1, 256, REQUIRED},
-	{"moe_intermediate_size", NULL, KEYS_EXPERTS | KEYS_GROUPED | KEYS_DEEPSEEK4, INT,
-	 AT(expert_dim), 8, 1 << 20, REQUIRED},
-	{"norm_topk_prob", NULL, KEYS_EXPERTS, BOOL, AT(norm_topk), 0, 1, 0},
-	{"norm_topk_prob", NULL, KEYS_SHARED, BOOL, AT(norm_topk), 0, 1, 1},
-	{"swiglu_alpha", NULL, KEYS_OSS, FLOAT, AT(act.alpha), 0.1, 10, 1.702},
-	{"swiglu_limit", NULL, KEYS_OSS, FLOAT, AT(act.limit), 0.1, 1000, 7},
-	{"query_pre_attn_scalar", NULL, KEYS_QUERY_SCALE, FLOAT, AT(query_scalar), 1, 1e6,
-	 REQUIRED},
+	{KEYS_GROUPED, {"n_shared_experts", NULL, INT, AT(shared_dim), 0, 64, REQUIRED}},
+	{KEYS_SHARED, {"shared_expert_intermediate_size", NULL, INT, AT(shared_dim), 8, 1 << 20,
+	 REQUIRED}},
+	{KEYS_GROUPED, {"n_group", NULL, INT, AT(n_groups), 1, 4096, REQUIRED}},
+	{KEYS_GROUPED, {"topk_group", NULL, INT, AT(n_groups_used), 1, 4096, REQUIRED}},
+	{KEYS_GROUPED, {"routed_scaling_factor", NULL, FLOAT, AT(routed_scale), 1e-3, 1e3,
+	 REQUIRED}},
+	{KEYS_GROUPED, {"use_qk_norm", NULL, BOOL, AT(qk_norm), 0, 1, 0}},
+	{KEYS_EXPERTS | KEYS_GROUPED | KEYS_LOCAL, {"num_experts_per_tok", "experts_per_token",
+	 INT, AT(n_experts_used), 1, 256, REQUIRED}},
+	{KEYS_EXPERTS | KEYS_GROUPED, {"moe_intermediate_size", NULL, INT, AT(expert_dim), 8,
+	 1 << 20, REQUIRED}},
+	{KEYS_EXPERTS, {"norm_topk_prob", NULL, BOOL, AT(norm_topk), 0, 1, 0}},
+	{KEYS_SHARED, {"norm_topk_prob", NULL, BOOL, AT(norm_topk), 0, 1, 1}},
+	{KEYS_QUERY_SCALE, {"query_pre_attn_scalar", NULL, FLOAT, AT(query_scalar), 1, 1e6,
+	 REQUIRED}},
 	/* used without layer_types: layer i has a window iff (i + 1) % pattern != 0. 0 is for
 	 * models without windows. */
-	{"sliding_window_pattern", "_sliding_window_pattern", KEYS_WINDOW_LIST, INT,
-	 AT(window_pattern), 0, 1024, 0},
-	{"linear_num_key_heads", NULL, KEYS_DELTA, INT, AT(delta.k_heads), 1, 1024,
-	 REQUIRED},
-	{"linear_num_value_heads", NULL, KEYS_DELTA, INT, AT(delta.v_heads), 1, 1024,
-	 REQUIRED},
-	{"linear_key_head_dim", NULL, KEYS_DELTA, INT, AT(delta.k_dim), 4, 256, REQUIRED},
-	{"linear_value_head_dim", NULL, KEYS_DELTA, INT, AT(delta.v_dim), 4, 256, REQUIRED},
-	{"linear_conv_kernel_dim", NULL, KEYS_DELTA, INT, AT(delta.conv_width), 2, 8, REQUIRED},
-	{"conv_L_cache", NULL, KEYS_CONV, INT, AT(delta.conv_width), 2, 8, REQUIRED},
-	{"q_lora_rank", NULL, KEYS_MLA, INT, AT(q_lora), 8, 1 << 14, 0},
-	{"kv_lora_rank", NULL, KEYS_MLA, INT, AT(mla.kv_lora), 8, 1024, REQUIRED},
-	{"qk_nope_head_dim", NULL, KEYS_MLA, INT, AT(mla.nope_dim), 1, 1024, REQUIRED},
-	{"qk_rope_head_dim", NULL, KEYS_MLA, INT, AT(mla.rope_dim), 2, 1024, REQUIRED},
-	{"v_head_dim", NULL, KEYS_MLA, INT, AT(mla.v_dim), 1, 1024, REQUIRED},
-	{"rope_interleave", NULL, KEYS_MLA, BOOL, AT(mla.is_interleaved), 0, 1, 1},
-	{"norm_topk_prob", NULL, KEYS_GROUPED, BOOL, AT(norm_topk), 0, 1, 1},
-	{"mamba_n_heads", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.v_heads), 1, 1024,
-	 REQUIRED},
-	{"mamba_n_groups", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.k_heads), 1, 1024, 1},
-	{"mamba_d_state", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.k_dim), 4, 256, 256},
-	{"mamba_d_head", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.v_dim), 4, 1024, REQUIRED},
-	{"mamba_d_conv", NULL, KEYS_SPACE | KEYS_NEMOTRON, INT, AT(delta.conv_width), 2, 8, 4},
-	{"mamba_conv_bias", NULL, KEYS_SPACE | KEYS_NEMOTRON, BOOL, AT(delta.has_conv_bias), 0,
-		1, 1},
-	{"intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(ffn_dim), 0, 1 << 20, 0},
-	{"n_routed_experts", NULL, KEYS_NEMOTRON, INT, AT(n_experts), 0, 4096, 0},
-	{"num_experts_per_tok", NULL, KEYS_NEMOTRON, INT, AT(n_experts_used), 0, 256, 0},
-	{"moe_intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(expert_dim), 0, 1 << 20, 0},
-	{"moe_shared_expert_intermediate_size", NULL, KEYS_NEMOTRON, INT, AT(shared_dim), 0,
-	 1 << 20, 0},
-	{"n_group", NULL, KEYS_NEMOTRON, INT, AT(n_groups), 1, 4096, 1},
-	{"topk_group", NULL, KEYS_NEMOTRON, INT, AT(n_groups_used), 1, 4096, 1},
-	{"routed_scaling_factor", NULL, KEYS_NEMOTRON, FLOAT, AT(routed_scale), 1e-3, 1e3, 1},
-	{"norm_topk_prob", NULL, KEYS_NEMOTRON, BOOL, AT(norm_topk), 0, 1, 1},
-	{"moe_latent_size", NULL, KEYS_NEMOTRON, INT, AT(latent_dim), 8, 1 << 16, 0},
-	{"num_local_experts", NULL, KEYS_SPACE, INT, AT(n_experts), 0, 4096, REQUIRED},
-	{"num_experts_per_tok", NULL, KEYS_SPACE, INT, AT(n_experts_used), 0, 256, 0},
-	{"intermediate_size", NULL, KEYS_SPACE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
-	{"shared_intermediate_size", NULL, KEYS_SPACE, INT, AT(shared_dim), 8, 1 << 20,
-	 REQUIRED},
-	{"shared_intermediate_size", NULL, KEYS_BESIDE, INT, AT(shared_dim), 0, 1 << 20, 0},
-	{"moe_num_experts", NULL, KEYS_ERNIE, INT, AT(n_experts), 1, 4096, REQUIRED},
-	{"moe_k", NULL, KEYS_ERNIE, INT, AT(n_experts_used), 1, 256, REQUIRED},
-	{"moe_intermediate_size", NULL, KEYS_ERNIE, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
-	/* a number of experts; config_ernie_read converts it to a width */
-	{"moe_num_shared_experts", NULL, KEYS_ERNIE, INT, AT(shared_dim), 0, 64, 2},
-	{"global_head_dim", NULL, KEYS_GEMMA4, INT, AT(gemma4.head_dim), 2, 1024, 512},
-	{"num_global_key_value_heads", NULL, KEYS_GEMMA4, INT, AT(gemma4.kv_heads), 1, 1024, 0},
-	{"attention_k_eq_v", NULL, KEYS_GEMMA4, BOOL, AT(gemma4.keys_are_values), 0, 1, 0},
-	{"num_kv_shared_layers", NULL, KEYS_GEMMA4, INT, AT(gemma4.n_kv_shared), 0, 1024, 0},
-	{"use_double_wide_mlp", NULL, KEYS_GEMMA4, BOOL, AT(gemma4.wide_mlp), 0, 1, 0},
-	{"hidden_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(gemma4.embed_dim), 0, 1 << 14,
-	 256},
-	{"vocab_size_per_layer_input", NULL, KEYS_GEMMA4, INT, AT(gemma4.embed_rows), 2, 1 << 24,
-	 262144},
-	{"final_logit_softcapping", NULL, KEYS_GEMMA4, FLOAT, AT(logit_cap), 1e-3, 1e6, 0},
-	{"enable_moe_block", NULL, KEYS_GEMMA4, BOOL, AT(gemma4.has_experts), 0, 1, 0},
-	{"num_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts), 1, 4096, 0},
-	{"top_k_experts", NULL, KEYS_GEMMA4, INT, AT(n_experts_used), 1, 256, 0},
-	{"moe_intermediate_size", NULL, KEYS_GEMMA4, INT, AT(expert_dim), 8, 1 << 20, 0},
-	{"hc_count", NULL, KEYS_QWEN4, INT, AT(streams.count), 2, 16, 4},
-	{"hc_lowrank", NULL, KEYS_QWEN4, INT, AT(streams.rank), 8, 1 << 14, 320},
-	{"indexer_n_heads", NULL, KEYS_QWEN4, INT, AT(index.heads), 1, 256, REQUIRED},
-	{"indexer_head_dim", NULL, KEYS_QWEN4, INT, AT(index.dim), 8, 512, REQUIRED},
-	{"indexer_budget", NULL, KEYS_QWEN4, INT, AT(index.budget), 1, 1 << 20, REQUIRED},
-	{"indexer_compress_ratio", NULL, KEYS_QWEN4, INT, AT(index.ratio), 1, 256, REQUIRED},
-	{"index_n_heads", NULL, KEYS_INDEX, INT, AT(index.heads), 1, 256, REQUIRED},
-	{"index_head_dim", NULL, KEYS_INDEX, INT, AT(index.dim), 8, 512, REQUIRED},
-	{"index_topk", NULL, KEYS_INDEX, INT, AT(index.budget), 1, 1 << 20, REQUIRED},
-	{"ple_embed_dim", NULL, KEYS_QWEN4, INT, AT(ngram.dim), 8, 1 << 16, 0},
-	{"ple_conv_kernel_size", NULL, KEYS_QWEN4, INT, AT(ngram.taps), 2, 8, 4},
-	{"ngram_size", NULL, KEYS_QWEN4, INT, AT(ngram.size), 2, MODEL_MAX_NGRAM, 3},
-	{"heads_per_ngram", NULL, KEYS_QWEN4, INT, AT(ngram.heads), 1, 64, 8},
-	{"ngram_vocab_size_base", NULL, KEYS_QWEN4, INT, AT(ngram.vocab), 2, 1 << 26,
-	 20000000},
-	{"seed", NULL, KEYS_QWEN4, INT, AT(ngram.seed), 0, INT32_MAX, 1234},
-	{"use_qk_norm", NULL, KEYS_LLAMA4, BOOL, AT(llama4.has_norms), 0, 1, 1},
-	{"floor_scale", NULL, KEYS_LLAMA4, INT, AT(llama4.late_every), 1, 1 << 27, 8192},
-	{"attn_scale", NULL, KEYS_LLAMA4, FLOAT, AT(llama4.late_scale), 0, 10, 0.1},
-	{"q_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(q_lora), 8, 1 << 14, REQUIRED},
-	{"o_lora_rank", NULL, KEYS_DEEPSEEK4, INT, AT(compress.o_lora), 8, 1 << 14, REQUIRED},
-	{"o_groups", NULL, KEYS_DEEPSEEK4, INT, AT(compress.o_groups), 1, 1024, REQUIRED},
-	/* a number of shared experts: only 1 is supported */
-	{"n_shared_experts", NULL, KEYS_DEEPSEEK4, INT, AT(shared_dim), 1, 1, 1},
-	{"routed_scaling_factor", NULL, KEYS_DEEPSEEK4, FLOAT, AT(routed_scale), 1e-3, 1e3, 1.5},
-	{"swiglu_limit", NULL, KEYS_DEEPSEEK4, FLOAT, AT(act.limit), 1e-3, 1e4, 10},
-	{"hc_mult", NULL, KEYS_DEEPSEEK4, INT, AT(streams.count), 2, 16, 4},
-	{"hc_sinkhorn_iters", NULL, KEYS_DEEPSEEK4, INT, AT(streams.iters), 1, 1000, 20},
-	{"hc_eps", NULL, KEYS_DEEPSEEK4, FLOAT, AT(streams.eps), 1e-12, 1e-2, 1e-6},
-	{"index_n_heads", NULL, KEYS_DEEPSEEK4, INT, AT(index.heads), 1, 256, REQUIRED},
-	{"index_head_dim", NULL, KEYS_DEEPSEEK4, INT, AT(index.dim), 8, 512, REQUIRED},
-	/* counts blocks, not positions */
-	{"index_topk", NULL, KEYS_DEEPSEEK4, INT, AT(index.budget), 1, 1 << 20, REQUIRED},
-	{"decoder_sparse_step", NULL, KEYS_EXPERTS, INT, AT(sparse_step), 1, 1024, 1},
+	{KEYS_WINDOW_LIST, {"sliding_window_pattern", "_sliding_window_pattern", INT,
+	 AT(window_pattern), 0, 1024, 0}},
+	{KEYS_DELTA, {"linear_num_key_heads", NULL, INT, AT(delta.k_heads), 1, 1024, REQUIRED}},
+	{KEYS_DELTA, {"linear_num_value_heads", NULL, INT, AT(delta.v_heads), 1, 1024,
+	 REQUIRED}},
+	{KEYS_DELTA, {"linear_key_head_dim", NULL, INT, AT(delta.k_dim), 4, 256, REQUIRED}},
+	{KEYS_DELTA, {"linear_value_head_dim", NULL, INT, AT(delta.v_dim), 4, 256, REQUIRED}},
+	{KEYS_DELTA, {"linear_conv_kernel_dim", NULL, INT, AT(delta.conv_width), 2, 8,
+	 REQUIRED}},
+	{KEYS_MLA, {"q_lora_rank", NULL, INT, AT(q_lora), 8, 1 << 14, 0}},
+	{KEYS_MLA, {"kv_lora_rank", NULL, INT, AT(mla.kv_lora), 8, 1024, REQUIRED}},
+	{KEYS_MLA, {"qk_nope_head_dim", NULL, INT, AT(mla.nope_dim), 1, 1024, REQUIRED}},
+	{KEYS_MLA, {"qk_rope_head_dim", NULL, INT, AT(mla.rope_dim), 2, 1024, REQUIRED}},
+	{KEYS_MLA, {"v_head_dim", NULL, INT, AT(mla.v_dim), 1, 1024, REQUIRED}},
+	{KEYS_MLA, {"rope_interleave", NULL, BOOL, AT(mla.is_interleaved), 0, 1, 1}},
+	{KEYS_GROUPED, {"norm_topk_prob", NULL, BOOL, AT(norm_topk), 0, 1, 1}},
+	{KEYS_SSM, {"mamba_n_heads", NULL, INT, AT(delta.v_heads), 1, 1024, REQUIRED}},
+	{KEYS_SSM, {"mamba_n_groups", NULL, INT, AT(delta.k_heads), 1, 1024, 1}},
+	{KEYS_SSM, {"mamba_d_state", NULL, INT, AT(delta.k_dim), 4, 256, 256}},
+	{KEYS_SSM, {"mamba_d_head", NULL, INT, AT(delta.v_dim), 4, 1024, REQUIRED}},
+	{KEYS_SSM, {"mamba_d_conv", NULL, INT, AT(delta.conv_width), 2, 8, 4}},
+	{KEYS_SSM, {"mamba_conv_bias", NULL, BOOL, AT(delta.has_conv_bias), 0, 1, 1}},
+	{KEYS_BESIDE, {"shared_intermediate_size", NULL, INT, AT(shared_dim), 0, 1 << 20, 0}},
+	{KEYS_EXPERTS, {"decoder_sparse_step", NULL, INT, AT(sparse_step), 1, 1024, 1}},
 };
 
 /* allowed: JSON values, separated by blanks, that have no effect. A key that is null or absent
@@ -202,18 +119,18 @@ static const struct {
 	{"lm_head_bias", "false", 0},
 	{"use_sliding_window", "false", KEYS_WINDOW_SOME},
 	{"partial_rotary_factor", "1 1.0", KEYS_PARTIAL},
-	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID | KEYS_DEEPSEEK4},
+	{"scoring_func", "\"softmax\"", KEYS_GROUPED | KEYS_SIGMOID},
 	{"use_routing_bias", "true", 0},
 	{"qk_norm_type", "\"per_layer\"", 0},
-	{"shared_intermediate_size", "0", KEYS_SPACE | KEYS_BESIDE},
+	{"shared_intermediate_size", "0", KEYS_BESIDE},
 	{"mamba_proj_bias", "false", 0},
 	{"mamba_hidden_act", "\"silu\"", 0},
 	{"use_bias", "false", 0},
 	{"normalization_function", "\"rmsnorm\"", 0},
-	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS | KEYS_DEEPSEEK4},
+	{"scoring_func", "\"sigmoid\"", KEYS_EXPERTS},
 	{"topk_method", "\"noaux_tc\"", 0},
 	{"attn_logit_softcapping", "", 0},
-	{"final_logit_softcapping", "", KEYS_GEMMA4},
+	{"final_logit_softcapping", "", 0},
 	{"logit_scale", "1 1.0", KEYS_LOGIT_SCALE},
 	{"rotary_pct", "1 1.0", 0}, {"use_gated_activation", "true", 0},
 	{"use_parallel_block", "true", 0},
@@ -225,25 +142,25 @@ static const struct {
 	{"rope_local_base_freq", "", KEYS_LOCAL_ROPE},
 	{"use_bidirectional_attention", "false \"vision\"", KEYS_QUERY_SCALE}, /* alike for text */
 	{"shared_expert_intermediate_size", "0", KEYS_SHARED},
-	{"n_shared_experts", "0", KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4},
-	{"n_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
-	{"topk_group", "1", KEYS_GROUPED | KEYS_NEMOTRON},
-	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED | KEYS_NEMOTRON | KEYS_DEEPSEEK4},
-	{"output_gate_type", "\"swish\" \"silu\"", KEYS_QWEN4},
+	{"n_shared_experts", "0", KEYS_GROUPED},
+	{"n_group", "1", KEYS_GROUPED},
+	{"topk_group", "1", KEYS_GROUPED},
+	{"routed_scaling_factor", "1 1.0", KEYS_GROUPED},
+	{"output_gate_type", "\"swish\" \"silu\"", 0},
 	{"indexer_kv_heads", "1", 0},
-	{"index_topk", "", KEYS_INDEX | KEYS_DEEPSEEK4},
+	{"index_topk", "", 0},
 	{"clip_qkv", "", 0},
 	{"conv_bias", "false", 0},
 	{"use_expert_bias", "true", 0},
 	{"qk_layernorm", "false", 0},
-	{"attention_chunk_size", "", KEYS_LLAMA4},
+	{"attention_chunk_size", "", 0},
 	{"no_rope_layers", "[]", KEYS_NO_ROPE},
 	{"no_rope_layer_interval", "0", KEYS_NO_ROPE},
 	{"scale_emb", "1 1.0", 0},
 	{"scale_depth", "", 0}, {"dim_model_base", "", 0}, {"use_cla", "false", 0},
 	{"alibi", "false", 0}, {"use_alibi", "false", 0}, {"activation_sparsity_pattern", "", 0},
 	{"apply_residual_connection_post_layernorm", "false", 0},
-	{"num_kv_shared_layers", "0", KEYS_GEMMA4},
+	{"num_kv_shared_layers", "0", 0},
 	{"parallel_attn", "false", 0},
 	{"use_parallel_residual", "false", 0},
 	{"pruned_heads", "{}", 0},
@@ -290,11 +207,10 @@ static const struct model_arch *arch_find(const char *model_type)
 	return NULL;
 }
 
-/* True if `word` is one of `words`, which are separated by blanks. */
-static bool is_word(const char *word, const char *words)
+bool model_family_has(const char *words, const char *word)
 {
 	size_t n = strlen(word);
-	for (const char *p = words; n && (p = strstr(p, word)); p++)
+	for (const char *p = words; p && n && (p = strstr(p, word)); p++)
 		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
 			return true;
 	return false;
@@ -310,7 +226,7 @@ const char *model_arch_needs(const char *name)
 #undef MISSING
 	};
 	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
-		if (is_word(name, missing[i].names))
+		if (model_family_has(missing[i].names, name))
 			return missing[i].needs;
 	return NULL;
 }
@@ -400,7 +316,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 		return config_wrong(fail, "text_config", text, "an object");
 	const json_t *type = jsonfile_get(text, "model_type");
 	if (type && (!json_is_string(type) ||
-		     !is_word(json_string_value(type), arch->text_type)))
+		     !model_family_has(arch->text_type, json_string_value(type))))
 		return config_unsupported(fail, "model_type", type);
 	*out = text;
 	return OK;
@@ -408,7 +324,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 
 /* --- settings -------------------------------------------------------------- */
 
-static void store(struct model_config *c, const struct setting *s, double v)
+static void store(struct model_config *c, const struct config_setting *s, double v)
 {
 	char *at = (char *)c + s->at;
 	if (s->kind == INT)
@@ -419,7 +335,7 @@ static void store(struct model_config *c, const struct setting *s, double v)
 		*(bool *)(void *)at = v != 0;
 }
 
-static enum status read_setting(const json_t *root, const struct setting *s,
+static enum status read_setting(const json_t *root, const struct config_setting *s,
 				struct model_config *c, struct fail *fail)
 {
 	const json_t *v = jsonfile_get(root, s->key);
@@ -587,7 +503,18 @@ static enum status read_activation(const json_t *root, bool is_fixed,
 static bool is_allowed(const json_t *v, const char *allowed)
 {
 	char buf[64];
-	return is_word(spelled(v, buf), allowed);
+	return model_family_has(allowed, spelled(v, buf));
+}
+
+/* True if the family reads the key. */
+static bool is_own(const struct model_family *f, const char *key)
+{
+	if (f && model_family_has(f->reads, key))
+		return true;
+	for (const struct config_setting *s = f ? f->settings : NULL; s && s->key; s++)
+		if (strcmp(s->key, key) == 0)
+			return true;
+	return false;
 }
 
 static enum status check_neutral(const json_t *root, const struct model_arch *arch,
@@ -596,6 +523,7 @@ static enum status check_neutral(const json_t *root, const struct model_arch *ar
 	for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
 		const json_t *v = jsonfile_get(root, neutral[i].key);
 		if (v && !(arch->keys & neutral[i].unless) &&
+		    !is_own(arch->family, neutral[i].key) &&
 		    !is_allowed(v, neutral[i].allowed))
 			return config_unsupported(fail, neutral[i].key, v);
 	}
@@ -662,25 +590,34 @@ static void set_window_rope(struct arena *a, struct model_config *c)
 		c->is_unrotated[i] = !c->is_windowed[i];
 }
 
+static enum status read_settings(const json_t *text, const struct model_arch *arch,
+				 struct model_config *c, struct fail *fail)
+{
+	const struct config_setting *own = arch->family ? arch->family->settings : NULL;
+	enum status st = check_neutral(text, arch, fail);
+	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
+		if (settings[i].of & arch->keys)
+			st = read_setting(text, &settings[i].is, c, fail);
+	for (; st == OK && own && own->key; own++)
+		st = read_setting(text, own, c, fail);
+	return st;
+}
+
 /* Settings of one text model, all defaults in place. */
 static enum status read_text(const json_t *text, const struct model_arch *arch,
 			     struct arena *a, struct model_config *c, struct fail *fail)
 {
-	const uint64_t fixed_act = KEYS_OSS | KEYS_DELTA | KEYS_GROUPED | KEYS_DEEPSEEK4;
-	enum status st = check_neutral(text, arch, fail);
-	for (size_t i = 0; st == OK && i < ARRAY_LEN(settings); i++)
-		if (settings[i].keys & arch->keys)
-			st = read_setting(text, &settings[i], c, fail);
+	const struct model_family *own = arch->family;
+	bool fixes_act = arch->keys & (KEYS_DELTA | KEYS_GROUPED) || (own && own->fixes_act);
+	enum status st = read_settings(text, arch, c, fail);
 	if (st == OK && arch->keys & KEYS_EXPERTS)
 		st = read_dense_layers(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_GROUPED)
 		st = read_grouped(text, a, c, fail);
-	if (st == OK && arch->keys & KEYS_ERNIE)
-		st = config_ernie_read(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_NO_ROPE)
 		st = read_no_rope(text, a, c, fail);
 	if (st == OK)
-		st = read_activation(text, arch->keys & fixed_act, c, fail);
+		st = read_activation(text, fixes_act, c, fail);
 	if (st == OK)
 		st = read_dtype(text, c, fail);
 	if (st == OK)
@@ -688,15 +625,16 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 									 : NULL,
 				      arch->theta, arch->keys & KEYS_LATE, a, c, fail);
 	if (st == OK)
-		st = config_windows_read(text, arch, a, c, fail);
+		st = own && own->layers ? own->layers(text, a, c, fail)
+					: config_windows_read(text, arch, a, c, fail);
 	if (st == OK && arch->keys & KEYS_LOCAL_ROPE)
 		st = config_rope_read_local(text, a, c, fail);
 	if (st == OK && arch->keys & KEYS_WINDOW_ROPE)
 		set_window_rope(a, c);
 	if (st == OK && arch->keys & KEYS_QUERY_SCALE)
 		st = config_encoder_of_text(text, c, fail);
-	if (st == OK && arch->keys & KEYS_GEMMA4)
-		st = config_gemma4_read(text, c, fail);
+	if (st == OK && own && own->read)
+		st = own->read(text, a, c, fail);
 	if (st == OK)
 		st = check_sizes(c, fail);
 	if (st == OK)
@@ -705,12 +643,8 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 		st = model_ids_read(jsonfile_get(text, "eos_token_id"), FILE_NAME,
 				    "eos_token_id", c->n_vocab, c->eos_ids, &c->n_eos,
 				    fail);
-	if (st == OK && arch->keys & KEYS_QWEN4)
-		st = config_qwen4_read(text, a, c, fail);
-	if (st == OK && arch->keys & KEYS_INDEX)
-		st = config_index_read(c, fail);
-	if (st == OK && arch->keys & KEYS_DEEPSEEK4)
-		st = config_deepseek4_read(text, a, c, fail);
+	if (st == OK && own && own->check)
+		st = own->check(text, a, c, fail);
 	return st;
 }
 
@@ -744,46 +678,20 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->o_bias = false;
 	c->norm_plus_one = arch->norm_plus_one || arch->keys & KEYS_DELTA;
 	c->mla.eps = 1e-6f; /* a constant in Transformers, whatever rms_norm_eps is */
-	if (arch->keys & KEYS_OSS) {
-		c->act.kind = ACT_CLAMPED;
-		c->sparse_step = 1;
-		c->norm_topk = true;
-	}
-	if (arch->keys & KEYS_GEMMA4) {
-		c->query_scalar = 1;
-		c->sparse_step = 1;
-		c->norm_topk = true;
-	}
-	if (arch->keys & KEYS_NEMOTRON) {
+	if (arch->keys & KEYS_SSM) {
 		c->delta.gate_eps = c->norm_eps;
 		c->sparse_step = 1;
 	}
-	if (arch->keys & KEYS_SPACE) {
-		c->delta.gate_eps = c->norm_eps;
-		c->sparse_step = 1;
-		c->norm_topk = true;
-	}
-	if (arch->keys & KEYS_ERNIE)
-		c->norm_topk = true;
-	if (arch->keys & KEYS_HUNYUAN && c->n_experts)
-		c->shared_dim = c->expert_dim;
 	if (arch->keys & KEYS_LOCAL) {
 		c->sparse_step = 1;
 		c->norm_topk = true;
 	}
-	if (arch->keys & KEYS_LLAMA4)
-		c->norm_topk = false;
-	if (arch->keys & (KEYS_SIGMOID | KEYS_LLAMA4)) {
+	if (arch->keys & KEYS_SIGMOID) {
 		c->n_groups = c->n_groups_used = 1;
 		c->routed_scale = 1;
 	}
-	if (arch->keys & KEYS_DEEPSEEK4) {
-		c->act.kind = ACT_CLIPPED;
-		c->n_groups = c->n_groups_used = c->sparse_step = 1;
-		c->norm_topk = true;
-		c->shared_dim = c->expert_dim;
-		c->mla.eps = c->norm_eps;
-	}
+	if (arch->family && arch->family->fix)
+		arch->family->fix(c);
 	if (arch->keys & KEYS_SCALES) {
 		set_scales(c);
 		return;
@@ -837,27 +745,15 @@ enum status model_config_read(const json_t *root, struct arena *a,
 				json_object_get(root, "eos_token_id"));
 	json_t *defaults = arch->defaults ? json_loads(arch->defaults, 0, NULL) : NULL;
 	for (size_t i = 0; defaults && i < ARRAY_LEN(settings); i++)
-		if (settings[i].alias && jsonfile_get(text, settings[i].alias))
-			json_object_del(defaults, settings[i].key);
+		if (settings[i].is.alias && jsonfile_get(text, settings[i].is.alias))
+			json_object_del(defaults, settings[i].is.key);
 	if (defaults)
 		json_object_update_missing(text, defaults);
 	spell_pattern(text);
 	if (arch->keys & KEYS_LOGIT_SCALE)
 		spell_context(text);
-	if (arch->keys & KEYS_CONV)
-		config_lfm2_spell(text);
-	if (arch->keys & KEYS_SPACE)
-		config_space_spell(text);
-	if (arch->keys & KEYS_NEMOTRON)
-		config_nemotron_spell(text);
-	if (arch->keys & KEYS_HUNYUAN)
-		config_hunyuan_spell(text);
-	if (arch->keys & KEYS_LLAMA4)
-		config_llama4_spell(text);
-	if (arch->keys & (KEYS_QWEN4 | KEYS_INDEX))
-		config_index_spell(text);
-	if (arch->keys & KEYS_DEEPSEEK4)
-		config_deepseek4_spell(text);
+	if (arch->family && arch->family->spell)
+		arch->family->spell(text);
 	st = read_text(text, arch, a, &c, fail);
 	json_decref(defaults);
 	json_decref(text);

@@ -32,30 +32,6 @@ enum status config_rope_read_local(const json_t *root, struct arena *a,
  * must be 1 or absent. c->head_dim must be known. */
 enum status config_partial_read(const json_t *root, uint64_t keys, struct model_config *c,
 				struct fail *fail) MUST_USE;
-/* LFM2: renames and converts settings in `text` to those of other models. */
-void config_lfm2_spell(json_t *text);
-/* Gemma 4: reads per_layer_config and checks that settings agree. Call it after settings and
- * windows are read. */
-enum status config_gemma4_read(const json_t *text, struct model_config *c,
-			       struct fail *fail) MUST_USE;
-/* Granite 4 hybrids: _spell renames and converts settings to those of other models. _read
- * checks that settings agree; call it after settings and types of layers are read. */
-void config_space_spell(json_t *text);
-enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
-			      struct fail *fail) MUST_USE;
-/* Checks the sizes of a state space, and time_step_limit. */
-enum status config_space_check(const json_t *text, const struct model_config *c,
-			       struct fail *fail) MUST_USE;
-/* Reads what is special to ERNIE 4.5 with experts. Call it after the settings are read. */
-enum status config_ernie_read(const json_t *text, struct arena *a, struct model_config *c,
-			      struct fail *fail) MUST_USE;
-/* Hunyuan: renames settings to those of other models, replaces lists of one number by it, and
- * computes the rope's base. */
-void config_hunyuan_spell(json_t *text);
-/* Nemotron-H: as for Granite 4 hybrids. */
-void config_nemotron_spell(json_t *text);
-enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
-				 struct fail *fail) MUST_USE;
 struct model_arch;
 /* Reads which layers have windows or recurrent states. Call it after the settings are read. */
 enum status config_windows_read(const json_t *root, const struct model_arch *arch,
@@ -65,25 +41,9 @@ enum status config_windows_read(const json_t *root, const struct model_arch *arc
  * must be full attention. */
 enum status config_layer_types(const json_t *root, const char *name, bool *out,
 			       const struct model_config *c, struct fail *fail) MUST_USE;
-/* Llama 4: _spell renames and converts settings to those of other models. _read reads its
- * chunks; call it after settings and layers without rotation are read. */
-void config_llama4_spell(json_t *text);
-enum status config_llama4_read(const json_t *text, struct arena *a, struct model_config *c,
-			       struct fail *fail) MUST_USE;
-/* Indexers: _spell gives types of layers the names of other models. _read checks that settings
- * agree with MLA; call it after all settings are read. */
-void config_index_spell(json_t *text);
-enum status config_index_read(struct model_config *c, struct fail *fail) MUST_USE;
-/* Qwen4-Exp: reads its layers with n-grams, and checks that settings agree. Call it after all
- * settings are read. */
-enum status config_qwen4_read(const json_t *text, struct arena *a, struct model_config *c,
-			      struct fail *fail) MUST_USE;
-/* DeepSeek-V4: _spell renames and converts settings to those of other models. _read reads
- * compressed keys and hashed layers, and checks that settings agree; call it after all settings
- * are read. */
-void config_deepseek4_spell(json_t *text);
-enum status config_deepseek4_read(const json_t *text, struct arena *a, struct model_config *c,
-				  struct fail *fail) MUST_USE;
+/* Files say that layers with an indexer are "full_attention", or "indexed_attention": renames the
+ * latter. */
+void config_rename_indexed(json_t *text);
 /* True if config.json is of an encoder of BERT's kind, which config_encoder_read reads. */
 bool config_encoder_is(const json_t *root);
 enum status config_encoder_read(const json_t *root, struct model_config *c,

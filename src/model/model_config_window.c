@@ -23,6 +23,23 @@ enum status config_layer_types(const json_t *root, const char *name, bool *out,
 	return OK;
 }
 
+void config_rename_indexed(json_t *text)
+{
+	const json_t *types = json_object_get(text, "layer_types"), *type;
+	size_t i;
+	if (!json_is_array(types))
+		return;
+	json_t *usual = json_array();
+	json_array_foreach((json_t *)(uintptr_t)types, i, type) {
+		const char *s = json_string_value(type);
+		if (s && strcmp(s, "indexed_attention") == 0)
+			json_array_append_new(usual, json_string("full_attention"));
+		else
+			json_array_append(usual, (json_t *)(uintptr_t)type);
+	}
+	json_object_set_new(text, "layer_types", usual);
+}
+
 /* Find the delta-net layers: those in layer_types, or all but every
  * full_attention_interval'th. */
 static enum status read_delta_layers(const json_t *root, struct arena *a,
@@ -50,34 +67,6 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	return st;
 }
 
-/* Layers of type "conv" are short convolutions. They count as gated delta nets with one value
- * head as wide as the model and no keys, so their state is the convolution's. */
-static enum status read_conv_layers(const json_t *root, struct arena *a,
-				    struct model_config *c, struct fail *fail)
-{
-	if (!jsonfile_get(root, "layer_types"))
-		return config_missing(fail, "layer_types");
-	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
-	enum status st = config_layer_types(root, "conv", c->is_linear, c, fail);
-	for (int32_t i = 0; i < c->n_layers; i++)
-		c->n_linear += c->is_linear[i];
-	c->delta.v_heads = 1;
-	c->delta.v_dim = c->d_model;
-	return st;
-}
-
-/* Layers of type "linear_attention" are state spaces. Without layer_types all layers are. */
-static enum status read_space_layers(const json_t *root, struct arena *a,
-				     struct model_config *c, struct fail *fail)
-{
-	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
-	memset(c->is_linear, true, (size_t)c->n_layers);
-	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
-	for (int32_t i = 0; i < c->n_layers; i++)
-		c->n_linear += c->is_linear[i];
-	return st == OK ? config_space_read(root, a, c, fail) : st;
-}
-
 /* Find the windowed layers: those in layer_types, or all from max_window_layers on. */
 static enum status read_some_windows(const json_t *root, struct model_config *c,
 				     struct fail *fail)
@@ -100,14 +89,6 @@ enum status config_windows_read(const json_t *root, const struct model_arch *arc
 		return config_wrong(fail, "use_sliding_window", use, "true or false");
 	if (arch->keys & KEYS_DELTA)
 		return read_delta_layers(root, a, c, fail);
-	if (arch->keys & KEYS_CONV)
-		return read_conv_layers(root, a, c, fail);
-	if (arch->keys & KEYS_SPACE)
-		return read_space_layers(root, a, c, fail);
-	if (arch->keys & KEYS_NEMOTRON)
-		return config_nemotron_read(root, a, c, fail);
-	if (arch->keys & KEYS_LLAMA4)
-		return config_llama4_read(root, a, c, fail);
 	bool has = arch->keys & (KEYS_WINDOW | KEYS_WINDOW_LIST) ||
 		   (arch->keys & KEYS_WINDOW_SOME && json_is_true(use));
 	if (has && v) {

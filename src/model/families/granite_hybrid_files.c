@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Granite 4 hybrids and Bamba: state spaces of Mamba-2 beside attention. Sources:
- * configuration_granitemoehybrid.py and configuration_bamba.py of Hugging Face Transformers.
+ * Granite 4 hybrids and Bamba: state spaces of Mamba-2 beside attention. In GGUF both are a
+ * "granitehybrid". Sources: configuration_granitemoehybrid.py and configuration_bamba.py of
+ * Hugging Face Transformers, and llama.cpp's converter.
  */
+#include "model/model_family.h"
+
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/model_config_private.h"
+
+static const struct config_setting settings[] = {
+	{"num_local_experts", NULL, INT, AT(n_experts), 0, 4096, REQUIRED},
+	{"num_experts_per_tok", NULL, INT, AT(n_experts_used), 0, 256, 0},
+	{"intermediate_size", NULL, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
+	{"shared_intermediate_size", NULL, INT, AT(shared_dim), 8, 1 << 20, REQUIRED},
+	{0}};
 
 /* Bamba has a list of attention layers. Rope rotates half of each head, and no layer has
  * experts. Settings from GGUF have layer_types and the rotated part already. */
@@ -32,7 +41,7 @@ static void spell_bamba(json_t *text)
 	json_object_set_new(text, "partial_rotary_factor", json_real(0.5));
 }
 
-void config_space_spell(json_t *text)
+static void spell(json_t *text)
 {
 	const char *model = json_string_value(json_object_get(text, "model_type"));
 	if (model && strcmp(model, "bamba") == 0)
@@ -67,38 +76,15 @@ void config_space_spell(json_t *text)
 				json_object_get(text, "num_attention_heads"));
 }
 
-/* Steps are not limited: [0, Infinity]. */
-static bool is_no_limit(const json_t *v)
-{
-	const char *text = json_text_odd_float(json_array_get(v, 1));
-	if (!v)
-		return true;
-	return json_array_size(v) == 2 && json_number_value(json_array_get(v, 0)) == 0 &&
-	       text && strcmp(text, "Infinity") == 0;
-}
-
-enum status config_space_check(const json_t *text, const struct model_config *c,
-			       struct fail *fail)
-{
-	static const char limit[] = "time_step_limit";
-	if (!is_no_limit(jsonfile_get(text, limit)))
-		return config_unsupported(fail, limit, jsonfile_get(text, limit));
-	if (c->delta.v_heads % c->delta.k_heads || c->delta.k_dim % 4 || c->delta.v_dim % 4)
-		return fail_at(fail, E_UNSUPPORTED, "mamba_n_heads", FILE_NAME
-			       ": %d heads of %d in %d groups of %d", c->delta.v_heads,
-			       c->delta.v_dim, c->delta.k_heads, c->delta.k_dim);
-	return OK;
-}
-
-enum status config_space_read(const json_t *text, struct arena *a, struct model_config *c,
-			      struct fail *fail)
+static enum status read_rope(const json_t *text, struct arena *a, struct model_config *c,
+			     struct fail *fail)
 {
 	static const char rope[] = "position_embedding_type";
 	const json_t *v = jsonfile_get(text, rope);
 	const char *kind = v ? json_string_value(v) : "nope";
 	if (!kind || (strcmp(kind, "nope") != 0 && strcmp(kind, "rope") != 0))
 		return config_unsupported(fail, rope, v);
-	enum status st = config_space_check(text, c, fail);
+	enum status st = model_ssm_check(text, c, fail);
 	if (st != OK)
 		return st;
 	if (strcmp(kind, "nope") == 0) {
@@ -116,3 +102,74 @@ enum status config_space_read(const json_t *text, struct arena *a, struct model_
 	c->shared_dim = 0;
 	return OK;
 }
+
+/* Layers of type "linear_attention" are state spaces. Without layer_types all layers are. */
+static enum status read_layers(const json_t *root, struct arena *a,
+			       struct model_config *c, struct fail *fail)
+{
+	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
+	memset(c->is_linear, true, (size_t)c->n_layers);
+	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->n_linear += c->is_linear[i];
+	return st == OK ? read_rope(root, a, c, fail) : st;
+}
+
+static void fix(struct model_config *c)
+{
+	c->norm_topk = true;
+}
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+static const struct gguf_name gguf_names[] = {
+	GGUF_SHARED_EXPERTS("shared_experts"),
+	{0}};
+
+/* Read the width of the feed-forward of a model without experts from its tensors, which have
+ * the usual names. */
+static void read_widths(struct gguf_model_reader *r)
+{
+	static const char key[] = "shared_intermediate_size";
+	json_t *experts = json_object_get(r->config, "num_experts");
+	json_t *shared = json_object_get(r->config, "shared_expert_intermediate_size");
+	const struct tensor *gate =
+		tensors_find(r->tensors, "model.layers.0.mlp.gate_proj.weight");
+	json_object_set_new(r->config, "num_local_experts",
+			    json_integer(json_integer_value(experts)));
+	if (gate && gate->n_dims == 2)
+		json_object_set_new(r->config, key, json_integer(gate->dim[0]));
+	else if (shared)
+		json_object_set(r->config, key, shared);
+	json_object_del(r->config, "shared_expert_intermediate_size");
+	if (gguf_model_known(r, "moe_intermediate_size") > 0)
+		json_object_set(r->config, "intermediate_size",
+				json_object_get(r->config, "moe_intermediate_size"));
+	if (!json_object_get(r->config, "intermediate_size"))
+		json_object_set(r->config, "intermediate_size",
+				json_object_get(r->config, key));
+}
+
+static enum status read_gguf(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t n_rope = 0;
+	const struct gguf_value *v;
+	enum status st = gguf_model_read_types(r, "linear_attention");
+	if (st == OK)
+		st = model_ssm_read_gguf(r);
+	if (st != OK)
+		return st;
+	v = gguf_model_key(r, "rope.scaling.finetuned", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &n_rope)))
+		return gguf_model_refuse(r, name, v);
+	json_object_set_new(r->config, "position_embedding_type",
+			    json_string(n_rope ? "rope" : "nope"));
+	read_widths(r);
+	return OK;
+}
+
+const struct model_family model_family_granite_hybrid = {
+	.settings = settings, .spell = spell, .layers = read_layers, .fix = fix,
+	.gguf_names = gguf_names, .of_layers = "num_key_value_heads",
+	.read_gguf = read_gguf};

@@ -4,11 +4,16 @@
  * expert; intermediate_size_mlp is that of dense layers. Source: configuration_llama4.py of
  * Hugging Face Transformers.
  */
-#include <string.h>
+#include "model/model_family.h"
 
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/model_config_private.h"
+
+static const struct config_setting settings[] = {
+	{"use_qk_norm", NULL, BOOL, AT(llama4.has_norms), 0, 1, 1},
+	{"floor_scale", NULL, INT, AT(llama4.late_every), 1, 1 << 27, 8192},
+	{"attn_scale", NULL, FLOAT, AT(llama4.late_scale), 0, 10, 0.1},
+	{0}};
 
 /* moe_layers lists the layers with experts. The others become mlp_only_layers. */
 static void spell_layers(json_t *text)
@@ -30,7 +35,7 @@ static void spell_layers(json_t *text)
 	json_object_set_new(text, "decoder_sparse_step", json_integer(1));
 }
 
-void config_llama4_spell(json_t *text)
+static void spell(json_t *text)
 {
 	json_t *dense = json_object_get(text, "intermediate_size_mlp");
 	json_t *step = json_object_get(text, "interleave_moe_layer_step");
@@ -63,7 +68,7 @@ static enum status read_chunk(const json_t *text, struct model_config *c, struct
 	return OK;
 }
 
-enum status config_llama4_read(const json_t *text, struct arena *a, struct model_config *c,
+static enum status read_layers(const json_t *text, struct arena *a, struct model_config *c,
 			       struct fail *fail)
 {
 	static const char tuning[] = "attn_temperature_tuning", used[] = "num_experts_per_tok";
@@ -86,3 +91,39 @@ enum status config_llama4_read(const json_t *text, struct arena *a, struct model
 		c->is_windowed = NULL;
 	return st;
 }
+
+static void fix(struct model_config *c)
+{
+	c->norm_topk = false;
+	c->n_groups = c->n_groups_used = 1;
+	c->routed_scale = 1;
+}
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+static const struct gguf_key gguf_keys[] = {
+	{"interleave_moe_layer_step", "interleave_moe_layer_step", true, false},
+	{0}};
+
+static const struct gguf_name gguf_names[] = {
+	{"ffn_gate_inp", "mlp.router"},
+	{0}};
+
+/* Files of Llama 4 say neither the size of chunks nor whether q and k are normalised. They are,
+ * except in Maverick, which has 128 experts. The key sliding_window is refused: its value 0
+ * would mean that no layer has chunks. */
+static enum status read_gguf(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "attention.sliding_window", name);
+	bool is_maverick = gguf_model_known(r, "num_experts") == 128;
+	if (v)
+		return gguf_model_refuse(r, name, v);
+	json_object_set_new(r->config, "use_qk_norm", json_boolean(!is_maverick));
+	return OK;
+}
+
+const struct model_family model_family_llama4 = {
+	.settings = settings, .reads = "attention_chunk_size", .spell = spell,
+	.layers = read_layers, .fix = fix, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
+	.gating = 2, .read_gguf = read_gguf};

@@ -3,10 +3,11 @@
  * Hunyuan, dense and with experts. Sources: modeling_hunyuan_v1_dense.py and
  * configuration_hunyuan_v1_moe.py of Hugging Face Transformers.
  */
+#include "model/model_family.h"
+
 #include <math.h>
 
 #include "json/jsonfile.h"
-#include "model/model_config_private.h"
 
 /* Replace a list that has the same number for each layer by that number. */
 static void take_same(json_t *text, const char *key, const char *usual)
@@ -45,7 +46,7 @@ static void stretch_rope(json_t *text)
 	}
 }
 
-void config_hunyuan_spell(json_t *text)
+static void spell(json_t *text)
 {
 	take_same(text, "num_experts", "num_experts");
 	take_same(text, "moe_topk", "num_experts_per_tok");
@@ -59,3 +60,32 @@ void config_hunyuan_spell(json_t *text)
 	}
 	stretch_rope(text);
 }
+
+/* The shared expert is as wide as the routed ones. */
+static void fix(struct model_config *c)
+{
+	if (c->n_experts)
+		c->shared_dim = c->expert_dim;
+}
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+static const struct gguf_name gguf_names[] = {
+	{"ffn_gate_inp", "mlp.gate.wg"},
+	GGUF_SHARED_EXPERTS("shared_mlp"),
+	{0}};
+
+static enum status read_gguf(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t n = 0;
+	const struct gguf_value *v = gguf_model_key(r, "expert_shared_feed_forward_length", name);
+	if (v && (!gguf_integer(v, 0, &n) || n != gguf_model_known(r, "moe_intermediate_size")))
+		return gguf_model_refuse(r, name, v);
+	json_object_del(r->config, "shared_expert_intermediate_size");
+	return OK;
+}
+
+const struct model_family model_family_hunyuan = {
+	.spell = spell, .fix = fix, .gguf_names = gguf_names,
+	.gguf_reads = "expert_shared_count rope.scaling.alpha", .read_gguf = read_gguf};

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LFM2 has names of its own for some settings. This file renames them to those of other models.
- * Source: configuration_lfm2.py and modeling_lfm2.py of Hugging Face Transformers.
+ * LFM2, dense and with experts. Source: configuration_lfm2.py and modeling_lfm2.py of Hugging
+ * Face Transformers.
  */
+#include "model/model_family.h"
+
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/model_config_private.h"
+
+static const struct config_setting settings[] = {
+	{"conv_L_cache", NULL, INT, AT(delta.conv_width), 2, 8, REQUIRED},
+	{0}};
 
 /* If the key `own` exists, its value replaces that of `usual`. */
 static void rename_key(json_t *text, const char *own, const char *usual)
@@ -70,7 +75,7 @@ static void spell_dense_layers(json_t *text)
 	json_object_set_new(text, "mlp_only_layers", list);
 }
 
-void config_lfm2_spell(json_t *text)
+static void spell(json_t *text)
 {
 	rename_key(text, "norm_eps", "rms_norm_eps");
 	rename_key(text, "block_ff_dim", "intermediate_size");
@@ -83,3 +88,35 @@ void config_lfm2_spell(json_t *text)
 		adjust_width(text);
 	spell_layers(text);
 }
+
+/* Layers of type "conv" are short convolutions. They count as gated delta nets with one value
+ * head as wide as the model and no keys, so their state is the convolution's. */
+static enum status read_layers(const json_t *root, struct arena *a,
+			       struct model_config *c, struct fail *fail)
+{
+	if (!jsonfile_get(root, "layer_types"))
+		return config_missing(fail, "layer_types");
+	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
+	enum status st = config_layer_types(root, "conv", c->is_linear, c, fail);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->n_linear += c->is_linear[i];
+	c->delta.v_heads = 1;
+	c->delta.v_dim = c->d_model;
+	return st;
+}
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+static const struct gguf_key gguf_keys[] = {
+	{"shortconv.l_cache", "conv_L_cache", true, false},
+	{"leading_dense_block_count", "num_dense_layers", false, false},
+	{0}};
+
+static enum status read_gguf(struct gguf_model_reader *r)
+{
+	return gguf_model_read_types(r, "conv");
+}
+
+const struct model_family model_family_lfm2 = {
+	.settings = settings, .spell = spell, .layers = read_layers, .gguf_keys = gguf_keys,
+	.of_layers = "num_key_value_heads", .read_gguf = read_gguf};

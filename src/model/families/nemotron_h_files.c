@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nemotron-H: each layer has only one part: a state space, attention, a dense feed-forward or
- * experts. Source: configuration_nemotron_h.py of Hugging Face Transformers.
+ * experts. In GGUF ("nemotron_h", and "nemotron_h_moe" with experts) the tensors of a layer show
+ * its kind. Sources: configuration_nemotron_h.py of Hugging Face Transformers, and llama.cpp's
+ * converter.
  */
+#include "model/model_family.h"
+
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/model_config_private.h"
+
+static const struct config_setting settings[] = {
+	{"intermediate_size", NULL, INT, AT(ffn_dim), 0, 1 << 20, 0},
+	{"n_routed_experts", NULL, INT, AT(n_experts), 0, 4096, 0},
+	{"num_experts_per_tok", NULL, INT, AT(n_experts_used), 0, 256, 0},
+	{"moe_intermediate_size", NULL, INT, AT(expert_dim), 0, 1 << 20, 0},
+	{"moe_shared_expert_intermediate_size", NULL, INT, AT(shared_dim), 0, 1 << 20, 0},
+	{"n_group", NULL, INT, AT(n_groups), 1, 4096, 1},
+	{"topk_group", NULL, INT, AT(n_groups_used), 1, 4096, 1},
+	{"routed_scaling_factor", NULL, FLOAT, AT(routed_scale), 1e-3, 1e3, 1},
+	{"norm_topk_prob", NULL, BOOL, AT(norm_topk), 0, 1, 1},
+	{"moe_latent_size", NULL, INT, AT(latent_dim), 8, 1 << 16, 0},
+	{0}};
 
 /* Kinds of layers: the name in layers_block_type, the older name, and the letter in
  * hybrid_override_pattern. */
@@ -14,7 +32,7 @@ static const struct kind {
 	char letter;
 } kinds[] = {{"linear_attention", "mamba", 'M'}, {"full_attention", "attention", '*'},
 	     {"mlp", "mlp", '-'}, {"moe", "moe", 'E'}};
-enum { SPACE, ATTENTION, DENSE, EXPERTS };
+enum { SSM, ATTENTION, DENSE, EXPERTS };
 
 static void copy_key(json_t *text, const char *own, const char *usual)
 {
@@ -45,7 +63,7 @@ static json_t *list_of(const json_t *text)
 	return out;
 }
 
-void config_nemotron_spell(json_t *text)
+static void spell(json_t *text)
 {
 	static const char *const names[][2] = {
 		{"mamba_num_heads", "mamba_n_heads"}, {"mamba_head_dim", "mamba_d_head"},
@@ -89,12 +107,12 @@ static enum status read_kinds(const json_t *text, struct arena *a, struct model_
 		if (k < 0)
 			return config_unsupported(fail, "layers_block_type", v);
 		n[k]++;
-		c->is_linear[i] = k == SPACE;
-		c->layer_parts[i] = k == SPACE || k == ATTENTION ? PART_MIXER : PART_MLP;
+		c->is_linear[i] = k == SSM;
+		c->layer_parts[i] = k == SSM || k == ATTENTION ? PART_MIXER : PART_MLP;
 		if (k == DENSE)
 			c->dense_layers[c->n_dense_layers++] = i;
 	}
-	c->n_linear = n[SPACE];
+	c->n_linear = n[SSM];
 	return OK;
 }
 
@@ -133,18 +151,113 @@ static enum status read_widths(const json_t *text, struct model_config *c, const
 	return OK;
 }
 
-enum status config_nemotron_read(const json_t *text, struct arena *a, struct model_config *c,
-				 struct fail *fail)
+static enum status read_layers(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
 {
 	int n[ARRAY_LEN(kinds)] = {0};
 	enum status st = read_kinds(text, a, c, n, fail);
 	if (st == OK)
 		st = read_widths(text, c, n, fail);
 	if (st == OK)
-		st = config_space_check(text, c, fail);
+		st = model_ssm_check(text, c, fail);
 	if (st != OK)
 		return st;
 	c->is_unrotated = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_unrotated);
 	memset(c->is_unrotated, true, (size_t)c->n_layers);
 	return OK;
 }
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+static const struct gguf_key gguf_keys[] = {
+	GGUF_GROUP_KEYS,
+	{"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size", false,
+	 false},
+	{"moe_latent_size", "moe_latent_size", false, false},
+	{0}};
+
+static const struct gguf_name gguf_names[] = {
+	/* of the layer's only part */ {"attn_norm", "norm"},
+	GGUF_SHARED_EXPERTS("shared_experts"),
+	{0}};
+
+static const struct tensor *tensor_of(const struct gguf_model_reader *r, int64_t layer,
+				      const char *part)
+{
+	char name[120];
+	snprintf(name, sizeof name, "model.layers.%lld.%s", (long long)layer, part);
+	return tensors_find(r->tensors, name);
+}
+
+/* Find the kind of each layer, and the width of the dense ones. The last layer may be one of
+ * multi-token prediction, which alone has both attention and experts. */
+static enum status find_kinds(struct gguf_model_reader *r)
+{
+	static const char *const parts[][2] = {
+		{"mamba.in_proj.weight", "linear_attention"},
+		{"self_attn.q_proj.weight", "full_attention"},
+		{"mlp.gate.weight", "moe"}, {"mlp.up_proj.weight", "mlp"}};
+	int64_t layers = gguf_model_known(r, "num_hidden_layers");
+	char own[96];
+	int64_t n_mtp = 0;
+	const struct gguf_value *v = gguf_model_key(r, "nextn_predict_layers", own);
+	if (v && !v->is_array && gguf_integer(v, 0, &n_mtp) && n_mtp > 0)
+		layers -= n_mtp; /* read_family checks the number */
+	json_t *list = json_array();
+	for (int64_t i = 0; i < layers && i < 1024; i++) {
+		const char *kind = NULL;
+		for (size_t k = 0; k < 4 && !kind; k++)
+			if (tensor_of(r, i, parts[k][0]))
+				kind = parts[k][1];
+		const struct tensor *up = tensor_of(r, i, "mlp.up_proj.weight");
+		if (up && up->n_dims == 2)
+			json_object_set_new(r->config, "intermediate_size",
+					    json_integer(up->dim[0]));
+		json_array_append_new(list, json_string(kind ? kind : "?"));
+	}
+	json_object_set_new(r->config, "layers_block_type", list);
+	return OK;
+}
+
+/* Read the number of key heads. It is a number, or an array with 0 for layers without
+ * attention. */
+static enum status read_heads(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "attention.head_count_kv", name);
+	int64_t heads = 0, n;
+	if (!v || !v->is_array)
+		return OK;
+	for (uint64_t i = 0; i < v->n; i++) {
+		if (!gguf_integer(v, i, &n) || n < 0 || (n > 0 && heads > 0 && n != heads))
+			return gguf_model_refuse(r, name, v);
+		heads = n > 0 ? n : heads;
+	}
+	json_object_set_new(r->config, "num_key_value_heads", json_integer(heads ? heads : 1));
+	return OK;
+}
+
+static enum status read_gguf(struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t normalises = 1;
+	const struct gguf_value *v;
+	enum status st = model_ssm_read_gguf(r);
+	if (st != OK)
+		return st;
+	json_object_del(r->config, "shared_expert_intermediate_size");
+	json_object_set_new(r->config, "mlp_hidden_act", json_string("relu2"));
+	v = gguf_model_key(r, "expert_weights_norm", name);
+	if (v && (v->is_array || !gguf_integer(v, 0, &normalises)))
+		return gguf_model_refuse(r, name, v);
+	json_object_set_new(r->config, "norm_topk_prob", json_boolean(normalises));
+	st = find_kinds(r);
+	return st == OK ? read_heads(r) : st;
+}
+
+/* It does not rotate: the files have rope.dimension_count without a meaning. */
+const struct model_family model_family_nemotron_h = {
+	.settings = settings, .reads = "n_shared_experts", .spell = spell,
+	.layers = read_layers, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
+	.gguf_reads = "rope.dimension_count", .gating = 2, .read_gguf = read_gguf,
+	.of_layers = "num_key_value_heads intermediate_size"};

@@ -1,13 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * DeepSeek-V4. Published files spell some settings otherwise than files that Hugging Face
- * Transformers writes. Source: configuration_deepseek_v4.py of Transformers.
+ * Transformers writes. In GGUF a layer compresses its keys in blocks. Blocks of 4 positions
+ * overlap, and an indexer chooses among them; larger blocks are all attended to. Sources:
+ * configuration_deepseek_v4.py of Transformers; llama.cpp's converter, and its deepseek4.cpp.
  */
-#include <string.h>
+#include "model/model_family.h"
 
 #include "base/alloc.h"
 #include "json/jsonfile.h"
-#include "model/model_config_private.h"
+
+static const struct config_setting settings[] = {
+	{"n_routed_experts", NULL, INT, AT(n_experts), 1, 4096, REQUIRED},
+	{"num_experts_per_tok", "experts_per_token", INT, AT(n_experts_used), 1, 256, REQUIRED},
+	{"moe_intermediate_size", NULL, INT, AT(expert_dim), 8, 1 << 20, REQUIRED},
+	{"q_lora_rank", NULL, INT, AT(q_lora), 8, 1 << 14, REQUIRED},
+	{"o_lora_rank", NULL, INT, AT(compress.o_lora), 8, 1 << 14, REQUIRED},
+	{"o_groups", NULL, INT, AT(compress.o_groups), 1, 1024, REQUIRED},
+	/* a number of shared experts: only 1 is supported */
+	{"n_shared_experts", NULL, INT, AT(shared_dim), 1, 1, 1},
+	{"routed_scaling_factor", NULL, FLOAT, AT(routed_scale), 1e-3, 1e3, 1.5},
+	{"swiglu_limit", NULL, FLOAT, AT(act.limit), 1e-3, 1e4, 10},
+	{"hc_mult", NULL, INT, AT(streams.count), 2, 16, 4},
+	{"hc_sinkhorn_iters", NULL, INT, AT(streams.iters), 1, 1000, 20},
+	{"hc_eps", NULL, FLOAT, AT(streams.eps), 1e-12, 1e-2, 1e-6},
+	/* index_topk counts blocks, not positions */
+	CONFIG_INDEX_SETTINGS,
+	{0}};
 
 /* The keys that a layer attends to beside its window: none, compressed keys that an indexer
  * chooses, or all heavily compressed keys. */
@@ -15,7 +34,7 @@ enum kind { PLAIN, CHOSEN, HEAVY };
 static const char *const kind_names[] = {
 	[PLAIN] = "sliding_attention", [CHOSEN] = "compressed_sparse_attention",
 	[HEAVY] = "heavily_compressed_attention"};
-/* Keys of our own that config_deepseek4_spell adds to the settings. */
+/* Keys of our own that spell adds to the settings. */
 static const char kinds_key[] = "halod_kinds", hashed_key[] = "halod_hashed";
 
 static const char rates_key[] = "compress_rates", partial_key[] = "partial_rotary_factor";
@@ -127,7 +146,7 @@ static void spell_partial(json_t *text)
 		json_object_set_new(text, partial_key, json_real(part));
 }
 
-void config_deepseek4_spell(json_t *text)
+static void spell(json_t *text)
 {
 	json_int_t n = json_integer_value(jsonfile_get(text, "num_hidden_layers"));
 	json_t *rates = json_object_get(text, rates_key);
@@ -238,8 +257,8 @@ static enum status check_sizes(const struct model_config *c, struct fail *fail)
 	return OK;
 }
 
-enum status config_deepseek4_read(const json_t *text, struct arena *a, struct model_config *c,
-				  struct fail *fail)
+static enum status check(const json_t *text, struct arena *a, struct model_config *c,
+			 struct fail *fail)
 {
 	const struct rope *r = &c->ropes[0];
 	enum status st = check_fixed(text, fail);
@@ -257,3 +276,105 @@ enum status config_deepseek4_read(const json_t *text, struct arena *a, struct mo
 			     ": yarn with an attention_factor of %g, not 1", r->attention_factor);
 	return st;
 }
+
+static void fix(struct model_config *c)
+{
+	c->act.kind = ACT_CLIPPED;
+	c->n_groups = c->n_groups_used = c->sparse_step = 1;
+	c->norm_topk = true;
+	c->shared_dim = c->expert_dim;
+	c->mla.eps = c->norm_eps;
+}
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+static const struct gguf_key gguf_keys[] = {
+	GGUF_GROUP_KEYS,
+	GGUF_INDEX_KEYS,
+	{"attention.q_lora_rank", "q_lora_rank", false, false},
+	{"rope.dimension_count", "qk_rope_head_dim", true, false},
+	{"attention.output_group_count", "o_groups", true, false},
+	{"attention.output_lora_rank", "o_lora_rank", true, false},
+	{"attention.compress_rope_freq_base", "compress_rope_theta", true, true},
+	{"hyper_connection.count", "hc_mult", true, false},
+	{"hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters", true, false},
+	{"hyper_connection.epsilon", "hc_eps", true, true},
+	{"hash_layer_count", "num_hash_layers", true, false},
+	{"swiglu_clamp_exp", "swiglu_limit", true, true},
+	{0}};
+
+static const struct gguf_name gguf_names[] = {
+	GGUF_SHARED_EXPERTS("shared_experts"),
+	{"attn_q_a_norm", "self_attn.q_a_norm"},
+	{"attn_kv_a_norm", "self_attn.kv_norm"},
+	{"attn_kv", "self_attn.kv_proj"},
+	{"attn_output_a", "self_attn.o_a_proj"},
+	{"attn_output_b", "self_attn.o_b_proj"},
+	{"attn_compressor_kv", "self_attn.compressor.kv_proj"},
+	{"attn_compressor_gate", "self_attn.compressor.gate_proj"},
+	{"attn_compressor_ape.weight", "self_attn.compressor.position_bias"},
+	{"attn_compressor_norm", "self_attn.compressor.kv_norm"},
+	{"indexer.attn_q_b", "self_attn.compressor.indexer.q_b_proj"},
+	{"indexer.proj", "self_attn.compressor.indexer.scorer.weights_proj"},
+	{"indexer_compressor_kv", "self_attn.compressor.indexer.kv_proj"},
+	{"indexer_compressor_gate", "self_attn.compressor.indexer.gate_proj"},
+	{"indexer_compressor_ape.weight", "self_attn.compressor.indexer.position_bias"},
+	{"indexer_compressor_norm", "self_attn.compressor.indexer.kv_norm"},
+	{"hc_attn_fn", "attn_hc.fn"},
+	{"hc_attn_base.weight", "attn_hc.base"},
+	{"hc_attn_scale.weight", "attn_hc.scale"},
+	{"hc_ffn_fn", "ffn_hc.fn"},
+	{"hc_ffn_base.weight", "ffn_hc.base"},
+	{"hc_ffn_scale.weight", "ffn_hc.scale"},
+	{"ffn_gate_tid2eid.weight", "mlp.gate.tid2eid"},
+	{0}};
+
+/* Ratios in config.json: of chosen blocks, and of larger ones. */
+enum { RATIO_CHOSEN = 4, RATIO_HEAVY = 128 };
+
+static enum status read_ratios(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "attention.compress_ratios", name);
+	int64_t layers = gguf_model_known(r, "num_hidden_layers"), heavy = 0, n;
+	if (!v)
+		return fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	if (!v->is_array || v->n < (uint64_t)layers)
+		return gguf_model_refuse(r, name, v);
+	json_t *list = json_array();
+	bool fits = true;
+	for (int64_t i = 0; i < layers && fits; i++) {
+		fits = gguf_integer(v, (uint64_t)i, &n) && n >= 0 &&
+		       (n == 0 || n == RATIO_CHOSEN || !heavy || n == heavy);
+		heavy = fits && n && n != RATIO_CHOSEN ? n : heavy;
+		json_array_append_new(list, json_integer(n && n != RATIO_CHOSEN ? RATIO_HEAVY : n));
+	}
+	json_object_set_new(r->config, "compress_ratios", list);
+	if (heavy)
+		json_object_set_new(r->config, "compress_rate_hca", json_integer(heavy));
+	return fits ? OK : gguf_model_refuse(r, name, v);
+}
+
+/* The shared expert's limit must be that of the routed experts. */
+static enum status check_limits(struct gguf_model_reader *r)
+{
+	char name[96];
+	const struct gguf_value *v = gguf_model_key(r, "swiglu_clamp_shexp", name);
+	double want = json_number_value(json_object_get(r->config, "swiglu_limit")), d;
+	for (uint64_t i = 0; v && i < (v->is_array ? v->n : 1); i++)
+		if (!gguf_number(v, i, &d) || d != want)
+			return gguf_model_refuse(r, name, v);
+	return OK;
+}
+
+static enum status read_gguf(struct gguf_model_reader *r)
+{
+	enum status st = read_ratios(r);
+	return st == OK ? check_limits(r) : st;
+}
+
+const struct model_family model_family_deepseek_v4 = {
+	.settings = settings, .reads = "scoring_func", .fixes_act = true, .spell = spell,
+	.check = check, .fix = fix, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
+	.gguf_reads = "attention.kv_lora_rank swiglu_clamp_shexp", .gating = 4,
+	.read_gguf = read_gguf};
