@@ -198,8 +198,9 @@ static enum status to_completion(const struct json_node *body, struct api_call *
 				"middle: it has no tokens for it");
 	enum status st = native_read_options(body, c, &n_predict, to, fail);
 	dialect_set(to->chat, "stop_token_ids", list_of(f->stops, (size_t)f->n_stops));
-	return st == OK ? read_prompt(body, c, n_predict >= 0 ? n_predict : DEFAULT_TOKENS, to, fail)
-			: st;
+	if (n_predict < 0)
+		n_predict = DEFAULT_TOKENS;
+	return st == OK ? read_prompt(body, c, n_predict, to, fail) : st;
 }
 
 const struct dialect dialect_infill = {NATIVE_SHAPE, .rewrite = to_completion};

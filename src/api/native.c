@@ -244,6 +244,14 @@ static const char *stop_type(const struct api_call *c)
 	return c->stop_string ? "word" : "eos";
 }
 
+static bool has_line(const struct api_call *c)
+{
+	for (int i = 0; i < c->parts.n; i++)
+		if (str_find(buf_str(&c->parts.p[i].text), STR("\n"), 0) >= 0)
+			return true;
+	return false;
+}
+
 static void add_settings(const struct api_call *c, struct buf *out)
 {
 	const struct sampler_params *s = &c->request->sampling;
@@ -263,11 +271,12 @@ static void add_end(const struct api_call *c, struct buf *out)
 {
 	const struct request_stats *s = &c->stats;
 	const struct native *x = c->state;
-	buf_addf(out, "\"stop\":true,\"index\":0,\"id_slot\":0,\"stop_type\":\"%s\",\"stopping_word\":",
-		 stop_type(c));
+	buf_addf(out, "\"stop\":true,\"index\":0,\"id_slot\":0,\"stop_type\":\"%s\","
+		 "\"stopping_word\":", stop_type(c));
 	buf_add_json(out, str_of(c->stop_string ? c->stop_string : ""));
 	buf_add_z(out, ",\"model\":");
 	buf_add_json(out, str_of(c->api->model_name));
+	buf_addf(out, ",\"has_new_line\":%s", has_line(c) ? "true" : "false");
 	buf_addf(out, ",\"truncated\":%s,\"tokens_predicted\":%d,\"tokens_evaluated\":%d,"
 		 "\"tokens_cached\":%d,", x->is_cut ? "true" : "false", s->n_output,
 		 s->n_prompt, s->n_cached);

@@ -23,8 +23,8 @@ def test_answer(t, d):
     other = d.request("POST", "/v1/completions", {"prompt": TEXT, "max_tokens": 8,
                                                   "temperature": 0}).json
     t.equal(a["content"], other["choices"][0]["text"], "the text of /v1/completions")
-    t.equal((a["tokens_predicted"], a["stop"], a["stop_type"], a["tokens"]),
-            (8, True, "limit", []), "its end")
+    t.equal((a["tokens_predicted"], a["stop"], a["stop_type"], a["tokens"], a["has_new_line"]),
+            (8, True, "limit", [], "\n" in a["content"]), "its end")
     t.equal((a["generation_settings"]["temperature"], a["generation_settings"]["n_predict"]),
             (0, 8), "the settings it had")
     t.equal(ask(d, "/completions").json["content"], a["content"], "/completions is the same")
