@@ -28,11 +28,20 @@ static struct {
 	dev_t device;
 	ino_t inode;
 	int64_t bytes, time_ns;
-	uint64_t sum; /* of samples; has_sum: taken by the first check */
-	bool has_sum;
+	uint64_t sum; /* of samples, as they were then */
 } files[MAPPED_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int code;
+
+static uint64_t sample(const char *p, size_t n)
+{
+	uint64_t sum = n;
+	for (size_t i = 0; i < SAMPLES; i++) {
+		size_t at = n / SAMPLES * i;
+		sum = hash_bytes(sum, p + at, MIN(SAMPLE_BYTES, n - at));
+	}
+	return sum;
+}
 
 void mapped_add(const void *p, size_t n, const char *path)
 {
@@ -49,10 +58,11 @@ void mapped_add(const void *p, size_t n, const char *path)
 		files[i].inode = st.st_ino;
 		files[i].bytes = st.st_size;
 		files[i].time_ns = file_time_ns(&st);
-		files[i].has_sum = false;
 		snprintf(files[i].path, MAPPED_PATH_BYTES, "%s", len < MAPPED_PATH_BYTES ? path :
 			 path + len - (MAPPED_PATH_BYTES - 1));
 		atomic_store(&files[i].p, p);
+		/* After p is known to on_bus: this reads the file. */
+		files[i].sum = sample(p, n);
 		break;
 	}
 	pthread_mutex_unlock(&lock);
@@ -77,16 +87,6 @@ bool mapped_path(int i, char out[MAPPED_PATH_BYTES])
 	return is_there;
 }
 
-static uint64_t sample(const char *p, size_t n)
-{
-	uint64_t sum = n;
-	for (size_t i = 0; i < SAMPLES; i++) {
-		size_t at = n / SAMPLES * i;
-		sum = hash_bytes(sum, p + at, MIN(SAMPLE_BYTES, n - at));
-	}
-	return sum;
-}
-
 /* Lock held. */
 static enum status check(int i, struct fail *fail)
 {
@@ -96,22 +96,18 @@ static enum status check(int i, struct fail *fail)
 	    st.st_ino != files[i].inode)
 		return OK;
 	bool is_same = st.st_size == files[i].bytes && file_time_ns(&st) == files[i].time_ns;
-	if (is_same && files[i].has_sum)
+	if (is_same)
 		return OK;
-	uint64_t sum = (size_t)st.st_size < files[i].n ? 0 : sample(files[i].p, files[i].n);
-	if (!is_same && (!files[i].has_sum || sum != files[i].sum))
+	bool is_cut = (size_t)st.st_size < files[i].n;
+	if (is_cut || sample(files[i].p, files[i].n) != files[i].sum)
 		return fail_set(fail, E_IO, "%s was %s while it is in use. Put a new file beside "
 				"an old one and rename it, or stop halod first", path,
-				(size_t)st.st_size < files[i].n ? "cut short" : "written to");
-	if (!is_same) {
-		metric_add(METRIC_WEIGHTS_TOUCHED, 1);
-		log_warn("%s has a new time of its last write, and seems to be the same: if it was "
-			 "written to, restart halod", path);
-	}
+				is_cut ? "cut short" : "written to");
+	metric_add(METRIC_WEIGHTS_TOUCHED, 1);
+	log_warn("%s has a new time of its last write, and seems to be the same: if it was "
+		 "written to, restart halod", path);
 	files[i].bytes = st.st_size;
 	files[i].time_ns = file_time_ns(&st);
-	files[i].sum = sum;
-	files[i].has_sum = true;
 	return OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -64,6 +65,40 @@ static void test_cut(const char *dir)
 		   strstr(said, "cut short"),
 	   "is named: %s", said);
 	close(ends[0]);
+	unlink(path);
+	free(path);
+}
+
+/* What happens to a mapped file before anybody has looked at it. MAP_PRIVATE shows a write. */
+static void test_changed(const char *dir)
+{
+	static const struct {
+		const char *what, *bytes;
+		enum status want;
+	} rows[] = {
+		{"nothing happened to it", NULL, OK},
+		{"it was touched", "", OK},
+		{"it was written to", "zzzzzzzz", E_IO},
+	};
+	char *path = file_join(dir, "changed");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct fail fail = {0};
+		struct file_view v;
+		struct timespec times[2] = {{1, 0}, {1, 0}};
+		write_file(path, "12345678", 8);
+		if (file_view_open(path, true, NULL, &v, NULL) != OK)
+			exit(99);
+		FILE *f = fopen(path, "r+");
+		if (!f || (rows[i].bytes && (fputs(rows[i].bytes, f) == EOF)))
+			exit(99);
+		fclose(f);
+		if (rows[i].bytes && utimensat(AT_FDCWD, path, times, 0) != 0)
+			exit(99);
+		is_int(mapped_check(&fail), rows[i].want, "the first look: %s", rows[i].what);
+		ok(rows[i].want == OK || strstr(fail.text, "written to"), "in words: %s",
+		   fail.text);
+		file_view_close(&v);
+	}
 	unlink(path);
 	free(path);
 }
@@ -140,6 +175,7 @@ int main(void)
 	test_watch(path);
 	test_refusals(dir, path);
 	test_cut(dir);
+	test_changed(dir);
 	test_empty(empty);
 	ok(file_exists(path) && !file_exists("/nonexistent/x"), "exists");
 	unlink(path);
