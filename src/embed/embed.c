@@ -6,12 +6,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "embed/embed_gguf.h"
 #include "embed/embed_pool.h"
 #include "embed/encoder.h"
 #include "engine/engine.h"
+#include "model/gguf.h"
 
 /* Most texts and most tokens of a step. A text with more tokens runs alone, in several steps. */
 enum { MAX_SEQS = 32, MAX_TOK = 2048, PAGE_SIZE = 16 };
@@ -304,6 +306,41 @@ void embed_pair_text(const struct embed *e, const struct embed_pair *p, struct m
 
 /* --- life ------------------------------------------------------------------------ */
 
+/* Whether a name of the model has this word: what clients call it, or what its file does. */
+static bool is_called(const struct embed *e, const char *word)
+{
+	const struct gguf *g = tensors_gguf(e->model->tensors);
+	const struct gguf_value *v = g ? gguf_find(g, "general.name") : NULL;
+	struct str name;
+	if (strcasestr(e->name, word))
+		return true;
+	char *own = v && gguf_string(v, &name) ? xstrndup(name.p, name.n) : NULL;
+	bool is_so = own && strcasestr(own, word);
+	free(own);
+	return is_so;
+}
+
+/* Refuses a model that was made for chats: it would read, and its numbers would mean nothing.
+ * The weights do not tell one, so its files or a name of it must say that it is a reader. */
+static enum status check_chat(const struct embed *e, struct fail *fail)
+{
+	const char *template = e->model->chat_template;
+	bool scores = e->kind == EMBED_SCORES;
+	bool is_said = scores ? e->pool.n_dense || (strstr(template, "yes") &&
+						    strcasestr(template, "document"))
+			      : e->pool.is_said;
+	if (is_said || !*template || is_called(e, scores ? "rerank" : "embed"))
+		return OK;
+	return fail_set(fail, E_UNSUPPORTED, scores ?
+			"%s is not a reranker: it has a chat template that asks for no yes or no, "
+			"and no head that gives a score. If it is of Qwen3-Reranker's kind, let "
+			"the name of its folder or file have the word rerank" :
+			"%s is not an embedding model: it has a chat template, and no file that "
+			"says how a vector is made of a text (modules.json, or pooling_type in a "
+			"GGUF file). If it is one, let the name of its folder or file have the "
+			"word embed", e->model->dir);
+}
+
 static enum status check_encoder(struct embed *e, struct fail *fail)
 {
 	const struct model *m = e->model;
@@ -362,9 +399,9 @@ static enum status check_model(struct embed *e, struct fail *fail)
 	if (e->model->config.n_linear > 0)
 		return fail_set(fail, E_UNSUPPORTED, "%s has recurrent layers: such a model "
 				"gives no embeddings here", e->model->dir);
-	if (e->kind == EMBED_VECTORS)
-		return embed_pool_read(e->model, &e->pool, fail);
-	return check_head(e, fail);
+	enum status st = e->kind == EMBED_VECTORS ? embed_pool_read(e->model, &e->pool, fail)
+						  : check_head(e, fail);
+	return st == OK ? check_chat(e, fail) : st;
 }
 
 /* Bytes of KV cache for one longest text, or for a step of short ones, where each text wastes

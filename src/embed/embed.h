@@ -35,7 +35,8 @@ struct embed_opts {
 
 /* Opens the model's files and counts its memory, but takes none. E_UNSUPPORTED: the model has
  * recurrent layers, a pooling that is not known, or for EMBED_SCORES neither the tokens of
- * Qwen3-Reranker nor the head of a reranker. E_CONFIG: the memory is too small. */
+ * Qwen3-Reranker nor the head of a reranker; or it is made for chats. E_CONFIG: the memory is
+ * too small. */
 enum status embed_open(const struct embed_opts *o, struct embed **out,
 		       struct fail *fail) MUST_USE;
 /* Takes all memory. Call it once, before embed_run. Encoders (encoder.h) run on the CPU and

@@ -97,6 +97,7 @@ enum status embed_gguf_pooling(const struct model *m, struct embed_pool *out,
 			       "2 (first token) or 3 (last token)", m->dir, key,
 			       (long long)type);
 	out->kind = kinds[type];
+	out->is_said = true;
 	return OK;
 }
 

@@ -158,7 +158,8 @@ enum status embed_pool_read(const struct model *m, struct embed_pool *out, struc
 		return embed_gguf_pooling(m, out, fail);
 	char *path = file_join(m->dir, "modules.json");
 	enum status st = OK;
-	if (file_exists(path))
+	out->is_said = file_exists(path);
+	if (out->is_said)
 		st = read_modules(m, path, out, fail);
 	else if (m->config.is_encoder)
 		st = fail_set(fail, E_UNSUPPORTED, "%s is an encoder without modules.json, "

@@ -18,6 +18,7 @@ enum embed_pool_kind {
 
 struct embed_pool {
 	enum embed_pool_kind kind;
+	bool is_said;    /* a file of the model says the kind */
 	bool normalizes; /* the vector is scaled to length 1 */
 	int32_t width;   /* length of the vector */
 	int32_t max_tok; /* tokens of the longest text that the model was made for; 0: not said */

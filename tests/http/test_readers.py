@@ -5,12 +5,13 @@ Transformers (tests/golden/make_readers.py), through a daemon that serves halo-t
 import base64
 import json
 import os
+import shutil
 import struct
 import sys
 import tempfile
 import threading
 
-from halod import CHECK, FIBERS, SRCDIR, Halod, run
+from halod import CHECK, FIBERS, MODEL, SRCDIR, Halod, run
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file as g  # noqa: E402
@@ -334,6 +335,24 @@ def test_settings(t, _):
                                                      do_lower_case=True)}, "do_lower_case")
 
 
+def test_chat_model(t, d):
+    """A model for chats scores nothing: its template, or a name, says what a model is for."""
+    chat = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    asks = 'Note that the answer can only be "yes" or "no". <Document>: ' + chat
+    with tempfile.TemporaryDirectory(prefix="halod-readers-") as tmp:
+        def model(name, template):
+            folder = shutil.copytree(RANK, os.path.join(tmp, name))
+            path = os.path.join(folder, "tokenizer_config.json")
+            with open(path) as f:
+                config = json.load(f)
+            with open(path, "w") as f:
+                json.dump({**config, "chat_template": template}, f)
+            return folder
+        refused(t, {"rerank_model": model("chat", chat)}, "not a reranker: it has a chat template")
+        for folder in model("asks", asks), model("My-ReRanker", chat):
+            beside([ranks(1e-5)], rerank_model=folder, exact="yes")(t, d)
+
+
 def test_refused(t, d):
     """A model that cannot do what it is named for says so at start."""
     for settings, word in (({"embedding_model": "/nonexistent"}, "/nonexistent"),
@@ -341,6 +360,7 @@ def test_refused(t, d):
                                SRCDIR, "tests/golden/models/qwen3-bf16")}, "not a reranker"),
                            ({"embedding_model": os.path.join(
                                SRCDIR, "tests/golden/models/qwen35moe")}, "recurrent"),
+                           ({"embedding_model": MODEL}, "not an embedding model: it has a chat"),
                            ({"model": LAST}, "embedding_model"),
                            ({"model": XLM}, "embedding_model")):
         refused(t, settings, word)
@@ -352,5 +372,6 @@ run([against(LAST, 1e-5), ranks(1e-5), test_shapes, test_ollama, test_rerank_sha
      beside([against(MEAN, 1e-5, longest=500)], embedding_model=MEAN, exact="yes"),
      beside([against(XLM, 1e-5), ranks(1e-5, XLM_RANK), test_encoder], embedding_model=XLM,
             rerank_model=XLM_RANK, exact="yes"),
-     test_gguf, test_gguf_encoder, on_hip, beside([test_none]), test_settings, test_refused],
+     test_gguf, test_gguf_encoder, on_hip, beside([test_none]), test_settings, test_chat_model,
+     test_refused],
     embedding_model=LAST, rerank_model=RANK, exact="yes")
