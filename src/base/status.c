@@ -79,6 +79,17 @@ enum status fail_at(struct fail *f, enum status code, const char *param,
 	return code;
 }
 
+enum status fail_within(struct fail *f, enum status code, const char *what)
+{
+	char text[sizeof f->text];
+	if (!f)
+		return code;
+	memcpy(text, f->text, sizeof text);
+	snprintf(f->text, sizeof f->text, "%s: %.*s", what,
+		 (int)(sizeof text - strlen(what) - 3), text);
+	return code;
+}
+
 enum status fail_default(struct fail *f, enum status code)
 {
 	if (f && f->code != code)

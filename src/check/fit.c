@@ -5,20 +5,26 @@ static enum status open_reader(struct embed_opts o, struct memory_ledger *ledger
 			       struct embed **out, struct fail *fail)
 {
 	o.ledger = ledger;
-	return o.dir && *o.dir ? embed_open(&o, out, fail) : OK;
+	enum status st = o.dir && *o.dir ? embed_open(&o, out, fail) : OK;
+	return st == OK ? OK : fail_within(fail, st, o.kind == EMBED_SCORES ? "rerank_model"
+									      : "embedding_model");
 }
 
-/* Opens the vision tower. A tower of an unknown kind is no fault of the start: only images
- * are refused. */
+/* Opens the vision tower. A tower of an unknown kind is no fault of the start, and images are
+ * refused; but a file that was named for it must be one. */
 static enum status open_vision(struct vision_opts o, struct fit *f, struct fail *fail)
 {
 	struct fail why = {0};
 	o.ledger = &f->ledger;
+	bool is_named = o.model && o.mmproj && *o.mmproj;
 	enum status st = o.model ? vision_open(&o, &f->vision, &why) : OK;
-	if (st == E_NOMEM || st == E_CONFIG) {
+	if (st == OK && is_named && !f->vision)
+		st = fail_at(&why, E_CONFIG, "mmproj", "%.200s holds no vision tower for "
+			     "this model", o.mmproj);
+	if (st == E_NOMEM || st == E_CONFIG || (st != OK && is_named)) {
 		if (fail)
 			*fail = why;
-		return st;
+		return is_named ? fail_within(fail, st, "mmproj") : st;
 	}
 	f->unseen = why;
 	return OK;

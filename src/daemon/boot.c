@@ -18,6 +18,7 @@
 #include "model/hub.h"
 #include "sched/widths.h"
 
+#define BOUNDLESS (INT64_C(1) << 56) /* bytes of memory, where none are to be counted */
 #define MAX_TEMPLATE_BYTES (1u << 20)
 #define WIDTHS_US 400000 /* most time at start for measuring decode steps */
 #define RECORD_US 600000 /* most time at start for recording GPU graphs of them */
@@ -258,7 +259,7 @@ static enum status check_self(const struct boot_opts *o, struct fail *fail)
 static enum status load_model(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
-	struct model_opts mo = {.use_mmap = o->config->mmap,
+	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check,
 				.on_progress = on_files, .ctx = (void *)o};
 	enum status s = model_open(o->plan->model_dir, &mo, &b->model, fail);
 	if (s != OK)
@@ -305,11 +306,14 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 	*ledger = (struct memory_ledger){
 		.system = {system.total, system.available, true, "the system"}};
 	engine_memory(b->backend, &ledger->device);
+	if (o->is_check) { /* what is free now is not what a start will find */
+		ledger->system.free = ledger->system.total = BOUNDLESS;
+		ledger->device.free = ledger->device.total = BOUNDLESS;
+	}
 	return OK;
 }
 
-static enum status load_engine(const struct boot_opts *o, struct boot *b,
-			       const struct fit *fit, struct fail *fail)
+static struct engine_opts engine_opts_of(const struct boot_opts *o, const struct fit *fit)
 {
 	const struct config *c = o->config;
 	struct engine_opts eo = {.page_size = (int)c->page_size,
@@ -325,15 +329,29 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 					strcmp(c->speculative, "mtp") == 0,
 				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
+				 .kv_dir_is_needed = strcmp(c->kv_dir, "auto") != 0,
 				 .kv_disk_limit = c->kv_disk_limit};
 	fit_tell(fit, &eo);
+	return eo;
+}
+
+static enum status fail_mtp(struct fail *fail)
+{
+	return fail_at(fail, E_CONFIG, "speculative", "speculative = mtp: the model has no MTP "
+		       "layer. Set it to auto or lookup");
+}
+
+static enum status load_engine(const struct boot_opts *o, struct boot *b,
+			       const struct fit *fit, struct fail *fail)
+{
+	const struct config *c = o->config;
+	struct engine_opts eo = engine_opts_of(o, fit);
 	/* Show the progress once before the first tensor: it may be the largest, and
 	 * progress is otherwise shown only at a tensor's end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_draft(b->engine))
-		log_warn("speculative = mtp: the model has no MTP layer, so nothing "
-			 "is drafted. Set it to auto or lookup.");
+		s = fail_mtp(fail); /* its files lack tensors of it */
 	if (s == OK && c->profile) {
 		/* Every 64th or 4th step is measured. A step measured on a GPU cannot
 		 * replay a graph. On the CPU measuring takes 1 % of halo-tiny's time for a
@@ -400,11 +418,12 @@ static enum status load_reader(struct embed *e, const char *key, struct fail *fa
 }
 
 /* Loads the vision tower of a model that has one. A tower of an unknown kind is no fault of
- * the start: only images are refused. */
-static enum status load_vision(struct boot *b, struct fit *fit, struct fail *fail)
+ * the start unless its file was named: only images are refused. */
+static enum status load_vision(const struct config *c, struct boot *b, struct fit *fit,
+			       struct fail *fail)
 {
 	enum status st = b->vision ? vision_load_tower(b->vision, fail) : OK;
-	if (st == E_NOMEM || st == E_CONFIG)
+	if (st == E_NOMEM || st == E_CONFIG || (st != OK && *c->mmproj))
 		return st;
 	if (st != OK) {
 		vision_destroy(b->vision);
@@ -423,12 +442,10 @@ static enum status load_vision(struct boot *b, struct fit *fit, struct fail *fai
 static enum status load_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
 			       struct fail *fail)
 {
-	enum status st = open_others(o, b, fit, fail);
-	if (st == OK)
-		st = load_reader(b->embedder, "embedding_model", fail);
+	enum status st = load_reader(b->embedder, "embedding_model", fail);
 	if (st == OK)
 		st = load_reader(b->reranker, "rerank_model", fail);
-	return st == OK ? load_vision(b, fit, fail) : st;
+	return st == OK ? load_vision(o->config, b, fit, fail) : st;
 }
 
 /* Runs one token through the whole model, so that a model that cannot compute is never
@@ -525,8 +542,8 @@ static void log_sampling(const struct api *a, const struct generation_defaults *
 	buf_deinit(&text);
 }
 
-static enum status create_api(const struct boot_opts *o, struct boot *b,
-			      struct fail *fail)
+static enum status create_api(const struct boot_opts *o, const struct boot *b, int n_ctx,
+			      struct api **out, struct fail *fail)
 {
 	const struct config *c = o->config;
 	struct buf template = {0};
@@ -534,7 +551,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 	if (c->chat_template[0])
 		st = file_read(c->chat_template, MAX_TEMPLATE_BYTES, &template, fail);
 	if (st != OK)
-		return st;
+		return fail_within(fail, st, "chat_template");
 	buf_add_z(&template, "");
 	api_set_on_ignored(on_ignored);
 	api_set_on_unknown(on_unknown);
@@ -556,7 +573,7 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.model_name = o->plan->model_name,
 		.aliases = c->aliases.items,
 		.n_aliases = c->aliases.n,
-		.n_ctx = engine_n_ctx(b->engine),
+		.n_ctx = n_ctx,
 		.max_output_tok = c->max_output_tokens,
 		.max_choices = (int32_t)c->max_choices,
 		.tool_format = c->tool_format,
@@ -568,11 +585,46 @@ static enum status create_api(const struct boot_opts *o, struct boot *b,
 		.clock = o->clock,
 		.sampling = &sampling,
 	};
-	st = api_create(&api, &b->api, fail);
+	st = api_create(&api, out, fail);
 	buf_deinit(&template);
-	if (st == OK)
-		log_sampling(b->api, &sampling);
+	if (st == OK && b->engine)
+		log_sampling(*out, &sampling);
 	return st;
+}
+
+/* Opens all files that the settings name, and reads what is small. Nothing large is read, and the
+ * models take no memory, so a fault shows before the minutes that a load may take. */
+static enum status open_files(const struct boot_opts *o, struct boot *b, struct fit *fit,
+			      struct fail *fail)
+{
+	struct api *api = NULL;
+	enum status s = load_model(o, b, fail);
+	if (s == OK && strcmp(o->config->speculative, "mtp") == 0 && !b->model->config.mtp)
+		s = fail_mtp(fail);
+	if (s == OK)
+		s = open_backend(o, b, &fit->ledger, fail);
+	if (s == OK)
+		s = open_others(o, b, fit, fail);
+	if (s == OK) /* the chat template and its variables */
+		s = create_api(o, b, 1, &api, fail);
+	api_destroy(api);
+	return s;
+}
+
+enum status boot_check(const struct boot_opts *o, struct fail *fail)
+{
+	struct boot b = {0};
+	struct fit fit;
+	struct boot_opts check = *o;
+	struct memory_plan plan;
+	check.is_check = true;
+	enum status s = open_files(&check, &b, &fit, fail);
+	if (s == OK) {
+		struct engine_opts eo = engine_opts_of(&check, &fit);
+		s = engine_plan(b.model, b.backend, &eo, &plan, fail);
+	}
+	boot_unload(&b);
+	return s;
 }
 
 enum status boot_load(const struct boot_opts *o, struct boot *out,
@@ -584,9 +636,7 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 	enum status s = check_self(o, fail);
 	out->is_check_failed = s != OK;
 	if (s == OK)
-		s = load_model(o, out, fail);
-	if (s == OK)
-		s = open_backend(o, out, &fit.ledger, fail);
+		s = open_files(o, out, &fit, fail);
 	if (s == OK)
 		s = load_others(o, out, &fit, fail);
 	if (s == OK)
@@ -602,7 +652,7 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 	if (s != OK)
 		return s;
 	out->sched = create_sched(o, out, &costs);
-	return create_api(o, out, fail);
+	return create_api(o, out, engine_n_ctx(out->engine), &out->api, fail);
 }
 
 void boot_unload(struct boot *b)

@@ -30,6 +30,7 @@ struct boot_opts {
 	struct health *health; /* its load_… fields are set while loading */
 	void (*on_ready)(void *ctx); /* sched_opts.on_ready */
 	void *ctx;
+	bool is_check; /* boot_check sets it */
 };
 
 struct boot {
@@ -50,6 +51,9 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail) MUST_USE;
 void boot_plan_deinit(struct boot_plan *p);
 
+/* Opens and reads what boot_load would before it loads anything, with the same faults. It counts no
+ * memory, and takes none for models. Thread: any. */
+enum status boot_check(const struct boot_opts *o, struct fail *fail) MUST_USE;
 /* Loads everything and decodes one token. After a failure, too, boot_unload must be called. */
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail) MUST_USE;

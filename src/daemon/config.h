@@ -55,4 +55,6 @@ void config_deinit(struct config *c);
 /* Writes the settings as a config file with help, ranges and defaults. A key with its
  * default value is commented out: with no setting changed this is conf/halod.conf. */
 void config_format(const struct config *c, struct buf *out);
+/* Appends the keys whose values differ, separated by commas. */
+void config_changes_format(const struct config *a, const struct config *b, struct buf *out);
 void config_help_format(struct buf *out); /* --help */

@@ -75,6 +75,22 @@ void config_format(const struct config *c, struct buf *out)
 	config_deinit(&defaults);
 }
 
+void config_changes_format(const struct config *a, const struct config *b, struct buf *out)
+{
+	for (int i = 0; i < config_n_rows; i++) {
+		const struct config_row *r = &config_rows[i];
+		struct buf one = {0}, other = {0};
+		if (r->section)
+			continue;
+		config_value_format(a, r, &one);
+		config_value_format(b, r, &other);
+		if (!str_eq(buf_str(&one), buf_str(&other)))
+			buf_addf(out, "%s%s", out->n ? ", " : "", r->name);
+		buf_deinit(&one);
+		buf_deinit(&other);
+	}
+}
+
 static const char *placeholder(enum config_type type)
 {
 	switch (type) {
@@ -107,7 +123,8 @@ void config_help_format(struct buf *out)
 		  "Usage: halod [-c FILE] [--KEY VALUE]...\n"
 		  "Serve one language model over the OpenAI API.\n\n"
 		  "  -c, --config FILE  read settings from FILE; flags override it\n"
-		  "  --check-config     read all settings, report faults, exit\n"
+		  "  --check-config     read the settings and all files that they name, report\n"
+		  "                     faults as a start would, exit\n"
 		  "  --print-config     print all settings as a file, exit\n"
 		  "  -h, --help         print this, exit\n"
 		  "  -V, --version      print the version, exit\n");

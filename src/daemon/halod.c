@@ -51,11 +51,19 @@ int main(int argc, char **argv)
 	if (config_load(&c, argc, argv, HALOD_CONF, &action, &fail) != OK) {
 		log_error("%s", fail.text);
 		code = EXIT_CODE_CONFIG;
-	} else if (action != CONFIG_RUN) {
-		code = print(action, &c);
+	} else if (action == CONFIG_RUN || action == CONFIG_CHECK) {
+		const struct loop_opts o = {.config = &c, .argc = argc, .argv = argv,
+					    .default_file = HALOD_CONF,
+					    .is_check = action == CONFIG_CHECK};
+		if (o.is_check)
+			log_init(LOG_WARN, LOG_TEXT);
+		else
+			init_log(&c);
+		code = loop_run(&o);
+		if (o.is_check && code == EXIT_CODE_OK)
+			code = print(action, &c);
 	} else {
-		init_log(&c);
-		code = loop_run(&c);
+		code = print(action, &c);
 	}
 	config_deinit(&c);
 	return code;

@@ -47,6 +47,7 @@
 #include "base/thread.h"
 #include "base/workers.h"
 #include "daemon/boot.h"
+#include "daemon/named.h"
 #include "daemon/notify.h"
 #include "daemon/weights.h"
 #include "http/http.h"
@@ -62,6 +63,7 @@
 #define MIN_FILES 32
 #define MIN_STACK (256u << 10)
 #define SPARE_BYTES (64u << 20) /* see base/alloc.h */
+#define LOAD_FAILED "cannot load the model: "
 /* the settings that can be meant when the system refuses a thread or a descriptor */
 #define LIMITS "limits: TasksMax, ulimit -u, LimitNOFILE, ulimit -n, memory"
 
@@ -71,7 +73,8 @@ enum phase { LOADING, SERVING, LEAVING, DRAINING, STOPPING };
 enum news { NEWS_NONE, NEWS_LOADED, NEWS_LOAD_FAILED, NEWS_ENGINE_OVER };
 
 struct loop {
-	const struct config *config;
+	struct loop_opts o;
+	const struct config *config; /* o.config */
 	struct boot_plan plan;
 	char *key_file; /* file of API keys; NULL: none */
 	enum phase phase;
@@ -327,7 +330,7 @@ static void on_loaded(struct loop *l)
 static void on_load_failed(struct loop *l)
 {
 	bool is_check = l->boot.is_check_failed;
-	log_error("%s%s", is_check ? "" : "cannot load the model: ", l->fail.text);
+	log_error("%s%s", is_check ? "" : LOAD_FAILED, l->fail.text);
 	notify_sendf("STATUS=%s%s", is_check ? "" : "Cannot load the model: ", l->fail.text);
 	atomic_store(&l->health.state, HEALTH_FAILED);
 	l->code = is_check ? EXIT_CODE_CHECK : EXIT_CODE_MODEL;
@@ -354,51 +357,96 @@ static void on_wake(uv_async_t *a)
 		http_wake(l->http);
 }
 
-/* Warns that a reload read unchanged keys. systemd copies a credential when the unit
- * starts, and only newer versions copy it again on a reload. So the keys read may be an old
- * copy. */
-static void tell_stale_credential(const struct loop *l, int n)
+/* Adds half a sentence on a reload to the line that systemctl status shows. */
+static void add_note(struct buf *note, const char *text)
 {
-	log_error("SIGHUP: the %d API key%s of the systemd credential %s as at the start; "
-		  "a key that was added or revoked since then needs a restart of the "
-		  "unit. Keys of api_key_file are read again", n, plural(n),
-		  n == 1 ? "is" : "are");
-	notify_sendf("STATUS=Serving %s on %s; the last reload changed no API key: restart "
-		     "to change those of the credential", l->plan.model_name, l->address);
+	buf_addf(note, "; %s", text);
 }
 
-/* Warns that the file of keys has a fault. Keys that it does not hold are valid no more: who
- * empties or removes it wants nobody to get in. */
-static void tell_bad_keys(const struct loop *l, int n, const char *why)
-{
-	char rest[100];
-	if (n == 0)
-		snprintf(rest, sizeof rest, "no API key is valid now, and no client gets in");
-	else
-		snprintf(rest, sizeof rest, "the %d API key%s in the other lines %s valid", n,
-			 plural(n), n == 1 ? "is" : "are");
-	log_error("SIGHUP: %s: %s", why, rest);
-	notify_sendf("STATUS=Serving %s on %s; after the last reload %s: %s",
-		     l->plan.model_name, l->address, rest, why);
-}
-
-/* Called on SIGHUP: reads the API keys again, the only setting that can change in a running
- * server. */
-static void reload(struct loop *l)
+/* Tells the keys that were read again, or what is wrong with them. systemd copies a credential
+ * when the unit starts, and only newer versions copy it again on a reload, so keys that have not
+ * changed may be an old copy. Of a file with a fault the keys that it does not hold are valid no
+ * more: who empties or removes it wants nobody to get in. */
+static void reload_keys(struct loop *l, struct buf *note)
 {
 	struct fail f;
 	struct http_reload r;
+	char text[sizeof f.text + 120];
 	if (!l->key_file)
-		log_info("SIGHUP: settings are read at start only; ignored");
-	else if (http_reload_keys(l->http, &r, &f) != OK)
-		tell_bad_keys(l, r.n, f.text);
+		return;
+	enum status st = http_reload_keys(l->http, &r, &f);
+	if (st != OK && r.n == 0)
+		snprintf(text, sizeof text, "%s: no API key is valid now, and no client gets in",
+			 f.text);
+	else if (st != OK)
+		snprintf(text, sizeof text, "%s: the %d API key%s in the other lines %s valid",
+			 f.text, r.n, plural(r.n), r.n == 1 ? "is" : "are");
 	else if (!*l->config->api_key_file && !r.has_changed)
-		tell_stale_credential(l, r.n);
+		snprintf(text, sizeof text, "the %d API key%s of the systemd credential %s as at "
+			 "the start; a key that was added or revoked since then needs a restart "
+			 "of the unit. Keys of api_key_file are read again", r.n, plural(r.n),
+			 r.n == 1 ? "is" : "are");
 	else {
 		log_info("SIGHUP: %d API key%s, %s", r.n, plural(r.n),
 			 r.has_changed ? "changed" : "none of them new, none gone");
-		notify_sendf("STATUS=Serving %s on %s", l->plan.model_name, l->address);
+		return;
 	}
+	log_error("SIGHUP: %s", text);
+	add_note(note, text);
+}
+
+static void reload_tls(struct loop *l, struct buf *note)
+{
+	struct fail f;
+	if (!*l->config->tls_cert)
+		return;
+	if (http_reload_tls(l->http, &f) == OK) {
+		log_info("SIGHUP: new connections get the certificate that tls_cert holds now");
+		return;
+	}
+	log_error("SIGHUP: the certificate stays as it was, and clients get the old one: %s",
+		  f.text);
+	add_note(note, "the last reload kept the old certificate: ");
+	buf_add_z(note, f.text);
+}
+
+/* Tells what else has changed in the settings file, which a running server does not take up. */
+static void reload_settings(struct loop *l, struct buf *note)
+{
+	struct fail f;
+	struct config now;
+	struct buf keys = {0};
+	enum config_action action;
+	if (config_load(&now, l->o.argc, l->o.argv, l->o.default_file, &action, &f) != OK) {
+		log_error("SIGHUP: the settings have a fault, and a restart would fail: %s",
+			  f.text);
+		add_note(note, "the settings have a fault, and a restart would fail");
+	} else {
+		config_changes_format(l->config, &now, &keys);
+	}
+	if (keys.n) {
+		buf_add_z(&keys, "");
+		log_warn("SIGHUP: changed, and in effect only after a restart: %s", keys.p);
+		add_note(note, "only a restart takes up ");
+		buf_add_z(note, keys.p);
+	}
+	buf_deinit(&keys);
+	config_deinit(&now);
+}
+
+/* Called on SIGHUP: reads API keys and the certificate again. Other settings are compared. */
+static void reload(struct loop *l)
+{
+	struct buf note = {0};
+	reload_settings(l, &note);
+	reload_tls(l, &note);
+	reload_keys(l, &note);
+	if (note.n == 0 && !l->key_file && !*l->config->tls_cert)
+		log_info("SIGHUP: no setting has changed");
+	buf_add_z(&note, "");
+	if (l->phase == SERVING)
+		notify_sendf("STATUS=Serving %s on %s%s", l->plan.model_name, l->address, note.p);
+	buf_deinit(&note);
 }
 
 static void on_signal(uv_signal_t *s, int number)
@@ -564,6 +612,7 @@ static char *find_key_file(const struct config *c)
 	return path;
 }
 
+/* Opens what clients and keys need, and listens; a check only looks. */
 static enum status listen_early(struct loop *l, struct fail *fail)
 {
 	const struct config *c = l->config;
@@ -578,6 +627,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.port = (int)c->port,
 		.unix_path = fd < 0 && !is_tcp ? c->unix_socket : NULL,
 		.listen_fd = fd,
+		.is_check = l->o.is_check,
 		.max_connections = (int)c->max_connections,
 		.max_connections_per_address = (int)c->max_connections_per_address,
 		.max_body_bytes = (size_t)c->max_body,
@@ -695,22 +745,55 @@ static enum status start_exporter(struct loop *l, struct fail *fail)
 			       &l->exporter, fail);
 }
 
+/* All that comes before the model. After a failure nothing is left but the exporter. */
+static enum status prepare(struct loop *l, struct fail *fail)
+{
+	enum status s = raise_fd_limit(l->config->max_connections, fail);
+	if (s == OK)
+		s = start_exporter(l, fail);
+	if (s == OK)
+		s = fail_uv(fail, uv_loop_init(&l->uv));
+	if (s != OK)
+		return s;
+	s = listen_early(l, fail);
+	if (s != OK)
+		close_loop(l);
+	return s;
+}
+
+static enum exit_code code_of(enum status s)
+{
+	return s == E_CONFIG ? EXIT_CODE_CONFIG : s == E_LIMIT ? EXIT_CODE_RUNTIME
+							       : EXIT_CODE_LISTEN;
+}
+
+/* What a start would find in the files, with a line for each fault. */
+static enum exit_code check(struct loop *l)
+{
+	struct boot_opts o = {.config = l->config, .plan = &l->plan, .clock = &clock_monotonic,
+			      .health = &l->health};
+	enum exit_code code = EXIT_CODE_OK;
+	enum status s = prepare(l, &l->fail);
+	if (s == OK) {
+		http_destroy(l->http);
+		close_loop(l);
+	} else {
+		log_error("%s", l->fail.text);
+		code = code_of(s);
+	}
+	exporter_destroy(l->exporter);
+	if (boot_check(&o, &l->fail) == OK)
+		return code;
+	log_error(LOAD_FAILED "%s", l->fail.text);
+	return code == EXIT_CODE_OK ? EXIT_CODE_MODEL : code;
+}
+
 static enum exit_code serve(struct loop *l)
 {
-	enum status s = raise_fd_limit(l->config->max_connections, &l->fail);
-	if (s == OK)
-		s = start_exporter(l, &l->fail);
-	if (s == OK)
-		s = fail_uv(&l->fail, uv_loop_init(&l->uv));
-	if (s == OK) {
-		s = listen_early(l, &l->fail);
-		if (s != OK)
-			close_loop(l);
-	}
+	enum status s = prepare(l, &l->fail);
 	if (s != OK) {
 		log_error("%s", l->fail.text);
-		return s == E_CONFIG ? EXIT_CODE_CONFIG
-		     : s == E_LIMIT ? EXIT_CODE_RUNTIME : EXIT_CODE_LISTEN;
+		return code_of(s);
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
 	if (start(l, &l->fail) != OK) {
@@ -748,30 +831,49 @@ static void bound_free_memory(void)
 	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* larger blocks go back at once */
 }
 
-enum exit_code loop_run(const struct config *c)
+/* The backend, the model's name, and whether all that is named is there. */
+static enum status plan(struct loop *l)
+{
+	struct fail fail;
+	enum status s = boot_plan(l->config, &l->plan, &fail);
+	if (s != OK)
+		log_error("%s", fail.text);
+	enum status named = named_check(l->config, l->key_file, &fail);
+	if (named != OK)
+		log_error("%s", fail.text);
+	return s != OK ? s : named;
+}
+
+static void init(struct loop *l, const struct loop_opts *o)
+{
+	l->o = *o;
+	l->config = o->config;
+	l->start_us = now_us();
+	l->watchdog_us = notify_watchdog_us();
+	l->key_file = find_key_file(o->config);
+	l->tick_ms = TICK_MS;
+	if (l->watchdog_us > 0) /* systemd recommends a message every half interval */
+		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
+	l->is_tty = isatty(STDERR_FILENO) && strcmp(o->config->log_format, "text") == 0;
+}
+
+enum exit_code loop_run(const struct loop_opts *o)
 {
 	ignore_signals();
 	bound_free_memory();
 	mapped_watch(EXIT_CODE_MODEL);
 	json_text_init();
 	struct loop *l = xcalloc(1, sizeof *l);
-	l->config = c;
-	l->start_us = now_us();
-	l->watchdog_us = notify_watchdog_us();
-	l->key_file = find_key_file(c);
-	l->tick_ms = TICK_MS;
-	if (l->watchdog_us > 0) /* systemd recommends a message every half interval */
-		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
-	l->is_tty = isatty(STDERR_FILENO) && strcmp(c->log_format, "text") == 0;
+	init(l, o);
 	enum exit_code code = EXIT_CODE_MODEL;
 	enum status s = set_stacks(&l->fail);
-	if (s == OK)
-		s = boot_plan(c, &l->plan, &l->fail);
-	if (s == OK)
-		code = serve(l);
-	else
+	if (s != OK)
 		log_error("%s", l->fail.text);
-	if (s == E_CONFIG)
+	else
+		s = plan(l);
+	if (s == OK)
+		code = o->is_check ? check(l) : serve(l);
+	else if (s == E_CONFIG)
 		code = EXIT_CODE_CONFIG;
 	boot_plan_deinit(&l->plan);
 	free(l->key_file);

@@ -146,10 +146,10 @@ struct engine_opts {
 	/* That layer drafts from the first so many tokens only, and needs less of the output
 	 * head; 0: among all. Rounded up to whole tiles of rows. */
 	int mtp_vocab;
-	/* Folder where pages and states are kept for later, and most bytes in it. NULL or "":
-	 * none. If the folder cannot be used, a warning says why. */
+	/* Folder of pages and states for later, and most bytes in it. NULL or "": none. */
 	const char *kv_dir;
 	int64_t kv_disk_limit;
+	bool kv_dir_is_needed; /* one that cannot be used is a failure, not a warning */
 	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
 	/* have: the memory before anything was loaded (outlives the call); NULL: the
 	 * backend's now. beside: what others take of it. reader: for a model that reads

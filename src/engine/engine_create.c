@@ -240,17 +240,22 @@ enum status engine_plan(struct model *m, struct backend *b, const struct engine_
 	return st == OK ? plan(m, b, family, &o, opts->n_ctx != 0, out, fail) : st;
 }
 
-static void open_disk(struct engine *e, const struct model *m, const struct backend *b,
-		      const struct engine_opts *o)
+static enum status open_disk(struct engine *e, const struct model *m, const struct backend *b,
+			     const struct engine_opts *o, struct fail *fail)
 {
 	struct buf key = {0};
 	struct fail f = {0};
 	if (!uses_disk(o))
-		return;
-	if (engine_disk_key(m, b, o, &key, &f) != OK ||
-	    engine_disk_open(e, o->kv_dir, o->kv_disk_limit, buf_str(&key), &f) != OK)
-		log_warn("kv_dir is not used: %s", f.text);
+		return OK;
+	enum status st = engine_disk_key(m, b, o, &key, &f);
+	if (st == OK)
+		st = engine_disk_open(e, o->kv_dir, o->kv_disk_limit, buf_str(&key), &f);
 	buf_deinit(&key);
+	if (st != OK && o->kv_dir_is_needed)
+		return fail_set(fail, st, "kv_dir cannot be used: %.400s", f.text);
+	if (st != OK)
+		log_warn("kv_dir is not used: %s", f.text);
+	return OK;
 }
 
 /* Logs which factors are in use. Both are right for prompts of their length, so the owner may
@@ -293,6 +298,10 @@ enum status engine_create(struct model *m, struct backend *b,
 				o.max_batch_tok);
 	}
 	tell_rope(&m->config.ropes[0], p.n_ctx);
-	open_disk(*out, m, b, &o);
-	return OK;
+	st = open_disk(*out, m, b, &o, fail);
+	if (st != OK) {
+		engine_destroy(*out);
+		*out = NULL;
+	}
+	return st;
 }

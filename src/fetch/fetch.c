@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -60,6 +63,9 @@ static enum status set_dir(struct fetch *f, const char *dir, struct fail *fail)
 	if (dir[0] != '/' || stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
 		return fail_at(fail, E_CONFIG, "image_dir", "image_dir = %.200s is no folder with "
 			       "its whole path", dir);
+	if (access(dir, X_OK) != 0)
+		return fail_at(fail, E_CONFIG, "image_dir", "image_dir = %.200s: files there "
+			       "cannot be opened: %s", dir, strerror(errno));
 	f->dir = file_without_slashes(dir);
 	return OK;
 }

@@ -159,16 +159,24 @@ static void warn_of_public(const char *path, const char *what)
 			 path);
 }
 
+static enum status open_tls(const struct http_opts *o, struct tls_server **out,
+			    struct fail *fail)
+{
+	const char *priorities = o->tls_priorities ? o->tls_priorities : "";
+	if (!o->tls_cert && !o->tls_key)
+		return OK;
+	return tls_server_create(o->tls_cert, o->tls_key, priorities, out, fail);
+}
+
 static enum status open_secrets(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
-	enum status st = OK;
-	if (o->tls_cert || o->tls_key)
-		st = tls_server_create(o->tls_cert, o->tls_key,
-				       o->tls_priorities ? o->tls_priorities : "", &h->tls,
-				       fail);
-	if (st == OK && o->api_key_file)
+	enum status st = open_tls(o, &h->tls, fail);
+	if (st == OK && o->api_key_file) {
 		st = keys_create(o->api_key_file, &h->keys, fail);
+		if (st != OK)
+			fail_within(fail, st, "API keys");
+	}
 	warn_of_public(o->tls_key, "tls_key");
 	warn_of_public(o->api_key_file, "API keys");
 	return st;
@@ -216,9 +224,9 @@ enum status http_create(const struct http_opts *o, struct http **out,
 		access_read_names(h);
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
-	if (status == OK)
+	if (status == OK && !o->is_check)
 		status = start(h, fail);
-	if (status == OK)
+	if (status == OK && !o->is_check)
 		status = gate_open(h, fail);
 	if (status != OK) {
 		http_destroy(h);
@@ -241,6 +249,17 @@ enum status http_reload_keys(struct http *h, struct http_reload *out,
 	enum status st = h->keys ? keys_reload(h->keys, &out->has_changed, fail) : OK;
 	out->n = h->keys ? keys_count(h->keys) : 0;
 	return st;
+}
+
+enum status http_reload_tls(struct http *h, struct fail *fail)
+{
+	struct tls_server *fresh = NULL;
+	enum status st = open_tls(&h->opts, &fresh, fail);
+	if (st != OK)
+		return st;
+	tls_server_unref(h->tls);
+	h->tls = fresh;
+	return OK;
 }
 
 int http_port(const struct http *h) { return h->port; }
@@ -351,7 +370,7 @@ void http_destroy(struct http *h)
 	reap_rest(h);
 	listen_close(&h->opts, h->listen_fd);
 	keys_destroy(h->keys);
-	tls_server_destroy(h->tls);
+	tls_server_unref(h->tls);
 	recent_destroy(h->recent);
 	page_root_deinit(&h->root);
 	free(h);

@@ -26,6 +26,9 @@ struct http_opts {
 	const char *unix_path; /* NULL: none */
 	/* a bound socket (socket activation), whose ownership is taken; -1: none */
 	int listen_fd;
+	/* Only look: the address is resolved, but nothing listens, and http_run must not be
+	 * called. */
+	bool is_check;
 	const char *tls_cert, *tls_key; /* files in PEM; NULL: no TLS */
 	const char *tls_priorities;     /* see tls.h; NULL or "": the safe defaults */
 	int max_connections;
@@ -71,6 +74,9 @@ struct http_reload {
 };
 enum status http_reload_keys(struct http *h, struct http_reload *out,
 			     struct fail *fail) MUST_USE; /* *out is set in any case */
+/* Reads certificate and key again: new connections get them. Those that are open go on with what
+ * they have. After a failure nothing has changed. OK without TLS. */
+enum status http_reload_tls(struct http *h, struct fail *fail) MUST_USE;
 int http_port(const struct http *h);
 /* Does all work that needs no waiting. Returns the milliseconds until it must be called again
  * if nothing happens; -1: any. */

@@ -18,13 +18,32 @@
 
 #define BACKLOG 511
 
-static enum status listen_unix(const char *path, int *out_fd, struct fail *fail)
+/* Whether a socket could be made at path, as far as that shows without making it. */
+static enum status look_unix(const char *path, struct fail *fail)
+{
+	struct stat st;
+	const char *slash = strrchr(path, '/');
+	char dir[sizeof((struct sockaddr_un){0}.sun_path)] = ".";
+	if (slash)
+		snprintf(dir, sizeof dir, "%.*s", (int)MAX(slash - path, 1), path);
+	if (access(dir, W_OK | X_OK) != 0)
+		return fail_set(fail, E_IO, "cannot listen on %s: %s", path, strerror(errno));
+	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return fail_set(fail, E_IO, "cannot listen on %s: it is there, and no socket",
+				path);
+	return OK;
+}
+
+static enum status listen_unix(const char *path, bool is_check, int *out_fd, struct fail *fail)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct stat st;
 	if (strlen(path) >= sizeof a.sun_path)
 		return fail_set(fail, E_CONFIG, "%s: longer than %zu bytes", path,
 				sizeof a.sun_path - 1);
+	enum status seen = look_unix(path, fail);
+	if (seen != OK || is_check)
+		return seen;
 	memcpy(a.sun_path, path, strlen(path));
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
@@ -75,7 +94,7 @@ static const char *advice(int error, int port)
 	return "";
 }
 
-static enum status listen_tcp(const char *host, int port, int *out_fd,
+static enum status listen_tcp(const char *host, int port, bool is_check, int *out_fd,
 			      struct fail *fail)
 {
 	struct addrinfo want = {.ai_socktype = SOCK_STREAM,
@@ -88,10 +107,10 @@ static enum status listen_tcp(const char *host, int port, int *out_fd,
 	if (e != 0)
 		return fail_set(fail, E_CONFIG, "cannot listen on %s: %s", host,
 				gai_strerror(e));
-	for (a = all; a && fd < 0; a = a->ai_next)
+	for (a = all; a && fd < 0 && !is_check; a = a->ai_next)
 		fd = listen_one(a);
 	freeaddrinfo(all);
-	if (fd < 0)
+	if (fd < 0 && !is_check)
 		return fail_set(fail, E_IO, "cannot listen on %s port %d: %s%s", host,
 				port, strerror(errno), advice(errno, port));
 	*out_fd = fd;
@@ -128,12 +147,12 @@ enum status listen_open(const struct http_opts *o, int *out_fd, int *out_port,
 	if (o->listen_fd >= 0)
 		status = adopt(o->listen_fd, out_fd, fail);
 	else if (o->unix_path)
-		status = listen_unix(o->unix_path, out_fd, fail);
+		status = listen_unix(o->unix_path, o->is_check, out_fd, fail);
 	else if (o->host)
-		status = listen_tcp(o->host, o->port, out_fd, fail);
+		status = listen_tcp(o->host, o->port, o->is_check, out_fd, fail);
 	else
 		status = fail_set(fail, E_CONFIG, "there is no address to listen on");
-	if (status == OK)
+	if (status == OK && !o->is_check)
 		*out_port = port_of(*out_fd);
 	return status;
 }

@@ -16,11 +16,13 @@
 	"-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:%SERVER_PRECEDENCE"
 
 struct tls_server {
+	int refs;
 	gnutls_certificate_credentials_t credentials;
 	gnutls_priority_t priorities;
 };
 
 struct tls {
+	struct tls_server *server; /* its certificate, whatever is read later */
 	gnutls_session_t session;
 };
 
@@ -31,6 +33,10 @@ static enum status read_pem(const char *path, const char *what, const char *mark
 {
 	enum status st = path ? file_read(path, PEM_BYTES, out, fail)
 			      : fail_set(fail, E_CONFIG, "%s is not set", what);
+	if (st != OK && path) { /* a missing file is a wrong setting */
+		st = fail->code = E_CONFIG;
+		fail_within(fail, st, what);
+	}
 	if (st == OK && str_find(buf_str(out), str_of(mark), 0) < 0)
 		st = fail_set(fail, E_CONFIG, "%s: %s is not in PEM: there is no \"%s\"",
 			      what, path, mark);
@@ -69,6 +75,7 @@ enum status tls_server_create(const char *cert, const char *key, const char *pri
 			      struct tls_server **out, struct fail *fail)
 {
 	struct tls_server *s = xcalloc(1, sizeof *s);
+	s->refs = 1;
 	const char *at = "";
 	enum status st = OK;
 	if (gnutls_certificate_allocate_credentials(&s->credentials) < 0)
@@ -82,13 +89,13 @@ enum status tls_server_create(const char *cert, const char *key, const char *pri
 	if (st == OK)
 		*out = s;
 	else
-		tls_server_destroy(s);
+		tls_server_unref(s);
 	return st;
 }
 
-void tls_server_destroy(struct tls_server *s)
+void tls_server_unref(struct tls_server *s)
 {
-	if (!s)
+	if (!s || --s->refs > 0)
 		return;
 	if (s->priorities)
 		gnutls_priority_deinit(s->priorities);
@@ -107,6 +114,8 @@ struct tls *tls_create(struct tls_server *s, int fd)
 		free(t);
 		return NULL;
 	}
+	t->server = s;
+	s->refs++;
 	gnutls_priority_set(t->session, s->priorities);
 	gnutls_credentials_set(t->session, GNUTLS_CRD_CERTIFICATE, s->credentials);
 	gnutls_alpn_set_protocols(t->session, &http_1_1, 1, 0);
@@ -120,6 +129,7 @@ void tls_destroy(struct tls *t)
 	if (!t)
 		return;
 	gnutls_deinit(t->session);
+	tls_server_unref(t->server);
 	free(t);
 }
 

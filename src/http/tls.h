@@ -11,10 +11,12 @@ struct tls_server; /* certificate, key and priorities */
 struct tls;        /* one connection */
 
 /* PEM files. priorities: a GnuTLS priority string; "": TLS 1.2 and later with forward
- * secrecy and authenticated encryption only. E_CONFIG in words for every fault. */
+ * secrecy and authenticated encryption only. E_CONFIG in words for every fault; fail must not be
+ * NULL. */
 enum status tls_server_create(const char *cert, const char *key, const char *priorities,
 			      struct tls_server **out, struct fail *fail) MUST_USE;
-void tls_server_destroy(struct tls_server *s); /* NULL is fine */
+/* It goes with the last connection that uses it. NULL is fine. */
+void tls_server_unref(struct tls_server *s);
 
 /* fd stays the caller's. NULL: out of memory. */
 struct tls *tls_create(struct tls_server *s, int fd);

@@ -148,6 +148,37 @@ def test_serving(t, tmp):
              "systemd hears of the stop, and how long it may last")
 
 
+def test_reload_settings(t, tmp):
+    """SIGHUP names what the file says anew, and what would stop a restart."""
+    def hup(d, pattern):
+        n = len(d.lines)
+        d.process.send_signal(signal.SIGHUP)
+        return d.wait_log(pattern, n)
+
+    with Daemon(max_queue=3) as d:
+        conf = os.path.join(d.dir, "halod.conf")
+        with open(conf, encoding="utf-8") as f:
+            before = f.read()
+        d.told("READY=1")
+        t.ok(hup(d, "SIGHUP: no setting has changed"), "nothing changed: it says so")
+
+        def write(text):
+            with open(conf, "w", encoding="utf-8") as f:
+                f.write(text)
+        write(before.replace("max_queue = 3", "max_queue = 4") + "log_level = debug\n")
+        line = hup(d, "SIGHUP: changed")
+        t.ok(line.endswith("only after a restart: max_queue, log_level"), "which ones", line)
+        t.ok(d.told("only a restart takes up max_queue, log_level"), "systemctl status, too")
+        write(before + "max_que = 4\n")
+        line = hup(d, "SIGHUP: the settings have a fault")
+        t.ok("error" in line and "did you mean max_queue?" in line, "a fault is told", line)
+        os.remove(conf)
+        t.ok("cannot open" in hup(d, "SIGHUP: the settings have a fault"), "so is no file")
+        write(before)
+        hup(d, "SIGHUP: no setting has changed")
+        t.equal(d.chat(max_tokens=1).status, 200, "it serves on")
+
+
 def test_weight_cache(t, tmp):
     """systemd's cache folder, the first of two: what a start leaves there, the next maps."""
     cache = os.path.join(tmp, "cache")

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -138,6 +139,59 @@ def test_ciphers(t, d):
         halod.stop()
 
 
+def certificate(d):
+    """What a new client is shown."""
+    return ssl.get_server_certificate(("127.0.0.1", d.port))
+
+
+def text_of(path):
+    with open(path) as f:
+        return f.read()
+
+
+def hup(d, pattern):
+    n = len(d.lines)
+    d.process.send_signal(signal.SIGHUP)
+    return d.wait_log(pattern, n)
+
+
+def test_renewal(t, d):
+    """A certificate as certbot renews it, while a stream runs: links that are turned, then
+    SIGHUP. And renewals that went wrong: the old certificate is shown on."""
+    links = [os.path.join(where, name) for name in ("live.crt", "live.key")]
+
+    def turn(*targets):
+        for link, target in zip(links, targets):
+            os.symlink(target, link + ".new")
+            os.rename(link + ".new", link)
+
+    turn(CERT, KEY)
+    live = Tls(tls_cert=links[0], tls_key=links[1])
+    s = live.long_stream()
+    events = s.events()
+    turn(OTHER_CERT, OTHER_KEY)
+    t.equal(certificate(live), text_of(CERT), "before SIGHUP, the first certificate")
+    hup(live, "SIGHUP: new connections get the certificate")
+    t.equal(certificate(live), text_of(OTHER_CERT), "behind it, the next one")
+    t.ok(all(next(events)["choices"] for _ in range(20)), "the stream goes on")
+    broken = os.path.join(where, "broken")
+    with open(broken, "w") as f:
+        f.write(text_of(CERT)[:300])
+    for name, cert, key in (("half a certificate", broken, KEY), ("none", where + "/none", KEY),
+                            ("another's key", CERT, OTHER_KEY), ("no key", CERT, "/nowhere"),
+                            ("a folder", where, KEY)):
+        turn(cert, key)
+        line = hup(live, "SIGHUP: the certificate stays")
+        t.ok("error" in line and certificate(live) == text_of(OTHER_CERT),
+             name + ": an error, and the old certificate", line)
+    t.ok(next(events)["choices"], "the stream still goes on")
+    turn(CERT, KEY)
+    hup(live, "SIGHUP: new connections get the certificate")
+    t.equal(certificate(live), text_of(CERT), "a good one heals it")
+    s.close()
+    t.equal(live.stop(), 0, "it ends well")
+
+
 def test_half_handshakes(t, d):
     """Clients that begin TLS and stop: header_timeout is 1 s here."""
     quick = Tls(tls_cert=CERT, tls_key=KEY, header_timeout="1s")
@@ -151,6 +205,6 @@ import halod  # the class that run() starts
 halod.Halod = Tls
 try:
     run([test_answers, test_leaves, test_plain, test_faults, test_ciphers,
-         test_half_handshakes], tls_cert=CERT, tls_key=KEY)
+         test_renewal, test_half_handshakes], tls_cert=CERT, tls_key=KEY)
 finally:
     shutil.rmtree(where, ignore_errors=True)

@@ -101,9 +101,9 @@ static void test_unseen(void)
 	struct fit f = of_size(64 * MIB);
 	struct fit_opts o = opts_of(NULL, NULL, true);
 	o.vision.mmproj = "/nonexistent.gguf";
-	is_int(fit_open(&o, &f, &fail), OK, "a tower that cannot be read costs the images alone");
-	ok(!f.vision && f.unseen.code != OK && strstr(f.unseen.text, "nonexistent"),
-	   "and is named: %s", f.unseen.text);
+	ok(fit_open(&o, &f, &fail) != OK, "one that was named, and is not there, is a fault");
+	ok(strstr(fail.text, "mmproj") && strstr(fail.text, "nonexistent"), "in words: %s",
+	   fail.text);
 	is_int(f.ledger.device_taken, 0, "it is not counted");
 	fit_close(&f);
 }

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file or a value that somebody named and that has no effect ends the start: under systemd
+ * nobody reads a warning. What "auto" finds may be missing.
+ */
+#include "daemon/named.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/hip/hip_api.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kv/kvdisk.h"
+
+/* The last fault, and whether there was one. Each one before it is in the log. */
+struct faults {
+	enum status st;
+	struct fail *last;
+};
+
+static void add(struct faults *f, enum status st, const struct fail *why)
+{
+	if (st == OK)
+		return;
+	if (f->st != OK)
+		log_error("%s", f->last->text);
+	f->st = st;
+	*f->last = *why;
+}
+
+/* --- folders -------------------------------------------------------------------- */
+
+static enum status fail_folder(const char *key, const char *dir, const char *what, int error,
+			       struct fail *fail)
+{
+	return fail_at(fail, E_CONFIG, key, "%s = %.200s: %s%s%s%s", key, dir, what,
+		       error ? ": " : "", error ? strerror(error) : "",
+		       error == EROFS ? ". Under systemd a drop-in opens it to the service: "
+					"ReadWritePaths=" : "");
+}
+
+/* Can files be made there, or can it be made itself? */
+static enum status check_folder(const char *key, const char *dir, struct fail *fail)
+{
+	struct stat st;
+	if (stat(dir, &st) == 0) {
+		if (!S_ISDIR(st.st_mode))
+			return fail_folder(key, dir, "it is no folder", 0, fail);
+		return access(dir, R_OK | W_OK | X_OK) == 0
+			? OK : fail_folder(key, dir, "cannot write there", errno, fail);
+	}
+	if (errno != ENOENT)
+		return fail_folder(key, dir, "cannot open it", errno, fail);
+	char *bare = file_without_slashes(dir), *slash = strrchr(bare, '/');
+	if (slash)
+		slash[slash == bare] = '\0';
+	const char *parent = slash ? bare : ".";
+	enum status s = access(parent, W_OK | X_OK) == 0
+		? OK : fail_folder(key, dir, "cannot make it", errno, fail);
+	free(bare);
+	return s;
+}
+
+/* kv_dir must also be the daemon's alone; kvdisk knows what that means. */
+static enum status check_kv_dir(const char *dir, struct fail *fail)
+{
+	int fd;
+	enum status st = check_folder("kv_dir", dir, fail);
+	if (st != OK || access(dir, F_OK) != 0)
+		return st;
+	st = kvdisk_open_folder(dir, &fd, fail);
+	if (st == OK)
+		close(fd);
+	return st;
+}
+
+static bool is_named(const char *setting)
+{
+	return *setting && strcmp(setting, "auto") != 0;
+}
+
+/* --- HIP ------------------------------------------------------------------------ */
+
+static enum status check_kernels(const char *dir, struct fail *fail)
+{
+	DIR *d = opendir(dir);
+	int n = 0;
+	if (!d)
+		return fail_folder("hip_kernels", dir, "cannot open it", errno, fail);
+	for (const struct dirent *e; (e = readdir(d));)
+		n += str_ends(str_of(e->d_name), STR(".hsaco"));
+	closedir(d);
+	return n ? OK : fail_folder("hip_kernels", dir, "it has no file ARCHITECTURE.hsaco", 0,
+				    fail);
+}
+
+/* A library that is not there must not end as "the CPU, because there is no GPU". Where the CPU
+ * was chosen it is not loaded. */
+static enum status check_library(const char *path, bool is_used, struct fail *fail)
+{
+	struct hip_api api;
+	struct fail why;
+	if (!is_used && strchr(path, '/') && access(path, R_OK) != 0)
+		return fail_folder("hip_library", path, "cannot open it", errno, fail);
+	if (!is_used || hip_api_open(path, &api, &why) == OK)
+		return OK;
+	return fail_at(fail, E_CONFIG, "hip_library", "hip_library: %.400s", why.text);
+}
+
+/* --- words ---------------------------------------------------------------------- */
+
+/* As browsers send it: scheme, host and perhaps a port, nothing behind them. */
+static enum status check_origin(const char *origin, struct fail *fail)
+{
+	const char *host = strstr(origin, "://");
+	if (strcmp(origin, "*") == 0 ||
+	    (host && host > origin && host[3] && !strpbrk(host + 3, "/?#@ ")))
+		return OK;
+	return fail_at(fail, E_CONFIG, "cors_origins", "cors_origins has %.200s, which no browser "
+		       "sends: an origin is as http://localhost:3000, without a path or a slash "
+		       "at its end", origin);
+}
+
+static enum status check_effects(const struct config *c, bool has_keys, struct fail *fail)
+{
+	const struct {
+		bool is_idle;
+		const char *text;
+	} rows[] = {
+		{*c->mmproj && strcmp(c->images, "off") == 0,
+		 "mmproj has no effect with images = off: leave one of them out"},
+		{is_named(c->kv_dir) && !c->prefix_cache,
+		 "kv_dir has no effect with prefix_cache = no: leave one of them out"},
+		{*c->tls_priorities && !*c->tls_cert,
+		 "tls_priorities has no effect without tls_cert and tls_key"},
+		{c->metrics_need_key && !has_keys,
+		 "metrics_need_key = yes has no effect without API keys: set api_key_file (a "
+		 "credential is found where CREDENTIALS_DIRECTORY names its folder)"},
+		{c->max_requests_per_key && !has_keys,
+		 "max_requests_per_key has no effect without API keys: set api_key_file (a "
+		 "credential is found where CREDENTIALS_DIRECTORY names its folder)"},
+	};
+	struct faults f = {OK, fail};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct fail why;
+		if (rows[i].is_idle)
+			add(&f, fail_set(&why, E_CONFIG, "%s", rows[i].text), &why);
+	}
+	return f.st;
+}
+
+enum status named_check(const struct config *c, bool has_keys, struct fail *fail)
+{
+	struct faults f = {OK, fail};
+	struct fail why;
+	if (is_named(c->weight_cache))
+		add(&f, check_folder("weight_cache", c->weight_cache, &why), &why);
+	if (is_named(c->expert_dir))
+		add(&f, check_folder("expert_dir", c->expert_dir, &why), &why);
+	if (is_named(c->kv_dir))
+		add(&f, check_kv_dir(c->kv_dir, &why), &why);
+	if (*c->hip_kernels)
+		add(&f, check_kernels(c->hip_kernels, &why), &why);
+	if (*c->hip_library)
+		add(&f, check_library(c->hip_library, strcmp(c->backend, "cpu") != 0, &why), &why);
+	for (int i = 0; i < c->cors_origins.n; i++)
+		add(&f, check_origin(c->cors_origins.items[i], &why), &why);
+	add(&f, check_effects(c, has_keys, &why), &why);
+	return f.st;
+}

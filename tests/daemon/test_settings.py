@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every setting of src/daemon/config.def with what it cannot be: a word for a number, a file
+that is not there, a folder for a file, a file for a folder, one that may not be read, one of
+other bytes. `halod --check-config` and a start say the same words and end with the same
+status, and nothing is accepted that has no effect. A new setting needs a row here."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Tap
+
+NOBODY = 54321  # root may read and write everything
+READERS = os.path.join(SRCDIR, "tests/golden/readers")
+# Texts that can be anything, or that no file is behind.
+FREE = {"model_name", "aliases"}
+# What each setting of a file, of a folder or of words may not be, beside the usual. {} is the
+# test's folder; `with`: other settings that it needs.
+FILES = {"model": "", "embedding_model": "", "rerank_model": "", "chat_template": "",
+         "mmproj": "", "tls_cert": "tls_key = {}/fine", "tls_key": "tls_cert = {}/cert",
+         "api_key_file": "", "hip_library": "backend = hip"}
+FOLDERS = {"image_dir": False, "hip_kernels": False,
+           # True: made where it is not there; it must be writable
+           "weight_cache": True, "expert_dir": True, "kv_dir": True}
+WORDS = {
+    "chat_template_kwargs": ["{", "[1]", "{\"a\": }"],
+    "host": ["no.such.host.invalid", "1.2.3.4.5", ""],
+    "unix_socket": ["{}/none/socket", "{}/text", "{}/" + "x" * 120],
+    "tls_priorities": ["NORMAL"],  # no effect without a certificate
+    "cors_origins": ["localhost:3000", "http://a/", "https://a, b", "http://"],
+    "image_urls": ["ftp://a", "nas", "https://a/?x"],
+    "otlp_endpoint": ["localhost:4318", "ftp://a"],
+}
+# Values that are well formed, and that nothing would come of.
+IDLE = ["metrics_need_key = yes", "max_requests_per_key = 2", "speculative = mtp",
+        "kv_dir = {}/kv\nprefix_cache = no", "mmproj = {}/text\nimages = off",
+        "expert_memory = many", "expert_memory = 1G\nexact = yes", "ctx = 16777216",
+        "backend = hip\nhip_library = {}/text",
+        "rerank_model = " + READERS + "/last", "embedding_model = " + MODEL,
+        "model = " + READERS + "/last", "mmproj = " + MODEL + "/model.safetensors"]
+
+
+def table():
+    """[(key, type, default, choices or None)]"""
+    with open(os.path.join(SRCDIR, "src/daemon/config.def"), encoding="utf-8") as f:
+        text = f.read()
+    return [(m[2], m[3] or "CHOICE", m[4]) for m in re.finditer(
+        r'^(KEY|CHOICE)\((\w+), (?:(\w+), )?"((?:[^"\\]|\\.)*)"', text, re.M)]
+
+
+def be_nobody():
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def run(*args):
+    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, text=True, timeout=PATIENCE,
+                       capture_output=True, preexec_fn=be_nobody)
+    return p.returncode, p.stdout, [line for line in p.stderr.splitlines()
+                                    if line.startswith("halod: error: ")]
+
+
+class Case:
+    def __init__(self, t, tmp):
+        self.t, self.tmp = t, tmp
+
+    def path(self, name):
+        return os.path.join(self.tmp, name)
+
+    def refused(self, name, lines, *words):
+        """Both ways end alike, and the last words name what is wrong."""
+        conf = self.path("halod.conf")
+        lines = lines.replace("{}", self.tmp)
+        keys = [line.split(" = ")[0] for line in lines.splitlines()]
+        with open(conf, "w") as f:
+            f.write(lines + "\n")
+            for other in ("self_check = no", "port = 0", "speculative = off", "model = " + MODEL):
+                if other.split(" = ")[0] not in keys:
+                    f.write(other + "\n")
+        seen = run("-c", conf, "--check-config")
+        begun = run("-c", conf) if seen[0] else None  # else it would serve
+        said = "\n".join(seen[2])
+        self.t.ok(seen[0] in (2, 3, 4) and seen[2] and not seen[1] and
+                  all(w.replace("{}", self.tmp) in said for w in words),
+                  "refused: " + name, (seen, words))
+        # A start ends at its first fault of a model, behind all others that a check tells.
+        self.t.ok(begun and begun[0] == seen[0] and begun[2] and begun[2] == seen[2][:len(begun[2])],
+                  "  a start says the same", (seen, begun))
+
+
+def lay_out(c):
+    """Files that are not what they should be, and a certificate."""
+    with open(c.path("text"), "w") as f:
+        f.write("\x01 no file of any format\n")
+    with open(c.path("cert"), "w") as f:
+        f.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with open(c.path("fine"), "w") as f:
+        f.write("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
+    for name in "empty", "closed", "shut":
+        os.mkdir(c.path(name))
+    shutil.copy(c.path("text"), c.path("secret"))
+    os.chmod(c.path("secret"), 0)
+    os.chmod(c.path("shut"), 0)
+    os.chmod(c.path("closed"), 0o555)
+    os.chmod(c.tmp, 0o755)
+
+
+def test_file(c, key, more):
+    more = "\n" + more if more else ""
+    own = key.split("_")[0] if key == "api_key_file" else key
+    own = {"api": "API keys", "model": "cannot load the model"}.get(own, own)
+    for what, value in (("is not there", "{}/none"), ("may not be read", "{}/secret"),
+                        ("is in a folder that may not be read", "{}/shut/file"),
+                        ("is an empty folder", "{}/empty"), ("is another file", "{}/text")):
+        if key == "chat_template" and value == "{}/text":
+            continue  # a text is a template
+        c.refused("%s %s" % (key, what), "%s = %s%s" % (key, value, more), value, own)
+
+
+def test_folder(c, key, is_made):
+    rows = [("is a file", "{}/text"), ("may not be read", "{}/shut"),
+            ("is in a folder that may not be read", "{}/shut/folder"),
+            ("is below a folder that is not there", "{}/none/folder")]
+    rows.append(("may not be written", "{}/closed") if is_made else ("is not there", "{}/none"))
+    for what, value in rows:
+        c.refused("%s %s" % (key, what), "%s = %s" % (key, value), value, key)
+
+
+def main():
+    t = Tap()
+    with tempfile.TemporaryDirectory(prefix="halod-test-") as tmp:
+        c = Case(t, tmp)
+        lay_out(c)
+        rows = table()
+        t.ok(len(rows) > 60, "the table of settings is read", rows)
+        for key, kind, default in rows:
+            if kind in ("TEXT", "LIST"):
+                t.ok(sum(key in x for x in (FREE, FILES, FOLDERS, WORDS)) == 1 or
+                     default == "0", "%s has a row in this test" % key)
+            else:
+                c.refused("%s = a word" % key, key + " = nonsense", key)
+                c.refused("%s = nothing" % key, key + ' = ""', key)
+        for key, more in FILES.items():
+            test_file(c, key, more)
+        for key, is_made in FOLDERS.items():
+            test_folder(c, key, is_made)
+        for key, values in WORDS.items():
+            for value in values:
+                c.refused("%s = %s" % (key, value[:40]),
+                          '%s = "%s"' % (key, value.replace('"', '\\"')), "")
+        for lines in IDLE:
+            c.refused(lines.replace("\n", ", ").replace(SRCDIR, ""), lines)
+        os.chmod(c.path("shut"), 0o700)
+    t.done()
+
+
+main()
