@@ -34,7 +34,7 @@
 #include "kernels/device/dialect.h"
 #include "kernels/linear/linear_int4.h"
 #include "kernels/linear/linear_int4_words.h"
-#include "kernels/rows/rms_norm_row.h"
+#include "kernels/linear/fused_norm_stage.h"
 
 /* A piece of eight halves, in the order of a word's nibbles. */
 DEVICE u32x4 linear_int4_piece(u32x4 v)
@@ -79,33 +79,11 @@ DEVICE void linear_int4_norm(const linear_int4_args &a, int32_t n_pieces, u32x4 
 {
 	constexpr int32_t EACH = CHUNK / 8, STEP = THRDS * EACH;
 	for (int t = 0; t < M; t++) {
-		const float *x = a.norm.x + (size_t)t * (size_t)a.k;
 		u32x4 *to = lds + t * n_pieces;
-		u32x4 *y = (u32x4 *)(a.norm.y + (size_t)t * (size_t)a.k);
-		rms_norm_held<THREADS> held;
-		rms_norm_hold<THREADS, true>(x, a.k, &held);
-		float scale = rms_norm_scale<THREADS, true>(held, x, a.k, a.norm.eps,
-							    (float *)to);
-		auto put = [&](int32_t p, const rms_norm_8 &from) {
-			u32x4 v = rms_norm_piece(
-				from, rms_norm_load<true>(a.norm.weight, p * 8, a.k), scale);
+		fused_norm_stage<THREADS>(a.norm, t, a.k, (float *)to, [&](int32_t p, u32x4 v) {
 			int32_t in = p % STEP;
 			to[p - in + in % EACH * THRDS + in / EACH] = linear_int4_piece(v);
-			if (group_index_x() == 0)
-				y[p] = v;
-		};
-		group_barrier(); /* the result overwrites the waves' sums of squares */
-		int32_t p = (int32_t)thread_index();
-		/* Smaller workgroups load x again: keeping it would cost registers that the
-		 * product needs. */
-		if constexpr (RMS_NORM_HELD(THREADS) == 1) {
-			if (p < a.k / 8)
-				put(p, held.p[0]);
-			p += THREADS;
-		}
-		ONE_BY_ONE
-		for (; p < a.k / 8; p += THREADS)
-			put(p, rms_norm_load<true>(x, p * 8, a.k));
+		});
 	}
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How linear_rows_dot.h and linear_blocks.hip are launched: arguments, limits, LDS.
+ * How linear_rows_dot.h and linear_blocks.h are launched: arguments, limits, LDS.
  * C for the host, C++ for the kernels.
  *
  * A launch takes up to four weights of one format and K at 1..16 tokens; linear_blocks at
- * 1..8. Each weight (part) has its own workgroups, beginning at
- * first_group; the host chooses how many. The bits of a row depend neither on M nor on the
- * grid. There are kernels for 1, 2, 4, 8 and 16 tokens.
+ * 1..8, linear_pair weights of two formats at 1..2. Each weight (part) has its own workgroups,
+ * beginning at first_group; the host chooses how many. The bits of a row depend neither on M
+ * nor on the grid. There are kernels for 1, 2, 4, 8 and 16 tokens.
  *
  * A group is a power of two of at least 16 elements (32 for weights of four bits other
  * than nvfp4), or a whole row. linear_blocks: scales are inside q, K is whole blocks.
  */
 #pragma once
+#include "kernels/linear/fused_norm.h"
 #include "kernels/linear/linear_store.h"
 #include "kernels/weights/weight_view.h"
 
@@ -20,10 +21,12 @@ enum {
 	/* kernels for so many tokens or more can hold slices of K in LDS */
 	LINEAR_ROWS_SLICED_TOK = 4,
 	LINEAR_BLOCKS_MAX_TOK = 8,
+	LINEAR_PAIRS_MAX_TOK = 2,
 	LINEAR_ROWS_MAX_PART = 4,
 	LINEAR_ROWS_WAVES = 8,   /* waves in a workgroup: see LINEAR_ROWS_WAVES_OF */
 	LINEAR_ROWS_TILE = 2,    /* rows that a wave sums at once */
 	LINEAR_ROWS_LDS = 65536, /* bytes of LDS that a workgroup may have */
+	LINEAR_ROWS_NORM_K = 32, /* inputs of a fused norm at least: LDS holds its sums, too */
 	LINEAR_BLOCKS_THRDS = 16 /* lanes that share a row */
 };
 
@@ -40,7 +43,7 @@ struct linear_rows_part {
 	int32_t scale_format;
 	uint32_t store;        /* enum linear_store: how to store y */
 	float factor;          /* factor of all scales */
-	int32_t filler; /* tests/lint/check-padding */
+	int32_t is_other;      /* linear_pair: q has the second format */
 };
 
 struct linear_rows_args {
@@ -52,6 +55,7 @@ struct linear_rows_args {
 	int32_t group_shift;   /* log2(elements of a group), or 31 if n_groups is 1 */
 	int32_t grid;
 	int32_t filler; /* tests/lint/check-padding */
+	struct fused_norm norm; /* at most FUSED_NORM_TOK tokens; its y is x */
 };
 
 /* Elements of K in 16 bytes of a row. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MATH      kernels/ops/linear.h for f16, bf16, int8, fp8, nvfp4 and mxfp4 weights
+ * MATH      kernels/ops/linear.h for f16, bf16, int8, fp8, nvfp4 and mxfp4 weights; fused with
+ *           the norm before, for up to FUSED_NORM_TOK tokens
  * LAYOUT    kernels/linear/linear_rows.h: rows as in the checkpoint
  *           (model/formats/blocks.h). A lane loads 16 bytes, so a wave reads 512 bytes of
  *           a row at once. LDS holds the activations in 16-byte pieces, in the order in
@@ -25,28 +26,33 @@
  */
 #pragma once
 #include "kernels/linear/linear_rows_take.h"
+#include "kernels/linear/fused_norm_stage.h"
 
-/* Copy n elements of a token to LDS, by n_threads; x: the first of them. A piece is eight
- * elements. Each piece goes where its lane will read it. */
+/* Put piece p of n elements, eight of them, where its lane will read it. */
+template <int format> DEVICE void linear_rows_put(u32x4 v, int32_t p, int32_t n, u32x4 *to)
+{
+	constexpr int32_t EACH = linear_rows_of<format>::PIECES, STEP = EACH * WAVE;
+	u32x4 out = v;
+	if constexpr (linear_rows_bits(format) == 4) {
+		out[0] = permute_bytes<0x5410>(v[0], v[1]);
+		out[1] = permute_bytes<0x5410>(v[2], v[3]);
+		out[2] = permute_bytes<0x7632>(v[0], v[1]);
+		out[3] = permute_bytes<0x7632>(v[2], v[3]);
+	}
+	/* In an incomplete last step only the first lanes have elements, and only their pieces
+	 * are stored. */
+	int32_t step = p / STEP, lanes = n / 8 - step * STEP;
+	lanes = lanes < STEP ? lanes / EACH : WAVE;
+	to[step * STEP + p % EACH * lanes + p % STEP / EACH] = out;
+}
+
+/* Copy n elements of a token to LDS, by n_threads; x: the first of them. */
 template <int format>
 DEVICE void linear_rows_copy(const uint16_t *x, int32_t n, int32_t first, int32_t n_threads,
 			     u32x4 *to)
 {
-	constexpr int32_t EACH = linear_rows_of<format>::PIECES, STEP = EACH * WAVE;
-	for (int32_t p = first; p < n / 8; p += n_threads) {
-		u32x4 v = ((const u32x4 *)x)[p], out = v;
-		if constexpr (linear_rows_bits(format) == 4) {
-			out[0] = permute_bytes<0x5410>(v[0], v[1]);
-			out[1] = permute_bytes<0x5410>(v[2], v[3]);
-			out[2] = permute_bytes<0x7632>(v[0], v[1]);
-			out[3] = permute_bytes<0x7632>(v[2], v[3]);
-		}
-		/* In an incomplete last step only the first lanes have elements, and only
-		 * their pieces are stored. */
-		int32_t step = p / STEP, lanes = n / 8 - step * STEP;
-		lanes = lanes < STEP ? lanes / EACH : WAVE;
-		to[step * STEP + p % EACH * lanes + p % STEP / EACH] = out;
-	}
+	for (int32_t p = first; p < n / 8; p += n_threads)
+		linear_rows_put<format>(((const u32x4 *)x)[p], p, n, to);
 }
 
 /* Copy elements [from, from + n) of all tokens to LDS, `pitch` pieces apart. With as many
@@ -69,6 +75,19 @@ DEVICE void linear_rows_stage(const linear_rows_args &a, int32_t from, int32_t n
 		linear_rows_copy<format>(a.x + (size_t)t * (size_t)a.k + from, n,
 					 (int32_t)thread_index(), WAVES * WAVE,
 					 lds + t * pitch);
+}
+
+/* Normalise all tokens on their way to LDS. */
+template <int M, int format>
+DEVICE void linear_rows_norm(const linear_rows_args &a, int32_t pitch, u32x4 *lds)
+{
+	for (int t = 0; t < M && t < a.n_tok; t++) {
+		u32x4 *to = lds + t * pitch;
+		fused_norm_stage<LINEAR_ROWS_WAVES_OF(M) * WAVE>(
+			a.norm, t, a.k, (float *)to, [&](int32_t p, u32x4 v) {
+				linear_rows_put<format>(v, p, a.k, to);
+			});
+	}
 }
 
 /* sum[y][t] += the product of taken elements of row y and token t. x: token 0's first piece for
@@ -166,7 +185,7 @@ DEVICE void linear_rows_sum(const linear_rows_args &a, const linear_rows_part &p
  * masks of 16 lanes kept for the second row would spill. */
 template <int M, int format>
 DEVICE void linear_rows_store(const linear_rows_args &a, const linear_rows_part &p,
-			      int32_t n, float (*sum)[M])
+			      int32_t n, float (*sum)[M], float *keep)
 {
 	int32_t mine = (int32_t)lane_index();
 	float x[LINEAR_ROWS_TILE] = {};
@@ -188,13 +207,19 @@ DEVICE void linear_rows_store(const linear_rows_args &a, const linear_rows_part 
 		x[y] *= scale;
 		if (p.bias)
 			x[y] += p.bias[n + y];
-		linear_store(p.y, (size_t)mine * (size_t)p.n + (size_t)(n + y), x[y], p.store);
+		x[y] = linear_store(p.y, (size_t)mine * (size_t)p.n + (size_t)(n + y), x[y],
+				    p.store);
+		if (keep)
+			keep[(n + y) % (LINEAR_ROWS_WAVES_OF(M) * LINEAR_ROWS_TILE)] = x[y];
 	}
 }
 
 /* If LDS lacks the room for all of K, it holds a slice at a time, anew for each round of
- * rows. Then all waves take part in staging, also those whose rows are past the end. */
-template <int M, int format> DEVICE void linear_rows(const linear_rows_args &a)
+ * rows. Then all waves take part in staging, also those whose rows are past the end. keep: LDS, a
+ * float for each row of a workgroup, if the grid has workgroups for all rows of the only part and
+ * M is 1; or NULL. */
+template <int M, int format>
+DEVICE void linear_rows(const linear_rows_args &a, float *keep = nullptr)
 {
 	constexpr int32_t SLICE = LINEAR_ROWS_SLICE(M);
 	constexpr int32_t ROWS = LINEAR_ROWS_WAVES_OF(M) * LINEAR_ROWS_TILE;
@@ -203,10 +228,12 @@ template <int M, int format> DEVICE void linear_rows(const linear_rows_args &a)
 	int32_t slice = is_whole ? a.k : SLICE;
 	/* Constant, so that 16 tokens' addresses take no registers. */
 	int32_t pitch = (M > LINEAR_ROWS_WAVES ? SLICE : slice) / 8;
-	if (is_whole) {
+	if (M <= FUSED_NORM_TOK && a.norm.x)
+		linear_rows_norm<M, format>(a, pitch, lds);
+	else if (is_whole)
 		linear_rows_stage<M, format>(a, 0, a.k, pitch, lds);
+	if (is_whole)
 		group_barrier();
-	}
 
 	int32_t group = (int32_t)group_index_x(), end = a.grid;
 	linear_rows_part p = linear_rows_find(a, group, &end);
@@ -225,6 +252,6 @@ template <int M, int format> DEVICE void linear_rows(const linear_rows_args &a)
 			}
 			linear_rows_sum<M, format>(a, p, n, from, k, pitch, lds, sum);
 		}
-		linear_rows_store<M, format>(a, p, n, sum);
+		linear_rows_store<M, format>(a, p, n, sum, keep);
 	}
 }

@@ -11,9 +11,9 @@
  *           takes one slot of the token for all rows of the workgroup; then the slots'
  *           sums are added in order. LDS: h of all slots, and 4 bytes for each row and
  *           slot. The workgroups of one expert are neighbours.
- * PRECISION as linear_blocks.hip; nvfp4's global scale times the sum; h rounded to f16;
+ * PRECISION as linear_blocks.h; nvfp4's global scale times the sum; h rounded to f16;
  *           the sum over slots in f32, in order
- * ROOFLINE  instructions a chunk as in linear_blocks.hip; mxfp4 88 for 17 bytes, nvfp4
+ * ROOFLINE  instructions a chunk as in linear_blocks.h; mxfp4 88 for 17 bytes, nvfp4
  *           102 for 18, fp8 87 for 16, int8 46 for 16, f16 12 and bf16 39 for 32. The
  *           slowest (nvfp4) could process 1.3 TB/s on gfx1151, whose memory gives 0.256.
  *           gpt-oss-20b, one token and layer: 4 experts of 2880 x 5760 and 2880 x 2880 in

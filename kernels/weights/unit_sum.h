@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of a weight times a few tokens, by units (weight_units.h). linear_blocks.hip and
+ * Rows of a weight times a few tokens, by units (weight_units.h). linear_blocks.h and
  * moe_rows.hip use it.
  *
  * THRDS lanes share a row, and a lane has YTILE rows. A step is one chunk of each lane;

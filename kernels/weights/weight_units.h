@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weights as halves, sixteen at a time, for all formats but f32 and int4. The fast
- * kernels of those formats share this (linear_blocks.hip, moe_rows.hip,
+ * kernels of those formats share this (linear_blocks.h, moe_rows.hip,
  * tile_gemm_stage.h). This file finds and loads the weights; unit_take.h converts them to
  * halves.
  *

@@ -260,6 +260,22 @@ static const struct fused_case fused[] = {
 	{{.quant = QUANT_BF16}, 40, 72, {24, 24}, false, &silu},
 	{INT4(32, false, DTYPE_BF16), 1, 1024, {37, 37}, true, &gelu},
 	{{.quant = QUANT_BF16}, 3, 512, {40, 40}, false, &gelu},
+	/* rows and blocks with a norm: K within a wave's step and beyond it, and beyond what the
+	 * threads of a workgroup hold in registers */
+	{{.quant = QUANT_BF16}, 1, 40, {19}, false, NULL},
+	{{.quant = QUANT_F16}, 2, 16, {9}, false, NULL},
+	{{QUANT_INT8, 32, false, DTYPE_F16, false}, 1, 2080, {130, 64, 3}, true, NULL},
+	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 2, 4224, {18}, false, NULL},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 2, 3104, {50}, false, NULL},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 1, 1056, {37, 37}, true, &silu},
+	{{.quant = QUANT_Q4_K}, 1, 2048, {130, 64, 3}, false, NULL},
+	{{.quant = QUANT_Q4_K}, 2, 4352, {37, 37}, true, &silu},
+	{{.quant = QUANT_Q5_K}, 2, 512, {21}, true, NULL},
+	{{.quant = QUANT_Q6_K}, 1, 8448, {70}, false, NULL},
+	{{.quant = QUANT_IQ4_XS}, 1, 256, {9, 33}, true, NULL},
+	{{.quant = QUANT_IQ3_XXS}, 2, 768, {40}, false, NULL},
+	{{.quant = QUANT_Q5_1}, 1, 96, {17}, false, NULL},
+	{{.quant = QUANT_Q6_K}, 3, 512, {17}, false, NULL},
 };
 
 /* A device copy of what the case begins with. */
@@ -358,6 +374,28 @@ static const struct mixed_case mixed[] = {
 	 2, 512, {35, 18, 9}, {0, 1, 2, 3}, false, NULL},
 	{{{QUANT_FP8, 128, false, DTYPE_F32, false}, {.quant = QUANT_F16}},
 	 3, 512, {40, 40}, {0, 1, 2}, true, &silu},
+	/* pairs of blocks that have a kernel for one token and two, and one that has none */
+	{{{.quant = QUANT_Q4_K}, {.quant = QUANT_Q4_K}, {.quant = QUANT_Q6_K}},
+	 1, 2048, {130, 64, 33}, {0, 2, 3}, true, NULL},
+	{{{.quant = QUANT_Q6_K}, {.quant = QUANT_Q4_K}},
+	 2, 512, {35, 40}, {0, 1, 2}, false, NULL},
+	{{{.quant = QUANT_Q4_K}, {.quant = QUANT_Q5_K}},
+	 1, 256, {40, 40}, {0, 1, 2}, true, &silu},
+	{{{.quant = QUANT_Q5_K}, {.quant = QUANT_Q6_K}},
+	 2, 768, {9, 33}, {0, 1, 2}, true, NULL},
+	{{{.quant = QUANT_IQ4_XS}, {.quant = QUANT_IQ4_XS}, {.quant = QUANT_Q5_K}},
+	 1, 512, {64, 16, 17}, {0, 2, 3}, false, NULL},
+	{{{.quant = QUANT_Q4_K}, {.quant = QUANT_Q6_K}},
+	 3, 512, {40, 20}, {0, 1, 2}, true, NULL},
+	{{{.quant = QUANT_Q4_K}, {.quant = QUANT_Q6_K}},
+	 37, 256, {40, 20}, {0, 1, 2}, false, NULL},
+	{{{.quant = QUANT_Q5_K}, {.quant = QUANT_Q4_K}, {.quant = QUANT_BF16},
+	  {.quant = QUANT_BF16}},
+	 1, 512, {40, 20, 4, 4}, {0, 1, 2, 4}, true, NULL},
+	{{{.quant = QUANT_Q4_K}, {.quant = QUANT_Q5_K}, {.quant = QUANT_Q6_K}},
+	 2, 512, {40, 20, 24}, {0, 1, 2, 3}, true, NULL},
+	{{{.quant = QUANT_Q3_K}, {.quant = QUANT_Q4_K}},
+	 1, 256, {40, 20}, {0, 1, 2}, true, NULL},
 };
 
 /* Parts [from, to) of one in an operation of their own. */

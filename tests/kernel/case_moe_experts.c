@@ -385,7 +385,8 @@ void kernel_routed_case(struct kernel_test *kt, const struct experts_case *s,
 			    .norm = kernel_rows(kt, 1, (size_t)s->d, 1),
 			    .bias = kernel_rows(kt, 1, (size_t)s->e, 0.05f)};
 	int wrong = 0;
-	int32_t k = s->kind.quant == QUANT_INT4 ? 1152 : 64;
+	int32_t block = quant_block(s->kind.quant);
+	int32_t k = s->kind.quant == QUANT_INT4 ? 1152 : block > 64 ? 2 * block : 64;
 	r.before = kernel_weight(kt, s->kind, s->d, k);
 	r.to_add = kernel_rows(kt, (size_t)s->t, (size_t)k, 0.1f);
 	make_ties(&r.router);
@@ -439,6 +440,16 @@ void case_moe_experts(struct kernel_test *kt)
 		{INT4(32, false), 1, 128, 128, 128, 8, false, 0, false},
 		{INT4(32, false), 3, 128, 128, 130, 8, false, 128, true},
 		{INT4(32, false), 1, 2048, 128, 6, 2, false, 128, BF16_ROUTER},
+		/* rows and blocks before the router: moe_route_rows.hip */
+		{{.quant = QUANT_Q4_K}, 1, 256, 256, 16, 4, false, 0, false},
+		{{.quant = QUANT_Q5_K}, 1, 512, 256, 130, 8, false, 0, false},
+		{{.quant = QUANT_Q6_K}, 1, 768, 256, 41, 8, false, 0, false},
+		{{.quant = QUANT_IQ4_XS}, 1, 256, 256, 9, 3, false, 0, false},
+		{{QUANT_INT8, 32, false, DTYPE_F16, false}, 1, 2080, 64, 12, 3, false, 0, false},
+		{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 1, 96, 64, 300, 8, false, 0, false},
+		{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 1, 64, 32, 17, 2, false, 0, false},
+		{{QUANT_FP8, 32, false, DTYPE_F32, false}, 1, 128, 64, 6, 2, false, 0, false},
+		{{.quant = QUANT_BF16}, 1, 272, 24, 41, 8, false, 0, false},
 	};
 	static const struct experts_case shifted[] = {
 		{INT4(32, true), 3, 128, 256, 300, 8, false, 0, false},

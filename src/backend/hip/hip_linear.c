@@ -31,17 +31,18 @@ static enum status linear_any(struct hip *h, const struct linear_args *a,
 		      ARG(o.bias), ARG(o.y), ARG(store));
 }
 
-/* Queue only the products. i_axes: see hip_linear_int4_choose. */
+/* Queue the norm and the products. Kernels of int4 and of rows do the norm. i_axes: see
+ * hip_linear_int4_choose. */
 static enum status products(struct hip *h, const struct linear_args *a, bool is_tiled,
 			    int i_axes)
 {
-	if (is_tiled)
-		return hip_linear_tile(h, a);
-	if (i_axes >= 0)
+	if (!is_tiled && i_axes >= 0)
 		return hip_linear_int4(h, a, i_axes);
-	if (hip_linear_rows_takes(a))
+	if (!is_tiled && (hip_linear_rows_takes(a) || hip_linear_pair_takes(a)))
 		return hip_linear_rows(h, a);
-	enum status st = OK;
+	enum status st = a->norm ? hip_rms_norm(&h->base, a->norm) : OK;
+	if (is_tiled)
+		return st == OK ? hip_linear_tile(h, a) : st;
 	for (int i = 0; i < a->n_out && st == OK; i++)
 		st = linear_any(h, a, &a->out[i]);
 	return st;
@@ -65,11 +66,8 @@ enum status hip_linear_alike(struct backend *b, const struct linear_args *a)
 	int i = is_tiled ? -1 : hip_linear_int4_choose(h, a);
 	/* Forget a router that was done and that nobody asked for, as where an operation failed. */
 	h->routed = NULL;
-	if (i >= 0 && hip_route_takes(a, i))
+	if (!is_tiled && hip_route_takes(h, a, i))
 		return hip_route(h, a, i);
-	/* Kernels of int4 do the norm, tiles the activation. */
-	enum status st = a->norm && i < 0 ? hip_rms_norm(b, a->norm) : OK;
-	if (st == OK)
-		st = products(h, a, is_tiled, i);
-	return st == OK && !is_tiled ? hip_linear_act(b, a) : st;
+	enum status st = products(h, a, is_tiled, i);
+	return st == OK && !is_tiled ? hip_linear_act(b, a) : st; /* tiles do the activation */
 }

@@ -13,15 +13,16 @@ int hip_linear_int4_count(void); /* rows of linear_int4.def */
 const char *hip_linear_int4_name(int i);
 /* The row to use: from the tune file, or the default. -1 if no row fits. */
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a);
-/* How row i's kernel is launched for one token: the two parts of its name, the rows and threads
- * of a workgroup, and its bytes of LDS. */
+/* How a kernel is launched for one token: the parts of its name, the rows and threads of a
+ * workgroup, and its bytes of LDS. */
 struct hip_linear_shape {
 	const char *name, *kind;
 	int32_t rows, n_threads, lds_bytes;
 };
 struct hip_linear_shape hip_linear_int4_shape(const struct linear_args *a, int i);
-/* True if row i's kernel can do a and a's next router in one launch (hip_route.c). */
-bool hip_route_takes(const struct linear_args *a, int i);
+/* True if one launch can do a and a's next router (hip_route.c). i: as hip_linear_int4_choose
+ * says. */
+bool hip_route_takes(const struct hip *h, const struct linear_args *a, int i);
 enum status hip_route(struct hip *h, const struct linear_args *a, int i) MUST_USE;
 /* Row i's kernel does all of a, its norm too. */
 enum status hip_linear_int4(struct hip *h, const struct linear_args *a, int i);
@@ -42,7 +43,12 @@ bool hip_linear_tile_is_any(int i); /* compiled for every format, else for int4 
  * bf16, int8, fp8, nvfp4, mxfp4 or blocks. True if all weights have one format and group
  * that linear_rows.h supports. */
 bool hip_linear_rows_takes(const struct linear_args *a);
+/* True if hip_linear_rows does a in one launch, though its weights have two formats. */
+bool hip_linear_pair_takes(const struct linear_args *a);
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a);
+/* The launch of a, one output at one token, with a workgroup for each block of rows. */
+struct hip_linear_shape hip_linear_rows_shape(const struct hip *h, const struct linear_args *a,
+					      struct linear_rows_args *out);
 /* True if another kernel can do `a` beside its own work by linear_rows<1, WEIGHT_BF16>:
  * *out are its arguments, *lds_bytes what it needs. */
 bool hip_linear_rows_beside(const struct hip *h, const struct linear_args *a,

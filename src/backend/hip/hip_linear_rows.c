@@ -5,7 +5,41 @@
  */
 #include "backend/hip/hip_linear.h"
 #include "base/alloc.h"
+#include "kernels/linear/linear_pairs.def"
 #include "kernels/linear/linear_rows.h"
+
+/* The pair of formats that a's weights have, and that one launch takes; NULL: another. */
+struct block_pair {
+	enum quant first, other;
+	const char *name;
+};
+
+static const struct block_pair *pair_of(const struct linear_args *a)
+{
+#define PAIR(name, other, first, second) {QUANT_##first, QUANT_##second, #name "_" #other},
+	static const struct block_pair pairs[] = {LINEAR_PAIRS(PAIR)};
+#undef PAIR
+	for (size_t p = 0; p < ARRAY_LEN(pairs); p++) {
+		int n_first = 0, n_other = 0;
+		for (int i = 0; i < a->n_out; i++) {
+			n_first += a->out[i].w->quant == pairs[p].first;
+			n_other += a->out[i].w->quant == pairs[p].other;
+		}
+		if (n_first && n_other && n_first + n_other == a->n_out)
+			return &pairs[p];
+	}
+	return NULL;
+}
+
+bool hip_linear_pair_takes(const struct linear_args *a)
+{
+	if (a->n_tok > LINEAR_PAIRS_MAX_TOK || !pair_of(a))
+		return false;
+	for (int i = 0; i < a->n_out; i++)
+		if (!(a->out[i].w->fits & HIP_FITS_ROWS))
+			return false;
+	return LINEAR_BLOCKS_LDS_BYTES(a->n_tok, a->out[0].w->k) <= LINEAR_ROWS_LDS;
+}
 
 bool hip_linear_rows_takes(const struct linear_args *a)
 {
@@ -86,9 +120,11 @@ static struct form form_of(const struct hip *h, const struct linear_args *a, int
 		set_rows(&f, k);
 	if (h->checks.few_groups)
 		f.most = 3;
+	const struct block_pair *pair = pair_of(a);
 	f.kernel = hip_kernel(in_blocks ? KERNEL_LINEAR_BLOCKS : KERNEL_LINEAR_ROWS, PROFILE_COUNT,
-			      "linear_%s_%s_m%d_kernel", in_blocks ? "blocks" : "rows",
-			      quant_name(q), (int)f.m);
+			      "linear_%s_%s_m%d_kernel",
+			      pair ? "pair" : in_blocks ? "blocks" : "rows",
+			      pair ? pair->name : quant_name(q), (int)f.m);
 	return f;
 }
 
@@ -96,6 +132,7 @@ static struct linear_rows_args args_of(const struct linear_args *a, const struct
 {
 	const struct weight *first = a->out[0].w;
 	bool is_small = quant_bits(first->quant) == 4, in_blocks = quant_block(first->quant);
+	const struct block_pair *pair = pair_of(a);
 	struct linear_rows_args r = {.x = a->x, .k = first->k, .n_tok = f->n_tok,
 				     .n_groups = 1, .group_shift = 31};
 	if (!in_blocks && quant_bits(first->quant) < 16 &&
@@ -109,6 +146,7 @@ static struct linear_rows_args args_of(const struct linear_args *a, const struct
 			continue;
 		r.part[i] = hip_linear_part(&a->out[i]);
 		r.part[i].first_group = r.grid;
+		r.part[i].is_other = pair && a->out[i].w->quant == pair->other;
 		r.grid += MIN(DIV_UP(r.part[i].n, f->rows), f->most);
 	}
 	return r;
@@ -127,13 +165,28 @@ bool hip_linear_rows_beside(const struct hip *h, const struct linear_args *a,
 	return true;
 }
 
+struct hip_linear_shape hip_linear_rows_shape(const struct hip *h, const struct linear_args *a,
+					      struct linear_rows_args *out)
+{
+	struct form f = form_of(h, a, 1);
+	f.most = INT32_MAX;
+	*out = args_of(a, &f);
+	return (struct hip_linear_shape){"rows_", quant_name(a->out[0].w->quant), f.rows,
+					 32 * f.waves, f.lds_bytes};
+}
+
 enum status hip_linear_rows(struct hip *h, const struct linear_args *a)
 {
 	struct linear_args rest = *a;
-	enum status st = OK;
+	struct form whole = form_of(h, a, a->n_tok);
+	bool does_norm = whole.n_tok == a->n_tok && whole.m <= FUSED_NORM_TOK &&
+			 a->out[0].w->k >= LINEAR_ROWS_NORM_K;
+	struct fused_norm norm;
+	enum status st = hip_fuse_norm(h, a->norm, does_norm, &norm);
 	for (int32_t t = 0, n; t < a->n_tok && st == OK; t += n) {
 		struct form f = form_of(h, a, a->n_tok - t);
 		struct linear_rows_args r = args_of(&rest, &f);
+		r.norm = norm;
 		n = f.n_tok;
 		st = LAUNCH(h, f.kernel,
 			    ((struct hip_grid){r.grid, 1, 32 * f.waves, f.lds_bytes}), ARG(r));
