@@ -316,7 +316,7 @@ debian13() {
 # fuzz NAME: one fuzzer over its seeds and so many changes of them. No input takes a minute.
 fuzz() {
 	local max=4096
-	case $1 in gguf | safetensors | config) max=16384 ;; esac # as tests/corners has them
+	case $1 in gguf | safetensors | config | http) max=16384 ;; esac # as seeds are
 	mkdir -p "build-asan/corpus/$1"
 	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=$max -seed=1 -timeout=60 \
 		"build-asan/corpus/$1" "build-asan/seeds/$1" >"build-asan/fuzz_$1.log" 2>&1

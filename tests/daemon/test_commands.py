@@ -31,8 +31,8 @@ COMMANDS = [
     (r"\./quickstart\.sh$", ELSE, "test.sh runs it"),
     (r"\./test\.sh", ELSE, "it runs this test"),
     (r"autoreconf -fi && mkdir", ELSE, "quickstart.sh runs it"),
-    (r"mkdir build-fuzz|\.\./configure CC=clang|make fuzz$|"
-     r"cd \.\. && python3 tests/fuzz|build-fuzz/tests/fuzz",
+    (r"mkdir (-p )?build-(fuzz|cov)|\.\./configure CC=clang|make fuzz|"
+     r"cd \.\. && (python3 )?tests/fuzz|build-fuzz/tests/fuzz",
      ELSE, "test.sh builds and runs the fuzzers"),
     (r"\./halod$", ELSE, "this test starts one, on a port of its own"),
     (r"cd build && \.\./configure --prefix=/usr", ELSE, "make distcheck installs"),

@@ -356,7 +356,7 @@ def mutate(body, pool, r):
         elif isinstance(v, bool) or v is None:
             body = put(body, path, r.choice((True, False, None, 1, "a", [], {})))
         elif isinstance(v, (int, float)):
-            body = put(body, path, r.choice((v * 2, v + 1, -v, v / 3, *NUMBERS)))
+            body = put(body, path, r.choice((v * 2, v + 1, -v, v // 3, *NUMBERS)))
         elif isinstance(v, list) and v:
             how = r.randrange(4)
             if how == 0:

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Any bytes as a GGUF file. Every value and tensor that is accepted can be read from
- * end to end, no two tensors share a byte, and every block decodes; the model's keys
- * and tokenizer are read as far as they go. What is refused has words.
+ * end to end, no two tensors share a byte, and every block decodes; the tokenizer is read as far
+ * as it goes. Then the file is opened as a model. What is refused has words.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "model/gguf_model.h"
@@ -66,6 +69,24 @@ static void read_tokenizer(const struct gguf *g)
 	tokenizer_files_deinit(&f);
 }
 
+static void open_model(const void *p, size_t n)
+{
+	static int fd = -1;
+	char path[40];
+	struct model *m = NULL;
+	struct fail fail = {0};
+	if (fd < 0)
+		fd = memfd_create("fuzz", MFD_CLOEXEC);
+	if (ftruncate(fd, 0) != 0 || pwrite(fd, p, n, 0) != (ssize_t)n)
+		abort();
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (model_open(path, NULL, &m, &fail) == OK)
+		assert(m->config.n_layers >= 1 && m->config.n_vocab >= 2);
+	else
+		assert(fail.text[0]);
+	model_close(m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct arena a;
@@ -87,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		read_tokenizer(&g);
 		gguf_deinit(&g);
 		safetensors_deinit(&s);
+		open_model(data, n);
 	} else {
 		assert(fail.text[0]);
 	}

@@ -3,7 +3,8 @@
 """Seeds for the fuzzers: make_seeds.py OUT writes a folder for each fuzzer, OUT/gguf for
 fuzz_gguf and so on. A seed is small and holds what its reader knows: of GGUF both kinds of
 vocabulary and a block of each format, of the API a body of each route with its parameters.
-Run from the top of the tree."""
+Others are what has gone wrong once (attacks.py), what costs most
+(tests/http/dear_bodies.jsonl), and the files of tests/corners. Run from the top of the tree."""
 import json
 import os
 import struct
@@ -11,6 +12,7 @@ import sys
 
 for folder in "ctl", "corners":
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", folder))
+import attacks
 import gguf_file as g
 import of_folder
 import of_gguf
@@ -40,6 +42,8 @@ def vocabulary(model, pre, tokens, types, more):
 
 
 def image(out):
+    for i, raw in enumerate(attacks.pictures()):
+        put(out, "attack-%d" % i, raw)
     golden = "tests/golden/images"
     for name in sorted(os.listdir(golden)):
         if name.endswith((".jpg", ".png", ".webp")):
@@ -66,8 +70,31 @@ def gguf(out):
     for name, keys in (("sentencepiece", spm), ("bpe", bpe)):
         os.makedirs(out, exist_ok=True)
         g.write(os.path.join(out, name), g.model_keys(MODEL) + keys, tensors)
+    golden = "tests/golden/models"
+    for name in sorted(os.listdir(golden)):
+        with open(os.path.join(golden, name, "config.json"), "rb") as f:
+            top = json.load(f)
+        if top.get("model_type") in g.ARCHS:
+            try:
+                g.write(os.path.join(out, "keys-" + name), g.model_keys(top) + bpe, tensors)
+            except KeyError:
+                pass  # its keys are made by llama.cpp's converter alone
     with open("tests/golden/formats/blocks.gguf", "rb") as f:
         put(out, "blocks", f.read())
+    ends = [("tokenizer.ggml.tokens", (g.ARRAY, g.STRING), words[:7] + ["<|end|>", "<|eot|>", "<s>"])
+            if k[0] == "tokenizer.ggml.tokens" else k for k in bpe]
+    odd = {**tensors, "blk.0.ffn_gate.bias": ("F32", [2], bytes(8)), "blk.0.no": plain}
+    for name, keys, parts in (
+            ("ends", ends, tensors), ("biases", bpe, odd),
+            ("window", bpe + [("llama.attention.sliding_window", g.U32, 16)], tensors),
+            ("bos", bpe + [("tokenizer.ggml.add_bos_token", g.BOOL, True)], {}),
+            *(("pre-" + p, vocabulary("gpt2", p, words, [1] * 8 + [3, 4], {
+                "merges": ((g.ARRAY, g.STRING), ["H e", "l l"])}), {}) for p in (
+                    "smollm", "gpt-4o", "deepseek-llm", "superbpe", "default", "kimi-k2"))):
+        g.write(os.path.join(out, name), g.model_keys(MODEL) + keys, parts)
+    with open(os.path.join(out, "bpe"), "rb") as f:
+        for i, raw in enumerate(attacks.damaged(f.read())):
+            put(out, "damaged-%d" % i, raw)
     for name, files, _, _ in of_gguf.rows():
         for file, raw in files.items():
             put(out, name + "-" + file, raw[:16384])
@@ -82,6 +109,8 @@ def config(out):
     for name in sorted(os.listdir(golden)):
         with open(os.path.join(golden, name, "config.json"), "rb") as f:
             put(out, "golden-" + name, f.read() + b"\0{}\0{}\0")
+    for i, texts in enumerate(attacks.configs({**MODEL, "vocab_size": 300})):
+        put(out, "attack-%d" % i, "".join(t + "\0" for t in texts).encode())
 
 
 def safetensors(out):
@@ -134,8 +163,8 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "number"}}, "required":
 
 
 def api(out):
-    """A byte for the route, in the order of enum api_kind, and a body: each of them with
-    each route, so that a body reaches its own."""
+    """A byte for the route, in the order of endpoint.def, and a body."""
+    paths = attacks.endpoints()
     bodies = [
         {"messages": CHAT, "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "seed": 1,
          "stop": ["x"], "n": 2, "logprobs": True, "top_logprobs": 3, "stream": True,
@@ -164,9 +193,38 @@ def api(out):
         {"input_prefix": "int f(", "input_suffix": "}", "n_predict": 3,
          "input_extra": [{"filename": "a.c", "text": "x"}]},
     ]
-    for i, body in enumerate(bodies):
-        for kind in range(6):
+    for i, body in enumerate(bodies):  # each of them with each route, so that it reaches its own
+        for kind in range(len(paths)):
             put(out, "%d-%d" % (i, kind), bytes([kind]) + json.dumps(body).encode())
+    for i, (path, text) in enumerate(attacks.bodies() + dear()):
+        put(out, "attack-%d" % i, bytes([paths.index(path)]) + attacks.as_bytes(text))
+
+
+def dear():
+    """The dearest bodies that a search has found: [(path, text)]"""
+    with open("tests/http/dear_bodies.jsonl", encoding="utf-8") as f:
+        rows = [json.loads(line) for line in f]
+    return [(x["path"], x["body"]) for x in rows if x["kind"] != "image"]
+
+
+def guides():
+    """[(kind of grammar, text)] in all bodies of others."""
+    kinds = {"guided_grammar": 0, "guided_regex": 1, "guided_json": 2, "schema": 2,
+             "parameters": 2}
+
+    def walk(v):
+        for k, x in v.items() if isinstance(v, dict) else ():
+            if k in kinds and isinstance(x, str if kinds[k] < 2 else (dict, bool)):
+                yield kinds[k], x if kinds[k] < 2 else json.dumps(x)
+        for x in v.values() if isinstance(v, dict) else v if isinstance(v, list) else ():
+            yield from walk(x)
+    found = set()
+    for _, text in attacks.bodies() + dear():
+        try:
+            found.update(walk(json.loads(text)))
+        except ValueError:
+            pass  # an attack on JSON itself
+    return sorted(found)
 
 
 def grammar(out):
@@ -182,6 +240,8 @@ def grammar(out):
         schemas = [line.split("\t", 1)[1] for line in f if line.startswith("S\t")]
     for i, text in enumerate(schemas[:60]):
         put(out, "schema-%d" % i, b"\2" + text.strip().encode())
+    for i, (kind, text) in enumerate(guides()):
+        put(out, "attack-%d" % i, bytes([kind]) + attacks.as_bytes(text))
 
 
 def jinja(out):
@@ -194,6 +254,8 @@ def jinja(out):
         texts = [c["template"] if isinstance(c, dict) else c[0] for c in cases]
         for i, text in enumerate(texts[:80]):
             put(out, "%s-%d" % (name, i), text.encode())
+    for i, text in enumerate(attacks.TEMPLATES):
+        put(out, "attack-%d" % i, text.encode())
 
 
 def toolparse(out):
@@ -207,9 +269,27 @@ def toolparse(out):
         '[TOOL_CALLS]add[ARGS]{"a": 1}',
         '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a":1}<|call|>',
         "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+        '<minimax:tool_call>\n<invoke name="add">\n<parameter name="a">1</parameter>\n</invoke>\n'
+        "</minimax:tool_call>",
+        "<seed:tool_call>\n<function=add>\n<parameter=a>1</parameter>\n</function>\n"
+        "</seed:tool_call>",
+        '<|tool_call>call:add{a:1,b:<|"|>x<|"|>,c:[true,{d:null}]}<tool_call|>',
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
+        '{"a":1}<|tool_call_end|><|tool_calls_section_end|>',
+        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>add"
+        '<\uff5ctool\u2581sep\uff5c>{"a":1}<\uff5ctool\u2581call\u2581end\uff5c>'
+        "<\uff5ctool\u2581calls\u2581end\uff5c>",
+        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
+        '<\uff5ctool\u2581sep\uff5c>add\n```json\n{"a":1}\n```<\uff5ctool\u2581call\u2581end\uff5c>',
+        *('<\uff5cDSML\uff5c%s>\n<\uff5cDSML\uff5cinvoke name="add">\n<\uff5cDSML\uff5cparameter name='
+          '"a" string="false">1</\uff5cDSML\uff5cparameter>\n</\uff5cDSML\uff5cinvoke>\n'
+          "</\uff5cDSML\uff5c%s>" % (w, w) for w in ("tool_calls", "function_calls")),
+        '<TOOLCALL>[{"name": "add", "arguments": {"a": 1}}, {"name": "b", "arguments": {}}]</TOOLCALL>',
+        '<|tool_call|>[{"name": "add", "arguments": {"a": 1}}]',
+        "<|tool_call_start|>[add(a=1, b='x', c=[True, {'d': None}]), f()]<|tool_call_end|>",
     ]
     for i, text in enumerate(answers):
-        for kind in range(8):
+        for kind in range(20):
             put(out, "%d-%d" % (i, kind), bytes([kind, i]) + text.encode())
 
 
@@ -225,6 +305,19 @@ def head(out):
     for i, request in enumerate(requests):
         for step in (0, 5):
             put(out, "%d-%d" % (i, step), bytes([step]) + request)
+    for i, request in enumerate(attacks.requests()):
+        put(out, "attack-%d" % i, bytes([i]) + request)
+
+
+def http(out):
+    """A byte for the server and the cuts, one for the client's end, and requests. One dear body of
+    each address: fuzz_api has all of them."""
+    requests = list(attacks.requests())
+    requests += [attacks.post(p, attacks.as_bytes(t)) for p, t in dict(reversed(dear())).items()]
+    requests += [attacks.post(p, attacks.as_bytes(t), b"Authorization: Bearer secret")
+                 for p, t in attacks.bodies()]
+    for i, request in enumerate(requests):
+        put(out, str(i), bytes([255 - i % 3 if i % 2 else i % 240, i % 255]) + request)
 
 
 def kvfile(out):
@@ -239,11 +332,15 @@ def kvfile(out):
         length = 4096 + n_pages * 8 + n_states * 3
         head = b"halodkv2" + struct.pack("<QQQQIIIIIIQ", length, 4096, 8, 3, len(key), n_tok,
                                          first, size, n_states, 0, 0)
-        put(out, str(i), (head + body).ljust(length, b"\0"))
+        raw = (head + body).ljust(length, b"\0")
+        put(out, str(i), raw)
+        for k, text in enumerate(attacks.damaged(raw)):
+            put(out, "%d-damaged-%d" % (i, k), text)
 
 
 def main(out):
     head(os.path.join(out, "head"))
+    http(os.path.join(out, "http"))
     kvfile(os.path.join(out, "kvfile"))
     image(os.path.join(out, "image"))
     api(os.path.join(out, "api"))
