@@ -41,6 +41,7 @@ COMMANDS = [
     (r"tests/bench/schema_sets\.py|tests/bench/schema_made\.py|cd build && make schema-suite", ELSE,
      "needs packages with real schemas"),
     (r"cd build && make smollm2-long", ELSE, "minutes; a part is tests/http/test_smollm2.py"),
+    (r"cd build && make soak", ELSE, "an hour; what happens there has tests of its own"),
     (r"export HALOD_SRCDIR|tests/fuzz/dear_bodies\.py", ELSE, "minutes, and figures of time; "
      "tests/http/test_dear.py has their bodies"),
     (r"podman ", ELSE, "needs podman and its images"),

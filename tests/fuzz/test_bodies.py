@@ -3,7 +3,7 @@
 """Valid bodies of requests, changed in ways that know JSON, sent to a daemon.
 
     test_bodies.py                     some hundred bodies, the same each time
-    test_bodies.py SECONDS [SEED]      as many as come in that time; `make fuzz-bodies MINUTES=10`
+    test_bodies.py SECONDS [SEED]      as many as come in that time; `make fuzz-bodies`
 
 Values change their type, stand at the bounds of integers, nest, repeat, move and go; texts are cut,
 and bytes in them change. To each body there is an answer: JSON in its shape, or an error in JSON
@@ -164,7 +164,8 @@ def fault(path, a):
 
 
 VOLATILE = re.compile(rb'"(id|created|created_at|completed_at|item_id|cache_\w+|prompt_n|'
-                      rb'cached_tokens|input_tokens|\w+_per_\w+|\w+_ms)":("[^"]*"|[-\d.eE+]+)')
+                      rb'cached_tokens|input_tokens|\w+_per_\w+|\w+_ms|\w+_duration)":'
+                      rb'("[^"]*"|[-\d.eE+]+)')
 
 
 def steady(a):
@@ -211,9 +212,11 @@ class Side:
         self.bodies = []
         for _, text in pool:
             try:
-                self.bodies.append(json.loads(text))
+                body = json.loads(text)
             except ValueError:
-                pass
+                continue
+            if isinstance(body, dict) and body:
+                self.bodies.append(body)
         self.n, self.faults, self.statuses, self.rss = 0, [], {}, []
         self.neighbour = Neighbour(d)
         self.neighbour.start()
