@@ -12,9 +12,10 @@
 #      with kv_dir
 #   4. the fuzzers run over their seeds
 #   5. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
-#   6. the same start and the tests of HTTP, the daemon and its tools in Debian 13, whose
+#   6. what owners install, twice the same bytes, in roots of Debian 12 and 13 (tests/packages)
+#   7. the same start and the tests of HTTP, the daemon and its tools in Debian 13, whose
 #      libraries and compiler are newer (tests/debian)
-# The tests of 3, 4, 6 and `make distcheck` run beside those of 2.
+# The tests of 3, 4, 6, 7 and `make distcheck` run beside those of 2.
 # and ends with one line "N passed, N failed". `./test.sh fast` stops after 1.
 # Logs: build/test-*.log. Fuzzing, soaks and benchmarks are targets of their own.
 set -u
@@ -266,7 +267,7 @@ autoreconf -fi >/dev/null 2>&1 || { not_ok "autoreconf"; finish; }
 mkdir -p build
 install_clients >build/test-clients.log 2>&1 &
 clients=$!
-rm -f build*/test-check*.log build*/test-check*.status build/test-d*.status
+rm -f build*/test-check*.log build*/test-check*.status build/test-d*.status build/test-packages.status
 build build CFLAGS="$lines" CXXFLAGS="$lines" LDFLAGS="$lld" || finish
 without_warning build "the build"
 if wait "$clients"; then
@@ -308,6 +309,11 @@ distcheck() {
 
 # Where no such root can be made, the summary says why. Behind distcheck: it may add minutes only
 # where there is nothing else to do.
+packages() {
+	timeout -k 30 40m tests/packages >build/test-packages.log 2>&1
+	echo $? >build/test-packages.status
+}
+
 debian13() {
 	timeout -k 30 40m tests/debian trixie >build/test-debian13.log 2>&1
 	echo $? >build/test-debian13.status
@@ -348,7 +354,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 built build-asan
 is_built=$?
-(renice -n 19 "$BASHPID" >/dev/null; distcheck; debian13) &
+(renice -n 19 "$BASHPID" >/dev/null; distcheck; packages; debian13) &
 archive=$!
 tsan_tests &
 tsan=$!
@@ -379,7 +385,7 @@ else
 	not_ok "the fuzzers did not run"
 fi
 
-say "make distcheck, and Debian 13"
+say "make distcheck, packages, and Debian 13"
 wait "$archive"
 if [ "$(cat build/test-distcheck.status 2>/dev/null)" = 0 ]; then
 	ok "make distcheck"
@@ -397,6 +403,19 @@ if [ -e .git ]; then
 		not_ok "files are missing in the archive (EXTRA_DIST)"
 	fi
 fi
+
+case $(cat build/test-packages.status 2>/dev/null) in
+77)
+	skipped=$((skipped + 1))
+	echo "SKIP: packages: $(sed -n 's/^skipped: //p' build/test-packages.log)" ;;
+0)
+	passed=$((passed + $(grep -c '^ok: ' build/test-packages.log)))
+	echo "ok: packages" ;;
+*)
+	passed=$((passed + $(grep -c '^ok: ' build/test-packages.log)))
+	grep -A 40 '^FAILED: ' build/test-packages.log || tail -n 40 build/test-packages.log
+	not_ok "packages (build/test-packages.log)" ;;
+esac
 
 case $(cat build/test-debian13.status 2>/dev/null) in
 77)

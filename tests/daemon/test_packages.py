@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""conf/packages and conf/apparmor hold what `make install` installs and what halod links
-to, so that a package of tomorrow does not lack a file. To build packages takes minutes:
-docs/operations.md has the commands. A tool that is not installed is skipped."""
+"""The RPM's list holds what `make install` installs, so that a package of tomorrow does not lack a
+file; the container and its compose file say what halod says. tests/packages makes the packages and
+installs them, which takes minutes. A tool that is not installed is skipped."""
 import fnmatch
+import importlib.util
 import os
 import re
 import shutil
@@ -15,8 +16,6 @@ sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "h
 from halod import BUILDDIR, SRCDIR, Tap
 
 PACKAGES = os.path.join(SRCDIR, "conf", "packages")
-# What a distribution's own libraries and a sanitizer bring.
-EVERYWHERE = r"lib(c|m|resolv|gcc_s|stdc\+\+|asan|ubsan|tsan)\.so|ld-linux"
 
 
 def run(*argv):
@@ -51,18 +50,6 @@ def installed(tmp):
             yield re.sub("^usr/etc/", "etc/", re.sub("^lib/", "usr/lib/", place))
 
 
-def test_debian(t, files):
-    wanted = []
-    for name in ("halod.install", "halod-data.install"):
-        wanted += read("debian", name).split()
-    # The rules install units where Debian has them, and the completions of zsh.
-    wanted += ["usr/lib/systemd/system"]
-    left = [f for f in files if not any(f.startswith(w + "/") for w in wanted)]
-    t.equal(left, [], "Debian's packages take every installed file")
-    unused = [w for w in wanted if not any(f.startswith(w + "/") for f in files)]
-    t.equal(unused, [], "and name no other folder")
-
-
 def test_uninstall(t, tmp):
     """Only what the administrator has written stays, and folders that others may use."""
     left = []
@@ -81,14 +68,15 @@ def test_rpm(t, files):
     text = read("halod.spec")
     macros = {"_sysconfdir": "etc", "_bindir": "usr/bin", "_datadir": "usr/share",
               "_mandir": "usr/share/man", "_unitdir": "usr/lib/systemd/system",
-              "_sysusersdir": "usr/lib/sysusers.d", "_libdir": "usr/lib"}
+              "_sysusersdir": "usr/lib/sysusers.d", "_prefix": "usr"}
     lines = re.search(r"(?s)%files\n(.*)", text).group(1).splitlines()
     wanted = [re.sub(r"%\{(\w+)\}", lambda m: macros[m.group(1)], line.split()[-1])
               for line in lines if "%{_" in line and not line.startswith("%dir")]
     left = [f for f in files if not any(fnmatch.fnmatch(f, w) or f.startswith(w + "/")
                                         for w in wanted)]
     t.equal(left, [], "the RPM takes every installed file")
-    unused = [w for w in wanted if w != "usr/lib/halod" and
+    # conf/packages/release brings these.
+    unused = [w for w in wanted if w not in ("usr/lib/halod", "usr/share/doc/halod") and
               not any(fnmatch.fnmatch(f, w) or f.startswith(w + "/") for f in files)]
     t.equal(unused, [], "and names no other")
     if shutil.which("rpmspec"):
@@ -99,30 +87,35 @@ def test_rpm(t, files):
 
 
 def test_container(t):
-    """The libraries of the second stage are those that the programs need."""
     text = read("Containerfile")
-    t.ok("--with-systemdsystemunitdir=/usr/lib/" in text,
-         "nothing is copied over /lib, which is a link in the container")
-    stage = re.findall(r"\blib[^\s'$]+", text[text.rindex("FROM"):])
-    needed = set()
-    for program in ("halod", "haloctl", "haloctl-kernels"):
-        _, said = run("ldd", os.path.join(BUILDDIR, program))
-        direct = run("readelf", "-d", os.path.join(BUILDDIR, program))[1]
-        needed |= {path for name, path in re.findall(r"(\S+) => (/\S+)", said)
-                   if "[%s]" % name in direct and not re.match(EVERYWHERE, name)}
-    if not shutil.which("dpkg") or not re.search(
-            'VERSION_ID="?1[23]"?', open("/etc/os-release").read()):
-        t.skip("the container is Debian's, 12 or 13; its libraries cannot be looked up here")
-        return
-    packages = set()
-    for path in needed:
-        code, said = run("dpkg", "-S", os.path.realpath(path))
-        if code != 0:
-            code, said = run("dpkg", "-S", os.path.basename(os.path.realpath(path)))
-        packages |= {said.split(":")[0]} if code == 0 else {path}
-    missing = [p for p in packages
-               if not any(re.fullmatch(name, re.sub("t64$", "", p)) for name in stage)]
-    t.ok(packages and not missing, "the container has the libraries", missing)
+    with open(os.path.join(SRCDIR, "src", "api", "endpoint.def"), encoding="utf-8") as f:
+        endpoints = f.read()
+    with open(os.path.join(SRCDIR, "src", "daemon", "config.def"), encoding="utf-8") as f:
+        keys = dict(re.findall(r'KEY\((\w+), \w+, "([^"]*)"', f.read()))
+    port, path = re.search(r"(?s)\nHEALTHCHECK .*?http://127\.0\.0\.1:(\d+)(/\w+)", text).groups()
+    t.ok('"%s"' % path in endpoints, "the health check asks an address that there is", path)
+    t.ok(port == keys["port"] and "\nEXPOSE %s\n" % port in text, "and the port of the settings", port)
+    users = re.findall(r"(?m)^USER (.*)", text)
+    with open(os.path.join(SRCDIR, "conf", "scale-out", "kubernetes", "halod.yaml"),
+              encoding="utf-8") as f:
+        pods = re.search(r"runAsUser: (\d+)\n *runAsGroup: (\d+)", f.read())
+    t.equal(users, [":".join(pods.groups())], "the image's user is the one that pods run as")
+    t.equal("FROM ${BASE}" in text and re.findall(r"debian:\d+-slim$", text, re.M),
+            ["debian:13-slim"], "it names its distribution")
+    if importlib.util.find_spec("yaml"):
+        test_compose(t, port, keys)
+    else:
+        t.skip("PyYAML is not installed")
+
+
+def test_compose(t, port, keys):
+    import yaml  # it may not be there
+    service = yaml.safe_load(read("compose.yaml"))["services"]["halod"]
+    t.equal((service["devices"], service["ports"]),
+            (["/dev/kfd", "/dev/dri"], ["127.0.0.1:%s:%s" % (port, port)]),
+            "compose.yaml names the GPU's files, and a port of this machine alone")
+    seconds = [int(x.rstrip("s")) for x in (service["stop_grace_period"], keys["drain_timeout"])]
+    t.ok(seconds[0] > seconds[1], "a stop may take as long as halod drains", seconds)
 
 
 def test_apparmor(t):
@@ -146,7 +139,6 @@ def main():
         files = sorted(installed(tmp))
         t.ok("usr/bin/halod" in files and "etc/halod/halod.conf" in files,
              "make install installs", files)
-        test_debian(t, files)
         test_rpm(t, files)
         test_uninstall(t, tmp)
     finally:
