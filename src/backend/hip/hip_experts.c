@@ -403,11 +403,10 @@ size_t hip_experts_work_bytes(size_t n_tok, size_t n_slots, size_t n, size_t dim
 	return n_tok * n_slots * pair_bytes(dim) + list_bytes(n);
 }
 
-/* What `rows` pairs of an expert cost in tiles of shape s, in rows of products. moe_tile.def
- * tells why. */
+/* What `rows` pairs of an expert cost in tiles of shape s. moe_tile.def tells why. */
 static double tile_cost(const struct tile_shape *s, double rows)
 {
-	return rows + 8 + (rows + s->block_m / 2.) * (100. / s->rate - 1);
+	return (rows + 0.65 * s->block_m) / s->rate;
 }
 
 /* Choose the tile for the pairs of n experts. must_any: only tiles that are compiled for
