@@ -365,6 +365,7 @@ void http_destroy(struct http *h)
 		pump(h);
 		watch_close(&h->mhd_watch);
 		MHD_stop_daemon(h->mhd);
+		h->mhd = NULL; /* a request that comes now is not begun */
 	}
 	gate_close(h);
 	reap_rest(h);

@@ -35,7 +35,7 @@ void page_root_deinit(struct page_root *p);
 
 struct http {
 	struct http_opts opts;
-	struct MHD_Daemon *mhd;
+	struct MHD_Daemon *mhd; /* NULL: not started, or stopped by http_destroy */
 	int listen_fd; /* -1 after http_quiesce */
 	struct watch *listening, *mhd_watch; /* NULL: closed */
 	int port;

@@ -315,6 +315,8 @@ static bool enter(struct sock *s)
 	struct sock *old;
 	if (s->inner >= 0)
 		return true;
+	if (!s->http->mhd)
+		return false;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
 		return false;
 	for (int i = 0; i < 2; i++)

@@ -499,6 +499,24 @@ static void test_listen(void)
 	close(late);
 }
 
+/* A request that comes behind the server's last turn. */
+static void test_end(void)
+{
+	struct http_opts o = opts();
+	struct http *other = h;
+	struct fail fail = {0};
+	char c;
+	is_int(http_create(&o, &h, &fail), OK, "a server that ends");
+	int fd = dial();
+	turn(fd, POLLOUT);
+	settle();
+	ok(send(fd, GET "\r\n", strlen(GET) + 2, 0) > 0, "a request at the very end");
+	http_destroy(h);
+	h = other;
+	ok(recv(fd, &c, 1, 0) == 0, "is not begun, and its connection is closed");
+	close(fd);
+}
+
 int main(void)
 {
 	struct http_opts o = opts();
@@ -522,6 +540,7 @@ int main(void)
 	test_last_bytes();
 	test_truncated();
 	test_unix();
+	test_end();
 	test_listen();
 	int fd = dial(); /* one that is open at the end */
 	http_destroy(h);
