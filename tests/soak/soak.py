@@ -41,7 +41,7 @@ AGENTS = 4
 TALKS, TURNS = 12, 6  # of each kind: what is asked comes again
 DISK = 24 << 20
 SETTINGS = {"max_seqs": AGENTS, "kv_cache": "8M", "threads": 1, "speculative": "auto",
-            "image_cache": "1M", "access_log": "no", "ctx": 2048}
+            "image_cache": "1M", "access_log": "no", "ctx": 2048, "drain_timeout": "5m"}
 KEY = "sk-of-the-agents"
 GONE = (http.client.HTTPException, OSError)
 GROWS_MB = 16
