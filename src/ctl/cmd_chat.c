@@ -4,6 +4,7 @@
  * starts with --model. Reasoning is shown dim on a terminal, and not at all elsewhere. Ctrl-C
  * stops the answer; at the prompt it ends the chat.
  */
+#include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "ctl/chat_server.h"
 #include "ctl/command.h"
 #include "ctl/options.h"
+#include "ctl/post.h"
 
 #define DIM "\033[2m"
 #define PLAIN "\033[0m"
@@ -236,7 +238,7 @@ static bool find_name(struct chat_session *c)
 	else if (status == 401)
 		options_failure("%s wants an API key (--api-key, HALOD_API_KEY)", c->server.url);
 	else if (status == 0)
-		options_failure("nobody answers at %s", c->server.url);
+		options_failure("%s: %s", c->server.url, post_why(CURLE_COULDNT_CONNECT));
 	else
 		options_failure("%s/v1/models: HTTP %ld, and no name of a model", c->server.url,
 				status);

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ctl/input.h"
+#include "ctl/post.h"
 #include "ctl/progress.h"
 #include "ctl/sse_read.h"
 
@@ -207,7 +208,7 @@ static void judge(struct transfer *t, CURLcode code)
 	char text[200];
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (code != CURLE_OK) {
-		note_error(t, curl_easy_strerror(code));
+		note_error(t, post_why((int)code));
 	} else if (status != 200) {
 		snprintf(text, sizeof text, "HTTP %ld: %.160s", status,
 			 t->other.p ? t->other.p : "");
@@ -343,7 +344,7 @@ enum status load_model_name(const char *url, const char *api_key, char **out,
 	CURLcode code = curl_easy_perform(easy);
 	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
 	if (code != CURLE_OK) {
-		st = fail_set(fail, E_IO, "%s: %s", full, curl_easy_strerror(code));
+		st = fail_set(fail, E_IO, "%s: %s", url, post_why((int)code));
 		goto out;
 	}
 	json_t *v = json_loadb(body.p ? body.p : "", body.n, 0, NULL);

@@ -149,6 +149,15 @@ static bool parse_some(const struct option_set *set, int argc, char **argv, int 
 	return true;
 }
 
+/* Is there such an option, and could its value be meant? A model that was given is no more. */
+static bool lacks(const struct option_set *set, const char *name)
+{
+	for (int i = 0; i < set->n_rows; i++)
+		if (strcmp(set->rows[i].name, name) == 0)
+			return strcmp(name, "url") == 0 || !*(const char **)set->rows[i].at;
+	return false;
+}
+
 bool options_parse(const struct option_set *set, int argc, char **argv,
 		   int *out_exit)
 {
@@ -162,14 +171,15 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 		return false;
 	if (optind == argc)
 		return true;
-	bool has_model = false;
-	for (int i = 0; i < set->n_rows; i++)
-		has_model |= strcmp(set->rows[i].name, "model") == 0;
-	if (has_model)
-		options_fault(set, "\"%s\" is not expected; for a model, use --model %s",
-			      argv[optind], argv[optind]);
+	const char *word = argv[optind];
+	if (strncmp(word, "http", 4) == 0 && lacks(set, "url"))
+		options_fault(set, "\"%s\" is not expected; for a server, use --url %s", word,
+			      word);
+	else if (lacks(set, "model"))
+		options_fault(set, "\"%s\" is not expected; for a model, use --model %s", word,
+			      word);
 	else
-		options_fault(set, "\"%s\" is not expected", argv[optind]);
+		options_fault(set, "\"%s\" is not expected", word);
 	return false;
 }
 

@@ -56,6 +56,18 @@ static enum status begin(struct post_transfer *t, const struct post *p, const js
 	return OK;
 }
 
+const char *post_why(int code)
+{
+	if (code == CURLE_COULDNT_CONNECT)
+		return "nobody answers there. halod --model DIR or systemctl start halod starts a "
+		       "server; --url names another address";
+	if (code == CURLE_COULDNT_RESOLVE_HOST)
+		return "there is no host of this name; --url names another address";
+	if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT)
+		return "this is no address of a server; --url is as http://127.0.0.1:8080";
+	return curl_easy_strerror((CURLcode)code);
+}
+
 static void set_error(struct post_answer *a, const char *url, const char *why)
 {
 	snprintf(a->error, sizeof a->error, "%.120s: %s", url, why);
@@ -66,7 +78,7 @@ static void finish(struct post_transfer *t, const struct post *p, CURLcode code,
 		   struct post_answer *out)
 {
 	if (code != CURLE_OK) {
-		set_error(out, p->url, curl_easy_strerror(code));
+		set_error(out, p->url, post_why((int)code));
 		return;
 	}
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &out->status);
@@ -166,7 +178,7 @@ enum status post_stream(const struct post *p, json_t *body, struct post_answer *
 		if (code == CURLE_OK)
 			curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &out->status);
 		if (code != CURLE_OK)
-			set_error(out, p->url, curl_easy_strerror(code));
+			set_error(out, p->url, post_why((int)code));
 		else if (out->status != 200)
 			finish(&t, p, code, out);
 		else if (sse_push(&sse, t.got.p ? t.got.p : "", t.got.n, on_data, &chunks) != OK ||

@@ -16,7 +16,7 @@ struct post {
 struct post_answer {
 	long status;     /* HTTP status; 0: no response came */
 	json_t *body;    /* NULL: the response is no JSON */
-	char error[200]; /* why there is no body; "" if there is one */
+	char error[320]; /* why there is no body; "" if there is one */
 };
 
 /* Sends n bodies at the same time and waits for all answers. out: (n); call post_answer_deinit
@@ -27,4 +27,6 @@ enum status post_json(const struct post *p, json_t *const *bodies, int n,
 /* The answer to one streamed request: its chunks, as a JSON array. */
 enum status post_stream(const struct post *p, json_t *body, struct post_answer *out,
 			struct fail *fail) MUST_USE;
+/* Why a transfer failed, and what to type if nobody answers. code: a CURLcode. */
+const char *post_why(int code);
 void post_answer_deinit(struct post_answer *a);

@@ -15,7 +15,10 @@ static void check_answers(struct doctor *d)
 {
 	char *argv[] = {"haloctl verify", "--answers", "--url", (char *)(uintptr_t)d->url, NULL};
 	fflush(stdout);
-	if (cmd_verify_answers((int)ARRAY_LEN(argv) - 1, argv) == EXIT_OK)
+	int rc = cmd_verify_answers((int)ARRAY_LEN(argv) - 1, argv);
+	if (rc == EXIT_USAGE)
+		doctor_say(d, DOCTOR_BAD, "answers", "not asked, as the line above says");
+	else if (rc == EXIT_OK)
 		doctor_say(d, DOCTOR_OK, "answers", "those of a sound chat model, at %s", d->url);
 	else
 		doctor_say(d, DOCTOR_BAD, "answers", "not those of a sound chat model, at %s. "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "ctl/command.h"
 #include "ctl/input.h"
 #include "lab/chip.h"
@@ -143,8 +144,15 @@ int cmd_kernels_replay(int argc, char **argv)
 		return rc;
 	if (!dir)
 		return options_fault(&set, "the folder of a recording is needed");
+	char *steps = file_join(dir, "recording.json");
+	bool is_recording = file_exists(steps);
+	free(steps);
+	if (!is_recording) /* before the GPU is asked for: a typo is found without one, too */
+		return options_fault(&set, "%s is no recording; haloctl kernels record makes one",
+				     dir);
 	if (hip_create(&o, &b, &fail) != OK)
-		return options_fault(&set, "%s", fail.text);
+		return options_failure("%s. --hip-library names a HIP runtime elsewhere",
+				       fail.text);
 	enum status st = replay_run(hip_of(b), dir, tolerance, &r, &fail);
 	if (st == OK)
 		printf("%d launches: %d the same, %d within %g (worst %.3g), %d differ\n%s%s",

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every command of haloctl, as its help lists them, with: no argument, an unknown flag, a
+missing value, a wrong value, one argument too many, a file that is not there, a server that does
+not answer. Each is refused with status 2 in words that name what was wrong, and no more than
+three lines that say what to type."""
+import re
+
+import tap
+from tap import ok
+
+NOWHERE = "http://127.0.0.1:9"
+# What a command needs before it looks at anything else, and what it does without arguments.
+NEEDS = {"generate": ["-m", "/nowhere", "-p", "x"], "verify": ["-m", "/nowhere"],
+         "tokenize": ["-m", "/nowhere"], "detokenize": ["-m", "/nowhere"],
+         "inspect": ["-m", "/nowhere"], "bench model": ["-m", "/nowhere"],
+         "chat": ["-m", "/nowhere"], "doctor": ["--quick", "--root", "/nowhere"],
+         "kernels replay": ["/nowhere"], "kernels record": ["-m", "/nowhere", "-o", "/tmp/x"],
+         "kernels report": ["/nowhere"]}
+SERVERS = {"verify": ["--answers", "-u", NOWHERE], "bench serve": ["-u", NOWHERE],
+           "chat": ["--url", NOWHERE]}
+ALONE = {"doctor", "devices", "models", "chat", "kernels report", "kernels bench",
+         "kernels predict", "bench serve"}  # need no argument
+
+
+def run(*args):
+    code, out, err = tap.haloctl(*args)
+    return code, out.decode(), err
+
+
+def commands(*above):
+    _, out, _ = run(*above, "--help")
+    return re.findall(r"^  (?:haloctl )?((?:bench )?[a-z]+) {2,}\S", out, re.M)
+
+
+def refused(name, args, *words):
+    code, out, err = run(*args)
+    lines = err.splitlines()
+    ok(code == 2 and lines and lines[-1].strip() and len(lines) <= 3 and
+         all(w in err for w in words), "%s: %s" % (name, " ".join(args)), (code, out, err))
+
+
+def walk(command):
+    argv = command.split()
+    code, help_, err = run(*argv, "--help")
+    ok(code == 0 and help_.startswith("Usage: haloctl " + command) and not err,
+         command + " --help", help_ + err)
+    flags = re.findall(r"^  (?:-(\w), |    )--([\w-]+)(?: (\S+))?", help_, re.M)
+    hint = "haloctl %s --help" % command
+    if command not in ALONE:
+        refused("no argument", argv, "haloctl: ", hint)
+    refused("an unknown flag", [*argv, "--nonsense"], '"--nonsense"', hint)
+    refused("one argument too many", [*argv, "one", "two", "three"], "is not expected", hint)
+    for _, flag, value in flags:
+        if value:
+            refused("a missing value", [*argv, "--" + flag], "--" + flag, "value", hint)
+        if value in ("N", "S", "K", "C", "X"):
+            refused("a wrong value", [*argv, "--" + flag, "many"], "--" + flag, "many", hint)
+    if command in NEEDS:
+        refused("no such file", [*argv, *NEEDS[command]], "/nowhere")
+    if command in SERVERS:
+        refused("no server", [*argv, *SERVERS[command]], NOWHERE, "halod", "--url")
+        if command != "verify":
+            refused("a server without its flag", [*argv, NOWHERE], "use --url " + NOWHERE)
+
+
+def main():
+    names = [c for c in commands() if c != "kernels"]
+    lab = ["kernels " + c for c in commands("kernels")]
+    ok(len(names) > 12 and len(lab) == 6, "the commands", names + lab)
+    for command in names + lab:
+        walk(command)
+    for word in (["nonsense"], ["bench"], ["bench", "nonsense"], ["kernels", "nonsense"]):
+        code, out, err = run(*word)
+        ok(code == 2 and not out and "Usage" in err or word[0] == "bench" and
+             "haloctl bench model" in err, "no such command: " + " ".join(word), err)
+    tap.done()
+
+
+main()
