@@ -229,7 +229,7 @@ static enum status check_self(const struct boot_opts *o, struct fail *fail)
 	const struct config *c = o->config;
 	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
 	struct selfcheck_result r;
-	if (strcmp(c->self_check, "no") == 0) {
+	if (strcmp(c->self_check, "off") == 0) {
 		atomic_store(&o->health->self_check, CHECK_OFF);
 		return OK;
 	}

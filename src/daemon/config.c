@@ -243,7 +243,7 @@ static enum status parse_flag(struct config *c, int argc, char *const *argv,
 	if (eq >= 0)
 		value = flag + eq + 1;
 	else if (r->type == BOOL)
-		value = is_no ? "no" : "yes";
+		value = is_no ? "off" : "on";
 	else if (*i + 1 < argc)
 		value = argv[++*i];
 	else

@@ -109,7 +109,7 @@ static const char *placeholder(enum config_type type)
 /* "--[no-]mmap" for a key that is on by default, "--exact" for one that is off. */
 static void add_flag(struct buf *out, const struct config_row *r)
 {
-	bool is_on = r->type == BOOL && strcmp(r->dflt, "yes") == 0;
+	bool is_on = r->type == BOOL && strcmp(r->dflt, "on") == 0;
 	buf_addf(out, "  --%s", is_on ? "[no-]" : "");
 	for (const char *p = r->name; *p; p++)
 		buf_add_c(out, *p == '_' ? '-' : *p);

@@ -151,6 +151,16 @@ static bool is_choice(const char *choices, const char *text)
 	return false;
 }
 
+/* The choice that text spells: where "on" or "off" is one, "yes", "no", "0" and the like do, too. */
+static const char *choice_of(const char *choices, const char *text)
+{
+	bool is_on;
+	if (is_choice(choices, text) || !parse_bool(text, &is_on))
+		return text;
+	const char *word = is_on ? "on" : "off";
+	return is_choice(choices, word) ? word : text;
+}
+
 /* Splits "a, b" into items in the arena. */
 static struct config_list split_list(struct arena *a, const char *text)
 {
@@ -184,7 +194,7 @@ static const char *expectation(enum config_type type)
 	case REAL: return "a number such as 0.7";
 	case SIZE: return "a size such as 512K, 16M or 4G";
 	case TIME: return "a time such as 500ms, 30s, 5m or 1h";
-	case BOOL: return "yes or no";
+	case BOOL: return "on or off";
 	case TEXT: case LIST: case CHOICES: break;
 	}
 	return "a text";
@@ -260,6 +270,7 @@ enum status config_set(struct config *c, const struct config_row *r,
 		*(struct config_list *)field = split_list(&c->arena, text);
 		return OK;
 	case CHOICES:
+		text = choice_of(r->choices, text);
 		if (!is_choice(r->choices, text))
 			return fail_set(fail, E_CONFIG,
 					"%s: \"%s\" is not one of: %s", place, text,
@@ -339,7 +350,7 @@ void config_value_format(const struct config *c, const struct config_row *r,
 			buf_addf(out, "%g", *(const double *)field);
 		break;
 	case BOOL:
-		buf_add_z(out, *(const bool *)field ? "yes" : "no");
+		buf_add_z(out, *(const bool *)field ? "on" : "off");
 		break;
 	case TEXT: case CHOICES:
 		add_quoted(out, *(const char *const *)field);

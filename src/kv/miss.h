@@ -14,7 +14,7 @@ enum miss_reason {
 	MISS_EVICTED,     /* its pages were known, and were evicted or found no room */
 	MISS_NO_STATE,    /* its pages are known, but no recurrent state was kept there */
 	MISS_OTHER_MODEL, /* kv_dir has it of another model, version or setting */
-	MISS_OFF,         /* nothing is kept: prefix_cache = no */
+	MISS_OFF,         /* nothing is kept: prefix_cache = off */
 	MISS_REASONS
 };
 /* "differs", as the API and /metrics spell it. */

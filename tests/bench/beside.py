@@ -5,7 +5,7 @@ streams while it is read.
 
     tests/bench/beside.py PORT TOKENS [STREAMS...]     (0 1 4)
 
-A halod must listen on the port, with prefix_cache = no. Prompts are random letters, and
+A halod must listen on the port, with prefix_cache = off. Prompts are random letters, and
 answers go on past their end. Two prompts go first, so that halod knows what a step costs."""
 import http.client
 import json

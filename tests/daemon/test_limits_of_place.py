@@ -115,7 +115,7 @@ def main():
         os.chmod(d, 0o755)
         conf = os.path.join(d, "halod.conf")
         with open(conf, "w") as f:
-            f.write("host = 127.0.0.1\nport = 0\nself_check = no\nspeculative = lookup\n"
+            f.write("host = 127.0.0.1\nport = 0\nself_check = off\nspeculative = lookup\n"
                     "threads = 2\nlog_format = text\n")
         os.chmod(conf, 0o644)
         walk(t, conf, "open files", resource.RLIMIT_NOFILE,

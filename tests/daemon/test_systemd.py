@@ -44,7 +44,7 @@ TimeoutStartSec=120
 """
 SETTINGS = """model = /halod/halo-tiny
 threads = 2
-cpu_pin = yes
+cpu_pin = on
 api_key_file = /halod/conf/keys
 """
 

@@ -88,7 +88,7 @@ def test_profile(t):
     d = Halod(**SMALL, profile="yes")
     d.chat("What is 2+2?", temperature=0, max_tokens=6, ignore_eos=True)
     m = d.metrics()
-    t.equal(m["profiled_steps_total"], 1, "profile = yes: a step was measured")
+    t.equal(m["profiled_steps_total"], 1, "profile = on: a step was measured")
     t.ok(m['stage_seconds_total{stage="attention"}'] > 0 and
          m['stage_bytes_total{stage="down"}'] > 0, "by stage", m)
     t.ok(m["graph_replays_total"] >= 2, "and later ones replayed", m["graph_replays_total"])

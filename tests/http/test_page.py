@@ -117,7 +117,7 @@ def test_off(t):
     d = Halod(page="no")
     a = d.get("/")
     t.equal((a.status, a.headers["Content-Type"], a.error["type"]),
-            (404, "application/json", "not_found_error"), "page = no")
+            (404, "application/json", "not_found_error"), "page = off")
     t.ok("page" in a.error["message"], "says which setting it is", a.body)
     t.ok(a.headers.get("Content-Security-Policy") is None, "without the page's headers")
     t.equal(d.get("/stats").status, 200, "the numbers are still there")

@@ -103,7 +103,7 @@ def test_warn(t, program):
 
 def test_not_made(t):
     d = Halod(self_check="no")
-    t.equal(d.get("/health").json["self_check"]["result"], "off", "self_check = no")
+    t.equal(d.get("/health").json["self_check"]["result"], "off", "self_check = off")
     d.stop()
     with tempfile.TemporaryDirectory() as tmp:
         program = shutil.copy(PROGRAM, os.path.join(tmp, "halod"))

@@ -137,7 +137,7 @@ enum status cpu_experts_weight(struct cpu *c, const struct weight *host, struct 
 	if (!host->is_mapped)
 		return fail_at(fail, E_CONFIG, "expert_memory",
 			       "expert_memory wants the model's files mapped: leave out "
-			       "mmap = no");
+			       "mmap = off");
 	(void)cpu_weight_plan(c, host, out); /* if false: rows, or cpu_experts_layer refuses */
 	return OK;
 }

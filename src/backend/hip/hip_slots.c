@@ -92,7 +92,7 @@ enum status hip_slots_weight(struct hip *h, const struct weight *host, struct we
 	if (!host->is_mapped)
 		return fail_at(fail, E_CONFIG, "expert_memory",
 			       "expert_memory wants the model's files mapped: leave out "
-			       "mmap = no");
+			       "mmap = off");
 	s->host = xrealloc(s->host, (s->n_host + 1) * sizeof *s->host);
 	s->host[s->n_host++] = *host;
 	*out = *host;

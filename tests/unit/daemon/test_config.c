@@ -129,8 +129,16 @@ static void test_file_faults(void)
 	       "beyond 64 bits after the unit");
 	is_str(text_fault("backend = auto cpu\n"),
 	       ":1: backend: \"auto cpu\" is not one of: auto cpu hip", "choice");
-	is_str(text_fault("mmap = maybe\n"), ":1: mmap: \"maybe\" is not yes or no",
+	is_str(text_fault("mmap = maybe\n"), ":1: mmap: \"maybe\" is not on or off",
 	       "bool");
+	is_int(load_text("speculative = no\nimages = 0\nself_check = yes\nreasoning = true\n"), OK,
+	       "choices with on or off take their other spellings");
+	is_str(c.speculative, "off", "no");
+	is_str(c.images, "off", "0");
+	is_str(c.self_check, "on", "yes");
+	is_str(c.reasoning, "on", "true");
+	is_str(text_fault("backend = no\n"),
+	       ":1: backend: \"no\" is not one of: auto cpu hip", "a choice without off");
 	is_str(text_fault("model = \"a\n"), ":1: model: the closing quote is missing",
 	       "open quote");
 	is_str(text_fault("model = \"a\" b\n"), ":1: model: text after the closing quote",
@@ -170,7 +178,7 @@ static void test_flags(void)
 	is_str(fail.text, "--port: its value is missing", "said so");
 	is_int(load("--port=x", NULL), E_CONFIG, "bad value");
 	is_str(fail.text, "--port: \"x\" is not a whole number", "names the flag");
-	is_int(load("--no-port", NULL), E_CONFIG, "only what is yes or no has a no");
+	is_int(load("--no-port", NULL), E_CONFIG, "only what is on or off has a no");
 	is_int(load("frob", NULL), E_CONFIG, "a word on its own");
 	is_str(fail.text, "frob: neither a flag nor the value of one; halod --help lists "
 	       "the flags", "says where the flags are");
@@ -261,7 +269,7 @@ static void test_print(void)
 	       OK, "some values");
 	buf_clear(&printed);
 	config_format(&c, &printed);
-	ok(strstr(printed.p, "\nmax_body = 3K\n") && strstr(printed.p, "\nexact = yes\n") &&
+	ok(strstr(printed.p, "\nmax_body = 3K\n") && strstr(printed.p, "\nexact = on\n") &&
 	   strstr(printed.p, "\nmax_wait = 90s\n") && strstr(printed.p, "\n#port = 8080\n"),
 	   "largest unit; defaults are commented out");
 	is_int(load_text(printed.p), OK, "is accepted again");
