@@ -2,6 +2,8 @@
  *
  * MATH      kernels/ops/linear.h for int4 weights: y = sum over groups of scale * sum
  *           (nibble - zero) x; fused with the norm before, for up to FUSED_NORM_TOK tokens
+ *           This is vLLM's wvSplitK: WvPrGrp is WAVES, A_CHUNK is CHUNK, UNRL is UNROLL; THRDS
+ *           and YTILE are the same.
  * LAYOUT    kernels/linear/linear_int4.h. Words as in the checkpoint: nibble i of a word
  *           is element i of eight. One mask extracts nibbles i and i + 4 into the halves
  *           of a register. So LDS holds the activations in the order 0 4 1 5 2 6 3 7.
