@@ -22,7 +22,7 @@
 struct engine;
 struct engine_seq;
 
-/* One step's input to the model; built by engine.c, read by arch_*.c and fakes.
+/* One step's input to the model; built by engine.c, read by graph.c and fakes.
  * Letters as in kernels/README.md. */
 struct engine_batch {
 	int n_tok;                /* T */

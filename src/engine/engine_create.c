@@ -92,7 +92,7 @@ static void plan_experts(const struct model *m, struct backend *b,
 /* Bytes of a token in the cache, and in the memory where the backend widens one
  * layer at a time. */
 static int64_t token_kv_bytes(const struct model_config *c, const struct backend *b,
-			      const struct arch_limits *l)
+			      const struct graph_limits *l)
 {
 	int64_t n = model_kv_bytes(c, l->kv_type), most = 0;
 	if (l->mtp)
@@ -137,9 +137,9 @@ static bool uses_disk(const struct engine_opts *o)
 
 /* Sets all limits except those that depend on the memory. */
 static void set_limits(const struct model *m, const struct backend *b,
-		       const struct engine_opts *o, struct arch_limits *l)
+		       const struct engine_opts *o, struct graph_limits *l)
 {
-	*l = (struct arch_limits){.n_ctx = o->n_ctx, .page_size = o->page_size,
+	*l = (struct graph_limits){.n_ctx = o->n_ctx, .page_size = o->page_size,
 				  .max_seqs = o->max_seqs,
 				  .max_batch_tok = o->max_batch_tok,
 				  .kv_type = o->int8_kv ? DTYPE_I8 : b->kv_type,
@@ -162,7 +162,7 @@ static enum status plan(struct model *m, struct backend *b, const struct family 
 			const struct engine_opts *o, bool ctx_is_asked,
 			struct memory_plan *p, struct fail *fail)
 {
-	struct arch_limits limits, *l = &limits;
+	struct graph_limits limits, *l = &limits;
 	if (o->int8_kv && b->lacks_int8_kv)
 		return fail_at(fail, E_CONFIG, "kv_type", "kv_type = int8 is not possible on "
 			       "backend %s. Set kv_type to auto", b->name);
@@ -274,7 +274,7 @@ enum status engine_create(struct model *m, struct backend *b,
 {
 	const struct family *family;
 	struct engine_opts o;
-	struct arch_limits limits;
+	struct graph_limits limits;
 	struct engine_graph graph;
 	struct memory_plan p;
 	enum status st = prepare(m, opts, &family, &o, fail);

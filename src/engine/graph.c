@@ -197,7 +197,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	const struct model_config *c = g->c;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t d = (size_t)c->d_model;
-	size_t rows = MIN(t, ARCH_LOGIT_ROWS);
+	size_t rows = MIN(t, GRAPH_LOGIT_ROWS);
 	size_t n_logits = g->limits.gives_rows ? 1 : rows * (size_t)c->n_vocab;
 	const char *const *norms = g->family->norms;
 	bool has_post = norms[NORM_MIXER_POST] || norms[NORM_MLP_POST];
@@ -468,7 +468,7 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	if (st == OK)
 		st = mtp_fill(g, s, fail);
 	if (st == OK && s->b->n_logit_rows)
-		st = run_logits(g, s, 0, MIN(ARCH_LOGIT_ROWS, s->b->n_logit_rows),
+		st = run_logits(g, s, 0, MIN(GRAPH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
 	return st;
 }
@@ -522,7 +522,7 @@ static enum status bring_rows(struct graph *g, const struct graph_step *s,
 	int32_t n_rows = s->b->n_logit_rows;
 	enum status st = OK;
 	for (int32_t r = 0, n; r < n_rows && st == OK; r += n) {
-		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
+		n = MIN(GRAPH_LOGIT_ROWS, n_rows - r);
 		if (r > 0)
 			st = run_logits(g, s, r, n, fail);
 		if (st == OK)
@@ -542,7 +542,7 @@ static enum status bring_logits(struct graph *g, const struct graph_step *s,
 	int32_t n_rows = s->b->n_logit_rows;
 	enum status st = OK;
 	for (int32_t r = 0, n; r < n_rows && st == OK && !g->has_top; r += n) {
-		n = MIN(ARCH_LOGIT_ROWS, n_rows - r);
+		n = MIN(GRAPH_LOGIT_ROWS, n_rows - r);
 		if (r > 0)
 			st = run_logits(g, s, r, n, fail);
 		if (st == OK)
@@ -576,8 +576,8 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	struct graph_step s = {.b = b};
 	bool is_new, is_again;
 	g->kept_tok = b->has_drafts ? b->n_tok : 0;
-	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= ARCH_LOGIT_ROWS;
-	const struct arch_step shape = arch_step(g->id, &g->limits, b);
+	g->has_top = g->top && b->n_logit_rows > 0 && b->n_logit_rows <= GRAPH_LOGIT_ROWS;
+	const struct graph_shape shape = graph_shape_of(g->id, &g->limits, b);
 	s.n_ctx_max = shape.n_ctx_max;
 	s.is_alone = shape.is_alone;
 	/* Such steps are not recorded: a watched one waits in its middle, and a replayed one
@@ -731,7 +731,7 @@ static void describe(struct graph *g)
 }
 
 static struct graph *create_empty(struct model *m, struct backend *b,
-				  const struct family *family, const struct arch_limits *limits)
+				  const struct family *family, const struct graph_limits *limits)
 {
 	struct graph *g = xcalloc(1, sizeof *g);
 	g->c = &m->config;
@@ -751,7 +751,7 @@ static struct graph *create_empty(struct model *m, struct backend *b,
 }
 
 int64_t graph_measure(struct model *m, struct backend *b, const struct family *family,
-		      const struct arch_limits *limits)
+		      const struct graph_limits *limits)
 {
 	struct graph *g = create_empty(m, b, family, limits);
 	int64_t n_bytes = 0;
@@ -774,7 +774,7 @@ static struct weight *expert_weights(const struct graph *g)
 bool graph_mtp_lacks(struct model *m, const struct family *family, char out[200])
 {
 	struct backend none = {.ops = NULL};
-	const struct arch_limits limits = {.mtp = true};
+	const struct graph_limits limits = {.mtp = true};
 	if (!m->config.mtp)
 		return false;
 	struct graph *g = create_empty(m, &none, family, &limits);
@@ -790,11 +790,11 @@ bool graph_mtp_lacks(struct model *m, const struct family *family, char out[200]
 }
 
 enum status graph_create(struct model *m, struct backend *b, const struct family *family,
-			 const struct arch_limits *limits, struct engine_graph *out,
+			 const struct graph_limits *limits, struct engine_graph *out,
 			 struct fail *fail)
 {
 	struct graph *g = create_empty(m, b, family, limits);
-	g->id = arch_graph_id();
+	g->id = graph_shape_new_id();
 	g->expert_weights = expert_weights(g);
 	if (limits->gives_rows) {
 		size_t n = (size_t)limits->max_batch_tok * (size_t)g->c->d_model;

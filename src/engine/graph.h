@@ -32,7 +32,7 @@
 enum { GRAPH_REPLAY_IDS = 6 }; /* words on the device for struct engine_replay */
 
 /* What the graph must hold memory for. */
-struct arch_limits {
+struct graph_limits {
 	int32_t n_ctx, page_size, n_pages, max_seqs, max_batch_tok;
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* is told of the weights as they are loaded */
@@ -49,9 +49,9 @@ struct arch_limits {
 };
 
 /* Logits come off the device in pieces of this many rows. */
-enum { ARCH_LOGIT_ROWS = 64 };
+enum { GRAPH_LOGIT_ROWS = 64 };
 
-struct arch_step {
+struct graph_shape {
 	uint64_t key;      /* of backend.step_begin */
 	int32_t n_ctx_max; /* no n_ctx exceeds it */
 	bool is_alone;     /* each token is a sequence of its own for attention */
@@ -61,12 +61,12 @@ struct arch_step {
  * sequences and logit rows, whether there are drafts, and n_ctx_max (for geometry). n_ctx_max is
  * then one of few numbers: powers of two, up to limits->n_ctx. Where draft tokens are alone, the
  * number of sequences does not matter, so streams share what was recorded. Other batches have key
- * 0, and n_ctx_max is the largest n_ctx itself. graph_id: arch_graph_id() of this graph, since
+ * 0, and n_ctx_max is the largest n_ctx itself. graph_id: graph_shape_new_id() of this graph, since
  * others may share its backend. */
-struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
-			   const struct engine_batch *b);
+struct graph_shape graph_shape_of(uint16_t graph_id, const struct graph_limits *limits,
+				  const struct engine_batch *b);
 /* A number that is another for each graph, and not 0. Thread: any. */
-uint16_t arch_graph_id(void);
+uint16_t graph_shape_new_id(void);
 
 /* On the device: one step's ids (step_ids.h). */
 struct graph_ids {
@@ -85,8 +85,8 @@ struct graph_ids {
 struct graph_step {
 	const struct engine_batch *b;
 	struct graph_ids ids;
-	int32_t n_ctx_max; /* as in struct arch_step */
-	bool is_alone;     /* as in struct arch_step: each draft token is a sequence of its own */
+	int32_t n_ctx_max; /* as in struct graph_shape */
+	bool is_alone;     /* as in struct graph_shape: each draft token is a sequence of its own */
 	int32_t n_seq;     /* B of ids.first_tok and ids.page_table */
 	int32_t max_pages_per_seq; /* of ids.page_table */
 };
@@ -139,8 +139,8 @@ struct graph {
 	struct model *m;
 	struct backend *b;
 	const struct family *family;
-	struct arch_limits limits;
-	uint16_t id;                   /* arch_graph_id */
+	struct graph_limits limits;
+	uint16_t id;                   /* graph_shape_new_id */
 	engine_watch_fn watch;         /* sees the routers' choices; NULL: nobody does */
 	void *watch_ctx;
 	int64_t n_loaded, n_to_load;   /* bytes of weights */
@@ -171,11 +171,11 @@ struct graph {
 	float *part;                   /* (T, D) output of a part, before its norm */
 	/* Blocks of positions whose first ones a step brings (graph_ids); 0: none. */
 	int32_t block_ratio[2];
-	float *rows;                   /* (ARCH_LOGIT_ROWS, D) */
-	void *rows_n;                  /* (ARCH_LOGIT_ROWS, D) act */
+	float *rows;                   /* (GRAPH_LOGIT_ROWS, D) */
+	void *rows_n;                  /* (GRAPH_LOGIT_ROWS, D) act */
 	void *rows_host;               /* host (T, D) act; NULL: no gives_rows */
-	float *logits;                 /* (ARCH_LOGIT_ROWS, V) */
-	struct logits_top *top;        /* (ARCH_LOGIT_ROWS) shared; NULL: b is not far */
+	float *logits;                 /* (GRAPH_LOGIT_ROWS, V) */
+	struct logits_top *top;        /* (GRAPH_LOGIT_ROWS) shared; NULL: b is not far */
 	bool has_top;                  /* true: top is of the last step */
 	struct attend_scratch attention;
 	struct mla_scratch mla;
@@ -194,13 +194,13 @@ struct graph {
 /* The graph of m by `family`: loads every weight and takes all memory of the device. The graph uses
  * m and b until it is destroyed. */
 enum status graph_create(struct model *m, struct backend *b, const struct family *family,
-			 const struct arch_limits *limits, struct engine_graph *out,
+			 const struct graph_limits *limits, struct engine_graph *out,
 			 struct fail *fail) MUST_USE;
 
 /* Device memory that graph_create will take beside the weights, in bytes. It runs the same code,
  * which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct family *family,
-		      const struct arch_limits *limits);
+		      const struct graph_limits *limits);
 
 /* The function for engine_graph.replay. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);

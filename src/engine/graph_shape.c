@@ -20,20 +20,20 @@ static uint64_t shape_of(const struct engine_batch *b, bool is_alone)
 	return DRAFTS + n_seq * ENGINE_DRAFT_TOK + (uint64_t)b->n_tok - 1;
 }
 
-uint16_t arch_graph_id(void)
+uint16_t graph_shape_new_id(void)
 {
 	static _Atomic unsigned n;
 	return (uint16_t)(atomic_fetch_add(&n, 1) % UINT16_MAX + 1);
 }
 
-struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
-			   const struct engine_batch *b)
+struct graph_shape graph_shape_of(uint16_t graph_id, const struct graph_limits *limits,
+				  const struct engine_batch *b)
 {
 	int32_t most = 0, bound = LEAST_BOUND;
 	for (int i = 0; i < b->n_seq; i++)
 		most = MAX(most, b->n_ctx[i]);
-	if (shape_of(b, false) == 0 || b->n_views || b->n_logit_rows > ARCH_LOGIT_ROWS)
-		return (struct arch_step){.n_ctx_max = most};
+	if (shape_of(b, false) == 0 || b->n_views || b->n_logit_rows > GRAPH_LOGIT_ROWS)
+		return (struct graph_shape){.n_ctx_max = most};
 	while (bound < MAX(most, b->least_ctx))
 		bound *= 2;
 	/* One stream alone shares what attention reads among its draft tokens. */
@@ -42,5 +42,5 @@ struct arch_step arch_step(uint16_t graph_id, const struct arch_limits *limits,
 	/* bits, from the highest: 16, 11, 8, and 29 for the context (config: ctx) */
 	uint64_t key = (uint64_t)graph_id << 48 | shape_of(b, is_alone) << 37 |
 		       (uint64_t)b->n_logit_rows << 29 | (uint64_t)bound;
-	return (struct arch_step){key, bound, is_alone};
+	return (struct graph_shape){key, bound, is_alone};
 }
