@@ -57,7 +57,7 @@ static void add_stop(const struct api_call *c, struct buf *out)
 
 /* Writes c->head: the members with which the whole message begins, and the first event of a
  * stream. */
-static void init(struct api_call *c, const char *request_id)
+static void anthropic_format_init(struct api_call *c, const char *request_id)
 {
 	struct buf id = {0}, *head = &c->head;
 	buf_addf(&id, "msg_%s", request_id);
@@ -229,8 +229,8 @@ static enum status to_chat(const struct json_node *body, struct api_call *c,
 
 const struct dialect dialect_anthropic = {
 	.fields = DIALECT_MESSAGES, .is_chat = true, .has_parts = true,
-	.rewrite = to_chat, .read = chat_body_read, .init = init, .on_part = on_part,
-	.on_event = on_event};
+	.rewrite = to_chat, .read = chat_body_read, .init = anthropic_format_init,
+	.on_part = on_part, .on_event = on_event};
 
 /* --- errors ------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ static const struct field_rule {
 #undef FIELD
 };
 
-static const struct field_rule *find(const char *name)
+static const struct field_rule *fields_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (strcmp(fields[i].name, name) == 0)
@@ -217,7 +217,7 @@ enum status fields_check(const struct json_node *body, enum dialect_column colum
 	enum status st = OK;
 	json_object_foreach((json_t *)body->v, key, v) {
 		struct json_node at = json_read_get(body, key);
-		const struct field_rule *f = find(key);
+		const struct field_rule *f = fields_find(key);
 		st = check(&at, f, column, ignored, fail);
 		if (st == OK && at.v && f && (f->uses[column] == 'S' || f->uses[column] == 'C'))
 			st = look_at(&l, &at, key);

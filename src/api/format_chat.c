@@ -153,7 +153,7 @@ static const struct format format = {
 	.add_logprobs = add_logprobs,
 };
 
-static void init(struct api_call *c, const char *request_id)
+static void format_chat_init(struct api_call *c, const char *request_id)
 {
 	format_init(c, &format, request_id);
 }
@@ -162,7 +162,7 @@ const struct dialect dialect_chat = {
 	.fields = DIALECT_CHAT,
 	.is_chat = true,
 	.read = chat_body_read,
-	.init = init,
+	.init = format_chat_init,
 	.on_delta = format_on_delta,
 	.on_part = format_on_part,
 	.on_event = format_on_event,

@@ -154,7 +154,7 @@ static const struct format format = {
 	.add_logprobs = add_logprobs,
 };
 
-static void init(struct api_call *c, const char *request_id)
+static void format_completion_init(struct api_call *c, const char *request_id)
 {
 	format_init(c, &format, request_id);
 }
@@ -163,7 +163,7 @@ const struct dialect dialect_completion = {
 	.fields = DIALECT_COMPLETION,
 	.usual_tokens = 16, /* max_tokens by default, as OpenAI */
 	.read = completion_read,
-	.init = init,
+	.init = format_completion_init,
 	.on_delta = format_on_delta,
 	.on_part = format_on_part,
 	.on_event = format_on_event,

@@ -374,7 +374,7 @@ static enum status read_messages(const struct json_node *list, size_t n,
 
 /* --- the two bodies ---------------------------------------------------------------- */
 
-static void begin(struct api_call *c, bool is_chat)
+static void ollama_read_begin(struct api_call *c, bool is_chat)
 {
 	struct ollama_call *o = xcalloc(1, sizeof *o);
 	o->is_chat = is_chat;
@@ -386,7 +386,7 @@ enum status ollama_chat_to_chat(const struct json_node *body, struct api_call *c
 {
 	struct json_node list = json_read_get(body, "messages");
 	size_t n;
-	begin(c, true);
+	ollama_read_begin(c, true);
 	enum status st = read_common(body, c, to, fail);
 	if (st == OK)
 		st = json_read_list(&list, MAX_MESSAGES, &n, fail);
@@ -452,7 +452,7 @@ enum status ollama_generate_to_chat(const struct json_node *body, struct api_cal
 	struct json_node raw_at = json_read_get(body, "raw");
 	struct json_node images = json_read_get(body, "images");
 	bool is_raw = false;
-	begin(c, false);
+	ollama_read_begin(c, false);
 	enum status st = check_generate(body, fail);
 	if (st == OK)
 		st = read_common(body, c, to, fail);

@@ -22,7 +22,7 @@ struct finder {
 	size_t n, cap;
 };
 
-static void add(struct finder *f, int32_t head, const struct ids *tail)
+static void params_dry_add(struct finder *f, int32_t head, const struct ids *tail)
 {
 	if (f->n == MAX_FOUND)
 		return;
@@ -52,19 +52,19 @@ static enum status add_overlaps(struct finder *f, int32_t id, struct str token,
 			st = tokenizer_encode(f->t, rest, TRUST_USER, tail, fail);
 		if (st != OK)
 			return st;
-		add(f, id, tail);
+		params_dry_add(f, id, tail);
 	}
 	return OK;
 }
 
-static enum status find(struct finder *f, struct str breaker, struct fail *fail)
+static enum status params_dry_find(struct finder *f, struct str breaker, struct fail *fail)
 {
 	struct ids tails[MAX_BREAKER_BYTES + 1] = {0};
 	enum status st = OK;
 	for (int32_t id = 0; id < tokenizer_n_ids(f->t) && st == OK; id++) {
 		struct str token = tokenizer_bytes(f->t, id);
 		if (str_find(token, breaker, 0) >= 0)
-			add(f, id, NULL);
+			params_dry_add(f, id, NULL);
 		else
 			st = add_overlaps(f, id, token, breaker, tails, fail);
 	}
@@ -87,7 +87,7 @@ static enum status read_breakers(const struct json_node *body, struct finder *f,
 	size_t n = 0;
 	enum status st = json_read_list(&at, MAX_BREAKERS, &n, fail);
 	for (size_t i = 0; !at.v && i < ARRAY_LEN(usual) && st == OK; i++)
-		st = find(f, str_of(usual[i]), fail);
+		st = params_dry_find(f, str_of(usual[i]), fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node item = json_read_item(&at, i);
 		struct str s = STR("");
@@ -96,7 +96,7 @@ static enum status read_breakers(const struct json_node *body, struct finder *f,
 			st = json_read_fail(&item, fail, "must have 1 to %d bytes",
 					    MAX_BREAKER_BYTES);
 		if (st == OK)
-			st = find(f, s, fail);
+			st = params_dry_find(f, s, fail);
 	}
 	return st;
 }

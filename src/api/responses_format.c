@@ -324,7 +324,7 @@ static void add_stored_calls(const struct api_call *c, struct buf *out)
 }
 
 /* Stores the conversation with this answer, for a request that continues it. */
-static void store(struct api_call *c)
+static void responses_format_store(struct api_call *c)
 {
 	struct responses *r = c->state;
 	struct buf *h = &r->history, text = {0}, thoughts = {0}, body = {0};
@@ -364,7 +364,7 @@ static void store(struct api_call *c)
 static void on_done(struct api_call *c, struct buf *out)
 {
 	const char *status = status_of_call(c);
-	store(c);
+	responses_format_store(c);
 	if (!c->is_stream) {
 		add_response(c, NULL, out);
 		return;

@@ -371,8 +371,8 @@ enum status responses_to_chat(const struct json_node *body, struct api_call *c,
 
 /* --- input_tokens ----------------------------------------------------------------------- */
 
-static enum status count(const struct api *a, const struct text_input *in, struct buf *out,
-			 struct fail *fail)
+static enum status responses_read_count(const struct api *a, const struct text_input *in,
+					struct buf *out, struct fail *fail)
 {
 	struct api_call c = {.api = a, .owner = in->owner};
 	struct dialect_body to;
@@ -392,5 +392,5 @@ static enum status count(const struct api *a, const struct text_input *in, struc
 enum status api_input_tokens(const struct api *a, const struct api_input *in, struct buf *out,
 			     struct fail *fail)
 {
-	return text_call(a, in, count, out, fail);
+	return text_call(a, in, responses_read_count, out, fail);
 }

@@ -27,7 +27,7 @@ void backend_experts_add(struct backend_experts *s, const uint64_t *n_bytes, int
 
 /* Packs expert i into out, as struct expert_store_plan asks. A store is also compared with
  * this when it is opened. */
-static enum status fill(void *ctx, int32_t i, uint8_t *out, struct fail *fail)
+static enum status backend_experts_fill(void *ctx, int32_t i, uint8_t *out, struct fail *fail)
 {
 	struct backend_experts *s = ctx;
 	int32_t l = 0;
@@ -82,7 +82,8 @@ static bool is_current(struct backend_experts *s, const struct expert_store *sto
 		int32_t i = s->first[l];
 		size_t n = s->n_bytes[i];
 		uint8_t *made = xcalloc(1, n);
-		is_same = store->entries[i].n_bytes == n && fill(s, i, made, NULL) == OK &&
+		is_same = store->entries[i].n_bytes == n && backend_experts_fill(s, i, made,
+										 NULL) == OK &&
 			  expert_reader_sum(made, n) == store->entries[i].sum;
 		free(made);
 	}
@@ -98,8 +99,8 @@ static enum status make_store(struct backend_experts *s, const char *path, struc
 	log_info("making the expert store %s, %.2f GB%s%s", path, bytes * 1e-9,
 		 why ? ": " : "", why ? why : "");
 	return expert_store_make(&(struct expert_store_plan){
-		.path = path, .key = key, .n = s->n, .n_bytes = s->n_bytes, .fill = fill,
-		.ctx = s}, fail);
+		.path = path, .key = key, .n = s->n, .n_bytes = s->n_bytes,
+		.fill = backend_experts_fill, .ctx = s}, fail);
 }
 
 static enum status open_store(struct backend_experts *s, const char *path,

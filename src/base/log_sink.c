@@ -81,7 +81,7 @@ void log_sink_write_last(const char *p, size_t n)
 }
 
 /* Returns how many bytes are done with. If the reader is gone, that is all of them. */
-static size_t push(struct str s)
+static size_t log_sink_push(struct str s)
 {
 	size_t done = 0;
 	while (done < s.n) {
@@ -99,20 +99,20 @@ static size_t push(struct str s)
 static void flush(void)
 {
 	if (sink.kept.n > 0)
-		buf_drop(&sink.kept, push(buf_str(&sink.kept)));
+		buf_drop(&sink.kept, log_sink_push(buf_str(&sink.kept)));
 	if (sink.kept.n > 0 || sink.n_dropped == 0 || !sink.notice)
 		return;
 	sink.notice(&sink.kept, sink.n_dropped);
 	sink.n_dropped = 0;
-	buf_drop(&sink.kept, push(buf_str(&sink.kept)));
+	buf_drop(&sink.kept, log_sink_push(buf_str(&sink.kept)));
 }
 
-static void add(struct str line)
+static void log_sink_add(struct str line)
 {
 	/* Lines keep their order, and a line cut in the middle is finished first. After a
 	 * drop, the notice of the dropped lines comes before any further line. */
 	bool is_clear = sink.kept.n == 0 && sink.n_dropped == 0;
-	size_t done = is_clear ? push(line) : 0;
+	size_t done = is_clear ? log_sink_push(line) : 0;
 	if (done == line.n)
 		return;
 	if (done == 0 && (sink.n_dropped > 0 || sink.kept.n + line.n > KEPT_BYTES)) {
@@ -127,7 +127,7 @@ void log_sink_write(struct str line)
 {
 	pthread_mutex_lock(&sink.lock);
 	flush();
-	add(line);
+	log_sink_add(line);
 	pthread_mutex_unlock(&sink.lock);
 }
 

@@ -94,7 +94,7 @@ static void take_bytes(struct lru *l, struct lru_entry *e)
 	l->n_bytes -= e->n_bytes;
 }
 
-static void drop(struct lru *l, struct lru_entry *e)
+static void lru_drop(struct lru *l, struct lru_entry *e)
 {
 	struct lru_owner *o = e->owner;
 	take_bytes(l, e);
@@ -114,7 +114,7 @@ static uint64_t hash_of(struct lru_key key)
 	return hash_bytes(key.owner, key.name.p, key.name.n);
 }
 
-static struct lru_entry *find(const struct lru *l, struct lru_key key, uint64_t hash)
+static struct lru_entry *lru_find(const struct lru *l, struct lru_key key, uint64_t hash)
 {
 	struct lru_entry *e;
 	LIST_FOREACH(e, bucket_of(l, hash), in_bucket)
@@ -152,7 +152,7 @@ static void make_room(struct lru *l)
 	if (l->opts.grows)
 		recount(l);
 	while (l->n_bytes > l->opts.max_bytes || l->n > l->opts.max_entries)
-		drop(l, find_victim(l, l->n_bytes > l->opts.max_bytes));
+		lru_drop(l, find_victim(l, l->n_bytes > l->opts.max_bytes));
 }
 
 /* --- public functions ------------------------------------------------------------ */
@@ -162,7 +162,7 @@ void lru_destroy(struct lru *l)
 	if (!l)
 		return;
 	while (l->n > 0)
-		drop(l, TAILQ_FIRST(&l->entries));
+		lru_drop(l, TAILQ_FIRST(&l->entries));
 	pthread_mutex_destroy(&l->lock);
 	free(l->buckets);
 	free(l);
@@ -187,9 +187,9 @@ void lru_put(struct lru *l, struct lru_key key, void *value)
 	if (key.name.n)
 		memcpy(e->key, key.name.p, key.name.n);
 	pthread_mutex_lock(&l->lock);
-	struct lru_entry *old = find(l, key, e->hash);
+	struct lru_entry *old = lru_find(l, key, e->hash);
 	if (old)
-		drop(l, old);
+		lru_drop(l, old);
 	widen(l);
 	/* Count the new entry before evicting, so that its owner is a candidate too. */
 	e->owner = take_owner(l, key.owner);
@@ -207,7 +207,7 @@ bool lru_get(struct lru *l, struct lru_key key, void (*use)(void *value, void *c
 {
 	uint64_t hash = hash_of(key);
 	pthread_mutex_lock(&l->lock);
-	struct lru_entry *e = find(l, key, hash);
+	struct lru_entry *e = lru_find(l, key, hash);
 	if (e) {
 		use(e->value, ctx);
 		if (!l->opts.keeps_order) {
@@ -223,9 +223,9 @@ bool lru_delete(struct lru *l, struct lru_key key)
 {
 	uint64_t hash = hash_of(key);
 	pthread_mutex_lock(&l->lock);
-	struct lru_entry *e = find(l, key, hash);
+	struct lru_entry *e = lru_find(l, key, hash);
 	if (e)
-		drop(l, e);
+		lru_drop(l, e);
 	pthread_mutex_unlock(&l->lock);
 	return e != NULL;
 }

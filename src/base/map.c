@@ -23,7 +23,7 @@ struct u64map_slot {
 /* 2^64 / golden ratio, rounded to an odd number (Knuth, TAOCP 3, 6.4). */
 #define MULTIPLIER 0x9E3779B97F4A7C15u
 
-static uint64_t mix(uint64_t h)
+static uint64_t map_mix(uint64_t h)
 {
 	h *= MULTIPLIER;
 	return h ^ h >> 32;
@@ -113,7 +113,7 @@ void u64map_deinit(struct u64map *m)
 
 static struct u64map_slot *u64_slot(const struct u64map *m, uint64_t key)
 {
-	size_t i = mix(mix(key)) & (m->cap - 1);
+	size_t i = map_mix(map_mix(key)) & (m->cap - 1);
 	while (m->slots[i].used && m->slots[i].key != key)
 		i = (i + 1) & (m->cap - 1);
 	return &m->slots[i];

@@ -112,7 +112,7 @@ static bool is_new_job(uint64_t state, uint64_t seen)
 }
 
 /* Enter the job if it is open and new; then *seen becomes its number. */
-static bool enter(struct pool *p, uint64_t *seen)
+static bool pool_enter(struct pool *p, uint64_t *seen)
 {
 	uint64_t s = atomic_load(&p->state);
 	while (is_new_job(s, *seen)) {
@@ -151,7 +151,7 @@ static void *worker_main(void *arg)
 	uint64_t seen = 0;
 	int idle_rounds = 0;
 	while (!atomic_load_explicit(&p->is_over, memory_order_relaxed)) {
-		if (enter(p, &seen)) {
+		if (pool_enter(p, &seen)) {
 			take_pieces(p, w->i);
 			leave(p);
 			idle_rounds = 0;

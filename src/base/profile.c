@@ -90,7 +90,7 @@ void profile_reset(struct profile *p)
 }
 
 /* Where layer i_layer (-1: none) and stage s stand in cells. */
-static size_t place(const struct profile *p, int i_layer, enum profile_stage s)
+static size_t profile_place(const struct profile *p, int i_layer, enum profile_stage s)
 {
 	int row = i_layer < 0 ? p->n_layers : i_layer;
 	return (size_t)row * PROFILE_COUNT + s;
@@ -130,7 +130,7 @@ bool profile_begin(struct profile *p)
 static void add(struct profile *p, struct profile_cell *sums, enum profile_stage stage,
 		int i_layer, double s, double bytes)
 {
-	struct profile_cell *c = &p->cells[place(p, i_layer, stage)];
+	struct profile_cell *c = &p->cells[profile_place(p, i_layer, stage)];
 	c->s += s;
 	c->bytes += bytes;
 	sums[stage].s += s;
@@ -207,14 +207,14 @@ void profile_add(struct profile *p, enum profile_stage s, double seconds)
 {
 	if (!p || p->n_begun == 0 || (p->n_begun - 1) % p->every != 0)
 		return;
-	p->cells[place(p, -1, s)].s += seconds;
+	p->cells[profile_place(p, -1, s)].s += seconds;
 	metric_add_nth(METRIC_STAGE_SECONDS, s, seconds);
 }
 
 struct profile_cell profile_sum(const struct profile *p, int i_layer, enum profile_stage s)
 {
 	if (i_layer >= 0)
-		return p->cells[place(p, i_layer, s)];
+		return p->cells[profile_place(p, i_layer, s)];
 	struct profile_cell sum = {0, 0};
 	for (int i = 0; i <= p->n_layers; i++) {
 		const struct profile_cell *c = &p->cells[(size_t)i * PROFILE_COUNT + s];

@@ -44,8 +44,8 @@ static void cut_half_character(char *s, size_t n)
 		s[i - 1] = '\0';
 }
 
-static void fill(struct fail *f, enum status code, const char *param,
-		 const char *fmt, va_list ap)
+static void status_fill(struct fail *f, enum status code, const char *param,
+			const char *fmt, va_list ap)
 {
 	if (!f)
 		return;
@@ -64,7 +64,7 @@ enum status fail_set(struct fail *f, enum status code, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fill(f, code, "", fmt, ap);
+	status_fill(f, code, "", fmt, ap);
 	va_end(ap);
 	return code;
 }
@@ -74,7 +74,7 @@ enum status fail_at(struct fail *f, enum status code, const char *param,
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fill(f, code, param, fmt, ap);
+	status_fill(f, code, param, fmt, ap);
 	va_end(ap);
 	return code;
 }

@@ -106,7 +106,7 @@ static void *worker_main(void *arg)
 /* --- the owner -------------------------------------------------------------------- */
 
 /* Starts a thread, with the lock held. Returns 0 or an errno. */
-static int start(struct workers *w)
+static int workers_start(struct workers *w)
 {
 	struct worker_slot *s = w->slots;
 	while (s->state == SLOT_RUNS)
@@ -136,7 +136,7 @@ enum status workers_create(const struct workers_opts *o, struct workers **out,
 	pthread_cond_init(&w->has_job, &attr);
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_lock(&w->lock);
-	int rc = start(w);
+	int rc = workers_start(w);
 	pthread_mutex_unlock(&w->lock);
 	if (rc == 0) {
 		*out = w;
@@ -182,7 +182,7 @@ void workers_run(struct workers *w, void (*fn)(void *arg), void (*done)(void *ar
 	STAILQ_INSERT_TAIL(&w->jobs, j, link);
 	w->n_jobs++;
 	if (w->n_jobs > w->n_idle && w->n_threads < w->opts.max)
-		rc = start(w);
+		rc = workers_start(w);
 	int n = w->n_threads;
 	pthread_cond_signal(&w->has_job);
 	pthread_mutex_unlock(&w->lock);

@@ -14,7 +14,8 @@
 #include "ctl/samples.h"
 
 /* Seconds of a step of n tokens, or a negative number if it failed. */
-static double step(struct session *s, struct engine_seq *seq, const int32_t *ids, int n)
+static double bench_widths_step(struct session *s, struct engine_seq *seq, const int32_t *ids,
+				int n)
 {
 	struct engine_slice slice = {.seq = seq, .tokens = ids, .n = n, .n_logits = n,
 				     .n_draft = n - 1};
@@ -47,7 +48,7 @@ bool bench_widths_run(struct session *s, const int32_t *ids, int depth, int roun
 		for (int i = 0; i < w->n && good; i++) {
 			if (w->width[i] > room && w->width[i] > 1)
 				continue;
-			double took = step(s, seq, ids, (int)w->width[i]);
+			double took = bench_widths_step(s, seq, ids, (int)w->width[i]);
 			good = took >= 0;
 			if (good && r > 0) /* the first round warms caches up */
 				samples_add(&times[i], took);

@@ -308,7 +308,7 @@ static void print_text(const struct session *s, const struct bench_model_args *a
 		bench_profile_print(&r->profile, &r->profile_args);
 }
 
-static int run(const struct option_set *set, const struct bench_model_args *a)
+static int cmd_bench_model_run(const struct option_set *set, const struct bench_model_args *a)
 {
 	int64_t n_ids = MAX(a->depth, 1) + a->n_decode;
 	for (int i = 0; i < a->n_prompts; i++)
@@ -389,5 +389,5 @@ int cmd_bench_model(int argc, char **argv)
 			return options_fault(&set, "--prompt: %lld is too long",
 					     (long long)a.prompt[i]);
 	a.session.n_seqs = (int)a.batch;
-	return run(&set, &a);
+	return cmd_bench_model_run(&set, &a);
 }

@@ -90,8 +90,8 @@ static void print_json(const struct load_opts *o, struct load_result *r)
 	buf_deinit(&b);
 }
 
-static int run(const struct option_set *set, const struct bench_serve_args *a,
-	       const char *model)
+static int cmd_bench_serve_run(const struct option_set *set, const struct bench_serve_args *a,
+			       const char *model)
 {
 	struct load_opts o = {
 		.url = a->url, .model = model, .api_key = a->api_key,
@@ -156,7 +156,7 @@ int cmd_bench_serve(int argc, char **argv)
 	if (!a.model && load_model_name(a.url, a.api_key, &listed, &fail) != OK)
 		rc = options_failure("%s", fail.text);
 	else
-		rc = run(&set, &a, a.model ? a.model : listed);
+		rc = cmd_bench_serve_run(&set, &a, a.model ? a.model : listed);
 	free(listed);
 	free(url);
 	curl_global_cleanup();

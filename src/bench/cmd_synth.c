@@ -119,8 +119,8 @@ static enum status write_folder(const struct synth_args *a, const struct synth_s
 	return st;
 }
 
-static int run(const struct option_set *set, const struct synth_args *a,
-	       const struct synth_shape *s, struct synth_format f)
+static int cmd_synth_run(const struct option_set *set, const struct synth_args *a,
+			 const struct synth_shape *s, struct synth_format f)
 {
 	struct fail fail = {0};
 	char *tokenizer = a->tokenizer ? xstrdup(a->tokenizer) : input_halo_tiny();
@@ -193,5 +193,5 @@ int cmd_synth(int argc, char **argv)
 	if (a.experts && !s.n_experts)
 		return options_fault(&set, "--experts: %s has none", s.name);
 	s.n_experts = a.experts ? (int32_t)a.experts : s.n_experts;
-	return run(&set, &a, &s, f);
+	return cmd_synth_run(&set, &a, &s, f);
 }

@@ -94,7 +94,7 @@ struct gguf_adder {
 	char prefix[32]; /* "blk.3." */
 };
 
-static void add(struct gguf_adder *a, const char *name, struct synth_tensor t)
+static void synth_gguf_add(struct gguf_adder *a, const char *name, struct synth_tensor t)
 {
 	struct synth_plan *p = a->p;
 	if (p->n == p->cap) {
@@ -110,7 +110,7 @@ static void add(struct gguf_adder *a, const char *name, struct synth_tensor t)
 static void add_f32(struct gguf_adder *a, const char *name, int64_t n, int64_t k,
 		    enum synth_fill fill, double scale)
 {
-	add(a, name, (struct synth_tensor){.dtype = DTYPE_F32, .fill = fill,
+	synth_gguf_add(a, name, (struct synth_tensor){.dtype = DTYPE_F32, .fill = fill,
 					   .scale = (float)scale, .n_dims = k ? 2 : 1,
 					   .dim = {n, k}});
 }
@@ -138,7 +138,7 @@ static void add_matrix(struct gguf_adder *a, const char *part, int64_t n, int64_
 		t.dtype = DTYPE_U8;
 	}
 	snprintf(name, sizeof name, "%s.weight", part);
-	add(a, name, t);
+	synth_gguf_add(a, name, t);
 	if (q != QUANT_NVFP4_BLOCK)
 		return;
 	snprintf(name, sizeof name, "%s.scale", part);

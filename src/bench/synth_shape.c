@@ -102,8 +102,8 @@ struct adder {
 	char prefix[96]; /* "model.layers.3." */
 };
 
-static struct synth_tensor *add(struct adder *a, const char *name, const char *suffix,
-				enum dtype dtype, enum synth_fill fill, double scale)
+static struct synth_tensor *synth_shape_add(struct adder *a, const char *name, const char *suffix,
+					    enum dtype dtype, enum synth_fill fill, double scale)
 {
 	struct synth_plan *p = a->p;
 	if (p->n == p->cap) {
@@ -126,15 +126,16 @@ static void set_dims(struct adder *a, struct synth_tensor *t, int64_t rows, int6
 
 static void add_plain(struct adder *a, const char *name, int64_t n, int64_t k, double dev)
 {
-	set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NORMAL, dev), n, k);
+	set_dims(a, synth_shape_add(a, name, ".weight", DTYPE_BF16, SYNTH_NORMAL, dev), n, k);
 }
 
 static void add_norm(struct adder *a, const char *name, int64_t n)
 {
 	if (a->is_centred)
-		set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NORMAL, 0.1), n, 0);
+		set_dims(a, synth_shape_add(a, name, ".weight", DTYPE_BF16, SYNTH_NORMAL, 0.1), n,
+			 0);
 	else
-		set_dims(a, add(a, name, ".weight", DTYPE_BF16, SYNTH_NEAR, 1), n, 0);
+		set_dims(a, synth_shape_add(a, name, ".weight", DTYPE_BF16, SYNTH_NEAR, 1), n, 0);
 }
 
 /* A Linear (n, k) whose outputs have deviation `out` for inputs of 1. */
@@ -146,13 +147,16 @@ static void add_linear(struct adder *a, const char *name, int64_t n, int64_t k, 
 		add_plain(a, name, n, k, dev);
 		return;
 	}
-	set_dims(a, add(a, name, ".weight_packed", DTYPE_I32, SYNTH_NIBBLES, 1), n, k / 8);
-	set_dims(a, add(a, name, ".weight_scale", DTYPE_BF16, SYNTH_NEAR,
-			dev / SYNTH_NIBBLE_DEV), n, k / group);
+	set_dims(a, synth_shape_add(a, name, ".weight_packed", DTYPE_I32, SYNTH_NIBBLES, 1), n,
+		 k / 8);
+	set_dims(a, synth_shape_add(a, name, ".weight_scale", DTYPE_BF16, SYNTH_NEAR,
+				    dev / SYNTH_NIBBLE_DEV), n, k / group);
 	if (a->f.is_asymmetric)
-		set_dims(a, add(a, name, ".weight_zero_point", DTYPE_I32, SYNTH_ZEROS, 1),
+		set_dims(a, synth_shape_add(a, name, ".weight_zero_point", DTYPE_I32, SYNTH_ZEROS,
+					    1),
 			 (n + 7) / 8, k / group);
-	struct synth_tensor *t = add(a, name, ".weight_shape", DTYPE_I64, SYNTH_SIZES, 1);
+	struct synth_tensor *t = synth_shape_add(a, name, ".weight_shape", DTYPE_I64, SYNTH_SIZES,
+						 1);
 	t->sizes[0] = n;
 	t->sizes[1] = k;
 	set_dims(a, t, 2, 0);
@@ -188,18 +192,19 @@ static void add_delta(struct adder *a, const struct synth_shape *s, double out)
 {
 	int64_t d = s->d_model, hv = s->n_value_heads, nv = hv * s->delta_dim;
 	int64_t n_conv = 2 * (int64_t)s->n_key_heads * s->delta_dim + nv;
-	set_dims(a, add(a, "linear_attn.A_log", "", DTYPE_BF16, SYNTH_NORMAL, 0.5), hv, 0);
-	set_dims(a, add(a, "linear_attn.dt_bias", "", DTYPE_BF16, SYNTH_NORMAL, 0.5), hv,
+	set_dims(a, synth_shape_add(a, "linear_attn.A_log", "", DTYPE_BF16, SYNTH_NORMAL, 0.5), hv,
 		 0);
-	struct synth_tensor *conv = add(a, "linear_attn.conv1d", ".weight", DTYPE_BF16,
-					SYNTH_NORMAL, 1 / sqrt(SYNTH_DELTA_TAPS));
+	set_dims(a, synth_shape_add(a, "linear_attn.dt_bias", "", DTYPE_BF16, SYNTH_NORMAL, 0.5),
+		 hv, 0);
+	struct synth_tensor *conv = synth_shape_add(a, "linear_attn.conv1d", ".weight", DTYPE_BF16,
+						    SYNTH_NORMAL, 1 / sqrt(SYNTH_DELTA_TAPS));
 	conv->dim[conv->n_dims++] = n_conv;
 	set_dims(a, conv, 1, SYNTH_DELTA_TAPS);
 	add_plain(a, "linear_attn.in_proj_a", hv, d, 1 / sqrt((double)d));
 	add_plain(a, "linear_attn.in_proj_b", hv, d, 1 / sqrt((double)d));
 	add_linear(a, "linear_attn.in_proj_qkv", n_conv, d, 1);
 	add_linear(a, "linear_attn.in_proj_z", nv, d, 1);
-	set_dims(a, add(a, "linear_attn.norm", ".weight", DTYPE_BF16, SYNTH_NEAR, 1),
+	set_dims(a, synth_shape_add(a, "linear_attn.norm", ".weight", DTYPE_BF16, SYNTH_NEAR, 1),
 		 s->delta_dim, 0);
 	add_linear(a, "linear_attn.out_proj", d, nv, out);
 }

@@ -195,18 +195,19 @@ static enum status write_all(struct synth_writer *w, const char *p, size_t n,
 	return OK;
 }
 
-static enum status flush(struct synth_writer *w, struct fail *fail)
+static enum status synth_write_flush(struct synth_writer *w, struct fail *fail)
 {
 	size_t n = w->n_gather;
 	w->n_gather = 0;
 	return write_all(w, w->gather, n, fail);
 }
 
-static enum status put(struct synth_writer *w, const void *p, size_t n, struct fail *fail)
+static enum status synth_write_put(struct synth_writer *w, const void *p, size_t n,
+				   struct fail *fail)
 {
 	enum status st = OK;
 	if (w->n_gather + n > GATHER || n >= DIRECT)
-		st = flush(w, fail);
+		st = synth_write_flush(w, fail);
 	if (st != OK || n >= DIRECT)
 		return st == OK ? write_all(w, p, n, fail) : st;
 	memcpy(w->gather + w->n_gather, p, n);
@@ -218,14 +219,14 @@ static enum status put_tensor(struct synth_writer *w, const struct synth_tensor 
 			      struct fail *fail)
 {
 	if (t->fill == SYNTH_SIZES)
-		return put(w, t->sizes, sizeof t->sizes, fail);
+		return synth_write_put(w, t->sizes, sizeof t->sizes, fail);
 	const struct writer_pool *p = pool_of(w, t);
 	size_t left = (size_t)synth_tensor_bytes(t) / p->size;
 	size_t at = random_bits(w) % p->n;
 	enum status st = OK;
 	for (size_t n; left > 0 && st == OK; left -= n, at = 0) {
 		n = MIN(left, p->n - at);
-		st = put(w, (const char *)p->p + at * p->size, n * p->size, fail);
+		st = synth_write_put(w, (const char *)p->p + at * p->size, n * p->size, fail);
 	}
 	return st;
 }
@@ -234,7 +235,7 @@ static enum status put_tensor(struct synth_writer *w, const struct synth_tensor 
 static enum status skip_tensor(struct synth_writer *w, const struct synth_tensor *t,
 			       struct fail *fail)
 {
-	enum status st = flush(w, fail);
+	enum status st = synth_write_flush(w, fail);
 	if (st == OK && lseek(w->fd, (off_t)synth_tensor_bytes(t), SEEK_CUR) < 0)
 		st = fail_set(fail, E_IO, "%s: %s", w->path, strerror(errno));
 	return st;
@@ -270,7 +271,7 @@ static enum status put_padding(struct synth_writer *w, const struct synth_plan *
 {
 	static const char zeros[64];
 	int64_t n = synth_tensor_bytes(t);
-	return put(w, zeros, (size_t)(ROUND_UP(n, p->align) - n), fail);
+	return synth_write_put(w, zeros, (size_t)(ROUND_UP(n, p->align) - n), fail);
 }
 
 static enum status put_everything(struct synth_writer *w, const struct synth_plan *p,
@@ -282,7 +283,7 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 	if (error < 0 && (errno == ENOSPC || p->is_empty))
 		return fail_set(fail, E_IO, "%s: the disk has no room for %lld bytes",
 				w->path, (long long)p->n_bytes);
-	enum status st = put(w, header->p, header->n, fail);
+	enum status st = synth_write_put(w, header->p, header->n, fail);
 	int64_t done = 0;
 	for (size_t i = 0; i < p->n && st == OK; i++) {
 		const struct synth_tensor *t = &p->tensor[i];
@@ -294,7 +295,7 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 		progress_show("writing", done, p->n_bytes);
 	}
 	progress_end();
-	return st == OK ? flush(w, fail) : st;
+	return st == OK ? synth_write_flush(w, fail) : st;
 }
 
 enum status synth_write(const struct synth_plan *p, const struct buf *header, uint64_t seed,

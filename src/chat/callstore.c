@@ -45,7 +45,7 @@ void callstore_destroy(struct callstore *s)
 	free(s);
 }
 
-static char *add(char *to, struct str s)
+static char *callstore_add(char *to, struct str s)
 {
 	if (s.n)
 		memcpy(to, s.p, s.n);
@@ -61,7 +61,7 @@ void callstore_put(struct callstore *s, struct str id, const struct callstore_ca
 	c->n_name = call->name.n;
 	c->n_args = call->args.n;
 	c->n_text = call->text.n;
-	add(add(add(c->bytes, call->name), call->args), call->text);
+	callstore_add(callstore_add(callstore_add(c->bytes, call->name), call->args), call->text);
 	lru_put(s->lru, (struct lru_key){0, id}, c);
 }
 

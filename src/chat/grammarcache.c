@@ -13,14 +13,14 @@ struct grammarcache {
 
 static size_t size(void *value) { return grammar_size(value); }
 
-static void drop(void *value) { grammar_unref(value); }
+static void grammarcache_drop(void *value) { grammar_unref(value); }
 
 struct grammarcache *grammarcache_create(int max_entries, size_t max_bytes)
 {
 	struct grammarcache *c = xcalloc(1, sizeof *c);
 	c->lru = lru_create(&(struct lru_opts){
 		.max_entries = max_entries, .max_bytes = max_bytes, .grows = true,
-		.size = size, .drop = drop});
+		.size = size, .drop = grammarcache_drop});
 	return c;
 }
 
@@ -32,12 +32,13 @@ void grammarcache_destroy(struct grammarcache *c)
 	free(c);
 }
 
-static void take(void *value, void *ctx) { *(struct grammar **)ctx = grammar_ref(value); }
+static void grammarcache_take(void *value,
+			      void *ctx) { *(struct grammar **)ctx = grammar_ref(value); }
 
 struct grammar *grammarcache_get(struct grammarcache *c, struct str key)
 {
 	struct grammar *g = NULL;
-	lru_get(c->lru, (struct lru_key){0, key}, take, &g);
+	lru_get(c->lru, (struct lru_key){0, key}, grammarcache_take, &g);
 	return g;
 }
 

@@ -119,9 +119,9 @@ static enum status fetch_file_of(const struct images *im, struct str url,
 	return st;
 }
 
-static enum status look(const struct images *im, const struct images_entry *e,
-			const struct images_use *use, struct vision_view **out,
-			struct fail *fail)
+static enum status images_look(const struct images *im, const struct images_entry *e,
+			       const struct images_use *use, struct vision_view **out,
+			       struct fail *fail)
 {
 	struct buf file = {0};
 	enum status st = is_data(e->url) ? read_data(e->url, &file, fail)
@@ -188,7 +188,7 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 	void **held = arena_alloc(im->arena, (size_t)im->n * sizeof *held);
 	for (const struct images_entry *e = im->first; e && st == OK; e = e->next) {
 		struct vision_view *view = NULL;
-		st = look(im, e, &u, &view, fail);
+		st = images_look(im, e, &u, &view, fail);
 		if (st != OK)
 			break;
 		images[i] = *vision_view_image(view);

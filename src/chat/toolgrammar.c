@@ -53,8 +53,8 @@ static void mark(const struct toolgrammar_specials *s, struct str text, int *io_
 	}
 }
 
-static void flush(struct maker *m, struct buf *text, int *io_plain,
-		  struct grammar_parts *to)
+static void toolgrammar_flush(struct maker *m, struct buf *text, int *io_plain,
+			      struct grammar_parts *to)
 {
 	struct buf marked = {0};
 	mark(m->specials, buf_str(text), io_plain, &marked);
@@ -81,7 +81,7 @@ static grammar_part words(struct maker *m, const char *s, bool has_begun)
 			buf_add_c(&text, *s == '\t' ? ' ' : *s);
 			continue;
 		}
-		flush(m, &text, &n_plain, &parts);
+		toolgrammar_flush(m, &text, &n_plain, &parts);
 		if (*s == '#')
 			one_part = grammar_build_class(m->b, alnum, 3, false);
 		else if (*s == '@')
@@ -91,7 +91,7 @@ static grammar_part words(struct maker *m, const char *s, bool has_begun)
 			one_part = grammar_build_opt(m->b, grammar_build_lit(m->b, one));
 		grammar_parts_add(&parts, one_part);
 	}
-	flush(m, &text, &n_plain, &parts);
+	toolgrammar_flush(m, &text, &n_plain, &parts);
 	grammar_part out = grammar_build_seq(m->b, parts.p, parts.n);
 	free(parts.p);
 	buf_deinit(&text);
@@ -276,7 +276,7 @@ static grammar_part any_part(struct maker *m)
 	return grammar_build_seq(m->b, whole, 2);
 }
 
-static enum status make(struct maker *m, struct grammar **out)
+static enum status toolgrammar_make(struct maker *m, struct grammar **out)
 {
 	int n = m->t->parse.n_tools;
 	enum status st = OK;
@@ -318,7 +318,7 @@ static enum status get(const struct chat_model *model, struct maker *m, struct g
 	enum status st = OK;
 	*out = grammarcache_get(model->grammars, str_of(key));
 	if (!*out) {
-		st = make(m, out);
+		st = toolgrammar_make(m, out);
 		if (st == OK)
 			grammarcache_put(model->grammars, str_of(key), *out);
 	}

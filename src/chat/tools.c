@@ -107,8 +107,8 @@ static enum status read_tool(const struct json_node *at, struct arena *a,
 	return OK;
 }
 
-static const struct toolparse_tool *find(const struct toolparse_tool *tools, int n,
-					 struct str name)
+static const struct toolparse_tool *tools_find(const struct toolparse_tool *tools, int n,
+					       struct str name)
 {
 	for (int i = 0; i < n; i++)
 		if (str_eq(tools[i].name, name))
@@ -132,7 +132,7 @@ static enum status read_list(const struct json_node *at, struct arena *a,
 		st = read_tool(&tool, a, &tools[i], &strict[i], fail);
 		if (st != OK)
 			return st;
-		if (find(tools, (int)i, tools[i].name))
+		if (tools_find(tools, (int)i, tools[i].name))
 			return json_read_fail(&name, fail, "is given twice");
 	}
 	out->strict = strict;
@@ -153,7 +153,7 @@ static enum status read_named(const struct json_node *choice,
 	if (st != OK)
 		return st;
 	const struct toolparse_tool *tool =
-		find(o->tools, o->n_tools, json_read_view(name.v));
+		tools_find(o->tools, o->n_tools, json_read_view(name.v));
 	if (!tool)
 		return json_read_fail(&name, fail, "is not among `tools`");
 	out->is_forced = true;

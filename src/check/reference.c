@@ -17,7 +17,7 @@ struct reference_reader {
 	struct fail *fail;
 };
 
-static enum status bad(const struct reference_reader *rd, const char *key)
+static enum status reference_bad(const struct reference_reader *rd, const char *key)
 {
 	return fail_at(rd->fail, E_FORMAT, key, "%s: cases[%d].%s is not as it "
 		       "should be", rd->path, rd->i_case, key);
@@ -40,16 +40,16 @@ static enum status read_tokens(const struct reference_reader *rd, const json_t *
 	const json_t *next = json_object_get(c, "continuation_ids");
 	size_t n_prompt = json_array_size(prompt), n_next = json_array_size(next);
 	if (n_prompt < 1 || n_prompt > MAX_TOKENS)
-		return bad(rd, "prompt_ids");
+		return reference_bad(rd, "prompt_ids");
 	if (n_next > MAX_TOKENS)
-		return bad(rd, "continuation_ids");
+		return reference_bad(rd, "continuation_ids");
 	int32_t *ids = arena_alloc(&rd->r->arena, (n_prompt + n_next) * sizeof *ids);
 	for (size_t i = 0; i < n_prompt; i++)
 		if (!read_id(rd, json_array_get(prompt, i), &ids[i]))
-			return bad(rd, "prompt_ids");
+			return reference_bad(rd, "prompt_ids");
 	for (size_t i = 0; i < n_next; i++)
 		if (!read_id(rd, json_array_get(next, i), &ids[n_prompt + i]))
-			return bad(rd, "continuation_ids");
+			return reference_bad(rd, "continuation_ids");
 	out->ids = ids;
 	out->n_prompt = (int)n_prompt;
 	out->n_next = (int)n_next;
@@ -65,11 +65,11 @@ static enum status read_logprobs(const struct reference_reader *rd, const json_t
 	if (!list)
 		return OK;
 	if (!json_is_array(list) || json_array_size(list) != n)
-		return bad(rd, "prompt_logprobs");
+		return reference_bad(rd, "prompt_logprobs");
 	double *v = arena_alloc(&rd->r->arena, n * sizeof *v);
 	for (size_t i = 0; i < n; i++) {
 		if (!json_is_number(json_array_get(list, i)))
-			return bad(rd, "prompt_logprobs");
+			return reference_bad(rd, "prompt_logprobs");
 		v[i] = json_number_value(json_array_get(list, i));
 	}
 	out->logprobs = v;
@@ -100,12 +100,12 @@ static enum status read_steps(const struct reference_reader *rd, const json_t *c
 {
 	const json_t *list = json_object_get(c, "steps");
 	if (json_array_size(list) != (size_t)out->n_next)
-		return bad(rd, "steps");
+		return reference_bad(rd, "steps");
 	struct reference_step *steps = arena_alloc(
 		&rd->r->arena, (size_t)out->n_next * sizeof *steps);
 	for (int i = 0; i < out->n_next; i++)
 		if (!read_top(rd, json_array_get(list, (size_t)i), &steps[i]))
-			return bad(rd, "steps");
+			return reference_bad(rd, "steps");
 	out->steps = steps;
 	return OK;
 }
@@ -115,7 +115,7 @@ static enum status read_text(const struct reference_reader *rd, const json_t *c,
 {
 	const json_t *v = json_object_get(c, key);
 	if (v && !json_is_string(v))
-		return bad(rd, key);
+		return reference_bad(rd, key);
 	*out = v ? arena_strdup(&rd->r->arena, json_string_value(v)) : NULL;
 	return OK;
 }

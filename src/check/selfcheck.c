@@ -62,11 +62,11 @@ static void compare_step(struct selfcheck *k, const float *logits,
 }
 
 /* Runs the slices; then calls on_logits for each slice. */
-static enum status step(struct selfcheck *k,
-			void (*on_logits)(struct selfcheck *k, int i_part,
-					  const struct engine_slice *s,
-					  const float *logits),
-			struct fail *fail)
+static enum status selfcheck_step(struct selfcheck *k,
+				  void (*on_logits)(struct selfcheck *k, int i_part,
+						    const struct engine_slice *s,
+						    const float *logits),
+				  struct fail *fail)
 {
 	enum status st = engine_step(k->engine, k->slices, k->n_slices, fail);
 	for (int i = 0; st == OK && i < k->n_slices; i++) {
@@ -113,19 +113,19 @@ static enum status run(struct selfcheck *k, struct fail *fail)
 						      .n_logits = c->n_prompt});
 		n_steps = MAX(n_steps, parts[i].n_next - 1);
 	}
-	enum status st = step(k, on_prompt, fail);
+	enum status st = selfcheck_step(k, on_prompt, fail);
 	for (int at = 0; st == OK && at < n_steps; at++) {
 		for (int i = 0; i < N_PARTS; i++)
 			if (at + 1 < parts[i].n_next)
 				add_slice(k, i, (struct engine_slice){
 					.tokens = case_of(k, i)->ids + case_of(k, i)->n_prompt + at,
 					.n = 1, .n_logits = 1});
-		st = step(k, on_token, fail);
+		st = selfcheck_step(k, on_token, fail);
 	}
 	return st;
 }
 
-static enum status start(struct selfcheck *k, struct fail *fail)
+static enum status selfcheck_start(struct selfcheck *k, struct fail *fail)
 {
 	for (int i = 0; i < N_PARTS; i++) {
 		const struct reference_case *c = case_of(k, i);
@@ -190,7 +190,7 @@ static enum status open_engine(struct selfcheck *k, const struct backend_opts *o
 	return st == E_NOMEM || st == E_CONFIG ? as_missing(fail) : st;
 }
 
-static void finish(struct selfcheck *k)
+static void selfcheck_finish(struct selfcheck *k)
 {
 	for (int i = 0; i < N_PARTS && k->engine; i++)
 		engine_seq_destroy(k->engine, k->seq[i]);
@@ -212,10 +212,10 @@ enum status selfcheck_run(const char *dir, const struct backend_opts *opts,
 	if (st == OK)
 		st = open_engine(&k, opts, fail);
 	if (st == OK)
-		st = start(&k, fail);
+		st = selfcheck_start(&k, fail);
 	if (st == OK)
 		st = run(&k, fail);
-	finish(&k);
+	selfcheck_finish(&k);
 	out->mean = out->n_compared ? k.sum / out->n_compared : NAN;
 	out->seconds = (double)(clock_now_us(&clock_monotonic) - begin) * 1e-6;
 	out->is_pass = st == OK && out->mean <= SELFCHECK_MAX_MEAN &&

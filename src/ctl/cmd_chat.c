@@ -287,7 +287,7 @@ static enum status start_server(const struct chat_args *a, struct own_server *ow
 	return chat_server_start(argv, n, own, fail);
 }
 
-static int run(const struct chat_args *a)
+static int cmd_chat_run(const struct chat_args *a)
 {
 	struct own_server own = {0};
 	struct chat_session c = {.server = {.url = a->url, .api_key = a->api_key},
@@ -364,7 +364,7 @@ int cmd_chat(int argc, char **argv)
 		return options_fault(&set, "--model and --url exclude each other");
 	char *url = a.url ? file_without_slashes(a.url) : NULL;
 	a.url = url;
-	rc = run(&a);
+	rc = cmd_chat_run(&a);
 	free(url);
 	return rc;
 }

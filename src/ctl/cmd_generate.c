@@ -247,8 +247,8 @@ static int generate(struct session *s, const struct generate_args *a,
 	return good ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run(const struct option_set *set, const struct generate_args *a,
-	       struct str prompt)
+static int cmd_generate_run(const struct option_set *set, const struct generate_args *a,
+			    struct str prompt)
 {
 	struct session s = {0};
 	struct api *api = NULL;
@@ -327,7 +327,7 @@ int cmd_generate(int argc, char **argv)
 		buf_add_z(&prompt, a.prompt);
 	else if (!input_stdin(&prompt))
 		return EXIT_USAGE;
-	rc = run(&set, &a, buf_str(&prompt));
+	rc = cmd_generate_run(&set, &a, buf_str(&prompt));
 	buf_deinit(&prompt);
 	return rc;
 }

@@ -163,7 +163,7 @@ static void add_escaped(struct buf *url, const char *path)
 			buf_addf(url, "%%%02X", (unsigned char)*path);
 }
 
-static enum status fetch(struct pull *p, const struct hub_file *f, struct fail *fail)
+static enum status cmd_pull_fetch(struct pull *p, const struct hub_file *f, struct fail *fail)
 {
 	char *blob = below(p, "blobs", f->digest), size[24];
 	struct stat found;
@@ -218,7 +218,7 @@ static enum status fetch_all(struct pull *p, struct fail *fail)
 	enum status st = check_disk(p, fail);
 	for (size_t i = 0; i < p->list.n_files && st == OK; i++)
 		if (p->list.files[i].is_wanted)
-			st = fetch(p, &p->list.files[i], fail);
+			st = cmd_pull_fetch(p, &p->list.files[i], fail);
 	for (size_t i = 0; i < p->list.n_files && st == OK; i++)
 		if (p->list.files[i].is_wanted)
 			st = make_link(p, &p->list.files[i], fail);

@@ -100,7 +100,8 @@ static int decode(const struct option_set *set, const struct tokenizer *t,
 
 /* Loads the tokenizer of a folder, which need not have other files, or of a GGUF file. The
  * model's architecture may be one that halod does not run. */
-static enum status load(const char *dir, struct tokenizer_files *files, struct fail *fail)
+static enum status cmd_tokenize_load(const char *dir, struct tokenizer_files *files,
+				     struct fail *fail)
 {
 	char *gguf = NULL;
 	const struct model_opts opts = {.use_mmap = true};
@@ -117,8 +118,8 @@ static enum status load(const char *dir, struct tokenizer_files *files, struct f
 	return st;
 }
 
-static int run(const struct option_set *set, struct tokenize_args *a, int argc,
-	       char **argv, work_fn work)
+static int cmd_tokenize_run(const struct option_set *set, struct tokenize_args *a, int argc,
+			    char **argv, work_fn work)
 {
 	struct tokenizer_files files = {0};
 	struct buf input = {0};
@@ -128,7 +129,7 @@ static int run(const struct option_set *set, struct tokenize_args *a, int argc,
 		return rc;
 	if (!a->dir)
 		return options_fault(set, "--model is needed");
-	enum status st = load(a->dir, &files, &fail);
+	enum status st = cmd_tokenize_load(a->dir, &files, &fail);
 	if (st != OK) {
 		fail_default(&fail, st);
 		return options_failure("%s", fail.text);
@@ -159,7 +160,7 @@ int cmd_tokenize(int argc, char **argv)
 	};
 	struct option_set set = {"tokenize", "Token ids of a text.", rows,
 				 ARRAY_LEN(rows)};
-	return run(&set, &a, argc, argv, encode);
+	return cmd_tokenize_run(&set, &a, argc, argv, encode);
 }
 
 int cmd_detokenize(int argc, char **argv)
@@ -176,5 +177,5 @@ int cmd_detokenize(int argc, char **argv)
 	};
 	struct option_set set = {"detokenize", "Text of token ids.", rows,
 				 ARRAY_LEN(rows)};
-	return run(&set, &a, argc, argv, decode);
+	return cmd_tokenize_run(&set, &a, argc, argv, decode);
 }

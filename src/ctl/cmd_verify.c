@@ -180,7 +180,7 @@ struct lanes {
 };
 
 /* Feeds the same tokens to each lane, step by step, and compares the logits. */
-static bool feed(struct lanes *w, int at, int n, bool is_prompt)
+static bool cmd_verify_feed(struct lanes *w, int at, int n, bool is_prompt)
 {
 	const struct reference_case *c = w->lanes[0].c;
 	int most = engine_max_batch_tok(w->lanes[0].s->engine);
@@ -215,11 +215,11 @@ static bool run_case(struct lanes *w, const struct reference_case *c, int i_case
 	}
 	if (w->routing)
 		w->routing->i_case = i_case;
-	good = good && feed(w, 0, c->n_prompt - 1, true);
+	good = good && cmd_verify_feed(w, 0, c->n_prompt - 1, true);
 	/* Feed the last token of the prompt alone: its logits are those of the first decode
 	 * step. */
 	for (int i = 0; good && i < c->n_next; i++)
-		good = feed(w, c->n_prompt - 1 + i, 1, false);
+		good = cmd_verify_feed(w, c->n_prompt - 1 + i, 1, false);
 	for (int i = 0; i < w->n; i++) {
 		struct lane *l = &w->lanes[i];
 		engine_seq_destroy(l->s->engine, l->seq);
@@ -529,8 +529,8 @@ bool verify_session(struct session *s, const struct session_opts *so,
 	return verify(s, ref, &a) == EXIT_OK;
 }
 
-static int run(const struct option_set *set, struct verify_args *a,
-	       const char *path)
+static int cmd_verify_run(const struct option_set *set, struct verify_args *a,
+			  const char *path)
 {
 	struct session s = {0};
 	struct reference ref;
@@ -584,7 +584,7 @@ int cmd_verify(int argc, char **argv)
 		return options_fault(&set, "--model is needed");
 	char *path = a.reference ? xstrdup(a.reference)
 				 : file_join(a.session.dir, "reference.json");
-	rc = run(&set, &a, path);
+	rc = cmd_verify_run(&set, &a, path);
 	free(path);
 	return rc;
 }

@@ -201,7 +201,7 @@ static enum status try_once(struct file_transfer *t, bool *out_again, struct fai
 					   *error ? error : curl_easy_strerror(done));
 }
 
-static enum status fetch(struct file_transfer *t, struct fail *fail)
+static enum status download_fetch(struct file_transfer *t, struct fail *fail)
 {
 	enum status st = OK;
 	for (int n_tried = 0; t->n_have < t->f->n_bytes;) {
@@ -223,7 +223,7 @@ static enum status fetch(struct file_transfer *t, struct fail *fail)
 	return OK;
 }
 
-static enum status check(struct file_transfer *t, struct fail *fail)
+static enum status download_check(struct file_transfer *t, struct fail *fail)
 {
 	unsigned char digest[MAX_DIGEST];
 	char text[2 * MAX_DIGEST + 1];
@@ -257,9 +257,9 @@ enum status download_file(const struct download *d, const struct download_file *
 	if (st == OK && !t.hash)
 		st = fail_set(fail, E_UNSUPPORTED, "GnuTLS has no digest for %s", f->path);
 	if (st == OK)
-		st = fetch(&t, fail);
+		st = download_fetch(&t, fail);
 	if (st == OK)
-		st = check(&t, fail);
+		st = download_check(&t, fail);
 	if (st == OK && (fsync(t.fd) != 0 || rename(t.part, f->path) != 0))
 		st = fail_set(fail, E_IO, "%s: %s", f->path, strerror(errno));
 	if (t.hash)

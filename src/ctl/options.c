@@ -61,8 +61,8 @@ static void print_help(const struct option_set *set)
 	printf("      %-22s %s\n", "--help", "this text");
 }
 
-static bool store(const struct option_set *set, const struct option_row *r,
-		  const char *text)
+static bool options_store(const struct option_set *set, const struct option_row *r,
+			  const char *text)
 {
 	char *end;
 	double v;
@@ -143,7 +143,7 @@ static bool parse_some(const struct option_set *set, int argc, char **argv, int 
 			*out_exit = EXIT_OK;
 			return false;
 		}
-		if (!store(set, &set->rows[i], optarg))
+		if (!options_store(set, &set->rows[i], optarg))
 			return false;
 	}
 	return true;
@@ -166,7 +166,7 @@ bool options_parse(const struct option_set *set, int argc, char **argv,
 	if (!parse_some(set, argc, argv, out_exit))
 		return false;
 	if (optind < argc && operand_of(set) &&
-	    (!store(set, operand_of(set), argv[optind++]) ||
+	    (!options_store(set, operand_of(set), argv[optind++]) ||
 	     !parse_some(set, argc, argv, out_exit)))
 		return false;
 	if (optind == argc)

@@ -37,8 +37,8 @@ static struct curl_slist *make_headers(const struct post *p)
 	return h;
 }
 
-static enum status begin(struct post_transfer *t, const struct post *p, const json_t *body,
-			 struct curl_slist *headers, struct fail *fail)
+static enum status post_begin(struct post_transfer *t, const struct post *p, const json_t *body,
+			      struct curl_slist *headers, struct fail *fail)
 {
 	t->sent = json_dumps(body, JSON_COMPACT);
 	t->easy = curl_easy_init();
@@ -74,8 +74,8 @@ static void set_error(struct post_answer *a, const char *url, const char *why)
 }
 
 /* Sets the answer's error: the message in the body if it has OpenAI's form, else a general one. */
-static void finish(struct post_transfer *t, const struct post *p, CURLcode code,
-		   struct post_answer *out)
+static void post_finish(struct post_transfer *t, const struct post *p, CURLcode code,
+			struct post_answer *out)
 {
 	if (code != CURLE_OK) {
 		set_error(out, p->url, post_why((int)code));
@@ -119,7 +119,7 @@ static void collect(CURLM *multi, struct post_transfer *t, int n, const struct p
 	for (CURLMsg *m; (m = curl_multi_info_read(multi, &left));)
 		for (int i = 0; i < n; i++)
 			if (m->msg == CURLMSG_DONE && t[i].easy == m->easy_handle)
-				finish(&t[i], p, m->data.result, &out[i]);
+				post_finish(&t[i], p, m->data.result, &out[i]);
 }
 
 enum status post_json(const struct post *p, json_t *const *bodies, int n,
@@ -131,7 +131,7 @@ enum status post_json(const struct post *p, json_t *const *bodies, int n,
 	enum status st = multi ? OK : fail_set(fail, E_IO, "curl gives no handle");
 	memset(out, 0, (size_t)n * sizeof *out);
 	for (int i = 0; i < n && st == OK; i++) {
-		st = begin(&t[i], p, bodies[i], headers, fail);
+		st = post_begin(&t[i], p, bodies[i], headers, fail);
 		if (st == OK && curl_multi_add_handle(multi, t[i].easy) != CURLM_OK)
 			st = fail_set(fail, E_IO, "curl takes no request");
 	}
@@ -172,7 +172,7 @@ enum status post_stream(const struct post *p, json_t *body, struct post_answer *
 	struct post_chunks chunks = {.array = json_array()};
 	struct sse sse = {0};
 	*out = (struct post_answer){0};
-	enum status st = begin(&t, p, body, headers, fail);
+	enum status st = post_begin(&t, p, body, headers, fail);
 	if (st == OK) {
 		CURLcode code = curl_easy_perform(t.easy);
 		if (code == CURLE_OK)
@@ -180,7 +180,7 @@ enum status post_stream(const struct post *p, json_t *body, struct post_answer *
 		if (code != CURLE_OK)
 			set_error(out, p->url, post_why((int)code));
 		else if (out->status != 200)
-			finish(&t, p, code, out);
+			post_finish(&t, p, code, out);
 		else if (sse_push(&sse, t.got.p ? t.got.p : "", t.got.n, on_data, &chunks) != OK ||
 			 !chunks.is_done)
 			set_error(out, p->url, "the stream ended without [DONE]");

@@ -10,7 +10,7 @@
 #include "ctl/progress.h"
 
 /* Prints the failure if st is not OK. Returns whether st is OK. */
-static bool check(enum status st, struct fail *fail)
+static bool session_check(enum status st, struct fail *fail)
 {
 	if (st == OK)
 		return true;
@@ -43,7 +43,7 @@ bool session_open_model(const struct session_opts *o, struct session *s)
 	if (o->no_mmap) /* with mmap, no file has been read yet */
 		mo.on_progress = on_files;
 	int64_t begin = clock_now_us(&clock_monotonic);
-	bool good = check(model_open(o->dir, &mo, &s->model, &fail), &fail);
+	bool good = session_check(model_open(o->dir, &mo, &s->model, &fail), &fail);
 	s->load_s += seconds_since(begin);
 	progress_end();
 	if (good && s->model->tokenizer_note)
@@ -84,9 +84,9 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 	}
 	bo.expert_dir = o->expert_dir;
 	int64_t begin = clock_now_us(&clock_monotonic);
-	bool good = check(backend_create(&bo, &s->backend, &fail), &fail) &&
-		    check(engine_create(s->model, s->backend, &eo, &s->engine,
-					&fail), &fail);
+	bool good = session_check(backend_create(&bo, &s->backend, &fail), &fail) &&
+		    session_check(engine_create(s->model, s->backend, &eo, &s->engine,
+						&fail), &fail);
 	s->load_s += seconds_since(begin);
 	progress_end();
 	if (good && *s->backend->weights_note)
@@ -136,7 +136,7 @@ bool session_feed(struct session *s, struct engine_seq *seq, const int32_t *ids,
 					     .n = count};
 		slice.n_logits = on_logits ? count : at + count == n;
 		struct fail fail = {0};
-		if (!check(engine_step(s->engine, &slice, 1, &fail), &fail))
+		if (!session_check(engine_step(s->engine, &slice, 1, &fail), &fail))
 			return false;
 		const float *logits = on_logits ? session_logits(s) : NULL;
 		if (on_logits && !logits)
@@ -156,8 +156,9 @@ bool session_fill(struct session *s, struct engine_seq *seq, const int32_t *ids,
 	struct fail fail = {0};
 	bool good = session_feed(s, seq, ids, n_first, NULL, NULL);
 	if (good && n_copied)
-		good = check(fail_default(&fail, engine_seq_repeat(s->engine, seq, n_copied)),
-			     &fail);
+		good = session_check(fail_default(&fail, engine_seq_repeat(s->engine, seq,
+									   n_copied)),
+				     &fail);
 	return good && session_feed(s, seq, ids + n_first + n_copied, n - n_first - n_copied, NULL,
 				    NULL);
 }

@@ -151,7 +151,7 @@ static bool is_choice(const char *choices, const char *text)
 	return false;
 }
 
-/* The choice that text spells: where "on" or "off" is one, "yes", "no", "0" and the like do, too. */
+/* The choice that text spells: "yes", "no", "0" and the like do, too, for "on" and "off". */
 static const char *choice_of(const char *choices, const char *text)
 {
 	bool is_on;

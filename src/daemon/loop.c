@@ -140,7 +140,7 @@ _Noreturn static void leave(struct loop *l, enum exit_code code)
 
 /* --- engine thread ------------------------------------------------------------- */
 
-static void tell(struct loop *l, enum news news)
+static void loop_tell(struct loop *l, enum news news)
 {
 	atomic_store(&l->news, news);
 	wake(l);
@@ -159,13 +159,13 @@ static void *engine_main(void *arg)
 			      .clock = &clock_monotonic, .health = &l->health,
 			      .on_ready = on_events, .ctx = l};
 	if (boot_load(&o, &l->boot, &l->fail) != OK) {
-		tell(l, NEWS_LOAD_FAILED);
+		loop_tell(l, NEWS_LOAD_FAILED);
 		return NULL;
 	}
 	health_beat(&l->health, now_us());
-	tell(l, NEWS_LOADED);
+	loop_tell(l, NEWS_LOADED);
 	sched_run(l->boot.sched);
-	tell(l, NEWS_ENGINE_OVER);
+	loop_tell(l, NEWS_ENGINE_OVER);
 	return NULL;
 }
 
@@ -699,7 +699,7 @@ static enum status fail_uv(struct fail *fail, int rc)
 }
 
 /* Starts the loop's handles and all threads. E_LIMIT: the system permits too little. */
-static enum status start(struct loop *l, struct fail *fail)
+static enum status loop_start(struct loop *l, struct fail *fail)
 {
 	struct workers_opts o = {.max = HTTP_WORKERS, .idle_ms = IDLE_WORKER_MS,
 				 .on_done = on_events, .ctx = l};
@@ -796,7 +796,7 @@ static enum exit_code serve(struct loop *l)
 		return code_of(s);
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
-	if (start(l, &l->fail) != OK) {
+	if (loop_start(l, &l->fail) != OK) {
 		log_error("%s", l->fail.text);
 		leave(l, EXIT_CODE_RUNTIME);
 	}

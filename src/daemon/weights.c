@@ -16,7 +16,7 @@ struct weights {
 	struct fail fail;
 };
 
-static void look(void *arg)
+static void weights_look(void *arg)
 {
 	struct weights *w = arg;
 	w->found = mapped_check(&w->fail);
@@ -38,7 +38,7 @@ static void ask(struct weights *w)
 {
 	w->is_asked = w->is_busy;
 	if (!w->is_busy)
-		workers_run(w->o.workers, look, on_looked, w);
+		workers_run(w->o.workers, weights_look, on_looked, w);
 	w->is_busy = true;
 }
 

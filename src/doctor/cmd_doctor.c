@@ -26,7 +26,7 @@ static void check_answers(struct doctor *d)
 			   "journalctl -u halod tells more", d->url);
 }
 
-static int run(struct doctor *d)
+static int cmd_doctor_run(struct doctor *d)
 {
 	doctor_check_gpu(d);
 	doctor_check_machine(d);
@@ -84,7 +84,7 @@ int cmd_doctor(int argc, char **argv)
 	char *path = file_without_slashes(root);
 	d.root = path;
 	d.is_here = !*path;
-	rc = run(&d);
+	rc = cmd_doctor_run(&d);
 	free(path);
 	return rc;
 }

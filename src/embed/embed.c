@@ -68,7 +68,7 @@ static bool is_left_out(struct job *j)
 
 /* Called by the leader, with the lock: choose texts for the next step, those of the oldest jobs
  * first. 0: none is left. */
-static size_t choose(struct embed *e, struct part *parts)
+static size_t embed_choose(struct embed *e, struct part *parts)
 {
 	size_t n = 0;
 	int32_t n_tok = 0;
@@ -214,7 +214,7 @@ static void lead(struct embed *e)
 {
 	struct part parts[MAX_SEQS] = {0};
 	struct fail fail = {0};
-	size_t n = choose(e, parts);
+	size_t n = embed_choose(e, parts);
 	e->is_led = true;
 	pthread_mutex_unlock(&e->lock);
 	enum status st = n == 0		 ? OK
@@ -261,7 +261,7 @@ enum status embed_run(struct embed *e, const struct embed_ask *ask, struct fail 
 
 /* --- pairs ------------------------------------------------------------------------ */
 
-static void add(struct marked *out, const char *text)
+static void embed_add(struct marked *out, const char *text)
 {
 	marked_add(out, str_of(text), TRUST_TEMPLATE);
 }
@@ -270,12 +270,12 @@ static void add(struct marked *out, const char *text)
 static void join_pair(const struct embed *e, const struct embed_pair *p, struct marked *out)
 {
 	const char *begin = e->model->bos_text, *end = e->model->eos_text;
-	add(out, begin);
+	embed_add(out, begin);
 	marked_add(out, p->query, TRUST_USER);
-	add(out, end);
-	add(out, end);
+	embed_add(out, end);
+	embed_add(out, end);
 	marked_add(out, p->document, TRUST_USER);
-	add(out, end);
+	embed_add(out, end);
 }
 
 bool embed_takes_instruct(const struct embed *e)
@@ -289,19 +289,21 @@ void embed_pair_text(const struct embed *e, const struct embed_pair *p, struct m
 		join_pair(e, p, out);
 		return;
 	}
-	add(out, "<|im_start|>system\nJudge whether the Document meets the requirements based "
+	embed_add(out,
+		  "<|im_start|>system\nJudge whether the Document meets the requirements based "
 		 "on the Query and the Instruct provided. Note that the answer can only be "
 		 "\"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: ");
 	if (p->instruct.n)
 		marked_add(out, p->instruct, TRUST_USER);
 	else
-		add(out, "Given a web search query, retrieve relevant passages that answer the "
+		embed_add(out,
+			  "Given a web search query, retrieve relevant passages that answer the "
 			 "query");
-	add(out, "\n<Query>: ");
+	embed_add(out, "\n<Query>: ");
 	marked_add(out, p->query, TRUST_USER);
-	add(out, "\n<Document>: ");
+	embed_add(out, "\n<Document>: ");
 	marked_add(out, p->document, TRUST_USER);
-	add(out, "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+	embed_add(out, "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
 }
 
 /* --- life ------------------------------------------------------------------------ */

@@ -12,8 +12,8 @@ enum { UNSAID = -1, MEAN = 1, CLS = 2, LAST = 3, RANK = 4 };
 enum { MAX_KEY = 120, MAX_WIDTH = 1 << 16 };
 
 /* The value of the architecture's key `name`, or NULL. key gets its whole name. */
-static const struct gguf_value *find(const struct model *m, const char *name,
-				     char key[MAX_KEY])
+static const struct gguf_value *embed_gguf_find(const struct model *m, const char *name,
+						char key[MAX_KEY])
 {
 	const struct gguf *g = tensors_gguf(m->tensors);
 	const struct gguf_value *v = gguf_find(g, "general.architecture");
@@ -27,7 +27,7 @@ static const struct gguf_value *find(const struct model *m, const char *name,
 static enum status read_type(const struct model *m, char key[MAX_KEY], int64_t *out,
 			     struct fail *fail)
 {
-	const struct gguf_value *v = find(m, "pooling_type", key);
+	const struct gguf_value *v = embed_gguf_find(m, "pooling_type", key);
 	*out = UNSAID;
 	if (v && (v->is_array || !gguf_integer(v, 0, out)))
 		return fail_at(fail, E_FORMAT, key, "%s: %s is %s, not an integer", m->dir, key,
@@ -105,7 +105,7 @@ enum status embed_gguf_pooling(const struct model *m, struct embed_pool *out,
 static enum status read_labels(const struct model *m, int32_t *out_yes, struct fail *fail)
 {
 	char key[MAX_KEY];
-	const struct gguf_value *v = find(m, "classifier.output_labels", key);
+	const struct gguf_value *v = embed_gguf_find(m, "classifier.output_labels", key);
 	struct str label[2] = {STR("yes"), STR("no")};
 	bool is_list = !v || (v->is_array && v->type == GGUF_STRING && v->n == 2);
 	const char *at = v ? v->p : NULL;

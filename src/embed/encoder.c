@@ -150,7 +150,7 @@ static enum status add_places(struct encoder_pass *r)
 	return OK;
 }
 
-static enum status begin(struct encoder_pass *r)
+static enum status encoder_begin(struct encoder_pass *r)
 {
 	struct encoder *e = r->e;
 	enum status st = set_ids(r);
@@ -197,8 +197,8 @@ static enum status attend(struct encoder_pass *r, const struct encoder_layer *l,
 }
 
 /* y (T, D) = mlp(x), or y += mlp(x) if `adds`; then y may be x. */
-static enum status feed(struct encoder_pass *r, const struct encoder_layer *l,
-			const float *x, float *y, bool adds)
+static enum status encoder_feed(struct encoder_pass *r, const struct encoder_layer *l,
+				const float *x, float *y, bool adds)
 {
 	const struct model_config *c = r->e->c;
 	size_t d = (size_t)c->d_model;
@@ -228,7 +228,7 @@ static enum status run_bert(struct encoder_pass *r, const struct encoder_layer *
 	LINEAR(&l->out, r->n, r->y, r->x, .adds = true);
 	st = norm_in_place(r, &l->mixer_post);
 	if (st == OK) /* each chunk reads its own rows before it adds to them */
-		st = feed(r, l, r->x, r->x, true);
+		st = encoder_feed(r, l, r->x, r->x, true);
 	return st == OK ? norm_in_place(r, &l->mlp_post) : st;
 }
 
@@ -246,7 +246,7 @@ static enum status run_gemma(struct encoder_pass *r, const struct encoder_layer 
 	    .weight = l->mixer_post.weight, .sum = r->x);
 	st = norm_rows(r, &l->mlp, r->x, r->n_x);
 	if (st == OK)
-		st = feed(r, l, r->n_x, r->part, false);
+		st = encoder_feed(r, l, r->n_x, r->part, false);
 	if (st != OK)
 		return st;
 	RUN(rms_norm, .n_tok = r->n, .dim = c->d_model, .eps = c->norm_eps, .x = r->part,
@@ -258,7 +258,7 @@ static enum status run_all(struct encoder_pass *r, float *rows)
 {
 	struct encoder *e = r->e;
 	const struct model_config *c = e->c;
-	enum status st = begin(r);
+	enum status st = encoder_begin(r);
 	for (int32_t i = 0; i < c->n_layers && st == OK; i++)
 		st = c->encoder.is_bert ? run_bert(r, &e->layers[i]) : run_gemma(r, &e->layers[i]);
 	if (st == OK && !c->encoder.is_bert)
@@ -271,7 +271,7 @@ static enum status run_all(struct encoder_pass *r, float *rows)
 
 /* --- memory ---------------------------------------------------------------------------- */
 
-static void count(struct encoder_pass *r)
+static void encoder_count(struct encoder_pass *r)
 {
 	const struct encoder_batch *b = r->batch;
 	r->n = b->first_tok[b->n_text];
@@ -334,7 +334,7 @@ enum status encoder_run(struct encoder *e, const struct encoder_batch *batch, fl
 	struct encoder_want wanted[N_WANTED];
 	enum status st = OK;
 	void *taken[N_WANTED] = {NULL};
-	count(&r);
+	encoder_count(&r);
 	list_wanted(&r, batch->n_text, wanted);
 	for (size_t i = 0; i < N_WANTED && st == OK; i++) {
 		st = e->b->ops->alloc(e->b, wanted[i].n_bytes, &taken[i]);

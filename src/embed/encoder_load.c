@@ -19,7 +19,7 @@ static const char *name_of(const struct encoder_loader *l, const char *part, cha
 }
 
 /* Copies n_bytes to the device. */
-static const void *put(struct encoder_loader *l, const void *host, size_t n_bytes)
+static const void *encoder_load_put(struct encoder_loader *l, const void *host, size_t n_bytes)
 {
 	struct encoder *e = l->e;
 	void *p = NULL;
@@ -46,7 +46,7 @@ static const float *load_vector(struct encoder_loader *l, const char *part, int3
 	float *v = xmalloc((size_t)n * sizeof *v);
 	for (int32_t i = 0; i < n; i++)
 		v[i] = host[i] + plus;
-	const float *p = put(l, v, (size_t)n * sizeof *v);
+	const float *p = encoder_load_put(l, v, (size_t)n * sizeof *v);
 	free(v);
 	return p;
 }
@@ -137,7 +137,7 @@ static void load_ropes(struct encoder_loader *l)
 		int32_t n = model_n_rot(c, r) / 2;
 		double *freq = xmalloc((size_t)n * sizeof *freq);
 		l->e->rope_scale[r] = rope_frequencies(&c->ropes[r], c->max_ctx, n, freq);
-		l->e->inv_freq[r] = put(l, freq, (size_t)n * sizeof *freq);
+		l->e->inv_freq[r] = encoder_load_put(l, freq, (size_t)n * sizeof *freq);
 		free(freq);
 	}
 }

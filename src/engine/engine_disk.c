@@ -291,7 +291,7 @@ static bool next_run(const struct engine *e, struct disk_job *j, int *out_first,
 	return true;
 }
 
-static bool take(struct engine *e, const struct engine_move *m)
+static bool engine_disk_take(struct engine *e, const struct engine_move *m)
 {
 	return m->n == 0 || e->graph.move(e->graph.ctx, m) == OK;
 }
@@ -341,7 +341,7 @@ static bool copy_pages(struct engine *e, struct engine_disk *k, size_t max_bytes
 	const struct engine_move m = {.at = j->pages + at, .n = n,
 				      .host = r->pages + (size_t)r->n_pages * page,
 				      .is_pinned = r->is_pinned};
-	if (!take(e, &m))
+	if (!engine_disk_take(e, &m))
 		return false;
 	r->n_pages += n;
 	*io_done += (size_t)n * page;
@@ -363,7 +363,7 @@ static void end_run(struct engine *e, struct engine_disk *k, size_t *io_done)
 		const struct engine_move m = {.is_state = true, .at = &slot, .n = 1,
 					      .host = r->states + (size_t)r->n_states * state,
 					      .is_pinned = r->is_pinned};
-		if (!take(e, &m))
+		if (!engine_disk_take(e, &m))
 			break;
 		r->state_at[r->n_states++] = (uint32_t)((i + 1) * engine_page_size(e));
 		*io_done += state;

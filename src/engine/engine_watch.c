@@ -3,8 +3,8 @@
 
 #include "engine/graph_calls.h"
 
-static enum status fetch(struct graph *g, const struct moe_router_args *a,
-			 struct moe_router_args *host, struct fail *fail)
+static enum status engine_watch_fetch(struct graph *g, const struct moe_router_args *a,
+				      struct moe_router_args *host, struct fail *fail)
 {
 	const struct backend_ops *ops = g->b->ops;
 	size_t t = (size_t)a->n_tok, e = (size_t)a->router->n, u = (size_t)a->n_used;
@@ -52,7 +52,7 @@ enum status graph_watch_router(struct graph *g, int i_layer,
 		host.bias = a->bias ? numbers + t * e : NULL;
 		host.expert_scale = a->expert_scale ? numbers + t * e + e : NULL;
 		host.weight = numbers + t * e + 2 * e;
-		st = fetch(g, a, &host, fail);
+		st = engine_watch_fetch(g, a, &host, fail);
 	}
 	if (st == OK && g->watch(g->watch_ctx, i_layer, &host))
 		st = put_back(g, a, &host, fail);

@@ -559,7 +559,7 @@ static const struct logits_top *top(void *ctx)
 	return g->has_top ? g->top : NULL;
 }
 
-static enum status fetch(void *ctx, int32_t i, float *logits)
+static enum status graph_fetch(void *ctx, int32_t i, float *logits)
 {
 	struct graph *g = ctx;
 	size_t n_vocab = (size_t)g->c->n_vocab;
@@ -839,7 +839,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 		.free_pinned = graph_free_pinned,
 		.replay = family->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
-		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = fetch,
+		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = graph_fetch,
 		.draft = limits->mtp ? draft_tokens : NULL, .watch_routers = watch_routers};
 	return OK;
 }

@@ -183,7 +183,7 @@ static void leave_stage(struct expert_memory *m, int32_t slot)
 
 /* Begins the copy of expert e, which has been read, to its slot, unless the copy has begun
  * already. */
-static enum status put(struct expert_memory *m, int32_t e, struct fail *fail)
+static enum status expert_memory_put(struct expert_memory *m, int32_t e, struct fail *fail)
 {
 	int32_t slot = expert_slots_find(m->slots, e);
 	if (m->device.n_stages == 0 || m->stage_of[slot] < 0)
@@ -212,7 +212,7 @@ static int32_t staged(const struct expert_memory *m, const int32_t *e, int32_t n
 static void settle(struct expert_memory *m, int i)
 {
 	int32_t e = m->ahead[i], slot = expert_slots_find(m->slots, e);
-	bool is_good = expert_memory_is_there(m, e) && put(m, e, NULL) == OK;
+	bool is_good = expert_memory_is_there(m, e) && expert_memory_put(m, e, NULL) == OK;
 	leave_stage(m, slot);
 	if (is_good)
 		expert_slots_release(m->slots, e);
@@ -393,7 +393,7 @@ enum status expert_memory_wait(struct expert_memory *m, int32_t e, struct fail *
 		m->stats.wait_s += s;
 		metric_add(METRIC_EXPERT_WAIT_SECONDS, s);
 	}
-	return expert_memory_is_there(m, e) ? put(m, e, fail) : failed(m, x, e, fail);
+	return expert_memory_is_there(m, e) ? expert_memory_put(m, e, fail) : failed(m, x, e, fail);
 }
 
 const uint8_t *expert_memory_at(const struct expert_memory *m, int32_t e)

@@ -71,7 +71,7 @@ void expert_slots_use(struct expert_slots *s, int32_t e)
 
 /* The slot to use next: an empty one, or that of the expert with the lowest score. -1: all are
  * held. */
-static int32_t choose(const struct expert_slots *s)
+static int32_t expert_slots_choose(const struct expert_slots *s)
 {
 	int32_t best = -1;
 	double lowest = INFINITY;
@@ -91,7 +91,7 @@ bool expert_slots_take(struct expert_slots *s, int32_t e, struct expert_take *ou
 	int32_t i = s->slot_of[e];
 	*out = (struct expert_take){.slot = i, .left = -1, .is_hit = i >= 0};
 	if (i < 0) {
-		i = out->slot = choose(s);
+		i = out->slot = expert_slots_choose(s);
 		if (i < 0)
 			return false;
 		out->left = s->expert_in[i];

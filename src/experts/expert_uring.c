@@ -53,7 +53,7 @@ void expert_uring_pump(struct expert_reader *r)
 }
 
 /* Takes the result of a piece: continues it, or ends it. */
-static void take(struct expert_reader *r, struct expert_piece *p, int result)
+static void expert_uring_take(struct expert_reader *r, struct expert_piece *p, int result)
 {
 	enum expert_read_state state = EXPERT_READ_GOOD;
 	p->n_done += result > 0 ? (size_t)result : 0;
@@ -94,7 +94,7 @@ static void *uring_thread(void *arg)
 		io_uring_cqe_seen(&r->uring->ring, cqe);
 		if (!p) /* expert_uring_destroy asks the thread to end */
 			return NULL;
-		take(r, p, result);
+		expert_uring_take(r, p, result);
 	}
 }
 

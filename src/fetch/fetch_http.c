@@ -146,7 +146,7 @@ static enum status check_type(const struct run *r, struct fail *fail)
 }
 
 /* Replaces *u by the address to which the answer redirects, if that is allowed. */
-static enum status follow(const struct run *r, struct fetch_url *u, struct fail *fail)
+static enum status fetch_http_follow(const struct run *r, struct fetch_url *u, struct fail *fail)
 {
 	char *to = NULL;
 	struct fetch_url next;
@@ -181,7 +181,7 @@ static enum status ask_once(struct run *r, struct fetch_url *u, struct fail *fai
 	set_options(r, u, left_us);
 	CURLcode code = curl_easy_perform(r->curl);
 	if (code == CURLE_OK && is_redirect(status_of(r)))
-		return follow(r, u, fail);
+		return fetch_http_follow(r, u, fail);
 	r->is_over = true;
 	if (code != CURLE_OK || status_of(r) != 200)
 		return tell_fault(r, u, code, fail);

@@ -94,7 +94,8 @@ static void spend(struct grammar_build *b, size_t units)
 		b->over = "it takes too much work";
 }
 
-static grammar_part add(struct grammar_build *b, struct grammar_node node, uint16_t depth)
+static grammar_part grammar_build_add(struct grammar_build *b, struct grammar_node node,
+				      uint16_t depth)
 {
 	if (b->n == GRAMMAR_MAX_NODES)
 		b->over = "it has too many parts";
@@ -121,7 +122,7 @@ grammar_part grammar_build_lit(struct grammar_build *b, struct str bytes)
 		b->over = "its texts are too long";
 	else
 		buf_add_str(&b->text, bytes);
-	return add(b, node, 0);
+	return grammar_build_add(b, node, 0);
 }
 
 /* The part for n normalized ranges. Equal ranges are one part: automata ask for the same
@@ -136,7 +137,7 @@ static grammar_part class_of(struct grammar_build *b, const struct grammar_range
 	spend(b, b->rows.n_work / 3); /* a row's step takes about 3 ns */
 	if (b->rows.is_full)
 		b->over = "it has too many classes";
-	grammar_part out = add(b, node, 0);
+	grammar_part out = grammar_build_add(b, node, 0);
 	strmap_put(&b->classes, arena_str(&b->keys, key), out);
 	return out;
 }
@@ -178,7 +179,7 @@ static grammar_part add_list(struct grammar_build *b, enum node_kind kind,
 		b->kids[b->n_kids++] = parts[i];
 		depth = MAX(depth, b->depth[parts[i]]);
 	}
-	return add(b, node, (uint16_t)(depth + 1));
+	return grammar_build_add(b, node, (uint16_t)(depth + 1));
 }
 
 grammar_part grammar_build_seq(struct grammar_build *b, const grammar_part *parts,
@@ -204,7 +205,7 @@ grammar_part grammar_build_repeat(struct grammar_build *b, grammar_part part,
 		return grammar_build_alt(b, NULL, 0);
 	if (min == 1 && max == 1)
 		return part;
-	return add(b, node, (uint16_t)(b->depth[part] + 1));
+	return grammar_build_add(b, node, (uint16_t)(b->depth[part] + 1));
 }
 
 grammar_part grammar_build_opt(struct grammar_build *b, grammar_part part)
@@ -235,12 +236,13 @@ void grammar_build_set_rule(struct grammar_build *b, uint32_t rule,
 
 grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule)
 {
-	return add(b, (struct grammar_node){.kind = NODE_REF, .at = rule}, 0);
+	return grammar_build_add(b, (struct grammar_node){.kind = NODE_REF, .at = rule}, 0);
 }
 
 grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule)
 {
-	return add(b, (struct grammar_node){.kind = NODE_REF, .at = rule, .is_tail = true}, 0);
+	return grammar_build_add(b, (struct grammar_node){.kind = NODE_REF, .at = rule,
+							  .is_tail = true}, 0);
 }
 
 size_t grammar_build_n_rules(const struct grammar_build *b)
@@ -291,8 +293,8 @@ static int by_bytes(const void *a, const void *b)
 
 /* A choice among sorted, distinct texts. Their first `from` bytes are equal and are left
  * out. */
-static grammar_part choose(struct grammar_build *b, const struct str *t, size_t n,
-			   size_t from, int n_branchings)
+static grammar_part grammar_build_choose(struct grammar_build *b, const struct str *t, size_t n,
+					 size_t from, int n_branchings)
 {
 	/* among sorted texts, the first and the last have the shortest common beginning */
 	size_t common = from;
@@ -315,7 +317,7 @@ static grammar_part choose(struct grammar_build *b, const struct str *t, size_t 
 		       t[end].p[common] == t[i].p[common])
 			end++;
 		alts[n_alts++] =
-			choose(b, t + i, end - i, common, n_branchings + 1);
+			grammar_build_choose(b, t + i, end - i, common, n_branchings + 1);
 	}
 	grammar_part both[2] = {head, grammar_build_alt(b, alts, n_alts)};
 	free(alts);
@@ -332,7 +334,7 @@ grammar_part grammar_build_choice(struct grammar_build *b, struct str *texts,
 	for (size_t i = 0; i < n; i++)
 		if (kept == 0 || !str_eq(texts[kept - 1], texts[i]))
 			texts[kept++] = texts[i];
-	return choose(b, texts, kept, 0, 0);
+	return grammar_build_choose(b, texts, kept, 0, 0);
 }
 
 enum status grammar_create_choice(const struct str *texts, size_t n,
@@ -635,7 +637,7 @@ static uint32_t find_left_recursion(const struct grammar_build *b)
 
 /* --- the grammar --------------------------------------------------------- */
 
-static enum status check(struct grammar_build *b, uint32_t root, struct fail *fail)
+static enum status grammar_build_check(struct grammar_build *b, uint32_t root, struct fail *fail)
 {
 	if (b->over)
 		return fail_set(fail, E_LIMIT, "the grammar is too large: %s", b->over);
@@ -722,7 +724,7 @@ enum status grammar_build_finish(struct grammar_build *b, uint32_t root,
 {
 	if (!b->over)
 		analyse(b);
-	enum status st = check(b, root, fail);
+	enum status st = grammar_build_check(b, root, fail);
 	if (st == OK)
 		*out = finish(b, root);
 	return st;

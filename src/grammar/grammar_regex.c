@@ -293,7 +293,7 @@ static lang read_class(struct regex *x)
 
 static lang read_alternation(struct regex *x);
 
-static lang place(struct regex *x, enum term_kind kind, lang of)
+static lang grammar_regex_place(struct regex *x, enum term_kind kind, lang of)
 {
 	const struct term *t = &x->p->terms[of];
 	return lang_term(x->p, (struct term){
@@ -330,7 +330,7 @@ static lang read_group(struct regex *x)
 	x->nesting--;
 	if (!eat(x, ")"))
 		refuse(x, "a group is not closed");
-	return ahead ? place(x, ahead, out) : out;
+	return ahead ? grammar_regex_place(x, ahead, out) : out;
 }
 
 /* True at a count: "{3". As in Python, any other "{" is a plain character. */
@@ -351,9 +351,9 @@ static lang read_atom(struct regex *x)
 	if (eat(x, "["))
 		return read_class(x);
 	if (eat(x, "^") || eat(x, "\\A"))
-		return place(x, TERM_BEGIN, LANG_EMPTY);
+		return grammar_regex_place(x, TERM_BEGIN, LANG_EMPTY);
 	if (eat(x, "$") || eat(x, "\\z") || eat(x, "\\Z"))
-		return place(x, TERM_END, LANG_EMPTY);
+		return grammar_regex_place(x, TERM_END, LANG_EMPTY);
 	if (c == '*' || c == '+' || c == '?' || is_count(x))
 		refuse(x, "nothing to repeat");
 	if (eat(x, ".")) {
@@ -446,8 +446,8 @@ static lang bounded(struct regex *x, lang before, bool is_not)
 		{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 	lang one = lang_class(x->p, word, ARRAY_LEN(word));
 	lang words = lang_cat(x->p, LANG_ANY, one);
-	lang in = place(x, is_not ? TERM_AHEAD : TERM_NOT_AHEAD, one);
-	lang out = place(x, is_not ? TERM_NOT_AHEAD : TERM_AHEAD, one);
+	lang in = grammar_regex_place(x, is_not ? TERM_AHEAD : TERM_NOT_AHEAD, one);
+	lang out = grammar_regex_place(x, is_not ? TERM_NOT_AHEAD : TERM_AHEAD, one);
 	return lang_alt(x->p, lang_cat(x->p, lang_and(x->p, before, words), in),
 			lang_cat(x->p, lang_and(x->p, before, lang_not(x->p, words)), out));
 }
@@ -457,7 +457,7 @@ static lang bounded(struct regex *x, lang before, bool is_not)
 static bool read_boundary(struct regex *x, lang *item, lang *out)
 {
 	bool is_not = x->s.p[x->at + 1] == 'B';
-	lang begin = place(x, TERM_BEGIN, LANG_EMPTY);
+	lang begin = grammar_regex_place(x, TERM_BEGIN, LANG_EMPTY);
 	const struct term *t = item ? &x->p->terms[*item] : NULL;
 	if (!item && x->nesting > 0)
 		return false;
@@ -617,7 +617,7 @@ static lang settle_begin(struct regex *x, lang l, bool is_first)
 		refuse(x, "an anchor that is repeated is not supported");
 		return LANG_NONE;
 	case TERM_AHEAD: case TERM_NOT_AHEAD:
-		return place(x, t.kind, settle_begin(x, t.a, is_first));
+		return grammar_regex_place(x, t.kind, settle_begin(x, t.a, is_first));
 	default:
 		refuse(x, "an anchor that is not supported here");
 		return LANG_NONE;

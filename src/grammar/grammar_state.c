@@ -45,7 +45,7 @@
 #define BUCKETS_FRAMES (1u << 13)
 #define BUCKETS_SETS (1u << 11)
 
-static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
+static uint32_t grammar_state_mix(uint32_t a, uint32_t b, uint32_t c)
 {
 	uint64_t h = (a * 0x9E3779B97F4A7C15u) ^ (b * 0xC2B2AE3D27D4EB4Fu) ^
 		     (c * 0x165667B19E3779F9u);
@@ -59,7 +59,7 @@ static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
 uint32_t grammar_frame(struct grammar_state *s, uint32_t node, uint32_t value,
 		       uint32_t parent)
 {
-	uint32_t h = mix(node, value, parent) % s->n_frame_buckets;
+	uint32_t h = grammar_state_mix(node, value, parent) % s->n_frame_buckets;
 	for (uint32_t i = s->frame_buckets[h]; i; i = s->frames[i].chain) {
 		const struct frame *f = &s->frames[i];
 		if (f->node == node && f->value == value && f->parent == parent)
@@ -96,7 +96,7 @@ static bool is_seen(struct grammar_state *s, const struct task *t)
 				is_seen(s, &old[i].t);
 		free(old);
 	}
-	uint32_t i = mix(t->node, t->parent, t->outer) & (s->cap_seen - 1);
+	uint32_t i = grammar_state_mix(t->node, t->parent, t->outer) & (s->cap_seen - 1);
 	for (; s->seen[i].stamp == s->stamp; i = (i + 1) & (s->cap_seen - 1)) {
 		const struct task *x = &s->seen[i].t;
 		if (x->node == t->node && x->parent == t->parent &&
@@ -108,8 +108,8 @@ static bool is_seen(struct grammar_state *s, const struct task *t)
 	return false;
 }
 
-static void push(struct grammar_state *s, uint32_t node, uint32_t parent,
-		 uint32_t outer)
+static void grammar_state_push(struct grammar_state *s, uint32_t node, uint32_t parent,
+			       uint32_t outer)
 {
 	struct task t = {node, parent, outer};
 	if (is_seen(s, &t))
@@ -142,14 +142,14 @@ static void repeat(struct grammar_state *s, uint32_t node, uint32_t count,
 {
 	const struct grammar_node *x = &s->g->nodes[node];
 	if (count >= x->min)
-		push(s, LEAVE, parent, outer);
+		grammar_state_push(s, LEAVE, parent, outer);
 	if (count >= x->max)
 		return;
 	/* without a maximum, all counts from the minimum on are equivalent */
 	uint32_t next = x->max == GRAMMAR_NO_MAX ? MIN(count + 1, x->min) : count + 1;
 	/* after the last round there is nothing to remember */
 	uint32_t rest = next == x->max ? parent : grammar_frame(s, node, next, parent);
-	push(s, x->at, rest, outer);
+	grammar_state_push(s, x->at, rest, outer);
 }
 
 /* Enters kid i of a sequence; the rest of the sequence becomes its parent frame. */
@@ -158,7 +158,7 @@ static void go_on(struct grammar_state *s, uint32_t node, uint32_t i,
 {
 	const struct grammar_node *x = &s->g->nodes[node];
 	uint32_t rest = i + 1 < x->n ? grammar_frame(s, node, i + 1, parent) : parent;
-	push(s, s->g->kids[x->at + i], rest, outer);
+	grammar_state_push(s, s->g->kids[x->at + i], rest, outer);
 }
 
 static void leave(struct grammar_state *s, uint32_t parent, uint32_t outer)
@@ -175,7 +175,7 @@ static void leave(struct grammar_state *s, uint32_t parent, uint32_t outer)
 		s->is_popped = true;
 	} else {
 		struct frame f = s->frames[outer];
-		push(s, LEAVE, f.value, f.parent);
+		grammar_state_push(s, LEAVE, f.value, f.parent);
 	}
 }
 
@@ -188,11 +188,11 @@ static void enter_rule(struct grammar_state *s, uint32_t part, uint32_t parent,
 		outer = grammar_frame(s, FRAME_CALL, parent, outer);
 		parent = 0;
 	}
-	push(s, part, parent, outer);
+	grammar_state_push(s, part, parent, outer);
 }
 
-static void enter(struct grammar_state *s, uint32_t node, uint32_t parent,
-		  uint32_t outer)
+static void grammar_state_enter(struct grammar_state *s, uint32_t node, uint32_t parent,
+				uint32_t outer)
 {
 	const struct grammar_node *x = &s->g->nodes[node];
 	if (s->frames[outer].depth + x->need > GRAMMAR_MAX_DEPTH)
@@ -200,7 +200,7 @@ static void enter(struct grammar_state *s, uint32_t node, uint32_t parent,
 	switch ((enum node_kind)x->kind) {
 	case NODE_LIT:
 		if (x->n == 0)
-			push(s, LEAVE, parent, outer);
+			grammar_state_push(s, LEAVE, parent, outer);
 		else
 			add_leaf(s, grammar_frame(s, node, 0, parent), outer);
 		break;
@@ -209,13 +209,13 @@ static void enter(struct grammar_state *s, uint32_t node, uint32_t parent,
 		break;
 	case NODE_SEQ:
 		if (x->n == 0)
-			push(s, LEAVE, parent, outer);
+			grammar_state_push(s, LEAVE, parent, outer);
 		else
 			go_on(s, node, 0, parent, outer);
 		break;
 	case NODE_ALT:
 		for (uint32_t i = 0; i < x->n; i++)
-			push(s, s->g->kids[x->at + i], parent, outer);
+			grammar_state_push(s, s->g->kids[x->at + i], parent, outer);
 		break;
 	case NODE_REPEAT:
 		repeat(s, node, 0, parent, outer);
@@ -233,7 +233,7 @@ static void run_tasks(struct grammar_state *s)
 		if (t.node == LEAVE)
 			leave(s, t.parent, t.outer);
 		else
-			enter(s, t.node, t.parent, t.outer);
+			grammar_state_enter(s, t.node, t.parent, t.outer);
 	}
 	s->n_tasks = 0;
 }
@@ -260,7 +260,7 @@ void grammar_set_add(struct grammar_state *s, uint32_t leaf, uint32_t outer)
 
 void grammar_set_leave(struct grammar_state *s, uint32_t outer)
 {
-	push(s, LEAVE, 0, outer);
+	grammar_state_push(s, LEAVE, 0, outer);
 	run_tasks(s);
 }
 
@@ -324,7 +324,7 @@ uint32_t grammar_set_end(struct grammar_state *s)
 		if (kept > 0 && by_config(&c[kept - 1], &c[i]) == 0)
 			continue;
 		c[kept++] = c[i];
-		h = mix(h, c[i].leaf, c[i].outer);
+		h = grammar_state_mix(h, c[i].leaf, c[i].outer);
 	}
 	s->n_confs = s->first_conf + kept;
 	for (uint32_t i = s->set_buckets[h % s->n_set_buckets]; i;
@@ -364,7 +364,7 @@ static void read_byte(struct grammar_state *s, struct grammar_config c, uint8_t 
 	if (next)
 		add_leaf(s, grammar_frame(s, f.node, next, f.parent), c.outer);
 	else
-		push(s, LEAVE, f.parent, c.outer);
+		grammar_state_push(s, LEAVE, f.parent, c.outer);
 }
 
 static uint32_t compute_step(struct grammar_state *s, uint32_t set, uint8_t byte)
@@ -510,7 +510,7 @@ struct grammar_state *grammar_state_create(struct grammar *g,
 	s->budget = BUDGET;
 	make_tables(s);
 	grammar_set_begin(s);
-	push(s, g->root, 0, OUTER_END);
+	grammar_state_push(s, g->root, 0, OUTER_END);
 	run_tasks(s);
 	s->now = grammar_set_end(s);
 	return s;

@@ -8,7 +8,7 @@
 #define TRAILERS_MAX_BYTES 8192
 #define SIZE_DIGITS 15 /* of a chunk's size: so no sum of two sizes overflows */
 
-static void bad(struct chunked *c, struct fail *fail, const char *why)
+static void chunked_bad(struct chunked *c, struct fail *fail, const char *why)
 {
 	c->at = CHUNKED_BAD;
 	fail_set(fail, E_FRAMING, "%s", why);
@@ -30,13 +30,13 @@ static bool take_line(struct chunked *c, struct str *in, struct str *line,
 	const char *end = memchr(in->p, '\n', in->n);
 	size_t n = end ? (size_t)(end - in->p) : in->n;
 	if (n > LINE_MAX_BYTES) {
-		bad(c, fail, "a line between chunks is too long");
+		chunked_bad(c, fail, "a line between chunks is too long");
 		return false;
 	}
 	if (!end)
 		return false;
 	if (n == 0 || in->p[n - 1] != '\r' || memchr(in->p, '\r', n - 1)) {
-		bad(c, fail, "a line between chunks ends without CR LF");
+		chunked_bad(c, fail, "a line between chunks ends without CR LF");
 		return false;
 	}
 	*line = (struct str){in->p, n - 1};
@@ -54,7 +54,7 @@ static void take_size(struct chunked *c, struct str *in, struct fail *fail)
 		return;
 	for (; i < line.n && hex_digit(line.p[i]) >= 0; i++) {
 		if (i == SIZE_DIGITS) {
-			bad(c, fail, "the size of a chunk is too large");
+			chunked_bad(c, fail, "the size of a chunk is too large");
 			return;
 		}
 		size = size << 4 | (uint64_t)hex_digit(line.p[i]);
@@ -65,7 +65,7 @@ static void take_size(struct chunked *c, struct str *in, struct fail *fail)
 		    line.p[k] == 0x7F)
 			has_extension = false;
 	if (i == 0 || (i < line.n && !has_extension)) {
-		bad(c, fail, "the size of a chunk is not a number");
+		chunked_bad(c, fail, "the size of a chunk is not a number");
 		return;
 	}
 	c->n_left = size;
@@ -86,7 +86,7 @@ static void take_data_end(struct chunked *c, struct str *in, struct fail *fail)
 {
 	size_t n = MIN(in->n, 2);
 	if (memcmp(in->p, "\r\n", n) != 0)
-		bad(c, fail, "a chunk is longer than its size");
+		chunked_bad(c, fail, "a chunk is longer than its size");
 	if (n < 2 || c->at == CHUNKED_BAD)
 		return;
 	in->p += 2;
@@ -103,7 +103,7 @@ static void take_trailer(struct chunked *c, struct str *in, struct fail *fail)
 	if (line.n == 0)
 		c->at = CHUNKED_END;
 	else if (c->n_trailers > TRAILERS_MAX_BYTES)
-		bad(c, fail, "the trailers are too long");
+		chunked_bad(c, fail, "the trailers are too long");
 	else if (head_field(line, &name, &value, fail) != OK)
 		c->at = CHUNKED_BAD;
 }

@@ -30,7 +30,7 @@
 /* --- parse -------------------------------------------------------------------- */
 
 /* Runs on a worker thread; on io only where http_opts has no offload. */
-static void parse(void *arg)
+static void conn_call_parse(void *arg)
 {
 	struct conn *c = arg;
 	struct api_input in = {
@@ -86,7 +86,7 @@ void call_start(struct conn *c)
 	conn_set_state(c, CONN_PARSING);
 	c->may_see = api_may_see(c->api, buf_str(&c->body.buf));
 	if (!o->offload) {
-		parse(c);
+		conn_call_parse(c);
 		return;
 	}
 	if (is_slow(c) && c->http->n_slow >= MAX_SLOW) {
@@ -96,7 +96,7 @@ void call_start(struct conn *c)
 	c->http->n_slow += is_slow(c);
 	c->is_offloaded = true;
 	conn_watch(c, true);
-	o->offload(o->offload_ctx, parse, on_parsed, c);
+	o->offload(o->offload_ctx, conn_call_parse, on_parsed, c);
 }
 
 /* --- submit -------------------------------------------------------------------- */

@@ -107,7 +107,7 @@ static bool is_name(struct str s, const char *name)
 	return s.n == strlen(name) && strncasecmp(s.p, name, s.n) == 0;
 }
 
-static struct str trim(struct str s)
+static struct str head_trim(struct str s)
 {
 	while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
 		s.p++, s.n--;
@@ -122,7 +122,7 @@ static bool has_word(struct str list, const char *word)
 	while (list.n) {
 		const char *comma = memchr(list.p, ',', list.n);
 		size_t n = comma ? (size_t)(comma - list.p) : list.n;
-		if (is_name(trim((struct str){list.p, n}), word))
+		if (is_name(head_trim((struct str){list.p, n}), word))
 			return true;
 		list.p += MIN(n + 1, list.n);
 		list.n -= MIN(n + 1, list.n);
@@ -248,7 +248,7 @@ enum status head_field(struct str line, struct str *out_name, struct str *out_va
 		return fail_set(fail, E_FRAMING,
 				"a header's value has a control character");
 	*out_name = name;
-	*out_value = trim(value);
+	*out_value = head_trim(value);
 	return OK;
 }
 

@@ -182,7 +182,7 @@ static enum status open_secrets(struct http *h, struct fail *fail)
 	return st;
 }
 
-static enum status start(struct http *h, struct fail *fail)
+static enum status http_start(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
 	/* libmicrohttpd sees only heads that this server wrote (sock.h), so its strictness
@@ -225,7 +225,7 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	if (status == OK)
 		status = listen_open(o, &h->listen_fd, &h->port, fail);
 	if (status == OK && !o->is_check)
-		status = start(h, fail);
+		status = http_start(h, fail);
 	if (status == OK && !o->is_check)
 		status = gate_open(h, fail);
 	if (status != OK) {

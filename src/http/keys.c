@@ -99,7 +99,7 @@ static bool is_visible(struct str s)
 	return true;
 }
 
-static struct str trim(struct str s)
+static struct str keys_trim(struct str s)
 {
 	while (s.n && is_char_of(s.p[0], " \t\r"))
 		s.p++, s.n--;
@@ -124,7 +124,7 @@ static struct str cut_secret(struct str *io)
 	size_t n = 0;
 	while (n < s.n && !is_char_of(s.p[n], " \t"))
 		n++;
-	*io = trim((struct str){s.p + n, s.n - n});
+	*io = keys_trim((struct str){s.p + n, s.n - n});
 	return (struct str){s.p, n};
 }
 
@@ -133,7 +133,7 @@ static enum status add_line(struct key_list *list, struct key **io_last, int *n,
 			    int line, const char *path, struct fail *fail)
 {
 	unsigned char secret[KEY_BYTES];
-	struct str name = trim(s);
+	struct str name = keys_trim(s);
 	if (name.n == 0 || name.p[0] == '#')
 		return OK;
 	s = cut_secret(&name);

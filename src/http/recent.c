@@ -75,7 +75,7 @@ static struct bucket *bucket_at(struct recent *r, int64_t now_us)
 	return b;
 }
 
-static void count(struct bucket *b, enum recent_kind kind, double ms)
+static void recent_count(struct bucket *b, enum recent_kind kind, double ms)
 {
 	if (isnan(ms))
 		return;
@@ -120,8 +120,8 @@ void recent_add(struct recent *r, int64_t now_us, const struct recent_row *row)
 	b->n_output += s->n_output;
 	if (!s->first_token_us)
 		return;
-	count(b, RECENT_TTFT, request_ttft_ms(s));
-	count(b, RECENT_TPOT, request_tpot_ms(s, row->n_choices));
+	recent_count(b, RECENT_TTFT, request_ttft_ms(s));
+	recent_count(b, RECENT_TPOT, request_tpot_ms(s, row->n_choices));
 }
 
 void recent_refused(struct recent *r, int64_t now_us)

@@ -87,7 +87,7 @@ static enum status find(struct str method, struct str path, const struct route *
 }
 
 /* A slash at the end of an address changes nothing. */
-static struct str trim(struct str path)
+static struct str route_trim(struct str path)
 {
 	if (path.n > 2 && path.p[path.n - 1] == '/')
 		path.n--;
@@ -97,14 +97,14 @@ static struct str trim(struct str path)
 enum status route_find(struct str method, struct str path,
 		       const struct route **out, struct str *out_tail)
 {
-	return find(method, trim(path), out, out_tail);
+	return find(method, route_trim(path), out, out_tail);
 }
 
 void route_allow(struct str path, struct buf *out)
 {
 	bool has_get = false, has_post = false, has_delete = false;
 	struct str tail;
-	path = trim(path);
+	path = route_trim(path);
 	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
 		if (!str_is(path, "*") && !path_matches(&routes[i], path, &tail))
 			continue;

@@ -206,7 +206,7 @@ void sock_lose(struct sock *s)
 
 /* All output is sent. The client's input is still read for a while: closing with unread
  * input would reset the connection, and the client could lose the answer. */
-static void finish(struct sock *s)
+static void sock_finish(struct sock *s)
 {
 	close_fd(&s->inner, &s->inner_watch);
 	if (s->state == SOCK_GONE || s->state == SOCK_LINGER)
@@ -262,7 +262,7 @@ static bool read_inner(struct sock *s)
 {
 	if (s->is_inner_eof && s->out.n == 0 && s->state != SOCK_LINGER &&
 	    s->state != SOCK_GONE) {
-		finish(s);
+		sock_finish(s);
 		return true;
 	}
 	if (s->inner < 0 || s->out.n > 0 || s->is_inner_eof || s->is_inner_drained)
@@ -309,7 +309,7 @@ static bool write_feed(struct sock *s)
 
 /* --- in: heads ---------------------------------------------------------------------- */
 
-static bool enter(struct sock *s)
+static bool sock_enter(struct sock *s)
 {
 	int pair[2], bytes = PAIR_BUFFER_BYTES;
 	struct sock *old;
@@ -338,7 +338,7 @@ static bool enter(struct sock *s)
 /* Gives libmicrohttpd one request: *clean, or a stand-in whose answer will be s->fault. */
 static void feed_head(struct sock *s, const struct buf *clean)
 {
-	if (!enter(s)) {
+	if (!sock_enter(s)) {
 		sock_lose(s);
 		return;
 	}

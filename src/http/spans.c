@@ -16,8 +16,8 @@
 #include "trace/exporter.h"
 #include "trace/span.h"
 
-static enum MHD_Result count(void *ctx, enum MHD_ValueKind kind, const char *key,
-			     const char *value)
+static enum MHD_Result spans_count(void *ctx, enum MHD_ValueKind kind, const char *key,
+				   const char *value)
 {
 	int *n = ctx;
 	(void)kind, (void)value;
@@ -29,7 +29,7 @@ void spans_begin(struct conn *c)
 {
 	int n = 0;
 	const char *sent = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "traceparent");
-	if (sent && MHD_get_connection_values(c->mhd, MHD_HEADER_KIND, count, &n) < 1)
+	if (sent && MHD_get_connection_values(c->mhd, MHD_HEADER_KIND, spans_count, &n) < 1)
 		return;
 	bool is_given = n == 1 && traceparent_parse(sent, &c->trace);
 	if (is_given || !c->http->opts.exporter)

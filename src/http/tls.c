@@ -48,8 +48,8 @@ static gnutls_datum_t datum(const struct buf *b)
 	return (gnutls_datum_t){(unsigned char *)b->p, (unsigned)b->n};
 }
 
-static enum status load(struct tls_server *s, const char *cert, const char *key,
-			struct fail *fail)
+static enum status tls_load(struct tls_server *s, const char *cert, const char *key,
+			    struct fail *fail)
 {
 	struct buf c = {0}, k = {0};
 	enum status st = read_pem(cert, "tls_cert", "-----BEGIN CERTIFICATE-----", &c, fail);
@@ -81,7 +81,7 @@ enum status tls_server_create(const char *cert, const char *key, const char *pri
 	if (gnutls_certificate_allocate_credentials(&s->credentials) < 0)
 		st = fail_set(fail, E_CONFIG, "tls_cert: GnuTLS does not start");
 	if (st == OK)
-		st = load(s, cert, key, fail);
+		st = tls_load(s, cert, key, fail);
 	if (st == OK && gnutls_priority_init(&s->priorities, *priorities ? priorities : SOUND,
 					     &at) < 0)
 		st = fail_set(fail, E_CONFIG, "tls_priorities: GnuTLS does not understand "

@@ -106,8 +106,8 @@ static enum status read_rows(struct jpeg_reader *r, struct fail *fail)
 	return st;
 }
 
-static enum status run(struct jpeg_reader *r, struct str file, const struct image_limits *l,
-		       struct fail *fail)
+static enum status image_jpeg_run(struct jpeg_reader *r, struct str file,
+				  const struct image_limits *l, struct fail *fail)
 {
 	struct jpeg_decompress_struct *j = &r->jpeg;
 	if (setjmp(r->on_error))
@@ -134,7 +134,7 @@ enum status image_jpeg_decode(struct str file, const struct image_limits *l,
 	r.errors.emit_message = warn;
 	r.progress.progress_monitor = count_scans;
 	r.jpeg.client_data = &r;
-	enum status st = run(&r, file, l, fail);
+	enum status st = image_jpeg_run(&r, file, l, fail);
 	jpeg_destroy_decompress(&r.jpeg);
 	if (st == OK)
 		st = image_orient(out, r.orientation, fail);

@@ -36,7 +36,7 @@ static void warn(png_structp p, png_const_charp text)
 {
 }
 
-static void take(png_structp p, png_bytep to, size_t n)
+static void image_png_take(png_structp p, png_bytep to, size_t n)
 {
 	struct png_reader *r = png_get_io_ptr(p);
 	if (n > r->left.n)
@@ -67,15 +67,15 @@ static int64_t units_of(png_structp p, png_infop info)
 	return (width * height + n_bytes / 2) * (is_interlaced ? 2 : 1);
 }
 
-static enum status run(png_structp p, png_infop info, struct png_reader *r,
-		       const struct image_limits *l, struct fail *fail)
+static enum status image_png_run(png_structp p, png_infop info, struct png_reader *r,
+				 const struct image_limits *l, struct fail *fail)
 {
 	if (setjmp(png_jmpbuf(p)))
 		return fail_set(fail, E_INVAL, "the PNG image cannot be read: %s", r->text);
 	png_set_user_limits(p, INT32_MAX, INT32_MAX);
 	png_set_chunk_malloc_max(p, CHUNK_BYTES);
 	png_set_chunk_cache_max(p, CHUNKS);
-	png_set_read_fn(p, r, take);
+	png_set_read_fn(p, r, image_png_take);
 	png_read_info(p, info);
 	uint32_t width = png_get_image_width(p, info), height = png_get_image_height(p, info);
 	enum status st = image_check_size(width, height, l, fail);
@@ -108,7 +108,7 @@ enum status image_png_decode(struct str file, const struct image_limits *l,
 	struct png_reader r = {.left = file, .worth = image_worth(file), .out = out};
 	png_structp p = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, stop, warn);
 	png_infop info = p ? png_create_info_struct(p) : NULL;
-	enum status st = info ? run(p, info, &r, l, fail)
+	enum status st = info ? image_png_run(p, info, &r, l, fail)
 			      : fail_set(fail, E_NOMEM, "no memory for a PNG image");
 	png_destroy_read_struct(&p, &info, NULL);
 	free(r.rows);

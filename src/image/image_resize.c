@@ -79,7 +79,7 @@ static void free_taps(struct taps *t)
 }
 
 /* The weighted sum of n pixels of one channel, `pitch` bytes apart. */
-static uint8_t weigh(const uint8_t *p, size_t pitch, const int32_t *weight, int32_t n)
+static uint8_t image_resize_weigh(const uint8_t *p, size_t pitch, const int32_t *weight, int32_t n)
 {
 	int32_t sum = 1 << (WEIGHT_BITS - 1);
 	for (int32_t k = 0; k < n; k++)
@@ -93,7 +93,7 @@ static void run_rows(const struct image *m, const struct taps *t, struct image *
 	for (size_t y = 0; y < (size_t)m->height; y++)
 		for (size_t x = 0; x < (size_t)out->width; x++)
 			for (size_t c = 0; c < 3; c++)
-				out->rgb[3 * (y * (size_t)out->width + x) + c] = weigh(
+				out->rgb[3 * (y * (size_t)out->width + x) + c] = image_resize_weigh(
 					m->rgb + 3 * (y * (size_t)m->width +
 						      (size_t)t->first[x]) + c,
 					3, t->weight + x * (size_t)t->n_max, t->n[x]);
@@ -104,7 +104,7 @@ static void run_columns(const struct image *m, const struct taps *t, struct imag
 	size_t pitch = 3 * (size_t)m->width;
 	for (size_t y = 0; y < (size_t)out->height; y++)
 		for (size_t i = 0; i < pitch; i++)
-			out->rgb[y * pitch + i] = weigh(
+			out->rgb[y * pitch + i] = image_resize_weigh(
 				m->rgb + (size_t)t->first[y] * pitch + i, pitch,
 				t->weight + y * (size_t)t->n_max, t->n[y]);
 }

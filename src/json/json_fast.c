@@ -36,16 +36,16 @@ static bool is_digit(char c)
 }
 
 /* Skips blanks and returns the next character; NUL at the end. */
-static char look(struct fast *f)
+static char json_fast_look(struct fast *f)
 {
 	while (f->p < f->end && is_space(*f->p))
 		f->p++;
 	return f->p < f->end ? *f->p : '\0';
 }
 
-static bool take(struct fast *f, char c)
+static bool json_fast_take(struct fast *f, char c)
 {
-	if (look(f) != c)
+	if (json_fast_look(f) != c)
 		return false;
 	f->p++;
 	return true;
@@ -116,7 +116,7 @@ static bool read_escape(struct fast *f)
 /* *out: a view of the text or of f->plain, valid until the next string. */
 static bool read_string(struct fast *f, struct str *out)
 {
-	if (!take(f, '"'))
+	if (!json_fast_take(f, '"'))
 		return false;
 	const char *from = f->p;
 	f->p = run_end(f->p, f->end);
@@ -188,7 +188,7 @@ static bool read_member(struct fast *f, json_t *object)
 {
 	struct str key;
 	char small[256], *name = small;
-	if (!read_string(f, &key) || memchr(key.p, '\0', key.n) || !take(f, ':'))
+	if (!read_string(f, &key) || memchr(key.p, '\0', key.n) || !json_fast_take(f, ':'))
 		return false;
 	if (key.n >= sizeof small)
 		name = xmalloc(key.n + 1);
@@ -206,12 +206,12 @@ static json_t *read_object(struct fast *f)
 	json_t *object = json_object();
 	bool good = true;
 	f->p++;
-	if (take(f, '}'))
+	if (json_fast_take(f, '}'))
 		return object;
 	do
 		good = read_member(f, object);
-	while (good && take(f, ','));
-	if (good && take(f, '}'))
+	while (good && json_fast_take(f, ','));
+	if (good && json_fast_take(f, '}'))
 		return object;
 	json_decref(object);
 	return NULL;
@@ -222,15 +222,15 @@ static json_t *read_array(struct fast *f)
 	json_t *array = json_array();
 	bool good = true;
 	f->p++;
-	if (take(f, ']'))
+	if (json_fast_take(f, ']'))
 		return array;
 	do {
 		if (!f->integers && json_array_size(array) == LONG_LIST)
 			f->integers = xcalloc(INTEGERS, sizeof(json_t *));
 		json_t *v = read_value(f);
 		good = v && json_array_append_new(array, v) == 0;
-	} while (good && take(f, ','));
-	if (good && take(f, ']'))
+	} while (good && json_fast_take(f, ','));
+	if (good && json_fast_take(f, ']'))
 		return array;
 	json_decref(array);
 	return NULL;
@@ -239,7 +239,7 @@ static json_t *read_array(struct fast *f)
 static json_t *read_any(struct fast *f)
 {
 	struct str s;
-	switch (look(f)) {
+	switch (json_fast_look(f)) {
 	case '{': return read_object(f);
 	case '[': return read_array(f);
 	case '"': return read_string(f, &s) ? json_stringn_nocheck(s.p, s.n) : NULL;
@@ -247,7 +247,7 @@ static json_t *read_any(struct fast *f)
 	case 'f': return read_word(f, STR("false"), json_false());
 	case 'n': return read_word(f, STR("null"), json_null());
 	case '-': return f->end - f->p > 1 ? read_number(f) : NULL;
-	default: return is_digit(look(f)) ? read_number(f) : NULL;
+	default: return is_digit(json_fast_look(f)) ? read_number(f) : NULL;
 	}
 }
 
@@ -266,9 +266,9 @@ json_t *json_fast_load(struct str text)
 	if (text.n == 0)
 		return NULL;
 	struct fast f = {.p = text.p, .end = text.p + text.n};
-	bool is_tree = look(&f) == '{' || look(&f) == '[';
+	bool is_tree = json_fast_look(&f) == '{' || json_fast_look(&f) == '[';
 	json_t *v = is_tree ? read_value(&f) : NULL;
-	look(&f);
+	json_fast_look(&f);
 	if (v && f.p < f.end) { /* text follows the value: not for this reader */
 		json_decref(v);
 		v = NULL;

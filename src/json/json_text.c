@@ -123,12 +123,12 @@ static struct buf rewrite(struct str text, enum json_text_mode mode)
 	return r.out;
 }
 
-static void *take(size_t n)
+static void *json_text_take(size_t n)
 {
 	return alloc_try(NULL, n);
 }
 
-void json_text_init(void) { json_set_alloc_funcs(take, free); }
+void json_text_init(void) { json_set_alloc_funcs(json_text_take, free); }
 
 json_t *json_text_load(struct str text, enum json_text_mode mode, json_error_t *e)
 {

@@ -29,7 +29,7 @@ struct past *past_create(void)
 	return xcalloc(1, sizeof(struct past));
 }
 
-static void drop(struct past *p, int i)
+static void past_drop(struct past *p, int i)
 {
 	p->n_tok -= p->list[i].n;
 	free(p->list[i].space);
@@ -41,7 +41,7 @@ static void drop(struct past *p, int i)
 void past_destroy(struct past *p)
 {
 	while (p && p->n > 0)
-		drop(p, p->n - 1);
+		past_drop(p, p->n - 1);
 	free(p);
 }
 
@@ -93,9 +93,9 @@ void past_add(struct past *p, struct str space, const int32_t *tokens, int n)
 		return;
 	}
 	if (i >= 0 && alike == p->list[i].n)
-		drop(p, i);
+		past_drop(p, i);
 	while (p->n == PAST_MAX || (p->n > 0 && p->n_tok + n > PAST_MAX_TOKENS))
-		drop(p, p->n - 1);
+		past_drop(p, p->n - 1);
 	struct history h = {.space = xstrndup(space.n ? space.p : "", space.n),
 			    .space_n = space.n, .n = n,
 			    .tokens = xmalloc(sizeof *tokens * (size_t)n)};

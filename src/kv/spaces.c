@@ -39,7 +39,7 @@ void spaces_destroy(struct spaces *s)
 	free(s);
 }
 
-static struct space *find(struct spaces *s, struct str name, uint64_t hash)
+static struct space *spaces_find(struct spaces *s, struct str name, uint64_t hash)
 {
 	for (int i = 0; i < s->n; i++) {
 		const struct space *x = &s->list[i];
@@ -67,7 +67,7 @@ kvcache_prefix spaces_root(struct spaces *s, struct str name)
 	if (name.n == 0)
 		return KVCACHE_ROOT;
 	uint64_t hash = hash_bytes(0, name.p, name.n);
-	struct space *x = find(s, name, hash);
+	struct space *x = spaces_find(s, name, hash);
 	if (!x) {
 		x = make_room(s);
 		*x = (struct space){.hash = hash, .root = kvcache_new_root(s->kv),

@@ -207,7 +207,7 @@ static enum status read_pairs(struct gguf_reader *r, uint64_t n, struct gguf *g)
 
 /* --- tensors ------------------------------------------------------------------ */
 
-static enum status bad(const struct gguf_reader *r, const char *tensor, const char *what)
+static enum status gguf_bad(const struct gguf_reader *r, const char *tensor, const char *what)
 {
 	return fail_set(r->fail, E_FORMAT, "%s: tensor %s %s", r->path, tensor, what);
 }
@@ -218,13 +218,13 @@ static enum status read_shape(struct gguf_reader *r, struct tensor *t)
 	if (!read_bytes(r, 4, &n))
 		return truncated(r, t->name);
 	if (n > TENSOR_MAX_DIMS)
-		return bad(r, t->name, "has too many dimensions");
+		return gguf_bad(r, t->name, "has too many dimensions");
 	t->n_dims = (int)n;
 	for (int i = t->n_dims - 1; i >= 0; i--) {
 		if (!read_bytes(r, 8, &dim))
 			return truncated(r, t->name);
 		if (dim > INT64_MAX)
-			return bad(r, t->name, "has an impossible shape");
+			return gguf_bad(r, t->name, "has an impossible shape");
 		t->dim[i] = (int64_t)dim;
 	}
 	return OK;
@@ -266,7 +266,7 @@ static enum status read_type(struct gguf_reader *r, struct tensor *t)
 	for (int i = 0; i < t->n_dims - 1; i++)
 		overflows |= __builtin_mul_overflow(n, (size_t)t->dim[i], &n);
 	t->n_bytes = n;
-	return overflows ? bad(r, t->name, "has an impossible shape") : OK;
+	return overflows ? gguf_bad(r, t->name, "has an impossible shape") : OK;
 }
 
 /* Read one tensor's description. *offset counts from the data, whose start is known only
@@ -285,11 +285,11 @@ static enum status read_tensor(struct gguf_reader *r, size_t i, struct tensor *t
 	return st;
 }
 
-static enum status place(struct gguf_reader *r, struct str data, size_t alignment,
-			 struct tensor *t, uint64_t offset)
+static enum status gguf_place(struct gguf_reader *r, struct str data, size_t alignment,
+			      struct tensor *t, uint64_t offset)
 {
 	if (offset % alignment)
-		return bad(r, t->name, "does not begin at a multiple of the alignment");
+		return gguf_bad(r, t->name, "does not begin at a multiple of the alignment");
 	if (offset > data.n || t->n_bytes > data.n - offset)
 		return fail_set(r->fail, E_FORMAT, "%s: tensor %s of %zu bytes from %llu "
 				"on is not within the %zu there are: the file is "
@@ -338,7 +338,7 @@ static enum status read_tensors(struct gguf_reader *r, uint64_t n, const struct 
 	if (st == OK)
 		st = find_data(r, g, &alignment, &data);
 	for (size_t i = 0; i < n && st == OK; i++)
-		st = place(r, data, alignment, &out->tensors[i], offsets[i]);
+		st = gguf_place(r, data, alignment, &out->tensors[i], offsets[i]);
 	free(offsets);
 	return st == OK ? safetensors_check_overlap(out, r->path, r->fail) : st;
 }

@@ -29,7 +29,8 @@ struct gguf_tokenizer_reader {
 	bool has_merges; /* true: a SentencePiece vocabulary that has merges */
 };
 
-static enum status bad(const struct gguf_tokenizer_reader *r, const char *key, const char *what)
+static enum status gguf_tokenizer_bad(const struct gguf_tokenizer_reader *r, const char *key,
+				      const char *what)
 {
 	return fail_at(r->fail, E_FORMAT, key, "%s: %s %s", r->path, key, what);
 }
@@ -41,7 +42,7 @@ static enum status need_string(const struct gguf_tokenizer_reader *r, const char
 	const struct gguf_value *v = gguf_find(r->g, key);
 	if (!v)
 		return fail_at(r->fail, E_MISSING, key, "%s: %s is missing", r->path, key);
-	return gguf_string(v, out) ? OK : bad(r, key, "is not a string");
+	return gguf_string(v, out) ? OK : gguf_tokenizer_bad(r, key, "is not a string");
 }
 
 static enum status unknown(const struct gguf_tokenizer_reader *r, const char *key, struct str s)
@@ -57,7 +58,7 @@ static enum status read_switch(const struct gguf_tokenizer_reader *r, const char
 	const struct gguf_value *v = gguf_find(r->g, key);
 	int64_t is = absent;
 	if (v && (v->is_array || !gguf_integer(v, 0, &is)))
-		return bad(r, key, "is not true or false");
+		return gguf_tokenizer_bad(r, key, "is not true or false");
 	*out = is != 0;
 	return OK;
 }
@@ -71,7 +72,8 @@ static enum status read_spm_kind(struct gguf_tokenizer_reader *r)
 	bool has_spaces_removed = false;
 	r->adds_bos = true;
 	if (pre && (!gguf_string(pre, &name) || !str_is(name, gguf_pretok_default)))
-		return bad(r, KEY("pre"), "is not \"default\", as SentencePiece needs");
+		return gguf_tokenizer_bad(r, KEY("pre"),
+					  "is not \"default\", as SentencePiece needs");
 	enum status st = read_switch(r, KEY("remove_extra_whitespaces"), false,
 				     &has_spaces_removed);
 	if (st == OK && has_spaces_removed)
@@ -97,7 +99,7 @@ static enum status read_bpe_kind(struct gguf_tokenizer_reader *r, struct tokeniz
 	struct str name = str_of(gguf_pretok_default);
 	const struct gguf_value *v = gguf_find(r->g, KEY("pre"));
 	if (v && !gguf_string(v, &name))
-		return bad(r, KEY("pre"), "is not a string");
+		return gguf_tokenizer_bad(r, KEY("pre"), "is not a string");
 	const struct gguf_pretok *pre = gguf_pretok_find(name);
 	if (!pre)
 		return unknown(r, KEY("pre"), name);
@@ -157,9 +159,10 @@ static enum status read_tokens(struct gguf_tokenizer_reader *r)
 	const struct gguf_value *tokens = find_array(r, KEY("tokens"), true);
 	const struct gguf_value *types = find_array(r, KEY("token_type"), false);
 	if (!tokens)
-		return bad(r, KEY("tokens"), "is missing, or no array of strings");
+		return gguf_tokenizer_bad(r, KEY("tokens"), "is missing, or no array of strings");
 	if (gguf_find(r->g, KEY("token_type")) && (!types || types->n != tokens->n))
-		return bad(r, KEY("token_type"), "has not one number for each token");
+		return gguf_tokenizer_bad(r, KEY("token_type"),
+					  "has not one number for each token");
 	size_t n = tokens->n;
 	struct str *pieces = arena_alloc(&r->arena, n * sizeof *pieces);
 	struct added_token *added = arena_alloc(&r->arena, n * sizeof *added);
@@ -168,7 +171,7 @@ static enum status read_tokens(struct gguf_tokenizer_reader *r)
 		struct str s = gguf_next_string(&at);
 		int64_t type = NORMAL;
 		if (types && (!gguf_integer(types, i, &type) || type < UNDEFINED || type > BYTE))
-			return bad(r, KEY("token_type"), "has a type that is none");
+			return gguf_tokenizer_bad(r, KEY("token_type"), "has a type that is none");
 		/* SentencePiece's unknown token counts as special, so that no text can
 		 * produce it. */
 		bool special = type == CONTROL || (type == UNKNOWN && r->def.is_spm);
@@ -189,12 +192,13 @@ static enum status read_scores(struct gguf_tokenizer_reader *r)
 {
 	const struct gguf_value *v = find_array(r, KEY("scores"), false);
 	if (!v || v->n != (uint64_t)r->def.n_pieces)
-		return bad(r, KEY("scores"), "is missing, or not one for each token");
+		return gguf_tokenizer_bad(r, KEY("scores"),
+					  "is missing, or not one for each token");
 	float *scores = arena_alloc(&r->arena, v->n * sizeof *scores);
 	for (uint64_t i = 0; i < v->n; i++) {
 		double d;
 		if (!gguf_number(v, i, &d))
-			return bad(r, KEY("scores"), "has one that is no number");
+			return gguf_tokenizer_bad(r, KEY("scores"), "has one that is no number");
 		scores[i] = (float)d;
 	}
 	r->def.scores = scores;
@@ -205,14 +209,15 @@ static enum status read_merges(struct gguf_tokenizer_reader *r)
 {
 	const struct gguf_value *v = find_array(r, KEY("merges"), true);
 	if (!v)
-		return bad(r, KEY("merges"), "is missing, or no array of strings");
+		return gguf_tokenizer_bad(r, KEY("merges"), "is missing, or no array of strings");
 	struct merge *merges = arena_alloc(&r->arena, v->n * sizeof *merges);
 	const char *at = v->p;
 	for (size_t i = 0; i < v->n; i++) {
 		struct str s = gguf_next_string(&at);
 		ptrdiff_t space = str_find(s, STR(" "), 1);
 		if (space < 0 || (size_t)space + 1 == s.n)
-			return bad(r, KEY("merges"), "has one that is no pair of pieces");
+			return gguf_tokenizer_bad(r, KEY("merges"),
+						  "has one that is no pair of pieces");
 		merges[i].left = (struct str){s.p, (size_t)space};
 		merges[i].right = (struct str){s.p + space + 1, s.n - (size_t)space - 1};
 	}
@@ -230,7 +235,7 @@ static enum status read_id(const struct gguf_tokenizer_reader *r, const char *ke
 	if (!v)
 		return OK;
 	if (v->is_array || !gguf_integer(v, 0, &id) || id < 0 || id >= r->def.n_pieces)
-		return bad(r, key, "is no token's id");
+		return gguf_tokenizer_bad(r, key, "is no token's id");
 	*out = (int32_t)id;
 	return OK;
 }
@@ -266,7 +271,7 @@ static enum status read_template(const struct gguf_tokenizer_reader *r, const ch
 				 struct str *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key);
-	return v && !gguf_string(v, out) ? bad(r, key, "is not a string") : OK;
+	return v && !gguf_string(v, out) ? gguf_tokenizer_bad(r, key, "is not a string") : OK;
 }
 
 static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_files *out)

@@ -324,7 +324,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 
 /* --- settings -------------------------------------------------------------- */
 
-static void store(struct model_config *c, const struct config_setting *s, double v)
+static void model_config_store(struct model_config *c, const struct config_setting *s, double v)
 {
 	char *at = (char *)c + s->at;
 	if (s->kind == INT)
@@ -347,13 +347,13 @@ static enum status read_setting(const json_t *root, const struct config_setting 
 	if (!v && isnan(s->fallback))
 		return config_missing(fail, s->key);
 	if (!v) {
-		store(c, s, s->fallback);
+		model_config_store(c, s, s->fallback);
 		return OK;
 	}
 	if (s->kind == BOOL) {
 		if (!json_is_boolean(v))
 			return config_wrong(fail, s->key, v, "true or false");
-		store(c, s, json_is_true(v));
+		model_config_store(c, s, json_is_true(v));
 		return OK;
 	}
 	if (s->kind == INT && !json_is_integer(v))
@@ -365,7 +365,7 @@ static enum status read_setting(const json_t *root, const struct config_setting 
 		return fail_at(fail, E_FORMAT, s->key,
 			       FILE_NAME ": %s is %g, outside %.10g to %.10g", s->key, d,
 			       s->min, s->max);
-	store(c, s, d);
+	model_config_store(c, s, d);
 	return OK;
 }
 

@@ -27,8 +27,8 @@ struct safetensors_reader {
 	struct fail *fail;
 };
 
-static enum status bad(const struct safetensors_reader *r, const char *tensor,
-		       const char *what)
+static enum status safetensors_bad(const struct safetensors_reader *r, const char *tensor,
+				   const char *what)
 {
 	return fail_set(r->fail, E_FORMAT, "%s: tensor %s %s", r->path, tensor,
 			what);
@@ -38,24 +38,24 @@ static enum status read_shape(const struct safetensors_reader *r, const json_t *
 			      struct tensor *t)
 {
 	if (!json_is_array(shape))
-		return bad(r, t->name, "has no shape");
+		return safetensors_bad(r, t->name, "has no shape");
 	if (json_array_size(shape) > TENSOR_MAX_DIMS)
-		return bad(r, t->name, "has too many dimensions");
+		return safetensors_bad(r, t->name, "has too many dimensions");
 	t->n_dims = (int)json_array_size(shape);
 	t->n_bytes = dtype_bytes(t->dtype);
 	for (int i = 0; i < t->n_dims; i++) {
 		const json_t *d = json_array_get(shape, (size_t)i);
 		t->dim[i] = json_integer_value(d);
 		if (!json_is_integer(d) || t->dim[i] < 0)
-			return bad(r, t->name, "has a bad dimension");
+			return safetensors_bad(r, t->name, "has a bad dimension");
 		if (__builtin_mul_overflow(t->n_bytes, (size_t)t->dim[i],
 					   &t->n_bytes))
-			return bad(r, t->name, "has an impossible shape");
+			return safetensors_bad(r, t->name, "has an impossible shape");
 	}
 	/* dim counts numbers, and a byte holds two of them. */
 	if (t->dtype == DTYPE_F4) {
 		if (t->n_dims == 0 || t->dim[t->n_dims - 1] % 2)
-			return bad(r, t->name, "ends rows of F4 within a byte");
+			return safetensors_bad(r, t->name, "ends rows of F4 within a byte");
 		t->dim[t->n_dims - 1] /= 2;
 		t->n_bytes /= 2;
 	}
@@ -69,10 +69,10 @@ static enum status read_offsets(const struct safetensors_reader *r, const json_t
 	const json_t *je = json_array_get(offsets, 1);
 	if (json_array_size(offsets) != 2 || !json_is_integer(jb) ||
 	    !json_is_integer(je))
-		return bad(r, t->name, "has no data_offsets");
+		return safetensors_bad(r, t->name, "has no data_offsets");
 	json_int_t begin = json_integer_value(jb), end = json_integer_value(je);
 	if (begin < 0 || end < begin)
-		return bad(r, t->name, "has impossible data_offsets");
+		return safetensors_bad(r, t->name, "has impossible data_offsets");
 	if ((uint64_t)end > r->data.n)
 		return fail_set(r->fail, E_FORMAT,
 				"%s: tensor %s ends at byte %lld of the data, but "
@@ -93,10 +93,10 @@ static enum status read_entry(const struct safetensors_reader *r, const char *na
 	*t = (struct tensor){.name = arena_strdup(r->arena, name),
 			     .file = r->path};
 	if (!json_is_object(entry))
-		return bad(r, name, "is not described by an object");
+		return safetensors_bad(r, name, "is not described by an object");
 	const char *type = json_string_value(json_object_get(entry, "dtype"));
 	if (!type)
-		return bad(r, name, "has no dtype");
+		return safetensors_bad(r, name, "has no dtype");
 	t->dtype = dtype_find(type);
 	if (t->dtype == DTYPE_COUNT)
 		return fail_set(r->fail, E_UNSUPPORTED,
@@ -161,9 +161,9 @@ static enum status align(const struct safetensors_reader *r, struct safetensors 
 	return OK;
 }
 
-static enum status split(struct str file, const char *path,
-			 struct str *out_header, struct str *out_data,
-			 struct fail *fail)
+static enum status safetensors_split(struct str file, const char *path,
+				     struct str *out_header, struct str *out_data,
+				     struct fail *fail)
 {
 	uint64_t h = 0;
 	if (file.n < 8)
@@ -209,7 +209,7 @@ enum status safetensors_parse(struct str file, const char *path, struct arena *a
 	struct safetensors s = {0};
 	struct str header;
 	json_t *root = NULL;
-	enum status st = split(file, path, &header, &r.data, fail);
+	enum status st = safetensors_split(file, path, &header, &r.data, fail);
 	if (st == OK)
 		st = jsonfile_parse(header, path, JSON_TEXT_STRICT, &root, fail);
 	if (st == OK)

@@ -133,8 +133,8 @@ static enum status add_indexed_shards(struct tensors *ts, const char *dir,
 	return st;
 }
 
-static enum status parse(struct tensors *ts, struct shard *s, bool is_gguf,
-			 struct fail *fail)
+static enum status tensors_parse(struct tensors *ts, struct shard *s, bool is_gguf,
+				 struct fail *fail)
 {
 	struct str file = {s->view.p, s->view.n};
 	if (file_is_lfs_pointer(file, s->path, fail))
@@ -169,7 +169,7 @@ static enum status read_shards(struct tensors *ts, const struct model_opts *opts
 		enum status st =
 			file_view_open(s->path, opts->use_mmap, &watch, &s->view, fail);
 		if (st == OK)
-			st = parse(ts, s, is_gguf, fail);
+			st = tensors_parse(ts, s, is_gguf, fail);
 		if (st != OK)
 			return st;
 		if (s->view.is_mapped)

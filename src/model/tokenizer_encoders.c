@@ -8,7 +8,7 @@
 
 #define SPACE "\xE2\x96\x81"
 
-static enum status bad(struct fail *fail, const char *place, const char *what)
+static enum status tokenizer_encoders_bad(struct fail *fail, const char *place, const char *what)
 {
 	return fail_at(fail, E_FORMAT, place, "tokenizer.json: %s %s", place, what);
 }
@@ -37,7 +37,8 @@ static enum status read_flag(const json_t *v, const char *key, const char *place
 	char at[160];
 	snprintf(at, sizeof at, "%s.%s", place, key);
 	*out = flag ? json_is_true(flag) : absent;
-	return !flag || json_is_boolean(flag) ? OK : bad(fail, at, "is not true or false");
+	return !flag || json_is_boolean(flag) ? OK : tokenizer_encoders_bad(fail, at,
+									    "is not true or false");
 }
 
 bool tokenizer_encoders_has(const char *type)
@@ -55,12 +56,12 @@ static enum status read_unigrams(const json_t *model, struct arena *a,
 	const json_t *unk = jsonfile_get(model, "unk_id");
 	size_t n = json_array_size(list), i;
 	if (!json_is_array(list) || n == 0 || n > INT32_MAX)
-		return bad(fail, "model.vocab", "is not a list of pieces");
+		return tokenizer_encoders_bad(fail, "model.vocab", "is not a list of pieces");
 	if (json_is_true(json_object_get(model, "byte_fallback")))
 		return unsupported(fail, "model.byte_fallback", "a unigram vocabulary with it");
 	json_int_t unk_id = json_integer_value(unk);
 	if (!json_is_integer(unk) || unk_id < 0 || unk_id >= (json_int_t)n)
-		return bad(fail, "model.unk_id", "names no piece");
+		return tokenizer_encoders_bad(fail, "model.unk_id", "names no piece");
 	struct str *pieces = arena_alloc(a, n * sizeof *pieces);
 	double *log_probs = arena_alloc(a, n * sizeof *log_probs);
 	json_array_foreach ((json_t *)(uintptr_t)list, i, pair) {
@@ -68,7 +69,8 @@ static enum status read_unigrams(const json_t *model, struct arena *a,
 		char place[48];
 		snprintf(place, sizeof place, "model.vocab[%zu]", i);
 		if (!json_is_string(piece) || !json_is_number(p))
-			return bad(fail, place, "is not a piece and its probability");
+			return tokenizer_encoders_bad(fail, place,
+						      "is not a piece and its probability");
 		pieces[i] = (struct str){json_string_value(piece), json_string_length(piece)};
 		log_probs[i] = json_number_value(p);
 	}
@@ -90,7 +92,7 @@ static enum status read_wordpieces(const json_t *model, struct arena *a,
 	size_t n = json_object_size(vocab);
 	const char *key;
 	if (!json_is_object(vocab) || n == 0 || n > INT32_MAX)
-		return bad(fail, "model.vocab", "is not an object of pieces");
+		return tokenizer_encoders_bad(fail, "model.vocab", "is not an object of pieces");
 	if (!has(model, "continuing_subword_prefix", "##"))
 		return unsupported(fail, "model.continuing_subword_prefix", "another one than ##");
 	struct str *pieces = arena_alloc(a, n * sizeof *pieces);
@@ -99,7 +101,8 @@ static enum status read_wordpieces(const json_t *model, struct arena *a,
 		char place[120];
 		snprintf(place, sizeof place, "model.vocab[\"%.80s\"]", key);
 		if (!json_is_integer(v) || id < 0 || id >= (json_int_t)n || pieces[id].p)
-			return bad(fail, place, "has no id of its own below the number of pieces");
+			return tokenizer_encoders_bad(
+				fail, place, "has no id of its own below the number of pieces");
 		pieces[id] = str_of(key);
 	}
 	json_int_t max_word = most ? json_integer_value(most) : 100;
@@ -134,7 +137,8 @@ static enum status read_charsmap(const json_t *v, const char *place, struct aren
 	if (!text)
 		return OK;
 	if (!json_is_string(text) || !base64_decode(s, &bytes))
-		st = bad(fail, place, "has a precompiled_charsmap that is no base64");
+		st = tokenizer_encoders_bad(fail, place,
+					    "has a precompiled_charsmap that is no base64");
 	def->charsmap = st == OK ? arena_str(a, buf_str(&bytes)) : (struct str){0};
 	buf_deinit(&bytes);
 	return st;

@@ -37,7 +37,7 @@ struct tokenizer_reader {
 	struct fail *fail;
 };
 
-static enum status bad(struct tokenizer_reader *r, const char *place, const char *what)
+static enum status tokenizer_hf_bad(struct tokenizer_reader *r, const char *place, const char *what)
 {
 	return fail_at(r->fail, E_FORMAT, place, "tokenizer.json: %s %s", place,
 		       what);
@@ -71,7 +71,7 @@ static enum status read_bool(struct tokenizer_reader *r, const json_t *object,
 	if (v && !json_is_boolean(v)) {
 		char at[120];
 		snprintf(at, sizeof at, "%s.%s", place, key);
-		return bad(r, at, "is not true or false");
+		return tokenizer_hf_bad(r, at, "is not true or false");
 	}
 	*out = v ? json_is_true(v) : absent;
 	return OK;
@@ -88,10 +88,10 @@ static enum status check_piece(struct tokenizer_reader *r, const char *spelling,
 	char place[120];
 	snprintf(place, sizeof place, "model.vocab[\"%.80s\"]", spelling);
 	if (!json_is_integer(v))
-		return bad(r, place, "is not an integer");
+		return tokenizer_hf_bad(r, place, "is not an integer");
 	json_int_t id = json_integer_value(v);
 	if (id < 0 || id >= most)
-		return bad(r, place, "is out of range");
+		return tokenizer_hf_bad(r, place, "is out of range");
 	return OK;
 }
 
@@ -99,7 +99,7 @@ static enum status read_vocab(struct tokenizer_reader *r, json_t *model)
 {
 	json_t *vocab = json_object_get(model, "vocab");
 	if (!json_is_object(vocab))
-		return bad(r, "model.vocab", "is not an object");
+		return tokenizer_hf_bad(r, "model.vocab", "is not an object");
 	const char *key;
 	json_t *v;
 	int32_t n = 0;
@@ -121,7 +121,7 @@ static enum status read_vocab(struct tokenizer_reader *r, json_t *model)
 			char place[120];
 			snprintf(place, sizeof place, "model.vocab[\"%.80s\"]",
 				 key);
-			return bad(r, place, "has the id of another piece");
+			return tokenizer_hf_bad(r, place, "has the id of another piece");
 		}
 		*p = str_of(key);
 	}
@@ -155,7 +155,7 @@ static enum status read_merges(struct tokenizer_reader *r, const json_t *model)
 {
 	const json_t *list = json_object_get(model, "merges");
 	if (!json_is_array(list))
-		return bad(r, "model.merges", "is not a list");
+		return tokenizer_hf_bad(r, "model.merges", "is not a list");
 	size_t n = json_array_size(list);
 	struct merge *merges = arena_alloc(&r->arena, n * sizeof *merges);
 	int32_t n_merges = 0;
@@ -168,7 +168,7 @@ static enum status read_merges(struct tokenizer_reader *r, const json_t *model)
 		if (!read_merge(v, &merges[n_merges++])) {
 			char place[48];
 			snprintf(place, sizeof place, "model.merges[%zu]", i);
-			return bad(r, place, "is not a pair of pieces");
+			return tokenizer_hf_bad(r, place, "is not a pair of pieces");
 		}
 	}
 	r->def.merges = merges;
@@ -215,7 +215,7 @@ static enum status read_model(struct tokenizer_reader *r, json_t *top)
 {
 	json_t *model = json_object_get(top, "model");
 	if (!json_is_object(model))
-		return bad(r, "model", "is not an object");
+		return tokenizer_hf_bad(r, "model", "is not an object");
 	const char *type = type_of(model);
 	if (tokenizer_encoders_has(type))
 		return read_encoder(r, model);
@@ -223,7 +223,7 @@ static enum status read_model(struct tokenizer_reader *r, json_t *top)
 		return unsupported(r, "model.type", type);
 	const json_t *unk = jsonfile_get(model, "unk_token");
 	if (unk && !json_is_string(unk))
-		return bad(r, "model.unk_token", "is not a string");
+		return tokenizer_hf_bad(r, "model.unk_token", "is not a string");
 	if (unk)
 		r->def.unk = str_value(unk);
 	enum status st = check_model(r, model);
@@ -246,10 +246,10 @@ static enum status read_added_token(struct tokenizer_reader *r, const json_t *v,
 	const json_t *content = json_object_get(v, "content");
 	const json_t *id = json_object_get(v, "id");
 	if (!json_is_string(content))
-		return bad(r, place, "has no content");
+		return tokenizer_hf_bad(r, place, "has no content");
 	if (!json_is_integer(id) || json_integer_value(id) < 0 ||
 	    json_integer_value(id) >= INT32_MAX)
-		return bad(r, place, "has no id, or one out of range");
+		return tokenizer_hf_bad(r, place, "has no id, or one out of range");
 	out->text = str_value(content);
 	out->id = (int32_t)json_integer_value(id);
 	struct {
@@ -265,7 +265,7 @@ static enum status read_added_token(struct tokenizer_reader *r, const json_t *v,
 	enum status st = OK;
 	for (size_t i = 0; i < ARRAY_LEN(flags) && st == OK; i++) {
 		if (!jsonfile_get(v, flags[i].key))
-			return bad(r, place, "lacks one of its five flags");
+			return tokenizer_hf_bad(r, place, "lacks one of its five flags");
 		st = read_bool(r, v, place, flags[i].key, false,
 			       flags[i].value);
 	}
@@ -296,7 +296,7 @@ static enum status read_added(struct tokenizer_reader *r, const json_t *top)
 	if (!list)
 		return OK;
 	if (!json_is_array(list))
-		return bad(r, "added_tokens", "is not a list");
+		return tokenizer_hf_bad(r, "added_tokens", "is not a list");
 	size_t n = json_array_size(list);
 	struct added_token *added = arena_alloc(&r->arena, n * sizeof *added);
 	int32_t next = (int32_t)r->vocab.n;
@@ -347,7 +347,7 @@ static enum status read_text_step(struct tokenizer_reader *r, const json_t *v, c
 		v, step->kind == NORMAL_PREPEND ? "prepend" : "content");
 	bool has_pattern = json_is_string(regex) || json_string_length(literal);
 	if (!json_is_string(content) || (step->kind == NORMAL_REPLACE && !has_pattern))
-		return bad(r, place, "has no text, or no pattern");
+		return tokenizer_hf_bad(r, place, "has no text, or no pattern");
 	step->content = str_value(content);
 	step->is_literal = !json_is_string(regex);
 	step->pattern = str_value(step->is_literal ? literal : regex);
@@ -479,12 +479,12 @@ static enum status read_parts(struct tokenizer_reader *r, const json_t *v,
 			      const char *place, const char *key, part_fn each)
 {
 	if (!json_is_object(v))
-		return bad(r, place, "is not an object");
+		return tokenizer_hf_bad(r, place, "is not an object");
 	if (strcmp(type_of(v), "Sequence") != 0)
 		return each(r, v, place);
 	const json_t *list = json_object_get(v, key);
 	if (!json_is_array(list))
-		return bad(r, place, "is a Sequence without its list");
+		return tokenizer_hf_bad(r, place, "is a Sequence without its list");
 	enum status st = OK;
 	/* Recursion is bounded by the depth of the JSON, which the parser limits. */
 	for (size_t i = 0; i < json_array_size(list) && st == OK; i++) {
@@ -532,7 +532,7 @@ static enum status read_split(struct tokenizer_reader *r, const json_t *v,
 	const json_t *regex = json_object_get(pattern, "Regex");
 	const json_t *literal = json_object_get(pattern, "String");
 	if (!json_is_string(regex) && !json_is_string(literal))
-		return bad(r, place, "has no pattern.Regex or pattern.String");
+		return tokenizer_hf_bad(r, place, "has no pattern.Regex or pattern.String");
 	step->is_literal = !json_is_string(regex);
 	step->regex = str_value(step->is_literal ? literal : regex);
 	const char *name = json_string_value(json_object_get(v, "behavior"));
@@ -586,12 +586,12 @@ static enum status template_ids(struct tokenizer_reader *r, const json_t *proces
 				name ? name : ""),
 		"ids");
 	if (!name || !json_is_array(list))
-		return bad(r, place, "names a token without ids");
+		return tokenizer_hf_bad(r, place, "names a token without ids");
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *id = json_array_get(list, i);
 		if (!json_is_integer(id) || json_integer_value(id) < 0 ||
 		    json_integer_value(id) >= INT32_MAX)
-			return bad(r, place, "has an id out of range");
+			return tokenizer_hf_bad(r, place, "has an id out of range");
 		ids_add(out, (int32_t)json_integer_value(id));
 	}
 	return OK;
@@ -616,7 +616,7 @@ static enum status read_template(struct tokenizer_reader *r, const json_t *v,
 	int n_texts = 0;
 	enum status st = json_is_array(single) && !r->def.prefix
 				 ? OK
-				 : bad(r, place, "has no single template, or "
+				 : tokenizer_hf_bad(r, place, "has no single template, or "
 						 "is a second one");
 	for (size_t i = 0; i < json_array_size(single) && st == OK; i++) {
 		const json_t *item = json_array_get(single, i);
@@ -627,7 +627,7 @@ static enum status read_template(struct tokenizer_reader *r, const json_t *v,
 			n_texts++;
 	}
 	if (st == OK && n_texts != 1)
-		st = bad(r, place, "has not one text in its single template");
+		st = tokenizer_hf_bad(r, place, "has not one text in its single template");
 	r->def.prefix = keep_ids(r, &before, &r->def.n_prefix);
 	r->def.suffix = keep_ids(r, &behind, &r->def.n_suffix);
 	return st;
@@ -643,7 +643,8 @@ static enum status read_bert_processing(struct tokenizer_reader *r, const json_t
 	json_int_t first = json_integer_value(cls), last = json_integer_value(sep);
 	if (!json_is_integer(cls) || !json_is_integer(sep) || first < 0 || last < 0 ||
 	    first >= INT32_MAX || last >= INT32_MAX || r->def.prefix)
-		return bad(r, place, "has no ids of cls and sep, or is a second template");
+		return tokenizer_hf_bad(r, place,
+					"has no ids of cls and sep, or is a second template");
 	ids_add(&before, (int32_t)first);
 	ids_add(&behind, (int32_t)last);
 	r->def.prefix = keep_ids(r, &before, &r->def.n_prefix);

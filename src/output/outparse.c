@@ -130,7 +130,7 @@ static void add_span(void *ctx, enum out_channel channel, struct str text)
 }
 
 /* Emits text from stage 2. */
-static void emit(struct outparse *p, const char *text, size_t n)
+static void outparse_emit(struct outparse *p, const char *text, size_t n)
 {
 	if (n == 0)
 		return;
@@ -145,7 +145,7 @@ static void begin_spans(struct outparse *p)
 	buf_clear(&p->out);
 	p->n_spans = 0;
 	if (p->begun.n)
-		emit(p, p->begun.p, p->begun.n);
+		outparse_emit(p, p->begun.p, p->begun.n);
 	p->begun.n = 0;
 }
 
@@ -171,7 +171,7 @@ static bool is_space(char c)
 
 static void release(struct outparse *p, size_t n)
 {
-	emit(p, p->hold.p, n);
+	outparse_emit(p, p->hold.p, n);
 	buf_drop(&p->hold, n);
 }
 
@@ -254,7 +254,7 @@ static void push_tags(struct outparse *p, const char *text, size_t n)
 		} else if (p->channel == OUT_REASONING) {
 			push_reasoning(p, text[i]);
 		} else {
-			emit(p, text + i, n - i);
+			outparse_emit(p, text + i, n - i);
 			return;
 		}
 	}

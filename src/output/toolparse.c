@@ -63,10 +63,10 @@ struct toolparse {
 	struct pyargs python;
 };
 
-static void step(struct toolparse *p, char c);
+static void toolparse_step(struct toolparse *p, char c);
 static void push_byte(struct toolparse *p, char c);
 
-static void emit(struct toolparse *p, enum out_channel channel, struct str text)
+static void toolparse_emit(struct toolparse *p, enum out_channel channel, struct str text)
 {
 	if (text.n)
 		p->sink(p->ctx, channel, text);
@@ -83,7 +83,7 @@ static const struct toolparse_tool *find_tool(const struct toolparse *p,
 	return NULL;
 }
 
-static void enter(struct toolparse *p, unsigned next)
+static void toolparse_enter(struct toolparse *p, unsigned next)
 {
 	p->state = &tool_states[next & TOOL_STATE];
 	memset(p->at, 0, sizeof p->at);
@@ -121,21 +121,21 @@ static void break_call(struct toolparse *p)
 {
 	bool is_bare = p->state->is_bare && !p->is_named;
 	buf_add_str(&p->lead, buf_str(&p->raw));
-	emit(p, is_bare ? OUT_CONTENT : OUT_CALL_BROKEN, buf_str(&p->lead));
+	toolparse_emit(p, is_bare ? OUT_CONTENT : OUT_CALL_BROKEN, buf_str(&p->lead));
 	leave_call(p);
-	enter(p, p->o.format->start);
+	toolparse_enter(p, p->o.format->start);
 	/* what follows stands inside a text, not at the start of an answer */
 	if (p->state->kind == TOOL_EXPECT)
-		enter(p, p->state->other);
+		toolparse_enter(p, p->state->other);
 	else if (p->state->kind == TOOL_UNTIL)
-		enter(p, p->state->next[0]);
+		toolparse_enter(p, p->state->next[0]);
 }
 
 static void flush_args(struct toolparse *p)
 {
 	if (!p->is_named)
 		return;
-	emit(p, OUT_CALL_ARGS, buf_str(&p->args));
+	toolparse_emit(p, OUT_CALL_ARGS, buf_str(&p->args));
 	buf_clear(&p->args);
 }
 
@@ -146,7 +146,7 @@ static void end_call(struct toolparse *p)
 	else if (!p->has_args)
 		buf_add_z(&p->args, "{}");
 	flush_args(p);
-	emit(p, OUT_CALL_END, buf_str(&p->raw));
+	toolparse_emit(p, OUT_CALL_END, buf_str(&p->raw));
 	leave_call(p);
 	p->n_calls++;
 	p->is_over = p->o.one_call;
@@ -164,7 +164,7 @@ static bool set_name(struct toolparse *p, struct str name)
 		return false;
 	p->is_named = true;
 	buf_add_str(&p->name, name);
-	emit(p, OUT_CALL_NAME, name);
+	toolparse_emit(p, OUT_CALL_NAME, name);
 	flush_args(p);
 	return true;
 }
@@ -198,13 +198,13 @@ static void again(struct toolparse *p, struct str text, bool is_new)
 		if (is_new)
 			push_byte(p, copy.p[i]);
 		else
-			step(p, copy.p[i]);
+			toolparse_step(p, copy.p[i]);
 	}
 	buf_deinit(&copy);
 }
 
 /* Enters the next state after a literal of n_literal bytes at the end of `hold`. */
-static void follow(struct toolparse *p, unsigned next, size_t n_literal)
+static void toolparse_follow(struct toolparse *p, unsigned next, size_t n_literal)
 {
 	struct buf read = p->hold;
 	p->hold = (struct buf){0};
@@ -212,7 +212,7 @@ static void follow(struct toolparse *p, unsigned next, size_t n_literal)
 	bool was_outside = p->state->is_outside;
 	if (next & TOOL_END)
 		end_call(p);
-	enter(p, next);
+	toolparse_enter(p, next);
 	if (!p->state->is_outside && (was_outside || next & TOOL_END)) {
 		begin_call(p, lit);
 		if (was_outside)
@@ -237,7 +237,7 @@ static void follow_other(struct toolparse *p)
 		p->raw.n -= MIN(read.n, p->raw.n);
 		end_call(p);
 	}
-	enter(p, next);
+	toolparse_enter(p, next);
 	again(p, buf_str(&read), p->state->is_outside);
 	buf_deinit(&read);
 }
@@ -246,7 +246,7 @@ static void follow_other(struct toolparse *p)
 
 static void release(struct toolparse *p, size_t n)
 {
-	emit(p, p->state->channel, (struct str){p->hold.p, n});
+	toolparse_emit(p, p->state->channel, (struct str){p->hold.p, n});
 	buf_drop(&p->hold, n);
 }
 
@@ -271,7 +271,7 @@ static void step_text(struct toolparse *p, char c)
 	}
 	p->n_space = p->hold.n - n_literal;
 	if (i >= 0)
-		follow(p, p->state->next[i], n_literal);
+		toolparse_follow(p, p->state->next[i], n_literal);
 }
 
 /* Reads c in TOOL_EXPECT. `hold` is white space and then a prefix of a literal. */
@@ -287,7 +287,7 @@ static void step_expect(struct toolparse *p, char c)
 	for (int i = 0; i < TOOL_LITERALS && p->state->literals[i]; i++) {
 		struct str lit = str_of(p->state->literals[i]);
 		if (str_eq(lit, word)) {
-			follow(p, p->state->next[i], lit.n);
+			toolparse_follow(p, p->state->next[i], lit.n);
 			return;
 		}
 		may_become |= str_starts(lit, word);
@@ -305,7 +305,7 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	ptrdiff_t at = str_find(header, STR("to=functions."), 0);
 	if (at < 0) {
 		bool thinks = str_find(header, STR("analysis"), 0) >= 0;
-		enter(p, s->next[thinks]);
+		toolparse_enter(p, s->next[thinks]);
 		return;
 	}
 	struct str name = {header.p + at + sizeof to - 1,
@@ -318,7 +318,7 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	memcpy(copy, name.p, n);
 	begin_call(p, (struct str){header.p, header.n + n_literal});
 	p->n_header = header.n;
-	enter(p, s->next[2]);
+	toolparse_enter(p, s->next[2]);
 	if (!set_name(p, (struct str){copy, n}))
 		break_call(p);
 }
@@ -360,8 +360,8 @@ static void step_until(struct toolparse *p, char c)
 			return;
 		}
 		/* emitted at once: reading it again would find the same header for ever */
-		emit(p, OUT_CONTENT, buf_str(&p->hold));
-		enter(p, p->state->next[0]);
+		toolparse_emit(p, OUT_CONTENT, buf_str(&p->hold));
+		toolparse_enter(p, p->state->next[0]);
 		return;
 	}
 	size_t n = strlen(p->state->literals[i]);
@@ -382,7 +382,7 @@ static void step_until(struct toolparse *p, char c)
 		buf_clear(&p->key);
 		buf_add_str(&p->key, text);
 	}
-	follow(p, p->state->next[i], n);
+	toolparse_follow(p, p->state->next[i], n);
 }
 
 /* --- parameters between tags --------------------------------------------- */
@@ -434,7 +434,7 @@ static void step_value(struct toolparse *p, char c)
 	} else {
 		if (p->is_string)
 			buf_add_c(&p->args, '"');
-		follow(p, p->state->next[i], n_literal);
+		toolparse_follow(p, p->state->next[i], n_literal);
 	}
 	flush_args(p);
 }
@@ -624,7 +624,7 @@ static void step_json(struct toolparse *p, char c)
 	}
 	offer_args(p);
 	if (r == JSONSCAN_DONE)
-		follow(p, p->state->next[0], 0);
+		toolparse_follow(p, p->state->next[0], 0);
 }
 
 static void step_loose(struct toolparse *p, char c)
@@ -640,12 +640,12 @@ static void step_loose(struct toolparse *p, char c)
 	if (!is_python || !pyargs_in_escape(&p->python))
 		flush_args(p);
 	if (r == JSONSCAN_DONE)
-		follow(p, p->state->next[0], 0);
+		toolparse_follow(p, p->state->next[0], 0);
 }
 
 /* --- the whole ----------------------------------------------------------- */
 
-static void step(struct toolparse *p, char c)
+static void toolparse_step(struct toolparse *p, char c)
 {
 	switch (p->state->kind) {
 	case TOOL_TEXT: step_text(p, c); break;
@@ -665,7 +665,7 @@ static void push_byte(struct toolparse *p, char c)
 		return;
 	if (p->in_call)
 		buf_add_c(&p->raw, c);
-	step(p, c);
+	toolparse_step(p, c);
 }
 
 struct toolparse *toolparse_create(const struct toolparse_opts *o,
@@ -675,7 +675,7 @@ struct toolparse *toolparse_create(const struct toolparse_opts *o,
 	p->o = *o;
 	p->sink = sink;
 	p->ctx = ctx;
-	enter(p, o->format->start);
+	toolparse_enter(p, o->format->start);
 	return p;
 }
 
@@ -707,7 +707,7 @@ static void cut_call(struct toolparse *p)
 {
 	if (p->state->kind == TOOL_VALUE)
 		flush_args(p);
-	emit(p, OUT_CALL_CUT, buf_str(&p->raw));
+	toolparse_emit(p, OUT_CALL_CUT, buf_str(&p->raw));
 	leave_call(p);
 	buf_clear(&p->hold);
 }
@@ -755,8 +755,8 @@ void toolparse_finish(struct toolparse *p, bool is_cut)
 	bool is_blank = jsonscan_trim(buf_str(&p->hold)).n == 0;
 	bool is_behind = p->n_calls > 0 && (is_blank || is_cut);
 	if (!is_behind && !(is_cut && holds_words(p)))
-		emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,
-		     buf_str(&p->hold));
+		toolparse_emit(p, p->state->kind == TOOL_TEXT ? p->state->channel : OUT_CONTENT,
+			       buf_str(&p->hold));
 	buf_clear(&p->hold);
 }
 

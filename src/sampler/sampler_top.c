@@ -51,7 +51,7 @@ float sampler_inv_t(const struct sampler_params *p)
 	return p->temperature < GREEDY_BELOW ? 1 : 1 / p->temperature;
 }
 
-static int find(const struct sampler_top *t, int32_t id)
+static int sampler_top_find(const struct sampler_top *t, int32_t id)
 {
 	for (int i = 0; i < t->n; i++)
 		if (t->id[i] == id)
@@ -65,7 +65,7 @@ static bool add_bias(const struct sampler *s, struct best *b)
 {
 	for (int i = 0; i < s->p.n_bias; i++) {
 		const struct logit_bias *bias = &s->p.bias[i];
-		int at = find(b->t, bias->id);
+		int at = sampler_top_find(b->t, bias->id);
 		if (at >= 0)
 			b->c[at].w += bias->bias;
 		else if (bias->bias > 0 && sampler_in_range(s, bias->id))
@@ -92,7 +92,7 @@ static bool add_penalties(const struct sampler *s, struct best *b)
 static void add_bans(const struct sampler_bans *bans, struct best *b)
 {
 	for (int i = 0; i < bans->n_banned; i++) {
-		int at = find(b->t, bans->banned[i]);
+		int at = sampler_top_find(b->t, bans->banned[i]);
 		if (at >= 0)
 			b->c[at].w = -INFINITY;
 	}
@@ -129,7 +129,7 @@ static bool order(const struct sampler *s, const struct sampler_bans *bans,
 /* --- mass -------------------------------------------------------------------------- */
 
 /* Computes the weights of b->c. Returns the range of the mass of all other tokens. */
-static struct range weigh(const struct sampler *s, struct best *b, double *out_known)
+static struct range sampler_top_weigh(const struct sampler *s, struct best *b, double *out_known)
 {
 	const struct sampler_top *t = b->t;
 	float raw[SAMPLER_BEST_MAX], inv_t = 1 / s->p.temperature;
@@ -223,7 +223,7 @@ static bool sample_best(struct sampler *s, struct best *b, int32_t *out)
 		*out = sample_first(s, b, p->top_k, has_p);
 		return true;
 	}
-	struct range unknown = weigh(s, b, &known);
+	struct range unknown = sampler_top_weigh(s, b, &known);
 	struct range sum = {known + unknown.lo, known + unknown.hi};
 	if (!has_p && p->min_p <= 0)
 		return sample_any(s, b, unknown, sum, out);
@@ -270,7 +270,7 @@ bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
 	out->logprob = 0;
 	out->n_top = 0;
 	if (s->p.n_top_logprobs >= 0)
-		add_logprobs(t, find(t, id), s->p.n_top_logprobs, out);
+		add_logprobs(t, sampler_top_find(t, id), s->p.n_top_logprobs, out);
 	sampler_add_output(s, id);
 	return true;
 }
@@ -278,7 +278,7 @@ bool sampler_next_top(struct sampler *s, const struct sampler_top *t,
 bool sampler_force_top(struct sampler *s, const struct sampler_top *t, int32_t id,
 		       struct sampled *out, enum status *out_st)
 {
-	int at = find(t, id);
+	int at = sampler_top_find(t, id);
 	*out_st = E_BACKEND;
 	if (isnan(t->sum))
 		return true;

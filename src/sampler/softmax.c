@@ -32,7 +32,7 @@ static vec4 load_tail(const float *p, int32_t n, float pad)
 }
 
 /* exp for z <= 0. Below Z_MIN the weight is 0: such a token can never be drawn. */
-static vec4 weigh(vec4 z)
+static vec4 softmax_weigh(vec4 z)
 {
 	return vec4_select(z < vec4_all(Z_MIN), vec4_all(0), vec4_exp(z));
 }
@@ -70,13 +70,13 @@ double softmax_weights(const float *x, int32_t n, float max, float inv_t,
 	vec4d sum = {0, 0, 0, 0};
 	int32_t i = 0;
 	for (; i + LANES <= n; i += LANES) {
-		vec4 w = weigh((vec4_load(x + i) - vec4_all(max)) * vec4_all(inv_t));
+		vec4 w = softmax_weigh((vec4_load(x + i) - vec4_all(max)) * vec4_all(inv_t));
 		memcpy(out + i, &w, sizeof w);
 		sum += __builtin_convertvector(w, vec4d);
 	}
 	if (i < n) {
 		vec4 z = load_tail(x + i, n - i, -INFINITY) - vec4_all(max);
-		vec4 w = weigh(z * vec4_all(inv_t));
+		vec4 w = softmax_weigh(z * vec4_all(inv_t));
 		memcpy(out + i, &w, (size_t)(n - i) * sizeof *out);
 		sum += __builtin_convertvector(w, vec4d);
 	}

@@ -345,8 +345,8 @@ static void set_blocked(struct sched *s, struct sched_choice *c, int n_promised,
 	s->blocked_n_run = s->n_run + n_promised;
 }
 
-static bool start(struct sched *s, struct sched_choice *c, int n_promised,
-		  int64_t now_us)
+static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
+			int64_t now_us)
 {
 	int pages_free = engine_pages_free(s->o.engine);
 	if (s->n_run + n_promised >= s->n_slots)
@@ -383,7 +383,7 @@ static void admit(struct sched *s, int64_t now_us)
 			set_blocked(s, c, n_promised, engine_pages_free(s->o.engine));
 			return;
 		}
-		if (start(s, c, n_promised, now_us))
+		if (batch_start(s, c, n_promised, now_us))
 			continue;
 		/* Choices that are being read from the disk hold pages until that ends. */
 		if (s->n_run > 0 || s->n_fetching > 0)

@@ -215,7 +215,7 @@ static enum status make_mask(struct sched_choice *c, const uint64_t **out)
 }
 
 /* Advances the grammar by a token that was drawn under its mask. */
-static enum status follow(struct sched_choice *c, int32_t id)
+static enum status choice_follow(struct sched_choice *c, int32_t id)
 {
 	if (may_reason(c) && id == c->r->reasoning_id)
 		return OK;
@@ -289,7 +289,7 @@ static enum status next_token(struct sched_choice *c, const struct choice_row *r
 							 too_early ? r->n_stop_ids : 0},
 			  out);
 	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, out->id)))
-		st = follow(c, out->id);
+		st = choice_follow(c, out->id);
 	return st;
 }
 

@@ -50,7 +50,7 @@
 
 static const int totals[] = {2, 3, 4, 6, 8, 12, 16, 24, DRAFT_STEP};
 
-static void follow(double *cost, double lasted)
+static void draft_follow(double *cost, double lasted)
 {
 	*cost += FOLLOW * (MIN(lasted, CLIP * *cost) - *cost);
 }
@@ -63,7 +63,7 @@ static void note(struct draft_cost *c, double *cost, int *n_seen, int64_t us)
 	if (n < 2 || c->n_slow > SLOW) /* the first steps, or slow ones that prove a new cost */
 		*cost = (double)us;
 	else
-		follow(cost, (double)us);
+		draft_follow(cost, (double)us);
 }
 
 void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us)
@@ -107,7 +107,7 @@ void draft_mtp_note(struct draft_cost *c, int n, int64_t us)
 	if (c->n_draft++ < 2)
 		c->draft_us = each;
 	else
-		follow(&c->draft_us, each);
+		draft_follow(&c->draft_us, each);
 }
 
 /* The cost of n_tok tokens by costs[1..DRAFT_STEP], where 0 means not known. Returns 0 if

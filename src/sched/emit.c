@@ -52,7 +52,7 @@ struct request *emit_next_ready(struct emit *em)
 	return r;
 }
 
-static void push(struct emit *em, struct request *r, struct event *e)
+static void emit_push(struct emit *em, struct request *r, struct event *e)
 {
 	if (!request_push_event(r, e))
 		return;
@@ -70,7 +70,7 @@ static void push(struct emit *em, struct request *r, struct event *e)
 	em->is_news = true;
 }
 
-static struct event *make(enum event_kind kind, int i_choice, size_t n_extra)
+static struct event *emit_make(enum event_kind kind, int i_choice, size_t n_extra)
 {
 	struct event *e = xcalloc(1, sizeof *e + n_extra);
 	e->kind = kind;
@@ -80,17 +80,17 @@ static struct event *make(enum event_kind kind, int i_choice, size_t n_extra)
 
 void emit_started(struct emit *em, struct request *r)
 {
-	struct event *e = make(EVENT_STARTED, 0, 0);
+	struct event *e = emit_make(EVENT_STARTED, 0, 0);
 	e->stats = r->stats; /* n_cached is known by now */
-	push(em, r, e);
+	emit_push(em, r, e);
 }
 
 void emit_progress(struct emit *em, struct request *r, int i_choice,
 		   int32_t n_prefilled)
 {
-	struct event *e = make(EVENT_PROGRESS, i_choice, 0);
+	struct event *e = emit_make(EVENT_PROGRESS, i_choice, 0);
 	e->n_prefilled = n_prefilled;
-	push(em, r, e);
+	emit_push(em, r, e);
 }
 
 void emit_scores(struct emit *em, struct request *r, int i_choice,
@@ -100,8 +100,8 @@ void emit_scores(struct emit *em, struct request *r, int i_choice,
 	for (int i = 0; i < n; i++)
 		n_top += (size_t)tokens[i].n_top;
 	size_t top_at = (size_t)n * sizeof(struct event_token);
-	struct event *e = make(EVENT_SCORES, i_choice,
-			       top_at + n_top * sizeof(struct token_logprob));
+	struct event *e = emit_make(EVENT_SCORES, i_choice,
+				    top_at + n_top * sizeof(struct token_logprob));
 	struct token_logprob *top =
 		(struct token_logprob *)(void *)((char *)(e + 1) + top_at);
 	e->tokens = (struct event_token *)(e + 1);
@@ -113,7 +113,7 @@ void emit_scores(struct emit *em, struct request *r, int i_choice,
 		memcpy(top, t->top, (size_t)t->n_top * sizeof *top);
 		top += t->n_top;
 	}
-	push(em, r, e);
+	emit_push(em, r, e);
 }
 
 void emit_add_spans(struct emit *em, const struct out_span *spans, int n)
@@ -145,7 +145,7 @@ void emit_delta(struct emit *em, struct request *r, int i_choice,
 	size_t spans_at = sizeof(struct event_token);
 	size_t top_at = spans_at + n_spans * sizeof(struct event_span);
 	size_t text_at = top_at + n_top * sizeof(struct token_logprob);
-	struct event *e = make(EVENT_DELTA, i_choice, text_at + em->text.n);
+	struct event *e = emit_make(EVENT_DELTA, i_choice, text_at + em->text.n);
 	char *extra = (char *)(e + 1);
 	struct token_logprob *top = (struct token_logprob *)(extra + top_at);
 	char *text = extra + text_at;
@@ -168,34 +168,34 @@ void emit_delta(struct emit *em, struct request *r, int i_choice,
 	}
 	buf_clear(&em->text);
 	em->n_pieces = 0;
-	push(em, r, e);
+	emit_push(em, r, e);
 }
 
 void emit_choice_done(struct emit *em, struct request *r, int i_choice,
 		      enum finish finish, struct str stop)
 {
 	struct event *e =
-		make(EVENT_CHOICE_DONE, i_choice, stop.p ? stop.n + 1 : 0);
+		emit_make(EVENT_CHOICE_DONE, i_choice, stop.p ? stop.n + 1 : 0);
 	e->finish = finish;
 	if (stop.p) {
 		char *copy = (char *)(e + 1);
 		memcpy(copy, stop.p, stop.n); /* xcalloc has set the final NUL */
 		e->stop_string = copy;
 	}
-	push(em, r, e);
+	emit_push(em, r, e);
 }
 
 void emit_done(struct emit *em, struct request *r)
 {
-	struct event *e = make(EVENT_DONE, 0, 0);
+	struct event *e = emit_make(EVENT_DONE, 0, 0);
 	e->stats = r->stats;
-	push(em, r, e);
+	emit_push(em, r, e);
 }
 
 void emit_failed(struct emit *em, struct request *r, const struct fail *f)
 {
-	struct event *e = make(EVENT_FAILED, 0, 0);
+	struct event *e = emit_make(EVENT_FAILED, 0, 0);
 	e->stats = r->stats;
 	e->fail = *f;
-	push(em, r, e);
+	emit_push(em, r, e);
 }

@@ -37,7 +37,7 @@ static struct sched_choice *find_lead(const struct sched *s, const struct engine
 }
 
 /* Chooses the running choice that c waits for, or NULL. */
-static struct sched_choice *choose(struct sched *s, struct sched_choice *c)
+static struct sched_choice *share_choose(struct sched *s, struct sched_choice *c)
 {
 	const struct engine_prompt p = choice_engine_prompt(c);
 	if (c->share.start_no)
@@ -55,7 +55,7 @@ bool share_waits(struct sched *s, struct sched_choice *c)
 {
 	struct sched_choice *lead = awaited(s, c);
 	if (!lead)
-		lead = choose(s, c);
+		lead = share_choose(s, c);
 	/* In each turn: a sequence remembers only the next place where it leaves its state. */
 	if (lead)
 		engine_seq_leave_state(s->o.engine, lead->seq, c->share.n);

@@ -15,7 +15,7 @@ enum { RUNS = 4, DRAFTS = 3 };
 
 static const int order[] = {1, 2, 8, 4, 16, 3, 6, 12, 32, 24};
 
-static struct engine_seq *begin(struct engine *e, int32_t *first)
+static struct engine_seq *widths_begin(struct engine *e, int32_t *first)
 {
 	int n_cached;
 	*first = 0;
@@ -25,7 +25,7 @@ static struct engine_seq *begin(struct engine *e, int32_t *first)
 }
 
 /* Runs a step of one token and n - 1 draft tokens, none of which is accepted. */
-static enum status step(struct engine *e, struct engine_seq *s, int n, struct fail *fail)
+static enum status widths_step(struct engine *e, struct engine_seq *s, int n, struct fail *fail)
 {
 	int32_t ids[DRAFT_STEP];
 	for (int i = 0; i < n; i++)
@@ -48,14 +48,14 @@ static enum status time_width(struct engine *e, const struct clock *clock, int n
 			      struct fail *fail)
 {
 	int32_t first;
-	struct engine_seq *s = begin(e, &first);
+	struct engine_seq *s = widths_begin(e, &first);
 	int64_t all = 0;
 	double first_us = 0;
 	enum status st = OK;
 	*out_us = 0;
 	for (int i = 0; i < RUNS && st == OK && (all < WIDTH_US || *out_us > first_us); i++) {
 		int64_t begin_us = clock_now_us(clock);
-		st = step(e, s, n, fail);
+		st = widths_step(e, s, n, fail);
 		int64_t us = clock_now_us(clock) - begin_us;
 		if (i == 0)
 			first_us = (double)us;
@@ -89,7 +89,7 @@ void widths_flatten(struct draft_cost *c)
 static enum status record(struct engine *e, int n, struct fail *fail)
 {
 	int32_t ids[DRAFT_STEP] = {0}, first;
-	struct engine_seq *s[] = {begin(e, &first), begin(e, &first)};
+	struct engine_seq *s[] = {widths_begin(e, &first), widths_begin(e, &first)};
 	enum status st = engine_seq_reserve(e, s[0], 2);
 	for (int i = 0; i < 2 && st == OK; i++) {
 		const struct engine_slice slices[] = {
@@ -132,9 +132,9 @@ static enum status time_mtp(struct engine *e, const struct clock *clock,
 			    struct draft_cost *out, struct fail *fail)
 {
 	int32_t first, ids[ENGINE_DRAFT_MAX];
-	struct engine_seq *s = begin(e, &first);
+	struct engine_seq *s = widths_begin(e, &first);
 	struct engine_draft g = {.seq = s, .n = ENGINE_DRAFT_MAX, .out = ids};
-	enum status st = step(e, s, 1, fail);
+	enum status st = widths_step(e, s, 1, fail);
 	if (st == OK)
 		st = engine_seq_reserve_draft(e, s, 1 + ENGINE_DRAFT_MAX);
 	for (int i = 0; i < DRAFTS && st == OK; i++) {

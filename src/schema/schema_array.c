@@ -107,8 +107,8 @@ struct array {
 };
 
 /* min to max items. has_before: a comma precedes the first one too. */
-static grammar_part run(struct schema_reader *x, grammar_part item, bool has_before,
-			int64_t min, int64_t max)
+static grammar_part schema_array_run(struct schema_reader *x, grammar_part item, bool has_before,
+				     int64_t min, int64_t max)
 {
 	if (max < min)
 		return never(x);
@@ -132,8 +132,8 @@ static grammar_part rest_items(const struct array *a)
 	int64_t p = (int64_t)a->n_prefix;
 	if ((p > 0 && !is_said && a->min <= p) || a->max <= p)
 		return lit(a->x, "");
-	return run(a->x, schema_part(a->x, &rest), p > 0, MAX(a->min - p, 0),
-		   less(a->max, p));
+	return schema_array_run(a->x, schema_part(a->x, &rest), p > 0, MAX(a->min - p, 0),
+				less(a->max, p));
 }
 
 /* The prefix followed by `behind`. Optional items nest: each item includes all that
@@ -178,7 +178,7 @@ static grammar_part bounded(const struct array *a, const struct json_node *of,
 	int64_t p = (int64_t)a->n_prefix, min = MAX(a->min - p, 0), max = less(a->max, p);
 	json_t *not = schema_not(x, of);
 	if (!not) /* no schema for items that do not match: all items match */
-		return run(x, match, p > 0, MAX(least, min), MIN(most, max));
+		return schema_array_run(x, match, p > 0, MAX(least, min), MIN(most, max));
 	add_for_item(x, a->l, -1, &others);
 	schema_add(x, &others, schema_make(x, of, not));
 	grammar_part other = schema_part(x, &others);
@@ -186,8 +186,8 @@ static grammar_part bounded(const struct array *a, const struct json_node *of,
 	most = MIN(most, least + 20);
 	for (int64_t n = least; n <= most && n <= max && x->st == OK; n++) {
 		grammar_part pair[2] = {
-			run(x, match, p > 0, n, n),
-			run(x, other, p > 0 || n > 0, MAX(min - n, 0), less(max, n))};
+			schema_array_run(x, match, p > 0, n, n),
+			schema_array_run(x, other, p > 0 || n > 0, MAX(min - n, 0), less(max, n))};
 		grammar_parts_add(&alts, grammar_build_seq(x->b, pair, 2));
 	}
 	grammar_part out = grammar_build_alt(x->b, alts.p, alts.n);
@@ -226,15 +226,15 @@ static bool contains(const struct array *a, grammar_part *out)
 		grammar_part match = schema_part(x, &both);
 		grammar_parts_add(&parts, is_bounded
 			? bounded(a, of, match, least, most)
-			: run(x, match, n_all > 0, least, least));
+			: schema_array_run(x, match, n_all > 0, least, least));
 		n_all += least;
 	}
 	if (n_asked && !is_bounded && n_all <= a->max) {
 		struct schema_list rest = {0};
 		add_for_item(x, a->l, -1, &rest);
-		grammar_parts_add(&parts, run(x, schema_part(x, &rest), n_all > 0,
-					      MAX(a->min - n_all, 0),
-					      less(a->max, n_all)));
+		grammar_parts_add(&parts, schema_array_run(x, schema_part(x, &rest), n_all > 0,
+							   MAX(a->min - n_all, 0),
+							   less(a->max, n_all)));
 	}
 	if (n_asked && x->st == OK)
 		*out = n_all > a->max && !is_bounded

@@ -294,8 +294,8 @@ static int way_rank(const struct schema_list *l, const json_t *way)
 /* Keeps at most `most` branches of a schema from schema_not, those that can hold together
  * with the list. Without this limit, the branches of several keywords multiply. The most
  * natural ones come first. Takes ownership of `not`. */
-static json_t *trim(struct schema_reader *x, const struct schema_list *l,
-		    const struct json_node *up, json_t *not, size_t most)
+static json_t *schema_branch_trim(struct schema_reader *x, const struct schema_list *l,
+				  const struct json_node *up, json_t *not, size_t most)
 {
 	json_t *ways = json_object_get(not, "anyOf"), *kept = json_array();
 	for (int rank = 0; rank < 3 && ways && x->st == OK; rank++)
@@ -415,7 +415,7 @@ static bool add_one_of(struct ways *w, const struct json_node *at,
 		json_t *not = add_shut_out(x, &own[k], &own[j], schema_not(x, other));
 		if (!not)
 			return false;
-		not = trim(x, &own[k], other, not, most);
+		not = schema_branch_trim(x, &own[k], other, not, most);
 		add_to_way(w, &sub, schema_make(x, other, not), true, true);
 	}
 	end_way(w, &sub);
@@ -471,7 +471,8 @@ static grammar_part if_of(struct ways *w, const struct json_node *at)
 		n_ifs += !(w->l->p[i].done & DONE_IF) &&
 			 json_object_get(w->l->p[i].at->v, "if");
 	if (not && (n_ifs > 2 || schema_is_frugal(x)))
-		not = trim(x, w->l, at, not, n_ifs > 5 || schema_is_frugal(x) ? 1 : 2);
+		not = schema_branch_trim(x, w->l, at, not, n_ifs > 5 || schema_is_frugal(x) ? 1
+					 : 2);
 	add_to_way(w, &sub, at, true, false);
 	if (then->v)
 		add_to_way(w, &sub, then, false, false);

@@ -217,8 +217,8 @@ static char *read_step(struct schema_reader *x, const char *p, size_t n)
 }
 
 /* Follows a JSON pointer, such as "/a/0/b", from a node. */
-static const struct json_node *follow(struct schema_reader *x, const struct json_node *at,
-				      struct str s)
+static const struct json_node *schema_ref_follow(struct schema_reader *x,
+						 const struct json_node *at, struct str s)
 {
 	for (size_t i = 1; i < s.n + 1 && s.n > 0; i++) {
 		size_t n = 0;
@@ -271,16 +271,16 @@ const struct json_node *schema_resolve(struct schema_reader *x,
 	const struct json_node *node = NULL;
 	/* a plain "#/…" needs no table of ids */
 	if (s.n && s.p[0] == '#' && base.n == 0 && (!fragment.n || fragment.p[0] == '/'))
-		node = follow(x, &x->root, fragment);
+		node = schema_ref_follow(x, &x->root, fragment);
 	else if (fragment.n && fragment.p[0] != '/')
 		node = find_id(x, base, fragment);
 	else if ((node = find_id(x, base, STR(""))))
-		node = follow(x, node, fragment);
+		node = schema_ref_follow(x, node, fragment);
 	/* An "id" inside the document starts a resource of its own, and the pointer belongs
 	 * to that resource. But tools that bundle schemas of draft 4 mean the whole
 	 * document. */
 	if (x->st == OK && (!node || !node->v) && s.n > 1 && memcmp(s.p, "#/", 2) == 0)
-		node = follow(x, &x->root, fragment);
+		node = schema_ref_follow(x, &x->root, fragment);
 	/* with several equal anchors, the target depends on the path of references to
 	 * here */
 	uint32_t n_same = 0;

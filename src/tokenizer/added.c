@@ -234,8 +234,8 @@ static const struct added_token *longest_at(const struct added *a,
 }
 
 /* Finds the first permitted token at or after byte s->at. */
-static const struct added_token *find(struct added_scan *s, size_t *out_start,
-				      size_t *out_end)
+static const struct added_token *added_find(struct added_scan *s, size_t *out_start,
+					    size_t *out_end)
 {
 	struct str text = s->v.text;
 	if (s->a->n_known == 0)
@@ -270,7 +270,7 @@ bool added_scan_next(struct added_scan *s, struct added_match *out)
 {
 	size_t start, end;
 	const struct added_token *t;
-	while ((t = find(s, &start, &end))) {
+	while ((t = added_find(s, &start, &end))) {
 		s->at = end;
 		if (t->single_word && !is_single_word(s->v.text, start, end))
 			continue;

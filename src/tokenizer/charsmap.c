@@ -56,7 +56,7 @@ static size_t offset_of(uint32_t unit)
 }
 
 /* Find the shortest entry that s begins with, and its text. False: there is none. */
-static bool find(const struct charsmap *c, struct str s, struct str *out)
+static bool charsmap_find(const struct charsmap *c, struct str s, struct str *out)
 {
 	size_t at = offset_of(c->units[0]);
 	for (size_t i = 0; i < s.n && s.p[i]; i++) {
@@ -98,7 +98,7 @@ static bool replace(const struct charsmap *c, struct markview v, size_t from, si
 		    struct marked *out)
 {
 	struct str text;
-	if (!find(c, (struct str){v.text.p + from, to - from}, &text))
+	if (!charsmap_find(c, (struct str){v.text.p + from, to - from}, &text))
 		return false;
 	marked_add(out, text, markview_least(v, from, to));
 	return true;

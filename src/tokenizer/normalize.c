@@ -152,7 +152,7 @@ static void order_marks(struct cps *c)
 }
 
 /* Appends the characters that were gathered, ordered and composed. */
-static void finish(enum normal_kind form, struct cps *cps, struct buf *text)
+static void normalize_finish(enum normal_kind form, struct cps *cps, struct buf *text)
 {
 	utf8proc_ssize_t n = (utf8proc_ssize_t)cps->n;
 	order_marks(cps);
@@ -177,13 +177,13 @@ static void normalize_piece(enum normal_kind form, struct markview v, size_t sta
 		/* Nothing moves past these or joins them. U+11A7 is no final consonant of Hangul,
 		 * but utf8proc 2.8 drops it behind a syllable. */
 		if (unicode_is_inert(cp) || cp == 0x11A7) {
-			finish(form, cps, text);
+			normalize_finish(form, cps, text);
 			buf_add(text, s.p + i, n);
 		} else {
 			decompose(form, cp, cps);
 		}
 	}
-	finish(form, cps, text);
+	normalize_finish(form, cps, text);
 	if (str_eq(buf_str(text), s))
 		markview_copy(v, start, end, out);
 	else
@@ -293,8 +293,8 @@ static enum status replace(const struct step *s, struct markview v, struct marke
 	return st;
 }
 
-static enum status run(const struct step *s, struct markview v, struct marked *out,
-		       bool *out_changed, struct fail *fail)
+static enum status normalize_run(const struct step *s, struct markview v, struct marked *out,
+				 bool *out_changed, struct fail *fail)
 {
 	*out_changed = true;
 	switch (s->def.kind) {
@@ -330,7 +330,7 @@ enum status normalizer_run(const struct normalizer *n, struct markview v, struct
 	for (int i = 0; i < n->n_steps && st == OK && v.text.n; i++) {
 		struct marked next = {0};
 		bool has_changed = false;
-		st = run(&n->steps[i], v, &next, &has_changed, fail);
+		st = normalize_run(&n->steps[i], v, &next, &has_changed, fail);
 		if (!has_changed)
 			continue;
 		*out_changed = true;

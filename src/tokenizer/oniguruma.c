@@ -580,7 +580,7 @@ static void repeat(struct translation *t)
 		buf_add_c(t->out, t->in.p[t->i++]);
 }
 
-static enum status step(struct translation *t)
+static enum status oniguruma_step(struct translation *t)
 {
 	int c = peek(t, 0);
 	switch (c) {
@@ -620,7 +620,7 @@ enum status oniguruma_translate(struct str pattern, struct buf *out,
 		return unsupported(&t, "a NUL byte");
 	enum status st = OK;
 	while (st == OK && t.i < pattern.n)
-		st = step(&t);
+		st = oniguruma_step(&t);
 	if (st == OK && t.depth > 0)
 		st = fail_set(fail, E_FORMAT,
 			      "regular expression: ( without )");

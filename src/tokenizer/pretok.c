@@ -158,7 +158,7 @@ struct joiner {
 	size_t start, end; /* byte range of the piece that is kept back */
 };
 
-static enum status flush(struct joiner *j)
+static enum status pretok_flush(struct joiner *j)
 {
 	if (!j->has_kept)
 		return OK;
@@ -169,8 +169,8 @@ static enum status flush(struct joiner *j)
 			(struct str){j->text.p + j->start, j->end - j->start});
 }
 
-static enum status feed(struct joiner *j, size_t start, size_t end,
-			bool is_match)
+static enum status pretok_feed(struct joiner *j, size_t start, size_t end,
+			       bool is_match)
 {
 	bool joins = false, drop = false;
 	switch (j->behavior) {
@@ -194,7 +194,7 @@ static enum status feed(struct joiner *j, size_t start, size_t end,
 		j->end = end;
 		return OK;
 	}
-	enum status st = flush(j);
+	enum status st = pretok_flush(j);
 	j->has_kept = !drop;
 	j->start = start;
 	j->end = end;
@@ -202,7 +202,7 @@ static enum status feed(struct joiner *j, size_t start, size_t end,
 }
 
 /* Cuts `text`, one piece, by the matches of step i_step. */
-static enum status split(const struct pretok_run *r, int i_step, struct str text)
+static enum status pretok_split(const struct pretok_run *r, int i_step, struct str text)
 {
 	const struct split_step *s = &r->p->steps[i_step];
 	struct joiner j = {.run = r, .i_next = i_step + 1, .text = text,
@@ -231,20 +231,20 @@ static enum status split(const struct pretok_run *r, int i_step, struct str text
 			continue;
 		}
 		if (done < start)
-			st = feed(&j, done, start, s->invert);
+			st = pretok_feed(&j, done, start, s->invert);
 		if (st == OK)
-			st = feed(&j, start, end, !s->invert);
+			st = pretok_feed(&j, start, end, !s->invert);
 		from = done = end;
 		matched = true;
 	}
 	if (st == OK && done < text.n)
-		st = feed(&j, done, text.n, s->invert);
-	return st == OK ? flush(&j) : st;
+		st = pretok_feed(&j, done, text.n, s->invert);
+	return st == OK ? pretok_flush(&j) : st;
 }
 
 /* Hands on a word as it was given: where stand-ins were matched, with the characters that they
  * stand for. */
-static enum status emit(const struct pretok_run *r, struct str word)
+static enum status pretok_emit(const struct pretok_run *r, struct str word)
 {
 	struct buf *b = &r->w->word;
 	const char *own = r->w->prefixed.p; /* a piece behind a space is a copy */
@@ -262,7 +262,7 @@ static enum status emit(const struct pretok_run *r, struct str word)
 static enum status run_step(const struct pretok_run *r, int i_step, struct str text)
 {
 	if (i_step == r->p->n_steps)
-		return emit(r, text);
+		return pretok_emit(r, text);
 	const struct split_step *s = &r->p->steps[i_step];
 	if (s->prefix_space && text.p[0] != ' ') {
 		struct buf *b = &r->w->prefixed;
@@ -272,7 +272,7 @@ static enum status run_step(const struct pretok_run *r, int i_step, struct str t
 		r->w->piece = text.p;
 		text = buf_str(b);
 	}
-	return s->regex ? split(r, i_step, text)
+	return s->regex ? pretok_split(r, i_step, text)
 			: run_step(r, i_step + 1, text);
 }
 

@@ -45,7 +45,7 @@ static const struct unicode_row rows[] = {
 #undef ROW
 };
 
-static const struct unicode_row *find(uint32_t cp)
+static const struct unicode_row *unicode_find(uint32_t cp)
 {
 	size_t low = 0, high = ARRAY_LEN(rows);
 	if (cp < rows[0].first || (cp >= 0x4E00 && cp < 0x9FFD) || (cp >= 0xAC00 && cp < 0xD7A4))
@@ -67,26 +67,26 @@ static utf8proc_category_t category(uint32_t cp)
 
 bool unicode_is_inert(uint32_t cp)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	return r && r->flags & INERT;
 }
 
 bool unicode_is_mark(uint32_t cp)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	utf8proc_category_t c = category(cp);
 	return r ? r->flags & MARK : c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
 }
 
 bool unicode_is_bert_mark(uint32_t cp)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	return r ? r->flags & BERT_MARK : category(cp) == UTF8PROC_CATEGORY_MN;
 }
 
 bool unicode_is_bert_control(uint32_t cp)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	if (cp == 0 || cp == 0xFFFD)
 		return true;
 	if (cp == '\t' || cp == '\n' || cp == '\r')
@@ -97,14 +97,14 @@ bool unicode_is_bert_control(uint32_t cp)
 
 bool unicode_is_bert_punct(uint32_t cp)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	utf8proc_category_t c = category(cp);
 	return r ? r->flags & BERT_PUNCT : c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
 }
 
 uint32_t unicode_lower(uint32_t cp, uint32_t *out_second)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	*out_second = cp == 0x130 ? 0x307 : 0;
 	if (cp == 0x130)
 		return 'i';
@@ -114,7 +114,7 @@ uint32_t unicode_lower(uint32_t cp, uint32_t *out_second)
 
 uint32_t unicode_stand_in(uint32_t cp)
 {
-	const struct unicode_row *r = find(cp);
+	const struct unicode_row *r = unicode_find(cp);
 	if (!r)
 		return cp;
 	if (r->flags & HAN)

@@ -37,7 +37,7 @@ struct exporter {
 /* --- the thread --------------------------------------------------------------- */
 
 /* Moves up to BATCH traces to out. Waits for the first one. 0: the exporter ends. */
-static int take(struct exporter *e, struct waiting *out)
+static int exporter_take(struct exporter *e, struct waiting *out)
 {
 	int n = 0;
 	pthread_mutex_lock(&e->lock);
@@ -99,7 +99,7 @@ static bool post(const struct exporter *e, struct str body, char why[CURL_ERROR_
 }
 
 /* Logs a failure, once a minute at most: a collector that is down would fill the log. */
-static void tell(struct exporter *e, int n_spans, const char *why)
+static void exporter_tell(struct exporter *e, int n_spans, const char *why)
 {
 	int64_t now = clock_now_us(&clock_monotonic);
 	if (e->said_us && now - e->said_us < SAY_EVERY_US)
@@ -114,7 +114,7 @@ static void *main_of_thread(void *arg)
 	struct exporter *e = arg;
 	struct waiting *w = xcalloc(BATCH, sizeof *w);
 	char why[CURL_ERROR_SIZE + 40];
-	for (int n; (n = take(e, w)) > 0;) {
+	for (int n; (n = exporter_take(e, w)) > 0;) {
 		struct buf body = {0};
 		int n_spans = 0;
 		make_body(e, w, n, &body);
@@ -124,7 +124,7 @@ static void *main_of_thread(void *arg)
 			metric_add(METRIC_SPANS_SENT, n_spans);
 		} else {
 			metric_add_by(METRIC_SPANS_DROPPED, "not_taken", n_spans);
-			tell(e, n_spans, why);
+			exporter_tell(e, n_spans, why);
 		}
 		for (int i = 0; i < n; i++)
 			free(w[i].text);

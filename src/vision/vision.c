@@ -133,8 +133,8 @@ static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 	return OK;
 }
 
-static enum status find(struct vision *v, const struct vision_file *f, bool has_rows,
-			struct vision_view **out, struct fail *fail)
+static enum status vision_find(struct vision *v, const struct vision_file *f, bool has_rows,
+			       struct vision_view **out, struct fail *fail)
 {
 	uint8_t hash[HASH_BYTES];
 	struct lru_key key = {f->owner, {(const char *)hash, sizeof hash}};
@@ -159,13 +159,13 @@ static enum status find(struct vision *v, const struct vision_file *f, bool has_
 enum status vision_look(struct vision *v, const struct vision_file *f,
 			struct vision_view **out, struct fail *fail)
 {
-	return find(v, f, true, out, fail);
+	return vision_find(v, f, true, out, fail);
 }
 
 enum status vision_measure(struct vision *v, const struct vision_file *f,
 			   struct vision_view **out, struct fail *fail)
 {
-	return find(v, f, false, out, fail);
+	return vision_find(v, f, false, out, fail);
 }
 
 /* --- life --------------------------------------------------------------------------- */
@@ -240,7 +240,7 @@ static enum status plan(struct vision *v, const struct vision_opts *o, struct fa
 }
 
 /* Adds v->sizes to the ledger (sign 1), or takes them away again (sign -1). */
-static void count(struct vision *v, int sign)
+static void vision_count(struct vision *v, int sign)
 {
 	struct memory_ledger *l = v->opts.ledger;
 	if (!l)
@@ -257,7 +257,7 @@ static enum status open_on(struct vision *v, const struct vision_opts *o,
 	if (st == OK)
 		st = plan(v, o, fail);
 	if (st == OK)
-		count(v, 1);
+		vision_count(v, 1);
 	return st;
 }
 
@@ -277,7 +277,7 @@ static enum status load(struct vision *v, struct fail *fail)
 	if (st == OK && is_on_device(v))
 		st = vision_tower_keep(v->tower, most_patches(&v->config), fail);
 	if (st != OK)
-		count(v, -1);
+		vision_count(v, -1);
 	return st;
 }
 

@@ -58,8 +58,8 @@ static enum status run_ranged(struct vision_run *r, const struct ranged *a)
 }
 
 /* x += W in, or x += norm(W in) if post has weights; n rows. The clamp may overwrite `in`. */
-static enum status add(struct vision_run *r, const struct vision_linear *w,
-		       const struct vision_norm *post, void *in, float *x, int32_t n)
+static enum status vision_layer_add(struct vision_run *r, const struct vision_linear *w,
+				    const struct vision_norm *post, void *in, float *x, int32_t n)
 {
 	const struct vision_config *c = &r->t->c;
 	if (!post->weight) {
@@ -109,7 +109,7 @@ static enum status run_mlp(struct vision_run *r, const struct vision_layer *l, f
 		LINEAR(l->up, r->norm, r->wide, n);
 		RUN(gelu, .n_tok = n, .dim = c->ffn_dim, .is_tanh = c->is_tanh, .x = r->wide);
 	}
-	return add(r, &l->down, &l->post2, r->wide, x, n);
+	return vision_layer_add(r, &l->down, &l->post2, r->wide, x, n);
 }
 
 /* q, k and v from r->norm. Each head of v is normalised, without weights. */
@@ -181,7 +181,7 @@ enum status vision_layer_run(struct vision_run *r, const struct vision_layer *l)
 	for (int32_t i = 0, n; i < r->n; i += n) {
 		n = MIN(VISION_CHUNK, r->n - i);
 		float *x = r->x + (size_t)i * d;
-		st = add(r, &l->out, &l->post1, row_of(r, r->y, i), x, n);
+		st = vision_layer_add(r, &l->out, &l->post1, row_of(r, r->y, i), x, n);
 		if (st == OK)
 			st = norm_rows(r, &l->norm2, i, n);
 		if (st == OK)

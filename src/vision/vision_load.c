@@ -91,7 +91,7 @@ static const struct tensor *find_any(struct loader *l, const char *name, int64_t
 	return l->st == OK ? t : NULL;
 }
 
-static const struct tensor *find(struct loader *l, const char *name, int64_t n)
+static const struct tensor *vision_load_find(struct loader *l, const char *name, int64_t n)
 {
 	return find_any(l, name, n, false);
 }
@@ -188,7 +188,7 @@ static const float *put_floats(struct loader *l, const float *host, int64_t n)
 static const float *load_sums(struct loader *l, const char *name, int64_t n_all,
 			      int64_t first, int64_t n, float plus)
 {
-	const struct tensor *t = find(l, name, n_all);
+	const struct tensor *t = vision_load_find(l, name, n_all);
 	if (!t)
 		return NULL;
 	float *host = xmalloc((size_t)n * sizeof *host);
@@ -349,7 +349,7 @@ static void load_frames(struct loader *l)
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
 		snprintf(name, sizeof name, QWEN_PREFIX "patch_embed.frame%d", (int)f);
-		const struct tensor *t = find(l, name, (int64_t)n);
+		const struct tensor *t = vision_load_find(l, name, (int64_t)n);
 		if (!t)
 			return;
 		for (size_t i = 0; i < n; i++)
@@ -478,7 +478,7 @@ static void load_range(struct loader *l, const char *base, const char *of,
 		snprintf(name, sizeof name, "%s.%s_%s", base, of, i ? "max" : "min");
 		if (!l->t->c.is_clipped || !tensors_find(l->tensors, name))
 			continue;
-		const struct tensor *t = find(l, name, 1);
+		const struct tensor *t = vision_load_find(l, name, 1);
 		if (t)
 			*to[i] = blocks_float(t->data, t->dtype, 0);
 		out->cuts |= isfinite(*to[i]);
@@ -514,7 +514,7 @@ static const float *load_head_norm(struct loader *l, int i, const char *part)
 	size_t dim = (size_t)(l->t->c.width / l->t->c.n_heads);
 	char name[200];
 	snprintf(name, sizeof name, "%s%s%d.%s.weight", l->names->prefix, l->names->layer, i, part);
-	const struct tensor *t = find(l, name, (int64_t)dim);
+	const struct tensor *t = vision_load_find(l, name, (int64_t)dim);
 	if (!t)
 		return NULL;
 	float *host = xmalloc(dim * sizeof *host);
@@ -610,7 +610,7 @@ static void load_two_places(struct loader *l, const char *name, bool is_mixed)
 /* Load n numbers that stay on the host. */
 static const float *load_host(struct loader *l, const char *name, int32_t n)
 {
-	const struct tensor *t = find(l, name, n);
+	const struct tensor *t = vision_load_find(l, name, n);
 	if (!t)
 		return NULL;
 	float *host = xmalloc((size_t)n * sizeof *host);
@@ -665,7 +665,7 @@ static const float *load_pixel_floats(struct loader *l, const char *name)
 {
 	const struct vision_config *c = &l->t->c;
 	int32_t dim = vision_config_patch_dim(c);
-	const struct tensor *t = find(l, name, dim);
+	const struct tensor *t = vision_load_find(l, name, dim);
 	if (!t)
 		return NULL;
 	float *host = xmalloc((size_t)dim * sizeof *host);

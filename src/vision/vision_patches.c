@@ -44,7 +44,8 @@ static void round_up(const struct vision_config *c, int32_t *io_width, int32_t *
 
 /* Choose the largest size of the image's shape with at most max_pixels, with sides rounded down
  * to whole tokens. */
-static void fill(const struct vision_config *c, int32_t *io_width, int32_t *io_height)
+static void vision_patches_fill(const struct vision_config *c, int32_t *io_width,
+				int32_t *io_height)
 {
 	int32_t f = c->patch * c->merge, width = *io_width, height = *io_height;
 	int32_t most = (int32_t)(c->max_pixels / f / f); /* tokens */
@@ -78,7 +79,7 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 		return OK;
 	}
 	if (vision_config_fills(c)) {
-		fill(c, out_width, out_height);
+		vision_patches_fill(c, out_width, out_height);
 		return OK;
 	}
 	double w = rint((double)width / f) * f, h = rint((double)height / f) * f;

@@ -240,7 +240,7 @@ int64_t vision_tower_work_bytes(const struct vision_config *c, struct backend *b
 
 /* Take device memory for the arrays of r. taken: memory to use; where an entry is NULL, it is
  * allocated and stored there. */
-static enum status take(struct vision_run *r, void *taken[VISION_ARRAYS])
+static enum status vision_tower_take(struct vision_run *r, void *taken[VISION_ARRAYS])
 {
 	struct backend *b = r->t->b;
 	struct vision_want wanted[VISION_ARRAYS];
@@ -264,7 +264,7 @@ static void give_back(struct vision_tower *t, void *taken[VISION_ARRAYS])
 enum status vision_tower_keep(struct vision_tower *t, int32_t n, struct fail *fail)
 {
 	struct vision_run r = {.t = t, .n = n};
-	enum status st = take(&r, t->kept);
+	enum status st = vision_tower_take(&r, t->kept);
 	t->n_kept = st == OK ? n : 0;
 	return st == OK ? OK : fail_default(fail, st);
 }
@@ -277,7 +277,7 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 			.n = m->width / c->patch * (m->height / c->patch), .fail = fail};
 	bool is_kept = r.n <= t->n_kept;
 	void *own[VISION_ARRAYS] = {NULL};
-	enum status st = take(&r, is_kept ? t->kept : own);
+	enum status st = vision_tower_take(&r, is_kept ? t->kept : own);
 	r.host = malloc(VISION_CHUNK * host_row(c) * sizeof *r.host);
 	r.sent = malloc(VISION_CHUNK * host_row(c) * sizeof *r.host);
 	if (st == OK)

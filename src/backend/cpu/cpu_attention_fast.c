@@ -101,8 +101,8 @@ static void run_range(const struct fast_attention *j, struct work *w, int range)
 }
 
 /* Initialise the state of query i, with its attention sink if there is one. */
-static void begin(const struct fast_attention *j, const struct work *w, int i,
-		  struct cpu_state *total)
+static void cpu_attention_fast_begin(const struct fast_attention *j, const struct work *w, int i,
+				     struct cpu_state *total)
 {
 	const float *sinks = j->a->sinks;
 	total->max = sinks ? sinks[w->head[i]] : -INFINITY;
@@ -110,8 +110,8 @@ static void begin(const struct fast_attention *j, const struct work *w, int i,
 	memset(total->acc, 0, (size_t)j->v_pad * sizeof(float));
 }
 
-static void finish(const struct fast_attention *j, const struct work *w, int i,
-		   const struct cpu_state *total)
+static void cpu_attention_fast_finish(const struct fast_attention *j, const struct work *w, int i,
+				      const struct cpu_state *total)
 {
 	size_t row = (size_t)w->tok[i] * (size_t)j->a->n_heads + (size_t)w->head[i];
 	float *y = (float *)j->a->y + row * (size_t)j->v_dim;
@@ -140,7 +140,7 @@ static void run_tiles(void *arg, int begin_unit, int end)
 		gather(j, tile, g, chunk, &w);
 		for (int i = 0; i < w.u.n; i++) {
 			total[i].acc = acc + (size_t)i * (size_t)j->pitch;
-			begin(j, &w, i, &total[i]);
+			cpu_attention_fast_begin(j, &w, i, &total[i]);
 		}
 		for (int r = w.first / RANGE; r <= w.last / RANGE; r++) {
 			run_range(j, &w, r);
@@ -148,7 +148,7 @@ static void run_tiles(void *arg, int begin_unit, int end)
 				isa->attend_join(&total[i], &w.query[i].state, j->v_dim);
 		}
 		for (int i = 0; i < w.u.n; i++)
-			finish(j, &w, i, &total[i]);
+			cpu_attention_fast_finish(j, &w, i, &total[i]);
 	}
 }
 
@@ -192,13 +192,13 @@ static void run_joins(void *arg, int begin_unit, int end)
 		gather(j, tile, g, chunk, &w);
 		for (int i = 0; i < w.u.n; i++) {
 			struct cpu_state total = {.acc = acc};
-			begin(j, &w, i, &total);
+			cpu_attention_fast_begin(j, &w, i, &total);
 			for (int r = w.first / RANGE; r <= w.last / RANGE; r++) {
 				float *p = part_at(j, unit, r, i);
 				struct cpu_state s = {p[j->v_pad], p[j->v_pad + 1], p};
 				isa->attend_join(&total, &s, j->v_dim);
 			}
-			finish(j, &w, i, &total);
+			cpu_attention_fast_finish(j, &w, i, &total);
 		}
 	}
 }

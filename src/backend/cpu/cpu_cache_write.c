@@ -52,7 +52,7 @@ static bool write_at(struct writing *w, const void *from, size_t n, size_t at)
 
 /* Write the stage. The last write is rounded up to whole huge pages, so that the file
  * ends with one. */
-static bool flush(struct writing *w)
+static bool cpu_cache_write_flush(struct writing *w)
 {
 	if (atomic_load(&w->c->stop)) {
 		errno = ECANCELED;
@@ -67,7 +67,7 @@ static bool flush(struct writing *w)
 	return true;
 }
 
-static bool put(struct writing *w, const uint8_t *p, size_t n)
+static bool cpu_cache_write_put(struct writing *w, const uint8_t *p, size_t n)
 {
 	while (n > 0) {
 		size_t part = MIN(n, STAGE - w->n);
@@ -75,7 +75,7 @@ static bool put(struct writing *w, const uint8_t *p, size_t n)
 		w->n += part;
 		p += part;
 		n -= part;
-		if (w->n == STAGE && !flush(w))
+		if (w->n == STAGE && !cpu_cache_write_flush(w))
 			return false;
 	}
 	return true;
@@ -87,7 +87,8 @@ static bool put_item(struct writing *w, struct cache_item *item)
 	size_t n = item->entry.n_bytes;
 	item->entry.at = w->at + w->n;
 	item->entry.sum = cpu_cache_sum(NULL, item->p, n);
-	return put(w, item->p, n) && put(w, zeros, ROUND_UP(n, CACHE_ALIGN) - n);
+	return cpu_cache_write_put(w, item->p, n) &&
+	       cpu_cache_write_put(w, zeros, ROUND_UP(n, CACHE_ALIGN) - n);
 }
 
 /* Write head, key and entries last, because a file without them is invalid. */
@@ -117,7 +118,7 @@ static bool write_all(struct writing *w)
 	for (size_t i = 0; i < c->n_items; i++)
 		if (!put_item(w, &c->items[i]))
 			return false;
-	return flush(w) && write_index(w);
+	return cpu_cache_write_flush(w) && write_index(w);
 }
 
 /* --- whether to write ------------------------------------------------------------- */

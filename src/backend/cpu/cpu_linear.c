@@ -17,8 +17,8 @@
 
 /* --- exact way ---------------------------------------------------------------------- */
 
-static void store(const struct linear_out *o, int32_t n0, int n_rows, int tok,
-		  const float *sums)
+static void cpu_linear_store(const struct linear_out *o, int32_t n0, int n_rows, int tok,
+			     const float *sums)
 {
 	float *y = (float *)o->y + (size_t)tok * (size_t)o->w->n + n0;
 	int r = 0;
@@ -52,8 +52,8 @@ static void run_tiles(void *arg, int begin, int end)
 			int32_t n0 = (i - first) * TILE_ROWS;
 			cpu_tile(o->w, n0, x, n_tok, sums);
 			for (int j = 0; j < n_tok; j++)
-				store(o, n0, MIN(TILE_ROWS, o->w->n - n0), t0 + j,
-				      sums[j]);
+				cpu_linear_store(o, n0, MIN(TILE_ROWS, o->w->n - n0), t0 + j,
+						 sums[j]);
 		}
 	}
 }
@@ -122,8 +122,8 @@ static void run_block(const struct linear_job *j, const struct linear_out *o, in
 	cpu_fast_block(j->b, j->way, o->w, block, &tiles, sums);
 	for (int t = 0; t < n; t++)
 		for (int i = 0; i < tiles.n_x[t]; i++)
-			store(o, n0, MIN(CPU_PANEL_ROWS, o->w->n - n0),
-			      (tile + t) * j->split.per + i, sums[t][i]);
+			cpu_linear_store(o, n0, MIN(CPU_PANEL_ROWS, o->w->n - n0),
+					 (tile + t) * j->split.per + i, sums[t][i]);
 }
 
 static int units_of(const struct linear_job *j, const struct linear_out *o)

@@ -68,8 +68,8 @@ static void shift(const struct moe_router_args *a, const float *logit, float top
 		out[e] = expf(logit[e] - top) / sum + a->bias[e];
 }
 
-static void choose(const struct moe_router_args *a, const float *logit, int32_t *id,
-		   float *weight)
+static void cpu_moe_choose(const struct moe_router_args *a, const float *logit, int32_t *id,
+			   float *weight)
 {
 	int32_t n = a->router->n, best = next_best(logit, n, -1);
 	float sum = 0, top = best < 0 ? 0 : logit[best], shifted[MOE_ROUTER_MAX_EXPERTS];
@@ -168,7 +168,7 @@ static void choose_tokens(void *arg, int begin, int end)
 		if (a->is_sigmoid)
 			choose_sigmoid(a, logit, fixed, id, weight);
 		else
-			choose(a, logit, id, weight);
+			cpu_moe_choose(a, logit, id, weight);
 		for (int32_t u = 0; a->expert_scale && u < a->n_used; u++)
 			weight[u] *= a->expert_scale[id[u]];
 	}

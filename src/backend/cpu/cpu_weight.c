@@ -139,7 +139,7 @@ static struct wanted wanted(const struct cpu *c, const struct weight *w, const c
  * must compare some bytes with newly packed ones, because the packing code may have
  * changed. Comparing each weight would read pages all over the model's files, which after
  * a boot are on disk. */
-static const void *find(struct cpu *c, const struct wanted *w, bool *out_compare)
+static const void *cpu_weight_find(struct cpu *c, const struct wanted *w, bool *out_compare)
 {
 	const void *found = c->cache ? cpu_cache_find(c->cache, w->id) : NULL;
 	*out_compare = found && !u64map_put(&c->kinds, w->kind, 0);
@@ -161,7 +161,7 @@ static bool find_panels(struct cpu *c, const struct weight *w, struct cpu_panels
 			const struct wanted *what)
 {
 	bool compare;
-	p->data = find(c, what, &compare);
+	p->data = cpu_weight_find(c, what, &compare);
 	return p->data && (!compare || (is_panel(w, p, 0) &&
 					is_panel(w, p, cpu_panels_count(p) - 1)));
 }
@@ -187,7 +187,7 @@ static const void *find_copy(struct cpu *c, const void *q, const struct wanted *
 {
 	enum { SOME = 4096 };
 	bool compare;
-	const char *found = find(c, what, &compare);
+	const char *found = cpu_weight_find(c, what, &compare);
 	size_t last = what->id.n_bytes - SOME;
 	if (compare && (memcmp(found, q, SOME) != 0 ||
 			memcmp(found + last, (const char *)q + last, SOME) != 0))

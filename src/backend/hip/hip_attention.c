@@ -202,8 +202,8 @@ static int32_t split_segments(const struct attention_args *a)
 }
 
 /* Launch the split kernel for sequences of one token. */
-static enum status split(struct hip *h, const struct attention_args *a,
-			 const struct attention_shape *s, int32_t subs)
+static enum status hip_attention_split(struct hip *h, const struct attention_args *a,
+				       const struct attention_shape *s, int32_t subs)
 {
 	struct attention_launch l = launch_of(h, a, s);
 	int32_t at_once = split_at_once(a, subs);
@@ -239,7 +239,7 @@ static enum status few(struct hip *h, const struct attention_args *a,
 	each.n_seq = a->n_tok;
 	each.first_tok = h->one_each;
 	each.max_pages_per_seq = 0; /* all rows of the page table are its first row */
-	return split(h, &each, s, subs);
+	return hip_attention_split(h, &each, s, subs);
 }
 
 /* --- tile_split --------------------------------------------------------------------- */
@@ -369,8 +369,8 @@ static enum status widen(struct hip *h, const struct attention_args *a, bool ski
 	return LAUNCH(h, PLAIN("kv_widen_kernel"), g, ARG(l));
 }
 
-static enum status check(struct hip *h, const struct attention_args *a,
-			 const struct attention_shape *s)
+static enum status hip_attention_check(struct hip *h, const struct attention_args *a,
+				       const struct attention_shape *s)
 {
 	bool is_bytes = a->kv.type == DTYPE_I8;
 	if (a->kv.type != DTYPE_F16 && !is_bytes)
@@ -415,7 +415,7 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	struct hip *h = hip_of(b);
 	struct attention_args wide;
 	const struct attention_shape *s = shape_of(a);
-	enum status st = check(h, a, s);
+	enum status st = hip_attention_check(h, a, s);
 	if (st != OK)
 		return st;
 	enum hip_attention_way way = hip_attention_way(h, a);
@@ -430,7 +430,7 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 	case HIP_ATTENTION_FUSED:
 		return fused(h, a, s, subs);
 	case HIP_ATTENTION_SPLIT:
-		return split(h, a, s, subs);
+		return hip_attention_split(h, a, s, subs);
 	case HIP_ATTENTION_FEW:
 		return few(h, a, s, subs);
 	case HIP_ATTENTION_TILE_SPLIT:
@@ -440,7 +440,7 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 		return prefill(h, &wide, s, subs);
 	case HIP_ATTENTION_BOTH:
 		st = prefill(h, &wide, s, subs);
-		return st == OK ? split(h, a, s, subs) : st;
+		return st == OK ? hip_attention_split(h, a, s, subs) : st;
 	}
 	return E_INTERNAL;
 }

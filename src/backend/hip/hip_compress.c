@@ -14,7 +14,8 @@ static struct row_pages_launch pages_of(const struct row_pages *p)
 					 p->n_rows};
 }
 
-static enum status check(struct backend *b, int32_t dim, enum dtype type, bool is_stored)
+static enum status hip_compress_check(struct backend *b, int32_t dim, enum dtype type,
+				      bool is_stored)
 {
 	if (is_stored && type != DTYPE_F16)
 		return hip_refuse(hip_of(b), "compressed keys of %s", dtype_name(type));
@@ -31,7 +32,7 @@ enum status hip_rope_tail(struct backend *b, const struct rope_tail_args *a)
 		.x = a->x, .norm = a->normalises ? a->norm : NULL, .rope = a->rope, .y = a->y,
 		.slot = a->slot, .to = pages_of(&a->to)};
 	struct hip_grid g = {a->n_heads, a->n_tok, COMPRESS_THREADS, 0};
-	enum status st = check(b, a->dim, a->to.type, !a->y);
+	enum status st = hip_compress_check(b, a->dim, a->to.type, !a->y);
 	return st == OK ? LAUNCH(hip_of(b), PLAIN("rope_tail_kernel"), g, ARG(l)) : st;
 }
 
@@ -47,7 +48,7 @@ enum status hip_compress(struct backend *b, const struct compress_args *a)
 	struct hip_grid put = {DIV_UP(a->n_series * a->dim, COMPRESS_THREADS), a->n_tok,
 			       COMPRESS_THREADS, 0};
 	struct hip_grid fill = {a->n_tok, 1, COMPRESS_THREADS, 0};
-	enum status st = check(b, a->dim, a->to.type, true);
+	enum status st = hip_compress_check(b, a->dim, a->to.type, true);
 	if (st == OK)
 		st = LAUNCH(hip_of(b), PLAIN("compress_put_kernel"), put, ARG(l));
 	return st == OK ? LAUNCH(hip_of(b), PLAIN("compress_fill_kernel"), fill, ARG(l)) : st;

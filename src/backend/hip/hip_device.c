@@ -168,7 +168,7 @@ static bool has_code(const struct hip_api *api, const struct hip_device *d,
 }
 
 /* Number of devices; none is an error. */
-static enum status count(const struct hip_api *api, int *out, struct fail *fail)
+static enum status hip_device_count(const struct hip_api *api, int *out, struct fail *fail)
 {
 	*out = 0;
 	int error = api->hipGetDeviceCount(out);
@@ -179,7 +179,7 @@ enum status hip_device_open(const struct hip_api *api, const struct backend_opts
 			    struct hip_device *out, struct fail *fail)
 {
 	int n;
-	enum status st = count(api, &n, fail);
+	enum status st = hip_device_count(api, &n, fail);
 	if (st != OK)
 		return st;
 	/* Choose the first device that has kernels. If none has, choose the first device,
@@ -228,7 +228,7 @@ enum status hip_list(const struct backend_opts *o, struct hip_api *out_api,
 	int n = 0;
 	enum status st = hip_open_api(o, out_api, fail);
 	if (st == OK)
-		st = count(out_api, &n, fail);
+		st = hip_device_count(out_api, &n, fail);
 	for (int i = 0; i < n && st == OK; i++) {
 		struct hip_device d;
 		st = describe(out_api, i, &d, fail);

@@ -179,7 +179,8 @@ void hip_experts_destroy(struct hip *h)
 }
 
 /* Fill in the launch arguments that describe a leg's weights. */
-static void tell(const struct hip_experts_leg *leg, struct moe_launch *l, int32_t *shift)
+static void hip_experts_tell(const struct hip_experts_leg *leg, struct moe_launch *l,
+			     int32_t *shift)
 {
 	*shift = hip_group_shift(leg->like);
 	l->is_bf16 = leg->like->scale_type == DTYPE_BF16;
@@ -260,7 +261,7 @@ static enum status launch_up(struct hip *h, const struct hip_experts_leg *leg,
 	const struct moe_int4_axes *x = NULL;
 	int32_t n_pairs = l.n_tok * l.n_slots;
 	struct hip_grid g = {DIV_UP(l.ffn, WAVES), n_pairs, 32 * WAVES, 0};
-	tell(leg, &l, &l.up_shift);
+	hip_experts_tell(leg, &l, &l.up_shift);
 	if (leg->few == HIP_EXPERTS_ANY)
 		return LAUNCH(h, any_of(leg, PROFILE_GATE_UP), g, ARG(l));
 	if (leg->few == HIP_EXPERTS_INT4) {
@@ -292,7 +293,7 @@ static enum status launch_down(struct hip *h, const struct hip_experts_leg *leg,
 {
 	const struct moe_int4_axes *x = NULL;
 	struct hip_grid g = {DIV_UP(l.dim, WAVES), l.n_tok, 32 * WAVES, 0};
-	tell(leg, &l, &l.down_shift);
+	hip_experts_tell(leg, &l, &l.down_shift);
 	l.shared_router.q = NULL;
 	if (leg->few == HIP_EXPERTS_ANY)
 		return LAUNCH(h, any_of(leg, PROFILE_DOWN), g, ARG(l));
@@ -440,7 +441,7 @@ enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 	enum status st = OK;
 	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
 		const struct hip_experts_leg *leg = is_down ? &t->legs->down : &t->legs->up;
-		tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
+		hip_experts_tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
 		l.n_blocks = DIV_UP(is_down ? l.m.dim : 2 * l.m.ffn, s->block_n);
 		g.x = l.max_blocks * l.n_blocks;
 		st = LAUNCH(h, hip_kernel(KERNEL_MOE_TILE,

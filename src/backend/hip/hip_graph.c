@@ -155,7 +155,7 @@ static enum status settle_copies(struct hip *h)
 	return h->has_copied ? hip_copy_words(&h->base, &one) : OK;
 }
 
-static enum status replay(struct hip *h, struct hip_graph_slot *s)
+static enum status hip_graph_replay(struct hip *h, struct hip_graph_slot *s)
 {
 	enum status st = settle_copies(h);
 	if (st != OK)
@@ -204,7 +204,7 @@ enum status hip_step_begin(struct backend *b, uint64_t key, bool *out_run)
 	s->used = ++h->n_steps;
 	if (s->exec) {
 		*out_run = false;
-		return replay(h, s);
+		return hip_graph_replay(h, s);
 	}
 	if (!s->is_seen) {
 		s->is_seen = true;
@@ -262,7 +262,7 @@ static enum status keep(struct hip *h, struct hip_graph_slot *s, bool *out_again
 	metric_add(METRIC_GRAPH_CAPTURES, 1);
 	h->base.n_captures++;
 	log_debug("hip: a step of %d launches is recorded", s->n_launches);
-	return replay(h, s);
+	return hip_graph_replay(h, s);
 }
 
 enum status hip_step_end(struct backend *b, bool *out_again)

@@ -12,7 +12,7 @@
 enum { MAX_ARGS = 32 };
 
 /* The kernel's function, or NULL; the runtime is asked once for each name. */
-static hip_function find(struct hip *h, const char *kernel)
+static hip_function hip_launch_find(struct hip *h, const char *kernel)
 {
 	uint32_t i;
 	if (strmap_get(&h->names, str_of(kernel), &i))
@@ -48,7 +48,7 @@ enum status hip_launch(struct hip *h, struct hip_kernel kernel, struct hip_grid 
 	struct hip_launch_info info = {h, &kernel, g, args, n_args};
 	if (h->has_failed)
 		return E_DEVICE;
-	hip_function f = find(h, kernel.name);
+	hip_function f = hip_launch_find(h, kernel.name);
 	if (!f)
 		return hip_refuse(h, "there is no kernel %s", kernel.name);
 	if (n_args > MAX_ARGS || g.lds_bytes > h->device.lds_bytes)

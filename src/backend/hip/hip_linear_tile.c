@@ -58,7 +58,8 @@ static double cost(const struct hip *h, const struct tile_shape *s,
 	return rounds * s->block_m * s->block_n / s->rate;
 }
 
-static const struct tile_shape *choose(const struct hip *h, const struct linear_args *a)
+static const struct tile_shape *hip_linear_tile_choose(const struct hip *h,
+						       const struct linear_args *a)
 {
 	bool must_any = a->out[0].w->quant != QUANT_INT4;
 	if (h->tile >= 0 && tiles[h->tile].is_any >= must_any)
@@ -88,7 +89,7 @@ static bool is_pair(const struct tile_shape *s, const struct linear_args *a)
 
 enum status hip_linear_tile(struct hip *h, const struct linear_args *a)
 {
-	const struct tile_shape *s = choose(h, a);
+	const struct tile_shape *s = hip_linear_tile_choose(h, a);
 	const struct weight *first = a->out[0].w;
 	struct linear_tile_args r = {.x = a->x, .m = a->n_tok, .k = first->k,
 				     .n_groups = hip_groups(first),

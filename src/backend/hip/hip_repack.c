@@ -108,7 +108,7 @@ static uint8_t nibble_of(bool is_e2m1, int8_t q)
 }
 
 /* Separates the numbers and scales of rows [begin, end). */
-static void split(void *arg, int begin, int end)
+static void hip_repack_split(void *arg, int begin, int end)
 {
 	const struct weight_plan *p = arg;
 	const struct weight *w = p->from;
@@ -194,7 +194,8 @@ hip_convert_fn hip_repack(const struct weight *w, enum quant to)
 		return NULL;
 	if (w->quant == QUANT_TQ1_0)
 		return pack_digits;
-	return quant_block(w->quant) ? split : w->quant == QUANT_F32 ? narrow : transpose;
+	return quant_block(w->quant) ? hip_repack_split : w->quant == QUANT_F32 ? narrow
+	: transpose;
 }
 
 enum status hip_weight_convert(struct hip *h, struct weight_plan *p)

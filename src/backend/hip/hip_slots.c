@@ -165,7 +165,7 @@ static uint8_t *stages_of(const struct hip_slots *s)
 	return (uint8_t *)s->pinned + (size_t)(-(uintptr_t)s->pinned % EXPERT_ALIGN);
 }
 
-static enum status tell(struct hip *h, enum status st, struct fail *fail)
+static enum status hip_slots_tell(struct hip *h, enum status st, struct fail *fail)
 {
 	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %.200s", h->base.device,
 					h->failure);
@@ -188,8 +188,8 @@ static void view_slot(const struct hip_slots_layer *l, int32_t e, int32_t slot,
 
 /* The function for expert_device.put. It queues the copy of the expert's bytes, and then that of
  * its rows of the table. */
-static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t n,
-		       struct fail *fail)
+static enum status hip_slots_put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t n,
+				 struct fail *fail)
 {
 	struct hip_slots *s = ctx;
 	struct hip *h = s->h;
@@ -207,7 +207,7 @@ static enum status put(void *ctx, int32_t e, int32_t slot, int32_t stage, size_t
 	if (st == OK)
 		st = hip_upload(&h->base, (struct weight_view *)(uintptr_t)l->x->table + row,
 				views, sizeof views);
-	return tell(h, st, fail);
+	return hip_slots_tell(h, st, fail);
 }
 
 /* The function for expert_device.wait. The next operation reports a failure. */
@@ -265,8 +265,8 @@ enum status hip_slots_end(struct backend *b, struct fail *fail)
 	s->slot_bytes = o.slot_bytes;
 	s->n_stages = (int32_t)MAX(MIN(MIN(STAGES_BYTES / o.slot_bytes, MAX_STAGES),
 				       (size_t)o.n_slots), 2);
-	st = tell(h, take_memory(s, &o, work), fail);
-	const struct expert_device device = {stages_of(s), s->n_stages, put, wait, s};
+	st = hip_slots_tell(h, take_memory(s, &o, work), fail);
+	const struct expert_device device = {stages_of(s), s->n_stages, hip_slots_put, wait, s};
 	o.device = &device;
 	if (st == OK)
 		st = backend_experts_open(&s->all, &o, fail);

@@ -7,7 +7,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void cohere_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	bool has_norms = graph_layer_has(g, i, "self_attn.q_norm.weight");
@@ -15,8 +15,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status cohere_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			      struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
 
@@ -35,5 +35,5 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 }
 
 const struct family family_cohere = {
-	.norms = {[NORM_MIXER] = "input_layernorm"}, .has_layer_norms = true, .layer = layer,
-	.run = run};
+	.norms = {[NORM_MIXER] = "input_layernorm"}, .has_layer_norms = true, .layer = cohere_layer,
+	.run = cohere_run};

@@ -11,7 +11,7 @@
 
 #include "engine/rope.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void deepseek_v3_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	const struct rope *rope = &c->ropes[0];
@@ -36,8 +36,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->mlp = family_mlp(g);
 }
 
-static enum status mix(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status deepseek_v3_mix(struct graph *g, const struct layer *l,
+				   const struct graph_step *s, struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -53,5 +53,5 @@ static enum status mix(struct graph *g, const struct layer *l, const struct grap
 }
 
 const struct family family_deepseek_v3 = {
-	.norms = {TWO_NORMS}, .layer = layer, .mix = mix, .feed = family_feed,
-	.no_int8_kv = "it has latent attention (MLA)"};
+	.norms = {TWO_NORMS}, .layer = deepseek_v3_layer, .mix = deepseek_v3_mix,
+	.feed = family_feed, .no_int8_kv = "it has latent attention (MLA)"};

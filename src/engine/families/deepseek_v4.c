@@ -17,7 +17,7 @@
  */
 #include "engine/family.h"
 
-static void model(struct graph *g)
+static void deepseek_v4_model(struct graph *g)
 {
 	const struct model_config *c = g->c;
 	g->streams.count = c->streams.count;
@@ -25,7 +25,7 @@ static void model(struct graph *g)
 	g->streams.eps = c->streams.eps;
 }
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void deepseek_v4_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	bool is_fixed = c->compress.is_hashed && c->compress.is_hashed[i];
@@ -42,8 +42,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	l->experts.has_choice_bias = !is_fixed;
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status deepseek_v4_run(struct graph *g, const struct layer *l,
+				   const struct graph_step *s, struct fail *fail)
 {
 	/* n (T, D) = norm of a sum of the streams (T, S, D); x (T, D) = 0 */
 	PART(streams_enter, .part = STREAMS_MIXER, .norm = l->norms[NORM_MIXER]);
@@ -59,5 +59,6 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 }
 
 const struct family family_deepseek_v4 = {
-	.norms = {TWO_NORMS}, .model = model, .layer = layer, .begin = streams_begin, .run = run,
+	.norms = {TWO_NORMS}, .model = deepseek_v4_model, .layer = deepseek_v4_layer,
+	.begin = streams_begin, .run = deepseek_v4_run,
 	.end = streams_end, .no_int8_kv = "it has attention sinks"};

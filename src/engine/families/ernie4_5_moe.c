@@ -5,7 +5,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void ernie4_5_moe_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->experts = family_experts_and(g, i, "mlp.shared_experts");
@@ -15,8 +15,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	l->experts.choice_is_row = true;
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status ernie4_5_moe_run(struct graph *g, const struct layer *l,
+				    const struct graph_step *s, struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -36,4 +36,5 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_ernie4_5_moe = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_ernie4_5_moe = {.norms = {TWO_NORMS}, .layer = ernie4_5_moe_layer,
+					   .run = ernie4_5_moe_run};

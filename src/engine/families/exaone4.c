@@ -6,15 +6,15 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void exaone4_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_NORM;
 	l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status exaone4_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			       struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	int32_t t = s->b->n_tok;
@@ -35,4 +35,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 const struct family family_exaone4 = {
 	.norms = {[NORM_MIXER_POST] = "post_attention_layernorm",
 		  [NORM_MLP_POST] = "post_feedforward_layernorm"},
-	.layer = layer, .run = run};
+	.layer = exaone4_layer, .run = exaone4_run};

@@ -6,15 +6,15 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void gemma3_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_NORM;
 	l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status gemma3_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			      struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -36,4 +36,4 @@ const struct family family_gemma3 = {
 		  [NORM_MIXER_POST] = "post_attention_layernorm",
 		  [NORM_MLP] = "pre_feedforward_layernorm",
 		  [NORM_MLP_POST] = "post_feedforward_layernorm"},
-	.layer = layer, .run = run};
+	.layer = gemma3_layer, .run = gemma3_run};

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 
-static void model(struct graph *g)
+static void gemma4_model(struct graph *g)
 {
 	const struct model_config *c = g->c;
 	g->embeds.width = c->gemma4.embed_dim;
@@ -20,7 +20,7 @@ static void model(struct graph *g)
 	g->embeds.act = c->act;
 }
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void gemma4_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	struct attention *a = &l->attention;
@@ -41,7 +41,7 @@ static void layer(const struct graph *g, int i, struct layer *l)
 }
 
 /* The norm of what the router reads. */
-static enum status load(struct graph *g, int i, struct fail *fail)
+static enum status gemma4_load(struct graph *g, int i, struct fail *fail)
 {
 	struct layer *l = &g->layers[i];
 	return l->experts.n ? graph_put_scaled(g, i, "router.scale", g->dim,
@@ -49,7 +49,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 			    : OK;
 }
 
-static enum status alloc(struct graph *g, struct fail *fail)
+static enum status gemma4_alloc(struct graph *g, struct fail *fail)
 {
 	size_t n = 2 * (size_t)g->limits.max_batch_tok * (size_t)g->dim;
 	return g->layers[0].experts.n
@@ -100,8 +100,8 @@ static enum status both_parts(struct graph *g, const struct layer *l, const stru
 	return OK;
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status gemma4_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			      struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -127,7 +127,7 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-static enum status begin(struct graph *g, const struct graph_step *s, struct fail *fail)
+static enum status gemma4_begin(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	return g->embeds.width ? layer_embed_begin(g, s, fail) : OK;
 }
@@ -140,5 +140,5 @@ const struct family family_gemma4 = {
 		  [NORM_DENSE_POST] = "post_feedforward_layernorm_1",
 		  [NORM_EXPERTS] = "pre_feedforward_layernorm_2",
 		  [NORM_EXPERTS_POST] = "post_feedforward_layernorm_2"},
-	.model = model, .layer = layer, .load = load, .alloc = alloc, .begin = begin,
-	.run = run};
+	.model = gemma4_model, .layer = gemma4_layer, .load = gemma4_load, .alloc = gemma4_alloc,
+	.begin = gemma4_begin, .run = gemma4_run};

@@ -6,7 +6,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void glm4_moe_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = g->c->qk_norm ? HEADS_NORM : HEADS_PLAIN;
@@ -15,8 +15,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->mlp = family_mlp(g);
 }
 
-static enum status mix(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status glm4_moe_mix(struct graph *g, const struct layer *l, const struct graph_step *s,
+				struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -33,4 +33,4 @@ static enum status mix(struct graph *g, const struct layer *l, const struct grap
 }
 
 const struct family family_glm4_moe = {
-	.norms = {TWO_NORMS}, .layer = layer, .mix = mix, .feed = family_feed};
+	.norms = {TWO_NORMS}, .layer = glm4_moe_layer, .mix = glm4_moe_mix, .feed = family_feed};

@@ -5,7 +5,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void gpt_oss_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.has_sinks = true;
@@ -14,8 +14,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	l->experts.has_logit_bias = l->experts.has_bias = true;
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status gpt_oss_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			       struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -33,5 +33,5 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 }
 
 const struct family family_gpt_oss = {
-	.norms = {TWO_NORMS}, .layer = layer, .run = run,
+	.norms = {TWO_NORMS}, .layer = gpt_oss_layer, .run = gpt_oss_run,
 	.no_int8_kv = "it has attention sinks"};

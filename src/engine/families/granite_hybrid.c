@@ -6,7 +6,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void granite_hybrid_layer(const struct graph *g, int i, struct layer *l)
 {
 	if (g->c->is_linear[i])
 		l->delta = family_delta(g, DELTA_MAMBA);
@@ -21,8 +21,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 	}
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status granite_hybrid_run(struct graph *g, const struct layer *l,
+				      const struct graph_step *s, struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -46,11 +46,13 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-static enum status replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
-			  const struct graph_ids *ids, struct fail *fail)
+static enum status granite_hybrid_replay(struct graph *g, const struct layer *l,
+					 const struct engine_replay *r,
+					 const struct graph_ids *ids, struct fail *fail)
 {
 	return l->delta.kind == DELTA_MAMBA ? mamba_replay(g, l, r, ids, fail) : OK;
 }
 
 const struct family family_granite_hybrid = {
-	.norms = {TWO_NORMS}, .layer = layer, .run = run, .replay = replay};
+	.norms = {TWO_NORMS}, .layer = granite_hybrid_layer, .run = granite_hybrid_run,
+	.replay = granite_hybrid_replay};

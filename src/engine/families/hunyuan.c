@@ -6,7 +6,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void hunyuan_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_NORM;
@@ -16,8 +16,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status hunyuan_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			       struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -38,4 +38,5 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_hunyuan = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_hunyuan = {.norms = {TWO_NORMS}, .layer = hunyuan_layer,
+				      .run = hunyuan_run};

@@ -6,7 +6,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void lfm2_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	if (c->is_linear[i]) {
@@ -20,8 +20,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status lfm2_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			    struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -47,4 +47,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_lfm2 = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_lfm2 = {.norms = {TWO_NORMS}, .layer = lfm2_layer, .run = lfm2_run};

@@ -8,14 +8,14 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void llama_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status llama_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			     struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -31,4 +31,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_llama = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_llama = {.norms = {TWO_NORMS}, .layer = llama_layer, .run = llama_run};

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void llama4_layer(const struct graph *g, int i, struct layer *l)
 {
 	struct attention *a = &l->attention;
 	*a = family_attention(g, i);
@@ -26,7 +26,7 @@ static void layer(const struct graph *g, int i, struct layer *l)
 }
 
 /* in (T, D): what experts read. ones (T, U). */
-static enum status alloc(struct graph *g, struct fail *fail)
+static enum status llama4_alloc(struct graph *g, struct fail *fail)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	TRY(graph_alloc(g, t * (size_t)g->dim * act, &g->own.in, fail));
@@ -52,8 +52,8 @@ static enum status experts(struct graph *g, const struct layer *l, const struct 
 	return OK;
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status llama4_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			      struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -73,4 +73,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 }
 
 const struct family family_llama4 = {
-	.norms = {TWO_NORMS}, .layer = layer, .alloc = alloc, .run = run};
+	.norms = {TWO_NORMS}, .layer = llama4_layer, .alloc = llama4_alloc, .run = llama4_run};

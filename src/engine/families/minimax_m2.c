@@ -6,15 +6,15 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void minimax_m2_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_TOGETHER;
 	l->experts = family_experts(g, i);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status minimax_m2_run(struct graph *g, const struct layer *l,
+				  const struct graph_step *s, struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -31,4 +31,5 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_minimax_m2 = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_minimax_m2 = {.norms = {TWO_NORMS}, .layer = minimax_m2_layer,
+					 .run = minimax_m2_run};

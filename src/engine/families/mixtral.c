@@ -5,14 +5,14 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void mixtral_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->experts = family_experts_and(g, i, "mlp.shared_experts");
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status mixtral_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			       struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -29,4 +29,5 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_mixtral = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_mixtral = {.norms = {TWO_NORMS}, .layer = mixtral_layer,
+				      .run = mixtral_run};

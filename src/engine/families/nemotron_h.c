@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void nemotron_h_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	bool is_mixer = model_has_part(c, i, PART_MIXER);
@@ -29,7 +29,7 @@ static void layer(const struct graph *g, int i, struct layer *l)
 }
 
 /* The two projections, own[0] (L, D) and own[1] (D, L). */
-static enum status load(struct graph *g, int i, struct fail *fail)
+static enum status nemotron_h_load(struct graph *g, int i, struct fail *fail)
 {
 	struct layer *l = &g->layers[i];
 	int32_t d = g->dim, n = l->experts.in_dim;
@@ -40,7 +40,7 @@ static enum status load(struct graph *g, int i, struct fail *fail)
 	return l->experts.n && n ? graph_load_parts(g, i, parts, 2, fail) : OK;
 }
 
-static enum status alloc(struct graph *g, struct fail *fail)
+static enum status nemotron_h_alloc(struct graph *g, struct fail *fail)
 {
 	size_t n = (size_t)g->limits.max_batch_tok * (size_t)g->c->latent_dim;
 	const struct graph_want wanted[] = {
@@ -72,8 +72,8 @@ static enum status narrow_experts(struct graph *g, const struct layer *l,
 	return OK;
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status nemotron_h_run(struct graph *g, const struct layer *l,
+				  const struct graph_step *s, struct fail *fail)
 {
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
 	const struct rms_norm_args between = graph_norm(g, l, NORM_MLP, s->b->n_tok);
@@ -97,12 +97,14 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-static enum status replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
-			  const struct graph_ids *ids, struct fail *fail)
+static enum status nemotron_h_replay(struct graph *g, const struct layer *l,
+				     const struct engine_replay *r,
+				     const struct graph_ids *ids, struct fail *fail)
 {
 	return l->delta.kind == DELTA_MAMBA ? mamba_replay(g, l, r, ids, fail) : OK;
 }
 
 const struct family family_nemotron_h = {
 	.norms = {[NORM_MIXER] = "norm", [NORM_MLP] = "norm"},
-	.layer = layer, .load = load, .alloc = alloc, .run = run, .replay = replay};
+	.layer = nemotron_h_layer, .load = nemotron_h_load, .alloc = nemotron_h_alloc,
+	.run = nemotron_h_run, .replay = nemotron_h_replay};

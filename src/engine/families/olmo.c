@@ -6,15 +6,15 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void olmo_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_TOGETHER;
 	l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status olmo_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			    struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
 
@@ -34,4 +34,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 const struct family family_olmo = {
 	.norms = {[NORM_MIXER_POST] = "post_attention_layernorm",
 		  [NORM_MLP_POST] = "post_feedforward_layernorm"},
-	.layer = layer, .run = run};
+	.layer = olmo_layer, .run = olmo_run};

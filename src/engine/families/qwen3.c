@@ -6,7 +6,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void qwen3_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_NORM;
@@ -15,8 +15,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->mlp = family_mlp(g);
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status qwen3_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			     struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -38,4 +38,4 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-const struct family family_qwen3 = {.norms = {TWO_NORMS}, .layer = layer, .run = run};
+const struct family family_qwen3 = {.norms = {TWO_NORMS}, .layer = qwen3_layer, .run = qwen3_run};

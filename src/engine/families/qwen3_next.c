@@ -12,7 +12,7 @@
  */
 #include "engine/family.h"
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void qwen3_next_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	if (i < c->n_layers && c->is_linear[i]) {
@@ -29,8 +29,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->mlp = family_mlp(g);
 }
 
-static enum status mix(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status qwen3_next_mix(struct graph *g, const struct layer *l,
+				  const struct graph_step *s, struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const struct rms_norm_args before = graph_norm(g, l, NORM_MIXER, s->b->n_tok);
@@ -53,12 +53,13 @@ static enum status mix(struct graph *g, const struct layer *l, const struct grap
 	return OK;
 }
 
-static enum status replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
-			  const struct graph_ids *ids, struct fail *fail)
+static enum status qwen3_next_replay(struct graph *g, const struct layer *l,
+				     const struct engine_replay *r,
+				     const struct graph_ids *ids, struct fail *fail)
 {
 	return l->delta.kind == DELTA_NET ? delta_replay(g, l, r, ids, fail) : OK;
 }
 
 const struct family family_qwen3_next = {
-	.norms = {TWO_NORMS}, .layer = layer, .mix = mix, .feed = family_feed,
-	.replay = replay};
+	.norms = {TWO_NORMS}, .layer = qwen3_next_layer, .mix = qwen3_next_mix, .feed = family_feed,
+	.replay = qwen3_next_replay};

@@ -21,7 +21,7 @@
  */
 #include "engine/family.h"
 
-static void model(struct graph *g)
+static void qwen4_model(struct graph *g)
 {
 	const struct model_config *c = g->c;
 	g->streams.count = c->streams.count;
@@ -33,7 +33,7 @@ static void model(struct graph *g)
 		.sizes = c->ngram.sizes};
 }
 
-static void layer(const struct graph *g, int i, struct layer *l)
+static void qwen4_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	if (c->is_linear[i]) {
@@ -54,8 +54,8 @@ static void layer(const struct graph *g, int i, struct layer *l)
 		l->ngram = (struct ngram){.is_here = true, .i_table = c->ngram.of[i]};
 }
 
-static enum status run(struct graph *g, const struct layer *l, const struct graph_step *s,
-		       struct fail *fail)
+static enum status qwen4_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			     struct fail *fail)
 {
 	const struct attention *a = &l->attention;
 	const void *add = NULL;
@@ -85,8 +85,9 @@ static enum status run(struct graph *g, const struct layer *l, const struct grap
 	return streams_leave(g, s, fail);
 }
 
-static enum status replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
-			  const struct graph_ids *ids, struct fail *fail)
+static enum status qwen4_replay(struct graph *g, const struct layer *l,
+				const struct engine_replay *r,
+				const struct graph_ids *ids, struct fail *fail)
 {
 	if (l->delta.kind == DELTA_NET)
 		TRY(delta_replay(g, l, r, ids, fail));
@@ -94,5 +95,6 @@ static enum status replay(struct graph *g, const struct layer *l, const struct e
 }
 
 const struct family family_qwen4 = {
-	.model = model, .layer = layer, .begin = streams_begin, .run = run, .end = streams_end,
-	.replay = replay, .no_int8_kv = "it has sparse attention with an indexer"};
+	.model = qwen4_model, .layer = qwen4_layer, .begin = streams_begin, .run = qwen4_run,
+	.end = streams_end,
+	.replay = qwen4_replay, .no_int8_kv = "it has sparse attention with an indexer"};

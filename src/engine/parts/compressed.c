@@ -263,9 +263,10 @@ static enum status project(struct graph *g, const struct layer *l, const struct 
 
 /* Writes the compressor's values and gates of the step's tokens to its pages, and rows of the
  * blocks that they fill to `to`. */
-static enum status fill(struct graph *g, const struct compressed *a, const struct compressor *x,
-			const struct row_pages *to, const struct graph_step *s,
-			struct fail *fail)
+static enum status compressed_fill(struct graph *g, const struct compressed *a,
+				   const struct compressor *x,
+				   const struct row_pages *to, const struct graph_step *s,
+				   struct fail *fail)
 {
 	const struct compressed_scratch *r = &g->compressed;
 	int32_t t = s->b->n_tok;
@@ -282,8 +283,8 @@ static enum status fill(struct graph *g, const struct compressed *a, const struc
 }
 
 /* Chooses the best blocks of each token, into r->chosen. */
-static enum status choose(struct graph *g, const struct layer *l, const struct graph_step *s,
-			  struct fail *fail)
+static enum status compressed_choose(struct graph *g, const struct layer *l,
+				     const struct graph_step *s, struct fail *fail)
 {
 	const struct compressed *a = &l->compressed;
 	const struct compressed_scratch *r = &g->compressed;
@@ -292,7 +293,7 @@ static enum status choose(struct graph *g, const struct layer *l, const struct g
 	const struct row_pages to = {.rows = a->index_rows, .type = g->limits.kv_type,
 				     .page_size = g->limits.page_size, .page_rows = each,
 				     .n_rows = each};
-	enum status st = fill(g, a, &a->index, &to, s, fail);
+	enum status st = compressed_fill(g, a, &a->index, &to, s, fail);
 	if (st != OK)
 		return st;
 	t = n_tok;
@@ -354,9 +355,9 @@ enum status compressed_run(struct graph *g, const struct layer *l, const struct 
 	const struct row_pages rows = rows_in(g, l);
 	enum status st = project(g, l, s, fail);
 	if (st == OK && a->ratio)
-		st = fill(g, a, &a->own, &rows, s, fail);
+		st = compressed_fill(g, a, &a->own, &rows, s, fail);
 	if (st == OK && is_chosen(a))
-		st = choose(g, l, s, fail);
+		st = compressed_choose(g, l, s, fail);
 	graph_enter_attention(g, s, a->window, (size_t)a->head_dim * dtype_bytes(rows.type));
 	st = st == OK ? attend(g, l, s, fail) : st;
 	if (st != OK)

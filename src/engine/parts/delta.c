@@ -219,8 +219,8 @@ static void find_sums(const struct graph *g, int32_t t, float *sums, struct delt
 }
 
 /* Finds the views of t tokens. keeps: the step has drafts. */
-static struct delta_views find(const struct graph *g, const struct delta *a, int32_t t,
-			       bool keeps)
+static struct delta_views delta_find(const struct graph *g, const struct delta *a, int32_t t,
+				     bool keeps)
 {
 	void *qkvz = keeps ? a->kept_qkvz : g->delta.qkvz;
 	float *ba = keeps ? a->kept_ba : g->delta.ba;
@@ -329,7 +329,7 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok;
-	const struct delta_views f = find(g, a, t, s->b->has_drafts);
+	const struct delta_views f = delta_find(g, a, t, s->b->has_drafts);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_v_heads, .dim = a->v_dim,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
@@ -354,7 +354,7 @@ void delta_skip(struct head_view *v, int32_t first, size_t element)
 enum status delta_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail)
 {
-	struct delta_views f = find(g, &l->delta, g->kept_tok, true);
+	struct delta_views f = delta_find(g, &l->delta, g->kept_tok, true);
 	for (int i = 0; i < f.n_parts; i++) {
 		delta_skip(&f.qkv[i], r->first_tok,
 				 f.low[i] ? sizeof(float) : dtype_bytes(g->b->act_type));

@@ -87,7 +87,7 @@ struct space_views {
 	struct head_view qkv[3], z, a;
 };
 
-static struct space_views find(const struct graph *g, const struct delta *a, bool keeps)
+static struct space_views mamba_find(const struct graph *g, const struct delta *a, bool keeps)
 {
 	int32_t keys = a->n_k_heads * a->k_dim, row = n_rows(a);
 	int32_t values = a->n_v_heads * a->v_dim, hv = a->n_v_heads;
@@ -132,7 +132,7 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok, n_v = a->n_v_heads * a->v_dim;
-	const struct space_views f = find(g, a, s->b->has_drafts);
+	const struct space_views f = mamba_find(g, a, s->b->has_drafts);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_k_heads, .dim = n_v / a->n_k_heads,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
@@ -151,7 +151,7 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 enum status mamba_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail)
 {
-	struct space_views f = find(g, &l->delta, true);
+	struct space_views f = mamba_find(g, &l->delta, true);
 	for (int i = 0; i < 3; i++)
 		delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
 	delta_skip(&f.a, r->first_tok, sizeof(float));

@@ -105,8 +105,8 @@ enum status streams_begin(struct graph *g, const struct graph_step *s, struct fa
 	return OK;
 }
 
-static enum status mix(struct graph *g, const struct stream_gates *h, bool is_last, const void *add,
-		       int32_t t, struct fail *fail)
+static enum status streams_mix(struct graph *g, const struct stream_gates *h, bool is_last,
+			       const void *add, int32_t t, struct fail *fail)
 {
 	const struct streams_scratch *r = &g->streams;
 	RUN(rms_norm, .n_tok = t * g->streams.count, .dim = g->dim, .eps = g->eps, .x = r->x,
@@ -125,8 +125,8 @@ static enum status mix(struct graph *g, const struct stream_gates *h, bool is_la
 
 /* Writes the sum of the streams to y, and the gates for the part that follows. is_last: only the
  * sum, to g->x. */
-static enum status split(struct graph *g, const struct stream_gates *h, bool is_last, int32_t t,
-			 struct fail *fail)
+static enum status streams_split(struct graph *g, const struct stream_gates *h, bool is_last,
+				 int32_t t, struct fail *fail)
 {
 	const struct streams_scratch *r = &g->streams;
 	int32_t wide = g->streams.count * g->dim;
@@ -144,7 +144,7 @@ static enum status split(struct graph *g, const struct stream_gates *h, bool is_
 static enum status enter_balanced(struct graph *g, const struct layer *l, int32_t t,
 				  const struct streams_enter *x, struct fail *fail)
 {
-	enum status st = split(g, &l->gates[x->part], false, t, fail);
+	enum status st = streams_split(g, &l->gates[x->part], false, t, fail);
 	if (st != OK)
 		return st;
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->streams.in,
@@ -156,7 +156,8 @@ enum status streams_enter(struct graph *g, const struct layer *l, const struct g
 			const struct streams_enter *x, struct fail *fail)
 {
 	return g->streams.n_iters ? enter_balanced(g, l, s->b->n_tok, x, fail)
-				: mix(g, &l->gates[x->part], false, x->add, s->b->n_tok, fail);
+				: streams_mix(g, &l->gates[x->part], false, x->add, s->b->n_tok,
+					      fail);
 }
 
 enum status streams_leave(struct graph *g, const struct graph_step *s, struct fail *fail)
@@ -175,6 +176,6 @@ enum status streams_leave(struct graph *g, const struct graph_step *s, struct fa
 enum status streams_end(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	const struct stream_gates *h = &g->streams.last;
-	return g->streams.n_iters ? split(g, h, true, s->b->n_tok, fail)
-				: mix(g, h, true, NULL, s->b->n_tok, fail);
+	return g->streams.n_iters ? streams_split(g, h, true, s->b->n_tok, fail)
+				: streams_mix(g, h, true, NULL, s->b->n_tok, fail);
 }

@@ -8,8 +8,8 @@
 
 static const struct config_setting settings[] = {CONFIG_INDEX_SETTINGS, {0}};
 
-static enum status check(const json_t *text, struct arena *a, struct model_config *c,
-			 struct fail *fail)
+static enum status deepseek_v3_check(const json_t *text, struct arena *a, struct model_config *c,
+				     struct fail *fail)
 {
 	const struct rope *r = &c->ropes[0];
 	c->index.ratio = 1;
@@ -31,5 +31,5 @@ static enum status check(const json_t *text, struct arena *a, struct model_confi
 static const struct gguf_key gguf_keys[] = {GGUF_INDEX_KEYS, {0}};
 
 const struct model_family model_family_deepseek_v32 = {
-	.settings = settings, .spell = config_rename_indexed, .check = check,
+	.settings = settings, .spell = config_rename_indexed, .check = deepseek_v3_check,
 	.gguf_keys = gguf_keys};

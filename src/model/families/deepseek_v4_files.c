@@ -146,7 +146,7 @@ static void spell_partial(json_t *text)
 		json_object_set_new(text, partial_key, json_real(part));
 }
 
-static void spell(json_t *text)
+static void deepseek_v4_spell(json_t *text)
 {
 	json_int_t n = json_integer_value(jsonfile_get(text, "num_hidden_layers"));
 	json_t *rates = json_object_get(text, rates_key);
@@ -257,8 +257,8 @@ static enum status check_sizes(const struct model_config *c, struct fail *fail)
 	return OK;
 }
 
-static enum status check(const json_t *text, struct arena *a, struct model_config *c,
-			 struct fail *fail)
+static enum status deepseek_v4_check(const json_t *text, struct arena *a, struct model_config *c,
+				     struct fail *fail)
 {
 	const struct rope *r = &c->ropes[0];
 	enum status st = check_fixed(text, fail);
@@ -277,7 +277,7 @@ static enum status check(const json_t *text, struct arena *a, struct model_confi
 	return st;
 }
 
-static void fix(struct model_config *c)
+static void deepseek_v4_fix(struct model_config *c)
 {
 	c->act.kind = ACT_CLIPPED;
 	c->n_groups = c->n_groups_used = c->sparse_step = 1;
@@ -367,14 +367,16 @@ static enum status check_limits(struct gguf_model_reader *r)
 	return OK;
 }
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status deepseek_v4_read_gguf(struct gguf_model_reader *r)
 {
 	enum status st = read_ratios(r);
 	return st == OK ? check_limits(r) : st;
 }
 
 const struct model_family model_family_deepseek_v4 = {
-	.settings = settings, .reads = "scoring_func", .fixes_act = true, .spell = spell,
-	.check = check, .fix = fix, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
+	.settings = settings, .reads = "scoring_func", .fixes_act = true,
+	.spell = deepseek_v4_spell,
+	.check = deepseek_v4_check, .fix = deepseek_v4_fix, .gguf_keys = gguf_keys,
+	.gguf_names = gguf_names,
 	.gguf_reads = "attention.kv_lora_rank swiglu_clamp_shexp", .gating = 4,
-	.read_gguf = read_gguf};
+	.read_gguf = deepseek_v4_read_gguf};

@@ -49,7 +49,7 @@ static enum status read(const json_t *text, struct arena *a, struct model_config
 	return OK;
 }
 
-static void fix(struct model_config *c)
+static void ernie4_5_moe_fix(struct model_config *c)
 {
 	c->norm_topk = true;
 }
@@ -68,7 +68,7 @@ static const struct gguf_name gguf_names[] = {
 	GGUF_SHARED_EXPERTS("shared_experts"),
 	{0}};
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status ernie4_5_moe_read_gguf(struct gguf_model_reader *r)
 {
 	/* The width follows from moe_num_shared_experts. */
 	json_object_del(r->config, "shared_expert_intermediate_size");
@@ -76,5 +76,5 @@ static enum status read_gguf(struct gguf_model_reader *r)
 }
 
 const struct model_family model_family_ernie4_5_moe = {
-	.settings = settings, .read = read, .fix = fix, .gguf_keys = gguf_keys,
-	.gguf_names = gguf_names, .read_gguf = read_gguf};
+	.settings = settings, .read = read, .fix = ernie4_5_moe_fix, .gguf_keys = gguf_keys,
+	.gguf_names = gguf_names, .read_gguf = ernie4_5_moe_read_gguf};

@@ -96,7 +96,7 @@ static enum status read(const json_t *text, struct arena *a, struct model_config
 	return OK;
 }
 
-static void fix(struct model_config *c)
+static void gemma4_fix(struct model_config *c)
 {
 	c->query_scalar = 1;
 	c->sparse_step = 1;
@@ -211,7 +211,7 @@ static enum status read_ropes(struct gguf_model_reader *r)
 				  factors);
 }
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status gemma4_read_gguf(struct gguf_model_reader *r)
 {
 	int64_t layers = gguf_model_known(r, "num_hidden_layers");
 	if (layers < 1 || layers > 1024)
@@ -232,6 +232,6 @@ static enum status read_gguf(struct gguf_model_reader *r)
 }
 
 const struct model_family model_family_gemma4 = {
-	.settings = settings, .read = read, .fix = fix, .gguf_keys = gguf_keys,
-	.gguf_names = gguf_names, .has_own_heads = true, .read_gguf = read_gguf,
+	.settings = settings, .read = read, .fix = gemma4_fix, .gguf_keys = gguf_keys,
+	.gguf_names = gguf_names, .has_own_heads = true, .read_gguf = gemma4_read_gguf,
 	.of_layers = "num_key_value_heads intermediate_size"};

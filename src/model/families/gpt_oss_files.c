@@ -10,7 +10,7 @@ static const struct config_setting settings[] = {
 	{"swiglu_limit", NULL, FLOAT, AT(act.limit), 0.1, 1000, 7},
 	{0}};
 
-static void fix(struct model_config *c)
+static void gpt_oss_fix(struct model_config *c)
 {
 	c->act.kind = ACT_CLAMPED;
 }
@@ -22,7 +22,7 @@ static const struct gguf_name gguf_names[] = {
 	{0}};
 
 /* Every second layer has a window, the first one too. */
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status gpt_oss_read_gguf(struct gguf_model_reader *r)
 {
 	int64_t layers = gguf_model_known(r, "num_hidden_layers");
 	json_t *types = json_array();
@@ -36,5 +36,5 @@ static enum status read_gguf(struct gguf_model_reader *r)
 }
 
 const struct model_family model_family_gpt_oss = {
-	.settings = settings, .fixes_act = true, .fix = fix, .gguf_names = gguf_names,
-	.gating = 3, .yarn_is_exact = true, .read_gguf = read_gguf};
+	.settings = settings, .fixes_act = true, .fix = gpt_oss_fix, .gguf_names = gguf_names,
+	.gating = 3, .yarn_is_exact = true, .read_gguf = gpt_oss_read_gguf};

@@ -41,7 +41,7 @@ static void spell_bamba(json_t *text)
 	json_object_set_new(text, "partial_rotary_factor", json_real(0.5));
 }
 
-static void spell(json_t *text)
+static void granite_hybrid_spell(json_t *text)
 {
 	const char *model = json_string_value(json_object_get(text, "model_type"));
 	if (model && strcmp(model, "bamba") == 0)
@@ -115,7 +115,7 @@ static enum status read_layers(const json_t *root, struct arena *a,
 	return st == OK ? read_rope(root, a, c, fail) : st;
 }
 
-static void fix(struct model_config *c)
+static void granite_hybrid_fix(struct model_config *c)
 {
 	c->norm_topk = true;
 }
@@ -150,7 +150,7 @@ static void read_widths(struct gguf_model_reader *r)
 				json_object_get(r->config, key));
 }
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status granite_hybrid_read_gguf(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t n_rope = 0;
@@ -170,6 +170,6 @@ static enum status read_gguf(struct gguf_model_reader *r)
 }
 
 const struct model_family model_family_granite_hybrid = {
-	.settings = settings, .spell = spell, .layers = read_layers, .fix = fix,
-	.gguf_names = gguf_names, .of_layers = "num_key_value_heads",
-	.read_gguf = read_gguf};
+	.settings = settings, .spell = granite_hybrid_spell, .layers = read_layers,
+	.fix = granite_hybrid_fix, .gguf_names = gguf_names, .of_layers = "num_key_value_heads",
+	.read_gguf = granite_hybrid_read_gguf};

@@ -46,7 +46,7 @@ static void stretch_rope(json_t *text)
 	}
 }
 
-static void spell(json_t *text)
+static void hunyuan_spell(json_t *text)
 {
 	take_same(text, "num_experts", "num_experts");
 	take_same(text, "moe_topk", "num_experts_per_tok");
@@ -62,7 +62,7 @@ static void spell(json_t *text)
 }
 
 /* The shared expert is as wide as the routed ones. */
-static void fix(struct model_config *c)
+static void hunyuan_fix(struct model_config *c)
 {
 	if (c->n_experts)
 		c->shared_dim = c->expert_dim;
@@ -75,7 +75,7 @@ static const struct gguf_name gguf_names[] = {
 	GGUF_SHARED_EXPERTS("shared_mlp"),
 	{0}};
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status hunyuan_read_gguf(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t n = 0;
@@ -87,5 +87,5 @@ static enum status read_gguf(struct gguf_model_reader *r)
 }
 
 const struct model_family model_family_hunyuan = {
-	.spell = spell, .fix = fix, .gguf_names = gguf_names,
-	.gguf_reads = "expert_shared_count rope.scaling.alpha", .read_gguf = read_gguf};
+	.spell = hunyuan_spell, .fix = hunyuan_fix, .gguf_names = gguf_names,
+	.gguf_reads = "expert_shared_count rope.scaling.alpha", .read_gguf = hunyuan_read_gguf};

@@ -75,7 +75,7 @@ static void spell_dense_layers(json_t *text)
 	json_object_set_new(text, "mlp_only_layers", list);
 }
 
-static void spell(json_t *text)
+static void lfm2_spell(json_t *text)
 {
 	rename_key(text, "norm_eps", "rms_norm_eps");
 	rename_key(text, "block_ff_dim", "intermediate_size");
@@ -112,11 +112,11 @@ static const struct gguf_key gguf_keys[] = {
 	{"leading_dense_block_count", "num_dense_layers", false, false},
 	{0}};
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status lfm2_read_gguf(struct gguf_model_reader *r)
 {
 	return gguf_model_read_types(r, "conv");
 }
 
 const struct model_family model_family_lfm2 = {
-	.settings = settings, .spell = spell, .layers = read_layers, .gguf_keys = gguf_keys,
-	.of_layers = "num_key_value_heads", .read_gguf = read_gguf};
+	.settings = settings, .spell = lfm2_spell, .layers = read_layers, .gguf_keys = gguf_keys,
+	.of_layers = "num_key_value_heads", .read_gguf = lfm2_read_gguf};

@@ -35,7 +35,7 @@ static void spell_layers(json_t *text)
 	json_object_set_new(text, "decoder_sparse_step", json_integer(1));
 }
 
-static void spell(json_t *text)
+static void llama4_spell(json_t *text)
 {
 	json_t *dense = json_object_get(text, "intermediate_size_mlp");
 	json_t *step = json_object_get(text, "interleave_moe_layer_step");
@@ -92,7 +92,7 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 	return st;
 }
 
-static void fix(struct model_config *c)
+static void llama4_fix(struct model_config *c)
 {
 	c->norm_topk = false;
 	c->n_groups = c->n_groups_used = 1;
@@ -112,7 +112,7 @@ static const struct gguf_name gguf_names[] = {
 /* Files of Llama 4 say neither the size of chunks nor whether q and k are normalised. They are,
  * except in Maverick, which has 128 experts. The key sliding_window is refused: its value 0
  * would mean that no layer has chunks. */
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status llama4_read_gguf(struct gguf_model_reader *r)
 {
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "attention.sliding_window", name);
@@ -124,6 +124,6 @@ static enum status read_gguf(struct gguf_model_reader *r)
 }
 
 const struct model_family model_family_llama4 = {
-	.settings = settings, .reads = "attention_chunk_size", .spell = spell,
-	.layers = read_layers, .fix = fix, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
-	.gating = 2, .read_gguf = read_gguf};
+	.settings = settings, .reads = "attention_chunk_size", .spell = llama4_spell,
+	.layers = read_layers, .fix = llama4_fix, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
+	.gating = 2, .read_gguf = llama4_read_gguf};

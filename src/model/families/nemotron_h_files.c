@@ -63,7 +63,7 @@ static json_t *list_of(const json_t *text)
 	return out;
 }
 
-static void spell(json_t *text)
+static void nemotron_h_spell(json_t *text)
 {
 	static const char *const names[][2] = {
 		{"mamba_num_heads", "mamba_n_heads"}, {"mamba_head_dim", "mamba_d_head"},
@@ -237,7 +237,7 @@ static enum status read_heads(struct gguf_model_reader *r)
 	return OK;
 }
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status nemotron_h_read_gguf(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t normalises = 1;
@@ -257,7 +257,7 @@ static enum status read_gguf(struct gguf_model_reader *r)
 
 /* It does not rotate: the files have rope.dimension_count without a meaning. */
 const struct model_family model_family_nemotron_h = {
-	.settings = settings, .reads = "n_shared_experts", .spell = spell,
+	.settings = settings, .reads = "n_shared_experts", .spell = nemotron_h_spell,
 	.layers = read_layers, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
-	.gguf_reads = "rope.dimension_count", .gating = 2, .read_gguf = read_gguf,
+	.gguf_reads = "rope.dimension_count", .gating = 2, .read_gguf = nemotron_h_read_gguf,
 	.of_layers = "num_key_value_heads intermediate_size"};

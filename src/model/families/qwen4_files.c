@@ -122,8 +122,8 @@ static enum status check_ngrams(const json_t *text, struct arena *a, struct mode
 	return OK;
 }
 
-static enum status check(const json_t *text, struct arena *a, struct model_config *c,
-			 struct fail *fail)
+static enum status qwen4_check(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
 {
 	enum status st = read_gate(text, c, fail);
 	if (st == OK)
@@ -293,7 +293,7 @@ static enum status read_ngrams(struct gguf_model_reader *r)
 	return st == OK ? check_offsets(r) : st;
 }
 
-static enum status read_gguf(struct gguf_model_reader *r)
+static enum status qwen4_read_gguf(struct gguf_model_reader *r)
 {
 	json_object_set_new(r->config, "output_gate_type", json_string("sigmoid"));
 	enum status st = read_ratio(r);
@@ -302,5 +302,5 @@ static enum status read_gguf(struct gguf_model_reader *r)
 
 const struct model_family model_family_qwen4 = {
 	.settings = settings, .reads = "output_gate_type", .spell = config_rename_indexed,
-	.check = check, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
-	.gguf_reads = "embedding_length_per_layer_input", .read_gguf = read_gguf};
+	.check = qwen4_check, .gguf_keys = gguf_keys, .gguf_names = gguf_names,
+	.gguf_reads = "embedding_length_per_layer_input", .read_gguf = qwen4_read_gguf};

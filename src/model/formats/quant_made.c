@@ -97,9 +97,9 @@ bool made_is_shape(int64_t n, int64_t k, int64_t multiple)
 }
 
 /* Like made_replace, and sets `source`: the numbers before rounding. */
-static void put(const struct made *m, size_t i, const char *suffix, enum dtype dtype,
-		enum quant quant, int64_t n, int64_t k, const void *data, size_t n_bytes,
-		const struct weight_source *source)
+static void quant_made_put(const struct made *m, size_t i, const char *suffix, enum dtype dtype,
+			   enum quant quant, int64_t n, int64_t k, const void *data, size_t n_bytes,
+			   const struct weight_source *source)
 {
 	char name[256];
 	snprintf(name, sizeof name, "%s.%s", m->name, suffix);
@@ -116,7 +116,7 @@ void made_replace(const struct made *m, const struct tensor *old, const char *su
 	size_t i = 0;
 	while (tensors_at(m->ts, i) != old)
 		i++;
-	put(m, i, suffix, dtype, 0, n, k, data, n_bytes, NULL);
+	quant_made_put(m, i, suffix, dtype, 0, n, k, data, n_bytes, NULL);
 }
 
 /* --- one number --------------------------------------------------------------------- */
@@ -223,8 +223,8 @@ static bool fits_blocks(const struct weight_source *x)
 }
 
 /* Convert the layer *x to blocks of a format, or to bf16, and put it in the place of tensor i. */
-static void make(const struct made *m, size_t i, const struct weight_source *x,
-		 bool is_blocks, enum quant quant)
+static void quant_made_make(const struct made *m, size_t i, const struct weight_source *x,
+			    bool is_blocks, enum quant quant)
 {
 	struct weight_source *kept = tensors_alloc(m->ts, sizeof *kept);
 	*kept = *x;
@@ -234,7 +234,7 @@ static void make(const struct made *m, size_t i, const struct weight_source *x,
 	size_t n_bytes = (size_t)x->n * kept->row_bytes;
 	kept->out = tensors_alloc(m->ts, n_bytes);
 	pool_for(m->pool, (int)x->n, 16, is_blocks ? block_rows : bf16_rows, kept);
-	put(m, i, "weight", is_blocks ? DTYPE_BLOCKS : DTYPE_BF16, quant, x->n, x->k,
+	quant_made_put(m, i, "weight", is_blocks ? DTYPE_BLOCKS : DTYPE_BF16, quant, x->n, x->k,
 		kept->out, n_bytes, kept);
 }
 
@@ -301,7 +301,7 @@ static enum status make_4bit_of(const struct made *m, size_t i, const json_t *st
 		return st;
 	x.q = t->data;
 	x.values = values->data;
-	make(m, i, &x, fits_blocks(&x) && is_nf4(x.values), QUANT_NF4);
+	quant_made_make(m, i, &x, fits_blocks(&x) && is_nf4(x.values), QUANT_NF4);
 	return OK;
 }
 
@@ -386,7 +386,7 @@ static enum status make_hqq(const struct made *m, size_t i)
 	if (st == OK)
 		st = place_hqq(m, axis, &x);
 	if (st == OK)
-		make(m, i, &x, fits_blocks(&x), QUANT_Q4_1);
+		quant_made_make(m, i, &x, fits_blocks(&x), QUANT_Q4_1);
 	return st;
 }
 

@@ -65,8 +65,8 @@ static bool is_plain(const struct own *o, const char *name, const json_t *v)
 	       (o->inside && !jsonfile_get(v, "weight"));
 }
 
-static enum status add(const json_t *config, const struct own *o, const char *name, json_t *v,
-		       struct quant_scheme *s, struct fail *fail)
+static enum status quant_own_add(const json_t *config, const struct own *o, const char *name,
+				 json_t *v, struct quant_scheme *s, struct fail *fail)
 {
 	struct quant_choice c;
 	struct buf target = {0};
@@ -103,7 +103,7 @@ enum status quant_own_read(const json_t *config, const char *method, struct quan
 		if (!json_is_object(v))
 			return quant_refuse(fail, o->key, layers);
 		if (st == OK && !is_plain(o, name, v))
-			st = add(config, o, name, v, s, fail);
+			st = quant_own_add(config, o, name, v, s, fail);
 	}
 	return st;
 }

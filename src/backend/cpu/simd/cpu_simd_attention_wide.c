@@ -193,7 +193,8 @@ static void add_values(const struct key_run *a, const struct head_group *g, int 
 }
 
 /* Find which part of the block at s0 each query of the group sees. */
-static void look(struct head_group *g, const struct wide_rows *r, int32_t s0)
+static void cpu_simd_attention_wide_look(struct head_group *g, const struct wide_rows *r,
+					 int32_t s0)
 {
 	g->first = BLOCK;
 	g->end = 0;
@@ -210,7 +211,7 @@ static void look(struct head_group *g, const struct wide_rows *r, int32_t s0)
 		memset(g->p, 0, sizeof g->p);
 }
 
-static void weigh(const struct key_run *a, struct head_group *g)
+static void cpu_simd_attention_wide_weigh(const struct key_run *a, struct head_group *g)
 {
 	if (g->first >= g->end)
 		return;
@@ -249,7 +250,7 @@ static struct wide_rows rows_at(const struct cpu_attend *u, int32_t s0, int32_t 
 }
 
 /* Divide the queries into groups of similar size and transpose them; set up a->acc. */
-static void begin(struct key_run *a)
+static void cpu_simd_attention_wide_begin(struct key_run *a)
 {
 	const struct cpu_attend *u = a->u;
 	float *q = a->q;
@@ -291,7 +292,7 @@ VINLINE void block(struct key_run *a, const struct wide_rows *r, const struct wi
 		   int32_t s0, enum dtype type)
 {
 	for (int i = 0; i < a->n_groups; i++)
-		look(&a->group[i], r, s0);
+		cpu_simd_attention_wide_look(&a->group[i], r, s0);
 	for (int at = r->lo / VL * VL; at < r->hi; at += VL) {
 		transpose_keys(r, next, at / VL, a->u->dim, type, a->k);
 		for (int i = 0; i < a->n_groups; i++) {
@@ -301,7 +302,7 @@ VINLINE void block(struct key_run *a, const struct wide_rows *r, const struct wi
 		}
 	}
 	for (int i = 0; i < a->n_groups; i++)
-		weigh(a, &a->group[i]);
+		cpu_simd_attention_wide_weigh(a, &a->group[i]);
 	for (int c = 0; c < a->n_chunks; c++) {
 		take_values(r, next, VL * c, a->u->v_dim, type, a->v);
 		for (int i = 0; i < a->n_groups; i++)
@@ -316,7 +317,7 @@ void ISA(cpu_attend)(const struct cpu_attend *u, int32_t from, int32_t to)
 	a.n_chunks = DIV_UP(u->v_dim, VL);
 	if (from >= to)
 		return;
-	begin(&a);
+	cpu_simd_attention_wide_begin(&a);
 	struct wide_rows next = rows_at(u, from / BLOCK * BLOCK, from, to);
 	for (int32_t s0 = from / BLOCK * BLOCK; s0 < to; s0 += BLOCK) {
 		struct wide_rows r = next;
