@@ -253,6 +253,7 @@ install_clients() {
 	build/clients/venv/bin/pip install -q --no-compile openai anthropic jsonschema \
 		schemathesis gguf safetensors opentelemetry-proto llm ollama vllm-router smg || return
 	# Tests of real models are skipped without these.
+	build/clients/venv/bin/pip install -q --no-compile --no-deps --only-binary :all: libgguf
 	build/clients/venv/bin/python tests/fetch_models.py build/clients
 	$npm --prefix build/clients/node openai axe-core \
 		@anthropic-ai/sdk ai @ai-sdk/openai-compatible @langchain/openai \

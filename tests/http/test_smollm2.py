@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A real, trained model: SmolLM2-135M-Instruct in Q4_1, beside llama.cpp's numbers
-(tests/golden/make_smollm2.py). tests/fetch_models.py fetches it. One chip's machine code runs,
+(tests/golden/make_trained.py). tests/fetch_models.py fetches it. One chip's machine code runs,
 too; with HALOD_CHECK=all both chips' and fibers (make smollm2-long)."""
 import json
 import math
