@@ -28,7 +28,7 @@ function addDelta(node, run, delta) {
 }
 
 function bodyOf(node, goesOn) {
-	const s = settings(), body = { ...s.fields, messages: toSend(goesOn ? node.id : node.parent), stream: true };
+	const s = settings(), body = { ...s.fields, messages: toSend(goesOn ? node.id : node.parent), stream: true, return_progress: true };
 	if (models.length > 1) body.model = modelNow().id;
 	if (s.temperature !== "") body.temperature = Number(s.temperature);
 	if (s.maxTokens !== "") body.max_tokens = Number(s.maxTokens);
@@ -58,7 +58,7 @@ async function readAnswer(run, body) {
 			node.shown.finish = choice.finish_reason ?? node.shown.finish;
 		}
 		node.shown.timings = event.timings ?? node.shown.timings;
-		run.waiting = "";
+		run.waiting = event.prompt_progress ? promptRead(event.prompt_progress.processed, event.prompt_progress.total) : "";
 		if (performance.now() - saved_ms > SAVE_MS) {
 			saved_ms = performance.now();
 			save(run.talk, [node]);

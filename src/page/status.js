@@ -76,9 +76,13 @@ function setState(kind, text) {
 	$("state").textContent = text;
 }
 
+function promptRead(n, total) {
+	return "Reading the prompt: " + count.format(n) + " of " + plural(total, "token", "tokens");
+}
+
 function phaseOf(a) {
 	if (a.state === "queued") return "Waiting in the queue";
-	if (a.state === "prefill") return "Reading the prompt: " + count.format(a.prefilled_tokens) + " of " + plural(a.prompt_tokens, "token", "tokens");
+	if (a.state === "prefill") return promptRead(a.prefilled_tokens, a.prompt_tokens);
 	return "Writing: " + plural(a.output_tokens, "token", "tokens");
 }
 
@@ -97,7 +101,8 @@ function showStats(s) {
 	if (s.memory.total) plotMemory(s.buckets, s.memory);
 	showRequests(s.requests);
 	for (const run of runs.values()) {
-		const mine = run.waiting && s.active.find((a) => a.id === run.id);
+		/* How far its prompt is, the answer's own stream tells, and earlier. */
+		const mine = run.waiting && s.active.find((a) => a.id === run.id && a.state !== "prefill");
 		if (mine) { run.waiting = phaseOf(mine); showRun(run); }
 	}
 	if (!models.length) readModels().catch(() => { /* asked again with the next look */ });

@@ -6,7 +6,7 @@ a small model cannot write, and for faults that halod does not make.
     s.say("| a | b |", [Piece("…"), BREAK])   # answers to a last message of that text
     s.asked                               # the bodies of the requests, the newest last
 
-An answer is a list of pieces: a str is content, a dict is a delta, WAIT holds the stream until
+An answer is a list of pieces: a str is content, a dict is a delta or `prompt_progress`, WAIT holds the stream until
 s.go() is called, BREAK cuts the connection, STOP ends without a finish_reason. An int is an
 error's status, before anything was sent.
 """
@@ -120,6 +120,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             elif isinstance(piece, str):
                 self.event({"content": piece})
+            elif "prompt_progress" in piece:
+                self.event({}, **piece)
             else:
                 finish = piece.pop("finish", finish)
                 self.event(piece)

@@ -485,6 +485,24 @@ def test_breaks(t, b, s):
     b.problems.clear()
 
 
+def test_progress(t, b, s):
+    """While the prompt is read, the place of the answer tells how far that is."""
+    start(b, s)
+    s.say("long", [WAIT, *(piece for n in (0, 9000, 20000) for piece in (
+        {"prompt_progress": {"total": 20000, "cache": 0, "processed": n, "time_ms": 1}}, WAIT)), "Read."])
+    say(b, "long", wait=False)
+    b.wait("%s?.querySelector('.meta').innerText.includes('Waiting for the server')" % LAST)
+    t.equal(s.asked[-1]["return_progress"], True, "the page asks how far the prompt is")
+    for n in ("0", "9,000", "20,000"):
+        s.go()
+        b.wait("%s.querySelector('.meta').innerText.includes('Reading the prompt: %s of 20,000 tokens')" % (LAST, n))
+    t.ok(True, "it says so as it comes")
+    s.go()
+    b.wait(IDLE)
+    t.ok(last(b, ".text") == "Read." and "Reading" not in last(b, ".meta"), "and no more behind it",
+         last(b, ".meta"))
+
+
 def test_background(t, b, s):
     """An answer goes on while its user looks at another conversation."""
     start(b, s)
