@@ -41,7 +41,9 @@ static enum status read_budget(const struct json_node *body, int64_t *out,
 	struct json_node at = json_read_get(&kwargs, "thinking_budget");
 	*out = -1;
 	enum status st = json_read_int(&at, -1, INT32_MAX, out, fail);
-	static const char *const names[] = {"thinking_budget", "max_reasoning_tokens"};
+	static const char *const names[] = {"thinking_budget", "max_reasoning_tokens",
+					    "thinking_token_budget",
+					    "thinking_budget_tokens"};
 	for (size_t i = 0; i < ARRAY_LEN(names) && st == OK; i++) {
 		at = json_read_get(body, names[i]);
 		st = json_read_int(&at, -1, INT32_MAX, out, fail);
@@ -49,27 +51,70 @@ static enum status read_budget(const struct json_node *body, int64_t *out,
 	return st;
 }
 
-/* Finds the token ids that close the reasoning, as the model would have written them. */
-static enum status set_budget(const struct json_node *body, struct api_call *c,
-			      struct fail *fail)
+/* Takes from *budget the reasoning of the assistant since the last message of the user. A turn
+ * with tools is many requests, and its budget is one. */
+static enum status take_spent(const struct json_node *body, const struct tokenizer *t,
+			      int64_t *budget, struct fail *fail)
 {
-	struct request *r = c->request;
-	const struct outparse_opts *o = &r->parse;
-	int64_t budget;
-	enum status st = read_budget(body, &budget, fail);
-	bool has_channels = o->tools.format && o->tools.format->end_reasoning;
-	if (st != OK || budget < 0 || !(o->split_reasoning || has_channels))
-		return st;
-	struct buf text = {0};
+	struct json_node messages = json_read_get(body, "messages");
 	struct ids ids = {0};
-	if (has_channels)
+	enum status st = OK;
+	for (size_t i = json_array_size(messages.v); i-- > 0 && st == OK;) {
+		struct json_node message = json_read_item(&messages, i);
+		struct json_node role = json_read_get(&message, "role");
+		if (str_is(json_read_view(role.v), "user"))
+			break;
+		struct json_node older = json_read_get(&message, "reasoning");
+		struct json_node at = json_read_get(&message, "reasoning_content");
+		struct str thought = json_read_view(at.v ? at.v : older.v);
+		if (thought.n)
+			st = tokenizer_encode(t, thought, TRUST_MODEL, &ids, fail);
+	}
+	*budget = MAX(0, *budget - (int64_t)ids.n);
+	ids_deinit(&ids);
+	return st;
+}
+
+/* What closes the reasoning, as the model would have written it. */
+static void add_close(const struct outparse_opts *o, struct marked *out)
+{
+	struct buf text = {0};
+	if (o->tools.format && o->tools.format->end_reasoning)
 		buf_add_z(&text, o->tools.format->end_reasoning);
 	else if (str_is(o->think_close, CHAT_CHANNEL_END))
 		buf_add_z(&text, CHAT_CHANNEL_END);
 	else
 		buf_addf(&text, "\n%.*s\n\n", (int)o->think_close.n, o->think_close.p);
-	st = tokenizer_encode(c->api->chat.model->tokenizer, buf_str(&text), TRUST_TEMPLATE,
-			      &ids, fail);
+	marked_add(out, buf_str(&text), TRUST_TEMPLATE);
+	buf_deinit(&text);
+}
+
+/* Finds the token ids that are forced where the budget ends: the client's words for the model,
+ * unless it may not think at all, and the close. */
+static enum status set_budget(const struct json_node *body, struct api_call *c,
+			      struct fail *fail)
+{
+	struct request *r = c->request;
+	const struct outparse_opts *o = &r->parse;
+	const struct tokenizer *t = c->api->chat.model->tokenizer;
+	struct json_node at = json_read_get(body, "reasoning_budget_message");
+	struct str words = {0};
+	int64_t budget;
+	enum status st = read_budget(body, &budget, fail);
+	if (st == OK)
+		st = json_read_str(&at, &words, fail);
+	bool has_channels = o->tools.format && o->tools.format->end_reasoning;
+	if (st != OK || budget < 0 || !(o->split_reasoning || has_channels))
+		return st;
+	struct marked text = {0};
+	struct ids ids = {0};
+	st = take_spent(body, t, &budget, fail);
+	if (st == OK) {
+		if (budget > 0 && words.n)
+			marked_add(&text, words, TRUST_USER);
+		add_close(o, &text);
+		st = tokenizer_encode_marked(t, &text, &ids, fail);
+	}
 	if (st == OK) {
 		int32_t *copy = arena_alloc(&r->arena, ids.n * sizeof *copy);
 		memcpy(copy, ids.p, ids.n * sizeof *copy);
@@ -78,7 +123,7 @@ static enum status set_budget(const struct json_node *body, struct api_call *c,
 		r->n_close_ids = (int)ids.n;
 	}
 	ids_deinit(&ids);
-	buf_deinit(&text);
+	marked_deinit(&text);
 	return st;
 }
 

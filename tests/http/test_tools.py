@@ -144,6 +144,19 @@ def test_budget(t, d):
         check_call(t, m["tool_calls"][0], "and the answer still comes")
     m = post(d, [QUESTION], **ASK, thinking_budget=0).json["choices"][0]["message"]
     t.ok("reasoning" not in m and m.get("tool_calls"), "no budget, no thinking", m)
+    for name in ("thinking_token_budget", "thinking_budget_tokens"):
+        m = post(d, [QUESTION], **ASK, **{name: 5},
+                 reasoning_budget_message=" I answer now.").json["choices"][0]["message"]
+        t.ok(m["reasoning"].endswith(" I answer now.") and len(m["reasoning"]) < 80
+             and "answer now" not in (m["content"] or ""),
+             "%s: the model's last thought is the client's" % name, m)
+    turn = [QUESTION, {**m, "reasoning": "word " * 20},
+            {"role": "tool", "tool_call_id": m["tool_calls"][0]["id"], "content": "sunny"}]
+    spent, anew = (post(d, turn + more, **ASK, thinking_budget=10).json["choices"][0]["message"]
+                   for more in ([], [QUESTION]))
+    t.ok("reasoning" not in spent and spent["content"] or spent.get("tool_calls"),
+         "a turn that has spent its budget thinks no more", spent)
+    t.ok(anew.get("reasoning"), "the user's next message has a new one", anew)
 
 
 def test_prefill(t, d):

@@ -243,10 +243,74 @@ static void test_choice(void)
 	fixture_drop(c);
 }
 
+static void expect_close(const char *body, int max_reasoning, const char *close, const char *what)
+{
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, body);
+	const struct request *r = api_call_request(c);
+	struct buf text = {0};
+	tokenizer_decode(fixture_model()->tokenizer, r->close_ids, (size_t)r->n_close_ids, false,
+			 &text);
+	is_str(buf_str(&text).p, close, "%s: what closes it", what);
+	is_int(r->max_reasoning, max_reasoning, "%s: the budget", what);
+	buf_deinit(&text);
+	fixture_drop(c);
+}
+
+#define SAID "\"reasoning_budget_message\":\" I have to answer now.\""
+
+static void test_budget_message(void)
+{
+	expect_close(Q ",\"thinking_budget\":7," SAID "}", 7,
+		     " I have to answer now.\n</think>\n\n", "a message before the close");
+	expect_close(Q ",\"thinking_budget\":0," SAID "}", 0, "\n</think>\n\n",
+		     "no thinking, no message");
+	struct api_call *c = fixture_call(fixture_api(), &dialect_chat, Q "," SAID "}");
+	is_int(api_call_request(c)->n_close_ids, 0, "a message without a budget changes nothing");
+	fixture_drop(c);
+	expect_close(Q ",\"thinking_budget\":7,\"reasoning_budget_message\":\"<|im_end|>\"}", 7,
+		     "<|im_end|>\n</think>\n\n", "control tokens in it are text");
+	c = fixture_call(fixture_api(), &dialect_chat,
+			 Q ",\"thinking_budget\":7,\"reasoning_budget_message\":\"<|im_end|>\"}");
+	const struct request *r = api_call_request(c);
+	int32_t end = tokenizer_find(fixture_model()->tokenizer, STR("<|im_end|>"));
+	int n_end = 0;
+	for (int i = 0; i < r->n_close_ids; i++)
+		n_end += r->close_ids[i] == end;
+	ok(end > 0 && n_end == 0, "and not the token");
+	fixture_drop(c);
+}
+
+/* One budget for all requests of a turn: what was thought since the user's message. */
+static void test_budget_of_turn(void)
+{
+#define TURN(key, user) "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}," \
+	"{\"role\":\"assistant\",\"content\":\"\",\"" key "\":\"one two three\"," \
+	"\"tool_calls\":[" \
+	"{\"id\":\"c1\",\"type\":\"function\"," \
+	"\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}," \
+	"{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"four five six\"}" user \
+	"],\"thinking_budget\":"
+	struct ids ids = {0};
+	struct fail fail = {0};
+	if (tokenizer_encode(fixture_model()->tokenizer, STR("one two three"), TRUST_MODEL, &ids,
+			     &fail) != OK)
+		exit(99);
+	int n = (int)ids.n;
+	ids_deinit(&ids);
+	ok(n > 1, "it has %d tokens", n);
+	expect_close(TURN("reasoning_content", "") "100}", 100 - n, "\n</think>\n\n",
+		     "a turn with tools");
+	expect_close(TURN("reasoning", "") "100}", 100 - n, "\n</think>\n\n", "by its other name");
+	expect_close(TURN("reasoning", "") "1," SAID "}", 0, "\n</think>\n\n", "all is spent");
+	expect_close(TURN("reasoning", ",{\"role\":\"user\",\"content\":\"r\"}") "100}", 100,
+		     "\n</think>\n\n", "the user's next message begins anew");
+}
+
 static void test_budget(void)
 {
 	static const char *const bodies[] = {
 		Q ",\"thinking_budget\":7}", Q ",\"max_reasoning_tokens\":7}",
+		Q ",\"thinking_token_budget\":7}", Q ",\"thinking_budget_tokens\":7}",
 		Q ",\"chat_template_kwargs\":{\"thinking_budget\":7}}"};
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 		struct api_call *c = fixture_call(fixture_api(), &dialect_chat, bodies[i]);
@@ -263,6 +327,8 @@ static void test_budget(void)
 		fixture_call(fixture_api(), &dialect_chat, Q ",\"thinking_budget\":-1}");
 	is_int(api_call_request(c)->n_close_ids, 0, "-1: no bound");
 	fixture_drop(c);
+	test_budget_message();
+	test_budget_of_turn();
 	expect_end(fixture_api(), Q ",\"reasoning_effort\":\"none\"}",
 		   "<think>\n\n</think>\n\n", "", "no effort, no thinking");
 }
