@@ -10,8 +10,8 @@ in one run on the same shapes with random weights.
 
 Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts; d and e have a quarter
 of these layers. 4: int4 in
-groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k and so on: both read one
-file of GGUF in that format. Models and the environment
+groups of 32 beside Q4_0, embedding and head too; 16: bf16; Dq4_k_m and so on: both read one
+file of GGUF in that mix of formats (haloctl synth), or Dq4_k and so on: in that format. Models and the environment
 (built from source for this processor: some minutes) are made once below --work and need
 10 GB. Each row is a median; the ratio is that of the medians; the read bandwidth is
 measured before every round. Before each run of halod, which loads anew, and
@@ -51,6 +51,8 @@ SHAPES = {"D": D, "E": E, "d": {**D, "layers": 7}, "e": {**E, "layers": 2}}
 SYNTH = {"D": ["-s", "qwen3-1.7b"], "E": ["-s", "qwen3-30b-a3b", "-l", "8", "-e", "64"],
          "d": ["-s", "qwen3-1.7b", "-l", "7"],
          "e": ["-s", "qwen3-30b-a3b", "-l", "2", "-e", "64"]}
+# Mixes of formats that haloctl synth writes.
+MIXES = ("q4_k_m", "q5_k_m", "q6_k", "q8_0", "iq4_xs", "ud-q4_k_xl", "mxfp4", "nvfp4")
 CASES = "load,prefill512,decode,decode4096,batch8"
 HOST_TAKES = 5  # seconds after which free memory is the host's again
 
@@ -87,7 +89,7 @@ def macs_per_token(s):
 
 
 def bytes_per_token(s, name):
-    """Of weights read to decode one token, with their scales."""
+    """Of weights read to decode one token, with their scales. Not of a mix."""
     n = macs_per_token(s) + s["vocab"] * s["d"]
     weights, size, _ = BLOCKS.get(name[1:], (1, 2 if name.endswith("16") else 0.5625, 0))
     return n * size / weights
@@ -112,6 +114,13 @@ class Bench:
         for name in self.a.models:
             ours = os.path.join(self.a.work, name)
             tiny = os.path.join(TOP, "models/halo-tiny")
+            if name[1:] in MIXES:
+                if not os.path.exists(ours):
+                    call(self.haloctl, "synth", *SYNTH[name[0]], "-o", ours, "--tokenizer",
+                         tiny, "-f", name[1:])
+                if not os.path.exists(ours + ".gguf"):
+                    os.link(os.path.join(ours, "model.gguf"), ours + ".gguf")
+                continue
             if name[1:] in BLOCKS:
                 if not os.path.exists(ours + ".gguf"):
                     call(self.python, self.peer, "make", json.dumps(self.shape(name)),
@@ -137,7 +146,8 @@ class Bench:
             read_file(at)
 
     def ours_at(self, name):
-        return os.path.join(self.a.work, name + ".gguf" * (name[1:] in BLOCKS))
+        is_gguf = name[1:] in BLOCKS or name[1:] in MIXES
+        return os.path.join(self.a.work, name + ".gguf" * is_gguf)
 
     def ours(self, name, case, *more):
         """Tokens a second; or, of the case load, seconds and bytes."""
@@ -225,7 +235,7 @@ class Bench:
                 continue
             read = statistics.median(bandwidth[case])
             yield "read-bandwidth", name + " at " + case, read, "GB/s"
-            if case == "decode":
+            if case == "decode" and name[1:] not in MIXES:
                 each = bytes_per_token(self.shape(name), name) * 1e-9 / read
                 yield "decode-share-of-read", name + " halod", a * each, "1"
                 yield "decode-share-of-read", name + " llama.cpp", b * each, "1"
