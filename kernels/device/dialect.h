@@ -30,6 +30,7 @@
  *   load_nt<T>(p)                        T = u32x4, u32x2, uint32_t: a non-temporal load,
  *                                        for data that is read once
  *   load_nt_even(p)                      a non-temporal load of 16 bytes at an even address
+ *   load_even(p)                         the same, cached
  *   wave_xor<M>(x)                       x of lane (own index xor M)
  *   wave_shuffle(x, lane), wave_ballot(bool)
  *   wave_max(x)                          largest uint32_t of the wave

@@ -78,6 +78,11 @@ DEVICE u32x4 load_nt_even(const void *p)
 		(const __attribute__((address_space(1))) dialect_even *)p);
 }
 
+DEVICE u32x4 load_even(const void *p)
+{
+	return *(const __attribute__((address_space(1))) dialect_even *)p;
+}
+
 /* The middle one of three. For fmaxf clang first quiets each operand: two instructions more. */
 DEVICE float max_f32(float a, float b)
 {

@@ -15,9 +15,13 @@
  *           Formats with minima take 32 pairs more, and 12 instructions for the sums
  * TRIED     the sums of inputs as one more product, with a matrix of ones: half as many
  *           products more. 64 x 64 as the largest tile: twice as many conversions a product.
- *           The sums of a group of 128 scaled at its end: clang copies them in each step
+ *           The sums of a group of 128 scaled at its end: clang copies them in each step.
+ *           (predicted for gfx1151) Weights by non-temporal loads, though workgroups of other
+ *           rows of X read them, too: 1.12 times the time of Q6_K. Q4_K's integers times those
+ *           of their scales, which are exact halves, and the scales once in 256 elements: 5 %
+ *           fewer instructions, but waits for sums: 1.14 times the time
  * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h,
- *           kernels/linear/linear_blocks.hip (few tokens)
+ *           kernels/linear/linear_blocks.h (few tokens)
  */
 #include "kernels/linear/linear_tile.def"
 #include "kernels/linear/linear_tile_block.h"

@@ -72,8 +72,8 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 			int32_t at = k0 + t->unit_at[j];
 			at = is_whole || at < w->k ? at : 0;
 			t->unit_chunk[j] = unit_find<G::UNIT>(at, &t->unit_number[j]);
-			unit_load<G::UNIT>(t->unit_rows[j], w->unit, t->unit_chunk[j],
-					   &t->unit_piece[j]);
+			unit_load<G::UNIT, true>(t->unit_rows[j], w->unit,
+						 t->unit_chunk[j], &t->unit_piece[j]);
 		}
 	} else {
 		UNROLL

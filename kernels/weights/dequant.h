@@ -110,6 +110,17 @@ template <int format> DEVICE float weight_at(const weight_view *w, size_t row, i
 	       scale_at(w->scales, w->scale_format, row * (size_t)n_groups + (size_t)g);
 }
 
+/* Sixteen bytes of numbers; IS_CACHED: other workgroups read them, too. */
+template <bool IS_CACHED> DEVICE u32x4 unit_load16(const void *p)
+{
+	return IS_CACHED ? load_global<u32x4>(p) : load_nt<u32x4>(p);
+}
+
+template <bool IS_CACHED> DEVICE u32x4 unit_load_even(const void *p)
+{
+	return IS_CACHED ? load_even(p) : load_nt_even(p);
+}
+
 /* Eight elements of f32, f16 or bf16, 16-byte aligned. */
 template <int format> struct dot8_piece {
 	u32x4 v[format == WEIGHT_F32 ? 2 : 1];

@@ -11,10 +11,10 @@
  *           Low and high nibbles are units 16, 32 or 64 apart in K. The four 2-bit
  *           integers in a byte of Q2_K, Q3_K and TQ2_0 are 32 apart. See unit_at
  *
- * A chunk's 16 bytes are one non-temporal load. Rows of q are 16-byte aligned. So are the
- * chunks of formats with separate scales, of Q4_K (blocks of 144 bytes) and of Q5_K
- * (176). Other blocks have 18 to 210 bytes, an even number, so their 16 bytes begin at
- * any even address. gfx11 loads these with the same single instruction (load_nt_even,
+ * A chunk's 16 bytes are one load, non-temporal at few tokens. Rows of q are 16-byte
+ * aligned. So are the chunks of formats with separate scales, of Q4_K (blocks of 144 bytes)
+ * and of Q5_K (176). Other blocks have 18 to 210 bytes, an even number, so their 16 bytes
+ * begin at any even address. gfx11 loads these with the same single instruction (load_even,
  * dialect.h). Neighbouring lanes share cache lines, so each byte still comes from memory
  * once. Scales and minima are small cached loads, because all lanes of a block read the
  * same ones.
@@ -171,11 +171,11 @@ DEVICE void unit_load_side_scale(const unit_row &row, const unit_weight &w, int3
 }
 
 /* Load from a block of 32. In all such formats the sixteen bytes of nibbles come last. */
-template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
+template <int format, bool IS_CACHED> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
 {
 	constexpr bool HAS_MIN = unit_has_min(format);
 	constexpr bool HAS_FIFTH = format == WEIGHT_Q5_0 || format == WEIGHT_Q5_1;
-	r->q = load_nt_even(p + block_bytes(format) - 16);
+	r->q = unit_load_even<IS_CACHED>(p + block_bytes(format) - 16);
 	r->head[0] = HAS_MIN ? bytes4(p) : bytes2(p);
 	if constexpr (HAS_FIFTH)
 		r->head[1] = bytes4(p + (HAS_MIN ? 4 : 2));
@@ -183,7 +183,8 @@ template <int format> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
 
 /* Load chunk c, 64 weights, of a block that has a grid: indices, and the other bits and scales of
  * each format, in the order of quant_blocks.c. */
-template <int format> DEVICE void unit_load_grid(const uint8_t *p, int32_t c, unit_raw *r)
+template <int format, bool IS_CACHED>
+DEVICE void unit_load_grid(const uint8_t *p, int32_t c, unit_raw *r)
 {
 	r->head[0] = bytes2(p);
 	if constexpr (format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M) {
@@ -202,7 +203,7 @@ template <int format> DEVICE void unit_load_grid(const uint8_t *p, int32_t c, un
 		r->q[3] = bytes4(p + 34 + 8 * c + 4);
 		r->head[1] = bytes2(p + 66 + 2 * c) | bytes2(p + 74 + 2 * c) << 16;
 	} else {
-		r->q = load_nt_even(p + 2 + 16 * c);
+		r->q = unit_load_even<IS_CACHED>(p + 2 + 16 * c);
 		if constexpr (format == WEIGHT_IQ2_XS)
 			r->head[1] = bytes2(p + 66 + 2 * c);
 		if constexpr (format == WEIGHT_IQ3_XXS) {
@@ -218,7 +219,8 @@ template <int format> DEVICE void unit_load_grid(const uint8_t *p, int32_t c, un
 }
 
 /* Load chunk c of a block of 256. */
-template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit_raw *r)
+template <int format, bool IS_CACHED>
+DEVICE void unit_load256(const uint8_t *p, int32_t c, unit_raw *r)
 {
 	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
 		constexpr int32_t Q = format == WEIGHT_Q4_K ? 16 : 48;
@@ -226,41 +228,41 @@ template <int format> DEVICE void unit_load256(const uint8_t *p, int32_t c, unit
 		UNROLL
 		for (int i = 0; i < 4; i++)
 			r->head[i] = head[i];
-		r->q = load_nt<u32x4>(p + Q + 16 * c);
+		r->q = unit_load16<IS_CACHED>(p + Q + 16 * c);
 		if constexpr (format == WEIGHT_Q5_K)
 			r->more = load_global<u32x4>(p + 16 + c % 2 * 16);
 	} else if constexpr (format == WEIGHT_Q6_K) {
 		const uint8_t *s = p + 192 + c / 4 * 8 + c % 4;
-		r->q = load_nt_even(p + 16 * c);
-		r->more = load_nt_even(p + 128 + c / 4 * 32 + c % 2 * 16);
+		r->q = unit_load_even<IS_CACHED>(p + 16 * c);
+		r->more = unit_load_even<IS_CACHED>(p + 128 + c / 4 * 32 + c % 2 * 16);
 		r->head[0] = load_global<uint8_t>(s) | (uint32_t)load_global<uint8_t>(s + 4) << 8 |
 			     bytes2(p + 208) << 16;
 	} else if constexpr (format == WEIGHT_Q2_K) {
-		r->q = load_nt_even(p + 16 + 16 * c);
+		r->q = unit_load_even<IS_CACHED>(p + 16 + 16 * c);
 		r->head[0] = bytes4(p + c / 2 * 8);
 		r->head[1] = bytes4(p + c / 2 * 8 + 4);
 		r->head[2] = bytes4(p + 80);
 	} else if constexpr (format == WEIGHT_Q3_K) {
-		r->q = load_nt_even(p + 32 + 16 * c);
-		r->more = load_nt_even(p + c % 2 * 16);
+		r->q = unit_load_even<IS_CACHED>(p + 32 + 16 * c);
+		r->more = unit_load_even<IS_CACHED>(p + c % 2 * 16);
 		UNROLL
 		for (int i = 0; i < 3; i++)
 			r->head[i] = bytes4(p + 96 + 4 * i);
 		r->head[3] = bytes2(p + 108);
 	} else if constexpr (format == WEIGHT_IQ4_XS) {
-		r->q = load_nt_even(p + 8 + 16 * c);
+		r->q = unit_load_even<IS_CACHED>(p + 8 + 16 * c);
 		r->head[0] = bytes4(p);
 		r->head[1] = bytes4(p + 4);
 	} else if constexpr (format == WEIGHT_TQ2_0) {
-		r->q = load_nt_even(p + 16 * c);
+		r->q = unit_load_even<IS_CACHED>(p + 16 * c);
 		r->head[0] = bytes2(p + 64);
 	} else {
-		unit_load_grid<format>(p, c, r);
+		unit_load_grid<format, IS_CACHED>(p, c, r);
 	}
 }
 
 /* Start the loads of a chunk. */
-template <int format>
+template <int format, bool IS_CACHED = false>
 DEVICE void unit_load(const unit_row &row, const unit_weight &w, int32_t chunk,
 		      unit_raw *r)
 {
@@ -269,14 +271,14 @@ DEVICE void unit_load(const unit_row &row, const unit_weight &w, int32_t chunk,
 		const uint8_t *p = row.q + (size_t)(chunk / EACH) *
 						   (size_t)block_bytes(format);
 		if constexpr (block_weights(format) == 32)
-			unit_load32<format>(p, r);
+			unit_load32<format, IS_CACHED>(p, r);
 		else
-			unit_load256<format>(p, chunk % EACH, r);
+			unit_load256<format, IS_CACHED>(p, chunk % EACH, r);
 	} else if constexpr (format < WEIGHT_INT4) {
-		r->q = load_nt<u32x4>(row.q + (size_t)chunk * 32);
-		r->more = load_nt<u32x4>(row.q + (size_t)chunk * 32 + 16);
+		r->q = unit_load16<IS_CACHED>(row.q + (size_t)chunk * 32);
+		r->more = unit_load16<IS_CACHED>(row.q + (size_t)chunk * 32 + 16);
 	} else {
-		r->q = load_nt<u32x4>(row.q + (size_t)chunk * 16);
+		r->q = unit_load16<IS_CACHED>(row.q + (size_t)chunk * 16);
 		if constexpr (format == WEIGHT_NVFP4)
 			r->head[0] = load_global<uint16_t>(row.scales + 2 * chunk);
 		else if constexpr (format == WEIGHT_MXFP4)

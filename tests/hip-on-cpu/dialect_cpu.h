@@ -66,6 +66,10 @@ DEVICE u32x4 load_nt_even(const void *p)
 			 (uint32_t)((const two *)p)[2 * i + 1] << 16;
 	return out;
 }
+DEVICE u32x4 load_even(const void *p)
+{
+	return load_nt_even(p);
+}
 
 template <class T> DEVICE T dialect_shuffle(T x, uint32_t lane, int site)
 {

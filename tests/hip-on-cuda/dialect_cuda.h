@@ -71,6 +71,10 @@ DEVICE u32x4 load_nt_even(const void *p)
 		out[i] = __funnelshift_r(word[i], word[i + 1], shift);
 	return out;
 }
+DEVICE u32x4 load_even(const void *p)
+{
+	return load_nt_even(p);
+}
 
 DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
 
