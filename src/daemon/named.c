@@ -68,17 +68,19 @@ static enum status check_folder(const char *key, const char *dir, struct fail *f
 	return s;
 }
 
-/* kv_dir must also be the daemon's alone; kvdisk knows what that means. */
+/* kv_dir must be the daemon's alone; kvdisk knows what that means. It may be on a disk that is
+ * read only: what is there is of use. */
 static enum status check_kv_dir(const char *dir, struct fail *fail)
 {
+	struct stat found;
 	int fd;
-	enum status st = check_folder("kv_dir", dir, fail);
-	if (st != OK || access(dir, F_OK) != 0)
-		return st;
-	st = kvdisk_open_folder(dir, &fd, fail);
-	if (st == OK)
-		close(fd);
-	return st;
+	if (stat(dir, &found) != 0 || !S_ISDIR(found.st_mode))
+		return check_folder("kv_dir", dir, fail);
+	enum status st = kvdisk_open_folder(dir, &fd, fail);
+	if (st != OK)
+		return fail_within(fail, st, "kv_dir");
+	close(fd);
+	return OK;
 }
 
 static bool is_named(const char *setting)
