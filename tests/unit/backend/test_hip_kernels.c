@@ -174,35 +174,35 @@ static void test_attention_ways(void)
 	static char pages[1];
 	static const int32_t last = 0;
 	static const float factor = 1;
-	static const struct qk_norm_rope_kv_args fresh = {.n_freq = 64};
+	static const struct qk_norm_rope_kv_args fused = {.n_freq = 64};
 	static const struct qk_norm_rope_kv_args scaled = {.n_freq = 64, .q_scale = &factor};
 	const struct hip h = {.device = {.n_cu = 40}, .base = {.few_tok = 16}};
 	static const struct {
 		const char *what;
 		int32_t n_tok, n_seq, n_ctx_max;
-		const struct qk_norm_rope_kv_args *fresh;
+		const struct qk_norm_rope_kv_args *fused;
 		const int32_t *last_seen;
 		enum hip_attention_way way;
 	} ways[] = {
-		{"a token a sequence, raw", 3, 3, 9000, &fresh, NULL, HIP_ATTENTION_FRESH},
-		{"with factors, which fresh cannot", 3, 3, 9000, &scaled, NULL,
+		{"a token a sequence, raw", 3, 3, 9000, &fused, NULL, HIP_ATTENTION_FUSED},
+		{"with factors, which the fused kernel cannot", 3, 3, 9000, &scaled, NULL,
 		 HIP_ATTENTION_SPLIT},
 		{"a token a sequence, ready", 3, 3, 9000, NULL, NULL, HIP_ATTENTION_SPLIT},
 		{"no token", 0, 0, 0, NULL, NULL, HIP_ATTENTION_SPLIT},
-		{"drafts behind a short cache", 4, 1, 1024, &fresh, NULL, HIP_ATTENTION_FEW},
-		{"drafts behind a long one", 4, 1, 1025, &fresh, NULL, HIP_ATTENTION_SPREAD},
+		{"drafts behind a short cache", 4, 1, 1024, &fused, NULL, HIP_ATTENTION_FEW},
+		{"drafts behind a long one", 4, 1, 1025, &fused, NULL, HIP_ATTENTION_TILE_SPLIT},
 		{"as many tokens as few_tok", 16, 1, 900, NULL, NULL, HIP_ATTENTION_FEW},
-		{"one more", 17, 1, 900, NULL, NULL, HIP_ATTENTION_WHOLE},
+		{"one more", 17, 1, 900, NULL, NULL, HIP_ATTENTION_PREFILL},
 		{"a prompt with workgroups for all units", 1000, 1, 9000, NULL, NULL,
-		 HIP_ATTENTION_WHOLE},
+		 HIP_ATTENTION_PREFILL},
 		{"several sequences", 9, 4, 900, NULL, NULL, HIP_ATTENTION_BOTH},
-		{"several behind a long cache", 9, 4, 9000, NULL, NULL, HIP_ATTENTION_SPREAD},
-		{"tokens that see what follows", 9, 4, 9000, &fresh, &last, HIP_ATTENTION_MUTUAL}};
+		{"several behind a long cache", 9, 4, 9000, NULL, NULL, HIP_ATTENTION_TILE_SPLIT},
+		{"tokens that see what follows", 9, 4, 9000, &fused, &last, HIP_ATTENTION_MUTUAL}};
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
 		struct attention_args a = {
 			.n_tok = ways[i].n_tok, .n_seq = ways[i].n_seq, .n_heads = 16,
 			.n_kv_heads = 8, .head_dim = 128, .n_ctx_max = ways[i].n_ctx_max,
-			.fresh = ways[i].fresh, .last_seen = ways[i].last_seen,
+			.fused = ways[i].fused, .last_seen = ways[i].last_seen,
 			.kv = {.k = pages, .v = pages, .type = DTYPE_F16, .page_size = 16}};
 		is_int(hip_attention_way(&h, &a), ways[i].way, "attention: %s", ways[i].what);
 	}
