@@ -87,6 +87,7 @@ enum status fail_within(struct fail *f, enum status code, const char *what)
 	memcpy(text, f->text, sizeof text);
 	snprintf(f->text, sizeof f->text, "%s: %.*s", what,
 		 (int)(sizeof text - strlen(what) - 3), text);
+	cut_half_character(f->text, strlen(f->text));
 	return code;
 }
 

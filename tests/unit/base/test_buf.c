@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+
+#include "base/status.h"
 #include "tests/tap.h"
 
 static const char *json_of(struct str s)
@@ -16,6 +18,19 @@ static const char *num_of(double v)
 	buf_clear(&b);
 	buf_add_json_num(&b, v);
 	return b.p;
+}
+
+/* A fault's text stays UTF-8 where what leads there pushes a part of it out. */
+static void test_fail_within(void)
+{
+	struct fail f;
+	fail_set(&f, E_IO, "%s", "none");
+	fail_within(&f, E_IO, "mmproj");
+	is_str(f.text, "mmproj: none", "what led to a fault stands before it");
+	fail_set(&f, E_IO, "%0*d\xC3\xA9", (int)sizeof f.text - 5, 0);
+	fail_within(&f, E_IO, "x");
+	ok(f.text[sizeof f.text - 3] == '0' && f.text[sizeof f.text - 2] == '\0',
+	   "half a character at its end is cut off");
 }
 
 int main(void)
@@ -57,5 +72,6 @@ int main(void)
 	   !is_char_of(0x100 + 'b', "abc"), "one of a set");
 	ok(str_starts(STR("abc"), STR("ab")) && !str_starts(STR("a"), STR("ab")), "starts");
 	ok(str_ends(STR("abc"), STR("bc")) && !str_ends(STR("c"), STR("bc")), "ends");
+	test_fail_within();
 	return tap_done();
 }
