@@ -139,11 +139,11 @@ static enum status check_effects(const struct config *c, bool has_keys, struct f
 		{*c->mmproj && strcmp(c->images, "off") == 0,
 		 "mmproj has no effect with images = off: leave one of them out"},
 		{is_named(c->kv_dir) && !c->prefix_cache,
-		 "kv_dir has no effect with prefix_cache = no: leave one of them out"},
+		 "kv_dir has no effect with prefix_cache = off: leave one of them out"},
 		{*c->tls_priorities && !*c->tls_cert,
 		 "tls_priorities has no effect without tls_cert and tls_key"},
 		{c->metrics_need_key && !has_keys,
-		 "metrics_need_key = yes has no effect without API keys: set api_key_file (a "
+		 "metrics_need_key = on has no effect without API keys: set api_key_file (a "
 		 "credential is found where CREDENTIALS_DIRECTORY names its folder)"},
 		{c->max_requests_per_key && !has_keys,
 		 "max_requests_per_key has no effect without API keys: set api_key_file (a "
