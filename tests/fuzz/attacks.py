@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has gone wrong once, here or in other servers, each in its smallest form: bodies, heads of
-requests, files of models. Seeds of the fuzzers (make_seeds.py, fuzz_bodies.py)."""
+requests, files of models. Seeds of the fuzzers (make_seeds.py) and of test_bodies.py."""
 import json
 import os
 import re

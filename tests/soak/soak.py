@@ -6,7 +6,7 @@
 
 Three models serve agents that talk and change: histories behind a prompt that all have in common,
 chats, streams, schemas, calls, pictures, bodies that are wrong, clients that hang up. Meanwhile the
-time of day jumps, and API keys come and go. All daemons have kv_dir, a prefix cache and guesses.
+time of day jumps, and API keys come and go. All daemons have kv_dir, a prefix cache and drafts.
 
 Two of them are killed (SIGKILL) or drained (SIGTERM) again and again. Then a byte of a file may be
 changed, and a second daemon may share the folder for a while. The third one lives for all of it;
