@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 
-from scale_out import (SESSION, Front, Job, ask, drop, end_boxes, fill, free_port, session_of,
+from scale_out import (SESSION, Front, ask, drop, end_boxes, fill, free_port, session_of,
                        start_boxes, stream_to_end, test_back, test_drain, test_sessions,
                        test_stream, under_load)
 from halod import BUILDDIR, PATIENCE, Tap

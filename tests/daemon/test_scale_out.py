@@ -5,11 +5,9 @@ addresses change, and for HAProxy maxconn: one request runs and three wait in ea
 here. What is not installed is skipped, and said so."""
 import http.client
 import os
-import re
 import select
 import shutil
 import signal
-import threading
 import time
 import traceback
 
