@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file or a value that somebody named and that has no effect ends the start: under systemd
- * nobody reads a warning. What "auto" finds may be missing.
+ * A file that somebody named and that is not what it should be ends the start, and so do the values
+ * below that would have no effect: under systemd nobody reads a warning. What "auto" finds may be
+ * missing.
  */
 #include "daemon/named.h"
 
