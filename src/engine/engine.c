@@ -117,11 +117,6 @@ int engine_n_vocab(const struct engine *e)
 	return e->graph.n_vocab;
 }
 
-int engine_n_out(const struct engine *e)
-{
-	return e->graph.n_out;
-}
-
 int engine_page_size(const struct engine *e)
 {
 	return kvcache_page_size(e->kv);

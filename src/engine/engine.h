@@ -181,8 +181,6 @@ void engine_destroy(struct engine *e); /* not the model, not the backend: the ca
 
 int engine_n_ctx(const struct engine *e);      /* thread: any */
 int engine_n_vocab(const struct engine *e);    /* thread: any */
-/* Numbers of a row of engine_logits: n_vocab, or with gives_rows the model's width. */
-int engine_n_out(const struct engine *e);      /* thread: any */
 int engine_page_size(const struct engine *e);  /* thread: any */
 int engine_max_seqs(const struct engine *e);   /* thread: any */
 int engine_max_batch_tok(const struct engine *e); /* thread: any */
