@@ -82,11 +82,12 @@ enum status fail_at(struct fail *f, enum status code, const char *param,
 enum status fail_within(struct fail *f, enum status code, const char *what)
 {
 	char text[sizeof f->text];
-	if (!f)
+	size_t n = strlen(what);
+	if (!f || (strncmp(f->text, what, n) == 0 && f->text[n] == ':'))
 		return code;
 	memcpy(text, f->text, sizeof text);
 	snprintf(f->text, sizeof f->text, "%s: %.*s", what,
-		 (int)(sizeof text - strlen(what) - 3), text);
+		 (int)(sizeof text - n - 3), text);
 	cut_half_character(f->text, strlen(f->text));
 	return code;
 }

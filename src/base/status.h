@@ -46,8 +46,8 @@ enum status fail_set(struct fail *f, enum status code, const char *fmt, ...)
 enum status fail_at(struct fail *f, enum status code, const char *param,
 		    const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-/* Put `what` and ": " before the text of *f, to say which setting led there; f may be NULL.
- * Returns code. */
+/* Put `what` and ": " before the text of *f, to say which setting led there, unless it begins so;
+ * f may be NULL. Returns code. */
 enum status fail_within(struct fail *f, enum status code, const char *what);
 
 /* Fill *f with the code's default sentence, unless *f holds this code already. */

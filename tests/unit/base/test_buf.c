@@ -27,6 +27,8 @@ static void test_fail_within(void)
 	fail_set(&f, E_IO, "%s", "none");
 	fail_within(&f, E_IO, "mmproj");
 	is_str(f.text, "mmproj: none", "what led to a fault stands before it");
+	fail_within(&f, E_IO, "mmproj");
+	is_str(f.text, "mmproj: none", "once");
 	fail_set(&f, E_IO, "%0*d\xC3\xA9", (int)sizeof f.text - 5, 0);
 	fail_within(&f, E_IO, "x");
 	ok(f.text[sizeof f.text - 3] == '0' && f.text[sizeof f.text - 2] == '\0',
