@@ -269,13 +269,13 @@ static void correct_linear_tile(const struct cost_model *m, const struct hip_lau
 						      a.part[i].scales ? a.n_groups : 0, 2);
 }
 
-/* Sequences of a launch of attention. A spread kernel's grid is of tiles, which may be those of
+/* Sequences of a launch of attention. A tile_split kernel's grid is of tiles, which may be those of
  * all sequences. */
 static int32_t sequences_of(const struct hip_launch_info *l, const struct attention_launch *a)
 {
 	enum hip_kernel_kind kind = l->kernel->kind;
-	return kind == KERNEL_ATTENTION_SPREAD ? a->n_seq
-	       : kind == KERNEL_ATTENTION_FRESH ? l->grid.y / ATTENTION_SEGMENTS : l->grid.y;
+	return kind == KERNEL_ATTENTION_TILE_SPLIT ? a->n_seq
+	       : kind == KERNEL_ATTENTION_FUSED ? l->grid.y / ATTENTION_SEGMENTS : l->grid.y;
 }
 
 /* Workgroups share keys and values, or find them by a page, so the lines of a few say little about
@@ -287,7 +287,7 @@ static void correct_attention(const struct cost_model *m, const struct hip_launc
 	int32_t tok[2], first, last;
 	memcpy(&a, l->args[0].p, sizeof a);
 	bool in_bytes = a.k_scale, is_split = l->kernel->kind == KERNEL_ATTENTION_SPLIT ||
-					      l->kernel->kind == KERNEL_ATTENTION_FRESH;
+					      l->kernel->kind == KERNEL_ATTENTION_FUSED;
 	double query = 2.0 * a.head_dim, key = in_bytes ? a.head_dim + 2.0 : query;
 	double value = a.v == a.k ? 0 : in_bytes ? a.v_dim + 2.0 : 2.0 * a.v_dim, bytes = 0;
 	int32_t end = a.first_seq + sequences_of(l, &a);
@@ -320,10 +320,10 @@ static void (*const corrections[KERNEL_KINDS])(const struct cost_model *m,
 	[KERNEL_MOE_FEW] = correct_moe_few,
 	[KERNEL_MOE_GROUP] = correct_moe_few,
 	[KERNEL_MOE_TILE] = correct_moe_tile,
-	[KERNEL_ATTENTION_WHOLE] = correct_attention,
+	[KERNEL_ATTENTION_PREFILL] = correct_attention,
 	[KERNEL_ATTENTION_SPLIT] = correct_attention,
-	[KERNEL_ATTENTION_FRESH] = correct_attention,
-	[KERNEL_ATTENTION_SPREAD] = correct_attention,
+	[KERNEL_ATTENTION_FUSED] = correct_attention,
+	[KERNEL_ATTENTION_TILE_SPLIT] = correct_attention,
 };
 
 static void cost_correct(const struct cost_model *m, const struct hip_launch_info *l,
@@ -444,8 +444,8 @@ static void set_times(const struct cost_model *m, const struct hip_launch_info *
 	for (int k = 0; k < COST_KINDS; k++)
 		if (c->us[k] > c->us[c->bound])
 			c->bound = k;
-	bool is_attention = l->kernel->kind >= KERNEL_ATTENTION_WHOLE &&
-			    l->kernel->kind <= KERNEL_ATTENTION_SPREAD;
+	bool is_attention = l->kernel->kind >= KERNEL_ATTENTION_PREFILL &&
+			    l->kernel->kind <= KERNEL_ATTENTION_TILE_SPLIT;
 	c->part = !m->is_prefill || n->issued[WALK_MATRIX] <= 0 || c->bound == COST_DRAM
 			  ? COST_STEP
 		  : is_attention ? COST_ATTENTION : COST_PRODUCT;

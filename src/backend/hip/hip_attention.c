@@ -129,7 +129,7 @@ static enum status prefill(struct hip *h, const struct attention_args *a,
 {
 	struct attention_launch l = launch_of(h, a, s);
 	struct hip_kernel kernel =
-		hip_kernel(a->last_seen ? KERNEL_PLAIN : KERNEL_ATTENTION_WHOLE, PROFILE_COUNT,
+		hip_kernel(a->last_seen ? KERNEL_PLAIN : KERNEL_ATTENTION_PREFILL, PROFILE_COUNT,
 			   "attention_%s_%s_kernel", s->name,
 			   a->last_seen ? "bidirectional" : "prefill");
 	/* The host does not know a sequence's tokens: each gets the tiles that all tokens
@@ -290,7 +290,7 @@ static enum status tile_split(struct hip *h, const struct attention_args *a,
 	struct attention_launch l = launch_of(h, a, s);
 	int32_t tiles = tile_split_tiles(a, &l);
 	enum status st = OK;
-	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_SPREAD, PROFILE_COUNT,
+	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_TILE_SPLIT, PROFILE_COUNT,
 					      "attention_%s_tile_split_kernel", s->name);
 	l.n_segments = tile_split_segments(a);
 	int32_t at_once = tile_split_at_once(a, &l, subs);
@@ -331,7 +331,7 @@ static enum status fused(struct hip *h, const struct attention_args *a,
 		.eps = f->eps};
 	int32_t at_once = MIN(split_at_once(a, subs), MOST_Y / ATTENTION_SEGMENTS);
 	enum status st = OK;
-	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_FRESH, PROFILE_COUNT,
+	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_FUSED, PROFILE_COUNT,
 					      "attention_%s_%sfused_split_kernel", s->name,
 					      bytes_of(a));
 	l.merges_apart = merges_apart(a);
@@ -398,7 +398,7 @@ enum hip_attention_way hip_attention_way(const struct hip *h, const struct atten
 {
 	const struct attention_shape *s = shape_of(a);
 	if (a->last_seen)
-		return HIP_ATTENTION_MUTUAL;
+		return HIP_ATTENTION_BIDIRECTIONAL;
 	if (is_fused(a, s))
 		return HIP_ATTENTION_FUSED;
 	if (is_tile_split(h, a, s, subs_of(a)))
@@ -435,7 +435,7 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 		return few(h, a, s, subs);
 	case HIP_ATTENTION_TILE_SPLIT:
 		return tile_split(h, &wide, s, subs);
-	case HIP_ATTENTION_MUTUAL:
+	case HIP_ATTENTION_BIDIRECTIONAL:
 	case HIP_ATTENTION_PREFILL:
 		return prefill(h, &wide, s, subs);
 	case HIP_ATTENTION_BOTH:

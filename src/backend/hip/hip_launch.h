@@ -39,8 +39,8 @@ enum hip_kernel_kind {
 	KERNEL_MOE_GROUP,     /* struct moe_launch: MOE_GROUP pairs read an expert once */
 	KERNEL_MOE_TILE,      /* struct moe_tile_launch */
 	/* struct attention_launch, one grid each */
-	KERNEL_ATTENTION_WHOLE, KERNEL_ATTENTION_SPLIT, KERNEL_ATTENTION_FRESH,
-	KERNEL_ATTENTION_SPREAD,
+	KERNEL_ATTENTION_PREFILL, KERNEL_ATTENTION_SPLIT, KERNEL_ATTENTION_FUSED,
+	KERNEL_ATTENTION_TILE_SPLIT,
 	KERNEL_KINDS
 };
 

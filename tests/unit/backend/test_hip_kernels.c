@@ -197,7 +197,8 @@ static void test_attention_ways(void)
 		 HIP_ATTENTION_PREFILL},
 		{"several sequences", 9, 4, 900, NULL, NULL, HIP_ATTENTION_BOTH},
 		{"several behind a long cache", 9, 4, 9000, NULL, NULL, HIP_ATTENTION_TILE_SPLIT},
-		{"tokens that see what follows", 9, 4, 9000, &fused, &last, HIP_ATTENTION_MUTUAL}};
+		{"tokens that see what follows", 9, 4, 9000, &fused, &last,
+		 HIP_ATTENTION_BIDIRECTIONAL}};
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
 		struct attention_args a = {
 			.n_tok = ways[i].n_tok, .n_seq = ways[i].n_seq, .n_heads = 16,
