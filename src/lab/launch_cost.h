@@ -4,7 +4,7 @@
  * figures of the chip. A launch is its node in the graph, a ramp, a stream and a tail, one behind
  * the other. In the stream waves queue for SIMD, LDS, caches and DRAM, and hide each other's
  * latency as far as they are in flight at once. Nothing was measured with these kernels.
- * calibration.h says how far the same figures are off for published kernels. Thread: main.
+ * calibration.def has what the same figures are held to: published kernels. Thread: main.
  */
 #pragma once
 #include "lab/chip.h"
