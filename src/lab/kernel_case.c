@@ -8,7 +8,7 @@
 #include "lab/case_weight.h"
 #include "lab/expert_routing.h"
 
-enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192, TURN = 10007 /* a prime */,
+enum { MAX_COPIES = 64, PAGE = 16, MAX_TOK = 8192, PRIME = 10007,
        SMALL = 1 << 18 /* bytes; smaller data (ids, tables) is uploaded even if is_null */ };
 
 /* Shapes from config.json of the models on Hugging Face: the weights that a decode step
@@ -310,7 +310,7 @@ static int32_t expert_at(const double *chance, int32_t n, double n_used, double 
 }
 
 /* Choose experts for the tokens as routers do (expert_routing.h), differently for each copy. Ids
- * are turned, so that often used experts do not lie side by side. */
+ * are scattered, so that often used experts do not lie side by side. */
 static enum status choose_experts(struct kernel_case *c)
 {
 	const struct case_shape *s = &c->shape;
@@ -325,7 +325,7 @@ static enum status choose_experts(struct kernel_case *c)
 				uint64_t r = case_weight_bits(&c->random) >> 33;
 				double x = (double)r / (1u << 31);
 				int64_t place = expert_at(chance, s->experts, s->used, x);
-				int32_t e = (int32_t)(place * TURN % s->experts), v = 0;
+				int32_t e = (int32_t)(place * PRIME % s->experts), v = 0;
 				host[t + (size_t)u] = e;
 				while (host[t + (size_t)v] != e)
 					v++;
