@@ -334,7 +334,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"attention.temperature_scale", 0, KEYS_LATE},
 		{"attention.output_scale", 1, 0}, {"attention.relative_buckets_count", 0, 0},
 		{"attention.shared_kv_layers", 0, 0},
-		{"attention.indexer.top_k", 0,  0},
+		{"attention.indexer.top_k", 0, 0},
 		{"attention.kv_lora_rank", 0, KEYS_MLA},
 		{"embedding_length_per_layer_input", 0, 0},
 		{"hyper_connection.count", 1, 0},

@@ -194,8 +194,8 @@ hip_convert_fn hip_repack(const struct weight *w, enum quant to)
 		return NULL;
 	if (w->quant == QUANT_TQ1_0)
 		return pack_digits;
-	return quant_block(w->quant) ? hip_repack_split : w->quant == QUANT_F32 ? narrow
-	: transpose;
+	return quant_block(w->quant) ? hip_repack_split
+	       : w->quant == QUANT_F32 ? narrow : transpose;
 }
 
 enum status hip_weight_convert(struct hip *h, struct weight_plan *p)

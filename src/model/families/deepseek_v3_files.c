@@ -5,7 +5,6 @@
  */
 #include "model/model_family.h"
 
-
 static const struct config_setting settings[] = {CONFIG_INDEX_SETTINGS, {0}};
 
 static enum status deepseek_v3_check(const json_t *text, struct arena *a, struct model_config *c,

@@ -4,7 +4,6 @@
  */
 #include "model/model_family.h"
 
-
 static const struct config_setting settings[] = {
 	{"swiglu_alpha", NULL, FLOAT, AT(act.alpha), 0.1, 10, 1.702},
 	{"swiglu_limit", NULL, FLOAT, AT(act.limit), 0.1, 1000, 7},
