@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tiny random checkpoints with an MTP layer (multi-token prediction), and what that
-layer draft tokens.
+layer drafts.
 
     pip install torch transformers safetensors       (in a venv outside the repository)
     make_mtp_models.py [NAME...]
