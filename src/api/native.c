@@ -114,30 +114,34 @@ static enum status add_piece(const struct json_node *at, const struct api_call *
 	return st;
 }
 
-/* A list of one text is that text. Several prompts are several requests. */
+/* A list of one text is that text. A list that begins with a text begins as a text does, with the
+ * model's BOS. Several prompts are several requests. */
 static enum status read_pieces(const struct json_node *prompt, const struct api_call *c,
 			       struct dialect_body *to, struct fail *fail)
 {
 	size_t n, n_texts = 0;
+	json_t *first = json_array_get(prompt->v, 0);
 	enum status st = json_read_list(prompt, MAX_PIECES, &n, fail);
 	for (size_t i = 0; st == OK && i < n; i++)
 		n_texts += !json_is_integer(json_array_get(prompt->v, i));
 	if (st == OK && n > 1 && n_texts == n)
 		return json_read_fail(prompt, fail, "has %zu prompts: send a request for each, or "
 						    "ask /v1/completions", n);
+	bool is_text = n == 1 && json_is_string(first), is_mixed = n_texts && !is_text;
 	struct ids ids = {0};
-	for (size_t i = 0; st == OK && i < n; i++) {
+	if (st == OK && is_mixed && json_is_string(first))
+		tokenizer_add_prefix(c->api->chat.model->tokenizer, &ids);
+	for (size_t i = 0; st == OK && is_mixed && i < n; i++) {
 		struct json_node item = json_read_item(prompt, i);
-		if (n_texts)
-			st = add_piece(&item, c, &ids, fail);
+		st = add_piece(&item, c, &ids, fail);
 	}
-	if (st == OK && n_texts) {
+	if (st == OK && is_mixed) {
 		json_t *list = json_array();
 		for (size_t i = 0; i < ids.n; i++)
 			json_array_append_new(list, json_integer(ids.p[i]));
 		dialect_set(to->chat, "prompt", list);
 	} else if (st == OK) {
-		json_object_set(to->chat, "prompt", (json_t *)prompt->v);
+		json_object_set(to->chat, "prompt", is_text ? first : (json_t *)prompt->v);
 	}
 	json_paths_add_field(&to->paths, to->chat, "prompt", prompt);
 	ids_deinit(&ids);

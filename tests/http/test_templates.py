@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Chat templates in each form in which models ship them: which one a request takes, and
-which tokens begin its prompt."""
+which tokens begin its prompt, or a prompt without a template."""
 import json
 import os
 import shutil
@@ -116,6 +116,19 @@ def test_begin(t, tmp):
         t.equal(tokens.count(501), n, "a folder: %d" % n)
 
 
+def test_pieces(t, tmp):
+    """A list that begins with a text begins as a text does, as llama.cpp has it."""
+    model = gguf_of(tmp, [("tokenizer.ggml.bos_token_id", g.U32, 501),
+                          ("tokenizer.ggml.add_bos_token", g.BOOL, True)])
+    d = Halod(model=model, ctx=256)
+    try:
+        for prompt, n in (("x", 2), (["x"], 2), (["x", 5], 3), ([5, "x"], 2), ([5], 1)):
+            a = d.request("POST", "/completion", {"prompt": prompt, "n_predict": 0})
+            t.equal(a.json.get("tokens_evaluated"), n, "a prompt of %r" % (prompt,))
+    finally:
+        d.stop()
+
+
 def test_missing(t, tmp):
     d = Halod(model=folder_of(tmp, {}, {}), ctx=256)
     try:
@@ -134,4 +147,4 @@ def in_folder(test):
     return named
 
 
-run([in_folder(f) for f in (test_forms, test_begin, test_missing)])
+run([in_folder(f) for f in (test_forms, test_begin, test_pieces, test_missing)])
