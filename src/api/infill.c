@@ -191,7 +191,7 @@ static enum status to_completion(const struct json_node *body, struct api_call *
 				 struct dialect_body *to, struct fail *fail)
 {
 	const struct fim *f = &c->api->fim;
-	int64_t n_predict;
+	int64_t n_predict = -1;
 	native_begin(c);
 	if (f->prefix < 0 || f->suffix < 0 || f->middle < 0)
 		return fail_set(fail, E_UNSUPPORTED, "this model cannot fill in the "
