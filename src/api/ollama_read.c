@@ -19,10 +19,12 @@
 
 #include "api/fields.h"
 #include "base/alloc.h"
+#include "base/work.h"
 
 #define MAX_MESSAGES 10000
 #define MAX_CALLS 1024
 #define MAX_IMAGES 1000
+#define LOOK_UNITS 40 /* of work: a look at one call that waits for its result */
 
 /* --- fields ------------------------------------------------------------------------ */
 
@@ -307,7 +309,12 @@ static enum status read_result(const struct json_node *message, struct ollama_hi
 		st = json_read_str(newer.v ? &newer : &older, &name, fail);
 	if (st != OK)
 		return st;
-	for (size_t i = 0; i < json_array_size(h->waiting); i++) {
+	size_t n = json_array_size(h->waiting);
+	for (size_t i = 0; i < n; i++) {
+		/* A body has room for many calls and for many results that none of them is of. The
+		 * last look may move all calls that are left. */
+		if (!work_spend(WORK_TEXT, LOOK_UNITS + (i ? 0 : n / 16)))
+			return fail_set(fail, E_LIMIT, "too many calls wait for their results");
 		const json_t *w = json_array_get(h->waiting, i);
 		struct str w_id = json_read_view(json_object_get(w, "id"));
 		struct str w_name = json_read_view(json_object_get(w, "name"));

@@ -190,6 +190,11 @@ def test_errors(t, d):
         t.ok(a.status == 400 and "`%s`" % where in a.json["error"], where + " is named", a.body)
     a = ask(d, **{**ASK, "messages": [{"role": "user", "content": "word " * 6000}]})
     t.ok(a.status == 400 and "context" in a.json["error"], "a prompt that is too long", a.body)
+    calls = {"role": "assistant", "tool_calls": [{"function": {"name": "f"}}] * 1000}
+    result = {"role": "tool", "tool_name": "g", "content": "x"}
+    a = ask(d, model="halo-tiny", messages=[calls] * 50 + [result] * 100)
+    t.ok(a.status == 400 and "too much work" in a.json["error"], "calls and results of others",
+         a.body)
     a = d.request("POST", "/api/chat", "{")
     t.ok(a.status == 400 and isinstance(a.json["error"], str), "no JSON", a.body)
 
