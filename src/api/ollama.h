@@ -18,6 +18,3 @@ enum status ollama_chat_to_chat(const struct json_node *body, struct api_call *c
 				struct dialect_body *to, struct fail *fail);
 enum status ollama_generate_to_chat(const struct json_node *body, struct api_call *c,
 				    struct dialect_body *to, struct fail *fail);
-
-/* Appends the time now as Ollama has it: "2026-01-02T03:04:05.123456789Z". */
-void ollama_add_now(struct buf *out);

@@ -14,7 +14,8 @@
 #include "api/format.h"
 #include "base/alloc.h"
 
-void ollama_add_now(struct buf *out)
+/* Appends the time now as Ollama has it: "2026-01-02T03:04:05.123456789Z". */
+static void add_now(struct buf *out)
 {
 	struct timespec now;
 	struct tm tm;
@@ -32,7 +33,7 @@ static void begin_object(const struct api_call *c, struct buf *out)
 	buf_add_z(out, "{\"model\":");
 	buf_add_json(out, str_of(c->api->model_name));
 	buf_add_z(out, ",\"created_at\":\"");
-	ollama_add_now(out);
+	add_now(out);
 	buf_add_c(out, '"');
 }
 
