@@ -32,8 +32,10 @@ void grammarcache_destroy(struct grammarcache *c)
 	free(c);
 }
 
-static void grammarcache_take(void *value,
-			      void *ctx) { *(struct grammar **)ctx = grammar_ref(value); }
+static void grammarcache_take(void *value, void *ctx)
+{
+	*(struct grammar **)ctx = grammar_ref(value);
+}
 
 struct grammar *grammarcache_get(struct grammarcache *c, struct str key)
 {
