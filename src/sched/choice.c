@@ -372,7 +372,7 @@ enum status choice_draw(struct sched_choice *c, const struct choice_row *row,
 	return st;
 }
 
-/* c->lookup holds the history up to its last draft token, so only newer tokens are added. */
+/* c->lookup holds the history up to its last draft, so only newer tokens are added. */
 int choice_draft(struct sched_choice *c, int max, bool is_all)
 {
 	const struct ids *prompt = choice_prompt(c);

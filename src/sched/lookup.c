@@ -3,7 +3,7 @@
  * Grams of three tokens are chained by their hash, the latest first. A chain may hold
  * grams of other tokens with the same hash; the comparison leaves them out.
  *
- * A draft token may reach the text's end: then it continues with its own first tokens. So a text
+ * A draft may reach the text's end: then it continues with its own first tokens. So a text
  * that repeats itself with a short period is drafted at any length.
  */
 #include "sched/lookup.h"

@@ -4,14 +4,14 @@
  * that followed the longest earlier occurrence of the text's last tokens. It reads no
  * weights, and is right where an answer quotes, edits or repeats.
  *
- * Memory is 12 to 20 bytes a token. Adding a token takes constant time, a draft token at most
+ * Memory is 12 to 20 bytes a token. Adding a token takes constant time, a draft at most
  * LOOKUP_TRIES comparisons. Thread: one at a time.
  */
 #pragma once
 #include "tokenizer/tokenizer.h"
 
 enum {
-	LOOKUP_GRAM = 3,   /* so many tokens must match for a draft token */
+	LOOKUP_GRAM = 3,   /* so many tokens must match for a draft */
 	LOOKUP_TRIES = 16, /* earlier occurrences compared, the latest first */
 	LOOKUP_LONG = 32   /* tokens; longer matches count as this long */
 };

@@ -56,7 +56,7 @@ bool share_waits(struct sched *s, struct sched_choice *c)
 	struct sched_choice *lead = awaited(s, c);
 	if (!lead)
 		lead = share_choose(s, c);
-	/* In each turn: a sequence remembers only the next place where it leaves its state. */
+	/* In each iteration: a sequence remembers only the next place where it leaves its state. */
 	if (lead)
 		engine_seq_leave_state(s->o.engine, lead->seq, c->share.n);
 	return lead != NULL;
