@@ -99,9 +99,9 @@ static enum status read_options(const struct json_node *body, struct dialect_bod
 		for (size_t i = 0; i < ARRAY_LEN(option_fields) && !f; i++)
 			if (strcmp(key, option_fields[i].name) == 0)
 				f = &option_fields[i];
-		/* num_predict: -1 and -2 are words for no limit */
+		/* num_predict: 0 and less are words for no limit */
 		bool is_endless = f && f->chat && strcmp(f->chat, "max_tokens") == 0 &&
-				  json_is_integer(at.v) && json_integer_value(at.v) < 0;
+				  json_is_integer(at.v) && json_integer_value(at.v) <= 0;
 		if (at.v && !f)
 			fields_ignore(&to->ignored, &at, STR(""));
 		else if (at.v && f->chat && !is_endless)

@@ -55,6 +55,8 @@ def test_options(t, d):
     a = ask(d, **ASK, stream=False, options={**GREEDY, "num_predict": -1, "mirostat": 2}, oops=1)
     t.equal((a.json["done_reason"], sorted(a.headers["X-Halod-Ignored"].split(", "))),
             ("stop", ["oops", "options.mirostat"]), "-1 is no limit; what has no effect is told")
+    a = ask(d, **ASK, stream=False, options={**GREEDY, "num_predict": 0})
+    t.equal((a.status, a.json.get("done_reason")), (200, "stop"), "nor is 0")
     a = ask(d, **ASK, stream=False, think=False, options={**GREEDY, "stop": ["plus"]})
     t.equal((a.json["message"].get("thinking"), "plus" in a.json["message"]["content"]),
             (None, False), "think: false, and stop", )
