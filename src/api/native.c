@@ -259,8 +259,10 @@ static bool has_line(const struct api_call *c)
 static void add_settings(const struct api_call *c, struct buf *out)
 {
 	const struct sampler_params *s = &c->request->sampling;
+	int32_t n_max = c->request->max_tokens; /* 0: no limit */
+	int32_t n_predict = c->request->no_output ? 0 : n_max ? n_max : -1;
 	buf_addf(out, ",\"generation_settings\":{\"n_ctx\":%d,\"n_predict\":%d,\"seed\":%llu,"
-		 "\"stream\":%s,\"temperature\":", c->api->n_ctx, c->request->max_tokens,
+		 "\"stream\":%s,\"temperature\":", c->api->n_ctx, n_predict,
 		 (unsigned long long)s->seed, c->is_stream ? "true" : "false");
 	buf_add_json_num(out, (double)s->temperature);
 	buf_addf(out, ",\"top_k\":%d,\"top_p\":", s->top_k);

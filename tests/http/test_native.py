@@ -39,6 +39,8 @@ def test_answer(t, d):
     t.equal((word["stop_type"], word["stopping_word"], word["content"]),
             ("word", a["content"][3:6], a["content"][:3]), "a stop string")
     t.equal(ask(d, n_predict=0).json["content"], "", "n_predict 0 writes nothing")
+    t.equal([ask(d, n_predict=n, stop=["e"]).json["generation_settings"]["n_predict"]
+             for n in (0, -1)], [0, -1], "both are told as they were asked")
 
 
 def test_prompts(t, d):
