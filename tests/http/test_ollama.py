@@ -59,7 +59,7 @@ def test_options(t, d):
     t.equal((a.status, a.json.get("done_reason")), (200, "stop"), "nor is 0")
     a = ask(d, **ASK, stream=False, think=False, options={**GREEDY, "stop": ["plus"]})
     t.equal((a.json["message"].get("thinking"), "plus" in a.json["message"]["content"]),
-            (None, False), "think: false, and stop", )
+            (None, False), "think: false, and stop")
     a = ask(d, **ASK, stream=False, options={"seed": 3, "temperature": 1.5})
     b = ask(d, **ASK, stream=False, options={"seed": 3, "temperature": 1.5})
     t.equal(a.json["message"], b.json["message"], "a seed")
@@ -199,7 +199,6 @@ def test_errors(t, d):
          a.body)
     a = d.request("POST", "/api/chat", "{")
     t.ok(a.status == 400 and isinstance(a.json["error"], str), "no JSON", a.body)
-
 
 
 run([test_stream, test_options, test_format, test_tools, test_generate, test_load, test_models,
