@@ -154,7 +154,7 @@ def test_budget(t, d):
             {"role": "tool", "tool_call_id": m["tool_calls"][0]["id"], "content": "sunny"}]
     spent, anew = (post(d, turn + more, **ASK, thinking_budget=10).json["choices"][0]["message"]
                    for more in ([], [QUESTION]))
-    t.ok("reasoning" not in spent and spent["content"] or spent.get("tool_calls"),
+    t.ok("reasoning" not in spent and (spent["content"] or spent.get("tool_calls")),
          "a turn that has spent its budget thinks no more", spent)
     t.ok(anew.get("reasoning"), "the user's next message has a new one", anew)
 
