@@ -20,6 +20,7 @@
 
 #define MAX_FIELDS 100
 #define MAX_PIECES 1000000
+#define MAX_BIASES 4096 /* as in params.c, where logit_bias is an object */
 
 void native_begin(struct api_call *c)
 {
@@ -37,7 +38,7 @@ static enum status read_biases(const struct json_node *body, struct dialect_body
 	size_t n;
 	if (!json_is_array(list.v))
 		return OK;
-	enum status st = json_read_list(&list, MAX_FIELDS, &n, fail);
+	enum status st = json_read_list(&list, MAX_BIASES, &n, fail);
 	json_t *biases = json_object();
 	for (size_t i = 0; st == OK && i < n; i++) {
 		struct json_node pair = json_read_item(&list, i);

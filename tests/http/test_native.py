@@ -68,6 +68,7 @@ def test_options(t, d):
     for bias in ([[first, False]], {str(first): -100}):
         b = ask(d, n_probs=1, logit_bias=bias).json
         t.ok(b["completion_probabilities"][0]["id"] != first, "logit_bias %s" % bias)
+    t.equal(ask(d, logit_bias=[[i, False] for i in range(300)]).status, 200, "of many tokens")
     t.ok(ask(d, repeat_penalty=1.8, n_predict=40).json["content"] !=
          ask(d, n_predict=40).json["content"], "repeat_penalty")
     a = ask(d, mirostat=2, typical_p=0.5, samplers=["top_k"], cache_prompt=True, n_keep=-1,
