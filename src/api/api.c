@@ -57,6 +57,34 @@ static void set_sampling(struct generation_defaults *d, const struct generation_
 		d->top_k = set->top_k;
 }
 
+/* Walks all tensors: some checkpoints have a hundred thousand. */
+static void add_served(struct api *a, const char *name, const struct model *m, int32_t n_ctx)
+{
+	int64_t n[QUANT_COUNT] = {0}, holds;
+	struct served *s = &a->served[a->n_served++];
+	*s = (struct served){.name = name, .model = m, .n_ctx = n_ctx,
+			     .is_reader = a->n_served > 1, .n_params = model_n_params(m),
+			     .format = QUANT_F32};
+	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
+		const struct tensor *t = tensors_at(m->tensors, i);
+		enum quant q = model_tensor_quant(m, t, &holds);
+		n[q] += (int64_t)t->n_bytes;
+		s->n_bytes += (int64_t)t->n_bytes;
+		if (n[q] > n[s->format])
+			s->format = q;
+	}
+}
+
+static void add_all_served(struct api *a)
+{
+	const struct embed *readers[] = {a->embedder, a->reranker};
+	add_served(a, a->model_name, a->chat.model, a->n_ctx);
+	for (size_t i = 0; i < ARRAY_LEN(readers); i++)
+		if (readers[i])
+			add_served(a, embed_name(readers[i]), embed_model(readers[i]),
+				   embed_n_ctx(readers[i]));
+}
+
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail)
 {
@@ -71,6 +99,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->embedder = o->embedder;
 	a->reranker = o->reranker;
 	a->n_ctx = o->n_ctx;
+	add_all_served(a);
 	a->n_vocab = m->config.n_vocab;
 	a->defaults = m->defaults;
 	if (o->sampling)

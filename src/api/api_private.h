@@ -12,9 +12,22 @@
 #include "api/response_store.h"
 #include "chat/chat_model.h"
 
+/* One of the models that are served, and what its tensors add up to. */
+struct served {
+	const char *name;
+	const struct model *model;
+	int32_t n_ctx;
+	bool is_reader; /* it writes no text */
+	int64_t n_bytes, n_params;
+	enum quant format; /* of most bytes of its weights */
+};
+enum { MAX_SERVED = 3 };
+
 struct api {
 	struct chat_model chat; /* the model as a conversation sees it */
 	struct embed *embedder, *reranker; /* NULL: none */
+	struct served served[MAX_SERVED];  /* the first one writes */
+	int n_served;
 	struct arena arena; /* holds the strings below */
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;

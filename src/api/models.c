@@ -11,14 +11,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-static int64_t size_of(const struct model *m)
-{
-	int64_t n = 0;
-	for (size_t i = 0; i < tensors_count(m->tensors); i++)
-		n += (int64_t)tensors_at(m->tensors, i)->n_bytes;
-	return n;
-}
-
 /* Writes what Anthropic's clients look for. No answer is longer than max_tokens. */
 static void add_anthropic(const struct api *a, struct str id, int32_t n_ctx, struct buf *out)
 {
@@ -36,45 +28,42 @@ static void add_anthropic(const struct api *a, struct str id, int32_t n_ctx, str
 }
 
 /* The caller adds the last brace. */
-static void add_entry(const struct api *a, struct str id, const char *root,
-		      const struct model *m, int32_t n_ctx, struct buf *out)
+static void add_entry(const struct api *a, struct str id, const struct served *s, struct buf *out)
 {
-	const struct model_config *cfg = &m->config;
+	const struct model_config *cfg = &s->model->config;
 	buf_add_z(out, "{\"id\":");
 	buf_add_json(out, id);
 	buf_addf(out,
 		 ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
 		 "\"root\":",
 		 (long long)a->created);
-	buf_add_json(out, str_of(root));
+	buf_add_json(out, str_of(s->name));
 	buf_addf(out,
 		 ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,"
 		 "\"n_ctx_train\":%d,\"n_embd\":%d,\"n_params\":%lld,"
 		 "\"size\":%lld}",
-		 n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model,
-		 (long long)model_n_params(m), (long long)size_of(m));
-	add_anthropic(a, id, n_ctx, out);
+		 s->n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model, (long long)s->n_params,
+		 (long long)s->n_bytes);
+	add_anthropic(a, id, s->n_ctx, out);
 	buf_add_z(out, ",\"status\":{\"value\":\"loaded\"}");
 }
 
 static void add_model(const struct api *a, struct str id, struct buf *out)
 {
-	add_entry(a, id, a->model_name, a->chat.model, a->n_ctx, out);
+	add_entry(a, id, &a->served[0], out);
 	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s],"
 		 "\"output_modalities\":[\"text\"]}}", a->chat.vision ? ",\"image\"" : "");
 }
 
 /* Adds the model of /v1/embeddings or of /v1/rerank. */
-static void add_reader(const struct api *a, const struct embed *e, struct buf *out)
+static void add_reader(const struct api *a, const struct served *s, struct buf *out)
 {
-	add_entry(a, str_of(embed_name(e)), embed_name(e), embed_model(e), embed_n_ctx(e),
-		  out);
+	add_entry(a, str_of(s->name), s, out);
 	buf_add_c(out, '}');
 }
 
 void api_models_format(const struct api *a, struct buf *out)
 {
-	const struct embed *readers[] = {a->embedder, a->reranker};
 	const char *last = a->n_aliases ? a->aliases[a->n_aliases - 1] : a->model_name;
 	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
 	add_model(a, str_of(a->model_name), out);
@@ -82,12 +71,10 @@ void api_models_format(const struct api *a, struct buf *out)
 		buf_add_c(out, ',');
 		add_model(a, str_of(a->aliases[i]), out);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(readers); i++) {
-		if (!readers[i])
-			continue;
+	for (int i = 1; i < a->n_served; i++) {
 		buf_add_c(out, ',');
-		add_reader(a, readers[i], out);
-		last = embed_name(readers[i]);
+		add_reader(a, &a->served[i], out);
+		last = a->served[i].name;
 	}
 	buf_add_z(out, "],\"has_more\":false,\"first_id\":");
 	buf_add_json(out, str_of(a->model_name));
@@ -112,10 +99,9 @@ void api_models_loading(const char *name, struct buf *out)
 enum status api_model_format(const struct api *a, struct str id,
 			     struct buf *out, struct fail *fail)
 {
-	const struct embed *readers[] = {a->embedder, a->reranker};
-	for (size_t i = 0; i < ARRAY_LEN(readers); i++)
-		if (readers[i] && str_is(id, embed_name(readers[i]))) {
-			add_reader(a, readers[i], out);
+	for (int i = 1; i < a->n_served; i++)
+		if (str_is(id, a->served[i].name)) {
+			add_reader(a, &a->served[i], out);
 			return OK;
 		}
 	if (!api_has_name(a, id))

@@ -17,53 +17,6 @@
 /* The version of Ollama's API that these answers follow. Clients refuse servers below theirs. */
 #define OLLAMA_VERSION "0.12.6"
 
-/* One of the models that are served. */
-struct served {
-	const char *name;
-	const struct model *model;
-	int32_t n_ctx;
-	bool is_reader; /* it writes no text */
-};
-
-enum { MAX_SERVED = 3 };
-
-static int all_served(const struct api *a, struct served out[MAX_SERVED])
-{
-	const struct embed *readers[] = {a->embedder, a->reranker};
-	int n = 0;
-	out[n++] = (struct served){a->model_name, a->chat.model, a->n_ctx, false};
-	for (size_t i = 0; i < ARRAY_LEN(readers); i++)
-		if (readers[i])
-			out[n++] = (struct served){embed_name(readers[i]),
-						   embed_model(readers[i]),
-						   embed_n_ctx(readers[i]), true};
-	return n;
-}
-
-static int64_t n_bytes_of(const struct model *m)
-{
-	int64_t n = 0;
-	for (size_t i = 0; i < tensors_count(m->tensors); i++)
-		n += (int64_t)tensors_at(m->tensors, i)->n_bytes;
-	return n;
-}
-
-/* The format that most bytes of the weights have. */
-static const char *format_of(const struct model *m)
-{
-	int64_t n[QUANT_COUNT] = {0};
-	enum quant most = QUANT_F32;
-	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
-		const struct tensor *t = tensors_at(m->tensors, i);
-		int64_t holds;
-		enum quant q = model_tensor_quant(m, t, &holds);
-		n[q] += (int64_t)t->n_bytes;
-		if (n[q] > n[most])
-			most = q;
-	}
-	return quant_name(most);
-}
-
 static void add_tag(struct buf *out, const char *name)
 {
 	struct buf b = {0};
@@ -75,7 +28,7 @@ static void add_tag(struct buf *out, const char *name)
 static void add_details(const struct served *s, struct buf *out)
 {
 	const struct model *m = s->model;
-	double n = (double)model_n_params(m);
+	double n = (double)s->n_params;
 	bool is_gguf = tensors_gguf(m->tensors) != NULL;
 	buf_addf(out, "\"details\":{\"parent_model\":\"\",\"format\":\"%s\",\"family\":",
 		 is_gguf ? "gguf" : "safetensors");
@@ -83,7 +36,7 @@ static void add_details(const struct served *s, struct buf *out)
 	buf_add_z(out, ",\"families\":[");
 	buf_add_json(out, str_of(m->config.arch));
 	buf_addf(out, "],\"parameter_size\":\"%.1f%c\",\"quantization_level\":\"%s\"}",
-		 n >= 1e9 ? n / 1e9 : n / 1e6, n >= 1e9 ? 'B' : 'M', format_of(m));
+		 n >= 1e9 ? n / 1e9 : n / 1e6, n >= 1e9 ? 'B' : 'M', quant_name(s->format));
 }
 
 static void add_date(struct buf *out, const char *name, int64_t seconds)
@@ -99,13 +52,12 @@ static void add_date(struct buf *out, const char *name, int64_t seconds)
 /* The members that tags and ps share. The caller adds the last brace. */
 static void add_entry(const struct served *s, struct buf *out)
 {
-	int64_t n_bytes = n_bytes_of(s->model);
-	uint64_t h = hash_bytes((uint64_t)n_bytes, s->name, strlen(s->name));
+	uint64_t h = hash_bytes((uint64_t)s->n_bytes, s->name, strlen(s->name));
 	buf_add_z(out, "{\"name\":");
 	add_tag(out, s->name);
 	buf_add_z(out, ",\"model\":");
 	add_tag(out, s->name);
-	buf_addf(out, ",\"size\":%lld,\"digest\":\"", (long long)n_bytes);
+	buf_addf(out, ",\"size\":%lld,\"digest\":\"", (long long)s->n_bytes);
 	for (int i = 0; i < 4; i++, h = hash_bytes(h, s->name, strlen(s->name)))
 		buf_addf(out, "%016llx", (unsigned long long)h);
 	buf_add_z(out, "\",");
@@ -114,10 +66,9 @@ static void add_entry(const struct served *s, struct buf *out)
 
 void api_ollama_tags_format(const struct api *a, struct buf *out)
 {
-	struct served all[MAX_SERVED];
-	int n = all_served(a, all);
+	const struct served *all = a->served;
 	buf_add_z(out, "{\"models\":[");
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < a->n_served; i++) {
 		buf_add_z(out, i ? "," : "");
 		add_entry(&all[i], out);
 		buf_add_c(out, ',');
@@ -130,14 +81,13 @@ void api_ollama_tags_format(const struct api *a, struct buf *out)
 /* What is loaded stays: the date of its end lies a century ahead. */
 void api_ollama_ps_format(const struct api *a, struct buf *out)
 {
-	struct served all[MAX_SERVED];
-	int n = all_served(a, all);
+	const struct served *all = a->served;
 	buf_add_z(out, "{\"models\":[");
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < a->n_served; i++) {
 		buf_add_z(out, i ? "," : "");
 		add_entry(&all[i], out);
 		buf_addf(out, ",\"size_vram\":%lld,\"context_length\":%d,",
-			 (long long)n_bytes_of(all[i].model), all[i].n_ctx);
+			 (long long)all[i].n_bytes, all[i].n_ctx);
 		add_date(out, "expires_at", a->created + INT64_C(100) * 365 * 86400);
 		buf_add_c(out, '}');
 	}
@@ -155,22 +105,21 @@ void api_ollama_version_format(const struct api *a, struct buf *out)
 
 /* Finds the model that a body names, by `model` or by the older `name`. */
 static enum status find_named(const struct api *a, const struct json_node *body,
-			      struct served *out, struct fail *fail)
+			      const struct served **out, struct fail *fail)
 {
-	struct served all[MAX_SERVED];
+	const struct served *all = a->served;
 	struct json_node newer = json_read_get(body, "model");
 	struct json_node older = json_read_get(body, "name");
 	const struct json_node *at = newer.v ? &newer : &older;
 	struct str name;
-	int n = all_served(a, all);
 	if (!at->v)
 		at = &newer;
 	enum status st = json_read_need_str(at, &name, fail);
 	if (st != OK)
 		return st;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < a->n_served; i++)
 		if (api_is_named(name, all[i].name) || (i == 0 && api_has_name(a, name))) {
-			*out = all[i];
+			*out = &all[i];
 			return OK;
 		}
 	return api_fail_name(a, name, fail);
@@ -212,7 +161,7 @@ static void add_info(const struct served *s, struct buf *out)
 	buf_add_z(out, ",\"model_info\":{\"general.architecture\":");
 	buf_add_json(out, str_of(c->arch));
 	buf_addf(out, ",\"general.parameter_count\":%lld,\"general.basename\":",
-		 (long long)model_n_params(s->model));
+		 (long long)s->n_params);
 	buf_add_json(out, str_of(s->name));
 	buf_addf(out, ",\"%s.context_length\":%d,\"%s.embedding_length\":%d,"
 		 "\"%s.block_count\":%d}", c->arch, s->n_ctx, c->arch, c->d_model, c->arch,
@@ -222,21 +171,21 @@ static void add_info(const struct served *s, struct buf *out)
 static enum status show(const struct api *a, const struct text_input *in, struct buf *out,
 			struct fail *fail)
 {
-	struct served s;
+	const struct served *s;
 	struct buf file = {0};
 	enum status st = find_named(a, in->body, &s, fail);
 	if (st != OK)
 		return st;
-	buf_addf(&file, "FROM %s\n", s.name);
+	buf_addf(&file, "FROM %s\n", s->name);
 	buf_add_z(out, "{\"modelfile\":");
 	buf_add_json(out, buf_str(&file));
 	buf_add_z(out, ",\"parameters\":\"\",\"template\":");
-	buf_add_json(out, str_of(s.is_reader || !a->chat.template_text ? ""
+	buf_add_json(out, str_of(s->is_reader || !a->chat.template_text ? ""
 								       : a->chat.template_text));
 	buf_add_c(out, ',');
-	add_details(&s, out);
-	add_info(&s, out);
-	add_capabilities(a, &s, out);
+	add_details(s, out);
+	add_info(s, out);
+	add_capabilities(a, s, out);
 	buf_add_c(out, ',');
 	add_date(out, "modified_at", a->created);
 	buf_add_c(out, '}');
@@ -255,7 +204,7 @@ enum status api_ollama_show(const struct api *a, const struct api_input *in, str
 static enum status pull(const struct api *a, const struct text_input *in, struct buf *out,
 			struct fail *fail)
 {
-	struct served s;
+	const struct served *s;
 	enum status st = find_named(a, in->body, &s, fail);
 	if (st == OK)
 		buf_add_z(out, "{\"status\":\"success\"}\n");

@@ -452,6 +452,17 @@ static enum status read_prompt(const struct json_node *body, struct dialect_body
 	return st;
 }
 
+/* Names what only a template could have shown. */
+static void ignore_templates_own(const struct json_node *body, struct dialect_body *to)
+{
+	static const char *const names[] = {"system", "think"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct json_node at = json_read_get(body, names[i]);
+		if (!is_empty(&at))
+			fields_ignore(&to->ignored, &at, STR(""));
+	}
+}
+
 enum status ollama_generate_to_chat(const struct json_node *body, struct api_call *c,
 				    struct dialect_body *to, struct fail *fail)
 {
@@ -474,6 +485,7 @@ enum status ollama_generate_to_chat(const struct json_node *body, struct api_cal
 		if (!is_empty(&images))
 			return json_read_fail(&images, fail, "does not go with `raw`: true");
 		st = json_read_need_str(&prompt, &s, fail);
+		ignore_templates_own(body, to);
 		if (st == OK)
 			be_raw(c, json_incref((json_t *)prompt.v), &prompt, to);
 	} else {

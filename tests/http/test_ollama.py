@@ -137,6 +137,10 @@ def test_generate(t, d):
         d, "/api/generate", model="halo-tiny", prompt="Once upon a time", raw=True,
         options={**GREEDY, "num_predict": 8})))
     t.equal(text, raw["response"], "and its stream")
+    a = ask(d, "/api/generate", model="halo-tiny", prompt="x", raw=True, system="y", think=True,
+            stream=False, options={"num_predict": 1})
+    t.equal(sorted(a.headers["X-Halod-Ignored"].split(", ")), ["system", "think"],
+            "which alone could show these")
     for field, value in (("suffix", "x"), ("template", "{{ .Prompt }}"), ("context", [1, 2])):
         a = ask(d, "/api/generate", model="halo-tiny", prompt="x", **{field: value})
         t.ok(a.status == 400 and "`%s`" % field in a.json["error"], field + " is refused", a.body)
