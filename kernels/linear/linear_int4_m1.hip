@@ -10,8 +10,10 @@
 	SHAPE(3, __VA_ARGS__) \
 	SHAPE(4, __VA_ARGS__)
 #define AXES_TO_4 AXES
+#define AXES_TO_1(...) SHAPE(1, __VA_ARGS__)
 #define SHAPE(m, name, ...) LINEAR_INT4(name, m, __VA_ARGS__)
 #include "kernels/linear/linear_int4.def"
 #undef SHAPE
+#undef AXES_TO_1
 #undef AXES_TO_4
 #undef AXES

@@ -42,7 +42,9 @@ DEVICE void moe_route_int4(const linear_int4_args &a, const weight_view &router,
 	AXES_KIND(name, , thrds, ytile, waves, chunk, unr, false) \
 	AXES_KIND(name, _zero, thrds, ytile, waves, chunk, unr, true)
 #define AXES_TO_4 AXES
+#define AXES_TO_1 AXES
 #include "kernels/linear/linear_int4.def"
+#undef AXES_TO_1
 #undef AXES_TO_4
 #undef AXES
 #undef AXES_KIND

@@ -13,7 +13,9 @@
 static const struct linear_int4_axes axes[] = {
 #define AXES(name, ...) {#name, __VA_ARGS__},
 #define AXES_TO_4 AXES
+#define AXES_TO_1 AXES
 #include "kernels/linear/linear_int4.def"
+#undef AXES_TO_1
 #undef AXES_TO_4
 #undef AXES
 };
