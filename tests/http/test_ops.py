@@ -90,8 +90,10 @@ def test_metrics(t, d):
     if promtool:
         p = subprocess.run([promtool, "check", "metrics"], input=text,
                            capture_output=True)
-        t.ok(p.returncode == 0 and not p.stdout + p.stderr, "promtool check metrics",
-             (p.stdout + p.stderr).decode())
+        # vLLM's names have a colon, against the custom that it looks for.
+        found = [line for line in (p.stdout + p.stderr).decode().splitlines()
+                 if not (line.startswith("vllm:") and "contain ':'" in line)]
+        t.equal(found, [], "promtool check metrics")
     else:
         print("# no promtool here")
 

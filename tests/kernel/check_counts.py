@@ -188,7 +188,8 @@ def check_depth(tiny, chip, kv_type):
 
 def check_share():
     """The share of the chip's peak that tiles are predicted to reach lies where that of published
-    kernels lies (COST_MATRIX_SHARE and its bars), or a little below."""
+    kernels lies (COST_MATRIX_SHARE and its bars), or a little below. Experts have blocks that are
+    partly empty: trained routers choose unevenly."""
     code, out, err = haloctl("kernels", "report", "--code", CODE, "-k", "none", "-g", "--json",
                              "-m", "qwen3-30b-a3b", "-p", "qkv,o,experts,attention", "-t", "2048",
                              "-d", "2048")
@@ -197,7 +198,8 @@ def check_share():
     for r in rows:
         low, high = (0.85, 1.55) if r["part"] == "attention" else (0.72, 1.26)
         share = r["matrix"] * 2 * 16 ** 3 / r["us"] * 1e-6 / 59.4
-        ok(0.95 * 0.505 / high < share < 0.505 / low, "%s, %s: %.2f of the peak" %
+        below = 0.85 if r["part"] == "experts" else 0.95
+        ok(below * 0.505 / high < share < 0.505 / low, "%s, %s: %.2f of the peak" %
            (r["part"], r["kernel"], share))
 
 

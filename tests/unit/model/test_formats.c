@@ -119,7 +119,7 @@ static const struct {
 	const char *name, *arch, *scheme;
 	bool has_down;
 } shared[] = {
-	{"iterate", "gpt_oss", "{\"quant_method\":\"mxfp4\"}", false},
+	{"turn", "gpt_oss", "{\"quant_method\":\"mxfp4\"}", false},
 	{"wide", "gpt_oss", "{\"quant_method\":\"mxfp4\"}", true},
 	{"half", "qwen3_5_moe", NULL, true},
 	{"pack", "qwen3_5_moe", "{\"quant_method\":\"compressed-tensors\",\"format\":"
