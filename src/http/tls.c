@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -48,6 +49,27 @@ static gnutls_datum_t datum(const struct buf *b)
 	return (gnutls_datum_t){(unsigned char *)b->p, (unsigned)b->n};
 }
 
+/* GnuTLS' own function for both at once leaks a certificate that breaks off. */
+static int set_pair(gnutls_certificate_credentials_t to, const gnutls_datum_t *cert,
+		    const gnutls_datum_t *key)
+{
+	gnutls_x509_crt_t *list = NULL;
+	gnutls_x509_privkey_t k = NULL;
+	unsigned n = 0;
+	int e = gnutls_x509_crt_list_import2(&list, &n, cert, GNUTLS_X509_FMT_PEM, 0);
+	if (e >= 0)
+		e = gnutls_x509_privkey_init(&k);
+	if (e >= 0)
+		e = gnutls_x509_privkey_import2(k, key, GNUTLS_X509_FMT_PEM, NULL, 0);
+	if (e >= 0)
+		e = gnutls_certificate_set_x509_key(to, list, (int)n, k);
+	for (unsigned i = 0; list && i < n; i++)
+		gnutls_x509_crt_deinit(list[i]);
+	gnutls_free(list);
+	gnutls_x509_privkey_deinit(k);
+	return e;
+}
+
 static enum status tls_load(struct tls_server *s, const char *cert, const char *key,
 			    struct fail *fail)
 {
@@ -57,8 +79,7 @@ static enum status tls_load(struct tls_server *s, const char *cert, const char *
 		st = read_pem(key, "tls_key", "PRIVATE KEY-----", &k, fail);
 	if (st == OK) {
 		gnutls_datum_t cd = datum(&c), kd = datum(&k);
-		int e = gnutls_certificate_set_x509_key_mem2(s->credentials, &cd, &kd,
-							     GNUTLS_X509_FMT_PEM, NULL, 0);
+		int e = set_pair(s->credentials, &cd, &kd);
 		if (e < 0)
 			st = fail_set(fail, E_CONFIG, "tls_cert and tls_key (%s, %s) cannot "
 				      "be used: damaged, or not of each other (%s)", cert,
