@@ -550,8 +550,10 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b, i
 	enum status st = OK;
 	if (c->chat_template[0])
 		st = file_read(c->chat_template, MAX_TEMPLATE_BYTES, &template, fail);
-	if (st != OK)
+	if (st != OK) {
+		buf_deinit(&template);
 		return fail_within(fail, st, "chat_template");
+	}
 	buf_add_z(&template, "");
 	api_set_on_ignored(on_ignored);
 	api_set_on_unknown(on_unknown);
