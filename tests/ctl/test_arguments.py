@@ -4,6 +4,8 @@
 missing value, a wrong value, one argument too many, a file that is not there, a server that does
 not answer. Each is refused with status 2 in words that name what was wrong, and no more than
 three lines that say what to type."""
+import glob
+import os
 import re
 
 import tap
@@ -57,7 +59,10 @@ def walk(command):
         if value in ("N", "S", "K", "C", "X"):
             refused("a wrong value", [*argv, "--" + flag, "many"], "--" + flag, "many", hint)
     if command in NEEDS:
-        refused("no such file", [*argv, *NEEDS[command]], "/nowhere")
+        # A build without code objects asks for them first.
+        kernels = os.path.join(os.environ.get("HALOD_BUILDDIR", "."), "kernels", "*.hsaco")
+        has_code = command != "kernels record" or glob.glob(kernels)
+        refused("no such file", [*argv, *NEEDS[command]], "/nowhere" if has_code else "--code")
     if command in SERVERS:
         refused("no server", [*argv, *SERVERS[command]], NOWHERE, "halod", "--url")
         if command != "verify":
