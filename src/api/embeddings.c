@@ -126,17 +126,22 @@ static void add_vector(const struct embeddings *v, const float *x, struct buf *o
 	buf_add_c(out, ']');
 }
 
+/* The numbers of vector i that are asked for, of length 1. Call once for each. */
+static const float *take_vector(const struct embed *e, const struct embeddings *v, size_t i)
+{
+	float *x = v->batch.out + i * (size_t)embed_width(e);
+	if (v->n_dims < embed_width(e))
+		embed_pool_normalize(x, (int32_t)v->n_dims);
+	return x;
+}
+
 static void add_answer(const struct embed *e, const struct embeddings *v, struct buf *out)
 {
-	size_t width = (size_t)embed_width(e);
 	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
 	for (size_t i = 0; i < v->batch.n; i++) {
-		float *x = v->batch.out + i * width;
-		if (v->n_dims < embed_width(e))
-			embed_pool_normalize(x, (int32_t)v->n_dims);
 		buf_addf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":",
 			 i ? "," : "", i);
-		add_vector(v, x, out);
+		add_vector(v, take_vector(e, v, i), out);
 		buf_add_c(out, '}');
 	}
 	buf_add_z(out, "],\"model\":");
@@ -164,13 +169,9 @@ static enum status embeddings(const struct api *a, const struct text_input *in, 
 
 static void add_vectors(const struct embed *e, const struct embeddings *v, struct buf *out)
 {
-	size_t width = (size_t)embed_width(e);
 	for (size_t i = 0; i < v->batch.n; i++) {
-		float *x = v->batch.out + i * width;
-		if (v->n_dims < embed_width(e))
-			embed_pool_normalize(x, (int32_t)v->n_dims);
 		buf_add_z(out, i ? "," : "");
-		add_vector(v, x, out);
+		add_vector(v, take_vector(e, v, i), out);
 	}
 }
 

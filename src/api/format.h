@@ -44,6 +44,10 @@ void format_on_event(struct api_call *c, const struct event *e, struct buf *out)
 /* A dialect's on_delta: only adds the tokens to the choice's first list, as chat has them. */
 void format_gather_logprobs(struct api_call *c, const struct event *e, struct buf *out);
 
+/* Writes the members "token", "logprob" and "bytes". The bytes are exact where a token is a part
+ * of a character, which text cannot show. */
+void format_add_token(const struct tokenizer *t, int32_t id, float logprob, struct buf *out);
+
 /* Writes the member "timings": {…}. */
 void format_add_timings(const struct api_call *c, struct buf *out);
 /* Writes a log-probability as JSON; JSON has no infinity, so -9999 stands for it. */

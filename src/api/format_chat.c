@@ -95,13 +95,10 @@ static void add_whole(const struct api_call *c, int i, struct buf *out)
 	buf_add_z(out, ",\"refusal\":null}");
 }
 
-/* Writes "token", "logprob" and "bytes". The bytes are exact where a token is a part of a
- * character, which text cannot show. */
-static void add_token(const struct tokenizer *t, int32_t id, float logprob,
-		      struct buf *out)
+void format_add_token(const struct tokenizer *t, int32_t id, float logprob, struct buf *out)
 {
 	struct str bytes = tokenizer_bytes(t, id);
-	buf_add_z(out, "{\"token\":");
+	buf_add_z(out, "\"token\":");
 	buf_add_json(out, bytes);
 	buf_add_z(out, ",\"logprob\":");
 	format_add_logprob(out, logprob);
@@ -117,12 +114,12 @@ static void gather_token(const struct api_call *c, struct choice *ch,
 	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	struct buf *out = &ch->logprobs[0];
 	format_add_comma(out);
-	add_token(tok, t->id, t->logprob, out);
+	buf_add_c(out, '{');
+	format_add_token(tok, t->id, t->logprob, out);
 	buf_add_z(out, ",\"top_logprobs\":[");
 	for (int i = 0; i < t->n_top; i++) {
-		if (i > 0)
-			buf_add_c(out, ',');
-		add_token(tok, t->top[i].id, t->top[i].logprob, out);
+		buf_add_z(out, i ? ",{" : "{");
+		format_add_token(tok, t->top[i].id, t->top[i].logprob, out);
 		buf_add_c(out, '}');
 	}
 	buf_add_z(out, "]}");

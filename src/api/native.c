@@ -192,14 +192,8 @@ static enum status to_completion(const struct json_node *body, struct api_call *
 
 static void add_prob(const struct tokenizer *t, int32_t id, float logprob, struct buf *out)
 {
-	struct str bytes = tokenizer_bytes(t, id);
-	buf_addf(out, "{\"id\":%d,\"token\":", id);
-	buf_add_json(out, bytes);
-	buf_add_z(out, ",\"bytes\":[");
-	for (size_t i = 0; i < bytes.n; i++)
-		buf_addf(out, "%s%d", i ? "," : "", (unsigned char)bytes.p[i]);
-	buf_add_z(out, "],\"logprob\":");
-	format_add_logprob(out, logprob);
+	buf_addf(out, "{\"id\":%d,", id);
+	format_add_token(t, id, logprob, out);
 }
 
 void native_on_delta(struct api_call *c, const struct event *e, struct buf *out)
