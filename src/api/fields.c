@@ -87,6 +87,12 @@ static bool is_neutral(const struct field_rule *f, const json_t *v)
 	return is_in;
 }
 
+bool fields_is_neutral(const char *name, const json_t *v)
+{
+	const struct field_rule *f = fields_find(name);
+	return f && is_neutral(f, v);
+}
+
 /* --- inside ----------------------------------------------------------------------- */
 
 static const struct inside_rule {

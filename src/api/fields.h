@@ -16,6 +16,9 @@ enum status fields_check(const struct json_node *body, enum dialect_column colum
  * for the log (api_set_on_unknown). kind: its type, which is why; "": its name is not known. */
 void fields_ignore(struct buf *out, const struct json_node *at, struct str kind);
 
+/* Does this value of a field of the table ask for nothing? */
+bool fields_is_neutral(const char *name, const json_t *v);
+
 /* Copies the fields whose letter is C into the rewritten body. */
 void fields_copy(const struct json_node *body, enum dialect_column column,
 		 struct dialect_body *to);

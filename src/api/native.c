@@ -152,15 +152,12 @@ static enum status read_pieces(const struct json_node *prompt, const struct api_
 /* Names what a completion would have another text by, and is not served. */
 static void tell_ignored(const struct json_node *body, struct dialect_body *to)
 {
-	static const struct {
-		const char *name;
-		double neutral;
-	} changes[] = {{"typical_p", 1}, {"tfs_z", 1}, {"top_n_sigma", -1}, {"mirostat", 0},
-		       {"dynatemp_range", 0}, {"n_indent", 0}};
+	static const char *const changes[] = {"typical_p", "tfs_z", "top_n_sigma", "mirostat",
+					      "dynatemp_range", "n_indent"};
 	static const char *const others[] = {"input_prefix", "input_suffix", "input_extra"};
 	for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
-		struct json_node at = json_read_get(body, changes[i].name);
-		if (at.v && json_number_value(at.v) != changes[i].neutral)
+		struct json_node at = json_read_get(body, changes[i]);
+		if (at.v && !fields_is_neutral(changes[i], at.v))
 			fields_ignore(&to->ignored, &at, STR(""));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
