@@ -4,8 +4,9 @@
 loading, and errors. test_ollama_clients.py has the official clients."""
 import json
 import re
+import tempfile
 
-from halod import run
+from halod import Halod, run
 
 ASK = {"model": "halo-tiny", "messages": [{"role": "user", "content": "What is 2+2?"}]}
 GREEDY = {"temperature": 0}
@@ -117,6 +118,42 @@ def test_tools(t, d):
             "results without ids belong to the calls in their order")
 
 
+# Is longer for each result whose call is not the next one.
+IDS = """{%- set ns = namespace(n=0) -%}
+{%- for t in tools or [] -%}{{ t.function.name }}{%- endfor -%}
+{%- for m in messages -%}
+{%- if m.role == 'tool' -%}
+{{ 'right ' if m.tool_call_id == 'call_' ~ ns.n else 'wrong ' * 9 }}
+{%- set ns.n = ns.n + 1 -%}
+{%- else -%}{{ m.role }} {{ m.content }}{%- endif -%}
+{%- for c in m.tool_calls or [] -%}{{ c.function.name }} {%- endfor -%}
+{%- endfor -%}"""
+
+
+def test_results(t, _):
+    """Which call a result without an id belongs to, seen by a template."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as f:
+        f.write(IDS)
+        f.flush()
+        d = Halod(chat_template=f.name)
+
+        def length(*results):
+            calls = [{"function": {"name": name, "arguments": {}}} for name in "aba"]
+            return ask(d, model="halo-tiny", stream=False, options={"num_predict": 1}, messages=[
+                {"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": calls},
+                *({"role": "tool", "content": "y", **r} for r in results)
+            ]).json["prompt_eval_count"]
+
+        right = length({}, {}, {})
+        t.equal(length({"tool_name": "a"}, {"tool_name": "b"}, {"tool_name": "a"}), right,
+                "a name finds its first call without a result")
+        t.equal(length({"tool_call_id": "call_0"}, {"name": "b"}, {}),
+                right, "so do an id and rest")
+        t.ok(length({"tool_name": "b"}, {"tool_name": "a"}, {}) > right and
+             length({"tool_call_id": "call_2"}, {}, {}) > right, "other orders are seen")
+        t.equal(d.stop(), 0, "that daemon ends well")
+
+
 def test_generate(t, d):
     chat = ask(d, **ASK, stream=False, options=GREEDY).json
     a = ask(d, "/api/generate", model="halo-tiny", prompt="What is 2+2?", stream=False,
@@ -205,5 +242,5 @@ def test_errors(t, d):
     t.ok(a.status == 400 and isinstance(a.json["error"], str), "no JSON", a.body)
 
 
-run([test_stream, test_options, test_format, test_tools, test_generate, test_load, test_models,
-     test_errors])
+run([test_stream, test_options, test_format, test_tools, test_results, test_generate, test_load,
+     test_models, test_errors])
