@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The clock of launch_cost.c beside published times (calibration.def): each lies within the bar
- * that `kernels predict` prints, the error of the rows for the test is small in the mean, and the
- * fitted figures are those that fit the rows for the fit.
+ * The clock of launch_cost.c beside published times (calibration.def). Each lies within the bar
+ * that `kernels predict` prints. The rows for the test have a small error in the mean. The fitted
+ * figures are those that suit the rows for the fit best.
  */
 #include "lab/launch_cost.h"
 
