@@ -67,9 +67,11 @@ def main():
     at_once([lambda: d.chat("word " * 1500, max_tokens=2)] * 8)
     for i in range(8):
         ask(d, i)
-    before = resident(d)
-    most = wave(d)
-    t.ok(most > 2 * before, "requests take memory", (before, most))
+    before, most, deadline = resident(d), 0, time.monotonic() + PATIENCE
+    # How many calls are inside at once is the machine's choice: waves until their memory shows.
+    while most <= MARGIN * before and time.monotonic() < deadline:
+        most = max(most, wave(d))
+    t.ok(most > MARGIN * before, "requests take more memory than may stay", (before, most))
     after, deadline = resident(d), time.monotonic() + PATIENCE
     while after > MARGIN * before and time.monotonic() < deadline:
         time.sleep(0.1)
