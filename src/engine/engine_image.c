@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images in prompts.
+ * Images and sounds in prompts.
  *
  * Keys of the cache. All tokens of images are one id, so in the cache's keys other words
  * stand for them. They are negative, which no token is, and hold 31 bits of the image's hash,
@@ -10,8 +10,9 @@
  *
  * Positions. Text goes on by one on all three axes. An image begins where the text before
  * it ended. Its time stands still; height and width go through its rows and columns. Text after
- * the image begins after the larger of both. Source: modeling_qwen3_vl.py of Hugging Face
- * Transformers, get_rope_index.
+ * the image begins after the larger of both. A sound goes on as text does. Sources:
+ * modeling_qwen3_vl.py and modeling_qwen3_omni_moe.py of Hugging Face Transformers,
+ * get_rope_index.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,8 @@ static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 	for (int i = 0; i < s->n_images && s->images[i].at <= at; i++) {
 		const struct engine_image *m = &s->images[i];
 		int32_t begin = m->at + shift, in = at - m->at;
+		if (m->is_sound)
+			continue;
 		if (in < m->n) {
 			out[0] = begin;
 			out[1] = begin + in / m->n_cols;
@@ -92,7 +95,7 @@ void engine_image_place(struct engine *e, const struct engine_seq *s, int at, in
 {
 	const struct engine_image *m = image_at(s, at);
 	get_position(s, at, e->arrays.rope_position + 3 * (size_t)t);
-	e->arrays.last_seen[t] = m ? m->at + m->n - 1 : at;
+	e->arrays.last_seen[t] = m && !m->is_sound ? m->at + m->n - 1 : at;
 	if (m && e->sight && e->sight->has_stand_in && (at - m->at) % (m->n_cols + m->n_gap) <
 							       m->n_cols)
 		e->arrays.token[t] = e->sight->stand_in;
@@ -103,7 +106,8 @@ int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, 
 	const struct engine_sight *sight = e->sight;
 	int last = s->length + n - 1;
 	const struct engine_image *m = n > 0 ? image_at(s, last) : NULL;
-	if (!m || !sight || sight->seen == SIGHT_CAUSAL || last == m->at + m->n - 1)
+	if (!m || m->is_sound || !sight || sight->seen == SIGHT_CAUSAL ||
+	    last == m->at + m->n - 1)
 		return n;
 	int whole = m->at + m->n - s->length;
 	return m->at > s->length ? m->at - s->length : whole <= most ? whole : 0;

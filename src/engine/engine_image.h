@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images in prompts, as the engine takes them. Thread: any (plain data).
+ * Images and sounds in prompts, as the engine takes them. Thread: any (plain data).
  */
 #pragma once
 #include <stdbool.h>
@@ -13,11 +13,14 @@ struct engine_image {
 	int32_t at, n;          /* first token of the prompt; tokens, n_rows * (n_cols + n_gap) */
 	int32_t n_rows, n_cols; /* rows and columns of tokens */
 	int32_t n_gap;          /* tokens after each row that keep their embeddings */
+	/* A clip of sound: one row of n tokens, whose positions go on as text does. They see no
+	 * later ones, and no rows are added after layers. */
+	bool is_sound;
 	/* Images with the same hash have the same rows. The prefix cache tells images apart
 	 * by it. */
 	uint8_t hash[32];
 	/* Host (1 + n_deep, n_rows * n_cols, D): rows in place of embeddings, then rows that are
-	 * added after layer 0, 1, … */
+	 * added after layer 0, 1, …; of a sound (n, D) */
 	const float *rows;
 };
 

@@ -109,6 +109,7 @@ enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
 	if (!g->limits.sight || i >= g->limits.sight->n_deep)
 		return OK;
 	for (int k = 0; k < s->b->n_views && st == OK; k++)
-		st = add_view(g, &s->b->views[k], i, fail);
+		if (!s->b->views[k].image->is_sound)
+			st = add_view(g, &s->b->views[k], i, fail);
 	return st;
 }

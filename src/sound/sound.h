@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model's audio tower. Like the vision tower (vision/vision.h) it has a backend of its own, so
+ * that it runs beside the text model's steps. A clip is encoded in steps of a few windows, and
+ * clips take turns after each step: a short clip does not wait for a long one. Thread: any, once
+ * created.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "engine/engine.h"
+#include "engine/memory_plan.h"
+
+struct sound;
+
+struct sound_opts {
+	struct model *model;         /* outlives the sound */
+	struct backend_opts backend; /* where the tower runs; on the CPU if this backend's
+				      * kernels do not support it */
+	size_t cache_bytes;          /* memory for results that are kept; 0: none is kept */
+	struct memory_ledger *ledger; /* as in embed_opts; used until sound_load_tower returns */
+};
+
+/* Reads the tower's settings and counts its memory, but takes none. *out NULL: the model has no
+ * tower. E_UNSUPPORTED, E_MISSING and E_FORMAT name what cannot be read: the model can still be
+ * served without sound. E_CONFIG: the memory is too small. */
+enum status sound_open(const struct sound_opts *o, struct sound **out, struct fail *fail) MUST_USE;
+/* Takes the tower's memory. Call it once, before any clip. If it fails, the ledger no longer
+ * counts that memory, and only sound_destroy may be called. */
+enum status sound_load_tower(struct sound *s, struct fail *fail) MUST_USE;
+enum status sound_create(const struct sound_opts *o, struct sound **out,
+			 struct fail *fail) MUST_USE; /* sound_open and sound_load_tower in one */
+void sound_destroy(struct sound *s); /* NULL is fine; views may live on */
+
+/* What the text model's engine must know (engine_opts.sight) if the model sees no images: with
+ * images, vision_sight serves both. Valid as long as s. */
+const struct engine_sight *sound_sight(const struct sound *s);
+int32_t sound_token(const struct sound *s);       /* the token that stands for a clip */
+const char *sound_device(const struct sound *s);  /* for the log */
+const char *sound_note(const struct sound *s);    /* as vision_note */
+
+/* The spectrogram that the tower reads: of samples of one channel, a frame of `window` samples
+ * every `hop` samples, each of n_mels numbers. */
+struct sound_format {
+	int32_t rate; /* samples a second */
+	int32_t window, hop, n_mels;
+};
+const struct sound_format *sound_format(const struct sound *s);
+/* Tokens of a clip of n_frames frames; 0 only for 0 frames. */
+int32_t sound_tokens(const struct sound *s, int32_t n_frames);
+
+/* A clip's rows from the tower, shared by those who hold a reference. Its image has is_sound, all
+ * its n = sound_tokens tokens are sound_token, and `at` is 0: the caller's copy in
+ * request.images gets the place in the prompt, between images, in the order of the prompt. */
+struct sound_view;
+const struct engine_image *sound_view_image(const struct sound_view *w);
+void sound_view_unref(struct sound_view *w); /* NULL is fine */
+
+struct sound_clip {
+	const float *mel; /* (n_mels, n_frames), borrowed for the call */
+	int32_t n_frames;
+	uint64_t owner;   /* only calls with the same owner share a view (struct lru_key) */
+	/* Not NULL: true once the client has gone; the call then ends at its next step. */
+	const _Atomic bool *is_gone;
+};
+
+/* The view of a clip; the caller unrefs it. Slow: for a worker thread. E_INVAL: no frames, or
+ * numbers that are not finite. E_CANCELLED, E_NOMEM, E_BACKEND. */
+enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound_view **out,
+		       struct fail *fail) MUST_USE;
