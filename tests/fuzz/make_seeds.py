@@ -338,8 +338,21 @@ def kvfile(out):
             put(out, "%d-damaged-%d" % (i, k), text)
 
 
+def multipart(out):
+    """A line with the Content-Type, and the form."""
+    named = b'Content-Disposition: form-data; name="%s"%s\r\n'
+    parts = [named % (b"purpose", b"") + b"\r\nbatch",
+             named % (b"file", b'; filename="a\\".jsonl"') + b"Content-Type: text/plain\r\n\r\n{}\n",
+             named % (b"a[b]", b"") + b"Content-Transfer-Encoding: binary\r\n\r\n"]
+    for i in range(1, 4):
+        body = b"".join(b"--xYx\r\n" + p + b"\r\n" for p in parts[:i])
+        put(out, "form-%d" % i, b"multipart/form-data; boundary=xYx\n" + body + b"--xYx--\r\n")
+    put(out, "quoted", b'Multipart/form-data; boundary="x"\n\r\n--x \r\n' + parts[0] + b"\r\n--x--")
+
+
 def main(out):
     head(os.path.join(out, "head"))
+    multipart(os.path.join(out, "multipart"))
     http(os.path.join(out, "http"))
     kvfile(os.path.join(out, "kvfile"))
     image(os.path.join(out, "image"))

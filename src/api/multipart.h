@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A form with files (multipart/form-data, RFC 7578), taken apart when it has come whole.
+ * The parts are views into the body. Pure. Thread: any.
+ */
+#pragma once
+#include "base/buf.h"
+
+enum {
+	MULTIPART_PARTS = 64,   /* parts of a form at most */
+	MULTIPART_HEAD = 4096,  /* bytes of the headers of one part at most */
+};
+
+struct multipart_part {
+	struct str name;     /* of the field, never empty */
+	struct str filename; /* as sent, with escapes; "": the part is no file */
+	struct str type;     /* its Content-Type; "": not said */
+	struct str content;
+	bool is_file;        /* it has a filename, which may be empty */
+};
+
+struct multipart {
+	struct multipart_part parts[MULTIPART_PARTS]; /* in the order of the body */
+	int n;
+};
+
+/* type: the request's Content-Type, which names the boundary. E_MEDIA_TYPE: it is no such
+ * form. E_INVAL: the form is broken, or a part is encoded. E_LIMIT: too many parts. */
+enum status multipart_read(struct str type, struct str body, struct multipart *out,
+			   struct fail *fail) MUST_USE;
+/* The first part of this name behind `after`; NULL: from the start. NULL: there is none. */
+const struct multipart_part *multipart_find(const struct multipart *m, const char *name,
+					    const struct multipart_part *after);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forms with files: what clients send is taken apart to the byte, and what two readers could
+ * read differently is refused with a sentence.
+ */
+#include "api/multipart.h"
+
+#include "tests/tap.h"
+
+#define TYPE "multipart/form-data; boundary=xYx"
+#define FILE_HEAD "Content-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n"
+#define PURPOSE "--xYx\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+#define WHOLE PURPOSE "--xYx\r\n" FILE_HEAD "Content-Type: text/plain\r\n\r\n{}\r\n\r\n--xYx--\r\n"
+#define NAMED(head) "--xYx\r\n" head "\r\n\r\nv\r\n--xYx--"
+#define DISPOSITION "Content-Disposition: form-data; "
+
+static struct multipart form;
+static struct fail fail;
+
+static enum status read_form(const char *type, struct str body)
+{
+	fail = (struct fail){0};
+	return multipart_read(str_of(type), body, &form, &fail);
+}
+
+static void test_whole(void)
+{
+	is_int(read_form(TYPE, STR(WHOLE)), OK, "a form is read");
+	is_int(form.n, 2, "it has two parts");
+	const struct multipart_part *purpose = multipart_find(&form, "purpose", NULL);
+	const struct multipart_part *file = multipart_find(&form, "file", NULL);
+	ok(purpose && str_is(purpose->content, "batch") && !purpose->is_file, "a field");
+	ok(file && file->is_file && str_is(file->filename, "a.jsonl"), "a file, its name");
+	ok(file && str_is(file->type, "text/plain"), "its type");
+	ok(file && str_is(file->content, "{}\r\n"), "its bytes, a line's end among them");
+	ok(!multipart_find(&form, "file", file), "there is no second one");
+	ok(!multipart_find(&form, "files", NULL), "nor one of another name");
+}
+
+static const struct {
+	const char *what, *type;
+	struct str body;
+	enum status want;
+	const char *name, *content; /* of the first part */
+} rows[] = {
+#define ROW(what, type, text, want, ...) {what, type, {text, sizeof(text) - 1}, want, __VA_ARGS__}
+	ROW("a quoted boundary", "Multipart/Form-Data; charset=x; boundary=\"xYx\"",
+	    NAMED(DISPOSITION "name=a"), OK, "a", "v"),
+	ROW("headers in any case, blanks around", TYPE,
+	    NAMED("content-disposition:  FORM-DATA ;  NAME = \"a b\" "), OK, "a b", "v"),
+	ROW("other headers", TYPE, NAMED("X: y\r\n" DISPOSITION "name=a; size=3"), OK, "a", "v"),
+	ROW("a quote within a name", TYPE, NAMED(DISPOSITION "name=\"a\\\"b\""), OK, "a\\\"b", "v"),
+	ROW("a backslash at its end", TYPE, NAMED(DISPOSITION "filename=\"C:\\\\\"; name=a"), OK,
+	    "a", "v"),
+	ROW("an empty value", TYPE,
+	    "--xYx\r\n" DISPOSITION "name=a\r\n\r\n\r\n--xYx--", OK, "a", ""),
+	ROW("a line's end before it", TYPE, "\r\n" NAMED(DISPOSITION "name=a"), OK, "a", "v"),
+	ROW("blanks behind a boundary", TYPE,
+	    "--xYx \t\r\n" DISPOSITION "name=a\r\n\r\nv\r\n--xYx--", OK, "a", "v"),
+	ROW("a value that begins like the boundary", TYPE,
+	    "--xYx\r\n" DISPOSITION "name=a\r\n\r\n\r\n--xYxx\r\n--xYx--", OK, "a", "\r\n--xYxx"),
+	ROW("text behind the end", TYPE, NAMED(DISPOSITION "name=a") "\r\n--xYx\r\n", OK, "a", "v"),
+	ROW("the binary encoding", TYPE,
+	    NAMED("Content-Transfer-Encoding: binary\r\n" DISPOSITION "name=a"), OK, "a", "v"),
+	ROW("JSON", "application/json", "{}", E_MEDIA_TYPE),
+	ROW("no type", "", WHOLE, E_MEDIA_TYPE),
+	ROW("another multipart", "multipart/mixed; boundary=xYx", WHOLE, E_MEDIA_TYPE),
+	ROW("no boundary", "multipart/form-data", WHOLE, E_MEDIA_TYPE),
+	ROW("an empty boundary", "multipart/form-data; boundary=", WHOLE, E_MEDIA_TYPE),
+	ROW("a boundary without its quote", "multipart/form-data; boundary=\"xYx", WHOLE,
+	    E_MEDIA_TYPE),
+	ROW("a boundary of 71 characters", "multipart/form-data; boundary="
+	    "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggg1", WHOLE,
+	    E_MEDIA_TYPE),
+	ROW("an empty body", TYPE, "", E_INVAL),
+	ROW("text before the boundary", TYPE, "x\r\n" WHOLE, E_INVAL),
+	ROW("another boundary", TYPE,
+	    "--xYz\r\n" DISPOSITION "name=a\r\n\r\nv\r\n--xYz--", E_INVAL),
+	ROW("a part that is cut off", TYPE,
+	    "--xYx\r\n" DISPOSITION "name=a\r\n\r\nv\r\n--xY", E_INVAL),
+	ROW("headers that are cut off", TYPE, "--xYx\r\n" DISPOSITION "name=a\r\n", E_INVAL),
+	ROW("bare line feeds", TYPE, "--xYx\n" DISPOSITION "name=a\n\nv\n--xYx--", E_INVAL),
+	ROW("no disposition", TYPE, NAMED("Content-Type: text/plain"), E_INVAL),
+	ROW("two dispositions", TYPE,
+	    NAMED(DISPOSITION "name=a\r\n" DISPOSITION "name=b"), E_INVAL),
+	ROW("two names", TYPE, NAMED(DISPOSITION "name=a; name=b"), E_INVAL),
+	ROW("two file names", TYPE, NAMED(DISPOSITION "name=a; filename=b; filename=c"), E_INVAL),
+	ROW("no name", TYPE, NAMED(DISPOSITION "filename=a"), E_INVAL),
+	ROW("an empty name", TYPE, NAMED(DISPOSITION "name=\"\""), E_INVAL),
+	ROW("a name without its quote", TYPE, NAMED(DISPOSITION "name=\"a"), E_INVAL),
+	ROW("text behind a quote", TYPE, NAMED(DISPOSITION "name=\"a\"b"), E_INVAL),
+	ROW("an attachment", TYPE, NAMED("Content-Disposition: attachment; name=a"), E_INVAL),
+	ROW("base64", TYPE, NAMED("Content-Transfer-Encoding: base64\r\n" DISPOSITION "name=a"),
+	    E_INVAL),
+#undef ROW
+};
+
+static void test_rows(void)
+{
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		enum status st = read_form(rows[i].type, rows[i].body);
+		is_int(st, rows[i].want, "%s", rows[i].what);
+		if (rows[i].want != OK)
+			ok(fail.text[0], "%s: %s", rows[i].what, fail.text);
+		else
+			ok(st == OK && str_is(form.parts[0].name, rows[i].name) &&
+				   str_is(form.parts[0].content, rows[i].content),
+			   "%s: name and value", rows[i].what);
+	}
+}
+
+static void test_limits(void)
+{
+	struct buf b = {0};
+	for (int i = 0; i < MULTIPART_PARTS; i++)
+		buf_add_z(&b, "--xYx\r\n" DISPOSITION "name=a\r\n\r\nv\r\n");
+	size_t n = b.n;
+	buf_add_z(&b, "--xYx--");
+	is_int(read_form(TYPE, buf_str(&b)), OK, "%d parts", MULTIPART_PARTS);
+	b.n = n;
+	buf_add_z(&b, PURPOSE "--xYx--");
+	is_int(read_form(TYPE, buf_str(&b)), E_LIMIT, "one more: %s", fail.text);
+	buf_clear(&b);
+	buf_add_z(&b, "--xYx\r\nX: ");
+	for (int i = 0; i < MULTIPART_HEAD; i++)
+		buf_add_c(&b, 'x');
+	buf_add_z(&b, "\r\n" DISPOSITION "name=a\r\n\r\nv\r\n--xYx--");
+	is_int(read_form(TYPE, buf_str(&b)), E_INVAL, "%s", fail.text);
+	buf_deinit(&b);
+}
+
+int main(void)
+{
+	test_whole();
+	test_rows();
+	test_limits();
+	return tap_done();
+}
