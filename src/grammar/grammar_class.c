@@ -12,6 +12,8 @@
 
 #define ROWS_MAX 60000
 #define BUCKETS 4096
+#define SURROGATES 0xD800u
+#define SURROGATES_END 0xE000u
 
 void row_pool_init(struct row_pool *p)
 {
@@ -34,6 +36,11 @@ static int by_lo(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
+static bool is_surrogate(uint32_t cp)
+{
+	return cp >= SURROGATES && cp < SURROGATES_END;
+}
+
 size_t range_normalize(struct grammar_range *r, size_t n)
 {
 	size_t kept = 0;
@@ -41,9 +48,15 @@ size_t range_normalize(struct grammar_range *r, size_t n)
 		qsort(r, n, sizeof *r, by_lo);
 	for (size_t i = 0; i < n; i++) {
 		struct grammar_range x = {r[i].lo, MIN(r[i].hi, 0x10FFFFu)};
+		if (is_surrogate(x.lo))
+			x.lo = SURROGATES_END;
+		if (is_surrogate(x.hi))
+			x.hi = SURROGATES - 1;
 		if (x.lo > x.hi)
 			continue;
-		if (kept > 0 && x.lo <= r[kept - 1].hi + 1)
+		bool joins = kept > 0 && (x.lo <= r[kept - 1].hi + 1 ||
+			(x.lo == SURROGATES_END && r[kept - 1].hi == SURROGATES - 1));
+		if (joins)
 			r[kept - 1].hi = MAX(r[kept - 1].hi, x.hi);
 		else
 			r[kept++] = x;
@@ -155,6 +168,8 @@ uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_
 	struct window all = {r, n, 0, 0x10FFFF};
 	struct row row = {{0}};
 	p->n_work = 0;
+	if (n == 0)
+		return ROW_DEAD;
 	add_leads(p, &all, 0, 0x7F, 0, 0, &row);
 	add_leads(p, &all, 0x80, 0x7FF, 1, 0xC0, &row);
 	/* Surrogates U+D800..U+DFFF are no characters, so the three-byte range has a gap. */

@@ -46,8 +46,7 @@ static uint32_t plain_char(const struct lang_writer *w, lang l)
 		return 0;
 	const struct grammar_range *r = &w->p->ranges[t->a];
 	bool is_escaped = w->is_json && (r->lo < 0x20 || r->lo == '"' || r->lo == '\\');
-	bool is_half = r->lo >= 0xD800 && r->lo <= 0xDFFF;
-	return r->lo == r->hi && !is_escaped && !is_half ? r->lo : 0;
+	return r->lo == r->hi && !is_escaped ? r->lo : 0;
 }
 
 static void add_utf8(struct buf *out, uint32_t cp)

@@ -63,13 +63,13 @@ struct row_pool {
 };
 void row_pool_init(struct row_pool *p);
 void row_pool_deinit(struct row_pool *p);
-/* Sorts and joins the ranges in place and removes surrogates and other non-characters.
- * Returns the new number of ranges. */
+/* Sorts and joins the ranges in place. None begins or ends with a surrogate or behind U+10FFFF:
+ * what has only such, which no UTF-8 can write, goes. Returns the new number of ranges. */
 size_t range_normalize(struct grammar_range *r, size_t n);
 /* Complements n normalized ranges; out has room for n + 2. Returns the number of ranges. */
 size_t range_negate(const struct grammar_range *r, size_t n,
 		    struct grammar_range *out);
-/* The first row of the automaton for n normalized ranges. */
+/* The first row of the automaton for n normalized ranges; ROW_DEAD for none. */
 uint32_t row_pool_class(struct row_pool *p, const struct grammar_range *r, size_t n);
 
 /* --- grammar_unicode.c: gives the characters of \p{name} as normalized ranges, which the

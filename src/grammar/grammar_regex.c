@@ -109,7 +109,8 @@ static lang class_of(struct regex *x, struct ranges *r, bool is_negated)
 		n = range_negate(r->r, n, neg);
 		use = neg;
 	}
-	if (n == 0)
+	/* Of surrogates alone nothing is left. That is no fault: another branch may stand beside. */
+	if (n == 0 && (is_negated || r->n == 0))
 		refuse(x, "a class without characters");
 	lang out = lang_class(x->p, use, n);
 	free(neg);

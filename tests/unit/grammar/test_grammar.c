@@ -65,6 +65,16 @@ static const struct {
 	{"regex", "", {""}, {"a"}},
 	{"regex", "a|", {"", "a"}, {"b", "aa"}},
 	{"regex", "[a-c-]+\\x41\\u0042\\u{43}\\/", {"a-bABC/"}, {"ABC/", "a-bABC"}},
+	/* A surrogate is no character: nothing that needs one can be written. */
+	{"regex", "\\uD800", {NULL}, {NULL}},
+	{"regex", "[\\uD800-\\uDFFF]b", {NULL}, {NULL}},
+	{"regex", "\\uDFFFx|a", {"a"}, {"x", "\xed\xbf\xbfx"}},
+	{"regex", "(a\\uD83D)*b", {"b"}, {"ab", "a"}},
+	{"regex", "[\\uD7FF-\\uE000]", {"\ud7ff", "\ue000"}, {"\xed\xa0\x80", "a"}},
+	{"regex", "[^\\u0000-\\uD7FF\\uE000-\\u{10FFFF}]a", {NULL}, {NULL}},
+	{"regex", "(?!\\uD800)a", {"a"}, {"b"}},
+	{"gbnf", "root ::= [^\\x00-\\U0010FFFF] \"a\"", {NULL}, {NULL}},
+	{"gbnf", "root ::= [^\\x00-\\U0010FFFF] \"a\" | \"b\"", {"b"}, {"a", "\x80"}},
 	{"regex", "(ab){2,3}", {"abab", "ababab"}, {"ab", "abababab", "aba"}},
 	{"regex", "a{1000000}", {NULL}, {"a", "b"}},
 	/* anchors and look-around */
