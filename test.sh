@@ -325,8 +325,9 @@ fuzz() {
 	local max=4096
 	case $1 in gguf | safetensors | config | http) max=16384 ;; esac # as seeds are
 	mkdir -p "build-asan/corpus/$1"
+	rm -f "build-asan/fuzz_$1".*-*
 	"build-asan/tests/fuzz/fuzz_$1" -runs=5000 -max_len=$max -seed=1 -timeout=60 \
-		"build-asan/corpus/$1" "build-asan/seeds/$1" >"build-asan/fuzz_$1.log" 2>&1
+		-artifact_prefix="build-asan/fuzz_$1." "build-asan/corpus/$1" "build-asan/seeds/$1" >"build-asan/fuzz_$1.log" 2>&1
 	echo $? >"build-asan/fuzz_$1.status"
 }
 export -f fuzz
@@ -378,6 +379,10 @@ if [ $is_built = 0 ] && wait "$fuzzers"; then
 		if [ "$(cat "build-asan/$fuzzer.status")" = 0 ]; then
 			ok "$fuzzer"
 		else
+			# The input first: without it nobody can look for the cause.
+			for found in "build-asan/$fuzzer".*-*; do
+				[ ! -e "$found" ] || echo "$found: $(base64 -w 0 "$found")"
+			done
 			tail -n 30 "build-asan/$fuzzer.log"
 			not_ok "$fuzzer"
 		fi

@@ -130,7 +130,8 @@ static void check_all(const json_t *golden, const char *name, change_fn change, 
 {
 	const json_t *blocks = json_object_get(golden, name);
 	int n_wrong = 0;
-	for (uint32_t block = 0; block < 0x110000 / BLOCK; block++) {
+	uint32_t step = tap_check("short") ? 3 : 1;
+	for (uint32_t block = 0; block < 0x110000 / BLOCK; block += step) {
 		struct buf list = {0};
 		for (uint32_t cp = block * BLOCK; cp < (block + 1) * BLOCK; cp++) {
 			char text[4];
@@ -156,7 +157,7 @@ static void check_all(const json_t *golden, const char *name, change_fn change, 
 			printf("# U+%02Xxx: %.*s\n", block, (int)list.n, list.p ? list.p : "");
 		buf_deinit(&list);
 	}
-	ok(json_object_size(blocks) > 3 && n_wrong == 0, "%s of every character", name);
+	ok(json_object_size(blocks) > 3 && n_wrong == 0, "%s of every character%s", name, step > 1 ? ", a third of them" : "");
 }
 
 static void test_changes(const json_t *golden)
