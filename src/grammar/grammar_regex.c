@@ -109,7 +109,7 @@ static lang class_of(struct regex *x, struct ranges *r, bool is_negated)
 		n = range_negate(r->r, n, neg);
 		use = neg;
 	}
-	/* Of surrogates alone nothing is left. That is no fault: another branch may stand beside. */
+	/* Of surrogates alone nothing is left. That is no fault: other branches may be there. */
 	if (n == 0 && (is_negated || r->n == 0))
 		refuse(x, "a class without characters");
 	lang out = lang_class(x->p, use, n);

@@ -157,7 +157,8 @@ static void check_all(const json_t *golden, const char *name, change_fn change, 
 			printf("# U+%02Xxx: %.*s\n", block, (int)list.n, list.p ? list.p : "");
 		buf_deinit(&list);
 	}
-	ok(json_object_size(blocks) > 3 && n_wrong == 0, "%s of every character%s", name, step > 1 ? ", a third of them" : "");
+	ok(json_object_size(blocks) > 3 && n_wrong == 0, "%s of every character%s", name,
+	   step > 1 ? ", a third of them" : "");
 }
 
 static void test_changes(const json_t *golden)
