@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ctl/post.h"
 #include "ctl/sse_read.h"
 
 #define MAX_OTHER ((size_t)1 << 16)
@@ -134,7 +135,7 @@ static enum status judge(struct exchange *x, CURLcode code, struct fail *fail)
 		return OK;
 	}
 	if (code != CURLE_OK)
-		return fail_set(fail, E_IO, "no answer: %s", curl_easy_strerror(code));
+		return fail_set(fail, E_IO, "no answer: %s", post_why((int)code));
 	if (*x->error)
 		return fail_set(fail, E_IO, "%s", x->error);
 	if (status == 200)
@@ -206,14 +207,15 @@ long chat_get(const struct chat_server *s, const char *path, json_t **out)
 {
 	struct curl_slist *headers = make_headers(s);
 	struct buf body = {0};
-	long status = 0;
+	long status = -CURLE_FAILED_INIT;
 	CURL *easy = make_easy(s, path, headers);
 	*out = NULL;
 	if (easy) {
 		curl_easy_setopt(easy, CURLOPT_TIMEOUT, 30L);
 		curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 		curl_easy_setopt(easy, CURLOPT_WRITEDATA, &body);
-		if (curl_easy_perform(easy) == CURLE_OK)
+		status = -(long)curl_easy_perform(easy);
+		if (status == CURLE_OK)
 			curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
 		*out = json_loadb(body.p ? body.p : "", body.n, 0, NULL);
 	}

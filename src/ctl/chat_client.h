@@ -38,5 +38,5 @@ enum status chat_ask(const struct chat_server *s, const struct chat_request *r,
 		     struct chat_answer *out, struct fail *fail) MUST_USE;
 void chat_answer_deinit(struct chat_answer *a);
 /* GET of `path` ("/v1/models"); *out is the JSON body, or NULL if the body is no JSON. Returns
- * the HTTP status; 0: no response. */
+ * the HTTP status; zero or less: there is no response, but a CURLcode with a minus. */
 long chat_get(const struct chat_server *s, const char *path, json_t **out);

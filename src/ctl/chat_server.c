@@ -66,7 +66,7 @@ static enum status wait_ready(struct own_server *s, struct fail *fail)
 			progress_end();
 			return tell_end(s, fail);
 		}
-		if (chat_get(&server, "/health", &health) != 0) {
+		if (chat_get(&server, "/health", &health) > 0) {
 			double load = json_number_value(json_object_get(health, "load"));
 			is_ready = json_is_true(json_object_get(health, "ready"));
 			progress_show("loading the model", (int64_t)(1000 * load), 1000);

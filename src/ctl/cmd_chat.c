@@ -237,8 +237,8 @@ static bool find_name(struct chat_session *c)
 		c->model = c->own_model = xstrdup(id);
 	else if (status == 401)
 		options_failure("%s wants an API key (--api-key, HALOD_API_KEY)", c->server.url);
-	else if (status == 0)
-		options_failure("%s: %s", c->server.url, post_why(CURLE_COULDNT_CONNECT));
+	else if (status <= 0)
+		options_failure("%s: %s", c->server.url, post_why((int)-status));
 	else
 		options_failure("%s/v1/models: HTTP %ld, and no name of a model", c->server.url,
 				status);

@@ -119,6 +119,12 @@ def test_own_model():
 
 
 def test_server(url):
+    for address, says in (("http://127.0.0.1:1", "nobody answers there"),
+                          ("http://no.such.invalid", "there is no host of this name"),
+                          ("nonsense://x", "this is no address of a server"),
+                          (url.replace("http:", "https:"), "SSL")):
+        code, out, err = haloctl("chat", "--url", address)
+        ok(code == 2 and says in err, "%s: %s" % (address.split(":")[0], says), err)
     code, out, err = haloctl("chat", "--url", url + "/", stdin=b"hello\n")
     ok(code == 2 and "wants an API key" in err, "without a key: what is missing", err)
     Server.bodies.clear()
