@@ -5,9 +5,11 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
 
 #define PEM_BYTES (1u << 20)
 
@@ -49,9 +51,25 @@ static gnutls_datum_t datum(const struct buf *b)
 	return (gnutls_datum_t){(unsigned char *)b->p, (unsigned)b->n};
 }
 
+/* It is taken all the same: a service that does not start helps nobody. */
+static void warn_of_dates(gnutls_x509_crt_t c, const char *path)
+{
+	time_t now = time(NULL), from = gnutls_x509_crt_get_activation_time(c),
+	       to = gnutls_x509_crt_get_expiration_time(c);
+	struct tm tm;
+	char day[32];
+	time_t at = now > to ? to : from;
+	strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&at, &tm));
+	if (now > to)
+		log_warn("tls_cert: %s has expired on %s: clients will refuse it", path, day);
+	else if (now < from)
+		log_warn("tls_cert: %s begins on %s: until then clients will refuse it", path,
+			 day);
+}
+
 /* GnuTLS' own function for both at once leaks a certificate that breaks off. */
-static int set_pair(gnutls_certificate_credentials_t to, const gnutls_datum_t *cert,
-		    const gnutls_datum_t *key)
+static int set_pair(gnutls_certificate_credentials_t to, const char *path,
+		    const gnutls_datum_t *cert, const gnutls_datum_t *key)
 {
 	gnutls_x509_crt_t *list = NULL;
 	gnutls_x509_privkey_t k = NULL;
@@ -63,6 +81,8 @@ static int set_pair(gnutls_certificate_credentials_t to, const gnutls_datum_t *c
 		e = gnutls_x509_privkey_import2(k, key, GNUTLS_X509_FMT_PEM, NULL, 0);
 	if (e >= 0)
 		e = gnutls_certificate_set_x509_key(to, list, (int)n, k);
+	if (e >= 0 && n > 0)
+		warn_of_dates(list[0], path);
 	for (unsigned i = 0; list && i < n; i++)
 		gnutls_x509_crt_deinit(list[i]);
 	gnutls_free(list);
@@ -79,7 +99,7 @@ static enum status tls_load(struct tls_server *s, const char *cert, const char *
 		st = read_pem(key, "tls_key", "PRIVATE KEY-----", &k, fail);
 	if (st == OK) {
 		gnutls_datum_t cd = datum(&c), kd = datum(&k);
-		int e = set_pair(s->credentials, &cd, &kd);
+		int e = set_pair(s->credentials, cert, &cd, &kd);
 		if (e < 0)
 			st = fail_set(fail, E_CONFIG, "tls_cert and tls_key (%s, %s) cannot "
 				      "be used: damaged, or not of each other (%s)", cert,

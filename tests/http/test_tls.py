@@ -29,6 +29,22 @@ def make(name, *kind):
     return cert, key
 
 
+def make_dated(key, begin, end):
+    """A certificate for these days, of which today is none."""
+    base = os.path.join(where, end)
+    with open(base + ".cnf", "w") as f:
+        f.write("[ca]\ndefault_ca = a\n[a]\ndatabase = %s.index\nnew_certs_dir = %s\n"
+                "default_md = sha256\nrand_serial = yes\npolicy = p\n"
+                "[p]\ncommonName = supplied\n" % (base, where))
+    open(base + ".index", "w").close()
+    for command in (["req", "-new", "-key", key, "-subj", "/CN=localhost", "-out", base + ".csr"],
+                    ["ca", "-batch", "-config", base + ".cnf", "-selfsign", "-notext", "-keyfile",
+                     key, "-in", base + ".csr", "-startdate", begin + "000000Z", "-enddate",
+                     end + "000000Z", "-out", base + ".crt"]):
+        subprocess.run(["openssl", *command], check=True, capture_output=True)
+    return base + ".crt"
+
+
 CERT, KEY = make("one")
 OTHER_CERT, OTHER_KEY = make("two")
 
@@ -92,6 +108,13 @@ def test_faults(t, d):
                            text=True, timeout=PATIENCE)
         t.ok(p.returncode != 0 and says in p.stderr, "refused: " + says,
              (p.returncode, p.stderr[-300:]))
+    for begin, end, says in (
+            ("20200101", "20210203", "has expired on 2021-02-03: clients will refuse it"),
+            ("29000101", "29010101", "begins on 2900-01-01: until then clients will refuse it")):
+        dated = make_dated(KEY, begin, end)
+        p = subprocess.run([PROGRAM, "--check-config", "--model", MODEL, "--tls-cert", dated,
+                            "--tls-key", KEY], capture_output=True, text=True, timeout=PATIENCE)
+        t.ok(p.returncode == 0 and says in p.stderr, "a warning: " + says, p.stderr[-500:])
     p = subprocess.run([PROGRAM, "--port", "0", "--model", MODEL, "--tls-cert", CERT,
                         "--tls-key", KEY, "--tls-priorities", "NORMAL:+NONSENSE"],
                        capture_output=True, text=True, timeout=PATIENCE)
