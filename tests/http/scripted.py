@@ -7,7 +7,7 @@ a small model cannot write, and for faults that halod does not make.
     s.asked                               # the bodies of the requests, the newest last
 
 An answer is a list of pieces: a str is content, a dict is a delta or `prompt_progress`, WAIT holds the stream until
-s.go() is called, BREAK cuts the connection, STOP ends without a finish_reason. An int is an
+s.go() is called, BREAK cuts the connection (what came before it may be lost: put WAIT between), STOP ends without a finish_reason. An int is an
 error's status, before anything was sent.
 """
 import http.client
@@ -111,7 +111,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 gate.acquire(timeout=PATIENCE)
             elif piece is BREAK:
                 self.close_connection = True
-                time.sleep(0.1)  # what was sent must have come
                 self.connection.shutdown(2)
                 return
             elif piece is STOP:

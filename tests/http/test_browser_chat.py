@@ -461,8 +461,11 @@ def test_reload(t, b, s):
 def test_breaks(t, b, s):
     start(b, s)
     for name, end in (("cut", BREAK), ("ends", STOP)):
-        s.say(name, ["Half an ", "answer", end])
-        say(b, name)
+        s.say(name, ["Half an ", "answer", WAIT, end])
+        say(b, name, wait=False)
+        b.wait("%s?.querySelector('.text')?.innerText === 'Half an answer'" % LAST)
+        s.go()
+        b.wait(IDLE)
         t.ok("The connection broke" in last(b, ".fault") and last(b, ".text") == "Half an answer",
              "%s: what came stays" % name, last(b, ".fault"))
     t.ok({"Go on", "Regenerate", "Copy"} <= set(buttons(b)), "and can go on", buttons(b))
