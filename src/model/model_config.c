@@ -299,6 +299,12 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	return OK;
 }
 
+const json_t *model_config_outer(const json_t *root)
+{
+	const json_t *thinker = jsonfile_get(root, "thinker_config");
+	return thinker ? thinker : root;
+}
+
 /* Find the config of the text model inside the outer config. */
 static enum status find_text(const json_t *root, const struct model_arch *arch,
 			     const json_t **out, struct fail *fail)

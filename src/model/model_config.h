@@ -14,6 +14,9 @@
 enum status model_config_read(const json_t *root, struct arena *a,
 			      struct model_config *out,
 			      struct fail *fail) MUST_USE;
+/* The object of a config.json that holds the settings of towers, beside text_config: root, or
+ * what is within it (Qwen3-Omni's thinker_config). */
+const json_t *model_config_outer(const json_t *root);
 /* Read generation_config.json; root is NULL if there is none. The end-of-text ids of
  * config.json are added. */
 enum status model_defaults_read(const json_t *root, const struct model_config *c,

@@ -2,8 +2,9 @@
  *
  * Reads the settings of any tower, and in detail those of Qwen3-VL's. Qwen3.5 and its
  * successors have the same tower without deepstack layers, whose output the text model also
- * reads. Sources: configuration_qwen3_vl.py, configuration_qwen3_5.py and
- * image_processing_qwen2_vl.py of Hugging Face Transformers.
+ * reads. Qwen3-Omni has it with other names. Sources: configuration_qwen3_vl.py,
+ * configuration_qwen3_5.py, configuration_qwen3_omni_moe.py and image_processing_qwen2_vl.py of
+ * Hugging Face Transformers.
  */
 #include "vision/vision_config.h"
 
@@ -13,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/model_config.h"
 #include "vision/vision_config_private.h"
 #include "vision/vision_gguf.h"
 
@@ -239,7 +241,7 @@ static enum status read_all(const json_t *root, const struct model *m, bool has_
 }
 
 static const char *const qwen_types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe",
-					 NULL};
+					 "qwen3_omni_moe", NULL};
 static const struct vision_reader qwen = {qwen_types, read_tower, read_sections, read_processor};
 static const struct vision_reader *const readers[] = {
 	[VISION_QWEN] = &qwen, [VISION_PIXTRAL] = &vision_config_pixtral,
@@ -276,7 +278,7 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 			      "than %s", type);
 	c->kind = kind;
 	if (st == OK && *out_has)
-		st = read_all(root, m, has_file, r, c, fail);
+		st = read_all(model_config_outer(root), m, has_file, r, c, fail);
 	json_decref(root);
 	return st;
 }

@@ -22,12 +22,20 @@ struct names {
 	const char *layer;   /* prefix of a layer's number */
 	const char *norm1, *norm2, *qkv, *q, *k, *v, *out, *gate, *up, *down;
 	const char *q_pairs, *k_pairs; /* names of q and k with rows in pairs, see load_pairs */
+	const char *deep; /* prefix of the number of a merger for deep_at */
+	const char *merge_norm, *merge_up, *merge_down;
 };
 #define QWEN_PREFIX "model.visual."
-static const struct names qwen = {
-	.prefix = QWEN_PREFIX, .has_bias = true, .patch = "patch_embed.proj", .layer = "blocks.",
-	.norm1 = "norm1", .norm2 = "norm2", .qkv = "attn.qkv", .out = "attn.proj",
-	.up = "mlp.linear_fc1", .down = "mlp.linear_fc2"};
+#define OMNI_PREFIX "thinker.visual."
+#define QWEN(at) \
+	.prefix = at, .has_bias = true, .patch = "patch_embed.proj", .layer = "blocks.", \
+	.norm1 = "norm1", .norm2 = "norm2", .qkv = "attn.qkv", .out = "attn.proj", \
+	.up = "mlp.linear_fc1", .down = "mlp.linear_fc2"
+static const struct names qwen[] = {
+	{QWEN(QWEN_PREFIX), .deep = "deepstack_merger_list.", .merge_norm = "norm",
+	 .merge_up = "linear_fc1", .merge_down = "linear_fc2"},
+	{QWEN(OMNI_PREFIX), .deep = "merger_list.", .merge_norm = "ln_q", .merge_up = "mlp.0",
+	 .merge_down = "mlp.2"}};
 #define PIXTRAL(at) { \
 	.prefix = at "vision_tower.", .patch = "patch_conv", .layer = "transformer.layers.", \
 	.norm1 = "attention_norm", .norm2 = "ffn_norm", .q = "attention.q_proj", \
@@ -317,12 +325,12 @@ static void load_merger(struct loader *l, int i)
 	char base[60] = "merger", name[100];
 	to->is_late = i > 0;
 	if (i > 0)
-		snprintf(base, sizeof base, "deepstack_merger_list.%d", i - 1);
-	snprintf(name, sizeof name, "%s.norm", base);
+		snprintf(base, sizeof base, "%s%d", l->names->deep, i - 1);
+	snprintf(name, sizeof name, "%s.%s", base, l->names->merge_norm);
 	load_norm(l, name, to->is_late ? wide : c->width, &to->norm);
-	snprintf(name, sizeof name, "%s.linear_fc1", base);
+	snprintf(name, sizeof name, "%s.%s", base, l->names->merge_up);
 	load_linear(l, name, wide, wide, &to->up);
-	snprintf(name, sizeof name, "%s.linear_fc2", base);
+	snprintf(name, sizeof name, "%s.%s", base, l->names->merge_down);
 	load_linear(l, name, c->out_width, wide, &to->down);
 }
 
@@ -705,12 +713,13 @@ static void load_plain(struct loader *l)
 static void load_qwen(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
+	char full[200];
 	if (tensors_find(l->tensors, QWEN_PREFIX "patch_embed.frame0"))
 		load_frames(l);
 	else
 		load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c),
 			    &l->t->patch);
-	load_places(l, QWEN_PREFIX "pos_embed.weight");
+	load_places(l, full_name(l, "pos_embed.weight", "", full));
 	for (int i = 0; i < c->depth && l->st == OK; i++)
 		load_layer(l, i);
 	for (int i = 0; i <= c->n_deep && l->st == OK; i++)
@@ -733,7 +742,7 @@ static const struct names *spelling(const struct tensors *tensors, const struct 
 enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 			struct fail *fail)
 {
-	struct loader l = {t, tensors, fail, OK, &qwen};
+	struct loader l = {t, tensors, fail, OK, &qwen[0]};
 	if (t->c.kind == VISION_PIXTRAL) {
 		l.names = spelling(tensors, pixtral, ARRAY_LEN(pixtral));
 		load_pixtral(&l);
@@ -746,6 +755,7 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 	} else if (t->c.kind == VISION_PLAIN) {
 		load_plain(&l);
 	} else {
+		l.names = spelling(tensors, qwen, ARRAY_LEN(qwen));
 		load_qwen(&l);
 	}
 	return l.st == OK ? OK : fail_default(fail, l.st);
@@ -753,7 +763,8 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 
 int64_t vision_tower_weight_bytes(const struct tensors *tensors)
 {
-	static const char *const parts[] = {QWEN_PREFIX, "vision_tower.", "model.vision_tower.",
+	static const char *const parts[] = {QWEN_PREFIX, OMNI_PREFIX, "vision_tower.",
+					    "model.vision_tower.",
 					    "multi_modal_projector.",
 					    "model.multi_modal_projector.",
 					    "model.embed_vision.", "model.vision_embedder."};

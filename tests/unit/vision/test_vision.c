@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What tiny models see of images against Hugging Face Transformers
- * (tests/golden/make_vision.py, make_vision_kinds.py): sizes, patches, the tower's rows, and
- * log-probabilities of prompts with images. And what nobody may see: steps of other sizes,
- * batches and known prefixes change no bit, and an image never stands for another one in the cache.
+ * (tests/golden/make_vision.py, make_vision_kinds.py, make_omni.py): sizes, patches, the tower's
+ * rows, and log-probabilities of prompts with images. And what nobody may see: steps of other
+ * sizes, batches and known prefixes change no bit, and an image never stands for another one in
+ * the cache.
  * HALOD_CHECK=short, as under a sanitizer: on fibers one model, and one tower.
  */
 #include <jansson.h>
@@ -773,9 +774,9 @@ int main(void)
 	static const struct {
 		const char *name;
 		int n_wide;
-	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"mistral3", 36},
-		      {"ministral3", 36}, {"gemma3", 16}, {"gemma4", 10}, {"gemma4clip", 10},
-		      {"gemma4unified", 10}};
+	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"qwen3omni", 55},
+		      {"mistral3", 36}, {"ministral3", 36}, {"gemma3", 16}, {"gemma4", 10},
+		      {"gemma4clip", 10}, {"gemma4unified", 10}};
 	const struct vision_config pixtral = {
 		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
 		.mean = {0.48145466, 0.4578275, 0.40821073},
