@@ -63,96 +63,16 @@ static const struct names gemma4 = {
 	.down = "mlp.down_proj"};
 
 struct loader {
+	struct tower_loader in;
 	struct vision_tower *t;
-	const struct tensors *tensors;
-	struct fail *fail;
-	enum status st; /* the first failure, after which nothing is loaded */
 	const struct names *names;
 };
 
-static void stop(struct loader *l, enum status st, const char *name, const char *what)
-{
-	l->st = fail_at(l->fail, st, name, "the vision tower's tensor %s %s", name, what);
-}
-
-/* Find a tensor of n numbers, in any shape. Only a matrix may be in blocks. */
-static const struct tensor *find_any(struct loader *l, const char *name, int64_t n,
-				     bool may_be_blocks)
-{
-	const struct tensor *t = tensors_find(l->tensors, name);
-	int64_t have = 1;
-	if (l->st != OK)
-		return NULL;
-	if (!t) {
-		stop(l, E_MISSING, name, "is missing");
-		return NULL;
-	}
-	for (int i = 0; i < t->n_dims; i++)
-		have *= t->dim[i];
-	if (have != n)
-		stop(l, E_FORMAT, name, "has another size than config.json says");
-	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16 &&
-		 !(may_be_blocks && t->dtype == DTYPE_BLOCKS))
-		stop(l, E_UNSUPPORTED, name, may_be_blocks
-			? "is neither in 16 or 32 bits nor in a format of GGUF"
-			: "is not in 16 or 32 bits");
-	return l->st == OK ? t : NULL;
-}
-
-static const struct tensor *vision_load_find(struct loader *l, const char *name, int64_t n)
-{
-	return find_any(l, name, n, false);
-}
-
-/* A matrix of n rows of k numbers, as the file stores it: in 16 or 32 bits, or in blocks within
- * rows. */
-static const struct tensor *find_matrix(struct loader *l, const char *name, int32_t n, int32_t k,
-					struct weight *out)
-{
-	const struct tensor *t = find_any(l, name, (int64_t)n * k, true);
-	if (!t)
-		return NULL;
-	bool is_blocks = t->dtype == DTYPE_BLOCKS;
-	bool is_transposed = t->n_dims == 2 && t->dim[1] != k;
-	if (is_transposed || (is_blocks && (k % quant_block(t->quant) != 0 || t->n_dims == 0 ||
-					t->dim[t->n_dims - 1] != k))) {
-		stop(l, E_FORMAT, name, "has another shape than its settings say");
-		return NULL;
-	}
-	*out = (struct weight){.quant = is_blocks ? t->quant : quant_plain(t->dtype),
-			       .n = n, .k = k, .group = is_blocks ? quant_block(t->quant) : k,
-			       .q = t->data, .name = t->name};
-	return t;
-}
-
-/* Send host as float16, in rows of `pitch` numbers: zeros fill the end of a row. */
-static void send_halves(struct loader *l, const struct weight *host, size_t pitch,
-			struct weight *out)
-{
-	size_t k = (size_t)host->k;
-	float *row = xmalloc(k * sizeof *row);
-	uint16_t *all = xcalloc((size_t)host->n * pitch, sizeof *all);
-	for (int32_t i = 0; i < host->n; i++) {
-		weight_decode(host, i, i + 1, row);
-		backend_to_act(l->t->b, row, k, all + (size_t)i * pitch);
-	}
-	const struct weight w = {.quant = QUANT_F16, .n = host->n, .k = (int32_t)pitch,
-				 .group = (int32_t)pitch, .q = all, .name = host->name};
-	l->st = l->t->b->ops->load_weight(l->t->b, &w, out, l->fail);
-	free(all);
-	free(row);
-}
-
-/* Send a matrix in 16 or 32 bits, or in blocks, to the device. Only the patch matrix may get
- * rows that are padded. */
+/* Send a matrix to the device. Only the patch matrix may get rows that are padded. */
 static void send(struct loader *l, const struct weight *host, struct weight *out)
 {
 	size_t k = (size_t)host->k, pitch = out == &l->t->patch.w ? (k + 7) / 8 * 8 : k;
-	if (l->t->b->act_type == DTYPE_F16 &&
-	    (host->quant == QUANT_F32 || (pitch > k && !quant_block(host->quant))))
-		send_halves(l, host, pitch, out);
-	else
-		l->st = l->t->b->ops->load_weight(l->t->b, host, out, l->fail);
+	tower_send(&l->in, host, pitch, out);
 }
 
 /* Load rows [first, first + n) of a matrix of n_all rows. */
@@ -160,57 +80,12 @@ static void load_rows(struct loader *l, const char *name, int32_t n_all, int32_t
 		      int32_t n, int32_t k, struct weight *out)
 {
 	struct weight host;
-	const struct tensor *t = find_matrix(l, name, n_all, k, &host);
+	const struct tensor *t = tower_matrix(&l->in, name, n_all, k, &host);
 	if (!t)
 		return;
 	host.q = (const char *)t->data + t->n_bytes / (size_t)n_all * (size_t)first;
 	host.n = n;
 	send(l, &host, out);
-}
-
-/* The tower owns p, malloc'ed, from now on, because a weight points into it. */
-static void keep_host(struct loader *l, void *p)
-{
-	struct vision_tower *t = l->t;
-	t->hosts = xrealloc(t->hosts, (t->n_hosts + 1) * sizeof *t->hosts);
-	t->hosts[t->n_hosts++] = p;
-}
-
-/* Copy n floats to the device. */
-static const float *put_floats(struct loader *l, const float *host, int64_t n)
-{
-	struct vision_tower *v = l->t;
-	void *p = NULL;
-	l->st = v->b->ops->alloc(v->b, (size_t)n * sizeof *host, &p);
-	if (l->st == OK) {
-		v->blocks = xrealloc(v->blocks, (v->n_blocks + 1) * sizeof *v->blocks);
-		v->blocks[v->n_blocks++] = p;
-		l->st = v->b->ops->upload(v->b, p, host, (size_t)n * sizeof *host);
-	}
-	if (l->st == OK) /* the upload may still be reading `host` */
-		l->st = v->b->ops->sync(v->b, l->fail);
-	return p;
-}
-
-/* Load n floats from element `first` on to the device, with `plus` added to each. */
-static const float *load_sums(struct loader *l, const char *name, int64_t n_all,
-			      int64_t first, int64_t n, float plus)
-{
-	const struct tensor *t = vision_load_find(l, name, n_all);
-	if (!t)
-		return NULL;
-	float *host = xmalloc((size_t)n * sizeof *host);
-	for (int64_t i = 0; i < n; i++)
-		host[i] = blocks_float(t->data, t->dtype, (size_t)(first + i)) + plus;
-	const float *p = put_floats(l, host, n);
-	free(host);
-	return p;
-}
-
-static const float *load_floats(struct loader *l, const char *name, int64_t n_all,
-				int64_t first, int64_t n)
-{
-	return load_sums(l, name, n_all, first, n, 0);
 }
 
 /* "<prefix><name><end>" */
@@ -228,7 +103,7 @@ static void load_part(struct loader *l, const char *name, int32_t n, int32_t k, 
 	char full[200];
 	load_rows(l, full_name(l, name, ".weight", full), n * n_parts, n * part, n, k, &out->w);
 	if (l->names->has_bias)
-		out->bias = load_floats(l, full_name(l, name, ".bias", full),
+		out->bias = tower_floats(&l->in, full_name(l, name, ".bias", full),
 					(int64_t)n * n_parts, (int64_t)n * part, n);
 }
 
@@ -241,9 +116,9 @@ static void load_linear(struct loader *l, const char *name, int32_t n, int32_t k
 static void load_norm(struct loader *l, const char *name, int32_t n, struct vision_norm *out)
 {
 	char full[200];
-	out->weight = load_floats(l, full_name(l, name, ".weight", full), n, 0, n);
+	out->weight = tower_floats(&l->in, full_name(l, name, ".weight", full), n, 0, n);
 	if (l->names->has_bias)
-		out->bias = load_floats(l, full_name(l, name, ".bias", full), n, 0, n);
+		out->bias = tower_floats(&l->in, full_name(l, name, ".bias", full), n, 0, n);
 }
 
 /* Send host with the rows of each head in another order: row `in` of a head of dim rows is row
@@ -253,7 +128,7 @@ static void send_reordered(struct loader *l, const struct weight *host, size_t r
 {
 	struct weight reordered = *host;
 	char *rows = xmalloc(row * (size_t)host->n);
-	keep_host(l, rows);
+	tower_keep(&l->in, rows);
 	for (size_t r = 0; r < (size_t)host->n; r++) {
 		size_t in = r % dim;
 		memcpy(rows + r * row, (const char *)host->q + (r - in + from(in, dim)) * row, row);
@@ -279,9 +154,9 @@ static bool load_pairs(struct loader *l, int i, int part, struct vision_linear *
 		return false;
 	snprintf(name, sizeof name, "%s%d.%s", l->names->layer, i, names[part]);
 	full_name(l, name, ".weight", full);
-	if (!tensors_find(l->tensors, full))
+	if (!tensors_find(l->in.tensors, full))
 		return false;
-	const struct tensor *t = find_matrix(l, full, c->width, c->width, &host);
+	const struct tensor *t = tower_matrix(&l->in, full, c->width, c->width, &host);
 	if (t)
 		send_reordered(l, &host, t->n_bytes / (size_t)c->width,
 			       (size_t)(c->width / c->n_heads), from_pairs, &out->w);
@@ -340,7 +215,7 @@ static void load_places(struct loader *l, const char *name)
 	const struct vision_config *c = &l->t->c;
 	size_t n = (size_t)c->side * (size_t)c->side * (size_t)c->width;
 	struct weight host;
-	if (!find_matrix(l, name, c->side * c->side, c->width, &host))
+	if (!tower_matrix(&l->in, name, c->side * c->side, c->width, &host))
 		return;
 	l->t->places = xmalloc(n * sizeof *l->t->places);
 	weight_decode(&host, 0, host.n, l->t->places);
@@ -353,11 +228,11 @@ static void load_frames(struct loader *l)
 	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
 	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
 	float *all = xmalloc(n * n_frames * sizeof *all);
-	keep_host(l, all);
+	tower_keep(&l->in, all);
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
 		snprintf(name, sizeof name, QWEN_PREFIX "patch_embed.frame%d", (int)f);
-		const struct tensor *t = vision_load_find(l, name, (int64_t)n);
+		const struct tensor *t = tower_find(&l->in, name, (int64_t)n);
 		if (!t)
 			return;
 		for (size_t i = 0; i < n; i++)
@@ -369,7 +244,7 @@ static void load_frames(struct loader *l)
 				    .group = vision_config_patch_dim(c), .q = all,
 				    .name = "v.patch_embd.weight"};
 	send(l, &host, &l->t->patch.w);
-	l->t->patch.bias = load_floats(l, QWEN_PREFIX "patch_embed.proj.bias", c->width, 0,
+	l->t->patch.bias = tower_floats(&l->in, QWEN_PREFIX "patch_embed.proj.bias", c->width, 0,
 				       c->width);
 }
 
@@ -382,10 +257,10 @@ static void load_merge(struct loader *l, const char *name, struct vision_linear 
 	const struct vision_config *c = &l->t->c;
 	size_t d = (size_t)c->width, per = (size_t)c->merge * (size_t)c->merge;
 	struct weight host;
-	if (!find_matrix(l, name, c->width, (int32_t)(d * per), &host))
+	if (!tower_matrix(&l->in, name, c->width, (int32_t)(d * per), &host))
 		return;
 	float *rows = xmalloc(d * d * per * sizeof *rows), *one = xmalloc(d * per * sizeof *one);
-	keep_host(l, rows);
+	tower_keep(&l->in, rows);
 	for (size_t i = 0; i < d; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t k = 0; k < d * per; k++)
@@ -409,11 +284,11 @@ static void load_pixtral(struct loader *l)
 	char full[200];
 	load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c), &l->t->patch);
 	load_norm(l, "ln_pre", c->width, &l->t->norm0);
-	for (int i = 0; i < c->depth && l->st == OK; i++)
+	for (int i = 0; i < c->depth && l->in.st == OK; i++)
 		load_layer(l, i);
 	l->names = &own;
 	full_name(l, "norm.weight", "", full);
-	m->norm.weight = load_floats(l, full, c->width, 0, c->width);
+	m->norm.weight = tower_floats(&l->in, full, c->width, 0, c->width);
 	load_merge(l, full_name(l, "patch_merger.merging_layer.weight", "", full), &m->merge);
 	load_linear(l, "linear_1", c->out_width, c->width, &m->up);
 	load_linear(l, "linear_2", c->out_width, c->out_width, &m->down);
@@ -427,10 +302,10 @@ static void load_transposed(struct loader *l, const char *name, struct vision_li
 	const struct vision_config *c = &l->t->c;
 	size_t d = (size_t)c->width, n = (size_t)c->out_width;
 	struct weight host;
-	if (!find_matrix(l, name, c->width, c->out_width, &host))
+	if (!tower_matrix(&l->in, name, c->width, c->out_width, &host))
 		return;
 	float *rows = xmalloc(d * n * sizeof *rows), *one = xmalloc(n * sizeof *one);
-	keep_host(l, rows);
+	tower_keep(&l->in, rows);
 	for (size_t i = 0; i < d; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t k = 0; k < n; k++)
@@ -452,16 +327,16 @@ static void load_siglip(struct loader *l)
 	char full[200];
 	load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c), &l->t->patch);
 	load_places(l, full_name(l, "embeddings.position_embedding.weight", "", full));
-	for (int i = 0; i < c->depth && l->st == OK; i++)
+	for (int i = 0; i < c->depth && l->in.st == OK; i++)
 		load_layer(l, i);
 	load_norm(l, "post_layernorm", c->width, &m->norm);
 	l->names = &own;
 	/* Weights of this norm are stored minus 1, except in GGUF files. */
-	bool is_whole = tensors_find(l->tensors,
+	bool is_whole = tensors_find(l->in.tensors,
 				     full_name(l, "mm_soft_emb_norm.whole", "", full));
 	if (!is_whole)
 		full_name(l, "mm_soft_emb_norm.weight", "", full);
-	m->mean.weight = load_sums(l, full, c->width, 0, c->width, is_whole ? 0 : 1);
+	m->mean.weight = tower_sums(&l->in, full, c->width, 0, c->width, is_whole ? 0 : 1);
 	load_transposed(l, full_name(l, "mm_input_projection_weight", "", full), &m->down);
 }
 
@@ -484,15 +359,15 @@ static void load_range(struct loader *l, const char *base, const char *of,
 	*out = (struct vision_range){-INFINITY, INFINITY, false};
 	for (int i = 0; i < 2; i++) {
 		snprintf(name, sizeof name, "%s.%s_%s", base, of, i ? "max" : "min");
-		if (!l->t->c.is_clipped || !tensors_find(l->tensors, name))
+		if (!l->t->c.is_clipped || !tensors_find(l->in.tensors, name))
 			continue;
-		const struct tensor *t = vision_load_find(l, name, 1);
+		const struct tensor *t = tower_find(&l->in, name, 1);
 		if (t)
 			*to[i] = blocks_float(t->data, t->dtype, 0);
 		out->cuts |= isfinite(*to[i]);
 	}
 	if (!(out->low <= out->high))
-		stop(l, E_FORMAT, base, "has a range that holds no number");
+		tower_stop(&l->in, E_FORMAT, base, "has a range that holds no number");
 }
 
 /* reorders: the rows of each head are reordered by from_quarters. */
@@ -506,9 +381,9 @@ static void load_ranged(struct loader *l, int i, const char *part, int32_t n, in
 	load_range(l, base, "input", &out->in);
 	load_range(l, base, "output", &out->out);
 	snprintf(name, sizeof name, "%s.linear.weight", base);
-	if (!tensors_find(l->tensors, name)) /* in an mmproj file */
+	if (!tensors_find(l->in.tensors, name)) /* in an mmproj file */
 		snprintf(name, sizeof name, "%s.weight", base);
-	const struct tensor *t = find_matrix(l, name, n, k, &host);
+	const struct tensor *t = tower_matrix(&l->in, name, n, k, &host);
 	if (t && reorders)
 		send_reordered(l, &host, t->n_bytes / (size_t)n, (size_t)(c->width / c->n_heads),
 			       from_quarters, &out->w);
@@ -522,13 +397,13 @@ static const float *load_head_norm(struct loader *l, int i, const char *part)
 	size_t dim = (size_t)(l->t->c.width / l->t->c.n_heads);
 	char name[200];
 	snprintf(name, sizeof name, "%s%s%d.%s.weight", l->names->prefix, l->names->layer, i, part);
-	const struct tensor *t = vision_load_find(l, name, (int64_t)dim);
+	const struct tensor *t = tower_find(&l->in, name, (int64_t)dim);
 	if (!t)
 		return NULL;
 	float *host = xmalloc(dim * sizeof *host);
 	for (size_t in = 0; in < dim; in++)
 		host[in] = blocks_float(t->data, t->dtype, from_quarters(in, dim));
-	const float *p = put_floats(l, host, (int64_t)dim);
+	const float *p = tower_put(&l->in, host, (int64_t)dim);
 	free(host);
 	return p;
 }
@@ -575,15 +450,15 @@ static void load_pixels(struct loader *l, const char *planes, const char *pixels
 	int32_t dim = vision_config_patch_dim(c);
 	size_t area = (size_t)(c->patch * c->patch), k = 3 * area;
 	struct weight host;
-	if (tensors_find(l->tensors, planes)) {
-		if (find_matrix(l, planes, c->width, dim, &host))
+	if (tensors_find(l->in.tensors, planes)) {
+		if (tower_matrix(&l->in, planes, c->width, dim, &host))
 			send(l, &host, &l->t->patch.w);
 		return;
 	}
-	if (!find_matrix(l, pixels, c->width, dim, &host))
+	if (!tower_matrix(&l->in, pixels, c->width, dim, &host))
 		return;
 	float *rows = xmalloc((size_t)c->width * k * sizeof *rows), *one = xmalloc(k * sizeof *one);
-	keep_host(l, rows);
+	tower_keep(&l->in, rows);
 	for (size_t i = 0; i < (size_t)c->width; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t at = 0; at < k; at++)
@@ -604,7 +479,7 @@ static void load_two_places(struct loader *l, const char *name, bool is_mixed)
 	int32_t n = (int32_t)MIN(most, c->side);
 	size_t d = (size_t)c->width;
 	struct weight host;
-	if (!find_matrix(l, name, 2 * c->side, c->width, &host))
+	if (!tower_matrix(&l->in, name, 2 * c->side, c->width, &host))
 		return;
 	l->t->n_places = n;
 	l->t->places = xmalloc(2 * (size_t)n * d * sizeof *l->t->places);
@@ -618,11 +493,11 @@ static void load_two_places(struct loader *l, const char *name, bool is_mixed)
 /* Load n numbers that stay on the host. */
 static const float *load_host(struct loader *l, const char *name, int32_t n)
 {
-	const struct tensor *t = vision_load_find(l, name, n);
+	const struct tensor *t = tower_find(&l->in, name, n);
 	if (!t)
 		return NULL;
 	float *host = xmalloc((size_t)n * sizeof *host);
-	keep_host(l, host);
+	tower_keep(&l->in, host);
 	for (int32_t i = 0; i < n; i++)
 		host[i] = blocks_float(t->data, t->dtype, (size_t)i);
 	return host;
@@ -634,14 +509,14 @@ static void load_ones(struct loader *l)
 	float *ones = xmalloc((size_t)t->c.width * sizeof *ones);
 	for (int32_t i = 0; i < t->c.width; i++)
 		ones[i] = 1;
-	t->ones = t->merger[0].mean.weight = put_floats(l, ones, t->c.width);
+	t->ones = t->merger[0].mean.weight = tower_put(&l->in, ones, t->c.width);
 	free(ones);
 }
 
 static void load_projection(struct loader *l)
 {
 	struct weight host;
-	if (find_matrix(l, "model.embed_vision.embedding_projection.weight", l->t->c.out_width,
+	if (tower_matrix(&l->in, "model.embed_vision.embedding_projection.weight", l->t->c.out_width,
 			l->t->c.width, &host))
 		send(l, &host, &l->t->merger[0].down.w);
 }
@@ -654,7 +529,7 @@ static void load_gemma4(struct loader *l)
 	load_pixels(l, GEMMA4_PREFIX "patch_embedder.planes.weight",
 		    GEMMA4_PREFIX "patch_embedder.input_proj.weight");
 	load_two_places(l, GEMMA4_PREFIX "patch_embedder.position_embedding_table", false);
-	for (int i = 0; i < c->depth && l->st == OK; i++)
+	for (int i = 0; i < c->depth && l->in.st == OK; i++)
 		load_gemma4_layer(l, i);
 	if (c->is_standard) {
 		t->shift = load_host(l, GEMMA4_PREFIX "std_bias", c->width);
@@ -673,14 +548,14 @@ static const float *load_pixel_floats(struct loader *l, const char *name)
 {
 	const struct vision_config *c = &l->t->c;
 	int32_t dim = vision_config_patch_dim(c);
-	const struct tensor *t = vision_load_find(l, name, dim);
+	const struct tensor *t = tower_find(&l->in, name, dim);
 	if (!t)
 		return NULL;
 	float *host = xmalloc((size_t)dim * sizeof *host);
 	for (size_t i = 0; i < (size_t)dim; i++)
 		host[i] = blocks_float(t->data, t->dtype,
 				       from_pixels(i, (size_t)(c->patch * c->patch)));
-	const float *p = put_floats(l, host, dim);
+	const float *p = tower_put(&l->in, host, dim);
 	free(host);
 	return p;
 }
@@ -688,11 +563,11 @@ static const float *load_pixel_floats(struct loader *l, const char *name)
 static void load_plain(struct loader *l)
 {
 	struct vision_tower *t = l->t;
-	bool is_file = tensors_find(l->tensors, PLAIN_PREFIX "patch_planes.weight");
+	bool is_file = tensors_find(l->in.tensors, PLAIN_PREFIX "patch_planes.weight");
 	l->names = &plain;
 	load_ones(l);
 	load_pixels(l, PLAIN_PREFIX "patch_planes.weight", PLAIN_PREFIX "patch_dense.weight");
-	t->patch.bias = load_floats(l, is_file ? PLAIN_PREFIX "patch_planes.bias"
+	t->patch.bias = tower_floats(&l->in, is_file ? PLAIN_PREFIX "patch_planes.bias"
 					       : PLAIN_PREFIX "patch_dense.bias",
 				    t->c.width, 0, t->c.width);
 	if (is_file) {
@@ -714,15 +589,15 @@ static void load_qwen(struct loader *l)
 {
 	const struct vision_config *c = &l->t->c;
 	char full[200];
-	if (tensors_find(l->tensors, QWEN_PREFIX "patch_embed.frame0"))
+	if (tensors_find(l->in.tensors, QWEN_PREFIX "patch_embed.frame0"))
 		load_frames(l);
 	else
 		load_linear(l, l->names->patch, c->width, vision_config_patch_dim(c),
 			    &l->t->patch);
 	load_places(l, full_name(l, "pos_embed.weight", "", full));
-	for (int i = 0; i < c->depth && l->st == OK; i++)
+	for (int i = 0; i < c->depth && l->in.st == OK; i++)
 		load_layer(l, i);
-	for (int i = 0; i <= c->n_deep && l->st == OK; i++)
+	for (int i = 0; i <= c->n_deep && l->in.st == OK; i++)
 		load_merger(l, i);
 }
 
@@ -742,7 +617,8 @@ static const struct names *spelling(const struct tensors *tensors, const struct 
 enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 			struct fail *fail)
 {
-	struct loader l = {t, tensors, fail, OK, &qwen[0]};
+	struct loader l = {{.b = t->b, .tensors = tensors, .whose = "the vision tower's",
+			    .memory = &t->memory, .fail = fail}, t, &qwen[0]};
 	if (t->c.kind == VISION_PIXTRAL) {
 		l.names = spelling(tensors, pixtral, ARRAY_LEN(pixtral));
 		load_pixtral(&l);
@@ -758,7 +634,7 @@ enum status vision_load(struct vision_tower *t, const struct tensors *tensors,
 		l.names = spelling(tensors, qwen, ARRAY_LEN(qwen));
 		load_qwen(&l);
 	}
-	return l.st == OK ? OK : fail_default(fail, l.st);
+	return l.in.st == OK ? OK : fail_default(fail, l.in.st);
 }
 
 int64_t vision_tower_weight_bytes(const struct tensors *tensors)

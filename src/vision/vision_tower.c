@@ -292,7 +292,7 @@ enum status vision_tower_run(struct vision_tower *t, const struct image *m, floa
 static enum status try_attention(struct vision_tower *t, struct fail *fail)
 {
 	struct vision_run run = {.t = t, .fail = fail}, *r = &run;
-	void *any = t->blocks[0];
+	void *any = t->memory.blocks[0];
 	RUN(attention, .n_heads = t->c.n_heads, .n_kv_heads = t->c.n_heads,
 	    .head_dim = t->c.width / t->c.n_heads, .n_ctx_max = 1, .scale = 1, .q = any,
 	    .kv = {.k = any, .v = any, .type = t->b->kv_type, .page_size = VISION_PAGE},
@@ -324,14 +324,9 @@ void vision_tower_destroy(struct vision_tower *t)
 {
 	if (!t)
 		return;
-	for (size_t i = 0; i < t->n_blocks; i++)
-		t->b->ops->free(t->b, t->blocks[i]);
+	tower_free(&t->memory, t->b);
 	give_back(t, t->kept);
-	free(t->blocks);
 	free(t->places);
-	for (size_t i = 0; i < t->n_hosts; i++)
-		free(t->hosts[i]);
-	free(t->hosts);
 	free(t->layers);
 	free(t);
 }

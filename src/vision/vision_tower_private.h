@@ -4,6 +4,7 @@
  * tower and its working memory. Thread: one at a time.
  */
 #pragma once
+#include "engine/tower.h"
 #include "vision/vision_tower.h"
 
 struct vision_range {
@@ -45,8 +46,7 @@ struct vision_tower {
 	struct vision_norm norm0;     /* before the layers; weight NULL: there is none */
 	struct vision_norm plain[3];  /* VISION_PLAIN: norms of the pixels, of the rows, and of
 				       * rows + positions */
-	void **hosts;                 /* (n_hosts) host memory that weights point into */
-	size_t n_hosts;
+	struct tower_memory memory;
 	float *places;                /* learned positions on the host, (side, side, width); or
 				       * NULL. VISION_GEMMA4, VISION_PLAIN: (2, n_places, width),
 				       * first of columns, then of rows */
@@ -57,8 +57,6 @@ struct vision_tower {
 	struct vision_layer *layers;  /* (depth) */
 	struct vision_merger merger[1 + VISION_MAX_DEEP]; /* that of the last layer, then those
 							   * of deep_at */
-	void **blocks;                /* device memory of the weights */
-	size_t n_blocks;
 	void *kept[VISION_ARRAYS];    /* the arrays that vision_tower_keep took */
 	int32_t n_kept;               /* patches that `kept` has room for */
 };
