@@ -37,7 +37,7 @@ static const struct {
 	{BEGINS, "embed_audio.", "the same"},
 	{BEGINS, "a.", "the same, in GGUF"},
 	{BEGINS, "thinker.visual.", "images: src/vision reads it, if they are on"},
-	{BEGINS, "thinker.audio_tower.", "sound is refused"},
+	{BEGINS, "thinker.audio_tower.", "sound: src/sound reads it, if it is on"},
 	{BEGINS, "talker.", "speech of Omni"},
 	{BEGINS, "code2wav.", "the same"},
 	{BEGINS, "token2wav.", "the same"},

@@ -516,8 +516,8 @@ static void load_ones(struct loader *l)
 static void load_projection(struct loader *l)
 {
 	struct weight host;
-	if (tower_matrix(&l->in, "model.embed_vision.embedding_projection.weight", l->t->c.out_width,
-			l->t->c.width, &host))
+	if (tower_matrix(&l->in, "model.embed_vision.embedding_projection.weight",
+			 l->t->c.out_width, l->t->c.width, &host))
 		send(l, &host, &l->t->merger[0].down.w);
 }
 

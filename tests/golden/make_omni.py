@@ -31,7 +31,7 @@ FOLDER = os.path.join(v.OUT, "qwen3omni")
 SOUND = {"<|video_pad|>": 506, "<|audio_start|>": 507, "<|audio_end|>": 508,
          "<|audio_pad|>": 509}
 HEAR = "<|audio_start|><|audio_pad|><|audio_end|>"
-FRAMES = [1, 9, 57, 99, 100, 101, 130, 460]
+FRAMES = [1, 9, 57, 99, 100, 101, 130, 460, 1010]
 EARS = {"num_mel_bins": 128, "encoder_layers": 2, "encoder_attention_heads": 2,
         "encoder_ffn_dim": 48, "d_model": 32, "n_window": 50, "n_window_infer": 200,
         "output_dim": 32, "downsample_hidden_size": 8, "max_source_positions": 1500}
@@ -44,9 +44,11 @@ TEMPLATE = v.TEMPLATE.replace(
     "{% elif 'text' in part %}",
     "{% elif part.type == 'audio' or 'audio' in part or 'audio_url' in part %}"
     "{{ '" + HEAR + "' }}{% elif 'text' in part %}")
+# Transformers fills a clip shorter than a chunk with zeros only beside a longer one, so all sounds
+# of a prompt have a chunk.
 CASES = [  # images, frames of sounds, text
     ([], [130], v.turn(HEAR, "What is said?")),
-    (["rgb.png"], [57, 230], v.turn("First ", HEAR, " and then ", v.SEE, " and ", HEAR,
+    (["rgb.png"], [157, 230], v.turn("First ", HEAR, " and then ", v.SEE, " and ", HEAR,
                                     " of all: say it")),
     (["wide.png"], [460], v.turn("Some text stands before the image: ", v.SEE, "\n", HEAR)),
 ]

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sound/sound.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+
+#include "base/alloc.h"
+#include "base/lru.h"
+#include "sound/sound_tower.h"
+
+enum { MAX_KEPT = 256 };
+
+struct sound_view {
+	struct engine_image image;
+	size_t n_bytes;
+	_Atomic int refs;
+	float rows[];
+};
+
+struct sound {
+	struct sound_config config;
+	struct sound_opts opts; /* used until the tower is loaded */
+	struct backend *backend;
+	struct sound_tower *tower;
+	int64_t n_device, n_system; /* bytes that were added to opts.ledger */
+	char note[300];             /* sound_note */
+	struct lru *kept;           /* views by the hash of their clips */
+	/* The tower runs the steps of clips in the order in which they ask, so clips take turns.
+	 * Step `served` runs. */
+	pthread_mutex_t lock;
+	pthread_cond_t turn;
+	uint64_t n_asked, served;
+};
+
+/* --- views ------------------------------------------------------------------------ */
+
+const struct engine_image *sound_view_image(const struct sound_view *w)
+{
+	return &w->image;
+}
+
+void sound_view_unref(struct sound_view *w)
+{
+	if (w && atomic_fetch_sub(&w->refs, 1) == 1)
+		free(w);
+}
+
+static void drop_view(void *value)
+{
+	sound_view_unref(value);
+}
+
+static size_t view_size(void *value)
+{
+	return ((const struct sound_view *)value)->n_bytes;
+}
+
+static void take_view(void *value, void *ctx)
+{
+	struct sound_view *w = value;
+	atomic_fetch_add(&w->refs, 1);
+	*(struct sound_view **)ctx = w;
+}
+
+static struct sound_view *make_view(const struct sound *s, int32_t n, const uint8_t *hash)
+{
+	size_t n_numbers = (size_t)n * (size_t)s->config.out_width;
+	size_t n_bytes = sizeof(struct sound_view) + n_numbers * sizeof(float);
+	struct sound_view *w = malloc(n_bytes);
+	if (!w)
+		return NULL;
+	*w = (struct sound_view){.image = {.n = n, .n_rows = 1, .n_cols = n, .is_sound = true,
+					   .rows = w->rows},
+				 .n_bytes = n_bytes};
+	atomic_init(&w->refs, 1);
+	memcpy(w->image.hash, hash, sizeof w->image.hash);
+	return w;
+}
+
+/* --- one clip ----------------------------------------------------------------------- */
+
+/* The hash of a clip, which is no image's: their hashes are of fewer bytes. */
+static enum status hash_clip(const struct sound *s, const struct sound_clip *c,
+			     uint8_t out[32], struct fail *fail)
+{
+	gnutls_hash_hd_t h;
+	size_t n = (size_t)s->config.n_mels * (size_t)c->n_frames;
+	if (gnutls_hash_init(&h, GNUTLS_DIG_SHA256) != 0)
+		return fail_set(fail, E_INTERNAL, "SHA-256 is not there");
+	int bad = gnutls_hash(h, "sound of frames", 16);
+	bad |= gnutls_hash(h, &c->n_frames, sizeof c->n_frames);
+	bad |= gnutls_hash(h, c->mel, n * sizeof *c->mel);
+	gnutls_hash_deinit(h, out);
+	return bad ? fail_set(fail, E_INTERNAL, "SHA-256 failed") : OK;
+}
+
+static enum status check_clip(const struct sound *s, const struct sound_clip *c,
+			      struct fail *fail)
+{
+	size_t n = (size_t)s->config.n_mels * (size_t)MAX(c->n_frames, 0);
+	if (n == 0)
+		return fail_set(fail, E_INVAL, "the sound is empty");
+	for (size_t i = 0; i < n; i++)
+		if (!isfinite(c->mel[i]))
+			return fail_set(fail, E_INVAL, "the sound has numbers that are not "
+					"finite");
+	return OK;
+}
+
+/* Runs one step of the tower, in turn. */
+static enum status step(struct sound *s, const struct sound_piece *p, float *rows,
+			struct fail *fail)
+{
+	pthread_mutex_lock(&s->lock);
+	uint64_t own = s->n_asked++;
+	while (own != s->served)
+		pthread_cond_wait(&s->turn, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	enum status st = sound_tower_run(s->tower, p, rows, fail);
+	pthread_mutex_lock(&s->lock);
+	s->served++;
+	pthread_cond_broadcast(&s->turn);
+	pthread_mutex_unlock(&s->lock);
+	return st;
+}
+
+static enum status run_steps(struct sound *s, const struct sound_clip *c, float *rows,
+			     struct fail *fail)
+{
+	int32_t each = sound_tower_step(s->tower);
+	for (int32_t at = 0; at < c->n_frames; at += each) {
+		size_t tok = (size_t)sound_config_tokens(&s->config, at);
+		const struct sound_piece piece = {c->mel, c->n_frames, at};
+		if (c->is_gone && atomic_load(c->is_gone))
+			return fail_default(fail, E_CANCELLED);
+		enum status st = step(s, &piece, rows + tok * (size_t)s->config.out_width, fail);
+		if (st != OK)
+			return fail_default(fail, st);
+	}
+	return OK;
+}
+
+enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound_view **out,
+		       struct fail *fail)
+{
+	uint8_t hash[32];
+	struct lru_key key = {c->owner, {(const char *)hash, sizeof hash}};
+	*out = NULL;
+	enum status st = check_clip(s, c, fail);
+	if (st == OK)
+		st = hash_clip(s, c, hash, fail);
+	if (st != OK || lru_get(s->kept, key, take_view, out))
+		return st;
+	struct sound_view *w = make_view(s, sound_config_tokens(&s->config, c->n_frames), hash);
+	if (!w)
+		return fail_default(fail, E_NOMEM);
+	st = run_steps(s, c, w->rows, fail);
+	if (st != OK) {
+		sound_view_unref(w);
+		return st;
+	}
+	atomic_fetch_add(&w->refs, 1);
+	lru_put(s->kept, key, w);
+	*out = w;
+	return OK;
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+static bool is_on_device(const struct sound *s)
+{
+	return strcmp(s->backend->name, "cpu") != 0;
+}
+
+/* Checks that the tower fits into the memory, before anything is loaded. */
+static enum status plan(struct sound *s, struct fail *fail)
+{
+	const struct memory_ledger *l = s->opts.ledger;
+	struct memory_have now;
+	int64_t cache = (int64_t)s->opts.cache_bytes;
+	struct memory_part part = {
+		.what = "the audio tower", .key = "audio",
+		.advice = "Set audio to cpu or off, or audio_cache to less",
+		.weights = sound_tower_weight_bytes(s->opts.model->tensors),
+		.scratch = sound_tower_work_bytes(&s->config, s->backend) +
+			   (l ? s->backend->own_bytes : 0)}; /* the ledger measured memory before
+							      * this backend existed */
+	engine_memory(s->backend, &now);
+	const struct memory_have *have = !l ? &now : is_on_device(s) ? &l->device : &l->system;
+	part.beside = !l ? 0 : is_on_device(s) ? l->device_taken : l->system_taken;
+	if (!is_on_device(s) || now.is_system) { /* all is in one memory */
+		part.scratch += cache;
+		s->n_device = 0;
+		s->n_system = part.weights + part.scratch;
+	} else {
+		s->n_device = part.weights + part.scratch;
+		s->n_system = cache;
+	}
+	return memory_plan_part(&part, have, fail);
+}
+
+/* Adds the tower's bytes to the ledger (sign 1), or takes them away again (sign -1). */
+static void sound_count(struct sound *s, int sign)
+{
+	struct memory_ledger *l = s->opts.ledger;
+	if (!l)
+		return;
+	if (s->n_device)
+		memory_ledger_take(l, true, sign * s->n_device);
+	memory_ledger_take(l, false, sign * s->n_system);
+}
+
+static enum status open_on(struct sound *s, const struct backend_opts *bo, struct fail *fail)
+{
+	enum status st = backend_create(bo, &s->backend, fail);
+	if (st == OK)
+		st = plan(s, fail);
+	if (st == OK)
+		sound_count(s, 1);
+	return st;
+}
+
+enum status sound_open(const struct sound_opts *o, struct sound **out, struct fail *fail)
+{
+	struct sound_config config;
+	bool has_tower = false;
+	*out = NULL;
+	enum status st = sound_config_read(o->model, &config, &has_tower, fail);
+	if (st != OK || !has_tower)
+		return st;
+	struct sound *s = xcalloc(1, sizeof *s);
+	s->config = config;
+	s->opts = *o;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->turn, NULL);
+	s->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
+						.max_bytes = o->cache_bytes, .size = view_size,
+						.drop = drop_view});
+	st = open_on(s, &o->backend, fail);
+	if (st != OK) {
+		sound_destroy(s);
+		return st;
+	}
+	*out = s;
+	return OK;
+}
+
+static enum status load(struct sound *s, struct fail *fail)
+{
+	enum status st = sound_tower_create(s->opts.model->tensors, s->backend, &s->config,
+					    &s->tower, fail);
+	if (st != OK)
+		sound_count(s, -1);
+	return st;
+}
+
+enum status sound_load_tower(struct sound *s, struct fail *fail)
+{
+	struct fail why = {0};
+	struct backend_opts cpu = s->opts.backend;
+	enum status st = load(s, &why);
+	cpu.name = "cpu";
+	if (st == E_UNSUPPORTED && is_on_device(s)) {
+		snprintf(s->note, sizeof s->note, "%.250s", why.text);
+		backend_destroy(s->backend);
+		s->backend = NULL;
+		st = open_on(s, &cpu, fail);
+		return st == OK ? load(s, fail) : st;
+	}
+	if (st != OK && fail)
+		*fail = why;
+	return st;
+}
+
+enum status sound_create(const struct sound_opts *o, struct sound **out, struct fail *fail)
+{
+	enum status st = sound_open(o, out, fail);
+	if (st != OK || !*out)
+		return st;
+	st = sound_load_tower(*out, fail);
+	if (st != OK) {
+		sound_destroy(*out);
+		*out = NULL;
+	}
+	return st;
+}
+
+void sound_destroy(struct sound *s)
+{
+	if (!s)
+		return;
+	sound_tower_destroy(s->tower);
+	backend_destroy(s->backend);
+	lru_destroy(s->kept);
+	pthread_cond_destroy(&s->turn);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+const struct engine_sight *sound_sight(const struct sound *s)
+{
+	return &s->config.sight;
+}
+
+int32_t sound_token(const struct sound *s)
+{
+	return s->config.token;
+}
+
+const char *sound_device(const struct sound *s)
+{
+	return s->backend->device;
+}
+
+const char *sound_note(const struct sound *s)
+{
+	return s->note;
+}
+
+const struct sound_format *sound_format(const struct sound *s)
+{
+	return &s->config.format;
+}
+
+int32_t sound_tokens(const struct sound *s, int32_t n_frames)
+{
+	return sound_config_tokens(&s->config, n_frames);
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a tiny Qwen3-Omni hears against Hugging Face Transformers (tests/golden/make_omni.py): the
+ * tower's rows of clips of many lengths, and log-probabilities of prompts with sounds and images.
+ * And what nobody may hear: clips that run at the same time change no bit of each other, and a
+ * sound never stands for another one in the cache.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "sound/sound.h"
+#include "sound/sound_config.h"
+#include "sound/sound_tower.h"
+#include "tests/tap.h"
+#include "vision/vision.h"
+
+#define FOLDER "tests/golden/vision/qwen3omni/"
+#define IMAGES "tests/golden/images/"
+#define TOLERANCE 2e-4 /* of log-probabilities, exact */
+#define ROUGH 0.05     /* fast */
+#define HALVES 0.01    /* of the largest number: rows of a tower with activations in halves */
+
+enum { N_MELS = 128, WIDTH = 32, VOCAB = 512, MAX_SEEN = 4, MAX_TOK = 256 };
+
+/* Frames of the clips in heard.f32. */
+static const int32_t frames[] = {1, 9, 57, 99, 100, 101, 130, 460, 1010};
+
+static struct buf read_golden(const char *name)
+{
+	struct buf b = {0};
+	struct fail fail = {0};
+	if (file_read(tap_src(name), 1 << 22, &b, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	return b;
+}
+
+/* The spectrogram of make_omni.py: (N_MELS, n). */
+static float *make_mel(int32_t n)
+{
+	float *mel = xmalloc((size_t)n * N_MELS * sizeof *mel);
+	for (uint32_t i = 0; i < (uint32_t)n * N_MELS; i++)
+		mel[i] = (float)(i * 2654435761U >> 16) / 32768 - 1;
+	return mel;
+}
+
+/* The HIP runtime that runs kernels on fibers; "": it is not built. */
+static const char *fibers(void)
+{
+	static char library[4096];
+	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so",
+		 getenv("HALOD_BUILDDIR") ?: ".");
+	return file_exists(library) ? library : "";
+}
+
+/* --- a model -------------------------------------------------------------------------- */
+
+struct rig {
+	struct model *m;
+	struct vision *v;
+	struct sound *s;
+	struct backend *b;
+	struct engine *e;
+};
+
+static struct rig rig_open(const struct backend_opts *bo, bool sees)
+{
+	struct rig r = {0};
+	struct fail fail = {0};
+	enum status st = model_open(tap_src(FOLDER), NULL, &r.m, &fail);
+	const struct vision_opts vo = {.model = r.m, .backend = *bo,
+				       .limits = {1 << 20, 4096, 1 << 20},
+				       .max_tokens = 4096, .step_tokens = 4096,
+				       .cache_bytes = 1 << 20};
+	const struct sound_opts so = {.model = r.m, .backend = *bo, .cache_bytes = 1 << 20};
+	struct engine_opts eo = {.page_size = 8, .max_batch_tok = 128, .n_ctx = MAX_TOK,
+				 .prefix_cache = true};
+	if (st == OK && sees)
+		st = vision_create(&vo, &r.v, &fail);
+	if (st == OK)
+		st = sound_create(&so, &r.s, &fail);
+	if (st == OK)
+		st = backend_create(bo, &r.b, &fail);
+	if (st == OK) {
+		eo.sight = sees ? vision_sight(r.v) : sound_sight(r.s);
+		st = engine_create(r.m, r.b, &eo, &r.e, &fail);
+	}
+	if (st != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	engine_destroy(r->e);
+	backend_destroy(r->b);
+	sound_destroy(r->s);
+	vision_destroy(r->v);
+	model_close(r->m);
+}
+
+static struct sound_view *hear(struct sound *s, int32_t n)
+{
+	struct fail fail = {0};
+	struct sound_view *w = NULL;
+	float *mel = make_mel(n);
+	if (sound_hear(s, &(struct sound_clip){.mel = mel, .n_frames = n}, &w, &fail) != OK)
+		ok(false, "%d frames: %s", (int)n, fail.text);
+	free(mel);
+	return w;
+}
+
+/* is_share: most is a share of the largest number. */
+static void test_rows(struct rig *r, const char *how, double most, bool is_share)
+{
+	struct buf b = read_golden(FOLDER "heard.f32");
+	const float *want = (const float *)(const void *)b.p;
+	size_t at = 0;
+	double worst = 0, largest = 0;
+	for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
+		struct sound_view *w = hear(r->s, frames[i]);
+		const struct engine_image *m = sound_view_image(w);
+		size_t n = (size_t)m->n * WIDTH;
+		ok(m->n == sound_tokens(r->s, frames[i]) && m->is_sound &&
+			   (at + n) * sizeof *want <= b.n,
+		   "%s: %d frames are %d tokens", how, (int)frames[i], (int)m->n);
+		for (size_t k = 0; k < n; k++) {
+			worst = fmax(worst, fabs((double)m->rows[k] - (double)want[at + k]));
+			largest = fmax(largest, fabs((double)want[at + k]));
+		}
+		at += n;
+		sound_view_unref(w);
+	}
+	is_int(at * sizeof *want, b.n, "%s: as many rows as the reference", how);
+	ok(worst < (is_share ? most * largest : most),
+	   "%s: rows of the tower: largest difference %.1e of %.1e", how, worst, largest);
+	buf_deinit(&b);
+}
+
+/* --- prompts ---------------------------------------------------------------------------- */
+
+struct prompt {
+	int32_t ids[MAX_TOK];
+	int n;
+	struct engine_image seen[MAX_SEEN]; /* images and sounds */
+	int n_seen;
+	struct vision_view *views[MAX_SEEN];
+	struct sound_view *clips[MAX_SEEN];
+	const json_t *golden;
+	struct str space;
+};
+
+static struct vision_view *see(struct rig *r, const char *file)
+{
+	char *path = xasprintf(IMAGES "%s", file);
+	struct buf b = read_golden(path);
+	struct vision_view *w = NULL;
+	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, NULL) != OK)
+		ok(false, "%s is seen", file);
+	buf_deinit(&b);
+	free(path);
+	return w;
+}
+
+static struct prompt prompt_read(struct rig *r, const json_t *golden)
+{
+	struct prompt p = {.golden = golden};
+	const json_t *ids = json_object_get(golden, "ids");
+	const json_t *names = json_object_get(golden, "images");
+	const json_t *lengths = json_object_get(golden, "frames");
+	size_t image = 0, sound = 0;
+	p.n = (int)json_array_size(ids);
+	for (int i = 0; i < p.n; i++)
+		p.ids[i] = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
+	for (int at = 0; at < p.n;) {
+		struct engine_image *to = &p.seen[p.n_seen];
+		if (r->v && p.ids[at] == vision_token(r->v)) {
+			const json_t *name = json_array_get(names, image++);
+			p.views[p.n_seen] = see(r, json_string_value(name));
+			*to = *vision_view_image(p.views[p.n_seen++]);
+		} else if (p.ids[at] == sound_token(r->s)) {
+			const json_t *n = json_array_get(lengths, sound++);
+			p.clips[p.n_seen] = hear(r->s, (int32_t)json_integer_value(n));
+			*to = *sound_view_image(p.clips[p.n_seen++]);
+		} else {
+			at++;
+			continue;
+		}
+		to->at = at;
+		at += to->n;
+	}
+	return p;
+}
+
+static void prompt_free(struct prompt *p)
+{
+	for (int i = 0; i < p->n_seen; i++) {
+		vision_view_unref(p->views[i]);
+		sound_view_unref(p->clips[i]);
+	}
+}
+
+static struct engine_prompt prompt_of(const struct prompt *p)
+{
+	return (struct engine_prompt){.tokens = p->ids, .n = p->n, .images = p->seen,
+				      .n_images = p->n_seen, .space = p->space};
+}
+
+/* Logits of every token that is not found in the cache, in steps of `each` tokens. */
+static float *run(struct rig *r, const struct prompt *p, int each, int *out_cached)
+{
+	const struct engine_prompt ep = prompt_of(p);
+	struct fail fail = {0};
+	struct engine_seq *s = engine_seq_create_in(r->e, &ep, out_cached);
+	float *logits = xcalloc((size_t)(p->n - *out_cached) * VOCAB, sizeof *logits);
+	enum status st = engine_seq_reserve(r->e, s, p->n - *out_cached);
+	for (int at = *out_cached, n; at < p->n && st == OK; at += n) {
+		n = MIN(each, p->n - at);
+		const struct engine_slice slice = {.seq = s, .tokens = p->ids + at, .n = n,
+						   .n_logits = n};
+		st = engine_step(r->e, &slice, 1, &fail);
+		const float *rows = st == OK ? engine_logits(r->e, 0) : NULL;
+		if (rows)
+			memcpy(logits + (size_t)(at - *out_cached) * VOCAB, rows,
+			       (size_t)n * VOCAB * sizeof *rows);
+	}
+	if (st != OK)
+		ok(false, "a prompt with a sound runs: %s", fail.text);
+	engine_seq_destroy(r->e, s);
+	return logits;
+}
+
+static double logprob(const float *row, int32_t id)
+{
+	double sum = 0, most = row[0];
+	for (int i = 1; i < VOCAB; i++)
+		most = fmax(most, (double)row[i]);
+	for (int i = 0; i < VOCAB; i++)
+		sum += exp((double)row[i] - most);
+	return (double)row[id] - most - log(sum);
+}
+
+static json_t *read_cases(void)
+{
+	struct buf text = read_golden(FOLDER "hear.json");
+	json_t *all = json_loads(text.p, 0, NULL);
+	buf_deinit(&text);
+	return all;
+}
+
+/* Without sight only the prompts that have sounds alone. */
+static void test_prompts(struct rig *r, const char *how, double most)
+{
+	json_t *all = read_cases();
+	const json_t *cases = json_object_get(all, "cases"), *c;
+	double worst = 0;
+	size_t i;
+	int n = 0;
+	json_array_foreach(cases, i, c) {
+		if (!r->v && json_array_size(json_object_get(c, "images")))
+			continue;
+		struct prompt p = prompt_read(r, c);
+		int cached = 0;
+		float *logits = run(r, &p, 64, &cached);
+		const json_t *want = json_object_get(c, "prompt_logprobs");
+		for (int k = cached; k + 1 < p.n; k++, n++)
+			worst = fmax(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
+							 p.ids[k + 1]) -
+					 json_number_value(json_array_get(want, (size_t)k))));
+		const json_t *first = json_array_get(json_object_get(c, "steps"), 0), *t;
+		size_t j;
+		json_array_foreach(json_object_get(first, "top"), j, t) {
+			int32_t id = (int32_t)json_integer_value(json_array_get(t, 0));
+			double d = logprob(logits + (size_t)(p.n - 1 - cached) * VOCAB, id);
+			worst = fmax(worst, fabs(d - json_number_value(json_array_get(t, 1))));
+		}
+		free(logits);
+		prompt_free(&p);
+	}
+	ok(n > 30 && worst < most, "%s: %d log-probabilities: largest difference %.1e", how, n,
+	   worst);
+	json_decref(all);
+}
+
+/* A prompt is found again with the same bits, and no other sound in its place. */
+static void test_cache(struct rig *r)
+{
+	json_t *all = read_cases();
+	struct prompt p = prompt_read(r, json_array_get(json_object_get(all, "cases"), 1));
+	int cached, begun, size = engine_page_size(r->e);
+	p.space = STR("cache");
+	float *first = run(r, &p, 19, &begun), *again = run(r, &p, 7, &cached);
+	is_int(cached, (p.n - 1) / size * size, "all of a prompt is found again");
+	ok(memcmp(again, first + (size_t)(cached - begun) * VOCAB,
+		  (size_t)(p.n - cached) * VOCAB * sizeof *again) == 0,
+	   "with the same bits, in other steps");
+	for (int i = 0; i < p.n_seen; i++) {
+		struct prompt other = p;
+		other.seen[i].hash[31] ^= 1;
+		const struct engine_prompt ep = prompt_of(&other);
+		struct engine_seq *s = engine_seq_create_in(r->e, &ep, &cached);
+		ok(cached <= p.seen[i].at / size * size, "with another at %d: %d are found",
+		   (int)p.seen[i].at, cached);
+		engine_seq_destroy(r->e, s);
+	}
+	free(first);
+	free(again);
+	prompt_free(&p);
+	json_decref(all);
+}
+
+/* --- clips ------------------------------------------------------------------------------ */
+
+struct listener {
+	struct rig *r;
+	int32_t n;
+	struct sound_view *w;
+};
+
+static void *listen_in(void *arg)
+{
+	struct listener *l = arg;
+	float *mel = make_mel(l->n);
+	/* Owners of their own, so that nobody's view is found. */
+	const struct sound_clip c = {.mel = mel, .n_frames = l->n, .owner = (uint64_t)l->n};
+	if (sound_hear(l->r->s, &c, &l->w, NULL) != OK)
+		l->w = NULL;
+	free(mel);
+	return NULL;
+}
+
+static void test_together(struct rig *r)
+{
+	struct listener l[] = {{.r = r, .n = 1010}, {.r = r, .n = 57}, {.r = r, .n = 1010}};
+	pthread_t threads[ARRAY_LEN(l)];
+	for (size_t i = 0; i < ARRAY_LEN(l); i++)
+		pthread_create(&threads[i], NULL, listen_in, &l[i]);
+	for (size_t i = 0; i < ARRAY_LEN(l); i++)
+		pthread_join(threads[i], NULL);
+	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
+		struct sound_view *alone = hear(r->s, l[i].n);
+		const struct engine_image *m = sound_view_image(alone);
+		ok(l[i].w && memcmp(sound_view_image(l[i].w)->rows, m->rows,
+				    (size_t)m->n * WIDTH * sizeof *m->rows) == 0,
+		   "clip %zu has the bits that it has alone", i);
+		sound_view_unref(alone);
+		sound_view_unref(l[i].w);
+	}
+}
+
+static void test_views(struct rig *r)
+{
+	struct sound_view *a = hear(r->s, 130), *b = hear(r->s, 130), *c = hear(r->s, 101), *d;
+	_Atomic bool is_gone = true;
+	struct fail fail = {0};
+	float *mel = make_mel(200);
+	ok(a == b && a != c, "the second time is the first");
+	ok(memcmp(sound_view_image(a)->hash, sound_view_image(c)->hash, 32) != 0,
+	   "another clip is another sound");
+	is_int(sound_tokens(r->s, 0), 0, "no frames, no tokens");
+	is_int(sound_tokens(r->s, 30000), 3900, "five minutes");
+	struct sound_clip clip = {.mel = mel, .n_frames = 200, .is_gone = &is_gone};
+	is_int(sound_hear(r->s, &clip, &d, &fail), E_CANCELLED, "a client that went away");
+	clip = (struct sound_clip){.mel = mel};
+	is_int(sound_hear(r->s, &clip, &d, &fail), E_INVAL, "no frames: %s", fail.text);
+	clip.n_frames = 200;
+	mel[777] = NAN;
+	is_int(sound_hear(r->s, &clip, &d, &fail), E_INVAL, "no number: %s", fail.text);
+	is_int(sound_format(r->s)->rate, 16000, "samples a second");
+	is_int(sound_format(r->s)->n_mels, N_MELS, "numbers of a frame");
+	free(mel);
+	sound_view_unref(a);
+	sound_view_unref(b);
+	sound_view_unref(c);
+}
+
+/* The tower and its work are asked for before it is loaded, and counted. */
+static void test_memory(struct rig *r)
+{
+	struct fail fail = {0};
+	struct sound *s = NULL;
+	struct sound_tower *t = NULL;
+	struct sound_config c;
+	bool has_tower;
+	struct memory_ledger ledger = {.device = {1 << 30, 1 << 30, true, "a box"},
+				       .system = {1 << 30, 1 << 30, true, "a box"}};
+	struct sound_opts o = {.model = r->m, .backend = {.name = "cpu", .n_threads = 1},
+			       .cache_bytes = 1 << 20, .ledger = &ledger};
+	int64_t weights = sound_tower_weight_bytes(r->m->tensors);
+	ok(sound_create(&o, &s, &fail) == OK, "it fits %s", fail.text);
+	ok(weights > 30000 && ledger.device_taken > weights + (1 << 20) + 100000,
+	   "weights, work and cache are counted: %lld", (long long)ledger.device_taken);
+	sound_destroy(s);
+	ledger.system_taken = ledger.system.free - (1 << 26);
+	is_int(sound_create(&o, &s, &fail), E_CONFIG, "others took the rest: %s", fail.text);
+	is_str(fail.param, "audio", "the key to change");
+	ok(sound_config_read(r->m, &c, &has_tower, &fail) == OK && has_tower, "settings are read");
+	c.ffn_dim = 56;
+	is_int(sound_tower_create(r->m->tensors, r->b, &c, &t, &fail), E_FORMAT, "%s", fail.text);
+}
+
+/* --- settings --------------------------------------------------------------------------- */
+
+/* The model's folder with other settings of the audio tower: config.json is written anew, the
+ * other files are links. */
+static enum status read_with(struct rig *r, const char *key, json_t *value, struct fail *fail)
+{
+	char dir[] = "/tmp/halod-sound-XXXXXX", *own = r->m->dir;
+	struct sound_config c;
+	bool has_tower;
+	struct buf text = read_golden(FOLDER "config.json");
+	json_t *root = json_loads(text.p, 0, NULL);
+	json_t *thinker = json_object_get(root, "thinker_config");
+	if (!mkdtemp(dir))
+		return E_IO;
+	json_object_set_new(strcmp(key, "audio_token_id") == 0
+				    ? thinker : json_object_get(thinker, "audio_config"),
+			    key, value);
+	char *path = file_join(dir, "config.json");
+	json_dump_file(root, path, 0);
+	r->m->dir = dir;
+	enum status st = sound_config_read(r->m, &c, &has_tower, fail);
+	r->m->dir = own;
+	unlink(path);
+	rmdir(dir);
+	free(path);
+	json_decref(root);
+	buf_deinit(&text);
+	return st;
+}
+
+static void test_settings(struct rig *r)
+{
+	const struct {
+		const char *key;
+		json_t *value;
+		enum status want;
+	} cases[] = {{"activation_function", json_string("relu"), E_UNSUPPORTED},
+		     {"n_window", json_integer(100), E_UNSUPPORTED},
+		     {"n_window_infer", json_integer(99), E_UNSUPPORTED},
+		     {"encoder_attention_heads", json_integer(3), E_UNSUPPORTED},
+		     {"downsample_hidden_size", json_integer(12), E_UNSUPPORTED},
+		     {"d_model", json_null(), E_MISSING},
+		     {"encoder_layers", json_integer(0), E_FORMAT},
+		     {"num_mel_bins", json_integer(80), E_FORMAT},
+		     {"output_dim", json_integer(64), E_FORMAT},
+		     {"audio_token_id", json_integer(512), E_FORMAT},
+		     {"audio_token_id", json_null(), E_MISSING},
+		     {"n_window_infer", json_integer(800), OK}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct fail fail = {0};
+		is_int(read_with(r, cases[i].key, cases[i].value, &fail), cases[i].want, "%s: %s",
+		       cases[i].key, fail.text);
+	}
+}
+
+int main(void)
+{
+	const struct backend_opts exact = {.name = "cpu", .n_threads = 2, .exact = true};
+	const struct backend_opts fast = {.name = "cpu", .n_threads = 2};
+	struct rig r = rig_open(&exact, true);
+	test_rows(&r, "exact", 1e-4, false);
+	test_prompts(&r, "exact", TOLERANCE);
+	test_cache(&r);
+	test_views(&r);
+	test_together(&r);
+	test_memory(&r);
+	test_settings(&r);
+	rig_close(&r);
+	r = rig_open(&exact, false);
+	test_prompts(&r, "exact, without sight", TOLERANCE);
+	rig_close(&r);
+	r = rig_open(&fast, true);
+	test_rows(&r, "fast", 0.02, false);
+	test_prompts(&r, "fast", ROUGH);
+	rig_close(&r);
+	if (*fibers()) {
+		const struct backend_opts hip = {.name = "hip", .hip_library = fibers()};
+		r = rig_open(&hip, true);
+		is_str(sound_note(r.s), "", "nothing of the tower is left to the CPU");
+		test_rows(&r, "hip", HALVES, true);
+		test_prompts(&r, "hip", ROUGH);
+		rig_close(&r);
+	} else {
+		ok(true, "# SKIP libhip_cpu.so is not built");
+	}
+	return tap_done();
+}
