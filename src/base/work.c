@@ -13,6 +13,7 @@ static const char *const words[WORK_PARTS] = {
 	[WORK_TEMPLATE] = "chat template, for its messages and tools",
 	[WORK_TEXT] = "splitting of its text into words",
 	[WORK_IMAGE] = "pixels of its images, whose files have few bytes for so many",
+	[WORK_AUDIO] = "samples of its audio, whose files have few bytes for so many",
 };
 
 static _Thread_local struct work_budget *current;

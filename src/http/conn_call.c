@@ -53,10 +53,10 @@ static void conn_call_parse(void *arg)
 	c->has_ref = c->parsed == OK && !c->route->text;
 	if ((c->parsed == E_LIMIT || work.has_no_memory) && work_fail(&work, &c->fail))
 		c->parsed = c->fail.code;
-	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu, text %zu, image %zu",
-		  c->id, work.spent[WORK_SCHEMA], work.spent[WORK_REGEX],
+	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu, text %zu, "
+		  "image %zu, audio %zu", c->id, work.spent[WORK_SCHEMA], work.spent[WORK_REGEX],
 		  work.spent[WORK_GRAMMAR], work.spent[WORK_TEMPLATE], work.spent[WORK_TEXT],
-		  work.spent[WORK_IMAGE]);
+		  work.spent[WORK_IMAGE], work.spent[WORK_AUDIO]);
 }
 
 /* Is this a request for the embedding model or for the vision tower? */

@@ -51,6 +51,14 @@ def image(out):
                 put(out, name, f.read())
 
 
+def audio(out):
+    golden = "tests/golden/audio"
+    for name in sorted(os.listdir(golden)):
+        if not name.endswith(".tsv"):
+            with open(os.path.join(golden, name), "rb") as f:
+                put(out, name, f.read())
+
+
 def gguf(out):
     pieces = ["<unk>", "<s>", "</s>"] + BYTES + ["\u2581", "H", "e", "l", "o", "He", "ll",
                                                  "\u2581He", "llo", "\u2581Hello"]
@@ -356,6 +364,7 @@ def main(out):
     http(os.path.join(out, "http"))
     kvfile(os.path.join(out, "kvfile"))
     image(os.path.join(out, "image"))
+    audio(os.path.join(out, "audio"))
     api(os.path.join(out, "api"))
     grammar(os.path.join(out, "grammar"))
     jinja(os.path.join(out, "jinja"))

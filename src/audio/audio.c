@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file is read from memory, a block at a time. Each block becomes one channel, and soxr
+ * resamples it. So a file takes the memory of its result, and a block's.
+ */
+#include <build-config.h>
+
+#include "audio/audio.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/work.h"
+
+void audio_deinit(struct audio *a)
+{
+	free(a->samples);
+	*a = (struct audio){0};
+}
+
+#ifdef HAVE_AUDIO
+#include "audio/audio_format.h"
+
+enum {
+	BLOCK = 4096, /* frames */
+	MAX_CHANNELS = 16,
+	MIN_RATE = 4000,
+	MAX_RATE = 384000,
+	MIN_SAMPLES = AUDIO_RATE / 10,
+	/* Work of decoding a sample of one channel, as far as the file's bytes do not pay for it.
+	 * A second as most recorders write it, two channels of 48 kHz, costs nothing: seconds are
+	 * bounded by max_us. */
+	SAMPLE_UNITS = 4,
+	FREE_SAMPLES = 2 * 48000,
+};
+/* Larger samples are no sound. Their squares would leave the range of floats. */
+#define MAX_SAMPLE 1e6f
+
+/* --- samples ---------------------------------------------------------------- */
+
+struct decoder {
+	const struct audio_lib *lib;
+	const struct audio_limits *l;
+	struct audio_file file;
+	soxr_t resampler; /* NULL: the file has the rate already */
+	int64_t worth;    /* work that is paid already: see base/work.h */
+	int64_t n_frames; /* read so far */
+	size_t cap;       /* samples that `out` has room for */
+	struct audio *out;
+	float *block;     /* (BLOCK, channels), then (BLOCK) */
+};
+
+/* Room for n more samples. */
+static enum status reserve(struct decoder *d, size_t n, struct fail *fail)
+{
+	size_t need = (size_t)d->out->n + n;
+	if (need <= d->cap)
+		return OK;
+	size_t cap = MAX(need, d->cap * 2);
+	float *p = alloc_try(d->out->samples, cap * sizeof *p);
+	if (!p)
+		return fail_set(fail, E_NOMEM, "no memory for %zu s of audio",
+				cap / AUDIO_RATE);
+	d->out->samples = p;
+	d->cap = cap;
+	return OK;
+}
+
+/* Resamples n samples; n 0: the end of the file, and what the resampler still holds. */
+static enum status add_samples(struct decoder *d, const float *in, size_t n, struct fail *fail)
+{
+	size_t done, room = n * AUDIO_RATE / (size_t)d->file.rate + BLOCK;
+	enum status st = reserve(d, MAX(n, room), fail);
+	if (st != OK)
+		return st;
+	if (!d->resampler) {
+		memcpy(d->out->samples + d->out->n, in, n * sizeof *in);
+		d->out->n += (int64_t)n;
+		return OK;
+	}
+	do {
+		st = reserve(d, room, fail);
+		if (st != OK)
+			return st;
+		if (d->lib->soxr_process(d->resampler, n ? in : NULL, n, NULL,
+				 d->out->samples + d->out->n, room, &done))
+			return fail_set(fail, E_NOMEM, "no memory to resample the audio");
+		d->out->n += (int64_t)done;
+	} while (n == 0 && done > 0);
+	return OK;
+}
+
+static enum status check_length(const struct decoder *d, struct fail *fail)
+{
+	int64_t max = d->l->max_us, rate = d->file.rate;
+	if (max && d->n_frames > max / 1000000 * rate + max % 1000000 * rate / 1000000)
+		return fail_set(fail, E_LIMIT, "the audio is longer than %.6g s",
+				(double)max / 1e6);
+	return OK;
+}
+
+/* Work of n more frames. */
+static enum status pay(struct decoder *d, int64_t n, struct fail *fail)
+{
+	int64_t samples = n * d->file.channels;
+	int64_t is_free = n * FREE_SAMPLES / d->file.rate;
+	int64_t units = MAX(0, samples - is_free) * SAMPLE_UNITS;
+	int64_t own = MIN(units, d->worth);
+	d->worth -= own;
+	if (work_spend(WORK_AUDIO, (size_t)(units - own)))
+		return OK;
+	return fail_set(fail, E_LIMIT, "the audio has too many samples for so small a file");
+}
+
+/* The mean of the channels of n frames. */
+static enum status mix(const struct decoder *d, const float *in, size_t n, float *out,
+		       struct fail *fail)
+{
+	size_t channels = (size_t)d->file.channels;
+	bool is_sound = true;
+	for (size_t i = 0; i < n; i++) {
+		float sum = 0;
+		for (size_t c = 0; c < channels; c++)
+			sum += in[i * channels + c];
+		out[i] = sum / (float)channels;
+		is_sound &= fabsf(out[i]) <= MAX_SAMPLE; /* false for NaN */
+	}
+	return is_sound ? OK : fail_set(fail, E_INVAL, "the audio has samples that are no "
+						       "numbers, or far beyond full scale");
+}
+
+static enum status read_all(struct decoder *d, struct fail *fail)
+{
+	float *mono = d->block + (size_t)BLOCK * (size_t)d->file.channels;
+	enum status st = OK;
+	while (st == OK) {
+		size_t n = 0;
+		st = d->file.read(&d->file, d->block, BLOCK, &n, fail);
+		if (st != OK || n == 0)
+			break;
+		d->n_frames += (int64_t)n;
+		st = check_length(d, fail);
+		if (st == OK)
+			st = pay(d, (int64_t)n, fail);
+		if (st == OK)
+			st = mix(d, d->block, n, mono, fail);
+		if (st == OK)
+			st = add_samples(d, mono, n, fail);
+	}
+	if (st == OK && d->resampler)
+		st = add_samples(d, NULL, 0, fail);
+	if (st == OK && d->out->n < MIN_SAMPLES)
+		st = fail_set(fail, E_INVAL, "the audio is %.3f s long: at least 0.1 s are "
+			      "needed", (double)d->out->n / AUDIO_RATE);
+	return st;
+}
+
+static enum status check_info(const struct decoder *d, struct fail *fail)
+{
+	if (d->file.channels < 1 || d->file.channels > MAX_CHANNELS)
+		return fail_set(fail, E_INVAL, "the audio has %d channels: 1 to %d are read",
+				d->file.channels, MAX_CHANNELS);
+	if (d->file.rate < MIN_RATE || d->file.rate > MAX_RATE)
+		return fail_set(fail, E_INVAL, "the audio has %d samples a second: %d to %d are "
+				"read", d->file.rate, MIN_RATE, MAX_RATE);
+	return OK;
+}
+
+static enum status start(struct decoder *d, struct fail *fail)
+{
+	enum status st = check_info(d, fail);
+	if (st != OK)
+		return st;
+	d->block = alloc_try(NULL, (size_t)BLOCK * ((size_t)d->file.channels + 1) *
+				       sizeof *d->block);
+	soxr_error_t wrong = NULL;
+	if (d->block && d->file.rate != AUDIO_RATE) {
+		const soxr_quality_spec_t q = d->lib->soxr_quality_spec(SOXR_HQ, 0);
+		d->resampler = d->lib->soxr_create(d->file.rate, AUDIO_RATE, 1, &wrong,
+						  NULL, &q, NULL);
+	}
+	return d->block && !wrong ? OK : fail_set(fail, E_NOMEM, "no memory to read the audio");
+}
+
+static bool is_mp3(struct str file)
+{
+	const uint8_t *p = (const uint8_t *)file.p;
+	return str_starts(file, STR("ID3")) || (file.n >= 2 && p[0] == 0xff && p[1] >= 0xe0);
+}
+
+/* Is it an Ogg stream that begins with this packet? It stands behind the 28 bytes of a page. */
+static bool is_ogg(struct str file, struct str packet)
+{
+	return str_starts(file, STR("OggS")) && file.n >= 28 &&
+	       str_starts((struct str){file.p + 28, file.n - 28}, packet);
+}
+
+static bool is_vorbis(struct str file)
+{
+	return is_ogg(file, STR("\1vorbis"));
+}
+
+static bool is_known(struct str file)
+{
+	bool is_wav = (str_starts(file, STR("RIFF")) || str_starts(file, STR("RIFX"))) &&
+		      file.n >= 12 && memcmp(file.p + 8, "WAVE", 4) == 0;
+	return is_wav || is_mp3(file) || str_starts(file, STR("fLaC")) ||
+	       is_vorbis(file) || is_ogg(file, STR("OpusHead"));
+}
+
+enum status audio_decode(struct str file, const struct audio_limits *l, struct audio *out,
+			 struct fail *fail)
+{
+	struct decoder d = {.l = l, .worth = (int64_t)file.n * WORK_BYTE, .out = out};
+	*out = (struct audio){0};
+	if (l->max_bytes && file.n > (size_t)l->max_bytes)
+		return fail_set(fail, E_LIMIT, "the audio has %zu bytes, more than %lld", file.n,
+				(long long)l->max_bytes);
+	if (!is_known(file))
+		return fail_set(fail, E_INVAL, "the audio is not a WAV, MP3, FLAC, Ogg "
+				"Vorbis or Ogg Opus file");
+	enum status st = audio_lib_get(&d.lib, fail);
+	if (st != OK)
+		return st;
+	st = is_mp3(file)      ? audio_mp3_open(d.lib, file, &d.file, fail)
+	     : is_vorbis(file) ? audio_vorbis_open(d.lib, file, &d.file, fail)
+			       : audio_sndfile_open(d.lib, file, &d.file, fail);
+	if (st != OK)
+		return st;
+	st = start(&d, fail);
+	if (st == OK)
+		st = read_all(&d, fail);
+	d.lib->soxr_delete(d.resampler);
+	free(d.block);
+	d.file.close(&d.file);
+	if (st != OK)
+		audio_deinit(out);
+	return st;
+}
+
+enum status audio_check(struct fail *fail)
+{
+	const struct audio_lib *lib;
+	return audio_lib_get(&lib, fail);
+}
+
+#else
+
+enum status audio_check(struct fail *fail)
+{
+	return fail_set(fail, E_UNSUPPORTED, "audio cannot be read: this halod was built without "
+					     "libsndfile and soxr");
+}
+
+enum status audio_decode(struct str file, const struct audio_limits *l, struct audio *out,
+			 struct fail *fail)
+{
+	*out = (struct audio){0};
+	return audio_check(fail);
+}
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decodes WAV, MP3, FLAC and Ogg (Vorbis, Opus) files to samples as models take them: one
+ * channel, 16,000 samples a second. Files may come from anyone. What they ask for is bounded
+ * while it is made: a header may lie. Thread: any.
+ */
+#pragma once
+#include "base/buf.h"
+
+enum { AUDIO_RATE = 16000 };
+
+/* 0: no limit. */
+struct audio_limits {
+	int64_t max_bytes; /* of the file */
+	int64_t max_us;    /* duration */
+};
+
+/* The owner frees samples. Full scale is -1 to 1; files of floats may go beyond. */
+struct audio {
+	int64_t n; /* at least a tenth of a second */
+	float *samples;
+};
+
+/* Channels become their mean. Another rate is resampled by soxr in its high quality, as
+ * librosa's load does. E_INVAL: no audio of these formats, a broken one, or one that is too
+ * short. E_LIMIT: beyond a limit. E_UNSUPPORTED: as of audio_check. E_NOMEM. */
+enum status audio_decode(struct str file, const struct audio_limits *l, struct audio *out,
+			 struct fail *fail) MUST_USE;
+void audio_deinit(struct audio *a);
+/* Can audio be read? E_UNSUPPORTED names what is missing. */
+enum status audio_check(struct fail *fail) MUST_USE;
+static inline int64_t audio_us(const struct audio *a)
+{
+	return a->n * 1000000 / AUDIO_RATE;
+}
