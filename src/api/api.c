@@ -92,7 +92,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	struct api *a = xcalloc(1, sizeof *a);
 	arena_init(&a->arena);
 	copy_names(a, o);
-	a->chat = (struct chat_model){.model = m, .vision = o->vision,
+	a->chat = (struct chat_model){.model = m, .vision = o->vision, .sound = o->sound,
 				      .max_images = o->max_images, .fetch = o->fetch,
 				      .reasoning = o->reasoning,
 				      .strict_tools = o->strict_tools};

@@ -13,6 +13,7 @@
 #include "fetch/fetch.h"
 #include "model/model.h"
 #include "sched/request.h"
+#include "sound/sound.h"
 #include "vision/vision.h"
 
 struct api;
@@ -30,6 +31,7 @@ struct api_opts {
 	/* for /v1/embeddings and /v1/rerank; NULL: the endpoint is refused */
 	struct embed *embedder, *reranker;
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
+	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
 	int32_t max_images;        /* at most so many images in a request */
 	const struct fetch *fetch; /* gets images by their address; NULL: addresses are refused */
 	const char *model_name;    /* `model` in answers; the name that requests give */

@@ -14,11 +14,13 @@
 #include "model/model.h"
 #include "output/toolparse.h"
 #include "tokenizer/encodings.h"
+#include "sound/sound.h"
 #include "vision/vision.h"
 
 struct chat_model {
 	const struct model *model;
-	struct vision *vision; /* NULL: messages hold text only */
+	struct vision *vision; /* NULL: messages hold no images */
+	struct sound *sound;   /* NULL: messages hold no sound */
 	int32_t max_images;    /* at most so many images in a request */
 	const struct fetch *fetch; /* NULL: no address is fetched */
 	struct chat_template *template; /* NULL: the model has none */

@@ -30,6 +30,21 @@ static enum status open_vision(struct vision_opts o, struct fit *f, struct fail 
 	return OK;
 }
 
+/* Opens the audio tower, likewise. */
+static enum status open_sound(struct sound_opts o, struct fit *f, struct fail *fail)
+{
+	struct fail why = {0};
+	o.ledger = &f->ledger;
+	enum status st = o.model ? sound_open(&o, &f->sound, &why) : OK;
+	if (st == E_NOMEM || st == E_CONFIG) {
+		if (fail)
+			*fail = why;
+		return st;
+	}
+	f->unheard = why;
+	return OK;
+}
+
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 {
 	*f = (struct fit){.ledger = f->ledger};
@@ -38,15 +53,19 @@ enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 		st = open_reader(o->scores, &f->ledger, &f->scores, fail);
 	if (st == OK)
 		st = open_vision(o->vision, f, fail);
+	if (st == OK)
+		st = open_sound(o->sound, f, fail);
 	return st;
 }
 
 void fit_close(struct fit *f)
 {
 	vision_destroy(f->vision);
+	sound_destroy(f->sound);
 	embed_destroy(f->vectors);
 	embed_destroy(f->scores);
 	f->vision = NULL;
+	f->sound = NULL;
 	f->vectors = f->scores = NULL;
 }
 
@@ -54,5 +73,5 @@ void fit_tell(const struct fit *f, struct engine_opts *io)
 {
 	io->have = &f->ledger.device;
 	io->beside = f->ledger.device_taken;
-	io->sight = f->vision ? vision_sight(f->vision) : NULL;
+	io->sight = f->vision ? vision_sight(f->vision) : f->sound ? sound_sight(f->sound) : NULL;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens what a start loads beside the text model: embedding models and a vision tower. Does
+ * Opens what a start loads beside the text model: embedding models and towers for images
+ * and sound. Does
  * the memory hold all of it? The daemon then loads what was opened here; haloctl doctor
  * only plans. Both pass the result to the text model's plan by fit_tell. Thread: one at a
  * time.
  */
 #pragma once
 #include "embed/embed.h"
+#include "sound/sound.h"
 #include "vision/vision.h"
 
 /* Defaults of halod.conf, for computing the memory. */
@@ -14,6 +16,7 @@ enum {
 	FIT_READER_CTX = 8192,
 	FIT_IMAGE_TOKENS = 2048,
 	FIT_IMAGE_CACHE = 256 << 20,
+	FIT_AUDIO_CACHE = 64 << 20,
 	FIT_IMAGE_BYTES = 20 << 20,
 	FIT_IMAGE_SIDE = 16384,
 	FIT_IMAGE_PIXELS = 50000000,
@@ -23,6 +26,7 @@ enum {
 struct fit_opts {
 	struct embed_opts vectors, scores; /* dir NULL or "": none. ledger is not read */
 	struct vision_opts vision;         /* model NULL: images are off. ledger is not read */
+	struct sound_opts sound;           /* the same for sound */
 };
 
 struct fit {
@@ -30,17 +34,18 @@ struct fit {
 	struct memory_ledger ledger;
 	struct embed *vectors, *scores; /* NULL: none */
 	struct vision *vision;          /* NULL: the model sees no images … */
-	/* … and why its tower is left out; code OK: the model has none */
-	struct fail unseen;
+	struct sound *sound;            /* NULL: it hears none … */
+	/* … and why a tower is left out; code OK: the model has none */
+	struct fail unseen, unheard;
 };
 
-/* Opens the embedding models and the vision tower in the order in which a start takes their
+/* Opens the embedding models and the towers in the order in which a start takes their
  * memory, and counts that memory. Reads only the ledger of f. Errors are those of
- * embed_open and vision_open; then the server cannot start. After a failure, too, fit_close
+ * embed_open, vision_open and sound_open; then the server cannot start. After a failure, too, fit_close
  * must be called. */
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail) MUST_USE;
 void fit_close(struct fit *f); /* the ledger still counts their memory */
 
 /* Sets in *io what engine_plan and engine_create must know of these models. f must outlive
- * those calls, and f->vision the engine. */
+ * those calls, and f->vision and f->sound the engine. */
 void fit_tell(const struct fit *f, struct engine_opts *io);

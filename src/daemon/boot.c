@@ -394,13 +394,20 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 				   .max_pixels = c->max_image_pixels},
 			.max_tokens = (int32_t)c->image_tokens,
 			.step_tokens = (int32_t)(c->max_batch_tokens - c->max_seqs),
-			.cache_bytes = (size_t)c->image_cache}};
-	fo.vision.backend.cpu_pin = false; /* the CPUs are for the threads of the text model */
-	fo.vision.backend.int8_head = false;
+			.cache_bytes = (size_t)c->image_cache},
+		.sound = {
+			.model = strcmp(c->audio, "off") != 0 ? b->model : NULL,
+			.backend = backend_opts(c, o->plan, strcmp(c->audio, "cpu") == 0
+							   ? "cpu" : o->plan->backend),
+			.cache_bytes = (size_t)c->audio_cache}};
+	/* The CPUs are for the threads of the text model. */
+	fo.vision.backend.cpu_pin = fo.sound.backend.cpu_pin = false;
+	fo.vision.backend.int8_head = fo.sound.backend.int8_head = false;
 	enum status st = fit_open(&fo, fit, fail);
 	b->embedder = fit->vectors;
 	b->reranker = fit->scores;
 	b->vision = fit->vision;
+	b->sound = fit->sound;
 	free(vectors);
 	free(scores);
 	return st;
@@ -439,13 +446,34 @@ static enum status load_vision(const struct config *c, struct boot *b, struct fi
 	return OK;
 }
 
+/* Loads the audio tower, likewise. */
+static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail)
+{
+	enum status st = b->sound ? sound_load_tower(b->sound, fail) : OK;
+	if (st == E_NOMEM || st == E_CONFIG)
+		return st;
+	if (st != OK) {
+		sound_destroy(b->sound);
+		b->sound = fit->sound = NULL;
+		fit->unheard = *fail;
+	}
+	if (fit->unheard.code != OK)
+		log_warn("sound is refused: %s", fit->unheard.text);
+	else if (b->sound)
+		log_info("sound: the model's audio tower runs on %s%s%s", sound_device(b->sound),
+			 *sound_note(b->sound) ? ": " : "", sound_note(b->sound));
+	return OK;
+}
+
 static enum status load_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
 			       struct fail *fail)
 {
 	enum status st = load_reader(b->embedder, "embedding_model", fail);
 	if (st == OK)
 		st = load_reader(b->reranker, "rerank_model", fail);
-	return st == OK ? load_vision(o->config, b, fit, fail) : st;
+	if (st == OK)
+		st = load_vision(o->config, b, fit, fail);
+	return st == OK ? load_sound(b, fit, fail) : st;
 }
 
 /* Runs one token through the whole model, so that a model that cannot compute is never
@@ -563,6 +591,7 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b, i
 	const struct api_opts api = {
 		.model = b->model,
 		.vision = b->vision,
+		.sound = b->sound,
 		.max_images = (int32_t)c->max_images,
 		.fetch = o->plan->fetch,
 		.embedder = b->embedder,
@@ -665,6 +694,7 @@ void boot_unload(struct boot *b)
 	backend_destroy(b->backend);
 	profile_destroy(b->profile);
 	vision_destroy(b->vision);
+	sound_destroy(b->sound);
 	model_close(b->model);
 	embed_destroy(b->embedder);
 	embed_destroy(b->reranker);

@@ -36,6 +36,7 @@ struct boot_opts {
 struct boot {
 	struct embed *embedder, *reranker; /* NULL: none */
 	struct vision *vision; /* NULL: images are refused */
+	struct sound *sound;   /* NULL: sound is refused */
 	struct model *model;
 	struct backend *backend;
 	struct profile *profile; /* NULL: steps are not measured */

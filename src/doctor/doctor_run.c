@@ -117,7 +117,8 @@ static enum status open_others(const struct doctor *d, struct model *m,
 		.vision = {.model = m, .mmproj = d->mmproj, .backend = *bo,
 			   .limits = {FIT_IMAGE_BYTES, FIT_IMAGE_SIDE, FIT_IMAGE_PIXELS},
 			   .max_tokens = FIT_IMAGE_TOKENS, .step_tokens = FIT_STEP_TOKENS,
-			   .cache_bytes = FIT_IMAGE_CACHE}};
+			   .cache_bytes = FIT_IMAGE_CACHE},
+		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE}};
 	return fit_open(&o, fit, fail);
 }
 
@@ -158,6 +159,9 @@ static void say_fit(struct doctor *d, const struct model *m, const struct fit *f
 	if (fit->unseen.code != OK)
 		doctor_say(d, DOCTOR_WARN, "images", "would be refused: %s. Fix: what this says, "
 			   "or images = off", fit->unseen.text);
+	if (fit->unheard.code != OK)
+		doctor_say(d, DOCTOR_WARN, "sound", "would be refused: %s. Fix: what this says, "
+			   "or audio = off", fit->unheard.text);
 }
 
 void doctor_check_model(struct doctor *d)

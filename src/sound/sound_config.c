@@ -140,11 +140,9 @@ enum status sound_config_read(const struct model *m, struct sound_config *out, b
 	enum status st = jsonfile_load(m->dir, "config.json", MAX_BYTES, &root, fail);
 	const char *type = json_string_value(jsonfile_get(root, "model_type"));
 	const json_t *outer = model_config_outer(root);
-	*out_has = st == OK && json_is_object(jsonfile_get(outer, "audio_config"));
-	if (*out_has && (!type || strcmp(type, "qwen3_omni_moe") != 0))
-		st = fail_at(fail, E_UNSUPPORTED, "model_type", "the audio tower of %s is not "
-			     "supported", type ? type : "this model");
-	if (st == OK && *out_has)
+	*out_has = st == OK && type && strcmp(type, "qwen3_omni_moe") == 0 &&
+		   json_is_object(jsonfile_get(outer, "audio_config"));
+	if (*out_has)
 		st = read_all(outer, m, out, fail);
 	json_decref(root);
 	return st;

@@ -43,7 +43,7 @@ static inline int32_t sound_config_window(const struct sound_config *c)
 }
 
 /* Reads config.json, and preprocessor_config.json or processor_config.json, of m's folder.
- * *out_has false: the model has no audio tower. E_UNSUPPORTED: a kind of tower, or a setting,
- * that is not known here. */
+ * *out_has false: the model has no audio tower, or one of a kind that is not known here.
+ * E_UNSUPPORTED: a setting that is not known. */
 enum status sound_config_read(const struct model *m, struct sound_config *out, bool *out_has,
 			      struct fail *fail) MUST_USE;

@@ -22,7 +22,8 @@ static char *path_of(const char *name)
 	return full;
 }
 
-static struct fit_opts opts_of(const char *vectors, const char *scores, bool sees)
+/* The model has both towers. */
+static struct fit_opts opts_of(const char *vectors, const char *scores, bool sees, bool hears)
 {
 	return (struct fit_opts){
 		.vectors = {.dir = vectors, .name = vectors, .kind = EMBED_VECTORS,
@@ -31,7 +32,8 @@ static struct fit_opts opts_of(const char *vectors, const char *scores, bool see
 			   .n_ctx = 256},
 		.vision = {.model = sees ? model : NULL, .backend = cpu,
 			   .limits = {1 << 20, 4096, 1000}, .max_tokens = 64,
-			   .step_tokens = 4096, .cache_bytes = MIB}};
+			   .step_tokens = 4096, .cache_bytes = MIB},
+		.sound = {.model = hears ? model : NULL, .backend = cpu, .cache_bytes = MIB}};
 }
 
 static struct fit of_size(int64_t free_bytes)
@@ -41,21 +43,24 @@ static struct fit of_size(int64_t free_bytes)
 }
 
 /* Bytes that are counted for these, or -1. */
-static int64_t taken_by(const char *vectors, const char *scores, bool sees, int64_t *pages)
+static int64_t taken_by(const char *vectors, const char *scores, bool sees, bool hears,
+			int64_t *pages)
 {
 	struct fail fail = {0};
 	struct fit f = of_size(64 * MIB);
 	struct memory_plan p;
-	const struct fit_opts o = opts_of(vectors, scores, sees);
+	const struct fit_opts o = opts_of(vectors, scores, sees, hears);
 	struct engine_opts eo = {.n_ctx = 256, .max_seqs = 4096 / 4, .max_batch_tok = 64};
 	bool is_open = fit_open(&o, &f, &fail) == OK;
 	fit_tell(&f, &eo);
 	bool is_planned = is_open && engine_plan(model, backend, &eo, &p, &fail) == OK;
-	ok(is_planned, "%s %s %d fits: %s", vectors ? "vectors" : "", scores ? "scores" : "",
-	   sees, fail.text);
+	ok(is_planned, "%s %s %d %d fits: %s", vectors ? "vectors" : "", scores ? "scores" : "",
+	   sees, hears, fail.text);
 	ok(!is_open || (f.vectors != NULL) == (vectors != NULL), "its embedding model");
 	ok(!is_open || (f.scores != NULL) == (scores != NULL), "its reranker");
-	ok(!is_open || (f.vision != NULL) == sees, "its tower");
+	ok(!is_open || (f.vision != NULL) == sees, "its tower for images");
+	ok(!is_open || (f.sound != NULL) == hears, "its tower for sound");
+	ok(!is_open || (eo.sight != NULL) == (sees || hears), "of which the text model knows");
 	fit_close(&f);
 	*pages = is_planned ? p.n_pages : -1;
 	return f.ledger.device_taken;
@@ -63,32 +68,34 @@ static int64_t taken_by(const char *vectors, const char *scores, bool sees, int6
 
 static void test_sum(char *last, char *xlm)
 {
-	int64_t pages[5];
-	int64_t none = taken_by(NULL, NULL, false, &pages[0]);
-	int64_t sight = taken_by(NULL, NULL, true, &pages[1]);
-	int64_t vectors = taken_by(last, NULL, false, &pages[2]);
-	int64_t scores = taken_by(NULL, xlm, false, &pages[3]);
-	int64_t all = taken_by(last, xlm, true, &pages[4]);
+	int64_t pages[6];
+	int64_t none = taken_by(NULL, NULL, false, false, &pages[0]);
+	int64_t sight = taken_by(NULL, NULL, true, false, &pages[1]);
+	int64_t vectors = taken_by(last, NULL, false, false, &pages[2]);
+	int64_t scores = taken_by(NULL, xlm, false, false, &pages[3]);
+	int64_t all = taken_by(last, xlm, true, true, &pages[4]);
+	int64_t sound = taken_by(NULL, NULL, false, true, &pages[5]);
 	is_int(none, 0, "nothing beside the model");
-	ok(sight > MIB && vectors > 0 && scores > 0, "each takes some: %lld, %lld, %lld",
-	   (long long)sight, (long long)vectors, (long long)scores);
-	is_int(all, sight + vectors + scores, "and all take their sum");
+	ok(sight > MIB && vectors > 0 && scores > 0 && sound > MIB,
+	   "each takes some: %lld, %lld, %lld, %lld", (long long)sight, (long long)vectors,
+	   (long long)scores, (long long)sound);
+	is_int(all, sight + vectors + scores + sound, "and all take their sum");
 	ok(pages[0] > pages[2] && pages[2] > pages[4] && pages[1] > pages[4] &&
-		   pages[3] > pages[4] && pages[4] > 0,
-	   "the cache gets what is left: %lld, %lld, %lld, %lld, %lld pages",
+		   pages[3] > pages[4] && pages[5] > pages[4] && pages[4] > 0,
+	   "the cache gets what is left: %lld, %lld, %lld, %lld, %lld, %lld pages",
 	   (long long)pages[0], (long long)pages[1], (long long)pages[2], (long long)pages[3],
-	   (long long)pages[4]);
+	   (long long)pages[4], (long long)pages[5]);
 }
 
 /* Each part that does not fit says which key to change. */
 static void test_refused(char *last, char *xlm)
 {
-	static const char *const keys[] = {"embedding_model", "rerank_model", "images"};
-	for (int i = 0; i < 3; i++) {
+	static const char *const keys[] = {"embedding_model", "rerank_model", "images", "audio"};
+	for (int i = 0; i < 4; i++) {
 		struct fail fail = {0};
 		struct fit f = of_size(MIB / 16);
 		const struct fit_opts o = opts_of(i == 0 ? last : NULL, i == 1 ? xlm : NULL,
-						  i == 2);
+						  i == 2, i == 3);
 		is_int(fit_open(&o, &f, &fail), E_CONFIG, "%s", fail.text);
 		is_str(fail.param, keys[i], "the key to change");
 		fit_close(&f);
@@ -99,7 +106,7 @@ static void test_unseen(void)
 {
 	struct fail fail = {0};
 	struct fit f = of_size(64 * MIB);
-	struct fit_opts o = opts_of(NULL, NULL, true);
+	struct fit_opts o = opts_of(NULL, NULL, true, false);
 	o.vision.mmproj = "/nonexistent.gguf";
 	ok(fit_open(&o, &f, &fail) != OK, "one that was named, and is not there, is a fault");
 	ok(strstr(fail.text, "mmproj") && strstr(fail.text, "nonexistent"), "in words: %s",
@@ -131,7 +138,7 @@ static void test_plan(void)
 int main(void)
 {
 	struct fail fail = {0};
-	char *dir = path_of("vision/qwen3vl"), *last = path_of("readers/last");
+	char *dir = path_of("vision/qwen3omni"), *last = path_of("readers/last");
 	char *xlm = path_of("readers/xlm-reranker");
 	if (model_open(dir, NULL, &model, &fail) != OK ||
 	    backend_create(&cpu, &backend, &fail) != OK) {

@@ -294,6 +294,7 @@ static void test_sum(void)
 	is_int(c.reader_ctx, FIT_READER_CTX, "reader_ctx is that of the doctor's sum");
 	is_int(c.image_tokens, FIT_IMAGE_TOKENS, "image_tokens");
 	is_int(c.image_cache, FIT_IMAGE_CACHE, "image_cache");
+	is_int(c.audio_cache, FIT_AUDIO_CACHE, "audio_cache");
 	is_int(c.max_image_bytes, FIT_IMAGE_BYTES, "max_image_bytes");
 	is_int(c.max_image_side, FIT_IMAGE_SIDE, "max_image_side");
 	is_int(c.max_image_pixels, FIT_IMAGE_PIXELS, "max_image_pixels");
