@@ -17,7 +17,7 @@ struct attention family_attention(const struct graph *g, int i)
 	return (struct attention){
 		.n_heads = c->n_heads, .n_kv_heads = model_kv_heads(c, i), .head_dim = dim,
 		.has_v = true, .has_bias = c->qkv_bias, .has_o_bias = c->o_bias,
-		.is_late = true, .window = model_has_window(c, i) ? c->window : 0,
+		.has_attn_temp = true, .window = model_has_window(c, i) ? c->window : 0,
 		.kv_layer = i, .i_rope = r, .n_freq = is_rotated ? model_n_rot(c, r) / 2 : 0,
 		.sharpness = is_rotated ? rope_sharpness(&c->ropes[r]) : 1,
 		.per = c->query_scalar > 0 ? (double)c->query_scalar : dim};

@@ -136,7 +136,7 @@ static size_t ids_count(const struct graph *g)
 	size_t t = (size_t)g->limits.max_batch_tok, b = (size_t)g->limits.max_seqs;
 	size_t size = (size_t)g->limits.page_size;
 	size_t n_alone = g->limits.alone_ctx ? ENGINE_DRAFT_TOK : 0;
-	size_t n_scale = rope_has_late(g->c) ? t : 0;
+	size_t n_scale = rope_has_attn_temp(g->c) ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
 	size_t n_block = (g->block_ratio[0] ? t : 0) + (g->block_ratio[1] ? t : 0);
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
@@ -310,12 +310,12 @@ static const int32_t *put_block_starts(struct graph *g, const struct engine_batc
 	return on;
 }
 
-static const float *put_late_scales(struct graph *g, const struct engine_batch *b)
+static const float *put_attn_temps(struct graph *g, const struct engine_batch *b)
 {
 	const float *on = step_put(g, NULL, (size_t)b->n_tok);
 	float *scale = step_host(g, on);
 	for (int32_t t = 0; t < b->n_tok; t++)
-		scale[t] = rope_late(g->c, b->position[t]);
+		scale[t] = rope_attn_temp(g->c, b->position[t]);
 	return on;
 }
 
@@ -342,8 +342,8 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->rope_position = step_put(g, b->rope_position,
 				      graph_sight_has_axes(g) ? 3 * n_tok : 0);
 	out->last_seen = step_put(g, b->last_seen, graph_sight_is_mutual(g) ? n_tok : 0);
-	if (rope_has_late(g->c))
-		out->q_scale = put_late_scales(g, b);
+	if (rope_has_attn_temp(g->c))
+		out->q_scale = put_attn_temps(g, b);
 	if (g->block_ratio[0])
 		out->block_start = put_block_starts(g, b, g->block_ratio[0]);
 	if (g->block_ratio[1])
@@ -505,7 +505,7 @@ static enum status try_step(struct graph *g, struct fail *fail)
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
 			.last_seen = ids, .block_start = ids, .heavy_start = ids,
-			.q_scale = rope_has_late(g->c) ? inv_t : NULL,
+			.q_scale = rope_has_attn_temp(g->c) ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
 	enum status st = run_step(g, &s, fail);

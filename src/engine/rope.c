@@ -16,8 +16,8 @@
  *   yarn    as llama3, between beta_slow and beta_fast rotations, with a mix that is linear
  *           in i. Attention is sharpened (Peng et al., YaRN, 2023, 3.2-3.4).
  *
- * Llama 4 and Ministral 3 also lengthen late queries, so that attention over more
- * tokens stays as sharp.
+ * Llama 4 and Ministral 3 also have an attention temperature: queries at late positions are
+ * longer, so that attention over more tokens stays as sharp.
  *
  * Papers leave the rounding of bounds and the default sharpness open. Both are as in
  * modeling_rope_utils.py of Hugging Face Transformers.
@@ -65,18 +65,18 @@ double rope_mscale(double factor, double mscale)
 	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-bool rope_has_late(const struct model_config *c)
+bool rope_has_attn_temp(const struct model_config *c)
 {
-	return c->ropes[0].late_beta != 0 || c->llama4.late_every > 0;
+	return c->ropes[0].attn_temp_beta != 0 || c->llama4.attn_temp_every > 0;
 }
 
-float rope_late(const struct model_config *c, int32_t position)
+float rope_attn_temp(const struct model_config *c, int32_t position)
 {
 	const struct rope *r = &c->ropes[0];
-	if (c->llama4.late_every > 0)
-		return (float)(1 + (double)c->llama4.late_scale *
-					   log1p((position + 1) / c->llama4.late_every));
-	return (float)(1 + r->late_beta * log(1 + floor(position / r->original_ctx)));
+	if (c->llama4.attn_temp_every > 0)
+		return (float)(1 + (double)c->llama4.attn_temp_scale *
+					   log1p((position + 1) / c->llama4.attn_temp_every));
+	return (float)(1 + r->attn_temp_beta * log(1 + floor(position / r->original_ctx)));
 }
 
 bool rope_is_long(const struct rope *r, int32_t n_ctx)

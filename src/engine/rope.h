@@ -14,7 +14,8 @@ double rope_frequencies(const struct rope *r, int32_t n_ctx, int n, double *out)
 bool rope_is_long(const struct rope *r, int32_t n_ctx);
 double rope_sharpness(const struct rope *r); /* the factor that rope_frequencies returns */
 /* YaRN, 2023, eq. 22, as DeepSeek scales it: 0.1 mscale ln(factor) + 1. */
-/* The factor of a query at `position`, 1 unless it is late; true if the model has late queries. */
-float rope_late(const struct model_config *c, int32_t position);
-bool rope_has_late(const struct model_config *c);
+/* Attention temperature: the factor of a query at `position`, which grows with it; 1 at first.
+ * Has the model one? */
+float rope_attn_temp(const struct model_config *c, int32_t position);
+bool rope_has_attn_temp(const struct model_config *c);
 double rope_mscale(double factor, double mscale);

@@ -331,7 +331,7 @@ static enum status check_neutral(struct gguf_model_reader *r)
 		{"expert_weights_scale", 1, KEYS_GROUPED},
 		{"leading_dense_block_count", 0, KEYS_GROUPED},
 		{"attention.temperature_length", 0, 0}, {"swin_norm", 0, 0},
-		{"attention.temperature_scale", 0, KEYS_LATE},
+		{"attention.temperature_scale", 0, KEYS_ATTN_TEMP},
 		{"attention.output_scale", 1, 0}, {"attention.relative_buckets_count", 0, 0},
 		{"attention.shared_kv_layers", 0, 0},
 		{"attention.indexer.top_k", 0, 0},
@@ -567,11 +567,11 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 	const struct gguf_value *v = gguf_model_key(r, yarn_log, name);
 	if (v && (v->is_array || !gguf_number(v, 0, &d) || !(d >= 0 && d <= 100)))
 		return wrong(r, name, v, "a number of 0 to 100");
-	if (v && r->arch->keys & KEYS_LATE) {
+	if (v && r->arch->keys & KEYS_ATTN_TEMP) {
 		json_object_set_new(rope, "mscale", json_real(1));
 		json_object_set_new(rope, "mscale_all_dim", json_real(d));
 	}
-	if (r->arch->keys & KEYS_LATE &&
+	if (r->arch->keys & KEYS_ATTN_TEMP &&
 	    (v = gguf_model_key(r, "attention.temperature_scale", name))) {
 		if (v->is_array || !gguf_number(v, 0, &d) || !isfinite(d))
 			return wrong(r, name, v, "a number");
@@ -661,7 +661,7 @@ static enum status read_rope(struct gguf_model_reader *r)
 	struct str type;
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		const struct gguf_value *v = gguf_model_key(r, odd[i].key, name);
-		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_LATE))
+		if (odd[i].key == yarn_log && r->arch->keys & (KEYS_MLA | KEYS_ATTN_TEMP))
 			continue;
 		if (i < 2 && (is_own_sharpness(r, v) ||
 			      tensors_find(r->tensors, long_rope[0].tensor)))

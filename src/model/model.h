@@ -33,9 +33,9 @@ struct rope {
 	double beta_fast, beta_slow;  /* ROPE_YARN: rotations within original_ctx */
 	double attention_factor; /* factor of cos and sin; 0: derived from `factor` */
 	double mscale, mscale_all;
-	/* ROPE_YARN: queries are multiplied by 1 + late_beta * log(1 + floor(position /
+	/* ROPE_YARN: queries are multiplied by 1 + attn_temp_beta * log(1 + floor(position /
 	 * original_ctx)); 0: they are not. */
-	double late_beta;
+	double attn_temp_beta;
 	bool is_exact;           /* ROPE_YARN: bounds not rounded to whole pairs */
 	/* ROPE_FACTORS, ROPE_LONG: (n_factors), a divisor for each pair. ROPE_LONG uses
 	 * long_factors when the context is longer than original_ctx. */

@@ -28,7 +28,7 @@ enum {
 	KEYS_OUT_BIAS = 1 << 16,  /* attention_bias: of q, k, v; attention_out_bias: of o */
 	KEYS_SCALES = 1 << 17,    /* Granite's multipliers */
 	KEYS_NO_ROPE = 1 << 18,   /* no_rope_layers */
-	KEYS_LATE = 1 << 19,      /* llama_4_scaling_beta: queries of late positions get a larger
+	KEYS_ATTN_TEMP = 1 << 19, /* llama_4_scaling_beta: queries of late positions get a larger
 				   * factor */
 	KEYS_LOCAL = 1 << 20,     /* num_local_experts; an expert's width is intermediate_size */
 	KEYS_SIGMOID = 1 << 21,   /* sigmoid routing; a bias counts for the choice of experts; no

@@ -629,7 +629,7 @@ static enum status read_text(const json_t *text, const struct model_arch *arch,
 	if (st == OK)
 		st = config_rope_read(text, arch->keys & KEYS_LOCAL_ROPE ? "full_attention"
 									 : NULL,
-				      arch->theta, arch->keys & KEYS_LATE, a, c, fail);
+				      arch->theta, arch->keys & KEYS_ATTN_TEMP, a, c, fail);
 	if (st == OK)
 		st = own && own->layers ? own->layers(text, a, c, fail)
 					: config_windows_read(text, arch, a, c, fail);

@@ -15,7 +15,7 @@
 static const struct {
 	const char *model_type;
 	bool has_places;    /* learned positions; else rotary embedding */
-	bool place_is_late; /* RoBERTa: the first token's position is pad_token_id + 1, not 0 */
+	bool places_begin_later; /* RoBERTa: the first position is pad_token_id + 1, not 0 */
 } kinds[] = {
 	{"bert", true, false}, {"roberta", true, true}, {"xlm-roberta", true, true},
 	{"nomic_bert", false, false},
@@ -155,13 +155,13 @@ static enum status read_rope(const json_t *root, struct model_config *c, struct 
 
 /* Read the number of learned positions. RoBERTa's first token has the position after
  * pad_token_id. */
-static enum status read_places(const json_t *root, bool is_late, struct model_config *c,
+static enum status read_places(const json_t *root, bool begins_later, struct model_config *c,
 			       struct fail *fail)
 {
 	const json_t *pad = jsonfile_get(root, "pad_token_id");
 	json_int_t after = pad ? json_integer_value(pad) : 1;
 	c->encoder.n_places = c->max_ctx;
-	if (!is_late)
+	if (!begins_later)
 		return OK;
 	if ((pad && !json_is_integer(pad)) || after < 0 || after + 1 >= c->encoder.n_places)
 		return config_wrong(fail, "pad_token_id", pad, "an id below the positions");
@@ -189,7 +189,7 @@ enum status config_encoder_read(const json_t *root, struct model_config *c, stru
 		st = read_activation(root, !has_places, c, fail);
 	if (st != OK)
 		return st;
-	return has_places ? read_places(root, kinds[kind].place_is_late, c, fail)
+	return has_places ? read_places(root, kinds[kind].places_begin_later, c, fail)
 			  : read_rope(root, c, fail);
 }
 

@@ -18,10 +18,10 @@ enum status config_unsupported(struct fail *fail, const char *key, const json_t 
 
 /* Read c->ropes[0], and set c->max_ctx if yarn stretches it. layer_type: use the entry of
  * rope_parameters for this type of layer; NULL: one entry is for all. theta: default of
- * rope_theta; 0: it is required. has_late: the architecture may have llama_4_scaling_beta; else
- * it must be 0 or absent. a: memory for longrope's factors; NULL: longrope is refused. */
+ * rope_theta; 0: it is required. has_attn_temp: the architecture may have llama_4_scaling_beta;
+ * else it must be 0 or absent. a: memory for longrope's factors; NULL: longrope is refused. */
 enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
-			     bool has_late, struct arena *a, struct model_config *c,
+			     bool has_attn_temp, struct arena *a, struct model_config *c,
 			     struct fail *fail) MUST_USE;
 /* Read c->ropes[1] and c->rope_of: the rope of the layers with a window. Call it when the
  * windows are known. */

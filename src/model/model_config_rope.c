@@ -26,7 +26,7 @@ static const struct {
 
 #define KIND(k) (1u << ROPE_##k)
 #define ROPE_AT(field) offsetof(struct rope, field)
-static const char late_key[] = "llama_4_scaling_beta";
+static const char attn_temp_key[] = "llama_4_scaling_beta";
 static const struct {
 	const char *key;
 	unsigned kinds;
@@ -52,7 +52,7 @@ static const struct {
 	{"mscale_all_dim", KIND(YARN), ROPE_AT(mscale_all), 0, 1e3, 0},
 	{"factor", KIND(PART), ROPE_AT(factor), 1, 1e4, 1},
 	{"partial_rotary_factor", KIND(PART), ROPE_AT(part), 0, 1, 1},
-	{late_key, KIND(YARN), ROPE_AT(late_beta), 0, 10, 0},
+	{attn_temp_key, KIND(YARN), ROPE_AT(attn_temp_beta), 0, 10, 0},
 };
 
 /* Refuse unknown keys: each would change angles or attention scores. mrope is accepted,
@@ -176,9 +176,9 @@ static enum status read_rope_object(const json_t *v, const char *key, struct are
 			out->kind = rope_kinds[i].kind;
 	if (out->kind == ROPE_NONE || (out->kind == ROPE_LONG && !a))
 		return config_unsupported(fail, key, v);
-	const json_t *late = jsonfile_get(v, late_key);
-	if (late && out->kind != ROPE_YARN)
-		return config_unsupported(fail, late_key, late);
+	const json_t *temp = jsonfile_get(v, attn_temp_key);
+	if (temp && out->kind != ROPE_YARN)
+		return config_unsupported(fail, attn_temp_key, temp);
 	enum status st = check_rope_keys(v, fail);
 	if (st == OK && out->kind == ROPE_LONG)
 		st = read_both_factors(v, a, out, fail);
@@ -231,7 +231,7 @@ static const json_t *params_of(const json_t *root, const char *layer_type)
 }
 
 enum status config_rope_read(const json_t *root, const char *layer_type, double theta,
-			     bool has_late, struct arena *a, struct model_config *c,
+			     bool has_attn_temp, struct arena *a, struct model_config *c,
 			     struct fail *fail)
 {
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
@@ -253,9 +253,9 @@ enum status config_rope_read(const json_t *root, const char *layer_type, double 
 		c->ropes[0].kind = ROPE_DEFAULT;
 	if (st == OK)
 		st = read_theta(root, params, theta, &c->ropes[0].theta, fail);
-	if (st == OK && c->ropes[0].late_beta != 0 && !has_late)
-		return config_unsupported(fail, late_key, jsonfile_get(
-			params ? params : scaling, late_key));
+	if (st == OK && c->ropes[0].attn_temp_beta != 0 && !has_attn_temp)
+		return config_unsupported(fail, attn_temp_key, jsonfile_get(
+			params ? params : scaling, attn_temp_key));
 	if (st == OK && c->ropes[0].kind == ROPE_LONG)
 		return end_long(root, c, &c->ropes[0], fail);
 	if (st != OK || c->ropes[0].kind != ROPE_YARN)

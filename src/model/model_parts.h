@@ -75,10 +75,10 @@ struct gemma4_settings {
 
 struct llama4_settings {
 	bool has_norms;       /* in layers with rope heads of q and k are normalised */
-	/* late_every > 0: in layers without rotation, queries at position p are multiplied by
-	 * 1 + late_scale * log(1 + floor((p + 1) / late_every)). */
-	int32_t late_every;
-	float late_scale;
+	/* attn_temp_every > 0: in layers without rotation, queries at position p are multiplied by
+	 * 1 + attn_temp_scale * log(1 + floor((p + 1) / attn_temp_every)). */
+	int32_t attn_temp_every;
+	float attn_temp_scale;
 };
 
 /* Of models with is_encoder. */

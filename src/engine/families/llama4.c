@@ -15,7 +15,7 @@ static void llama4_layer(const struct graph *g, int i, struct layer *l)
 	*a = family_attention(g, i);
 	bool is_rotated = a->n_freq > 0;
 	a->is_chunked = a->window > 0;
-	a->is_late = !is_rotated;
+	a->has_attn_temp = !is_rotated;
 	a->norms = g->c->llama4.has_norms && is_rotated ? HEADS_ONES : HEADS_PLAIN;
 	l->experts = family_experts_and(g, i, "mlp.shared_expert");
 	l->experts.router_name = "mlp.router";

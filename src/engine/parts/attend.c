@@ -214,7 +214,7 @@ enum status attend_see(struct graph *g, const struct layer *l, const struct grap
 		.k_norm = a->has_v ? x->k_norm : NULL,
 		.norm_after_rope = x->norm_after_rope,
 		.rope = a->rope, .slot = s->ids.slot, .kv = kv,
-		.q_scale = a->is_late ? s->ids.q_scale : NULL,
+		.q_scale = a->has_attn_temp ? s->ids.q_scale : NULL,
 		.q_from = a->is_gated ? r->q_gate : NULL,
 		.q_pitch = a->is_gated ? 2 * dim : 0};
 	graph_enter_attention(g, s, a->window, 2 * (size_t)a->n_kv_heads *

@@ -19,7 +19,7 @@ struct attention {
 	bool norms_values;        /* v goes through a norm */
 	bool has_bias, has_o_bias; /* of q, k and v, and of o; files may lack some of them */
 	bool has_sinks;
-	bool is_late;             /* queries at late positions are scaled up (rope.h) */
+	bool has_attn_temp;       /* queries at late positions are scaled up (rope.h) */
 	bool is_chunked;          /* a token sees those from the last multiple of `window` on */
 	int32_t window;           /* tokens it sees; 0: all */
 	int32_t kv_layer;         /* layer whose keys and values it reads: itself, or one before */

@@ -11,8 +11,8 @@
 
 static const struct config_setting settings[] = {
 	{"use_qk_norm", NULL, BOOL, AT(llama4.has_norms), 0, 1, 1},
-	{"floor_scale", NULL, INT, AT(llama4.late_every), 1, 1 << 27, 8192},
-	{"attn_scale", NULL, FLOAT, AT(llama4.late_scale), 0, 10, 0.1},
+	{"floor_scale", NULL, INT, AT(llama4.attn_temp_every), 1, 1 << 27, 8192},
+	{"attn_scale", NULL, FLOAT, AT(llama4.attn_temp_scale), 0, 10, 0.1},
 	{0}};
 
 /* moe_layers lists the layers with experts. The others become mlp_only_layers. */
@@ -81,7 +81,7 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 	if (v && !json_is_boolean(v) && !json_is_integer(v))
 		return config_wrong(fail, tuning, v, "true or false");
 	if (json_is_false(v) || (json_is_integer(v) && json_integer_value(v) == 0))
-		c->llama4.late_every = 0;
+		c->llama4.attn_temp_every = 0;
 	c->shared_dim = c->expert_dim;
 	c->is_windowed = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_windowed);
 	for (int32_t i = 0; i < c->n_layers; i++)

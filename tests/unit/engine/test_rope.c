@@ -45,18 +45,18 @@ static void test_factors(void)
 	is_near(freq[2], 1e-4 / 8, 1e-15, "the last");
 }
 
-static void test_late(void)
+static void test_attn_temp(void)
 {
 	struct model_config c = {.ropes = {{.kind = ROPE_YARN, .original_ctx = 100,
-					    .late_beta = 0.1}}};
-	ok(rope_has_late(&c), "a model with late queries");
-	is_near(rope_late(&c, 99), 1, 0, "queries are as they are");
-	is_near(rope_late(&c, 100), 1 + 0.1 * log(2), 1e-7, "then longer");
-	is_near(rope_late(&c, 299), 1 + 0.1 * log(3), 1e-7, "by whole contexts");
-	struct model_config l = {.llama4 = {.late_every = 100, .late_scale = 0.5f}};
-	ok(rope_has_late(&l), "Llama 4 has them too");
-	is_near(rope_late(&l, 98), 1, 0, "it counts positions from 1");
-	is_near(rope_late(&l, 99), 1 + 0.5 * log(2), 1e-7, "so the hundredth is late");
+					    .attn_temp_beta = 0.1}}};
+	ok(rope_has_attn_temp(&c), "a model with late queries");
+	is_near(rope_attn_temp(&c, 99), 1, 0, "queries are as they are");
+	is_near(rope_attn_temp(&c, 100), 1 + 0.1 * log(2), 1e-7, "then longer");
+	is_near(rope_attn_temp(&c, 299), 1 + 0.1 * log(3), 1e-7, "by whole contexts");
+	struct model_config l = {.llama4 = {.attn_temp_every = 100, .attn_temp_scale = 0.5f}};
+	ok(rope_has_attn_temp(&l), "Llama 4 has them too");
+	is_near(rope_attn_temp(&l, 98), 1, 0, "it counts positions from 1");
+	is_near(rope_attn_temp(&l, 99), 1 + 0.5 * log(2), 1e-7, "so the hundredth is late");
 }
 
 int main(void)
@@ -71,7 +71,7 @@ int main(void)
 		check(&arena, one);
 	json_decref(root);
 	test_factors();
-	test_late();
+	test_attn_temp();
 	arena_deinit(&arena);
 	return tap_done();
 }

@@ -192,11 +192,11 @@ static void test_vision(void)
 	"\"original_max_position_embeddings\":256,\"max_position_embeddings\":4096," \
 	"\"llama_4_scaling_beta\":0.1}"
 
-static void test_late(void)
+static void test_attn_temp(void)
 {
 	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
 			   "\"ministral3\"," SIZES LATE "}}"), OK, "ministral3: %s", fail.text);
-	is_near(c.ropes[0].late_beta, 0.1, 1e-9, "late queries are longer");
+	is_near(c.ropes[0].attn_temp_beta, 0.1, 1e-9, "late queries are longer");
 	is_near(c.ropes[0].original_ctx, 256, 0, "from here on");
 	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
 			   "\"mini\"," SIZES LATE "}}"), E_UNSUPPORTED, "another text");
@@ -794,13 +794,14 @@ static void test_llama4(void)
 		   c.sparse_step == 1 && !c.norm_topk && c.n_groups == 1, "its experts");
 	ok(c.window == 8192 && c.is_windowed[2] && !c.is_windowed[3] &&
 		   c.is_unrotated[3] && !c.is_unrotated[2], "chunks where it rotates");
-	ok(c.llama4.has_norms && c.llama4.late_every == 8192 && c.llama4.late_scale == 0.1f,
+	ok(c.llama4.has_norms && c.llama4.attn_temp_every == 8192 &&
+		   c.llama4.attn_temp_scale == 0.1f,
 		   "its attention");
 	is_int(read_config(LLAMA4(",\"attention_chunk_size\":null,\"use_qk_norm\":false,"
 				  "\"attn_temperature_tuning\":false,\"no_rope_layers\":[],"
 				  "\"interleave_moe_layer_step\":2")), OK, "other: %s",
 	       fail.text);
-	ok(!c.is_windowed && !c.llama4.has_norms && c.llama4.late_every == 0 &&
+	ok(!c.is_windowed && !c.llama4.has_norms && c.llama4.attn_temp_every == 0 &&
 		   c.sparse_step == 2, "none of these");
 	is_int(read_config(LLAMA4(",\"moe_layers\":[1,3],\"attention_chunk_size\":16,"
 				  "\"layer_types\":[\"full_attention\",\"chunked_attention\","
@@ -978,7 +979,7 @@ int main(void)
 	test_long();
 	test_families();
 	test_lfm2();
-	test_late();
+	test_attn_temp();
 	test_grouped();
 	test_hybrid();
 	test_qwen4();
