@@ -16,7 +16,7 @@ struct chat_plain chat_plain_of(const struct chat_model *m)
 	if (!f || !m->template)
 		return (struct chat_plain){0};
 	/* messages.c has its own way with formats whose templates show no calls. */
-	bool is_json = !f->is_python && !f->hidden && !f->loose_mark && !f->args.before_key;
+	bool is_json = !f->is_python && !f->hidden && !f->relaxed_mark && !f->args.before_key;
 	return (struct chat_plain){
 		.tools = is_json && !chat_template_ways(m->template)->shows_tools,
 		.calls = is_json && chat_template_ways(m->template)->hides_calls,

@@ -140,17 +140,17 @@ static grammar_part any_tagged(struct maker *m, const struct schema_tags *tags)
 				    GRAMMAR_NO_MAX);
 }
 
-/* Makes the arguments of a format that writes loose objects. */
-static enum status make_loose(struct maker *m, struct grammar_build *b,
+/* Makes the arguments of a format that writes relaxed objects. */
+static enum status make_relaxed(struct maker *m, struct grammar_build *b,
 			      const struct json_node *schema, grammar_part *out,
 			      struct fail *fail)
 {
-	const char *text = m->f->loose_mark;
+	const char *text = m->f->relaxed_mark;
 	struct buf spelled = {0};
 	int n_plain = 0;
 	mark(m->specials, str_of(text), &n_plain, &spelled);
-	const struct schema_loose loose = {.mark = buf_str(&spelled), .text = text};
-	enum status st = schema_build_loose(b, schema, &loose, &m->n_work, out, fail);
+	const struct schema_relaxed relaxed = {.mark = buf_str(&spelled), .text = text};
+	enum status st = schema_build_relaxed(b, schema, &relaxed, &m->n_work, out, fail);
 	buf_deinit(&spelled);
 	return st;
 }
@@ -172,8 +172,8 @@ static enum status make_args(struct maker *m, struct grammar_build *b,
 	}
 	if (m->f->is_python)
 		return schema_build_python(b, is_held ? schema : &any, &m->n_work, out, fail);
-	if (m->f->loose_mark)
-		return make_loose(m, b, is_held ? schema : &any, out, fail);
+	if (m->f->relaxed_mark)
+		return make_relaxed(m, b, is_held ? schema : &any, out, fail);
 	if (!is_tagged)
 		return schema_build(b, is_held ? schema : &any, true, &m->n_work, out,
 				    fail);
@@ -371,7 +371,7 @@ static bool is_in_words(const struct tool_format *f, struct str s)
 			      (a->before_text && str_find(str_of(a->before_text), s, 0) >= 0) ||
 			      str_find(str_of(a->end), s, 0) >= 0))
 		return true;
-	if ((f->loose_mark && str_find(str_of(f->loose_mark), s, 0) >= 0) ||
+	if ((f->relaxed_mark && str_find(str_of(f->relaxed_mark), s, 0) >= 0) ||
 	    (f->close && str_find(str_of(f->close), s, 0) >= 0))
 		return true;
 	return is_in_way(&f->first, s) || is_in_way(&f->other, s) ||

@@ -9,7 +9,7 @@
  */
 #include "output/pyargs.h"
 
-#include "output/loosejson.h"
+#include "output/relaxedjson.h"
 
 #define MAX_NAME 256 /* maximal bytes of a name or a bare word used as a key */
 
@@ -159,7 +159,7 @@ static enum jsonscan_result in_word(struct pyargs *p, char c, struct buf *out)
 	if (p->is_key)
 		buf_add_json(out, word);
 	else
-		loosejson_add_word(out, word);
+		relaxedjson_add_word(out, word);
 	p->state = p->is_key ? PY_COLON : PY_AFTER;
 	return behind(p, c, out);
 }
@@ -172,7 +172,7 @@ static enum jsonscan_result in_string(struct pyargs *p, char c, struct buf *out)
 		buf_add_c(out, '"');
 		p->state = p->is_key ? PY_COLON : PY_AFTER;
 	} else {
-		loosejson_add_text(out, (struct str){&c, 1});
+		relaxedjson_add_text(out, (struct str){&c, 1});
 	}
 	return JSONSCAN_MORE;
 }
@@ -192,7 +192,7 @@ static enum jsonscan_result in_escape(struct pyargs *p, char c, struct buf *out)
 		buf_add_c(out, c);
 	} else if (c != '\n') { /* backslash and newline: Python drops both */
 		buf_add_z(out, "\\\\");
-		loosejson_add_text(out, (struct str){&c, 1});
+		relaxedjson_add_text(out, (struct str){&c, 1});
 	}
 	return JSONSCAN_MORE;
 }

@@ -201,7 +201,7 @@ const struct tool_state tool_states[] = {
 	[GEMMA_CALL] = {.kind = TOOL_EXPECT, .literals = {"call:"}, .next = {GEMMA_NAME}},
 	[GEMMA_NAME] = {.kind = TOOL_UNTIL, .literals = {"{"}, .take = TAKE_NAME,
 			.next = {GEMMA_ARGS | TOOL_AGAIN}},
-	[GEMMA_ARGS] = {.kind = TOOL_LOOSE, .literals = {GEMMA_MARK}, .next = {GEMMA_CLOSE}},
+	[GEMMA_ARGS] = {.kind = TOOL_RELAXED, .literals = {GEMMA_MARK}, .next = {GEMMA_CLOSE}},
 	[GEMMA_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"<tool_call|>"},
 			 .next = {GEMMA | TOOL_END}, .other = GEMMA | TOOL_END},
 
@@ -336,7 +336,7 @@ const struct tool_format tool_formats[] = {
 	 .any = "<|tool_call>call:", .before_name = "<|tool_call>call:", .after_name = "",
 	 .open = "<|tool_call>", .close_tag = "<tool_call|>",
 	 .first = {"<|tool_call>call:", "", "<tool_call|>"},
-	 .again = {"<|tool_call>call:", "", "<tool_call|>"}, .loose_mark = GEMMA_MARK},
+	 .again = {"<|tool_call>call:", "", "<tool_call|>"}, .relaxed_mark = GEMMA_MARK},
 	{.name = "kimi", .marks = {"<|tool_calls_section_begin|>",
 					"<|tool_call_argument_begin|>"},
 	 .tags = {KIMI_CALLS, KIMI_SEP}, .start = KIMI, .any = KIMI_CALLS KIMI_OPEN "functions.",

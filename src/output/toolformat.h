@@ -27,7 +27,7 @@ enum tool_kind {
 	TOOL_CALL,   /* reads a JSON object that holds name and arguments */
 	TOOL_ARGS,   /* reads a JSON object, the arguments */
 	TOOL_PYTHON, /* reads arguments in Python's form (pyargs.h) */
-	TOOL_LOOSE,  /* reads a loose object (loosejson.h); the literal marks strings */
+	TOOL_RELAXED, /* reads a relaxed object (relaxedjson.h); the literal marks strings */
 };
 
 /* What a TOOL_UNTIL state reads. TAKE_HEADER chooses next[0] for text, next[1] for
@@ -45,7 +45,7 @@ struct tool_state {
 	enum tool_kind kind;
 	const char *literals[TOOL_LITERALS];
 	unsigned short next[TOOL_LITERALS]; /* next state for each literal; CALL, ARGS, PYTHON
-					     * and LOOSE use the first */
+					     * and RELAXED use the first */
 	unsigned short other; /* for EXPECT: state without a literal; 0: the call is broken */
 	enum tool_take take;  /* for UNTIL */
 	enum out_channel channel; /* for TEXT */
@@ -95,7 +95,8 @@ struct tool_format {
 	/* What stands before a list of calls in the history, where no template shows calls. */
 	const char *hidden;
 	bool is_python; /* arguments are in Python's form (pyargs.h) */
-	const char *loose_mark; /* arguments are a loose object (loosejson.h) with this mark */
+	/* Arguments are a relaxed object (relaxedjson.h) with this mark. */
+	const char *relaxed_mark;
 };
 extern const struct tool_format tool_formats[];
 extern const int n_tool_formats;

@@ -22,7 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "output/loosejson.h"
+#include "output/relaxedjson.h"
 #include "output/pyargs.h"
 
 #define MAX_NAME 256 /* maximal bytes of a name, key or header */
@@ -59,7 +59,7 @@ struct toolparse {
 	enum field field, next_field;
 	struct buf word;
 	uint32_t half; /* first half of a surrogate pair; 0: none */
-	struct loosejson loose;
+	struct relaxedjson relaxed;
 	struct pyargs python;
 };
 
@@ -92,7 +92,7 @@ static void toolparse_enter(struct toolparse *p, unsigned next)
 	p->n_space = 0;
 	p->field = FIELD_NONE;
 	jsonscan_init(&p->scan);
-	loosejson_init(&p->loose, p->state->literals[0]);
+	relaxedjson_init(&p->relaxed, p->state->literals[0]);
 	pyargs_init(&p->python);
 	p->is_first = true;
 }
@@ -426,9 +426,9 @@ static void step_value(struct toolparse *p, char c)
 	if (n > 0 && strips && p->hold.p[n - 1] == '\n')
 		n--;
 	if (p->is_string)
-		loosejson_add_text(&p->args, (struct str){p->hold.p, n});
+		relaxedjson_add_text(&p->args, (struct str){p->hold.p, n});
 	else
-		loosejson_add_word(&p->args, (struct str){p->hold.p, n});
+		relaxedjson_add_word(&p->args, (struct str){p->hold.p, n});
 	if (i < 0) {
 		buf_drop(&p->hold, n);
 	} else {
@@ -627,11 +627,11 @@ static void step_json(struct toolparse *p, char c)
 		toolparse_follow(p, p->state->next[0], 0);
 }
 
-static void step_loose(struct toolparse *p, char c)
+static void step_relaxed(struct toolparse *p, char c)
 {
 	bool is_python = p->state->kind == TOOL_PYTHON;
 	enum jsonscan_result r = is_python ? pyargs_push(&p->python, c, &p->args)
-					   : loosejson_push(&p->loose, c, &p->args);
+					   : relaxedjson_push(&p->relaxed, c, &p->args);
 	if (r == JSONSCAN_BAD) {
 		break_call(p);
 		return;
@@ -655,7 +655,7 @@ static void toolparse_step(struct toolparse *p, char c)
 	case TOOL_CALL:
 	case TOOL_ARGS: step_json(p, c); break;
 	case TOOL_PYTHON:
-	case TOOL_LOOSE: step_loose(p, c); break;
+	case TOOL_RELAXED: step_relaxed(p, c); break;
 	}
 }
 
@@ -690,7 +690,7 @@ void toolparse_destroy(struct toolparse *p)
 	buf_deinit(&p->args);
 	buf_deinit(&p->key);
 	buf_deinit(&p->word);
-	loosejson_deinit(&p->loose);
+	relaxedjson_deinit(&p->relaxed);
 	pyargs_deinit(&p->python);
 	free(p);
 }

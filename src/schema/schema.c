@@ -282,13 +282,13 @@ grammar_part schema_part(struct schema_reader *x, struct schema_list *list)
 
 /* --- enum and const ------------------------------------------------------ */
 
-static bool write_string(const struct schema_loose *loose, struct str text, bool is_key,
+static bool write_string(const struct schema_relaxed *relaxed, struct str text, bool is_key,
 			 struct buf *out)
 {
-	if (loose && is_key)
-		return schema_loose_add_key(loose, text, out);
-	if (loose)
-		return schema_loose_add_string(loose, text, out);
+	if (relaxed && is_key)
+		return schema_relaxed_add_key(relaxed, text, out);
+	if (relaxed)
+		return schema_relaxed_add_string(relaxed, text, out);
 	buf_add_json(out, text);
 	return true;
 }
@@ -305,7 +305,7 @@ static const char *word_of(const struct schema_reader *x, const json_t *v)
 /* False: the value cannot be written. */
 static bool write_value(const struct schema_reader *x, const json_t *v, struct buf *out)
 {
-	const struct schema_loose *loose = x->loose;
+	const struct schema_relaxed *relaxed = x->relaxed;
 	const char *key;
 	json_t *item;
 	bool is_first = true, good = true;
@@ -313,7 +313,7 @@ static bool write_value(const struct schema_reader *x, const json_t *v, struct b
 		buf_add_c(out, '{');
 		json_object_foreach((json_t *)v, key, item) {
 			buf_add_z(out, is_first ? "" : ", ");
-			good &= write_string(loose, str_of(key), true, out);
+			good &= write_string(relaxed, str_of(key), true, out);
 			buf_add_z(out, ": ");
 			good &= write_value(x, item, out);
 			is_first = false;
@@ -327,7 +327,7 @@ static bool write_value(const struct schema_reader *x, const json_t *v, struct b
 		}
 		buf_add_c(out, ']');
 	} else if (json_is_string(v)) {
-		good = write_string(loose, json_read_view(v), false, out);
+		good = write_string(relaxed, json_read_view(v), false, out);
 	} else if (json_is_number(v)) {
 		json_digits_add(v, out);
 	} else {
@@ -605,7 +605,7 @@ static grammar_part make_keywords(struct schema_reader *x, struct schema_list *l
 }
 
 static enum status build(struct grammar_build *b, const struct json_node *at,
-			 const struct schema_loose *loose, bool is_object, make_fn make,
+			 const struct schema_relaxed *relaxed, bool is_object, make_fn make,
 			 const void *ctx, size_t *io_work, grammar_part *out, struct fail *fail)
 {
 	struct schema_reader x;
@@ -614,7 +614,7 @@ static enum status build(struct grammar_build *b, const struct json_node *at,
 	const struct json_node is = {.v = object};
 	reader_init(&x, b, at->v ? at : &is, fail);
 	x.n_work = *io_work;
-	x.loose = loose;
+	x.relaxed = relaxed;
 	x.is_python = make == make_keywords;
 	schema_add(&x, &list, &x.root);
 	if (is_object && at->v)
@@ -647,11 +647,11 @@ enum status schema_build(struct grammar_build *b, const struct json_node *at,
 	return build(b, at, NULL, is_object, make_json, NULL, io_work, out, fail);
 }
 
-enum status schema_build_loose(struct grammar_build *b, const struct json_node *at,
-			       const struct schema_loose *loose, size_t *io_work,
+enum status schema_build_relaxed(struct grammar_build *b, const struct json_node *at,
+			       const struct schema_relaxed *relaxed, size_t *io_work,
 			       grammar_part *out, struct fail *fail)
 {
-	return build(b, at, loose, true, make_json, NULL, io_work, out, fail);
+	return build(b, at, relaxed, true, make_json, NULL, io_work, out, fail);
 }
 
 enum status schema_build_python(struct grammar_build *b, const struct json_node *at,

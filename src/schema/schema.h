@@ -3,7 +3,7 @@
  * Turns a JSON Schema (draft 2020-12) into a grammar of matching documents. Thread: any.
  *
  * Every document that the grammar permits is valid. Not every valid document can be
- * written. Objects have their properties in the schema's order, and further properties
+ * written. Objects have their properties in the schema's order, and additional properties
  * only if the schema asks for them. One space may follow a comma and a colon; there is no
  * other white space.
  *
@@ -32,25 +32,25 @@ enum status schema_build(struct grammar_build *b, const struct json_node *at,
 			 bool is_object, size_t *io_work, grammar_part *out,
 			 struct fail *fail) MUST_USE;
 
-/* Objects with bare keys, and strings between marks (output/loosejson.h). */
-struct schema_loose {
+/* Objects with bare keys, and strings between marks (output/relaxedjson.h). */
+struct schema_relaxed {
 	struct str mark;  /* as a grammar spells it */
 	const char *text; /* the mark's text: 2 to 32 bytes; the first must not occur again */
 };
-/* As schema_build, for such an object. `loose` must outlive the call. */
-enum status schema_build_loose(struct grammar_build *b, const struct json_node *at,
-			       const struct schema_loose *loose, size_t *io_work,
+/* As schema_build, for such an object. `relaxed` must outlive the call. */
+enum status schema_build_relaxed(struct grammar_build *b, const struct json_node *at,
+			       const struct schema_relaxed *relaxed, size_t *io_work,
 			       grammar_part *out, struct fail *fail) MUST_USE;
 
 /* As schema_build, for the keyword arguments of a call in Python (output/pyargs.h),
  * without the parentheses. Properties whose names are not Python's are left out, and
- * further properties are written only if the schema names none. */
+ * additional properties are written only if the schema names none. */
 enum status schema_build_python(struct grammar_build *b, const struct json_node *at,
 				size_t *io_work, grammar_part *out,
 				struct fail *fail) MUST_USE;
 
 /* The form of an object whose properties are written one by one between tags. Strings for
- * which `is_text` returns true are written as bare text, without quotes. Further
+ * which `is_text` returns true are written as bare text, without quotes. Additional
  * properties are not written. */
 struct schema_tags {
 	grammar_part before_key, before_value, before_text; /* the last: of strings */

@@ -23,11 +23,11 @@ struct object {
 	size_t n, cap;
 	struct strmap index; /* property name to index in p */
 	size_t n_required;
-	bool is_open;        /* further properties may be written */
-	grammar_part further;
+	bool is_open;        /* additional properties may be written */
+	grammar_part additional;
 	grammar_part groups[SCHEMA_GROUPS]; /* the same, divided by their names */
 	size_t n_groups;
-	int64_t min, max;    /* bounds of the number of properties, further ones included */
+	int64_t min, max;    /* bounds of the number of properties, additional ones included */
 };
 
 static size_t add_name(struct object *o, const char *name)
@@ -172,19 +172,19 @@ static void read_properties(struct schema_reader *x, const struct schema_list *l
 		schema_add_for_name(x, l, o->p[i].name, &value);
 		buf_clear(&text);
 		struct str name = str_of(o->p[i].name);
-		if (!x->loose)
+		if (!x->relaxed)
 			buf_add_json(&text, name);
-		else if (!schema_loose_add_key(x->loose, name, &text))
+		else if (!schema_relaxed_add_key(x->relaxed, name, &text))
 			schema_refuse(x, l->p[0].at, "has a property whose name holds %s, "
 				      "which this model's calls cannot have",
-				      x->loose->text);
+				      x->relaxed->text);
 		grammar_part key = grammar_build_lit(x->b, buf_str(&text));
 		o->p[i].part = seq(x, key, x->colon, schema_part(x, &value));
 	}
 	buf_deinit(&text);
 }
 
-/* --- further properties -------------------------------------------------------- */
+/* --- additional properties -------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -196,7 +196,7 @@ static bool says_something(const json_t *v)
 	return v && !json_is_false(v) && !json_is_null(v);
 }
 
-/* True if further properties may be written: a schema asks for them, or no schema
+/* True if additional properties may be written: a schema asks for them, or no schema
  * mentions properties. */
 static bool is_open(const struct schema_list *l)
 {
@@ -214,33 +214,33 @@ static bool is_open(const struct schema_list *l)
 	return is_said || !says_names;
 }
 
-/* Makes the further properties of each group of names. */
+/* Makes the additional properties of each group of names. */
 static void read_groups(struct schema_reader *x, const struct schema_list *l,
 			const char *const *names, struct object *o)
 {
 	const char *patterns[SCHEMA_GROUPS];
-	size_t n = schema_split_names(x, schema_further_names(x, l, is_open(l)), patterns);
+	size_t n = schema_split_names(x, schema_additional_names(x, l, is_open(l)), patterns);
 	for (size_t g = 0; g < n && x->st == OK; g++) {
 		json_t *text = json_string(patterns[g]);
 		const struct json_node at = {.v = text, .up = &x->root};
 		lang among;
 		if (schema_pattern(x, &at, &among) &&
-		    schema_further(x, l, names, o->n, is_open(l), among,
+		    schema_additional(x, l, names, o->n, is_open(l), among,
 				   &o->groups[o->n_groups]))
 			o->n_groups++;
 		json_decref(text);
 	}
 }
 
-static void read_further(struct schema_reader *x, const struct schema_list *l,
+static void read_additional(struct schema_reader *x, const struct schema_list *l,
 			 struct object *o)
 {
 	const char **names = xmalloc((o->n + 1) * sizeof *names);
 	for (size_t i = 0; i < o->n; i++)
 		names[i] = o->p[i].name;
 	qsort(names, o->n, sizeof *names, by_name);
-	o->is_open = schema_further(x, l, names, o->n, is_open(l), LANG_ANY, &o->further);
-	/* One further name counts. For more, each must be of another group. */
+	o->is_open = schema_additional(x, l, names, o->n, is_open(l), LANG_ANY, &o->additional);
+	/* One additional name counts. For more, each must be of another group. */
 	if (o->is_open && o->min > (int64_t)o->n_required + 1)
 		read_groups(x, l, names, o);
 	free(names);
@@ -266,7 +266,7 @@ static grammar_part member_part(struct members *m, grammar_part part, int64_t c)
 	return c > 0 ? grammar_build_seq(m->x->b, pair, 2) : part;
 }
 
-/* Further properties of which `need` count, when c properties were written. Each that counts
+/* Additional properties of which `need` count, when c properties were written. Each that counts
  * is of another group of names, in the order of the groups; then come any. */
 static grammar_part counted_part(struct members *m, int64_t c, int64_t need, grammar_part more)
 {
@@ -293,7 +293,7 @@ static grammar_part counted_part(struct members *m, int64_t c, int64_t need, gra
 	return grammar_build_ref(x->b, rules[0][0]);
 }
 
-/* The further properties, after all named ones. A further name may occur twice, so only
+/* The additional properties, after all named ones. An additional name may occur twice, so only
  * the first one counts towards the minimum, unless names are divided into groups. */
 static grammar_part end_part(struct members *m, int64_t c)
 {
@@ -308,11 +308,11 @@ static grammar_part end_part(struct members *m, int64_t c)
 		return never(x);
 	schema_work(x, need > 1 ? SCHEMA_GROUPS * 100 : 0);
 	grammar_part more = grammar_build_repeat(
-		x->b, member_part(m, o->further, 1), 0,
+		x->b, member_part(m, o->additional, 1), 0,
 		room == GRAMMAR_NO_MAX ? GRAMMAR_NO_MAX : rule_count(room - MAX(need, 1)));
 	if (need > 1)
 		return counted_part(m, c, need, more);
-	grammar_part pair[2] = {member_part(m, o->further, c), more};
+	grammar_part pair[2] = {member_part(m, o->additional, c), more};
 	grammar_part some = grammar_build_seq(x->b, pair, 2);
 	return need ? some : grammar_build_opt(x->b, some);
 }
@@ -439,7 +439,7 @@ grammar_part schema_object(struct schema_reader *x, const struct schema_list *l)
 	if (is_possible && x->st == OK)
 		read_properties(x, l, &o);
 	if (is_possible && x->st == OK)
-		read_further(x, l, &o);
+		read_additional(x, l, &o);
 	if (is_possible && x->st == OK)
 		out = seq(x, lit(x, "{"), members(x, &o), lit(x, "}"));
 	strmap_deinit(&o.index);
@@ -506,7 +506,7 @@ static bool read_open(struct schema_reader *x, const struct schema_list *l, stru
 	grammar_part first = grammar_build_class(x->b, name_chars, 3, false);
 	grammar_part rest = grammar_build_repeat(
 		x->b, grammar_build_class(x->b, name_chars, 4, false), 0, 200);
-	o->further = seq(x, seq(x, first, rest, lit(x, "=")), schema_part(x, &value),
+	o->additional = seq(x, seq(x, first, rest, lit(x, "=")), schema_part(x, &value),
 			 lit(x, ""));
 	return true;
 }

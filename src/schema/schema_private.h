@@ -52,7 +52,7 @@ struct schema_reader {
 	struct schema_job *jobs, **last_job;
 	size_t n_work; /* work done so far, at most MAX_WORK */
 	grammar_part comma, colon; /* with the optional space after them */
-	const struct schema_loose *loose; /* NULL: documents are JSON */
+	const struct schema_relaxed *relaxed; /* NULL: documents are JSON */
 	bool is_python; /* documents are Python's: True, False, None */
 	struct lang_pool *langs;
 	struct strmap regexes;     /* text of a `pattern` to its lang */
@@ -225,7 +225,7 @@ struct schema_bounds schema_number_bounds(struct schema_reader *x, const struct 
 bool schema_multiple(struct schema_reader *x, const struct schema_list *l,
 		     const struct schema_bounds *b, bool is_integer, grammar_part *out);
 
-/* --- schema_array.c, _unique.c, _object.c, _further.c --- */
+/* --- schema_array.c, _unique.c, _object.c, _additional.c --- */
 grammar_part schema_array(struct schema_reader *x, const struct schema_list *l);
 /* Adds what the list says of item i. */
 void schema_add_for_item(struct schema_reader *x, const struct schema_list *l, size_t i,
@@ -247,28 +247,28 @@ void schema_each_name(struct schema_reader *x, const struct schema_list *l,
 /* Adds the schemas of the value of property `name`. */
 void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
 			 const char *name, struct schema_list *out);
-/* Further members `"name": value`, whose names are none of the n sorted names. False:
+/* Additional members `"name": value`, whose names are none of the n sorted names. False:
  * there are none. is_open: also permits names that match no pattern. among: names of this
  * language only. */
-bool schema_further(struct schema_reader *x, const struct schema_list *l,
+bool schema_additional(struct schema_reader *x, const struct schema_list *l,
 		    const char *const *names, size_t n, bool is_open, lang among,
 		    grammar_part *out);
-/* The names that further members may have, without regard to the sorted names. */
-lang schema_further_names(struct schema_reader *x, const struct schema_list *l, bool is_open);
+/* The names that additional members may have, without regard to the sorted names. */
+lang schema_additional_names(struct schema_reader *x, const struct schema_list *l, bool is_open);
 
-/* --- schema_loose.c: with x->loose --- */
-enum { SCHEMA_LOOSE_RANGES = 7 };
-/* SCHEMA_LOOSE_RANGES ranges: what a bare key does not contain. */
-const struct grammar_range *schema_loose_not_in_keys(void);
-bool schema_loose_is_in_keys(uint32_t cp);
+/* --- schema_relaxed.c: with x->relaxed --- */
+enum { SCHEMA_RELAXED_RANGES = 7 };
+/* SCHEMA_RELAXED_RANGES ranges: what a bare key does not contain. */
+const struct grammar_range *schema_relaxed_not_in_keys(void);
+bool schema_relaxed_is_in_keys(uint32_t cp);
 /* Append a string, or a key. False: it contains the mark, so it cannot be written. */
-bool schema_loose_add_string(const struct schema_loose *l, struct str text, struct buf *out);
-bool schema_loose_add_key(const struct schema_loose *l, struct str name, struct buf *out);
+bool schema_relaxed_add_string(const struct schema_relaxed *l, struct str text, struct buf *out);
+bool schema_relaxed_add_key(const struct schema_relaxed *l, struct str name, struct buf *out);
 /* min to max characters of a string. */
-grammar_part schema_loose_chars(struct schema_reader *x, uint32_t min, uint32_t max);
+grammar_part schema_relaxed_chars(struct schema_reader *x, uint32_t min, uint32_t max);
 /* Any string, with its marks. */
-grammar_part schema_loose_text(struct schema_reader *x);
-grammar_part schema_loose_any_key(struct schema_reader *x);
+grammar_part schema_relaxed_text(struct schema_reader *x);
+grammar_part schema_relaxed_any_key(struct schema_reader *x);
 
 /* --- schema_tagged.c --- */
 /* Refuses arguments of a call that are no single object. */

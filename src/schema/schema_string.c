@@ -83,7 +83,7 @@ static grammar_part any_char(struct schema_reader *x)
 static grammar_part quoted(struct schema_reader *x, grammar_part inner)
 {
 	grammar_part quote =
-		grammar_build_lit(x->b, x->loose ? x->loose->mark : STR("\""));
+		grammar_build_lit(x->b, x->relaxed ? x->relaxed->mark : STR("\""));
 	grammar_part seq[3] = {quote, inner, quote};
 	return grammar_build_seq(x->b, seq, 3);
 }
@@ -97,8 +97,8 @@ static grammar_part string_of_length(struct schema_reader *x, uint32_t min,
 	if (schema_rule(x, name, &rule)) {
 		bool is_any = min == 0 && max == GRAMMAR_NO_MAX;
 		grammar_part part =
-			x->loose && is_any ? schema_loose_text(x)
-			: quoted(x, x->loose ? schema_loose_chars(x, min, max)
+			x->relaxed && is_any ? schema_relaxed_text(x)
+			: quoted(x, x->relaxed ? schema_relaxed_chars(x, min, max)
 					     : grammar_build_repeat(x->b, any_char(x),
 								    min, max));
 		grammar_build_set_rule(x->b, rule, part);
@@ -309,9 +309,9 @@ static grammar_part lang_of(struct schema_reader *x, const struct json_node *at,
 
 grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, lang l)
 {
-	if (x->loose)
-		l = lang_avoid(x->langs, l, (uint8_t)x->loose->text[0]);
-	return quoted(x, lang_of(x, at, l, !x->loose));
+	if (x->relaxed)
+		l = lang_avoid(x->langs, l, (uint8_t)x->relaxed->text[0]);
+	return quoted(x, lang_of(x, at, l, !x->relaxed));
 }
 
 lang schema_string_lang(struct schema_reader *x, const struct schema_list *l)

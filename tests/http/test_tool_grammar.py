@@ -134,7 +134,7 @@ def test_format_beside(t, d):
     t.ok(n_calls and n_texts, f"with auto either may come: {n_calls}, {n_texts}")
 
 
-def test_loose(t, d):
+def test_relaxed(t, d):
     """A call that must come is held to its schema, whatever `strict` says."""
     for seed in range(4):
         c = post(d, seed=seed, tool_choice="required", tools=[
@@ -222,5 +222,5 @@ def test_formats(t, _):
             t.equal(d.stop(), 0, f"{name}: halod ends well")
 
 
-run([test_forced, test_format_beside, test_loose, test_strict, test_refused, test_schemas,
+run([test_forced, test_format_beside, test_relaxed, test_strict, test_refused, test_schemas,
      test_formats])

@@ -321,12 +321,12 @@ static void test_cases(void)
 	}
 }
 
-/* --- loose objects ------------------------------------------------------------ */
+/* --- relaxed objects ------------------------------------------------------------ */
 
 static const struct {
 	const char *schema;
 	const char *yes[6], *no[8];
-} loose[] = {
+} relaxed[] = {
 	{"{\"properties\":{\"a\":{\"type\":\"string\"},\"b-c\":{\"type\":\"integer\"}}}",
 	 {"{}", "{a:'|~x \"'~ y'|~}", "{a:'|~'|~, b-c:1}", "{b-c: 2}"},
 	 {"{a:\"x\"}", "{'|~a'|~:'|~x'|~}", "{d:1}", "{a:x}", "{a:'|~x'|~'|~}"}},
@@ -346,16 +346,16 @@ static const struct {
 	 {"{'|~xy'|~:null}"}},
 };
 
-static enum status build_loose(const char *schema, struct grammar **out, struct fail *f)
+static enum status build_relaxed(const char *schema, struct grammar **out, struct fail *f)
 {
-	const struct schema_loose words = {.mark = STR("'|~"), .text = "'|~"};
+	const struct schema_relaxed words = {.mark = STR("'|~"), .text = "'|~"};
 	struct grammar_build *b = grammar_build_create();
 	uint32_t root = grammar_build_rule(b, STR("call"));
 	json_t *v = json_loads(schema, 0, NULL);
 	struct json_node at = {.v = v};
 	grammar_part part;
 	size_t work = 0;
-	enum status st = schema_build_loose(b, &at, &words, &work, &part, f);
+	enum status st = schema_build_relaxed(b, &at, &words, &work, &part, f);
 	if (st == OK) {
 		grammar_build_set_rule(b, root, part);
 		st = grammar_build_finish(b, root, out, f);
@@ -365,22 +365,22 @@ static enum status build_loose(const char *schema, struct grammar **out, struct 
 	return st;
 }
 
-static void test_loose(void)
+static void test_relaxed(void)
 {
 	struct fail f = {0};
 	struct grammar *g = NULL;
-	for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
-		if (build_loose(loose[i].schema, &g, &f) != OK) {
-			ok(false, "%s: %s", loose[i].schema, f.text);
+	for (size_t i = 0; i < sizeof relaxed / sizeof *relaxed; i++) {
+		if (build_relaxed(relaxed[i].schema, &g, &f) != OK) {
+			ok(false, "%s: %s", relaxed[i].schema, f.text);
 			continue;
 		}
-		for (int k = 0; k < 6 && loose[i].yes[k]; k++)
-			ok(accepts(g, loose[i].yes[k]), "loose: %s", loose[i].yes[k]);
-		for (int k = 0; k < 8 && loose[i].no[k]; k++)
-			ok(!accepts(g, loose[i].no[k]), "not loose: %s", loose[i].no[k]);
+		for (int k = 0; k < 6 && relaxed[i].yes[k]; k++)
+			ok(accepts(g, relaxed[i].yes[k]), "relaxed: %s", relaxed[i].yes[k]);
+		for (int k = 0; k < 8 && relaxed[i].no[k]; k++)
+			ok(!accepts(g, relaxed[i].no[k]), "not relaxed: %s", relaxed[i].no[k]);
 		grammar_unref(g);
 	}
-	ok(build_loose("{\"properties\":{\"a'|~\":{}}}", &g, &f) == E_INVAL,
+	ok(build_relaxed("{\"properties\":{\"a'|~\":{}}}", &g, &f) == E_INVAL,
 	   "a name with the mark: %s", f.text);
 }
 
@@ -603,7 +603,7 @@ int main(void)
 	static const struct str none = {"a", 1};
 	vocab = grammar_vocab_create(&none, 1);
 	test_cases();
-	test_loose();
+	test_relaxed();
 	test_errors();
 	test_ignored();
 	test_hostile();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Further properties of an object, whose names no schema lists: `"name": value`. Without
+ * Additional properties of an object, whose names no schema lists: `"name": value`. Without
  * patterns, the name is compared character by character with the known names. With
  * patternProperties or propertyNames the names are languages. For each set of patterns
  * there is the language of names that match exactly these patterns, with the schemas of
@@ -20,12 +20,12 @@
 
 static bool is_plain(const struct schema_reader *x, uint32_t cp)
 {
-	if (x->loose)
-		return schema_loose_is_in_keys(cp);
+	if (x->relaxed)
+		return schema_relaxed_is_in_keys(cp);
 	return cp >= 0x20 && cp != '"' && cp != '\\';
 }
 
-/* The rest of a further name and its closing quote; a loose object's name has no quote. The
+/* The rest of an additional name and its closing quote; a relaxed object's name has no quote. The
  * name's first `at` bytes equal those of the n sorted names, and it must not become one of
  * them. It has no escapes, because an escape could spell a known name. */
 static grammar_part other_name(struct schema_reader *x, const char *const *names,
@@ -33,16 +33,16 @@ static grammar_part other_name(struct schema_reader *x, const char *const *names
 {
 	static const struct grammar_range in_json[] = {{0, 0x1F}, {'"', '"'},
 						       {'\\', '\\'}};
-	const struct grammar_range *special = x->loose ? schema_loose_not_in_keys() : in_json;
-	const size_t n_special = x->loose ? SCHEMA_LOOSE_RANGES : ARRAY_LEN(in_json);
-	const char *quote = x->loose ? "" : "\"";
+	const struct grammar_range *special = x->relaxed ? schema_relaxed_not_in_keys() : in_json;
+	const size_t n_special = x->relaxed ? SCHEMA_RELAXED_RANGES : ARRAY_LEN(in_json);
+	const char *quote = x->relaxed ? "" : "\"";
 	struct grammar_range *not = xmalloc((n + n_special) * sizeof *not);
 	struct grammar_parts alts = {0};
 	size_t n_not = n_special, i = 0;
 	memcpy(not, special, n_special * sizeof *not);
 	if (n > 0 && names[0][at] == '\0')
 		i = 1; /* ending here would spell this known name */
-	else if (!x->loose || at > 0)
+	else if (!x->relaxed || at > 0)
 		grammar_parts_add(&alts, lit(x, quote));
 	while (i < n) {
 		uint32_t cp;
@@ -72,12 +72,12 @@ static grammar_part other_name(struct schema_reader *x, const char *const *names
 	return out;
 }
 
-static grammar_part further_name(struct schema_reader *x, const char *const *names,
+static grammar_part additional_name(struct schema_reader *x, const char *const *names,
 				 size_t n)
 {
-	if (!n && x->loose)
-		return schema_loose_any_key(x);
-	grammar_part pair[2] = {lit(x, x->loose ? "" : "\""),
+	if (!n && x->relaxed)
+		return schema_relaxed_any_key(x);
+	grammar_part pair[2] = {lit(x, x->relaxed ? "" : "\""),
 				other_name(x, names, n, 0, 0)};
 	return n ? grammar_build_seq(x->b, pair, 2) : schema_any_string(x);
 }
@@ -190,7 +190,7 @@ static void add_members(struct schema_reader *x, const struct schema_list *l,
 	grammar_parts_add(alts, seq(x, name, x->colon, schema_part(x, &value)));
 }
 
-static bool further_by_pattern(struct schema_reader *x, const struct schema_list *l,
+static bool additional_by_pattern(struct schema_reader *x, const struct schema_list *l,
 			       struct patterns *p, bool is_open, grammar_part *out)
 {
 	struct grammar_parts alts = {0};
@@ -233,7 +233,7 @@ static bool read_names(struct schema_reader *x, const struct schema_list *l, str
 	return has_names;
 }
 
-lang schema_further_names(struct schema_reader *x, const struct schema_list *l, bool is_open)
+lang schema_additional_names(struct schema_reader *x, const struct schema_list *l, bool is_open)
 {
 	struct patterns p = {.allowed = LANG_ANY};
 	lang of[MAX_PATTERNS];
@@ -244,7 +244,7 @@ lang schema_further_names(struct schema_reader *x, const struct schema_list *l, 
 		       : lang_and(x->langs, p.allowed, lang_alt_of(x->langs, of, p.n));
 }
 
-bool schema_further(struct schema_reader *x, const struct schema_list *l,
+bool schema_additional(struct schema_reader *x, const struct schema_list *l,
 		    const char *const *names, size_t n, bool is_open, lang among,
 		    grammar_part *out)
 {
@@ -256,12 +256,12 @@ bool schema_further(struct schema_reader *x, const struct schema_list *l,
 		if (n > 0)
 			p.allowed = lang_and(x->langs, p.allowed,
 					     lang_not(x->langs, known_names(x, names, n)));
-		return further_by_pattern(x, l, &p, is_open, out);
+		return additional_by_pattern(x, l, &p, is_open, out);
 	}
 	struct schema_list value = {0};
 	add_values(x, l, &p, 0, &value);
 	if (!is_open || value.is_never || x->st != OK)
 		return false;
-	*out = seq(x, further_name(x, names, n), x->colon, schema_part(x, &value));
+	*out = seq(x, additional_name(x, names, n), x->colon, schema_part(x, &value));
 	return true;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "output/loosejson.h"
+#include "output/relaxedjson.h"
 
 #define MAX_KEY 256 /* maximal bytes of a key without quotes */
 
-void loosejson_add_text(struct buf *out, struct str text)
+void relaxedjson_add_text(struct buf *out, struct str text)
 {
 	for (size_t i = 0; i < text.n; i++) {
 		unsigned char c = (unsigned char)text.p[i];
@@ -18,7 +18,7 @@ void loosejson_add_text(struct buf *out, struct str text)
 	}
 }
 
-void loosejson_add_word(struct buf *out, struct str text)
+void relaxedjson_add_word(struct buf *out, struct str text)
 {
 	static const char *const python[][2] = {
 		{"True", "true"}, {"False", "false"}, {"None", "null"}};
@@ -31,68 +31,68 @@ void loosejson_add_word(struct buf *out, struct str text)
 		return;
 	}
 	buf_add_c(out, '"');
-	loosejson_add_text(out, text);
+	relaxedjson_add_text(out, text);
 	buf_add_c(out, '"');
 }
 
-void loosejson_init(struct loosejson *l, const char *mark)
+void relaxedjson_init(struct relaxedjson *l, const char *mark)
 {
 	struct buf word = l->word;
 	buf_clear(&word);
-	*l = (struct loosejson){.mark = mark, .word = word};
+	*l = (struct relaxedjson){.mark = mark, .word = word};
 }
 
-void loosejson_deinit(struct loosejson *l)
+void relaxedjson_deinit(struct relaxedjson *l)
 {
 	buf_deinit(&l->word);
 }
 
-static bool in_object(const struct loosejson *l)
+static bool in_object(const struct relaxedjson *l)
 {
 	return l->is_object >> (l->depth - 1) & 1;
 }
 
-static enum jsonscan_result open_container(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result open_container(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (l->depth == JSONSCAN_MAX_DEPTH)
 		return JSONSCAN_BAD;
 	uint64_t bit = (uint64_t)1 << l->depth++;
 	l->is_object = c == '{' ? l->is_object | bit : l->is_object & ~bit;
-	l->state = c == '{' ? LOOSE_KEY_OR_END : LOOSE_VALUE_OR_END;
+	l->state = c == '{' ? RELAXED_KEY_OR_END : RELAXED_VALUE_OR_END;
 	buf_add_c(out, c);
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result close_container(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result close_container(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (c != (in_object(l) ? '}' : ']'))
 		return JSONSCAN_BAD;
 	buf_add_c(out, c);
-	l->state = LOOSE_AFTER;
+	l->state = RELAXED_AFTER;
 	return --l->depth ? JSONSCAN_MORE : JSONSCAN_DONE;
 }
 
 /* Reads the first byte of a string with marks or quotes. False: c begins no string. */
-static bool open_string(struct loosejson *l, char c, bool is_key, struct buf *out)
+static bool open_string(struct relaxedjson *l, char c, bool is_key, struct buf *out)
 {
 	l->is_key = is_key;
 	if (c == l->mark[0]) {
-		l->state = LOOSE_OPEN;
+		l->state = RELAXED_OPEN;
 		l->n_mark = 1;
 		return true;
 	}
 	if (c != '"')
 		return false;
-	l->state = LOOSE_STRING;
+	l->state = RELAXED_STRING;
 	jsonscan_init(&l->scan);
 	jsonscan_push(&l->scan, c);
 	buf_add_c(out, c);
 	return true;
 }
 
-static enum jsonscan_result begin_value(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result begin_value(struct relaxedjson *l, char c, struct buf *out)
 {
-	bool may_end = l->state == LOOSE_VALUE_OR_END;
+	bool may_end = l->state == RELAXED_VALUE_OR_END;
 	if (jsonscan_is_space(c))
 		return JSONSCAN_MORE;
 	if (c == '{' || (c == '[' && l->depth > 0))
@@ -102,16 +102,16 @@ static enum jsonscan_result begin_value(struct loosejson *l, char c, struct buf 
 	if (c == ']')
 		return close_container(l, c, out);
 	if (!open_string(l, c, false, out)) {
-		l->state = LOOSE_WORD;
+		l->state = RELAXED_WORD;
 		buf_clear(&l->word);
 		buf_add_c(&l->word, c);
 	}
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result begin_key(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result begin_key(struct relaxedjson *l, char c, struct buf *out)
 {
-	bool may_end = l->state == LOOSE_KEY_OR_END;
+	bool may_end = l->state == RELAXED_KEY_OR_END;
 	if (jsonscan_is_space(c))
 		return JSONSCAN_MORE;
 	if (c == '}' && may_end)
@@ -119,14 +119,14 @@ static enum jsonscan_result begin_key(struct loosejson *l, char c, struct buf *o
 	if (is_char_of(c, ",:{}[]"))
 		return JSONSCAN_BAD;
 	if (!open_string(l, c, true, out)) {
-		l->state = LOOSE_BARE_KEY;
+		l->state = RELAXED_BARE_KEY;
 		buf_clear(&l->word);
 		buf_add_c(&l->word, c);
 	}
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result in_key(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result in_key(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (c != ':') {
 		buf_add_c(&l->word, c);
@@ -134,40 +134,40 @@ static enum jsonscan_result in_key(struct loosejson *l, char c, struct buf *out)
 		return is_bad ? JSONSCAN_BAD : JSONSCAN_MORE;
 	}
 	buf_add_c(out, '"');
-	loosejson_add_text(out, jsonscan_trim(buf_str(&l->word)));
+	relaxedjson_add_text(out, jsonscan_trim(buf_str(&l->word)));
 	buf_add_z(out, "\": ");
-	l->state = LOOSE_VALUE;
+	l->state = RELAXED_VALUE;
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result after_value(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result after_value(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (jsonscan_is_space(c))
 		return JSONSCAN_MORE;
 	if (c != ',')
 		return close_container(l, c, out);
 	buf_add_z(out, ", ");
-	l->state = in_object(l) ? LOOSE_KEY : LOOSE_VALUE;
+	l->state = in_object(l) ? RELAXED_KEY : RELAXED_VALUE;
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result in_word(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result in_word(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (c != ',' && c != '}' && c != ']') {
 		buf_add_c(&l->word, c);
 		return JSONSCAN_MORE;
 	}
-	loosejson_add_word(out, jsonscan_trim(buf_str(&l->word)));
+	relaxedjson_add_word(out, jsonscan_trim(buf_str(&l->word)));
 	return after_value(l, c, out);
 }
 
-static enum jsonscan_result end_string(struct loosejson *l)
+static enum jsonscan_result end_string(struct relaxedjson *l)
 {
-	l->state = l->is_key ? LOOSE_COLON : LOOSE_AFTER;
+	l->state = l->is_key ? RELAXED_COLON : RELAXED_AFTER;
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result in_open(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result in_open(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (c != l->mark[l->n_mark])
 		return JSONSCAN_BAD;
@@ -175,11 +175,11 @@ static enum jsonscan_result in_open(struct loosejson *l, char c, struct buf *out
 		return JSONSCAN_MORE;
 	buf_add_c(out, '"');
 	l->n_mark = 0;
-	l->state = LOOSE_TEXT;
+	l->state = RELAXED_TEXT;
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result in_text(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result in_text(struct relaxedjson *l, char c, struct buf *out)
 {
 	if (c == l->mark[l->n_mark]) {
 		if (l->mark[++l->n_mark])
@@ -187,14 +187,14 @@ static enum jsonscan_result in_text(struct loosejson *l, char c, struct buf *out
 		buf_add_c(out, '"');
 		return end_string(l);
 	}
-	loosejson_add_text(out, (struct str){l->mark, l->n_mark});
+	relaxedjson_add_text(out, (struct str){l->mark, l->n_mark});
 	l->n_mark = c == l->mark[0];
 	if (!l->n_mark)
-		loosejson_add_text(out, (struct str){&c, 1});
+		relaxedjson_add_text(out, (struct str){&c, 1});
 	return JSONSCAN_MORE;
 }
 
-static enum jsonscan_result in_string(struct loosejson *l, char c, struct buf *out)
+static enum jsonscan_result in_string(struct relaxedjson *l, char c, struct buf *out)
 {
 	enum jsonscan_result r = jsonscan_push(&l->scan, c);
 	if (r == JSONSCAN_BAD)
@@ -203,24 +203,24 @@ static enum jsonscan_result in_string(struct loosejson *l, char c, struct buf *o
 	return r == JSONSCAN_DONE ? end_string(l) : r;
 }
 
-enum jsonscan_result loosejson_push(struct loosejson *l, char c, struct buf *out)
+enum jsonscan_result relaxedjson_push(struct relaxedjson *l, char c, struct buf *out)
 {
 	switch (l->state) {
-	case LOOSE_VALUE:
-	case LOOSE_VALUE_OR_END: return begin_value(l, c, out);
-	case LOOSE_KEY:
-	case LOOSE_KEY_OR_END: return begin_key(l, c, out);
-	case LOOSE_BARE_KEY: return in_key(l, c, out);
-	case LOOSE_WORD: return in_word(l, c, out);
-	case LOOSE_OPEN: return in_open(l, c, out);
-	case LOOSE_TEXT: return in_text(l, c, out);
-	case LOOSE_STRING: return in_string(l, c, out);
-	case LOOSE_AFTER: return after_value(l, c, out);
-	case LOOSE_COLON: break;
+	case RELAXED_VALUE:
+	case RELAXED_VALUE_OR_END: return begin_value(l, c, out);
+	case RELAXED_KEY:
+	case RELAXED_KEY_OR_END: return begin_key(l, c, out);
+	case RELAXED_BARE_KEY: return in_key(l, c, out);
+	case RELAXED_WORD: return in_word(l, c, out);
+	case RELAXED_OPEN: return in_open(l, c, out);
+	case RELAXED_TEXT: return in_text(l, c, out);
+	case RELAXED_STRING: return in_string(l, c, out);
+	case RELAXED_AFTER: return after_value(l, c, out);
+	case RELAXED_COLON: break;
 	}
 	if (c == ':') {
 		buf_add_z(out, ": ");
-		l->state = LOOSE_VALUE;
+		l->state = RELAXED_VALUE;
 		return JSONSCAN_MORE;
 	}
 	return jsonscan_is_space(c) ? JSONSCAN_MORE : JSONSCAN_BAD;
