@@ -520,7 +520,7 @@ static enum status count_tokens(const struct api *a, const struct text_input *in
 	struct dialect_body to;
 	size_t n = 0;
 	dialect_body_init(&to);
-	to.sees = a->chat.vision != NULL;
+	to.model = &a->chat;
 	enum status st = anthropic_to_chat(in->body, false, &to, fail);
 	if (st == OK)
 		st = chat_body_count(a, &to, in, &n, fail);

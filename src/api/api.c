@@ -94,6 +94,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	copy_names(a, o);
 	a->chat = (struct chat_model){.model = m, .vision = o->vision, .sound = o->sound,
 				      .max_images = o->max_images, .fetch = o->fetch,
+				      .audio = o->audio,
 				      .reasoning = o->reasoning,
 				      .strict_tools = o->strict_tools};
 	a->embedder = o->embedder;
@@ -154,7 +155,8 @@ void api_sampling_format(const struct api *a, const struct generation_defaults *
 
 bool api_may_see(const struct api *a, struct str body)
 {
-	return a->chat.vision && memmem(body.p, body.n, "image", 5);
+	return (a->chat.vision && memmem(body.p, body.n, "image", 5)) ||
+	       (a->chat.sound && memmem(body.p, body.n, "audio", 5));
 }
 
 void api_destroy(struct api *a)

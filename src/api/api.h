@@ -7,6 +7,7 @@
  * one thread at a time (a worker while it is made, io afterwards).
  */
 #pragma once
+#include "audio/audio.h"
 #include "base/buf.h"
 #include "chat/chat_template.h"
 #include "embed/embed.h"
@@ -33,6 +34,7 @@ struct api_opts {
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
 	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
 	int32_t max_images;        /* at most so many images in a request */
+	struct audio_limits audio; /* as in struct chat_model */
 	const struct fetch *fetch; /* gets images by their address; NULL: addresses are refused */
 	const char *model_name;    /* `model` in answers; the name that requests give */
 	const char *const *aliases; /* further names of the model that requests may give */
@@ -66,7 +68,7 @@ void api_destroy(struct api *a);
 /* Appends which sampling holds where a request says nothing, and from where. */
 void api_sampling_format(const struct api *a, const struct generation_defaults *set,
 			 struct buf *out);
-/* Might the body hold an image? Computing one takes long, so such a body is for a worker
+/* Might the body hold an image or audio? Computing one takes long, so such a body is for a worker
  * thread. */
 bool api_may_see(const struct api *a, struct str body);
 

@@ -38,7 +38,7 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	struct json_node body = json_read_root(json);
 	struct dialect_body to;
 	dialect_body_init(&to);
-	to.sees = c->api->chat.vision != NULL;
+	to.model = &c->api->chat;
 	enum status st = check_model(&body, c->api, fail);
 	if (st == OK && c->dialect->fields != DIALECT_OWN)
 		st = fields_check(&body, c->dialect->fields, &to.ignored, fail);

@@ -2,12 +2,13 @@
 #include "api/api_dialect.h"
 
 #include "base/alloc.h"
+#include "chat/sounds.h"
 
 #define MAX_BLOCKS 10000
 
 void dialect_body_init(struct dialect_body *b)
 {
-	b->sees = false;
+	b->model = NULL;
 	b->ignored = (struct buf){0};
 	b->chat = json_object();
 	json_paths_init(&b->paths);
@@ -145,7 +146,7 @@ enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 	return st;
 }
 
-/* --- content with images --------------------------------------------------------- */
+/* --- content with images and audio --------------------------------------------------------- */
 
 static void end_text(struct dialect_content *c)
 {
@@ -239,6 +240,21 @@ static enum status read_image(const struct json_node *at, struct dialect_body *b
 	return st;
 }
 
+/* Audio is spelled as in chats: the part goes on as it is. */
+static void add_audio(struct dialect_body *b, struct dialect_content *c,
+		      const struct json_node *block)
+{
+	static const char *const fields[] = {"type", "input_audio", "audio_url"};
+	json_t *part = json_object();
+	if (!c->parts)
+		c->parts = json_array();
+	end_text(c);
+	json_array_append_new(c->parts, part);
+	json_paths_add(&b->paths, part, block);
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		dialect_copy(b, part, fields[i], block, fields[i]);
+}
+
 enum status dialect_read_block(const struct json_node *at, struct dialect_body *b,
 			       struct dialect_content *c, struct fail *fail)
 {
@@ -248,8 +264,12 @@ enum status dialect_read_block(const struct json_node *at, struct dialect_body *
 	bool is_image = false;
 	for (size_t i = 0; i < ARRAY_LEN(kinds) && json_is_string(type.v); i++)
 		is_image |= str_is(json_read_view(type.v), kinds[i]);
-	if (is_image && b->sees)
+	if (is_image && b->model->vision)
 		return read_image(at, b, c, fail);
+	if (b->model->sound && json_is_string(type.v) && sounds_is_kind(json_read_view(type.v))) {
+		add_audio(b, c, at);
+		return OK;
+	}
 	enum status st = read_block(at, &text, fail);
 	if (st == OK)
 		dialect_add_text(c, buf_str(&text));

@@ -18,7 +18,8 @@
 struct dialect_body {
 	json_t *chat; /* the rewritten body, an object */
 	struct json_paths paths;
-	bool sees; /* the model takes images: they become parts of type image_url */
+	/* What it takes beside text becomes parts of type image_url and input_audio. */
+	const struct chat_model *model;
 	struct buf ignored; /* parts of the client's body without effect, see fields_ignore */
 };
 void dialect_body_init(struct dialect_body *b);
@@ -106,17 +107,17 @@ json_t *dialect_message(const char *role, struct str text);
 enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 			       struct fail *fail) MUST_USE;
 /* Collects the content of one chat message: texts with newlines between, or a list of parts
- * once there is an image. */
+ * once there is an image or audio. */
 struct dialect_content {
 	struct buf text;
-	json_t *parts; /* NULL: no image has come */
+	json_t *parts; /* NULL: only text has come */
 };
 void dialect_add_text(struct dialect_content *c, struct str text);
 /* Adds an image as chat completions spell it; takes `url`. `from` is the client's place of the
  * address, `block` that of the whole image. */
 void dialect_add_image(struct dialect_body *b, struct dialect_content *c, json_t *url,
 		       const struct json_node *block, const struct json_node *from);
-/* Adds a block of text or of an image to c; any API's spelling is taken. */
+/* Adds a block of text, of an image or of audio to c; any API's spelling is taken. */
 enum status dialect_read_block(const struct json_node *at, struct dialect_body *b,
 			       struct dialect_content *c, struct fail *fail) MUST_USE;
 /* Adds a string, or all blocks of a list, to c. */

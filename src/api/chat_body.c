@@ -213,7 +213,8 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 	if (!chat->tools.is_forced)
 		set_reasoning(body, r, c->api->chat.model->tokenizer, prompt);
 	const struct images_use use = {.owner = c->api->shares_prefixes ? 0 : c->owner,
-				       .request = r, .is_gone = c->is_gone};
+				       .request = r, .is_gone = c->is_gone,
+				       .max_tokens = c->api->n_ctx};
 	prompt_alloc(r, 1);
 	st = prompt_encode(&c->api->chat, r, 0, prompt, false, fail);
 	if (st == OK)

@@ -61,14 +61,26 @@ static void add_num(struct buf *out, const char *name, double v)
 	buf_add_json_num(out, round(v * 1000) / 1000);
 }
 
-static void add_usage(const struct request_stats *s, struct buf *out)
+/* Of a model that hears: the prompt's tokens that stand for audio. */
+static void add_audio_tokens(const struct api_call *c, struct buf *out)
 {
+	int32_t n = 0;
+	for (int i = 0; i < c->request->n_images; i++)
+		n += c->request->images[i].is_sound ? c->request->images[i].n : 0;
+	if (c->api->chat.sound)
+		buf_addf(out, ",\"audio_tokens\":%d", n);
+}
+
+static void add_usage(const struct api_call *c, struct buf *out)
+{
+	const struct request_stats *s = &c->stats;
 	buf_addf(out,
 		 "\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,"
 		 "\"total_tokens\":%d,"
-		 "\"prompt_tokens_details\":{\"cached_tokens\":%d},"
-		 "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}",
-		 s->n_prompt, s->n_output, s->n_prompt + s->n_output, s->n_cached,
+		 "\"prompt_tokens_details\":{\"cached_tokens\":%d",
+		 s->n_prompt, s->n_output, s->n_prompt + s->n_output, s->n_cached);
+	add_audio_tokens(c, out);
+	buf_addf(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":%d}}",
 		 s->n_reasoning);
 }
 
@@ -234,7 +246,7 @@ static void add_usage_chunk(struct api_call *c, struct buf *out)
 {
 	open_chunk(c, out);
 	buf_add_z(out, "],");
-	add_usage(&c->stats, out);
+	add_usage(c, out);
 	buf_add_c(out, ',');
 	format_add_timings(c, out);
 	buf_add_z(out, "}\n\n");
@@ -324,7 +336,7 @@ static void add_answer(struct api_call *c, struct buf *out)
 	if (!c->format->has_own_prompt)
 		add_prompt_logprobs(c, 0, out);
 	buf_add_c(out, ',');
-	add_usage(&c->stats, out);
+	add_usage(c, out);
 	buf_add_c(out, ',');
 	format_add_timings(c, out);
 	buf_add_c(out, '}');

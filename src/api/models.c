@@ -51,8 +51,9 @@ static void add_entry(const struct api *a, struct str id, const struct served *s
 static void add_model(const struct api *a, struct str id, struct buf *out)
 {
 	add_entry(a, id, &a->served[0], out);
-	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s],"
-		 "\"output_modalities\":[\"text\"]}}", a->chat.vision ? ",\"image\"" : "");
+	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s%s],"
+		 "\"output_modalities\":[\"text\"]}}", a->chat.vision ? ",\"image\"" : "",
+		 a->chat.sound ? ",\"audio\"" : "");
 }
 
 /* Adds the model of /v1/embeddings or of /v1/rerank. */

@@ -150,6 +150,8 @@ static void add_capabilities(const struct api *a, const struct served *s, struct
 		buf_add_z(out, ",\"thinking\"");
 	if (m->vision)
 		buf_add_z(out, ",\"vision\"");
+	if (m->sound)
+		buf_add_z(out, ",\"audio\"");
 	if (a->fim.prefix >= 0 && a->fim.suffix >= 0 && a->fim.middle >= 0)
 		buf_add_z(out, ",\"insert\"");
 	buf_add_c(out, ']');

@@ -210,7 +210,7 @@ static enum status read_images(const struct json_node *list, struct dialect_body
 {
 	size_t n;
 	enum status st = json_read_list(list, MAX_IMAGES, &n, fail);
-	if (st == OK && n && !to->sees)
+	if (st == OK && n && !to->model->vision)
 		return json_read_fail(list, fail, "has images: this model reads text only");
 	for (size_t i = 0; st == OK && i < n; i++) {
 		struct json_node at = json_read_item(list, i);

@@ -63,6 +63,6 @@ void api_props_format(const struct api *a, struct buf *out)
 	add_member(out, "bos_token", m->bos_text);
 	add_member(out, "eos_token", m->eos_text);
 	add_member(out, "build_info", a->version);
-	buf_addf(out, ",\"modalities\":{\"vision\":%s,\"audio\":false}}",
-		 a->chat.vision ? "true" : "false");
+	buf_addf(out, ",\"modalities\":{\"vision\":%s,\"audio\":%s}}",
+		 a->chat.vision ? "true" : "false", a->chat.sound ? "true" : "false");
 }

@@ -378,7 +378,7 @@ static enum status responses_read_count(const struct api *a, const struct text_i
 	struct dialect_body to;
 	size_t n = 0;
 	dialect_body_init(&to);
-	to.sees = a->chat.vision != NULL;
+	to.model = &a->chat;
 	enum status st = responses_to_chat(in->body, &c, &to, fail);
 	if (st == OK)
 		st = chat_body_count(a, &to, in, &n, fail);

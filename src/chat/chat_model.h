@@ -6,6 +6,7 @@
 #pragma once
 #include <jansson.h>
 
+#include "audio/audio.h"
 #include "base/arena.h"
 #include "chat/callstore.h"
 #include "chat/chat_template.h"
@@ -22,6 +23,7 @@ struct chat_model {
 	struct vision *vision; /* NULL: messages hold no images */
 	struct sound *sound;   /* NULL: messages hold no sound */
 	int32_t max_images;    /* at most so many images in a request */
+	struct audio_limits audio; /* of one file, and of all audio of a request together */
 	const struct fetch *fetch; /* NULL: no address is fetched */
 	struct chat_template *template; /* NULL: the model has none */
 	const char *template_text; /* the template's source; "" without a template */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The images of one chat. They are listed while its messages are read, and computed when
- * the prompt's tokens are known. Thread: one at a time.
+ * The images and sounds of one chat. They are listed while its messages are read, and computed
+ * when the prompt's tokens are known. Thread: one at a time.
  */
 #pragma once
 #include "chat/chat_model.h"
@@ -13,34 +13,57 @@ struct images {
 	const struct chat_model *m;
 	struct arena *arena; /* holds the list */
 	struct images_entry {
-		struct str url;
-		struct fail place; /* param names the image; for faults in it */
+		bool is_sound;
+		/* What `source` is: an address or data URL, digits of base64, or the file. */
+		enum { IMAGES_URL, IMAGES_BASE64, IMAGES_FILE } form;
+		struct str source;
+		struct fail place; /* param names the image or sound; for faults in it */
+		/* While they are computed: what the tower made, and what keeps its rows. */
+		struct engine_image image;
+		void *view;
+		struct audio audio; /* of a sound, until the tower has heard it */
 		struct images_entry *next;
 	} *first, **last;
-	int n;
+	int n, n_sounds; /* in the list; n counts the sounds, too */
 };
 
 /* Makes an empty list. */
 void images_init(struct images *im, const struct chat_model *m, struct arena *arena);
+/* For images.c and sounds.c. Is this an address that may be fetched, or a data URL? `at` is its
+ * place. E_INVAL. */
+enum status images_check_url(const struct images *im, const struct json_node *at, bool is_sound,
+			     struct str url, struct fail *fail) MUST_USE;
+/* Appends an empty entry, with the place of `from`. */
+struct images_entry *images_append(struct images *im, const struct json_node *from);
+
 /* Lists the image of a message's part: `image_url`, a string or an object with a `url`.
  * Data URLs in base64 are taken, and addresses that m->fetch allows. E_INVAL, and E_LIMIT
  * for more than max_images, at the part's place. */
 enum status images_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;
 
+/* The file of an entry, fetched where it is an address. E_INVAL, E_CANCELLED; without a place. */
+struct images_use;
+enum status images_file(const struct images *im, const struct images_entry *e,
+			const struct images_use *use, struct buf *out,
+			struct fail *fail) MUST_USE;
+
 /* In a rendered prompt, replaces what the template wrote for each image by the model's own
  * spelling. Users' texts stay as they are. */
 void images_spell(const struct images *im, struct marked *io);
 
-/* Replaces the one token that the template wrote for each image by all the image's tokens.
- * E_INVAL where the template wrote fewer or more than the chat has images. An image's
- * errors are reported at its place. */
+/* Replaces the one token that the template wrote for each image and each sound by all of its
+ * tokens. E_INVAL where the template wrote fewer or more than the chat has. Errors of an image or
+ * a sound are reported at its place. */
 struct images_use {
 	uint64_t owner;          /* as in struct lru_key */
 	/* receives the images, held with im's arena; NULL: only the tokens are wanted */
 	struct request *request;
 	const _Atomic bool *is_gone; /* as in struct fetch_ask */
 	int64_t until_us;        /* deadline of fetching; images_expand sets it */
+	/* A prompt with sounds that would have as many tokens is only counted: nothing is computed
+	 * for it, and the caller refuses it. 0: no bound. */
+	int32_t max_tokens;
 };
 enum status images_expand(const struct images *im, const struct images_use *use,
 			  struct ids *ids, struct fail *fail) MUST_USE;

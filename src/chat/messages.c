@@ -6,7 +6,7 @@
  * but an end of turn never does.
  *
  * Content is a string or a list of parts. Templates get one string, the text parts joined
- * by newlines, as in llama.cpp and vLLM. Content with images becomes a list of dicts, as
+ * by newlines, as in llama.cpp and vLLM. Content with images or sounds becomes a list of dicts, as
  * Hugging Face writes it. System and developer messages at the beginning become one system
  * message; with a template that allows only one, so do all later ones.
  */
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "chat/pycalls.h"
+#include "chat/sounds.h"
 #include "chat/value.h"
 #include "base/alloc.h"
 #include "base/map.h"
@@ -33,9 +34,17 @@ static bool is_image_kind(struct str kind)
 	return str_is(kind, "image_url") || str_is(kind, "input_image");
 }
 
+/* What a model's messages may have. */
+static const char *all_kinds(const struct chat_model *m)
+{
+	static const char *const words[] = {"text", "text and images", "text and audio",
+					    "text, images and audio"};
+	return words[(m->vision ? 1 : 0) + (m->sound ? 2 : 0)];
+}
+
 /* Appends one part of text. A part that the model cannot see is refused by name: an answer
  * made without it would mislead. */
-static enum status read_part(const struct json_node *at, bool sees, struct buf *out,
+static enum status read_part(const struct json_node *at, const char *kinds, struct buf *out,
 			     struct fail *fail)
 {
 	enum status st = json_read_need_object(at, fail);
@@ -54,7 +63,7 @@ static enum status read_part(const struct json_node *at, bool sees, struct buf *
 		kind = json_read_clip(kind, MAX_QUOTED);
 		return json_read_fail(&type, fail,
 				      "is \"%.*s\": this model reads %s only",
-				      (int)kind.n, kind.p, sees ? "text and images" : "text");
+				      (int)kind.n, kind.p, kinds);
 	}
 	struct json_node words = json_read_get(at, refusal ? "refusal" : "text");
 	st = json_read_need_str(&words, &text, fail);
@@ -84,7 +93,8 @@ struct conversation {
 	bool has_system;
 	struct buf system;  /* the first system message */
 	struct buf content; /* the text of the message being read … */
-	struct jinja_value *parts; /* … or its list of parts, once it has an image; else NULL */
+	/* … or its list of parts, once it has an image or a sound; else NULL */
+	struct jinja_value *parts;
 	struct jinja_value **rest; /* the messages behind the first system message */
 	size_t n_rest;
 };
@@ -102,40 +112,46 @@ static void add_text_part(struct conversation *c)
 	buf_clear(&c->content);
 }
 
-static enum status add_image_part(const struct json_node *part, struct conversation *c,
-				  struct fail *fail)
+static enum status add_media_part(const struct json_node *part, bool is_sound,
+				  struct conversation *c, struct fail *fail)
 {
 	struct arena *a = c->o->arena;
 	struct jinja_value *dict = jinja_dict(a);
 	if (!c->parts)
 		c->parts = jinja_list(a);
 	add_text_part(c);
-	value_set_str(a, dict, "type", STR("image"), TRUST_TEMPLATE);
+	value_set_str(a, dict, "type", is_sound ? STR("audio") : STR("image"),
+		      TRUST_TEMPLATE);
 	jinja_list_add(a, c->parts, dict);
-	return images_add(c->o->images, part, fail);
+	return is_sound ? sounds_add(c->o->images, part, fail)
+			: images_add(c->o->images, part, fail);
 }
 
-/* sees: the message may have images. */
+/* sees: the message may have images and sounds, as far as the model takes them. */
 static enum status read_parts(const struct json_node *at, struct conversation *c, bool sees,
 			      struct fail *fail)
 {
 	size_t n;
+	const struct chat_model *m = c->o->images->m;
+	const char *kinds = sees ? all_kinds(m) : "text";
 	enum status st = json_read_list(at, MAX_PARTS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node part = json_read_item(at, i);
 		struct json_node type = json_read_get(&part, "type");
-		bool is_image = c->o->images->m->vision && json_is_string(type.v) &&
-				is_image_kind(json_read_view(type.v));
-		if (is_image && !sees)
-			return json_read_fail(&type, fail, "is an image: images may be in "
-							   "messages of users and tools");
-		if (is_image) {
-			st = add_image_part(&part, c, fail);
+		struct str kind = json_is_string(type.v) ? json_read_view(type.v) : STR("");
+		bool is_image = m->vision && is_image_kind(kind);
+		bool is_sound = m->sound && sounds_is_kind(kind);
+		if ((is_image || is_sound) && !sees)
+			return json_read_fail(&type, fail, is_sound
+				? "is audio: it may be in messages of users and tools"
+				: "is an image: images may be in messages of users and tools");
+		if (is_image || is_sound) {
+			st = add_media_part(&part, is_sound, c, fail);
 			continue;
 		}
 		if (i > 0 && !c->parts)
 			buf_add_c(&c->content, '\n');
-		st = read_part(&part, sees, &c->content, fail);
+		st = read_part(&part, kinds, &c->content, fail);
 		if (c->parts)
 			add_text_part(c);
 	}
@@ -431,7 +447,7 @@ static enum status read_message(const struct json_node *at, struct conversation 
 		return st;
 	struct arena *a = c->o->arena;
 	struct jinja_value *dict = jinja_dict(a);
-	bool may_see = role->role != ROLE_SYSTEM && c->o->images->m->vision;
+	bool may_see = role->role != ROLE_SYSTEM;
 	value_set_str(a, dict, "role", str_of(role->in_template), TRUST_TEMPLATE);
 	buf_clear(&c->content);
 	c->parts = NULL;

@@ -39,10 +39,9 @@ struct fit {
 	struct fail unseen, unheard;
 };
 
-/* Opens the embedding models and the towers in the order in which a start takes their
- * memory, and counts that memory. Reads only the ledger of f. Errors are those of
- * embed_open, vision_open and sound_open; then the server cannot start. After a failure, too, fit_close
- * must be called. */
+/* Opens the embedding models and the towers in the order in which a start takes their memory, and
+ * counts that memory. Reads only the ledger of f. Errors are those of embed_open, vision_open and
+ * sound_open; then the server cannot start. After a failure, too, fit_close must be called. */
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail) MUST_USE;
 void fit_close(struct fit *f); /* the ledger still counts their memory */
 

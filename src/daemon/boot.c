@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "audio/audio.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -105,7 +106,8 @@ static enum status plan_fetch(const struct config *c, struct boot_plan *out, str
 						 .n_from = c->image_urls.n,
 						 .dir = c->image_dir,
 						 .timeout_us = c->image_fetch_timeout,
-						 .max_bytes = c->max_image_bytes},
+						 .max_bytes = {c->max_image_bytes,
+							       c->max_audio_bytes}},
 			    &out->fetch, fail);
 }
 
@@ -446,10 +448,12 @@ static enum status load_vision(const struct config *c, struct boot *b, struct fi
 	return OK;
 }
 
-/* Loads the audio tower, likewise. */
+/* The same for the audio tower. It is of no use where no file of audio can be read. */
 static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail)
 {
-	enum status st = b->sound ? sound_load_tower(b->sound, fail) : OK;
+	enum status st = b->sound ? audio_check(fail) : OK;
+	if (st == OK && b->sound)
+		st = sound_load_tower(b->sound, fail);
 	if (st == E_NOMEM || st == E_CONFIG)
 		return st;
 	if (st != OK) {
@@ -458,9 +462,9 @@ static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail
 		fit->unheard = *fail;
 	}
 	if (fit->unheard.code != OK)
-		log_warn("sound is refused: %s", fit->unheard.text);
+		log_warn("audio is refused: %s", fit->unheard.text);
 	else if (b->sound)
-		log_info("sound: the model's audio tower runs on %s%s%s", sound_device(b->sound),
+		log_info("audio: the model's audio tower runs on %s%s%s", sound_device(b->sound),
 			 *sound_note(b->sound) ? ": " : "", sound_note(b->sound));
 	return OK;
 }
@@ -592,6 +596,7 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b, i
 		.model = b->model,
 		.vision = b->vision,
 		.sound = b->sound,
+		.audio = {c->max_audio_bytes, c->max_audio_time},
 		.max_images = (int32_t)c->max_images,
 		.fetch = o->plan->fetch,
 		.embedder = b->embedder,

@@ -78,7 +78,7 @@ enum status fetch_create(const struct fetch_opts *o, struct fetch **out, struct 
 	/* room for two each: localhost has two */
 	f->listed = xcalloc(2 * n + 1, sizeof *f->listed);
 	f->timeout_us = o->timeout_us;
-	f->max_bytes = o->max_bytes;
+	memcpy(f->max_bytes, o->max_bytes, sizeof f->max_bytes);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	enum status st = set_dir(f, o->dir, fail);
 	for (size_t i = 0; i < n && st == OK; i++)
@@ -142,10 +142,10 @@ bool fetch_allows(const struct fetch *f, struct str url)
 
 /* --- getting ------------------------------------------------------------------------ */
 
-enum status fetch_fail_long(const struct fetch *f, struct fail *fail)
+enum status fetch_fail_long(const struct fetch *f, enum fetch_kind kind, struct fail *fail)
 {
-	return fail_set(fail, E_INVAL, "is longer than %lld bytes (max_image_bytes)",
-			(long long)f->max_bytes);
+	return fail_set(fail, E_INVAL, "is longer than %lld bytes (max_%s_bytes)",
+			(long long)f->max_bytes[kind], kind == FETCH_AUDIO ? "audio" : "image");
 }
 
 int64_t fetch_until(const struct fetch *f)
@@ -156,6 +156,6 @@ int64_t fetch_until(const struct fetch *f)
 enum status fetch_get(const struct fetch *f, const struct fetch_ask *ask, struct buf *out,
 		      struct fail *fail)
 {
-	return str_starts(ask->url, STR("file:")) ? fetch_file(f, ask->url, out, fail)
+	return str_starts(ask->url, STR("file:")) ? fetch_file(f, ask, out, fail)
 						  : fetch_http(f, ask, out, fail);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gets image files that clients name by an address: by HTTP from the hosts that
+ * Gets files of images and audio that clients name by an address: by HTTP from the hosts that
  * `image_urls` lists, and from the folder `image_dir`. fetch_get waits for the network, so
  * it is not for the io thread. Thread: any, once created.
  */
@@ -8,6 +8,8 @@
 #include "base/buf.h"
 
 struct fetch;
+
+enum fetch_kind { FETCH_IMAGE, FETCH_AUDIO, FETCH_KINDS };
 
 struct fetch_opts {
 	/* The entries of image_urls: beginnings of addresses ("https://host/folder/"),
@@ -17,7 +19,7 @@ struct fetch_opts {
 	int n_from;
 	const char *dir;    /* folder for file: addresses; NULL or "": none */
 	int64_t timeout_us; /* for all files of a request together */
-	int64_t max_bytes;  /* of one file */
+	int64_t max_bytes[FETCH_KINDS]; /* of one file */
 };
 
 /* E_CONFIG: an entry of `from` is none of these three, or dir is no folder. */
@@ -33,9 +35,10 @@ struct fetch_ask {
 	/* deadline: fetch_until, called at the request's first file */
 	int64_t until_us;
 	const _Atomic bool *is_gone; /* true: the client has gone; NULL: it stays */
+	enum fetch_kind kind;
 };
 int64_t fetch_until(const struct fetch *f);
 /* Appends the file to *out. E_INVAL: the text says why not, and continues the words "the
- * image". E_CANCELLED: *is_gone was true. */
+ * image" or "the audio". E_CANCELLED: *is_gone was true. */
 enum status fetch_get(const struct fetch *f, const struct fetch_ask *ask, struct buf *out,
 		      struct fail *fail) MUST_USE;

@@ -38,7 +38,8 @@ static int open_below(const struct fetch *f, const char *rest)
 	return fd;
 }
 
-static enum status read_all(const struct fetch *f, int fd, struct buf *out, struct fail *fail)
+static enum status read_all(const struct fetch *f, enum fetch_kind kind, int fd, struct buf *out,
+			    struct fail *fail)
 {
 	size_t begin = out->n;
 	for (;;) {
@@ -52,13 +53,13 @@ static enum status read_all(const struct fetch *f, int fd, struct buf *out, stru
 		if (n == 0)
 			return OK;
 		out->n += (size_t)n;
-		if (out->n - begin > (size_t)f->max_bytes)
-			return fetch_fail_long(f, fail);
+		if (out->n - begin > (size_t)f->max_bytes[kind])
+			return fetch_fail_long(f, kind, fail);
 	}
 }
 
-static enum status read_below(const struct fetch *f, const char *rest, struct buf *out,
-			      struct fail *fail)
+static enum status read_below(const struct fetch *f, enum fetch_kind kind, const char *rest,
+			      struct buf *out, struct fail *fail)
 {
 	struct stat st;
 	int fd = open_below(f, rest);
@@ -67,21 +68,21 @@ static enum status read_below(const struct fetch *f, const char *rest, struct bu
 	if (fd < 0)
 		return fail_set(fail, E_INVAL, "cannot be read: %s", strerror(errno));
 	enum status s = fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
-				? read_all(f, fd, out, fail)
+				? read_all(f, kind, fd, out, fail)
 				: fail_set(fail, E_INVAL, "is no file");
 	close(fd);
 	return s;
 }
 
-enum status fetch_file(const struct fetch *f, struct str url, struct buf *out,
+enum status fetch_file(const struct fetch *f, const struct fetch_ask *ask, struct buf *out,
 		       struct fail *fail)
 {
-	char *path = fetch_url_file(url);
+	char *path = fetch_url_file(ask->url);
 	if (!path)
 		return fail_set(fail, E_INVAL, "is no file: write its whole path, as in "
 				"file:///folder/name.png, with %%XX for what is not ASCII");
 	const char *rest = rest_of(f, path);
-	enum status st = *rest ? read_below(f, rest, out, fail)
+	enum status st = *rest ? read_below(f, ask->kind, rest, out, fail)
 			       : fail_set(fail, E_INVAL, "is not below image_dir");
 	free(path);
 	return st;

@@ -69,7 +69,7 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
 		return size * n;
 	if (status_of(r) != 200)
 		return 0;
-	r->is_long = r->out->n - r->begin + size * n > (size_t)r->f->max_bytes;
+	r->is_long = r->out->n - r->begin + size * n > (size_t)r->f->max_bytes[r->ask->kind];
 	if (r->is_long)
 		return 0;
 	buf_add(r->out, p, size * n);
@@ -94,7 +94,7 @@ static void set_options(struct run *r, const struct fetch_url *u, int64_t left_u
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, PACKAGE "/" PACKAGE_VERSION);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(left_us / 1000 + 1));
-	curl_easy_setopt(c, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)r->f->max_bytes);
+	curl_easy_setopt(c, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)r->f->max_bytes[r->ask->kind]);
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, r);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
@@ -120,7 +120,7 @@ static enum status tell_fault(const struct run *r, const struct fetch_url *u, CU
 	if (is_gone(r))
 		return fail_default(fail, E_CANCELLED);
 	if (r->is_long || code == CURLE_FILESIZE_EXCEEDED)
-		return fetch_fail_long(r->f, fail);
+		return fetch_fail_long(r->f, r->ask->kind, fail);
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		return fail_time(r, fail);
 	if (status != 0 && status != 200)
@@ -135,14 +135,16 @@ static enum status tell_fault(const struct run *r, const struct fetch_url *u, CU
 
 static enum status check_type(const struct run *r, struct fail *fail)
 {
-	static const char *const fine[] = {"image/", "application/octet-stream",
-					   "binary/octet-stream"};
+	bool is_audio = r->ask->kind == FETCH_AUDIO;
+	const char *const fine[] = {is_audio ? "audio/" : "image/", "application/octet-stream",
+				    "binary/octet-stream", is_audio ? "application/ogg" : NULL};
 	char *type = NULL;
 	curl_easy_getinfo(r->curl, CURLINFO_CONTENT_TYPE, &type);
-	for (size_t i = 0; type && i < ARRAY_LEN(fine); i++)
+	for (size_t i = 0; type && i < ARRAY_LEN(fine) && fine[i]; i++)
 		if (strncasecmp(type, fine[i], strlen(fine[i])) == 0)
 			return OK;
-	return type ? fail_set(fail, E_INVAL, "is no image: the server sent %.60s", type) : OK;
+	return type ? fail_set(fail, E_INVAL, "is no %s: the server sent %.60s",
+			       is_audio ? "audio" : "image", type) : OK;
 }
 
 /* Replaces *u by the address to which the answer redirects, if that is allowed. */

@@ -21,8 +21,8 @@ struct sound_opts {
 };
 
 /* Reads the tower's settings and counts its memory, but takes none. *out NULL: the model has no
- * tower that is known here. E_UNSUPPORTED, E_MISSING and E_FORMAT name what cannot be read: the model can still be
- * served without sound. E_CONFIG: the memory is too small. */
+ * tower that is known here. E_UNSUPPORTED, E_MISSING and E_FORMAT name what cannot be read: the
+ * model can still be served without sound. E_CONFIG: the memory is too small. */
 enum status sound_open(const struct sound_opts *o, struct sound **out, struct fail *fail) MUST_USE;
 /* Takes the tower's memory. Call it once, before any clip. If it fails, the ledger no longer
  * counts that memory, and only sound_destroy may be called. */

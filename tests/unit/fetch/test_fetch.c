@@ -67,7 +67,7 @@ static struct fetch *make(const char *const *from, int n, const char *dir, struc
 {
 	struct fetch *f = NULL;
 	const struct fetch_opts o = {.from = from, .n_from = n, .dir = dir,
-				     .timeout_us = 1000000, .max_bytes = 100};
+				     .timeout_us = 1000000, .max_bytes = {100, 50}};
 	return fetch_create(&o, &f, fail) == OK ? f : NULL;
 }
 
@@ -148,7 +148,7 @@ static void test_no_socket(void)
 	struct buf out = {0};
 	/* Nobody listens at port 1: what was refused is told from what was tried. */
 	struct fetch *f = make(any, 1, NULL, &fail), *g = make(listed, 2, NULL, &fail);
-	struct fetch_ask ask = {STR("http://127.0.0.1:1/x"), fetch_until(f), NULL};
+	struct fetch_ask ask = {STR("http://127.0.0.1:1/x"), fetch_until(f), NULL, FETCH_IMAGE};
 	is_int(fetch_get(f, &ask, &out, &fail), E_INVAL, "a private address: %s", fail.text);
 	ok(strstr(fail.text, "private address"), "is not asked");
 	is_int(fetch_get(g, &ask, &out, &fail), E_INVAL, "a listed one: %s", fail.text);
@@ -198,7 +198,7 @@ static void test_files(void)
 		    {"/%2e%2e/x", ""}};
 	for (size_t i = 0; f && i < ARRAY_LEN(rows); i++) {
 		snprintf(url, sizeof url, "file://%s%s", dir, rows[i].rest);
-		struct fetch_ask ask = {str_of(url), 0, NULL};
+		struct fetch_ask ask = {str_of(url), 0, NULL, FETCH_IMAGE};
 		buf_clear(&out);
 		enum status st = fetch_get(f, &ask, &out, &fail);
 		is_int(st, rows[i].words ? E_INVAL : OK, "%s: %s", rows[i].rest,
@@ -206,7 +206,11 @@ static void test_files(void)
 		ok(rows[i].words ? strstr(fail.text, rows[i].words) != NULL : out.n == 100,
 		   "and is told");
 	}
-	struct fetch_ask ask = {STR("file:///etc/passwd"), 0, NULL};
+	snprintf(url, sizeof url, "file://%s/fits", dir);
+	struct fetch_ask ask = {str_of(url), 0, NULL, FETCH_AUDIO};
+	is_int(fetch_get(f, &ask, &out, &fail), E_INVAL, "too long for audio: %s", fail.text);
+	ok(strstr(fail.text, "50 bytes (max_audio_bytes)"), "whose bound is another");
+	ask = (struct fetch_ask){STR("file:///etc/passwd"), 0, NULL, FETCH_IMAGE};
 	is_int(fetch_get(f, &ask, &out, &fail), E_INVAL, "a file elsewhere: %s", fail.text);
 	fetch_destroy(f);
 	buf_deinit(&out);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "chat/sounds.h"
+
+#include "audio/mel.h"
+#include "base/alloc.h"
+
+bool sounds_is_kind(struct str kind)
+{
+	return str_is(kind, "input_audio") || str_is(kind, "audio_url");
+}
+
+/* The bytes say what a file is. A format that is not read is refused before its digits are. */
+static enum status check_format(const struct json_node *inner, struct fail *fail)
+{
+	static const char *const formats[] = {"wav", "mp3", "flac", "ogg", "opus"};
+	struct json_node at = json_read_get(inner, "format");
+	struct str format = STR("wav");
+	enum status st = json_read_str(&at, &format, fail);
+	for (size_t i = 0; i < ARRAY_LEN(formats) && st == OK; i++)
+		if (str_is(format, formats[i]))
+			return OK;
+	format = json_read_clip(format, 40);
+	return st != OK ? st
+			: json_read_fail(&at, fail, "is \"%.*s\": wav, mp3, flac, ogg and opus "
+					 "are read", (int)format.n, format.p);
+}
+
+static enum status add_digits(struct images *im, const struct json_node *inner, struct fail *fail)
+{
+	struct json_node data = json_read_get(inner, "data");
+	struct str digits = {0};
+	enum status st = json_read_need_object(inner, fail);
+	if (st == OK)
+		st = json_read_need_str(&data, &digits, fail);
+	if (st == OK)
+		st = check_format(inner, fail);
+	bool is_url = str_starts(digits, STR("data:"));
+	if (st == OK && is_url)
+		st = images_check_url(im, &data, true, digits, fail);
+	if (st != OK)
+		return st;
+	struct images_entry *e = images_append(im, &data);
+	e->form = is_url ? IMAGES_URL : IMAGES_BASE64;
+	e->source = digits;
+	e->is_sound = true;
+	im->n_sounds++;
+	return OK;
+}
+
+enum status sounds_add(struct images *im, const struct json_node *part, struct fail *fail)
+{
+	struct json_node inner = json_read_get(part, "input_audio");
+	struct json_node at = json_read_get(part, "audio_url");
+	struct json_node url = json_read_get(&at, "url");
+	const struct json_node *from = json_is_object(at.v) ? &url : &at;
+	struct str address = {0};
+	if (!at.v)
+		return add_digits(im, &inner, fail);
+	enum status st = json_read_need_str(from, &address, fail);
+	if (st == OK)
+		st = images_check_url(im, from, true, address, fail);
+	if (st != OK)
+		return st;
+	struct images_entry *e = images_append(im, from);
+	e->source = address;
+	e->is_sound = true;
+	im->n_sounds++;
+	return OK;
+}
+
+/* The longest that this sound may be: what the others have left of the request's time. */
+static int64_t time_left(const struct images *im)
+{
+	int64_t left = im->m->audio.max_us;
+	for (const struct images_entry *e = im->first; e; e = e->next)
+		left -= e->is_sound ? audio_us(&e->audio) : 0;
+	return im->m->audio.max_us ? MAX(1, left) : 0;
+}
+
+enum status sounds_measure(const struct images *im, struct images_entry *e,
+			   const struct images_use *use, struct fail *fail)
+{
+	struct buf file = {0};
+	const struct audio_limits limits = {im->m->audio.max_bytes, time_left(im)};
+	enum status st = images_file(im, e, use, &file, fail);
+	if (st == OK)
+		st = audio_decode(buf_str(&file), &limits, &e->audio, fail);
+	buf_deinit(&file);
+	if (st == OK)
+		e->image = (struct engine_image){
+			.is_sound = true,
+			.n = sound_tokens(im->m->sound, (int32_t)(e->audio.n / MEL_HOP))};
+	return st;
+}
+
+enum status sounds_hear(const struct images *im, struct images_entry *e,
+			const struct images_use *use, struct fail *fail)
+{
+	struct mel mel;
+	struct sound_view *view = NULL;
+	enum status st = mel_compute(&e->audio, sound_format(im->m->sound)->n_mels, &mel, fail);
+	audio_deinit(&e->audio);
+	const struct sound_clip clip = {mel.rows, mel.n_frames, use->owner, use->is_gone};
+	if (st == OK)
+		st = sound_hear(im->m->sound, &clip, &view, fail);
+	mel_deinit(&mel);
+	if (st != OK)
+		return st;
+	e->image = *sound_view_image(view);
+	e->view = view;
+	return OK;
+}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Audio for tests: WAV files by a formula, and messages with them."""
+import base64
+import math
+import os
+import struct
+
+FOLDER = os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests/golden/audio")
+
+
+def tone(seconds, rate=16000, low=300.0, high=2500.0):
+    """A rising tone, as a WAV file of one channel and 16 bits."""
+    n = int(seconds * rate)
+    samples = [int(9000 * math.sin(2 * math.pi * (low + (high - low) * i / n / 2) * i / rate))
+               for i in range(n)]
+    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + 2 * n, b"WAVE", b"fmt ", 16, 1, 1,
+                       rate, 2 * rate, 2, 16, b"data", 2 * n)
+    return head + struct.pack("<%dh" % n, *samples)
+
+
+def raw(name):
+    with open(os.path.join(FOLDER, name), "rb") as f:
+        return f.read()
+
+
+def spelled(data):
+    return base64.b64encode(data).decode()
+
+
+def sound(data, kind="wav"):
+    return {"type": "input_audio", "input_audio": {"data": spelled(data), "format": kind}}

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Audio over HTTP, to a tiny Qwen3-Omni: what it answers against Hugging Face Transformers
+(tests/golden/make_spoken.py), in the words of two APIs; the prefix cache; limits; and what is
+refused."""
+import json
+import os
+import tempfile
+
+from halod import SRCDIR, Halod, run
+from sounds import raw, sound, spelled, tone
+from test_images import SEE, chat, image, text, user
+
+OMNI = os.path.join(SRCDIR, "tests/golden/vision/qwen3omni")
+HEAR = "<|audio_start|><|audio_pad|><|audio_end|>"
+PAD = 509
+AT = "messages[0].content[0].input_audio.data"
+
+
+def messages_of(case):
+    """The golden prompt as a message: sounds and images stand where the template shows them."""
+    inner = case["text"].split("user\n", 1)[1].split("<|im_end|>", 1)[0]
+    seconds, names, parts = iter(case["seconds"]), iter(case["images"]), []
+    for i, spoken in enumerate(inner.split(HEAR)):
+        if i:
+            parts.append(sound(tone(next(seconds))))
+        for k, words in enumerate(SEE.split(spoken)):
+            if k:
+                parts.append(image(next(names)))
+            if words:
+                parts.append(text(words))
+    return user(*parts)
+
+
+def test_answers(t, d):
+    with open(os.path.join(SRCDIR, "tests/golden/audio/spoken.json")) as f:
+        cases = json.load(f)["cases"]
+    for case in cases:
+        a = chat(d, messages_of(case), max_tokens=2, logprobs=True, top_logprobs=5).json
+        t.equal((a["usage"]["prompt_tokens"],
+                 a["usage"]["prompt_tokens_details"]["audio_tokens"]),
+                (len(case["ids"]), case["ids"].count(PAD)),
+                "%s s: as many tokens as the reference has" % case["seconds"])
+        worst = 0
+        for got, want in zip(a["choices"][0]["logprobs"]["content"], case["steps"]):
+            best = sorted((x["logprob"] for x in got["top_logprobs"]), reverse=True)
+            for p, (_, logprob) in zip(best, want["top"]):
+                worst = max(worst, abs(p - logprob))
+        t.ok(worst < 2e-4, "and its log-probabilities", worst)
+
+
+def test_formats(t, d):
+    for name in ("pcm16.wav", "speech.mp3", "flac.flac", "vorbis.ogg", "opus.ogg"):
+        a = chat(d, user(sound(raw(name), name.split(".")[1]), text("?")))
+        t.ok(a.status == 200 and
+             a.json["usage"]["prompt_tokens_details"]["audio_tokens"] == 3, name, a.body)
+
+
+def test_cache(t, d):
+    words = text("Which sound is it, and was there one like it that was here before?")
+    first = chat(d, user(sound(tone(3)), words), logprobs=True).json
+    again = chat(d, user(sound(tone(3)), words), logprobs=True).json
+    other = chat(d, user(sound(tone(3, low=500)), words), logprobs=True).json
+    t.ok(again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 48 and
+         again["choices"][0]["logprobs"] == first["choices"][0]["logprobs"],
+         "the same sound is found again, and answered with the same bits", again["usage"])
+    t.ok(other["usage"]["prompt_tokens_details"]["cached_tokens"] == 0 and
+         other["choices"][0]["logprobs"] != first["choices"][0]["logprobs"],
+         "another one with as many tokens is not", other["usage"])
+
+
+def test_spellings(t, d):
+    """One prompt in other spellings has the same tokens: each of them finds it in the cache."""
+    wav, words = tone(4), text("Listen, and say what it was.")
+    n = chat(d, user(sound(wav), words)).json["usage"]["prompt_tokens"]
+    data = "data:audio/wav;base64," + spelled(wav)
+    for what, part in (
+            ("audio_url", {"type": "audio_url", "audio_url": {"url": data}}),
+            ("audio_url, a string", {"type": "audio_url", "audio_url": data}),
+            ("a data URL as input_audio's data",
+             {"type": "input_audio", "input_audio": {"data": data}})):
+        usage = chat(d, user(part, words)).json.get("usage")
+        t.ok(usage and usage["prompt_tokens"] == n and
+             usage["prompt_tokens_details"]["cached_tokens"] >= 48, what, usage)
+    a = d.request("POST", "/v1/responses", {
+        "max_output_tokens": 4, "temperature": 0, "store": False, "input": [
+            {"role": "user", "content": [sound(wav), {"type": "input_text",
+                                                      "text": words["text"]}]}]}).json
+    t.ok(a["usage"]["input_tokens"] == n and
+         a["usage"]["input_tokens_details"]["cached_tokens"] >= 48, "Responses' input_audio", a)
+    a = d.request("POST", "/v1/responses/input_tokens", {"input": [
+        {"role": "user", "content": [sound(wav), text(words["text"])]}]}).json
+    t.equal(a["input_tokens"], n, "which is counted, too")
+    a = d.request("POST", "/tokenize", {"messages": user(sound(wav))}).json
+    t.equal(a["tokens"].count(PAD), 52, "/tokenize shows its tokens")
+    result = [{"role": "user", "content": "What is in it?"},
+              {"role": "assistant", "tool_calls": [
+                  {"id": "t1", "type": "function", "function": {"name": "record",
+                                                                "arguments": "{}"}}]},
+              {"role": "tool", "tool_call_id": "t1", "content": [sound(wav)]}]
+    a = chat(d, result)
+    t.ok(a.status == 200 and a.json["usage"]["prompt_tokens"] > 52,
+         "the result of a tool may be a sound", a.body)
+    t.equal(d.request("GET", "/props").json["modalities"], {"vision": True, "audio": True},
+            "/props says that it hears")
+    t.equal(d.get("/v1/models").json["data"][0]["architecture"]["input_modalities"],
+            ["text", "image", "audio"], "so does /v1/models")
+
+
+def test_refused(t, d):
+    at = "messages[0].content[0]"
+    wav = tone(0.5)
+    many = raw("many.flac")  # half a second
+    for what, param, words in (
+            ({"type": "input_audio", "input_audio": {"data": "a?b", "format": "wav"}}, AT,
+             "not valid base64"),
+            ({"type": "input_audio", "input_audio": {"data": spelled(wav), "format": "m4a"}},
+             at + ".input_audio.format", "wav, mp3, flac, ogg and opus are read"),
+            ({"type": "input_audio", "input_audio": {"format": "wav"}}, AT, ""),
+            ({"type": "input_audio"}, at + ".input_audio", ""),
+            ({"type": "audio_url", "audio_url": {"url": "https://example.org/a.wav"}},
+             at + ".audio_url.url", "fetches no audio"),
+            ({"type": "audio_url", "audio_url": "data:audio/wav,abc"}, at + ".audio_url",
+             "in base64"),
+            (sound(b""), AT, "not a WAV, MP3, FLAC"),
+            (sound(raw("opus.ogg")[:60]), AT, "cannot be read"),
+            (sound(raw("short.wav")), AT, "0.050 s long"),
+            (sound(raw("nan.wav")), AT, "no numbers"),
+            (sound(tone(9)), AT, "longer than 8 s"),
+            (sound(wav + bytes(400000)), AT, "more than 400000"),
+            ({"type": "input_video"}, at + ".type", "text, images and audio only")):
+        a = chat(d, user(what, text("?")))
+        error = a.json.get("error", {})
+        t.ok(a.status == 400 and error.get("param") == param and words in error["message"],
+             "refused: %s" % (words or "no data"), a.body)
+    a = chat(d, user(sound(tone(4)), sound(tone(3.9)), sound(many, "flac")))
+    t.ok(a.status == 400 and a.json["error"]["param"] ==
+         "messages[0].content[2].input_audio.data", "all sounds of a request share the time",
+         a.body)
+    a = chat(d, [{"role": "system", "content": [sound(wav)]}] + user(text("?")))
+    t.ok(a.status == 400 and "users and tools" in a.json["error"]["message"],
+         "a sound in a system message", a.body)
+    forged = chat(d, user(text(HEAR), sound(wav))).json
+    plain = chat(d, user(text("x"), sound(wav))).json
+    t.ok(forged["usage"]["prompt_tokens"] > plain["usage"]["prompt_tokens"],
+         "a user's own <|audio_pad|> is text", forged)
+
+
+def test_too_long(t, d):
+    """A prompt that is too long by its sounds is refused before they are heard."""
+    small = Halod(model=OMNI, ctx=64)
+    a = chat(small, user(sound(tone(6))))
+    error = a.json["error"]
+    t.ok(a.status == 400 and error["code"] == "context_length_exceeded" and
+         error["param"] == "messages", "78 tokens of audio in a context of 64", a.body)
+    a = chat(small, user(sound(tone(1.5))))
+    t.equal(a.status, 200, "a shorter one is heard")
+    t.equal(small.stop(), 0, "and it ends well")
+
+
+def test_fetch(t, d):
+    with tempfile.TemporaryDirectory() as tmp:
+        with open(os.path.join(tmp, "a.wav"), "wb") as f:
+            f.write(tone(0.5))
+        with open(os.path.join(tmp, "long.wav"), "wb") as f:
+            f.write(tone(1))
+        near = Halod(model=OMNI, image_dir=tmp, max_audio_bytes=20000)
+
+        def ask(name):
+            return chat(near, user({"type": "audio_url",
+                                    "audio_url": {"url": "file://%s/%s" % (tmp, name)}}))
+        a = ask("a.wav")
+        t.ok(a.status == 200 and
+             a.json["usage"]["prompt_tokens_details"]["audio_tokens"] == 7,
+             "a file below image_dir", a.body)
+        for name, words in ("long.wav", "the audio is longer than 20000 bytes (max_audio_bytes)"), \
+                           ("none.wav", "the audio cannot be read: No such file"):
+            a = ask(name)
+            t.ok(a.status == 400 and words in a.json["error"]["message"] and
+                 a.json["error"]["param"] == "messages[0].content[0].audio_url.url", words, a.body)
+        t.equal(near.stop(), 0, "and it ends well")
+
+
+def test_deaf(t, d):
+    """A model without ears, and one whose ears are off."""
+    for kind, options, words in (
+            ("halo-tiny", {}, "this model reads text only"),
+            ("audio = off", {"model": OMNI, "audio": "off"}, "text and images only")):
+        deaf = Halod(**options)
+        a = chat(deaf, user(sound(tone(0.5))))
+        t.ok(a.status == 400 and words in a.json["error"]["message"] and
+             a.json["error"]["param"] == "messages[0].content[0].type",
+             "%s: %s" % (kind, words), a.body)
+        t.ok("audio" not in deaf.get("/v1/models").json["data"][0]["architecture"]
+             ["input_modalities"], "and /v1/models says so")
+        t.equal(deaf.stop(), 0, "and it ends well")
+
+
+if __name__ == "__main__":
+    run([test_answers, test_formats, test_cache, test_spellings, test_refused, test_too_long,
+         test_fetch, test_deaf],
+        model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000)
