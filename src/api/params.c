@@ -21,6 +21,7 @@
 #define MAX_BIASES 4096
 #define MAX_USER_BYTES 256
 #define MAX_SALT_BYTES 1024
+#define PRIORITY_MAX 1000000000 /* beyond it is REQUEST_BACKGROUND */
 
 /* --- numbers ------------------------------------------------------------ */
 
@@ -366,6 +367,16 @@ static enum status read_user(const struct json_node *body, struct api_call *c,
 	return st;
 }
 
+static enum status read_priority(const struct json_node *body, struct request *r,
+				 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "priority");
+	int64_t priority = 0;
+	enum status st = json_read_int(&at, -PRIORITY_MAX, PRIORITY_MAX, &priority, fail);
+	r->priority = (int32_t)priority;
+	return st;
+}
+
 /* Sets which requests may resume the KV pages of this one: those of the same key (unless
  * the settings let all keys share) with the same salt. The key's part has a fixed length,
  * so no salt can imitate another key's part. */
@@ -435,6 +446,8 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 		st = read_user(body, c, fail);
 	if (st == OK)
 		st = read_cache_salt(body, c, fail);
+	if (st == OK)
+		st = read_priority(body, r, fail);
 	if (st == OK)
 		st = check_best_of(body, r->n, fail);
 	if (st == OK)

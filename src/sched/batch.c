@@ -9,7 +9,8 @@
  *   draw       a token for every history that is now wholly in the cache
  *
  * The line is: choices of active requests that have no pages (not yet started, or
- * preempted), by age; then the queue. Age is (request, choice).
+ * preempted), by age; then the queue. Age is (request, choice). A lower priority number goes
+ * before all of these, and takes the place of a choice with a higher one.
  *
  * n > 1: the choices of one prompt wait until the first of them has prefilled
  * it. Then they fork its sequence and draw their first token from the very same
@@ -126,34 +127,38 @@ static int collect_running(struct sched *s)
 	return n_promised;
 }
 
-/* Choices that wait for pages that another computes are passed over. *io_n_promised counts the
- * slots that are promised to them. */
-static struct sched_choice *first_in_line(struct sched *s, int *io_n_promised)
+/* The first choice of r that could start; NULL: r has none. Choices that wait for pages that
+ * another computes are passed over. *io_n_promised counts the slots that are promised to them. */
+static struct sched_choice *first_of(struct sched *s, struct request *r, int *io_n_promised)
 {
-	for (struct request *r = s->active.head; r; r = r->next) {
-		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++) {
-			struct sched_choice *c = &r->choices[i];
-			bool waits = !c->fetch && (c->state == CHOICE_QUEUED ||
-						   c->state == CHOICE_PREEMPTED);
-			if (!waits || awaits_lead(c))
-				continue;
-			if (!share_waits(s, c))
-				return c;
-			++*io_n_promised;
-		}
-	}
-	for (struct request *r = s->waiting.head; r; r = r->next) {
-		if (r->is_over)
+	if (!r->is_over && !r->choices)
+		r->choices = choices_create(r, engine_n_ctx(s->o.engine));
+	int n = r->is_scheduled ? request_n_choices(r) : 1;
+	for (int i = 0; i < n && !r->is_over; i++) {
+		struct sched_choice *c = &r->choices[i];
+		bool waits = !c->fetch && (c->state == CHOICE_QUEUED ||
+					   c->state == CHOICE_PREEMPTED);
+		if (!waits || awaits_lead(c))
 			continue;
-		if (!r->choices)
-			r->choices = choices_create(r, engine_n_ctx(s->o.engine));
-		if (r->choices[0].fetch)
-			continue;
-		if (!share_waits(s, &r->choices[0]))
-			return &r->choices[0];
+		if (!share_waits(s, c))
+			return c;
 		++*io_n_promised;
 	}
 	return NULL;
+}
+
+static struct sched_choice *first_in_line(struct sched *s, int *io_n_promised)
+{
+	struct sched_choice *c = NULL;
+	struct request *active = s->active.head, *waiting = s->waiting.head;
+	while (!c && (active || waiting)) {
+		bool is_active = active &&
+				 (!waiting || active->priority <= waiting->priority);
+		struct request **next = is_active ? &active : &waiting;
+		c = first_of(s, *next, io_n_promised);
+		*next = (*next)->next;
+	}
+	return c;
 }
 
 /* Appends the text of some tokens of a history around the one at `at`. */
@@ -368,33 +373,6 @@ static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
 	return true;
 }
 
-static void admit(struct sched *s, int64_t now_us)
-{
-	struct sched_choice *c;
-	for (;;) {
-		int n_promised = collect_running(s);
-		if (!(c = first_in_line(s, &n_promised)))
-			return;
-		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
-			continue;
-		/* No room for what the disk has of c: waiting is better than computing it
-		 * again. */
-		if (!c->has_asked_disk && s->n_run > 0) {
-			set_blocked(s, c, n_promised, engine_pages_free(s->o.engine));
-			return;
-		}
-		if (batch_start(s, c, n_promised, now_us))
-			continue;
-		/* Choices that are being read from the disk hold pages until that ends. */
-		if (s->n_run > 0 || s->n_fetching > 0)
-			return;
-		s->blocked = NULL;
-		give_up(s, c);
-	}
-}
-
-/* --- the step ------------------------------------------------------------ */
-
 static void preempt(struct sched *s, struct sched_choice *c)
 {
 	drop_seq(s, c);
@@ -405,20 +383,76 @@ static void preempt(struct sched *s, struct sched_choice *c)
 		  c->index, choice_length(c));
 }
 
+/* Takes the pages of the last choice that runs, where it has a lower priority than c. */
+static bool take_place(struct sched *s, const struct sched_choice *c)
+{
+	struct sched_choice *last = s->n_run > 0 ? s->run[s->n_run - 1] : NULL;
+	if (!last || last->r->priority <= c->r->priority)
+		return false;
+	preempt(s, last);
+	s->blocked = NULL;
+	return true;
+}
+
+/* Does c wait because the background runs only where nothing else does? */
+static bool is_held_back(const struct sched *s, const struct sched_choice *c)
+{
+	return request_is_background(c->r) && s->n_run > 0 &&
+	       !request_is_background(s->run[0]->r);
+}
+
+static void admit(struct sched *s, int64_t now_us)
+{
+	struct sched_choice *c;
+	for (;;) {
+		int n_promised = collect_running(s);
+		c = first_in_line(s, &n_promised);
+		if (!c || is_held_back(s, c))
+			return;
+		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
+			continue;
+		/* No room for what the disk has of c: waiting is better than computing it
+		 * again. */
+		bool waits = !c->has_asked_disk && s->n_run > 0;
+		if (!waits && batch_start(s, c, n_promised, now_us))
+			continue;
+		if (take_place(s, c))
+			continue;
+		if (waits)
+			set_blocked(s, c, n_promised, engine_pages_free(s->o.engine));
+		/* Choices that are being read from the disk hold pages until that ends. */
+		if (s->n_run > 0 || s->n_fetching > 0)
+			return;
+		s->blocked = NULL;
+		give_up(s, c);
+	}
+}
+
+/* --- the step ------------------------------------------------------------ */
+
 /* Cuts each prompt's tokens where no image is split. An image that comes next may use all
  * that is left of the step, even beyond the chunk. */
 static void keep_images_whole(struct sched *s)
 {
 	int left = engine_max_batch_tok(s->o.engine);
-	for (int i = 0; i < s->n_run; i++)
+	for (int i = 0; i < s->n_plan; i++)
 		left -= s->n_tok[i];
-	for (int i = 0; i < s->n_run; i++) {
+	for (int i = 0; i < s->n_plan; i++) {
 		int n = s->n_tok[i];
 		if (s->run[i]->state == CHOICE_DECODE)
 			continue;
 		s->n_tok[i] = engine_seq_whole(s->o.engine, s->run[i]->seq, n, n + left);
 		left += n - s->n_tok[i];
 	}
+}
+
+/* All that run, or those before the background where there are any: it stands last. */
+static int n_to_plan(const struct sched *s)
+{
+	int n = 0;
+	while (n < s->n_run && !request_is_background(s->run[n]->r))
+		n++;
+	return n > 0 ? n : s->n_run;
 }
 
 static void plan(struct sched *s)
@@ -431,13 +465,14 @@ static void plan(struct sched *s)
 		.alone_chunk = policy_alone_chunk(engine_max_batch_tok(s->o.engine),
 						  &s->prefill_cost),
 	};
-	for (int i = 0; i < s->n_run; i++) {
+	s->n_plan = n_to_plan(s);
+	for (int i = 0; i < s->n_plan; i++) {
 		const struct sched_choice *c = s->run[i];
 		int n_pending = choice_length(c) - engine_seq_length(c->seq);
 		s->seqs[i].n_pending = engine_seq_cut(s->o.engine, c->seq, n_pending);
 		s->seqs[i].is_decoding = c->state == CHOICE_DECODE;
 	}
-	policy_plan(&limits, s->seqs, s->n_run, s->n_tok);
+	policy_plan(&limits, s->seqs, s->n_plan, s->n_tok);
 	keep_images_whole(s);
 }
 
@@ -477,10 +512,10 @@ static void reserve(struct sched *s, int i)
 static int make_slices(struct sched *s)
 {
 	int n = 0;
-	for (int i = 0; i < s->n_run; i++)
+	for (int i = 0; i < s->n_plan; i++)
 		if (s->n_tok[i] > 0 && choice_is_running(s->run[i]))
 			reserve(s, i);
-	for (int i = 0; i < s->n_run; i++) {
+	for (int i = 0; i < s->n_plan; i++) {
 		if (s->n_tok[i] == 0 || !choice_is_running(s->run[i]))
 			continue;
 		s->sliced[n] = s->run[i];
@@ -664,15 +699,17 @@ static void note_cost(struct sched *s, struct step_size size, int64_t us)
 static void note_tokens(struct sched_choice *c, int n, int64_t now_us)
 {
 	struct request_stats *st = &c->r->stats;
+	bool has_reader = !request_is_background(c->r);
 	metric_add(METRIC_GENERATION_TOKENS, n);
-	if (c->last_token_us)
+	if (c->last_token_us && has_reader)
 		metric_observe(METRIC_ITL, (double)(now_us - c->last_token_us) * 1e-6);
-	if (!st->first_token_us) {
-		st->first_token_us = now_us;
+	if (!st->first_token_us && has_reader) {
 		metric_observe(METRIC_TTFT, (double)(now_us - st->arrival_us) * 1e-6);
 		metric_observe(METRIC_PREFILL_TIME,
 			       (double)(now_us - st->scheduled_us) * 1e-6);
 	}
+	if (!st->first_token_us)
+		st->first_token_us = now_us;
 	c->last_token_us = st->last_token_us = now_us;
 }
 

@@ -56,6 +56,10 @@ static void emit_push(struct emit *em, struct request *r, struct event *e)
 {
 	if (!request_push_event(r, e))
 		return;
+	if (r->tell) {
+		r->tell(r->user);
+		return;
+	}
 	/* From here on the io side may drain and drop the request at any time. The list's
 	 * own reference keeps it until emit_next_ready has returned it. */
 	request_ref(r);

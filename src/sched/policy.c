@@ -22,13 +22,21 @@
  * first in line does not fit, those behind it wait. Otherwise small prompts could
  * overtake a long one for ever.
  *
+ * Priority. A request with a lower number stands before those with higher ones, running or
+ * not. Where it lacks a slot or pages, the last of those gives up all its pages. So it waits for
+ * one step. Those with higher numbers may wait for ever.
+ *
+ * Background. These requests stand last, and a step that has any other request computes none of
+ * them. So the others are as fast as without them, but for the one step that runs when they come.
+ * It has an end, as any step. The background keeps its pages meanwhile, until they are wanted.
+ *
  * Admission. A sequence gets the pages of its whole prompt when it starts, so prefill
  * never stops for lack of pages. Beside running sequences, more pages must be free: one
  * for each of them, and some for the newcomer's first output. Otherwise the newcomer
  * would be preempted at the next page border, and its prefill would be wasted.
  *
- * Preemption (in batch.c) follows the same order: the youngest sequence gives up all
- * its pages. So the oldest always goes on, and the scheduler never stands still.
+ * Preemption (in batch.c) follows the same order: the last sequence gives up all its pages. So
+ * the first always goes on, and the scheduler never stands still.
  */
 #include "sched/policy.h"
 

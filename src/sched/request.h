@@ -146,7 +146,12 @@ struct request {
 	int64_t arrival_us, received_us, parsed_us; /* see request_stats */
 	int64_t deadline_us; /* 0: none */
 	int64_t max_decode_us; /* an answer ends so long after its first token; 0: no limit */
+	/* The lower number goes first, and the higher one gives way (policy.c). Among equals, who
+	 * came first. REQUEST_BACKGROUND: computes only in steps that have no other request. */
+	int32_t priority;
 	void *user;          /* http's connection; io thread only */
+	/* Engine thread: the request has events. NULL: sched_next_ready names it instead. */
+	void (*tell)(void *user);
 
 	/* shared */
 	atomic_bool is_cancelled;
@@ -162,6 +167,12 @@ struct request {
 	struct request_stats stats;
 	struct request *next;
 };
+
+#define REQUEST_BACKGROUND INT32_MAX
+static inline bool request_is_background(const struct request *r)
+{
+	return r->priority == REQUEST_BACKGROUND;
+}
 
 struct request *request_create(const char *id); /* the caller gets two references */
 void request_ref(struct request *r);

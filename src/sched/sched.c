@@ -20,6 +20,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -39,11 +40,19 @@ static void list_init(struct req_list *l)
 	l->tail = &l->head;
 }
 
-static void list_push(struct req_list *l, struct request *r)
+/* Adds r behind all of its priority. Mostly that is the end. */
+static void list_add(struct req_list *l, struct request *r)
 {
-	r->next = NULL;
-	*l->tail = r;
-	l->tail = &r->next;
+	struct request **p = l->tail;
+	const struct request *last = l->head ?
+		(struct request *)((char *)p - offsetof(struct request, next)) : NULL;
+	if (last && last->priority > r->priority)
+		for (p = &l->head; (*p)->priority <= r->priority;)
+			p = &(*p)->next;
+	r->next = *p;
+	*p = r;
+	if (!r->next)
+		l->tail = &r->next;
 }
 
 static void list_remove(struct req_list *l, struct request *r)
@@ -71,7 +80,7 @@ struct sched *sched_create(const struct sched_opts *o)
 		s->o.prefill_chunk = PREFILL_CHUNK;
 	if (o->costs)
 		s->decode_cost = *o->costs;
-	s->inbox = queue_create((size_t)s->o.max_queue);
+	s->inbox = queue_create((size_t)s->o.max_queue + SCHED_BACKGROUND_MAX);
 	emit_init(&s->emit, o->on_ready, o->ctx);
 	list_init(&s->waiting);
 	list_init(&s->active);
@@ -153,8 +162,15 @@ static enum status check_request(const struct sched *s, const struct request *r,
 }
 
 /* Claims a place in the queue. E_QUEUE_FULL: nothing is claimed. */
-static enum status claim_place(struct sched *s, int64_t n_tok, struct fail *f)
+static enum status claim_place(struct sched *s, const struct request *r, struct fail *f)
 {
+	if (request_is_background(r)) {
+		if (atomic_fetch_add(&s->n_background, 1) < SCHED_BACKGROUND_MAX)
+			return OK;
+		atomic_fetch_sub(&s->n_background, 1);
+		return fail_default(f, E_QUEUE_FULL);
+	}
+	int64_t n_tok = prompt_tok(r);
 	int n = atomic_fetch_add(&s->n_queued, 1);
 	int64_t tok = atomic_fetch_add(&s->n_queued_tok, n_tok);
 	enum status st = OK;
@@ -182,7 +198,7 @@ enum status sched_submit(struct sched *s, struct request *r, struct fail *fail)
 	if (atomic_load(&s->is_draining) || atomic_load(&s->is_stopping))
 		st = fail_set(fail, E_DRAINING, "%s", status_text(E_DRAINING));
 	else
-		st = claim_place(s, prompt_tok(r), fail);
+		st = claim_place(s, r, fail);
 	if (st != OK) {
 		atomic_fetch_sub(&s->n_open, 1);
 		return st;
@@ -218,6 +234,10 @@ struct request *sched_next_ready(struct sched *s)
 
 static void leave_queue(struct sched *s, struct request *r)
 {
+	if (request_is_background(r)) {
+		atomic_fetch_sub(&s->n_background, 1);
+		return;
+	}
 	atomic_fetch_sub(&s->n_queued, 1);
 	atomic_fetch_sub(&s->n_queued_tok, prompt_tok(r));
 }
@@ -225,12 +245,13 @@ static void leave_queue(struct sched *s, struct request *r)
 void sched_schedule(struct sched *s, struct request *r, int64_t now_us)
 {
 	list_remove(&s->waiting, r);
-	list_push(&s->active, r);
+	list_add(&s->active, r);
 	leave_queue(s, r);
 	r->is_scheduled = true;
 	r->stats.scheduled_us = now_us;
-	metric_observe(METRIC_QUEUE_TIME,
-		       (double)(now_us - r->stats.arrival_us) * 1e-6);
+	if (!request_is_background(r))
+		metric_observe(METRIC_QUEUE_TIME,
+			       (double)(now_us - r->stats.arrival_us) * 1e-6);
 	emit_started(&s->emit, r);
 }
 
@@ -252,17 +273,19 @@ static void note_end(struct sched *s, struct request *r, const char *reason)
 	if (!r->is_scheduled)
 		leave_queue(s, r);
 	metric_add_by(METRIC_REQUEST_SUCCESS, reason, 1);
-	if (st->first_token_us) {
+	if (st->first_token_us && !request_is_background(r)) { /* nobody waits for those */
 		metric_observe(METRIC_E2E,
 			       (double)(st->last_token_us - st->arrival_us) * 1e-6);
 		metric_observe(METRIC_DECODE_TIME, (double)(st->last_token_us -
 						    st->first_token_us) * 1e-6);
+	}
+	if (st->first_token_us) {
 		metric_observe(METRIC_REQUEST_PROMPT_TOKENS, st->n_prompt);
 		metric_observe(METRIC_REQUEST_GENERATION_TOKENS, st->n_output);
 		metric_observe(METRIC_REQUEST_MAX_GENERATION_TOKENS,
 			       (double)longest_output(r));
 	}
-	if (!isnan(tpot_ms))
+	if (!isnan(tpot_ms) && !request_is_background(r))
 		metric_observe(METRIC_TPOT, tpot_ms * 1e-3);
 	log_debug("request %s: %s, %d prompt tokens (%d cached), %d output, "
 		  "%d preempted, ttft %.1f ms, tpot %.2f ms", r->id, reason,
@@ -301,7 +324,7 @@ static void take_inbox(struct sched *s, int64_t now_us)
 		r->stats.received_us = r->received_us;
 		r->stats.parsed_us = r->parsed_us;
 		r->stats.n_prompt = (int32_t)prompt_tok(r);
-		list_push(&s->waiting, r);
+		list_add(&s->waiting, r);
 	}
 }
 
@@ -317,7 +340,7 @@ static enum status why_end(struct sched *s, struct request *r, int64_t now_us,
 	if (r->deadline_us && now_us >= r->deadline_us)
 		return fail_set(f, E_TIMEOUT, "the request ran out of its time after "
 				"%.1f s", (double)waited_us * 1e-6);
-	if (!r->is_scheduled && s->o.max_wait_us > 0 &&
+	if (!r->is_scheduled && s->o.max_wait_us > 0 && !request_is_background(r) &&
 	    waited_us >= s->o.max_wait_us)
 		return fail_set(f, E_TIMEOUT, "the request waited %.1f s in the queue",
 				(double)waited_us * 1e-6);
@@ -363,7 +386,7 @@ static void publish(struct sched *s)
 		for (int i = 0; i < request_n_choices(r) && !runs; i++)
 			runs = choice_is_running(&r->choices[i]);
 		n_running += runs;
-		n_paused += !runs;
+		n_paused += !runs && !request_is_background(r);
 	}
 	atomic_store(&s->n_running, n_running);
 	atomic_store(&s->n_paused, n_paused);

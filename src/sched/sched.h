@@ -45,6 +45,9 @@ struct sched_opts {
 struct sched *sched_create(const struct sched_opts *o);
 void sched_destroy(struct sched *s); /* after sched_run has returned */
 
+/* Most requests of the background that may wait. They are in no count of the queue. */
+#define SCHED_BACKGROUND_MAX 1024
+
 /* Thread: any; does not wait. On OK takes over one reference. E_QUEUE_FULL, E_DRAINING,
  * E_CTX_LEN (fail->got, ->limit), E_LIMIT if the request can never fit into the KV
  * cache. */

@@ -24,20 +24,22 @@ struct sched {
 	/* read and written by any thread */
 	_Atomic int n_queued;         /* requests submitted and not yet scheduled */
 	_Atomic int64_t n_queued_tok; /* their prompt tokens */
+	_Atomic int n_background;     /* of the background, submitted and not yet scheduled */
 	_Atomic int n_open;           /* requests submitted whose last event is not yet out */
 	/* requests with pages, and without; as of the last iteration */
 	_Atomic int n_running, n_paused;
 	atomic_bool is_draining, is_stopping;
 
 	/* only the engine thread's */
-	struct req_list waiting; /* QUEUED, by arrival */
-	struct req_list active;  /* scheduled, by arrival */
+	struct req_list waiting; /* QUEUED, by priority and arrival */
+	struct req_list active;  /* scheduled, by priority and start */
 	int n_bad_steps;         /* bad steps in a row */
 	bool is_bad_step;        /* the current step has logits that are no numbers */
 
-	/* The step being planned: choices that hold pages, oldest first. */
+	/* The step being planned: choices that hold pages, in the order of `active`. */
 	int n_slots;
 	int n_run;
+	int n_plan;     /* of run[], those that this step may compute: the rest give way */
 	int n_fetching; /* choices that wait for the disk */
 	uint64_t n_starts; /* choices started so far, also after a preemption */
 	struct sched_choice **run;   /* [n_slots] */

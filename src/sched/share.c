@@ -19,13 +19,16 @@ static struct sched_choice *awaited(const struct sched *s, const struct sched_ch
 }
 
 /* Of the running choices, finds the one that is about to compute most of c's prompt. */
-static struct sched_choice *find_lead(const struct sched *s, const struct engine_prompt *p,
-				      int *out_n)
+static struct sched_choice *find_lead(const struct sched *s, const struct sched_choice *c,
+				      const struct engine_prompt *p, int *out_n)
 {
 	struct sched_choice *best = NULL;
 	*out_n = 0;
 	for (int i = 0; i < s->n_run; i++) {
 		struct sched_choice *lead = s->run[i];
+		/* It stands still while any other request runs, c too. */
+		if (request_is_background(lead->r) && !request_is_background(c->r))
+			continue;
 		const struct engine_prompt other = choice_engine_prompt(lead);
 		int n = engine_common(s->o.engine, p, &other);
 		if (n > engine_seq_length(lead->seq) && n > *out_n) {
@@ -46,7 +49,7 @@ static struct sched_choice *share_choose(struct sched *s, struct sched_choice *c
 	if (choice_scores(c) || c->share.n_seen == s->n_starts)
 		return NULL;
 	c->share.n_seen = s->n_starts;
-	struct sched_choice *lead = find_lead(s, &p, &c->share.n);
+	struct sched_choice *lead = find_lead(s, c, &p, &c->share.n);
 	c->share.start_no = lead ? lead->start_no : 0;
 	return lead;
 }

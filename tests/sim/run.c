@@ -142,7 +142,8 @@ static void submit(struct scenario *sc, char **words, int n)
 	} submit_keys[] = {{"prompt", &sp.prompt}, {"prompts", &sp.prompts},
 			   {"n", &sp.n}, {"share_tok", &sp.share_tok},
 			   {"max", &sp.max}, {"min", &sp.min},
-			   {"scores", &sp.scores}, {"bad_token", &sp.bad_token}};
+			   {"scores", &sp.scores}, {"bad_token", &sp.bad_token},
+			   {"priority", &sp.priority}, {"background", &sp.background}};
 	snprintf(sp.name, sizeof sp.name, "%s", words[1]);
 	for (int i = 2; i < n; i++) {
 		char *v, *word = words[i];

@@ -200,6 +200,7 @@ static struct request *make_request(const struct client *c)
 		.stops = stops, .n_stops = sp->n_stops,
 		.include_stop = sp->keep_stop, .split_reasoning = sp->think,
 		.think_open = STR("<think>"), .think_close = STR("</think>")};
+	r->priority = sp->background ? REQUEST_BACKGROUND : sp->priority;
 	if (sp->budget > 0) {
 		static const char close[] = "\n</think>\n\n";
 		int32_t *ids = arena_alloc(&r->arena, sizeof close * sizeof *ids);
@@ -433,7 +434,7 @@ static const char *metrics_fault(const struct world *w)
 	int n_tok = 0, n_first = 0;
 	for (int i = 0; i < w->n_clients; i++) {
 		n_tok += client_n_tokens(w->clients[i]);
-		n_first += client_n_tokens(w->clients[i]) > 0;
+		n_first += client_n_tokens(w->clients[i]) > 0 && !w->clients[i]->spec.background;
 	}
 	if (metric_get(METRIC_GENERATION_TOKENS) != n_tok)
 		return "generation_tokens_total is not the tokens seen";

@@ -39,6 +39,7 @@ struct spec {
 	bool keep_stop, think, ignore_eos;
 	int scores; /* the likelihood of the prompt's tokens is wanted */
 	int budget; /* of tokens to think in; 0: none */
+	int priority, background; /* background: 1 in place of a priority */
 	int64_t deadline_us; /* after submission; 0: none */
 	bool may_be_cut;     /* the KV cache may end it early */
 	int bad_token;       /* the first token of the prompt; 0: a good one */

@@ -29,6 +29,7 @@ static void test_defaults(void)
 	is_int(r->n, 1, "one choice");
 	is_int(r->max_tokens, 0, "as long as the context allows");
 	is_int(r->min_tokens, 0, "as short as it likes");
+	is_int(r->priority, 0, "no priority");
 	is_int(r->parse.n_stops, 0, "no stop strings");
 	is_int(r->n_stop_ids, 2, "two end tokens");
 	ok(!r->ignore_eos, "which count");
@@ -66,7 +67,7 @@ static void test_values(void)
 		"{" HELLO ",\"temperature\":0,\"top_p\":0.5,\"top_k\":7,\"min_p\":0.1,"
 		"\"repetition_penalty\":1.1,\"presence_penalty\":-2,"
 		"\"frequency_penalty\":2,\"seed\":-5,\"n\":3,\"max_tokens\":9,"
-		"\"min_tokens\":4,\"stop\":[\"a\",\"\xc3\xa9\"],"
+		"\"min_tokens\":4,\"priority\":-1000000000,\"stop\":[\"a\",\"\xc3\xa9\"],"
 		"\"logit_bias\":{\"7\":-100,\"3071\":5.5},"
 		"\"stop_token_ids\":[1,2],\"user\":\"me\",\"unknown\":[1]}");
 	const struct request *r = api_call_request(c);
@@ -82,6 +83,7 @@ static void test_values(void)
 	is_int(r->n, 3, "n");
 	is_int(r->max_tokens, 9, "max_tokens");
 	is_int(r->min_tokens, 4, "min_tokens");
+	is_int(r->priority, -1000000000, "priority");
 	is_int(r->parse.n_stops, 2, "stop");
 	ok(str_is(r->parse.stops[1], "\xc3\xa9"), "its second");
 	is_int(s->n_bias, 2, "logit_bias");
@@ -281,6 +283,8 @@ static void test_refused(void)
 		BAD("\"max_completion_tokens\":\"5\"", "max_completion_tokens",
 		    "integer"),
 		BAD("\"max_tokens\":5,\"min_tokens\":6", "min_tokens", "at most 5"),
+		BAD("\"priority\":1000000001", "priority", "at most 1000000000"),
+		BAD("\"priority\":1.5", "priority", "integer"),
 		BAD("\"stop\":5", "stop", "must be a list"),
 		BAD("\"stop\":[\"\"]", "stop[0]", "must not be empty"),
 		BAD("\"stop\":[\"a\",\"\"]", "stop[1]", "must not be empty"),
