@@ -36,6 +36,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);
+int cmd_bench_agents(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 /* haloctl-kernels */
 int cmd_kernels_report(int argc, char **argv);

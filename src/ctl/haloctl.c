@@ -39,6 +39,7 @@ static const struct command commands[] = {
 	{"kernels", NULL, run_kernels, "report, predict, bench, tune, record, replay GPU kernels"},
 	{"bench", "model", cmd_bench_model, "speed of a model, without a server"},
 	{"bench", "serve", cmd_bench_serve, "speed of a server, over HTTP"},
+	{"bench", "agents", cmd_bench_agents, "turns of recorded coding agents, over HTTP"},
 };
 
 int main(int argc, char **argv)

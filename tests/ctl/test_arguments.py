@@ -17,6 +17,7 @@ NEEDS = {"generate": ["-m", "/nowhere", "-p", "x"], "verify": ["-m", "/nowhere"]
          "tokenize": ["-m", "/nowhere"], "detokenize": ["-m", "/nowhere"],
          "inspect": ["-m", "/nowhere"], "bench model": ["-m", "/nowhere"],
          "chat": ["-m", "/nowhere"], "doctor": ["--quick", "--root", "/nowhere"],
+         "bench agents": ["/nowhere"],
          "kernels replay": ["/nowhere"], "kernels record": ["-m", "/nowhere", "-o", "/tmp/x"],
          "kernels report": ["/nowhere"]}
 SERVERS = {"verify": ["--answers", "-u", NOWHERE], "bench serve": ["-u", NOWHERE],

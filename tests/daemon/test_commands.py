@@ -54,6 +54,7 @@ COMMANDS = [
     (r"\./haloctl bench model --model \.\./models/halo-tiny -p", RUN, ""),
     (r"echo .* \| \./haloctl chat --model \.\./models/halo-tiny", RUN, ""),
     (r"\./haloctl bench serve", RUN, ""),
+    (r"\./haloctl bench agents", ELSE, "tests/ctl/test_bench_agents.py replays all traces"),
     (r"haloctl verify --answers", RUN, ""),
     (r"halod -c /etc/halod/halod\.conf --port", ELSE, "as this test starts one"),
     (r"halod --help", RUN, ""),
