@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Limits of the place, from one up: processes and threads (ulimit -u, as TasksMax and a pids
-cgroup also count), open files, address space, data, the stack. Under each halod serves, or its
-start ends with a sentence and an exit status. It never ends by a signal, and never hangs.
+cgroup also count), open files, address space, data, the stack, and control groups of tasks and of
+memory where this may make them. Under each halod serves, or its
+start ends with a sentence and an exit status. It never ends by a signal, and never hangs. Only
+where memory is a control group's of version 1, which halod does not read, the kernel may kill it.
 
 Each run of the test takes some values; HALOD_CHECK=all takes all of them (ten minutes)."""
 import os
@@ -33,6 +35,42 @@ def limiter(kind, value):
             os.setuid(NOBODY)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     return limit
+
+
+class Group:
+    """A control group of its own, of version 1 or 2, whose one limit is set anew for each run."""
+
+    def __init__(self, controller, file_1, file_2):
+        self.path = self.file = None
+        root = "/sys/fs/cgroup"
+        try:
+            two = open(root + "/cgroup.subtree_control", encoding="ascii").read().split()
+        except OSError:
+            two = None
+        if two is None or controller in two:
+            self.path = os.path.join(root, "" if two else controller, "halod-test-%d" % os.getpid())
+            self.file = file_2 if two else file_1
+        self.is_version_1 = not two
+        try:
+            os.mkdir(self.path or "/")
+            open(os.path.join(self.path, self.file), "r+").close()
+        except OSError:
+            self.remove()
+            self.path = None
+
+    def limiter(self, value):
+        with open(os.path.join(self.path, self.file), "w", encoding="ascii") as f:
+            f.write(str(value))
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with open(os.path.join(self.path, "cgroup.procs"), "w", encoding="ascii") as f:
+                f.write("0")
+        return limit
+
+    def remove(self):
+        if self.path and os.path.isdir(self.path):
+            os.rmdir(self.path)
 
 
 def can_be_loaded(limit):
@@ -89,18 +127,19 @@ class Run:
 
 
 def walk(t, conf, what, kind, values, unit):
-    """Tries the values from the smallest on. Two neighbours that serve end a walk that is not to
-    take all."""
+    """Tries the values from the smallest on, kind: one of the system's, or a Group. Two neighbours
+    that serve end a walk that is not to take all."""
     n_loaded = n_served = 0
     bad = []
     for v in values:
-        limit = limiter(kind, v * unit)
+        limit = kind.limiter(v * unit) if isinstance(kind, Group) else limiter(kind, v * unit)
         if not n_loaded and not can_be_loaded(limit):
             continue
         n_loaded += 1
         run = Run(conf, limit)
         n_served += run.has_served
-        if not run.is_fine:
+        may_be_killed = isinstance(kind, Group) and kind.is_version_1 and "memory" in what
+        if not run.is_fine and not (may_be_killed and run.code == -signal.SIGKILL):
             bad.append("%s %d: %s" % (what, v, run))
         if n_served == 2 and not ALL:
             break
@@ -135,6 +174,20 @@ def main():
                  range(1, 1600, 3) if ALL else (*range(2, 90, 7), *range(100, 2500, 200)), 256 * KIB)
             walk(t, conf, "stack in KiB", resource.RLIMIT_STACK,
                  (*range(16, 513, 16), 1024, 8192) if ALL else (64, 128, 256, 8192), KIB)
+        tasks = Group("pids", "pids.max", "pids.max")
+        memory = Group("memory", "memory.limit_in_bytes", "memory.max")
+        if tasks.path:
+            walk(t, conf, "tasks of a control group", tasks,
+                 range(1, 81) if ALL else (2, 3, 4, 5, 6, 8, 12, 20, 70), 1)
+        else:
+            t.skip("tasks of a control group: only root can make one, and not in each container")
+        if memory.path and not SANITIZED:
+            walk(t, conf, "memory of a control group in MiB", memory,
+                 range(2, 256) if ALL else (8, 16, 24, 32, 40, 48, 64, 96, 128, 256), MIB)
+        else:
+            t.skip("memory of a control group: as of tasks, and a sanitizer takes more")
+        tasks.remove()
+        memory.remove()
     t.done()
 
 
