@@ -162,6 +162,19 @@ def test_ciphers(t, d):
         halod.stop()
 
 
+def test_shared_keys(t, d):
+    """A client that offers a key which nobody has shared is answered by the certificate."""
+    own = Tls(tls_cert=CERT, tls_key=KEY, wait=False)
+    t.equal(agrees(own, "-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256", "-psk", "1a2b3c",
+                   "-psk_identity", "any"), True, "a pre-shared key is passed over")
+    p = subprocess.run(["openssl", "s_client", "-tls1_3", "-connect", "127.0.0.1:%d" % own.port],
+                       input="GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+                       capture_output=True, text=True, timeout=PATIENCE)
+    t.ok("HTTP/1.1 200" in p.stdout and "session ticket" not in p.stdout.lower(),
+         "no ticket is given, and the server is alive", p.stdout)
+    t.equal(own.stop(), 0, "it ends well")
+
+
 def certificate(d):
     """What a new client is shown."""
     return ssl.get_server_certificate(("127.0.0.1", d.port))
@@ -227,7 +240,7 @@ def test_half_handshakes(t, d):
 import halod  # the class that run() starts
 halod.Halod = Tls
 try:
-    run([test_answers, test_leaves, test_plain, test_faults, test_ciphers,
+    run([test_answers, test_leaves, test_plain, test_faults, test_ciphers, test_shared_keys,
          test_renewal, test_half_handshakes], tls_cert=CERT, tls_key=KEY)
 finally:
     shutil.rmtree(where, ignore_errors=True)
