@@ -795,8 +795,7 @@ static void test_llama4(void)
 	ok(c.window == 8192 && c.is_windowed[2] && !c.is_windowed[3] &&
 		   c.is_unrotated[3] && !c.is_unrotated[2], "chunks where it rotates");
 	ok(c.llama4.has_norms && c.llama4.attn_temp_every == 8192 &&
-		   c.llama4.attn_temp_scale == 0.1f,
-		   "its attention");
+		   c.llama4.attn_temp_scale == 0.1f, "its attention");
 	is_int(read_config(LLAMA4(",\"attention_chunk_size\":null,\"use_qk_norm\":false,"
 				  "\"attn_temperature_tuning\":false,\"no_rope_layers\":[],"
 				  "\"interleave_moe_layer_step\":2")), OK, "other: %s",
