@@ -75,6 +75,9 @@ struct model_arch {
 	const char *within, *text_type;
 	const char *prefix;    /* NULL means "" */
 	const char *body;      /* NULL means "model." */
+	/* Transformers' own files of the model, beside the published ones: text_config is on top,
+	 * and tensors' names begin so. NULL: there are none of another form. */
+	const char *flat_body;
 	const char *gguf;      /* value of general.architecture; NULL: no GGUF support */
 	unsigned in_gguf;
 	const struct model_family *family; /* what its family has alone (model_family.h); or NULL */

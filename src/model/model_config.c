@@ -305,6 +305,12 @@ const json_t *model_config_outer(const json_t *root)
 	return thinker ? thinker : root;
 }
 
+/* True for a file of the form that arch->flat_body is for. */
+static bool is_flat(const json_t *root, const struct model_arch *arch)
+{
+	return arch->flat_body && !jsonfile_get(root, arch->within);
+}
+
 /* Find the config of the text model inside the outer config. */
 static enum status find_text(const json_t *root, const struct model_arch *arch,
 			     const json_t **out, struct fail *fail)
@@ -313,7 +319,7 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 	if (!arch->within)
 		return OK;
 	const json_t *outer = root;
-	if (*arch->within && !(outer = jsonfile_get(root, arch->within)))
+	if (*arch->within && !is_flat(root, arch) && !(outer = jsonfile_get(root, arch->within)))
 		return config_missing(fail, arch->within);
 	const json_t *text = jsonfile_get(outer, "text_config");
 	if (!text)
@@ -771,6 +777,10 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	if (st != OK)
 		return st;
 	set_arch(arch, &c);
+	if (is_flat(root, arch)) {
+		c.prefix = "";
+		c.body = arch->flat_body;
+	}
 	c.has_head = has_head;
 	*out = c;
 	return OK;

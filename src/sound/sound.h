@@ -43,6 +43,7 @@ const char *sound_note(const struct sound *s);    /* as vision_note */
 struct sound_format {
 	int32_t rate; /* samples a second */
 	int32_t window, hop, n_mels;
+	int32_t least; /* samples; a shorter clip is filled with zeros before, 0: none is */
 };
 const struct sound_format *sound_format(const struct sound *s);
 /* Tokens of a clip of n_frames frames; 0 only for 0 frames. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources: configuration_qwen3_omni_moe.py, modeling_qwen3_omni_moe.py and
- * feature_extraction_whisper.py of Hugging Face Transformers.
+ * Sources: configuration_qwen3_omni_moe.py, modeling_qwen3_omni_moe.py,
+ * feature_extraction_whisper.py and feature_extraction_qwen3_asr.py of Hugging Face Transformers.
  */
 #include "sound/sound_config.h"
 
@@ -17,19 +17,19 @@
 struct setting {
 	const char *key;
 	size_t at;
-	int32_t min, max, fallback; /* fallback 0: required */
+	int32_t min, max, fallback; /* fallback -1: required */
 };
 #define AT(field) offsetof(struct sound_config, field)
 static const struct setting of_tower[] = {
-	{"encoder_layers", AT(n_layers), 1, 256, 0},
-	{"d_model", AT(width), 8, 1 << 14, 0},
-	{"encoder_attention_heads", AT(n_heads), 1, 256, 0},
-	{"encoder_ffn_dim", AT(ffn_dim), 8, 1 << 16, 0},
-	{"num_mel_bins", AT(n_mels), 1, 128, 0},
-	{"downsample_hidden_size", AT(channels), 8, 1 << 12, 0},
-	{"n_window", AT(chunk), 1, 1 << 12, 0},
-	{"n_window_infer", AT(window), 1, 1 << 20, 0},
-	{"output_dim", AT(out_width), 8, 1 << 16, 0},
+	{"encoder_layers", AT(n_layers), 1, 256, -1},
+	{"d_model", AT(width), 8, 1 << 14, -1},
+	{"encoder_attention_heads", AT(n_heads), 1, 256, -1},
+	{"encoder_ffn_dim", AT(ffn_dim), 8, 1 << 16, -1},
+	{"num_mel_bins", AT(n_mels), 1, 128, -1},
+	{"downsample_hidden_size", AT(channels), 8, 1 << 12, -1},
+	{"n_window", AT(chunk), 1, 1 << 12, -1},
+	{"n_window_infer", AT(window), 1, 1 << 20, -1},
+	{"output_dim", AT(out_width), 8, 1 << 16, -1},
 };
 static const struct setting of_extractor[] = {
 	{"sampling_rate", AT(format.rate), 1, 1 << 20, 16000},
@@ -37,6 +37,9 @@ static const struct setting of_extractor[] = {
 	{"hop_length", AT(format.hop), 1, 1 << 16, 160},
 	{"feature_size", AT(format.n_mels), 1, 1 << 10, 128},
 };
+
+/* Qwen3-ASR's feature extractor alone. */
+static const struct setting of_least = {"min_length", AT(format.least), 0, 1 << 20, 8000};
 
 static enum status refuse(struct fail *fail, const char *key)
 {
@@ -50,7 +53,7 @@ static enum status read_numbers(const json_t *from, const char *what, const stru
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = jsonfile_get(from, s[i].key);
 		int32_t *to = (int32_t *)(void *)((char *)c + s[i].at);
-		if (!v && !s[i].fallback)
+		if (!v && s[i].fallback < 0)
 			return fail_at(fail, E_MISSING, s[i].key, "%s.%s is missing", what,
 				       s[i].key);
 		json_int_t k = !v ? s[i].fallback
@@ -98,6 +101,8 @@ static enum status read_extractor(const char *dir, struct sound_config *c, struc
 	if (st == OK || st == E_MISSING)
 		st = read_numbers(from, "the feature extractor's settings", of_extractor,
 				  ARRAY_LEN(of_extractor), c, fail);
+	if (st == OK && c->pads)
+		st = read_numbers(from, "the feature extractor's settings", &of_least, 1, c, fail);
 	if (st == OK && c->format.n_mels != c->n_mels)
 		st = fail_at(fail, E_FORMAT, "feature_size", "the feature extractor's "
 			     "feature_size %d is not the audio tower's num_mel_bins %d",
@@ -139,8 +144,10 @@ enum status sound_config_read(const struct model *m, struct sound_config *out, b
 	json_t *root = NULL;
 	enum status st = jsonfile_load(m->dir, "config.json", MAX_BYTES, &root, fail);
 	const char *type = json_string_value(jsonfile_get(root, "model_type"));
+	bool is_asr = type && strcmp(type, "qwen3_asr") == 0;
 	const json_t *outer = model_config_outer(root);
-	*out_has = st == OK && type && strcmp(type, "qwen3_omni_moe") == 0 &&
+	out->pads = is_asr;
+	*out_has = st == OK && (is_asr || (type && strcmp(type, "qwen3_omni_moe") == 0)) &&
 		   json_is_object(jsonfile_get(outer, "audio_config"));
 	if (*out_has)
 		st = read_all(outer, m, out, fail);

@@ -10,52 +10,72 @@
 #include "base/alloc.h"
 #include "sound/sound_tower_private.h"
 
-#define PREFIX "thinker.audio_tower."
+/* The published names, and those of Transformers' own files of Qwen3-ASR. */
+static const struct names {
+	const char *prefix, *up, *down; /* prefix: of all but up and down */
+} names[] = {{"thinker.audio_tower.", "thinker.audio_tower.proj1", "thinker.audio_tower.proj2"},
+	     {"model.audio_tower.", "model.multi_modal_projector.linear_1",
+	      "model.multi_modal_projector.linear_2"}};
 
-/* PREFIX, name and end. */
-static const char *full_name(const char *name, const char *end, char out[200])
+struct sound_loader {
+	struct tower_loader in;
+	const struct names *names;
+};
+
+static const char *full_name(const struct sound_loader *l, const char *name, const char *end,
+			     char out[200])
 {
-	snprintf(out, 200, PREFIX "%s%s", name, end);
+	snprintf(out, 200, "%s%s%s", l->names->prefix, name, end);
 	return out;
 }
 
-static void load_bias(struct tower_loader *l, const char *name, int32_t n,
+static void load_bias(struct sound_loader *l, const char *name, int32_t n,
 		      struct sound_linear *out)
 {
 	char full[200];
-	out->bias = tower_floats(l, full_name(name, ".bias", full), n, 0, n);
+	out->bias = tower_floats(&l->in, full_name(l, name, ".bias", full), n, 0, n);
 }
 
-static void load_linear(struct tower_loader *l, const char *name, int32_t n, int32_t k,
+static void load_linear(struct sound_loader *l, const char *name, int32_t n, int32_t k,
 			struct sound_linear *out)
 {
 	char full[200];
-	tower_load(l, full_name(name, ".weight", full), n, k, &out->w);
+	tower_load(&l->in, full_name(l, name, ".weight", full), n, k, &out->w);
 	load_bias(l, name, n, out);
 }
 
-static void load_norm(struct tower_loader *l, const char *name, int32_t n,
+/* The same by its whole name. */
+static void load_outer(struct sound_loader *l, const char *name, int32_t n, int32_t k,
+		       struct sound_linear *out)
+{
+	const struct names *own = l->names, none = {.prefix = ""};
+	l->names = &none;
+	load_linear(l, name, n, k, out);
+	l->names = own;
+}
+
+static void load_norm(struct sound_loader *l, const char *name, int32_t n,
 		      struct sound_norm *out)
 {
 	char full[200];
-	out->weight = tower_floats(l, full_name(name, ".weight", full), n, 0, n);
-	out->bias = tower_floats(l, full_name(name, ".bias", full), n, 0, n);
+	out->weight = tower_floats(&l->in, full_name(l, name, ".weight", full), n, 0, n);
+	out->bias = tower_floats(&l->in, full_name(l, name, ".bias", full), n, 0, n);
 }
 
 /* Loads a matrix whose columns the file orders by channel, then by place: here the place comes
  * first. A row has `pitch` numbers here, with zeros at its end. */
-static void load_places_first(struct tower_loader *l, const char *name, int32_t n,
+static void load_places_first(struct sound_loader *l, const char *name, int32_t n,
 			      int32_t n_channels, int32_t n_places, int32_t pitch,
 			      struct sound_linear *out)
 {
 	char full[200];
 	struct weight host;
 	int32_t k = n_channels * n_places;
-	if (!tower_matrix(l, full_name(name, ".weight", full), n, k, &host))
+	if (!tower_matrix(&l->in, full_name(l, name, ".weight", full), n, k, &host))
 		return;
 	float *rows = xcalloc((size_t)n * (size_t)pitch, sizeof *rows);
 	float *one = xmalloc((size_t)k * sizeof *one);
-	tower_keep(l, rows);
+	tower_keep(&l->in, rows);
 	for (int32_t i = 0; i < n; i++) {
 		float *row = rows + (size_t)i * (size_t)pitch;
 		weight_decode(&host, i, i + 1, one);
@@ -65,10 +85,10 @@ static void load_places_first(struct tower_loader *l, const char *name, int32_t 
 	free(one);
 	const struct weight ordered = {.quant = QUANT_F32, .n = n, .k = pitch, .group = pitch,
 				       .q = rows, .name = host.name};
-	tower_send(l, &ordered, (size_t)pitch, &out->w);
+	tower_send(&l->in, &ordered, (size_t)pitch, &out->w);
 }
 
-static void load_front(struct tower_loader *l, struct sound_tower *t)
+static void load_front(struct sound_loader *l, struct sound_tower *t)
 {
 	const struct sound_config *c = &t->c;
 	load_places_first(l, "conv2d1", c->channels, 1, SIDE, FIRST_K, &t->conv[0]);
@@ -84,7 +104,7 @@ static void load_front(struct tower_loader *l, struct sound_tower *t)
 			  &t->embed);
 }
 
-static void load_layer(struct tower_loader *l, const struct sound_config *c, int i,
+static void load_layer(struct sound_loader *l, const struct sound_config *c, int i,
 		       struct sound_layer *to)
 {
 	char name[120];
@@ -101,26 +121,43 @@ static void load_layer(struct tower_loader *l, const struct sound_config *c, int
 #undef NAME
 }
 
+/* The names that the files have, else the published ones. */
+static const struct names *spelling(const struct tensors *tensors)
+{
+	char full[200];
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		snprintf(full, sizeof full, "%sconv_out.weight", names[i].prefix);
+		if (tensors_find(tensors, full))
+			return &names[i];
+	}
+	return &names[0];
+}
+
 enum status sound_load(struct sound_tower *t, const struct tensors *tensors, struct fail *fail)
 {
 	const struct sound_config *c = &t->c;
-	struct tower_loader l = {.b = t->b, .tensors = tensors, .whose = "the audio tower's",
-				 .memory = &t->memory, .fail = fail};
+	struct sound_loader l = {{.b = t->b, .tensors = tensors, .whose = "the audio tower's",
+				  .memory = &t->memory, .fail = fail}, spelling(tensors)};
 	load_front(&l, t);
-	for (int i = 0; i < c->n_layers && l.st == OK; i++)
+	for (int i = 0; i < c->n_layers && l.in.st == OK; i++)
 		load_layer(&l, c, i, &t->layers[i]);
 	load_norm(&l, "ln_post", c->width, &t->norm);
-	load_linear(&l, "proj1", c->width, c->width, &t->up);
-	load_linear(&l, "proj2", c->out_width, c->width, &t->down);
-	return l.st == OK ? OK : fail_default(fail, l.st);
+	load_outer(&l, l.names->up, c->width, c->width, &t->up);
+	load_outer(&l, l.names->down, c->out_width, c->width, &t->down);
+	return l.in.st == OK ? OK : fail_default(fail, l.in.st);
 }
 
 int64_t sound_tower_weight_bytes(const struct tensors *tensors)
 {
+	const struct names *own = spelling(tensors);
 	int64_t n_bytes = 0;
 	for (size_t i = 0; i < tensors_count(tensors); i++) {
 		const struct tensor *t = tensors_at(tensors, i);
-		n_bytes += str_starts(str_of(t->name), STR(PREFIX)) ? (int64_t)t->n_bytes : 0;
+		struct str name = str_of(t->name);
+		bool is_part = str_starts(name, str_of(own->prefix)) ||
+			       str_starts(name, str_of(own->up)) ||
+			       str_starts(name, str_of(own->down));
+		n_bytes += is_part ? (int64_t)t->n_bytes : 0;
 	}
 	return n_bytes;
 }

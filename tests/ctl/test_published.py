@@ -117,6 +117,7 @@ def models(tmp):
 ALIKE = {
     "gemma3": "around gemma3_text", "gemma4_unified": "gemma4 without embeddings of layers",
     "gemma4_unified_text": "its text", "nemotron_h_moe": "GGUF's name of nemotron_h",
+    "qwen3_asr": "around a text as qwen3's",
     "qwen3_omni_moe": "around a text as qwen3_moe's",
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A tiny random Qwen3-Omni checkpoint (the thinker alone), and what Hugging Face Transformers
-sees and hears with it, in float32 on the CPU.
+"""Tiny random checkpoints of Qwen3-Omni (the thinker alone) and Qwen3-ASR, and what Hugging Face
+Transformers sees and hears with them, in float32 on the CPU.
 
     pip install torch torchvision transformers safetensors pillow   (in a venv)
     make_omni.py
@@ -10,6 +10,9 @@ Writes tests/golden/vision/qwen3omni, a checkpoint as they are published, and in
   pixels.f32, rows.f32, sight.json   as make_vision.py does
   heard.f32   the audio tower's rows of clips of FRAMES frames, one behind the other
   hear.json   prompts with sounds, and with sounds and images
+
+And tests/golden/vision/qwen3asr, a checkpoint as they are published, and qwen3asr-hf, the same
+one as Transformers saves it, with heard.f32 and hear.json.
 
 A clip of f frames is not of a file: number i of its spectrogram (128, f) is mel(i), so that a
 test makes the same."""
@@ -28,6 +31,7 @@ import make_vision as v
 from make_hf_models import BASE, QWEN_MOE, QWEN_VL, randomize
 
 FOLDER = os.path.join(v.OUT, "qwen3omni")
+ASR = os.path.join(v.OUT, "qwen3asr")
 SOUND = {"<|video_pad|>": 506, "<|audio_start|>": 507, "<|audio_end|>": 508,
          "<|audio_pad|>": 509}
 HEAR = "<|audio_start|><|audio_pad|><|audio_end|>"
@@ -79,20 +83,24 @@ def published_names(state):
     return out
 
 
+def write_model(folder, config, state):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(config, f, indent=1)
+    path = os.path.join(folder, "model.safetensors")
+    save_file(state, path, {"format": "pt"})
+    os.chmod(path, 0o644)
+    return v.tokenizer_files(folder)
+
+
 def save(model):
     config = {"architectures": ["Qwen3OmniMoeForConditionalGeneration"],
               "model_type": "qwen3_omni_moe", "enable_audio_output": False,
               "dtype": "bfloat16", "thinker_config": model.config.to_dict()}
     for key in ("transformers_version", "architectures"):
         config["thinker_config"].pop(key, None)
-    with open(os.path.join(FOLDER, "config.json"), "w") as f:
-        json.dump(config, f, indent=1)
-    save_file(published_names(model.state_dict()), os.path.join(FOLDER, "model.safetensors"),
-              {"format": "pt"})
-    v.SPECIAL.update(SOUND)
-    v.TEMPLATE = TEMPLATE
-    v.PROCESSOR.update(EXTRACTOR)
-    return v.tokenizer_files(FOLDER)
+    return write_model(FOLDER, config, published_names(model.state_dict()))
 
 
 def expand(tokenizer, text, grids, frames):
@@ -144,16 +152,91 @@ def case(model, tokenizer, names, frames, text, n=2):
                                 for i in range(n_prompt - 1)]}
 
 
-def write_json(name, cases):
-    with open(os.path.join(FOLDER, name), "w") as f:
-        json.dump({"model": "qwen3omni", "reference": "tests/golden/make_omni.py",
-                   "cases": cases}, f)
+def write_json(name, cases, folder=FOLDER):
+    with open(os.path.join(folder, name), "w") as f:
+        json.dump({"model": os.path.basename(folder),
+                   "reference": "tests/golden/make_omni.py", "cases": cases}, f)
+
+
+def chunks(n):
+    """A clip's spectrogram with zeros behind, in whole chunks, and which of it is the clip."""
+    most = (n + 99) // 100 * 100
+    return (torch.nn.functional.pad(mel(n), (0, most - n)),
+            torch.tensor([1] * n + [0] * (most - n)))
+
+
+def asr_logits(model, ids, frames):
+    most = max((n + 99) // 100 * 100 for n in frames)
+    seen = [chunks(n) for n in frames]
+    ids = torch.tensor([ids])
+    with torch.no_grad():
+        out = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False,
+                    input_features=torch.stack(
+                        [torch.nn.functional.pad(f, (0, most - f.shape[1])) for f, _ in seen]),
+                    input_features_mask=torch.stack(
+                        [torch.nn.functional.pad(m, (0, most - len(m))) for _, m in seen]))
+    return torch.log_softmax(out.logits[0].double(), -1)
+
+
+def published_asr(name):
+    """The names that Qwen's own checkpoints have."""
+    for of, by in (("model.audio_tower.", "thinker.audio_tower."),
+                   ("model.multi_modal_projector.linear_", "thinker.audio_tower.proj"),
+                   ("model.language_model.", "thinker.model."), ("lm_head.", "thinker.lm_head.")):
+        if name.startswith(of):
+            return by + name[len(of):]
+    raise KeyError(name)
+
+
+def make_asr():
+    text = {**BASE, "model_type": "qwen3", "num_hidden_layers": 2, "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    ears = {k: w for k, w in EARS.items() if k != "max_source_positions"}
+    model = hf.Qwen3ASRForConditionalGeneration(hf.Qwen3ASRConfig(
+        text_config=text, audio_config=ears, audio_token_id=509, timestamp_token_id=1,
+        pad_token_id=501, eos_token_id=500)).eval()
+    randomize(model, torch.Generator().manual_seed(91))
+    model = model.to(torch.bfloat16)
+    config, state = model.config.to_dict(), dict(model.state_dict())
+    state.pop("lm_head.weight")
+    config.update(architectures=["Qwen3ASRForConditionalGeneration"], dtype="bfloat16")
+    write_model(ASR + "-hf", config, state)
+    inner = {k: config[k] for k in ("audio_config", "text_config", "audio_token_id")}
+    inner["text_config"] = {**inner["text_config"], "rope_theta": 1e6, "rope_scaling": {
+        "interleaved": True, "mrope_interleaved": True, "mrope_section": [4, 2, 2],
+        "rope_type": "default", "type": "default"}}
+    inner["text_config"].pop("rope_parameters")
+    tokenizer = write_model(
+        ASR, {"architectures": config["architectures"], "model_type": "qwen3_asr",
+              "thinker_config": {**inner, "model_type": "qwen3_asr_thinker"}},
+        {published_asr(name): t for name, t in state.items()})
+    model = hf.Qwen3ASRForConditionalGeneration.from_pretrained(
+        ASR + "-hf", dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.no_grad():
+        heard = [model.model.get_audio_features(f[None], m[None]).pooler_output
+                 for f, m in map(chunks, FRAMES)]
+    cases = []
+    for frames, words in (([130], v.turn(HEAR)), ([57, 460], v.turn(HEAR, " and ", HEAR))):
+        ids = expand(tokenizer, words, [], frames)
+        rows = asr_logits(model, ids, frames)
+        top = rows[-1].topk(5)
+        cases.append({"images": [], "frames": frames, "text": words, "ids": ids, "steps": [{
+            "token": int(top.indices[0]),
+            "top": [[int(t), round(float(p), 5)] for p, t in zip(top.values, top.indices)]}],
+            "prompt_logprobs": [round(float(rows[i, ids[i + 1]]), 5)
+                                for i in range(len(ids) - 1)]})
+    for folder in (ASR, ASR + "-hf"):
+        v.write_floats(os.path.join(folder, "heard.f32"), torch.cat(heard))
+        write_json("hear.json", cases, folder)
+    print("asr: tokens %s" % [len(h) for h in heard])
 
 
 def main():
     torch.set_num_threads(2)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    v.SPECIAL.update(SOUND)
+    v.TEMPLATE = TEMPLATE
+    v.PROCESSOR.update(EXTRACTOR)
+    make_asr()
     text = {**BASE, **QWEN_VL, **QWEN_MOE, "num_hidden_layers": 3}
     config = hf.Qwen3OmniMoeThinkerConfig(
         text_config=text, vision_config={**v.TOWER, **v.DEEP}, audio_config=EARS,

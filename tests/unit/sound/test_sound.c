@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a tiny Qwen3-Omni hears against Hugging Face Transformers (tests/golden/make_omni.py): the
- * tower's rows of clips of many lengths, and log-probabilities of prompts with sounds and images.
+ * What a tiny Qwen3-Omni and a tiny Qwen3-ASR hear against Hugging Face Transformers
+ * (tests/golden/make_omni.py): the tower's rows of clips of many lengths, and log-probabilities of
+ * prompts with sounds and images.
  * And what nobody may hear: clips that run at the same time change no bit of each other, and a
  * sound never stands for another one in the cache.
  */
@@ -19,8 +20,9 @@
 #include "tests/tap.h"
 #include "vision/vision.h"
 
-#define FOLDER "tests/golden/vision/qwen3omni/"
-#define IMAGES "tests/golden/images/"
+#define GOLDEN "tests/golden/vision/"
+#define OMNI "qwen3omni"
+#define IMAGES "tests/golden/images"
 #define TOLERANCE 2e-4 /* of log-probabilities, exact */
 #define ROUGH 0.05     /* fast */
 #define HALVES 0.01    /* of the largest number: rows of a tower with activations in halves */
@@ -30,14 +32,16 @@ enum { N_MELS = 128, WIDTH = 32, VOCAB = 512, MAX_SEEN = 4, MAX_TOK = 256 };
 /* Frames of the clips in heard.f32. */
 static const int32_t frames[] = {1, 9, 57, 99, 100, 101, 130, 460, 1010};
 
-static struct buf read_golden(const char *name)
+static struct buf read_golden(const char *folder, const char *name)
 {
 	struct buf b = {0};
 	struct fail fail = {0};
-	if (file_read(tap_src(name), 1 << 22, &b, &fail) != OK) {
+	char *path = xasprintf("%s/%s", folder, name);
+	if (file_read(tap_src(path), 1 << 22, &b, &fail) != OK) {
 		printf("Bail out! %s\n", fail.text);
 		exit(1);
 	}
+	free(path);
 	return b;
 }
 
@@ -62,6 +66,7 @@ static const char *fibers(void)
 /* --- a model -------------------------------------------------------------------------- */
 
 struct rig {
+	char *dir;
 	struct model *m;
 	struct vision *v;
 	struct sound *s;
@@ -69,11 +74,11 @@ struct rig {
 	struct engine *e;
 };
 
-static struct rig rig_open(const struct backend_opts *bo, bool sees)
+static struct rig rig_open(const char *name, const struct backend_opts *bo, bool sees)
 {
-	struct rig r = {0};
+	struct rig r = {.dir = xasprintf(GOLDEN "%s", name)};
 	struct fail fail = {0};
-	enum status st = model_open(tap_src(FOLDER), NULL, &r.m, &fail);
+	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
 	const struct vision_opts vo = {.model = r.m, .backend = *bo,
 				       .limits = {1 << 20, 4096, 1 << 20},
 				       .max_tokens = 4096, .step_tokens = 4096,
@@ -105,6 +110,7 @@ static void rig_close(struct rig *r)
 	sound_destroy(r->s);
 	vision_destroy(r->v);
 	model_close(r->m);
+	free(r->dir);
 }
 
 static struct sound_view *hear(struct sound *s, int32_t n)
@@ -121,7 +127,7 @@ static struct sound_view *hear(struct sound *s, int32_t n)
 /* is_share: most is a share of the largest number. */
 static void test_rows(struct rig *r, const char *how, double most, bool is_share)
 {
-	struct buf b = read_golden(FOLDER "heard.f32");
+	struct buf b = read_golden(r->dir, "heard.f32");
 	const float *want = (const float *)(const void *)b.p;
 	size_t at = 0;
 	double worst = 0, largest = 0;
@@ -160,13 +166,11 @@ struct prompt {
 
 static struct vision_view *see(struct rig *r, const char *file)
 {
-	char *path = xasprintf(IMAGES "%s", file);
-	struct buf b = read_golden(path);
+	struct buf b = read_golden(IMAGES, file);
 	struct vision_view *w = NULL;
 	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, NULL) != OK)
 		ok(false, "%s is seen", file);
 	buf_deinit(&b);
-	free(path);
 	return w;
 }
 
@@ -248,9 +252,9 @@ static double logprob(const float *row, int32_t id)
 	return (double)row[id] - most - log(sum);
 }
 
-static json_t *read_cases(void)
+static json_t *read_cases(const struct rig *r)
 {
-	struct buf text = read_golden(FOLDER "hear.json");
+	struct buf text = read_golden(r->dir, "hear.json");
 	json_t *all = json_loads(text.p, 0, NULL);
 	buf_deinit(&text);
 	return all;
@@ -259,7 +263,7 @@ static json_t *read_cases(void)
 /* Without sight only the prompts that have sounds alone. */
 static void test_prompts(struct rig *r, const char *how, double most)
 {
-	json_t *all = read_cases();
+	json_t *all = read_cases(r);
 	const json_t *cases = json_object_get(all, "cases"), *c;
 	double worst = 0;
 	size_t i;
@@ -293,7 +297,7 @@ static void test_prompts(struct rig *r, const char *how, double most)
 /* A prompt is found again with the same bits, and no other sound in its place. */
 static void test_cache(struct rig *r)
 {
-	json_t *all = read_cases();
+	json_t *all = read_cases(r);
 	struct prompt p = prompt_read(r, json_array_get(json_object_get(all, "cases"), 1));
 	int cached, begun, size = engine_page_size(r->e);
 	p.space = STR("cache");
@@ -416,7 +420,7 @@ static enum status read_with(struct rig *r, const char *key, json_t *value, stru
 	char dir[] = "/tmp/halod-sound-XXXXXX", *own = r->m->dir;
 	struct sound_config c;
 	bool has_tower;
-	struct buf text = read_golden(FOLDER "config.json");
+	struct buf text = read_golden(r->dir, "config.json");
 	json_t *root = json_loads(text.p, 0, NULL);
 	json_t *thinker = json_object_get(root, "thinker_config");
 	if (!mkdtemp(dir))
@@ -462,11 +466,24 @@ static void test_settings(struct rig *r)
 	}
 }
 
+/* --- Qwen3-ASR ---------------------------------------------------------------------------- */
+
+static void test_asr(const char *name, const struct backend_opts *bo)
+{
+	struct rig r = rig_open(name, bo, false);
+	test_rows(&r, name, 1e-4, false);
+	test_prompts(&r, name, TOLERANCE);
+	is_int(sound_format(r.s)->least, 8000, "%s: samples of a clip at least", name);
+	ok(sound_tower_weight_bytes(r.m->tensors) > 40000, "%s: weights are counted: %lld", name,
+	   (long long)sound_tower_weight_bytes(r.m->tensors));
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct backend_opts exact = {.name = "cpu", .n_threads = 2, .exact = true};
 	const struct backend_opts fast = {.name = "cpu", .n_threads = 2};
-	struct rig r = rig_open(&exact, true);
+	struct rig r = rig_open(OMNI, &exact, true);
 	test_rows(&r, "exact", 1e-4, false);
 	test_prompts(&r, "exact", TOLERANCE);
 	test_cache(&r);
@@ -475,16 +492,18 @@ int main(void)
 	test_memory(&r);
 	test_settings(&r);
 	rig_close(&r);
-	r = rig_open(&exact, false);
+	r = rig_open(OMNI, &exact, false);
 	test_prompts(&r, "exact, without sight", TOLERANCE);
 	rig_close(&r);
-	r = rig_open(&fast, true);
+	test_asr("qwen3asr", &exact);
+	test_asr("qwen3asr-hf", &exact);
+	r = rig_open(OMNI, &fast, true);
 	test_rows(&r, "fast", 0.02, false);
 	test_prompts(&r, "fast", ROUGH);
 	rig_close(&r);
 	if (*fibers()) {
 		const struct backend_opts hip = {.name = "hip", .hip_library = fibers()};
-		r = rig_open(&hip, true);
+		r = rig_open(OMNI, &hip, true);
 		is_str(sound_note(r.s), "", "nothing of the tower is left to the CPU");
 		test_rows(&r, "hip", HALVES, true);
 		test_prompts(&r, "hip", ROUGH);
