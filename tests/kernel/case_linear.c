@@ -82,6 +82,8 @@ static const struct linear_case cases[] = {
 	{INT4(0, true, DTYPE_F16), 9, 96, {17}, false, true, false},
 	{{QUANT_INT4, 32, false, DTYPE_BF16, true}, 21, 768, {66}, false, false, false},
 	{{.quant = QUANT_F16}, 140, 72, {131, 5}, true, false, true},
+	/* K of a part of a tile: the first convolution of an audio tower */
+	{{.quant = QUANT_F16}, 150, 16, {72}, true, false, true},
 	{{.quant = QUANT_BF16}, 130, 104, {66, 9}, false, true, false},
 	{{.quant = QUANT_BF16, .has_extremes = true}, 12, 512, {7}, true, false, false},
 };
