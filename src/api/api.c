@@ -111,6 +111,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 				 ? MIN(o->max_choices, API_MAX_CHOICES)
 				 : DEFAULT_MAX_CHOICES;
 	a->n_slots = o->n_slots;
+	a->batches = o->batches;
 	a->clock = o->clock;
 	a->created = clock_wall_s();
 	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);

@@ -47,6 +47,7 @@ struct api_opts {
 	bool strict_tools; /* hold the arguments of every tool to its schema */
 	bool shares_prefixes; /* true: a request may resume a prompt that another API key sent */
 	int32_t n_slots;           /* sequences computed together, for /slots */
+	struct batch_store *batches; /* files and batches; NULL: their addresses are refused */
 	const char *version;
 	const char *system_fingerprint;
 	const struct clock *clock;
@@ -85,6 +86,8 @@ struct dialect;
 struct api_input {
 	const struct dialect *dialect;
 	struct str body;
+	struct str type;    /* the Content-Type of a form; "": not said */
+	struct str tail;    /* of the address: what the row's "*" stands for */
 	const char *request_id;
 	/* the API key, as owner of what is stored; 0: the server has no keys */
 	uint64_t owner;
@@ -194,9 +197,24 @@ enum status api_response_delete(const struct api *a, struct api_kept kept,
 enum status api_response_cancel(const struct api *a, struct api_kept kept,
 				struct fail *fail) MUST_USE;
 
-/* Answers without the engine: appends JSON to out. Reads only body and is_gone of the
- * input. Slow for large bodies: may run on a worker thread. Errors are those of
- * api_call_create, and E_CANCELLED where is_gone was true. */
+/* --- files and batches: batches.c. E_UNSUPPORTED where there is no state_dir. ---------- */
+struct batch_page;
+void api_files_list(const struct api *a, const struct batch_page *page, struct buf *out);
+enum status api_file_format(const struct api *a, struct api_kept kept, struct buf *out,
+			    struct fail *fail) MUST_USE;
+/* Opens a file's bytes for reading; the caller closes *out_fd. */
+enum status api_file_open(const struct api *a, struct api_kept kept, int *out_fd,
+			  int64_t *out_n, struct fail *fail) MUST_USE;
+enum status api_file_delete(const struct api *a, struct api_kept kept, struct buf *out,
+			    struct fail *fail) MUST_USE;
+void api_batches_list(const struct api *a, const struct batch_page *page, struct buf *out);
+enum status api_batch_format(const struct api *a, struct api_kept kept, struct buf *out,
+			     struct fail *fail) MUST_USE;
+/* E_UNSUPPORTED: no files and batches are kept. */
+enum status api_check_batches(const struct api *a, struct fail *fail) MUST_USE;
+
+/* Answers without the engine: appends JSON to out. Slow for large bodies: may run on a worker
+ * thread. Errors are those of api_call_create, and E_CANCELLED where is_gone was true. */
 typedef enum status (*api_text_fn)(const struct api *a, const struct api_input *in,
 				   struct buf *out, struct fail *fail);
 #define ENDPOINT_CALL(path, name, flags, docs)
@@ -208,3 +226,17 @@ typedef enum status (*api_text_fn)(const struct api *a, const struct api_input *
 #undef ENDPOINT_CALL
 #undef ENDPOINT_TEXT
 #undef ENDPOINT_PAGE
+
+/* What a batch may ask for; NULL: not served in batches. */
+struct api_batch_endpoint {
+	const char *path;
+	const struct dialect *dialect; /* the engine answers; else NULL */
+	api_text_fn text;
+};
+const struct api_batch_endpoint *api_batch_endpoint(struct str path);
+
+/* Makes what one body asks for, within the work that a body of its length may cause
+ * (base/work.h): a call in *out_call, or with text its answer in out. Any thread without a
+ * budget of its own. */
+enum status api_make(const struct api *a, const struct api_input *in, api_text_fn text,
+		     struct api_call **out_call, struct buf *out, struct fail *fail) MUST_USE;

@@ -12,8 +12,17 @@
 #include "api/params.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "base/work.h"
+
+/* The work that a body may cause: see base/work.h. A longer body may cause more, up to what
+ * takes a worker about two seconds. */
+#define WORK_BASE 15000000
+#define WORK_MAX 150000000
+/* For images alone: a scanned page of 600 dots an inch may have few bytes. */
+#define WORK_OWN_IMAGE 60000000
 
 /* --- in ------------------------------------------------------------------ */
 
@@ -95,6 +104,23 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 		c->dialect->init(c, id);
 	*out = c;
 	return OK;
+}
+
+enum status api_make(const struct api *a, const struct api_input *in, api_text_fn text,
+		     struct api_call **out_call, struct buf *out, struct fail *fail)
+{
+	struct work_budget work;
+	work_begin(&work, MIN(WORK_BASE + WORK_BYTE * in->body.n, WORK_MAX));
+	work.own[WORK_IMAGE] = WORK_OWN_IMAGE;
+	enum status st = text ? text(a, in, out, fail) : api_call_create(a, in, out_call, fail);
+	work_end();
+	if ((st == E_LIMIT || work.has_no_memory) && work_fail(&work, fail))
+		st = fail->code;
+	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu, text %zu, "
+		  "image %zu, audio %zu", in->request_id, work.spent[WORK_SCHEMA],
+		  work.spent[WORK_REGEX], work.spent[WORK_GRAMMAR], work.spent[WORK_TEMPLATE],
+		  work.spent[WORK_TEXT], work.spent[WORK_IMAGE], work.spent[WORK_AUDIO]);
+	return st;
 }
 
 void api_call_destroy(struct api_call *c)

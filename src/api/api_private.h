@@ -42,6 +42,7 @@ struct api {
 	bool shares_prefixes;
 	struct fim fim;
 	struct response_store *responses; /* has a lock */
+	struct batch_store *batches; /* has a lock; NULL: none */
 };
 
 /* Is `name` this model's name? Ollama's clients put ":latest" behind names without a tag. */

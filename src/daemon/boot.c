@@ -71,12 +71,17 @@ static char *name_of(const char *dir)
 	return name ? name : name_of_dir(dir);
 }
 
-/* `tail` below the first folder of systemd's CACHE_DIRECTORY, which may list several, separated
+/* `tail` below the first folder of a variable of systemd's, which may list several, separated
  * by colons; "" where there is none. */
+static char *in_dirs(const char *variable, const char *tail)
+{
+	const char *dirs = getenv(variable);
+	return dirs ? xasprintf("%.*s%s", (int)strcspn(dirs, ":"), dirs, tail) : xstrdup("");
+}
+
 static char *in_cache(const char *tail)
 {
-	const char *dirs = getenv("CACHE_DIRECTORY");
-	return dirs ? xasprintf("%.*s%s", (int)strcspn(dirs, ":"), dirs, tail) : xstrdup("");
+	return in_dirs("CACHE_DIRECTORY", tail);
 }
 
 /* A folder's setting, where "auto" is `tail` below the cache. */
@@ -135,6 +140,8 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	out->weight_cache = find_dir(c->weight_cache, "");
 	out->expert_dir = find_dir(c->expert_dir, "");
 	out->kv_dir = find_dir(c->kv_dir, "/kv");
+	out->state_dir = strcmp(c->state_dir, "auto") == 0 ? in_dirs("STATE_DIRECTORY", "/batches")
+							    : xstrdup(c->state_dir);
 	/* Without a cache of a service nobody starts halod again by itself. */
 	out->graph_notes = in_cache("/graph-failures");
 	return OK;
@@ -147,6 +154,7 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->weight_cache);
 	free(p->expert_dir);
 	free(p->kv_dir);
+	free(p->state_dir);
 	free(p->graph_notes);
 	fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
@@ -616,6 +624,7 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b, i
 		.strict_tools = c->strict_tools,
 		.shares_prefixes = c->prefix_cache_shared,
 		.n_slots = (int32_t)c->max_seqs,
+		.batches = o->batches,
 		.version = PACKAGE_VERSION,
 		.system_fingerprint = "halod-" PACKAGE_VERSION,
 		.clock = o->clock,

@@ -17,6 +17,7 @@ struct boot_plan {
 	char *expert_dir;    /* folder of expert files; "": beside the model */
 	int64_t expert_memory; /* as in struct backend_opts */
 	char *kv_dir;        /* folder of KV pages on disk; "": none */
+	char *state_dir;     /* folder of files and batches; "": none */
 	char *graph_notes;   /* as in struct backend_opts */
 	struct fetch *fetch; /* gets images by address; NULL: addresses are refused */
 	const char *backend; /* "cpu" */
@@ -28,6 +29,7 @@ struct boot_opts {
 	const struct boot_plan *plan;
 	const struct clock *clock;
 	struct health *health; /* its load_… fields are set while loading */
+	struct batch_store *batches; /* NULL: none */
 	void (*on_ready)(void *ctx); /* sched_opts.on_ready */
 	void *ctx;
 	bool is_check; /* boot_check sets it */

@@ -15,7 +15,7 @@ struct config_row {
 	size_t offset; /* of the field in struct config */
 };
 
-#define CONFIG_ROWS_MAX 120
+#define CONFIG_ROWS_MAX 128
 extern const struct config_row config_rows[];
 extern const int config_n_rows;
 

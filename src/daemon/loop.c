@@ -46,6 +46,8 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "base/workers.h"
+#include "batch/batch_store.h"
+#include "daemon/batch_run.h"
 #include "daemon/boot.h"
 #include "daemon/named.h"
 #include "daemon/notify.h"
@@ -90,6 +92,8 @@ struct loop {
 	struct http *http;
 	struct exporter *exporter; /* sends spans; NULL: none */
 	struct weights *weights; /* NULL: not loaded */
+	struct batch_store *batches; /* files and batches; NULL: none */
+	struct batch_run *batch_run;
 
 	pthread_t engine_thread;
 	struct health health;
@@ -157,7 +161,7 @@ static void *engine_main(void *arg)
 	struct loop *l = arg;
 	struct boot_opts o = {.config = l->config, .plan = &l->plan,
 			      .clock = &clock_monotonic, .health = &l->health,
-			      .on_ready = on_events, .ctx = l};
+			      .batches = l->batches, .on_ready = on_events, .ctx = l};
 	if (boot_load(&o, &l->boot, &l->fail) != OK) {
 		loop_tell(l, NEWS_LOAD_FAILED);
 		return NULL;
@@ -309,6 +313,17 @@ static void on_weights_changed(void *ctx, const char *why)
 	start_stopping(l);
 }
 
+static void start_batches(struct loop *l)
+{
+	const struct batch_run_opts o = {
+		.api = l->boot.api, .sched = l->boot.sched, .store = l->batches,
+		.n_at_once = (int)l->config->max_seqs,
+		.max_lines = (int)l->config->batch_requests};
+	struct fail fail;
+	if (l->batches && batch_run_start(&o, &l->batch_run, &fail) != OK)
+		log_error("%s (" LIMITS "): batches wait for the next start", fail.text);
+}
+
 static void on_loaded(struct loop *l)
 {
 	struct weights_opts o = {&l->uv, l->workers, on_weights_changed, l};
@@ -319,6 +334,7 @@ static void on_loaded(struct loop *l)
 	atomic_store(&l->health.load_stage, LOAD_DONE);
 	atomic_store(&l->health.state, HEALTH_READY);
 	l->phase = SERVING;
+	start_batches(l);
 	alloc_keep_spare(SPARE_BYTES);
 	log_info("ready: %s on %s, loaded in %.2f s", l->plan.model_name, l->address,
 		 seconds);
@@ -631,6 +647,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.max_connections = (int)c->max_connections,
 		.max_connections_per_address = (int)c->max_connections_per_address,
 		.max_body_bytes = (size_t)c->max_body,
+		.max_upload_bytes = (size_t)c->max_upload,
 		.body_memory_bytes = (size_t)c->body_memory,
 		.request_timeout_us = c->request_timeout,
 		.keepalive_s = (int)(c->keepalive / 1000000),
@@ -728,12 +745,14 @@ static void close_loop(struct loop *l)
 static void end(struct loop *l)
 {
 	pthread_join(l->engine_thread, NULL);
+	batch_run_stop(l->batch_run);
 	workers_destroy(l->workers); /* no thread wakes the loop any more */
 	http_destroy(l->http);
 	weights_destroy(l->weights);
 	close_loop(l);
 	exporter_destroy(l->exporter);
 	boot_unload(&l->boot);
+	batch_store_close(l->batches);
 }
 
 static enum status start_exporter(struct loop *l, struct fail *fail)
@@ -745,10 +764,31 @@ static enum status start_exporter(struct loop *l, struct fail *fail)
 			       &l->exporter, fail);
 }
 
-/* All that comes before the model. After a failure nothing is left but the exporter. */
+/* A folder that systemd gives is not needed. A check opens none: the service may hold it. */
+static enum status open_batches(struct loop *l, struct fail *fail)
+{
+	const struct config *c = l->config;
+	const struct batch_store_opts o = {.dir = l->plan.state_dir,
+					   .max_files = (int)c->max_files,
+					   .max_bytes = c->max_files_bytes,
+					   .max_age_s = c->file_age / 1000000,
+					   .max_window_s = c->batch_window / 1000000};
+	if (!*o.dir || l->o.is_check)
+		return OK;
+	enum status st = batch_store_open(&o, &l->batches, fail);
+	if (st == OK || strcmp(c->state_dir, "auto") != 0)
+		return st;
+	log_warn("%s: files and batches are refused", fail->text);
+	return OK;
+}
+
+/* All that comes before the model. After a failure nothing is left but the exporter and the folder
+ * of batches. */
 static enum status prepare(struct loop *l, struct fail *fail)
 {
 	enum status s = raise_fd_limit(l->config->max_connections, fail);
+	if (s == OK)
+		s = open_batches(l, fail);
 	if (s == OK)
 		s = start_exporter(l, fail);
 	if (s == OK)
@@ -793,6 +833,7 @@ static enum exit_code serve(struct loop *l)
 	enum status s = prepare(l, &l->fail);
 	if (s != OK) {
 		log_error("%s", l->fail.text);
+		batch_store_close(l->batches);
 		return code_of(s);
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);

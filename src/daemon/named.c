@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "batch/batch_store.h"
 #include "kv/kvdisk.h"
 
 /* The last fault, and whether there was one. Each one before it is in the log. */
@@ -82,6 +83,12 @@ static enum status check_kv_dir(const char *dir, struct fail *fail)
 		return fail_within(fail, st, "kv_dir");
 	close(fd);
 	return OK;
+}
+
+static enum status check_state_dir(const char *dir, struct fail *fail)
+{
+	enum status st = batch_store_check(dir, fail);
+	return st == OK && !file_exists(dir) ? check_folder("state_dir", dir, fail) : st;
 }
 
 static bool is_named(const char *setting)
@@ -169,6 +176,8 @@ enum status named_check(const struct config *c, bool has_keys, struct fail *fail
 		add(&f, check_folder("expert_dir", c->expert_dir, &why), &why);
 	if (is_named(c->kv_dir))
 		add(&f, check_kv_dir(c->kv_dir, &why), &why);
+	if (is_named(c->state_dir))
+		add(&f, check_state_dir(c->state_dir, &why), &why);
 	if (*c->hip_kernels)
 		add(&f, check_kernels(c->hip_kernels, &why), &why);
 	if (*c->hip_library)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <microhttpd.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -18,6 +19,18 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body)
 	*body = (struct buf){0};
 	conn_watch(c, false); /* from here on libmicrohttpd notices a client that goes */
 	conn_set_state(c, CONN_ANSWERING);
+}
+
+void answer_set_file(struct conn *c, const char *type, int fd, int64_t n)
+{
+	struct buf nothing = {0};
+	answer_set(c, 200, type, &nothing);
+	if (n > 0) {
+		c->answer.fd = fd;
+		c->answer.n_file = n;
+	} else {
+		close(fd);
+	}
 }
 
 /* The label of halod_requests_rejected_total. */
@@ -100,17 +113,29 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 		answer_header(c, r, "Connection", "close");
 }
 
+/* libmicrohttpd's response frees the body's memory, and closes the file. An empty body has no
+ * memory. */
+static struct MHD_Response *make_response(struct answer *a)
+{
+	size_t n = a->body.n;
+	if (a->n_file > 0) {
+		struct MHD_Response *r =
+			MHD_create_response_from_fd64((uint64_t)a->n_file, a->fd);
+		if (r)
+			a->n_file = 0;
+		return r;
+	}
+	return n ? MHD_create_response_from_buffer(n, buf_take(&a->body), MHD_RESPMEM_MUST_FREE)
+		 : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "",
+						   MHD_RESPMEM_PERSISTENT);
+}
+
 bool answer_queue(struct conn *c)
 {
 	struct answer *a = &c->answer;
 	char number[16];
-	size_t n = a->body.n;
-	/* libmicrohttpd's response frees the body's memory. An empty body has none. */
-	struct MHD_Response *r =
-		n ? MHD_create_response_from_buffer(n, buf_take(&a->body),
-						    MHD_RESPMEM_MUST_FREE)
-		  : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "",
-						    MHD_RESPMEM_PERSISTENT);
+	size_t n = a->n_file > 0 ? (size_t)a->n_file : a->body.n;
+	struct MHD_Response *r = make_response(a);
 	if (!r)
 		return false;
 	answer_add_headers(c, r);

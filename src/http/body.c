@@ -3,7 +3,7 @@
 
 enum status body_expect(struct body *b, size_t n)
 {
-	size_t cost = n <= BODY_SMALL ? 0 : n * BODY_COST;
+	size_t cost = n <= BODY_SMALL ? 0 : n * (b->is_form ? BODY_COST_FORM : BODY_COST);
 	if (cost <= b->n_charged || b->is_discarded)
 		return OK;
 	size_t more = cost - b->n_charged, others = *b->total - b->n_charged;

@@ -8,9 +8,9 @@
  *
  * A large body costs more memory than its bytes: JSON becomes a tree and text becomes
  * tokens. The worst text costs BODY_COST bytes for each byte (digits to /tokenize: 21
- * measured). A body is charged with this cost from its first byte until it is parsed. All
- * bodies together may cost max_total. Bodies up to BODY_SMALL are free: max_connections
- * bounds them.
+ * measured). A form is only cut to pieces; it is copied at most, as a buffer grows. A body
+ * is charged with this cost from its first byte until it is parsed. All bodies together may
+ * cost max_total. Bodies up to BODY_SMALL are free: max_connections bounds them.
  */
 #pragma once
 #include "base/buf.h"
@@ -20,6 +20,7 @@ struct body {
 	size_t max_bytes;  /* longer bodies are refused */
 	size_t *total;     /* the cost of all bodies now, in bytes */
 	size_t max_total;
+	bool is_form;      /* costs BODY_COST_FORM */
 	size_t n_charged;  /* this body's share of *total */
 	uint64_t n_read;   /* bytes that came, kept or dropped */
 	bool is_discarded;
@@ -29,6 +30,7 @@ struct body {
 #define BODY_SWALLOW_MAX (64u << 20)
 
 #define BODY_COST 24
+#define BODY_COST_FORM 3
 #define BODY_SMALL (16u << 10)
 
 /* Charges for a body of n bytes. E_BODIES: the other bodies leave too little memory. A body

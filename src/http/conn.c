@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -102,6 +103,10 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 	}
 	if (access_check(c, f) != OK || access_check_body(c, f) != OK)
 		return f->code;
+	if (c->route->flags & ROUTE_FORM) {
+		c->body.is_form = true;
+		c->body.max_bytes = h->opts.max_upload_bytes;
+	}
 	enum health_state state = server_health(h);
 	if ((c->route->flags & ROUTE_READY) && !h->api)
 		return fail_set(f, E_LOADING, "%s", status_text(E_LOADING));
@@ -110,10 +115,11 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 	if ((c->route->flags & ROUTE_WORK) && state == HEALTH_FAILED)
 		return fail_set(f, E_DRAINING,
 				"the engine has failed; the server is restarting");
-	if (length > 0 && (uint64_t)length > h->opts.max_body_bytes)
+	if (length > 0 && (uint64_t)length > c->body.max_bytes)
 		return fail_set(f, E_TOO_LARGE,
-				"the body has %lld bytes, at most %zu are taken",
-				(long long)length, h->opts.max_body_bytes);
+				"the body has %lld bytes, at most %zu are taken (%s)",
+				(long long)length, c->body.max_bytes,
+				c->body.is_form ? "max_upload" : "max_body");
 	if ((c->route->flags & ROUTE_WORK) && length > 0 &&
 	    body_expect(&c->body, (size_t)length) != OK)
 		return fail_set(f, E_BODIES, "%s", status_text(E_BODIES));
@@ -289,7 +295,11 @@ void conn_reap(struct conn *c)
 	buf_deinit(&c->answer.body);
 	buf_deinit(&c->answer.allow);
 	buf_deinit(&c->stream.buf);
+	if (c->answer.n_file > 0)
+		close(c->answer.fd);
 	free(c->target);
+	free(c->type);
+	free(c->item);
 	free(c);
 }
 

@@ -56,6 +56,8 @@ struct answer {
 	int retry_after_s;   /* 0: no Retry-After header */
 	bool is_spoilt;      /* a header could not be added: nothing is sent */
 	bool is_page;        /* a web page for a browser: see page_root_add_headers */
+	int fd;              /* with n_file > 0: a file, which is sent in place of body */
+	int64_t n_file;
 };
 
 /* An answer that is sent in pieces (sse.c). */
@@ -85,6 +87,8 @@ struct conn {
 	struct traceparent trace;
 	char method[16], client[64];
 	char *target;             /* as sent, cut to 512 bytes */
+	char *type;               /* the Content-Type of a form, else NULL */
+	char *item;               /* the tail's bytes, for workers; NULL: the route has no "*" */
 	struct str tail;          /* what the route's "*" stands for; in libmicrohttpd's memory */
 	const struct route *route; /* NULL: no row matches */
 	struct key *key;           /* the key whose requests count this one; NULL: not counted */
@@ -152,6 +156,8 @@ void access_add_headers(struct conn *c, struct MHD_Response *r);
 /* --- answer.c ----------------------------------------------------------------- */
 /* Fills c->answer and moves to ANSWERING. Takes the body out of *body. */
 void answer_set(struct conn *c, int status, const char *type, struct buf *body);
+/* The same with a file of n bytes, whose ownership is taken. */
+void answer_set_file(struct conn *c, const char *type, int fd, int64_t n);
 void answer_fail(struct conn *c, const struct fail *f);
 bool answer_queue(struct conn *c) MUST_USE;
 /* Adds a header to r, the answer that is being made. When there is no memory for it,

@@ -9,8 +9,10 @@
  * References: api_call_create returns a request with two. One is the call's, the other is
  * for sched_submit, which takes it only on OK.
  */
+#include <microhttpd.h>
+#include <stdlib.h>
+
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/work.h"
 #include "http/conn.h"
 
@@ -18,12 +20,6 @@
  * others are left for bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
-/* The work that a body may cause: see base/work.h. A longer body may cause more, up to what
- * takes a worker about two seconds. */
-#define WORK_BASE 15000000
-#define WORK_MAX 150000000
-/* For images alone: a scanned page of 600 dots an inch may have few bytes. */
-#define WORK_OWN_IMAGE 60000000
 /* An answer is bounded by its tokens; only its memory is watched. */
 #define WORK_ANSWER SIZE_MAX
 
@@ -36,27 +32,16 @@ static void conn_call_parse(void *arg)
 	struct api_input in = {
 		.dialect = c->route->dialect,
 		.body = buf_str(&c->body.buf),
+		.type = str_of(c->type ? c->type : ""),
+		.tail = str_of(c->item ? c->item : ""),
 		.request_id = c->id,
 		.owner = c->owner,
 		.arrival_us = c->arrival_us,
 		.received_us = c->received_us,
 		.is_gone = &c->is_gone,
 	};
-	struct work_budget work;
-	work_begin(&work, MIN(WORK_BASE + WORK_BYTE * in.body.n, WORK_MAX));
-	work.own[WORK_IMAGE] = WORK_OWN_IMAGE;
-	if (c->route->text)
-		c->parsed = c->route->text(c->api, &in, &c->stream.buf, &c->fail);
-	else
-		c->parsed = api_call_create(c->api, &in, &c->call, &c->fail);
-	work_end();
+	c->parsed = api_make(c->api, &in, c->route->text, &c->call, &c->stream.buf, &c->fail);
 	c->has_ref = c->parsed == OK && !c->route->text;
-	if ((c->parsed == E_LIMIT || work.has_no_memory) && work_fail(&work, &c->fail))
-		c->parsed = c->fail.code;
-	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu, text %zu, "
-		  "image %zu, audio %zu", c->id, work.spent[WORK_SCHEMA], work.spent[WORK_REGEX],
-		  work.spent[WORK_GRAMMAR], work.spent[WORK_TEMPLATE], work.spent[WORK_TEXT],
-		  work.spent[WORK_IMAGE], work.spent[WORK_AUDIO]);
 }
 
 /* Is this a request for the embedding model or for the vision tower? */
@@ -78,13 +63,25 @@ static void on_parsed(void *arg)
 		conn_reap(c);
 }
 
+/* Copies what the worker needs of libmicrohttpd's memory. */
+static void keep_head(struct conn *c)
+{
+	const char *type = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Type");
+	if ((c->route->flags & ROUTE_FORM) && type)
+		c->type = xstrdup(type);
+	if (c->tail.n)
+		c->item = xstrndup(c->tail.p, c->tail.n);
+}
+
 void call_start(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	c->api = c->http->api;
 	c->received_us = server_now(c->http);
 	conn_set_state(c, CONN_PARSING);
-	c->may_see = api_may_see(c->api, buf_str(&c->body.buf));
+	keep_head(c);
+	c->may_see = !(c->route->flags & ROUTE_FORM) &&
+		     api_may_see(c->api, buf_str(&c->body.buf));
 	if (!o->offload) {
 		conn_call_parse(c);
 		return;

@@ -34,6 +34,7 @@ struct http_opts {
 	int max_connections;
 	int max_connections_per_address; /* 0: any */
 	size_t max_body_bytes;
+	size_t max_upload_bytes;  /* the same for forms with files */
 	size_t body_memory_bytes; /* cost of all bodies together, see body.h */
 	int64_t request_timeout_us; /* from arrival to the last token; 0: none */
 	int keepalive_s;       /* an SSE comment is sent after so long a silence */

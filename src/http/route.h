@@ -14,6 +14,7 @@ enum route_flags {
 	ROUTE_SCRAPED = 8, /* needs a key only where metrics_need_key is set */
 	ROUTE_SLOW = 32, /* waits for another model: few of these at a time */
 	ROUTE_OLLAMA = 128, /* errors in Ollama's shape */
+	ROUTE_FORM = 256, /* the body is a form with a file */
 	ROUTE_PROBE = 64, /* answers under any Host */
 	ROUTE_ANTHROPIC = 16, /* errors and the id's header in Anthropic's shape */
 };

@@ -22,7 +22,8 @@ FILES = {"model": "", "embedding_model": "", "rerank_model": "", "chat_template"
          "api_key_file": "", "hip_library": "backend = hip"}
 FOLDERS = {"image_dir": False, "hip_kernels": False,
            # True: made where it is not there; it must be writable
-           "weight_cache": True, "expert_dir": True, "kv_dir": True}
+           "weight_cache": True, "expert_dir": True, "kv_dir": True,
+           "state_dir": True}
 WORDS = {
     "chat_template_kwargs": ["{", "[1]", "{\"a\": }"],
     "host": ["no.such.host.invalid", "1.2.3.4.5", ""],

@@ -67,6 +67,23 @@ await fails("unknown model", OpenAI.NotFoundError, "model_not_found", "model",
 await fails("wrong type", OpenAI.BadRequestError, null, "messages[0].role",
   { messages: [{ role: 7, content: "x" }], model: "halo-tiny" });
 
+const line = { custom_id: "a", method: "POST", url: "/v1/completions",
+  body: { ...greedy, prompt } };
+const file = await client.files.create({
+  file: await OpenAI.toFile(Buffer.from(JSON.stringify(line)), "größe \"1\".jsonl"),
+  purpose: "batch" });
+equal(file.status, "processed", "files.create");
+let batch = await client.batches.create({ input_file_id: file.id, endpoint: "/v1/completions",
+  completion_window: "24h" });
+for (let i = 0; i < 3000 && batch.status !== "completed"; i++) {
+  await new Promise((done) => setTimeout(done, 20));
+  batch = await client.batches.retrieve(batch.id);
+}
+const answer = JSON.parse(await (await client.files.content(batch.output_file_id)).text());
+equal(answer.response.body.choices[0].text, plain.choices[0].text, "batches: an answer");
+equal((await client.batches.list()).data.map((b) => b.id), [batch.id], "batches.list");
+equal((await client.files.delete(file.id)).deleted, true, "files.delete");
+
 const stream = await client.chat.completions.create({
   messages, ...greedy, max_tokens: 3000, ignore_eos: true, stream: true });
 for await (const chunk of stream) {

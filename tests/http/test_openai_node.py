@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from halod import BUILDDIR, PATIENCE, SRCDIR, run
 
@@ -52,4 +53,5 @@ def test_others(t, d):
     execute(t, d, "test_clients_node.mjs", "")
 
 
-run([test_openai, test_ollama, test_others])
+with tempfile.TemporaryDirectory() as state:
+    run([test_openai, test_ollama, test_others], state_dir=state)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The official OpenAI client for Python. test.sh installs it below build/clients;
 without it this test is skipped."""
+import json
+import tempfile
 
 from halod import need, run
 
@@ -151,5 +153,45 @@ def test_left(t, d):
     t.ok(True, "a stream that is closed early ends")
 
 
-run([test_chat, test_helper, test_rest, test_responses, test_errors, test_tools,
-     test_left])
+def test_batches(t, d):
+    c = client(d)
+    lines = [{"custom_id": "c%d" % i, "method": "POST", "url": "/v1/chat/completions",
+              "body": {"messages": USER, **GREEDY}} for i in range(3)]
+    lines[1]["body"]["top_p"] = 7
+    f = c.files.create(file=("in.jsonl", "\n".join(map(json.dumps, lines)).encode()),
+                       purpose="batch", expires_after={"anchor": "created_at", "seconds": 3600})
+    t.ok(f.purpose == "batch" and f.expires_at - f.created_at == 3600, "files.create", f)
+    b = c.batches.create(input_file_id=f.id, endpoint="/v1/chat/completions",
+                         completion_window="24h", metadata={"a": "b"},
+                         extra_body={"output_expires_after": {"anchor": "created_at",
+                                                              "seconds": 7200}})
+    d.wait_metrics(**{'batch_requests_total{outcome="completed"}': 2,
+                      'batch_requests_total{outcome="failed"}': 1, "batches_open": 0})
+    b = c.batches.retrieve(b.id)
+    t.equal((b.status, b.request_counts.completed, b.request_counts.failed, b.metadata),
+            ("completed", 2, 1, {"a": "b"}), "batches.retrieve")
+    out = [json.loads(x) for x in c.files.content(b.output_file_id).text.splitlines()]
+    whole = c.chat.completions.create(messages=USER, **GREEDY).choices[0].message.content
+    t.equal([x["response"]["body"]["choices"][0]["message"]["content"] for x in out],
+            [whole] * 2, "files.content: the answers")
+    bad = json.loads(c.files.content(b.error_file_id).text)
+    t.equal((bad["custom_id"], bad["response"]["status_code"]), ("c1", 400), "and the error")
+    t.equal([x.id for x in c.batches.list(limit=1)], [b.id], "batches.list")
+    t.equal({x.id for x in c.files.list(limit=2)}, {f.id, b.output_file_id, b.error_file_id},
+            "files.list, page by page")
+    try:
+        c.batches.cancel(b.id)
+        t.ok(False, "batches.cancel of one that has ended")
+    except openai.BadRequestError as e:
+        t.ok("completed" in str(e), "batches.cancel of one that has ended", e)
+    t.ok(c.files.delete(f.id).deleted, "files.delete")
+    try:
+        c.files.retrieve(f.id)
+        t.ok(False, "files.retrieve of one that is gone")
+    except openai.NotFoundError:
+        t.ok(True, "files.retrieve of one that is gone")
+
+
+with tempfile.TemporaryDirectory() as state:
+    run([test_chat, test_helper, test_rest, test_responses, test_errors, test_tools,
+         test_left, test_batches], state_dir=state)

@@ -5,6 +5,7 @@ each answers is documented and has the shape that is said."""
 import json
 import os
 import re
+import tempfile
 
 from halod import SRCDIR, run
 
@@ -92,28 +93,58 @@ def test_routes(t, d):
     t.equal(refs, set(a.json["components"]["schemas"]), "every schema is used and there")
 
 
+def made(d, path):
+    """The id of something that is at this path."""
+    if "models" in path:
+        return MODEL
+    if "files" in path:
+        return send(d, b'{"custom_id": "a", "method": "POST", "url": "/v1/completions", '
+                       b'"body": {"prompt": "a", "max_tokens": 1}}').json["id"]
+    if "batches" in path:
+        return d.request("POST", "/v1/batches", batch(d)).json["id"]
+    return d.request("POST", "/v1/responses", {"input": "Hi", "max_output_tokens": 1}).json["id"]
+
+
+def send(d, data):
+    form = (b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + data +
+            b"\r\n--b--\r\n")
+    return d.request("POST", "/v1/files", form,
+                     {"Content-Type": "multipart/form-data; boundary=b"})
+
+
+def batch(d):
+    return {"input_file_id": made(d, "files"), "endpoint": "/v1/completions",
+            "completion_window": "24h"}
+
+
 def test_answers(t, d):
     doc = d.get("/openapi.json").json
     for path, method, op in operations(doc):
         what = method + " " + path
         if method in ("GET", "DELETE"):
-            its = MODEL if "models" in path else d.request(
-                "POST", "/v1/responses", {"input": "Hi", "max_output_tokens": 1}).json["id"]
+            its = made(d, path)
             check(t, doc, op, d.request(method, path.replace("{id}", its)), 200, what)
             if "{id}" in path:
                 a = d.request(method, path.replace("{id}", "x"))
                 check(t, doc, op, a, 404, what)
             continue
-        if "requestBody" not in op:  # refused for whatever there is
-            for it, want in ((d.request("POST", "/v1/responses", {
-                    "input": "Hi", "max_output_tokens": 1}).json["id"], 400), ("x", 404)):
+        if "requestBody" not in op:  # responses refuse it for whatever there is
+            good = 200 if "batches" in path else 400
+            for it, want in ((made(d, path), good), ("x", 404)):
                 check(t, doc, op, d.request(method, path.replace("{id}", it)), want, what)
+            continue
+        if "multipart/form-data" in op["requestBody"]["content"]:
+            check(t, doc, op, send(d, b"x"), 200, what)
+            check(t, doc, op, send(d, b"x" * (1 << 20)), 413, what + " too large")
+            check(t, doc, op, d.request("POST", path, {}), 415, what + " no form")
             continue
         body = op["requestBody"]["content"]["application/json"]
         wrong = faults(doc, body["schema"], body["example"], "example")
         t.ok(not wrong, "%s: its example" % what, "\n".join(wrong))
         good = 501 if path in NOT_HERE else 200
-        check(t, doc, op, d.request("POST", path, body["example"]), good, what)
+        example = batch(d) if "batches" in path else body["example"]
+        check(t, doc, op, d.request("POST", path, example), good, what)
         big = b" " * ((16 << 20) + 1)
         check(t, doc, op, d.request("POST", path, big), 413, what + " too large")
         if good != 200:
@@ -133,7 +164,8 @@ def test_fields(t, d):
     """A field of a wrong type is refused wherever its type is documented."""
     doc = d.get("/openapi.json").json
     for path, method, op in operations(doc):
-        if "requestBody" not in op or path in NOT_HERE:
+        if "application/json" not in op.get("requestBody", {}).get("content", ()) or (
+                path in NOT_HERE):
             continue
         body = op["requestBody"]["content"]["application/json"]
         name = body["schema"]["$ref"].rsplit("/", 1)[1]
@@ -152,4 +184,5 @@ def test_fields(t, d):
     t.ok(True, "wrong types are refused")
 
 
-run([test_routes, test_answers, test_fields])
+with tempfile.TemporaryDirectory() as state:
+    run([test_routes, test_answers, test_fields], state_dir=state, max_upload="1M")

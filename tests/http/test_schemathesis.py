@@ -6,6 +6,7 @@ operation, with HALOD_CHECK=all a hundred. test.sh installs it; without it this 
 import os
 import subprocess
 import sys
+import tempfile
 
 from halod import CHECK, PATIENCE, need, run
 
@@ -42,4 +43,5 @@ def test_rest(t, d):
     t.ok(code == 0 and " passed" in out, "what is not there says so", out[-4000:])
 
 
-run([test_most, test_rest], max_output_tokens=8)
+with tempfile.TemporaryDirectory() as state:
+    run([test_most, test_rest], max_output_tokens=8, state_dir=state)

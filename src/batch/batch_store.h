@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The folder of files and batches, `state_dir`. All of it that clients may ask for is also in
+ * memory, but for the files' contents. Thread: any.
+ *
+ *   files/file-ID         the bytes      files/file-ID.json       what is known of them
+ *   batches/batch_ID.json the batch      batches/batch_ID.output, .errors   while it runs
+ *   lock                  held by the process
+ *
+ * A file's bytes come before its .json, and each .json is written beside and renamed. So a process
+ * that is killed leaves files that are whole or not there. A .json that cannot be read is named in
+ * the log, and stays.
+ *
+ * Whoever made a file or a batch is its owner, an API key's id; 0 where there are none. Others do
+ * not find it.
+ */
+#pragma once
+#include "base/buf.h"
+
+struct batch_store;
+
+struct batch_store_opts {
+	const char *dir;      /* made where it is missing; its folder must be there */
+	int max_files;        /* files, and batches, at most */
+	int64_t max_bytes;    /* of all files together; answers of batches may exceed it */
+	int64_t max_age_s;    /* of files and of batches that have ended; 0: for ever */
+	int64_t max_window_s; /* the longest completion_window of a batch */
+};
+
+/* E_CONFIG: the folder cannot be used, or others may write to it. */
+enum status batch_store_check(const char *dir, struct fail *fail) MUST_USE;
+/* E_CONFIG also where another process holds the folder. */
+enum status batch_store_open(const struct batch_store_opts *o, struct batch_store **out,
+			     struct fail *fail) MUST_USE;
+void batch_store_close(struct batch_store *s); /* NULL is fine */
+/* Sets who is told, on any thread, that a batch was made or cancelled. NULL: nobody. */
+void batch_store_on_work(struct batch_store *s, void (*fn)(void *ctx), void *ctx);
+int64_t batch_store_max_window_s(const struct batch_store *s);
+/* Removes what is older than it may become. Returns when to come again, in seconds since 1970. */
+int64_t batch_store_sweep(struct batch_store *s, int64_t now_s);
+
+enum { BATCH_ID = 40 };
+
+/* Which items of a list are wanted, and in what order. */
+struct batch_page {
+	uint64_t owner;
+	struct str after;   /* the id behind which it begins; "": at the start */
+	struct str purpose; /* of files; "": any */
+	int limit;
+	bool is_rising;     /* the oldest first */
+};

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/batch_check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "json/json_read.h"
+
+#define READ_BYTES (256u << 10)
+#define MAX_FAULTS 20
+#define MAX_CUSTOM_ID 512
+
+/* --- one line --------------------------------------------------------------------- */
+
+/* The length of the string that begins here, with its quotes. */
+static size_t string_length(const char *p, size_t n)
+{
+	size_t i = 1;
+	while (i < n && p[i] != '"')
+		i += p[i] == '\\' ? 2 : 1;
+	return MIN(i + 1, n);
+}
+
+/* Finds the value of "body" in the text of an object that is valid JSON, where that name has no
+ * escapes. The text is taken over as it is, since a number may have more digits than a tree. */
+static bool find_body(struct str s, struct str *out)
+{
+	int depth = 0;
+	bool is_name = false, is_next = false;
+	size_t begin = 0;
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+		size_t n = c == '"' ? string_length(s.p + i, s.n - i) : 1;
+		if (c == '"' && depth == 1 && is_name)
+			is_next = str_is((struct str){s.p + i, n}, "\"body\"");
+		if (depth == 1 && (c == ',' || c == ':'))
+			is_name = c == ',';
+		if (c == '{' || c == '[') {
+			if (++depth == 2 && is_next)
+				begin = i;
+			is_name |= depth == 1;
+		}
+		if ((c == '}' || c == ']') && --depth == 1 && is_next && begin) {
+			*out = (struct str){s.p + begin, i + 1 - begin};
+			return true;
+		}
+		i += n - 1;
+	}
+	return false;
+}
+
+static enum status read_line(struct str text, const char *endpoint, struct batch_line *l,
+			     struct fail *fail)
+{
+	const struct json_node root = json_read_root(l->tree);
+	const struct json_node id = json_read_get(&root, "custom_id");
+	const struct json_node method = json_read_get(&root, "method");
+	const struct json_node url = json_read_get(&root, "url");
+	const struct json_node body = json_read_get(&root, "body");
+	struct str word;
+	l->fault = "missing_required_parameter";
+	enum status st = json_read_need_str(&id, &l->custom_id, fail);
+	if (st == OK && (l->custom_id.n == 0 || l->custom_id.n > MAX_CUSTOM_ID))
+		st = json_read_fail(&id, fail, "must have 1 to %d bytes", MAX_CUSTOM_ID);
+	if (st == OK)
+		st = json_read_need_str(&method, &word, fail);
+	if (st == OK && !str_is(word, "POST")) {
+		l->fault = "invalid_method";
+		st = json_read_fail(&method, fail, "must be \"POST\"");
+	}
+	if (st == OK)
+		st = json_read_need_str(&url, &word, fail);
+	if (st == OK && !str_is(word, endpoint)) {
+		l->fault = "invalid_url";
+		st = json_read_fail(&url, fail, "must be the batch's endpoint, %s", endpoint);
+	}
+	if (st == OK)
+		st = json_read_need_object(&body, fail);
+	if (st == OK && !find_body(text, &l->body)) {
+		l->fault = "invalid_json_line";
+		st = json_read_fail(&body, fail, "must be spelled without escapes");
+	}
+	return st;
+}
+
+enum status batch_check_line(struct str text, const char *endpoint, struct batch_line *out,
+			     struct fail *fail)
+{
+	*out = (struct batch_line){.fault = "invalid_json_line"};
+	enum status st = json_read_parse(text, &out->tree, fail);
+	if (st != OK)
+		return st;
+	st = read_line(text, endpoint, out, fail);
+	if (st != OK) {
+		json_decref(out->tree);
+		out->tree = NULL;
+	}
+	return st;
+}
+
+/* --- all lines -------------------------------------------------------------------- */
+
+void batch_lines_rewind(struct batch_lines *l)
+{
+	buf_clear(&l->buf);
+	l->from = 0;
+	l->line = 0;
+	l->is_end = false;
+	l->why = lseek(l->fd, 0, SEEK_SET) == 0 ? 0 : errno;
+}
+
+static void read_more(struct batch_lines *l)
+{
+	buf_drop(&l->buf, l->from);
+	l->from = 0;
+	if (!buf_try(&l->buf, READ_BYTES)) {
+		l->why = ENOMEM;
+		return;
+	}
+	ssize_t n = read(l->fd, l->buf.p + l->buf.n, READ_BYTES);
+	if (n < 0 && errno != EINTR)
+		l->why = errno;
+	if (n > 0)
+		l->buf.n += (size_t)n;
+	l->is_end = n == 0;
+}
+
+static bool is_blank(struct str s)
+{
+	size_t i = 0;
+	while (i < s.n && is_char_of(s.p[i], " \t\r"))
+		i++;
+	return i == s.n;
+}
+
+bool batch_lines_next(struct batch_lines *l)
+{
+	size_t seen = l->from; /* no line's end before */
+	while (l->why == 0) {
+		char *end = l->buf.n > seen
+			? memchr(l->buf.p + seen, '\n', l->buf.n - seen) : NULL;
+		if (!end && !l->is_end) {
+			seen = l->buf.n - l->from;
+			read_more(l);
+			continue;
+		}
+		if (l->from == l->buf.n)
+			return false;
+		size_t to = end ? (size_t)(end - l->buf.p) : l->buf.n;
+		l->text = (struct str){l->buf.p + l->from, to - l->from};
+		l->from = end ? to + 1 : to;
+		seen = l->from;
+		l->line++;
+		if (!is_blank(l->text))
+			return true;
+	}
+	return false;
+}
+
+void batch_lines_deinit(struct batch_lines *l)
+{
+	buf_deinit(&l->buf);
+}
+
+/* --- a file ----------------------------------------------------------------------- */
+
+struct fault_list {
+	struct buf list;
+	int n;
+};
+
+static void add_fault(struct fault_list *f, int line, const char *code, const struct fail *fail)
+{
+	if (f->n++ >= MAX_FAULTS)
+		return;
+	buf_add_z(&f->list, f->n > 1 ? "," : "[");
+	buf_addf(&f->list, "{\"code\":\"%s\",\"message\":", code);
+	buf_add_json(&f->list, str_of(fail->text));
+	buf_add_z(&f->list, ",\"param\":");
+	if (fail->param[0])
+		buf_add_json(&f->list, str_of(fail->param));
+	else
+		buf_add_z(&f->list, "null");
+	buf_add_z(&f->list, ",\"line\":");
+	if (line)
+		buf_addf(&f->list, "%d}", line);
+	else
+		buf_add_z(&f->list, "null}");
+}
+
+struct id_set {
+	struct arena arena;
+	struct strmap map;
+};
+
+static void check_one(const struct batch_lines *l, const char *endpoint, struct id_set *ids,
+		      struct fault_list *faults)
+{
+	struct batch_line line;
+	struct fail fail;
+	if (batch_check_line(l->text, endpoint, &line, &fail) != OK) {
+		add_fault(faults, l->line, line.fault, &fail);
+		return;
+	}
+	uint32_t before;
+	if (strmap_get(&ids->map, line.custom_id, &before)) {
+		fail_at(&fail, E_INVAL, "custom_id", "line %u has the same custom_id", before);
+		add_fault(faults, l->line, "duplicate_custom_id", &fail);
+	} else {
+		strmap_put(&ids->map, arena_str(&ids->arena, line.custom_id), (uint32_t)l->line);
+	}
+	json_decref(line.tree);
+}
+
+void batch_check_file(int fd, const char *endpoint, int max_lines, const _Atomic bool *is_over,
+		      int *out_n, char **out_faults)
+{
+	struct batch_lines lines = {.fd = fd};
+	struct fault_list faults = {.n = 0};
+	struct id_set ids;
+	struct fail fail;
+	arena_init(&ids.arena);
+	strmap_init(&ids.map, 1024);
+	*out_n = 0;
+	batch_lines_rewind(&lines);
+	while (!*is_over && faults.n < MAX_FAULTS && *out_n <= max_lines &&
+	       batch_lines_next(&lines)) {
+		++*out_n;
+		check_one(&lines, endpoint, &ids, &faults);
+	}
+	if (lines.why) {
+		fail_set(&fail, E_IO, "the file cannot be read: %s", strerror(lines.why));
+		add_fault(&faults, 0, "unreadable_file", &fail);
+	} else if (*out_n == 0) {
+		fail_set(&fail, E_INVAL, "the file has no requests");
+		add_fault(&faults, 0, "empty_file", &fail);
+	} else if (*out_n > max_lines) {
+		fail_set(&fail, E_LIMIT, "the file has more than %d requests (batch_requests)",
+			 max_lines);
+		add_fault(&faults, 0, "too_many_requests", &fail);
+	}
+	if (faults.n)
+		buf_add_c(&faults.list, ']');
+	*out_faults = faults.n ? buf_take(&faults.list) : NULL;
+	batch_lines_deinit(&lines);
+	strmap_deinit(&ids.map);
+	arena_deinit(&ids.arena);
+}

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread sleeps until a batch is made or cancelled, a request has events, or something is due.
+ * A slot holds a request from its line of the input to its line of the journal:
+ *
+ *   FREE ──► RUNS ──► ANSWERED ──► FREE      ANSWERED: waits for the disk
+ */
+#include "daemon/batch_run.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/queue.h"
+#include "base/thread.h"
+#include "base/work.h"
+#include "batch/batch_files.h"
+#include "batch/batch_journal.h"
+#include "batch/batch_records.h"
+#include "daemon/batch_check.h"
+
+#define RETRY_US 5000000     /* after a disk that took nothing */
+#define BUSY_US 50000        /* between looks whether the scheduler is idle */
+#define LONGEST_US 3600000000 /* between two looks for what is too old */
+
+enum slot_state { FREE, RUNS, ANSWERED };
+
+struct slot {
+	enum slot_state state;
+	int line;
+	char id[BATCH_REQUEST_ID];
+	struct buf custom_id; /* as JSON */
+	struct api_call *call;
+	bool is_over, has_failed;
+	struct fail fail;     /* of a request that has failed */
+	struct buf body;      /* the answer of the API */
+	int status;           /* of HTTP */
+	struct buf answer;    /* the line of the journal */
+};
+
+struct batch_run {
+	struct batch_run_opts o;
+	pthread_t thread;
+	struct queue *wake; /* holds nothing */
+	atomic_bool is_stopping;
+	bool is_refused;    /* the server takes no requests any more: nothing new begins */
+	int64_t sweep_s;    /* when something is too old */
+	struct slot *slots; /* [n_at_once] */
+
+	/* the batch that runs: */
+	bool has_batch, is_read, is_ending; /* is_ending: cancelled or too late */
+	struct batch batch;
+	const struct api_batch_endpoint *endpoint;
+	struct batch_journal *journal; /* NULL: all is answered, and the files are being named */
+	struct batch_lines lines;
+};
+
+static void wake_up(void *ctx)
+{
+	const struct batch_run *r = ctx;
+	queue_wake(r->wake);
+}
+
+static int64_t now_s(void) { return clock_wall_s(); }
+
+/* --- the answer of one request -------------------------------------------------------- */
+
+static void slot_free(struct slot *s)
+{
+	api_call_destroy(s->call);
+	s->call = NULL;
+	buf_deinit(&s->custom_id);
+	buf_deinit(&s->body);
+	buf_deinit(&s->answer);
+	s->state = FREE;
+}
+
+static void begin_answer(const struct slot *s, struct buf *out)
+{
+	buf_addf(out, "{\"id\":\"%s\",\"custom_id\":", s->id);
+	buf_add_str(out, buf_str(&s->custom_id));
+}
+
+/* No raw line's end stands in JSON but between its tokens. */
+static void add_on_one_line(struct str s, struct buf *out)
+{
+	for (size_t i = 0; i < s.n; i++)
+		buf_add_c(out, s.p[i] == '\n' || s.p[i] == '\r' ? ' ' : s.p[i]);
+}
+
+static void slot_answer(struct slot *s)
+{
+	if (s->has_failed) {
+		buf_clear(&s->body);
+		api_error_format(&s->fail, &s->body);
+		s->status = status_http(s->fail.code);
+	}
+	begin_answer(s, &s->answer);
+	buf_addf(&s->answer, ",\"response\":{\"status_code\":%d,\"request_id\":\"%s\",\"body\":",
+		 s->status, s->id);
+	add_on_one_line(buf_str(&s->body), &s->answer);
+	buf_add_z(&s->answer, "},\"error\":null}");
+	s->state = ANSWERED;
+}
+
+static void slot_fail(struct slot *s, const struct fail *f)
+{
+	s->has_failed = true;
+	s->fail = *f;
+	slot_answer(s);
+}
+
+/* Did it end because the server does, or its batch? Then it is not answered. */
+static bool is_cut(enum status st)
+{
+	return st == E_DRAINING || st == E_CANCELLED || st == E_DEVICE;
+}
+
+static void on_event(struct batch_run *r, struct slot *s, const struct event *e)
+{
+	s->is_over |= e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
+	if (s->has_failed)
+		return;
+	api_call_on_event(s->call, e, &s->body);
+	if (e->kind == EVENT_FAILED) {
+		s->has_failed = true;
+		s->fail = e->fail;
+		r->is_refused |= is_cut(e->fail.code) && e->fail.code != E_CANCELLED;
+	}
+}
+
+static void drain(struct batch_run *r, struct slot *s)
+{
+	struct request *request = api_call_request(s->call);
+	struct work_budget work;
+	struct event *e;
+	work_begin(&work, SIZE_MAX);
+	while ((e = request_next_event(request))) {
+		on_event(r, s, e);
+		event_destroy(e);
+	}
+	work_end();
+	if (work.has_no_memory && !s->has_failed) {
+		s->has_failed = work_fail(&work, &s->fail);
+		sched_cancel(r->o.sched, request);
+	}
+	if (!s->is_over)
+		return;
+	s->status = status_http(api_call_status(s->call));
+	if (s->has_failed && is_cut(s->fail.code))
+		slot_free(s);
+	else
+		slot_answer(s);
+}
+
+/* --- lines ---------------------------------------------------------------------------- */
+
+/* False: the line has been answered. It may have become bad since it was validated, or not have
+ * been validated: then line->tree is NULL. */
+static bool take_line(struct batch_run *r, struct slot *s, struct batch_line *line)
+{
+	if (batch_journal_has(r->journal, r->lines.line))
+		return false;
+	*s = (struct slot){.line = r->lines.line};
+	batch_journal_id(r->journal, s->line, s->id);
+	if (batch_check_line(r->lines.text, r->batch.endpoint, line, &s->fail) == OK)
+		buf_add_json(&s->custom_id, line->custom_id);
+	else
+		buf_add_z(&s->custom_id, "null");
+	return true;
+}
+
+static void submit(struct batch_run *r, struct slot *s)
+{
+	struct request *request = api_call_request(s->call);
+	struct fail fail;
+	request->priority = REQUEST_BACKGROUND;
+	request->user = r;
+	request->tell = wake_up;
+	enum status st = OK;
+	if (api_call_is_stream(s->call))
+		st = fail_at(&fail, E_INVAL, "stream", "`stream` must be false in a batch");
+	if (st == OK)
+		st = sched_submit(r->o.sched, request, &fail);
+	if (st == OK) {
+		s->state = RUNS;
+		return;
+	}
+	request_unref(request);
+	r->is_refused |= is_cut(st);
+	if (is_cut(st))
+		slot_free(s);
+	else
+		slot_fail(s, &fail);
+}
+
+static void start(struct batch_run *r, struct slot *s, const struct batch_line *line)
+{
+	struct fail fail = {0};
+	if (!line->tree) {
+		s->has_failed = true;
+		slot_answer(s);
+		return;
+	}
+	const struct api_input in = {
+		.dialect = r->endpoint->dialect, .body = line->body, .request_id = s->id,
+		.type = STR(""), .tail = STR(""), .owner = r->batch.owner,
+		.is_gone = &r->is_stopping};
+	enum status st = api_make(r->o.api, &in, r->endpoint->text, &s->call, &s->body, &fail);
+	if (st == OK && !r->endpoint->text) {
+		submit(r, s);
+	} else if (st == OK) {
+		s->status = 200;
+		slot_answer(s);
+	} else if (is_cut(st)) {
+		r->is_refused = true; /* this thread shall end */
+		slot_free(s);
+	} else {
+		slot_fail(s, &fail);
+	}
+}
+
+static struct slot *free_slot(struct batch_run *r)
+{
+	int n = r->endpoint->text ? 1 : r->o.n_at_once;
+	for (int i = 0; i < n; i++)
+		if (r->slots[i].state == FREE)
+			return &r->slots[i];
+	return NULL;
+}
+
+static bool is_busy(const struct batch_run *r)
+{
+	return r->endpoint->text && !sched_is_idle(r->o.sched);
+}
+
+static void start_lines(struct batch_run *r)
+{
+	struct slot *s;
+	struct batch_line line;
+	while (!r->is_refused && !r->is_read && !is_busy(r) && (s = free_slot(r))) {
+		r->is_read = !batch_lines_next(&r->lines);
+		if (r->is_read || !take_line(r, s, &line))
+			continue;
+		start(r, s, &line);
+		json_decref(line.tree);
+	}
+}
+
+static void count(const struct batch_run *r)
+{
+	int n_batches;
+	int64_t n_requests;
+	batch_records_count(r->o.store, &n_batches, &n_requests);
+	metric_set(METRIC_BATCHES_OPEN, n_batches);
+	metric_set(METRIC_BATCH_REQUESTS_LEFT, (double)n_requests);
+}
+
+static enum status write_answer(struct batch_run *r, struct slot *s, bool is_failure,
+				struct fail *fail)
+{
+	enum status st = batch_journal_add(r->journal, s->line, is_failure, buf_str(&s->answer),
+					   fail);
+	if (st != OK)
+		return st;
+	r->batch.n_completed = batch_journal_completed(r->journal);
+	r->batch.n_failed = batch_journal_failed(r->journal);
+	batch_records_progress(r->o.store, &r->batch);
+	metric_add_by(METRIC_BATCH_REQUESTS, is_failure ? "failed" : "completed", 1);
+	slot_free(s);
+	return OK;
+}
+
+static enum status write_answers(struct batch_run *r, struct fail *fail)
+{
+	enum status st = OK;
+	for (int i = 0; st == OK && i < r->o.n_at_once; i++)
+		if (r->slots[i].state == ANSWERED)
+			st = write_answer(r, &r->slots[i], r->slots[i].status != 200, fail);
+	return st;
+}
+
+/* Says of all lines that are left why they have no answer. Begins anew after a failure. */
+static enum status answer_rest(struct batch_run *r, bool is_cancelled, struct fail *fail)
+{
+	struct slot *s = &r->slots[0];
+	struct batch_line line;
+	enum status st = OK;
+	batch_lines_rewind(&r->lines);
+	while (st == OK && batch_lines_next(&r->lines)) {
+		if (!take_line(r, s, &line))
+			continue;
+		begin_answer(s, &s->answer);
+		buf_addf(&s->answer, ",\"response\":null,\"error\":{\"code\":\"%s\",\"message\":"
+			 "\"%s\"}}", is_cancelled ? "batch_cancelled" : "batch_expired",
+			 is_cancelled ? "The batch was cancelled before this request was computed."
+				      : "The batch's completion_window was over before this "
+					"request was computed.");
+		st = write_answer(r, s, true, fail);
+		slot_free(s);
+		json_decref(line.tree);
+	}
+	return st;
+}
+
+/* --- the batch that runs -------------------------------------------------------------- */
+
+static void let_go(struct batch_run *r)
+{
+	batch_journal_close(r->journal);
+	r->journal = NULL;
+	if (r->lines.fd >= 0)
+		close(r->lines.fd);
+	batch_lines_deinit(&r->lines);
+	r->lines = (struct batch_lines){.fd = -1};
+	r->has_batch = r->is_read = r->is_ending = false;
+}
+
+/* The answers have ids already: only the end is left to do. */
+static bool is_named(const struct batch *b)
+{
+	return b->state == BATCH_FINALIZING || b->output[0] || b->errors[0];
+}
+
+static enum status open_batch(struct batch_run *r, struct fail *fail)
+{
+	struct batch *b = &r->batch;
+	struct batch_file input;
+	enum status st = OK;
+	r->has_batch = true;
+	r->lines.fd = -1;
+	r->endpoint = api_batch_endpoint(str_of(b->endpoint));
+	if (!is_named(b))
+		st = batch_files_open(r->o.store, b->owner, str_of(b->input), &r->lines.fd, &input,
+				      fail);
+	if (st == OK && !r->endpoint)
+		st = fail_set(fail, E_FORMAT, "its endpoint is not known");
+	if (st != OK || is_named(b))
+		return st;
+	batch_lines_rewind(&r->lines);
+	st = batch_journal_open(r->o.store, b, &r->journal, fail);
+	if (st != OK)
+		return st;
+	b->n_completed = batch_journal_completed(r->journal);
+	b->n_failed = batch_journal_failed(r->journal);
+	batch_records_progress(r->o.store, b);
+	log_info("batch %s: %d requests to %s, %d of them answered", b->id, b->n_total, b->endpoint,
+		 b->n_completed + b->n_failed);
+	return OK;
+}
+
+/* Ends a batch whose file or record has gone bad. */
+static enum status fail_batch(struct batch_run *r, const struct batch *of, const struct fail *why,
+			      struct fail *fail)
+{
+	struct batch b = *of;
+	struct buf faults = {0};
+	log_error("batch %s: %s", b.id, why->text);
+	buf_add_z(&faults, "[{\"code\":\"unreadable_file\",\"message\":");
+	buf_add_json(&faults, str_of(why->text));
+	buf_add_z(&faults, ",\"param\":null,\"line\":null}]");
+	b.state = BATCH_FAILED;
+	b.faults = buf_take(&faults);
+	enum status st = batch_records_move(r->o.store, &b, fail);
+	if (st != OK)
+		free(b.faults);
+	return st;
+}
+
+static enum status adopt(struct batch_run *r, const char *id, bool is_failure,
+			 struct fail *fail)
+{
+	char from[BATCH_ID + 16];
+	const struct batch *b = &r->batch;
+	struct batch_file f = {.owner = b->owner};
+	if (!id[0])
+		return OK;
+	if (b->output_age_s)
+		f.expires_s = now_s() + b->output_age_s;
+	snprintf(f.id, sizeof f.id, "%s", id);
+	snprintf(f.name, sizeof f.name, "%s_%s.jsonl", b->id, is_failure ? "error" : "output");
+	batch_journal_name(b->id, is_failure, from);
+	return batch_files_adopt(r->o.store, &f, from, fail);
+}
+
+/* Gives the answers their ids, makes files of them, and ends the batch. Each step may be the last
+ * one of this process: another one goes on behind it. */
+static enum status finish(struct batch_run *r, struct fail *fail)
+{
+	struct batch *b = &r->batch;
+	enum status st = OK;
+	if (r->journal) {
+		st = batch_journal_sync(r->journal, fail);
+		if (b->n_completed)
+			batch_files_make_id(b->output);
+		if (b->n_failed)
+			batch_files_make_id(b->errors);
+		if (b->state != BATCH_CANCELLING)
+			b->state = BATCH_FINALIZING;
+		if (b->state == BATCH_FINALIZING && r->is_ending)
+			b->at_s[BATCH_EXPIRED] = now_s();
+		if (st == OK)
+			st = batch_records_move(r->o.store, b, fail);
+		if (st != OK)
+			return st;
+		batch_journal_close(r->journal);
+		r->journal = NULL;
+	}
+	st = adopt(r, b->output, false, fail);
+	if (st == OK)
+		st = adopt(r, b->errors, true, fail);
+	if (st != OK)
+		return st;
+	struct batch end = *b;
+	end.state = b->state == BATCH_CANCELLING ? BATCH_CANCELLED
+		    : b->at_s[BATCH_EXPIRED]     ? BATCH_EXPIRED
+						 : BATCH_COMPLETED;
+	st = batch_records_move(r->o.store, &end, fail);
+	if (st != OK)
+		return st;
+	log_info("batch %s: ended, %d requests answered, %d failed", b->id, b->n_completed,
+		 b->n_failed);
+	let_go(r);
+	return OK;
+}
+
+static int n_running(const struct batch_run *r)
+{
+	int n = 0;
+	for (int i = 0; i < r->o.n_at_once; i++)
+		n += r->slots[i].state != FREE;
+	return n;
+}
+
+/* Cancelled, or too late? Then its requests are, too. */
+static void look_at_end(struct batch_run *r)
+{
+	bool is_cancelled = batch_records_is_cancelled(r->o.store, r->batch.id);
+	if (r->is_ending || !(is_cancelled || now_s() >= r->batch.expires_s))
+		return;
+	r->is_ending = true;
+	if (is_cancelled) {
+		r->batch.state = BATCH_CANCELLING;
+		if (!r->batch.at_s[BATCH_CANCELLING])
+			r->batch.at_s[BATCH_CANCELLING] = now_s();
+	}
+	for (int i = 0; i < r->o.n_at_once; i++)
+		if (r->slots[i].state == RUNS)
+			sched_cancel(r->o.sched, api_call_request(r->slots[i].call));
+}
+
+static enum status advance(struct batch_run *r, struct fail *fail)
+{
+	if (!r->journal)
+		return finish(r, fail);
+	enum status st = write_answers(r, fail);
+	if (st != OK)
+		return st;
+	look_at_end(r);
+	if (!r->is_ending)
+		start_lines(r);
+	st = write_answers(r, fail); /* those that needed no engine */
+	if (st == OK && r->lines.why) {
+		struct fail why;
+		fail_set(&why, E_IO, "its file cannot be read: %s", strerror(r->lines.why));
+		if (n_running(r))
+			return OK;
+		st = fail_batch(r, &r->batch, &why, fail);
+		let_go(r);
+		return st;
+	}
+	if (st != OK || n_running(r) || r->is_refused || !(r->is_read || r->is_ending))
+		return st;
+	if (r->is_ending)
+		st = answer_rest(r, r->batch.state == BATCH_CANCELLING, fail);
+	return st == OK ? finish(r, fail) : st;
+}
+
+/* --- the thread ----------------------------------------------------------------------- */
+
+static enum status validate(struct batch_run *r, struct batch *b, struct fail *fail)
+{
+	struct batch_file input;
+	struct fail why;
+	int fd;
+	b->faults = NULL;
+	if (batch_files_open(r->o.store, b->owner, str_of(b->input), &fd, &input, &why) != OK)
+		return fail_batch(r, b, &why, fail);
+	batch_check_file(fd, b->endpoint, r->o.max_lines, &r->is_stopping, &b->n_total, &b->faults);
+	close(fd);
+	enum status st = OK;
+	b->state = b->faults ? BATCH_FAILED : BATCH_IN_PROGRESS;
+	if (!r->is_stopping)
+		st = batch_records_move(r->o.store, b, fail);
+	if (st != OK || r->is_stopping)
+		free(b->faults);
+	return st;
+}
+
+#define BEGUN (1u << BATCH_IN_PROGRESS | 1u << BATCH_FINALIZING | 1u << BATCH_CANCELLING)
+
+static enum status step(struct batch_run *r, struct fail *fail)
+{
+	struct batch b;
+	struct fail why;
+	enum status st = OK;
+	for (int i = 0; i < r->o.n_at_once; i++)
+		if (r->slots[i].state == RUNS)
+			drain(r, &r->slots[i]);
+	while (st == OK && !r->is_stopping &&
+	       batch_records_next(r->o.store, 1u << BATCH_VALIDATING, &b))
+		st = validate(r, &b, fail);
+	if (st == OK && !r->has_batch && !r->is_refused &&
+	    batch_records_next(r->o.store, BEGUN, &r->batch) && open_batch(r, &why) != OK) {
+		st = fail_batch(r, &r->batch, &why, fail);
+		let_go(r);
+	}
+	if (st == OK && r->has_batch)
+		st = advance(r, fail);
+	count(r);
+	return st;
+}
+
+/* Is there something to do at once? */
+static bool has_work(struct batch_run *r)
+{
+	struct batch b;
+	if (r->is_refused || r->is_stopping)
+		return false;
+	if (!r->has_batch)
+		return batch_records_next(r->o.store, BEGUN, &b);
+	return !r->is_ending && !r->is_read && !is_busy(r) && free_slot(r);
+}
+
+/* Microseconds until there may be something to do that nobody tells of. */
+static int64_t wait_us(struct batch_run *r)
+{
+	int64_t due_s = r->sweep_s;
+	if (r->has_batch && !r->is_refused && is_busy(r))
+		return BUSY_US;
+	if (r->has_batch && !r->is_ending)
+		due_s = MIN(due_s, r->batch.expires_s);
+	return MAX((due_s - now_s()) * 1000000, 1000000);
+}
+
+static void *run(void *arg)
+{
+	struct batch_run *r = arg;
+	struct fail fail;
+	enum status told = OK;
+	while (!r->is_stopping) {
+		if (now_s() >= r->sweep_s)
+			r->sweep_s = MIN(batch_store_sweep(r->o.store, now_s()),
+					 now_s() + LONGEST_US / 1000000);
+		enum status st = step(r, &fail);
+		if (st != OK && told == OK)
+			log_error("batches wait: %s", fail.text);
+		if (st == OK && told != OK)
+			log_info("batches go on");
+		told = st;
+		if (st != OK)
+			queue_wait(r->wake, RETRY_US);
+		else if (!has_work(r))
+			queue_wait(r->wake, wait_us(r));
+	}
+	return NULL;
+}
+
+enum status batch_run_start(const struct batch_run_opts *o, struct batch_run **out,
+			    struct fail *fail)
+{
+	struct batch_run *r = xcalloc(1, sizeof *r);
+	r->o = *o;
+	r->lines.fd = -1;
+	r->slots = xcalloc((size_t)o->n_at_once, sizeof *r->slots);
+	r->wake = queue_create(1);
+	int rc = thread_start(&r->thread, "batches", run, r);
+	if (rc != 0) {
+		queue_destroy(r->wake);
+		free(r->slots);
+		free(r);
+		return fail_set(fail, E_LIMIT, "the thread of batches cannot be started: %s",
+				strerror(rc));
+	}
+	batch_store_on_work(o->store, wake_up, r);
+	*out = r;
+	return OK;
+}
+
+void batch_run_stop(struct batch_run *r)
+{
+	struct fail fail;
+	if (!r)
+		return;
+	batch_store_on_work(r->o.store, NULL, NULL);
+	r->is_stopping = true;
+	queue_wake(r->wake);
+	pthread_join(r->thread, NULL);
+	for (int i = 0; i < r->o.n_at_once; i++)
+		if (r->slots[i].state == RUNS)
+			drain(r, &r->slots[i]);
+	if (r->journal && write_answers(r, &fail) != OK)
+		log_error("batch %s: %s", r->batch.id, fail.text);
+	for (int i = 0; i < r->o.n_at_once; i++)
+		if (r->slots[i].state != FREE)
+			slot_free(&r->slots[i]);
+	if (r->has_batch)
+		let_go(r);
+	queue_destroy(r->wake);
+	free(r->slots);
+	free(r);
+}

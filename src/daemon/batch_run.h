@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread that has the requests of batches computed: one batch at a time, the oldest first, some
+ * requests at a time, as requests of the background (sched/policy.c). Embeddings, which the
+ * scheduler does not know, are computed one by one while it has nothing to do.
+ *
+ * An answer is in the journal before its request is forgotten. So a process that ends, in whatever
+ * way, leaves what another one goes on with. While the disk is full nothing new begins, and the
+ * answers that are there wait for room. Thread: io.
+ */
+#pragma once
+#include "api/api.h"
+#include "batch/batch_store.h"
+#include "sched/sched.h"
+
+struct batch_run;
+
+struct batch_run_opts {
+	const struct api *api;
+	struct sched *sched;
+	struct batch_store *store;
+	int n_at_once; /* requests */
+	int max_lines; /* of a batch's file */
+};
+
+/* E_LIMIT: the system permits no thread. */
+enum status batch_run_start(const struct batch_run_opts *o, struct batch_run **out,
+			    struct fail *fail) MUST_USE;
+/* Call it when sched_run has returned. NULL is fine. */
+void batch_run_stop(struct batch_run *r);
