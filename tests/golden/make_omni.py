@@ -10,6 +10,8 @@ Writes tests/golden/vision/qwen3omni, a checkpoint as they are published, and in
   pixels.f32, rows.f32, sight.json   as make_vision.py does
   heard.f32   the audio tower's rows of clips of FRAMES frames, one behind the other
   hear.json   prompts with sounds, and with sounds and images
+  wide.f32    of a tower with the widths of Qwen3-Omni, one layer and a short mlp: every 16th
+              number of a clip's rows. Its weights are not kept: number i of tensor t is noise()
 
 And tests/golden/vision/qwen3asr, a checkpoint as they are published, and qwen3asr-hf, the same
 one as Transformers saves it, with heard.f32 and hear.json.
@@ -231,6 +233,37 @@ def make_asr():
     print("asr: tokens %s" % [len(h) for h in heard])
 
 
+WIDE = {**EARS, "encoder_layers": 1, "encoder_attention_heads": 20, "encoder_ffn_dim": 640,
+        "d_model": 1280, "n_window_infer": 800, "output_dim": 256,
+        "downsample_hidden_size": 480}
+WIDE_FRAMES, WIDE_EVERY = 130, 16
+
+
+def noise(t, n):
+    """n numbers from -1 to 1, in steps of 1/128."""
+    x = np.arange(n, dtype=np.uint32) + np.uint32(t * 100000007 % 2**32)
+    x *= np.uint32(2654435761)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(2246822519)
+    x ^= x >> np.uint32(13)
+    return ((x >> np.uint32(24)).astype(np.float32) - 128) / 128
+
+
+def make_wide():
+    tower = omni.Qwen3OmniMoeAudioEncoder._from_config(
+        hf.Qwen3OmniMoeThinkerConfig(audio_config=WIDE).audio_config,
+        attn_implementation="eager").eval()
+    with torch.no_grad():
+        for t, (name, p) in enumerate(sorted(tower.named_parameters())):
+            x = torch.from_numpy(noise(t, p.numel())).reshape(p.shape)
+            if p.dim() > 1:  # near the root of the inputs' number, as a power of two
+                x = x * 2.0 ** -round(np.log2(p[0].numel()) / 2 - 0.5)
+            p.copy_(1 + x / 4 if name.endswith("norm.weight") or name == "ln_post.weight" else x)
+        rows = tower(mel(WIDE_FRAMES), feature_lens=torch.tensor([WIDE_FRAMES])).pooler_output
+    v.write_floats(os.path.join(FOLDER, "wide.f32"), rows[:, ::WIDE_EVERY])
+    print("wide: %d rows, largest %.2f, like %.2f" % (len(rows), rows.abs().max(), rows.std()))
+
+
 def main():
     torch.set_num_threads(2)
     v.SPECIAL.update(SOUND)
@@ -262,6 +295,7 @@ def main():
                    torch.stack([seen.pooler_output] + list(seen.deepstack_features)))
     v.write_floats(os.path.join(FOLDER, "heard.f32"), torch.cat(heard))
     print("frames %s: tokens %s" % (FRAMES, [len(h) for h in heard]))
+    make_wide()
     write_json("sight.json", [case(model, tokenizer, names, [], text)
                               for names, text in v.CASES])
     write_json("hear.json", [case(model, tokenizer, *c) for c in CASES])
