@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/work.h"
@@ -17,6 +18,18 @@ void audio_deinit(struct audio *a)
 {
 	free(a->samples);
 	*a = (struct audio){0};
+}
+
+enum status audio_fill(struct audio *a, int64_t least)
+{
+	if (a->n >= least)
+		return OK;
+	float *more = realloc(a->samples, (size_t)least * sizeof *more);
+	if (!more)
+		return E_NOMEM;
+	memset(more + a->n, 0, (size_t)(least - a->n) * sizeof *more);
+	*a = (struct audio){least, more};
+	return OK;
 }
 
 #ifdef HAVE_AUDIO

@@ -87,6 +87,8 @@ enum status sounds_measure(const struct images *im, struct images_entry *e,
 		st = audio_decode(buf_str(&file), &limits, &e->audio, fail);
 	buf_deinit(&file);
 	if (st == OK)
+		st = audio_fill(&e->audio, sound_format(im->m->sound)->least);
+	if (st == OK)
 		e->image = (struct engine_image){
 			.is_sound = true,
 			.n = sound_tokens(im->m->sound, (int32_t)(e->audio.n / MEL_HOP))};

@@ -38,12 +38,11 @@ int32_t sound_token(const struct sound *s);       /* the token that stands for a
 const char *sound_device(const struct sound *s);  /* for the log */
 const char *sound_note(const struct sound *s);    /* as vision_note */
 
-/* The spectrogram that the tower reads: of samples of one channel, a frame of `window` samples
- * every `hop` samples, each of n_mels numbers. */
+/* The spectrogram that the tower reads: of one channel of 16,000 samples a second, a frame of 400
+ * samples every 160 samples. */
 struct sound_format {
-	int32_t rate; /* samples a second */
-	int32_t window, hop, n_mels;
-	int32_t least; /* samples; a shorter clip is filled with zeros before, 0: none is */
+	int32_t n_mels; /* numbers of a frame */
+	int32_t least;  /* samples: a shorter clip is filled up with zeros before; 0: none is */
 };
 const struct sound_format *sound_format(const struct sound *s);
 /* Tokens of a clip of n_frames frames; 0 only for 0 frames. */

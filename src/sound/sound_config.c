@@ -32,14 +32,9 @@ static const struct setting of_tower[] = {
 	{"output_dim", AT(out_width), 8, 1 << 16, -1},
 };
 static const struct setting of_extractor[] = {
-	{"sampling_rate", AT(format.rate), 1, 1 << 20, 16000},
-	{"n_fft", AT(format.window), 1, 1 << 16, 400},
-	{"hop_length", AT(format.hop), 1, 1 << 16, 160},
 	{"feature_size", AT(format.n_mels), 1, 1 << 10, 128},
+	{"min_length", AT(format.least), 0, 1 << 20, 8000}, /* Qwen3-ASR's alone */
 };
-
-/* Qwen3-ASR's feature extractor alone. */
-static const struct setting of_least = {"min_length", AT(format.least), 0, 1 << 20, 8000};
 
 static enum status refuse(struct fail *fail, const char *key)
 {
@@ -88,6 +83,23 @@ static enum status read_tower(const json_t *audio, struct sound_config *c, struc
 	return c->channels % 8 ? refuse(fail, "downsample_hidden_size") : OK;
 }
 
+/* What struct sound_format takes for granted. */
+static enum status check_extractor(const json_t *from, struct fail *fail)
+{
+	static const struct {
+		const char *key;
+		json_int_t only;
+	} same[] = {{"sampling_rate", 16000}, {"n_fft", 400}, {"hop_length", 160}};
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		const json_t *v = jsonfile_get(from, same[i].key);
+		if (v && json_integer_value(v) != same[i].only)
+			return fail_at(fail, E_UNSUPPORTED, same[i].key, "the feature extractor's "
+				       "%s is not supported, only %d", same[i].key,
+				       (int)same[i].only);
+	}
+	return OK;
+}
+
 static enum status read_extractor(const char *dir, struct sound_config *c, struct fail *fail)
 {
 	json_t *file = NULL;
@@ -100,9 +112,9 @@ static enum status read_extractor(const char *dir, struct sound_config *c, struc
 	}
 	if (st == OK || st == E_MISSING)
 		st = read_numbers(from, "the feature extractor's settings", of_extractor,
-				  ARRAY_LEN(of_extractor), c, fail);
-	if (st == OK && c->pads)
-		st = read_numbers(from, "the feature extractor's settings", &of_least, 1, c, fail);
+				  ARRAY_LEN(of_extractor) - !c->pads, c, fail);
+	if (st == OK)
+		st = check_extractor(from, fail);
 	if (st == OK && c->format.n_mels != c->n_mels)
 		st = fail_at(fail, E_FORMAT, "feature_size", "the feature extractor's "
 			     "feature_size %d is not the audio tower's num_mel_bins %d",

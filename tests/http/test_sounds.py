@@ -181,6 +181,16 @@ def test_fetch(t, d):
         t.equal(near.stop(), 0, "and it ends well")
 
 
+def test_asr(t, d):
+    """Qwen3-ASR hears half a second at least."""
+    asr = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3asr"))
+    for seconds, tokens in ((0.2, 7), (0.5, 7), (1.5, 20)):
+        a = chat(asr, user(sound(tone(seconds)))).json
+        t.equal(a["usage"]["prompt_tokens_details"]["audio_tokens"], tokens,
+                "Qwen3-ASR: %s s" % seconds)
+    t.equal(asr.stop(), 0, "and it ends well")
+
+
 def test_deaf(t, d):
     """A model without ears, and one whose ears are off."""
     for kind, options, words in (
@@ -198,5 +208,5 @@ def test_deaf(t, d):
 
 if __name__ == "__main__":
     run([test_answers, test_formats, test_cache, test_spellings, test_refused, test_too_long,
-         test_fetch, test_deaf],
+         test_fetch, test_asr, test_deaf],
         model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000)
