@@ -14,18 +14,26 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Milliseconds of a step of so many tokens, predicted (results/predicted/widths.csv); wider
-# steps take other kernels.
-COSTS = {
-    "qwen3-30b-a3b gfx1151 predicted": "1:9.04,2:13.72,3:17.72,4:21.54,5:24.89,6:28.04,7:31.25,8:34.11",
-    "qwen3.5-35b-a3b gfx1151 predicted": "1:9.45,2:12.65,3:15.18,4:17.47,5:19.64,6:21.73,7:23.84,8:25.88",
-    "qwen3-8b gfx1151 predicted": "1:20.68,2:21.17,3:21.49,4:21.70,5:21.71,6:21.92,7:22.15,8:22.17",
-}
+WIDTHS = os.path.join(TREE, "tests/bench/results/predicted/widths.csv")
+MODELS = ("qwen3-30b-a3b gfx1151", "qwen3.5-35b-a3b gfx1151", "qwen3-8b gfx1151")
+
+
+def predicted_costs():
+    """Milliseconds of a step of so many tokens: the last row that the file has of each."""
+    costs = {m: {} for m in MODELS}
+    with open(WIDTHS) as f:
+        for row in csv.DictReader(l for l in f if not l.startswith("#")):
+            m = re.fullmatch(r"(.*), (\d+) tokens, whole", row["shape"])
+            if m and m[1] in costs:
+                costs[m[1]][int(m[2])] = row["value"]
+    return {m + " predicted": ",".join("%d:%s" % w for w in sorted(of.items()))
+            for m, of in costs.items()}
 
 
 def git(*args):
@@ -89,13 +97,13 @@ def main():
     p.add_argument("--costs", action="append", default=[])
     p.add_argument("-o", "--out", default="/dev/stdout")
     a = p.parse_args()
-    costs = dict(c.split("=", 1) for c in a.costs) or COSTS
+    costs = dict(c.split("=", 1) for c in a.costs) or predicted_costs()
     cases = {"edit": edits(), "extract": extractions(), "prose": prose(),
              "random": random_text()}
     head = git("log", "-1", "--format=%h,%cs").strip()
     with tempfile.TemporaryDirectory() as tmp, open(a.out, "w") as out:
         out.write("# tests/bench/lookup.py -b build: the policy replayed over known answers, tokens\n"
-                  "# of halo-tiny's tokenizer; no model ran. Costs of a step as in lookup.py.\n"
+                  "# of halo-tiny's tokenizer; no model ran. Costs of a step: widths.csv.\n"
                   "commit,date,case,shape,value,unit\n")
         for case, pairs in cases.items():
             files = write_pairs(tmp, case, pairs)
