@@ -34,6 +34,7 @@ int cmd_pull(int argc, char **argv);
 int cmd_models(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_first_run(int argc, char **argv);
 int cmd_bench_model(int argc, char **argv);
 int cmd_bench_serve(int argc, char **argv);
 int cmd_bench_agents(int argc, char **argv);

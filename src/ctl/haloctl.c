@@ -34,6 +34,7 @@ static const struct command commands[] = {
 	{"models", NULL, cmd_models, "list and remove what pull fetched"},
 	{"inspect", NULL, cmd_inspect, "what a checkpoint holds and needs"},
 	{"doctor", NULL, cmd_doctor, "is this machine ready for halod, and what to fix"},
+	{"first-run", NULL, cmd_first_run, "all that a new GPU is asked, in one report"},
 	{"devices", NULL, cmd_devices, "which GPUs halod could use, or why none"},
 	{"synth", NULL, cmd_synth, "write a checkpoint of random weights"},
 	{"kernels", NULL, run_kernels, "report, predict, bench, tune, record, replay GPU kernels"},

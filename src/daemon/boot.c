@@ -227,7 +227,7 @@ static enum status tell_wrong(const struct selfcheck_result *r, const char *back
 	else
 		snprintf(what, sizeof what, "%.200s", fail->text);
 	return fail_set(fail, E_BACKEND, "the self-check failed: halo-tiny's answers on the "
-			"backend %s are wrong (%s). Run haloctl doctor, and see step 6 of "
+			"backend %s are wrong (%s). Run haloctl first-run and see "
 			"docs/first-run-on-amd.md; self_check = warn serves all the same",
 			backend, what);
 }

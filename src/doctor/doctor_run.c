@@ -229,11 +229,11 @@ static void check_tiny(struct doctor *d, struct session *s, const struct session
 	bool is_pass = verify_session(s, so, ref, &r);
 	if (!is_pass && r.n_tok == 0)
 		doctor_say(d, DOCTOR_BAD, "self-check", "halo-tiny stopped on %s. Fix: "
-			   "docs/first-run-on-amd.md, step 6", s->backend->device);
+			   "haloctl first-run tells more", s->backend->device);
 	else if (!is_pass)
 		doctor_say(d, DOCTOR_BAD, "self-check", "halo-tiny is wrong on %s: largest "
-			   "difference %.4f, allowed %.2f. Fix: docs/first-run-on-amd.md, step "
-			   "6", s->backend->device, r.max_delta, r.max_allowed);
+			   "difference %.4f, allowed %.2f. Fix: haloctl first-run tells more",
+			   s->backend->device, r.max_delta, r.max_allowed);
 	else if (d->has_gpu && !is_hip)
 		doctor_say(d, DOCTOR_WARN, "self-check", "halo-tiny is right, but on the CPU. "
 			   "Fix: what the lines above say of the GPU");

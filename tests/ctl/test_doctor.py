@@ -352,7 +352,7 @@ def computes():
         case["steps"][0]["top"] = [[i, x - 1] for i, x in case["steps"][0]["top"]]
         plant(tiny, {"reference.json": json.dumps({**ref, "cases": [case]})})
         r = self_check(folder, "--backend", "cpu")
-        says(r, "bad", "self-check", "is wrong on", "difference 1.0", "step 6")
+        says(r, "bad", "self-check", "is wrong on", "difference 1.0", "haloctl first-run")
         eq(r.code, 1, "wrong numbers are bad")
         os.remove(os.path.join(tiny, "model.safetensors"))
         says(self_check(folder), "bad", "self-check", "cannot be loaded")
