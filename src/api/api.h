@@ -111,7 +111,8 @@ void api_call_destroy(struct api_call *c);
 /* The request to submit to the scheduler. */
 struct request *api_call_request(struct api_call *c);
 bool api_call_is_stream(const struct api_call *c);
-/* A stream's Content-Type. */
+/* The Content-Type of an answer that is no stream, and of a stream. */
+const char *api_call_type(const struct api_call *c);
 const char *api_call_stream_type(const struct api_call *c);
 /* Appends what breaks a stream's silence and says nothing. */
 void api_call_keep_alive(struct api_call *c, struct buf *out);

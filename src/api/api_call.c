@@ -70,7 +70,9 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 			    struct api_call **out, struct fail *fail)
 {
 	json_t *json;
-	enum status st = json_read_parse(in->body, &json, fail);
+	struct str file = {0};
+	enum status st = in->dialect->read_form ? in->dialect->read_form(in, &json, &file, fail)
+						: json_read_parse(in->body, &json, fail);
 	if (st != OK)
 		return st;
 	char made[33];
@@ -84,6 +86,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	c->dialect = in->dialect;
 	c->owner = in->owner;
 	c->is_gone = in->is_gone;
+	c->file = file;
 	arena_init(&c->arena);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =
@@ -151,6 +154,11 @@ void api_call_destroy(struct api_call *c)
 
 struct request *api_call_request(struct api_call *c) { return c->request; }
 bool api_call_is_stream(const struct api_call *c) { return c->is_stream; }
+
+const char *api_call_type(const struct api_call *c)
+{
+	return c->dialect->type ? c->dialect->type(c) : "application/json";
+}
 
 const char *api_call_stream_type(const struct api_call *c)
 {

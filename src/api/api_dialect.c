@@ -146,6 +146,14 @@ enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 	return st;
 }
 
+int32_t dialect_audio_tokens(const struct api_call *c)
+{
+	int32_t n = 0;
+	for (int i = 0; i < c->request->n_images; i++)
+		n += c->request->images[i].is_sound ? c->request->images[i].n : 0;
+	return n;
+}
+
 /* --- content with images and audio --------------------------------------------------------- */
 
 static void end_text(struct dialect_content *c)

@@ -46,6 +46,10 @@ struct dialect {
 	int32_t usual_tokens;
 	bool may_write_nothing; /* max_tokens may be 0: then the prompt only fills the cache */
 	const char *stream_type; /* a stream's Content-Type; NULL: server-sent events */
+	/* Takes a form apart: NULL where the body is JSON. *out_file: a file in it, a view into the
+	 * body, which becomes api_call.file. */
+	enum status (*read_form)(const struct api_input *in, json_t **out, struct str *out_file,
+				 struct fail *fail);
 	/* Fills *to from the client's body; NULL: the body is read as it is. It may choose
 	 * another dialect for the rest, by c->dialect. */
 	enum status (*rewrite)(const struct json_node *body, struct api_call *c,
@@ -64,6 +68,8 @@ struct dialect {
 	/* Called for every event, after on_part. The call already has its stats and status. */
 	void (*on_event)(struct api_call *c, const struct event *e,
 			 struct buf *out);
+	/* The Content-Type of an answer that is no stream; NULL: JSON. */
+	const char *(*type)(const struct api_call *c);
 	/* Streams: bytes that break a silence; NULL: a comment, as server-sent events have it. */
 	void (*keep_alive)(struct api_call *c, struct buf *out);
 	/* Frees c->state, which may be NULL. A NULL deinit: the dialect has no state. */
@@ -74,6 +80,9 @@ struct dialect {
  * max_tokens. */
 enum status anthropic_to_chat(const struct json_node *body, bool needs_max_tokens,
 			      struct dialect_body *to, struct fail *fail) MUST_USE;
+
+/* The prompt's tokens that stand for audio. */
+int32_t dialect_audio_tokens(const struct api_call *c);
 
 /* The tool call of this part; NULL: the part is text or reasoning. */
 const struct call *dialect_call(const struct api_call *c, const struct answer_part *p);

@@ -94,6 +94,8 @@ struct api_call {
 	const struct format *format;   /* which of OpenAI's two shapes; NULL: another API's */
 	uint64_t owner;                /* the API key that owns what is stored; 0: no keys */
 	const _Atomic bool *is_gone;   /* the client has gone; read while the call is made */
+	struct str file;      /* of a form: a view into the body; read while the call is made */
+	int64_t audio_us;     /* how long its audio is */
 	struct arena arena;   /* holds echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	bool shows_progress;  /* a stream tells how far its prompt is */

@@ -238,11 +238,14 @@ enum status chat_body_read(const struct json_node *body, struct api_call *c,
 	arena_init(&scratch);
 	struct images images;
 	struct chat chat = {.m = &c->api->chat, .parse = &c->request->parse, .images = &images,
-			    .arena = &c->request->arena, .in.arena = &scratch};
+			    .file = c->file, .arena = &c->request->arena,
+			    .in.arena = &scratch};
 	st = chat_render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);
 	if (st == OK)
 		st = set_request(body, c, &chat, &prompt, fail);
+	if (st == OK)
+		c->audio_us = images_audio_us(&images);
 	marked_deinit(&prompt);
 	return st;
 }

@@ -15,6 +15,7 @@
 
 #include <math.h>
 
+#include "api/api_dialect.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -64,11 +65,8 @@ static void add_num(struct buf *out, const char *name, double v)
 /* Of a model that hears: the prompt's tokens that stand for audio. */
 static void add_audio_tokens(const struct api_call *c, struct buf *out)
 {
-	int32_t n = 0;
-	for (int i = 0; i < c->request->n_images; i++)
-		n += c->request->images[i].is_sound ? c->request->images[i].n : 0;
 	if (c->api->chat.sound)
-		buf_addf(out, ",\"audio_tokens\":%d", n);
+		buf_addf(out, ",\"audio_tokens\":%d", dialect_audio_tokens(c));
 }
 
 static void add_usage(const struct api_call *c, struct buf *out)

@@ -151,6 +151,7 @@ static enum status read_plain(const struct json_node *messages, const struct jso
 					   chat->tools.are_shown ? tools.v : NULL);
 	at.v = made;
 	images_init(chat->images, chat->m, chat->arena);
+	chat->images->file = chat->file;
 	enum status st = messages_read(&at, o, &chat->in.messages, fail);
 	json_decref(made);
 	return st;
@@ -166,6 +167,7 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 	struct json_node at = json_read_get(body, "messages");
 	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
 	images_init(chat->images, m, chat->arena);
+	chat->images->file = chat->file;
 	chat->replay = (struct chat_replay){.arena = in->arena, .store = store,
 				       .format = m->tool_format,
 				       .takes_objects =

@@ -17,6 +17,7 @@ struct chat {
 	struct chat_template_input in;
 	struct chat_replay replay;
 	struct images *images;
+	struct str file; /* as images.file */
 	struct tools tools;
 	struct str mark; /* ends the last message's text; p NULL: a new turn begins */
 	/* The template failed once: what a message or a tool may leave out is filled in. */

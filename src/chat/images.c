@@ -179,6 +179,14 @@ static enum status for_each(const struct images *im, bool is_sound, const struct
 	return st;
 }
 
+int64_t images_audio_us(const struct images *im)
+{
+	int64_t us = 0;
+	for (const struct images_entry *e = im->first; e; e = e->next)
+		us += e->us;
+	return us;
+}
+
 static void let_go(void *entry)
 {
 	struct images_entry *e = entry;

@@ -22,9 +22,11 @@ struct images {
 		struct engine_image image;
 		void *view;
 		struct audio audio; /* of a sound, until the tower has heard it */
+		int64_t us;         /* its length */
 		struct images_entry *next;
 	} *first, **last;
 	int n, n_sounds; /* in the list; n counts the sounds, too */
+	struct str file; /* of a form: what a part of audio without data stands for */
 };
 
 /* Makes an empty list. */
@@ -47,6 +49,9 @@ struct images_use;
 enum status images_file(const struct images *im, const struct images_entry *e,
 			const struct images_use *use, struct buf *out,
 			struct fail *fail) MUST_USE;
+
+/* How long the sounds are together, once they were expanded. */
+int64_t images_audio_us(const struct images *im);
 
 /* In a rendered prompt, replaces what the template wrote for each image by the model's own
  * spelling. Users' texts stay as they are. */

@@ -9,6 +9,15 @@ bool sounds_is_kind(struct str kind)
 	return str_is(kind, "input_audio") || str_is(kind, "audio_url");
 }
 
+static void add_entry(struct images *im, const struct json_node *at, int form, struct str source)
+{
+	struct images_entry *e = images_append(im, at);
+	e->form = form;
+	e->source = source;
+	e->is_sound = true;
+	im->n_sounds++;
+}
+
 /* The bytes say what a file is. A format that is not read is refused before its digits are. */
 static enum status check_format(const struct json_node *inner, struct fail *fail)
 {
@@ -39,11 +48,7 @@ static enum status add_digits(struct images *im, const struct json_node *inner, 
 		st = images_check_url(im, &data, true, digits, fail);
 	if (st != OK)
 		return st;
-	struct images_entry *e = images_append(im, &data);
-	e->form = is_url ? IMAGES_URL : IMAGES_BASE64;
-	e->source = digits;
-	e->is_sound = true;
-	im->n_sounds++;
+	add_entry(im, &data, is_url ? IMAGES_URL : IMAGES_BASE64, digits);
 	return OK;
 }
 
@@ -54,6 +59,10 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 	struct json_node url = json_read_get(&at, "url");
 	const struct json_node *from = json_is_object(at.v) ? &url : &at;
 	struct str address = {0};
+	if (!at.v && !inner.v && im->file.p) {
+		add_entry(im, part, IMAGES_FILE, im->file);
+		return OK;
+	}
 	if (!at.v)
 		return add_digits(im, &inner, fail);
 	enum status st = json_read_need_str(from, &address, fail);
@@ -61,20 +70,15 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 		st = images_check_url(im, from, true, address, fail);
 	if (st != OK)
 		return st;
-	struct images_entry *e = images_append(im, from);
-	e->source = address;
-	e->is_sound = true;
-	im->n_sounds++;
+	add_entry(im, from, IMAGES_URL, address);
 	return OK;
 }
 
 /* The longest that this sound may be: what the others have left of the request's time. */
 static int64_t time_left(const struct images *im)
 {
-	int64_t left = im->m->audio.max_us;
-	for (const struct images_entry *e = im->first; e; e = e->next)
-		left -= e->is_sound ? audio_us(&e->audio) : 0;
-	return im->m->audio.max_us ? MAX(1, left) : 0;
+	int64_t most = im->m->audio.max_us;
+	return most ? MAX(1, most - images_audio_us(im)) : 0;
 }
 
 enum status sounds_measure(const struct images *im, struct images_entry *e,
@@ -86,6 +90,7 @@ enum status sounds_measure(const struct images *im, struct images_entry *e,
 	if (st == OK)
 		st = audio_decode(buf_str(&file), &limits, &e->audio, fail);
 	buf_deinit(&file);
+	e->us = audio_us(&e->audio);
 	if (st == OK)
 		st = audio_fill(&e->audio, sound_format(im->m->sound)->least);
 	if (st == OK)

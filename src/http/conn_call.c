@@ -160,7 +160,7 @@ static void begin_answer(struct conn *c)
 			conn_set_state(c, CONN_STREAMING);
 	} else if (c->is_over) {
 		answer_set(c, status_http(api_call_status(c->call)),
-			   "application/json", &c->stream.buf);
+			   api_call_type(c->call), &c->stream.buf);
 	} else {
 		if (c->state == CONN_QUEUED)
 			conn_set_state(c, CONN_RUNNING);

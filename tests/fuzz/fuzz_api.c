@@ -58,7 +58,8 @@ static void check(const struct request *r)
 
 static enum status ask(const struct api *api, size_t i, struct str body, struct fail *fail)
 {
-	const struct api_input in = {.dialect = endpoints[i].dialect, .body = body};
+	const struct api_input in = {.dialect = endpoints[i].dialect, .body = body,
+				     .type = STR("multipart/form-data; boundary=edge")};
 	struct work_budget work;
 	struct api_call *c;
 	struct buf out = {0};

@@ -204,6 +204,11 @@ def api(out):
     for i, body in enumerate(bodies):  # each of them with each route, so that it reaches its own
         for kind in range(len(paths)):
             put(out, "%d-%d" % (i, kind), bytes([kind]) + json.dumps(body).encode())
+    field = '--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+    form = "".join(field % x for x in (
+        ("file", "RIFF"), ("temperature", "0.5"), ("stream", "true"), ("language", "en"),
+        ("timestamp_granularities[]", "word"), ("prompt", "Hi"))) + "--edge--\r\n"
+    put(out, "form", bytes([paths.index("/v1/audio/transcriptions")]) + form.encode())
     for i, (path, text) in enumerate(attacks.bodies() + dear()):
         put(out, "attack-%d" % i, bytes([paths.index(path)]) + attacks.as_bytes(text))
 

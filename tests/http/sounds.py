@@ -23,6 +23,17 @@ def raw(name):
         return f.read()
 
 
+def form(file=None, **fields):
+    """A form and its headers; a list is a field of several values."""
+    parts = [(k + "[]" * isinstance(v, list), x.encode(), b"") for k, v in fields.items()
+             for x in (v if isinstance(v, list) else [v])]
+    if file is not None:
+        parts.append(("file", file, b'; filename="a.wav"\r\nContent-Type: audio/wav'))
+    body = b"".join(b'--edge\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' %
+                    (name.encode(), more, data) for name, data, more in parts)
+    return body + b"--edge--\r\n", {"Content-Type": "multipart/form-data; boundary=edge"}
+
+
 def spelled(data):
     return base64.b64encode(data).decode()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Clients for Node: starts halod and lets test_openai_node.mjs (the official OpenAI client)
-test_ollama_node.mjs (Ollama's) and test_clients_node.mjs (others) talk to it. test.sh installs them below build/clients;
-without them this is skipped."""
+"""Clients for Node: starts halod and lets test_openai_node.mjs and test_audio_node.mjs (the official
+OpenAI client), test_ollama_node.mjs (Ollama's) and test_clients_node.mjs (others) talk to it.
+test.sh installs them below build/clients; without them this is skipped."""
 import json
 import os
 import shutil
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from halod import BUILDDIR, PATIENCE, SRCDIR, run
+from halod import BUILDDIR, PATIENCE, SRCDIR, Halod, run
 
 CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
 MODULES = os.path.abspath(os.path.join(CLIENTS, "node", "node_modules"))
@@ -45,6 +45,12 @@ def test_openai(t, d):
     execute(t, d, "test_openai_node.mjs", "/v1")
 
 
+def test_audio(t, d):
+    omni = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3omni"), max_output_tokens=6)
+    execute(t, omni, "test_audio_node.mjs", "/v1")
+    t.equal(omni.stop(), 0, "and it ends well")
+
+
 def test_ollama(t, d):
     execute(t, d, "test_ollama_node.mjs", "")
 
@@ -54,4 +60,4 @@ def test_others(t, d):
 
 
 with tempfile.TemporaryDirectory() as state:
-    run([test_openai, test_ollama, test_others], state_dir=state)
+    run([test_openai, test_audio, test_ollama, test_others], state_dir=state)

@@ -5,7 +5,11 @@ without it this test is skipped."""
 import json
 import tempfile
 
-from halod import need, run
+import io
+import os
+
+from halod import SRCDIR, Halod, need, run
+from sounds import sound, tone
 
 openai = need("openai")
 
@@ -143,6 +147,37 @@ def test_tools(t, d):
          second)
 
 
+def test_audio(t, d):
+    """Messages with audio, and transcripts."""
+    omni = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3omni"), max_output_tokens=6)
+    c = client(omni)
+    a = c.chat.completions.create(model="qwen3omni", temperature=0, messages=[
+        {"role": "user", "content": [sound(tone(1)), {"type": "text", "text": "What is it?"}]}])
+    t.equal(a.usage.prompt_tokens_details.audio_tokens, 13, "a message with audio")
+
+    def file():
+        return "a.wav", io.BytesIO(tone(1.5)), "audio/wav"
+    ask = {"model": "qwen3omni"}
+    whole = c.audio.transcriptions.create(file=file(), **ask)
+    t.ok(whole.text and whole.usage.input_token_details.audio_tokens == 20, "a transcript", whole)
+    t.equal(c.audio.transcriptions.create(file=file(), response_format="text", **ask).strip(),
+            whole.text, "as text")
+    long = c.audio.transcriptions.create(file=file(), response_format="verbose_json",
+                                         language="en", temperature=0, **ask)
+    t.ok(long.duration == 1.5 and long.language == "english", "verbose", long)
+    events = list(c.audio.transcriptions.create(file=file(), stream=True, **ask))
+    t.ok(events[-1].type == "transcript.text.done" and events[-1].text == whole.text and
+         "".join(e.delta for e in events[:-1]).strip() == whole.text, "streamed", events)
+    t.ok(c.audio.translations.create(file=file(), **ask).text, "a translation")
+    try:
+        c.audio.transcriptions.create(file=file(), timestamp_granularities=["word"],
+                                      response_format="verbose_json", **ask)
+        t.ok(False, "times are not given")
+    except openai.BadRequestError as e:
+        t.equal(e.param, "timestamp_granularities", "times are refused")
+    t.equal(omni.stop(), 0, "and it ends well")
+
+
 def test_left(t, d):
     stream = client(d).chat.completions.create(
         messages=USER, model="halo-tiny", stream=True, max_tokens=3000,
@@ -194,4 +229,4 @@ def test_batches(t, d):
 
 with tempfile.TemporaryDirectory() as state:
     run([test_chat, test_helper, test_rest, test_responses, test_errors, test_tools,
-         test_left, test_batches], state_dir=state)
+         test_audio, test_left, test_batches], state_dir=state)

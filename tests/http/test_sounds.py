@@ -8,7 +8,7 @@ import os
 import tempfile
 
 from halod import SRCDIR, Halod, run
-from sounds import raw, sound, spelled, tone
+from sounds import form, raw, sound, spelled, tone
 from test_images import SEE, chat, image, text, user
 
 OMNI = os.path.join(SRCDIR, "tests/golden/vision/qwen3omni")
@@ -146,6 +146,83 @@ def test_refused(t, d):
          "a user's own <|audio_pad|> is text", forged)
 
 
+def transcribe(d, *file, to="transcriptions", **fields):
+    return d.request("POST", "/v1/audio/" + to, *form(*file, **fields))
+
+
+def test_transcripts(t, d):
+    """A form, and the text alone as answer: what a chat with the same words says."""
+    wav = tone(1.5)
+    asked = {None: "Transcribe the audio into text.",
+             "de": "Transcribe the German audio into text.",
+             "zh": "请将这段中文语音转换为纯文本。"}
+    for language, words in asked.items():
+        want = chat(d, user(sound(wav), text(words)), max_tokens=6, ignore_eos=False).json
+        a = transcribe(d, wav, model="qwen3omni", **({"language": language} if language else {}))
+        j, usage = a.json, want["usage"]
+        t.ok(j["text"] == want["choices"][0]["message"]["content"].strip() and
+             j["usage"]["total_tokens"] == usage["total_tokens"] and
+             j["usage"]["input_token_details"]["audio_tokens"] == 20, words, (j, want))
+        t.ok(("finish_reason" in j) == (want["choices"][0]["finish_reason"] == "length"),
+             "and says where it was cut off")
+    a = transcribe(d, wav, response_format="text")
+    t.ok(a.headers["Content-Type"].startswith("text/plain") and
+         a.body.decode() == transcribe(d, wav).json["text"] + "\n", "as plain text", a.body)
+    j = transcribe(d, wav, response_format="verbose_json", language="English").json
+    t.equal((j["task"], j["language"], j["duration"]), ("transcribe", "english", 1.5), "verbose")
+    j = transcribe(d, wav, to="translations", response_format="verbose_json").json
+    t.equal((j["task"], j["language"]), ("translate", "unknown"), "a translation")
+    long = transcribe(d, wav, prompt="Tunis and its weather").json["usage"]
+    t.ok(long["input_tokens"] > j["usage"]["input_tokens"], "the prompt's words are shown", long)
+    a = transcribe(d, wav, stream="true")
+    events = [json.loads(x[6:]) for x in a.body.decode().split("\n\n") if x]
+    t.ok(events[-1]["type"] == "transcript.text.done" and
+         {e["type"] for e in events[:-1]} == {"transcript.text.delta"} and
+         "".join(e["delta"] for e in events[:-1]).strip() == events[-1]["text"] ==
+         transcribe(d, wav).json["text"] and "audio_tokens" in str(events[-1]["usage"]),
+         "a stream has the same text", events)
+    a = transcribe(d, wav, seed="1")
+    t.ok(a.status == 200 and a.headers["X-Halod-Ignored"] == "seed", "what is ignored is named")
+
+
+def test_wrong_forms(t, d):
+    wav = tone(0.5)
+    for file, fields, param, words in (
+            (None, {"model": "qwen3omni"}, "file", "is missing"),
+            (b"", {}, "file", "not a WAV"),
+            (raw("nan.wav"), {}, "file", "no numbers"),
+            (tone(9), {}, "file", "longer than 8 s"),
+            (wav, {"response_format": "srt"}, "response_format", "needs times"),
+            (wav, {"response_format": "xml"}, "response_format", "must be one of"),
+            (wav, {"timestamp_granularities": ["word"]}, "timestamp_granularities", "times"),
+            (wav, {"include": ["logprobs"]}, "include", "not served"),
+            (wav, {"language": "tlh"}, "language", "no code"),
+            (wav, {"temperature": "hot"}, "temperature", "must be a number"),
+            (wav, {"temperature": "-1"}, "temperature", ""),
+            (wav, {"stream": "maybe"}, "stream", "true or false"),
+            (wav, {"prompt": "\udcff"}, "prompt", "UTF-8"),
+            (wav, {"language": ["de", "en"]}, "language", "")):
+        body, headers = form(file, **fields) if "prompt" not in fields else (
+            form(file, prompt="@")[0].replace(b"@", b"\xff"), form()[1])
+        a = d.request("POST", "/v1/audio/transcriptions", body, headers)
+        error = a.json.get("error", {})
+        t.ok(a.status == 400 and error.get("param") == param and words in error["message"],
+             "refused: %s" % (words or fields), a.body)
+    a = transcribe(d, wav, model="whisper-1")
+    t.ok(a.status == 404 and a.json["error"]["code"] == "model_not_found", "another model", a.body)
+    a = d.request("POST", "/v1/audio/transcriptions", {"file": "x"})
+    t.ok(a.status == 415 and "multipart/form-data" in a.json["error"]["message"], "JSON", a.body)
+    body, headers = form(wav)
+    a = d.request("POST", "/v1/audio/transcriptions", body[:-20], headers)
+    t.ok(a.status == 400 and "cut off" in a.json["error"]["message"], "a form without an end",
+         a.body)
+    deaf = Halod()
+    a = transcribe(deaf, wav)
+    t.ok(a.status == 501 and "hears nothing" in a.json["error"]["message"], "a model without ears",
+         a.body)
+    t.equal(deaf.stop(), 0, "and it ends well")
+
+
 def test_too_long(t, d):
     """A prompt that is too long by its sounds is refused before they are heard."""
     small = Halod(model=OMNI, ctx=64)
@@ -207,6 +284,6 @@ def test_deaf(t, d):
 
 
 if __name__ == "__main__":
-    run([test_answers, test_formats, test_cache, test_spellings, test_refused, test_too_long,
-         test_fetch, test_asr, test_deaf],
-        model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000)
+    run([test_answers, test_formats, test_cache, test_spellings, test_refused,
+         test_transcripts, test_wrong_forms, test_too_long, test_fetch, test_asr, test_deaf],
+        model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000, max_output_tokens=6)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A transcript: whole, as JSON or plain text, or as a stream of transcript.text.delta events and a
+ * transcript.text.done with all of it.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "api/chat_body.h"
+#include "api/transcript.h"
+#include "base/alloc.h"
+
+/* The text without blanks around it. */
+static struct str text_of(const struct transcript *t)
+{
+	struct str s = buf_str(&t->text);
+	while (s.n && isspace((unsigned char)s.p[0]))
+		s = (struct str){s.p + 1, s.n - 1};
+	while (s.n && isspace((unsigned char)s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
+static void add_usage(const struct api_call *c, struct buf *out)
+{
+	const struct request_stats *s = &c->stats;
+	int32_t n = dialect_audio_tokens(c);
+	buf_addf(out, ",\"usage\":{\"type\":\"tokens\",\"input_tokens\":%d,"
+		 "\"input_token_details\":{\"text_tokens\":%d,\"audio_tokens\":%d},"
+		 "\"output_tokens\":%d,\"total_tokens\":%d}", s->n_prompt, s->n_prompt - n, n,
+		 s->n_output, s->n_prompt + s->n_output);
+}
+
+/* An answer that its limit cut off says so: nobody would see it in the text. */
+static void add_end(const struct api_call *c, struct buf *out)
+{
+	add_usage(c, out);
+	if (c->choices[0].finish == FINISH_LENGTH)
+		buf_add_z(out, ",\"finish_reason\":\"length\"");
+	buf_add_c(out, '}');
+}
+
+static void add_whole(const struct api_call *c, struct buf *out)
+{
+	const struct transcript *t = c->state;
+	if (t->shape == TRANSCRIPT_TEXT) {
+		buf_add_str(out, text_of(t));
+		buf_add_c(out, '\n');
+		return;
+	}
+	buf_add_c(out, '{');
+	if (t->shape == TRANSCRIPT_VERBOSE) {
+		buf_addf(out, "\"task\":\"%s\",\"language\":\"",
+			 t->is_translation ? "translate" : "transcribe");
+		for (const char *p = t->language ? t->language : "unknown"; *p; p++)
+			buf_add_c(out, (char)tolower((unsigned char)*p));
+		buf_addf(out, "\",\"duration\":%.3f,", (double)c->audio_us / 1e6);
+	}
+	buf_add_z(out, "\"text\":");
+	buf_add_json(out, text_of(t));
+	add_end(c, out);
+}
+
+static void on_part(struct api_call *c, int i, const struct event_span *span, bool is_new,
+		    struct buf *out)
+{
+	struct transcript *t = c->state;
+	if (span->channel != OUT_CONTENT)
+		return;
+	buf_add_str(&t->text, span->text);
+	buf_add_z(out, "data: {\"type\":\"transcript.text.delta\",\"delta\":");
+	buf_add_json(out, span->text);
+	buf_add_z(out, "}\n\n");
+}
+
+static void on_done(struct api_call *c, struct buf *out)
+{
+	struct transcript *t = c->state;
+	if (!c->is_stream) {
+		buf_add_str(&t->text, buf_str(&c->choices[0].text));
+		add_whole(c, out);
+		return;
+	}
+	buf_add_z(out, "data: {\"type\":\"transcript.text.done\",\"text\":");
+	buf_add_json(out, text_of(t));
+	add_end(c, out);
+	buf_add_z(out, "\n\n");
+}
+
+static void on_event(struct api_call *c, const struct event *e, struct buf *out)
+{
+	if (e->kind == EVENT_DONE)
+		on_done(c, out);
+	if (e->kind != EVENT_FAILED)
+		return;
+	if (c->is_stream)
+		buf_add_z(out, "data: ");
+	api_error_format(&e->fail, out);
+	if (c->is_stream)
+		buf_add_z(out, "\n\n");
+}
+
+static const char *type_of(const struct api_call *c)
+{
+	const struct transcript *t = c->state;
+	return t->shape == TRANSCRIPT_TEXT ? "text/plain; charset=utf-8" : "application/json";
+}
+
+static void deinit(struct api_call *c)
+{
+	struct transcript *t = c->state;
+	if (t)
+		buf_deinit(&t->text);
+	free(t);
+}
+
+#define TRANSCRIPT                                                                        \
+	.fields = DIALECT_OWN, .is_chat = true, .read_form = transcript_read_form,        \
+	.read = chat_body_read, .on_part = on_part, .on_event = on_event, .type = type_of, \
+	.deinit = deinit
+
+const struct dialect dialect_transcription = {TRANSCRIPT, .rewrite = transcript_to_chat};
+const struct dialect dialect_translation = {TRANSCRIPT, .rewrite = transcript_to_english};

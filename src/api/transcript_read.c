@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/transcript.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "api/fields.h"
+#include "api/multipart.h"
+#include "base/alloc.h"
+#include "base/utf8.h"
+
+/* Bytes of a wrong value that a fault's text quotes. */
+enum { MAX_QUOTED = 40, MAX_NUMBER = 40 };
+
+/* --- the form ---------------------------------------------------------------------- */
+
+/* How the text of a field is read. Fields without a row are texts. */
+static const struct form_field {
+	const char *name;
+	enum { FORM_NUMBER = 1, FORM_BOOL, FORM_LIST } kind;
+} form_fields[] = {
+	{"temperature", FORM_NUMBER},
+	{"stream", FORM_BOOL},
+	{"timestamp_granularities", FORM_LIST},
+	{"include", FORM_LIST},
+};
+
+static json_t *text_of(struct str s)
+{
+	return json_stringn_nocheck(s.p, s.n);
+}
+
+static enum status read_number(const char *name, struct str s, json_t **out, struct fail *fail)
+{
+	char text[MAX_NUMBER + 1], *end = text;
+	double v = 0;
+	if (s.n > 0 && s.n <= MAX_NUMBER) {
+		memcpy(text, s.p, s.n);
+		text[s.n] = '\0';
+		v = strtod(text, &end);
+	}
+	if (end == text || *end || !isfinite(v))
+		return fail_at(fail, E_INVAL, name, "`%s` must be a number", name);
+	*out = json_real(v);
+	return OK;
+}
+
+static enum status read_bool(const char *name, struct str s, json_t **out, struct fail *fail)
+{
+	bool is_true = str_is(s, "true") || str_is(s, "True") || str_is(s, "1");
+	if (!is_true && !str_is(s, "false") && !str_is(s, "False") && !str_is(s, "0"))
+		return fail_at(fail, E_INVAL, name, "`%s` must be true or false", name);
+	*out = json_boolean(is_true);
+	return OK;
+}
+
+static enum status add_field(json_t *fields, const struct multipart_part *p, struct fail *fail)
+{
+	char name[64];
+	struct str own = p->name;
+	int kind = 0;
+	if (str_ends(own, STR("[]")))
+		own.n -= 2;
+	if (own.n == 0 || own.n >= sizeof name || utf8_check(own) >= 0)
+		return fail_set(fail, E_INVAL, "the form has a field whose name is empty, longer "
+				"than %d bytes or no text", (int)sizeof name - 1);
+	memcpy(name, own.p, own.n);
+	name[own.n] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(form_fields); i++)
+		if (str_is(own, form_fields[i].name))
+			kind = form_fields[i].kind;
+	if (utf8_check(p->content) >= 0)
+		return fail_at(fail, E_INVAL, name, "`%s` is no text in UTF-8", name);
+	json_t *old = json_object_get(fields, name), *v = NULL;
+	if (kind == FORM_LIST || own.n < p->name.n) {
+		if (!old)
+			json_object_set_new(fields, name, old = json_array());
+		json_array_append_new(old, text_of(p->content));
+		return OK;
+	}
+	if (old)
+		return fail_at(fail, E_INVAL, name, "`%s` is given twice", name);
+	enum status st = OK;
+	if (kind == FORM_NUMBER)
+		st = read_number(name, p->content, &v, fail);
+	else if (kind == FORM_BOOL)
+		st = read_bool(name, p->content, &v, fail);
+	else
+		v = text_of(p->content);
+	if (st == OK)
+		json_object_set_new(fields, name, v);
+	return st;
+}
+
+enum status transcript_read_form(const struct api_input *in, json_t **out, struct str *out_file,
+				 struct fail *fail)
+{
+	struct multipart form;
+	enum status st = multipart_read(in->type.p ? in->type : STR(""), in->body, &form, fail);
+	*out_file = (struct str){0};
+	*out = json_object();
+	for (int i = 0; st == OK && i < form.n; i++) {
+		const struct multipart_part *p = &form.parts[i];
+		if (!str_is(p->name, "file")) {
+			st = add_field(*out, p, fail);
+			continue;
+		}
+		if (out_file->p)
+			st = fail_at(fail, E_INVAL, "file", "`file` is given twice");
+		*out_file = p->content;
+		json_object_set_new(*out, "file", json_true());
+	}
+	if (st == OK && !out_file->p)
+		st = fail_at(fail, E_INVAL, "file", "`file` is missing: the form has no part of "
+			     "this name");
+	if (st != OK)
+		json_decref(*out);
+	return st;
+}
+
+/* --- languages --------------------------------------------------------------------- */
+
+/* ISO 639-1, and what models call it. */
+static const struct language {
+	const char *code, *name;
+} languages[] = {
+	{"af", "Afrikaans"}, {"ar", "Arabic"},	   {"bg", "Bulgarian"},	 {"bn", "Bengali"},
+	{"ca", "Catalan"},   {"cs", "Czech"},	   {"da", "Danish"},	 {"de", "German"},
+	{"el", "Greek"},     {"en", "English"},	   {"es", "Spanish"},	 {"et", "Estonian"},
+	{"fa", "Persian"},   {"fi", "Finnish"},	   {"fr", "French"},	 {"he", "Hebrew"},
+	{"hi", "Hindi"},     {"hr", "Croatian"},   {"hu", "Hungarian"},	 {"id", "Indonesian"},
+	{"it", "Italian"},   {"ja", "Japanese"},   {"ko", "Korean"},	 {"lt", "Lithuanian"},
+	{"lv", "Latvian"},   {"mk", "Macedonian"}, {"ms", "Malay"},	 {"nl", "Dutch"},
+	{"no", "Norwegian"}, {"pl", "Polish"},	   {"pt", "Portuguese"}, {"ro", "Romanian"},
+	{"ru", "Russian"},   {"sk", "Slovak"},	   {"sl", "Slovenian"},	 {"sr", "Serbian"},
+	{"sv", "Swedish"},   {"sw", "Swahili"},	   {"ta", "Tamil"},	 {"te", "Telugu"},
+	{"th", "Thai"},	     {"tl", "Filipino"},   {"tr", "Turkish"},	 {"uk", "Ukrainian"},
+	{"ur", "Urdu"},	     {"vi", "Vietnamese"}, {"yue", "Cantonese"}, {"zh", "Chinese"},
+};
+
+/* *out: a name, as in "English"; NULL: the body does not say. */
+static enum status read_language(const struct json_node *body, const char **out,
+				 struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "language");
+	struct str code = {0};
+	enum status st = json_read_str(&at, &code, fail);
+	*out = NULL;
+	if (st != OK || code.n == 0)
+		return st;
+	for (size_t i = 0; i < ARRAY_LEN(languages); i++) {
+		const char *name = languages[i].name;
+		if (str_is(code, languages[i].code) ||
+		    (code.n == strlen(name) && strncasecmp(code.p, name, code.n) == 0)) {
+			*out = name;
+			return OK;
+		}
+	}
+	code = json_read_clip(code, MAX_QUOTED);
+	return json_read_fail(&at, fail, "is \"%.*s\": no code of a language that is known here, "
+			      "as in en or de", (int)code.n, code.p);
+}
+
+/* --- the chat ---------------------------------------------------------------------- */
+
+static enum status read_shape(const struct json_node *body, struct transcript *t,
+			      struct fail *fail)
+{
+	static const char *const names[] = {[TRANSCRIPT_JSON] = "json",
+					    [TRANSCRIPT_TEXT] = "text",
+					    [TRANSCRIPT_VERBOSE] = "verbose_json"};
+	struct json_node at = json_read_get(body, "response_format");
+	struct json_node times = json_read_get(body, "timestamp_granularities");
+	struct json_node more = json_read_get(body, "include");
+	struct str name = STR("json");
+	enum status st = json_read_str(&at, &name, fail);
+	bool is_known = false;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (!str_is(name, names[i]))
+			continue;
+		t->shape = (enum transcript_shape)i;
+		is_known = true;
+	}
+	if (st == OK && json_array_size(times.v))
+		return json_read_fail(&times, fail, "asks for times, and this model gives none");
+	if (st == OK && json_array_size(more.v))
+		return json_read_fail(&more, fail, "is not served: a transcript has its text "
+				      "alone");
+	if (st != OK || is_known)
+		return st;
+	if (str_is(name, "srt") || str_is(name, "vtt"))
+		return json_read_fail(&at, fail, "is \"%.*s\", which needs times, and this model "
+				      "gives none: json, text and verbose_json go without",
+				      (int)name.n, name.p);
+	name = json_read_clip(name, MAX_QUOTED);
+	return json_read_fail(&at, fail, "must be one of json, text, verbose_json, got \"%.*s\"",
+			      (int)name.n, name.p);
+}
+
+/* What the model is asked, in the words that Qwen3-Omni was trained with. */
+static enum status ask(const struct json_node *body, const struct transcript *t,
+		       const char *language, struct buf *out, struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "prompt");
+	struct str words = {0};
+	enum status st = json_read_str(&at, &words, fail);
+	const char *space = language ? " " : "";
+	language = language ? language : "";
+	if (t->is_translation)
+		buf_addf(out, "Listen to the provided%s%s speech and produce a translation in "
+			 "English text.", space, language);
+	else if (strcmp(language, "Chinese") == 0)
+		buf_add_z(out, "请将这段中文语音转换为纯文本。");
+	else
+		buf_addf(out, "Transcribe the%s%s audio into text.", space, language);
+	if (words.n) {
+		buf_add_z(out, "\nText that may come before it, or words that may be in it: ");
+		buf_add_str(out, words);
+	}
+	return st;
+}
+
+/* Notes the fields that have no effect. */
+static void ignore_others(const struct json_node *body, struct buf *ignored)
+{
+	static const char *const known[] = {"file", "model", "language", "prompt",
+					    "response_format", "temperature", "stream",
+					    "timestamp_granularities", "include"};
+	const char *name;
+	json_t *v;
+	json_object_foreach((json_t *)body->v, name, v) {
+		bool is_known = false;
+		for (size_t i = 0; i < ARRAY_LEN(known); i++)
+			is_known |= strcmp(name, known[i]) == 0;
+		struct json_node at = json_read_get(body, name);
+		if (!is_known)
+			fields_ignore(ignored, &at, STR(""));
+	}
+}
+
+/* A chat of one message: the file, then what is asked. */
+static void build_chat(const struct json_node *body, struct str words, struct dialect_body *to)
+{
+	struct json_node file = json_read_get(body, "file");
+	struct json_node prompt = json_read_get(body, "prompt");
+	json_t *sound = json_object(), *text = json_object(), *content = json_array();
+	json_t *message = json_object(), *messages = json_array();
+	dialect_set_str(sound, "type", STR("input_audio"));
+	dialect_set_str(text, "type", STR("text"));
+	dialect_set_str(text, "text", words);
+	json_array_append_new(content, sound);
+	json_array_append_new(content, text);
+	dialect_set_str(message, "role", STR("user"));
+	dialect_set(message, "content", content);
+	json_array_append_new(messages, message);
+	dialect_set(to->chat, "messages", messages);
+	json_paths_add_field(&to->paths, to->chat, "messages", &file);
+	json_paths_add(&to->paths, sound, &file);
+	json_paths_add(&to->paths, text, &prompt);
+	dialect_set(to->chat, "temperature", json_integer(0));
+	dialect_copy(to, to->chat, "temperature", body, "temperature");
+	dialect_copy(to, to->chat, "stream", body, "stream");
+	dialect_set(to->chat, "enable_thinking", json_false());
+}
+
+static enum status rewrite(const struct json_node *body, struct api_call *c, bool is_translation,
+			   struct dialect_body *to, struct fail *fail)
+{
+	struct transcript *t = xcalloc(1, sizeof *t);
+	const char *language;
+	struct buf words = {0};
+	c->state = t;
+	t->is_translation = is_translation;
+	if (!c->api->chat.sound)
+		return fail_set(fail, E_UNSUPPORTED, "this server's model hears nothing: serve one "
+				"with an audio tower, as Qwen3-Omni");
+	enum status st = read_shape(body, t, fail);
+	if (st == OK)
+		st = read_language(body, &language, fail);
+	if (st == OK)
+		st = ask(body, t, language, &words, fail);
+	if (st == OK) {
+		t->language = language;
+		ignore_others(body, &to->ignored);
+		build_chat(body, buf_str(&words), to);
+	}
+	buf_deinit(&words);
+	return st;
+}
+
+enum status transcript_to_chat(const struct json_node *body, struct api_call *c,
+			       struct dialect_body *to, struct fail *fail)
+{
+	return rewrite(body, c, false, to, fail);
+}
+
+enum status transcript_to_english(const struct json_node *body, struct api_call *c,
+				  struct dialect_body *to, struct fail *fail)
+{
+	return rewrite(body, c, true, to, fail);
+}
