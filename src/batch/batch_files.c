@@ -38,11 +38,18 @@ static void insert(struct batch_store *s, const struct batch_file *f)
 	s->n_files++;
 }
 
+/* Is it too old? The next sweep removes it. */
+static bool is_over(const struct batch_store *s, const struct batch_file *f)
+{
+	return f->expires_s && f->expires_s <= batch_store_now_us() / 1000000 &&
+	       !batch_records_use(s, f->id);
+}
+
 static int find(const struct batch_store *s, uint64_t owner, struct str id)
 {
 	for (int i = 0; i < s->n_files; i++)
 		if (s->files[i]->owner == owner && str_is(id, s->files[i]->id))
-			return i;
+			return is_over(s, s->files[i]) ? -1 : i;
 	return -1;
 }
 
@@ -280,7 +287,7 @@ static const char *look(const struct batch_store *s, int i, const struct batch_p
 	const struct batch_file *f = s->files[i];
 	bool is_wanted = page->purpose.n == 0 ||
 			 str_is(page->purpose, f->is_output ? "batch_output" : "batch");
-	return f->owner == page->owner && is_wanted ? f->id : NULL;
+	return f->owner == page->owner && is_wanted && !is_over(s, f) ? f->id : NULL;
 }
 
 static void add_file(const struct batch_store *s, int i, struct buf *out)

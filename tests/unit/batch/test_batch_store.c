@@ -252,6 +252,9 @@ static void test_cancel(void)
 
 static void test_age(void)
 {
+	struct batch_file about = {.owner = 7, .name = "in", .expires_s = 1}, old;
+	ok(batch_files_add(store, &about, STR("x"), &old, &fail) == OK && !has_file(old.id),
+	   "one that is too old is not found, before it is removed");
 	struct batch_file f = add_file("x\n");
 	int64_t now_s = f.created_us / 1000000;
 	struct batch b = make(f.id);

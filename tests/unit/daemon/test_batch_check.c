@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of a batch's file: which are taken, what their bodies are to the digit, and how a file
+ * is cut into them.
+ */
+#include "daemon/batch_check.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "tests/tap.h"
+
+#define CHAT "/v1/chat/completions"
+#define HEAD "\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"" CHAT "\""
+#define LINE(body) "{" HEAD ",\"body\":" body "}"
+
+static struct fail fail;
+
+static void test_lines(void)
+{
+	static const struct {
+		const char *what, *text, *body; /* NULL: refused */
+	} rows[] = {
+		{"a body", LINE("{\"a\":1}"), "{\"a\":1}"},
+		{"digits beyond a double", LINE("{\"a\":0.12345678901234567890123}"),
+		 "{\"a\":0.12345678901234567890123}"},
+		{"brackets and quotes in strings", LINE("{\"}\":\"\\\\\\\"}]{\",\"b\":[{}]}"),
+		 "{\"}\":\"\\\\\\\"}]{\",\"b\":[{}]}"},
+		{"a body within another member",
+		 "{\"x\":{\"body\":{\"n\":1}},\"y\":[\"body\",{\"body\":{}}],\"z\":\"body\","
+		 HEAD " , \"body\" : {\"n\":2}}",
+		 "{\"n\":2}"},
+		{"a body that comes first",
+		 " {\"body\":{} ," HEAD "}", "{}"},
+		{"a body whose name has escapes",
+		 "{" HEAD ",\"b\\u006fdy\":{}}", NULL},
+		{"a list", LINE("[]"), NULL},
+		{"two bodies", LINE("{},\"body\":{}"), NULL},
+		{"text behind it", LINE("{}") "x", NULL},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct batch_line l;
+		enum status st = batch_check_line(str_of(rows[i].text), CHAT, &l, &fail);
+		ok((st == OK) == (rows[i].body != NULL), "%s", rows[i].what);
+		if (st == OK)
+			ok(rows[i].body && str_is(l.body, rows[i].body) && str_is(l.custom_id, "a"),
+			   "%s: what is read", rows[i].what);
+		else
+			ok(fail.text[0] && !l.tree, "%s: %s", rows[i].what, fail.text);
+		json_decref(l.tree);
+	}
+}
+
+static int file_of(struct str text)
+{
+	char path[] = "/tmp/halod-lines-XXXXXX";
+	int fd = mkstemp(path);
+	unlink(path);
+	if (fd < 0 || write(fd, text.p, text.n) != (ssize_t)text.n)
+		exit(1);
+	return fd;
+}
+
+/* Lines of all lengths around the size of a read, and one that is longer than several. */
+static void test_cuts(void)
+{
+	static const size_t lengths[] = {1, 262143, 262144, 262145, 1000000, 3, 2};
+	struct buf text = {0};
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+		for (size_t k = 0; k < lengths[i]; k++)
+			buf_add_c(&text, (char)('a' + i));
+		buf_add_z(&text, i + 1 < ARRAY_LEN(lengths) ? "\n \r\n" : "");
+	}
+	struct batch_lines l = {.fd = file_of(buf_str(&text))};
+	for (int round = 0; round < 2; round++) {
+		size_t n = 0;
+		batch_lines_rewind(&l);
+		while (batch_lines_next(&l)) {
+			ok(l.text.n == lengths[n] && l.line == (int)(2 * n + 1) &&
+				   l.text.p[0] == (char)('a' + n) &&
+				   l.text.p[l.text.n - 1] == (char)('a' + n),
+			   "a line of %zu bytes", lengths[n]);
+			n++;
+		}
+		ok(n == ARRAY_LEN(lengths) && !l.why, "these are all");
+	}
+	close(l.fd);
+	l.fd = open(".", O_RDONLY);
+	batch_lines_rewind(&l);
+	ok(!batch_lines_next(&l) && l.why, "a folder has no lines");
+	close(l.fd);
+	batch_lines_deinit(&l);
+	buf_deinit(&text);
+}
+
+static void test_file(void)
+{
+	static atomic_bool is_over;
+	struct buf text = {0};
+	char *faults;
+	int n;
+	for (int i = 0; i < 30; i++)
+		buf_add_z(&text, LINE("{}") "\n");
+	int fd = file_of(buf_str(&text));
+	batch_check_file(fd, CHAT, 100, &is_over, &n, &faults);
+	ok(faults && strstr(faults, "\"line\":21}]") && !strstr(faults, "\"line\":22"),
+	   "the first twenty faults are told: %.60s", faults ? faults : "");
+	free(faults);
+	is_over = true;
+	batch_check_file(fd, CHAT, 100, &is_over, &n, &faults);
+	ok(n == 0, "it ends early where the process does");
+	free(faults);
+	close(fd);
+	buf_deinit(&text);
+}
+
+int main(void)
+{
+	test_lines();
+	test_cuts();
+	test_file();
+	return tap_done();
+}
