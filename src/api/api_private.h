@@ -96,6 +96,7 @@ struct api_call {
 	const _Atomic bool *is_gone;   /* the client has gone; read while the call is made */
 	struct str file;      /* of a form: a view into the body; read while the call is made */
 	int64_t audio_us;     /* how long its audio is */
+	struct str opening;   /* the beginning of the answer, behind the prompt: not the model's */
 	struct arena arena;   /* holds echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	bool shows_progress;  /* a stream tells how far its prompt is */

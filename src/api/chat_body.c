@@ -242,6 +242,8 @@ enum status chat_body_read(const struct json_node *body, struct api_call *c,
 			    .in.arena = &scratch};
 	st = chat_render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);
+	if (st == OK && c->opening.n)
+		marked_add(&prompt, c->opening, TRUST_MODEL);
 	if (st == OK)
 		st = set_request(body, c, &chat, &prompt, fail);
 	if (st == OK)

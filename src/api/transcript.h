@@ -13,9 +13,21 @@ enum transcript_shape { TRANSCRIPT_JSON, TRANSCRIPT_TEXT, TRANSCRIPT_VERBOSE };
 struct transcript {
 	enum transcript_shape shape;
 	bool is_translation;
-	const char *language; /* of the audio, as in "english"; NULL: not said */
+	const char *language; /* of the audio, as in "English"; NULL: not said */
+	/* The model may say the language first: transcript_add holds `head` back until it is
+	 * clear. */
+	bool has_head;
+	struct buf head;
+	char heard[40];       /* the language that it said, or "" */
 	struct buf text;      /* so far */
 };
+
+/* Adds a piece of the model's answer to t->text, and to *out what that added. Qwen3-ASR begins with
+ * "language NAME<asr_text>", which is no part of the text. */
+void transcript_add(struct transcript *t, struct str piece, struct buf *out);
+/* The answer has ended: adds what was held back. */
+void transcript_end(struct transcript *t, struct buf *out);
+#define TRANSCRIPT_MARK "<asr_text>"
 
 /* Reads a form as JSON: an object of its fields, where `file` is true. *out_file: the file's bytes,
  * a view into the body. E_MEDIA_TYPE, E_INVAL at the field. */

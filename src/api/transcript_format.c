@@ -10,6 +10,71 @@
 #include "api/transcript.h"
 #include "base/alloc.h"
 
+/* --- what the model says first ------------------------------------------------------ */
+
+#define LANGUAGE "language "
+
+enum { MAX_HEAD = 80 }; /* bytes, with the mark */
+
+static bool begins_as(struct str s, struct str with)
+{
+	return memcmp(s.p, with.p, MIN(s.n, with.n)) == 0;
+}
+
+/* Is this "language NAME<asr_text>", or might more text make it so? */
+static bool may_be_head(struct str s)
+{
+	return s.n <= MAX_HEAD && !memchr(s.p, '\n', s.n) &&
+	       (begins_as(s, STR(LANGUAGE)) || begins_as(s, STR(TRANSCRIPT_MARK)));
+}
+
+/* "language None" is said of audio without speech. */
+static void read_head(struct transcript *t, struct str head)
+{
+	if (!str_starts(head, STR(LANGUAGE)))
+		return;
+	head = (struct str){head.p + strlen(LANGUAGE), head.n - strlen(LANGUAGE)};
+	bool is_name = head.n > 0 && head.n < sizeof t->heard && !str_is(head, "None");
+	for (size_t i = 0; is_name && i < head.n; i++)
+		is_name = isalpha((unsigned char)head.p[i]);
+	if (is_name)
+		memcpy(t->heard, head.p, head.n);
+}
+
+static void add_text(struct transcript *t, struct str piece, struct buf *out)
+{
+	buf_add_str(&t->text, piece);
+	buf_add_str(out, piece);
+}
+
+void transcript_add(struct transcript *t, struct str piece, struct buf *out)
+{
+	if (!t->has_head) {
+		add_text(t, piece, out);
+		return;
+	}
+	buf_add_str(&t->head, piece);
+	struct str head = buf_str(&t->head);
+	ptrdiff_t at = str_find(head, STR(TRANSCRIPT_MARK), 0);
+	size_t behind = at < 0 ? head.n : (size_t)at + strlen(TRANSCRIPT_MARK);
+	if (at >= 0 && may_be_head((struct str){head.p, behind})) {
+		t->has_head = false;
+		read_head(t, (struct str){head.p, (size_t)at});
+		add_text(t, (struct str){head.p + behind, head.n - behind}, out);
+	} else if (at >= 0 || !may_be_head(head)) {
+		transcript_end(t, out);
+	}
+}
+
+void transcript_end(struct transcript *t, struct buf *out)
+{
+	if (t->has_head)
+		add_text(t, buf_str(&t->head), out);
+	t->has_head = false;
+}
+
+/* --- the answer --------------------------------------------------------------------- */
+
 /* The text without blanks around it. */
 static struct str text_of(const struct transcript *t)
 {
@@ -52,7 +117,8 @@ static void add_whole(const struct api_call *c, struct buf *out)
 	if (t->shape == TRANSCRIPT_VERBOSE) {
 		buf_addf(out, "\"task\":\"%s\",\"language\":\"",
 			 t->is_translation ? "translate" : "transcribe");
-		for (const char *p = t->language ? t->language : "unknown"; *p; p++)
+		const char *language = t->language ? t->language : t->heard;
+		for (const char *p = *language ? language : "unknown"; *p; p++)
 			buf_add_c(out, (char)tolower((unsigned char)*p));
 		buf_addf(out, "\",\"duration\":%.3f,", (double)c->audio_us / 1e6);
 	}
@@ -61,23 +127,37 @@ static void add_whole(const struct api_call *c, struct buf *out)
 	add_end(c, out);
 }
 
+static void add_delta(struct str piece, struct buf *out)
+{
+	if (piece.n == 0)
+		return;
+	buf_add_z(out, "data: {\"type\":\"transcript.text.delta\",\"delta\":");
+	buf_add_json(out, piece);
+	buf_add_z(out, "}\n\n");
+}
+
 static void on_part(struct api_call *c, int i, const struct event_span *span, bool is_new,
 		    struct buf *out)
 {
 	struct transcript *t = c->state;
-	if (span->channel != OUT_CONTENT)
-		return;
-	buf_add_str(&t->text, span->text);
-	buf_add_z(out, "data: {\"type\":\"transcript.text.delta\",\"delta\":");
-	buf_add_json(out, span->text);
-	buf_add_z(out, "}\n\n");
+	struct buf piece = {0};
+	if (span->channel == OUT_CONTENT)
+		transcript_add(t, span->text, &piece);
+	add_delta(buf_str(&piece), out);
+	buf_deinit(&piece);
 }
 
 static void on_done(struct api_call *c, struct buf *out)
 {
 	struct transcript *t = c->state;
+	struct buf rest = {0};
+	if (!c->is_stream)
+		transcript_add(t, buf_str(&c->choices[0].text), &rest);
+	transcript_end(t, &rest);
+	if (c->is_stream)
+		add_delta(buf_str(&rest), out);
+	buf_deinit(&rest);
 	if (!c->is_stream) {
-		buf_add_str(&t->text, buf_str(&c->choices[0].text));
 		add_whole(c, out);
 		return;
 	}
@@ -109,8 +189,10 @@ static const char *type_of(const struct api_call *c)
 static void deinit(struct api_call *c)
 {
 	struct transcript *t = c->state;
-	if (t)
+	if (t) {
+		buf_deinit(&t->head);
 		buf_deinit(&t->text);
+	}
 	free(t);
 }
 

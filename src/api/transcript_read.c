@@ -124,18 +124,19 @@ enum status transcript_read_form(const struct api_input *in, json_t **out, struc
 static const struct language {
 	const char *code, *name;
 } languages[] = {
-	{"af", "Afrikaans"}, {"ar", "Arabic"},	   {"bg", "Bulgarian"},	 {"bn", "Bengali"},
-	{"ca", "Catalan"},   {"cs", "Czech"},	   {"da", "Danish"},	 {"de", "German"},
-	{"el", "Greek"},     {"en", "English"},	   {"es", "Spanish"},	 {"et", "Estonian"},
-	{"fa", "Persian"},   {"fi", "Finnish"},	   {"fr", "French"},	 {"he", "Hebrew"},
-	{"hi", "Hindi"},     {"hr", "Croatian"},   {"hu", "Hungarian"},	 {"id", "Indonesian"},
-	{"it", "Italian"},   {"ja", "Japanese"},   {"ko", "Korean"},	 {"lt", "Lithuanian"},
-	{"lv", "Latvian"},   {"mk", "Macedonian"}, {"ms", "Malay"},	 {"nl", "Dutch"},
-	{"no", "Norwegian"}, {"pl", "Polish"},	   {"pt", "Portuguese"}, {"ro", "Romanian"},
-	{"ru", "Russian"},   {"sk", "Slovak"},	   {"sl", "Slovenian"},	 {"sr", "Serbian"},
-	{"sv", "Swedish"},   {"sw", "Swahili"},	   {"ta", "Tamil"},	 {"te", "Telugu"},
-	{"th", "Thai"},	     {"tl", "Filipino"},   {"tr", "Turkish"},	 {"uk", "Ukrainian"},
-	{"ur", "Urdu"},	     {"vi", "Vietnamese"}, {"yue", "Cantonese"}, {"zh", "Chinese"},
+	{"af", "Afrikaans"}, {"ar", "Arabic"}, {"bg", "Bulgarian"}, {"bn", "Bengali"},
+	{"ca", "Catalan"}, {"cs", "Czech"}, {"da", "Danish"}, {"de", "German"},
+	{"el", "Greek"}, {"en", "English"}, {"es", "Spanish"}, {"et", "Estonian"},
+	{"fa", "Persian"}, {"fi", "Finnish"}, {"fil", "Filipino"}, {"fr", "French"},
+	{"he", "Hebrew"}, {"hi", "Hindi"}, {"hr", "Croatian"}, {"hu", "Hungarian"},
+	{"id", "Indonesian"}, {"it", "Italian"}, {"ja", "Japanese"}, {"ko", "Korean"},
+	{"lt", "Lithuanian"}, {"lv", "Latvian"}, {"mk", "Macedonian"}, {"ms", "Malay"},
+	{"nl", "Dutch"}, {"no", "Norwegian"}, {"pl", "Polish"}, {"pt", "Portuguese"},
+	{"ro", "Romanian"}, {"ru", "Russian"}, {"sk", "Slovak"}, {"sl", "Slovenian"},
+	{"sr", "Serbian"}, {"sv", "Swedish"}, {"sw", "Swahili"}, {"ta", "Tamil"},
+	{"te", "Telugu"}, {"th", "Thai"}, {"tl", "Filipino"}, {"tr", "Turkish"},
+	{"uk", "Ukrainian"}, {"ur", "Urdu"}, {"vi", "Vietnamese"},
+	{"yue", "Cantonese"}, {"zh", "Chinese"},
 };
 
 /* *out: a name, as in "English"; NULL: the body does not say. */
@@ -197,6 +198,12 @@ static enum status read_shape(const struct json_node *body, struct transcript *t
 			      (int)name.n, name.p);
 }
 
+/* A model that does nothing but transcribe, and is asked nothing. */
+static bool is_asr(const struct api_call *c)
+{
+	return strcmp(c->api->chat.model->config.arch, "qwen3_asr") == 0;
+}
+
 /* What the model is asked, in the words that Qwen3-Omni was trained with. */
 static enum status ask(const struct json_node *body, const struct transcript *t,
 		       const char *language, struct buf *out, struct fail *fail)
@@ -220,6 +227,25 @@ static enum status ask(const struct json_node *body, const struct transcript *t,
 	return st;
 }
 
+/* Qwen3-ASR gets the client's words as context, and says the language itself unless its answer
+ * already begins with one. */
+static enum status ask_asr(const struct json_node *body, const char *language, struct api_call *c,
+			   struct buf *out, struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "prompt");
+	struct str words = {0};
+	enum status st = json_read_str(&at, &words, fail);
+	struct transcript *t = c->state;
+	struct buf opening = {0};
+	buf_add_str(out, words);
+	t->has_head = !language;
+	if (language)
+		buf_addf(&opening, "language %s" TRANSCRIPT_MARK, language);
+	c->opening = arena_str(&c->arena, buf_str(&opening));
+	buf_deinit(&opening);
+	return st;
+}
+
 /* Notes the fields that have no effect. */
 static void ignore_others(const struct json_node *body, struct buf *ignored)
 {
@@ -238,25 +264,28 @@ static void ignore_others(const struct json_node *body, struct buf *ignored)
 	}
 }
 
-/* A chat of one message: the file, then what is asked. */
-static void build_chat(const struct json_node *body, struct str words, struct dialect_body *to)
+/* A chat of one message: the file, then what is asked, unless that is a message of the system. */
+static void build_chat(const struct json_node *body, struct str words, bool to_system,
+		       struct dialect_body *to)
 {
 	struct json_node file = json_read_get(body, "file");
-	struct json_node prompt = json_read_get(body, "prompt");
 	json_t *sound = json_object(), *text = json_object(), *content = json_array();
 	json_t *message = json_object(), *messages = json_array();
 	dialect_set_str(sound, "type", STR("input_audio"));
+	json_array_append_new(content, sound);
 	dialect_set_str(text, "type", STR("text"));
 	dialect_set_str(text, "text", words);
-	json_array_append_new(content, sound);
-	json_array_append_new(content, text);
+	if (to_system && words.n)
+		json_array_append_new(messages, dialect_message("system", words));
+	if (!to_system)
+		json_array_append(content, text);
+	json_decref(text);
 	dialect_set_str(message, "role", STR("user"));
 	dialect_set(message, "content", content);
 	json_array_append_new(messages, message);
 	dialect_set(to->chat, "messages", messages);
 	json_paths_add_field(&to->paths, to->chat, "messages", &file);
 	json_paths_add(&to->paths, sound, &file);
-	json_paths_add(&to->paths, text, &prompt);
 	dialect_set(to->chat, "temperature", json_integer(0));
 	dialect_copy(to, to->chat, "temperature", body, "temperature");
 	dialect_copy(to, to->chat, "stream", body, "stream");
@@ -274,15 +303,19 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 	if (!c->api->chat.sound)
 		return fail_set(fail, E_UNSUPPORTED, "this server's model hears nothing: serve one "
 				"with an audio tower, as Qwen3-Omni");
+	if (is_asr(c) && is_translation)
+		return fail_set(fail, E_UNSUPPORTED, "this server's model writes what is said, and "
+				"translates nothing: use /v1/audio/transcriptions");
 	enum status st = read_shape(body, t, fail);
 	if (st == OK)
 		st = read_language(body, &language, fail);
 	if (st == OK)
-		st = ask(body, t, language, &words, fail);
+		st = is_asr(c) ? ask_asr(body, language, c, &words, fail)
+			       : ask(body, t, language, &words, fail);
 	if (st == OK) {
 		t->language = language;
 		ignore_others(body, &to->ignored);
-		build_chat(body, buf_str(&words), to);
+		build_chat(body, buf_str(&words), is_asr(c), to);
 	}
 	buf_deinit(&words);
 	return st;

@@ -260,11 +260,25 @@ def test_fetch(t, d):
 
 def test_asr(t, d):
     """Qwen3-ASR hears half a second at least."""
-    asr = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3asr"))
+    asr = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3asr"), max_output_tokens=6)
     for seconds, tokens in ((0.2, 7), (0.5, 7), (1.5, 20)):
         a = chat(asr, user(sound(tone(seconds)))).json
         t.equal(a["usage"]["prompt_tokens_details"]["audio_tokens"], tokens,
                 "Qwen3-ASR: %s s" % seconds)
+    for fields, messages, opening in (
+            ({}, [], ""), ({"prompt": "Tunis"}, [{"role": "system", "content": "Tunis"}], ""),
+            ({"language": "fr"}, [], "language French<asr_text>")):
+        body = {"messages": messages + user(sound(tone(1.5)))}
+        prompt = asr.request("POST", "/apply-template", body).json["prompt"] + opening
+        n = len(asr.request("POST", "/tokenize", {"content": prompt, "add_special": False,
+                                                  "parse_special": True}).json["tokens"])
+        j = transcribe(asr, tone(1.5), response_format="verbose_json", **fields).json
+        t.equal(j["usage"]["input_tokens"], n + 19, "Qwen3-ASR is asked by %s" % (fields or "its "
+                "audio alone"))
+        t.ok(j["text"] and j["language"] == ("french" if opening else "unknown"), "and answers", j)
+    a = transcribe(asr, tone(1.5), to="translations")
+    t.ok(a.status == 501 and "translates nothing" in a.json["error"]["message"],
+         "it translates nothing", a.body)
     t.equal(asr.stop(), 0, "and it ends well")
 
 
