@@ -12,8 +12,10 @@ static void check(const char *said, size_t n, const char *text, const char *hear
 	struct transcript t = {.has_head = true};
 	struct buf out = {0};
 	size_t n_said = strlen(said);
-	for (size_t at = 0; at < n_said; at += n)
-		transcript_add(&t, (struct str){said + at, n_said - at < n ? n_said - at : n}, &out);
+	for (size_t at = 0; at < n_said; at += n) {
+		size_t left = n_said - at;
+		transcript_add(&t, (struct str){said + at, left < n ? left : n}, &out);
+	}
 	transcript_end(&t, &out);
 	bool same = str_is(buf_str(&t.text), text) && str_is(buf_str(&out), text);
 	ok(same && strcmp(t.heard, heard) == 0, "\"%s\" in pieces of %zu", said, n);
