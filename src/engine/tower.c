@@ -113,6 +113,18 @@ void tower_keep(struct tower_loader *l, void *p)
 	t->hosts[t->n_hosts++] = p;
 }
 
+void tower_send_own(struct tower_loader *l, const struct weight *host, size_t pitch,
+		    struct weight *out)
+{
+	void *rows = (void *)(uintptr_t)host->q;
+	bool is_copied = l->b->act_type == DTYPE_F16 && host->quant == QUANT_F32;
+	if (!is_copied)
+		tower_keep(l, rows);
+	tower_send(l, host, pitch, out);
+	if (is_copied)
+		free(rows);
+}
+
 const float *tower_put(struct tower_loader *l, const float *host, int64_t n)
 {
 	struct tower_memory *m = l->memory;

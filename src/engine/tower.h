@@ -42,6 +42,9 @@ void tower_send(struct tower_loader *l, const struct weight *host, size_t pitch,
 /* tower_matrix and tower_send in one. */
 void tower_load(struct tower_loader *l, const char *name, int32_t n, int32_t k,
 		struct weight *out);
+/* Sends a matrix whose host->q is malloc'ed, and frees it as soon as no weight points into it. */
+void tower_send_own(struct tower_loader *l, const struct weight *host, size_t pitch,
+		    struct weight *out);
 /* The tower owns p, malloc'ed, from now on, because a weight points into it. */
 void tower_keep(struct tower_loader *l, void *p);
 /* Copies n floats to the device. */

@@ -114,16 +114,32 @@ static enum status check_clip(const struct sound *s, const struct sound_clip *c,
 	return OK;
 }
 
-/* Runs one step of the tower, in turn. */
-static enum status step(struct sound *s, const struct sound_piece *p, float *rows,
+/* A clip that is heard. */
+struct hearing {
+	struct lru_key key;
+	struct sound_view *own;   /* whose rows the steps make */
+	struct sound_view *found; /* another call made it meanwhile */
+};
+
+/* Runs one step of the tower, in turn. Who runs the last one keeps the view, before others take
+ * their turn. */
+static enum status step(struct sound *s, struct hearing *h, const struct sound_piece *p,
 			struct fail *fail)
 {
+	size_t tok = (size_t)sound_config_tokens(&s->config, p->at);
+	float *rows = h->own->rows + tok * (size_t)s->config.out_width;
+	enum status st = OK;
 	pthread_mutex_lock(&s->lock);
 	uint64_t own = s->n_asked++;
 	while (own != s->served)
 		pthread_cond_wait(&s->turn, &s->lock);
 	pthread_mutex_unlock(&s->lock);
-	enum status st = sound_tower_run(s->tower, p, rows, fail);
+	if (!lru_get(s->kept, h->key, take_view, &h->found))
+		st = sound_tower_run(s->tower, p, rows, fail);
+	if (st == OK && !h->found && p->n_frames - p->at <= sound_tower_step(s->tower)) {
+		atomic_fetch_add(&h->own->refs, 1);
+		lru_put(s->kept, h->key, h->own);
+	}
 	pthread_mutex_lock(&s->lock);
 	s->served++;
 	pthread_cond_broadcast(&s->turn);
@@ -131,16 +147,15 @@ static enum status step(struct sound *s, const struct sound_piece *p, float *row
 	return st;
 }
 
-static enum status run_steps(struct sound *s, const struct sound_clip *c, float *rows,
+static enum status run_steps(struct sound *s, struct hearing *h, const struct sound_clip *c,
 			     struct fail *fail)
 {
 	int32_t each = sound_tower_step(s->tower);
-	for (int32_t at = 0; at < c->n_frames; at += each) {
-		size_t tok = (size_t)sound_config_tokens(&s->config, at);
+	for (int32_t at = 0; at < c->n_frames && !h->found; at += each) {
 		const struct sound_piece piece = {c->mel, c->n_frames, at};
 		if (c->is_gone && atomic_load(c->is_gone))
 			return fail_default(fail, E_CANCELLED);
-		enum status st = step(s, &piece, rows + tok * (size_t)s->config.out_width, fail);
+		enum status st = step(s, h, &piece, fail);
 		if (st != OK)
 			return fail_default(fail, st);
 	}
@@ -158,18 +173,15 @@ enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound
 		st = hash_clip(s, c, hash, fail);
 	if (st != OK || lru_get(s->kept, key, take_view, out))
 		return st;
-	struct sound_view *w = make_view(s, sound_config_tokens(&s->config, c->n_frames), hash);
-	if (!w)
+	struct hearing h = {
+		key, make_view(s, sound_config_tokens(&s->config, c->n_frames), hash), NULL};
+	if (!h.own)
 		return fail_default(fail, E_NOMEM);
-	st = run_steps(s, c, w->rows, fail);
-	if (st != OK) {
-		sound_view_unref(w);
-		return st;
-	}
-	atomic_fetch_add(&w->refs, 1);
-	lru_put(s->kept, key, w);
-	*out = w;
-	return OK;
+	st = run_steps(s, &h, c, fail);
+	*out = st == OK && !h.found ? h.own : h.found;
+	if (*out != h.own)
+		sound_view_unref(h.own);
+	return st;
 }
 
 /* --- life --------------------------------------------------------------------------- */
@@ -199,11 +211,17 @@ static enum status plan(struct sound *s, struct fail *fail)
 		part.scratch += cache;
 		s->n_device = 0;
 		s->n_system = part.weights + part.scratch;
-	} else {
-		s->n_device = part.weights + part.scratch;
-		s->n_system = cache;
+		return memory_plan_part(&part, have, fail);
 	}
-	return memory_plan_part(&part, have, fail);
+	s->n_device = part.weights + part.scratch;
+	s->n_system = cache;
+	part.advice = "Set audio to cpu or off";
+	enum status st = memory_plan_part(&part, have, fail);
+	const struct memory_part host = {
+		.what = "audio", .key = "audio_cache", .scratch = cache,
+		.advice = "Set audio_cache to less, or audio to off",
+		.beside = l ? l->system_taken : 0};
+	return st == OK && l ? memory_plan_part(&host, &l->system, fail) : st;
 }
 
 /* Adds the tower's bytes to the ledger (sign 1), or takes them away again (sign -1). */

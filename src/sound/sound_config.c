@@ -28,7 +28,7 @@ static const struct setting of_tower[] = {
 	{"num_mel_bins", AT(n_mels), 1, 128, -1},
 	{"downsample_hidden_size", AT(channels), 8, 1 << 12, -1},
 	{"n_window", AT(chunk), 1, 1 << 12, -1},
-	{"n_window_infer", AT(window), 1, 1 << 20, -1},
+	{"n_window_infer", AT(window), 1, 1 << 14, -1},
 	{"output_dim", AT(out_width), 8, 1 << 16, -1},
 };
 static const struct setting of_extractor[] = {

@@ -75,7 +75,6 @@ static void load_places_first(struct sound_loader *l, const char *name, int32_t 
 		return;
 	float *rows = xcalloc((size_t)n * (size_t)pitch, sizeof *rows);
 	float *one = xmalloc((size_t)k * sizeof *one);
-	tower_keep(&l->in, rows);
 	for (int32_t i = 0; i < n; i++) {
 		float *row = rows + (size_t)i * (size_t)pitch;
 		weight_decode(&host, i, i + 1, one);
@@ -85,7 +84,7 @@ static void load_places_first(struct sound_loader *l, const char *name, int32_t 
 	free(one);
 	const struct weight ordered = {.quant = QUANT_F32, .n = n, .k = pitch, .group = pitch,
 				       .q = rows, .name = host.name};
-	tower_send(&l->in, &ordered, (size_t)pitch, &out->w);
+	tower_send_own(&l->in, &ordered, (size_t)pitch, &out->w);
 }
 
 static void load_front(struct sound_loader *l, struct sound_tower *t)

@@ -158,12 +158,12 @@ static enum status put_places(struct sound_tower *t, struct fail *fail)
 {
 	int32_t n = most_tokens(&t->c), d = t->c.width, per = sound_config_left(t->c.chunk);
 	size_t n_numbers = (size_t)n * (size_t)d;
-	float *host = xmalloc(n_numbers * sizeof *host);
+	float *host = xmalloc(n_numbers * sizeof *host), *to = host;
 	for (int32_t i = 0; i < n; i++)
 		for (int32_t k = 0; k < d; k++) {
 			double freq = pow(10000, -(double)(k % (d / 2)) / (d / 2 - 1));
 			double angle = i % per * freq;
-			host[i * d + k] = (float)(k < d / 2 ? sin(angle) : cos(angle));
+			*to++ = (float)(k < d / 2 ? sin(angle) : cos(angle));
 		}
 	enum status st = put(t, t->work.places, host, n_numbers * sizeof *host, fail);
 	free(host);

@@ -343,12 +343,14 @@ static void *listen_in(void *arg)
 
 static void test_together(struct rig *r)
 {
+	/* The first and the last are one clip: whoever comes second takes the other's. */
 	struct listener l[] = {{.r = r, .n = 1010}, {.r = r, .n = 57}, {.r = r, .n = 1010}};
 	pthread_t threads[ARRAY_LEN(l)];
 	for (size_t i = 0; i < ARRAY_LEN(l); i++)
 		pthread_create(&threads[i], NULL, listen_in, &l[i]);
 	for (size_t i = 0; i < ARRAY_LEN(l); i++)
 		pthread_join(threads[i], NULL);
+	ok(l[0].w == l[2].w, "two calls with one clip have one view");
 	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
 		struct sound_view *alone = hear(r->s, l[i].n);
 		const struct engine_image *m = sound_view_image(alone);
@@ -362,16 +364,21 @@ static void test_together(struct rig *r)
 
 static void test_views(struct rig *r)
 {
-	struct sound_view *a = hear(r->s, 130), *b = hear(r->s, 130), *c = hear(r->s, 101), *d;
+	struct sound_view *a = hear(r->s, 130), *b = hear(r->s, 130), *c = NULL, *d;
 	_Atomic bool is_gone = true;
 	struct fail fail = {0};
 	float *mel = make_mel(200);
-	ok(a == b && a != c, "the second time is the first");
-	ok(memcmp(sound_view_image(a)->hash, sound_view_image(c)->hash, 32) != 0,
-	   "another clip is another sound");
+	struct sound_clip clip = {.mel = mel, .n_frames = 130};
+	mel[5] += 1;
+	ok(sound_hear(r->s, &clip, &c, &fail) == OK, "another clip as long %s", fail.text);
+	ok(a == b && a != c, "the second time is the first, another clip is not");
+	ok(memcmp(sound_view_image(a)->hash, sound_view_image(c)->hash, 32) != 0 &&
+		   memcmp(sound_view_image(a)->rows, sound_view_image(c)->rows,
+			  WIDTH * sizeof(float)) != 0,
+	   "it is another sound");
 	is_int(sound_tokens(r->s, 0), 0, "no frames, no tokens");
 	is_int(sound_tokens(r->s, 30000), 3900, "five minutes");
-	struct sound_clip clip = {.mel = mel, .n_frames = 200, .is_gone = &is_gone};
+	clip = (struct sound_clip){.mel = mel, .n_frames = 200, .is_gone = &is_gone};
 	is_int(sound_hear(r->s, &clip, &d, &fail), E_CANCELLED, "a client that went away");
 	clip = (struct sound_clip){.mel = mel};
 	is_int(sound_hear(r->s, &clip, &d, &fail), E_INVAL, "no frames: %s", fail.text);
@@ -455,6 +462,7 @@ static void test_settings(struct rig *r)
 	} cases[] = {{"activation_function", json_string("relu"), E_UNSUPPORTED},
 		     {"n_window", json_integer(100), E_UNSUPPORTED},
 		     {"n_window_infer", json_integer(99), E_UNSUPPORTED},
+		     {"n_window_infer", json_integer(1 << 20), E_FORMAT},
 		     {"encoder_attention_heads", json_integer(3), E_UNSUPPORTED},
 		     {"downsample_hidden_size", json_integer(12), E_UNSUPPORTED},
 		     {"d_model", json_null(), E_MISSING},
