@@ -18,6 +18,8 @@
  *   thread_index(), group_index_x/y()
  *   wave_uniform(x)                      x; tells the compiler that x is the same in all
  *                                        lanes of the wave
+ *   address_beside(p, &bytes)            p + bytes. If p is the same in all lanes of the
+ *                                        wave, a load adds them, and no instruction does
  *   group_barrier()                      waits for all threads of the workgroup, and makes
  *                                        LDS visible. Not global memory: loads stay in
  *                                        flight, and other threads' stores become visible

@@ -64,6 +64,13 @@ template <class T> DEVICE T load_global(const void *p)
 	return *(const __attribute__((address_space(1))) T *)p;
 }
 
+/* Where the compiler sees `bytes` widened outside of a loop it adds 64 bits in each turn. */
+DEVICE const uint8_t *address_beside(const void *p, uint32_t *bytes)
+{
+	asm volatile("" : "+v"(*bytes));
+	return (const uint8_t *)p + *bytes;
+}
+
 template <class T> DEVICE T load_nt(const void *p)
 {
 	return __builtin_nontemporal_load((const __attribute__((address_space(1))) T *)p);

@@ -11,15 +11,17 @@
  * PRECISION products are exact, sums f32; scales in f32 on the sum of each unit, or of 32
  *           elements of a group
  * ROOFLINE  in addition to the 16 products of a wave and step of 128 x 128 x 32, 512 cycles
- *           of gfx11: 25 to 90 vector instructions for a unit, and 32 pairs of fma to scale.
- *           Formats with minima take 32 pairs more, and 12 instructions for the sums
+ *           of gfx11: 25 to 60 vector instructions for a unit, and 32 pairs of fma to scale.
+ *           Formats with minima take 32 pairs more, and 12 instructions for the sums. Where a
+ *           unit lies is computed by scalar instructions, and added by the loads themselves
  * TRIED     the sums of inputs as one more product, with a matrix of ones: half as many
  *           products more. 64 x 64 as the largest tile: twice as many conversions a product.
  *           The sums of a group of 128 scaled at its end: clang copies them in each step.
  *           (predicted for gfx1151) Weights by non-temporal loads, though workgroups of other
  *           rows of X read them, too: 1.12 times the time of Q6_K. Q4_K's integers times those
  *           of their scales, which are exact halves, and the scales once in 256 elements: 5 %
- *           fewer instructions, but waits for sums: 1.14 times the time
+ *           fewer instructions, but waits for sums: 1.14 times the time. Int4's words by such
+ *           addresses, too: 0.99 times
  * SEE       kernels/ops/linear_ref.c, kernels/linear/tile_gemm.h,
  *           kernels/linear/linear_blocks.h (few tokens)
  */

@@ -111,6 +111,13 @@ DEVICE void gemm_products(const gemm_fold_rows<G> &rows, const gemm_columns<G> &
 			out->v[n] = tile_mma(rows.x[k], columns.w[k][n], out->v[n]);
 }
 
+/* sum + the negated minimum of column n times the sum of inputs, which two columns share. gfx11
+ * does two of these in one instruction, unless both read a register as the same operand. */
+DEVICE float gemm_add_minus(float all, float minus, int n, float sum)
+{
+	return n % 2 ? fma_f32(minus, all, sum) : fma_f32(all, minus, sum);
+}
+
 /* Multiply FOLD elements of K, and add them with their scales. One row of tiles after
  * another waits for its scales, so a wave needs registers for NT sums without scale, not
  * for MT times as many. `at` has the scales of these elements, and the sums of X. */
@@ -133,14 +140,20 @@ DEVICE void gemm_multiply_scaled(gemm_sums<G> *sum, const gemm_lds &at, int32_t 
 			for (int i = 0; i < TILE_C; i++)
 				all[i] = at.sums[m * 16 + tile_row(i)];
 		gemm_products(rows, columns, &part);
+		if constexpr (G::HAS_MIN) /* else columns wait apart, and do not pair */
+			schedule_barrier();
 		UNROLL
-		for (int n = 0; n < G::NT; n++)
+		for (int i = 0; i < TILE_C; i++)
 			UNROLL
-			for (int i = 0; i < TILE_C; i++) {
+			for (int n = 0; n < G::NT; n++)
 				sum->v[m][n].v[i] += part.v[n].v[i] * columns.scale[n][i];
-				if constexpr (G::HAS_MIN)
-					sum->v[m][n].v[i] += all[i] * columns.minus[n][i];
-			}
+		if constexpr (G::HAS_MIN)
+			UNROLL
+			for (int i = 0; i < TILE_C; i++)
+				UNROLL
+				for (int n = 0; n < G::NT; n++)
+					sum->v[m][n].v[i] = gemm_add_minus(
+						all[i], columns.minus[n][i], n, sum->v[m][n].v[i]);
 		if constexpr (G::HAS_MIN) /* else all is loaded first, and registers spill */
 			UNROLL
 			for (int n = 0; n < G::NT; n++)

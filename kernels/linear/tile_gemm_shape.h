@@ -25,6 +25,9 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr bool HAS_SCALES = IS_INT4 || (IS_UNITS && UNIT != WEIGHT_NVFP4);
 	static constexpr bool HAS_MIN = IS_UNITS && unit_has_min(UNIT);
 	static constexpr int FOLD = IS_INT4 ? 32 : IS_UNITS ? gemm_unit_fold(UNIT) : 0;
+	/* Each step is within K: steps of 32, where K is whole groups or chunks of 32. */
+	static constexpr bool IS_WHOLE =
+		BK == 32 && (IS_INT4 || (IS_UNITS && unit_chunk(UNIT) % 32 == 0));
 	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
 	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
 	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
@@ -34,6 +37,8 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	static constexpr int B_EACH = BN * PIECES / THREADS;
 	static constexpr int B_UNITS = IS_UNITS ? BN * (BK / 16) / THREADS : 1;
 	static constexpr int FOLDS = FOLD ? BK / (FOLD ? FOLD : 1) : 1; /* scalings in a step */
+	/* Two lanes stage a row's scale and minimum, one each. */
+	static constexpr bool IS_SIDE_SHARED = HAS_MIN && FOLD == 32 && BK == 32;
 	static constexpr int A_HALVES = BM * PITCH, B_HALVES = BN * PITCH; /* sizes in halves */
 	static constexpr int A_STAGE = A_HALVES * (IS_SPLIT ? 2 : 1);
 	static constexpr int SUMS = HAS_MIN ? FOLDS * BM : 1; /* sums of X that minima multiply */
@@ -87,8 +92,8 @@ template <class G> struct gemm_thread {
 	uint32_t word[G::IS_INT4 ? G::B_EACH : 1], zeros[G::ZEROS];
 	uint32_t scales[(G::AHEAD_EACH + 1) / 2]; /* halves, two a word */
 	unit_row unit_rows[G::B_UNITS];
+	unit_beside unit_besides[G::B_UNITS];
 	uint32_t unit_at[G::B_UNITS], unit_line[G::B_UNITS]; /* element of K; row in the block */
-	/* chunk and number of the unit being loaded */
-	int32_t unit_chunk[G::B_UNITS], unit_number[G::B_UNITS];
+	unit_spot unit_spots[G::B_UNITS]; /* of the units being loaded */
 	unit_raw unit_piece[G::B_UNITS];
 };

@@ -5,6 +5,46 @@
 #pragma once
 #include "kernels/linear/tile_gemm_int4.h"
 
+/* The address that all lanes of a wave share; *at is the lane's bytes from there. The lanes' rows
+ * must be rows of one matrix, in rising order. */
+template <class T> DEVICE const T *gemm_share(const T *p, uint32_t *at)
+{
+	uint64_t mine = (uint64_t)p;
+	uint64_t all = (uint64_t)wave_uniform((uint32_t)(mine >> 32)) << 32 |
+		       wave_uniform((uint32_t)mine);
+	*at = (uint32_t)(mine - all);
+	return (const T *)all;
+}
+
+/* Share the addresses of a unit's row. more: the lane's chunk is so many behind the shared one. */
+template <int format>
+DEVICE unit_row gemm_share_unit(unit_row row, uint32_t more, unit_beside *out)
+{
+	row.q = gemm_share(row.q, &out->row);
+	out->piece = out->row + more * (format < WEIGHT_INT4 ? 32 : 16);
+	out->byte = out->row + more;
+	if constexpr (!is_block(format) && format >= WEIGHT_INT4)
+		row.scales = gemm_share(row.scales, &out->scales);
+	return row;
+}
+
+/* Where a thread's unit of the step at k0 is: that at the step's element `at`, or the row's first
+ * one if that is beyond K. */
+template <class G, bool is_whole>
+DEVICE unit_spot gemm_unit_spot(int32_t k, int32_t k0, int32_t at)
+{
+	bool is_in = is_whole || k0 + at < k;
+	unit_spot spot = {};
+	if constexpr (G::BK == 32) {
+		spot = unit_find_beside<G::UNIT>(k0, at / 16);
+		if (!is_in)
+			spot.chunk = -spot.more;
+	} else {
+		spot.chunk = unit_find<G::UNIT>(is_in ? k0 + at : 0, &spot.unit);
+	}
+	return spot;
+}
+
 /* Set up a thread's pieces. x_row(m) returns where a row of X begins, in elements from
  * gemm_weight.x, and w_row(n) a row of W; for all m < BM and n < BN the result is valid and
  * 16-byte aligned. */
@@ -36,7 +76,10 @@ DEVICE void gemm_begin(gemm_thread<G> *t, X x_row, W w_row)
 			uint32_t i = thread + j * G::THREADS;
 			t->unit_line[j] = i / EACH;
 			t->unit_at[j] = i % EACH * 16;
-			t->unit_rows[j] = w_row((int32_t)(i / EACH)).unit;
+			t->unit_rows[j] = gemm_share_unit<G::UNIT>(
+				w_row((int32_t)(i / EACH)).unit,
+				(uint32_t)gemm_unit_spot<G, true>(0, 0, i % EACH * 16).more,
+				&t->unit_besides[j]);
 		}
 	} else {
 		UNROLL
@@ -69,11 +112,10 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 	} else if constexpr (G::IS_UNITS) {
 		UNROLL
 		for (int j = 0; j < G::B_UNITS; j++) {
-			int32_t at = k0 + t->unit_at[j];
-			at = is_whole || at < w->k ? at : 0;
-			t->unit_chunk[j] = unit_find<G::UNIT>(at, &t->unit_number[j]);
-			unit_load<G::UNIT, true>(t->unit_rows[j], w->unit,
-						 t->unit_chunk[j], &t->unit_piece[j]);
+			t->unit_spots[j] = gemm_unit_spot<G, is_whole>(
+				w->k, k0, (int32_t)t->unit_at[j]);
+			unit_load<G::UNIT, true>(t->unit_rows[j], w->unit, t->unit_spots[j],
+						 &t->unit_piece[j], &t->unit_besides[j]);
 		}
 	} else {
 		UNROLL
@@ -86,8 +128,10 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 	UNROLL
 	for (int j = 0; j < G::A_EACH; j++) {
 		bool is_in = is_whole || (uint32_t)k0 + t->a_at[j] < (uint32_t)w->k;
-		uint32_t at = t->a[j] + 2 * (is_in ? (uint32_t)k0 : 0 - t->a_at[j]);
-		u32x4 x = load_global<u32x4>((const char *)w->x + at);
+		u32x4 x = load_global<u32x4>(
+			is_whole ? address_beside(w->x + k0, &t->a[j])
+				 : (const uint8_t *)w->x + t->a[j] +
+					   2 * (is_in ? k0 : -(int32_t)t->a_at[j]));
 		/* f16: gemm_stage_x, since the load would be waited for here */
 		t->a_piece[j] = G::FORMAT == GEMM_F16 ? x : gemm_only_if(is_in, x);
 	}
@@ -96,7 +140,7 @@ DEVICE void gemm_load_step(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 template <class G>
 DEVICE void gemm_load(gemm_thread<G> *t, const gemm_weight *w, int32_t k0)
 {
-	if (k0 + G::BK <= w->k)
+	if (G::IS_WHOLE || k0 + G::BK <= w->k)
 		gemm_load_step<G, true>(t, w, k0);
 	else
 		gemm_load_step<G, false>(t, w, k0);
@@ -110,14 +154,17 @@ DEVICE void gemm_stage_units(const gemm_thread<G> *t, const gemm_weight *w, uint
 	for (int j = 0; j < G::B_UNITS; j++) {
 		u32x4 h[2];
 		float scale, min;
-		int32_t at = t->unit_at[j], row = t->unit_line[j];
-		unit_take<G::UNIT>(t->unit_piece[j], w->unit, t->unit_chunk[j],
-				   t->unit_number[j], h, &scale, &min);
+		uint32_t at = t->unit_at[j], row = t->unit_line[j];
+		unit_take<G::UNIT>(t->unit_piece[j], w->unit, t->unit_spots[j], h, &scale, &min);
 		if constexpr (G::UNIT == WEIGHT_NVFP4) {
 			uint32_t two = f32_to_f16(scale) * 0x10001u;
 			UNROLL
 			for (int i = 0; i < 8; i++)
 				h[i / 4][i % 4] = fma2_f16(h[i / 4][i % 4], two, 0);
+		} else if constexpr (G::IS_SIDE_SHARED) {
+			uint32_t is_min = at / 16;
+			scales[is_min * G::SCALES + row] = unit_scale_or_min<G::UNIT>(
+				t->unit_piece[j], t->unit_spots[j], is_min);
 		} else if (at % G::FOLD == 0) {
 			scales[at / G::FOLD * G::BN + row] = scale;
 			if constexpr (G::HAS_MIN)

@@ -4,7 +4,7 @@
  * grid is a table in LDS.
  */
 #pragma once
-#include "kernels/weights/weight_units.h"
+#include "kernels/weights/unit_load.h"
 
 /* Four bytes minus n, as halves in two registers: 0x6400 | b is the half 1024 + b. Both
  * halves of `minus` are 1024 + n. */

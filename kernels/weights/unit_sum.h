@@ -45,7 +45,8 @@ DEVICE void unit_use(const unit_raw *raw, const unit_weight &w, int32_t chunk,
 		float scale[YTILE], min[YTILE];
 		UNROLL
 		for (int y = 0; y < YTILE; y++)
-			unit_take<format>(raw[y], w, chunk, u, h[y], &scale[y], &min[y]);
+			unit_take<format>(raw[y], w, {chunk, 0, u}, h[y], &scale[y],
+					  &min[y]);
 		int32_t p = unit_at<format>(chunk, u) / 8;
 		UNROLL
 		for (int t = 0; t < M; t++) {
@@ -86,7 +87,7 @@ DEVICE void unit_sum(const unit_row *rows, const unit_weight &w, int32_t n_chunk
 		for (int u = 0; u < UNR; u++)
 			UNROLL
 			for (int y = 0; y < YTILE; y++)
-				unit_load<format>(rows[y], w, base + u * THRDS + at,
+				unit_load<format>(rows[y], w, {base + u * THRDS + at, 0, 0},
 						  &raw[u][y]);
 		UNROLL
 		for (int u = 0; u < UNR; u++)
@@ -97,7 +98,7 @@ DEVICE void unit_sum(const unit_row *rows, const unit_weight &w, int32_t n_chunk
 		unit_raw raw[YTILE];
 		UNROLL
 		for (int y = 0; y < YTILE; y++)
-			unit_load<format>(rows[y], w, base + at, &raw[y]);
+			unit_load<format>(rows[y], w, {base + at, 0, 0}, &raw[y]);
 		unit_use<M, format, YTILE>(raw, w, base + at, x, pitch, n_tok, sum);
 	}
 }

@@ -61,59 +61,74 @@ DEVICE uint32_t unit_bytes32(const unit_raw &r, int32_t u, uint32_t *v)
 						    ? 0 : 128;
 }
 
+/* Bits of each byte, moved from their place `from`, which may be below or above, to `to`. A
+ * rotation takes one instruction, without a branch; `places` leaves out what else it brings. */
+DEVICE uint32_t unit_move_bits(uint32_t bits, uint32_t from, uint32_t to, uint32_t places)
+{
+	uint32_t by = from - to;
+	return (bits >> (by & 31) | bits << (-by & 31)) & places;
+}
+
 /* unit_bytes32 for chunk c of a block of 256. */
 template <int format>
-DEVICE uint32_t unit_bytes256(const unit_raw &r, int32_t c, int32_t u, uint32_t *v)
+DEVICE uint32_t unit_bytes256(const unit_raw &r, uint32_t c, uint32_t u, uint32_t *v)
 {
 	UNROLL
 	for (int i = 0; i < 4; i++) {
 		if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K)
 			v[i] = r.q[i] >> u * 4 & 0x0F0F0F0Fu;
 		if constexpr (format == WEIGHT_Q5_K)
-			v[i] |= (r.more[i] >> (c / 2 * 2 + u) & 0x01010101u) << 4;
+			v[i] |= unit_move_bits(r.more[i], c / 2 * 2 + u, 4, 0x10101010u);
 		if constexpr (format == WEIGHT_Q6_K)
 			v[i] = (r.q[i] >> u * 4 & 0x0F0F0F0Fu) |
-			       (r.more[i] >> (c / 2 % 2 * 2 + u * 4) & 0x03030303u) << 4;
+			       unit_move_bits(r.more[i], c / 2 % 2 * 2 + u * 4, 4, 0x30303030u);
 		if constexpr (format == WEIGHT_Q2_K || format == WEIGHT_Q3_K ||
 			      format == WEIGHT_TQ2_0)
 			v[i] = r.q[i] >> u * 2 & 0x03030303u;
 		if constexpr (format == WEIGHT_Q3_K)
-			v[i] |= (r.more[i] >> (c / 2 * 4 + u) & 0x01010101u) << 2;
+			v[i] |= unit_move_bits(r.more[i], c / 2 * 4 + u, 2, 0x04040404u);
 	}
 	return format == WEIGHT_Q6_K	? 32
 	       : format == WEIGHT_Q3_K	? 4
 	       : format == WEIGHT_TQ2_0 ? 1 : 0;
 }
 
-/* Scale and minimum of unit u in chunk c of a block of 256. */
+/* One of the numbers of Q4_K's and Q5_K's units, of six bits: is_min 0 is the scale, 1 the minimum.
+ * As scales_k of dequant_blocks.h; the bytes are head[1..3]. sub: the unit's in its block. */
+DEVICE float unit_six_bits(const unit_raw &r, uint32_t sub, uint32_t is_min)
+{
+	uint32_t at = sub % 4 * 8;
+	uint32_t own = (is_min ? r.head[2] : r.head[1]) >> at;
+	uint32_t both = r.head[3] >> (at + is_min * 4);
+	/* masks avoid a branch */
+	uint32_t first = sub < 4 ? 63 : 0, second = first ^ 63;
+	return (float)((own & first) | (((both & 15) | (own >> 2 & 0x30)) & second));
+}
+
+/* Scale and minimum of unit u in chunk c + more of a block of 256. */
 template <int format>
-DEVICE void unit_scale256(const unit_raw &r, int32_t c, int32_t u, float *scale, float *min)
+DEVICE void unit_scale256(const unit_raw &r, uint32_t c, uint32_t more, uint32_t u, float *scale,
+			  float *min)
 {
 	float d = f16_to_f32((uint16_t)r.head[0]);
 	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
-		/* as scales_k of dequant_blocks.h; its bytes are head[1..3] */
-		int32_t sub = c / 2 * 2 + u, at = sub % 4 * 8;
-		uint32_t a = r.head[1] >> at, b = r.head[2] >> at, both = r.head[3] >> at;
-		/* masks avoid a branch */
-		uint32_t first = sub < 4 ? 63 : 0, second = first ^ 63;
-		uint32_t s = (a & first) | (((both & 15) | (a >> 2 & 0x30)) & second);
-		uint32_t m = (b & first) | (((both >> 4 & 15) | (b >> 2 & 0x30)) & second);
-		*scale = d * (float)s;
-		*min = f16_to_f32((uint16_t)(r.head[0] >> 16)) * (float)m;
+		uint32_t sub = c / 2 * 2 + u;
+		*scale = d * unit_six_bits(r, sub, 0);
+		*min = f16_to_f32((uint16_t)(r.head[0] >> 16)) * unit_six_bits(r, sub, 1);
 	} else if constexpr (format == WEIGHT_Q6_K) {
 		d = f16_to_f32((uint16_t)(r.head[0] >> 16));
 		*scale = d * (float)signed8(r.head[0] >> u * 8);
 	} else if constexpr (format == WEIGHT_TQ2_0) {
 		*scale = d;
 	} else if constexpr (format == WEIGHT_Q2_K) {
-		int32_t at = c % 2 + 2 * u;
-		uint32_t s = (at < 4 ? r.head[0] : r.head[1]) >> at % 4 * 8;
+		uint32_t at = c % 2 + more + 2 * u;
+		uint32_t s = (u < 2 ? r.head[0] : r.head[1]) >> at % 4 * 8;
 		*scale = f16_to_f32((uint16_t)r.head[2]) * (float)(s & 15);
 		*min = f16_to_f32((uint16_t)(r.head[2] >> 16)) * (float)(s >> 4 & 15);
 	} else if constexpr (format == WEIGHT_Q3_K) {
 		/* as scale_q3_k of dequant_blocks.h for sub-block 8 (c / 2) + c % 2 + 2 u */
-		int32_t at = c % 2 + 2 * u;
-		uint32_t low = (at < 4 ? r.head[0] : r.head[1]) >> at % 4 * 8;
+		uint32_t at = c % 2 + more + 2 * u;
+		uint32_t low = (u < 2 ? r.head[0] : r.head[1]) >> at % 4 * 8;
 		uint32_t high = r.head[2] >> at % 4 * 8;
 		uint32_t s = (low >> c / 2 * 4 & 15) |
 			     (high >> (c / 2 * 2 + u / 2) * 2 & 3) << 4;
@@ -148,12 +163,13 @@ DEVICE float unit_side_scale(const unit_raw &r, const unit_weight &w)
 	return w.scale_format == SCALE_F16 ? f16_to_f32((uint16_t)r.head[0]) : f;
 }
 
-/* Convert unit u of a loaded chunk. h: its weights, eight halves each (bf16: unchanged),
- * in the order that unit_order gives to inputs. */
+/* Convert a loaded unit. h: its weights, eight halves each (bf16: unchanged), in the order that
+ * unit_order gives to inputs. */
 template <int format>
-DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, int32_t u,
-		      u32x4 *h, float *scale, float *min)
+DEVICE void unit_take(const unit_raw &r, const unit_weight &w, const unit_spot &spot, u32x4 *h,
+		      float *scale, float *min)
 {
+	int32_t u = spot.unit;
 	*min = 0;
 	if constexpr (format < WEIGHT_INT4) {
 		h[0] = r.q;
@@ -166,7 +182,7 @@ DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, in
 	} else if constexpr (format == WEIGHT_IQ2_XXS) {
 		unit_take_iq2_xxs(r, u, w.table, h, scale);
 	} else if constexpr (unit_is_grid(format)) {
-		unit_take_grid<format>(r, chunk % 4, u, w.table, h, scale);
+		unit_take_grid<format>(r, spot.chunk % 4, u, w.table, h, scale);
 	} else if constexpr (format == WEIGHT_NF4) {
 		unit_take_nf4(r, u, h);
 		*scale = f16_to_f32((uint16_t)r.head[0]);
@@ -193,13 +209,13 @@ DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, in
 			if constexpr (unit_has_min(format))
 				*min = -f16_to_f32((uint16_t)(r.head[0] >> 16));
 		} else {
-			constexpr int32_t EACH = 256 / unit_chunk(format);
-			int32_t c = chunk % EACH;
+			constexpr uint32_t EACH = 256 / unit_chunk(format);
+			uint32_t c = (uint32_t)spot.chunk % EACH;
 			if constexpr (format == WEIGHT_IQ4_XS)
 				minus = unit_bytes32<format>(r, u, v);
 			else
-				minus = unit_bytes256<format>(r, c, u, v);
-			unit_scale256<format>(r, c, u, scale, min);
+				minus = unit_bytes256<format>(r, c, (uint32_t)u, v);
+			unit_scale256<format>(r, c, (uint32_t)spot.more, (uint32_t)u, scale, min);
 		}
 		minus = (0x6400u + minus) * 0x10001u;
 		UNROLL
@@ -210,6 +226,18 @@ DEVICE void unit_take(const unit_raw &r, const unit_weight &w, int32_t chunk, in
 			h[i / 2][i % 2 * 2 + 1] = pair[1];
 		}
 	}
+}
+
+/* Where 32 weights have one scale and one minimum: the scale for is_min 0, the negated minimum for
+ * 1. So two lanes have one each, in the same instructions. */
+template <int format>
+DEVICE float unit_scale_or_min(const unit_raw &r, const unit_spot &spot, uint32_t is_min)
+{
+	float d = f16_to_f32((uint16_t)(r.head[0] >> is_min * 16));
+	if constexpr (block_weights(format) == 32)
+		return d;
+	float s = unit_six_bits(r, (uint32_t)spot.chunk % 8 / 2 * 2 + (uint32_t)spot.unit, is_min);
+	return (is_min ? -d : d) * s;
 }
 
 /* Reorder eight inputs to the order of unit_take's weights. */

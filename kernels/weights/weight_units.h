@@ -2,8 +2,8 @@
  *
  * Weights as halves, sixteen at a time, for all formats but f32 and int4. The fast
  * kernels of those formats share this (linear_blocks.h, moe_rows.hip,
- * tile_gemm_stage.h). This file finds and loads the weights; unit_take.h converts them to
- * halves.
+ * tile_gemm_stage.h). This file finds the weights, unit_load.h loads them, and unit_take.h
+ * converts them to halves.
  *
  *   unit    sixteen weights, neighbours in K, with one scale and one minimum:
  *           weight = half * scale - minimum. The half is exact (integers, e4m3, e2m1)
@@ -74,6 +74,13 @@ struct unit_row {
 	int32_t zero_step;
 };
 
+/* Of a tile, where all lanes of a wave share the addresses of unit_row: bytes from there to a
+ * lane's row, to its 16 bytes of numbers, to its byte, and to its scales. A load adds both, and
+ * the scalar unit moves the shared part. */
+struct unit_beside {
+	uint32_t row, piece, byte, scales;
+};
+
 struct unit_weight {
 	int32_t group_shift; /* int8, fp8: log2(group), or 31 for one group a row */
 	int32_t scale_format;
@@ -118,7 +125,7 @@ DEVICE int32_t unit_groups(int32_t k, int32_t group)
 }
 
 /* First element in K of unit u of a chunk. */
-template <int format> DEVICE int32_t unit_at(int32_t chunk, int32_t u)
+template <int format> DEVICE constexpr int32_t unit_at(int32_t chunk, int32_t u)
 {
 	constexpr int N = unit_count(format);
 	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K)
@@ -152,144 +159,20 @@ template <int format> DEVICE int32_t unit_find(int32_t i, int32_t *u)
 	}
 }
 
-/* A loaded chunk: 16 bytes of numbers, their bits from elsewhere in the block, and scales
- * as stored. */
-struct unit_raw {
-	u32x4 q, more;
-	uint32_t head[4];
+/* Where sixteen weights are: unit `unit` of chunk `chunk` + `more`. Two lanes of a tile may have
+ * neighbouring chunks, the first even: they share `chunk`, and `more` is 0 or 1. Else it is 0. */
+struct unit_spot {
+	int32_t chunk, more, unit;
 };
 
-/* Load a scale as its first two and its last two bytes, which are the same for two-byte
- * scales. This avoids a branch on the scale's type. */
-DEVICE void unit_load_side_scale(const unit_row &row, const unit_weight &w, int32_t i,
-				 unit_raw *r)
+/* The spot of element k0 + 16 i, where k0 is a multiple of 32 and i is 0 or 1. */
+template <int format> DEVICE unit_spot unit_find_beside(int32_t k0, int32_t i)
 {
-	int32_t size = unit_scale_bytes(w.scale_format);
-	const char *at = row.scales + (i >> w.group_shift) * size;
-	r->head[0] = load_global<uint16_t>(at);
-	r->head[2] = load_global<uint16_t>(at + size - 2);
-}
-
-/* Load from a block of 32. In all such formats the sixteen bytes of nibbles come last. */
-template <int format, bool IS_CACHED> DEVICE void unit_load32(const uint8_t *p, unit_raw *r)
-{
-	constexpr bool HAS_MIN = unit_has_min(format);
-	constexpr bool HAS_FIFTH = format == WEIGHT_Q5_0 || format == WEIGHT_Q5_1;
-	r->q = unit_load_even<IS_CACHED>(p + block_bytes(format) - 16);
-	r->head[0] = HAS_MIN ? bytes4(p) : bytes2(p);
-	if constexpr (HAS_FIFTH)
-		r->head[1] = bytes4(p + (HAS_MIN ? 4 : 2));
-}
-
-/* Load chunk c, 64 weights, of a block that has a grid: indices, and the other bits and scales of
- * each format, in the order of quant_blocks.c. */
-template <int format, bool IS_CACHED>
-DEVICE void unit_load_grid(const uint8_t *p, int32_t c, unit_raw *r)
-{
-	r->head[0] = bytes2(p);
-	if constexpr (format == WEIGHT_IQ1_S || format == WEIGHT_IQ1_M) {
-		constexpr int32_t Q = format == WEIGHT_IQ1_S ? 2 : 0;
-		r->q[0] = bytes4(p + Q + 8 * c);
-		r->q[1] = bytes4(p + Q + 8 * c + 4);
-		r->head[1] = bytes4(p + Q + 32 + 4 * c);
-		if constexpr (format == WEIGHT_IQ1_M) {
-			r->head[2] = bytes4(p + 48);
-			r->head[3] = bytes4(p + 52);
-		}
-	} else if constexpr (format == WEIGHT_IQ2_S) {
-		r->q[0] = bytes4(p + 2 + 8 * c);
-		r->q[1] = bytes4(p + 2 + 8 * c + 4);
-		r->q[2] = bytes4(p + 34 + 8 * c);
-		r->q[3] = bytes4(p + 34 + 8 * c + 4);
-		r->head[1] = bytes2(p + 66 + 2 * c) | bytes2(p + 74 + 2 * c) << 16;
-	} else {
-		r->q = unit_load_even<IS_CACHED>(p + 2 + 16 * c);
-		if constexpr (format == WEIGHT_IQ2_XS)
-			r->head[1] = bytes2(p + 66 + 2 * c);
-		if constexpr (format == WEIGHT_IQ3_XXS) {
-			r->head[1] = bytes4(p + 66 + 8 * c);
-			r->head[2] = bytes4(p + 66 + 8 * c + 4);
-		}
-		if constexpr (format == WEIGHT_IQ3_S) {
-			r->head[1] = bytes2(p + 66 + 2 * c) | bytes1(p + 106 + c) << 16;
-			r->head[2] = bytes4(p + 74 + 8 * c);
-			r->head[3] = bytes4(p + 74 + 8 * c + 4);
-		}
-	}
-}
-
-/* Load chunk c of a block of 256. */
-template <int format, bool IS_CACHED>
-DEVICE void unit_load256(const uint8_t *p, int32_t c, unit_raw *r)
-{
-	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
-		constexpr int32_t Q = format == WEIGHT_Q4_K ? 16 : 48;
-		u32x4 head = load_global<u32x4>(p);
-		UNROLL
-		for (int i = 0; i < 4; i++)
-			r->head[i] = head[i];
-		r->q = unit_load16<IS_CACHED>(p + Q + 16 * c);
-		if constexpr (format == WEIGHT_Q5_K)
-			r->more = load_global<u32x4>(p + 16 + c % 2 * 16);
-	} else if constexpr (format == WEIGHT_Q6_K) {
-		const uint8_t *s = p + 192 + c / 4 * 8 + c % 4;
-		r->q = unit_load_even<IS_CACHED>(p + 16 * c);
-		r->more = unit_load_even<IS_CACHED>(p + 128 + c / 4 * 32 + c % 2 * 16);
-		r->head[0] = load_global<uint8_t>(s) | (uint32_t)load_global<uint8_t>(s + 4) << 8 |
-			     bytes2(p + 208) << 16;
-	} else if constexpr (format == WEIGHT_Q2_K) {
-		r->q = unit_load_even<IS_CACHED>(p + 16 + 16 * c);
-		r->head[0] = bytes4(p + c / 2 * 8);
-		r->head[1] = bytes4(p + c / 2 * 8 + 4);
-		r->head[2] = bytes4(p + 80);
-	} else if constexpr (format == WEIGHT_Q3_K) {
-		r->q = unit_load_even<IS_CACHED>(p + 32 + 16 * c);
-		r->more = unit_load_even<IS_CACHED>(p + c % 2 * 16);
-		UNROLL
-		for (int i = 0; i < 3; i++)
-			r->head[i] = bytes4(p + 96 + 4 * i);
-		r->head[3] = bytes2(p + 108);
-	} else if constexpr (format == WEIGHT_IQ4_XS) {
-		r->q = unit_load_even<IS_CACHED>(p + 8 + 16 * c);
-		r->head[0] = bytes4(p);
-		r->head[1] = bytes4(p + 4);
-	} else if constexpr (format == WEIGHT_TQ2_0) {
-		r->q = unit_load_even<IS_CACHED>(p + 16 * c);
-		r->head[0] = bytes2(p + 64);
-	} else {
-		unit_load_grid<format, IS_CACHED>(p, c, r);
-	}
-}
-
-/* Start the loads of a chunk. */
-template <int format, bool IS_CACHED = false>
-DEVICE void unit_load(const unit_row &row, const unit_weight &w, int32_t chunk,
-		      unit_raw *r)
-{
-	if constexpr (is_block(format)) {
-		constexpr int32_t EACH = block_weights(format) / unit_chunk(format);
-		const uint8_t *p = row.q + (size_t)(chunk / EACH) *
-						   (size_t)block_bytes(format);
-		if constexpr (block_weights(format) == 32)
-			unit_load32<format, IS_CACHED>(p, r);
-		else
-			unit_load256<format, IS_CACHED>(p, chunk % EACH, r);
-	} else if constexpr (format < WEIGHT_INT4) {
-		r->q = unit_load16<IS_CACHED>(row.q + (size_t)chunk * 32);
-		r->more = unit_load16<IS_CACHED>(row.q + (size_t)chunk * 32 + 16);
-	} else {
-		r->q = unit_load16<IS_CACHED>(row.q + (size_t)chunk * 16);
-		if constexpr (format == WEIGHT_NVFP4)
-			r->head[0] = load_global<uint16_t>(row.scales + 2 * chunk);
-		else if constexpr (format == WEIGHT_MXFP4)
-			r->head[0] = load_global<uint8_t>(row.scales + chunk);
-		else
-			unit_load_side_scale(row, w, chunk * 16, r);
-		if constexpr (format == WEIGHT_INT8) {
-			int32_t group = chunk * 16 >> w.group_shift;
-			uint32_t word = load_global<uint32_t>(row.zeros + group * row.zero_step);
-			r->head[1] = (word >> row.zero_shift & row.zero_mask) |
-				     (128 & ~row.zero_mask);
-		}
-	}
+	unit_spot at = {};
+	at.chunk = unit_find<format>(k0, &at.unit);
+	if constexpr (unit_at<format>(1, 0) == 16)
+		at.more = i;
+	else
+		at.unit += i;
+	return at;
 }

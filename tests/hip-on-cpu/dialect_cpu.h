@@ -48,6 +48,10 @@ DEVICE uint32_t group_index_x() { return fiber_group(0); }
 DEVICE uint32_t group_index_y() { return fiber_group(1); }
 DEVICE void group_barrier(int site = __builtin_LINE()) { fiber_barrier(site); }
 DEVICE void schedule_barrier() {}
+DEVICE const uint8_t *address_beside(const void *p, uint32_t *bytes)
+{
+	return (const uint8_t *)p + *bytes;
+}
 template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
 
 template <class T> DEVICE T load_nt(const void *p)

@@ -41,6 +41,10 @@ DEVICE uint32_t group_index_x() { return blockIdx.x; }
 DEVICE uint32_t group_index_y() { return blockIdx.y; }
 DEVICE void group_barrier(int = 0) { __syncthreads(); }
 DEVICE void schedule_barrier() {}
+DEVICE const uint8_t *address_beside(const void *p, uint32_t *bytes)
+{
+	return (const uint8_t *)p + *bytes;
+}
 template <class T> DEVICE T load_global(const void *p)
 {
 	__builtin_assume(__isGlobal(p));
