@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #define MAX_ROWS 40
 #define LONG_BASE 256 /* getopt's value of row i: above every letter */
@@ -56,7 +57,9 @@ static void print_help(const struct option_set *set)
 				  : snprintf(left, sizeof left, "    ");
 		snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", r->name,
 			 r->arg ? " " : "", r->arg ? r->arg : "");
-		printf("  %-26s %s\n", left, r->help);
+		/* printf counts bytes, and a terminal characters: "…" has three of the former. */
+		struct str s = str_of(left);
+		printf("  %-*s %s\n", 26 + (int)(s.n - utf8_count(s)), left, r->help);
 	}
 	printf("      %-22s %s\n", "--help", "this text");
 }

@@ -48,6 +48,9 @@ def walk(command):
     code, help_, err = run(*argv, "--help")
     ok(code == 0 and help_.startswith("Usage: haloctl " + command) and not err,
          command + " --help", help_ + err)
+    ok(all(re.match(r"  .{26} \S", x) or not re.search(r"\S  +\S", x[6:])
+           for x in help_.splitlines() if re.match(r"  (-\w, |    )--", x)),
+       command + " --help: its columns are straight", help_)
     flags = re.findall(r"^  (?:-(\w), |    )--([\w-]+)(?: (\S+))?", help_, re.M)
     hint = "haloctl %s --help" % command
     if command not in ALONE:
