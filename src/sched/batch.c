@@ -4,7 +4,7 @@
  *
  *   admit      first in line first, as far as slots and pages go
  *   plan       a token for each stream, prompt tokens in what is left
- *   reserve    pages for those tokens; the youngest is preempted for them
+ *   reserve    pages for those tokens; the last in order is preempted for them
  *   step       the model, once
  *   draw       a token for every history that is now wholly in the cache
  *
@@ -109,22 +109,26 @@ static bool awaits_lead(const struct sched_choice *c)
 	       !choice_is_over(lead);
 }
 
-/* Fills run[] with all choices that hold pages, oldest first. Returns how many choices wait
- * to fork from a lead among them. */
-static int collect_running(struct sched *s)
+/* Fills run[] with all choices that hold pages, first those that go first. */
+static void collect_running(struct sched *s)
 {
-	int n_promised = 0;
 	s->n_run = 0;
-	for (struct request *r = s->active.head; r; r = r->next) {
-		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++) {
-			struct sched_choice *c = &r->choices[i];
-			if (choice_is_running(c))
-				s->run[s->n_run++] = c;
-			else if (awaits_lead(c) && choice_is_running(lead_of(c)))
-				n_promised++;
-		}
-	}
-	return n_promised;
+	for (struct request *r = s->active.head; r; r = r->next)
+		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++)
+			if (choice_is_running(&r->choices[i]))
+				s->run[s->n_run++] = &r->choices[i];
+}
+
+/* How many choices wait to fork from a lead that runs, and go before c. */
+static int n_forks_before(const struct sched *s, const struct sched_choice *c)
+{
+	int n = 0;
+	for (const struct request *r = s->active.head; r && r->priority <= c->r->priority;
+	     r = r->next)
+		for (int i = 0; i < request_n_choices(r) && !r->is_over; i++)
+			n += awaits_lead(&r->choices[i]) &&
+			     choice_is_running(lead_of(&r->choices[i]));
+	return n;
 }
 
 /* The first choice of r that could start; NULL: r has none. Choices that wait for pages that
@@ -405,10 +409,12 @@ static void admit(struct sched *s, int64_t now_us)
 {
 	struct sched_choice *c;
 	for (;;) {
-		int n_promised = collect_running(s);
+		int n_promised = 0;
+		collect_running(s);
 		c = first_in_line(s, &n_promised);
 		if (!c || is_held_back(s, c))
 			return;
+		n_promised += n_forks_before(s, c);
 		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
 			continue;
 		/* No room for what the disk has of c: waiting is better than computing it
@@ -476,7 +482,7 @@ static void plan(struct sched *s)
 	keep_images_whole(s);
 }
 
-/* Reserves pages for the tokens of run[i]. Where there are none, the youngest choices are
+/* Reserves pages for the tokens of run[i]. Where there are none, the last choices are
  * preempted; a choice alone is ended. */
 static void reserve(struct sched *s, int i)
 {
@@ -494,7 +500,7 @@ static void reserve(struct sched *s, int i)
 		}
 		if (end_fetches(s))
 			continue;
-		int v = s->n_run - 1; /* the youngest choice, perhaps run[i] itself */
+		int v = s->n_run - 1; /* the last choice, perhaps run[i] itself */
 		if (v == 0) {         /* the only choice: nobody to preempt */
 			choice_cut(c, &s->emit);
 			end_choice(s, c);
@@ -508,7 +514,7 @@ static void reserve(struct sched *s, int i)
 	}
 }
 
-/* Makes slices for all planned choices that get pages. The oldest choices reserve first. */
+/* Makes slices for all planned choices that get pages. The first choices reserve first. */
 static int make_slices(struct sched *s)
 {
 	int n = 0;

@@ -13,7 +13,7 @@ struct policy_limits {
 	int alone_chunk;   /* of those, prompt tokens where there is no stream; 0: all */
 };
 
-/* A sequence that holds pages. Arrays of them are ordered oldest first. */
+/* A sequence that holds pages. Arrays of them are in the order of the line (policy.c). */
 struct policy_seq {
 	int n_pending;    /* tokens of it that the cache does not hold; at least 1 */
 	bool is_decoding; /* its pending tokens are output, mostly the newest token alone */

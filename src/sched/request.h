@@ -149,7 +149,7 @@ struct request {
 	/* The lower number goes first, and the higher one gives way (policy.c). Among equals, who
 	 * came first. REQUEST_BACKGROUND: computes only in steps that have no other request. */
 	int32_t priority;
-	void *user;          /* http's connection; io thread only */
+	void *user;          /* http's connection, for the io thread alone; or what tell gets */
 	/* Engine thread: the request has events. NULL: sched_next_ready names it instead. */
 	void (*tell)(void *user);
 

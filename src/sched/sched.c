@@ -171,7 +171,8 @@ static enum status claim_place(struct sched *s, const struct request *r, struct 
 		return fail_default(f, E_QUEUE_FULL);
 	}
 	int64_t n_tok = prompt_tok(r);
-	int n = atomic_fetch_add(&s->n_queued, 1);
+	/* Those that gave way to lower numbers wait, too: no client may pile them up. */
+	int n = atomic_fetch_add(&s->n_queued, 1) + atomic_load(&s->n_paused);
 	int64_t tok = atomic_fetch_add(&s->n_queued_tok, n_tok);
 	enum status st = OK;
 	if (n >= s->o.max_queue)
@@ -385,7 +386,7 @@ static void publish(struct sched *s)
 		bool runs = false;
 		for (int i = 0; i < request_n_choices(r) && !runs; i++)
 			runs = choice_is_running(&r->choices[i]);
-		n_running += runs;
+		n_running += runs && !request_is_background(r);
 		n_paused += !runs && !request_is_background(r);
 	}
 	atomic_store(&s->n_running, n_running);

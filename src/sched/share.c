@@ -26,8 +26,8 @@ static struct sched_choice *find_lead(const struct sched *s, const struct sched_
 	*out_n = 0;
 	for (int i = 0; i < s->n_run; i++) {
 		struct sched_choice *lead = s->run[i];
-		/* It stands still while any other request runs, c too. */
-		if (request_is_background(lead->r) && !request_is_background(c->r))
+		/* It may stand still for long: others with lower numbers go before it, c too. */
+		if (lead->r->priority > c->r->priority)
 			continue;
 		const struct engine_prompt other = choice_engine_prompt(lead);
 		int n = engine_common(s->o.engine, p, &other);

@@ -36,7 +36,7 @@ def members(group, seen):
 def main():
     t = Tap()
     text = read("SECURITY.md")
-    named = set(re.findall(r"`((?:unit|http|ctl|daemon|fuzz)/[\w/.]+)`", text))
+    named = set(re.findall(r"`((?:unit|http|ctl|daemon|fuzz|sim)/[\w/.]+)`", text))
     t.ok(len(named) > 30, "tests are named", named)
     t.equal([n for n in sorted(named) if not glob.glob(os.path.join(SRCDIR, "tests", n) + "*")],
             [], "each of them exists")
