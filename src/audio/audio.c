@@ -8,14 +8,29 @@
 #include "audio/audio.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/work.h"
 
+static _Atomic int64_t all_held;
+
+bool audio_hold(int64_t own, int64_t more)
+{
+	int64_t before = atomic_fetch_add(&all_held, more);
+	if (before <= own || before + more <= AUDIO_HELD_MAX)
+		return true;
+	audio_let(more);
+	return false;
+}
+
+void audio_let(int64_t bytes) { atomic_fetch_sub(&all_held, bytes); }
+
 void audio_deinit(struct audio *a)
 {
+	audio_let(a->held);
 	free(a->samples);
 	*a = (struct audio){0};
 }
@@ -28,7 +43,8 @@ enum status audio_fill(struct audio *a, int64_t least)
 	if (!more)
 		return E_NOMEM;
 	memset(more + a->n, 0, (size_t)(least - a->n) * sizeof *more);
-	*a = (struct audio){least, more};
+	a->n = least;
+	a->samples = more;
 	return OK;
 }
 
@@ -71,6 +87,10 @@ static enum status reserve(struct decoder *d, size_t n, struct fail *fail)
 	if (need <= d->cap)
 		return OK;
 	size_t cap = MAX(need, d->cap * 2);
+	int64_t more = (int64_t)((cap - d->cap) * sizeof(float));
+	if (!audio_hold(d->out->held, more))
+		return fail_set(fail, E_NOMEM, "too much audio is being read now: try again later");
+	d->out->held += more;
 	float *p = alloc_try(d->out->samples, cap * sizeof *p);
 	if (!p)
 		return fail_set(fail, E_NOMEM, "no memory for %zu s of audio",

@@ -19,11 +19,20 @@ struct audio_limits {
 struct audio {
 	int64_t n; /* at least a tenth of a second */
 	float *samples;
+	int64_t held; /* bytes, as of audio_hold */
 };
+
+/* Samples and spectrograms of all requests together are bounded: a file of silence has few bytes
+ * for hours. Counts `more` bytes for a request that already has `own`. False: others hold too
+ * much. One alone may have more than the bound. */
+#define AUDIO_HELD_MAX ((int64_t)512 << 20)
+bool audio_hold(int64_t own, int64_t more);
+void audio_let(int64_t bytes);
 
 /* Channels become their mean. Another rate is resampled by soxr in its high quality, as
  * librosa's load does. E_INVAL: no audio of these formats, a broken one, or one that is too
- * short. E_LIMIT: beyond a limit. E_UNSUPPORTED: as of audio_check. E_NOMEM. */
+ * short. E_LIMIT: beyond a limit. E_UNSUPPORTED: as of audio_check. E_NOMEM: also where others
+ * hold too much (audio_hold). */
 enum status audio_decode(struct str file, const struct audio_limits *l, struct audio *out,
 			 struct fail *fail) MUST_USE;
 void audio_deinit(struct audio *a);

@@ -164,11 +164,14 @@ enum status mel_compute(const struct audio *a, int32_t n_bands, struct mel *out,
 	*out = (struct mel){.n_bands = n_bands, .n_frames = (int32_t)(a->n / MEL_HOP)};
 	size_t n = (size_t)n_bands * (size_t)out->n_frames;
 	struct filter *filters = xmalloc((size_t)n_bands * sizeof *filters);
-	out->rows = alloc_try(NULL, n * sizeof *out->rows);
+	if (audio_hold(a->held, (int64_t)(n * sizeof *out->rows))) {
+		out->held = (int64_t)(n * sizeof *out->rows);
+		out->rows = alloc_try(NULL, n * sizeof *out->rows);
+	}
 	if (!out->rows) {
+		mel_deinit(out);
 		free(filters);
-		return fail_set(fail, E_NOMEM, "no memory for %d frames of audio",
-				(int)out->n_frames);
+		return fail_set(fail, E_NOMEM, "no memory for the audio now: try again later");
 	}
 	make_filters(filters, n_bands);
 	float most = -INFINITY;
@@ -186,6 +189,7 @@ enum status mel_compute(const struct audio *a, int32_t n_bands, struct mel *out,
 
 void mel_deinit(struct mel *m)
 {
+	audio_let(m->held);
 	free(m->rows);
 	*m = (struct mel){0};
 }

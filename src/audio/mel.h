@@ -12,9 +12,10 @@ enum { MEL_HOP = 160, MEL_MAX_BANDS = 256 };
 struct mel {
 	int32_t n_bands, n_frames; /* a frame is MEL_HOP samples; a rest of fewer is not seen */
 	float *rows;               /* (n_bands, n_frames), most of them in -1 to 1.5 */
+	int64_t held;              /* as in struct audio */
 };
 
-/* n_bands: 1 to MEL_MAX_BANDS. E_NOMEM. */
+/* n_bands: 1 to MEL_MAX_BANDS. E_NOMEM, as of audio_decode. */
 enum status mel_compute(const struct audio *a, int32_t n_bands, struct mel *out,
 			struct fail *fail) MUST_USE;
 void mel_deinit(struct mel *m);

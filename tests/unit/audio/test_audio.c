@@ -191,6 +191,23 @@ static void test_budget(void)
 	buf_deinit(&b);
 }
 
+/* One alone may have any size; beside others there is a bound, and nothing stays held. */
+static void test_held(void)
+{
+	struct buf b = {0};
+	struct audio a;
+	struct fail fail;
+	ok(audio_hold(0, AUDIO_HELD_MAX + 1), "nothing is held by those before");
+	make_wav(&b, 16000, 1, 32000, 32000);
+	refused(buf_str(&b), &wide, E_NOMEM, "too much audio is being read");
+	ok(!audio_hold(0, 1) && audio_hold(AUDIO_HELD_MAX + 1, 1), "the first may go on");
+	audio_let(AUDIO_HELD_MAX + 2);
+	ok(decode(buf_str(&b), &wide, &a, &fail) == OK && a.held >= 4 * a.n, "now there is room");
+	audio_deinit(&a);
+	ok(audio_hold(0, AUDIO_HELD_MAX + 1), "which is given back");
+	buf_deinit(&b);
+}
+
 int main(void)
 {
 	struct fail fail = {0};
@@ -204,6 +221,7 @@ int main(void)
 	test_refused();
 	test_limits();
 	test_budget();
+	test_held();
 	return tap_done();
 }
 

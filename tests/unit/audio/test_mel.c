@@ -24,7 +24,7 @@ static void read_wav(const char *name, struct audio *out)
 
 static void test_golden(void)
 {
-	struct audio a;
+	struct audio a = {0};
 	struct mel m;
 	struct buf list = {0};
 	read_wav("mel.wav", &a);
@@ -50,7 +50,7 @@ static void test_ends(void)
 	float silence[1759] = {0};
 	struct mel m;
 	for (int n = 1600; n <= 1759; n += 159) {
-		const struct audio a = {n, silence};
+		const struct audio a = {.n = n, .samples = silence};
 		ok(mel_compute(&a, 80, &m, NULL) == OK && m.n_frames == 10 && m.n_bands == 80,
 		   "%d samples are ten frames", n);
 		bool same = true;
@@ -61,7 +61,7 @@ static void test_ends(void)
 	}
 	for (int i = 0; i < 1759; i++)
 		silence[i] = i % 2 ? 1e6f : -1e6f;
-	const struct audio loud = {1759, silence};
+	const struct audio loud = {.n = 1759, .samples = silence};
 	bool finite = mel_compute(&loud, 128, &m, NULL) == OK;
 	for (int i = 0; i < 1280; i++)
 		finite &= isfinite(m.rows[i]);
@@ -73,5 +73,11 @@ int main(void)
 {
 	test_golden();
 	test_ends();
+	ok(audio_hold(0, AUDIO_HELD_MAX + 1), "nothing is held");
+	const struct audio a = {.n = 1600, .samples = (float[1600]){0}};
+	struct mel m;
+	is_int(mel_compute(&a, 128, &m, NULL), E_NOMEM, "beside what others hold there is no room");
+	audio_let(AUDIO_HELD_MAX + 1);
+	ok(audio_hold(0, AUDIO_HELD_MAX + 1), "nor does it hold any");
 	return tap_done();
 }
