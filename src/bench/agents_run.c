@@ -23,8 +23,8 @@ struct agent {
 	int next;        /* request that comes next */
 	int n_awaited;   /* subagents that must end before it */
 	bool is_busy, is_over;
-	char **answers;  /* (talk->n) */
-	struct buf *flats; /* (talk->n) each prompt, and from its end on the answer to it */
+	struct agents_answer *answers; /* (talk->n) */
+	struct buf *flats; /* (talk->n) each prompt that was answered */
 	int n_before;    /* prompt tokens of the request before; 0: not known */
 };
 
@@ -32,7 +32,10 @@ struct agent_call {
 	int talk, request;
 	CURL *easy;
 	struct agents_body body;
-	struct buf sent, text, other; /* other: a response that is no stream */
+	struct buf sent, text, thinking, other; /* other: a response that is no stream */
+	json_t *calls; /* as far as they have come */
+	bool ends_in_calls;
+	bool ignores_eos; /* it asks for an answer of a length */
 	struct sse sse;
 	int64_t start_us, first_us;
 	int n_prompt, n_answer, n_cached; /* n_cached -1: not told */
@@ -51,6 +54,7 @@ struct agents_replay {
 	struct curl_slist *headers;
 	char *url;
 	int n_active, n_all;
+	bool obeys_eos; /* the server does not take ignore_eos */
 };
 
 const char *agents_why_name(enum agents_why why)
@@ -59,7 +63,7 @@ const char *agents_why_name(enum agents_why why)
 		[AGENTS_NEW] = "new text",           [AGENTS_SUBAGENT] = "new subagent",
 		[AGENTS_EDITED] = "edited history",  [AGENTS_COMPACTED] = "compaction",
 		[AGENTS_THINKING] = "thinking dropped", [AGENTS_RENDERED] = "rendered anew",
-		[AGENTS_EVICTED] = "evicted",
+		[AGENTS_EVICTED] = "evicted",        [AGENTS_UNTOLD] = "not found",
 	};
 	return names[why];
 }
@@ -72,15 +76,50 @@ static void note_error(struct agent_call *c, const char *text)
 		snprintf(c->error, sizeof c->error, "%s", text);
 }
 
+/* Appends a string of the delta to that of the call. */
+static void add_piece(json_t *to, const char *key, const json_t *delta)
+{
+	const char *piece = json_string_value(json_object_get(delta, key));
+	const char *before = json_string_value(json_object_get(to, key));
+	if (!piece)
+		return;
+	char *all = xasprintf("%s%s", before ? before : "", piece);
+	json_object_set_new(to, key, json_string(all));
+	free(all);
+}
+
+static void take_calls(struct agent_call *c, const json_t *deltas)
+{
+	for (size_t i = 0; i < json_array_size(deltas); i++) {
+		const json_t *delta = json_array_get(deltas, i);
+		size_t at = (size_t)json_integer_value(json_object_get(delta, "index"));
+		if (!c->calls)
+			c->calls = json_array();
+		if (at == json_array_size(c->calls))
+			json_array_append_new(c->calls, json_pack("{s:{}}", "function"));
+		json_t *call = json_array_get(c->calls, at);
+		add_piece(call, "id", delta);
+		add_piece(json_object_get(call, "function"), "name",
+			  json_object_get(delta, "function"));
+		add_piece(json_object_get(call, "function"), "arguments",
+			  json_object_get(delta, "function"));
+	}
+}
+
 static void take_delta(struct agent_call *c, const json_t *delta)
 {
 	const char *text = json_string_value(json_object_get(delta, "content"));
 	const char *thinking = json_string_value(json_object_get(delta, "reasoning_content"));
+	if (!thinking)
+		thinking = json_string_value(json_object_get(delta, "reasoning"));
 	bool has_call = json_array_size(json_object_get(delta, "tool_calls")) > 0;
+	take_calls(c, json_object_get(delta, "tool_calls"));
 	if (c->first_us == 0 && ((text && *text) || (thinking && *thinking) || has_call))
 		c->first_us = clock_now_us(&clock_monotonic);
 	if (text)
 		buf_add_z(&c->text, text);
+	if (thinking)
+		buf_add_z(&c->thinking, thinking);
 }
 
 static void take_numbers(struct agent_call *c, const json_t *chunk)
@@ -117,8 +156,10 @@ static void on_data(void *ctx, struct str data)
 		const char *said = json_string_value(json_object_get(error, "message"));
 		note_error(c, said ? said : "an error without a message");
 	}
-	take_delta(c, json_object_get(json_array_get(json_object_get(chunk, "choices"), 0),
-				      "delta"));
+	const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
+	const char *end = json_string_value(json_object_get(choice, "finish_reason"));
+	c->ends_in_calls |= end && strcmp(end, "tool_calls") == 0;
+	take_delta(c, json_object_get(choice, "delta"));
 	take_numbers(c, chunk);
 	json_decref(chunk);
 }
@@ -147,7 +188,7 @@ static int common_bytes(struct str a, struct str b)
 	return (int)i;
 }
 
-/* Bytes of the prompt with which a request that has ended, or the answer to it, begins, too. */
+/* Bytes of the prompt with which a request that was answered begins, too. */
 static int best_common(const struct agents_replay *x, struct str flat)
 {
 	int best = 0;
@@ -168,6 +209,12 @@ static bool is_same_without_thinking(const struct agents_message *a, const struc
 	       are_equal(a->calls, b->calls);
 }
 
+/* Where tools stand in a prompt is the template's affair, so `needed` does not hold then. */
+static bool has_other_tools(const struct agents_request *r, int i)
+{
+	return i > 0 && !are_equal(r->tools, r[-1].tools);
+}
+
 /* What the client did to its history, by the trace alone. */
 static enum agents_why client_why(const struct agents_replay *x, const struct agent_call *c)
 {
@@ -177,7 +224,7 @@ static enum agents_why client_why(const struct agents_replay *x, const struct ag
 		return talk->parent >= 0 ? AGENTS_SUBAGENT : AGENTS_NEW;
 	const struct agents_request *before = r - 1;
 	if (r->keep == before->n)
-		return AGENTS_NEW;
+		return has_other_tools(r, c->request) ? AGENTS_EDITED : AGENTS_NEW;
 	if (r->keep == 0 || r->n < before->n / 2)
 		return AGENTS_COMPACTED;
 	if (r->keep < r->n &&
@@ -207,13 +254,15 @@ static void judge_turn(const struct agents_replay *x, const struct agent_call *c
 	t->why = client_why(x, c);
 	if (t->why == AGENTS_NEW && n_before > 0 && t->n_prompt > n_before)
 		t->n_needed = t->n_prompt - n_before;
-	if (t->n_computed <= t->n_needed + SLACK_TOK + t->n_prompt / SLACK_PART)
+	if (t->n_computed <= t->n_needed + SLACK_TOK + t->n_prompt / SLACK_PART ||
+	    has_other_tools(r, c->request))
 		return;
-	bool is_gone = strcmp(c->cause, "evicted") == 0 || strcmp(c->cause, "no_state") == 0;
-	if (!is_gone && may_drop_thinking(r))
+	if (strcmp(c->cause, "evicted") == 0 || strcmp(c->cause, "no_state") == 0)
+		t->why = AGENTS_EVICTED;
+	else if (may_drop_thinking(r))
 		t->why = AGENTS_THINKING;
 	else
-		t->why = is_gone || !*c->cause ? AGENTS_EVICTED : AGENTS_RENDERED;
+		t->why = *c->cause ? AGENTS_RENDERED : AGENTS_UNTOLD;
 }
 
 /* --- requests ---------------------------------------------------------------------- */
@@ -224,6 +273,8 @@ static void call_free(struct agent_call *c)
 	agents_body_deinit(&c->body);
 	buf_deinit(&c->sent);
 	buf_deinit(&c->text);
+	buf_deinit(&c->thinking);
+	json_decref(c->calls);
 	buf_deinit(&c->other);
 	sse_deinit(&c->sse);
 	free(c);
@@ -235,8 +286,9 @@ static void write_body(const struct agents_replay *x, struct agent_call *c, int 
 	buf_add_json(&c->sent, str_of(x->o->model));
 	buf_add_z(&c->sent, ",");
 	buf_add_str(&c->sent, buf_str(&c->body.json));
-	buf_addf(&c->sent, ",\"max_tokens\":%d,\"ignore_eos\":true,\"temperature\":0,"
-		 "\"stream\":true,\"stream_options\":{\"include_usage\":true}}", n_answer);
+	buf_addf(&c->sent, ",\"max_tokens\":%d%s,\"temperature\":0,\"stream\":true,"
+		 "\"stream_options\":{\"include_usage\":true}}", n_answer,
+		 c->ignores_eos ? ",\"ignore_eos\":true" : "");
 }
 
 static enum status start(struct agents_replay *x, int talk, struct fail *fail)
@@ -244,7 +296,7 @@ static enum status start(struct agents_replay *x, int talk, struct fail *fail)
 	struct agent *a = &x->agents[talk];
 	struct agent_call *c = xcalloc(1, sizeof *c);
 	*c = (struct agent_call){.talk = talk, .request = a->next, .n_cached = -1,
-			   .easy = curl_easy_init()};
+				 .easy = curl_easy_init(), .ignores_eos = !x->obeys_eos};
 	agents_render(x->t, talk, c->request, a->answers, &c->body);
 	c->n_common = best_common(x, buf_str(&c->body.flat));
 	write_body(x, c, MAX(x->t->talks[talk].requests[c->request].n_answer / ANSWER_BYTES,
@@ -308,9 +360,14 @@ static void note_turn(struct agents_replay *x, struct agent_call *c)
 	judge_turn(x, c, t);
 	a->n_before = c->n_prompt;
 	buf_add_str(&a->flats[c->request], buf_str(&c->body.flat));
-	agents_flat_answer(&a->flats[c->request], buf_str(&c->text));
-	if (c->text.n)
-		a->answers[c->request] = buf_take(&c->text);
+	if (c->text.n + c->thinking.n == 0 && !c->ends_in_calls)
+		return;
+	struct agents_answer *said = &a->answers[c->request];
+	said->text = buf_take(&c->text);
+	if (c->thinking.n)
+		said->thinking = buf_take(&c->thinking);
+	if (c->ends_in_calls)
+		said->calls = json_incref(c->calls);
 }
 
 /* An agent's request has ended: its subagents may begin, or the agent that waits for it goes
@@ -322,7 +379,7 @@ static void step(struct agents_replay *x, int talk, bool is_good)
 	a->is_busy = false;
 	for (int i = 0; is_good && i < x->t->n_talks; i++)
 		a->n_awaited += x->t->talks[i].parent == talk && x->t->talks[i].after == a->next;
-	a->next++;
+	a->next += is_good;
 	if (is_good && a->next < t->n)
 		return;
 	a->is_over = true;
@@ -332,9 +389,17 @@ static void step(struct agents_replay *x, int talk, bool is_good)
 
 static void finish(struct agents_replay *x, struct agent_call *c, CURLcode code)
 {
+	long status = 0;
+	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	judge_call(c, code);
 	curl_multi_remove_handle(x->multi, c->easy);
 	x->n_active--;
+	if (status == 400 && c->ignores_eos) { /* a server that refuses what OpenAI does not have */
+		x->obeys_eos = true;
+		x->agents[c->talk].is_busy = false;
+		call_free(c);
+		return;
+	}
 	if (!*c->error)
 		note_turn(x, c);
 	else if (x->r->n_failed++ == 0)
@@ -381,7 +446,7 @@ static void run_init(struct agents_replay *x)
 	x->agents = xcalloc((size_t)x->t->n_talks, sizeof *x->agents);
 	for (int i = 0; i < x->t->n_talks; i++) {
 		size_t n = (size_t)x->t->talks[i].n;
-		x->agents[i].answers = xcalloc(n, sizeof(char *));
+		x->agents[i].answers = xcalloc(n, sizeof *x->agents[i].answers);
 		x->agents[i].flats = xcalloc(n, sizeof(struct buf));
 		x->n_all += (int)n;
 	}
@@ -401,7 +466,9 @@ static void run_deinit(struct agents_replay *x)
 {
 	for (int i = 0; i < x->t->n_talks; i++) {
 		for (int k = 0; k < x->t->talks[i].n; k++) {
-			free(x->agents[i].answers[k]);
+			free(x->agents[i].answers[k].text);
+			free(x->agents[i].answers[k].thinking);
+			json_decref(x->agents[i].answers[k].calls);
 			buf_deinit(&x->agents[i].flats[k]);
 		}
 		free(x->agents[i].answers);

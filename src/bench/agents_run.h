@@ -18,11 +18,12 @@ struct agents_opts {
 enum agents_why {
 	AGENTS_NEW,       /* the conversation went on: only what is new */
 	AGENTS_SUBAGENT,  /* a subagent began */
-	AGENTS_EDITED,    /* the client changed its history */
+	AGENTS_EDITED,    /* the client changed its history, or its tools */
 	AGENTS_COMPACTED, /* … replaced it by a summary, or asked for one */
 	AGENTS_THINKING,  /* thinking of earlier turns is no longer in the prompt */
 	AGENTS_RENDERED,  /* the server wrote words of before in other tokens */
 	AGENTS_EVICTED,   /* the server no longer had what it had computed */
+	AGENTS_UNTOLD,    /* it did not find what it had computed, and does not say why */
 	AGENTS_WHYS,
 };
 const char *agents_why_name(enum agents_why why);
@@ -32,8 +33,9 @@ struct agents_turn {
 	double ms, first_ms; /* from the request to the last byte, and to the first token */
 	int n_prompt, n_answer; /* tokens, as the server counted; 0: it did not tell */
 	int n_computed; /* prompt tokens that were not cached; -1: the server did not tell */
-	/* Prompt tokens behind those with which a request that had ended begins, too: counted where
-	 * the conversation went on, else estimated by bytes. */
+	/* Prompt tokens behind those with which an earlier prompt begins, too: counted where the
+	 * conversation went on, else estimated by bytes. A server that finds its own answer
+	 * computes less. */
 	int n_needed;
 	enum agents_why why;
 };

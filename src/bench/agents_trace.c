@@ -263,26 +263,55 @@ static void flat_tools(const struct agents_trace *t, const json_t *ids, struct b
 	}
 }
 
-static void add_calls(const struct agents_trace *t, const struct agents_request *r,
-		      const struct agents_message *m, struct agents_body *out)
+/* The server's own id, by which it may find the call again, or else one of ours. */
+static void add_call_id(const struct agents_message *m, size_t i, const char *own, struct buf *out)
 {
+	if (own)
+		buf_add_json(out, str_of(own));
+	else
+		buf_addf(out, "\"call_%d_%zu\"", m->serial, i);
+}
+
+/* Call i of a message: what the server itself has called, or else the recorded text. */
+static void call_words(const struct agents_trace *t, const struct agents_request *r,
+		       const struct agents_message *m, size_t i, const json_t *said,
+		       struct buf *out_name, struct buf *out_args)
+{
+	const json_t *own = json_object_get(json_array_get(said, i), "function");
+	const char *name = json_string_value(json_object_get(own, "name"));
+	const char *args = json_string_value(json_object_get(own, "arguments"));
 	int id, tool = 0;
+	if (name && args) {
+		buf_add_z(out_name, name);
+		buf_add_z(out_args, args);
+		return;
+	}
 	if (json_array_size(r->tools))
 		text_at(t, r->tools, 0, &tool);
+	buf_addf(out_name, "tool_%d", tool);
+	buf_add_z(out_args, "{\"text\":");
+	buf_add_json(out_args, text_at(t, m->calls, i, &id));
+	buf_add_z(out_args, "}");
+}
+
+static void add_calls(const struct agents_trace *t, const struct agents_request *r,
+		      const struct agents_message *m, const json_t *said, struct agents_body *out)
+{
 	buf_add_z(&out->json, ",\"tool_calls\":[");
 	for (size_t i = 0; i < json_array_size(m->calls); i++) {
-		struct str text = text_at(t, m->calls, i, &id);
-		struct buf args = {0};
-		buf_add_z(&args, "{\"text\":");
-		buf_add_json(&args, text);
-		buf_add_z(&args, "}");
-		buf_addf(&out->json, "%s{\"id\":\"call_%d_%zu\",\"type\":\"function\",\"function\":"
-			 "{\"name\":\"tool_%d\",\"arguments\":", i > 0 ? "," : "", m->serial, i,
-			 tool);
+		struct buf name = {0}, args = {0};
+		const char *id = json_string_value(json_object_get(json_array_get(said, i), "id"));
+		call_words(t, r, m, i, said, &name, &args);
+		buf_add_z(&out->json, i > 0 ? ",{\"id\":" : "{\"id\":");
+		add_call_id(m, i, id, &out->json);
+		buf_add_z(&out->json, ",\"type\":\"function\",\"function\":{\"name\":");
+		buf_add_json(&out->json, buf_str(&name));
+		buf_add_z(&out->json, ",\"arguments\":");
 		buf_add_json(&out->json, buf_str(&args));
 		buf_add_z(&out->json, "}}");
 		buf_add_z(&out->flat, "\ncall ");
 		buf_add_str(&out->flat, buf_str(&args));
+		buf_deinit(&name);
 		buf_deinit(&args);
 	}
 	buf_add_z(&out->json, "]");
@@ -301,20 +330,24 @@ static const struct agents_message *call_of(const struct agents_request *r, int 
 }
 
 static void add_message(const struct agents_trace *t, const struct agents_request *r, int i,
-			char *const *answers, struct agents_body *out)
+			const struct agents_answer *answers, struct agents_body *out)
 {
 	const struct agents_message *m = r->messages[i];
-	const char *said = m->answer_of >= 0 ? answers[m->answer_of] : NULL;
+	static const struct agents_answer none;
+	const struct agents_answer *said = m->answer_of >= 0 ? &answers[m->answer_of] : &none;
 	int i_call = 0;
 	const struct agents_message *asked = m->role == 't' ? call_of(r, i, &i_call) : NULL;
 	const char *role = m->role == 's' ? "system" : m->role == 'a' ? "assistant" :
 			   asked ? "tool" : "user";
 	struct buf text = {0}, thinking = {0};
-	if (said)
-		buf_add_z(&text, said);
+	if (said->text)
+		buf_add_z(&text, said->text);
 	else
 		add_texts(t, m->text, &text);
-	add_texts(t, m->thinking, &thinking);
+	if (said->thinking)
+		buf_add_z(&thinking, said->thinking);
+	else
+		add_texts(t, m->thinking, &thinking);
 	buf_addf(&out->json, "{\"role\":\"%s\",\"content\":", role);
 	buf_add_json(&out->json, buf_str(&text));
 	buf_addf(&out->flat, "\n<%s>", role);
@@ -324,17 +357,21 @@ static void add_message(const struct agents_trace *t, const struct agents_reques
 		buf_add_str(&out->flat, buf_str(&thinking));
 	}
 	buf_add_str(&out->flat, buf_str(&text));
-	if (asked)
-		buf_addf(&out->json, ",\"tool_call_id\":\"call_%d_%d\"", asked->serial, i_call);
+	if (asked) {
+		const json_t *own = asked->answer_of >= 0 ? answers[asked->answer_of].calls : NULL;
+		buf_add_z(&out->json, ",\"tool_call_id\":");
+		add_call_id(asked, (size_t)i_call, json_string_value(json_object_get(
+				    json_array_get(own, (size_t)i_call), "id")), &out->json);
+	}
 	if (json_array_size(m->calls))
-		add_calls(t, r, m, out);
+		add_calls(t, r, m, said->calls, out);
 	buf_add_z(&out->json, "}");
 	buf_deinit(&text);
 	buf_deinit(&thinking);
 }
 
-void agents_render(const struct agents_trace *t, int talk, int request, char *const *answers,
-		   struct agents_body *out)
+void agents_render(const struct agents_trace *t, int talk, int request,
+		   const struct agents_answer *answers, struct agents_body *out)
 {
 	const struct agents_request *r = &t->talks[talk].requests[request];
 	buf_add_z(&out->json, "\"messages\":[");
@@ -347,12 +384,6 @@ void agents_render(const struct agents_trace *t, int talk, int request, char *co
 	}
 	buf_add_z(&out->json, "]");
 	add_tools(t, r->tools, out);
-}
-
-void agents_flat_answer(struct buf *flat, struct str text)
-{
-	buf_add_z(flat, "\n<assistant>");
-	buf_add_str(flat, text);
 }
 
 void agents_body_deinit(struct agents_body *b)

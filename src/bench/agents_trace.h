@@ -46,14 +46,17 @@ enum status agents_trace_read(const char *path, double scale, struct agents_trac
 			      struct fail *fail) MUST_USE;
 void agents_trace_deinit(struct agents_trace *t);
 
-/* A request as chat completions have it. answers: (talk->n) what the server has said; NULL: not
- * yet, so the message has its recorded length. */
+/* What a server has said to a request. */
+struct agents_answer {
+	char *text, *thinking; /* NULL: it has not answered, and the recorded message stands */
+	json_t *calls;         /* its whole calls, as the API has them; NULL: none */
+};
+
+/* A request as chat completions have it. answers: (talk->n) */
 struct agents_body {
 	struct buf json; /* "messages":[…],"tools":[…] */
 	struct buf flat; /* all of its words in the order of a prompt, to compare requests */
 };
-void agents_render(const struct agents_trace *t, int talk, int request, char *const *answers,
-		   struct agents_body *out);
-/* Appends the answer to a flat body, as the next request has it. */
-void agents_flat_answer(struct buf *flat, struct str text);
+void agents_render(const struct agents_trace *t, int talk, int request,
+		   const struct agents_answer *answers, struct agents_body *out);
 void agents_body_deinit(struct agents_body *b);

