@@ -9,6 +9,7 @@ import tempfile
 
 from halod import SRCDIR, Halod, run
 from sounds import form, raw, sound, spelled, tone
+from test_image_fetch import SERVER, answer
 from test_images import SEE, chat, image, text, user
 
 OMNI = os.path.join(SRCDIR, "tests/golden/vision/qwen3omni")
@@ -241,11 +242,21 @@ def test_fetch(t, d):
             f.write(tone(0.5))
         with open(os.path.join(tmp, "long.wav"), "wb") as f:
             f.write(tone(1))
-        near = Halod(model=OMNI, image_dir=tmp, max_audio_bytes=20000)
+        SERVER.rows.update({"/a": answer(tone(0.5), "audio/wav"),
+                            "/b": answer(tone(0.5), "image/png"),
+                            "/c": answer(tone(1), "audio/wav")})
+        near = Halod(model=OMNI, image_dir=tmp, max_audio_bytes=20000,
+                     image_urls=SERVER.url + "/, 127.0.0.1")
 
-        def ask(name):
-            return chat(near, user({"type": "audio_url",
-                                    "audio_url": {"url": "file://%s/%s" % (tmp, name)}}))
+        def ask(name, url="file://%s/" % tmp):
+            return chat(near, user({"type": "audio_url", "audio_url": {"url": url + name}}))
+        a = ask("a", SERVER.url + "/")
+        t.ok(a.status == 200 and
+             a.json["usage"]["prompt_tokens_details"]["audio_tokens"] == 7, "by HTTP", a.body)
+        for name, words in (("b", "the audio is no audio: the server sent image/png"),
+                            ("c", "is longer than 20000 bytes (max_audio_bytes)")):
+            a = ask(name, SERVER.url + "/")
+            t.ok(a.status == 400 and words in a.json["error"]["message"], words, a.body)
         a = ask("a.wav")
         t.ok(a.status == 200 and
              a.json["usage"]["prompt_tokens_details"]["audio_tokens"] == 7,
