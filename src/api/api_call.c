@@ -117,8 +117,14 @@ enum status api_make(const struct api *a, const struct api_input *in, api_text_f
 	work.own[WORK_IMAGE] = WORK_OWN_IMAGE;
 	enum status st = text ? text(a, in, out, fail) : api_call_create(a, in, out_call, fail);
 	work_end();
+	bool is_made = st == OK && !text;
 	if ((st == E_LIMIT || work.has_no_memory) && work_fail(&work, fail))
 		st = fail->code;
+	if (is_made && st != OK) { /* it is not whole */
+		request_unref((*out_call)->request);
+		api_call_destroy(*out_call);
+		*out_call = NULL;
+	}
 	log_debug("%s: work: schema %zu, regex %zu, grammar %zu, template %zu, text %zu, "
 		  "image %zu, audio %zu", in->request_id, work.spent[WORK_SCHEMA],
 		  work.spent[WORK_REGEX], work.spent[WORK_GRAMMAR], work.spent[WORK_TEMPLATE],

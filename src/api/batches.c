@@ -10,6 +10,7 @@
 #include "api/text_call.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "batch/batch_files.h"
 #include "batch/batch_records.h"
 
@@ -88,9 +89,11 @@ static enum status read_form(const struct multipart *form, struct batch_file *ab
 		return fail_at(fail, E_INVAL, "file", "the file is empty");
 	if (age_s)
 		about->expires_s = clock_wall_s() + age_s;
-	struct str name = json_read_clip(file->filename.n ? file->filename : STR("file.jsonl"),
-					 BATCH_FILE_NAME - 1);
+	struct buf clean = {0}; /* bytes that are no UTF-8 become longer */
+	utf8_add_clean(&clean, file->filename.n ? file->filename : STR("file.jsonl"));
+	struct str name = json_read_clip(buf_str(&clean), BATCH_FILE_NAME - 1);
 	memcpy(about->name, name.p, name.n);
+	buf_deinit(&clean);
 	*out_bytes = file->content;
 	return OK;
 }

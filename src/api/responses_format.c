@@ -328,7 +328,7 @@ static void responses_format_store(struct api_call *c)
 {
 	struct responses *r = c->state;
 	struct buf *h = &r->history, text = {0}, thoughts = {0}, body = {0};
-	if (!r->stores)
+	if (!r->stores || request_is_background(c->request)) /* nobody goes on with a batch's */
 		return;
 	for (int i = 0; i < c->parts.n; i++) {
 		const struct answer_part *p = &c->parts.p[i];

@@ -128,7 +128,7 @@ static bool finish_one(struct batch_store *s, const char *id, const json_t *o)
 void batch_files_load(struct batch_store *s)
 {
 	batch_store_each(s, s->files_fd, "files", PREFIX, finish_one);
-	batch_store_clean(s->files_fd);
+	batch_store_clean(s->files_fd, PREFIX);
 	batch_store_each(s, s->files_fd, "files", PREFIX, load_one);
 }
 
@@ -247,8 +247,14 @@ enum status batch_files_adopt(struct batch_store *s, const struct batch_file *ab
 {
 	struct batch_file f = *about;
 	struct stat st;
-	if (fstatat(s->batches_fd, from, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return errno == ENOENT ? OK : batch_store_fail(s, "read", from, errno, fail);
+	if (fstatat(s->batches_fd, from, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+		if (errno != ENOENT)
+			return batch_store_fail(s, "read", from, errno, fail);
+		if (faccessat(s->files_fd, f.id, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+			log_error("state_dir %s: batches/%s, the answers of a batch, is gone",
+				  s->dir, from);
+		return OK;
+	}
 	f.n_bytes = st.st_size;
 	f.created_us = batch_store_now_us();
 	f.is_output = true;

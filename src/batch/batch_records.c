@@ -78,6 +78,16 @@ static void drop(struct batch_store *s, int i)
 	free(b);
 }
 
+/* Makes room: the oldest batch of this owner that has ended. */
+static void drop_ended(struct batch_store *s, uint64_t owner)
+{
+	for (int i = 0; i < s->n_batches; i++)
+		if (s->batches[i]->owner == owner && !is_open(s->batches[i])) {
+			drop(s, i);
+			return;
+		}
+}
+
 void batch_records_sweep(struct batch_store *s, int64_t now_s, int64_t *io_next_s)
 {
 	for (int i = s->n_batches - 1; i >= 0; i--) {
@@ -207,8 +217,11 @@ static bool load_one(struct batch_store *s, const char *id, const json_t *o)
 
 void batch_records_load(struct batch_store *s)
 {
-	batch_store_clean(s->batches_fd);
+	batch_store_clean(s->batches_fd, PREFIX);
 	batch_store_each(s, s->batches_fd, "batches", PREFIX, load_one);
+	for (int i = 0; i < s->n_batches; i++)
+		if (!is_open(s->batches[i]))
+			batch_journal_remove(s, s->batches[i]->id);
 }
 
 /* Writes the record beside, for `commit`. Two threads may write one at a time: *out_part. */
@@ -261,6 +274,8 @@ enum status batch_records_create(struct batch_store *s, const struct batch *abou
 	if (st != OK)
 		return st;
 	pthread_mutex_lock(&s->lock);
+	if (s->n_batches >= s->o.max_files)
+		drop_ended(s, b.owner);
 	if (s->n_batches >= s->o.max_files)
 		st = fail_set(fail, E_LIMIT, "%d batches are kept, and no more may be (max_files)",
 			      s->o.max_files);
@@ -377,6 +392,23 @@ bool batch_records_next(struct batch_store *s, unsigned states, struct batch *ou
 	return is_there;
 }
 
+bool batch_records_late(struct batch_store *s, int64_t now_s, const char *but, struct batch *out)
+{
+	bool is_there = false;
+	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < s->n_batches && !is_there; i++) {
+		const struct batch *b = s->batches[i];
+		if (strcmp(b->id, but) != 0 &&
+		    (b->state == BATCH_CANCELLING ||
+		     (b->state == BATCH_IN_PROGRESS && b->expires_s <= now_s))) {
+			*out = *b;
+			is_there = true;
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	return is_there;
+}
+
 bool batch_records_is_cancelled(struct batch_store *s, const char *id)
 {
 	pthread_mutex_lock(&s->lock);
@@ -397,11 +429,23 @@ void batch_records_progress(struct batch_store *s, const struct batch *b)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* It may have been cancelled since b was read. */
+static void take_cancelled(struct batch_store *s, struct batch *b)
+{
+	pthread_mutex_lock(&s->lock);
+	int i = find(s, str_of(b->id));
+	if (i >= 0 && !b->at_s[BATCH_CANCELLING])
+		b->at_s[BATCH_CANCELLING] = s->batches[i]->at_s[BATCH_CANCELLING];
+	pthread_mutex_unlock(&s->lock);
+}
+
 enum status batch_records_move(struct batch_store *s, struct batch *b, struct fail *fail)
 {
 	struct batch_path part;
 	if (!b->at_s[b->state])
 		b->at_s[b->state] = batch_store_now_us() / 1000000;
+	b->n_total = MAX(b->n_total, b->n_completed + b->n_failed);
+	take_cancelled(s, b);
 	enum status st = prepare(s, b, &part, fail);
 	if (st != OK)
 		return st;
@@ -431,7 +475,7 @@ void batch_records_count(struct batch_store *s, int *out_batches, int64_t *out_r
 	for (int i = 0; i < s->n_batches; i++) {
 		const struct batch *b = s->batches[i];
 		*out_batches += is_open(b);
-		*out_requests += is_open(b) ? b->n_total - b->n_completed - b->n_failed : 0;
+		*out_requests += is_open(b) ? MAX(b->n_total - b->n_completed - b->n_failed, 0) : 0;
 	}
 	pthread_mutex_unlock(&s->lock);
 }

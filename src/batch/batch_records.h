@@ -59,6 +59,8 @@ void batch_records_list(struct batch_store *s, const struct batch_page *page, st
 /* A copy of the oldest batch in one of these states (bits 1 << state). False: there is none. Its
  * texts are constant, and stay until the batch has ended. */
 bool batch_records_next(struct batch_store *s, unsigned states, struct batch *out);
+/* The same for one that is cancelling, or in progress and too late, other than the batch `but`. */
+bool batch_records_late(struct batch_store *s, int64_t now_s, const char *but, struct batch *out);
 /* Is it cancelling by now? */
 bool batch_records_is_cancelled(struct batch_store *s, const char *id);
 /* Counts of what is done, for those who ask; not on the disk: the journal has them. */

@@ -291,11 +291,25 @@ static DIR *open_list(int dir_fd)
 	return fd >= 0 ? fdopendir(fd) : NULL;
 }
 
-void batch_store_clean(int dir_fd)
+/* Is it ID, with any suffix, where there is no ID.json? */
+static bool is_orphan(int dir_fd, const char *name, const char *prefix)
+{
+	size_t n = strlen(prefix) + 24;
+	struct batch_path record;
+	char id[BATCH_ID];
+	if (strlen(name) < n)
+		return false;
+	snprintf(record.text, sizeof record.text, "%.*s.json", (int)n, name);
+	return is_record(record.text, prefix, id) &&
+	       faccessat(dir_fd, record.text, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
+void batch_store_clean(int dir_fd, const char *prefix)
 {
 	DIR *d = open_list(dir_fd);
 	for (const struct dirent *e; d && (e = readdir(d));)
-		if (str_ends(str_of(e->d_name), STR(".part")))
+		if (str_ends(str_of(e->d_name), STR(".part")) ||
+		    is_orphan(dir_fd, e->d_name, prefix))
 			unlinkat(dir_fd, e->d_name, 0);
 	if (d)
 		closedir(d);

@@ -14,7 +14,7 @@ struct batch_store {
 	struct batch_store_opts o;
 	char *dir;
 	int files_fd, batches_fd, lock_fd;
-	pthread_mutex_t lock; /* nobody waits for the disk with it */
+	pthread_mutex_t lock; /* names change with it; nobody writes or syncs bytes with it */
 	struct batch_file **files; /* [n_files] the oldest first */
 	int n_files;
 	int n_coming;              /* files that are being written */
@@ -41,8 +41,9 @@ void batch_store_make_id(const char *prefix, char out[BATCH_ID]);
 /* Calls fn with each ID.json of the folder. One that cannot be read is named in the log. */
 void batch_store_each(struct batch_store *s, int dir_fd, const char *folder, const char *prefix,
 		      bool (*fn)(struct batch_store *s, const char *id, const json_t *o));
-/* Removes what a process was writing when it was killed: all NAME.part. */
-void batch_store_clean(int dir_fd);
+/* Removes what a process was writing, or removing, when it was killed: all NAME.part, and what
+ * belongs to an ID without its .json. */
+void batch_store_clean(int dir_fd, const char *prefix);
 /* Members of a .json. False: of another type, or too long. An absent one changes nothing. */
 bool batch_store_get_int(const json_t *o, const char *key, int64_t *io);
 bool batch_store_get_text(const json_t *o, const char *key, char *out, size_t size);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/work.h"
 #include "json/json_read.h"
 
 #define READ_BYTES (256u << 10)
@@ -87,14 +88,23 @@ static enum status read_line(struct str text, const char *endpoint, struct batch
 	return st;
 }
 
-enum status batch_check_line(struct str text, const char *endpoint, struct batch_line *out,
-			     struct fail *fail)
+/* The work of a line is bounded by its bytes. Where the system has no memory for it, nobody else
+ * shall suffer. */
+enum status batch_check_line(const struct batch_lines *l, const char *endpoint,
+			     struct batch_line *out, struct fail *fail)
 {
+	struct work_budget work;
 	*out = (struct batch_line){.fault = "invalid_json_line"};
-	enum status st = json_read_parse(text, &out->tree, fail);
-	if (st != OK)
-		return st;
-	st = read_line(text, endpoint, out, fail);
+	if (l->is_long)
+		return fail_set(fail, E_TOO_LARGE, "the line has more than %zu bytes (max_body)",
+				l->max_bytes);
+	work_begin(&work, SIZE_MAX);
+	enum status st = json_read_parse(l->text, &out->tree, fail);
+	if (st == OK)
+		st = read_line(l->text, endpoint, out, fail);
+	work_end();
+	if (work.has_no_memory)
+		st = fail_default(fail, E_NOMEM);
 	if (st != OK) {
 		json_decref(out->tree);
 		out->tree = NULL;
@@ -109,7 +119,7 @@ void batch_lines_rewind(struct batch_lines *l)
 	buf_clear(&l->buf);
 	l->from = 0;
 	l->line = 0;
-	l->is_end = false;
+	l->is_end = l->is_long = false;
 	l->why = lseek(l->fd, 0, SEEK_SET) == 0 ? 0 : errno;
 }
 
@@ -140,22 +150,30 @@ static bool is_blank(struct str s)
 bool batch_lines_next(struct batch_lines *l)
 {
 	size_t seen = l->from; /* no line's end before */
+	l->is_long = false;
 	while (l->why == 0) {
 		char *end = l->buf.n > seen
 			? memchr(l->buf.p + seen, '\n', l->buf.n - seen) : NULL;
+		if (l->buf.n - l->from > l->max_bytes && !end) {
+			l->is_long = true;
+			l->buf.n = l->from;
+		}
 		if (!end && !l->is_end) {
 			seen = l->buf.n - l->from;
 			read_more(l);
 			continue;
 		}
-		if (l->from == l->buf.n)
+		if (l->from == l->buf.n && !l->is_long)
 			return false;
 		size_t to = end ? (size_t)(end - l->buf.p) : l->buf.n;
 		l->text = (struct str){l->buf.p + l->from, to - l->from};
 		l->from = end ? to + 1 : to;
 		seen = l->from;
 		l->line++;
-		if (!is_blank(l->text))
+		l->is_long |= l->text.n > l->max_bytes;
+		if (l->is_long)
+			l->text = STR("");
+		if (l->is_long || !is_blank(l->text))
 			return true;
 	}
 	return false;
@@ -197,56 +215,68 @@ struct id_set {
 	struct strmap map;
 };
 
-static void check_one(const struct batch_lines *l, const char *endpoint, struct id_set *ids,
-		      struct fault_list *faults)
+static enum status check_one(const struct batch_lines *l, const char *endpoint,
+			     struct id_set *ids, struct fault_list *faults, struct fail *fail)
 {
 	struct batch_line line;
-	struct fail fail;
-	if (batch_check_line(l->text, endpoint, &line, &fail) != OK) {
-		add_fault(faults, l->line, line.fault, &fail);
-		return;
+	enum status st = batch_check_line(l, endpoint, &line, fail);
+	if (st == E_NOMEM)
+		return st;
+	if (st != OK) {
+		add_fault(faults, l->line, line.fault, fail);
+		return OK;
 	}
 	uint32_t before;
 	if (strmap_get(&ids->map, line.custom_id, &before)) {
-		fail_at(&fail, E_INVAL, "custom_id", "line %u has the same custom_id", before);
-		add_fault(faults, l->line, "duplicate_custom_id", &fail);
+		fail_at(fail, E_INVAL, "custom_id", "line %u has the same custom_id", before);
+		add_fault(faults, l->line, "duplicate_custom_id", fail);
 	} else {
 		strmap_put(&ids->map, arena_str(&ids->arena, line.custom_id), (uint32_t)l->line);
 	}
 	json_decref(line.tree);
+	return OK;
 }
 
-void batch_check_file(int fd, const char *endpoint, int max_lines, const _Atomic bool *is_over,
-		      int *out_n, char **out_faults)
+static void check_count(int n, int max, struct fault_list *faults, struct fail *fail)
 {
-	struct batch_lines lines = {.fd = fd};
+	if (n == 0) {
+		fail_set(fail, E_INVAL, "the file has no requests");
+		add_fault(faults, 0, "empty_file", fail);
+	} else if (n > max) {
+		fail_set(fail, E_LIMIT, "the file has more than %d requests (batch_requests)", max);
+		add_fault(faults, 0, "too_many_requests", fail);
+	}
+}
+
+enum status batch_check_file(int fd, const struct batch_rules *rules, int *out_n,
+			     char **out_faults, struct fail *fail)
+{
+	struct batch_lines lines = {.fd = fd, .max_bytes = rules->max_bytes};
 	struct fault_list faults = {.n = 0};
 	struct id_set ids;
-	struct fail fail;
+	enum status st = OK;
 	arena_init(&ids.arena);
 	strmap_init(&ids.map, 1024);
 	*out_n = 0;
+	*out_faults = NULL;
 	batch_lines_rewind(&lines);
-	while (!*is_over && faults.n < MAX_FAULTS && *out_n <= max_lines &&
-	       batch_lines_next(&lines)) {
+	while (st == OK && !*rules->is_over && faults.n < MAX_FAULTS &&
+	       *out_n <= rules->max_lines && batch_lines_next(&lines)) {
 		++*out_n;
-		check_one(&lines, endpoint, &ids, &faults);
+		st = check_one(&lines, rules->endpoint, &ids, &faults, fail);
 	}
-	if (lines.why) {
-		fail_set(&fail, E_IO, "the file cannot be read: %s", strerror(lines.why));
-		add_fault(&faults, 0, "unreadable_file", &fail);
-	} else if (*out_n == 0) {
-		fail_set(&fail, E_INVAL, "the file has no requests");
-		add_fault(&faults, 0, "empty_file", &fail);
-	} else if (*out_n > max_lines) {
-		fail_set(&fail, E_LIMIT, "the file has more than %d requests (batch_requests)",
-			 max_lines);
-		add_fault(&faults, 0, "too_many_requests", &fail);
-	}
+	if (st == OK && lines.why)
+		st = fail_set(fail, E_IO, "a batch's file cannot be read: %s",
+			      strerror(lines.why));
+	if (st == OK && !*rules->is_over)
+		check_count(*out_n, rules->max_lines, &faults, fail);
 	if (faults.n)
 		buf_add_c(&faults.list, ']');
-	*out_faults = faults.n ? buf_take(&faults.list) : NULL;
+	if (st == OK && faults.n)
+		*out_faults = buf_take(&faults.list);
+	buf_deinit(&faults.list);
 	batch_lines_deinit(&lines);
 	strmap_deinit(&ids.map);
 	arena_deinit(&ids.arena);
+	return st;
 }

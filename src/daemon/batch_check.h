@@ -15,15 +15,13 @@ struct batch_line {
 	const char *fault;    /* for E_INVAL: OpenAI's word for it */
 };
 
-/* E_JSON, E_INVAL: fail->text says what is wrong; then there is no tree. */
-enum status batch_check_line(struct str text, const char *endpoint, struct batch_line *out,
-			     struct fail *fail) MUST_USE;
-
 /* A walk through the lines of a file that are not blank. */
 struct batch_lines {
 	int fd;       /* it is read from its start; the caller's */
+	size_t max_bytes; /* of a line; longer ones are not kept */
 	int line;     /* of `text`, from 1 on */
 	struct str text;
+	bool is_long; /* the line is longer; text is "" */
 	struct buf buf;
 	size_t from;  /* of buf, the next line */
 	bool is_end;
@@ -34,7 +32,18 @@ void batch_lines_rewind(struct batch_lines *l);
 bool batch_lines_next(struct batch_lines *l);
 void batch_lines_deinit(struct batch_lines *l);
 
+/* Reads the line at which the walk is. E_JSON, E_INVAL, E_TOO_LARGE: fail->text says what is wrong;
+ * then there is no tree. E_NOMEM. */
+enum status batch_check_line(const struct batch_lines *l, const char *endpoint,
+			     struct batch_line *out, struct fail *fail) MUST_USE;
+
+struct batch_rules {
+	const char *endpoint;
+	int max_lines;
+	size_t max_bytes;            /* of a line */
+	const _Atomic bool *is_over; /* stop early */
+};
 /* Reads the whole file. *out_faults: a JSON list of what is wrong, or NULL; the caller frees it.
- * *out_n: its requests. is_over: stop early. */
-void batch_check_file(int fd, const char *endpoint, int max_lines, const _Atomic bool *is_over,
-		      int *out_n, char **out_faults);
+ * *out_n: its requests. E_IO, E_NOMEM: it cannot be read now. */
+enum status batch_check_file(int fd, const struct batch_rules *rules, int *out_n,
+			     char **out_faults, struct fail *fail) MUST_USE;

@@ -25,6 +25,7 @@
 #include "daemon/batch_check.h"
 
 #define RETRY_US 5000000     /* after a disk that took nothing */
+#define PASSES 3             /* a request that the server has failed is computed so many times */
 #define BUSY_US 50000        /* between looks whether the scheduler is idle */
 #define LONGEST_US 3600000000 /* between two looks for what is too old */
 
@@ -43,6 +44,17 @@ struct slot {
 	struct buf answer;    /* the line of the journal */
 };
 
+/* The batch that runs. */
+struct batch_job {
+	bool has_batch, is_read, is_ending; /* is_ending: cancelled or too late */
+	bool has_left; /* lines were passed over, for the next pass */
+	int pass;      /* through the lines, from 1 on */
+	struct batch batch;
+	const struct api_batch_endpoint *endpoint;
+	struct batch_journal *journal; /* NULL: all is answered, and the files are being named */
+	struct batch_lines lines;
+};
+
 struct batch_run {
 	struct batch_run_opts o;
 	pthread_t thread;
@@ -50,14 +62,8 @@ struct batch_run {
 	atomic_bool is_stopping;
 	bool is_refused;    /* the server takes no requests any more: nothing new begins */
 	int64_t sweep_s;    /* when something is too old */
-	struct slot *slots; /* [n_at_once] */
-
-	/* the batch that runs: */
-	bool has_batch, is_read, is_ending; /* is_ending: cancelled or too late */
-	struct batch batch;
-	const struct api_batch_endpoint *endpoint;
-	struct batch_journal *journal; /* NULL: all is answered, and the files are being named */
-	struct batch_lines lines;
+	struct slot *slots; /* [n_at_once + 1], the last for lines that are not computed */
+	struct batch_job job;
 };
 
 static void wake_up(void *ctx)
@@ -108,11 +114,17 @@ static void slot_answer(struct slot *s)
 	s->state = ANSWERED;
 }
 
-static void slot_fail(struct slot *s, const struct fail *f)
+/* A fault of the server, not of the request, may be over in the next pass. */
+static void slot_fail(struct batch_run *r, struct slot *s, const struct fail *f)
 {
 	s->has_failed = true;
 	s->fail = *f;
-	slot_answer(s);
+	if (status_http(f->code) < 500 || r->job.pass >= PASSES) {
+		slot_answer(s);
+		return;
+	}
+	r->job.has_left = true;
+	slot_free(s);
 }
 
 /* Did it end because the server does, or its batch? Then it is not answered. */
@@ -154,6 +166,8 @@ static void drain(struct batch_run *r, struct slot *s)
 	s->status = status_http(api_call_status(s->call));
 	if (s->has_failed && is_cut(s->fail.code))
 		slot_free(s);
+	else if (s->has_failed)
+		slot_fail(r, s, &s->fail);
 	else
 		slot_answer(s);
 }
@@ -164,11 +178,11 @@ static void drain(struct batch_run *r, struct slot *s)
  * been validated: then line->tree is NULL. */
 static bool take_line(struct batch_run *r, struct slot *s, struct batch_line *line)
 {
-	if (batch_journal_has(r->journal, r->lines.line))
+	if (batch_journal_has(r->job.journal, r->job.lines.line))
 		return false;
-	*s = (struct slot){.line = r->lines.line};
-	batch_journal_id(r->journal, s->line, s->id);
-	if (batch_check_line(r->lines.text, r->batch.endpoint, line, &s->fail) == OK)
+	*s = (struct slot){.line = r->job.lines.line};
+	batch_journal_id(r->job.journal, s->line, s->id);
+	if (batch_check_line(&r->job.lines, r->job.batch.endpoint, line, &s->fail) == OK)
 		buf_add_json(&s->custom_id, line->custom_id);
 	else
 		buf_add_z(&s->custom_id, "null");
@@ -196,23 +210,23 @@ static void submit(struct batch_run *r, struct slot *s)
 	if (is_cut(st))
 		slot_free(s);
 	else
-		slot_fail(s, &fail);
+		slot_fail(r, s, &fail);
 }
 
 static void start(struct batch_run *r, struct slot *s, const struct batch_line *line)
 {
 	struct fail fail = {0};
 	if (!line->tree) {
-		s->has_failed = true;
-		slot_answer(s);
+		fail = s->fail;
+		slot_fail(r, s, &fail);
 		return;
 	}
 	const struct api_input in = {
-		.dialect = r->endpoint->dialect, .body = line->body, .request_id = s->id,
-		.type = STR(""), .tail = STR(""), .owner = r->batch.owner,
+		.dialect = r->job.endpoint->dialect, .body = line->body, .request_id = s->id,
+		.type = STR(""), .tail = STR(""), .owner = r->job.batch.owner,
 		.is_gone = &r->is_stopping};
-	enum status st = api_make(r->o.api, &in, r->endpoint->text, &s->call, &s->body, &fail);
-	if (st == OK && !r->endpoint->text) {
+	enum status st = api_make(r->o.api, &in, r->job.endpoint->text, &s->call, &s->body, &fail);
+	if (st == OK && !r->job.endpoint->text) {
 		submit(r, s);
 	} else if (st == OK) {
 		s->status = 200;
@@ -221,13 +235,13 @@ static void start(struct batch_run *r, struct slot *s, const struct batch_line *
 		r->is_refused = true; /* this thread shall end */
 		slot_free(s);
 	} else {
-		slot_fail(s, &fail);
+		slot_fail(r, s, &fail);
 	}
 }
 
 static struct slot *free_slot(struct batch_run *r)
 {
-	int n = r->endpoint->text ? 1 : r->o.n_at_once;
+	int n = r->job.endpoint->text ? 1 : r->o.n_at_once;
 	for (int i = 0; i < n; i++)
 		if (r->slots[i].state == FREE)
 			return &r->slots[i];
@@ -236,16 +250,16 @@ static struct slot *free_slot(struct batch_run *r)
 
 static bool is_busy(const struct batch_run *r)
 {
-	return r->endpoint->text && !sched_is_idle(r->o.sched);
+	return r->job.endpoint->text && !sched_is_idle(r->o.sched);
 }
 
 static void start_lines(struct batch_run *r)
 {
 	struct slot *s;
 	struct batch_line line;
-	while (!r->is_refused && !r->is_read && !is_busy(r) && (s = free_slot(r))) {
-		r->is_read = !batch_lines_next(&r->lines);
-		if (r->is_read || !take_line(r, s, &line))
+	while (!r->is_refused && !r->job.is_read && !is_busy(r) && (s = free_slot(r))) {
+		r->job.is_read = !batch_lines_next(&r->job.lines);
+		if (r->job.is_read || !take_line(r, s, &line))
 			continue;
 		start(r, s, &line);
 		json_decref(line.tree);
@@ -264,13 +278,13 @@ static void count(const struct batch_run *r)
 static enum status write_answer(struct batch_run *r, struct slot *s, bool is_failure,
 				struct fail *fail)
 {
-	enum status st = batch_journal_add(r->journal, s->line, is_failure, buf_str(&s->answer),
+	enum status st = batch_journal_add(r->job.journal, s->line, is_failure, buf_str(&s->answer),
 					   fail);
 	if (st != OK)
 		return st;
-	r->batch.n_completed = batch_journal_completed(r->journal);
-	r->batch.n_failed = batch_journal_failed(r->journal);
-	batch_records_progress(r->o.store, &r->batch);
+	r->job.batch.n_completed = batch_journal_completed(r->job.journal);
+	r->job.batch.n_failed = batch_journal_failed(r->job.journal);
+	batch_records_progress(r->o.store, &r->job.batch);
 	metric_add_by(METRIC_BATCH_REQUESTS, is_failure ? "failed" : "completed", 1);
 	slot_free(s);
 	return OK;
@@ -285,14 +299,24 @@ static enum status write_answers(struct batch_run *r, struct fail *fail)
 	return st;
 }
 
+/* E_IO: the file cannot be read now. */
+static enum status check_lines(const struct batch_run *r, struct fail *fail)
+{
+	return r->job.lines.why ? fail_set(fail, E_IO, "the file of batch %s cannot be read: %s",
+					   r->job.batch.id, strerror(r->job.lines.why))
+				: OK;
+}
+
 /* Says of all lines that are left why they have no answer. Begins anew after a failure. */
 static enum status answer_rest(struct batch_run *r, bool is_cancelled, struct fail *fail)
 {
-	struct slot *s = &r->slots[0];
+	struct slot *s = &r->slots[r->o.n_at_once];
 	struct batch_line line;
 	enum status st = OK;
-	batch_lines_rewind(&r->lines);
-	while (st == OK && batch_lines_next(&r->lines)) {
+	batch_lines_rewind(&r->job.lines);
+	for (int n = 0; st == OK && n < r->o.max_lines && batch_lines_next(&r->job.lines); n++) {
+		if (r->is_stopping)
+			return fail_default(fail, E_DRAINING);
 		if (!take_line(r, s, &line))
 			continue;
 		begin_answer(s, &s->answer);
@@ -305,20 +329,19 @@ static enum status answer_rest(struct batch_run *r, bool is_cancelled, struct fa
 		slot_free(s);
 		json_decref(line.tree);
 	}
-	return st;
+	return st == OK ? check_lines(r, fail) : st;
 }
 
 /* --- the batch that runs -------------------------------------------------------------- */
 
 static void let_go(struct batch_run *r)
 {
-	batch_journal_close(r->journal);
-	r->journal = NULL;
-	if (r->lines.fd >= 0)
-		close(r->lines.fd);
-	batch_lines_deinit(&r->lines);
-	r->lines = (struct batch_lines){.fd = -1};
-	r->has_batch = r->is_read = r->is_ending = false;
+	batch_journal_close(r->job.journal);
+	r->job.journal = NULL;
+	if (r->job.lines.fd >= 0)
+		close(r->job.lines.fd);
+	batch_lines_deinit(&r->job.lines);
+	r->job = (struct batch_job){.lines = {.fd = -1}};
 }
 
 /* The answers have ids already: only the end is left to do. */
@@ -329,54 +352,37 @@ static bool is_named(const struct batch *b)
 
 static enum status open_batch(struct batch_run *r, struct fail *fail)
 {
-	struct batch *b = &r->batch;
+	struct batch *b = &r->job.batch;
 	struct batch_file input;
 	enum status st = OK;
-	r->has_batch = true;
-	r->lines.fd = -1;
-	r->endpoint = api_batch_endpoint(str_of(b->endpoint));
+	r->job.has_batch = true;
+	r->job.pass = 1;
+	r->job.lines = (struct batch_lines){.fd = -1, .max_bytes = r->o.max_line_bytes};
+	r->job.endpoint = api_batch_endpoint(str_of(b->endpoint));
 	if (!is_named(b))
-		st = batch_files_open(r->o.store, b->owner, str_of(b->input), &r->lines.fd, &input,
-				      fail);
-	if (st == OK && !r->endpoint)
+		st = batch_files_open(r->o.store, b->owner, str_of(b->input),
+				      &r->job.lines.fd, &input, fail);
+	if (st == OK && !r->job.endpoint)
 		st = fail_set(fail, E_FORMAT, "its endpoint is not known");
 	if (st != OK || is_named(b))
 		return st;
-	batch_lines_rewind(&r->lines);
-	st = batch_journal_open(r->o.store, b, &r->journal, fail);
+	batch_lines_rewind(&r->job.lines);
+	st = batch_journal_open(r->o.store, b, &r->job.journal, fail);
 	if (st != OK)
 		return st;
-	b->n_completed = batch_journal_completed(r->journal);
-	b->n_failed = batch_journal_failed(r->journal);
+	b->n_completed = batch_journal_completed(r->job.journal);
+	b->n_failed = batch_journal_failed(r->job.journal);
 	batch_records_progress(r->o.store, b);
 	log_info("batch %s: %d requests to %s, %d of them answered", b->id, b->n_total, b->endpoint,
 		 b->n_completed + b->n_failed);
 	return OK;
 }
 
-/* Ends a batch whose file or record has gone bad. */
-static enum status fail_batch(struct batch_run *r, const struct batch *of, const struct fail *why,
-			      struct fail *fail)
-{
-	struct batch b = *of;
-	struct buf faults = {0};
-	log_error("batch %s: %s", b.id, why->text);
-	buf_add_z(&faults, "[{\"code\":\"unreadable_file\",\"message\":");
-	buf_add_json(&faults, str_of(why->text));
-	buf_add_z(&faults, ",\"param\":null,\"line\":null}]");
-	b.state = BATCH_FAILED;
-	b.faults = buf_take(&faults);
-	enum status st = batch_records_move(r->o.store, &b, fail);
-	if (st != OK)
-		free(b.faults);
-	return st;
-}
-
 static enum status adopt(struct batch_run *r, const char *id, bool is_failure,
 			 struct fail *fail)
 {
 	char from[BATCH_ID + 16];
-	const struct batch *b = &r->batch;
+	const struct batch *b = &r->job.batch;
 	struct batch_file f = {.owner = b->owner};
 	if (!id[0])
 		return OK;
@@ -388,32 +394,42 @@ static enum status adopt(struct batch_run *r, const char *id, bool is_failure,
 	return batch_files_adopt(r->o.store, &f, from, fail);
 }
 
-/* Gives the answers their ids, makes files of them, and ends the batch. Each step may be the last
- * one of this process: another one goes on behind it. */
+static enum status adopt_all(struct batch_run *r, struct fail *fail)
+{
+	enum status st = adopt(r, r->job.batch.output, false, fail);
+	return st == OK ? adopt(r, r->job.batch.errors, true, fail) : st;
+}
+
+/* Gives the answers their ids, and closes the journal. */
+static enum status name_answers(struct batch_run *r, struct fail *fail)
+{
+	struct batch *b = &r->job.batch;
+	enum status st = batch_journal_sync(r->job.journal, fail);
+	if (b->n_completed)
+		batch_files_make_id(b->output);
+	if (b->n_failed)
+		batch_files_make_id(b->errors);
+	if (b->state != BATCH_CANCELLING)
+		b->state = BATCH_FINALIZING;
+	if (b->state == BATCH_FINALIZING && r->job.is_ending)
+		b->at_s[BATCH_EXPIRED] = now_s();
+	if (st == OK)
+		st = batch_records_move(r->o.store, b, fail);
+	if (st != OK)
+		return st;
+	batch_journal_close(r->job.journal);
+	r->job.journal = NULL;
+	return OK;
+}
+
+/* Makes files of the answers, and ends the batch. Each step may be the last one of this process:
+ * another one goes on behind it. */
 static enum status finish(struct batch_run *r, struct fail *fail)
 {
-	struct batch *b = &r->batch;
-	enum status st = OK;
-	if (r->journal) {
-		st = batch_journal_sync(r->journal, fail);
-		if (b->n_completed)
-			batch_files_make_id(b->output);
-		if (b->n_failed)
-			batch_files_make_id(b->errors);
-		if (b->state != BATCH_CANCELLING)
-			b->state = BATCH_FINALIZING;
-		if (b->state == BATCH_FINALIZING && r->is_ending)
-			b->at_s[BATCH_EXPIRED] = now_s();
-		if (st == OK)
-			st = batch_records_move(r->o.store, b, fail);
-		if (st != OK)
-			return st;
-		batch_journal_close(r->journal);
-		r->journal = NULL;
-	}
-	st = adopt(r, b->output, false, fail);
+	struct batch *b = &r->job.batch;
+	enum status st = r->job.journal ? name_answers(r, fail) : OK;
 	if (st == OK)
-		st = adopt(r, b->errors, true, fail);
+		st = adopt_all(r, fail);
 	if (st != OK)
 		return st;
 	struct batch end = *b;
@@ -429,6 +445,41 @@ static enum status finish(struct batch_run *r, struct fail *fail)
 	return OK;
 }
 
+/* Not a fault that may be over the next time? */
+static bool is_bad(enum status st)
+{
+	return st == E_NOT_FOUND || st == E_FORMAT;
+}
+
+/* Ends the job's batch, whose file or record has gone bad. Its answers so far become files. */
+static enum status fail_batch(struct batch_run *r, const struct fail *why, struct fail *fail)
+{
+	struct batch *b = &r->job.batch;
+	struct buf faults = {0};
+	enum status st = OK;
+	log_error("batch %s: %s", b->id, why->text);
+	buf_add_z(&faults, "[{\"code\":\"unreadable_file\",\"message\":");
+	buf_add_json(&faults, str_of(why->text));
+	buf_add_z(&faults, ",\"param\":null,\"line\":null}]");
+	if (b->state != BATCH_VALIDATING && !r->job.journal && !is_named(b))
+		st = batch_journal_open(r->o.store, b, &r->job.journal, fail);
+	if (st == OK && r->job.journal) {
+		b->n_completed = batch_journal_completed(r->job.journal);
+		b->n_failed = batch_journal_failed(r->job.journal);
+		st = name_answers(r, fail);
+	}
+	if (st == OK)
+		st = adopt_all(r, fail);
+	b->state = BATCH_FAILED;
+	b->faults = buf_take(&faults);
+	if (st == OK)
+		st = batch_records_move(r->o.store, b, fail);
+	if (st != OK)
+		free(b->faults);
+	let_go(r);
+	return st;
+}
+
 static int n_running(const struct batch_run *r)
 {
 	int n = 0;
@@ -440,62 +491,107 @@ static int n_running(const struct batch_run *r)
 /* Cancelled, or too late? Then its requests are, too. */
 static void look_at_end(struct batch_run *r)
 {
-	bool is_cancelled = batch_records_is_cancelled(r->o.store, r->batch.id);
-	if (r->is_ending || !(is_cancelled || now_s() >= r->batch.expires_s))
+	bool is_cancelled = batch_records_is_cancelled(r->o.store, r->job.batch.id);
+	if (r->job.is_ending || !(is_cancelled || now_s() >= r->job.batch.expires_s))
 		return;
-	r->is_ending = true;
+	r->job.is_ending = true;
 	if (is_cancelled) {
-		r->batch.state = BATCH_CANCELLING;
-		if (!r->batch.at_s[BATCH_CANCELLING])
-			r->batch.at_s[BATCH_CANCELLING] = now_s();
+		r->job.batch.state = BATCH_CANCELLING;
+		if (!r->job.batch.at_s[BATCH_CANCELLING])
+			r->job.batch.at_s[BATCH_CANCELLING] = now_s();
 	}
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state == RUNS)
 			sched_cancel(r->o.sched, api_call_request(r->slots[i].call));
 }
 
+/* Lines were passed over because of the server: they are computed again. */
+static void begin_pass(struct batch_run *r)
+{
+	r->job.pass++;
+	r->job.has_left = r->job.is_read = false;
+	batch_lines_rewind(&r->job.lines);
+}
+
 static enum status advance(struct batch_run *r, struct fail *fail)
 {
-	if (!r->journal)
+	if (!r->job.journal)
 		return finish(r, fail);
 	enum status st = write_answers(r, fail);
 	if (st != OK)
 		return st;
 	look_at_end(r);
-	if (!r->is_ending)
+	if (!r->job.is_ending)
 		start_lines(r);
 	st = write_answers(r, fail); /* those that needed no engine */
-	if (st == OK && r->lines.why) {
-		struct fail why;
-		fail_set(&why, E_IO, "its file cannot be read: %s", strerror(r->lines.why));
-		if (n_running(r))
-			return OK;
-		st = fail_batch(r, &r->batch, &why, fail);
-		let_go(r);
+	if (st != OK || n_running(r) || r->is_refused ||
+	    !(r->job.is_read || r->job.is_ending))
+		return st;
+	st = check_lines(r, fail);
+	if (st != OK) {
+		let_go(r); /* it is opened anew */
 		return st;
 	}
-	if (st != OK || n_running(r) || r->is_refused || !(r->is_read || r->is_ending))
-		return st;
-	if (r->is_ending)
-		st = answer_rest(r, r->batch.state == BATCH_CANCELLING, fail);
+	if (!r->job.is_ending && r->job.has_left) {
+		begin_pass(r);
+		return OK;
+	}
+	if (r->job.is_ending)
+		st = answer_rest(r, r->job.batch.state == BATCH_CANCELLING, fail);
 	return st == OK ? finish(r, fail) : st;
+}
+
+/* Ends a batch that waits for its turn, beside the one that runs. */
+static enum status end_waiting(struct batch_run *r, const struct batch *b, struct fail *fail)
+{
+	struct batch_job running = r->job;
+	r->job = (struct batch_job){.batch = *b, .lines = {.fd = -1}};
+	enum status st = open_batch(r, fail);
+	r->job.is_ending = true;
+	if (st == OK && r->job.journal)
+		st = answer_rest(r, b->state == BATCH_CANCELLING, fail);
+	if (st == OK)
+		st = finish(r, fail);
+	if (is_bad(st))
+		st = fail_batch(r, fail, fail);
+	if (r->job.has_batch)
+		let_go(r);
+	r->job = running;
+	return st;
 }
 
 /* --- the thread ----------------------------------------------------------------------- */
 
+static enum status refuse(struct batch_run *r, const struct batch *b, const struct fail *why,
+			  struct fail *fail)
+{
+	struct batch_job running = r->job;
+	r->job = (struct batch_job){.batch = *b, .lines = {.fd = -1}};
+	enum status st = fail_batch(r, why, fail);
+	r->job = running;
+	return st;
+}
+
 static enum status validate(struct batch_run *r, struct batch *b, struct fail *fail)
 {
+	const struct batch_rules rules = {b->endpoint, r->o.max_lines, r->o.max_line_bytes,
+					  &r->is_stopping};
 	struct batch_file input;
 	struct fail why;
 	int fd;
 	b->faults = NULL;
-	if (batch_files_open(r->o.store, b->owner, str_of(b->input), &fd, &input, &why) != OK)
-		return fail_batch(r, b, &why, fail);
-	batch_check_file(fd, b->endpoint, r->o.max_lines, &r->is_stopping, &b->n_total, &b->faults);
+	enum status st = batch_files_open(r->o.store, b->owner, str_of(b->input), &fd, &input,
+					  &why);
+	if (is_bad(st))
+		return refuse(r, b, &why, fail);
+	if (st != OK) {
+		*fail = why;
+		return st;
+	}
+	st = batch_check_file(fd, &rules, &b->n_total, &b->faults, fail);
 	close(fd);
-	enum status st = OK;
 	b->state = b->faults ? BATCH_FAILED : BATCH_IN_PROGRESS;
-	if (!r->is_stopping)
+	if (st == OK && !r->is_stopping)
 		st = batch_records_move(r->o.store, b, fail);
 	if (st != OK || r->is_stopping)
 		free(b->faults);
@@ -504,23 +600,36 @@ static enum status validate(struct batch_run *r, struct batch *b, struct fail *f
 
 #define BEGUN (1u << BATCH_IN_PROGRESS | 1u << BATCH_FINALIZING | 1u << BATCH_CANCELLING)
 
+static enum status open_next(struct batch_run *r, struct fail *fail)
+{
+	struct fail why;
+	if (!batch_records_next(r->o.store, BEGUN, &r->job.batch))
+		return OK;
+	enum status st = open_batch(r, &why);
+	if (is_bad(st))
+		return fail_batch(r, &why, fail);
+	if (st != OK) {
+		*fail = why;
+		let_go(r);
+	}
+	return st;
+}
+
 static enum status step(struct batch_run *r, struct fail *fail)
 {
 	struct batch b;
-	struct fail why;
 	enum status st = OK;
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state == RUNS)
 			drain(r, &r->slots[i]);
-	while (st == OK && !r->is_stopping &&
-	       batch_records_next(r->o.store, 1u << BATCH_VALIDATING, &b))
+	if (batch_records_next(r->o.store, 1u << BATCH_VALIDATING, &b))
 		st = validate(r, &b, fail);
-	if (st == OK && !r->has_batch && !r->is_refused &&
-	    batch_records_next(r->o.store, BEGUN, &r->batch) && open_batch(r, &why) != OK) {
-		st = fail_batch(r, &r->batch, &why, fail);
-		let_go(r);
-	}
-	if (st == OK && r->has_batch)
+	if (st == OK && r->job.has_batch &&
+	    batch_records_late(r->o.store, now_s(), r->job.batch.id, &b))
+		st = end_waiting(r, &b, fail);
+	if (st == OK && !r->job.has_batch && !r->is_refused)
+		st = open_next(r, fail);
+	if (st == OK && r->job.has_batch)
 		st = advance(r, fail);
 	count(r);
 	return st;
@@ -532,19 +641,22 @@ static bool has_work(struct batch_run *r)
 	struct batch b;
 	if (r->is_refused || r->is_stopping)
 		return false;
-	if (!r->has_batch)
+	if (batch_records_next(r->o.store, 1u << BATCH_VALIDATING, &b) ||
+	    batch_records_late(r->o.store, now_s(), r->job.batch.id, &b))
+		return true;
+	if (!r->job.has_batch)
 		return batch_records_next(r->o.store, BEGUN, &b);
-	return !r->is_ending && !r->is_read && !is_busy(r) && free_slot(r);
+	return !r->job.is_ending && !r->job.is_read && !is_busy(r) && free_slot(r);
 }
 
 /* Microseconds until there may be something to do that nobody tells of. */
 static int64_t wait_us(struct batch_run *r)
 {
 	int64_t due_s = r->sweep_s;
-	if (r->has_batch && !r->is_refused && is_busy(r))
+	if (r->job.has_batch && !r->is_refused && is_busy(r))
 		return BUSY_US;
-	if (r->has_batch && !r->is_ending)
-		due_s = MIN(due_s, r->batch.expires_s);
+	if (r->job.has_batch && !r->job.is_ending)
+		due_s = MIN(due_s, r->job.batch.expires_s);
 	return MAX((due_s - now_s()) * 1000000, 1000000);
 }
 
@@ -558,7 +670,7 @@ static void *run(void *arg)
 			r->sweep_s = MIN(batch_store_sweep(r->o.store, now_s()),
 					 now_s() + LONGEST_US / 1000000);
 		enum status st = step(r, &fail);
-		if (st != OK && told == OK)
+		if (st != OK && told == OK && !r->is_stopping)
 			log_error("batches wait: %s", fail.text);
 		if (st == OK && told != OK)
 			log_info("batches go on");
@@ -576,8 +688,8 @@ enum status batch_run_start(const struct batch_run_opts *o, struct batch_run **o
 {
 	struct batch_run *r = xcalloc(1, sizeof *r);
 	r->o = *o;
-	r->lines.fd = -1;
-	r->slots = xcalloc((size_t)o->n_at_once, sizeof *r->slots);
+	r->job.lines.fd = -1;
+	r->slots = xcalloc((size_t)o->n_at_once + 1, sizeof *r->slots);
 	r->wake = queue_create(1);
 	int rc = thread_start(&r->thread, "batches", run, r);
 	if (rc != 0) {
@@ -604,12 +716,12 @@ void batch_run_stop(struct batch_run *r)
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state == RUNS)
 			drain(r, &r->slots[i]);
-	if (r->journal && write_answers(r, &fail) != OK)
-		log_error("batch %s: %s", r->batch.id, fail.text);
+	if (r->job.journal && write_answers(r, &fail) != OK)
+		log_error("batch %s: %s", r->job.batch.id, fail.text);
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state != FREE)
 			slot_free(&r->slots[i]);
-	if (r->has_batch)
+	if (r->job.has_batch)
 		let_go(r);
 	queue_destroy(r->wake);
 	free(r->slots);

@@ -21,6 +21,7 @@ struct batch_run_opts {
 	struct batch_store *store;
 	int n_at_once; /* requests */
 	int max_lines; /* of a batch's file */
+	size_t max_line_bytes;
 };
 
 /* E_LIMIT: the system permits no thread. */

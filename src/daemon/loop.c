@@ -318,7 +318,8 @@ static void start_batches(struct loop *l)
 	const struct batch_run_opts o = {
 		.api = l->boot.api, .sched = l->boot.sched, .store = l->batches,
 		.n_at_once = (int)l->config->max_seqs,
-		.max_lines = (int)l->config->batch_requests};
+		.max_lines = (int)l->config->batch_requests,
+		.max_line_bytes = (size_t)l->config->max_body};
 	struct fail fail;
 	if (l->batches && batch_run_start(&o, &l->batch_run, &fail) != OK)
 		log_error("%s (" LIMITS "): batches wait for the next start", fail.text);

@@ -210,6 +210,7 @@ struct engine_prompt {
 	int turn_at;           /* tokens before the user's last words; 0: not known */
 	const struct engine_image *images; /* in order; borrowed until it and its forks end */
 	int n_images;
+	bool stays_in_memory; /* its pages do not go to kv_dir */
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);

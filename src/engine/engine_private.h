@@ -71,6 +71,7 @@ struct engine_seq {
 	/* A step with drafts leaves the state after all of them in this slot, and the state
 	 * before the first in `next`; -1: not reserved. */
 	int32_t ahead;
+	bool stays_in_memory;   /* see struct engine_prompt */
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
 	int save_length;        /* … when the sequence has so many tokens */

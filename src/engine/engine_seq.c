@@ -91,6 +91,7 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 	s->prefix = spaces_root(e->spaces, p->space);
 	s->space = p->space.n ? xstrndup(p->space.p, p->space.n) : NULL;
 	s->space_n = p->space.n;
+	s->stays_in_memory = p->stays_in_memory;
 	s->images = p->images;
 	s->n_images = p->n_images;
 	s->turn_at = MIN(p->turn_at, n) / size * size;
@@ -222,6 +223,7 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->prefix = s->prefix;
 	fork->space = s->space ? xstrndup(s->space, s->space_n) : NULL;
 	fork->space_n = s->space_n;
+	fork->stays_in_memory = s->stays_in_memory;
 	fork->images = s->images;
 	fork->n_images = s->n_images;
 	fork->state = fork->next = s->state;
@@ -418,7 +420,8 @@ void engine_seq_destroy(struct engine *e, struct engine_seq *s)
 {
 	if (!s)
 		return;
-	engine_disk_keep(e, s);
+	if (!s->stays_in_memory)
+		engine_disk_keep(e, s);
 	engine_miss_remember(e, s);
 	/* Pages go last to first: see kvcache.c on the order of eviction. */
 	for (int i = s->n_pages - 1; i >= 0; i--)

@@ -85,7 +85,8 @@ struct engine_prompt choice_engine_prompt(const struct sched_choice *c)
 {
 	const struct ids *p = choice_prompt(c);
 	return (struct engine_prompt){p->p, (int)p->n, c->r->cache_space, c->r->turn_at,
-				      c->r->images, c->r->n_images};
+				      c->r->images, c->r->n_images,
+				      request_is_background(c->r)};
 }
 
 int choice_length(const struct sched_choice *c)

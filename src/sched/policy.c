@@ -27,8 +27,9 @@
  * one step. Those with higher numbers may wait for ever.
  *
  * Background. These requests stand last, and a step that has any other request computes none of
- * them. So the others are as fast as without them, but for the one step that runs when they come.
- * It has an end, as any step. The background keeps its pages meanwhile, until they are wanted.
+ * them. So the others wait for the one step that runs when they come, which has an end as any step,
+ * and find less of what they knew in the prefix cache. The background keeps its pages meanwhile,
+ * until they are wanted.
  *
  * Admission. A sequence gets the pages of its whole prompt when it starts, so prefill
  * never stops for lack of pages. Beside running sequences, more pages must be free: one

@@ -381,12 +381,13 @@ static bool reap(struct sched *s, struct req_list *l)
 static void publish(struct sched *s)
 {
 	struct engine *e = s->o.engine;
-	int n_running = 0, n_paused = 0;
+	int n_running = 0, n_paused = 0, n_background = 0;
 	for (struct request *r = s->active.head; r; r = r->next) {
 		bool runs = false;
 		for (int i = 0; i < request_n_choices(r) && !runs; i++)
 			runs = choice_is_running(&r->choices[i]);
 		n_running += runs && !request_is_background(r);
+		n_background += runs && request_is_background(r);
 		n_paused += !runs && !request_is_background(r);
 	}
 	atomic_store(&s->n_running, n_running);
@@ -394,6 +395,7 @@ static void publish(struct sched *s)
 
 	int total = engine_pages_total(e), used = total - engine_pages_free(e);
 	metric_set(METRIC_REQUESTS_RUNNING, n_running);
+	metric_set(METRIC_BATCH_REQUESTS_RUNNING, n_background);
 	metric_set(METRIC_REQUESTS_WAITING, atomic_load(&s->n_queued) + n_paused);
 	metric_set(METRIC_WAITING_TOKENS, (double)atomic_load(&s->n_queued_tok));
 	metric_set(METRIC_KV_PAGES, total);

@@ -26,7 +26,7 @@ struct sched {
 	_Atomic int64_t n_queued_tok; /* their prompt tokens */
 	_Atomic int n_background;     /* of the background, submitted and not yet scheduled */
 	_Atomic int n_open;           /* requests submitted whose last event is not yet out */
-	/* requests with pages, and without; as of the last iteration */
+	/* requests with pages, and without, but for the background; as of the last iteration */
 	_Atomic int n_running, n_paused;
 	atomic_bool is_draining, is_stopping;
 

@@ -94,6 +94,9 @@ static void test_upload(void)
 	move_file(record, "kept");
 	reopen();
 	ok(!has_file(f.id) && !is_there(part), "killed before it had a record: it is gone");
+	put(name, "abc");
+	reopen();
+	ok(!is_there(name), "bytes without a record go");
 	move_file("kept", record);
 	put(name, "ab");
 	reopen();
@@ -226,8 +229,9 @@ static void test_batch(void)
 	move_to(&b, BATCH_COMPLETED);
 	ok(!batch_records_next(store, ~(1u << BATCH_COMPLETED), &next), "it has ended");
 	ok(batch_files_delete(store, 7, str_of(input.id), &fail) == OK, "its file may go");
+	put(c, "x");
 	reopen();
-	ok(is_in(b.id, "completed"), "after a restart it has");
+	ok(is_in(b.id, "completed") && !is_there(c), "after a restart it has, without a journal");
 }
 
 static void test_cancel(void)

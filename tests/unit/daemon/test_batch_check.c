@@ -43,7 +43,8 @@ static void test_lines(void)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct batch_line l;
-		enum status st = batch_check_line(str_of(rows[i].text), CHAT, &l, &fail);
+		const struct batch_lines at = {.text = str_of(rows[i].text), .line = 1};
+		enum status st = batch_check_line(&at, CHAT, &l, &fail);
 		ok((st == OK) == (rows[i].body != NULL), "%s", rows[i].what);
 		if (st == OK)
 			ok(rows[i].body && str_is(l.body, rows[i].body) && str_is(l.custom_id, "a"),
@@ -74,7 +75,7 @@ static void test_cuts(void)
 			buf_add_c(&text, (char)('a' + i));
 		buf_add_z(&text, i + 1 < ARRAY_LEN(lengths) ? "\n \r\n" : "");
 	}
-	struct batch_lines l = {.fd = file_of(buf_str(&text))};
+	struct batch_lines l = {.fd = file_of(buf_str(&text)), .max_bytes = 1000000};
 	for (int round = 0; round < 2; round++) {
 		size_t n = 0;
 		batch_lines_rewind(&l);
@@ -87,6 +88,17 @@ static void test_cuts(void)
 		}
 		ok(n == ARRAY_LEN(lengths) && !l.why, "these are all");
 	}
+	l.max_bytes = 999999;
+	batch_lines_rewind(&l);
+	int n_long = 0, n_all = 0;
+	while (batch_lines_next(&l)) {
+		n_long += l.is_long && l.text.n == 0 && l.line == 9;
+		n_all++;
+	}
+	ok(n_long == 1 && n_all == (int)ARRAY_LEN(lengths), "one that is too long is passed over");
+	struct batch_line line;
+	l.is_long = true;
+	ok(batch_check_line(&l, CHAT, &line, &fail) == E_TOO_LARGE, "%s", fail.text);
 	close(l.fd);
 	l.fd = open(".", O_RDONLY);
 	batch_lines_rewind(&l);
@@ -105,14 +117,18 @@ static void test_file(void)
 	for (int i = 0; i < 30; i++)
 		buf_add_z(&text, LINE("{}") "\n");
 	int fd = file_of(buf_str(&text));
-	batch_check_file(fd, CHAT, 100, &is_over, &n, &faults);
+	const struct batch_rules rules = {CHAT, 100, 1000, &is_over};
+	ok(batch_check_file(fd, &rules, &n, &faults, &fail) == OK, "a file is read");
 	ok(faults && strstr(faults, "\"line\":21}]") && !strstr(faults, "\"line\":22"),
 	   "the first twenty faults are told: %.60s", faults ? faults : "");
 	free(faults);
 	is_over = true;
-	batch_check_file(fd, CHAT, 100, &is_over, &n, &faults);
-	ok(n == 0, "it ends early where the process does");
-	free(faults);
+	ok(batch_check_file(fd, &rules, &n, &faults, &fail) == OK && n == 0,
+	   "it ends early where the process does");
+	close(fd);
+	is_over = false;
+	fd = open(".", O_RDONLY);
+	ok(batch_check_file(fd, &rules, &n, &faults, &fail) == E_IO && !faults, "%s", fail.text);
 	close(fd);
 	buf_deinit(&text);
 }
