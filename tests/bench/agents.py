@@ -3,7 +3,7 @@
 """halod and llama.cpp's server in turn, replaying the same agents (haloctl bench agents).
 
     agents.py [--build DIR] [--venv DIR] [--template FILE] [--scale X] [--rounds N] [--threads N]
-              [--prefix CMD] [--set KEY=VALUE] --model FILE TRACE...
+              [--prefix CMD] [--set KEY=VALUE] [--llama-ctx N] --model FILE TRACE...
 
 In each round each trace goes to a new halod and to a new llama.cpp's server (agents_llama.py, in
 an environment that has xllamacpp), one after the other, the first of them alternating. Both have
@@ -12,7 +12,8 @@ is ChatML with tools and thinking. A template without tools would leave them out
 That package is built for AVX2: --set cpu_isa=avx2 has halod use no more. --prefix "nice -n -15"
 keeps what else runs on the machine off the processors. It prints CSV: for each trace and reason
 the median turn and first token over all rounds, prompt tokens that were computed, and the
-processor time of the server, of both and as ratios. Without --venv halod alone is measured."""
+processor time of the server, of both and as ratios. Subagents need --llama-ctx: by default all
+slots of llama.cpp share one context of the model. Without --venv halod alone is measured."""
 import argparse
 import collections
 import json
@@ -79,7 +80,7 @@ def llama(o):
     port = free_port()
     argv = [*o.prefix, os.path.join(o.venv, "bin", "python"), os.path.join(HERE, "agents_llama.py"),
             o.model, str(port), str(o.threads), o.template]
-    return Server(argv, port)
+    return Server(argv + ([str(o.llama_ctx)] if o.llama_ctx else []), port)
 
 
 def replay(o, start, trace):
@@ -144,6 +145,7 @@ def main():
     p.add_argument("--model", required=True)
     p.add_argument("--template")
     p.add_argument("--venv")
+    p.add_argument("--llama-ctx", type=int, help="tokens of all slots of llama.cpp together")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--prefix", type=str.split, default=[])
     p.add_argument("--scale", type=float, default=1)
