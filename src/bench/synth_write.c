@@ -287,8 +287,9 @@ static enum status put_everything(struct synth_writer *w, const struct synth_pla
 	int64_t done = 0;
 	for (size_t i = 0; i < p->n && st == OK; i++) {
 		const struct synth_tensor *t = &p->tensor[i];
-		st = p->is_empty && t->fill != SYNTH_SIZES ? skip_tensor(w, t, fail)
-							   : put_tensor(w, t, fail);
+		/* A model without these does not load. */
+		bool is_needed = t->fill == SYNTH_SIZES || t->fill == SYNTH_SAME;
+		st = p->is_empty && !is_needed ? skip_tensor(w, t, fail) : put_tensor(w, t, fail);
 		if (st == OK)
 			st = put_padding(w, p, t, fail);
 		done += synth_tensor_bytes(t);

@@ -108,6 +108,11 @@ def mixes(tmp):
     text, err = haloctl("tokenize", "--model", out, "-p", "What is 2+2?")[1:]
     eq(text, haloctl("tokenize", "--model", TINY, "-p", "What is 2+2?")[1],
        "text is encoded as by the tokenizer it comes from")
+    empty = os.path.join(tmp, "empty")
+    make(empty, "--shape", "qwen3-0.6b", "--layers", "1", "--vocab", "3200", "--empty", "--format",
+         "nvfp4")
+    code, out, err = haloctl("generate", "--model", empty, "-p", "x", "--max-tokens", "1")
+    eq((code, err), (0, err), "an empty one in NVFP4 has the scales without which it does not load")
     for name, bits in BITS.items():
         big = os.path.join(tmp, "big")
         make(big, "--shape", "qwen3-30b-a3b", "--empty", "--format", name)

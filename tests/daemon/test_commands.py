@@ -8,7 +8,6 @@ be shown without a decision here. A row says what to do:
 
   RUN   run it in the build folder; its exit status must be 0
   GPU   the same, on the HIP runtime for the CPU
-  CODE  the same, where the build has code objects for AMD GPUs
   ELSE  another test runs it, or nothing here can; the row says which or why
 
 The port 8080 becomes the port of a daemon that this test starts, and files of the
@@ -26,7 +25,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
 from halod import BUILDDIR, CHECK, FIBERS, SRCDIR, Halod, Tap
 
-RUN, GPU, CODE, ELSE = "run", "gpu", "code", "else"
+RUN, GPU, ELSE = "run", "gpu", "else"
 COMMANDS = [
     (r"\./quickstart\.sh$", ELSE, "test.sh runs it"),
     (r"\./test\.sh", ELSE, "it runs this test"),
@@ -62,20 +61,13 @@ COMMANDS = [
     (r"\./halod --embedding-model Qwen/", ELSE, "tests/http/test_readers.py serves such models"),
     (r"(\./)?haloctl doctor$", ELSE, "tests/ctl/test_doctor.py runs it; a machine may be bad"),
     (r"\./haloctl devices", ELSE, "ends with 1 where there is no GPU"),
-    (r"\./haloctl verify --model models/halo-tiny --backend hip", ELSE,
-     "minutes without a GPU; tests/ctl/test_hip.py verifies smaller models"),
-    (r"export HALOD_TEST_HIP_LIBRARY", ELSE, "names the runtime of a real GPU"),
     (r"HALOD_SRCDIR=\. .* tests/http/pictures\.py docs", ELSE, "minutes; it writes to docs/"),
-    (r"tests/kernel/run_fibers && ", ELSE, "make check runs them"),
     (r"HALOD_CHECK=every=12 \.\./tests/hip-on-cuda/sanitize ", ELSE, "needs an NVIDIA card and its tools"),
-    (r"\./haloctl bench model --model models/halo-tiny --backend hip", ELSE,
-     "too slow without a GPU; tests/ctl/test_hip.py runs a short one"),
-    (r"\./haloctl kernels (tune|bench)", ELSE, "tests/ctl/test_kernels.py runs short ones"),
     (r"\./haloctl bench model --model DIR", ELSE, "DIR is the reader's model"),
-    (r"\./haloctl synth --shape qwen3-30b-a3b --empty|\./haloctl kernels predict", ELSE,
+    (r"\./haloctl synth --shape qwen3-(30b-a3b|8b) |\./haloctl kernels predict", ELSE,
      "a minute for this shape; tests/kernel/check_counts.py predicts a smaller one"),
-    (r"\./haloctl kernels record ", CODE, ""),
-    (r"\./haloctl kernels replay ", CODE, ""),
+    (r"\./haloctl first-run ", ELSE, "tests/ctl/test_first_run.py runs its steps"),
+    (r"\./haloctl kernels replay ", ELSE, "tests/ctl/test_kernels.py replays what it recorded"),
 ]
 # Under a sanitizer these repeat what tests/ctl/test_model.py and test_bench_serve.py run.
 LONG = r"\./haloctl (verify --model|bench model|bench serve)"
@@ -143,7 +135,6 @@ def main():
     t = Tap()
     build = os.path.abspath(BUILDDIR)
     library = os.path.abspath(FIBERS)
-    code = glob.glob(os.path.join(build, "kernels", "*.hsaco"))
     work = tempfile.mkdtemp(prefix="halod-commands-")
     # As the build folder, but what the commands write stays out of it.
     for name in ("halod", "haloctl", "haloctl-kernels", "tests", "kernels"):
@@ -161,14 +152,10 @@ def main():
             _, what, why = COMMANDS[i]
             if what == ELSE:
                 continue
-            if what == CODE and not code:
-                t.ok(True, "%s: %s # SKIP no code objects in this build" %
-                     (file, command[:80]))
-                continue
             if SHORT and re.match(LONG, command):
                 t.ok(True, "%s: %s # SKIP the plain build runs it" % (file, command[:80]))
                 continue
-            text = here(command, d.port, library if what in (GPU, CODE) else None)
+            text = here(command, d.port, library if what == GPU else None)
             p = subprocess.run(["bash", "-o", "pipefail", "-c", text], cwd=work,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, timeout=600)
