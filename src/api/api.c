@@ -85,18 +85,41 @@ static void add_all_served(struct api *a)
 				   embed_n_ctx(readers[i]));
 }
 
+struct api_memory *api_memory_create(void)
+{
+	struct api_memory *m = xcalloc(1, sizeof *m);
+	m->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
+	m->calls = callstore_create();
+	m->created = clock_wall_s();
+	return m;
+}
+
+void api_memory_destroy(struct api_memory *m)
+{
+	if (!m)
+		return;
+	response_store_destroy(m->responses);
+	callstore_destroy(m->calls);
+	free(m);
+}
+
 enum status api_create(const struct api_opts *o, struct api **out,
 		       struct fail *fail)
 {
 	const struct model *m = o->model;
 	struct api *a = xcalloc(1, sizeof *a);
+	a->own_memory = o->memory ? NULL : api_memory_create();
+	const struct api_memory *memory = o->memory ? o->memory : a->own_memory;
 	arena_init(&a->arena);
 	copy_names(a, o);
 	a->chat = (struct chat_model){.model = m, .vision = o->vision, .sound = o->sound,
 				      .max_images = o->max_images, .fetch = o->fetch,
 				      .audio = o->audio,
+				      .calls = memory->calls,
 				      .reasoning = o->reasoning,
 				      .strict_tools = o->strict_tools};
+	a->sees = o->vision || o->sees;
+	a->hears = o->sound || o->hears;
 	a->embedder = o->embedder;
 	a->reranker = o->reranker;
 	a->n_ctx = o->n_ctx;
@@ -113,8 +136,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->n_slots = o->n_slots;
 	a->batches = o->batches;
 	a->clock = o->clock;
-	a->created = clock_wall_s();
-	a->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
+	a->created = memory->created;
+	a->responses = memory->responses;
 	const struct chat_model_opts chat = {o->chat_template, o->chat_template_kwargs,
 					     o->tool_format, &a->arena};
 	enum status st = chat_model_init(&a->chat, &chat, fail);
@@ -165,7 +188,7 @@ void api_destroy(struct api *a)
 	if (!a)
 		return;
 	chat_model_deinit(&a->chat);
-	response_store_destroy(a->responses);
+	api_memory_destroy(a->own_memory);
 	arena_deinit(&a->arena);
 	free(a);
 }
@@ -192,6 +215,9 @@ enum status api_fail_name(const struct api *a, struct str name,
 			  struct fail *fail)
 {
 	name = json_read_clip(name, 100);
+	if (!a)
+		return fail_at(fail, E_MODEL, "model", "the model `%.*s` is not served here: "
+			       "/v1/models lists those that are", (int)name.n, name.p);
 	return fail_at(fail, E_MODEL, "model",
 		       "the model `%.*s` is not served here: this is `%s`",
 		       (int)name.n, name.p, a->model_name);

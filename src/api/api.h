@@ -19,6 +19,12 @@
 
 struct api;
 struct api_call;
+/* What a model's conversations have left here: responses that can be continued by their id, and the
+ * model's own words of its calls. It may outlive the api, so that the next one finds them. Thread:
+ * any. */
+struct api_memory;
+struct api_memory *api_memory_create(void);
+void api_memory_destroy(struct api_memory *m); /* NULL is fine */
 
 struct api_opts {
 	const struct model *model;
@@ -33,6 +39,8 @@ struct api_opts {
 	struct embed *embedder, *reranker;
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
 	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
+	bool sees, hears;          /* it would have vision, sound, were it in memory */
+	struct api_memory *memory; /* outlives the api; NULL: the api has its own */
 	int32_t max_images;        /* at most so many images in a request */
 	struct audio_limits audio; /* as in struct chat_model */
 	const struct fetch *fetch; /* gets images by their address; NULL: addresses are refused */
@@ -111,6 +119,11 @@ void api_call_destroy(struct api_call *c);
 /* The request to submit to the scheduler. */
 struct request *api_call_request(struct api_call *c);
 bool api_call_is_stream(const struct api_call *c);
+/* Of a stream of server-sent events: its Content-Type, and a comment that breaks its silence. */
+#define SSE_TYPE "text/event-stream; charset=utf-8"
+#define SSE_COMMENT ": keepalive\n\n"
+/* Can a stream's silence be broken before anything of its body is read? NULL: there is none. */
+bool api_breaks_silence(const struct dialect *d);
 /* The Content-Type of an answer that is no stream, and of a stream. */
 const char *api_call_type(const struct api_call *c);
 const char *api_call_stream_type(const struct api_call *c);
@@ -160,15 +173,24 @@ const char *api_progress_state(const struct api_progress *p);
 void api_error_format(const struct fail *f, struct buf *out);
 void api_error_format_anthropic(const struct fail *f, struct buf *out);
 void api_error_format_ollama(const struct fail *f, struct buf *out);
+/* A model of the server, in memory or not. */
+struct api_row {
+	const char *name;
+	const struct api *api; /* NULL: only its name is known */
+	const char *state;     /* "loaded", as llama-server's router spells it */
+	bool is_loaded;
+	double load_s;         /* seconds that its last load took */
+	const char *why;       /* why it could not be loaded; NULL: it could */
+};
 /* /api/tags, /api/ps and /api/version */
-void api_ollama_tags_format(const struct api *a, struct buf *out);
-void api_ollama_ps_format(const struct api *a, struct buf *out);
+void api_ollama_tags_format(const struct api_row *rows, int n, struct buf *out);
+void api_ollama_ps_format(const struct api_row *rows, int n, struct buf *out);
 void api_ollama_version_format(const struct api *a, struct buf *out);
-void api_models_format(const struct api *a, struct buf *out);
-/* The list while the model of this name loads. */
-void api_models_loading(const char *name, struct buf *out);
-enum status api_model_format(const struct api *a, struct str id,
+void api_models_format(const struct api_row *rows, int n, struct buf *out);
+enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
+/* Is `name` this model's name? Ollama's clients put ":latest" behind names without a tag. */
+bool api_is_named(struct str name, const char *own);
 void api_props_format(const struct api *a, struct buf *out);
 /* What /slots tells of one running sequence. */
 struct api_slot {

@@ -169,7 +169,12 @@ const char *api_call_type(const struct api_call *c)
 const char *api_call_stream_type(const struct api_call *c)
 {
 	const char *type = c->dialect->stream_type;
-	return type ? type : "text/event-stream; charset=utf-8";
+	return type ? type : SSE_TYPE;
+}
+
+bool api_breaks_silence(const struct dialect *d)
+{
+	return d && !d->keep_alive;
 }
 
 void api_call_keep_alive(struct api_call *c, struct buf *out)
@@ -177,7 +182,7 @@ void api_call_keep_alive(struct api_call *c, struct buf *out)
 	if (c->dialect->keep_alive)
 		c->dialect->keep_alive(c, out);
 	else
-		buf_add_z(out, ": keepalive\n\n");
+		buf_add_z(out, SSE_COMMENT);
 }
 
 const char *api_call_ignored(const struct api_call *c) { return c->ignored; }

@@ -23,8 +23,15 @@ struct served {
 };
 enum { MAX_SERVED = 3 };
 
+struct api_memory {
+	struct response_store *responses; /* has a lock */
+	struct callstore *calls;          /* the same */
+	int64_t created; /* seconds since 1970 */
+};
+
 struct api {
 	struct chat_model chat; /* the model as a conversation sees it */
+	bool sees, hears; /* it has chat.vision, chat.sound when it is in memory */
 	struct embed *embedder, *reranker; /* NULL: none */
 	struct served served[MAX_SERVED];  /* the first one writes */
 	int n_served;
@@ -41,16 +48,15 @@ struct api {
 	struct generation_defaults defaults; /* the model's, with the template's end of a turn */
 	bool shares_prefixes;
 	struct fim fim;
-	struct response_store *responses; /* has a lock */
+	struct api_memory *own_memory;    /* NULL: it is api_opts.memory */
+	struct response_store *responses; /* of that memory */
 	struct batch_store *batches; /* has a lock; NULL: none */
 };
 
-/* Is `name` this model's name? Ollama's clients put ":latest" behind names without a tag. */
-bool api_is_named(struct str name, const char *own);
 /* Is this the model's name or one of its aliases? */
 bool api_has_name(const struct api *a, struct str name);
 
-/* Fails with E_MODEL: a request asks for a model that is not served. */
+/* Fails with E_MODEL: a request asks for a model that is not served. NULL: several are. */
 enum status api_fail_name(const struct api *a, struct str name,
 			  struct fail *fail);
 

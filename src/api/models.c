@@ -5,6 +5,7 @@
  * so that the clients of both read it. `max_model_len` is vLLM's member and `meta` is
  * llama.cpp's; clients look for either. `status` is that of llama-server's router.
  */
+#include <math.h>
 #include <time.h>
 
 #include "api/api_private.h"
@@ -27,9 +28,26 @@ static void add_anthropic(const struct api *a, struct str id, int32_t n_ctx, str
 		 date, n_ctx, a->max_output_tok ? a->max_output_tok : n_ctx);
 }
 
-/* The caller adds the last brace. */
-static void add_entry(const struct api *a, struct str id, const struct served *s, struct buf *out)
+/* Adds the model's state, as llama-server's router has it. */
+static void add_state(const struct api_row *row, struct buf *out)
 {
+	buf_addf(out, ",\"status\":{\"value\":\"%s\"", row->state);
+	if (row->load_s > 0) {
+		buf_add_z(out, ",\"load_seconds\":");
+		buf_add_json_num(out, round(row->load_s * 1000) / 1000);
+	}
+	if (row->why) {
+		buf_add_z(out, ",\"failed\":true,\"error\":");
+		buf_add_json(out, str_of(row->why));
+	}
+	buf_add_c(out, '}');
+}
+
+/* The caller adds the last brace. */
+static void add_entry(const struct api_row *row, struct str id, const struct served *s,
+		      struct buf *out)
+{
+	const struct api *a = row->api;
 	const struct model_config *cfg = &s->model->config;
 	buf_add_z(out, "{\"id\":");
 	buf_add_json(out, id);
@@ -45,68 +63,95 @@ static void add_entry(const struct api *a, struct str id, const struct served *s
 		 s->n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model, (long long)s->n_params,
 		 (long long)s->n_bytes);
 	add_anthropic(a, id, s->n_ctx, out);
-	buf_add_z(out, ",\"status\":{\"value\":\"loaded\"}");
+	add_state(row, out);
 }
 
-static void add_model(const struct api *a, struct str id, struct buf *out)
+static void add_model(const struct api_row *row, struct str id, struct buf *out)
 {
-	add_entry(a, id, &a->served[0], out);
+	const struct api *a = row->api;
+	add_entry(row, id, &a->served[0], out);
 	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s%s],"
-		 "\"output_modalities\":[\"text\"]}}", a->chat.vision ? ",\"image\"" : "",
-		 a->chat.sound ? ",\"audio\"" : "");
+		 "\"output_modalities\":[\"text\"]}}", a->sees ? ",\"image\"" : "",
+		 a->hears ? ",\"audio\"" : "");
 }
 
-/* Adds the model of /v1/embeddings or of /v1/rerank. */
-static void add_reader(const struct api *a, const struct served *s, struct buf *out)
+/* Adds a model of which only the name is known. */
+static void add_closed(const struct api_row *row, struct buf *out)
 {
-	add_entry(a, str_of(s->name), s, out);
+	buf_add_z(out, "{\"id\":");
+	buf_add_json(out, str_of(row->name));
+	buf_addf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
+		 "\"type\":\"model\"", (long long)clock_wall_s());
+	add_state(row, out);
 	buf_add_c(out, '}');
 }
 
-void api_models_format(const struct api *a, struct buf *out)
+/* Adds the model of /v1/embeddings or of /v1/rerank. */
+static void add_reader(const struct api_row *row, const struct served *s, struct buf *out)
 {
-	const char *last = a->n_aliases ? a->aliases[a->n_aliases - 1] : a->model_name;
+	add_entry(row, str_of(s->name), s, out);
+	buf_add_c(out, '}');
+}
+
+/* The row whose models that read stand for those of all; NULL: there are none. */
+static const struct api_row *find_readers(const struct api_row *rows, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (rows[i].api && rows[i].api->n_served > 1)
+			return &rows[i];
+	return NULL;
+}
+
+void api_models_format(const struct api_row *rows, int n, struct buf *out)
+{
+	const struct api_row *readers = find_readers(rows, n);
+	const char *last = rows[n - 1].name;
 	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
-	add_model(a, str_of(a->model_name), out);
-	for (int i = 0; i < a->n_aliases; i++) {
-		buf_add_c(out, ',');
-		add_model(a, str_of(a->aliases[i]), out);
+	for (int i = 0; i < n; i++) {
+		const struct api *a = rows[i].api;
+		buf_add_z(out, i ? "," : "");
+		if (!a) {
+			add_closed(&rows[i], out);
+			continue;
+		}
+		add_model(&rows[i], str_of(a->model_name), out);
+		for (int k = 0; k < a->n_aliases; k++) {
+			buf_add_c(out, ',');
+			add_model(&rows[i], str_of(a->aliases[k]), out);
+		}
+		if (i == n - 1 && a->n_aliases)
+			last = a->aliases[a->n_aliases - 1];
 	}
-	for (int i = 1; i < a->n_served; i++) {
+	for (int k = 1; readers && k < readers->api->n_served; k++) {
 		buf_add_c(out, ',');
-		add_reader(a, &a->served[i], out);
-		last = a->served[i].name;
+		add_reader(readers, &readers->api->served[k], out);
+		last = readers->api->served[k].name;
 	}
 	buf_add_z(out, "],\"has_more\":false,\"first_id\":");
-	buf_add_json(out, str_of(a->model_name));
+	buf_add_json(out, str_of(rows[0].name));
 	buf_add_z(out, ",\"last_id\":");
 	buf_add_json(out, str_of(last));
 	buf_add_c(out, '}');
 }
 
-void api_models_loading(const char *name, struct buf *out)
-{
-	buf_add_z(out, "{\"object\":\"list\",\"data\":[{\"id\":");
-	buf_add_json(out, str_of(name));
-	buf_addf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
-		 "\"type\":\"model\",\"status\":{\"value\":\"loading\"}}],"
-		 "\"has_more\":false,\"first_id\":", (long long)clock_wall_s());
-	buf_add_json(out, str_of(name));
-	buf_add_z(out, ",\"last_id\":");
-	buf_add_json(out, str_of(name));
-	buf_add_c(out, '}');
-}
-
-enum status api_model_format(const struct api *a, struct str id,
+enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail)
 {
-	for (int i = 1; i < a->n_served; i++)
-		if (str_is(id, a->served[i].name)) {
-			add_reader(a, &a->served[i], out);
+	const struct api_row *readers = find_readers(rows, n);
+	for (int k = 1; readers && k < readers->api->n_served; k++)
+		if (str_is(id, readers->api->served[k].name)) {
+			add_reader(readers, &readers->api->served[k], out);
 			return OK;
 		}
-	if (!api_has_name(a, id))
-		return api_fail_name(a, id, fail);
-	add_model(a, id, out);
-	return OK;
+	for (int i = 0; i < n; i++) {
+		if (rows[i].api && api_has_name(rows[i].api, id)) {
+			add_model(&rows[i], id, out);
+			return OK;
+		}
+		if (!rows[i].api && api_is_named(id, rows[i].name)) {
+			add_closed(&rows[i], out);
+			return OK;
+		}
+	}
+	return api_fail_name(n == 1 ? rows[0].api : NULL, id, fail);
 }

@@ -64,34 +64,63 @@ static void add_entry(const struct served *s, struct buf *out)
 	add_details(s, out);
 }
 
-void api_ollama_tags_format(const struct api *a, struct buf *out)
+/* Adds the end of an entry; ps: of one that is loaded. What is loaded stays, as far as is known:
+ * the date of its end lies a century ahead. */
+static void end_entry(const struct api *a, const struct served *s, bool is_ps, struct buf *out)
 {
-	const struct served *all = a->served;
-	buf_add_z(out, "{\"models\":[");
-	for (int i = 0; i < a->n_served; i++) {
-		buf_add_z(out, i ? "," : "");
-		add_entry(&all[i], out);
-		buf_add_c(out, ',');
+	buf_add_c(out, ',');
+	if (is_ps) {
+		buf_addf(out, "\"size_vram\":%lld,\"context_length\":%d,", (long long)s->n_bytes,
+			 s->n_ctx);
+		add_date(out, "expires_at", a->created + INT64_C(100) * 365 * 86400);
+	} else {
 		add_date(out, "modified_at", a->created);
-		buf_add_c(out, '}');
+	}
+	buf_add_c(out, '}');
+}
+
+/* A model of which only the name is known. */
+static void add_closed(const char *name, struct buf *out)
+{
+	buf_add_z(out, "{\"name\":");
+	add_tag(out, name);
+	buf_add_z(out, ",\"model\":");
+	add_tag(out, name);
+	buf_addf(out, ",\"size\":0,\"digest\":\"%064d\",\"details\":{},", 0);
+	add_date(out, "modified_at", 0);
+	buf_add_c(out, '}');
+}
+
+static void add_list(const struct api_row *rows, int n, bool is_ps, struct buf *out)
+{
+	bool has_readers = false; /* those of one row are those of all */
+	size_t start = (buf_add_z(out, "{\"models\":["), out->n);
+	for (int i = 0; i < n; i++) {
+		const struct api *a = rows[i].api;
+		if (is_ps && !rows[i].is_loaded)
+			continue;
+		for (int k = 0; a && k < (has_readers ? 1 : a->n_served); k++) {
+			buf_add_z(out, out->n > start ? "," : "");
+			add_entry(&a->served[k], out);
+			end_entry(a, &a->served[k], is_ps, out);
+		}
+		has_readers |= a && a->n_served > 1;
+		if (a)
+			continue;
+		buf_add_z(out, out->n > start ? "," : "");
+		add_closed(rows[i].name, out);
 	}
 	buf_add_z(out, "]}");
 }
 
-/* What is loaded stays: the date of its end lies a century ahead. */
-void api_ollama_ps_format(const struct api *a, struct buf *out)
+void api_ollama_tags_format(const struct api_row *rows, int n, struct buf *out)
 {
-	const struct served *all = a->served;
-	buf_add_z(out, "{\"models\":[");
-	for (int i = 0; i < a->n_served; i++) {
-		buf_add_z(out, i ? "," : "");
-		add_entry(&all[i], out);
-		buf_addf(out, ",\"size_vram\":%lld,\"context_length\":%d,",
-			 (long long)all[i].n_bytes, all[i].n_ctx);
-		add_date(out, "expires_at", a->created + INT64_C(100) * 365 * 86400);
-		buf_add_c(out, '}');
-	}
-	buf_add_z(out, "]}");
+	add_list(rows, n, false, out);
+}
+
+void api_ollama_ps_format(const struct api_row *rows, int n, struct buf *out)
+{
+	add_list(rows, n, true, out);
 }
 
 void api_ollama_version_format(const struct api *a, struct buf *out)
@@ -148,9 +177,9 @@ static void add_capabilities(const struct api *a, const struct served *s, struct
 		buf_add_z(out, ",\"tools\"");
 	if (m->template && may_think(m))
 		buf_add_z(out, ",\"thinking\"");
-	if (m->vision)
+	if (a->sees)
 		buf_add_z(out, ",\"vision\"");
-	if (m->sound)
+	if (a->hears)
 		buf_add_z(out, ",\"audio\"");
 	if (a->fim.prefix >= 0 && a->fim.suffix >= 0 && a->fim.middle >= 0)
 		buf_add_z(out, ",\"insert\"");

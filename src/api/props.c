@@ -64,5 +64,5 @@ void api_props_format(const struct api *a, struct buf *out)
 	add_member(out, "eos_token", m->eos_text);
 	add_member(out, "build_info", a->version);
 	buf_addf(out, ",\"modalities\":{\"vision\":%s,\"audio\":%s}}",
-		 a->chat.vision ? "true" : "false", a->chat.sound ? "true" : "false");
+		 a->sees ? "true" : "false", a->hears ? "true" : "false");
 }

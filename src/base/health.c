@@ -44,5 +44,5 @@ bool health_is_stalled(const struct health *h, int64_t now_us, int64_t stall_us)
 		return false;
 	int64_t beat =
 		atomic_load_explicit(&h->heartbeat_us, memory_order_relaxed);
-	return now_us - beat > stall_us;
+	return beat && now_us - beat > stall_us;
 }

@@ -31,7 +31,8 @@ enum health_check { CHECK_PENDING, CHECK_OFF, CHECK_SKIPPED, CHECK_PASSED, CHECK
 
 struct health {
 	_Atomic int state;            /* enum health_state */
-	_Atomic int64_t heartbeat_us; /* engine thread's last sign of life (clock_monotonic) */
+	/* engine thread's last sign of life (clock_monotonic); 0: no model is in memory */
+	_Atomic int64_t heartbeat_us;
 	_Atomic int load_permille;    /* of the whole load, while LOADING */
 	_Atomic int load_stage;       /* enum health_load */
 	_Atomic int64_t load_done, load_total; /* bytes of this stage: done, and in all */
@@ -59,5 +60,5 @@ const char *health_state_name(enum health_state s); /* as in "ready" */
 const char *health_check_name(enum health_check c); /* as in "passed" */
 const char *health_load_name(enum health_load l);   /* as in "packing" */
 /* True if the engine thread gave no sign of life for more than stall_us. Always false
- * while LOADING, which reports its own progress. */
+ * while LOADING, which reports its own progress, and while no engine is there. */
 bool health_is_stalled(const struct health *h, int64_t now_us, int64_t stall_us);

@@ -177,6 +177,14 @@ void metric_add_nth(enum metric_id id, int i_value, double v)
 	cell_add(&cells[id][i_value], v);
 }
 
+void metric_share(enum metric_id id, double *told, double v)
+{
+	assert(rows[id].kind == GAUGE && !rows[id].label);
+	if (v != *told)
+		cell_add(&cells[id][0], v - *told);
+	*told = v;
+}
+
 void metric_set(enum metric_id id, double v)
 {
 	assert(rows[id].kind == GAUGE && !rows[id].label);
@@ -449,7 +457,7 @@ static void set_engine(const struct metrics_info *info)
 		atomic_load_explicit(&h->heartbeat_us, memory_order_relaxed);
 	double age = 1e-6 * (double)(clock_now_us(info->clock) - beat);
 	metric_set(METRIC_HEARTBEAT_AGE,
-		   state == HEALTH_LOADING || age < 0 ? 0 : age);
+		   state == HEALTH_LOADING || !beat || age < 0 ? 0 : age);
 }
 
 static void add_build_info(struct metrics_page *p, const struct metrics_info *info)

@@ -26,6 +26,8 @@ void metric_add_by(enum metric_id id, const char *label_value, double v);
 /* The same, by the value's place in the row's list: nothing is compared. */
 void metric_add_nth(enum metric_id id, int i_value, double v);
 void metric_set(enum metric_id id, double v);              /* set a gauge */
+/* Sets the caller's part of a gauge that is a sum. *told: what it said last; 0 at first. */
+void metric_share(enum metric_id id, double *told, double v);
 /* Add a sample, in seconds or tokens, to a histogram. NAN ("did not happen") is ignored. */
 void metric_observe(enum metric_id id, double v);
 /* Value of a counter or gauge, summed over its label values. For a histogram: the number

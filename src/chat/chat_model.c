@@ -27,7 +27,6 @@ enum status chat_model_init(struct chat_model *m, const struct chat_model_opts *
 {
 	const struct model *of = m->model;
 	const char *template = o->chat_template ? o->chat_template : of->chat_template;
-	m->calls = callstore_create();
 	m->grammars = grammarcache_create(GRAMMARS, GRAMMAR_BYTES);
 	m->encodings = encodings_create(ENCODING_BYTES);
 	m->template_text = arena_strdup(o->arena, template ? template : "");
@@ -54,7 +53,6 @@ void chat_model_deinit(struct chat_model *m)
 {
 	chat_template_destroy(m->template);
 	json_decref(m->template_kwargs);
-	callstore_destroy(m->calls);
 	grammarcache_destroy(m->grammars);
 	encodings_destroy(m->encodings);
 }

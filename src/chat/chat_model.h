@@ -37,10 +37,10 @@ struct chat_model {
 	bool strict_tools; /* hold the arguments of every tool to its schema */
 	struct grammarcache *grammars; /* compiled grammars */
 	struct encodings *encodings;   /* prompts' texts with their tokens */
-	struct callstore *calls;       /* the model's own words of its calls */
+	struct callstore *calls;       /* the model's own words of its calls; not owned */
 };
 
-/* The settings that chat_model_init reads; its caller has set the other fields. */
+/* The settings that chat_model_init reads; its caller has set the other fields, calls too. */
 struct chat_model_opts {
 	const char *chat_template; /* replaces the model's own template; NULL: the model's */
 	const char *chat_template_kwargs; /* a JSON object of variables; NULL or "": none */

@@ -47,10 +47,13 @@ static enum status open_sound(struct sound_opts o, struct fit *f, struct fail *f
 
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 {
-	*f = (struct fit){.ledger = f->ledger};
+	const struct memory_ledger before = f->ledger;
+	*f = (struct fit){.ledger = before};
 	enum status st = open_reader(o->vectors, &f->ledger, &f->vectors, fail);
 	if (st == OK)
 		st = open_reader(o->scores, &f->ledger, &f->scores, fail);
+	f->readers.device_taken = f->ledger.device_taken - before.device_taken;
+	f->readers.system_taken = f->ledger.system_taken - before.system_taken;
 	if (st == OK)
 		st = open_vision(o->vision, f, fail);
 	if (st == OK)

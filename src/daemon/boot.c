@@ -147,6 +147,18 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	return OK;
 }
 
+void boot_plan_copy(const struct boot_plan *first, const struct config *c, struct boot_plan *out)
+{
+	*out = *first;
+	out->is_copy = true;
+	out->model_dir = xstrdup(c->model);
+	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(c->model);
+	out->weight_cache = xstrdup(first->weight_cache);
+	out->expert_dir = xstrdup(first->expert_dir);
+	out->kv_dir = xstrdup(first->kv_dir);
+	out->graph_notes = xstrdup(first->graph_notes);
+}
+
 void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
@@ -156,7 +168,8 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->kv_dir);
 	free(p->state_dir);
 	free(p->graph_notes);
-	fetch_destroy(p->fetch);
+	if (!p->is_copy)
+		fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
 }
 
@@ -239,6 +252,9 @@ static enum status check_self(const struct boot_opts *o, struct fail *fail)
 	const struct config *c = o->config;
 	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
 	struct selfcheck_result r;
+	if (o->shared->is_checked)
+		return OK;
+	o->shared->is_checked = true;
 	if (strcmp(c->self_check, "off") == 0) {
 		atomic_store(&o->health->self_check, CHECK_OFF);
 		return OK;
@@ -269,7 +285,7 @@ static enum status check_self(const struct boot_opts *o, struct fail *fail)
 static enum status load_model(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
-	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check,
+	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps,
 				.on_progress = on_files, .ctx = (void *)o};
 	enum status s = model_open(o->plan->model_dir, &mo, &b->model, fail);
 	if (s != OK)
@@ -299,6 +315,21 @@ static void say_cache(const struct boot *b, const struct config *c)
 			 "in halod.conf(5))", n_ctx, max_ctx);
 }
 
+/* Counts what other models of the process have taken. Memory that they have not touched looks free
+ * to the system, so what was there before them counts, or less where other programs took some. */
+static void count_others(struct boot_shared *s, struct memory_ledger *now)
+{
+	struct memory_ledger *l = &s->ledger;
+	if (s->n_loaded == 0 && !s->embedder && !s->reranker) {
+		*l = *now;
+		return;
+	}
+	l->device.free = MIN(l->device.free, now->device.free + l->device_taken);
+	l->system.free = MIN(l->system.free, now->system.free + l->system_taken);
+	l->device.device = now->device.device;
+	*now = *l;
+}
+
 static enum status open_backend(const struct boot_opts *o, struct boot *b,
 				struct memory_ledger *ledger, struct fail *fail)
 {
@@ -316,6 +347,7 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 	*ledger = (struct memory_ledger){
 		.system = {system.total, system.available, true, "the system"}};
 	engine_memory(b->backend, &ledger->device);
+	count_others(o->shared, ledger);
 	if (o->is_check) { /* what is free now is not what a start will find */
 		ledger->system.free = ledger->system.total = BOUNDLESS;
 		ledger->device.free = ledger->device.total = BOUNDLESS;
@@ -387,12 +419,16 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	const struct config *c = o->config;
 	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
 	bo.int8_head = false;
+	struct boot_shared *s = o->shared;
+	bool has_readers = s->embedder || s->reranker; /* another model's load has brought them */
+	const char *vectors_dir = has_readers ? "" : c->embedding_model;
+	const char *scores_dir = has_readers ? "" : c->rerank_model;
 	char *vectors = *c->embedding_model ? name_of(c->embedding_model) : NULL;
 	char *scores = *c->rerank_model ? name_of(c->rerank_model) : NULL;
 	struct fit_opts fo = {
-		.vectors = {.dir = c->embedding_model, .name = vectors, .kind = EMBED_VECTORS,
+		.vectors = {.dir = vectors_dir, .name = vectors, .kind = EMBED_VECTORS,
 			    .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
-		.scores = {.dir = c->rerank_model, .name = scores, .kind = EMBED_SCORES,
+		.scores = {.dir = scores_dir, .name = scores, .kind = EMBED_SCORES,
 			   .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
 		.vision = {
 			.model = strcmp(c->images, "off") != 0 ? b->model : NULL,
@@ -414,8 +450,9 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	fo.vision.backend.cpu_pin = fo.sound.backend.cpu_pin = false;
 	fo.vision.backend.int8_head = fo.sound.backend.int8_head = false;
 	enum status st = fit_open(&fo, fit, fail);
-	b->embedder = fit->vectors;
-	b->reranker = fit->scores;
+	b->is_first = !has_readers;
+	b->embedder = has_readers ? s->embedder : fit->vectors;
+	b->reranker = has_readers ? s->reranker : fit->scores;
 	b->vision = fit->vision;
 	b->sound = fit->sound;
 	free(vectors);
@@ -425,8 +462,6 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 
 static enum status load_reader(struct embed *e, const char *key, struct fail *fail)
 {
-	if (!e)
-		return OK;
 	enum status st = embed_load(e, fail);
 	if (st == OK)
 		log_info("%s: %s, %d numbers a text, at most %d tokens", key, embed_name(e),
@@ -480,8 +515,10 @@ static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail
 static enum status load_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
 			       struct fail *fail)
 {
-	enum status st = load_reader(b->embedder, "embedding_model", fail);
-	if (st == OK)
+	enum status st = OK;
+	if (b->is_first && b->embedder)
+		st = load_reader(b->embedder, "embedding_model", fail);
+	if (st == OK && b->is_first && b->reranker)
 		st = load_reader(b->reranker, "rerank_model", fail);
 	if (st == OK)
 		st = load_vision(o->config, b, fit, fail);
@@ -547,7 +584,7 @@ static struct sched *create_sched(const struct boot_opts *o, const struct boot *
 		.engine = b->engine,
 		.tokenizer = b->model->tokenizer,
 		.clock = o->clock,
-		.health = o->health,
+		.health = o->beats,
 		.max_queue = (int)c->max_queue,
 		.max_queue_tok = c->max_queue_tokens,
 		.max_wait_us = c->max_wait,
@@ -582,8 +619,8 @@ static void log_sampling(const struct api *a, const struct generation_defaults *
 	buf_deinit(&text);
 }
 
-static enum status create_api(const struct boot_opts *o, const struct boot *b, int n_ctx,
-			      struct api **out, struct fail *fail)
+static enum status create_api(const struct boot_opts *o, const struct boot *b,
+			      const struct boot_look *look, struct api **out, struct fail *fail)
 {
 	const struct config *c = o->config;
 	struct buf template = {0};
@@ -605,6 +642,9 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b, i
 		.vision = b->vision,
 		.sound = b->sound,
 		.audio = {c->max_audio_bytes, c->max_audio_time},
+		.sees = look->sees,
+		.hears = look->hears,
+		.memory = o->memory,
 		.max_images = (int32_t)c->max_images,
 		.fetch = o->plan->fetch,
 		.embedder = b->embedder,
@@ -617,7 +657,7 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b, i
 		.model_name = o->plan->model_name,
 		.aliases = c->aliases.items,
 		.n_aliases = c->aliases.n,
-		.n_ctx = n_ctx,
+		.n_ctx = look->n_ctx,
 		.max_output_tok = c->max_output_tokens,
 		.max_choices = (int32_t)c->max_choices,
 		.tool_format = c->tool_format,
@@ -651,56 +691,132 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 	if (s == OK)
 		s = open_others(o, b, fit, fail);
 	if (s == OK) /* the chat template and its variables */
-		s = create_api(o, b, 1, &api, fail);
+		s = create_api(o, b, &(struct boot_look){.n_ctx = 1}, &api, fail);
 	api_destroy(api);
 	return s;
+}
+
+/* Does the model fit beside those that are in memory? Where it would have a shorter context than
+ * without them, it does not: they can go. Called before the plan that is made. */
+static enum status check_room(const struct boot_opts *o, const struct boot *b,
+			      const struct fit *fit, const struct memory_plan *beside)
+{
+	const struct boot_shared *s = o->shared;
+	struct engine_opts eo = engine_opts_of(o, fit);
+	struct memory_plan alone;
+	struct fail fail;
+	eo.beside -= s->ledger.device_taken - s->readers.device_taken;
+	if (s->n_loaded == 0 || engine_plan(b->model, b->backend, &eo, &alone, &fail) != OK)
+		return OK;
+	return alone.n_ctx > beside->n_ctx ? E_NOMEM : OK;
+}
+
+/* Opens all files, and plans the memory. */
+static enum status plan_all(const struct boot_opts *o, struct boot *b, struct fit *fit,
+			    struct memory_plan *plan, struct fail *fail)
+{
+	enum status s = open_files(o, b, fit, fail);
+	if (s != OK)
+		return s;
+	struct engine_opts eo = engine_opts_of(o, fit);
+	s = engine_plan(b->model, b->backend, &eo, plan, fail);
+	if (s == OK && check_room(o, b, fit, plan) != OK)
+		return fail_set(fail, E_NOMEM, "other models hold its memory");
+	return s == OK ? engine_plan(b->model, b->backend, &eo, plan, fail) : s;
 }
 
 enum status boot_check(const struct boot_opts *o, struct fail *fail)
 {
 	struct boot b = {0};
+	struct boot_shared shared = {0};
 	struct fit fit;
-	struct boot_opts check = *o;
 	struct memory_plan plan;
+	struct boot_opts check = *o;
 	check.is_check = true;
-	enum status s = open_files(&check, &b, &fit, fail);
-	if (s == OK) {
-		struct engine_opts eo = engine_opts_of(&check, &fit);
-		s = engine_plan(b.model, b.backend, &eo, &plan, fail);
-	}
-	boot_unload(&b);
+	check.shared = &shared;
+	enum status s = plan_all(&check, &b, &fit, &plan, fail);
+	boot_unload(&b, &shared);
 	return s;
 }
 
-enum status boot_load(const struct boot_opts *o, struct boot *out,
-		      struct fail *fail)
+/* Counts what the model takes, and keeps the models that read for others. */
+static void count_load(struct boot_shared *s, struct boot *b, const struct fit *fit,
+		       const struct memory_plan *plan)
+{
+	struct memory_ledger all = fit->ledger;
+	memory_ledger_take(&all, true, plan->taken);
+	b->took.device_taken = all.device_taken - s->ledger.device_taken;
+	b->took.system_taken = all.system_taken - s->ledger.system_taken;
+	if (b->is_first) {
+		s->embedder = b->embedder;
+		s->reranker = b->reranker;
+		s->readers = fit->readers;
+		b->took.device_taken -= s->readers.device_taken;
+		b->took.system_taken -= s->readers.system_taken;
+	}
+	s->ledger.device_taken = all.device_taken;
+	s->ledger.system_taken = all.system_taken;
+	s->n_loaded++;
+	b->is_first = false;
+	b->is_counted = true;
+}
+
+static enum status load_all(const struct boot_opts *o, struct boot *out, struct fail *fail)
 {
 	struct fit fit;
-	*out = (struct boot){0};
-	set_stage(o->health, LOAD_CHECKING, 0, 0);
-	enum status s = check_self(o, fail);
-	out->is_check_failed = s != OK;
-	if (s == OK)
-		s = open_files(o, out, &fit, fail);
+	struct memory_plan plan;
+	enum status s = plan_all(o, out, &fit, &plan, fail);
 	if (s == OK)
 		s = load_others(o, out, &fit, fail);
 	if (s == OK)
 		s = load_engine(o, out, &fit, fail);
-	if (s == OK) {
-		set_share(o->health, 1000, 1000, 1, 1);
-		set_stage(o->health, LOAD_CHECKING, 0, 0);
-		s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
-	}
+	if (s != OK)
+		return s;
+	count_load(o->shared, out, &fit, &plan);
+	set_share(o->health, 1000, 1000, 1, 1);
+	set_stage(o->health, LOAD_CHECKING, 0, 0);
+	s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
 	struct draft_cost costs;
 	if (s == OK)
 		s = measure_widths(o, out, &costs, fail);
 	if (s != OK)
 		return s;
 	out->sched = create_sched(o, out, &costs);
-	return create_api(o, out, engine_n_ctx(out->engine), &out->api, fail);
+	const struct boot_look look = {.n_ctx = engine_n_ctx(out->engine)};
+	return create_api(o, out, &look, &out->api, fail);
 }
 
-void boot_unload(struct boot *b)
+/* Looks for room before weights are read. Mapping them costs nothing, and tells as much. */
+static enum status look_for_room(const struct boot_opts *o, struct fail *fail)
+{
+	struct boot b = {0};
+	struct fit fit;
+	struct memory_plan plan;
+	struct boot_opts look = *o;
+	look.maps = true;
+	enum status s = plan_all(&look, &b, &fit, &plan, fail);
+	boot_unload(&b, o->shared);
+	return s;
+}
+
+enum status boot_load(const struct boot_opts *o, struct boot *out,
+		      struct fail *fail)
+{
+	*out = (struct boot){0};
+	set_stage(o->health, LOAD_CHECKING, 0, 0);
+	enum status s = check_self(o, fail);
+	out->is_check_failed = s != OK;
+	if (s == OK && o->shared->n_loaded > 0 && !o->config->mmap)
+		s = look_for_room(o, fail);
+	if (s == OK)
+		s = load_all(o, out, fail);
+	/* What does not fit beside others may fit without them. */
+	out->needs_room = (s == E_NOMEM || s == E_CONFIG) && !out->is_counted &&
+			  o->shared->n_loaded > 0;
+	return s;
+}
+
+void boot_unload(struct boot *b, struct boot_shared *shared)
 {
 	api_destroy(b->api);
 	sched_destroy(b->sched);
@@ -710,7 +826,33 @@ void boot_unload(struct boot *b)
 	vision_destroy(b->vision);
 	sound_destroy(b->sound);
 	model_close(b->model);
-	embed_destroy(b->embedder);
-	embed_destroy(b->reranker);
+	if (b->is_first) {
+		embed_destroy(b->embedder);
+		embed_destroy(b->reranker);
+	}
+	if (b->is_counted) {
+		shared->ledger.device_taken -= b->took.device_taken;
+		shared->ledger.system_taken -= b->took.system_taken;
+		shared->n_loaded--;
+	}
 	*b = (struct boot){0};
+}
+
+void boot_unload_readers(struct boot_shared *s)
+{
+	embed_destroy(s->embedder);
+	embed_destroy(s->reranker);
+	s->embedder = s->reranker = NULL;
+	s->ledger.device_taken -= s->readers.device_taken;
+	s->ledger.system_taken -= s->readers.system_taken;
+	s->readers = (struct memory_ledger){0};
+}
+
+enum status boot_open(const struct boot_opts *o, const struct boot_look *look, struct boot *out,
+		      struct fail *fail)
+{
+	const struct model_opts mo = {.use_mmap = true};
+	*out = (struct boot){0};
+	enum status s = model_open(o->plan->model_dir, &mo, &out->model, fail);
+	return s == OK ? create_api(o, out, look, &out->api, fail) : s;
 }

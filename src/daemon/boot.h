@@ -11,6 +11,7 @@
 
 /* What the settings decide before anything is loaded. */
 struct boot_plan {
+	bool is_copy; /* of another plan, whose backend and fetch it has */
 	char *model_dir;
 	char *model_name;
 	char *weight_cache;  /* folder of the weight cache; "": none */
@@ -24,19 +25,38 @@ struct boot_plan {
 	char backend_reason[BACKEND_REASON]; /* why it was chosen */
 };
 
+/* What the models of the process share. One of them is loaded or unloaded at a time: only that
+ * thread may use it. */
+struct boot_shared {
+	struct embed *embedder, *reranker; /* NULL: none, or not in memory */
+	/* The memory before anything was loaded, and what is taken of it now. */
+	struct memory_ledger ledger;
+	struct memory_ledger readers; /* of that, taken by embedder and reranker */
+	int n_loaded;      /* models in memory */
+	bool is_checked;   /* the self-check was made */
+};
+
 struct boot_opts {
 	const struct config *config;
 	const struct boot_plan *plan;
 	const struct clock *clock;
 	struct health *health; /* its load_… fields are set while loading */
 	struct batch_store *batches; /* NULL: none */
+	struct health *beats;  /* gets the engine's heartbeat */
+	struct boot_shared *shared;
+	struct api_memory *memory; /* of this model */
 	void (*on_ready)(void *ctx); /* sched_opts.on_ready */
 	void *ctx;
 	bool is_check; /* boot_check sets it */
+	bool maps;     /* weights are mapped whatever mmap says: nothing large is read */
 };
 
 struct boot {
-	struct embed *embedder, *reranker; /* NULL: none */
+	/* shared ones; NULL: none. is_first: this load opened them */
+	struct embed *embedder, *reranker;
+	bool is_first;
+	struct memory_ledger took; /* device_taken and system_taken: what this model takes */
+	bool is_counted;           /* in boot_shared */
 	struct vision *vision; /* NULL: images are refused */
 	struct sound *sound;   /* NULL: sound is refused */
 	struct model *model;
@@ -45,13 +65,16 @@ struct boot {
 	struct engine *engine;
 	struct sched *sched;
 	struct api *api;
-	bool is_check_failed; /* after a failed boot_load: the self-check was what failed */
+	/* after a failed boot_load: the self-check was what failed; other models hold the memory */
+	bool is_check_failed, needs_room;
 };
 
 /* Chooses model and backend. E_MISSING: no model is named, and none came with the program.
  * E_CONFIG: the configured backend cannot be used here. */
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail) MUST_USE;
+/* The plan of a further model. `first` must outlive it. */
+void boot_plan_copy(const struct boot_plan *first, const struct config *c, struct boot_plan *out);
 void boot_plan_deinit(struct boot_plan *p);
 
 /* Opens and reads what boot_load would before it loads anything, with the same faults. It counts no
@@ -60,4 +83,15 @@ enum status boot_check(const struct boot_opts *o, struct fail *fail) MUST_USE;
 /* Loads everything and decodes one token. After a failure, too, boot_unload must be called. */
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail) MUST_USE;
-void boot_unload(struct boot *b);
+/* Frees all that the model has, and gives its memory back to shared. */
+void boot_unload(struct boot *b, struct boot_shared *shared);
+/* Frees the models that read, when no other model is in memory. */
+void boot_unload_readers(struct boot_shared *shared);
+/* Opens only what answers questions about the model: b->model and b->api. It takes no memory for
+ * weights. sees, hears: the model has such a tower. n_ctx: the context that it had in memory. */
+struct boot_look {
+	bool sees, hears;
+	int n_ctx;
+};
+enum status boot_open(const struct boot_opts *o, const struct boot_look *look, struct boot *out,
+		      struct fail *fail) MUST_USE;

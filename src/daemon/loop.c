@@ -46,9 +46,10 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "base/workers.h"
+#include "batch/batch_records.h"
 #include "batch/batch_store.h"
 #include "daemon/batch_run.h"
-#include "daemon/boot.h"
+#include "daemon/fleet.h"
 #include "daemon/named.h"
 #include "daemon/notify.h"
 #include "daemon/weights.h"
@@ -71,13 +72,11 @@
 
 enum phase { LOADING, SERVING, LEAVING, DRAINING, STOPPING };
 
-/* The engine thread's last report. The engine thread writes it, io reads it. */
-enum news { NEWS_NONE, NEWS_LOADED, NEWS_LOAD_FAILED, NEWS_ENGINE_OVER };
-
 struct loop {
 	struct loop_opts o;
 	const struct config *config; /* o.config */
-	struct boot_plan plan;
+	struct fleet *fleet;
+	const struct boot_plan *plan; /* of the first model */
 	char *key_file; /* file of API keys; NULL: none */
 	enum phase phase;
 	enum exit_code code;
@@ -95,11 +94,8 @@ struct loop {
 	struct batch_store *batches; /* files and batches; NULL: none */
 	struct batch_run *batch_run;
 
-	pthread_t engine_thread;
 	struct health health;
-	_Atomic int news;
-	struct boot boot; /* only the engine thread's until NEWS_LOADED or NEWS_LOAD_FAILED */
-	struct fail fail; /* why loading failed; owned like boot */
+	struct fail fail; /* why the start failed */
 
 	int64_t watchdog_us; /* systemd's limit between two messages; 0: no watchdog */
 	int64_t fed_us;      /* the heartbeat that the watchdog was last fed with */
@@ -142,44 +138,12 @@ _Noreturn static void leave(struct loop *l, enum exit_code code)
 	_exit(code);
 }
 
-/* --- engine thread ------------------------------------------------------------- */
-
-static void loop_tell(struct loop *l, enum news news)
-{
-	atomic_store(&l->news, news);
-	wake(l);
-}
+/* --- other threads -------------------------------------------------------------- */
 
 static void on_events(void *ctx)
 {
 	struct loop *l = ctx;
 	wake(l);
-}
-
-static void *engine_main(void *arg)
-{
-	struct loop *l = arg;
-	struct boot_opts o = {.config = l->config, .plan = &l->plan,
-			      .clock = &clock_monotonic, .health = &l->health,
-			      .batches = l->batches, .on_ready = on_events, .ctx = l};
-	if (boot_load(&o, &l->boot, &l->fail) != OK) {
-		loop_tell(l, NEWS_LOAD_FAILED);
-		return NULL;
-	}
-	health_beat(&l->health, now_us());
-	loop_tell(l, NEWS_LOADED);
-	sched_run(l->boot.sched);
-	loop_tell(l, NEWS_ENGINE_OVER);
-	return NULL;
-}
-
-static enum status start_engine(struct loop *l, struct fail *fail)
-{
-	int rc = thread_start(&l->engine_thread, "engine", engine_main, l);
-	if (rc != 0)
-		return fail_set(fail, E_LIMIT, "the engine's thread cannot be started: %s (" LIMITS
-				")", strerror(rc));
-	return OK;
 }
 
 /* --- ending ---------------------------------------------------------------------- */
@@ -190,23 +154,22 @@ static const char *plural(int n)
 }
 
 static void on_deadline(uv_timer_t *t);
+static void on_tick(uv_timer_t *t);
 static void start_draining(struct loop *l);
 
 static void start_stopping(struct loop *l)
 {
 	l->phase = STOPPING;
 	http_quiesce(l->http);
-	if (l->boot.sched)
-		sched_stop(l->boot.sched);
+	fleet_stop(l->fleet);
 	start_timer(&l->deadline, on_deadline, LAST_BYTES_MS, 0);
 }
 
 /* Has all work for this loop on other threads ended? */
 static bool can_end(struct loop *l)
 {
-	int news = atomic_load(&l->news);
-	return workers_pending(l->workers) == 0 &&
-	       (news == NEWS_ENGINE_OVER || news == NEWS_LOAD_FAILED);
+	bool loads;
+	return workers_pending(l->workers) == 0 && fleet_have_ended(l->fleet, &loads);
 }
 
 /* Called after each event that DRAINING or STOPPING may have waited for. */
@@ -222,6 +185,7 @@ static void advance_end(struct loop *l)
 static void on_deadline(uv_timer_t *t)
 {
 	struct loop *l = t->data;
+	bool loads = false;
 	if (l->phase == LEAVING) {
 		start_draining(l);
 		advance_end(l);
@@ -231,6 +195,8 @@ static void on_deadline(uv_timer_t *t)
 		start_stopping(l);
 	} else if (can_end(l)) {
 		uv_stop(&l->uv); /* no wait for clients that do not read */
+	} else if (fleet_have_ended(l->fleet, &loads), loads) {
+		leave(l, l->code); /* as a signal does while the first model loads */
 	} else if (!l->is_late) {
 		l->is_late = true;
 		start_timer(t, on_deadline, ENGINE_END_MS, 0);
@@ -252,7 +218,7 @@ static void start_draining(struct loop *l)
 		     "EXTEND_TIMEOUT_USEC=%lld", n, plural(n),
 		     (long long)(l->config->drain_timeout +
 				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
-	sched_drain(l->boot.sched);
+	fleet_drain(l->fleet);
 	start_timer(&l->deadline, on_deadline,
 		       (uint64_t)(l->config->drain_timeout / 1000), 0);
 }
@@ -313,16 +279,43 @@ static void on_weights_changed(void *ctx, const char *why)
 	start_stopping(l);
 }
 
-static void start_batches(struct loop *l)
+/* fleet_opts.on_first: batches are requests to the first model. */
+static void on_first(void *ctx, const struct api *api, struct sched *sched)
 {
+	struct loop *l = ctx;
 	const struct batch_run_opts o = {
-		.api = l->boot.api, .sched = l->boot.sched, .store = l->batches,
+		.api = api, .sched = sched, .store = l->batches,
 		.n_at_once = (int)l->config->max_seqs,
 		.max_lines = (int)l->config->batch_requests,
 		.max_line_bytes = (size_t)l->config->max_body};
 	struct fail fail;
-	if (l->batches && batch_run_start(&o, &l->batch_run, &fail) != OK)
+	batch_run_stop(l->batch_run);
+	l->batch_run = NULL;
+	if (!l->batches)
+		return;
+	if (api && batch_run_start(&o, &l->batch_run, &fail) != OK)
 		log_error("%s (" LIMITS "): batches wait for the next start", fail.text);
+	if (!l->batch_run)
+		batch_store_on_work(l->batches, on_events, l);
+}
+
+/* fleet_opts.has_work */
+static bool has_batches(void *ctx)
+{
+	const struct loop *l = ctx;
+	int n = 0;
+	int64_t n_requests;
+	if (l->batches)
+		batch_records_count(l->batches, &n, &n_requests);
+	return n > 0;
+}
+
+/* fleet_opts.on_change */
+static void on_mapped(void *ctx)
+{
+	struct loop *l = ctx;
+	if (l->weights)
+		weights_again(l->weights);
 }
 
 static void on_loaded(struct loop *l)
@@ -331,24 +324,22 @@ static void on_loaded(struct loop *l)
 	l->weights = weights_create(&o);
 	double seconds = (double)(now_us() - l->start_us) * 1e-6;
 	metric_set(METRIC_MODEL_LOAD, seconds);
-	http_set_ready(l->http, l->boot.api, l->boot.sched);
+	http_set_ready(l->http);
 	atomic_store(&l->health.load_stage, LOAD_DONE);
 	atomic_store(&l->health.state, HEALTH_READY);
 	l->phase = SERVING;
-	start_batches(l);
 	alloc_keep_spare(SPARE_BYTES);
-	log_info("ready: %s on %s, loaded in %.2f s", l->plan.model_name, l->address,
+	log_info("ready: %s on %s, loaded in %.2f s", l->plan->model_name, l->address,
 		 seconds);
-	notify_sendf("READY=1\nSTATUS=Serving %s on %s", l->plan.model_name,
+	notify_sendf("READY=1\nSTATUS=Serving %s on %s", l->plan->model_name,
 		     l->address);
 	uv_timer_set_repeat(&l->tick, l->tick_ms);
 }
 
-static void on_load_failed(struct loop *l)
+static void on_load_failed(struct loop *l, const struct fail *why, bool is_check)
 {
-	bool is_check = l->boot.is_check_failed;
-	log_error("%s%s", is_check ? "" : LOAD_FAILED, l->fail.text);
-	notify_sendf("STATUS=%s%s", is_check ? "" : "Cannot load the model: ", l->fail.text);
+	log_error("%s%s", is_check ? "" : LOAD_FAILED, why->text);
+	notify_sendf("STATUS=%s%s", is_check ? "" : "Cannot load the model: ", why->text);
 	atomic_store(&l->health.state, HEALTH_FAILED);
 	l->code = is_check ? EXIT_CODE_CHECK : EXIT_CODE_MODEL;
 	start_stopping(l);
@@ -357,21 +348,25 @@ static void on_load_failed(struct loop *l)
 static void on_wake(uv_async_t *a)
 {
 	struct loop *l = a->data;
-	int news = atomic_load(&l->news);
-	if (l->phase == LOADING && news == NEWS_LOAD_FAILED) {
-		on_load_failed(l);
-	} else if (l->phase == LOADING && news != NEWS_NONE) {
+	const struct fail *why;
+	bool is_check;
+	fleet_collect(l->fleet);
+	enum fleet_state start = fleet_started(l->fleet, &why, &is_check);
+	if (l->phase == LOADING && start == FLEET_NOT_STARTED)
+		on_load_failed(l, why, is_check);
+	else if (l->phase == LOADING && start == FLEET_STARTED)
 		on_loaded(l);
-	}
-	if (news == NEWS_ENGINE_OVER && l->phase != STOPPING) {
+	if (fleet_gave_up(l->fleet) && l->phase != STOPPING) {
 		log_error("the engine gave up");
 		atomic_store(&l->health.state, HEALTH_FAILED);
 		l->code = EXIT_CODE_RUNTIME;
 		start_stopping(l);
 	}
 	workers_collect(l->workers);
-	if (l->boot.sched && news != NEWS_LOAD_FAILED)
+	if (l->phase != LOADING)
 		http_wake(l->http);
+	if (!uv_is_active((uv_handle_t *)&l->tick) && !fleet_are_at_rest(l->fleet))
+		start_timer(&l->tick, on_tick, 0, l->tick_ms);
 }
 
 /* Adds half a sentence on a reload to the line that systemctl status shows. */
@@ -462,7 +457,7 @@ static void reload(struct loop *l)
 		log_info("SIGHUP: no setting has changed");
 	buf_add_z(&note, "");
 	if (l->phase == SERVING)
-		notify_sendf("STATUS=Serving %s on %s%s", l->plan.model_name, l->address, note.p);
+		notify_sendf("STATUS=Serving %s on %s%s", l->plan->model_name, l->address, note.p);
 	buf_deinit(&note);
 }
 
@@ -530,6 +525,15 @@ static void show_progress(struct loop *l)
 	l->told_work = work;
 }
 
+/* Is a model being loaded, with progress since the last call, and no engine there to beat? */
+static bool has_loaded_more(struct loop *l)
+{
+	int64_t work = work_of_load(l);
+	bool has_more = atomic_load(&l->health.heartbeat_us) == 0 && work != l->told_work;
+	l->told_work = work;
+	return has_more;
+}
+
 static void on_tick(uv_timer_t *t)
 {
 	struct loop *l = t->data;
@@ -543,6 +547,8 @@ static void on_tick(uv_timer_t *t)
 	int64_t stall_us = l->config->heartbeat_stall;
 	if (l->phase == STOPPING)
 		return; /* STOPPING has its own deadline for the engine */
+	fleet_tick(l->fleet);
+	http_beat(l->http);
 	if (stall_us > 0 && health_is_stalled(&l->health, now_us(), stall_us)) {
 		log_error("the engine has shown no sign of life for %lld s; leaving",
 			  (long long)(stall_us / 1000000));
@@ -557,8 +563,12 @@ static void on_tick(uv_timer_t *t)
 	}
 	/* Feeds systemd's watchdog for each new heartbeat. So systemd judges the engine by
 	 * its own limit, whatever heartbeat_stall is. */
-	if (l->watchdog_us > 0 && health_has_beaten(&l->health, &l->fed_us))
+	bool is_at_rest = fleet_are_at_rest(l->fleet);
+	if (l->watchdog_us > 0 && (is_at_rest || has_loaded_more(l) ||
+				   health_has_beaten(&l->health, &l->fed_us)))
 		notify_sendf("WATCHDOG=1");
+	if (is_at_rest && l->watchdog_us <= 0) /* on_wake starts it again */
+		stop_timer(t);
 }
 
 /* --- start -------------------------------------------------------------------------- */
@@ -670,13 +680,19 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.n_cors_origins = c->cors_origins.n,
 		.clock = &clock_monotonic,
 		.health = &l->health,
-		.model_name = l->plan.model_name,
+		.on_need = fleet_need,
+		.on_idle = fleet_idle,
+		.rows_ctx = l->fleet,
+		.max_waiting = (int)c->max_queue,
+		.max_wait_us = c->max_wait,
+		.model_name = l->plan->model_name,
 		.version = PACKAGE_VERSION,
-		.backend = l->plan.backend,
-		.backend_reason = l->plan.backend_reason,
+		.backend = l->plan->backend,
+		.backend_reason = l->plan->backend_reason,
 		.offload = offload,
 		.offload_ctx = l,
 	};
+	o.rows = fleet_rows(l->fleet, &o.n_rows);
 	s = http_create(&o, &l->http, fail);
 	if (s == OK)
 		name_address(l, fd >= 0);
@@ -724,7 +740,7 @@ static enum status loop_start(struct loop *l, struct fail *fail)
 	enum status s = fail_uv(fail, init_handles(l));
 	if (s == OK)
 		s = workers_create(&o, &l->workers, fail);
-	return s == OK ? start_engine(l, fail) : s;
+	return s == OK ? fleet_start(l->fleet, fail) : s;
 }
 
 static void close_handle(uv_handle_t *h, void *arg)
@@ -742,17 +758,15 @@ static void close_loop(struct loop *l)
 	assert(n_left == 0 && rc == 0);
 }
 
-/* Frees everything, when the engine thread has ended and no job runs. */
+/* Frees everything but the models, when no thread of theirs and no job runs. */
 static void end(struct loop *l)
 {
-	pthread_join(l->engine_thread, NULL);
 	batch_run_stop(l->batch_run);
 	workers_destroy(l->workers); /* no thread wakes the loop any more */
 	http_destroy(l->http);
 	weights_destroy(l->weights);
 	close_loop(l);
 	exporter_destroy(l->exporter);
-	boot_unload(&l->boot);
 	batch_store_close(l->batches);
 }
 
@@ -769,7 +783,7 @@ static enum status start_exporter(struct loop *l, struct fail *fail)
 static enum status open_batches(struct loop *l, struct fail *fail)
 {
 	const struct config *c = l->config;
-	const struct batch_store_opts o = {.dir = l->plan.state_dir,
+	const struct batch_store_opts o = {.dir = l->plan->state_dir,
 					   .max_files = (int)c->max_files,
 					   .max_bytes = c->max_files_bytes,
 					   .max_age_s = c->file_age / 1000000,
@@ -811,8 +825,6 @@ static enum exit_code code_of(enum status s)
 /* What a start would find in the files, with a line for each fault. */
 static enum exit_code check(struct loop *l)
 {
-	struct boot_opts o = {.config = l->config, .plan = &l->plan, .clock = &clock_monotonic,
-			      .health = &l->health};
 	enum exit_code code = EXIT_CODE_OK;
 	enum status s = prepare(l, &l->fail);
 	if (s == OK) {
@@ -823,7 +835,7 @@ static enum exit_code check(struct loop *l)
 		code = code_of(s);
 	}
 	exporter_destroy(l->exporter);
-	if (boot_check(&o, &l->fail) == OK)
+	if (fleet_check(l->fleet, &l->fail) == OK)
 		return code;
 	log_error(LOAD_FAILED "%s", l->fail.text);
 	return code == EXIT_CODE_OK ? EXIT_CODE_MODEL : code;
@@ -837,7 +849,7 @@ static enum exit_code serve(struct loop *l)
 		batch_store_close(l->batches);
 		return code_of(s);
 	}
-	log_info("listening on %s, loading %s", l->address, l->plan.model_dir);
+	log_info("listening on %s, loading %s", l->address, l->plan->model_dir);
 	if (loop_start(l, &l->fail) != OK) {
 		log_error("%s", l->fail.text);
 		leave(l, EXIT_CODE_RUNTIME);
@@ -877,9 +889,14 @@ static void bound_free_memory(void)
 static enum status plan(struct loop *l)
 {
 	struct fail fail;
-	enum status s = boot_plan(l->config, &l->plan, &fail);
+	const struct fleet_opts o = {.config = l->config, .health = &l->health,
+				      .on_news = on_events, .on_change = on_mapped,
+				      .on_first = on_first, .has_work = has_batches,
+				      .batches = &l->batches, .ctx = l};
+	enum status s = fleet_create(&o, &l->fleet, &fail);
 	if (s != OK)
 		log_error("%s", fail.text);
+	l->plan = fleet_plan(l->fleet);
 	enum status named = named_check(l->config, l->key_file, &fail);
 	if (named != OK)
 		log_error("%s", fail.text);
@@ -917,7 +934,8 @@ enum exit_code loop_run(const struct loop_opts *o)
 		code = o->is_check ? check(l) : serve(l);
 	else if (s == E_CONFIG)
 		code = EXIT_CODE_CONFIG;
-	boot_plan_deinit(&l->plan);
+	if (l->fleet)
+		fleet_destroy(l->fleet);
 	free(l->key_file);
 	free(l);
 	return code;

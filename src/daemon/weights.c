@@ -50,16 +50,22 @@ static void on_event(uv_fs_event_t *e, const char *name, int events, int status)
 
 static void on_closed(uv_handle_t *h) { free(h); }
 
-struct weights *weights_create(const struct weights_opts *o)
+static void unwatch(struct weights *w)
 {
-	struct weights *w = xcalloc(1, sizeof *w);
+	for (int i = 0; i < w->n_files; i++)
+		uv_close((uv_handle_t *)w->files[i], on_closed);
+	w->n_files = 0;
+}
+
+void weights_again(struct weights *w)
+{
 	char path[MAPPED_PATH_BYTES];
-	w->o = *o;
+	unwatch(w);
 	for (int i = 0; i < MAPPED_MAX; i++) {
 		if (!mapped_path(i, path))
 			continue;
 		uv_fs_event_t *e = xcalloc(1, sizeof *e);
-		int rc = uv_fs_event_init(o->loop, e);
+		int rc = uv_fs_event_init(w->o.loop, e);
 		if (rc != 0) {
 			free(e);
 			continue;
@@ -71,12 +77,19 @@ struct weights *weights_create(const struct weights_opts *o)
 		w->files[w->n_files++] = e;
 	}
 	ask(w); /* also tells of changes since a file was mapped */
+}
+
+struct weights *weights_create(const struct weights_opts *o)
+{
+	struct weights *w = xcalloc(1, sizeof *w);
+	w->o = *o;
+	weights_again(w);
 	return w;
 }
 
 void weights_destroy(struct weights *w)
 {
-	for (int i = 0; w && i < w->n_files; i++)
-		uv_close((uv_handle_t *)w->files[i], on_closed);
+	if (w)
+		unwatch(w);
 	free(w);
 }

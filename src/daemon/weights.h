@@ -20,5 +20,7 @@ struct weights_opts {
 /* Watches all files that are mapped now (base/mapped.h). A file that the system cannot watch is
  * looked at once. */
 struct weights *weights_create(const struct weights_opts *o);
+/* Other files are mapped now: watch those. */
+void weights_again(struct weights *w);
 /* When no job runs. The loop must run once more, to free its handles. NULL is fine. */
 void weights_destroy(struct weights *w);

@@ -108,9 +108,9 @@ static void write_line(const struct conn *c, int status)
 		buf_addf(&b, ",\"end\":\"%s\"", end_names[c->end]);
 	if (c->route && (c->route->flags & ROUTE_WORK)) {
 		buf_add_z(&b, ",\"model\":");
-		buf_add_json(&b, str_of(c->http->opts.model_name));
+		buf_add_json(&b, str_of(c->row ? c->row->name : c->http->opts.model_name));
 	}
-	if (c->is_over)
+	if (c->is_over && c->call)
 		add_call(&b, c);
 	if (c->fail.code != OK) {
 		buf_add_z(&b, ",\"error\":");
@@ -144,7 +144,7 @@ void accesslog_write(const struct conn *c)
 	if (c->end == END_STALLED)
 		metric_add(METRIC_SSE_CLIENTS_STALLED, 1);
 	spans_write(c, status);
-	if (c->is_over)
+	if (c->is_over && c->call)
 		remember(c, status);
 	if (c->http->opts.access_log && !is_probe(c, status))
 		write_line(c, status);

@@ -72,20 +72,38 @@ static bool is_anthropic(const struct conn *c)
 						      "anthropic-version"));
 }
 
-void answer_fail(struct conn *c, const struct fail *f)
+static void format_fail(const struct conn *c, const struct fail *f, struct buf *out)
 {
-	struct buf body = {0};
 	if (c->route && (c->route->flags & ROUTE_OLLAMA))
-		api_error_format_ollama(f, &body);
+		api_error_format_ollama(f, out);
 	else if (is_anthropic(c))
-		api_error_format_anthropic(f, &body);
+		api_error_format_anthropic(f, out);
 	else
-		api_error_format(f, &body);
+		api_error_format(f, out);
+}
+
+static void count_refusal(struct conn *c, const struct fail *f)
+{
 	bool is_faulty = c->sock && c->sock->fault.code != OK;
 	if (is_faulty || (c->route && (c->route->flags & ROUTE_WORK))) {
 		metric_add_by(METRIC_REQUESTS_REJECTED, reason_of(f->code), 1);
 		recent_refused(c->http->recent, server_now(c->http));
 	}
+}
+
+void answer_fail_event(struct conn *c, const struct fail *f, struct buf *out)
+{
+	count_refusal(c, f);
+	buf_add_z(out, is_anthropic(c) ? "event: error\ndata: " : "data: ");
+	format_fail(c, f, out);
+	buf_add_z(out, "\n\n");
+}
+
+void answer_fail(struct conn *c, const struct fail *f)
+{
+	struct buf body = {0};
+	format_fail(c, f, &body);
+	count_refusal(c, f);
 	c->answer.retry_after_s = retry_after_s(f->code);
 	answer_set(c, status_http(f->code), JSON, &body);
 }
@@ -103,7 +121,7 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r)
 	answer_header(c, r, "X-Request-Id", c->id);
 	if (is_anthropic(c))
 		answer_header(c, r, "Request-Id", c->id);
-	if (c->call && api_call_ignored(c->call)[0])
+	if (!c->is_offloaded && c->call && api_call_ignored(c->call)[0])
 		answer_header(c, r, "X-Halod-Ignored", api_call_ignored(c->call));
 	access_add_headers(c, r);
 	/* Near the server's end, and after a fault, the connection is not kept for a next

@@ -25,7 +25,8 @@ static const char *const state_names[] = {
 
 #define TO(s) (1u << CONN_##s)
 static const unsigned edges[] = {
-	[CONN_RECEIVING] = TO(PARSING) | TO(ANSWERING),
+	[CONN_RECEIVING] = TO(WAITING) | TO(PARSING) | TO(ANSWERING),
+	[CONN_WAITING] = TO(PARSING) | TO(STREAMING) | TO(ANSWERING) | TO(GONE),
 	[CONN_PARSING] = TO(QUEUED) | TO(ANSWERING) | TO(GONE),
 	[CONN_QUEUED] = TO(RUNNING) | TO(STREAMING) | TO(ANSWERING) | TO(GONE),
 	[CONN_RUNNING] = TO(ANSWERING) | TO(GONE),
@@ -108,7 +109,7 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 		c->body.max_bytes = h->opts.max_upload_bytes;
 	}
 	enum health_state state = server_health(h);
-	if ((c->route->flags & ROUTE_READY) && !h->api)
+	if ((c->route->flags & ROUTE_READY) && !h->is_ready)
 		return fail_set(f, E_LOADING, "%s", status_text(E_LOADING));
 	if ((c->route->flags & ROUTE_WORK) && state == HEALTH_DRAINING)
 		return fail_set(f, E_DRAINING, "%s", status_text(E_DRAINING));
@@ -191,6 +192,17 @@ bool conn_upload(struct conn *c, const char *p, size_t n)
 
 /* --- progress ------------------------------------------------------------------- */
 
+/* True: it asks about a model, and nothing is there that could answer. Asked when the body is in:
+ * a model may go meanwhile. */
+static bool lacks_model(const struct conn *c, struct fail *fail)
+{
+	unsigned flags = c->route->flags;
+	if (!(flags & ROUTE_READY) || (flags & ROUTE_WORK) || row_front(c->http)->api)
+		return false;
+	fail_set(fail, E_LOADING, "no model is in memory: a request for one loads it");
+	return true;
+}
+
 bool conn_advance(struct conn *c)
 {
 	if (c->end != END_NONE)
@@ -202,6 +214,8 @@ bool conn_advance(struct conn *c)
 			answer_fail(c, &c->fail);
 		else if (c->answer.status) /* the answer to OPTIONS is already set */
 			conn_set_state(c, CONN_ANSWERING);
+		else if (lacks_model(c, &c->fail))
+			answer_fail(c, &c->fail);
 		else
 			c->route->handler(c);
 	}
@@ -284,6 +298,7 @@ void conn_reap(struct conn *c)
 		return;
 	}
 	if (c->http) {
+		row_release(c);
 		accesslog_write(c);
 		LIST_REMOVE(c, link);
 		c->http->n_active -= c->is_begun;
@@ -316,7 +331,10 @@ void conn_tick(struct conn *c, int64_t now_us)
 		fail_set(&slow, E_SLOW, "the body comes too slowly");
 		if (!sock_end_body(c->sock, &slow))
 			conn_drop(c, END_TIMEOUT);
-	} else if (c->state == CONN_QUEUED || c->state == CONN_STREAMING) {
-		sse_tick(c, now_us);
+	} else if (c->state == CONN_QUEUED || c->state == CONN_STREAMING ||
+		   c->state == CONN_WAITING) {
+		row_tick(c, now_us);
+		if (c->state != CONN_ANSWERING)
+			sse_tick(c, now_us);
 	}
 }

@@ -10,6 +10,9 @@
  *                    ▼          ▼          ▼  (SSE; ANSWERING when it fails before
  *                  GONE ◄───────┴──────────┘   its first byte)
  *
+ * Where its model is not in memory, a request is WAITING between RECEIVING and PARSING (row.h). A
+ * stream that waits for long gets its head then, and is STREAMING while its body is parsed.
+ *
  * GONE: libmicrohttpd has closed the connection, but a worker still parses its body
  * or the engine has not yet said the last word on its request.
  *
@@ -25,6 +28,7 @@
 
 #define CONN_STATES(X) \
 	X(RECEIVING, "receiving") \
+	X(WAITING, "waiting") \
 	X(PARSING, "parsing") \
 	X(QUEUED, "queued") \
 	X(RUNNING, "running") \
@@ -97,6 +101,13 @@ struct conn {
 	struct body body;
 	struct fail fail;
 
+	/* row.c */
+	struct model_row *row;           /* the model that it is for; NULL: not known yet */
+	TAILQ_ENTRY(conn) row_link;
+	bool waits;                /* it is in row->waiting */
+	bool has_row;              /* it is counted in row->n_calls */
+	bool asks_stream;          /* while it waits: it may get a stream's head */
+
 	/* conn_call.c. While is_offloaded, only the worker touches the first four, body and
 	 * fail; also stream.buf where the route has a text function. */
 	const struct api *api;
@@ -159,6 +170,8 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body);
 /* The same with a file of n bytes, whose ownership is taken. */
 void answer_set_file(struct conn *c, const char *type, int fd, int64_t n);
 void answer_fail(struct conn *c, const struct fail *f);
+/* Appends the fault as an event of a stream that has begun with nothing but comments. */
+void answer_fail_event(struct conn *c, const struct fail *f, struct buf *out);
 bool answer_queue(struct conn *c) MUST_USE;
 /* Adds a header to r, the answer that is being made. When there is no memory for it,
  * answer_queue and sse_queue fail: an answer is not sent without its headers. */
@@ -179,7 +192,10 @@ void answer_add_headers(struct conn *c, struct MHD_Response *r);
 void page_root_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- conn_call.c: handlers that parse a body; most of them make the engine work ----- */
-void call_start(struct conn *c);  /* the whole body is here: parse it */
+void call_start(struct conn *c);  /* the whole body is here: parse it, or wait for the model */
+void call_begin(struct conn *c);  /* the model is in memory: parse the body */
+/* Answers with the fault; where a stream has begun, in it. */
+void call_refuse(struct conn *c, const struct fail *f);
 void call_submit(struct conn *c); /* in PARSING, when the worker is done */
 void call_drain(struct conn *c);  /* when the request has events */
 void call_cancel(struct conn *c);

@@ -57,10 +57,12 @@ static void on_parsed(void *arg)
 	c->is_offloaded = false;
 	if (c->http)
 		c->http->n_slow -= is_slow(c);
-	if (c->mhd)
-		conn_resume(c);
-	else
+	if (!c->mhd)
 		conn_reap(c);
+	else if (c->state == CONN_STREAMING && c->end == END_NONE)
+		call_submit(c);
+	else
+		conn_resume(c);
 }
 
 /* Copies what the worker needs of libmicrohttpd's memory. */
@@ -75,19 +77,36 @@ static void keep_head(struct conn *c)
 
 void call_start(struct conn *c)
 {
-	const struct http_opts *o = &c->http->opts;
-	c->api = c->http->api;
 	c->received_us = server_now(c->http);
-	conn_set_state(c, CONN_PARSING);
 	keep_head(c);
+	c->row = row_choose(c, &c->fail);
+	if (!c->row)
+		answer_fail(c, &c->fail);
+	else if (row_is_open(c->row))
+		call_begin(c);
+	else
+		row_wait(c);
+}
+
+void call_begin(struct conn *c)
+{
+	const struct http_opts *o = &c->http->opts;
+	row_hold(c);
+	c->api = c->row->api;
+	if (c->state != CONN_STREAMING)
+		conn_set_state(c, CONN_PARSING);
 	c->may_see = !(c->route->flags & ROUTE_FORM) &&
 		     api_may_see(c->api, buf_str(&c->body.buf));
-	if (!o->offload) {
-		conn_call_parse(c);
-		return;
-	}
-	if (is_slow(c) && c->http->n_slow >= MAX_SLOW) {
+	bool is_crowded = o->offload && is_slow(c) && c->http->n_slow >= MAX_SLOW;
+	if (is_crowded)
 		c->parsed = fail_default(&c->fail, E_QUEUE_FULL);
+	else if (!o->offload)
+		conn_call_parse(c);
+	if (is_crowded || !o->offload) {
+		if (c->state == CONN_STREAMING)
+			call_submit(c);
+		else
+			conn_resume(c);
 		return;
 	}
 	c->http->n_slow += is_slow(c);
@@ -98,11 +117,23 @@ void call_start(struct conn *c)
 
 /* --- submit -------------------------------------------------------------------- */
 
+void call_refuse(struct conn *c, const struct fail *f)
+{
+	if (c->state != CONN_STREAMING) {
+		answer_fail(c, f);
+		return;
+	}
+	size_t n = c->stream.buf.n;
+	c->has_failed = c->is_over = true;
+	answer_fail_event(c, f, &c->stream.buf);
+	sse_added(c, n);
+}
+
 void call_submit(struct conn *c)
 {
 	body_deinit(&c->body);
 	if (c->parsed != OK) {
-		answer_fail(c, &c->fail);
+		call_refuse(c, &c->fail);
 		return;
 	}
 	if (c->route->text) {
@@ -114,16 +145,17 @@ void call_submit(struct conn *c)
 	if (c->http->opts.request_timeout_us)
 		r->deadline_us = c->arrival_us + c->http->opts.request_timeout_us;
 	c->has_ref = false;
-	if (sched_submit(c->http->sched, r, &c->fail) != OK) {
+	if (sched_submit(c->row->sched, r, &c->fail) != OK) {
 		request_unref(r);
-		answer_fail(c, &c->fail);
+		call_refuse(c, &c->fail);
 		return;
 	}
 	c->request = r;
 	c->is_submitted = true;
 	c->stream.last_us = server_now(c->http);
 	conn_watch(c, true);
-	conn_set_state(c, CONN_QUEUED);
+	if (c->state != CONN_STREAMING)
+		conn_set_state(c, CONN_QUEUED);
 }
 
 /* --- events -------------------------------------------------------------------- */
@@ -215,7 +247,7 @@ void call_drain(struct conn *c)
 void call_cancel(struct conn *c)
 {
 	if (c->is_submitted && !c->is_over)
-		sched_cancel(c->http->sched, c->request);
+		sched_cancel(c->row->sched, c->request);
 }
 
 void call_deinit(struct conn *c)

@@ -236,10 +236,44 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	return OK;
 }
 
-void http_set_ready(struct http *h, const struct api *api, struct sched *sched)
+void http_set_ready(struct http *h)
 {
-	h->api = api;
-	h->sched = sched;
+	h->is_ready = true;
+}
+
+void server_counts(const struct http *h, struct sched_counts *out)
+{
+	struct sched_counts one;
+	*out = (struct sched_counts){0};
+	for (int i = 0; i < h->opts.n_rows; i++) {
+		const struct model_row *r = &h->opts.rows[i];
+		out->n_waiting += r->n_waiting;
+		if (!r->sched)
+			continue;
+		sched_counts(r->sched, &one);
+		out->n_running += one.n_running;
+		out->n_waiting += one.n_waiting;
+		out->n_waiting_tok += one.n_waiting_tok;
+	}
+}
+
+void http_beat(struct http *h)
+{
+	struct health *all = h->opts.health;
+	int64_t oldest = 0;
+	for (int i = 0; i < h->opts.n_rows; i++) {
+		const struct model_row *r = &h->opts.rows[i];
+		if (r->state != ROW_LOADED || !r->sched)
+			continue;
+		int64_t beat = atomic_load(&r->health->heartbeat_us);
+		oldest = oldest ? MIN(oldest, beat) : beat;
+		if (atomic_load(&r->health->state) != HEALTH_FAILED)
+			continue;
+		atomic_store(&all->is_device_lost, atomic_load(&r->health->is_device_lost));
+		atomic_store(&all->state, HEALTH_FAILED);
+	}
+	if (h->is_ready)
+		health_beat(all, oldest);
 }
 
 enum status http_reload_keys(struct http *h, struct http_reload *out,
@@ -325,8 +359,9 @@ int http_run(struct http *h)
 void http_wake(struct http *h)
 {
 	struct request *r;
-	while ((r = sched_next_ready(h->sched)))
-		call_drain(r->user);
+	for (int i = 0; i < h->opts.n_rows; i++)
+		while (h->opts.rows[i].sched && (r = sched_next_ready(h->opts.rows[i].sched)))
+			call_drain(r->user);
 	server_sample(h); /* a request may be over before the next tick */
 }
 
@@ -360,7 +395,7 @@ void http_destroy(struct http *h)
 		LIST_FOREACH(c, &h->conns, link)
 			conn_drop(c, END_SERVER);
 		pump(h);
-		if (h->sched)
+		if (h->is_ready)
 			http_wake(h); /* handles last events that have already come */
 		pump(h);
 		watch_close(&h->mhd_watch);

@@ -8,9 +8,7 @@
 #pragma once
 #include <uv.h>
 
-#include "api/api.h"
-#include "base/health.h"
-#include "sched/sched.h"
+#include "http/row.h"
 
 struct http;
 
@@ -53,6 +51,16 @@ struct http_opts {
 	int n_cors_origins;
 	const struct clock *clock;
 	struct health *health;
+	/* The models. They outlive the server. */
+	struct model_row *rows;
+	int n_rows;
+	/* A request needs this row, which is not open: the owner makes it LOADING, sooner or
+	 * later, or leaves it FAILED. */
+	void (*on_need)(void *ctx, struct model_row *r);
+	void (*on_idle)(void *ctx, struct model_row *r); /* its last request has ended */
+	void *rows_ctx;
+	int max_waiting;      /* requests that wait for one row at most */
+	int64_t max_wait_us;  /* for so long at most, from arrival; 0: any */
 	/* shown in /metrics; the last two also in /health */
 	const char *model_name, *version, *backend, *backend_reason;
 	/* Runs fn(arg) on another thread, then done(arg) on this one: from the loop, never
@@ -67,7 +75,10 @@ struct http_opts {
 enum status http_create(const struct http_opts *o, struct http **out,
 			struct fail *fail) MUST_USE;
 /* Until this is called every API route answers 503 "Loading model". */
-void http_set_ready(struct http *h, const struct api *api, struct sched *sched);
+void http_set_ready(struct http *h);
+/* Brings the server's health up to date with that of the rows: the oldest heartbeat of those that
+ * are loaded (0: none is), and whether an engine has failed. */
+void http_beat(struct http *h);
 /* Result of reading the file of API keys again; see keys_reload. */
 struct http_reload {
 	int n;            /* keys now */
@@ -82,7 +93,7 @@ int http_port(const struct http *h);
 /* Does all work that needs no waiting. Returns the milliseconds until it must be called again
  * if nothing happens; -1: any. */
 int http_run(struct http *h);
-void http_wake(struct http *h); /* passes on the scheduler's events */
+void http_wake(struct http *h); /* passes on the schedulers' events */
 /* Stop accepting; running streams go on. */
 void http_quiesce(struct http *h);
 /* Requests whose headers have come and whose answer is not completely sent. Before the

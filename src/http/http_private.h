@@ -41,8 +41,8 @@ struct http {
 	int port;
 	struct tls_server *tls; /* NULL: plain */
 	struct keys *keys;      /* NULL: no key is needed */
-	const struct api *api;  /* NULL until http_set_ready */
-	struct sched *sched;
+	bool is_ready;          /* http_set_ready was called */
+	double told_waiting;    /* requests that wait for their model, as metrics have it */
 	struct sock_list socks; /* in order of idle time, the longest first */
 	LIST_HEAD(, conn) conns;
 	int n_socks, n_refused_socks; /* clients let in; clients that only get their refusal */
@@ -70,6 +70,8 @@ static inline enum health_state server_health(const struct http *h)
 						       memory_order_relaxed);
 }
 
+/* Requests of all rows; those that wait for a row's load are waiting. */
+void server_counts(const struct http *h, struct sched_counts *out);
 /* Samples the running and waiting requests for GET /stats. Does nothing before the model is
  * loaded. */
 void server_sample(struct http *h);

@@ -9,6 +9,8 @@
  * every busy server, none would be left to answer 429. All have the same body, with all of
  * this state.
  */
+#include <stdlib.h>
+
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -24,6 +26,15 @@ static const char *health_word(enum health_state s, bool is_stalled)
 	if (s != HEALTH_FAILED && is_stalled)
 		return "stalled";
 	return s == HEALTH_READY ? "ok" : health_state_name(s);
+}
+
+/* None of the models could be loaded. */
+static bool rows_have_failed(const struct http *h)
+{
+	for (int i = 0; i < h->opts.n_rows; i++)
+		if (h->opts.rows[i].state != ROW_FAILED)
+			return false;
+	return h->opts.n_rows > 0;
 }
 
 static void add_check(struct buf *b, const struct health *h)
@@ -47,17 +58,19 @@ static void answer_health(struct conn *c, bool asks_ready)
 	struct sched_counts n = {0};
 	struct buf b = {0};
 	int64_t now = server_now(h);
+	http_beat(h);
 	int64_t beat =
 		atomic_load_explicit(&health->heartbeat_us, memory_order_relaxed);
 	enum health_state state = server_health(h);
 	bool is_stalled =
 		health_is_stalled(health, now, h->opts.heartbeat_stall_us);
 	bool is_alive = state != HEALTH_FAILED && !is_stalled;
-	if (h->sched)
-		sched_counts(h->sched, &n);
-	bool is_ready = is_alive && state == HEALTH_READY && h->api;
+	server_counts(h, &n);
+	bool has_failed = h->is_ready && rows_have_failed(h);
+	bool is_ready = is_alive && state == HEALTH_READY && h->is_ready && !has_failed;
 	buf_addf(&b, "{\"status\":\"%s\",\"ready\":%s,\"load\":",
-		 health_word(state, is_stalled), is_ready ? "true" : "false");
+		 has_failed ? health_state_name(HEALTH_FAILED) : health_word(state, is_stalled),
+		 is_ready ? "true" : "false");
 	buf_add_json_num(&b, state == HEALTH_LOADING
 				     ? atomic_load(&health->load_permille) / 1000.0
 				     : 1.0);
@@ -93,6 +106,7 @@ void page_metrics(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	struct buf b = {0};
+	http_beat(c->http);
 	metrics_format(&(struct metrics_info){.model_name = o->model_name,
 					      .version = o->version,
 					      .backend = o->backend,
@@ -108,7 +122,17 @@ void page_metrics(struct conn *c)
 static void answer_api(struct conn *c, void (*format)(const struct api *a, struct buf *out))
 {
 	struct buf b = {0};
-	format(c->http->api, &b);
+	format(row_front(c->http)->api, &b);
+	answer_set(c, 200, JSON, &b);
+}
+
+static void answer_list(struct conn *c,
+			void (*format)(const struct api_row *rows, int n, struct buf *out))
+{
+	struct buf b = {0};
+	struct api_row *rows = row_list(c->http);
+	format(rows, c->http->opts.n_rows, &b);
+	free(rows);
 	answer_set(c, 200, JSON, &b);
 }
 
@@ -119,12 +143,12 @@ void page_version(struct conn *c)
 
 void page_ollama_tags(struct conn *c)
 {
-	answer_api(c, api_ollama_tags_format);
+	answer_list(c, api_ollama_tags_format);
 }
 
 void page_ollama_ps(struct conn *c)
 {
-	answer_api(c, api_ollama_ps_format);
+	answer_list(c, api_ollama_ps_format);
 }
 
 void page_ollama_version(struct conn *c)
@@ -134,12 +158,7 @@ void page_ollama_version(struct conn *c)
 
 void page_models(struct conn *c)
 {
-	struct buf b = {0};
-	if (c->http->api)
-		api_models_format(c->http->api, &b);
-	else
-		api_models_loading(c->http->opts.model_name, &b);
-	answer_set(c, 200, JSON, &b);
+	answer_list(c, api_models_format);
 }
 
 static void answer_text(struct conn *c, enum status st, struct buf *b)
@@ -154,7 +173,9 @@ static void answer_text(struct conn *c, enum status st, struct buf *b)
 void page_model(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_model_format(c->http->api, c->tail, &b, &c->fail), &b);
+	struct api_row *rows = row_list(c->http);
+	answer_text(c, api_model_format(rows, c->http->opts.n_rows, c->tail, &b, &c->fail), &b);
+	free(rows);
 }
 
 static struct api_kept kept_by(const struct conn *c)
@@ -165,7 +186,7 @@ static struct api_kept kept_by(const struct conn *c)
 void page_response(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_format(c->http->api, kept_by(c), &b, &c->fail), &b);
+	answer_text(c, api_response_format(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
 }
 
 void page_response_items(struct conn *c)
@@ -174,26 +195,26 @@ void page_response_items(struct conn *c)
 	struct str order;
 	bool is_rising = route_argument(c->sock->head.target, "order", &order) &&
 			 str_is(order, "asc");
-	answer_text(c, api_response_items_format(c->http->api, kept_by(c), is_rising, &b,
+	answer_text(c, api_response_items_format(row_front(c->http)->api, kept_by(c), is_rising, &b,
 						 &c->fail), &b);
 }
 
 void page_response_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_delete(c->http->api, kept_by(c), &b, &c->fail), &b);
+	answer_text(c, api_response_delete(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
 }
 
 void page_response_cancel(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_cancel(c->http->api, kept_by(c), &c->fail), &b);
+	answer_text(c, api_response_cancel(row_front(c->http)->api, kept_by(c), &c->fail), &b);
 }
 
 void page_props(struct conn *c)
 {
 	struct buf b = {0};
-	api_props_format(c->http->api, &b);
+	api_props_format(row_front(c->http)->api, &b);
 	answer_set(c, 200, JSON, &b);
 }
 

@@ -59,7 +59,7 @@ static void answer_list(struct conn *c, int usual, int max,
 	struct batch_page page = {.owner = c->owner, .limit = usual, .after = {"", 0},
 				  .purpose = {"", 0}};
 	struct buf b = {0};
-	enum status st = api_check_batches(c->http->api, &c->fail);
+	enum status st = api_check_batches(row_front(c->http)->api, &c->fail);
 	if (st == OK)
 		st = read_limit(c, max, &page.limit, &c->fail);
 	if (st == OK)
@@ -67,7 +67,7 @@ static void answer_list(struct conn *c, int usual, int max,
 	(void)!route_argument(c->sock->head.target, "after", &page.after);
 	(void)!route_argument(c->sock->head.target, "purpose", &page.purpose);
 	if (st == OK)
-		list(c->http->api, &page, &b);
+		list(row_front(c->http)->api, &page, &b);
 	answer_item(c, st, &b);
 }
 
@@ -84,14 +84,14 @@ void page_batches(struct conn *c)
 void page_file(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_file_format(c->http->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_file_format(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
 }
 
 void page_file_content(struct conn *c)
 {
 	int fd;
 	int64_t n;
-	if (api_file_open(c->http->api, kept_by(c), &fd, &n, &c->fail) == OK)
+	if (api_file_open(row_front(c->http)->api, kept_by(c), &fd, &n, &c->fail) == OK)
 		answer_set_file(c, "application/octet-stream", fd, n);
 	else
 		answer_fail(c, &c->fail);
@@ -100,11 +100,11 @@ void page_file_content(struct conn *c)
 void page_file_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_file_delete(c->http->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_file_delete(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
 }
 
 void page_batch(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_batch_format(c->http->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_batch_format(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
 }

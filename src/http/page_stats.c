@@ -42,9 +42,9 @@ static struct memory read_memory(void)
 static void sample(struct http *h, int64_t memory_bytes)
 {
 	struct sched_counts n;
-	if (!h->sched)
+	if (!h->is_ready)
 		return;
-	sched_counts(h->sched, &n);
+	server_counts(h, &n);
 	recent_sample(h->recent, server_now(h), (int64_t)metric_get(METRIC_GENERATION_TOKENS),
 		      &(struct recent_gauges){n.n_running, n.n_waiting,
 					      metric_get(METRIC_KV_CACHE_USAGE),
@@ -98,7 +98,7 @@ void page_slots(struct conn *c)
 		s.p[s.n - 1 - i] = s.p[i];
 		s.p[i] = last;
 	}
-	api_slots_format(c->http->api, s.p, s.n, &b);
+	api_slots_format(row_front(c->http)->api, s.p, s.n, &b);
 	free(s.p);
 	answer_set(c, 200, JSON, &b);
 }
@@ -108,7 +108,7 @@ void page_slots(struct conn *c)
 static void add_now(const struct http *h, struct buf *b)
 {
 	struct sched_counts n;
-	sched_counts(h->sched, &n);
+	server_counts(h, &n);
 	buf_addf(b, "{\"now\":%lld,\"model\":", (long long)clock_wall_s());
 	buf_add_json(b, str_of(h->opts.model_name));
 	buf_add_z(b, ",\"version\":");

@@ -10,6 +10,8 @@
  * Clients and proxies hang up on silence: undici after 300 s, nginx and HAProxy after 60 s or
  * less.
  *
+ * A request that waits for its model has no call yet, and what breaks its silence is a comment.
+ *
  * A client that takes no byte for stall_s, or whose buffer is full, is dropped. The
  * model goes on writing, and its tokens must not pile up.
  */
@@ -45,6 +47,12 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *out, size_t max)
 	return (ssize_t)n;
 }
 
+/* False: it waits for its model, or a worker makes its call. */
+static bool has_call(const struct conn *c)
+{
+	return c->call && !c->is_offloaded;
+}
+
 bool sse_queue(struct conn *c)
 {
 	struct MHD_Response *r = MHD_create_response_from_callback(
@@ -52,7 +60,8 @@ bool sse_queue(struct conn *c)
 	if (!r)
 		return false;
 	answer_add_headers(c, r);
-	answer_header(c, r, "Content-Type", api_call_stream_type(c->call));
+	answer_header(c, r, "Content-Type", has_call(c) ? api_call_stream_type(c->call)
+							 : SSE_TYPE);
 	answer_header(c, r, "Cache-Control", "no-cache");
 	answer_header(c, r, "X-Accel-Buffering", "no"); /* tells nginx not to buffer */
 	c->answer.status = 200;
@@ -88,13 +97,17 @@ void sse_tick(struct conn *c, int64_t now_us)
 			conn_drop(c, END_STALLED);
 		return;
 	}
-	if (!api_call_is_stream(c->call) || c->is_over ||
+	bool is_stream = has_call(c) ? api_call_is_stream(c->call) : c->asks_stream;
+	if (!is_stream || c->is_over ||
 	    now_us - s->last_us < o->keepalive_s * INT64_C(1000000))
 		return;
-	if (n == 0) /* else frames wait for the head: they break the silence themselves */
+	/* else frames wait for the head: they break the silence themselves */
+	if (n == 0 && has_call(c))
 		api_call_keep_alive(c->call, &s->buf);
+	else if (n == 0)
+		buf_add_z(&s->buf, SSE_COMMENT);
 	sse_added(c, n);
-	if (c->state == CONN_QUEUED) {
+	if (c->state == CONN_QUEUED || c->state == CONN_WAITING) {
 		conn_set_state(c, CONN_STREAMING);
 		conn_resume(c);
 	}

@@ -93,6 +93,23 @@ struct sched *sched_create(const struct sched_opts *o)
 	return s;
 }
 
+/* Gauges are sums over the models that are in memory. */
+static void tell(struct sched *s, const struct sched_gauges *g)
+{
+	struct sched_gauges *told = &s->told;
+	metric_share(METRIC_REQUESTS_RUNNING, &told->running, g->running);
+	metric_share(METRIC_BATCH_REQUESTS_RUNNING, &told->background, g->background);
+	metric_share(METRIC_REQUESTS_WAITING, &told->waiting, g->waiting);
+	metric_share(METRIC_WAITING_TOKENS, &told->waiting_tok, g->waiting_tok);
+	metric_share(METRIC_KV_PAGES, &told->pages, g->pages);
+	metric_share(METRIC_KV_PAGES_USED, &told->pages_used, g->pages_used);
+	metric_share(METRIC_STATE_SLOTS, &told->slots, g->slots);
+	metric_share(METRIC_STATE_CHECKPOINTS, &told->checkpoints, g->checkpoints);
+	double total = metric_get(METRIC_KV_PAGES);
+	metric_set(METRIC_KV_CACHE_USAGE,
+		   total > 0 ? metric_get(METRIC_KV_PAGES_USED) / total : 0);
+}
+
 void sched_destroy(struct sched *s)
 {
 	if (!s)
@@ -102,6 +119,7 @@ void sched_destroy(struct sched *s)
 	while (s->n_open > 0)
 		sched_iterate(s);
 	engine_set_on_disk(s->o.engine, NULL, NULL);
+	tell(s, &(struct sched_gauges){0});
 	emit_deinit(&s->emit);
 	batch_deinit(s);
 	grammar_vocab_destroy(s->vocab);
@@ -394,18 +412,15 @@ static void publish(struct sched *s)
 	atomic_store(&s->n_paused, n_paused);
 
 	int total = engine_pages_total(e), used = total - engine_pages_free(e);
-	metric_set(METRIC_REQUESTS_RUNNING, n_running);
-	metric_set(METRIC_BATCH_REQUESTS_RUNNING, n_background);
-	metric_set(METRIC_REQUESTS_WAITING, atomic_load(&s->n_queued) + n_paused);
-	metric_set(METRIC_WAITING_TOKENS, (double)atomic_load(&s->n_queued_tok));
-	metric_set(METRIC_KV_PAGES, total);
-	metric_set(METRIC_KV_PAGE_TOKENS, engine_page_size(e));
-	metric_set(METRIC_KV_PAGES_USED, used);
 	struct engine_stats stats;
 	engine_stats(e, &stats);
-	metric_set(METRIC_STATE_SLOTS, stats.checkpoints_max);
-	metric_set(METRIC_STATE_CHECKPOINTS, stats.checkpoints);
-	metric_set(METRIC_KV_CACHE_USAGE, total ? (double)used / total : 0);
+	metric_set(METRIC_KV_PAGE_TOKENS, engine_page_size(e));
+	tell(s, &(struct sched_gauges){
+		.running = n_running, .background = n_background,
+		.waiting = atomic_load(&s->n_queued) + n_paused,
+		.waiting_tok = (double)atomic_load(&s->n_queued_tok), .pages = total,
+		.pages_used = used, .slots = stats.checkpoints_max,
+		.checkpoints = stats.checkpoints});
 }
 
 bool sched_iterate(struct sched *s)

@@ -15,6 +15,11 @@ struct req_list {
 	struct request *head, **tail; /* linked by request.next */
 };
 
+/* What a scheduler has told of itself to metrics. */
+struct sched_gauges {
+	double running, background, waiting, waiting_tok, pages, pages_used, slots, checkpoints;
+};
+
 struct sched {
 	struct sched_opts o;
 	struct queue *inbox; /* submitted, not yet seen by the engine thread */
@@ -33,6 +38,7 @@ struct sched {
 	/* only the engine thread's */
 	struct req_list waiting; /* QUEUED, by priority and arrival */
 	struct req_list active;  /* scheduled, by priority and start */
+	struct sched_gauges told;
 	int n_bad_steps;         /* bad steps in a row */
 	bool is_bad_step;        /* the current step has logits that are no numbers */
 

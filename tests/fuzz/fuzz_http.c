@@ -148,6 +148,8 @@ static int listen_anywhere(enum server i)
 	return fd;
 }
 
+static struct model_row rows[N_SERVERS];
+
 static void open_servers(void)
 {
 	static const char *const origins[] = {"http://page"};
@@ -165,7 +167,15 @@ static void open_servers(void)
 	write_file(keys, KEYS, strlen(KEYS));
 	atomic_store(&health.state, HEALTH_READY);
 	for (enum server i = 0; i < N_SERVERS; i++) {
+		struct model_row *r = &rows[i];
+		row_init(r);
+		r->name = "halo-tiny";
+		r->api = api;
+		r->sched = sched;
+		r->health = &health;
+		r->state = ROW_LOADED;
 		const struct http_opts o = {
+			.rows = r, .n_rows = 1,
 			.loop = &loop, .listen_fd = listen_anywhere(i), .max_connections = 3,
 			.max_body_bytes = 12000, .body_memory_bytes = 1 << 20,
 			.keepalive_s = 5, .header_s = 30, .idle_s = 60, .stall_s = 5,
@@ -180,7 +190,7 @@ static void open_servers(void)
 			fprintf(stderr, "%s\n", fail.text);
 			abort();
 		}
-		http_set_ready(servers[i], api, sched);
+		http_set_ready(servers[i]);
 	}
 	unlink(cert);
 	unlink(key);

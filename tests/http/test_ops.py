@@ -49,7 +49,7 @@ def test_loading(t):
         for path in ("/health", "/health?ready", "/readyz", "/livez"):
             t.equal(health(d, path), (200, "ok"), "%s: then it is ready" % path)
         entry = d.get("/v1/models").json["data"][0]
-        t.equal((entry["id"], entry["status"]), (models.json["first_id"], {"value": "loaded"}),
+        t.equal((entry["id"], entry["status"]["value"]), (models.json["first_id"], "loaded"),
                 "the same name is loaded")
         t.equal(d.chat("Hi", max_tokens=1).status, 200, "and answers")
         t.equal(d.stop(), 0, "and ends")

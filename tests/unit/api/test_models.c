@@ -50,18 +50,31 @@ static void check_model(const json_t *m, const char *id)
 	ok(size > n / 2 && size < n, "size: %lld bytes at four bits and more", size);
 }
 
+static struct api_row loaded(void)
+{
+	return (struct api_row){.name = "halo-tiny", .api = fixture_api(), .state = "loaded",
+				.is_loaded = true};
+}
+
 static void test_list(void)
 {
 	struct buf b = {0};
-	api_models_format(fixture_api(), &b);
+	const struct api_row rows[] = {loaded(), {.name = "other", .state = "failed",
+						  .why = "it is damaged"}};
+	api_models_format(rows, 2, &b);
 	json_t *v = parse(&b);
 	const json_t *data = json_object_get(v, "data");
 	is_str(str_at(v, "object"), "list", "a list");
-	is_int(json_array_size(data), 3, "the model and its aliases");
+	is_int(json_array_size(data), 4, "the model, its aliases, and one that is not loaded");
 	check_model(json_array_get(data, 0), "halo-tiny");
 	check_model(json_array_get(data, 2), "default");
 	is_str(str_at(v, "first_id"), "halo-tiny", "the first one's id");
-	is_str(str_at(v, "last_id"), "default", "the last one's id");
+	is_str(str_at(v, "last_id"), "other", "the last one's id");
+	const json_t *state = json_object_get(json_array_get(data, 0), "status");
+	is_str(str_at(state, "value"), "loaded", "its state");
+	state = json_object_get(json_array_get(data, 3), "status");
+	is_str(str_at(state, "value"), "failed", "the other's state");
+	is_str(str_at(state, "error"), "it is damaged", "and why");
 	ok(json_is_false(json_object_get(v, "has_more")), "no more pages");
 	json_decref(v);
 }
@@ -70,12 +83,13 @@ static void test_one(void)
 {
 	struct buf b = {0};
 	struct fail fail;
-	is_int(api_model_format(fixture_api(), STR("gpt-tiny"), &b, &fail), OK,
+	const struct api_row row = loaded();
+	is_int(api_model_format(&row, 1, STR("gpt-tiny"), &b, &fail), OK,
 	       "by alias");
 	json_t *v = parse(&b);
 	check_model(v, "gpt-tiny");
 	json_decref(v);
-	is_int(api_model_format(fixture_api(), STR("x\"y"), &b, &fail), E_MODEL,
+	is_int(api_model_format(&row, 1, STR("x\"y"), &b, &fail), E_MODEL,
 	       "unknown");
 	is_int(b.n, 0, "nothing written");
 	api_error_format(&fail, &b);

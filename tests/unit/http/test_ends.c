@@ -245,7 +245,7 @@ int main(void)
 		return 1;
 	}
 	atomic_store(&health.state, HEALTH_READY);
-	http_set_ready(h, (const struct api *)&now_us, NULL); /* never looked into */
+	http_set_ready(h);
 	health_beat(&health, INT64_MAX / 2);
 	buf_reserve(&text, 1 << 16);
 	for (int n = 0; n < N_ENDS + WARM_UP;) {

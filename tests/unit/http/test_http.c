@@ -191,7 +191,7 @@ static void test_large(void)
 	snprintf(text, sizeof text, POST "Content-Length: %d\r\n\r\n%s" GET "\r\n",
 		 MAX_BODY + 1, long_body);
 	atomic_store(&health.state, HEALTH_READY);
-	http_set_ready(h, (const struct api *)&now_us, NULL); /* never looked into */
+	http_set_ready(h);
 	ask_n(text, strlen(text), 2);
 	ok(starts("HTTP/1.1 413 ") && has("\"code\":\"request_too_large\""),
 	   "a body that is too large");
@@ -207,7 +207,7 @@ static void test_large(void)
 	ask_n(text, strlen(text), 100);
 	ok(starts("HTTP/1.1 413 ") && is_closed,
 	   "who asks first is told before the body");
-	http_set_ready(h, NULL, NULL);
+	h->is_ready = false;
 	atomic_store(&health.state, HEALTH_LOADING);
 	snprintf(text, sizeof text, GET "X-Long: %010000d\r\n\r\n", 7);
 	ask(text);
@@ -382,26 +382,39 @@ static void read_until_idle(int fd)
 	}
 }
 
-/* The last bytes of an answer count as a request until the client has them. */
-static void test_last_bytes(void)
+/* A client that reads late, until libmicrohttpd is through with its answers. Returns whether some
+ * bytes are still here then. receive_bytes: what its kernel holds. */
+static bool leaves_last_bytes(int receive_bytes)
 {
 	const char *page = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-	int fd = dial_small(4096), on = 1;
+	int fd = dial_small(receive_bytes), on = 1;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	settle();
 	for (int i = 0; i < 1000 && http_active(h) == 0; i++) {
 		send_all(fd, page, strlen(page));
 		settle();
 	}
-	is_int(http_active(h), 1, "a client that does not read");
+	bool is_held = http_active(h) == 1;
 	read_until_idle(fd);
-	is_int(http_active(h), 0, "libmicrohttpd is through with its answer");
+	bool is_through = http_active(h) == 0;
 	atomic_store(&health.state, HEALTH_DRAINING);
-	is_int(http_active(h), 1, "but the last bytes are still here");
+	bool is_left = http_active(h) == 1;
 	read_until_idle(fd);
-	is_int(http_active(h), 0, "until the client takes them");
+	bool is_taken = http_active(h) == 0;
 	atomic_store(&health.state, HEALTH_LOADING);
 	hang_up(fd);
+	settle();
+	return is_held && is_through && is_left && is_taken;
+}
+
+/* The last bytes of an answer count as a request until the client has them. Where the answers end
+ * in the kernels' buffers depends on their sizes. */
+static void test_last_bytes(void)
+{
+	bool is_seen = false;
+	for (int i = 0; i < 16 && !is_seen; i++)
+		is_seen = leaves_last_bytes(4096 + 1500 * i);
+	ok(is_seen, "the last bytes count until the client takes them");
 }
 
 static void test_truncated(void)

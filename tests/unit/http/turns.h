@@ -31,15 +31,21 @@ static uv_loop_t loop;
 
 /* --- both sides ---------------------------------------------------------------- */
 
+static struct model_row row; /* never loaded */
+
 static struct http_opts opts(void)
 {
+	row_init(&row);
+	row.name = "m";
+	row.state = ROW_LOADING;
+	row.health = &health;
 	return (struct http_opts){
 		.loop = &loop,
 		.host = "127.0.0.1", .listen_fd = -1, .max_connections = 20,
 		.max_body_bytes = MAX_BODY, .body_memory_bytes = 1 << 20,
 		.keepalive_s = 5, .header_s = 30, .idle_s = 60,
 		.stall_s = 5, .heartbeat_stall_us = 10 * SECOND,
-		.clock = &hand_clock, .health = &health,
+		.clock = &hand_clock, .health = &health, .rows = &row, .n_rows = 1,
 		.model_name = "m", .version = "0", .backend = "none", .backend_reason = "a test",
 	};
 }

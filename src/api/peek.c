@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/peek.h"
+
+#include <jansson.h>
+
+struct cursor {
+	const char *p, *end;
+};
+
+static void skip_space(struct cursor *c)
+{
+	while (c->p < c->end && is_char_of(*c->p, " \t\r\n"))
+		c->p++;
+}
+
+/* Takes the string that begins here, with its quotes. False: there is none. */
+static bool take_string(struct cursor *c, struct str *out)
+{
+	const char *start = c->p++, *p = c->p;
+	if (start >= c->end || *start != '"')
+		return false;
+	while (p < c->end && *p != '"')
+		p += *p == '\\' ? 2 : 1;
+	if (p >= c->end)
+		return false;
+	c->p = p + 1;
+	*out = (struct str){start, (size_t)(c->p - start)};
+	return true;
+}
+
+/* Takes the value that begins here, whatever is in it. False: it does not end. */
+static bool take_value(struct cursor *c, struct str *out)
+{
+	const char *start = c->p;
+	struct str s;
+	int depth = 0;
+	while (c->p < c->end) {
+		char x = *c->p;
+		if (x == '"') {
+			if (!take_string(c, &s))
+				return false;
+			continue;
+		}
+		if (depth == 0 && (x == ',' || x == '}'))
+			break;
+		depth += (x == '{' || x == '[') - (x == '}' || x == ']');
+		c->p++;
+	}
+	*out = (struct str){start, (size_t)(c->p - start)};
+	while (out->n && is_char_of(out->p[out->n - 1], " \t\r\n"))
+		out->n--;
+	return c->p < c->end;
+}
+
+/* The text of a string, with its escapes read. "": it is no string. */
+static void set_text(struct str quoted, struct buf *out)
+{
+	json_t *v = json_loadb(quoted.p, quoted.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	buf_clear(out);
+	if (json_is_string(v))
+		buf_add(out, json_string_value(v), json_string_length(v));
+	json_decref(v);
+}
+
+void peek_body(struct str body, bool takes_name, struct peek *out)
+{
+	struct cursor c = {body.p, body.p + body.n};
+	struct str key, value;
+	*out = (struct peek){0};
+	skip_space(&c);
+	if (c.p >= c.end || *c.p != '{')
+		return;
+	do {
+		c.p++;
+		skip_space(&c);
+		if (!take_string(&c, &key))
+			return;
+		skip_space(&c);
+		if (c.p >= c.end || *c.p != ':')
+			return;
+		c.p++;
+		skip_space(&c);
+		if (!take_value(&c, &value))
+			return;
+		if (str_is(key, "\"model\"") ||
+		    (takes_name && str_is(key, "\"name\"") && !out->model.n))
+			set_text(value, &out->model);
+		else if (str_is(key, "\"stream\""))
+			out->is_stream = str_is(value, "true");
+	} while (*c.p == ',');
+}
+
+void peek_deinit(struct peek *p) { buf_deinit(&p->model); }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which model a body asks for, and whether as a stream, before anything else of it is read: that
+ * needs the model. Nothing is checked here. Thread: any.
+ */
+#pragma once
+#include "base/buf.h"
+
+struct peek {
+	struct buf model; /* "": the body names none */
+	bool is_stream;
+};
+
+/* Reads the members of the outermost object alone. takes_name: Ollama's older `name` counts. */
+void peek_body(struct str body, bool takes_name, struct peek *out);
+void peek_deinit(struct peek *p);

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <build-config.h>
+
+#include "daemon/fleet.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+
+#define RETRY_US INT64_C(2000000) /* a load that failed is not tried again sooner */
+#define BESIDE_US INT64_C(60000000) /* fleet_opts.has_work waits so long for other models */
+
+/* A thread's last report. It writes it and ends, or, after LOADED, goes on. */
+enum news { NEWS_NONE, NEWS_LOADED, NEWS_FAILED, NEWS_OVER, NEWS_STOPPED, NEWS_UNLOADED };
+
+/* What the model's thread is for. */
+enum job { JOB_NONE, JOB_LOAD, JOB_RUN, JOB_UNLOAD };
+
+struct member {
+	struct fleet *of;
+	struct model_row *row;
+	const struct config *config;
+	struct boot_plan plan;
+	struct api_memory *memory;
+	struct health health; /* of its engine */
+
+	enum job job;
+	pthread_t thread;
+	int64_t began_us;     /* when the job began */
+	bool is_wanted;       /* in the queue of loads */
+	struct member *next;
+	bool needs_room;      /* the last load found others in its place */
+	int64_t failed_us;    /* when its last load failed; 0: it did not */
+	enum row_state after; /* state after its unload */
+
+	_Atomic int news;
+	_Atomic bool is_leaving; /* its engine is to end so that it is unloaded */
+	/* The thread's, until its news: the model in memory; what answers while it is not; why
+	 * loading failed. */
+	struct boot boot, look;
+	struct boot_look looks;
+	bool is_check_failed, found_no_room;
+	struct fail fail;
+};
+
+struct fleet {
+	struct fleet_opts o;
+	struct model_row *rows;
+	struct member *members;
+	int n;
+	struct boot_shared shared; /* of the thread that loads or unloads */
+	struct member *busy;        /* it loads or unloads */
+	struct member *wanted;      /* the queue of loads, in order of their first request */
+	enum fleet_state start;
+	bool is_draining, is_stopping, has_given_up;
+};
+
+static int64_t now_us(void) { return clock_now_us(&clock_monotonic); }
+
+/* --- a model's threads ---------------------------------------------------------- */
+
+static struct boot_opts boot_opts(struct member *e)
+{
+	struct fleet *m = e->of;
+	return (struct boot_opts){.config = e->config, .plan = &e->plan, .clock = &clock_monotonic,
+				  .health = m->o.health, .beats = &e->health,
+				  .shared = &m->shared, .memory = e->memory,
+				  .batches = *m->o.batches,
+				  .on_ready = m->o.on_news, .ctx = m->o.ctx};
+}
+
+static void tell(struct member *e, enum news news)
+{
+	void (*on_news)(void *ctx) = e->of->o.on_news;
+	void *ctx = e->of->o.ctx;
+	atomic_store(&e->news, news);
+	on_news(ctx);
+}
+
+/* Opens what answers questions about the model while it is not in memory. */
+static void open_look(struct member *e)
+{
+	struct boot_opts o = boot_opts(e);
+	struct fail fail;
+	if (boot_open(&o, &e->looks, &e->look, &fail) == OK)
+		return;
+	log_warn("model %s: its files cannot be opened any more: %s", e->row->name, fail.text);
+	boot_unload(&e->look, &e->of->shared);
+}
+
+static void *load_main(void *arg)
+{
+	struct member *e = arg;
+	struct boot_opts o = boot_opts(e);
+	if (boot_load(&o, &e->boot, &e->fail) != OK) {
+		e->is_check_failed = e->boot.is_check_failed;
+		e->found_no_room = e->boot.needs_room;
+		boot_unload(&e->boot, &e->of->shared);
+		tell(e, NEWS_FAILED);
+		return NULL;
+	}
+	e->looks = (struct boot_look){.sees = e->boot.vision, .hears = e->boot.sound,
+				      .n_ctx = engine_n_ctx(e->boot.engine)};
+	health_beat(&e->health, now_us());
+	tell(e, NEWS_LOADED);
+	sched_run(e->boot.sched);
+	bool is_leaving = atomic_load(&e->is_leaving);
+	health_beat(&e->health, now_us());
+	if (is_leaving && e == e->of->members)
+		e->of->o.on_first(e->of->o.ctx, NULL, NULL);
+	if (is_leaving && e->config->sleep_keep)
+		open_look(e);
+	tell(e, is_leaving ? NEWS_STOPPED : NEWS_OVER);
+	return NULL;
+}
+
+/* The system need hold these files in memory no longer. files: of tensors_list_files. */
+static void forget_files(struct buf *files)
+{
+	char *rest = files->p, *line;
+	while (rest && (line = strsep(&rest, "\n"))) {
+		int path = 0;
+		if (sscanf(line, "file %*d %*d %n", &path) < 0 || !path)
+			continue;
+		int fd = open(line + path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		close(fd);
+	}
+}
+
+static void *unload_main(void *arg)
+{
+	struct member *e = arg;
+	struct boot_shared *s = &e->of->shared;
+	struct buf files = {0};
+	if (!e->config->sleep_keep)
+		tensors_list_files(e->boot.model->tensors, &files);
+	boot_unload(&e->boot, s);
+	if (e->after == ROW_SLEEPING && s->n_loaded == 0)
+		boot_unload_readers(s);
+	if (files.n) {
+		buf_add_z(&files, "");
+		forget_files(&files);
+	}
+	buf_deinit(&files);
+	malloc_trim(0);
+	tell(e, NEWS_UNLOADED);
+	return NULL;
+}
+
+/* --- loads and unloads ---------------------------------------------------------- */
+
+static void set_failed(struct member *e, const struct fail *why)
+{
+	struct model_row *r = e->row;
+	fail_set(&r->why, E_MODEL_DOWN, "the model `%s` cannot be loaded: %.400s", r->name,
+		 why->text);
+	r->state = ROW_FAILED;
+	e->failed_us = now_us();
+	metric_add_by(METRIC_MODEL_LOADS, "failed", 1);
+	log_error("model %s: cannot be loaded: %s", r->name, why->text);
+	row_changed(r);
+}
+
+static enum status start(struct member *e, enum job job, struct fail *fail)
+{
+	atomic_store(&e->news, NEWS_NONE);
+	e->began_us = now_us();
+	int rc = thread_start(&e->thread, job == JOB_LOAD ? "engine" : "unload",
+			      job == JOB_LOAD ? load_main : unload_main, e);
+	if (rc != 0)
+		return fail_set(fail, E_LIMIT, "the engine's thread cannot be started: %s "
+				"(limits: TasksMax, ulimit -u, memory)", strerror(rc));
+	e->job = job;
+	e->of->busy = e;
+	return OK;
+}
+
+static enum status load(struct member *e, struct fail *fail)
+{
+	assert(e->job == JOB_NONE);
+	atomic_store(&e->is_leaving, false);
+	atomic_store(&e->health.state, HEALTH_READY);
+	e->row->state = ROW_LOADING;
+	return start(e, JOB_LOAD, fail);
+}
+
+/* Ends the engine of a model that no request uses; its thread's news does the rest. */
+static void unload(struct member *e, enum row_state after)
+{
+	struct model_row *r = e->row;
+	if (after == ROW_SLEEPING)
+		log_info("model %s goes to sleep: no request for %.0f s", r->name,
+			 (double)(now_us() - r->used_us) * 1e-6);
+	else
+		log_info("model %s is unloaded: another needs the room", r->name);
+	metric_add_by(METRIC_MODEL_UNLOADS, after == ROW_SLEEPING ? "sleep" : "room", 1);
+	e->after = after;
+	e->of->busy = e;
+	atomic_store(&e->is_leaving, true);
+	r->is_leaving = true;
+	sched_stop(r->sched);
+}
+
+/* The one that goes first: without a request, and used least lately. NULL: none is in memory. */
+static struct member *find_victim(struct fleet *m)
+{
+	struct member *best = NULL;
+	for (int i = 0; i < m->n; i++) {
+		struct member *e = &m->members[i];
+		if (e->row->state != ROW_LOADED)
+			continue;
+		bool is_busy = e->row->n_calls > 0, best_is = best && best->row->n_calls > 0;
+		if (!best || (best_is && !is_busy) ||
+		    (best_is == is_busy && e->row->used_us < best->row->used_us))
+			best = e;
+	}
+	return best;
+}
+
+/* Those that were to leave may stay. */
+static void let_stay(struct fleet *m)
+{
+	for (int i = 0; i < m->n; i++) {
+		struct model_row *r = &m->rows[i];
+		if (r->state != ROW_LOADED || !r->is_leaving)
+			continue;
+		r->is_leaving = false;
+		row_changed(r);
+	}
+}
+
+static void unwant(struct fleet *m, struct member *e)
+{
+	struct member **p = &m->wanted;
+	while (*p != e)
+		p = &(*p)->next;
+	*p = e->next;
+	e->is_wanted = e->needs_room = false;
+}
+
+/* Does somebody wait for it? */
+static bool has_work(const struct member *e)
+{
+	struct fleet *m = e->of;
+	return e->row->n_waiting > 0 || (e == m->members && m->o.has_work(m->o.ctx));
+}
+
+static void want(struct fleet *m, struct member *e)
+{
+	struct member **last = &m->wanted;
+	if (e->row->state != ROW_LOADED)
+		e->row->state = ROW_LOADING;
+	if (e->is_wanted)
+		return;
+	while (*last)
+		last = &(*last)->next;
+	*last = e;
+	e->next = NULL;
+	e->is_wanted = true;
+}
+
+/* Does the next thing that is due, if nothing is under way. */
+static void advance(struct fleet *m)
+{
+	struct fail fail;
+	struct member *e;
+	if (m->busy || m->is_stopping || m->start == FLEET_STARTING)
+		return;
+	while ((e = m->wanted) && (!has_work(e) || e->row->state == ROW_LOADED)) {
+		unwant(m, e); /* its clients have gone, or it stays */
+		if (e->row->state == ROW_LOADING)
+			e->row->state = ROW_UNLOADED;
+		let_stay(m);
+	}
+	if (!e)
+		return;
+	struct member *victim = e->needs_room ? find_victim(m) : NULL;
+	if (victim && victim->row->n_calls > 0) {
+		victim->row->is_leaving = true;
+	} else if (victim) {
+		e->needs_room = false; /* the next load says whether it was enough */
+		unload(victim, ROW_UNLOADED);
+	} else if (load(e, &fail) != OK) {
+		unwant(m, e);
+		set_failed(e, &fail);
+	}
+}
+
+/* --- news ----------------------------------------------------------------------- */
+
+static void count_loaded(const struct fleet *m)
+{
+	int n = 0;
+	for (int i = 0; i < m->n; i++)
+		n += m->rows[i].state == ROW_LOADED;
+	metric_set(METRIC_MODELS_LOADED, n);
+}
+
+static void on_loaded(struct member *e)
+{
+	struct fleet *m = e->of;
+	struct model_row *r = e->row;
+	e->job = JOB_RUN;
+	m->busy = NULL;
+	r->sched = e->boot.sched;
+	r->api = e->boot.api;
+	boot_unload(&e->look, &m->shared);
+	r->load_s = (double)(now_us() - e->began_us) * 1e-6;
+	r->used_us = now_us();
+	r->is_leaving = false;
+	r->state = ROW_LOADED;
+	e->failed_us = 0;
+	metric_set(METRIC_MODEL_LOAD, r->load_s);
+	metric_add_by(METRIC_MODEL_LOADS, "ok", 1);
+	atomic_store(&m->o.health->load_stage, LOAD_DONE);
+	if (m->start == FLEET_STARTED)
+		log_info("model %s is in memory, loaded in %.2f s", r->name, r->load_s);
+	if (e->is_wanted)
+		unwant(m, e);
+	if (m->is_stopping)
+		sched_stop(r->sched);
+	m->start = FLEET_STARTED;
+	m->o.on_change(m->o.ctx);
+	if (e == m->members && !m->is_draining && !m->is_stopping)
+		m->o.on_first(m->o.ctx, r->api, r->sched);
+	let_stay(m);
+	row_changed(r);
+}
+
+static void on_failed(struct member *e)
+{
+	struct fleet *m = e->of;
+	pthread_join(e->thread, NULL);
+	e->job = JOB_NONE;
+	m->busy = NULL;
+	if (m->start == FLEET_STARTING) {
+		m->start = FLEET_NOT_STARTED;
+		return;
+	}
+	if (e->found_no_room) {
+		e->needs_room = true;
+		return;
+	}
+	if (e->is_wanted)
+		unwant(m, e);
+	set_failed(e, &e->fail);
+	if (e->fail.code == E_DEVICE) { /* a restart may help */
+		atomic_store(&m->o.health->is_device_lost, true);
+		atomic_store(&m->o.health->state, HEALTH_FAILED);
+	}
+}
+
+/* Its engine has ended: from here on what is left of it answers, and the rest goes. */
+static void on_stopped(struct member *e)
+{
+	struct model_row *r = e->row;
+	struct fail fail;
+	pthread_join(e->thread, NULL);
+	e->job = JOB_NONE;
+	r->sched = NULL;
+	r->api = e->look.api;
+	r->is_leaving = false;
+	r->state = r->n_waiting ? ROW_LOADING : e->after;
+	if (start(e, JOB_UNLOAD, &fail) == OK)
+		return;
+	log_warn("model %s: %s", r->name, fail.text);
+	unload_main(e); /* the clients wait meanwhile */
+}
+
+static void on_unloaded(struct member *e)
+{
+	struct fleet *m = e->of;
+	if (e->job == JOB_UNLOAD)
+		pthread_join(e->thread, NULL);
+	e->job = JOB_NONE;
+	m->busy = NULL;
+	let_stay(m);
+	log_info("model %s has left memory", e->row->name);
+	m->o.on_change(m->o.ctx);
+}
+
+static void on_over(struct member *e)
+{
+	pthread_join(e->thread, NULL);
+	e->job = JOB_NONE;
+	e->of->has_given_up |= !e->of->is_stopping;
+}
+
+void fleet_collect(struct fleet *m)
+{
+	for (int i = 0; i < m->n; i++) {
+		struct member *e = &m->members[i];
+		enum news news = (enum news)atomic_exchange(&e->news, NEWS_NONE);
+		/* A thread that is over may have said before that the model is loaded. */
+		if (e->job == JOB_LOAD && (news == NEWS_OVER || news == NEWS_LOADED))
+			on_loaded(e);
+		if (news == NEWS_FAILED)
+			on_failed(e);
+		else if (news == NEWS_OVER)
+			on_over(e);
+		else if (news == NEWS_STOPPED)
+			on_stopped(e);
+		else if (news == NEWS_UNLOADED)
+			on_unloaded(e);
+	}
+	count_loaded(m);
+	advance(m);
+}
+
+/* --- requests ------------------------------------------------------------------- */
+
+static struct member *member_of(struct fleet *m, const struct model_row *r)
+{
+	return &m->members[r - m->rows];
+}
+
+void fleet_need(void *ctx, struct model_row *r)
+{
+	struct fleet *m = ctx;
+	struct member *e = member_of(m, r);
+	if (r->state == ROW_FAILED && now_us() - e->failed_us < RETRY_US)
+		return;
+	want(m, e);
+	m->o.on_news(m->o.ctx); /* the request is not in line yet */
+}
+
+void fleet_idle(void *ctx, struct model_row *r)
+{
+	struct fleet *m = ctx;
+	if (r->is_leaving)
+		m->o.on_news(m->o.ctx);
+}
+
+/* Work beside requests waits until none has come for others for a while, and a fault is past. */
+static void want_first(struct fleet *m, int64_t now)
+{
+	struct member *e = m->members;
+	bool is_free = !m->busy && !m->wanted && !m->is_draining && !m->is_stopping &&
+		       m->start == FLEET_STARTED;
+	if (!is_free || e->row->state == ROW_LOADED || !has_work(e) ||
+	    (e->failed_us && now - e->failed_us < BESIDE_US))
+		return;
+	for (int i = 1; i < m->n; i++)
+		if (m->rows[i].state == ROW_LOADED &&
+		    (m->rows[i].n_calls > 0 || now - m->rows[i].used_us < BESIDE_US))
+			return;
+	want(m, e);
+}
+
+void fleet_tick(struct fleet *m)
+{
+	int64_t now = now_us();
+	want_first(m, now);
+	advance(m);
+	bool may_sleep = !m->is_draining && !m->is_stopping;
+	for (int i = 0; i < m->n && !m->busy && !m->wanted && may_sleep; i++) {
+		struct member *e = &m->members[i];
+		struct model_row *r = e->row;
+		if (e == m->members && m->o.has_work(m->o.ctx))
+			r->used_us = now;
+		if (row_is_open(r) && r->n_calls == 0 && e->config->sleep_after > 0 &&
+		    now - r->used_us >= e->config->sleep_after)
+			unload(e, ROW_SLEEPING);
+	}
+}
+
+bool fleet_are_at_rest(const struct fleet *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->rows[i].state == ROW_LOADED)
+			return false;
+	return !m->busy && !m->wanted && m->start != FLEET_STARTING &&
+	       !m->o.has_work(m->o.ctx);
+}
+
+bool fleet_gave_up(const struct fleet *m) { return m->has_given_up; }
+
+/* --- start and end --------------------------------------------------------------- */
+
+static void add_member(struct fleet *m, const struct config *c)
+{
+	struct member *e = &m->members[m->n];
+	struct model_row *r = &m->rows[m->n++];
+	row_init(r);
+	*e = (struct member){.of = m, .row = r, .config = c};
+	e->memory = api_memory_create();
+	r->name = e->plan.model_name;
+	r->health = &e->health;
+	r->aliases = c->aliases.items;
+	r->n_aliases = c->aliases.n;
+}
+
+enum status fleet_create(const struct fleet_opts *o, struct fleet **out, struct fail *fail)
+{
+	struct fleet *m = xcalloc(1, sizeof *m);
+	m->o = *o;
+	m->rows = xcalloc(1, sizeof *m->rows);
+	m->members = xcalloc(1, sizeof *m->members);
+	add_member(m, o->config);
+	enum status s = boot_plan(o->config, &m->members[0].plan, fail);
+	m->rows[0].name = m->members[0].plan.model_name;
+	*out = m;
+	return s;
+}
+
+void fleet_destroy(struct fleet *m)
+{
+	for (int i = 0; i < m->n; i++) {
+		struct member *e = &m->members[i];
+		boot_unload(&e->boot, &m->shared);
+		boot_unload(&e->look, &m->shared);
+		api_memory_destroy(e->memory);
+	}
+	boot_unload_readers(&m->shared);
+	for (int i = m->n - 1; i >= 0; i--) /* the first plan owns what the others share */
+		boot_plan_deinit(&m->members[i].plan);
+	free(m->rows);
+	free(m->members);
+	free(m);
+}
+
+enum status fleet_check(struct fleet *m, struct fail *fail)
+{
+	enum status all = OK;
+	for (int i = 0; i < m->n; i++) {
+		struct boot_opts o = boot_opts(&m->members[i]);
+		struct fail one;
+		enum status s = boot_check(&o, &one);
+		if (s == OK)
+			continue;
+		if (all != OK)
+			log_error("%s", fail->text);
+		all = s;
+		*fail = one;
+	}
+	return all;
+}
+
+struct model_row *fleet_rows(struct fleet *m, int *n)
+{
+	*n = m->n;
+	return m->rows;
+}
+
+const struct boot_plan *fleet_plan(const struct fleet *m) { return &m->members[0].plan; }
+
+enum status fleet_start(struct fleet *m, struct fail *fail)
+{
+	return load(&m->members[0], fail);
+}
+
+enum fleet_state fleet_started(const struct fleet *m, const struct fail **out_fail,
+				 bool *is_check)
+{
+	*out_fail = &m->members[0].fail;
+	*is_check = m->members[0].is_check_failed;
+	return m->start;
+}
+
+void fleet_drain(struct fleet *m)
+{
+	m->is_draining = true;
+	for (int i = 0; i < m->n; i++)
+		if (m->rows[i].sched)
+			sched_drain(m->rows[i].sched);
+}
+
+void fleet_stop(struct fleet *m)
+{
+	struct fail fail;
+	m->is_stopping = true;
+	fail_set(&fail, E_DRAINING, "%s", status_text(E_DRAINING));
+	for (int i = 0; i < m->n; i++) {
+		row_refuse(&m->rows[i], &fail);
+		if (m->rows[i].sched)
+			sched_stop(m->rows[i].sched);
+	}
+}
+
+bool fleet_have_ended(const struct fleet *m, bool *loads)
+{
+	bool has_ended = true;
+	*loads = false;
+	for (int i = 0; i < m->n; i++) {
+		enum job job = m->members[i].job;
+		*loads |= job == JOB_LOAD;
+		has_ended &= job == JOB_NONE;
+	}
+	return has_ended;
+}

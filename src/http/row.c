@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/row.h"
+
+#include <math.h>
+
+#include "api/peek.h"
+#include "base/alloc.h"
+#include "base/metrics.h"
+#include "http/conn.h"
+
+void row_init(struct model_row *r)
+{
+	*r = (struct model_row){.state = ROW_UNLOADED};
+	TAILQ_INIT(&r->waiting);
+}
+
+const char *row_state_name(enum row_state s)
+{
+	static const char *const names[] = {"unloaded", "loading", "loaded", "sleeping",
+					    "failed"};
+	return names[s];
+}
+
+struct model_row *row_named(struct http *h, struct str name)
+{
+	for (int i = 0; i < h->opts.n_rows; i++) {
+		struct model_row *r = &h->opts.rows[i];
+		if (api_is_named(name, r->name))
+			return r;
+		for (int k = 0; k < r->n_aliases; k++)
+			if (api_is_named(name, r->aliases[k]))
+				return r;
+	}
+	return NULL;
+}
+
+struct model_row *row_front(struct http *h)
+{
+	struct model_row *front = NULL;
+	for (int i = 0; i < h->opts.n_rows; i++) {
+		struct model_row *r = &h->opts.rows[i];
+		if (r->state == ROW_LOADED)
+			return r;
+		if (!front || (!front->api && r->api))
+			front = r;
+	}
+	return front;
+}
+
+struct api_row *row_list(struct http *h)
+{
+	struct api_row *all = xcalloc((size_t)h->opts.n_rows + 1, sizeof *all);
+	for (int i = 0; i < h->opts.n_rows; i++) {
+		const struct model_row *r = &h->opts.rows[i];
+		all[i] = (struct api_row){.name = r->name, .api = r->api,
+					  .state = row_state_name(r->state),
+					  .is_loaded = r->state == ROW_LOADED,
+					  .load_s = r->load_s,
+					  .why = r->state == ROW_FAILED ? r->why.text : NULL};
+	}
+	return all;
+}
+
+/* --- which one -------------------------------------------------------------------- */
+
+static struct model_row *fail_row(struct str name, struct fail *fail)
+{
+	fail_at(fail, E_MODEL, "model", "the model `%.*s` is not served here: /v1/models lists "
+		"those that are", (int)MIN(name.n, 100), name.p);
+	return NULL;
+}
+
+struct model_row *row_choose(struct conn *c, struct fail *fail)
+{
+	struct http *h = c->http;
+	struct model_row *r = h->opts.rows, *front = row_front(h);
+	struct peek p;
+	/* Models that read are beside each of the others. */
+	if (h->opts.n_rows == 1 || (c->route->flags & ROUTE_SLOW))
+		return h->opts.n_rows == 1 ? r : front;
+	peek_body(buf_str(&c->body.buf), c->route->flags & ROUTE_OLLAMA, &p);
+	if (p.model.n) {
+		r = row_named(h, buf_str(&p.model));
+		if (!r)
+			fail_row(buf_str(&p.model), fail);
+	}
+	peek_deinit(&p);
+	return r;
+}
+
+/* --- waiting ---------------------------------------------------------------------- */
+
+static int seconds_of(const struct model_row *r)
+{
+	return (int)MIN(MAX(ceil(r->load_s), 1), 600);
+}
+
+static void count_waiting(struct http *h)
+{
+	int n = 0;
+	for (int i = 0; i < h->opts.n_rows; i++)
+		n += h->opts.rows[i].n_waiting;
+	metric_share(METRIC_REQUESTS_WAITING, &h->told_waiting, n);
+}
+
+void row_unwait(struct conn *c)
+{
+	if (!c->waits)
+		return;
+	c->waits = false;
+	TAILQ_REMOVE(&c->row->waiting, c, row_link);
+	c->row->n_waiting--;
+	count_waiting(c->http);
+}
+
+/* Ends a request that waits, or that was about to. */
+static void refuse(struct conn *c, const struct fail *f)
+{
+	c->fail = *f;
+	row_unwait(c);
+	call_refuse(c, &c->fail);
+	c->answer.retry_after_s = seconds_of(c->row);
+	conn_resume(c);
+}
+
+void row_wait(struct conn *c)
+{
+	struct http *h = c->http;
+	struct model_row *r = c->row;
+	struct fail f;
+	struct peek p;
+	h->opts.on_need(h->opts.rows_ctx, r);
+	if (r->state == ROW_FAILED) {
+		refuse(c, &r->why);
+		return;
+	}
+	if (r->n_waiting >= h->opts.max_waiting) {
+		fail_set(&f, E_LOADING, "%d requests wait for the model `%s`, which takes about "
+			 "%d s to load", r->n_waiting, r->name, seconds_of(r));
+		refuse(c, &f);
+		return;
+	}
+	peek_body(buf_str(&c->body.buf), false, &p);
+	c->asks_stream = p.is_stream && api_breaks_silence(c->route->dialect);
+	peek_deinit(&p);
+	c->waits = true;
+	TAILQ_INSERT_TAIL(&r->waiting, c, row_link);
+	r->n_waiting++;
+	count_waiting(h);
+	c->stream.last_us = server_now(h);
+	conn_set_state(c, CONN_WAITING);
+	conn_watch(c, true);
+}
+
+void row_tick(struct conn *c, int64_t now_us)
+{
+	const struct http_opts *o = &c->http->opts;
+	int64_t age_us = now_us - c->arrival_us;
+	struct fail f;
+	if (!c->waits || c->end != END_NONE)
+		return;
+	bool is_late = o->max_wait_us > 0 && age_us >= o->max_wait_us;
+	bool is_over = o->request_timeout_us > 0 && age_us >= o->request_timeout_us;
+	if (!is_late && !is_over)
+		return;
+	fail_set(&f, E_TIMEOUT, "the request waited %.1f s for the model `%s`",
+		 (double)age_us * 1e-6, c->row->name);
+	refuse(c, &f);
+}
+
+void row_changed(struct model_row *r)
+{
+	struct conn *c, *next;
+	for (c = TAILQ_FIRST(&r->waiting); c; c = next) {
+		next = TAILQ_NEXT(c, row_link);
+		if (c->end != END_NONE) {
+			row_unwait(c); /* its connection is about to be released */
+		} else if (row_is_open(r)) {
+			row_unwait(c);
+			call_begin(c);
+		}
+	}
+	if (r->state == ROW_FAILED)
+		row_refuse(r, &r->why);
+}
+
+void row_refuse(struct model_row *r, const struct fail *f)
+{
+	struct conn *c, *next;
+	for (c = TAILQ_FIRST(&r->waiting); c; c = next) {
+		next = TAILQ_NEXT(c, row_link);
+		if (c->end == END_NONE)
+			refuse(c, f);
+	}
+}
+
+/* --- in use ----------------------------------------------------------------------- */
+
+void row_hold(struct conn *c)
+{
+	c->has_row = true;
+	c->row->n_calls++;
+}
+
+void row_release(struct conn *c)
+{
+	struct model_row *r = c->row;
+	row_unwait(c);
+	if (!c->has_row)
+		return;
+	c->has_row = false;
+	r->used_us = server_now(c->http);
+	if (--r->n_calls == 0 && c->http->opts.on_idle)
+		c->http->opts.on_idle(c->http->opts.rows_ctx, r);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One of the models that the server knows, as HTTP sees it: its name, whether it is in memory,
+ * and the requests that wait until it is. Thread: io.
+ *
+ *               ┌──────────── on_need ────────────┐
+ *               ▼                                 │
+ *   UNLOADED ► LOADING ──► LOADED ──► SLEEPING ───┤ also UNLOADED, to make room
+ *                 └──────► FAILED ────────────────┘ a later request tries again
+ */
+#pragma once
+#include <sys/queue.h>
+
+#include "api/api.h"
+#include "base/health.h"
+#include "sched/sched.h"
+
+struct conn;
+struct http;
+
+enum row_state { ROW_UNLOADED, ROW_LOADING, ROW_LOADED, ROW_SLEEPING, ROW_FAILED };
+
+struct model_row {
+	/* the owner's: http reads them */
+	const char *name;
+	const char *const *aliases;
+	int n_aliases;
+	enum row_state state;
+	bool is_leaving;      /* LOADED, but to be unloaded: new requests wait */
+	/* While it is not LOADED it answers questions about the model only. NULL: it was not
+	 * loaded yet, or nothing of it is kept. */
+	const struct api *api;
+	struct sched *sched;  /* LOADED: where requests go; else NULL */
+	struct health *health; /* gets the heartbeat of its engine */
+	struct fail why;      /* FAILED */
+	double load_s;        /* seconds that its last load took, or that one is likely to take */
+	/* http's: the owner reads the first two */
+	int n_calls;          /* requests that use api or sched: it must stay */
+	int64_t used_us;      /* when the last of them ended */
+	int n_waiting;
+	TAILQ_HEAD(, conn) waiting; /* in order of their arrival */
+};
+
+/* Before http_create. The owner sets its own fields. */
+void row_init(struct model_row *r);
+const char *row_state_name(enum row_state s); /* as llama-server's router spells it */
+/* The row of this name or alias; NULL: none. "NAME:latest" is NAME. */
+struct model_row *row_named(struct http *h, struct str name);
+/* The row that answers for the server: the first that is loaded, else the first with an api, else
+ * the first. NULL: there is none. */
+struct model_row *row_front(struct http *h);
+/* Can requests use it now? */
+static inline bool row_is_open(const struct model_row *r)
+{
+	return r->state == ROW_LOADED && !r->is_leaving;
+}
+/* As /v1/models and its kind list them; the caller frees it. */
+struct api_row *row_list(struct http *h);
+
+/* Chooses the row that a request asks for by its body. NULL: there is none; fail is set. */
+struct model_row *row_choose(struct conn *c, struct fail *fail);
+/* The owner calls it when a row has become open or FAILED: requests that wait for it go on. */
+void row_changed(struct model_row *r);
+/* Refuses all requests that wait for it. */
+void row_refuse(struct model_row *r, const struct fail *f);
+/* Lets the request wait for its row, or refuses it. */
+void row_wait(struct conn *c);
+/* The request waits no more: it is over, or goes on. Does nothing where it did not wait. */
+void row_unwait(struct conn *c);
+/* Refuses a request that has waited for too long. */
+void row_tick(struct conn *c, int64_t now_us);
+/* A request begins to use its row, and ends. */
+void row_hold(struct conn *c);
+void row_release(struct conn *c);
