@@ -156,7 +156,8 @@ static void test_journal(const struct batch *b)
 		"{\"id\":\"batch_req_", "\n", "{\"id\":\"batch_req_0_9\"}\n", "{}\n",
 		"{\"id\":\"batch_req_%s_3\"}\n", /* it has an answer */
 		"{\"id\":\"batch_req_%s_0\"}\n", "{\"id\":\"batch_req_%s_5\"\n",
-		"{\"id\":\"batch_req_%s_99999999999\"}\n"};
+		"{\"id\":\"batch_req_%s_99999999999\"}\n",
+		"{\"id\":\"batch_req_%s_5\",\"response\":{}}"}; /* without its line's end */
 	struct batch_journal *j = open_journal(b);
 	add_answer(j, 3, false);
 	add_answer(j, 1, true);
