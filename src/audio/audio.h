@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes WAV, MP3, FLAC and Ogg (Vorbis, Opus) files to samples as models take them: one
+ * Decodes WAV, MP3, FLAC and Ogg Opus files to samples as models take them: one
  * channel, 16,000 samples a second. Files may come from anyone. What they ask for is bounded
  * while it is made: a header may lie. Thread: any.
  */

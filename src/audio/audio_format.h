@@ -20,7 +20,5 @@ struct audio_file {
 /* Opens the bytes, which outlive *out. E_INVAL, E_NOMEM. */
 enum status audio_sndfile_open(const struct audio_lib *lib, struct str file,
 			       struct audio_file *out, struct fail *fail) MUST_USE;
-enum status audio_vorbis_open(const struct audio_lib *lib, struct str file,
-			      struct audio_file *out, struct fail *fail) MUST_USE;
 enum status audio_mp3_open(const struct audio_lib *lib, struct str file,
 			   struct audio_file *out, struct fail *fail) MUST_USE;

@@ -32,16 +32,12 @@ static void find_all(void)
 {
 	void *sndfile = load("libsndfile.so.1", "libsndfile");
 	void *mpg123 = load("libmpg123.so.0", "libmpg123");
-	void *vorbis = load("libvorbisfile.so.3", "libvorbisfile");
 	void *soxr = load("libsoxr.so.0", "soxr");
 #define FIND(name) find(sndfile, #name, &lib.name);
 	AUDIO_LIB_SNDFILE(FIND)
 #undef FIND
 #define FIND(name) find(mpg123, #name, &lib.name);
 	AUDIO_LIB_MPG123(FIND)
-#undef FIND
-#define FIND(name) find(vorbis, #name, &lib.name);
-	AUDIO_LIB_VORBIS(FIND)
 #undef FIND
 #define FIND(name) find(soxr, #name, &lib.name);
 	AUDIO_LIB_SOXR(FIND)

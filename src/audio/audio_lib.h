@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libsndfile, libmpg123, libvorbisfile and soxr, found when they are first needed: halod starts
+ * libsndfile, libmpg123 and soxr, found when they are first needed: halod starts
  * without them, and a server that hears nothing does not load the decoders. Thread: any.
  */
 #pragma once
@@ -8,7 +8,6 @@
 #include <sndfile.h>
 #include <soxr.h>
 #define OV_EXCLUDE_STATIC_CALLBACKS
-#include <vorbis/vorbisfile.h>
 
 #include "base/status.h"
 
@@ -18,14 +17,12 @@
 #define AUDIO_LIB_MPG123(X) \
 	X(mpg123_init) X(mpg123_new) X(mpg123_param) X(mpg123_open_feed) X(mpg123_feed) \
 	X(mpg123_read) X(mpg123_getformat) X(mpg123_strerror) X(mpg123_delete)
-#define AUDIO_LIB_VORBIS(X) X(ov_open_callbacks) X(ov_info) X(ov_read_float) X(ov_clear)
 #define AUDIO_LIB_SOXR(X) X(soxr_create) X(soxr_process) X(soxr_delete) X(soxr_quality_spec)
 
 struct audio_lib {
 #define AUDIO_LIB_FIELD(name) __typeof__(name) *name;
 	AUDIO_LIB_SNDFILE(AUDIO_LIB_FIELD)
 	AUDIO_LIB_MPG123(AUDIO_LIB_FIELD)
-	AUDIO_LIB_VORBIS(AUDIO_LIB_FIELD)
 	AUDIO_LIB_SOXR(AUDIO_LIB_FIELD)
 #undef AUDIO_LIB_FIELD
 };

@@ -15,6 +15,7 @@ enum { FED = 16 << 10 }; /* bytes that the decoder gets at a time */
 
 struct mp3 {
 	struct str left; /* of the file */
+	int code;        /* of the last read: a fault may come with what stands before it */
 	mpg123_handle *h;
 };
 
@@ -39,11 +40,12 @@ static enum status mp3_read(struct audio_file *f, float *out, size_t n, size_t *
 {
 	struct mp3 *m = f->state;
 	size_t frame = (size_t)f->channels * sizeof *out, done = 0;
-	int code = mp3_step(f, out, n * frame, &done);
+	if (m->code == MPG123_OK || m->code == MPG123_NEED_MORE)
+		m->code = mp3_step(f, out, n * frame, &done);
 	*out_n = done / frame;
-	if (*out_n || code == MPG123_DONE || (code == MPG123_NEED_MORE && m->left.n == 0))
+	if (*out_n || m->code == MPG123_DONE || (m->code == MPG123_NEED_MORE && m->left.n == 0))
 		return OK;
-	if (code == MPG123_NEW_FORMAT)
+	if (m->code == MPG123_NEW_FORMAT)
 		return fail_set(fail, E_INVAL, "the audio changes its rate or its channels");
 	return fail_set(fail, E_INVAL, "the audio is broken: %.100s",
 			f->lib->mpg123_strerror(m->h));
@@ -60,7 +62,7 @@ enum status audio_mp3_open(const struct audio_lib *lib, struct str file, struct 
 			   struct fail *fail)
 {
 	struct mp3 *m = xmalloc(sizeof *m);
-	*m = (struct mp3){file, lib->mpg123_new(NULL, NULL)};
+	*m = (struct mp3){file, MPG123_OK, lib->mpg123_new(NULL, NULL)};
 	*out = (struct audio_file){lib, 0, 0, mp3_read, mp3_close, m};
 	int encoding, code = MPG123_ERR;
 	long rate = 0;
