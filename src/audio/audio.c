@@ -35,13 +35,13 @@ void audio_deinit(struct audio *a)
 	*a = (struct audio){0};
 }
 
-enum status audio_fill(struct audio *a, int64_t least)
+enum status audio_fill(struct audio *a, int64_t least, struct fail *fail)
 {
 	if (a->n >= least)
 		return OK;
-	float *more = realloc(a->samples, (size_t)least * sizeof *more);
+	float *more = alloc_try(a->samples, (size_t)least * sizeof *more);
 	if (!more)
-		return E_NOMEM;
+		return fail_default(fail, E_NOMEM);
 	memset(more + a->n, 0, (size_t)(least - a->n) * sizeof *more);
 	a->n = least;
 	a->samples = more;

@@ -37,7 +37,7 @@ enum status audio_decode(struct str file, const struct audio_limits *l, struct a
 			 struct fail *fail) MUST_USE;
 void audio_deinit(struct audio *a);
 /* Adds zeros, so that there are at least so many samples. E_NOMEM. */
-enum status audio_fill(struct audio *a, int64_t least) MUST_USE;
+enum status audio_fill(struct audio *a, int64_t least, struct fail *fail) MUST_USE;
 /* Can audio be read? E_UNSUPPORTED names what is missing. */
 enum status audio_check(struct fail *fail) MUST_USE;
 static inline int64_t audio_us(const struct audio *a)

@@ -92,7 +92,7 @@ enum status sounds_measure(const struct images *im, struct images_entry *e,
 	buf_deinit(&file);
 	e->us = audio_us(&e->audio);
 	if (st == OK)
-		st = audio_fill(&e->audio, sound_format(im->m->sound)->least);
+		st = audio_fill(&e->audio, sound_format(im->m->sound)->least, fail);
 	if (st == OK)
 		e->image = (struct engine_image){
 			.is_sound = true,

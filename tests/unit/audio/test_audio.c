@@ -217,6 +217,21 @@ static void test_held(void)
 	buf_deinit(&b);
 }
 
+/* A clip is filled up with zeros; one that finds no memory says so, and stays. */
+static void test_fill(void)
+{
+	struct buf b = {0};
+	struct audio a;
+	struct fail fail;
+	make_wav(&b, 16000, 1, 3200, 3200);
+	ok(decode(buf_str(&b), &wide, &a, &fail) == OK && a.n == 3200, "a fifth of a second");
+	ok(audio_fill(&a, 8000, &fail) == OK && a.n == 8000 && a.samples[7999] == 0, "a half");
+	ok(audio_fill(&a, INT64_MAX / 8, &fail) == E_NOMEM && fail.code == E_NOMEM &&
+		   fail.text[0] && a.n == 8000, "no memory: %s", fail.text);
+	audio_deinit(&a);
+	buf_deinit(&b);
+}
+
 int main(void)
 {
 	struct fail fail = {0};
@@ -230,6 +245,7 @@ int main(void)
 	test_refused();
 	test_limits();
 	test_budget();
+	test_fill();
 	test_held();
 	return tap_done();
 }
