@@ -7,6 +7,8 @@
 
 #include <strings.h>
 
+#include "base/utf8.h"
+
 #define MAX_BOUNDARY 70
 
 /* --- headers: NAME: VALUE; KEY=VALUE; KEY="VALUE" ---------------------------------- */
@@ -204,6 +206,19 @@ static enum status read_content(struct reader *r, struct str line,
 	}
 }
 
+static enum status check_length(const struct reader *r, const struct multipart_part *p)
+{
+	char name[64];
+	if (p->content.n <= MULTIPART_TEXT || str_is(p->name, "file"))
+		return OK;
+	if (p->name.n >= sizeof name || utf8_check(p->name) >= 0)
+		return fail_part(r, "is longer than 64 KB, which only `file` may be");
+	memcpy(name, p->name.p, p->name.n);
+	name[p->name.n] = '\0';
+	return fail_at(r->fail, E_LIMIT, name, "`%s` is longer than 64 KB, which only `file` may "
+		       "be", name);
+}
+
 static enum status read_part(struct reader *r, struct str line, bool *out_is_end)
 {
 	struct multipart_part part = {.filename = {"", 0}, .type = {"", 0}};
@@ -212,6 +227,8 @@ static enum status read_part(struct reader *r, struct str line, bool *out_is_end
 	enum status st = read_headers(r, &part);
 	if (st == OK)
 		st = read_content(r, line, &part, out_is_end);
+	if (st == OK)
+		st = check_length(r, &part);
 	if (st == OK)
 		r->out->parts[r->out->n++] = part;
 	return st;

@@ -9,6 +9,9 @@
 enum {
 	MULTIPART_PARTS = 64,   /* parts of a form at most */
 	MULTIPART_HEAD = 4096,  /* bytes of the headers of one part at most */
+	/* Bytes of a part at most, but for the part `file`: halod reads the others as text, which
+	 * costs more memory than its bytes. */
+	MULTIPART_TEXT = 64 << 10,
 };
 
 struct multipart_part {
@@ -25,7 +28,8 @@ struct multipart {
 };
 
 /* type: the request's Content-Type, which names the boundary. E_MEDIA_TYPE: it is no such
- * form. E_INVAL: the form is broken, or a part is encoded. E_LIMIT: too many parts. */
+ * form. E_INVAL: the form is broken, or a part is encoded. E_LIMIT: too many parts, or
+ * one that is too long, which *fail names. */
 enum status multipart_read(struct str type, struct str body, struct multipart *out,
 			   struct fail *fail) MUST_USE;
 /* The first part of this name behind `after`; NULL: from the start. NULL: there is none. */

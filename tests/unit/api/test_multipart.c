@@ -5,6 +5,7 @@
  */
 #include "api/multipart.h"
 
+#include "base/alloc.h"
 #include "tests/tap.h"
 
 #define TYPE "multipart/form-data; boundary=xYx"
@@ -131,10 +132,35 @@ static void test_limits(void)
 	buf_deinit(&b);
 }
 
+/* Texts have a bound; the file has none of its own. */
+static void test_long_parts(void)
+{
+	static const char *const heads[] = {FILE_HEAD, DISPOSITION "name=file\r\n",
+					    DISPOSITION "name=a\r\n",
+					    DISPOSITION "name=a; filename=b\r\n",
+					    DISPOSITION "name=\xff\r\n"};
+	for (size_t i = 0; i < 2 * ARRAY_LEN(heads); i++) {
+		struct buf b = {0};
+		bool is_over = i % 2;
+		buf_addf(&b, "--xYx\r\n%s\r\n", heads[i / 2]);
+		for (int k = 0; k < MULTIPART_TEXT + is_over; k++)
+			buf_add_c(&b, 'x');
+		buf_add_z(&b, "\r\n--xYx--");
+		enum status st = read_form(TYPE, buf_str(&b));
+		bool is_refused = is_over && i / 2 >= 2;
+		ok((st != OK) == is_refused && (!is_refused || strstr(fail.text, "64 KB")),
+		   "%zu: %s", i, fail.text);
+		if (is_refused && i / 2 < 4)
+			is_str(fail.param, "a", "which is named");
+		buf_deinit(&b);
+	}
+}
+
 int main(void)
 {
 	test_whole();
 	test_rows();
 	test_limits();
+	test_long_parts();
 	return tap_done();
 }
