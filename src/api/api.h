@@ -41,7 +41,7 @@ struct api_opts {
 	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
 	bool sees, hears;          /* it would have vision, sound, were it in memory */
 	struct api_memory *memory; /* outlives the api; NULL: the api has its own */
-	int32_t max_images;        /* at most so many images in a request */
+	int32_t max_images;        /* images and sounds in a request at most */
 	struct audio_limits audio; /* as in struct chat_model */
 	const struct fetch *fetch; /* gets images by their address; NULL: addresses are refused */
 	const char *model_name;    /* `model` in answers; the name that requests give */

@@ -22,7 +22,7 @@ struct chat_model {
 	const struct model *model;
 	struct vision *vision; /* NULL: messages hold no images */
 	struct sound *sound;   /* NULL: messages hold no sound */
-	int32_t max_images;    /* at most so many images in a request */
+	int32_t max_images;    /* images and sounds in a request at most */
 	struct audio_limits audio; /* of one file, and of all audio of a request together */
 	const struct fetch *fetch; /* NULL: no address is fetched */
 	struct chat_template *template; /* NULL: the model has none */

@@ -39,15 +39,23 @@ enum status images_check_url(const struct images *im, const struct json_node *at
 	return OK;
 }
 
-struct images_entry *images_append(struct images *im, const struct json_node *from)
+enum status images_append(struct images *im, const struct json_node *part,
+			  const struct json_node *from, struct images_entry **out,
+			  struct fail *fail)
 {
-	struct images_entry *e = arena_alloc(im->arena, sizeof *e);
+	if (im->n >= im->m->max_images) {
+		fail_set(fail, E_LIMIT, "more than %d images and sounds in a request (max_images)",
+			 (int)im->m->max_images);
+		json_read_locate(part, fail);
+		return E_LIMIT;
+	}
+	struct images_entry *e = *out = arena_alloc(im->arena, sizeof *e);
 	*e = (struct images_entry){0};
 	json_read_locate(from, &e->place);
 	*im->last = e;
 	im->last = &e->next;
 	im->n++;
-	return e;
+	return OK;
 }
 
 enum status images_add(struct images *im, const struct json_node *part, struct fail *fail)
@@ -59,16 +67,12 @@ enum status images_add(struct images *im, const struct json_node *part, struct f
 	enum status st = json_read_need_str(from, &url, fail);
 	if (st == OK)
 		st = images_check_url(im, from, false, url, fail);
-	if (st != OK)
-		return st;
-	if (im->n - im->n_sounds >= im->m->max_images) {
-		fail_set(fail, E_LIMIT, "more than %d images in a request (max_images)",
-			 (int)im->m->max_images);
-		json_read_locate(part, fail);
-		return E_LIMIT;
-	}
-	images_append(im, from)->source = url;
-	return OK;
+	struct images_entry *e = NULL;
+	if (st == OK)
+		st = images_append(im, part, from, &e, fail);
+	if (st == OK)
+		e->source = url;
+	return st;
 }
 
 /* Appends s with each `shown` replaced by `spelled`. */
@@ -169,7 +173,8 @@ static enum status for_each(const struct images *im, bool is_sound, const struct
 	for (struct images_entry *e = im->first; e && st == OK; e = e->next) {
 		if (e->is_sound != is_sound)
 			continue;
-		st = step(im, e, use, fail);
+		bool is_gone = use->is_gone && atomic_load(use->is_gone);
+		st = is_gone ? fail_default(fail, E_CANCELLED) : step(im, e, use, fail);
 		/* A file that is not supported is the client's mistake, not the server's. */
 		if (st == E_UNSUPPORTED && fail)
 			fail->code = st = E_INVAL;

@@ -35,8 +35,11 @@ void images_init(struct images *im, const struct chat_model *m, struct arena *ar
  * place. E_INVAL. */
 enum status images_check_url(const struct images *im, const struct json_node *at, bool is_sound,
 			     struct str url, struct fail *fail) MUST_USE;
-/* Appends an empty entry, with the place of `from`. */
-struct images_entry *images_append(struct images *im, const struct json_node *from);
+/* Appends an empty entry, with the place of `from`. E_LIMIT for more than max_images, at the place
+ * of `part`. */
+enum status images_append(struct images *im, const struct json_node *part,
+			  const struct json_node *from, struct images_entry **out,
+			  struct fail *fail) MUST_USE;
 
 /* Lists the image of a message's part: `image_url`, a string or an object with a `url`.
  * Data URLs in base64 are taken, and addresses that m->fetch allows. E_INVAL, and E_LIMIT

@@ -9,13 +9,19 @@ bool sounds_is_kind(struct str kind)
 	return str_is(kind, "input_audio") || str_is(kind, "audio_url");
 }
 
-static void add_entry(struct images *im, const struct json_node *at, int form, struct str source)
+static enum status add_entry(struct images *im, const struct json_node *part,
+			     const struct json_node *at, int form, struct str source,
+			     struct fail *fail)
 {
-	struct images_entry *e = images_append(im, at);
+	struct images_entry *e = NULL;
+	enum status st = images_append(im, part, at, &e, fail);
+	if (st != OK)
+		return st;
 	e->form = form;
 	e->source = source;
 	e->is_sound = true;
 	im->n_sounds++;
+	return OK;
 }
 
 /* The bytes say what a file is. A format that is not read is refused before its digits are. */
@@ -34,7 +40,8 @@ static enum status check_format(const struct json_node *inner, struct fail *fail
 					 "are read", (int)format.n, format.p);
 }
 
-static enum status add_digits(struct images *im, const struct json_node *inner, struct fail *fail)
+static enum status add_digits(struct images *im, const struct json_node *part,
+			      const struct json_node *inner, struct fail *fail)
 {
 	struct json_node data = json_read_get(inner, "data");
 	struct str digits = {0};
@@ -48,8 +55,7 @@ static enum status add_digits(struct images *im, const struct json_node *inner, 
 		st = images_check_url(im, &data, true, digits, fail);
 	if (st != OK)
 		return st;
-	add_entry(im, &data, is_url ? IMAGES_URL : IMAGES_BASE64, digits);
-	return OK;
+	return add_entry(im, part, &data, is_url ? IMAGES_URL : IMAGES_BASE64, digits, fail);
 }
 
 enum status sounds_add(struct images *im, const struct json_node *part, struct fail *fail)
@@ -59,19 +65,14 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 	struct json_node url = json_read_get(&at, "url");
 	const struct json_node *from = json_is_object(at.v) ? &url : &at;
 	struct str address = {0};
-	if (!at.v && !inner.v && im->file.p) {
-		add_entry(im, part, IMAGES_FILE, im->file);
-		return OK;
-	}
+	if (!at.v && !inner.v && im->file.p)
+		return add_entry(im, part, part, IMAGES_FILE, im->file, fail);
 	if (!at.v)
-		return add_digits(im, &inner, fail);
+		return add_digits(im, part, &inner, fail);
 	enum status st = json_read_need_str(from, &address, fail);
 	if (st == OK)
 		st = images_check_url(im, from, true, address, fail);
-	if (st != OK)
-		return st;
-	add_entry(im, from, IMAGES_URL, address);
-	return OK;
+	return st == OK ? add_entry(im, part, from, IMAGES_URL, address, fail) : st;
 }
 
 /* The longest that this sound may be: what the others have left of the request's time. */

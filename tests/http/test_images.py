@@ -196,7 +196,7 @@ def test_refused(t, d):
         t.ok(a.status == 400 and error.get("param") == param and words in error["message"],
              "refused: %s" % (words or "no image_url"), a.body)
     a = chat(d, user(*[image("rgb.png")] * 5))
-    t.ok(a.status == 400 and "more than 4 images" in a.json["error"]["message"],
+    t.ok(a.status == 400 and "more than 4 images and sounds" in a.json["error"]["message"],
          "five images", a.body)
     a = chat(d, [{"role": "system", "content": [image("rgb.png")]}] + user(text("?")))
     t.ok(a.status == 400 and "users and tools" in a.json["error"]["message"],

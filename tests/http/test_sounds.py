@@ -138,6 +138,12 @@ def test_refused(t, d):
     t.ok(a.status == 400 and a.json["error"]["param"] ==
          "messages[0].content[2].input_audio.data", "all sounds of a request share the time",
          a.body)
+    few = [sound(tone(0.2))]
+    for parts in (few * 5, few * 4 + [image("rgb.png")], [image("rgb.png")] * 4 + few):
+        a = chat(d, user(*parts))
+        t.ok(a.status == 400 and a.json["error"]["param"] == "messages[0].content[4]" and
+             "more than 4 images and sounds" in a.json["error"]["message"],
+             "sounds and images have one bound", a.body)
     a = chat(d, [{"role": "system", "content": [sound(wav)]}] + user(text("?")))
     t.ok(a.status == 400 and "users and tools" in a.json["error"]["message"],
          "a sound in a system message", a.body)
@@ -202,7 +208,8 @@ def test_wrong_forms(t, d):
             (wav, {"temperature": "-1"}, "temperature", ""),
             (wav, {"stream": "maybe"}, "stream", "true or false"),
             (wav, {"prompt": "\udcff"}, "prompt", "UTF-8"),
-            (wav, {"language": ["de", "en"]}, "language", "")):
+            (wav, {"language": ["de", "en"]}, "language", ""),
+            (wav, {"unknown": "x" * 65537}, "unknown", "longer than 64 KB")):
         body, headers = form(file, **fields) if "prompt" not in fields else (
             form(file, prompt="@")[0].replace(b"@", b"\xff"), form()[1])
         a = d.request("POST", "/v1/audio/transcriptions", body, headers)
@@ -311,4 +318,5 @@ def test_deaf(t, d):
 if __name__ == "__main__":
     run([test_answers, test_formats, test_cache, test_spellings, test_refused,
          test_transcripts, test_wrong_forms, test_too_long, test_fetch, test_asr, test_deaf],
-        model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000, max_output_tokens=6)
+        model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000, max_output_tokens=6,
+        max_images=4)
