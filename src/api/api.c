@@ -177,8 +177,24 @@ void api_sampling_format(const struct api *a, const struct generation_defaults *
 	}
 }
 
+/* Has the body an escape of a letter, as "\u0069mage"? Clients escape what is no ASCII. */
+static bool has_escaped_letter(struct str body)
+{
+	ptrdiff_t at = 0;
+	while ((at = str_find(body, STR("\\u00"), (size_t)at)) >= 0) {
+		at += 4;
+		if ((size_t)at < body.n && is_char_of(body.p[at], "4567"))
+			return true;
+	}
+	return false;
+}
+
 bool api_may_see(const struct api *a, struct str body)
 {
+	bool has_tower = a->chat.vision || a->chat.sound;
+	if (has_tower && (str_find(body, STR("previous_response_id"), 0) >= 0 ||
+			  has_escaped_letter(body)))
+		return true;
 	return (a->chat.vision && memmem(body.p, body.n, "image", 5)) ||
 	       (a->chat.sound && memmem(body.p, body.n, "audio", 5));
 }

@@ -77,8 +77,8 @@ void api_destroy(struct api *a);
 /* Appends which sampling holds where a request says nothing, and from where. */
 void api_sampling_format(const struct api *a, const struct generation_defaults *set,
 			 struct buf *out);
-/* Might the body hold an image or audio? Computing one takes long, so such a body is for a worker
- * thread. */
+/* Might the body hold an image or audio, in any spelling, or name a response that did? Computing
+ * one takes long, so such a body is for a worker thread. */
 bool api_may_see(const struct api *a, struct str body);
 
 /* The wire shapes of each endpoint (api_dialect.h): dialect_chat, dialect_completion, … */

@@ -2,6 +2,7 @@
  *
  * Bodies without a request: models, version, errors.
  */
+#include "base/alloc.h"
 #include "tests/unit/api/fixture.h"
 
 static json_t *parse(struct buf *b)
@@ -136,11 +137,43 @@ static void test_errors(void)
 	buf_deinit(&b);
 }
 
+/* Bodies that are for a worker thread, however a client spells them. */
+static void test_may_see(void)
+{
+	static const struct {
+		const char *body;
+		bool sees, hears; /* where the model does so */
+	} rows[] = {
+		{"{\"type\":\"image_url\"}", true, false},
+		{"{\"type\":\"input_audio\"}", false, true},
+		{"{\"type\":\"input_\\u0061udio\"}", true, true},
+		{"{\"previous_response_id\":\"resp_1\"}", true, true},
+		{"{\"\\u00e9\\u00f6\\u0020\\u00\":\"\\u0\\u00", false, false},
+		{"{\"text\":\"plain\"}", false, false},
+	};
+	for (size_t i = 0; i < 4 * ARRAY_LEN(rows); i++) {
+		char tower = 0; /* no function of it is called */
+		bool has_eyes = i & 1, has_ears = i & 2;
+		const char *body = rows[i / 4].body;
+		const struct api_opts o = {
+			.model = fixture_model(), .model_name = "a", .n_ctx = 64, .n_slots = 1,
+			.clock = &clock_monotonic,
+			.vision = has_eyes ? (struct vision *)&tower : NULL,
+			.sound = has_ears ? (struct sound *)&tower : NULL};
+		struct api *a = fixture_api_with(&o);
+		is_int(api_may_see(a, str_of(body)),
+		       (has_eyes && rows[i / 4].sees) || (has_ears && rows[i / 4].hears),
+		       "eyes %d, ears %d: %s", has_eyes, has_ears, body);
+		api_destroy(a);
+	}
+}
+
 int main(void)
 {
 	test_list();
 	test_one();
 	test_version();
 	test_errors();
+	test_may_see();
 	return tap_done();
 }
