@@ -252,8 +252,8 @@ static bool is_opus(struct str file)
 	const uint8_t *p = (const uint8_t *)file.p;
 	size_t n = is_ogg(file, STR("OpusHead")) && p[26] == 1 ? OGG_HEAD + (size_t)p[27] : 0;
 	return n > 0 && n <= file.n &&
-	       ogg_crc((struct str){file.p, n}) ==
-		       ((uint32_t)p[25] << 24 | (uint32_t)p[24] << 16 | (uint32_t)p[23] << 8 | p[22]);
+	       ogg_crc((struct str){file.p, n}) == ((uint32_t)p[25] << 24 | (uint32_t)p[24] << 16 |
+						    (uint32_t)p[23] << 8 | p[22]);
 }
 
 static bool is_known(struct str file)
