@@ -63,6 +63,7 @@ static enum status read_config(struct model *m, struct fail *fail)
 	if (st == OK) {
 		const json_t *outer = model_config_outer(root);
 		m->has_vision = json_is_object(jsonfile_get(outer, "vision_config"));
+		m->has_audio = json_is_object(jsonfile_get(outer, "audio_config"));
 		const json_t *q = jsonfile_get(root, "quantization_config");
 		if (!q) /* the key's name before 2024 */
 			q = jsonfile_get(root, "compression_config");

@@ -154,7 +154,7 @@ struct model {
 	struct generation_defaults defaults;
 	struct tensors *tensors;
 	bool is_mapped; /* the tensors' files are mapped */
-	bool has_vision; /* config.json has a vision_config */
+	bool has_vision, has_audio; /* config.json has a vision_config, an audio_config */
 	struct quant_scheme *scheme; /* parsed quantization_config */
 	struct tokenizer *tokenizer;
 	char *chat_template; /* "" if none */

@@ -151,7 +151,7 @@ enum status sound_config_read(const struct model *m, struct sound_config *out, b
 {
 	*out = (struct sound_config){.sight = {.is_flat = true}};
 	*out_has = false;
-	if (tensors_gguf(m->tensors))
+	if (!m->has_audio)
 		return OK;
 	json_t *root = NULL;
 	enum status st = jsonfile_load(m->dir, "config.json", MAX_BYTES, &root, fail);
@@ -159,8 +159,7 @@ enum status sound_config_read(const struct model *m, struct sound_config *out, b
 	bool is_asr = type && strcmp(type, "qwen3_asr") == 0;
 	const json_t *outer = model_config_outer(root);
 	out->pads = is_asr;
-	*out_has = st == OK && (is_asr || (type && strcmp(type, "qwen3_omni_moe") == 0)) &&
-		   json_is_object(jsonfile_get(outer, "audio_config"));
+	*out_has = st == OK && (is_asr || (type && strcmp(type, "qwen3_omni_moe") == 0));
 	if (*out_has)
 		st = read_all(outer, m, out, fail);
 	json_decref(root);
