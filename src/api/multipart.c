@@ -94,8 +94,10 @@ static enum status find_boundary(struct str type, struct str *out, struct fail *
 		return fail_set(fail, E_MEDIA_TYPE, "a form with a file is expected "
 				"(Content-Type: multipart/form-data)");
 	while (!is_bad && take_pair(&type, &key, &value, &is_bad))
-		if (is_word(key, "boundary") && !out->n)
+		if (is_word(key, "boundary")) {
+			is_bad |= out->n > 0;
 			*out = value;
+		}
 	if (is_bad || !is_boundary(*out))
 		return fail_set(fail, E_MEDIA_TYPE, "the Content-Type of the form has no boundary "
 				"of 1 to %d characters", MAX_BOUNDARY);
@@ -121,9 +123,11 @@ static bool take_boundary_end(struct str *io, bool *out_is_end)
 	struct str s = *io;
 	*out_is_end = str_starts(s, STR("--"));
 	if (*out_is_end)
-		return true;
+		s = skip(s, 2);
 	while (s.n && is_char_of(s.p[0], " \t"))
 		s = skip(s, 1);
+	if (*out_is_end && !s.n)
+		return true;
 	if (!str_starts(s, STR("\r\n")))
 		return false;
 	*io = skip(s, 2);
@@ -134,7 +138,7 @@ static enum status read_disposition(struct reader *r, struct str value,
 				    struct multipart_part *part)
 {
 	struct str key, text;
-	bool is_bad = false;
+	bool is_bad = false, has_filename = false;
 	if (part->name.p)
 		return fail_part(r, "has two Content-Disposition headers");
 	if (!is_word(trim(take_until(&value, ';')), "form-data"))
@@ -144,8 +148,14 @@ static enum status read_disposition(struct reader *r, struct str value,
 			is_bad |= part->name.p != NULL;
 			part->name = text;
 		} else if (is_word(key, "filename")) {
-			is_bad |= part->is_file;
+			is_bad |= has_filename;
 			part->filename = text;
+			part->is_file = has_filename = true;
+		} else if (is_word(key, "filename*")) { /* RFC 5987: some send it alone */
+			take_until(&text, '\'');
+			take_until(&text, '\'');
+			if (!has_filename)
+				part->filename = text;
 			part->is_file = true;
 		}
 	}
@@ -156,6 +166,10 @@ static enum status read_disposition(struct reader *r, struct str value,
 
 static enum status read_header(struct reader *r, struct str line, struct multipart_part *part)
 {
+	bool is_folded = is_char_of(line.p[0], " \t");
+	if (is_folded || !memchr(line.p, ':', line.n))
+		return fail_part(r, is_folded ? "has a header of two lines"
+					      : "has a header without a colon");
 	struct str name = take_until(&line, ':');
 	line = trim(line);
 	if (is_word(name, "Content-Disposition"))

@@ -16,7 +16,7 @@ enum {
 
 struct multipart_part {
 	struct str name;     /* of the field, never empty */
-	struct str filename; /* as sent, with escapes; "": the part is no file */
+	struct str filename; /* as sent, with escapes, also of filename*; "": no file */
 	struct str type;     /* its Content-Type; "": not said */
 	struct str content;
 	bool is_file;        /* it has a filename, which may be empty */

@@ -61,6 +61,9 @@ static const struct {
 	    "--xYx \t\r\n" DISPOSITION "name=a\r\n\r\nv\r\n--xYx--", "a", "v"),
 	ROW("a value that begins like the boundary", TYPE,
 	    "--xYx\r\n" DISPOSITION "name=a\r\n\r\n\r\n--xYxx\r\n--xYx--", "a", "\r\n--xYxx"),
+	ROW("a value that begins like the end", TYPE,
+	    "--xYx\r\n" DISPOSITION "name=a\r\n\r\n\r\n--xYx--x\r\n--xYx--", "a", "\r\n--xYx--x"),
+	ROW("blanks behind the end", TYPE, NAMED(DISPOSITION "name=a") " \t", "a", "v"),
 	ROW("text behind the end", TYPE, NAMED(DISPOSITION "name=a") "\r\n--xYx\r\n", "a", "v"),
 	ROW("the binary encoding", TYPE,
 	    NAMED("Content-Transfer-Encoding: binary\r\n" DISPOSITION "name=a"), "a", "v"),
@@ -74,6 +77,9 @@ static const struct {
 	BAD("a boundary of 71 characters", "multipart/form-data; boundary="
 	    "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggg1", WHOLE,
 	    E_MEDIA_TYPE),
+	BAD("two boundaries", TYPE "; boundary=b", WHOLE, E_MEDIA_TYPE),
+	BAD("a header of two lines", TYPE, NAMED(DISPOSITION "name=a;\r\n filename=b"), E_INVAL),
+	BAD("a header without a colon", TYPE, NAMED("X\r\n" DISPOSITION "name=a"), E_INVAL),
 	BAD("an empty body", TYPE, "", E_INVAL),
 	BAD("text before the boundary", TYPE, "x\r\n" WHOLE, E_INVAL),
 	BAD("another boundary", TYPE,
@@ -109,6 +115,20 @@ static void test_rows(void)
 			ok(st == OK && str_is(form.parts[0].name, rows[i].name) &&
 				   str_is(form.parts[0].content, rows[i].content),
 			   "%s: name and value", rows[i].what);
+	}
+}
+
+static void test_filename(void)
+{
+	static const char *const heads[] = {
+		"filename*=utf-8''na%c3%afve.wav",
+		"filename*=utf-8''x; filename=\"na%c3%afve.wav\"",
+		"filename=\"na%c3%afve.wav\"; filename*=utf-8''x"};
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		char text[200];
+		snprintf(text, sizeof text, NAMED(DISPOSITION "name=file; %s"), heads[i]);
+		ok(read_form(TYPE, str_of(text)) == OK && form.parts[0].is_file &&
+			   str_is(form.parts[0].filename, "na%c3%afve.wav"), "%s", heads[i]);
 	}
 }
 
@@ -160,6 +180,7 @@ int main(void)
 {
 	test_whole();
 	test_rows();
+	test_filename();
 	test_limits();
 	test_long_parts();
 	return tap_done();
