@@ -114,7 +114,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	copy_names(a, o);
 	a->chat = (struct chat_model){.model = m, .vision = o->vision, .sound = o->sound,
 				      .max_images = o->max_images, .fetch = o->fetch,
-				      .audio = o->audio,
+				      .audio = o->audio, .lacks_audio = o->lacks_audio,
 				      .calls = memory->calls,
 				      .reasoning = o->reasoning,
 				      .strict_tools = o->strict_tools};

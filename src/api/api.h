@@ -39,6 +39,7 @@ struct api_opts {
 	struct embed *embedder, *reranker;
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
 	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
+	bool lacks_audio;          /* as in struct chat_model */
 	bool sees, hears;          /* it would have vision, sound, were it in memory */
 	struct api_memory *memory; /* outlives the api; NULL: the api has its own */
 	int32_t max_images;        /* images and sounds in a request at most */

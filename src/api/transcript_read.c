@@ -300,6 +300,9 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 	struct buf words = {0};
 	c->state = t;
 	t->is_translation = is_translation;
+	if (c->api->chat.lacks_audio)
+		return fail_set(fail, E_UNSUPPORTED, "this halod lacks the libraries that read "
+				"audio: its log names them");
 	if (!c->api->chat.sound)
 		return fail_set(fail, E_UNSUPPORTED, "this server's model hears nothing: serve one "
 				"with an audio tower, as Qwen3-Omni");

@@ -21,7 +21,8 @@
 struct chat_model {
 	const struct model *model;
 	struct vision *vision; /* NULL: messages hold no images */
-	struct sound *sound;   /* NULL: messages hold no sound */
+	struct sound *sound;   /* NULL: messages hold no sound … */
+	bool lacks_audio;      /* … because the libraries that read it are not there */
 	int32_t max_images;    /* images and sounds in a request at most */
 	struct audio_limits audio; /* of one file, and of all audio of a request together */
 	const struct fetch *fetch; /* NULL: no address is fetched */

@@ -141,6 +141,9 @@ static enum status read_parts(const struct json_node *at, struct conversation *c
 		struct str kind = json_is_string(type.v) ? json_read_view(type.v) : STR("");
 		bool is_image = m->vision && is_image_kind(kind);
 		bool is_sound = m->sound && sounds_is_kind(kind);
+		if (m->lacks_audio && sounds_is_kind(kind))
+			return json_read_fail(&type, fail, "is audio, and this halod lacks the "
+					      "libraries that read it: its log names them");
 		if ((is_image || is_sound) && !sees)
 			return json_read_fail(&type, fail, is_sound
 				? "is audio: it may be in messages of users and tools"

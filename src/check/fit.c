@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/fit.h"
 
+#include "audio/audio.h"
+
 static enum status open_reader(struct embed_opts o, struct memory_ledger *ledger,
 			       struct embed **out, struct fail *fail)
 {
@@ -30,12 +32,23 @@ static enum status open_vision(struct vision_opts o, struct fit *f, struct fail 
 	return OK;
 }
 
-/* Opens the audio tower, likewise. */
+/* Opens the audio tower, likewise. It is of no use where no file of audio can be read: then it
+ * takes no memory. */
 static enum status open_sound(struct sound_opts o, struct fit *f, struct fail *fail)
 {
-	struct fail why = {0};
+	struct fail why = {0}, missing = {0};
+	const struct memory_ledger before = f->ledger;
 	o.ledger = &f->ledger;
 	enum status st = o.model ? sound_open(&o, &f->sound, &why) : OK;
+	bool has_tower = f->sound || st == E_NOMEM || st == E_CONFIG;
+	if (has_tower && audio_check(&missing) != OK) {
+		sound_destroy(f->sound);
+		f->sound = NULL;
+		f->ledger = before;
+		f->unheard = missing;
+		f->lacks_audio = true;
+		return OK;
+	}
 	if (st == E_NOMEM || st == E_CONFIG) {
 		if (fail)
 			*fail = why;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opens what a start loads beside the text model: embedding models and towers for images
- * and sound. Does
- * the memory hold all of it? The daemon then loads what was opened here; haloctl doctor
- * only plans. Both pass the result to the text model's plan by fit_tell. Thread: one at a
+ * and sound. Does the memory hold all of it? The daemon then loads what was opened here; haloctl
+ * doctor only plans. Both pass the result to the text model's plan by fit_tell. Thread: one at a
  * time.
  */
 #pragma once
@@ -38,6 +37,7 @@ struct fit {
 	struct sound *sound;            /* NULL: it hears none … */
 	/* … and why a tower is left out; code OK: the model has none */
 	struct fail unseen, unheard;
+	bool lacks_audio; /* unheard names a library that is missing: the model itself hears */
 };
 
 /* Opens the embedding models and the towers in the order in which a start takes their memory, and

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "audio/audio.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -455,6 +454,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	b->reranker = has_readers ? s->reranker : fit->scores;
 	b->vision = fit->vision;
 	b->sound = fit->sound;
+	b->lacks_audio = fit->lacks_audio;
 	free(vectors);
 	free(scores);
 	return st;
@@ -491,12 +491,10 @@ static enum status load_vision(const struct config *c, struct boot *b, struct fi
 	return OK;
 }
 
-/* The same for the audio tower. It is of no use where no file of audio can be read. */
+/* The same for the audio tower. */
 static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail)
 {
-	enum status st = b->sound ? audio_check(fail) : OK;
-	if (st == OK && b->sound)
-		st = sound_load_tower(b->sound, fail);
+	enum status st = b->sound ? sound_load_tower(b->sound, fail) : OK;
 	if (st == E_NOMEM || st == E_CONFIG)
 		return st;
 	if (st != OK) {
@@ -641,6 +639,7 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b,
 		.model = b->model,
 		.vision = b->vision,
 		.sound = b->sound,
+		.lacks_audio = b->lacks_audio,
 		.audio = {c->max_audio_bytes, c->max_audio_time},
 		.sees = look->sees,
 		.hears = look->hears,

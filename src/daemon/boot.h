@@ -59,6 +59,7 @@ struct boot {
 	bool is_counted;           /* in boot_shared */
 	struct vision *vision; /* NULL: images are refused */
 	struct sound *sound;   /* NULL: sound is refused */
+	bool lacks_audio;      /* as in struct fit */
 	struct model *model;
 	struct backend *backend;
 	struct profile *profile; /* NULL: steps are not measured */

@@ -826,6 +826,28 @@ static void test_too_many(void)
 	buf_deinit(&body);
 }
 
+/* Clients learn that a library is missing, not that the model hears nothing. */
+static void test_lacks_audio(void)
+{
+	const struct api_opts o = {.model = fixture_model(), .model_name = "a", .n_ctx = 64,
+				   .n_slots = 1, .clock = &clock_monotonic, .lacks_audio = true};
+	struct api *a = fixture_api_with(&o);
+	const struct api_input form = {
+		.dialect = &dialect_transcription, .request_id = "r1",
+		.type = STR("multipart/form-data; boundary=x"),
+		.body = STR("--x\r\nContent-Disposition: form-data; name=file\r\n\r\na\r\n--x--")};
+	struct api_call *c;
+	struct fail fail;
+	enum status st = fixture_try(a, &dialect_chat, STR("{\"messages\":[{\"role\":\"user\","
+				     "\"content\":[{\"type\":\"input_audio\"}]}]}"), &c, &fail);
+	ok(st == E_INVAL && strstr(fail.text, "libraries"), "a chat: %s", fail.text);
+	is_str(fail.param, "messages[0].content[0].type", "its place");
+	fail = (struct fail){0};
+	st = api_call_create(a, &form, &c, &fail);
+	ok(st == E_UNSUPPORTED && strstr(fail.text, "libraries"), "a form: %s", fail.text);
+	api_destroy(a);
+}
+
 int main(void)
 {
 	test_reference();
@@ -850,5 +872,6 @@ int main(void)
 	test_format_reasoning();
 	test_refused();
 	test_too_many();
+	test_lacks_audio();
 	return tap_done();
 }

@@ -102,6 +102,33 @@ static void test_refused(char *last, char *xlm)
 	}
 }
 
+static bool lacks_audio;
+
+enum status __wrap_audio_check(struct fail *fail);
+
+enum status __wrap_audio_check(struct fail *fail)
+{
+	return lacks_audio ? fail_set(fail, E_UNSUPPORTED, "a library is missing") : OK;
+}
+
+/* A tower that could read no file takes no memory, however little there is. */
+static void test_unheard(void)
+{
+	for (int i = 0; i < 3; i++) {
+		struct fail fail = {0};
+		struct fit f = of_size(i == 1 ? MIB / 16 : 64 * MIB);
+		const struct fit_opts o = opts_of(NULL, NULL, false, i < 2);
+		lacks_audio = true;
+		is_int(fit_open(&o, &f, &fail), OK, "it starts %s", fail.text);
+		ok(!f.sound && f.lacks_audio == (i < 2) &&
+			   f.unheard.code == (i < 2 ? E_UNSUPPORTED : OK),
+		   "and says why it hears nothing: %s", f.unheard.text);
+		is_int(f.ledger.device_taken, 0, "nothing is counted");
+		fit_close(&f);
+	}
+	lacks_audio = false;
+}
+
 static void test_unseen(void)
 {
 	struct fail fail = {0};
@@ -148,6 +175,7 @@ int main(void)
 	test_sum(last, xlm);
 	test_refused(last, xlm);
 	test_unseen();
+	test_unheard();
 	test_plan();
 	backend_destroy(backend);
 	model_close(model);
