@@ -128,8 +128,9 @@ static enum status check_length(const struct decoder *d, struct fail *fail)
 {
 	int64_t max = d->l->max_us, rate = d->file.rate;
 	if (max && d->n_frames > max / 1000000 * rate + max % 1000000 * rate / 1000000)
-		return fail_set(fail, E_LIMIT, "the audio is longer than %.6g s",
-				(double)max / 1e6);
+		return fail_set(fail, E_LIMIT, "the audio is longer than %.6g s, which the "
+				"request has left of max_audio_time",
+				(double)((max + 500) / 1000) / 1e3);
 	return OK;
 }
 
@@ -270,8 +271,8 @@ enum status audio_decode(struct str file, const struct audio_limits *l, struct a
 	struct decoder d = {.l = l, .worth = (int64_t)file.n * WORK_BYTE, .out = out};
 	*out = (struct audio){0};
 	if (l->max_bytes && file.n > (size_t)l->max_bytes)
-		return fail_set(fail, E_LIMIT, "the audio has %zu bytes, more than %lld", file.n,
-				(long long)l->max_bytes);
+		return fail_set(fail, E_LIMIT, "the audio has %zu bytes, more than %lld "
+				"(max_audio_bytes)", file.n, (long long)l->max_bytes);
 	if (is_ogg(file, STR("\1vorbis")))
 		return fail_set(fail, E_INVAL, "Ogg Vorbis is not read: send Ogg Opus, FLAC, MP3 "
 				"or WAV");
