@@ -72,14 +72,15 @@ static enum status add_field(json_t *fields, const struct multipart_part *p, str
 	if (utf8_check(p->content) >= 0)
 		return fail_at(fail, E_INVAL, name, "`%s` is no text in UTF-8", name);
 	json_t *old = json_object_get(fields, name), *v = NULL;
-	if (kind == FORM_LIST || own.n < p->name.n) {
+	bool is_list = kind == FORM_LIST || own.n < p->name.n;
+	if (old && (!is_list || !json_is_array(old)))
+		return fail_at(fail, E_INVAL, name, "`%s` is given twice", name);
+	if (is_list) {
 		if (!old)
 			json_object_set_new(fields, name, old = json_array());
 		json_array_append_new(old, text_of(p->content));
 		return OK;
 	}
-	if (old)
-		return fail_at(fail, E_INVAL, name, "`%s` is given twice", name);
 	enum status st = OK;
 	if (kind == FORM_NUMBER)
 		st = read_number(name, p->content, &v, fail);

@@ -64,10 +64,15 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 	struct json_node at = json_read_get(part, "audio_url");
 	struct json_node url = json_read_get(&at, "url");
 	const struct json_node *from = json_is_object(at.v) ? &url : &at;
+	struct json_node type = json_read_get(part, "type");
 	struct str address = {0};
+	bool is_url = json_is_string(type.v) && str_is(json_read_view(type.v), "audio_url");
 	if (!at.v && !inner.v && im->file.p)
 		return add_entry(im, part, part, IMAGES_FILE, im->file, fail);
-	if (!at.v)
+	if (at.v && inner.v)
+		return json_read_fail(&type, fail, "is given with `input_audio` and `audio_url`: "
+				      "send one of them in a part");
+	if (!is_url)
 		return add_digits(im, part, &inner, fail);
 	enum status st = json_read_need_str(from, &address, fail);
 	if (st == OK)

@@ -33,6 +33,10 @@ def messages_of(case):
     return user(*parts)
 
 
+def word(d, token):
+    return d.request("POST", "/detokenize", {"tokens": [token]}).json["content"]
+
+
 def test_answers(t, d):
     with open(os.path.join(SRCDIR, "tests/golden/audio/spoken.json")) as f:
         cases = json.load(f)["cases"]
@@ -42,12 +46,15 @@ def test_answers(t, d):
                  a["usage"]["prompt_tokens_details"]["audio_tokens"]),
                 (len(case["ids"]), case["ids"].count(PAD)),
                 "%s s: as many tokens as the reference has" % case["seconds"])
-        worst = 0
-        for got, want in zip(a["choices"][0]["logprobs"]["content"], case["steps"]):
-            best = sorted((x["logprob"] for x in got["top_logprobs"]), reverse=True)
-            for p, (_, logprob) in zip(best, want["top"]):
-                worst = max(worst, abs(p - logprob))
-        t.ok(worst < 2e-4, "and its log-probabilities", worst)
+        worst, steps = 0, a["choices"][0]["logprobs"]["content"]
+        t.equal(len(steps), len(case["steps"]), "as many steps")
+        for got, want in zip(steps, case["steps"]):
+            words = {word(d, token): logprob for token, logprob in want["top"]}
+            tops = {x["token"]: x["logprob"] for x in got["top_logprobs"]}
+            t.equal((got["token"], set(tops)), (word(d, want["token"]), set(words)),
+                    "the same tokens are the best")
+            worst = max([worst] + [abs(tops[x] - words[x]) for x in tops if x in words])
+        t.ok(worst < 2e-4, "and their log-probabilities", worst)
 
 
 def test_formats(t, d):
@@ -108,6 +115,29 @@ def test_spellings(t, d):
             ["text", "image", "audio"], "so does /v1/models")
 
 
+def test_ignored(t, d):
+    """Fields beside a sound's own are named, wherever the sound stands."""
+    part = sound(tone(0.5))
+    part["input_audio"]["rate"] = 1
+    called = [{"role": "user", "content": "?"},
+              {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+              {"type": "function_call_output", "call_id": "c", "output": [part]}]
+    used = [{"role": "user", "content": "?"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f",
+                                               "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c",
+                                          "content": [part]}]}]
+    for path, body, at in (
+            ("/v1/chat/completions", {"messages": user(part)}, "messages[0].content[0]"),
+            ("/v1/responses", {"input": user(part)}, "input[0].content[0]"),
+            ("/v1/responses", {"input": called}, "input[2].output[0]"),
+            ("/v1/messages", {"messages": used, "max_tokens": 2},
+             "messages[2].content[0].content[0]")):
+        a = d.request("POST", path, body)
+        t.ok(a.status == 200 and a.headers.get("X-Halod-Ignored") == at + ".input_audio.rate",
+             "%s of %s" % (at, path), (a.headers, a.body))
+
+
 def test_refused(t, d):
     at = "messages[0].content[0]"
     wav = tone(0.5)
@@ -127,8 +157,13 @@ def test_refused(t, d):
             (sound(raw("opus.ogg")[:60]), AT, "cannot be read"),
             (sound(raw("short.wav")), AT, "0.050 s long"),
             (sound(raw("nan.wav")), AT, "no numbers"),
-            (sound(tone(9)), AT, "longer than 8 s"),
-            (sound(wav + bytes(400000)), AT, "more than 400000"),
+            (sound(tone(9)), AT, "longer than 8 s, which the request has left of max_audio_time"),
+            (sound(wav + bytes(400000)), AT, "more than 400000 (max_audio_bytes)"),
+            (dict(sound(wav), audio_url="data:audio/wav;base64,"), at + ".type", "one of them"),
+            ({"type": "audio_url", "input_audio": sound(wav)["input_audio"]}, at + ".audio_url",
+             ""),
+            ({"type": "input_audio", "audio_url": "data:audio/wav;base64,"},
+             at + ".input_audio", ""),
             ({"type": "input_video"}, at + ".type", "text, images and audio only")):
         a = chat(d, user(what, text("?")))
         error = a.json.get("error", {})
@@ -136,7 +171,8 @@ def test_refused(t, d):
              "refused: %s" % (words or "no data"), a.body)
     a = chat(d, user(sound(tone(4)), sound(tone(3.9)), sound(many, "flac")))
     t.ok(a.status == 400 and a.json["error"]["param"] ==
-         "messages[0].content[2].input_audio.data", "all sounds of a request share the time",
+         "messages[0].content[2].input_audio.data" and
+         "longer than 0.1 s, which" in a.json["error"]["message"], "all sounds of a request share the time",
          a.body)
     few = [sound(tone(0.2))]
     for parts in (few * 5, few * 4 + [image("rgb.png")], [image("rgb.png")] * 4 + few):
@@ -209,6 +245,8 @@ def test_wrong_forms(t, d):
             (wav, {"stream": "maybe"}, "stream", "true or false"),
             (wav, {"prompt": "\udcff"}, "prompt", "UTF-8"),
             (wav, {"language": ["de", "en"]}, "language", ""),
+            (wav, {"language": "de", "language[]": "en"}, "language", "given twice"),
+            (wav, {"language[]": "de", "language": "en"}, "language", "given twice"),
             (wav, {"unknown": "x" * 65537}, "unknown", "longer than 64 KB")):
         body, headers = form(file, **fields) if "prompt" not in fields else (
             form(file, prompt="@")[0].replace(b"@", b"\xff"), form()[1])
@@ -316,7 +354,7 @@ def test_deaf(t, d):
 
 
 if __name__ == "__main__":
-    run([test_answers, test_formats, test_cache, test_spellings, test_refused,
+    run([test_answers, test_formats, test_cache, test_spellings, test_ignored, test_refused,
          test_transcripts, test_wrong_forms, test_too_long, test_fetch, test_asr, test_deaf],
         model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000, max_output_tokens=6,
         max_images=4)
