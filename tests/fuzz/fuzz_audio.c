@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Any bytes as audio. What is read keeps to the limits and has a spectrogram of finite numbers;
- * what is refused has words.
+ * what is refused has words. Built without the libraries it sees only that all is refused.
  */
+#include <build-config.h>
+
 #include <assert.h>
 #include <math.h>
 
@@ -23,7 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	work_begin(&w, 10000000);
 	enum status st = audio_decode((struct str){(const char *)data, n}, &limits, &a, &fail);
 	work_end();
-	assert(st != E_UNSUPPORTED); /* built without the libraries */
+#ifdef HAVE_AUDIO
+	assert(st != E_UNSUPPORTED); /* the libraries are not there */
+#endif
 	if (st != OK) {
 		assert(fail.text[0] && !a.samples);
 		return 0;

@@ -5,10 +5,11 @@
 refused."""
 import json
 import os
+import sys
 import tempfile
 
-from halod import SRCDIR, Halod, run
-from sounds import form, raw, sound, spelled, tone
+from halod import BUILDDIR, SRCDIR, Halod, run
+from sounds import form, is_built, raw, sound, spelled, tone
 from test_image_fetch import SERVER, answer
 from test_images import SEE, chat, image, text, user
 
@@ -157,7 +158,8 @@ def test_refused(t, d):
             (sound(raw("opus.ogg")[:60]), AT, "cannot be read"),
             (sound(raw("short.wav")), AT, "0.050 s long"),
             (sound(raw("nan.wav")), AT, "no numbers"),
-            (sound(tone(9)), AT, "longer than 8 s, which the request has left of max_audio_time"),
+            (sound(tone(9)), AT,
+             "longer than 8 s, which the request has left of max_audio_time"),
             (sound(wav + bytes(400000)), AT, "more than 400000 (max_audio_bytes)"),
             (dict(sound(wav), audio_url="data:audio/wav;base64,"), at + ".type", "one of them"),
             ({"type": "audio_url", "input_audio": sound(wav)["input_audio"]}, at + ".audio_url",
@@ -354,6 +356,9 @@ def test_deaf(t, d):
 
 
 if __name__ == "__main__":
+    if not is_built(BUILDDIR):
+        print("1..0 # SKIP halod was built without the libraries for audio")
+        sys.exit(0)
     run([test_answers, test_formats, test_cache, test_spellings, test_ignored, test_refused,
          test_transcripts, test_wrong_forms, test_too_long, test_fetch, test_asr, test_deaf],
         model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000, max_output_tokens=6,
