@@ -136,10 +136,6 @@ static enum status fetch_file_of(const struct images *im, const struct images_en
 enum status images_file(const struct images *im, const struct images_entry *e,
 			const struct images_use *use, struct buf *out, struct fail *fail)
 {
-	if (e->form == IMAGES_FILE) {
-		buf_add_str(out, e->source);
-		return OK;
-	}
 	return e->form == IMAGES_BASE64 || is_data(e->source)
 		       ? read_data(e, out, fail)
 		       : fetch_file_of(im, e, use, out, fail);

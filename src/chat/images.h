@@ -47,7 +47,8 @@ enum status images_append(struct images *im, const struct json_node *part,
 enum status images_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;
 
-/* The file of an entry, fetched where it is an address. E_INVAL, E_CANCELLED; without a place. */
+/* The file of an entry that is no IMAGES_FILE, fetched where it is an address. E_INVAL,
+ * E_CANCELLED; without a place. */
 struct images_use;
 enum status images_file(const struct images *im, const struct images_entry *e,
 			const struct images_use *use, struct buf *out,

@@ -90,12 +90,17 @@ static int64_t time_left(const struct images *im)
 enum status sounds_measure(const struct images *im, struct images_entry *e,
 			   const struct images_use *use, struct fail *fail)
 {
-	struct buf file = {0};
+	struct buf sent = {0};
+	struct str file = e->source; /* of a form: as it came */
+	enum status st = OK;
 	const struct audio_limits limits = {im->m->audio.max_bytes, time_left(im)};
-	enum status st = images_file(im, e, use, &file, fail);
+	if (e->form != IMAGES_FILE) {
+		st = images_file(im, e, use, &sent, fail);
+		file = buf_str(&sent);
+	}
 	if (st == OK)
-		st = audio_decode(buf_str(&file), &limits, &e->audio, fail);
-	buf_deinit(&file);
+		st = audio_decode(file, &limits, &e->audio, fail);
+	buf_deinit(&sent);
 	e->us = audio_us(&e->audio);
 	if (st == OK)
 		st = audio_fill(&e->audio, sound_format(im->m->sound)->least, fail);
