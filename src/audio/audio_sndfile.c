@@ -79,8 +79,9 @@ enum status audio_sndfile_open(const struct audio_lib *lib, struct str file,
 	s->from = lib->sf_open_virtual(&io, SFM_READ, &info, s);
 	if (!s->from) {
 		free(s);
-		return fail_set(fail, E_INVAL, "the audio cannot be read: %.100s",
-				lib->sf_strerror(NULL));
+		/* Which fault it was stands in a variable of all threads. */
+		return fail_set(fail, E_INVAL, "the audio cannot be read: its header is broken, "
+				"or its encoding is not known");
 	}
 	*out = (struct audio_file){lib, info.samplerate, info.channels, sndfile_read,
 				   sndfile_close, s};
