@@ -56,7 +56,7 @@ def help_of(*command):
 
 
 def commands(text):
-    return re.findall(r"(?m)^  ([a-z]+(?: [a-z]+)?)  ", text)
+    return re.findall(r"(?m)^  ([a-z-]+(?: [a-z]+)?)  ", text)
 
 
 def options(text):
