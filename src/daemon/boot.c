@@ -705,7 +705,7 @@ static enum status check_room(const struct boot_opts *o, const struct boot *b,
 	struct memory_plan alone;
 	struct fail fail;
 	eo.beside -= s->ledger.device_taken - s->readers.device_taken;
-	if (s->n_loaded == 0 || engine_plan(b->model, b->backend, &eo, &alone, &fail) != OK)
+	if (engine_plan(b->model, b->backend, &eo, &alone, &fail) != OK)
 		return OK;
 	return alone.n_ctx > beside->n_ctx ? E_NOMEM : OK;
 }
@@ -719,9 +719,11 @@ static enum status plan_all(const struct boot_opts *o, struct boot *b, struct fi
 		return s;
 	struct engine_opts eo = engine_opts_of(o, fit);
 	s = engine_plan(b->model, b->backend, &eo, plan, fail);
-	if (s == OK && check_room(o, b, fit, plan) != OK)
+	if (s != OK || o->shared->n_loaded == 0)
+		return s;
+	if (check_room(o, b, fit, plan) != OK)
 		return fail_set(fail, E_NOMEM, "other models hold its memory");
-	return s == OK ? engine_plan(b->model, b->backend, &eo, plan, fail) : s;
+	return engine_plan(b->model, b->backend, &eo, plan, fail);
 }
 
 enum status boot_check(const struct boot_opts *o, struct fail *fail)

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 
 #define RETRY_US INT64_C(2000000) /* a load that failed is not tried again sooner */
+#define FORGIVE_US INT64_C(30000000) /* a load that failed is told so long */
 #define BESIDE_US INT64_C(60000000) /* fleet_opts.has_work waits so long for other models */
 
 /* A thread's last report. It writes it and ends, or, after LOADED, goes on. */
@@ -42,6 +43,7 @@ struct member {
 	struct member *next;
 	bool needs_room;      /* the last load found others in its place */
 	int64_t failed_us;    /* when its last load failed; 0: it did not */
+	enum row_state before; /* state before it was wanted */
 	enum row_state after; /* state after its unload */
 
 	_Atomic int news;
@@ -262,6 +264,8 @@ static bool has_work(const struct member *e)
 static void want(struct fleet *m, struct member *e)
 {
 	struct member **last = &m->wanted;
+	if (e->row->state != ROW_LOADED && e->row->state != ROW_LOADING)
+		e->before = e->row->state;
 	if (e->row->state != ROW_LOADED)
 		e->row->state = ROW_LOADING;
 	if (e->is_wanted)
@@ -283,7 +287,7 @@ static void advance(struct fleet *m)
 	while ((e = m->wanted) && (!has_work(e) || e->row->state == ROW_LOADED)) {
 		unwant(m, e); /* its clients have gone, or it stays */
 		if (e->row->state == ROW_LOADING)
-			e->row->state = ROW_UNLOADED;
+			e->row->state = e->before;
 		let_stay(m);
 	}
 	if (!e)
@@ -374,6 +378,7 @@ static void on_stopped(struct member *e)
 	r->sched = NULL;
 	r->api = e->look.api;
 	r->is_leaving = false;
+	e->before = e->after;
 	r->state = r->n_waiting ? ROW_LOADING : e->after;
 	if (start(e, JOB_UNLOAD, &fail) == OK)
 		return;
@@ -461,9 +466,19 @@ static void want_first(struct fleet *m, int64_t now)
 	want(m, e);
 }
 
+/* A balancer sends nothing to a server whose models have all failed; only a request tries again.
+ * So after a while such a model counts as unloaded. */
+static void forgive(struct fleet *m, int64_t now)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->rows[i].state == ROW_FAILED && now - m->members[i].failed_us >= FORGIVE_US)
+			m->rows[i].state = ROW_UNLOADED;
+}
+
 void fleet_tick(struct fleet *m)
 {
 	int64_t now = now_us();
+	forgive(m, now);
 	want_first(m, now);
 	advance(m);
 	bool may_sleep = !m->is_draining && !m->is_stopping;
@@ -478,13 +493,20 @@ void fleet_tick(struct fleet *m)
 	}
 }
 
-bool fleet_are_at_rest(const struct fleet *m)
+bool fleet_is_idle(const struct fleet *m)
 {
 	for (int i = 0; i < m->n; i++)
 		if (m->rows[i].state == ROW_LOADED)
 			return false;
-	return !m->busy && !m->wanted && m->start != FLEET_STARTING &&
-	       !m->o.has_work(m->o.ctx);
+	return !m->busy && m->start != FLEET_STARTING;
+}
+
+bool fleet_are_at_rest(const struct fleet *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->rows[i].state == ROW_FAILED) /* to be forgiven */
+			return false;
+	return fleet_is_idle(m) && !m->wanted && !m->o.has_work(m->o.ctx);
 }
 
 bool fleet_gave_up(const struct fleet *m) { return m->has_given_up; }

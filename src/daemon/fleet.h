@@ -50,6 +50,8 @@ void fleet_need(void *m, struct model_row *r); /* http_opts.on_need */
 void fleet_idle(void *m, struct model_row *r); /* http_opts.on_idle */
 void fleet_collect(struct fleet *m);    /* after on_news */
 void fleet_tick(struct fleet *m);       /* once a second: lets models go to sleep */
+/* No engine and no load: nothing can hang. */
+bool fleet_is_idle(const struct fleet *m);
 /* Nothing is in memory, and nothing is asked for: no tick is needed. */
 bool fleet_are_at_rest(const struct fleet *m);
 bool fleet_gave_up(const struct fleet *m); /* an engine has ended by itself */

@@ -564,7 +564,7 @@ static void on_tick(uv_timer_t *t)
 	/* Feeds systemd's watchdog for each new heartbeat. So systemd judges the engine by
 	 * its own limit, whatever heartbeat_stall is. */
 	bool is_at_rest = fleet_are_at_rest(l->fleet);
-	if (l->watchdog_us > 0 && (is_at_rest || has_loaded_more(l) ||
+	if (l->watchdog_us > 0 && (fleet_is_idle(l->fleet) || has_loaded_more(l) ||
 				   health_has_beaten(&l->health, &l->fed_us)))
 		notify_sendf("WATCHDOG=1");
 	if (is_at_rest && l->watchdog_us <= 0) /* on_wake starts it again */
@@ -766,6 +766,8 @@ static void end(struct loop *l)
 	http_destroy(l->http);
 	weights_destroy(l->weights);
 	close_loop(l);
+	fleet_destroy(l->fleet); /* the last pages go to kv_dir: until then the folders are ours */
+	l->fleet = NULL;
 	exporter_destroy(l->exporter);
 	batch_store_close(l->batches);
 }

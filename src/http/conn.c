@@ -108,6 +108,7 @@ static enum status admit(struct conn *c, struct str path, int64_t length)
 		c->body.is_form = true;
 		c->body.max_bytes = h->opts.max_upload_bytes;
 	}
+	http_beat(h); /* an engine that has failed just now gets no more work */
 	enum health_state state = server_health(h);
 	if ((c->route->flags & ROUTE_READY) && !h->is_ready)
 		return fail_set(f, E_LOADING, "%s", status_text(E_LOADING));

@@ -137,12 +137,13 @@ void spans_write(const struct conn *c, int status)
 	struct api_log log;
 	if (!e || !c->trace.is_sampled || !c->route || !(c->route->flags & ROUTE_WORK))
 		return;
-	if (c->is_over)
+	bool has_log = c->is_over && c->call; /* a stream may end before there is a call */
+	if (has_log)
 		api_call_log(c->call, &log);
 	random_hex(8, w.root);
 	w.wall_us = wall_offset_us(c);
-	add_root(&w, c->is_over ? &log : NULL, status);
-	if (c->is_over) {
+	add_root(&w, has_log ? &log : NULL, status);
+	if (has_log) {
 		const struct request_stats *s = &log.stats;
 		add_phase(&w, "queue", s->arrival_us, s->scheduled_us);
 		add_phase(&w, "prefill", s->scheduled_us, s->first_token_us);

@@ -121,7 +121,7 @@ def test_waiting(t, folder):
     with tempfile.TemporaryDirectory() as tmp:
         orders = Orders(tmp)
         d = Halod(sleep_after="1s", kv_dir=folder, max_queue=3, keepalive="1s", max_seqs=1,
-                  popen=orders.start)
+                  otlp_endpoint="http://127.0.0.1:1/v1/traces", popen=orders.start)
         complete(d)
         d.wait_log(ASLEEP)
         orders.give()
