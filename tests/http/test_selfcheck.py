@@ -52,7 +52,7 @@ def refused(t, what, argv, env={}, program=PROGRAM):
         [program, "-c", os.devnull, "--model", MODEL, "--port", "0", *argv],
         stderr=subprocess.PIPE, text=True, timeout=PATIENCE, env={**os.environ, **env})
     t.ok(p.returncode == 7 and "the self-check failed" in p.stderr and
-         "haloctl doctor" in p.stderr and "self_check = warn" in p.stderr,
+         "haloctl first-run" in p.stderr and "self_check = warn" in p.stderr,
          what + ": status 7, and what to do", (p.returncode, p.stderr))
 
 
