@@ -485,10 +485,11 @@ void fleet_tick(struct fleet *m)
 	for (int i = 0; i < m->n && !m->busy && !m->wanted && may_sleep; i++) {
 		struct member *e = &m->members[i];
 		struct model_row *r = e->row;
+		if (e->config->sleep_after <= 0 || !row_is_open(r) || r->n_calls > 0)
+			continue;
 		if (e == m->members && m->o.has_work(m->o.ctx))
 			r->used_us = now;
-		if (row_is_open(r) && r->n_calls == 0 && e->config->sleep_after > 0 &&
-		    now - r->used_us >= e->config->sleep_after)
+		if (now - r->used_us >= e->config->sleep_after)
 			unload(e, ROW_SLEEPING);
 	}
 }
