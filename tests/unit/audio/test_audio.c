@@ -222,12 +222,14 @@ static void test_fill(void)
 {
 	struct buf b = {0};
 	struct audio a;
-	struct fail fail;
+	struct fail fail = {0};
 	make_wav(&b, 16000, 1, 3200, 3200);
 	ok(decode(buf_str(&b), &wide, &a, &fail) == OK && a.n == 3200, "a fifth of a second");
 	ok(audio_fill(&a, 8000, &fail) == OK && a.n == 8000 && a.samples[7999] == 0, "a half");
-	ok(audio_fill(&a, INT64_MAX / 8, &fail) == E_NOMEM && fail.code == E_NOMEM &&
-		   fail.text[0] && a.n == 8000, "no memory: %s", fail.text);
+	/* A sanitizer's allocator ends the process for so much. */
+	ok(TAP_IS_SANITIZED || (audio_fill(&a, INT64_MAX / 8, &fail) == E_NOMEM &&
+				fail.code == E_NOMEM && fail.text[0] && a.n == 8000),
+	   "no memory: %s", fail.text);
 	audio_deinit(&a);
 	buf_deinit(&b);
 }
