@@ -167,7 +167,8 @@ def test_shared_keys(t, d):
     own = Tls(tls_cert=CERT, tls_key=KEY, wait=False)
     t.equal(agrees(own, "-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256", "-psk", "1a2b3c",
                    "-psk_identity", "any"), True, "a pre-shared key is passed over")
-    p = subprocess.run(["openssl", "s_client", "-tls1_3", "-connect", "127.0.0.1:%d" % own.port],
+    p = subprocess.run(["openssl", "s_client", "-tls1_3", "-ign_eof", "-connect",
+                        "127.0.0.1:%d" % own.port],
                        input="GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
                        capture_output=True, text=True, timeout=PATIENCE)
     t.ok("HTTP/1.1 200" in p.stdout and "session ticket" not in p.stdout.lower(),
