@@ -4,7 +4,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/lru.h"
+#include "engine/tower_home.h"
 #include "sound/sound_tower.h"
 
 enum { MAX_KEPT = 256 };
@@ -26,11 +26,10 @@ struct sound_view {
 
 struct sound {
 	struct sound_config config;
-	struct sound_opts opts; /* used until the tower is loaded */
-	struct backend *backend;
+	struct tower_home home;
 	struct sound_tower *tower;
-	int64_t n_device, n_system; /* bytes that were added to opts.ledger */
-	char note[300];             /* sound_note */
+	const struct tensors *tensors; /* those of the model, until the tower is loaded */
+	size_t cache_bytes;
 	struct lru *kept;           /* views by the hash of their clips */
 	/* The tower runs the steps of clips in the order in which they ask, so clips take turns.
 	 * Step `served` runs. */
@@ -186,64 +185,34 @@ enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound
 
 /* --- life --------------------------------------------------------------------------- */
 
-static bool is_on_device(const struct sound *s)
+static void needs_of(const void *tower, struct backend *b, struct tower_needs *out)
 {
-	return strcmp(s->backend->name, "cpu") != 0;
-}
-
-/* Checks that the tower fits into the memory, before anything is loaded. */
-static enum status plan(struct sound *s, struct fail *fail)
-{
-	const struct memory_ledger *l = s->opts.ledger;
-	struct memory_have now;
-	int64_t cache = (int64_t)s->opts.cache_bytes;
-	struct memory_part part = {
+	const struct sound *s = tower;
+	*out = (struct tower_needs){
+		.weights = sound_tower_weight_bytes(s->tensors),
+		.scratch = sound_tower_work_bytes(&s->config, b),
+		.host = (int64_t)s->cache_bytes,
 		.what = "the audio tower", .key = "audio",
 		.advice = "Set audio to cpu or off, or audio_cache to less",
-		.weights = sound_tower_weight_bytes(s->opts.model->tensors),
-		.scratch = sound_tower_work_bytes(&s->config, s->backend) +
-			   (l ? s->backend->own_bytes : 0)}; /* the ledger measured memory before
-							      * this backend existed */
-	engine_memory(s->backend, &now);
-	const struct memory_have *have = !l ? &now : is_on_device(s) ? &l->device : &l->system;
-	part.beside = !l ? 0 : is_on_device(s) ? l->device_taken : l->system_taken;
-	if (!is_on_device(s) || now.is_system) { /* all is in one memory */
-		part.scratch += cache;
-		s->n_device = 0;
-		s->n_system = part.weights + part.scratch;
-		return memory_plan_part(&part, have, fail);
-	}
-	s->n_device = part.weights + part.scratch;
-	s->n_system = cache;
-	part.advice = "Set audio to cpu or off";
-	enum status st = memory_plan_part(&part, have, fail);
-	const struct memory_part host = {
-		.what = "audio", .key = "audio_cache", .scratch = cache,
-		.advice = "Set audio_cache to less, or audio to off",
-		.beside = l ? l->system_taken : 0};
-	return st == OK && l ? memory_plan_part(&host, &l->system, fail) : st;
+		.away_advice = "Set audio to cpu or off",
+		.host_what = "audio", .host_key = "audio_cache",
+		.host_advice = "Set audio_cache to less, or audio to off"};
 }
 
-/* Adds the tower's bytes to the ledger (sign 1), or takes them away again (sign -1). */
-static void sound_count(struct sound *s, int sign)
+static enum status load(void *tower, struct backend *b, struct fail *fail)
 {
-	struct memory_ledger *l = s->opts.ledger;
-	if (!l)
-		return;
-	if (s->n_device)
-		memory_ledger_take(l, true, sign * s->n_device);
-	memory_ledger_take(l, false, sign * s->n_system);
+	struct sound *s = tower;
+	return sound_tower_create(s->tensors, b, &s->config, &s->tower, fail);
 }
 
-static enum status open_on(struct sound *s, const struct backend_opts *bo, struct fail *fail)
+static void unload(void *tower)
 {
-	enum status st = backend_create(bo, &s->backend, fail);
-	if (st == OK)
-		st = plan(s, fail);
-	if (st == OK)
-		sound_count(s, 1);
-	return st;
+	struct sound *s = tower;
+	sound_tower_destroy(s->tower);
+	s->tower = NULL;
 }
+
+static const struct tower_kind kind = {needs_of, load, unload};
 
 enum status sound_open(const struct sound_opts *o, struct sound **out, struct fail *fail)
 {
@@ -255,13 +224,16 @@ enum status sound_open(const struct sound_opts *o, struct sound **out, struct fa
 		return st;
 	struct sound *s = xcalloc(1, sizeof *s);
 	s->config = config;
-	s->opts = *o;
+	s->tensors = o->model->tensors;
+	s->cache_bytes = o->cache_bytes;
+	s->home = (struct tower_home){
+		.kind = &kind, .tower = s, .opts = o->backend, .ledger = o->ledger};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->turn, NULL);
 	s->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
 						.max_bytes = o->cache_bytes, .size = view_size,
 						.drop = drop_view});
-	st = open_on(s, &o->backend, fail);
+	st = tower_home_open(&s->home, fail);
 	if (st != OK) {
 		sound_destroy(s);
 		return st;
@@ -270,31 +242,9 @@ enum status sound_open(const struct sound_opts *o, struct sound **out, struct fa
 	return OK;
 }
 
-static enum status load(struct sound *s, struct fail *fail)
-{
-	enum status st = sound_tower_create(s->opts.model->tensors, s->backend, &s->config,
-					    &s->tower, fail);
-	if (st != OK)
-		sound_count(s, -1);
-	return st;
-}
-
 enum status sound_load_tower(struct sound *s, struct fail *fail)
 {
-	struct fail why = {0};
-	struct backend_opts cpu = s->opts.backend;
-	enum status st = load(s, &why);
-	cpu.name = "cpu";
-	if (st == E_UNSUPPORTED && is_on_device(s)) {
-		snprintf(s->note, sizeof s->note, "%.250s", why.text);
-		backend_destroy(s->backend);
-		s->backend = NULL;
-		st = open_on(s, &cpu, fail);
-		return st == OK ? load(s, fail) : st;
-	}
-	if (st != OK && fail)
-		*fail = why;
-	return st;
+	return tower_home_load(&s->home, fail);
 }
 
 enum status sound_create(const struct sound_opts *o, struct sound **out, struct fail *fail)
@@ -314,8 +264,7 @@ void sound_destroy(struct sound *s)
 {
 	if (!s)
 		return;
-	sound_tower_destroy(s->tower);
-	backend_destroy(s->backend);
+	tower_home_close(&s->home);
 	lru_destroy(s->kept);
 	pthread_cond_destroy(&s->turn);
 	pthread_mutex_destroy(&s->lock);
@@ -334,12 +283,12 @@ int32_t sound_token(const struct sound *s)
 
 const char *sound_device(const struct sound *s)
 {
-	return s->backend->device;
+	return s->home.backend->device;
 }
 
 const char *sound_note(const struct sound *s)
 {
-	return s->note;
+	return s->home.note;
 }
 
 const struct sound_format *sound_format(const struct sound *s)

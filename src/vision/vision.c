@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/lru.h"
+#include "engine/tower_home.h"
 #include "vision/vision_gguf.h"
 #include "vision/vision_patches.h"
 #include "vision/vision_tower.h"
@@ -25,21 +25,14 @@ struct vision_view {
 	float rows[];
 };
 
-/* Bytes of the GPU's memory and of the system's memory. device is 0 if both are one memory. */
-struct sizes {
-	int64_t device, system;
-};
-
 struct vision {
 	struct vision_config config;
 	struct image_limits limits;
 	struct tensors *mmproj; /* NULL: the tower is the model's */
-	struct backend *backend;
+	struct tower_home home;
 	struct vision_tower *tower;
 	const struct tensors *tensors; /* the tensors that the tower is loaded from */
-	struct vision_opts opts;       /* used until the tower is loaded */
-	struct sizes sizes;            /* bytes that were added to opts.ledger */
-	char note[300];       /* vision_note */
+	size_t cache_bytes;
 	struct lru *kept;     /* views by the hash of their files */
 	pthread_mutex_t lock; /* held while the tower or the memory for pixels is in use */
 };
@@ -198,98 +191,50 @@ static int32_t most_patches(const struct vision_config *c)
 	return (int32_t)(is_area ? c->max_pixels / c->patch / c->patch : side * side);
 }
 
-static bool is_on_device(const struct vision *v)
+static void needs_of(const void *tower, struct backend *b, struct tower_needs *out)
 {
-	return strcmp(v->backend->name, "cpu") != 0;
-}
-
-/* Checks that the tower fits into the GPU's and the system's memory, before anything is loaded.
- * Sets v->sizes. */
-static enum status plan(struct vision *v, const struct vision_opts *o, struct fail *fail)
-{
-	const struct memory_ledger *l = o->ledger;
-	struct sizes *sizes = &v->sizes;
-	struct memory_have now;
-	struct memory_part part = {
+	const struct vision *v = tower;
+	*out = (struct tower_needs){
+		.weights = vision_tower_weight_bytes(v->tensors),
+		.scratch = vision_tower_work_bytes(&v->config, b, most_patches(&v->config)),
+		.host = v->limits.max_pixels * DECODE_BYTES + (int64_t)v->cache_bytes,
 		.what = "the vision tower", .key = "images",
 		.advice = "Set image_cache, image_tokens or max_image_pixels to less, or images "
 			  "to off",
-		.weights = vision_tower_weight_bytes(v->tensors),
-		.scratch = vision_tower_work_bytes(&v->config, v->backend,
-						   most_patches(&v->config)) +
-			   (l ? v->backend->own_bytes : 0)}; /* the ledger measured memory before
-							      * this backend existed */
-	*sizes = (struct sizes){.system = o->limits.max_pixels * DECODE_BYTES +
-					  (int64_t)o->cache_bytes};
-	engine_memory(v->backend, &now);
-	const struct memory_have *have = !l ? &now : is_on_device(v) ? &l->device : &l->system;
-	part.beside = !l ? 0 : is_on_device(v) ? l->device_taken : l->system_taken;
-	if (!is_on_device(v) || now.is_system) { /* all is in one memory */
-		part.scratch += sizes->system;
-		sizes->system = part.weights + part.scratch;
-		return memory_plan_part(&part, have, fail);
-	}
-	sizes->device = part.weights + part.scratch;
-	part.advice = "Set image_tokens to less, or images to cpu or off";
-	enum status st = memory_plan_part(&part, have, fail);
-	const struct memory_part host = {
-		.what = "images", .key = "images", .scratch = sizes->system,
-		.advice = "Set image_cache or max_image_pixels to less, or images to off",
-		.beside = l ? l->system_taken : 0};
-	return st == OK && l ? memory_plan_part(&host, &l->system, fail) : st;
+		.away_advice = "Set image_tokens to less, or images to cpu or off",
+		.host_what = "images", .host_key = "images",
+		.host_advice = "Set image_cache or max_image_pixels to less, or images to off"};
 }
 
-/* Adds v->sizes to the ledger (sign 1), or takes them away again (sign -1). */
-static void vision_count(struct vision *v, int sign)
+static enum status load(void *tower, struct backend *b, struct fail *fail)
 {
-	struct memory_ledger *l = v->opts.ledger;
-	if (!l)
-		return;
-	if (v->sizes.device)
-		memory_ledger_take(l, true, sign * v->sizes.device);
-	memory_ledger_take(l, false, sign * v->sizes.system);
-}
-
-static enum status open_on(struct vision *v, const struct vision_opts *o,
-			   const struct backend_opts *bo, struct fail *fail)
-{
-	enum status st = backend_create(bo, &v->backend, fail);
-	if (st == OK)
-		st = plan(v, o, fail);
-	if (st == OK)
-		vision_count(v, 1);
-	return st;
-}
-
-static void unload(struct vision *v)
-{
-	vision_tower_destroy(v->tower);
-	backend_destroy(v->backend);
-	v->tower = NULL;
-	v->backend = NULL;
-}
-
-static enum status load(struct vision *v, struct fail *fail)
-{
-	enum status st = vision_tower_create(v->tensors, v->backend, &v->config, &v->tower, fail);
+	struct vision *v = tower;
+	enum status st = vision_tower_create(v->tensors, b, &v->config, &v->tower, fail);
 	/* On a GPU, the thread that opened the device takes the memory for images now, at
 	 * start. */
-	if (st == OK && is_on_device(v))
+	if (st == OK && tower_home_is_away(&v->home))
 		st = vision_tower_keep(v->tower, most_patches(&v->config), fail);
-	if (st != OK)
-		vision_count(v, -1);
 	return st;
 }
+
+static void unload(void *tower)
+{
+	struct vision *v = tower;
+	vision_tower_destroy(v->tower);
+	v->tower = NULL;
+}
+
+static const struct tower_kind kind = {needs_of, load, unload};
 
 static enum status prepare(struct vision *v, const struct vision_opts *o, struct fail *fail)
 {
 	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
-	v->opts = *o;
+	v->cache_bytes = o->cache_bytes;
 	bool is_cut = vision_config_fills(&v->config) && v->config.sight.seen != SIGHT_CAUSAL;
 	vision_patches_limit(&v->config, is_cut ? MIN(o->max_tokens, MAX(o->step_tokens, 1))
 						: o->max_tokens);
 	enum status st = check_text(&v->config, o, fail);
-	return st == OK ? open_on(v, o, &o->backend, fail) : st;
+	return st == OK ? tower_home_open(&v->home, fail) : st;
 }
 
 static enum status open_mmproj(const struct vision_opts *o, struct tensors **out,
@@ -323,6 +268,8 @@ enum status vision_open(const struct vision_opts *o, struct vision **out, struct
 	v->config = config;
 	v->mmproj = mmproj;
 	v->limits = o->limits;
+	v->home = (struct tower_home){
+		.kind = &kind, .tower = v, .opts = o->backend, .ledger = o->ledger};
 	pthread_mutex_init(&v->lock, NULL);
 	v->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
 						.max_bytes = o->cache_bytes, .size = view_size,
@@ -338,19 +285,7 @@ enum status vision_open(const struct vision_opts *o, struct vision **out, struct
 
 enum status vision_load_tower(struct vision *v, struct fail *fail)
 {
-	struct fail why = {0};
-	struct backend_opts cpu = v->opts.backend;
-	enum status st = load(v, &why);
-	cpu.name = "cpu";
-	if (st == E_UNSUPPORTED && is_on_device(v)) {
-		snprintf(v->note, sizeof v->note, "%.250s", why.text);
-		unload(v);
-		st = open_on(v, &v->opts, &cpu, fail);
-		return st == OK ? load(v, fail) : st;
-	}
-	if (st != OK && fail)
-		*fail = why;
-	return st;
+	return tower_home_load(&v->home, fail);
 }
 
 enum status vision_create(const struct vision_opts *o, struct vision **out, struct fail *fail)
@@ -370,7 +305,7 @@ void vision_destroy(struct vision *v)
 {
 	if (!v)
 		return;
-	unload(v);
+	tower_home_close(&v->home);
 	if (v->mmproj)
 		tensors_close(v->mmproj);
 	lru_destroy(v->kept);
@@ -407,10 +342,10 @@ bool vision_spelling(const struct vision *v, struct str *shown, struct str *spel
 
 const char *vision_device(const struct vision *v)
 {
-	return v->backend->device;
+	return v->home.backend->device;
 }
 
 const char *vision_note(const struct vision *v)
 {
-	return v->note;
+	return v->home.note;
 }
