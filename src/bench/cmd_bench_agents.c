@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "bench/agents_run.h"
 #include "ctl/command.h"
 #include "ctl/load.h"
@@ -129,20 +127,15 @@ static void print_json(const struct agents_result *r, struct group *groups)
 	add_group(&b, &groups[AGENTS_WHYS]);
 	buf_addf(&b, ",\n\"failed\":%d,\"duration_s\":", r->n_failed);
 	buf_add_json_num(&b, r->seconds);
-	buf_add_z(&b, ",\"error\":");
-	if (r->n_failed)
-		buf_add_json(&b, str_of(r->error));
-	else
-		buf_add_z(&b, "null");
-	buf_add_z(&b, "}\n");
-	fwrite(b.p, 1, b.n, stdout);
+	load_print_json(&b, r->n_failed ? r->error : NULL);
 	buf_deinit(&b);
 }
 
 static int replay(const struct bench_agents_args *a, const struct agents_trace *t,
-		  const char *url, const char *model)
+		  const struct load_server *server)
 {
-	const struct agents_opts o = {.url = url, .model = model, .api_key = a->api_key,
+	const struct agents_opts o = {.url = server->url, .model = server->model,
+				      .api_key = server->api_key,
 				      .timeout_s = (int)a->timeout_s};
 	struct group groups[AGENTS_WHYS + 1] = {0};
 	struct agents_result r;
@@ -184,6 +177,7 @@ int cmd_bench_agents(int argc, char **argv)
 				 "each turn what it took, what was computed and why.", rows,
 				 ARRAY_LEN(rows)};
 	struct agents_trace trace;
+	struct load_server server;
 	struct fail fail = {0};
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
@@ -192,17 +186,11 @@ int cmd_bench_agents(int argc, char **argv)
 		return options_fault(&set, "a TRACE is needed");
 	if (agents_trace_read(a.trace, a.scale, &trace, &fail) != OK)
 		return options_failure("%s", fail.text);
-	if (!a.api_key)
-		a.api_key = getenv("OPENAI_API_KEY");
-	char *url = file_without_slashes(a.url), *listed = NULL;
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-	if (!a.model && load_model_name(url, a.api_key, &listed, &fail) != OK)
+	if (load_server_open(a.url, a.model, a.api_key, &server, &fail) != OK)
 		rc = options_failure("%s", fail.text);
 	else
-		rc = replay(&a, &trace, url, a.model ? a.model : listed);
-	free(listed);
-	free(url);
+		rc = replay(&a, &trace, &server);
+	load_server_close(&server);
 	agents_trace_deinit(&trace);
-	curl_global_cleanup();
 	return rc;
 }

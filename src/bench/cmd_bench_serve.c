@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,21 +79,15 @@ static void print_json(const struct load_opts *o, struct load_result *r)
 		buf_add_c(&b, ',');
 		samples_add_json(samples_of(r, i), series[i].name, &b);
 	}
-	buf_add_z(&b, ",\"error\":");
-	if (r->n_failed)
-		buf_add_json(&b, str_of(r->error));
-	else
-		buf_add_z(&b, "null");
-	buf_add_z(&b, "}\n");
-	fwrite(b.p, 1, b.n, stdout);
+	load_print_json(&b, r->n_failed ? r->error : NULL);
 	buf_deinit(&b);
 }
 
-static int cmd_bench_serve_run(const struct option_set *set, const struct bench_serve_args *a,
-			       const char *model)
+static int cmd_bench_serve_run(const struct bench_serve_args *a,
+			       const struct load_server *server)
 {
 	struct load_opts o = {
-		.url = a->url, .model = model, .api_key = a->api_key,
+		.url = server->url, .model = server->model, .api_key = server->api_key,
 		.n_requests = (int)a->n_requests,
 		.concurrency = (int)a->concurrency, .n_input = (int)a->n_input,
 		.n_output = (int)a->n_output, .n_vocab = (int)a->n_vocab,
@@ -141,24 +134,15 @@ int cmd_bench_serve(int argc, char **argv)
 				 "Speed of a server over HTTP: streamed "
 				 "/v1/completions of random prompts.", rows,
 				 ARRAY_LEN(rows)};
+	struct load_server server;
 	struct fail fail = {0};
-	char *listed = NULL, *url;
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
-	if (!a.api_key)
-		a.api_key = getenv("OPENAI_API_KEY");
-	url = xstrdup(a.url);
-	for (size_t n = strlen(url); n && url[n - 1] == '/'; n--)
-		url[n - 1] = '\0';
-	a.url = url;
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-	if (!a.model && load_model_name(a.url, a.api_key, &listed, &fail) != OK)
+	if (load_server_open(a.url, a.model, a.api_key, &server, &fail) != OK)
 		rc = options_failure("%s", fail.text);
 	else
-		rc = cmd_bench_serve_run(&set, &a, a.model ? a.model : listed);
-	free(listed);
-	free(url);
-	curl_global_cleanup();
+		rc = cmd_bench_serve_run(&a, &server);
+	load_server_close(&server);
 	return rc;
 }

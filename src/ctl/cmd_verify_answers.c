@@ -6,7 +6,6 @@
  * template, the tokenizer, the engine and the sampler. Any chat model that was trained
  * passes by rules; a model with a reference.json must also give its texts exactly.
  */
-#include <curl/curl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,16 +347,16 @@ static void run_checks(struct answers_run *r)
 	}
 }
 
-static int run(const struct answers_args *a, const char *model)
+static int run(const struct answers_args *a, const struct load_server *server)
 {
-	struct answers_run r = {.a = a, .model = model, .rows = json_array()};
-	char *chat = xasprintf("%s/v1/chat/completions", a->url);
-	char *completions = xasprintf("%s/v1/completions", a->url);
-	r.chat = (struct post){chat, a->api_key, (long)a->timeout_s};
-	r.completions = (struct post){completions, a->api_key, (long)a->timeout_s};
+	struct answers_run r = {.a = a, .model = server->model, .rows = json_array()};
+	char *chat = xasprintf("%s/v1/chat/completions", server->url);
+	char *completions = xasprintf("%s/v1/completions", server->url);
+	r.chat = (struct post){chat, server->api_key, (long)a->timeout_s};
+	r.completions = (struct post){completions, server->api_key, (long)a->timeout_s};
 	run_checks(&r);
 	if (a->json) {
-		json_t *all = json_pack("{s:s, s:O, s:i, s:b}", "model", model, "checks", r.rows,
+		json_t *all = json_pack("{s:s, s:O, s:i, s:b}", "model", r.model, "checks", r.rows,
 					"failed", r.n_failed, "pass", r.n_failed == 0);
 		char *text = json_dumps(all, JSON_COMPACT);
 		puts(text ? text : "{}");
@@ -398,24 +397,15 @@ int cmd_verify_answers(int argc, char **argv)
 				 "sum, a fact, a story,\na tool call, JSON by a schema, four "
 				 "questions at once. Exits with 1 where one fails.", rows,
 				 ARRAY_LEN(rows)};
+	struct load_server server;
 	struct fail fail = {0};
-	char *listed = NULL;
 	int rc;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
-	if (!a.api_key)
-		a.api_key = getenv("OPENAI_API_KEY");
-	char *url = xstrdup(a.url);
-	for (size_t n = strlen(url); n && url[n - 1] == '/'; n--)
-		url[n - 1] = '\0';
-	a.url = url;
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-	if (!a.model && load_model_name(a.url, a.api_key, &listed, &fail) != OK)
+	if (load_server_open(a.url, a.model, a.api_key, &server, &fail) != OK)
 		rc = options_failure("%s", fail.text);
 	else
-		rc = run(&a, a.model ? a.model : listed);
-	free(listed);
-	free(url);
-	curl_global_cleanup();
+		rc = run(&a, &server);
+	load_server_close(&server);
 	return rc;
 }

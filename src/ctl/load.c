@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "ctl/input.h"
 #include "ctl/post.h"
 #include "ctl/progress.h"
@@ -325,8 +326,20 @@ static size_t on_models(char *p, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-enum status load_model_name(const char *url, const char *api_key, char **out,
-			    struct fail *fail)
+void load_print_json(struct buf *b, const char *error)
+{
+	buf_add_z(b, ",\"error\":");
+	if (error)
+		buf_add_json(b, str_of(error));
+	else
+		buf_add_z(b, "null");
+	buf_add_z(b, "}\n");
+	fwrite(b->p, 1, b->n, stdout);
+}
+
+/* Name of the first model that the server lists, malloc'ed. */
+static enum status find_model(const char *url, const char *api_key, char **out,
+			      struct fail *fail)
 {
 	struct curl_slist *headers = add_key(NULL, api_key);
 	struct buf body = {0};
@@ -362,4 +375,23 @@ out:
 	buf_deinit(&body);
 	free(full);
 	return st;
+}
+
+enum status load_server_open(const char *url, const char *model, const char *api_key,
+			     struct load_server *out, struct fail *fail)
+{
+	*out = (struct load_server){file_without_slashes(url), NULL,
+				    api_key ? api_key : getenv("OPENAI_API_KEY")};
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	if (!model)
+		return find_model(out->url, out->api_key, &out->model, fail);
+	out->model = xstrdup(model);
+	return OK;
+}
+
+void load_server_close(struct load_server *s)
+{
+	free(s->url);
+	free(s->model);
+	curl_global_cleanup();
 }

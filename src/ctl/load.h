@@ -31,6 +31,17 @@ struct load_result {
 enum status load_run(const struct load_opts *o, struct load_result *out,
 		     struct fail *fail) MUST_USE;
 void load_result_deinit(struct load_result *r);
-/* Name of the first model that the server lists, malloc'ed. api_key: NULL for none. */
-enum status load_model_name(const char *url, const char *api_key, char **out,
-			    struct fail *fail) MUST_USE;
+/* Ends the object of --json by its member "error", null for NULL, and prints it. */
+void load_print_json(struct buf *b, const char *error);
+
+/* A server as the options --url, --model and --api-key name it. */
+struct load_server {
+	char *url, *model;   /* no slash at the end; as the server names it */
+	const char *api_key; /* NULL: none */
+};
+
+/* Starts curl. model NULL: the first that the server lists; api_key NULL: that of OPENAI_API_KEY.
+ * Call load_server_close also after a failure. */
+enum status load_server_open(const char *url, const char *model, const char *api_key,
+			     struct load_server *out, struct fail *fail) MUST_USE;
+void load_server_close(struct load_server *s);
