@@ -11,6 +11,7 @@ import tempfile
 import threading
 
 import tap
+from stand_in import StandIn
 from tap import done, eq, haloctl, ok
 
 sys.path.insert(0, os.path.join(tap.SRC, "tests", "http"))
@@ -41,22 +42,8 @@ def common(a, b):
     return n
 
 
-class Server(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Server(StandIn):
     disable_nagle_algorithm = True
-
-    def log_message(self, *args):
-        pass
-
-    def send(self, status, body, kind="application/json"):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self):
-        self.send(200, b'{"object":"list","data":[{"id":"stand-in"}]}')
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -5,6 +5,7 @@ import http.server
 import json
 import threading
 
+from stand_in import StandIn
 from tap import done, eq, haloctl, ok
 
 bodies = []
@@ -13,24 +14,12 @@ peak = 0
 arrived = threading.Condition()
 
 
-class Server(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args):
-        pass
-
-    def send(self, status, body, kind="application/json"):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
+class Server(StandIn):
     def do_GET(self):
         if "/bare" in self.path:
             self.send(404, b"{}")
         else:
-            self.send(200, b'{"object":"list","data":[{"id":"stand-in"}]}')
+            super().do_GET()
 
     def stream(self, events):
         self.send_response(200)
