@@ -182,16 +182,18 @@ static void find_cause(struct first_run *r)
 static void run_verify(struct first_run *r, struct step_end *end)
 {
 	int n = r->is_quick ? 2 : 10, i;
-	bool is_ok = true, is_same = true;
+	bool is_same = true;
 	struct run_result result, first;
 	struct run_command c = haloctl(r, (const char *[]){
 		"verify", "--model", r->tiny, "--backend", "hip", "--max-delta", "0.05", NULL});
 	add_hip(r, &c);
-	is_ok = run_shown(r, &c, SHORT_S, &first);
+	bool is_ok = run_shown(r, &c, SHORT_S, &first);
 	end_of(&first, is_ok, end);
 	for (i = 1; i < n && is_ok && is_same; i++) {
 		run_command_for(&c, SHORT_S, &result);
 		is_ok = !result.is_late && result.rc == 0;
+		if (!is_ok)
+			end_of(&result, false, end);
 		is_same = strcmp(text_of(&first), text_of(&result)) == 0;
 		if (!is_ok || !is_same)
 			buf_addf(&r->details, "Run %d:\n%s", i + 1, text_of(&result));
@@ -258,14 +260,18 @@ static void run_launches(struct first_run *r, struct step_end *end)
 	add_hip(r, &c);
 	bool is_ok = run_shown(r, &c, SHORT_S, &measured);
 	end_of(&measured, is_ok, end);
+	if (!is_ok) {
+		buf_deinit(&measured.out);
+		return;
+	}
 	c = haloctl(r, (const char *[]){"kernels", "report", "-k", "none", "-g", "-j", "-m", shapes,
 					"-t", "1", NULL});
 	run_say(&c, &r->details);
 	run_command_for(&c, SHORT_S, &predicted);
 	int n = first_run_launches(text_of(&measured), text_of(&predicted), r->arch, &r->details);
-	if (is_ok && n == 0)
+	if (n == 0)
 		finish(end, STEP_FAILED, "nothing to compare: %.100s", text_of(&predicted));
-	else if (is_ok)
+	else
 		finish(end, STEP_OK, "%d operations beside their predictions", n);
 	buf_deinit(&measured.out);
 	buf_deinit(&predicted.out);
@@ -304,7 +310,7 @@ static void run_speed(struct first_run *r, struct step_end *end)
 /* Lines of the kernel's log that a sound GPU does not cause. */
 static void run_log(struct first_run *r, struct step_end *end)
 {
-	static const char *const faults[] = {"ring", "timeout", "page fault", "GPU reset"};
+	static const char *const faults[] = {"timeout", "page fault", "GPU reset"};
 	struct run_command c = {.program = "dmesg"};
 	struct run_result result;
 	int n = 0;
@@ -319,7 +325,7 @@ static void run_log(struct first_run *r, struct step_end *end)
 		if (!strstr(line, "amdgpu") && !strstr(line, "kfd"))
 			continue;
 		for (size_t i = 0; i < ARRAY_LEN(faults); i++)
-			if (strstr(line, faults[i]) && (i > 0 || strstr(line, "timeout"))) {
+			if (strstr(line, faults[i])) {
 				buf_addf(&r->details, "%s\n", line);
 				n++;
 				break;
@@ -341,14 +347,14 @@ static const struct run_step steps[] = {
 	{"log", run_log, "these lines name the fault: post the report"},
 };
 
-/* True if the list of --steps has it. */
-static bool is_asked(const struct first_run *r, const char *name)
+/* True if the list of --steps has it. `devices` always runs: the others need the chip's name. */
+static bool is_asked(const struct first_run *r, const struct run_step *s)
 {
-	size_t n = strlen(name);
+	size_t n = strlen(s->name);
 	for (const char *at = r->steps; at && *at; at += strcspn(at, ","), at += *at == ',')
-		if (strncmp(at, name, n) == 0 && (at[n] == ',' || !at[n]))
+		if (strncmp(at, s->name, n) == 0 && (at[n] == ',' || !at[n]))
 			return true;
-	return !r->steps;
+	return !r->steps || s->run == run_devices;
 }
 
 static bool write_report(const struct first_run *r, const char *running)
@@ -376,7 +382,7 @@ static bool run_steps(struct first_run *r)
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
 		const struct run_step *s = &steps[i];
 		struct step_end end = {0};
-		if (!is_asked(r, s->name))
+		if (!is_asked(r, s))
 			continue;
 		if (!write_report(r, s->name))
 			return false;
@@ -417,7 +423,7 @@ int cmd_first_run(int argc, char **argv)
 		 "the model whose speed is measured (halo-tiny)"},
 		{"out", 'o', OPTION_TEXT, &r.out, 0, 0, "FILE", "the report (first-run.txt)"},
 		{"steps", 's', OPTION_TEXT, &r.steps, 0, 0, "NAME,…",
-		 "only these: doctor, devices, verify, kernels, lasts, launches, speed, log"},
+		 "only these, and devices: doctor, verify, kernels, lasts, launches, speed, log"},
 		{"hip-library", 0, OPTION_TEXT, &r.hip_library, 0, 0, "FILE",
 		 "the HIP runtime (libamdhip64.so of the system)"},
 		{"hip-kernels", 0, OPTION_TEXT, &r.hip_kernels, 0, 0, "DIR",
@@ -442,14 +448,13 @@ int cmd_first_run(int argc, char **argv)
 		return options_failure("there is no %s beside this program",
 				       r.self ? "models/halo-tiny" : "haloctl");
 	begin_report(&r);
-	rc = r.n_failed ? EXIT_FAILED : EXIT_OK;
-	if (!run_steps(&r))
+	if (!run_steps(&r)) {
 		rc = options_failure("%s: %s", r.out, strerror(errno));
-	else
+	} else {
 		printf("%d of the steps failed. The report is %s: read it before you post it\n",
 		       r.n_failed, r.out);
-	if (rc == EXIT_OK && r.n_failed)
-		rc = EXIT_FAILED;
+		rc = r.n_failed ? EXIT_FAILED : EXIT_OK;
+	}
 	buf_deinit(&r.head);
 	buf_deinit(&r.summary);
 	buf_deinit(&r.details);
