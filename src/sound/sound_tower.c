@@ -45,15 +45,30 @@ static int32_t pages_of_window(const struct sound_config *c)
 	return DIV_UP(sound_config_window(c), SOUND_PAGE);
 }
 
-/* Places that convolution i leaves of a chunk of n_cols frames. */
+/* Tokens that are embedded together at most. */
+static int32_t most_embedded(const struct sound_config *c)
+{
+	return CONV_CHUNKS * sound_config_left(c->chunk);
+}
+
+struct grid {
+	int32_t n_rows, n_cols;
+};
+
+/* What convolution i leaves of a chunk of n_cols frames. */
+static struct grid grid_of(const struct sound_config *c, int i, int32_t n_cols)
+{
+	struct grid g = {c->n_mels, n_cols};
+	for (int k = 0; k <= i; k++)
+		g = (struct grid){sound_config_halved(g.n_rows), sound_config_halved(g.n_cols)};
+	return g;
+}
+
+/* Places of it. */
 static int32_t places_of(const struct sound_config *c, int i, int32_t n_cols)
 {
-	int32_t n_rows = c->n_mels;
-	for (int k = 0; k <= i; k++) {
-		n_rows = sound_config_halved(n_rows);
-		n_cols = sound_config_halved(n_cols);
-	}
-	return n_rows * n_cols;
+	struct grid g = grid_of(c, i, n_cols);
+	return g.n_rows * g.n_cols;
 }
 
 /* The same of CONV_CHUNKS whole chunks. */
@@ -91,7 +106,8 @@ static void list_wanted(const struct sound_config *c, const struct backend *b,
 		{&w->left[2], (n[2] + 1) * place}, {&w->gathered, n[1] * SIDE * place},
 		{&w->from[0], n[1] * SIDE * sizeof **w->from},
 		{&w->from[1], n[2] * SIDE * sizeof **w->from},
-		{&w->places, t * d * sizeof *w->places}, {&w->x, t * d * sizeof *w->x},
+		{&w->places, (size_t)most_embedded(c) * d * sizeof *w->places},
+		{&w->x, t * d * sizeof *w->x},
 		{&w->norm, t * d * act}, {&w->q, t * d * act}, {&w->k, t * d * act},
 		{&w->v, t * d * act}, {&w->y, t * d * act},
 		{&w->wide, t * (size_t)c->ffn_dim * act},
@@ -136,11 +152,13 @@ static enum status take(struct sound_tower *t)
 		st = t->b->ops->alloc(t->b, wanted[i].n_bytes, &t->arrays[i]);
 		memcpy(wanted[i].out, &t->arrays[i], sizeof t->arrays[i]);
 	}
+	if (st != OK)
+		return st;
 	t->work.position = t->work.slot + most_tokens(&t->c);
 	t->work.seq_of = t->work.position + most_tokens(&t->c);
 	t->host = malloc(host_numbers(&t->c) * sizeof *t->host);
 	t->sent = malloc(host_numbers(&t->c) * sizeof *t->host);
-	return st == OK && (!t->host || !t->sent) ? E_NOMEM : st;
+	return t->host && t->sent ? OK : E_NOMEM;
 }
 
 /* Uploads, and waits: an upload may still be reading the host's memory. */
@@ -156,7 +174,7 @@ static enum status put(struct sound_tower *t, void *to, const void *from, size_t
 /* Token i of a chunk has place i of sin and cos with wavelengths from 2 pi to 20,000 pi. */
 static enum status put_places(struct sound_tower *t, struct fail *fail)
 {
-	int32_t n = most_tokens(&t->c), d = t->c.width, per = sound_config_left(t->c.chunk);
+	int32_t n = most_embedded(&t->c), d = t->c.width, per = sound_config_left(t->c.chunk);
 	size_t n_numbers = (size_t)n * (size_t)d;
 	float *host = xmalloc(n_numbers * sizeof *host), *to = host;
 	for (int32_t i = 0; i < n; i++)
@@ -202,19 +220,16 @@ static enum status put_ids(struct sound_tower *t, struct fail *fail)
 /* Sets work.from[i] for chunks of n_cols frames: convolution 1 + i reads what i left. */
 static enum status put_from(struct sound_tower *t, int i, int32_t n_cols, struct fail *fail)
 {
-	int32_t n_rows = t->c.n_mels, zeros = most_places(&t->c, i);
-	for (int k = 0; k <= i; k++) {
-		n_rows = sound_config_halved(n_rows);
-		n_cols = sound_config_halved(n_cols);
-	}
-	int32_t rows = sound_config_halved(n_rows), cols = sound_config_halved(n_cols);
-	size_t n_bytes = (size_t)(CONV_CHUNKS * cols * rows * SIDE) * sizeof(int32_t);
+	struct grid read = grid_of(&t->c, i, n_cols), made = grid_of(&t->c, i + 1, n_cols);
+	int32_t n = made.n_cols * made.n_rows, zeros = most_places(&t->c, i);
+	size_t n_bytes = (size_t)(CONV_CHUNKS * n * SIDE) * sizeof(int32_t);
 	int32_t *from = xmalloc(n_bytes), *to = from;
 	for (int32_t c = 0; c < CONV_CHUNKS; c++)
-		for (int32_t p = 0; p < cols * rows; p++)
-			FOR_SIDE(p / rows, p % rows, x, y)
-				*to++ = x < 0 || x >= n_cols || y < 0 || y >= n_rows
-						? zeros : (c * n_cols + x) * n_rows + y;
+		for (int32_t p = 0; p < n; p++)
+			FOR_SIDE(p / made.n_rows, p % made.n_rows, x, y)
+				*to++ = x < 0 || x >= read.n_cols || y < 0 || y >= read.n_rows
+						? zeros
+						: (c * read.n_cols + x) * read.n_rows + y;
 	enum status st = put(t, t->work.from[i], from, n_bytes, fail);
 	free(from);
 	return st;

@@ -33,7 +33,8 @@ struct sound_work {
 	void *left[CONVS];  /* (M + 1, C): what they leave, and a place of zeros behind */
 	void *gathered;     /* (M, SIDE, C): what the others read */
 	int32_t *from[CONVS - 1]; /* (M, SIDE): the places that convolution 1 + i gathers */
-	float *places, *x;  /* (T, D): sinusoids; tokens */
+	float *places;      /* (tokens of CONV_CHUNKS chunks, D): sinusoids */
+	float *x;           /* (T, D): tokens */
 	void *norm, *q, *k, *v, *y; /* (T, D) */
 	void *wide;         /* (T, ffn_dim) */
 	float *out;         /* (T, out_width) */
