@@ -68,11 +68,26 @@ struct loader {
 	const struct names *names;
 };
 
-/* Send a matrix to the device. Only the patch matrix may get rows that are padded. */
+/* Only the patch matrix may get rows that are padded. */
+static size_t pitch_of(const struct loader *l, const struct weight *host, const struct weight *out)
+{
+	size_t k = (size_t)host->k;
+	return out == &l->t->patch.w ? (k + 7) / 8 * 8 : k;
+}
+
+/* Send a matrix to the device. */
 static void send(struct loader *l, const struct weight *host, struct weight *out)
 {
-	size_t k = (size_t)host->k, pitch = out == &l->t->patch.w ? (k + 7) / 8 * 8 : k;
-	tower_send(&l->in, host, pitch, out);
+	tower_send(&l->in, host, pitch_of(l, host, out), out);
+}
+
+/* Send n rows of k floats, malloc'ed, and free them unless the weight points into them. */
+static void send_floats(struct loader *l, const char *name, int32_t n, int32_t k, float *rows,
+			struct weight *out)
+{
+	const struct weight host = {.quant = QUANT_F32, .n = n, .k = k, .group = k, .q = rows,
+				    .name = name};
+	tower_send_own(&l->in, &host, pitch_of(l, &host, out), out);
 }
 
 /* Load rows [first, first + n) of a matrix of n_all rows. */
@@ -228,22 +243,20 @@ static void load_frames(struct loader *l)
 	size_t area = (size_t)c->patch * (size_t)c->patch, d = (size_t)c->width;
 	size_t n = d * 3 * area, n_frames = (size_t)c->frames;
 	float *all = xmalloc(n * n_frames * sizeof *all);
-	tower_keep(&l->in, all);
 	for (size_t f = 0; f < n_frames; f++) {
 		char name[100];
 		snprintf(name, sizeof name, QWEN_PREFIX "patch_embed.frame%d", (int)f);
 		const struct tensor *t = tower_find(&l->in, name, (int64_t)n);
-		if (!t)
+		if (!t) {
+			free(all);
 			return;
+		}
 		for (size_t i = 0; i < n; i++)
 			all[(i / area * n_frames + f) * area + i % area] =
 				blocks_float(t->data, t->dtype, i);
 	}
-	const struct weight host = {.quant = QUANT_F32, .n = c->width,
-				    .k = vision_config_patch_dim(c),
-				    .group = vision_config_patch_dim(c), .q = all,
-				    .name = "v.patch_embd.weight"};
-	send(l, &host, &l->t->patch.w);
+	send_floats(l, "v.patch_embd.weight", c->width, vision_config_patch_dim(c), all,
+		    &l->t->patch.w);
 	l->t->patch.bias = tower_floats(&l->in, QWEN_PREFIX "patch_embed.proj.bias", c->width, 0,
 				       c->width);
 }
@@ -260,17 +273,13 @@ static void load_merge(struct loader *l, const char *name, struct vision_linear 
 	if (!tower_matrix(&l->in, name, c->width, (int32_t)(d * per), &host))
 		return;
 	float *rows = xmalloc(d * d * per * sizeof *rows), *one = xmalloc(d * per * sizeof *one);
-	tower_keep(&l->in, rows);
 	for (size_t i = 0; i < d; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t k = 0; k < d * per; k++)
 			rows[i * d * per + k] = one[k % d * per + k / d];
 	}
 	free(one);
-	const struct weight reordered = {.quant = QUANT_F32, .n = c->width,
-				      .k = (int32_t)(d * per), .group = (int32_t)(d * per),
-				      .q = rows, .name = host.name};
-	send(l, &reordered, &out->w);
+	send_floats(l, host.name, c->width, (int32_t)(d * per), rows, &out->w);
 }
 
 static void load_pixtral(struct loader *l)
@@ -305,16 +314,13 @@ static void load_transposed(struct loader *l, const char *name, struct vision_li
 	if (!tower_matrix(&l->in, name, c->width, c->out_width, &host))
 		return;
 	float *rows = xmalloc(d * n * sizeof *rows), *one = xmalloc(n * sizeof *one);
-	tower_keep(&l->in, rows);
 	for (size_t i = 0; i < d; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t k = 0; k < n; k++)
 			rows[k * d + i] = one[k];
 	}
 	free(one);
-	const struct weight reordered = {.quant = QUANT_F32, .n = c->out_width, .k = c->width,
-				      .group = c->width, .q = rows, .name = host.name};
-	send(l, &reordered, &out->w);
+	send_floats(l, host.name, c->out_width, c->width, rows, &out->w);
 }
 
 static void load_siglip(struct loader *l)
@@ -458,16 +464,13 @@ static void load_pixels(struct loader *l, const char *planes, const char *pixels
 	if (!tower_matrix(&l->in, pixels, c->width, dim, &host))
 		return;
 	float *rows = xmalloc((size_t)c->width * k * sizeof *rows), *one = xmalloc(k * sizeof *one);
-	tower_keep(&l->in, rows);
 	for (size_t i = 0; i < (size_t)c->width; i++) {
 		weight_decode(&host, (int32_t)i, (int32_t)i + 1, one);
 		for (size_t at = 0; at < k; at++)
 			rows[i * k + at] = one[from_pixels(at, area)];
 	}
 	free(one);
-	const struct weight reordered = {.quant = QUANT_F32, .n = c->width, .k = dim, .group = dim,
-				      .q = rows, .name = host.name};
-	send(l, &reordered, &l->t->patch.w);
+	send_floats(l, host.name, c->width, dim, rows, &l->t->patch.w);
 }
 
 /* Load two lists of learned positions, only as many as an image may have patches along a side.
