@@ -145,7 +145,7 @@ static enum status images_look(const struct images *im, struct images_entry *e,
 			       const struct images_use *use, struct fail *fail)
 {
 	struct buf file = {0};
-	struct vision_view *view = NULL;
+	struct tower_view *view = NULL;
 	enum status st = images_file(im, e, use, &file, fail);
 	const struct vision_file f = {buf_str(&file), use->owner};
 	if (st == OK)
@@ -154,7 +154,7 @@ static enum status images_look(const struct images *im, struct images_entry *e,
 	buf_deinit(&file);
 	if (st != OK)
 		return st;
-	e->image = *vision_view_image(view);
+	e->image = view->image;
 	e->view = view;
 	return OK;
 }
@@ -192,10 +192,7 @@ static void let_go(void *entry)
 {
 	struct images_entry *e = entry;
 	audio_deinit(&e->audio);
-	if (e->view && e->is_sound)
-		sound_view_unref(e->view);
-	else if (e->view)
-		vision_view_unref(e->view);
+	tower_view_unref(e->view);
 	e->view = NULL;
 }
 

@@ -20,7 +20,7 @@ struct images {
 		struct fail place; /* param names the image or sound; for faults in it */
 		/* While they are computed: what the tower made, and what keeps its rows. */
 		struct engine_image image;
-		void *view;
+		struct tower_view *view;
 		struct audio audio; /* of a sound, until the tower has heard it */
 		int64_t us;         /* its length */
 		struct images_entry *next;

@@ -115,7 +115,7 @@ enum status sounds_hear(const struct images *im, struct images_entry *e,
 			const struct images_use *use, struct fail *fail)
 {
 	struct mel mel;
-	struct sound_view *view = NULL;
+	struct tower_view *view = NULL;
 	enum status st = mel_compute(&e->audio, sound_format(im->m->sound)->n_mels, &mel, fail);
 	audio_deinit(&e->audio);
 	const struct sound_clip clip = {mel.rows, mel.n_frames, use->owner, use->is_gone};
@@ -124,7 +124,7 @@ enum status sounds_hear(const struct images *im, struct images_entry *e,
 	mel_deinit(&mel);
 	if (st != OK)
 		return st;
-	e->image = *sound_view_image(view);
+	e->image = view->image;
 	e->view = view;
 	return OK;
 }

@@ -11,18 +11,8 @@
 #include <gnutls/gnutls.h>
 
 #include "base/alloc.h"
-#include "base/lru.h"
 #include "engine/tower_home.h"
 #include "sound/sound_tower.h"
-
-enum { MAX_KEPT = 256 };
-
-struct sound_view {
-	struct engine_image image;
-	size_t n_bytes;
-	_Atomic int refs;
-	float rows[];
-};
 
 struct sound {
 	struct sound_config config;
@@ -38,47 +28,13 @@ struct sound {
 	uint64_t n_asked, served;
 };
 
-/* --- views ------------------------------------------------------------------------ */
-
-const struct engine_image *sound_view_image(const struct sound_view *w)
+static struct tower_view *make_view(const struct sound *s, int32_t n, const uint8_t *hash)
 {
-	return &w->image;
-}
-
-void sound_view_unref(struct sound_view *w)
-{
-	if (w && atomic_fetch_sub(&w->refs, 1) == 1)
-		free(w);
-}
-
-static void drop_view(void *value)
-{
-	sound_view_unref(value);
-}
-
-static size_t view_size(void *value)
-{
-	return ((const struct sound_view *)value)->n_bytes;
-}
-
-static void take_view(void *value, void *ctx)
-{
-	struct sound_view *w = value;
-	atomic_fetch_add(&w->refs, 1);
-	*(struct sound_view **)ctx = w;
-}
-
-static struct sound_view *make_view(const struct sound *s, int32_t n, const uint8_t *hash)
-{
-	size_t n_numbers = (size_t)n * (size_t)s->config.out_width;
-	size_t n_bytes = sizeof(struct sound_view) + n_numbers * sizeof(float);
-	struct sound_view *w = malloc(n_bytes);
+	struct tower_view *w = tower_view_new((size_t)n * (size_t)s->config.out_width);
 	if (!w)
 		return NULL;
-	*w = (struct sound_view){.image = {.n = n, .n_rows = 1, .n_cols = n, .is_sound = true,
-					   .rows = w->rows},
-				 .n_bytes = n_bytes};
-	atomic_init(&w->refs, 1);
+	w->image = (struct engine_image){.n = n, .n_rows = 1, .n_cols = n, .is_sound = true,
+					 .rows = w->rows};
 	memcpy(w->image.hash, hash, sizeof w->image.hash);
 	return w;
 }
@@ -116,8 +72,8 @@ static enum status check_clip(const struct sound *s, const struct sound_clip *c,
 /* A clip that is heard. */
 struct hearing {
 	struct lru_key key;
-	struct sound_view *own;   /* whose rows the steps make */
-	struct sound_view *found; /* another call made it meanwhile */
+	struct tower_view *own;   /* whose rows the steps make */
+	struct tower_view *found; /* another call made it meanwhile */
 };
 
 /* Runs one step of the tower, in turn. Who runs the last one keeps the view, before others take
@@ -133,12 +89,10 @@ static enum status step(struct sound *s, struct hearing *h, const struct sound_p
 	while (own != s->served)
 		pthread_cond_wait(&s->turn, &s->lock);
 	pthread_mutex_unlock(&s->lock);
-	if (!lru_get(s->kept, h->key, take_view, &h->found))
+	if (!tower_view_get(s->kept, h->key, &h->found))
 		st = sound_tower_run(s->tower, p, rows, fail);
-	if (st == OK && !h->found && p->n_frames - p->at <= sound_tower_step(s->tower)) {
-		atomic_fetch_add(&h->own->refs, 1);
-		lru_put(s->kept, h->key, h->own);
-	}
+	if (st == OK && !h->found && p->n_frames - p->at <= sound_tower_step(s->tower))
+		tower_view_put(s->kept, h->key, h->own);
 	pthread_mutex_lock(&s->lock);
 	s->served++;
 	pthread_cond_broadcast(&s->turn);
@@ -161,7 +115,7 @@ static enum status run_steps(struct sound *s, struct hearing *h, const struct so
 	return OK;
 }
 
-enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound_view **out,
+enum status sound_hear(struct sound *s, const struct sound_clip *c, struct tower_view **out,
 		       struct fail *fail)
 {
 	uint8_t hash[32];
@@ -170,7 +124,7 @@ enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound
 	enum status st = check_clip(s, c, fail);
 	if (st == OK)
 		st = hash_clip(s, c, hash, fail);
-	if (st != OK || lru_get(s->kept, key, take_view, out))
+	if (st != OK || tower_view_get(s->kept, key, out))
 		return st;
 	struct hearing h = {
 		key, make_view(s, sound_config_tokens(&s->config, c->n_frames), hash), NULL};
@@ -179,7 +133,7 @@ enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound
 	st = run_steps(s, &h, c, fail);
 	*out = st == OK && !h.found ? h.own : h.found;
 	if (*out != h.own)
-		sound_view_unref(h.own);
+		tower_view_unref(h.own);
 	return st;
 }
 
@@ -230,9 +184,7 @@ enum status sound_open(const struct sound_opts *o, struct sound **out, struct fa
 		.kind = &kind, .tower = s, .opts = o->backend, .ledger = o->ledger};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->turn, NULL);
-	s->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
-						.max_bytes = o->cache_bytes, .size = view_size,
-						.drop = drop_view});
+	s->kept = tower_view_lru(o->cache_bytes);
 	st = tower_home_open(&s->home, fail);
 	if (st != OK) {
 		sound_destroy(s);

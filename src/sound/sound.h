@@ -7,8 +7,8 @@
  */
 #pragma once
 #include "backend/backend.h"
-#include "engine/engine.h"
 #include "engine/memory_plan.h"
+#include "engine/tower_view.h"
 
 struct sound;
 
@@ -48,13 +48,6 @@ const struct sound_format *sound_format(const struct sound *s);
 /* Tokens of a clip of n_frames frames; 0 only for 0 frames. */
 int32_t sound_tokens(const struct sound *s, int32_t n_frames);
 
-/* A clip's rows from the tower, shared by those who hold a reference. Its image has is_sound, all
- * its n = sound_tokens tokens are sound_token, and `at` is 0: the caller's copy in
- * request.images gets the place in the prompt, between images, in the order of the prompt. */
-struct sound_view;
-const struct engine_image *sound_view_image(const struct sound_view *w);
-void sound_view_unref(struct sound_view *w); /* NULL is fine */
-
 struct sound_clip {
 	const float *mel; /* (n_mels, n_frames), borrowed for the call */
 	int32_t n_frames;
@@ -63,7 +56,9 @@ struct sound_clip {
 	const _Atomic bool *is_gone;
 };
 
-/* The view of a clip; the caller unrefs it. Slow: for a worker thread. E_INVAL: no frames, or
- * numbers that are not finite. E_CANCELLED, E_NOMEM, E_BACKEND. */
-enum status sound_hear(struct sound *s, const struct sound_clip *c, struct sound_view **out,
+/* The view of a clip; the caller unrefs it. Slow: for a worker thread. Its image has is_sound, and
+ * all its n = sound_tokens tokens are sound_token. The caller's copy in request.images gets the
+ * place in the prompt, between images, in the order of the prompt. E_INVAL: no frames, or numbers
+ * that are not finite. E_CANCELLED, E_NOMEM, E_BACKEND. */
+enum status sound_hear(struct sound *s, const struct sound_clip *c, struct tower_view **out,
 		       struct fail *fail) MUST_USE;

@@ -10,20 +10,12 @@
 #include <gnutls/gnutls.h>
 
 #include "base/alloc.h"
-#include "base/lru.h"
 #include "engine/tower_home.h"
 #include "vision/vision_gguf.h"
 #include "vision/vision_patches.h"
 #include "vision/vision_tower.h"
 
-enum { MAX_KEPT = 256, HASH_BYTES = 32 };
-
-struct vision_view {
-	struct engine_image image;
-	size_t n_bytes;
-	_Atomic int refs;
-	float rows[];
-};
+enum { HASH_BYTES = 32 };
 
 struct vision {
 	struct vision_config config;
@@ -37,59 +29,26 @@ struct vision {
 	pthread_mutex_t lock; /* held while the tower or the memory for pixels is in use */
 };
 
-/* --- views ------------------------------------------------------------------------ */
-
-const struct engine_image *vision_view_image(const struct vision_view *w)
-{
-	return &w->image;
-}
-
-void vision_view_unref(struct vision_view *w)
-{
-	if (w && atomic_fetch_sub(&w->refs, 1) == 1)
-		free(w);
-}
-
-static void drop_view(void *value)
-{
-	vision_view_unref(value);
-}
-
-static size_t view_size(void *value)
-{
-	return ((const struct vision_view *)value)->n_bytes;
-}
-
-static void take_view(void *value, void *ctx)
-{
-	struct vision_view *w = value;
-	atomic_fetch_add(&w->refs, 1);
-	*(struct vision_view **)ctx = w;
-}
-
 /* A view of an image that the tower sees with width x height pixels. Its hash covers the file's
  * hash and this size, because the rows depend on both. */
-static struct vision_view *make_view(const struct vision *v, int32_t width, int32_t height,
+static struct tower_view *make_view(const struct vision *v, int32_t width, int32_t height,
 				     const uint8_t file_hash[HASH_BYTES], bool has_rows)
 {
 	const struct vision_config *c = &v->config;
 	int32_t f = c->patch * c->merge, rows = height / f, cols = width / f;
 	size_t n = (size_t)(1 + c->n_deep) * (size_t)rows * (size_t)cols * (size_t)c->out_width;
-	size_t n_bytes = sizeof(struct vision_view) + (has_rows ? n : 0) * sizeof(float);
-	struct vision_view *w = malloc(n_bytes);
+	struct tower_view *w = tower_view_new(has_rows ? n : 0);
 	uint8_t key[HASH_BYTES + 2 * sizeof(int32_t)];
 	if (!w)
 		return NULL;
-	*w = (struct vision_view){.image = {.n = rows * (cols + c->n_gap), .n_rows = rows,
-					    .n_cols = cols, .n_gap = c->n_gap,
-					    .rows = has_rows ? w->rows : NULL},
-				  .n_bytes = n_bytes};
-	atomic_init(&w->refs, 1);
+	w->image = (struct engine_image){.n = rows * (cols + c->n_gap), .n_rows = rows,
+					 .n_cols = cols, .n_gap = c->n_gap,
+					 .rows = has_rows ? w->rows : NULL};
 	memcpy(key, file_hash, HASH_BYTES);
 	memcpy(key + HASH_BYTES, &rows, sizeof rows);
 	memcpy(key + HASH_BYTES + sizeof rows, &cols, sizeof cols);
 	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, key, sizeof key, w->image.hash) != 0) {
-		free(w);
+		tower_view_unref(w);
 		return NULL;
 	}
 	return w;
@@ -99,11 +58,11 @@ static struct vision_view *make_view(const struct vision *v, int32_t width, int3
 
 /* Decodes one image and runs the tower on it. The caller holds the lock. */
 static enum status look(struct vision *v, struct str file, const uint8_t *hash,
-			bool has_rows, struct vision_view **out, struct fail *fail)
+			bool has_rows, struct tower_view **out, struct fail *fail)
 {
 	struct image m, at_size = {0};
 	int32_t width = 0, height = 0;
-	struct vision_view *w = NULL;
+	struct tower_view *w = NULL;
 	enum status st = image_decode(file, &v->limits, &m, fail);
 	if (st != OK)
 		return st;
@@ -119,7 +78,7 @@ static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 		st = vision_tower_run(v->tower, &at_size, w->rows, fail);
 	image_deinit(&at_size);
 	if (st != OK) {
-		vision_view_unref(w);
+		tower_view_unref(w);
 		return fail_default(fail, st);
 	}
 	*out = w;
@@ -127,36 +86,34 @@ static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 }
 
 static enum status vision_find(struct vision *v, const struct vision_file *f, bool has_rows,
-			       struct vision_view **out, struct fail *fail)
+			       struct tower_view **out, struct fail *fail)
 {
 	uint8_t hash[HASH_BYTES];
 	struct lru_key key = {f->owner, {(const char *)hash, sizeof hash}};
 	*out = NULL;
 	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, f->bytes.p, f->bytes.n, hash) != 0)
 		return fail_set(fail, E_INTERNAL, "SHA-256 is not there");
-	if (lru_get(v->kept, key, take_view, out))
+	if (tower_view_get(v->kept, key, out))
 		return OK;
 	pthread_mutex_lock(&v->lock);
 	enum status st = OK;
 	/* Another call may have made the view while this one waited for the lock. */
-	if (!lru_get(v->kept, key, take_view, out))
+	if (!tower_view_get(v->kept, key, out))
 		st = look(v, f->bytes, hash, has_rows, out, fail);
-	if (st == OK && has_rows && atomic_load(&(*out)->refs) == 1) {
-		atomic_fetch_add(&(*out)->refs, 1);
-		lru_put(v->kept, key, *out);
-	}
+	if (st == OK && has_rows && atomic_load(&(*out)->refs) == 1)
+		tower_view_put(v->kept, key, *out);
 	pthread_mutex_unlock(&v->lock);
 	return st;
 }
 
 enum status vision_look(struct vision *v, const struct vision_file *f,
-			struct vision_view **out, struct fail *fail)
+			struct tower_view **out, struct fail *fail)
 {
 	return vision_find(v, f, true, out, fail);
 }
 
 enum status vision_measure(struct vision *v, const struct vision_file *f,
-			   struct vision_view **out, struct fail *fail)
+			   struct tower_view **out, struct fail *fail)
 {
 	return vision_find(v, f, false, out, fail);
 }
@@ -271,9 +228,7 @@ enum status vision_open(const struct vision_opts *o, struct vision **out, struct
 	v->home = (struct tower_home){
 		.kind = &kind, .tower = v, .opts = o->backend, .ledger = o->ledger};
 	pthread_mutex_init(&v->lock, NULL);
-	v->kept = lru_create(&(struct lru_opts){.max_entries = MAX_KEPT,
-						.max_bytes = o->cache_bytes, .size = view_size,
-						.drop = drop_view});
+	v->kept = tower_view_lru(o->cache_bytes);
 	st = prepare(v, o, fail);
 	if (st != OK) {
 		vision_destroy(v);

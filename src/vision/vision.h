@@ -6,8 +6,8 @@
  */
 #pragma once
 #include "backend/backend.h"
-#include "engine/engine.h"
 #include "engine/memory_plan.h"
+#include "engine/tower_view.h"
 #include "image/image.h"
 
 struct vision;
@@ -50,11 +50,6 @@ const char *vision_device(const struct vision *v); /* for the log */
 const char *vision_note(const struct vision *v); /* why the backend is the CPU and not that of
 						  * opts; or "" */
 
-/* An image's rows from the tower, shared by those who hold a reference. image.at is 0. */
-struct vision_view;
-const struct engine_image *vision_view_image(const struct vision_view *w);
-void vision_view_unref(struct vision_view *w); /* NULL is fine */
-
 /* owner: only calls with the same owner share a view (struct lru_key). */
 struct vision_file {
 	struct str bytes;
@@ -64,7 +59,7 @@ struct vision_file {
 /* The view of an image's file; the caller unrefs it. Errors as of image_decode; E_INVAL if one
  * side is more than 200 times the other. */
 enum status vision_look(struct vision *v, const struct vision_file *f,
-			struct vision_view **out, struct fail *fail) MUST_USE;
+			struct tower_view **out, struct fail *fail) MUST_USE;
 /* Like vision_look, but does not run the tower, to count tokens only. rows may be NULL. */
 enum status vision_measure(struct vision *v, const struct vision_file *f,
-			   struct vision_view **out, struct fail *fail) MUST_USE;
+			   struct tower_view **out, struct fail *fail) MUST_USE;

@@ -113,10 +113,10 @@ static void rig_close(struct rig *r)
 	free(r->dir);
 }
 
-static struct sound_view *hear(struct sound *s, int32_t n)
+static struct tower_view *hear(struct sound *s, int32_t n)
 {
 	struct fail fail = {0};
-	struct sound_view *w = NULL;
+	struct tower_view *w = NULL;
 	float *mel = make_mel(n);
 	if (sound_hear(s, &(struct sound_clip){.mel = mel, .n_frames = n}, &w, &fail) != OK)
 		ok(false, "%d frames: %s", (int)n, fail.text);
@@ -132,8 +132,8 @@ static void test_rows(struct rig *r, const char *how, double most, bool is_share
 	size_t at = 0;
 	double worst = 0, largest = 0;
 	for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
-		struct sound_view *w = hear(r->s, frames[i]);
-		const struct engine_image *m = sound_view_image(w);
+		struct tower_view *w = hear(r->s, frames[i]);
+		const struct engine_image *m = &w->image;
 		size_t n = (size_t)m->n * WIDTH;
 		ok(m->n == sound_tokens(r->s, frames[i]) && m->is_sound &&
 			   (at + n) * sizeof *want <= b.n,
@@ -143,7 +143,7 @@ static void test_rows(struct rig *r, const char *how, double most, bool is_share
 			largest = fmax(largest, fabs((double)want[at + k]));
 		}
 		at += n;
-		sound_view_unref(w);
+		tower_view_unref(w);
 	}
 	is_int(at * sizeof *want, b.n, "%s: as many rows as the reference", how);
 	ok(worst < (is_share ? most * largest : most),
@@ -158,16 +158,16 @@ struct prompt {
 	int n;
 	struct engine_image seen[MAX_SEEN]; /* images and sounds */
 	int n_seen;
-	struct vision_view *views[MAX_SEEN];
-	struct sound_view *clips[MAX_SEEN];
+	struct tower_view *views[MAX_SEEN];
+	struct tower_view *clips[MAX_SEEN];
 	const json_t *golden;
 	struct str space;
 };
 
-static struct vision_view *see(struct rig *r, const char *file)
+static struct tower_view *see(struct rig *r, const char *file)
 {
 	struct buf b = read_golden(IMAGES, file);
-	struct vision_view *w = NULL;
+	struct tower_view *w = NULL;
 	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, NULL) != OK)
 		ok(false, "%s is seen", file);
 	buf_deinit(&b);
@@ -189,11 +189,11 @@ static struct prompt prompt_read(struct rig *r, const json_t *golden)
 		if (r->v && p.ids[at] == vision_token(r->v)) {
 			const json_t *name = json_array_get(names, image++);
 			p.views[p.n_seen] = see(r, json_string_value(name));
-			*to = *vision_view_image(p.views[p.n_seen++]);
+			*to = p.views[p.n_seen++]->image;
 		} else if (p.ids[at] == sound_token(r->s)) {
 			const json_t *n = json_array_get(lengths, sound++);
 			p.clips[p.n_seen] = hear(r->s, (int32_t)json_integer_value(n));
-			*to = *sound_view_image(p.clips[p.n_seen++]);
+			*to = p.clips[p.n_seen++]->image;
 		} else {
 			at++;
 			continue;
@@ -207,8 +207,8 @@ static struct prompt prompt_read(struct rig *r, const json_t *golden)
 static void prompt_free(struct prompt *p)
 {
 	for (int i = 0; i < p->n_seen; i++) {
-		vision_view_unref(p->views[i]);
-		sound_view_unref(p->clips[i]);
+		tower_view_unref(p->views[i]);
+		tower_view_unref(p->clips[i]);
 	}
 }
 
@@ -326,7 +326,7 @@ static void test_cache(struct rig *r)
 struct listener {
 	struct rig *r;
 	int32_t n;
-	struct sound_view *w;
+	struct tower_view *w;
 };
 
 static void *listen_in(void *arg)
@@ -352,19 +352,19 @@ static void test_together(struct rig *r)
 		pthread_join(threads[i], NULL);
 	ok(l[0].w == l[2].w, "two calls with one clip have one view");
 	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
-		struct sound_view *alone = hear(r->s, l[i].n);
-		const struct engine_image *m = sound_view_image(alone);
-		ok(l[i].w && memcmp(sound_view_image(l[i].w)->rows, m->rows,
+		struct tower_view *alone = hear(r->s, l[i].n);
+		const struct engine_image *m = &alone->image;
+		ok(l[i].w && memcmp(l[i].w->image.rows, m->rows,
 				    (size_t)m->n * WIDTH * sizeof *m->rows) == 0,
 		   "clip %zu has the bits that it has alone", i);
-		sound_view_unref(alone);
-		sound_view_unref(l[i].w);
+		tower_view_unref(alone);
+		tower_view_unref(l[i].w);
 	}
 }
 
 static void test_views(struct rig *r)
 {
-	struct sound_view *a = hear(r->s, 130), *b = hear(r->s, 130), *c = NULL, *d;
+	struct tower_view *a = hear(r->s, 130), *b = hear(r->s, 130), *c = NULL, *d;
 	_Atomic bool is_gone = true;
 	struct fail fail = {0};
 	float *mel = make_mel(200);
@@ -372,8 +372,8 @@ static void test_views(struct rig *r)
 	mel[5] += 1;
 	ok(sound_hear(r->s, &clip, &c, &fail) == OK, "another clip as long %s", fail.text);
 	ok(a == b && a != c, "the second time is the first, another clip is not");
-	ok(memcmp(sound_view_image(a)->hash, sound_view_image(c)->hash, 32) != 0 &&
-		   memcmp(sound_view_image(a)->rows, sound_view_image(c)->rows,
+	ok(memcmp(a->image.hash, c->image.hash, 32) != 0 &&
+		   memcmp(a->image.rows, c->image.rows,
 			  WIDTH * sizeof(float)) != 0,
 	   "it is another sound");
 	is_int(sound_tokens(r->s, 0), 0, "no frames, no tokens");
@@ -388,9 +388,9 @@ static void test_views(struct rig *r)
 	is_int(sound_format(r->s)->n_mels, N_MELS, "numbers of a frame");
 	is_int(sound_format(r->s)->least, 0, "a clip may be as short as it is");
 	free(mel);
-	sound_view_unref(a);
-	sound_view_unref(b);
-	sound_view_unref(c);
+	tower_view_unref(a);
+	tower_view_unref(b);
+	tower_view_unref(c);
 }
 
 /* The tower and its work are asked for before it is loaded, and counted. */

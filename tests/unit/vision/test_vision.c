@@ -250,10 +250,10 @@ static void rig_close(struct rig *r)
 	free(r->dir);
 }
 
-static struct vision_view *see(struct rig *r, const char *file)
+static struct tower_view *see(struct rig *r, const char *file)
 {
 	struct buf b = read_golden(IMAGES, file);
-	struct vision_view *w = NULL;
+	struct tower_view *w = NULL;
 	struct fail fail = {0};
 	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, &fail) != OK)
 		ok(false, "%s: %s", file, fail.text);
@@ -264,8 +264,8 @@ static struct vision_view *see(struct rig *r, const char *file)
 /* is_share: most is a share of the largest number. */
 static void test_rows(struct rig *r, double most, bool is_share)
 {
-	struct vision_view *w = see(r, "rgb.png");
-	const struct engine_image *m = vision_view_image(w);
+	struct tower_view *w = see(r, "rgb.png");
+	const struct engine_image *m = &w->image;
 	struct buf b = read_golden(r->dir, "rows.f32");
 	const float *want = (const float *)(const void *)b.p;
 	size_t n = b.n / sizeof *want;
@@ -278,7 +278,7 @@ static void test_rows(struct rig *r, double most, bool is_share)
 		worst = fmax(worst, fabs((double)m->rows[i] - (double)want[i]));
 	ok(worst < (is_share ? most * largest : most),
 	   "%s: rows of the tower: largest difference %.1e of %.1e", r->dir, worst, largest);
-	vision_view_unref(w);
+	tower_view_unref(w);
 	buf_deinit(&b);
 }
 
@@ -286,7 +286,7 @@ static void test_rows(struct rig *r, double most, bool is_share)
 struct prompt {
 	int32_t ids[256];
 	int n;
-	struct vision_view *views[MAX_IMAGES];
+	struct tower_view *views[MAX_IMAGES];
 	struct engine_image images[MAX_IMAGES];
 	int n_images;
 	const json_t *golden;
@@ -304,7 +304,7 @@ static struct prompt prompt_read(struct rig *r, size_t i)
 	int at = 0;
 	for (size_t k = 0; k < json_array_size(names); k++, p.n_images++) {
 		p.views[k] = see(r, json_string_value(json_array_get(names, k)));
-		p.images[k] = *vision_view_image(p.views[k]);
+		p.images[k] = p.views[k]->image;
 		while (p.ids[at] != vision_token(r->v))
 			at++;
 		p.images[k].at = at;
@@ -316,7 +316,7 @@ static struct prompt prompt_read(struct rig *r, size_t i)
 static void prompt_free(struct prompt *p)
 {
 	for (int i = 0; i < p->n_images; i++)
-		vision_view_unref(p->views[i]);
+		tower_view_unref(p->views[i]);
 }
 
 static struct engine_prompt prompt_of(const struct prompt *p)
@@ -485,21 +485,21 @@ static void test_batch(struct rig *r)
 /* n_wide: tokens of wide.png. */
 static void test_views(struct rig *r, int n_wide)
 {
-	struct vision_view *a = see(r, "rgb.png"), *b = see(r, "rgb.png");
-	struct vision_view *c = see(r, "interlaced.png"), *d = NULL;
+	struct tower_view *a = see(r, "rgb.png"), *b = see(r, "rgb.png");
+	struct tower_view *c = see(r, "interlaced.png"), *d = NULL;
 	struct buf file = read_golden(IMAGES, "wide.png");
 	ok(a == b, "%sthe second look is the first", r->dir);
-	ok(a != c && memcmp(vision_view_image(a)->hash, vision_view_image(c)->hash, 32) != 0,
+	ok(a != c && memcmp(a->image.hash, c->image.hash, 32) != 0,
 	   "%sanother file is another image", r->dir);
-	ok(memcmp(vision_view_image(a)->rows, vision_view_image(c)->rows, 32 * sizeof(float)) == 0,
+	ok(memcmp(a->image.rows, c->image.rows, 32 * sizeof(float)) == 0,
 	   "%swith the same rows, since it has the same pixels", r->dir);
 	ok(vision_measure(r->v, &(struct vision_file){buf_str(&file), 9}, &d, NULL) == OK &&
-		   vision_view_image(d)->n == n_wide, "%stokens are counted without the tower",
+		   d->image.n == n_wide, "%stokens are counted without the tower",
 	   r->dir);
-	vision_view_unref(a);
-	vision_view_unref(b);
-	vision_view_unref(c);
-	vision_view_unref(d);
+	tower_view_unref(a);
+	tower_view_unref(b);
+	tower_view_unref(c);
+	tower_view_unref(d);
 	buf_deinit(&file);
 }
 
@@ -582,8 +582,8 @@ static void test_blocks(bool is_exact, double most)
 							    .mmproj = blocks}, o);
 	struct rig b = rig_open("qwen3vl", &(struct source){.is_exact = true,
 							    .mmproj = floats}, o);
-	struct vision_view *have = see(&a, "rgb.png"), *want = see(&b, "rgb.png");
-	const struct engine_image *x = vision_view_image(have), *y = vision_view_image(want);
+	struct tower_view *have = see(&a, "rgb.png"), *want = see(&b, "rgb.png");
+	const struct engine_image *x = &have->image, *y = &want->image;
 	size_t n = (size_t)(1 + vision_sight(b.v)->n_deep) * (size_t)y->n * 32;
 	double worst = 0, largest = 0;
 	is_int(x->n, y->n, "a tower in blocks: as many tokens");
@@ -593,8 +593,8 @@ static void test_blocks(bool is_exact, double most)
 	}
 	ok(worst < most * largest, "a tower in blocks, %s: rows: largest difference %.1e of %.1e",
 	   is_exact ? "exact" : "fast", worst, largest);
-	vision_view_unref(have);
-	vision_view_unref(want);
+	tower_view_unref(have);
+	tower_view_unref(want);
 	rig_close(&a);
 	rig_close(&b);
 	free(blocks);
@@ -652,7 +652,7 @@ static void test_cut(void)
 		struct fail fail = {0};
 		struct model *m;
 		struct vision *v = NULL;
-		struct vision_view *w = NULL;
+		struct tower_view *w = NULL;
 		struct vision_opts vo = {.backend = {.name = "cpu"}, .limits = limits,
 					 .max_tokens = 4096,
 					 .step_tokens = cases[i].step_tokens};
@@ -662,10 +662,10 @@ static void test_cut(void)
 			st = vision_create(&vo, &v, &fail);
 		if (st == OK)
 			st = vision_measure(v, &(struct vision_file){buf_str(&file), 0}, &w, &fail);
-		ok(st == OK && vision_view_image(w)->n == cases[i].n,
+		ok(st == OK && w->image.n == cases[i].n,
 		   "%s: %d tokens in steps of %d %s", cases[i].name, cases[i].n,
 		   cases[i].step_tokens, fail.text);
-		vision_view_unref(w);
+		tower_view_unref(w);
 		vision_destroy(v);
 		model_close(m);
 		free(dir);
