@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/worse.h"
+
 /* Built with a sanitizer, whose own memory is beyond RLIMIT_AS? */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TAP_IS_SANITIZED true

@@ -44,7 +44,7 @@ static void one_case(struct kernel_test *kt, const char *name, struct activation
 	bool is_half = kt->b->act_type == DTYPE_F16;
 	double worst = 0, least = is_half ? 0x1p-25 / 0x1p-11 : 1e-20;
 	for (size_t i = 0; i < n; i++)
-		worst = fmax(worst, fabs((double)got[i] - ref[i]) /
+		worst = worse_of(worst, fabs((double)got[i] - ref[i]) /
 					    (fabs((double)ref[i]) + least) -
 					    angle_error(&act, gate[i]));
 	bool is_small = worst < (is_half ? 0x1.01p-11 : 1e-6);

@@ -258,7 +258,7 @@ static void compare_rows(struct kernel_test *kt, const struct input *in, const f
 		has_most &= fabs(step - size) <= 0x1p-9 * size + 0x1p-24 &&
 			    (most < 0x1p-14 || largest >= 126);
 		for (size_t d = 0; d < in->dim && step > 0; d++)
-			worst = fmax(worst, (fabs((bytes[d] - KV_BYTES_ZERO) * step -
+			worst = worse_of(worst, (fabs((bytes[d] - KV_BYTES_ZERO) * step -
 						  (double)x[d]) - slack) / step);
 	}
 	kernel_ok(stays, "%s: %s: other rows stay", kt->name, what);
@@ -278,7 +278,7 @@ static void compare_queries(struct kernel_test *kt, const struct input *in, cons
 		for (size_t d = 0; d < in->dim; d++)
 			squares += (double)ref[r + d] * (double)ref[r + d];
 		for (size_t d = 0; d < in->dim; d++)
-			worst = fmax(worst, fabs((double)got[r + d] - (double)ref[r + d]) /
+			worst = worse_of(worst, fabs((double)got[r + d] - (double)ref[r + d]) /
 						    (sqrt(squares) + 1e-30));
 	}
 	double most = kt->b->act_type == DTYPE_F16 ? 0x1p-10 : 1e-6;

@@ -63,8 +63,8 @@ static void one_case(struct kernel_test *kt, enum shape s, int32_t v)
 		wrong += got[r].n != want[r].n || got[r].max != want[r].max ||
 			 memcmp(got[r].id, want[r].id, n * sizeof *want->id) != 0 ||
 			 memcmp(got[r].logit, want[r].logit, n * sizeof *want->logit) != 0;
-		worst = fmax(worst, error_of(got[r].sum, want[r].sum));
-		worst = fmax(worst, error_of(got[r].sum_t, want[r].sum_t));
+		worst = worse_of(worst, error_of(got[r].sum, want[r].sum));
+		worst = worse_of(worst, error_of(got[r].sum_t, want[r].sum_t));
 		struct logits_top *alone = run(kt, x + r * v, inv_t + r, 1, v);
 		wrong += memcmp(alone, &got[r], sizeof *alone) != 0;
 	}

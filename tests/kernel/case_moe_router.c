@@ -122,7 +122,7 @@ static void one_case(struct kernel_test *kt, const struct shape *s)
 	double worst = 0;
 	for (size_t i = 0; i < nu; i++) {
 		wrong += got_id[i] != id[i];
-		worst = fmax(worst, fabs((double)got[i] - weight[i]));
+		worst = worse_of(worst, fabs((double)got[i] - weight[i]));
 	}
 	kernel_ok(wrong == 0, "%s: moe_router T=%d E=%d U=%d groups %d: the choice",
 		  kt->name, s->t, s->e, s->u, s->groups);
@@ -167,7 +167,7 @@ static void test_normed(struct kernel_test *kt, int32_t n_tok, int32_t dim, enum
 	const float *got = kernel_download(kt, on.logits, n);
 	double worst = 0, most = 0;
 	for (size_t i = 0; i < n; i++) {
-		worst = fmax(worst, fabs((double)got[i] - logits[i]));
+		worst = worse_of(worst, fabs((double)got[i] - logits[i]));
 		most = fmax(most, fabs((double)logits[i]));
 	}
 	kernel_ok(worst <= most * (n_tok > 16 ? 2e-3 : 1e-5),

@@ -19,9 +19,9 @@ static void check(struct kernel_test *kt, double scale)
 	const float *got = kernel_download(kt, on.table, T * N * 2);
 	double worst = 0, unit = 0;
 	for (int i = 0; i < T * N; i++) {
-		worst = fmax(worst, fabs((double)got[2 * i] - ref[2 * i]));
-		worst = fmax(worst, fabs((double)got[2 * i + 1] - ref[2 * i + 1]));
-		unit = fmax(unit, fabs(hypot(got[2 * i], got[2 * i + 1]) - scale));
+		worst = worse_of(worst, fabs((double)got[2 * i] - ref[2 * i]));
+		worst = worse_of(worst, fabs((double)got[2 * i + 1] - ref[2 * i + 1]));
+		unit = worse_of(unit, fabs(hypot(got[2 * i], got[2 * i + 1]) - scale));
 	}
 	kernel_ok(worst <= 6e-8 * scale, "%s: rope_table: largest error %.1e", kt->name, worst);
 	kernel_ok(unit <= 1e-7 * scale, "%s: rope_table: cos^2 + sin^2 = scale^2", kt->name);
@@ -50,7 +50,7 @@ static void check_axes(struct kernel_test *kt)
 	const float *got = kernel_download(kt, on.table, T * N * 2);
 	double worst = 0;
 	for (int i = 0; i < T * N * 2; i++)
-		worst = fmax(worst, fabs((double)got[i] - ref[i]));
+		worst = worse_of(worst, fabs((double)got[i] - ref[i]));
 	kernel_ok(worst <= 6e-8, "%s: rope_table of three axes: largest error %.1e", kt->name,
 		  worst);
 	kernel_ok(fabs(got[2 * (3 * N + 1)] - cos(100 * freq[1])) <= 6e-8,

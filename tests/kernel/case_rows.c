@@ -196,7 +196,8 @@ static void test_cap(struct kernel_test *kt, int32_t v)
 	const float *got = kernel_download(kt, on.x, n);
 	double worst = 0;
 	for (size_t i = 0; i < n; i++)
-		worst = fmax(worst, fabs((double)got[i] - ref[i]) / (fabs((double)ref[i]) + 1e-30));
+		worst = worse_of(worst, fabs((double)got[i] - ref[i]) /
+						(fabs((double)ref[i]) + 1e-30));
 	kernel_ok(worst < 2e-6, "%s: logits_cap V=%d: largest relative error %.1e", kt->name,
 		  v, worst);
 	kernel_compare(kt, got, ref, plain, R, (size_t)v, 1e-12, "logits_cap");

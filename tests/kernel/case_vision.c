@@ -15,7 +15,7 @@ static double largest(const struct kernel_test *kt, const float *got, const floa
 	for (size_t i = 0; i < n; i++) {
 		double size = fabs((double)ref[i]);
 		double bound = own * fmax(1, size) + (is_half ? size * 0x1p-11 + 0x1p-25 : 0);
-		worst = fmax(worst, fabs((double)got[i] - ref[i]) / bound);
+		worst = worse_of(worst, fabs((double)got[i] - ref[i]) / bound);
 	}
 	return worst;
 }

@@ -24,6 +24,7 @@
 #include "backend/backend.h"
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "tests/worse.h"
 
 struct kernel_test {
 	struct backend *b;

@@ -36,7 +36,7 @@ static void test_golden(void)
 	for (; *p; p += *p == '\n') {
 		int t = (int)strtol(p, &p, 10);
 		for (int i = 0; i < 128; i++, n++)
-			most = fmax(most, fabs(strtod(p, &p) - m.rows[i * m.n_frames + t]));
+			most = worse_of(most, fabs(strtod(p, &p) - m.rows[i * m.n_frames + t]));
 	}
 	ok(n > 0 && most <= 1e-4, "%d numbers differ from Transformers' by %.2g at most", n, most);
 	is_int(m.n_frames, 33, "frames");

@@ -65,7 +65,8 @@ static double distance(const float *x, const json_t *want, size_t n)
 {
 	double most = json_array_size(want) == n ? 0 : INFINITY;
 	for (size_t i = 0; i < n; i++)
-		most = fmax(most, fabs((double)x[i] - json_number_value(json_array_get(want, i))));
+		most = worse_of(most, fabs((double)x[i] -
+					   json_number_value(json_array_get(want, i))));
 	return most;
 }
 
@@ -113,7 +114,7 @@ static void check_vectors(const char *name, bool is_exact)
 	run(&r, 0, r.n, all);
 	for (size_t i = 0; i < r.n; i++) {
 		const json_t *want = json_array_get(json_object_get(r.reference, "vectors"), i);
-		most = fmax(most, distance(all + i * r.width, want, r.width));
+		most = worse_of(most, distance(all + i * r.width, want, r.width));
 		run(&r, i, 1, alone + i * r.width);
 	}
 	ok(most < bound, "%s: as Sentence Transformers, %s: %g", name,

@@ -139,7 +139,7 @@ struct tally {
 
 static void compare(struct tally *t, double got, double want)
 {
-	t->max_delta = fmax(t->max_delta, fabs(got - want));
+	t->max_delta = worse_of(t->max_delta, fabs(got - want));
 	t->sum_delta += fabs(got - want);
 	t->n_logprobs++;
 }

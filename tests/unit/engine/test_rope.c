@@ -25,7 +25,7 @@ static void check(struct arena *arena, const json_t *one)
 	double factor = rope_frequencies(&c.ropes[0], c.max_ctx, n, freq);
 	is_int(n, (long long)json_array_size(want), "pairs");
 	for (int i = 0; i < n; i++)
-		worst = fmax(worst, fabs(freq[i] / json_number_value(json_array_get(
+		worst = worse_of(worst, fabs(freq[i] / json_number_value(json_array_get(
 							   want, (size_t)i)) - 1));
 	ok(worst < 1e-12, "frequencies, within %.1e", worst);
 	is_near(factor, json_number_value(json_object_get(one, "factor")), 1e-12,

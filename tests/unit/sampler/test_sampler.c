@@ -400,7 +400,7 @@ static void test_softmax(void)
 		x[i] = -0.085f * (float)i;
 	double got = softmax_weights(x, 1001, 0, 1, w);
 	for (int i = 0; i < 1001; i++) {
-		worst = fmax(worst, fabs(w[i] / exp(x[i]) - 1));
+		worst = worse_of(worst, fabs(w[i] / exp(x[i]) - 1));
 		sum += w[i];
 	}
 	ok(worst < 1.5e-7, "exp within 1.5e-7 (worst %.2g)", worst);

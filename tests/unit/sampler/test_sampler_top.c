@@ -264,7 +264,7 @@ static void test_logprobs(void)
 	   "a token with log-probabilities");
 	for (int i = 0; i < 20; i++) {
 		wrong += a.top[i].id != c.top[i].id;
-		worst = fmax(worst, fabs((double)a.top[i].logprob - c.top[i].logprob));
+		worst = worse_of(worst, fabs((double)a.top[i].logprob - c.top[i].logprob));
 	}
 	ok(wrong == 0 && c.n_top == 20 && worst < 2e-5, "they are the same, within %.1e",
 	   worst);

@@ -139,7 +139,7 @@ static void test_rows(struct rig *r, const char *how, double most, bool is_share
 			   (at + n) * sizeof *want <= b.n,
 		   "%s: %d frames are %d tokens", how, (int)frames[i], (int)m->n);
 		for (size_t k = 0; k < n; k++) {
-			worst = fmax(worst, fabs((double)m->rows[k] - (double)want[at + k]));
+			worst = worse_of(worst, fabs((double)m->rows[k] - (double)want[at + k]));
 			largest = fmax(largest, fabs((double)want[at + k]));
 		}
 		at += n;
@@ -276,7 +276,7 @@ static void test_prompts(struct rig *r, const char *how, double most)
 		float *logits = run(r, &p, 64, &cached);
 		const json_t *want = json_object_get(c, "prompt_logprobs");
 		for (int k = cached; k + 1 < p.n; k++, n++)
-			worst = fmax(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
+			worst = worse_of(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
 							 p.ids[k + 1]) -
 					 json_number_value(json_array_get(want, (size_t)k))));
 		const json_t *first = json_array_get(json_object_get(c, "steps"), 0), *t;
@@ -284,7 +284,7 @@ static void test_prompts(struct rig *r, const char *how, double most)
 		json_array_foreach(json_object_get(first, "top"), j, t) {
 			int32_t id = (int32_t)json_integer_value(json_array_get(t, 0));
 			double d = logprob(logits + (size_t)(p.n - 1 - cached) * VOCAB, id);
-			worst = fmax(worst, fabs(d - json_number_value(json_array_get(t, 1))));
+			worst = worse_of(worst, fabs(d - json_number_value(json_array_get(t, 1))));
 		}
 		free(logits);
 		prompt_free(&p);

@@ -113,7 +113,7 @@ static void test_tower(const struct tensors *ts, bool is_exact, double bound)
 	for (size_t i = 0; i < golden.n / sizeof *rows; i++) {
 		float want;
 		memcpy(&want, golden.p + i * sizeof want, sizeof want);
-		worst = fmax(worst, fabs((double)(rows[i * EVERY] - want)));
+		worst = worse_of(worst, fabs((double)(rows[i * EVERY] - want)));
 		largest = fmax(largest, fabs((double)want));
 	}
 	ok(largest > 0.5 && worst < bound * largest, "%s: largest difference %.1e of %.1e",

@@ -141,7 +141,7 @@ static void test_planes(const char *name, const struct vision_config *c)
 		vision_patches_place(c, w / p, i / dim, &row, &col);
 		int32_t k = i % dim / (p * p), y = row * p + i % (p * p) / p;
 		int32_t x = col * p + i % p;
-		worst = fmax(worst, fabs((double)(got[i] - pixels[(k * h + y) * w + x])));
+		worst = worse_of(worst, fabs((double)(got[i] - pixels[(k * h + y) * w + x])));
 	}
 	/* A pixel's step is 0.014. */
 	ok(worst < 1e-6, "%s: pixels: largest difference %.1e", name, worst);
@@ -178,7 +178,7 @@ static void test_patches(void)
 	double worst = 0;
 	const float *pixels = (const float *)(const void *)want.p;
 	for (size_t i = 0; i < ARRAY_LEN(got); i++)
-		worst = fmax(worst, fabs((double)got[i] - (double)pixels[i]));
+		worst = worse_of(worst, fabs((double)got[i] - (double)pixels[i]));
 	ok(worst < 3e-7, "patches: largest difference %.1e", worst);
 	image_deinit(&m);
 	image_deinit(&at_size);
@@ -275,7 +275,7 @@ static void test_rows(struct rig *r, double most, bool is_share)
 	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)(m->n_rows * m->n_cols) * 32,
 	       "%s: %d tokens, in %d rows", r->dir, (int)m->n, (int)m->n_rows);
 	for (size_t i = 0; i < n; i++)
-		worst = fmax(worst, fabs((double)m->rows[i] - (double)want[i]));
+		worst = worse_of(worst, fabs((double)m->rows[i] - (double)want[i]));
 	ok(worst < (is_share ? most * largest : most),
 	   "%s: rows of the tower: largest difference %.1e of %.1e", r->dir, worst, largest);
 	tower_view_unref(w);
@@ -371,7 +371,7 @@ static void test_prompts(struct rig *r, double most, const char *how)
 		float *logits = run(r, &p, 64, &cached);
 		const json_t *want = json_object_get(p.golden, "prompt_logprobs");
 		for (int k = cached; k + 1 < p.n; k++, n++)
-			worst = fmax(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
+			worst = worse_of(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
 							 p.ids[k + 1]) -
 					 json_number_value(json_array_get(want, (size_t)k))));
 		const json_t *step = json_array_get(json_object_get(p.golden, "steps"), 0), *t;
@@ -379,7 +379,7 @@ static void test_prompts(struct rig *r, double most, const char *how)
 		json_array_foreach(json_object_get(step, "top"), j, t) {
 			int32_t id = (int32_t)json_integer_value(json_array_get(t, 0));
 			double d = logprob(logits + (size_t)(p.n - 1 - cached) * VOCAB, id);
-			worst = fmax(worst, fabs(d - json_number_value(json_array_get(t, 1))));
+			worst = worse_of(worst, fabs(d - json_number_value(json_array_get(t, 1))));
 		}
 		free(logits);
 		prompt_free(&p);
@@ -437,7 +437,7 @@ static void test_found(struct rig *r)
 	double worst = 0;
 	ok(cached > before, "%s%d tokens of %d are found", r->dir, cached, p.n);
 	for (int k = cached; k + 1 < p.n; k++)
-		worst = fmax(worst, fabs(logprob(first + (size_t)(k - before) * VOCAB,
+		worst = worse_of(worst, fabs(logprob(first + (size_t)(k - before) * VOCAB,
 						 p.ids[k + 1]) -
 					 logprob(again + (size_t)(k - cached) * VOCAB,
 						 p.ids[k + 1])));
@@ -588,7 +588,7 @@ static void test_blocks(bool is_exact, double most)
 	double worst = 0, largest = 0;
 	is_int(x->n, y->n, "a tower in blocks: as many tokens");
 	for (size_t i = 0; i < n; i++) {
-		worst = fmax(worst, fabs((double)x->rows[i] - (double)y->rows[i]));
+		worst = worse_of(worst, fabs((double)x->rows[i] - (double)y->rows[i]));
 		largest = fmax(largest, fabs((double)y->rows[i]));
 	}
 	ok(worst < most * largest, "a tower in blocks, %s: rows: largest difference %.1e of %.1e",

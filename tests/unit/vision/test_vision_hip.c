@@ -172,7 +172,7 @@ static void test_odd_patches(void)
 	run(ts, "cpu", true, kept);
 	run(ts, "hip", true, got);
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+		worst = worse_of(worst, fabs((double)got[i] - (double)want[i]));
 		largest = fmax(largest, fabs((double)want[i]));
 	}
 	ok(memcmp(want, kept, sizeof want) == 0, "memory that is kept changes no bit");
