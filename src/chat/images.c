@@ -40,8 +40,8 @@ enum status images_check_url(const struct images *im, const struct json_node *at
 }
 
 enum status images_append(struct images *im, const struct json_node *part,
-			  const struct json_node *from, struct images_entry **out,
-			  struct fail *fail)
+			  const struct json_node *from, bool is_sound,
+			  struct images_entry **out, struct fail *fail)
 {
 	if (im->n >= im->m->max_images) {
 		fail_set(fail, E_LIMIT, "more than %d images and sounds in a request (max_images)",
@@ -50,26 +50,28 @@ enum status images_append(struct images *im, const struct json_node *part,
 		return E_LIMIT;
 	}
 	struct images_entry *e = *out = arena_alloc(im->arena, sizeof *e);
-	*e = (struct images_entry){0};
+	*e = (struct images_entry){.is_sound = is_sound};
 	json_read_locate(from, &e->place);
 	*im->last = e;
 	im->last = &e->next;
 	im->n++;
+	im->n_sounds += is_sound;
 	return OK;
 }
 
-enum status images_add(struct images *im, const struct json_node *part, struct fail *fail)
+enum status images_add_url(struct images *im, const struct json_node *part, const char *key,
+			   bool is_sound, struct fail *fail)
 {
-	struct json_node at = json_read_get(part, "image_url");
+	struct json_node at = json_read_get(part, key);
 	struct json_node inner = json_read_get(&at, "url");
 	const struct json_node *from = json_is_object(at.v) ? &inner : &at;
 	struct str url = {0};
 	enum status st = json_read_need_str(from, &url, fail);
 	if (st == OK)
-		st = images_check_url(im, from, false, url, fail);
+		st = images_check_url(im, from, is_sound, url, fail);
 	struct images_entry *e = NULL;
 	if (st == OK)
-		st = images_append(im, part, from, &e, fail);
+		st = images_append(im, part, from, is_sound, &e, fail);
 	if (st == OK)
 		e->source = url;
 	return st;

@@ -35,17 +35,17 @@ void images_init(struct images *im, const struct chat_model *m, struct arena *ar
  * place. E_INVAL. */
 enum status images_check_url(const struct images *im, const struct json_node *at, bool is_sound,
 			     struct str url, struct fail *fail) MUST_USE;
-/* Appends an empty entry, with the place of `from`. E_LIMIT for more than max_images, at the place
- * of `part`. */
+/* Appends an entry without a source, with the place of `from`. E_LIMIT for more than max_images,
+ * at the place of `part`. */
 enum status images_append(struct images *im, const struct json_node *part,
-			  const struct json_node *from, struct images_entry **out,
-			  struct fail *fail) MUST_USE;
+			  const struct json_node *from, bool is_sound,
+			  struct images_entry **out, struct fail *fail) MUST_USE;
 
-/* Lists the image of a message's part: `image_url`, a string or an object with a `url`.
- * Data URLs in base64 are taken, and addresses that m->fetch allows. E_INVAL, and E_LIMIT
+/* Lists the image or sound of a message's part that is at `key`: a string or an object with a
+ * `url`. Data URLs in base64 are taken, and addresses that m->fetch allows. E_INVAL, and E_LIMIT
  * for more than max_images, at the part's place. */
-enum status images_add(struct images *im, const struct json_node *part,
-		       struct fail *fail) MUST_USE;
+enum status images_add_url(struct images *im, const struct json_node *part, const char *key,
+			   bool is_sound, struct fail *fail) MUST_USE;
 
 /* The file of an entry that is no IMAGES_FILE, fetched where it is an address. E_INVAL,
  * E_CANCELLED; without a place. */

@@ -124,7 +124,7 @@ static enum status add_media_part(const struct json_node *part, bool is_sound,
 		      TRUST_TEMPLATE);
 	jinja_list_add(a, c->parts, dict);
 	return is_sound ? sounds_add(c->o->images, part, fail)
-			: images_add(c->o->images, part, fail);
+			: images_add_url(c->o->images, part, "image_url", false, fail);
 }
 
 /* sees: the message may have images and sounds, as far as the model takes them. */

@@ -14,13 +14,11 @@ static enum status add_entry(struct images *im, const struct json_node *part,
 			     struct fail *fail)
 {
 	struct images_entry *e = NULL;
-	enum status st = images_append(im, part, at, &e, fail);
+	enum status st = images_append(im, part, at, true, &e, fail);
 	if (st != OK)
 		return st;
 	e->form = form;
 	e->source = source;
-	e->is_sound = true;
-	im->n_sounds++;
 	return OK;
 }
 
@@ -62,22 +60,15 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 {
 	struct json_node inner = json_read_get(part, "input_audio");
 	struct json_node at = json_read_get(part, "audio_url");
-	struct json_node url = json_read_get(&at, "url");
-	const struct json_node *from = json_is_object(at.v) ? &url : &at;
 	struct json_node type = json_read_get(part, "type");
-	struct str address = {0};
 	bool is_url = json_is_string(type.v) && str_is(json_read_view(type.v), "audio_url");
 	if (!at.v && !inner.v && im->file.p)
 		return add_entry(im, part, part, IMAGES_FILE, im->file, fail);
 	if (at.v && inner.v)
 		return json_read_fail(&type, fail, "is given with `input_audio` and `audio_url`: "
 				      "send one of them in a part");
-	if (!is_url)
-		return add_digits(im, part, &inner, fail);
-	enum status st = json_read_need_str(from, &address, fail);
-	if (st == OK)
-		st = images_check_url(im, from, true, address, fail);
-	return st == OK ? add_entry(im, part, from, IMAGES_URL, address, fail) : st;
+	return is_url ? images_add_url(im, part, "audio_url", true, fail)
+		      : add_digits(im, part, &inner, fail);
 }
 
 /* The longest that this sound may be: what the others have left of the request's time. */
