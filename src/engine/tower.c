@@ -2,7 +2,6 @@
 #include "engine/tower.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 
@@ -158,4 +157,17 @@ const float *tower_floats(struct tower_loader *l, const char *name, int64_t n_al
 			  int64_t n)
 {
 	return tower_sums(l, name, n_all, first, n, 0);
+}
+
+int64_t tower_weight_bytes(const struct tensors *tensors, const char *const *prefixes, size_t n)
+{
+	int64_t n_bytes = 0;
+	for (size_t i = 0; i < tensors_count(tensors); i++) {
+		const struct tensor *t = tensors_at(tensors, i);
+		bool is_part = false;
+		for (size_t k = 0; k < n; k++)
+			is_part |= str_starts(str_of(t->name), str_of(prefixes[k]));
+		n_bytes += is_part ? (int64_t)t->n_bytes : 0;
+	}
+	return n_bytes;
 }

@@ -55,3 +55,5 @@ const float *tower_floats(struct tower_loader *l, const char *name, int64_t n_al
 			  int64_t n);
 const float *tower_sums(struct tower_loader *l, const char *name, int64_t n_all, int64_t first,
 			int64_t n, float plus);
+/* Bytes of those tensors whose names begin with one of n prefixes. */
+int64_t tower_weight_bytes(const struct tensors *tensors, const char *const *prefixes, size_t n);

@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "sound/sound_tower_private.h"
@@ -29,11 +28,11 @@ static const char *full_name(const struct sound_loader *l, const char *name, con
 	return out;
 }
 
-static void load_bias(struct sound_loader *l, const char *name, int32_t n,
-		      struct sound_linear *out)
+static const float *load_floats(struct sound_loader *l, const char *name, const char *end,
+				int32_t n)
 {
 	char full[200];
-	out->bias = tower_floats(&l->in, full_name(l, name, ".bias", full), n, 0, n);
+	return tower_floats(&l->in, full_name(l, name, end, full), n, 0, n);
 }
 
 static void load_linear(struct sound_loader *l, const char *name, int32_t n, int32_t k,
@@ -41,7 +40,7 @@ static void load_linear(struct sound_loader *l, const char *name, int32_t n, int
 {
 	char full[200];
 	tower_load(&l->in, full_name(l, name, ".weight", full), n, k, &out->w);
-	load_bias(l, name, n, out);
+	out->bias = load_floats(l, name, ".bias", n);
 }
 
 /* The same by its whole name. */
@@ -57,9 +56,8 @@ static void load_outer(struct sound_loader *l, const char *name, int32_t n, int3
 static void load_norm(struct sound_loader *l, const char *name, int32_t n,
 		      struct sound_norm *out)
 {
-	char full[200];
-	out->weight = tower_floats(&l->in, full_name(l, name, ".weight", full), n, 0, n);
-	out->bias = tower_floats(&l->in, full_name(l, name, ".bias", full), n, 0, n);
+	out->weight = load_floats(l, name, ".weight", n);
+	out->bias = load_floats(l, name, ".bias", n);
 }
 
 /* Loads a matrix whose columns the file orders by channel, then by place: here the place comes
@@ -95,9 +93,9 @@ static void load_front(struct sound_loader *l, struct sound_tower *t)
 			  &t->conv[1]);
 	load_places_first(l, "conv2d3", c->channels, c->channels, SIDE, SIDE * c->channels,
 			  &t->conv[2]);
-	load_bias(l, "conv2d1", c->channels, &t->conv[0]);
-	load_bias(l, "conv2d2", c->channels, &t->conv[1]);
-	load_bias(l, "conv2d3", c->channels, &t->conv[2]);
+	t->conv[0].bias = load_floats(l, "conv2d1", ".bias", c->channels);
+	t->conv[1].bias = load_floats(l, "conv2d2", ".bias", c->channels);
+	t->conv[2].bias = load_floats(l, "conv2d3", ".bias", c->channels);
 	int32_t left = sound_config_left(c->n_mels);
 	load_places_first(l, "conv_out", c->width, c->channels, left, left * c->channels,
 			  &t->embed);
@@ -149,14 +147,6 @@ enum status sound_load(struct sound_tower *t, const struct tensors *tensors, str
 int64_t sound_tower_weight_bytes(const struct tensors *tensors)
 {
 	const struct names *own = spelling(tensors);
-	int64_t n_bytes = 0;
-	for (size_t i = 0; i < tensors_count(tensors); i++) {
-		const struct tensor *t = tensors_at(tensors, i);
-		struct str name = str_of(t->name);
-		bool is_part = str_starts(name, str_of(own->prefix)) ||
-			       str_starts(name, str_of(own->up)) ||
-			       str_starts(name, str_of(own->down));
-		n_bytes += is_part ? (int64_t)t->n_bytes : 0;
-	}
-	return n_bytes;
+	const char *const parts[] = {own->prefix, own->up, own->down};
+	return tower_weight_bytes(tensors, parts, ARRAY_LEN(parts));
 }

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "model/model_config.h"
 #include "vision/vision_config_private.h"
 #include "vision/vision_gguf.h"

@@ -647,13 +647,5 @@ int64_t vision_tower_weight_bytes(const struct tensors *tensors)
 					    "multi_modal_projector.",
 					    "model.multi_modal_projector.",
 					    "model.embed_vision.", "model.vision_embedder."};
-	int64_t n_bytes = 0;
-	for (size_t i = 0; i < tensors_count(tensors); i++) {
-		const struct tensor *t = tensors_at(tensors, i);
-		bool is_part = false;
-		for (size_t k = 0; k < ARRAY_LEN(parts); k++)
-			is_part |= str_starts(str_of(t->name), str_of(parts[k]));
-		n_bytes += is_part ? (int64_t)t->n_bytes : 0;
-	}
-	return n_bytes;
+	return tower_weight_bytes(tensors, parts, ARRAY_LEN(parts));
 }
