@@ -8,6 +8,7 @@
 
 /* real files of models nest at most seven levels (a tokenizer's) */
 #define MAX_DEPTH 64
+#define MAX_PROCESSOR_BYTES ((size_t)16 << 20)
 
 /* Maximal nesting of brackets outside of strings. Checked before parsing, to limit the
  * parser's recursion. */
@@ -87,4 +88,39 @@ const json_t *jsonfile_get(const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
 	return json_is_null(v) ? NULL : v;
+}
+
+enum status jsonfile_numbers(const json_t *from, const char *what,
+			     const struct jsonfile_number *s, size_t n, void *to,
+			     struct fail *fail)
+{
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = jsonfile_get(from, s[i].key);
+		int32_t *number = (int32_t *)(void *)((char *)to + s[i].at);
+		if (!v && s[i].fallback < 0)
+			return fail_at(fail, E_MISSING, s[i].key, "%s.%s is missing", what,
+				       s[i].key);
+		json_int_t k = !v ? s[i].fallback
+			       : json_is_integer(v) ? json_integer_value(v) : s[i].min - 1;
+		if (k < s[i].min || k > s[i].max)
+			return fail_at(fail, E_FORMAT, s[i].key, "%s.%s is not a number from "
+				       "%d to %d", what, s[i].key, s[i].min, s[i].max);
+		*number = (int32_t)k;
+	}
+	return OK;
+}
+
+enum status jsonfile_processor(const char *dir, const char *part, json_t **out,
+			       struct fail *fail)
+{
+	json_t *file = NULL;
+	*out = NULL;
+	enum status st = jsonfile_load(dir, "preprocessor_config.json", MAX_PROCESSOR_BYTES, out,
+				       fail);
+	if (st != E_MISSING)
+		return st;
+	st = jsonfile_load(dir, "processor_config.json", MAX_PROCESSOR_BYTES, &file, fail);
+	*out = json_incref((json_t *)jsonfile_get(file, part));
+	json_decref(file);
+	return st == E_MISSING ? OK : st;
 }

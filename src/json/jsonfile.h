@@ -18,3 +18,19 @@ enum status jsonfile_load(const char *dir, const char *name, size_t max_bytes,
 const char *jsonfile_type(const json_t *v);
 /* The value of key. NULL if it is absent or null: config files use both for "not set". */
 const json_t *jsonfile_get(const json_t *object, const char *key);
+
+/* How an int32_t of a struct is read. */
+struct jsonfile_number {
+	const char *key;
+	size_t at; /* offset in the struct */
+	int32_t min, max, fallback; /* fallback -1: required */
+};
+/* Reads n numbers of an object into the struct `to`. `what` names the object in error texts.
+ * E_MISSING and E_FORMAT name the key. */
+enum status jsonfile_numbers(const json_t *from, const char *what,
+			     const struct jsonfile_number *s, size_t n, void *to,
+			     struct fail *fail) MUST_USE;
+/* The settings of what prepares images or sound: preprocessor_config.json of a model's folder, or
+ * in newer folders `part` of processor_config.json. The caller owns *out; NULL: there are none. */
+enum status jsonfile_processor(const char *dir, const char *part, json_t **out,
+			       struct fail *fail) MUST_USE;

@@ -14,13 +14,8 @@
 
 #define MAX_BYTES ((size_t)16 << 20)
 
-struct setting {
-	const char *key;
-	size_t at;
-	int32_t min, max, fallback; /* fallback -1: required */
-};
 #define AT(field) offsetof(struct sound_config, field)
-static const struct setting of_tower[] = {
+static const struct jsonfile_number of_tower[] = {
 	{"encoder_layers", AT(n_layers), 1, 256, -1},
 	{"d_model", AT(width), 8, 1 << 14, -1},
 	{"encoder_attention_heads", AT(n_heads), 1, 256, -1},
@@ -31,7 +26,7 @@ static const struct setting of_tower[] = {
 	{"n_window_infer", AT(window), 1, 1 << 14, -1},
 	{"output_dim", AT(out_width), 8, 1 << 16, -1},
 };
-static const struct setting of_extractor[] = {
+static const struct jsonfile_number of_extractor[] = {
 	{"feature_size", AT(format.n_mels), 1, 1 << 10, 128},
 	{"min_length", AT(format.least), 0, 1 << 20, 8000}, /* Qwen3-ASR's alone */
 };
@@ -42,32 +37,13 @@ static enum status refuse(struct fail *fail, const char *key)
 		       "supported", key);
 }
 
-static enum status read_numbers(const json_t *from, const char *what, const struct setting *s,
-				size_t n, struct sound_config *c, struct fail *fail)
-{
-	for (size_t i = 0; i < n; i++) {
-		const json_t *v = jsonfile_get(from, s[i].key);
-		int32_t *to = (int32_t *)(void *)((char *)c + s[i].at);
-		if (!v && s[i].fallback < 0)
-			return fail_at(fail, E_MISSING, s[i].key, "%s.%s is missing", what,
-				       s[i].key);
-		json_int_t k = !v ? s[i].fallback
-			       : json_is_integer(v) ? json_integer_value(v) : s[i].min - 1;
-		if (k < s[i].min || k > s[i].max)
-			return fail_at(fail, E_FORMAT, s[i].key, "%s.%s is not a number from "
-				       "%d to %d", what, s[i].key, s[i].min, s[i].max);
-		*to = (int32_t)k;
-	}
-	return OK;
-}
-
 /* The settings of audio_config, in frames and chunks. */
 static enum status read_tower(const json_t *audio, struct sound_config *c, struct fail *fail)
 {
 	enum { FULL = 13 }; /* tokens of a chunk, a constant of the reference's count of tokens */
 	const char *act = json_string_value(jsonfile_get(audio, "activation_function"));
-	enum status st = read_numbers(audio, "config.json: audio_config", of_tower,
-				      ARRAY_LEN(of_tower), c, fail);
+	enum status st = jsonfile_numbers(audio, "config.json: audio_config", of_tower,
+					  ARRAY_LEN(of_tower), c, fail);
 	if (st != OK)
 		return st;
 	if (act && strcmp(act, "gelu") != 0)
@@ -102,24 +78,18 @@ static enum status check_extractor(const json_t *from, struct fail *fail)
 
 static enum status read_extractor(const char *dir, struct sound_config *c, struct fail *fail)
 {
-	json_t *file = NULL;
-	const json_t *from = NULL;
-	enum status st = jsonfile_load(dir, "preprocessor_config.json", MAX_BYTES, &file, fail);
-	from = file;
-	if (st == E_MISSING) { /* newer folders */
-		st = jsonfile_load(dir, "processor_config.json", MAX_BYTES, &file, fail);
-		from = jsonfile_get(file, "feature_extractor");
-	}
-	if (st == OK || st == E_MISSING)
-		st = read_numbers(from, "the feature extractor's settings", of_extractor,
-				  ARRAY_LEN(of_extractor) - !c->pads, c, fail);
+	json_t *from = NULL;
+	enum status st = jsonfile_processor(dir, "feature_extractor", &from, fail);
+	if (st == OK)
+		st = jsonfile_numbers(from, "the feature extractor's settings", of_extractor,
+				      ARRAY_LEN(of_extractor) - !c->pads, c, fail);
 	if (st == OK)
 		st = check_extractor(from, fail);
 	if (st == OK && c->format.n_mels != c->n_mels)
 		st = fail_at(fail, E_FORMAT, "feature_size", "the feature extractor's "
 			     "feature_size %d is not the audio tower's num_mel_bins %d",
 			     (int)c->format.n_mels, (int)c->n_mels);
-	json_decref(file);
+	json_decref(from);
 	return st;
 }
 

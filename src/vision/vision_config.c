@@ -20,7 +20,7 @@
 #define MAX_BYTES ((size_t)16 << 20)
 
 #define AT VISION_AT
-static const struct vision_setting settings[] = {
+static const struct jsonfile_number settings[] = {
 	{"depth", AT(depth), 1, 256, -1},
 	{"hidden_size", AT(width), 4, 1 << 14, -1},
 	{"num_heads", AT(n_heads), 1, 256, -1},
@@ -32,33 +32,10 @@ static const struct vision_setting settings[] = {
 	{"num_position_embeddings", AT(side), 1, 1 << 20, -1},
 };
 
-static enum status read_int(const json_t *from, const struct vision_setting *s,
-			    struct vision_config *c, struct fail *fail)
-{
-	const json_t *v = jsonfile_get(from, s->key);
-	int32_t *to = (int32_t *)(void *)((char *)c + s->at);
-	if (!v && s->fallback >= 0) {
-		*to = s->fallback;
-		return OK;
-	}
-	if (!v)
-		return fail_at(fail, E_MISSING, s->key, "config.json: vision_config.%s is "
-			       "missing", s->key);
-	json_int_t n = json_is_integer(v) ? json_integer_value(v) : s->min - 1;
-	if (n < s->min || n > s->max)
-		return fail_at(fail, E_FORMAT, s->key, "config.json: vision_config.%s is not "
-			       "a number from %d to %d", s->key, s->min, s->max);
-	*to = (int32_t)n;
-	return OK;
-}
-
-enum status vision_config_numbers(const json_t *from, const struct vision_setting *s, size_t n,
+enum status vision_config_numbers(const json_t *from, const struct jsonfile_number *s, size_t n,
 				  struct vision_config *c, struct fail *fail)
 {
-	enum status st = OK;
-	for (size_t i = 0; i < n && st == OK; i++)
-		st = read_int(from, &s[i], c, fail);
-	return st;
+	return jsonfile_numbers(from, "config.json: vision_config", s, n, c, fail);
 }
 
 enum status vision_config_refuse(struct fail *fail, const char *key)
@@ -204,19 +181,13 @@ static enum status read_processor(const json_t *file, struct vision_config *c,
 
 /* --- all kinds ------------------------------------------------------------------------- */
 
-/* Load the processor's settings. Newer folders have them within processor_config.json. */
 static enum status load_processor(const char *dir, const struct vision_reader *r,
 				  struct vision_config *c, struct fail *fail)
 {
 	json_t *file = NULL;
-	enum status st = jsonfile_load(dir, "preprocessor_config.json", MAX_BYTES, &file, fail);
-	if (st == E_MISSING) {
-		st = jsonfile_load(dir, "processor_config.json", MAX_BYTES, &file, fail);
-		if (st == OK || st == E_MISSING)
-			st = r->processor(jsonfile_get(file, "image_processor"), c, fail);
-	} else if (st == OK) {
+	enum status st = jsonfile_processor(dir, "image_processor", &file, fail);
+	if (st == OK)
 		st = r->processor(file, c, fail);
-	}
 	json_decref(file);
 	return st;
 }

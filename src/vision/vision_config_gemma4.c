@@ -12,7 +12,7 @@
 
 enum { MOST_TOKENS = 280, MAX_TOKENS = 1 << 14 };
 
-static const struct vision_setting settings[] = {
+static const struct jsonfile_number settings[] = {
 	{"num_hidden_layers", VISION_AT(depth), 1, 256, 16},
 	{"hidden_size", VISION_AT(width), 4, 1 << 14, 768},
 	{"num_attention_heads", VISION_AT(n_heads), 1, 256, 12},
@@ -22,7 +22,7 @@ static const struct vision_setting settings[] = {
 	{"position_embedding_size", VISION_AT(side), 1, 1 << 20, 10240},
 };
 
-static const struct vision_setting plain_settings[] = {
+static const struct jsonfile_number plain_settings[] = {
 	{"mm_embed_dim", VISION_AT(width), 4, 1 << 14, 3840},
 	{"patch_size", VISION_AT(patch), 1, 64, 16},
 	{"pooling_kernel_size", VISION_AT(merge), 1, 16, 3},

@@ -10,7 +10,7 @@
 
 #define LAYER_EPS 1e-5 /* a constant in modeling_pixtral.py */
 
-static const struct vision_setting settings[] = {
+static const struct jsonfile_number settings[] = {
 	{"num_hidden_layers", VISION_AT(depth), 1, 256, 24},
 	{"hidden_size", VISION_AT(width), 4, 1 << 14, 1024},
 	{"num_attention_heads", VISION_AT(n_heads), 1, 256, 16},
@@ -18,7 +18,7 @@ static const struct vision_setting settings[] = {
 	{"patch_size", VISION_AT(patch), 1, 64, 16},
 	{"image_size", VISION_AT(max_side), 1, 1 << 14, 1024},
 };
-static const struct vision_setting around[] = {
+static const struct jsonfile_number around[] = {
 	{"spatial_merge_size", VISION_AT(merge), 1, 8, 2},
 };
 

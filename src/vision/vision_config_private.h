@@ -11,16 +11,10 @@
 
 #define VISION_PLAIN_EPS 1e-5 /* of layer norms: torch's default */
 
-/* How a number of vision_config is read. */
-struct vision_setting {
-	const char *key;
-	size_t at;
-	int32_t min, max, fallback; /* fallback -1: required */
-};
 #define VISION_AT(field) offsetof(struct vision_config, field)
 
-/* E_MISSING and E_FORMAT name the key. */
-enum status vision_config_numbers(const json_t *from, const struct vision_setting *s, size_t n,
+/* jsonfile_numbers of a tower's settings. */
+enum status vision_config_numbers(const json_t *from, const struct jsonfile_number *s, size_t n,
 				  struct vision_config *c, struct fail *fail) MUST_USE;
 /* Returns E_UNSUPPORTED with a message that names `key`. */
 enum status vision_config_refuse(struct fail *fail, const char *key);

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "vision/vision_config_private.h"
 
-static const struct vision_setting settings[] = {
+static const struct jsonfile_number settings[] = {
 	{"num_hidden_layers", VISION_AT(depth), 1, 256, 12},
 	{"hidden_size", VISION_AT(width), 4, 1 << 14, 768},
 	{"num_attention_heads", VISION_AT(n_heads), 1, 256, 12},
