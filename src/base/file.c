@@ -179,6 +179,26 @@ char *file_join(const char *dir, const char *name)
 	return xasprintf("%s%s%s", dir, slash, name);
 }
 
+bool file_write_all(int fd, struct str bytes)
+{
+	while (bytes.n > 0) {
+		ssize_t n = write(fd, bytes.p, bytes.n);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			errno = ENOSPC;
+		if (n <= 0)
+			return false;
+		bytes = (struct str){bytes.p + n, bytes.n - (size_t)n};
+	}
+	return true;
+}
+
+bool file_is_ours(const struct stat *st)
+{
+	return st->st_uid == geteuid() && !(st->st_mode & 022);
+}
+
 char *file_without_slashes(const char *path)
 {
 	size_t n = strlen(path);

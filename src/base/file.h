@@ -3,6 +3,8 @@
  * Whole files, mapped or read. Thread: any.
  */
 #pragma once
+#include <sys/stat.h>
+
 #include "base/buf.h"
 
 struct file_view {
@@ -39,6 +41,10 @@ int64_t file_time_ns(const struct stat *st);
 char *file_join(const char *dir, const char *name);
 /* The path, or URL, without slashes at its end, malloc'ed: "" for "/". */
 char *file_without_slashes(const char *path);
+/* Writes all of it. False: errno says why. */
+bool file_write_all(int fd, struct str bytes);
+/* Is this this process's user's, and may nobody else write to it? */
+bool file_is_ours(const struct stat *st);
 /* The first of these paths that exists, malloc'ed. Each path is relative to the folder of
  * this program. NULL if none exists. */
 char *file_beside_program(const char *const *places, size_t n_places);

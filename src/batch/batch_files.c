@@ -95,8 +95,11 @@ static void add_record(const struct batch_file *f, struct buf *out)
 static bool load_one(struct batch_store *s, const char *id, const json_t *o)
 {
 	struct batch_file f = {.n_bytes = 0};
+	struct batch_path part = batch_store_path(id, ".part");
 	int64_t is_output = 0;
 	struct stat st;
+	/* An upload that was killed between its record and its name. */
+	(void)!renameat(s->files_fd, part.text, s->files_fd, id);
 	bool is_fine = batch_store_get_owner(o, &f.owner) &&
 		       batch_store_get_int(o, "bytes", &f.n_bytes) &&
 		       batch_store_get_int(o, "created_us", &f.created_us) &&
@@ -116,20 +119,10 @@ static bool load_one(struct batch_store *s, const char *id, const json_t *o)
 	return true;
 }
 
-/* An upload that was killed between its record and its name. */
-static bool finish_one(struct batch_store *s, const char *id, const json_t *o)
-{
-	struct batch_path part = batch_store_path(id, ".part");
-	if (faccessat(s->files_fd, part.text, F_OK, 0) == 0)
-		(void)!renameat(s->files_fd, part.text, s->files_fd, id);
-	return true;
-}
-
 void batch_files_load(struct batch_store *s)
 {
-	batch_store_each(s, s->files_fd, "files", PREFIX, finish_one);
-	batch_store_clean(s->files_fd, PREFIX);
 	batch_store_each(s, s->files_fd, "files", PREFIX, load_one);
+	batch_store_clean(s->files_fd, PREFIX);
 }
 
 /* Writes the record of a file whose bytes are there as `from`, and gives them its name. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "batch/batch_store_private.h"
 
@@ -164,23 +165,15 @@ enum status batch_journal_add(struct batch_journal *j, int line, bool is_failure
 	struct buf b = {0};
 	buf_add_str(&b, text);
 	buf_add_c(&b, '\n');
-	size_t n_done = 0;
-	int why = a->is_torn && ftruncate(a->fd, a->n_bytes) != 0 ? errno : 0;
-	a->is_torn &= why != 0;
-	while (n_done < b.n && why == 0) {
-		ssize_t n = write(a->fd, b.p + n_done, b.n - n_done);
-		if (n > 0)
-			n_done += (size_t)n;
-		else if (n == 0 || errno != EINTR)
-			why = n == 0 ? ENOSPC : errno;
-	}
+	bool is_cut = !a->is_torn || ftruncate(a->fd, a->n_bytes) == 0;
+	bool is_whole = is_cut && file_write_all(a->fd, buf_str(&b));
+	int why = errno;
 	size_t n_all = b.n;
 	buf_deinit(&b);
-	if (n_done < n_all) {
-		a->is_torn |= n_done > 0 && ftruncate(a->fd, a->n_bytes) != 0;
+	a->is_torn = !is_cut || (!is_whole && ftruncate(a->fd, a->n_bytes) != 0);
+	if (!is_whole)
 		return batch_store_fail(j->store, "write", name_of(j->id, is_failure).text, why,
 					fail);
-	}
 	a->n_bytes += (int64_t)n_all;
 	a->n++;
 	set_done(j, line);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
@@ -43,7 +44,7 @@ static enum status open_dir(const char *dir, int *out_fd, struct fail *fail)
 	int why, fd = open_folder(AT_FDCWD, dir, &why);
 	if (fd < 0)
 		return fail_folder(dir, "open", why, fail);
-	if (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 022)) {
+	if (fstat(fd, &st) != 0 || !file_is_ours(&st)) {
 		close(fd);
 		return fail_at(fail, E_CONFIG, "state_dir", "state_dir: others may write to %s: "
 			       "give it to the user of halod alone, with mode 0700", dir);
@@ -152,12 +153,12 @@ int64_t batch_store_sweep(struct batch_store *s, int64_t now_s)
 	pthread_mutex_lock(&s->lock);
 	for (int i = s->n_files - 1; i >= 0; i--) {
 		const struct batch_file *f = s->files[i];
-		if (!f->expires_s || batch_records_use(s, f->id))
+		if (!f->expires_s)
 			continue;
-		if (f->expires_s <= now_s)
-			batch_files_drop(s, i);
-		else
+		if (f->expires_s > now_s)
 			next_s = MIN(next_s, f->expires_s);
+		else if (!batch_records_use(s, f->id))
+			batch_files_drop(s, i);
 	}
 	batch_records_sweep(s, now_s, &next_s);
 	batch_store_count(s);
@@ -188,26 +189,13 @@ struct batch_path batch_store_path(const char *id, const char *suffix)
 	return p;
 }
 
-static bool write_all(int fd, struct str bytes)
-{
-	while (bytes.n > 0) {
-		ssize_t n = write(fd, bytes.p, bytes.n);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		bytes = (struct str){bytes.p + n, bytes.n - (size_t)n};
-	}
-	return true;
-}
-
 enum status batch_store_put(const struct batch_store *s, int dir_fd, const char *name,
 			    struct str bytes, struct fail *fail)
 {
 	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return batch_store_fail(s, "make", name, errno, fail);
-	bool is_whole = write_all(fd, bytes) && fdatasync(fd) == 0;
+	bool is_whole = file_write_all(fd, bytes) && fdatasync(fd) == 0;
 	int why = errno;
 	is_whole &= close(fd) == 0;
 	if (is_whole)

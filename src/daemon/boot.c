@@ -146,18 +146,6 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	return OK;
 }
 
-void boot_plan_copy(const struct boot_plan *first, const struct config *c, struct boot_plan *out)
-{
-	*out = *first;
-	out->is_copy = true;
-	out->model_dir = xstrdup(c->model);
-	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(c->model);
-	out->weight_cache = xstrdup(first->weight_cache);
-	out->expert_dir = xstrdup(first->expert_dir);
-	out->kv_dir = xstrdup(first->kv_dir);
-	out->graph_notes = xstrdup(first->graph_notes);
-}
-
 void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
@@ -167,8 +155,7 @@ void boot_plan_deinit(struct boot_plan *p)
 	free(p->kv_dir);
 	free(p->state_dir);
 	free(p->graph_notes);
-	if (!p->is_copy)
-		fetch_destroy(p->fetch);
+	fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
 }
 

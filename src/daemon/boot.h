@@ -11,7 +11,6 @@
 
 /* What the settings decide before anything is loaded. */
 struct boot_plan {
-	bool is_copy; /* of another plan, whose backend and fetch it has */
 	char *model_dir;
 	char *model_name;
 	char *weight_cache;  /* folder of the weight cache; "": none */
@@ -74,8 +73,6 @@ struct boot {
  * E_CONFIG: the configured backend cannot be used here. */
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail) MUST_USE;
-/* The plan of a further model. `first` must outlive it. */
-void boot_plan_copy(const struct boot_plan *first, const struct config *c, struct boot_plan *out);
 void boot_plan_deinit(struct boot_plan *p);
 
 /* Opens and reads what boot_load would before it loads anything, with the same faults. It counts no

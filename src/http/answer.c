@@ -108,6 +108,15 @@ void answer_fail(struct conn *c, const struct fail *f)
 	answer_set(c, status_http(f->code), JSON, &body);
 }
 
+void answer_item(struct conn *c, enum status st, struct buf *b)
+{
+	if (st == OK)
+		answer_set(c, 200, JSON, b);
+	else
+		answer_fail(c, &c->fail);
+	buf_deinit(b);
+}
+
 void answer_header(struct conn *c, struct MHD_Response *r, const char *name, const char *value)
 {
 	if (MHD_add_response_header(r, name, value) == MHD_YES)

@@ -170,6 +170,8 @@ void answer_set(struct conn *c, int status, const char *type, struct buf *body);
 /* The same with a file of n bytes, whose ownership is taken. */
 void answer_set_file(struct conn *c, const char *type, int fd, int64_t n);
 void answer_fail(struct conn *c, const struct fail *f);
+/* JSON, of which *b is emptied; or c->fail, where st is not OK. */
+void answer_item(struct conn *c, enum status st, struct buf *b);
 /* Appends the fault as an event of a stream that has begun with nothing but comments. */
 void answer_fail_event(struct conn *c, const struct fail *f, struct buf *out);
 bool answer_queue(struct conn *c) MUST_USE;
@@ -180,6 +182,8 @@ void answer_header(struct conn *c, struct MHD_Response *r, const char *name, con
 void answer_add_headers(struct conn *c, struct MHD_Response *r);
 
 /* --- page.c: handlers that answer at once -------------------------------------- */
+/* The item whose id stands behind the route, as this client may see it. */
+struct api_kept page_kept(const struct conn *c);
 #define ENDPOINT_CALL(path, name, flags, docs)
 #define ENDPOINT_TEXT(path, name, flags, docs)
 #define ENDPOINT_PAGE(method, path, name, flags, docs) void page_##name(struct conn *c);

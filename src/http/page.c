@@ -161,24 +161,15 @@ void page_models(struct conn *c)
 	answer_list(c, api_models_format);
 }
 
-static void answer_text(struct conn *c, enum status st, struct buf *b)
-{
-	if (st == OK)
-		answer_set(c, 200, JSON, b);
-	else
-		answer_fail(c, &c->fail);
-	buf_deinit(b);
-}
-
 void page_model(struct conn *c)
 {
 	struct buf b = {0};
 	struct api_row *rows = row_list(c->http);
-	answer_text(c, api_model_format(rows, c->http->opts.n_rows, c->tail, &b, &c->fail), &b);
+	answer_item(c, api_model_format(rows, c->http->opts.n_rows, c->tail, &b, &c->fail), &b);
 	free(rows);
 }
 
-static struct api_kept kept_by(const struct conn *c)
+struct api_kept page_kept(const struct conn *c)
 {
 	return (struct api_kept){.owner = c->owner, .id = c->tail};
 }
@@ -186,7 +177,8 @@ static struct api_kept kept_by(const struct conn *c)
 void page_response(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_format(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_response_format(row_front(c->http)->api, page_kept(c), &b, &c->fail),
+		    &b);
 }
 
 void page_response_items(struct conn *c)
@@ -195,20 +187,21 @@ void page_response_items(struct conn *c)
 	struct str order;
 	bool is_rising = route_argument(c->sock->head.target, "order", &order) &&
 			 str_is(order, "asc");
-	answer_text(c, api_response_items_format(row_front(c->http)->api, kept_by(c), is_rising, &b,
-						 &c->fail), &b);
+	answer_item(c, api_response_items_format(row_front(c->http)->api, page_kept(c), is_rising,
+						 &b, &c->fail), &b);
 }
 
 void page_response_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_delete(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_response_delete(row_front(c->http)->api, page_kept(c), &b, &c->fail),
+		    &b);
 }
 
 void page_response_cancel(struct conn *c)
 {
 	struct buf b = {0};
-	answer_text(c, api_response_cancel(row_front(c->http)->api, kept_by(c), &c->fail), &b);
+	answer_item(c, api_response_cancel(row_front(c->http)->api, page_kept(c), &c->fail), &b);
 }
 
 void page_props(struct conn *c)

@@ -8,24 +8,8 @@
 #include "batch/batch_store.h"
 #include "http/conn.h"
 
-#define JSON "application/json"
 #define MAX_FILES 10000 /* of a list, as OpenAI has it */
 #define MAX_BATCHES 100
-
-/* Answers with *b, which is emptied, or with the fault. */
-static void answer_item(struct conn *c, enum status st, struct buf *b)
-{
-	if (st == OK)
-		answer_set(c, 200, JSON, b);
-	else
-		answer_fail(c, &c->fail);
-	buf_deinit(b);
-}
-
-static struct api_kept kept_by(const struct conn *c)
-{
-	return (struct api_kept){.owner = c->owner, .id = c->tail};
-}
 
 static enum status read_limit(const struct conn *c, int max, int *io, struct fail *fail)
 {
@@ -84,14 +68,14 @@ void page_batches(struct conn *c)
 void page_file(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_file_format(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_file_format(row_front(c->http)->api, page_kept(c), &b, &c->fail), &b);
 }
 
 void page_file_content(struct conn *c)
 {
 	int fd;
 	int64_t n;
-	if (api_file_open(row_front(c->http)->api, kept_by(c), &fd, &n, &c->fail) == OK)
+	if (api_file_open(row_front(c->http)->api, page_kept(c), &fd, &n, &c->fail) == OK)
 		answer_set_file(c, "application/octet-stream", fd, n);
 	else
 		answer_fail(c, &c->fail);
@@ -100,11 +84,11 @@ void page_file_content(struct conn *c)
 void page_file_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_file_delete(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_file_delete(row_front(c->http)->api, page_kept(c), &b, &c->fail), &b);
 }
 
 void page_batch(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_batch_format(row_front(c->http)->api, kept_by(c), &b, &c->fail), &b);
+	answer_item(c, api_batch_format(row_front(c->http)->api, page_kept(c), &b, &c->fail), &b);
 }

@@ -30,8 +30,7 @@ static void read_list(int folder, struct buf *out)
 	int fd = openat(folder, LIST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	bool is_ours = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-		       st.st_uid == geteuid() && !(st.st_mode & 022) &&
-		       (size_t)st.st_size <= LIST_MAX;
+		       file_is_ours(&st) && (size_t)st.st_size <= LIST_MAX;
 	for (ssize_t n; is_ours && out->n <= LIST_MAX && (n = read(fd, piece, sizeof piece)) > 0;)
 		buf_add(out, piece, (size_t)n);
 	if (fd >= 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
@@ -52,7 +53,7 @@ enum status kvdisk_open_folder(const char *dir, int *out_fd, struct fail *fail)
 		return fail_at(fail, E_CONFIG, "kv_dir", "cannot open %s: %s", dir,
 			       strerror(why));
 	}
-	if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+	if (!file_is_ours(&st)) {
 		close(fd);
 		return fail_at(fail, E_CONFIG, "kv_dir", "others may write to %s: give it to the "
 			       "user of halod alone, with mode 0700", dir);

@@ -40,19 +40,6 @@ static enum status read_all(int fd, void *out, size_t n, uint64_t at)
 	return OK;
 }
 
-static bool write_all(int fd, const void *p, size_t n)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t put = write(fd, (const char *)p + done, n - done);
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return false;
-		done += (size_t)put;
-	}
-	return true;
-}
-
 /* --- one file -------------------------------------------------------------------- */
 
 struct opened {
@@ -80,8 +67,7 @@ static enum status open_file(const struct kvdisk *d, const char *name, struct op
 							       O_NONBLOCK)};
 	if (o->fd < 0)
 		return errno == EIO ? E_IO : E_MISSING;
-	if (fstat(o->fd, &o->st) != 0 || !S_ISREG(o->st.st_mode) ||
-	    o->st.st_uid != geteuid() || (o->st.st_mode & 022))
+	if (fstat(o->fd, &o->st) != 0 || !S_ISREG(o->st.st_mode) || !file_is_ours(&o->st))
 		return E_MISSING;
 	posix_fadvise(o->fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead beyond our reads */
 	enum status st = read_all(o->fd, begin, sizeof begin, 0);
@@ -347,9 +333,10 @@ static enum status write_file(const struct kvdisk *d, int fd, const struct kvdis
 	size_t n = kvfile_data_at(&f);
 	char *head = xmalloc(n);
 	kvfile_write_head(&f, head);
-	bool is_written = write_all(fd, head, n) &&
-			  write_all(fd, r->pages, (size_t)r->n_pages * page) &&
-			  write_all(fd, r->states, (size_t)r->n_states * state) &&
+	const struct str pages = {(const char *)r->pages, (size_t)r->n_pages * page},
+			 saved = {(const char *)r->states, (size_t)r->n_states * state};
+	bool is_written = file_write_all(fd, (struct str){head, n}) &&
+			  file_write_all(fd, pages) && file_write_all(fd, saved) &&
 			  fdatasync(fd) == 0;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (is_written)
