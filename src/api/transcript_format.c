@@ -75,17 +75,6 @@ void transcript_end(struct transcript *t, struct buf *out)
 
 /* --- the answer --------------------------------------------------------------------- */
 
-/* The text without blanks around it. */
-static struct str text_of(const struct transcript *t)
-{
-	struct str s = buf_str(&t->text);
-	while (s.n && isspace((unsigned char)s.p[0]))
-		s = (struct str){s.p + 1, s.n - 1};
-	while (s.n && isspace((unsigned char)s.p[s.n - 1]))
-		s.n--;
-	return s;
-}
-
 static void add_usage(const struct api_call *c, struct buf *out)
 {
 	const struct request_stats *s = &c->stats;
@@ -109,7 +98,7 @@ static void add_whole(const struct api_call *c, struct buf *out)
 {
 	const struct transcript *t = c->state;
 	if (t->shape == TRANSCRIPT_TEXT) {
-		buf_add_str(out, text_of(t));
+		buf_add_str(out, str_trim(buf_str(&t->text)));
 		buf_add_c(out, '\n');
 		return;
 	}
@@ -123,7 +112,7 @@ static void add_whole(const struct api_call *c, struct buf *out)
 		buf_addf(out, "\",\"duration\":%.3f,", (double)c->audio_us / 1e6);
 	}
 	buf_add_z(out, "\"text\":");
-	buf_add_json(out, text_of(t));
+	buf_add_json(out, str_trim(buf_str(&t->text)));
 	add_end(c, out);
 }
 
@@ -162,7 +151,7 @@ static void on_done(struct api_call *c, struct buf *out)
 		return;
 	}
 	buf_add_z(out, "data: {\"type\":\"transcript.text.done\",\"text\":");
-	buf_add_json(out, text_of(t));
+	buf_add_json(out, str_trim(buf_str(&t->text)));
 	add_end(c, out);
 	buf_add_z(out, "\n\n");
 }

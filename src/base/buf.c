@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,6 +29,15 @@ ptrdiff_t str_find(struct str s, struct str needle, size_t from)
 		return (ptrdiff_t)from;
 	const char *at = memmem(s.p + from, s.n - from, needle.p, needle.n);
 	return at ? at - s.p : -1;
+}
+
+struct str str_trim(struct str s)
+{
+	while (s.n > 0 && isspace((unsigned char)s.p[0]))
+		s = (struct str){s.p + 1, s.n - 1};
+	while (s.n > 0 && isspace((unsigned char)s.p[s.n - 1]))
+		s.n--;
+	return s;
 }
 
 void buf_deinit(struct buf *b)

@@ -44,6 +44,7 @@ bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 /* Offset of the first `needle` at or after `from`, or -1. */
 ptrdiff_t str_find(struct str s, struct str needle, size_t from);
+struct str str_trim(struct str s); /* without white space (isspace) at its ends */
 
 struct buf {
 	char *p;

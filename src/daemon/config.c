@@ -28,15 +28,6 @@ static enum status fail_unknown(struct fail *fail, const char *where,
 
 /* --- the file ----------------------------------------------------------------- */
 
-static struct str config_trim(struct str s)
-{
-	while (s.n > 0 && isspace((unsigned char)s.p[0]))
-		s = (struct str){s.p + 1, s.n - 1};
-	while (s.n > 0 && isspace((unsigned char)s.p[s.n - 1]))
-		s.n--;
-	return s;
-}
-
 /* Unquotes a value; s begins after the opening quote. */
 static enum status unquote(struct str s, const char *where, struct buf *out,
 			   struct fail *fail)
@@ -55,7 +46,7 @@ static enum status unquote(struct str s, const char *where, struct buf *out,
 	if (i == s.n)
 		return fail_set(fail, E_CONFIG, "%s: the closing quote is missing",
 				where);
-	struct str rest = config_trim((struct str){s.p + i + 1, s.n - i - 1});
+	struct str rest = str_trim((struct str){s.p + i + 1, s.n - i - 1});
 	if (rest.n > 0 && rest.p[0] != '#')
 		return fail_set(fail, E_CONFIG, "%s: text after the closing quote",
 				where);
@@ -66,14 +57,14 @@ static enum status unquote(struct str s, const char *where, struct buf *out,
 static enum status parse_value(struct str s, const char *where, struct buf *out,
 			       struct fail *fail)
 {
-	s = config_trim(s);
+	s = str_trim(s);
 	if (s.n > 0 && s.p[0] == '"')
 		return unquote((struct str){s.p + 1, s.n - 1}, where, out, fail);
 	size_t n = 0;
 	while (n < s.n &&
 	       !(s.p[n] == '#' && (n == 0 || isspace((unsigned char)s.p[n - 1]))))
 		n++;
-	s = config_trim((struct str){s.p, n});
+	s = str_trim((struct str){s.p, n});
 	if (s.n == 0)
 		return fail_set(fail, E_CONFIG,
 				"%s: there is no value; an empty one is \"\"", where);
@@ -95,7 +86,7 @@ static enum status parse_pair(struct config_reader *rd, const char *where, struc
 	if (eq < 0)
 		return fail_set(rd->fail, E_CONFIG,
 				"%s: not of the form key = value", where);
-	struct str key = config_trim((struct str){line.p, (size_t)eq});
+	struct str key = str_trim((struct str){line.p, (size_t)eq});
 	const struct config_row *r = config_find(key);
 	if (!r)
 		return fail_unknown(rd->fail, where, key);
@@ -118,7 +109,7 @@ static enum status parse_pair(struct config_reader *rd, const char *where, struc
 
 static enum status parse_line(struct config_reader *rd, struct str line)
 {
-	line = config_trim(line);
+	line = str_trim(line);
 	if (line.n == 0 || line.p[0] == '#')
 		return OK;
 	char *where = xasprintf("%s:%d", rd->path, rd->line);

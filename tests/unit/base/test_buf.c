@@ -70,6 +70,8 @@ int main(void)
 	is_int(str_find(STR("abcabc"), STR("ab"), 1), 3, "find from an offset");
 	is_int(str_find(STR("abc"), STR("x"), 0), -1, "not found");
 	is_int(str_find(STR("abc"), STR(""), 3), 3, "the empty needle is everywhere");
+	ok(str_is(str_trim(STR(" \ta b\r\n")), "a b") && str_trim(STR(" \n")).n == 0,
+	   "white space is trimmed off both ends");
 	ok(is_char_of('b', "abc") && !is_char_of('d', "abc") && !is_char_of('\0', "abc") &&
 	   !is_char_of(0x100 + 'b', "abc"), "one of a set");
 	ok(str_starts(STR("abc"), STR("ab")) && !str_starts(STR("a"), STR("ab")), "starts");
