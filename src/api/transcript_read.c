@@ -206,12 +206,9 @@ static bool is_asr(const struct api_call *c)
 }
 
 /* What the model is asked, in the words that Qwen3-Omni was trained with. */
-static enum status ask(const struct json_node *body, const struct transcript *t,
-		       const char *language, struct buf *out, struct fail *fail)
+static void ask(const struct transcript *t, const char *language, struct str prompt,
+		struct buf *out)
 {
-	struct json_node at = json_read_get(body, "prompt");
-	struct str words = {0};
-	enum status st = json_read_str(&at, &words, fail);
 	const char *space = language ? " " : "";
 	language = language ? language : "";
 	if (t->is_translation)
@@ -221,30 +218,22 @@ static enum status ask(const struct json_node *body, const struct transcript *t,
 		buf_add_z(out, "请将这段中文语音转换为纯文本。");
 	else
 		buf_addf(out, "Transcribe the%s%s audio into text.", space, language);
-	if (words.n) {
+	if (prompt.n) {
 		buf_add_z(out, "\nText that may come before it, or words that may be in it: ");
-		buf_add_str(out, words);
+		buf_add_str(out, prompt);
 	}
-	return st;
 }
 
-/* Qwen3-ASR gets the client's words as context, and says the language itself unless its answer
- * already begins with one. */
-static enum status ask_asr(const struct json_node *body, const char *language, struct api_call *c,
-			   struct buf *out, struct fail *fail)
+/* Qwen3-ASR says the language itself unless its answer already begins with one. */
+static void begin_asr(const char *language, struct api_call *c)
 {
-	struct json_node at = json_read_get(body, "prompt");
-	struct str words = {0};
-	enum status st = json_read_str(&at, &words, fail);
 	struct transcript *t = c->state;
 	struct buf opening = {0};
-	buf_add_str(out, words);
 	t->has_head = !language;
 	if (language)
 		buf_addf(&opening, "language %s" TRANSCRIPT_MARK, language);
 	c->opening = arena_str(&c->arena, buf_str(&opening));
 	buf_deinit(&opening);
-	return st;
 }
 
 /* Notes the fields that have no effect. */
@@ -270,17 +259,18 @@ static void build_chat(const struct json_node *body, struct str words, bool to_s
 		       struct dialect_body *to)
 {
 	struct json_node file = json_read_get(body, "file");
-	json_t *sound = json_object(), *text = json_object(), *content = json_array();
+	json_t *sound = json_object(), *content = json_array();
 	json_t *message = json_object(), *messages = json_array();
 	dialect_set_str(sound, "type", STR("input_audio"));
 	json_array_append_new(content, sound);
-	dialect_set_str(text, "type", STR("text"));
-	dialect_set_str(text, "text", words);
 	if (to_system && words.n)
 		json_array_append_new(messages, dialect_message("system", words));
-	if (!to_system)
-		json_array_append(content, text);
-	json_decref(text);
+	if (!to_system) {
+		json_t *text = json_object();
+		dialect_set_str(text, "type", STR("text"));
+		dialect_set_str(text, "text", words);
+		json_array_append_new(content, text);
+	}
 	dialect_set_str(message, "role", STR("user"));
 	dialect_set(message, "content", content);
 	json_array_append_new(messages, message);
@@ -297,7 +287,9 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 			   struct dialect_body *to, struct fail *fail)
 {
 	struct transcript *t = xcalloc(1, sizeof *t);
+	struct json_node at = json_read_get(body, "prompt");
 	const char *language;
+	struct str prompt = {0};
 	struct buf words = {0};
 	c->state = t;
 	t->is_translation = is_translation;
@@ -314,15 +306,20 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 	if (st == OK)
 		st = read_language(body, &language, fail);
 	if (st == OK)
-		st = is_asr(c) ? ask_asr(body, language, c, &words, fail)
-			       : ask(body, t, language, &words, fail);
-	if (st == OK) {
-		t->language = language;
-		ignore_others(body, &to->ignored);
-		build_chat(body, buf_str(&words), is_asr(c), to);
+		st = json_read_str(&at, &prompt, fail);
+	if (st != OK)
+		return st;
+	t->language = language;
+	ignore_others(body, &to->ignored);
+	if (is_asr(c)) { /* the client's words are its context */
+		begin_asr(language, c);
+		build_chat(body, prompt, true, to);
+		return OK;
 	}
+	ask(t, language, prompt, &words);
+	build_chat(body, buf_str(&words), false, to);
 	buf_deinit(&words);
-	return st;
+	return OK;
 }
 
 enum status transcript_to_chat(const struct json_node *body, struct api_call *c,
