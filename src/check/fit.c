@@ -89,5 +89,5 @@ void fit_tell(const struct fit *f, struct engine_opts *io)
 {
 	io->have = &f->ledger.device;
 	io->beside = f->ledger.device_taken;
-	io->sight = f->vision ? vision_sight(f->vision) : f->sound ? sound_sight(f->sound) : NULL;
+	io->sight = f->vision ? vision_sight(f->vision) : f->sound ? sound_sight() : NULL;
 }

@@ -32,8 +32,8 @@ enum status sound_create(const struct sound_opts *o, struct sound **out,
 void sound_destroy(struct sound *s); /* NULL is fine; views may live on */
 
 /* What the text model's engine must know (engine_opts.sight) if the model sees no images: with
- * images, vision_sight serves both. Valid as long as s. */
-const struct engine_sight *sound_sight(const struct sound *s);
+ * images, vision_sight serves both. Always valid. */
+const struct engine_sight *sound_sight(void);
 int32_t sound_token(const struct sound *s);       /* the token that stands for a clip */
 const char *sound_device(const struct sound *s);  /* for the log */
 const char *sound_note(const struct sound *s);    /* as vision_note */

@@ -119,7 +119,7 @@ static enum status read_all(const json_t *root, const struct model *m, struct so
 enum status sound_config_read(const struct model *m, struct sound_config *out, bool *out_has,
 			      struct fail *fail)
 {
-	*out = (struct sound_config){.sight = {.is_flat = true}};
+	*out = (struct sound_config){0};
 	*out_has = false;
 	if (!m->has_audio)
 		return OK;

@@ -15,7 +15,6 @@ struct sound_config {
 	bool pads;         /* a clip shorter than a chunk is filled with zeros, too */
 	int32_t token;     /* audio_token_id */
 	struct sound_format format;
-	struct engine_sight sight;
 };
 
 /* How many of n rows or columns a convolution leaves (3 wide, steps of 2, a zero around). */

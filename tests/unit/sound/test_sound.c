@@ -93,7 +93,7 @@ static struct rig rig_open(const char *name, const struct backend_opts *bo, bool
 	if (st == OK)
 		st = backend_create(bo, &r.b, &fail);
 	if (st == OK) {
-		eo.sight = sees ? vision_sight(r.v) : sound_sight(r.s);
+		eo.sight = sees ? vision_sight(r.v) : sound_sight();
 		st = engine_create(r.m, r.b, &eo, &r.e, &fail);
 	}
 	if (st != OK) {
