@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The folder of files and batches, `state_dir`. All of it that clients may ask for is also in
- * memory, but for the files' contents. Thread: any.
+ * The folder `state_dir`, with the files and batches of clients. Memory holds the same, but for
+ * the files' contents. Thread: any.
  *
- *   files/file-ID         the bytes      files/file-ID.json       what is known of them
- *   batches/batch_ID.json the batch      batches/batch_ID.output, .errors   while it runs
- *   lock                  held by the process
+ *   files/file-ID                       the bytes
+ *   files/file-ID.json                  what is known of them
+ *   batches/batch_ID.json               the batch
+ *   batches/batch_ID.output, .errors    its answers while it runs
+ *   lock                                held by the process
  *
- * A file's bytes come before its .json, and each .json is written beside and renamed. So a process
- * that is killed leaves files that are whole or not there. A .json that cannot be read is named in
- * the log, and stays.
+ * A file's bytes are written before its .json. Each .json is written under another name, then
+ * renamed. So after a kill a file is whole, or it is not there. The log names a .json that cannot
+ * be read. That file stays.
  *
- * Whoever made a file or a batch is its owner, an API key's id; 0 where there are none. Others do
- * not find it.
+ * The owner is the id of the API key that made it; 0 where there are no keys. Other keys do not
+ * find it.
  */
 #pragma once
 #include "base/buf.h"

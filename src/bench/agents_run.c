@@ -14,8 +14,8 @@
 #define MAX_ERROR_BYTES 4096
 #define ANSWER_BYTES 4 /* of a recorded answer, for each token that is asked for */
 #define MIN_ANSWER 4
-/* A server may compute more than is needed by a page, and `needed` is an estimate: a part of the
- * prompt. */
+/* A server may compute a page more than is needed. `needed` is an estimate, so a part of the
+ * prompt is allowed, too. */
 #define SLACK_TOK 64
 #define SLACK_PART 16
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replays a trace of agents against a server, as their clients would: each request has the
- * server's own answers of before, subagents run at the same time, and the agent that started them
- * waits for them. Thread: main.
+ * Replays a trace of agents against a server, as their clients would. Each request has the
+ * server's own earlier answers. Subagents run at the same time. The agent that started them waits
+ * for them. Thread: main.
  */
 #pragma once
 #include "bench/agents_trace.h"
@@ -20,9 +20,9 @@ enum agents_why {
 	AGENTS_SUBAGENT,  /* a subagent began */
 	AGENTS_EDITED,    /* the client changed its history, or its tools */
 	AGENTS_COMPACTED, /* … replaced it by a summary, or asked for one */
-	AGENTS_THINKING,  /* thinking of earlier turns is no longer in the prompt */
-	AGENTS_RENDERED,  /* the server wrote words of before in other tokens */
-	AGENTS_EVICTED,   /* the server no longer had what it had computed */
+	AGENTS_THINKING,  /* thinking of earlier turns is not in the prompt */
+	AGENTS_RENDERED,  /* the server wrote the same words in other tokens */
+	AGENTS_EVICTED,   /* the server has dropped what it computed */
 	AGENTS_UNTOLD,    /* it did not find what it had computed, and does not say why */
 	AGENTS_WHYS,
 };

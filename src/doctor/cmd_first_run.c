@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `haloctl first-run`: what the first owner of a chip runs, in its order, and one report of it. A
- * step that fails does not end the run, since the next ones tell more. The report is written anew
- * before and behind each step, so that one who loses the machine still has it.
+ * `haloctl first-run`: what the first owner of a chip runs, in order, with one report. A step that
+ * fails does not end the run, since the next ones tell more. The report is written before and
+ * after each step. So an owner who loses the machine still has it.
  */
 #include <build-config.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps of `haloctl first-run`: programs that run as processes of their own, since a fault of a
- * GPU ends the process. Thread: main.
+ * Steps of `haloctl first-run`. Each is a process of its own, since a fault of a GPU ends the
+ * process. Thread: main.
  */
 #pragma once
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 enum { RUN_MAX_ARGS = 24 };
 
-/* A program with its arguments; "haloctl" is this program. */
+/* A program with its arguments. */
 struct run_command {
 	const char *program;           /* path, or a name that PATH has */
 	const char *args[RUN_MAX_ARGS]; /* behind the program's name */

@@ -23,13 +23,12 @@
  * overtake a long one for ever.
  *
  * Priority. A request with a lower number stands before those with higher ones, running or
- * not. Where it lacks a slot or pages, the last of those gives up all its pages. So it waits for
- * one step. Those with higher numbers may wait for ever.
+ * not. Where it lacks a slot or pages, the last of those gives up all its pages. So the request
+ * waits for one step. Those with higher numbers may wait for ever.
  *
  * Background. These requests stand last, and a step that has any other request computes none of
- * them. So the others wait for the one step that runs when they come, which has an end as any step,
- * and find less of what they knew in the prefix cache. The background keeps its pages meanwhile,
- * until they are wanted.
+ * them. So a request waits at most for the step that runs when it comes. Background prompts push
+ * older ones out of the prefix cache. A background sequence keeps its pages until they are wanted.
  *
  * Admission. A sequence gets the pages of its whole prompt when it starts, so prefill
  * never stops for lack of pages. Beside running sequences, more pages must be free: one
