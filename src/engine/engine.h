@@ -195,8 +195,7 @@ struct engine_seq *engine_seq_create(struct engine *e, const int32_t *prompt,
 				     int n, int *out_n_cached);
 /* Make room for n_tok more tokens after those in the cache. E_NO_PAGES (and nothing
  * taken) when there are not enough pages; E_CTX_LEN beyond engine_n_ctx. */
-enum status engine_seq_reserve(struct engine *e, struct engine_seq *s,
-			       int n_tok) MUST_USE;
+enum status engine_seq_reserve(struct engine *e, struct engine_seq *s, int n_tok) MUST_USE;
 /* engine_seq_reserve for a slice with drafts. A model with recurrent state then needs one more
  * slot; E_NO_PAGES also if there is no such slot. */
 enum status engine_seq_reserve_draft(struct engine *e, struct engine_seq *s,
@@ -245,6 +244,8 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
  * own pages, so keys and values have wrong positions. The sequence has whole pages only, and room
  * (engine_seq_reserve). States stay. E_INVAL with a prefix cache. */
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n) MUST_USE;
+/* Pages that become available if these n sequences end. */
+int engine_pages_left_by(const struct engine *e, struct engine_seq *const *seqs, int n);
 /* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
 void engine_seq_destroy(struct engine *e, struct engine_seq *s);
 

@@ -399,6 +399,29 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 	}
 }
 
+/* How many of the n sequences hold this page. Each that does has it at the same place. */
+static int n_holders(struct engine_seq *const *seqs, int n, int i_page, int32_t page)
+{
+	int n_found = 0;
+	for (int i = 0; i < n; i++)
+		n_found += i_page < seqs[i]->n_pages && seqs[i]->pages[i_page] == page;
+	return n_found;
+}
+
+int engine_pages_left_by(const struct engine *e, struct engine_seq *const *seqs, int n)
+{
+	int n_left = 0;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < seqs[i]->n_pages; k++) {
+			int32_t page = seqs[i]->pages[k];
+			int all = kvcache_holders(e->kv, page);
+			/* A page of several of them counts for the first. */
+			n_left += all == 1 || (n_holders(seqs, i, k, page) == 0 &&
+					       n_holders(seqs + i, n - i, k, page) == all);
+		}
+	return n_left;
+}
+
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n)
 {
 	int size = kvcache_page_size(e->kv), n_own = s->length / size;

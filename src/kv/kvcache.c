@@ -295,6 +295,11 @@ kvcache_prefix kvcache_name(const struct kvcache *kv, int32_t page)
 	return p->is_published ? p->after : KVCACHE_ROOT;
 }
 
+int kvcache_holders(const struct kvcache *kv, int32_t page)
+{
+	return page_at(kv, page)->refs;
+}
+
 bool kvcache_is_private(const struct kvcache *kv, int32_t page)
 {
 	const struct kv_page *p = page_at(kv, page);

@@ -40,6 +40,7 @@ int kvcache_available(const struct kvcache *kv);
 int32_t kvcache_alloc_page(struct kvcache *kv);
 void kvcache_hold(struct kvcache *kv, int32_t page);
 void kvcache_release(struct kvcache *kv, int32_t page);
+int kvcache_holders(const struct kvcache *kv, int32_t page);
 /* True if the page is held once and not published: its holder may write it. */
 bool kvcache_is_private(const struct kvcache *kv, int32_t page);
 

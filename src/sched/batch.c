@@ -52,6 +52,7 @@ void batch_init(struct sched *s)
 	s->n_tok = xcalloc(n, sizeof *s->n_tok);
 	s->slices = xcalloc(n, sizeof *s->slices);
 	s->sliced = xcalloc(n, sizeof *s->sliced);
+	s->last = xcalloc(n, sizeof *s->last);
 }
 
 void batch_deinit(struct sched *s)
@@ -61,6 +62,7 @@ void batch_deinit(struct sched *s)
 	free(s->n_tok);
 	free(s->slices);
 	free(s->sliced);
+	free(s->last);
 }
 
 static int end_fetch(struct sched *s, struct sched_choice *c);
@@ -238,11 +240,35 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 	return p;
 }
 
+/* What a choice finds that takes the place of the last n that run, behind those that stay. */
+static struct policy_capacity capacity_without(const struct sched *s, int n, int n_promised)
+{
+	const struct engine *e = s->o.engine;
+	for (int i = 0; i < n; i++)
+		s->last[i] = s->run[s->n_run - 1 - i]->seq;
+	return (struct policy_capacity){
+		.pages_free = engine_pages_free(e) + engine_pages_left_by(e, s->last, n),
+		.page_size = engine_page_size(e),
+		.n_running = s->n_run - n + n_promised,
+	};
+}
+
+/* How many of those that run, the last ones, have a lower priority than c. */
+static int n_behind(const struct sched *s, const struct sched_choice *c)
+{
+	int n = 0;
+	while (n < s->n_run && s->run[s->n_run - 1 - n]->r->priority > c->r->priority)
+		n++;
+	return n;
+}
+
 /* Did c fail to start before, and is there no more room now than then? */
 static bool is_blocked(const struct sched *s, const struct sched_choice *c, int n_promised)
 {
-	return s->blocked == c && engine_pages_free(s->o.engine) <= s->blocked_pages_free &&
-	       s->n_run + n_promised >= s->blocked_n_run;
+	if (s->blocked != c)
+		return false;
+	const struct policy_capacity most = capacity_without(s, n_behind(s, c), n_promised);
+	return most.pages_free <= s->blocked_pages_free && most.n_running >= s->blocked_n_run;
 }
 
 /* Begins to read what the disk has of c's history. True: c waits for it. c asks once for
@@ -307,29 +333,72 @@ static bool end_fetches(struct sched *s)
 	return has_ended;
 }
 
-/* Gives c its sequence, and pages for its whole history. False: there are not enough. */
-static bool take_pages(struct sched *s, struct sched_choice *c, int n_promised)
+static void preempt(struct sched *s, struct sched_choice *c)
+{
+	drop_seq(s, c);
+	choice_set_state(c, CHOICE_PREEMPTED);
+	c->r->stats.n_preempted++;
+	metric_add(METRIC_PREEMPTIONS, 1);
+	log_debug("request %s: choice %d preempted at %d tokens", c->r->id,
+		  c->index, choice_length(c));
+}
+
+/* A choice that may start now, or read its pages from the disk. */
+struct newcomer {
+	struct sched_choice *c;
+	struct engine_seq *seq; /* with what the cache has of it */
+	int n_need_tok, n_promised;
+	bool reads;
+};
+
+/* Does it fit if the last n that run give way? */
+static bool fits_without(const struct sched *s, const struct newcomer *w, int n)
+{
+	/* Counted after the sequence was made: pages that it shares are no longer free. */
+	struct policy_capacity capacity = capacity_without(s, n, w->n_promised);
+	int growth = w->c->max_output - (int)w->c->output.n;
+	if (w->reads && n < s->n_run) /* beside others: engine_fetch_begin leaves so many */
+		capacity.n_running = engine_max_seqs(s->o.engine) + 1;
+	else if (capacity.n_running >= s->n_slots)
+		return false;
+	return policy_admits(&capacity, w->n_need_tok, growth);
+}
+
+/* Has those behind the newcomer give up what it needs, the last first. If all of them are too few
+ * none does, since their work would be lost for nothing. */
+static bool take_places(struct sched *s, const struct newcomer *w)
+{
+	int most = n_behind(s, w->c), n = w->reads, n_gone = 0;
+	while (n <= most && !fits_without(s, w, n))
+		n++;
+	for (; n <= most; n++) {
+		for (; n_gone < n; n_gone++)
+			preempt(s, s->run[--s->n_run]);
+		if (w->reads ||
+		    engine_seq_reserve(s->o.engine, w->seq, w->n_need_tok) == OK)
+			return true;
+	}
+	return false;
+}
+
+/* Gives c its sequence, and pages for its whole history; or the room to read from the disk. False:
+ * there are not enough. */
+static bool take_pages(struct sched *s, struct newcomer *w)
 {
 	struct engine *e = s->o.engine;
+	struct sched_choice *c = w->c;
 	struct ids history = {0};
-	int n_cached, n = choice_length(c);
+	int n_cached;
 	struct engine_prompt prompt = prompt_of(c, &history);
-	struct engine_seq *seq = engine_seq_create_in(e, &prompt, &n_cached);
+	w->seq = engine_seq_create_in(e, &prompt, &n_cached);
 	ids_deinit(&history);
-
-	/* Counted after the sequence was made: pages that it shares are no longer free. */
-	struct policy_capacity capacity = {
-		.pages_free = engine_pages_free(e),
-		.page_size = engine_page_size(e),
-		.n_running = s->n_run + n_promised,
-	};
-	int growth = c->max_output - (int)c->output.n;
-	if (!policy_admits(&capacity, n - n_cached, growth) ||
-	    engine_seq_reserve(e, seq, n - n_cached) != OK) {
-		engine_seq_destroy(e, seq);
-		return false;
+	w->n_need_tok = choice_length(c) - n_cached;
+	bool fits = take_places(s, w);
+	if (!fits || w->reads) {
+		engine_seq_destroy(e, w->seq);
+		return fits;
 	}
-	c->seq = seq;
+	c->seq = w->seq;
 	if (c->output.n == 0 && c->state == CHOICE_QUEUED)
 		count_start(s, c, n_cached);
 	return true;
@@ -345,28 +414,28 @@ static void give_up(struct sched *s, struct sched_choice *c)
 	sched_end_failed(s, c->r, &f);
 }
 
-static void set_blocked(struct sched *s, struct sched_choice *c, int n_promised,
-			int pages_free)
-{
-	c->has_asked_disk = false; /* the disk is asked again: memory may drop what it has now */
-	s->blocked = c;
-	s->blocked_pages_free = pages_free;
-	s->blocked_n_run = s->n_run + n_promised;
-}
-
+/* Starts c, or makes room for what the disk has of it. False: it has to wait. */
 static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
 			int64_t now_us)
 {
-	int pages_free = engine_pages_free(s->o.engine);
-	if (s->n_run + n_promised >= s->n_slots)
+	/* There was no room for that: waiting is better than computing it again. */
+	struct newcomer w = {.c = c, .n_promised = n_promised,
+			     .reads = !c->has_asked_disk && s->n_run > 0};
+	int most = n_behind(s, c);
+	if (w.reads ? s->n_fetching >= s->n_slots
+		    : s->n_run - most + n_promised >= s->n_slots)
 		return false;
-	if (is_blocked(s, c, n_promised))
-		return false;
-	if (!take_pages(s, c, n_promised)) {
-		set_blocked(s, c, n_promised, pages_free);
+	const struct policy_capacity capacity = capacity_without(s, most, n_promised);
+	s->blocked = NULL;
+	if (!take_pages(s, &w)) {
+		c->has_asked_disk = false; /* again: memory may drop what it has now */
+		s->blocked = c;
+		s->blocked_pages_free = capacity.pages_free;
+		s->blocked_n_run = capacity.n_running;
 		return false;
 	}
-	s->blocked = NULL;
+	if (w.reads)
+		return true;
 	if (!c->r->is_scheduled)
 		sched_schedule(s, c->r, now_us);
 	if (!c->sampler)
@@ -374,27 +443,6 @@ static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
 			     engine_n_vocab(s->o.engine));
 	choice_set_state(c, CHOICE_PREFILL);
 	c->start_no = ++s->n_starts;
-	return true;
-}
-
-static void preempt(struct sched *s, struct sched_choice *c)
-{
-	drop_seq(s, c);
-	choice_set_state(c, CHOICE_PREEMPTED);
-	c->r->stats.n_preempted++;
-	metric_add(METRIC_PREEMPTIONS, 1);
-	log_debug("request %s: choice %d preempted at %d tokens", c->r->id,
-		  c->index, choice_length(c));
-}
-
-/* Takes the pages of the last choice that runs, where it has a lower priority than c. */
-static bool take_place(struct sched *s, const struct sched_choice *c)
-{
-	struct sched_choice *last = s->n_run > 0 ? s->run[s->n_run - 1] : NULL;
-	if (!last || last->r->priority <= c->r->priority)
-		return false;
-	preempt(s, last);
-	s->blocked = NULL;
 	return true;
 }
 
@@ -415,17 +463,9 @@ static void admit(struct sched *s, int64_t now_us)
 		if (!c || is_held_back(s, c))
 			return;
 		n_promised += n_forks_before(s, c);
-		if (!is_blocked(s, c, n_promised) && begin_fetch(s, c, now_us))
+		if (!is_blocked(s, c, n_promised) &&
+		    (begin_fetch(s, c, now_us) || batch_start(s, c, n_promised, now_us)))
 			continue;
-		/* No room for what the disk has of c: waiting is better than computing it
-		 * again. */
-		bool waits = !c->has_asked_disk && s->n_run > 0;
-		if (!waits && batch_start(s, c, n_promised, now_us))
-			continue;
-		if (take_place(s, c))
-			continue;
-		if (waits)
-			set_blocked(s, c, n_promised, engine_pages_free(s->o.engine));
 		/* Choices that are being read from the disk hold pages until that ends. */
 		if (s->n_run > 0 || s->n_fetching > 0)
 			return;

@@ -23,8 +23,9 @@
  * overtake a long one for ever.
  *
  * Priority. A request with a lower number stands before those with higher ones, running or
- * not. Where it lacks a slot or pages, the last of those gives up all its pages. So the request
- * waits for one step. Those with higher numbers may wait for ever.
+ * not. Where it lacks a slot or pages, the last of those give up all their pages, as many of them
+ * as it takes. So the request waits for one step. If all of them together are too few they go on,
+ * until others end. Those with higher numbers may wait for ever.
  *
  * Background. These requests stand last, and a step that has any other request computes none of
  * them. So a request waits at most for the step that runs when it comes. Background prompts push

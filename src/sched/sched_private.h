@@ -53,6 +53,7 @@ struct sched {
 	int *n_tok;                  /* [n_slots] */
 	struct engine_slice *slices; /* [n_slots] */
 	struct sched_choice **sliced; /* [n_slots] the choice of each slice */
+	struct engine_seq **last;     /* [n_slots] those that a newcomer may replace */
 
 	struct policy_cost prefill_cost; /* of steps with prompt tokens */
 	struct draft_cost decode_cost;   /* of steps without prompt tokens */
@@ -64,8 +65,9 @@ struct sched {
 	int64_t confirm_us; /* engine_seq_confirm of right draft tokens */
 	int n_streams, n_draft;
 
-	/* The first choice in line, if it did not fit. Asking again costs a prefix lookup
-	 * over its whole prompt, so it waits until there is more room. */
+	/* The first choice in line, if it did not fit, and what it would have found without those
+	 * behind it. Asking again costs a prefix lookup over its whole prompt, so it waits until
+	 * there is more room. */
 	const struct sched_choice *blocked;
 	int blocked_pages_free, blocked_n_run;
 };

@@ -418,8 +418,16 @@ static void test_fork(void)
 	is_int(cached, 20, "a fork's pages are published under its own tokens");
 	run(e, t, b, 20, 24, "on a fork's pages");
 	engine_seq_destroy(e, t);
-	engine_seq_destroy(e, sb);
+	/* Pages that both hold come free with both; each has some of its own. */
+	struct engine_seq *all[] = {sc, sb};
+	int left = engine_pages_left_by(e, all, 1);
+	int both = engine_pages_left_by(e, all, 2);
+	before = engine_pages_free(e);
 	engine_seq_destroy(e, sc);
+	is_int(engine_pages_free(e), before + left, "as many come back as was said of one");
+	engine_seq_destroy(e, sb);
+	is_int(engine_pages_free(e), before + both, "and of both");
+	ok(both > 2 * left, "which is more than each has alone");
 	is_int(engine_pages_free(e), 20, "all pages came back");
 
 	/* The writer leaves: the only borrower takes its page over without a copy. */
