@@ -16,19 +16,31 @@
  * tokens. */
 #define CHANNEL "<|channel>"
 
+/* The tags around reasoning, and what a template that knows them has in it. The first row that
+ * fits holds. HY 3's template puts its tags together. */
+static const struct {
+	const char *mark, *open, *close;
+} thinking[] = {
+	{CHANNEL, CHANNEL "thought", CHAT_CHANNEL_END},
+	{"<think{}>", "<think:opensource>", "</think:opensource>"},
+	{"", "<think>", "</think>"},
+};
+
 /* Answers are split into reasoning and content only where the model knows the tags. Another
  * model writes such words as text. */
 static void set_outparse(const struct chat_model *m, const struct marked *prompt,
 			 struct outparse_opts *o)
 {
 	struct str template = str_of(m->template_text);
-	bool has_channel = str_find(template, str_of(CHANNEL), 0) >= 0;
-	o->think_open = has_channel ? STR(CHANNEL "thought") : STR("<think>");
-	o->think_close = has_channel ? STR(CHAT_CHANNEL_END) : STR("</think>");
+	size_t i = 0;
+	while (str_find(template, str_of(thinking[i].mark), 0) < 0)
+		i++;
+	o->think_open = str_of(thinking[i].open);
+	o->think_close = str_of(thinking[i].close);
 	if (o->tools.format && o->tools.format->end_reasoning)
 		return;
 	o->split_reasoning =
-		tokenizer_find(m->model->tokenizer, o->think_open) >= 0 ||
+		*thinking[i].mark || tokenizer_find(m->model->tokenizer, o->think_open) >= 0 ||
 		str_find(template, o->think_close, 0) >= 0;
 	o->starts_in_reasoning =
 		o->split_reasoning &&

@@ -74,6 +74,21 @@ static void add_variables(struct arena *a, struct jinja_value *vars, const json_
 		jinja_dict_set(a, vars, str_of(key), TRUST_USER, value_of_json(a, v));
 }
 
+static bool quotes(struct str text, const char *word)
+{
+	char quoted[2][16];
+	snprintf(quoted[0], sizeof quoted[0], "'%s'", word);
+	snprintf(quoted[1], sizeof quoted[1], "\"%s\"", word);
+	return str_find(text, str_of(quoted[0]), 0) >= 0 ||
+	       str_find(text, str_of(quoted[1]), 0) >= 0;
+}
+
+/* The template's word for no effort at all; `other` if it has none. HY 3 says "no_think". */
+static const char *no_effort(struct str text, const char *other)
+{
+	return quotes(text, "none") ? "none" : quotes(text, "no_think") ? "no_think" : other;
+}
+
 static void set_server(const struct chat_model *m, struct arena *a, struct jinja_value *vars)
 {
 	struct str text = str_of(m->template_text);
@@ -83,26 +98,14 @@ static void set_server(const struct chat_model *m, struct arena *a, struct jinja
 	if (is_off && str_find(text, STR("thinking_budget"), 0) >= 0)
 		value_set(a, vars, "thinking_budget", jinja_int(a, 0));
 	/* Reasoning is off: the least effort that the template knows. */
-	if (is_off && str_find(text, STR("reasoning_effort"), 0) >= 0) {
-		bool has_none = str_find(text, STR("'none'"), 0) >= 0 ||
-				str_find(text, STR("\"none\""), 0) >= 0;
-		value_set_str(a, vars, "reasoning_effort",
-			      has_none ? STR("none") : STR("low"), TRUST_TEMPLATE);
-	}
+	if (is_off && str_find(text, STR("reasoning_effort"), 0) >= 0)
+		value_set_str(a, vars, "reasoning_effort", str_of(no_effort(text, "low")),
+			      TRUST_TEMPLATE);
 	add_variables(a, vars, m->template_kwargs);
 }
 
 static const char *const efforts[] = {"none", "minimal", "low", "medium",
 				      "high", "xhigh", "max"};
-
-static bool quotes(struct str text, const char *word)
-{
-	char quoted[2][16];
-	snprintf(quoted[0], sizeof quoted[0], "'%s'", word);
-	snprintf(quoted[1], sizeof quoted[1], "\"%s\"", word);
-	return str_find(text, str_of(quoted[0]), 0) >= 0 ||
-	       str_find(text, str_of(quoted[1]), 0) >= 0;
-}
 
 /* Does the template raise an error of its own for an effort that it does not know? */
 static bool refuses_efforts(struct str text)
@@ -123,7 +126,9 @@ static const char *fit_effort(const struct chat_model *m, size_t asked)
 {
 	struct str text = str_of(m->template_text);
 	size_t n = ARRAY_LEN(efforts);
-	if (asked == 0 || quotes(text, efforts[asked]) || !refuses_efforts(text))
+	if (asked == 0)
+		return no_effort(text, efforts[0]);
+	if (quotes(text, efforts[asked]) || !refuses_efforts(text))
 		return efforts[asked];
 	for (size_t d = 1; d < n; d++) {
 		if (asked + d < n && quotes(text, efforts[asked + d]))

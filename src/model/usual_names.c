@@ -44,6 +44,10 @@ static const struct respelled of_lfm2[] = {
 static const struct respelled of_granite[] = {
 	{".shared_mlp.input_linear.", ".mlp.shared_experts.gate_up_proj."},
 	{".shared_mlp.output_linear.", ".mlp.shared_experts.down_proj."},
+	{".mlp.shared_mlp.", ".mlp.shared_experts."},
+	{".mlp.gate.wg.", ".mlp.gate."},
+	{".mlp.router.gate.", ".mlp.gate."},
+	{".mlp.expert_bias", ".mlp.gate.e_score_correction_bias"},
 	{".query_layernorm.", ".q_norm."},
 	{".key_layernorm.", ".k_norm."},
 	{".mlp.moe_statics.", ".mlp.gate."},

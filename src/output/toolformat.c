@@ -13,6 +13,9 @@
  *   harmony       <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
  *                 with reasoning on the channel "analysis"
  *   glm           <tool_call>f\n<arg_key>p</arg_key>\n<arg_value>v</arg_value>…
+ *   hy3           <tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n and
+ *                 keys and values as glm's, whose tags end in ":opensource", too; of several
+ *                 <tool_call:opensource>
  *   minimax       <minimax:tool_call>\n<invoke name="f">\n<parameter name="p">v
  *                 </parameter>\n</invoke>\n</minimax:tool_call>, of several <invoke>
  *   seed          <seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>\n
@@ -46,6 +49,7 @@ enum {
 	HARMONY, HARMONY_REASON, HARMONY_TEXT, HARMONY_NEXT, HARMONY_ARGS,
 	HARMONY_CLOSE,
 	GLM, GLM_NAME, GLM_KEY, GLM_OPEN, GLM_VALUE, GLM_BODY,
+	HY, HY_CALL, HY_NAME, HY_KEY, HY_OPEN, HY_VALUE, HY_BODY, HY_NEXT,
 	MINIMAX, MINIMAX_CALL, MINIMAX_NAME, MINIMAX_BODY, MINIMAX_KEY, MINIMAX_VALUE,
 	MINIMAX_NEXT,
 	SEED, SEED_CALL, SEED_NAME, SEED_BODY, SEED_KEY, SEED_VALUE, SEED_CLOSE,
@@ -80,6 +84,8 @@ enum {
 #define KIMI_OPEN "<|tool_call_begin|>"
 #define KIMI_SEP "<|tool_call_argument_begin|>"
 #define KIMI_CLOSE "<|tool_call_end|>"
+#define HY_TAG(name) "<" name ":opensource>"
+#define HY_END(name) "</" name ":opensource>"
 #define LFM_OPEN "<|tool_call_start|>"
 #define LFM_END "<|tool_call_end|>"
 #define GEMMA_MARK "<|\"|>"
@@ -165,6 +171,20 @@ const struct tool_state tool_states[] = {
 		       .next = {GLM_BODY}},
 	[GLM_BODY] = {.kind = TOOL_EXPECT, .literals = {"<arg_key>", "</tool_call>"},
 		      .next = {GLM_KEY, GLM | TOOL_END}},
+
+	[HY] = {TEXT(OUT_CONTENT), .literals = {HY_TAG("tool_calls")}, .next = {HY_CALL}},
+	[HY_CALL] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("tool_call")}, .next = {HY_NAME}},
+	[HY_NAME] = {.kind = TOOL_UNTIL, .take = TAKE_NAME, .literals = {HY_TAG("tool_sep")},
+		     .next = {HY_BODY}},
+	[HY_KEY] = {.kind = TOOL_UNTIL, .take = TAKE_KEY, .literals = {HY_END("arg_key")},
+		    .next = {HY_OPEN}},
+	[HY_OPEN] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("arg_value")}, .next = {HY_VALUE}},
+	[HY_VALUE] = {.kind = TOOL_VALUE, .literals = {HY_END("arg_value")}, .next = {HY_BODY}},
+	[HY_BODY] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("arg_key"), HY_END("tool_call")},
+		     .next = {HY_KEY, HY_NEXT}},
+	[HY_NEXT] = {.kind = TOOL_EXPECT,
+		     .literals = {HY_TAG("tool_call"), HY_END("tool_calls")},
+		     .next = {HY_NAME | TOOL_END, HY | TOOL_END}, .other = HY | TOOL_END},
 
 	[MINIMAX] = {TEXT(OUT_CONTENT), .literals = {"<minimax:tool_call>"},
 		     .next = {MINIMAX_CALL}},
@@ -315,6 +335,19 @@ const struct tool_format tool_formats[] = {
 	 .after_name = "\n", .open = "<tool_call>", .close_tag = "</tool_call>",
 	 .first = GLM_WAY, .again = GLM_WAY,
 	 .args = {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", GLM_VALUE, NULL}},
+	/* Its template puts the tags together. */
+	{.name = "hy3", .marks = {"<tool_sep{}>", "':opensource'"},
+	 .tags = {HY_TAG("tool_calls"), HY_TAG("tool_sep"), HY_TAG("arg_key")}, .start = HY,
+	 .any = HY_TAG("tool_calls") "\n" HY_TAG("tool_call"),
+	 .before_name = HY_TAG("tool_calls") "\n" HY_TAG("tool_call"),
+	 .after_name = HY_TAG("tool_sep") "\n", .open = HY_TAG("tool_calls"),
+	 .close_tag = HY_END("tool_calls"),
+	 .first = {HY_TAG("tool_calls") "\n" HY_TAG("tool_call"), HY_TAG("tool_sep") "\n",
+		   HY_END("tool_call") "\n"},
+	 .again = {HY_TAG("tool_call"), HY_TAG("tool_sep") "\n", HY_END("tool_call") "\n"},
+	 .close = HY_END("tool_calls"),
+	 .args = {HY_TAG("arg_key"), HY_END("arg_key") "\n" HY_TAG("arg_value"),
+		  HY_END("arg_value"), HY_VALUE, NULL}},
 	{.name = "minimax", .marks = {"<minimax:tool_call>", "<invoke"},
 	 .tags = {"<minimax:tool_call>", "</minimax:tool_call>"}, .start = MINIMAX,
 	 .any = "<minimax:tool_call>\n<invoke name=\"",

@@ -20,7 +20,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32",
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
-         "cohere": "command-r", "cohere2": "cohere2"}
+         "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -29,6 +29,7 @@ USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj
          ("operator_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm"),
          ("final_layernorm", "norm"), ("pre_ff_layernorm", "post_attention_layernorm"),
          ("query_layernorm", "q_norm"), ("key_layernorm", "k_norm"), (".gate.wg", ".gate"),
+         (".router.gate", ".gate"),
          *((".shared_mlp." + x + "_proj", ".shared_experts." + x + "_proj")
            for x in ("gate", "up", "down")),
          ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
@@ -64,7 +65,7 @@ NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
     "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
     "granitehybrid": {**EXPERTS, **SPACE}, "granitemoe": EXPERTS, "ernie4_5-moe": EXPERTS,
-    "hunyuan-moe": EXPERTS,
+    "hunyuan-moe": EXPERTS, "hy_v3": EXPERTS,
     "nemotron_h": {**EXPERTS, **SPACE, "norm": "attn_norm"},
     "nemotron_h_moe": {**EXPERTS, **SPACE, "norm": "attn_norm",
                        "mlp.fc1_latent_proj": "ffn_latent_down",
@@ -319,7 +320,8 @@ def tensors(config, t):
                 out[tensor_name(arch, name.replace("kv_b", part))] = half
             continue
         if name.endswith("e_score_correction_bias"):
-            out["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = (
+            end = "" if arch == "hy_v3" else ".bias"
+            out["blk.%s.exp_probs_b%s" % (name.split(".")[2], end)] = (
                 "F32", w[1][-1:], w[2] if w[0] == "F32" else g.as_f32(w[2], w[0]))
             continue
         out[tensor_name(arch, name)] = w
@@ -508,6 +510,15 @@ def hunyuan_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def hy3_keys(c, arch):
+    """It says neither how many shared experts there are, nor how many dense layers."""
+    return [(arch + "." + name, kind, value) for name, kind, value in (
+        ("expert_shared_feed_forward_length", g.U32,
+         c["num_shared_experts"] * c["moe_intermediate_size"]),
+        ("expert_weights_norm", g.BOOL, True), ("expert_gating_func", g.U32, 2),
+        ("expert_weights_scale", g.F32, c["router_scaling_factor"]))]
+
+
 def arch_of(c):
     return KINDS[c["model_type"]] + ("_moe" if "moe" in c.get("layers_block_type", ())
                                      else "")
@@ -562,6 +573,8 @@ def keys(folder, config, made):
         out += ernie_keys(c, arch)
     if arch.startswith("hunyuan"):
         out += hunyuan_keys(c, arch)
+    if arch == "hy_v3":
+        out += hy3_keys(c, arch)
     if c.get("model_type") == "granitemoeshared":
         out.append((arch + ".expert_shared_feed_forward_length", g.U32,
                     c["shared_intermediate_size"]))

@@ -247,6 +247,13 @@ MODELS = [
       "routed_scaling_factor": 1.0, "topk_group": None,
       "unk_token_id": 0, "use_cla": False, "use_mixed_mlp_moe": True, "use_qk_norm": True,
       "use_rotary_pos_emb": True}, True),
+    ("Hy3 Preview", "hyv3", COMMON + "head_dim moe_intermediate_size num_experts "
+     "num_experts_per_tok num_shared_experts rope_parameters router_scaling_factor",
+     {"attention_bias": False, "enable_attention_fp32_softmax": False,
+      "enable_lm_head_fp32": True, "enable_moe_fp32_combine": False, "expert_hidden_dim": 24,
+      "first_k_dense_replace": 1, "moe_router_enable_expert_bias": True,
+      "moe_router_use_sigmoid": True, "num_nextn_predict_layers": 1,
+      "output_router_logits": True, "qk_norm": True, "route_norm": True}, True),
     ("OLMo 2 7B", "olmo2", COMMON + ROPE + "pad_token_id",
      {"attention_bias": False, "attention_dropout": 0.0}, True),
     ("Olmo 3 7B", "olmo3", COMMON + "rope_theta rope_scaling layer_types pad_token_id "
@@ -415,6 +422,7 @@ SOURCES = {
     "Llama 4 Scout": AIC % "meta-llama--Llama-4-Scout-17B-16E-Instruct",
     "ERNIE 4.5 21B A3B": "a test of PaddlePaddle/FastDeploy, which writes such a file",
     "Hunyuan 7B": "a log of a quantization, which prints the file of Hy-MT2-7B",
+    "Hy3 Preview": "a test of a runtime for Apple's GPUs, with the keys of the file",
     "OLMo 2 7B": MLC % "olmo2_7b",
     "Olmo 3 7B": MAXTEXT % "olmo3_7b",
     "EXAONE 4.0 32B": "a test of NVIDIA/TensorRT-LLM, test_modeling_exaone4.py",

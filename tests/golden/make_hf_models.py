@@ -178,6 +178,10 @@ SPARSE = {**MLA, "index_topk": 24, "index_head_dim": 16, "index_n_heads": 16,
           "mlp_layer_types": ["dense", "sparse", "sparse"],
           "rope_parameters": {**MLA["rope_parameters"], "mscale_all_dim": 1.0}}
 
+HY3 = {**SMALL, "tie_word_embeddings": False, "num_hidden_layers": 3, "num_experts": 4,
+       "num_experts_per_tok": 2, "moe_intermediate_size": 24, "num_shared_experts": 2,
+       "intermediate_size": 40}
+
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
                                         "alpha": 1000.0, "factor": 1.0}}
@@ -316,6 +320,7 @@ MODELS = {
     "cohere2": (hf.Cohere2Config, hf.Cohere2ForCausalLM,
                 {**SMALL, "num_hidden_layers": 4, "sliding_window": 16, "logit_scale": 0.25,
                  "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}, True),
+    "hyv3": (hf.HYV3Config, hf.HYV3ForCausalLM, HY3, True),
 }
 
 

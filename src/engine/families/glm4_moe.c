@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GLM-4-MoE: the first layers are dense, the others have grouped experts, chosen by sigmoids and a
- * bias, and a shared one. Only a part of a head rotates. Some models have norms of q and k. Source:
- * modeling_glm4_moe.py of Hugging Face Transformers.
+ * GLM-4-MoE and HY 3: the first layers are dense, the others have grouped experts, chosen by
+ * sigmoids and a bias, and a shared one. In GLM only a part of a head rotates, and some models have
+ * norms of q and k. Sources: modeling_glm4_moe.py and modeling_hy_v3.py of Hugging Face
+ * Transformers.
  */
 #include "engine/family.h"
 

@@ -10,8 +10,7 @@ static void hunyuan_layer(const struct graph *g, int i, struct layer *l)
 {
 	l->attention = family_attention(g, i);
 	l->attention.norms = HEADS_NORM;
-	l->experts = family_experts_and(g, i, "mlp.shared_mlp");
-	l->experts.router_name = "mlp.gate.wg";
+	l->experts = family_experts_and(g, i, "mlp.shared_experts");
 	if (!l->experts.n)
 		l->mlp = family_mlp(g);
 }

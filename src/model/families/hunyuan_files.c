@@ -71,8 +71,7 @@ static void hunyuan_fix(struct model_config *c)
 /* --- GGUF ---------------------------------------------------------------------------- */
 
 static const struct gguf_name gguf_names[] = {
-	{"ffn_gate_inp", "mlp.gate.wg"},
-	GGUF_SHARED_EXPERTS("shared_mlp"),
+	GGUF_SHARED_EXPERTS("shared_experts"),
 	{0}};
 
 static enum status hunyuan_read_gguf(struct gguf_model_reader *r)

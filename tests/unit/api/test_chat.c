@@ -324,6 +324,17 @@ static void test_opened_reasoning(void)
 	fixture_drop(c);
 }
 
+/* HY 3's template puts its tags together of a name and an ending. */
+static void test_named_reasoning(void)
+{
+#define HY3 "{{ messages[0].content }}{{ '<think{}>'.format(':opensource') }}"
+	ok(starts_in_reasoning(HY3, "hi"), "the template opened it by its own tag");
+	ok(starts_in_reasoning(HY3, "</think:opensource>"), "whatever the user closes");
+	ok(!starts_in_reasoning(HY3 "{{ '</think{}>'.format(':opensource') }}", "hi"),
+	   "opened and closed");
+#undef HY3
+}
+
 /* Gemma 4 thinks in a channel whose tags are special tokens. */
 static void test_channel(void)
 {
@@ -786,6 +797,13 @@ static void test_effort(void)
 	}
 	api_destroy(a);
 	api_destroy(b);
+	a = with_server("{{ reasoning_effort }} 'no_think'", NULL, CHAT_REASONING_OFF);
+	expect_prompt(a, "{\"messages\":[" USER("q") "]}", "no_think 'no_think'", "no_think: off");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"reasoning_effort\":\"none\"}",
+		      "no_think 'no_think'", "and none");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"reasoning_effort\":\"high\"}",
+		      "high 'no_think'", "but high is high");
+	api_destroy(a);
 }
 
 /* --- a format and reasoning -------------------------------------------------- */
@@ -857,6 +875,7 @@ int main(void)
 	test_reasoning();
 	test_trust();
 	test_opened_reasoning();
+	test_named_reasoning();
 	test_channel();
 	test_late_system();
 	test_template_variables();

@@ -121,6 +121,13 @@ static const struct script {
 	 "^</arg_key>\n^<arg_value>\n<x> </arg_valu ^</arg_value>\n</tool_call>", true},
 	{"glm", ONE, "<arg_key>", false},
 	{"glm", ANY, "go\n</tool_call>", true},
+	{"hy3", ONE, "<arg_key:opensource>n</arg_key:opensource>\n<arg_value:opensource>3"
+	 "</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>", true},
+	{"hy3", ONE, "<arg_key:opensource>n</arg_key:opensource>\n<arg_value:opensource>33",
+	 false},
+	{"hy3", ANY, "go<tool_sep:opensource>\n</tool_call:opensource>\n"
+	 "</tool_calls:opensource>", true},
+	{"hy3", SINGLE, "go<tool_sep:opensource>\n</tool_call:opensource>\n<tool_call:", false},
 	{"minimax", ONE, "<parameter name=\"n\">3^</parameter>\n</invoke>\n"
 	 "</minimax:tool_call>", true},
 	{"minimax", ONE, "<parametername=\"n\">3", false},
@@ -257,9 +264,9 @@ static uint32_t draw(uint32_t n)
 	return (uint32_t)((seed >> 33) % n);
 }
 
-/* An end of values that is no token, and what is left of it where the walk writes it: no
+/* Ends of values that are no tokens, and what is left of one where the walk writes it: no
  * walk would find it by itself. */
-static const char long_end[] = "</｜DSML｜parameter>";
+static const char *const long_ends[] = {"</｜DSML｜parameter>", "</arg_value:opensource>"};
 static const char *closing = "";
 
 /* The longest token that goes on with it and may come; -1: none does. */
@@ -291,7 +298,7 @@ static int32_t next_token(struct grammar_state *s)
 	if (grammar_state_mask(s, bits, ARRAY_LEN(bits)) != OK)
 		return -1;
 	if (!*closing && draw(8) == 0)
-		closing = long_end;
+		closing = long_ends[draw(ARRAY_LEN(long_ends))];
 	int32_t next = *closing ? closing_token(bits) : -1;
 	if (next >= 0)
 		return next;

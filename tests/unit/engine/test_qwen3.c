@@ -472,7 +472,8 @@ static void test_families(void)
 					    "ernie45", "ernie45moe", "hunyuan",
 					    "hunyuanmoe", "bamba", "llama4-dense",
 					    "nemotronhsuper", "qwen3moe-ct-mixed",
-					    "glm4moe-groups", "cohere", "cohere2"};
+					    "glm4moe-groups", "cohere", "cohere2",
+					    "hyv3"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

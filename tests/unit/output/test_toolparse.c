@@ -262,6 +262,29 @@ static const struct row rows[] = {
 	 .name = "a key where a value belongs", "<tool_call>f<arg_key>a</arg_key><x>",
 	 "[f !<tool_call>f<arg_key>a</arg_key><x!>", .n_broken = 1},
 
+	/* --- hy3 --- */
+	{.format = "hy3",
+	 .name = "two calls in one block",
+	 "Ok.<tool_calls:opensource>\n<tool_call:opensource>weather<tool_sep:opensource>\n"
+	 "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>Rome\n"
+	 "</arg_value:opensource>\n<arg_key:opensource>days</arg_key:opensource>\n"
+	 "<arg_value:opensource>2</arg_value:opensource>\n</tool_call:opensource>\n"
+	 "<tool_call:opensource>f<tool_sep:opensource>\n</tool_call:opensource>\n"
+	 "</tool_calls:opensource>",
+	 "Ok.[weather {\"city\": \"Rome\\n\", \"days\": 2}][f {}]"},
+	{.format = "hy3",
+	 .name = "no end tag, and text behind",
+	 "<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource>"
+	 "</tool_call:opensource> Done.", "[f {}] Done."},
+	{.format = "hy3",
+	 .name = "GLM's tags are text", "<tool_call>f</tool_call>", "<tool_call>f</tool_call>"},
+	{.format = "hy3",
+	 .name = "a key where a value belongs",
+	 "<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource>"
+	 "<arg_key:opensource>a</arg_key:opensource><x>",
+	 "[f !<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource>"
+	 "<arg_key:opensource>a</arg_key:opensource><x!>", .n_broken = 1},
+
 	/* --- minimax --- */
 	{.format = "minimax",
 	 .name = "two calls in one block",
@@ -732,6 +755,7 @@ static void test_tables(void)
 		{"<tool_call>\n<function=x>\n<parameter=y>", "qwen3-coder"},
 		{"'<tool_call>\n<function=' + call.name … '<parameter=' + key", "qwen3-coder"},
 		{"<tool_call>{name}\n<arg_key>", "glm"},
+		{"HYTK = ':opensource' … '<tool_sep{}>'.format(HYTK) … '<arg_key{}>'", "hy3"},
 		{"<minimax:tool_call>' + '<invoke name=\"", "minimax"},
 		{"<seed:tool_call>\n<function=x>\n<parameter=y>", "seed"},
 		{"[TOOL_CALLS] [", "mistral"},

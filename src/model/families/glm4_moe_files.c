@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * HY 3, whose layers are those of GLM-4-MoE: it names the settings of its experts in another way.
+ * Source: configuration_hy_v3.py of Hugging Face Transformers, and llama.cpp's converter.
+ */
+#include "model/model_family.h"
+
+#include <stdio.h>
+
+#include "json/jsonfile.h"
+
+/* Switches that llama.cpp and Transformers do not read. Each may only say what all files say. */
+static const struct {
+	const char *key;
+	bool is;
+} fixed[] = {{"qk_norm", true}, {"moe_router_use_sigmoid", true},
+	     {"moe_router_enable_expert_bias", true}};
+
+static void rename_key(json_t *text, const char *own, const char *usual)
+{
+	json_t *v = json_object_get(text, own);
+	if (v && !json_is_null(v))
+		json_object_set(text, usual, v);
+}
+
+static void glm4_moe_spell(json_t *text)
+{
+	static const char *const names[][2] = {
+		{"num_local_experts", "n_routed_experts"}, {"num_experts", "n_routed_experts"},
+		{"num_shared_experts", "n_shared_experts"},
+		{"router_scaling_factor", "routed_scaling_factor"},
+		{"route_norm", "norm_topk_prob"}};
+	static const struct {
+		const char *key;
+		int value;
+	} usual[] = {{"n_shared_experts", 1}, {"n_group", 1}, {"topk_group", 1},
+		     {"first_k_dense_replace", 1}};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		rename_key(text, names[i][0], names[i][1]);
+	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+		if (!jsonfile_get(text, usual[i].key))
+			json_object_set_new(text, usual[i].key, json_integer(usual[i].value));
+	json_object_set_new(text, "use_qk_norm", json_true());
+}
+
+static enum status glm4_moe_check(const json_t *text, struct arena *a, struct model_config *c,
+				  struct fail *fail)
+{
+	(void)a;
+	(void)c;
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
+		const json_t *v = jsonfile_get(text, fixed[i].key);
+		if (v && json_is_true(v) != fixed[i].is)
+			return config_unsupported(fail, fixed[i].key, v);
+	}
+	return OK;
+}
+
+/* --- GGUF ---------------------------------------------------------------------------- */
+
+/* The file has the width of all shared experts together. Layers without a router are dense; they
+ * come first. */
+static enum status glm4_moe_read_gguf(struct gguf_model_reader *r)
+{
+	static const char shared[] = "shared_expert_intermediate_size";
+	char name[96];
+	int64_t layers = gguf_model_known(r, "num_hidden_layers"), dense = 0;
+	int64_t width = gguf_model_known(r, "moe_intermediate_size");
+	int64_t all = json_object_get(r->config, shared) ? gguf_model_known(r, shared) : width;
+	if (width < 1 || all % width) {
+		const struct gguf_value *v =
+			gguf_model_key(r, "expert_shared_feed_forward_length", name);
+		return v ? gguf_model_refuse(r, name, v)
+			 : fail_at(r->fail, E_MISSING, name,
+				   "%s: hy_v3.expert_feed_forward_length is missing", r->path);
+	}
+	json_object_set_new(r->config, "n_shared_experts", json_integer(all / width));
+	json_object_del(r->config, shared);
+	for (; dense < layers; dense++) {
+		char router[64];
+		snprintf(router, sizeof router, "model.layers.%lld.mlp.gate.weight",
+			 (long long)dense);
+		if (tensors_find(r->tensors, router))
+			break;
+	}
+	json_object_set_new(r->config, "first_k_dense_replace", json_integer(dense));
+	return OK;
+}
+
+const struct model_family model_family_glm4_moe = {
+	.spell = glm4_moe_spell, .check = glm4_moe_check, .read_gguf = glm4_moe_read_gguf};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The settings of models whose experts are those of GLM-4-MoE under other names.
+ */
+#include "base/alloc.h"
+#include "model/model_config.h"
+#include "tests/tap.h"
+
+#define EPS "\"rms_norm_eps\":1e-5,"
+
+static struct arena arena;
+static struct model_config c;
+static struct fail fail;
+
+static enum status read_config(const char *text)
+{
+	json_t *root = json_loads(text, 0, NULL);
+	fail = (struct fail){0};
+	enum status st = model_config_read(root, &arena, &c, &fail);
+	json_decref(root);
+	return st;
+}
+
+/* Names of its own, and switches that may say one thing. */
+static void test_hy3(void)
+{
+#define HY3(more) "{\"model_type\":\"hy_v3\",\"num_hidden_layers\":3," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"num_experts\":8,\"num_experts_per_tok\":2," \
+	"\"moe_intermediate_size\":24,\"router_scaling_factor\":2.5" more "}"
+	is_int(read_config(HY3(",\"num_shared_experts\":2,\"route_norm\":true,\"qk_norm\":true")),
+	       OK, "hy_v3: %s", fail.text);
+	ok(c.n_experts == 8 && c.shared_dim == 48 && c.n_groups == 1 && c.norm_topk &&
+		   c.routed_scale == 2.5f && c.qk_norm && c.n_dense_layers == 1 &&
+		   c.ropes[0].theta == 11158840, "its settings");
+	is_int(read_config(HY3(",\"first_k_dense_replace\":0,\"route_norm\":false")), OK,
+	       "others: %s", fail.text);
+	ok(c.n_dense_layers == 0 && !c.norm_topk && c.shared_dim == 24, "as they say");
+	is_int(read_config(HY3(",\"moe_router_use_sigmoid\":false")), E_UNSUPPORTED, "no sigmoid");
+	is_int(read_config(HY3(",\"moe_router_enable_expert_bias\":false")), E_UNSUPPORTED,
+	       "no bias");
+	is_int(read_config(HY3(",\"qk_norm\":false")), E_UNSUPPORTED, "no norms of heads");
+	is_int(read_config(HY3(",\"mlp_bias\":true")), E_UNSUPPORTED, "biases");
+#undef HY3
+}
+
+int main(void)
+{
+	arena_init(&arena);
+	test_hy3();
+	arena_deinit(&arena);
+	return tap_done();
+}
