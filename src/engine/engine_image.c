@@ -30,15 +30,11 @@ static uint32_t hash_word(const struct engine_image *m, int i)
 	return (uint32_t)(hash_bytes((uint64_t)(int64_t)i, &part, sizeof part) >> 33);
 }
 
-static int32_t word_of(const struct engine_image *images, int n, int page_size, int at,
-		       int32_t token)
+/* m: the first image that ends behind the token; NULL: none. */
+static int32_t word_of(const struct engine_image *m, int page_size, int at, int32_t token)
 {
-	int i = 0;
-	while (i < n && images[i].at + images[i].n <= at)
-		i++;
-	if (i == n || images[i].at >= (at / page_size + 1) * page_size)
+	if (!m || m->at >= (at / page_size + 1) * page_size)
 		return token;
-	const struct engine_image *m = &images[i];
 	uint32_t word = hash_word(m, at - m->at) + (m->at > at ? (uint32_t)token : 0);
 	return (int32_t)(word | 1u << 31);
 }
@@ -46,7 +42,10 @@ static int32_t word_of(const struct engine_image *images, int n, int page_size, 
 int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
 			  int32_t token)
 {
-	return word_of(s->images, s->n_images, kvcache_page_size(e->kv), at, token);
+	int i = 0;
+	while (i < s->n_images && s->images[i].at + s->images[i].n <= at)
+		i++;
+	return word_of(i < s->n_images ? &s->images[i] : NULL, kvcache_page_size(e->kv), at, token);
 }
 
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
@@ -56,10 +55,24 @@ const int32_t *engine_image_words(const struct engine *e, const struct engine_pr
 	if (p->n_images == 0)
 		return p->tokens;
 	int32_t *words = xmalloc(sizeof *words * (size_t)MAX(p->n, 1));
-	for (int i = 0; i < p->n; i++)
-		words[i] = word_of(p->images, p->n_images, kvcache_page_size(e->kv), i,
-				   p->tokens[i]);
+	int size = kvcache_page_size(e->kv);
+	const struct engine_image *m = p->images, *end = m + p->n_images;
+	for (int i = 0; i < p->n; i++) {
+		while (m < end && m->at + m->n <= i)
+			m++;
+		words[i] = word_of(m < end ? m : NULL, size, i, p->tokens[i]);
+	}
 	return *own = words;
+}
+
+int engine_image_common(const struct engine_prompt *a, const struct engine_prompt *b)
+{
+	int n = MIN(a->n_images, b->n_images), i = 0;
+	while (i < n && a->images[i].at == b->images[i].at && a->images[i].n == b->images[i].n &&
+	       memcmp(a->images[i].hash, b->images[i].hash, sizeof a->images[i].hash) == 0)
+		i++;
+	return MIN(i < a->n_images ? a->images[i].at : a->n,
+		   i < b->n_images ? b->images[i].at : b->n);
 }
 
 /* Time, height and width of token `at` of s. */

@@ -101,6 +101,8 @@ int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, in
  * images, so that its tokens are the words. */
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
 				  int32_t **own);
+/* How many tokens come before the first image that only one of two prompts has there. */
+int engine_image_common(const struct engine_prompt *a, const struct engine_prompt *b);
 /* Puts token `at` of s into the batch as its token t: its position on all axes, and which
  * tokens it sees. */
 void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t);

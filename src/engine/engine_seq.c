@@ -258,17 +258,14 @@ int engine_seq_cut(const struct engine *e, const struct engine_seq *s, int n)
 int engine_common(const struct engine *e, const struct engine_prompt *a,
 		  const struct engine_prompt *b)
 {
-	int size = kvcache_page_size(e->kv), n = MIN(a->n, b->n) - 1, i = 0;
-	int32_t *own_a, *own_b;
+	int size = kvcache_page_size(e->kv), n = MIN(a->n, b->n) - 1, at = 0;
 	if (!kvcache_keeps(e->kv) || !str_eq(a->space, b->space))
 		return 0;
-	const int32_t *words_a = engine_image_words(e, a, &own_a);
-	const int32_t *words_b = engine_image_words(e, b, &own_b);
-	while (i < n && words_a[i] == words_b[i])
-		i++;
-	free(own_a);
-	free(own_b);
-	return i / size * size;
+	n = MIN(n, engine_image_common(a, b));
+	while (at + size <= n && memcmp(a->tokens + at, b->tokens + at,
+					sizeof *a->tokens * (size_t)size) == 0)
+		at += size;
+	return at;
 }
 
 void engine_seq_leave_state(const struct engine *e, struct engine_seq *s, int at)

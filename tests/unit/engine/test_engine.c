@@ -854,8 +854,85 @@ static void test_far_logits(void)
 	engine_destroy(e);
 }
 
+/* --- what two prompts have in common ----------------------------------------------- */
+
+/* Fills p with n tokens and images at random: most are what seed 0 has, so prompts are alike. */
+static void make_prompt(struct engine_prompt *p, int32_t *tokens, struct engine_image *images,
+			unsigned *seed)
+{
+	memset(images, 0, 8 * sizeof *images);
+	fill(tokens, p->n, 1);
+	if (rand_r(seed) % 4 == 0)
+		tokens[rand_r(seed) % p->n] = 3;
+	for (int at = 2 + rand_r(seed) % 12 / 11; at + 3 < p->n; at += 9 + rand_r(seed) % 24 / 23) {
+		struct engine_image *m = &images[p->n_images];
+		*m = (struct engine_image){.at = at, .n = 3, .n_rows = 1, .n_cols = 3};
+		m->hash[at % 32] = (uint8_t)(rand_r(seed) % 8 == 0);
+		for (int i = 0; i < m->n; i++)
+			tokens[at + i] = 7;
+		p->n_images += rand_r(seed) % 16 != 0; /* else: an image's tokens without it */
+	}
+	p->tokens = tokens;
+	p->images = images;
+}
+
+/* As many as one sequence finds of another that has run. */
+static void test_common(void)
+{
+	unsigned seed = 1;
+	int n_wrong = 0, n_partly = 0;
+	for (int i = 0; i < 400; i++) {
+		struct fake f;
+		struct fail fail = {0};
+		struct engine *e = make(&f, 30, true);
+		int32_t tokens[2][40];
+		struct engine_image images[2][8];
+		struct engine_prompt a = {.n = 40}, b = {.n = 30};
+		make_prompt(&a, tokens[0], images[0], &seed);
+		make_prompt(&b, tokens[1], images[1], &seed);
+		int cached, common = engine_common(e, &a, &b);
+		struct engine_seq *s = engine_seq_create_in(e, &a, &cached);
+		for (int at = 0; at < a.n; at += 20) {
+			struct engine_slice slice = {s, a.tokens + at, 20, 1, 1, 0};
+			n_wrong += engine_seq_reserve(e, s, 20) != OK ||
+				   engine_step(e, &slice, 1, &fail) != OK;
+		}
+		struct engine_seq *other = engine_seq_create_in(e, &b, &cached);
+		n_wrong += cached != common;
+		n_partly += cached > 0 && cached < 28;
+		engine_seq_destroy(e, other);
+		engine_seq_destroy(e, s);
+		engine_destroy(e);
+	}
+	is_int(n_wrong, 0, "prompts have in common what one finds of the other");
+	ok(n_partly > 50, "of many a part: %d", n_partly);
+}
+
+/* The scheduler compares each prompt in line with each that runs. */
+static void test_common_long(void)
+{
+	enum { N = 30000, N_IMAGES = 1000 };
+	struct fake f;
+	struct engine *e = make(&f, 30, true);
+	int32_t *tokens = calloc(N, sizeof *tokens);
+	struct engine_image *images = calloc(N_IMAGES, sizeof *images);
+	int sum = 0;
+	for (int i = 0; i < N_IMAGES; i++)
+		images[i] = (struct engine_image){.at = 30 * i, .n = 1, .n_rows = 1, .n_cols = 1};
+	const struct engine_prompt p = {.tokens = tokens, .n = N, .images = images,
+					.n_images = N_IMAGES};
+	for (int i = 0; i < 1000; i++)
+		sum += engine_common(e, &p, &p) / (N - P);
+	is_int(sum, 1000, "a thousand looks at a thousand images each");
+	free(images);
+	free(tokens);
+	engine_destroy(e);
+}
+
 int main(void)
 {
+	test_common();
+	test_common_long();
 	test_create();
 	test_batch();
 	test_reserve();
