@@ -3,6 +3,8 @@
 
 #include <jansson.h>
 
+#include "api/multipart.h"
+
 struct cursor {
 	const char *p, *end;
 };
@@ -88,6 +90,17 @@ void peek_body(struct str body, bool takes_name, struct peek *out)
 		else if (str_is(key, "\"stream\""))
 			out->is_stream = str_is(value, "true");
 	} while (*c.p == ',');
+}
+
+void peek_form(struct str type, struct str body, struct peek *out)
+{
+	struct multipart form;
+	*out = (struct peek){0};
+	if (multipart_read(type, body, &form, NULL) != OK)
+		return;
+	const struct multipart_part *model = multipart_find(&form, "model", NULL);
+	if (model)
+		buf_add_str(&out->model, model->content);
 }
 
 void peek_deinit(struct peek *p) { buf_deinit(&p->model); }

@@ -297,8 +297,9 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 		return fail_set(fail, E_UNSUPPORTED, "this halod lacks the libraries that read "
 				"audio: its log names them");
 	if (!c->api->chat.sound)
-		return fail_set(fail, E_UNSUPPORTED, "this server's model hears nothing: serve one "
-				"with an audio tower, as Qwen3-Omni");
+		return fail_set(fail, E_UNSUPPORTED, "the model `%s` hears nothing: name one "
+				"that does, as Qwen3-ASR, or set transcription_model in halod.conf "
+				"to it", c->api->model_name);
 	if (is_asr(c) && is_translation)
 		return fail_set(fail, E_UNSUPPORTED, "this server's model writes what is said, and "
 				"translates nothing: use /v1/audio/transcriptions");

@@ -91,3 +91,20 @@ void fit_tell(const struct fit *f, struct engine_opts *io)
 	io->beside = f->ledger.device_taken;
 	io->sight = f->vision ? vision_sight(f->vision) : f->sound ? sound_sight() : NULL;
 }
+
+enum status fit_check_listener(const struct fit *f, const char *dir, struct fail *fail)
+{
+	if (f->sound)
+		return OK;
+	return fail_set(fail, E_CONFIG, "%.200s hears nothing: %s", dir, f->unheard.code != OK
+			? f->unheard.text : "it has no audio tower. Name a model that has one, as "
+					    "Qwen3-ASR");
+}
+
+void fit_tell_listener(int32_t n_ctx, int32_t max_ctx, struct engine_opts *io)
+{
+	io->n_ctx = MIN(n_ctx, max_ctx);
+	io->kv_seqs = 1;
+	io->reader = "transcription_model";
+	io->ctx_key = "transcription_ctx";
+}

@@ -20,6 +20,7 @@ enum {
 	FIT_IMAGE_SIDE = 16384,
 	FIT_IMAGE_PIXELS = 50000000,
 	FIT_STEP_TOKENS = 2048 - 8, /* max_batch_tokens - max_seqs */
+	FIT_TRANSCRIPTION_CTX = 16384,
 };
 
 struct fit_opts {
@@ -49,3 +50,8 @@ void fit_close(struct fit *f); /* the ledger still counts their memory */
 /* Sets in *io what engine_plan and engine_create must know of these models. f must outlive
  * those calls, and f->vision and f->sound the engine. */
 void fit_tell(const struct fit *f, struct engine_opts *io);
+/* E_CONFIG: the model of f, from dir, cannot be transcription_model, since it hears nothing. */
+enum status fit_check_listener(const struct fit *f, const char *dir, struct fail *fail) MUST_USE;
+/* Sets what differs for transcription_model: its requests share a KV cache of one context, of
+ * n_ctx tokens or the model's max_ctx. */
+void fit_tell_listener(int32_t n_ctx, int32_t max_ctx, struct engine_opts *io);

@@ -146,6 +146,16 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 	return OK;
 }
 
+void boot_plan_beside(const struct boot_plan *first, const char *model, struct boot_plan *out)
+{
+	*out = (struct boot_plan){.model_dir = xstrdup(model), .model_name = name_of(model),
+				  .weight_cache = xstrdup(""), .expert_dir = xstrdup(""),
+				  .kv_dir = xstrdup(""), .state_dir = xstrdup(""),
+				  .graph_notes = xstrdup(first->graph_notes),
+				  .fetch = first->fetch, .backend = first->backend};
+	memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
+}
+
 void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
@@ -306,7 +316,8 @@ static void say_cache(const struct boot *b, const struct config *c)
 static void count_others(struct boot_shared *s, struct memory_ledger *now)
 {
 	struct memory_ledger *l = &s->ledger;
-	if (s->n_loaded == 0 && !s->embedder && !s->reranker) {
+	if (s->n_loaded == 0 && !s->embedder && !s->reranker && !s->listener.system_taken &&
+	    !s->listener.device_taken) {
 		*l = *now;
 		return;
 	}
@@ -341,7 +352,8 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 	return OK;
 }
 
-static struct engine_opts engine_opts_of(const struct boot_opts *o, const struct fit *fit)
+static struct engine_opts engine_opts_of(const struct boot_opts *o, int32_t max_ctx,
+					 const struct fit *fit)
 {
 	const struct config *c = o->config;
 	struct engine_opts eo = {.page_size = (int)c->page_size,
@@ -360,6 +372,8 @@ static struct engine_opts engine_opts_of(const struct boot_opts *o, const struct
 				 .kv_dir_is_needed = strcmp(c->kv_dir, "auto") != 0,
 				 .kv_disk_limit = c->kv_disk_limit};
 	fit_tell(fit, &eo);
+	if (o->is_listener)
+		fit_tell_listener((int32_t)c->ctx, max_ctx, &eo);
 	return eo;
 }
 
@@ -373,7 +387,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 			       const struct fit *fit, struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct engine_opts eo = engine_opts_of(o, fit);
+	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
 	/* Show the progress once before the first tensor: it may be the largest, and
 	 * progress is otherwise shown only at a tensor's end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
@@ -436,9 +450,11 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	fo.vision.backend.cpu_pin = fo.sound.backend.cpu_pin = false;
 	fo.vision.backend.int8_head = fo.sound.backend.int8_head = false;
 	enum status st = fit_open(&fo, fit, fail);
-	b->is_first = !has_readers;
-	b->embedder = has_readers ? s->embedder : fit->vectors;
-	b->reranker = has_readers ? s->reranker : fit->scores;
+	b->is_first = !has_readers && !o->is_listener;
+	if (!o->is_listener) { /* it may be in memory when they are not */
+		b->embedder = has_readers ? s->embedder : fit->vectors;
+		b->reranker = has_readers ? s->reranker : fit->scores;
+	}
 	b->vision = fit->vision;
 	b->sound = fit->sound;
 	b->lacks_audio = fit->lacks_audio;
@@ -676,6 +692,8 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 		s = open_backend(o, b, &fit->ledger, fail);
 	if (s == OK)
 		s = open_others(o, b, fit, fail);
+	if (s == OK && o->is_listener)
+		s = fit_check_listener(fit, o->plan->model_dir, fail);
 	if (s == OK) /* the chat template and its variables */
 		s = create_api(o, b, &(struct boot_look){.n_ctx = 1}, &api, fail);
 	api_destroy(api);
@@ -688,10 +706,10 @@ static enum status check_room(const struct boot_opts *o, const struct boot *b,
 			      const struct fit *fit, const struct memory_plan *beside)
 {
 	const struct boot_shared *s = o->shared;
-	struct engine_opts eo = engine_opts_of(o, fit);
+	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
 	struct memory_plan alone;
 	struct fail fail;
-	eo.beside -= s->ledger.device_taken - s->readers.device_taken;
+	eo.beside -= s->ledger.device_taken - s->readers.device_taken - s->listener.device_taken;
 	if (engine_plan(b->model, b->backend, &eo, &alone, &fail) != OK)
 		return OK;
 	return alone.n_ctx > beside->n_ctx ? E_NOMEM : OK;
@@ -704,7 +722,7 @@ static enum status plan_all(const struct boot_opts *o, struct boot *b, struct fi
 	enum status s = open_files(o, b, fit, fail);
 	if (s != OK)
 		return s;
-	struct engine_opts eo = engine_opts_of(o, fit);
+	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
 	s = engine_plan(b->model, b->backend, &eo, plan, fail);
 	if (s != OK || o->shared->n_loaded == 0)
 		return s;
@@ -724,7 +742,7 @@ enum status boot_check(const struct boot_opts *o, struct fail *fail)
 	check.shared = &shared;
 	enum status s = plan_all(&check, &b, &fit, &plan, fail);
 	boot_unload(&b, &shared);
-	return s;
+	return s == OK || !o->is_listener ? s : fail_within(fail, s, "transcription_model");
 }
 
 /* Counts what the model takes, and keeps the models that read for others. */
@@ -744,7 +762,10 @@ static void count_load(struct boot_shared *s, struct boot *b, const struct fit *
 	}
 	s->ledger.device_taken = all.device_taken;
 	s->ledger.system_taken = all.system_taken;
-	s->n_loaded++;
+	if (b->is_listener)
+		s->listener = b->took;
+	else
+		s->n_loaded++;
 	b->is_first = false;
 	b->is_counted = true;
 }
@@ -756,6 +777,8 @@ static enum status load_all(const struct boot_opts *o, struct boot *out, struct 
 	enum status s = plan_all(o, out, &fit, &plan, fail);
 	if (s == OK)
 		s = load_others(o, out, &fit, fail);
+	if (s == OK && o->is_listener)
+		s = fit_check_listener(&fit, o->plan->model_dir, fail);
 	if (s == OK)
 		s = load_engine(o, out, &fit, fail);
 	if (s != OK)
@@ -787,17 +810,29 @@ static enum status look_for_room(const struct boot_opts *o, struct fail *fail)
 	return s;
 }
 
+/* The place that the listener had while it slept is counted anew. */
+static void take_place(struct boot_shared *s)
+{
+	s->ledger.device_taken -= s->listener.device_taken;
+	s->ledger.system_taken -= s->listener.system_taken;
+	s->listener = (struct memory_ledger){0};
+}
+
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail)
 {
-	*out = (struct boot){0};
+	*out = (struct boot){.is_listener = o->is_listener};
 	set_stage(o->health, LOAD_CHECKING, 0, 0);
+	if (o->is_listener)
+		take_place(o->shared);
 	enum status s = check_self(o, fail);
 	out->is_check_failed = s != OK;
 	if (s == OK && o->shared->n_loaded > 0 && !o->config->mmap)
 		s = look_for_room(o, fail);
 	if (s == OK)
 		s = load_all(o, out, fail);
+	if (s != OK && o->is_listener && !out->is_check_failed)
+		s = fail_within(fail, s, "transcription_model");
 	/* What does not fit beside others may fit without them. */
 	out->needs_room = (s == E_NOMEM || s == E_CONFIG) && !out->is_counted &&
 			  o->shared->n_loaded > 0;
@@ -818,7 +853,7 @@ void boot_unload(struct boot *b, struct boot_shared *shared)
 		embed_destroy(b->embedder);
 		embed_destroy(b->reranker);
 	}
-	if (b->is_counted) {
+	if (b->is_counted && !b->is_listener) {
 		shared->ledger.device_taken -= b->took.device_taken;
 		shared->ledger.system_taken -= b->took.system_taken;
 		shared->n_loaded--;

@@ -31,7 +31,9 @@ struct boot_shared {
 	/* The memory before anything was loaded, and what is taken of it now. */
 	struct memory_ledger ledger;
 	struct memory_ledger readers; /* of that, taken by embedder and reranker */
-	int n_loaded;      /* models in memory */
+	/* Of that, what the listener takes, or has for itself while it sleeps. */
+	struct memory_ledger listener;
+	int n_loaded;      /* models in memory, without readers and listener */
 	bool is_checked;   /* the self-check was made */
 };
 
@@ -46,6 +48,8 @@ struct boot_opts {
 	struct api_memory *memory; /* of this model */
 	void (*on_ready)(void *ctx); /* sched_opts.on_ready */
 	void *ctx;
+	/* It is transcription_model, beside the others: it must hear, and never makes room. */
+	bool is_listener;
 	bool is_check; /* boot_check sets it */
 	bool maps;     /* weights are mapped whatever mmap says: nothing large is read */
 };
@@ -56,6 +60,7 @@ struct boot {
 	bool is_first;
 	struct memory_ledger took; /* device_taken and system_taken: what this model takes */
 	bool is_counted;           /* in boot_shared */
+	bool is_listener;          /* it keeps its place in boot_shared.listener */
 	struct vision *vision; /* NULL: images are refused */
 	struct sound *sound;   /* NULL: sound is refused */
 	bool lacks_audio;      /* as in struct fit */
@@ -73,6 +78,9 @@ struct boot {
  * E_CONFIG: the configured backend cannot be used here. */
 enum status boot_plan(const struct config *c, struct boot_plan *out,
 		      struct fail *fail) MUST_USE;
+/* Of a further model, which has no folders of its own, and the first one's backend and fetch: the
+ * caller takes fetch back before boot_plan_deinit. */
+void boot_plan_beside(const struct boot_plan *first, const char *model, struct boot_plan *out);
 void boot_plan_deinit(struct boot_plan *p);
 
 /* Opens and reads what boot_load would before it loads anything, with the same faults. It counts no

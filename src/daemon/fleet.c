@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -65,6 +66,8 @@ struct fleet {
 	struct member *busy;        /* it loads or unloads */
 	struct member *wanted;      /* the queue of loads, in order of their first request */
 	enum fleet_state start;
+	const struct member *failed; /* NOT_STARTED: because of it */
+	struct config listener;      /* the settings of transcription_model */
 	bool is_draining, is_stopping, has_given_up;
 };
 
@@ -79,6 +82,7 @@ static struct boot_opts boot_opts(struct member *e)
 				  .health = m->o.health, .beats = &e->health,
 				  .shared = &m->shared, .memory = e->memory,
 				  .batches = *m->o.batches,
+				  .is_listener = e->row->is_listener,
 				  .on_ready = m->o.on_news, .ctx = m->o.ctx};
 }
 
@@ -217,13 +221,14 @@ static void unload(struct member *e, enum row_state after)
 	sched_stop(r->sched);
 }
 
-/* The one that goes first: without a request, and used least lately. NULL: none is in memory. */
+/* The one that goes first: without a request, and used least lately. NULL: none is in memory, or
+ * only the listener, whose place is its own. */
 static struct member *find_victim(struct fleet *m)
 {
 	struct member *best = NULL;
 	for (int i = 0; i < m->n; i++) {
 		struct member *e = &m->members[i];
-		if (e->row->state != ROW_LOADED)
+		if (e->row->state != ROW_LOADED || e->row->is_listener)
 			continue;
 		bool is_busy = e->row->n_calls > 0, best_is = best && best->row->n_calls > 0;
 		if (!best || (best_is && !is_busy) ||
@@ -306,6 +311,23 @@ static void advance(struct fleet *m)
 
 /* --- news ----------------------------------------------------------------------- */
 
+static void fail_start(struct fleet *m, const struct member *e)
+{
+	m->start = FLEET_NOT_STARTED;
+	m->failed = e;
+}
+
+/* At the start the models are loaded from the last to the first. */
+static void go_on(struct member *e)
+{
+	struct fleet *m = e->of;
+	if (e == m->members) {
+		m->start = FLEET_STARTED;
+	} else if (load(e - 1, &e[-1].fail) != OK) {
+		fail_start(m, e - 1);
+	}
+}
+
 static void count_loaded(const struct fleet *m)
 {
 	int n = 0;
@@ -337,7 +359,8 @@ static void on_loaded(struct member *e)
 		unwant(m, e);
 	if (m->is_stopping)
 		sched_stop(r->sched);
-	m->start = FLEET_STARTED;
+	if (m->start == FLEET_STARTING)
+		go_on(e);
 	m->o.on_change(m->o.ctx);
 	if (e == m->members && !m->is_draining && !m->is_stopping)
 		m->o.on_first(m->o.ctx, r->api, r->sched);
@@ -352,7 +375,7 @@ static void on_failed(struct member *e)
 	e->job = JOB_NONE;
 	m->busy = NULL;
 	if (m->start == FLEET_STARTING) {
-		m->start = FLEET_NOT_STARTED;
+		fail_start(m, e);
 		return;
 	}
 	if (e->found_no_room) {
@@ -527,15 +550,57 @@ static void add_member(struct fleet *m, const struct config *c)
 	r->n_aliases = c->aliases.n;
 }
 
+/* Settings of transcription_model: what describes `model` alone is as where nothing is said. */
+static void set_listener(struct fleet *m)
+{
+	struct config *c = &m->listener;
+	*c = *m->o.config;
+	c->model = c->transcription_model;
+	c->ctx = c->transcription_ctx;
+	c->model_name = c->embedding_model = c->rerank_model = c->transcription_model = c->mmproj =
+		c->chat_template = c->chat_template_kwargs = c->kv_dir = "";
+	c->aliases = (struct config_list){0};
+	c->tool_format = c->reasoning = "auto";
+	c->images = c->speculative = "off";
+	c->audio = strcmp(c->audio, "cpu") == 0 ? "cpu" : "auto";
+	c->temperature = c->top_p = c->min_p = NAN;
+	c->top_k = 0;
+	c->kv_cache = c->state_checkpoints = 0;
+	c->profile = false;
+}
+
+static enum status add_listener(struct fleet *m, struct fail *fail)
+{
+	const struct config *c = m->o.config;
+	struct model_row *r = &m->rows[m->n];
+	struct boot_plan *plan = &m->members[m->n].plan;
+	set_listener(m);
+	add_member(m, &m->listener);
+	boot_plan_beside(&m->members[0].plan, c->transcription_model, plan);
+	r->name = plan->model_name;
+	r->is_listener = true;
+	bool is_taken = strcmp(r->name, m->rows[0].name) == 0;
+	for (int i = 0; i < c->aliases.n; i++)
+		is_taken |= strcmp(r->name, c->aliases.items[i]) == 0;
+	if (!is_taken)
+		return OK;
+	return fail_at(fail, E_CONFIG, "transcription_model", "transcription_model = %.200s: its "
+		       "name, %.100s, is also one of model. Set model_name to another, or leave "
+		       "transcription_model out where model itself hears", c->transcription_model,
+		       r->name);
+}
+
 enum status fleet_create(const struct fleet_opts *o, struct fleet **out, struct fail *fail)
 {
 	struct fleet *m = xcalloc(1, sizeof *m);
 	m->o = *o;
-	m->rows = xcalloc(1, sizeof *m->rows);
-	m->members = xcalloc(1, sizeof *m->members);
+	m->rows = xcalloc(2, sizeof *m->rows);
+	m->members = xcalloc(2, sizeof *m->members);
 	add_member(m, o->config);
 	enum status s = boot_plan(o->config, &m->members[0].plan, fail);
 	m->rows[0].name = m->members[0].plan.model_name;
+	if (s == OK && *o->config->transcription_model)
+		s = add_listener(m, fail);
 	*out = m;
 	return s;
 }
@@ -549,8 +614,11 @@ void fleet_destroy(struct fleet *m)
 		api_memory_destroy(e->memory);
 	}
 	boot_unload_readers(&m->shared);
-	for (int i = m->n - 1; i >= 0; i--) /* the first plan owns what the others share */
+	for (int i = m->n - 1; i >= 0; i--) {
+		if (i > 0) /* the first plan's */
+			m->members[i].plan.fetch = NULL;
 		boot_plan_deinit(&m->members[i].plan);
+	}
 	free(m->rows);
 	free(m->members);
 	free(m);
@@ -583,14 +651,15 @@ const struct boot_plan *fleet_plan(const struct fleet *m) { return &m->members[0
 
 enum status fleet_start(struct fleet *m, struct fail *fail)
 {
-	return load(&m->members[0], fail);
+	return load(&m->members[m->n - 1], fail);
 }
 
 enum fleet_state fleet_started(const struct fleet *m, const struct fail **out_fail,
 				 bool *is_check)
 {
-	*out_fail = &m->members[0].fail;
-	*is_check = m->members[0].is_check_failed;
+	const struct member *e = m->failed ? m->failed : m->members;
+	*out_fail = &e->fail;
+	*is_check = e->is_check_failed;
 	return m->start;
 }
 

@@ -39,7 +39,7 @@ enum status fleet_check(struct fleet *m, struct fail *fail) MUST_USE;
 struct model_row *fleet_rows(struct fleet *m, int *n); /* for http_opts */
 const struct boot_plan *fleet_plan(const struct fleet *m); /* of the first model */
 
-/* Begins to load the first model. E_LIMIT: no thread can be started. */
+/* Begins to load all models, the first one last. E_LIMIT: no thread can be started. */
 enum status fleet_start(struct fleet *m, struct fail *fail) MUST_USE;
 enum fleet_state { FLEET_STARTING, FLEET_STARTED, FLEET_NOT_STARTED };
 /* NOT_STARTED: *out_fail says why, and is_check whether it was the self-check. */

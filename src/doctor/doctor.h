@@ -28,8 +28,8 @@ struct doctor {
 	bool is_quick;    /* no self-check */
 	int64_t read_mb;  /* MiB that the GPU reads to measure its rate; 0: not measured */
 	const char *model;   /* NULL: none was named */
-	const char *embedding_model, *rerank_model, *mmproj; /* models loaded beside `model`;
-							      * NULL: none */
+	/* models loaded beside `model`; NULL: none */
+	const char *embedding_model, *rerank_model, *transcription_model, *mmproj;
 	const char *url;     /* a server whose answers are checked; NULL: none */
 	const char *backend; /* "auto", "cpu" or "hip" */
 	const char *hip_library, *hip_kernels; /* as in struct backend_opts */

@@ -105,6 +105,35 @@ static void read_memory(const struct doctor *d, struct backend *b, struct memory
 		doctor_memory(d, &out->device);
 }
 
+/* Counts the model that transcribes, which a start loads first. */
+static enum status plan_listener(const struct doctor *d, struct backend *b,
+				 const struct backend_opts *bo, struct memory_ledger *ledger,
+				 struct fail *fail)
+{
+	struct model *m;
+	struct fit fit = {.ledger = *ledger};
+	struct memory_plan p;
+	struct engine_opts eo = {0};
+	enum status st = model_open(d->transcription_model, NULL, &m, fail);
+	if (st != OK)
+		return fail_within(fail, st, "transcription_model");
+	const struct fit_opts o = {
+		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE}};
+	st = fit_open(&o, &fit, fail);
+	if (st == OK)
+		st = fit_check_listener(&fit, d->transcription_model, fail);
+	fit_tell(&fit, &eo);
+	fit_tell_listener(FIT_TRANSCRIPTION_CTX, m->config.max_ctx, &eo);
+	if (st == OK)
+		st = engine_plan(m, b, &eo, &p, fail);
+	*ledger = fit.ledger;
+	if (st == OK)
+		memory_ledger_take(ledger, true, p.taken);
+	fit_close(&fit);
+	model_close(m);
+	return st == OK ? OK : fail_within(fail, st, "transcription_model");
+}
+
 /* Opens the models that a start with the defaults of halod.conf loads beside the main model. */
 static enum status open_others(const struct doctor *d, struct model *m,
 			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
@@ -136,7 +165,10 @@ static enum status plan(const struct doctor *d, struct model *m, struct fit *fit
 	if (st != OK)
 		return st;
 	read_memory(d, b, &fit->ledger);
-	st = open_others(d, m, &bo, fit, fail);
+	if (d->transcription_model)
+		st = plan_listener(d, b, &bo, &fit->ledger, fail);
+	if (st == OK)
+		st = open_others(d, m, &bo, fit, fail);
 	fit_tell(fit, &eo);
 	if (st == OK)
 		st = engine_plan(m, b, &eo, out, fail);

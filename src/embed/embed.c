@@ -446,7 +446,7 @@ static struct engine_opts engine_opts_of(const struct embed *e)
 		/* Pairs of one query have the same beginning. */
 		.prefix_cache = e->kind == EMBED_SCORES,
 		.gives_rows = e->kind == EMBED_VECTORS || e->pool.n_dense,
-		.reader = key_of(e->kind)};
+		.reader = key_of(e->kind), .ctx_key = "reader_ctx"};
 }
 
 static enum status plan_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)

@@ -152,11 +152,11 @@ struct engine_opts {
 	bool kv_dir_is_needed; /* one that cannot be used is a failure, not a warning */
 	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
 	/* have: the memory before anything was loaded (outlives the call); NULL: the
-	 * backend's now. beside: what others take of it. reader: for a model that reads
-	 * (memory_plan.h), else NULL. */
+	 * backend's now. beside: what others take of it. reader, ctx_key: as in memory_wish. */
 	const struct memory_have *have;
 	int64_t beside;
-	const char *reader;
+	const char *reader, *ctx_key;
+	int kv_seqs; /* longest sequences that the KV cache holds; 0: max_seqs */
 	/* The plan that engine_plan made for the same model, backend and options. NULL:
 	 * engine_create makes one. */
 	const struct memory_plan *plan;

@@ -183,8 +183,10 @@ static enum status plan(struct model *m, struct backend *b, const struct family 
 		need.beside += engine_disk_bytes(
 			o->max_seqs, l->n_states ? (size_t)(need.states / l->n_states) : 0);
 	const struct memory_wish wish = {
-		.page_size = o->page_size, .max_seqs = o->max_seqs, .n_ctx = o->n_ctx,
-		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader};
+		.page_size = o->page_size, .n_ctx = o->n_ctx,
+		.max_seqs = o->kv_seqs ? o->kv_seqs : o->max_seqs,
+		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader,
+		.ctx_key = o->ctx_key};
 	plan_experts(m, b, &have, &wish, &need);
 	enum status st = memory_plan(&need, &have, &wish, p, fail);
 	if (st != OK)

@@ -51,6 +51,14 @@ static void write_sum(const struct memory_need *need, const struct memory_have *
 		 reserve / GIB, sum / GIB, have->device, (double)have->free / GIB);
 }
 
+/* A model beside the one that writes has settings of its own. */
+static enum status fail_reader(const struct memory_wish *wish, const char *sum, struct fail *fail)
+{
+	return fail_at(fail, E_CONFIG, wish->ctx_key, "a context of %d tokens does not fit: %s. "
+		       "Set %s to less, or leave %s out", (int)wish->n_ctx, sum, wish->ctx_key,
+		       wish->reader);
+}
+
 static enum status plan_asked(const struct memory_need *need,
 			      const struct memory_have *have,
 			      const struct memory_wish *wish, int64_t left,
@@ -68,9 +76,7 @@ static enum status plan_asked(const struct memory_need *need,
 		return OK;
 	write_sum(need, have, out->n_pages * need->page, sum, sizeof sum);
 	if (wish->reader)
-		return fail_at(fail, E_CONFIG, "reader_ctx",
-			       "texts of %d tokens do not fit: %s. Set reader_ctx to less, or "
-			       "leave %s out", (int)wish->n_ctx, sum, wish->reader);
+		return fail_reader(wish, sum, fail);
 	return fail_at(fail, E_CONFIG, "kv_cache",
 		       "kv_cache does not fit: %s. Set kv_cache to at most %lldM, or to auto "
 		       "for as much as fits", sum, (long long)(MAX(left, 0) >> 20));
@@ -88,6 +94,8 @@ static enum status plan_fitting(const struct memory_need *need,
 	if (out->n_pages >= per_seq)
 		return OK;
 	write_sum(need, have, per_seq * need->page, sum, sizeof sum);
+	if (wish->reader)
+		return fail_reader(wish, sum, fail);
 	int64_t tokens = out->n_pages * size;
 	if (wish->ctx_is_asked && tokens >= 1)
 		return fail_at(fail, E_CONFIG, "ctx",

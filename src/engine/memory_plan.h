@@ -36,12 +36,13 @@ void memory_ledger_take(struct memory_ledger *l, bool is_on_device, int64_t byte
 
 struct memory_wish {
 	int32_t page_size;  /* tokens of a KV page */
-	int32_t max_seqs;   /* sequences at a time */
+	int32_t max_seqs;   /* sequences that the KV cache holds without kv_bytes */
 	int32_t n_ctx;      /* tokens of the longest sequence */
 	bool ctx_is_asked;  /* somebody chose n_ctx; else it may become smaller */
 	int64_t kv_bytes;   /* the size that somebody chose for the KV cache; 0: none */
-	const char *reader; /* "embedding_model", whose n_ctx is reader_ctx and gives kv_bytes;
-			     * NULL: it is the model that writes */
+	/* "embedding_model", and "reader_ctx", which n_ctx comes from; NULL, NULL: it is the model
+	 * that writes */
+	const char *reader, *ctx_key;
 };
 
 struct memory_plan {

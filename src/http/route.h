@@ -15,6 +15,7 @@ enum route_flags {
 	ROUTE_SLOW = 32, /* waits for another model: few of these at a time */
 	ROUTE_OLLAMA = 128, /* errors in Ollama's shape */
 	ROUTE_FORM = 256, /* the body is a form with a file */
+	ROUTE_HEARS = 512, /* for the listener of row.h */
 	ROUTE_PROBE = 64, /* answers under any Host */
 	ROUTE_ANTHROPIC = 16, /* errors and the id's header in Anthropic's shape */
 };

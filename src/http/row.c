@@ -39,6 +39,8 @@ struct model_row *row_front(struct http *h)
 	struct model_row *front = NULL;
 	for (int i = 0; i < h->opts.n_rows; i++) {
 		struct model_row *r = &h->opts.rows[i];
+		if (r->is_listener)
+			continue;
 		if (r->state == ROW_LOADED)
 			return r;
 		if (!front || (!front->api && r->api))
@@ -70,15 +72,28 @@ static struct model_row *fail_row(struct str name, struct fail *fail)
 	return NULL;
 }
 
+/* The row of requests that name no model. */
+static struct model_row *unnamed(struct http *h, unsigned flags)
+{
+	for (int i = 0; (flags & ROUTE_HEARS) && i < h->opts.n_rows; i++)
+		if (h->opts.rows[i].is_listener)
+			return &h->opts.rows[i];
+	return h->opts.rows;
+}
+
 struct model_row *row_choose(struct conn *c, struct fail *fail)
 {
 	struct http *h = c->http;
-	struct model_row *r = h->opts.rows, *front = row_front(h);
+	const unsigned flags = c->route->flags;
+	struct model_row *r = unnamed(h, flags);
 	struct peek p;
 	/* Models that read are beside each of the others. */
-	if (h->opts.n_rows == 1 || (c->route->flags & ROUTE_SLOW))
-		return h->opts.n_rows == 1 ? r : front;
-	peek_body(buf_str(&c->body.buf), c->route->flags & ROUTE_OLLAMA, &p);
+	if (h->opts.n_rows == 1 || ((flags & ROUTE_SLOW) && !(flags & ROUTE_HEARS)))
+		return h->opts.n_rows == 1 ? r : row_front(h);
+	if (flags & ROUTE_FORM)
+		peek_form(str_of(c->type ? c->type : ""), buf_str(&c->body.buf), &p);
+	else
+		peek_body(buf_str(&c->body.buf), flags & ROUTE_OLLAMA, &p);
 	if (p.model.n) {
 		r = row_named(h, buf_str(&p.model));
 		if (!r)

@@ -25,6 +25,7 @@ struct model_row {
 	const char *name;
 	const char *const *aliases;
 	int n_aliases;
+	bool is_listener;     /* /v1/audio asks it where a form names no model */
 	enum row_state state;
 	bool is_leaving;      /* LOADED, but to be unloaded: new requests wait */
 	/* While it is not LOADED it answers questions about the model only. NULL: it was not
@@ -47,7 +48,7 @@ const char *row_state_name(enum row_state s); /* as llama-server's router spells
 /* The row of this name or alias; NULL: none. "NAME:latest" is NAME. */
 struct model_row *row_named(struct http *h, struct str name);
 /* The row that answers for the server: the first that is loaded, else the first with an api, else
- * the first. NULL: there is none. */
+ * the first. A listener does not. NULL: there is none. */
 struct model_row *row_front(struct http *h);
 /* Can requests use it now? */
 static inline bool row_is_open(const struct model_row *r)

@@ -307,6 +307,12 @@ def models():
     r = doctor({**few, DEVICE + "mem_info_gtt_total": "%d\n" % (1 << 20)}, "--model", AWQ,
                "--embedding-model", os.path.join(readers, "last"))
     says(r, "bad", "model", "Leave embedding_model out")
+    asr = os.path.join(SRC, "tests/golden/vision/qwen3asr")
+    beside = re.search(r"beside (\S+) GiB", doctor(few, "--model", AWQ, "--transcription-model",
+                                                   asr).text("model"))
+    ok(beside and float(beside.group(1)) > 0.06, "a model that transcribes is counted", beside)
+    r = doctor(STRIX, "--model", AWQ, "--transcription-model", AWQ)
+    says(r, "bad", "model", "transcription_model: ", "hears nothing")
     gemma = os.path.join(SRC, "tests/golden/vision/gemma3")
     for more in [], ["--backend", "cpu"]:
         ok("images" not in doctor(STRIX, *more, "--model", gemma).lines,

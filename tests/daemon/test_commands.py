@@ -61,6 +61,8 @@ COMMANDS = [
     (r"halod --help", RUN, ""),
     (r"halod --check-config", RUN, ""),
     (r"\./halod --embedding-model Qwen/", ELSE, "tests/http/test_readers.py serves such models"),
+    (r"\./halod --model Qwen/\S+ --transcription-model Qwen/", ELSE,
+     "tests/http/test_sounds.py serves such models"),
     (r"(\./)?haloctl doctor$", ELSE, "tests/ctl/test_doctor.py runs it; a machine may be bad"),
     (r"\./haloctl devices", ELSE, "ends with 1 where there is no GPU"),
     (r"HALOD_SRCDIR=\. .* tests/http/pictures\.py docs", ELSE, "minutes; it writes to docs/"),

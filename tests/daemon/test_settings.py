@@ -17,7 +17,8 @@ NOBODY = 54321  # root may read and write everything
 FREE = {"model_name", "aliases"}
 # What each setting of a file, of a folder or of words may not be, beside the usual. {} is the
 # test's folder; `with`: other settings that it needs.
-FILES = {"model": "", "embedding_model": "", "rerank_model": "", "chat_template": "",
+FILES = {"model": "", "embedding_model": "", "rerank_model": "",
+         "transcription_model": "", "chat_template": "",
          "mmproj": "", "tls_cert": "tls_key = {}/fine", "tls_key": "tls_cert = {}/cert",
          "api_key_file": "", "hip_library": "backend = hip"}
 FOLDERS = {"image_dir": False, "hip_kernels": False,
@@ -39,6 +40,7 @@ IDLE = ["metrics_need_key = yes", "max_requests_per_key = 2", "speculative = mtp
         "expert_memory = many", "expert_memory = 1G\nexact = yes", "ctx = 16777216",
         "backend = hip\nhip_library = {}/text",
         "rerank_model = {}/last", "embedding_model = {}/halo-tiny", "model = {}/last",
+        "transcription_model = {}/halo-tiny", "transcription_model = {}/last",
         "mmproj = {}/halo-tiny/model.safetensors"]
 
 

@@ -5,15 +5,17 @@
 refused."""
 import json
 import os
+import subprocess
 import sys
 import tempfile
 
-from halod import BUILDDIR, SRCDIR, Halod, run
+from halod import BUILDDIR, MODEL, PROGRAM, SRCDIR, Halod, run
 from sounds import form, is_built, raw, sound, spelled, tone
 from test_image_fetch import SERVER, answer
 from test_images import SEE, chat, image, text, user
 
 OMNI = os.path.join(SRCDIR, "tests/golden/vision/qwen3omni")
+ASR = os.path.join(SRCDIR, "tests/golden/vision/qwen3asr")
 HEAR = "<|audio_start|><|audio_pad|><|audio_end|>"
 PAD = 509
 AT = "messages[0].content[0].input_audio.data"
@@ -318,7 +320,7 @@ def test_fetch(t, d):
 
 def test_asr(t, d):
     """Qwen3-ASR hears half a second at least."""
-    asr = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3asr"), max_output_tokens=6)
+    asr = Halod(model=ASR, max_output_tokens=6)
     for seconds, tokens in ((0.2, 7), (0.5, 7), (1.5, 20)):
         a = chat(asr, user(sound(tone(seconds)))).json
         t.equal(a["usage"]["prompt_tokens_details"]["audio_tokens"], tokens,
@@ -338,6 +340,63 @@ def test_asr(t, d):
     t.ok(a.status == 501 and "translates nothing" in a.json["error"]["message"],
          "it translates nothing", a.body)
     t.equal(asr.stop(), 0, "and it ends well")
+
+
+def test_beside(t, d):
+    """transcription_model: a model of its own for forms, which sleeps and wakes by itself."""
+    wav = tone(1.5)
+    alone = Halod(model=ASR, max_output_tokens=6)
+    want = transcribe(alone, wav).json
+    t.equal(alone.stop(), 0, "Qwen3-ASR alone ends well")
+    two = Halod(transcription_model=ASR, max_output_tokens=6, sleep_after="1s", aliases="chat",
+                embedding_model=os.path.join(SRCDIR, "tests/golden/readers/last"))
+    asleep = "model %s has left memory"
+
+    def listed():
+        return {m["id"]: m for m in two.get("/v1/models").json["data"]}
+    models = listed()
+    t.equal(sorted(models), ["chat", "halo-tiny", "last", "qwen3asr"], "both are listed")
+    t.equal([models[x]["architecture"]["input_modalities"] for x in ("halo-tiny", "qwen3asr")],
+            [["text"], ["text", "audio"]], "with what each takes")
+    for fields in ({}, {"model": "qwen3asr"}, {"model": ""}):
+        t.equal(transcribe(two, wav, **fields).json, want, "as alone: %s" % fields)
+    t.ok(two.wait_log('"path":"/v1/audio/transcriptions".*"model":"qwen3asr"'),
+         "the access log names it")
+    a = chat(two, user(sound(wav)), model="qwen3asr").json
+    t.equal(a["usage"]["prompt_tokens_details"]["audio_tokens"], 20, "it hears in chats, too")
+    for name, status, words in (("chat", 501, "`halo-tiny` hears nothing"),
+                                ("whisper-1", 404, "/v1/models lists")):
+        a = transcribe(two, wav, model=name)
+        t.ok(a.status == status and words in a.json["error"]["message"], words, a.body)
+    t.equal(two.chat("Hello", max_tokens=2).json["model"], "halo-tiny", "a chat is the other's")
+    t.equal(two.request("POST", "/v1/embeddings", {"input": "a"}).status, 200, "and vectors")
+    for name in "halo-tiny", "qwen3asr":
+        two.wait_log(asleep % name)
+    t.equal(transcribe(two, wav).json, want, "it wakes")
+    t.equal(listed()["halo-tiny"]["status"]["value"], "sleeping", "and does not wake the other")
+    t.equal(two.request("POST", "/v1/embeddings", {"input": "a"}).status, 200,
+            "vectors wake their model")
+    t.equal(two.metrics()["kv_pages"], 2048 + 256, "each has the room that it had")
+    t.equal(two.stop(), 0, "and it ends well")
+
+
+def test_not_beside(t, d):
+    """What cannot transcribe is refused, by a check and at the start."""
+    for flags, words in ((["--transcription-model", MODEL], "hears nothing"),
+                         (["--transcription-model", ASR, "--model", ASR], "is also one of model"),
+                         (["--transcription-model", ASR, "--aliases", "a, qwen3asr"],
+                          "is also one of model"),
+                         (["--transcription-model", ASR, "--model-name", "x"], "")):
+        if "--model" not in flags:
+            flags = flags + ["--model", os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")]
+        p = subprocess.run([PROGRAM, "--check-config", *flags], capture_output=True, text=True)
+        t.ok((p.returncode != 0) == bool(words) and words in p.stderr and
+             ("transcription_model" in p.stderr) == bool(words), "%s: %s" % (flags, words), p.stderr)
+    for settings, words in (({"transcription_model": OMNI, "audio_cache": "1T"}, "does not fit"),
+                            ({"transcription_model": MODEL, "model": ASR}, "hears nothing")):
+        x = Halod(wait=False, **settings)
+        t.ok(x.process.wait(60) == 3 and x.wait_log("error.*transcription_model: .*" + words),
+             "does not start: " + words, "\n".join(line or "(end)" for line in x.lines))
 
 
 def test_deaf(t, d):
@@ -360,6 +419,7 @@ if __name__ == "__main__":
         print("1..0 # SKIP halod was built without the libraries for audio")
         sys.exit(0)
     run([test_answers, test_formats, test_cache, test_spellings, test_ignored, test_refused,
-         test_transcripts, test_wrong_forms, test_too_long, test_fetch, test_asr, test_deaf],
+         test_transcripts, test_wrong_forms, test_too_long, test_fetch, test_asr, test_beside, test_not_beside,
+         test_deaf],
         model=OMNI, exact="yes", max_audio_time="8s", max_audio_bytes=400000, max_output_tokens=6,
         max_images=4)

@@ -73,8 +73,14 @@ static void test_beside(void)
 
 	struct memory_wish reader = wish(8192, true, 50 * GIB);
 	reader.reader = "embedding_model";
+	reader.ctx_key = "reader_ctx";
 	refused(&model, &box, reader, "reader_ctx", "Set reader_ctx to less",
 		"a model that reads, with its longest text");
+	reader.kv_bytes = 0;
+	reader.n_ctx = 800000;
+	reader.ctx_key = "transcription_ctx";
+	refused(&model, &box, reader, "transcription_ctx", "Set transcription_ctx to less",
+		"one whose cache has no bytes of its own");
 	need.weights = 70 * GIB;
 	refused(&need, &box, reader, "embedding_model", "Leave embedding_model out",
 		"one that is too large");
