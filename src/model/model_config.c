@@ -289,7 +289,8 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	bool is_whole = !classes, is_body = false;
 	json_array_foreach((json_t *)classes, i, class) {
 		const char *name = json_is_string(class) ? json_string_value(class) : "";
-		is_whole |= strcmp(name, arch->class) == 0;
+		/* Old files of EXAONE-MoE have a large E before "ForCausalLM". */
+		is_whole |= strcasecmp(name, arch->class) == 0;
 		is_body |= is_body_of(name, arch->class);
 	}
 	if (!is_whole && !is_body)

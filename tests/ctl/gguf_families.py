@@ -20,7 +20,8 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "nemotron_h": "nemotron_h", "llama4_text": "llama4", "deepseek_v32": "deepseek32",
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
-         "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3"}
+         "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
+         "exaone_moe": "exaone-moe"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -65,7 +66,7 @@ NAMES = {
     "seed_oss": POST_NORM, "olmo2": POST_NORM, "exaone4": POST_NORM,
     "lfm2": CONV, "lfm2moe": CONV, "gemma4": GEMMA4,
     "granitehybrid": {**EXPERTS, **SPACE}, "granitemoe": EXPERTS, "ernie4_5-moe": EXPERTS,
-    "hunyuan-moe": EXPERTS, "hy_v3": EXPERTS,
+    "hunyuan-moe": EXPERTS, "hy_v3": EXPERTS, "exaone-moe": EXPERTS,
     "nemotron_h": {**EXPERTS, **SPACE, "norm": "attn_norm"},
     "nemotron_h_moe": {**EXPERTS, **SPACE, "norm": "attn_norm",
                        "mlp.fc1_latent_proj": "ffn_latent_down",
@@ -510,13 +511,18 @@ def hunyuan_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
-def hy3_keys(c, arch):
-    """It says neither how many shared experts there are, nor how many dense layers."""
-    return [(arch + "." + name, kind, value) for name, kind, value in (
-        ("expert_shared_feed_forward_length", g.U32,
-         c["num_shared_experts"] * c["moe_intermediate_size"]),
-        ("expert_weights_norm", g.BOOL, True), ("expert_gating_func", g.U32, 2),
-        ("expert_weights_scale", g.F32, c["router_scaling_factor"]))]
+def shared_keys(c, arch):
+    """HY 3 says neither how many shared experts there are, nor how many dense layers."""
+    scale = c.get("router_scaling_factor", c.get("routed_scaling_factor"))
+    out = [("expert_shared_feed_forward_length", g.U32,
+            c["num_shared_experts"] * c["moe_intermediate_size"]),
+           ("expert_weights_norm", g.BOOL, True), ("expert_gating_func", g.U32, 2),
+           ("expert_weights_scale", g.F32, scale)]
+    if arch == "exaone-moe":
+        out += [("expert_shared_count", g.U32, c["num_shared_experts"]),
+                ("leading_dense_block_count", g.U32, c["first_k_dense_replace"]),
+                ("rope.scaling.type", g.STRING, "none"), ("nextn_predict_layers", g.U32, 0)]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
 def arch_of(c):
@@ -573,8 +579,8 @@ def keys(folder, config, made):
         out += ernie_keys(c, arch)
     if arch.startswith("hunyuan"):
         out += hunyuan_keys(c, arch)
-    if arch == "hy_v3":
-        out += hy3_keys(c, arch)
+    if arch in ("hy_v3", "exaone-moe"):
+        out += shared_keys(c, arch)
     if c.get("model_type") == "granitemoeshared":
         out.append((arch + ".expert_shared_feed_forward_length", g.U32,
                     c["shared_intermediate_size"]))

@@ -254,6 +254,13 @@ MODELS = [
       "first_k_dense_replace": 1, "moe_router_enable_expert_bias": True,
       "moe_router_use_sigmoid": True, "num_nextn_predict_layers": 1,
       "output_router_logits": True, "qk_norm": True, "route_norm": True}, True),
+    ("K-EXAONE 236B A23B", "exaonemoe", COMMON + "head_dim layer_types first_k_dense_replace "
+     "mlp_layer_types moe_intermediate_size n_group norm_topk_prob num_experts "
+     "num_experts_per_tok num_shared_experts pad_token_id rope_parameters "
+     "routed_scaling_factor sliding_window topk_group",
+     {"attention_dropout": 0.0, "is_moe_layer": [False, True, True, True],
+      "num_nextn_predict_layers": 1, "scoring_func": "sigmoid",
+      "sliding_window_pattern": "LLLG", "topk_method": "noaux_tc"}, True),
     ("OLMo 2 7B", "olmo2", COMMON + ROPE + "pad_token_id",
      {"attention_bias": False, "attention_dropout": 0.0}, True),
     ("Olmo 3 7B", "olmo3", COMMON + "rope_theta rope_scaling layer_types pad_token_id "
@@ -422,6 +429,7 @@ SOURCES = {
     "Llama 4 Scout": AIC % "meta-llama--Llama-4-Scout-17B-16E-Instruct",
     "ERNIE 4.5 21B A3B": "a test of PaddlePaddle/FastDeploy, which writes such a file",
     "Hunyuan 7B": "a log of a quantization, which prints the file of Hy-MT2-7B",
+    "K-EXAONE 236B A23B": "tests of a runtime for Apple's GPUs, with the keys of the file",
     "Hy3 Preview": "a test of a runtime for Apple's GPUs, with the keys of the file",
     "OLMo 2 7B": MLC % "olmo2_7b",
     "Olmo 3 7B": MAXTEXT % "olmo3_7b",

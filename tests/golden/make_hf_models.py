@@ -182,6 +182,11 @@ HY3 = {**SMALL, "tie_word_embeddings": False, "num_hidden_layers": 3, "num_exper
        "num_experts_per_tok": 2, "moe_intermediate_size": 24, "num_shared_experts": 2,
        "intermediate_size": 40}
 
+# Layers that see all do not rotate.
+EXAONE_MOE = {**EXAONE, "tie_word_embeddings": False, "num_experts": 4,
+              "num_experts_per_tok": 2, "moe_intermediate_size": 24, "num_shared_experts": 2,
+              "intermediate_size": 40}
+
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
                                         "alpha": 1000.0, "factor": 1.0}}
@@ -320,6 +325,7 @@ MODELS = {
     "cohere2": (hf.Cohere2Config, hf.Cohere2ForCausalLM,
                 {**SMALL, "num_hidden_layers": 4, "sliding_window": 16, "logit_scale": 0.25,
                  "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}, True),
+    "exaonemoe": (hf.ExaoneMoeConfig, hf.ExaoneMoeForCausalLM, EXAONE_MOE, True),
     "hyv3": (hf.HYV3Config, hf.HYV3ForCausalLM, HY3, True),
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GLM-4-MoE and HY 3: the first layers are dense, the others have grouped experts, chosen by
- * sigmoids and a bias, and a shared one. In GLM only a part of a head rotates, and some models have
- * norms of q and k. Sources: modeling_glm4_moe.py and modeling_hy_v3.py of Hugging Face
- * Transformers.
+ * GLM-4-MoE, HY 3 and EXAONE-MoE: the first layers are dense, the others have grouped experts,
+ * chosen by sigmoids and a bias, and a shared one. In GLM only a part of a head rotates, and some
+ * models have norms of q and k. In EXAONE-MoE only layers with a window rotate. Sources:
+ * modeling_glm4_moe.py, modeling_hy_v3.py and modeling_exaone_moe.py of Hugging Face Transformers.
  */
 #include "engine/family.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HY 3, whose layers are those of GLM-4-MoE: it names the settings of its experts in another way.
- * Source: configuration_hy_v3.py of Hugging Face Transformers, and llama.cpp's converter.
+ * HY 3 and EXAONE-MoE, whose layers are those of GLM-4-MoE: they name the settings of their experts
+ * in other ways. Sources: configuration_hy_v3.py and configuration_exaone_moe.py of Hugging Face
+ * Transformers, and llama.cpp's converter.
  */
 #include "model/model_family.h"
 
@@ -23,12 +24,28 @@ static void rename_key(json_t *text, const char *own, const char *usual)
 		json_object_set(text, usual, v);
 }
 
+/* EXAONE-MoE's first files say for each layer whether it has experts. */
+static void spell_layers(json_t *text)
+{
+	const json_t *list = jsonfile_get(text, "is_moe_layer"), *v;
+	size_t i;
+	if (!json_is_array(list) || jsonfile_get(text, "mlp_layer_types"))
+		return;
+	json_t *types = json_array();
+	json_array_foreach((json_t *)(uintptr_t)list, i, v)
+		json_array_append_new(types, json_string(json_is_true(v)    ? "sparse"
+							 : json_is_false(v) ? "dense"
+									    : "?"));
+	json_object_set_new(text, "mlp_layer_types", types);
+}
+
 static void glm4_moe_spell(json_t *text)
 {
 	static const char *const names[][2] = {
 		{"num_local_experts", "n_routed_experts"}, {"num_experts", "n_routed_experts"},
 		{"num_shared_experts", "n_shared_experts"},
 		{"router_scaling_factor", "routed_scaling_factor"},
+		{"first_last_k_dense_replace", "first_k_dense_replace"},
 		{"route_norm", "norm_topk_prob"}};
 	static const struct {
 		const char *key;
@@ -41,6 +58,7 @@ static void glm4_moe_spell(json_t *text)
 		if (!jsonfile_get(text, usual[i].key))
 			json_object_set_new(text, usual[i].key, json_integer(usual[i].value));
 	json_object_set_new(text, "use_qk_norm", json_true());
+	spell_layers(text);
 }
 
 static enum status glm4_moe_check(const json_t *text, struct arena *a, struct model_config *c,
@@ -72,7 +90,8 @@ static enum status glm4_moe_read_gguf(struct gguf_model_reader *r)
 			gguf_model_key(r, "expert_shared_feed_forward_length", name);
 		return v ? gguf_model_refuse(r, name, v)
 			 : fail_at(r->fail, E_MISSING, name,
-				   "%s: hy_v3.expert_feed_forward_length is missing", r->path);
+				   "%s: %s.expert_feed_forward_length is missing", r->path,
+				   r->arch->gguf);
 	}
 	json_object_set_new(r->config, "n_shared_experts", json_integer(all / width));
 	json_object_del(r->config, shared);

@@ -45,10 +45,39 @@ static void test_hy3(void)
 #undef HY3
 }
 
+/* Windows, and three ways to say which layers are dense. */
+static void test_exaone(void)
+{
+#define EXAONE(more) "{\"model_type\":\"exaone_moe\",\"num_hidden_layers\":4," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"num_experts\":8,\"num_experts_per_tok\":2," \
+	"\"moe_intermediate_size\":24,\"rope_theta\":1e6,\"routed_scaling_factor\":2.5," \
+	"\"sliding_window\":16,\"sliding_window_pattern\":\"LLLG\"" more "}"
+	is_int(read_config(EXAONE(",\"first_last_k_dense_replace\":2")), OK, "exaone_moe: %s",
+	       fail.text);
+	ok(c.n_experts == 8 && c.shared_dim == 24 && c.n_dense_layers == 2 && c.qk_norm &&
+		   c.routed_scale == 2.5f, "its settings");
+	ok(c.is_windowed[2] && !c.is_windowed[3] && !c.is_unrotated[2] && c.is_unrotated[3],
+	   "what sees all is not rotated");
+	is_int(read_config(EXAONE(",\"is_moe_layer\":[false,true,false,true]")), OK, "a list: %s",
+	       fail.text);
+	ok(c.n_dense_layers == 2 && c.dense_layers[1] == 2, "of layers with experts");
+	is_int(read_config(EXAONE(",\"is_moe_layer\":[false,1,false,true]")), E_UNSUPPORTED,
+	       "of something else");
+	is_int(read_config(EXAONE(",\"architectures\":[\"ExaoneMoEForCausalLM\"]")), OK,
+	       "the first files' class: %s", fail.text);
+	is_int(read_config(EXAONE(",\"architectures\":[\"ExaoneMoeForTokens\"]")),
+	       E_UNSUPPORTED, "another class");
+	is_int(read_config(EXAONE(",\"n_group\":3")), E_FORMAT, "groups that do not fit");
+#undef EXAONE
+}
+
 int main(void)
 {
 	arena_init(&arena);
 	test_hy3();
+	test_exaone();
 	arena_deinit(&arena);
 	return tap_done();
 }
