@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/agents_run.h"
 
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "ctl/post.h"
 #include "ctl/progress.h"
-#include "ctl/sse_read.h"
+#include "ctl/sse_call.h"
 
-#define MAX_ERROR_BYTES 4096
 #define ANSWER_BYTES 4 /* of a recorded answer, for each token that is asked for */
 #define MIN_ANSWER 4
 /* A server may compute a page more than is needed. `needed` is an estimate, so a part of the
@@ -28,33 +25,29 @@ struct agent {
 	int n_before;    /* prompt tokens of the request before; 0: not known */
 };
 
-struct agent_call {
-	int talk, request;
-	CURL *easy;
-	struct agents_body body;
-	struct buf sent, text, thinking, other; /* other: a response that is no stream */
-	json_t *calls; /* as far as they have come */
-	bool ends_in_calls;
-	bool ignores_eos; /* it asks for an answer of a length */
-	struct sse sse;
-	int64_t start_us, first_us;
-	int n_prompt, n_answer, n_cached; /* n_cached -1: not told */
-	char cause[24];                   /* halod's own word for a miss; "": none */
-	int n_common; /* bytes of the flat prompt with which an earlier one begins */
-	bool is_done;
-	char error[200];
-};
-
 struct agents_replay {
 	const struct agents_trace *t;
 	const struct agents_opts *o;
 	struct agents_result *r;
 	struct agent *agents;
-	CURLM *multi;
-	struct curl_slist *headers;
-	char *url;
-	int n_active, n_all;
+	struct sse_calls streams;
+	int n_all;
 	bool obeys_eos; /* the server does not take ignore_eos */
+};
+
+struct agent_call {
+	struct sse_call stream; /* the first member */
+	struct agents_replay *replay;
+	int talk, request;
+	struct agents_body body;
+	struct buf text, thinking;
+	json_t *calls; /* as far as they have come */
+	bool ends_in_calls;
+	bool ignores_eos; /* it asks for an answer of a length */
+	int64_t first_us;
+	int n_prompt, n_answer, n_cached; /* n_cached -1: not told */
+	char cause[24];                   /* halod's own word for a miss; "": none */
+	int n_common; /* bytes of the flat prompt with which an earlier one begins */
 };
 
 const char *agents_why_name(enum agents_why why)
@@ -69,12 +62,6 @@ const char *agents_why_name(enum agents_why why)
 }
 
 /* --- the stream of an answer --------------------------------------------------- */
-
-static void note_error(struct agent_call *c, const char *text)
-{
-	if (!*c->error)
-		snprintf(c->error, sizeof c->error, "%s", text);
-}
 
 /* Appends a string of the delta to that of the call. */
 static void add_piece(json_t *to, const char *key, const json_t *delta)
@@ -115,7 +102,7 @@ static void take_delta(struct agent_call *c, const json_t *delta)
 	bool has_call = json_array_size(json_object_get(delta, "tool_calls")) > 0;
 	take_calls(c, json_object_get(delta, "tool_calls"));
 	if (c->first_us == 0 && ((text && *text) || (thinking && *thinking) || has_call))
-		c->first_us = clock_now_us(&clock_monotonic);
+		c->first_us = c->stream.now_us;
 	if (text)
 		buf_add_z(&c->text, text);
 	if (thinking)
@@ -141,41 +128,14 @@ static void take_numbers(struct agent_call *c, const json_t *chunk)
 		snprintf(c->cause, sizeof c->cause, "%s", cause);
 }
 
-static void on_data(void *ctx, struct str data)
+static void on_chunk(struct sse_call *s, const json_t *chunk)
 {
-	struct agent_call *c = ctx;
-	if (str_is(data, "[DONE]")) {
-		c->is_done = true;
-		return;
-	}
-	json_t *chunk = json_loadb(data.p, data.n, 0, NULL);
-	const json_t *error = json_object_get(chunk, "error");
-	if (!chunk)
-		note_error(c, "a chunk is not JSON");
-	if (error) {
-		const char *said = json_string_value(json_object_get(error, "message"));
-		note_error(c, said ? said : "an error without a message");
-	}
+	struct agent_call *c = (struct agent_call *)s;
 	const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
 	const char *end = json_string_value(json_object_get(choice, "finish_reason"));
 	c->ends_in_calls |= end && strcmp(end, "tool_calls") == 0;
 	take_delta(c, json_object_get(choice, "delta"));
 	take_numbers(c, chunk);
-	json_decref(chunk);
-}
-
-static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
-{
-	struct agent_call *c = ctx;
-	long status = 0;
-	n *= size;
-	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status != 200) {
-		if (c->other.n < MAX_ERROR_BYTES)
-			buf_add(&c->other, p, MIN(n, MAX_ERROR_BYTES));
-		return n;
-	}
-	return sse_push(&c->sse, p, n, on_data, c) == OK ? n : 0;
 }
 
 /* --- what a turn computed, and why --------------------------------------------- */
@@ -269,94 +229,37 @@ static void judge_turn(const struct agents_replay *x, const struct agent_call *c
 
 static void call_free(struct agent_call *c)
 {
-	curl_easy_cleanup(c->easy);
+	sse_call_deinit(&c->stream);
 	agents_body_deinit(&c->body);
-	buf_deinit(&c->sent);
 	buf_deinit(&c->text);
 	buf_deinit(&c->thinking);
 	json_decref(c->calls);
-	buf_deinit(&c->other);
-	sse_deinit(&c->sse);
 	free(c);
 }
 
 static void write_body(const struct agents_replay *x, struct agent_call *c, int n_answer)
 {
-	buf_add_z(&c->sent, "{\"model\":");
-	buf_add_json(&c->sent, str_of(x->o->model));
-	buf_add_z(&c->sent, ",");
-	buf_add_str(&c->sent, buf_str(&c->body.json));
-	buf_addf(&c->sent, ",\"max_tokens\":%d%s,\"temperature\":0,\"stream\":true,"
+	struct buf *out = &c->stream.body;
+	buf_add_z(out, "{\"model\":");
+	buf_add_json(out, str_of(x->o->model));
+	buf_add_z(out, ",");
+	buf_add_str(out, buf_str(&c->body.json));
+	buf_addf(out, ",\"max_tokens\":%d%s,\"temperature\":0,\"stream\":true,"
 		 "\"stream_options\":{\"include_usage\":true}}", n_answer,
 		 c->ignores_eos ? ",\"ignore_eos\":true" : "");
-}
-
-static enum status start(struct agents_replay *x, int talk, struct fail *fail)
-{
-	struct agent *a = &x->agents[talk];
-	struct agent_call *c = xcalloc(1, sizeof *c);
-	*c = (struct agent_call){.talk = talk, .request = a->next, .n_cached = -1,
-				 .easy = curl_easy_init(), .ignores_eos = !x->obeys_eos};
-	agents_render(x->t, talk, c->request, a->answers, &c->body);
-	c->n_common = best_common(x, buf_str(&c->body.flat));
-	write_body(x, c, MAX(x->t->talks[talk].requests[c->request].n_answer / ANSWER_BYTES,
-			     MIN_ANSWER));
-	if (!c->easy) {
-		call_free(c);
-		return fail_set(fail, E_IO, "curl gives no handle");
-	}
-	curl_easy_setopt(c->easy, CURLOPT_URL, x->url);
-	curl_easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c->easy, CURLOPT_TIMEOUT, (long)x->o->timeout_s);
-	/* Measure the server, not a proxy that the environment names. */
-	curl_easy_setopt(c->easy, CURLOPT_PROXY, "");
-	curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->sent.n);
-	curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->sent.p);
-	curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, x->headers);
-	curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, on_bytes);
-	curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
-	curl_easy_setopt(c->easy, CURLOPT_PRIVATE, c);
-	c->start_us = clock_now_us(&clock_monotonic);
-	if (curl_multi_add_handle(x->multi, c->easy) != CURLM_OK) {
-		call_free(c);
-		return fail_set(fail, E_IO, "curl takes no request");
-	}
-	a->is_busy = true;
-	x->n_active++;
-	return OK;
-}
-
-/* Notes in the call why it is no good answer, if it is none. */
-static void judge_call(struct agent_call *c, CURLcode code)
-{
-	long status = 0;
-	char text[200];
-	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (code != CURLE_OK) {
-		note_error(c, post_why((int)code));
-	} else if (status != 200) {
-		json_t *body = json_loadb(c->other.p ? c->other.p : "", c->other.n, 0, NULL);
-		const char *said = json_string_value(
-			json_object_get(json_object_get(body, "error"), "message"));
-		snprintf(text, sizeof text, "HTTP %ld: %.160s", status, said ? said : "no message");
-		note_error(c, text);
-		json_decref(body);
-	} else if (!c->is_done) {
-		note_error(c, "the stream ended without [DONE]");
-	}
 }
 
 static void note_turn(struct agents_replay *x, struct agent_call *c)
 {
 	struct agent *a = &x->agents[c->talk];
 	struct agents_turn *t = &x->r->turns[x->r->n++];
-	int64_t now_us = clock_now_us(&clock_monotonic);
+	int64_t now_us = clock_now_us(&clock_monotonic), start_us = c->stream.start_us;
 	*t = (struct agents_turn){
 		.talk = c->talk, .request = c->request, .n_prompt = c->n_prompt,
 		.n_answer = c->n_answer,
 		.n_computed = c->n_cached < 0 ? -1 : c->n_prompt - c->n_cached,
-		.ms = (double)(now_us - c->start_us) * 1e-3,
-		.first_ms = (double)((c->first_us ? c->first_us : now_us) - c->start_us) * 1e-3};
+		.ms = (double)(now_us - start_us) * 1e-3,
+		.first_ms = (double)((c->first_us ? c->first_us : now_us) - start_us) * 1e-3};
 	judge_turn(x, c, t);
 	a->n_before = c->n_prompt;
 	buf_add_str(&a->flats[c->request], buf_str(&c->body.flat));
@@ -387,25 +290,41 @@ static void step(struct agents_replay *x, int talk, bool is_good)
 		x->agents[t->parent].n_awaited--;
 }
 
-static void finish(struct agents_replay *x, struct agent_call *c, CURLcode code)
+static void on_end(struct sse_call *s)
 {
-	long status = 0;
-	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	judge_call(c, code);
-	curl_multi_remove_handle(x->multi, c->easy);
-	x->n_active--;
-	if (status == 400 && c->ignores_eos) { /* a server that refuses what OpenAI does not have */
+	struct agent_call *c = (struct agent_call *)s;
+	struct agents_replay *x = c->replay;
+	/* A server that refuses what OpenAI does not have is asked once more. */
+	if (s->status == 400 && c->ignores_eos) {
 		x->obeys_eos = true;
 		x->agents[c->talk].is_busy = false;
 		call_free(c);
 		return;
 	}
-	if (!*c->error)
+	if (!*s->error)
 		note_turn(x, c);
 	else if (x->r->n_failed++ == 0)
-		snprintf(x->r->error, sizeof x->r->error, "%s", c->error);
-	step(x, c->talk, !*c->error);
+		snprintf(x->r->error, sizeof x->r->error, "%s", s->error);
+	step(x, c->talk, !*s->error);
 	call_free(c);
+}
+
+static enum status start(struct agents_replay *x, int talk, struct fail *fail)
+{
+	struct agent *a = &x->agents[talk];
+	struct agent_call *c = xcalloc(1, sizeof *c);
+	*c = (struct agent_call){.stream = {.on_chunk = on_chunk, .on_end = on_end},
+				 .replay = x, .talk = talk, .request = a->next, .n_cached = -1,
+				 .ignores_eos = !x->obeys_eos};
+	agents_render(x->t, talk, c->request, a->answers, &c->body);
+	c->n_common = best_common(x, buf_str(&c->body.flat));
+	write_body(x, c, MAX(x->t->talks[talk].requests[c->request].n_answer / ANSWER_BYTES,
+			     MIN_ANSWER));
+	enum status st = sse_calls_start(&x->streams, &c->stream, fail);
+	a->is_busy = st == OK;
+	if (st != OK)
+		call_free(c);
+	return st;
 }
 
 static bool is_ready(const struct agents_replay *x, int talk)
@@ -418,27 +337,16 @@ static bool is_ready(const struct agents_replay *x, int talk)
 
 static enum status drive(struct agents_replay *x, struct fail *fail)
 {
-	int left, running;
-	for (;;) {
-		for (int i = 0; i < x->t->n_talks; i++) {
-			enum status st = is_ready(x, i) ? start(x, i, fail) : OK;
-			if (st != OK)
-				return st;
-		}
-		if (x->n_active == 0)
-			return OK;
-		CURLMcode code = curl_multi_perform(x->multi, &running);
-		if (code == CURLM_OK && running == x->n_active)
-			code = curl_multi_poll(x->multi, NULL, 0, 1000, NULL);
-		if (code != CURLM_OK)
-			return fail_set(fail, E_IO, "curl: %s", curl_multi_strerror(code));
-		for (CURLMsg *m; (m = curl_multi_info_read(x->multi, &left));) {
-			struct agent_call *c = NULL;
-			curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-			finish(x, c, m->data.result);
-		}
+	enum status st = OK;
+	while (st == OK) {
+		for (int i = 0; i < x->t->n_talks && st == OK; i++)
+			st = is_ready(x, i) ? start(x, i, fail) : OK;
+		if (st != OK || x->streams.n_active == 0)
+			break;
+		st = sse_calls_go_on(&x->streams, fail);
 		progress_show("turns", x->r->n, x->n_all);
 	}
+	return st;
 }
 
 static void run_init(struct agents_replay *x)
@@ -451,15 +359,6 @@ static void run_init(struct agents_replay *x)
 		x->n_all += (int)n;
 	}
 	x->r->turns = xcalloc((size_t)x->n_all, sizeof *x->r->turns);
-	x->url = xasprintf("%s/v1/chat/completions", x->o->url);
-	x->headers = curl_slist_append(NULL, "Content-Type: application/json");
-	/* Do not wait for "100 Continue" with long prompts. */
-	x->headers = curl_slist_append(x->headers, "Expect:");
-	if (x->o->api_key) {
-		char *line = xasprintf("Authorization: Bearer %s", x->o->api_key);
-		x->headers = curl_slist_append(x->headers, line);
-		free(line);
-	}
 }
 
 static void run_deinit(struct agents_replay *x)
@@ -475,24 +374,24 @@ static void run_deinit(struct agents_replay *x)
 		free(x->agents[i].flats);
 	}
 	free(x->agents);
-	free(x->url);
-	curl_slist_free_all(x->headers);
-	curl_multi_cleanup(x->multi);
+	sse_calls_close(&x->streams);
 }
 
 enum status agents_run(const struct agents_trace *t, const struct agents_opts *o,
 		       struct agents_result *out, struct fail *fail)
 {
 	*out = (struct agents_result){0};
-	struct agents_replay x = {.t = t, .o = o, .r = out, .multi = curl_multi_init()};
-	if (!x.multi)
-		return fail_set(fail, E_IO, "curl gives no handle");
+	struct agents_replay x = {.t = t, .o = o, .r = out};
+	char *url = xasprintf("%s/v1/chat/completions", o->url);
+	enum status st = sse_calls_open(&x.streams, url, o->api_key, o->timeout_s, fail);
 	run_init(&x);
 	int64_t begin_us = clock_now_us(&clock_monotonic);
-	enum status st = drive(&x, fail);
+	if (st == OK)
+		st = drive(&x, fail);
 	out->seconds = (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
 	progress_end();
 	run_deinit(&x);
+	free(url);
 	if (st != OK)
 		agents_result_deinit(out);
 	return st;

@@ -25,32 +25,40 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-static struct curl_slist *make_headers(const struct post *p)
+struct curl_slist *post_headers(const char *api_key)
 {
 	struct curl_slist *h = curl_slist_append(NULL, "Content-Type: application/json");
 	h = curl_slist_append(h, "Expect:"); /* do not wait for "100 Continue" */
-	if (p->api_key) {
-		char *line = xasprintf("Authorization: Bearer %s", p->api_key);
+	if (api_key) {
+		char *line = xasprintf("Authorization: Bearer %s", api_key);
 		h = curl_slist_append(h, line);
 		free(line);
 	}
 	return h;
 }
 
+void *post_easy(const char *url, struct curl_slist *headers, long timeout_s)
+{
+	CURL *easy = curl_easy_init();
+	if (!easy)
+		return NULL;
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT, timeout_s);
+	/* Ask the server itself, not a proxy that the environment names. */
+	curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+	return easy;
+}
+
 static enum status post_begin(struct post_transfer *t, const struct post *p, const json_t *body,
 			      struct curl_slist *headers, struct fail *fail)
 {
 	t->sent = json_dumps(body, JSON_COMPACT);
-	t->easy = curl_easy_init();
+	t->easy = post_easy(p->url, headers, p->timeout_s);
 	if (!t->easy || !t->sent)
 		return fail_set(fail, E_IO, "curl gives no handle");
-	curl_easy_setopt(t->easy, CURLOPT_URL, p->url);
-	curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(t->easy, CURLOPT_TIMEOUT, p->timeout_s);
-	/* Ask the server itself, not a proxy that the environment names. */
-	curl_easy_setopt(t->easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->sent);
-	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_bytes);
 	curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, &t->got);
 	return OK;
@@ -126,7 +134,7 @@ enum status post_json(const struct post *p, json_t *const *bodies, int n,
 		      struct post_answer *out, struct fail *fail)
 {
 	struct post_transfer *t = xcalloc((size_t)n, sizeof *t);
-	struct curl_slist *headers = make_headers(p);
+	struct curl_slist *headers = post_headers(p->api_key);
 	CURLM *multi = curl_multi_init();
 	enum status st = multi ? OK : fail_set(fail, E_IO, "curl gives no handle");
 	memset(out, 0, (size_t)n * sizeof *out);
@@ -168,7 +176,7 @@ enum status post_stream(const struct post *p, json_t *body, struct post_answer *
 			struct fail *fail)
 {
 	struct post_transfer t = {0};
-	struct curl_slist *headers = make_headers(p);
+	struct curl_slist *headers = post_headers(p->api_key);
 	struct post_chunks chunks = {.array = json_array()};
 	struct sse sse = {0};
 	*out = (struct post_answer){0};

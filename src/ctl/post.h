@@ -27,6 +27,10 @@ enum status post_json(const struct post *p, json_t *const *bodies, int n,
 /* The answer to one streamed request: its chunks, as a JSON array. */
 enum status post_stream(const struct post *p, json_t *body, struct post_answer *out,
 			struct fail *fail) MUST_USE;
+/* The headers of every request, for curl_slist_free_all, and a handle of curl with the options of
+ * every request; NULL: curl has no memory. headers: borrowed by the handle. */
+struct curl_slist *post_headers(const char *api_key);
+void *post_easy(const char *url, struct curl_slist *headers, long timeout_s);
 /* Why a transfer failed, and what to type if nobody answers. code: a CURLcode. */
 const char *post_why(int code);
 void post_answer_deinit(struct post_answer *a);

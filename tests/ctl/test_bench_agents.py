@@ -84,8 +84,16 @@ class Server(StandIn):
         chunks += [{"choices": [{"delta": {}, "finish_reason": end}]},
                    {"choices": [], "usage": usage, "timings": timings}]
         text = "".join("data: %s\n\n" % json.dumps(c) for c in chunks) + "data: [DONE]\n\n"
+        for path, wrong in WRONG.items():
+            if path in self.path:
+                text = wrong
         self.send(200, text.encode(), "text/event-stream")
 
+
+# Streams that are none, and what is said of them.
+WRONG = {"/long": "data: " + "x" * (17 << 20), "/words": "data: hm\n\ndata: [DONE]\n\n",
+         "/cut": "data: {}\n\n", "/told": 'data: {"error":{"message":"the GPU is tired"}}\n\n'}
+SAID = {"/long": b"too long", "/words": b"not JSON", "/cut": b"[DONE]", "/told": b"the GPU is tired"}
 
 # Text 3 is an edited copy of text 1; 0 and 4 are the systems of the agent and its subagents.
 TEXTS = [4000, 2000, 300, [1, 1000, 1000], 1500, 200, 200, 120, 400]
@@ -173,6 +181,9 @@ def test_servers(trace):
     code, out, err = bench("/full", trace)
     ok(code == 1 and b"HTTP 400: the context is full" in out, "a server that refuses", out)
     eq(len(bodies), 3, "is asked once more without ignore_eos, and no subagent starts")
+    for path, said in SAID.items():
+        code, out, err = bench(path, trace)
+        ok(code == 1 and said in out, "a stream that is none: %s" % said.decode(), out)
     v, turns = replay("/strict", trace)
     ok(v["failed"] == 0 and {k: t["why"] for k, t in turns.items()} == WHY and
        ["ignore_eos" in b for b in bodies[:3]] == [True, False, False],

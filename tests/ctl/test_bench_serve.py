@@ -53,6 +53,8 @@ class Server(StandIn):
             self.send(429, b'{"error":{"message":"too many"}}')
         elif "/cut" in self.path:
             self.stream(chunks)
+        elif "/long" in self.path:
+            self.stream(["data: " + "x" * (17 << 20)])
         elif "/error" in self.path:
             self.stream(chunks[:1] + [{"error": {"message": "the GPU is tired"}}])
         elif "/short" in self.path:
@@ -112,7 +114,7 @@ code, out, err = bench("/", "-k", "2", "-o", "3")
 ok(code == 0 and b"TPOT" in out and b"2 good, 0 failed" in out, "as text", out)
 
 for path, said in (("/busy", "HTTP 429"), ("/cut", "[DONE]"),
-                   ("/error", "the GPU is tired")):
+                   ("/error", "the GPU is tired"), ("/long", "too long")):
     code, out, err = bench(path, "-k", "4", "-o", "3", "--json")
     v = json.loads(out)
     ok(code == 1 and v["failed"] == (2 if path == "/busy" else 4)
