@@ -299,6 +299,22 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 	return OK;
 }
 
+/* Opens the model that drafts, where one is named. */
+static enum status open_draft(const struct boot_opts *o, struct boot *b, struct fail *fail)
+{
+	const char *path = o->config->draft_model;
+	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps};
+	if (!*path || o->is_listener)
+		return OK;
+	enum status s = model_open(path, &mo, &b->draft, fail);
+	if (s != OK)
+		return fail_within(fail, s, "draft_model");
+	const struct model_config *m = &b->draft->config;
+	log_info("draft_model %s: %s, %d layers, width %d", path, m->arch, m->n_layers,
+		 m->d_model);
+	return OK;
+}
+
 /* Logs how long requests can be, and whether too little memory made that shorter. */
 static void say_cache(const struct boot *b, const struct config *c)
 {
@@ -377,6 +393,15 @@ static struct engine_opts engine_opts_of(const struct boot_opts *o, int32_t max_
 	return eo;
 }
 
+/* The same for the model that writes. */
+static struct engine_opts main_opts_of(const struct boot_opts *o, const struct boot *b,
+				       const struct fit *fit)
+{
+	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
+	eo.draft = b->draft;
+	return eo;
+}
+
 static enum status fail_mtp(struct fail *fail)
 {
 	return fail_at(fail, E_CONFIG, "speculative", "speculative = mtp: the model has no MTP "
@@ -387,12 +412,12 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 			       const struct fit *fit, struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
+	struct engine_opts eo = main_opts_of(o, b, fit);
 	/* Show the progress once before the first tensor: it may be the largest, and
 	 * progress is otherwise shown only at a tensor's end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
-	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_can_draft(b->engine))
+	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_draft_max(b->engine))
 		s = fail_mtp(fail); /* its files lack tensors of it */
 	if (s == OK && c->profile) {
 		/* Every 64th or 4th step is measured. A step measured on a GPU cannot
@@ -555,8 +580,8 @@ static enum sched_draft draft_of(const char *name)
 {
 	return strcmp(name, "off") == 0	     ? SCHED_DRAFT_OFF
 	       : strcmp(name, "lookup") == 0 ? SCHED_DRAFT_LOOKUP
-	       : strcmp(name, "mtp") == 0    ? SCHED_DRAFT_MTP
-					     : SCHED_DRAFT_AUTO;
+	       : strcmp(name, "auto") == 0   ? SCHED_DRAFT_AUTO
+					     : SCHED_DRAFT_MODEL;
 }
 
 /* Measures what decode steps with draft tokens cost here, for speculative = auto. */
@@ -689,6 +714,8 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 	if (s == OK && strcmp(o->config->speculative, "mtp") == 0 && !b->model->config.mtp)
 		s = fail_mtp(fail);
 	if (s == OK)
+		s = open_draft(o, b, fail);
+	if (s == OK)
 		s = open_backend(o, b, &fit->ledger, fail);
 	if (s == OK)
 		s = open_others(o, b, fit, fail);
@@ -706,7 +733,7 @@ static enum status check_room(const struct boot_opts *o, const struct boot *b,
 			      const struct fit *fit, const struct memory_plan *beside)
 {
 	const struct boot_shared *s = o->shared;
-	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
+	struct engine_opts eo = main_opts_of(o, b, fit);
 	struct memory_plan alone;
 	struct fail fail;
 	eo.beside -= s->ledger.device_taken - s->readers.device_taken - s->listener.device_taken;
@@ -722,7 +749,7 @@ static enum status plan_all(const struct boot_opts *o, struct boot *b, struct fi
 	enum status s = open_files(o, b, fit, fail);
 	if (s != OK)
 		return s;
-	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
+	struct engine_opts eo = main_opts_of(o, b, fit);
 	s = engine_plan(b->model, b->backend, &eo, plan, fail);
 	if (s != OK || o->shared->n_loaded == 0)
 		return s;
@@ -849,6 +876,7 @@ void boot_unload(struct boot *b, struct boot_shared *shared)
 	vision_destroy(b->vision);
 	sound_destroy(b->sound);
 	model_close(b->model);
+	model_close(b->draft);
 	if (b->is_first) {
 		embed_destroy(b->embedder);
 		embed_destroy(b->reranker);

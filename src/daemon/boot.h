@@ -65,6 +65,7 @@ struct boot {
 	struct sound *sound;   /* NULL: sound is refused */
 	bool lacks_audio;      /* as in struct fit */
 	struct model *model;
+	struct model *draft; /* the model that drafts for it; NULL: none */
 	struct backend *backend;
 	struct profile *profile; /* NULL: steps are not measured */
 	struct engine *engine;

@@ -147,13 +147,20 @@ static void forget_files(struct buf *files)
 	}
 }
 
+static void list_files(const struct boot *b, struct buf *out)
+{
+	tensors_list_files(b->model->tensors, out);
+	if (b->draft)
+		tensors_list_files(b->draft->tensors, out);
+}
+
 static void *unload_main(void *arg)
 {
 	struct member *e = arg;
 	struct boot_shared *s = &e->of->shared;
 	struct buf files = {0};
 	if (!e->config->sleep_keep)
-		tensors_list_files(e->boot.model->tensors, &files);
+		list_files(&e->boot, &files);
 	boot_unload(&e->boot, s);
 	if (e->after == ROW_SLEEPING && s->n_loaded == 0)
 		boot_unload_readers(s);

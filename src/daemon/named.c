@@ -148,6 +148,12 @@ static enum status check_effects(const struct config *c, bool has_keys, struct f
 		 "mmproj has no effect with images = off: leave one of them out"},
 		{is_named(c->kv_dir) && !c->prefix_cache,
 		 "kv_dir has no effect with prefix_cache = off: leave one of them out"},
+		{*c->draft_model && strcmp(c->speculative, "auto") != 0 &&
+			 strcmp(c->speculative, "draft") != 0,
+		 "draft_model has no effect with speculative = off, lookup or mtp: leave one of "
+		 "them out"},
+		{!*c->draft_model && strcmp(c->speculative, "draft") == 0,
+		 "speculative = draft has no effect without draft_model"},
 		{*c->tls_priorities && !*c->tls_cert,
 		 "tls_priorities has no effect without tls_cert and tls_key"},
 		{c->metrics_need_key && !has_keys,

@@ -47,6 +47,8 @@ int cmd_doctor(int argc, char **argv)
 	const struct option_row rows[] = {
 		{"model", 'm', OPTION_TEXT, &d.model, 0, 0, "DIR",
 		 "a model: does it fit into the memory"},
+		{"draft-model", 0, OPTION_TEXT, &d.draft_model, 0, 0, "DIR",
+		 "a smaller model that drafts for it"},
 		{"embedding-model", 0, OPTION_TEXT, &d.embedding_model, 0, 0, "DIR",
 		 "a model that gives embeddings, beside it"},
 		{"rerank-model", 0, OPTION_TEXT, &d.rerank_model, 0, 0, "DIR",

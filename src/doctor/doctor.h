@@ -28,6 +28,7 @@ struct doctor {
 	bool is_quick;    /* no self-check */
 	int64_t read_mb;  /* MiB that the GPU reads to measure its rate; 0: not measured */
 	const char *model;   /* NULL: none was named */
+	const char *draft_model; /* drafts for it; NULL: none */
 	/* models loaded beside `model`; NULL: none */
 	const char *embedding_model, *rerank_model, *transcription_model, *mmproj;
 	const char *url;     /* a server whose answers are checked; NULL: none */

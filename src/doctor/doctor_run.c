@@ -151,15 +151,15 @@ static enum status open_others(const struct doctor *d, struct model *m,
 	return fit_open(&o, fit, fail);
 }
 
-static enum status plan(const struct doctor *d, struct model *m, struct fit *fit,
-			struct memory_plan *out, struct fail *fail)
+static enum status plan(const struct doctor *d, struct model *m, struct model *draft,
+			struct fit *fit, struct memory_plan *out, struct fail *fail)
 {
 	/* Sizes depend a little on the backend. A copy of another machine has no backend, so
 	 * the CPU's sizes are taken. */
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	struct engine_opts eo = {.mtp = true}; /* halod's default */
+	struct engine_opts eo = {.mtp = true, .draft = draft}; /* halod's default */
 	struct backend *b;
 	enum status st = backend_create(&bo, &b, fail);
 	if (st != OK)
@@ -186,7 +186,8 @@ static void say_fit(struct doctor *d, const struct model *m, const struct fit *f
 			 (double)fit->ledger.device_taken / GIB);
 	doctor_say(d, DOCTOR_OK, "model", "fits: weights %.2f GiB%s, a context of %d of %d "
 		   "tokens, %lld pages of KV cache%s", (double)p->weights / GIB,
-		   p->weights > model_weight_bytes(m) ? " with the MTP layer" : "",
+		   d->draft_model ? " with the model that drafts"
+		   : p->weights > model_weight_bytes(m) ? " with the MTP layer" : "",
 		   (int)p->n_ctx, (int)m->config.max_ctx, (long long)p->n_pages, beside);
 	if (fit->unseen.code != OK)
 		doctor_say(d, DOCTOR_WARN, "images", "would be refused: %s. Fix: what this says, "
@@ -198,13 +199,15 @@ static void say_fit(struct doctor *d, const struct model *m, const struct fit *f
 
 void doctor_check_model(struct doctor *d)
 {
-	struct model *m = NULL;
+	struct model *m = NULL, *draft = NULL;
 	struct memory_plan p;
 	struct fit fit = {0};
 	struct fail fail = {0};
 	enum status st = model_open(d->model, NULL, &m, &fail);
+	if (st == OK && d->draft_model)
+		st = model_open(d->draft_model, NULL, &draft, &fail);
 	if (st == OK)
-		st = plan(d, m, &fit, &p, &fail);
+		st = plan(d, m, draft, &fit, &p, &fail);
 	fail_default(&fail, st);
 	if (!m)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",
@@ -215,6 +218,7 @@ void doctor_check_model(struct doctor *d)
 	else
 		say_fit(d, m, &fit, &p);
 	model_close(m);
+	model_close(draft);
 }
 
 /* --- halo-tiny -------------------------------------------------------------------- */

@@ -93,6 +93,7 @@ void engine_destroy(struct engine *e)
 	if (!e)
 		return;
 	engine_disk_close(e);
+	draft_model_destroy(e->beside);
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
 	past_destroy(e->past);

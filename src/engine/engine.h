@@ -143,8 +143,8 @@ struct engine_opts {
 	 * instead, and the output head is not loaded. */
 	bool gives_rows;
 	bool mtp; /* load the MTP layer (enum model_mtp), if the model has one */
-	/* That layer drafts from the first so many tokens only, and needs less of the output
-	 * head; 0: among all. Rounded up to whole tiles of rows. */
+	struct model *draft; /* drafts in its place (draft_model.h); outlives the engine; or NULL */
+	/* Drafts are of the first so many tokens only (whole tiles of rows of the head); 0: all. */
 	int mtp_vocab;
 	/* Folder of pages and states for later, and most bytes in it. NULL or "": none. */
 	const char *kv_dir;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/family.h"
 #include "engine/engine_disk.h"
+#include "engine/engine_private.h"
 #include "engine/memory_plan.h"
 #include "engine/mtp.h"
 #include "engine/rope.h"
@@ -123,6 +124,20 @@ static enum status check_int8_kv(const struct model_config *c, const struct fami
 	return OK;
 }
 
+/* The limits of the graph of o->draft. It reads prompts behind the model, in short steps. */
+enum { DRAFT_TOK = 512 };
+static void set_draft_limits(const struct backend *b, const struct engine_opts *o,
+			     const struct family *family, struct graph_limits *l)
+{
+	const struct model_config *c = &o->draft->config;
+	bool is_int8 = o->int8_kv && check_int8_kv(c, family, NULL) == OK;
+	*l = (struct graph_limits){
+		.n_ctx = MIN(o->n_ctx, c->max_ctx), .page_size = o->page_size,
+		.max_seqs = o->max_seqs, .max_batch_tok = MIN(o->max_batch_tok, DRAFT_TOK),
+		.kv_type = is_int8 ? DTYPE_I8 : b->kv_type, .drafts = true,
+		.mtp_vocab = o->mtp_vocab};
+}
+
 void engine_memory(struct backend *b, struct memory_have *out)
 {
 	struct backend_memory m;
@@ -156,6 +171,17 @@ static int32_t n_states(const struct model *m, const struct engine_opts *o)
 	return m->config.n_linear > 0 ? o->max_seqs + n_checkpoints(o) : 0;
 }
 
+/* Adds what o->draft needs: it has as many pages as the model. */
+static void count_draft(struct backend *b, const struct engine_opts *o, struct memory_need *need)
+{
+	const struct family *family = find_family(o->draft->config.arch);
+	struct graph_limits l;
+	set_draft_limits(b, o, family, &l);
+	need->weights += model_weight_bytes(o->draft);
+	need->scratch += graph_measure(o->draft, b, family, &l);
+	need->page += token_kv_bytes(&o->draft->config, b, &l) * o->page_size;
+}
+
 /* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
  * before this. */
 static enum status plan(struct model *m, struct backend *b, const struct family *family,
@@ -174,6 +200,8 @@ static enum status plan(struct model *m, struct backend *b, const struct family 
 		.beside = o->beside};
 	l->n_states = n_states(m, o);
 	need.states = graph_measure(m, b, family, l) - need.scratch;
+	if (o->draft)
+		count_draft(b, o, &need);
 	struct memory_have have;
 	if (o->have)
 		have = *o->have;
@@ -230,7 +258,11 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 			 "model's files have no %s", lacks);
 		o->mtp = false;
 	}
-	return st;
+	o->mtp &= !o->draft;
+	if (o->draft && !find_family(o->draft->config.arch))
+		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: config.json: "
+			       "model_type %s is not supported", o->draft->config.arch);
+	return o->draft ? draft_model_check(m, o->draft, fail) : st;
 }
 
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *opts,
@@ -270,6 +302,24 @@ static void tell_rope(const struct rope *r, int32_t n_ctx)
 			 rope_is_long(r, n_ctx) ? "long_factor" : "short_factor");
 }
 
+/* Takes the memory of o->draft. Its experts, if it has any, all stay in memory. */
+static enum status create_draft(struct backend *b, const struct engine_opts *o, int n_pages,
+				struct draft_model **out, struct fail *fail)
+{
+	const struct family *family = find_family(o->draft->config.arch);
+	struct graph_limits limits;
+	struct engine_graph graph;
+	int64_t expert_bytes = b->expert_bytes;
+	set_draft_limits(b, o, family, &limits);
+	limits.n_pages = n_pages;
+	b->expert_bytes = 0;
+	enum status st = graph_create(o->draft, b, family, &limits, &graph, fail);
+	b->expert_bytes = expert_bytes;
+	if (st == OK)
+		*out = draft_model_create(&graph, n_pages, limits.max_batch_tok);
+	return st == OK ? OK : fail_within(fail, st, "draft_model");
+}
+
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *opts, struct engine **out,
 			  struct fail *fail)
@@ -300,7 +350,10 @@ enum status engine_create(struct model *m, struct backend *b,
 				o.max_batch_tok);
 	}
 	tell_rope(&m->config.ropes[0], p.n_ctx);
-	st = open_disk(*out, m, b, &o, fail);
+	if (o.draft)
+		st = create_draft(b, &o, limits.n_pages, &(*out)->beside, fail);
+	if (st == OK)
+		st = open_disk(*out, m, b, &o, fail);
 	if (st != OK) {
 		engine_destroy(*out);
 		*out = NULL;

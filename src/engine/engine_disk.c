@@ -522,7 +522,7 @@ static int put_pages(struct engine *e, struct engine_fetch *f, const struct kvdi
 	int32_t *pages = f->held + f->at;
 	int n = MAX(MIN(got->n, room), 0);
 	for (int i = 0; i < n; i++)
-		pages[i] = kvcache_alloc_page(e->kv);
+		pages[i] = engine_new_page(e);
 	const struct engine_move m = {.is_load = true, .at = pages, .n = n,
 				      .host = (void *)(uintptr_t)got->pages,
 				      .is_pinned = got->is_pinned};

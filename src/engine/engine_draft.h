@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drafts by the MTP layer (enum model_mtp), and what steps with drafts may record.
- * Thread: engine.
+ * Drafts by a model: by the engine's own MTP layer (enum model_mtp), or by a smaller model beside
+ * it (draft_model.h). And what steps with drafts may record. Thread: engine.
  */
 #pragma once
 #include "engine/engine.h"
@@ -13,17 +13,25 @@ int32_t engine_alone_ctx(const struct engine *e);
  * stay the same. */
 void engine_set_least_ctx(struct engine *e, int32_t n);
 
-/* What the MTP layer drafts after the newest token of a sequence, which is not in the
- * cache yet. The last step had the token before it, with a row of logits. */
-enum { ENGINE_DRAFT_MAX = 3 };
+/* What is drafted after the newest token of a sequence, which is not in the cache yet. For the MTP
+ * layer the last step had the token before it, with a row of logits. */
+enum { ENGINE_DRAFT_MAX = 15 }; /* engine_draft_max never returns more */
 struct engine_draft {
 	struct engine_seq *seq; /* with room for n tokens (engine_seq_reserve_draft) */
 	int32_t token;          /* the newest token of seq */
-	int n;                  /* draft tokens wanted, at most ENGINE_DRAFT_MAX */
+	int n;                  /* draft tokens wanted, at most engine_draft_max */
 	int32_t *out;           /* (n) the drafted tokens */
-	int n_out;              /* draft tokens made; 0: no hidden state of the sequence is known */
+	int n_out;              /* draft tokens made; fewer than n where it cannot go on */
 };
-bool engine_can_draft(const struct engine *e);
+/* Draft tokens of a sequence at most; 0: the engine has no model that drafts. */
+int engine_draft_max(const struct engine *e);
+/* Tokens of s that the model beside the engine's own must read before it drafts. */
+int engine_draft_behind(struct engine *e, struct engine_seq *s);
+/* Has that model read up to `most` of such tokens of the n sequences, which takes as long as a step
+ * of a prompt. *out_n: how many it read; 0: there are few, which engine_draft reads on its way.
+ * E_BACKEND. */
+enum status engine_draft_read(struct engine *e, const struct engine_draft *g, int n, int most,
+			      int *out_n, struct fail *fail) MUST_USE;
 /* Draft tokens for n sequences. Afterwards the logits of the last step are lost. E_BACKEND. */
 enum status engine_draft(struct engine *e, struct engine_draft *g, int n,
 			 struct fail *fail) MUST_USE;

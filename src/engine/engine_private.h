@@ -3,7 +3,8 @@
  * What engine.c and engine_seq.c share. Thread: engine.
  */
 #pragma once
-#include "engine/engine.h"
+#include "engine/draft_model.h"
+#include "engine/engine_draft.h"
 #include "kv/past.h"
 #include "kv/spaces.h"
 #include "kv/states.h"
@@ -26,6 +27,7 @@ struct batch_arrays {
 
 struct engine {
 	struct engine_graph graph;
+	struct draft_model *beside; /* drafts for the graph; NULL: no other model does */
 	struct kvcache *kv;
 	struct spaces *spaces;  /* the spaces of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
@@ -90,6 +92,10 @@ struct engine_seq {
 	/* The row of logits of step hidden_step_no behind its last token in the cache. */
 	int32_t hidden_row;
 	uint64_t hidden_step_no; /* HIDDEN_NONE: not known */
+	/* What the model that drafts has read: the first n_read tokens, and n_drafted tokens at
+	 * drafted_at, which may be others than came. */
+	int n_read, drafted_at, n_drafted;
+	int32_t drafted[ENGINE_DRAFT_MAX];
 	int32_t pages[];        /* (max_pages_per_seq) */
 };
 
@@ -109,6 +115,8 @@ void engine_image_place(struct engine *e, const struct engine_seq *s, int at, in
 /* Notes in the batch which of s's next n tokens, the batch's from tok on, are of images. */
 void engine_image_note(struct engine *e, const struct engine_seq *s, int tok, int n);
 
+/* A page of the cache for new tokens; there must be one. */
+int32_t engine_new_page(struct engine *e);
 /* Tokens that s can hold without another page. */
 int engine_seq_capacity(const struct engine *e, const struct engine_seq *s);
 /* True if s has a slot to leave its state in. If that slot became shared since room was reserved,

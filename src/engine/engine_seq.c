@@ -49,6 +49,14 @@ static int pages_for(const struct engine *e, int n_tok)
 	return n_tok / size + (n_tok % size != 0);
 }
 
+int32_t engine_new_page(struct engine *e)
+{
+	int32_t page = kvcache_alloc_page(e->kv);
+	if (e->beside)
+		e->beside->has_page[page] = false;
+	return page;
+}
+
 static struct engine_seq *seq_alloc(const struct engine *e)
 {
 	size_t n = sizeof(struct engine_seq) +
@@ -143,13 +151,13 @@ int engine_seq_capacity(const struct engine *e, const struct engine_seq *s)
 static enum status copy_tail(struct engine *e, struct engine_seq *s)
 {
 	int32_t *tail = &s->pages[s->n_pages - 1];
-	int32_t copy = kvcache_alloc_page(e->kv);
-	if (e->graph.copy_page) {
-		enum status st = e->graph.copy_page(e->graph.ctx, copy, *tail);
-		if (st != OK) {
-			kvcache_release(e->kv, copy);
-			return st;
-		}
+	int32_t copy = engine_new_page(e);
+	enum status st = e->graph.copy_page ? e->graph.copy_page(e->graph.ctx, copy, *tail) : OK;
+	if (st == OK && e->beside)
+		st = e->beside->graph.copy_page(e->beside->graph.ctx, copy, *tail);
+	if (st != OK) {
+		kvcache_release(e->kv, copy);
+		return st;
 	}
 	memcpy(kvcache_tokens(e->kv, copy), kvcache_tokens(e->kv, *tail),
 	       sizeof(int32_t) * (size_t)kvcache_page_size(e->kv));
@@ -199,7 +207,7 @@ enum status engine_seq_reserve(struct engine *e, struct engine_seq *s, int n_tok
 	if (moves)
 		s->next = states_alloc(e->states);
 	for (int i = 0; i < more; i++)
-		s->pages[s->n_pages++] = kvcache_alloc_page(e->kv);
+		s->pages[s->n_pages++] = engine_new_page(e);
 	return OK;
 }
 
@@ -230,6 +238,7 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->is_lost = s->is_lost;
 	fork->hidden_row = s->hidden_row;
 	fork->hidden_step_no = s->hidden_step_no;
+	fork->n_read = s->n_read;
 	fork->checkpoint_length = fork->kept_length = s->length;
 	fork->checkpoint_every = s->checkpoint_every;
 	if (fork->state >= 0)

@@ -124,6 +124,8 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = layer_embed_load_top(g, fail);
 	if (st == OK && g->streams.count)
 		st = streams_load_top(g, fail);
+	if (st == OK && g->limits.drafts)
+		g->head = graph_cut_head(g);
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = load_layer(g, i, fail);
 	if (st == OK)
@@ -376,10 +378,10 @@ static enum status run_logits(struct graph *g, const struct graph_step *s, int32
 	RUN(linear, .n_tok = t, .x = g->rows_n, .n_out = 1,
 	    .out = {{.w = &g->head, .y = g->logits, .is_f32 = true}});
 	if (g->c->logit_cap != 0)
-		RUN(logits_cap, .n_rows = t, .n_vocab = g->c->n_vocab, .cap = g->c->logit_cap,
+		RUN(logits_cap, .n_rows = t, .n_vocab = g->head.n, .cap = g->c->logit_cap,
 		    .x = g->logits);
 	if (g->has_top)
-		RUN(logits_top, .n_rows = t, .n_vocab = g->c->n_vocab,
+		RUN(logits_top, .n_rows = t, .n_vocab = g->head.n,
 		    .logits = g->logits, .inv_t = ids->inv_t + r, .out = g->top);
 	return OK;
 }
@@ -538,7 +540,7 @@ static enum status bring_rows(struct graph *g, const struct graph_step *s,
 static enum status bring_logits(struct graph *g, const struct graph_step *s,
 				float *logits, struct fail *fail)
 {
-	size_t n_vocab = (size_t)g->c->n_vocab;
+	size_t n_vocab = (size_t)g->head.n;
 	int32_t n_rows = s->b->n_logit_rows;
 	enum status st = OK;
 	for (int32_t r = 0, n; r < n_rows && st == OK && !g->has_top; r += n) {
@@ -562,7 +564,7 @@ static const struct logits_top *top(void *ctx)
 static enum status graph_fetch(void *ctx, int32_t i, float *logits)
 {
 	struct graph *g = ctx;
-	size_t n_vocab = (size_t)g->c->n_vocab;
+	size_t n_vocab = (size_t)g->head.n;
 	enum status st = g->b->ops->download(g->b, logits, g->logits + (size_t)i * n_vocab,
 					     n_vocab * sizeof *logits);
 	metric_add(METRIC_LOGIT_FETCHES, 1);
@@ -582,7 +584,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	s.is_alone = shape.is_alone;
 	/* Such steps are not recorded: a watched one waits in its middle, and a replayed one
 	 * would not tell when its stages begin. */
-	bool is_measured = profile_begin(g->b->profile);
+	bool is_measured = !g->limits.drafts && profile_begin(g->b->profile);
 	uint64_t key = g->watch || (is_measured && g->b->profile->device) ? 0 : shape.key;
 	put_ids(g, &s);
 	if (g->ngrams.n_tables)
@@ -601,14 +603,15 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	/* The backend knows where the device failed. */
 	enum status synced = g->b->ops->sync(g->b, st == OK || st == E_DEVICE ? fail : NULL);
 	st = st == OK ? synced : st;
-	profile_end(g->b->profile, b->n_tok, st == OK);
+	if (!g->limits.drafts)
+		profile_end(g->b->profile, b->n_tok, st == OK);
 	if (st == OK && g->limits.gives_rows)
 		for (size_t i = 0; i < (size_t)b->n_logit_rows * (size_t)g->c->d_model; i++)
 			logits[i] = blocks_float(g->rows_host, g->b->act_type, i);
 	return st;
 }
 
-static int32_t best_of(const float *logits, int32_t n)
+int32_t graph_best(const float *logits, int32_t n)
 {
 	int32_t best = 0;
 	for (int32_t i = 1; i < n; i++)
@@ -641,7 +644,7 @@ static enum status draft_tokens(void *ctx, const struct engine_batch *b, int32_t
 	st = st == OK ? synced : st;
 	/* A row with a NaN has no best token; any token may be drafted. */
 	for (int i = 0; i < b->n_tok && st == OK; i++)
-		ids[i] = !g->top ? best_of(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
+		ids[i] = !g->top ? graph_best(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
 	return st;
 }
@@ -830,7 +833,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 	}
 	*out = (struct engine_graph){
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
-		.n_out = limits->gives_rows ? g->c->d_model : 0,
+		.n_out = limits->gives_rows ? g->c->d_model : g->head.n,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.alone_ctx = g->limits.alone_ctx,
 		.forward = forward, .destroy = destroy,

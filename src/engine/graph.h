@@ -44,6 +44,7 @@ struct graph_limits {
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool moves;       /* pages go to a disk and come from there */
 	bool mtp;         /* engine_opts.mtp, if the model has that layer */
+	bool drafts;      /* it is the graph of engine_opts.draft */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
 	const struct engine_sight *sight; /* engine_opts.sight */
 };

@@ -6,6 +6,9 @@
 #include "engine/graph_calls.h"
 #include "model/formats/weight_int8.h"
 
+/* Rows that kernels take at once: a cut at a multiple of them leaves no incomplete tile. */
+#define HEAD_TILE 256
+
 enum status graph_alloc(struct graph *g, size_t n_bytes, void *out, struct fail *fail)
 {
 	void *p;
@@ -274,4 +277,18 @@ struct kv_pages graph_pages(const struct graph *g, const struct layer *l)
 				 .page_size = g->limits.page_size, .k_scale = l->k_scales,
 				 .v_scale = l->v_scales, .wide_k = g->wide_k,
 				 .wide_v = g->wide_v};
+}
+
+/* The draft token is verified, so it need not be the best of all tokens. Tokenizers number tokens
+ * by how frequent they are, and the head's rows are in that order. Formats that store columns or
+ * groups of rows together cannot be cut. */
+struct weight graph_cut_head(const struct graph *g)
+{
+	struct weight w = g->head;
+	bool has_rows = w.quant != QUANT_AWQ4 && w.quant != QUANT_GPTQ4 &&
+			w.quant != QUANT_GPTQ8 && weight_is_dense(&w);
+	int32_t n = ROUND_UP(g->limits.mtp_vocab, HEAD_TILE);
+	if (has_rows && n > 0 && n < w.n)
+		w.n = n;
+	return w;
 }

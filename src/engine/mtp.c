@@ -21,23 +21,6 @@
 #include "engine/family.h"
 #include "engine/mtp.h"
 
-/* Rows that kernels take at once: a cut at a multiple of them leaves no incomplete tile. */
-#define HEAD_TILE 256
-
-/* The draft token is verified, so it need not be the best of all tokens. Tokenizers number tokens
- * by how frequent they are, and the head's rows are in that order. Formats that store columns or
- * groups of rows together cannot be cut. */
-static struct weight cut_head(const struct graph *g)
-{
-	struct weight w = g->head;
-	bool has_rows = w.quant != QUANT_AWQ4 && w.quant != QUANT_GPTQ4 &&
-			w.quant != QUANT_GPTQ8 && weight_is_dense(&w);
-	int32_t n = ROUND_UP(g->limits.mtp_vocab, HEAD_TILE);
-	if (has_rows && n > 0 && n < w.n)
-		w.n = n;
-	return w;
-}
-
 enum status mtp_load(struct graph *g, struct fail *fail)
 {
 	struct mtp *m = &g->mtp;
@@ -50,7 +33,7 @@ enum status mtp_load(struct graph *g, struct fail *fail)
 	};
 	if (!g->limits.mtp)
 		return OK;
-	m->head = cut_head(g);
+	m->head = graph_cut_head(g);
 	return graph_load_parts(g, g->c->n_layers, parts, ARRAY_LEN(parts), fail);
 }
 

@@ -599,116 +599,6 @@ static void fail_step(struct sched *s, int n, struct fail *f, enum status st)
 	}
 }
 
-/* How many draft tokens of a stream are worth verifying; `step` says of which kind. */
-static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step)
-{
-	double p = draft_trust_of(&c->trust, &s->trust, c->draft_mark);
-	if (step->max < MAX(c->r->draft.n_min, 1))
-		return 0;
-	return draft_allowed(&c->r->draft, draft_width(&s->decode_cost, step, p), p);
-}
-
-/* Takes draft tokens from prompt lookup into c->draft. Returns how many to verify. */
-static int look_up(struct sched *s, struct sched_choice *c, const struct draft_step *step)
-{
-	struct draft_step look = *step;
-	if (s->o.draft == SCHED_DRAFT_MTP)
-		return 0;
-	look.max = choice_draft(c, step->max, step->is_forced);
-	int width = look.max ? width_of(s, c, &look) : 0;
-	c->has_idle_draft = look.max && !width;
-	return width;
-}
-
-/* Decides how many draft tokens to ask of the MTP layer. They are computed later,
- * by draft_by_model. */
-static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
-{
-	struct draft_step ask = *step;
-	int mark = c->draft_mark;
-	if (s->o.draft == SCHED_DRAFT_LOOKUP || !engine_can_draft(s->o.engine))
-		return 0;
-	c->draft_mark = DRAFT_MODEL;
-	ask.is_model = true;
-	ask.max = MIN(step->max, ENGINE_DRAFT_MAX);
-	int width = width_of(s, c, &ask);
-	if (!width)
-		c->draft_mark = mark;
-	c->has_idle_draft &= !width;
-	return width;
-}
-
-/* The MTP layer computes draft tokens for the slices at[0..n). */
-static void draft_by_model(struct sched *s, struct engine_draft *g, const int *at, int n)
-{
-	struct fail f = {0};
-	int n_most = 0;
-	int64_t begin_us = clock_now_us(s->o.clock);
-	s->draft_us = 0;
-	/* An error here needs no report: the step will fail for the same reason. */
-	if (n == 0 || engine_draft(s->o.engine, g, n, &f) != OK)
-		return;
-	for (int i = 0; i < n; i++) {
-		n_most = MAX(n_most, g[i].n_out);
-		if (g[i].n_out > 0)
-			s->slices[at[i]] = choice_draft_slice(s->sliced[at[i]], g[i].n_out);
-	}
-	s->draft_us = clock_now_us(s->o.clock) - begin_us;
-	draft_mtp_note(&s->decode_cost, n_most, s->draft_us);
-}
-
-/* The smallest patience of the step's n streams, all but stream `but`. */
-static double patience_but(struct sched *s, int n, int but)
-{
-	double least = DRAFT_LATE + DRAFT_START;
-	for (int i = 0; i < n; i++)
-		if (i != but)
-			least = MIN(least, draft_patience(&s->sliced[i]->account));
-	return least;
-}
-
-/* Adds draft tokens to the n slices of a step without prompt tokens. A slice with a draft
- * has the rows of choice_draft_slice. */
-static void add_drafts(struct sched *s, int n)
-{
-	struct engine_draft asked[DRAFT_STEP];
-	int at[DRAFT_STEP], n_asked = 0;
-	struct draft_step step = {.n_tok = 0, .n_streams = n, .n_expected = n,
-				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
-	int room = engine_draft_room(s->o.engine);
-	for (int i = 0; i < n; i++) {
-		step.n_tok += s->slices[i].n;
-		if (s->sliced[i]->state != CHOICE_DECODE || s->slices[i].n_logits != 1)
-			return;
-	}
-	for (int i = 0; i < n && s->o.draft != SCHED_DRAFT_OFF; i++) {
-		struct sched_choice *c = s->sliced[i];
-		int left = c->max_output - (int)c->output.n - 1;
-		step.max = MIN(MIN(left, c->r->draft.n_max), MIN(room, DRAFT_STEP) - step.n_tok);
-		step.account = &c->account;
-		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
-			continue;
-		step.patience = patience_but(s, n, i);
-		int found = look_up(s, c, &step), width = found ? found : ask_model(s, c, &step);
-		/* Draft tokens never take another stream's pages. */
-		if (width < 1 ||
-		    engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
-			continue;
-		if (found) {
-			s->slices[i] = choice_draft_slice(c, width);
-		} else {
-			at[n_asked] = i;
-			asked[n_asked++] = (struct engine_draft){
-				.seq = c->seq, .token = choice_begin_draft(c), .n = width,
-				.out = c->draft + 1};
-		}
-		step.n_tok += width;
-		step.n_expected += draft_gain(
-			draft_trust_of(&c->trust, &s->trust, c->draft_mark), width);
-	}
-	draft_by_model(s, asked, at, n_asked);
-}
-
 /* Tokens of a step: of prompts, and of streams with their drafts. */
 struct step_size {
 	int n_prefill, n_decode;
@@ -945,7 +835,7 @@ bool batch_iterate(struct sched *s, int64_t now_us)
 	int n = make_slices(s);
 	if (n == 0)
 		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;
-	add_drafts(s, n);
+	drafters_add(s, n);
 	/* Flush now: what EVENT_STARTED says of the request must not wait for the step. */
 	emit_flush(&s->emit);
 

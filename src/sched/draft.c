@@ -20,8 +20,8 @@
  *
  * Trials. The kept costs may be higher than costs are now. So of TRIAL refused drafts one
  * is verified all the same, if the ratios measured at start say that it is worth it; of
- * RARE refused drafts one in any case. For the MTP layer only drafts give evidence:
- * it makes one draft token in TRIAL refusals.
+ * RARE refused drafts one in any case. For a model only drafts give evidence: it
+ * makes one draft token in TRIAL refusals.
  *
  * Account. It bounds the loss: draft tokens are not verified if they would cost more than the
  * account has, were all of them wrong. What right draft tokens saved is credit, up to CREDIT.
@@ -99,7 +99,7 @@ void draft_cost_begin(struct draft_cost *c, int n_tok, double us)
 	c->n[n_tok] = 2;
 }
 
-void draft_mtp_note(struct draft_cost *c, int n, int64_t us)
+void draft_model_note(struct draft_cost *c, int n, int64_t us)
 {
 	double each = n > 0 ? (double)us / n : 0;
 	if (n < 1)

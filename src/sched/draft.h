@@ -21,7 +21,7 @@ enum {
 /* A draft token has a mark, which says how it was found: the length of its match, plus a constant
  * if there is a second match (lookup.h). */
 enum {
-	DRAFT_MODEL = 0,  /* no match: a token of the MTP layer */
+	DRAFT_MODEL = 0,  /* no match: a token of a model */
 	DRAFT_SAME = 64,  /* added to the length: the second match begins with the same token … */
 	DRAFT_OTHER = 128 /* … or another one. Neither: there is no second match */
 };
@@ -53,7 +53,7 @@ struct draft_cost {
 	 * but their ratios change little. */
 	double start[DRAFT_STEP + 1];
 	int n_refused[2];      /* refused drafts in a row: lookup's, the model's */
-	double draft_us;       /* cost of one token of the MTP layer … */
+	double draft_us;       /* cost of one token of the model that drafts … */
 	int n_draft;           /* … and how often it was measured */
 };
 /* Records that a step of n_tok tokens lasted `us`. */
@@ -61,9 +61,9 @@ void draft_cost_note(struct draft_cost *c, int n_tok, int64_t us);
 /* The same for a step without drafts. If it became slower or faster, as with a deeper
  * cache, the costs of all widths are scaled alike. */
 void draft_cost_note_plain(struct draft_cost *c, int n_tok, int64_t us);
-/* Records that n tokens of the MTP layer, one behind the other, lasted `us`.
+/* Records that n tokens of the model that drafts, one behind the other, lasted `us`.
  * Several streams may have drafted at once. */
-void draft_mtp_note(struct draft_cost *c, int n, int64_t us);
+void draft_model_note(struct draft_cost *c, int n, int64_t us);
 /* Sets the cost of a step of n_tok tokens, measured at start. */
 void draft_cost_begin(struct draft_cost *c, int n_tok, double us);
 
@@ -122,7 +122,7 @@ struct draft_step {
 	double n_expected; /* output tokens that n_tok are expected to give */
 	int max;           /* further draft tokens at most */
 	bool is_forced;    /* add as many draft tokens as possible, whatever they cost */
-	bool is_model;     /* the MTP layer drafts, which costs time, too */
+	bool is_model;     /* a model drafts, which costs time, too */
 	const struct draft_account *account; /* of the stream; NULL: its loss is not bounded */
 	double patience;   /* the smallest of the other streams, if there are others */
 };

@@ -14,11 +14,11 @@ struct sched;
 
 enum sched_draft {
 	SCHED_DRAFT_OFF,
-	/* Drafts as wide as they are worth their cost (draft.h): by lookup, and by the
-	 * model's own layer where lookup finds nothing. */
+	/* Drafts as wide as they are worth their cost (draft.h): by lookup, and by a model
+	 * (engine_draft.h) where lookup finds nothing. */
 	SCHED_DRAFT_AUTO,
 	SCHED_DRAFT_LOOKUP, /* drafts as wide as possible, by lookup … */
-	SCHED_DRAFT_MTP     /* … or by the model's own layer */
+	SCHED_DRAFT_MODEL   /* … or by a model */
 };
 
 struct sched_opts {

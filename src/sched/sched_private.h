@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler's own state, shared by sched.c (submission and the loop) and batch.c (one
- * step). No other file includes this header.
+ * The scheduler's own state, shared by sched.c (submission and the loop), batch.c (one step) and
+ * drafters.c (its draft tokens). No other file includes this header.
  */
 #pragma once
 #include "base/queue.h"
@@ -57,11 +57,12 @@ struct sched {
 
 	struct policy_cost prefill_cost; /* of steps with prompt tokens */
 	struct draft_cost decode_cost;   /* of steps without prompt tokens */
+	struct policy_cost read_cost;    /* of what a model reads before it drafts */
 	struct draft_trust trust;        /* of all sequences' drafts */
 	/* Of the current step, times in us: */
 	int64_t step_us;    /* engine_step */
 	double copy_credit_us; /* time left for copies to the disk, over all steps */
-	int64_t draft_us;   /* draft tokens of the MTP layer */
+	int64_t draft_us;   /* draft tokens of a model */
 	int64_t confirm_us; /* engine_seq_confirm of right draft tokens */
 	int n_streams, n_draft;
 
@@ -83,6 +84,11 @@ void batch_copy(struct sched *s);
 
 /* Gives back the pages and the disk read that c still holds. */
 void batch_drop(struct sched *s, struct sched_choice *c);
+
+/* --- drafters.c --- */
+/* Adds draft tokens to the n slices of a step without prompt tokens. A slice with a draft
+ * has the rows of choice_draft_slice. */
+void drafters_add(struct sched *s, int n);
 
 /* --- sched.c --- */
 /* Moves a request from the queue to the active list. */

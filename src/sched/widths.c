@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-enum { RUNS = 4, DRAFTS = 3 };
+enum { RUNS = 4, DRAFTS = 3, DRAFTED = 3 };
 /* no further runs of a width after this time, unless the last run was held up */
 #define WIDTH_US 20000
 
@@ -128,20 +128,20 @@ enum status widths_record(struct engine *e, const struct clock *clock, int64_t m
 	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
 }
 
-static enum status time_mtp(struct engine *e, const struct clock *clock,
+static enum status time_model(struct engine *e, const struct clock *clock,
 			    struct draft_cost *out, struct fail *fail)
 {
-	int32_t first, ids[ENGINE_DRAFT_MAX];
+	int32_t first, ids[DRAFTED];
 	struct engine_seq *s = widths_begin(e, &first);
-	struct engine_draft g = {.seq = s, .n = ENGINE_DRAFT_MAX, .out = ids};
+	struct engine_draft g = {.seq = s, .n = MIN(DRAFTED, engine_draft_max(e)), .out = ids};
 	enum status st = widths_step(e, s, 1, fail);
 	if (st == OK)
-		st = engine_seq_reserve_draft(e, s, 1 + ENGINE_DRAFT_MAX);
+		st = engine_seq_reserve_draft(e, s, 1 + g.n);
 	for (int i = 0; i < DRAFTS && st == OK; i++) {
 		int64_t begin_us = clock_now_us(clock);
 		st = engine_draft(e, &g, 1, fail);
 		if (i > 0)
-			draft_mtp_note(out, g.n_out, clock_now_us(clock) - begin_us);
+			draft_model_note(out, g.n_out, clock_now_us(clock) - begin_us);
 	}
 	engine_seq_destroy(e, s);
 	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
@@ -154,8 +154,8 @@ enum status widths_measure(struct engine *e, const struct clock *clock, int64_t 
 	int room = MIN(engine_draft_room(e), DRAFT_STEP);
 	enum status st = OK;
 	*out = (struct draft_cost){.n_draft = 0};
-	if (room > 1 && engine_can_draft(e))
-		st = time_mtp(e, clock, out, fail);
+	if (room > 1 && engine_draft_max(e))
+		st = time_model(e, clock, out, fail);
 	for (size_t i = 0; i < ARRAY_LEN(order) && st == OK; i++) {
 		double us, known = out->start[1] * order[i];
 		int64_t left = max_us - (clock_now_us(clock) - begin_us);

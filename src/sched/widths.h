@@ -8,8 +8,8 @@
 #include "engine/engine_draft.h"
 #include "sched/draft.h"
 
-/* Runs steps of 1 to DRAFT_STEP tokens with drafts, as many widths as fit into max_us. If the
- * model has an MTP layer, its draft tokens are timed, too. The time of a width is the shortest
+/* Runs steps of 1 to DRAFT_STEP tokens with drafts, as many widths as fit into max_us. If a
+ * model drafts, its draft tokens are timed, too. The time of a width is the shortest
  * of a few runs. Widths that were not reached stay 0. E_BACKEND, E_DEVICE. */
 enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
 			   struct draft_cost *out, struct fail *fail) MUST_USE;

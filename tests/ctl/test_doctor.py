@@ -313,6 +313,14 @@ def models():
     ok(beside and float(beside.group(1)) > 0.06, "a model that transcribes is counted", beside)
     r = doctor(STRIX, "--model", AWQ, "--transcription-model", AWQ)
     says(r, "bad", "model", "transcription_model: ", "hears nothing")
+    drafts = doctor(few, "--model", AWQ, "--draft-model", AWQ)
+    says(drafts, "ok", "model", "with the model that drafts")
+    less = {**few, DEVICE + "mem_info_gtt_total": "%d\n" % (24 << 20)}
+    pages = [int(re.search(r"(\d+) pages", doctor(less, "--model", AWQ, *more).text("model"))[1])
+             for more in ([], ["--draft-model", AWQ])]
+    ok(0 < pages[1] < pages[0] / 2, "its pages and weights are counted", pages)
+    says(doctor(few, "--model", AWQ, "--draft-model", TINY), "bad", "model",
+         "draft_model has another vocabulary: token ")
     gemma = os.path.join(SRC, "tests/golden/vision/gemma3")
     for more in [], ["--backend", "cpu"]:
         ok("images" not in doctor(STRIX, *more, "--model", gemma).lines,

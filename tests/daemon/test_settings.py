@@ -18,7 +18,7 @@ FREE = {"model_name", "aliases"}
 # What each setting of a file, of a folder or of words may not be, beside the usual. {} is the
 # test's folder; `with`: other settings that it needs.
 FILES = {"model": "", "embedding_model": "", "rerank_model": "",
-         "transcription_model": "", "chat_template": "",
+         "draft_model": "speculative = auto", "transcription_model": "", "chat_template": "",
          "mmproj": "", "tls_cert": "tls_key = {}/fine", "tls_key": "tls_cert = {}/cert",
          "api_key_file": "", "hip_library": "backend = hip"}
 FOLDERS = {"image_dir": False, "hip_kernels": False,
@@ -36,6 +36,8 @@ WORDS = {
 }
 # Values that are well formed, and that nothing would come of.
 IDLE = ["metrics_need_key = yes", "max_requests_per_key = 2", "speculative = mtp",
+        "speculative = draft", "draft_model = {}/halo-tiny\nspeculative = lookup",
+        "draft_model = {}/last\nspeculative = auto",
         "kv_dir = {}/kv\nprefix_cache = no", "mmproj = {}/text\nimages = off",
         "expert_memory = many", "expert_memory = 1G\nexact = yes", "ctx = 16777216",
         "backend = hip\nhip_library = {}/text",

@@ -8,9 +8,10 @@ import math
 import os
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
-from halod import CHECK, FIBERS, MODEL, SRCDIR, Halod, Tap
+from halod import CHECK, FIBERS, MODEL, PATIENCE, SRCDIR, Halod, Tap
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file  # noqa: E402
@@ -150,7 +151,7 @@ def numbers(d):
             for k in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
-def both(t, name, asked, mode="lookup", want=None, **settings):
+def both(t, name, asked, mode="lookup", want=None, drafter=None, **settings):
     """The same requests to both. Returns the one that drafts. `want`: a dict for the answers."""
     settings = {"self_check": "no", **settings}
     off = Halod(speculative="off", **settings)
@@ -160,7 +161,7 @@ def both(t, name, asked, mode="lookup", want=None, **settings):
     t.equal(numbers(off), [0, 0, 0], "%s: off drafts nothing" % name)
     t.equal([k for k, v in want.items() if isinstance(v, dict)], [], name + ": all are answered")
     off.stop()
-    on = Halod(speculative=mode, **settings)
+    on = Halod(speculative=mode, **settings, **({"draft_model": drafter} if drafter else {}))
     for k, v in asked.items():
         before = numbers(on)
         t.equal(said(on, v), want[k], "%s: %s" % (name, k))
@@ -366,6 +367,51 @@ def test_mtp(t):
     d.stop()
 
 
+def test_draft_model(t, want):
+    """Drafts of a second model. halo-tiny is its own, which is right where nothing is left to chance
+    and nothing of the vocabulary is ruled out. want: its answers to ASKED without drafts."""
+    d = Halod(model=MODEL, speculative="draft", draft_model=MODEL, sleep_after="2s",
+              self_check="no")
+    for k, v in ASKED.items():
+        t.equal(said(d, v), want[k], "draft_model: " + k)
+    a = d.request("POST", *chat("Tell me a story about a boat.")).json
+    timings = a["timings"]
+    t.ok(timings["draft_n_accepted"] > 0.9 * timings["draft_n"] > 0.8 * timings["predicted_n"],
+         "without chance its draft tokens are right", timings)
+    with ThreadPoolExecutor(4) as pool:
+        few = list(ASKED)[::2]
+        t.equal(list(pool.map(lambda k: said(d, ASKED[k]), few)), [want[k] for k in few],
+                "draft_model: four requests at once")
+    drafts, drafted, right = numbers(d)
+    t.ok(drafts < right < drafted - 100, "most steps gave several tokens", numbers(d))
+    deadline = time.monotonic() + PATIENCE
+    while not d.metrics().get('model_unloads_total{reason="sleep"}') and \
+            time.monotonic() < deadline:
+        time.sleep(0.1)
+    t.equal(said(d, ASKED["a story"]), want["a story"], "after it slept")
+    t.ok(numbers(d)[0] > drafts, "and drafts as before", numbers(d))
+    t.equal(d.stop(), 0, "it ends well")
+    # As auto has it, beside lookup; and two other kinds of models: states, and latent attention.
+    d = Halod(model=MODEL, speculative="auto", draft_model=MODEL, threads=2)
+    d.wait_log("draft_model .*halo-tiny: ")
+    t.equal([said(d, ASKED[k]) for k in few], [want[k] for k in few], "auto with draft_model")
+    t.equal(d.stop(), 0, "it ends well")
+    on = both(t, "qwen35 by deepseekv3", FEATURES | RESUMED, "draft", tool_format="hermes",
+              model=os.path.join(GOLDEN, "qwen35"),
+              drafter=os.path.join(GOLDEN, "deepseekv3-yarn"), max_seqs="4")
+    t.ok(numbers(on)[1] > 1000, "there were draft tokens", numbers(on))
+    t.equal(on.stop(), 0, "it ends well")
+    if os.path.exists(FIBERS):
+        model = os.path.join(GOLDEN, "qwen3-bf16")
+        on = both(t, "draft_model on fibers", {"any token": raw(PROMPT[:8], max_tokens=8)},
+                  "draft", model=model, drafter=model, backend="hip", hip_library=FIBERS, ctx=256,
+                  max_seqs=2)
+        drafts, drafted, right = numbers(on)
+        t.ok(drafted > 4 and right >= drafted - 1, "on fibers its draft tokens are right",
+             numbers(on))
+        on.stop()
+
+
 def main():
     t = Tap()
     want = {}
@@ -410,6 +456,7 @@ def main():
     t.equal(numbers(on), [0, 0, 0], "lfm2: its state cannot go back, so nothing is drafted")
     on.stop()
     test_mtp(t)
+    test_draft_model(t, want)
     if not SHORT:
         test_faced(t)
     # Chi-square allows for chance. By their seeds the answers are those without drafts.

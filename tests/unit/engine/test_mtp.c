@@ -11,7 +11,7 @@
 #include "engine/memory_plan.h"
 #include "tests/tap.h"
 
-enum { MAX_TEXT = 64 };
+enum { MAX_TEXT = 64, DRAFTS = 3 };
 #define CLOSE 0.02 /* of two logits: rounding may choose the other one */
 
 struct rig {
@@ -55,12 +55,12 @@ static void compare(struct engine *e, struct engine_seq *s, const int32_t *text,
 {
 	int n = (int)json_integer_value(json_object_get(behind, "n")), n_same = 0, n_sure = 0;
 	const json_t *want = json_object_get(behind, "draft");
-	int32_t out[ENGINE_DRAFT_MAX];
-	struct engine_draft g = {.seq = s, .token = text[n], .n = ENGINE_DRAFT_MAX, .out = out};
+	int32_t out[DRAFTS];
+	struct engine_draft g = {.seq = s, .token = text[n], .n = DRAFTS, .out = out};
 	is_int(engine_seq_length(s), n, "%s: %d tokens are in the cache", what, n);
-	is_int(engine_seq_reserve_draft(e, s, 1 + ENGINE_DRAFT_MAX), OK, "room");
+	is_int(engine_seq_reserve_draft(e, s, 1 + DRAFTS), OK, "room");
 	is_int(engine_draft(e, &g, 1, NULL), OK, "%s: draft tokens behind %d tokens", what, n);
-	is_int(g.n_out, ENGINE_DRAFT_MAX, "are three");
+	is_int(g.n_out, DRAFTS, "are three");
 	while (n_sure < g.n_out && json_number_value(json_array_get(
 			json_array_get(want, (size_t)n_sure), 1)) > CLOSE)
 		n_sure++;
@@ -94,7 +94,7 @@ static void check(const char *name, const char *at)
 	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
 		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
 	struct rig r = rig_open(dir, true);
-	ok(engine_can_draft(r.e), "%s: its layer is there", name);
+	ok(engine_draft_max(r.e), "%s: its layer is there", name);
 	struct engine_seq *s = engine_seq_create(r.e, text, 12, &cached);
 	step(r.e, s, text, 12, 0, 0);
 	compare(r.e, s, text, json_array_get(b, 0), name);
@@ -122,7 +122,7 @@ static void check(const char *name, const char *at)
 	engine_seq_destroy(r.e, other);
 	rig_close(&r);
 	r = rig_open(dir, false);
-	ok(!engine_can_draft(r.e), "%s: nobody asked for its layer", name);
+	ok(!engine_draft_max(r.e), "%s: nobody asked for its layer", name);
 	rig_close(&r);
 	json_decref(ref);
 	free(path);
@@ -228,7 +228,7 @@ static void check_partial(const char *name, const char *const (*names)[2], size_
 		exit(1);
 	copy_renamed(dir, to, names, n_names);
 	struct rig r = rig_open(to, true);
-	ok(!engine_can_draft(r.e), "%s, with %s alone: runs without the layer", name,
+	ok(!engine_draft_max(r.e), "%s, with %s alone: runs without the layer", name,
 	   names[0][1]);
 	is_int(engine_plan(r.m, r.b, &o, &plan, &fail), OK, "%s", fail.text);
 	ok(plan.weights == model_weight_bytes(r.m), "its bytes are not planned for");

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/draft_model.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "engine/graph_calls.h"
+
+/* Models of one kind differ in so many tokens at most: those that were added later. */
+#define MOST_MISSING 128
+
+static enum status fail_token(const struct model *m, const struct model *draft, int32_t id,
+			      struct fail *fail)
+{
+	struct buf is = {0}, is_there = {0};
+	buf_add_json(&is, tokenizer_bytes(m->tokenizer, id));
+	buf_add_json(&is_there, tokenizer_bytes(draft->tokenizer, id));
+	fail_at(fail, E_CONFIG, "draft_model", "draft_model has another vocabulary: token %d is "
+		"%.*s in %.120s and %.*s in %.120s. Name a smaller model of the same kind",
+		(int)id, (int)MIN(is.n, 60), is.p, m->dir, (int)MIN(is_there.n, 60),
+		is_there.p, draft->dir);
+	buf_deinit(&is);
+	buf_deinit(&is_there);
+	return E_CONFIG;
+}
+
+static enum status check_vocabulary(const struct model *m, const struct model *draft,
+				    struct fail *fail)
+{
+	const struct tokenizer *a = m->tokenizer, *b = draft->tokenizer;
+	int32_t n_a = tokenizer_n_ids(a), n_b = tokenizer_n_ids(b);
+	for (int32_t id = 0; id < MIN(n_a, n_b); id++) {
+		struct str is = tokenizer_bytes(a, id), is_there = tokenizer_bytes(b, id);
+		bool is_added = tokenizer_is_added(a, id) && tokenizer_is_added(b, id);
+		if (is.n && is_there.n && !is_added && !str_eq(is, is_there))
+			return fail_token(m, draft, id, fail);
+	}
+	if (abs(n_a - n_b) <= MOST_MISSING)
+		return OK;
+	return fail_at(fail, E_CONFIG, "draft_model", "draft_model has another vocabulary: %d "
+		       "tokens, and the model %d. Name a smaller model of the same kind",
+		       (int)n_b, (int)n_a);
+}
+
+enum status draft_model_check(const struct model *m, const struct model *draft,
+			      struct fail *fail)
+{
+	const struct model_config *c = &draft->config;
+	const char *why = c->is_encoder		      ? "it is an encoder, which does not write"
+			  : !c->has_head	      ? "it has no output head"
+			  : c->n_linear > 0	      ? "its recurrent state cannot go back"
+			  : c->ngram.n_tables > 0     ? "it reads n-grams"
+						      : NULL;
+	if (why)
+		return fail_at(fail, E_CONFIG, "draft_model",
+			       "draft_model: %.200s cannot draft: %s", draft->dir, why);
+	return check_vocabulary(m, draft, fail);
+}
+
+struct draft_model *draft_model_create(const struct engine_graph *g, int n_pages, int max_tok)
+{
+	struct draft_model *d = xcalloc(1, sizeof *d);
+	d->graph = *g;
+	d->max_tok = max_tok;
+	/* Rows that no step asks for are never touched and stay virtual. */
+	d->logits = xmalloc(ENGINE_HIDDEN_ROWS * (size_t)g->n_out * sizeof *d->logits);
+	d->has_page = xcalloc((size_t)n_pages, sizeof *d->has_page);
+	return d;
+}
+
+void draft_model_destroy(struct draft_model *d)
+{
+	if (!d)
+		return;
+	d->graph.destroy(d->graph.ctx);
+	free(d->logits);
+	free(d->has_page);
+	free(d);
+}
+
+enum status draft_model_run(struct draft_model *d, const struct engine_batch *b, int32_t *ids,
+			    struct fail *fail)
+{
+	enum status st = d->graph.forward(d->graph.ctx, b, d->logits, fail);
+	const struct logits_top *top = st == OK ? d->graph.top(d->graph.ctx) : NULL;
+	/* A row with a NaN has no best token; any token may be drafted. */
+	for (int i = 0; i < b->n_logit_rows && st == OK; i++)
+		ids[i] = !top ? graph_best(d->logits + (size_t)i * (size_t)d->graph.n_out,
+					   d->graph.n_out)
+			 : top[i].n > 0 ? top[i].id[0] : 0;
+	return st;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The drafters of a step, as rows of one table. Each says how many draft tokens of a stream are to
+ * be verified; 0: it has none, or they are not worth it. How many are worth it is in draft.h.
+ */
+#include "base/alloc.h"
+#include "sched/sched_private.h"
+
+#define READ_WORTH 16 /* tokens that a model may read before it drafts, for each one to come */
+
+/* How many draft tokens of a stream are worth verifying; `step` says of which kind. */
+static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step)
+{
+	double p = draft_trust_of(&c->trust, &s->trust, c->draft_mark);
+	if (step->max < MAX(c->r->draft.n_min, 1))
+		return 0;
+	return draft_allowed(&c->r->draft, draft_width(&s->decode_cost, step, p), p);
+}
+
+/* Prompt lookup puts them into c->draft at once. */
+static int look_up(struct sched *s, struct sched_choice *c, const struct draft_step *step)
+{
+	struct draft_step look = *step;
+	look.max = choice_draft(c, step->max, step->is_forced);
+	int width = look.max ? width_of(s, c, &look) : 0;
+	c->has_idle_draft = look.max && !width;
+	return width;
+}
+
+/* A model's are computed later, by draft_by_model. What it must read of a text first is worth it
+ * if enough of the answer is left. */
+static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
+{
+	struct draft_step ask = *step;
+	int mark = c->draft_mark, left = c->max_output - (int)c->output.n;
+	ask.max = MIN(step->max, engine_draft_max(s->o.engine));
+	if (ask.max < 1 || (!step->is_forced && engine_draft_behind(s->o.engine, c->seq) >
+							READ_WORTH * left))
+		return 0;
+	c->draft_mark = DRAFT_MODEL;
+	ask.is_model = true;
+	int width = width_of(s, c, &ask);
+	if (!width)
+		c->draft_mark = mark;
+	c->has_idle_draft &= !width;
+	return width;
+}
+
+/* The drafters, the cheapest first. The first that has draft tokens for a stream drafts. */
+static const struct drafter {
+	enum sched_draft alone; /* the setting with which no other one drafts */
+	bool is_model;
+	int (*ask)(struct sched *s, struct sched_choice *c, const struct draft_step *step);
+} drafters[] = {
+	{SCHED_DRAFT_LOOKUP, false, look_up},
+	{SCHED_DRAFT_MODEL, true, ask_model},
+};
+
+static int ask_drafters(struct sched *s, struct sched_choice *c, const struct draft_step *step,
+			bool *is_model)
+{
+	int width = 0;
+	for (size_t i = 0; i < ARRAY_LEN(drafters) && width < 1; i++) {
+		const struct drafter *d = &drafters[i];
+		*is_model = d->is_model;
+		if (s->o.draft == SCHED_DRAFT_AUTO || s->o.draft == d->alone)
+			width = d->ask(s, c, step);
+	}
+	return width;
+}
+
+/* A model beside the engine's own reads what it needs of the streams. A long text takes several
+ * steps, so that no stream waits long. */
+static enum status read_behind(struct sched *s, struct engine_draft *g, int n, struct fail *fail)
+{
+	int64_t begin_us = clock_now_us(s->o.clock);
+	int n_read, most = policy_chunk(s->o.prefill_chunk, s->o.step_target_us, &s->read_cost);
+	enum status st = engine_draft_read(s->o.engine, g, n, most, &n_read, fail);
+	if (st == OK && n_read > 0)
+		policy_cost_note(&s->read_cost, n_read, clock_now_us(s->o.clock) - begin_us);
+	return st;
+}
+
+/* The model computes draft tokens for the slices at[0..n). */
+static void draft_by_model(struct sched *s, struct engine_draft *g, const int *at, int n)
+{
+	struct fail f = {0};
+	int n_most = 0;
+	s->draft_us = 0;
+	/* An error here needs no report: the step will fail for the same reason. */
+	if (n == 0 || read_behind(s, g, n, &f) != OK)
+		return;
+	int64_t begin_us = clock_now_us(s->o.clock);
+	if (engine_draft(s->o.engine, g, n, &f) != OK)
+		return;
+	for (int i = 0; i < n; i++) {
+		n_most = MAX(n_most, g[i].n_out);
+		if (g[i].n_out > 0)
+			s->slices[at[i]] = choice_draft_slice(s->sliced[at[i]], g[i].n_out);
+	}
+	s->draft_us = clock_now_us(s->o.clock) - begin_us;
+	draft_model_note(&s->decode_cost, n_most, s->draft_us);
+}
+
+/* The smallest patience of the step's n streams, all but stream `but`. */
+static double patience_but(struct sched *s, int n, int but)
+{
+	double least = DRAFT_LATE + DRAFT_START;
+	for (int i = 0; i < n; i++)
+		if (i != but)
+			least = MIN(least, draft_patience(&s->sliced[i]->account));
+	return least;
+}
+
+void drafters_add(struct sched *s, int n)
+{
+	struct engine_draft asked[DRAFT_STEP];
+	int at[DRAFT_STEP], n_asked = 0;
+	struct draft_step step = {.n_tok = 0, .n_streams = n, .n_expected = n,
+				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
+	int room = engine_draft_room(s->o.engine);
+	for (int i = 0; i < n; i++) {
+		step.n_tok += s->slices[i].n;
+		if (s->sliced[i]->state != CHOICE_DECODE || s->slices[i].n_logits != 1)
+			return;
+	}
+	for (int i = 0; i < n && s->o.draft != SCHED_DRAFT_OFF; i++) {
+		struct sched_choice *c = s->sliced[i];
+		int left = c->max_output - (int)c->output.n - 1;
+		step.max = MIN(MIN(left, c->r->draft.n_max), MIN(room, DRAFT_STEP) - step.n_tok);
+		step.account = &c->account;
+		if (s->slices[i].n != 1 || c->r->no_output || step.max < 1)
+			continue;
+		step.patience = patience_but(s, n, i);
+		bool is_model;
+		int width = ask_drafters(s, c, &step, &is_model);
+		/* Draft tokens never take another stream's pages. */
+		if (width < 1 ||
+		    engine_seq_reserve_draft(s->o.engine, c->seq, 1 + width) != OK)
+			continue;
+		if (!is_model) {
+			s->slices[i] = choice_draft_slice(c, width);
+		} else {
+			at[n_asked] = i;
+			asked[n_asked++] = (struct engine_draft){
+				.seq = c->seq, .token = choice_begin_draft(c), .n = width,
+				.out = c->draft + 1};
+		}
+		step.n_tok += width;
+		step.n_expected += draft_gain(
+			draft_trust_of(&c->trust, &s->trust, c->draft_mark), width);
+	}
+	draft_by_model(s, asked, at, n_asked);
+}

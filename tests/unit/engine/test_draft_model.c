@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model that drafts beside the engine's own. It is the same model here, so it must draft what the
+ * model says without chance: behind long prompts, right and wrong draft tokens, shared pages,
+ * forks, and pages that had other tokens before.
+ */
+#include "base/alloc.h"
+#include "engine/engine_private.h"
+#include "engine/graph_calls.h"
+#include "engine/memory_plan.h"
+#include "tests/tap.h"
+
+enum { PAGE = 16, N = 15, PROMPT = 100, MAX_SEQS = 4 };
+
+struct rig {
+	struct model *m, *draft;
+	struct backend *b;
+	struct engine *e;
+};
+
+static enum status (*plain_forward)(void *ctx, const struct engine_batch *b, float *logits,
+				    struct fail *fail);
+static int n_read; /* tokens that the model beside has run */
+
+static enum status forward(void *ctx, const struct engine_batch *b, float *logits,
+			   struct fail *fail)
+{
+	n_read += b->n_tok;
+	return plain_forward(ctx, b, logits, fail);
+}
+
+static struct model *open_model(const char *dir)
+{
+	struct model *m;
+	struct fail fail = {0};
+	if (model_open(tap_src(dir), NULL, &m, &fail) == OK)
+		return m;
+	ok(false, "%s: %s", dir, fail.text);
+	exit(tap_done());
+}
+
+static struct rig rig_open(int64_t n_tok)
+{
+	struct rig r = {.m = open_model("tests/golden/models/qwen3-bf16"),
+			.draft = open_model("tests/golden/models/qwen3-bf16")};
+	struct backend_opts bo = {.name = "cpu", .n_threads = 1, .exact = true};
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .page_size = PAGE,
+				.max_seqs = MAX_SEQS, .prefix_cache = true, .draft = r.draft};
+	struct fail fail = {0};
+	bool is_open = backend_create(&bo, &r.b, &fail) == OK;
+	o.kv_bytes = n_tok * 2 * model_kv_bytes(&r.m->config, r.b->kv_type);
+	if (!is_open || engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
+		ok(false, "%s", fail.text);
+		exit(tap_done());
+	}
+	plain_forward = r.e->beside->graph.forward;
+	r.e->beside->graph.forward = forward;
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	engine_destroy(r->e);
+	backend_destroy(r->b);
+	model_close(r->m);
+	model_close(r->draft);
+}
+
+/* n tokens at the sequence's end, the last n_draft of them draft tokens, of which n_right are
+ * right. Returns the best token behind the last one that stays. */
+static int32_t step(struct engine *e, struct engine_seq *s, const int32_t *tokens, int n,
+		    int n_draft, int n_right)
+{
+	int32_t best = -1;
+	while (n > 0) {
+		int some = MIN(n, 64);
+		struct engine_slice slice = {.seq = s, .tokens = tokens, .n = some,
+					     .n_logits = 1 + n_draft, .n_draft = n_draft};
+		enum status st = engine_seq_reserve_draft(e, s, some);
+		if (st == OK)
+			st = engine_step(e, &slice, 1, NULL);
+		is_int(st, OK, "a step");
+		best = graph_best(engine_logits_row(e, 0, n_right), engine_n_vocab(e));
+		engine_seq_confirm(e, s, tokens + some - n_draft, n_right);
+		tokens += some;
+		n -= some;
+	}
+	return best;
+}
+
+static struct engine_seq *begin(struct engine *e, const int32_t *prompt, int n, int32_t *next)
+{
+	int cached;
+	struct engine_seq *s = engine_seq_create(e, prompt, n, &cached);
+	*next = step(e, s, prompt + cached, n - cached, 0, 0);
+	return s;
+}
+
+/* What the model says behind the prompt and `first`, without chance: out (n). */
+static void say(struct engine *e, const int32_t *prompt, int n_prompt, int32_t first, int n,
+		int32_t *out)
+{
+	int32_t next;
+	struct engine_seq *s = begin(e, prompt, n_prompt, &next);
+	for (int i = 0; i < n; i++)
+		out[i] = next = step(e, s, i ? &next : &first, 1, 0, 0);
+	engine_seq_destroy(e, s);
+}
+
+/* Has n draft tokens made behind `token`. They must be `want`. */
+static void check(struct engine *e, struct engine_seq *s, int32_t token, const int32_t *want,
+		  const char *what)
+{
+	int32_t out[N];
+	struct engine_draft g = {.seq = s, .token = token, .n = N, .out = out};
+	int n;
+	do
+		is_int(engine_draft_read(e, &g, 1, 40, &n, NULL), OK, "it reads");
+	while (n > 0);
+	is_int(engine_seq_reserve_draft(e, s, 1 + N), OK, "room");
+	is_int(engine_draft(e, &g, 1, NULL), OK, "%s: draft tokens", what);
+	is_int(g.n_out, N, "%s: all of them", what);
+	ok(memcmp(out, want, sizeof out) == 0, "%s: they are what the model says", what);
+}
+
+static void fill(int32_t *prompt, int n, int seed)
+{
+	for (int i = 0; i < n; i++)
+		prompt[i] = (i * 37 + i / 7 * 11 + seed * 101) % 500;
+}
+
+static void test_sequence(struct engine *e)
+{
+	int32_t prompt[PROMPT], first, said[40], other[40], out[N];
+	int n;
+	fill(prompt, PROMPT, 1);
+	struct engine_seq *s = begin(e, prompt, PROMPT, &first);
+	say(e, prompt, PROMPT, first, 40, said);
+	struct engine_draft g = {.seq = s, .token = first, .n = N, .out = out};
+	is_int(engine_seq_reserve_draft(e, s, 1 + N), OK, "room");
+	is_int(engine_draft_behind(e, s), PROMPT, "it has read nothing");
+	is_int(engine_draft(e, &g, 1, NULL), OK, "behind a prompt that it has not read");
+	is_int(g.n_out, 0, "it drafts nothing");
+	is_int(engine_draft_read(e, &g, 1, 40, &n, NULL), OK, "it reads");
+	is_int(n, 40, "as much as it may");
+	is_int(engine_draft_behind(e, s), PROMPT - 40, "and has the rest before it");
+	check(e, s, first, said, "a prompt");
+	n_read = 0;
+	memcpy(out, said, 4 * sizeof *said);
+	out[0] = first;
+	memcpy(out + 1, said, 3 * sizeof *said);
+	is_int(step(e, s, out, 4, 3, 3), said[3], "three of them are right");
+	check(e, s, said[3], said + 4, "right draft tokens");
+	is_int(n_read, N, "it does not read them again");
+	/* A wrong one, and others than it drafted. */
+	int32_t wrong[3] = {said[3], said[4], (said[5] + 1) % 500};
+	is_int(step(e, s, wrong, 3, 2, 1), said[5], "one of two is right");
+	check(e, s, said[5], said + 6, "a wrong draft token");
+	int32_t mine = (said[6] + 3) % 500, second = (mine + 9) % 500, they[N];
+	step(e, s, &said[5], 1, 0, 0);
+	int32_t text[PROMPT + 8];
+	memcpy(text, prompt, sizeof prompt);
+	text[PROMPT] = first;
+	memcpy(text + PROMPT + 1, said, 6 * sizeof *said);
+	say(e, text, PROMPT + 7, mine, N + 1, other);
+	say(e, text, PROMPT + 7, second, N, they);
+	check(e, s, mine, other, "another token than it drafted");
+	/* The cache gets others than it drafted last. */
+	check(e, s, second, they, "another token in its place");
+	step(e, s, &mine, 1, 0, 0);
+	check(e, s, other[0], other + 1, "the cache has another token than it drafted");
+	engine_seq_destroy(e, s);
+	/* The pages are known, and so is that it has read them. */
+	s = begin(e, prompt, PROMPT, &first);
+	n_read = 0;
+	check(e, s, first, said, "the prompt again");
+	ok(n_read < N + PAGE, "it reads %d tokens of it", n_read - N);
+	engine_seq_destroy(e, s);
+}
+
+static void test_forks(struct engine *e)
+{
+	int32_t prompt[PROMPT], first, said[40], other[40], none[1] = {0};
+	struct engine_seq *s, *fork;
+	fill(prompt, PROMPT, 2);
+	s = begin(e, prompt, PROMPT, &first);
+	int32_t second = (first + 5) % 500;
+	say(e, prompt, PROMPT, first, N, said);
+	say(e, prompt, PROMPT, second, N, other);
+	check(e, s, first, said, "before a fork");
+	is_int(engine_seq_fork(e, s, &fork), OK, "a fork");
+	check(e, fork, second, other, "the fork");
+	check(e, s, first, said, "its origin");
+	/* Both at once, with a third that has not been read. */
+	int32_t out[3][N], text[PROMPT];
+	fill(text, PROMPT, 3);
+	struct engine_seq *third = begin(e, text, PROMPT, none);
+	struct engine_draft g[3] = {{.seq = s, .token = first, .n = N, .out = out[0]},
+				    {.seq = third, .token = none[0], .n = N, .out = out[1]},
+				    {.seq = fork, .token = second, .n = 4, .out = out[2]}};
+	is_int(engine_seq_reserve_draft(e, third, 1 + N), OK, "room");
+	is_int(engine_draft(e, g, 3, NULL), OK, "three at once");
+	ok(g[0].n_out == N && g[1].n_out == 0 && g[2].n_out == 4, "as many as each can have");
+	ok(memcmp(out[0], said, sizeof out[0]) == 0 && memcmp(out[2], other, 4 * 4) == 0,
+	   "together they have what each has alone");
+	engine_seq_destroy(e, s);
+	engine_seq_destroy(e, fork);
+	engine_seq_destroy(e, third);
+}
+
+/* A cache for little more than one sequence: pages get other tokens. */
+static void test_pages(void)
+{
+	struct rig r = rig_open(PROMPT + 4 * PAGE);
+	for (int i = 0; i < 4; i++) {
+		int32_t prompt[PROMPT], first, said[N];
+		fill(prompt, PROMPT, i % 3);
+		struct engine_seq *s = begin(r.e, prompt, PROMPT, &first);
+		say(r.e, prompt, PROMPT, first, N, said);
+		check(r.e, s, first, said, "pages that had other tokens");
+		engine_seq_destroy(r.e, s);
+	}
+	rig_close(&r);
+}
+
+static void test_plan(struct rig *r)
+{
+	const struct memory_have have = {1 << 30, 1 << 29, true, "a box"};
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .have = &have};
+	struct memory_plan alone, both;
+	struct fail fail = {0};
+	is_int(engine_plan(r->m, r->b, &o, &alone, &fail), OK, "%s", fail.text);
+	o.draft = r->draft;
+	is_int(engine_plan(r->m, r->b, &o, &both, &fail), OK, "%s", fail.text);
+	ok(both.weights == 2 * alone.weights, "its weights are planned for");
+	ok(both.n_pages == alone.n_pages && both.taken - both.weights > alone.taken -
+	   alone.weights + both.n_pages * 16 * model_kv_bytes(&r->m->config, r->b->kv_type),
+	   "and its pages and work memory");
+}
+
+static void refused(struct rig *r, const char *dir, const char *why)
+{
+	struct model *draft = open_model(dir);
+	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .draft = draft};
+	struct memory_plan plan;
+	struct fail fail = {0};
+	is_int(engine_plan(r->m, r->b, &o, &plan, &fail), E_CONFIG, "%s is refused", dir);
+	ok(strstr(fail.text, why) != NULL, "%s", fail.text);
+	model_close(draft);
+}
+
+int main(void)
+{
+	struct rig r = rig_open(4096);
+	is_int(engine_draft_max(r.e), ENGINE_DRAFT_MAX, "it can draft");
+	test_sequence(r.e);
+	test_forks(r.e);
+	test_plan(&r);
+	refused(&r, "models/halo-tiny", "has another vocabulary: token ");
+	refused(&r, "tests/golden/models/qwen35", "its recurrent state cannot go back");
+	rig_close(&r);
+	test_pages();
+	return tap_done();
+}
