@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Requests as goose, crush and Zed send them, by their published sources, and answers read as
-strictly as they read them. No package manager has these three. A turn, a call and its result,
-a fault, each streamed."""
+"""Requests as goose, opencode, Cline, crush and Zed send them, and answers read as strictly as they
+read them. A turn, a call and its result, a fault, each streamed. The first three come by npm, with
+programs of 250 MB and more: their own requests were looked at, in words of our own. The others'
+are by their published sources."""
 import json
+import os
 
-from halod import Stream, run
+from halod import SRCDIR, Halod, Stream, run
 
 NAME = "get_current_weather"
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -28,18 +30,59 @@ def function(**more):
                                              "parameters": PARAMETERS, **more}}
 
 
+def long(text, n):
+    """As long as the client's own text is."""
+    return (text + " Be brief, be right.") * (n // len(text) + 1)
+
+
+def others(n):
+    """As many more tools as a client offers, with words of some length."""
+    return [{"type": "function", "function": {
+        "name": "own__tool_%d" % i, "description": long("A tool of the client.", 400), "parameters": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "ToolParams",
+            "type": "object", "properties": {
+                "path": {"type": "string", "description": "A file."},
+                "depth": {"type": ["integer", "null"], "format": "uint32", "minimum": 0, "default": 3},
+                "mode": {"anyOf": [{"enum": ["a", "b"], "type": "string"}, {"type": "null"}]}},
+            "required": ["path"]}}} for i in range(n)]
+
+
 def goose(messages, tools):
-    """Its text is one string; an answer that calls has a content of null."""
-    out = [{"role": "system", "content": "You are a general-purpose AI agent called goose."}]
+    """Its text is one string; an answer that calls has a content of null. Sixteen tools more, no
+    limit and no temperature; what time it is stands behind the user's words."""
+    out = [{"role": "system", "content": long("You are a general-purpose AI agent called goose.", 3700)}]
     for m in messages:
         if m["role"] == "assistant" and m.get("calls"):
             out.append({"role": "assistant", "tool_calls": m["calls"], "content": None,
                         **({"reasoning_content": m["thought"]} if m.get("thought") else {})})
         else:
             out.append({k: m[k] for k in ("role", "content", "tool_call_id") if k in m})
-    return {"model": "halo-tiny", "messages": out, **({"tools": [function()]} if tools else {}),
-            "temperature": 0.0, "max_tokens": 120, "stream": True,
-            "stream_options": {"include_usage": True}}
+    return {"model": "halo-tiny", "messages": out,
+            **({"tools": [function(), *others(16)]} if tools else {}),
+            "stream": True, "stream_options": {"include_usage": True}}
+
+
+def ai_sdk(messages, tools, system, n_tools, **more):
+    """As the AI SDK's provider for compatible servers writes it: an answer that calls has a content
+    of its text, or null where there is none."""
+    out = [{"role": "system", "content": system}]
+    for m in messages:
+        if m["role"] == "assistant" and m.get("calls"):
+            out.append({"role": "assistant", "content": None, "tool_calls": m["calls"],
+                        **({"reasoning_content": m["thought"]} if m.get("thought") else {})})
+        else:
+            out.append({k: m[k] for k in ("role", "content", "tool_call_id") if k in m})
+    return {"model": "halo-tiny", **more, "messages": out,
+            **({"tools": [function(), *others(n_tools)], "tool_choice": "auto"} if tools else {}),
+            "stream": True, "stream_options": {"include_usage": True}}
+
+
+def opencode(messages, tools):
+    return ai_sdk(messages, tools, long("You are an interactive CLI tool.", 9500), 10, max_tokens=32000)
+
+
+def cline(messages, tools):
+    return ai_sdk(messages, tools, long("You are an AI coding agent.", 4200), 25)
 
 
 def crush(messages, tools):
@@ -162,6 +205,20 @@ def client(t, d, name, make, **headers):
     t.ok(a.status == 404 and "gpt-x" in need(a.error["message"], str), name + ": another model: it says so", a.body)
 
 
+def in_full(test):
+    """The test with a halod that has room for a client's whole request: agents.jinja."""
+    def with_room(t, _):
+        d = Halod(chat_template=os.path.join(SRCDIR, "tests/http/agents.jinja"), strict_tools="yes",
+                  max_output_tokens=200)
+        try:
+            test(t, d)
+        finally:
+            t.equal(d.stop(), 0, "halod ends well")
+    with_room.__name__ = test.__name__
+    return with_room
+
+
+@in_full
 def test_goose(t, d):
     client(t, d, "goose", goose)
     a = d.get("/v1/models", {"Authorization": "Bearer none"})
@@ -172,6 +229,23 @@ def test_goose(t, d):
         "url": "data:image/png;base64,AAAA"}}]})
     a = ask(d, talk, {})
     t.ok(a.status == 400 and "image" in a.error["message"], "goose: a picture is refused in words", a.body)
+
+
+@in_full
+def test_opencode(t, d):
+    client(t, d, "opencode", opencode, **{
+        "User-Agent": "opencode/1.18.33 ai-sdk/provider-utils/4.0.23 runtime/bun/1.3.14"})
+    # Before the first turn it asks for a title, of two messages of the user.
+    title = opencode([{"role": "user", "content": "Generate a title:\n"},
+                      {"role": "user", "content": "What is 2+2?"}], False)
+    said = streamed(t, d, "opencode, a title", title, {})
+    t.ok(said["finish"] in ("stop", "length"), "opencode: a title", said)
+
+
+@in_full
+def test_cline(t, d):
+    client(t, d, "Cline", cline, **{
+        "User-Agent": "ai-sdk/openai-compatible/3.0.37 ai-sdk/provider-utils/5.0.30 runtime/bun/1.3.13"})
 
 
 def test_crush(t, d):
@@ -188,4 +262,4 @@ def test_zed(t, d):
     t.ok(a.status == 200 and isinstance(a.json["choices"][0]["text"], str), "Zed: an edit prediction", a.body)
 
 
-run([test_goose, test_crush, test_zed])
+run([test_goose, test_opencode, test_cline, test_crush, test_zed])
