@@ -198,6 +198,15 @@ static enum status set_grammar(const struct json_node *body, struct request *r,
 	return toolgrammar_call(m, &tools, t, r->grammar != NULL, &r->call_grammar, fail);
 }
 
+/* True if a special token ends reasoning: the parser must see it. */
+static bool marks_thinking(const struct tokenizer *t, const struct request *r)
+{
+	int32_t id = tokenizer_find(t, r->parse.think_close);
+	bool is_special = id >= 0 && tokenizer_is_special(t, id);
+	return r->parse.split_reasoning &&
+	       (is_special || str_is(r->parse.think_close, CHAT_CHANNEL_END));
+}
+
 /* Sets the request's fields other than its prompt. */
 static enum status set_request(const struct json_node *body, struct api_call *c,
 			       const struct chat *chat, const struct marked *prompt,
@@ -208,7 +217,7 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 	if (st != OK)
 		return st;
 	r->is_text = !chat->mark.p && !chat->tools.is_forced;
-	if (chat->tools.has_special_tags || str_is(r->parse.think_close, CHAT_CHANNEL_END))
+	if (chat->tools.has_special_tags || marks_thinking(c->api->chat.model->tokenizer, r))
 		r->skip_special = false;
 	if (!chat->tools.is_forced)
 		set_reasoning(body, r, c->api->chat.model->tokenizer, prompt);

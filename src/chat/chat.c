@@ -23,6 +23,7 @@ static const struct {
 } thinking[] = {
 	{CHANNEL, CHANNEL "thought", CHAT_CHANNEL_END},
 	{"<think{}>", "<think:opensource>", "</think:opensource>"},
+	{"[THINK]", "[THINK]", "[/THINK]"}, /* Mistral's */
 	{"", "<think>", "</think>"},
 };
 

@@ -277,7 +277,7 @@ static enum status check_gating(struct gguf_model_reader *r)
 		want = 2;
 	if (v && (v->is_array || !gguf_integer(v, 0, &n) || (n != 0 && n != want)))
 		return gguf_model_refuse(r, name, v);
-	if (!v && r->arch->keys & KEYS_MLA)
+	if (!v && want == 2 && r->arch->keys & KEYS_MLA)
 		return fail_at(r->fail, E_UNSUPPORTED, name, "%s: a %s without %s, as of "
 			       "DeepSeek-V2, is not supported", r->path, r->arch->gguf, name);
 	return OK;
@@ -562,20 +562,20 @@ static const char yarn_log[] = "rope.scaling.yarn_log_multiplier";
  * that sharpens late queries. */
 static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 {
-	char name[96];
-	double d = 0;
+	char name[96], other[96];
+	double d = 0, beta = 0;
 	const struct gguf_value *v = gguf_model_key(r, yarn_log, name);
+	const struct gguf_value *temp = gguf_model_key(r, "attention.temperature_scale", other);
 	if (v && (v->is_array || !gguf_number(v, 0, &d) || !(d >= 0 && d <= 100)))
 		return wrong(r, name, v, "a number of 0 to 100");
 	if (v && r->arch->keys & KEYS_ATTN_TEMP) {
 		json_object_set_new(rope, "mscale", json_real(1));
 		json_object_set_new(rope, "mscale_all_dim", json_real(d));
 	}
-	if (r->arch->keys & KEYS_ATTN_TEMP &&
-	    (v = gguf_model_key(r, "attention.temperature_scale", name))) {
-		if (v->is_array || !gguf_number(v, 0, &d) || !isfinite(d))
-			return wrong(r, name, v, "a number");
-		json_object_set_new(rope, "llama_4_scaling_beta", json_real(d));
+	if (r->arch->keys & KEYS_ATTN_TEMP && temp) {
+		if (temp->is_array || !gguf_number(temp, 0, &beta) || !isfinite(beta))
+			return wrong(r, other, temp, "a number");
+		json_object_set_new(rope, "llama_4_scaling_beta", json_real(beta));
 	}
 	if (!(r->arch->keys & KEYS_MLA))
 		return OK;

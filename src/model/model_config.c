@@ -199,14 +199,6 @@ enum status config_unsupported(struct fail *fail, const char *key,
 
 /* --- architecture --------------------------------------------------------- */
 
-static const struct model_arch *arch_find(const char *model_type)
-{
-	for (size_t i = 0; i < model_n_archs; i++)
-		if (strcmp(model_archs[i].model_type, model_type) == 0)
-			return &model_archs[i];
-	return NULL;
-}
-
 bool model_family_has(const char *words, const char *word)
 {
 	size_t n = strlen(word);
@@ -214,6 +206,22 @@ bool model_family_has(const char *words, const char *word)
 		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
 			return true;
 	return false;
+}
+
+static const struct model_arch *arch_find(const json_t *root, const char *model_type)
+{
+	const char *text = json_string_value(
+		jsonfile_get(jsonfile_get(root, "text_config"), "model_type"));
+	const struct model_arch *found = NULL;
+	for (size_t i = 0; i < model_n_archs; i++) {
+		const struct model_arch *a = &model_archs[i];
+		if (strcmp(a->model_type, model_type) == 0 && !found)
+			found = a;
+		if (a->outer && text && strcmp(a->outer, model_type) == 0 &&
+		    model_family_has(a->text_type, text))
+			return a;
+	}
+	return found;
 }
 
 const char *model_arch_needs(const char *name)
@@ -278,7 +286,7 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 		return config_missing(fail, "model_type");
 	if (!json_is_string(type))
 		return config_wrong(fail, "model_type", type, "a string");
-	const struct model_arch *arch = arch_find(json_string_value(type));
+	const struct model_arch *arch = arch_find(root, json_string_value(type));
 	if (!arch)
 		return unknown_arch(fail, type);
 	/* The class tells a language model from other models with the same body, such as

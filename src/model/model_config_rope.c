@@ -326,7 +326,10 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 				       FILE_NAME ": %s is both %g and %g", key, factor,
 				       v);
 		factor = v;
-		if (v != 1 && !is_known)
+		/* The part of a head with rope has a size of its own in MLA; this may repeat it. */
+		bool is_own = c->mla.kv_lora > 0 &&
+			      fabs(v * c->head_dim - c->mla.rope_dim) < 0.5;
+		if (v != 1 && !is_known && !is_own)
 			return config_unsupported(fail, key, found[i]);
 	}
 	if (factor == 0 && is_known && !(keys & KEYS_MAY_PARTIAL))

@@ -21,7 +21,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
          "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
-         "exaone_moe": "exaone-moe"}
+         "exaone_moe": "exaone-moe", "mistral4": "mistral4"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -86,6 +86,7 @@ INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
          "self_attn.indexer.k_norm": "indexer.k_norm",
          "self_attn.indexer.weights_proj": "indexer.proj"}
 NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
+NAMES["mistral4"] = NAMES["deepseek2"]
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
         "logit_scale": "logit_scale", "layer_norm_eps": "attention.layer_norm_epsilon"}
@@ -359,7 +360,7 @@ def grouped_keys(c, arch):
         ("expert_group_used_count", g.U32, c["topk_group"]),
         ("expert_weights_scale", g.F32, c["routed_scaling_factor"]),
         ("expert_weights_norm", g.BOOL, c["norm_topk_prob"]),
-        ("expert_gating_func", g.U32, 2),
+        ("expert_gating_func", g.U32, 1 if arch == "mistral4" else 2),
         ("leading_dense_block_count", g.U32, c.get("first_k_dense_replace", 0)))]
 
 
@@ -544,6 +545,9 @@ def keys(folder, config, made):
     out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
     beta = (c.get("rope_parameters") or {}).get("llama_4_scaling_beta")
     if beta is not None:
+        if arch == "mistral4":  # what its own format's converter writes
+            out.append((arch + ".attention.temperature_length", g.U32,
+                        c["rope_parameters"]["original_max_position_embeddings"]))
         out += [(arch + ".attention.temperature_scale", g.F32, beta),
                 (arch + ".rope.scaling.yarn_log_multiplier", g.F32,
                  c["rope_parameters"]["mscale_all_dim"])]

@@ -118,6 +118,18 @@ MODELS = [
      "text.num_hidden_layers text.num_key_value_heads text.rms_norm_eps text.rope_parameters "
      "text.use_cache text.vocab_size text.tie_word_embeddings",
      {"text.attention_dropout": 0.0, "text.sliding_window": None}, True),
+    ("Mistral Small 4 119B", "mistral4", WITH_TEXT +
+     "dtype image_token_index multimodal_projector_bias projector_hidden_act "
+     "spatial_merge_size transformers_version vision_feature_layer " + " ".join(
+         "text." + k for k in (MOE + MLA).split() if k != "scoring_func") +
+     " text.attention_bias text.attention_dropout text.bos_token_id text.eos_token_id "
+     "text.head_dim text.hidden_act text.hidden_size text.initializer_range "
+     "text.intermediate_size text.max_position_embeddings text.model_type "
+     "text.num_attention_heads text.num_hidden_layers text.num_key_value_heads "
+     "text.output_router_logits text.pad_token_id text.pretraining_tp text.qk_head_dim "
+     "text.rms_norm_eps text.rope_interleave text.rope_parameters "
+     "text.tie_word_embeddings text.use_cache text.vocab_size",
+     {"text.sliding_window": None}, True),
     ("Mixtral 8x7B Instruct", "mixtral", COMMON + "rope_theta num_experts_per_tok "
      "num_local_experts sliding_window", {"attention_dropout": 0.0, "output_router_logits":
                                           False, "router_aux_loss_coef": 0.02}, True),
@@ -446,6 +458,6 @@ SOURCES = {
     "Qwen3.8-Flash-Next": "tests of its readers in two servers, which are shaped as the file",
 }
 # Nobody quotes these as far as was found. Their keys are known of the published files.
-KNOWN = ("Bielik 11B v2", "Mistral Small 3.2", "Qwen3 8B AWQ", "Seed-OSS 36B", "Granite 3.3 8B",
+KNOWN = ("Bielik 11B v2", "Mistral Small 3.2", "Mistral Small 4 119B", "Qwen3 8B AWQ", "Seed-OSS 36B", "Granite 3.3 8B",
          "Granite 3.1 3B A800M", "Granite MoE Shared", "Granite 4.0 H 1B", "Bamba 9B v2",
          "ERNIE 4.5 0.3B", "Hunyuan A13B", "EXAONE 4.0 1.2B", "Command R7B", "LFM2 8B A1B")

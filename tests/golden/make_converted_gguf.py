@@ -58,6 +58,11 @@ VARIANTS = {
                         {**tiny.MLA, **ONE_SCALE}),
     "deepseekv32": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM,
                     {**tiny.SPARSE, "index_head_dim": 64}),
+    # The converter leaves out what scales queries up behind the first context.
+    "mistral4": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration, tiny.seeing(
+        {**tiny.MISTRAL4, "rope_parameters": {
+            **tiny.LATE["rope_parameters"], "original_max_position_embeddings": 256}},
+        tiny.PIXTRAL)),
     "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
                  tiny.seeing(QWEN4, tiny.VISION)),
     "llama4": (hf.Llama4TextConfig, hf.Llama4ForCausalLM,

@@ -78,6 +78,11 @@ LATE = {"model_type": "ministral3", "rope_parameters": {
     "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "beta_fast": 32.0,
     "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
     "original_max_position_embeddings": 16}}
+# As Mistral Small 4: DeepSeek-V3's attention, and Ministral 3's queries.
+MISTRAL4 = {**{k: v for k, v in MLA.items() if k != "head_dim"}, "model_type": "mistral4",
+            "n_group": 1, "routed_scaling_factor": 1.0, "first_k_dense_replace": 0,
+            "qk_nope_head_dim": 24, "head_dim": 32,
+            "rope_parameters": LATE["rope_parameters"]}
 PIXTRAL = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8,
            "num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 8,
            "patch_size": 2, "image_size": 4}
@@ -325,6 +330,8 @@ MODELS = {
     "cohere2": (hf.Cohere2Config, hf.Cohere2ForCausalLM,
                 {**SMALL, "num_hidden_layers": 4, "sliding_window": 16, "logit_scale": 0.25,
                  "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}, True),
+    "mistral4": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
+                 seeing(MISTRAL4, PIXTRAL), True),
     "exaonemoe": (hf.ExaoneMoeConfig, hf.ExaoneMoeForCausalLM, EXAONE_MOE, True),
     "hyv3": (hf.HYV3Config, hf.HYV3ForCausalLM, HY3, True),
 }

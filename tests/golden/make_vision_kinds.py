@@ -43,7 +43,7 @@ from transformers.models.pixtral.image_processing_pil_pixtral import (
 from transformers.models.pixtral.image_processing_pixtral import (
     PixtralImageProcessor, get_resize_output_image_size)
 
-from make_hf_models import BASE, GEMMA, GEMMA4_ROPE, LATE, MISTRAL, randomize
+from make_hf_models import BASE, GEMMA, GEMMA4_ROPE, LATE, MISTRAL, MISTRAL4, randomize
 from make_vision import OUT, load, write_floats
 
 IMG, IMG_BREAK, IMG_END = 505, 503, 504
@@ -273,6 +273,7 @@ SOUND = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
 MODELS = {
     "mistral3": lambda: Pixtral(MISTRAL),
     "ministral3": lambda: Pixtral(LATE, multimodal_projector_bias=True),
+    "mistral4": lambda: Pixtral(MISTRAL4),
     "gemma3": lambda: Gemma3({**GEMMA, "tie_word_embeddings": False}),
     "gemma4": lambda: Gemma4({"use_bidirectional_attention": "vision"}, standardize=True),
     "gemma4clip": lambda: Gemma4(GEMMA4_SMALL, SOUND, use_clipped_linears=True),

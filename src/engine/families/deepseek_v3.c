@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * DeepSeek-V3: attention over a compressed key, first layers dense, then grouped experts
- * and a shared one. GLM-4.7-Flash is the same; DeepSeek-V3.2 sees what an indexer chooses.
- * Sources: modeling_deepseek_v3.py, modeling_glm4_moe_lite.py and modeling_deepseek_v32.py of
- * Hugging Face Transformers.
+ * and a shared one. GLM-4.7-Flash is the same; DeepSeek-V3.2 sees what an indexer chooses. Mistral
+ * 4's experts are chosen by a softmax, and its queries are scaled up at late positions. Sources:
+ * modeling_deepseek_v3.py, modeling_glm4_moe_lite.py, modeling_deepseek_v32.py and
+ * modeling_mistral4.py of Hugging Face Transformers.
  */
 #include "engine/family.h"
 
@@ -24,6 +25,7 @@ static void deepseek_v3_layer(const struct graph *g, int i, struct layer *l)
 		.n_heads = c->n_heads, .q_lora = c->q_lora, .kv_lora = c->mla.kv_lora,
 		.nope_dim = c->mla.nope_dim, .rope_dim = c->mla.rope_dim, .v_dim = c->mla.v_dim,
 		.eps = c->mla.eps, .is_interleaved = c->mla.is_interleaved,
+		.has_attn_temp = rope_has_attn_temp(c),
 		.scale = (float)(all * all / sqrt(c->head_dim)),
 		.rope_scale = (float)(factor * factor)};
 	if (c->index.heads)

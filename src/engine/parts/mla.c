@@ -92,6 +92,17 @@ enum status mla_alloc(struct graph *g, struct fail *fail)
 
 /* --- a step ------------------------------------------------------------------------ */
 
+/* Scales queries up at late positions: q (T, H * K). */
+static enum status warm_queries(struct graph *g, const struct mla *a, const struct graph_step *s,
+				struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	if (a->has_attn_temp)
+		RUN(scale_rows, .n_tok = t, .dim = a->n_heads * head_dim_of(a),
+		    .scale = s->ids.q_scale, .x = g->mla.q, .y = g->mla.q);
+	return OK;
+}
+
 enum status mla_project(struct graph *g, const struct layer *l, const struct graph_step *s,
 			const struct mla_project *x, struct fail *fail)
 {
@@ -102,7 +113,7 @@ enum status mla_project(struct graph *g, const struct layer *l, const struct gra
 	if (!a->q_lora) {
 		RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
 		    .out = {{.w = &a->q, .y = r->q}, kv});
-		return OK;
+		return warm_queries(g, a, s, fail);
 	}
 	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
 	    .out = {{.w = &a->q_a, .y = r->q_a, .is_f32 = true}, kv});
@@ -110,7 +121,7 @@ enum status mla_project(struct graph *g, const struct layer *l, const struct gra
 	    .weight = a->q_a_norm, .y = r->q_a_n);
 	RUN(linear, .n_tok = t, .x = r->q_a_n, .n_out = 1,
 	    .out = {{.w = &a->q_b, .y = r->q}});
-	return OK;
+	return warm_queries(g, a, s, fail);
 }
 
 static void tell_bytes(const struct graph *g, const struct mla *a)

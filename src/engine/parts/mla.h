@@ -12,6 +12,7 @@ struct mla {
 	int32_t nope_dim, rope_dim, v_dim; /* of a head: not rotated, rotated, of its value */
 	float eps;                   /* of the norms between projections */
 	bool is_interleaved;         /* rope rotates neighbours, not the two halves */
+	bool has_attn_temp;          /* queries at late positions are scaled up (rope.h) */
 	/* Factors of q . k, and further ones of its rotated part. */
 	float scale, rope_scale;
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DeepSeek-V3.2: DeepSeek-V3 with an indexer, which chooses the keys that attention sees. Source:
- * configuration_deepseek_v32.py of Hugging Face Transformers.
+ * DeepSeek-V3.2: DeepSeek-V3 with an indexer, which chooses the keys that attention sees. Mistral
+ * 4: DeepSeek-V3 with a softmax router. Sources: configuration_deepseek_v32.py and
+ * modeling_mistral4.py of Hugging Face Transformers.
  */
 #include "model/model_family.h"
+
+#include "json/jsonfile.h"
 
 static const struct config_setting settings[] = {CONFIG_INDEX_SETTINGS, {0}};
 
@@ -32,3 +35,53 @@ static const struct gguf_key gguf_keys[] = {GGUF_INDEX_KEYS, {0}};
 const struct model_family model_family_deepseek_v32 = {
 	.settings = settings, .spell = config_rename_indexed, .check = deepseek_v3_check,
 	.gguf_keys = gguf_keys};
+
+/* --- Mistral 4 ------------------------------------------------------------------------ */
+
+/* Defaults of Mistral4Config. */
+static void mistral4_spell(json_t *text)
+{
+	static const struct {
+		const char *key;
+		int value;
+	} usual[] = {{"n_group", 1}, {"topk_group", 1}, {"first_k_dense_replace", 0},
+		     {"routed_scaling_factor", 1}};
+	for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+		if (!jsonfile_get(text, usual[i].key))
+			json_object_set_new(text, usual[i].key, json_integer(usual[i].value));
+}
+
+/* A softmax router has neither groups nor a factor here. */
+static enum status mistral4_check(const json_t *text, struct arena *a, struct model_config *c,
+				  struct fail *fail)
+{
+	(void)a;
+	if (c->n_groups != 1)
+		return config_unsupported(fail, "n_group", jsonfile_get(text, "n_group"));
+	if (c->routed_scale != 1)
+		return config_unsupported(fail, "routed_scaling_factor",
+					  jsonfile_get(text, "routed_scaling_factor"));
+	return OK;
+}
+
+static void mistral4_fix(struct model_config *c)
+{
+	c->n_groups = c->n_groups_used = 0; /* a softmax */
+}
+
+/* What scales queries up counts positions by the context of the first training. */
+static enum status mistral4_read_gguf(struct gguf_model_reader *r)
+{
+	char name[96], ctx[96];
+	int64_t n = 0, of = 0;
+	const struct gguf_value *v = gguf_model_key(r, "attention.temperature_length", name);
+	const struct gguf_value *first =
+		gguf_model_key(r, "rope.scaling.original_context_length", ctx);
+	bool is_same = !v || (!v->is_array && gguf_integer(v, 0, &n) && first &&
+			      !first->is_array && gguf_integer(first, 0, &of) && n == of);
+	return is_same ? OK : gguf_model_refuse(r, name, v);
+}
+
+const struct model_family model_family_mistral4 = {
+	.spell = mistral4_spell, .check = mistral4_check, .fix = mistral4_fix, .gating = 1,
+	.gguf_reads = "attention.temperature_length", .read_gguf = mistral4_read_gguf};

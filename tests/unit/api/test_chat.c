@@ -333,6 +333,14 @@ static void test_named_reasoning(void)
 	ok(!starts_in_reasoning(HY3 "{{ '</think{}>'.format(':opensource') }}", "hi"),
 	   "opened and closed");
 #undef HY3
+	struct model copy;
+	struct api *a = with_template(&copy, "{{ messages[0].content }} … '[THINK]' + t");
+	struct api_call *c = fixture_call(a, &dialect_chat, "{\"messages\":[" USER("q") "]}");
+	const struct outparse_opts *o = &api_call_request(c)->parse;
+	ok(o->split_reasoning && str_is(o->think_open, "[THINK]") &&
+		   str_is(o->think_close, "[/THINK]"), "Mistral's tags");
+	fixture_drop(c);
+	api_destroy(a);
 }
 
 /* Gemma 4 thinks in a channel whose tags are special tokens. */

@@ -73,11 +73,54 @@ static void test_exaone(void)
 #undef EXAONE
 }
 
+/* A softmax in place of groups; alone, and within the settings of Mistral 3. */
+static void test_mistral4(void)
+{
+#define SIZES "\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4," \
+	"\"num_key_value_heads\":4,\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"n_routed_experts\":8,\"num_experts_per_tok\":2," \
+	"\"moe_intermediate_size\":24,\"n_shared_experts\":1,\"kv_lora_rank\":32," \
+	"\"q_lora_rank\":24,\"qk_nope_head_dim\":24,\"qk_rope_head_dim\":8,\"v_head_dim\":16"
+#define YARN(part) ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":1e4," \
+	"\"type\":\"yarn\",\"max_position_embeddings\":4096,\"factor\":4," \
+	"\"original_max_position_embeddings\":1024,\"llama_4_scaling_beta\":0.1," \
+	"\"partial_rotary_factor\":" part "}"
+#define ALONE(more) "{\"model_type\":\"mistral4\"," SIZES more "}"
+#define WITHIN(type, more) "{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"" \
+	type "\"," SIZES more "}}"
+	is_int(read_config(ALONE(YARN("0.25"))), OK, "mistral4: %s", fail.text);
+	ok(c.n_groups == 0 && c.norm_topk && c.n_dense_layers == 0 && c.n_rot == 8 &&
+		   c.ropes[0].attn_temp_beta == 0.1, "its settings");
+	is_str(c.prefix, "", "its tensors");
+	is_int(read_config(WITHIN("mistral4", YARN("0.25"))), OK, "of a whole model: %s",
+	       fail.text);
+	ok(c.n_experts == 8 && c.mla.kv_lora == 32, "the text's kind decides");
+	is_str(c.prefix, "language_model.", "its tensors");
+	is_int(read_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
+			   "\"ministral3\",\"num_hidden_layers\":2,\"hidden_size\":64,"
+			   "\"num_attention_heads\":4,\"num_key_value_heads\":4,"
+			   "\"vocab_size\":512,\"max_position_embeddings\":4096," EPS
+			   "\"intermediate_size\":96,\"rope_theta\":1e4}}"), OK,
+	       "and another text: %s", fail.text);
+	ok(c.n_experts == 0 && c.mla.kv_lora == 0, "is another model");
+	is_int(read_config(WITHIN("mistral5", YARN("0.25"))), E_UNSUPPORTED, "an unknown text");
+	is_int(read_config(ALONE(YARN("0.5"))), E_UNSUPPORTED, "another part of a head");
+	is_int(read_config(ALONE(YARN("0.25") ",\"n_group\":2,\"topk_group\":1")), E_UNSUPPORTED,
+	       "groups");
+	is_int(read_config(ALONE(YARN("0.25") ",\"routed_scaling_factor\":2.5")), E_UNSUPPORTED,
+	       "a factor");
+#undef SIZES
+#undef YARN
+#undef ALONE
+#undef WITHIN
+}
+
 int main(void)
 {
 	arena_init(&arena);
 	test_hy3();
 	test_exaone();
+	test_mistral4();
 	arena_deinit(&arena);
 	return tap_done();
 }

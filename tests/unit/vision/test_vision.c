@@ -775,8 +775,8 @@ int main(void)
 		const char *name;
 		int n_wide;
 	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"qwen3omni", 55},
-		      {"mistral3", 36}, {"ministral3", 36}, {"gemma3", 16}, {"gemma4", 10},
-		      {"gemma4clip", 10}, {"gemma4unified", 10}};
+		      {"mistral3", 36}, {"ministral3", 36}, {"mistral4", 36}, {"gemma3", 16},
+		      {"gemma4", 10}, {"gemma4clip", 10}, {"gemma4unified", 10}};
 	const struct vision_config pixtral = {
 		.kind = VISION_PIXTRAL, .patch = 4, .merge = 2, .frames = 1, .max_side = 64,
 		.mean = {0.48145466, 0.4578275, 0.40821073},
