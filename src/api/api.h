@@ -149,7 +149,13 @@ struct api_log {
 	enum finish finish; /* of the last choice */
 	bool is_stream;
 	const char *user; /* the request's `user`, "" if none */
+	int64_t audio_us; /* of all its sounds, its history included; 0: none */
 };
+/* Microseconds from the last byte of a request to its last token; 0: there is none. */
+static inline int64_t api_log_took_us(const struct api_log *l)
+{
+	return l->stats.last_token_us ? l->stats.last_token_us - l->stats.received_us : 0;
+}
 void api_call_log(const struct api_call *c, struct api_log *out);
 
 /* How far one choice of a call is, by the events so far. Times are those of request_stats. */

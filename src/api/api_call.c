@@ -197,6 +197,7 @@ void api_call_log(const struct api_call *c, struct api_log *out)
 		.finish = c->last_finish,
 		.is_stream = c->is_stream,
 		.user = c->user,
+		.audio_us = c->audio_us,
 	};
 }
 

@@ -38,6 +38,17 @@ static enum finish finish_of(const struct conn *c, const struct api_log *log)
 	return c->end != END_NONE ? FINISH_ABORT : log->finish;
 }
 
+static void add_audio(struct buf *b, const struct api_log *log)
+{
+	int64_t took = api_log_took_us(log);
+	if (log->audio_us <= 0 || took <= 0)
+		return;
+	buf_add_z(b, ",\"audio_s\":");
+	buf_add_json_num(b, (double)(log->audio_us / 1000) / 1000);
+	buf_add_z(b, ",\"audio_per_s\":");
+	buf_add_json_num(b, (double)(log->audio_us * 100 / took) / 100);
+}
+
 static void add_call(struct buf *b, const struct conn *c)
 {
 	struct api_log log;
@@ -60,6 +71,7 @@ static void add_call(struct buf *b, const struct conn *c)
 		add_ms(b, "ttft_ms", request_ttft_ms(s));
 	if (s->n_output > log.n_choices)
 		add_ms(b, "tpot_ms", request_tpot_ms(s, log.n_choices));
+	add_audio(b, &log);
 	buf_addf(b, ",\"finish\":\"%s\"",
 		 finish_name(finish_of(c, &log)));
 	if (log.user && *log.user) {
@@ -75,6 +87,10 @@ static void remember(const struct conn *c, int status)
 	struct recent_row row = {.owner = c->owner, .path = c->route->path,
 				 .status = status, .ended_s = clock_wall_s()};
 	api_call_log(c->call, &log);
+	if (log.audio_us > 0 && api_log_took_us(&log) > 0) {
+		metric_add(METRIC_AUDIO_SECONDS, (double)log.audio_us * 1e-6);
+		metric_add(METRIC_AUDIO_TIME, (double)api_log_took_us(&log) * 1e-6);
+	}
 	if (c->key)
 		keys_count_request(c->key, log.stats.n_prompt, log.stats.n_output);
 	snprintf(row.id, sizeof row.id, "%s", c->id);

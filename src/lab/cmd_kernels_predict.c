@@ -15,7 +15,7 @@
 #include "ctl/session.h"
 #include "lab/launch_cost.h"
 #include "lab/null_hip.h"
-#include "lab/predict_image.h"
+#include "lab/predict_tower.h"
 
 enum { MAX_PROMPTS = 16, PREFILL_FROM = HIP_FEW_TOK + 1 /* tokens of a step */,
        DRAFTED = ENGINE_DRAFT_TOK };
@@ -23,7 +23,7 @@ enum { MAX_PROMPTS = 16, PREFILL_FROM = HIP_FEW_TOK + 1 /* tokens of a step */,
 struct kernels_predict_args {
 	struct session_opts session;
 	const char *chip, *code, *objdump, *prompts, *widths;
-	int64_t depth, behind, image;
+	int64_t depth, behind, image, audio;
 	bool json, launches;
 };
 
@@ -337,29 +337,29 @@ static bool run_prompt(struct prediction *p, struct session *s,
 }
 
 /* The tower alone, without a text model. */
-static bool run_image(struct prediction *p, struct session *s, const struct hip_api *api)
+static bool run_tower(struct prediction *p, struct session *s, const struct hip_api *api)
 {
 	const struct backend_opts bo = {.name = "hip", .hip_api = api, .no_graphs = true,
 					.kernel_dir = p->args->session.hip_kernels};
-	struct predict_image *image = NULL;
+	const struct predict_tower_opts to = {(int32_t)p->args->image, (int32_t)p->args->audio};
+	struct predict_tower *tower = NULL;
 	enum status st = session_open_model(&p->args->session, s)
 				 ? backend_create(&bo, &s->backend, &p->fail)
 				 : E_CONFIG;
 	if (!s->model)
 		return false;
 	if (st == OK)
-		st = predict_image_open(s->model, s->backend, (int32_t)p->args->image, &image,
-					&p->fail);
+		st = predict_tower_open(s->model, s->backend, &to, &tower, &p->fail);
 	if (st == OK) {
 		hip_of(s->backend)->on_launch = on_launch;
 		hip_of(s->backend)->on_launch_ctx = p;
-		begin_step(p, predict_image_name(image), true);
-		st = predict_image_run(image, &p->fail);
+		begin_step(p, predict_tower_name(tower), true);
+		st = predict_tower_run(tower, &p->fail);
 		finish_step(p);
 		hip_of(s->backend)->on_launch = NULL;
 	}
 	fail_default(&p->fail, st);
-	predict_image_close(image);
+	predict_tower_close(tower);
 	return p->fail.code == OK;
 }
 
@@ -405,9 +405,10 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 	for (int i = 0; i < n_prompts; i++)
 		longest = MAX(longest, (int)a->behind + prompts[i]);
 	const struct hip_api *api = null_hip_open(p->model.chip, p->model.code);
-	bool good = a->image ? run_image(p, &s, api)
+	bool is_tower = a->image || a->audio;
+	bool good = is_tower ? run_tower(p, &s, api)
 			     : open_session(a, api, longest + 1, &s, &p->fail);
-	if (good && !a->image) {
+	if (good && !is_tower) {
 		struct hip *h = hip_of(s.backend);
 		h->on_launch = on_launch;
 		h->on_launch_ctx = p;
@@ -480,6 +481,8 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "tokens in the cache before each prompt (0)"},
 		{"image", 'i', OPTION_INT, &a.image, 1, 1 << 14, "N",
 		 "not the text: an image of N x N pixels in the model's vision tower"},
+		{"audio", 'a', OPTION_INT, &a.audio, 1, 1 << 12, "S",
+		 "not the text: audio of S seconds in the model's audio tower"},
 		{"lm-head", 0, OPTION_TEXT, &a.session.lm_head, 0, 0, "FORMAT",
 		 "the output head: native, or int8 with a scale a row (native)"},
 		{"kv-type", 0, OPTION_TEXT, &a.session.kv_type, 0, 0, "TYPE",
@@ -495,9 +498,9 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "where the code objects are"},
 	};
 	struct option_set set = {"kernels predict",
-				 "How long a decode step and prompts of a model, or an image, may "
-				 "take on a chip, predicted from the\ninstructions of the kernels "
-				 "and published figures of the chip. Needs no GPU and no\n"
+				 "How long a decode step and prompts of a model, an image or audio "
+				 "may take on a chip,\npredicted from the instructions of the "
+				 "kernels and published figures of the chip. Needs no GPU and no\n"
 				 "HIP runtime.", rows, ARRAY_LEN(rows)};
 	int rc, prompts[MAX_PROMPTS], widths[MAX_PROMPTS];
 	if (!options_parse(&set, argc, argv, &rc))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Folders with vision towers of the widths of published models, for `haloctl kernels predict
---image`. Weights are zero and take no room; there is no text.
+"""Folders with vision and audio towers of the widths of published models, for `haloctl kernels
+predict --image` and `--audio`. Weights are zero and take no room; there is no text.
 
     towers.py OUT [NAME...]
 
@@ -39,6 +39,17 @@ MODELS = {
     "gemma4-e2b-ranges": ("gemma4clip", 1536, {**GEMMA4, "use_clipped_linears": True},
                           GEMMA4_SEEN, {}),
 }
+
+
+def hears(width, layers, out):
+    return {"d_model": width, "encoder_layers": layers, "encoder_attention_heads": width // 64,
+            "encoder_ffn_dim": 4 * width, "downsample_hidden_size": 480, "n_window": 50,
+            "n_window_infer": 800, "max_source_positions": 1500, "output_dim": out}
+
+
+SOUNDS = {"qwen3-asr-0.6b": ("qwen3asr", hears(896, 18, 1024)),
+          "qwen3-asr-1.7b": ("qwen3asr", hears(1024, 24, 2048)),
+          "qwen3-omni-30b-a3b": ("qwen3omni", hears(1280, 32, 2048))}
 
 
 def linear(name, n, k, bias):
@@ -128,6 +139,24 @@ def gemma4(v, out):
     return t + linear("model.embed_vision.embedding_projection", out, d, False)
 
 
+def audio(v):
+    d, f, n, at = v["d_model"], v["encoder_ffn_dim"], v["downsample_hidden_size"], \
+        "thinker.audio_tower."
+    t = linear(at + "conv_out", d, n * 16, False)  # of 128 bands, 16 are left
+    for i in range(3):
+        t += [("%sconv2d%d.weight" % (at, i + 1), [n, n if i else 1, 3, 3]),
+              ("%sconv2d%d.bias" % (at, i + 1), [n])]
+    for i in range(v["encoder_layers"]):
+        layer = "%slayers.%d." % (at, i)
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            t += linear(layer + "self_attn." + part, d, d, True)
+        t += linear(layer + "fc1", f, d, True) + linear(layer + "fc2", d, f, True)
+        for norm in ("self_attn_layer_norm", "final_layer_norm"):
+            t += [(layer + norm + ".weight", [d]), (layer + norm + ".bias", [d])]
+    t += [(at + "ln_post.weight", [d]), (at + "ln_post.bias", [d])]
+    return t + linear(at + "proj1", d, d, True) + linear(at + "proj2", v["output_dim"], d, True)
+
+
 TENSORS = {"qwen3vl": qwen, "gemma3": siglip, "mistral3": pixtral, "gemma4clip": gemma4}
 
 
@@ -146,14 +175,36 @@ def write_weights(path, tensors):
     return at
 
 
+def start(into, name, tiny):
+    folder = os.path.join(into, name)
+    os.makedirs(folder, exist_ok=True)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(os.path.join(GOLDEN, tiny, file), folder)
+    return folder
+
+
+def make_sound(into, name):
+    tiny, change = SOUNDS[name]
+    folder = start(into, name, tiny)
+    shutil.copy(os.path.join(GOLDEN, tiny, "preprocessor_config.json"), folder)
+    with open(os.path.join(GOLDEN, tiny, "config.json")) as f:
+        made = json.load(f)
+    made["thinker_config"]["audio_config"].update(change)
+    made["thinker_config"]["text_config"]["hidden_size"] = change["output_dim"]
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(made, f, indent=1)
+    n_bytes = write_weights(os.path.join(folder, "model.safetensors"), audio(change))
+    print("%s: %.0f million weights" % (folder, n_bytes / 2e6))
+
+
 def main():
     into = sys.argv[1]
-    for name in sys.argv[2:] or MODELS:
+    for name in sys.argv[2:] or [*MODELS, *SOUNDS]:
+        if name in SOUNDS:
+            make_sound(into, name)
+            continue
         tiny, out, vision, processor, more = MODELS[name]
-        folder = os.path.join(into, name)
-        os.makedirs(folder, exist_ok=True)
-        for file in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(os.path.join(GOLDEN, tiny, file), folder)
+        folder = start(into, name, tiny)
         for file, change in (("config.json", more), ("preprocessor_config.json", processor)):
             with open(os.path.join(GOLDEN, tiny, file)) as f:
                 made = {**json.load(f), **change}

@@ -5,6 +5,7 @@
 refused."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -360,8 +361,12 @@ def test_beside(t, d):
             [["text"], ["text", "audio"]], "with what each takes")
     for fields in ({}, {"model": "qwen3asr"}, {"model": ""}):
         t.equal(transcribe(two, wav, **fields).json, want, "as alone: %s" % fields)
-    t.ok(two.wait_log('"path":"/v1/audio/transcriptions".*"model":"qwen3asr"'),
-         "the access log names it")
+    line = json.loads(re.sub("^[^{]*", "", two.wait_log('"path":"/v1/audio/transcriptions"')))
+    t.equal((line["model"], line["audio_s"]), ("qwen3asr", 1.5), "the access log names it")
+    t.ok(1.5e3 / line["duration_ms"] < line["audio_per_s"] < 1e6, "and its speed", line)
+    m = two.metrics()
+    t.equal(m["audio_seconds_total"], 4.5, "/metrics counts seconds of audio")
+    t.ok(m["audio_request_seconds_total"] >= 1.5 / line["audio_per_s"] * 0.99, "and of time", m)
     a = chat(two, user(sound(wav)), model="qwen3asr").json
     t.equal(a["usage"]["prompt_tokens_details"]["audio_tokens"], 20, "it hears in chats, too")
     for name, status, words in (("chat", 501, "`halo-tiny` hears nothing"),

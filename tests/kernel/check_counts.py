@@ -225,6 +225,13 @@ def check_text():
        row["launches"] > 40 and row["high_us"] > row["total_us"] > 0, "an image", (out, err))
     code, out, err = haloctl("kernels", "predict", "--model", tiny, "--image", "64")
     ok(code != 0 and not out and "no vision tower" in err, "but not of a model of text", err)
+    heard = os.path.join(SRC, "tests/golden/vision/qwen3asr")
+    code, out, err = haloctl("kernels", "predict", "--model", heard, "--audio", "9", "--json")
+    row = json.loads(out or "{}")
+    ok(code == 0 and row["step"] == "audio of 9 s: 117 tokens" and row["launches"] > 40 and
+       row["high_us"] > row["total_us"] > 0, "audio", (out, err))
+    code, out, err = haloctl("kernels", "predict", "--model", seen, "--audio", "9")
+    ok(code != 0 and not out and "no audio tower" in err, "but not of one that hears none", err)
     for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x")):
         code, out, err = haloctl("kernels", "predict", *args)
         ok(code == 2 and err, "refused: predict " + " ".join(args)[-12:], (code, err))
