@@ -46,8 +46,8 @@ enum status page_root_init(struct page_root *p, struct fail *fail)
 	bool is_fine = add_hash(&b, "<script>", "</script>");
 	buf_add_z(&b, "; style-src");
 	is_fine &= add_hash(&b, "<style>", "</style>");
-	buf_add_z(&b, "; connect-src 'self'; img-src data:; font-src data:; base-uri 'none'; "
-		      "form-action 'none'; frame-ancestors 'none'; "
+	buf_add_z(&b, "; connect-src 'self'; img-src data:; media-src data:; font-src data:; "
+		      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
 		      "require-trusted-types-for 'script'; trusted-types 'none'");
 	snprintf(p->etag, sizeof p->etag, "\"%016llx\"",
 		 (unsigned long long)hash_bytes(0, html, sizeof html));

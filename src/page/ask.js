@@ -48,7 +48,7 @@ async function* eventsOf(response) {
 
 /* --- models ------------------------------------------------------------------------------- */
 
-/* Those that write, as /v1/models tells them: [{id, sees}]. */
+/* Those that write, as /v1/models tells them: [{id, sees, hears}]. */
 let models = [];
 
 function modelNow() {
@@ -59,8 +59,8 @@ function modelNow() {
 async function readModels() {
 	const list = (await (await must(await ask("/v1/models"))).json()).data;
 	const writers = list.filter((m) => m.architecture?.output_modalities?.includes("text"));
-	models = (writers.length ? writers : list).map((m) => ({
-		id: m.id, sees: m.architecture?.input_modalities?.includes("image") ?? false }));
+	const takes = (m, what) => m.architecture?.input_modalities?.includes(what) ?? false;
+	models = (writers.length ? writers : list).map((m) => ({ id: m.id, sees: takes(m, "image"), hears: takes(m, "audio") }));
 	showModels();
 }
 
@@ -69,4 +69,14 @@ function showModels() {
 	select.hidden = models.length < 2;
 	$("model").hidden = !select.hidden;
 	select.replaceChildren(...models.map((m) => new Option(m.id, m.id, false, m === modelNow())));
+	showTaken();
+}
+
+/* What the chosen model takes, beside text. */
+function showTaken() {
+	const { sees, hears } = modelNow() ?? {};
+	const what = "Add a file" + (sees && hears ? ", a picture or a sound" : sees ? " or a picture" : hears ? " or a sound" : "");
+	$("attach").title = what;
+	$("attach").setAttribute("aria-label", what);
+	showMicrophone();
 }

@@ -4,9 +4,10 @@
 
 const LONGEST_TEXT = 2 << 20; /* bytes of a file that goes as text */
 const WIDEST = 2048;          /* pixels of a picture's longer side: models see no more */
-let files = [];               /* {name, text} or {name, url} */
+let files = [];               /* {name, text}, {name, url} or {name, sound} */
 
 function send() {
+	if (recording) { endRecording("sent"); return; } /* and comes back */
 	const text = $("prompt").value.trim();
 	if (runs.has(talk.id) || !(text || files.length)) return;
 	const wasEmpty = nodes.get(talk.tip);
@@ -43,6 +44,7 @@ function showFiles() {
 		remove.setAttribute("aria-label", "Remove " + f.name);
 		const chip = make("span", "chip", null, make("span", "", f.name), remove);
 		if (f.url) chip.prepend(fileElement(f));
+		if (f.sound) chip.classList.add("sound");
 		return chip;
 	}));
 }
@@ -70,7 +72,7 @@ async function readText(file) {
 	/* Some PDFs are ASCII: their commands would go to the model as if they were the text. */
 	if (file.type === "application/pdf" || (await file.slice(0, 5).text()) === "%PDF-")
 		throw new Error("the page does not read PDF; copy the text that you need, or attach it as a text file");
-	if (/^(audio|video)\//.test(file.type)) throw new Error("no model here hears sound or sees films");
+	if (file.type.startsWith("video/")) throw new Error("no model here sees films");
 	if (file.size > LONGEST_TEXT) throw new Error("it is longer than 2 MiB");
 	const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
 	if (text.includes("\0")) throw new Error("it is no text");
@@ -81,7 +83,10 @@ async function addFiles(list) {
 	for (const file of list) {
 		const name = file.name || "picture";
 		try {
-			if (!file.type.startsWith("image/") || file.type === "image/svg+xml") files.push({ name, text: await readText(file) });
+			if (file.type.startsWith("audio/")) {
+				if (!modelNow()?.hears) throw new Error("this model hears nothing");
+				files.push({ name, sound: await readSound(file) });
+			} else if (!file.type.startsWith("image/") || file.type === "image/svg+xml") files.push({ name, text: await readText(file) });
 			else if (!modelNow()?.sees) throw new Error("this model sees no pictures");
 			else files.push({ name, url: await readPicture(file) });
 		} catch (e) {
@@ -114,6 +119,7 @@ function beginCompose() {
 	for (const name of ["dragleave", "drop"]) chat.addEventListener(name, () => $("box").classList.remove("over"));
 	$("attach").onclick = () => $("file").click();
 	$("file").onchange = () => { addFiles([...$("file").files]); $("file").value = ""; };
+	$("record").onclick = () => { if (recording) endRecording("kept"); else beginRecording(); };
 	$("composer").onsubmit = (event) => {
 		event.preventDefault();
 		if (runs.has(talk.id)) stop(); else send();

@@ -41,7 +41,8 @@ function beginDialogs() {
 function onKey(event) {
 	const isOpen = document.querySelector("dialog[open]"), withCtrl = event.ctrlKey || event.metaKey;
 	if (isOpen) return;
-	if (event.key === "Escape") stop();
+	if (event.key === "Escape" && recording) endRecording("dropped");
+	else if (event.key === "Escape") stop();
 	if (withCtrl && event.key === "k") { event.preventDefault(); see("talks"); $("search").focus(); $("search").select(); }
 	if (withCtrl && event.shiftKey && event.key.toLowerCase() === "o") { event.preventDefault(); beginNew(); }
 }
@@ -49,7 +50,7 @@ function onKey(event) {
 async function begin() {
 	for (const name of ["talks", "chat", "status"]) $("see-" + name).onclick = () => see(name);
 	$("new").onclick = beginNew;
-	$("models").onchange = () => kept.set("model", $("models").value);
+	$("models").onchange = () => { kept.set("model", $("models").value); showTaken(); };
 	document.addEventListener("keydown", onKey);
 	document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
 	beginDialogs();

@@ -112,6 +112,13 @@ function fileElement(file) {
 		e.alt = file.name;
 		return e;
 	}
+	if (file.sound) {
+		const e = make("audio");
+		e.controls = true;
+		e.src = file.sound;
+		e.setAttribute("aria-label", file.name);
+		return e;
+	}
 	return make("details", "file", null, make("summary", "", file.name), make("pre", "", file.text));
 }
 

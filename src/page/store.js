@@ -172,8 +172,9 @@ function readNode(from, talk) {
 		to.tool_calls = from.tool_calls.map((c) => ({ id: String(c?.id), type: "function",
 			function: { name: String(c?.function?.name), arguments: String(c?.function?.arguments) } }));
 	if (Array.isArray(from.files))
-		to.files = from.files.filter((f) => isText(f?.name) && (isText(f.text) || /^data:image\//.test(f.url)))
-			.map((f) => isText(f.text) ? { name: f.name, text: f.text } : { name: f.name, url: f.url });
+		to.files = from.files.filter((f) => isText(f?.name)).flatMap((f) => isText(f.text) ? { name: f.name, text: f.text }
+			: /^data:image\//.test(f.url) ? { name: f.name, url: f.url }
+			: /^data:audio\//.test(f.sound) ? { name: f.name, sound: f.sound } : []);
 	if (from.role === "assistant") {
 		to.shown = { finish: isText(from.shown?.finish) ? from.shown.finish : "" };
 		const t = ["ttft_ms", "predicted_n", "predicted_per_second"].map((k) => [k, from.shown?.timings?.[k]]);

@@ -3,7 +3,8 @@
  * The conversation that is open: a tree of messages, of which one branch is shown.
  *
  * A node is a message in the API's shape, and {talk, id, parent, made} of its place. `parent`
- * is "" at the root. A user's node may have `files`: {name, text} or {name, url}. An answer has
+ * is "" at the root. A user's node may have `files`: {name, text}, {name, url} or
+ * {name, sound}, with data URLs. An answer has
  * `shown`, what the page tells about it: {finish, fault, timings, thought_ms, isGoing}. isGoing:
  * some tab is writing it. Neither is sent as it is. */
 
@@ -75,8 +76,9 @@ function contentOf(node) {
 		return f.name + ":\n" + "`".repeat(longest + 1) + "\n" + f.text + "\n" + "`".repeat(longest + 1);
 	});
 	const text = [...texts, node.content].filter(Boolean).join("\n\n");
-	const images = files.filter((f) => f.url).map((f) => ({ type: "image_url", image_url: { url: f.url } }));
-	return images.length ? [...images, ...(text ? [{ type: "text", text }] : [])] : text;
+	const parts = files.filter((f) => f.url || f.sound)
+		.map((f) => f.url ? { type: "image_url", image_url: { url: f.url } } : soundPart(f.sound));
+	return parts.length ? [...parts, ...(text ? [{ type: "text", text }] : [])] : text;
 }
 
 const partsOf = (content) => typeof content === "string" ? [{ type: "text", text: content }] : content;

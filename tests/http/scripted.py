@@ -37,9 +37,9 @@ def stats(buckets=(), requests=(), **more):
             "buckets": buckets, "requests": list(requests), **more}
 
 
-def model(name, sees=False):
+def model(name, sees=False, hears=False):
     return {"id": name, "object": "model", "created": 1, "owned_by": "test", "architecture": {
-        "input_modalities": ["text", "image"] if sees else ["text"],
+        "input_modalities": ["text"] + ["image"] * sees + ["audio"] * hears,
         "output_modalities": ["text"]}}
 
 

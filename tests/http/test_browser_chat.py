@@ -14,6 +14,7 @@ import zlib
 
 import browser
 from halod import BUILDDIR, SRCDIR, Halod, Tap, traceback
+from sounds import raw, tone
 from scripted import BREAK, EMPTY, STOP, WAIT, Scripted, bucket, model, stats
 
 AXE = os.path.join(os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients")),
@@ -344,14 +345,15 @@ def test_export(t, b, s):
         t.ok(True, "a wrong file is told")
         evil = json.loads(text)
         node = next(n for n in evil["talks"][0]["nodes"] if n["role"] == "user")
-        node["files"] = [{"name": "x", "url": "javascript:alert(1)"}, {"name": "y", "url": "http://evil.example/"}]
+        node["files"] = [{"name": "x", "url": "javascript:alert(1)"}, {"name": "y", "url": "http://evil.example/"},
+                         {"name": "z", "sound": "http://evil.example/"}]
         evil["talks"][0]["id"] = "evil"
         with open(path, "w") as f:
             json.dump(evil, f)
         b.choose_file("#import-file", path)
         b.wait(TALKS + ".length === 3")
         t.equal(b.eval("readNodes('evil').then((m) => [...m.values()].flatMap((n) => n.files ?? []))"), [],
-                "a file's pictures are pictures")
+                "a file's pictures are pictures, and sounds sounds")
 
 
 def test_private(t, b, s):
@@ -604,7 +606,8 @@ def test_files(t, b, s):
     b.wait("document.querySelector('#notice').textContent.includes('data.bin was left out')")
     for name, kind, data, why in (("a.pdf", "application/pdf", b"%PDF-1.7\n1 0 obj", "not read PDF"),
                                   ("b", "", b"%PDF-1.4 text", "not read PDF"),
-                                  ("c.mp3", "audio/mpeg", b"ID3", "hears sound")):
+                                  ("c.mp3", "audio/mpeg", b"ID3", "hears nothing"),
+                                  ("d.mp4", "video/mp4", b"x", "sees films")):
         drop(b, name, kind, data)
         b.wait("document.querySelector('#notice').textContent.includes(%s)" % json.dumps(name + " was left out"))
         t.ok(why in b.eval("document.querySelector('#notice').textContent"), name + ": says why")
@@ -627,6 +630,70 @@ def test_files(t, b, s):
          "they are kept and shown")
     say(b, "And?")
     t.equal([m["role"] for m in s.asked[-1]["messages"]], ["user", "assistant", "user"], "and sent again")
+    s.models = [model("scripted")]
+
+
+def samples(part):
+    """The samples of an input_audio part, which must be WAV as the page makes it."""
+    raw = base64.b64decode(part["input_audio"]["data"])
+    head = struct.unpack("<4xI4s4xIHHIIHH4xI", raw[:44])
+    assert part["input_audio"]["format"] == "wav" and head == (
+        len(raw) - 8, b"WAVE", 16, 1, 1, 16000, 32000, 2, 16, len(raw) - 44), head
+    return struct.unpack("<%dh" % (head[-1] // 2), raw[44:])
+
+
+def loudness(x):
+    return (sum(v * v for v in x) / max(1, len(x))) ** 0.5
+
+
+def test_sounds(t, b, s):
+    """Chromium's microphone plays MICROPHONE."""
+    s.models = [model("deaf"), model("hearer", hears=True)]
+    start(b, s)
+    shown = "!document.querySelector('#record').hidden"
+    t.ok(not b.eval(shown), "no microphone where the model hears nothing")
+    b.eval("(e => { e.value = 'hearer'; e.onchange() })(document.querySelector('#models'))")
+    t.ok(b.eval(shown) and "sound" in b.eval("document.querySelector('#attach').title"), "but where it does")
+    b.click("#record")
+    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    t.equal(b.eval("document.querySelector('#record').ariaPressed"), "true", "it records")
+    b.click("#record")
+    b.wait("files.length === 1")
+    t.ok(b.eval("!recording && document.querySelector('#clock').hidden"), "and stops")
+    drop(b, "short.wav", "audio/wav", tone(0.5))
+    b.wait("files.length === 2")
+    drop(b, "other.opus", "audio/ogg", raw("opus.ogg"))
+    b.wait("files.length === 3")
+    drop(b, "broken.ogg", "audio/ogg", b"OggS")
+    b.wait("document.querySelector('#notice').textContent.includes('browser cannot read it')")
+    say(b, "Listen")
+    content = s.asked[-1]["messages"][-1]["content"]
+    t.equal([p["type"] for p in content], ["input_audio"] * 3 + ["text"], "sounds go as the API has them")
+    heard = samples(content[0])
+    t.ok(0.9 < len(heard) / 16000 < 10 and loudness(heard) > 300, "what was recorded is a sound",
+         (len(heard), loudness(heard)))
+    t.equal(base64.b64decode(content[1]["input_audio"]["data"]), tone(0.5), "a WAV file as it is")
+    t.ok(loudness(samples(content[2])) > 30, "another format as WAV", len(samples(content[2])))
+    b.click("#record")
+    b.wait("recording")
+    b.press("Escape")
+    b.wait("!recording")
+    t.ok(b.eval("!files.length && document.querySelector('.chip') === null"), "Esc drops a recording")
+    b.click("#record")
+    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    n = len(s.asked)
+    b.click("#send")
+    b.wait("!recording && " + IDLE + " && document.querySelectorAll('article.message').length === 2")
+    t.ok(len(s.asked) == n + 1 and samples(s.asked[-1]["messages"][-1]["content"][0]), "Send sends it")
+    b.reload()
+    b.wait("document.querySelectorAll('.files audio').length === 4")
+    b.wait("[...document.querySelectorAll('.files audio')].every((e) => e.duration > 0.04)")
+    t.ok(True, "sounds are kept, and can be played")
+    start(b, s, "halo.lan")
+    b.eval("(e => { e.value = 'hearer'; e.onchange() })(document.querySelector('#models'))")
+    t.equal(b.eval("[document.querySelector('#record').disabled, document.querySelector('#record').title]"),
+            [True, "The browser gives the microphone only to pages over https or from localhost"],
+            "without a secure context it says why not")
     s.models = [model("scripted")]
 
 
@@ -722,7 +789,7 @@ def test_axe(t, b, s):
         return
     with open(AXE, encoding="utf-8") as f:
         source = f.read()
-    s.models = [model("one"), model("two", sees=True)]
+    s.models = [model("one", hears=True), model("two", sees=True)]
     row = {"path": "/v1/chat/completions", "ended": 1e9, "stream": True, "choices": 1, "queue_ms": 1, "prefill_ms": 2,
            "decode_ms": 3, "ttft_ms": 3, "tpot_ms": 1, "prompt_tokens": 4, "cached_tokens": 0,
            "disk_tokens": 0, "output_tokens": 3, "reasoning_tokens": 0, "preempted": 0, "draft_tokens": 0,
@@ -771,7 +838,12 @@ if not browser.find():
 t = Tap()
 d = Halod()
 s = Scripted(d)
-b = browser.Browser(more=("--no-proxy-server", "--host-resolver-rules=MAP halo.lan 127.0.0.1"))
+microphone = tempfile.NamedTemporaryFile(suffix=".wav")
+microphone.write(tone(3, rate=48000))
+microphone.flush()
+b = browser.Browser(more=("--no-proxy-server", "--host-resolver-rules=MAP halo.lan 127.0.0.1",
+                          "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
+                          "--use-file-for-fake-audio-capture=" + microphone.name))
 only = sys.argv[1:]
 try:
     b.scheme("light")

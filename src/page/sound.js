@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sounds for a model that hears: recorded by the microphone, or from files. What the server may
+ * not read, or would be large, becomes a WAV file of one channel and 16,000 samples a second. */
+
+const RATE = 16000;            /* models hear no more */
+const LONGEST_RECORDING = 300; /* seconds: ten megabytes of WAV, below the server's usual max_body */
+const LARGEST_SOUND = 4 << 20; /* bytes of a file that goes as it is */
+let recording = null;          /* {recorder, pieces, began, clock, then}, while the microphone is on */
+
+/* --- WAV ------------------------------------------------------------------------------------ */
+
+/* samples: floats in -1 to 1. */
+function wavOf(samples) {
+	const out = new DataView(new ArrayBuffer(44 + 2 * samples.length));
+	const word = (at, text) => [...text].forEach((c, i) => out.setUint8(at + i, c.charCodeAt(0)));
+	word(0, "RIFF");
+	out.setUint32(4, 36 + 2 * samples.length, true);
+	word(8, "WAVEfmt ");
+	out.setUint32(16, 16, true);
+	out.setUint16(20, 1, true);
+	out.setUint16(22, 1, true);
+	out.setUint32(24, RATE, true);
+	out.setUint32(28, 2 * RATE, true);
+	out.setUint16(32, 2, true);
+	out.setUint16(34, 16, true);
+	word(36, "data");
+	out.setUint32(40, 2 * samples.length, true);
+	samples.forEach((v, i) => out.setInt16(44 + 2 * i, Math.round(32767 * Math.max(-1, Math.min(1, v))), true));
+	return new Blob([out.buffer], { type: "audio/wav" });
+}
+
+/* The browser reads more formats than the server. A context of this rate resamples, and one of one
+ * channel mixes. */
+async function toWav(blob) {
+	const reader = new OfflineAudioContext(1, 1, RATE);
+	let heard;
+	try { heard = await reader.decodeAudioData(await blob.arrayBuffer()); } catch { throw new Error("this browser cannot read it"); }
+	const mixer = new OfflineAudioContext(1, heard.length, RATE), source = mixer.createBufferSource();
+	source.buffer = heard;
+	source.connect(mixer.destination);
+	source.start();
+	return wavOf((await mixer.startRendering()).getChannelData(0));
+}
+
+async function readSound(file) {
+	const isRead = /^audio\/(wav|x-wav|wave|vnd\.wave|mpeg|mp3|flac|x-flac)$/.test(file.type);
+	return dataUrl(isRead && file.size <= LARGEST_SOUND ? file : await toWav(file));
+}
+
+/* As the API has it: the format by name, and the bytes in base64. */
+function soundPart(url) {
+	const kind = /^data:audio\/(?:x-|vnd\.)?(\w+)/.exec(url)?.[1];
+	const format = { mpeg: "mp3", mp3: "mp3", flac: "flac" }[kind] ?? "wav";
+	return { type: "input_audio", input_audio: { data: url.slice(url.indexOf(",") + 1), format } };
+}
+
+/* --- the microphone ------------------------------------------------------------------------- */
+
+const clockOf = (seconds) => Math.floor(seconds / 60) + ":" + String(Math.floor(seconds % 60)).padStart(2, "0");
+
+/* Browsers give the microphone to pages from https or this machine only. */
+function showMicrophone() {
+	const e = $("record"), can = Boolean(navigator.mediaDevices?.getUserMedia && window.MediaRecorder);
+	e.hidden = !(modelNow()?.hears || recording);
+	e.disabled = !can;
+	e.title = !can ? "The browser gives the microphone only to pages over https or from localhost"
+		: recording ? "Stop the recording" : "Record a sound";
+	e.setAttribute("aria-label", e.title);
+	e.setAttribute("aria-pressed", Boolean(recording));
+	$("clock").hidden = !recording;
+	$("clock").textContent = recording ? clockOf((Date.now() - recording.began) / 1000) : "";
+}
+
+async function beginRecording() {
+	let stream;
+	$("record").disabled = true; /* the browser may ask the user first */
+	try {
+		stream = await navigator.mediaDevices.getUserMedia({ audio: true });
+	} catch (e) {
+		notice(e.name === "NotAllowedError" ? "The browser was not allowed to use the microphone."
+			: e.name === "NotFoundError" ? "There is no microphone." : "The microphone cannot be used: " + e.message);
+		showMicrophone();
+		return;
+	}
+	const recorder = new MediaRecorder(stream), pieces = [];
+	recorder.ondataavailable = (event) => pieces.push(event.data);
+	const done = new Promise((end) => { recorder.onstop = end; }); /* also where it is unplugged */
+	recording = { recorder, pieces, began: Date.now(), then: "kept", clock: setInterval(() => {
+		if (Date.now() - recording.began > LONGEST_RECORDING * 1000) endRecording("kept");
+		else showMicrophone();
+	}, 250) };
+	recorder.start();
+	showMicrophone();
+	await done;
+	await keepRecording(stream);
+}
+
+async function keepRecording(stream) {
+	const { pieces, began, clock, then } = recording;
+	clearInterval(clock);
+	for (const track of stream.getTracks()) track.stop();
+	recording = null;
+	showMicrophone();
+	if (then === "dropped") return;
+	try {
+		const sound = await dataUrl(await toWav(new Blob(pieces)));
+		files.push({ name: "recording " + clockOf((Date.now() - began) / 1000), sound });
+	} catch (e) {
+		notice("The recording was lost: " + e.message);
+	}
+	showFiles();
+	$("prompt").focus();
+	if (then === "sent") send();
+}
+
+/* then: "kept", "sent" or "dropped". */
+function endRecording(then) {
+	recording.then = then;
+	if (recording.recorder.state !== "inactive") recording.recorder.stop();
+}
