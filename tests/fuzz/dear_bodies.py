@@ -8,8 +8,9 @@
                                            /health and a stream's next token wait beside them
 
 HALOD_SRCDIR and HALOD_BUILDDIR are as for tests (tests/http/halod.py). A line of FILE is a JSON
-object: `kind`, `path` and `body`, a text, since a body may repeat a key. The daemon serves
-halo-tiny, and for images a tiny Qwen3-VL. Costs are processor time of the daemon's threads
+object: `kind`, `path` and `body`, a text, since a body may repeat a key. A form's text has a
+character for each byte. The daemon serves halo-tiny, and for images and sounds a tiny model of its
+own. Costs are processor time of the daemon's threads
 (/proc/PID/task/TID/schedstat), so other work on the machine hardly changes them.
 """
 import base64
@@ -21,18 +22,22 @@ import random
 import re
 import struct
 import sys
+import tempfile
 import threading
 import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../http"))
-from halod import SRCDIR, Halod  # noqa: E402
+import sounds  # noqa: E402
+from halod import BUILDDIR, SRCDIR, Halod  # noqa: E402
 
 READERS = os.path.join(SRCDIR, "tests/golden/readers")
 VISION = os.path.join(SRCDIR, "tests/golden/vision/qwen3vl")
+HEARING = os.path.join(SRCDIR, "tests/golden/vision/qwen3omni")
+SENSES = {"image": VISION, "sound": HEARING}  # kinds that need another model than halo-tiny
 PREFILL_S = 0.0008  # processor time for which a token of a prompt is no news
 LONGEST = 4096  # bytes of a body in a search
-LONG = ("messages", "template", "image")  # kinds whose messages change
+LONG = ("messages", "template", "image", "sound")  # kinds whose messages change
 ENOUGH = 100  # bodies that a search keeps
 
 
@@ -175,6 +180,83 @@ def seeds():
     return out
 
 
+KEPT = "$KEPT"  # stands for the id of a response, or of a file, that the daemon keeps
+EDGE = "edge"
+
+
+def other_seeds():
+    """Of endpoints whose bodies tests/fuzz/test_bodies.py does not read."""
+    chat = "/v1/chat/completions"
+    objects = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
+    return [
+        ("ollama", "/api/chat", {"model": "halo-tiny", "stream": False, "format": objects, "messages": [
+            {"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [
+                {"function": {"name": "f", "arguments": {"a": 1}}}]},
+            {"role": "tool", "tool_name": "f", "content": "b"}], "options": {
+                "num_predict": 2, "stop": ["a"], "temperature": 0}, "tools": [tool("f", objects)]}),
+        ("ollama", "/api/generate", {"model": "halo-tiny", "stream": False, "prompt": "a", "system": "b",
+                                     "suffix": "c", "options": {"num_predict": 2}}),
+        ("ollama", "/api/embed", {"model": "halo-tiny", "input": ["a", "b"], "truncate": False}),
+        ("ollama", "/api/show", {"model": "halo-tiny", "verbose": True}),
+        ("native", "/completion", {"prompt": ["a", 1, "b"], "n_predict": 2, "n_probs": 5,
+                                   "logit_bias": [[1, 1.5], [2, False]], "grammar": 'root ::= "a"',
+                                   "response_fields": ["content", "timings/prompt_n"],
+                                   "samplers": ["top_k", "min_p"], "priority": -1}),
+        ("native", "/completion", {"prompt": "a", "n_predict": 2, "json_schema": objects}),
+        ("count", "/v1/responses/input_tokens", {"input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "a"}]}]}),
+        ("count", "/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "a"}],
+                                                "tools": [{"name": "f", "input_schema": objects}]}),
+        ("stored", "/v1/responses", {"input": "b", "max_output_tokens": 16,
+                                     "previous_response_id": KEPT}),
+        ("stored", "/v1/responses", {"input": [{"type": "item_reference", "id": "msg_1"}, {
+            "role": "user", "content": "a"}], "max_output_tokens": 16,
+            "previous_response_id": KEPT}),
+        ("batch", "/v1/batches", {"input_file_id": KEPT, "endpoint": chat,
+                                  "completion_window": "24h", "metadata": {"a": "b"},
+                                  "output_expires_after": {"anchor": "created_at",
+                                                           "seconds": 3600}}),
+    ]
+
+
+def form(*parts):
+    """A form's text. Parts: (what its head says, bytes)."""
+    return "".join("--%s\r\n%s\r\n\r\n%s\r\n" % (EDGE, head, data.decode("latin-1"))
+                   for head, data in parts) + "--%s--\r\n" % EDGE
+
+
+def field(name, value):
+    return 'Content-Disposition: form-data; name="%s"' % name, value.encode()
+
+
+def file_of(data, name="a"):
+    return 'Content-Disposition: form-data; name="file"; filename="%s"' % name, data
+
+
+def form_seeds():
+    """Forms of files, and the parts of their readers."""
+    n, purpose, many = LONGEST - 300, field("purpose", "batch"), LONGEST // 60
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": user("x")}
+    lines = "".join(json.dumps({**line, "custom_id": str(i)}) + "\n" for i in range(n // 160))
+    out = [form(purpose, file_of(b)) for b in (
+        lines.encode(), b"\n" * n, b"[" * n, b"\r\n--edg" * (n // 7), b"\r\n--" * (n // 4), b"-" * n)]
+    out.append(form(purpose, *[("A: b\r\n" * 20 + field("x", "")[0], b"")] * 16, file_of(b"{}")))
+    out.append(form(purpose, file_of(b"{}", "a" * n)))
+    out.append(form(*[field("p%d" % i, "") for i in range(many)], purpose, file_of(b"{}")))
+    out.append(form(purpose, field("expires_after[anchor]", "created_at"),
+                    field("expires_after[seconds]", "1" * n), file_of(b"{}")))
+    return [("form", "/v1/files", b) for b in out]
+
+
+def list_seeds():
+    """Requests without a body."""
+    return [("list", path, "") for path in (
+        "/v1/files?limit=10000", "/v1/files?limit=10000&order=asc&purpose=batch",
+        "/v1/files?after=" + KEPT, "/v1/batches?limit=100", "/v1/files/" + KEPT,
+        "/v1/files/%s/content" % KEPT, "/v1/responses/" + KEPT, "/stats", "/slots", "/props",
+        "/v1/responses/%s/input_items?limit=100" % KEPT, "/api/tags", "/openapi.json", "/metrics")]
+
+
 def grown(n):
     """Bodies of some n bytes that are dear as the compilers and readers are made: counts that
     multiply, choices that combine, lists of what is short."""
@@ -267,6 +349,36 @@ def grown(n):
     out += [("text", "/tokenize", {"content": c, "with_pieces": True}) for c in (
         "a" * n, " " * n, digits, "\n" * n, "\u0301\u0316" * (n // 4), "<|im_start|>" * (n // 12),
         "<|im_start|" * (n // 11), "'" * n, "\ufb03" * (n // 3), "\u1100\u1161" * (n // 6))]
+    called = [{"role": "assistant", "content": "", "tool_calls": [
+        {"function": {"name": "f", "arguments": {}}}] * (n // 80)}]
+    out += [("ollama", "/api/chat", {"model": "halo-tiny", "stream": False, "messages": m}) for m in (
+        called + [{"role": "tool", "tool_name": "g", "content": ""}] * (n // 80),
+        called + [{"role": "tool", "content": ""}] * (n // 40),
+        [{"role": "user", "content": ""}] * (n // 32))]
+    out += [("ollama", "/api/chat", {"model": "halo-tiny", "stream": False, **user("x"), "format": s})
+            for s in ({"type": "object", "properties": props}, anyof)]
+    out += [("ollama", "/api/generate", {"model": "halo-tiny", "stream": False, "prompt": "x", **more})
+            for more in ({"options": {"stop": ["a" * 9] * (n // 12)}}, {"context": [1] * (n // 2)},
+                         {"options": {"k%d" % i: 1 for i in range(n // 8)}})]
+    out += [("native", "/completion", {"prompt": p, "n_predict": 2}) for p in (
+        ["a", 1] * (n // 6), [1, ""] * (n // 5), [1, "<|im_start|>"] * (n // 17), ["a" * n])]
+    out += [("native", "/completion", {"prompt": "a", "n_predict": 2, **more}) for more in (
+        {"logit_bias": [[i % 300, 1] for i in range(n // 8)]},
+        {"response_fields": ["timings/prompt_n"] * min(n // 19, 100), "n_probs": 20},
+        {"dry_multiplier": 1, "dry_sequence_breakers": ["a"] * (n // 4)})]
+    out += [("stored", "/v1/responses", {"max_output_tokens": 16, "input": [
+        {"type": "item_reference", "id": "m%d" % i} for i in range(n // 38)]}),
+            ("stored", "/v1/responses", {"max_output_tokens": 16, "previous_response_id": KEPT,
+                                         "input": [{"role": "user", "content": "a"}] * (n // 32)}),
+            ("batch", "/v1/batches", {"input_file_id": KEPT, "completion_window": "1" * n,
+                                      "endpoint": "/v1/chat/completions"}),
+            ("batch", "/v1/batches", {"input_file_id": KEPT, "completion_window": "24h",
+                                      "endpoint": "/v1/chat/completions",
+                                      "metadata": {"k%d" % i: "v" for i in range(n // 10)}}),
+            ("count", "/v1/messages/count_tokens", {"messages": [
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
+                                              "content": ""}] * (n // 55)}]}),
+            ("count", "/v1/responses/input_tokens", {"input": "a" * n})]
     out += [("ids", "/detokenize", {"tokens": [7] * (n // 2)}),
             ("rerank", "/v1/rerank", {"query": "q" * (n // 2), "documents": ["a"] * (n // 8)}),
             ("embed", "/v1/embeddings", {"input": [""] * (n // 3)}),
@@ -293,6 +405,45 @@ def image_seeds():
         os.path.getsize(os.path.join(SRCDIR, "tests/golden/images", n)) < 20000]
     out.append(("image", "/tokenize", {"messages": user([image(files[1])] * 4)["messages"]}))
     return out
+
+
+def crc(data, polynomial, bits):
+    c = 0
+    for byte in data:
+        c ^= byte << (bits - 8)
+        for _ in range(8):
+            c = (c << 1 ^ (polynomial if c >> (bits - 1) else 0)) & ((1 << bits) - 1)
+    return c
+
+
+def silence(seconds, rate):
+    """A FLAC file of one channel of nothing: eleven bytes for 65,535 samples."""
+    n = int(seconds * rate) // 65535
+    out = b"fLaC\x80\0\0\x22" + struct.pack(">HH6xQ16x", 65535, 65535,
+                                              rate << 44 | 15 << 36 | n * 65535)
+    for i in range(n):
+        head = b"\xff\xf8\x70\0" + chr(i).encode() + b"\xff\xfe"
+        frame = head + bytes([crc(head, 7, 8)]) + b"\0\0\0"
+        out += frame + struct.pack(">H", crc(frame, 0x8005, 16))
+    return out
+
+
+def sound_seeds():
+    """Audio as forms and in chats: the files of tests, and silence as long as fits."""
+    silent = sounds.tone(0.01)[:40] + struct.pack("<I", 2 ** 30)
+    files = [(n, sounds.raw(n)) for n in sorted(os.listdir(sounds.FOLDER)) if n.split(".")[-1]
+             in ("wav", "flac", "mp3", "ogg") and
+             os.path.getsize(os.path.join(sounds.FOLDER, n)) < 40000]
+    files += [("long.wav", silent), ("tone.wav", sounds.tone(1)), ("slow.wav", sounds.tone(1, 96000)),
+              ("s.flac", silence(290, 48000)), ("s.flac", silence(1790, 8000)),
+              ("s.flac", silence(1790, 48000))]
+    out = [("sound", "/v1/audio/transcriptions", form(file_of(f, n)))
+           for n, f in files]
+    out += [("sound", "/v1/audio/transcriptions", form(
+        field("prompt", "a " * 2000), field("language", "en"),
+        *[field("include[]", "logprobs")] * 40, file_of(sounds.tone(.1))))]
+    return out + [("sound", "/v1/chat/completions", user([sounds.sound(f, n.split(".")[-1])]))
+                  for n, f in files]
 
 
 # --- mutation ---------------------------------------------------------------------------
@@ -387,6 +538,8 @@ SHORT = {"max_tokens": 2, "max_completion_tokens": 2, "max_output_tokens": 16, "
 
 def spell(body):
     """As JSON. An answer is short: its tokens are what was asked for."""
+    if isinstance(body, str):
+        return body
     body = {k: SHORT.get(k, v) for k, v in body.items()}
     if "messages" in body or "prompt" in body:
         body["max_tokens"] = 2
@@ -426,50 +579,78 @@ class Cost:
 
 
 def ask(d, path, body):
+    kept = d.kept.get(path.split("/")[2] if path.startswith("/v1/") else "", "none")
+    method, kind = ("POST", "application/json") if body else ("GET", "")
+    data = body.replace(KEPT, kept).encode("utf-8", "surrogatepass")
+    if body.startswith("--" + EDGE):
+        kind, data = "multipart/form-data; boundary=" + EDGE, body.encode("latin-1", "replace")
     before = threads(d)
-    a = d.request("POST", path, body.encode("utf-8", "surrogatepass"),
-                  {"Content-Type": "application/json"})
+    a = d.request(method, path.replace(KEPT, kept), data or None, {"Content-Type": kind})
     cost = Cost(before, threads(d), a.status, a.body[:200].decode(errors="replace"))
     n = sum(int(x) for x in re.findall(rb'"(?:prompt|completion|input|output)_tokens":(\d+)', a.body))
     cost.engine = max(0, cost.engine - PREFILL_S * n)
     return cost
 
 
-def start(has_vision):
-    if has_vision:
-        return Halod(model=VISION, access_log="no", prefix_cache="no", ctx=4096)
-    return Halod(access_log="no", prefix_cache="no",
-                 embedding_model=os.path.join(READERS, "last"),
-                 rerank_model=os.path.join(READERS, "reranker"))
+class Daemon(Halod):
+    """Keeps a response, which is long, and a thousand files of lines."""
+
+    def __init__(self, sense=None):
+        self.kept, self.folder = {}, tempfile.TemporaryDirectory()
+        if sense:
+            super().__init__(model=SENSES[sense], access_log="no", prefix_cache="no", ctx=4096)
+            return
+        super().__init__(access_log="no", prefix_cache="no", state_dir=self.folder.name + "/s",
+                         embedding_model=os.path.join(READERS, "last"),
+                         rerank_model=os.path.join(READERS, "reranker"))
+        answer = self.request("POST", "/v1/responses", {"input": [
+            {"role": ("user", "assistant")[i % 2], "content": "a"} for i in range(101)],
+            "max_output_tokens": 16})
+        self.kept["responses"] = answer.json["id"]
+        for _ in range(FILES):
+            answer = self.request("POST", "/v1/files", form(
+                field("purpose", "batch"), file_of(b"{}\n" * 40)).encode("latin-1"),
+                {"Content-Type": "multipart/form-data; boundary=" + EDGE})
+        self.kept["files"] = self.kept["batches"] = answer.json["id"]
+
+    def stop(self, *args):
+        code = super().stop(*args)
+        self.folder.cleanup()
+        return code
 
 
-def climb(found, seconds, has_vision, r):
+FILES = 990  # of the 1,000 that max_files allows
+
+
+def climb(found, seconds, sense, r):
     """Fills found: {(path, body): (kind, cost)}, by changing what is dearest so far."""
     pool = collections.defaultdict(list)  # kind: [(score, path, body)]
-    work = image_seeds() if has_vision else seeds() + [x for n in (300, 1000, 3600)
-                                                       for x in grown(n)]
-    bodies = [b for _, _, b in work]
-    end, n, d = time.monotonic() + seconds, 0, start(has_vision)
+    work = image_seeds() if sense == "image" else sound_seeds() if sense == "sound" else (
+        seeds() + other_seeds() + form_seeds() + list_seeds() +
+        [x for n in (300, 1000, 3600) for x in grown(n)])
+    bodies = [b for _, _, b in work if isinstance(b, dict)]
+    d = Daemon(sense)
+    end, n = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         if work:
             kind, path, body = work.pop()
         else:
-            kind = r.choice(list(pool))
+            kind = r.choice([k for k in pool if k != "list"])
             ranks = pool[kind]
             _, path, body = ranks[min(int(r.expovariate(.4)), len(ranks) - 1)]
             changed = mutate(body, bodies, r)
-            if kind not in LONG and "messages" in body:  # a long prompt is no news
-                changed["messages"] = body["messages"]
+            if kind not in LONG and isinstance(body, dict) and "messages" in body:
+                changed["messages"] = body["messages"]  # a long prompt is no news
             body = changed
         text = spell(body)
-        if len(text) > LONGEST and not has_vision or (path, text) in found:
+        if len(text) > LONGEST and not sense or (path, text) in found:
             continue
         try:
             cost = ask(d, path, text)
         except Exception as e:  # noqa: BLE001
             print("NO ANSWER: %s: %s %s" % (e, path, text), file=sys.stderr)
             d.process.kill()
-            d = start(has_vision)
+            d = Daemon(sense)
             continue
         n += 1
         found[path, text] = kind, cost
@@ -490,8 +671,9 @@ def line(kind, path, text, cost):
 def search(seconds, name):
     found = {}
     r = random.Random(int(os.environ.get("SEED", "1")))
-    climb(found, seconds / 5, True, r)
-    climb(found, seconds * 4 / 5, False, r)
+    for sense in senses():
+        climb(found, seconds / 5, sense, r)
+    climb(found, seconds * 3 / 5, None, r)
     ranks = sorted(((c.score(len(t)), k, p, t, c) for (p, t), (k, c) in found.items()),
                    key=lambda x: -x[0])
     kinds, kept = collections.Counter(), []
@@ -551,8 +733,12 @@ def spread(values):
     return v[len(v) // 2], v[len(v) * 99 // 100]
 
 
-def measure_some(lines, has_vision):
-    d = start(has_vision)
+def senses():
+    return ["image"] + ["sound"] * sounds.is_built(BUILDDIR)
+
+
+def measure_some(lines, sense):
+    d = Daemon(sense)
     alone = Beside(d)
     time.sleep(2)
     notes = [("alone", alone.end())]
@@ -578,8 +764,9 @@ def measure_some(lines, has_vision):
 def measure(name):
     with open(name) as f:
         lines = [json.loads(text) for text in f]
-    for has_vision in (False, True):
-        measure_some([x for x in lines if (x["kind"] == "image") == has_vision], has_vision)
+    for sense in (None, *senses()):
+        measure_some([x for x in lines if (x["kind"] if x["kind"] in SENSES else None) == sense],
+                     sense)
 
 
 if __name__ == "__main__":
