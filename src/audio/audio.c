@@ -104,10 +104,11 @@ static enum status reserve(struct decoder *d, size_t n, struct fail *fail)
 static enum status add_samples(struct decoder *d, const float *in, size_t n, struct fail *fail)
 {
 	size_t done, room = n * AUDIO_RATE / (size_t)d->file.rate + BLOCK;
-	enum status st = reserve(d, MAX(n, room), fail);
-	if (st != OK)
-		return st;
+	enum status st;
 	if (!d->resampler) {
+		st = reserve(d, n, fail);
+		if (st != OK)
+			return st;
 		memcpy(d->out->samples + d->out->n, in, n * sizeof *in);
 		d->out->n += (int64_t)n;
 		return OK;

@@ -7,7 +7,6 @@
 #include <mpg123.h>
 #include <sndfile.h>
 #include <soxr.h>
-#define OV_EXCLUDE_STATIC_CALLBACKS
 
 #include "base/status.h"
 

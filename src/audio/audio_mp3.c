@@ -40,6 +40,7 @@ static enum status mp3_read(struct audio_file *f, float *out, size_t n, size_t *
 {
 	struct mp3 *m = f->state;
 	size_t frame = (size_t)f->channels * sizeof *out, done = 0;
+	errno = 0;
 	if (m->code == MPG123_OK || m->code == MPG123_NEED_MORE)
 		m->code = mp3_step(f, out, n * frame, &done);
 	*out_n = done / frame;
@@ -47,6 +48,8 @@ static enum status mp3_read(struct audio_file *f, float *out, size_t n, size_t *
 		return OK;
 	if (m->code == MPG123_NEW_FORMAT)
 		return fail_set(fail, E_INVAL, "the audio changes its rate or its channels");
+	if (audio_lacks_memory(fail))
+		return E_NOMEM;
 	return fail_set(fail, E_INVAL, "the audio is broken: %.100s",
 			f->lib->mpg123_strerror(m->h));
 }
@@ -62,6 +65,7 @@ enum status audio_mp3_open(const struct audio_lib *lib, struct str file, struct 
 			   struct fail *fail)
 {
 	struct mp3 *m = xmalloc(sizeof *m);
+	errno = 0;
 	*m = (struct mp3){file, MPG123_OK, lib->mpg123_new(NULL, NULL)};
 	*out = (struct audio_file){lib, 0, 0, mp3_read, mp3_close, m};
 	int encoding, code = MPG123_ERR;
@@ -76,7 +80,10 @@ enum status audio_mp3_open(const struct audio_lib *lib, struct str file, struct 
 	out->rate = (int)rate;
 	if (code == MPG123_OK && encoding == MPG123_ENC_FLOAT_32)
 		return OK;
+	bool lacks_memory = audio_lacks_memory(fail);
 	mp3_close(out);
-	return fail_set(fail, E_INVAL, "the audio cannot be read: it has no frame of MP3");
+	return lacks_memory ? E_NOMEM
+			    : fail_set(fail, E_INVAL, "the audio cannot be read: it has no "
+				       "frame of MP3");
 }
 #endif

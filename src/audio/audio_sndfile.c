@@ -54,10 +54,13 @@ static enum status sndfile_read(struct audio_file *f, float *out, size_t n, size
 				struct fail *fail)
 {
 	struct source *s = f->state;
+	errno = 0;
 	sf_count_t done = f->lib->sf_readf_float(s->from, out, (sf_count_t)n);
 	*out_n = (size_t)MAX(0, done);
 	if (done > 0 || !f->lib->sf_error(s->from))
 		return OK;
+	if (audio_lacks_memory(fail))
+		return E_NOMEM;
 	return fail_set(fail, E_INVAL, "the audio is broken: %.100s",
 			f->lib->sf_strerror(s->from));
 }
@@ -76,9 +79,13 @@ enum status audio_sndfile_open(const struct audio_lib *lib, struct str file,
 	SF_INFO info = {0};
 	struct source *s = xmalloc(sizeof *s);
 	*s = (struct source){.file = file};
+	errno = 0;
 	s->from = lib->sf_open_virtual(&io, SFM_READ, &info, s);
 	if (!s->from) {
+		bool lacks_memory = audio_lacks_memory(fail);
 		free(s);
+		if (lacks_memory)
+			return E_NOMEM;
 		/* Which fault it was stands in a variable of all threads. */
 		return fail_set(fail, E_INVAL, "the audio cannot be read: its header is broken, "
 				"or its encoding is not known");

@@ -6,7 +6,7 @@
 #pragma once
 #include "audio/audio.h"
 
-enum { MEL_HOP = 160, MEL_MAX_BANDS = 256 };
+enum { MEL_HOP = 160 };
 
 /* The owner frees rows. */
 struct mel {
@@ -15,7 +15,7 @@ struct mel {
 	int64_t held;              /* as in struct audio */
 };
 
-/* n_bands: 1 to MEL_MAX_BANDS. E_NOMEM, as of audio_decode. */
+/* n_bands: 1 or more. E_NOMEM, as of audio_decode. */
 enum status mel_compute(const struct audio *a, int32_t n_bands, struct mel *out,
 			struct fail *fail) MUST_USE;
 void mel_deinit(struct mel *m);

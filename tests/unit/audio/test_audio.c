@@ -6,6 +6,7 @@
 #include <build-config.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/work.h"
 #include "tests/unit/audio/golden.h"
 
@@ -29,6 +30,7 @@ static void refused(struct str file, const struct audio_limits *l, enum status w
 }
 
 #ifdef HAVE_AUDIO
+#include "audio/audio_format.h"
 
 /* The root of the mean square of the difference, over that of what is wanted. */
 static double error_of(const struct audio *a, const char *numbers)
@@ -234,6 +236,68 @@ static void test_fill(void)
 	buf_deinit(&b);
 }
 
+/* Libraries that get no memory. */
+static SNDFILE *no_open(SF_VIRTUAL_IO *io, int mode, SF_INFO *info, void *ctx)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+static sf_count_t no_read(SNDFILE *f, float *out, sf_count_t n)
+{
+	errno = ENOMEM;
+	return 0;
+}
+static int has_error(SNDFILE *f) { return 1; }
+static int no_mp3(mpg123_handle *h, void *out, size_t n, size_t *out_n)
+{
+	*out_n = 0;
+	errno = ENOMEM;
+	return MPG123_ERR;
+}
+static int no_feed(mpg123_handle *h, const unsigned char *in, size_t n)
+{
+	errno = ENOMEM;
+	return MPG123_ERR;
+}
+
+/* What a library has no memory for is not the client's fault. */
+static void test_no_memory(void)
+{
+	const struct audio_lib *lib;
+	struct audio_lib poor;
+	struct audio_file f;
+	struct fail fail = {0};
+	struct buf wav = {0}, mp3 = {0};
+	float out[64];
+	size_t n;
+	make_wav(&wav, 16000, 1, 3200, 3200);
+	is_int(file_read(tap_src("tests/golden/audio/speech.mp3"), 1 << 20, &mp3, &fail), OK,
+	       "a file");
+	is_int(audio_lib_get(&lib, &fail), OK, "the libraries are there");
+	poor = *lib;
+	poor.sf_open_virtual = no_open;
+	poor.sf_readf_float = no_read;
+	poor.sf_error = has_error;
+	poor.mpg123_feed = no_feed;
+	ok(audio_sndfile_open(&poor, buf_str(&wav), &f, &fail) == E_NOMEM && fail.code == E_NOMEM,
+	   "WAV: %s", fail.text);
+	ok(audio_mp3_open(&poor, buf_str(&mp3), &f, &fail) == E_NOMEM && fail.code == E_NOMEM,
+	   "MP3: %s", fail.text);
+	is_int(audio_sndfile_open(lib, buf_str(&wav), &f, &fail), OK, "with memory");
+	f.lib = &poor;
+	is_int(f.read(&f, out, 64, &n, &fail), E_NOMEM, "in the middle of a file");
+	f.lib = lib;
+	f.close(&f);
+	is_int(audio_mp3_open(lib, buf_str(&mp3), &f, &fail), OK, "MP3 with memory");
+	f.lib = &poor;
+	poor.mpg123_read = no_mp3;
+	is_int(f.read(&f, out, 16, &n, &fail), E_NOMEM, "in its middle");
+	f.lib = lib;
+	f.close(&f);
+	buf_deinit(&wav);
+	buf_deinit(&mp3);
+}
+
 int main(void)
 {
 	struct fail fail = {0};
@@ -248,6 +312,7 @@ int main(void)
 	test_limits();
 	test_budget();
 	test_fill();
+	test_no_memory();
 	test_held();
 	return tap_done();
 }
