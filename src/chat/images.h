@@ -22,6 +22,7 @@ struct images {
 		struct engine_image image;
 		struct tower_view *view;
 		struct audio audio; /* of a sound, until the tower has heard it */
+		struct sound_file file; /* of a sound */
 		int64_t us;         /* its length */
 		struct images_entry *next;
 	} *first, **last;

@@ -78,6 +78,23 @@ static int64_t time_left(const struct images *im)
 	return most ? MAX(1, most - images_audio_us(im)) : 0;
 }
 
+/* A clip that was heard before is not decoded again, if it may be as long as it is. */
+static bool recall(const struct images *im, struct images_entry *e, int64_t max_us)
+{
+	struct tower_view *view;
+	int64_t us = 0;
+	if (!sound_recall(im->m->sound, &e->file, &view, &us))
+		return false;
+	if (max_us && us > max_us) {
+		tower_view_unref(view);
+		return false;
+	}
+	e->us = us;
+	e->image = view->image;
+	e->view = view;
+	return true;
+}
+
 enum status sounds_measure(const struct images *im, struct images_entry *e,
 			   const struct images_use *use, struct fail *fail)
 {
@@ -88,6 +105,12 @@ enum status sounds_measure(const struct images *im, struct images_entry *e,
 	if (e->form != IMAGES_FILE) {
 		st = images_file(im, e, use, &sent, fail);
 		file = buf_str(&sent);
+	}
+	if (st == OK)
+		st = sound_file_of(file, use->owner, &e->file, fail);
+	if (st == OK && recall(im, e, limits.max_us)) {
+		buf_deinit(&sent);
+		return OK;
 	}
 	if (st == OK)
 		st = audio_decode(file, &limits, &e->audio, fail);
@@ -107,6 +130,8 @@ enum status sounds_hear(const struct images *im, struct images_entry *e,
 {
 	struct mel mel;
 	struct tower_view *view = NULL;
+	if (e->view)
+		return OK; /* recalled */
 	enum status st = mel_compute(&e->audio, sound_format(im->m->sound)->n_mels, &mel, fail);
 	audio_deinit(&e->audio);
 	const struct sound_clip clip = {mel.rows, mel.n_frames, use->owner, use->is_gone};
@@ -115,6 +140,7 @@ enum status sounds_hear(const struct images *im, struct images_entry *e,
 	mel_deinit(&mel);
 	if (st != OK)
 		return st;
+	sound_keep(im->m->sound, &e->file, view, e->us);
 	e->image = view->image;
 	e->view = view;
 	return OK;

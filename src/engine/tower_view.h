@@ -10,6 +10,7 @@
 struct tower_view {
 	struct engine_image image; /* `at` is 0; rows: those below, or NULL */
 	size_t n_bytes;            /* of this struct and its rows */
+	int64_t us;                /* of a note of sound.c: how long the clip is */
 	_Atomic int refs;
 	float rows[];
 };

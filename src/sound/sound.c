@@ -56,6 +56,54 @@ static enum status hash_clip(const struct sound *s, const struct sound_clip *c,
 	return bad ? fail_set(fail, E_INTERNAL, "SHA-256 failed") : OK;
 }
 
+/* --- a file ------------------------------------------------------------------------- */
+
+enum status sound_file_of(struct str bytes, uint64_t owner, struct sound_file *out,
+			  struct fail *fail)
+{
+	out->owner = owner;
+	return gnutls_hash_fast(GNUTLS_DIG_SHA256, bytes.p, bytes.n, out->hash) == 0
+		       ? OK : fail_set(fail, E_INTERNAL, "SHA-256 is not there");
+}
+
+/* Notes and views are in one store: a note's key is longer. */
+enum { NOTE_BYTES = 4 + 32 };
+
+static struct lru_key note_key(const struct sound_file *f, char name[NOTE_BYTES])
+{
+	memcpy(name, "file", 4);
+	memcpy(name + 4, f->hash, sizeof f->hash);
+	return (struct lru_key){f->owner, {name, NOTE_BYTES}};
+}
+
+/* A note is a view without rows: it has the clip's hash and length. */
+void sound_keep(struct sound *s, const struct sound_file *f, struct tower_view *w, int64_t us)
+{
+	char name[NOTE_BYTES];
+	struct tower_view *note = tower_view_new(0);
+	if (!note)
+		return;
+	note->us = us;
+	memcpy(note->image.hash, w->image.hash, sizeof note->image.hash);
+	tower_view_put(s->kept, note_key(f, name), note);
+	tower_view_unref(note);
+}
+
+bool sound_recall(struct sound *s, const struct sound_file *f, struct tower_view **out,
+		  int64_t *out_us)
+{
+	char name[NOTE_BYTES];
+	struct tower_view *note;
+	if (!tower_view_get(s->kept, note_key(f, name), &note))
+		return false;
+	const struct lru_key key = {f->owner, {(const char *)note->image.hash,
+					       sizeof note->image.hash}};
+	bool is_kept = tower_view_get(s->kept, key, out);
+	*out_us = note->us;
+	tower_view_unref(note);
+	return is_kept;
+}
+
 static enum status check_clip(const struct sound *s, const struct sound_clip *c,
 			      struct fail *fail)
 {

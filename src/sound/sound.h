@@ -56,6 +56,21 @@ struct sound_clip {
 	const _Atomic bool *is_gone;
 };
 
+/* A file of audio: the same bytes are one clip. */
+struct sound_file {
+	uint64_t owner;   /* as in sound_clip */
+	uint8_t hash[32];
+};
+/* E_INTERNAL: SHA-256 is not there. */
+enum status sound_file_of(struct str bytes, uint64_t owner, struct sound_file *out,
+			  struct fail *fail) MUST_USE;
+/* *out: the view that sound_keep was told for this file, which the caller unrefs; *out_us: how long
+ * the file is. False: it is not kept, or not any more. */
+bool sound_recall(struct sound *s, const struct sound_file *f, struct tower_view **out,
+		  int64_t *out_us);
+/* w is what sound_hear made of this file, which is `us` microseconds long. */
+void sound_keep(struct sound *s, const struct sound_file *f, struct tower_view *w, int64_t us);
+
 /* The view of a clip; the caller unrefs it. Slow: for a worker thread. Its image has is_sound, and
  * all its n = sound_tokens tokens are sound_token. The caller's copy in request.images gets the
  * place in the prompt, between images, in the order of the prompt. E_INVAL: no frames, or numbers

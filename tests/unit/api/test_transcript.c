@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Qwen3-ASR says before a transcript is taken off, however it comes in pieces.
+ * What Qwen3-ASR says before a transcript is taken off, however it comes in pieces. A file that
+ * was heard is not decoded again.
  */
 #include "api/transcript.h"
 
+#include "audio/audio.h"
+#include "base/file.h"
+#include "chat/sounds.h"
+#include "model/model.h"
 #include "tests/tap.h"
 
 /* Adds `said` in pieces of n bytes. */
@@ -24,8 +29,54 @@ static void check(const char *said, size_t n, const char *text, const char *hear
 	buf_deinit(&out);
 }
 
+/* Measures and hears the file, `most` us of it at most. *out_decodes: samples were made. */
+static enum status hear(const struct chat_model *m, struct str file, uint64_t owner,
+			struct images_entry *e, bool *out_decodes, struct fail *fail)
+{
+	const struct images im = {.m = m, .first = e};
+	const struct images_use use = {.owner = owner};
+	*e = (struct images_entry){.is_sound = true, .form = IMAGES_FILE, .source = file};
+	enum status st = sounds_measure(&im, e, &use, fail);
+	*out_decodes = e->audio.samples != NULL;
+	return st == OK ? sounds_hear(&im, e, &use, fail) : st;
+}
+
+static void test_again(void)
+{
+	struct fail fail = {0};
+	struct model *model = NULL;
+	struct chat_model m = {.audio = {.max_us = 60000000}};
+	struct buf file = {0};
+	struct images_entry first, again, other, late;
+	bool decodes;
+	if (audio_check(&fail) != OK)
+		return;
+	is_int(file_read(tap_src("tests/golden/audio/mel.wav"), 1 << 20, &file, &fail), OK,
+	       "a file");
+	is_int(model_open(tap_src("tests/golden/vision/qwen3asr"), NULL, &model, &fail), OK,
+	       "ears");
+	const struct sound_opts so = {.model = model, .backend = {.name = "cpu", .n_threads = 1},
+				      .cache_bytes = 1 << 20};
+	is_int(sound_create(&so, &m.sound, &fail), OK, "a tower: %s", fail.text);
+	struct str bytes = buf_str(&file);
+	ok(hear(&m, bytes, 1, &first, &decodes, &fail) == OK && decodes, "it is decoded");
+	ok(hear(&m, bytes, 1, &again, &decodes, &fail) == OK && !decodes, "once");
+	ok(again.us == first.us && again.us > 0 && again.image.n == first.image.n &&
+	   again.image.rows == first.image.rows, "and is as it was");
+	ok(hear(&m, bytes, 2, &other, &decodes, &fail) == OK && decodes, "but not for others");
+	m.audio.max_us = first.us - 1;
+	is_int(hear(&m, bytes, 1, &late, &decodes, &fail), E_LIMIT, "its time is bounded again");
+	tower_view_unref(first.view);
+	tower_view_unref(again.view);
+	tower_view_unref(other.view);
+	sound_destroy(m.sound);
+	model_close(model);
+	buf_deinit(&file);
+}
+
 int main(void)
 {
+	test_again();
 	static const struct {
 		const char *said, *text, *heard;
 	} rows[] = {

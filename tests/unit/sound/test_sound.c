@@ -393,6 +393,29 @@ static void test_views(struct rig *r)
 	tower_view_unref(c);
 }
 
+/* The bytes of a file that was heard lead to its view, for the same owner alone. */
+static void test_files(struct rig *r)
+{
+	struct fail fail = {0};
+	struct sound_file one, two;
+	struct tower_view *a = hear(r->s, 130), *w = NULL;
+	int64_t us = 0;
+	is_int(sound_file_of(STR("RIFF"), 0, &one, &fail), OK, "a file");
+	ok(!sound_recall(r->s, &one, &w, &us), "which was not heard yet");
+	sound_keep(r->s, &one, a, 1300);
+	ok(sound_recall(r->s, &one, &w, &us) && w == a && us == 1300, "now it was");
+	tower_view_unref(w);
+	is_int(sound_file_of(STR("RIFF"), 7, &two, &fail), OK, "another owner's");
+	ok(!sound_recall(r->s, &two, &w, &us), "is not");
+	is_int(sound_file_of(STR("RIFX"), 0, &two, &fail), OK, "and another file");
+	ok(!sound_recall(r->s, &two, &w, &us), "neither");
+	struct tower_view *gone = tower_view_new(0);
+	sound_keep(r->s, &two, gone, 1300);
+	ok(!sound_recall(r->s, &two, &w, &us), "nor is one whose view has gone");
+	tower_view_unref(gone);
+	tower_view_unref(a);
+}
+
 /* The tower and its work are asked for before it is loaded, and counted. */
 static void test_memory(struct rig *r)
 {
@@ -504,6 +527,7 @@ int main(void)
 	test_prompts(&r, "exact", TOLERANCE);
 	test_cache(&r);
 	test_views(&r);
+	test_files(&r);
 	test_together(&r);
 	test_memory(&r);
 	test_settings(&r);
