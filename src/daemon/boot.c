@@ -303,7 +303,8 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 static enum status open_draft(const struct boot_opts *o, struct boot *b, struct fail *fail)
 {
 	const char *path = o->config->draft_model;
-	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps};
+	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps,
+				.takes_head = true};
 	if (!*path || o->is_listener)
 		return OK;
 	enum status s = model_open(path, &mo, &b->draft, fail);

@@ -205,7 +205,8 @@ void doctor_check_model(struct doctor *d)
 	struct fail fail = {0};
 	enum status st = model_open(d->model, NULL, &m, &fail);
 	if (st == OK && d->draft_model)
-		st = model_open(d->draft_model, NULL, &draft, &fail);
+		st = model_open(d->draft_model, &(struct model_opts){.use_mmap = true,
+				.takes_head = true}, &draft, &fail);
 	if (st == OK)
 		st = plan(d, m, draft, &fit, &p, &fail);
 	fail_default(&fail, st);

@@ -2,6 +2,7 @@
 #include "engine/draft_model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
@@ -42,10 +43,39 @@ static enum status check_vocabulary(const struct model *m, const struct model *d
 		       (int)n_b, (int)n_a);
 }
 
+void draft_model_taps(const struct model *m, const struct model *draft, int32_t out[EAGLE_TAPS])
+{
+	const struct eagle_settings *e = &draft->config.eagle;
+	int32_t n = m->config.n_layers;
+	const int32_t usual[EAGLE_TAPS] = {2, n / 2, n - 3};
+	memcpy(out, e->taps[0] < 0 ? usual : e->taps, sizeof usual);
+}
+
+static enum status check_head(const struct model *m, const struct model *draft, struct fail *fail)
+{
+	const struct model_config *c = &draft->config, *of = &m->config;
+	int32_t taps[EAGLE_TAPS];
+	draft_model_taps(m, draft, taps);
+	if (c->eagle.dim != of->d_model || c->n_vocab != of->n_vocab ||
+	    (c->d_model != of->d_model && !model_has(draft, "embed_tokens")))
+		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s is a head for "
+			       "models of width %d with %d tokens, and %.200s has width %d and %d "
+			       "tokens", draft->dir, (int)c->eagle.dim, (int)c->n_vocab, m->dir,
+			       (int)of->d_model, (int)of->n_vocab);
+	for (int i = 0; i < EAGLE_TAPS; i++)
+		if (taps[i] < 0 || taps[i] >= of->n_layers || of->streams.count)
+			return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s reads "
+				       "the input of layer %d, which %.200s does not have",
+				       draft->dir, (int)taps[i], m->dir);
+	return OK;
+}
+
 enum status draft_model_check(const struct model *m, const struct model *draft,
 			      struct fail *fail)
 {
 	const struct model_config *c = &draft->config;
+	if (c->eagle.is_head)
+		return check_head(m, draft, fail);
 	const char *why = c->is_encoder		      ? "it is an encoder, which does not write"
 			  : !c->has_head	      ? "it has no output head"
 			  : c->n_linear > 0	      ? "its recurrent state cannot go back"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A smaller model with the same vocabulary, which drafts for the engine's own (engine_opts.draft).
+ * What drafts beside the engine's own model (engine_opts.draft): a smaller model with the same
+ * vocabulary, or an EAGLE-3 head (eagle.h). The head runs in each step. Of the model:
  *
  * Its keys and values lie in pages of its own that have the numbers of the engine's pages. So a
  * prefix that sequences share is shared here, too, and a sequence needs no second page table. It
@@ -16,10 +17,16 @@ struct draft_model {
 	float *logits;   /* (ENGINE_HIDDEN_ROWS, n_out) */
 	bool *has_page;  /* (n_pages) it has read all tokens of the page */
 };
+static inline bool draft_model_is_head(const struct draft_model *d)
+{
+	return d->graph.draft != NULL;
+}
+/* The layers of m whose inputs the head reads. */
+void draft_model_taps(const struct model *m, const struct model *draft, int32_t out[EAGLE_TAPS]);
 
 /* Can `draft` draft for m? E_CONFIG with the reason: it has another vocabulary, which is one where
  * an ordinary token has another text, or many tokens are missing; or it is a model that cannot
- * draft. Added tokens may be called differently. */
+ * draft. Added tokens may be called differently. Or a head is for models of another shape. */
 enum status draft_model_check(const struct model *m, const struct model *draft,
 			      struct fail *fail) MUST_USE;
 /* Takes over the graph. */

@@ -73,8 +73,7 @@ struct engine_graph {
 	int32_t n_vocab, max_ctx;
 	int32_t n_out;    /* numbers of a row that forward writes; 0: n_vocab logits */
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
-	/* A token has the same bits in every step of at most so many tokens; 0: in every
-	 * step. */
+	/* A token has the same bits in every step of at most so many tokens; 0: in all. */
 	int32_t few_tok;
 	/* In contexts of up to so many positions, one recording of a step with drafts serves
 	 * any number of streams above one. 0: such steps are not recorded, or one for each
@@ -111,6 +110,8 @@ struct engine_graph {
 	enum status (*move_wait)(void *ctx);
 	/* As engine_watch_routers. NULL: the graph has no routers. */
 	void (*watch_routers)(void *ctx, engine_watch_fn fn, void *fn_ctx);
+	const struct weight *embed; /* for a head that drafts (eagle.h): the table of tokens, … */
+	const float *taps; /* … inputs of layers */
 };
 
 /* Called for each weight matrix that has come to the device, packed or uploaded. done: bytes of
@@ -157,8 +158,7 @@ struct engine_opts {
 	int64_t beside;
 	const char *reader, *ctx_key;
 	int kv_seqs; /* longest sequences that the KV cache holds; 0: max_seqs */
-	/* The plan that engine_plan made for the same model, backend and options. NULL:
-	 * engine_create makes one. */
+	/* What engine_plan has made of the same options; NULL: engine_create makes one. */
 	const struct memory_plan *plan;
 };
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "engine/family.h"
+#include "engine/eagle.h"
 #include "engine/engine_disk.h"
 #include "engine/engine_private.h"
 #include "engine/memory_plan.h"
@@ -28,6 +29,11 @@ static const struct family *find_family(const char *model_type)
 		if (strcmp(archs[i].model_type, model_type) == 0)
 			return archs[i].family;
 	return NULL;
+}
+
+static const struct family *family_of_draft(const struct model *draft)
+{
+	return draft->config.eagle.is_head ? &family_eagle : find_family(draft->config.arch);
 }
 
 static enum status check_opts(const struct engine_opts *o, int max_ctx,
@@ -131,9 +137,11 @@ static void set_draft_limits(const struct backend *b, const struct engine_opts *
 {
 	const struct model_config *c = &o->draft->config;
 	bool is_int8 = o->int8_kv && check_int8_kv(c, family, NULL) == OK;
+	bool is_head = c->eagle.is_head; /* it runs in all steps of the model */
 	*l = (struct graph_limits){
-		.n_ctx = MIN(o->n_ctx, c->max_ctx), .page_size = o->page_size,
-		.max_seqs = o->max_seqs, .max_batch_tok = MIN(o->max_batch_tok, DRAFT_TOK),
+		.n_ctx = is_head ? o->n_ctx : MIN(o->n_ctx, c->max_ctx),
+		.page_size = o->page_size, .max_seqs = o->max_seqs,
+		.max_batch_tok = is_head ? o->max_batch_tok : MIN(o->max_batch_tok, DRAFT_TOK),
 		.kv_type = is_int8 ? DTYPE_I8 : b->kv_type, .drafts = true,
 		.mtp_vocab = o->mtp_vocab};
 }
@@ -164,6 +172,10 @@ static void set_limits(const struct model *m, const struct backend *b,
 				  .mtp_vocab = o->mtp_vocab,
 				  .sight = o->sight,
 				  .load = o->load};
+	if (o->draft && o->draft->config.eagle.is_head) {
+		l->has_taps = true;
+		draft_model_taps(m, o->draft, l->taps);
+	}
 }
 
 static int32_t n_states(const struct model *m, const struct engine_opts *o)
@@ -171,15 +183,27 @@ static int32_t n_states(const struct model *m, const struct engine_opts *o)
 	return m->config.n_linear > 0 ? o->max_seqs + n_checkpoints(o) : 0;
 }
 
+/* If o->draft is a head, its graph is one for `target`. */
+static void set_target(const struct engine_opts *o, const struct engine_graph *target,
+		       struct graph_limits *l)
+{
+	if (!o->draft->config.eagle.is_head)
+		return;
+	l->target = target;
+	l->mtp = true;
+}
+
 /* Adds what o->draft needs: it has as many pages as the model. */
 static void count_draft(struct backend *b, const struct engine_opts *o, struct memory_need *need)
 {
-	const struct family *family = find_family(o->draft->config.arch);
+	const struct family *family = family_of_draft(o->draft);
+	const struct engine_graph target = {.ctx = NULL};
 	struct graph_limits l;
 	set_draft_limits(b, o, family, &l);
 	need->weights += model_weight_bytes(o->draft);
-	need->scratch += graph_measure(o->draft, b, family, &l);
 	need->page += token_kv_bytes(&o->draft->config, b, &l) * o->page_size;
+	set_target(o, &target, &l);
+	need->scratch += graph_measure(o->draft, b, family, &l);
 }
 
 /* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
@@ -259,7 +283,7 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 		o->mtp = false;
 	}
 	o->mtp &= !o->draft;
-	if (o->draft && !find_family(o->draft->config.arch))
+	if (o->draft && !family_of_draft(o->draft))
 		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: config.json: "
 			       "model_type %s is not supported", o->draft->config.arch);
 	return o->draft ? draft_model_check(m, o->draft, fail) : st;
@@ -304,13 +328,15 @@ static void tell_rope(const struct rope *r, int32_t n_ctx)
 
 /* Takes the memory of o->draft. Its experts, if it has any, all stay in memory. */
 static enum status create_draft(struct backend *b, const struct engine_opts *o, int n_pages,
-				struct draft_model **out, struct fail *fail)
+				const struct engine_graph *target, struct draft_model **out,
+				struct fail *fail)
 {
-	const struct family *family = find_family(o->draft->config.arch);
+	const struct family *family = family_of_draft(o->draft);
 	struct graph_limits limits;
 	struct engine_graph graph;
 	int64_t expert_bytes = b->expert_bytes;
 	set_draft_limits(b, o, family, &limits);
+	set_target(o, target, &limits);
 	limits.n_pages = n_pages;
 	b->expert_bytes = 0;
 	enum status st = graph_create(o->draft, b, family, &limits, &graph, fail);
@@ -351,7 +377,7 @@ enum status engine_create(struct model *m, struct backend *b,
 	}
 	tell_rope(&m->config.ropes[0], p.n_ctx);
 	if (o.draft)
-		st = create_draft(b, &o, limits.n_pages, &(*out)->beside, fail);
+		st = create_draft(b, &o, limits.n_pages, &(*out)->graph, &(*out)->beside, fail);
 	if (st == OK)
 		st = open_disk(*out, m, b, &o, fail);
 	if (st != OK) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drafts by a model, one token of each sequence at a time. There are two kinds of such models
+ * Drafts by a model, one token of each sequence at a time. There are three kinds of such models
  * (struct drafter).
  *
  * The MTP layer: draft token k + 1 reads the hidden state that draft token k left. Keys and values
  * of the layer lie in the pages of the sequence, at the position of the token; the next step
  * writes them again.
+ *
+ * An EAGLE-3 head: the same, in a graph of its own. Pages that come from the disk lack its keys.
  *
  * A model beside the engine's own: it reads tokens alone, so it can read those of a sequence at any
  * time. Those that it drafted, and that were right, it has read already.
@@ -16,6 +18,7 @@
 
 enum {
 	MTP_DRAFTS = 3,
+	HEAD_DRAFTS = 7,
 	/* Tokens that a draft reads on its way: those that one step may have brought. */
 	NEAR = 1 + ENGINE_DRAFT_MAX
 };
@@ -97,7 +100,30 @@ static enum status mtp_run_batch(struct engine *e, int32_t *ids, struct fail *fa
 
 static const struct drafter mtp = {MTP_DRAFTS, mtp_is_ready, mtp_put, mtp_run_batch};
 
+/* --- an EAGLE-3 head ------------------------------------------------------------------ */
+
+static bool head_is_ready(struct engine *e, const struct engine_draft *w)
+{
+	const struct engine_seq *s = w->seq;
+	for (int p = 0; p < s->length / kvcache_page_size(e->kv); p++)
+		if (!e->beside->has_page[s->pages[p]])
+			return false;
+	return mtp_is_ready(e, w);
+}
+
+static enum status head_run_batch(struct engine *e, int32_t *ids, struct fail *fail)
+{
+	return e->beside->graph.draft(e->beside->graph.ctx, &e->batch, ids, fail);
+}
+
+static const struct drafter head = {HEAD_DRAFTS, head_is_ready, mtp_put, head_run_batch};
+
 /* --- a model beside the engine's own ------------------------------------------------ */
+
+static bool reads_alone(const struct engine *e)
+{
+	return e->beside && !draft_model_is_head(e->beside);
+}
 
 /* Notes that the model beside has read the first n tokens of s. */
 static void note_read(struct engine *e, struct engine_seq *s, int n)
@@ -130,7 +156,7 @@ static void find_read(struct engine *e, struct engine_seq *s)
 
 int engine_draft_behind(struct engine *e, struct engine_seq *s)
 {
-	if (!e->beside)
+	if (!reads_alone(e))
 		return 0;
 	find_read(e, s);
 	return s->length - s->n_read;
@@ -196,7 +222,7 @@ enum status engine_draft_read(struct engine *e, const struct engine_draft *g, in
 {
 	int n_put[ENGINE_HIDDEN_ROWS], ignored;
 	*out_n = 0;
-	if (!e->beside || n > MIN(ENGINE_HIDDEN_ROWS, e->max_seqs))
+	if (!reads_alone(e) || n > MIN(ENGINE_HIDDEN_ROWS, e->max_seqs))
 		return OK;
 	begin_batch(e);
 	most = MIN(most, e->beside->max_tok);
@@ -214,7 +240,9 @@ enum status engine_draft_read(struct engine *e, const struct engine_draft *g, in
 
 static const struct drafter *drafter_of(const struct engine *e)
 {
-	return e->beside ? &beside : e->graph.draft ? &mtp : NULL;
+	if (e->beside)
+		return draft_model_is_head(e->beside) ? &head : &beside;
+	return e->graph.draft ? &mtp : NULL;
 }
 
 int engine_draft_max(const struct engine *e)
@@ -298,7 +326,7 @@ enum status engine_draft(struct engine *e, struct engine_draft *g, int n, struct
 		st = draft_one(e, d, g, n, k, row, fail);
 	for (int i = 0; i < n; i++) {
 		g[i].n_out = MAX(g[i].n_out, 0);
-		if (e->beside && st == OK)
+		if (reads_alone(e) && st == OK)
 			note_drafted(e, &g[i]);
 	}
 	return st == OK ? OK : fail_default(fail, st);

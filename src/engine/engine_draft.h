@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drafts by a model: by the engine's own MTP layer (enum model_mtp), or by a smaller model beside
- * it (draft_model.h). And what steps with drafts may record. Thread: engine.
+ * Drafts by a model: by the engine's own MTP layer (enum model_mtp), or by an EAGLE-3 head or a
+ * smaller model beside it (draft_model.h). And what steps with drafts may record. Thread: engine.
  */
 #pragma once
 #include "engine/engine.h"
@@ -14,7 +14,7 @@ int32_t engine_alone_ctx(const struct engine *e);
 void engine_set_least_ctx(struct engine *e, int32_t n);
 
 /* What is drafted after the newest token of a sequence, which is not in the cache yet. For the MTP
- * layer the last step had the token before it, with a row of logits. */
+ * layer and a head the last step had the token before it, with a row of logits. */
 enum { ENGINE_DRAFT_MAX = 15 }; /* engine_draft_max never returns more */
 struct engine_draft {
 	struct engine_seq *seq; /* with room for n tokens (engine_seq_reserve_draft) */

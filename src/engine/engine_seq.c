@@ -399,6 +399,8 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 			engine_image_word(e, s, s->length, tokens[i]);
 		if (++s->length % size != 0)
 			continue;
+		if (e->beside && draft_model_is_head(e->beside))
+			e->beside->has_page[page] = true;
 		s->prefix = kvcache_publish(e->kv, page, s->prefix);
 		if (s->save >= 0 && s->length == s->save_length)
 			keep_checkpoint(e, s);

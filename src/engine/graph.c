@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/metrics.h"
+#include "engine/eagle.h"
 #include "engine/family.h"
 #include "engine/graph_move.h"
 #include "engine/graph_sight.h"
@@ -112,7 +113,12 @@ static enum status load_all(struct graph *g, struct fail *fail)
 	};
 	/* A model that ends with gated means of its streams has no last norm. */
 	bool has_norm = !g->streams.count || g->streams.n_iters;
-	enum status st = graph_load_parts(g, -1, body, has_norm ? 2 : 1, fail);
+	/* A head that drafts may lack a table of tokens: it reads the model's. */
+	bool has_table = !g->limits.target || graph_layer_has(g, -1, "embed_tokens");
+	if (!has_table)
+		g->embed = *g->limits.target->embed;
+	enum status st = graph_load_parts(g, -1, body + !has_table,
+					  (has_norm ? 2 : 1) - !has_table, fail);
 	g->head = g->embed;
 	bool has_head = !g->limits.gives_rows;
 	snprintf(head, sizeof head, "%slm_head", c->prefix);
@@ -225,6 +231,8 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = alloc_shared(g, rows, fail);
 	if (st == OK)
 		st = alloc_parts(g, fail);
+	if (st == OK)
+		st = eagle_tap_alloc(g, fail);
 	if (st == OK)
 		st = graph_sight_alloc(g, fail);
 	if (st == OK)
@@ -456,20 +464,25 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	int32_t t = s->b->n_tok;
 	enum status st = OK;
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
-	    .scale = g->c->embed_scale);
-	st = graph_sight_rows(g, s, fail);
+	if (!g->limits.target)
+		RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
+		    .scale = g->c->embed_scale);
+	if (!g->limits.target)
+		st = graph_sight_rows(g, s, fail);
 	if (st == OK)
 		st = run_ropes(g, s, fail);
 	if (st == OK && g->family->begin)
 		st = g->family->begin(g, s, fail);
-	for (int i = 0; i < g->n_layers && st == OK; i++)
-		st = run_layer(g, i, s, fail);
+	for (int i = 0; i < g->n_layers && st == OK; i++) {
+		st = eagle_tap(g, i, s, fail);
+		if (st == OK)
+			st = run_layer(g, i, s, fail);
+	}
 	if (st == OK && g->family->end)
 		st = g->family->end(g, s, fail);
 	if (st == OK)
 		st = mtp_fill(g, s, fail);
-	if (st == OK && s->b->n_logit_rows)
+	if (st == OK && s->b->n_logit_rows && !g->limits.target)
 		st = run_logits(g, s, 0, MIN(GRAPH_LOGIT_ROWS, s->b->n_logit_rows),
 				fail);
 	return st;
@@ -597,7 +610,7 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	if (st == OK && is_again)
 		st = run_step(g, &s, fail);
 	profile_enter(g->b->profile, PROFILE_HOST);
-	if (st == OK)
+	if (st == OK && !g->limits.target)
 		st = g->limits.gives_rows ? bring_rows(g, &s, fail)
 					  : bring_logits(g, &s, logits, fail);
 	/* The backend knows where the device failed. */
@@ -646,6 +659,8 @@ static enum status draft_tokens(void *ctx, const struct engine_batch *b, int32_t
 	for (int i = 0; i < b->n_tok && st == OK; i++)
 		ids[i] = !g->top ? graph_best(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
 			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
+	for (int i = 0; i < b->n_tok && st == OK && g->eagle.d2t; i++)
+		ids[i] += g->eagle.d2t[ids[i]];
 	return st;
 }
 
@@ -741,7 +756,7 @@ static struct graph *create_empty(struct model *m, struct backend *b,
 	g->m = m;
 	g->b = b;
 	g->dim = m->config.d_model;
-	g->n_layers = m->config.n_layers;
+	g->n_layers = limits->target ? 0 : m->config.n_layers; /* its only one drafts */
 	g->eps = m->config.norm_eps;
 	g->family = family;
 	g->limits = *limits;
@@ -843,6 +858,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 		.replay = family->replay ? graph_replay : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = graph_fetch,
-		.draft = limits->mtp ? draft_tokens : NULL, .watch_routers = watch_routers};
+		.draft = limits->mtp ? draft_tokens : NULL, .watch_routers = watch_routers,
+		.embed = &g->embed, .taps = g->taps.x};
 	return OK;
 }

@@ -7,6 +7,7 @@
  *   graph.c    creation, memory, a step from tokens to logits
  *   graph_load.c    weights by their names
  *   mtp.c      the MTP layer
+ *   eagle.c    an EAGLE-3 head, which is a graph of its own
  *   engine_watch.c  shows a caller what the routers chose
  *
  * A layer has parts: weights of its own (struct layer), and scratch memory that all layers share
@@ -45,6 +46,9 @@ struct graph_limits {
 	bool moves;       /* pages go to a disk and come from there */
 	bool mtp;         /* engine_opts.mtp, if the model has that layer */
 	bool drafts;      /* it is the graph of engine_opts.draft */
+	bool has_taps;    /* the inputs of these layers are kept for a head (eagle.h) */
+	int32_t taps[EAGLE_TAPS];
+	const struct engine_graph *target; /* it is a head, for this graph; else NULL */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
 	const struct engine_sight *sight; /* engine_opts.sight */
 };
@@ -190,6 +194,8 @@ struct graph {
 	struct indexer_scratch indexer;
 	struct ngram_scratch ngrams;
 	struct mtp mtp;
+	struct tap_scratch taps;
+	struct eagle_scratch eagle;
 };
 
 /* The graph of m by `family`: loads every weight and takes all memory of the device. The graph uses

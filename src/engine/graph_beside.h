@@ -19,6 +19,20 @@ struct mtp {
 	float *host;          /* host (R, head.n); NULL: the backend finds the best */
 };
 
+/* Inputs of layers for a head that drafts (eagle.h). T: max_batch_tok. */
+struct tap_scratch {
+	float *x;             /* (EAGLE_TAPS, T, D) */
+	const int32_t *count; /* (T) 0, 1, 2 … */
+};
+
+/* Of that head. E: width of the model that it drafts for. */
+struct eagle_scratch {
+	int32_t *d2t;         /* host; NULL: its tokens have the model's numbers */
+	const int32_t *order; /* (EAGLE_TAPS T) */
+	float *wide;          /* (T, EAGLE_TAPS E), and the same in act: */
+	void *in;
+};
+
 /* Of images (graph_sight.h). T: max_batch_tok. */
 struct sight_scratch {
 	int32_t *rope_axis; /* (n_rot/2) `axis` of rope_table; NULL: prompts have no images */

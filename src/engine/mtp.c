@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "engine/eagle.h"
 #include "engine/family.h"
 #include "engine/mtp.h"
 
@@ -33,6 +34,8 @@ enum status mtp_load(struct graph *g, struct fail *fail)
 	};
 	if (!g->limits.mtp)
 		return OK;
+	if (g->limits.target)
+		return eagle_load(g, fail);
 	m->head = graph_cut_head(g);
 	return graph_load_parts(g, g->c->n_layers, parts, ARRAY_LEN(parts), fail);
 }
@@ -51,9 +54,12 @@ enum status mtp_alloc(struct graph *g, struct fail *fail)
 	if (!g->limits.mtp)
 		return OK;
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	if (st == OK && g->limits.target)
+		st = eagle_alloc(g, fail);
 	if (st != OK || g->measured)
 		return st;
-	g->rows_n = m->hidden;
+	if (!g->limits.target)
+		g->rows_n = m->hidden;
 	if (!g->top)
 		m->host = calloc(ENGINE_HIDDEN_ROWS * (size_t)m->head.n, sizeof *m->host);
 	return g->top || m->host ? OK : E_NOMEM;
@@ -95,6 +101,8 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 	float *x = g->x;
 	if (!g->limits.mtp)
 		return OK;
+	if (g->limits.target)
+		return eagle_fill(g, s, fail);
 	profile_layer(g->b->profile, -1);
 	profile_enter(g->b->profile, PROFILE_HEAD);
 	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
@@ -110,6 +118,8 @@ enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 {
 	int32_t t = s->b->n_tok;
 	float *x = g->x;
+	if (g->limits.target)
+		return eagle_run(g, s, out, fail);
 	*out = hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
 	g->x = g->mtp.x;
 	enum status st = run_mixer(g, s, fail);

@@ -136,7 +136,8 @@ static void find_body(struct model *m)
 {
 	char name[200];
 	snprintf(name, sizeof name, "%s%sembed_tokens", m->config.prefix, m->config.body);
-	if (!model_has(m, name) && !m->config.prefix[0] && model_has(m, "embed_tokens"))
+	bool is_bare = m->config.eagle.is_head || model_has(m, "embed_tokens");
+	if (!model_has(m, name) && !m->config.prefix[0] && is_bare)
 		m->config.body = "";
 }
 
@@ -145,11 +146,14 @@ static enum status open_folder(struct model *m, const struct model_opts *opts,
 {
 	struct tokenizer_files f = {0};
 	enum status st = read_config(m, fail);
+	if (st == OK && m->config.eagle.is_head && !opts->takes_head)
+		st = fail_at(fail, E_UNSUPPORTED, "architectures", "%s is an EAGLE-3 head, which "
+			     "drafts for another model; name it with draft_model", m->dir);
 	if (st == OK)
 		st = read_defaults(m, fail);
-	if (st == OK)
+	if (st == OK && !m->config.eagle.is_head) /* a head has no tokenizer of its own */
 		st = tokenizer_hf_load(m->dir, &f, fail);
-	if (st == OK)
+	if (st == OK && !m->config.eagle.is_head)
 		st = keep_tokenizer(m, &f, fail);
 	if (st == OK)
 		st = tensors_open(m->dir, opts, &m->tensors, fail);

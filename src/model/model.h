@@ -105,6 +105,7 @@ struct model_config {
 	int32_t n_linear;     /* number of linear layers */
 	int32_t q_lora;       /* rank of q's two projections (MLA, DeepSeek-V4); 0: q is one */
 	struct delta_settings delta;
+	struct eagle_settings eagle;
 	struct mla_settings mla;
 	struct stream_settings streams;
 	struct index_settings index;
@@ -142,6 +143,7 @@ struct generation_defaults {
 
 struct model_opts {
 	bool use_mmap;
+	bool takes_head; /* an EAGLE-3 head is what is asked for; else it is refused */
 	/* Called now and then with the bytes of the files that are mapped or read so far, and
 	 * of all files. A mapped file's bytes count at once, though none is read yet. */
 	void (*on_progress)(void *ctx, size_t done, size_t total);

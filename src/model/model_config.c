@@ -294,7 +294,9 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	const json_t *classes = jsonfile_get(root, "architectures");
 	const json_t *class;
 	size_t i;
-	bool is_whole = !classes, is_body = false;
+	bool is_whole = !classes || (strcmp(arch->class, "LlamaForCausalLM") == 0 &&
+				     config_eagle_is(root));
+	bool is_body = false;
 	json_array_foreach((json_t *)classes, i, class) {
 		const char *name = json_is_string(class) ? json_string_value(class) : "";
 		/* Old files of EXAONE-MoE have a large E before "ForCausalLM". */
@@ -783,6 +785,8 @@ enum status model_config_read(const json_t *root, struct arena *a,
 	const json_t *tied = jsonfile_get(root, "tie_word_embeddings");
 	if (found != root && json_is_boolean(tied))
 		c.tied_embeddings = json_is_true(tied);
+	if (st == OK && config_eagle_is(root))
+		st = config_eagle_read(root, &c, fail);
 	if (st != OK)
 		return st;
 	set_arch(arch, &c);

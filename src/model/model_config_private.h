@@ -48,6 +48,11 @@ void config_rename_indexed(json_t *text);
 bool config_encoder_is(const json_t *root);
 enum status config_encoder_read(const json_t *root, struct model_config *c,
 				struct fail *fail) MUST_USE;
+/* True if config.json is of an EAGLE-3 head. config_eagle_read then reads c->eagle, once the rest
+ * is read. */
+bool config_eagle_is(const json_t *root);
+enum status config_eagle_read(const json_t *root, struct model_config *c,
+			      struct fail *fail) MUST_USE;
 /* Reads use_bidirectional_attention of a text model. Call it after the windows are read. */
 enum status config_encoder_of_text(const json_t *text, struct model_config *c,
 				   struct fail *fail) MUST_USE;

@@ -43,6 +43,7 @@ static const struct {
 	{BEGINS, "token2wav.", "the same"},
 	{BEGINS, "mtp.", "an MTP layer changes no answer"},
 	{BEGINS, "model.mtp", "the same; ERNIE 4.5 has model.mtp_block and others"},
+	{BEGINS, "t2d", "d2t of an EAGLE-3 head says the same"},
 	{HAS, ".nextn.", "the same, in GGUF"},
 	{ENDS, ".ple_embedding.layer_multipliers", "it follows from the seed"},
 	{ENDS, ".ple_embedding.ngram_heads_offsets", "it follows from the sizes"},

@@ -7,6 +7,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* An EAGLE-3 head: a layer that drafts for another model. */
+enum { EAGLE_TAPS = 3 };
+struct eagle_settings {
+	bool is_head;
+	int32_t vocab; /* tokens that it drafts from */
+	int32_t dim;   /* width of the other model */
+	/* Layers of the other model whose inputs it reads. taps[0] -1: 2, half of their number,
+	 * and 3 less than their number. */
+	int32_t taps[EAGLE_TAPS];
+};
+
 /* Layers with a recurrent state: gated delta nets, state spaces, convolutions. */
 struct delta_settings {
 	int32_t k_heads, v_heads, k_dim, v_dim, conv_width;

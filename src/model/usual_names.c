@@ -168,8 +168,11 @@ const char *usual_names_of(const char *name, struct arena *a)
 	};
 	const char *at = strstr(name, sparse), *rest = at ? at + strlen(sparse) : NULL;
 	char full[300];
+	static const struct respelled of_eagle = {"midlayer.", "layers.0."};
 	if (is_deepseek4(name))
 		return deepseek4_name(name, a);
+	if (respell(name, &of_eagle, full))
+		return arena_strdup(a, full);
 	static const struct respelled of_gemma4 = {".experts.", ".mlp.experts."};
 	if (!at && !strstr(name, "mlp.") && !strstr(name, ".feed_forward.") &&
 	    !strstr(name, ".mixer.") &&

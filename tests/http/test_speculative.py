@@ -412,6 +412,25 @@ def test_draft_model(t, want):
         on.stop()
 
 
+def test_head(t):
+    """Drafts of an EAGLE-3 head. The first draft token of that of FOLLOWS is mostly right."""
+    head = os.path.join(SRCDIR, "tests/golden/drafters", FOLLOWS + "-eagle3")
+    more = {"model": os.path.join(GOLDEN, FOLLOWS), "drafter": head}
+    on = both(t, "a head", FEATURES | RESUMED, "draft", tool_format="hermes", max_seqs="4", **more)
+    timings = on.request("POST", *raw(PROMPT, max_tokens=60)).json["timings"]
+    t.ok(timings["draft_n_accepted"] >= 15, "draft tokens of a head were right", timings)
+    asked = [v for v in FEATURES.values() if not callable(v)]
+    want = [said(on, v) for v in asked]
+    with ThreadPoolExecutor(4) as pool:
+        t.equal(list(pool.map(lambda v: said(on, v), asked)), want, "a head: four at once")
+    t.equal(on.stop(), 0, "it ends well")
+    if os.path.exists(FIBERS):
+        on = both(t, "a head on fibers", {"any token": raw(PROMPT[:8], max_tokens=8)}, "draft",
+                  backend="hip", hip_library=FIBERS, ctx=256, max_seqs=2, **more)
+        t.ok(numbers(on)[2] > 0, "on fibers draft tokens of a head were right", numbers(on))
+        on.stop()
+
+
 def main():
     t = Tap()
     want = {}
@@ -457,6 +476,7 @@ def main():
     on.stop()
     test_mtp(t)
     test_draft_model(t, want)
+    test_head(t)
     if not SHORT:
         test_faced(t)
     # Chi-square allows for chance. By their seeds the answers are those without drafts.

@@ -53,10 +53,11 @@ static enum status load_norms(struct graph *g, int i, struct attention *a, int32
 enum status attend_load(struct graph *g, int i, struct fail *fail)
 {
 	struct attention *a = &g->layers[i].attention;
-	int32_t d = g->dim, nq = a->n_heads * a->head_dim, nkv = a->n_kv_heads * a->head_dim;
+	int32_t d = a->in_dim ? a->in_dim : g->dim;
+	int32_t nq = a->n_heads * a->head_dim, nkv = a->n_kv_heads * a->head_dim;
 	const struct graph_part parts[] = {
 		{"self_attn.q_proj", GRAPH_WEIGHT, a->is_gated ? 2 * nq : nq, d, &a->q},
-		{"self_attn.o_proj", GRAPH_WEIGHT, d, nq, &a->o},
+		{"self_attn.o_proj", GRAPH_WEIGHT, g->dim, nq, &a->o},
 		{"self_attn.k_proj", GRAPH_WEIGHT, nkv, d, &a->k},
 		{"self_attn.v_proj", GRAPH_WEIGHT, nkv, d, &a->v},
 	};
@@ -184,7 +185,7 @@ enum status attend_project(struct graph *g, const struct layer *l,
 	int32_t t = s->b->n_tok;
 	bool is_wide = a->norms == HEADS_TOGETHER || a->norms == HEADS_EACH;
 	bool k_is_wide = is_wide || !a->has_v, is_own = l == &g->layers[a->kv_layer];
-	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n,
+	RUN(linear, .norm = x->norm, .n_tok = t, .x = x->in ? x->in : g->n,
 	    .n_out = !is_own ? 1 : a->has_v ? 3 : 2,
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q_of(g, a),
 		     .is_f32 = is_wide},

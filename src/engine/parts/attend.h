@@ -22,6 +22,7 @@ struct attention {
 	bool has_attn_temp;       /* queries at late positions are scaled up (rope.h) */
 	bool is_chunked;          /* a token sees those from the last multiple of `window` on */
 	int32_t window;           /* tokens it sees; 0: all */
+	int32_t in_dim;           /* numbers of its input; 0: D */
 	int32_t kv_layer;         /* layer whose keys and values it reads: itself, or one before */
 	int32_t i_rope, n_freq;   /* rope of the graph, and its pairs of a head; 0: no rotation */
 	double sharpness;         /* factor of cos and sin (rope.h) */
@@ -50,6 +51,7 @@ enum status attend_alloc(struct graph *g, struct fail *fail) MUST_USE;
  * alone. */
 struct attend_project {
 	const struct rms_norm_args *norm; /* makes n = g->n first; NULL: it is made */
+	const void *in;                   /* (T, in_dim) act, in place of n; NULL: n */
 };
 enum status attend_project(struct graph *g, const struct layer *l,
 			      const struct graph_step *s, const struct attend_project *x,

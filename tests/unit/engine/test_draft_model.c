@@ -31,9 +31,10 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 
 static struct model *open_model(const char *dir)
 {
+	const struct model_opts mo = {.use_mmap = true, .takes_head = true};
 	struct model *m;
 	struct fail fail = {0};
-	if (model_open(tap_src(dir), NULL, &m, &fail) == OK)
+	if (model_open(tap_src(dir), &mo, &m, &fail) == OK)
 		return m;
 	ok(false, "%s: %s", dir, fail.text);
 	exit(tap_done());
@@ -258,6 +259,12 @@ int main(void)
 	test_plan(&r);
 	refused(&r, "models/halo-tiny", "has another vocabulary: token ");
 	refused(&r, "tests/golden/models/qwen35", "its recurrent state cannot go back");
+	refused(&r, "tests/golden/drafters/smollm3-eagle3", "is a head for models of width 32");
+	struct model *m;
+	struct fail fail = {0};
+	is_int(model_open(tap_src("tests/golden/drafters/smollm3-eagle3"), NULL, &m, &fail),
+	       E_UNSUPPORTED, "a head is no model that writes");
+	ok(strstr(fail.text, "name it with draft_model") != NULL, "%s", fail.text);
 	rig_close(&r);
 	test_pages();
 	return tap_done();

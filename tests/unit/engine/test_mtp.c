@@ -15,20 +15,24 @@ enum { MAX_TEXT = 64, DRAFTS = 3 };
 #define CLOSE 0.02 /* of two logits: rounding may choose the other one */
 
 struct rig {
-	struct model *m;
+	struct model *m, *head;
 	struct backend *b;
 	struct engine *e;
 };
 
-static struct rig rig_open_cut(const char *dir, bool mtp, int mtp_vocab)
+/* head: the folder of an EAGLE-3 head, or NULL. */
+static struct rig rig_open_with(const char *dir, bool mtp, int mtp_vocab, const char *head)
 {
+	const struct model_opts mo = {.use_mmap = true, .takes_head = true};
 	struct rig r = {0};
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = true};
 	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = mtp,
 				.mtp_vocab = mtp_vocab};
-	if (model_open(dir, NULL, &r.m, &fail) != OK ||
-	    backend_create(&bo, &r.b, &fail) != OK ||
+	bool is_open = model_open(dir, NULL, &r.m, &fail) == OK &&
+		       (!head || model_open(head, &mo, &r.head, &fail) == OK);
+	o.draft = r.head;
+	if (!is_open || backend_create(&bo, &r.b, &fail) != OK ||
 	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
 		ok(false, "%s: %s", dir, fail.text);
 		exit(tap_done());
@@ -38,7 +42,7 @@ static struct rig rig_open_cut(const char *dir, bool mtp, int mtp_vocab)
 
 static struct rig rig_open(const char *dir, bool mtp)
 {
-	return rig_open_cut(dir, mtp, 0);
+	return rig_open_with(dir, mtp, 0, NULL);
 }
 
 static void rig_close(struct rig *r)
@@ -46,6 +50,7 @@ static void rig_close(struct rig *r)
 	engine_destroy(r->e);
 	backend_destroy(r->b);
 	model_close(r->m);
+	model_close(r->head);
 }
 
 /* Draft tokens behind text[0, n], of which the cache has all but the last. Those of the
@@ -82,44 +87,50 @@ static void step(struct engine *e, struct engine_seq *s, const int32_t *tokens, 
 	engine_seq_confirm(e, s, tokens + n - n_draft, n_right);
 }
 
+/* What r drafts behind the texts of a reference. */
+static void check_drafts(struct rig *r, const json_t *ref, const char *name)
+{
+	const json_t *ids = json_object_get(ref, "text"), *b = json_object_get(ref, "behind");
+	int32_t text[MAX_TEXT], wrong[5];
+	int cached;
+	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
+		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
+	ok(engine_draft_max(r->e), "%s: its layer is there", name);
+	struct engine_seq *s = engine_seq_create(r->e, text, 12, &cached);
+	step(r->e, s, text, 12, 0, 0);
+	compare(r->e, s, text, json_array_get(b, 0), name);
+	step(r->e, s, text + 12, 1, 0, 0);
+	compare(r->e, s, text, json_array_get(b, 1), name);
+	step(r->e, s, text + 13, 4, 3, 3);
+	compare(r->e, s, text, json_array_get(b, 2), name);
+	memcpy(wrong, text + 17, sizeof wrong);
+	wrong[1] = (wrong[1] + 1) % 500;
+	step(r->e, s, wrong, 4, 3, 0);
+	compare(r->e, s, text, json_array_get(b, 3), name);
+	step(r->e, s, text + 18, 1, 0, 0);
+	compare(r->e, s, text, json_array_get(b, 4), name);
+	struct engine_draft late = {.seq = s, .token = text[19], .n = 1, .out = wrong};
+	struct engine_seq *other = engine_seq_create(r->e, text, 40, &cached);
+	step(r->e, other, text, 40, 0, 0);
+	is_int(engine_draft(r->e, &late, 1, NULL), OK, "a sequence that was not in the step");
+	is_int(late.n_out, 0, "has no draft");
+	compare(r->e, other, text, json_array_get(b, 5), name);
+	memcpy(wrong, text + 40, sizeof wrong);
+	wrong[4] = (wrong[4] + 1) % 500;
+	step(r->e, other, wrong, 5, 4, 3);
+	compare(r->e, other, text, json_array_get(b, 6), name);
+	engine_seq_destroy(r->e, s);
+	engine_seq_destroy(r->e, other);
+}
+
 /* at: the checkpoint, or NULL for the folder of that name. */
 static void check(const char *name, const char *at)
 {
 	char *folder = file_join(tap_src("tests/golden/models"), name);
 	char *path = file_join(folder, "mtp.json"), *dir = at ? xstrdup(tap_src(at)) : folder;
 	json_t *ref = json_load_file(path, 0, NULL);
-	const json_t *ids = json_object_get(ref, "text"), *b = json_object_get(ref, "behind");
-	int32_t text[MAX_TEXT], wrong[5];
-	int cached;
-	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
-		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
 	struct rig r = rig_open(dir, true);
-	ok(engine_draft_max(r.e), "%s: its layer is there", name);
-	struct engine_seq *s = engine_seq_create(r.e, text, 12, &cached);
-	step(r.e, s, text, 12, 0, 0);
-	compare(r.e, s, text, json_array_get(b, 0), name);
-	step(r.e, s, text + 12, 1, 0, 0);
-	compare(r.e, s, text, json_array_get(b, 1), name);
-	step(r.e, s, text + 13, 4, 3, 3);
-	compare(r.e, s, text, json_array_get(b, 2), name);
-	memcpy(wrong, text + 17, sizeof wrong);
-	wrong[1] = (wrong[1] + 1) % 500;
-	step(r.e, s, wrong, 4, 3, 0);
-	compare(r.e, s, text, json_array_get(b, 3), name);
-	step(r.e, s, text + 18, 1, 0, 0);
-	compare(r.e, s, text, json_array_get(b, 4), name);
-	struct engine_draft late = {.seq = s, .token = text[19], .n = 1, .out = wrong};
-	struct engine_seq *other = engine_seq_create(r.e, text, 40, &cached);
-	step(r.e, other, text, 40, 0, 0);
-	is_int(engine_draft(r.e, &late, 1, NULL), OK, "a sequence that was not in the step");
-	is_int(late.n_out, 0, "has no draft");
-	compare(r.e, other, text, json_array_get(b, 5), name);
-	memcpy(wrong, text + 40, sizeof wrong);
-	wrong[4] = (wrong[4] + 1) % 500;
-	step(r.e, other, wrong, 5, 4, 3);
-	compare(r.e, other, text, json_array_get(b, 6), name);
-	engine_seq_destroy(r.e, s);
-	engine_seq_destroy(r.e, other);
+	check_drafts(&r, ref, name);
 	rig_close(&r);
 	r = rig_open(dir, false);
 	ok(!engine_draft_max(r.e), "%s: nobody asked for its layer", name);
@@ -129,6 +140,22 @@ static void check(const char *name, const char *at)
 	if (at)
 		free(dir);
 	free(folder);
+}
+
+/* EAGLE-3 heads, against eagle3.json of tests/golden/make_eagle3.py. */
+static void check_head(const char *name)
+{
+	char target[200], *dir = file_join(tap_src("tests/golden/models"), name);
+	snprintf(target, sizeof target, "tests/golden/drafters/%s-eagle3", name);
+	char *head = xstrdup(tap_src(target)), *path = file_join(head, "eagle3.json");
+	json_t *ref = json_load_file(path, 0, NULL);
+	struct rig r = rig_open_with(dir, true, 0, head);
+	check_drafts(&r, ref, target);
+	rig_close(&r);
+	json_decref(ref);
+	free(path);
+	free(head);
+	free(dir);
 }
 
 /* With a head of the first 256 of 512 tokens: the best of these. The reference tells it where
@@ -143,7 +170,7 @@ static void check_cut(const char *name)
 	int n_same = 0, n_inside = 0, n_other = 0, n_cut = 0, cached;
 	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
 		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
-	struct rig r = rig_open_cut(dir, true, 200); /* rounded up */
+	struct rig r = rig_open_with(dir, true, 200, NULL); /* rounded up */
 	for (size_t i = 0; i < json_array_size(behind); i++) {
 		const json_t *at = json_array_get(behind, i);
 		const json_t *first = json_array_get(json_object_get(at, "draft"), 0);
@@ -248,6 +275,8 @@ int main(void)
 						 {"mtp.norm", "v.p.norm"},
 						 {"mtp.pre_fc", "v.p.pre_fc"}};
 	static const char *const no_norm[][2] = {{"shared_head.norm", "shared_head.nurm"}};
+	check_head("smollm3");
+	check_head("qwen35-mtp");
 	check_cut("qwen35-mtp");
 	check_cut("glm4moe-mtp");
 	check_partial("qwen35-mtp", fc_only, 3);
