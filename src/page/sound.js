@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sounds for a model that hears: recorded by the microphone, or from files. What the server may
- * not read, or would be large, becomes a WAV file of one channel and 16,000 samples a second. */
+ * not read, or would be large, becomes a WAV file of one channel and 16,000 samples a second.
+ * Where the model hears nothing and another one of the server does, that one writes down what is
+ * recorded. */
 
 const RATE = 16000;            /* models hear no more */
 const LONGEST_RECORDING = 300; /* seconds: ten megabytes of WAV, below the server's usual max_body */
 const LARGEST_SOUND = 4 << 20; /* bytes of a file that goes as it is */
+let isWriting = false;         /* the server writes down what was said */
 let recording = null;          /* {recorder, pieces, began, clock, then}, while the microphone is on */
 
 /* --- WAV ------------------------------------------------------------------------------------ */
@@ -59,13 +62,17 @@ function soundPart(url) {
 
 const clockOf = (seconds) => Math.floor(seconds / 60) + ":" + String(Math.floor(seconds % 60)).padStart(2, "0");
 
+/* The model that writes down what is said; undefined: the one that answers hears it, or none does. */
+const writer = () => modelNow()?.hears ? undefined : models.find((m) => m.hears);
+
 /* Browsers give the microphone to pages from https or this machine only. */
 function showMicrophone() {
 	const e = $("record"), can = Boolean(navigator.mediaDevices?.getUserMedia && window.MediaRecorder);
-	e.hidden = !(modelNow()?.hears || recording);
-	e.disabled = !can;
+	e.hidden = !(models.some((m) => m.hears) || recording);
+	e.disabled = !can || isWriting;
 	e.title = !can ? "The browser gives the microphone only to pages over https or from localhost"
-		: recording ? "Stop the recording" : "Record a sound";
+		: isWriting ? "What was said is being written down" : recording ? "Stop the recording"
+		: writer() ? "Dictate: " + writer().id + " writes down what is said" : "Record a sound";
 	e.setAttribute("aria-label", e.title);
 	e.setAttribute("aria-pressed", Boolean(recording));
 	$("clock").hidden = !recording;
@@ -97,21 +104,43 @@ async function beginRecording() {
 }
 
 async function keepRecording(stream) {
-	const { pieces, began, clock, then } = recording;
+	const { pieces, began, clock } = recording;
+	let { then } = recording;
 	clearInterval(clock);
 	for (const track of stream.getTracks()) track.stop();
 	recording = null;
 	showMicrophone();
 	if (then === "dropped") return;
+	const name = "recording " + clockOf((Date.now() - began) / 1000);
 	try {
-		const sound = await dataUrl(await toWav(new Blob(pieces)));
-		files.push({ name: "recording " + clockOf((Date.now() - began) / 1000), sound });
+		const wav = await toWav(new Blob(pieces));
+		if (writer()) await writeDown(wav);
+		else files.push({ name, sound: await dataUrl(wav) });
 	} catch (e) {
 		notice("The recording was lost: " + e.message);
+		then = "kept";
 	}
 	showFiles();
 	$("prompt").focus();
 	if (then === "sent") send();
+}
+
+/* What was said goes where the cursor is. */
+async function writeDown(wav) {
+	const form = new FormData(), field = $("prompt");
+	form.append("model", writer().id);
+	form.append("file", wav, "recording.wav");
+	isWriting = true;
+	showMicrophone();
+	try {
+		const { text } = await (await must(await ask("/v1/audio/transcriptions", { method: "POST", body: form }))).json();
+		const before = field.value.slice(0, field.selectionStart);
+		field.setRangeText((before && !/\s$/.test(before) ? " " : "") + text, field.selectionStart, field.selectionEnd, "end");
+		keepDraft();
+	} finally {
+		isWriting = false;
+		showMicrophone();
+	}
 }
 
 /* then: "kept", "sent" or "dropped". */

@@ -5,6 +5,7 @@ a small model cannot write, and for faults that halod does not make.
     s = Scripted(d)                       # d: a halod, whose page it serves
     s.say("| a | b |", [Piece("…"), BREAK])   # answers to a last message of that text
     s.asked                               # the bodies of the requests, the newest last
+    s.forms                               # those that ask for a transcript, "What was said."
 
 An answer is a list of pieces: a str is content, a dict is a delta or `prompt_progress`, WAIT holds the stream until
 s.go() is called, BREAK cuts the connection (what came before it may be lost: put WAIT between), STOP ends without a finish_reason. An int is an
@@ -87,7 +88,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         s = self.server.scripted
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/audio/transcriptions":
+            s.forms.append(raw)
+            self.send_json(200, {"text": "What was said."})
+            return
+        body = json.loads(raw)
         s.asked.append(body)
         pieces = s.answer_to(body)
         if isinstance(pieces[0], int):
@@ -147,7 +153,7 @@ class Scripted:
             "Content-Type", "Content-Encoding", "Content-Security-Policy")]
         conn.close()
         self.models, self.stats = [model("scripted")], stats()
-        self.answers, self.asked = {}, []
+        self.answers, self.asked, self.forms = {}, [], []
         self.gate, self.left = threading.Semaphore(0), threading.Event()
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.scripted = self

@@ -648,12 +648,31 @@ def loudness(x):
 
 def test_sounds(t, b, s):
     """Chromium's microphone plays MICROPHONE."""
+    shown = "!document.querySelector('#record').hidden"
+    s.models = [model("deaf")]
+    start(b, s)
+    t.ok(not b.eval(shown), "no microphone where no model hears")
     s.models = [model("deaf"), model("hearer", hears=True)]
     start(b, s)
-    shown = "!document.querySelector('#record').hidden"
-    t.ok(not b.eval(shown), "no microphone where the model hears nothing")
+    t.ok("hearer writes" in b.eval("document.querySelector('#record').title"), "but where another one hears")
+    b.click("#prompt")
+    b.type("Before")
+    b.click("#record")
+    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.click("#record")
+    b.wait("document.querySelector('#prompt').value === 'Before What was said.'")
+    form = s.forms.pop()
+    wav = form[form.index(b"RIFF"):]
+    t.ok(b'name="model"\r\n\r\nhearer\r\n' in form and not s.forms and
+         samples({"input_audio": {"format": "wav", "data": base64.b64encode(
+             wav[:wav.rindex(b"\r\n--", 0, -1)])}}), "it writes down what is said", form[:300])
+    b.press("Enter")
+    b.wait(IDLE)
+    t.equal((s.asked[-1]["model"], s.asked[-1]["messages"][-1]["content"]),
+            ("deaf", "Before What was said."), "for the one that answers")
+    b.click("#new")
     b.eval("(e => { e.value = 'hearer'; e.onchange() })(document.querySelector('#models'))")
-    t.ok(b.eval(shown) and "sound" in b.eval("document.querySelector('#attach').title"), "but where it does")
+    t.ok(b.eval(shown) and "sound" in b.eval("document.querySelector('#attach').title"), "and where it does itself")
     b.click("#record")
     b.wait("document.querySelector('#clock').textContent === '0:01'")
     t.equal(b.eval("document.querySelector('#record').ariaPressed"), "true", "it records")
