@@ -15,7 +15,7 @@ struct attention family_attention(const struct graph *g, int i)
 	bool is_rotated = !c->is_unrotated || !is_own || !c->is_unrotated[i];
 	int32_t dim = model_head_dim(c, i);
 	return (struct attention){
-		.n_heads = c->n_heads, .n_kv_heads = model_kv_heads(c, i), .head_dim = dim,
+		.n_heads = model_heads(c, i), .n_kv_heads = model_kv_heads(c, i), .head_dim = dim,
 		.has_v = true, .has_bias = c->qkv_bias, .has_o_bias = c->o_bias,
 		.has_attn_temp = true, .window = model_has_window(c, i) ? c->window : 0,
 		.kv_layer = i, .i_rope = r, .n_freq = is_rotated ? model_n_rot(c, r) / 2 : 0,

@@ -586,13 +586,14 @@ static enum status read_sharpness(struct gguf_model_reader *r, json_t *rope)
 	return OK;
 }
 
-/* True if v is yarn's default attention factor, which files of OLMo 3 store. It can be ignored. */
+/* True if v is yarn's default attention factor, which files of OLMo 3 and Laguna store. It can be
+ * ignored. */
 static bool is_own_sharpness(const struct gguf_model_reader *r, const struct gguf_value *v)
 {
 	char name[96];
 	const struct gguf_value *of = gguf_model_key(r, "rope.scaling.factor", name);
 	double is, factor;
-	return v && of && strcmp(r->arch->gguf, "olmo2") == 0 && !v->is_array &&
+	return v && of && model_family_has("olmo2 laguna", r->arch->gguf) && !v->is_array &&
 	       !of->is_array && gguf_number(v, 0, &is) && gguf_number(of, 0, &factor) &&
 	       factor >= 1 && fabs(is - (1 + 0.1 * log(factor))) < 1e-5;
 }

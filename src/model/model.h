@@ -62,6 +62,8 @@ struct model_config {
 	const char *prefix; /* first part of tensor names; "" or "thinker." */
 	const char *body;   /* second part of tensor names, except lm_head's: "model." */
 	int32_t n_layers, d_model, n_heads, n_kv_heads, head_dim;
+	int32_t *heads_of;    /* (L) query heads of layer i; NULL: n_heads */
+	int32_t gate_span;    /* attention's output has a gate for so many channels; 0: none */
 	int32_t ffn_dim;      /* width of dense feed-forward layers */
 	int32_t n_experts, n_experts_used, expert_dim; /* n_experts 0: none */
 	bool norm_topk;       /* weights of the chosen experts are scaled to sum 1 */

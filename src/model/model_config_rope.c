@@ -309,7 +309,8 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 	const json_t *scaling = jsonfile_get(root, "rope_scaling");
 	bool is_part = c->ropes[0].kind == ROPE_PART; /* the rope object's reader has read it */
 	const json_t *full = is_part ? NULL : params_of(root, "full_attention");
-	const json_t *local = params_of(root, "sliding_attention");
+	/* A family has read that of layers with a window, if it may differ. */
+	const json_t *local = c->ropes[1].n_rot ? NULL : params_of(root, "sliding_attention");
 	const json_t *found[] = {
 		jsonfile_get(root, key), params ? jsonfile_get(params, key) : NULL,
 		scaling ? jsonfile_get(scaling, key) : NULL,

@@ -25,6 +25,12 @@ static inline bool model_has_window(const struct model_config *c, int32_t i)
 	return c->is_windowed && i < c->n_layers && c->is_windowed[i];
 }
 
+/* Query heads of layer i. An MTP layer (i >= n_layers) has the usual number. */
+static inline int32_t model_heads(const struct model_config *c, int32_t i)
+{
+	return c->heads_of && i < c->n_layers ? c->heads_of[i] : c->n_heads;
+}
+
 /* Elements of a head of layer i; below, its number of key heads. */
 static inline int32_t model_head_dim(const struct model_config *c, int32_t i)
 {

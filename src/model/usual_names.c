@@ -48,6 +48,7 @@ static const struct respelled of_granite[] = {
 	{".mlp.gate.wg.", ".mlp.gate."},
 	{".mlp.router.gate.", ".mlp.gate."},
 	{".mlp.expert_bias", ".mlp.gate.e_score_correction_bias"},
+	{".mlp.experts.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"},
 	{".mlp.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"},
 	{".query_layernorm.", ".q_norm."},
 	{".key_layernorm.", ".k_norm."},

@@ -21,7 +21,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
          "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
-         "exaone_moe": "exaone-moe", "mistral4": "mistral4"}
+         "exaone_moe": "exaone-moe", "mistral4": "mistral4", "laguna": "laguna"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
@@ -36,6 +36,7 @@ USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj
          ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
          ("self_attn.out_proj", "self_attn.o_proj"), ("feed_forward.", "mlp."),
          ("expert_bias", "gate.e_score_correction_bias"),
+         ("experts.e_score", "gate.e_score"),
          ("moe_statics.", "gate."), ("backbone.embeddings", "model.embed_tokens"),
          ("backbone.norm_f", "model.norm"), ("backbone.", "model."),
          *((".mixer." + x + "_proj", ".self_attn." + x + "_proj") for x in "qkvo"),
@@ -87,6 +88,8 @@ INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
          "self_attn.indexer.weights_proj": "indexer.proj"}
 NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
 NAMES["mistral4"] = NAMES["deepseek2"]
+NAMES["laguna"] = {**{k.replace("experts", "expert"): v for k, v in EXPERTS.items()},
+                   "self_attn.g_proj": "attn_gate"}
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
         "logit_scale": "logit_scale", "layer_norm_eps": "attention.layer_norm_epsilon"}
@@ -526,6 +529,24 @@ def shared_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def laguna_keys(c, arch):
+    """Every fourth layer sees all, the first one too: the file says only how far the others
+    see. Heads are those of each layer."""
+    rope, dim = c["rope_parameters"], c["head_dim"]
+    out = [("attention.head_count", (g.ARRAY, g.I32), c["num_attention_heads_per_layer"]),
+           ("expert_shared_feed_forward_length", g.U32, c["shared_expert_intermediate_size"]),
+           ("expert_weights_norm", g.BOOL, True), ("expert_gating_func", g.U32, 2),
+           ("expert_weights_scale", g.F32, c["moe_routed_scaling_factor"]),
+           ("leading_dense_block_count", g.U32, c["mlp_layer_types"].count("dense")),
+           ("rope.freq_base_swa", g.F32, rope["sliding_attention"]["rope_theta"]),
+           ("rope.scaling.yarn_beta_fast", g.F32, rope["full_attention"]["beta_fast"]),
+           ("rope.dimension_count", g.U32,
+            int(dim * rope["full_attention"]["partial_rotary_factor"])),
+           ("rope.dimension_count_swa", g.U32,
+            int(dim * rope["sliding_attention"]["partial_rotary_factor"]))]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
 def arch_of(c):
     return KINDS[c["model_type"]] + ("_moe" if "moe" in c.get("layers_block_type", ())
                                      else "")
@@ -609,4 +630,8 @@ def keys(folder, config, made):
         part = c.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))
         if "mamba_num_heads" not in c and arch != "deepseek4":
             out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
+    if arch == "laguna":
+        more = laguna_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}
+               and not k[0].endswith("sliding_window_pattern")] + more
     return out + g.tokenizer_keys(folder, made["token_embd.weight"][1][0])

@@ -273,6 +273,13 @@ MODELS = [
      {"attention_dropout": 0.0, "is_moe_layer": [False, True, True, True],
       "num_nextn_predict_layers": 1, "scoring_func": "sigmoid",
       "sliding_window_pattern": "LLLG", "topk_method": "noaux_tc"}, True),
+    ("Laguna XS 2.1", "laguna", COMMON + "gating head_dim layer_types mlp_layer_types "
+     "moe_intermediate_size moe_routed_scaling_factor num_attention_heads_per_layer num_experts "
+     "num_experts_per_tok rope_parameters shared_expert_intermediate_size sliding_window",
+     {"attention_bias": False, "attention_dropout": 0.0, "decoder_sparse_step": 1,
+      "mlp_only_layers": [0], "moe_apply_router_weight_on_input": False,
+      "norm_topk_prob": True, "output_router_logits": False, "qkv_bias": False,
+      "router_aux_loss_coef": 0.0}, True),
     ("OLMo 2 7B", "olmo2", COMMON + ROPE + "pad_token_id",
      {"attention_bias": False, "attention_dropout": 0.0}, True),
     ("Olmo 3 7B", "olmo3", COMMON + "rope_theta rope_scaling layer_types pad_token_id "
@@ -442,6 +449,7 @@ SOURCES = {
     "ERNIE 4.5 21B A3B": "a test of PaddlePaddle/FastDeploy, which writes such a file",
     "Hunyuan 7B": "a log of a quantization, which prints the file of Hy-MT2-7B",
     "K-EXAONE 236B A23B": "tests of a runtime for Apple's GPUs, with the keys of the file",
+    "Laguna XS 2.1": "a test of a plugin for an inference server, with the keys of the file",
     "Hy3 Preview": "a test of a runtime for Apple's GPUs, with the keys of the file",
     "OLMo 2 7B": MLC % "olmo2_7b",
     "Olmo 3 7B": MAXTEXT % "olmo3_7b",

@@ -85,7 +85,7 @@ HYBRID = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"
 def published(name, c, tokenizer):
     """What a published config.json and tokenizer say, and this one does not."""
     text = c.get("text_config", c)
-    if name.startswith(("deepseek", "glm4moelite", "minimax")):
+    if name.startswith(("deepseek", "glm4moelite", "minimax", "exaonemoe")):
         c["scoring_func"] = "sigmoid"
     if name.startswith("minimax"):
         part = c["rope_parameters"]["partial_rotary_factor"]

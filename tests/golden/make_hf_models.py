@@ -192,6 +192,20 @@ EXAONE_MOE = {**EXAONE, "tie_word_embeddings": False, "num_experts": 4,
               "num_experts_per_tok": 2, "moe_intermediate_size": 24, "num_shared_experts": 2,
               "intermediate_size": 40}
 
+# As Laguna XS: other heads where there is a window, gates of heads.
+LAGUNA = {"layer_types": ["full_attention"] + ["sliding_attention"] * 3, "sliding_window": 16,
+          "num_attention_heads_per_layer": [4, 6, 6, 6], "gating": "per-head",
+          "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+          "shared_expert_intermediate_size": 40, "moe_routed_scaling_factor": 2.5,
+          "rope_parameters": {
+              "full_attention": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 32.0,
+                                 "beta_fast": 64.0, "beta_slow": 1.0,
+                                 "attention_factor": 1.3465735902799727,
+                                 "original_max_position_embeddings": 128,
+                                 "partial_rotary_factor": 0.5},
+              "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0,
+                                    "partial_rotary_factor": 1.0}}}
+
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
                                         "alpha": 1000.0, "factor": 1.0}}
@@ -330,6 +344,14 @@ MODELS = {
     "cohere2": (hf.Cohere2Config, hf.Cohere2ForCausalLM,
                 {**SMALL, "num_hidden_layers": 4, "sliding_window": 16, "logit_scale": 0.25,
                  "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}, True),
+    "laguna": (hf.LagunaConfig, hf.LagunaForCausalLM, LAGUNA, True),
+    # As Laguna M: gates of channels, no window.
+    "laguna-each": (hf.LagunaConfig, hf.LagunaForCausalLM,
+                    {**SMALL, **{k: v for k, v in LAGUNA.items() if k not in (
+                        "layer_types", "sliding_window", "num_attention_heads_per_layer",
+                        "rope_parameters")}, "gating": "per-element", "rope_parameters": {
+                            "full_attention": PLAIN["rope_parameters"],
+                            "sliding_attention": PLAIN["rope_parameters"]}}, False),
     "mistral4": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
                  seeing(MISTRAL4, PIXTRAL), True),
     "exaonemoe": (hf.ExaoneMoeConfig, hf.ExaoneMoeForCausalLM, EXAONE_MOE, True),

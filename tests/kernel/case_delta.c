@@ -590,7 +590,8 @@ static void gate_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t k)
 	float *gate = kernel_rows(kt, (size_t)t, (size_t)(h * 2 * k), 1);
 	kernel_act_round(kt, y, n, 1000);
 	kernel_act_round(kt, gate, 2 * n, 30);
-	struct sigmoid_gate_args a = {t, h * k, {gate + k, h * 2 * k, h, k, 2 * k}, NULL};
+	struct sigmoid_gate_args a = {.n_tok = t, .dim = h * k, .span = 1,
+				      .gate = {gate + k, h * 2 * k, h, k, 2 * k}};
 	for (int i = 0; i < 2; i++) {
 		a.y = out[i] = memcpy(kernel_zeros(kt, n), y, n * sizeof *y);
 		i == 0 ? sigmoid_gate_ref(&a) : sigmoid_gate_plain(&a);
@@ -603,6 +604,34 @@ static void gate_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t k)
 	kernel_ran(kt, kt->b->ops->sigmoid_gate(kt->b, &a), what);
 	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1], (size_t)t,
 			   (size_t)(h * k), 1e-12, what);
+}
+
+/* A gate a head, or one a channel, beside other outputs of a projection. */
+static void span_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t k, int32_t span,
+		      bool is_softplus)
+{
+	int32_t dim = h * k, n_gates = dim / span, row = n_gates + 3;
+	size_t n = (size_t)(t * dim), n_gate = (size_t)(t * row);
+	float *y = kernel_rows(kt, (size_t)t, (size_t)dim, 1), *out[2];
+	float *gate = kernel_rows(kt, (size_t)t, (size_t)row, 1);
+	kernel_act_round(kt, y, n, 1000);
+	kernel_act_round(kt, gate, n_gate, 30);
+	struct sigmoid_gate_args a = {.n_tok = t, .dim = dim, .span = span,
+				      .gate = {gate + 3, row, 1, n_gates, n_gates},
+				      .is_softplus = is_softplus};
+	for (int i = 0; i < 2; i++) {
+		a.y = out[i] = memcpy(kernel_zeros(kt, n), y, n * sizeof *y);
+		i == 0 ? sigmoid_gate_ref(&a) : sigmoid_gate_plain(&a);
+	}
+	const char *gate_on = kernel_act_upload(kt, gate, n_gate);
+	a.gate.p = gate_on + 3 * dtype_bytes(kt->b->act_type);
+	a.y = kernel_act_upload(kt, y, n);
+	char what[100];
+	snprintf(what, sizeof what, "sigmoid_gate T=%d H=%d K=%d, a gate for %d%s", t, h, k, span,
+		 is_softplus ? ", softplus" : "");
+	kernel_ran(kt, kt->b->ops->sigmoid_gate(kt->b, &a), what);
+	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1], (size_t)t,
+			   (size_t)dim, 1e-12, what);
 }
 
 void case_delta(struct kernel_test *kt)
@@ -642,4 +671,7 @@ void case_delta(struct kernel_test *kt)
 	norm_case(kt, 45, 7, 37, 7, true, false);
 	gate_case(kt, 1, 16, 256);
 	gate_case(kt, 7, 3, 30);
+	span_case(kt, 1, 6, 128, 128, true);
+	span_case(kt, 5, 3, 30, 30, false);
+	span_case(kt, 3, 4, 20, 1, true);
 }

@@ -301,18 +301,34 @@ struct gate_job {
 	const struct cpu_isa *isa; /* NULL: exact way */
 };
 
+/* Gates that each are for several channels, or are no sigmoids. */
+static void gate_spans(const struct sigmoid_gate_args *a, int32_t t, float *y)
+{
+	const float *gate = a->gate.p;
+	for (int32_t c = 0; c < a->dim; c += a->span) {
+		float g = gate[head_view_at(&a->gate, t, c / a->span)];
+		float by = a->is_softplus ? fmaxf(g, 0) + log1pf(expf(-fabsf(g)))
+					  : 1 / (1 + expf(-g));
+		for (int32_t d = 0; d < a->span; d++)
+			y[c + d] *= by;
+	}
+}
+
 static void run_sigmoid_gate(void *arg, int begin, int end)
 {
 	const struct gate_job *j = arg;
 	const struct sigmoid_gate_args *a = j->a;
 	const float *gate = a->gate.p;
+	bool is_plain = a->span == 1 && !a->is_softplus;
 	int together = MIN(a->gate.dim, a->dim); /* number of contiguous gates */
 	for (int t = begin; t < end; t++) {
 		float *y = (float *)a->y + (size_t)t * (size_t)a->dim;
-		for (int c = 0; j->isa && c < a->dim; c += together)
+		if (!is_plain)
+			gate_spans(a, t, y);
+		for (int c = 0; is_plain && j->isa && c < a->dim; c += together)
 			j->isa->sigmoid_mul(gate + head_view_at(&a->gate, t, c),
 					    (size_t)MIN(together, a->dim - c), y + c);
-		for (int c = 0; !j->isa && c < a->dim; c++)
+		for (int c = 0; is_plain && !j->isa && c < a->dim; c++)
 			y[c] /= 1 + expf(-gate[head_view_at(&a->gate, t, c)]);
 	}
 }

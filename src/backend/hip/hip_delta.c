@@ -134,5 +134,10 @@ enum status hip_sigmoid_gate(struct backend *b, const struct sigmoid_gate_args *
 	struct sigmoid_gate_args v = *a;
 	struct half_heads gate = halves(&a->gate);
 	struct hip_grid g = {DIV_UP(a->dim, GATE_THREADS), a->n_tok, GATE_THREADS, 0};
-	return LAUNCH(hip_of(b), PLAIN("sigmoid_gate_kernel"), g, ARG(v.dim), ARG(gate), ARG(v.y));
+	uint32_t is_softplus = a->is_softplus;
+	if (a->span == 1 && !is_softplus)
+		return LAUNCH(hip_of(b), PLAIN("sigmoid_gate_kernel"), g, ARG(v.dim), ARG(gate),
+			      ARG(v.y));
+	return LAUNCH(hip_of(b), PLAIN("gate_spans_kernel"), g, ARG(v.dim), ARG(v.span),
+		      ARG(is_softplus), ARG(gate), ARG(v.y));
 }

@@ -61,10 +61,14 @@ enum status attend_load(struct graph *g, int i, struct fail *fail)
 		{"self_attn.k_proj", GRAPH_WEIGHT, nkv, d, &a->k},
 		{"self_attn.v_proj", GRAPH_WEIGHT, nkv, d, &a->v},
 	};
+	const struct graph_part gate = {"self_attn.g_proj", GRAPH_WEIGHT,
+					a->gate_span ? nq / a->gate_span : 0, d, &a->gate};
 	const struct graph_part sinks = {"self_attn.sinks", GRAPH_VECTOR, a->n_heads, 0,
 					 &a->sinks};
 	bool is_own = a->kv_layer == i;
 	enum status st = graph_load_parts(g, i, parts, !is_own ? 2 : a->has_v ? 4 : 3, fail);
+	if (st == OK && a->gate_span)
+		st = graph_load_parts(g, i, &gate, 1, fail);
 	if (st == OK)
 		st = load_norms(g, i, a, nq, nkv, is_own, fail);
 	if (st == OK)
@@ -102,6 +106,7 @@ enum status attend_alloc(struct graph *g, struct fail *fail)
 		nkv = MAX(nkv, kv);
 		dim = MAX(dim, (size_t)a->head_dim);
 		gate = MAX(gate, a->is_gated ? 2 * q : 0);
+		gate = MAX(gate, a->gate_span ? q / (size_t)a->gate_span : 0);
 		q_wide = MAX(q_wide, is_wide ? q : 0);
 		k_wide = MAX(k_wide, is_wide || a->norms_values ? kv : 0);
 		v_wide = MAX(v_wide, a->norms_values ? kv : 0);
@@ -186,13 +191,14 @@ enum status attend_project(struct graph *g, const struct layer *l,
 	bool is_wide = a->norms == HEADS_TOGETHER || a->norms == HEADS_EACH;
 	bool k_is_wide = is_wide || !a->has_v, is_own = l == &g->layers[a->kv_layer];
 	RUN(linear, .norm = x->norm, .n_tok = t, .x = x->in ? x->in : g->n,
-	    .n_out = !is_own ? 1 : a->has_v ? 3 : 2,
+	    .n_out = !is_own ? 1 : !a->has_v ? 2 : a->gate_span ? 4 : 3,
 	    .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q_of(g, a),
 		     .is_f32 = is_wide},
 		    {.w = &a->k, .bias = a->k_bias, .y = k_is_wide ? r->k_wide : r->k,
 		     .is_f32 = k_is_wide},
 		    {.w = &a->v, .bias = a->v_bias, .y = a->norms_values ? r->v_wide : r->v,
-		     .is_f32 = a->norms_values}});
+		     .is_f32 = a->norms_values},
+		    {.w = &a->gate, .y = r->q_gate}});
 	if (is_wide)
 		return norm_wide(g, a, t, fail);
 	return is_own && a->norms_values ? norm_values(g, a, t, fail) : OK;
@@ -249,7 +255,14 @@ enum status attend_gate(struct graph *g, const struct layer *l, const struct gra
 {
 	const struct attention *a = &l->attention;
 	int32_t t = s->b->n_tok, dim = a->head_dim;
-	RUN(sigmoid_gate, .n_tok = t, .dim = a->n_heads * dim, .y = g->attention.y,
+	if (a->gate_span) {
+		int32_t n = a->n_heads * dim / a->gate_span;
+		RUN(sigmoid_gate, .n_tok = t, .dim = a->n_heads * dim, .span = a->gate_span,
+		    .y = g->attention.y, .gate = {g->attention.q_gate, n, 1, n, n},
+		    .is_softplus = a->gate_is_softplus);
+		return OK;
+	}
+	RUN(sigmoid_gate, .n_tok = t, .dim = a->n_heads * dim, .span = 1, .y = g->attention.y,
 	    .gate = {(const char *)g->attention.q_gate +
 			     (size_t)dim * dtype_bytes(g->b->act_type),
 		     a->n_heads * 2 * dim, a->n_heads, dim, 2 * dim});

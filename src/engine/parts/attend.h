@@ -15,6 +15,10 @@ struct attention {
 	int32_t n_heads, n_kv_heads, head_dim; /* H, G, K; n_heads 0: the layer has none */
 	enum attention_norms norms;
 	bool is_gated;            /* q_proj makes each head's gate behind its q */
+	/* > 0: g_proj makes a gate for each so many channels of the output. The layer has k and v
+	 * of its own. */
+	int32_t gate_span;
+	bool gate_is_softplus;    /* it multiplies by log(1 + exp(gate)), else by sigmoid(gate) */
 	bool has_v;               /* false: v is k before its norm */
 	bool norms_values;        /* v goes through a norm */
 	bool has_bias, has_o_bias; /* of q, k and v, and of o; files may lack some of them */
@@ -33,12 +37,12 @@ struct attention {
 	const float *q_norm, *k_norm;
 	const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL: none */
 	const float *sinks;
-	struct weight q, k, v, o;
+	struct weight q, k, v, o, gate;
 };
 
 struct attend_scratch {
 	void *q, *k, *v, *y;                /* (T, H or G, K) act */
-	void *q_gate;                       /* (T, H, 2 K) act: q and its gate */
+	void *q_gate;                       /* (T, H, 2 K) act: q and its gate; or gates alone */
 	/* (T, H or G, K): q, k and v before norms that are operations of their own */
 	float *q_wide, *k_wide, *v_wide;
 	const float *ones;                  /* (K) ones, for norms that have no weights */
@@ -67,7 +71,7 @@ struct attend_see {
 enum status attend_see(struct graph *g, const struct layer *l, const struct graph_step *s,
 			  const struct attend_see *x, struct fail *fail) MUST_USE;
 
-/* y *= sigmoid(gate), where q came with a gate. */
+/* y *= sigmoid(gate), where q came with a gate; or as gate_span says. */
 enum status attend_gate(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   struct fail *fail) MUST_USE;
 

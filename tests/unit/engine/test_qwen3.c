@@ -473,7 +473,8 @@ static void test_families(void)
 					    "hunyuanmoe", "bamba", "llama4-dense",
 					    "nemotronhsuper", "qwen3moe-ct-mixed",
 					    "glm4moe-groups", "cohere", "cohere2",
-					    "exaonemoe", "hyv3", "mistral4"};
+					    "exaonemoe", "hyv3", "mistral4",
+					    "laguna"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings of models whose experts are those of GLM-4-MoE under other names.
+ * The settings of models whose experts are those of GLM-4-MoE under other names, and which may have
+ * other attention.
  */
 #include "base/alloc.h"
 #include "model/model_config.h"
@@ -115,12 +116,59 @@ static void test_mistral4(void)
 #undef WITHIN
 }
 
+/* Heads of each layer, gates, and two rotations. */
+static void test_laguna(void)
+{
+#define LAGUNA(more) "{\"model_type\":\"laguna\",\"num_hidden_layers\":2," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"head_dim\":16,\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
+	"\"intermediate_size\":96,\"num_experts\":8,\"num_experts_per_tok\":2," \
+	"\"moe_intermediate_size\":24,\"shared_expert_intermediate_size\":40" more "}"
+#define WINDOWS ",\"sliding_window\":16,\"layer_types\":[\"full_attention\"," \
+	"\"sliding_attention\"],\"rope_parameters\":{\"full_attention\":{\"rope_type\":" \
+	"\"default\",\"rope_theta\":5e5,\"partial_rotary_factor\":0.5}," \
+	"\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}"
+#define PLAIN ",\"rope_theta\":1e4"
+	is_int(read_config(LAGUNA(WINDOWS ",\"num_attention_heads_per_layer\":[4,6],"
+				  "\"gating\":\"per-head\",\"moe_routed_scaling_factor\":2.5")), OK,
+	       "laguna: %s", fail.text);
+	ok(model_heads(&c, 0) == 4 && model_heads(&c, 1) == 6 && c.gate_span == 16 &&
+		   c.shared_dim == 40 && c.routed_scale == 2.5f && c.n_dense_layers == 1,
+	   "its settings");
+	ok(model_n_rot(&c, 0) == 8 && model_n_rot(&c, 1) == 16 && c.rope_of[1] == 1 &&
+		   c.ropes[1].theta == 1e4, "its rotations");
+	is_int(read_config(LAGUNA(PLAIN ",\"gating\":\"per-element\",\"sliding_window\":16,"
+				  "\"gating_types\":[\"per_element\",\"per-element\"],"
+				  "\"mlp_only_layers\":[0,1]")), OK, "M: %s", fail.text);
+	ok(c.gate_span == 1 && !c.is_windowed && c.n_dense_layers == 2 && !c.heads_of,
+	   "without layer_types all layers see all");
+	static const struct {
+		const char *text;
+		enum status want;
+	} bad[] = {
+		{LAGUNA(PLAIN ",\"gating\":false"), E_UNSUPPORTED},
+		{LAGUNA(PLAIN ",\"gating\":true,\"gating_types\":[\"per_head\",\"per_element\"]"),
+		 E_UNSUPPORTED},
+		{LAGUNA(PLAIN ",\"num_attention_heads_per_layer\":[4]"), E_FORMAT},
+		{LAGUNA(PLAIN ",\"num_attention_heads_per_layer\":[4,5]"), E_FORMAT},
+		{LAGUNA(PLAIN ",\"moe_router_logit_softcapping\":30.0"), E_UNSUPPORTED},
+		{LAGUNA(PLAIN ",\"moe_apply_router_weight_on_input\":true"), E_UNSUPPORTED},
+		{LAGUNA(PLAIN ",\"mlp_only_layers\":[2]"), E_FORMAT},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		is_int(read_config(bad[i].text), bad[i].want, "refused: %s", fail.text);
+#undef LAGUNA
+#undef WINDOWS
+#undef PLAIN
+}
+
 int main(void)
 {
 	arena_init(&arena);
 	test_hy3();
 	test_exaone();
 	test_mistral4();
+	test_laguna();
 	arena_deinit(&arena);
 	return tap_done();
 }
