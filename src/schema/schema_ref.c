@@ -102,8 +102,18 @@ static struct str join(struct schema_reader *x, struct str base, struct str ref)
 	return kept;
 }
 
-static struct str id_of(const json_t *v)
+/* Up to draft 7 a reference has no siblings. */
+static bool is_ref_alone(const struct schema_reader *x, const json_t *v)
 {
+	const json_t *draft = json_object_get(x->root.v, "$schema");
+	return json_object_get(v, "$ref") && json_is_string(draft) &&
+	       str_find(json_read_view(draft), STR("/draft-0"), 0) >= 0;
+}
+
+static struct str id_of(const struct schema_reader *x, const json_t *v)
+{
+	if (is_ref_alone(x, v))
+		return STR("");
 	const json_t *id = json_object_get(v, "$id");
 	if (!id)
 		id = json_object_get(v, "id"); /* draft 4 */
@@ -133,8 +143,33 @@ static void note(struct schema_reader *x, struct str base, struct str anchor,
 	buf_deinit(&key);
 }
 
+enum schema_place {
+	PLACE_SCHEMA, /* of a schema, or of a list of them */
+	PLACE_NAMES,  /* of an object whose members are schemas */
+	PLACE_OTHER,  /* of a value that is none, or of a keyword that is not known */
+};
+
+static enum schema_place place_of(const char *key)
+{
+	static const char *const schemas[] = {
+		"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "prefixItems",
+		"additionalItems", "unevaluatedItems", "contains", "additionalProperties",
+		"unevaluatedProperties", "propertyNames", "contentSchema"};
+	static const char *const names[] = {"properties", "patternProperties", "$defs",
+					    "definitions", "dependentSchemas", "dependencies"};
+	for (size_t i = 0; i < ARRAY_LEN(schemas); i++)
+		if (strcmp(key, schemas[i]) == 0)
+			return PLACE_SCHEMA;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(key, names[i]) == 0)
+			return PLACE_NAMES;
+	return PLACE_OTHER;
+}
+
+/* is_lax: also where no schema should be. Some tools keep theirs under keywords of their own. What
+ * is noted already stands. */
 static void walk(struct schema_reader *x, const struct json_node *at, struct str base,
-		 bool is_schema)
+		 bool is_schema, bool is_lax)
 {
 	static const char *const anchors[] = {"$anchor", "$dynamicAnchor"};
 	const char *key;
@@ -143,10 +178,10 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 	if (x->st != OK)
 		return;
 	for (size_t i = 0; json_is_array(at->v) && i < json_array_size(at->v); i++)
-		walk(x, schema_item(x, at, i), base, true);
+		walk(x, schema_item(x, at, i), base, true, is_lax);
 	if (!json_is_object(at->v))
 		return;
-	struct str id = is_schema ? id_of(at->v) : STR("");
+	struct str id = is_schema ? id_of(x, at->v) : STR("");
 	if (id.n > 1 && id.p[0] == '#')
 		note(x, base, (struct str){id.p + 1, id.n - 1}, at); /* draft 7: an $id "#name" is
 								      * an anchor */
@@ -159,16 +194,15 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 			continue;
 		note(x, base, json_read_view(name), at);
 		strmap_get(&x->ids->dynamic, json_read_view(name), &count);
-		strmap_put(&x->ids->dynamic, json_read_view(name), count + (i == 1));
+		if (!is_lax)
+			strmap_put(&x->ids->dynamic, json_read_view(name), count + (i == 1));
 	}
 	json_object_foreach((json_t *)at->v, key, v) {
-		bool holds_names = is_schema && (strcmp(key, "properties") == 0 ||
-						 strcmp(key, "patternProperties") == 0 ||
-						 strcmp(key, "$defs") == 0 ||
-						 strcmp(key, "definitions") == 0 ||
-						 strcmp(key, "dependentSchemas") == 0);
-		if (!is_schema || (strcmp(key, "enum") != 0 && strcmp(key, "const") != 0))
-			walk(x, schema_get(x, at, key), base, !holds_names);
+		enum schema_place place = is_schema ? place_of(key) : PLACE_SCHEMA;
+		bool is_value = is_schema &&
+				(strcmp(key, "enum") == 0 || strcmp(key, "const") == 0);
+		if (place != PLACE_OTHER || (is_lax && !is_value))
+			walk(x, schema_get(x, at, key), base, place != PLACE_NAMES, is_lax);
 	}
 }
 
@@ -178,7 +212,7 @@ static struct str base_of(struct schema_reader *x, const struct json_node *at)
 	struct str ids[100];
 	size_t n = 0;
 	for (const struct json_node *up = at; up && n < ARRAY_LEN(ids); up = up->up) {
-		struct str id = id_of(up->v);
+		struct str id = id_of(x, up->v);
 		if (id.n && id.p[0] != '#')
 			ids[n++] = id;
 	}
@@ -247,7 +281,8 @@ static const struct json_node *find_id(struct schema_reader *x, struct str base,
 		strmap_init(&x->ids->index, 16);
 		strmap_init(&x->ids->dynamic, 16);
 		note(x, STR(""), STR(""), &x->root);
-		walk(x, &x->root, STR(""), true);
+		walk(x, &x->root, STR(""), true, false);
+		walk(x, &x->root, STR(""), true, true);
 	}
 	buf_add_str(&key, base);
 	buf_add_c(&key, '#');

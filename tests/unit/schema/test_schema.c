@@ -215,6 +215,20 @@ static const struct {
 	{"{\"$ref\":\"#/$defs/a\",\"minimum\":2,\"$defs\":{\"a\":{\"type\":\"integer\"}}}",
 	 {"2"}, {"1"}},
 	{"{\"anyOf\":[{\"$ref\":\"#/anyOf/1\"},{\"type\":\"null\"}]}", {"null"}, {"1"}},
+	/* what is no schema has no id, unless nothing else has it; a reference of draft 7 has none */
+	{"{\"$defs\":{\"u\":{\"not\":{\"x\":[{\"$id\":\"/i\",\"type\":\"null\"}]}},\"r\":{"
+	 "\"$id\":\"/i\",\"type\":\"string\"}},\"$ref\":\"/i\"}",
+	 {"\"a\""}, {"null"}},
+	{"{\"default\":{\"$id\":\"/i\",\"type\":\"null\"},\"examples\":[{\"$anchor\":\""
+	 "a\"}],\"$defs\":{\"r\":{\"$id\":\"/i\",\"type\":\"integer\"}},\"$ref\":\"/i\"}",
+	 {"1"}, {"null"}},
+	{"{\"components\":{\"s\":{\"$id\":\"/i\",\"type\":\"integer\"}},\"$ref\":\"/i\"}",
+	 {"1"}, {"null"}},
+	{"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"$id\":\"ht"
+	 "tp://h/b/\",\"definitions\":{\"f\":{\"$id\":\"http://h/f.json\",\"type\":"
+	 "\"string\"},\"g\":{\"$id\":\"f.json\",\"type\":\"number\"}},\"allOf\":[{\"$id"
+	 "\":\"http://h/\",\"$ref\":\"f.json\"}]}",
+	 {"1"}, {"\"a\""}},
 	/* strings */
 	{"{\"minLength\":2,\"maxLength\":3}", {"\"ab\"", "\"a\\u00e9b\"", "\"\xf0\x9f\x98\x80x\""},
 	 {"\"a\"", "\"abcd\"", "\"\xc3\xa9\"", "1"}},
