@@ -215,7 +215,7 @@ static const struct {
 	{"{\"$ref\":\"#/$defs/a\",\"minimum\":2,\"$defs\":{\"a\":{\"type\":\"integer\"}}}",
 	 {"2"}, {"1"}},
 	{"{\"anyOf\":[{\"$ref\":\"#/anyOf/1\"},{\"type\":\"null\"}]}", {"null"}, {"1"}},
-	/* what is no schema has no id, unless nothing else has it; a reference of draft 7 has none */
+	/* what is no schema has no id, unless no other has it; nor has a reference of draft 7 */
 	{"{\"$defs\":{\"u\":{\"not\":{\"x\":[{\"$id\":\"/i\",\"type\":\"null\"}]}},\"r\":{"
 	 "\"$id\":\"/i\",\"type\":\"string\"}},\"$ref\":\"/i\"}",
 	 {"\"a\""}, {"null"}},
