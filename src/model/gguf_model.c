@@ -240,6 +240,10 @@ static enum status copy_key(struct gguf_model_reader *r, const struct gguf_key *
 		return gguf_model_refuse(r, name, v);
 	if (k->is_float ? !gguf_number(v, 0, &d) : !gguf_integer(v, 0, &n))
 		return wrong(r, name, v, k->is_float ? "a number" : "an integer");
+	/* Families walk the layers before model_config.c sees their number. */
+	if (strcmp(k->hf, "num_hidden_layers") == 0 && (n < 1 || n > 1024))
+		return fail_at(r->fail, E_FORMAT, name, "%s: %s is %lld, not 1 to 1024", r->path,
+			       name, (long long)n);
 	json_object_set_new(r->config, k->hf, k->is_float ? json_real(isfinite(d) ? d : 0)
 							  : json_integer(n));
 	return OK;

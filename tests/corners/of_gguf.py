@@ -29,6 +29,12 @@ def tensor(name, kind, shape, raw):
     return {**T, name: (kind, shape, raw)}
 
 
+def of_arch(arch, keys, layers):
+    """The same settings under another architecture's name."""
+    keys = of("general.architecture", g.STRING, arch, of("llama.block_count", U64, layers, keys))
+    return [(n.replace("llama.", arch + ".", 1), k, v) for n, k, v in keys]
+
+
 def word(name, kind, value):
     return of("tokenizer.ggml." + name, kind, value)
 
@@ -155,7 +161,13 @@ def broken_keys():
     yield "arch-number", of("general.architecture", g.U32, 1), "architecture is missing, or no text"
     yield "layers-text", of("llama.block_count", g.STRING, "2"), "llama.block_count is string"
     yield "layers-float", of("llama.block_count", g.F32, 2.5), "llama.block_count"
-    yield "layers-0", of("llama.block_count", g.U32, 0), "num_hidden_layers is 0"
+    yield "layers-0", of("llama.block_count", g.U32, 0), "llama.block_count is 0"
+    yield "layers-huge", of("llama.block_count", U64, 1 << 40), "is 1099511627776, not 1 to 1024"
+    for arch in "hy_v3", "exaone-moe", "gpt-oss", "gemma4", "laguna": # their code walks the layers
+        yield "layers-huge-" + arch, of_arch(arch, more(
+            ("llama.expert_feed_forward_length", g.U32, 8),
+            ("llama.expert_used_count", g.U32, 1), ("llama.expert_count", g.U32, 2)), 1 << 40), \
+            "is 1099511627776, not 1 to 1024"
     yield "layers-3", of("llama.block_count", g.U32, 3), "model.layers.2."
     yield "layers-1", of("llama.block_count", g.U32, 1), "model.layers.1."
     yield "heads-0", of(n + "head_count", g.U32, 0), "num_attention_heads"

@@ -25,7 +25,7 @@ static enum status gpt_oss_read_gguf(struct gguf_model_reader *r)
 {
 	int64_t layers = gguf_model_known(r, "num_hidden_layers");
 	json_t *types = json_array();
-	for (int64_t i = 0; i < layers && i < 1024; i++)
+	for (int64_t i = 0; i < layers; i++)
 		json_array_append_new(types, json_string(i % 2 ? "full_attention"
 							       : "sliding_attention"));
 	json_object_set_new(r->config, "layer_types", types);

@@ -186,7 +186,7 @@ static enum status laguna_read_gguf(struct gguf_model_reader *r)
 	if (v || gguf_model_known(r, "sliding_window") == 0)
 		return OK;
 	json_t *types = json_array();
-	for (int64_t i = 0; i < layers && i < 1024; i++)
+	for (int64_t i = 0; i < layers; i++)
 		json_array_append_new(types, json_string(i % 4 ? "sliding_attention"
 							       : "full_attention"));
 	json_object_set_new(r->config, "layer_types", types);

@@ -204,7 +204,7 @@ static enum status find_kinds(struct gguf_model_reader *r)
 	if (v && !v->is_array && gguf_integer(v, 0, &n_mtp) && n_mtp > 0)
 		layers -= n_mtp; /* read_family checks the number */
 	json_t *list = json_array();
-	for (int64_t i = 0; i < layers && i < 1024; i++) {
+	for (int64_t i = 0; i < layers; i++) {
 		const char *kind = NULL;
 		for (size_t k = 0; k < 4 && !kind; k++)
 			if (tensor_of(r, i, parts[k][0]))
