@@ -168,6 +168,9 @@ def broken_keys():
             ("llama.expert_feed_forward_length", g.U32, 8),
             ("llama.expert_used_count", g.U32, 1), ("llama.expert_count", g.U32, 2)), 1 << 40), \
             "is 1099511627776, not 1 to 1024"
+    yield "shared-experts-alone", of_arch("hy_v3", more(
+        ("llama.expert_shared_feed_forward_length", g.U32, 8)), 2), \
+        "hy_v3.expert_feed_forward_length is missing"
     yield "layers-3", of("llama.block_count", g.U32, 3), "model.layers.2."
     yield "layers-1", of("llama.block_count", g.U32, 1), "model.layers.1."
     yield "heads-0", of(n + "head_count", g.U32, 0), "num_attention_heads"

@@ -85,14 +85,13 @@ static enum status glm4_moe_read_gguf(struct gguf_model_reader *r)
 	int64_t layers = gguf_model_known(r, "num_hidden_layers"), dense = 0;
 	int64_t width = gguf_model_known(r, "moe_intermediate_size");
 	int64_t all = json_object_get(r->config, shared) ? gguf_model_known(r, shared) : width;
-	if (width < 1 || all % width) {
-		const struct gguf_value *v =
-			gguf_model_key(r, "expert_shared_feed_forward_length", name);
+	const struct gguf_value *v = gguf_model_key(r, "expert_feed_forward_length", name);
+	if (width < 1)
 		return v ? gguf_model_refuse(r, name, v)
-			 : fail_at(r->fail, E_MISSING, name,
-				   "%s: %s.expert_feed_forward_length is missing", r->path,
-				   r->arch->gguf);
-	}
+			 : fail_at(r->fail, E_MISSING, name, "%s: %s is missing", r->path, name);
+	v = gguf_model_key(r, "expert_shared_feed_forward_length", name);
+	if (v && all % width)
+		return gguf_model_refuse(r, name, v);
 	json_object_set_new(r->config, "n_shared_experts", json_integer(all / width));
 	json_object_del(r->config, shared);
 	for (; dense < layers; dense++) {
