@@ -107,7 +107,7 @@ static enum status find_boundary(struct str type, struct str *out, struct fail *
 /* --- parts ------------------------------------------------------------------------- */
 
 struct reader {
-	struct str boundary, left; /* of the body */
+	struct str left; /* of the body */
 	struct multipart *out;
 	struct fail *fail;
 };
@@ -248,28 +248,72 @@ static enum status read_part(struct reader *r, struct str line, bool *out_is_end
 	return st;
 }
 
+/* CR LF, two dashes and the boundary, written to text. */
+static enum status boundary_line(struct str type, char text[MAX_BOUNDARY + 4], struct str *out,
+				 struct fail *fail)
+{
+	struct str boundary;
+	enum status st = find_boundary(type, &boundary, fail);
+	if (st != OK)
+		return st;
+	memcpy(text, "\r\n--", 4);
+	memcpy(text + 4, boundary.p, boundary.n);
+	*out = (struct str){text, boundary.n + 4};
+	return OK;
+}
+
+static enum status read_parts(struct reader *r, struct str line)
+{
+	struct str first = skip(line, 2);
+	enum status st = OK;
+	bool is_end = false;
+	if (str_starts(r->left, STR("\r\n")))
+		r->left = skip(r->left, 2);
+	if (!str_starts(r->left, first))
+		return fail_set(r->fail, E_INVAL, "the form does not begin with its boundary");
+	r->left = skip(r->left, first.n);
+	if (!take_boundary_end(&r->left, &is_end))
+		return fail_set(r->fail, E_INVAL, "the form does not begin with its boundary");
+	while (st == OK && !is_end)
+		st = read_part(r, line, &is_end);
+	return st;
+}
+
 enum status multipart_read(struct str type, struct str body, struct multipart *out,
 			   struct fail *fail)
 {
-	char text[MAX_BOUNDARY + 4] = "\r\n--";
+	char text[MAX_BOUNDARY + 4];
 	struct reader r = {.left = body, .out = out, .fail = fail};
-	bool is_end = false;
+	struct str line;
 	out->n = 0;
-	enum status st = find_boundary(type, &r.boundary, fail);
-	if (st != OK)
-		return st;
-	memcpy(text + 4, r.boundary.p, r.boundary.n);
-	struct str line = {text, r.boundary.n + 4}, first = skip(line, 2);
-	if (str_starts(r.left, STR("\r\n")))
-		r.left = skip(r.left, 2);
-	if (!str_starts(r.left, first))
-		return fail_set(fail, E_INVAL, "the form does not begin with its boundary");
-	r.left = skip(r.left, first.n);
-	if (!take_boundary_end(&r.left, &is_end))
-		return fail_set(fail, E_INVAL, "the form does not begin with its boundary");
-	while (st == OK && !is_end)
-		st = read_part(&r, line, &is_end);
-	return st;
+	enum status st = boundary_line(type, text, &line, fail);
+	return st == OK ? read_parts(&r, line) : st;
+}
+
+struct str multipart_glance(struct str type, struct str body, const char *name)
+{
+	char text[MAX_BOUNDARY + 4];
+	struct multipart form = {.n = 0};
+	struct multipart_part cut;
+	struct reader r = {.left = body, .out = &form};
+	struct str line;
+	bool is_end = false;
+	if (boundary_line(type, text, &line, NULL) != OK)
+		return (struct str){"", 0};
+	if (r.left.n > MULTIPART_GLANCE)
+		r.left.n = MULTIPART_GLANCE;
+	enum status st = read_parts(&r, line);
+	const struct multipart_part *found = multipart_find(&form, name, NULL);
+	if (!found && st != OK && body.n > MULTIPART_GLANCE) {
+		/* What stands before the first boundary here is the end of a part. */
+		r.left = skip(body, body.n - MULTIPART_GLANCE);
+		form.n = 0;
+		st = read_content(&r, line, &cut, &is_end);
+		while (st == OK && !is_end)
+			st = read_part(&r, line, &is_end);
+		found = multipart_find(&form, name, NULL);
+	}
+	return found ? found->content : (struct str){"", 0};
 }
 
 const struct multipart_part *multipart_find(const struct multipart *m, const char *name,

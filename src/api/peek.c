@@ -94,13 +94,8 @@ void peek_body(struct str body, bool takes_name, struct peek *out)
 
 void peek_form(struct str type, struct str body, struct peek *out)
 {
-	struct multipart form;
 	*out = (struct peek){0};
-	if (multipart_read(type, body, &form, NULL) != OK)
-		return;
-	const struct multipart_part *model = multipart_find(&form, "model", NULL);
-	if (model)
-		buf_add_str(&out->model, model->content);
+	buf_add_str(&out->model, multipart_glance(type, body, "model"));
 }
 
 void peek_deinit(struct peek *p) { buf_deinit(&p->model); }

@@ -13,6 +13,6 @@ struct peek {
 
 /* Reads the members of the outermost object alone. takes_name: Ollama's older `name` counts. */
 void peek_body(struct str body, bool takes_name, struct peek *out);
-/* The same of a form with a file. */
+/* The same of a form with a file, of which it reads both ends alone (multipart_glance). */
 void peek_form(struct str type, struct str body, struct peek *out);
 void peek_deinit(struct peek *p);

@@ -176,9 +176,46 @@ static void test_long_parts(void)
 	}
 }
 
+static void add_long(struct buf *b, const char *name)
+{
+	buf_addf(b, "--xYx\r\n" DISPOSITION "name=%s\r\n\r\n", name);
+	for (int i = 0; i < MULTIPART_GLANCE; i++)
+		buf_add_c(b, "\r\n--xY"[i % 6]);
+	buf_add_z(b, "\r\n");
+}
+
+/* A field is found at both ends of a long form, and sought nowhere else. */
+static void test_glance(void)
+{
+	static const struct {
+		const char *what, *parts, *want; /* F: a long file; m: the field; a: another */
+	} forms[] = {
+		{"alone", "m", "v"}, {"before the file", "amF", "v"}, {"behind it", "Fma", "v"},
+		{"between two files", "FmF", ""}, {"nowhere", "FaF", ""}, {"no part", "", ""},
+		{"where the end is missing", "Fm-", ""}, {"twice", "mFm", "v"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		struct buf b = {0};
+		for (const char *p = forms[i].parts; *p && *p != '-'; p++)
+			if (*p == 'F')
+				add_long(&b, "file");
+			else
+				buf_addf(&b, "--xYx\r\n" DISPOSITION "name=%s\r\n\r\nv\r\n",
+					 *p == 'm' ? "model" : "a");
+		if (!strchr(forms[i].parts, '-'))
+			buf_add_z(&b, "--xYx--\r\n");
+		struct str v = multipart_glance(STR(TYPE), buf_str(&b), "model");
+		ok(str_is(v, forms[i].want), "%s: %.*s", forms[i].what, (int)v.n, v.p);
+		buf_deinit(&b);
+	}
+	struct str v = multipart_glance(STR("text/plain"), STR(WHOLE), "purpose");
+	ok(v.n == 0, "no form");
+}
+
 int main(void)
 {
 	test_whole();
+	test_glance();
 	test_rows();
 	test_filename();
 	test_limits();
