@@ -23,6 +23,7 @@
 #include "kernels/ops/linear.h"
 #include "kernels/ops/logits_cap.h"
 #include "kernels/ops/logits_top.h"
+#include "kernels/ops/lora_add.h"
 #include "kernels/ops/mla_rope_kv.h"
 #include "kernels/ops/moe_experts.h"
 #include "kernels/ops/moe_router.h"

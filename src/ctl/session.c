@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/vec4.h"
 #include "ctl/progress.h"
+#include "model/lora.h"
 
 /* Prints the failure if st is not OK. Returns whether st is OK. */
 static bool session_check(enum status st, struct fail *fail)
@@ -83,10 +84,16 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 		return false;
 	}
 	bo.expert_dir = o->expert_dir;
+	struct lora *lora = NULL;
 	int64_t begin = clock_now_us(&clock_monotonic);
-	bool good = session_check(backend_create(&bo, &s->backend, &fail), &fail) &&
+	bool good = !o->lora || session_check(lora_open(o->lora, s->model, &lora, &fail), &fail);
+	eo.loras = (const struct lora *const *)&lora;
+	eo.n_loras = o->lora != NULL;
+	s->has_lora = o->lora;
+	good = good && session_check(backend_create(&bo, &s->backend, &fail), &fail) &&
 		    session_check(engine_create(s->model, s->backend, &eo, &s->engine,
 						&fail), &fail);
+	lora_close(lora);
 	s->load_s += seconds_since(begin);
 	progress_end();
 	if (good && *s->backend->weights_note)
@@ -114,7 +121,8 @@ void session_close(struct session *s)
 struct engine_seq *session_start(struct session *s, int n_tok)
 {
 	int n_cached;
-	struct engine_seq *seq = engine_seq_create(s->engine, NULL, 0, &n_cached);
+	const struct engine_prompt none = {.lora = s->has_lora, .lora_scale = 1};
+	struct engine_seq *seq = engine_seq_create_in(s->engine, &none, &n_cached);
 	enum status st = engine_seq_reserve(s->engine, seq, n_tok);
 	if (st == OK)
 		return seq;

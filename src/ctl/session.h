@@ -13,6 +13,7 @@ struct session_opts {
 	int n_seqs;      /* sequences at the same time, each with room for n_tok tokens; 0: 1 */
 	const char *lm_head; /* NULL, "native" or "int8" */
 	const char *kv_type; /* NULL, "auto" or "int8" */
+	const char *lora;    /* path of an adapter for all sequences; NULL: none */
 	const char *weight_cache; /* path; NULL: none */
 	const char *expert_memory; /* "512M", "auto"; NULL: all experts stay in memory */
 	const char *expert_dir;    /* NULL: beside the model */
@@ -36,6 +37,8 @@ bool session_is_int8(const char *name, const char *text, const char *plain, bool
 	 "the output head: native, or int8 with a scale a row (native)"}, \
 	{"kv-type", 0, OPTION_TEXT, &(o).kv_type, 0, 0, "TYPE", \
 	 "keys and values: auto, or int8 with a scale a token and head (auto)"}, \
+	{"lora", 0, OPTION_TEXT, &(o).lora, 0, 0, "PATH", \
+	 "a LoRA adapter: a PEFT folder or a GGUF file"}, \
 	{"no-graphs", 0, OPTION_FLAG, &(o).no_graphs, 0, 0, NULL, \
 	 "HIP: launch each kernel by itself"}, \
 	{"threads", 't', OPTION_INT, &(o).threads, 0, 1024, "N", \
@@ -60,6 +63,7 @@ struct session {
 	struct backend *backend;
 	struct engine *engine;
 	double load_s; /* seconds that opening took */
+	bool has_lora; /* sequences have an adapter */
 	bool copies_depth; /* session_fill copies most of the tokens' keys and values */
 };
 

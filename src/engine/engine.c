@@ -28,6 +28,7 @@ static enum status batch_alloc(struct engine *e)
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b, .n_mtp = t,
 		.n_rope = 3 * t,
 		.n_seen = t,
+		.n_lora = t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
 	int32_t *p = calloc(step_ids_words(c) + b * (1 + ENGINE_BEFORE), sizeof *p);
 	if (!p)
@@ -242,6 +243,8 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 		arrays->slot[t] = s->seq->pages[pos / size] * size + pos % size;
 		arrays->hidden[t] = ENGINE_HIDDEN_ROWS + MAX(t - 1, 0);
 		engine_image_place(e, s->seq, pos, t);
+		arrays->lora[t] = s->seq->lora - 1;
+		arrays->lora_scale[t] = s->seq->lora_scale;
 		if (i < s->n - s->n_logits)
 			continue;
 		arrays->inv_t[b->n_logit_rows] = s->inv_t > 0 ? s->inv_t : 1;
@@ -267,6 +270,7 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 	note_before(e, s->seq, arrays->before + (size_t)i_seq * ENGINE_BEFORE);
 	engine_image_note(e, s->seq, b->n_tok, s->n);
 	b->has_drafts |= s->n_draft > 0;
+	b->has_lora |= s->seq->lora > 0;
 	s->seq->draft_seq = i_seq;
 	s->seq->draft_tok = b->n_tok + s->n - s->n_draft;
 	arrays->first_tok[i_seq] = b->n_tok;
@@ -286,7 +290,7 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 	if (st != OK)
 		return st;
 	e->batch.n_tok = e->batch.n_seq = e->batch.n_logit_rows = 0;
-	e->batch.has_drafts = false;
+	e->batch.has_drafts = e->batch.has_lora = false;
 	e->batch.n_views = 0;
 	for (int i = 0; i < n_slices; i++) {
 		e->logits_before[i] = e->batch.n_logit_rows;

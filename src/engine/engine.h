@@ -17,6 +17,7 @@
 #include "backend/backend.h"
 #include "engine/engine_image.h"
 #include "engine/engine_moves.h"
+#include "engine/engine_opts.h"
 #include "kv/miss.h"
 
 struct engine;
@@ -49,6 +50,10 @@ struct engine_batch {
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
 	const int32_t *last_seen; /* (T) a token sees up to its own position, or to the end of
 				   * its image */
+	/* (T) index of each token's adapter in engine_opts.loras, or -1; and its factor */
+	const int32_t *lora;
+	const float *lora_scale;
+	bool has_lora; /* false: no token has one, and these are not read */
 	const struct engine_view *views; /* (n_views) images in the step */
 	int n_views;
 };
@@ -114,54 +119,6 @@ struct engine_graph {
 	const float *taps; /* … inputs of layers */
 };
 
-/* Called for each weight matrix that has come to the device, packed or uploaded. done: bytes of
- * the files so far; total: of all. fn NULL: nobody listens. */
-struct load_watch {
-	void (*fn)(void *ctx, int64_t done, int64_t total);
-	void *ctx;
-};
-
-struct memory_have;
-struct memory_plan;
-
-struct engine_opts {
-	int page_size;       /* tokens a KV page, 0: 16 */
-	/* Size of the KV cache; 0: n_ctx * max_seqs tokens, or what fits (memory_plan.h). */
-	int64_t kv_bytes;
-	/* Keys and values in 8 bits with a scale a token and head (kernels/ops/kv_bytes.h), not
-	 * in the backend's own type. E_CONFIG for models and heads that cannot have that. */
-	bool int8_kv;
-	int n_ctx;           /* longest sequence; 0: the model's, or what fits */
-	int max_seqs;        /* in one step; 0: 8 */
-	int max_batch_tok;   /* tokens in one step; 0: 2048 */
-	bool prefix_cache;   /* keep the pages of finished sequences for reuse */
-	/* Recurrent models: checkpoints beside the states of max_seqs sequences (0: twice
-	 * as many as those), and the tokens that lie between them (0: 512, or a quarter of
-	 * the prompt where that is more). */
-	int n_checkpoints, checkpoint_every;
-	struct load_watch load;
-	/* For models that give embeddings: each row of logits is a row of the last norm (D)
-	 * instead, and the output head is not loaded. */
-	bool gives_rows;
-	bool mtp; /* load the MTP layer (enum model_mtp), if the model has one */
-	struct model *draft; /* drafts in its place (draft_model.h); outlives the engine; or NULL */
-	/* Drafts are of the first so many tokens only (whole tiles of rows of the head); 0: all. */
-	int mtp_vocab;
-	/* Folder of pages and states for later, and most bytes in it. NULL or "": none. */
-	const char *kv_dir;
-	int64_t kv_disk_limit;
-	bool kv_dir_is_needed; /* one that cannot be used is a failure, not a warning */
-	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
-	/* have: the memory before anything was loaded (outlives the call); NULL: the
-	 * backend's now. beside: what others take of it. reader, ctx_key: as in memory_wish. */
-	const struct memory_have *have;
-	int64_t beside;
-	const char *reader, *ctx_key;
-	int kv_seqs; /* longest sequences that the KV cache holds; 0: max_seqs */
-	/* What engine_plan has made of the same options; NULL: engine_create makes one. */
-	const struct memory_plan *plan;
-};
-
 /* The backend's memory as it is now. */
 void engine_memory(struct backend *b, struct memory_have *out);
 /* What engine_create would do with the memory, without taking any. It fails like engine_create if
@@ -210,6 +167,10 @@ struct engine_prompt {
 	const struct engine_image *images; /* in order; borrowed until it and its forks end */
 	int n_images;
 	bool stays_in_memory; /* its pages do not go to kv_dir */
+	/* 1 + index of its adapter in engine_opts.loras, and the factor of what that adds; 0: none.
+	 * Keys and values depend on both, so each pair has a space of its own. */
+	int lora;
+	float lora_scale;
 };
 struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_prompt *p,
 					int *out_n_cached);

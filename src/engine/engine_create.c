@@ -171,6 +171,7 @@ static void set_limits(const struct model *m, const struct backend *b,
 				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
 				  .mtp_vocab = o->mtp_vocab,
 				  .sight = o->sight,
+				  .loras = o->loras, .n_loras = o->n_loras,
 				  .load = o->load};
 	if (o->draft && o->draft->config.eagle.is_head) {
 		l->has_taps = true;
@@ -286,7 +287,9 @@ static enum status prepare(struct model *m, const struct engine_opts *opts,
 	if (o->draft && !family_of_draft(o->draft))
 		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: config.json: "
 			       "model_type %s is not supported", o->draft->config.arch);
-	return o->draft ? draft_model_check(m, o->draft, fail) : st;
+	st = o->draft ? draft_model_check(m, o->draft, fail) : OK;
+	const struct graph_limits loras = {.loras = o->loras, .n_loras = o->n_loras};
+	return st == OK && o->n_loras ? graph_check_loras(m, *family, &loras, fail) : st;
 }
 
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *opts,

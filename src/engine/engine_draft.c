@@ -47,6 +47,7 @@ static void begin_batch(struct engine *e)
 {
 	e->batch.n_tok = e->batch.n_seq = e->batch.n_logit_rows = e->batch.n_views = 0;
 	e->batch.has_drafts = false;
+	e->batch.has_lora = false; /* what drafts has no adapters */
 }
 
 /* Puts a token of the batch's newest sequence, s, into it. hidden: the row of the hidden state of

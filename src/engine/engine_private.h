@@ -16,6 +16,8 @@ struct batch_arrays {
 	int32_t *hidden;            /* (max_batch_tok) */
 	int32_t *rope_position;     /* (max_batch_tok, 3) */
 	int32_t *last_seen; /* (max_batch_tok) */
+	int32_t *lora;              /* (max_batch_tok) */
+	float *lora_scale;          /* (max_batch_tok) */
 	int32_t *page_table;        /* (max_seqs, max_pages_per_seq) */
 	float *inv_t;               /* (max_batch_tok) */
 	int32_t *n_ctx, *first_tok; /* (max_seqs), (max_seqs + 1) */
@@ -74,6 +76,8 @@ struct engine_seq {
 	 * before the first in `next`; -1: not reserved. */
 	int32_t ahead;
 	bool stays_in_memory;   /* see struct engine_prompt */
+	int lora;               /* the same … */
+	float lora_scale;       /* … and this */
 	bool is_lost;           /* a step failed after it began to change the state */
 	int32_t save;           /* slot that this step saves to, -1: none … */
 	int save_length;        /* … when the sequence has so many tokens */

@@ -100,6 +100,8 @@ struct engine_seq *engine_seq_create_in(struct engine *e, const struct engine_pr
 	s->space = p->space.n ? xstrndup(p->space.p, p->space.n) : NULL;
 	s->space_n = p->space.n;
 	s->stays_in_memory = p->stays_in_memory;
+	s->lora = p->lora;
+	s->lora_scale = p->lora_scale;
 	s->images = p->images;
 	s->n_images = p->n_images;
 	s->turn_at = MIN(p->turn_at, n) / size * size;
@@ -232,6 +234,8 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->space = s->space ? xstrndup(s->space, s->space_n) : NULL;
 	fork->space_n = s->space_n;
 	fork->stays_in_memory = s->stays_in_memory;
+	fork->lora = s->lora;
+	fork->lora_scale = s->lora_scale;
 	fork->images = s->images;
 	fork->n_images = s->n_images;
 	fork->state = fork->next = s->state;

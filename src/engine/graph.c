@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "engine/eagle.h"
 #include "engine/family.h"
+#include "engine/graph_lora.h"
 #include "engine/graph_move.h"
 #include "engine/graph_sight.h"
 #include "engine/mtp.h"
@@ -146,10 +147,11 @@ static size_t ids_count(const struct graph *g)
 	size_t n_alone = g->limits.alone_ctx ? ENGINE_DRAFT_TOK : 0;
 	size_t n_scale = rope_has_attn_temp(g->c) ? t : 0;
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
+	size_t n_lora = g->limits.n_loras ? t : 0;
 	size_t n_block = (g->block_ratio[0] ? t : 0) + (g->block_ratio[1] ? t : 0);
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
-		.n_mtp = g->limits.mtp ? t : 0,
+		.n_mtp = g->limits.mtp ? t : 0, .n_lora = n_lora,
 		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
 		.n_seen = graph_sight_is_mutual(g) ? t : 0,
 		.n_page = b * DIV_UP((size_t)g->limits.n_ctx, size) +
@@ -235,6 +237,8 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 		st = eagle_tap_alloc(g, fail);
 	if (st == OK)
 		st = graph_sight_alloc(g, fail);
+	if (st == OK)
+		st = graph_lora_alloc(g, fail);
 	if (st == OK)
 		st = graph_move_alloc(g, fail);
 	return st == OK ? mtp_alloc(g, fail) : st;
@@ -352,6 +356,8 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->rope_position = step_put(g, b->rope_position,
 				      graph_sight_has_axes(g) ? 3 * n_tok : 0);
 	out->last_seen = step_put(g, b->last_seen, graph_sight_is_mutual(g) ? n_tok : 0);
+	out->lora = step_put(g, b->lora, b->has_lora ? n_tok : 0);
+	out->lora_scale = step_put(g, b->lora_scale, b->has_lora ? n_tok : 0);
 	if (rope_has_attn_temp(g->c))
 		out->q_scale = put_attn_temps(g, b);
 	if (g->block_ratio[0])
@@ -398,15 +404,14 @@ enum status graph_add(struct graph *g, const struct layer *l, const struct graph
 		      const struct graph_add *a, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
-	(void)l;
 	if (!a->post) {
-		RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
-		    .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}},
-		    .next = a->next);
+		LINEAR(.n_tok = t, .x = a->in, .n_out = 1,
+		       .out = {{.w = a->w, .bias = a->bias, .y = g->x, .adds = true}},
+		       .next = a->next);
 		return OK;
 	}
-	RUN(linear, .n_tok = t, .x = a->in, .n_out = 1,
-	    .out = {{.w = a->w, .bias = a->bias, .y = g->part, .is_f32 = true}});
+	LINEAR(.n_tok = t, .x = a->in, .n_out = 1,
+	       .out = {{.w = a->w, .bias = a->bias, .y = g->part, .is_f32 = true}});
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->part,
 	    .weight = a->post, .sum = g->x, .sum_scale = a->scale);
 	return OK;
@@ -513,13 +518,14 @@ static enum status try_step(struct graph *g, struct fail *fail)
 {
 	const int32_t *ids = g->ids;
 	const float *inv_t = (const float *)g->ids;
-	struct engine_batch none = {.n_tok = 0};
+	struct engine_batch none = {.n_tok = 0, .has_lora = g->lora != NULL};
 	struct graph_step s = {
 		.b = &none,
 		.ids = {.token = ids, .position = ids, .seq_of = ids, .slot = ids,
 			.first_tok = ids, .page_table = ids, .logit_rows = ids,
 			.inv_t = inv_t, .hidden = ids, .rope_position = ids,
 			.last_seen = ids, .block_start = ids, .heavy_start = ids,
+			.lora = ids, .lora_scale = inv_t,
 			.q_scale = rope_has_attn_temp(g->c) ? inv_t : NULL,
 			.states = {ids, ids, ids, ids}}};
 	g->has_top = g->top != NULL;
@@ -715,6 +721,7 @@ static void destroy(void *ctx)
 	for (size_t i = 0; i < g->n_blocks; i++)
 		g->b->ops->free(g->b, g->blocks[i]);
 	free(g->blocks);
+	graph_lora_free(g);
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->rows_host);
@@ -805,6 +812,17 @@ bool graph_mtp_lacks(struct model *m, const struct family *family, char out[200]
 	free(g->layers);
 	free(g);
 	return st == E_CONFIG;
+}
+
+enum status graph_check_loras(struct model *m, const struct family *family,
+			      const struct graph_limits *limits, struct fail *fail)
+{
+	struct backend none = {.ops = NULL};
+	struct graph *g = create_empty(m, &none, family, limits);
+	enum status st = graph_lora_match(g, fail);
+	free(g->layers);
+	free(g);
+	return st;
 }
 
 enum status graph_create(struct model *m, struct backend *b, const struct family *family,

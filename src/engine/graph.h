@@ -51,6 +51,8 @@ struct graph_limits {
 	const struct engine_graph *target; /* it is a head, for this graph; else NULL */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
 	const struct engine_sight *sight; /* engine_opts.sight */
+	const struct lora *const *loras; /* (n_loras) engine_opts.loras, read in create alone */
+	int n_loras;
 };
 
 /* Logits come off the device in pieces of this many rows. */
@@ -84,6 +86,8 @@ struct graph_ids {
 	const float *q_scale; /* (T) factors of queries, or NULL */
 	const int32_t *block_start; /* (T) first position of its block; only with an indexer */
 	const int32_t *heavy_start; /* (T) the same for blocks of heavy_ratio */
+	const int32_t *lora;        /* (T) as engine_batch's, with lora_scale; where it has_lora */
+	const float *lora_scale;
 	struct seq_states states;
 };
 
@@ -137,6 +141,7 @@ struct family_scratch {
 };
 
 struct family;
+struct graph_lora;
 struct graph {
 	const struct model_config *c;
 	int32_t dim, n_layers;         /* D, L: without the MTP layer */
@@ -196,6 +201,7 @@ struct graph {
 	struct mtp mtp;
 	struct tap_scratch taps;
 	struct eagle_scratch eagle;
+	struct graph_lora *lora; /* NULL: no adapters */
 };
 
 /* The graph of m by `family`: loads every weight and takes all memory of the device. The graph uses
@@ -208,6 +214,10 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
  * which then allocates nothing. */
 int64_t graph_measure(struct model *m, struct backend *b, const struct family *family,
 		      const struct graph_limits *limits);
+
+/* graph_lora_match for a graph that is not created. */
+enum status graph_check_loras(struct model *m, const struct family *family,
+			      const struct graph_limits *limits, struct fail *fail) MUST_USE;
 
 /* The function for engine_graph.replay. */
 enum status graph_replay(void *ctx, const struct engine_replay *r);

@@ -35,6 +35,13 @@ enum status graph_op_failed(const struct graph *g, const char *op, int32_t n_tok
 void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t window,
 			   size_t n_bytes);
 
+/* linear of weights of layer l, with what the adapters of the step's rows add (graph_lora.h). In a
+ * step without adapters it is linear. */
+enum status graph_linear(struct graph *g, const struct layer *l, const struct graph_step *s,
+			 const struct linear_args *a, struct fail *fail) MUST_USE;
+/* Run it, or return from the caller with its failure. */
+#define LINEAR(...) PART_OF(graph_linear, linear_args, __VA_ARGS__)
+
 /* x += W in + bias. With the weights `post` of a norm, that norm of the product is added. */
 struct graph_add {
 	const struct weight *w;

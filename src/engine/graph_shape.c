@@ -39,8 +39,9 @@ struct graph_shape graph_shape_of(uint16_t graph_id, const struct graph_limits *
 	/* One stream alone shares what attention reads among its draft tokens. */
 	bool is_alone = b->n_seq > 1 && b->n_tok > b->n_seq && bound <= limits->alone_ctx;
 	bound = MIN(bound, limits->n_ctx);
-	/* bits, from the highest: 16, 11, 8, and 29 for the context (config: ctx) */
+	/* bits, from the highest: 16, 11, 8, 1, and 28 for the context (config: ctx) */
 	uint64_t key = (uint64_t)graph_id << 48 | shape_of(b, is_alone) << 37 |
-		       (uint64_t)b->n_logit_rows << 29 | (uint64_t)bound;
+		       (uint64_t)b->n_logit_rows << 29 | (uint64_t)b->has_lora << 28 |
+		       (uint64_t)bound;
 	return (struct graph_shape){key, bound, is_alone};
 }

@@ -246,9 +246,7 @@ static bool is_in_pairs(const struct model *m, const char *name)
 				strstr(name, ".self_attn.k_proj"));
 }
 
-/* The row in the file of row `row` in Hugging Face's order. In each head, row i of the first
- * half is stored at 2 i, and row i of the second half at 2 i + 1. */
-static int32_t stored_row(int32_t row, int32_t head_dim)
+int32_t model_stored_row(int32_t row, int32_t head_dim)
 {
 	int32_t i = row % head_dim, half = head_dim / 2;
 	return row - i + i % half * 2 + i / half;
@@ -267,7 +265,8 @@ static void move_rows(void *arg, int begin, int end)
 	const struct row_move *v = arg;
 	for (int32_t i = begin; i < end; i++)
 		memcpy(v->to + (size_t)i * v->row_bytes,
-		       v->from + (size_t)(stored_row(i, v->head_dim) / v->each) * v->row_bytes,
+		       v->from + (size_t)(model_stored_row(i, v->head_dim) / v->each) *
+					 v->row_bytes,
 		       v->row_bytes);
 }
 
@@ -289,7 +288,7 @@ static const uint32_t *moved_zeros(const struct model *m, const struct weight *w
 	uint32_t *to = arena_alloc(m->repacked, n_words * sizeof *to);
 	memset(to, 0, n_words * sizeof *to);
 	for (size_t i = 0; i < (size_t)w->n; i++) {
-		size_t row = (size_t)stored_row((int32_t)i, m->config.head_dim);
+		size_t row = (size_t)model_stored_row((int32_t)i, m->config.head_dim);
 		for (size_t g = 0; g < groups; g++)
 			to[i / each * groups + g] |=
 				(uint32_t)blocks_integer(&from[row / each * groups + g],
@@ -610,7 +609,7 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 	bool in_pairs = is_in_pairs(m, name); /* a bias of q or k */
 	for (int32_t i = 0; i < n; i++)
 		v[i] = blocks_float(t->data, t->dtype,
-				    (size_t)(in_pairs ? stored_row(i, m->config.head_dim)
+				    (size_t)(in_pairs ? model_stored_row(i, m->config.head_dim)
 						      : i));
 	*out = v;
 	return of_gguf(m, t, v, n, fail);
@@ -649,7 +648,7 @@ enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_
 					  strstr(name, ".self_attn.k_norm"));
 	for (size_t i = 0; i < n; i++)
 		v[i] = blocks_float(t->data, t->dtype, is_paired ?
-				    (size_t)stored_row((int32_t)i, m->config.head_dim) : i);
+				    (size_t)model_stored_row((int32_t)i, m->config.head_dim) : i);
 	*out = v;
 	return OK;
 }

@@ -164,6 +164,7 @@ void case_hyper(struct kernel_test *kt); /* hyper-connections, ngram_gate, index
 void case_kv_bytes(struct kernel_test *kt);
 void case_linear(struct kernel_test *kt);
 void case_logits_top(struct kernel_test *kt);
+void case_lora(struct kernel_test *kt); /* lora_add */
 void case_mla(struct kernel_test *kt); /* head_linear, mla_rope_kv */
 void case_moe_experts(struct kernel_test *kt);
 void case_moe_router(struct kernel_test *kt);

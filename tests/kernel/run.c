@@ -18,7 +18,7 @@ static void run_all(struct kernel_test *kt)
 {
 	static void (*const cases[])(struct kernel_test *) = {
 		case_attention, case_attention_fused, case_compress, case_delta, case_hyper,
-		case_kv_bytes, case_linear, case_logits_top, case_mla, case_moe_experts,
+		case_kv_bytes, case_linear, case_logits_top, case_lora, case_mla, case_moe_experts,
 		case_moe_router,
 		case_qk_norm_rope_kv, case_rms_norm, case_rope_table, case_rows,
 		case_act_mul, case_vision,

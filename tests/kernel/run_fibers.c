@@ -25,7 +25,7 @@ static const struct {
 	CASE(attention) CASE(attention_fused) CASE(linear) CASE(moe_experts)
 	CASE(moe_router) CASE(qk_norm_rope_kv) CASE(rms_norm) CASE(rope_table)
 	CASE(delta) CASE(compress) CASE(hyper) CASE(mla) CASE(rows) CASE(act_mul)
-	CASE(logits_top) CASE(kv_bytes) CASE(vision)
+	CASE(logits_top) CASE(lora) CASE(kv_bytes) CASE(vision)
 };
 
 static bool has_code_objects(void)

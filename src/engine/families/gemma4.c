@@ -89,8 +89,8 @@ static enum status both_parts(struct graph *g, const struct layer *l, const stru
 	profile_enter(g->b->profile, PROFILE_GATE_UP);
 	PART(mlp_inner, .m = &l->mlp, .norm = &between);
 	profile_enter(g->b->profile, PROFILE_DOWN);
-	RUN(linear, .n_tok = t, .x = g->mlp.gate, .n_out = 1,
-	    .out = {{.w = &l->mlp.down, .y = g->part, .is_f32 = true}});
+	LINEAR(.n_tok = t, .x = g->mlp.gate, .n_out = 1,
+	       .out = {{.w = &l->mlp.down, .y = g->part, .is_f32 = true}});
 	TRY(experts(g, l, s, fail));
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->part,
 	    .weight = l->norms[NORM_DENSE_POST], .sum = g->own.both);

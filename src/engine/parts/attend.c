@@ -190,15 +190,15 @@ enum status attend_project(struct graph *g, const struct layer *l,
 	int32_t t = s->b->n_tok;
 	bool is_wide = a->norms == HEADS_TOGETHER || a->norms == HEADS_EACH;
 	bool k_is_wide = is_wide || !a->has_v, is_own = l == &g->layers[a->kv_layer];
-	RUN(linear, .norm = x->norm, .n_tok = t, .x = x->in ? x->in : g->n,
-	    .n_out = !is_own ? 1 : !a->has_v ? 2 : a->gate_span ? 4 : 3,
-	    .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q_of(g, a),
-		     .is_f32 = is_wide},
-		    {.w = &a->k, .bias = a->k_bias, .y = k_is_wide ? r->k_wide : r->k,
-		     .is_f32 = k_is_wide},
-		    {.w = &a->v, .bias = a->v_bias, .y = a->norms_values ? r->v_wide : r->v,
-		     .is_f32 = a->norms_values},
-		    {.w = &a->gate, .y = r->q_gate}});
+	LINEAR(.norm = x->norm, .n_tok = t, .x = x->in ? x->in : g->n,
+	       .n_out = !is_own ? 1 : !a->has_v ? 2 : a->gate_span ? 4 : 3,
+	       .out = {{.w = &a->q, .bias = a->q_bias, .y = is_wide ? r->q_wide : q_of(g, a),
+			.is_f32 = is_wide},
+		       {.w = &a->k, .bias = a->k_bias, .y = k_is_wide ? r->k_wide : r->k,
+			.is_f32 = k_is_wide},
+		       {.w = &a->v, .bias = a->v_bias, .y = a->norms_values ? r->v_wide : r->v,
+			.is_f32 = a->norms_values},
+		       {.w = &a->gate, .y = r->q_gate}});
 	if (is_wide)
 		return norm_wide(g, a, t, fail);
 	return is_own && a->norms_values ? norm_values(g, a, t, fail) : OK;

@@ -60,12 +60,14 @@ enum status mlp_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
-static enum status inner_ungated(struct graph *g, const struct mlp *m, int32_t t,
-				 const struct rms_norm_args *norm, struct fail *fail)
+static enum status inner_ungated(struct graph *g, const struct layer *l, const struct graph_step *s,
+				 const struct mlp_inner *x, struct fail *fail)
 {
+	const struct mlp *m = x->m;
 	const struct mlp_scratch *r = &g->mlp;
-	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 1,
-	    .out = {{.w = &m->up, .bias = m->up_bias, .y = r->up}});
+	int32_t t = s->b->n_tok;
+	LINEAR(.norm = x->norm, .n_tok = t, .x = g->n, .n_out = 1,
+	       .out = {{.w = &m->up, .bias = m->up_bias, .y = r->up}});
 	RUN(act_mul, .n_tok = t, .dim = m->up.n, .act = m->act, .gate = r->up, .up = r->up,
 	    .y = r->gate);
 	return OK;
@@ -77,13 +79,12 @@ enum status mlp_inner(struct graph *g, const struct layer *l, const struct graph
 	const struct mlp *m = x->m;
 	const struct mlp_scratch *r = &g->mlp;
 	int32_t t = s->b->n_tok;
-	(void)l;
 	if (m->is_ungated)
-		return inner_ungated(g, m, t, x->norm, fail);
-	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
-	    .act = &m->act,
-	    .out = {{.w = &m->gate, .bias = m->gate_bias, .y = r->gate},
-		    {.w = &m->up, .bias = m->up_bias, .y = r->up}});
+		return inner_ungated(g, l, s, x, fail);
+	LINEAR(.norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
+	       .act = &m->act,
+	       .out = {{.w = &m->gate, .bias = m->gate_bias, .y = r->gate},
+		       {.w = &m->up, .bias = m->up_bias, .y = r->up}});
 	return OK;
 }
 

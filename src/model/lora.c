@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names become those of Hugging Face's models, from "layers." on, in the way in which the base
+ * model's become so. An adapter's B has rows in the order of the files it was made for: of GGUF,
+ * or of Hugging Face. Where rope rotates neighbours there, rows of q and k are put in the order of
+ * the opened model (model_stored_row).
+ */
+#include "model/lora.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/formats/quant.h"
+#include "model/gguf_model.h"
+#include "model/lora_peft.h"
+#include "model/model_arch.h"
+#include "model/safetensors.h"
+#include "model/usual_names.h"
+
+/* One file that is being read. */
+struct lora_reader {
+	struct lora *l;
+	const struct model *m;
+	const char *path;           /* of the tensors' file, for messages */
+	struct lora_peft *peft;     /* NULL: GGUF */
+	struct gguf gguf;
+	double alpha;               /* GGUF: of all modules; 0: their factors are 1 */
+	bool is_paired;             /* rows of q and k are stored in pairs */
+	struct strmap by_file_name; /* index of a module */
+	struct fail *fail;
+};
+
+/* --- names ---------------------------------------------------------------------------- */
+
+/* Sets the module's layer and name. The text model's layers are below one of these; a tower's are
+ * not. */
+static void place(struct lora_module *o, const char *hf, struct arena *a)
+{
+	static const char *const bodies[] = {
+		"", "model.", "language_model.", "language_model.model.", "model.language_model.",
+		"thinker.model.", "backbone.", "backbone.model.", "transformer."};
+	static const char layers[] = "layers.";
+	const char *at = strstr(hf, layers);
+	bool is_text = false;
+	for (size_t i = 0; at && i < ARRAY_LEN(bodies); i++)
+		is_text |= str_is((struct str){hf, (size_t)(at - hf)}, bodies[i]);
+	char *end = NULL;
+	long n = is_text ? strtol(at + strlen(layers), &end, 10) : -1;
+	bool is = is_text && end != at + strlen(layers) && *end == '.' && n >= 0 && n < INT32_MAX;
+	o->layer = is ? (int32_t)n : -1;
+	o->name = is ? arena_strdup(a, at) : hf;
+}
+
+/* The name in Hugging Face's models of a module that the file calls `name`. */
+static const char *usual_name(struct lora_reader *r, const char *name)
+{
+	static const char weight[] = ".weight";
+	struct arena *a = &r->l->arena;
+	struct buf full = {0};
+	buf_addf(&full, "%s%s%c", name, r->peft ? weight : "", 0);
+	const char *usual = r->peft ? usual_names_of(full.p, a)
+				    : gguf_names_hf(&r->gguf, full.p, a);
+	usual = usual ? usual : full.p;
+	size_t n = strlen(usual);
+	if (str_ends(str_of(usual), STR(".weight")))
+		n -= strlen(weight);
+	const char *out = arena_str(a, (struct str){usual, n}).p;
+	buf_deinit(&full);
+	return out;
+}
+
+static enum status gguf_tensor_name(const char *tensor, struct str *out_module, char *out_which,
+				    const char *path, struct fail *fail)
+{
+	static const char *const ends[] = {".lora_a", ".lora_b"};
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (str_ends(str_of(tensor), str_of(ends[i]))) {
+			*out_module = (struct str){tensor, strlen(tensor) - strlen(ends[i])};
+			*out_which = "AB"[i];
+			return OK;
+		}
+	return fail_at(fail, E_UNSUPPORTED, "tensor", "%.200s: the tensor %.120s is no matrix A or "
+		       "B, which is not supported", path, tensor);
+}
+
+/* The module of this name in the file, which is made where it is new. */
+static struct lora_module *module_of(struct lora_reader *r, struct str name)
+{
+	uint32_t i;
+	struct lora *l = r->l;
+	if (strmap_get(&r->by_file_name, name, &i))
+		return &l->modules[i];
+	struct lora_module *o = &l->modules[l->n_modules];
+	*o = (struct lora_module){.file_name = arena_str(&l->arena, name).p, .layer = -1};
+	place(o, usual_name(r, o->file_name), &l->arena);
+	strmap_put(&r->by_file_name, str_of(o->file_name), (uint32_t)l->n_modules++);
+	return o;
+}
+
+/* --- numbers --------------------------------------------------------------------------- */
+
+static enum status bad(struct lora_reader *r, const char *name, const char *what)
+{
+	return fail_at(r->fail, E_FORMAT, "tensor", "%.200s: %.120s %s", r->path, name, what);
+}
+
+/* The numbers of a matrix, in the arena. */
+static enum status decode(struct lora_reader *r, const struct tensor *t, float **out)
+{
+	bool is_plain = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
+	if (!is_plain && t->dtype != DTYPE_BLOCKS)
+		return bad(r, t->name, "has no type of numbers that a matrix can have");
+	if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 || t->dim[0] > INT32_MAX ||
+	    t->dim[1] > INT32_MAX)
+		return bad(r, t->name, "is no matrix");
+	size_t n = (size_t)t->dim[0] * (size_t)t->dim[1];
+	float *x = *out = arena_alloc(&r->l->arena, n * sizeof *x);
+	const struct weight w = {.quant = t->quant, .n = (int32_t)t->dim[0],
+				 .k = (int32_t)t->dim[1], .q = t->data, .name = t->name};
+	if (!is_plain)
+		weight_decode(&w, 0, w.n, x);
+	for (size_t i = 0; i < n; i++) {
+		if (is_plain)
+			x[i] = blocks_float(t->data, t->dtype, i);
+		if (!isfinite(x[i]))
+			return bad(r, t->name, "has numbers that are not finite");
+	}
+	return OK;
+}
+
+/* Takes A (R, K) or B (N, R). */
+static enum status take(struct lora_reader *r, const struct tensor *t)
+{
+	struct str name;
+	char which;
+	float *x = NULL;
+	enum status st = r->peft ? lora_peft_name(t->name, &name, &which, r->path, r->fail)
+				 : gguf_tensor_name(t->name, &name, &which, r->path, r->fail);
+	if (st == OK)
+		st = decode(r, t, &x);
+	if (st != OK)
+		return st;
+	struct lora_module *o = module_of(r, name);
+	int32_t rank = (int32_t)t->dim[which == 'B'], wide = (int32_t)t->dim[which == 'A'];
+	if (which == 'A' ? o->a != NULL : o->b != NULL)
+		return bad(r, t->name, "is there twice");
+	if (o->rank && o->rank != rank)
+		return bad(r, o->file_name, "has an A and a B of different ranks");
+	if (rank > LORA_MAX_RANK)
+		return fail_at(r->fail, E_UNSUPPORTED, "r", "%.200s: %.120s has rank %d: up to %d "
+			       "are supported", r->path, o->file_name, (int)rank, LORA_MAX_RANK);
+	o->rank = rank;
+	r->l->rank = MAX(r->l->rank, rank);
+	*(which == 'A' ? &o->k : &o->n) = wide;
+	*(which == 'A' ? &o->a : &o->b) = x;
+	return OK;
+}
+
+/* Puts rows of B in the order of the opened model. */
+static enum status unpair(struct lora_reader *r, struct lora_module *o)
+{
+	int32_t dim = r->m->config.head_dim;
+	size_t row = (size_t)o->rank;
+	if (!r->is_paired || !(str_ends(str_of(o->name), STR(".self_attn.q_proj")) ||
+			       str_ends(str_of(o->name), STR(".self_attn.k_proj"))))
+		return OK;
+	if (dim < 2 || o->n % dim)
+		return bad(r, o->file_name, "has a B that is no whole heads: it was made for "
+			   "another model");
+	float *to = arena_alloc(&r->l->arena, (size_t)o->n * row * sizeof *to);
+	for (int32_t i = 0; i < o->n; i++)
+		memcpy(to + (size_t)i * row, o->b + (size_t)model_stored_row(i, dim) * row,
+		       row * sizeof *to);
+	o->b = to;
+	return OK;
+}
+
+static enum status finish(struct lora_reader *r, struct lora_module *o)
+{
+	if (!o->a || !o->b)
+		return bad(r, o->file_name, o->a ? "has no B" : "has no A");
+	o->scale = (float)(r->alpha != 0 ? r->alpha / o->rank : 1);
+	enum status st = unpair(r, o);
+	if (st == OK && r->peft)
+		st = lora_peft_scale(r->peft, o->file_name, o->rank, &o->scale, r->fail);
+	if (st == OK && strmap_put(&r->l->by_name, str_of(o->name),
+				   (uint32_t)(o - r->l->modules)))
+		st = bad(r, o->file_name, "is there by two names");
+	return st;
+}
+
+static enum status take_all(struct lora_reader *r, const struct safetensors *file)
+{
+	struct lora *l = r->l;
+	enum status st = OK;
+	l->modules = xcalloc(file->n + 1, sizeof *l->modules);
+	strmap_init(&r->by_file_name, file->n);
+	strmap_init(&l->by_name, file->n);
+	for (size_t i = 0; i < file->n && st == OK; i++)
+		st = take(r, &file->tensors[i]);
+	for (size_t i = 0; i < l->n_modules && st == OK; i++)
+		st = finish(r, &l->modules[i]);
+	strmap_deinit(&r->by_file_name);
+	if (st == OK && !l->n_modules)
+		st = fail_set(r->fail, E_FORMAT, "%.200s: no tensors", r->path);
+	for (size_t i = 0; i < l->n_modules && st == OK; i++) {
+		const struct lora_module *o = &l->modules[i];
+		size_t rank = (size_t)o->rank;
+		l->hash = hash_bytes(l->hash, o->name, strlen(o->name));
+		l->hash = hash_bytes(l->hash, &o->scale, sizeof o->scale);
+		l->hash = hash_bytes(l->hash, o->a, rank * (size_t)o->k * sizeof *o->a);
+		l->hash = hash_bytes(l->hash, o->b, rank * (size_t)o->n * sizeof *o->b);
+	}
+	return st;
+}
+
+/* --- files ------------------------------------------------------------------------------ */
+
+/* Does Hugging Face's file of such a model store rows of q and k in pairs? */
+static bool is_stored_paired(const struct model *m)
+{
+	bool is = false;
+	for (size_t i = 0; i < model_n_archs; i++)
+		is |= strcmp(model_archs[i].model_type, m->config.arch) == 0 &&
+		      model_archs[i].rope_interleaved;
+	return is;
+}
+
+static enum status need_word(struct lora_reader *r, const char *key, const char *want)
+{
+	const struct gguf_value *v = gguf_find(&r->gguf, key);
+	struct str word;
+	if (!v)
+		return fail_at(r->fail, E_MISSING, key, "%.200s: %s is missing: it is no adapter",
+			       r->path, key);
+	if (!gguf_string(v, &word) || !str_is(word, want))
+		return fail_at(r->fail, E_UNSUPPORTED, key, "%.200s: %s is not \"%s\"", r->path,
+			       key, want);
+	return OK;
+}
+
+/* Has the base model the adapter's architecture, as far as can be told? Several model_types have
+ * one name in GGUF, and some have none. */
+static bool is_of_base(const struct lora_reader *r, struct str *out_name)
+{
+	const struct gguf *base = tensors_gguf(r->m->tensors);
+	const struct gguf_value *v = gguf_find(&r->gguf, "general.architecture");
+	const struct gguf_value *own = base ? gguf_find(base, "general.architecture") : NULL;
+	struct str own_name;
+	*out_name = STR("");
+	if (!v || !gguf_string(v, out_name))
+		return false;
+	if (own && gguf_string(own, &own_name))
+		return str_eq(*out_name, own_name);
+	for (const struct model_arch *a = model_archs; a < model_archs + model_n_archs; a++)
+		if (strcmp(a->model_type, r->m->config.arch) == 0 && a->gguf)
+			return str_is(*out_name, a->gguf);
+	return true;
+}
+
+static enum status read_keys(struct lora_reader *r)
+{
+	static const char key[] = "adapter.lora.alpha";
+	struct str name;
+	enum status st = need_word(r, "general.type", "adapter");
+	if (st == OK)
+		st = need_word(r, "adapter.type", "lora");
+	if (st != OK)
+		return st;
+	const struct gguf_value *alpha = gguf_find(&r->gguf, key);
+	if (alpha && (!gguf_number(alpha, 0, &r->alpha) || !isfinite(r->alpha)))
+		return fail_at(r->fail, E_FORMAT, key, "%.200s: %s is no number", r->path, key);
+	if (gguf_find(&r->gguf, "adapter.alora.invocation_tokens"))
+		return fail_at(r->fail, E_UNSUPPORTED, "adapter.alora.invocation_tokens",
+			       "%.200s: activated LoRA begins within a prompt, which is not "
+			       "supported", r->path);
+	if (!is_of_base(r, &name))
+		return fail_at(r->fail, E_CONFIG, "general.architecture", "%.200s: it was made for "
+			       "a base model of architecture \"%.*s\", and this one is %s",
+			       r->path, (int)MIN(name.n, 60), name.p, r->m->config.arch);
+	r->is_paired = gguf_model_is_paired(&r->gguf);
+	return OK;
+}
+
+static enum status read_file(struct lora_reader *r)
+{
+	struct safetensors tensors = {0};
+	struct file_view view = {0};
+	enum status st = file_view_open(r->path, true, NULL, &view, r->fail);
+	if (st != OK)
+		return st;
+	struct str file = {view.p, view.n};
+	if (file_is_lfs_pointer(file, r->path, r->fail))
+		st = E_FORMAT;
+	else if (r->peft)
+		st = safetensors_parse(file, r->path, &r->l->arena, &tensors, r->fail);
+	else
+		st = gguf_parse(file, r->path, &r->l->arena, &r->gguf, &tensors, r->fail);
+	if (st == OK && !r->peft)
+		st = read_keys(r);
+	if (st == OK)
+		st = take_all(r, &tensors);
+	safetensors_deinit(&tensors);
+	gguf_deinit(&r->gguf);
+	file_view_close(&view);
+	return st;
+}
+
+static enum status open_folder(struct lora_reader *r, const char *dir)
+{
+	enum status st = lora_peft_open(dir, &r->peft, r->fail);
+	char *path = file_join(dir, "adapter_model.safetensors");
+	char *older = file_join(dir, "adapter_model.bin");
+	r->path = path;
+	r->is_paired = is_stored_paired(r->m);
+	if (st == OK && !file_exists(path) && file_exists(older))
+		st = fail_set(r->fail, E_UNSUPPORTED, "%.200s is in pickle, which can run code: "
+			      "save it as adapter_model.safetensors", older);
+	if (st == OK)
+		st = read_file(r);
+	lora_peft_close(r->peft);
+	free(path);
+	free(older);
+	return st;
+}
+
+enum status lora_open(const char *path, const struct model *m, struct lora **out,
+		      struct fail *fail)
+{
+	struct stat sb;
+	struct lora *l = xcalloc(1, sizeof *l);
+	struct lora_reader r = {.l = l, .m = m, .path = path, .fail = fail};
+	l->path = xstrdup(path);
+	arena_init(&l->arena);
+	bool is_folder = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
+	enum status st = is_folder ? open_folder(&r, path) : read_file(&r);
+	if (st == OK)
+		*out = l;
+	else
+		lora_close(l);
+	return st;
+}
+
+void lora_close(struct lora *l)
+{
+	if (!l)
+		return;
+	strmap_deinit(&l->by_name);
+	arena_deinit(&l->arena);
+	free(l->modules);
+	free(l->path);
+	free(l);
+}
+
+const struct lora_module *lora_find(const struct lora *l, int32_t layer, const char *part)
+{
+	char name[160];
+	uint32_t i;
+	int n = snprintf(name, sizeof name, "layers.%d.%s", (int)layer, part);
+	bool is = n > 0 && (size_t)n < sizeof name && strmap_get(&l->by_name, str_of(name), &i);
+	return is ? &l->modules[i] : NULL;
+}

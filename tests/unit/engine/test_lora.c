@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sequences with different adapters, and without one, in the same steps: each has the bits that it
+ * has alone, on the CPU's two paths and on a HIP runtime for the CPU. Those without one have the
+ * bits of an engine without adapters. tests/ctl/test_lora.py compares with PEFT.
+ */
+#include "backend/hip/hip.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "engine/engine.h"
+#include "engine/memory_plan.h"
+#include "model/lora.h"
+#include "tests/tap.h"
+
+enum { N_SEQS = 4, N_STEPS = 3, PROMPT = 21, VOCAB = 512 };
+
+struct rig {
+	struct model *m;
+	struct backend *b;
+	struct engine *e;
+	struct lora *loras[2];
+};
+
+static char library[4096];
+/* Adapter of each sequence, 0: none, with its factor; and tokens of its prompt. */
+static const int lora_of[N_SEQS] = {1, 0, 2, 1};
+static const float scale_of[N_SEQS] = {1, 1, -0.5f, 0.25f};
+static const int prompt_of[N_SEQS] = {PROMPT, 7, 1, 13};
+
+static struct rig rig_open(const char *name, bool is_exact, int n_loras)
+{
+	struct rig r = {0};
+	struct fail fail = {0};
+	static const char *const adapters[] = {"all", "other"};
+	struct backend_opts bo = {.name = name, .n_threads = 2, .exact = is_exact,
+				  .hip_library = library};
+	struct engine_opts o = {.n_ctx = 64, .max_batch_tok = 64, .max_seqs = N_SEQS,
+				.prefix_cache = true};
+	enum status st = model_open(tap_src("tests/golden/models/llama-biases"), NULL, &r.m, &fail);
+	for (int i = 0; i < n_loras && st == OK; i++) {
+		char *path = file_join(tap_src("tests/golden/lora"), adapters[i]);
+		st = lora_open(path, r.m, &r.loras[i], &fail);
+		free(path);
+	}
+	o.loras = (const struct lora *const *)r.loras;
+	o.n_loras = n_loras;
+	if (st == OK)
+		st = backend_create(&bo, &r.b, &fail);
+	if (st == OK)
+		st = engine_create(r.m, r.b, &o, &r.e, &fail);
+	if (st != OK) {
+		ok(false, "%s: %s", name, fail.text);
+		exit(tap_done());
+	}
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	engine_destroy(r->e);
+	backend_destroy(r->b);
+	for (int i = 0; i < 2; i++)
+		lora_close(r->loras[i]);
+	model_close(r->m);
+}
+
+/* Runs the sequences of a set (bits) together: their prompts, then steps of a token each. out:
+ * logits after each step, (N_SEQS, N_STEPS + 1, V). */
+static void run(struct rig *r, unsigned set, float *out)
+{
+	struct engine_seq *seq[N_SEQS] = {NULL};
+	int32_t ids[N_SEQS][PROMPT + N_STEPS];
+	struct engine_slice s[N_SEQS];
+	struct fail fail = {0};
+	int cached, which[N_SEQS];
+	for (int i = 0; i < N_SEQS; i++)
+		for (int k = 0; k < PROMPT + N_STEPS; k++)
+			ids[i][k] = (k * 31 + i * 17 + 5) % VOCAB;
+	for (int step = 0; step <= N_STEPS; step++) {
+		int n = 0;
+		for (int i = 0; i < N_SEQS; i++) {
+			static const char *const spaces[] = {"a", "b", "c", "d"};
+			const struct engine_prompt p = {.tokens = ids[i], .n = prompt_of[i],
+							.space = str_of(spaces[i]),
+							.lora = r->loras[0] ? lora_of[i] : 0,
+							.lora_scale = scale_of[i]};
+			if (!(set >> i & 1))
+				continue;
+			if (step == 0)
+				seq[i] = engine_seq_create_in(r->e, &p, &cached);
+			int at = engine_seq_length(seq[i]);
+			int n_tok = step ? 1 : prompt_of[i] - at;
+			if (engine_seq_reserve(r->e, seq[i], n_tok) != OK)
+				ok(false, "room");
+			s[n] = (struct engine_slice){.seq = seq[i], .tokens = ids[i] + at,
+						     .n = n_tok, .n_logits = 1};
+			which[n++] = i;
+		}
+		if (engine_step(r->e, s, n, &fail) != OK)
+			ok(false, "a step: %s", fail.text);
+		for (int k = 0; k < n; k++)
+			memcpy(out + (which[k] * (N_STEPS + 1) + step) * VOCAB,
+			       engine_logits(r->e, k), VOCAB * sizeof *out);
+	}
+	for (int i = 0; i < N_SEQS; i++)
+		engine_seq_destroy(r->e, seq[i]);
+}
+
+static bool is_same(const float *a, const float *b, int i)
+{
+	size_t n = (N_STEPS + 1) * VOCAB;
+	return memcmp(a + (size_t)i * n, b + (size_t)i * n, n * sizeof *a) == 0;
+}
+
+static void test_mixed(const char *name, bool is_exact)
+{
+	enum { ALL = N_SEQS * (N_STEPS + 1) * VOCAB };
+	static float mixed[ALL], alone[ALL], bare[ALL], again[ALL];
+	struct rig r = rig_open(name, is_exact, 2);
+	const char *way = is_exact ? ", exact" : "";
+	run(&r, 15, mixed);
+	for (int i = 0; i < N_SEQS; i++) {
+		run(&r, 1u << i, alone);
+		ok(is_same(mixed, alone, i), "%s%s: sequence %d has the bits that it has alone",
+		   name, way, i);
+	}
+	run(&r, 15, again); /* a step with adapters after those without */
+	ok(memcmp(mixed, again, sizeof mixed) == 0, "%s%s: and again", name, way);
+	rig_close(&r);
+	r = rig_open(name, is_exact, 0);
+	run(&r, 15, bare);
+	for (int i = 0; i < N_SEQS; i++)
+		ok(is_same(mixed, bare, i) == (lora_of[i] == 0), "%s%s: sequence %d is %s that of "
+		   "a model without adapters", name, way, i, lora_of[i] ? "not" : "bit by bit");
+	rig_close(&r);
+}
+
+/* All adapters count in the plan of the memory. */
+static void test_memory(void)
+{
+	struct rig r = rig_open("cpu", true, 2);
+	struct memory_plan without, with;
+	struct engine_opts o = {.n_ctx = 64, .max_seqs = 1};
+	struct fail fail = {0};
+	size_t n = 0;
+	for (int i = 0; i < 2; i++)
+		for (size_t k = 0; k < r.loras[i]->n_modules; k++) {
+			const struct lora_module *m = &r.loras[i]->modules[k];
+			n += (size_t)m->rank * (size_t)(m->n + m->k) * sizeof(float);
+		}
+	ok(engine_plan(r.m, r.b, &o, &without, &fail) == OK, "a plan without adapters");
+	o.loras = (const struct lora *const *)r.loras;
+	o.n_loras = 2;
+	ok(engine_plan(r.m, r.b, &o, &with, &fail) == OK, "a plan with them");
+	ok(with.taken >= without.taken + (int64_t)n, "takes the bytes of their matrices more");
+	rig_close(&r);
+}
+
+int main(void)
+{
+	const char *build = getenv("HALOD_BUILDDIR");
+	snprintf(library, sizeof library, "%s/tests/hip-on-cpu/libhip_cpu.so", build ? build : ".");
+	test_mixed("cpu", true);
+	test_mixed("cpu", false);
+	test_mixed("hip", false);
+	test_memory();
+	return tap_done();
+}
