@@ -64,7 +64,7 @@ static void anthropic_format_init(struct api_call *c, const char *request_id)
 	buf_add_z(head, "{\"id\":");
 	buf_add_json(head, buf_str(&id));
 	buf_add_z(head, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-	buf_add_json(head, str_of(c->api->model_name));
+	buf_add_json(head, str_of(c->model_name));
 	buf_add_z(head, ",\"content\":[");
 	buf_deinit(&id);
 }

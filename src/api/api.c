@@ -38,6 +38,11 @@ static void copy_names(struct api *a, const struct api_opts *o)
 				 (size_t)o->n_aliases * sizeof *a->aliases);
 	for (int i = 0; i < o->n_aliases; i++)
 		a->aliases[i] = arena_strdup(&a->arena, o->aliases[i]);
+	a->n_loras = o->n_loras;
+	a->loras = arena_alloc(&a->arena, (size_t)o->n_loras * sizeof *a->loras);
+	for (int i = 0; i < o->n_loras; i++)
+		a->loras[i] = (struct api_lora){arena_strdup(&a->arena, o->loras[i].name),
+						o->loras[i].hash};
 }
 
 void api_set_on_ignored(void (*tell)(const char *keyword))
@@ -224,7 +229,7 @@ bool api_has_name(const struct api *a, struct str name)
 	for (int i = 0; i < a->n_aliases; i++)
 		if (api_is_named(name, a->aliases[i]))
 			return true;
-	return false;
+	return api_lora_named(a, name) >= 0;
 }
 
 enum status api_fail_name(const struct api *a, struct str name,

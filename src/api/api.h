@@ -26,6 +26,12 @@ struct api_memory;
 struct api_memory *api_memory_create(void);
 void api_memory_destroy(struct api_memory *m); /* NULL is fine */
 
+/* A LoRA adapter that requests may name. */
+struct api_lora {
+	const char *name;
+	uint64_t hash; /* of its contents */
+};
+
 struct api_opts {
 	const struct model *model;
 	const char *chat_template; /* replaces the model's own template; NULL: the model's */
@@ -48,6 +54,8 @@ struct api_opts {
 	const char *model_name;    /* `model` in answers; the name that requests give */
 	const char *const *aliases; /* further names of the model that requests may give */
 	int n_aliases;
+	const struct api_lora *loras; /* (n_loras) in the order of engine_opts.loras; copied */
+	int n_loras;
 	int32_t n_ctx;
 	int64_t max_output_tok;    /* cap on max_tokens; 0: the context's length */
 	int32_t max_choices;       /* cap on a request's choices, n times its prompts; 0: 8 */

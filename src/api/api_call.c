@@ -27,15 +27,23 @@
 /* --- in ------------------------------------------------------------------ */
 
 /* An absent name (or "", as editors send it) is accepted: there is one model. Another
- * model's name is refused: its user would believe to talk to that model. */
-static enum status check_model(const struct json_node *body,
-			       const struct api *a, struct fail *fail)
+ * model's name is refused: its user would believe to talk to that model. An adapter's name stands
+ * for the model with this adapter. */
+static enum status read_model(const struct json_node *body, struct api_call *c, struct fail *fail)
 {
+	const struct api *a = c->api;
 	struct json_node at = json_read_get(body, "model");
 	struct str name = {0};
+	c->model_name = a->model_name;
 	enum status st = json_read_str(&at, &name, fail);
 	if (st == OK && name.n && !api_has_name(a, name))
 		return api_fail_name(a, name, fail);
+	int i = st == OK && name.n ? api_lora_named(a, name) : -1;
+	if (i >= 0) {
+		c->model_name = a->loras[i].name;
+		c->request->lora = i + 1;
+		c->request->lora_scale = 1;
+	}
 	return st;
 }
 
@@ -48,7 +56,7 @@ static enum status read_body(struct api_call *c, const json_t *json,
 	struct dialect_body to;
 	dialect_body_init(&to);
 	to.model = &c->api->chat;
-	enum status st = check_model(&body, c->api, fail);
+	enum status st = read_model(&body, c, fail);
 	if (st == OK && c->dialect->fields != DIALECT_OWN)
 		st = fields_check(&body, c->dialect->fields, &to.ignored, fail);
 	if (st == OK && c->dialect->rewrite) {

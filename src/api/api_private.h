@@ -39,6 +39,8 @@ struct api {
 	const char *model_name, *version, *system_fingerprint;
 	const char **aliases;
 	int n_aliases;
+	struct api_lora *loras; /* (n_loras) */
+	int n_loras;
 	int32_t n_ctx, n_vocab;
 	int32_t max_output_tok; /* cap on max_tokens; 0: the context's length */
 	int32_t max_choices;
@@ -53,7 +55,9 @@ struct api {
 	struct batch_store *batches; /* has a lock; NULL: none */
 };
 
-/* Is this the model's name or one of its aliases? */
+/* The index of the adapter of this name; -1: none has it. */
+int api_lora_named(const struct api *a, struct str name);
+/* Is this the model's name, one of its aliases, or an adapter's name? */
 bool api_has_name(const struct api *a, struct str name);
 
 /* Fails with E_MODEL: a request asks for a model that is not served. NULL: several are. */
@@ -109,6 +113,7 @@ struct api_call {
 	bool is_started;      /* it has left the queue; stats has the time */
 	enum status status;
 	const char *user;
+	const char *model_name; /* `model` of the answer: the model's own, or its adapter's */
 	const char *ignored;  /* parts of the body without effect, for a header; "": none */
 	const struct str *echo; /* (n_prompts) text put before each answer, or NULL */
 	bool echoes_logprobs;   /* an echo has log-probabilities, too */

@@ -32,7 +32,7 @@ void format_init(struct api_call *c, const struct format *f, const char *request
 	buf_addf(head, ",\"object\":\"%s\",\"created\":%lld,\"model\":",
 		 c->is_stream ? f->chunk_object : f->object,
 		 (long long)clock_wall_s());
-	buf_add_json(head, str_of(a->model_name));
+	buf_add_json(head, str_of(c->model_name));
 	buf_add_z(head, ",\"system_fingerprint\":");
 	buf_add_json(head, str_of(a->system_fingerprint));
 	buf_add_z(head, ",\"choices\":[");

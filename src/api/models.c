@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /v1/models: one entry for each name the model answers to, since clients offer their
- * users the ids of this list. An entry has OpenAI's members and Anthropic's (from `type` on),
- * so that the clients of both read it. `max_model_len` is vLLM's member and `meta` is
- * llama.cpp's; clients look for either. `status` is that of llama-server's router.
+ * GET /v1/models: one entry for each name the model answers to, and for each of its adapters,
+ * since clients offer their users the ids of this list. An entry has OpenAI's members and
+ * Anthropic's (from `type` on), so that the clients of both read it. `max_model_len` is vLLM's
+ * member and `meta` is llama.cpp's; clients look for either. `status` is that of llama-server's
+ * router.
  */
 #include <math.h>
 #include <time.h>
@@ -43,9 +44,9 @@ static void add_state(const struct api_row *row, struct buf *out)
 	buf_add_c(out, '}');
 }
 
-/* The caller adds the last brace. */
+/* The caller adds the last brace. parent: the base model of an adapter; NULL: it is none. */
 static void add_entry(const struct api_row *row, struct str id, const struct served *s,
-		      struct buf *out)
+		      const char *parent, struct buf *out)
 {
 	const struct api *a = row->api;
 	const struct model_config *cfg = &s->model->config;
@@ -56,8 +57,13 @@ static void add_entry(const struct api_row *row, struct str id, const struct ser
 		 "\"root\":",
 		 (long long)a->created);
 	buf_add_json(out, str_of(s->name));
+	buf_add_z(out, ",\"parent\":");
+	if (parent)
+		buf_add_json(out, str_of(parent));
+	else
+		buf_add_z(out, "null");
 	buf_addf(out,
-		 ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,"
+		 ",\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,"
 		 "\"n_ctx_train\":%d,\"n_embd\":%d,\"n_params\":%lld,"
 		 "\"size\":%lld}",
 		 s->n_ctx, cfg->n_vocab, cfg->max_ctx, cfg->d_model, (long long)s->n_params,
@@ -69,7 +75,8 @@ static void add_entry(const struct api_row *row, struct str id, const struct ser
 static void add_model(const struct api_row *row, struct str id, struct buf *out)
 {
 	const struct api *a = row->api;
-	add_entry(row, id, &a->served[0], out);
+	bool is_lora = api_lora_named(a, id) >= 0;
+	add_entry(row, id, &a->served[0], is_lora ? a->model_name : NULL, out);
 	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s%s],"
 		 "\"output_modalities\":[\"text\"]}}", a->sees ? ",\"image\"" : "",
 		 a->hears ? ",\"audio\"" : "");
@@ -89,7 +96,7 @@ static void add_closed(const struct api_row *row, struct buf *out)
 /* Adds the model of /v1/embeddings or of /v1/rerank. */
 static void add_reader(const struct api_row *row, const struct served *s, struct buf *out)
 {
-	add_entry(row, str_of(s->name), s, out);
+	add_entry(row, str_of(s->name), s, NULL, out);
 	buf_add_c(out, '}');
 }
 
@@ -119,8 +126,13 @@ void api_models_format(const struct api_row *rows, int n, struct buf *out)
 			buf_add_c(out, ',');
 			add_model(&rows[i], str_of(a->aliases[k]), out);
 		}
-		if (i == n - 1 && a->n_aliases)
-			last = a->aliases[a->n_aliases - 1];
+		for (int k = 0; k < a->n_loras; k++) {
+			buf_add_c(out, ',');
+			add_model(&rows[i], str_of(a->loras[k].name), out);
+		}
+		if (i == n - 1 && (a->n_aliases || a->n_loras))
+			last = a->n_loras ? a->loras[a->n_loras - 1].name
+					  : a->aliases[a->n_aliases - 1];
 	}
 	for (int k = 1; readers && k < readers->api->n_served; k++) {
 		buf_add_c(out, ',');

@@ -273,7 +273,7 @@ static void add_end(const struct api_call *c, struct buf *out)
 		 "\"stopping_word\":", stop_type(c));
 	buf_add_json(out, str_of(c->stop_string ? c->stop_string : ""));
 	buf_add_z(out, ",\"model\":");
-	buf_add_json(out, str_of(c->api->model_name));
+	buf_add_json(out, str_of(c->model_name));
 	buf_addf(out, ",\"has_new_line\":%s", has_line(c) ? "true" : "false");
 	buf_addf(out, ",\"truncated\":%s,\"tokens_predicted\":%d,\"tokens_evaluated\":%d,"
 		 "\"tokens_cached\":%d,", x->is_cut ? "true" : "false", s->n_output,

@@ -31,7 +31,7 @@ static void add_now(struct buf *out)
 static void begin_object(const struct api_call *c, struct buf *out)
 {
 	buf_add_z(out, "{\"model\":");
-	buf_add_json(out, str_of(c->api->model_name));
+	buf_add_json(out, str_of(c->model_name));
 	buf_add_z(out, ",\"created_at\":\"");
 	add_now(out);
 	buf_add_c(out, '"');

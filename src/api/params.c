@@ -378,8 +378,9 @@ static enum status read_priority(const struct json_node *body, struct request *r
 }
 
 /* Sets which requests may resume the KV pages of this one: those of the same key (unless
- * the settings let all keys share) with the same salt. The key's part has a fixed length,
- * so no salt can imitate another key's part. */
+ * the settings let all keys share) with the same salt, and of the same adapter with the same
+ * scale. The parts of the adapter and of the key have fixed lengths, and a key's is
+ * hexadecimal, so no salt can imitate them. */
 static enum status read_cache_salt(const struct json_node *body, struct api_call *c,
 				   struct fail *fail)
 {
@@ -392,9 +393,16 @@ static enum status read_cache_salt(const struct json_node *body, struct api_call
 		return json_read_fail(&at, fail, "must have 1 to %d bytes",
 				      MAX_SALT_BYTES);
 	uint64_t owner = c->api->shares_prefixes ? 0 : c->owner;
-	if (owner == 0 && salt.n == 0)
+	const struct request *r = c->request;
+	if (owner == 0 && salt.n == 0 && !r->lora)
 		return OK;
 	struct buf name = {0};
+	if (r->lora) {
+		uint32_t scale;
+		memcpy(&scale, &r->lora_scale, sizeof scale);
+		buf_addf(&name, "lora:%016" PRIx64 "%08" PRIx32, c->api->loras[r->lora - 1].hash,
+			 scale);
+	}
 	buf_addf(&name, "%016" PRIx64, owner);
 	buf_add_str(&name, salt);
 	c->request->cache_space = arena_str(&c->request->arena, buf_str(&name));
@@ -444,6 +452,8 @@ enum status params_read(const struct json_node *body, struct api_call *c,
 		st = read_prompt_logprobs(body, c, fail);
 	if (st == OK)
 		st = read_user(body, c, fail);
+	if (st == OK)
+		st = params_read_lora(body, c, fail);
 	if (st == OK)
 		st = read_cache_salt(body, c, fail);
 	if (st == OK)

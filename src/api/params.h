@@ -25,6 +25,9 @@ enum status params_read_ids(const struct json_node *at, size_t max,
 			    int32_t n_vocab, struct arena *a, int32_t **out,
 			    size_t *out_n, struct fail *fail) MUST_USE;
 
+/* In params_lora.c: reads `lora`. The adapter that `model` names is in the request. */
+enum status params_read_lora(const struct json_node *body, struct api_call *c,
+			     struct fail *fail) MUST_USE;
 /* In params_dry.c: reads dry_allowed_length, dry_penalty_last_n and dry_sequence_breakers.
  * Call it when the multiplier is read: the breakers' tokens are found only where DRY is
  * on. */

@@ -156,7 +156,7 @@ static void add_response(const struct api_call *c, const struct fail *fail,
 	}
 	buf_addf(out, ",\"incomplete_details\":%s,\"model\":",
 		 is_cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
-	buf_add_json(out, str_of(c->api->model_name));
+	buf_add_json(out, str_of(c->model_name));
 	buf_add_str(out, buf_str(&r->echo));
 	buf_add_z(out, ",\"output\":[");
 	int n = 0;

@@ -136,6 +136,9 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
+	s = adapters_plan(c, out->model_name, &out->adapters, fail);
+	if (s != OK)
+		return s;
 	out->weight_cache = find_dir(c->weight_cache, "");
 	out->expert_dir = find_dir(c->expert_dir, "");
 	out->kv_dir = find_dir(c->kv_dir, "/kv");
@@ -160,6 +163,7 @@ void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
 	free(p->model_name);
+	adapters_deinit(&p->adapters);
 	free(p->weight_cache);
 	free(p->expert_dir);
 	free(p->kv_dir);
@@ -296,7 +300,7 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 	if (model_asks_fp8_kv(b->model))
 		log_info("the checkpoint asks for a KV cache in FP8 or less: it gets one of more "
 			 "bits");
-	return OK;
+	return adapters_open(&o->plan->adapters, b->model, &b->adapters, fail);
 }
 
 /* Opens the model that drafts, where one is named. */
@@ -400,6 +404,8 @@ static struct engine_opts main_opts_of(const struct boot_opts *o, const struct b
 {
 	struct engine_opts eo = engine_opts_of(o, b->model->config.max_ctx, fit);
 	eo.draft = b->draft;
+	eo.loras = (const struct lora *const *)b->adapters.loras;
+	eo.n_loras = b->adapters.n;
 	return eo;
 }
 
@@ -418,6 +424,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	 * progress is otherwise shown only at a tensor's end. */
 	on_weights((void *)o, 0, atomic_load(&o->health->load_total));
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
+	adapters_drop(&b->adapters);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_draft_max(b->engine))
 		s = fail_mtp(fail); /* its files lack tensors of it */
 	if (s == OK && c->profile) {
@@ -685,6 +692,8 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b,
 		.model_name = o->plan->model_name,
 		.aliases = c->aliases.items,
 		.n_aliases = c->aliases.n,
+		.loras = b->adapters.names,
+		.n_loras = b->adapters.n,
 		.n_ctx = look->n_ctx,
 		.max_output_tok = c->max_output_tokens,
 		.max_choices = (int32_t)c->max_choices,
@@ -878,6 +887,7 @@ void boot_unload(struct boot *b, struct boot_shared *shared)
 	sound_destroy(b->sound);
 	model_close(b->model);
 	model_close(b->draft);
+	adapters_close(&b->adapters);
 	if (b->is_first) {
 		embed_destroy(b->embedder);
 		embed_destroy(b->reranker);
@@ -906,5 +916,6 @@ enum status boot_open(const struct boot_opts *o, const struct boot_look *look, s
 	const struct model_opts mo = {.use_mmap = true};
 	*out = (struct boot){0};
 	enum status s = model_open(o->plan->model_dir, &mo, &out->model, fail);
+	adapters_name(&o->plan->adapters, &out->adapters);
 	return s == OK ? create_api(o, out, look, &out->api, fail) : s;
 }

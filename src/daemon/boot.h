@@ -6,6 +6,7 @@
 #pragma once
 #include "api/api.h"
 #include "backend/backend.h"
+#include "daemon/adapters.h"
 #include "daemon/config.h"
 #include "sched/sched.h"
 
@@ -13,6 +14,7 @@
 struct boot_plan {
 	char *model_dir;
 	char *model_name;
+	struct adapters adapters;
 	char *weight_cache;  /* folder of the weight cache; "": none */
 	char *expert_dir;    /* folder of expert files; "": beside the model */
 	int64_t expert_memory; /* as in struct backend_opts */
@@ -66,6 +68,7 @@ struct boot {
 	bool lacks_audio;      /* as in struct fit */
 	struct model *model;
 	struct model *draft; /* the model that drafts for it; NULL: none */
+	struct adapters_open adapters;
 	struct backend *backend;
 	struct profile *profile; /* NULL: steps are not measured */
 	struct engine *engine;

@@ -69,9 +69,9 @@ static const struct {
 	{"--media-path", "use --image-dir DIR"},
 	{"--allowed-origins", "use --cors-origins LIST"},
 	{"--temp", "use --temperature X"},
-	{"--lora", "adapters are not supported; merge it into the model"},
-	{"--lora-modules", "adapters are not supported; merge it into the model"},
-	{"--enable-lora", "adapters are not supported; merge it into the model"},
+	{"--lora-modules", "use --lora NAME=PATH, with commas between several"},
+	{"--lora-scaled", "use --lora NAME=PATH; a request's lora has the scale"},
+	{"--enable-lora", "name the adapters: --lora NAME=PATH"},
 	{"--dtype", "weights keep the format of their files"},
 	{"-q", "weights keep the format of their files; a quantized model says so itself"},
 	{"--quantization", "weights keep the format of their files; a quantized model says so "

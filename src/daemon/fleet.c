@@ -553,8 +553,6 @@ static void add_member(struct fleet *m, const struct config *c)
 	e->memory = api_memory_create();
 	r->name = e->plan.model_name;
 	r->health = &e->health;
-	r->aliases = c->aliases.items;
-	r->n_aliases = c->aliases.n;
 }
 
 /* Settings of transcription_model: what describes `model` alone is as where nothing is said. */
@@ -587,8 +585,8 @@ static enum status add_listener(struct fleet *m, struct fail *fail)
 	r->name = plan->model_name;
 	r->is_listener = true;
 	bool is_taken = strcmp(r->name, m->rows[0].name) == 0;
-	for (int i = 0; i < c->aliases.n; i++)
-		is_taken |= strcmp(r->name, c->aliases.items[i]) == 0;
+	for (int i = 0; i < m->rows[0].n_aliases; i++)
+		is_taken |= strcmp(r->name, m->rows[0].aliases[i]) == 0;
 	if (!is_taken)
 		return OK;
 	return fail_at(fail, E_CONFIG, "transcription_model", "transcription_model = %.200s: its "
@@ -606,6 +604,8 @@ enum status fleet_create(const struct fleet_opts *o, struct fleet **out, struct 
 	add_member(m, o->config);
 	enum status s = boot_plan(o->config, &m->members[0].plan, fail);
 	m->rows[0].name = m->members[0].plan.model_name;
+	m->rows[0].aliases = m->members[0].plan.adapters.all;
+	m->rows[0].n_aliases = m->members[0].plan.adapters.n_all;
 	if (s == OK && *o->config->transcription_model)
 		s = add_listener(m, fail);
 	*out = m;

@@ -86,7 +86,8 @@ struct engine_prompt choice_engine_prompt(const struct sched_choice *c)
 	const struct ids *p = choice_prompt(c);
 	return (struct engine_prompt){p->p, (int)p->n, c->r->cache_space, c->r->turn_at,
 				      c->r->images, c->r->n_images,
-				      request_is_background(c->r)};
+				      request_is_background(c->r), c->r->lora,
+				      c->r->lora_scale};
 }
 
 int choice_length(const struct sched_choice *c)

@@ -116,6 +116,8 @@ struct request {
 	void (*let_go)(void *held);
 	/* the space of the prefix cache that it uses; empty: the common one */
 	struct str cache_space;
+	int lora; /* its adapter: 1 + index in engine_opts.loras; 0: none */
+	float lora_scale;
 	struct sampler_params sampling;
 	int32_t max_tokens; /* output tokens of a choice; 0: up to the end of the context */
 	bool no_output;     /* only compute the prompt */

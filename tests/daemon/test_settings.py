@@ -17,7 +17,7 @@ NOBODY = 54321  # root may read and write everything
 FREE = {"model_name", "aliases"}
 # What each setting of a file, of a folder or of words may not be, beside the usual. {} is the
 # test's folder; `with`: other settings that it needs.
-FILES = {"model": "", "embedding_model": "", "rerank_model": "",
+FILES = {"model": "", "embedding_model": "", "rerank_model": "", "lora": "",
          "draft_model": "speculative = auto", "transcription_model": "", "chat_template": "",
          "mmproj": "", "tls_cert": "tls_key = {}/fine", "tls_key": "tls_cert = {}/cert",
          "api_key_file": "", "hip_library": "backend = hip"}

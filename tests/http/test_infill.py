@@ -110,7 +110,7 @@ def test_faults(t, d):
                         ({**VIM, "input_extra": 1}, "input_extra"),
                         ({**VIM, "response_fields": [1]}, "response_fields[0]"),
                         ({**VIM, "n_predict": "x"}, "n_predict"),
-                        ({**VIM, "lora": [{"id": 0}]}, "lora"),
+                        ({**VIM, "lora": [{"id": 0}]}, "lora[0].id"),
                         ({**VIM, "dry_multiplier": "x"}, "dry_multiplier"),
                         ({**VIM, "guided_json": False}, "guided_json"),
                         ({**VIM, "json_schema": {"properties": {"max_tokens": {
