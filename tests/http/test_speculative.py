@@ -370,8 +370,9 @@ def test_mtp(t):
 def test_draft_model(t, want):
     """Drafts of a second model. halo-tiny is its own, which is right where nothing is left to chance
     and nothing of the vocabulary is ruled out. want: its answers to ASKED without drafts."""
+    folder = tempfile.TemporaryDirectory()
     d = Halod(model=MODEL, speculative="draft", draft_model=MODEL, sleep_after="2s",
-              self_check="no")
+              self_check="no", kv_dir=folder.name)
     for k, v in ASKED.items():
         t.equal(said(d, v), want[k], "draft_model: " + k)
     a = d.request("POST", *chat("Tell me a story about a boat.")).json
@@ -388,9 +389,13 @@ def test_draft_model(t, want):
     while not d.metrics().get('model_unloads_total{reason="sleep"}') and \
             time.monotonic() < deadline:
         time.sleep(0.1)
+    # Pages from the disk have nothing of the model that drafts: it reads them anew.
     t.equal(said(d, ASKED["a story"]), want["a story"], "after it slept")
-    t.ok(numbers(d)[0] > drafts, "and drafts as before", numbers(d))
+    t.ok(d.metrics()["prompt_tokens_disk_total"] > 0, "with pages from the disk")
+    drafts, drafted, right = (b - a for a, b in zip((drafts, drafted, right), numbers(d)))
+    t.ok(right > 0.9 * drafted > 50, "and drafts as before", (drafts, drafted, right))
     t.equal(d.stop(), 0, "it ends well")
+    folder.cleanup()
     # As auto has it, beside lookup; and two other kinds of models: states, and latent attention.
     d = Halod(model=MODEL, speculative="auto", draft_model=MODEL, threads=2)
     d.wait_log("draft_model .*halo-tiny: ")
@@ -424,6 +429,18 @@ def test_head(t):
     with ThreadPoolExecutor(4) as pool:
         t.equal(list(pool.map(lambda v: said(on, v), asked)), want, "a head: four at once")
     t.equal(on.stop(), 0, "it ends well")
+    answers = []
+    with tempfile.TemporaryDirectory() as folder:
+        for is_read in (False, True):
+            d = Halod(speculative="draft", self_check="no", kv_dir=folder,
+                      model=os.path.join(GOLDEN, "smollm3"),
+                      draft_model=os.path.join(SRCDIR, "tests/golden/drafters/smollm3-eagle3"))
+            answers.append(d.request("POST", *raw(PROMPT)).json)
+            timings = answers[-1]["timings"]
+            t.equal((timings["disk_n"] > 0, "draft_n" in timings), (is_read, not is_read),
+                    "pages from the disk lack a head's keys: it drafts nothing behind them")
+            t.equal(d.stop(), 0, "it ends well")
+    t.equal(answers[1]["choices"], answers[0]["choices"], "the answer is the same")
     if os.path.exists(FIBERS):
         on = both(t, "a head on fibers", {"any token": raw(PROMPT[:8], max_tokens=8)}, "draft",
                   backend="hip", hip_library=FIBERS, ctx=256, max_seqs=2, **more)
