@@ -67,8 +67,14 @@ void batch_files_make_id(char out[BATCH_ID])
 void batch_files_drop(struct batch_store *s, int i)
 {
 	struct batch_file *f = s->files[i];
+	/* The bytes of a file that is open stay when its name goes. To free many takes the disk
+	 * long, and the event loop would wait. */
+	int fd = s->n_gone < BATCH_GONE
+		? openat(s->files_fd, f->id, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 	unlinkat(s->files_fd, batch_store_path(f->id, ".json").text, 0);
 	unlinkat(s->files_fd, f->id, 0);
+	if (fd >= 0)
+		s->gone[s->n_gone++] = fd;
 	s->n_bytes -= f->n_bytes;
 	memmove(&s->files[i], &s->files[i + 1],
 		(size_t)(--s->n_files - i) * sizeof *s->files);
@@ -231,7 +237,12 @@ enum status batch_files_delete(struct batch_store *s, uint64_t owner, struct str
 	else
 		batch_files_drop(s, i);
 	batch_store_count(s);
+	if (st == OK && s->on_work)
+		s->on_work(s->ctx);
+	bool is_told = s->on_work;
 	pthread_mutex_unlock(&s->lock);
+	if (!is_told)
+		batch_store_free_gone(s);
 	return st;
 }
 

@@ -117,6 +117,7 @@ void batch_store_close(struct batch_store *s)
 	if (!s)
 		return;
 	const int fds[] = {s->files_fd, s->batches_fd, s->lock_fd};
+	batch_store_free_gone(s);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -142,6 +143,18 @@ void batch_store_on_work(struct batch_store *s, void (*fn)(void *ctx), void *ctx
 	pthread_mutex_unlock(&s->lock);
 }
 
+void batch_store_free_gone(struct batch_store *s)
+{
+	int gone[BATCH_GONE];
+	pthread_mutex_lock(&s->lock);
+	int n = s->n_gone;
+	memcpy(gone, s->gone, sizeof gone);
+	s->n_gone = 0;
+	pthread_mutex_unlock(&s->lock);
+	for (int i = 0; i < n; i++)
+		close(gone[i]);
+}
+
 int64_t batch_store_max_window_s(const struct batch_store *s)
 {
 	return s->o.max_window_s;
@@ -163,6 +176,7 @@ int64_t batch_store_sweep(struct batch_store *s, int64_t now_s)
 	batch_records_sweep(s, now_s, &next_s);
 	batch_store_count(s);
 	pthread_mutex_unlock(&s->lock);
+	batch_store_free_gone(s);
 	return next_s;
 }
 

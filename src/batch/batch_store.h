@@ -35,8 +35,12 @@ enum status batch_store_check(const char *dir, struct fail *fail) MUST_USE;
 enum status batch_store_open(const struct batch_store_opts *o, struct batch_store **out,
 			     struct fail *fail) MUST_USE;
 void batch_store_close(struct batch_store *s); /* NULL is fine */
-/* Sets who is told, on any thread, that a batch was made or cancelled. NULL: nobody. */
+/* Sets who is told, on any thread, that a batch was made or cancelled, or a file removed. NULL:
+ * nobody. */
 void batch_store_on_work(struct batch_store *s, void (*fn)(void *ctx), void *ctx);
+/* Frees the bytes of files that were removed. That may take the disk long, and for others the lock
+ * is free meanwhile. Whoever is told of work calls it. */
+void batch_store_free_gone(struct batch_store *s);
 int64_t batch_store_max_window_s(const struct batch_store *s);
 /* Removes what is older than it may become. Returns when to come again, in seconds since 1970. */
 int64_t batch_store_sweep(struct batch_store *s, int64_t now_s);

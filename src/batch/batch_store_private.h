@@ -10,6 +10,8 @@
 #include "batch/batch_records.h"
 #include "batch/batch_store.h"
 
+enum { BATCH_GONE = 32 };
+
 struct batch_store {
 	struct batch_store_opts o;
 	char *dir;
@@ -21,6 +23,8 @@ struct batch_store {
 	int64_t n_bytes;           /* of the files, those too */
 	struct batch **batches;    /* [n_batches] the oldest first */
 	int n_batches;
+	int gone[BATCH_GONE]; /* [n_gone] files without a name, whose bytes are not yet freed */
+	int n_gone;
 	void (*on_work)(void *ctx);
 	void *ctx;
 };
@@ -63,6 +67,7 @@ void batch_files_load(struct batch_store *s);
 void batch_records_load(struct batch_store *s);
 /* With the lock held: */
 struct batch_file *batch_files_find(const struct batch_store *s, uint64_t owner, struct str id);
-void batch_files_drop(struct batch_store *s, int i); /* the file is removed, too */
+/* The file loses its name, too; its bytes are freed by batch_store_free_gone. */
+void batch_files_drop(struct batch_store *s, int i);
 bool batch_records_use(const struct batch_store *s, const char *file_id);
 void batch_records_sweep(struct batch_store *s, int64_t now_s, int64_t *io_next_s);

@@ -619,6 +619,7 @@ static enum status step(struct batch_run *r, struct fail *fail)
 {
 	struct batch b;
 	enum status st = OK;
+	batch_store_free_gone(r->o.store);
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state == RUNS)
 			drain(r, &r->slots[i]);

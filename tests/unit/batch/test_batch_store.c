@@ -3,6 +3,7 @@
  * What is in the folder after a process was killed at each step: an upload, a record, an answer,
  * the naming of the answers. A folder is opened anew for each.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -272,6 +273,51 @@ static void test_age(void)
 		   !is_in(b.id, "failed"), "what is too old is gone");
 }
 
+/* Files that have no name any more, and are open. */
+static int n_gone(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	char target[300];
+	int n = 0;
+	for (struct dirent *e; d && (e = readdir(d));) {
+		ssize_t length = readlinkat(dirfd(d), e->d_name, target, sizeof target - 1);
+		target[MAX(length, 0)] = '\0';
+		n += strstr(target, dir) && strstr(target, "(deleted)");
+	}
+	closedir(d);
+	return n;
+}
+
+static void count_work(void *ctx)
+{
+	++*(int *)ctx;
+}
+
+static void test_gone(void)
+{
+	enum { N = 40 };
+	struct batch_file f[N];
+	int n_told = 0, n_left = 0;
+	batch_store_on_work(store, count_work, &n_told);
+	for (int i = 0; i < N; i++)
+		f[i] = add_file("x");
+	for (int i = 0; i < N; i++) {
+		n_left += batch_files_delete(store, 7, str_of(f[i].id), &fail) != OK;
+		char *path = xasprintf("files/%s", f[i].id);
+		n_left += is_there(path);
+		free(path);
+	}
+	is_int(n_left, 0, "files that are deleted have no name");
+	is_int(n_told, N, "somebody is told of each");
+	ok(n_gone() > 0 && n_gone() < N, "and is to free their bytes, but not of any number");
+	batch_store_free_gone(store);
+	is_int(n_gone(), 0, "then they are freed");
+	batch_store_on_work(store, NULL, NULL);
+	f[0] = add_file("x");
+	ok(batch_files_delete(store, 7, str_of(f[0].id), &fail) == OK && n_gone() == 0,
+	   "where nobody listens they are freed at once");
+}
+
 static void test_limits(void)
 {
 	struct batch_file about = {.owner = 7, .name = "in"}, f;
@@ -302,6 +348,7 @@ int main(void)
 	test_batch();
 	test_cancel();
 	test_age();
+	test_gone();
 	test_limits();
 	batch_store_close(store);
 	snprintf(command, sizeof command, "rm -r %s", dir);
