@@ -38,15 +38,20 @@ static enum finish finish_of(const struct conn *c, const struct api_log *log)
 	return c->end != END_NONE ? FINISH_ABORT : log->finish;
 }
 
+/* Was all audio of the request heard, and its answer finished? */
+static bool is_heard(const struct conn *c, const struct api_log *log)
+{
+	enum finish f = finish_of(c, log);
+	bool is_whole = f == FINISH_STOP || f == FINISH_LENGTH || f == FINISH_TOOL_CALLS;
+	return is_whole && log->audio_us > 0 && api_log_took_us(log) > 0;
+}
+
 static void add_audio(struct buf *b, const struct api_log *log)
 {
-	int64_t took = api_log_took_us(log);
-	if (log->audio_us <= 0 || took <= 0)
-		return;
 	buf_add_z(b, ",\"audio_s\":");
 	buf_add_json_num(b, (double)(log->audio_us / 1000) / 1000);
 	buf_add_z(b, ",\"audio_per_s\":");
-	buf_add_json_num(b, (double)(log->audio_us * 100 / took) / 100);
+	buf_add_json_num(b, (double)(log->audio_us * 100 / api_log_took_us(log)) / 100);
 }
 
 static void add_call(struct buf *b, const struct conn *c)
@@ -71,7 +76,8 @@ static void add_call(struct buf *b, const struct conn *c)
 		add_ms(b, "ttft_ms", request_ttft_ms(s));
 	if (s->n_output > log.n_choices)
 		add_ms(b, "tpot_ms", request_tpot_ms(s, log.n_choices));
-	add_audio(b, &log);
+	if (is_heard(c, &log))
+		add_audio(b, &log);
 	buf_addf(b, ",\"finish\":\"%s\"",
 		 finish_name(finish_of(c, &log)));
 	if (log.user && *log.user) {
@@ -87,7 +93,7 @@ static void remember(const struct conn *c, int status)
 	struct recent_row row = {.owner = c->owner, .path = c->route->path,
 				 .status = status, .ended_s = clock_wall_s()};
 	api_call_log(c->call, &log);
-	if (log.audio_us > 0 && api_log_took_us(&log) > 0) {
+	if (is_heard(c, &log)) {
 		metric_add(METRIC_AUDIO_SECONDS, (double)log.audio_us * 1e-6);
 		metric_add(METRIC_AUDIO_TIME, (double)api_log_took_us(&log) * 1e-6);
 	}
