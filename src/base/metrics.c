@@ -460,6 +460,32 @@ static void set_engine(const struct metrics_info *info)
 		   state == HEALTH_LOADING || !beat || age < 0 ? 0 : age);
 }
 
+static void add_models(struct metrics_page *p, const struct metrics_info *info)
+{
+	static const struct {
+		const char *name, *help;
+		size_t at;
+	} counters[] = {
+		{"halod_audio_seconds_total",
+		 "Seconds of audio in finished requests, their histories included.",
+		 offsetof(struct metrics_model, audio_s)},
+		{"halod_audio_request_seconds_total",
+		 "Time that these requests took, from their last byte to their last token.",
+		 offsetof(struct metrics_model, audio_time_s)},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(counters); i++) {
+		add_head(p, counters[i].name, "counter", counters[i].help);
+		for (int m = 0; m < info->n_models; m++) {
+			double v;
+			memcpy(&v, (const char *)&info->models[m] + counters[i].at, sizeof v);
+			buf_addf(p->out, "%s{%s,model=\"", counters[i].name, p->labels);
+			add_escaped(p->out, info->models[m].name);
+			buf_add_z(p->out, "\"} ");
+			add_value(p, v);
+		}
+	}
+}
+
 static void add_build_info(struct metrics_page *p, const struct metrics_info *info)
 {
 	add_head(p, "halod_build_info", "gauge", "What is running; always 1.");
@@ -487,6 +513,7 @@ void metrics_format(const struct metrics_info *info, struct buf *out)
 	set_engine(info);
 	for (int id = 0; id < METRIC_COUNT; id++)
 		add_metric(&p, (enum metric_id)id, rows[id].name, rows[id].help);
+	add_models(&p, info);
 	add_vllm_names(&p);
 	add_build_info(&p, info);
 	add_processes(&p);

@@ -3,8 +3,8 @@
  * Counters, gauges and histograms in atomics, rendered as Prometheus text
  * 0.0.4. Rows in metrics.def. Thread: any; updates are relaxed atomics.
  *
- * One process serves one model, so the values are global and `model_name` is
- * added while rendering.
+ * The values are those of all models of the process; `model_name` is the server's, and is added
+ * while rendering. What struct metrics_model has is told by model.
  */
 #pragma once
 #include "base/buf.h"
@@ -36,12 +36,21 @@ double metric_get(enum metric_id id);
 double metric_get_by(enum metric_id id, const char *label_value);
 void metrics_reset(void); /* tests only */
 
+/* What one model did. The owner counts. */
+struct metrics_model {
+	const char *name;
+	double audio_s;      /* seconds of audio in requests that it finished, histories included */
+	double audio_time_s; /* what these took, from their last byte to their last token */
+};
+
 struct metrics_info {
 	const char *model_name;
 	const char *version;
 	const char *backend, *backend_reason;
 	const struct health *health;
 	const struct clock *clock;
+	const struct metrics_model *models;
+	int n_models;
 };
 /* Append all metrics in Prometheus text format, including vllm:*, process_* and build_info. */
 void metrics_format(const struct metrics_info *info, struct buf *out);

@@ -94,8 +94,8 @@ static void remember(const struct conn *c, int status)
 				 .status = status, .ended_s = clock_wall_s()};
 	api_call_log(c->call, &log);
 	if (is_heard(c, &log)) {
-		metric_add(METRIC_AUDIO_SECONDS, (double)log.audio_us * 1e-6);
-		metric_add(METRIC_AUDIO_TIME, (double)api_log_took_us(&log) * 1e-6);
+		c->row->audio_s += (double)log.audio_us * 1e-6;
+		c->row->audio_time_s += (double)api_log_took_us(&log) * 1e-6;
 	}
 	if (c->key)
 		keys_count_request(c->key, log.stats.n_prompt, log.stats.n_output);

@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -105,15 +106,23 @@ void page_livez(struct conn *c)
 void page_metrics(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
+	struct metrics_model *models = xcalloc((size_t)o->n_rows + 1, sizeof *models);
 	struct buf b = {0};
+	for (int i = 0; i < o->n_rows; i++)
+		models[i] = (struct metrics_model){.name = o->rows[i].name,
+						   .audio_s = o->rows[i].audio_s,
+						   .audio_time_s = o->rows[i].audio_time_s};
 	http_beat(c->http);
 	metrics_format(&(struct metrics_info){.model_name = o->model_name,
 					      .version = o->version,
 					      .backend = o->backend,
 					      .backend_reason = o->backend_reason,
 					      .health = o->health,
-					      .clock = o->clock},
+					      .clock = o->clock,
+					      .models = models,
+					      .n_models = o->n_rows},
 		       &b);
+	free(models);
 	if (c->http->keys)
 		keys_format(c->http->keys, &b);
 	answer_set(c, 200, "text/plain; version=0.0.4; charset=utf-8", &b);

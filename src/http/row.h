@@ -38,6 +38,7 @@ struct model_row {
 	/* http's: the owner reads the first two */
 	int n_calls;          /* requests that use api or sched: it must stay */
 	int64_t used_us;      /* when the last of them ended */
+	double audio_s, audio_time_s; /* as struct metrics_model has them */
 	int n_waiting;
 	TAILQ_HEAD(, conn) waiting; /* in order of their arrival */
 };

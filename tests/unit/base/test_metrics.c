@@ -14,8 +14,10 @@ static const struct clock clk = {fake_now, &now};
 
 static const char *page(const char *model_name)
 {
+	static const struct metrics_model models[] = {{"tiny", 0, 0}, {"a\"b", 4.5, 0.25}};
 	static struct buf b;
-	struct metrics_info info = {model_name, "1.2\"3", "cpu", "as \"told\"", &health, &clk};
+	struct metrics_info info = {model_name, "1.2\"3", "cpu", "as \"told\"", &health, &clk,
+				    models, 2};
 	buf_clear(&b);
 	metrics_format(&info, &b);
 	return b.p;
@@ -179,6 +181,14 @@ static void test_promtool(void)
 	is_int(pclose(p), 0, "promtool check metrics says nothing else");
 }
 
+static void test_models(void)
+{
+	ok(has("halod_audio_seconds_total{model_name=\"tiny\",model=\"tiny\"} 0") &&
+	   has("halod_audio_seconds_total{model_name=\"tiny\",model=\"a\\\"b\"} 4.5") &&
+	   has("halod_audio_request_seconds_total{model_name=\"tiny\",model=\"a\\\"b\"} 0.25"),
+	   "audio is counted by model");
+}
+
 static void *adder(void *arg)
 {
 	(void)arg;
@@ -210,6 +220,7 @@ int main(void)
 	test_vllm();
 	test_engine();
 	test_format();
+	test_models();
 	test_promtool();
 	test_threads();
 	metrics_reset();
