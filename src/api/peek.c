@@ -64,32 +64,51 @@ static void set_text(struct str quoted, struct buf *out)
 	json_decref(v);
 }
 
+/* Stands the cursor before the first member of the outermost object. */
+static bool begin_object(struct cursor *c)
+{
+	skip_space(c);
+	return c->p < c->end && *c->p == '{';
+}
+
+/* Takes the next member, of which the cursor stands before the brace or comma. */
+static bool take_member(struct cursor *c, struct str *key, struct str *value)
+{
+	c->p++;
+	skip_space(c);
+	if (!take_string(c, key))
+		return false;
+	skip_space(c);
+	if (c->p >= c->end || *c->p != ':')
+		return false;
+	c->p++;
+	skip_space(c);
+	return take_value(c, value);
+}
+
 void peek_body(struct str body, bool takes_name, struct peek *out)
 {
 	struct cursor c = {body.p, body.p + body.n};
 	struct str key, value;
 	*out = (struct peek){0};
-	skip_space(&c);
-	if (c.p >= c.end || *c.p != '{')
-		return;
-	do {
-		c.p++;
-		skip_space(&c);
-		if (!take_string(&c, &key))
-			return;
-		skip_space(&c);
-		if (c.p >= c.end || *c.p != ':')
-			return;
-		c.p++;
-		skip_space(&c);
-		if (!take_value(&c, &value))
-			return;
+	for (bool more = begin_object(&c); more && take_member(&c, &key, &value);
+	     more = *c.p == ',') {
 		if (str_is(key, "\"model\"") ||
 		    (takes_name && str_is(key, "\"name\"") && !out->model.n))
 			set_text(value, &out->model);
 		else if (str_is(key, "\"stream\""))
 			out->is_stream = str_is(value, "true");
-	} while (*c.p == ',');
+	}
+}
+
+bool peek_member(struct str body, const char *quoted, struct str *out)
+{
+	struct cursor c = {body.p, body.p + body.n};
+	struct str key;
+	for (bool more = begin_object(&c); more && take_member(&c, &key, out); more = *c.p == ',')
+		if (str_is(key, quoted))
+			return true;
+	return false;
 }
 
 void peek_form(struct str type, struct str body, struct peek *out)

@@ -15,4 +15,7 @@ struct peek {
 void peek_body(struct str body, bool takes_name, struct peek *out);
 /* The same of a form with a file, of which it reads both ends alone (multipart_glance). */
 void peek_form(struct str type, struct str body, struct peek *out);
+/* The text of a member of the outermost object, as it stands there. quoted: its name, with its
+ * quotes; a name with escapes is not found. False: there is none. */
+bool peek_member(struct str body, const char *quoted, struct str *out) MUST_USE;
 void peek_deinit(struct peek *p);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/peek.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -16,43 +17,6 @@
 #define MAX_CUSTOM_ID 512
 
 /* --- one line --------------------------------------------------------------------- */
-
-/* The length of the string that begins here, with its quotes. */
-static size_t string_length(const char *p, size_t n)
-{
-	size_t i = 1;
-	while (i < n && p[i] != '"')
-		i += p[i] == '\\' ? 2 : 1;
-	return MIN(i + 1, n);
-}
-
-/* Finds the value of "body" in the text of an object that is valid JSON, where that name has no
- * escapes. The text is taken over as it is, since a number may have more digits than a tree. */
-static bool find_body(struct str s, struct str *out)
-{
-	int depth = 0;
-	bool is_name = false, is_next = false;
-	size_t begin = 0;
-	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i];
-		size_t n = c == '"' ? string_length(s.p + i, s.n - i) : 1;
-		if (c == '"' && depth == 1 && is_name)
-			is_next = str_is((struct str){s.p + i, n}, "\"body\"");
-		if (depth == 1 && (c == ',' || c == ':'))
-			is_name = c == ',';
-		if (c == '{' || c == '[') {
-			if (++depth == 2 && is_next)
-				begin = i;
-			is_name |= depth == 1;
-		}
-		if ((c == '}' || c == ']') && --depth == 1 && is_next && begin) {
-			*out = (struct str){s.p + begin, i + 1 - begin};
-			return true;
-		}
-		i += n - 1;
-	}
-	return false;
-}
 
 static enum status read_line(struct str text, const char *endpoint, struct batch_line *l,
 			     struct fail *fail)
@@ -81,7 +45,8 @@ static enum status read_line(struct str text, const char *endpoint, struct batch
 	}
 	if (st == OK)
 		st = json_read_need_object(&body, fail);
-	if (st == OK && !find_body(text, &l->body)) {
+	/* Its text is taken over as it is, since a number may have more digits than a tree. */
+	if (st == OK && !peek_member(text, "\"body\"", &l->body)) {
 		l->fault = "invalid_json_line";
 		st = json_read_fail(&body, fail, "must be spelled without escapes");
 	}
