@@ -27,7 +27,7 @@ struct drafter {
 	int max; /* draft tokens of a sequence */
 	bool (*is_ready)(struct engine *e, const struct engine_draft *w);
 	/* Puts into the batch what draft token k is made of. row: that of draft token k - 1. False:
-	 * the batch is full. */
+	 * there is no room for it. */
 	bool (*put)(struct engine *e, const struct engine_draft *w, int k, int32_t row);
 	/* The best token of each row of the batch. */
 	enum status (*run)(struct engine *e, int32_t *ids, struct fail *fail);
@@ -105,11 +105,7 @@ static const struct drafter mtp = {MTP_DRAFTS, mtp_is_ready, mtp_put, mtp_run_ba
 
 static bool head_is_ready(struct engine *e, const struct engine_draft *w)
 {
-	const struct engine_seq *s = w->seq;
-	for (int p = 0; p < s->length / kvcache_page_size(e->kv); p++)
-		if (!e->beside->has_page[s->pages[p]])
-			return false;
-	return mtp_is_ready(e, w);
+	return engine_draft_behind(e, w->seq) == 0 && mtp_is_ready(e, w);
 }
 
 static enum status head_run_batch(struct engine *e, int32_t *ids, struct fail *fail)
@@ -155,33 +151,34 @@ static void find_read(struct engine *e, struct engine_seq *s)
 	note_read(e, s, n);
 }
 
-int engine_draft_behind(struct engine *e, struct engine_seq *s)
-{
-	if (!reads_alone(e))
-		return 0;
-	find_read(e, s);
-	return s->length - s->n_read;
-}
-
-/* Are its tokens all words that the model beside knows? */
-static bool has_words(const struct engine *e, const struct engine_seq *s, int from, int n)
+/* Are its tokens all words that the model beside knows? Each token is looked at once. */
+static bool has_words(const struct engine *e, struct engine_seq *s)
 {
 	int32_t n_vocab = e->beside->graph.n_vocab;
-	for (int i = from; i < from + n; i++) {
-		int32_t token = token_at(e, s, i);
+	for (; s->n_words < s->length; s->n_words++) {
+		int32_t token = token_at(e, s, s->n_words);
 		if (token < 0 || token >= n_vocab)
 			return false;
 	}
 	return true;
 }
 
+int engine_draft_behind(struct engine *e, struct engine_seq *s)
+{
+	if (!e->beside)
+		return 0;
+	find_read(e, s);
+	int behind = s->length - s->n_read;
+	if (!reads_alone(e)) /* a head reads whole pages, in the model's own steps only */
+		return behind < kvcache_page_size(e->kv) ? 0 : -1;
+	if (s->n_images || s->length >= e->beside->graph.max_ctx || !has_words(e, s))
+		return -1;
+	return behind <= MIN(NEAR, e->beside->max_tok - 1) ? 0 : behind;
+}
+
 static bool beside_is_ready(struct engine *e, const struct engine_draft *w)
 {
-	struct engine_seq *s = w->seq;
-	int behind = engine_draft_behind(e, s);
-	return s->n_images == 0 && behind <= NEAR &&
-	       s->length + w->n <= e->beside->graph.max_ctx &&
-	       w->token < e->beside->graph.n_vocab && has_words(e, s, s->n_read, behind);
+	return engine_draft_behind(e, w->seq) == 0 && w->token < e->beside->graph.n_vocab;
 }
 
 static bool beside_put(struct engine *e, const struct engine_draft *w, int k, int32_t row)
@@ -189,7 +186,7 @@ static bool beside_put(struct engine *e, const struct engine_draft *w, int k, in
 	const struct engine_seq *s = w->seq;
 	int at = s->length + k, from = k == 0 ? s->n_read : at;
 	(void)row;
-	if (e->batch.n_tok + at + 1 - from > e->beside->max_tok)
+	if (at >= e->beside->graph.max_ctx || e->batch.n_tok + at + 1 - from > e->beside->max_tok)
 		return false;
 	put_seq(e, s, at + 1);
 	for (; from < s->length; from++)
@@ -205,36 +202,24 @@ static enum status beside_run(struct engine *e, int32_t *ids, struct fail *fail)
 
 static const struct drafter beside = {ENGINE_DRAFT_MAX, beside_is_ready, beside_put, beside_run};
 
-/* Puts the next tokens of s that are to be read into the batch, `most` at most. */
-static int put_unread(struct engine *e, struct engine_seq *s, int most)
+enum status engine_draft_read(struct engine *e, struct engine_seq *s, int most, int *out_n,
+			      struct fail *fail)
 {
-	int behind = engine_draft_behind(e, s), n = MIN(behind, most);
-	if (behind <= NEAR || n < 1 || s->n_images || s->length > e->beside->graph.max_ctx ||
-	    !has_words(e, s, s->n_read, n))
-		return 0;
-	put_seq(e, s, s->n_read + n);
-	for (int i = 0; i < n; i++)
-		put_token(e, s, token_at(e, s, s->n_read + i), s->n_read + i, 0);
-	return n;
-}
-
-enum status engine_draft_read(struct engine *e, const struct engine_draft *g, int n, int most,
-			      int *out_n, struct fail *fail)
-{
-	int n_put[ENGINE_HIDDEN_ROWS], ignored;
+	int n = MIN(engine_draft_behind(e, s), most), ignored;
 	*out_n = 0;
-	if (!reads_alone(e) || n > MIN(ENGINE_HIDDEN_ROWS, e->max_seqs))
+	if (n < 1)
 		return OK;
+	n = MIN(n, e->beside->max_tok);
 	begin_batch(e);
-	most = MIN(most, e->beside->max_tok);
-	for (int i = 0; i < n; i++) {
-		n_put[i] = put_unread(e, g[i].seq, most - *out_n);
-		*out_n += n_put[i];
-	}
-	enum status st = *out_n ? draft_model_run(e->beside, &e->batch, &ignored, fail) : OK;
-	for (int i = 0; i < n && st == OK; i++)
-		note_read(e, g[i].seq, g[i].seq->n_read + n_put[i]);
-	return st == OK ? OK : fail_default(fail, st);
+	put_seq(e, s, s->n_read + n);
+	for (int i = s->n_read; i < s->n_read + n; i++)
+		put_token(e, s, token_at(e, s, i), i, 0);
+	enum status st = draft_model_run(e->beside, &e->batch, &ignored, fail);
+	if (st != OK)
+		return fail_default(fail, st);
+	note_read(e, s, s->n_read + n);
+	*out_n = n;
+	return OK;
 }
 
 /* --- drafts ------------------------------------------------------------------------- */

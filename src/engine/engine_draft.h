@@ -25,13 +25,13 @@ struct engine_draft {
 };
 /* Draft tokens of a sequence at most; 0: the engine has no model that drafts. */
 int engine_draft_max(const struct engine *e);
-/* Tokens of s that the model beside the engine's own must read before it drafts. */
+/* Tokens of s that the model beside the engine's own must read before it drafts. 0: none, or a few,
+ * which engine_draft reads on its way. -1: it will never draft for s. */
 int engine_draft_behind(struct engine *e, struct engine_seq *s);
-/* Has that model read up to `most` of such tokens of the n sequences, which takes as long as a step
- * of a prompt. *out_n: how many it read; 0: there are few, which engine_draft reads on its way.
- * E_BACKEND. */
-enum status engine_draft_read(struct engine *e, const struct engine_draft *g, int n, int most,
-			      int *out_n, struct fail *fail) MUST_USE;
+/* Has that model read up to `most` of these, which takes as long as a step of a prompt. *out_n: how
+ * many it read. E_BACKEND. */
+enum status engine_draft_read(struct engine *e, struct engine_seq *s, int most, int *out_n,
+			      struct fail *fail) MUST_USE;
 /* Draft tokens for n sequences. Afterwards the logits of the last step are lost. E_BACKEND. */
 enum status engine_draft(struct engine *e, struct engine_draft *g, int n,
 			 struct fail *fail) MUST_USE;

@@ -97,8 +97,8 @@ struct engine_seq {
 	int32_t hidden_row;
 	uint64_t hidden_step_no; /* HIDDEN_NONE: not known */
 	/* What the model that drafts has read: the first n_read tokens, and n_drafted tokens at
-	 * drafted_at, which may be others than came. */
-	int n_read, drafted_at, n_drafted;
+	 * drafted_at, which may be others than came. It knows the first n_words tokens. */
+	int n_read, n_words, drafted_at, n_drafted;
 	int32_t drafted[ENGINE_DRAFT_MAX];
 	int32_t pages[];        /* (max_pages_per_seq) */
 };

@@ -243,6 +243,7 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->hidden_row = s->hidden_row;
 	fork->hidden_step_no = s->hidden_step_no;
 	fork->n_read = s->n_read;
+	fork->n_words = s->n_words;
 	fork->checkpoint_length = fork->kept_length = s->length;
 	fork->checkpoint_every = s->checkpoint_every;
 	if (fork->state >= 0)

@@ -80,6 +80,7 @@ struct sched_choice {
 	/* draft[1] is a draft token of lookup that is not verified: the next drawn token shows
 	 * whether it was right. */
 	bool has_idle_draft;
+	bool awaits_model; /* a model has text to read before the draft that it was asked for */
 };
 
 /* Asserts that the diagram allows the change. */

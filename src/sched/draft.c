@@ -21,14 +21,18 @@
  * Trials. The kept costs may be higher than costs are now. So of TRIAL refused drafts one
  * is verified all the same, if the ratios measured at start say that it is worth it; of
  * RARE refused drafts one in any case. For a model only drafts give evidence: it
- * makes one draft token in TRIAL refusals.
+ * makes one draft token in TRIAL refusals. If it must read the text first, it is asked until it
+ * has drafted: what it reads would be for nothing otherwise.
  *
  * Account. It bounds the loss: draft tokens are not verified if they would cost more than the
  * account has, were all of them wrong. What right draft tokens saved is credit, up to CREDIT.
  *
  * Other streams. A step with drafts is longer for all its streams. All streams together
  * may gain by that, but a stream whose own draft tokens are wrong only waits. So the least
- * patient stream's patience bounds the step.
+ * patient stream's patience bounds the step. The same holds for what a model reads before it.
+ *
+ * Reading. A draft that begins late saves little, and nobody knows how long an answer will be. So a
+ * model reads a stream's text once the answer has taken several times as long as that will.
  */
 #include "sched/draft.h"
 
@@ -214,6 +218,25 @@ void draft_late_note(struct draft_account *a, double steps, int n_right)
 	a->late = MIN(MAX(a->late, -CREDIT), DRAFT_LATE + DEBT);
 }
 
+double draft_read_most(const struct draft_cost *c, const struct draft_step *s, int n_tok,
+		       double all_us)
+{
+	double without = plain_cost(c, s->n_streams);
+	if (without <= 0 || s->account->read + all_us / without > DRAFT_READ_SHARE * n_tok)
+		return 0;
+	return s->n_streams > 1 ? MAX(MIN(all_us, s->patience * without), 0) : all_us;
+}
+
+void draft_read_note(const struct draft_cost *c, struct draft_account *a, int n_streams, int64_t us,
+		     bool is_own)
+{
+	double without = plain_cost(c, n_streams), steps = without > 0 ? (double)us / without : 0;
+	if (is_own)
+		a->read += steps;
+	else
+		a->late = MIN(a->late + steps, DRAFT_LATE + DEBT);
+}
+
 double draft_delay(const struct draft_cost *c, int n_streams, int n_all, int64_t us)
 {
 	double without = plain_cost(c, n_streams);
@@ -232,7 +255,9 @@ double draft_paid(const struct draft_cost *c, int n_streams, int n_all, int n, i
 static bool is_too_long(const struct draft_cost *c, const struct draft_step *s, int n)
 {
 	double without = s->n_streams > 1 ? plain_cost(c, s->n_streams) : 0;
-	return without > 0 && cost_in(c->us, s->n_tok + n) - without > s->patience * without;
+	double draft = s->is_model ? c->draft_us * n : 0;
+	return without > 0 &&
+	       cost_in(c->us, s->n_tok + n) + draft - without > s->patience * without;
 }
 
 double draft_extra(const struct draft_cost *c, const struct draft_step *s, int n)
@@ -299,10 +324,13 @@ int draft_width(struct draft_cost *c, const struct draft_step *s, double p)
 		*n_refused = 0;
 		return best;
 	}
-	if (++*n_refused % TRIAL != 0)
-		return 0;
-	if (s->is_model)
+	/* A stream that cannot pay for it leaves the model's trial to the next one. */
+	if (s->is_model && max > 0 && (s->is_awaited || *n_refused >= TRIAL - 1)) {
+		*n_refused *= s->is_awaited;
 		return 1;
+	}
+	if (++*n_refused % TRIAL != 0 || s->is_model)
+		return 0;
 	if (!has_begun || *n_refused % RARE == 0)
 		return widest(s, MIN(max, 3));
 	return best_width(c->start, cost_in(c->start, s->n_tok), 0, s, max, p);

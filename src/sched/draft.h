@@ -85,9 +85,10 @@ double draft_trust_of(const struct draft_trust *own, const struct draft_trust *a
  *   lost: tokens that its own draft tokens cost beyond what they brought. The unit is what a
  *   token costs without drafts.
  *   late: how many steps without drafts the stream is behind. Drafts of other streams
- *   count, too: they make its steps longer and bring it nothing. */
+ *   count, too: they make its steps longer and bring it nothing.
+ *   read: what reading its text into a model beside took, in steps without drafts. */
 struct draft_account {
-	double lost, late;
+	double lost, late, read;
 };
 /* What the stream may lose in the next step, in tokens. Over all steps: DRAFT_START tokens,
  * and DRAFT_SHARE of the tokens it has. A step that takes far longer than expected may
@@ -107,6 +108,18 @@ double draft_patience(const struct draft_account *a);
 /* Records a step that gave the stream 1 + n_right tokens and was longer by `steps` steps,
  * because of all draft tokens in it (draft_delay). */
 void draft_late_note(struct draft_account *a, double steps, int n_right);
+/* How long a model may read before the step, in us, if what it must read for the stream will take
+ * all_us. 0: what it reads in all would take more than DRAFT_READ_SHARE of the time of n_tok
+ * tokens, or the other streams wait already. n_tok: tokens of the answer so far, or those to come
+ * if these are fewer. */
+#define DRAFT_READ_SHARE 0.25
+struct draft_step;
+double draft_read_most(const struct draft_cost *c, const struct draft_step *s, int n_tok,
+		       double all_us);
+/* Records that a model read for `us` before a step of n_streams: this stream's text, or another's,
+ * for which it waited. */
+void draft_read_note(const struct draft_cost *c, struct draft_account *a, int n_streams, int64_t us,
+		     bool is_own);
 /* How much longer a step was than one without drafts, in steps of the latter. It lasted
  * `us`, with one token of each of n_streams and n_all draft tokens. */
 double draft_delay(const struct draft_cost *c, int n_streams, int n_all, int64_t us);
@@ -123,6 +136,7 @@ struct draft_step {
 	int max;           /* further draft tokens at most */
 	bool is_forced;    /* add as many draft tokens as possible, whatever they cost */
 	bool is_model;     /* a model drafts, which costs time, too */
+	bool is_awaited;   /* it has begun to read for this draft, which was worth it or a trial */
 	const struct draft_account *account; /* of the stream; NULL: its loss is not bounded */
 	double patience;   /* the smallest of the other streams, if there are others */
 };

@@ -6,12 +6,11 @@
 #include "base/alloc.h"
 #include "sched/sched_private.h"
 
-#define READ_WORTH 16 /* tokens that a model may read before it drafts, for each one to come */
-
-/* How many draft tokens of a stream are worth verifying; `step` says of which kind. */
-static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step)
+/* How many draft tokens of a stream are worth verifying; `step` and their mark say which. */
+static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step,
+		    int mark)
 {
-	double p = draft_trust_of(&c->trust, &s->trust, c->draft_mark);
+	double p = draft_trust_of(&c->trust, &s->trust, mark);
 	if (step->max < MAX(c->r->draft.n_min, 1))
 		return 0;
 	return draft_allowed(&c->r->draft, draft_width(&s->decode_cost, step, p), p);
@@ -22,28 +21,65 @@ static int look_up(struct sched *s, struct sched_choice *c, const struct draft_s
 {
 	struct draft_step look = *step;
 	look.max = choice_draft(c, step->max, step->is_forced);
-	int width = look.max ? width_of(s, c, &look) : 0;
+	int width = look.max ? width_of(s, c, &look, c->draft_mark) : 0;
 	c->has_idle_draft = look.max && !width;
 	return width;
 }
 
-/* A model's are computed later, by draft_by_model. What it must read of a text first is worth it
- * if enough of the answer is left. */
+/* How many of the `behind` tokens that a model must read it may read now. */
+static int read_most(struct sched *s, const struct sched_choice *c, const struct draft_step *step,
+		     int behind)
+{
+	int chunk = policy_chunk(s->o.prefill_chunk, s->o.step_target_us, &s->read_cost);
+	int n = MIN(behind, chunk - s->n_read), n_out = (int)c->output.n;
+	if (n < 1 || step->is_forced)
+		return n;
+	/* Its first chunk shows what it costs. The engine's own model takes longer. */
+	bool is_first = s->read_cost.tok_us <= 0;
+	const struct policy_cost *cost = is_first ? &s->prefill_cost : &s->read_cost;
+	int all = is_first ? n : behind;
+	double all_us = cost->tok_us * all + cost->step_us * (1 + (all - 1) / chunk);
+	double us = draft_read_most(&s->decode_cost, step, MIN(n_out, c->max_output - n_out),
+				    all_us) - cost->step_us;
+	if (us + 0.5 >= cost->tok_us * n)
+		return n;
+	/* Where others can wait for a few tokens only, most of the time would be the step's own. */
+	return us < cost->step_us ? 0 : (int)(us / cost->tok_us);
+}
+
+/* A model beside the engine's own reads more of a stream. A long text takes several steps, so that
+ * no stream waits long. Returns how many tokens it must still read. */
+static int read_behind(struct sched *s, struct sched_choice *c, const struct draft_step *step,
+		       int behind)
+{
+	struct fail f = {0};
+	int n_read, most = read_most(s, c, step, behind);
+	int64_t begin_us = clock_now_us(s->o.clock);
+	/* An error here needs no report: the step will fail for the same reason. */
+	if (most < 1 || engine_draft_read(s->o.engine, c->seq, most, &n_read, &f) != OK)
+		return behind;
+	int64_t us = clock_now_us(s->o.clock) - begin_us;
+	s->n_read += n_read;
+	policy_cost_note(&s->read_cost, n_read, us);
+	for (int i = 0; i < step->n_streams; i++)
+		draft_read_note(&s->decode_cost, &s->sliced[i]->account, step->n_streams, us,
+				s->sliced[i] == c);
+	return engine_draft_behind(s->o.engine, c->seq);
+}
+
+/* A model's are computed later, by draft_by_model, once it has read the text. */
 static int ask_model(struct sched *s, struct sched_choice *c, const struct draft_step *step)
 {
 	struct draft_step ask = *step;
-	int mark = c->draft_mark, left = c->max_output - (int)c->output.n;
 	ask.max = MIN(step->max, engine_draft_max(s->o.engine));
-	if (ask.max < 1 || (!step->is_forced && engine_draft_behind(s->o.engine, c->seq) >
-							READ_WORTH * left))
-		return 0;
-	c->draft_mark = DRAFT_MODEL;
 	ask.is_model = true;
-	int width = width_of(s, c, &ask);
-	if (!width)
-		c->draft_mark = mark;
-	c->has_idle_draft &= !width;
-	return width;
+	ask.is_awaited = c->awaits_model;
+	int behind = ask.max < 1 ? -1 : engine_draft_behind(s->o.engine, c->seq);
+	int width = behind < 0 ? 0 : width_of(s, c, &ask, DRAFT_MODEL);
+	if (width < 1 || behind == 0)
+		return width;
+	c->awaits_model = true;
+	return read_behind(s, c, step, behind) == 0 ? width : 0;
 }
 
 /* The drafters, the cheapest first. The first that has draft tokens for a stream drafts. */
@@ -69,34 +105,24 @@ static int ask_drafters(struct sched *s, struct sched_choice *c, const struct dr
 	return width;
 }
 
-/* A model beside the engine's own reads what it needs of the streams. A long text takes several
- * steps, so that no stream waits long. */
-static enum status read_behind(struct sched *s, struct engine_draft *g, int n, struct fail *fail)
-{
-	int64_t begin_us = clock_now_us(s->o.clock);
-	int n_read, most = policy_chunk(s->o.prefill_chunk, s->o.step_target_us, &s->read_cost);
-	enum status st = engine_draft_read(s->o.engine, g, n, most, &n_read, fail);
-	if (st == OK && n_read > 0)
-		policy_cost_note(&s->read_cost, n_read, clock_now_us(s->o.clock) - begin_us);
-	return st;
-}
-
 /* The model computes draft tokens for the slices at[0..n). */
 static void draft_by_model(struct sched *s, struct engine_draft *g, const int *at, int n)
 {
 	struct fail f = {0};
 	int n_most = 0;
 	s->draft_us = 0;
-	/* An error here needs no report: the step will fail for the same reason. */
-	if (n == 0 || read_behind(s, g, n, &f) != OK)
-		return;
 	int64_t begin_us = clock_now_us(s->o.clock);
-	if (engine_draft(s->o.engine, g, n, &f) != OK)
+	/* An error here needs no report: the step will fail for the same reason. */
+	if (n == 0 || engine_draft(s->o.engine, g, n, &f) != OK)
 		return;
 	for (int i = 0; i < n; i++) {
+		struct sched_choice *c = s->sliced[at[i]];
 		n_most = MAX(n_most, g[i].n_out);
-		if (g[i].n_out > 0)
-			s->slices[at[i]] = choice_draft_slice(s->sliced[at[i]], g[i].n_out);
+		if (g[i].n_out < 1)
+			continue;
+		c->draft_mark = DRAFT_MODEL; /* in the place of what lookup found */
+		c->has_idle_draft = c->awaits_model = false;
+		s->slices[at[i]] = choice_draft_slice(c, g[i].n_out);
 	}
 	s->draft_us = clock_now_us(s->o.clock) - begin_us;
 	draft_model_note(&s->decode_cost, n_most, s->draft_us);
@@ -119,6 +145,7 @@ void drafters_add(struct sched *s, int n)
 	struct draft_step step = {.n_tok = 0, .n_streams = n, .n_expected = n,
 				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
 	int room = engine_draft_room(s->o.engine);
+	s->n_read = 0;
 	for (int i = 0; i < n; i++) {
 		step.n_tok += s->slices[i].n;
 		if (s->sliced[i]->state != CHOICE_DECODE || s->slices[i].n_logits != 1)
@@ -148,7 +175,8 @@ void drafters_add(struct sched *s, int n)
 		}
 		step.n_tok += width;
 		step.n_expected += draft_gain(
-			draft_trust_of(&c->trust, &s->trust, c->draft_mark), width);
+			draft_trust_of(&c->trust, &s->trust,
+				       is_model ? DRAFT_MODEL : c->draft_mark), width);
 	}
 	draft_by_model(s, asked, at, n_asked);
 }

@@ -63,6 +63,7 @@ struct sched {
 	int64_t step_us;    /* engine_step */
 	double copy_credit_us; /* time left for copies to the disk, over all steps */
 	int64_t draft_us;   /* draft tokens of a model */
+	int n_read;         /* tokens that the model beside has read before it */
 	int64_t confirm_us; /* engine_seq_confirm of right draft tokens */
 	int n_streams, n_draft;
 

@@ -116,7 +116,7 @@ static void check(struct engine *e, struct engine_seq *s, int32_t token, const i
 	struct engine_draft g = {.seq = s, .token = token, .n = N, .out = out};
 	int n;
 	do
-		is_int(engine_draft_read(e, &g, 1, 40, &n, NULL), OK, "it reads");
+		is_int(engine_draft_read(e, s, 40, &n, NULL), OK, "it reads");
 	while (n > 0);
 	is_int(engine_seq_reserve_draft(e, s, 1 + N), OK, "room");
 	is_int(engine_draft(e, &g, 1, NULL), OK, "%s: draft tokens", what);
@@ -142,7 +142,7 @@ static void test_sequence(struct engine *e)
 	is_int(engine_draft_behind(e, s), PROMPT, "it has read nothing");
 	is_int(engine_draft(e, &g, 1, NULL), OK, "behind a prompt that it has not read");
 	is_int(g.n_out, 0, "it drafts nothing");
-	is_int(engine_draft_read(e, &g, 1, 40, &n, NULL), OK, "it reads");
+	is_int(engine_draft_read(e, s, 40, &n, NULL), OK, "it reads");
 	is_int(n, 40, "as much as it may");
 	is_int(engine_draft_behind(e, s), PROMPT - 40, "and has the rest before it");
 	check(e, s, first, said, "a prompt");
@@ -209,6 +209,40 @@ static void test_forks(struct engine *e)
 	engine_seq_destroy(e, third);
 }
 
+/* Streams for which it never drafts. */
+static void test_never(struct engine *e)
+{
+	struct engine_graph *g = &e->beside->graph;
+	int32_t prompt[PROMPT], first, said[N], out[N];
+	int n, n_vocab = g->n_vocab, max_ctx = g->max_ctx, max_tok = e->beside->max_tok;
+	fill(prompt, PROMPT, 4);
+	struct engine_seq *s = begin(e, prompt, PROMPT, &first);
+	say(e, prompt, PROMPT, first, N, said);
+	g->n_vocab = prompt[PROMPT - 1];
+	is_int(engine_draft_behind(e, s), -1, "a token that it lacks");
+	is_int(engine_draft_read(e, s, 40, &n, NULL), OK, "it reads");
+	is_int(n, 0, "nothing of that text");
+	g->n_vocab = n_vocab;
+	g->max_ctx = PROMPT;
+	is_int(engine_draft_behind(e, s), -1, "a text as long as its context");
+	g->max_ctx = max_ctx;
+	e->beside->max_tok = 9;
+	is_int(engine_draft_behind(e, s), PROMPT, "short steps");
+	do
+		is_int(engine_draft_read(e, s, 40, &n, NULL), OK, "it reads");
+	while (n > 0);
+	ok(s->length - s->n_read < 9, "all but what is read on its way");
+	struct engine_draft w = {.seq = s, .token = first, .n = N, .out = out};
+	is_int(engine_seq_reserve_draft(e, s, 1 + N), OK, "room");
+	g->max_ctx = PROMPT + 4;
+	is_int(engine_draft(e, &w, 1, NULL), OK, "at the end of its context");
+	is_int(w.n_out, 4, "it drafts as far as that goes");
+	ok(memcmp(out, said, 4 * sizeof *out) == 0, "what the model says");
+	g->max_ctx = max_ctx;
+	e->beside->max_tok = max_tok;
+	engine_seq_destroy(e, s);
+}
+
 /* A cache for little more than one sequence: pages get other tokens. */
 static void test_pages(void)
 {
@@ -256,6 +290,7 @@ int main(void)
 	is_int(engine_draft_max(r.e), ENGINE_DRAFT_MAX, "it can draft");
 	test_sequence(r.e);
 	test_forks(r.e);
+	test_never(r.e);
 	test_plan(&r);
 	refused(&r, "models/halo-tiny", "has another vocabulary: token ");
 	refused(&r, "tests/golden/models/qwen35", "its recurrent state cannot go back");

@@ -88,6 +88,50 @@ static void trials(void)
 	is_int(n_model, 8, "the model's layer is asked for one, since only that says more");
 }
 
+/* A model has 100 tokens to read before it drafts, which take 8 steps. */
+static void reading(void)
+{
+	struct draft_cost c = costs(100);
+	struct draft_account mine = {0}, other = {0};
+	struct draft_step s = {.n_tok = 1, .n_streams = 1, .n_expected = 1, .max = 1,
+			       .is_model = true, .account = &mine};
+	for (int i = 0; i < 2; i++)
+		draft_cost_note_plain(&c, 1, 1000);
+	is_near(draft_read_most(&c, &s, 31, 8000), 0, 0, "31 tokens: an answer may end soon");
+	is_near(draft_read_most(&c, &s, 32, 8000), 8000, 0, "32: reading takes a quarter of that");
+	draft_read_note(&c, &mine, 1, 6000, true);
+	is_near(draft_read_most(&c, &s, 32, 2000), 2000, 0, "what was read counts");
+	is_near(draft_read_most(&c, &s, 32, 2100), 0, 0, "so all of it is a quarter");
+	s.n_tok = s.n_streams = 2;
+	for (int i = 0; i < 3; i++)
+		draft_cost_note_plain(&c, 2, 1000);
+	double none = draft_read_most(&(struct draft_cost){0}, &s, 99, 1);
+	is_near(none, 0, 0, "nothing while costs are unknown");
+	s.patience = draft_patience(&other);
+	is_near(draft_read_most(&c, &s, 1000, 80000), 3000, 1, "others wait for three steps");
+	draft_read_note(&c, &other, 2, 2000, false);
+	s.patience = draft_patience(&other);
+	is_near(draft_read_most(&c, &s, 1000, 80000), 1000, 1, "of which two are over");
+	for (int i = 0; i < 9; i++)
+		draft_read_note(&c, &other, 2, 2000, false);
+	s.patience = draft_patience(&other);
+	is_near(draft_read_most(&c, &s, 1000, 80000), 0, 0, "and then no longer");
+	is_near(s.patience, -1, 0, "with one step of debt");
+	int n_asked = 0;
+	for (int i = 0; i < 128; i++)
+		n_asked += draft_width(&c, &s, 0.005) > 0;
+	is_int(n_asked, 0, "a stream beside one that waits already has no trial");
+	s.patience = 3;
+	is_int(draft_width(&c, &s, 0.005), 1, "the next stream has it");
+	is_int(draft_width(&c, &s, 0.005), 0, "once");
+	s.is_awaited = true;
+	for (int i = 0; i < 5; i++)
+		n_asked += draft_width(&c, &s, 0.005);
+	is_int(n_asked, 5, "while the model reads for it, it is asked again");
+	c.draft_us = 4000;
+	is_int(draft_width(&c, &s, 0.9), 0, "others wait for the model that drafts, too");
+}
+
 static void limits(void)
 {
 	const struct draft_limits l = {.n_max = 15, .n_min = 3, .p_min = 0.5f};
@@ -364,6 +408,7 @@ int main(void)
 	widths();
 	unknown_widths();
 	trials();
+	reading();
 	limits();
 	lines();
 	streams();
