@@ -25,22 +25,37 @@ static enum status fail_token(const struct model *m, const struct model *draft, 
 	return E_CONFIG;
 }
 
+/* The text of a token; empty if there is none. Some converters of GGUF files name the head's rows
+ * without a token [PAD0], [PAD1] and so on, others leave them empty. */
+static struct str text_of(const struct tokenizer *t, int32_t id)
+{
+	const struct str begin = STR("[PAD"), s = tokenizer_bytes(t, id);
+	bool is_pad = s.n > begin.n + 1 && memcmp(s.p, begin.p, begin.n) == 0 &&
+		      s.p[s.n - 1] == ']';
+	for (size_t i = begin.n; is_pad && i + 1 < s.n; i++)
+		is_pad = s.p[i] >= '0' && s.p[i] <= '9';
+	return is_pad ? STR("") : s;
+}
+
 static enum status check_vocabulary(const struct model *m, const struct model *draft,
 				    struct fail *fail)
 {
 	const struct tokenizer *a = m->tokenizer, *b = draft->tokenizer;
-	int32_t n_a = tokenizer_n_ids(a), n_b = tokenizer_n_ids(b);
-	for (int32_t id = 0; id < MIN(n_a, n_b); id++) {
-		struct str is = tokenizer_bytes(a, id), is_there = tokenizer_bytes(b, id);
+	int32_t n = MAX(tokenizer_n_ids(a), tokenizer_n_ids(b)), n_missing = 0, first = 0;
+	for (int32_t id = 0; id < n; id++) {
+		struct str is = text_of(a, id), is_there = text_of(b, id);
 		bool is_added = tokenizer_is_added(a, id) && tokenizer_is_added(b, id);
 		if (is.n && is_there.n && !is_added && !str_eq(is, is_there))
 			return fail_token(m, draft, id, fail);
+		if (!is.n != !is_there.n && n_missing++ == 0)
+			first = id;
 	}
-	if (abs(n_a - n_b) <= MOST_MISSING)
+	if (n_missing <= MOST_MISSING)
 		return OK;
-	return fail_at(fail, E_CONFIG, "draft_model", "draft_model has another vocabulary: %d "
-		       "tokens, and the model %d. Name a smaller model of the same kind",
-		       (int)n_b, (int)n_a);
+	return fail_at(fail, E_CONFIG, "draft_model", "draft_model has another vocabulary: only "
+		       "one of %.120s and %.120s has token %d, and so with %d more. Name a smaller "
+		       "model of the same kind", m->dir, draft->dir, (int)first,
+		       (int)n_missing - 1);
 }
 
 void draft_model_taps(const struct model *m, const struct model *draft, int32_t out[EAGLE_TAPS])

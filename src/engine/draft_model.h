@@ -26,7 +26,8 @@ void draft_model_taps(const struct model *m, const struct model *draft, int32_t 
 
 /* Can `draft` draft for m? E_CONFIG with the reason: it has another vocabulary, which is one where
  * an ordinary token has another text, or many tokens are missing; or it is a model that cannot
- * draft. Added tokens may be called differently. Or a head is for models of another shape. */
+ * draft. Added tokens may be called differently, and rows without a token do not count. Or a head
+ * is for models of another shape. */
 enum status draft_model_check(const struct model *m, const struct model *draft,
 			      struct fail *fail) MUST_USE;
 /* Takes over the graph. */

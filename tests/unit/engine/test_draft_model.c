@@ -273,6 +273,58 @@ static void test_plan(struct rig *r)
 	   "and its pages and work memory");
 }
 
+/* A vocabulary of N_PIECES pieces: `n` with a text, and behind them empty rows or `pads`. */
+enum { N_PIECES = 800 };
+static struct tokenizer *vocabulary(int n, bool has_pads)
+{
+	static char text[N_PIECES][16];
+	struct str pieces[N_PIECES] = {{0}};
+	struct added_token added[N_PIECES];
+	const struct pretok_step step = {.kind = PRETOK_BYTE_LEVEL};
+	struct tokenizer_def def = {.pieces = pieces, .n_pieces = has_pads ? N_PIECES : n,
+				    .added = added, .steps = &step, .n_steps = 1};
+	struct tokenizer *t = NULL;
+	struct fail fail = {0};
+	for (int i = 0; i < (has_pads ? N_PIECES : n); i++) {
+		snprintf(text[i], sizeof text[i], i < n ? "t%d" : "[PAD%d]", i);
+		pieces[i] = (struct str){text[i], strlen(text[i])};
+		if (i >= n)
+			added[def.n_added++] = (struct added_token){.text = pieces[i], .id = i};
+	}
+	is_int(tokenizer_create(&def, &t, &fail), OK, "a vocabulary: %s", fail.text);
+	return t;
+}
+
+/* What the two names of one model's rows without a token come to. */
+static void test_vocabulary(struct rig *r)
+{
+	static const struct {
+		int n, n_draft;
+		bool has_pads;
+		enum status want;
+		const char *what;
+	} cases[] = {
+		{500, 500, true, OK, "300 rows have no token, and a name in one of them"},
+		{500, 628, false, OK, "128 tokens are missing"},
+		{500, 629, false, E_CONFIG, "129 tokens are missing"},
+		{700, 500, false, E_CONFIG, "200 are missing in the draft's"},
+		{700, 500, true, E_CONFIG, "and where it has padding there"},
+		{700, 600, true, OK, "100 of them may be"},
+	};
+	struct tokenizer *own = r->m->tokenizer, *its = r->draft->tokenizer;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct fail fail = {0};
+		r->m->tokenizer = vocabulary(cases[i].n, false);
+		r->draft->tokenizer = vocabulary(cases[i].n_draft, cases[i].has_pads);
+		is_int(draft_model_check(r->m, r->draft, &fail), cases[i].want, "%s: %s",
+		       cases[i].what, fail.text);
+		tokenizer_destroy(r->m->tokenizer);
+		tokenizer_destroy(r->draft->tokenizer);
+	}
+	r->m->tokenizer = own;
+	r->draft->tokenizer = its;
+}
+
 static void refused(struct rig *r, const char *dir, const char *why)
 {
 	struct model *draft = open_model(dir);
@@ -292,6 +344,7 @@ int main(void)
 	test_forks(r.e);
 	test_never(r.e);
 	test_plan(&r);
+	test_vocabulary(&r);
 	refused(&r, "models/halo-tiny", "has another vocabulary: token ");
 	refused(&r, "tests/golden/models/qwen35", "its recurrent state cannot go back");
 	refused(&r, "tests/golden/drafters/smollm3-eagle3", "is a head for models of width 32");
