@@ -379,34 +379,31 @@ void batch_records_list(struct batch_store *s, const struct batch_page *page, st
 
 /* --- the runner's ----------------------------------------------------------------- */
 
-bool batch_records_next(struct batch_store *s, unsigned states, struct batch *out)
+static void note(const struct batch *b, bool is_so, bool *io_has, struct batch *out)
 {
-	bool is_there = false;
-	pthread_mutex_lock(&s->lock);
-	for (int i = 0; i < s->n_batches && !is_there; i++)
-		if (states & 1u << s->batches[i]->state) {
-			*out = *s->batches[i];
-			is_there = true;
-		}
-	pthread_mutex_unlock(&s->lock);
-	return is_there;
+	if (!is_so || *io_has)
+		return;
+	*io_has = true;
+	*out = *b;
 }
 
-bool batch_records_late(struct batch_store *s, int64_t now_s, const char *but, struct batch *out)
+void batch_records_look(struct batch_store *s, int64_t now_s, const char *but,
+			struct batch_todo *out)
 {
-	bool is_there = false;
+	out->has_check = out->has_end = out->has_run = false;
 	pthread_mutex_lock(&s->lock);
-	for (int i = 0; i < s->n_batches && !is_there; i++) {
+	for (int i = 0; i < s->n_batches; i++) {
 		const struct batch *b = s->batches[i];
-		if (strcmp(b->id, but) != 0 &&
-		    (b->state == BATCH_CANCELLING ||
-		     (b->state == BATCH_IN_PROGRESS && b->expires_s <= now_s))) {
-			*out = *b;
-			is_there = true;
-		}
+		if (!is_open(b))
+			continue;
+		bool is_new = b->state == BATCH_VALIDATING;
+		bool is_over = b->state == BATCH_CANCELLING ||
+			       (b->state == BATCH_IN_PROGRESS && b->expires_s <= now_s);
+		note(b, is_new, &out->has_check, &out->check);
+		note(b, is_over && strcmp(b->id, but) != 0, &out->has_end, &out->end);
+		note(b, !is_new, &out->has_run, &out->run);
 	}
 	pthread_mutex_unlock(&s->lock);
-	return is_there;
 }
 
 bool batch_records_is_cancelled(struct batch_store *s, const char *id)

@@ -56,11 +56,16 @@ enum status batch_records_cancel(struct batch_store *s, uint64_t owner, struct s
 void batch_records_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
 
 /* --- the runner's -------------------------------------------------------------------- */
-/* A copy of the oldest batch in one of these states (bits 1 << state). False: there is none. Its
- * texts are constant, and stay until the batch has ended. */
-bool batch_records_next(struct batch_store *s, unsigned states, struct batch *out);
-/* The same for one that is cancelling, or in progress and too late, other than the batch `but`. */
-bool batch_records_late(struct batch_store *s, int64_t now_s, const char *but, struct batch *out);
+/* What there is to do: of each kind a copy of the oldest batch. Its texts are constant, and stay
+ * until the batch has ended. */
+struct batch_todo {
+	bool has_check, has_end, has_run;
+	struct batch check; /* it is to be validated */
+	struct batch end;   /* cancelling, or in progress and too late; not the batch `but` */
+	struct batch run;   /* it has begun, and has not ended */
+};
+void batch_records_look(struct batch_store *s, int64_t now_s, const char *but,
+			struct batch_todo *out);
 /* Is it cancelling by now? */
 bool batch_records_is_cancelled(struct batch_store *s, const char *id);
 /* Counts of what is done, for those who ask; not on the disk: the journal has them. */

@@ -64,6 +64,8 @@ struct batch_run {
 	int64_t sweep_s;    /* when something is too old */
 	struct slot *slots; /* [n_at_once + 1], the last for lines that are not computed */
 	struct batch_job job;
+	bool has_looked; /* todo is of a look that nobody waited behind */
+	struct batch_todo todo;
 };
 
 static void wake_up(void *ctx)
@@ -598,13 +600,10 @@ static enum status validate(struct batch_run *r, struct batch *b, struct fail *f
 	return st;
 }
 
-#define BEGUN (1u << BATCH_IN_PROGRESS | 1u << BATCH_FINALIZING | 1u << BATCH_CANCELLING)
-
 static enum status open_next(struct batch_run *r, struct fail *fail)
 {
 	struct fail why;
-	if (!batch_records_next(r->o.store, BEGUN, &r->job.batch))
-		return OK;
+	r->job.batch = r->todo.run;
 	enum status st = open_batch(r, &why);
 	if (is_bad(st))
 		return fail_batch(r, &why, fail);
@@ -615,20 +614,27 @@ static enum status open_next(struct batch_run *r, struct fail *fail)
 	return st;
 }
 
+static void look(struct batch_run *r)
+{
+	if (!r->has_looked)
+		batch_records_look(r->o.store, now_s(), r->job.batch.id, &r->todo);
+	r->has_looked = true;
+}
+
 static enum status step(struct batch_run *r, struct fail *fail)
 {
-	struct batch b;
 	enum status st = OK;
 	batch_store_free_gone(r->o.store);
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state == RUNS)
 			drain(r, &r->slots[i]);
-	if (batch_records_next(r->o.store, 1u << BATCH_VALIDATING, &b))
-		st = validate(r, &b, fail);
-	if (st == OK && r->job.has_batch &&
-	    batch_records_late(r->o.store, now_s(), r->job.batch.id, &b))
-		st = end_waiting(r, &b, fail);
-	if (st == OK && !r->job.has_batch && !r->is_refused)
+	look(r);
+	r->has_looked = false;
+	if (r->todo.has_check)
+		st = validate(r, &r->todo.check, fail);
+	if (st == OK && r->job.has_batch && r->todo.has_end)
+		st = end_waiting(r, &r->todo.end, fail);
+	if (st == OK && !r->job.has_batch && !r->is_refused && r->todo.has_run)
 		st = open_next(r, fail);
 	if (st == OK && r->job.has_batch)
 		st = advance(r, fail);
@@ -639,14 +645,13 @@ static enum status step(struct batch_run *r, struct fail *fail)
 /* Is there something to do at once? */
 static bool has_work(struct batch_run *r)
 {
-	struct batch b;
 	if (r->is_refused || r->is_stopping)
 		return false;
-	if (batch_records_next(r->o.store, 1u << BATCH_VALIDATING, &b) ||
-	    batch_records_late(r->o.store, now_s(), r->job.batch.id, &b))
+	look(r);
+	if (r->todo.has_check || r->todo.has_end)
 		return true;
 	if (!r->job.has_batch)
-		return batch_records_next(r->o.store, BEGUN, &b);
+		return r->todo.has_run;
 	return !r->job.is_ending && !r->job.is_read && !is_busy(r) && free_slot(r);
 }
 
@@ -678,8 +683,11 @@ static void *run(void *arg)
 		told = st;
 		if (st != OK)
 			queue_wait(r->wake, RETRY_US);
-		else if (!has_work(r))
+		else if (has_work(r))
+			continue;
+		else
 			queue_wait(r->wake, wait_us(r));
+		r->has_looked = false;
 	}
 	return NULL;
 }

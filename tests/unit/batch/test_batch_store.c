@@ -73,6 +73,16 @@ static struct batch_file add_file(const char *text)
 	return f;
 }
 
+/* Is a batch in this state what the runner is to see to next? */
+static bool is_next(enum batch_state state, struct batch *out)
+{
+	struct batch_todo todo;
+	batch_records_look(store, 0, "", &todo);
+	bool is_new = state == BATCH_VALIDATING;
+	*out = is_new ? todo.check : todo.run;
+	return (is_new ? todo.has_check : todo.has_run) && out->state == state;
+}
+
 static bool has_file(const char *id)
 {
 	struct batch_file f;
@@ -119,7 +129,7 @@ static struct batch make(const char *input)
 	about.metadata = xstrdup("{\"a\":\"b\"}");
 	ok(batch_records_create(store, &about, 3600, &out, &fail) == OK, "a batch is made");
 	buf_deinit(&out);
-	ok(batch_records_next(store, 1u << BATCH_VALIDATING, &b), "it waits for its validation");
+	ok(is_next(BATCH_VALIDATING, &b), "it waits for its validation");
 	return b;
 }
 
@@ -200,7 +210,8 @@ static void test_batch(void)
 {
 	char from[BATCH_ID + 16];
 	struct batch_file input = add_file("x\n");
-	struct batch b = make(input.id), next;
+	struct batch b = make(input.id);
+	struct batch_todo todo;
 	ok(batch_files_delete(store, 7, str_of(input.id), &fail) == E_INVAL, "its file is in use");
 	ok(batch_files_delete(store, 8, str_of(input.id), &fail) == E_NOT_FOUND,
 	   "another owner finds none");
@@ -209,7 +220,7 @@ static void test_batch(void)
 	test_journal(&b);
 	reopen();
 	ok(is_in(b.id, "in_progress"), "after a restart it is what it was");
-	ok(batch_records_next(store, 1u << BATCH_IN_PROGRESS, &b) && b.n_total == 4 &&
+	ok(is_next(BATCH_IN_PROGRESS, &b) && b.n_total == 4 &&
 		   strcmp(b.metadata, "{\"a\":\"b\"}") == 0 && b.owner == 7, "all of it");
 	batch_files_make_id(b.output);
 	move_to(&b, BATCH_FINALIZING);
@@ -227,9 +238,10 @@ static void test_batch(void)
 	ok(batch_files_adopt(store, &out, from, &fail) == OK && has_file(out.id), "they get it");
 	ok(batch_files_adopt(store, &out, from, &fail) == OK && has_file(out.id),
 	   "and nothing happens again");
-	ok(batch_records_next(store, 1u << BATCH_FINALIZING, &b), "the batch is to be ended");
+	ok(is_next(BATCH_FINALIZING, &b), "the batch is to be ended");
 	move_to(&b, BATCH_COMPLETED);
-	ok(!batch_records_next(store, ~(1u << BATCH_COMPLETED), &next), "it has ended");
+	batch_records_look(store, 0, "", &todo);
+	ok(!todo.has_check && !todo.has_end && !todo.has_run, "it has ended");
 	ok(batch_files_delete(store, 7, str_of(input.id), &fail) == OK, "its file may go");
 	put(c, "x");
 	reopen();
@@ -250,7 +262,13 @@ static void test_cancel(void)
 	reopen();
 	ok(is_in(b.id, "cancelling") && batch_records_is_cancelled(store, b.id),
 	   "after a restart it is");
-	ok(batch_records_next(store, 1u << BATCH_CANCELLING, &b), "the runner ends it");
+	ok(is_next(BATCH_CANCELLING, &b), "the runner ends it");
+	struct batch_todo todo;
+	batch_records_look(store, 0, b.id, &todo);
+	bool is_other = todo.has_end;
+	batch_records_look(store, 0, "", &todo);
+	ok(!is_other && todo.has_end && strcmp(todo.end.id, b.id) == 0,
+	   "also beside another one, which it does not run");
 	move_to(&b, BATCH_CANCELLED);
 	ok(batch_records_cancel(store, 7, str_of(b.id), &out, &fail) == E_INVAL, "%s", fail.text);
 	buf_deinit(&out);
