@@ -16,6 +16,7 @@
  *   hy3           <tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n and
  *                 keys and values as glm's, whose tags end in ":opensource", too; of several
  *                 <tool_call:opensource>
+ *   hy3-preview   the same without ":opensource"
  *   minimax       <minimax:tool_call>\n<invoke name="f">\n<parameter name="p">v
  *                 </parameter>\n</invoke>\n</minimax:tool_call>, of several <invoke>
  *   seed          <seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>\n
@@ -50,6 +51,7 @@ enum {
 	HARMONY_CLOSE,
 	GLM, GLM_NAME, GLM_KEY, GLM_OPEN, GLM_VALUE, GLM_BODY,
 	HY, HY_CALL, HY_NAME, HY_KEY, HY_OPEN, HY_VALUE, HY_BODY, HY_NEXT,
+	HYP, HYP_CALL, HYP_NAME, HYP_KEY, HYP_OPEN, HYP_VALUE, HYP_BODY, HYP_NEXT,
 	MINIMAX, MINIMAX_CALL, MINIMAX_NAME, MINIMAX_BODY, MINIMAX_KEY, MINIMAX_VALUE,
 	MINIMAX_NEXT,
 	SEED, SEED_CALL, SEED_NAME, SEED_BODY, SEED_KEY, SEED_VALUE, SEED_CLOSE,
@@ -84,8 +86,39 @@ enum {
 #define KIMI_OPEN "<|tool_call_begin|>"
 #define KIMI_SEP "<|tool_call_argument_begin|>"
 #define KIMI_CLOSE "<|tool_call_end|>"
-#define HY_TAG(name) "<" name ":opensource>"
-#define HY_END(name) "</" name ":opensource>"
+#define HY_TAG(name, suffix) "<" name suffix ">"
+#define HY_END(name, suffix) "</" name suffix ">"
+#define HY_STATES(S, x) \
+	[S] = {TEXT(OUT_CONTENT), .literals = {HY_TAG("tool_calls", x)}, .next = {S##_CALL}}, \
+	[S##_CALL] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("tool_call", x)}, \
+		      .next = {S##_NAME}}, \
+	[S##_NAME] = {.kind = TOOL_UNTIL, .take = TAKE_NAME, \
+		      .literals = {HY_TAG("tool_sep", x)}, .next = {S##_BODY}}, \
+	[S##_KEY] = {.kind = TOOL_UNTIL, .take = TAKE_KEY, .literals = {HY_END("arg_key", x)}, \
+		     .next = {S##_OPEN}}, \
+	[S##_OPEN] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("arg_value", x)}, \
+		      .next = {S##_VALUE}}, \
+	[S##_VALUE] = {.kind = TOOL_VALUE, .literals = {HY_END("arg_value", x)}, \
+		       .next = {S##_BODY}}, \
+	[S##_BODY] = {.kind = TOOL_EXPECT, \
+		      .literals = {HY_TAG("arg_key", x), HY_END("tool_call", x)}, \
+		      .next = {S##_KEY, S##_NEXT}}, \
+	[S##_NEXT] = {.kind = TOOL_EXPECT, \
+		      .literals = {HY_TAG("tool_call", x), HY_END("tool_calls", x)}, \
+		      .next = {S##_NAME | TOOL_END, S | TOOL_END}, .other = S | TOOL_END}
+#define HY_ROW(S, x) \
+	.tags = {HY_TAG("tool_calls", x), HY_TAG("tool_sep", x), HY_TAG("arg_key", x)}, \
+	.start = S, .any = HY_TAG("tool_calls", x) "\n" HY_TAG("tool_call", x), \
+	.before_name = HY_TAG("tool_calls", x) "\n" HY_TAG("tool_call", x), \
+	.after_name = HY_TAG("tool_sep", x) "\n", .open = HY_TAG("tool_calls", x), \
+	.close_tag = HY_END("tool_calls", x), \
+	.first = {HY_TAG("tool_calls", x) "\n" HY_TAG("tool_call", x), \
+		  HY_TAG("tool_sep", x) "\n", HY_END("tool_call", x) "\n"}, \
+	.again = {HY_TAG("tool_call", x), HY_TAG("tool_sep", x) "\n", \
+		  HY_END("tool_call", x) "\n"}, \
+	.close = HY_END("tool_calls", x), \
+	.args = {HY_TAG("arg_key", x), HY_END("arg_key", x) "\n" HY_TAG("arg_value", x), \
+		 HY_END("arg_value", x), S##_VALUE, NULL}
 #define LFM_OPEN "<|tool_call_start|>"
 #define LFM_END "<|tool_call_end|>"
 #define GEMMA_MARK "<|\"|>"
@@ -172,19 +205,8 @@ const struct tool_state tool_states[] = {
 	[GLM_BODY] = {.kind = TOOL_EXPECT, .literals = {"<arg_key>", "</tool_call>"},
 		      .next = {GLM_KEY, GLM | TOOL_END}},
 
-	[HY] = {TEXT(OUT_CONTENT), .literals = {HY_TAG("tool_calls")}, .next = {HY_CALL}},
-	[HY_CALL] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("tool_call")}, .next = {HY_NAME}},
-	[HY_NAME] = {.kind = TOOL_UNTIL, .take = TAKE_NAME, .literals = {HY_TAG("tool_sep")},
-		     .next = {HY_BODY}},
-	[HY_KEY] = {.kind = TOOL_UNTIL, .take = TAKE_KEY, .literals = {HY_END("arg_key")},
-		    .next = {HY_OPEN}},
-	[HY_OPEN] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("arg_value")}, .next = {HY_VALUE}},
-	[HY_VALUE] = {.kind = TOOL_VALUE, .literals = {HY_END("arg_value")}, .next = {HY_BODY}},
-	[HY_BODY] = {.kind = TOOL_EXPECT, .literals = {HY_TAG("arg_key"), HY_END("tool_call")},
-		     .next = {HY_KEY, HY_NEXT}},
-	[HY_NEXT] = {.kind = TOOL_EXPECT,
-		     .literals = {HY_TAG("tool_call"), HY_END("tool_calls")},
-		     .next = {HY_NAME | TOOL_END, HY | TOOL_END}, .other = HY | TOOL_END},
+	HY_STATES(HY, ":opensource"),
+	HY_STATES(HYP, ""),
 
 	[MINIMAX] = {TEXT(OUT_CONTENT), .literals = {"<minimax:tool_call>"},
 		     .next = {MINIMAX_CALL}},
@@ -330,24 +352,14 @@ const struct tool_format tool_formats[] = {
 	 .first = {"<|channel|>commentary to=functions.",
 		   " <|constrain|>json<|message|>", ""},
 	 .other = {"", "<|message|>", ""}},
+	/* Its template puts the tags together. */
+	{.name = "hy3", .marks = {"<tool_sep{}>", "':opensource'"}, HY_ROW(HY, ":opensource")},
+	{.name = "hy3-preview", .marks = {"<tool_sep>"}, HY_ROW(HYP, "")},
 	{.name = "glm", .marks = {"<arg_key>"}, .tags = {"<tool_call>", "<arg_key>"},
 	 .start = GLM, .any = "<tool_call>", .before_name = "<tool_call>",
 	 .after_name = "\n", .open = "<tool_call>", .close_tag = "</tool_call>",
 	 .first = GLM_WAY, .again = GLM_WAY,
 	 .args = {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", GLM_VALUE, NULL}},
-	/* Its template puts the tags together. */
-	{.name = "hy3", .marks = {"<tool_sep{}>", "':opensource'"},
-	 .tags = {HY_TAG("tool_calls"), HY_TAG("tool_sep"), HY_TAG("arg_key")}, .start = HY,
-	 .any = HY_TAG("tool_calls") "\n" HY_TAG("tool_call"),
-	 .before_name = HY_TAG("tool_calls") "\n" HY_TAG("tool_call"),
-	 .after_name = HY_TAG("tool_sep") "\n", .open = HY_TAG("tool_calls"),
-	 .close_tag = HY_END("tool_calls"),
-	 .first = {HY_TAG("tool_calls") "\n" HY_TAG("tool_call"), HY_TAG("tool_sep") "\n",
-		   HY_END("tool_call") "\n"},
-	 .again = {HY_TAG("tool_call"), HY_TAG("tool_sep") "\n", HY_END("tool_call") "\n"},
-	 .close = HY_END("tool_calls"),
-	 .args = {HY_TAG("arg_key"), HY_END("arg_key") "\n" HY_TAG("arg_value"),
-		  HY_END("arg_value"), HY_VALUE, NULL}},
 	{.name = "minimax", .marks = {"<minimax:tool_call>", "<invoke"},
 	 .tags = {"<minimax:tool_call>", "</minimax:tool_call>"}, .start = MINIMAX,
 	 .any = "<minimax:tool_call>\n<invoke name=\"",

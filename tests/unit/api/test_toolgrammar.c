@@ -128,6 +128,9 @@ static const struct script {
 	{"hy3", ANY, "go<tool_sep:opensource>\n</tool_call:opensource>\n"
 	 "</tool_calls:opensource>", true},
 	{"hy3", SINGLE, "go<tool_sep:opensource>\n</tool_call:opensource>\n<tool_call:", false},
+	{"hy3-preview", ONE, "^<arg_key>n^</arg_key>\n^<arg_value>3^</arg_value>\n</tool_call>\n"
+	 "</tool_calls>", true},
+	{"hy3-preview", SINGLE, "go<tool_sep>\n</tool_call>\n<tool_call>", false},
 	{"minimax", ONE, "<parameter name=\"n\">3^</parameter>\n</invoke>\n"
 	 "</minimax:tool_call>", true},
 	{"minimax", ONE, "<parametername=\"n\">3", false},

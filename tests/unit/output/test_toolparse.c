@@ -285,6 +285,15 @@ static const struct row rows[] = {
 	 "[f !<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource>"
 	 "<arg_key:opensource>a</arg_key:opensource><x!>", .n_broken = 1},
 
+	{.format = "hy3-preview",
+	 .name = "two calls in one block",
+	 "Ok.<tool_calls>\n<tool_call>weather<tool_sep>\n<arg_key>city</arg_key>\n"
+	 "<arg_value>Rome\n</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n"
+	 "</tool_call>\n<tool_call>f<tool_sep>\n</tool_call>\n</tool_calls>",
+	 "Ok.[weather {\"city\": \"Rome\\n\", \"days\": 2}][f {}]"},
+	{.format = "hy3-preview",
+	 .name = "Hy3's tags are text", "<tool_calls:opensource>", "<tool_calls:opensource>"},
+
 	/* --- minimax --- */
 	{.format = "minimax",
 	 .name = "two calls in one block",
@@ -756,6 +765,7 @@ static void test_tables(void)
 		{"'<tool_call>\n<function=' + call.name … '<parameter=' + key", "qwen3-coder"},
 		{"<tool_call>{name}\n<arg_key>", "glm"},
 		{"HYTK = ':opensource' … '<tool_sep{}>'.format(HYTK) … '<arg_key{}>'", "hy3"},
+		{"'<tool_call>' + name + '<tool_sep>\n' … '<arg_key>'", "hy3-preview"},
 		{"<minimax:tool_call>' + '<invoke name=\"", "minimax"},
 		{"<seed:tool_call>\n<function=x>\n<parameter=y>", "seed"},
 		{"[TOOL_CALLS] [", "mistral"},
