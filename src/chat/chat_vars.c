@@ -157,6 +157,9 @@ static enum status read_effort(const struct json_node *body, const struct chat_m
 			set_switches(a, vars, false);
 		value_set_str(a, vars, "reasoning_effort", str_of(fit_effort(m, i)),
 			      TRUST_TEMPLATE);
+		if (i > 0) /* Muse Glimmer's name for it */
+			value_set_str(a, vars, "reasoning_strength", str_of(efforts[i]),
+				      TRUST_TEMPLATE);
 		return OK;
 	}
 	return json_read_fail(&at, fail, "must be one of none, minimal, low, medium, "

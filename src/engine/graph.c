@@ -412,7 +412,8 @@ enum status graph_add(struct graph *g, const struct layer *l, const struct graph
 	}
 	LINEAR(.n_tok = t, .x = a->in, .n_out = 1,
 	       .out = {{.w = a->w, .bias = a->bias, .y = g->part, .is_f32 = true}});
-	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->part,
+	RUN(rms_norm, .n_tok = t, .dim = g->dim,
+	    .eps = g->c->post_eps > 0 ? g->c->post_eps : g->eps, .x = g->part,
 	    .weight = a->post, .sum = g->x, .sum_scale = a->scale);
 	return OK;
 }

@@ -167,11 +167,13 @@ static enum status load_floats(struct graph *g, const char *name,
 		return st;
 	/* The last norm's weights scale the logits too. */
 	float scale = p->out == &g->out_norm ? g->c->logit_scale : 1;
-	if (p->kind != GRAPH_NORM || (!g->c->norm_plus_one && scale == 1))
+	bool adds_one = g->c->norm_plus_one &&
+			!(p->out == &g->out_norm && g->c->last_norm_whole);
+	if (p->kind != GRAPH_NORM || (!adds_one && scale == 1))
 		return graph_put_floats(g, host, n, p->out, fail);
 	float *whole = xmalloc(n * sizeof *whole);
 	for (size_t i = 0; i < n; i++)
-		whole[i] = scale * (host[i] + (g->c->norm_plus_one ? 1 : 0));
+		whole[i] = scale * (host[i] + (adds_one ? 1 : 0));
 	st = graph_put_floats(g, whole, n, p->out, fail);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);

@@ -92,7 +92,9 @@ struct model_config {
 	uint8_t *rope_of;     /* (L); NULL: all layers use ropes[0] */
 	int32_t n_rot;        /* elements of a head that rotate, from the first on */
 	bool *is_unrotated;   /* (L) layers without rotation; NULL: none */
-	bool norm_plus_one;   /* the file stores the weights of norms minus 1 */
+	bool norm_plus_one;   /* the file stores the weights of norms minus 1 … */
+	bool last_norm_whole; /* … but those of the last norm */
+	float post_eps;       /* eps of the norms behind the parts of a layer; 0: norm_eps */
 	float logit_cap;      /* logits_cap_args.cap; 0: none */
 	bool qk_norm;         /* use_qk_norm of GLM-4-MoE: each head of q and k is normalised */
 	bool qkv_bias, o_bias, mlp_bias, tied_embeddings; /* mlp: of dense feed-forwards */

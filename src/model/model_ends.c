@@ -32,7 +32,8 @@ static int32_t special(const struct tokenizer *t, const char *text)
 }
 
 /* False for a token that does not end a turn beside others of the same vocabulary. In harmony
- * and in Solar's format <|end|> ends one of several messages of a turn. Gemma 4's </s> is text. */
+ * and in Solar's format <|end|> ends one of several messages of a turn, and in Muse Glimmer's
+ * <|eom|>. Gemma 4's </s> is text. */
 static bool ends_turn(const struct tokenizer *t, const char *text)
 {
 	if (strcmp(text, "<|end|>") == 0) {
@@ -41,6 +42,8 @@ static bool ends_turn(const struct tokenizer *t, const char *text)
 		return !(has_call && special(t, "<|return|>") >= 0) &&
 		       !(has_calls && special(t, "<|flush|>") >= 0);
 	}
+	if (strcmp(text, "<|eom|>") == 0)
+		return special(t, "<|start|>") < 0 || special(t, "<|message|>") < 0;
 	return strcmp(text, "</s>") != 0 || special(t, "<|tool_response>") < 0;
 }
 

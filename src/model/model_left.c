@@ -26,6 +26,8 @@ static const struct {
 	{BEGINS, "model.vision_tower.", "the same"},
 	{BEGINS, "model.vision_embedder.", "the same"},
 	{BEGINS, "model.embed_vision.", "the same"},
+	{BEGINS, "model.vision_adapter.", "the same"},
+	{BEGINS, "model.vision_projection.", "the same"},
 	{BEGINS, "model.multi_modal_projector.", "the same"},
 	{BEGINS, "embed_vision.", "the same"},
 	{BEGINS, "multi_modal_projector.", "the same"},

@@ -40,13 +40,14 @@ static const struct respelled of_lfm2[] = {
 	{".feed_forward.down_proj.", ".mlp.down_proj."},
 }, of_expert[] = {{".w1.", ".gate_proj."}, {".w2.", ".down_proj."}, {".w3.", ".up_proj."}};
 
-/* Names of Granite 4's hybrids, Hunyuan and ERNIE 4.5. */
+/* Names of Granite 4's hybrids, ERNIE 4.5, Hunyuan and others. */
 static const struct respelled of_granite[] = {
 	{".shared_mlp.input_linear.", ".mlp.shared_experts.gate_up_proj."},
 	{".shared_mlp.output_linear.", ".mlp.shared_experts.down_proj."},
 	{".mlp.shared_mlp.", ".mlp.shared_experts."},
 	{".mlp.gate.wg.", ".mlp.gate."},
 	{".mlp.router.gate.", ".mlp.gate."},
+	{".self_attn.gate_proj.", ".self_attn.g_proj."}, /* Muse Glimmer */
 	{".mlp.expert_bias", ".mlp.gate.e_score_correction_bias"},
 	{".mlp.experts.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"},
 	{".mlp.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"},

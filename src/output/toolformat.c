@@ -19,6 +19,10 @@
  *   hy3-preview   the same without ":opensource"
  *   minimax       <minimax:tool_call>\n<invoke name="f">\n<parameter name="p">v
  *                 </parameter>\n</invoke>\n</minimax:tool_call>, of several <invoke>
+ *   atem          to=f<|message|><atem:function_calls>\n<atem:invoke name="f">\n
+ *                 <atem:parameter name="p">v</atem:parameter>\n</atem:invoke>\n
+ *                 </atem:function_calls>, of several <atem:invoke>; with reasoning in a message
+ *                 to=self
  *   seed          <seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>\n
  *                 </function>\n</seed:tool_call>
  *   gemma4        <|tool_call>call:f{p:<|"|>v<|"|>,n:1}<tool_call|>
@@ -54,6 +58,8 @@ enum {
 	HYP, HYP_CALL, HYP_NAME, HYP_KEY, HYP_OPEN, HYP_VALUE, HYP_BODY, HYP_NEXT,
 	MINIMAX, MINIMAX_CALL, MINIMAX_NAME, MINIMAX_BODY, MINIMAX_KEY, MINIMAX_VALUE,
 	MINIMAX_NEXT,
+	ATEM, ATEM_REASON, ATEM_TEXT, ATEM_NEXT, ATEM_CALL, ATEM_NAME, ATEM_BODY, ATEM_KEY,
+	ATEM_VALUE, ATEM_MORE,
 	SEED, SEED_CALL, SEED_NAME, SEED_BODY, SEED_KEY, SEED_VALUE, SEED_CLOSE,
 	GEMMA, GEMMA_CALL, GEMMA_NAME, GEMMA_ARGS, GEMMA_CLOSE,
 	KIMI, KIMI_CALL, KIMI_NAME, KIMI_ARGS, KIMI_END, KIMI_NEXT,
@@ -226,6 +232,31 @@ const struct tool_state tool_states[] = {
 			  .next = {MINIMAX_NAME | TOOL_END, MINIMAX | TOOL_END},
 			  .other = MINIMAX | TOOL_END},
 
+	[ATEM] = {.kind = TOOL_UNTIL, .literals = {"<|message|>"},
+		  .next = {ATEM_TEXT, ATEM_REASON}, .take = TAKE_HEADER, .is_outside = true},
+	[ATEM_REASON] = {TEXT(OUT_REASONING), .literals = {"<|eom|>", "<|start|>"},
+			 .next = {ATEM_NEXT, ATEM}},
+	[ATEM_TEXT] = {TEXT(OUT_CONTENT),
+		       .literals = {"<atem:function_calls>", "<|eom|>", "<|start|>"},
+		       .next = {ATEM_CALL, ATEM_NEXT, ATEM}},
+	[ATEM_NEXT] = {.kind = TOOL_EXPECT, .is_outside = true, .literals = {"<|start|>"},
+		       .next = {ATEM}, .other = ATEM_TEXT},
+	[ATEM_CALL] = {.kind = TOOL_EXPECT, .literals = {"<atem:invoke name=\""},
+		       .next = {ATEM_NAME}},
+	[ATEM_NAME] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {ATEM_BODY},
+		       .take = TAKE_NAME},
+	[ATEM_BODY] = {.kind = TOOL_EXPECT,
+		       .literals = {"<atem:parameter name=\"", "</atem:invoke>"},
+		       .next = {ATEM_KEY, ATEM_MORE}},
+	[ATEM_KEY] = {.kind = TOOL_UNTIL, .literals = {"\">"}, .next = {ATEM_VALUE},
+		      .take = TAKE_KEY},
+	[ATEM_VALUE] = {.kind = TOOL_VALUE, .literals = {"</atem:parameter>"},
+			.next = {ATEM_BODY}},
+	[ATEM_MORE] = {.kind = TOOL_EXPECT,
+		       .literals = {"<atem:invoke name=\"", "</atem:function_calls>"},
+		       .next = {ATEM_NAME | TOOL_END, ATEM_TEXT | TOOL_END},
+		       .other = ATEM_TEXT | TOOL_END},
+
 	[SEED] = {TEXT(OUT_CONTENT), .literals = {"<seed:tool_call>"}, .next = {SEED_CALL}},
 	[SEED_CALL] = {.kind = TOOL_EXPECT, .literals = {"<function="}, .next = {SEED_NAME}},
 	[SEED_NAME] = {.kind = TOOL_UNTIL, .literals = {">"}, .next = {SEED_BODY},
@@ -369,6 +400,20 @@ const struct tool_format tool_formats[] = {
 	 .again = {"<invoke\tname=\"", "\">\n", "</invoke>\n"},
 	 .close = "</minimax:tool_call>",
 	 .args = {"<parameter\tname=\"", "\">", "</parameter>", MINIMAX_VALUE, NULL}},
+	/* A call that a prompt opens names nobody in its header. */
+	{.name = "atem", .marks = {"<atem:function_calls>", "<|eom|>"},
+	 .tags = {"<|start|>", "<|message|>", "<|eom|>"}, .start = ATEM,
+	 .any = "<|message|><atem:function_calls>\n<atem:invoke name=\"",
+	 .before_name = "<|message|><atem:function_calls>\n<atem:invoke name=\"",
+	 .after_name = "\">\n", .open = "<atem:function_calls>",
+	 .close_tag = "</atem:function_calls>",
+	 .end_reasoning = "<|eom|><|start|>assistant to=user<|message|>",
+	 .first = {"<atem:function_calls>\n<atem:invoke\tname=\"", "\">\n", "</atem:invoke>\n"},
+	 .other = {"<|message|><atem:function_calls>\n<atem:invoke\tname=\"", "\">\n",
+		   "</atem:invoke>\n"},
+	 .again = {"<atem:invoke\tname=\"", "\">\n", "</atem:invoke>\n"},
+	 .close = "</atem:function_calls>",
+	 .args = {"<atem:parameter\tname=\"", "\">", "</atem:parameter>", ATEM_VALUE, NULL}},
 	{.name = "seed", .marks = {"<seed:tool_call>"},
 	 .tags = {"<seed:tool_call>", "</seed:tool_call>"}, .start = SEED,
 	 .any = "<seed:tool_call>\n<function=",

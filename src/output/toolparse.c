@@ -297,14 +297,15 @@ static void step_expect(struct toolparse *p, char c)
 }
 
 /* Reads "<|channel|>commentary to=functions.f <|constrain|>json"; the two parts come in
- * either order. */
+ * either order. Or "assistant to=self", where a call is not in the header. */
 static void take_header(struct toolparse *p, struct str header, size_t n_literal)
 {
 	const struct tool_state *s = p->state;
 	static const char to[] = "to=functions.";
 	ptrdiff_t at = str_find(header, STR("to=functions."), 0);
-	if (at < 0) {
-		bool thinks = str_find(header, STR("analysis"), 0) >= 0;
+	if (at < 0 || !s->next[2]) {
+		bool thinks = str_find(header, STR("analysis"), 0) >= 0 ||
+			      str_find(header, STR("to=self"), 0) >= 0;
 		toolparse_enter(p, s->next[thinks]);
 		return;
 	}
@@ -719,7 +720,7 @@ static bool holds_words(const struct toolparse *p)
 		return p->state != &tool_states[p->o.format->start];
 	if (p->state->take != TAKE_HEADER)
 		return false;
-	static const char *const words[] = {"<|", "to=functions.", "assistant"};
+	static const char *const words[] = {"<|", "to=", "assistant"};
 	struct str text = jsonscan_trim(buf_str(&p->hold));
 	bool holds = false;
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)

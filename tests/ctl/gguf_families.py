@@ -21,8 +21,10 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "bamba": "granitehybrid", "hunyuan_v1_dense": "hunyuan-dense",
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
          "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
-         "exaone_moe": "exaone-moe", "mistral4": "mistral4", "laguna": "laguna"}
-PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid")
+         "exaone_moe": "exaone-moe", "mistral4": "mistral4", "laguna": "laguna",
+         "muse_glimmer_text": "muse-glimmer"}
+PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid",
+          "muse-glimmer")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
 USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj"),
          (".output_linear", ".experts.down_proj"), (".router.layer", ".gate"),
@@ -88,6 +90,7 @@ INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
          "self_attn.indexer.weights_proj": "indexer.proj"}
 NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
 NAMES["mistral4"] = NAMES["deepseek2"]
+NAMES["muse-glimmer"] = {**POST_NORM, "self_attn.gate_proj": "attn_gate"}
 NAMES["laguna"] = {**{k.replace("experts", "expert"): v for k, v in EXPERTS.items()},
                    "self_attn.g_proj": "attn_gate"}
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
@@ -297,7 +300,8 @@ def tensors(config, t):
     for name, w in stacked(t).items():
         if name.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision.",
                             "model.vision_embedder.", "model.audio_tower.",
-                            "model.embed_audio.", "vision_tower.",
+                            "model.embed_audio.", "vision_tower.", "model.vision_adapter.",
+                            "model.vision_projection.",
                             "multi_modal_projector.")):
             continue
         name = name.replace("model.language_model.", "model.")
@@ -324,12 +328,19 @@ def tensors(config, t):
             for part, half in zip(("k_b", "v_b"), split_kv_b(c, w)):
                 out[tensor_name(arch, name.replace("kv_b", part))] = half
             continue
+        if arch == "muse-glimmer" and name.endswith("layernorm.weight"):
+            floats = struct.unpack("<%df" % w[1][0], g.as_f32(w[2], w[0]))
+            w = ("F32", w[1], struct.pack("<%df" % w[1][0], *(1 + x for x in floats)))
         if name.endswith("e_score_correction_bias"):
             end = "" if arch == "hy_v3" else ".bias"
             out["blk.%s.exp_probs_b%s" % (name.split(".")[2], end)] = (
                 "F32", w[1][-1:], w[2] if w[0] == "F32" else g.as_f32(w[2], w[0]))
             continue
         out[tensor_name(arch, name)] = w
+    for i in range(c["num_hidden_layers"] if arch == "muse-glimmer" else 0):
+        for head, x in ("q", c["qk_scale_factor"]), ("k", 1.0):
+            out["blk.%d.attn_%s_norm.weight" % (i, head)] = (
+                "F32", [dim], struct.pack("<%df" % dim, *[x] * dim))
     if arch == "gemma4":
         n = gemma4_full(c)[0]
         turned = int(n * c["rope_parameters"]["full_attention"]["partial_rotary_factor"]) // 2
@@ -630,6 +641,9 @@ def keys(folder, config, made):
         part = c.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))
         if "mamba_num_heads" not in c and arch != "deepseek4":
             out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
+    if arch == "muse-glimmer":
+        out += [(arch + ".logit_scale", g.F32, c["output_multiplier"]),
+                (arch + ".final_logit_softcapping", g.F32, c["final_logit_softcapping"])]
     if arch == "laguna":
         more = laguna_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}

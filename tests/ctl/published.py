@@ -280,6 +280,17 @@ MODELS = [
       "mlp_only_layers": [0], "moe_apply_router_weight_on_input": False,
       "norm_topk_prob": True, "output_router_logits": False, "qkv_bias": False,
       "router_aux_loss_coef": 0.0}, True),
+    ("Muse Glimmer 30B", "museglimmer", WITH_TEXT +
+     "dtype image_token_id out_hidden_size projector_hidden_act projector_hidden_size "
+     "tie_word_embeddings transformers_version video_token_id " + " ".join("text." + k for k in (
+         "attention_bias attention_dropout bos_token_id eos_token_id "
+         "final_logit_softcapping head_dim hidden_activation hidden_size "
+         "initializer_range intermediate_size layer_rope_theta layer_types "
+         "max_position_embeddings model_type num_attention_heads "
+         "num_hidden_layers num_key_value_heads output_multiplier pad_token_id "
+         "post_norm_eps qk_scale_factor rms_norm_eps rope_parameters "
+         "sliding_window tie_word_embeddings use_cache vocab_size").split()), {},
+     True),
     ("OLMo 2 7B", "olmo2", COMMON + ROPE + "pad_token_id",
      {"attention_bias": False, "attention_dropout": 0.0}, True),
     ("Olmo 3 7B", "olmo3", COMMON + "rope_theta rope_scaling layer_types pad_token_id "
@@ -466,6 +477,7 @@ SOURCES = {
     "Qwen3.8-Flash-Next": "tests of its readers in two servers, which are shaped as the file",
 }
 # Nobody quotes these as far as was found. Their keys are known of the published files.
-KNOWN = ("Bielik 11B v2", "Mistral Small 3.2", "Mistral Small 4 119B", "Qwen3 8B AWQ", "Seed-OSS 36B", "Granite 3.3 8B",
-         "Granite 3.1 3B A800M", "Granite MoE Shared", "Granite 4.0 H 1B", "Bamba 9B v2",
-         "ERNIE 4.5 0.3B", "Hunyuan A13B", "EXAONE 4.0 1.2B", "Command R7B", "LFM2 8B A1B")
+KNOWN = ("Bielik 11B v2", "Mistral Small 3.2", "Mistral Small 4 119B", "Muse Glimmer 30B",
+         "Qwen3 8B AWQ", "Seed-OSS 36B", "Granite 3.3 8B", "Granite 3.1 3B A800M",
+         "Granite MoE Shared", "Granite 4.0 H 1B", "Bamba 9B v2", "ERNIE 4.5 0.3B",
+         "Hunyuan A13B", "EXAONE 4.0 1.2B", "Command R7B", "LFM2 8B A1B")

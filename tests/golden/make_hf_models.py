@@ -206,6 +206,13 @@ LAGUNA = {"layer_types": ["full_attention"] + ["sliding_attention"] * 3, "slidin
               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0,
                                     "partial_rotary_factor": 1.0}}}
 
+# Layers with a window rotate, every fourth from the last one on sees all.
+MUSE = {**PLAIN, "num_hidden_layers": 5, "sliding_window": 16, "qk_scale_factor": 1.5,
+        "output_multiplier": 0.35, "final_logit_softcapping": 4.0}
+MUSE_TOWER = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
+              "num_attention_heads": 1, "patch_size": 2, "pos_emb_height": 2,
+              "pos_emb_width": 2}
+
 # "dynamic" with alpha stretches the base alone.
 HUNYUAN = {**SMALL, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0,
                                         "alpha": 1000.0, "factor": 1.0}}
@@ -352,6 +359,9 @@ MODELS = {
                         "rope_parameters")}, "gating": "per-element", "rope_parameters": {
                             "full_attention": PLAIN["rope_parameters"],
                             "sliding_attention": PLAIN["rope_parameters"]}}, False),
+    "museglimmer": (hf.MuseGlimmerConfig, hf.MuseGlimmerForConditionalGeneration,
+                    {**seeing(MUSE, MUSE_TOWER), "out_hidden_size": 32,
+                     "projector_hidden_size": 8}, True),
     "mistral4": (hf.Mistral3Config, hf.Mistral3ForConditionalGeneration,
                  seeing(MISTRAL4, PIXTRAL), True),
     "exaonemoe": (hf.ExaoneMoeConfig, hf.ExaoneMoeForCausalLM, EXAONE_MOE, True),

@@ -206,8 +206,9 @@ def test_schemas(t, d):
 def test_formats(t, _):
     """The model knows one format; held to the others it writes them as well."""
     for name in ("qwen3-coder", "glm", "llama3", "mistral", "mistral-args", "harmony",
-                 "hy3", "hy3-preview", "minimax", "seed", "gemma4", "kimi", "deepseek-v3", "deepseek",
-                 "deepseek-v3.2", "deepseek-v4", "nemotron", "granite", "lfm2"):
+                 "hy3", "hy3-preview", "minimax", "atem", "seed", "gemma4", "kimi",
+                 "deepseek-v3", "deepseek", "deepseek-v3.2", "deepseek-v4", "nemotron",
+                 "granite", "lfm2"):
         d = Halod(tool_format=name, strict_tools="yes")
         try:
             for seed in range(1):

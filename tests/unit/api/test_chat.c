@@ -812,6 +812,10 @@ static void test_effort(void)
 	expect_prompt(a, "{\"messages\":[" USER("q") "],\"reasoning_effort\":\"high\"}",
 		      "high 'no_think'", "but high is high");
 	api_destroy(a);
+	a = with_server("{{ reasoning_strength }}", NULL, CHAT_REASONING_AUTO);
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"reasoning_effort\":\"low\"}", "low",
+		      "another name of it");
+	api_destroy(a);
 }
 
 /* --- a format and reasoning -------------------------------------------------- */

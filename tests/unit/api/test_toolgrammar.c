@@ -131,6 +131,11 @@ static const struct script {
 	{"hy3-preview", ONE, "^<arg_key>n^</arg_key>\n^<arg_value>3^</arg_value>\n</tool_call>\n"
 	 "</tool_calls>", true},
 	{"hy3-preview", SINGLE, "go<tool_sep>\n</tool_call>\n<tool_call>", false},
+	{"atem", ONE, "<atem:parameter name=\"n\">3</atem:parameter>\n</atem:invoke>\n"
+	 "</atem:function_calls>", true},
+	{"atem", ONE, "<atem:parameter name=\"n\">33", false},
+	{"atem", ANY, "go\">\n</atem:invoke>\n<atem:invoke name=\"f\">\n<atem:parameter name="
+	 "\"n\">7</atem:parameter>\n</atem:invoke>\n</atem:function_calls>", true},
 	{"minimax", ONE, "<parameter name=\"n\">3^</parameter>\n</invoke>\n"
 	 "</minimax:tool_call>", true},
 	{"minimax", ONE, "<parametername=\"n\">3", false},
@@ -269,7 +274,8 @@ static uint32_t draw(uint32_t n)
 
 /* Ends of values that are no tokens, and what is left of one where the walk writes it: no
  * walk would find it by itself. */
-static const char *const long_ends[] = {"</｜DSML｜parameter>", "</arg_value:opensource>"};
+static const char *const long_ends[] = {"</｜DSML｜parameter>", "</arg_value:opensource>",
+					      "</atem:parameter>"};
 static const char *closing = "";
 
 /* The longest token that goes on with it and may come; -1: none does. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings of models whose experts are those of GLM-4-MoE under other names, and which may have
- * other attention.
+ * The settings of models whose experts are those of GLM-4-MoE under other names, and of those whose
+ * attention has gates.
  */
 #include "base/alloc.h"
 #include "model/model_config.h"
@@ -162,6 +162,28 @@ static void test_laguna(void)
 #undef PLAIN
 }
 
+/* Factors, and layers that do not rotate. */
+static void test_muse_glimmer(void)
+{
+#define MUSE(more) "{\"model_type\":\"muse_glimmer_text\",\"num_hidden_layers\":5," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+	"\"head_dim\":16,\"vocab_size\":512,\"max_position_embeddings\":4096," \
+	"\"intermediate_size\":96,\"rope_theta\":5e5" more "}"
+	is_int(read_config(MUSE(",\"qk_scale_factor\":2.0,\"output_multiplier\":0.5,"
+				"\"layer_rope_theta\":[0,5e5,5e5,5e5,0]")), OK, "muse_glimmer: %s",
+	       fail.text);
+	ok(c.query_scalar == 4 && c.logit_scale == 0.5f && c.logit_cap == 20 && c.window == 2048 &&
+		   c.norm_plus_one && c.last_norm_whole && c.post_eps == 1e-8f, "its settings");
+	ok(!c.is_windowed[0] && c.is_unrotated[0] && c.is_windowed[1] && !c.is_unrotated[1] &&
+		   !c.is_windowed[4], "every fourth layer from the last one sees all");
+	is_int(read_config(MUSE(",\"layer_rope_theta\":[0,0,5e5,5e5,0]")), E_UNSUPPORTED,
+	       "a window that does not rotate");
+	is_int(read_config(MUSE(",\"layer_rope_theta\":[0,1e4,5e5,5e5,0]")), E_UNSUPPORTED,
+	       "a base of its own");
+	is_int(read_config(MUSE(",\"layer_rope_theta\":[0]")), E_FORMAT, "one number");
+#undef MUSE
+}
+
 int main(void)
 {
 	arena_init(&arena);
@@ -169,6 +191,7 @@ int main(void)
 	test_exaone();
 	test_mistral4();
 	test_laguna();
+	test_muse_glimmer();
 	arena_deinit(&arena);
 	return tap_done();
 }

@@ -26,6 +26,8 @@ static const struct {
 	 "<|eot_id|>", "<|eot_id|> <|eom_id|> <|end_of_text|>"},
 	{"Llama 4", {"<|begin_of_text|>", "<|end_of_text|>", "<|eom|>", "<|eot|>",
 		     "<|header_start|>"}, "<|eot|>", "<|eot|> <|eom|> <|end_of_text|>"},
+	{"Muse Glimmer", {"<|begin_of_text|>", "<|end_of_text|>", "<|eom|>", "<|eot|>", "<|start|>",
+			  "<|message|>"}, "<|eot|>", "<|eot|> <|end_of_text|>"},
 	{"Phi-3, Phi-4-mini", {"<|endoftext|>", "<|assistant|>", "<|system|>", "<|end|>",
 			       "<|user|>"}, "<|endoftext|>", "<|endoftext|> <|end|>"},
 	{"gpt-oss", {"<|endoftext|>", "<|return|>", "<|constrain|>", "<|channel|>", "<|start|>",

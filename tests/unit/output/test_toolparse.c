@@ -326,6 +326,27 @@ static const struct row rows[] = {
 	 .name = "no invoke", "<｜DSML｜tool_calls>\nf", "!<｜DSML｜tool_calls>\nf!",
 	 .n_broken = 1},
 
+	/* --- atem --- */
+	{.format = "atem",
+	 .name = "reasoning and an answer",
+	 " to=self<|message|>Hm < 3.<|eom|><|start|>assistant to=user<|message|>Three.",
+	 "(r:Hm < 3.)Three."},
+	{.format = "atem",
+	 .name = "reasoning and two calls",
+	 " to=self<|message|>so<|eom|><|start|>assistant to=functions.weather<|message|>"
+	 "<atem:function_calls>\n<atem:invoke name=\"functions.weather\">\n"
+	 "<atem:parameter name=\"city\">Rome</atem:parameter>\n<atem:parameter name=\"days\">2"
+	 "</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=f"
+	 "<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n</atem:invoke>\n"
+	 "</atem:function_calls>",
+	 "(r:so)[functions.weather {\"city\": \"Rome\", \"days\": 2}][f {}]"},
+	{.format = "atem", .name = "an answer alone", "<|message|>Three.", "Three."},
+	{.format = "atem", .name = "plain text", "Hello <there>.", "Hello <there>."},
+	{.format = "atem",
+	 .name = "a key where a value belongs",
+	 "<|message|><atem:function_calls><atem:invoke name=\"f\"><x>",
+	 "[f !<atem:function_calls><atem:invoke name=\"f\"><x!>", .n_broken = 1},
+
 	/* --- seed --- */
 	{.format = "seed",
 	 .name = "two calls",
@@ -767,6 +788,7 @@ static void test_tables(void)
 		{"HYTK = ':opensource' … '<tool_sep{}>'.format(HYTK) … '<arg_key{}>'", "hy3"},
 		{"'<tool_call>' + name + '<tool_sep>\n' … '<arg_key>'", "hy3-preview"},
 		{"<minimax:tool_call>' + '<invoke name=\"", "minimax"},
+		{"'<atem:function_calls>\n<atem:invoke name=\"' … '<|eom|>'", "atem"},
 		{"<seed:tool_call>\n<function=x>\n<parameter=y>", "seed"},
 		{"[TOOL_CALLS] [", "mistral"},
 		{"[TOOL_CALLS]' + name + '[ARGS]", "mistral-args"},
