@@ -140,9 +140,10 @@ static void set_reasoning(const struct json_node *body, struct request *r,
 	bool is_off = json_is_false(own.v) || (!own.v && json_is_false(passed.v)) ||
 		      chat_template_closes(prompt, r->parse.think_open,
 					   r->parse.think_close);
-	/* A special token has no text, so the parser would not see that the model wrote it. */
+	/* The parser would not see that the model wrote a token without text. */
+	bool is_seen = !r->skip_special || !tokenizer_is_special(t, id);
 	if (r->grammar && r->parse.split_reasoning && !r->parse.starts_in_reasoning &&
-	    !is_off && id > 0 && !tokenizer_is_special(t, id))
+	    !is_off && id > 0 && is_seen)
 		r->reasoning_id = id;
 }
 

@@ -6,6 +6,7 @@
 #include "api/chat_body.h"
 
 #include "base/alloc.h"
+#include "model/tokenizer_hf.h"
 #include "tests/unit/api/fixture.h"
 
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
@@ -844,6 +845,65 @@ static void test_format_reasoning(void)
 	ok(may_reason(closes, "") == 0, "not where the template has closed the block");
 }
 
+/* halo-tiny's tokenizer with tags of reasoning that are special tokens, or only the first. */
+static struct tokenizer *with_tags(bool has_close)
+{
+	struct tokenizer *t;
+	struct fail fail;
+	json_t *j = json_load_file(tap_src("models/halo-tiny/tokenizer.json"), 0, NULL);
+	for (int i = 0; i < 1 + has_close; i++)
+		json_array_append_new(
+			json_object_get(j, "added_tokens"),
+			json_pack("{si, ss, sb, sb, sb, sb, sb}", "id", 3072 + i, "content",
+				  i ? "[/THINK]" : "[THINK]", "special", 1, "single_word", 0,
+				  "lstrip", 0, "rstrip", 0, "normalized", 0));
+	char *text = json_dumps(j, 0);
+	if (tokenizer_hf_parse(str_of(text), "tokenizer.json", &t, &fail) != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	free(text);
+	json_decref(j);
+	return t;
+}
+
+static void test_special_reasoning(void)
+{
+	static const char format[] = "{\"messages\":[" USER("q") "],\"response_format\":"
+				     "{\"type\":\"json_object\"}}";
+	for (int has_close = 0; has_close < 2; has_close++) {
+		struct model copy;
+		struct api *a = with_template(&copy, "{{ messages[0].content }}<bot>"
+					      "{# [THINK] #}");
+		copy.tokenizer = with_tags(has_close);
+		struct api_call *c = fixture_call(a, &dialect_chat, format);
+		const struct request *r = api_call_request(c);
+		is_int(r->reasoning_id, has_close ? 3072 : 0, "a format lets it think where "
+		       "its tags are seen: %d", has_close);
+		is_int(r->skip_special, !has_close, "which a special closing tag is");
+		if (has_close) {
+			struct outparse *p = outparse_create(&r->parse);
+			const struct out_span *spans;
+			struct ids ids = {0};
+			struct buf text = {0};
+			is_int(tokenizer_encode(copy.tokenizer, STR("[THINK]Why?[/THINK]So."),
+						TRUST_TEMPLATE, &ids, NULL), OK, "an answer");
+			is_int(ids.p[0], 3072, "whose tag is a token");
+			tokenizer_decode(copy.tokenizer, ids.p, ids.n, r->skip_special, &text);
+			int n = outparse_push(p, buf_str(&text), &spans);
+			ok(n == 2 && spans[0].channel == OUT_REASONING &&
+			   str_is(spans[0].text, "Why?") && str_is(spans[1].text, "So."),
+			   "its reasoning comes out: %.*s", (int)text.n, text.p);
+			outparse_destroy(p);
+			ids_deinit(&ids);
+			buf_deinit(&text);
+		}
+		fixture_drop(c);
+		api_destroy(a);
+		tokenizer_destroy(copy.tokenizer);
+	}
+}
+
 static void test_too_many(void)
 {
 	struct buf body = {0};
@@ -901,6 +961,7 @@ int main(void)
 	test_server_variables();
 	test_effort();
 	test_format_reasoning();
+	test_special_reasoning();
 	test_refused();
 	test_too_many();
 	test_lacks_audio();
