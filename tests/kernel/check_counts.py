@@ -232,7 +232,8 @@ def check_text():
        row["high_us"] > row["total_us"] > 0, "audio", (out, err))
     code, out, err = haloctl("kernels", "predict", "--model", seen, "--audio", "9")
     ok(code != 0 and not out and "no audio tower" in err, "but not of one that hears none", err)
-    for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x")):
+    for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x"),
+                 ("--model", heard, "--image", "64", "--audio", "9")):
         code, out, err = haloctl("kernels", "predict", *args)
         ok(code == 2 and err, "refused: predict " + " ".join(args)[-12:], (code, err))
     code, out, err = haloctl("kernels", "predict", "--model", tiny, "-d", "1000000")
