@@ -363,6 +363,7 @@ static void run_init(struct agents_replay *x)
 
 static void run_deinit(struct agents_replay *x)
 {
+	sse_calls_close(&x->streams); /* ends calls, which use the agents */
 	for (int i = 0; i < x->t->n_talks; i++) {
 		for (int k = 0; k < x->t->talks[i].n; k++) {
 			free(x->agents[i].answers[k].text);
@@ -374,7 +375,6 @@ static void run_deinit(struct agents_replay *x)
 		free(x->agents[i].flats);
 	}
 	free(x->agents);
-	sse_calls_close(&x->streams);
 }
 
 enum status agents_run(const struct agents_trace *t, const struct agents_opts *o,

@@ -106,8 +106,17 @@ enum status sse_calls_start(struct sse_calls *all, struct sse_call *s, struct fa
 	s->start_us = clock_now_us(&clock_monotonic);
 	if (curl_multi_add_handle(all->multi, s->easy) != CURLM_OK)
 		return fail_set(fail, E_IO, "curl takes no request");
+	LIST_INSERT_HEAD(&all->active, s, link);
 	all->n_active++;
 	return OK;
+}
+
+static void end_call(struct sse_calls *all, struct sse_call *s)
+{
+	curl_multi_remove_handle(all->multi, s->easy);
+	LIST_REMOVE(s, link);
+	all->n_active--;
+	s->on_end(s);
 }
 
 static void end_ready(struct sse_calls *all)
@@ -120,9 +129,7 @@ static void end_ready(struct sse_calls *all)
 		CURLcode code = m->data.result;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
 		judge(s, code);
-		curl_multi_remove_handle(all->multi, s->easy);
-		all->n_active--;
-		s->on_end(s);
+		end_call(all, s);
 	}
 }
 
@@ -141,6 +148,10 @@ enum status sse_calls_go_on(struct sse_calls *all, struct fail *fail)
 
 void sse_calls_close(struct sse_calls *all)
 {
+	for (struct sse_call *s; (s = LIST_FIRST(&all->active));) {
+		note_error(s, "it was broken off: another request failed");
+		end_call(all, s);
+	}
 	curl_multi_cleanup(all->multi);
 	curl_slist_free_all(all->headers);
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include <jansson.h>
+#include <sys/queue.h>
 
 #include "base/buf.h"
 #include "ctl/sse_read.h"
@@ -20,6 +21,7 @@ struct sse_call {
 	long status;     /* of HTTP, at the end; 0: no answer came */
 	char error[200]; /* why it is no whole answer; "": it is */
 	/* private */
+	LIST_ENTRY(sse_call) link;
 	void *easy;
 	struct buf other; /* an answer that is no stream */
 	struct sse sse;
@@ -30,6 +32,7 @@ void sse_call_deinit(struct sse_call *s);
 struct sse_calls {
 	int n_active; /* requests that are not over */
 	/* private */
+	LIST_HEAD(, sse_call) active;
 	void *multi;
 	struct curl_slist *headers;
 	const char *url;
@@ -44,4 +47,5 @@ enum status sse_calls_open(struct sse_calls *all, const char *url, const char *a
 enum status sse_calls_start(struct sse_calls *all, struct sse_call *s, struct fail *fail) MUST_USE;
 /* Does what there is to do, or waits for it, a second at most. E_IO: curl has failed. */
 enum status sse_calls_go_on(struct sse_calls *all, struct fail *fail) MUST_USE;
+/* Ends the requests that run, too: their on_end is called and starts no other. */
 void sse_calls_close(struct sse_calls *all);
