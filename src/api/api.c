@@ -90,10 +90,12 @@ static void add_all_served(struct api *a)
 				   embed_n_ctx(readers[i]));
 }
 
-struct api_memory *api_memory_create(void)
+struct api_memory *api_memory_create(const struct api_memory *first)
 {
 	struct api_memory *m = xcalloc(1, sizeof *m);
-	m->responses = response_store_create(STORED_RESPONSES, STORED_BYTES);
+	m->has_responses = !first;
+	m->responses = first ? first->responses
+			     : response_store_create(STORED_RESPONSES, STORED_BYTES);
 	m->calls = callstore_create();
 	m->created = clock_wall_s();
 	return m;
@@ -103,7 +105,8 @@ void api_memory_destroy(struct api_memory *m)
 {
 	if (!m)
 		return;
-	response_store_destroy(m->responses);
+	if (m->has_responses)
+		response_store_destroy(m->responses);
 	callstore_destroy(m->calls);
 	free(m);
 }
@@ -113,7 +116,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 {
 	const struct model *m = o->model;
 	struct api *a = xcalloc(1, sizeof *a);
-	a->own_memory = o->memory ? NULL : api_memory_create();
+	a->own_memory = o->memory ? NULL : api_memory_create(NULL);
 	const struct api_memory *memory = o->memory ? o->memory : a->own_memory;
 	arena_init(&a->arena);
 	copy_names(a, o);

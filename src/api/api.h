@@ -23,7 +23,9 @@ struct api_call;
  * model's own words of its calls. It may outlive the api, so that the next one finds them. Thread:
  * any. */
 struct api_memory;
-struct api_memory *api_memory_create(void);
+/* first: has the responses, and outlives this memory; NULL: this one has its own. A client may go
+ * on with a response of another model. */
+struct api_memory *api_memory_create(const struct api_memory *first);
 void api_memory_destroy(struct api_memory *m); /* NULL is fine */
 
 /* A LoRA adapter that requests may name. */
@@ -191,7 +193,9 @@ void api_error_format_ollama(const struct fail *f, struct buf *out);
 /* A model of the server, in memory or not. */
 struct api_row {
 	const char *name;
-	const struct api *api; /* NULL: only its name is known */
+	const char *const *aliases;
+	int n_aliases;
+	const struct api *api; /* NULL: only its names are known */
 	const char *state;     /* "loaded", as llama-server's router spells it */
 	bool is_loaded;
 	double load_s;         /* seconds that its last load took */
@@ -200,13 +204,18 @@ struct api_row {
 /* /api/tags, /api/ps and /api/version */
 void api_ollama_tags_format(const struct api_row *rows, int n, struct buf *out);
 void api_ollama_ps_format(const struct api_row *rows, int n, struct buf *out);
-void api_ollama_version_format(const struct api *a, struct buf *out);
+void api_ollama_version_format(const char *version, struct buf *out);
+/* What /api/show and /api/pull answer of a model that is not in memory. a: NULL, or what is there
+ * of it all the same. */
+void api_ollama_show_closed(const char *name, const struct api *a, struct buf *out);
+void api_ollama_pull_closed(struct buf *out);
 void api_models_format(const struct api_row *rows, int n, struct buf *out);
 enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
 /* Is `name` this model's name? Ollama's clients put ":latest" behind names without a tag. */
 bool api_is_named(struct str name, const char *own);
-void api_props_format(const struct api *a, struct buf *out);
+/* a: the model that is told of; rows: all of them. */
+void api_props_format(const struct api *a, const struct api_row *rows, int n, struct buf *out);
 /* What /slots tells of one running sequence. */
 struct api_slot {
 	struct api_progress progress;
@@ -216,7 +225,7 @@ struct api_slot {
 /* Formats n running sequences; the rest of the a->n_slots slots are idle. */
 void api_slots_format(const struct api *a, const struct api_slot *slots, int n,
 		      struct buf *out);
-void api_version_format(const struct api *a, struct buf *out);
+void api_version_format(const char *version, struct buf *out);
 
 /* For a stored response of /v1/responses: get its body, get its input items (newest first
  * unless is_rising), delete it. E_NOT_FOUND also where another owner made it. */

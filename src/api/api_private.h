@@ -25,6 +25,7 @@ enum { MAX_SERVED = 3 };
 
 struct api_memory {
 	struct response_store *responses; /* has a lock */
+	bool has_responses;               /* they are its own */
 	struct callstore *calls;          /* the same */
 	int64_t created; /* seconds since 1970 */
 };

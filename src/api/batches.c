@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/multipart.h"
+#include "api/peek.h"
 #include "api/text_call.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -14,6 +15,8 @@
 #include "batch/batch_files.h"
 #include "batch/batch_records.h"
 
+#define READ_BYTES (64u << 10)
+#define MAX_FIRST_LINE (16u << 20)
 #define MAX_METADATA 16
 #define MAX_METADATA_KEY 64
 #define MAX_METADATA_TEXT 512
@@ -290,6 +293,37 @@ static enum status read_input(const struct json_node *at, const struct api *a, s
 	return OK;
 }
 
+/* All requests of a batch are for one model: the one that the first names. A line of which no such
+ * thing can be told is a fault that validation finds. */
+static enum status read_model(const struct api *a, struct batch *b, struct fail *fail)
+{
+	struct buf text = {0};
+	struct batch_file f;
+	const char *end = NULL;
+	ssize_t n = 1;
+	int fd;
+	enum status st = batch_files_open(a->batches, b->owner, str_of(b->input), &fd, &f, fail);
+	if (st != OK)
+		return st;
+	while (n > 0 && !end && text.n < MAX_FIRST_LINE && buf_try(&text, READ_BYTES)) {
+		n = read(fd, text.p + text.n, READ_BYTES);
+		text.n += n > 0 ? (size_t)n : 0;
+		size_t blank = text.n ? strspn(text.p, " \t\r\n") : 0;
+		end = blank < text.n ? memchr(text.p + blank, '\n', text.n - blank) : NULL;
+	}
+	close(fd);
+	struct str line = {text.p, end ? (size_t)(end - text.p) : text.n}, body;
+	if (peek_member(line, "\"body\"", &body)) {
+		struct peek p;
+		peek_body(body, false, &p);
+		struct str cut = json_read_clip(buf_str(&p.model), sizeof b->model - 1);
+		memcpy(b->model, cut.p, cut.n);
+		peek_deinit(&p);
+	}
+	buf_deinit(&text);
+	return OK;
+}
+
 static enum status make_batch(const struct api *a, const struct text_input *in,
 			      struct buf *out, struct fail *fail)
 {
@@ -307,6 +341,8 @@ static enum status make_batch(const struct api *a, const struct text_input *in,
 		st = read_input(&input, a, &b, fail);
 	if (st == OK)
 		st = read_endpoint(&endpoint, a, &b, fail);
+	if (st == OK)
+		st = read_model(a, &b, fail);
 	if (st == OK)
 		st = read_window(&window, max_s, &b, &window_s, fail);
 	if (st == OK)

@@ -82,11 +82,11 @@ static void add_model(const struct api_row *row, struct str id, struct buf *out)
 		 a->hears ? ",\"audio\"" : "");
 }
 
-/* Adds a model of which only the name is known. */
-static void add_closed(const struct api_row *row, struct buf *out)
+/* Adds a model of which only the names are known, under this one. */
+static void add_closed(const struct api_row *row, struct str id, struct buf *out)
 {
 	buf_add_z(out, "{\"id\":");
-	buf_add_json(out, str_of(row->name));
+	buf_add_json(out, id);
 	buf_addf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"halod\","
 		 "\"type\":\"model\"", (long long)clock_wall_s());
 	add_state(row, out);
@@ -109,30 +109,25 @@ static const struct api_row *find_readers(const struct api_row *rows, int n)
 	return NULL;
 }
 
+static void add_any(const struct api_row *row, struct str id, struct buf *out)
+{
+	if (row->api)
+		add_model(row, id, out);
+	else
+		add_closed(row, id, out);
+}
+
 void api_models_format(const struct api_row *rows, int n, struct buf *out)
 {
 	const struct api_row *readers = find_readers(rows, n);
-	const char *last = rows[n - 1].name;
+	const char *last = "";
 	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
 	for (int i = 0; i < n; i++) {
-		const struct api *a = rows[i].api;
-		buf_add_z(out, i ? "," : "");
-		if (!a) {
-			add_closed(&rows[i], out);
-			continue;
+		for (int k = -1; k < rows[i].n_aliases; k++) {
+			last = k < 0 ? rows[i].name : rows[i].aliases[k];
+			buf_add_z(out, i || k >= 0 ? "," : "");
+			add_any(&rows[i], str_of(last), out);
 		}
-		add_model(&rows[i], str_of(a->model_name), out);
-		for (int k = 0; k < a->n_aliases; k++) {
-			buf_add_c(out, ',');
-			add_model(&rows[i], str_of(a->aliases[k]), out);
-		}
-		for (int k = 0; k < a->n_loras; k++) {
-			buf_add_c(out, ',');
-			add_model(&rows[i], str_of(a->loras[k].name), out);
-		}
-		if (i == n - 1 && (a->n_aliases || a->n_loras))
-			last = a->n_loras ? a->loras[a->n_loras - 1].name
-					  : a->aliases[a->n_aliases - 1];
 	}
 	for (int k = 1; readers && k < readers->api->n_served; k++) {
 		buf_add_c(out, ',');
@@ -146,6 +141,15 @@ void api_models_format(const struct api_row *rows, int n, struct buf *out)
 	buf_add_c(out, '}');
 }
 
+/* Is it one of the row's names? */
+static bool is_of(const struct api_row *row, struct str id)
+{
+	bool is_so = api_is_named(id, row->name);
+	for (int i = 0; i < row->n_aliases; i++)
+		is_so |= api_is_named(id, row->aliases[i]);
+	return is_so;
+}
+
 enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail)
 {
@@ -156,14 +160,10 @@ enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			return OK;
 		}
 	for (int i = 0; i < n; i++) {
-		if (rows[i].api && api_has_name(rows[i].api, id)) {
-			add_model(&rows[i], id, out);
-			return OK;
-		}
-		if (!rows[i].api && api_is_named(id, rows[i].name)) {
-			add_closed(&rows[i], out);
-			return OK;
-		}
+		if (!is_of(&rows[i], id))
+			continue;
+		add_any(&rows[i], id, out);
+		return OK;
 	}
 	return api_fail_name(n == 1 ? rows[0].api : NULL, id, fail);
 }

@@ -123,10 +123,10 @@ void api_ollama_ps_format(const struct api_row *rows, int n, struct buf *out)
 	add_list(rows, n, true, out);
 }
 
-void api_ollama_version_format(const struct api *a, struct buf *out)
+void api_ollama_version_format(const char *version, struct buf *out)
 {
 	buf_add_z(out, "{\"version\":\"" OLLAMA_VERSION "\",\"halod\":");
-	buf_add_json(out, str_of(a->version));
+	buf_add_json(out, str_of(version));
 	buf_add_c(out, '}');
 }
 
@@ -199,18 +199,20 @@ static void add_info(const struct served *s, struct buf *out)
 		 c->n_layers);
 }
 
-static enum status show(const struct api *a, const struct text_input *in, struct buf *out,
-			struct fail *fail)
+/* What a model file of Ollama would say of it. */
+static void add_modelfile(const char *name, struct buf *out)
 {
-	const struct served *s;
 	struct buf file = {0};
-	enum status st = find_named(a, in->body, &s, fail);
-	if (st != OK)
-		return st;
-	buf_addf(&file, "FROM %s\n", s->name);
+	buf_addf(&file, "FROM %s\n", name);
 	buf_add_z(out, "{\"modelfile\":");
 	buf_add_json(out, buf_str(&file));
 	buf_add_z(out, ",\"parameters\":\"\",\"template\":");
+	buf_deinit(&file);
+}
+
+static void add_show(const struct api *a, const struct served *s, struct buf *out)
+{
+	add_modelfile(s->name, out);
 	buf_add_json(out, str_of(s->is_reader || !a->chat.template_text ? ""
 								       : a->chat.template_text));
 	buf_add_c(out, ',');
@@ -220,8 +222,28 @@ static enum status show(const struct api *a, const struct text_input *in, struct
 	buf_add_c(out, ',');
 	add_date(out, "modified_at", a->created);
 	buf_add_c(out, '}');
-	buf_deinit(&file);
-	return OK;
+}
+
+void api_ollama_show_closed(const char *name, const struct api *a, struct buf *out)
+{
+	if (a) {
+		add_show(a, &a->served[0], out);
+		return;
+	}
+	add_modelfile(name, out);
+	buf_add_z(out, "\"\",\"details\":{},\"model_info\":{},\"capabilities\":[\"completion\"],");
+	add_date(out, "modified_at", 0);
+	buf_add_c(out, '}');
+}
+
+static enum status show(const struct api *a, const struct text_input *in, struct buf *out,
+			struct fail *fail)
+{
+	const struct served *s;
+	enum status st = find_named(a, in->body, &s, fail);
+	if (st == OK)
+		add_show(a, s, out);
+	return st;
 }
 
 enum status api_ollama_show(const struct api *a, const struct api_input *in, struct buf *out,
@@ -229,6 +251,8 @@ enum status api_ollama_show(const struct api *a, const struct api_input *in, str
 {
 	return text_call(a, in, show, out, fail);
 }
+
+void api_ollama_pull_closed(struct buf *out) { buf_add_z(out, "{\"status\":\"success\"}\n"); }
 
 /* Clients pull a model before they use it. One that is served is there; nothing else is fetched
  * for a client. */
@@ -238,7 +262,7 @@ static enum status pull(const struct api *a, const struct text_input *in, struct
 	const struct served *s;
 	enum status st = find_named(a, in->body, &s, fail);
 	if (st == OK)
-		buf_add_z(out, "{\"status\":\"success\"}\n");
+		api_ollama_pull_closed(out);
 	else if (st == E_MODEL && fail)
 		st = fail_at(fail, E_MODEL, "model", "this server fetches no models for its "
 			     "clients: haloctl pull does, and `model` in halod.conf names one");

@@ -51,7 +51,7 @@ void api_slots_format(const struct api *a, const struct api_slot *slots, int n,
 	buf_add_c(out, ']');
 }
 
-void api_props_format(const struct api *a, struct buf *out)
+void api_props_format(const struct api *a, const struct api_row *rows, int n, struct buf *out)
 {
 	const struct model *m = a->chat.model;
 	buf_addf(out,
@@ -63,6 +63,12 @@ void api_props_format(const struct api *a, struct buf *out)
 	add_member(out, "bos_token", m->bos_text);
 	add_member(out, "eos_token", m->eos_text);
 	add_member(out, "build_info", a->version);
-	buf_addf(out, ",\"modalities\":{\"vision\":%s,\"audio\":%s}}",
+	buf_addf(out, ",\"modalities\":{\"vision\":%s,\"audio\":%s},\"models\":[",
 		 a->sees ? "true" : "false", a->hears ? "true" : "false");
+	for (int i = 0; i < n; i++) {
+		buf_add_z(out, i ? ",{\"id\":" : "{\"id\":");
+		buf_add_json(out, str_of(rows[i].name));
+		buf_addf(out, ",\"status\":{\"value\":\"%s\"}}", rows[i].state);
+	}
+	buf_add_z(out, "]}");
 }

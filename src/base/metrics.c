@@ -463,18 +463,27 @@ static void set_engine(const struct metrics_info *info)
 static void add_models(struct metrics_page *p, const struct metrics_info *info)
 {
 	static const struct {
-		const char *name, *help;
+		const char *name, *type, *help;
 		size_t at;
 	} counters[] = {
-		{"halod_audio_seconds_total",
+		{"halod_model_loaded", "gauge", "1: this model is in memory.",
+		 offsetof(struct metrics_model, is_loaded)},
+		{"halod_model_requests_total", "counter",
+		 "Requests that ended, by the model that answered.",
+		 offsetof(struct metrics_model, n_requests)},
+		{"halod_model_prompt_tokens_total", "counter", "Their prompt tokens.",
+		 offsetof(struct metrics_model, n_prompt)},
+		{"halod_model_generation_tokens_total", "counter", "Their output tokens.",
+		 offsetof(struct metrics_model, n_output)},
+		{"halod_audio_seconds_total", "counter",
 		 "Seconds of audio in finished requests, their histories included.",
 		 offsetof(struct metrics_model, audio_s)},
-		{"halod_audio_request_seconds_total",
+		{"halod_audio_request_seconds_total", "counter",
 		 "Time that these requests took, from their last byte to their last token.",
 		 offsetof(struct metrics_model, audio_time_s)},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(counters); i++) {
-		add_head(p, counters[i].name, "counter", counters[i].help);
+		add_head(p, counters[i].name, counters[i].type, counters[i].help);
 		for (int m = 0; m < info->n_models; m++) {
 			double v;
 			memcpy(&v, (const char *)&info->models[m] + counters[i].at, sizeof v);

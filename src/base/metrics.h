@@ -41,6 +41,8 @@ struct metrics_model {
 	const char *name;
 	double audio_s;      /* seconds of audio in requests that it finished, histories included */
 	double audio_time_s; /* what these took, from their last byte to their last token */
+	double is_loaded;    /* 1: it is in memory */
+	double n_requests, n_prompt, n_output; /* requests that ended, and their tokens */
 };
 
 struct metrics_info {

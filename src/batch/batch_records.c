@@ -132,6 +132,7 @@ static void add_batch(const struct batch *b, struct buf *out)
 	else
 		buf_add_z(out, "null");
 	add_text(out, "input_file_id", b->input);
+	add_text(out, "model", b->model);
 	add_text(out, "completion_window", b->window);
 	add_text(out, "status", names[b->state]);
 	add_text(out, "output_file_id", b->output);
@@ -202,6 +203,7 @@ static bool load_one(struct batch_store *s, const char *id, const json_t *o)
 		       batch_store_get_int(o, "expires_at", &b.expires_s) &&
 		       batch_store_get_int(o, "output_age", &b.output_age_s) &&
 		       batch_store_get_text(o, "endpoint", b.endpoint, sizeof b.endpoint) &&
+		       batch_store_get_text(o, "model", b.model, sizeof b.model) &&
 		       batch_store_get_text(o, "completion_window", b.window, sizeof b.window) &&
 		       batch_store_get_text(o, "input_file_id", b.input, sizeof b.input) &&
 		       batch_store_get_text(o, "output_file_id", b.output, sizeof b.output) &&
@@ -287,6 +289,7 @@ enum status batch_records_create(struct batch_store *s, const struct batch *abou
 		st = commit(s, &b, &part, fail);
 	if (st == OK) {
 		insert(s, &b);
+		batch_store_count(s);
 		batch_format(&b, out);
 		tell(s);
 	}
@@ -387,14 +390,29 @@ static void note(const struct batch *b, bool is_so, bool *io_has, struct batch *
 	*out = *b;
 }
 
-void batch_records_look(struct batch_store *s, int64_t now_s, const char *but,
-			struct batch_todo *out)
+static bool is_own(const struct batch_whose *w, const struct batch *b)
+{
+	return !w || w->is_own(w->ctx, b->model);
+}
+
+bool batch_records_are_open(struct batch_store *s, const struct batch_whose *w)
+{
+	bool are = false;
+	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < s->n_batches && !are; i++)
+		are = is_open(s->batches[i]) && is_own(w, s->batches[i]);
+	pthread_mutex_unlock(&s->lock);
+	return are;
+}
+
+void batch_records_look(struct batch_store *s, const struct batch_whose *w, int64_t now_s,
+			const char *but, struct batch_todo *out)
 {
 	out->has_check = out->has_end = out->has_run = false;
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < s->n_batches; i++) {
 		const struct batch *b = s->batches[i];
-		if (!is_open(b))
+		if (!is_open(b) || !is_own(w, b))
 			continue;
 		bool is_new = b->state == BATCH_VALIDATING;
 		bool is_over = b->state == BATCH_CANCELLING ||
@@ -422,6 +440,7 @@ void batch_records_progress(struct batch_store *s, const struct batch *b)
 	if (i >= 0) {
 		s->batches[i]->n_completed = b->n_completed;
 		s->batches[i]->n_failed = b->n_failed;
+		batch_store_count(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -458,21 +477,20 @@ enum status batch_records_move(struct batch_store *s, struct batch *b, struct fa
 		now->n_total = b->n_total;
 	else if (st == OK && now)
 		*now = *b;
+	batch_store_count(s);
 	if (st == OK && now && !is_open(now))
 		batch_journal_remove(s, now->id);
 	pthread_mutex_unlock(&s->lock);
 	return st;
 }
 
-void batch_records_count(struct batch_store *s, int *out_batches, int64_t *out_requests)
+void batch_records_count(const struct batch_store *s, int *out_batches, int64_t *out_requests)
 {
 	*out_batches = 0;
 	*out_requests = 0;
-	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < s->n_batches; i++) {
 		const struct batch *b = s->batches[i];
 		*out_batches += is_open(b);
 		*out_requests += is_open(b) ? MAX(b->n_total - b->n_completed - b->n_failed, 0) : 0;
 	}
-	pthread_mutex_unlock(&s->lock);
 }

@@ -32,6 +32,7 @@ struct batch {
 	uint64_t owner;
 	enum batch_state state;
 	char endpoint[32]; /* "/v1/chat/completions" */
+	char model[128];   /* what its first request names, cut to this; "": none */
 	char window[16];   /* completion_window, as it was sent */
 	char input[BATCH_ID], output[BATCH_ID], errors[BATCH_ID]; /* files; "": none */
 	int64_t created_us;                   /* since 1970 */
@@ -43,8 +44,8 @@ struct batch {
 	char *faults;      /* a JSON list of what validation found, or NULL; set once */
 };
 
-/* Makes a batch. Of *about owner, endpoint, window, input, output_age_s and metadata are read;
- * metadata is taken over where it is OK. window_s: its length. E_LIMIT: too many are kept. */
+/* Makes a batch. Of *about owner, endpoint, model, window, input, output_age_s and metadata are
+ * read; metadata is taken over where it is OK. window_s: its length. E_LIMIT: too many are kept. */
 enum status batch_records_create(struct batch_store *s, const struct batch *about,
 				 int64_t window_s, struct buf *out, struct fail *fail) MUST_USE;
 /* Appends the batch as OpenAI's object. E_NOT_FOUND. */
@@ -55,6 +56,15 @@ enum status batch_records_cancel(struct batch_store *s, uint64_t owner, struct s
 				 struct buf *out, struct fail *fail) MUST_USE;
 void batch_records_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
 
+/* The batches of one model: is_own says by batch.model whether one is. It is called with a lock
+ * held. A struct batch_whose of NULL: all batches. */
+struct batch_whose {
+	bool (*is_own)(void *ctx, const char *model);
+	void *ctx;
+};
+/* Is there one of these that has not ended? */
+bool batch_records_are_open(struct batch_store *s, const struct batch_whose *w);
+
 /* --- the runner's -------------------------------------------------------------------- */
 /* What there is to do: of each kind a copy of the oldest batch. Its texts are constant, and stay
  * until the batch has ended. */
@@ -64,8 +74,8 @@ struct batch_todo {
 	struct batch end;   /* cancelling, or in progress and too late; not the batch `but` */
 	struct batch run;   /* it has begun, and has not ended */
 };
-void batch_records_look(struct batch_store *s, int64_t now_s, const char *but,
-			struct batch_todo *out);
+void batch_records_look(struct batch_store *s, const struct batch_whose *w, int64_t now_s,
+			const char *but, struct batch_todo *out);
 /* Is it cancelling by now? */
 bool batch_records_is_cancelled(struct batch_store *s, const char *id);
 /* Counts of what is done, for those who ask; not on the disk: the journal has them. */
@@ -74,5 +84,3 @@ void batch_records_progress(struct batch_store *s, const struct batch *b);
  * E_IO: it stays what it was. A batch that was cancelled meanwhile does not become in_progress. */
 enum status batch_records_move(struct batch_store *s, struct batch *b,
 			       struct fail *fail) MUST_USE;
-/* Batches that have not ended, and their requests that are not answered. */
-void batch_records_count(struct batch_store *s, int *out_batches, int64_t *out_requests);

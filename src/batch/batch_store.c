@@ -182,6 +182,11 @@ int64_t batch_store_sweep(struct batch_store *s, int64_t now_s)
 
 void batch_store_count(const struct batch_store *s)
 {
+	int n_batches;
+	int64_t n_requests;
+	batch_records_count(s, &n_batches, &n_requests);
+	metric_set(METRIC_BATCHES_OPEN, n_batches);
+	metric_set(METRIC_BATCH_REQUESTS_LEFT, (double)n_requests);
 	metric_set(METRIC_BATCH_FILES, s->n_files);
 	metric_set(METRIC_BATCH_FILE_BYTES, (double)s->n_bytes);
 }

@@ -61,6 +61,8 @@ struct batch_lister {
 void batch_store_list(const struct batch_store *s, int n, const struct batch_lister *l,
 		      const struct batch_page *page, struct buf *out);
 void batch_store_count(const struct batch_store *s); /* metrics; with the lock held */
+/* Batches that have not ended, and their requests that are not answered; with the lock held. */
+void batch_records_count(const struct batch_store *s, int *out_batches, int64_t *out_requests);
 
 /* Read the folders at the start. */
 void batch_files_load(struct batch_store *s);

@@ -27,7 +27,7 @@
 #define RETRY_US 5000000     /* after a disk that took nothing */
 #define PASSES 3             /* a request that the server has failed is computed so many times */
 #define BUSY_US 50000        /* between looks whether the scheduler is idle */
-#define LONGEST_US 3600000000 /* between two looks for what is too old */
+#define LONGEST_US 3600000000 /* between two looks whether a batch is too late */
 
 enum slot_state { FREE, RUNS, ANSWERED };
 
@@ -61,7 +61,6 @@ struct batch_run {
 	struct queue *wake; /* holds nothing */
 	atomic_bool is_stopping;
 	bool is_refused;    /* the server takes no requests any more: nothing new begins */
-	int64_t sweep_s;    /* when something is too old */
 	struct slot *slots; /* [n_at_once + 1], the last for lines that are not computed */
 	struct batch_job job;
 	bool has_looked; /* todo is of a look that nobody waited behind */
@@ -266,15 +265,6 @@ static void start_lines(struct batch_run *r)
 		start(r, s, &line);
 		json_decref(line.tree);
 	}
-}
-
-static void count(const struct batch_run *r)
-{
-	int n_batches;
-	int64_t n_requests;
-	batch_records_count(r->o.store, &n_batches, &n_requests);
-	metric_set(METRIC_BATCHES_OPEN, n_batches);
-	metric_set(METRIC_BATCH_REQUESTS_LEFT, (double)n_requests);
 }
 
 static enum status write_answer(struct batch_run *r, struct slot *s, bool is_failure,
@@ -617,7 +607,7 @@ static enum status open_next(struct batch_run *r, struct fail *fail)
 static void look(struct batch_run *r)
 {
 	if (!r->has_looked)
-		batch_records_look(r->o.store, now_s(), r->job.batch.id, &r->todo);
+		batch_records_look(r->o.store, &r->o.whose, now_s(), r->job.batch.id, &r->todo);
 	r->has_looked = true;
 }
 
@@ -638,7 +628,6 @@ static enum status step(struct batch_run *r, struct fail *fail)
 		st = open_next(r, fail);
 	if (st == OK && r->job.has_batch)
 		st = advance(r, fail);
-	count(r);
 	return st;
 }
 
@@ -658,7 +647,7 @@ static bool has_work(struct batch_run *r)
 /* Microseconds until there may be something to do that nobody tells of. */
 static int64_t wait_us(struct batch_run *r)
 {
-	int64_t due_s = r->sweep_s;
+	int64_t due_s = now_s() + LONGEST_US / 1000000;
 	if (r->job.has_batch && !r->is_refused && is_busy(r))
 		return BUSY_US;
 	if (r->job.has_batch && !r->job.is_ending)
@@ -672,9 +661,6 @@ static void *run(void *arg)
 	struct fail fail;
 	enum status told = OK;
 	while (!r->is_stopping) {
-		if (now_s() >= r->sweep_s)
-			r->sweep_s = MIN(batch_store_sweep(r->o.store, now_s()),
-					 now_s() + LONGEST_US / 1000000);
 		enum status st = step(r, &fail);
 		if (st != OK && told == OK && !r->is_stopping)
 			log_error("batches wait: %s", fail.text);
@@ -708,17 +694,17 @@ enum status batch_run_start(const struct batch_run_opts *o, struct batch_run **o
 		return fail_set(fail, E_LIMIT, "the thread of batches cannot be started: %s",
 				strerror(rc));
 	}
-	batch_store_on_work(o->store, wake_up, r);
 	*out = r;
 	return OK;
 }
+
+void batch_run_wake(struct batch_run *r) { wake_up(r); }
 
 void batch_run_stop(struct batch_run *r)
 {
 	struct fail fail;
 	if (!r)
 		return;
-	batch_store_on_work(r->o.store, NULL, NULL);
 	r->is_stopping = true;
 	queue_wake(r->wake);
 	pthread_join(r->thread, NULL);

@@ -115,19 +115,30 @@ static enum status plan_fetch(const struct config *c, struct boot_plan *out, str
 			    &out->fetch, fail);
 }
 
-enum status boot_plan(const struct config *c, struct boot_plan *out,
-		      struct fail *fail)
+/* What all models have alike. */
+static enum status plan_common(const struct config *c, struct boot_plan *out, struct fail *fail)
+{
+	struct backend_opts bo = backend_opts(c, out, c->backend);
+	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
+				       sizeof out->backend_reason, fail);
+	out->is_first = true;
+	return s == OK ? plan_fetch(c, out, fail) : s;
+}
+
+enum status boot_plan(const struct config *c, const struct boot_plan *first,
+		      struct boot_plan *out, struct fail *fail)
 {
 	*out = (struct boot_plan){0};
 	if (!size_parse_auto(c->expert_memory, &out->expert_memory))
 		return fail_at(fail, E_CONFIG, "expert_memory",
 			       "expert_memory = %.60s: a size such as 512M or 4G, or auto",
 			       c->expert_memory);
-	struct backend_opts bo = backend_opts(c, out, c->backend);
-	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
-				       sizeof out->backend_reason, fail);
-	if (s == OK)
-		s = plan_fetch(c, out, fail);
+	if (first) {
+		out->backend = first->backend;
+		memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
+		out->fetch = first->fetch;
+	}
+	enum status s = first ? OK : plan_common(c, out, fail);
 	if (s != OK)
 		return s;
 	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
@@ -136,6 +147,8 @@ enum status boot_plan(const struct config *c, struct boot_plan *out,
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
+	out->readers[0] = *c->embedding_model ? name_of(c->embedding_model) : NULL;
+	out->readers[1] = *c->rerank_model ? name_of(c->rerank_model) : NULL;
 	s = adapters_plan(c, out->model_name, &out->adapters, fail);
 	if (s != OK)
 		return s;
@@ -163,13 +176,16 @@ void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
 	free(p->model_name);
+	free(p->readers[0]);
+	free(p->readers[1]);
 	adapters_deinit(&p->adapters);
 	free(p->weight_cache);
 	free(p->expert_dir);
 	free(p->kv_dir);
 	free(p->state_dir);
 	free(p->graph_notes);
-	fetch_destroy(p->fetch);
+	if (p->is_first)
+		fetch_destroy(p->fetch);
 	*p = (struct boot_plan){0};
 }
 
@@ -348,6 +364,18 @@ static void count_others(struct boot_shared *s, struct memory_ledger *now)
 	*now = *l;
 }
 
+/* What the device has beyond the limit is not there. */
+static void bound_memory(struct memory_ledger *l, int64_t limit)
+{
+	struct memory_have *bounded[] = {&l->device, l->device.is_system ? &l->system : NULL};
+	for (size_t i = 0; i < ARRAY_LEN(bounded); i++) {
+		if (!bounded[i] || limit <= 0)
+			continue;
+		bounded[i]->total = MIN(bounded[i]->total, limit);
+		bounded[i]->free = MIN(bounded[i]->free, limit);
+	}
+}
+
 static enum status open_backend(const struct boot_opts *o, struct boot *b,
 				struct memory_ledger *ledger, struct fail *fail)
 {
@@ -365,6 +393,7 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 	*ledger = (struct memory_ledger){
 		.system = {system.total, system.available, true, "the system"}};
 	engine_memory(b->backend, &ledger->device);
+	bound_memory(ledger, o->config->memory_limit);
 	count_others(o->shared, ledger);
 	if (o->is_check) { /* what is free now is not what a start will find */
 		ledger->system.free = ledger->system.total = BOUNDLESS;
@@ -391,7 +420,8 @@ static struct engine_opts engine_opts_of(const struct boot_opts *o, int32_t max_
 				 .mtp_vocab = (int)c->mtp_vocab,
 				 .kv_dir = o->plan->kv_dir,
 				 .kv_dir_is_needed = strcmp(c->kv_dir, "auto") != 0,
-				 .kv_disk_limit = c->kv_disk_limit};
+				 .kv_disk_limit = c->kv_disk_limit,
+				 .shares_memory = o->shares_memory};
 	fit_tell(fit, &eo);
 	if (o->is_listener)
 		fit_tell_listener((int32_t)c->ctx, max_ctx, &eo);
@@ -456,8 +486,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	bool has_readers = s->embedder || s->reranker; /* another model's load has brought them */
 	const char *vectors_dir = has_readers ? "" : c->embedding_model;
 	const char *scores_dir = has_readers ? "" : c->rerank_model;
-	char *vectors = *c->embedding_model ? name_of(c->embedding_model) : NULL;
-	char *scores = *c->rerank_model ? name_of(c->rerank_model) : NULL;
+	const char *vectors = o->plan->readers[0], *scores = o->plan->readers[1];
 	struct fit_opts fo = {
 		.vectors = {.dir = vectors_dir, .name = vectors, .kind = EMBED_VECTORS,
 			    .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
@@ -491,8 +520,6 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	b->vision = fit->vision;
 	b->sound = fit->sound;
 	b->lacks_audio = fit->lacks_audio;
-	free(vectors);
-	free(scores);
 	return st;
 }
 
@@ -737,19 +764,20 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 	return s;
 }
 
-/* Does the model fit beside those that are in memory? Where it would have a shorter context than
- * without them, it does not: they can go. Called before the plan that is made. */
-static enum status check_room(const struct boot_opts *o, const struct boot *b,
-			      const struct fit *fit, const struct memory_plan *beside)
+/* Does the model, with this plan, fit beside those that are in memory? Where it would have a longer
+ * context without them, it does not: they can go. */
+static enum status check_room(const struct boot_opts *o, struct boot *b, const struct fit *fit,
+			      const struct memory_plan *beside, struct fail *fail)
 {
 	const struct boot_shared *s = o->shared;
 	struct engine_opts eo = main_opts_of(o, b, fit);
 	struct memory_plan alone;
-	struct fail fail;
 	eo.beside -= s->ledger.device_taken - s->readers.device_taken - s->listener.device_taken;
-	if (engine_plan(b->model, b->backend, &eo, &alone, &fail) != OK)
-		return OK;
-	return alone.n_ctx > beside->n_ctx ? E_NOMEM : OK;
+	enum status st = engine_plan(b->model, b->backend, &eo, &alone, fail);
+	b->is_hopeless = st != OK;
+	if (st == OK && (!beside || alone.n_ctx > beside->n_ctx))
+		st = fail_set(fail, E_NOMEM, "other models hold its memory");
+	return st;
 }
 
 /* Opens all files, and plans the memory. */
@@ -761,11 +789,11 @@ static enum status plan_all(const struct boot_opts *o, struct boot *b, struct fi
 		return s;
 	struct engine_opts eo = main_opts_of(o, b, fit);
 	s = engine_plan(b->model, b->backend, &eo, plan, fail);
-	if (s != OK || o->shared->n_loaded == 0)
+	if (o->shared->n_loaded == 0)
 		return s;
-	if (check_room(o, b, fit, plan) != OK)
-		return fail_set(fail, E_NOMEM, "other models hold its memory");
-	return engine_plan(b->model, b->backend, &eo, plan, fail);
+	s = check_room(o, b, fit, s == OK ? plan : NULL, fail);
+	/* The backend keeps what the last plan decided. */
+	return s == OK ? engine_plan(b->model, b->backend, &eo, plan, fail) : s;
 }
 
 enum status boot_check(const struct boot_opts *o, struct fail *fail)
@@ -835,7 +863,8 @@ static enum status load_all(const struct boot_opts *o, struct boot *out, struct 
 }
 
 /* Looks for room before weights are read. Mapping them costs nothing, and tells as much. */
-static enum status look_for_room(const struct boot_opts *o, struct fail *fail)
+static enum status look_for_room(const struct boot_opts *o, bool *out_is_hopeless,
+				 struct fail *fail)
 {
 	struct boot b = {0};
 	struct fit fit;
@@ -843,6 +872,7 @@ static enum status look_for_room(const struct boot_opts *o, struct fail *fail)
 	struct boot_opts look = *o;
 	look.maps = true;
 	enum status s = plan_all(&look, &b, &fit, &plan, fail);
+	*out_is_hopeless = b.is_hopeless;
 	boot_unload(&b, o->shared);
 	return s;
 }
@@ -865,14 +895,14 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 	enum status s = check_self(o, fail);
 	out->is_check_failed = s != OK;
 	if (s == OK && o->shared->n_loaded > 0 && !o->config->mmap)
-		s = look_for_room(o, fail);
+		s = look_for_room(o, &out->is_hopeless, fail);
 	if (s == OK)
 		s = load_all(o, out, fail);
 	if (s != OK && o->is_listener && !out->is_check_failed)
 		s = fail_within(fail, s, "transcription_model");
 	/* What does not fit beside others may fit without them. */
 	out->needs_room = (s == E_NOMEM || s == E_CONFIG) && !out->is_counted &&
-			  o->shared->n_loaded > 0;
+			  !out->is_hopeless && o->shared->n_loaded > 0;
 	return s;
 }
 

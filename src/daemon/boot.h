@@ -14,6 +14,7 @@
 struct boot_plan {
 	char *model_dir;
 	char *model_name;
+	char *readers[2];    /* of the models for embeddings and for ranks; NULL: none */
 	struct adapters adapters;
 	char *weight_cache;  /* folder of the weight cache; "": none */
 	char *expert_dir;    /* folder of expert files; "": beside the model */
@@ -22,6 +23,7 @@ struct boot_plan {
 	char *state_dir;     /* folder of files and batches; "": none */
 	char *graph_notes;   /* as in struct backend_opts */
 	struct fetch *fetch; /* gets images by address; NULL: addresses are refused */
+	bool is_first;       /* fetch is its own */
 	const char *backend; /* "cpu" */
 	char backend_reason[BACKEND_REASON]; /* why it was chosen */
 };
@@ -52,6 +54,7 @@ struct boot_opts {
 	void *ctx;
 	/* It is transcription_model, beside the others: it must hear, and never makes room. */
 	bool is_listener;
+	bool shares_memory; /* as in engine_opts */
 	bool is_check; /* boot_check sets it */
 	bool maps;     /* weights are mapped whatever mmap says: nothing large is read */
 };
@@ -76,14 +79,16 @@ struct boot {
 	struct api *api;
 	/* after a failed boot_load: the self-check was what failed; other models hold the memory */
 	bool is_check_failed, needs_room;
+	bool is_hopeless; /* it would not fit alone either */
 };
 
-/* Chooses model and backend. E_MISSING: no model is named, and none came with the program.
+/* Chooses model and backend. first: the plan of another model, which outlives this one and has
+ * what they share; NULL: this is the first. E_MISSING: no model is named, and none came with the
+ * program.
  * E_CONFIG: the configured backend cannot be used here. */
-enum status boot_plan(const struct config *c, struct boot_plan *out,
-		      struct fail *fail) MUST_USE;
-/* Of a further model, which has no folders of its own, and the first one's backend and fetch: the
- * caller takes fetch back before boot_plan_deinit. */
+enum status boot_plan(const struct config *c, const struct boot_plan *first,
+		      struct boot_plan *out, struct fail *fail) MUST_USE;
+/* Of a further model, which has no folders of its own, and the first one's backend and fetch. */
 void boot_plan_beside(const struct boot_plan *first, const char *model, struct boot_plan *out);
 void boot_plan_deinit(struct boot_plan *p);
 

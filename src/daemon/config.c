@@ -72,13 +72,55 @@ static enum status parse_value(struct str s, const char *where, struct buf *out,
 	return OK;
 }
 
+/* What was set where: for each row the line; 0: none. */
+struct set_in {
+	int line[CONFIG_ROWS_MAX];
+};
+
 struct config_reader {
 	struct config *config;
+	struct config_section *section; /* the one that lines are of; NULL: all models */
 	const char *path;
 	int line;
-	int set_in[CONFIG_ROWS_MAX]; /* for each row, the line that set it; 0: none */
+	struct set_in *above, *in; /* in: (n_sections) */
 	struct fail *fail;
 };
+
+static enum status fail_section(struct config_reader *rd, const char *where, struct str line)
+{
+	return fail_set(rd->fail, E_CONFIG, "%s: %.*s is no section; one is [model NAME]", where,
+			(int)MIN(line.n, (size_t)80), line.p);
+}
+
+/* Begins a section, "[model NAME]", perhaps with a comment behind it. */
+static enum status parse_section(struct config_reader *rd, const char *where, struct str line)
+{
+	struct config *c = rd->config;
+	const char *end = memchr(line.p, ']', line.n);
+	size_t n_word = strlen("[model");
+	if (!end || !str_starts(line, STR("[model")) || !isspace((unsigned char)line.p[n_word]))
+		return fail_section(rd, where, line);
+	struct str name = str_trim((struct str){line.p + n_word, (size_t)(end - line.p) - n_word});
+	struct str rest = str_trim((struct str){end + 1, line.n - (size_t)(end + 1 - line.p)});
+	if (name.n == 0 || (rest.n && rest.p[0] != '#'))
+		return fail_section(rd, where, line);
+	int n = c->n_sections;
+	c->sections = xrealloc(c->sections, (size_t)(n + 1) * sizeof *c->sections);
+	rd->in = xrealloc(rd->in, (size_t)(n + 1) * sizeof *rd->in);
+	rd->in[n] = (struct set_in){{0}};
+	struct config_section *s = rd->section = &c->sections[n];
+	*s = (struct config_section){.name = arena_str(&c->arena, name).p,
+				     .where = xstrdup(where), .config = xcalloc(1, sizeof *c)};
+	arena_init(&s->config->arena);
+	config_set_defaults(s->config);
+	s->config->model_name = s->name;
+	c->n_sections++;
+	for (int i = 0; i < n; i++)
+		if (strcmp(c->sections[i].name, s->name) == 0)
+			return fail_set(rd->fail, E_CONFIG, "%s: [model %s] is there already, %s",
+					where, s->name, c->sections[i].where);
+	return OK;
+}
 
 static enum status parse_pair(struct config_reader *rd, const char *where, struct str line)
 {
@@ -90,7 +132,12 @@ static enum status parse_pair(struct config_reader *rd, const char *where, struc
 	const struct config_row *r = config_find(key);
 	if (!r)
 		return fail_unknown(rd->fail, where, key);
-	int *set_in = &rd->set_in[r - config_rows];
+	if (rd->section && !config_is_per_model(r))
+		return fail_set(rd->fail, E_CONFIG, "%s: %s holds for all models: set it above the "
+				"first [model NAME]", where, r->name);
+	struct set_in *sets = rd->section ? &rd->in[rd->section - rd->config->sections] : rd->above;
+	struct config *to = rd->section ? rd->section->config : rd->config;
+	int *set_in = &sets->line[r - config_rows];
 	if (*set_in)
 		return fail_set(rd->fail, E_CONFIG,
 				"%s: %s is set already in line %d", where, r->name,
@@ -101,7 +148,7 @@ static enum status parse_pair(struct config_reader *rd, const char *where, struc
 	struct str rest = {line.p + eq + 1, line.n - (size_t)eq - 1};
 	enum status s = parse_value(rest, place, &value, rd->fail);
 	if (s == OK)
-		s = config_set(rd->config, r, buf_str(&value).p, place, rd->fail);
+		s = config_set(to, r, buf_str(&value).p, place, rd->fail);
 	free(place);
 	buf_deinit(&value);
 	return s;
@@ -119,6 +166,8 @@ static enum status parse_line(struct config_reader *rd, struct str line)
 	if (memchr(line.p, 0, line.n) || utf8_check(line) >= 0)
 		s = fail_set(rd->fail, E_CONFIG, "%s: this is not text in UTF-8",
 			     where);
+	else if (line.p[0] == '[')
+		s = parse_section(rd, where, line);
 	else
 		s = parse_pair(rd, where, line);
 	free(where);
@@ -127,10 +176,12 @@ static enum status parse_line(struct config_reader *rd, struct str line)
 
 /* Reads all lines, so that a user who mends a file sees all its faults at once. All faults
  * but the last are logged here; the last one is returned. */
-static enum status load_file(struct config *c, const char *path, struct fail *fail)
+static enum status load_file(struct config *c, const char *path, struct set_in **out_in,
+			     struct fail *fail)
 {
 	struct fail one;
-	struct config_reader rd = {.config = c, .path = path, .fail = &one};
+	struct set_in above = {{0}};
+	struct config_reader rd = {.config = c, .path = path, .above = &above, .fail = &one};
 	struct buf text = {0};
 	enum status all = file_read(path, FILE_MAX, &text, fail);
 	if (all != OK && strspn(path, "0123456789") == strlen(path) && *path)
@@ -152,6 +203,7 @@ static enum status load_file(struct config *c, const char *path, struct fail *fa
 		rest = (struct str){rest.p + n, rest.n - n};
 	}
 	buf_deinit(&text);
+	*out_in = rd.in;
 	return all;
 }
 
@@ -214,9 +266,10 @@ static enum status fail_flag(struct fail *fail, const char *flag, struct str key
 	return fail_unknown(fail, flag, key);
 }
 
-/* Parses the flag of a key at argv[*i]. Moves *i on where the value is the next argument. */
-static enum status parse_flag(struct config *c, int argc, char *const *argv,
-			      int *i, struct fail *fail)
+/* Parses the flag of a key at argv[*i], and marks its row. Moves *i on where the value is the next
+ * argument. */
+static enum status parse_flag(struct config *c, int argc, char *const *argv, int *i,
+			      bool *is_flag, struct fail *fail)
 {
 	const char *flag = argv[*i];
 	struct str arg = str_of(flag);
@@ -239,6 +292,7 @@ static enum status parse_flag(struct config *c, int argc, char *const *argv,
 		value = argv[++*i];
 	else
 		return fail_set(fail, E_CONFIG, "%s: its value is missing", flag);
+	is_flag[r - config_rows] = true;
 	char *place = xasprintf("--%.*s", (int)key.n, key.p);
 	enum status s = utf8_check(str_of(value)) < 0 ?
 		config_set(c, r, value, place, fail) :
@@ -248,14 +302,14 @@ static enum status parse_flag(struct config *c, int argc, char *const *argv,
 }
 
 static enum status parse_flags(struct config *c, int argc, char *const *argv,
-			       struct fail *fail)
+			       bool *is_flag, struct fail *fail)
 {
 	enum config_action action;
 	const char *file;
 	for (int i = 1; i < argc; i++) {
 		if (take_special(argc, argv, &i, &file, &action))
 			continue;
-		enum status s = parse_flag(c, argc, argv, &i, fail);
+		enum status s = parse_flag(c, argc, argv, &i, is_flag, fail);
 		if (s != OK)
 			return s;
 	}
@@ -274,6 +328,29 @@ static enum status check_together(const struct config *c, struct fail *fail)
 				(long long)c->max_batch_tokens);
 	if (!*c->host && !*c->unix_socket)
 		return fail_set(fail, E_CONFIG, "host: an address is needed");
+	return OK;
+}
+
+/* Gives each section what it has not set itself. in: what they have set. */
+static void complete_sections(struct config *c, const struct set_in *in, const bool *is_flag)
+{
+	for (int i = 0; i < c->n_sections; i++)
+		for (int k = 0; k < config_n_rows; k++) {
+			const struct config_row *r = &config_rows[k];
+			if (!r->section && !config_is_own(r) && (is_flag[k] || !in[i].line[k]))
+				config_copy(c->sections[i].config, c, r);
+		}
+}
+
+static enum status check_sections(const struct config *c, struct fail *fail)
+{
+	struct fail one;
+	for (int i = 0; i < c->n_sections; i++) {
+		const struct config_section *s = &c->sections[i];
+		if (check_together(s->config, &one) != OK)
+			return fail_set(fail, E_CONFIG, "%s: [model %s]: %.400s", s->where, s->name,
+					one.text);
+	}
 	return OK;
 }
 
@@ -297,10 +374,30 @@ enum status config_load(struct config *c, int argc, char *const *argv,
 		return fail_set(fail, E_CONFIG, "-c: the name of a file is missing");
 	if (!file && file_exists(default_file))
 		file = default_file;
-	enum status s = file ? load_file(c, file, fail) : OK;
+	struct set_in *in = NULL;
+	bool is_flag[CONFIG_ROWS_MAX] = {false};
+	enum status s = file ? load_file(c, file, &in, fail) : OK;
 	if (s == OK)
-		s = parse_flags(c, argc, argv, fail);
-	return s == OK ? check_together(c, fail) : s;
+		s = parse_flags(c, argc, argv, is_flag, fail);
+	if (s == OK)
+		s = check_together(c, fail);
+	if (s == OK) {
+		complete_sections(c, in, is_flag);
+		s = check_sections(c, fail);
+	}
+	free(in);
+	return s;
 }
 
-void config_deinit(struct config *c) { arena_deinit(&c->arena); }
+void config_deinit(struct config *c)
+{
+	for (int i = 0; i < c->n_sections; i++) {
+		arena_deinit(&c->sections[i].config->arena);
+		free(c->sections[i].config);
+		free(c->sections[i].where);
+	}
+	free(c->sections);
+	c->sections = NULL;
+	c->n_sections = 0;
+	arena_deinit(&c->arena);
+}

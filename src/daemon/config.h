@@ -6,7 +6,8 @@
  * File: lines `key = value`; # begins a comment; a value may be in "quotes", in
  * which \" and \\ stand for themselves. SIZE takes K, M, G, T (powers of 1024) or
  * none, TIME ms, s, m, h, d or none (seconds), BOOL yes/no, on/off, true/false,
- * 1/0. Keys may be spelled with - for _.
+ * 1/0. Keys may be spelled with - for _. A line [model NAME] begins a section: what follows is
+ * of that model.
  */
 #pragma once
 #include "base/arena.h"
@@ -33,6 +34,17 @@ struct config {
 #undef KEY
 #undef CHOICE
 	struct arena arena; /* holds the values of TEXT and LIST */
+	struct config_section *sections; /* in the order of the file */
+	int n_sections;
+};
+
+/* A section [model NAME]. Its settings are complete: what it does not set, or a flag sets, is as
+ * for all models. model, model_name, aliases, lora, mmproj and draft_model above the sections
+ * are of `model` alone. */
+struct config_section {
+	const char *name;
+	char *where; /* "FILE:LINE" */
+	struct config *config; /* model_name is the section's name; it has no sections */
 };
 
 /* What the command line asks for. PRINT: print the settings, see config_format. */

@@ -56,6 +56,34 @@ static void add_key(struct buf *out, const struct config *c,
 	buf_deinit(&dflt);
 }
 
+/* Has the section another value than it would have without a line of its own? */
+static bool is_set(const struct config *c, const struct config *defaults,
+		   const struct config_section *s, const struct config_row *r)
+{
+	struct buf value = {0}, usual = {0};
+	if (r->section || !config_is_per_model(r))
+		return false;
+	config_value_format(s->config, r, &value);
+	config_value_format(config_is_own(r) ? defaults : c, r, &usual);
+	bool differs = !str_eq(buf_str(&value), buf_str(&usual));
+	buf_deinit(&value);
+	buf_deinit(&usual);
+	return differs;
+}
+
+static void add_section(struct buf *out, const struct config *c, const struct config *defaults,
+			const struct config_section *s)
+{
+	buf_addf(out, "\n[model %s]\n", s->name);
+	for (int i = 0; i < config_n_rows; i++) {
+		if (!is_set(c, defaults, s, &config_rows[i]))
+			continue;
+		buf_addf(out, "%s = ", config_rows[i].name);
+		config_value_format(s->config, &config_rows[i], out);
+		buf_add_c(out, '\n');
+	}
+}
+
 void config_format(const struct config *c, struct buf *out)
 {
 	struct config defaults = {0};
@@ -72,23 +100,60 @@ void config_format(const struct config *c, struct buf *out)
 		else
 			add_key(out, c, &defaults, &config_rows[i]);
 	}
+	for (int i = 0; i < c->n_sections; i++)
+		add_section(out, c, &defaults, &c->sections[i]);
 	config_deinit(&defaults);
+}
+
+static bool differs(const struct config *a, const struct config *b, const struct config_row *r)
+{
+	struct buf one = {0}, other = {0};
+	config_value_format(a, r, &one);
+	config_value_format(b, r, &other);
+	bool is_so = !str_eq(buf_str(&one), buf_str(&other));
+	buf_deinit(&one);
+	buf_deinit(&other);
+	return is_so;
+}
+
+static const struct config_section *find_section(const struct config *c, const char *name)
+{
+	for (int i = 0; i < c->n_sections; i++)
+		if (strcmp(c->sections[i].name, name) == 0)
+			return &c->sections[i];
+	return NULL;
+}
+
+/* Appends the sections that only a has. is_both: and what differs in those that both have. */
+static void add_sections(const struct config *a, const struct config *b, bool is_both,
+			 struct buf *out)
+{
+	for (int i = 0; i < a->n_sections; i++) {
+		const struct config_section *s = &a->sections[i];
+		const struct config_section *other = find_section(b, s->name);
+		if (!other)
+			buf_addf(out, "%s[model %s]", out->n ? ", " : "", s->name);
+		for (int k = 0; k < config_n_rows && other && is_both; k++) {
+			const struct config_row *r = &config_rows[k];
+			/* What differs above the sections, too, was told there. */
+			if (!r->section && config_is_per_model(r) &&
+			    (config_is_own(r) || !differs(a, b, r)) &&
+			    differs(s->config, other->config, r))
+				buf_addf(out, "%s[model %s] %s", out->n ? ", " : "", s->name,
+					 r->name);
+		}
+	}
 }
 
 void config_changes_format(const struct config *a, const struct config *b, struct buf *out)
 {
 	for (int i = 0; i < config_n_rows; i++) {
 		const struct config_row *r = &config_rows[i];
-		struct buf one = {0}, other = {0};
-		if (r->section)
-			continue;
-		config_value_format(a, r, &one);
-		config_value_format(b, r, &other);
-		if (!str_eq(buf_str(&one), buf_str(&other)))
+		if (!r->section && differs(a, b, r))
 			buf_addf(out, "%s%s", out->n ? ", " : "", r->name);
-		buf_deinit(&one);
-		buf_deinit(&other);
 	}
+	add_sections(a, b, true, out);
+	add_sections(b, a, false, out);
 }
 
 static const char *placeholder(enum config_type type)
@@ -121,7 +186,7 @@ void config_help_format(struct buf *out)
 	static const char lead[] = "        ";
 	buf_add_z(out,
 		  "Usage: halod [-c FILE] [--KEY VALUE]...\n"
-		  "Serve one language model over the OpenAI API.\n\n"
+		  "Serve language models over the OpenAI API.\n\n"
 		  "  -c, --config FILE  read settings from FILE; flags override it\n"
 		  "  --check-config     read the settings and all files that they name, report\n"
 		  "                     faults as a start would, exit\n"

@@ -294,6 +294,31 @@ void config_set_defaults(struct config *c)
 	}
 }
 
+/* --- models ------------------------------------------------------------------- */
+
+#define OWN "model model_name aliases lora mmproj draft_model"
+#define PER_MODEL                                                                        \
+	"model aliases lora mmproj draft_model tool_format chat_template "               \
+	"chat_template_kwargs reasoning "                                                \
+	"images audio temperature top_p top_k min_p strict_tools mmap lm_head exact "    \
+	"expert_memory ctx max_seqs max_batch_tokens prefill_chunk step_target "         \
+	"speculative mtp_vocab kv_cache kv_type page_size prefix_cache "                 \
+	"state_checkpoints max_output_tokens image_tokens image_cache audio_cache "      \
+	"sleep_after sleep_keep"
+
+bool config_is_per_model(const struct config_row *r) { return is_choice(PER_MODEL, r->name); }
+bool config_is_own(const struct config_row *r) { return is_choice(OWN, r->name); }
+
+void config_copy(struct config *to, const struct config *from, const struct config_row *r)
+{
+	static const size_t sizes[] = {
+		[TEXT] = sizeof(const char *), [CHOICES] = sizeof(const char *),
+		[LIST] = sizeof(struct config_list), [INT] = sizeof(int64_t),
+		[SIZE] = sizeof(int64_t), [TIME] = sizeof(int64_t), [REAL] = sizeof(double),
+		[BOOL] = sizeof(bool)};
+	memcpy(field_of(to, r), (const char *)from + r->offset, sizes[r->type]);
+}
+
 /* --- value to text ---------------------------------------------------------------- */
 
 static void add_quoted(struct buf *out, const char *text)

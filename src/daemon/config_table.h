@@ -33,6 +33,12 @@ enum status config_set(struct config *c, const struct config_row *r,
 		       struct fail *fail) MUST_USE;
 /* Sets every field to its default. */
 void config_set_defaults(struct config *c);
+/* May a section [model NAME] set it? */
+bool config_is_per_model(const struct config_row *r);
+/* Is it of one model alone, so that no section takes it over from above? */
+bool config_is_own(const struct config_row *r);
+/* Copies the row's field; texts are shared. */
+void config_copy(struct config *to, const struct config *from, const struct config_row *r);
 /* Append the value as it would be written in a file. */
 void config_value_format(const struct config *c, const struct config_row *r,
 			 struct buf *out);

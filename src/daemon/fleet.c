@@ -68,8 +68,11 @@ struct fleet {
 	enum fleet_state start;
 	const struct member *failed; /* NOT_STARTED: because of it */
 	struct config listener;      /* the settings of transcription_model */
+	double last_load_s;         /* the seconds of the last load of any */
 	bool is_draining, is_stopping, has_given_up;
 };
+
+static int index_of(const struct member *e) { return (int)(e - e->of->members); }
 
 static int64_t now_us(void) { return clock_now_us(&clock_monotonic); }
 
@@ -81,8 +84,8 @@ static struct boot_opts boot_opts(struct member *e)
 	return (struct boot_opts){.config = e->config, .plan = &e->plan, .clock = &clock_monotonic,
 				  .health = m->o.health, .beats = &e->health,
 				  .shared = &m->shared, .memory = e->memory,
-				  .batches = *m->o.batches,
 				  .is_listener = e->row->is_listener,
+				  .batches = *m->o.batches, .shares_memory = m->o.models->n > 1,
 				  .on_ready = m->o.on_news, .ctx = m->o.ctx};
 }
 
@@ -123,8 +126,8 @@ static void *load_main(void *arg)
 	sched_run(e->boot.sched);
 	bool is_leaving = atomic_load(&e->is_leaving);
 	health_beat(&e->health, now_us());
-	if (is_leaving && e == e->of->members)
-		e->of->o.on_first(e->of->o.ctx, NULL, NULL);
+	if (is_leaving && !e->row->is_listener)
+		e->of->o.on_model(e->of->o.ctx, index_of(e), NULL, NULL);
 	if (is_leaving && e->config->sleep_keep)
 		open_look(e);
 	tell(e, is_leaving ? NEWS_STOPPED : NEWS_OVER);
@@ -176,11 +179,35 @@ static void *unload_main(void *arg)
 
 /* --- loads and unloads ---------------------------------------------------------- */
 
+/* Clients learn what is wrong with which file, but not where files are: of a path in the text they
+ * get the last part. dir: the model's own, which may have spaces. */
+static void add_for_clients(struct buf *out, const char *text, const char *dir)
+{
+	size_t n_dir = strlen(dir);
+	bool is_start = true; /* of a word */
+	while (*text) {
+		size_t n = strncmp(text, dir, n_dir) == 0 ? n_dir : 0;
+		if (is_start && (n || is_char_of(*text, "/."))) {
+			n += strcspn(text + n, " ,;\"'`");
+			const char *last = memrchr(text, '/', n);
+			size_t skip = last && last + 1 < text + n ? (size_t)(last + 1 - text) : 0;
+			buf_add(out, text + skip, n - skip);
+			text += n;
+			continue;
+		}
+		is_start = is_char_of(*text, " \"'`(");
+		buf_add_c(out, *text++);
+	}
+	buf_add_z(out, "");
+}
+
 static void set_failed(struct member *e, const struct fail *why)
 {
 	struct model_row *r = e->row;
-	fail_set(&r->why, E_MODEL_DOWN, "the model `%s` cannot be loaded: %.400s", r->name,
-		 why->text);
+	struct buf text = {0};
+	add_for_clients(&text, why->text, e->plan.model_dir);
+	fail_set(&r->why, E_MODEL_DOWN, "the model `%s` cannot be loaded: %.400s", r->name, text.p);
+	buf_deinit(&text);
 	r->state = ROW_FAILED;
 	e->failed_us = now_us();
 	metric_add_by(METRIC_MODEL_LOADS, "failed", 1);
@@ -202,13 +229,32 @@ static enum status start(struct member *e, enum job job, struct fail *fail)
 	return OK;
 }
 
+/* How long its load is likely to take: as its last one, or as the last one of another. */
+static int64_t load_us(const struct member *e)
+{
+	double s = e->row->load_s > 0 ? e->row->load_s : e->of->last_load_s;
+	return (int64_t)(s * 1e6);
+}
+
+/* Says when each of those that are wanted is likely to be in memory. */
+static void tell_times(struct fleet *m)
+{
+	int64_t t = now_us();
+	for (struct member *e = m->wanted; e; e = e->next) {
+		t = e->job == JOB_LOAD ? MAX(t, e->began_us + load_us(e)) : t + load_us(e);
+		e->row->ready_us = t;
+	}
+}
+
 static enum status load(struct member *e, struct fail *fail)
 {
 	assert(e->job == JOB_NONE);
 	atomic_store(&e->is_leaving, false);
 	atomic_store(&e->health.state, HEALTH_READY);
 	e->row->state = ROW_LOADING;
-	return start(e, JOB_LOAD, fail);
+	enum status s = start(e, JOB_LOAD, fail);
+	tell_times(e->of);
+	return s;
 }
 
 /* Ends the engine of a model that no request uses; its thread's news does the rest. */
@@ -266,11 +312,17 @@ static void unwant(struct fleet *m, struct member *e)
 	e->is_wanted = e->needs_room = false;
 }
 
+/* Is there work for it beside requests? A listener has none. */
+static bool has_other_work(const struct member *e)
+{
+	const struct fleet *m = e->of;
+	return !e->row->is_listener && m->o.has_work(m->o.ctx, index_of(e));
+}
+
 /* Does somebody wait for it? */
 static bool has_work(const struct member *e)
 {
-	struct fleet *m = e->of;
-	return e->row->n_waiting > 0 || (e == m->members && m->o.has_work(m->o.ctx));
+	return e->row->n_waiting > 0 || has_other_work(e);
 }
 
 static void want(struct fleet *m, struct member *e)
@@ -287,6 +339,7 @@ static void want(struct fleet *m, struct member *e)
 	*last = e;
 	e->next = NULL;
 	e->is_wanted = true;
+	tell_times(m);
 }
 
 /* Does the next thing that is due, if nothing is under way. */
@@ -324,15 +377,14 @@ static void fail_start(struct fleet *m, const struct member *e)
 	m->failed = e;
 }
 
-/* At the start the models are loaded from the last to the first. */
+/* At the start a listener is loaded, then the first model. */
 static void go_on(struct member *e)
 {
 	struct fleet *m = e->of;
-	if (e == m->members) {
+	if (!e->row->is_listener)
 		m->start = FLEET_STARTED;
-	} else if (load(e - 1, &e[-1].fail) != OK) {
-		fail_start(m, e - 1);
-	}
+	else if (load(m->members, &m->members->fail) != OK)
+		fail_start(m, m->members);
 }
 
 static void count_loaded(const struct fleet *m)
@@ -352,7 +404,7 @@ static void on_loaded(struct member *e)
 	r->sched = e->boot.sched;
 	r->api = e->boot.api;
 	boot_unload(&e->look, &m->shared);
-	r->load_s = (double)(now_us() - e->began_us) * 1e-6;
+	r->load_s = m->last_load_s = (double)(now_us() - e->began_us) * 1e-6;
 	r->used_us = now_us();
 	r->is_leaving = false;
 	r->state = ROW_LOADED;
@@ -369,8 +421,8 @@ static void on_loaded(struct member *e)
 	if (m->start == FLEET_STARTING)
 		go_on(e);
 	m->o.on_change(m->o.ctx);
-	if (e == m->members && !m->is_draining && !m->is_stopping)
-		m->o.on_first(m->o.ctx, r->api, r->sched);
+	if (!r->is_listener && !m->is_draining && !m->is_stopping)
+		m->o.on_model(m->o.ctx, index_of(e), r->api, r->sched);
 	let_stay(m);
 	row_changed(r);
 }
@@ -381,10 +433,13 @@ static void on_failed(struct member *e)
 	pthread_join(e->thread, NULL);
 	e->job = JOB_NONE;
 	m->busy = NULL;
-	if (m->start == FLEET_STARTING) {
+	bool is_start = m->start == FLEET_STARTING;
+	if (is_start && (m->o.models->n == 1 || e->row->is_listener || e->is_check_failed ||
+			 e->fail.code == E_DEVICE)) {
 		fail_start(m, e);
 		return;
 	}
+	m->start = FLEET_STARTED;
 	if (e->found_no_room) {
 		e->needs_room = true;
 		return;
@@ -480,20 +535,23 @@ void fleet_idle(void *ctx, struct model_row *r)
 		m->o.on_news(m->o.ctx);
 }
 
-/* Work beside requests waits until none has come for others for a while, and a fault is past. */
-static void want_first(struct fleet *m, int64_t now)
+/* Wants the first model with work beside requests that is not in memory. That waits until no
+ * request has come for others for a while, and a fault is past. */
+static void want_workers(struct fleet *m, int64_t now)
 {
-	struct member *e = m->members;
 	bool is_free = !m->busy && !m->wanted && !m->is_draining && !m->is_stopping &&
 		       m->start == FLEET_STARTED;
-	if (!is_free || e->row->state == ROW_LOADED || !has_work(e) ||
-	    (e->failed_us && now - e->failed_us < BESIDE_US))
-		return;
-	for (int i = 1; i < m->n; i++)
-		if (m->rows[i].state == ROW_LOADED &&
-		    (m->rows[i].n_calls > 0 || now - m->rows[i].used_us < BESIDE_US))
-			return;
-	want(m, e);
+	for (int i = 0; i < m->n && is_free; i++)
+		is_free = m->rows[i].state != ROW_LOADED ||
+			  (m->rows[i].n_calls == 0 && now - m->rows[i].used_us >= BESIDE_US);
+	for (int i = 0; i < m->n && is_free; i++) {
+		struct member *e = &m->members[i];
+		if (e->row->state == ROW_LOADED || !has_work(e) ||
+		    (e->failed_us && now - e->failed_us < BESIDE_US))
+			continue;
+		want(m, e);
+		is_free = false;
+	}
 }
 
 /* A balancer sends nothing to a server whose models have all failed; only a request tries again.
@@ -509,17 +567,17 @@ void fleet_tick(struct fleet *m)
 {
 	int64_t now = now_us();
 	forgive(m, now);
-	want_first(m, now);
+	want_workers(m, now);
 	advance(m);
 	bool may_sleep = !m->is_draining && !m->is_stopping;
 	for (int i = 0; i < m->n && !m->busy && !m->wanted && may_sleep; i++) {
 		struct member *e = &m->members[i];
 		struct model_row *r = e->row;
-		if (e->config->sleep_after <= 0 || !row_is_open(r) || r->n_calls > 0)
+		if (!row_is_open(r) || r->n_calls > 0)
 			continue;
-		if (e == m->members && m->o.has_work(m->o.ctx))
+		if (has_other_work(e))
 			r->used_us = now;
-		if (now - r->used_us >= e->config->sleep_after)
+		if (e->config->sleep_after > 0 && now - r->used_us >= e->config->sleep_after)
 			unload(e, ROW_SLEEPING);
 	}
 }
@@ -537,29 +595,76 @@ bool fleet_are_at_rest(const struct fleet *m)
 	for (int i = 0; i < m->n; i++)
 		if (m->rows[i].state == ROW_FAILED) /* to be forgiven */
 			return false;
-	return fleet_is_idle(m) && !m->wanted && !m->o.has_work(m->o.ctx);
+	for (int i = 0; i < m->n; i++)
+		if (has_other_work(&m->members[i]))
+			return false;
+	return fleet_is_idle(m) && !m->wanted;
 }
 
 bool fleet_gave_up(const struct fleet *m) { return m->has_given_up; }
 
 /* --- start and end --------------------------------------------------------------- */
 
-static void add_member(struct fleet *m, const struct config *c)
+static struct member *init_member(struct fleet *m, const struct config *c)
 {
 	struct member *e = &m->members[m->n];
-	struct model_row *r = &m->rows[m->n++];
+	struct model_row *r = &m->rows[m->n];
 	row_init(r);
 	*e = (struct member){.of = m, .row = r, .config = c};
-	e->memory = api_memory_create();
-	r->name = e->plan.model_name;
+	e->memory = api_memory_create(m->n ? m->members[0].memory : NULL);
 	r->health = &e->health;
+	m->n++;
+	return e;
+}
+
+static enum status add_member(struct fleet *m, const struct config *c, struct fail *fail)
+{
+	struct member *e = init_member(m, c);
+	enum status s = boot_plan(c, e == m->members ? NULL : &m->members[0].plan, &e->plan, fail);
+	e->row->name = e->plan.model_name;
+	e->row->aliases = e->plan.adapters.all; /* and those of adapters */
+	e->row->n_aliases = e->plan.adapters.n_all;
+	return s;
+}
+
+static bool has_name(const struct model_row *r, struct str name)
+{
+	bool is_so = api_is_named(name, r->name);
+	for (int i = 0; i < r->n_aliases; i++)
+		is_so |= api_is_named(name, r->aliases[i]);
+	return is_so;
+}
+
+int fleet_find(const struct fleet *m, struct str name)
+{
+	for (int i = 0; i < m->o.models->n; i++)
+		if (has_name(&m->rows[i], name))
+			return i;
+	return 0;
+}
+
+/* Fails where a name of row i is one of another row, too. */
+static enum status check_names(const struct fleet *m, int i, struct fail *fail)
+{
+	const struct model_row *r = &m->rows[i];
+	for (int k = -1; k < r->n_aliases; k++) {
+		const char *name = k < 0 ? r->name : r->aliases[k];
+		for (int j = 0; j < i; j++)
+			if (has_name(&m->rows[j], str_of(name)))
+				return fail_set(fail, E_CONFIG, "two models are called %.100s: "
+						"%.150s and %.150s. model_name, aliases or "
+						"[model NAME] give others", name,
+						m->members[j].plan.model_dir,
+						m->members[i].plan.model_dir);
+	}
+	return OK;
 }
 
 /* Settings of transcription_model: what describes `model` alone is as where nothing is said. */
 static void set_listener(struct fleet *m)
 {
 	struct config *c = &m->listener;
-	*c = *m->o.config;
+	*c = *m->o.models->all[0];
 	c->model = c->transcription_model;
 	c->ctx = c->transcription_ctx;
 	c->model_name = c->embedding_model = c->rerank_model = c->transcription_model = c->mmproj =
@@ -576,17 +681,18 @@ static void set_listener(struct fleet *m)
 
 static enum status add_listener(struct fleet *m, struct fail *fail)
 {
-	const struct config *c = m->o.config;
-	struct model_row *r = &m->rows[m->n];
-	struct boot_plan *plan = &m->members[m->n].plan;
+	const struct config *c = m->o.models->all[0];
+	int n = m->n;
+	struct model_row *r = &m->rows[n];
+	struct boot_plan *plan = &m->members[n].plan;
 	set_listener(m);
-	add_member(m, &m->listener);
+	init_member(m, &m->listener);
 	boot_plan_beside(&m->members[0].plan, c->transcription_model, plan);
 	r->name = plan->model_name;
 	r->is_listener = true;
-	bool is_taken = strcmp(r->name, m->rows[0].name) == 0;
-	for (int i = 0; i < m->rows[0].n_aliases; i++)
-		is_taken |= strcmp(r->name, m->rows[0].aliases[i]) == 0;
+	bool is_taken = false;
+	for (int i = 0; i < n; i++)
+		is_taken |= has_name(&m->rows[i], str_of(r->name));
 	if (!is_taken)
 		return OK;
 	return fail_at(fail, E_CONFIG, "transcription_model", "transcription_model = %.200s: its "
@@ -598,15 +704,17 @@ static enum status add_listener(struct fleet *m, struct fail *fail)
 enum status fleet_create(const struct fleet_opts *o, struct fleet **out, struct fail *fail)
 {
 	struct fleet *m = xcalloc(1, sizeof *m);
+	enum status s = OK;
 	m->o = *o;
-	m->rows = xcalloc(2, sizeof *m->rows);
-	m->members = xcalloc(2, sizeof *m->members);
-	add_member(m, o->config);
-	enum status s = boot_plan(o->config, &m->members[0].plan, fail);
-	m->rows[0].name = m->members[0].plan.model_name;
-	m->rows[0].aliases = m->members[0].plan.adapters.all;
-	m->rows[0].n_aliases = m->members[0].plan.adapters.n_all;
-	if (s == OK && *o->config->transcription_model)
+	size_t n = (size_t)o->models->n + 1; /* perhaps a listener */
+	m->rows = xcalloc(n, sizeof *m->rows);
+	m->members = xcalloc(n, sizeof *m->members);
+	for (int i = 0; s == OK && i < o->models->n; i++) {
+		s = add_member(m, o->models->all[i], fail);
+		if (s == OK)
+			s = check_names(m, i, fail);
+	}
+	if (s == OK && *o->models->all[0]->transcription_model)
 		s = add_listener(m, fail);
 	*out = m;
 	return s;
@@ -618,14 +726,12 @@ void fleet_destroy(struct fleet *m)
 		struct member *e = &m->members[i];
 		boot_unload(&e->boot, &m->shared);
 		boot_unload(&e->look, &m->shared);
-		api_memory_destroy(e->memory);
 	}
+	for (int i = m->n - 1; i >= 0; i--) /* the first has what the others share */
+		api_memory_destroy(m->members[i].memory);
 	boot_unload_readers(&m->shared);
-	for (int i = m->n - 1; i >= 0; i--) {
-		if (i > 0) /* the first plan's */
-			m->members[i].plan.fetch = NULL;
+	for (int i = m->n - 1; i >= 0; i--) /* the first plan owns what the others share */
 		boot_plan_deinit(&m->members[i].plan);
-	}
 	free(m->rows);
 	free(m->members);
 	free(m);
@@ -640,6 +746,8 @@ enum status fleet_check(struct fleet *m, struct fail *fail)
 		enum status s = boot_check(&o, &one);
 		if (s == OK)
 			continue;
+		if (m->o.models->n > 1 && !m->rows[i].is_listener)
+			s = fail_within(&one, s, m->rows[i].name);
 		if (all != OK)
 			log_error("%s", fail->text);
 		all = s;
@@ -658,7 +766,8 @@ const struct boot_plan *fleet_plan(const struct fleet *m) { return &m->members[0
 
 enum status fleet_start(struct fleet *m, struct fail *fail)
 {
-	return load(&m->members[m->n - 1], fail);
+	struct member *last = &m->members[m->n - 1];
+	return load(last->row->is_listener ? last : m->members, fail);
 }
 
 enum fleet_state fleet_started(const struct fleet *m, const struct fail **out_fail,

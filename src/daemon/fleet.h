@@ -5,31 +5,34 @@
  *
  * A model is loaded at the start, or when a request asks for it. Where others hold its memory, the
  * one that was used least lately goes, when its running requests have ended; requests that come
- * for it meanwhile wait for their turn. A model without requests goes to sleep after sleep_after.
+ * for it meanwhile wait for their turn. A load that fails leaves the others as they are. A model
+ * without requests goes to sleep after sleep_after.
  * Both ways it is unloaded in the same manner, and what is left answers questions about it.
  */
 #pragma once
 #include "daemon/boot.h"
+#include "daemon/model_list.h"
 #include "http/row.h"
 
 struct fleet;
 
 struct fleet_opts {
-	const struct config *config;
+	const struct model_list *models; /* at least one */
 	struct health *health;     /* of the process: gets the progress of loads */
 	void (*on_news)(void *ctx); /* any thread: call fleet_collect */
 	void (*on_change)(void *ctx); /* other files are mapped than before */
-	/* The first model is in memory. NULL, NULL, on its engine's thread: it is about to leave,
-	 * and sched_run has returned. */
-	void (*on_first)(void *ctx, const struct api *api, struct sched *sched);
-	/* Is there work for the first model beside requests? Then it is loaded when the others have
-	 * had no request for a minute, and does not go to sleep. */
-	bool (*has_work)(void *ctx);
+	/* Model i is in memory. NULL, NULL, on its engine's thread: it is about to leave, and
+	 * sched_run has returned. */
+	void (*on_model)(void *ctx, int i, const struct api *api, struct sched *sched);
+	/* Is there work for model i beside requests? Then it is loaded when the others have had no
+	 * request for a minute, and does not go to sleep. */
+	bool (*has_work)(void *ctx, int i);
 	struct batch_store *const *batches; /* as in boot_opts; read when a model is loaded */
 	void *ctx;
 };
 
-/* Plans: nothing is opened. Errors are those of boot_plan. */
+/* Plans: nothing is opened. Errors are those of boot_plan, and E_CONFIG: a name stands for two
+ * models. */
 enum status fleet_create(const struct fleet_opts *o, struct fleet **out,
 			  struct fail *fail) MUST_USE;
 void fleet_destroy(struct fleet *m); /* when fleet_has_ended, and after http_destroy */
@@ -38,8 +41,11 @@ enum status fleet_check(struct fleet *m, struct fail *fail) MUST_USE;
 
 struct model_row *fleet_rows(struct fleet *m, int *n); /* for http_opts */
 const struct boot_plan *fleet_plan(const struct fleet *m); /* of the first model */
+/* The model that has this name or alias; without one of that name the first. Thread: any. */
+int fleet_find(const struct fleet *m, struct str name);
 
-/* Begins to load all models, the first one last. E_LIMIT: no thread can be started. */
+/* Begins to load the listener, where there is one, and then the first model. With several, the
+ * start goes on without the first where it cannot be loaded. E_LIMIT: no thread can be started. */
 enum status fleet_start(struct fleet *m, struct fail *fail) MUST_USE;
 enum fleet_state { FLEET_STARTING, FLEET_STARTED, FLEET_NOT_STARTED };
 /* NOT_STARTED: *out_fail says why, and is_check whether it was the self-check. */

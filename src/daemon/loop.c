@@ -46,9 +46,8 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "base/workers.h"
-#include "batch/batch_records.h"
 #include "batch/batch_store.h"
-#include "daemon/batch_run.h"
+#include "daemon/batch_runs.h"
 #include "daemon/fleet.h"
 #include "daemon/named.h"
 #include "daemon/notify.h"
@@ -75,6 +74,7 @@ enum phase { LOADING, SERVING, LEAVING, DRAINING, STOPPING };
 struct loop {
 	struct loop_opts o;
 	const struct config *config; /* o.config */
+	struct model_list models;
 	struct fleet *fleet;
 	const struct boot_plan *plan; /* of the first model */
 	char *key_file; /* file of API keys; NULL: none */
@@ -92,7 +92,7 @@ struct loop {
 	struct exporter *exporter; /* sends spans; NULL: none */
 	struct weights *weights; /* NULL: not loaded */
 	struct batch_store *batches; /* files and batches; NULL: none */
-	struct batch_run *batch_run;
+	struct batch_runs *batch_runs; /* NULL: none, as batches */
 
 	struct health health;
 	struct fail fail; /* why the start failed */
@@ -279,35 +279,19 @@ static void on_weights_changed(void *ctx, const char *why)
 	start_stopping(l);
 }
 
-/* fleet_opts.on_first: batches are requests to the first model. */
-static void on_first(void *ctx, const struct api *api, struct sched *sched)
+/* fleet_opts.on_model */
+static void on_model(void *ctx, int i, const struct api *api, struct sched *sched)
 {
-	struct loop *l = ctx;
-	const struct batch_run_opts o = {
-		.api = api, .sched = sched, .store = l->batches,
-		.n_at_once = (int)l->config->max_seqs,
-		.max_lines = (int)l->config->batch_requests,
-		.max_line_bytes = (size_t)l->config->max_body};
-	struct fail fail;
-	batch_run_stop(l->batch_run);
-	l->batch_run = NULL;
-	if (!l->batches)
-		return;
-	if (api && batch_run_start(&o, &l->batch_run, &fail) != OK)
-		log_error("%s (" LIMITS "): batches wait for the next start", fail.text);
-	if (!l->batch_run)
-		batch_store_on_work(l->batches, on_events, l);
+	const struct loop *l = ctx;
+	if (l->batch_runs)
+		batch_runs_set(l->batch_runs, i, api, sched);
 }
 
 /* fleet_opts.has_work */
-static bool has_batches(void *ctx)
+static bool has_batches(void *ctx, int i)
 {
 	const struct loop *l = ctx;
-	int n = 0;
-	int64_t n_requests;
-	if (l->batches)
-		batch_records_count(l->batches, &n, &n_requests);
-	return n > 0;
+	return l->batch_runs && batch_runs_has_work(l->batch_runs, i);
 }
 
 /* fleet_opts.on_change */
@@ -323,14 +307,20 @@ static void on_loaded(struct loop *l)
 	struct weights_opts o = {&l->uv, l->workers, on_weights_changed, l};
 	l->weights = weights_create(&o);
 	double seconds = (double)(now_us() - l->start_us) * 1e-6;
-	metric_set(METRIC_MODEL_LOAD, seconds);
+	int n;
+	const struct model_row *first = fleet_rows(l->fleet, &n);
+	if (first->state == ROW_LOADED)
+		metric_set(METRIC_MODEL_LOAD, seconds);
 	http_set_ready(l->http);
 	atomic_store(&l->health.load_stage, LOAD_DONE);
 	atomic_store(&l->health.state, HEALTH_READY);
 	l->phase = SERVING;
 	alloc_keep_spare(SPARE_BYTES);
-	log_info("ready: %s on %s, loaded in %.2f s", l->plan->model_name, l->address,
-		 seconds);
+	if (first->state == ROW_LOADED)
+		log_info("ready: %s on %s, loaded in %.2f s", first->name, l->address, seconds);
+	else
+		log_warn("ready on %s without the first model, %s: requests for others load them",
+			 l->address, first->name);
 	notify_sendf("READY=1\nSTATUS=Serving %s on %s", l->plan->model_name,
 		     l->address);
 	uv_timer_set_repeat(&l->tick, l->tick_ms);
@@ -362,6 +352,8 @@ static void on_wake(uv_async_t *a)
 		l->code = EXIT_CODE_RUNTIME;
 		start_stopping(l);
 	}
+	if (l->batch_runs)
+		batch_runs_wake(l->batch_runs);
 	workers_collect(l->workers);
 	if (l->phase != LOADING)
 		http_wake(l->http);
@@ -427,6 +419,7 @@ static void reload_settings(struct loop *l, struct buf *note)
 {
 	struct fail f;
 	struct config now;
+	struct model_list models;
 	struct buf keys = {0};
 	enum config_action action;
 	if (config_load(&now, l->o.argc, l->o.argv, l->o.default_file, &action, &f) != OK) {
@@ -435,6 +428,11 @@ static void reload_settings(struct loop *l, struct buf *note)
 		add_note(note, "the settings have a fault, and a restart would fail");
 	} else {
 		config_changes_format(l->config, &now, &keys);
+		if (model_list_find(&now, &models, &f) != OK)
+			log_error("SIGHUP: a restart would fail: %s", f.text);
+		else if (keys.n == 0 && !model_list_is_same(&l->models, &models))
+			buf_add_z(&keys, "models_dir (other models are in it)");
+		model_list_deinit(&models);
 	}
 	if (keys.n) {
 		buf_add_z(&keys, "");
@@ -685,6 +683,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.rows_ctx = l->fleet,
 		.max_waiting = (int)c->max_queue,
 		.max_wait_us = c->max_wait,
+		.readers = {l->plan->readers[0], l->plan->readers[1]},
 		.model_name = l->plan->model_name,
 		.version = PACKAGE_VERSION,
 		.backend = l->plan->backend,
@@ -740,6 +739,11 @@ static enum status loop_start(struct loop *l, struct fail *fail)
 	enum status s = fail_uv(fail, init_handles(l));
 	if (s == OK)
 		s = workers_create(&o, &l->workers, fail);
+	if (s == OK && l->batches)
+		l->batch_runs = batch_runs_create(&(struct batch_runs_opts){
+			.config = l->config, .models = &l->models, .fleet = l->fleet,
+			.store = l->batches, .loop = &l->uv, .workers = l->workers,
+			.on_work = on_events, .ctx = l});
 	return s == OK ? fleet_start(l->fleet, fail) : s;
 }
 
@@ -761,8 +765,8 @@ static void close_loop(struct loop *l)
 /* Frees everything but the models, when no thread of theirs and no job runs. */
 static void end(struct loop *l)
 {
-	batch_run_stop(l->batch_run);
-	workers_destroy(l->workers); /* no thread wakes the loop any more */
+	workers_destroy(l->workers); /* no thread of theirs wakes the loop any more */
+	batch_runs_destroy(l->batch_runs);
 	http_destroy(l->http);
 	weights_destroy(l->weights);
 	close_loop(l);
@@ -843,6 +847,18 @@ static enum exit_code check(struct loop *l)
 	return code == EXIT_CODE_OK ? EXIT_CODE_MODEL : code;
 }
 
+static void tell_models(const struct loop *l)
+{
+	struct buf names = {0};
+	int n;
+	const struct model_row *rows = fleet_rows(l->fleet, &n);
+	for (int i = 0; i < n; i++)
+		buf_addf(&names, "%s%s", i ? ", " : "", rows[i].name);
+	if (n > 1)
+		log_info("%d models, the first where a request names none: %s", n, names.p);
+	buf_deinit(&names);
+}
+
 static enum exit_code serve(struct loop *l)
 {
 	enum status s = prepare(l, &l->fail);
@@ -852,6 +868,7 @@ static enum exit_code serve(struct loop *l)
 		return code_of(s);
 	}
 	log_info("listening on %s, loading %s", l->address, l->plan->model_dir);
+	tell_models(l);
 	if (loop_start(l, &l->fail) != OK) {
 		log_error("%s", l->fail.text);
 		leave(l, EXIT_CODE_RUNTIME);
@@ -887,19 +904,28 @@ static void bound_free_memory(void)
 	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* larger blocks go back at once */
 }
 
-/* The backend, the model's name, and whether all that is named is there. */
+static enum status plan_models(struct loop *l, struct fail *fail)
+{
+	const struct fleet_opts o = {.models = &l->models, .health = &l->health,
+				      .on_news = on_events, .on_change = on_mapped,
+				      .on_model = on_model, .has_work = has_batches,
+				      .batches = &l->batches, .ctx = l};
+	enum status s = model_list_find(l->config, &l->models, fail);
+	if (s != OK)
+		return s;
+	s = fleet_create(&o, &l->fleet, fail);
+	l->plan = fleet_plan(l->fleet);
+	return s;
+}
+
+/* The backend, the models' names, and whether all that is named is there. */
 static enum status plan(struct loop *l)
 {
 	struct fail fail;
-	const struct fleet_opts o = {.config = l->config, .health = &l->health,
-				      .on_news = on_events, .on_change = on_mapped,
-				      .on_first = on_first, .has_work = has_batches,
-				      .batches = &l->batches, .ctx = l};
-	enum status s = fleet_create(&o, &l->fleet, &fail);
+	enum status s = plan_models(l, &fail);
 	if (s != OK)
 		log_error("%s", fail.text);
-	l->plan = fleet_plan(l->fleet);
-	enum status named = named_check(l->config, l->key_file, &fail);
+	enum status named = named_check(l->config, &l->models, l->key_file, &fail);
 	if (named != OK)
 		log_error("%s", fail.text);
 	return s != OK ? s : named;
@@ -938,6 +964,7 @@ enum exit_code loop_run(const struct loop_opts *o)
 		code = EXIT_CODE_CONFIG;
 	if (l->fleet)
 		fleet_destroy(l->fleet);
+	model_list_deinit(&l->models);
 	free(l->key_file);
 	free(l);
 	return code;

@@ -138,12 +138,27 @@ static enum status check_origin(const char *origin, struct fail *fail)
 		       "at its end", origin);
 }
 
-static enum status check_effects(const struct config *c, bool has_keys, struct fail *fail)
+/* A setting that would have no effect beside the others. */
+struct effect {
+	bool is_idle;
+	const char *text;
+};
+
+static enum status add_idle(const struct effect *rows, size_t n, struct fail *fail)
 {
-	const struct {
-		bool is_idle;
-		const char *text;
-	} rows[] = {
+	struct faults f = {OK, fail};
+	for (size_t i = 0; i < n; i++) {
+		struct fail why;
+		if (rows[i].is_idle)
+			add(&f, fail_set(&why, E_CONFIG, "%s", rows[i].text), &why);
+	}
+	return f.st;
+}
+
+/* What may differ by model. */
+static enum status check_model_effects(const struct config *c, struct fail *fail)
+{
+	const struct effect rows[] = {
 		{*c->mmproj && strcmp(c->images, "off") == 0,
 		 "mmproj has no effect with images = off: leave one of them out"},
 		{is_named(c->kv_dir) && !c->prefix_cache,
@@ -154,6 +169,13 @@ static enum status check_effects(const struct config *c, bool has_keys, struct f
 		 "them out"},
 		{!*c->draft_model && strcmp(c->speculative, "draft") == 0,
 		 "speculative = draft has no effect without draft_model"},
+	};
+	return add_idle(rows, ARRAY_LEN(rows), fail);
+}
+
+static enum status check_effects(const struct config *c, bool has_keys, struct fail *fail)
+{
+	const struct effect rows[] = {
 		{*c->tls_priorities && !*c->tls_cert,
 		 "tls_priorities has no effect without tls_cert and tls_key"},
 		{c->metrics_need_key && !has_keys,
@@ -163,16 +185,11 @@ static enum status check_effects(const struct config *c, bool has_keys, struct f
 		 "max_requests_per_key has no effect without API keys: set api_key_file (a "
 		 "credential is found where CREDENTIALS_DIRECTORY names its folder)"},
 	};
-	struct faults f = {OK, fail};
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fail why;
-		if (rows[i].is_idle)
-			add(&f, fail_set(&why, E_CONFIG, "%s", rows[i].text), &why);
-	}
-	return f.st;
+	return add_idle(rows, ARRAY_LEN(rows), fail);
 }
 
-enum status named_check(const struct config *c, bool has_keys, struct fail *fail)
+enum status named_check(const struct config *c, const struct model_list *models, bool has_keys,
+			struct fail *fail)
 {
 	struct faults f = {OK, fail};
 	struct fail why;
@@ -191,5 +208,12 @@ enum status named_check(const struct config *c, bool has_keys, struct fail *fail
 	for (int i = 0; i < c->cors_origins.n; i++)
 		add(&f, check_origin(c->cors_origins.items[i], &why), &why);
 	add(&f, check_effects(c, has_keys, &why), &why);
+	enum status st = OK; /* one fault of all models is told once */
+	for (int i = 0; i < models->n && st == OK; i++) {
+		st = check_model_effects(models->all[i], &why);
+		if (models->n > 1)
+			st = fail_within(&why, st, models->all[i]->model_name);
+		add(&f, st, &why);
+	}
 	return f.st;
 }

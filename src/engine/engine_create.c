@@ -232,18 +232,21 @@ static enum status plan(struct model *m, struct backend *b, const struct family 
 		have = *o->have;
 	else
 		engine_memory(b, &have);
+	int64_t buffers = 0;
 	if (have.is_system && uses_disk(o))
-		need.beside += engine_disk_bytes(
+		buffers = engine_disk_bytes(
 			o->max_seqs, l->n_states ? (size_t)(need.states / l->n_states) : 0);
+	need.beside += buffers;
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .n_ctx = o->n_ctx,
 		.max_seqs = o->kv_seqs ? o->kv_seqs : o->max_seqs,
 		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader,
-		.ctx_key = o->ctx_key};
+		.ctx_key = o->ctx_key, .is_shared = o->shares_memory};
 	plan_experts(m, b, &have, &wish, &need);
 	enum status st = memory_plan(&need, &have, &wish, p, fail);
 	if (st != OK)
 		return st;
+	p->taken += buffers;
 	if (p->n_pages > INT32_MAX / o->page_size)
 		return fail_at(fail, E_CONFIG, "kv_cache",
 			       "a KV cache of %lld pages of %d tokens: %d tokens are possible",

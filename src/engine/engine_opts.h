@@ -54,6 +54,7 @@ struct engine_opts {
 	int64_t beside;
 	const char *reader, *ctx_key;
 	int kv_seqs; /* longest sequences that the KV cache holds; 0: max_seqs */
+	bool shares_memory; /* other models need room, too: as is_shared in memory_plan.h */
 	/* What engine_plan has made of the same options; NULL: engine_create makes one. */
 	const struct memory_plan *plan;
 };

@@ -82,6 +82,16 @@ static enum status plan_asked(const struct memory_need *need,
 		       "for as much as fits", sum, (long long)(MAX(left, 0) >> 20));
 }
 
+/* Bytes that a cache gets of which nobody chose the size, and which could have so many. */
+static int64_t share_of(const struct memory_need *need, const struct memory_have *have,
+			const struct memory_wish *wish, int64_t left)
+{
+	int64_t one = DIV_UP(wish->n_ctx, wish->page_size) * need->page;
+	if (!wish->is_shared)
+		return left;
+	return MIN(left, MAX(have->total / 4, wish->ctx_is_asked ? one : 0));
+}
+
 static enum status plan_fitting(const struct memory_need *need,
 				const struct memory_have *have,
 				const struct memory_wish *wish, int64_t left,
@@ -89,7 +99,8 @@ static enum status plan_fitting(const struct memory_need *need,
 {
 	char sum[400];
 	int64_t size = wish->page_size, per_seq = DIV_UP(wish->n_ctx, size);
-	int64_t fitting = need->page ? left / need->page : per_seq * wish->max_seqs;
+	int64_t most = share_of(need, have, wish, left);
+	int64_t fitting = need->page ? most / need->page : per_seq * wish->max_seqs;
 	out->n_pages = MIN(per_seq * wish->max_seqs, fitting);
 	if (out->n_pages >= per_seq)
 		return OK;

@@ -40,6 +40,7 @@ struct memory_wish {
 	int32_t n_ctx;      /* tokens of the longest sequence */
 	bool ctx_is_asked;  /* somebody chose n_ctx; else it may become smaller */
 	int64_t kv_bytes;   /* the size that somebody chose for the KV cache; 0: none */
+	bool is_shared;     /* other models shall have room beside it: see memory_plan */
 	/* "embedding_model", and "reader_ctx", which n_ctx comes from; NULL, NULL: it is the model
 	 * that writes */
 	const char *reader, *ctx_key;
@@ -72,7 +73,8 @@ int64_t memory_plan_experts(const struct memory_need *need, const struct memory_
 			    const struct memory_wish *wish, int64_t experts);
 
 /* Without kv_bytes the cache gets pages for max_seqs sequences of n_ctx tokens, or as many
- * as fit. The longest sequence always fits into the cache: where that is too much, n_ctx
+ * as fit; where the memory is shared, a quarter of it at most, or one sequence of the n_ctx that
+ * was asked for. The longest sequence always fits into the cache: where that is too much, n_ctx
  * becomes smaller if nobody asked for it. E_CONFIG with the sum and the key to change:
  * what was asked for does not fit, or not even MEMORY_LEAST_CTX tokens do. */
 enum { MEMORY_LEAST_CTX = 512 };

@@ -86,7 +86,8 @@ static void add_call(struct buf *b, const struct conn *c)
 	}
 }
 
-/* Adds a row to the last requests that GET /stats shows, and counts under the key's name. */
+/* Adds a row to the last requests that GET /stats shows, and counts for the key's name and the
+ * model. */
 static void remember(const struct conn *c, int status)
 {
 	struct api_log log;
@@ -99,6 +100,9 @@ static void remember(const struct conn *c, int status)
 	}
 	if (c->key)
 		keys_count_request(c->key, log.stats.n_prompt, log.stats.n_output);
+	c->row->n_requests++;
+	c->row->n_prompt += log.stats.n_prompt;
+	c->row->n_output += log.stats.n_output;
 	snprintf(row.id, sizeof row.id, "%s", c->id);
 	row.finish = finish_of(c, &log);
 	row.is_stream = log.is_stream;

@@ -198,7 +198,8 @@ bool conn_upload(struct conn *c, const char *p, size_t n)
 static bool lacks_model(const struct conn *c, struct fail *fail)
 {
 	unsigned flags = c->route->flags;
-	if (!(flags & ROUTE_READY) || (flags & ROUTE_WORK) || row_front(c->http)->api)
+	if (!(flags & ROUTE_READY) || (flags & (ROUTE_WORK | ROUTE_ROWS)) ||
+	    row_front(c->http)->api)
 		return false;
 	fail_set(fail, E_LOADING, "no model is in memory: a request for one loads it");
 	return true;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "api/peek.h"
 #include "base/work.h"
 #include "http/conn.h"
 
@@ -75,6 +76,26 @@ static void keep_head(struct conn *c)
 		c->item = xstrndup(c->tail.p, c->tail.n);
 }
 
+/* What is asked is about a model that need not be loaded for it. False: it must, or another model
+ * is meant, one that reads perhaps. */
+static bool answer_closed(struct conn *c)
+{
+	struct peek p;
+	struct buf b = {0};
+	if (!(c->route->flags & ROUTE_LOOK))
+		return false;
+	peek_body(buf_str(&c->body.buf), true, &p);
+	bool is_it = p.model.n && row_named(c->http, buf_str(&p.model)) == c->row;
+	if (is_it && c->route->text == api_ollama_show)
+		api_ollama_show_closed(c->row->name, c->row->api, &b);
+	else if (is_it)
+		api_ollama_pull_closed(&b);
+	if (is_it)
+		answer_set(c, 200, "application/json", &b);
+	peek_deinit(&p);
+	return is_it;
+}
+
 void call_start(struct conn *c)
 {
 	c->received_us = server_now(c->http);
@@ -84,7 +105,7 @@ void call_start(struct conn *c)
 		answer_fail(c, &c->fail);
 	else if (row_is_open(c->row))
 		call_begin(c);
-	else
+	else if (!answer_closed(c))
 		row_wait(c);
 }
 

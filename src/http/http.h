@@ -61,6 +61,8 @@ struct http_opts {
 	void *rows_ctx;
 	int max_waiting;      /* requests that wait for one row at most */
 	int64_t max_wait_us;  /* for so long at most, from arrival; 0: any */
+	/* Names of the models that give embeddings and that rank; NULL: none. */
+	const char *readers[2];
 	/* shown in /metrics; the last two also in /health */
 	const char *model_name, *version, *backend, *backend_reason;
 	/* Runs fn(arg) on another thread, then done(arg) on this one: from the loop, never

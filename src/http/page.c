@@ -110,6 +110,10 @@ void page_metrics(struct conn *c)
 	struct buf b = {0};
 	for (int i = 0; i < o->n_rows; i++)
 		models[i] = (struct metrics_model){.name = o->rows[i].name,
+						   .is_loaded = o->rows[i].state == ROW_LOADED,
+						   .n_requests = o->rows[i].n_requests,
+						   .n_prompt = o->rows[i].n_prompt,
+						   .n_output = o->rows[i].n_output,
 						   .audio_s = o->rows[i].audio_s,
 						   .audio_time_s = o->rows[i].audio_time_s};
 	http_beat(c->http);
@@ -128,26 +132,22 @@ void page_metrics(struct conn *c)
 	answer_set(c, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
 }
 
-static void answer_api(struct conn *c, void (*format)(const struct api *a, struct buf *out))
-{
-	struct buf b = {0};
-	format(row_front(c->http)->api, &b);
-	answer_set(c, 200, JSON, &b);
-}
-
 static void answer_list(struct conn *c,
 			void (*format)(const struct api_row *rows, int n, struct buf *out))
 {
 	struct buf b = {0};
-	struct api_row *rows = row_list(c->http);
-	format(rows, c->http->opts.n_rows, &b);
+	int n;
+	struct api_row *rows = row_list(c->http, &n);
+	format(rows, n, &b);
 	free(rows);
 	answer_set(c, 200, JSON, &b);
 }
 
 void page_version(struct conn *c)
 {
-	answer_api(c, api_version_format);
+	struct buf b = {0};
+	api_version_format(c->http->opts.version, &b);
+	answer_set(c, 200, JSON, &b);
 }
 
 void page_ollama_tags(struct conn *c)
@@ -162,7 +162,9 @@ void page_ollama_ps(struct conn *c)
 
 void page_ollama_version(struct conn *c)
 {
-	answer_api(c, api_ollama_version_format);
+	struct buf b = {0};
+	api_ollama_version_format(c->http->opts.version, &b);
+	answer_set(c, 200, JSON, &b);
 }
 
 void page_models(struct conn *c)
@@ -173,8 +175,9 @@ void page_models(struct conn *c)
 void page_model(struct conn *c)
 {
 	struct buf b = {0};
-	struct api_row *rows = row_list(c->http);
-	answer_item(c, api_model_format(rows, c->http->opts.n_rows, c->tail, &b, &c->fail), &b);
+	int n;
+	struct api_row *rows = row_list(c->http, &n);
+	answer_item(c, api_model_format(rows, n, c->tail, &b, &c->fail), &b);
 	free(rows);
 }
 
@@ -216,8 +219,13 @@ void page_response_cancel(struct conn *c)
 void page_props(struct conn *c)
 {
 	struct buf b = {0};
-	api_props_format(row_front(c->http)->api, &b);
-	answer_set(c, 200, JSON, &b);
+	int n;
+	const struct model_row *r = row_asked(c, &c->fail);
+	struct api_row *rows = row_list(c->http, &n);
+	if (r)
+		api_props_format(r->api, rows, n, &b);
+	answer_item(c, r ? OK : c->fail.code, &b);
+	free(rows);
 }
 
 void page_openapi(struct conn *c)

@@ -90,15 +90,20 @@ void page_slots(struct conn *c)
 	struct slots s = {0};
 	struct buf b = {0};
 	const struct conn *other;
+	const struct model_row *r = row_asked(c, &c->fail);
+	if (!r) {
+		answer_fail(c, &c->fail);
+		return;
+	}
 	LIST_FOREACH(other, &c->http->conns, link)
-		if (is_open(other))
+		if (is_open(other) && other->row == r)
 			add_slots(&s, other, other->owner == c->owner);
 	for (int i = 0; i < s.n / 2; i++) { /* reverse: the list has the newest request first */
 		struct api_slot last = s.p[s.n - 1 - i];
 		s.p[s.n - 1 - i] = s.p[i];
 		s.p[i] = last;
 	}
-	api_slots_format(row_front(c->http)->api, s.p, s.n, &b);
+	api_slots_format(r->api, s.p, s.n, &b);
 	free(s.p);
 	answer_set(c, 200, JSON, &b);
 }

@@ -14,6 +14,9 @@ enum route_flags {
 	ROUTE_SCRAPED = 8, /* needs a key only where metrics_need_key is set */
 	ROUTE_SLOW = 32, /* waits for another model: few of these at a time */
 	ROUTE_OLLAMA = 128, /* errors in Ollama's shape */
+	ROUTE_ANY = 4096, /* any model's api answers alike */
+	ROUTE_LOOK = 1024, /* a model that is not in memory is described without loading it */
+	ROUTE_ROWS = 2048, /* answered also where no model is in memory */
 	ROUTE_FORM = 256, /* the body is a form with a file */
 	ROUTE_HEARS = 512, /* for the listener of row.h */
 	ROUTE_PROBE = 64, /* answers under any Host */

@@ -2,6 +2,7 @@
 #include "http/row.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "api/peek.h"
 #include "base/alloc.h"
@@ -49,17 +50,27 @@ struct model_row *row_front(struct http *h)
 	return front;
 }
 
-struct api_row *row_list(struct http *h)
+struct api_row *row_list(struct http *h, int *out_n)
 {
-	struct api_row *all = xcalloc((size_t)h->opts.n_rows + 1, sizeof *all);
-	for (int i = 0; i < h->opts.n_rows; i++) {
-		const struct model_row *r = &h->opts.rows[i];
-		all[i] = (struct api_row){.name = r->name, .api = r->api,
+	const struct http_opts *o = &h->opts;
+	struct api_row *all = xcalloc((size_t)o->n_rows + ARRAY_LEN(o->readers) + 1, sizeof *all);
+	bool shows_readers = false;
+	int n = 0;
+	for (; n < o->n_rows; n++) {
+		const struct model_row *r = &o->rows[n];
+		all[n] = (struct api_row){.name = r->name, .aliases = r->aliases,
+					  .n_aliases = r->n_aliases, .api = r->api,
 					  .state = row_state_name(r->state),
 					  .is_loaded = r->state == ROW_LOADED,
 					  .load_s = r->load_s,
 					  .why = r->state == ROW_FAILED ? r->why.text : NULL};
+		shows_readers |= r->state == ROW_LOADED && !r->is_listener;
 	}
+	for (size_t i = 0; i < ARRAY_LEN(o->readers) && !shows_readers; i++)
+		if (o->readers[i])
+			all[n++] = (struct api_row){.name = o->readers[i],
+						    .state = row_state_name(row_front(h)->state)};
+	*out_n = n;
 	return all;
 }
 
@@ -70,6 +81,19 @@ static struct model_row *fail_row(struct str name, struct fail *fail)
 	fail_at(fail, E_MODEL, "model", "the model `%.*s` is not served here: /v1/models lists "
 		"those that are", (int)MIN(name.n, 100), name.p);
 	return NULL;
+}
+
+/* The row with which a request waits least that needs any model's: one that is open, else one that
+ * will be, else the one that loads most likely. */
+static struct model_row *find_any(struct http *h)
+{
+	for (int i = 0; i < h->opts.n_rows; i++)
+		if (row_is_open(&h->opts.rows[i]) && !h->opts.rows[i].is_listener)
+			return &h->opts.rows[i];
+	for (int i = 0; i < h->opts.n_rows; i++)
+		if (h->opts.rows[i].state == ROW_LOADING && !h->opts.rows[i].is_listener)
+			return &h->opts.rows[i];
+	return row_front(h);
 }
 
 /* The row of requests that name no model. */
@@ -87,9 +111,10 @@ struct model_row *row_choose(struct conn *c, struct fail *fail)
 	const unsigned flags = c->route->flags;
 	struct model_row *r = unnamed(h, flags);
 	struct peek p;
-	/* Models that read are beside each of the others. */
-	if (h->opts.n_rows == 1 || ((flags & ROUTE_SLOW) && !(flags & ROUTE_HEARS)))
-		return h->opts.n_rows == 1 ? r : row_front(h);
+	if (h->opts.n_rows == 1)
+		return r;
+	if (flags & ROUTE_ANY)
+		return find_any(h);
 	if (flags & ROUTE_FORM)
 		peek_form(str_of(c->type ? c->type : ""), buf_str(&c->body.buf), &p);
 	else
@@ -103,11 +128,46 @@ struct model_row *row_choose(struct conn *c, struct fail *fail)
 	return r;
 }
 
+/* Decodes %2F to a slash, as clients spell it in a query. */
+static void decode(struct str s, struct buf *out)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		char hex[3] = {0}, *end = hex;
+		if (s.p[i] == '%' && i + 2 < s.n)
+			memcpy(hex, s.p + i + 1, 2);
+		long byte = strtol(hex, &end, 16);
+		bool is_code = end == hex + 2 && byte > 0;
+		buf_add_c(out, is_code ? (char)byte : s.p[i]);
+		i += is_code ? 2 : 0;
+	}
+}
+
+struct model_row *row_asked(struct conn *c, struct fail *fail)
+{
+	struct model_row *r = row_front(c->http);
+	struct buf name = {0};
+	struct str text;
+	if (route_argument(c->sock->head.target, "model", &text)) {
+		decode(text, &name);
+		r = row_named(c->http, buf_str(&name));
+		if (!r)
+			fail_row(buf_str(&name), fail);
+	}
+	buf_deinit(&name);
+	if (!r || r->api)
+		return r;
+	fail_set(fail, E_LOADING, "the model `%s` is not in memory: a request for it loads it",
+		 r->name);
+	return NULL;
+}
+
 /* --- waiting ---------------------------------------------------------------------- */
 
-static int seconds_of(const struct model_row *r)
+/* Until it is likely to be in memory. */
+static int seconds_of(const struct http *h, const struct model_row *r)
 {
-	return (int)MIN(MAX(ceil(r->load_s), 1), 600);
+	double s = (double)(r->ready_us - server_now(h)) * 1e-6;
+	return (int)MIN(MAX(ceil(r->ready_us ? s : r->load_s), 1), 600);
 }
 
 static void count_waiting(struct http *h)
@@ -134,7 +194,7 @@ static void refuse(struct conn *c, const struct fail *f)
 	c->fail = *f;
 	row_unwait(c);
 	call_refuse(c, &c->fail);
-	c->answer.retry_after_s = seconds_of(c->row);
+	c->answer.retry_after_s = seconds_of(c->http, c->row);
 	conn_resume(c);
 }
 
@@ -151,7 +211,7 @@ void row_wait(struct conn *c)
 	}
 	if (r->n_waiting >= h->opts.max_waiting) {
 		fail_set(&f, E_LOADING, "%d requests wait for the model `%s`, which takes about "
-			 "%d s to load", r->n_waiting, r->name, seconds_of(r));
+			 "%d s to load", r->n_waiting, r->name, seconds_of(h, r));
 		refuse(c, &f);
 		return;
 	}

@@ -34,11 +34,13 @@ struct model_row {
 	struct sched *sched;  /* LOADED: where requests go; else NULL */
 	struct health *health; /* gets the heartbeat of its engine */
 	struct fail why;      /* FAILED */
-	double load_s;        /* seconds that its last load took, or that one is likely to take */
+	double load_s;        /* seconds that its last load took; 0: it was not loaded yet */
+	int64_t ready_us;     /* while somebody waits: when it is likely to be LOADED */
 	/* http's: the owner reads the first two */
 	int n_calls;          /* requests that use api or sched: it must stay */
 	int64_t used_us;      /* when the last of them ended */
 	double audio_s, audio_time_s; /* as struct metrics_model has them */
+	double n_requests, n_prompt, n_output;
 	int n_waiting;
 	TAILQ_HEAD(, conn) waiting; /* in order of their arrival */
 };
@@ -51,13 +53,17 @@ struct model_row *row_named(struct http *h, struct str name);
 /* The row that answers for the server: the first that is loaded, else the first with an api, else
  * the first. A listener does not. NULL: there is none. */
 struct model_row *row_front(struct http *h);
+/* The row that the query's `model` names, else row_front. NULL: there is none of this name, or
+ * nothing of it is there that could answer; fail is set. */
+struct model_row *row_asked(struct conn *c, struct fail *fail);
 /* Can requests use it now? */
 static inline bool row_is_open(const struct model_row *r)
 {
 	return r->state == ROW_LOADED && !r->is_leaving;
 }
-/* As /v1/models and its kind list them; the caller frees it. */
-struct api_row *row_list(struct http *h);
+/* As /v1/models and its kind list them, n of them; the models that read, too, where none of the
+ * others is in memory that shows them. The caller frees it. */
+struct api_row *row_list(struct http *h, int *out_n);
 
 /* Chooses the row that a request asks for by its body. NULL: there is none; fail is set. */
 struct model_row *row_choose(struct conn *c, struct fail *fail);

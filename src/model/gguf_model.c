@@ -35,6 +35,13 @@ static bool is_part_but_first(const char *name)
 	return of && of - name > 6 && of[-6] == '-' && strncmp(of - 5, "00001", 5) != 0;
 }
 
+bool gguf_model_is_first(const char *file)
+{
+	/* Vision or audio encoders ("mmproj") may lie beside the model. */
+	return str_ends(str_of(file), STR(".gguf")) && !is_part_but_first(file) &&
+	       !strstr(file, "mmproj");
+}
+
 static bool has_file(const char *dir, const char *name)
 {
 	char *path = file_join(dir, name);
@@ -60,10 +67,8 @@ enum status gguf_model_find(const char *path, char **out, struct fail *fail)
 	DIR *d = opendir(path);
 	if (!d)
 		return OK;
-	/* Skip vision or audio encoders ("mmproj"), which may lie beside the model. */
 	for (struct dirent *e; st == OK && (e = readdir(d));) {
-		if (!str_ends(str_of(e->d_name), STR(".gguf")) ||
-		    is_part_but_first(e->d_name) || strstr(e->d_name, "mmproj"))
+		if (!gguf_model_is_first(e->d_name))
 			continue;
 		if (*out)
 			st = fail_set(fail, E_FORMAT, "%s: there is also %s beside it; say "

@@ -14,6 +14,8 @@
  * without safetensors (of a split file, its first part). *out is malloc'ed, or NULL if
  * there is none. E_FORMAT if a folder has several models; the message names two. */
 enum status gguf_model_find(const char *path, char **out, struct fail *fail) MUST_USE;
+/* May a file of this name be a model, or the first part of one? Not a tower ("mmproj"). */
+bool gguf_model_is_first(const char *file);
 /* Translate a tensor's name: blk.3.attn_q.weight becomes
  * model.layers.3.self_attn.q_proj.weight. NULL: the tensor is not needed. */
 const char *gguf_names_hf(const struct gguf *g, const char *name, struct arena *a);

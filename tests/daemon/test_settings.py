@@ -21,7 +21,7 @@ FILES = {"model": "", "embedding_model": "", "rerank_model": "", "lora": "",
          "draft_model": "speculative = auto", "transcription_model": "", "chat_template": "",
          "mmproj": "", "tls_cert": "tls_key = {}/fine", "tls_key": "tls_cert = {}/cert",
          "api_key_file": "", "hip_library": "backend = hip"}
-FOLDERS = {"image_dir": False, "hip_kernels": False,
+FOLDERS = {"image_dir": False, "hip_kernels": False, "models_dir": False,
            # True: made where it is not there; it must be writable
            "weight_cache": True, "expert_dir": True, "kv_dir": True,
            "state_dir": True}

@@ -126,8 +126,9 @@ class Halod:
         with open(conf, "w") as f:
             for key, value in settings.items():
                 f.write("%s = %s\n" % (key, value))
+            f.write(self.settings_end())
         self.process = subprocess.Popen(
-            [*wrap, program, "-c", conf, "--model", model],
+            [*wrap, program, "-c", conf, *(["--model", model] if model else [])],
             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **popen)
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
@@ -135,6 +136,10 @@ class Halod:
         self.port = int(m.group(1)) if (m := re.search(r":(\d+)[, ]", line)) else 0
         if wait:
             self.wait_ready()
+
+    def settings_end(self):
+        """Further lines of halod.conf."""
+        return ""
 
     # --- log ---------------------------------------------------------------
 

@@ -53,8 +53,9 @@ static void check_model(const json_t *m, const char *id)
 
 static struct api_row loaded(void)
 {
-	return (struct api_row){.name = "halo-tiny", .api = fixture_api(), .state = "loaded",
-				.is_loaded = true};
+	static const char *const aliases[] = {"gpt-tiny", "default"};
+	return (struct api_row){.name = "halo-tiny", .aliases = aliases, .n_aliases = 2,
+				.api = fixture_api(), .state = "loaded", .is_loaded = true};
 }
 
 static void test_list(void)
@@ -106,7 +107,7 @@ static void test_one(void)
 static void test_version(void)
 {
 	struct buf b = {0};
-	api_version_format(fixture_api(), &b);
+	api_version_format("1.2.3", &b);
 	is_str(b.p, "{\"version\":\"1.2.3\"}", "version");
 	buf_deinit(&b);
 }

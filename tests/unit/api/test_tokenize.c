@@ -142,7 +142,8 @@ static void test_props(void)
 	       "\"is_processing\":false}]",
 	       "slots");
 	buf_clear(&b);
-	api_props_format(fixture_api(), &b);
+	const struct api_row row = {.name = "m", .state = "loaded"};
+	api_props_format(fixture_api(), &row, 1, &b);
 	json_t *props = json_loadb(b.p, b.n, 0, NULL);
 	is_int(json_integer_value(json_object_get(props, "total_slots")), 2, "props");
 	is_str(json_string_value(json_object_get(props, "chat_template")),

@@ -77,7 +77,7 @@ static struct batch_file add_file(const char *text)
 static bool is_next(enum batch_state state, struct batch *out)
 {
 	struct batch_todo todo;
-	batch_records_look(store, 0, "", &todo);
+	batch_records_look(store, NULL, 0, "", &todo);
 	bool is_new = state == BATCH_VALIDATING;
 	*out = is_new ? todo.check : todo.run;
 	return (is_new ? todo.has_check : todo.has_run) && out->state == state;
@@ -240,7 +240,7 @@ static void test_batch(void)
 	   "and nothing happens again");
 	ok(is_next(BATCH_FINALIZING, &b), "the batch is to be ended");
 	move_to(&b, BATCH_COMPLETED);
-	batch_records_look(store, 0, "", &todo);
+	batch_records_look(store, NULL, 0, "", &todo);
 	ok(!todo.has_check && !todo.has_end && !todo.has_run, "it has ended");
 	ok(batch_files_delete(store, 7, str_of(input.id), &fail) == OK, "its file may go");
 	put(c, "x");
@@ -264,9 +264,9 @@ static void test_cancel(void)
 	   "after a restart it is");
 	ok(is_next(BATCH_CANCELLING, &b), "the runner ends it");
 	struct batch_todo todo;
-	batch_records_look(store, 0, b.id, &todo);
+	batch_records_look(store, NULL, 0, b.id, &todo);
 	bool is_other = todo.has_end;
-	batch_records_look(store, 0, "", &todo);
+	batch_records_look(store, NULL, 0, "", &todo);
 	ok(!is_other && todo.has_end && strcmp(todo.end.id, b.id) == 0,
 	   "also beside another one, which it does not run");
 	move_to(&b, BATCH_CANCELLED);

@@ -302,6 +302,71 @@ static void test_sum(void)
 	is_int(c.max_batch_tokens - c.max_seqs, FIT_STEP_TOKENS, "room of a step");
 }
 
+static void test_sections(void)
+{
+	is_int(load_text("ctx = 100\nmodel = /m\ntop_k = 7\naliases = x\n"
+			 "[model a]\nctx = 200\nmodel = /a\n"
+			 "[ model b ]\n"), E_CONFIG, "no space before the word");
+	is_str(fail.text + strlen(path), ":8: [ model b ] is no section; one is [model NAME]",
+	       "names the line");
+	is_int(load_text("ctx = 100\nmodel = /m\ntop_k = 7\naliases = x\n"
+			 "[model a]\nctx = 200\nmodel = /a\n"
+			 "[model  b/c:d  ] # the other\ntop-k = 9\n"), OK, "sections");
+	is_int(c.n_sections, 2, "two");
+	const struct config *a = c.sections[0].config, *b = c.sections[1].config;
+	is_str(c.sections[1].name, "b/c:d", "a name");
+	is_str(a->model, "/a", "its own");
+	ok(a->ctx == 200 && a->top_k == 7 && c.ctx == 100, "its own setting, and one from above");
+	ok(b->ctx == 100 && b->top_k == 9, "the same of the other");
+	ok(!*b->model && b->aliases.n == 0, "model and aliases are of one model");
+	struct buf text = {0}, again = {0};
+	config_format(&c, &text);
+	ok(str_find(buf_str(&text), STR("\n[model a]\nmodel = /a\nctx = 200\n"), 0) > 0,
+	   "a section is printed");
+	write_file(buf_str(&text));
+	is_int(load("-c", path, NULL), OK, "and read again");
+	config_format(&c, &again);
+	ok(str_eq(buf_str(&text), buf_str(&again)), "as it was");
+	buf_deinit(&text);
+	buf_deinit(&again);
+	is_int(load("-c", path, "--ctx", "50", "--model", "/n", NULL), OK, "flags");
+	ok(c.sections[0].config->ctx == 50, "win over a section");
+	is_str(c.sections[0].config->model, "/a", "but for what is of one model");
+}
+
+static void test_section_faults(void)
+{
+	is_str(text_fault("[model a]\nport = 1\n"),
+	       ":2: port holds for all models: set it above the first [model NAME]",
+	       "what is not of a model");
+	is_str(load_text("[model a]\n[model b]\n[model a]\n") == E_CONFIG &&
+	       strstr(fail.text, ":3: [model a] is there already, ") ? "" : fail.text, "",
+	       "a name twice");
+	is_str(text_fault("[model]\n"), ":1: [model] is no section; one is [model NAME]",
+	       "no name");
+	is_str(text_fault("[models a]\n"), ":1: [models a] is no section; one is [model NAME]",
+	       "another word");
+	is_str(text_fault("[model a]\nctx = 1\nctx = 2\n"), ":3: ctx is set already in line 2",
+	       "a key twice");
+	is_int(load_text("ctx = 1\n[model a]\nctx = 2\n"), OK, "once above and once in it");
+	is_str(text_fault("[model a]\nmax_seqs = 9\nmax_batch_tokens = 8\n"),
+	       ":1: [model a]: max_seqs (9) is more than max_batch_tokens (8): each sequence needs "
+	       "a token in a step", "two that do not fit together");
+	struct config other;
+	struct buf keys = {0};
+	struct fail f;
+	enum config_action what;
+	char *argv[] = {(char *)"halod", (char *)"-c", path};
+	load_text("[model a]\nctx = 1\n[model b]\n");
+	write_file(STR("[model a]\nctx = 2\n[model c]\n"));
+	is_int(config_load(&other, 3, argv, "/none", &what, &f), OK, "another file");
+	config_changes_format(&c, &other, &keys);
+	is_str((buf_add_z(&keys, ""), keys.p), "[model a] ctx, [model b], [model c]",
+	       "what has changed");
+	config_deinit(&other);
+	buf_deinit(&keys);
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
@@ -315,6 +380,8 @@ int main(void)
 	test_foreign();
 	test_foreign_table();
 	test_print();
+	test_sections();
+	test_section_faults();
 	test_sum();
 	write_file(STR("port = 99\n"));
 	char *argv[] = {(char *)"halod", NULL};

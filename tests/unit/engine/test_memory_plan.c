@@ -43,6 +43,23 @@ static void refused(const struct memory_need *need, const struct memory_have *ha
 		printf("# %s\n", fail.text);
 }
 
+/* Others shall have room beside it. */
+static void test_shared(void)
+{
+	struct memory_wish w = wish(131072, false, 0);
+	w.is_shared = true;
+	fits(&model, &box, w, 16 * GIB / model.page, 131072, "a quarter of it for the cache");
+	w.n_ctx = 1 << 20;
+	fits(&model, &box, w, 16 * GIB / model.page, 16 * GIB / model.page * 16,
+	     "a context that is too long becomes shorter");
+	w.n_ctx = 262144;
+	w.ctx_is_asked = true;
+	fits(&model, &box, w, 24 * GIB / model.page, 262144, "unless somebody asked for it");
+	w = wish(131072, false, 30 * GIB);
+	w.is_shared = true;
+	fits(&model, &box, w, 30 * GIB / model.page, 131072, "or for the cache's size");
+}
+
 /* A vision tower, an encoder and buffers take from the same memory. */
 static void test_beside(void)
 {
@@ -102,6 +119,7 @@ static void test_beside(void)
 
 int main(void)
 {
+	test_shared();
 	test_beside();
 	/* 60 free - 4 reserve - 18 = 38 GiB: 25,941 pages of 1.5 MiB. */
 	fits(&model, &box, wish(8192, false, 0), 8 * 512, 8192, "all that is wished fits");

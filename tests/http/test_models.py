@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several models in one process: requests name theirs; those that fit are in memory together, the
+others take turns, and conversations survive that."""
+import json
+import os
+import shutil
+import tempfile
+import threading
+
+from halod import BUILDDIR, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback
+
+GOLDEN = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
+SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
+PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
+# Room for one model, with what kv_dir takes, and not for two.
+ONE = {"memory_limit": "600M", "max_seqs": 2}
+
+
+def wait_for(what, is_so):
+    """Polls: none of these events is announced."""
+    done = threading.Event()
+    for _ in range(PATIENCE * 20):
+        if is_so():
+            return
+        done.wait(0.05)
+    raise AssertionError("this never came: " + what)
+
+
+def states(d):
+    return {m["id"]: m["status"]["value"] for m in d.get("/v1/models").json["data"]}
+
+
+def complete(d, model, **more):
+    return d.request("POST", "/v1/completions", {
+        "model": model, "prompt": PROMPT, "max_tokens": 6, "temperature": 0, "ignore_eos": True,
+        "logprobs": 1, **more})
+
+
+def folder(tmp, **models):
+    """A models_dir with a link to each model."""
+    path = os.path.join(tmp, "models")
+    os.mkdir(path)
+    for name, target in models.items():
+        os.symlink(target, os.path.join(path, name))
+    return path
+
+
+class Many(Halod):
+    """Without --model; sections: lines below the settings."""
+
+    def __init__(self, sections="", **settings):
+        self.sections = sections
+        super().__init__(model=None, **settings)
+
+    def settings_end(self):
+        return self.sections
+
+
+def form(fields, file):
+    """A form with a file, and its type."""
+    parts = ["--x\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n" % f
+             for f in fields.items()]
+    parts.append("--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n%s"
+                 "\r\n--x--\r\n" % file)
+    return "".join(parts), {"Content-Type": "multipart/form-data; boundary=x"}
+
+
+def test_names(t, tmp):
+    """What chooses a model, while all are in memory; and one that is damaged."""
+    path = folder(tmp, b=GOLDEN, c=GOLDEN)
+    bad = os.path.join(path, "bad")
+    shutil.copytree(GOLDEN, bad)
+    os.truncate(os.path.join(bad, "model.safetensors"), 1000)
+    d = Many("[model tiny]\nmodel = %s\naliases = gpt-4o\n[model b]\nctx = 128\n" % MODEL,
+             models_dir=path, state_dir=os.path.join(tmp, "state"))
+    t.equal(list(states(d).items()),
+            [("tiny", "loaded"), ("gpt-4o", "loaded"), ("b", "unloaded"), ("bad", "unloaded"),
+             ("c", "unloaded")], "sections first, then the rest of models_dir")
+    a = d.request("POST", "/v1/completions", {"prompt": "Hi", "max_tokens": 1}).json
+    t.equal(a["model"], "tiny", "who names none gets the first")
+    t.equal(d.chat(model="gpt-4o", max_tokens=1).json["model"], "tiny", "an alias")
+    a = d.chat(model="none")
+    t.equal((a.status, a.error["code"]), (404, "model_not_found"), "a name of none")
+    a = d.request("POST", "/api/show", {"model": "b:latest"})
+    t.equal((a.status, states(d)["b"]), (200, "unloaded"), "/api/show loads nothing")
+    t.equal(complete(d, "b", prompt=PROMPT[:50]).status, 200, "a name loads a model")
+    t.equal((states(d)["tiny"], states(d)["b"]), ("loaded", "loaded"), "both are in memory")
+    t.equal(complete(d, "b").error["code"], "context_length_exceeded", "its ctx is its own")
+    words = {"content": "a long story"}
+    one = d.request("POST", "/tokenize", {"model": "tiny", **words}).json["tokens"]
+    t.ok(one != d.request("POST", "/tokenize", {"model": "b", **words}).json["tokens"] and
+         one == d.request("POST", "/tokenize", words).json["tokens"], "/tokenize", one)
+    props = d.get("/props?model=b").json
+    t.equal((props["model_alias"], props["default_generation_settings"]["n_ctx"],
+             [m["id"] for m in props["models"]]), ("b", 128, ["tiny", "b", "bad", "c"]), "/props")
+    t.equal(d.get("/props?model=c").error["code"], "loading_model", "one that is not there")
+    t.equal({m["name"] for m in d.get("/api/ps").json["models"]}, {"tiny:latest", "b:latest"},
+            "/api/ps has those in memory")
+    t.equal(len(d.get("/api/tags").json["models"]), 4, "/api/tags has all")
+    body, head = form({"model": "none", "response_format": "json"}, "x")
+    a = d.request("POST", "/v1/audio/transcriptions", body, head)
+    t.equal((a.status, a.error["code"]), (404, "model_not_found"), "a form names its model, too")
+    body, head = form({"model": "b"}, "x")
+    a = d.request("POST", "/v1/audio/transcriptions", body, head)
+    t.ok(a.status == 501 and "`b`" in a.error["message"], "b hears nothing", a.body)
+    a = complete(d, "bad")
+    why = a.error["message"]
+    t.equal((a.status, a.error["code"]), (503, "model_failed"), "a damaged model")
+    t.ok("model.safetensors" in why and tmp not in why and "Retry-After" in a.headers,
+         "it is said which file, and not where", why)
+    t.equal(states(d)["bad"], "failed", "its state")
+    t.equal((d.get("/health?ready").status, complete(d, "b", prompt=PROMPT[:9]).status),
+            (200, 200), "others go on")
+    batch(t, d)
+    m = d.metrics()
+    t.ok(m['model_requests_total{model="b"}'] >= 2 and
+         m['model_loaded{model="c"}'] == 0, "counted by model", m)
+    t.equal(d.stop(), 0, "it ends well")
+
+
+def batch(t, d):
+    """A batch is for the model that its first line names."""
+    lines = [json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions",
+                         "body": {"prompt": [1, 2], "max_tokens": 2, "model": m}})
+             for i, m in enumerate(["b", "tiny"])]
+    body, head = form({"purpose": "batch"}, "\n".join(lines))
+    file = d.request("POST", "/v1/files", body, head).json
+    made = d.request("POST", "/v1/batches", {
+        "input_file_id": file["id"], "endpoint": "/v1/completions",
+        "completion_window": "24h"}).json
+    t.equal(made["model"], "b", "a batch tells its model")
+    path = "/v1/batches/" + made["id"]
+    wait_for("the batch", lambda: d.get(path).json["status"] == "completed")
+    end = d.get(path).json
+    t.equal((end["request_counts"]["completed"], end["request_counts"]["failed"]), (1, 1),
+            "its requests are computed, and one for another model fails")
+    t.equal(d.metrics()["batches_open"], 0, "/metrics: none is open")
+
+
+def test_switch(t, tmp):
+    """Room for one: the other waits until streams have ended."""
+    kv = os.path.join(tmp, "kv")
+    settings = {"models_dir": folder(tmp, a=GOLDEN, tiny=MODEL), "kv_dir": kv, **ONE}
+    d = Many(**settings)
+    first = complete(d, "a").json
+    kept = d.request("POST", "/v1/responses", {"model": "a", "input": "Hello",
+                                               "max_output_tokens": 4}).json
+    s = d.stream(model="a", max_tokens=300, temperature=0, ignore_eos=True)
+    next(s.events())
+    answers = []
+    other = threading.Thread(target=lambda: answers.append(complete(d, "tiny")))
+    other.start()
+    d.wait_metrics(num_requests_waiting=1)
+    t.equal(list(s.events())[-1], "[DONE]", "the stream ends first")
+    other.join(PATIENCE)
+    t.equal((answers[0].status, answers[0].json["model"]), (200, "tiny"), "then the other comes")
+    t.equal(states(d), {"a": "unloaded", "tiny": "loaded"}, "and the first has gone")
+    t.equal(d.get("/v1/responses/" + kept["id"]).json["model"], "a", "its response is found")
+    t.equal(d.request("POST", "/v1/responses", {
+        "model": "tiny", "input": "More", "max_output_tokens": 4,
+        "previous_response_id": kept["id"]}).status, 200, "another model goes on with it")
+    again = complete(d, "a").json
+    t.equal(again["choices"], first["choices"], "back again it answers the same")
+    t.ok(again["timings"]["disk_n"] >= 100, "and reads its prompt from the disk",
+         again["timings"])
+    t.equal(d.metrics()['model_unloads_total{reason="room"}'], 2, "two have made room")
+    t.equal(d.stop(), 0, "it ends well")
+    kill(t, tmp, settings)
+
+
+def kill(t, tmp, settings):
+    """Requests for a model that loads for long, and a kill meanwhile."""
+    orders = os.path.join(tmp, "orders")
+    os.mkdir(orders)
+    hold = os.path.join(orders, "hold-reads")
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    d = Many(**settings, max_queue=1, popen={"env": {
+        **os.environ, "LD_PRELOAD": SLOW_DISK, "SLOW_DISK": orders, "ASAN_OPTIONS": asan}})
+    with open(hold, "w", encoding="utf-8"):
+        pass
+    s = d.connect()
+    s.request("POST", "/v1/completions", json.dumps({"model": "tiny", "prompt": [1, 2],
+                                                     "max_tokens": 2}))
+    wait_for("the switch", lambda: states(d) == {"a": "unloaded", "tiny": "loading"})
+    a = complete(d, "tiny")
+    t.equal((a.status, a.error["code"]), (503, "loading_model"), "one more is refused")
+    t.ok(int(a.headers["Retry-After"]) >= 1, "with the seconds to wait", a.headers)
+    d.process.kill()
+    d.process.wait(PATIENCE)
+    shutil.rmtree(d.dir, ignore_errors=True)
+    s.close()
+    d = Many(**settings)
+    t.ok(complete(d, "a").json["timings"]["disk_n"] >= 100, "after a kill all is as before")
+    t.equal(d.stop(), 0, "it ends well")
+
+
+def test_start(t, tmp):
+    """The first of several cannot be loaded."""
+    path = folder(tmp, b=GOLDEN)
+    os.mkdir(os.path.join(path, "a"))
+    with open(os.path.join(path, "a", "config.json"), "w", encoding="utf-8") as f:
+        f.write("{")
+    d = Many(models_dir=path)
+    t.equal((d.get("/health?ready").status, states(d)), (200, {"a": "failed", "b": "unloaded"}),
+            "the start goes on without it")
+    t.equal(d.get("/api/version").status, 200, "/api/version needs no model")
+    t.equal(complete(d, "b").status, 200, "another is served")
+    t.equal(d.stop(), 0, "it ends well")
+
+
+def main():
+    t = Tap()
+    for test in (test_names, test_switch, test_start):
+        with tempfile.TemporaryDirectory() as tmp:
+            try:
+                test(t, tmp)
+            except Exception:  # pylint: disable=broad-except
+                t.ok(False, test.__name__, traceback.format_exc())
+    t.done()
+
+
+main()

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models that come and go, with requests that are only counted. The order of things is the fleet's:
+ * each step waits for its news.
+ */
+#include "daemon/fleet.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "tests/tap.h"
+
+#define GOLDEN "tests/golden/models/"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
+static bool has_news;
+static struct health health;
+static struct batch_store *no_batches;
+static int busy_with = -1; /* the model that has work beside requests */
+static struct config c;
+static struct model_list models;
+static struct fleet *fleet;
+static struct model_row *rows;
+static struct fail fail;
+
+static void on_news(void *ctx)
+{
+	(void)ctx;
+	pthread_mutex_lock(&lock);
+	has_news = true;
+	pthread_cond_signal(&came);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_change(void *ctx) { (void)ctx; }
+static void on_model(void *ctx, int i, const struct api *api, struct sched *sched)
+{
+	(void)ctx, (void)i, (void)api, (void)sched;
+}
+static bool has_work(void *ctx, int i) { return (void)ctx, i == busy_with; }
+
+/* Until the row is in this state, and not about to leave it. */
+static bool reaches(const struct model_row *r, enum row_state state)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 60;
+	int rc = 0;
+	fleet_collect(fleet);
+	while ((r->state != state || r->is_leaving) && rc == 0) {
+		pthread_mutex_lock(&lock);
+		while (!has_news && rc == 0)
+			rc = pthread_cond_timedwait(&came, &lock, &until);
+		has_news = false;
+		pthread_mutex_unlock(&lock);
+		fleet_collect(fleet);
+	}
+	if (rc)
+		printf("# %s is %s\n", r->name, row_state_name(r->state));
+	return rc == 0;
+}
+
+/* A request that comes, waits, and is answered. */
+static bool ask(struct model_row *r)
+{
+	r->n_waiting++;
+	fleet_need(fleet, r);
+	bool is_fine = reaches(r, r->state == ROW_FAILED ? ROW_FAILED : ROW_LOADED);
+	r->n_waiting--;
+	return is_fine;
+}
+
+static enum status begin(const char *text)
+{
+	char path[] = "/tmp/halod-fleet-XXXXXX";
+	int fd = mkstemp(path);
+	enum config_action action;
+	char *argv[] = {(char *)"halod", (char *)"-c", path};
+	int n;
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		exit(99);
+	close(fd);
+	if (config_load(&c, 3, argv, "/none", &action, &fail) != OK)
+		exit(99);
+	unlink(path);
+	const struct fleet_opts o = {.models = &models, .health = &health, .on_news = on_news,
+				     .on_change = on_change, .on_model = on_model,
+				     .has_work = has_work, .batches = &no_batches};
+	enum status st = model_list_find(&c, &models, &fail);
+	if (st == OK)
+		st = fleet_create(&o, &fleet, &fail);
+	if (st == OK)
+		rows = fleet_rows(fleet, &n);
+	return st;
+}
+
+static void end(void)
+{
+	bool loads;
+	if (fleet)
+		fleet_stop(fleet);
+	while (fleet && !fleet_have_ended(fleet, &loads)) {
+		usleep(100);
+		fleet_collect(fleet);
+	}
+	if (fleet)
+		fleet_destroy(fleet);
+	fleet = NULL;
+	model_list_deinit(&models);
+	config_deinit(&c);
+}
+
+#define COMMON "self_check = off\nspeculative = off\nbackend = cpu\nthreads = 1\nmax_seqs = 1\n" \
+	       "max_batch_tokens = 64\nmmap = off\nweight_cache = \"\"\n"
+#define MODEL(name, folder) "[model " name "]\nmodel = " GOLDEN folder "\n"
+
+static void test_names(void)
+{
+	is_int(begin(COMMON MODEL("a", "olmo2") "aliases = x\n" MODEL("b", "phi3")), OK, "two");
+	is_int(fleet_find(fleet, STR("b")), 1, "a name");
+	is_int(fleet_find(fleet, STR("x:latest")), 0, "an alias");
+	is_int(fleet_find(fleet, STR("z")), 0, "none");
+	is_int(fleet_check(fleet, &fail), OK, "all can be opened");
+	end();
+	is_int(begin(COMMON MODEL("a", "olmo2") MODEL("b", "phi3") "aliases = a\n"), E_CONFIG,
+	       "a name of two");
+	ok(strstr(fail.text, "two models are called a: " GOLDEN "olmo2 and " GOLDEN "phi3"),
+	   "is named: %s", fail.text);
+	end();
+	is_int(begin(COMMON MODEL("a", "olmo2") MODEL("b", "none")), OK, "one that is not there");
+	is_int(fleet_check(fleet, &fail), E_MISSING, "is found by a check");
+	ok(strncmp(fail.text, "b: ", 3) == 0, "and named: %s", fail.text);
+	end();
+}
+
+/* Room for two small models with a cache of this size, not for three. */
+#define ROOM "memory_limit = 10M\nkv_cache = 3M\n"
+
+static void test_turns(void)
+{
+	is_int(begin(COMMON ROOM MODEL("a", "olmo2") MODEL("b", "phi3") MODEL("c", "llama4")), OK,
+	       "three");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
+	ok(ask(&rows[1]) && rows[0].state == ROW_LOADED, "the second fits beside it");
+	rows[0].used_us++; /* b was used before a */
+	rows[1].used_us = 1;
+	ok(ask(&rows[2]), "the third does not");
+	is_int(rows[1].state, ROW_UNLOADED, "what was used least lately has gone");
+	is_int(rows[0].state, ROW_LOADED, "the other has not");
+	ok(rows[1].api, "what is left of it answers questions");
+	is_int(metric_get_by(METRIC_MODEL_UNLOADS, "room"), 1, "one has made room");
+
+	rows[0].n_calls = rows[2].n_calls = 1;
+	rows[0].used_us = 1;
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	for (int i = 0; i < 100000 && !rows[0].is_leaving; i++) {
+		usleep(100);
+		fleet_collect(fleet);
+	}
+	is_int(rows[0].state, ROW_LOADED, "one with a request stays until that has ended");
+	ok(!row_is_open(&rows[0]) && row_is_open(&rows[2]), "and takes no other");
+	ok(rows[1].ready_us > 0, "it is known about when the other will come");
+	rows[0].n_calls = 0;
+	fleet_idle(fleet, &rows[0]);
+	ok(reaches(&rows[1], ROW_LOADED), "then the other comes");
+	rows[1].n_waiting = 0;
+	is_int(rows[0].state, ROW_UNLOADED, "in its place");
+	ok(row_is_open(&rows[2]), "the third stays");
+	rows[2].n_calls = 0;
+	end();
+}
+
+static void test_work(void)
+{
+	is_int(begin(COMMON ROOM MODEL("a", "olmo2") MODEL("b", "phi3")), OK, "two");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
+	busy_with = 1;
+	fleet_tick(fleet);
+	is_int(rows[1].state, ROW_UNLOADED, "work beside requests waits while others were asked");
+	rows[0].used_us = 1;
+	fleet_tick(fleet);
+	ok(reaches(&rows[1], ROW_LOADED), "and is done after a while");
+	busy_with = -1;
+	end();
+}
+
+static void test_faults(void)
+{
+	is_int(begin(COMMON ROOM MODEL("a", "none") MODEL("b", "phi3") MODEL("c", "olmo2")
+		     "ctx = 128\nkv_cache = 1T\n"), OK, "three");
+	const struct fail *why;
+	bool is_check;
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_FAILED), "the first is not there");
+	is_int(fleet_started(fleet, &why, &is_check), FLEET_STARTED, "the start goes on");
+	ok(strstr(rows[0].why.text, "the model `a` cannot be loaded: none: ") != NULL,
+	   "clients are not told its folder: %s", rows[0].why.text);
+	ok(ask(&rows[1]), "another comes");
+	rows[2].n_waiting = 1;
+	fleet_need(fleet, &rows[2]);
+	ok(reaches(&rows[2], ROW_FAILED), "one that could not have its memory alone either");
+	rows[2].n_waiting = 0;
+	is_int(rows[1].state, ROW_LOADED, "sends nobody away");
+	ok(strstr(rows[2].why.text, "kv_cache does not fit") != NULL, "is told: %s",
+	   rows[2].why.text);
+	end();
+}
+
+int main(void)
+{
+	const char *top = getenv("HALOD_SRCDIR");
+	log_init(LOG_ERROR, LOG_TEXT);
+	if (top && chdir(top) != 0)
+		exit(99);
+	test_names();
+	test_turns();
+	test_work();
+	test_faults();
+	return tap_done();
+}
