@@ -2,12 +2,12 @@
  *
  * MATH      kernels/ops/lora_add.h: low = scale s A x, then y += B low
  * LAYOUT    A (R, K) and B (R, N) f32, x (T, K) f16, y (T, N) f32 or f16
- * GEOMETRY  workgroups of 256 threads. low: a row of A a wave, (R over 8 times outputs, T); high:
+ * GEOMETRY  workgroups of 256 threads. low: a row of A a workgroup, (R times outputs, T); high:
  *           an element of y a thread, (the outputs' N over 256, T)
  * PRECISION f32; y in f16 is rounded once more
  * ROOFLINE  bound by memory: A and B are read once at decode. At prefill each token reads them
  *           again, from the cache
- * TRIED     no other form
+ * TRIED     a row of A a wave, a number a lane: bound by latency, three times as slow
  * SEE       kernels/ops/lora_add_ref.c
  */
 #include "kernels/device/dialect.h"
@@ -29,22 +29,45 @@ DEVICE lora_part part_of(const lora_launch &a, uint32_t o, uint32_t t)
 	return i < 0 || !of ? none : of[i];
 }
 
+/* Four products from element k on. */
+DEVICE float four(const float *row, const uint16_t *x, int32_t k)
+{
+	u32x4 w = load_global<u32x4>(row + k);
+	u32x2 v = load_global<u32x2>(x + k);
+	float sum = bits_cast<float>(w[0]) * f16_to_f32((uint16_t)v[0]);
+	sum += bits_cast<float>(w[1]) * f16_to_f32((uint16_t)(v[0] >> 16));
+	sum += bits_cast<float>(w[2]) * f16_to_f32((uint16_t)v[1]);
+	return sum + bits_cast<float>(w[3]) * f16_to_f32((uint16_t)(v[1] >> 16));
+}
+
 KERNEL(LORA_THREADS)
 void lora_low_kernel(lora_launch a)
 {
-	uint32_t t = group_index_y(), eights = (uint32_t)(a.rank + LORA_WAVES - 1) / LORA_WAVES;
-	uint32_t o = group_index_x() / eights;
-	int32_t r = (int32_t)(group_index_x() % eights * LORA_WAVES + wave_index());
+	LDS(float, part, LORA_THREADS / WAVE);
+	enum { ONCE = 4 * LORA_THREADS, AHEAD = 4 };
+	uint32_t t = group_index_y(), o = group_index_x() / (uint32_t)a.rank;
+	int32_t r = (int32_t)(group_index_x() % (uint32_t)a.rank), k = (int32_t)thread_index() * 4;
 	lora_part p = part_of(a, o, t);
 	const uint16_t *x = a.x + (size_t)t * (size_t)a.n_in;
 	if (r >= p.rank)
 		return;
 	const float *row = p.a + (size_t)r * (size_t)a.n_in;
-	float sum = 0;
-	for (int32_t k = (int32_t)lane_index(); k < a.n_in; k += WAVE)
-		sum += load_global<float>(row + k) * f16_to_f32(x[k]);
-	sum = wave_sum(sum);
-	if (lane_index() == 0)
+	float sum = 0, ahead[AHEAD];
+	if (a.n_in % 4 == 0) {
+		for (; k + (AHEAD - 1) * ONCE < a.n_in; k += AHEAD * ONCE) {
+			UNROLL
+			for (int32_t i = 0; i < AHEAD; i++)
+				ahead[i] = four(row, x, k + i * ONCE);
+			sum += (ahead[0] + ahead[1]) + (ahead[2] + ahead[3]);
+		}
+		for (; k < a.n_in; k += ONCE)
+			sum += four(row, x, k);
+	} else {
+		for (k = (int32_t)thread_index(); k < a.n_in; k += LORA_THREADS)
+			sum += load_global<float>(row + k) * f16_to_f32(x[k]);
+	}
+	sum = group_sum<LORA_THREADS>(sum, part);
+	if (thread_index() == 0)
 		a.low[((size_t)t * (size_t)a.n_out + o) * (size_t)a.rank + (size_t)r] =
 			sum * (p.scale * a.scale[t]);
 }
@@ -64,9 +87,20 @@ void lora_high_kernel(lora_launch a)
 		return;
 	const float *low = a.low + ((size_t)t * (size_t)a.n_out + o) * (size_t)a.rank;
 	size_t at = (size_t)t * (size_t)size + (size_t)n;
-	float sum = 0;
-	for (int32_t r = 0; r < p.rank; r++)
-		sum += low[r] * load_global<float>(p.b + (size_t)r * (size_t)size + (size_t)n);
+	enum { AHEAD = 8 };
+	const float *b = p.b + (size_t)n;
+	int32_t r = 0;
+	float sum = 0, ahead[AHEAD];
+	for (; r + AHEAD <= p.rank; r += AHEAD) {
+		UNROLL
+		for (int32_t i = 0; i < AHEAD; i++)
+			ahead[i] = load_global<float>(b + (size_t)(r + i) * (size_t)size);
+		UNROLL
+		for (int32_t i = 0; i < AHEAD; i++)
+			sum += low[r + i] * ahead[i];
+	}
+	for (; r < p.rank; r++)
+		sum += low[r] * load_global<float>(b + (size_t)r * (size_t)size);
 	if (pick(a.is_f32, o)) {
 		((float *)pick(a.y, o))[at] += sum;
 	} else {

@@ -7,7 +7,6 @@
 
 enum {
 	LORA_THREADS = 256,
-	LORA_WAVES = LORA_THREADS / 32,
 	LORA_OUTS = 4, /* LINEAR_MAX_OUT */
 };
 

@@ -61,6 +61,16 @@ bool session_is_int8(const char *name, const char *text, const char *plain, bool
 	return false;
 }
 
+bool session_take_lora(const struct session_opts *o, struct session *s, struct engine_opts *io)
+{
+	struct fail fail = {0};
+	if (o->lora && !session_check(lora_open(o->lora, s->model, &s->lora, &fail), &fail))
+		return false;
+	io->loras = (const struct lora *const *)&s->lora;
+	io->n_loras = s->lora != NULL;
+	return true;
+}
+
 bool session_open_engine(const struct session_opts *o, int n_tok,
 			 struct session *s)
 {
@@ -84,16 +94,11 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 		return false;
 	}
 	bo.expert_dir = o->expert_dir;
-	struct lora *lora = NULL;
 	int64_t begin = clock_now_us(&clock_monotonic);
-	bool good = !o->lora || session_check(lora_open(o->lora, s->model, &lora, &fail), &fail);
-	eo.loras = (const struct lora *const *)&lora;
-	eo.n_loras = o->lora != NULL;
-	s->has_lora = o->lora;
-	good = good && session_check(backend_create(&bo, &s->backend, &fail), &fail) &&
+	bool good = session_take_lora(o, s, &eo) &&
+		    session_check(backend_create(&bo, &s->backend, &fail), &fail) &&
 		    session_check(engine_create(s->model, s->backend, &eo, &s->engine,
 						&fail), &fail);
-	lora_close(lora);
 	s->load_s += seconds_since(begin);
 	progress_end();
 	if (good && *s->backend->weights_note)
@@ -114,6 +119,7 @@ void session_close(struct session *s)
 		engine_destroy(s->engine);
 	if (s->backend)
 		backend_destroy(s->backend);
+	lora_close(s->lora);
 	model_close(s->model);
 	*s = (struct session){0};
 }
@@ -121,7 +127,7 @@ void session_close(struct session *s)
 struct engine_seq *session_start(struct session *s, int n_tok)
 {
 	int n_cached;
-	const struct engine_prompt none = {.lora = s->has_lora, .lora_scale = 1};
+	const struct engine_prompt none = {.lora = s->lora != NULL, .lora_scale = 1};
 	struct engine_seq *seq = engine_seq_create_in(s->engine, &none, &n_cached);
 	enum status st = engine_seq_reserve(s->engine, seq, n_tok);
 	if (st == OK)

@@ -63,7 +63,7 @@ struct session {
 	struct backend *backend;
 	struct engine *engine;
 	double load_s; /* seconds that opening took */
-	bool has_lora; /* sequences have an adapter */
+	struct lora *lora; /* of all sequences; NULL: none */
 	bool copies_depth; /* session_fill copies most of the tokens' keys and values */
 };
 
@@ -75,6 +75,8 @@ bool session_open_model(const struct session_opts *o, struct session *s);
 bool session_open_engine(const struct session_opts *o, int n_tok,
 			 struct session *s);
 bool session_open(const struct session_opts *o, int n_tok, struct session *s);
+/* For a command that creates the engine itself: opens the adapter that o names, for *io. */
+bool session_take_lora(const struct session_opts *o, struct session *s, struct engine_opts *io);
 void session_close(struct session *s);
 
 /* A new sequence with room for n_tok tokens. NULL: there is no room, which was printed on

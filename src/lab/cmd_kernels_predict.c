@@ -389,6 +389,8 @@ static bool open_session(const struct kernels_predict_args *a, const struct hip_
 	if (!session_is_int8("lm-head", a->session.lm_head, "native", &bo.int8_head) ||
 	    !session_is_int8("kv-type", a->session.kv_type, "auto", &eo.int8_kv))
 		return false;
+	if (!session_take_lora(&a->session, s, &eo))
+		return false;
 	enum status st = backend_create(&bo, &s->backend, fail);
 	if (st == OK)
 		st = engine_create(s->model, s->backend, &eo, &s->engine, fail);
@@ -487,6 +489,8 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "the output head: native, or int8 with a scale a row (native)"},
 		{"kv-type", 0, OPTION_TEXT, &a.session.kv_type, 0, 0, "TYPE",
 		 "keys and values: auto, or int8 with a scale a token and head (auto)"},
+		{"lora", 0, OPTION_TEXT, &a.session.lora, 0, 0, "PATH",
+		 "with a LoRA adapter: a PEFT folder or a GGUF file"},
 		{"launches", 'l', OPTION_FLAG, &a.launches, 0, 0, NULL, "each launch, too"},
 		{"json", 'j', OPTION_FLAG, &a.json, 0, 0, NULL,
 		 "an object per step, and with --launches per launch"},

@@ -16,7 +16,7 @@ enum status hip_lora_add(struct backend *b, const struct lora_add_args *a)
 		v.is_f32[o] = a->out[o].is_f32;
 		n_pieces += DIV_UP(a->out[o].n, LORA_THREADS);
 	}
-	struct hip_grid low = {DIV_UP(a->rank, LORA_WAVES) * a->n_out, a->n_tok, LORA_THREADS, 0};
+	struct hip_grid low = {a->rank * a->n_out, a->n_tok, LORA_THREADS, 0};
 	struct hip_grid high = {n_pieces, a->n_tok, LORA_THREADS, 0};
 	enum status st = LAUNCH(hip_of(b), PLAIN("lora_low_kernel"), low, ARG(v));
 	return st == OK ? LAUNCH(hip_of(b), PLAIN("lora_high_kernel"), high, ARG(v)) : st;
