@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 
-from halod import Halod, SRCDIR, run
+from halod import Halod, MODEL, SRCDIR, run
 
 sys.path.insert(0, os.path.join(SRCDIR, "tests/ctl"))
 import gguf_file as g  # noqa: E402
@@ -29,10 +29,10 @@ def write(folder, name, text):
         f.write(text)
 
 
-def folder_of(tmp, config, files):
+def folder_of(tmp, config, files, source=FOLDER):
     folder = os.path.join(tmp, "model")
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(FOLDER, folder)
+    shutil.copytree(source, folder)
     os.remove(os.path.join(folder, "reference.json"))
     with open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8") as f:
         own = json.load(f)
@@ -147,4 +147,32 @@ def in_folder(test):
     return named
 
 
-run([in_folder(f) for f in (test_forms, test_begin, test_pieces, test_missing)])
+def test_thinking(t, tmp):
+    """Mistral's tags around reasoning are special tokens, which text leaves out. The model
+    thinks in these as in its own."""
+    def own(text):
+        return text.replace("<think>", "[THINK]").replace("</think>", "[/THINK]")
+
+    with open(os.path.join(MODEL, "tokenizer.json"), encoding="utf-8") as f:
+        tokenizer = json.load(f)
+    for a in tokenizer["added_tokens"]:
+        if "think>" in a["content"]:
+            a.update(content=own(a["content"]), special=True)
+    with open(os.path.join(MODEL, "tokenizer_config.json"), encoding="utf-8") as f:
+        template = json.load(f)["chat_template"]
+    said = []
+    for model in (MODEL, folder_of(tmp, {"added_tokens_decoder": {}}, {
+            "tokenizer.json": json.dumps(tokenizer), "chat_template.jinja": own(template)},
+            MODEL)):
+        d = Halod(model=model, ctx=256)
+        try:
+            said.append(d.chat("What is 2+2?", temperature=0, max_tokens=60).json
+                        ["choices"][0]["message"])
+        finally:
+            d.stop()
+    t.ok(said[0].get("reasoning_content") and said[0].get("content"), "it thinks, then answers",
+         said[0])
+    t.equal(said[1], said[0], "in special tokens it says the same")
+
+
+run([in_folder(f) for f in (test_forms, test_begin, test_pieces, test_missing, test_thinking)])
