@@ -74,7 +74,7 @@ struct model_arch {
 	 * separated by blanks, and the prefix of its tensors' names. */
 	const char *within, *text_type;
 	/* model_type of the whole model, if a row of that name is there for other texts; the text's
-	 * model_type decides. NULL: it is this row's name. */
+	 * model_type decides, and this row's name is in no file. NULL: it is this row's name. */
 	const char *outer;
 	const char *prefix;    /* NULL means "" */
 	const char *body;      /* NULL means "model." */

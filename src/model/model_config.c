@@ -215,7 +215,7 @@ static const struct model_arch *arch_find(const json_t *root, const char *model_
 	const struct model_arch *found = NULL;
 	for (size_t i = 0; i < model_n_archs; i++) {
 		const struct model_arch *a = &model_archs[i];
-		if (strcmp(a->model_type, model_type) == 0 && !found)
+		if (!a->outer && strcmp(a->model_type, model_type) == 0 && !found)
 			found = a;
 		if (a->outer && text && strcmp(a->outer, model_type) == 0 &&
 		    model_family_has(a->text_type, text))

@@ -321,6 +321,7 @@ static const struct {
 	{"{}", E_MISSING, "model_type"},
 	{"{\"model_type\":3}", E_FORMAT, "model_type"},
 	{"{\"model_type\":\"gemma\"}", E_UNSUPPORTED, "model_type"},
+	{"{\"model_type\":\"mistral4_vl\"}", E_UNSUPPORTED, "model_type"}, /* a name of our own */
 	{"{" NEXT "\"attn_output_gate\":false}", E_UNSUPPORTED, "attn_output_gate"},
 	{"{" NEXT "\"full_attention_interval\":0}", E_FORMAT, "full_attention_interval"},
 	{"{" NEXT "\"layer_types\":[\"full_attention\",\"linear_attention\","
