@@ -300,8 +300,10 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 	st = e->graph.forward(e->graph.ctx, &e->batch, e->logits, fail);
 	if (st == OK && e->graph.top)
 		e->top = e->graph.top(e->graph.ctx);
-	if (st == OK && e->beside && draft_model_is_head(e->beside))
+	if (st == OK && e->beside && draft_model_is_head(e->beside)) {
+		e->batch.has_lora = false; /* what drafts has no adapters */
 		st = e->beside->graph.forward(e->beside->graph.ctx, &e->batch, NULL, fail);
+	}
 	memset(e->is_fetched, 0, (size_t)e->batch.n_logit_rows * sizeof *e->is_fetched);
 	for (int i = 0; e->states && i < n_slices; i++)
 		engine_seq_end_states(e, slices[i].seq, st == OK);

@@ -364,6 +364,7 @@ static void put_ids(struct graph *g, struct graph_step *s)
 		out->block_start = put_block_starts(g, b, g->block_ratio[0]);
 	if (g->block_ratio[1])
 		out->heavy_start = put_block_starts(g, b, g->block_ratio[1]);
+	assert((size_t)g->n_ids <= ids_count(g));
 }
 
 /* Makes the logits of rows [r, r + t) in g->logits, and their best and sums in g->top. */

@@ -148,6 +148,7 @@ def main():
     torch.set_num_threads(2)
     make(81, "smollm3", (2, 2, 1), {}, False)  # 2, half and 3 less than the number of layers
     make(82, "qwen35-mtp", (1, 1, 0), {"eagle_aux_hidden_state_layer_ids": [1, 1, 0]}, True)
+    make(83, "llama-biases", (1, 0, 1), {"eagle_aux_hidden_state_layer_ids": [1, 0, 1]}, False)
 
 
 if __name__ == "__main__":

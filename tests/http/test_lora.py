@@ -109,6 +109,19 @@ def test_restart(t, _):
             d.stop()
 
 
+def test_head(t, _):
+    """An EAGLE-3 head beside the model has no adapters, and room for none: a full step with all
+    rows of logits is where that shows."""
+    head = os.path.join(SRCDIR, "tests/golden/drafters/llama-biases-eagle3")
+    answers = []
+    for drafts in {"speculative": "off"}, {"speculative": "draft", "draft_model": head}:
+        d = Halod(model=MODEL, lora='"a=%s/all"' % LORA, ctx=80, max_seqs=1, max_batch_tokens=64,
+                  **drafts)
+        answers.append(ask(d, model="a", prompt=PROMPT + PROMPT[:4], echo=True).json["choices"])
+        d.stop()
+    t.equal(answers[1], answers[0], "with a head an adapter answers the same")
+
+
 def test_refused(t, _):
     for lora, words in (
             ("a=%s/some" % LORA, ["layers.0.self_attn.q_proj", "another base model"]),
@@ -125,6 +138,6 @@ with tempfile.TemporaryDirectory() as tmp:
     template = os.path.join(tmp, "chat.jinja")
     with open(template, "w", encoding="utf-8") as f:
         f.write("{% for m in messages %}[{{ m.role }}] {{ m.content }} [/]{% endfor %}")
-    run([test_chosen, test_shapes, test_listed, test_faults, test_restart, test_refused],
+    run([test_chosen, test_shapes, test_listed, test_faults, test_restart, test_head, test_refused],
         model=MODEL, model_name="base", aliases="name", chat_template=template,
         lora='"first=%s/all, %s/other/"' % (LORA, LORA))

@@ -277,6 +277,7 @@ int main(void)
 	static const char *const no_norm[][2] = {{"shared_head.norm", "shared_head.nurm"}};
 	check_head("smollm3");
 	check_head("qwen35-mtp");
+	check_head("llama-biases");
 	check_cut("qwen35-mtp");
 	check_cut("glm4moe-mtp");
 	check_partial("qwen35-mtp", fc_only, 3);
