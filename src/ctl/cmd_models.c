@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * models: what pull has fetched into the hub's cache and the service's (model/hub.h), and its
- * removal. Other tools' models in the hub's cache are shown, too.
+ * removal. Other tools' models in the hub's cache are shown, too. And what a server serves.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "ctl/command.h"
+#include "ctl/load.h"
 #include "ctl/options.h"
 #include "model/hub.h"
 
@@ -160,20 +161,67 @@ static int remove_from(const char *const *caches, int n, const char *name)
 	return EXIT_FAILED;
 }
 
+/* --- of a server ------------------------------------------------------------------- */
+
+static void print_served(const json_t *m)
+{
+	const json_t *status = json_object_get(m, "status");
+	const char *id = json_string_value(json_object_get(m, "id"));
+	const char *state = json_string_value(json_object_get(status, "value"));
+	const char *why = json_string_value(json_object_get(status, "error"));
+	double s = json_number_value(json_object_get(status, "load_seconds"));
+	printf("  %-10s  %s", state ? state : "", id ? id : "");
+	if (s > 0)
+		printf("  (loaded in %.1f s)", s);
+	printf("%s%s\n", why ? "  " : "", why ? why : "");
+}
+
+static int list_served(const char *url, const char *api_key)
+{
+	struct load_server server;
+	struct fail fail;
+	json_t *all;
+	size_t i;
+	json_t *m;
+	/* Any name keeps it from asking for one. */
+	enum status st = load_server_open(url, "", api_key, &server, &fail);
+	if (st == OK)
+		st = load_server_models(server.url, server.api_key, &all, &fail);
+	if (st != OK) {
+		options_failure("%s", fail.text);
+	} else {
+		printf("%s\n", server.url);
+		json_array_foreach(all, i, m)
+			print_served(m);
+		json_decref(all);
+	}
+	load_server_close(&server);
+	return st == OK ? EXIT_OK : EXIT_FAILED;
+}
+
 int cmd_models(int argc, char **argv)
 {
-	const char *cache = NULL, *name = NULL;
+	const char *cache = NULL, *name = NULL, *url = NULL, *api_key = NULL;
 	const struct option_row rows[] = {
 		{"cache", 'c', OPTION_TEXT, &cache, 0, 0, "DIR",
 		 "this cache alone (else the hub's, and the service's /var/lib/halod/hub)"},
 		{"remove", 0, OPTION_TEXT, &name, 0, 0, "ORG/NAME[:FILE]",
 		 "remove this model, or of its GGUF files those that fit FILE"},
+		{"url", 'u', OPTION_TEXT, &url, 0, 0, "URL",
+		 "a running server: list its models, with their state"},
+		{"api-key", 0, OPTION_TEXT, &api_key, 0, 0, "KEY",
+		 "its API key (that of OPENAI_API_KEY)"},
 	};
-	const struct option_set set = {"models", "List and remove the models that pull fetched.",
-				       rows, ARRAY_LEN(rows)};
+	const struct option_set set = {"models",
+				       "List and remove the models that pull fetched, or list a "
+				       "server's.", rows, ARRAY_LEN(rows)};
 	int rc, n = 0;
 	if (!options_parse(&set, argc, argv, &rc))
 		return rc;
+	if (url && (cache || name))
+		return options_fault(&set, "--url excludes --cache and --remove");
+	if (url)
+		return list_served(url, api_key);
 	if (name && !hub_is_name(name))
 		return options_fault(&set, "--remove %s: ORG/NAME or ORG/NAME:FILE is needed",
 				     name);

@@ -201,9 +201,8 @@ void load_print_json(struct buf *b, const char *error)
 	fwrite(b->p, 1, b->n, stdout);
 }
 
-/* Name of the first model that the server lists, malloc'ed. */
-static enum status find_model(const char *url, const char *api_key, char **out,
-			      struct fail *fail)
+enum status load_server_models(const char *url, const char *api_key, json_t **out,
+			       struct fail *fail)
 {
 	struct curl_slist *headers = post_headers(api_key);
 	struct buf body = {0};
@@ -224,10 +223,9 @@ static enum status find_model(const char *url, const char *api_key, char **out,
 		goto out;
 	}
 	json_t *v = json_loadb(body.p ? body.p : "", body.n, 0, NULL);
-	const char *id = json_string_value(json_object_get(
-		json_array_get(json_object_get(v, "data"), 0), "id"));
-	if (status == 200 && id)
-		*out = xstrdup(id);
+	json_t *data = json_object_get(v, "data");
+	if (status == 200 && json_array_size(data) > 0)
+		*out = json_incref(data);
 	else
 		st = fail_set(fail, E_IO, "%s: HTTP %ld, and no name of a model",
 			      full, status);
@@ -237,6 +235,23 @@ out:
 	curl_slist_free_all(headers);
 	buf_deinit(&body);
 	free(full);
+	return st;
+}
+
+/* Name of the first model that the server lists, malloc'ed. */
+static enum status find_model(const char *url, const char *api_key, char **out,
+			      struct fail *fail)
+{
+	json_t *all;
+	enum status st = load_server_models(url, api_key, &all, fail);
+	if (st != OK)
+		return st;
+	const char *id = json_string_value(json_object_get(json_array_get(all, 0), "id"));
+	if (id)
+		*out = xstrdup(id);
+	else
+		st = fail_set(fail, E_IO, "%s/v1/models: the first model has no name", url);
+	json_decref(all);
 	return st;
 }
 

@@ -5,6 +5,7 @@ others take turns, and conversations survive that."""
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 
@@ -104,6 +105,11 @@ def test_names(t, tmp):
     body, head = form({"model": "b"}, "x")
     a = d.request("POST", "/v1/audio/transcriptions", body, head)
     t.ok(a.status == 501 and "`b`" in a.error["message"], "b hears nothing", a.body)
+    said = subprocess.run([os.path.join(BUILDDIR, "haloctl"), "models", "--url",
+                           "http://127.0.0.1:%d/" % d.port], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False)
+    t.ok(said.returncode == 0 and "loaded      b  (loaded in " in said.stdout and
+         "unloaded    c\n" in said.stdout, "haloctl models --url", said)
     a = complete(d, "bad")
     why = a.error["message"]
     t.equal((a.status, a.error["code"]), (503, "model_failed"), "a damaged model")
