@@ -161,7 +161,7 @@ enum status backend_experts_open(struct backend_experts *s, struct expert_memory
 	if (st == OK) {
 		snprintf(s->b->experts_note, sizeof s->b->experts_note, "%d of %s; %s", s->n,
 			 path, expert_memory_note(s->memory));
-		metric_set(METRIC_EXPERT_SLOTS, o->n_slots);
+		metric_share(METRIC_EXPERT_SLOTS, &s->told_slots, o->n_slots);
 	}
 	o->use_path = o->depth_path = NULL;
 	s->model = NULL;
@@ -182,6 +182,7 @@ void backend_experts_use(struct backend_experts *s, int32_t l, uint64_t step, in
 
 void backend_experts_deinit(struct backend_experts *s)
 {
+	metric_share(METRIC_EXPERT_SLOTS, &s->told_slots, 0);
 	expert_memory_destroy(s->memory);
 	free(s->first);
 	free(s->n_bytes);

@@ -27,6 +27,7 @@ struct backend_experts {
 	int32_t *first;            /* (n_layers) number of each layer's first expert */
 	uint64_t *n_bytes;         /* (n) bytes of each expert in the store */
 	struct expert_memory *memory;
+	double told_slots;         /* as metrics have it */
 	uint64_t step_before;
 };
 

@@ -39,7 +39,7 @@ struct member {
 
 	enum job job;
 	pthread_t thread;
-	int64_t began_us;     /* when the job began */
+	int64_t began_us;     /* when it began to load, or to leave */
 	bool is_wanted;       /* in the queue of loads */
 	struct member *next;
 	bool needs_room;      /* the last load found others in its place */
@@ -125,7 +125,7 @@ static void *load_main(void *arg)
 	tell(e, NEWS_LOADED);
 	sched_run(e->boot.sched);
 	bool is_leaving = atomic_load(&e->is_leaving);
-	health_beat(&e->health, now_us());
+	health_beat(&e->health, is_leaving ? 0 : now_us()); /* 0: no engine is there to beat */
 	if (is_leaving && !e->row->is_listener)
 		e->of->o.on_model(e->of->o.ctx, index_of(e), NULL, NULL);
 	if (is_leaving && e->config->sleep_keep)
@@ -218,7 +218,8 @@ static void set_failed(struct member *e, const struct fail *why)
 static enum status start(struct member *e, enum job job, struct fail *fail)
 {
 	atomic_store(&e->news, NEWS_NONE);
-	e->began_us = now_us();
+	if (job == JOB_LOAD)
+		e->began_us = now_us();
 	int rc = thread_start(&e->thread, job == JOB_LOAD ? "engine" : "unload",
 			      job == JOB_LOAD ? load_main : unload_main, e);
 	if (rc != 0)
@@ -268,6 +269,7 @@ static void unload(struct member *e, enum row_state after)
 		log_info("model %s is unloaded: another needs the room", r->name);
 	metric_add_by(METRIC_MODEL_UNLOADS, after == ROW_SLEEPING ? "sleep" : "room", 1);
 	e->after = after;
+	e->began_us = now_us();
 	e->of->busy = e;
 	atomic_store(&e->is_leaving, true);
 	r->is_leaving = true;
@@ -588,6 +590,12 @@ bool fleet_is_idle(const struct fleet *m)
 		if (m->rows[i].state == ROW_LOADED)
 			return false;
 	return !m->busy && m->start != FLEET_STARTING;
+}
+
+int64_t fleet_leaving_us(const struct fleet *m)
+{
+	bool leaves = m->busy && atomic_load(&m->busy->is_leaving);
+	return leaves ? MAX(now_us() - m->busy->began_us, 1) : 0;
 }
 
 bool fleet_are_at_rest(const struct fleet *m)

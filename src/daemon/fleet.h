@@ -56,6 +56,8 @@ void fleet_need(void *m, struct model_row *r); /* http_opts.on_need */
 void fleet_idle(void *m, struct model_row *r); /* http_opts.on_idle */
 void fleet_collect(struct fleet *m);    /* after on_news */
 void fleet_tick(struct fleet *m);       /* once a second: lets models go to sleep */
+/* For how long a model has been leaving memory; 0: none is. */
+int64_t fleet_leaving_us(const struct fleet *m);
 /* No engine and no load: nothing can hang. */
 bool fleet_is_idle(const struct fleet *m);
 /* Nothing is in memory, and nothing is asked for: no tick is needed. */

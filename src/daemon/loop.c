@@ -61,6 +61,7 @@
 #define LAST_BYTES_MS 2000  /* time for clients to read how their request ended */
 #define ENGINE_END_MS 10000 /* time for the engine's last step after sched_stop */
 #define LOAD_EXTEND_US INT64_C(120000000)
+#define UNLOAD_US INT64_C(600000000) /* the longest time for a model to leave memory */
 #define IDLE_WORKER_MS 10000
 #define MIN_FILES 32
 #define MIN_STACK (256u << 10)
@@ -553,6 +554,12 @@ static void on_tick(uv_timer_t *t)
 		notify_sendf("STATUS=The engine is stalled");
 		leave(l, EXIT_CODE_STALLED);
 	}
+	int64_t leaving_us = fleet_leaving_us(l->fleet);
+	if (stall_us > 0 && leaving_us > MAX(stall_us, UNLOAD_US)) {
+		log_error("a model has not left memory for %lld s; leaving",
+			  (long long)(leaving_us / 1000000));
+		leave(l, EXIT_CODE_STALLED);
+	}
 	if (atomic_load(&l->health.state) == HEALTH_FAILED) {
 		bool is_lost = atomic_load(&l->health.is_device_lost);
 		log_error("the engine reported that %s", is_lost ?
@@ -562,7 +569,7 @@ static void on_tick(uv_timer_t *t)
 	/* Feeds systemd's watchdog for each new heartbeat. So systemd judges the engine by
 	 * its own limit, whatever heartbeat_stall is. */
 	bool is_at_rest = fleet_are_at_rest(l->fleet);
-	if (l->watchdog_us > 0 && (fleet_is_idle(l->fleet) || has_loaded_more(l) ||
+	if (l->watchdog_us > 0 && (fleet_is_idle(l->fleet) || leaving_us || has_loaded_more(l) ||
 				   health_has_beaten(&l->health, &l->fed_us)))
 		notify_sendf("WATCHDOG=1");
 	if (is_at_rest && l->watchdog_us <= 0) /* on_wake starts it again */

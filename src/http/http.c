@@ -266,7 +266,8 @@ void http_beat(struct http *h)
 		if (r->state != ROW_LOADED || !r->sched)
 			continue;
 		int64_t beat = atomic_load(&r->health->heartbeat_us);
-		oldest = oldest ? MIN(oldest, beat) : beat;
+		if (beat) /* else it is about to leave */
+			oldest = oldest ? MIN(oldest, beat) : beat;
 		if (atomic_load(&r->health->state) != HEALTH_FAILED)
 			continue;
 		atomic_store(&all->is_device_lost, atomic_load(&r->health->is_device_lost));

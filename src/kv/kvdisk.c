@@ -163,6 +163,9 @@ void kvdisk_destroy(struct kvdisk *d, int64_t wait_us)
 		d->runs = run->next;
 		kvdisk_run_destroy(d, run);
 	}
+	d->queued = 0;
+	if (d->fd >= 0)
+		kvdisk_io_publish(d);
 	while (d->reads) { /* of callers that never ended them */
 		struct kvdisk_read *r = d->reads;
 		d->reads = r->next;
@@ -420,7 +423,7 @@ void kvdisk_write(struct kvdisk *d, struct kvdisk_run *r)
 	pthread_mutex_lock(&d->lock);
 	kvindex_add(&d->index, e);
 	d->queued += run_bytes(d, r);
-	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
+	metric_share(METRIC_KV_DISK_QUEUED, &d->told_queued, (double)d->queued);
 	*d->last_run = r;
 	d->last_run = &r->next;
 	pthread_cond_signal(&d->wake_writer);

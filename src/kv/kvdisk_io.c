@@ -169,12 +169,14 @@ static int64_t written(const struct kvdisk *d)
 	return sum;
 }
 
-/* Lock held. Updates the folder's metrics. */
-static void publish(const struct kvdisk *d)
+void kvdisk_io_publish(struct kvdisk *d)
 {
+	int n = 0;
+	for (int i = 0; i < d->index.n_files; i++)
+		n += !d->index.files[i]->is_pending;
 	metric_set(METRIC_KV_DISK_BYTES, (double)written(d));
-	metric_set(METRIC_KV_DISK_FILES, d->index.n_files);
-	metric_set(METRIC_KV_DISK_QUEUED, (double)d->queued);
+	metric_set(METRIC_KV_DISK_FILES, n);
+	metric_share(METRIC_KV_DISK_QUEUED, &d->told_queued, (double)d->queued);
 }
 
 /* Tells of a file that is of no use. One that is damaged is removed. One that the disk cannot read
@@ -244,7 +246,7 @@ static void forget_unseen(struct kvdisk *d)
 		if (!f->is_seen && !f->is_pending)
 			kvindex_remove(&d->index, f);
 	}
-	publish(d);
+	kvdisk_io_publish(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -384,7 +386,7 @@ static void end_run(struct kvdisk *d, struct kvdisk_run *r, enum status st, int 
 	d->changed_ns = changed;
 	bool tells = st != OK && !d->has_told;
 	d->has_told = st != OK;
-	publish(d);
+	kvdisk_io_publish(d);
 	pthread_cond_broadcast(&d->idle);
 	/* Tells of room while half the queue is still to be written, so that the writer does not
 	 * run out of work. */
@@ -462,7 +464,7 @@ static void refuse(struct kvdisk *d, const char *name, enum status st)
 	struct kvindex_file *f = kvindex_named(&d->index, name);
 	if (f)
 		kvindex_remove(&d->index, f);
-	publish(d);
+	kvdisk_io_publish(d);
 	pthread_mutex_unlock(&d->lock);
 }
 

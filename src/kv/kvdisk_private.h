@@ -50,6 +50,7 @@ struct kvdisk {
 	struct kvdisk_read *reads, **last_read;
 	struct kvdisk_run *runs, **last_run;
 	size_t queued; /* bytes of runs, the one that is being written included */
+	double told_queued; /* as metrics have it */
 	bool was_full; /* a run was refused, and nobody has been told of room since */
 	bool stops;
 	const struct kvdisk_read *slow; /* nobody waits for it any more; NULL: there is none */
@@ -65,5 +66,7 @@ void *kvdisk_io_reader(void *arg);
 void *kvdisk_io_writer(void *arg);
 /* Learn what has come into the folder and what has gone. Takes the lock, in between. */
 void kvdisk_io_scan(struct kvdisk *d);
+/* Lock held. Updates the metrics of the folder. */
+void kvdisk_io_publish(struct kvdisk *d);
 /* The index entry of a run or of a parsed file, found by this key. */
 struct kvindex_file *kvdisk_io_entry(const struct kvfile *f, struct str key, const char *name);

@@ -12,6 +12,7 @@ import threading
 from halod import BUILDDIR, FIBERS, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback
 
 SMALL = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
+READER = os.path.join(SRCDIR, "tests/golden/readers/last")
 SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
 ASLEEP = "has left memory"
@@ -73,8 +74,11 @@ def test_sleep(t, folder):
     t.equal(d.get("/v1/responses/" + kept["id"]).status, 200, "so is a response that is kept")
     t.equal(d.get("/api/ps").json["models"], [], "/api/ps: nothing is loaded")
     m = d.metrics()
-    t.equal((m["models_loaded"], m["kv_pages"], m['model_unloads_total{reason="sleep"}']),
-            (0, 0, 1), "/metrics: it is gone, and has no pages")
+    t.equal((m["models_loaded"], m["kv_pages"], m['model_unloads_total{reason="sleep"}'],
+             m["kv_disk_queued_bytes"]), (0, 0, 1, 0),
+            "/metrics: it is gone, has no pages, and writes none")
+    t.equal(m["kv_disk_files"], len([f for f in os.listdir(folder) if f.endswith(".halodkv")]),
+            "those in kv_dir are counted as they are")
     t.equal(state(d)["value"], "sleeping", "none of that woke it")
     wait_for("silence", lambda: is_quiet(d))
     t.ok(switches(d)[1] <= 2, "no thread of an engine is left", switches(d))
@@ -90,8 +94,11 @@ def test_sleep(t, folder):
 
 
 def test_end_asleep(t):
-    d = Halod(sleep_after="1s", sleep_keep="off", model=SMALL)
+    d = Halod(sleep_after="1s", sleep_keep="off", model=SMALL, embedding_model=READER)
     d.wait_log(ASLEEP)
+    names = {m["id"]: m["status"]["value"] for m in d.get("/v1/models").json["data"]}
+    t.equal(names, {"qwen3-bf16": "sleeping", "last": "sleeping"},
+            "/v1/models has the model for embeddings, too")
     entry = d.get("/v1/models").json["data"][0]
     t.ok(entry["status"]["value"] == "sleeping" and "meta" not in entry,
          "with sleep_keep = off only its name is known", entry)

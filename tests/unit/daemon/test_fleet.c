@@ -191,6 +191,28 @@ static void test_work(void)
 	end();
 }
 
+static void test_sleep(void)
+{
+	is_int(begin(COMMON "sleep_after = 1m\n" MODEL("a", "olmo2") MODEL("b", "phi3")), OK,
+	       "two");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
+	ok(atomic_load(&rows[0].health->heartbeat_us) > 0, "its engine beats");
+	is_int(fleet_leaving_us(fleet), 0, "none leaves");
+	rows[0].used_us = 1;
+	fleet_tick(fleet);
+	ok(fleet_leaving_us(fleet) > 0, "it is about to sleep");
+	ok(reaches(&rows[0], ROW_SLEEPING), "and sleeps");
+	is_int(atomic_load(&rows[0].health->heartbeat_us), 0,
+	       "however long that takes, no engine is missed");
+	for (int i = 0; i < 100000 && fleet_leaving_us(fleet); i++) {
+		usleep(100);
+		fleet_collect(fleet);
+	}
+	is_int(fleet_leaving_us(fleet), 0, "then it has left");
+	end();
+}
+
 static void test_faults(void)
 {
 	is_int(begin(COMMON ROOM MODEL("a", "none") MODEL("b", "phi3") MODEL("c", "olmo2")
@@ -222,6 +244,7 @@ int main(void)
 	test_names();
 	test_turns();
 	test_work();
+	test_sleep();
 	test_faults();
 	return tap_done();
 }

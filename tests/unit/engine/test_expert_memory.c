@@ -155,7 +155,11 @@ static void test_bits(const char *backend, const char *model)
 		   "%s, %s: and some are read ahead", backend, model);
 		ok(memcmp(want, got, n) == 0, "%s, %s: room for %d: the same bits",
 		   backend, model, (int)n_slots);
+		ok(metric_get(METRIC_EXPERT_SLOTS) > 0, "%s, %s: places are counted", backend,
+		   model);
 		world_close(&w);
+		is_int(metric_get(METRIC_EXPERT_SLOTS), 0, "%s, %s: until they are gone", backend,
+		       model);
 	}
 	if (strcmp(backend, "cpu") == 0) {
 		is_int(world_open_on(&w, backend, model, dir, slot, false), E_CONFIG,
