@@ -134,4 +134,5 @@ def main():
     return 1 if count["invalid"] else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

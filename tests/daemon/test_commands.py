@@ -37,8 +37,8 @@ COMMANDS = [
     (r"cd build && \.\./configure --prefix=/usr", ELSE, "make distcheck installs"),
     (r"sudo haloctl pull ", ELSE, "tests/ctl/test_pull.py pulls from a hub of its own"),
     (r"cd /usr/local && tar -tf ", ELSE, "tests/packages removes so what it unpacked"),
-    (r"tests/bench/schema_sets\.py|tests/bench/schema_made\.py|cd build && make schema-suite", ELSE,
-     "needs packages with real schemas"),
+    (r"tests/bench/schema_(sets|made|model)\.py|cd build && make schema-suite", ELSE,
+     "needs packages with real schemas, or minutes of a model"),
     (r"cd build && make smollm2-long", ELSE, "minutes; a part is tests/http/test_smollm2.py"),
     (r"cd build && make soak", ELSE, "an hour; what happens there has tests of its own"),
     (r"export HALOD_SRCDIR|tests/fuzz/dear_bodies\.py", ELSE, "minutes, and figures of time; "
