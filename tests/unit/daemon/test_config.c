@@ -211,7 +211,6 @@ static const char *const foreign[][2] = {
 			  "use --model Qwen/Qwen3-8B"},
 	{"x.gguf", "x.gguf: neither a flag nor the value of one; for a model, use --model "
 		   "x.gguf"},
-	{"--lora", "--lora: unknown key; adapters are not supported; merge it into the model"},
 	{"--dtype", "--dtype: unknown key; weights keep the format of their files"},
 	{"--trust-remote-code", "--trust-remote-code: unknown key; no code of a model is ever run"},
 	{"--ctx-siz", "--ctx-siz: unknown key \"ctx-siz\""},
