@@ -122,6 +122,29 @@ def test_head(t, _):
     t.equal(answers[1], answers[0], "with a head an adapter answers the same")
 
 
+class Two(Halod):
+    """Two models, each with an adapter of its own."""
+
+    def settings_end(self):
+        return "".join("[model %s]\nmodel = %s\nlora = of-%s=%s/%s\n" % (
+            name, os.path.join(os.path.dirname(MODEL), folder), name, LORA, adapter)
+                       for name, folder, adapter in (("one", "llama-biases", "all"),
+                                                     ("two", "qwen3-bf16", "some")))
+
+
+def test_models(t, _):
+    d = Two(model=None)
+    try:
+        got = {name: answer(d, model=name) for name in ("one", "of-one", "two", "of-two")}
+        t.equal([v[0] for v in got.values()], list(got), "each model has its adapters")
+        t.ok(len({str(v[1]) for v in got.values()}) == 4, "and all four answer otherwise", got)
+        parents = {m["id"]: m["parent"] for m in d.get("/v1/models").json["data"]}
+        t.equal(parents, {"one": None, "of-one": "one", "two": None, "of-two": "two"},
+                "they are listed with their models")
+    finally:
+        d.stop()
+
+
 def test_refused(t, _):
     for lora, words in (
             ("a=%s/some" % LORA, ["layers.0.self_attn.q_proj", "another base model"]),
@@ -138,6 +161,7 @@ with tempfile.TemporaryDirectory() as tmp:
     template = os.path.join(tmp, "chat.jinja")
     with open(template, "w", encoding="utf-8") as f:
         f.write("{% for m in messages %}[{{ m.role }}] {{ m.content }} [/]{% endfor %}")
-    run([test_chosen, test_shapes, test_listed, test_faults, test_restart, test_head, test_refused],
+    run([test_chosen, test_shapes, test_listed, test_faults, test_restart, test_head, test_models,
+         test_refused],
         model=MODEL, model_name="base", aliases="name", chat_template=template,
         lora='"first=%s/all, %s/other/"' % (LORA, LORA))

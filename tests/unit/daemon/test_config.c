@@ -211,6 +211,8 @@ static const char *const foreign[][2] = {
 			  "use --model Qwen/Qwen3-8B"},
 	{"x.gguf", "x.gguf: neither a flag nor the value of one; for a model, use --model "
 		   "x.gguf"},
+	{"--lora-modules", "--lora-modules: unknown key; use --lora NAME=PATH, with commas between "
+			   "several"},
 	{"--dtype", "--dtype: unknown key; weights keep the format of their files"},
 	{"--trust-remote-code", "--trust-remote-code: unknown key; no code of a model is ever run"},
 	{"--ctx-siz", "--ctx-siz: unknown key \"ctx-siz\""},
