@@ -318,8 +318,7 @@ static const struct {
 	 "conv_bias"},
 	{LFM("lfm2_moe") "\"use_expert_bias\":false," LAYERS "}", E_UNSUPPORTED,
 	 "use_expert_bias"},
-	{"{}", E_MISSING, "model_type"},
-	{"{\"model_type\":3}", E_FORMAT, "model_type"},
+	{"{}", E_MISSING, "model_type"}, {"{\"model_type\":3}", E_FORMAT, "model_type"},
 	{"{\"model_type\":\"gemma\"}", E_UNSUPPORTED, "model_type"},
 	{"{\"model_type\":\"mistral4_vl\"}", E_UNSUPPORTED, "model_type"}, /* a name of our own */
 	{"{" NEXT "\"attn_output_gate\":false}", E_UNSUPPORTED, "attn_output_gate"},
