@@ -151,15 +151,47 @@ static enum status open_others(const struct doctor *d, struct model *m,
 	return fit_open(&o, fit, fail);
 }
 
+/* Plans the model that shall be in memory with the first, as a load on demand does. */
+static enum status plan_beside(const struct doctor *d, struct backend *b,
+			       const struct backend_opts *bo, const struct memory_ledger *taken,
+			       struct fail *fail)
+{
+	struct model *m;
+	struct memory_plan p;
+	struct fit fit = {.ledger = *taken};
+	struct engine_opts eo = {.mtp = true, .shares_memory = true};
+	enum status st = model_open(d->beside, NULL, &m, fail);
+	if (st != OK)
+		return st;
+	const struct fit_opts o = {
+		.vision = {.model = m, .backend = *bo,
+			   .limits = {FIT_IMAGE_BYTES, FIT_IMAGE_SIDE, FIT_IMAGE_PIXELS},
+			   .max_tokens = FIT_IMAGE_TOKENS, .step_tokens = FIT_STEP_TOKENS,
+			   .cache_bytes = FIT_IMAGE_CACHE},
+		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE}};
+	st = fit_open(&o, &fit, fail);
+	fit_tell(&fit, &eo);
+	if (st == OK)
+		st = engine_plan(m, b, &eo, &p, fail);
+	if (st == OK && p.n_ctx < m->config.max_ctx)
+		st = fail_set(fail, E_CONFIG, "a context of %d of %d tokens is left for it",
+			      (int)p.n_ctx, (int)m->config.max_ctx);
+	fit_close(&fit);
+	model_close(m);
+	return st;
+}
+
 static enum status plan(const struct doctor *d, struct model *m, struct model *draft,
-			struct fit *fit, struct memory_plan *out, struct fail *fail)
+			struct fit *fit, struct memory_plan *out, struct fail *out_beside,
+			struct fail *fail)
 {
 	/* Sizes depend a little on the backend. A copy of another machine has no backend, so
 	 * the CPU's sizes are taken. */
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	struct engine_opts eo = {.mtp = true, .draft = draft}; /* halod's default */
+	struct engine_opts eo = {.mtp = true, .draft = draft, /* halod's default */
+				 .shares_memory = d->beside != NULL};
 	struct backend *b;
 	enum status st = backend_create(&bo, &b, fail);
 	if (st != OK)
@@ -172,6 +204,11 @@ static enum status plan(const struct doctor *d, struct model *m, struct model *d
 	fit_tell(fit, &eo);
 	if (st == OK)
 		st = engine_plan(m, b, &eo, out, fail);
+	if (st == OK && d->beside) {
+		struct memory_ledger taken = fit->ledger;
+		memory_ledger_take(&taken, true, out->taken);
+		out_beside->code = plan_beside(d, b, &bo, &taken, out_beside);
+	}
 	fit_close(fit);
 	backend_destroy(b);
 	return st;
@@ -202,13 +239,13 @@ void doctor_check_model(struct doctor *d)
 	struct model *m = NULL, *draft = NULL;
 	struct memory_plan p;
 	struct fit fit = {0};
-	struct fail fail = {0};
+	struct fail fail = {0}, beside = {0};
 	enum status st = model_open(d->model, NULL, &m, &fail);
 	if (st == OK && d->draft_model)
 		st = model_open(d->draft_model, &(struct model_opts){.use_mmap = true,
 				.takes_head = true}, &draft, &fail);
 	if (st == OK)
-		st = plan(d, m, draft, &fit, &p, &fail);
+		st = plan(d, m, draft, &fit, &p, &beside, &fail);
 	fail_default(&fail, st);
 	if (!m)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",
@@ -218,6 +255,11 @@ void doctor_check_model(struct doctor *d)
 			   "the GPU where a line above warns of it", fail.text);
 	else
 		say_fit(d, m, &fit, &p);
+	if (st == OK && d->beside && beside.code == OK)
+		doctor_say(d, DOCTOR_OK, "both", "both models are in memory together");
+	else if (st == OK && d->beside)
+		doctor_say(d, DOCTOR_WARN, "both", "the models take turns: %s. Fix: ctx or "
+			   "kv_cache in the sections of both", beside.text);
 	model_close(m);
 	model_close(draft);
 }

@@ -83,8 +83,8 @@ class Result:
 
 NAMES = ["chip", "kernels", "driver", "firmware", "/dev/kfd", "/dev/dri/renderD128",
          "/dev/dri/renderD129", "GPU memory", "IOMMU", "GPU clock", "GPU programs", "memory",
-         "CPU clock", "power", "locked", "open files", "limits", "HIP runtime", "model", "images",
-         "self-check", "read rate"]
+         "CPU clock", "power", "locked", "open files", "limits", "HIP runtime", "model", "both",
+         "images", "self-check", "read rate"]
 
 
 def doctor(files, *args, program=None, prepare=None, **run):
@@ -272,6 +272,13 @@ def runtime():
 def models():
     r = doctor(STRIX, "--model", TINY)
     says(r, "ok", "model", "fits: weights 0.01 GiB, a context of 4096 of 4096 tokens")
+    r = doctor(STRIX, "--model", TINY, "--beside", TINY)
+    says(r, "ok", "both", "both models are in memory together")
+    r = doctor({**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (GIB // 12),
+                DEVICE + "mem_info_gtt_used": "0\n",
+                DEVICE + "mem_info_vram_total": "%d\n" % (GIB // 128)}, "--model", TINY,
+               "--beside", TINY)
+    says(r, "warn", "both", "the models take turns: ", "Fix: ctx or kv_cache")
     r = doctor(STRIX, "--model", os.path.join(SRC, "tests/golden/models/qwen35-mtp"))
     says(r, "ok", "model", "fits: weights 0.00 GiB with the MTP layer, a context of")
     r = doctor({**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (GIB // 64),
