@@ -63,6 +63,7 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
 	e->logits_before = xcalloc((size_t)e->max_seqs, sizeof *e->logits_before);
 	e->is_fetched = xcalloc((size_t)e->max_batch_tok, sizeof *e->is_fetched);
+	e->n_gone = xcalloc((size_t)n_pages + (size_t)g->n_states, sizeof *e->n_gone);
 	enum status st = kvcache_create(n_pages, page_size, o->prefix_cache, &e->kv);
 	e->checkpoint_every = o->checkpoint_every ? o->checkpoint_every : 512;
 	if (st == OK)
@@ -103,6 +104,7 @@ void engine_destroy(struct engine *e)
 	states_destroy(e->states);
 	free(e->arrays.token);
 	free(e->is_fetched);
+	free(e->n_gone);
 	free(e->logits_before);
 	free(e->views);
 	free(e->logits);

@@ -412,27 +412,38 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 	}
 }
 
-/* How many of the n sequences hold this page. Each that does has it at the same place. */
-static int n_holders(struct engine_seq *const *seqs, int n, int i_page, int32_t page)
+/* One more sequence, s, ends: a page or slot becomes available with the last one that holds it.
+ * is_over: counts nothing, and sets the counts back to 0. */
+static void count_room(struct engine *e, const struct engine_seq *s, bool is_over,
+		       struct engine_room *out)
 {
-	int n_found = 0;
-	for (int i = 0; i < n; i++)
-		n_found += i_page < seqs[i]->n_pages && seqs[i]->pages[i_page] == page;
-	return n_found;
+	int32_t *n_gone = e->n_gone, *n_slots_gone = e->n_gone + kvcache_total(e->kv);
+	const int32_t slots[] = {s->state, s->next == s->state ? -1 : s->next, s->ahead};
+	for (int k = 0; k < s->n_pages; k++) {
+		int32_t page = s->pages[k], n = is_over ? 0 : n_gone[page] + 1;
+		out->pages += n == kvcache_holders(e->kv, page);
+		n_gone[page] = n;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(slots) && e->states; i++) {
+		if (slots[i] < 0)
+			continue;
+		int32_t n = is_over ? 0 : n_slots_gone[slots[i]] + 1;
+		out->slots += n == states_holders(e->states, slots[i]);
+		n_slots_gone[slots[i]] = n;
+	}
 }
 
-int engine_pages_left_by(const struct engine *e, struct engine_seq *const *seqs, int n)
+void engine_room(struct engine *e, struct engine_seq *const *seqs, int n, struct engine_room *out)
 {
-	int n_left = 0;
+	out[0] = (struct engine_room){.pages = kvcache_available(e->kv), .slots = 1};
+	if (e->states)
+		out[0].slots = states_available(e->states);
+	for (int i = 0; i < n; i++) {
+		out[i + 1] = out[i];
+		count_room(e, seqs[i], false, &out[i + 1]);
+	}
 	for (int i = 0; i < n; i++)
-		for (int k = 0; k < seqs[i]->n_pages; k++) {
-			int32_t page = seqs[i]->pages[k];
-			int all = kvcache_holders(e->kv, page);
-			/* A page of several of them counts for the first. */
-			n_left += all == 1 || (n_holders(seqs, i, k, page) == 0 &&
-					       n_holders(seqs + i, n - i, k, page) == all);
-		}
-	return n_left;
+		count_room(e, seqs[i], true, &(struct engine_room){0});
 }
 
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n)

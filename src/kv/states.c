@@ -83,6 +83,11 @@ bool states_is_private(const struct states *s, int32_t slot)
 	return s->slots[slot].refs == 1 && s->slots[slot].prefix == KVCACHE_ROOT;
 }
 
+int states_holders(const struct states *s, int32_t slot)
+{
+	return s->slots[slot].refs;
+}
+
 int states_available(const struct states *s)
 {
 	int n = 0;

@@ -25,6 +25,7 @@ void states_hold(struct states *s, int32_t slot);
 void states_release(struct states *s, int32_t slot); /* -1 is allowed */
 /* True if the slot is held once and is no checkpoint: its holder may write it. */
 bool states_is_private(const struct states *s, int32_t slot);
+int states_holders(const struct states *s, int32_t slot);
 /* Number of slots that states_alloc can give. */
 int states_available(const struct states *s);
 

@@ -53,6 +53,7 @@ void batch_init(struct sched *s)
 	s->slices = xcalloc(n, sizeof *s->slices);
 	s->sliced = xcalloc(n, sizeof *s->sliced);
 	s->last = xcalloc(n, sizeof *s->last);
+	s->room = xcalloc(n + 1, sizeof *s->room);
 }
 
 void batch_deinit(struct sched *s)
@@ -63,6 +64,7 @@ void batch_deinit(struct sched *s)
 	free(s->slices);
 	free(s->sliced);
 	free(s->last);
+	free(s->room);
 }
 
 static int end_fetch(struct sched *s, struct sched_choice *c);
@@ -240,35 +242,28 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 	return p;
 }
 
-/* What a choice finds that takes the place of the last n that run, behind those that stay. */
-static struct policy_capacity capacity_without(const struct sched *s, int n, int n_promised)
-{
-	const struct engine *e = s->o.engine;
-	for (int i = 0; i < n; i++)
-		s->last[i] = s->run[s->n_run - 1 - i]->seq;
-	return (struct policy_capacity){
-		.pages_free = engine_pages_free(e) + engine_pages_left_by(e, s->last, n),
-		.page_size = engine_page_size(e),
-		.n_running = s->n_run - n + n_promised,
-	};
-}
-
-/* How many of those that run, the last ones, have a lower priority than c. */
-static int n_behind(const struct sched *s, const struct sched_choice *c)
+/* Fills s->room with what c finds in the place of the last 0, 1, ... that run. Returns how many
+ * these are: those that have a lower priority. */
+static int count_behind(struct sched *s, const struct sched_choice *c)
 {
 	int n = 0;
-	while (n < s->n_run && s->run[s->n_run - 1 - n]->r->priority > c->r->priority)
+	while (n < s->n_run && s->run[s->n_run - 1 - n]->r->priority > c->r->priority) {
+		s->last[n] = s->run[s->n_run - 1 - n]->seq;
 		n++;
+	}
+	engine_room(s->o.engine, s->last, n, s->room);
 	return n;
 }
 
 /* Did c fail to start before, and is there no more room now than then? */
-static bool is_blocked(const struct sched *s, const struct sched_choice *c, int n_promised)
+static bool is_blocked(struct sched *s, const struct sched_choice *c, int n_promised)
 {
 	if (s->blocked != c)
 		return false;
-	const struct policy_capacity most = capacity_without(s, n_behind(s, c), n_promised);
-	return most.pages_free <= s->blocked_pages_free && most.n_running >= s->blocked_n_run;
+	int n = count_behind(s, c);
+	return s->room[n].pages <= s->blocked_room.pages &&
+	       s->room[n].slots <= s->blocked_room.slots &&
+	       s->n_run - n + n_promised >= s->blocked_n_run;
 }
 
 /* Begins to read what the disk has of c's history. True: c waits for it. c asks once for
@@ -354,12 +349,15 @@ struct newcomer {
 /* Does it fit if the last n that run give way? */
 static bool fits_without(const struct sched *s, const struct newcomer *w, int n)
 {
-	/* Counted after the sequence was made: pages that it shares are no longer free. */
-	struct policy_capacity capacity = capacity_without(s, n, w->n_promised);
+	struct policy_capacity capacity = {
+		.pages_free = s->room[n].pages,
+		.page_size = engine_page_size(s->o.engine),
+		.n_running = s->n_run - n + w->n_promised,
+	};
 	int growth = w->c->max_output - (int)w->c->output.n;
 	if (w->reads && n < s->n_run) /* beside others: engine_fetch_begin leaves so many */
 		capacity.n_running = engine_max_seqs(s->o.engine) + 1;
-	else if (capacity.n_running >= s->n_slots)
+	else if (capacity.n_running >= s->n_slots || s->room[n].slots < 1)
 		return false;
 	return policy_admits(&capacity, w->n_need_tok, growth);
 }
@@ -368,17 +366,15 @@ static bool fits_without(const struct sched *s, const struct newcomer *w, int n)
  * none does, since their work would be lost for nothing. */
 static bool take_places(struct sched *s, const struct newcomer *w)
 {
-	int most = n_behind(s, w->c), n = w->reads, n_gone = 0;
+	/* Counted after the sequence was made: pages that it shares are no longer free. */
+	int most = count_behind(s, w->c), n = w->reads;
 	while (n <= most && !fits_without(s, w, n))
 		n++;
-	for (; n <= most; n++) {
-		for (; n_gone < n; n_gone++)
-			preempt(s, s->run[--s->n_run]);
-		if (w->reads ||
-		    engine_seq_reserve(s->o.engine, w->seq, w->n_need_tok) == OK)
-			return true;
-	}
-	return false;
+	if (n > most)
+		return false;
+	for (int i = 0; i < n; i++)
+		preempt(s, s->run[--s->n_run]);
+	return w->reads || engine_seq_reserve(s->o.engine, w->seq, w->n_need_tok) == OK;
 }
 
 /* Gives c its sequence, and pages for its whole history; or the room to read from the disk. False:
@@ -421,17 +417,16 @@ static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
 	/* There was no room for that: waiting is better than computing it again. */
 	struct newcomer w = {.c = c, .n_promised = n_promised,
 			     .reads = !c->has_asked_disk && s->n_run > 0};
-	int most = n_behind(s, c);
-	if (w.reads ? s->n_fetching >= s->n_slots
-		    : s->n_run - most + n_promised >= s->n_slots)
+	int most = count_behind(s, c), n_run = s->n_run - most + n_promised;
+	if (w.reads ? s->n_fetching >= s->n_slots : n_run >= s->n_slots)
 		return false;
-	const struct policy_capacity capacity = capacity_without(s, most, n_promised);
+	const struct engine_room room = s->room[most];
 	s->blocked = NULL;
 	if (!take_pages(s, &w)) {
 		c->has_asked_disk = false; /* again: memory may drop what it has now */
 		s->blocked = c;
-		s->blocked_pages_free = capacity.pages_free;
-		s->blocked_n_run = capacity.n_running;
+		s->blocked_room = room;
+		s->blocked_n_run = n_run;
 		return false;
 	}
 	if (w.reads)

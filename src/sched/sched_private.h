@@ -54,6 +54,7 @@ struct sched {
 	struct engine_slice *slices; /* [n_slots] */
 	struct sched_choice **sliced; /* [n_slots] the choice of each slice */
 	struct engine_seq **last;     /* [n_slots] those that a newcomer may replace */
+	struct engine_room *room;     /* [n_slots + 1] what it finds without the first i */
 
 	struct policy_cost prefill_cost; /* of steps with prompt tokens */
 	struct draft_cost decode_cost;   /* of steps without prompt tokens */
@@ -71,7 +72,8 @@ struct sched {
 	 * behind it. Asking again costs a prefix lookup over its whole prompt, so it waits until
 	 * there is more room. */
 	const struct sched_choice *blocked;
-	int blocked_pages_free, blocked_n_run;
+	struct engine_room blocked_room;
+	int blocked_n_run;
 };
 
 /* --- batch.c --- */

@@ -423,14 +423,15 @@ static void test_fork(void)
 	engine_seq_destroy(e, t);
 	/* Pages that both hold come free with both; each has some of its own. */
 	struct engine_seq *all[] = {sc, sb};
-	int left = engine_pages_left_by(e, all, 1);
-	int both = engine_pages_left_by(e, all, 2);
-	before = engine_pages_free(e);
+	struct engine_room room[3];
+	engine_room(e, all, 2, room);
+	is_int(room[0].pages, engine_pages_free(e), "what is free now");
 	engine_seq_destroy(e, sc);
-	is_int(engine_pages_free(e), before + left, "as many come back as was said of one");
+	is_int(engine_pages_free(e), room[1].pages, "as many come back as was said of one");
 	engine_seq_destroy(e, sb);
-	is_int(engine_pages_free(e), before + both, "and of both");
-	ok(both > 2 * left, "which is more than each has alone");
+	is_int(engine_pages_free(e), room[2].pages, "and of both");
+	ok(room[2].pages - room[1].pages > room[1].pages - room[0].pages,
+	   "which is more than each has alone");
 	is_int(engine_pages_free(e), 20, "all pages came back");
 
 	/* The writer leaves: the only borrower takes its page over without a copy. */
@@ -708,6 +709,24 @@ static void test_drafts(void)
 	engine_destroy(e);
 }
 
+/* Ends n sequences, some of which may be NULL. Returns how often there was another room then than
+ * engine_room had said. */
+static int end_all(struct engine *e, struct engine_seq **seqs, int n)
+{
+	struct engine_room room[MAX_SEQS + 1], now;
+	int wrong = 0, n_some = 0;
+	for (int i = 0; i < n; i++)
+		if (seqs[i])
+			seqs[n_some++] = seqs[i];
+	engine_room(e, seqs, n_some, room);
+	for (int i = 0; i <= n_some; i++) {
+		engine_room(e, NULL, 0, &now);
+		wrong += now.pages != room[i].pages || now.slots != room[i].slots;
+		engine_seq_destroy(e, i < n_some ? seqs[i] : NULL);
+	}
+	return wrong;
+}
+
 /* Many random lives on few pages, each checked by digest at every step. n_states 0: by
  * the cache; else by states in so many slots. */
 static void test_random(int n_states)
@@ -725,6 +744,13 @@ static void test_random(int n_states)
 		x = x * 1664525u + 1013904223u;
 		uint32_t r = x >> 8;
 		struct life *l = &lives[r % MAX_SEQS];
+		if (turn % 250 == 249) {
+			struct engine_seq *seqs[MAX_SEQS];
+			for (int i = 0; i < MAX_SEQS; i++)
+				seqs[i] = lives[i].seq;
+			wrong += end_all(e, seqs, MAX_SEQS);
+			memset(lives, 0, sizeof lives);
+		}
 		if (!l->seq && r % 7 == 0 && lives[0].seq) {
 			wrong += engine_seq_fork(e, lives[0].seq, &l->seq) != OK;
 			memcpy(l->tokens, lives[0].tokens, sizeof l->tokens);
