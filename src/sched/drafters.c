@@ -4,7 +4,23 @@
  * be verified; 0: it has none, or they are not worth it. How many are worth it is in draft.h.
  */
 #include "base/alloc.h"
+#include "base/log.h"
 #include "sched/sched_private.h"
+
+#define BAD_DRAFTS_MAX 3 /* failures in a row: then the model drafts no longer */
+
+/* What the model that drafts came to. Its failure costs no request anything but its drafts. */
+static bool note_run(struct sched *s, enum status st, struct fail *f)
+{
+	s->n_bad_drafts = st == OK ? 0 : s->n_bad_drafts + 1;
+	if (st == OK)
+		return true;
+	fail_default(f, st);
+	log_error("drafts failed (%d in a row): %s%s", s->n_bad_drafts, f->text,
+		  s->n_bad_drafts < BAD_DRAFTS_MAX ? "" : ". The model that drafts is not asked "
+		  "again until halod loads it anew");
+	return false;
+}
 
 /* How many draft tokens of a stream are worth verifying; `step` and their mark say which. */
 static int width_of(struct sched *s, struct sched_choice *c, const struct draft_step *step,
@@ -55,8 +71,8 @@ static int read_behind(struct sched *s, struct sched_choice *c, const struct dra
 	struct fail f = {0};
 	int n_read, most = read_most(s, c, step, behind);
 	int64_t begin_us = clock_now_us(s->o.clock);
-	/* An error here needs no report: the step will fail for the same reason. */
-	if (most < 1 || engine_draft_read(s->o.engine, c->seq, most, &n_read, &f) != OK)
+	if (most < 1 ||
+	    !note_run(s, engine_draft_read(s->o.engine, c->seq, most, &n_read, &f), &f))
 		return behind;
 	int64_t us = clock_now_us(s->o.clock) - begin_us;
 	s->n_read += n_read;
@@ -74,7 +90,8 @@ static int ask_model(struct sched *s, struct sched_choice *c, const struct draft
 	ask.max = MIN(step->max, engine_draft_max(s->o.engine));
 	ask.is_model = true;
 	ask.is_awaited = c->awaits_model;
-	int behind = ask.max < 1 ? -1 : engine_draft_behind(s->o.engine, c->seq);
+	bool can = ask.max > 0 && s->n_bad_drafts < BAD_DRAFTS_MAX;
+	int behind = !can ? -1 : engine_draft_behind(s->o.engine, c->seq);
 	int width = behind < 0 ? 0 : width_of(s, c, &ask, DRAFT_MODEL);
 	if (width < 1 || behind == 0)
 		return width;
@@ -112,8 +129,7 @@ static void draft_by_model(struct sched *s, struct engine_draft *g, const int *a
 	int n_most = 0;
 	s->draft_us = 0;
 	int64_t begin_us = clock_now_us(s->o.clock);
-	/* An error here needs no report: the step will fail for the same reason. */
-	if (n == 0 || engine_draft(s->o.engine, g, n, &f) != OK)
+	if (n == 0 || !note_run(s, engine_draft(s->o.engine, g, n, &f), &f))
 		return;
 	for (int i = 0; i < n; i++) {
 		struct sched_choice *c = s->sliced[at[i]];

@@ -40,6 +40,7 @@ struct sched {
 	struct req_list active;  /* scheduled, by priority and start */
 	struct sched_gauges told;
 	int n_bad_steps;         /* bad steps in a row */
+	int n_bad_drafts;        /* failures in a row of the model that drafts */
 	bool is_bad_step;        /* the current step has logits that are no numbers */
 
 	/* The step being planned: choices that hold pages, in the order of `active`. */

@@ -124,6 +124,13 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 	return OK;
 }
 
+static enum status draft(void *ctx, const struct engine_batch *b, int32_t *ids, struct fail *fail)
+{
+	struct fake *f = ctx;
+	f->n_drafts++;
+	return fail_set(fail, E_BACKEND, "the draft of %d tokens was told to fail", b->n_tok);
+}
+
 static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 {
 	struct fake *f = ctx;
@@ -156,6 +163,7 @@ struct engine_graph fake_graph(struct fake *f, int max_ctx)
 	return (struct engine_graph){.ctx = f, .n_vocab = FAKE_VOCAB,
 				     .max_ctx = max_ctx, .forward = forward,
 				     .n_states = f->n_states,
+				     .draft = f->has_drafter ? draft : NULL,
 				     .copy_page = copy_page, .move = move,
 				     .page_bytes = (size_t)f->page_size * sizeof *f->kv +
 						   f->page_pad,

@@ -35,6 +35,8 @@ struct fake {
 	const char *scripts[FAKE_SCRIPTS];
 	int n_fail;            /* steps to come that fail */
 	int n_nan;             /* steps to come whose logits are NaN */
+	bool has_drafter;      /* a layer that drafts, and always fails */
+	int64_t n_drafts;      /* how often it was asked */
 	void (*on_step)(void *ctx); /* called inside the step, may be NULL */
 	void *ctx;
 	int64_t n_steps, n_tok;

@@ -108,7 +108,8 @@ static void config(struct scenario *sc, char *word)
 		{"batch", &sc->opts.batch}, {"prefix", &sc->opts.prefix},
 		{"queue", &sc->opts.queue}, {"queue_tok", &sc->opts.queue_tok},
 		{"chunk", &sc->opts.chunk}, {"states", &sc->opts.states},
-		{"draft", &sc->opts.draft}, {"disk", &sc->opts.disk},
+		{"draft", &sc->opts.draft}, {"drafter", &sc->opts.drafter},
+		{"disk", &sc->opts.disk},
 		{"pad", &sc->opts.pad}};
 	const struct {
 		const char *key;
@@ -216,6 +217,7 @@ static bool world_number(const struct scenario *sc, const char *key, double *out
 		{"beat_age", (double)(w->fake.now_us - w->health.heartbeat_us)},
 		{"preemptions", metric_get(METRIC_PREEMPTIONS)},
 		{"resumed", (double)w->fake.n_resumed},
+		{"drafts", (double)w->fake.n_drafts},
 		{"kept", metric_get(METRIC_KV_DISK_MADE)},
 		/* bytes written for each byte that was made, in thousandths */
 		{"amplification", metric_get(METRIC_KV_DISK_WRITTEN) * 1000 /

@@ -68,6 +68,7 @@ void world_init(struct world *w, const struct world_opts *o)
 	w->fake.cost_read_us = o->read_us;
 	w->fake.cost_copy_us = o->copy_us;
 	w->fake.n_states = o->states;
+	w->fake.has_drafter = o->drafter;
 	w->fake.page_pad = (size_t)o->pad << 10;
 	w->fake.now_us = 1000; /* 0 means "did not happen" */
 	w->clock = fake_clock(&w->fake);

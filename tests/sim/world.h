@@ -15,6 +15,7 @@ struct world_opts {
 	int states;                                /* slots; 0: not recurrent */
 	int queue, queue_tok, chunk;               /* sched */
 	int draft;                                 /* enum sched_draft */
+	int drafter;                               /* 1: a layer drafts, and fails */
 	int disk;                                  /* KiB of kv_dir; 0: there is none */
 	int pad;                                   /* KiB that a page is longer there */
 	int64_t max_wait_us, target_us;
