@@ -205,6 +205,9 @@ enum status engine_seq_reserve(struct engine *e, struct engine_seq *s, int n_tok
 		if (st != OK)
 			return st;
 	}
+	/* What the writer had behind the tokens of s is no longer read. */
+	if (s->tail_is_borrowed && e->beside)
+		e->beside->has_page[s->pages[s->n_pages - 1]] = false;
 	s->tail_is_borrowed = false;
 	if (moves)
 		s->next = states_alloc(e->states);

@@ -40,13 +40,13 @@ static struct model *open_model(const char *dir)
 	exit(tap_done());
 }
 
-static struct rig rig_open(int64_t n_tok)
+static struct rig rig_open(int64_t n_tok, bool keeps)
 {
 	struct rig r = {.m = open_model("tests/golden/models/qwen3-bf16"),
 			.draft = open_model("tests/golden/models/qwen3-bf16")};
 	struct backend_opts bo = {.name = "cpu", .n_threads = 1, .exact = true};
 	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .page_size = PAGE,
-				.max_seqs = MAX_SEQS, .prefix_cache = true, .draft = r.draft};
+				.max_seqs = MAX_SEQS, .prefix_cache = keeps, .draft = r.draft};
 	struct fail fail = {0};
 	bool is_open = backend_create(&bo, &r.b, &fail) == OK;
 	o.kv_bytes = n_tok * 2 * model_kv_bytes(&r.m->config, r.b->kv_type);
@@ -246,7 +246,7 @@ static void test_never(struct engine *e)
 /* A cache for little more than one sequence: pages get other tokens. */
 static void test_pages(void)
 {
-	struct rig r = rig_open(PROMPT + 4 * PAGE);
+	struct rig r = rig_open(PROMPT + 4 * PAGE, true);
 	for (int i = 0; i < 4; i++) {
 		int32_t prompt[PROMPT], first, said[N];
 		fill(prompt, PROMPT, i % 3);
@@ -255,6 +255,30 @@ static void test_pages(void)
 		check(r.e, s, first, said, "pages that had other tokens");
 		engine_seq_destroy(r.e, s);
 	}
+	rig_close(&r);
+}
+
+/* Without a prefix cache a fork takes the page of its origin over, which had gone on there. */
+static void test_last_page(void)
+{
+	struct rig r = rig_open(4096, false);
+	int32_t text[PROMPT + 2 * PAGE], first, said[N];
+	struct engine_seq *s, *fork;
+	fill(text, PROMPT + 2 * PAGE, 5);
+	s = begin(r.e, text, PROMPT, &first);
+	say(r.e, text, PROMPT, first, N, said);
+	check(r.e, s, first, said, "before a fork");
+	is_int(engine_seq_fork(r.e, s, &fork), OK, "a fork");
+	first = step(r.e, s, text + PROMPT, 2 * PAGE, 0, 0);
+	say(r.e, text, PROMPT + 2 * PAGE, first, N, said);
+	check(r.e, s, first, said, "its origin has filled the page");
+	engine_seq_destroy(r.e, s);
+	for (int i = PROMPT; i < PROMPT + 2 * PAGE; i++)
+		text[i] = (text[i] + 7) % 500;
+	first = step(r.e, fork, text + PROMPT, 2 * PAGE, 0, 0);
+	say(r.e, text, PROMPT + 2 * PAGE, first, N, said);
+	check(r.e, fork, first, said, "the fork has filled it with other tokens");
+	engine_seq_destroy(r.e, fork);
 	rig_close(&r);
 }
 
@@ -338,7 +362,7 @@ static void refused(struct rig *r, const char *dir, const char *why)
 
 int main(void)
 {
-	struct rig r = rig_open(4096);
+	struct rig r = rig_open(4096, true);
 	is_int(engine_draft_max(r.e), ENGINE_DRAFT_MAX, "it can draft");
 	test_sequence(r.e);
 	test_forks(r.e);
@@ -355,5 +379,6 @@ int main(void)
 	ok(strstr(fail.text, "name it with draft_model") != NULL, "%s", fail.text);
 	rig_close(&r);
 	test_pages();
+	test_last_page();
 	return tap_done();
 }
