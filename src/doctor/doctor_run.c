@@ -244,12 +244,17 @@ void doctor_check_model(struct doctor *d)
 	if (st == OK && d->draft_model)
 		st = model_open(d->draft_model, &(struct model_opts){.use_mmap = true,
 				.takes_head = true}, &draft, &fail);
+	if (st != OK && m)
+		fail_within(&fail, st, "draft_model");
 	if (st == OK)
 		st = plan(d, m, draft, &fit, &p, &beside, &fail);
 	fail_default(&fail, st);
 	if (!m)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",
 			   fail.text);
+	else if (st != OK && strncmp(fail.text, "draft_model", strlen("draft_model")) == 0)
+		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: --draft-model names a smaller model "
+			   "of the same kind, or an EAGLE-3 head for this one", fail.text);
 	else if (st != OK)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: a smaller model, or more memory for "
 			   "the GPU where a line above warns of it", fail.text);

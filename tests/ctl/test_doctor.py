@@ -327,7 +327,9 @@ def models():
              for more in ([], ["--draft-model", AWQ])]
     ok(0 < pages[1] < pages[0] / 2, "its pages and weights are counted", pages)
     says(doctor(few, "--model", AWQ, "--draft-model", TINY), "bad", "model",
-         "draft_model has another vocabulary: token ")
+         "draft_model has another vocabulary: token ", "Fix: --draft-model names")
+    says(doctor(few, "--model", AWQ, "--draft-model", "/nonexistent"), "bad", "model",
+         "draft_model: ", "/nonexistent", "Fix: --draft-model names")
     gemma = os.path.join(SRC, "tests/golden/vision/gemma3")
     for more in [], ["--backend", "cpu"]:
         ok("images" not in doctor(STRIX, *more, "--model", gemma).lines,
