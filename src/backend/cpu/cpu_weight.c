@@ -318,7 +318,8 @@ enum status cpu_load_experts(struct backend *b, struct experts *out, struct fail
 
 /* --- begin and end of a load ---------------------------------------------------------- */
 
-/* The cache belongs to the first model; only tests load a second one. */
+/* The cache belongs to the first model. A second one, which drafts for it, is packed anew at each
+ * start. */
 void cpu_load_begin(struct backend *b, const struct model *m)
 {
 	struct cpu *c = (struct cpu *)b;
