@@ -221,6 +221,14 @@ static void on_files(void *ctx, size_t done, size_t total)
 	set_share(o->health, 0, permille_of_files(o->config), (double)done, (double)total);
 }
 
+/* The files of the model that drafts come after the model's. They are few: the share stays. */
+static void on_draft_files(void *ctx, size_t done, size_t total)
+{
+	const struct boot_opts *o = ctx;
+	set_stage(o->health, o->config->mmap ? LOAD_MAPPING : LOAD_READING, (int64_t)done,
+		  (int64_t)total);
+}
+
 static void on_weights(void *ctx, int64_t done, int64_t total)
 {
 	const struct boot_opts *o = ctx;
@@ -324,7 +332,8 @@ static enum status open_draft(const struct boot_opts *o, struct boot *b, struct 
 {
 	const char *path = o->config->draft_model;
 	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps,
-				.takes_head = true};
+				.takes_head = true, .on_progress = on_draft_files,
+				.ctx = (void *)o};
 	if (!*path || o->is_listener)
 		return OK;
 	enum status s = model_open(path, &mo, &b->draft, fail);

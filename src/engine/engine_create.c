@@ -143,7 +143,7 @@ static void set_draft_limits(const struct backend *b, const struct engine_opts *
 		.page_size = o->page_size, .max_seqs = o->max_seqs,
 		.max_batch_tok = is_head ? o->max_batch_tok : MIN(o->max_batch_tok, DRAFT_TOK),
 		.kv_type = is_int8 ? DTYPE_I8 : b->kv_type, .drafts = true,
-		.mtp_vocab = o->mtp_vocab};
+		.mtp_vocab = o->mtp_vocab, .load = o->load};
 }
 
 void engine_memory(struct backend *b, struct memory_have *out)
@@ -352,6 +352,19 @@ static enum status create_draft(struct backend *b, const struct engine_opts *o, 
 	return st == OK ? OK : fail_within(fail, st, "draft_model");
 }
 
+/* The weights of the model and then those of o->draft, as those who watch see them: one sum. */
+struct load_sum {
+	struct load_watch watch;
+	int64_t before, behind, total; /* bytes; total: of what is being loaded */
+};
+static void tell_sum(void *ctx, int64_t done, int64_t total)
+{
+	struct load_sum *s = ctx;
+	s->total = total;
+	if (s->watch.fn)
+		s->watch.fn(s->watch.ctx, s->before + done, s->before + total + s->behind);
+}
+
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *opts, struct engine **out,
 			  struct fail *fail)
@@ -368,6 +381,9 @@ enum status engine_create(struct model *m, struct backend *b,
 		st = plan(m, b, family, &o, opts->n_ctx != 0, &p, fail);
 	if (st != OK)
 		return st;
+	struct load_sum sum = {.watch = o.load,
+			       .behind = o.draft ? model_weight_bytes(o.draft) : 0};
+	o.load = (struct load_watch){tell_sum, &sum};
 	set_limits(m, b, &o, &limits);
 	limits.n_states = n_states(m, &o);
 	limits.n_pages = (int32_t)p.n_pages;
@@ -382,6 +398,8 @@ enum status engine_create(struct model *m, struct backend *b,
 				o.max_batch_tok);
 	}
 	tell_rope(&m->config.ropes[0], p.n_ctx);
+	sum.before = sum.total;
+	sum.behind = 0;
 	if (o.draft)
 		st = create_draft(b, &o, limits.n_pages, &(*out)->graph, &(*out)->beside, fail);
 	if (st == OK)

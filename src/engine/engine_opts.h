@@ -31,7 +31,7 @@ struct engine_opts {
 	 * as many as those), and the tokens that lie between them (0: 512, or a quarter of
 	 * the prompt where that is more). */
 	int n_checkpoints, checkpoint_every;
-	struct load_watch load;
+	struct load_watch load; /* of the model's weights, and then those of `draft` */
 	/* For models that give embeddings: each row of logits is a row of the last norm (D)
 	 * instead, and the output head is not loaded. */
 	bool gives_rows;

@@ -40,13 +40,27 @@ static struct model *open_model(const char *dir)
 	exit(tap_done());
 }
 
+/* What was heard of the load: bytes, and whether they only grew to one sum. */
+static struct {
+	int64_t done, total;
+	bool is_wrong;
+} heard;
+
+static void hear_load(void *ctx, int64_t done, int64_t total)
+{
+	heard.is_wrong |= done < heard.done || (heard.total && total != heard.total);
+	heard.done = done;
+	heard.total = total;
+}
+
 static struct rig rig_open(int64_t n_tok, bool keeps)
 {
 	struct rig r = {.m = open_model("tests/golden/models/qwen3-bf16"),
 			.draft = open_model("tests/golden/models/qwen3-bf16")};
 	struct backend_opts bo = {.name = "cpu", .n_threads = 1, .exact = true};
 	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .page_size = PAGE,
-				.max_seqs = MAX_SEQS, .prefix_cache = keeps, .draft = r.draft};
+				.max_seqs = MAX_SEQS, .prefix_cache = keeps, .draft = r.draft,
+				.load = {hear_load, NULL}};
 	struct fail fail = {0};
 	bool is_open = backend_create(&bo, &r.b, &fail) == OK;
 	o.kv_bytes = n_tok * 2 * model_kv_bytes(&r.m->config, r.b->kv_type);
@@ -364,6 +378,9 @@ int main(void)
 {
 	struct rig r = rig_open(4096, true);
 	is_int(engine_draft_max(r.e), ENGINE_DRAFT_MAX, "it can draft");
+	is_int(heard.total, 2 * model_weight_bytes(r.m), "its weights are part of the load");
+	ok(heard.done > heard.total / 100 * 98 && !heard.is_wrong, /* norms are loaded untold */
+	   "which goes from one to the other");
 	test_sequence(r.e);
 	test_forks(r.e);
 	test_never(r.e);
