@@ -218,13 +218,11 @@ void draft_late_note(struct draft_account *a, double steps, int n_right)
 	a->late = MIN(MAX(a->late, -CREDIT), DRAFT_LATE + DEBT);
 }
 
-double draft_read_most(const struct draft_cost *c, const struct draft_step *s, int n_tok,
-		       double all_us)
+bool draft_may_read(const struct draft_cost *c, const struct draft_step *s, int n_tok, double us)
 {
-	double without = plain_cost(c, s->n_streams);
-	if (without <= 0 || s->account->read + all_us / without > DRAFT_READ_SHARE * n_tok)
-		return 0;
-	return s->n_streams > 1 ? MAX(MIN(all_us, s->patience * without), 0) : all_us;
+	double without = plain_cost(c, s->n_streams), steps = without > 0 ? us / without : 0;
+	return without > 0 && s->account->read + steps <= DRAFT_READ_SHARE * n_tok &&
+	       (s->n_streams < 2 || steps <= s->patience);
 }
 
 void draft_read_note(const struct draft_cost *c, struct draft_account *a, int n_streams, int64_t us,

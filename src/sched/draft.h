@@ -108,14 +108,13 @@ double draft_patience(const struct draft_account *a);
 /* Records a step that gave the stream 1 + n_right tokens and was longer by `steps` steps,
  * because of all draft tokens in it (draft_delay). */
 void draft_late_note(struct draft_account *a, double steps, int n_right);
-/* How long a model may read before the step, in us, if what it must read for the stream will take
- * all_us. 0: what it reads in all would take more than DRAFT_READ_SHARE of the time of n_tok
- * tokens, or the other streams wait already. n_tok: tokens of the answer so far, or those to come
- * if these are fewer. */
+/* May a model read what it must for the stream, which will take `us` in all? It may within
+ * DRAFT_READ_SHARE of the time of n_tok tokens, and within the patience of the other streams. A
+ * text that is read in part only is of no use. n_tok: tokens of the answer so far, or those to
+ * come if these are fewer. */
 #define DRAFT_READ_SHARE 0.25
 struct draft_step;
-double draft_read_most(const struct draft_cost *c, const struct draft_step *s, int n_tok,
-		       double all_us);
+bool draft_may_read(const struct draft_cost *c, const struct draft_step *s, int n_tok, double us);
 /* Records that a model read for `us` before a step of n_streams: this stream's text, or another's,
  * for which it waited. */
 void draft_read_note(const struct draft_cost *c, struct draft_account *a, int n_streams, int64_t us,

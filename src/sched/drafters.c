@@ -55,12 +55,8 @@ static int read_most(struct sched *s, const struct sched_choice *c, const struct
 	const struct policy_cost *cost = is_first ? &s->prefill_cost : &s->read_cost;
 	int all = is_first ? n : behind;
 	double all_us = cost->tok_us * all + cost->step_us * (1 + (all - 1) / chunk);
-	double us = draft_read_most(&s->decode_cost, step, MIN(n_out, c->max_output - n_out),
-				    all_us) - cost->step_us;
-	if (us + 0.5 >= cost->tok_us * n)
-		return n;
-	/* Where others can wait for a few tokens only, most of the time would be the step's own. */
-	return us < cost->step_us ? 0 : (int)(us / cost->tok_us);
+	return draft_may_read(&s->decode_cost, step, MIN(n_out, c->max_output - n_out), all_us)
+		       ? n : 0;
 }
 
 /* A model beside the engine's own reads more of a stream. A long text takes several steps, so that

@@ -99,9 +99,10 @@ static enum status forward(void *ctx, const struct engine_batch *b, float *logit
 			   struct fail *fail)
 {
 	struct fake *f = ctx;
-	f->now_us += f->cost_step_us + f->cost_token_us * b->n_tok;
+	int64_t *now = f->beside ? &f->beside->now_us : &f->now_us;
+	*now += f->cost_step_us + f->cost_token_us * b->n_tok;
 	if (has_prompt(b))
-		f->now_us += f->cost_read_us;
+		*now += f->cost_read_us;
 	f->n_steps++;
 	f->n_tok += b->n_tok;
 	if (f->on_step)
@@ -158,11 +159,15 @@ static enum status move(void *ctx, const struct engine_move *m)
 	return OK;
 }
 
+static void destroy(void *ctx)
+{
+}
+
 struct engine_graph fake_graph(struct fake *f, int max_ctx)
 {
 	return (struct engine_graph){.ctx = f, .n_vocab = FAKE_VOCAB,
 				     .max_ctx = max_ctx, .forward = forward,
-				     .n_states = f->n_states,
+				     .n_states = f->n_states, .destroy = destroy,
 				     .draft = f->has_drafter ? draft : NULL,
 				     .copy_page = copy_page, .move = move,
 				     .page_bytes = (size_t)f->page_size * sizeof *f->kv +

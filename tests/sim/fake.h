@@ -37,6 +37,7 @@ struct fake {
 	int n_nan;             /* steps to come whose logits are NaN */
 	bool has_drafter;      /* a layer that drafts, and always fails */
 	int64_t n_drafts;      /* how often it was asked */
+	struct fake *beside;   /* the fake for which this one drafts, and whose time it takes */
 	void (*on_step)(void *ctx); /* called inside the step, may be NULL */
 	void *ctx;
 	int64_t n_steps, n_tok;

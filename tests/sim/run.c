@@ -217,7 +217,7 @@ static bool world_number(const struct scenario *sc, const char *key, double *out
 		{"beat_age", (double)(w->fake.now_us - w->health.heartbeat_us)},
 		{"preemptions", metric_get(METRIC_PREEMPTIONS)},
 		{"resumed", (double)w->fake.n_resumed},
-		{"drafts", (double)w->fake.n_drafts},
+		{"drafts", (double)w->fake.n_drafts}, {"read", (double)w->drafter.n_tok},
 		{"kept", metric_get(METRIC_KV_DISK_MADE)},
 		/* bytes written for each byte that was made, in thousandths */
 		{"amplification", metric_get(METRIC_KV_DISK_WRITTEN) * 1000 /

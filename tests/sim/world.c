@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "engine/engine_disk.h"
+#include "engine/engine_private.h"
 
 #define TURNS_MAX 200000
 
@@ -38,6 +39,11 @@ static void open_disk(struct world *w)
 	}
 }
 
+static const struct logits_top *no_top(void *ctx)
+{
+	return NULL; /* its logits are on the host */
+}
+
 static void create(struct world *w)
 {
 	const struct world_opts *o = &w->o;
@@ -47,6 +53,11 @@ static void create(struct world *w)
 				 .prefix_cache = o->prefix, .checkpoint_every = 16};
 	if (engine_create_with(&g, &eo, o->pages, &w->engine) != OK)
 		abort();
+	struct engine_graph beside = fake_graph(&w->drafter, o->ctx);
+	beside.n_out = beside.n_vocab;
+	beside.top = no_top;
+	if (o->drafter == 2)
+		w->engine->beside = draft_model_create(&beside, o->pages, o->batch);
 	struct sched_opts so = {
 		.engine = w->engine, .tokenizer = w->tokenizer,
 		.clock = &w->clock, .health = &w->health,
@@ -68,7 +79,11 @@ void world_init(struct world *w, const struct world_opts *o)
 	w->fake.cost_read_us = o->read_us;
 	w->fake.cost_copy_us = o->copy_us;
 	w->fake.n_states = o->states;
-	w->fake.has_drafter = o->drafter;
+	w->fake.has_drafter = o->drafter == 1;
+	fake_init(&w->drafter, o->pages, o->page);
+	w->drafter.cost_step_us = o->step_us / 8;
+	w->drafter.cost_token_us = o->token_us / 8;
+	w->drafter.beside = &w->fake;
 	w->fake.page_pad = (size_t)o->pad << 10;
 	w->fake.now_us = 1000; /* 0 means "did not happen" */
 	w->clock = fake_clock(&w->fake);
@@ -122,6 +137,7 @@ void world_deinit(struct world *w)
 		remove_folder(w->dir);
 	tokenizer_destroy(w->tokenizer);
 	fake_deinit(&w->fake);
+	fake_deinit(&w->drafter);
 }
 
 int client_n_choices(const struct client *c)

@@ -97,26 +97,26 @@ static void reading(void)
 			       .is_model = true, .account = &mine};
 	for (int i = 0; i < 2; i++)
 		draft_cost_note_plain(&c, 1, 1000);
-	is_near(draft_read_most(&c, &s, 31, 8000), 0, 0, "31 tokens: an answer may end soon");
-	is_near(draft_read_most(&c, &s, 32, 8000), 8000, 0, "32: reading takes a quarter of that");
+	ok(!draft_may_read(&c, &s, 31, 8000), "31 tokens: an answer may end soon");
+	ok(draft_may_read(&c, &s, 32, 8000), "32: reading takes a quarter of that");
 	draft_read_note(&c, &mine, 1, 6000, true);
-	is_near(draft_read_most(&c, &s, 32, 2000), 2000, 0, "what was read counts");
-	is_near(draft_read_most(&c, &s, 32, 2100), 0, 0, "so all of it is a quarter");
+	ok(draft_may_read(&c, &s, 32, 2000), "what was read counts");
+	ok(!draft_may_read(&c, &s, 32, 2100), "so all of it is a quarter");
+	ok(!draft_may_read(&(struct draft_cost){0}, &s, 99, 1), "nothing while costs are unknown");
 	s.n_tok = s.n_streams = 2;
 	for (int i = 0; i < 3; i++)
 		draft_cost_note_plain(&c, 2, 1000);
-	double none = draft_read_most(&(struct draft_cost){0}, &s, 99, 1);
-	is_near(none, 0, 0, "nothing while costs are unknown");
 	s.patience = draft_patience(&other);
-	is_near(draft_read_most(&c, &s, 1000, 80000), 3000, 1, "others wait for three steps");
+	ok(draft_may_read(&c, &s, 1000, 2999), "others wait for three steps");
+	ok(!draft_may_read(&c, &s, 1000, 3100), "and not for more");
 	draft_read_note(&c, &other, 2, 2000, false);
 	s.patience = draft_patience(&other);
-	is_near(draft_read_most(&c, &s, 1000, 80000), 1000, 1, "of which two are over");
+	ok(draft_may_read(&c, &s, 1000, 999), "one step is left of these");
+	ok(!draft_may_read(&c, &s, 1000, 1100), "and no more");
 	for (int i = 0; i < 9; i++)
 		draft_read_note(&c, &other, 2, 2000, false);
 	s.patience = draft_patience(&other);
-	is_near(draft_read_most(&c, &s, 1000, 80000), 0, 0, "and then no longer");
-	is_near(s.patience, -1, 0, "with one step of debt");
+	is_near(s.patience, -1, 0, "a read that took longer than expected is one step of debt");
 	int n_asked = 0;
 	for (int i = 0; i < 128; i++)
 		n_asked += draft_width(&c, &s, 0.005) > 0;
