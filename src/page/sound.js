@@ -8,6 +8,7 @@
 const RATE = 16000;            /* models hear no more */
 const LONGEST_RECORDING = 300; /* seconds: ten megabytes of WAV, below the server's usual max_body */
 const LARGEST_SOUND = 4 << 20; /* bytes of a file that goes as it is */
+let isAsking = false;          /* the browser asks the user whether the page may listen */
 let isWriting = false;         /* the server writes down what was said */
 let recording = null;          /* {recorder, pieces, began, clock, then}, while the microphone is on */
 
@@ -69,7 +70,7 @@ const writer = () => modelNow()?.hears ? undefined : models.find((m) => m.hears)
 function showMicrophone() {
 	const e = $("record"), can = Boolean(navigator.mediaDevices?.getUserMedia && window.MediaRecorder);
 	e.hidden = !(models.some((m) => m.hears) || recording);
-	e.disabled = !can || isWriting;
+	e.disabled = !can || isAsking || isWriting;
 	e.title = !can ? "The browser gives the microphone only to pages over https or from localhost"
 		: isWriting ? "What was said is being written down" : recording ? "Stop the recording"
 		: writer() ? "Dictate: " + writer().id + " writes down what is said" : "Record a sound";
@@ -81,14 +82,17 @@ function showMicrophone() {
 
 async function beginRecording() {
 	let stream;
-	$("record").disabled = true; /* the browser may ask the user first */
+	isAsking = true;
+	showMicrophone();
 	try {
 		stream = await navigator.mediaDevices.getUserMedia({ audio: true });
 	} catch (e) {
 		notice(e.name === "NotAllowedError" ? "The browser was not allowed to use the microphone."
 			: e.name === "NotFoundError" ? "There is no microphone." : "The microphone cannot be used: " + e.message);
-		showMicrophone();
 		return;
+	} finally {
+		isAsking = false;
+		showMicrophone();
 	}
 	const recorder = new MediaRecorder(stream), pieces = [];
 	recorder.ondataavailable = (event) => pieces.push(event.data);

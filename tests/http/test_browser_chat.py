@@ -716,6 +716,21 @@ def test_sounds(t, b, s):
     s.models = [model("scripted")]
 
 
+def test_recordings(t, b, s):
+    """What goes wrong while somebody speaks, or after it."""
+    s.models = [model("deaf"), model("hearer", hears=True)]
+    start(b, s)
+    notice = "document.querySelector('#notice').textContent"
+    b.eval("navigator.mediaDevices.getUserMedia = () => new Promise((_, no) => { refuse = no })")
+    b.click("#record")
+    b.eval("showModels()")
+    t.ok(b.eval("document.querySelector('#record').disabled"), "none begins twice while the browser asks")
+    b.eval("refuse(new DOMException('', 'NotAllowedError'))")
+    b.wait("!document.querySelector('#record').disabled && %s.includes('not allowed')" % notice)
+    b.eval("delete navigator.mediaDevices.getUserMedia")
+    s.models = [model("scripted")]
+
+
 def test_copy(t, b, s):
     """Over plain http in a LAN there is no navigator.clipboard."""
     b.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
