@@ -38,7 +38,7 @@ function editLast() {
 /* --- files ------------------------------------------------------------------------------------ */
 
 function showFiles() {
-	$("files").hidden = !files.length;
+	$("files").hidden = !(files.length || unwritten.length);
 	$("files").replaceChildren(...files.map((f) => {
 		const remove = button("×", () => { files = files.filter((other) => other !== f); showFiles(); $("prompt").focus(); });
 		remove.setAttribute("aria-label", "Remove " + f.name);
@@ -46,7 +46,7 @@ function showFiles() {
 		if (f.url) chip.prepend(fileElement(f));
 		if (f.sound) chip.classList.add("sound");
 		return chip;
-	}));
+	}), ...unwrittenChips());
 }
 
 const dataUrl = (blob) => new Promise((done, failed) => {

@@ -11,6 +11,7 @@ const LARGEST_SOUND = 4 << 20; /* bytes of a file that goes as it is */
 let isAsking = false;          /* the browser asks the user whether the page may listen */
 let isWriting = false;         /* the server writes down what was said */
 let recording = null;          /* {recorder, pieces, began, clock, then}, while the microphone is on */
+let unwritten = [];            /* {name, wav}: what was recorded and could not be written down */
 
 /* --- WAV ------------------------------------------------------------------------------------ */
 
@@ -81,6 +82,7 @@ function showMicrophone() {
 }
 
 async function beginRecording() {
+	const place = talk.id;
 	let stream;
 	isAsking = true;
 	showMicrophone();
@@ -104,37 +106,64 @@ async function beginRecording() {
 	recorder.start();
 	showMicrophone();
 	await done;
-	await keepRecording(stream);
+	await keepRecording(stream, place);
 }
 
-async function keepRecording(stream) {
-	const { pieces, began, clock } = recording;
-	let { then } = recording;
+/* place: the conversation in which it began. */
+async function keepRecording(stream, place) {
+	const { pieces, began, clock, then } = recording;
 	clearInterval(clock);
 	for (const track of stream.getTracks()) track.stop();
 	recording = null;
 	showMicrophone();
 	if (then === "dropped") return;
 	const name = "recording " + clockOf((Date.now() - began) / 1000);
-	try {
-		const wav = await toWav(new Blob(pieces));
-		if (writer()) await writeDown(wav);
-		else files.push({ name, sound: await dataUrl(wav) });
-	} catch (e) {
+	let wav;
+	try { wav = await toWav(new Blob(pieces)); } catch (e) {
 		notice("The recording was lost: " + e.message);
-		then = "kept";
+		return;
 	}
-	showFiles();
-	$("prompt").focus();
-	if (then === "sent") send();
+	const isThere = await takeRecording({ name, wav });
+	if (then !== "sent" || !isThere) return;
+	if (talk.id === place) send();
+	else notice("What was recorded was not sent: it began in another conversation.");
+}
+
+/* Into the field as text, or to the files. False: it waits there for another try. */
+async function takeRecording(one) {
+	const by = writer();
+	unwritten = unwritten.filter((other) => other !== one);
+	try {
+		if (by) await writeDown(one.wav, by);
+		else files.push({ name: one.name, sound: await dataUrl(one.wav) });
+		return true;
+	} catch (e) {
+		unwritten.push(one);
+		notice("The recording was not written down: " + e.message);
+		return false;
+	} finally {
+		showFiles();
+		$("prompt").focus();
+	}
+}
+
+/* For each recording that was not written down. */
+function unwrittenChips() {
+	return unwritten.map((one) => {
+		const again = button("Write down", () => { if (!isWriting) takeRecording(one); });
+		const remove = button("×", () => { unwritten = unwritten.filter((other) => other !== one); showFiles(); $("prompt").focus(); });
+		remove.setAttribute("aria-label", "Remove " + one.name);
+		return make("span", "chip sound", null, make("span", "", one.name), again, remove);
+	});
 }
 
 /* What was said goes where the cursor is. */
-async function writeDown(wav) {
+async function writeDown(wav, by) {
 	const form = new FormData(), field = $("prompt");
-	form.append("model", writer().id);
+	form.append("model", by.id);
 	form.append("file", wav, "recording.wav");
 	isWriting = true;
+	showFiles();
 	showMicrophone();
 	try {
 		const { text } = await (await must(await ask("/v1/audio/transcriptions", { method: "POST", body: form }))).json();

@@ -6,6 +6,7 @@ a small model cannot write, and for faults that halod does not make.
     s.say("| a | b |", [Piece("…"), BREAK])   # answers to a last message of that text
     s.asked                               # the bodies of the requests, the newest last
     s.forms                               # those that ask for a transcript, "What was said."
+    s.transcripts = [503, WAIT]           # what comes first for those: an error's status, or what waits for s.go()
 
 An answer is a list of pieces: a str is content, a dict is a delta or `prompt_progress`, WAIT holds the stream until
 s.go() is called, BREAK cuts the connection (what came before it may be lost: put WAIT between), STOP ends without a finish_reason. An int is an
@@ -90,7 +91,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         s = self.server.scripted
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/v1/audio/transcriptions":
+            gate = s.gate = threading.Semaphore(0)
             s.forms.append(raw)
+            first = s.transcripts.pop(0) if s.transcripts else 200
+            if first is WAIT:
+                gate.acquire(timeout=PATIENCE)
+            elif first != 200:
+                self.send_json(first, {"error": {"message": "scripted refusal"}})
+                return
             self.send_json(200, {"text": "What was said."})
             return
         body = json.loads(raw)
@@ -153,7 +161,7 @@ class Scripted:
             "Content-Type", "Content-Encoding", "Content-Security-Policy")]
         conn.close()
         self.models, self.stats = [model("scripted")], stats()
-        self.answers, self.asked, self.forms = {}, [], []
+        self.answers, self.asked, self.forms, self.transcripts = {}, [], [], []
         self.gate, self.left = threading.Semaphore(0), threading.Event()
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.scripted = self

@@ -728,6 +728,33 @@ def test_recordings(t, b, s):
     b.eval("refuse(new DOMException('', 'NotAllowedError'))")
     b.wait("!document.querySelector('#record').disabled && %s.includes('not allowed')" % notice)
     b.eval("delete navigator.mediaDevices.getUserMedia")
+
+    s.transcripts = [503, WAIT]
+    b.click("#record")
+    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.click("#record")
+    b.wait("unwritten.length === 1")
+    t.ok("not written down: scripted refusal" in b.eval(notice), "a transcription that fails says so")
+    do(b, "Write down", "document.querySelector('#files')")
+    b.wait("isWriting")
+    t.ok(b.eval("!unwritten.length"), "and is tried again")
+    s.go()
+    b.wait("!isWriting && document.querySelector('#prompt').value === 'What was said.'")
+    t.ok(len(s.forms) == 2 and b.eval("document.querySelector('#files').hidden"), "with the same sound", len(s.forms))
+
+    say(b, "One")
+    s.transcripts = [WAIT]
+    b.click("#record")
+    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    n = len(s.asked)
+    b.click("#send")
+    b.wait("isWriting")
+    b.click("#new")
+    s.go()
+    b.wait("!isWriting && %s.includes('began in another')" % notice)
+    t.equal((b.eval("document.querySelector('#prompt').value"), len(s.asked)), ("What was said.", n),
+            "what began in another conversation is not sent in this one")
+    b.problems.clear()
     s.models = [model("scripted")]
 
 
