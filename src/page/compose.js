@@ -10,6 +10,11 @@ function send() {
 	if (recording) { endRecording("sent"); return; } /* and comes back */
 	const text = $("prompt").value.trim();
 	if (runs.has(talk.id) || !(text || files.length)) return;
+	if (files.length && isTooLarge([...pathTo(talk.tip), { files }])) {
+		notice("A conversation with sounds holds 15 MiB of files, six minutes of recordings, and this would be more. "
+			+ "Remove a file, or begin a new conversation with it.");
+		return;
+	}
 	const wasEmpty = nodes.get(talk.tip);
 	dropEmpty(wasEmpty);
 	const node = addNode(talk.tip, { role: "user", content: text, ...(files.length && { files }) });

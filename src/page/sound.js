@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sounds for a model that hears: recorded by the microphone, or from files. What the server may
- * not read, or would be large, becomes a WAV file of one channel and 16,000 samples a second.
+ * not read, or is too large, becomes a WAV file of one channel and 16,000 samples a second.
  * Where the model hears nothing and another one of the server does, that one writes down what is
  * recorded. */
 
 const RATE = 16000;            /* models hear no more */
 const LONGEST_RECORDING = 300; /* seconds: ten megabytes of WAV, below the server's usual max_body */
-const LARGEST_SOUND = 4 << 20; /* bytes of a file that goes as it is */
+const LARGEST_SOUND = 11 << 20; /* bytes of a file: in base64 it fits into the usual max_body */
+const LARGEST_READ = 64 << 20; /* bytes of a file that the browser is to convert */
 let isAsking = false;          /* the browser asks the user whether the page may listen */
 let isWriting = false;         /* the server writes down what was said */
 let recording = null;          /* {recorder, pieces, began, clock, then}, while the microphone is on */
@@ -50,7 +51,11 @@ async function toWav(blob) {
 
 async function readSound(file) {
 	const isRead = /^audio\/(wav|x-wav|wave|vnd\.wave|mpeg|mp3|flac|x-flac)$/.test(file.type);
-	return dataUrl(isRead && file.size <= LARGEST_SOUND ? file : await toWav(file));
+	if (isRead && file.size <= LARGEST_SOUND) return dataUrl(file);
+	if (file.size > LARGEST_READ) throw new Error("it is longer than 64 MiB");
+	const wav = await toWav(file);
+	if (wav.size > LARGEST_SOUND) throw new Error("it is longer than 11 MiB" + (isRead ? ", also " : " ") + "as WAV of 16,000 samples a second; cut it");
+	return dataUrl(wav);
 }
 
 /* As the API has it: the format by name, and the bytes in base64. */

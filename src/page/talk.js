@@ -10,6 +10,7 @@
 
 let talk = newTalk();
 let nodes = new Map();
+const LARGEST_TALK = 15 << 20; /* characters of files: all of them are sent each time, and the usual max_body is 16 MiB */
 const runs = new Map(); /* by talk: the answer that this tab writes there (answer.js) */
 
 function newTalk() {
@@ -79,6 +80,12 @@ function contentOf(node) {
 	const parts = files.filter((f) => f.url || f.sound)
 		.map((f) => f.url ? { type: "image_url", image_url: { url: f.url } } : soundPart(f.sound));
 	return parts.length ? [...parts, ...(text ? [{ type: "text", text }] : [])] : text;
+}
+
+/* With sounds. Pictures alone are bounded by the server. */
+function isTooLarge(list) {
+	const all = list.flatMap((node) => node.files ?? []);
+	return all.some((f) => f.sound) && all.reduce((n, f) => n + (f.sound ?? f.url ?? f.text).length, 0) > LARGEST_TALK;
 }
 
 const partsOf = (content) => typeof content === "string" ? [{ type: "text", text: content }] : content;

@@ -754,6 +754,21 @@ def test_recordings(t, b, s):
     b.wait("!isWriting && %s.includes('began in another')" % notice)
     t.equal((b.eval("document.querySelector('#prompt').value"), len(s.asked)), ("What was said.", n),
             "what began in another conversation is not sent in this one")
+    s.forms.clear()
+
+    wav = "(async (n, rate) => { const raw = await wavOf(new Float32Array(n)).arrayBuffer(); const v = new DataView(raw); " \
+          "v.setUint32(24, rate, true); v.setUint32(28, 2 * rate, true); return new File([raw], 'a', {type: 'audio/wav'}) })"
+    size = "readSound(%s).then((url) => url.length * 3 / 4 / 2 ** 20, (e) => e.message)"
+    t.ok(4.9 < b.eval(size % "new File([new Uint8Array(5 << 20)], 'a', {type: 'audio/mpeg'})") < 5.1, "an MP3 file as it is")
+    t.ok(3.9 < b.eval("%s(6 << 20, 48000).then((f) => %s)" % (wav, size % "f")) < 4.1, "too large a WAV file becomes smaller")
+    t.ok("cut it" in b.eval("%s(6 << 20, 16000).then((f) => %s)" % (wav, size % "f")), "or is refused")
+    b.eval("files = [1, 2].map((n) => ({name: 'n' + n, sound: 'data:audio/wav;base64,' + 'A'.repeat(8 << 20)})); showFiles()")
+    b.click("#send")
+    t.ok(b.eval("files.length === 2 && %s.includes('15 MiB')" % notice) and len(s.asked) == n, "more than a request takes stays here")
+    do(b, "Remove n1", "document.querySelector('#files')")
+    b.click("#send")
+    b.wait(IDLE)
+    t.equal(len(s.asked), n + 1, "less goes")
     b.problems.clear()
     s.models = [model("scripted")]
 
