@@ -614,7 +614,6 @@ static void look(struct batch_run *r)
 static enum status step(struct batch_run *r, struct fail *fail)
 {
 	enum status st = OK;
-	batch_store_free_gone(r->o.store);
 	for (int i = 0; i < r->o.n_at_once; i++)
 		if (r->slots[i].state == RUNS)
 			drain(r, &r->slots[i]);

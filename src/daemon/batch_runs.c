@@ -69,10 +69,20 @@ static void on_work(void *ctx)
 	b->o.on_work(b->o.ctx);
 }
 
+/* On a worker: it may wait for the disk. */
+static void free_gone(void *arg)
+{
+	const struct batch_runs *b = arg;
+	batch_store_free_gone(b->o.store);
+}
+
+static void on_freed(void *arg) { (void)arg; }
+
 void batch_runs_wake(struct batch_runs *b)
 {
 	if (!atomic_exchange(&b->has_news, false))
 		return;
+	workers_run(b->o.workers, free_gone, on_freed, b);
 	pthread_mutex_lock(&b->lock);
 	for (int i = 0; i < b->o.models->n; i++)
 		if (b->models[i].run)

@@ -199,6 +199,13 @@ def test_broken(t):
         t.equal(d.stop(), 0, "it ends well")
 
 
+def link_of(path):
+    try:
+        return os.readlink(path)
+    except OSError:  # it is closed
+        return ""
+
+
 def test_batch(t):
     """A batch is work: who makes one wakes the model, and it sleeps when the batch is done."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -220,6 +227,12 @@ def test_batch(t):
         d.wait_log(ASLEEP, n)
         t.equal(d.get("/v1/batches/" + batch["id"]).json["request_counts"]["completed"], 1,
                 "a batch is computed, and the model sleeps again")
+        d.request("DELETE", "/v1/files/" + file["id"])
+        fds = "/proc/%d/fd/" % d.process.pid
+        wait_for("the room of a removed file",
+                 lambda: not any(p.endswith("(deleted)") and file["id"] in p
+                                 for p in map(link_of, [fds + n for n in os.listdir(fds)])))
+        t.equal(state(d)["value"], "sleeping", "a file is removed, and its bytes are free")
         t.equal(d.stop(), 0, "it ends well")
 
 
