@@ -220,16 +220,6 @@ static enum status take_all(struct lora_reader *r, const struct safetensors *fil
 
 /* --- files ------------------------------------------------------------------------------ */
 
-/* Does Hugging Face's file of such a model store rows of q and k in pairs? */
-static bool is_stored_paired(const struct model *m)
-{
-	bool is = false;
-	for (size_t i = 0; i < model_n_archs; i++)
-		is |= strcmp(model_archs[i].model_type, m->config.arch) == 0 &&
-		      model_archs[i].rope_interleaved;
-	return is;
-}
-
 static enum status need_word(struct lora_reader *r, const char *key, const char *want)
 {
 	const struct gguf_value *v = gguf_find(&r->gguf, key);
@@ -316,7 +306,7 @@ static enum status open_folder(struct lora_reader *r, const char *dir)
 	char *path = file_join(dir, "adapter_model.safetensors");
 	char *older = file_join(dir, "adapter_model.bin");
 	r->path = path;
-	r->is_paired = is_stored_paired(r->m);
+	r->is_paired = model_arch_pairs(r->m->config.arch);
 	if (st == OK && !file_exists(path) && file_exists(older))
 		st = fail_set(r->fail, E_UNSUPPORTED, "%.200s is in pickle, which can run code: "
 			      "save it as adapter_model.safetensors", older);

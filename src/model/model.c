@@ -334,11 +334,7 @@ static void find_mtp(struct model *m);
 static bool is_rope_interleaved(const struct model *m)
 {
 	const struct gguf *g = tensors_gguf(m->tensors);
-	bool does = g && gguf_model_is_paired(g);
-	for (size_t i = 0; i < model_n_archs && !g; i++)
-		does |= strcmp(model_archs[i].model_type, m->config.arch) == 0 &&
-			model_archs[i].rope_interleaved;
-	return does;
+	return g ? gguf_model_is_paired(g) : model_arch_pairs(m->config.arch);
 }
 
 enum status model_open(const char *dir, const struct model_opts *opts,

@@ -89,6 +89,9 @@ struct model_arch {
 /* What the engine would need for an architecture that it lacks, for a message. NULL: the
  * architecture is supported or unknown. name: as in config.json or GGUF. */
 const char *model_arch_needs(const char *name);
+/* Do Hugging Face's files of this model_type store rows of q and k in pairs, as rope_interleaved
+ * says? */
+bool model_arch_pairs(const char *model_type);
 
 extern const struct model_arch model_archs[];
 extern const size_t model_n_archs;

@@ -239,6 +239,15 @@ const char *model_arch_needs(const char *name)
 	return NULL;
 }
 
+bool model_arch_pairs(const char *model_type)
+{
+	bool does = false;
+	for (size_t i = 0; i < model_n_archs; i++)
+		does |= strcmp(model_archs[i].model_type, model_type) == 0 &&
+			model_archs[i].rope_interleaved;
+	return does;
+}
+
 /* True if row i is a variant (qwen3_moe of qwen3), or only the text part of a model. */
 static bool is_variant(size_t i)
 {
