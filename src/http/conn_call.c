@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "api/multipart.h"
 #include "api/peek.h"
 #include "base/work.h"
 #include "http/conn.h"
@@ -150,8 +151,21 @@ void call_refuse(struct conn *c, const struct fail *f)
 	sse_added(c, n);
 }
 
+/* A model that stands deep in a long form was not seen when the row was chosen. */
+static void say_where(struct conn *c)
+{
+	const struct fail why = c->fail;
+	bool is_long = c->body.buf.n > 2 * (size_t)MULTIPART_GLANCE;
+	if (c->parsed == E_MODEL && is_long && (c->route->flags & ROUTE_FORM) &&
+	    c->http->opts.n_rows > 1)
+		fail_at(&c->fail, E_MODEL, "model", "%s. In a form above %d KB that names another "
+			"model, `model` must stand in the first or last %d KB", why.text,
+			2 * MULTIPART_GLANCE >> 10, MULTIPART_GLANCE >> 10);
+}
+
 void call_submit(struct conn *c)
 {
+	say_where(c);
 	body_deinit(&c->body);
 	if (c->parsed != OK) {
 		call_refuse(c, &c->fail);

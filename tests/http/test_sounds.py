@@ -387,6 +387,9 @@ def test_beside(t, d):
                                 ("whisper-1", 404, "/v1/models lists")):
         a = transcribe(two, wav, model=name)
         t.ok(a.status == status and words in a.json["error"]["message"], words, a.body)
+    a = transcribe(two, wav + bytes(140000), prompt="a" * 60000, language="a" * 10000, model="chat")
+    t.ok(a.status == 404 and "`model` must stand in the first or last 64 KB" in
+         a.json["error"]["message"], "a name deep in a long form", a.body)
     t.equal(two.chat("Hello", max_tokens=2).json["model"], "halo-tiny", "a chat is the other's")
     t.equal(two.request("POST", "/v1/embeddings", {"input": "a"}).status, 200, "and vectors")
     for name in "halo-tiny", "qwen3asr":
