@@ -116,6 +116,14 @@ static enum status fail_shape(const struct lora *l, const struct lora_module *o,
 		       "base model", l->path, o->file_name, (int)o->k, (int)o->n, (int)k, (int)n);
 }
 
+static enum status fail_twice(const struct lora *l, int i, const struct lora_target *t,
+			      struct fail *fail)
+{
+	return fail_at(fail, E_UNSUPPORTED, "lora", "%.120s: %.80s and %.80s are matrices for the "
+		       "same rows: an adapter has one of them", l->path,
+		       lora_find(l, i, t->name)->file_name, lora_find(l, i, t->fused)->file_name);
+}
+
 /* Why the model does not take a module. */
 static const char *why_not(const struct graph *g, const struct lora_module *o)
 {
@@ -142,7 +150,10 @@ static enum status match_one(const struct graph *g, const struct lora *l, struct
 		for (int k = 0; k < n && st == OK; k++) {
 			int32_t rows, first;
 			const struct lora_module *o = module_for(l, i, &t[k], &rows, &first);
-			if (o && (o->n != rows || o->k != t[k].k))
+			if (o && *t[k].fused && lora_find(l, i, t[k].name) &&
+			    lora_find(l, i, t[k].fused))
+				st = fail_twice(l, i, &t[k], fail);
+			else if (o && (o->n != rows || o->k != t[k].k))
 				st = fail_shape(l, o, rows, t[k].k, fail);
 			if (o)
 				is_taken[o - l->modules] = true;

@@ -142,6 +142,12 @@ def refusals(tmp):
              ["layers.2.mlp.up_proj", "no such layer"]),
             ("other shapes", both(layer % 0 + "mlp.up_proj", 96, 48),
              ["48 inputs and 96 outputs", "64 and 160", "another base model"]),
+            ("q beside q, k and v", both(layer % 1 + "self_attn.qkv_proj", 256, 64),
+             ["layers.1.self_attn.q_proj and", "layers.1.self_attn.qkv_proj", "the same rows"]),
+            ("gate and up beside gate", lambda t: [both(layer % 0 + "mlp." + name, n, 64)(t) for
+                                                   name, n in (("gate_up_proj", 320),
+                                                               ("up_proj", 160))],
+             ["layers.0.mlp.up_proj and", "layers.0.mlp.gate_up_proj", "the same rows"]),
             ("too high a rank", both(layer % 0 + "mlp.up_proj", 160, 64, 513),
              ["rank 513", "up to 512"]),
             ("ranks that differ", put(BASE + ".lora_A.weight", (5, 64)), ["q_proj", "different ranks"]),
