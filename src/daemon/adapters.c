@@ -7,10 +7,12 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* Splits NAME=PATH. The name of a path alone is its last part, without .gguf. */
+/* Splits NAME=PATH. The name of a path alone is its last part, without .gguf. A path may have
+ * '=', and a name no '/'. */
 static void split(const char *item, char **name, char **path)
 {
-	const char *eq = strchr(item, '=');
+	const char *eq = item + strcspn(item, "=/");
+	eq = *eq == '=' ? eq : NULL;
 	struct str n = {item, eq ? (size_t)(eq - item) : 0};
 	char *bare = file_without_slashes(eq ? eq + 1 : item);
 	if (!eq) {

@@ -17,8 +17,9 @@ struct adapters {
 	int n_all;
 };
 
-/* Items are NAME=PATH, or PATH, whose last part is the name then. E_CONFIG: a name is there twice,
- * or the model has it already. Views into c. After a failure, too, call adapters_deinit. */
+/* Items are NAME=PATH, or PATH, whose last part is the name then; a NAME has no '/'. E_CONFIG: a
+ * name is there twice, or the model has it already. Views into c. After a failure, too, call
+ * adapters_deinit. */
 enum status adapters_plan(const struct config *c, const char *model_name, struct adapters *out,
 			  struct fail *fail) MUST_USE;
 void adapters_deinit(struct adapters *a);

@@ -148,7 +148,8 @@ def test_models(t, _):
 def test_refused(t, _):
     for lora, words in (
             ("a=%s/some" % LORA, ["layers.0.self_attn.q_proj", "another base model"]),
-            ("a=/nonexistent", ["lora: ", "/nonexistent"]),
+            ("a=/nonexistent/r=8", ["lora: ", "/nonexistent/r=8"]),
+            ("/nonexistent/r=16", ["lora: ", "/nonexistent/r=16"]),
             ("a=%s/all, a=%s/other" % (LORA, LORA), ["the name a is taken"]),
             ("llama-biases=%s/all" % LORA, ["the name llama-biases is taken"]),
             ("=%s/all" % LORA, ["NAME=PATH"])):
