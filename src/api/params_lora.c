@@ -2,7 +2,8 @@
  *
  * Which LoRA adapter answers: the one that `model` names, as vLLM has it, or the one in `lora`, a
  * list of {id, scale} as llama-server has it. An id is the adapter's index in the setting `lora`.
- * Adapters that the list leaves out, or has with scale 0, add nothing.
+ * Adapters that the list leaves out, or has with scale 0, add nothing. Where both are there, the
+ * list gives the scale of the adapter that `model` names: the answer says that name.
  */
 #include "api/fields.h"
 #include "api/params.h"
@@ -60,8 +61,9 @@ enum status params_read_lora(const struct json_node *body, struct api_call *c, s
 	enum status st = json_read_list(&at, MAX_LISTED, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++)
 		st = read_item(&at, i, c->api, &id, &scale, fail);
-	if (st == OK && id && r->lora && id != r->lora)
-		return json_read_fail(&at, fail, "has another adapter than `model`");
+	if (st == OK && r->lora && id != r->lora)
+		return json_read_fail(&at, fail, id ? "has another adapter than `model`"
+				      : "must give the adapter of `model` a scale that is not 0");
 	if (st != OK)
 		return st;
 	r->lora = (int)id;

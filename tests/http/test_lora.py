@@ -83,10 +83,14 @@ def test_faults(t, d):
             ({"lora": [{"id": 0, "scale": "x"}]}, "lora[0].scale", ""),
             ({"lora": 1}, "lora", ""),
             ({"lora": [{"id": 0, "scale": 1}, {"id": 1, "scale": 1}]}, "lora[1]", "one adapter"),
-            ({"lora": [{"id": 0, "scale": 1}], "model": "other"}, "lora", "another adapter")):
+            ({"lora": [{"id": 0, "scale": 1}], "model": "other"}, "lora", "another adapter"),
+            ({"lora": [{"id": 0, "scale": 0}], "model": "first"}, "lora", "a scale that is not 0"),
+            ({"lora": [{"id": 1, "scale": 0}], "model": "first"}, "lora", "a scale that is not 0"),
+            ({"lora": [{"id": 0, "scale": 1001}]}, "lora[0].scale", "1000")):
         a = ask(d, **more)
         t.ok(a.status == 400 and a.error["param"] == param and words in a.error["message"],
              "%s: %s" % (param, more), a.body)
+    t.equal(ask(d, lora=[], model="first").json["model"], "first", "an empty list says nothing")
     a = ask(d, model="third")
     t.equal((a.status, a.error["param"]), (404, "model"), "a name that nobody has")
 
