@@ -66,23 +66,41 @@ void draft_model_taps(const struct model *m, const struct model *draft, int32_t 
 	memcpy(out, e->taps[0] < 0 ? usual : e->taps, sizeof usual);
 }
 
-static enum status check_head(const struct model *m, const struct model *draft, struct fail *fail)
+static enum status check_taps(const struct model *m, const struct model *draft, struct fail *fail)
 {
 	const struct model_config *c = &draft->config, *of = &m->config;
 	int32_t taps[EAGLE_TAPS];
+	if (of->streams.count)
+		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s reads the input "
+			       "of three layers, and the layers of %.200s have several residual "
+			       "streams", draft->dir, m->dir);
+	if (c->eagle.taps[0] < 0 && of->n_layers < EAGLE_TAPS)
+		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s reads the input "
+			       "of three layers, and %.200s has %d", draft->dir, m->dir,
+			       (int)of->n_layers);
 	draft_model_taps(m, draft, taps);
-	if (c->eagle.dim != of->d_model || c->n_vocab != of->n_vocab ||
-	    (c->d_model != of->d_model && !model_has(draft, "embed_tokens")))
+	for (int i = 0; i < EAGLE_TAPS; i++)
+		if (taps[i] >= of->n_layers)
+			return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s reads "
+				       "the input of layer %d, and the last layer of %.200s is %d",
+				       draft->dir, (int)taps[i], m->dir, (int)of->n_layers - 1);
+	return OK;
+}
+
+static enum status check_head(const struct model *m, const struct model *draft, struct fail *fail)
+{
+	const struct model_config *c = &draft->config, *of = &m->config;
+	if (c->eagle.dim != of->d_model || c->n_vocab != of->n_vocab)
 		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s is a head for "
 			       "models of width %d with %d tokens, and %.200s has width %d and %d "
 			       "tokens", draft->dir, (int)c->eagle.dim, (int)c->n_vocab, m->dir,
 			       (int)of->d_model, (int)of->n_vocab);
-	for (int i = 0; i < EAGLE_TAPS; i++)
-		if (taps[i] < 0 || taps[i] >= of->n_layers || of->streams.count)
-			return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s reads "
-				       "the input of layer %d, which %.200s does not have",
-				       draft->dir, (int)taps[i], m->dir);
-	return OK;
+	if (c->d_model != of->d_model && !model_has(draft, "embed_tokens"))
+		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s has no "
+			       "embed_tokens, and cannot read those of %.200s: its width is %d, "
+			       "theirs %d", draft->dir, m->dir, (int)c->d_model,
+			       (int)of->d_model);
+	return check_taps(m, draft, fail);
 }
 
 enum status draft_model_check(const struct model *m, const struct model *draft,

@@ -374,6 +374,36 @@ static void refused(struct rig *r, const char *dir, const char *why)
 	model_close(draft);
 }
 
+/* Heads that do not fit a model, and the sentences about them. */
+static void test_heads(void)
+{
+	struct model *m = open_model("tests/golden/models/smollm3");
+	struct model *head = open_model("tests/golden/drafters/smollm3-eagle3");
+	const struct model_config is = m->config, its = head->config;
+	struct model_config *of = &m->config, *c = &head->config;
+	const struct {
+		int32_t *change, to;
+		const char *why;
+	} cases[] = {
+		{&of->d_model, 48, "for models of width 32 with 512 tokens, and "},
+		{&c->d_model, 48, "has no embed_tokens"},
+		{&of->streams.count, 4, "several residual streams"},
+		{&of->n_layers, 2, "reads the input of three layers"},
+		{&c->eagle.taps[0], is.n_layers, "and the last layer of "},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct fail fail = {0};
+		*cases[i].change = cases[i].to;
+		is_int(draft_model_check(m, head, &fail), E_CONFIG, "%s", cases[i].why);
+		ok(strstr(fail.text, cases[i].why) != NULL, "%s", fail.text);
+		m->config = is;
+		head->config = its;
+	}
+	is_int(draft_model_check(m, head, NULL), OK, "a head that fits");
+	model_close(m);
+	model_close(head);
+}
+
 int main(void)
 {
 	struct rig r = rig_open(4096, true);
@@ -386,6 +416,7 @@ int main(void)
 	test_never(r.e);
 	test_plan(&r);
 	test_vocabulary(&r);
+	test_heads();
 	refused(&r, "models/halo-tiny", "has another vocabulary: token ");
 	refused(&r, "tests/golden/models/qwen35", "its recurrent state cannot go back");
 	refused(&r, "tests/golden/drafters/smollm3-eagle3", "is a head for models of width 32");
