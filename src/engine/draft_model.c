@@ -100,6 +100,11 @@ static enum status check_head(const struct model *m, const struct model *draft, 
 			       "embed_tokens, and cannot read those of %.200s: its width is %d, "
 			       "theirs %d", draft->dir, m->dir, (int)c->d_model,
 			       (int)of->d_model);
+	/* Else logits of all tokens would meet a table of its own vocabulary. */
+	if (c->tied_embeddings && c->eagle.vocab < c->n_vocab)
+		return fail_at(fail, E_CONFIG, "draft_model", "draft_model: %.200s has no lm_head "
+			       "for its own vocabulary of %d tokens: draft_vocab_size does not go "
+			       "with tie_word_embeddings", draft->dir, (int)c->eagle.vocab);
 	return check_taps(m, draft, fail);
 }
 

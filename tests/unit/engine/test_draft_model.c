@@ -379,6 +379,11 @@ static void test_heads(void)
 {
 	struct model *m = open_model("tests/golden/models/smollm3");
 	struct model *head = open_model("tests/golden/drafters/smollm3-eagle3");
+	head->config.tied_embeddings = true;
+	struct fail tied = {0};
+	is_int(draft_model_check(m, head, &tied), E_CONFIG, "the table of tokens as its head");
+	ok(strstr(tied.text, "vocabulary of 256 tokens") != NULL, "%s", tied.text);
+	head->config.tied_embeddings = false;
 	const struct model_config is = m->config, its = head->config;
 	struct model_config *of = &m->config, *c = &head->config;
 	const struct {
