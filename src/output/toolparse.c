@@ -296,6 +296,17 @@ static void step_expect(struct toolparse *p, char c)
 		follow_other(p);
 }
 
+/* Is it " to=self", or such a header behind other words? */
+static bool is_to_self(struct str header)
+{
+	ptrdiff_t at = str_find(header, STR("to="), 0);
+	size_t begin = (size_t)at + 3, end = begin;
+	while (at >= 0 && end < header.n && !jsonscan_is_space(header.p[end]) &&
+	       header.p[end] != '<')
+		end++;
+	return at >= 0 && str_is((struct str){header.p + begin, end - begin}, "self");
+}
+
 /* Reads "<|channel|>commentary to=functions.f <|constrain|>json"; the two parts come in
  * either order. Or "assistant to=self", where a call is not in the header. */
 static void take_header(struct toolparse *p, struct str header, size_t n_literal)
@@ -304,8 +315,8 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	static const char to[] = "to=functions.";
 	ptrdiff_t at = str_find(header, STR("to=functions."), 0);
 	if (at < 0 || !s->next[2]) {
-		bool thinks = str_find(header, STR("analysis"), 0) >= 0 ||
-			      str_find(header, STR("to=self"), 0) >= 0;
+		bool thinks = s->next[2] ? str_find(header, STR("analysis"), 0) >= 0
+					 : is_to_self(header);
 		toolparse_enter(p, s->next[thinks]);
 		return;
 	}

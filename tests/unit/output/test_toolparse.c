@@ -340,6 +340,13 @@ static const struct row rows[] = {
 	 "<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n</atem:invoke>\n"
 	 "</atem:function_calls>",
 	 "(r:so)[functions.weather {\"city\": \"Rome\", \"days\": 2}][f {}]"},
+	{.format = "atem",
+	 .name = "tools whose names look like reasoning",
+	 " to=functions.analysis<|message|><atem:function_calls>\n<atem:invoke name=\"analysis\">"
+	 "\n</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=selfie<|message|>"
+	 "<atem:function_calls>\n<atem:invoke name=\"selfie\">\n</atem:invoke>\n"
+	 "</atem:function_calls>",
+	 "[analysis {}][selfie {}]"},
 	{.format = "atem", .name = "an answer alone", "<|message|>Three.", "Three."},
 	{.format = "atem", .name = "plain text", "Hello <there>.", "Hello <there>."},
 	{.format = "atem",
