@@ -89,7 +89,8 @@ void fit_tell(const struct fit *f, struct engine_opts *io)
 {
 	io->have = &f->ledger.device;
 	io->beside = f->ledger.device_taken;
-	io->sight = f->vision ? vision_sight(f->vision) : f->sound ? sound_sight() : NULL;
+	io->image_rules = f->vision ? vision_image_rules(f->vision)
+			  : f->sound ? sound_image_rules() : NULL;
 }
 
 enum status fit_check_listener(const struct fit *f, const char *dir, struct fail *fail)

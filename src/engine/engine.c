@@ -57,7 +57,7 @@ enum status engine_create_with(const struct engine_graph *g,
 		return E_INVAL;
 	struct engine *e = xcalloc(1, sizeof *e);
 	e->n_ctx = n_ctx;
-	e->sight = o->sight;
+	e->image_rules = o->image_rules;
 	e->max_seqs = o->max_seqs ? o->max_seqs : 8;
 	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);

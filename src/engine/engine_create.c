@@ -170,7 +170,7 @@ static void set_limits(const struct model *m, const struct backend *b,
 				  .moves = uses_disk(o),
 				  .mtp = o->mtp && m->config.mtp && !o->gives_rows,
 				  .mtp_vocab = o->mtp_vocab,
-				  .sight = o->sight,
+				  .image_rules = o->image_rules,
 				  .loras = o->loras, .n_loras = o->n_loras,
 				  .load = o->load};
 	if (o->draft && o->draft->config.eagle.is_head) {

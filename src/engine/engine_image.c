@@ -109,17 +109,18 @@ void engine_image_place(struct engine *e, const struct engine_seq *s, int at, in
 	const struct engine_image *m = image_at(s, at);
 	get_position(s, at, e->arrays.rope_position + 3 * (size_t)t);
 	e->arrays.last_seen[t] = m && !m->is_sound ? m->at + m->n - 1 : at;
-	if (m && e->sight && e->sight->has_stand_in && (at - m->at) % (m->n_cols + m->n_gap) <
-							       m->n_cols)
-		e->arrays.token[t] = e->sight->stand_in;
+	const struct engine_image_rules *rules = e->image_rules;
+	if (m && rules && rules->has_stand_in &&
+	    (at - m->at) % (m->n_cols + m->n_gap) < m->n_cols)
+		e->arrays.token[t] = rules->stand_in;
 }
 
 int engine_seq_whole(const struct engine *e, const struct engine_seq *s, int n, int most)
 {
-	const struct engine_sight *sight = e->sight;
+	const struct engine_image_rules *rules = e->image_rules;
 	int last = s->length + n - 1;
 	const struct engine_image *m = n > 0 ? image_at(s, last) : NULL;
-	if (!m || m->is_sound || !sight || sight->seen == SIGHT_CAUSAL ||
+	if (!m || m->is_sound || !rules || rules->seen == IMAGE_CAUSAL ||
 	    last == m->at + m->n - 1)
 		return n;
 	int whole = m->at + m->n - s->length;

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* An image in a prompt. Its tokens lie together, row after row of the image, and each has a
- * row of numbers that takes the place of its embedding (engine_opts.sight). After each row there
- * may be tokens that keep their embeddings, such as [IMG_BREAK]. */
+ * row of numbers that takes the place of its embedding (engine_opts.image_rules). After each row
+ * there may be tokens that keep their embeddings, such as [IMG_BREAK]. */
 struct engine_image {
 	int32_t at, n;          /* first token of the prompt; tokens, n_rows * (n_cols + n_gap) */
 	int32_t n_rows, n_cols; /* rows and columns of tokens */
@@ -27,11 +27,11 @@ struct engine_image {
 /* What a model's text part has for images. Positions have three axes (M-RoPE, Qwen2-VL,
  * 2024, section 2.1): pair i of a head rotates by the height where i % 3 is 1 and i is below
  * 3 n_height, by the width where i % 3 is 2 and i is below 3 n_width, else by the time. */
-struct engine_sight {
+struct engine_image_rules {
 	bool is_flat; /* positions have one axis: an image's tokens go on as text does */
 	/* An image's tokens also see later tokens of the same image, in all layers or only in
 	 * those with a window. The window itself still holds. */
-	enum { SIGHT_CAUSAL, SIGHT_MUTUAL, SIGHT_MUTUAL_LOCAL } seen;
+	enum { IMAGE_CAUSAL, IMAGE_MUTUAL, IMAGE_MUTUAL_LOCAL } seen;
 	int32_t n_deep; /* first layers after which rows are added (DeepStack, 2024) */
 	int32_t n_height, n_width;
 	/* For models that read more of a token than its embedding: the token that they read in

@@ -43,7 +43,8 @@ struct engine_opts {
 	const char *kv_dir;
 	int64_t kv_disk_limit;
 	bool kv_dir_is_needed; /* one that cannot be used is a failure, not a warning */
-	const struct engine_sight *sight; /* outlives the engine; NULL: no prompt has images */
+	/* Outlives the engine; NULL: no prompt has images. */
+	const struct engine_image_rules *image_rules;
 	/* (n_loras) adapters that prompts may name; all of them are in the device's memory. Read
 	 * until engine_create returns. */
 	const struct lora *const *loras;

@@ -42,7 +42,7 @@ struct engine {
 	 * that begins at arrays.token. */
 	struct engine_batch batch;
 	struct batch_arrays arrays;
-	const struct engine_sight *sight; /* NULL: no prompt has images */
+	const struct engine_image_rules *image_rules; /* NULL: no prompt has images */
 	struct engine_view *views; /* images in the batch */
 	int n_view_room;
 	int32_t *logits_before; /* (B) logit rows of the slices before this one */

@@ -16,7 +16,7 @@
 #include "engine/family.h"
 #include "engine/graph_lora.h"
 #include "engine/graph_move.h"
-#include "engine/graph_sight.h"
+#include "engine/graph_images.h"
 #include "engine/mtp.h"
 #include "engine/rope.h"
 #include "engine/step_ids.h"
@@ -152,8 +152,8 @@ static size_t ids_count(const struct graph *g)
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0, .n_lora = n_lora,
-		.n_rope = graph_sight_has_axes(g) ? 3 * t : 0,
-		.n_seen = graph_sight_is_mutual(g) ? t : 0,
+		.n_rope = graph_images_has_axes(g) ? 3 * t : 0,
+		.n_seen = graph_images_is_mutual(g) ? t : 0,
 		.n_page = b * DIV_UP((size_t)g->limits.n_ctx, size) +
 			  n_alone * DIV_UP((size_t)g->limits.alone_ctx, size)});
 }
@@ -236,7 +236,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	if (st == OK)
 		st = eagle_tap_alloc(g, fail);
 	if (st == OK)
-		st = graph_sight_alloc(g, fail);
+		st = graph_images_alloc(g, fail);
 	if (st == OK)
 		st = graph_lora_alloc(g, fail);
 	if (st == OK)
@@ -354,8 +354,8 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->states.save_at = step_put(g, b->states.save_at, n_state);
 	out->hidden = step_put(g, b->hidden, g->limits.mtp ? n_tok : 0);
 	out->rope_position = step_put(g, b->rope_position,
-				      graph_sight_has_axes(g) ? 3 * n_tok : 0);
-	out->last_seen = step_put(g, b->last_seen, graph_sight_is_mutual(g) ? n_tok : 0);
+				      graph_images_has_axes(g) ? 3 * n_tok : 0);
+	out->last_seen = step_put(g, b->last_seen, graph_images_is_mutual(g) ? n_tok : 0);
 	out->lora = step_put(g, b->lora, b->has_lora ? n_tok : 0);
 	out->lora_scale = step_put(g, b->lora_scale, b->has_lora ? n_tok : 0);
 	if (rope_has_attn_temp(g->c))
@@ -442,8 +442,8 @@ static enum status run_ropes(struct graph *g, const struct graph_step *s, struct
 	int32_t t = s->b->n_tok;
 	for (int32_t r = 0; r < g->c->n_ropes; r++)
 		RUN(rope_table, .n_tok = t, .n_freq = model_n_rot(g->c, r) / 2,
-		    .position = g->sight.rope_axis ? s->ids.rope_position : s->ids.position,
-		    .axis = g->sight.rope_axis, .inv_freq = g->inv_freq[r],
+		    .position = g->images.rope_axis ? s->ids.rope_position : s->ids.position,
+		    .axis = g->images.rope_axis, .inv_freq = g->inv_freq[r],
 		    .table = g->rope[r], .scale = g->rope_factor[r]);
 	if (g->layers[0].compressed.n_heads)
 		return compressed_begin(g, s, fail);
@@ -461,7 +461,7 @@ static enum status run_layer(struct graph *g, int i, const struct graph_step *s,
 		TRY(g->family->mix(g, &g->layers[i], s, fail));
 		TRY(g->family->feed(g, &g->layers[i], s, fail));
 	}
-	return graph_sight_add(g, s, i, fail);
+	return graph_images_add(g, s, i, fail);
 }
 
 /* All that a step queues up to its first piece of logits: what may be recorded. */
@@ -475,7 +475,7 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 		RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
 		    .scale = g->c->embed_scale);
 	if (!g->limits.target)
-		st = graph_sight_rows(g, s, fail);
+		st = graph_images_rows(g, s, fail);
 	if (st == OK)
 		st = run_ropes(g, s, fail);
 	if (st == OK && g->family->begin)
@@ -727,7 +727,7 @@ static void destroy(void *ctx)
 	free(g->expert_weights);
 	free(g->head_memory);
 	free(g->rows_host);
-	free(g->sight.deep_host);
+	free(g->images.deep_host);
 	free(g->mtp.host);
 	for (int i = 0; i < graph_n_layers(g); i++)
 		ngram_free(&g->layers[i].ngram);
@@ -855,7 +855,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 	if (st == OK)
 		st = upload_frequencies(g);
 	if (st == OK)
-		st = graph_sight_begin(g);
+		st = graph_images_begin(g);
 	if (st == OK)
 		st = graph_move_begin(g);
 	if (st == OK)

@@ -50,7 +50,7 @@ struct graph_limits {
 	int32_t taps[EAGLE_TAPS];
 	const struct engine_graph *target; /* it is a head, for this graph; else NULL */
 	int32_t mtp_vocab; /* engine_opts.mtp_vocab */
-	const struct engine_sight *sight; /* engine_opts.sight */
+	const struct engine_image_rules *image_rules; /* engine_opts.image_rules */
 	const struct lora *const *loras; /* (n_loras) engine_opts.loras, read in create alone */
 	int n_loras;
 };
@@ -173,7 +173,7 @@ struct graph {
 	double *inv_freq[MODEL_MAX_ROPES];   /* (n_rot/2) */
 	double rope_factor[MODEL_MAX_ROPES]; /* of cos and sin, unless a scale has it */
 	float *rope[MODEL_MAX_ROPES];        /* (T, n_rot/2, 2) */
-	struct sight_scratch sight;
+	struct images_scratch images;
 	struct mover mover;
 	void *wide_k, *wide_v;         /* kv_pages.wide_k and wide_v, of all layers */
 	float *x;                      /* (T, D) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a graph keeps beside its layers, for graph_sight.c, graph_move.c and mtp.c. Letters as in
+ * What a graph keeps beside its layers, for graph_images.c, graph_move.c and mtp.c. Letters as in
  * kernels/README.md. Thread: engine.
  */
 #pragma once
@@ -33,8 +33,8 @@ struct eagle_scratch {
 	void *in;
 };
 
-/* Of images (graph_sight.h). T: max_batch_tok. */
-struct sight_scratch {
+/* Of images (graph_images.h). T: max_batch_tok. */
+struct images_scratch {
 	int32_t *rope_axis; /* (n_rot/2) `axis` of rope_table; NULL: prompts have no images */
 	void *deep;         /* (T, D) act, what is added after a layer */
 	void *deep_host;    /* host (n_deep, T, D) act */

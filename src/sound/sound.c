@@ -271,9 +271,9 @@ void sound_destroy(struct sound *s)
 	free(s);
 }
 
-const struct engine_sight *sound_sight(void)
+const struct engine_image_rules *sound_image_rules(void)
 {
-	static const struct engine_sight flat = {.is_flat = true};
+	static const struct engine_image_rules flat = {.is_flat = true};
 	return &flat;
 }
 

@@ -31,9 +31,9 @@ enum status sound_create(const struct sound_opts *o, struct sound **out,
 			 struct fail *fail) MUST_USE; /* sound_open and sound_load_tower in one */
 void sound_destroy(struct sound *s); /* NULL is fine; views may live on */
 
-/* What the text model's engine must know (engine_opts.sight) if the model sees no images: with
- * images, vision_sight serves both. Always valid. */
-const struct engine_sight *sound_sight(void);
+/* What the text model's engine must know (engine_opts.image_rules) if the model sees no images:
+ * with images, vision_image_rules serves both. Always valid. */
+const struct engine_image_rules *sound_image_rules(void);
 int32_t sound_token(const struct sound *s);       /* the token that stands for a clip */
 const char *sound_device(const struct sound *s);  /* for the log */
 const char *sound_note(const struct sound *s);    /* as vision_note */

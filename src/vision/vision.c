@@ -128,7 +128,7 @@ static enum status check_text(const struct vision_config *c, const struct vision
 	if (n > o->max_tokens)
 		return fail_set(fail, E_UNSUPPORTED, "each image has %d tokens, more than "
 				"image_tokens = %d", (int)n, (int)o->max_tokens);
-	if (c->sight.seen == SIGHT_CAUSAL)
+	if (c->image_rules.seen == IMAGE_CAUSAL)
 		return OK;
 	if (o->step_tokens < n)
 		return fail_set(fail, E_UNSUPPORTED, "the %d tokens of an image need one step: "
@@ -187,7 +187,7 @@ static enum status prepare(struct vision *v, const struct vision_opts *o, struct
 {
 	v->tensors = v->mmproj ? v->mmproj : o->model->tensors;
 	v->cache_bytes = o->cache_bytes;
-	bool is_cut = vision_config_fills(&v->config) && v->config.sight.seen != SIGHT_CAUSAL;
+	bool is_cut = vision_config_fills(&v->config) && v->config.image_rules.seen != IMAGE_CAUSAL;
 	vision_patches_limit(&v->config, is_cut ? MIN(o->max_tokens, MAX(o->step_tokens, 1))
 						: o->max_tokens);
 	enum status st = check_text(&v->config, o, fail);
@@ -268,9 +268,9 @@ void vision_destroy(struct vision *v)
 	free(v);
 }
 
-const struct engine_sight *vision_sight(const struct vision *v)
+const struct engine_image_rules *vision_image_rules(const struct vision *v)
 {
-	return &v->config.sight;
+	return &v->config.image_rules;
 }
 
 int32_t vision_token(const struct vision *v)

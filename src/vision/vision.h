@@ -38,8 +38,9 @@ enum status vision_create(const struct vision_opts *o, struct vision **out,
 						        * one */
 void vision_destroy(struct vision *v); /* NULL is fine; views may live on */
 
-/* What the text model's engine must know about images (engine_opts.sight). Valid as long as v. */
-const struct engine_sight *vision_sight(const struct vision *v);
+/* What the text model's engine must know about images (engine_opts.image_rules). Valid as long as
+ * v. */
+const struct engine_image_rules *vision_image_rules(const struct vision *v);
 int32_t vision_token(const struct vision *v); /* the token that stands for an image */
 /* Token i of the tokens that stand for image m in a prompt. */
 int32_t vision_token_at(const struct vision *v, const struct engine_image *m, int32_t i);

@@ -56,7 +56,7 @@ static enum status read_deep(const json_t *vision, struct vision_config *c, stru
 			return vision_config_refuse(fail, "deepstack_visual_indexes");
 		c->deep_at[c->n_deep++] = (int32_t)at;
 	}
-	c->sight.n_deep = c->n_deep;
+	c->image_rules.n_deep = c->n_deep;
 	return OK;
 }
 
@@ -103,7 +103,7 @@ static enum status read_sections(const json_t *root, const struct model *m,
 {
 	if (!root) {
 		c->token = tokenizer_find(m->tokenizer, STR("<|image_pad|>"));
-		return vision_gguf_sections(tensors_gguf(m->tensors), &c->sight, fail);
+		return vision_gguf_sections(tensors_gguf(m->tensors), &c->image_rules, fail);
 	}
 	const json_t *text = jsonfile_get(root, "text_config");
 	const json_t *rope = jsonfile_get(text, "rope_parameters");
@@ -112,8 +112,8 @@ static enum status read_sections(const json_t *root, const struct model *m,
 	const json_t *mixed = jsonfile_get(rope, "mrope_interleaved");
 	if (json_array_size(list) != 3 || json_is_false(mixed))
 		return vision_config_refuse(fail, "mrope_section");
-	c->sight.n_height = (int32_t)json_integer_value(json_array_get(list, 1));
-	c->sight.n_width = (int32_t)json_integer_value(json_array_get(list, 2));
+	c->image_rules.n_height = (int32_t)json_integer_value(json_array_get(list, 1));
+	c->image_rules.n_width = (int32_t)json_integer_value(json_array_get(list, 2));
 	return OK;
 }
 

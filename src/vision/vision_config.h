@@ -41,7 +41,7 @@ struct vision_config {
 	int32_t n_gap;        /* text tokens after each row of an image's tokens */
 	int32_t break_token, end_token; /* the text token after a row, and after the last row */
 	const char *shown, *spelled; /* see vision_spelling; or NULL */
-	struct engine_sight sight;
+	struct engine_image_rules image_rules;
 	/* settings of the image processor */
 	int64_t min_pixels, max_pixels;
 	int32_t max_side;     /* VISION_PIXTRAL: longest side; VISION_SIGLIP: both sides of every

@@ -95,16 +95,17 @@ static enum status read_plain(const json_t *root, struct vision_config *c, struc
 /* Layers that read per-layer embeddings get the padding token's for an image's tokens. Only the
  * larger models let an image's tokens see each other, and only in layers with a window. GGUF
  * files do not say so: there a model without per-layer embeddings counts as a larger one. */
-static void read_seen(const json_t *root, const struct model *m, struct engine_sight *sight)
+static void read_seen(const json_t *root, const struct model *m,
+		      struct engine_image_rules *rules)
 {
 	const json_t *text = jsonfile_get(root, "text_config");
 	const char *seen = json_string_value(jsonfile_get(text, "use_bidirectional_attention"));
 	const json_t *pad = jsonfile_get(text, "pad_token_id");
 	bool is_mutual = root ? seen && strcmp(seen, "vision") == 0 : !m->config.gemma4.embed_dim;
-	sight->is_flat = true;
-	sight->seen = is_mutual ? SIGHT_MUTUAL_LOCAL : SIGHT_CAUSAL;
-	sight->has_stand_in = true;
-	sight->stand_in = root ? (int32_t)json_integer_value(pad)
+	rules->is_flat = true;
+	rules->seen = is_mutual ? IMAGE_MUTUAL_LOCAL : IMAGE_CAUSAL;
+	rules->has_stand_in = true;
+	rules->stand_in = root ? (int32_t)json_integer_value(pad)
 			       : vision_gguf_padding(tensors_gguf(m->tensors));
 }
 
@@ -119,10 +120,10 @@ static enum status read_text(const json_t *root, const struct model *m,
 				       "%s, which belongs to an image", names[i]);
 	if (!root)
 		c->token = tokenizer_find(m->tokenizer, str_of(names[2]));
-	read_seen(root, m, &c->sight);
-	if (c->sight.stand_in < 0 || c->sight.stand_in >= m->config.n_vocab)
+	read_seen(root, m, &c->image_rules);
+	if (c->image_rules.stand_in < 0 || c->image_rules.stand_in >= m->config.n_vocab)
 		return fail_at(fail, E_FORMAT, "pad_token_id", "pad_token_id %d is outside the "
-			       "vocabulary", (int)c->sight.stand_in);
+			       "vocabulary", (int)c->image_rules.stand_in);
 	c->shown = names[2];
 	c->spelled = "<|image><|image|><image|>";
 	c->frames = 1;

@@ -86,7 +86,7 @@ static enum status read_text(const json_t *root, const struct model *m,
 		memcpy(c->std, std, sizeof std);
 	}
 	c->frames = c->n_gap = 1;
-	c->sight.is_flat = true;
+	c->image_rules.is_flat = true;
 	c->out_width = c->out_width ? c->out_width : m->config.d_model;
 	c->out_eps = (double)m->config.norm_eps;
 	return OK;

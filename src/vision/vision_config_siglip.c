@@ -73,8 +73,8 @@ static enum status read_text(const json_t *root, const struct model *m,
 		c->mean[i] = c->std[i] = 0.5;
 	c->frames = 1;
 	c->filter = IMAGE_BILINEAR;
-	c->sight.is_flat = true;
-	c->sight.seen = SIGHT_MUTUAL;
+	c->image_rules.is_flat = true;
+	c->image_rules.seen = IMAGE_MUTUAL;
 	c->out_width = c->out_width ? c->out_width : m->config.d_model;
 	return OK;
 }

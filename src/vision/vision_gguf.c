@@ -191,7 +191,7 @@ static enum status read_deep(const struct gguf *g, struct vision_config *c, stru
 				       "mmproj: these deepstack layers are not supported");
 		c->deep_at[c->n_deep++] = (int32_t)i;
 	}
-	c->sight.n_deep = c->n_deep;
+	c->image_rules.n_deep = c->n_deep;
 	return OK;
 }
 
@@ -356,7 +356,7 @@ enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out
 	return st;
 }
 
-enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *sight,
+enum status vision_gguf_sections(const struct gguf *text, struct engine_image_rules *rules,
 				 struct fail *fail)
 {
 	struct str arch = STR("");
@@ -370,8 +370,8 @@ enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *s
 	if (!v || v->n < 3 || !gguf_integer(v, 1, &height) || !gguf_integer(v, 2, &width) ||
 	    height < 0 || width < 0 || height > 512 || width > 512)
 		return fail_at(fail, E_MISSING, key, "%s is missing from the model's file", key);
-	sight->n_height = (int32_t)height;
-	sight->n_width = (int32_t)width;
+	rules->n_height = (int32_t)height;
+	rules->n_width = (int32_t)width;
 	return OK;
 }
 

@@ -14,8 +14,8 @@ enum status vision_gguf_open(const char *path, struct tensors **out,
 enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,
 			     struct fail *fail) MUST_USE;
 /* Reads how rope's pairs are shared out to time, row and column, from a text model's GGUF file,
- * into *sight. E_MISSING. */
-enum status vision_gguf_sections(const struct gguf *text, struct engine_sight *sight,
+ * into *rules. E_MISSING. */
+enum status vision_gguf_sections(const struct gguf *text, struct engine_image_rules *rules,
 				 struct fail *fail) MUST_USE;
 /* The id of the padding token in a text model's GGUF file, else 0. */
 int32_t vision_gguf_padding(const struct gguf *text);

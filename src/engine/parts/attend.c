@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
-#include "engine/graph_sight.h"
+#include "engine/graph_images.h"
 
 /* --- weights and memory -------------------------------------------------------------- */
 
@@ -241,7 +241,7 @@ enum status attend_see(struct graph *g, const struct layer *l, const struct grap
 		.seq_of = s->ids.seq_of, .position = s->ids.position,
 		.first_tok = s->ids.first_tok, .page_table = s->ids.page_table, .y = r->y,
 		.sinks = a->sinks};
-	graph_sight_see(g, s, &seen);
+	graph_images_see(g, s, &seen);
 	if (x->index)
 		st = indexer_run(g, l, s, &seen, fail);
 	if (st != OK)

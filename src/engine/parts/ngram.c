@@ -31,7 +31,7 @@
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
-#include "engine/graph_sight.h"
+#include "engine/graph_images.h"
 
 /* --- which rows ---------------------------------------------------------------------- */
 

@@ -60,7 +60,8 @@ static int64_t taken_by(const char *vectors, const char *scores, bool sees, bool
 	ok(!is_open || (f.scores != NULL) == (scores != NULL), "its reranker");
 	ok(!is_open || (f.vision != NULL) == sees, "its tower for images");
 	ok(!is_open || (f.sound != NULL) == hears, "its tower for sound");
-	ok(!is_open || (eo.sight != NULL) == (sees || hears), "of which the text model knows");
+	ok(!is_open || (eo.image_rules != NULL) == (sees || hears),
+	   "of which the text model knows");
 	fit_close(&f);
 	*pages = is_planned ? p.n_pages : -1;
 	return f.ledger.device_taken;
@@ -70,16 +71,16 @@ static void test_sum(char *last, char *xlm)
 {
 	int64_t pages[6];
 	int64_t none = taken_by(NULL, NULL, false, false, &pages[0]);
-	int64_t sight = taken_by(NULL, NULL, true, false, &pages[1]);
+	int64_t images = taken_by(NULL, NULL, true, false, &pages[1]);
 	int64_t vectors = taken_by(last, NULL, false, false, &pages[2]);
 	int64_t scores = taken_by(NULL, xlm, false, false, &pages[3]);
 	int64_t all = taken_by(last, xlm, true, true, &pages[4]);
 	int64_t sound = taken_by(NULL, NULL, false, true, &pages[5]);
 	is_int(none, 0, "nothing beside the model");
-	ok(sight > MIB && vectors > 0 && scores > 0 && sound > MIB,
-	   "each takes some: %lld, %lld, %lld, %lld", (long long)sight, (long long)vectors,
+	ok(images > MIB && vectors > 0 && scores > 0 && sound > MIB,
+	   "each takes some: %lld, %lld, %lld, %lld", (long long)images, (long long)vectors,
 	   (long long)scores, (long long)sound);
-	is_int(all, sight + vectors + scores + sound, "and all take their sum");
+	is_int(all, images + vectors + scores + sound, "and all take their sum");
 	ok(pages[0] > pages[2] && pages[2] > pages[4] && pages[1] > pages[4] &&
 		   pages[3] > pages[4] && pages[5] > pages[4] && pages[4] > 0,
 	   "the cache gets what is left: %lld, %lld, %lld, %lld, %lld, %lld pages",

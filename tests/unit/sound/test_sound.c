@@ -93,7 +93,7 @@ static struct rig rig_open(const char *name, const struct backend_opts *bo, bool
 	if (st == OK)
 		st = backend_create(bo, &r.b, &fail);
 	if (st == OK) {
-		eo.sight = sees ? vision_sight(r.v) : sound_sight();
+		eo.image_rules = sees ? vision_image_rules(r.v) : sound_image_rules();
 		st = engine_create(r.m, r.b, &eo, &r.e, &fail);
 	}
 	if (st != OK) {
@@ -260,7 +260,7 @@ static json_t *read_cases(const struct rig *r)
 	return all;
 }
 
-/* Without sight only the prompts that have sounds alone. */
+/* Without images only the prompts that have sounds alone. */
 static void test_prompts(struct rig *r, const char *how, double most)
 {
 	json_t *all = read_cases(r);
@@ -533,7 +533,7 @@ int main(void)
 	test_settings(&r);
 	rig_close(&r);
 	r = rig_open(OMNI, &exact, false);
-	test_prompts(&r, "exact, without sight", TOLERANCE);
+	test_prompts(&r, "exact, without images", TOLERANCE);
 	rig_close(&r);
 	test_asr("qwen3asr", &exact);
 	test_asr("qwen3asr-hf", &exact);

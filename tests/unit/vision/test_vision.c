@@ -223,7 +223,7 @@ static struct rig rig_open(const char *name, const struct source *from, struct e
 	if (st == OK)
 		st = backend_create(from->hip ? &gpu : &bo, &r.b, &fail);
 	if (st == OK) {
-		o.sight = vision_sight(r.v);
+		o.image_rules = vision_image_rules(r.v);
 		o.prefix_cache = true;
 		o.n_ctx = 256;
 		st = engine_create(r.m, r.b, &o, &r.e, &fail);
@@ -272,7 +272,8 @@ static void test_rows(struct rig *r, double most, bool is_share)
 	double worst = 0, largest = 0;
 	for (size_t i = 0; i < n; i++)
 		largest = fmax(largest, fabs((double)want[i]));
-	is_int(n, (size_t)(1 + vision_sight(r->v)->n_deep) * (size_t)(m->n_rows * m->n_cols) * 32,
+	int32_t n_deep = vision_image_rules(r->v)->n_deep;
+	is_int(n, (size_t)(1 + n_deep) * (size_t)(m->n_rows * m->n_cols) * 32,
 	       "%s: %d tokens, in %d rows", r->dir, (int)m->n, (int)m->n_rows);
 	for (size_t i = 0; i < n; i++)
 		worst = worse_of(worst, fabs((double)m->rows[i] - (double)want[i]));
@@ -584,7 +585,7 @@ static void test_blocks(bool is_exact, double most)
 							    .mmproj = floats}, o);
 	struct tower_view *have = see(&a, "rgb.png"), *want = see(&b, "rgb.png");
 	const struct engine_image *x = &have->image, *y = &want->image;
-	size_t n = (size_t)(1 + vision_sight(b.v)->n_deep) * (size_t)y->n * 32;
+	size_t n = (size_t)(1 + vision_image_rules(b.v)->n_deep) * (size_t)y->n * 32;
 	double worst = 0, largest = 0;
 	is_int(x->n, y->n, "a tower in blocks: as many tokens");
 	for (size_t i = 0; i < n; i++) {

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Images in a step of a graph: rows in place of embeddings, what is added to them after the first
- * layers, and the axes of rope. Without limits.sight these functions do nothing. Thread: engine.
+ * layers, and the axes of rope. Without limits.image_rules these functions do nothing. Thread:
+ * engine.
  */
 #pragma once
 #include "engine/graph.h"
 
 /* True if tokens of an image see each other, so that steps have last_seen. */
-bool graph_sight_is_mutual(const struct graph *g);
+bool graph_images_is_mutual(const struct graph *g);
 /* Sets a->last_seen, if step s has images whose tokens see each other in a layer
  * with a->window. */
-void graph_sight_see(const struct graph *g, const struct graph_step *s,
+void graph_images_see(const struct graph *g, const struct graph_step *s,
 		     struct attention_args *a);
 /* True if positions have three axes. */
-bool graph_sight_has_axes(const struct graph *g);
-/* Allocates the memory of struct sight_scratch. */
-enum status graph_sight_alloc(struct graph *g, struct fail *fail) MUST_USE;
+bool graph_images_has_axes(const struct graph *g);
+/* Allocates the memory of struct images_scratch. */
+enum status graph_images_alloc(struct graph *g, struct fail *fail) MUST_USE;
 /* Fill in the axes of rope, once the memory is there. */
-enum status graph_sight_begin(struct graph *g) MUST_USE;
+enum status graph_images_begin(struct graph *g) MUST_USE;
 /* In a step, after the embeddings: puts the images' rows in their place. */
-enum status graph_sight_rows(struct graph *g, const struct graph_step *s,
+enum status graph_images_rows(struct graph *g, const struct graph_step *s,
 			     struct fail *fail) MUST_USE;
 /* In a step, after layer i: adds the images' rows for that layer. */
-enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
+enum status graph_images_add(struct graph *g, const struct graph_step *s, int i,
 			    struct fail *fail) MUST_USE;

@@ -7,57 +7,57 @@
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
-#include "engine/graph_sight.h"
+#include "engine/graph_images.h"
 
-bool graph_sight_has_axes(const struct graph *g)
+bool graph_images_has_axes(const struct graph *g)
 {
-	return g->limits.sight && !g->limits.sight->is_flat;
+	return g->limits.image_rules && !g->limits.image_rules->is_flat;
 }
 
-bool graph_sight_is_mutual(const struct graph *g)
+bool graph_images_is_mutual(const struct graph *g)
 {
-	return g->limits.sight && g->limits.sight->seen != SIGHT_CAUSAL;
+	return g->limits.image_rules && g->limits.image_rules->seen != IMAGE_CAUSAL;
 }
 
-void graph_sight_see(const struct graph *g, const struct graph_step *s,
+void graph_images_see(const struct graph *g, const struct graph_step *s,
 		     struct attention_args *a)
 {
 	bool is_wide = a->window == 0;
-	if (!graph_sight_is_mutual(g) || s->b->n_views == 0 ||
-	    (is_wide && g->limits.sight->seen == SIGHT_MUTUAL_LOCAL))
+	if (!graph_images_is_mutual(g) || s->b->n_views == 0 ||
+	    (is_wide && g->limits.image_rules->seen == IMAGE_MUTUAL_LOCAL))
 		return;
 	a->last_seen = s->ids.last_seen;
 }
 
-enum status graph_sight_alloc(struct graph *g, struct fail *fail)
+enum status graph_images_alloc(struct graph *g, struct fail *fail)
 {
 	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;
 	size_t act = dtype_bytes(g->b->act_type);
-	size_t n_deep = g->limits.sight ? (size_t)g->limits.sight->n_deep : 0;
+	size_t n_deep = g->limits.image_rules ? (size_t)g->limits.image_rules->n_deep : 0;
 	const struct graph_want wanted[] = {
-		{&g->sight.deep, n_deep ? t * d * act : 1},
-		{&g->sight.rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->sight.rope_axis},
+		{&g->images.deep, n_deep ? t * d * act : 1},
+		{&g->images.rope_axis, (size_t)g->c->n_rot / 2 * sizeof *g->images.rope_axis},
 	};
-	size_t n_wanted = ARRAY_LEN(wanted) - !graph_sight_has_axes(g);
-	if (!g->limits.sight)
+	size_t n_wanted = ARRAY_LEN(wanted) - !graph_images_has_axes(g);
+	if (!g->limits.image_rules)
 		return OK;
-	if (!g->measured && !(g->sight.deep_host = malloc(n_deep * t * d * act + 1)))
+	if (!g->measured && !(g->images.deep_host = malloc(n_deep * t * d * act + 1)))
 		return fail_set(fail, E_NOMEM, "no memory for rows of images");
 	return graph_take_all(g, wanted, n_wanted, fail);
 }
 
-enum status graph_sight_begin(struct graph *g)
+enum status graph_images_begin(struct graph *g)
 {
 	int32_t n = g->c->n_rot / 2;
-	const struct engine_sight *s = g->limits.sight;
-	if (!graph_sight_has_axes(g))
+	const struct engine_image_rules *s = g->limits.image_rules;
+	if (!graph_images_has_axes(g))
 		return OK;
 	int32_t *axis = xcalloc((size_t)n, sizeof *axis);
 	for (int32_t i = 0; i < n; i++)
 		axis[i] = i % 3 == 1 && i < 3 * s->n_height  ? 1
 			  : i % 3 == 2 && i < 3 * s->n_width ? 2
 							     : 0;
-	enum status st = g->b->ops->upload(g->b, g->sight.rope_axis, axis,
+	enum status st = g->b->ops->upload(g->b, g->images.rope_axis, axis,
 					   (size_t)n * sizeof *axis);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, NULL);
@@ -65,7 +65,7 @@ enum status graph_sight_begin(struct graph *g)
 	return st;
 }
 
-enum status graph_sight_rows(struct graph *g, const struct graph_step *s, struct fail *fail)
+enum status graph_images_rows(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	size_t d = (size_t)g->c->d_model;
 	enum status st = OK;
@@ -87,8 +87,8 @@ static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 	size_t at = (size_t)v->tok * d, n = (size_t)v->n * d;
 	size_t level = (size_t)i * (size_t)g->limits.max_batch_tok * d;
 	int32_t t = v->n;
-	char *host = (char *)g->sight.deep_host + (level + at) * act;
-	char *deep = (char *)g->sight.deep + at * act;
+	char *host = (char *)g->images.deep_host + (level + at) * act;
+	char *deep = (char *)g->images.deep + at * act;
 	const float *rows = v->image->rows +
 			    ((size_t)(1 + i) * (size_t)v->image->n_rows *
 				     (size_t)v->image->n_cols +
@@ -102,11 +102,11 @@ static enum status add_view(struct graph *g, const struct engine_view *v, int i,
 	return OK;
 }
 
-enum status graph_sight_add(struct graph *g, const struct graph_step *s, int i,
+enum status graph_images_add(struct graph *g, const struct graph_step *s, int i,
 			    struct fail *fail)
 {
 	enum status st = OK;
-	if (!g->limits.sight || i >= g->limits.sight->n_deep)
+	if (!g->limits.image_rules || i >= g->limits.image_rules->n_deep)
 		return OK;
 	for (int k = 0; k < s->b->n_views && st == OK; k++)
 		if (!s->b->views[k].image->is_sound)
