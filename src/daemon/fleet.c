@@ -538,13 +538,13 @@ void fleet_idle(void *ctx, struct model_row *r)
 }
 
 /* Wants the first model with work beside requests that is not in memory. That waits until no
- * request has come for others for a while, and a fault is past. */
+ * request has come for others for a while, and a fault is past. The listener has its own place. */
 static void want_workers(struct fleet *m, int64_t now)
 {
 	bool is_free = !m->busy && !m->wanted && !m->is_draining && !m->is_stopping &&
 		       m->start == FLEET_STARTED;
 	for (int i = 0; i < m->n && is_free; i++)
-		is_free = m->rows[i].state != ROW_LOADED ||
+		is_free = m->rows[i].state != ROW_LOADED || m->rows[i].is_listener ||
 			  (m->rows[i].n_calls == 0 && now - m->rows[i].used_us >= BESIDE_US);
 	for (int i = 0; i < m->n && is_free; i++) {
 		struct member *e = &m->members[i];

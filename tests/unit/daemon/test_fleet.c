@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "audio/audio.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tests/tap.h"
@@ -191,6 +192,14 @@ static void test_work(void)
 	end();
 }
 
+static void wait_until_gone(void)
+{
+	for (int i = 0; i < 100000 && fleet_leaving_us(fleet); i++) {
+		usleep(100);
+		fleet_collect(fleet);
+	}
+}
+
 static void test_sleep(void)
 {
 	is_int(begin(COMMON "sleep_after = 1m\n" MODEL("a", "olmo2") MODEL("b", "phi3")), OK,
@@ -205,10 +214,7 @@ static void test_sleep(void)
 	ok(reaches(&rows[0], ROW_SLEEPING), "and sleeps");
 	is_int(atomic_load(&rows[0].health->heartbeat_us), 0,
 	       "however long that takes, no engine is missed");
-	for (int i = 0; i < 100000 && fleet_leaving_us(fleet); i++) {
-		usleep(100);
-		fleet_collect(fleet);
-	}
+	wait_until_gone();
 	is_int(fleet_leaving_us(fleet), 0, "then it has left");
 	end();
 }
@@ -235,6 +241,21 @@ static void test_faults(void)
 	end();
 }
 
+/* Work beside requests waits for models that it could send away. */
+static void test_work_beside(void)
+{
+	is_int(begin(COMMON "transcription_model = tests/golden/vision/qwen3asr\n"
+		     MODEL("a", "olmo2") MODEL("b", "phi3")), OK, "two and a listener");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads it and the first");
+	rows[0].used_us = 1;
+	busy_with = 1;
+	fleet_tick(fleet);
+	is_int(rows[1].state, ROW_LOADING, "work does not wait for the listener's requests");
+	busy_with = -1;
+	end();
+}
+
 int main(void)
 {
 	const char *top = getenv("HALOD_SRCDIR");
@@ -246,5 +267,10 @@ int main(void)
 	test_work();
 	test_sleep();
 	test_faults();
+	if (audio_check(&fail) == OK) {
+		test_work_beside();
+	} else {
+		printf("# left out: %s\n", fail.text);
+	}
 	return tap_done();
 }
