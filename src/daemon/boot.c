@@ -334,7 +334,7 @@ static enum status open_draft(const struct boot_opts *o, struct boot *b, struct 
 	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps,
 				.takes_head = true, .on_progress = on_draft_files,
 				.ctx = (void *)o};
-	if (!*path || o->is_listener)
+	if (!*path)
 		return OK;
 	enum status s = model_open(path, &mo, &b->draft, fail);
 	if (s != OK)

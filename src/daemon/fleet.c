@@ -675,8 +675,9 @@ static void set_listener(struct fleet *m)
 	*c = *m->o.models->all[0];
 	c->model = c->transcription_model;
 	c->ctx = c->transcription_ctx;
-	c->model_name = c->embedding_model = c->rerank_model = c->transcription_model = c->mmproj =
-		c->chat_template = c->chat_template_kwargs = c->kv_dir = "";
+	c->model_name = c->draft_model = c->embedding_model = c->rerank_model =
+		c->transcription_model = c->mmproj = c->chat_template = c->chat_template_kwargs =
+		c->kv_dir = "";
 	c->aliases = (struct config_list){0};
 	c->tool_format = c->reasoning = "auto";
 	c->images = c->speculative = "off";
