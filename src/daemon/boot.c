@@ -897,6 +897,7 @@ static void take_place(struct boot_shared *s)
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail)
 {
+	struct fail other;
 	*out = (struct boot){.is_listener = o->is_listener};
 	set_stage(o->health, LOAD_CHECKING, 0, 0);
 	if (o->is_listener)
@@ -909,9 +910,10 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		s = load_all(o, out, fail);
 	if (s != OK && o->is_listener && !out->is_check_failed)
 		s = fail_within(fail, s, "transcription_model");
-	/* What does not fit beside others may fit without them. */
+	/* What does not fit beside others may fit without them, if memory is what it lacks. */
 	out->needs_room = (s == E_NOMEM || s == E_CONFIG) && !out->is_counted &&
-			  !out->is_hopeless && o->shared->n_loaded > 0;
+			  !out->is_hopeless && o->shared->n_loaded > 0 &&
+			  boot_check(o, &other) == OK;
 	return s;
 }
 

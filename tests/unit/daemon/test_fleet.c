@@ -241,6 +241,49 @@ static void test_faults(void)
 	end();
 }
 
+static void put_to_sleep(struct model_row *r)
+{
+	r->used_us = 1;
+	fleet_tick(fleet);
+	ok(reaches(r, ROW_SLEEPING), "%s sleeps", r->name);
+	wait_until_gone();
+}
+
+/* Room for the listener and a small model, or for two small models; not for all three. */
+#define EAR_ROOM "sleep_after = 1h\naudio_cache = 64K\nkv_cache = 3M\nmemory_limit = 12M\n"
+
+/* The listener sleeps, and what it wakes from has become a model that hears nothing. */
+static void test_listener(void)
+{
+	char dir[] = "/tmp/halod-ear-XXXXXX", link[64], top[4096], to[4200], text[1000];
+	if (!mkdtemp(dir) || !getcwd(top, sizeof top))
+		exit(99);
+	snprintf(link, sizeof link, "%s/ear", dir);
+	snprintf(to, sizeof to, "%s/tests/golden/vision/qwen3asr", top);
+	if (symlink(to, link) != 0)
+		exit(99);
+	snprintf(text, sizeof text, COMMON EAR_ROOM "transcription_model = %s\n"
+		 MODEL("a", "olmo2") MODEL("b", "phi3"), link);
+	is_int(begin(text), OK, "two and a listener");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED) && rows[2].state == ROW_LOADED, "loads it and the first");
+	put_to_sleep(&rows[2]);
+	int64_t n = metric_get_by(METRIC_MODEL_UNLOADS, "room");
+	snprintf(to, sizeof to, "%s/" GOLDEN "olmo2", top);
+	if (unlink(link) != 0 || symlink(to, link) != 0)
+		exit(99);
+	rows[2].n_waiting = 1;
+	fleet_need(fleet, &rows[2]);
+	ok(reaches(&rows[2], ROW_FAILED), "a listener that hears nothing is not loaded");
+	rows[2].n_waiting = 0;
+	ok(strstr(rows[2].why.text, "hears nothing"), "is told: %s", rows[2].why.text);
+	ok(metric_get_by(METRIC_MODEL_UNLOADS, "room") == n && rows[0].state == ROW_LOADED,
+	   "and sends nobody away");
+	end();
+	unlink(link);
+	rmdir(dir);
+}
+
 /* Work beside requests waits for models that it could send away. */
 static void test_work_beside(void)
 {
@@ -268,6 +311,7 @@ int main(void)
 	test_sleep();
 	test_faults();
 	if (audio_check(&fail) == OK) {
+		test_listener();
 		test_work_beside();
 	} else {
 		printf("# left out: %s\n", fail.text);
