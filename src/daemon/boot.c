@@ -358,17 +358,21 @@ static void say_cache(const struct boot *b, const struct config *c)
 }
 
 /* Counts what other models of the process have taken. Memory that they have not touched looks free
- * to the system, so what was there before them counts, or less where other programs took some. */
+ * to the system, so what was there before them counts, or less where other programs took some. The
+ * place of a listener that sleeps is free to the system, and to nobody here. */
 static void count_others(struct boot_shared *s, struct memory_ledger *now)
 {
 	struct memory_ledger *l = &s->ledger;
-	if (s->n_loaded == 0 && !s->embedder && !s->reranker && !s->listener.system_taken &&
-	    !s->listener.device_taken) {
-		*l = *now;
-		return;
+	const struct memory_ledger none = {0};
+	const struct memory_ledger *place = s->is_listener_loaded ? &none : &s->listener;
+	if (s->n_loaded == 0 && !s->embedder && !s->reranker && !s->is_listener_loaded) {
+		l->device = now->device;
+		l->system = now->system;
 	}
-	l->device.free = MIN(l->device.free, now->device.free + l->device_taken);
-	l->system.free = MIN(l->system.free, now->system.free + l->system_taken);
+	l->device.free = MIN(l->device.free,
+			     now->device.free + l->device_taken - place->device_taken);
+	l->system.free = MIN(l->system.free,
+			     now->system.free + l->system_taken - place->system_taken);
 	l->device.device = now->device.device;
 	*now = *l;
 }
@@ -838,8 +842,8 @@ static void count_load(struct boot_shared *s, struct boot *b, const struct fit *
 	s->ledger.system_taken = all.system_taken;
 	if (b->is_listener)
 		s->listener = b->took;
-	else
-		s->n_loaded++;
+	s->is_listener_loaded |= b->is_listener;
+	s->n_loaded += !b->is_listener;
 	b->is_first = false;
 	b->is_counted = true;
 }
@@ -886,28 +890,31 @@ static enum status look_for_room(const struct boot_opts *o, bool *out_is_hopeles
 	return s;
 }
 
-/* The place that the listener had while it slept is counted anew. */
-static void take_place(struct boot_shared *s)
+/* What the listener has for itself. */
+static void set_place(struct boot_shared *s, const struct memory_ledger *place)
 {
-	s->ledger.device_taken -= s->listener.device_taken;
-	s->ledger.system_taken -= s->listener.system_taken;
-	s->listener = (struct memory_ledger){0};
+	s->ledger.device_taken += place->device_taken - s->listener.device_taken;
+	s->ledger.system_taken += place->system_taken - s->listener.system_taken;
+	s->listener = *place;
 }
 
 enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail)
 {
+	const struct memory_ledger none = {0}, place = o->shared->listener;
 	struct fail other;
 	*out = (struct boot){.is_listener = o->is_listener};
 	set_stage(o->health, LOAD_CHECKING, 0, 0);
-	if (o->is_listener)
-		take_place(o->shared);
+	if (o->is_listener) /* its place is counted anew */
+		set_place(o->shared, &none);
 	enum status s = check_self(o, fail);
 	out->is_check_failed = s != OK;
 	if (s == OK && o->shared->n_loaded > 0 && !o->config->mmap)
 		s = look_for_room(o, &out->is_hopeless, fail);
 	if (s == OK)
 		s = load_all(o, out, fail);
+	if (s != OK && o->is_listener && !out->is_counted)
+		set_place(o->shared, &place);
 	if (s != OK && o->is_listener && !out->is_check_failed)
 		s = fail_within(fail, s, "transcription_model");
 	/* What does not fit beside others may fit without them, if memory is what it lacks. */
@@ -933,7 +940,9 @@ void boot_unload(struct boot *b, struct boot_shared *shared)
 		embed_destroy(b->embedder);
 		embed_destroy(b->reranker);
 	}
-	if (b->is_counted && !b->is_listener) {
+	if (b->is_counted && b->is_listener) { /* which keeps its place */
+		shared->is_listener_loaded = false;
+	} else if (b->is_counted) {
 		shared->ledger.device_taken -= b->took.device_taken;
 		shared->ledger.system_taken -= b->took.system_taken;
 		shared->n_loaded--;

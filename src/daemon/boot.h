@@ -37,6 +37,7 @@ struct boot_shared {
 	struct memory_ledger readers; /* of that, taken by embedder and reranker */
 	/* Of that, what the listener takes, or has for itself while it sleeps. */
 	struct memory_ledger listener;
+	bool is_listener_loaded;
 	int n_loaded;      /* models in memory, without readers and listener */
 	bool is_checked;   /* the self-check was made */
 };

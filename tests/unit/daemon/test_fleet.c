@@ -249,6 +249,13 @@ static void put_to_sleep(struct model_row *r)
 	wait_until_gone();
 }
 
+/* Other programs of the machine take memory, or give it back. */
+static void set_limit(int64_t bytes)
+{
+	for (int i = 0; i < models.n; i++)
+		((struct config *)(uintptr_t)models.all[i])->memory_limit = bytes;
+}
+
 /* Room for the listener and a small model, or for two small models; not for all three. */
 #define EAR_ROOM "sleep_after = 1h\naudio_cache = 64K\nkv_cache = 3M\nmemory_limit = 12M\n"
 
@@ -279,9 +286,32 @@ static void test_listener(void)
 	ok(strstr(rows[2].why.text, "hears nothing"), "is told: %s", rows[2].why.text);
 	ok(metric_get_by(METRIC_MODEL_UNLOADS, "room") == n && rows[0].state == ROW_LOADED,
 	   "and sends nobody away");
+	ok(ask(&rows[1]), "another comes");
+	is_int(rows[0].state, ROW_UNLOADED, "not into the listener's place, which it keeps");
 	end();
 	unlink(link);
 	rmdir(dir);
+}
+
+/* What other programs do while the listener sleeps. */
+static void test_place(void)
+{
+	is_int(begin(COMMON EAR_ROOM "transcription_model = tests/golden/vision/qwen3asr\n"
+		     MODEL("a", "olmo2") MODEL("b", "phi3")), OK, "two and a listener");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads it and the first");
+	put_to_sleep(&rows[2]);
+	put_to_sleep(&rows[0]);
+	set_limit(16 << 20);
+	ok(ask(&rows[0]) && ask(&rows[1]) && rows[0].state == ROW_LOADED,
+	   "memory that came when none was loaded counts");
+	put_to_sleep(&rows[1]);
+	set_limit(8 << 20);
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	ok(reaches(&rows[0], ROW_UNLOADED), "a place that is kept free is not free memory, too");
+	rows[1].n_waiting = 0;
+	end();
 }
 
 /* Work beside requests waits for models that it could send away. */
@@ -312,6 +342,7 @@ int main(void)
 	test_faults();
 	if (audio_check(&fail) == OK) {
 		test_listener();
+		test_place();
 		test_work_beside();
 	} else {
 		printf("# left out: %s\n", fail.text);
