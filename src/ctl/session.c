@@ -64,7 +64,7 @@ bool session_is_int8(const char *name, const char *text, const char *plain, bool
 bool session_take_lora(const struct session_opts *o, struct session *s, struct engine_opts *io)
 {
 	struct fail fail = {0};
-	if (o->lora && !session_check(lora_open(o->lora, s->model, &s->lora, &fail), &fail))
+	if (o->lora && !session_check(lora_open(o->lora, s->model, false, &s->lora, &fail), &fail))
 		return false;
 	io->loras = (const struct lora *const *)&s->lora;
 	io->n_loras = s->lora != NULL;

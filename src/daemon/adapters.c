@@ -81,14 +81,14 @@ void adapters_name(const struct adapters *a, struct adapters_open *out)
 		out->names[i].name = a->names[i];
 }
 
-enum status adapters_open(const struct adapters *a, const struct model *m,
+enum status adapters_open(const struct adapters *a, const struct model *m, bool looks,
 			  struct adapters_open *out, struct fail *fail)
 {
 	enum status st = OK;
 	adapters_name(a, out);
 	out->loras = xcalloc((size_t)a->n + 1, sizeof *out->loras);
 	for (int i = 0; i < a->n && st == OK; i++) {
-		st = lora_open(a->paths[i], m, &out->loras[i], fail);
+		st = lora_open(a->paths[i], m, looks, &out->loras[i], fail);
 		if (st == OK)
 			out->names[i].hash = out->loras[i]->hash;
 	}

@@ -32,8 +32,9 @@ struct adapters_open {
 };
 /* Names of a, without files. */
 void adapters_name(const struct adapters *a, struct adapters_open *out);
-/* Opens the files for model m. Errors are those of lora_open, and begin with "lora". */
-enum status adapters_open(const struct adapters *a, const struct model *m,
+/* Opens the files for model m; looks as lora_open has it. Errors are those of lora_open, and begin
+ * with "lora". */
+enum status adapters_open(const struct adapters *a, const struct model *m, bool looks,
 			  struct adapters_open *out, struct fail *fail) MUST_USE;
 void adapters_drop(struct adapters_open *o);  /* the numbers: the engine has copies */
 void adapters_close(struct adapters_open *o); /* all; all zeros is fine */

@@ -309,7 +309,7 @@ static enum status check_self(const struct boot_opts *o, struct fail *fail)
 static enum status load_model(const struct boot_opts *o, struct boot *b,
 			      struct fail *fail)
 {
-	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps,
+	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->looks,
 				.on_progress = on_files, .ctx = (void *)o};
 	enum status s = model_open(o->plan->model_dir, &mo, &b->model, fail);
 	if (s != OK)
@@ -324,14 +324,14 @@ static enum status load_model(const struct boot_opts *o, struct boot *b,
 	if (model_asks_fp8_kv(b->model))
 		log_info("the checkpoint asks for a KV cache in FP8 or less: it gets one of more "
 			 "bits");
-	return adapters_open(&o->plan->adapters, b->model, &b->adapters, fail);
+	return adapters_open(&o->plan->adapters, b->model, o->looks, &b->adapters, fail);
 }
 
 /* Opens the model that drafts, where one is named. */
 static enum status open_draft(const struct boot_opts *o, struct boot *b, struct fail *fail)
 {
 	const char *path = o->config->draft_model;
-	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->maps,
+	struct model_opts mo = {.use_mmap = o->config->mmap || o->is_check || o->looks,
 				.takes_head = true, .on_progress = on_draft_files,
 				.ctx = (void *)o};
 	if (!*path)
@@ -883,7 +883,7 @@ static enum status look_for_room(const struct boot_opts *o, bool *out_is_hopeles
 	struct fit fit;
 	struct memory_plan plan;
 	struct boot_opts look = *o;
-	look.maps = true;
+	look.looks = true;
 	enum status s = plan_all(&look, &b, &fit, &plan, fail);
 	*out_is_hopeless = b.is_hopeless;
 	boot_unload(&b, o->shared);

@@ -57,7 +57,8 @@ struct boot_opts {
 	bool is_listener;
 	bool shares_memory; /* as in engine_opts */
 	bool is_check; /* boot_check sets it */
-	bool maps;     /* weights are mapped whatever mmap says: nothing large is read */
+	bool looks;    /* for room alone: weights are mapped whatever mmap says, and of adapters
+			* shapes alone are read */
 };
 
 struct boot {

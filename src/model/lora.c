@@ -28,6 +28,7 @@ struct lora_reader {
 	const char *path;           /* of the tensors' file, for messages */
 	struct lora_peft *peft;     /* NULL: GGUF */
 	struct gguf gguf;
+	bool looks;                 /* shapes alone are wanted */
 	double alpha;               /* GGUF: of all modules; 0: their factors are 1 */
 	bool is_paired;             /* rows of q and k are stored in pairs */
 	struct strmap by_file_name; /* index of a module */
@@ -108,7 +109,7 @@ static enum status bad(struct lora_reader *r, const char *name, const char *what
 	return fail_at(r->fail, E_FORMAT, "tensor", "%.200s: %.120s %s", r->path, name, what);
 }
 
-/* The numbers of a matrix, in the arena. */
+/* The numbers of a matrix, in the arena; NULL for a look. */
 static enum status decode(struct lora_reader *r, const struct tensor *t, float **out)
 {
 	bool is_plain = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
@@ -117,6 +118,8 @@ static enum status decode(struct lora_reader *r, const struct tensor *t, float *
 	if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 || t->dim[0] > INT32_MAX ||
 	    t->dim[1] > INT32_MAX)
 		return bad(r, t->name, "is no matrix");
+	if (r->looks)
+		return OK;
 	size_t n = (size_t)t->dim[0] * (size_t)t->dim[1];
 	float *x = *out = arena_alloc(&r->l->arena, n * sizeof *x);
 	const struct weight w = {.quant = t->quant, .n = (int32_t)t->dim[0],
@@ -146,7 +149,8 @@ static enum status take(struct lora_reader *r, const struct tensor *t)
 		return st;
 	struct lora_module *o = module_of(r, name);
 	int32_t rank = (int32_t)t->dim[which == 'B'], wide = (int32_t)t->dim[which == 'A'];
-	if (which == 'A' ? o->a != NULL : o->b != NULL)
+	int32_t *seen = which == 'A' ? &o->k : &o->n;
+	if (*seen)
 		return bad(r, t->name, "is there twice");
 	if (o->rank && o->rank != rank)
 		return bad(r, o->file_name, "has an A and a B of different ranks");
@@ -155,7 +159,7 @@ static enum status take(struct lora_reader *r, const struct tensor *t)
 			       "are supported", r->path, o->file_name, (int)rank, LORA_MAX_RANK);
 	o->rank = rank;
 	r->l->rank = MAX(r->l->rank, rank);
-	*(which == 'A' ? &o->k : &o->n) = wide;
+	*seen = wide;
 	*(which == 'A' ? &o->a : &o->b) = x;
 	return OK;
 }
@@ -171,6 +175,8 @@ static enum status unpair(struct lora_reader *r, struct lora_module *o)
 	if (dim < 2 || o->n % dim)
 		return bad(r, o->file_name, "has a B that is no whole heads: it was made for "
 			   "another model");
+	if (r->looks)
+		return OK;
 	float *to = arena_alloc(&r->l->arena, (size_t)o->n * row * sizeof *to);
 	for (int32_t i = 0; i < o->n; i++)
 		memcpy(to + (size_t)i * row, o->b + (size_t)model_stored_row(i, dim) * row,
@@ -181,8 +187,8 @@ static enum status unpair(struct lora_reader *r, struct lora_module *o)
 
 static enum status finish(struct lora_reader *r, struct lora_module *o)
 {
-	if (!o->a || !o->b)
-		return bad(r, o->file_name, o->a ? "has no B" : "has no A");
+	if (!o->k || !o->n)
+		return bad(r, o->file_name, o->k ? "has no B" : "has no A");
 	o->scale = (float)(r->alpha != 0 ? r->alpha / o->rank : 1);
 	enum status st = unpair(r, o);
 	if (st == OK && r->peft)
@@ -207,7 +213,7 @@ static enum status take_all(struct lora_reader *r, const struct safetensors *fil
 	strmap_deinit(&r->by_file_name);
 	if (st == OK && !l->n_modules)
 		st = fail_set(r->fail, E_FORMAT, "%.200s: no tensors", r->path);
-	for (size_t i = 0; i < l->n_modules && st == OK; i++) {
+	for (size_t i = 0; i < l->n_modules && st == OK && !r->looks; i++) {
 		const struct lora_module *o = &l->modules[i];
 		size_t rank = (size_t)o->rank;
 		l->hash = hash_bytes(l->hash, o->name, strlen(o->name));
@@ -318,12 +324,13 @@ static enum status open_folder(struct lora_reader *r, const char *dir)
 	return st;
 }
 
-enum status lora_open(const char *path, const struct model *m, struct lora **out,
+enum status lora_open(const char *path, const struct model *m, bool looks, struct lora **out,
 		      struct fail *fail)
 {
 	struct stat sb;
 	struct lora *l = xcalloc(1, sizeof *l);
-	struct lora_reader r = {.l = l, .m = m, .path = path, .fail = fail};
+	struct lora_reader r = {.l = l, .m = m, .path = path, .looks = looks,
+				.fail = fail};
 	l->path = xstrdup(path);
 	arena_init(&l->arena);
 	bool is_folder = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);

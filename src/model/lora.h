@@ -36,9 +36,10 @@ struct lora {
 	struct arena arena;
 };
 
-/* Opens the adapter at path, made for m or a model like it. Names the file and what is at fault:
- * E_IO, E_MISSING, E_FORMAT, E_UNSUPPORTED; E_CONFIG: made for another architecture. */
-enum status lora_open(const char *path, const struct model *m, struct lora **out,
+/* Opens the adapter at path, made for m or a model like it. looks: its numbers are not read; a, b
+ * and hash are 0. Names the file and what is at fault: E_IO, E_MISSING, E_FORMAT, E_UNSUPPORTED;
+ * E_CONFIG: made for another architecture. */
+enum status lora_open(const char *path, const struct model *m, bool looks, struct lora **out,
 		      struct fail *fail) MUST_USE;
 void lora_close(struct lora *l); /* NULL is fine */
 /* The module `part` ("self_attn.q_proj") of a layer; NULL: the adapter leaves it as it is. */

@@ -27,20 +27,28 @@ static const int lora_of[N_SEQS] = {1, 0, 2, 1};
 static const float scale_of[N_SEQS] = {1, 1, -0.5f, 0.25f};
 static const int prompt_of[N_SEQS] = {PROMPT, 7, 1, 13};
 
+static struct lora *open_lora(const struct model *m, int i, bool looks, struct fail *fail)
+{
+	static const char *const adapters[] = {"all", "other"};
+	struct lora *l = NULL;
+	char *path = file_join(tap_src("tests/golden/lora"), adapters[i]);
+	(void)!lora_open(path, m, looks, &l, fail);
+	free(path);
+	return l;
+}
+
 static struct rig rig_open(const char *name, bool is_exact, int n_loras)
 {
 	struct rig r = {0};
 	struct fail fail = {0};
-	static const char *const adapters[] = {"all", "other"};
 	struct backend_opts bo = {.name = name, .n_threads = 2, .exact = is_exact,
 				  .hip_library = library};
 	struct engine_opts o = {.n_ctx = 64, .max_batch_tok = 64, .max_seqs = N_SEQS,
 				.prefix_cache = true};
 	enum status st = model_open(tap_src("tests/golden/models/llama-biases"), NULL, &r.m, &fail);
 	for (int i = 0; i < n_loras && st == OK; i++) {
-		char *path = file_join(tap_src("tests/golden/lora"), adapters[i]);
-		st = lora_open(path, r.m, &r.loras[i], &fail);
-		free(path);
+		r.loras[i] = open_lora(r.m, i, false, &fail);
+		st = r.loras[i] ? OK : fail.code;
 	}
 	o.loras = (const struct lora *const *)r.loras;
 	o.n_loras = n_loras;
@@ -153,6 +161,14 @@ static void test_memory(void)
 	o.n_loras = 2;
 	ok(engine_plan(r.m, r.b, &o, &with, &fail) == OK, "a plan with them");
 	ok(with.taken >= without.taken + (int64_t)n, "takes the bytes of their matrices more");
+	for (int i = 0; i < 2; i++) {
+		lora_close(r.loras[i]);
+		r.loras[i] = open_lora(r.m, i, true, &fail);
+		ok(r.loras[i] && !r.loras[i]->modules[0].a, "a look has no numbers");
+	}
+	struct memory_plan look;
+	ok(engine_plan(r.m, r.b, &o, &look, &fail) == OK && look.taken == with.taken,
+	   "and plans the same");
 	rig_close(&r);
 }
 
