@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """LoRA adapters by name and by id: each request has its own, beside others and none, and finds only
 its own prompts in the prefix cache."""
+import json
 import os
 import subprocess
 import tempfile
 import threading
 
 from halod import PROGRAM, SRCDIR, Halod, run
+from sounds import form
 
 MODEL = os.path.join(SRCDIR, "tests/golden/models/llama-biases")
 LORA = os.path.join(SRCDIR, "tests/golden/lora")
@@ -42,17 +44,19 @@ def test_chosen(t, d):
     _, other, found = answer(d, model="other")
     t.equal(found, 0, "another adapter finds nothing")
     t.ok(other not in (first, none), "and answers otherwise")
-    want = {None: none, "first": first, "other": other}
+    asks = {None: {}, "first": {"model": "first"}, "other": {"model": "other"},
+            "half": {"model": "first", "lora": [{"id": 0, "scale": 0.5}]}}
+    want = {None: none, "first": first, "other": other, "half": half}
     got = {}
 
     def client(i, name):
-        got[i, name] = answer(d, **({"model": name} if name else {}))[1]
+        got[i, name] = answer(d, **asks[name])[1]
     clients = [threading.Thread(target=client, args=(i, name)) for i in range(3) for name in want]
     for c in clients:
         c.start()
     for c in clients:
         c.join()
-    t.ok(len(got) == 9 and all(v == want[k[1]] for k, v in got.items()),
+    t.ok(len(got) == 12 and all(v == want[k[1]] for k, v in got.items()),
          "together they answer as alone", got)
 
 
@@ -126,6 +130,40 @@ def test_head(t, _):
     t.equal(answers[1], answers[0], "with a head an adapter answers the same")
 
 
+def test_later(t, d):
+    """An adapter with drafts by lookup, in a batch, and when its model has slept."""
+    def whole(d):
+        a = ask(d, model="other", max_tokens=60).json
+        return a["choices"][0]["logprobs"], a["timings"]
+    want, _ = whole(d)
+    line = json.dumps({"custom_id": "a", "method": "POST", "url": COMPLETE, "body": {
+        "prompt": PROMPT, "max_tokens": 60, "temperature": 0, "ignore_eos": True, "logprobs": 1,
+        "model": "other"}})
+    body, head = form(line.encode(), purpose="batch")
+    with tempfile.TemporaryDirectory() as state:
+        os.chmod(state, 0o700)
+        later = Halod(model=MODEL, model_name="base", lora='"%s/other"' % LORA, sleep_after="1s",
+                      state_dir=state, speculative="lookup")
+        try:
+            got, timings = whole(later)
+            t.ok(timings.get("draft_n", 0) > 0, "lookup drafts for an adapter", timings)
+            t.equal(got, want, "and it answers the same")
+            file = later.request("POST", "/v1/files", body, head).json["id"]
+            later.wait_log("has left memory")
+            n = len(later.lines)
+            batch = later.request("POST", "/v1/batches", {
+                "input_file_id": file, "endpoint": COMPLETE, "completion_window": "24h"}).json["id"]
+            later.wait_log("has left memory", n)
+            b = later.get("/v1/batches/" + batch).json
+            a = json.loads(later.get("/v1/files/%s/content" % b["output_file_id"]).body)
+            a = a["response"]["body"]
+            t.equal((a["model"], a["choices"][0]["logprobs"]), ("other", want),
+                    "a batch wakes the model, and its line has the adapter")
+            t.equal(whole(later)[0], want, "so has a request that wakes it")
+        finally:
+            later.stop()
+
+
 class Two(Halod):
     """Two models, each with an adapter of its own."""
 
@@ -166,7 +204,7 @@ with tempfile.TemporaryDirectory() as tmp:
     template = os.path.join(tmp, "chat.jinja")
     with open(template, "w", encoding="utf-8") as f:
         f.write("{% for m in messages %}[{{ m.role }}] {{ m.content }} [/]{% endfor %}")
-    run([test_chosen, test_shapes, test_listed, test_faults, test_restart, test_head, test_models,
+    run([test_chosen, test_shapes, test_listed, test_faults, test_restart, test_head, test_later, test_models,
          test_refused],
         model=MODEL, model_name="base", aliases="name", chat_template=template,
         lora='"first=%s/all, %s/other/"' % (LORA, LORA))
