@@ -165,8 +165,9 @@ enum status boot_plan(const struct config *c, const struct boot_plan *first,
 void boot_plan_beside(const struct boot_plan *first, const char *model, struct boot_plan *out)
 {
 	*out = (struct boot_plan){.model_dir = xstrdup(model), .model_name = name_of(model),
-				  .weight_cache = xstrdup(""), .expert_dir = xstrdup(""),
-				  .kv_dir = xstrdup(""), .state_dir = xstrdup(""),
+				  .weight_cache = xstrdup(first->weight_cache),
+				  .expert_dir = xstrdup(""), .kv_dir = xstrdup(""),
+				  .state_dir = xstrdup(""),
 				  .graph_notes = xstrdup(first->graph_notes),
 				  .fetch = first->fetch, .backend = first->backend};
 	memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);

@@ -90,7 +90,8 @@ struct boot {
  * E_CONFIG: the configured backend cannot be used here. */
 enum status boot_plan(const struct config *c, const struct boot_plan *first,
 		      struct boot_plan *out, struct fail *fail) MUST_USE;
-/* Of a further model, which has no folders of its own, and the first one's backend and fetch. */
+/* Of a further model, which has the first one's backend, fetch and weight_cache, and no other
+ * folders. */
 void boot_plan_beside(const struct boot_plan *first, const char *model, struct boot_plan *out);
 void boot_plan_deinit(struct boot_plan *p);
 

@@ -15,6 +15,7 @@ import traceback
 
 from daemon import CHECK, MODEL, PATIENCE, PROGRAM, SRCDIR, Daemon, Tap, UnixConnection, run
 
+HEARER = os.path.join(SRCDIR, "tests", "golden", "vision", "qwen3asr")
 READER = os.path.join(SRCDIR, "tests", "golden", "readers", "last")
 
 
@@ -180,24 +181,33 @@ def test_reload_settings(t, tmp):
 
 
 def test_weight_cache(t, tmp):
-    """systemd's cache folder, the first of two: what a start leaves there, the next maps."""
+    """systemd's cache folder, the first of two: what a start leaves there, the next maps. So it is
+    with a model for audio, where the program reads audio."""
     cache = os.path.join(tmp, "cache")
     notes, answers = [], []
+    beside = {"transcription_model": HEARER}
+    code, _, errors = run("--check-config", "--transcription-model", HEARER)
+    if "built without" in errors:
+        beside = {}
+    else:
+        t.ok(code == 0, "a model for audio can be opened", errors)
     for _ in range(2):
-        with Daemon(env={"CACHE_DIRECTORY": cache + ":" + tmp}, backend="cpu") as d:
+        with Daemon(env={"CACHE_DIRECTORY": cache + ":" + tmp}, backend="cpu", **beside) as d:
             d.told("READY=1")
-            notes.append(d.wait_log("weights: "))
+            d.wait_log("ready: ")
+            notes.append([line for line in d.lines if "weights: " in line])
             answers.append(d.chat(max_tokens=8, temperature=0).json["choices"])
             deadline = time.monotonic() + PATIENCE
-            while "go to" in notes[-1] and time.monotonic() < deadline and \
-                    not any(name.endswith("-weights") for name in os.listdir(cache)):
+            while any("go to" in note for note in notes[-1]) and time.monotonic() < deadline and \
+                    sum(name.endswith("-weights") for name in os.listdir(cache)) < len(notes[-1]):
                 time.sleep(0.05)
             d.terminate()
             t.equal(d.wait(), 0, "exits 0")
+    t.equal([len(n) for n in notes], [1 + len(beside)] * 2, "each model has a note")
     # Linux may have no huge pages for a file at the first start, and some at the second.
-    t.ok("mapped from " in notes[1] if "go to " + cache in notes[0] else
-         "small ones" in notes[0],
-         "the second start maps what the first has written, in huge pages", notes)
+    for first, second in zip(*notes):
+        t.ok("mapped from " in second if "go to " + cache in first else "small ones" in first,
+             "the second start maps what the first has written, in huge pages", notes)
     t.equal(answers[0], answers[1], "the answer is the same")
     with Daemon(env={"CACHE_DIRECTORY": cache}, backend="cpu", weight_cache='""') as d:
         d.wait_log("ready: ")
