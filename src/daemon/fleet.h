@@ -24,8 +24,8 @@ struct fleet_opts {
 	/* Model i is in memory. NULL, NULL, on its engine's thread: it is about to leave, and
 	 * sched_run has returned. */
 	void (*on_model)(void *ctx, int i, const struct api *api, struct sched *sched);
-	/* Is there work for model i beside requests? Then it is loaded when the others have had no
-	 * request for a minute, and does not go to sleep. */
+	/* Is there work for model i beside requests? Then it is loaded when the others, without the
+	 * listener, have had no request for a minute, and does not go to sleep. */
 	bool (*has_work)(void *ctx, int i);
 	struct batch_store *const *batches; /* as in boot_opts; read when a model is loaded */
 	void *ctx;
