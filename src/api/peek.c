@@ -5,6 +5,8 @@
 
 #include "api/multipart.h"
 
+#define MAX_NAME 4096 /* bytes of a model's name, with its quotes */
+
 struct cursor {
 	const char *p, *end;
 };
@@ -54,11 +56,17 @@ static bool take_value(struct cursor *c, struct str *out)
 	return c->p < c->end;
 }
 
-/* The text of a string, with its escapes read. "": it is no string. */
-static void set_text(struct str quoted, struct buf *out)
+/* The text of a string, with its escapes read. "": it is no string. One that is longer than any
+ * name is cut and stays as it is: it is nobody's. */
+static void add_text(struct str quoted, struct buf *out)
 {
+	if (!quoted.n || *quoted.p != '"')
+		return;
+	if (quoted.n > MAX_NAME) {
+		buf_add(out, quoted.p + 1, MAX_NAME);
+		return;
+	}
 	json_t *v = json_loadb(quoted.p, quoted.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	buf_clear(out);
 	if (json_is_string(v))
 		buf_add(out, json_string_value(v), json_string_length(v));
 	json_decref(v);
@@ -89,16 +97,20 @@ static bool take_member(struct cursor *c, struct str *key, struct str *value)
 void peek_body(struct str body, bool takes_name, struct peek *out)
 {
 	struct cursor c = {body.p, body.p + body.n};
-	struct str key, value;
+	struct str key, value, model = {0}, name = {0};
 	*out = (struct peek){0};
 	for (bool more = begin_object(&c); more && take_member(&c, &key, &value);
 	     more = *c.p == ',') {
-		if (str_is(key, "\"model\"") ||
-		    (takes_name && str_is(key, "\"name\"") && !out->model.n))
-			set_text(value, &out->model);
+		if (str_is(key, "\"model\""))
+			model = value;
+		else if (takes_name && str_is(key, "\"name\""))
+			name = value;
 		else if (str_is(key, "\"stream\""))
 			out->is_stream = str_is(value, "true");
 	}
+	add_text(model, &out->model);
+	if (!out->model.n)
+		add_text(name, &out->model);
 }
 
 bool peek_member(struct str body, const char *quoted, struct str *out)

@@ -11,7 +11,8 @@ struct peek {
 	bool is_stream;
 };
 
-/* Reads the members of the outermost object alone. takes_name: Ollama's older `name` counts. */
+/* Reads the members of the outermost object alone, of which the last of a name counts. It parses no
+ * value but the name, whatever the body has. takes_name: Ollama's older `name` counts. */
 void peek_body(struct str body, bool takes_name, struct peek *out);
 /* The same of a form with a file, of which it reads both ends alone (multipart_glance). */
 void peek_form(struct str type, struct str body, struct peek *out);

@@ -312,6 +312,7 @@ void conn_reap(struct conn *c)
 	buf_deinit(&c->answer.body);
 	buf_deinit(&c->answer.allow);
 	buf_deinit(&c->stream.buf);
+	peek_deinit(&c->peek);
 	if (c->answer.n_file > 0)
 		close(c->answer.fd);
 	free(c->target);

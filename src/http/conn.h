@@ -21,6 +21,7 @@
  * reader of sse.c otherwise.
  */
 #pragma once
+#include "api/peek.h"
 #include "http/body.h"
 #include "http/route.h"
 #include "http/sock.h"
@@ -106,6 +107,8 @@ struct conn {
 	TAILQ_ENTRY(conn) row_link;
 	bool waits;                /* it is in row->waiting */
 	bool has_row;              /* it is counted in row->n_calls */
+	bool has_peek;
+	struct peek peek;          /* with has_peek: row_peek's */
 	bool asks_stream;          /* while it waits: it may get a stream's head */
 
 	/* conn_call.c. While is_offloaded, only the worker touches the first four, body and

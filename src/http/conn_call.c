@@ -14,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "api/multipart.h"
-#include "api/peek.h"
 #include "base/work.h"
 #include "http/conn.h"
 
@@ -81,19 +80,17 @@ static void keep_head(struct conn *c)
  * is meant, one that reads perhaps. */
 static bool answer_closed(struct conn *c)
 {
-	struct peek p;
 	struct buf b = {0};
 	if (!(c->route->flags & ROUTE_LOOK))
 		return false;
-	peek_body(buf_str(&c->body.buf), true, &p);
-	bool is_it = p.model.n && row_named(c->http, buf_str(&p.model)) == c->row;
+	struct str name = buf_str(&row_peek(c)->model);
+	bool is_it = name.n && row_named(c->http, name) == c->row;
 	if (is_it && c->route->text == api_ollama_show)
 		api_ollama_show_closed(c->row->name, c->row->api, &b);
 	else if (is_it)
 		api_ollama_pull_closed(&b);
 	if (is_it)
 		answer_set(c, 200, "application/json", &b);
-	peek_deinit(&p);
 	return is_it;
 }
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "api/peek.h"
 #include "base/alloc.h"
 #include "base/metrics.h"
 #include "http/conn.h"
@@ -105,26 +104,34 @@ static struct model_row *unnamed(struct http *h, unsigned flags)
 	return h->opts.rows;
 }
 
+const struct peek *row_peek(struct conn *c)
+{
+	const unsigned flags = c->route->flags;
+	if (c->has_peek)
+		return &c->peek;
+	c->has_peek = true;
+	if (flags & ROUTE_FORM)
+		peek_form(str_of(c->type ? c->type : ""), buf_str(&c->body.buf), &c->peek);
+	else
+		peek_body(buf_str(&c->body.buf), flags & ROUTE_OLLAMA, &c->peek);
+	return &c->peek;
+}
+
 struct model_row *row_choose(struct conn *c, struct fail *fail)
 {
 	struct http *h = c->http;
 	const unsigned flags = c->route->flags;
 	struct model_row *r = unnamed(h, flags);
-	struct peek p;
 	if (h->opts.n_rows == 1)
 		return r;
 	if (flags & ROUTE_ANY)
 		return find_any(h);
-	if (flags & ROUTE_FORM)
-		peek_form(str_of(c->type ? c->type : ""), buf_str(&c->body.buf), &p);
-	else
-		peek_body(buf_str(&c->body.buf), flags & ROUTE_OLLAMA, &p);
-	if (p.model.n) {
-		r = row_named(h, buf_str(&p.model));
+	struct str name = buf_str(&row_peek(c)->model);
+	if (name.n) {
+		r = row_named(h, name);
 		if (!r)
-			fail_row(buf_str(&p.model), fail);
+			fail_row(name, fail);
 	}
-	peek_deinit(&p);
 	return r;
 }
 
@@ -203,7 +210,6 @@ void row_wait(struct conn *c)
 	struct http *h = c->http;
 	struct model_row *r = c->row;
 	struct fail f;
-	struct peek p;
 	h->opts.on_need(h->opts.rows_ctx, r);
 	if (r->state == ROW_FAILED) {
 		refuse(c, &r->why);
@@ -215,9 +221,7 @@ void row_wait(struct conn *c)
 		refuse(c, &f);
 		return;
 	}
-	peek_body(buf_str(&c->body.buf), false, &p);
-	c->asks_stream = p.is_stream && api_breaks_silence(c->route->dialect);
-	peek_deinit(&p);
+	c->asks_stream = row_peek(c)->is_stream && api_breaks_silence(c->route->dialect);
 	c->waits = true;
 	TAILQ_INSERT_TAIL(&r->waiting, c, row_link);
 	r->n_waiting++;

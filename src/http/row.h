@@ -17,6 +17,7 @@
 
 struct conn;
 struct http;
+struct peek;
 
 enum row_state { ROW_UNLOADED, ROW_LOADING, ROW_LOADED, ROW_SLEEPING, ROW_FAILED };
 
@@ -65,6 +66,8 @@ static inline bool row_is_open(const struct model_row *r)
  * others is in memory that shows them. The caller frees it. */
 struct api_row *row_list(struct http *h, int *out_n);
 
+/* What the request's body asks for; c keeps it. A large body is dear to read: it is read once. */
+const struct peek *row_peek(struct conn *c);
 /* Chooses the row that a request asks for by its body. NULL: there is none; fail is set. */
 struct model_row *row_choose(struct conn *c, struct fail *fail);
 /* The owner calls it when a row has become open or FAILED: requests that wait for it go on. */

@@ -2,6 +2,7 @@
  *
  * Bodies without a request: models, version, errors.
  */
+#include "api/peek.h"
 #include "base/alloc.h"
 #include "tests/unit/api/fixture.h"
 
@@ -169,6 +170,63 @@ static void test_may_see(void)
 	}
 }
 
+static size_t n_taken; /* bytes that jansson asked for */
+
+static void *count_malloc(size_t n)
+{
+	n_taken += n;
+	return malloc(n);
+}
+
+/* What is dear to parse is no name, and is not parsed. */
+static void test_peek_dear(void)
+{
+	struct buf body = {0};
+	struct peek p;
+	json_malloc_t take;
+	json_free_t give;
+	json_get_alloc_funcs(&take, &give);
+	json_set_alloc_funcs(count_malloc, free);
+	buf_add_z(&body, "{\"model\":[0");
+	for (int i = 0; i < 10000; i++)
+		buf_add_z(&body, ",0");
+	buf_add_z(&body, "]");
+	for (int i = 0; i < 10000; i++)
+		buf_add_z(&body, ",\"model\":\"x\"");
+	buf_add_z(&body, ",\"model\":\"y\"}");
+	peek_body(buf_str(&body), false, &p);
+	ok(str_is(buf_str(&p.model), "y"), "the last name counts");
+	ok(n_taken < 1000, "and is all that was parsed, in %zu bytes", n_taken);
+	peek_deinit(&p);
+	json_set_alloc_funcs(take, give);
+	buf_deinit(&body);
+}
+
+static void test_peek(void)
+{
+	static const struct {
+		const char *body;
+		bool takes_name;
+		const char *want;
+	} rows[] = {
+		{"{\"model\":\"a\\u0062\"}", false, "ab"},
+		{"{\"model\":[\"a\"]}", false, ""},
+		{"{\"model\":\"a\",\"model\":1}", false, ""},
+		{"{\"model\":\"a\",\"name\":\"b\"}", true, "a"},
+		{"{\"model\":\"\",\"name\":\"b\"}", true, "b"},
+		{"{\"name\":\"b\"}", false, ""},
+		{"{\"messages\":[{\"model\":\"b\"}],\"model\" : \"a\" }", false, "a"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct peek p;
+		peek_body(str_of(rows[i].body), rows[i].takes_name, &p);
+		ok(str_is(buf_str(&p.model), rows[i].want), "%s names %s", rows[i].body,
+		   rows[i].want);
+		peek_deinit(&p);
+	}
+	test_peek_dear();
+}
+
 int main(void)
 {
 	test_list();
@@ -176,5 +234,6 @@ int main(void)
 	test_version();
 	test_errors();
 	test_may_see();
+	test_peek();
 	return tap_done();
 }
