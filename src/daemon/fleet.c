@@ -21,7 +21,9 @@
 
 #define RETRY_US INT64_C(2000000) /* a load that failed is not tried again sooner */
 #define FORGIVE_US INT64_C(30000000) /* a load that failed is told so long */
-#define BESIDE_US INT64_C(60000000) /* fleet_opts.has_work waits so long for other models */
+/* fleet_opts.has_work waits so long for other models. So long, too, they stay for a model whose
+ * load failed when they had left memory for it. */
+#define BESIDE_US INT64_C(60000000)
 
 /* A thread's last report. It writes it and ends, or, after LOADED, goes on. */
 enum news { NEWS_NONE, NEWS_LOADED, NEWS_FAILED, NEWS_OVER, NEWS_STOPPED, NEWS_UNLOADED };
@@ -43,6 +45,9 @@ struct member {
 	bool is_wanted;       /* in the queue of loads */
 	struct member *next;
 	bool needs_room;      /* the last load found others in its place */
+	bool has_room;        /* others have left memory for it */
+	int64_t vain_us;      /* when its load failed all the same, with `vain`; 0: it did not */
+	struct fail vain;
 	int64_t failed_us;    /* when its last load failed; 0: it did not */
 	enum row_state before; /* state before it was wanted */
 	enum row_state after; /* state after its unload */
@@ -276,8 +281,18 @@ static void unload(struct member *e, enum row_state after)
 	sched_stop(r->sched);
 }
 
-/* The one that goes first: without a request, and used least lately. NULL: none is in memory, or
- * only the listener, whose place is its own. */
+static bool goes_before(const struct model_row *a, const struct model_row *b)
+{
+	if ((a->n_calls > 0) != (b->n_calls > 0))
+		return b->n_calls > 0;
+	if (a->is_leaving != b->is_leaving)
+		return a->is_leaving;
+	return a->used_us < b->used_us;
+}
+
+/* The one that goes first: without a request; or told to leave before, so that not all close in
+ * turn; or used least lately. NULL: none is in memory, or only the listener, whose place is its
+ * own. */
 static struct member *find_victim(struct fleet *m)
 {
 	struct member *best = NULL;
@@ -285,9 +300,7 @@ static struct member *find_victim(struct fleet *m)
 		struct member *e = &m->members[i];
 		if (e->row->state != ROW_LOADED || e->row->is_listener)
 			continue;
-		bool is_busy = e->row->n_calls > 0, best_is = best && best->row->n_calls > 0;
-		if (!best || (best_is && !is_busy) ||
-		    (best_is == is_busy && e->row->used_us < best->row->used_us))
+		if (!best || goes_before(e->row, best->row))
 			best = e;
 	}
 	return best;
@@ -363,6 +376,7 @@ static void advance(struct fleet *m)
 	if (victim && victim->row->n_calls > 0) {
 		victim->row->is_leaving = true;
 	} else if (victim) {
+		e->has_room = true;
 		e->needs_room = false; /* the next load says whether it was enough */
 		unload(victim, ROW_UNLOADED);
 	} else if (load(e, &fail) != OK) {
@@ -410,7 +424,8 @@ static void on_loaded(struct member *e)
 	r->used_us = now_us();
 	r->is_leaving = false;
 	r->state = ROW_LOADED;
-	e->failed_us = 0;
+	e->failed_us = e->vain_us = 0;
+	e->has_room = false;
 	metric_set(METRIC_MODEL_LOAD, r->load_s);
 	metric_add_by(METRIC_MODEL_LOADS, "ok", 1);
 	atomic_store(&m->o.health->load_stage, LOAD_DONE);
@@ -442,13 +457,19 @@ static void on_failed(struct member *e)
 		return;
 	}
 	m->start = FLEET_STARTED;
-	if (e->found_no_room) {
+	bool is_vain = e->vain_us && now_us() - e->vain_us < BESIDE_US;
+	if (e->found_no_room && !is_vain) {
 		e->needs_room = true;
 		return;
 	}
+	if (e->has_room) {
+		e->vain = e->fail;
+		e->vain_us = now_us();
+		e->has_room = false;
+	}
 	if (e->is_wanted)
 		unwant(m, e);
-	set_failed(e, &e->fail);
+	set_failed(e, e->found_no_room ? &e->vain : &e->fail);
 	if (e->fail.code == E_DEVICE) { /* a restart may help */
 		atomic_store(&m->o.health->is_device_lost, true);
 		atomic_store(&m->o.health->state, HEALTH_FAILED);
@@ -810,12 +831,20 @@ void fleet_stop(struct fleet *m)
 
 bool fleet_have_ended(const struct fleet *m, bool *loads)
 {
-	bool has_ended = true;
-	*loads = false;
+	int n_loads = 0, n_others = 0;
 	for (int i = 0; i < m->n; i++) {
 		enum job job = m->members[i].job;
-		*loads |= job == JOB_LOAD;
-		has_ended &= job == JOB_NONE;
+		n_loads += job == JOB_LOAD;
+		n_others += job == JOB_RUN || job == JOB_UNLOAD;
 	}
-	return has_ended;
+	*loads = n_loads && !n_others;
+	return !n_loads && !n_others;
+}
+
+void fleet_save(struct fleet *m)
+{
+	struct boot_shared none = {0}; /* the load has the models' own */
+	for (int i = 0; i < m->n; i++)
+		if (m->members[i].job == JOB_NONE)
+			boot_unload(&m->members[i].boot, &none);
 }

@@ -66,5 +66,9 @@ bool fleet_gave_up(const struct fleet *m); /* an engine has ended by itself */
 
 void fleet_drain(struct fleet *m); /* new requests are refused */
 void fleet_stop(struct fleet *m);  /* all that runs is ended */
-/* No thread of a model runs. False, and *loads: one loads, which cannot be cut short. */
+/* No thread of a model runs. False, and *loads: one loads, which cannot be cut short, and no other
+ * runs. */
 bool fleet_have_ended(const struct fleet *m, bool *loads);
+/* While one loads, and nobody uses the others any more: their last pages go to kv_dir. The process
+ * ends then. */
+void fleet_save(struct fleet *m);

@@ -177,6 +177,78 @@ static void test_turns(void)
 	end();
 }
 
+/* The one that was told to leave does, whichever was used since. */
+static void test_one_leaves(void)
+{
+	is_int(begin(COMMON ROOM MODEL("a", "olmo2") MODEL("b", "phi3") MODEL("c", "llama4")), OK,
+	       "three");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED) && ask(&rows[1]), "two are in memory");
+	rows[0].n_calls = 2;
+	rows[1].n_calls = 1;
+	rows[0].used_us = 1;
+	rows[2].n_waiting = 1;
+	fleet_need(fleet, &rows[2]);
+	for (int i = 0; i < 100000 && !rows[0].is_leaving; i++) {
+		usleep(100);
+		fleet_collect(fleet);
+	}
+	ok(rows[0].is_leaving, "the first is to go");
+	rows[0].n_calls = 1;
+	rows[0].used_us = rows[1].used_us + 1;
+	fleet_collect(fleet);
+	ok(rows[0].is_leaving && row_is_open(&rows[1]), "and stays the one when a request ends");
+	rows[1].n_calls = 0;
+	ok(reaches(&rows[2], ROW_LOADED), "unless another has none any more");
+	rows[2].n_waiting = 0;
+	is_int(rows[1].state, ROW_UNLOADED, "which goes in its place");
+	ok(row_is_open(&rows[0]), "and it stays");
+	rows[0].n_calls = 0;
+	end();
+}
+
+/* A copy of a golden model whose numbers are none. */
+static void make_damaged(char dir[])
+{
+	struct buf text = {0};
+	if (!mkdtemp(dir))
+		exit(99);
+	buf_addf(&text, "cp -r " GOLDEN "phi3/. %s && cd %s && n=$(stat -c %%s model.safetensors) "
+		 "&& head -c $((n / 2)) /dev/zero | tr '\\0' '\\377' | dd of=model.safetensors "
+		 "bs=1 seek=$((n - n / 2)) conv=notrunc 2>&1 | cat > /dev/null", dir, dir);
+	buf_add_z(&text, "");
+	ok(system(text.p) == 0, "a damaged model"); // NOLINT
+	buf_deinit(&text);
+}
+
+/* Others make room for a model that cannot be loaded all the same, and not again at once. */
+static void test_damaged(void)
+{
+	char dir[] = "/tmp/halod-damaged-XXXXXX", text[1000];
+	make_damaged(dir);
+	snprintf(text, sizeof text, "%s[model bad]\nmodel = %s\n", COMMON
+		 "memory_limit = 10M\nkv_cache = 6M\n" MODEL("a", "olmo2"), dir);
+	is_int(begin(text), OK, "two");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	ok(reaches(&rows[1], ROW_FAILED), "the other fails: %s", rows[1].why.text);
+	is_int(rows[0].state, ROW_UNLOADED, "when the first has left memory");
+	rows[1].n_waiting = 0;
+	ok(ask(&rows[0]), "it comes back");
+	rows[1].state = ROW_UNLOADED; /* a while later */
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	ok(reaches(&rows[1], ROW_FAILED), "the other fails again");
+	is_int(rows[0].state, ROW_LOADED, "and sends nobody away");
+	ok(strstr(rows[1].why.text, "not a number"), "for the same reason: %s", rows[1].why.text);
+	rows[1].n_waiting = 0;
+	end();
+	snprintf(text, sizeof text, "rm -r %s", dir);
+	is_int(system(text), 0, "removed"); // NOLINT
+}
+
 static void test_work(void)
 {
 	is_int(begin(COMMON ROOM MODEL("a", "olmo2") MODEL("b", "phi3")), OK, "two");
@@ -337,6 +409,8 @@ int main(void)
 		exit(99);
 	test_names();
 	test_turns();
+	test_one_leaves();
+	test_damaged();
 	test_work();
 	test_sleep();
 	test_faults();
