@@ -183,6 +183,13 @@ static void advance_end(struct loop *l)
 		uv_stop(&l->uv);
 }
 
+/* Is a model leaving memory, and not for too long? */
+static bool is_unloading(const struct loop *l)
+{
+	int64_t us = fleet_leaving_us(l->fleet);
+	return us > 0 && us <= UNLOAD_US;
+}
+
 static void on_deadline(uv_timer_t *t)
 {
 	struct loop *l = t->data;
@@ -197,7 +204,15 @@ static void on_deadline(uv_timer_t *t)
 	} else if (can_end(l)) {
 		uv_stop(&l->uv); /* no wait for clients that do not read */
 	} else if (fleet_have_ended(l->fleet, &loads), loads) {
-		leave(l, l->code); /* as a signal does while the first model loads */
+		/* As a signal does while the first model loads, but others have pages to keep. */
+		if (workers_pending(l->workers) == 0) {
+			batch_runs_destroy(l->batch_runs);
+			fleet_save(l->fleet);
+		}
+		leave(l, l->code);
+	} else if (is_unloading(l)) {
+		notify_sendf("EXTEND_TIMEOUT_USEC=%lld", 2 * 1000LL * ENGINE_END_MS);
+		start_timer(t, on_deadline, ENGINE_END_MS, 0);
 	} else if (!l->is_late) {
 		l->is_late = true;
 		start_timer(t, on_deadline, ENGINE_END_MS, 0);
@@ -569,8 +584,8 @@ static void on_tick(uv_timer_t *t)
 	/* Feeds systemd's watchdog for each new heartbeat. So systemd judges the engine by
 	 * its own limit, whatever heartbeat_stall is. */
 	bool is_at_rest = fleet_are_at_rest(l->fleet);
-	if (l->watchdog_us > 0 && (fleet_is_idle(l->fleet) || leaving_us || has_loaded_more(l) ||
-				   health_has_beaten(&l->health, &l->fed_us)))
+	if (l->watchdog_us > 0 && (fleet_is_idle(l->fleet) || is_unloading(l) ||
+				   has_loaded_more(l) || health_has_beaten(&l->health, &l->fed_us)))
 		notify_sendf("WATCHDOG=1");
 	if (is_at_rest && l->watchdog_us <= 0) /* on_wake starts it again */
 		stop_timer(t);
