@@ -446,8 +446,11 @@ static void reload_settings(struct loop *l, struct buf *note)
 		config_changes_format(l->config, &now, &keys);
 		if (model_list_find(&now, &models, &f) != OK)
 			log_error("SIGHUP: a restart would fail: %s", f.text);
-		else if (keys.n == 0 && !model_list_is_same(&l->models, &models))
-			buf_add_z(&keys, "models_dir (other models are in it)");
+		model_list_deinit(&models);
+		if (model_list_find(l->config, &models, &f) == OK &&
+		    !model_list_is_same(&l->models, &models))
+			buf_addf(&keys, "%smodels_dir (other models are in it)",
+				 keys.n ? ", " : "");
 		model_list_deinit(&models);
 	}
 	if (keys.n) {
