@@ -424,6 +424,7 @@ static void on_loaded(struct member *e)
 	r->used_us = now_us();
 	r->is_leaving = false;
 	r->state = ROW_LOADED;
+	r->why.code = OK;
 	e->failed_us = e->vain_us = 0;
 	e->has_room = false;
 	metric_set(METRIC_MODEL_LOAD, r->load_s);

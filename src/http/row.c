@@ -83,7 +83,7 @@ static struct model_row *fail_row(struct str name, struct fail *fail)
 }
 
 /* The row with which a request waits least that needs any model's: one that is open, else one that
- * will be, else the one that loads most likely. */
+ * will be, else the first that has not failed. */
 static struct model_row *find_any(struct http *h)
 {
 	for (int i = 0; i < h->opts.n_rows; i++)
@@ -91,6 +91,9 @@ static struct model_row *find_any(struct http *h)
 			return &h->opts.rows[i];
 	for (int i = 0; i < h->opts.n_rows; i++)
 		if (h->opts.rows[i].state == ROW_LOADING && !h->opts.rows[i].is_listener)
+			return &h->opts.rows[i];
+	for (int i = 0; i < h->opts.n_rows; i++)
+		if (h->opts.rows[i].why.code == OK && !h->opts.rows[i].is_listener)
 			return &h->opts.rows[i];
 	return row_front(h);
 }

@@ -34,7 +34,7 @@ struct model_row {
 	const struct api *api;
 	struct sched *sched;  /* LOADED: where requests go; else NULL */
 	struct health *health; /* gets the heartbeat of its engine */
-	struct fail why;      /* FAILED */
+	struct fail why;      /* of its last load, which failed; code OK: it did not */
 	double load_s;        /* seconds that its last load took; 0: it was not loaded yet */
 	int64_t ready_us;     /* while somebody waits: when it is likely to be LOADED */
 	/* http's: the owner reads the first two */

@@ -211,6 +211,10 @@ def test_start(t, tmp):
     t.equal((d.get("/health?ready").status, states(d)), (200, {"a": "failed", "b": "unloaded"}),
             "the start goes on without it")
     t.equal(d.get("/api/version").status, 200, "/api/version needs no model")
+    t.equal((d.request("POST", "/api/show", {}).status, states(d)),
+            (400, {"a": "failed", "b": "unloaded"}), "a body that names none loads none")
+    a = d.request("POST", "/v1/embeddings", {"input": "x"})
+    t.equal((a.status, states(d)["b"]), (501, "loaded"), "what any can answer, another does")
     t.equal(complete(d, "b").status, 200, "another is served")
     t.equal(d.stop(), 0, "it ends well")
 
