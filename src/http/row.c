@@ -177,7 +177,7 @@ struct model_row *row_asked(struct conn *c, struct fail *fail)
 static int seconds_of(const struct http *h, const struct model_row *r)
 {
 	double s = (double)(r->ready_us - server_now(h)) * 1e-6;
-	return (int)MIN(MAX(ceil(r->ready_us ? s : r->load_s), 1), 600);
+	return (int)MIN(MAX(ceil(s > 0 ? s : r->load_s), 1), 600);
 }
 
 static void count_waiting(struct http *h)
