@@ -85,6 +85,11 @@ static bool answer_closed(struct conn *c)
 		return false;
 	struct str name = buf_str(&row_peek(c)->model);
 	bool is_it = name.n && row_named(c->http, name) == c->row;
+	if (!name.n) {
+		fail_at(&c->fail, E_INVAL, "model", "`model` must be the name of a model");
+		answer_fail(c, &c->fail);
+		return true;
+	}
 	if (is_it && c->route->text == api_ollama_show)
 		api_ollama_show_closed(c->row->name, c->row->api, &b);
 	else if (is_it)

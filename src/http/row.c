@@ -120,6 +120,14 @@ const struct peek *row_peek(struct conn *c)
 	return &c->peek;
 }
 
+static bool is_reader(const struct http *h, struct str name)
+{
+	bool is_so = false;
+	for (size_t i = 0; i < ARRAY_LEN(h->opts.readers); i++)
+		is_so |= h->opts.readers[i] && api_is_named(name, h->opts.readers[i]);
+	return is_so;
+}
+
 struct model_row *row_choose(struct conn *c, struct fail *fail)
 {
 	struct http *h = c->http;
@@ -130,6 +138,9 @@ struct model_row *row_choose(struct conn *c, struct fail *fail)
 	if (flags & ROUTE_ANY)
 		return find_any(h);
 	struct str name = buf_str(&row_peek(c)->model);
+	/* Each model's api describes the models that read. Any says what is wrong with a body. */
+	if ((flags & ROUTE_LOOK) && (!name.n || is_reader(h, name)))
+		return find_any(h);
 	if (name.n) {
 		r = row_named(h, name);
 		if (!r)
