@@ -143,6 +143,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 				 : DEFAULT_MAX_CHOICES;
 	a->n_slots = o->n_slots;
 	a->batches = o->batches;
+	a->max_body = o->max_body;
 	a->clock = o->clock;
 	a->created = memory->created;
 	a->responses = memory->responses;

@@ -67,6 +67,7 @@ struct api_opts {
 	bool shares_prefixes; /* true: a request may resume a prompt that another API key sent */
 	int32_t n_slots;           /* sequences computed together, for /slots */
 	struct batch_store *batches; /* files and batches; NULL: their addresses are refused */
+	size_t max_body; /* bytes of a line of such a file */
 	const char *version;
 	const char *system_fingerprint;
 	const struct clock *clock;

@@ -54,6 +54,7 @@ struct api {
 	struct api_memory *own_memory;    /* NULL: it is api_opts.memory */
 	struct response_store *responses; /* of that memory */
 	struct batch_store *batches; /* has a lock; NULL: none */
+	size_t max_body; /* bytes of a line of a batch's file */
 };
 
 /* The index of the adapter of this name; -1: none has it. */

@@ -16,7 +16,6 @@
 #include "batch/batch_records.h"
 
 #define READ_BYTES (64u << 10)
-#define MAX_FIRST_LINE (16u << 20)
 #define MAX_METADATA 16
 #define MAX_METADATA_KEY 64
 #define MAX_METADATA_TEXT 512
@@ -293,35 +292,75 @@ static enum status read_input(const struct json_node *at, const struct api *a, s
 	return OK;
 }
 
+/* The end of the first line with more than blanks, or NULL. *io_at: where to go on when more has
+ * come; before it there is none. */
+static const char *find_end(struct str text, size_t *io_at, bool *io_has_begun)
+{
+	while (*io_at < text.n && !*io_has_begun && is_char_of(text.p[*io_at], " \t\r\n"))
+		++*io_at;
+	if (*io_at == text.n)
+		return NULL;
+	const char *from = text.p + *io_at;
+	*io_has_begun = true;
+	*io_at = text.n;
+	return memchr(from, '\n', (size_t)(text.p + text.n - from));
+}
+
+/* Reads the first line. *out_has_end false: it is longer than max_body. */
+static void read_first(const struct api *a, int fd, struct buf *text, bool *out_has_end)
+{
+	const char *end = NULL;
+	bool has_begun = false;
+	size_t at = 0;
+	ssize_t n = 1;
+	while (n > 0 && !end && text->n <= a->max_body && buf_try(text, READ_BYTES)) {
+		n = read(fd, text->p + text->n, READ_BYTES);
+		text->n += n > 0 ? (size_t)n : 0;
+		end = find_end(buf_str(text), &at, &has_begun);
+	}
+	if (end)
+		text->n = (size_t)(end - text->p);
+	*out_has_end = end || n == 0;
+}
+
+/* Where the model that the first request names cannot be told, another could answer them all. */
+static enum status set_model(struct str line, struct batch *b, struct fail *fail)
+{
+	struct str body;
+	struct peek p;
+	enum status st = OK;
+	if (!peek_member(line, "\"body\"", &body))
+		return OK;
+	peek_body(body, false, &p);
+	if (p.model.n < sizeof b->model)
+		memcpy(b->model, p.model.n ? p.model.p : "", p.model.n);
+	else
+		st = fail_at(fail, E_INVAL, "input_file_id", "its first request has a `model` of "
+			     "more than %zu bytes", sizeof b->model - 1);
+	peek_deinit(&p);
+	return st;
+}
+
 /* All requests of a batch are for one model: the one that the first names. A line of which no such
  * thing can be told is a fault that validation finds. */
 static enum status read_model(const struct api *a, struct batch *b, struct fail *fail)
 {
 	struct buf text = {0};
 	struct batch_file f;
-	const char *end = NULL;
-	ssize_t n = 1;
+	bool has_end;
 	int fd;
 	enum status st = batch_files_open(a->batches, b->owner, str_of(b->input), &fd, &f, fail);
 	if (st != OK)
 		return st;
-	while (n > 0 && !end && text.n < MAX_FIRST_LINE && buf_try(&text, READ_BYTES)) {
-		n = read(fd, text.p + text.n, READ_BYTES);
-		text.n += n > 0 ? (size_t)n : 0;
-		size_t blank = text.n ? strspn(text.p, " \t\r\n") : 0;
-		end = blank < text.n ? memchr(text.p + blank, '\n', text.n - blank) : NULL;
-	}
+	read_first(a, fd, &text, &has_end);
 	close(fd);
-	struct str line = {text.p, end ? (size_t)(end - text.p) : text.n}, body;
-	if (peek_member(line, "\"body\"", &body)) {
-		struct peek p;
-		peek_body(body, false, &p);
-		struct str cut = json_read_clip(buf_str(&p.model), sizeof b->model - 1);
-		memcpy(b->model, cut.p, cut.n);
-		peek_deinit(&p);
-	}
+	if (has_end)
+		st = set_model(buf_str(&text), b, fail);
+	else
+		st = fail_at(fail, E_INVAL, "input_file_id", "its first request cannot be read, or "
+			     "has more than %zu bytes (max_body)", a->max_body);
 	buf_deinit(&text);
-	return OK;
+	return st;
 }
 
 static enum status make_batch(const struct api *a, const struct text_input *in,

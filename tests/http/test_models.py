@@ -136,6 +136,11 @@ def batch(t, d):
         "input_file_id": file["id"], "endpoint": "/v1/completions",
         "completion_window": "24h"}).json
     t.equal(made["model"], "b", "a batch tells its model")
+    body, head = form({"purpose": "batch"}, lines[0].replace('"b"', '"%s"' % ("b" * 128)))
+    file = d.request("POST", "/v1/files", body, head).json
+    a = d.request("POST", "/v1/batches", {"input_file_id": file["id"], "completion_window": "24h",
+                                          "endpoint": "/v1/completions"})
+    t.equal((a.status, a.error["param"]), (400, "input_file_id"), "a name is not cut")
     path = "/v1/batches/" + made["id"]
     wait_for("the batch", lambda: d.get(path).json["status"] == "completed")
     end = d.get(path).json
