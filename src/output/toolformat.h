@@ -31,7 +31,8 @@ enum tool_kind {
 };
 
 /* What a TOOL_UNTIL state reads. TAKE_HEADER chooses next[0] for text, next[1] for
- * reasoning, next[2] for a call. TAKE_ID reads "functions.NAME:0". */
+ * reasoning, next[2] for a call. If next[2] is outside of calls, it is for a message to a
+ * tool, in which a call follows. TAKE_ID reads "functions.NAME:0". */
 enum tool_take { TAKE_NOTHING, TAKE_NAME, TAKE_KEY, TAKE_HEADER, TAKE_ID };
 
 enum { TOOL_LITERALS = 4 };

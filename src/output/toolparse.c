@@ -296,15 +296,17 @@ static void step_expect(struct toolparse *p, char c)
 		follow_other(p);
 }
 
-/* Is it " to=self", or such a header behind other words? */
-static bool is_to_self(struct str header)
+/* Where a message goes by its header " to=self", as an index of next: to the user, to the model
+ * itself, or to a tool. */
+static int reader_of(struct str header)
 {
 	ptrdiff_t at = str_find(header, STR("to="), 0);
 	size_t begin = (size_t)at + 3, end = begin;
 	while (at >= 0 && end < header.n && !jsonscan_is_space(header.p[end]) &&
 	       header.p[end] != '<')
 		end++;
-	return at >= 0 && str_is((struct str){header.p + begin, end - begin}, "self");
+	struct str word = {header.p + begin, end - begin};
+	return at < 0 || str_is(word, "user") ? 0 : str_is(word, "self") ? 1 : 2;
 }
 
 /* Reads "<|channel|>commentary to=functions.f <|constrain|>json"; the two parts come in
@@ -314,9 +316,12 @@ static void take_header(struct toolparse *p, struct str header, size_t n_literal
 	const struct tool_state *s = p->state;
 	static const char to[] = "to=functions.";
 	ptrdiff_t at = str_find(header, STR("to=functions."), 0);
-	if (at < 0 || !s->next[2]) {
-		bool thinks = s->next[2] ? str_find(header, STR("analysis"), 0) >= 0
-					 : is_to_self(header);
+	if (tool_states[s->next[2]].is_outside) {
+		toolparse_enter(p, s->next[reader_of(header)]);
+		return;
+	}
+	if (at < 0) {
+		bool thinks = str_find(header, STR("analysis"), 0) >= 0;
 		toolparse_enter(p, s->next[thinks]);
 		return;
 	}

@@ -615,6 +615,15 @@ static void test_guard(void)
 		{"[2]", {"a"}, {0}, true},
 	};
 	RUN("harmony", Q FORMAT, channels, "a format, in its channel");
+	static const struct step to_tool[] = {
+		{" to=functions.f<|message|>", {"a", "<atem:function_calls>"}, {-1, -1}, true},
+		{"<atem:function_calls>\n<atem:invoke name=\"", {"f", "["}, {1, 0}, false},
+		{"f\">\n<atem:parameter name=\"n\">3</atem:parameter>\n</atem:invoke>\n"
+		 "</atem:function_calls>", {"<|start|>"}, {-1}, true},
+		{"<|eom|><|start|>assistant to=user<|message|>", {"[", "a"}, {1, 0}, false},
+		{"[2]", {"a"}, {0}, true},
+	};
+	RUN("atem", Q FORMAT, to_tool, "a call, and a format in the message to the user");
 	static const struct step commentary[] = {
 		{"<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
 		 {"{", "a"}, {1, 0}, false},
