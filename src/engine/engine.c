@@ -285,9 +285,27 @@ static void build_slice(struct engine *e, const struct engine_slice *s)
 	b->n_tok += s->n;
 }
 
+/* A head that drafts runs behind the model. The step goes on without it unless the device is lost.
+ * *out_is_filled: it lacks nothing of this step. */
+static enum status fill_head(struct engine *e, bool *out_is_filled, struct fail *fail)
+{
+	if (!e->beside || !draft_model_is_head(e->beside))
+		return OK;
+	e->batch.has_lora = false; /* what drafts has no adapters */
+	e->head_fail = (struct fail){0};
+	e->head_st = e->head_is_off ? OK
+				    : e->beside->graph.forward(e->beside->graph.ctx, &e->batch,
+							       NULL, &e->head_fail);
+	*out_is_filled = e->head_st == OK && !e->head_is_off;
+	if (e->head_st == E_DEVICE && fail)
+		*fail = e->head_fail;
+	return e->head_st == E_DEVICE ? E_DEVICE : OK;
+}
+
 enum status engine_step(struct engine *e, const struct engine_slice *slices,
 			int n_slices, struct fail *fail)
 {
+	bool is_filled = true;
 	enum status st = check_step(e, slices, n_slices, fail);
 	if (st != OK)
 		return st;
@@ -302,10 +320,8 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 	st = e->graph.forward(e->graph.ctx, &e->batch, e->logits, fail);
 	if (st == OK && e->graph.top)
 		e->top = e->graph.top(e->graph.ctx);
-	if (st == OK && e->beside && draft_model_is_head(e->beside)) {
-		e->batch.has_lora = false; /* what drafts has no adapters */
-		st = e->beside->graph.forward(e->beside->graph.ctx, &e->batch, NULL, fail);
-	}
+	if (st == OK)
+		st = fill_head(e, &is_filled, fail);
 	memset(e->is_fetched, 0, (size_t)e->batch.n_logit_rows * sizeof *e->is_fetched);
 	for (int i = 0; e->states && i < n_slices; i++)
 		engine_seq_end_states(e, slices[i].seq, st == OK);
@@ -313,9 +329,10 @@ enum status engine_step(struct engine *e, const struct engine_slice *slices,
 		return fail_default(fail, st);
 	for (int i = 0; i < n_slices; i++) {
 		const struct engine_slice *s = &slices[i];
+		s->seq->has_gap |= !is_filled;
 		engine_seq_append(e, s->seq, s->tokens, s->n - s->n_draft);
 		s->seq->n_draft = s->n_draft;
-		bool has_row = s->n_logits > s->n_draft &&
+		bool has_row = is_filled && s->n_logits > s->n_draft &&
 			       e->batch.n_logit_rows <= ENGINE_HIDDEN_ROWS;
 		s->seq->hidden_row = e->logits_before[i] + s->n_logits - 1 - s->n_draft;
 		s->seq->hidden_step_no = has_row ? e->step_no : HIDDEN_NONE;

@@ -115,6 +115,20 @@ static enum status head_run_batch(struct engine *e, int32_t *ids, struct fail *f
 
 static const struct drafter head = {HEAD_DRAFTS, head_is_ready, mtp_put, head_run_batch};
 
+bool engine_draft_filled(const struct engine *e, enum status *out, struct fail *fail)
+{
+	if (!e->beside || !draft_model_is_head(e->beside) || e->head_is_off)
+		return false;
+	*out = e->head_st;
+	*fail = e->head_fail;
+	return true;
+}
+
+void engine_draft_stop(struct engine *e)
+{
+	e->head_is_off = true;
+}
+
 /* --- a model beside the engine's own ------------------------------------------------ */
 
 static bool reads_alone(const struct engine *e)
@@ -170,7 +184,7 @@ int engine_draft_behind(struct engine *e, struct engine_seq *s)
 	find_read(e, s);
 	int behind = s->length - s->n_read;
 	if (!reads_alone(e)) /* a head reads whole pages, in the model's own steps only */
-		return behind < kvcache_page_size(e->kv) ? 0 : -1;
+		return behind < kvcache_page_size(e->kv) && !s->has_gap ? 0 : -1;
 	if (s->n_images || s->length >= e->beside->graph.max_ctx || !has_words(e, s))
 		return -1;
 	return behind <= MIN(NEAR, e->beside->max_tok - 1) ? 0 : behind;

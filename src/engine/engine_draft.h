@@ -32,6 +32,11 @@ int engine_draft_behind(struct engine *e, struct engine_seq *s);
  * many it read. E_BACKEND. */
 enum status engine_draft_read(struct engine *e, struct engine_seq *s, int most, int *out_n,
 			      struct fail *fail) MUST_USE;
+/* A head that drafts runs in each step. Its failure costs the step's sequences their drafts alone.
+ * *out: what it came to in the last step, with *fail. False: there is none that runs. */
+bool engine_draft_filled(const struct engine *e, enum status *out, struct fail *fail);
+/* Such a head runs no longer. */
+void engine_draft_stop(struct engine *e);
 /* Draft tokens for n sequences. Afterwards the logits of the last step are lost. E_BACKEND. */
 enum status engine_draft(struct engine *e, struct engine_draft *g, int n,
 			 struct fail *fail) MUST_USE;

@@ -52,6 +52,10 @@ struct engine {
 	bool *is_fetched;       /* (max_batch_tok) rows of logits, where top is not NULL */
 	uint64_t step_no;
 	struct engine_stats stats;
+	/* What the head that drafts came to in the last step, and whether it runs no longer. */
+	enum status head_st;
+	struct fail head_fail;
+	bool head_is_off;
 };
 
 #define HIDDEN_NONE UINT64_MAX
@@ -100,6 +104,7 @@ struct engine_seq {
 	/* What the model that drafts has read: the first n_read tokens, and n_drafted tokens at
 	 * drafted_at, which may be others than came. It knows the first n_words tokens. */
 	int n_read, n_words, drafted_at, n_drafted;
+	bool has_gap; /* a head that drafts lacks keys of some of its tokens */
 	int32_t drafted[ENGINE_DRAFT_MAX];
 	int32_t pages[];        /* (max_pages_per_seq) */
 };

@@ -247,6 +247,7 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
 	fork->hidden_step_no = s->hidden_step_no;
 	fork->n_read = s->n_read;
 	fork->n_words = s->n_words;
+	fork->has_gap = s->has_gap;
 	fork->checkpoint_length = fork->kept_length = s->length;
 	fork->checkpoint_every = s->checkpoint_every;
 	if (fork->state >= 0)
@@ -408,7 +409,7 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 		if (++s->length % size != 0)
 			continue;
 		if (e->beside && draft_model_is_head(e->beside))
-			e->beside->has_page[page] = true;
+			e->beside->has_page[page] = !s->has_gap;
 		s->prefix = kvcache_publish(e->kv, page, s->prefix);
 		if (s->save >= 0 && s->length == s->save_length)
 			keep_checkpoint(e, s);

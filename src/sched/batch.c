@@ -840,6 +840,7 @@ bool batch_iterate(struct sched *s, int64_t now_us)
 		fail_step(s, n, &f, st);
 		return true;
 	}
+	drafters_note_step(s);
 	s->is_bad_step = false;
 	s->confirm_us = 0;
 	now_us = clock_now_us(s->o.clock);

@@ -7,19 +7,40 @@
 #include "base/log.h"
 #include "sched/sched_private.h"
 
-#define BAD_DRAFTS_MAX 3 /* failures in a row: then the model drafts no longer */
+#define BAD_DRAFTS_MAX 3 /* steps in a row with a failure: then the model drafts no longer */
 
-/* What the model that drafts came to. Its failure costs no request anything but its drafts. */
+/* What the model that drafts came to. Its failure costs no request anything but its drafts. The
+ * first one of a step is told and counts. */
 static bool note_run(struct sched *s, enum status st, struct fail *f)
 {
-	s->n_bad_drafts = st == OK ? 0 : s->n_bad_drafts + 1;
-	if (st == OK)
-		return true;
+	s->drafts_ran = true;
+	if (st == OK || s->drafts_failed)
+		return st == OK;
+	s->drafts_failed = true;
+	s->n_bad_drafts++;
 	fail_default(f, st);
 	log_error("drafts failed (%d in a row): %s%s", s->n_bad_drafts, f->text,
 		  s->n_bad_drafts < BAD_DRAFTS_MAX ? "" : ". The model that drafts is not asked "
 		  "again until halod loads it anew");
+	if (s->n_bad_drafts >= BAD_DRAFTS_MAX)
+		engine_draft_stop(s->o.engine);
 	return false;
+}
+
+void drafters_note_step(struct sched *s)
+{
+	enum status st;
+	struct fail f;
+	if (engine_draft_filled(s->o.engine, &st, &f))
+		note_run(s, st, &f);
+}
+
+/* A step without a failure ends a row of them. */
+static void begin_step(struct sched *s)
+{
+	if (s->drafts_ran && !s->drafts_failed)
+		s->n_bad_drafts = 0;
+	s->drafts_ran = s->drafts_failed = false;
 }
 
 /* How many draft tokens of a stream are worth verifying; `step` and their mark say which. */
@@ -158,6 +179,7 @@ void drafters_add(struct sched *s, int n)
 				  .is_forced = s->o.draft != SCHED_DRAFT_AUTO};
 	int room = engine_draft_room(s->o.engine);
 	s->n_read = 0;
+	begin_step(s);
 	for (int i = 0; i < n; i++) {
 		step.n_tok += s->slices[i].n;
 		if (s->sliced[i]->state != CHOICE_DECODE || s->slices[i].n_logits != 1)

@@ -40,7 +40,8 @@ struct sched {
 	struct req_list active;  /* scheduled, by priority and start */
 	struct sched_gauges told;
 	int n_bad_steps;         /* bad steps in a row */
-	int n_bad_drafts;        /* failures in a row of the model that drafts */
+	int n_bad_drafts;        /* steps in a row in which the model that drafts failed */
+	bool drafts_ran, drafts_failed; /* that model, in the last step */
 	bool is_bad_step;        /* the current step has logits that are no numbers */
 
 	/* The step being planned: choices that hold pages, in the order of `active`. */
@@ -93,6 +94,8 @@ void batch_drop(struct sched *s, struct sched_choice *c);
 /* Adds draft tokens to the n slices of a step without prompt tokens. A slice with a draft
  * has the rows of choice_draft_slice. */
 void drafters_add(struct sched *s, int n);
+/* Notes what a head that drafts came to in the step. */
+void drafters_note_step(struct sched *s);
 
 /* --- sched.c --- */
 /* Moves a request from the queue to the active list. */

@@ -218,6 +218,7 @@ static bool world_number(const struct scenario *sc, const char *key, double *out
 		{"preemptions", metric_get(METRIC_PREEMPTIONS)},
 		{"resumed", (double)w->fake.n_resumed},
 		{"drafts", (double)w->fake.n_drafts}, {"read", (double)w->drafter.n_tok},
+		{"beside", (double)w->drafter.n_steps},
 		{"kept", metric_get(METRIC_KV_DISK_MADE)},
 		/* bytes written for each byte that was made, in thousandths */
 		{"amplification", metric_get(METRIC_KV_DISK_WRITTEN) * 1000 /

@@ -13,6 +13,7 @@
 #include "tests/sim/world.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ static void create(struct world *w)
 	struct engine_graph beside = fake_graph(&w->drafter, o->ctx);
 	beside.n_out = beside.n_vocab;
 	beside.top = no_top;
-	if (o->drafter == 2)
+	if (o->drafter >= 2)
 		w->engine->beside = draft_model_create(&beside, o->pages, o->batch);
 	struct sched_opts so = {
 		.engine = w->engine, .tokenizer = w->tokenizer,
@@ -84,6 +85,8 @@ void world_init(struct world *w, const struct world_opts *o)
 	w->drafter.cost_step_us = o->step_us / 8;
 	w->drafter.cost_token_us = o->token_us / 8;
 	w->drafter.beside = &w->fake;
+	w->drafter.n_fail = o->drafter > 2 ? INT_MAX : 0;
+	w->drafter.has_drafter = o->drafter == 4;
 	w->fake.page_pad = (size_t)o->pad << 10;
 	w->fake.now_us = 1000; /* 0 means "did not happen" */
 	w->clock = fake_clock(&w->fake);

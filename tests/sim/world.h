@@ -15,7 +15,9 @@ struct world_opts {
 	int states;                                /* slots; 0: not recurrent */
 	int queue, queue_tok, chunk;               /* sched */
 	int draft;                                 /* enum sched_draft */
-	int drafter; /* 1: a layer drafts, and fails; 2: the same model beside, 8 times as fast */
+	/* 1: a layer drafts, and fails; 2: the same model beside, 8 times as fast; 3: that model
+	 * fails; 4: a head fails */
+	int drafter;
 	int disk;                                  /* KiB of kv_dir; 0: there is none */
 	int pad;                                   /* KiB that a page is longer there */
 	int64_t max_wait_us, target_us;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "engine/engine_draft.h"
+#include "engine/engine_private.h"
 #include "engine/memory_plan.h"
 #include "tests/tap.h"
 
@@ -158,6 +159,71 @@ static void check_head(const char *name)
 	free(dir);
 }
 
+static enum status (*true_forward)(void *ctx, const struct engine_batch *b, float *logits,
+				   struct fail *fail);
+static enum status head_st; /* what the head comes to */
+
+static enum status head_forward(void *ctx, const struct engine_batch *b, float *logits,
+				struct fail *fail)
+{
+	return head_st == OK ? true_forward(ctx, b, logits, fail)
+			     : fail_set(fail, head_st, "the head was told to fail");
+}
+
+static int count_drafts(struct engine *e, struct engine_seq *s, int32_t token)
+{
+	int32_t out[1];
+	struct engine_draft g = {.seq = s, .token = token, .n = 1, .out = out};
+	is_int(engine_seq_reserve_draft(e, s, 2), OK, "room");
+	is_int(engine_draft(e, &g, 1, NULL), OK, "it may draft");
+	return g.n_out;
+}
+
+/* A head fails in one step. Its sequence goes on without drafts, others have theirs. */
+static void check_failing_head(void)
+{
+	char *dir = xstrdup(tap_src("tests/golden/models/smollm3"));
+	char *head = xstrdup(tap_src("tests/golden/drafters/smollm3-eagle3"));
+	struct rig r = rig_open_with(dir, true, 0, head);
+	struct engine_graph *g = &r.e->beside->graph;
+	int32_t text[40];
+	int cached;
+	enum status st;
+	struct fail fail = {0};
+	for (int i = 0; i < 40; i++)
+		text[i] = i + 3;
+	true_forward = g->forward;
+	g->forward = head_forward;
+	head_st = E_BACKEND;
+	struct engine_seq *s = engine_seq_create(r.e, text, 8, &cached);
+	step(r.e, s, text, 8, 0, 0);
+	ok(engine_draft_filled(r.e, &st, &fail) && st == E_BACKEND && fail.text[0],
+	   "a failure is kept: %s", fail.text);
+	is_int(count_drafts(r.e, s, text[8]), 0, "no draft behind it");
+	head_st = OK;
+	for (int i = 8; i < 36; i++)
+		step(r.e, s, text + i, 1, 0, 0);
+	ok(engine_draft_filled(r.e, &st, &fail) && st == OK, "it works again");
+	is_int(engine_draft_behind(r.e, s), -1, "that sequence has no more drafts");
+	is_int(count_drafts(r.e, s, text[36]), 0, "none");
+	struct engine_seq *other = engine_seq_create(r.e, text, 40, &cached);
+	step(r.e, other, text + cached, 20 - cached, 0, 0);
+	is_int(count_drafts(r.e, other, text[20]), 1, "another one has");
+	engine_draft_stop(r.e);
+	head_st = E_DEVICE;
+	step(r.e, other, text + 20, 1, 0, 0);
+	ok(!engine_draft_filled(r.e, &st, &fail), "once stopped it runs no longer");
+	r.e->head_is_off = false;
+	struct engine_slice slice = {.seq = other, .tokens = text + 21, .n = 1, .n_logits = 1};
+	is_int(engine_seq_reserve(r.e, other, 1), OK, "room");
+	is_int(engine_step(r.e, &slice, 1, &fail), E_DEVICE, "a lost device: %s", fail.text);
+	engine_seq_destroy(r.e, s);
+	engine_seq_destroy(r.e, other);
+	rig_close(&r);
+	free(dir);
+	free(head);
+}
+
 /* With a head of the first 256 of 512 tokens: the best of these. The reference tells it where
  * the best of all is among them. */
 static void check_cut(const char *name)
@@ -278,6 +344,7 @@ int main(void)
 	check_head("smollm3");
 	check_head("qwen35-mtp");
 	check_head("llama-biases");
+	check_failing_head();
 	check_cut("qwen35-mtp");
 	check_cut("glm4moe-mtp");
 	check_partial("qwen35-mtp", fc_only, 3);
