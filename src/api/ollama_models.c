@@ -157,7 +157,8 @@ static enum status find_named(const struct api *a, const struct json_node *body,
 /* Does the template know of thoughts before an answer? */
 static bool may_think(const struct chat_model *m)
 {
-	static const char *const words[] = {"enable_thinking", "<think>", "reasoning_effort"};
+	static const char *const words[] = {"enable_thinking", "<think>", "reasoning_effort",
+					    "reasoning_strength"};
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (strstr(m->template_text, words[i]))
 			return true;

@@ -6,8 +6,8 @@
  *
  * Templates have several names for one switch: `enable_thinking` (Qwen, GLM, Nemotron),
  * `thinking` (DeepSeek, Granite, Kimi). Setting one of the names sets the others, too.
- * Templates without such a switch get `thinking_budget` or `reasoning_effort`, if they read
- * either.
+ * Templates without such a switch get `thinking_budget`, `reasoning_effort` or Muse Glimmer's
+ * `reasoning_strength`, if they read one of these.
  */
 #include "chat/chat_vars.h"
 
@@ -89,6 +89,14 @@ static const char *no_effort(struct str text, const char *other)
 	return quotes(text, "none") ? "none" : quotes(text, "no_think") ? "no_think" : other;
 }
 
+/* strength: Muse Glimmer's name for it. */
+static void set_effort(struct arena *a, struct jinja_value *vars, const char *effort,
+		       const char *strength)
+{
+	value_set_str(a, vars, "reasoning_effort", str_of(effort), TRUST_TEMPLATE);
+	value_set_str(a, vars, "reasoning_strength", str_of(strength), TRUST_TEMPLATE);
+}
+
 static void set_server(const struct chat_model *m, struct arena *a, struct jinja_value *vars)
 {
 	struct str text = str_of(m->template_text);
@@ -98,9 +106,8 @@ static void set_server(const struct chat_model *m, struct arena *a, struct jinja
 	if (is_off && str_find(text, STR("thinking_budget"), 0) >= 0)
 		value_set(a, vars, "thinking_budget", jinja_int(a, 0));
 	/* Reasoning is off: the least effort that the template knows. */
-	if (is_off && str_find(text, STR("reasoning_effort"), 0) >= 0)
-		value_set_str(a, vars, "reasoning_effort", str_of(no_effort(text, "low")),
-			      TRUST_TEMPLATE);
+	if (is_off)
+		set_effort(a, vars, no_effort(text, "low"), no_effort(text, "low"));
 	add_variables(a, vars, m->template_kwargs);
 }
 
@@ -146,7 +153,7 @@ static enum status read_effort(const struct json_node *body, const struct chat_m
 			       struct arena *a, struct jinja_value *vars, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "reasoning_effort");
-	struct str effort = {0};
+	struct str effort = {0}, text = str_of(m->template_text);
 	enum status st = json_read_str(&at, &effort, fail);
 	if (st != OK || !at.v)
 		return st;
@@ -155,11 +162,9 @@ static enum status read_effort(const struct json_node *body, const struct chat_m
 			continue;
 		if (i == 0)
 			set_switches(a, vars, false);
-		value_set_str(a, vars, "reasoning_effort", str_of(fit_effort(m, i)),
-			      TRUST_TEMPLATE);
-		if (i > 0) /* Muse Glimmer's name for it */
-			value_set_str(a, vars, "reasoning_strength", str_of(efforts[i]),
-				      TRUST_TEMPLATE);
+		/* Muse Glimmer has no word for none. */
+		set_effort(a, vars, fit_effort(m, i),
+			   i > 0 ? fit_effort(m, i) : no_effort(text, "low"));
 		return OK;
 	}
 	return json_read_fail(&at, fail, "must be one of none, minimal, low, medium, "

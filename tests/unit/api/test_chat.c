@@ -816,6 +816,11 @@ static void test_effort(void)
 	a = with_server("{{ reasoning_strength }}", NULL, CHAT_REASONING_AUTO);
 	expect_prompt(a, "{\"messages\":[" USER("q") "],\"reasoning_effort\":\"low\"}", "low",
 		      "another name of it");
+	expect_prompt(a, "{\"messages\":[" USER("q") "],\"reasoning_effort\":\"none\"}", "low",
+		      "which has no word for none");
+	api_destroy(a);
+	a = with_server("{{ reasoning_strength }}", NULL, CHAT_REASONING_OFF);
+	expect_prompt(a, "{\"messages\":[" USER("q") "]}", "low", "and is least where it is off");
 	api_destroy(a);
 }
 
