@@ -619,11 +619,11 @@ static enum status step(struct batch_run *r, struct fail *fail)
 			drain(r, &r->slots[i]);
 	look(r);
 	r->has_looked = false;
-	if (r->todo.has_check)
+	if (r->todo.has_check && r->o.sched)
 		st = validate(r, &r->todo.check, fail);
-	if (st == OK && r->job.has_batch && r->todo.has_end)
+	if (st == OK && (r->job.has_batch || !r->o.sched) && r->todo.has_end)
 		st = end_waiting(r, &r->todo.end, fail);
-	if (st == OK && !r->job.has_batch && !r->is_refused && r->todo.has_run)
+	if (st == OK && r->o.sched && !r->job.has_batch && !r->is_refused && r->todo.has_run)
 		st = open_next(r, fail);
 	if (st == OK && r->job.has_batch)
 		st = advance(r, fail);
@@ -636,6 +636,8 @@ static bool has_work(struct batch_run *r)
 	if (r->is_refused || r->is_stopping)
 		return false;
 	look(r);
+	if (!r->o.sched)
+		return r->todo.has_end;
 	if (r->todo.has_check || r->todo.has_end)
 		return true;
 	if (!r->job.has_batch)

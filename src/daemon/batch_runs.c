@@ -17,51 +17,22 @@ struct batch_model {
 	struct batch_runs *of;
 	int i;
 	struct batch_run *run; /* NULL: the model is not in memory. See batch_runs.lock */
+	atomic_bool is_taken;  /* its batches are run's alone */
 };
 
 struct batch_runs {
 	struct batch_runs_opts o;
 	pthread_mutex_t lock; /* of the pointers to runs: the engines' threads end these */
 	struct batch_model *models; /* (o.models->n) */
+	/* It ends batches that are over while their model is not in memory. NULL: there is one
+	 * model, which their end loads. Thread: io. */
+	struct batch_run *closer;
 	atomic_bool has_news; /* a batch was made or cancelled */
 	uv_timer_t *timer;    /* the loop frees it */
 	int64_t sweep_s;      /* seconds from one look to the next; the worker's meanwhile */
 };
 
-/* batch_whose.is_own */
-static bool is_own(void *ctx, const char *model)
-{
-	const struct batch_model *m = ctx;
-	return fleet_find(m->of->o.fleet, str_of(model)) == m->i;
-}
-
-void batch_runs_set(struct batch_runs *b, int i, const struct api *api, struct sched *sched)
-{
-	const struct batch_run_opts o = {
-		.api = api, .sched = sched, .store = b->o.store,
-		.whose = {is_own, &b->models[i]},
-		.n_at_once = (int)b->o.models->all[i]->max_seqs,
-		.max_lines = (int)b->o.config->batch_requests,
-		.max_line_bytes = (size_t)b->o.config->max_body};
-	struct fail fail;
-	struct batch_run *fresh = NULL;
-	if (api && batch_run_start(&o, &fresh, &fail) != OK)
-		log_error("%s (limits: TasksMax, ulimit -u, memory): batches wait for the next "
-			  "start", fail.text);
-	pthread_mutex_lock(&b->lock);
-	struct batch_run *old = b->models[i].run;
-	b->models[i].run = fresh;
-	pthread_mutex_unlock(&b->lock);
-	batch_run_stop(old);
-}
-
-bool batch_runs_has_work(struct batch_runs *b, int i)
-{
-	const struct batch_whose whose = {is_own, &b->models[i]};
-	return batch_records_are_open(b->o.store, &whose);
-}
-
-/* Any thread, with the store's lock held. */
+/* Any thread, perhaps with the store's lock held. */
 static void on_work(void *ctx)
 {
 	struct batch_runs *b = ctx;
@@ -78,6 +49,73 @@ static void free_gone(void *arg)
 
 static void on_freed(void *arg) { (void)arg; }
 
+/* batch_whose.is_own */
+static bool is_own(void *ctx, const char *model)
+{
+	const struct batch_model *m = ctx;
+	return fleet_find(m->of->o.fleet, str_of(model)) == m->i;
+}
+
+/* batch_whose.is_own of the closer */
+static bool is_nobodys(void *ctx, const char *model)
+{
+	const struct batch_runs *b = ctx;
+	return !atomic_load(&b->models[fleet_find(b->o.fleet, str_of(model))].is_taken);
+}
+
+static void start_closer(struct batch_runs *b)
+{
+	const struct batch_run_opts o = {
+		.store = b->o.store, .whose = {is_nobodys, b},
+		.max_lines = (int)b->o.config->batch_requests,
+		.max_line_bytes = (size_t)b->o.config->max_body};
+	struct fail fail;
+	if (b->o.models->n > 1 && batch_run_start(&o, &b->closer, &fail) != OK)
+		log_error("%s (limits: TasksMax, ulimit -u, memory): batches end with their model "
+			  "in memory only", fail.text);
+}
+
+static void stop_closer(struct batch_runs *b)
+{
+	batch_run_stop(b->closer);
+	b->closer = NULL;
+}
+
+void batch_runs_set(struct batch_runs *b, int i, const struct api *api, struct sched *sched)
+{
+	const struct batch_run_opts o = {
+		.api = api, .sched = sched, .store = b->o.store,
+		.whose = {is_own, &b->models[i]},
+		.n_at_once = (int)b->o.models->all[i]->max_seqs,
+		.max_lines = (int)b->o.config->batch_requests,
+		.max_line_bytes = (size_t)b->o.config->max_body};
+	struct fail fail;
+	struct batch_run *fresh = NULL;
+	if (api) { /* the closer may be at one of its batches */
+		atomic_store(&b->models[i].is_taken, true);
+		stop_closer(b);
+		start_closer(b);
+	}
+	if (api && batch_run_start(&o, &fresh, &fail) != OK)
+		log_error("%s (limits: TasksMax, ulimit -u, memory): batches wait for the next "
+			  "start", fail.text);
+	pthread_mutex_lock(&b->lock);
+	struct batch_run *old = b->models[i].run;
+	b->models[i].run = fresh;
+	pthread_mutex_unlock(&b->lock);
+	batch_run_stop(old);
+	if (api)
+		return;
+	atomic_store(&b->models[i].is_taken, false);
+	on_work(b);
+}
+
+bool batch_runs_has_work(struct batch_runs *b, int i)
+{
+	const struct batch_whose whose = {is_own, &b->models[i]};
+	return batch_records_are_open(b->o.store, &whose);
+}
+
 void batch_runs_wake(struct batch_runs *b)
 {
 	if (!atomic_exchange(&b->has_news, false))
@@ -88,6 +126,8 @@ void batch_runs_wake(struct batch_runs *b)
 		if (b->models[i].run)
 			batch_run_wake(b->models[i].run);
 	pthread_mutex_unlock(&b->lock);
+	if (b->closer)
+		batch_run_wake(b->closer);
 }
 
 /* --- what is too old -------------------------------------------------------------- */
@@ -131,6 +171,7 @@ struct batch_runs *batch_runs_create(const struct batch_runs_opts *o)
 	int rc = uv_timer_init(o->loop, b->timer);
 	assert(rc == 0); /* it has no error */
 	b->timer->data = b;
+	start_closer(b);
 	batch_store_on_work(o->store, on_work, b);
 	workers_run(o->workers, sweep, on_swept, b);
 	return b;
@@ -143,6 +184,7 @@ void batch_runs_destroy(struct batch_runs *b)
 	batch_store_on_work(b->o.store, NULL, NULL);
 	for (int i = 0; i < b->o.models->n; i++)
 		batch_run_stop(b->models[i].run);
+	stop_closer(b);
 	uv_close((uv_handle_t *)b->timer, on_closed);
 	pthread_mutex_destroy(&b->lock);
 	free(b->models);

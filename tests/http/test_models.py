@@ -141,6 +141,15 @@ def batch(t, d):
     a = d.request("POST", "/v1/batches", {"input_file_id": file["id"], "completion_window": "24h",
                                           "endpoint": "/v1/completions"})
     t.equal((a.status, a.error["param"]), (400, "input_file_id"), "a name is not cut")
+    body, head = form({"purpose": "batch"}, lines[0].replace('"b"', '"c"'))
+    file = d.request("POST", "/v1/files", body, head).json
+    other = d.request("POST", "/v1/batches", {
+        "input_file_id": file["id"], "endpoint": "/v1/completions",
+        "completion_window": "24h"}).json
+    gone = "/v1/batches/" + other["id"]
+    d.request("POST", gone + "/cancel", {})
+    wait_for("its end", lambda: d.get(gone).json["status"] == "cancelled")
+    t.equal(states(d)["c"], "unloaded", "one for a model that is not there is cancelled")
     path = "/v1/batches/" + made["id"]
     wait_for("the batch", lambda: d.get(path).json["status"] == "completed")
     end = d.get(path).json
