@@ -151,13 +151,14 @@ static enum status open_others(const struct doctor *d, struct model *m,
 	return fit_open(&o, fit, fail);
 }
 
-/* Plans the model that shall be in memory with the first, as a load on demand does. */
+/* Plans the model that shall be in memory with the first, as a load on demand does: it makes room
+ * where the context would be longer without the first, which has `first` bytes of what is taken. */
 static enum status plan_beside(const struct doctor *d, struct backend *b,
 			       const struct backend_opts *bo, const struct memory_ledger *taken,
-			       struct fail *fail)
+			       int64_t first, struct fail *fail)
 {
 	struct model *m;
-	struct memory_plan p;
+	struct memory_plan p, alone;
 	struct fit fit = {.ledger = *taken};
 	struct engine_opts eo = {.mtp = true, .shares_memory = true};
 	enum status st = model_open(d->beside, NULL, &m, fail);
@@ -173,9 +174,12 @@ static enum status plan_beside(const struct doctor *d, struct backend *b,
 	fit_tell(&fit, &eo);
 	if (st == OK)
 		st = engine_plan(m, b, &eo, &p, fail);
-	if (st == OK && p.n_ctx < m->config.max_ctx)
+	eo.beside -= first;
+	if (st == OK)
+		st = engine_plan(m, b, &eo, &alone, fail);
+	if (st == OK && p.n_ctx < alone.n_ctx)
 		st = fail_set(fail, E_CONFIG, "a context of %d of %d tokens is left for it",
-			      (int)p.n_ctx, (int)m->config.max_ctx);
+			      (int)p.n_ctx, (int)alone.n_ctx);
 	fit_close(&fit);
 	model_close(m);
 	return st;
@@ -199,6 +203,7 @@ static enum status plan(const struct doctor *d, struct model *m, struct model *d
 	read_memory(d, b, &fit->ledger);
 	if (d->transcription_model)
 		st = plan_listener(d, b, &bo, &fit->ledger, fail);
+	const int64_t listener = fit->ledger.device_taken;
 	if (st == OK)
 		st = open_others(d, m, &bo, fit, fail);
 	fit_tell(fit, &eo);
@@ -207,7 +212,8 @@ static enum status plan(const struct doctor *d, struct model *m, struct model *d
 	if (st == OK && d->beside) {
 		struct memory_ledger taken = fit->ledger;
 		memory_ledger_take(&taken, true, out->taken);
-		out_beside->code = plan_beside(d, b, &bo, &taken, out_beside);
+		const int64_t first = taken.device_taken - listener - fit->readers.device_taken;
+		out_beside->code = plan_beside(d, b, &bo, &taken, first, out_beside);
 	}
 	fit_close(fit);
 	backend_destroy(b);

@@ -279,6 +279,17 @@ def models():
                 DEVICE + "mem_info_vram_total": "%d\n" % (GIB // 128)}, "--model", TINY,
                "--beside", TINY)
     says(r, "warn", "both", "the models take turns: ", "Fix: ctx or kv_cache")
+    with tempfile.TemporaryDirectory() as folder: # alone, too, it has not its whole context
+        long = os.path.join(folder, "long")
+        shutil.copytree(os.path.join(SRC, "tests/golden/models/olmo2"), long)
+        with open(os.path.join(long, "config.json"), encoding="utf-8") as f:
+            config = {**json.load(f), "max_position_embeddings": 1 << 20}
+        plant(long, {"config.json": json.dumps(config)})
+        r = doctor({**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (GIB // 8),
+                    DEVICE + "mem_info_gtt_used": "0\n",
+                    DEVICE + "mem_info_vram_total": "%d\n" % (GIB // 128)}, "--model", TINY,
+                   "--beside", long)
+        says(r, "ok", "both", "both models are in memory together")
     r = doctor(STRIX, "--model", os.path.join(SRC, "tests/golden/models/qwen35-mtp"))
     says(r, "ok", "model", "fits: weights 0.00 GiB with the MTP layer, a context of")
     r = doctor({**STRIX, DEVICE + "mem_info_gtt_total": "%d\n" % (GIB // 64),
