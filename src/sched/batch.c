@@ -74,12 +74,14 @@ void batch_drop(struct sched *s, struct sched_choice *c)
 	end_fetch(s, c);
 	engine_seq_destroy(s->o.engine, c->seq);
 	c->seq = NULL;
+	c->goes_on_reading = false;
 }
 
 static void drop_seq(struct sched *s, struct sched_choice *c)
 {
 	engine_seq_destroy(s->o.engine, c->seq);
 	c->seq = NULL;
+	c->goes_on_reading = false;
 }
 
 static void end_choice(struct sched *s, struct sched_choice *c)

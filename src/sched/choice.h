@@ -81,6 +81,7 @@ struct sched_choice {
 	 * whether it was right. */
 	bool has_idle_draft;
 	bool awaits_model; /* a model has text to read before the draft that it was asked for */
+	bool goes_on_reading; /* it has begun that text, and will read all of it */
 };
 
 /* Asserts that the diagram allows the change. */

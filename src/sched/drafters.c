@@ -64,20 +64,23 @@ static int look_up(struct sched *s, struct sched_choice *c, const struct draft_s
 }
 
 /* How many of the `behind` tokens that a model must read it may read now. */
-static int read_most(struct sched *s, const struct sched_choice *c, const struct draft_step *step,
+static int read_most(struct sched *s, struct sched_choice *c, const struct draft_step *step,
 		     int behind)
 {
 	int chunk = policy_chunk(s->o.prefill_chunk, s->o.step_target_us, &s->read_cost);
 	int n = MIN(behind, chunk - s->n_read), n_out = (int)c->output.n;
-	if (n < 1 || step->is_forced)
+	if (n < 1 || step->is_forced || c->goes_on_reading)
 		return n;
-	/* Its first chunk shows what it costs. The engine's own model takes longer. */
-	bool is_first = s->read_cost.tok_us <= 0;
+	/* Its first chunk shows what it costs, which the engine's own model bounds before. Beside
+	 * others that bound holds for the whole text, of which a part is of no use. */
+	bool is_first = s->read_cost.tok_us <= 0, is_trial = is_first && step->n_streams < 2;
 	const struct policy_cost *cost = is_first ? &s->prefill_cost : &s->read_cost;
-	int all = is_first ? n : behind;
+	int all = is_trial ? n : behind;
 	double all_us = cost->tok_us * all + cost->step_us * (1 + (all - 1) / chunk);
-	return draft_may_read(&s->decode_cost, step, MIN(n_out, c->max_output - n_out), all_us)
-		       ? n : 0;
+	if (!draft_may_read(&s->decode_cost, step, MIN(n_out, c->max_output - n_out), all_us))
+		return 0;
+	c->goes_on_reading = !is_trial;
+	return n;
 }
 
 /* A model beside the engine's own reads more of a stream. A long text takes several steps, so that
@@ -97,7 +100,9 @@ static int read_behind(struct sched *s, struct sched_choice *c, const struct dra
 	for (int i = 0; i < step->n_streams; i++)
 		draft_read_note(&s->decode_cost, &s->sliced[i]->account, step->n_streams, us,
 				s->sliced[i] == c);
-	return engine_draft_behind(s->o.engine, c->seq);
+	behind = engine_draft_behind(s->o.engine, c->seq);
+	c->goes_on_reading &= behind > 0;
+	return behind;
 }
 
 /* A model's are computed later, by draft_by_model, once it has read the text. */
