@@ -102,11 +102,11 @@ static struct str join(struct schema_reader *x, struct str base, struct str ref)
 	return kept;
 }
 
-/* Up to draft 7 a reference has no siblings. */
+/* Up to draft 7 a reference has no siblings. The root keeps its $id, which names the document. */
 static bool is_ref_alone(const struct schema_reader *x, const json_t *v)
 {
 	const json_t *draft = json_object_get(x->root.v, "$schema");
-	return json_object_get(v, "$ref") && json_is_string(draft) &&
+	return v != x->root.v && json_object_get(v, "$ref") && json_is_string(draft) &&
 	       str_find(json_read_view(draft), STR("/draft-0"), 0) >= 0;
 }
 
@@ -166,10 +166,12 @@ static enum schema_place place_of(const char *key)
 	return PLACE_OTHER;
 }
 
-/* is_lax: also where no schema should be. Some tools keep theirs under keywords of their own. What
- * is noted already stands. */
+/* A walk again goes also where no schema should be: some tools keep theirs under keywords of their
+ * own. What is noted already stands. */
+enum schema_walk { WALK_FIRST, WALK_AGAIN, WALK_BEYOND /* where the first has not been */ };
+
 static void walk(struct schema_reader *x, const struct json_node *at, struct str base,
-		 bool is_schema, bool is_lax)
+		 bool is_schema, enum schema_walk how)
 {
 	static const char *const anchors[] = {"$anchor", "$dynamicAnchor"};
 	const char *key;
@@ -178,7 +180,7 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 	if (x->st != OK)
 		return;
 	for (size_t i = 0; json_is_array(at->v) && i < json_array_size(at->v); i++)
-		walk(x, schema_item(x, at, i), base, true, is_lax);
+		walk(x, schema_item(x, at, i), base, true, how);
 	if (!json_is_object(at->v))
 		return;
 	struct str id = is_schema ? id_of(x, at->v) : STR("");
@@ -194,15 +196,16 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 			continue;
 		note(x, base, json_read_view(name), at);
 		strmap_get(&x->ids->dynamic, json_read_view(name), &count);
-		if (!is_lax)
+		if (how != WALK_AGAIN)
 			strmap_put(&x->ids->dynamic, json_read_view(name), count + (i == 1));
 	}
 	json_object_foreach((json_t *)at->v, key, v) {
 		enum schema_place place = is_schema ? place_of(key) : PLACE_SCHEMA;
 		bool is_value = is_schema &&
 				(strcmp(key, "enum") == 0 || strcmp(key, "const") == 0);
-		if (place != PLACE_OTHER || (is_lax && !is_value))
-			walk(x, schema_get(x, at, key), base, place != PLACE_NAMES, is_lax);
+		if (place != PLACE_OTHER || (how != WALK_FIRST && !is_value))
+			walk(x, schema_get(x, at, key), base, place != PLACE_NAMES,
+			     place == PLACE_OTHER ? WALK_BEYOND : how);
 	}
 }
 
@@ -281,8 +284,8 @@ static const struct json_node *find_id(struct schema_reader *x, struct str base,
 		strmap_init(&x->ids->index, 16);
 		strmap_init(&x->ids->dynamic, 16);
 		note(x, STR(""), STR(""), &x->root);
-		walk(x, &x->root, STR(""), true, false);
-		walk(x, &x->root, STR(""), true, true);
+		walk(x, &x->root, STR(""), true, WALK_FIRST);
+		walk(x, &x->root, STR(""), true, WALK_AGAIN);
 	}
 	buf_add_str(&key, base);
 	buf_add_c(&key, '#');

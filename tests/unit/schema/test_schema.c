@@ -229,6 +229,9 @@ static const struct {
 	 "\"string\"},\"g\":{\"$id\":\"f.json\",\"type\":\"number\"}},\"allOf\":[{\"$id"
 	 "\":\"http://h/\",\"$ref\":\"f.json\"}]}",
 	 {"1"}, {"\"a\""}},
+	{"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"$id\":\"http://h/a/x\","
+	 "\"$ref\":\"http://h/a/b\",\"definitions\":{\"b\":{\"$id\":\"b\",\"type\":\"integer\"}}}",
+	 {"1"}, {"\"a\""}},
 	/* strings */
 	{"{\"minLength\":2,\"maxLength\":3}", {"\"ab\"", "\"a\\u00e9b\"", "\"\xf0\x9f\x98\x80x\""},
 	 {"\"a\"", "\"abcd\"", "\"\xc3\xa9\"", "1"}},
@@ -414,6 +417,9 @@ static const struct {
 	 "allOf[0]", "maxContains"},
 	{"{\"properties\":{\"a\":{\"$dynamicRef\":\"#x\"}}}",
 	 "properties.a.$dynamicRef", "not there"},
+	{"{\"components\":{\"s\":{\"$dynamicAnchor\":\"n\"},\"t\":{\"$dynamicAnchor\":\"n\"}},"
+	 "\"properties\":{\"a\":{\"$dynamicRef\":\"#n\"}}}",
+	 "properties.a.$dynamicRef", "has 2 places"},
 	{"{\"pattern\":\"(\"}",
 	 "pattern", "not closed"},
 	{"{\"pattern\":\"a?\\\\bx\"}",
