@@ -515,6 +515,9 @@ int cmd_kernels_predict(int argc, char **argv)
 		return options_fault(&set, "--chip: gfx1151 or gfx1100, not %s", a.chip);
 	if (a.image && a.audio)
 		return options_fault(&set, "--image and --audio: one tower is predicted at a time");
+	if (a.session.lora && (a.image || a.audio))
+		return options_fault(&set, "--lora: a tower has no adapters; leave it out with "
+				     "--image and --audio");
 	int n_prompts = read_prompts(a.prompts, prompts);
 	if (n_prompts < 0)
 		return options_fault(&set, "--prompt-tokens: numbers with commas between");

@@ -79,6 +79,9 @@ def main():
     ok(len(names) > 12 and len(lab) == 6, "the commands", names + lab)
     for command in names + lab:
         walk(command)
+    for tower in ("--image", "--audio"):
+        refused("an adapter for a tower", ["kernels", "predict", "-m", "/nowhere", tower, "8",
+                                           "--lora", "/nowhere"], "--lora", tower)
     for word in (["nonsense"], ["bench"], ["bench", "nonsense"], ["kernels", "nonsense"]):
         code, out, err = run(*word)
         wanted = "haloctl bench model" if word[0] == "bench" else "Usage"
