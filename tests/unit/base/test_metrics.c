@@ -14,7 +14,9 @@ static const struct clock clk = {fake_now, &now};
 
 static const char *page(const char *model_name)
 {
-	static const struct metrics_model models[] = {{"tiny", 0, 0}, {"a\"b", 4.5, 0.25}};
+	static const struct metrics_model models[] = {
+		{.name = "tiny"},
+		{.name = "a\"b", .audio_s = 4.5, .audio_time_s = 0.25, .is_loaded = 1, .n_output = 7}};
 	static struct buf b;
 	struct metrics_info info = {model_name, "1.2\"3", "cpu", "as \"told\"", &health, &clk,
 				    models, 2};
@@ -187,6 +189,10 @@ static void test_models(void)
 	   has("halod_audio_seconds_total{model_name=\"tiny\",model=\"a\\\"b\"} 4.5") &&
 	   has("halod_audio_request_seconds_total{model_name=\"tiny\",model=\"a\\\"b\"} 0.25"),
 	   "audio is counted by model");
+	ok(has("halod_model_loaded{model_name=\"tiny\",model=\"tiny\"} 0") &&
+	   has("halod_model_loaded{model_name=\"tiny\",model=\"a\\\"b\"} 1") &&
+	   has("halod_model_generation_tokens_total{model_name=\"tiny\",model=\"a\\\"b\"} 7"),
+	   "and whether it is in memory, and its tokens");
 }
 
 static void *adder(void *arg)
