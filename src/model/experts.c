@@ -39,7 +39,8 @@ static bool is_stored_transposed(const struct model *m, const struct expert_plac
 	return t && t->n_dims == 3 && t->dim[1] != rows && t->dim[2] == rows;
 }
 
-/* Find q_proj as rows of qkv_proj, and the like. */
+/* Find q_proj as rows of qkv_proj, and the like. Where layers differ in their heads there is no
+ * qkv_proj: its rows would be cut by the heads of another layer. */
 static bool fused_find(const struct model *m, const char *name, int32_t n,
 		       struct expert_place *out)
 {
@@ -64,6 +65,8 @@ static bool fused_find(const struct model *m, const char *name, int32_t n,
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		if (!str_ends(str_of(name), str_of(all[i].part)))
 			continue;
+		if (c->heads_of && str_ends(str_of(all[i].whole), STR("qkv_proj")))
+			return false;
 		size_t head = strlen(name) - strlen(all[i].part);
 		snprintf(out->name, sizeof out->name, "%.*s%s", (int)head, name,
 			 all[i].whole);
