@@ -131,7 +131,8 @@ static enum status load_all(struct graph *g, struct fail *fail)
 		st = layer_embed_load_top(g, fail);
 	if (st == OK && g->streams.count)
 		st = streams_load_top(g, fail);
-	if (st == OK && g->limits.drafts)
+	/* d2t is of a vocabulary that is cut already, in an order of its own. */
+	if (st == OK && g->limits.drafts && !model_has(g->m, "d2t"))
 		g->head = graph_cut_head(g);
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
 		st = load_layer(g, i, fail);
