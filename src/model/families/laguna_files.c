@@ -103,10 +103,11 @@ static enum status read_local(const json_t *text, struct model_config *c, struct
 	const json_t *of = jsonfile_get(jsonfile_get(text, "rope_parameters"), "sliding_attention");
 	const json_t *v = of ? jsonfile_get(of, key) : jsonfile_get(text, local_key);
 	double part = v ? json_number_value(v) : 1;
-	int32_t n = (int32_t)(c->head_dim * part);
+	bool is_part = part > 0 && part <= 1;
+	int32_t n = is_part ? (int32_t)(c->head_dim * part) : 0;
 	if (!c->is_windowed)
 		return OK;
-	if (!(part > 0 && part <= 1) || n < 2 || n % 2)
+	if (n < 2 || n % 2)
 		return config_wrong(fail, key, v, "a part of a head that is even");
 	c->ropes[1].n_rot = n;
 	return OK;
