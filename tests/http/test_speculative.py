@@ -393,7 +393,7 @@ def test_draft_model(t, want):
     t.equal(said(d, ASKED["a story"]), want["a story"], "after it slept")
     t.ok(d.metrics()["prompt_tokens_disk_total"] > 0, "with pages from the disk")
     drafts, drafted, right = (b - a for a, b in zip((drafts, drafted, right), numbers(d)))
-    t.ok(right > 0.9 * drafted > 50, "and drafts as before", (drafts, drafted, right))
+    t.ok(right > 0.9 * drafted > 30, "and drafts as before", (drafts, drafted, right))
     t.equal(d.stop(), 0, "it ends well")
     folder.cleanup()
     # As auto has it, beside lookup; and two other kinds of models: states, and latent attention.
