@@ -16,7 +16,8 @@ static const char *page(const char *model_name)
 {
 	static const struct metrics_model models[] = {
 		{.name = "tiny"},
-		{.name = "a\"b", .audio_s = 4.5, .audio_time_s = 0.25, .is_loaded = 1, .n_output = 7}};
+		{.name = "a\"b", .audio_s = 4.5, .audio_time_s = 0.25, .is_loaded = 1,
+		 .n_output = 7}};
 	static struct buf b;
 	struct metrics_info info = {model_name, "1.2\"3", "cpu", "as \"told\"", &health, &clk,
 				    models, 2};
