@@ -10,7 +10,6 @@ HALOD_SRCDIR and HALOD_BUILDDIR are as for tests (tests/http/halod.py). Prints t
 text that is not valid; then it exits with 1. `cut` are answers that had no room in 160 tokens.
 """
 import collections
-import decimal
 import json
 import os
 import queue
@@ -20,7 +19,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../http"))
 from halod import Halod  # noqa: E402
-from schema_suite import judge_of, second_of  # noqa: E402
+from schema_suite import is_valid, judge_of, second_of  # noqa: E402
 
 ROOM = 160
 AT_ONCE = 8
@@ -39,22 +38,19 @@ def ask(d, chats, schema, temperature, seed):
     return 200, choice["finish_reason"], choice["message"]["content"] if chats else choice["text"]
 
 
-def is_valid(schema, text):
-    judge, second = judge_of(schema), second_of(schema)
-    return (judge.is_valid(json.loads(text, parse_float=decimal.Decimal)) and
-            (not second or second.is_valid(json.loads(text))))
-
-
 def work(d, chats, cases, end, count):
-    while time.monotonic() < end and not cases.empty():
-        i, schema, temperature = cases.get()
+    while time.monotonic() < end:
+        try:
+            i, schema, temperature = cases.get_nowait()
+        except queue.Empty:
+            return
         status, why, text = ask(d, chats, schema, temperature, i)
         count["asked"] += 1
         if status != 200:
             count["refused"] += 1
         elif why != "stop":
             count["cut"] += 1
-        elif is_valid(schema, text):
+        elif is_valid(judge_of(schema), second_of(schema), text):
             count["valid"] += 1
         else:
             count["invalid"] += 1

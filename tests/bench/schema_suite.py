@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Schemas from outside through halod's compiler: how many are accepted, and whether all
-that random walks write under them is valid by other validators: `jsonschema`, and
-`jsonschema_rs` where it is installed. The official suite's own texts are judged, too: an invalid one
-may not be written, and how many of the valid ones may be is counted (src/schema/schema.h says why
+that random walks write under them is valid by other validators. These are `jsonschema`, and
+`jsonschema_rs` where it is installed. The official suite's own texts are judged, too. An invalid
+one may not be written. How many of the valid ones may be is counted (src/schema/schema.h says why
 not all).
 
 usage: schema_suite.py [-n TEXTS] [-w SCHEMA_WRITE] [-v] FILE-or-FOLDER...
@@ -84,6 +84,11 @@ def second_of(schema):
         return None
 
 
+def is_valid(judge, second, text):
+    return (judge.is_valid(json.loads(text, parse_float=decimal.Decimal)) and
+            (not second or second.is_valid(json.loads(text))))
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("-n", type=int, default=10, help="texts a schema (10)")
@@ -117,10 +122,8 @@ def main():
                 continue
             count["texts"] += 1
             try:
-                valid = judge.is_valid(json.loads(text, parse_float=decimal.Decimal))
-                if second:
-                    count["judged twice"] += 1
-                    valid = valid and second.is_valid(json.loads(text))
+                valid = is_valid(judge, second, text)
+                count["judged twice"] += second is not None
             except Exception as e:  # a reference to elsewhere, a regex of another kind
                 count["not judged"] += 1
                 if args.v:

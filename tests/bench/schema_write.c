@@ -4,11 +4,14 @@
  *
  * usage: schema_write N < schemas
  *
- * Each line of the input is a schema, or a list of a schema and texts. Each line of the output is
- * a list: false and the reason, where the schema is refused; else the milliseconds that it took to
- * compile it, for each text whether it may be written, and N texts, each with whether it came to
- * its end within 4,000 bytes. A text takes any byte that the grammar allows, with a liking for
- * those that end things.
+ * Each line of the input is a list of a schema and texts. Each line of the output is a list. Of a
+ * schema that is refused it has false and the reason. Else it has
+ *
+ *   - the milliseconds that the schema took to compile,
+ *   - for each text of the input whether it may be written,
+ *   - N pairs: whether a random text came to its end within 4,000 bytes, and the text.
+ *
+ * A random text takes any byte that the grammar allows, with a liking for those that end things.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,11 +106,7 @@ static void answer(const char *line, int n, const struct grammar_vocab *v)
 	struct grammar *g = NULL;
 	struct fail fail = {0};
 	struct buf out = {0}, text = {0};
-	buf_addf(&text, "[%s]", line); /* a schema may be a word, which the fast reader leaves */
-	json_t *list = json_fast_load(buf_str(&text)), *schema = json_array_get(list, 0);
-	const json_t *texts = json_is_array(schema) ? schema : NULL;
-	if (texts)
-		schema = json_array_get(texts, 0);
+	json_t *list = json_fast_load(str_of(line)), *schema = json_array_get(list, 0);
 	const struct json_node at = {.v = schema};
 	int64_t begin = clock_now_us(&clock_monotonic);
 	enum status st = schema ? schema_grammar(&at, &g, &fail) : E_JSON;
@@ -118,8 +117,8 @@ static void answer(const char *line, int n, const struct grammar_vocab *v)
 	} else {
 		buf_addf(&out, "[%.3f", ms);
 	}
-	for (size_t i = 1; i < json_array_size(texts) && st == OK; i++)
-		buf_add_z(&out, may_be_written(g, v, json_read_view(json_array_get(texts, i)))
+	for (size_t i = 1; i < json_array_size(list) && st == OK; i++)
+		buf_add_z(&out, may_be_written(g, v, json_read_view(json_array_get(list, i)))
 				? ",true" : ",false");
 	for (int i = 0; i < n && st == OK; i++) {
 		buf_clear(&text);
