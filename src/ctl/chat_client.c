@@ -39,17 +39,6 @@ static CURL *make_easy(const struct chat_server *s, const char *path,
 	return easy;
 }
 
-static struct curl_slist *make_headers(const struct chat_server *s)
-{
-	struct curl_slist *h = curl_slist_append(NULL, "Content-Type: application/json");
-	if (!s->api_key)
-		return h;
-	char *line = xasprintf("Authorization: Bearer %s", s->api_key);
-	h = curl_slist_append(h, line);
-	free(line);
-	return h;
-}
-
 /* --- the stream --------------------------------------------------------------------- */
 
 static void take_text(struct exchange *x, json_t *delta, const char *key, bool is_reasoning)
@@ -91,8 +80,7 @@ static void on_data(void *ctx, struct str data)
 	json_t *chunk = json_loadb(data.p, data.n, 0, NULL);
 	json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
 	json_t *delta = json_object_get(choice, "delta");
-	const char *message = json_string_value(
-		json_object_get(json_object_get(chunk, "error"), "message"));
+	const char *message = post_said(chunk);
 	const char *reason = json_string_value(json_object_get(choice, "finish_reason"));
 	if (message)
 		snprintf(x->error, sizeof x->error, "%s", message);
@@ -141,8 +129,7 @@ static enum status judge(struct exchange *x, CURLcode code, struct fail *fail)
 	if (status == 200)
 		return x->is_done ? OK : fail_set(fail, E_IO, "the answer broke off");
 	json_t *body = json_loadb(x->other.p ? x->other.p : "", x->other.n, 0, NULL);
-	const char *message = json_string_value(
-		json_object_get(json_object_get(body, "error"), "message"));
+	const char *message = post_said(body);
 	enum status st = fail_set(fail, E_IO, "HTTP %ld%s%s", status, message ? ": " : "",
 				  message ? message : "");
 	json_decref(body);
@@ -155,7 +142,7 @@ enum status chat_ask(const struct chat_server *s, const struct chat_request *r,
 	*out = (struct chat_answer){0};
 	struct exchange x = {.r = r, .a = out,
 			     .begin_us = clock_now_us(&clock_monotonic)};
-	struct curl_slist *headers = make_headers(s);
+	struct curl_slist *headers = post_headers(s->api_key);
 	char *messages = json_dumps(r->messages, JSON_COMPACT);
 	struct buf body = {0};
 	buf_add_z(&body, "{\"stream\":true,\"stream_options\":{\"include_usage\":true},"
@@ -205,7 +192,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 
 long chat_get(const struct chat_server *s, const char *path, json_t **out)
 {
-	struct curl_slist *headers = make_headers(s);
+	struct curl_slist *headers = post_headers(s->api_key);
 	struct buf body = {0};
 	long status = -CURLE_FAILED_INIT;
 	CURL *easy = make_easy(s, path, headers);

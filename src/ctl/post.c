@@ -64,6 +64,11 @@ static enum status post_begin(struct post_transfer *t, const struct post *p, con
 	return OK;
 }
 
+const char *post_said(const json_t *v)
+{
+	return json_string_value(json_object_get(json_object_get(v, "error"), "message"));
+}
+
 const char *post_why(int code)
 {
 	if (code == CURLE_COULDNT_CONNECT)
@@ -94,8 +99,7 @@ static void post_finish(struct post_transfer *t, const struct post *p, CURLcode 
 	if (!out->body)
 		set_error(out, p->url, "the answer is not JSON");
 	else if (out->status != 200) {
-		const char *said = json_string_value(json_object_get(
-			json_object_get(out->body, "error"), "message"));
+		const char *said = post_said(out->body);
 		snprintf(out->error, sizeof out->error, "HTTP %ld: %.150s", out->status,
 			 said ? said : "no message");
 	}

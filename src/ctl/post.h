@@ -31,6 +31,8 @@ enum status post_stream(const struct post *p, json_t *body, struct post_answer *
  * every request; NULL: curl has no memory. headers: borrowed by the handle. */
 struct curl_slist *post_headers(const char *api_key);
 void *post_easy(const char *url, struct curl_slist *headers, long timeout_s);
+/* The message of an error in OpenAI's form; NULL: v has none. It is v's. */
+const char *post_said(const json_t *v);
 /* Why a transfer failed, and what to type if nobody answers. code: a CURLcode. */
 const char *post_why(int code);
 void post_answer_deinit(struct post_answer *a);

@@ -16,12 +16,6 @@ static void note_error(struct sse_call *s, const char *text)
 		snprintf(s->error, sizeof s->error, "%s", text);
 }
 
-/* The message of an error in OpenAI's form; NULL: it has none. */
-static const char *said_of(const json_t *v)
-{
-	return json_string_value(json_object_get(json_object_get(v, "error"), "message"));
-}
-
 static void on_data(void *ctx, struct str data)
 {
 	struct sse_call *s = ctx;
@@ -33,7 +27,7 @@ static void on_data(void *ctx, struct str data)
 	if (!chunk)
 		note_error(s, "a chunk is not JSON");
 	else if (json_object_get(chunk, "error"))
-		note_error(s, said_of(chunk) ? said_of(chunk) : "an error without a message");
+		note_error(s, post_said(chunk) ? post_said(chunk) : "an error without a message");
 	if (json_is_object(chunk))
 		s->on_chunk(s, chunk);
 	json_decref(chunk);
@@ -68,7 +62,7 @@ static void judge(struct sse_call *s, CURLcode code)
 		struct str other = buf_str(&s->other);
 		json_t *v = json_loadb(other.n ? other.p : "", other.n, 0, NULL);
 		snprintf(text, sizeof text, "HTTP %ld: %.160s", s->status,
-			 said_of(v) ? said_of(v) : other.n ? other.p : "no message");
+			 post_said(v) ? post_said(v) : other.n ? other.p : "no message");
 		note_error(s, text);
 		json_decref(v);
 	} else if (!s->is_done) {
@@ -86,10 +80,10 @@ void sse_call_deinit(struct sse_call *s)
 }
 
 enum status sse_calls_open(struct sse_calls *all, const char *url, const char *api_key,
-			 long timeout_s, struct fail *fail)
+			   long timeout_s, struct fail *fail)
 {
 	*all = (struct sse_calls){.multi = curl_multi_init(), .headers = post_headers(api_key),
-				.url = url, .timeout_s = timeout_s};
+				  .url = url, .timeout_s = timeout_s};
 	return all->multi ? OK : fail_set(fail, E_IO, "curl gives no handle");
 }
 

@@ -42,7 +42,7 @@ struct sse_calls {
 /* url: borrowed. api_key NULL: none. timeout_s: limit for one request. Call sse_calls_close also
  * after a failure. E_IO: curl has no memory. */
 enum status sse_calls_open(struct sse_calls *all, const char *url, const char *api_key,
-			 long timeout_s, struct fail *fail) MUST_USE;
+			   long timeout_s, struct fail *fail) MUST_USE;
 /* E_IO: curl takes no request. */
 enum status sse_calls_start(struct sse_calls *all, struct sse_call *s, struct fail *fail) MUST_USE;
 /* Does what there is to do, or waits for it, a second at most. E_IO: curl has failed. */
