@@ -33,11 +33,7 @@ static enum status laguna_run(struct graph *g, const struct layer *l, const stru
 	/* x (T, D) += Wo (y * log(1 + exp(gate))) */
 	PART(attend_out, .next = moe_follow(g, l) ? &router : NULL);
 	/* x += the chosen experts by their weights, and the shared one; or a dense part */
-	if (l->experts.n)
-		PART(moe_run, .norm = &between);
-	else
-		PART(mlp_run, .m = &l->mlp, .norm = &between);
-	return OK;
+	return family_feed(g, l, s, fail);
 }
 
 const struct family family_laguna = {
