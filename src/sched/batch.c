@@ -69,19 +69,17 @@ void batch_deinit(struct sched *s)
 
 static int end_fetch(struct sched *s, struct sched_choice *c);
 
-void batch_drop(struct sched *s, struct sched_choice *c)
-{
-	end_fetch(s, c);
-	engine_seq_destroy(s->o.engine, c->seq);
-	c->seq = NULL;
-	c->goes_on_reading = false;
-}
-
 static void drop_seq(struct sched *s, struct sched_choice *c)
 {
 	engine_seq_destroy(s->o.engine, c->seq);
 	c->seq = NULL;
 	c->goes_on_reading = false;
+}
+
+void batch_drop(struct sched *s, struct sched_choice *c)
+{
+	end_fetch(s, c);
+	drop_seq(s, c);
 }
 
 static void end_choice(struct sched *s, struct sched_choice *c)
