@@ -150,11 +150,8 @@ enum status draft_model_run(struct draft_model *d, const struct engine_batch *b,
 			    struct fail *fail)
 {
 	enum status st = d->graph.forward(d->graph.ctx, b, d->logits, fail);
-	const struct logits_top *top = st == OK ? d->graph.top(d->graph.ctx) : NULL;
-	/* A row with a NaN has no best token; any token may be drafted. */
-	for (int i = 0; i < b->n_logit_rows && st == OK; i++)
-		ids[i] = !top ? graph_best(d->logits + (size_t)i * (size_t)d->graph.n_out,
-					   d->graph.n_out)
-			 : top[i].n > 0 ? top[i].id[0] : 0;
+	if (st == OK)
+		graph_best_rows(d->graph.top(d->graph.ctx), d->logits, b->n_logit_rows,
+				d->graph.n_out, ids);
 	return st;
 }

@@ -642,6 +642,14 @@ int32_t graph_best(const float *logits, int32_t n)
 	return best;
 }
 
+void graph_best_rows(const struct logits_top *top, const float *logits, int32_t n_rows, int32_t n,
+		     int32_t *out)
+{
+	for (int32_t i = 0; i < n_rows; i++)
+		out[i] = !top ? graph_best(logits + (size_t)i * (size_t)n, n)
+			 : top[i].n > 0 ? top[i].id[0] : 0;
+}
+
 static enum status draft_tokens(void *ctx, const struct engine_batch *b, int32_t *ids,
 			 struct fail *fail)
 {
@@ -664,10 +672,8 @@ static enum status draft_tokens(void *ctx, const struct engine_batch *b, int32_t
 	/* The backend knows where the device failed. */
 	enum status synced = g->b->ops->sync(g->b, st == OK || st == E_DEVICE ? fail : NULL);
 	st = st == OK ? synced : st;
-	/* A row with a NaN has no best token; any token may be drafted. */
-	for (int i = 0; i < b->n_tok && st == OK; i++)
-		ids[i] = !g->top ? graph_best(g->mtp.host + (size_t)i * n_vocab, (int32_t)n_vocab)
-			 : g->top[i].n > 0 ? g->top[i].id[0] : 0;
+	if (st == OK)
+		graph_best_rows(g->top, g->mtp.host, b->n_tok, (int32_t)n_vocab, ids);
 	for (int i = 0; i < b->n_tok && st == OK && g->eagle.d2t; i++)
 		ids[i] += g->eagle.d2t[ids[i]];
 	return st;

@@ -73,6 +73,10 @@ enum status graph_take_all(struct graph *g, const struct graph_want *w, size_t n
 /* The output head for drafts (engine_opts.mtp_vocab): the first rows of g->head. */
 struct weight graph_cut_head(const struct graph *g);
 int32_t graph_best(const float *logits, int32_t n); /* the token with the highest of n logits */
+/* The best token of each of n_rows rows of n logits: of `top`, where that is not NULL. Any token of
+ * a row with a NaN, which has no best one. */
+void graph_best_rows(const struct logits_top *top, const float *logits, int32_t n_rows, int32_t n,
+		     int32_t *out);
 /* Loads the tensor `name` as g->head: in int8 if the backend was asked for that and the model has
  * 16 bits or more. Otherwise a tied head is the embeddings. */
 enum status graph_load_head(struct graph *g, const char *name, struct fail *fail) MUST_USE;
