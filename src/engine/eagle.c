@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "engine/family.h"
+#include "engine/mtp.h"
 
 static void eagle_layer(const struct graph *g, int i, struct layer *l)
 {
@@ -96,12 +97,6 @@ enum status eagle_alloc(struct graph *g, struct fail *fail)
 	return st == OK ? put_order(g, fail) : st;
 }
 
-static void *hidden_at(const struct graph *g, int32_t row)
-{
-	return (char *)g->mtp.hidden + (size_t)row * (size_t)g->dim *
-					       dtype_bytes(g->b->act_type);
-}
-
 /* f of the step's tokens into the rows of hidden states. */
 static enum status read_taps(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
@@ -112,7 +107,7 @@ static enum status read_taps(struct graph *g, const struct graph_step *s, struct
 	RUN(linear, .n_tok = t, .x = g->eagle.in, .n_out = 1,
 	    .out = {{.w = &g->mtp.fuse, .y = g->mtp.x, .is_f32 = true}});
 	RUN(to_act, .n_tok = t, .dim = g->dim, .x = g->mtp.x,
-	    .y = hidden_at(g, ENGINE_HIDDEN_ROWS));
+	    .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS));
 	return OK;
 }
 
@@ -122,11 +117,8 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 	const struct mtp *m = &g->mtp;
 	const struct layer *l = &g->layers[0];
 	int32_t t = s->b->n_tok, d = g->dim;
-	bool is_f32 = g->b->act_type == DTYPE_F32;
 	/* Hidden states are looked up as embeddings are. */
-	const struct weight hidden = {
-		.quant = is_f32 ? QUANT_F32 : QUANT_F16, .k = d, .group = d, .q = m->hidden,
-		.n = 2 * ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok};
+	const struct weight hidden = mtp_hidden_table(g);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = m->h,
 	    .scale = 1);
 	RUN(embed_rows, .n_tok = t, .table = &hidden, .token = s->ids.hidden, .x = g->x,
@@ -149,7 +141,7 @@ enum status eagle_fill(struct graph *g, const struct graph_step *s, struct fail 
 	/* The next step finds them there; this one has read those of the last. */
 	RUN(gather_rows, .n_rows = t, .dim = g->dim, .x = g->mtp.x,
 	    .row = s->ids.logit_rows, .y = g->rows);
-	RUN(to_act, .n_tok = t, .dim = g->dim, .x = g->rows, .y = hidden_at(g, 0));
+	RUN(to_act, .n_tok = t, .dim = g->dim, .x = g->rows, .y = mtp_hidden_at(g, 0));
 	return OK;
 }
 
@@ -164,7 +156,7 @@ enum status eagle_run(struct graph *g, const struct graph_step *s, void **out,
 	PART(attend_out);
 	PART(mlp_run, .m = &l->mlp, .norm = &between);
 	RUN(to_act, .n_tok = t, .dim = g->dim, .x = g->x,
-	    .y = hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok));
+	    .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok));
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->x, .weight = g->out_norm,
 	    .y = g->rows_n);
 	return OK;

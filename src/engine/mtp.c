@@ -65,10 +65,19 @@ enum status mtp_alloc(struct graph *g, struct fail *fail)
 	return g->top || m->host ? OK : E_NOMEM;
 }
 
-static void *hidden_at(const struct graph *g, int32_t row)
+void *mtp_hidden_at(const struct graph *g, int32_t row)
 {
 	return (char *)g->mtp.hidden + (size_t)row * (size_t)g->c->d_model *
 					       dtype_bytes(g->b->act_type);
+}
+
+struct weight mtp_hidden_table(const struct graph *g)
+{
+	int32_t d = g->c->d_model;
+	bool is_f32 = g->b->act_type == DTYPE_F32;
+	return (struct weight){.quant = is_f32 ? QUANT_F32 : QUANT_F16, .k = d, .group = d,
+			       .q = g->mtp.hidden,
+			       .n = 2 * ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok};
 }
 
 /* Makes x of the tokens, and runs the layer's mixer. g->x is this layer's x. */
@@ -76,11 +85,8 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 {
 	const struct mtp *m = &g->mtp;
 	int32_t t = s->b->n_tok, d = g->c->d_model;
-	bool is_f32 = g->b->act_type == DTYPE_F32;
 	/* Hidden states are looked up as embeddings are. */
-	const struct weight hidden = {
-		.quant = is_f32 ? QUANT_F32 : QUANT_F16, .k = d, .group = d, .q = m->hidden,
-		.n = 2 * ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok};
+	const struct weight hidden = mtp_hidden_table(g);
 	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = m->x,
 	    .scale = g->c->embed_scale);
 	RUN(embed_rows, .n_tok = t, .table = &hidden, .token = s->ids.hidden, .x = m->h,
@@ -106,7 +112,7 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 	profile_layer(g->b->profile, -1);
 	profile_enter(g->b->profile, PROFILE_HEAD);
 	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
-	    .weight = g->out_norm, .y = hidden_at(g, ENGINE_HIDDEN_ROWS));
+	    .weight = g->out_norm, .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS));
 	g->x = g->mtp.x;
 	enum status st = run_mixer(g, s, fail);
 	g->x = x;
@@ -120,7 +126,7 @@ enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 	float *x = g->x;
 	if (g->limits.target)
 		return eagle_run(g, s, out, fail);
-	*out = hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
+	*out = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
 	g->x = g->mtp.x;
 	enum status st = run_mixer(g, s, fail);
 	if (st == OK)

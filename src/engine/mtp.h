@@ -17,3 +17,8 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 /* Runs all of it but the head. *out: hidden states of the draft tokens, (T, D) act. */
 enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		    struct fail *fail) MUST_USE;
+
+/* Hidden states (struct mtp), which a head has too (eagle.h): those from `row` on, and all of them
+ * as a table for embed_rows. */
+void *mtp_hidden_at(const struct graph *g, int32_t row);
+struct weight mtp_hidden_table(const struct graph *g);
