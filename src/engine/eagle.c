@@ -70,17 +70,11 @@ enum status eagle_load(struct graph *g, struct fail *fail)
 /* The rows of taps.x in the order of the tokens, the three of each together. */
 static enum status put_order(struct graph *g, struct fail *fail)
 {
-	int32_t t = g->limits.max_batch_tok, n = EAGLE_TAPS * t, *on;
-	enum status st = graph_alloc(g, (size_t)n * sizeof *on, &on, fail);
-	if (st != OK || g->measured)
-		return st;
+	int32_t t = g->limits.max_batch_tok, n = EAGLE_TAPS * t;
 	int32_t *host = xmalloc((size_t)n * sizeof *host);
 	for (int32_t i = 0; i < n; i++)
 		host[i] = i % EAGLE_TAPS * t + i / EAGLE_TAPS;
-	g->eagle.order = on;
-	st = g->b->ops->upload(g->b, on, host, (size_t)n * sizeof *host);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
+	enum status st = graph_put_ints(g, host, (size_t)n, &g->eagle.order, fail);
 	free(host);
 	return st;
 }

@@ -80,19 +80,28 @@ enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n
 	return st;
 }
 
+enum status graph_put_ints(struct graph *g, const int32_t *host, size_t n, const int32_t **out,
+			   struct fail *fail)
+{
+	int32_t *on;
+	enum status st = graph_alloc(g, n * sizeof *on, &on, fail);
+	if (st != OK || g->measured)
+		return st;
+	st = g->b->ops->upload(g->b, on, host, n * sizeof *on);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	if (st == OK)
+		*out = on;
+	return st;
+}
+
 enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
 			    struct fail *fail)
 {
-	int32_t *host = xmalloc(n * sizeof *host), *on;
+	int32_t *host = xmalloc(n * sizeof *host);
 	for (size_t i = 0; i < n; i++)
 		host[i] = (int32_t)i;
-	enum status st = graph_alloc(g, n * sizeof *host, &on, fail);
-	if (st == OK && !g->measured) {
-		st = g->b->ops->upload(g->b, on, host, n * sizeof *host);
-		*out = on;
-	}
-	if (st == OK && !g->measured) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
+	enum status st = graph_put_ints(g, host, n, out, fail);
 	free(host);
 	return st;
 }

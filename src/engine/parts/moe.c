@@ -80,19 +80,12 @@ static enum status load_fixed(struct graph *g, int i, struct moe *m,
 {
 	int32_t n_vocab = g->embed.n;
 	char name[200];
-	int32_t *host, *on;
+	int32_t *host;
 	size_t n = (size_t)n_vocab * (size_t)m->n_used;
 	graph_layer_name(g, i, "mlp.gate.tid2eid", name);
 	enum status st = model_choices(g->m, name, n_vocab, m->n_used, m->n,
 				       &host, fail);
-	if (st == OK)
-		st = graph_alloc(g, n * sizeof *on, &on, fail);
-	if (st == OK)
-		st = g->b->ops->upload(g->b, on, host, n * sizeof *on);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	m->fixed = st == OK ? on : NULL;
-	return st;
+	return st == OK ? graph_put_ints(g, host, n, &m->fixed, fail) : st;
 }
 
 static enum status load_router(struct graph *g, int i, struct moe *m,
