@@ -293,10 +293,10 @@ static enum status fill_head(struct engine *e, bool *out_is_filled, struct fail 
 		return OK;
 	e->batch.has_lora = false; /* what drafts has no adapters */
 	e->head_fail = (struct fail){0};
-	e->head_st = e->head_is_off ? OK
-				    : e->beside->graph.forward(e->beside->graph.ctx, &e->batch,
-							       NULL, &e->head_fail);
-	*out_is_filled = e->head_st == OK && !e->head_is_off;
+	e->head_st = e->drafts_are_off ? OK
+				       : e->beside->graph.forward(e->beside->graph.ctx, &e->batch,
+								  NULL, &e->head_fail);
+	*out_is_filled = e->head_st == OK && !e->drafts_are_off;
 	if (e->head_st == E_DEVICE && fail)
 		*fail = e->head_fail;
 	return e->head_st == E_DEVICE ? E_DEVICE : OK;

@@ -117,7 +117,7 @@ static const struct drafter head = {HEAD_DRAFTS, head_is_ready, mtp_put, head_ru
 
 bool engine_draft_filled(const struct engine *e, enum status *out, struct fail *fail)
 {
-	if (!e->beside || !draft_model_is_head(e->beside) || e->head_is_off)
+	if (!e->beside || !draft_model_is_head(e->beside) || e->drafts_are_off)
 		return false;
 	*out = e->head_st;
 	*fail = e->head_fail;
@@ -126,7 +126,7 @@ bool engine_draft_filled(const struct engine *e, enum status *out, struct fail *
 
 void engine_draft_stop(struct engine *e)
 {
-	e->head_is_off = true;
+	e->drafts_are_off = true;
 }
 
 /* --- a model beside the engine's own ------------------------------------------------ */
@@ -248,12 +248,13 @@ static const struct drafter *drafter_of(const struct engine *e)
 int engine_draft_max(const struct engine *e)
 {
 	const struct drafter *d = drafter_of(e);
-	return d ? d->max : 0;
+	return d && !e->drafts_are_off ? d->max : 0;
 }
 
-static bool is_possible(const struct engine *e, const struct engine_draft *w)
+static bool is_possible(const struct engine *e, const struct drafter *d,
+			const struct engine_draft *w)
 {
-	return w->n <= engine_draft_max(e) &&
+	return w->n <= d->max &&
 	       w->seq->length + w->n <= engine_seq_capacity(e, w->seq) && w->token >= 0 &&
 	       w->token < e->graph.n_vocab;
 }
@@ -321,7 +322,7 @@ enum status engine_draft(struct engine *e, struct engine_draft *g, int n, struct
 		return fail_set(fail, E_INVAL, "draft tokens for %d sequences", n);
 	e->top = NULL;
 	for (int i = 0; i < n; i++)
-		g[i].n_out = is_possible(e, &g[i]) && d->is_ready(e, &g[i]) ? 0 : -1;
+		g[i].n_out = is_possible(e, d, &g[i]) && d->is_ready(e, &g[i]) ? 0 : -1;
 	for (int k = 0; k < d->max && st == OK; k++)
 		st = draft_one(e, d, g, n, k, row, fail);
 	for (int i = 0; i < n; i++) {

@@ -23,7 +23,7 @@ struct engine_draft {
 	int32_t *out;           /* (n) the drafted tokens */
 	int n_out;              /* draft tokens made; fewer than n where it cannot go on */
 };
-/* Draft tokens of a sequence at most; 0: the engine has no model that drafts. */
+/* Draft tokens of a sequence at most; 0: no model drafts, or engine_draft_stop was called. */
 int engine_draft_max(const struct engine *e);
 /* Tokens of s that the model beside the engine's own must read before it drafts. 0: none, or a few,
  * which engine_draft reads on its way. -1: it will never draft for s. */
@@ -35,7 +35,7 @@ enum status engine_draft_read(struct engine *e, struct engine_seq *s, int most, 
 /* A head that drafts runs in each step. Its failure costs the step's sequences their drafts alone.
  * *out: what it came to in the last step, with *fail. False: there is none that runs. */
 bool engine_draft_filled(const struct engine *e, enum status *out, struct fail *fail);
-/* Such a head runs no longer. */
+/* From now on engine_draft_max is 0, and a head runs no longer. */
 void engine_draft_stop(struct engine *e);
 /* Draft tokens for n sequences. Afterwards the logits of the last step are lost. E_BACKEND. */
 enum status engine_draft(struct engine *e, struct engine_draft *g, int n,

@@ -52,10 +52,9 @@ struct engine {
 	bool *is_fetched;       /* (max_batch_tok) rows of logits, where top is not NULL */
 	uint64_t step_no;
 	struct engine_stats stats;
-	/* What the head that drafts came to in the last step, and whether it runs no longer. */
-	enum status head_st;
+	enum status head_st; /* what the head that drafts came to in the last step */
 	struct fail head_fail;
-	bool head_is_off;
+	bool drafts_are_off; /* engine_draft_stop */
 };
 
 #define HIDDEN_NONE UINT64_MAX

@@ -112,8 +112,7 @@ static int ask_model(struct sched *s, struct sched_choice *c, const struct draft
 	ask.max = MIN(step->max, engine_draft_max(s->o.engine));
 	ask.is_model = true;
 	ask.is_awaited = c->awaits_model;
-	bool can = ask.max > 0 && s->n_bad_drafts < BAD_DRAFTS_MAX;
-	int behind = !can ? -1 : engine_draft_behind(s->o.engine, c->seq);
+	int behind = ask.max < 1 ? -1 : engine_draft_behind(s->o.engine, c->seq);
 	int width = behind < 0 ? 0 : width_of(s, c, &ask, DRAFT_MODEL);
 	if (width < 1 || behind == 0)
 		return width;

@@ -213,7 +213,8 @@ static void check_failing_head(void)
 	head_st = E_DEVICE;
 	step(r.e, other, text + 20, 1, 0, 0);
 	ok(!engine_draft_filled(r.e, &st, &fail), "once stopped it runs no longer");
-	r.e->head_is_off = false;
+	is_int(engine_draft_max(r.e), 0, "and drafts nothing");
+	r.e->drafts_are_off = false;
 	struct engine_slice slice = {.seq = other, .tokens = text + 21, .n = 1, .n_logits = 1};
 	is_int(engine_seq_reserve(r.e, other, 1), OK, "room");
 	is_int(engine_step(r.e, &slice, 1, &fail), E_DEVICE, "a lost device: %s", fail.text);
