@@ -24,7 +24,7 @@ static inline bool draft_model_is_head(const struct draft_model *d)
 /* The layers of m whose inputs the head reads. */
 void draft_model_taps(const struct model *m, const struct model *draft, int32_t out[EAGLE_TAPS]);
 
-/* Can `draft` draft for m? E_CONFIG with the reason: it is a model that cannot draft, a head for
+/* Can `draft` draft for m? E_CONFIG says why not. It is a model that cannot draft, a head for
  * models of another shape, or has another vocabulary. In another vocabulary an ordinary token has
  * another text, or many tokens are missing. Added tokens may be called differently, and rows
  * without a token do not count. */

@@ -219,7 +219,7 @@ static const struct drafter beside = {ENGINE_DRAFT_MAX, beside_is_ready, beside_
 enum status engine_draft_read(struct engine *e, struct engine_seq *s, int most, int *out_n,
 			      struct fail *fail)
 {
-	int n = MIN(engine_draft_behind(e, s), most), ignored;
+	int n = MIN(engine_draft_behind(e, s), most);
 	*out_n = 0;
 	if (n < 1)
 		return OK;
@@ -228,7 +228,7 @@ enum status engine_draft_read(struct engine *e, struct engine_seq *s, int most, 
 	put_seq(e, s, s->n_read + n);
 	for (int i = s->n_read; i < s->n_read + n; i++)
 		put_token(e, s, token_at(e, s, i), i, 0);
-	enum status st = draft_model_run(e->beside, &e->batch, &ignored, fail);
+	enum status st = draft_model_run(e->beside, &e->batch, NULL, fail); /* no rows */
 	if (st != OK)
 		return fail_default(fail, st);
 	note_read(e, s, s->n_read + n);
@@ -259,8 +259,8 @@ static bool is_possible(const struct engine *e, const struct drafter *d,
 	       w->token < e->graph.n_vocab;
 }
 
-/* Which rows of the batch are wanted. io_row (n_seq): of each sequence, its last. In a small batch
- * all are, so that a GPU can record it. */
+/* Says which rows of the batch are wanted. out_row (n_seq): where that of a sequence's last token
+ * will be. In a small batch all are wanted, so that a GPU can record it. */
 static void put_rows(struct engine *e, int32_t *out_row)
 {
 	struct engine_batch *b = &e->batch;

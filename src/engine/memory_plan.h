@@ -73,10 +73,10 @@ int64_t memory_plan_experts(const struct memory_need *need, const struct memory_
 			    const struct memory_wish *wish, int64_t experts);
 
 /* Without kv_bytes the cache gets pages for max_seqs sequences of n_ctx tokens, or as many
- * as fit; where the memory is shared, a quarter of it at most, or one sequence of the n_ctx that
- * was asked for. The longest sequence always fits into the cache: where that is too much, n_ctx
- * becomes smaller if nobody asked for it. E_CONFIG with the sum and the key to change:
- * what was asked for does not fit, or not even MEMORY_LEAST_CTX tokens do. */
+ * as fit. Where the memory is shared it gets a quarter of it at most, or one sequence of the n_ctx
+ * that was asked for. The longest sequence always fits into the cache: where that is too much,
+ * n_ctx becomes smaller if nobody asked for it. E_CONFIG with the sum and the key to change: what
+ * was asked for does not fit, or not even MEMORY_LEAST_CTX tokens do. */
 enum { MEMORY_LEAST_CTX = 512 };
 enum status memory_plan(const struct memory_need *need, const struct memory_have *have,
 			const struct memory_wish *wish, struct memory_plan *out,

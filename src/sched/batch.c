@@ -414,7 +414,8 @@ static void give_up(struct sched *s, struct sched_choice *c)
 static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
 			int64_t now_us)
 {
-	/* There was no room for that: waiting is better than computing it again. */
+	/* reads: the disk may have some of it, and begin_fetch found no room for that. Waiting is
+	 * better than computing it again. */
 	struct newcomer w = {.c = c, .n_promised = n_promised,
 			     .reads = !c->has_asked_disk && s->n_run > 0};
 	int most = count_behind(s, c), n_run = s->n_run - most + n_promised;

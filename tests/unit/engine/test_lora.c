@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sequences with different adapters, and without one, in the same steps: each has the bits that it
+ * Sequences with different adapters, and without one, in the same steps. Each has the bits that it
  * has alone, on the CPU's two paths and on a HIP runtime for the CPU. Those without one have the
  * bits of an engine without adapters. tests/ctl/test_lora.py compares with PEFT.
  */
