@@ -79,6 +79,9 @@ def main():
     ok(len(names) > 12 and len(lab) == 6, "the commands", names + lab)
     for command in names + lab:
         walk(command)
+    for flag in ("--cache", "--remove"):
+        refused("a server's list and a cache", ["models", "--url", NOWHERE, flag, "a/b"], "--url",
+                flag)
     for tower in ("--image", "--audio"):
         refused("an adapter for a tower", ["kernels", "predict", "-m", "/nowhere", tower, "8",
                                            "--lora", "/nowhere"], "--lora", tower)
