@@ -186,7 +186,7 @@ static int list_served(const char *url, const char *api_key)
 	/* Any name keeps it from asking for one. */
 	enum status st = load_server_open(url, "", api_key, &server, &fail);
 	if (st == OK)
-		st = load_server_models(server.url, server.api_key, &all, &fail);
+		st = load_server_models(&server, &all, &fail);
 	if (st != OK) {
 		options_failure("%s", fail.text);
 	} else {

@@ -179,17 +179,6 @@ void load_result_deinit(struct load_result *r)
 	samples_deinit(&r->e2e_ms);
 }
 
-/* --- the model's name ------------------------------------------------------ */
-
-static size_t on_models(char *p, size_t size, size_t n, void *ctx)
-{
-	struct buf *b = ctx;
-	if (b->n + size * n > 1 << 20)
-		return 0;
-	buf_add(b, p, size * n);
-	return size * n;
-}
-
 void load_print_json(struct buf *b, const char *error)
 {
 	buf_add_z(b, ",\"error\":");
@@ -201,13 +190,23 @@ void load_print_json(struct buf *b, const char *error)
 	fwrite(b->p, 1, b->n, stdout);
 }
 
-enum status load_server_models(const char *url, const char *api_key, json_t **out,
-			       struct fail *fail)
+/* --- the server ------------------------------------------------------------ */
+
+static size_t on_models(char *p, size_t size, size_t n, void *ctx)
 {
-	struct curl_slist *headers = post_headers(api_key);
+	struct buf *b = ctx;
+	if (b->n + size * n > 1 << 20)
+		return 0;
+	buf_add(b, p, size * n);
+	return size * n;
+}
+
+enum status load_server_models(const struct load_server *s, json_t **out, struct fail *fail)
+{
+	struct curl_slist *headers = post_headers(s->api_key);
 	struct buf body = {0};
 	long status = 0;
-	char *full = xasprintf("%s/v1/models", url);
+	char *full = xasprintf("%s/v1/models", s->url);
 	CURL *easy = post_easy(full, headers, 30);
 	enum status st = OK;
 	if (!easy) {
@@ -219,7 +218,7 @@ enum status load_server_models(const char *url, const char *api_key, json_t **ou
 	CURLcode code = curl_easy_perform(easy);
 	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
 	if (code != CURLE_OK) {
-		st = fail_set(fail, E_IO, "%s: %s", url, post_why((int)code));
+		st = fail_set(fail, E_IO, "%s: %s", s->url, post_why((int)code));
 		goto out;
 	}
 	json_t *v = json_loadb(body.p ? body.p : "", body.n, 0, NULL);
@@ -238,19 +237,18 @@ out:
 	return st;
 }
 
-/* Name of the first model that the server lists, malloc'ed. */
-static enum status find_model(const char *url, const char *api_key, char **out,
-			      struct fail *fail)
+/* Sets the model to the first that the server lists. */
+static enum status find_model(struct load_server *s, struct fail *fail)
 {
 	json_t *all;
-	enum status st = load_server_models(url, api_key, &all, fail);
+	enum status st = load_server_models(s, &all, fail);
 	if (st != OK)
 		return st;
 	const char *id = json_string_value(json_object_get(json_array_get(all, 0), "id"));
 	if (id)
-		*out = xstrdup(id);
+		s->model = xstrdup(id);
 	else
-		st = fail_set(fail, E_IO, "%s/v1/models: the first model has no name", url);
+		st = fail_set(fail, E_IO, "%s/v1/models: the first model has no name", s->url);
 	json_decref(all);
 	return st;
 }
@@ -262,7 +260,7 @@ enum status load_server_open(const char *url, const char *model, const char *api
 				    api_key ? api_key : getenv("OPENAI_API_KEY")};
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	if (!model)
-		return find_model(out->url, out->api_key, &out->model, fail);
+		return find_model(out, fail);
 	out->model = xstrdup(model);
 	return OK;
 }

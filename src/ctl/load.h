@@ -42,12 +42,11 @@ struct load_server {
 	const char *api_key; /* NULL: none */
 };
 
-/* The list that the server's /v1/models has, at least one; the caller's. curl was started. url:
- * without a slash at its end. */
-enum status load_server_models(const char *url, const char *api_key, json_t **out,
-			       struct fail *fail) MUST_USE;
 /* Starts curl. model NULL: the first that the server lists; api_key NULL: that of OPENAI_API_KEY.
  * Call load_server_close also after a failure. */
 enum status load_server_open(const char *url, const char *model, const char *api_key,
 			     struct load_server *out, struct fail *fail) MUST_USE;
 void load_server_close(struct load_server *s);
+/* The list that the server's /v1/models has, at least one; the caller's. */
+enum status load_server_models(const struct load_server *s, json_t **out,
+			       struct fail *fail) MUST_USE;
