@@ -736,6 +736,19 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 	c->gemma4.embed_scale = rounded(c->dtype, sqrtf((float)c->gemma4.embed_dim)) * sqrtf(0.5f);
 }
 
+void config_rename(json_t *text, const char *own, const char *usual)
+{
+	const json_t *v = jsonfile_get(text, own);
+	if (v)
+		json_object_set(text, usual, (json_t *)(uintptr_t)v);
+}
+
+void config_default(json_t *text, const char *key, json_int_t n)
+{
+	if (!jsonfile_get(text, key))
+		json_object_set_new(text, key, json_integer(n));
+}
+
 /* EXAONE 4 spells sliding_window_pattern "LLLG": in each group of that many layers, the last
  * has full attention. */
 static void spell_pattern(json_t *text)

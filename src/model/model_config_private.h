@@ -41,6 +41,10 @@ enum status config_windows_read(const json_t *root, const struct model_arch *arc
  * must be full attention. */
 enum status config_layer_types(const json_t *root, const char *name, bool *out,
 			       const struct model_config *c, struct fail *fail) MUST_USE;
+/* For model_family.spell. What the key `own` says replaces what `usual` says. config_default gives
+ * a key an integer. A null is as an absent key. */
+void config_rename(json_t *text, const char *own, const char *usual);
+void config_default(json_t *text, const char *key, json_int_t n);
 /* Files say that layers with an indexer are "full_attention", or "indexed_attention": renames the
  * latter. */
 void config_rename_indexed(json_t *text);

@@ -41,14 +41,10 @@ const struct model_family model_family_deepseek_v32 = {
 /* Defaults of Mistral4Config. */
 static void mistral4_spell(json_t *text)
 {
-	static const struct {
-		const char *key;
-		int value;
-	} usual[] = {{"n_group", 1}, {"topk_group", 1}, {"first_k_dense_replace", 0},
-		     {"routed_scaling_factor", 1}};
-	for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
-		if (!jsonfile_get(text, usual[i].key))
-			json_object_set_new(text, usual[i].key, json_integer(usual[i].value));
+	config_default(text, "n_group", 1);
+	config_default(text, "topk_group", 1);
+	config_default(text, "first_k_dense_replace", 0);
+	config_default(text, "routed_scaling_factor", 1);
 }
 
 /* A softmax router has neither groups nor a factor here. */

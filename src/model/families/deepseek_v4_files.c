@@ -160,8 +160,7 @@ static void deepseek_v4_spell(json_t *text)
 	if (!rates || json_is_object(rates))
 		json_object_set(text, rates_key, of_both);
 	json_decref(of_both);
-	if (!jsonfile_get(text, "head_dim"))
-		json_object_set_new(text, "head_dim", json_integer(512));
+	config_default(text, "head_dim", 512);
 	spell_ropes(text);
 	spell_partial(text);
 	if (n < 1 || n > 1024)

@@ -17,13 +17,6 @@ static const struct {
 } fixed[] = {{"qk_norm", true}, {"moe_router_use_sigmoid", true},
 	     {"moe_router_enable_expert_bias", true}};
 
-static void rename_key(json_t *text, const char *own, const char *usual)
-{
-	json_t *v = json_object_get(text, own);
-	if (v && !json_is_null(v))
-		json_object_set(text, usual, v);
-}
-
 /* EXAONE-MoE's first files say for each layer whether it has experts. */
 static void spell_layers(json_t *text)
 {
@@ -47,16 +40,12 @@ static void glm4_moe_spell(json_t *text)
 		{"router_scaling_factor", "routed_scaling_factor"},
 		{"first_last_k_dense_replace", "first_k_dense_replace"},
 		{"route_norm", "norm_topk_prob"}};
-	static const struct {
-		const char *key;
-		int value;
-	} usual[] = {{"n_shared_experts", 1}, {"n_group", 1}, {"topk_group", 1},
-		     {"first_k_dense_replace", 1}};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		rename_key(text, names[i][0], names[i][1]);
-	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
-		if (!jsonfile_get(text, usual[i].key))
-			json_object_set_new(text, usual[i].key, json_integer(usual[i].value));
+		config_rename(text, names[i][0], names[i][1]);
+	config_default(text, "n_shared_experts", 1);
+	config_default(text, "n_group", 1);
+	config_default(text, "topk_group", 1);
+	config_default(text, "first_k_dense_replace", 1);
 	json_object_set_new(text, "use_qk_norm", json_true());
 	spell_layers(text);
 }

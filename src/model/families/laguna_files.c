@@ -14,13 +14,6 @@ static const char heads_key[] = "num_attention_heads_per_layer";
 static const char shared_key[] = "shared_expert_intermediate_size";
 static const char local_key[] = "swa_partial_rotary_factor"; /* of GGUF alone */
 
-static void rename_key(json_t *text, const char *own, const char *usual)
-{
-	json_t *v = json_object_get(text, own);
-	if (v && !json_is_null(v))
-		json_object_set(text, usual, v);
-}
-
 /* mlp_layer_types, of the list of dense layers. */
 static void spell_layers(json_t *text)
 {
@@ -41,17 +34,14 @@ static void spell_layers(json_t *text)
 
 static void laguna_spell(json_t *text)
 {
-	static const struct {
-		const char *key;
-		int value;
-	} usual[] = {{"n_shared_experts", 1}, {"n_group", 1}, {"topk_group", 1},
-		     {"first_k_dense_replace", 1}, {"routed_scaling_factor", 1}};
-	rename_key(text, "num_experts", "n_routed_experts");
-	rename_key(text, "moe_routed_scaling_factor", "routed_scaling_factor");
+	config_rename(text, "num_experts", "n_routed_experts");
+	config_rename(text, "moe_routed_scaling_factor", "routed_scaling_factor");
 	spell_layers(text);
-	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
-		if (!jsonfile_get(text, usual[i].key))
-			json_object_set_new(text, usual[i].key, json_integer(usual[i].value));
+	config_default(text, "n_shared_experts", 1);
+	config_default(text, "n_group", 1);
+	config_default(text, "topk_group", 1);
+	config_default(text, "first_k_dense_replace", 1);
+	config_default(text, "routed_scaling_factor", 1);
 	json_object_set_new(text, "use_qk_norm", json_true());
 	if (!jsonfile_get(text, "layer_types")) /* all layers see all */
 		json_object_del(text, "sliding_window");

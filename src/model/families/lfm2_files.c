@@ -12,14 +12,6 @@ static const struct config_setting settings[] = {
 	{"conv_L_cache", NULL, INT, AT(delta.conv_width), 2, 8, REQUIRED},
 	{0}};
 
-/* If the key `own` exists, its value replaces that of `usual`. */
-static void rename_key(json_t *text, const char *own, const char *usual)
-{
-	json_t *v = json_object_get(text, own);
-	if (v)
-		json_object_set(text, usual, v);
-}
-
 /* Dense layers are two thirds as wide as intermediate_size says, rounded up to a multiple. */
 static void adjust_width(json_t *text)
 {
@@ -77,9 +69,9 @@ static void spell_dense_layers(json_t *text)
 
 static void lfm2_spell(json_t *text)
 {
-	rename_key(text, "norm_eps", "rms_norm_eps");
-	rename_key(text, "block_ff_dim", "intermediate_size");
-	rename_key(text, "tie_embedding", "tie_word_embeddings");
+	config_rename(text, "norm_eps", "rms_norm_eps");
+	config_rename(text, "block_ff_dim", "intermediate_size");
+	config_rename(text, "tie_embedding", "tie_word_embeddings");
 	if (!json_object_get(text, "tie_word_embeddings"))
 		json_object_set_new(text, "tie_word_embeddings", json_true());
 	if (json_object_get(text, "num_experts"))

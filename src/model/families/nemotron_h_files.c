@@ -34,13 +34,6 @@ static const struct kind {
 	     {"mlp", "mlp", '-'}, {"moe", "moe", 'E'}};
 enum { SSM, ATTENTION, DENSE, EXPERTS };
 
-static void copy_key(json_t *text, const char *own, const char *usual)
-{
-	json_t *v = json_object_get(text, own);
-	if (v && !json_is_null(v))
-		json_object_set(text, usual, v);
-}
-
 /* The list of the layers' kinds, from a pattern or a list; NULL if the config has neither. */
 static json_t *list_of(const json_t *text)
 {
@@ -72,7 +65,7 @@ static void nemotron_h_spell(json_t *text)
 		{"norm_eps", "rms_norm_eps"}, {"layer_norm_epsilon", "rms_norm_eps"},
 		{"attention_head_dim", "head_dim"}};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		copy_key(text, names[i][0], names[i][1]);
+		config_rename(text, names[i][0], names[i][1]);
 	json_t *list = list_of(text);
 	if (list) {
 		json_object_set_new(text, "num_hidden_layers",
