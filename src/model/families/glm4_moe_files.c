@@ -10,12 +10,10 @@
 
 #include "json/jsonfile.h"
 
-/* Switches that llama.cpp and Transformers do not read. Each may only say what all files say. */
-static const struct {
-	const char *key;
-	bool is;
-} fixed[] = {{"qk_norm", true}, {"moe_router_use_sigmoid", true},
-	     {"moe_router_enable_expert_bias", true}};
+/* Switches that llama.cpp and Transformers do not read. Each may only say true, as all
+ * files do. */
+static const char *const fixed[] = {"qk_norm", "moe_router_use_sigmoid",
+				    "moe_router_enable_expert_bias"};
 
 /* EXAONE-MoE's first files say for each layer whether it has experts. */
 static void spell_layers(json_t *text)
@@ -56,9 +54,9 @@ static enum status glm4_moe_check(const json_t *text, struct arena *a, struct mo
 	(void)a;
 	(void)c;
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
-		const json_t *v = jsonfile_get(text, fixed[i].key);
-		if (v && json_is_true(v) != fixed[i].is)
-			return config_unsupported(fail, fixed[i].key, v);
+		const json_t *v = jsonfile_get(text, fixed[i]);
+		if (v && !json_is_true(v))
+			return config_unsupported(fail, fixed[i], v);
 	}
 	return OK;
 }
