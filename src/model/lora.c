@@ -59,33 +59,41 @@ static void place(struct lora_module *o, const char *hf, struct arena *a)
 /* The name in Hugging Face's models of a module that the file calls `name`. */
 static const char *usual_name(struct lora_reader *r, const char *name)
 {
-	static const char weight[] = ".weight";
+	static const struct str weight = STR(".weight");
 	struct arena *a = &r->l->arena;
 	struct buf full = {0};
-	buf_addf(&full, "%s%s%c", name, r->peft ? weight : "", 0);
+	buf_addf(&full, "%s%s%c", name, r->peft ? weight.p : "", 0);
 	const char *usual = r->peft ? usual_names_of(full.p, a)
 				    : gguf_names_hf(&r->gguf, full.p, a);
 	usual = usual ? usual : full.p;
-	size_t n = strlen(usual);
-	if (str_ends(str_of(usual), STR(".weight")))
-		n -= strlen(weight);
-	const char *out = arena_str(a, (struct str){usual, n}).p;
+	struct str module = str_of(usual);
+	if (str_ends(module, weight))
+		module.n -= weight.n;
+	const char *out = arena_str(a, module).p;
 	buf_deinit(&full);
 	return out;
 }
 
-static enum status gguf_tensor_name(const char *tensor, struct str *out_module, char *out_which,
-				    const char *path, struct fail *fail)
+/* The module whose matrix the tensor is, and which of both: 'A' or 'B'. */
+static enum status read_name(struct lora_reader *r, const char *tensor, struct str *out_module,
+			     char *out_which)
 {
-	static const char *const ends[] = {".lora_a", ".lora_b"};
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (str_ends(str_of(tensor), str_of(ends[i]))) {
-			*out_module = (struct str){tensor, strlen(tensor) - strlen(ends[i])};
+	static const char *const of_gguf[] = {".lora_a", ".lora_b"};
+	static const char *const of_peft[] = {".lora_A.weight", ".lora_B.weight"};
+	static const struct str begin = STR("base_model.model.");
+	const char *const *ends = r->peft ? of_peft : of_gguf;
+	struct str name = str_of(tensor);
+	if (r->peft && str_starts(name, begin))
+		name = (struct str){name.p + begin.n, name.n - begin.n};
+	for (int i = 0; i < 2; i++)
+		if (str_ends(name, str_of(ends[i]))) {
+			*out_module = (struct str){name.p, name.n - strlen(ends[i])};
 			*out_which = "AB"[i];
 			return OK;
 		}
-	return fail_at(fail, E_UNSUPPORTED, "tensor", "%.200s: the tensor %.120s is no matrix A or "
-		       "B, which is not supported", path, tensor);
+	return fail_at(r->fail, E_UNSUPPORTED, "tensor", "%.200s: the tensor %.120s is %s, which "
+		       "is not supported", r->path, tensor,
+		       r->peft ? lora_peft_other(tensor) : "no matrix A or B");
 }
 
 /* The module of this name in the file, which is made where it is new. */
@@ -139,10 +147,9 @@ static enum status decode(struct lora_reader *r, const struct tensor *t, float *
 static enum status take(struct lora_reader *r, const struct tensor *t)
 {
 	struct str name;
-	char which;
+	char which = 0;
 	float *x = NULL;
-	enum status st = r->peft ? lora_peft_name(t->name, &name, &which, r->path, r->fail)
-				 : gguf_tensor_name(t->name, &name, &which, r->path, r->fail);
+	enum status st = read_name(r, t->name, &name, &which);
 	if (st == OK)
 		st = decode(r, t, &x);
 	if (st != OK)

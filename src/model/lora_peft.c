@@ -185,27 +185,13 @@ enum status lora_peft_scale(const struct lora_peft *p, const char *module, int32
 	return OK;
 }
 
-enum status lora_peft_name(const char *tensor, struct str *out_module, char *out_which,
-			   const char *path, struct fail *fail)
+const char *lora_peft_other(const char *tensor)
 {
-	static const char begin[] = "base_model.model.";
-	static const char *const ends[] = {".lora_A.weight", ".lora_B.weight"};
-	const char *name = tensor;
-	if (strncmp(name, begin, strlen(begin)) == 0)
-		name += strlen(begin);
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (str_ends(str_of(name), str_of(ends[i]))) {
-			*out_module = (struct str){name, strlen(name) - strlen(ends[i])};
-			*out_which = "AB"[i];
-			return OK;
-		}
-	const char *what = "of a module that takes the place of the base model's";
-	if (strstr(name, "lora_magnitude_vector"))
-		what = "a magnitude of DoRA";
-	else if (strstr(name, "lora_embedding_"))
-		what = "of an embedding";
-	else if (strstr(name, ".lora_"))
-		what = "no matrix A or B";
-	return fail_at(fail, E_UNSUPPORTED, "tensor", "%.200s: the tensor %.120s is %s, which is "
-		       "not supported", path, tensor, what);
+	if (strstr(tensor, "lora_magnitude_vector"))
+		return "a magnitude of DoRA";
+	if (strstr(tensor, "lora_embedding_"))
+		return "of an embedding";
+	if (strstr(tensor, ".lora_"))
+		return "no matrix A or B";
+	return "of a module that takes the place of the base model's";
 }

@@ -14,7 +14,5 @@ void lora_peft_close(struct lora_peft *p);
 /* The factor of B A of the module with this name and rank. */
 enum status lora_peft_scale(const struct lora_peft *p, const char *module, int32_t rank,
 			    float *out, struct fail *fail) MUST_USE;
-/* The name of the module whose matrix the tensor is, and which of both: 'A' or 'B'. E_UNSUPPORTED:
- * it is none of them. */
-enum status lora_peft_name(const char *tensor, struct str *out_module, char *out_which,
-			   const char *path, struct fail *fail) MUST_USE;
+/* What a tensor is that is neither A nor B, for a message. */
+const char *lora_peft_other(const char *tensor);
