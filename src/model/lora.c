@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names become those of Hugging Face's models, from "layers." on, in the way in which the base
- * model's become so. An adapter's B has rows in the order of the files it was made for: of GGUF,
- * or of Hugging Face. Where rope rotates neighbours there, rows of q and k are put in the order of
- * the opened model (model_stored_row).
+ * A module's name becomes that of Hugging Face's models, from "layers." on, as those of the base
+ * model's tensors do. B has rows in the order of the files that the adapter was made for: GGUF's or
+ * Hugging Face's. Where rope rotates neighbours there, rows of q and k are put in the order of the
+ * opened model (model_stored_row).
  */
 #include "model/lora.h"
 
@@ -37,8 +37,8 @@ struct lora_reader {
 
 /* --- names ---------------------------------------------------------------------------- */
 
-/* Sets the module's layer and name. The text model's layers are below one of these; a tower's are
- * not. */
+/* Sets the module's layer and name. The text model's layers are below one of `bodies`; a tower's
+ * are not. */
 static void place(struct lora_module *o, const char *hf, struct arena *a)
 {
 	static const char *const bodies[] = {

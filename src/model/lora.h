@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A LoRA adapter: for some linear layers of a model two matrices of low rank R, which change
- * y = W x to y = W x + scale B (A x). Two forms are read:
+ * A LoRA adapter. It has two matrices of low rank R for some linear layers of a model: their
+ * y = W x becomes y = W x + scale B (A x). Two forms are read:
  *
  *   PEFT  a folder with adapter_config.json and adapter_model.safetensors
  *   GGUF  a file whose general.type is "adapter"

@@ -191,8 +191,8 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
  * returned then. */
 const char *model_stored_name(const struct model *m, const char *name, char out[256]);
 /* Where files store rows of q and k in pairs: the row in the file of row `row`, in the order in
- * which weights are opened. In each head, row i of the first half is stored at 2 i, and row i of
- * the second half at 2 i + 1. */
+ * which weights are opened. In each head, row i of the first half is stored at 2 i. Row i of the
+ * second half is at 2 i + 1. */
 int32_t model_stored_row(int32_t row, int32_t head_dim);
 /* Bytes of the weights that model_weight reorders in memory of its own, on all CPUs. Only
  * one thread at a time may open such weights. */

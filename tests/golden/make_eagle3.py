@@ -6,8 +6,8 @@
     make_eagle3.py
 
 Hugging Face Transformers runs the model, in float32. The head is written here from its
-description: EAGLE-3, 2025 (arXiv 2503.01840), section 3, with the names, the order of parts and the
-layers of the checkpoints that SGLang and vLLM read. The first token has no hidden states before
+description: EAGLE-3, 2025 (arXiv 2503.01840), section 3. Names, the order of parts and the layers
+are those of the checkpoints that SGLang and vLLM read. The first token has no hidden states before
 it; its own stand in.
 
 eagle3.json is as mtp.json of make_mtp_models.py. In the head of qwen35-mtp the token before decides

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random LoRA adapters for models of tests/golden/models, as Hugging Face PEFT saves them, and
-what Transformers with PEFT makes of both in float32 on the CPU.
+"""Random LoRA adapters for models of tests/golden/models, as Hugging Face PEFT saves them.
+reference.json is what Transformers with PEFT makes of both, in float32 on the CPU.
 
     pip install torch transformers peft safetensors       (in a venv outside the repository)
     tests/golden/make_lora.py [NAME...]                     (from the top of the tree)
