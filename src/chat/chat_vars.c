@@ -105,9 +105,10 @@ static void set_server(const struct chat_model *m, struct arena *a, struct jinja
 		set_switches(a, vars, !is_off);
 	if (is_off && str_find(text, STR("thinking_budget"), 0) >= 0)
 		value_set(a, vars, "thinking_budget", jinja_int(a, 0));
-	/* Reasoning is off: the least effort that the template knows. */
-	if (is_off)
-		set_effort(a, vars, no_effort(text, "low"), no_effort(text, "low"));
+	if (is_off) { /* the least effort that the template knows */
+		const char *least = no_effort(text, "low");
+		set_effort(a, vars, least, least);
+	}
 	add_variables(a, vars, m->template_kwargs);
 }
 
@@ -153,18 +154,20 @@ static enum status read_effort(const struct json_node *body, const struct chat_m
 			       struct arena *a, struct jinja_value *vars, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "reasoning_effort");
-	struct str effort = {0}, text = str_of(m->template_text);
+	struct str effort = {0};
 	enum status st = json_read_str(&at, &effort, fail);
 	if (st != OK || !at.v)
 		return st;
 	for (size_t i = 0; i < ARRAY_LEN(efforts); i++) {
 		if (!str_is(effort, efforts[i]))
 			continue;
-		if (i == 0)
+		const char *fit = fit_effort(m, i), *strength = fit;
+		if (i == 0) {
 			set_switches(a, vars, false);
-		/* Muse Glimmer has no word for none. */
-		set_effort(a, vars, fit_effort(m, i),
-			   i > 0 ? fit_effort(m, i) : no_effort(text, "low"));
+			/* Muse Glimmer has no word for none. */
+			strength = no_effort(str_of(m->template_text), "low");
+		}
+		set_effort(a, vars, fit, strength);
 		return OK;
 	}
 	return json_read_fail(&at, fail, "must be one of none, minimal, low, medium, "
