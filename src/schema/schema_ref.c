@@ -146,7 +146,8 @@ static void note(struct schema_reader *x, struct str base, struct str anchor,
 enum schema_place {
 	PLACE_SCHEMA, /* of a schema, or of a list of them */
 	PLACE_NAMES,  /* of an object whose members are schemas */
-	PLACE_OTHER,  /* of a value that is none, or of a keyword that is not known */
+	PLACE_VALUE,  /* of values that instances have */
+	PLACE_OTHER,  /* of another value, or of a keyword that is not known */
 };
 
 static enum schema_place place_of(const char *key)
@@ -163,7 +164,8 @@ static enum schema_place place_of(const char *key)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (strcmp(key, names[i]) == 0)
 			return PLACE_NAMES;
-	return PLACE_OTHER;
+	bool is_value = strcmp(key, "enum") == 0 || strcmp(key, "const") == 0;
+	return is_value ? PLACE_VALUE : PLACE_OTHER;
 }
 
 /* A walk again goes also where no schema should be: some tools keep theirs under keywords of their
@@ -201,11 +203,10 @@ static void walk(struct schema_reader *x, const struct json_node *at, struct str
 	}
 	json_object_foreach((json_t *)at->v, key, v) {
 		enum schema_place place = is_schema ? place_of(key) : PLACE_SCHEMA;
-		bool is_value = is_schema &&
-				(strcmp(key, "enum") == 0 || strcmp(key, "const") == 0);
-		if (place != PLACE_OTHER || (how != WALK_FIRST && !is_value))
-			walk(x, schema_get(x, at, key), base, place != PLACE_NAMES,
-			     place == PLACE_OTHER ? WALK_BEYOND : how);
+		if (place == PLACE_VALUE || (place == PLACE_OTHER && how == WALK_FIRST))
+			continue;
+		walk(x, schema_get(x, at, key), base, place != PLACE_NAMES,
+		     place == PLACE_OTHER ? WALK_BEYOND : how);
 	}
 }
 
