@@ -159,7 +159,6 @@ struct prompt {
 	struct engine_image seen[MAX_SEEN]; /* images and sounds */
 	int n_seen;
 	struct tower_view *views[MAX_SEEN];
-	struct tower_view *clips[MAX_SEEN];
 	const json_t *golden;
 	struct str space;
 };
@@ -189,15 +188,14 @@ static struct prompt prompt_read(struct rig *r, const json_t *golden)
 		if (r->v && p.ids[at] == vision_token(r->v)) {
 			const json_t *name = json_array_get(names, image++);
 			p.views[p.n_seen] = see(r, json_string_value(name));
-			*to = p.views[p.n_seen++]->image;
 		} else if (p.ids[at] == sound_token(r->s)) {
 			const json_t *n = json_array_get(lengths, sound++);
-			p.clips[p.n_seen] = hear(r->s, (int32_t)json_integer_value(n));
-			*to = p.clips[p.n_seen++]->image;
+			p.views[p.n_seen] = hear(r->s, (int32_t)json_integer_value(n));
 		} else {
 			at++;
 			continue;
 		}
+		*to = p.views[p.n_seen++]->image;
 		to->at = at;
 		at += to->n;
 	}
@@ -206,10 +204,8 @@ static struct prompt prompt_read(struct rig *r, const json_t *golden)
 
 static void prompt_free(struct prompt *p)
 {
-	for (int i = 0; i < p->n_seen; i++) {
+	for (int i = 0; i < p->n_seen; i++)
 		tower_view_unref(p->views[i]);
-		tower_view_unref(p->clips[i]);
-	}
 }
 
 static struct engine_prompt prompt_of(const struct prompt *p)
