@@ -232,6 +232,11 @@ static const struct {
 	{"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"$id\":\"http://h/a/x\","
 	 "\"$ref\":\"http://h/a/b\",\"definitions\":{\"b\":{\"$id\":\"b\",\"type\":\"integer\"}}}",
 	 {"1"}, {"\"a\""}},
+	/* a dynamic anchor is counted once, wherever it is */
+	{"{\"$defs\":{\"r\":{\"$dynamicAnchor\":\"n\",\"type\":\"integer\"}},"
+	 "\"$dynamicRef\":\"#n\"}", {"1"}, {"null"}},
+	{"{\"components\":{\"s\":{\"$dynamicAnchor\":\"n\",\"type\":\"integer\"}},"
+	 "\"$dynamicRef\":\"#n\"}", {"1"}, {"null"}},
 	/* strings */
 	{"{\"minLength\":2,\"maxLength\":3}", {"\"ab\"", "\"a\\u00e9b\"", "\"\xf0\x9f\x98\x80x\""},
 	 {"\"a\"", "\"abcd\"", "\"\xc3\xa9\"", "1"}},
@@ -417,6 +422,9 @@ static const struct {
 	 "allOf[0]", "maxContains"},
 	{"{\"properties\":{\"a\":{\"$dynamicRef\":\"#x\"}}}",
 	 "properties.a.$dynamicRef", "not there"},
+	{"{\"properties\":{\"a\":{\"$ref\":\"/i\"},\"b\":{\"enum\":[{\"$id\":\"/i\"}]},"
+	 "\"c\":{\"const\":{\"$id\":\"/i\"}}}}",
+	 "properties.a.$ref", "not there"},
 	{"{\"components\":{\"s\":{\"$dynamicAnchor\":\"n\"},\"t\":{\"$dynamicAnchor\":\"n\"}},"
 	 "\"properties\":{\"a\":{\"$dynamicRef\":\"#n\"}}}",
 	 "properties.a.$dynamicRef", "has 2 places"},
