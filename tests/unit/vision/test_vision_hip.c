@@ -214,14 +214,15 @@ static char *folder_of_eight(void)
 	return dir;
 }
 
-static struct vision *look(const char *dir, struct memory_ledger *l, struct model **m)
+static struct vision *look(const char *dir, const char *on, struct memory_ledger *l,
+			   struct model **m)
 {
 	struct vision *v = NULL;
 	struct fail fail = {0};
 	enum status st = model_open(dir, NULL, m, &fail);
 	const struct vision_opts vo = {.model = *m, .limits = {.max_pixels = 1000},
 				       .max_tokens = 64, .step_tokens = 4096,
-				       .backend = {.name = "hip", .hip_library = library()},
+				       .backend = {.name = on, .hip_library = library()},
 				       .cache_bytes = 1 << 20, .ledger = l};
 	if (st == OK)
 		st = vision_create(&vo, &v, &fail);
@@ -232,18 +233,21 @@ static struct vision *look(const char *dir, struct memory_ledger *l, struct mode
 /* Heads that have no GPU kernel: the tower goes to the CPU, and says why. */
 static void test_left(void)
 {
-	struct model *m = NULL;
+	struct model *m = NULL, *also = NULL;
 	struct memory_ledger l = {.device = {1 << 30, 1 << 30, false, "a card"},
-				  .system = {1 << 30, 1 << 30, true, "a box"}};
+				  .system = {1 << 30, 1 << 30, true, "a box"}}, of_cpu = l;
 	char *dir = folder_of_eight();
-	struct vision *v = look(dir, &l, &m);
-	if (v) {
+	struct vision *v = look(dir, "hip", &l, &m), *there = look(dir, "cpu", &of_cpu, &also);
+	if (v && there) {
 		ok(strstr(vision_note(v), "heads of 4"), "left to the CPU: %s", vision_note(v));
 		ok(!strstr(vision_device(v), "gfx"), "%s has it", vision_device(v));
-		ok(l.device_taken == 0 && l.system_taken > 0, "and its memory");
+		ok(l.device_taken == 0 && l.system_taken == of_cpu.system_taken &&
+			   l.system_taken > 0, "and its memory, which is counted once");
 	}
 	vision_destroy(v);
+	vision_destroy(there);
 	model_close(m);
+	model_close(also);
 	image_remove(dir);
 }
 
@@ -253,7 +257,7 @@ static void test_memory(void)
 	struct model *m = NULL;
 	struct memory_ledger l = {.device = {1 << 30, 1 << 30, false, "a card"},
 				  .system = {1 << 30, 1 << 30, true, "a box"}};
-	struct vision *v = look(tap_src(QWEN), &l, &m);
+	struct vision *v = look(tap_src(QWEN), "hip", &l, &m);
 	struct backend *b = open_backend("hip");
 	struct backend_memory have;
 	b->ops->memory(b, &have);
