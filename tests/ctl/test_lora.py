@@ -82,6 +82,17 @@ def formats(tmp):
     ok(code == 0 and v["max_delta"] < 0.2, "the fast path beside int4", (v, err))
 
 
+def first_wins(tmp):
+    """Of two patterns for one module the first one says its alpha, as in PEFT."""
+    folder = os.path.join(tmp, "two")
+    shutil.copytree(os.path.join(LORA, "all"), folder)
+    config = g.read_json(folder, "adapter_config.json")
+    config["alpha_pattern"][r"layers\.1\.mlp\.up_proj"] = 50
+    with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    exact(FOLDER, folder, "all", "two patterns for a module")
+
+
 def refused(tmp, what, words, config=None, tensors=None, model=FOLDER):
     """An adapter with other settings or tensors is refused, and the words say why."""
     folder = os.path.join(tmp, "r")
@@ -101,10 +112,10 @@ def refused(tmp, what, words, config=None, tensors=None, model=FOLDER):
 BASE = "base_model.model.model.layers.0.self_attn.q_proj"
 
 
-def put(name, shape=(4, 64)):
+def put(name, shape=(4, 64), value=0.5):
     def change(t):
         t[name] = ("F32", list(shape), struct.pack("<%df" % (shape[0] * shape[1]),
-                                                   *[0.5] * (shape[0] * shape[1])))
+                                                   *[value] * (shape[0] * shape[1])))
     return change
 
 
@@ -151,6 +162,8 @@ def refusals(tmp):
             ("too high a rank", both(layer % 0 + "mlp.up_proj", 160, 64, 513),
              ["rank 513", "up to 512"]),
             ("ranks that differ", put(BASE + ".lora_A.weight", (5, 64)), ["q_proj", "different ranks"]),
+            ("numbers that are none", put(BASE + ".lora_B.weight", (64, 6), float("nan")),
+             ["q_proj.lora_B", "not finite"]),
             ("no B", put(layer % 1 + "mlp.up_proj.lora_A.weight"), ["up_proj", "has no B"])):
         refused(tmp, what, words, tensors=change)
     refused(tmp, "another model", ["another base model"], model=os.path.join(MODELS, "qwen3-bf16"))
@@ -164,6 +177,15 @@ def refusals(tmp):
         g.write(path, some, tensors)
         code, _, err = verify(FOLDER, path, "other")
         ok(code == 2 and all(w in err for w in words), "GGUF: " + what, (code, err))
+    model = os.path.join(tmp, "m.gguf")
+    g.write(model, *as_gguf("BF16"))
+    g.write(path, [("general.architecture", g.STRING, "mistral3")] + keys[1:], tensors)
+    code, _, err = verify(model, path, "other")
+    ok(code == 2 and '"mistral3"' in err, "another architecture beside GGUF", (code, err))
+    name = "blk.0.attn_q.weight.lora_b"
+    g.write(path, keys, {**tensors, name: ("F32", [DIM + 2, 6], bytes((DIM + 2) * 6 * 4))})
+    code, _, err = verify(FOLDER, path, "other")
+    ok(code == 2 and "no whole heads" in err, "a part of a head", (code, err))
     code, _, err = verify(FOLDER, os.path.join(tmp, "nothing"), "other")
     ok(code == 2 and "nothing" in err, "no file", err)
     code, _, err = verify(FOLDER, tmp, "other")
@@ -173,5 +195,6 @@ def refusals(tmp):
 with tempfile.TemporaryDirectory() as folder:
     goldens()
     formats(folder)
+    first_wins(folder)
     refusals(folder)
 done()
