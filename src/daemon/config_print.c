@@ -41,34 +41,33 @@ static void add_facts(struct buf *out, const char *lead,
 	buf_deinit(&line);
 }
 
+static bool differs(const struct config *a, const struct config *b, const struct config_row *r)
+{
+	struct buf one = {0}, other = {0};
+	config_value_format(a, r, &one);
+	config_value_format(b, r, &other);
+	bool is_so = !str_eq(buf_str(&one), buf_str(&other));
+	buf_deinit(&one);
+	buf_deinit(&other);
+	return is_so;
+}
+
+static void add_pair(struct buf *out, const struct config *c, const struct config_row *r)
+{
+	buf_addf(out, "%s = ", r->name);
+	config_value_format(c, r, out);
+	buf_add_c(out, '\n');
+}
+
 static void add_key(struct buf *out, const struct config *c,
 		    const struct config *defaults, const struct config_row *r)
 {
-	struct buf value = {0}, dflt = {0};
-	config_value_format(c, r, &value);
-	config_value_format(defaults, r, &dflt);
-	bool is_default = str_eq(buf_str(&value), buf_str(&dflt));
 	buf_add_c(out, '\n');
 	add_wrapped(out, "# ", r->help);
 	add_facts(out, "# ", r);
-	buf_addf(out, "%s%s = %s\n", is_default ? "#" : "", r->name, value.p);
-	buf_deinit(&value);
-	buf_deinit(&dflt);
-}
-
-/* Has the section another value than it would have without a line of its own? */
-static bool is_set(const struct config *c, const struct config *defaults,
-		   const struct config_section *s, const struct config_row *r)
-{
-	struct buf value = {0}, usual = {0};
-	if (r->section || !config_is_per_model(r))
-		return false;
-	config_value_format(s->config, r, &value);
-	config_value_format(config_is_own(r) ? defaults : c, r, &usual);
-	bool differs = !str_eq(buf_str(&value), buf_str(&usual));
-	buf_deinit(&value);
-	buf_deinit(&usual);
-	return differs;
+	if (!differs(c, defaults, r))
+		buf_add_c(out, '#');
+	add_pair(out, c, r);
 }
 
 static void add_section(struct buf *out, const struct config *c, const struct config *defaults,
@@ -76,11 +75,11 @@ static void add_section(struct buf *out, const struct config *c, const struct co
 {
 	buf_addf(out, "\n[model %s]\n", s->name);
 	for (int i = 0; i < config_n_rows; i++) {
-		if (!is_set(c, defaults, s, &config_rows[i]))
-			continue;
-		buf_addf(out, "%s = ", config_rows[i].name);
-		config_value_format(s->config, &config_rows[i], out);
-		buf_add_c(out, '\n');
+		const struct config_row *r = &config_rows[i];
+		/* Would the section have another value without a line of its own? */
+		if (!r->section && config_is_per_model(r) &&
+		    differs(s->config, config_is_own(r) ? defaults : c, r))
+			add_pair(out, s->config, r);
 	}
 }
 
@@ -103,17 +102,6 @@ void config_format(const struct config *c, struct buf *out)
 	for (int i = 0; i < c->n_sections; i++)
 		add_section(out, c, &defaults, &c->sections[i]);
 	config_deinit(&defaults);
-}
-
-static bool differs(const struct config *a, const struct config *b, const struct config_row *r)
-{
-	struct buf one = {0}, other = {0};
-	config_value_format(a, r, &one);
-	config_value_format(b, r, &other);
-	bool is_so = !str_eq(buf_str(&one), buf_str(&other));
-	buf_deinit(&one);
-	buf_deinit(&other);
-	return is_so;
 }
 
 static const struct config_section *find_section(const struct config *c, const char *name)
