@@ -134,25 +134,34 @@ static enum status plan_listener(const struct doctor *d, struct backend *b,
 	return st == OK ? OK : fail_within(fail, st, "transcription_model");
 }
 
-/* Opens the models that a start with the defaults of halod.conf loads beside the main model. */
-static enum status open_others(const struct doctor *d, struct model *m,
-			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
+/* A model's own towers, with the defaults of halod.conf. */
+static struct fit_opts towers_of(struct model *m, const struct backend_opts *bo)
 {
-	const struct fit_opts o = {
-		.vectors = {.dir = d->embedding_model, .name = d->embedding_model,
-			    .kind = EMBED_VECTORS, .backend = *bo, .n_ctx = FIT_READER_CTX},
-		.scores = {.dir = d->rerank_model, .name = d->rerank_model,
-			   .kind = EMBED_SCORES, .backend = *bo, .n_ctx = FIT_READER_CTX},
-		.vision = {.model = m, .mmproj = d->mmproj, .backend = *bo,
+	return (struct fit_opts){
+		.vision = {.model = m, .backend = *bo,
 			   .limits = {FIT_IMAGE_BYTES, FIT_IMAGE_SIDE, FIT_IMAGE_PIXELS},
 			   .max_tokens = FIT_IMAGE_TOKENS, .step_tokens = FIT_STEP_TOKENS,
 			   .cache_bytes = FIT_IMAGE_CACHE},
 		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE}};
+}
+
+/* Opens the models that a start with these defaults loads beside the main model. */
+static enum status open_others(const struct doctor *d, struct model *m,
+			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
+{
+	struct fit_opts o = towers_of(m, bo);
+	o.vision.mmproj = d->mmproj;
+	o.vectors = (struct embed_opts){.dir = d->embedding_model, .name = d->embedding_model,
+					.kind = EMBED_VECTORS, .backend = *bo,
+					.n_ctx = FIT_READER_CTX};
+	o.scores = (struct embed_opts){.dir = d->rerank_model, .name = d->rerank_model,
+				       .kind = EMBED_SCORES, .backend = *bo,
+				       .n_ctx = FIT_READER_CTX};
 	return fit_open(&o, fit, fail);
 }
 
-/* Plans the model that shall be in memory with the first, as a load on demand does: it makes room
- * where the context would be longer without the first, which has `first` bytes of what is taken. */
+/* Plans the model that shall be in memory with the first, as a load on demand does. That sends the
+ * first away where the context would be longer without it. first: its bytes of what is taken. */
 static enum status plan_beside(const struct doctor *d, struct backend *b,
 			       const struct backend_opts *bo, const struct memory_ledger *taken,
 			       int64_t first, struct fail *fail)
@@ -164,12 +173,7 @@ static enum status plan_beside(const struct doctor *d, struct backend *b,
 	enum status st = model_open(d->beside, NULL, &m, fail);
 	if (st != OK)
 		return st;
-	const struct fit_opts o = {
-		.vision = {.model = m, .backend = *bo,
-			   .limits = {FIT_IMAGE_BYTES, FIT_IMAGE_SIDE, FIT_IMAGE_PIXELS},
-			   .max_tokens = FIT_IMAGE_TOKENS, .step_tokens = FIT_STEP_TOKENS,
-			   .cache_bytes = FIT_IMAGE_CACHE},
-		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE}};
+	const struct fit_opts o = towers_of(m, bo);
 	st = fit_open(&o, &fit, fail);
 	fit_tell(&fit, &eo);
 	if (st == OK)
