@@ -779,20 +779,27 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 	return s;
 }
 
-/* Does the model, with this plan, fit beside those that are in memory? Where it would have a longer
- * context without them, it does not: they can go. */
-static enum status check_room(const struct boot_opts *o, struct boot *b, const struct fit *fit,
-			      const struct memory_plan *beside, struct fail *fail)
+/* Plans the memory. Where the model would have a longer context without the others that are in
+ * memory, it does not fit beside them: they can go. */
+static enum status plan_memory(const struct boot_opts *o, struct boot *b, const struct fit *fit,
+			       struct memory_plan *plan, struct fail *fail)
 {
 	const struct boot_shared *s = o->shared;
-	struct engine_opts eo = main_opts_of(o, b, fit);
-	struct memory_plan alone;
-	eo.beside -= s->ledger.device_taken - s->readers.device_taken - s->listener.device_taken;
-	enum status st = engine_plan(b->model, b->backend, &eo, &alone, fail);
+	const struct engine_opts beside = main_opts_of(o, b, fit);
+	struct engine_opts alone = beside;
+	struct memory_plan most;
+	if (s->n_loaded == 0)
+		return engine_plan(b->model, b->backend, &beside, plan, fail);
+	alone.beside -= s->ledger.device_taken - s->readers.device_taken - s->listener.device_taken;
+	enum status st = engine_plan(b->model, b->backend, &alone, &most, fail);
 	b->is_hopeless = st != OK;
-	if (st == OK && (!beside || alone.n_ctx > beside->n_ctx))
-		st = fail_set(fail, E_NOMEM, "other models hold its memory");
-	return st;
+	if (st != OK)
+		return st;
+	/* The backend keeps what the last plan decided. */
+	st = engine_plan(b->model, b->backend, &beside, plan, fail);
+	if (st != OK || most.n_ctx > plan->n_ctx)
+		return fail_set(fail, E_NOMEM, "other models hold its memory");
+	return OK;
 }
 
 /* Opens all files, and plans the memory. */
@@ -800,15 +807,7 @@ static enum status plan_all(const struct boot_opts *o, struct boot *b, struct fi
 			    struct memory_plan *plan, struct fail *fail)
 {
 	enum status s = open_files(o, b, fit, fail);
-	if (s != OK)
-		return s;
-	struct engine_opts eo = main_opts_of(o, b, fit);
-	s = engine_plan(b->model, b->backend, &eo, plan, fail);
-	if (o->shared->n_loaded == 0)
-		return s;
-	s = check_room(o, b, fit, s == OK ? plan : NULL, fail);
-	/* The backend keeps what the last plan decided. */
-	return s == OK ? engine_plan(b->model, b->backend, &eo, plan, fail) : s;
+	return s == OK ? plan_memory(o, b, fit, plan, fail) : s;
 }
 
 enum status boot_check(const struct boot_opts *o, struct fail *fail)
