@@ -84,19 +84,19 @@ static bool answer_closed(struct conn *c)
 	if (!(c->route->flags & ROUTE_LOOK))
 		return false;
 	struct str name = buf_str(&row_peek(c)->model);
-	bool is_it = name.n && row_named(c->http, name) == c->row;
 	if (!name.n) {
 		fail_at(&c->fail, E_INVAL, "model", "`model` must be the name of a model");
 		answer_fail(c, &c->fail);
 		return true;
 	}
-	if (is_it && c->route->text == api_ollama_show)
+	if (row_named(c->http, name) != c->row)
+		return false;
+	if (c->route->text == api_ollama_show)
 		api_ollama_show_closed(c->row->name, c->row->api, &b);
-	else if (is_it)
+	else
 		api_ollama_pull_closed(&b);
-	if (is_it)
-		answer_set(c, 200, "application/json", &b);
-	return is_it;
+	answer_set(c, 200, "application/json", &b);
+	return true;
 }
 
 void call_start(struct conn *c)
