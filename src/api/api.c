@@ -226,14 +226,18 @@ bool api_is_named(struct str name, const char *own)
 	return str_is((struct str){name.p, name.n - strlen(tag)}, own);
 }
 
+bool api_is_one_of(struct str name, const char *own, const char *const *aliases, int n_aliases)
+{
+	bool is_one = api_is_named(name, own);
+	for (int i = 0; i < n_aliases && !is_one; i++)
+		is_one = api_is_named(name, aliases[i]);
+	return is_one;
+}
+
 bool api_has_name(const struct api *a, struct str name)
 {
-	if (api_is_named(name, a->model_name))
-		return true;
-	for (int i = 0; i < a->n_aliases; i++)
-		if (api_is_named(name, a->aliases[i]))
-			return true;
-	return api_lora_named(a, name) >= 0;
+	return api_is_one_of(name, a->model_name, a->aliases, a->n_aliases) ||
+	       api_lora_named(a, name) >= 0;
 }
 
 enum status api_fail_name(const struct api *a, struct str name,

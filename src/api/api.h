@@ -215,6 +215,8 @@ enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail) MUST_USE;
 /* Is `name` this model's name? Ollama's clients put ":latest" behind names without a tag. */
 bool api_is_named(struct str name, const char *own);
+/* Or one of its aliases? */
+bool api_is_one_of(struct str name, const char *own, const char *const *aliases, int n_aliases);
 /* a: the model that is told of; rows: all of them. */
 void api_props_format(const struct api *a, const struct api_row *rows, int n, struct buf *out);
 /* What /slots tells of one running sequence. */

@@ -141,15 +141,6 @@ void api_models_format(const struct api_row *rows, int n, struct buf *out)
 	buf_add_c(out, '}');
 }
 
-/* Is it one of the row's names? */
-static bool is_of(const struct api_row *row, struct str id)
-{
-	bool is_so = api_is_named(id, row->name);
-	for (int i = 0; i < row->n_aliases; i++)
-		is_so |= api_is_named(id, row->aliases[i]);
-	return is_so;
-}
-
 enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail)
 {
@@ -160,9 +151,10 @@ enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			return OK;
 		}
 	for (int i = 0; i < n; i++) {
-		if (!is_of(&rows[i], id))
+		const struct api_row *r = &rows[i];
+		if (!api_is_one_of(id, r->name, r->aliases, r->n_aliases))
 			continue;
-		add_any(&rows[i], id, out);
+		add_any(r, id, out);
 		return OK;
 	}
 	return api_fail_name(n == 1 ? rows[0].api : NULL, id, fail);

@@ -657,18 +657,10 @@ static enum status add_member(struct fleet *m, const struct config *c, struct fa
 	return s;
 }
 
-static bool has_name(const struct model_row *r, struct str name)
-{
-	bool is_so = api_is_named(name, r->name);
-	for (int i = 0; i < r->n_aliases; i++)
-		is_so |= api_is_named(name, r->aliases[i]);
-	return is_so;
-}
-
 int fleet_find(const struct fleet *m, struct str name)
 {
 	for (int i = 0; i < m->o.models->n; i++)
-		if (has_name(&m->rows[i], name))
+		if (row_has_name(&m->rows[i], name))
 			return i;
 	return 0;
 }
@@ -680,7 +672,7 @@ static enum status check_names(const struct fleet *m, int i, struct fail *fail)
 	for (int k = -1; k < r->n_aliases; k++) {
 		const char *name = k < 0 ? r->name : r->aliases[k];
 		for (int j = 0; j < i; j++)
-			if (has_name(&m->rows[j], str_of(name)))
+			if (row_has_name(&m->rows[j], str_of(name)))
 				return fail_set(fail, E_CONFIG, "two models are called %.100s: "
 						"%.150s and %.150s. model_name, aliases or "
 						"[model NAME] give others", name,
@@ -723,7 +715,7 @@ static enum status add_listener(struct fleet *m, struct fail *fail)
 	r->is_listener = true;
 	bool is_taken = false;
 	for (int i = 0; i < n; i++)
-		is_taken |= has_name(&m->rows[i], str_of(r->name));
+		is_taken |= row_has_name(&m->rows[i], str_of(r->name));
 	if (!is_taken)
 		return OK;
 	return fail_at(fail, E_CONFIG, "transcription_model", "transcription_model = %.200s: its "

@@ -21,16 +21,16 @@ const char *row_state_name(enum row_state s)
 	return names[s];
 }
 
+bool row_has_name(const struct model_row *r, struct str name)
+{
+	return api_is_one_of(name, r->name, r->aliases, r->n_aliases);
+}
+
 struct model_row *row_named(struct http *h, struct str name)
 {
-	for (int i = 0; i < h->opts.n_rows; i++) {
-		struct model_row *r = &h->opts.rows[i];
-		if (api_is_named(name, r->name))
-			return r;
-		for (int k = 0; k < r->n_aliases; k++)
-			if (api_is_named(name, r->aliases[k]))
-				return r;
-	}
+	for (int i = 0; i < h->opts.n_rows; i++)
+		if (row_has_name(&h->opts.rows[i], name))
+			return &h->opts.rows[i];
 	return NULL;
 }
 

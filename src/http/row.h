@@ -49,6 +49,7 @@ struct model_row {
 /* Before http_create. The owner sets its own fields. */
 void row_init(struct model_row *r);
 const char *row_state_name(enum row_state s); /* as llama-server's router spells it */
+bool row_has_name(const struct model_row *r, struct str name); /* or alias */
 /* The row of this name or alias; NULL: none. "NAME:latest" is NAME. */
 struct model_row *row_named(struct http *h, struct str name);
 /* The row that answers for the server: the first that is loaded, else the first with an api, else
