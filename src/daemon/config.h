@@ -63,6 +63,8 @@ enum status config_load(struct config *c, int argc, char *const *argv,
 			const char *default_file, enum config_action *out_action,
 			struct fail *fail) MUST_USE;
 void config_deinit(struct config *c);
+/* Empties what is of one model alone: c gets the settings of another. */
+void config_clear_own(struct config *c);
 
 /* Writes the settings as a config file with help, ranges and defaults. A key with its
  * default value is commented out: with no setting changed this is conf/halod.conf. */

@@ -309,6 +309,20 @@ void config_set_defaults(struct config *c)
 bool config_is_per_model(const struct config_row *r) { return is_choice(PER_MODEL, r->name); }
 bool config_is_own(const struct config_row *r) { return is_choice(OWN, r->name); }
 
+void config_clear_own(struct config *c)
+{
+	for (int i = 0; i < config_n_rows; i++) {
+		const struct config_row *r = &config_rows[i];
+		if (r->section || !config_is_own(r))
+			continue;
+		assert(!*r->dflt && (r->type == TEXT || r->type == LIST));
+		if (r->type == LIST)
+			*(struct config_list *)field_of(c, r) = (struct config_list){0};
+		else
+			*(const char **)field_of(c, r) = "";
+	}
+}
+
 void config_copy(struct config *to, const struct config *from, const struct config_row *r)
 {
 	static const size_t sizes[] = {

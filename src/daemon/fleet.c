@@ -687,12 +687,11 @@ static void set_listener(struct fleet *m)
 {
 	struct config *c = &m->listener;
 	*c = *m->o.models->all[0];
+	config_clear_own(c);
 	c->model = c->transcription_model;
 	c->ctx = c->transcription_ctx;
-	c->model_name = c->draft_model = c->embedding_model = c->rerank_model =
-		c->transcription_model = c->mmproj = c->chat_template = c->chat_template_kwargs =
-		c->kv_dir = "";
-	c->aliases = (struct config_list){0};
+	c->embedding_model = c->rerank_model = c->transcription_model = c->chat_template =
+		c->chat_template_kwargs = c->kv_dir = "";
 	c->tool_format = c->reasoning = "auto";
 	c->images = c->speculative = "off";
 	c->audio = strcmp(c->audio, "cpu") == 0 ? "cpu" : "auto";

@@ -130,10 +130,9 @@ static void add_rest(struct model_list *m, const struct config *c, const struct 
 		if (f->all[i].is_used)
 			continue;
 		struct config *own = add_model(m, c);
+		config_clear_own(own);
 		own->model = f->all[i].path;
 		own->model_name = f->all[i].name;
-		own->mmproj = own->draft_model = "";
-		own->aliases = own->lora = (struct config_list){NULL, 0};
 	}
 }
 
