@@ -303,6 +303,16 @@ class Halod:
         return code
 
 
+def wait_for(what, is_so):
+    """Polls, for an event that is not announced."""
+    done = threading.Event()
+    for _ in range(PATIENCE * 20):
+        if is_so():
+            return
+        done.wait(0.05)
+    raise AssertionError("this never came: " + what)
+
+
 def read_all(s):
     data = b""
     try:

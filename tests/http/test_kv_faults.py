@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 
-from halod import BUILDDIR, CHECK, PATIENCE, Halod, Tap
+from halod import BUILDDIR, CHECK, PATIENCE, Halod, Tap, wait_for
 from test_kv_disk import HYBRID, PROMPTS, complete, files
 
 SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
@@ -52,16 +52,6 @@ def order(orders, name):
 
 def withdraw(orders, name):
     os.unlink(os.path.join(orders, name))
-
-
-def wait_for(what, is_so):
-    """Polls: none of these events is announced."""
-    done = threading.Event()
-    for _ in range(int(PATIENCE * 100)):
-        if is_so():
-            return
-        done.wait(0.01)
-    raise AssertionError("this never came: " + what)
 
 
 def ask(d, i):

@@ -9,23 +9,14 @@ import subprocess
 import tempfile
 import threading
 
-from halod import BUILDDIR, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback
+from halod import BUILDDIR, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback, wait_for
+from sounds import form
 
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
 SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
 # Room for one model, with what kv_dir takes, and not for two.
 ONE = {"memory_limit": "600M", "max_seqs": 2}
-
-
-def wait_for(what, is_so):
-    """Polls: none of these events is announced."""
-    done = threading.Event()
-    for _ in range(PATIENCE * 20):
-        if is_so():
-            return
-        done.wait(0.05)
-    raise AssertionError("this never came: " + what)
 
 
 def states(d):
@@ -56,15 +47,6 @@ class Many(Halod):
 
     def settings_end(self):
         return self.sections
-
-
-def form(fields, file):
-    """A form with a file, and its type."""
-    parts = ["--x\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n" % f
-             for f in fields.items()]
-    parts.append("--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n%s"
-                 "\r\n--x--\r\n" % file)
-    return "".join(parts), {"Content-Type": "multipart/form-data; boundary=x"}
 
 
 def test_names(t, tmp):
@@ -99,10 +81,10 @@ def test_names(t, tmp):
     t.equal({m["name"] for m in d.get("/api/ps").json["models"]}, {"tiny:latest", "b:latest"},
             "/api/ps has those in memory")
     t.equal(len(d.get("/api/tags").json["models"]), 4, "/api/tags has all")
-    body, head = form({"model": "none", "response_format": "json"}, "x")
+    body, head = form(b"x", model="none", response_format="json")
     a = d.request("POST", "/v1/audio/transcriptions", body, head)
     t.equal((a.status, a.error["code"]), (404, "model_not_found"), "a form names its model, too")
-    body, head = form({"model": "b"}, "x")
+    body, head = form(b"x", model="b")
     a = d.request("POST", "/v1/audio/transcriptions", body, head)
     t.ok(a.status == 501 and "`b`" in a.error["message"], "b hears nothing", a.body)
     said = subprocess.run([os.path.join(BUILDDIR, "haloctl"), "models", "--url",
@@ -125,27 +107,23 @@ def test_names(t, tmp):
     t.equal(d.stop(), 0, "it ends well")
 
 
+def make_batch(d, lines):
+    body, head = form("\n".join(lines).encode(), purpose="batch")
+    file = d.request("POST", "/v1/files", body, head).json
+    return d.request("POST", "/v1/batches", {
+        "input_file_id": file["id"], "endpoint": "/v1/completions", "completion_window": "24h"})
+
+
 def batch(t, d):
     """A batch is for the model that its first line names."""
     lines = [json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions",
                          "body": {"prompt": [1, 2], "max_tokens": 2, "model": m}})
              for i, m in enumerate(["b", "tiny"])]
-    body, head = form({"purpose": "batch"}, "\n".join(lines))
-    file = d.request("POST", "/v1/files", body, head).json
-    made = d.request("POST", "/v1/batches", {
-        "input_file_id": file["id"], "endpoint": "/v1/completions",
-        "completion_window": "24h"}).json
+    made = make_batch(d, lines).json
     t.equal(made["model"], "b", "a batch tells its model")
-    body, head = form({"purpose": "batch"}, lines[0].replace('"b"', '"%s"' % ("b" * 128)))
-    file = d.request("POST", "/v1/files", body, head).json
-    a = d.request("POST", "/v1/batches", {"input_file_id": file["id"], "completion_window": "24h",
-                                          "endpoint": "/v1/completions"})
+    a = make_batch(d, [lines[0].replace('"b"', '"%s"' % ("b" * 128))])
     t.equal((a.status, a.error["param"]), (400, "input_file_id"), "a name is not cut")
-    body, head = form({"purpose": "batch"}, lines[0].replace('"b"', '"c"'))
-    file = d.request("POST", "/v1/files", body, head).json
-    other = d.request("POST", "/v1/batches", {
-        "input_file_id": file["id"], "endpoint": "/v1/completions",
-        "completion_window": "24h"}).json
+    other = make_batch(d, [lines[0].replace('"b"', '"c"')]).json
     gone = "/v1/batches/" + other["id"]
     d.request("POST", gone + "/cancel", {})
     wait_for("its end", lambda: d.get(gone).json["status"] == "cancelled")

@@ -9,23 +9,13 @@ import struct
 import tempfile
 import threading
 
-from halod import BUILDDIR, FIBERS, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback
+from halod import BUILDDIR, FIBERS, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback, wait_for
 
 SMALL = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
 READER = os.path.join(SRCDIR, "tests/golden/readers/last")
 SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
 ASLEEP = "has left memory"
-
-
-def wait_for(what, is_so):
-    """Polls: none of these events is announced."""
-    done = threading.Event()
-    for _ in range(PATIENCE * 20):
-        if is_so():
-            return
-        done.wait(0.05)
-    raise AssertionError("this never came: " + what)
 
 
 def state(d, i=0):
