@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "batch/batch_files.h"
+#include "batch/batch_lines.h"
 #include "batch/batch_records.h"
 
-#define READ_BYTES (64u << 10)
 #define MAX_METADATA 16
 #define MAX_METADATA_KEY 64
 #define MAX_METADATA_TEXT 512
@@ -292,37 +292,6 @@ static enum status read_input(const struct json_node *at, const struct api *a, s
 	return OK;
 }
 
-/* The end of the first line with more than blanks, or NULL. *io_at: where to go on when more has
- * come; before it there is none. */
-static const char *find_end(struct str text, size_t *io_at, bool *io_has_begun)
-{
-	while (*io_at < text.n && !*io_has_begun && is_char_of(text.p[*io_at], " \t\r\n"))
-		++*io_at;
-	if (*io_at == text.n)
-		return NULL;
-	const char *from = text.p + *io_at;
-	*io_has_begun = true;
-	*io_at = text.n;
-	return memchr(from, '\n', (size_t)(text.p + text.n - from));
-}
-
-/* Reads the first line. *out_has_end false: it is longer than max_body. */
-static void read_first(const struct api *a, int fd, struct buf *text, bool *out_has_end)
-{
-	const char *end = NULL;
-	bool has_begun = false;
-	size_t at = 0;
-	ssize_t n = 1;
-	while (n > 0 && !end && text->n <= a->max_body && buf_try(text, READ_BYTES)) {
-		n = read(fd, text->p + text->n, READ_BYTES);
-		text->n += n > 0 ? (size_t)n : 0;
-		end = find_end(buf_str(text), &at, &has_begun);
-	}
-	if (end)
-		text->n = (size_t)(end - text->p);
-	*out_has_end = end || n == 0;
-}
-
 /* Where the model that the first request names cannot be told, another could answer them all. */
 static enum status set_model(struct str line, struct batch *b, struct fail *fail)
 {
@@ -345,21 +314,20 @@ static enum status set_model(struct str line, struct batch *b, struct fail *fail
  * thing can be told is a fault that validation finds. */
 static enum status read_model(const struct api *a, struct batch *b, struct fail *fail)
 {
-	struct buf text = {0};
+	struct batch_lines lines = {.max_bytes = a->max_body};
 	struct batch_file f;
-	bool has_end;
-	int fd;
-	enum status st = batch_files_open(a->batches, b->owner, str_of(b->input), &fd, &f, fail);
+	enum status st = batch_files_open(a->batches, b->owner, str_of(b->input), &lines.fd, &f,
+					  fail);
 	if (st != OK)
 		return st;
-	read_first(a, fd, &text, &has_end);
-	close(fd);
-	if (has_end)
-		st = set_model(buf_str(&text), b, fail);
-	else
+	bool has_line = batch_lines_next(&lines);
+	if (lines.is_long || lines.why)
 		st = fail_at(fail, E_INVAL, "input_file_id", "its first request cannot be read, or "
 			     "has more than %zu bytes (max_body)", a->max_body);
-	buf_deinit(&text);
+	else if (has_line)
+		st = set_model(lines.text, b, fail);
+	close(lines.fd);
+	batch_lines_deinit(&lines);
 	return st;
 }
 

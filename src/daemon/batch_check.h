@@ -5,7 +5,7 @@
 #pragma once
 #include <jansson.h>
 
-#include "base/buf.h"
+#include "batch/batch_lines.h"
 
 /* One request of a batch. The views point into the text and the tree. */
 struct batch_line {
@@ -14,23 +14,6 @@ struct batch_line {
 	struct str body;      /* a JSON object, digit for digit as it was sent */
 	const char *fault;    /* for E_INVAL: OpenAI's word for it */
 };
-
-/* A walk through the lines of a file that are not blank. */
-struct batch_lines {
-	int fd;       /* it is read from its start; the caller's */
-	size_t max_bytes; /* of a line; longer ones are not kept */
-	int line;     /* of `text`, from 1 on */
-	struct str text;
-	bool is_long; /* the line is longer; text is "" */
-	struct buf buf;
-	size_t from;  /* of buf, the next line */
-	bool is_end;
-	int why;      /* an errno: the file cannot be read; 0: it can */
-};
-void batch_lines_rewind(struct batch_lines *l);
-/* False: there is none any more, or `why`. */
-bool batch_lines_next(struct batch_lines *l);
-void batch_lines_deinit(struct batch_lines *l);
 
 /* Reads the line at which the walk is. E_JSON, E_INVAL, E_TOO_LARGE: fail->text says what is wrong;
  * then there is no tree. E_NOMEM. */

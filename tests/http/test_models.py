@@ -15,6 +15,7 @@ from sounds import form
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
 SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
+MAX_BODY = 256 << 10
 # Room for one model, with what kv_dir takes, and not for two.
 ONE = {"memory_limit": "600M", "max_seqs": 2}
 
@@ -56,7 +57,7 @@ def test_names(t, tmp):
     shutil.copytree(GOLDEN, bad)
     os.truncate(os.path.join(bad, "model.safetensors"), 1000)
     d = Many("[model tiny]\nmodel = %s\naliases = gpt-4o\n[model b]\nctx = 128\n" % MODEL,
-             models_dir=path, state_dir=os.path.join(tmp, "state"))
+             models_dir=path, state_dir=os.path.join(tmp, "state"), max_body=MAX_BODY)
     t.equal(list(states(d).items()),
             [("tiny", "loaded"), ("gpt-4o", "loaded"), ("b", "unloaded"), ("bad", "unloaded"),
              ("c", "unloaded")], "sections first, then the rest of models_dir")
@@ -123,6 +124,8 @@ def batch(t, d):
     t.equal(made["model"], "b", "a batch tells its model")
     a = make_batch(d, [lines[0].replace('"b"', '"%s"' % ("b" * 128))])
     t.equal((a.status, a.error["param"]), (400, "input_file_id"), "a name is not cut")
+    a = make_batch(d, [lines[0] + " " * MAX_BODY, lines[1]])
+    t.ok(a.status == 400 and "max_body" in a.error["message"], "nor a line", a.body)
     other = make_batch(d, [lines[0].replace('"b"', '"c"')]).json
     gone = "/v1/batches/" + other["id"]
     d.request("POST", gone + "/cancel", {})
