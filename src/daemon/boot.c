@@ -779,8 +779,8 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 	return s;
 }
 
-/* Plans the memory. Where the model would have a longer context without the others that are in
- * memory, it does not fit beside them: they can go. */
+/* Plans the memory. Where the model would have a longer context, or more experts in memory, without
+ * the others that are there, it does not fit beside them: they can go. */
 static enum status plan_memory(const struct boot_opts *o, struct boot *b, const struct fit *fit,
 			       struct memory_plan *plan, struct fail *fail)
 {
@@ -797,7 +797,7 @@ static enum status plan_memory(const struct boot_opts *o, struct boot *b, const 
 		return st;
 	/* The backend keeps what the last plan decided. */
 	st = engine_plan(b->model, b->backend, &beside, plan, fail);
-	if (st != OK || most.n_ctx > plan->n_ctx)
+	if (st != OK || most.n_ctx > plan->n_ctx || most.experts > plan->experts)
 		return fail_set(fail, E_NOMEM, "other models hold its memory");
 	return OK;
 }

@@ -80,20 +80,22 @@ static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 }
 
 /* If experts may be read from a file, sets b->expert_bytes, and counts that in need->weights in
- * place of all experts. */
-static void plan_experts(const struct model *m, struct backend *b,
+ * place of all experts. Returns their bytes in memory. */
+static int64_t plan_experts(const struct model *m, struct backend *b,
 			 const struct memory_have *have, const struct memory_wish *wish,
 			 struct memory_need *need)
 {
 	b->expert_bytes = 0;
 	int64_t experts = b->expert_memory ? model_expert_bytes(m) : 0;
 	if (experts == 0)
-		return;
+		return 0;
 	need->weights -= experts;
 	b->expert_bytes = b->expert_memory > 0
 				  ? b->expert_memory
 				  : memory_plan_experts(need, have, wish, experts);
-	need->weights += b->expert_bytes ? MIN(b->expert_bytes, experts) : experts;
+	experts = b->expert_bytes ? MIN(b->expert_bytes, experts) : experts;
+	need->weights += experts;
+	return experts;
 }
 
 /* Bytes of a token in the cache, and in the memory where the backend widens one
@@ -242,10 +244,11 @@ static enum status plan(struct model *m, struct backend *b, const struct family 
 		.max_seqs = o->kv_seqs ? o->kv_seqs : o->max_seqs,
 		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader,
 		.ctx_key = o->ctx_key, .is_shared = o->shares_memory};
-	plan_experts(m, b, &have, &wish, &need);
+	int64_t experts = plan_experts(m, b, &have, &wish, &need);
 	enum status st = memory_plan(&need, &have, &wish, p, fail);
 	if (st != OK)
 		return st;
+	p->experts = experts;
 	p->taken += buffers;
 	if (p->n_pages > INT32_MAX / o->page_size)
 		return fail_at(fail, E_CONFIG, "kv_cache",

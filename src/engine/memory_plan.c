@@ -126,7 +126,9 @@ int64_t memory_plan_experts(const struct memory_need *need, const struct memory_
 	int64_t per_seq = DIV_UP(wish->n_ctx, wish->page_size);
 	int64_t kv = wish->kv_bytes ? wish->kv_bytes : MIN(per_seq * need->page, left / 4);
 	/* Panels take up to a twentieth more than the checkpoint. */
-	return left - kv >= experts + experts / 16 ? 0 : MAX(left - kv, 1);
+	if (left - kv >= experts + experts / 16)
+		return 0;
+	return MAX(wish->is_shared ? MIN(left - kv, have->total / 4) : left - kv, 1);
 }
 
 enum status memory_plan_part(const struct memory_part *p, const struct memory_have *have,

@@ -51,6 +51,7 @@ struct memory_plan {
 	int32_t n_ctx;
 	int64_t reserve; /* bytes left to other programs and to the driver */
 	int64_t weights; /* bytes: memory_need's */
+	int64_t experts; /* of these, routed experts; the caller sets it */
 	int64_t taken;   /* bytes: all that the model needs, its KV cache included */
 };
 
@@ -68,7 +69,7 @@ enum status memory_plan_part(const struct memory_part *p, const struct memory_ha
 /* Bytes of memory for routed experts that may be read from a file. experts: their bytes in the
  * checkpoint; need->weights is without them. 0: all of them fit in memory, with what backends
  * add, beside a KV cache. Else what is left when that cache has wish->kv_bytes, or one sequence
- * but no more than a quarter. */
+ * but no more than a quarter; where the memory is shared, a quarter of it at most. */
 int64_t memory_plan_experts(const struct memory_need *need, const struct memory_have *have,
 			    const struct memory_wish *wish, int64_t experts);
 

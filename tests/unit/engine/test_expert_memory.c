@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/metrics.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "experts/expert_store.h"
 #include "tests/tap.h"
 #include "tests/unit/model/image.h"
@@ -287,6 +288,27 @@ static void test_refusals(void)
 	world_close(&w);
 }
 
+/* A plan tells how many bytes of experts are in memory: fewer, where other models hold some. */
+static void test_plan(void)
+{
+	const struct backend_opts bo = {.name = "cpu", .n_threads = 1, .expert_memory = -1};
+	struct memory_have have = {.total = INT64_C(1) << 30, .free = INT64_C(1) << 30,
+				   .device = "a box"};
+	struct engine_opts eo = {.n_ctx = 64, .max_seqs = 1, .kv_bytes = 1 << 20, .have = &have};
+	struct world w = {0};
+	struct memory_plan alone, beside;
+	if (model_open(tap_src(TINY), NULL, &w.m, &w.fail) != OK ||
+	    backend_create(&bo, &w.b, &w.fail) != OK)
+		exit(99);
+	is_int(engine_plan(w.m, w.b, &eo, &alone, &w.fail), OK, "a plan");
+	is_int(alone.experts, model_expert_bytes(w.m), "all experts fit");
+	have.free = alone.taken + alone.reserve - (1 << 20);
+	is_int(engine_plan(w.m, w.b, &eo, &beside, &w.fail), OK, "a plan beside others");
+	ok(beside.experts > 0 && beside.experts < alone.experts, "%lld of %lld bytes of them",
+	   (long long)beside.experts, (long long)alone.experts);
+	world_close(&w);
+}
+
 int main(void)
 {
 	static const char *const models[] = {
@@ -307,5 +329,6 @@ int main(void)
 	test_faults("cpu", TINY, 2 << 20);
 	test_faults("hip", MODELS "qwen3moe-ct-asym", 130 << 10);
 	test_refusals();
+	test_plan();
 	return tap_done();
 }

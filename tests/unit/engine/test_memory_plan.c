@@ -58,6 +58,17 @@ static void test_shared(void)
 	w = wish(131072, false, 30 * GIB);
 	w.is_shared = true;
 	fits(&model, &box, w, 30 * GIB / model.page, 131072, "or for the cache's size");
+
+	const struct memory_need dense = {.weights = GIB, .scratch = GIB, .page = MIB};
+	struct memory_wish one = wish(16384, false, 0);
+	one.is_shared = true;
+	is_int(memory_plan_experts(&dense, &box, &one, 100 * GIB) / GIB, 16,
+	       "a quarter of it for experts");
+	is_int(memory_plan_experts(&dense, &box, &one, 40 * GIB), 0,
+	       "experts that all fit are weights as others are");
+	one.kv_bytes = 50 * GIB;
+	is_int(memory_plan_experts(&dense, &box, &one, 100 * GIB) / GIB, 4,
+	       "or less, where less is left");
 }
 
 /* A vision tower, an encoder and buffers take from the same memory. */
