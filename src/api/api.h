@@ -236,32 +236,33 @@ struct api_kept {
 	uint64_t owner; /* as in struct api_input */
 	struct str id;
 };
-enum status api_response_format(const struct api *a, struct api_kept kept,
+enum status api_response_format(const struct api_memory *m, struct api_kept kept,
 				struct buf *out, struct fail *fail) MUST_USE;
-enum status api_response_items_format(const struct api *a, struct api_kept kept,
+enum status api_response_items_format(const struct api_memory *m, struct api_kept kept,
 				      bool is_rising, struct buf *out,
 				      struct fail *fail) MUST_USE;
-enum status api_response_delete(const struct api *a, struct api_kept kept,
+enum status api_response_delete(const struct api_memory *m, struct api_kept kept,
 				struct buf *out, struct fail *fail) MUST_USE;
 /* Fails in any case: what is kept is complete (E_INVAL), or nothing is (E_NOT_FOUND). */
-enum status api_response_cancel(const struct api *a, struct api_kept kept,
+enum status api_response_cancel(const struct api_memory *m, struct api_kept kept,
 				struct fail *fail) MUST_USE;
 
-/* --- files and batches: batches.c. E_UNSUPPORTED where there is no state_dir. ---------- */
+/* --- files and batches: batches.c. Store NULL: there is no state_dir, E_UNSUPPORTED. ------ */
 struct batch_page;
-void api_files_list(const struct api *a, const struct batch_page *page, struct buf *out);
-enum status api_file_format(const struct api *a, struct api_kept kept, struct buf *out,
+struct batch_store;
+void api_files_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
+enum status api_file_format(struct batch_store *s, struct api_kept kept, struct buf *out,
 			    struct fail *fail) MUST_USE;
 /* Opens a file's bytes for reading; the caller closes *out_fd. */
-enum status api_file_open(const struct api *a, struct api_kept kept, int *out_fd,
+enum status api_file_open(struct batch_store *s, struct api_kept kept, int *out_fd,
 			  int64_t *out_n, struct fail *fail) MUST_USE;
-enum status api_file_delete(const struct api *a, struct api_kept kept, struct buf *out,
+enum status api_file_delete(struct batch_store *s, struct api_kept kept, struct buf *out,
 			    struct fail *fail) MUST_USE;
-void api_batches_list(const struct api *a, const struct batch_page *page, struct buf *out);
-enum status api_batch_format(const struct api *a, struct api_kept kept, struct buf *out,
+void api_batches_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
+enum status api_batch_format(struct batch_store *s, struct api_kept kept, struct buf *out,
 			     struct fail *fail) MUST_USE;
 /* E_UNSUPPORTED: no files and batches are kept. */
-enum status api_check_batches(const struct api *a, struct fail *fail) MUST_USE;
+enum status api_check_batches(const struct batch_store *s, struct fail *fail) MUST_USE;
 
 /* Answers without the engine: appends JSON to out. Slow for large bodies: may run on a worker
  * thread. Errors are those of api_call_create, and E_CANCELLED where is_gone was true. */

@@ -23,9 +23,9 @@
 #define MIN_AGE_S 3600
 #define MAX_AGE_S 2592000
 
-enum status api_check_batches(const struct api *a, struct fail *fail)
+enum status api_check_batches(const struct batch_store *s, struct fail *fail)
 {
-	return a->batches ? OK : fail_set(fail, E_UNSUPPORTED, "this server keeps no files and "
+	return s ? OK : fail_set(fail, E_UNSUPPORTED, "this server keeps no files and "
 					  "batches: its setting state_dir names no folder");
 }
 
@@ -105,7 +105,7 @@ enum status api_file_create(const struct api *a, const struct api_input *in,
 {
 	struct batch_file about = {.owner = in->owner}, made;
 	struct str bytes;
-	enum status st = api_check_batches(a, fail);
+	enum status st = api_check_batches(a->batches, fail);
 	if (st != OK)
 		return st;
 	struct multipart *form = xmalloc(sizeof *form);
@@ -120,40 +120,40 @@ enum status api_file_create(const struct api *a, const struct api_input *in,
 	return st;
 }
 
-void api_files_list(const struct api *a, const struct batch_page *page, struct buf *out)
+void api_files_list(struct batch_store *s, const struct batch_page *page, struct buf *out)
 {
-	batch_files_list(a->batches, page, out);
+	batch_files_list(s, page, out);
 }
 
-enum status api_file_format(const struct api *a, struct api_kept kept, struct buf *out,
+enum status api_file_format(struct batch_store *s, struct api_kept kept, struct buf *out,
 			    struct fail *fail)
 {
 	struct batch_file f;
-	enum status st = api_check_batches(a, fail);
+	enum status st = api_check_batches(s, fail);
 	if (st == OK)
-		st = batch_files_get(a->batches, kept.owner, kept.id, &f, fail);
+		st = batch_files_get(s, kept.owner, kept.id, &f, fail);
 	if (st == OK)
 		batch_files_format(&f, out);
 	return st;
 }
 
-enum status api_file_open(const struct api *a, struct api_kept kept, int *out_fd,
+enum status api_file_open(struct batch_store *s, struct api_kept kept, int *out_fd,
 			  int64_t *out_n, struct fail *fail)
 {
 	struct batch_file f;
-	enum status st = api_check_batches(a, fail);
+	enum status st = api_check_batches(s, fail);
 	if (st == OK)
-		st = batch_files_open(a->batches, kept.owner, kept.id, out_fd, &f, fail);
+		st = batch_files_open(s, kept.owner, kept.id, out_fd, &f, fail);
 	*out_n = st == OK ? f.n_bytes : 0;
 	return st;
 }
 
-enum status api_file_delete(const struct api *a, struct api_kept kept, struct buf *out,
+enum status api_file_delete(struct batch_store *s, struct api_kept kept, struct buf *out,
 			    struct fail *fail)
 {
-	enum status st = api_check_batches(a, fail);
+	enum status st = api_check_batches(s, fail);
 	if (st == OK)
-		st = batch_files_delete(a->batches, kept.owner, kept.id, fail);
+		st = batch_files_delete(s, kept.owner, kept.id, fail);
 	if (st != OK)
 		return st;
 	buf_add_z(out, "{\"id\":");
@@ -366,25 +366,25 @@ static enum status make_batch(const struct api *a, const struct text_input *in,
 enum status api_batch_create(const struct api *a, const struct api_input *in,
 			     struct buf *out, struct fail *fail)
 {
-	enum status st = api_check_batches(a, fail);
+	enum status st = api_check_batches(a->batches, fail);
 	return st == OK ? text_call(a, in, make_batch, out, fail) : st;
 }
 
 enum status api_batch_cancel(const struct api *a, const struct api_input *in,
 			     struct buf *out, struct fail *fail)
 {
-	enum status st = api_check_batches(a, fail);
+	enum status st = api_check_batches(a->batches, fail);
 	return st == OK ? batch_records_cancel(a->batches, in->owner, in->tail, out, fail) : st;
 }
 
-void api_batches_list(const struct api *a, const struct batch_page *page, struct buf *out)
+void api_batches_list(struct batch_store *s, const struct batch_page *page, struct buf *out)
 {
-	batch_records_list(a->batches, page, out);
+	batch_records_list(s, page, out);
 }
 
-enum status api_batch_format(const struct api *a, struct api_kept kept, struct buf *out,
+enum status api_batch_format(struct batch_store *s, struct api_kept kept, struct buf *out,
 			     struct fail *fail)
 {
-	enum status st = api_check_batches(a, fail);
-	return st == OK ? batch_records_get(a->batches, kept.owner, kept.id, out, fail) : st;
+	enum status st = api_check_batches(s, fail);
+	return st == OK ? batch_records_get(s, kept.owner, kept.id, out, fail) : st;
 }

@@ -413,20 +413,20 @@ const struct dialect dialect_responses = {
 
 /* --- stored responses ------------------------------------------------------------------ */
 
-static enum status get(const struct api *a, struct api_kept kept,
+static enum status get(const struct api_memory *m, struct api_kept kept,
 		       enum response_part part, struct buf *out, struct fail *fail)
 {
-	if (response_store_get(a->responses, kept.owner, kept.id, part, out))
+	if (response_store_get(m->responses, kept.owner, kept.id, part, out))
 		return OK;
 	struct str id = json_read_clip(kept.id, 60);
 	return fail_set(fail, E_NOT_FOUND, "there is no response of the id `%.*s` (any more)",
 			(int)id.n, id.p);
 }
 
-enum status api_response_format(const struct api *a, struct api_kept kept,
+enum status api_response_format(const struct api_memory *m, struct api_kept kept,
 				struct buf *out, struct fail *fail)
 {
-	return get(a, kept, RESPONSE_BODY, out, fail);
+	return get(m, kept, RESPONSE_BODY, out, fail);
 }
 
 static const char *id_of(const json_t *list, size_t i)
@@ -434,11 +434,11 @@ static const char *id_of(const json_t *list, size_t i)
 	return json_string_value(json_object_get(json_array_get(list, i), "id"));
 }
 
-enum status api_response_items_format(const struct api *a, struct api_kept kept,
+enum status api_response_items_format(const struct api_memory *m, struct api_kept kept,
 				      bool is_rising, struct buf *out, struct fail *fail)
 {
 	struct buf text = {0};
-	enum status st = get(a, kept, RESPONSE_INPUT, &text, fail);
+	enum status st = get(m, kept, RESPONSE_INPUT, &text, fail);
 	if (st != OK)
 		return st;
 	json_t *list = json_fast_load(buf_str(&text)), *data = json_array();
@@ -456,22 +456,23 @@ enum status api_response_items_format(const struct api *a, struct api_kept kept,
 	return OK;
 }
 
-enum status api_response_delete(const struct api *a, struct api_kept kept,
+enum status api_response_delete(const struct api_memory *m, struct api_kept kept,
 				struct buf *out, struct fail *fail)
 {
-	if (!response_store_delete(a->responses, kept.owner, kept.id))
+	if (!response_store_delete(m->responses, kept.owner, kept.id))
 		/* sets fail to the words for a missing id */
-		return get(a, kept, RESPONSE_BODY, out, fail);
+		return get(m, kept, RESPONSE_BODY, out, fail);
 	buf_add_z(out, "{\"id\":");
 	buf_add_json(out, kept.id);
 	buf_add_z(out, ",\"object\":\"response\",\"deleted\":true}");
 	return OK;
 }
 
-enum status api_response_cancel(const struct api *a, struct api_kept kept, struct fail *fail)
+enum status api_response_cancel(const struct api_memory *m, struct api_kept kept,
+				struct fail *fail)
 {
 	struct buf body = {0};
-	enum status st = get(a, kept, RESPONSE_BODY, &body, fail);
+	enum status st = get(m, kept, RESPONSE_BODY, &body, fail);
 	buf_deinit(&body);
 	return st != OK ? st
 			: fail_set(fail, E_INVAL,

@@ -784,6 +784,8 @@ struct model_row *fleet_rows(struct fleet *m, int *n)
 	return m->rows;
 }
 
+const struct api_memory *fleet_memory(const struct fleet *m) { return m->members[0].memory; }
+
 const struct boot_plan *fleet_plan(const struct fleet *m) { return &m->members[0].plan; }
 
 enum status fleet_start(struct fleet *m, struct fail *fail)

@@ -40,6 +40,7 @@ void fleet_destroy(struct fleet *m); /* when fleet_has_ended, and after http_des
 enum status fleet_check(struct fleet *m, struct fail *fail) MUST_USE;
 
 struct model_row *fleet_rows(struct fleet *m, int *n); /* for http_opts */
+const struct api_memory *fleet_memory(const struct fleet *m); /* with all responses */
 const struct boot_plan *fleet_plan(const struct fleet *m); /* of the first model */
 /* The model that has this name or alias; without one of that name the first. Thread: any. */
 int fleet_find(const struct fleet *m, struct str name);

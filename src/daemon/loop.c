@@ -708,6 +708,8 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.rows_ctx = l->fleet,
 		.max_waiting = (int)c->max_queue,
 		.max_wait_us = c->max_wait,
+		.memory = fleet_memory(l->fleet),
+		.batches = l->batches,
 		.readers = {l->plan->readers[0], l->plan->readers[1]},
 		.model_name = l->plan->model_name,
 		.version = PACKAGE_VERSION,

@@ -61,6 +61,8 @@ struct http_opts {
 	void *rows_ctx;
 	int max_waiting;      /* requests that wait for one row at most */
 	int64_t max_wait_us;  /* for so long at most, from arrival; 0: any */
+	const struct api_memory *memory; /* has the responses of all of them */
+	struct batch_store *batches;     /* NULL: none */
 	/* Names of the models that give embeddings and that rank; NULL: none. */
 	const char *readers[2];
 	/* shown in /metrics; the last two also in /health */

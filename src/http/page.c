@@ -189,8 +189,7 @@ struct api_kept page_kept(const struct conn *c)
 void page_response(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_response_format(row_front(c->http)->api, page_kept(c), &b, &c->fail),
-		    &b);
+	answer_item(c, api_response_format(c->http->opts.memory, page_kept(c), &b, &c->fail), &b);
 }
 
 void page_response_items(struct conn *c)
@@ -199,21 +198,20 @@ void page_response_items(struct conn *c)
 	struct str order;
 	bool is_rising = route_argument(c->sock->head.target, "order", &order) &&
 			 str_is(order, "asc");
-	answer_item(c, api_response_items_format(row_front(c->http)->api, page_kept(c), is_rising,
+	answer_item(c, api_response_items_format(c->http->opts.memory, page_kept(c), is_rising,
 						 &b, &c->fail), &b);
 }
 
 void page_response_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_response_delete(row_front(c->http)->api, page_kept(c), &b, &c->fail),
-		    &b);
+	answer_item(c, api_response_delete(c->http->opts.memory, page_kept(c), &b, &c->fail), &b);
 }
 
 void page_response_cancel(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_response_cancel(row_front(c->http)->api, page_kept(c), &c->fail), &b);
+	answer_item(c, api_response_cancel(c->http->opts.memory, page_kept(c), &c->fail), &b);
 }
 
 void page_props(struct conn *c)

@@ -37,13 +37,13 @@ static enum status read_order(const struct conn *c, bool *out_is_rising, struct 
 }
 
 static void answer_list(struct conn *c, int usual, int max,
-			void (*list)(const struct api *a, const struct batch_page *page,
+			void (*list)(struct batch_store *s, const struct batch_page *page,
 				     struct buf *out))
 {
 	struct batch_page page = {.owner = c->owner, .limit = usual, .after = {"", 0},
 				  .purpose = {"", 0}};
 	struct buf b = {0};
-	enum status st = api_check_batches(row_front(c->http)->api, &c->fail);
+	enum status st = api_check_batches(c->http->opts.batches, &c->fail);
 	if (st == OK)
 		st = read_limit(c, max, &page.limit, &c->fail);
 	if (st == OK)
@@ -51,7 +51,7 @@ static void answer_list(struct conn *c, int usual, int max,
 	(void)!route_argument(c->sock->head.target, "after", &page.after);
 	(void)!route_argument(c->sock->head.target, "purpose", &page.purpose);
 	if (st == OK)
-		list(row_front(c->http)->api, &page, &b);
+		list(c->http->opts.batches, &page, &b);
 	answer_item(c, st, &b);
 }
 
@@ -68,14 +68,14 @@ void page_batches(struct conn *c)
 void page_file(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_file_format(row_front(c->http)->api, page_kept(c), &b, &c->fail), &b);
+	answer_item(c, api_file_format(c->http->opts.batches, page_kept(c), &b, &c->fail), &b);
 }
 
 void page_file_content(struct conn *c)
 {
 	int fd;
 	int64_t n;
-	if (api_file_open(row_front(c->http)->api, page_kept(c), &fd, &n, &c->fail) == OK)
+	if (api_file_open(c->http->opts.batches, page_kept(c), &fd, &n, &c->fail) == OK)
 		answer_set_file(c, "application/octet-stream", fd, n);
 	else
 		answer_fail(c, &c->fail);
@@ -84,11 +84,11 @@ void page_file_content(struct conn *c)
 void page_file_delete(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_file_delete(row_front(c->http)->api, page_kept(c), &b, &c->fail), &b);
+	answer_item(c, api_file_delete(c->http->opts.batches, page_kept(c), &b, &c->fail), &b);
 }
 
 void page_batch(struct conn *c)
 {
 	struct buf b = {0};
-	answer_item(c, api_batch_format(row_front(c->http)->api, page_kept(c), &b, &c->fail), &b);
+	answer_item(c, api_batch_format(c->http->opts.batches, page_kept(c), &b, &c->fail), &b);
 }

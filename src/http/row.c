@@ -49,6 +49,18 @@ struct model_row *row_front(struct http *h)
 	return front;
 }
 
+/* The state of the models that read, of which no row is in memory that shows them: a load of any
+ * model brings them. */
+static enum row_state state_of_readers(const struct http_opts *o)
+{
+	static const enum row_state best[] = {ROW_LOADING, ROW_SLEEPING, ROW_UNLOADED};
+	for (size_t k = 0; k < ARRAY_LEN(best); k++)
+		for (int i = 0; i < o->n_rows; i++)
+			if (o->rows[i].state == best[k] && !o->rows[i].is_listener)
+				return best[k];
+	return ROW_FAILED;
+}
+
 struct api_row *row_list(struct http *h, int *out_n)
 {
 	const struct http_opts *o = &h->opts;
@@ -68,7 +80,7 @@ struct api_row *row_list(struct http *h, int *out_n)
 	for (size_t i = 0; i < ARRAY_LEN(o->readers) && !shows_readers; i++)
 		if (o->readers[i])
 			all[n++] = (struct api_row){.name = o->readers[i],
-						    .state = row_state_name(row_front(h)->state)};
+						    .state = row_state_name(state_of_readers(o))};
 	*out_n = n;
 	return all;
 }

@@ -29,7 +29,7 @@ def test_loading(t):
     os.unlink(os.path.join(model, "config.json"))
     os.mkfifo(os.path.join(model, "config.json"))
     try:
-        d.__init__(wait=False, model=model)
+        d.__init__(wait=False, model=model, state_dir=os.path.join(model, "state"))
         t.equal(health(d, "/livez"), (200, "loading"), "it lives while it loads")
         for path in ("/health", "/health?ready", "/readyz"):
             t.equal(health(d, path), (503, "loading"), "%s: not in service" % path)
@@ -37,6 +37,8 @@ def test_loading(t):
         t.equal((models.status, models.json["data"][0]["status"]), (200, {"value": "loading"}),
                 "/v1/models says that it loads")
         t.equal(models.json["data"][0]["id"], models.json["first_id"], "and its name")
+        t.equal([d.get(p).status for p in ("/v1/files", "/v1/batches")], [200, 200],
+                "files and batches are listed")
         a = d.chat("Hi")
         t.equal((a.status, a.error["message"], a.error["type"]),
                 (503, "Loading model", "unavailable_error"), "chat: 503")

@@ -85,7 +85,8 @@ def test_sleep(t, folder):
 
 def test_end_asleep(t):
     d = Halod(sleep_after="1s", sleep_keep="off", model=SMALL, embedding_model=READER)
-    d.wait_log(ASLEEP)
+    kept = d.request("POST", "/v1/responses", {"input": "Hello", "max_output_tokens": 4}).json
+    d.wait_log(ASLEEP, len(d.lines))
     names = {m["id"]: m["status"]["value"] for m in d.get("/v1/models").json["data"]}
     t.equal(names, {"qwen3-bf16": "sleeping", "last": "sleeping"},
             "/v1/models has the model for embeddings, too")
@@ -94,6 +95,8 @@ def test_end_asleep(t):
          "with sleep_keep = off only its name is known", entry)
     a = d.get("/props")
     t.equal((a.status, a.json["error"]["code"]), (503, "loading_model"), "/props is not")
+    t.equal(d.get("/v1/responses/" + kept["id"]).json["id"], kept["id"],
+            "a response that is kept is found")
     t.equal(d.stop(), 0, "SIGTERM ends it asleep")
 
 
