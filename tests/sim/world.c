@@ -22,7 +22,9 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "engine/engine_disk.h"
+#include "engine/engine_fetch.h"
 #include "engine/engine_private.h"
+#include "sched/sched_private.h"
 
 #define TURNS_MAX 200000
 
@@ -354,8 +356,23 @@ static void note(struct client *c, const struct event *e)
 	}
 }
 
+/* The disk works in real time, and the steps beside it do not. So each read ends before the next
+ * step: else what the steps have done by then would be the machine's choice. */
+static void let_reads_end(struct world *w)
+{
+	struct request *heads[] = {w->sched->active.head, w->sched->waiting.head};
+	for (size_t k = 0; k < ARRAY_LEN(heads); k++)
+		for (struct request *r = heads[k]; r; r = r->next)
+			for (int i = 0; r->choices && i < request_n_choices(r); i++) {
+				struct engine_fetch *f = r->choices[i].fetch;
+				while (f && engine_fetch_step(w->engine, f) != ENGINE_FETCH_OVER)
+					usleep(50);
+			}
+}
+
 bool world_iterate(struct world *w)
 {
+	let_reads_end(w);
 	struct request *r;
 	bool did = sched_iterate(w->sched);
 	while ((r = sched_next_ready(w->sched))) {
