@@ -2,11 +2,15 @@
  *
  * Each name of a GGUF file's pre-tokenizer, against ids of llama.cpp. Where that only comes
  * near, the ids are Hugging Face's. tests/golden/make_pretok_names.py made them.
+ *
+ * test_gguf_pretok FILE: a line of ids for each text of stdin, by the file's vocabulary. A NUL
+ * ends a text (tests/ctl/test_vocabularies.py).
  */
 #include <jansson.h>
 
 #include "model/gguf_model.h"
 #include "model/safetensors.h"
+#include "model/tensors.h"
 #include "tests/tap.h"
 
 #define HEAD "tokenizer.ggml."
@@ -152,8 +156,38 @@ static void check_name(const json_t *top, const char *name, const char *pre, boo
 	tokenizer_files_deinit(&f);
 }
 
-int main(void)
+static int print_ids(const char *path)
 {
+	const struct model_opts opts = {.use_mmap = true};
+	struct tokenizer_files f = {0};
+	struct fail fail = {0};
+	struct tensors *ts = NULL;
+	char *text = NULL;
+	size_t room = 0;
+	enum status st = tensors_open_gguf(path, &opts, gguf_names_hf, &ts, &fail);
+	if (st == OK)
+		st = gguf_tokenizer_load(tensors_gguf(ts), path, &f, &fail);
+	for (ssize_t n; st == OK && (n = getdelim(&text, &room, '\0', stdin)) > 0;) {
+		struct ids ids = {0};
+		st = tokenizer_encode(f.tokenizer, (struct str){text, (size_t)n - 1}, TRUST_USER,
+				      &ids, &fail);
+		for (size_t i = 0; i < ids.n; i++)
+			printf("%d ", ids.p[i]);
+		printf("\n");
+		ids_deinit(&ids);
+	}
+	if (st != OK)
+		fprintf(stderr, "%s\n", fail.text);
+	free(text);
+	tokenizer_files_deinit(&f);
+	tensors_close(ts);
+	return st == OK ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return print_ids(argv[1]);
 	json_t *top = json_load_file(tap_src("tests/golden/tokenizer/pretok_names.json"), 0, NULL);
 	const json_t *names = json_object_get(top, "names");
 	const char *name;
