@@ -13,9 +13,9 @@
 #   4. the fuzzers run over their seeds
 #   5. `make distcheck` in small (unpack, build, install, uninstall) and quickstart.sh
 #   6. what owners install, twice the same bytes, in roots of Debian 12 and 13 (tests/packages)
-#   7. the same start and the tests of HTTP, the daemon and its tools in Debian 13, whose
+#   7. the same start and the tests that go through its libraries in Debian 13, whose
 #      libraries and compiler are newer (tests/debian)
-# The tests of 3, 4, 6, 7 and `make distcheck` run beside those of 2.
+# The tests of 3, 4, 6, 7 and `make distcheck` run beside those of 2, and 7 beside 5 and 6.
 # and ends with one line "N passed, N failed". `./test.sh fast` stops after 1.
 # Logs: build/test-*.log. Fuzzing, soaks and benchmarks are targets of their own.
 set -u
@@ -276,6 +276,7 @@ clients=$!
 rm -f build*/test-check*.log build*/test-check*.status build/test-d*.status build/test-packages.status
 build build CFLAGS="$lines" CXXFLAGS="$lines" LDFLAGS="$lld" || finish
 without_warning build "the build"
+build_tests build HASTE=-O1 # what fails here fails again in `make check`, and is told there
 if wait "$clients"; then
 	ok "what tests need and their clients are installed"
 else
@@ -313,8 +314,8 @@ distcheck() {
 	echo $? >build/test-distcheck.status
 }
 
-# Where no such root can be made, the summary says why. Behind distcheck: it may add minutes only
-# where there is nothing else to do.
+# Where no such root can be made, the summary says why. Behind distcheck, which packs the same
+# archive. Most of its steps use one core, so Debian 13 is built and tested beside it.
 packages() {
 	timeout -k 30 40m tests/packages >build/test-packages.log 2>&1
 	echo $? >build/test-packages.status
@@ -361,8 +362,10 @@ export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 built build-asan
 is_built=$?
-(renice -n 19 "$BASHPID" >/dev/null; distcheck; packages; debian13) &
+(renice -n 19 "$BASHPID" >/dev/null; distcheck; packages) &
 archive=$!
+(renice -n 19 "$BASHPID" >/dev/null; debian13) &
+debian=$!
 tsan_tests &
 tsan=$!
 [ $is_built = 0 ] && {
@@ -397,7 +400,7 @@ else
 fi
 
 say "make distcheck, packages, and Debian 13"
-wait "$archive"
+wait "$archive" "$debian"
 if [ "$(cat build/test-distcheck.status 2>/dev/null)" = 0 ]; then
 	ok "make distcheck"
 else
