@@ -75,10 +75,9 @@ class Case:
     def path(self, name):
         return os.path.join(self.tmp, name)
 
-    def refused(self, name, lines, *words):
-        """Both ways end alike, and the last words name what is wrong."""
+    def both_ways(self, lines):
+        """What a check and a start say of these lines."""
         conf = self.path("halod.conf")
-        lines = lines.replace("{}", self.tmp)
         keys = [line.split(" = ")[0] for line in lines.splitlines()]
         with open(conf, "w") as f:
             f.write(lines + "\n")
@@ -89,6 +88,11 @@ class Case:
         program = self.path("halod")
         seen = run(program, "-c", conf, "--check-config")
         begun = run(program, "-c", conf) if seen[0] else None  # else it would serve
+        return seen, begun
+
+    def refused(self, name, lines, *words):
+        """Both ways end alike, and the last words name what is wrong."""
+        seen, begun = self.both_ways(lines.replace("{}", self.tmp))
         said = "\n".join(seen[2])
         self.t.ok(seen[0] in (2, 3, 4) and seen[2] and not seen[1] and
                   all(w.replace("{}", self.tmp) in said for w in words),
@@ -96,6 +100,15 @@ class Case:
         # A start ends at its first fault of a model, behind all others that a check tells.
         self.t.ok(begun and begun[0] == seen[0] and begun[2] and begun[2] == seen[2][:len(begun[2])],
                   "  a start says the same", (seen, begun))
+
+    def each_refused(self, keys, what, value):
+        """One file with a fault in each line: all are told, by both ways."""
+        seen, begun = self.both_ways("\n".join("%s = %s" % (key, value) for key in keys))
+        said = dict(re.findall(r"halod\.conf:(\d+): (.*)", "\n".join(seen[2])))
+        self.t.ok(seen[0] == 2 and not seen[1] and len(seen[2]) == len(keys), "each refused", seen)
+        for n, key in enumerate(keys, 1):
+            self.t.ok(key in said.get(str(n), ""), "refused: %s = %s" % (key, what), said.get(str(n)))
+        self.t.equal(begun, seen, "  a start says the same")
 
 
 def lay_out(c):
@@ -154,13 +167,13 @@ def main():
         lay_out(c)
         rows = table()
         t.ok(len(rows) > 60, "the table of settings is read", rows)
-        for key, kind, default in rows:
-            if kind in ("TEXT", "LIST"):
-                t.ok(sum(key in x for x in (FREE, FILES, FOLDERS, WORDS)) == 1 or
-                     default == "0", "%s has a row in this test" % key)
-            else:
-                c.refused("%s = a word" % key, key + " = nonsense", key)
-                c.refused("%s = nothing" % key, key + ' = ""', key)
+        texts = [row for row in rows if row[1] in ("TEXT", "LIST")]
+        for key, _, default in texts:
+            t.ok(sum(key in x for x in (FREE, FILES, FOLDERS, WORDS)) == 1 or default == "0",
+                 "%s has a row in this test" % key)
+        others = [key for key, kind, _ in rows if kind not in ("TEXT", "LIST")]
+        c.each_refused(others, "a word", "nonsense")
+        c.each_refused(others, "nothing", '""')
         for key, more in FILES.items():
             test_file(c, key, more)
         for key, is_made in FOLDERS.items():
