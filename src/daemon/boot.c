@@ -854,6 +854,7 @@ static enum status load_all(const struct boot_opts *o, struct boot *out, struct 
 	struct fit fit;
 	struct memory_plan plan;
 	enum status s = plan_all(o, out, &fit, &plan, fail);
+	out->is_planned = s == OK;
 	if (s == OK)
 		s = load_others(o, out, &fit, fail);
 	if (s == OK && o->is_listener)
@@ -918,10 +919,11 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		set_place(o->shared, &place);
 	if (s != OK && o->is_listener && !out->is_check_failed)
 		s = fail_within(fail, s, "transcription_model");
-	/* What does not fit beside others may fit without them, if memory is what it lacks. */
-	out->needs_room = (s == E_NOMEM || s == E_CONFIG) && !out->is_counted &&
-			  !out->is_hopeless && o->shared->n_loaded > 0 &&
-			  boot_check(o, &other) == OK;
+	/* What does not fit beside others may fit without them, if memory is what it lacks. A plan
+	 * says that as E_CONFIG. */
+	bool lacks_memory = s == E_NOMEM || (s == E_CONFIG && !out->is_planned);
+	out->needs_room = lacks_memory && !out->is_counted && !out->is_hopeless &&
+			  o->shared->n_loaded > 0 && boot_check(o, &other) == OK;
 	return s;
 }
 

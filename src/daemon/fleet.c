@@ -21,9 +21,11 @@
 
 #define RETRY_US INT64_C(2000000) /* a load that failed is not tried again sooner */
 #define FORGIVE_US INT64_C(30000000) /* a load that failed is told so long */
-/* fleet_opts.has_work waits so long for other models. So long, too, they stay for a model whose
- * load failed when they had left memory for it. */
+/* fleet_opts.has_work waits so long for other models, and for a model whose load failed. So long,
+ * too, others stay where a load has failed for a reason that their room does not mend: twice as
+ * long after each such failure, up to an hour. */
 #define BESIDE_US INT64_C(60000000)
+#define MAX_DOUBLINGS 6
 
 /* A thread's last report. It writes it and ends, or, after LOADED, goes on. */
 enum news { NEWS_NONE, NEWS_LOADED, NEWS_FAILED, NEWS_OVER, NEWS_STOPPED, NEWS_UNLOADED };
@@ -46,8 +48,10 @@ struct member {
 	struct member *next;
 	bool needs_room;      /* the last load found others in its place */
 	bool has_room;        /* others have left memory for it */
-	int64_t vain_us;      /* when its load failed all the same, with `vain`; 0: it did not */
+	/* when its load last failed with `vain`, which room does not mend; 0: it did not */
+	int64_t vain_us;
 	struct fail vain;
+	int n_vain;           /* such failures since it was in memory */
 	int64_t failed_us;    /* when its last load failed; 0: it did not */
 	enum row_state before; /* state before it was wanted */
 	enum row_state after; /* state after its unload */
@@ -58,7 +62,7 @@ struct member {
 	 * loading failed. */
 	struct boot boot, look;
 	struct boot_look looks;
-	bool is_check_failed, found_no_room;
+	bool is_check_failed, found_no_room, was_planned;
 	struct fail fail;
 };
 
@@ -120,6 +124,7 @@ static void *load_main(void *arg)
 	if (boot_load(&o, &e->boot, &e->fail) != OK) {
 		e->is_check_failed = e->boot.is_check_failed;
 		e->found_no_room = e->boot.needs_room;
+		e->was_planned = e->boot.is_planned;
 		boot_unload(&e->boot, &e->of->shared);
 		tell(e, NEWS_FAILED);
 		return NULL;
@@ -425,7 +430,7 @@ static void on_loaded(struct member *e)
 	r->is_leaving = false;
 	r->state = ROW_LOADED;
 	r->why.code = OK;
-	e->failed_us = e->vain_us = 0;
+	e->failed_us = e->vain_us = e->n_vain = 0;
 	e->has_room = false;
 	metric_set(METRIC_MODEL_LOAD, r->load_s);
 	metric_add_by(METRIC_MODEL_LOADS, "ok", 1);
@@ -445,6 +450,12 @@ static void on_loaded(struct member *e)
 	row_changed(r);
 }
 
+/* How long a load that failed stands for the next. */
+static int64_t patience_us(const struct member *e)
+{
+	return BESIDE_US << MIN(MAX(e->n_vain - 1, 0), MAX_DOUBLINGS);
+}
+
 static void on_failed(struct member *e)
 {
 	struct fleet *m = e->of;
@@ -458,16 +469,17 @@ static void on_failed(struct member *e)
 		return;
 	}
 	m->start = FLEET_STARTED;
-	bool is_vain = e->vain_us && now_us() - e->vain_us < BESIDE_US;
+	bool is_vain = e->vain_us && now_us() - e->vain_us < patience_us(e);
 	if (e->found_no_room && !is_vain) {
 		e->needs_room = true;
 		return;
 	}
-	if (e->has_room) {
+	if (!e->found_no_room && (e->has_room || e->was_planned)) {
 		e->vain = e->fail;
 		e->vain_us = now_us();
-		e->has_room = false;
+		e->n_vain++;
 	}
+	e->has_room = false;
 	if (e->is_wanted)
 		unwant(m, e);
 	set_failed(e, e->found_no_room ? &e->vain : &e->fail);
@@ -571,7 +583,7 @@ static void want_workers(struct fleet *m, int64_t now)
 	for (int i = 0; i < m->n && is_free; i++) {
 		struct member *e = &m->members[i];
 		if (e->row->state == ROW_LOADED || !has_work(e) ||
-		    (e->failed_us && now - e->failed_us < BESIDE_US))
+		    (e->failed_us && now - e->failed_us < patience_us(e)))
 			continue;
 		want(m, e);
 		is_free = false;

@@ -249,6 +249,46 @@ static void test_damaged(void)
 	is_int(system(text), 0, "removed"); // NOLINT
 }
 
+/* A failure that room does not mend sends nobody away: neither one that comes when the memory is
+ * planned, nor the next load of a model that had room beside others. */
+static void test_stays(void)
+{
+	char dir[] = "/tmp/halod-damaged-XXXXXX", text[1000];
+	is_int(begin(COMMON "memory_limit = 10M\nkv_cache = 3M\n" MODEL("a", "olmo2")
+		     MODEL("b", "mixtral") "expert_memory = 1K\n"), OK, "two");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	ok(reaches(&rows[1], ROW_FAILED), "a setting is wrong: %s", rows[1].why.text);
+	is_int(rows[0].state, ROW_LOADED, "the other stays");
+	rows[1].n_waiting = 0;
+	end();
+
+	make_damaged(dir);
+	snprintf(text, sizeof text, COMMON ROOM MODEL("a", "olmo2") "[model bad]\nmodel = %s\n"
+		 MODEL("c", "llama4"), dir);
+	is_int(begin(text), OK, "three");
+	is_int(fleet_start(fleet, &fail), OK, "a start");
+	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	ok(reaches(&rows[1], ROW_FAILED) && rows[0].state == ROW_LOADED,
+	   "a damaged one, with room beside it: %s", rows[1].why.text);
+	rows[1].n_waiting = 0;
+	ok(ask(&rows[2]) && rows[0].state == ROW_LOADED, "another takes the room");
+	rows[1].state = ROW_UNLOADED; /* a while later */
+	rows[1].n_waiting = 1;
+	fleet_need(fleet, &rows[1]);
+	ok(reaches(&rows[1], ROW_FAILED) && strstr(rows[1].why.text, "not a number"),
+	   "it fails for the same reason: %s", rows[1].why.text);
+	ok(rows[0].state == ROW_LOADED && rows[2].state == ROW_LOADED, "and both stay");
+	rows[1].n_waiting = 0;
+	end();
+	snprintf(text, sizeof text, "rm -r %s", dir);
+	is_int(system(text), 0, "removed"); // NOLINT
+}
+
 static void test_work(void)
 {
 	is_int(begin(COMMON ROOM MODEL("a", "olmo2") MODEL("b", "phi3")), OK, "two");
@@ -411,6 +451,7 @@ int main(void)
 	test_turns();
 	test_one_leaves();
 	test_damaged();
+	test_stays();
 	test_work();
 	test_sleep();
 	test_faults();
