@@ -409,6 +409,7 @@ void batch_records_look(struct batch_store *s, const struct batch_whose *w, int6
 			const char *but, struct batch_todo *out)
 {
 	out->has_check = out->has_end = out->has_run = false;
+	out->due_s = INT64_MAX;
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < s->n_batches; i++) {
 		const struct batch *b = s->batches[i];
@@ -420,6 +421,8 @@ void batch_records_look(struct batch_store *s, const struct batch_whose *w, int6
 		note(b, is_new, &out->has_check, &out->check);
 		note(b, is_over && strcmp(b->id, but) != 0, &out->has_end, &out->end);
 		note(b, !is_new, &out->has_run, &out->run);
+		if (b->state == BATCH_IN_PROGRESS && !is_over)
+			out->due_s = MIN(out->due_s, b->expires_s);
 	}
 	pthread_mutex_unlock(&s->lock);
 }

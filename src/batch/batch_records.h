@@ -73,6 +73,7 @@ struct batch_todo {
 	struct batch check; /* it is to be validated */
 	struct batch end;   /* cancelling, or in progress and too late; not the batch `but` */
 	struct batch run;   /* it has begun, and has not ended */
+	int64_t due_s;      /* when the next one in progress will be too late; INT64_MAX: none */
 };
 void batch_records_look(struct batch_store *s, const struct batch_whose *w, int64_t now_s,
 			const char *but, struct batch_todo *out);

@@ -619,7 +619,7 @@ static enum status step(struct batch_run *r, struct fail *fail)
 			drain(r, &r->slots[i]);
 	look(r);
 	r->has_looked = false;
-	if (r->todo.has_check && r->o.sched)
+	if (r->todo.has_check)
 		st = validate(r, &r->todo.check, fail);
 	if (st == OK && (r->job.has_batch || !r->o.sched) && r->todo.has_end)
 		st = end_waiting(r, &r->todo.end, fail);
@@ -636,10 +636,10 @@ static bool has_work(struct batch_run *r)
 	if (r->is_refused || r->is_stopping)
 		return false;
 	look(r);
-	if (!r->o.sched)
-		return r->todo.has_end;
 	if (r->todo.has_check || r->todo.has_end)
 		return true;
+	if (!r->o.sched)
+		return false;
 	if (!r->job.has_batch)
 		return r->todo.has_run;
 	return !r->job.is_ending && !r->job.is_read && !is_busy(r) && free_slot(r);
@@ -651,8 +651,7 @@ static int64_t wait_us(struct batch_run *r)
 	int64_t due_s = now_s() + LONGEST_US / 1000000;
 	if (r->job.has_batch && !r->is_refused && is_busy(r))
 		return BUSY_US;
-	if (r->job.has_batch && !r->job.is_ending)
-		due_s = MIN(due_s, r->job.batch.expires_s);
+	due_s = MIN(due_s, r->todo.due_s);
 	return MAX((due_s - now_s()) * 1000000, 1000000);
 }
 

@@ -17,7 +17,7 @@ struct batch_run;
 
 struct batch_run_opts {
 	const struct api *api;
-	struct sched *sched; /* NULL: it computes nothing, and ends batches that are over */
+	struct sched *sched; /* NULL: it computes nothing, validates, and ends what is over */
 	struct batch_store *store;
 	struct batch_whose whose; /* the batches of this model */
 	int n_at_once; /* requests */

@@ -24,8 +24,8 @@ struct batch_runs {
 	struct batch_runs_opts o;
 	pthread_mutex_t lock; /* of the pointers to runs: the engines' threads end these */
 	struct batch_model *models; /* (o.models->n) */
-	/* It ends batches that are over while their model is not in memory. NULL: there is one
-	 * model, which their end loads. Thread: io. */
+	/* It validates batches, and ends those that are over, while their model is not in memory.
+	 * NULL: there is one model, which they load. Thread: io. */
 	struct batch_run *closer;
 	atomic_bool has_news; /* a batch was made or cancelled */
 	uv_timer_t *timer;    /* the loop frees it */

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 
 from halod import BUILDDIR, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback, wait_for
 from sounds import form
@@ -197,6 +198,30 @@ def kill(t, tmp, settings):
     t.equal(d.stop(), 0, "it ends well")
 
 
+def test_late(t, tmp):
+    """A batch whose model is not in memory ends when it is too late."""
+    settings = {"models_dir": folder(tmp, a=GOLDEN, b=GOLDEN),
+                "state_dir": os.path.join(tmp, "state")}
+    d = Many(**settings)
+    made = make_batch(d, [json.dumps({"custom_id": "x", "method": "POST", "url": "/v1/completions",
+                                      "body": {"prompt": [1], "model": "b"}})]).json
+    path = "/v1/batches/" + made["id"]
+    wait_for("validation", lambda: d.get(path).json["status"] == "in_progress")
+    t.equal((states(d)["b"], d.get(path).json["request_counts"]["total"]), ("unloaded", 1),
+            "it is validated without its model")
+    t.equal(d.stop(), 0, "it ends well")
+    record = os.path.join(tmp, "state", "batches", made["id"] + ".json")
+    with open(record, encoding="utf-8") as f:
+        o = json.load(f)
+    o["expires_at"] = int(time.time()) + 3
+    with open(record, "w", encoding="utf-8") as f:
+        json.dump(o, f)
+    d = Many(**settings)
+    wait_for("its end", lambda: d.get(path).json["status"] == "expired")
+    t.equal(states(d)["b"], "unloaded", "and ended without it")
+    t.equal(d.stop(), 0, "it ends well")
+
+
 def test_start(t, tmp):
     """The first of several cannot be loaded."""
     path = folder(tmp, b=GOLDEN)
@@ -222,7 +247,7 @@ def test_start(t, tmp):
 
 def main():
     t = Tap()
-    for test in (test_names, test_switch, test_start):
+    for test in (test_names, test_switch, test_late, test_start):
         with tempfile.TemporaryDirectory() as tmp:
             try:
                 test(t, tmp)
