@@ -17,15 +17,25 @@ static void skip_space(struct cursor *c)
 		c->p++;
 }
 
+/* Is the quote at p a part of the string that began at start? */
+static bool is_escaped(const char *start, const char *p)
+{
+	size_t n = 0;
+	while (p - 1 - n > start && p[-1 - (ptrdiff_t)n] == '\\')
+		n++;
+	return n % 2 != 0;
+}
+
 /* Takes the string that begins here, with its quotes. False: there is none. */
 static bool take_string(struct cursor *c, struct str *out)
 {
-	const char *start = c->p++, *p = c->p;
+	const char *start = c->p, *p = start;
 	if (start >= c->end || *start != '"')
 		return false;
-	while (p < c->end && *p != '"')
-		p += *p == '\\' ? 2 : 1;
-	if (p >= c->end)
+	do {
+		p = memchr(p + 1, '"', (size_t)(c->end - p - 1)); /* most of a body is text */
+	} while (p && is_escaped(start, p));
+	if (!p)
 		return false;
 	c->p = p + 1;
 	*out = (struct str){start, (size_t)(c->p - start)};

@@ -11,7 +11,8 @@
  *                  GONE ◄───────┴──────────┘   its first byte)
  *
  * Where its model is not in memory, a request is WAITING between RECEIVING and PARSING (row.h). A
- * stream that waits for long gets its head then, and is STREAMING while its body is parsed.
+ * stream that waits for long gets its head then, and is STREAMING while its body is parsed. While a
+ * worker looks in a long body which model is meant, the request is PARSING, too.
  *
  * GONE: libmicrohttpd has closed the connection, but a worker still parses its body
  * or the engine has not yet said the last word on its request.

@@ -21,6 +21,9 @@
  * others are left for bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
+/* Which model is meant is read on the io thread in bodies of so many bytes: in 1 ms at most. */
+#define MAX_GLANCE (128u << 10)
+
 /* An answer is bounded by its tokens; only its memory is watched. */
 #define WORK_ANSWER SIZE_MAX
 
@@ -99,10 +102,8 @@ static bool answer_closed(struct conn *c)
 	return true;
 }
 
-void call_start(struct conn *c)
+static void choose(struct conn *c)
 {
-	c->received_us = server_now(c->http);
-	keep_head(c);
 	c->row = row_choose(c, &c->fail);
 	if (!c->row)
 		answer_fail(c, &c->fail);
@@ -112,12 +113,52 @@ void call_start(struct conn *c)
 		row_wait(c);
 }
 
+/* Runs on a worker thread. */
+static void peek(void *arg) { (void)row_peek(arg); }
+
+/* On io, when the worker has found which model is meant. */
+static void on_peeked(void *arg)
+{
+	struct conn *c = arg;
+	c->is_offloaded = false;
+	if (!c->mhd) {
+		conn_reap(c);
+		return;
+	}
+	if (c->end == END_NONE)
+		choose(c);
+	conn_resume(c);
+}
+
+/* Must a long body be read before it is known where it goes? A form's ends are short. */
+static bool needs_long_look(const struct conn *c)
+{
+	const struct http_opts *o = &c->http->opts;
+	bool is_plain = o->n_rows == 1 && row_is_open(&o->rows[0]);
+	return o->offload && !is_plain && c->body.buf.n > MAX_GLANCE &&
+	       !(c->route->flags & ROUTE_FORM);
+}
+
+void call_start(struct conn *c)
+{
+	c->received_us = server_now(c->http);
+	keep_head(c);
+	if (!needs_long_look(c)) {
+		choose(c);
+		return;
+	}
+	conn_set_state(c, CONN_PARSING);
+	c->is_offloaded = true;
+	conn_watch(c, true);
+	c->http->opts.offload(c->http->opts.offload_ctx, peek, on_peeked, c);
+}
+
 void call_begin(struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	row_hold(c);
 	c->api = c->row->api;
-	if (c->state != CONN_STREAMING)
+	if (c->state != CONN_STREAMING && c->state != CONN_PARSING)
 		conn_set_state(c, CONN_PARSING);
 	c->may_see = !(c->route->flags & ROUTE_FORM) &&
 		     api_may_see(c->api, buf_str(&c->body.buf));

@@ -73,6 +73,9 @@ def test_names(t, tmp):
     t.equal(complete(d, "b", prompt=PROMPT[:50]).status, 200, "a name loads a model")
     t.equal((states(d)["tiny"], states(d)["b"]), ("loaded", "loaded"), "both are in memory")
     t.equal(complete(d, "b").error["code"], "context_length_exceeded", "its ctx is its own")
+    a = [complete(d, m, prompt=PROMPT[:50], user="\\\"" * (MAX_BODY // 5)).json["model"]
+         for m in ("tiny", "b")]
+    t.equal(a, ["tiny", "b"], "a long body names its model, too")
     words = {"content": "a long story"}
     one = d.request("POST", "/tokenize", {"model": "tiny", **words}).json["tokens"]
     t.ok(one != d.request("POST", "/tokenize", {"model": "b", **words}).json["tokens"] and

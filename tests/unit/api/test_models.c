@@ -216,6 +216,12 @@ static void test_peek(void)
 		{"{\"model\":\"\",\"name\":\"b\"}", true, "b"},
 		{"{\"name\":\"b\"}", false, ""},
 		{"{\"messages\":[{\"model\":\"b\"}],\"model\" : \"a\" }", false, "a"},
+		{"{\"x\":\"\\\\\",\"model\":\"a\"}", false, "a"},
+		{"{\"x\":\"\\\"\",\"model\":\"a\"}", false, "a"},
+		{"{\"x\":\"\\\\\\\",\\\"model\":\"b\",\"model\":\"a\"}", false, "a"},
+		{"{\"model\":\"a\",\"x\":\"\\", false, "a"},
+		{"{\"model\":\"", false, ""},
+		{"{\"", false, ""},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct peek p;
