@@ -7,6 +7,7 @@
  *                   DIR/hold-writes   writes do
  *                   DIR/break-reads   reads fail with EIO
  *                   DIR/break-writes  writes fail with EIO
+ *                   DIR/fill          writes fail with ENOSPC
  *
  * DIR/read and DIR/written come to be when a call begins to wait.
  */
@@ -80,5 +81,10 @@ ssize_t pread(int fd, void *p, size_t n, off_t at)
 ssize_t write(int fd, const void *p, size_t n)
 {
 	union { void *p; write_fn *fn; } real = {dlsym(RTLD_NEXT, "write")};
-	return obey(fd, "hold-writes", "break-writes", "written") ? -1 : real.fn(fd, p, n);
+	if (obey(fd, "hold-writes", "break-writes", "written"))
+		return -1;
+	if (!is_kept(fd) || !is_there("fill"))
+		return real.fn(fd, p, n);
+	errno = ENOSPC;
+	return -1;
 }

@@ -113,6 +113,48 @@ def test_names(t, tmp):
     t.equal(d.stop(), 0, "it ends well")
 
 
+def switch(d, orders):
+    """A model leaves memory, its pages wait for the disk, and a request waits for another. Returns
+    what ends when that is answered, and the answers."""
+    orders.give("hold-writes")
+    complete(d, "a")
+    answers = []
+    other = threading.Thread(target=lambda: answers.append(complete(d, "tiny")))
+    other.start()
+    wait_for("the switch", lambda: states(d)["tiny"] == "loading" and states(d)["a"] != "loaded")
+    return other, answers
+
+
+def test_midway(t, tmp):
+    """In the middle of a switch the disk is full, and the next time SIGTERM comes."""
+    orders = Orders(tmp)
+    settings = {"models_dir": folder(tmp, a=GOLDEN, tiny=MODEL),
+                "kv_dir": os.path.join(tmp, "kv"), **ONE}
+    d = Many(**settings, popen=orders.start)
+    other, answers = switch(d, orders)
+    orders.give("fill")
+    orders.withdraw("hold-writes")
+    other.join(PATIENCE)
+    t.equal(answers[0].status, 200, "a disk that is full holds no switch up")
+    said = d.wait_log("cannot write")
+    t.ok("No space left" in said and "kept in memory only" in said, "the log says it", said)
+    again = complete(d, "a").json
+    t.ok(again["timings"]["disk_n"] == 0, "what was not kept is computed", again["timings"])
+    t.equal(complete(d, "tiny").status, 200, "the other comes back, too")
+    orders.withdraw("fill")
+    other, answers = switch(d, orders)
+    d.terminate()
+    d.wait_log("draining")
+    orders.withdraw("hold-writes")
+    other.join(PATIENCE)
+    t.equal((d.wait(), answers[0].status), (0, 200), "SIGTERM: who waits is answered first")
+    d = Many(**settings)
+    back = complete(d, "a").json
+    t.ok(back["timings"]["disk_n"] >= 100, "and what the other had is kept", back["timings"])
+    t.equal(back["choices"], again["choices"], "the same answer")
+    t.equal(d.stop(), 0, "it ends well")
+
+
 def make_batch(d, lines):
     body, head = form("\n".join(lines).encode(), purpose="batch")
     file = d.request("POST", "/v1/files", body, head).json
@@ -175,16 +217,29 @@ def test_switch(t, tmp):
     kill(t, tmp, settings)
 
 
+class Orders:
+    """Orders to slow_disk.c; start: what starts halod with it."""
+
+    def __init__(self, tmp):
+        self.folder = os.path.join(tmp, "orders")
+        os.mkdir(self.folder)
+        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        self.start = {"env": {**os.environ, "LD_PRELOAD": SLOW_DISK, "SLOW_DISK": self.folder,
+                              "ASAN_OPTIONS": asan}}
+
+    def give(self, name):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8"):
+            pass
+
+    def withdraw(self, name):
+        os.unlink(os.path.join(self.folder, name))
+
+
 def kill(t, tmp, settings):
     """Requests for a model that loads for long, and a kill meanwhile."""
-    orders = os.path.join(tmp, "orders")
-    os.mkdir(orders)
-    hold = os.path.join(orders, "hold-reads")
-    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-    d = Many(**settings, max_queue=1, popen={"env": {
-        **os.environ, "LD_PRELOAD": SLOW_DISK, "SLOW_DISK": orders, "ASAN_OPTIONS": asan}})
-    with open(hold, "w", encoding="utf-8"):
-        pass
+    orders = Orders(tmp)
+    d = Many(**settings, max_queue=1, popen=orders.start)
+    orders.give("hold-reads")
     s = d.connect()
     s.request("POST", "/v1/completions", json.dumps({"model": "tiny", "prompt": [1, 2],
                                                      "max_tokens": 2}))
@@ -250,7 +305,7 @@ def test_start(t, tmp):
 
 def main():
     t = Tap()
-    for test in (test_names, test_switch, test_late, test_start):
+    for test in (test_names, test_switch, test_midway, test_late, test_start):
         with tempfile.TemporaryDirectory() as tmp:
             try:
                 test(t, tmp)
