@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bodies for whose reading the system refuses memory at one place, at each place in turn, or whose
- * budget ends there: what is made then is thrown away, and nothing else happens.
+ * budget ends there: what is made then is thrown away, and nothing else happens. Nothing of it
+ * stays in the stores of ids and of grammars: the same body gets its answer behind each refusal.
  */
 #include "api/api.h"
 #include "base/alloc.h"
@@ -41,6 +42,16 @@ struct ask {
 	const char *body;
 };
 
+/* What a call asks of the engine: ids of its prompts, and how large its grammars are. */
+static void add_request(struct api_call *c, struct buf *out)
+{
+	const struct request *r = api_call_request(c);
+	for (int i = 0; i < r->n_prompts; i++)
+		buf_add(out, r->prompts[i].p, r->prompts[i].n * sizeof *r->prompts[i].p);
+	buf_addf(out, " %zu %zu", r->grammar ? grammar_size(r->grammar) : 0,
+		 r->call_grammar ? grammar_size(r->call_grammar) : 0);
+}
+
 /* One try, as http/conn_call.c does it. False: the request was not to be ended. */
 static bool try_once(const struct api *a, const struct ask *q, struct buf *out)
 {
@@ -54,27 +65,48 @@ static bool try_once(const struct api *a, const struct ask *q, struct buf *out)
 	enum status st = q->text ? q->text(a, &in, out, &fail)
 				 : api_call_create(a, &in, &c, &fail);
 	work_end();
-	if (st == OK && c)
+	if (st == OK && c) {
+		if (!w.has_no_memory)
+			add_request(c, out);
 		fixture_drop(c);
-	buf_deinit(out);
+	}
 	if (w.has_no_memory)
 		return work_fail(&w, &fail) && fail.code == E_NOMEM;
 	n_given = -1; /* nothing was refused: that was the last place */
 	return st == OK;
 }
 
-static void test_ask(const struct api *a, const struct ask *q)
+/* Tries with empty stores, refused memory at place `at`; then once more, refused nothing, for the
+ * answer. False: there is no such place. */
+static bool try_twice(const struct ask *q, long at, struct buf *out, bool *is_fine)
 {
-	bool is_fine = true;
+	struct api *a = fixture_api_of(fixture_model());
+	struct buf first = {0};
+	n_given = at;
+	*is_fine &= try_once(a, q, &first);
+	bool was_refused = n_given >= 0;
+	n_given = -1;
+	*is_fine &= try_once(a, q, out);
+	buf_deinit(&first);
+	api_destroy(a);
+	return was_refused;
+}
+
+static void test_ask(const struct ask *q)
+{
+	struct buf want = {0}, got = {0};
+	bool is_fine = true, is_right = true;
 	long n = 0;
-	for (n_given = 0; n_given >= 0; n_given += 1 + n / 1000, n++) {
-		struct buf out = {0};
-		is_fine &= try_once(a, q, &out);
-		if (n_given < 0)
-			break;
+	try_twice(q, -1, &want, &is_fine);
+	for (long at = 0; try_twice(q, at, &got, &is_fine); at += 1 + n / 1000, n++) {
+		is_right &= want.n > 0 && str_eq(buf_str(&got), buf_str(&want));
+		buf_deinit(&got);
 	}
+	buf_deinit(&got);
+	buf_deinit(&want);
 	ok(is_fine && n > 5, "%s: refused at %ld places, each time this request alone ends",
 	   q->what, n);
+	ok(is_right, "%s: behind each it is answered as ever", q->what);
 }
 
 /* The same with a budget that ends at any place. */
@@ -103,6 +135,7 @@ static void test_budget(const struct api *a, const struct ask *q)
 
 #define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":" \
 	"\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^[a-z]{1,9}$\"}}}}}"
+#define LONG "Tell me of the sea, of what it does, and of all the ships that went out on it. "
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
 
 int main(void)
@@ -116,6 +149,9 @@ int main(void)
 		"\"logit_bias\":{\"5\":1},\"stop\":[\"x\"]}";
 	static const struct ask asks[] = {
 		{"a chat", &dialect_chat, NULL, chat},
+		{"a text that is remembered", &dialect_chat, NULL,
+		 "{\"messages\":[" USER(LONG LONG LONG LONG) "," "{\"role\":\"assistant\",\"content\":\""
+		 LONG LONG LONG LONG LONG "\"}," USER("more") "]}"},
 		{"a tool that must be called", &dialect_chat, NULL,
 		 "{\"messages\":[" USER("x") "],\"tools\":[" TOOL "],"
 		 "\"tool_choice\":\"required\"}"},
@@ -130,10 +166,9 @@ int main(void)
 	};
 	json_text_init();
 	n_given = -1;
-	struct api *a = fixture_api();
 	for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
-		test_budget(a, &asks[i]);
-		test_ask(a, &asks[i]);
+		test_ask(&asks[i]);
+		test_budget(fixture_api(), &asks[i]);
 	}
 	return tap_done();
 }
