@@ -150,8 +150,8 @@ int main(void)
 	static const struct ask asks[] = {
 		{"a chat", &dialect_chat, NULL, chat},
 		{"a text that is remembered", &dialect_chat, NULL,
-		 "{\"messages\":[" USER(LONG LONG LONG LONG) "," "{\"role\":\"assistant\",\"content\":\""
-		 LONG LONG LONG LONG LONG "\"}," USER("more") "]}"},
+		 "{\"messages\":[" USER(LONG LONG LONG LONG) ",{\"role\":\"assistant\","
+		 "\"content\":\"" LONG LONG LONG LONG LONG "\"}," USER("more") "]}"},
 		{"a tool that must be called", &dialect_chat, NULL,
 		 "{\"messages\":[" USER("x") "],\"tools\":[" TOOL "],"
 		 "\"tool_choice\":\"required\"}"},
