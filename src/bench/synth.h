@@ -56,10 +56,6 @@ struct synth_format {
 
 /* "bf16", "w4a16-g32", "w4a16-g128-asym", "w4a16-g32-all", "q4_k_m", ... */
 bool synth_format_parse(const char *text, struct synth_format *out);
-/* The format of the matrix that GGUF names `part` ("attn_v", "ffn_down_exps", "token_embd"), in
- * layer `layer`; nth: how many layers before have this matrix. */
-enum quant synth_mix_of(enum synth_mix mix, const struct synth_shape *s, const char *part,
-			int32_t layer, int32_t nth);
 
 /* The values that a tensor is filled with. */
 enum synth_fill {

@@ -47,8 +47,10 @@ static enum quant of_dynamic(const struct synth_shape *s, const char *part, bool
 	       : strcmp(part, "attn_output") == 0 ? QUANT_Q5_K : QUANT_Q4_K;
 }
 
-enum quant synth_mix_of(enum synth_mix mix, const struct synth_shape *s, const char *part,
-			int32_t layer, int32_t nth)
+/* The format of the matrix that GGUF names `part` ("attn_v", "ffn_down_exps", "token_embd"), in
+ * layer `layer`; nth: how many layers before have this matrix. */
+static enum quant quant_in_mix(enum synth_mix mix, const struct synth_shape *s, const char *part,
+			       int32_t layer, int32_t nth)
 {
 	bool is_table = strcmp(part, "token_embd") == 0;
 	bool is_head = strcmp(part, "output") == 0 || (is_table && s->is_tied);
@@ -125,7 +127,7 @@ static void add_matrix(struct gguf_adder *a, const char *part, int64_t n, int64_
 {
 	bool has_experts = strstr(part, "_exps");
 	int64_t experts = a->s->n_experts;
-	enum quant q = synth_mix_of(a->mix, a->s, part, a->layer, a->nth);
+	enum quant q = quant_in_mix(a->mix, a->s, part, a->layer, a->nth);
 	char name[64];
 	struct synth_tensor t = {.dtype = DTYPE_BF16, .fill = SYNTH_NORMAL, .scale = (float)dev,
 				 .n_dims = 2, .dim = {n, k}};

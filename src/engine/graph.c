@@ -697,7 +697,8 @@ static enum status copy_page(void *ctx, int32_t dst, int32_t src)
 	return st;
 }
 
-enum status graph_replay(void *ctx, const struct engine_replay *r)
+/* The function for engine_graph.replay. */
+static enum status replay_states(void *ctx, const struct engine_replay *r)
 {
 	struct graph *g = ctx;
 	/* Each sequence has its own ids, since those of another may not have been read yet. */
@@ -882,7 +883,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 		.copy_page = copy_page, .move = graph_move, .move_wait = graph_move_wait,
 		.alloc_pinned = b->ops->alloc_pinned ? graph_alloc_pinned : NULL,
 		.free_pinned = graph_free_pinned,
-		.replay = family->replay ? graph_replay : NULL,
+		.replay = family->replay ? replay_states : NULL,
 		.page_bytes = graph_move_bytes(g, false),
 		.state_bytes = graph_move_bytes(g, true), .top = top, .fetch = graph_fetch,
 		.draft = limits->mtp ? draft_tokens : NULL, .watch_routers = watch_routers,

@@ -219,9 +219,6 @@ int64_t graph_measure(struct model *m, struct backend *b, const struct family *f
 enum status graph_check_loras(struct model *m, const struct family *family,
 			      const struct graph_limits *limits, struct fail *fail) MUST_USE;
 
-/* The function for engine_graph.replay. */
-enum status graph_replay(void *ctx, const struct engine_replay *r);
-
 /* Number of the model's layers, and then the one that drafts, if limits.mtp is set. */
 static inline int graph_n_layers(const struct graph *g)
 {

@@ -245,11 +245,6 @@ grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule)
 							  .is_tail = true}, 0);
 }
 
-size_t grammar_build_n_rules(const struct grammar_build *b)
-{
-	return b->n_rules;
-}
-
 /* --- numbers of the notations -------------------------------------------- */
 
 bool grammar_read_hex(struct str s, size_t *at, int n, uint32_t *out)

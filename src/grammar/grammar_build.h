@@ -57,7 +57,6 @@ grammar_part grammar_build_ref(struct grammar_build *b, uint32_t rule);
 /* A reference to a rule that stands last in its surrounding rule (a tail call). Such
  * references do not nest. */
 grammar_part grammar_build_tail(struct grammar_build *b, uint32_t rule);
-size_t grammar_build_n_rules(const struct grammar_build *b);
 
 /* The texts that the whole regex matches (lang_regex). */
 enum status grammar_build_regex(struct grammar_build *b, struct str text,

@@ -211,7 +211,8 @@ static void count_waiting(struct http *h)
 	metric_share(METRIC_REQUESTS_WAITING, &h->told_waiting, n);
 }
 
-void row_unwait(struct conn *c)
+/* The request waits no more: it is over, or goes on. Does nothing where it did not wait. */
+static void leave_waiting(struct conn *c)
 {
 	if (!c->waits)
 		return;
@@ -225,7 +226,7 @@ void row_unwait(struct conn *c)
 static void refuse(struct conn *c, const struct fail *f)
 {
 	c->fail = *f;
-	row_unwait(c);
+	leave_waiting(c);
 	call_refuse(c, &c->fail);
 	c->answer.retry_after_s = seconds_of(c->http, c->row);
 	conn_resume(c);
@@ -279,9 +280,9 @@ void row_changed(struct model_row *r)
 	for (c = TAILQ_FIRST(&r->waiting); c; c = next) {
 		next = TAILQ_NEXT(c, row_link);
 		if (c->end != END_NONE) {
-			row_unwait(c); /* its connection is about to be released */
+			leave_waiting(c); /* its connection is about to be released */
 		} else if (row_is_open(r)) {
-			row_unwait(c);
+			leave_waiting(c);
 			call_begin(c);
 		}
 	}
@@ -310,7 +311,7 @@ void row_hold(struct conn *c)
 void row_release(struct conn *c)
 {
 	struct model_row *r = c->row;
-	row_unwait(c);
+	leave_waiting(c);
 	if (!c->has_row)
 		return;
 	c->has_row = false;

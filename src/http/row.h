@@ -77,8 +77,6 @@ void row_changed(struct model_row *r);
 void row_refuse(struct model_row *r, const struct fail *f);
 /* Lets the request wait for its row, or refuses it. */
 void row_wait(struct conn *c);
-/* The request waits no more: it is over, or goes on. Does nothing where it did not wait. */
-void row_unwait(struct conn *c);
 /* Refuses a request that has waited for too long. */
 void row_tick(struct conn *c, int64_t now_us);
 /* A request begins to use its row, and ends. */

@@ -22,7 +22,8 @@ static int32_t computed_from(const struct evict_item *x)
 			    : x->first_tok;
 }
 
-double evict_cost(const struct evict_item *x)
+/* What it costs to compute the item's tokens again, counted in tokens at a prompt's beginning. */
+static double computing_cost(const struct evict_item *x)
 {
 	double first = computed_from(x), n = x->n_tok - first, middle = first + n / 2;
 	return n * (1 + middle / DEEP);
@@ -31,7 +32,7 @@ double evict_cost(const struct evict_item *x)
 static double worth(const struct evict_item *x, int64_t now_s)
 {
 	double age = now_s > x->used_s ? (double)(now_s - x->used_s) : 0;
-	return evict_cost(x) / (double)(x->bytes > 0 ? x->bytes : 1) / (age + YOUNG);
+	return computing_cost(x) / (double)(x->bytes > 0 ? x->bytes : 1) / (age + YOUNG);
 }
 
 int evict_choose(const struct evict_item *items, int n, int64_t now_s)

@@ -14,8 +14,6 @@ struct evict_item {
 	bool is_needed;           /* true: what other items hold is of no use without it */
 };
 
-/* What it costs to compute the item's tokens again, counted in tokens at a prompt's beginning. */
-double evict_cost(const struct evict_item *x);
 /* Index of the item that is worth the least, by cost for its size and by age. An item that others
  * need is chosen only if there is no other. -1: there are no items. */
 int evict_choose(const struct evict_item *items, int n, int64_t now_s);

@@ -16,7 +16,8 @@
 #include "base/random.h"
 #include "base/thread.h"
 
-void kvdisk_add_key(struct buf *out, const char *key, struct str space)
+/* The key of a file: what the bits depend on, and whose they are. */
+static void add_full_key(struct buf *out, const char *key, struct str space)
 {
 	buf_addf(out, "%sspace %zu ", key, space.n);
 	buf_add_str(out, space);
@@ -25,7 +26,7 @@ void kvdisk_add_key(struct buf *out, const char *key, struct str space)
 static char *full_key(const struct kvdisk *d, struct str space, size_t *out_n)
 {
 	struct buf b = {0};
-	kvdisk_add_key(&b, d->key, space);
+	add_full_key(&b, d->key, space);
 	*out_n = b.n;
 	return buf_take(&b);
 }
@@ -201,7 +202,7 @@ void kvdisk_set_on_read(struct kvdisk *d, void (*on_read)(void *ctx), void *ctx)
 static uint64_t root_of(const char *key, struct str space)
 {
 	struct buf b = {0};
-	kvdisk_add_key(&b, key, space);
+	add_full_key(&b, key, space);
 	uint64_t h = kvindex_root(buf_str(&b));
 	buf_deinit(&b);
 	return h;

@@ -59,8 +59,6 @@ struct kvdisk {
 	int64_t changed_ns; /* the folder's time of change, as of the last scan or write */
 };
 
-/* The key of a file: what the bits depend on, and whose they are. */
-void kvdisk_add_key(struct buf *out, const char *key, struct str space);
 void kvdisk_read_free(struct kvdisk *d, struct kvdisk_read *r);
 void *kvdisk_io_reader(void *arg);
 void *kvdisk_io_writer(void *arg);

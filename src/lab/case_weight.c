@@ -22,7 +22,8 @@ uint64_t case_weight_bits(uint64_t *state)
 	return x * 0xFF51AFD7ED558CCDu ^ x;
 }
 
-uint16_t case_weight_bf16(uint64_t *state)
+/* A random bfloat16 of magnitude 1/2 to 1. */
+static uint16_t random_bf16(uint64_t *state)
 {
 	uint64_t r = case_weight_bits(state);
 	return (uint16_t)((r >> 20 & 0x8000) | 0x3F00 | (r & 0x7F));
@@ -152,9 +153,9 @@ static uint32_t random_word(uint64_t *state, enum quant q)
 {
 	uint64_t r = case_weight_bits(state);
 	if (q == QUANT_F32) /* near a bf16, but none: those are loaded as bf16 */
-		return (uint32_t)case_weight_bf16(state) << 16 | ((uint32_t)r & 0xFFFF) | 1;
+		return (uint32_t)random_bf16(state) << 16 | ((uint32_t)r & 0xFFFF) | 1;
 	if (q == QUANT_BF16)
-		return (uint32_t)case_weight_bf16(state) << 16 | case_weight_bf16(state);
+		return (uint32_t)random_bf16(state) << 16 | random_bf16(state);
 	if (q == QUANT_F16) /* 1/2 to 1 */
 		return 0x38003800u | ((uint32_t)r & 0x83FF83FFu);
 	if (q == QUANT_FP8) /* below 2, and no NaN */

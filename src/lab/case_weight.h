@@ -21,8 +21,6 @@ struct case_weight {
 
 /* The next of a row of random numbers. *state is the caller's, and not 0 at first. */
 uint64_t case_weight_bits(uint64_t *state);
-/* A random bfloat16 of magnitude 1/2 to 1. */
-uint16_t case_weight_bf16(uint64_t *state);
 
 /* Make a weight W (n, k). INT8 has one f32 scale a row, FP8 one for 128 by 128 weights.
  * E_UNSUPPORTED: k is not whole blocks. E_NOMEM. */

@@ -8,6 +8,7 @@
  */
 #include "lab/isa.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -187,8 +188,9 @@ static void finish(const struct listing *k, struct isa_kernel *out)
 
 /* --- parsing --------------------------------------------------------------------- */
 
-enum status isa_parse(FILE *text, const struct codeobject *c, struct isa_kernel *out,
-		      struct fail *fail)
+/* Like isa_read, from the text that objdump printed. */
+static enum status parse_listing(FILE *text, const struct codeobject *c, struct isa_kernel *out,
+				 struct fail *fail)
 {
 	char raw[LINE];
 	struct listing now = {0};
@@ -263,7 +265,7 @@ enum status isa_read(const char *path, const struct codeobject *c, const char *o
 	if (!f)
 		return fail_set(fail, E_IO, "cannot run llvm-objdump");
 	*out = xcalloc(c->n + 1, sizeof **out);
-	enum status st = isa_parse(f, c, *out, fail);
+	enum status st = parse_listing(f, c, *out, fail);
 	if (pclose(f) != 0 && st == OK)
 		st = fail_set(fail, E_IO, "llvm-objdump failed on %s", path);
 	if (st != OK)

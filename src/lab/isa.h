@@ -4,7 +4,6 @@
  * main.
  */
 #pragma once
-#include <stdio.h>
 
 #include "lab/codeobject.h"
 
@@ -44,6 +43,3 @@ char *isa_find_objdump(void);
  * none. E_FORMAT: its output is not understood. */
 enum status isa_read(const char *path, const struct codeobject *c, const char *objdump,
 		     struct isa_kernel **out, struct fail *fail) MUST_USE;
-/* Like isa_read, from the text that objdump printed. */
-enum status isa_parse(FILE *text, const struct codeobject *c, struct isa_kernel *out,
-		      struct fail *fail) MUST_USE;

@@ -504,7 +504,9 @@ bool model_asks_fp8_kv(const struct model *m)
 	return quant_scheme_asks_fp8_kv(m->scheme);
 }
 
-const char *model_stored_name(const struct model *m, const char *name, char out[256])
+/* The name of the layer `name` in the checkpoint: itself, or what is in out, which is
+ * returned then. */
+static const char *stored_name(const struct model *m, const char *name, char out[256])
 {
 	const struct tensor *t = quant_numbers(m->tensors, name);
 	const char *dot = t ? strrchr(t->name, '.') : NULL;
@@ -520,7 +522,7 @@ static enum status find_choice(const struct model *m, const char *name,
 			       struct quant_choice *out, struct fail *fail)
 {
 	char full[256];
-	return quant_scheme_find(m->scheme, model_stored_name(m, name, full), out, fail);
+	return quant_scheme_find(m->scheme, stored_name(m, name, full), out, fail);
 }
 
 enum status model_weight(const struct model *m, const char *name, int32_t n,

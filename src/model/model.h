@@ -187,9 +187,6 @@ void model_close(struct model *m);
 enum status model_weight(const struct model *m, const char *name, int32_t n,
 			 int32_t k, struct weight *out,
 			 struct fail *fail) MUST_USE;
-/* The name of the layer `name` in the checkpoint: itself, or what is in out, which is
- * returned then. */
-const char *model_stored_name(const struct model *m, const char *name, char out[256]);
 /* Where files store rows of q and k in pairs: the row in the file of row `row`, in the order in
  * which weights are opened. In each head, row i of the first half is stored at 2 i. Row i of the
  * second half is at 2 i + 1. */

@@ -139,7 +139,8 @@ static bool is_evaluated(struct schema_reader *x, const struct schema_list *l, s
 	return false;
 }
 
-void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
+/* Adds the schemas of the value of property `name`. */
+static void add_for_name(struct schema_reader *x, const struct schema_list *l,
 			 const char *name, struct schema_list *out)
 {
 	for (size_t i = 0; i < l->n && x->st == OK; i++) {
@@ -169,7 +170,7 @@ static void read_properties(struct schema_reader *x, const struct schema_list *l
 	struct buf text = {0};
 	for (size_t i = 0; i < o->n && x->st == OK; i++) {
 		struct schema_list value = {0};
-		schema_add_for_name(x, l, o->p[i].name, &value);
+		add_for_name(x, l, o->p[i].name, &value);
 		buf_clear(&text);
 		struct str name = str_of(o->p[i].name);
 		if (!x->relaxed)
@@ -406,7 +407,7 @@ void schema_each_name(struct schema_reader *x, const struct schema_list *l,
 	read_names(x, l, &o);
 	for (size_t i = 0; i < o.n && x->st == OK; i++) {
 		struct schema_list value = {0};
-		schema_add_for_name(x, l, o.p[i].name, &value);
+		add_for_name(x, l, o.p[i].name, &value);
 		fn(ctx, o.p[i].name, o.p[i].is_required, &value);
 	}
 	strmap_deinit(&o.index);
@@ -479,7 +480,7 @@ static void read_keywords(struct schema_reader *x, const struct schema_list *l,
 					      "cannot have");
 			continue;
 		}
-		schema_add_for_name(x, l, p.name, &value);
+		add_for_name(x, l, p.name, &value);
 		p.part = seq(x, lit(x, p.name), lit(x, "="), schema_part(x, &value));
 		o->p[kept++] = p;
 	}

@@ -244,9 +244,6 @@ void schema_each_property(struct schema_reader *x, const struct schema_list *l,
 /* Like schema_each_property, which refuses lists that count properties: this takes them. */
 void schema_each_name(struct schema_reader *x, const struct schema_list *l,
 		      schema_property_fn fn, void *ctx);
-/* Adds the schemas of the value of property `name`. */
-void schema_add_for_name(struct schema_reader *x, const struct schema_list *l,
-			 const char *name, struct schema_list *out);
 /* Additional members `"name": value`, whose names are none of the n sorted names. False:
  * there are none. is_open: also permits names that match no pattern. among: names of this
  * language only. */

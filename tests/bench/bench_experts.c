@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "ctl/session.h"
-#include "experts/expert_sim.h"
+#include "tests/bench/expert_sim.h"
 
 enum { MAX_TEXT = 1 << 20, MAX_TOK = 4096 };
 

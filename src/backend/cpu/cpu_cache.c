@@ -45,7 +45,9 @@ uint64_t cpu_cache_sum(struct pool *pool, const void *p, size_t n)
 
 /* --- pages ---------------------------------------------------------------------------- */
 
-void *cache_map(int fd, size_t at, size_t n)
+/* Map n bytes of the file, read-only, from offset `at`, a multiple of 2 MiB. The address
+ * is a multiple of 2 MiB too. NULL: see errno. Unmap by munmap(p, n). */
+static void *map_huge(int fd, size_t at, size_t n)
 {
 	/* Reserve a huge page more, so that the address can be rounded up; unmap the
 	 * rest. */
@@ -92,7 +94,7 @@ static long huge_kib(const void *p)
 
 bool cache_is_huge(int fd, size_t at)
 {
-	volatile char *p = cache_map(fd, at, CACHE_HUGE);
+	volatile char *p = map_huge(fd, at, CACHE_HUGE);
 	if (!p)
 		return false;
 	(void)p[0];
@@ -199,7 +201,7 @@ static bool comes_huge(const struct cpu_cache *c, int fd)
 static bool map_file(struct cpu_cache *c, int fd, size_t n)
 {
 	c->map_bytes = n;
-	c->map = cache_map(fd, 0, n);
+	c->map = map_huge(fd, 0, n);
 	if (c->map)
 		mapped_add(c->map, n, c->path);
 	bool is_good = c->map && is_whole(c);

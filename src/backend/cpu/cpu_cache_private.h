@@ -75,9 +75,6 @@ static inline size_t cache_data_at(size_t key_bytes, size_t n_entries)
 			CACHE_HUGE);
 }
 
-/* Map n bytes of the file, read-only, from offset `at`, a multiple of 2 MiB. The address
- * is a multiple of 2 MiB too. NULL: see errno. Unmap by munmap(p, n). */
-void *cache_map(int fd, size_t at, size_t n);
 /* True if the 2 MiB of the file at offset `at` are mapped as one huge page. */
 bool cache_is_huge(int fd, size_t at);
 

@@ -43,7 +43,6 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 				struct moe_launch m, hip_experts_batch_fn run,
 				void *ctx) MUST_USE;
 
-struct moe_router_rule hip_moe_rule(const struct moe_router_args *a);
 /* The launch arguments of a router, except a norm that is a launch of its own. */
 struct moe_router_launch hip_moe_router_launch(const struct hip *h,
 					       const struct moe_router_args *a);

@@ -9,7 +9,7 @@
  * those of moe_router without in_eights. */
 enum { TILE_FROM = 2 * MOE_ROUTER_TILE_TOK };
 
-struct moe_router_rule hip_moe_rule(const struct moe_router_args *a)
+static struct moe_router_rule router_rule(const struct moe_router_args *a)
 {
 	return (struct moe_router_rule){
 		.logit_bias = a->logit_bias, .expert_scale = a->expert_scale,
@@ -60,7 +60,7 @@ struct moe_router_launch hip_moe_router_launch(const struct hip *h,
 		.arrived = h->counters, .n_tok = a->n_tok, .n_used = a->n_used,
 		.in_eights = in_eights(a),
 		.norm = in_eights(a) ? hip_fused_norm(a->norm) : (struct fused_norm){0},
-		.rule = hip_moe_rule(a)};
+		.rule = router_rule(a)};
 }
 
 enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "experts/expert_sim.h"
+#include "tests/bench/expert_sim.h"
 #include "tests/tap.h"
 
 static struct expert_take take(struct expert_slots *s, int32_t e)

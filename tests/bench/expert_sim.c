@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "experts/expert_sim.h"
+#include "tests/bench/expert_sim.h"
 
 #include <stdlib.h>
 #include <string.h>
