@@ -295,7 +295,7 @@ static void break_call(struct choice *ch)
 }
 
 /* Keeps the span for the end of the answer. False: the span holds nothing to send. */
-static bool gather(struct api_call *c, struct choice *ch, struct event_span *span)
+static bool gather_span(struct api_call *c, struct choice *ch, struct event_span *span)
 {
 	struct buf *text = &ch->text;
 	switch (span->channel) {
@@ -326,7 +326,7 @@ static void on_delta(struct api_call *c, const struct event *e, struct buf *out)
 		d->on_delta(c, e, out);
 	for (int i = 0; i < e->n_spans; i++) {
 		struct event_span span = e->spans[i];
-		if (span.text.n == 0 || !gather(c, ch, &span))
+		if (span.text.n == 0 || !gather_span(c, ch, &span))
 			continue;
 		bool is_new = d->has_parts && parts_add(&c->parts, span.channel,
 							span.text, ch->n_calls - 1);

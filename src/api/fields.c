@@ -200,8 +200,8 @@ static enum status look_into(struct look *l, const struct json_node *at)
 /* --- the top -------------------------------------------------------------------------- */
 
 /* f: the row of the field; NULL: there is none. */
-static enum status check(const struct json_node *at, const struct field_rule *f,
-			 enum dialect_column column, struct buf *ignored, struct fail *fail)
+static enum status check_field(const struct json_node *at, const struct field_rule *f,
+			       enum dialect_column column, struct buf *ignored, struct fail *fail)
 {
 	if (!f || f->uses[column] == '-') {
 		if (at->v)
@@ -224,7 +224,7 @@ enum status fields_check(const struct json_node *body, enum dialect_column colum
 	json_object_foreach((json_t *)body->v, key, v) {
 		struct json_node at = json_read_get(body, key);
 		const struct field_rule *f = fields_find(key);
-		st = check(&at, f, column, ignored, fail);
+		st = check_field(&at, f, column, ignored, fail);
 		if (st == OK && at.v && f && (f->uses[column] == 'S' || f->uses[column] == 'C'))
 			st = look_at(&l, &at, key);
 		if (st != OK)

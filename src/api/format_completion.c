@@ -80,8 +80,8 @@ static int64_t n_chars_of(const struct tokenizer *tok, int32_t id)
 	return n;
 }
 
-static void gather(const struct api_call *c, struct choice *ch,
-		   const struct event_token *t, int64_t n_chars)
+static void collect_token(const struct api_call *c, struct choice *ch,
+			  const struct event_token *t, int64_t n_chars)
 {
 	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	struct buf *top = &ch->logprobs[TOP_LOGPROBS];
@@ -115,14 +115,14 @@ static void gather_token(const struct api_call *c, struct choice *ch,
 {
 	const struct tokenizer *tok = c->api->chat.model->tokenizer;
 	bool has_text = !c->request->skip_special || !tokenizer_is_special(tok, t->id);
-	gather(c, ch, t, has_text ? n_chars_of(tok, t->id) : 0);
+	collect_token(c, ch, t, has_text ? n_chars_of(tok, t->id) : 0);
 }
 
 /* Adds a token of the prompt. In an echo special tokens have their text. */
 static void gather_prompt(const struct api_call *c, struct choice *ch,
 			  const struct event_token *t)
 {
-	gather(c, ch, t, n_chars_of(c->api->chat.model->tokenizer, t->id));
+	collect_token(c, ch, t, n_chars_of(c->api->chat.model->tokenizer, t->id));
 }
 
 static void add_logprobs(const struct choice *ch, struct buf *out)

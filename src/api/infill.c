@@ -36,7 +36,7 @@ static const char *const names_of_file[] = {
 static const char *const names_of_ends[] = {
 	"<|fim_pad|>", "<fim_pad>", "▁<EOT>", "<EOT>", "<|endoftext|>"};
 
-static int32_t find(const struct tokenizer *t, const char *const *names, size_t n)
+static int32_t find_token(const struct tokenizer *t, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = tokenizer_find(t, str_of(names[i]));
@@ -45,7 +45,7 @@ static int32_t find(const struct tokenizer *t, const char *const *names, size_t 
 	}
 	return -1;
 }
-#define FIND(names) find(t, names, ARRAY_LEN(names))
+#define FIND(names) find_token(t, names, ARRAY_LEN(names))
 
 void infill_find_tokens(const struct tokenizer *t, struct fim *f)
 {

@@ -89,7 +89,7 @@ struct ranked {
 	size_t index;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_scores(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 	if (x->score != y->score)
@@ -103,7 +103,7 @@ static void add_answer(const struct embed *e, const struct rerank *r, struct buf
 	struct ranked *ranked = xcalloc(n, sizeof *ranked);
 	for (size_t i = 0; i < n; i++)
 		ranked[i] = (struct ranked){r->batch.out[i], i};
-	qsort(ranked, n, sizeof *ranked, compare);
+	qsort(ranked, n, sizeof *ranked, compare_scores);
 	buf_add_z(out, "{\"object\":\"list\",\"model\":");
 	buf_add_json(out, str_of(embed_name(e)));
 	buf_addf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu},\"results\":[",

@@ -413,8 +413,8 @@ const struct dialect dialect_responses = {
 
 /* --- stored responses ------------------------------------------------------------------ */
 
-static enum status get(const struct api_memory *m, struct api_kept kept,
-		       enum response_part part, struct buf *out, struct fail *fail)
+static enum status get_response(const struct api_memory *m, struct api_kept kept,
+				enum response_part part, struct buf *out, struct fail *fail)
 {
 	if (response_store_get(m->responses, kept.owner, kept.id, part, out))
 		return OK;
@@ -426,7 +426,7 @@ static enum status get(const struct api_memory *m, struct api_kept kept,
 enum status api_response_format(const struct api_memory *m, struct api_kept kept,
 				struct buf *out, struct fail *fail)
 {
-	return get(m, kept, RESPONSE_BODY, out, fail);
+	return get_response(m, kept, RESPONSE_BODY, out, fail);
 }
 
 static const char *id_of(const json_t *list, size_t i)
@@ -438,7 +438,7 @@ enum status api_response_items_format(const struct api_memory *m, struct api_kep
 				      bool is_rising, struct buf *out, struct fail *fail)
 {
 	struct buf text = {0};
-	enum status st = get(m, kept, RESPONSE_INPUT, &text, fail);
+	enum status st = get_response(m, kept, RESPONSE_INPUT, &text, fail);
 	if (st != OK)
 		return st;
 	json_t *list = json_fast_load(buf_str(&text)), *data = json_array();
@@ -461,7 +461,7 @@ enum status api_response_delete(const struct api_memory *m, struct api_kept kept
 {
 	if (!response_store_delete(m->responses, kept.owner, kept.id))
 		/* sets fail to the words for a missing id */
-		return get(m, kept, RESPONSE_BODY, out, fail);
+		return get_response(m, kept, RESPONSE_BODY, out, fail);
 	buf_add_z(out, "{\"id\":");
 	buf_add_json(out, kept.id);
 	buf_add_z(out, ",\"object\":\"response\",\"deleted\":true}");
@@ -472,7 +472,7 @@ enum status api_response_cancel(const struct api_memory *m, struct api_kept kept
 				struct fail *fail)
 {
 	struct buf body = {0};
-	enum status st = get(m, kept, RESPONSE_BODY, &body, fail);
+	enum status st = get_response(m, kept, RESPONSE_BODY, &body, fail);
 	buf_deinit(&body);
 	return st != OK ? st
 			: fail_set(fail, E_INVAL,

@@ -81,7 +81,7 @@ struct decoder {
 };
 
 /* Room for n more samples. */
-static enum status reserve(struct decoder *d, size_t n, struct fail *fail)
+static enum status reserve_samples(struct decoder *d, size_t n, struct fail *fail)
 {
 	size_t need = (size_t)d->out->n + n;
 	if (need <= d->cap)
@@ -106,7 +106,7 @@ static enum status add_samples(struct decoder *d, const float *in, size_t n, str
 	size_t done, room = n * AUDIO_RATE / (size_t)d->file.rate + BLOCK;
 	enum status st;
 	if (!d->resampler) {
-		st = reserve(d, n, fail);
+		st = reserve_samples(d, n, fail);
 		if (st != OK)
 			return st;
 		memcpy(d->out->samples + d->out->n, in, n * sizeof *in);
@@ -114,7 +114,7 @@ static enum status add_samples(struct decoder *d, const float *in, size_t n, str
 		return OK;
 	}
 	do {
-		st = reserve(d, room, fail);
+		st = reserve_samples(d, room, fail);
 		if (st != OK)
 			return st;
 		if (d->lib->soxr_process(d->resampler, n ? in : NULL, n, NULL,
@@ -202,7 +202,7 @@ static enum status check_info(const struct decoder *d, struct fail *fail)
 	return OK;
 }
 
-static enum status start(struct decoder *d, struct fail *fail)
+static enum status start_decoder(struct decoder *d, struct fail *fail)
 {
 	enum status st = check_info(d, fail);
 	if (st != OK)
@@ -287,7 +287,7 @@ enum status audio_decode(struct str file, const struct audio_limits *l, struct a
 			  : audio_sndfile_open(d.lib, file, &d.file, fail);
 	if (st != OK)
 		return st;
-	st = start(&d, fail);
+	st = start_decoder(&d, fail);
 	if (st == OK)
 		st = read_all(&d, fail);
 	d.lib->soxr_delete(d.resampler);

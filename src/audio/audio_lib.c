@@ -10,7 +10,7 @@
 static struct audio_lib lib;
 static struct fail why; /* code OK: lib is whole */
 
-static void *load(const char *name, const char *package)
+static void *load_library(const char *name, const char *package)
 {
 	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
@@ -19,7 +19,7 @@ static void *load(const char *name, const char *package)
 	return handle;
 }
 
-static void find(void *handle, const char *name, void *to)
+static void find_symbol(void *handle, const char *name, void *to)
 {
 	void *at = handle ? dlsym(handle, name) : NULL;
 	*(void **)to = at;
@@ -30,16 +30,16 @@ static void find(void *handle, const char *name, void *to)
 
 static void find_all(void)
 {
-	void *sndfile = load("libsndfile.so.1", "libsndfile");
-	void *mpg123 = load("libmpg123.so.0", "libmpg123");
-	void *soxr = load("libsoxr.so.0", "soxr");
-#define FIND(name) find(sndfile, #name, &lib.name);
+	void *sndfile = load_library("libsndfile.so.1", "libsndfile");
+	void *mpg123 = load_library("libmpg123.so.0", "libmpg123");
+	void *soxr = load_library("libsoxr.so.0", "soxr");
+#define FIND(name) find_symbol(sndfile, #name, &lib.name);
 	AUDIO_LIB_SNDFILE(FIND)
 #undef FIND
-#define FIND(name) find(mpg123, #name, &lib.name);
+#define FIND(name) find_symbol(mpg123, #name, &lib.name);
 	AUDIO_LIB_MPG123(FIND)
 #undef FIND
-#define FIND(name) find(soxr, #name, &lib.name);
+#define FIND(name) find_symbol(soxr, #name, &lib.name);
 	AUDIO_LIB_SOXR(FIND)
 #undef FIND
 	if (why.code == OK && lib.mpg123_init() != MPG123_OK)

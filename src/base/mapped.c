@@ -88,7 +88,7 @@ bool mapped_path(int i, char out[MAPPED_PATH_BYTES])
 }
 
 /* Lock held. */
-static enum status check(int i, struct fail *fail)
+static enum status check_mapping(int i, struct fail *fail)
 {
 	const char *path = files[i].path;
 	struct stat st;
@@ -117,7 +117,7 @@ enum status mapped_check(struct fail *fail)
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < MAPPED_MAX && st == OK; i++)
 		if (atomic_load(&files[i].p))
-			st = check(i, fail);
+			st = check_mapping(i, fail);
 	pthread_mutex_unlock(&lock);
 	return st;
 }

@@ -127,8 +127,8 @@ bool profile_begin(struct profile *p)
 	return p->is_on;
 }
 
-static void add(struct profile *p, struct profile_cell *sums, enum profile_stage stage,
-		int i_layer, double s, double bytes)
+static void add_cell(struct profile *p, struct profile_cell *sums, enum profile_stage stage,
+		     int i_layer, double s, double bytes)
 {
 	struct profile_cell *c = &p->cells[profile_place(p, i_layer, stage)];
 	c->s += s;
@@ -160,12 +160,12 @@ static void take_over(struct profile *p, const double *device)
 	for (int i = 0; i + 1 < n; i++) {
 		double s = device ? device[i + 1] - device[i]
 				  : (double)(int64_t)(m[i + 1].at - m[i].at) * unit;
-		add(p, sums, m[i].stage, m[i].i_layer, MAX(s, 0), 0);
+		add_cell(p, sums, m[i].stage, m[i].i_layer, MAX(s, 0), 0);
 	}
 	double last = device ? device[n - 1] : (double)(m[n - 1].at - p->begin_at) * unit;
-	add(p, sums, PROFILE_HOST, -1, MAX(all - last, 0), 0);
+	add_cell(p, sums, PROFILE_HOST, -1, MAX(all - last, 0), 0);
 	for (int i = 0; i < p->n_reads; i++)
-		add(p, sums, p->reads[i].stage, p->reads[i].i_layer, 0, p->reads[i].bytes);
+		add_cell(p, sums, p->reads[i].stage, p->reads[i].i_layer, 0, p->reads[i].bytes);
 	for (int s = 0; s < PROFILE_COUNT; s++) {
 		if (sums[s].s > 0)
 			metric_add_nth(METRIC_STAGE_SECONDS, s, sums[s].s);

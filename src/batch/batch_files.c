@@ -27,7 +27,7 @@ static bool is_before(const struct batch_file *a, const struct batch_file *b)
 					      : strcmp(a->id, b->id) < 0;
 }
 
-static void insert(struct batch_store *s, const struct batch_file *f)
+static void insert_file(struct batch_store *s, const struct batch_file *f)
 {
 	int i = s->n_files;
 	s->files = xrealloc(s->files, (size_t)(i + 1) * sizeof *s->files);
@@ -45,7 +45,7 @@ static bool is_over(const struct batch_store *s, const struct batch_file *f)
 	       !batch_records_use(s, f->id);
 }
 
-static int find(const struct batch_store *s, uint64_t owner, struct str id)
+static int find_file(const struct batch_store *s, uint64_t owner, struct str id)
 {
 	for (int i = 0; i < s->n_files; i++)
 		if (s->files[i]->owner == owner && str_is(id, s->files[i]->id))
@@ -55,7 +55,7 @@ static int find(const struct batch_store *s, uint64_t owner, struct str id)
 
 struct batch_file *batch_files_find(const struct batch_store *s, uint64_t owner, struct str id)
 {
-	int i = find(s, owner, id);
+	int i = find_file(s, owner, id);
 	return i < 0 ? NULL : s->files[i];
 }
 
@@ -120,7 +120,7 @@ static bool load_one(struct batch_store *s, const char *id, const json_t *o)
 		return f.is_output; /* its batch goes on with it */
 	if (!S_ISREG(st.st_mode) || st.st_size != f.n_bytes)
 		return false;
-	insert(s, &f);
+	insert_file(s, &f);
 	s->n_bytes += f.n_bytes;
 	return true;
 }
@@ -194,7 +194,7 @@ enum status batch_files_add(struct batch_store *s, const struct batch_file *abou
 	pthread_mutex_lock(&s->lock);
 	s->n_coming--;
 	if (st == OK)
-		insert(s, out);
+		insert_file(s, out);
 	else
 		s->n_bytes -= out->n_bytes;
 	batch_store_count(s);
@@ -228,7 +228,7 @@ enum status batch_files_delete(struct batch_store *s, uint64_t owner, struct str
 {
 	enum status st = OK;
 	pthread_mutex_lock(&s->lock);
-	int i = find(s, owner, id);
+	int i = find_file(s, owner, id);
 	if (i < 0)
 		st = fail_missing(id, fail);
 	else if (batch_records_use(s, s->files[i]->id))
@@ -268,7 +268,7 @@ enum status batch_files_adopt(struct batch_store *s, const struct batch_file *ab
 	if (status != OK)
 		return status;
 	pthread_mutex_lock(&s->lock);
-	insert(s, &f);
+	insert_file(s, &f);
 	s->n_bytes += f.n_bytes;
 	batch_store_count(s);
 	pthread_mutex_unlock(&s->lock);

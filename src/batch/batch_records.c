@@ -34,7 +34,7 @@ static bool is_before(const struct batch *a, const struct batch *b)
 }
 
 /* Takes over the texts of *b. */
-static void insert(struct batch_store *s, const struct batch *b)
+static void insert_batch(struct batch_store *s, const struct batch *b)
 {
 	int i = s->n_batches;
 	s->batches = xrealloc(s->batches, (size_t)(i + 1) * sizeof *s->batches);
@@ -45,7 +45,7 @@ static void insert(struct batch_store *s, const struct batch *b)
 	s->n_batches++;
 }
 
-static int find(const struct batch_store *s, struct str id)
+static int find_batch(const struct batch_store *s, struct str id)
 {
 	for (int i = 0; i < s->n_batches; i++)
 		if (str_is(id, s->batches[i]->id))
@@ -55,7 +55,7 @@ static int find(const struct batch_store *s, struct str id)
 
 static struct batch *find_own(const struct batch_store *s, uint64_t owner, struct str id)
 {
-	int i = find(s, id);
+	int i = find_batch(s, id);
 	return i >= 0 && s->batches[i]->owner == owner ? s->batches[i] : NULL;
 }
 
@@ -67,7 +67,7 @@ bool batch_records_use(const struct batch_store *s, const char *file_id)
 	return false;
 }
 
-static void drop(struct batch_store *s, int i)
+static void drop_batch(struct batch_store *s, int i)
 {
 	struct batch *b = s->batches[i];
 	unlinkat(s->batches_fd, batch_store_path(b->id, ".json").text, 0);
@@ -83,7 +83,7 @@ static void drop_ended(struct batch_store *s, uint64_t owner)
 {
 	for (int i = 0; i < s->n_batches; i++)
 		if (s->batches[i]->owner == owner && !is_open(s->batches[i])) {
-			drop(s, i);
+			drop_batch(s, i);
 			return;
 		}
 }
@@ -96,7 +96,7 @@ void batch_records_sweep(struct batch_store *s, int64_t now_s, int64_t *io_next_
 		if (is_open(b) || !s->o.max_age_s)
 			continue;
 		if (end_s <= now_s)
-			drop(s, i);
+			drop_batch(s, i);
 		else
 			*io_next_s = MIN(*io_next_s, end_s);
 	}
@@ -213,7 +213,7 @@ static bool load_one(struct batch_store *s, const char *id, const json_t *o)
 	snprintf(b.id, sizeof b.id, "%s", id);
 	b.metadata = dump(json_object_get(o, "metadata"));
 	b.faults = dump(json_object_get(json_object_get(o, "errors"), "data"));
-	insert(s, &b);
+	insert_batch(s, &b);
 	return true;
 }
 
@@ -227,8 +227,8 @@ void batch_records_load(struct batch_store *s)
 }
 
 /* Writes the record beside, for `commit`. Two threads may write one at a time: *out_part. */
-static enum status prepare(struct batch_store *s, const struct batch *b,
-			   struct batch_path *out_part, struct fail *fail)
+static enum status write_beside(struct batch_store *s, const struct batch *b,
+				struct batch_path *out_part, struct fail *fail)
 {
 	static _Atomic unsigned n_made;
 	char end[16];
@@ -251,7 +251,7 @@ static enum status commit(struct batch_store *s, const struct batch *b,
 /* --- calls ------------------------------------------------------------------------ */
 
 /* Tells the runner; with the lock held. */
-static void tell(const struct batch_store *s)
+static void tell_runner(const struct batch_store *s)
 {
 	if (s->on_work)
 		s->on_work(s->ctx);
@@ -272,7 +272,7 @@ enum status batch_records_create(struct batch_store *s, const struct batch *abou
 	b.expires_s = b.at_s[BATCH_VALIDATING] + window_s;
 	b.state = BATCH_VALIDATING;
 	batch_store_make_id(PREFIX, b.id);
-	enum status st = prepare(s, &b, &part, fail);
+	enum status st = write_beside(s, &b, &part, fail);
 	if (st != OK)
 		return st;
 	pthread_mutex_lock(&s->lock);
@@ -288,10 +288,10 @@ enum status batch_records_create(struct batch_store *s, const struct batch *abou
 	else
 		st = commit(s, &b, &part, fail);
 	if (st == OK) {
-		insert(s, &b);
+		insert_batch(s, &b);
 		batch_store_count(s);
 		batch_format(&b, out);
-		tell(s);
+		tell_runner(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return st;
@@ -342,7 +342,7 @@ enum status batch_records_cancel(struct batch_store *s, uint64_t owner, struct s
 	b.state = BATCH_CANCELLING;
 	if (is_new)
 		b.at_s[BATCH_CANCELLING] = batch_store_now_us() / 1000000;
-	st = is_new ? prepare(s, &b, &part, fail) : OK;
+	st = is_new ? write_beside(s, &b, &part, fail) : OK;
 	if (st != OK)
 		return st;
 	pthread_mutex_lock(&s->lock);
@@ -354,7 +354,7 @@ enum status batch_records_cancel(struct batch_store *s, uint64_t owner, struct s
 	if (st == OK && is_new && now && can_cancel(now)) {
 		now->at_s[BATCH_CANCELLING] = b.at_s[BATCH_CANCELLING];
 		now->state = BATCH_CANCELLING;
-		tell(s);
+		tell_runner(s);
 	}
 	if (st == OK && now)
 		batch_format(now, out);
@@ -430,7 +430,7 @@ void batch_records_look(struct batch_store *s, const struct batch_whose *w, int6
 bool batch_records_is_cancelled(struct batch_store *s, const char *id)
 {
 	pthread_mutex_lock(&s->lock);
-	int i = find(s, str_of(id));
+	int i = find_batch(s, str_of(id));
 	bool is_so = i < 0 || s->batches[i]->state == BATCH_CANCELLING;
 	pthread_mutex_unlock(&s->lock);
 	return is_so;
@@ -439,7 +439,7 @@ bool batch_records_is_cancelled(struct batch_store *s, const char *id)
 void batch_records_progress(struct batch_store *s, const struct batch *b)
 {
 	pthread_mutex_lock(&s->lock);
-	int i = find(s, str_of(b->id));
+	int i = find_batch(s, str_of(b->id));
 	if (i >= 0) {
 		s->batches[i]->n_completed = b->n_completed;
 		s->batches[i]->n_failed = b->n_failed;
@@ -452,7 +452,7 @@ void batch_records_progress(struct batch_store *s, const struct batch *b)
 static void take_cancelled(struct batch_store *s, struct batch *b)
 {
 	pthread_mutex_lock(&s->lock);
-	int i = find(s, str_of(b->id));
+	int i = find_batch(s, str_of(b->id));
 	if (i >= 0 && !b->at_s[BATCH_CANCELLING])
 		b->at_s[BATCH_CANCELLING] = s->batches[i]->at_s[BATCH_CANCELLING];
 	pthread_mutex_unlock(&s->lock);
@@ -465,11 +465,11 @@ enum status batch_records_move(struct batch_store *s, struct batch *b, struct fa
 		b->at_s[b->state] = batch_store_now_us() / 1000000;
 	b->n_total = MAX(b->n_total, b->n_completed + b->n_failed);
 	take_cancelled(s, b);
-	enum status st = prepare(s, b, &part, fail);
+	enum status st = write_beside(s, b, &part, fail);
 	if (st != OK)
 		return st;
 	pthread_mutex_lock(&s->lock);
-	int i = find(s, str_of(b->id));
+	int i = find_batch(s, str_of(b->id));
 	struct batch *now = i >= 0 ? s->batches[i] : NULL;
 	bool is_late = !now || (now->state == BATCH_CANCELLING && b->state == BATCH_IN_PROGRESS);
 	if (is_late)

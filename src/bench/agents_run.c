@@ -275,7 +275,7 @@ static void note_turn(struct agents_replay *x, struct agent_call *c)
 
 /* An agent's request has ended: its subagents may begin, or the agent that waits for it goes
  * on. */
-static void step(struct agents_replay *x, int talk, bool is_good)
+static void end_request(struct agents_replay *x, int talk, bool is_good)
 {
 	struct agent *a = &x->agents[talk];
 	const struct agents_talk *t = &x->t->talks[talk];
@@ -305,11 +305,11 @@ static void on_end(struct sse_call *s)
 		note_turn(x, c);
 	else if (x->r->n_failed++ == 0)
 		snprintf(x->r->error, sizeof x->r->error, "%s", s->error);
-	step(x, c->talk, !*s->error);
+	end_request(x, c->talk, !*s->error);
 	call_free(c);
 }
 
-static enum status start(struct agents_replay *x, int talk, struct fail *fail)
+static enum status start_agent(struct agents_replay *x, int talk, struct fail *fail)
 {
 	struct agent *a = &x->agents[talk];
 	struct agent_call *c = xcalloc(1, sizeof *c);
@@ -335,12 +335,12 @@ static bool is_ready(const struct agents_replay *x, int talk)
 	return has_begun && !a->is_busy && !a->is_over && a->n_awaited == 0;
 }
 
-static enum status drive(struct agents_replay *x, struct fail *fail)
+static enum status drive_agents(struct agents_replay *x, struct fail *fail)
 {
 	enum status st = OK;
 	while (st == OK) {
 		for (int i = 0; i < x->t->n_talks && st == OK; i++)
-			st = is_ready(x, i) ? start(x, i, fail) : OK;
+			st = is_ready(x, i) ? start_agent(x, i, fail) : OK;
 		if (st != OK || x->streams.n_active == 0)
 			break;
 		st = sse_calls_go_on(&x->streams, fail);
@@ -387,7 +387,7 @@ enum status agents_run(const struct agents_trace *t, const struct agents_opts *o
 	run_init(&x);
 	int64_t begin_us = clock_now_us(&clock_monotonic);
 	if (st == OK)
-		st = drive(&x, fail);
+		st = drive_agents(&x, fail);
 	out->seconds = (double)(clock_now_us(&clock_monotonic) - begin_us) * 1e-6;
 	progress_end();
 	run_deinit(&x);

@@ -185,8 +185,8 @@ static bool time_gpu(struct session *s, double steps_per_s, double *out_us)
 	return false;
 }
 
-static bool measure(struct session *s, const struct bench_model_args *a, int n_ids,
-		    struct result *out)
+static bool measure_case(struct session *s, const struct bench_model_args *a, int n_ids,
+			 struct result *out)
 {
 	int n_all = (int)MAX(n_ids, a->batch * MAX(a->depth, 1));
 	int32_t *ids = xmalloc((size_t)n_all * sizeof *ids);
@@ -331,7 +331,7 @@ static int cmd_bench_model_run(const struct option_set *set, const struct bench_
 	else if (n_ids > engine_n_ctx(s.engine))
 		rc = options_fault(set, "%lld tokens are more than the model's %d",
 				   (long long)n_ids, engine_n_ctx(s.engine));
-	else if (measure(&s, a, (int)n_ids, &r)) {
+	else if (measure_case(&s, a, (int)n_ids, &r)) {
 		(a->json ? print_json : print_text)(&s, a, &r);
 		rc = EXIT_OK;
 	}

@@ -236,8 +236,8 @@ static struct images_entry *next_of(struct images_entry *e, bool is_sound)
 
 /* Replaces each entry's one token in ids by all its tokens. Lists the entries in the prompt's
  * order: their images, with their places, and the entries. */
-static void repeat(const struct images *im, struct ids *ids, struct engine_image *images,
-		   void **held)
+static void repeat_entries(const struct images *im, struct ids *ids, struct engine_image *images,
+			   void **held)
 {
 	struct ids all = {0};
 	struct images_entry *next[] = {next_of(im->first, false), next_of(im->first, true)};
@@ -289,7 +289,7 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 	struct engine_image *images = arena_alloc(im->arena, (size_t)im->n * sizeof *images);
 	void **held = arena_alloc(im->arena, (size_t)im->n * sizeof *held);
 	if (st == OK)
-		repeat(im, ids, images, held);
+		repeat_entries(im, ids, images, held);
 	if (st == OK && u.request) {
 		u.request->images = images;
 		u.request->n_images = im->n;

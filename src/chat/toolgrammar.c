@@ -312,7 +312,8 @@ static char *key_of(const struct maker *m)
 	return buf_take(&key);
 }
 
-static enum status get(const struct chat_model *model, struct maker *m, struct grammar **out)
+static enum status get_grammar(const struct chat_model *model, struct maker *m,
+			       struct grammar **out)
 {
 	char *key = key_of(m);
 	enum status st = OK;
@@ -338,7 +339,7 @@ enum status toolgrammar_forced(const struct chat_model *model, const struct json
 	mark(m.specials, begun, &n_plain, &b);
 	*out_begun = arena_str(a, buf_str(&b));
 	buf_deinit(&b);
-	return get(model, &m, out);
+	return get_grammar(model, &m, out);
 }
 
 enum status toolgrammar_call(const struct chat_model *model, const struct json_node *tools,
@@ -351,7 +352,7 @@ enum status toolgrammar_call(const struct chat_model *model, const struct json_n
 		is_needed |= t->strict[i] == STRICT_YES ||
 			     (m.holds_all && t->strict[i] != STRICT_NO);
 	*out = NULL;
-	return is_needed ? get(model, &m, out) : OK;
+	return is_needed ? get_grammar(model, &m, out) : OK;
 }
 
 /* --- special tokens ------------------------------------------------------ */

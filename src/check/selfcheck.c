@@ -45,7 +45,7 @@ static const struct reference_case *case_of(const struct selfcheck *k, int i_par
 	return &k->ref.cases[parts[i_part].i_case];
 }
 
-static void compare(struct selfcheck *k, const float *logits, int32_t id, double want)
+static void compare_token(struct selfcheck *k, const float *logits, int32_t id, double want)
 {
 	double delta = fabs(sampler_logprob(logits, engine_n_vocab(k->engine), id) - want);
 	k->sum += delta;
@@ -58,7 +58,7 @@ static void compare_step(struct selfcheck *k, const float *logits,
 			 const struct reference_step *s)
 {
 	for (int i = 0; i < s->n_top; i++)
-		compare(k, logits, s->id[i], s->logprob[i]);
+		compare_token(k, logits, s->id[i], s->logprob[i]);
 }
 
 /* Runs the slices; then calls on_logits for each slice. */
@@ -93,7 +93,7 @@ static void on_prompt(struct selfcheck *k, int i_part, const struct engine_slice
 	const struct reference_case *c = case_of(k, i_part);
 	size_t n_vocab = (size_t)engine_n_vocab(k->engine);
 	for (int i = 0; i + 1 < s->n; i++)
-		compare(k, logits + (size_t)i * n_vocab, c->ids[i + 1], c->logprobs[i]);
+		compare_token(k, logits + (size_t)i * n_vocab, c->ids[i + 1], c->logprobs[i]);
 	compare_step(k, logits + (size_t)(s->n - 1) * n_vocab, &c->steps[0]);
 }
 
@@ -104,7 +104,7 @@ static void on_token(struct selfcheck *k, int i_part, const struct engine_slice 
 	compare_step(k, logits, &c->steps[s->tokens - (c->ids + c->n_prompt) + 1]);
 }
 
-static enum status run(struct selfcheck *k, struct fail *fail)
+static enum status compare_reference(struct selfcheck *k, struct fail *fail)
 {
 	int n_steps = 0;
 	for (int i = 0; i < N_PARTS; i++) {
@@ -214,7 +214,7 @@ enum status selfcheck_run(const char *dir, const struct backend_opts *opts,
 	if (st == OK)
 		st = selfcheck_start(&k, fail);
 	if (st == OK)
-		st = run(&k, fail);
+		st = compare_reference(&k, fail);
 	selfcheck_finish(&k);
 	out->mean = out->n_compared ? k.sum / out->n_compared : NAN;
 	out->seconds = (double)(clock_now_us(&clock_monotonic) - begin) * 1e-6;

@@ -347,7 +347,7 @@ static void run_checks(struct answers_run *r)
 	}
 }
 
-static int run(const struct answers_args *a, const struct load_server *server)
+static int verify_answers(const struct answers_args *a, const struct load_server *server)
 {
 	struct answers_run r = {.a = a, .model = server->model, .rows = json_array()};
 	char *chat = xasprintf("%s/v1/chat/completions", server->url);
@@ -405,7 +405,7 @@ int cmd_verify_answers(int argc, char **argv)
 	if (load_server_open(a.url, a.model, a.api_key, &server, &fail) != OK)
 		rc = options_failure("%s", fail.text);
 	else
-		rc = run(&a, &server);
+		rc = verify_answers(&a, &server);
 	load_server_close(&server);
 	return rc;
 }

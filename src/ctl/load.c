@@ -138,7 +138,7 @@ static enum status start_one(struct model_load *l, struct fail *fail)
 	return st;
 }
 
-static enum status drive(struct model_load *l, struct fail *fail)
+static enum status drive_load(struct model_load *l, struct fail *fail)
 {
 	enum status st = OK;
 	while (st == OK && (l->streams.n_active || l->n_started < l->o->n_requests)) {
@@ -161,7 +161,7 @@ enum status load_run(const struct load_opts *o, struct load_result *out,
 	enum status st = sse_calls_open(&l.streams, url, o->api_key, o->timeout_s, fail);
 	int64_t begin = clock_now_us(&clock_monotonic);
 	if (st == OK)
-		st = drive(&l, fail);
+		st = drive_load(&l, fail);
 	out->seconds = ms(clock_now_us(&clock_monotonic) - begin) * 1e-3;
 	progress_end();
 	sse_calls_close(&l.streams);

@@ -112,7 +112,7 @@ static void transfer_deinit(struct post_transfer *t)
 	buf_deinit(&t->got);
 }
 
-static enum status drive(CURLM *multi, struct fail *fail)
+static enum status drive_transfers(CURLM *multi, struct fail *fail)
 {
 	for (int running = 1; running;) {
 		CURLMcode code = curl_multi_perform(multi, &running);
@@ -148,7 +148,7 @@ enum status post_json(const struct post *p, json_t *const *bodies, int n,
 			st = fail_set(fail, E_IO, "curl takes no request");
 	}
 	if (st == OK)
-		st = drive(multi, fail);
+		st = drive_transfers(multi, fail);
 	if (st == OK)
 		collect(multi, t, n, p, out);
 	for (int i = 0; i < n; i++) {

@@ -214,7 +214,7 @@ static void submit(struct batch_run *r, struct slot *s)
 		slot_fail(r, s, &fail);
 }
 
-static void start(struct batch_run *r, struct slot *s, const struct batch_line *line)
+static void start_line(struct batch_run *r, struct slot *s, const struct batch_line *line)
 {
 	struct fail fail = {0};
 	if (!line->tree) {
@@ -262,7 +262,7 @@ static void start_lines(struct batch_run *r)
 		r->job.is_read = !batch_lines_next(&r->job.lines);
 		if (r->job.is_read || !take_line(r, s, &line))
 			continue;
-		start(r, s, &line);
+		start_line(r, s, &line);
 		json_decref(line.tree);
 	}
 }
@@ -416,7 +416,7 @@ static enum status name_answers(struct batch_run *r, struct fail *fail)
 
 /* Makes files of the answers, and ends the batch. Each step may be the last one of this process:
  * another one goes on behind it. */
-static enum status finish(struct batch_run *r, struct fail *fail)
+static enum status finish_batch(struct batch_run *r, struct fail *fail)
 {
 	struct batch *b = &r->job.batch;
 	enum status st = r->job.journal ? name_answers(r, fail) : OK;
@@ -508,7 +508,7 @@ static void begin_pass(struct batch_run *r)
 static enum status advance(struct batch_run *r, struct fail *fail)
 {
 	if (!r->job.journal)
-		return finish(r, fail);
+		return finish_batch(r, fail);
 	enum status st = write_answers(r, fail);
 	if (st != OK)
 		return st;
@@ -530,7 +530,7 @@ static enum status advance(struct batch_run *r, struct fail *fail)
 	}
 	if (r->job.is_ending)
 		st = answer_rest(r, r->job.batch.state == BATCH_CANCELLING, fail);
-	return st == OK ? finish(r, fail) : st;
+	return st == OK ? finish_batch(r, fail) : st;
 }
 
 /* Ends a batch that waits for its turn, beside the one that runs. */
@@ -543,7 +543,7 @@ static enum status end_waiting(struct batch_run *r, const struct batch *b, struc
 	if (st == OK && r->job.journal)
 		st = answer_rest(r, b->state == BATCH_CANCELLING, fail);
 	if (st == OK)
-		st = finish(r, fail);
+		st = finish_batch(r, fail);
 	if (is_bad(st))
 		st = fail_batch(r, fail, fail);
 	if (r->job.has_batch)
@@ -554,8 +554,8 @@ static enum status end_waiting(struct batch_run *r, const struct batch *b, struc
 
 /* --- the thread ----------------------------------------------------------------------- */
 
-static enum status refuse(struct batch_run *r, const struct batch *b, const struct fail *why,
-			  struct fail *fail)
+static enum status refuse_batch(struct batch_run *r, const struct batch *b, const struct fail *why,
+				struct fail *fail)
 {
 	struct batch_job running = r->job;
 	r->job = (struct batch_job){.batch = *b, .lines = {.fd = -1}};
@@ -575,7 +575,7 @@ static enum status validate(struct batch_run *r, struct batch *b, struct fail *f
 	enum status st = batch_files_open(r->o.store, b->owner, str_of(b->input), &fd, &input,
 					  &why);
 	if (is_bad(st))
-		return refuse(r, b, &why, fail);
+		return refuse_batch(r, b, &why, fail);
 	if (st != OK) {
 		*fail = why;
 		return st;
@@ -611,7 +611,7 @@ static void look(struct batch_run *r)
 	r->has_looked = true;
 }
 
-static enum status step(struct batch_run *r, struct fail *fail)
+static enum status step_batch(struct batch_run *r, struct fail *fail)
 {
 	enum status st = OK;
 	for (int i = 0; i < r->o.n_at_once; i++)
@@ -655,13 +655,13 @@ static int64_t wait_us(struct batch_run *r)
 	return MAX((due_s - now_s()) * 1000000, 1000000);
 }
 
-static void *run(void *arg)
+static void *run_batches(void *arg)
 {
 	struct batch_run *r = arg;
 	struct fail fail;
 	enum status told = OK;
 	while (!r->is_stopping) {
-		enum status st = step(r, &fail);
+		enum status st = step_batch(r, &fail);
 		if (st != OK && told == OK && !r->is_stopping)
 			log_error("batches wait: %s", fail.text);
 		if (st == OK && told != OK)
@@ -686,7 +686,7 @@ enum status batch_run_start(const struct batch_run_opts *o, struct batch_run **o
 	r->job.lines.fd = -1;
 	r->slots = xcalloc((size_t)o->n_at_once + 1, sizeof *r->slots);
 	r->wake = queue_create(1);
-	int rc = thread_start(&r->thread, "batches", run, r);
+	int rc = thread_start(&r->thread, "batches", run_batches, r);
 	if (rc != 0) {
 		queue_destroy(r->wake);
 		free(r->slots);

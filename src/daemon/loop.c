@@ -790,7 +790,7 @@ static void close_loop(struct loop *l)
 }
 
 /* Frees everything but the models, when no thread of theirs and no job runs. */
-static void end(struct loop *l)
+static void end_loop(struct loop *l)
 {
 	workers_destroy(l->workers); /* no thread of theirs wakes the loop any more */
 	batch_runs_destroy(l->batch_runs);
@@ -832,7 +832,7 @@ static enum status open_batches(struct loop *l, struct fail *fail)
 
 /* All that comes before the model. After a failure nothing is left but the exporter and the folder
  * of batches. */
-static enum status prepare(struct loop *l, struct fail *fail)
+static enum status prepare_start(struct loop *l, struct fail *fail)
 {
 	enum status s = raise_fd_limit(l->config->max_connections, fail);
 	if (s == OK)
@@ -856,10 +856,10 @@ static enum exit_code code_of(enum status s)
 }
 
 /* What a start would find in the files, with a line for each fault. */
-static enum exit_code check(struct loop *l)
+static enum exit_code check_files(struct loop *l)
 {
 	enum exit_code code = EXIT_CODE_OK;
-	enum status s = prepare(l, &l->fail);
+	enum status s = prepare_start(l, &l->fail);
 	if (s == OK) {
 		http_destroy(l->http);
 		close_loop(l);
@@ -888,7 +888,7 @@ static void tell_models(const struct loop *l)
 
 static enum exit_code serve(struct loop *l)
 {
-	enum status s = prepare(l, &l->fail);
+	enum status s = prepare_start(l, &l->fail);
 	if (s != OK) {
 		log_error("%s", l->fail.text);
 		batch_store_close(l->batches);
@@ -902,7 +902,7 @@ static enum exit_code serve(struct loop *l)
 	}
 	int n_left = uv_run(&l->uv, UV_RUN_DEFAULT);
 	assert(n_left > 0); /* uv_stop has ended it: its handles are still open */
-	end(l);
+	end_loop(l);
 	log_info("stopped");
 	return l->code;
 }
@@ -946,7 +946,7 @@ static enum status plan_models(struct loop *l, struct fail *fail)
 }
 
 /* The backend, the models' names, and whether all that is named is there. */
-static enum status plan(struct loop *l)
+static enum status plan_start(struct loop *l)
 {
 	struct fail fail;
 	enum status s = plan_models(l, &fail);
@@ -984,9 +984,9 @@ enum exit_code loop_run(const struct loop_opts *o)
 	if (s != OK)
 		log_error("%s", l->fail.text);
 	else
-		s = plan(l);
+		s = plan_start(l);
 	if (s == OK)
-		code = o->is_check ? check(l) : serve(l);
+		code = o->is_check ? check_files(l) : serve(l);
 	else if (s == E_CONFIG)
 		code = EXIT_CODE_CONFIG;
 	if (l->fleet)

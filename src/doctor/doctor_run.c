@@ -189,9 +189,9 @@ static enum status plan_beside(const struct doctor *d, struct backend *b,
 	return st;
 }
 
-static enum status plan(const struct doctor *d, struct model *m, struct model *draft,
-			struct fit *fit, struct memory_plan *out, struct fail *out_beside,
-			struct fail *fail)
+static enum status plan_model(const struct doctor *d, struct model *m, struct model *draft,
+			      struct fit *fit, struct memory_plan *out, struct fail *out_beside,
+			      struct fail *fail)
 {
 	/* Sizes depend a little on the backend. A copy of another machine has no backend, so
 	 * the CPU's sizes are taken. */
@@ -257,7 +257,7 @@ void doctor_check_model(struct doctor *d)
 	if (st != OK && m)
 		fail_within(&fail, st, "draft_model");
 	if (st == OK)
-		st = plan(d, m, draft, &fit, &p, &beside, &fail);
+		st = plan_model(d, m, draft, &fit, &p, &beside, &fail);
 	fail_default(&fail, st);
 	if (!m)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",

@@ -89,7 +89,7 @@ static size_t embed_choose(struct embed *e, struct part *parts)
 	return n;
 }
 
-static enum status begin(struct embed *e, struct part *p)
+static enum status begin_part(struct embed *e, struct part *p)
 {
 	int n_cached;
 	p->sum = xcalloc((size_t)e->model->config.d_model, sizeof *p->sum);
@@ -158,7 +158,7 @@ static enum status run_parts(struct embed *e, struct part *parts, size_t n,
 {
 	enum status st = OK;
 	for (size_t i = 0; i < n && st == OK; i++)
-		st = begin(e, &parts[i]);
+		st = begin_part(e, &parts[i]);
 	if (st != OK)
 		fail_default(fail, st);
 	while (st == OK && parts[0].n_done < parts[0].text->n)

@@ -211,9 +211,9 @@ static void count_draft(struct backend *b, const struct engine_opts *o, struct m
 
 /* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
  * before this. */
-static enum status plan(struct model *m, struct backend *b, const struct family *family,
-			const struct engine_opts *o, bool ctx_is_asked,
-			struct memory_plan *p, struct fail *fail)
+static enum status plan_pages(struct model *m, struct backend *b, const struct family *family,
+			      const struct engine_opts *o, bool ctx_is_asked,
+			      struct memory_plan *p, struct fail *fail)
 {
 	struct graph_limits limits, *l = &limits;
 	if (o->int8_kv && b->lacks_int8_kv)
@@ -258,9 +258,9 @@ static enum status plan(struct model *m, struct backend *b, const struct family 
 }
 
 /* Check the model's architecture and *opts; fill *o with defaults. */
-static enum status prepare(struct model *m, const struct engine_opts *opts,
-			   const struct family **family, struct engine_opts *o,
-			   struct fail *fail)
+static enum status check_model(struct model *m, const struct engine_opts *opts,
+			       const struct family **family, struct engine_opts *o,
+			       struct fail *fail)
 {
 	*family = find_family(m->config.arch);
 	if (m->config.is_encoder)
@@ -303,8 +303,8 @@ enum status engine_plan(struct model *m, struct backend *b, const struct engine_
 {
 	const struct family *family;
 	struct engine_opts o;
-	enum status st = prepare(m, opts, &family, &o, fail);
-	return st == OK ? plan(m, b, family, &o, opts->n_ctx != 0, out, fail) : st;
+	enum status st = check_model(m, opts, &family, &o, fail);
+	return st == OK ? plan_pages(m, b, family, &o, opts->n_ctx != 0, out, fail) : st;
 }
 
 static enum status open_disk(struct engine *e, const struct model *m, const struct backend *b,
@@ -377,11 +377,11 @@ enum status engine_create(struct model *m, struct backend *b,
 	struct graph_limits limits;
 	struct engine_graph graph;
 	struct memory_plan p;
-	enum status st = prepare(m, opts, &family, &o, fail);
+	enum status st = check_model(m, opts, &family, &o, fail);
 	if (st == OK && o.plan)
 		p = *o.plan;
 	else if (st == OK)
-		st = plan(m, b, family, &o, opts->n_ctx != 0, &p, fail);
+		st = plan_pages(m, b, family, &o, opts->n_ctx != 0, &p, fail);
 	if (st != OK)
 		return st;
 	struct load_sum sum = {.watch = o.load,

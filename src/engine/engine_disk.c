@@ -141,7 +141,7 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 /* --- life ----------------------------------------------------------------------- */
 
 /* Remembers a prompt that an earlier run of the daemon was asked. */
-static void remember(void *ctx, const struct kvdisk_prompt *p)
+static void remember_prompt(void *ctx, const struct kvdisk_prompt *p)
 {
 	past_add(((struct engine *)ctx)->past, p->space, p->tokens, p->n);
 }
@@ -160,7 +160,7 @@ enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,
 		.read_bytes = (size_t)pages_in(e, READ_BYTES) * g->page_bytes,
 		.run_bytes = (size_t)pages_in(e, RUN_BYTES) * g->page_bytes + g->state_bytes,
 		.pinned = {g->alloc_pinned, g->free_pinned, g->ctx},
-		.on_prompt = remember, .prompt_ctx = e};
+		.on_prompt = remember_prompt, .prompt_ctx = e};
 	enum status st = kvdisk_create(&o, &k->d, fail);
 	if (st != OK) {
 		free(k);

@@ -725,7 +725,7 @@ static void watch_routers(void *ctx, engine_watch_fn fn, void *fn_ctx)
 
 /* --- life -------------------------------------------------------------------------- */
 
-static void destroy(void *ctx)
+static void destroy_graph(void *ctx)
 {
 	struct graph *g = ctx;
 	for (size_t i = 0; i < g->n_blocks; i++)
@@ -871,7 +871,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 	if (st == OK || st == E_DEVICE) /* the backend knows where the device failed */
 		st = b->ops->sync(b, fail);
 	if (st != OK) {
-		destroy(g);
+		destroy_graph(g);
 		return fail_default(fail, st);
 	}
 	*out = (struct engine_graph){
@@ -879,7 +879,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 		.n_out = limits->gives_rows ? g->c->d_model : g->head.n,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
 		.alone_ctx = g->limits.alone_ctx,
-		.forward = forward, .destroy = destroy,
+		.forward = forward, .destroy = destroy_graph,
 		.copy_page = copy_page, .move = graph_move, .move_wait = graph_move_wait,
 		.alloc_pinned = b->ops->alloc_pinned ? graph_alloc_pinned : NULL,
 		.free_pinned = graph_free_pinned,

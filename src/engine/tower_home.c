@@ -13,7 +13,7 @@ bool tower_home_is_away(const struct tower_home *h)
 
 /* Checks that the tower fits into the memory, before anything is loaded. Sets n_device and
  * n_system. */
-static enum status plan(struct tower_home *h, struct fail *fail)
+static enum status plan_tower(struct tower_home *h, struct fail *fail)
 {
 	const struct memory_ledger *l = h->ledger;
 	bool is_away = tower_home_is_away(h);
@@ -57,13 +57,13 @@ enum status tower_home_open(struct tower_home *h, struct fail *fail)
 {
 	enum status st = backend_create(&h->opts, &h->backend, fail);
 	if (st == OK)
-		st = plan(h, fail);
+		st = plan_tower(h, fail);
 	if (st == OK)
 		count(h, 1);
 	return st;
 }
 
-static enum status load(struct tower_home *h, struct fail *fail)
+static enum status load_tower(struct tower_home *h, struct fail *fail)
 {
 	enum status st = h->kind->load(h->tower, h->backend, fail);
 	if (st != OK)
@@ -74,13 +74,13 @@ static enum status load(struct tower_home *h, struct fail *fail)
 enum status tower_home_load(struct tower_home *h, struct fail *fail)
 {
 	struct fail why = {0};
-	enum status st = load(h, &why);
+	enum status st = load_tower(h, &why);
 	if (st == E_UNSUPPORTED && tower_home_is_away(h)) {
 		snprintf(h->note, sizeof h->note, "%.250s", why.text);
 		tower_home_close(h);
 		h->opts.name = "cpu";
 		st = tower_home_open(h, fail);
-		return st == OK ? load(h, fail) : st;
+		return st == OK ? load_tower(h, fail) : st;
 	}
 	if (st != OK && fail)
 		*fail = why;

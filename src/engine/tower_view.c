@@ -23,7 +23,7 @@ void tower_view_unref(struct tower_view *w)
 		free(w);
 }
 
-static void drop(void *value)
+static void drop_view(void *value)
 {
 	tower_view_unref(value);
 }
@@ -33,7 +33,7 @@ static size_t size_of(void *value)
 	return ((const struct tower_view *)value)->n_bytes;
 }
 
-static void take(void *value, void *ctx)
+static void take_view(void *value, void *ctx)
 {
 	struct tower_view *w = value;
 	atomic_fetch_add(&w->refs, 1);
@@ -43,12 +43,12 @@ static void take(void *value, void *ctx)
 struct lru *tower_view_lru(size_t max_bytes)
 {
 	return lru_create(&(struct lru_opts){.max_entries = MAX_KEPT, .max_bytes = max_bytes,
-					     .size = size_of, .drop = drop});
+					     .size = size_of, .drop = drop_view});
 }
 
 bool tower_view_get(struct lru *l, struct lru_key key, struct tower_view **out)
 {
-	return lru_get(l, key, take, out);
+	return lru_get(l, key, take_view, out);
 }
 
 void tower_view_put(struct lru *l, struct lru_key key, struct tower_view *w)

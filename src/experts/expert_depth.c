@@ -140,7 +140,7 @@ static void write_note(const struct expert_store *s, const char *path, const str
 }
 
 /* Measures twice. The better one counts, because other load on the machine only lowers a rate. */
-static struct pace measure(const struct expert_store *s, struct expert_reader_opts o)
+static struct pace measure_twice(const struct expert_store *s, struct expert_reader_opts o)
 {
 	static const size_t pieces[] = {EXPERT_READ_PIECE, EXPERT_READ_MAX_PIECE};
 	double rates[ARRAY_LEN(pieces)][N_DEPTHS] = {{0}};
@@ -172,7 +172,7 @@ void expert_depth_find(const struct expert_store *s, struct expert_reader_opts *
 	if (!s->is_direct || s->n == 0)
 		return;
 	if (!path || !read_note(s, path, &best)) {
-		best = measure(s, *reader);
+		best = measure_twice(s, *reader);
 		if (best.rate == 0) /* whoever reads the store next reports the fault */
 			return;
 		if (path)

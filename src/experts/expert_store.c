@@ -208,7 +208,7 @@ static enum status write_head(struct store_making *m, const char *temporary, str
 	return OK;
 }
 
-static enum status make(struct store_making *m, const char *temporary, struct fail *fail)
+static enum status make_file(struct store_making *m, const char *temporary, struct fail *fail)
 {
 	bool is_direct;
 	m->fd = open_direct(temporary, O_RDWR | O_CREAT, &is_direct);
@@ -245,7 +245,7 @@ enum status expert_store_make(const struct expert_store_plan *p, struct fail *fa
 		m.n_file += p->n_bytes[i];
 	}
 	enum status st = p->key.n > MAX_KEY ? fail_default(fail, E_LIMIT)
-					    : make(&m, temporary, fail);
+					    : make_file(&m, temporary, fail);
 	if (m.fd >= 0)
 		close(m.fd);
 	free(m.head);

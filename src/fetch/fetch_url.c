@@ -27,7 +27,7 @@ static CURLU *parse(struct str text)
 	return u;
 }
 
-static char *part(CURLU *u, CURLUPart what, unsigned flags)
+static char *url_part(CURLU *u, CURLUPart what, unsigned flags)
 {
 	char *s = NULL;
 	return curl_url_get(u, what, &s, flags) == CURLUE_OK ? s : NULL;
@@ -39,10 +39,10 @@ bool fetch_url_parse(struct str text, struct fetch_url *out)
 	*out = (struct fetch_url){.whole = u};
 	if (!u)
 		return false;
-	out->scheme = part(u, CURLUPART_SCHEME, 0);
-	out->host = part(u, CURLUPART_HOST, 0);
-	out->port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-	out->path = part(u, CURLUPART_PATH, 0);
+	out->scheme = url_part(u, CURLUPART_SCHEME, 0);
+	out->host = url_part(u, CURLUPART_HOST, 0);
+	out->port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+	out->path = url_part(u, CURLUPART_PATH, 0);
 	bool is_whole = out->scheme && out->host && out->port && out->path;
 	if (is_whole && (strcmp(out->scheme, "http") == 0 || strcmp(out->scheme, "https") == 0))
 		return true;
@@ -63,7 +63,7 @@ void fetch_url_deinit(struct fetch_url *u)
 char *fetch_url_file(struct str text)
 {
 	CURLU *u = str_starts(text, STR("file:///")) ? parse(text) : NULL;
-	char *path = u ? part(u, CURLUPART_PATH, CURLU_URLDECODE) : NULL;
+	char *path = u ? url_part(u, CURLUPART_PATH, CURLU_URLDECODE) : NULL;
 	char *out = path ? xstrdup(path) : NULL;
 	curl_free(path);
 	curl_url_cleanup(u);

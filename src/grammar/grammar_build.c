@@ -686,7 +686,7 @@ static int16_t only_byte(const struct row *row)
 }
 
 /* Moves the builder's arrays into the new grammar. */
-static struct grammar *finish(struct grammar_build *b, uint32_t root)
+static struct grammar *make_grammar(struct grammar_build *b, uint32_t root)
 {
 	struct grammar *g = xcalloc(1, sizeof *g);
 	atomic_init(&g->refs, 1);
@@ -721,7 +721,7 @@ enum status grammar_build_finish(struct grammar_build *b, uint32_t root,
 		analyse(b);
 	enum status st = grammar_build_check(b, root, fail);
 	if (st == OK)
-		*out = finish(b, root);
+		*out = make_grammar(b, root);
 	return st;
 }
 

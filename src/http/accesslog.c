@@ -88,7 +88,7 @@ static void add_call(struct buf *b, const struct conn *c)
 
 /* Adds a row to the last requests that GET /stats shows, and counts for the key's name and the
  * model. */
-static void remember(const struct conn *c, int status)
+static void remember_request(const struct conn *c, int status)
 {
 	struct api_log log;
 	struct recent_row row = {.owner = c->owner, .path = c->route->path,
@@ -171,7 +171,7 @@ void accesslog_write(const struct conn *c)
 		metric_add(METRIC_SSE_CLIENTS_STALLED, 1);
 	spans_write(c, status);
 	if (c->is_over && c->call)
-		remember(c, status);
+		remember_request(c, status);
 	if (c->http->opts.access_log && !is_probe(c, status))
 		write_line(c, status);
 }

@@ -64,8 +64,8 @@ static void count_refused(struct http *h, enum refusal why)
 
 /* A refused client still gets an answer that says why. Exceptions: TLS, and more refused
  * clients at once than REFUSED_SOCKS_MAX. */
-static void refuse(struct http *h, int fd, const struct sockaddr_storage *a, socklen_t n,
-		   enum refusal why)
+static void refuse_client(struct http *h, int fd, const struct sockaddr_storage *a, socklen_t n,
+			  enum refusal why)
 {
 	struct fail f;
 	struct buf body = {0}, text = {0};
@@ -119,9 +119,9 @@ static void let_in(struct http *h, int fd, const struct sockaddr_storage *a, soc
 	struct sock_origin origin = sock_origin_of(a);
 	if (origin.is_counted && o->max_connections_per_address > 0 &&
 	    count_of(h, &origin) >= o->max_connections_per_address)
-		refuse(h, fd, a, n, REFUSED_ADDRESS);
+		refuse_client(h, fd, a, n, REFUSED_ADDRESS);
 	else if (h->n_socks >= MAX(o->max_connections, 1) && !make_room(h))
-		refuse(h, fd, a, n, REFUSED_FULL);
+		refuse_client(h, fd, a, n, REFUSED_FULL);
 	else
 		sock_step(sock_create(h, fd, a, n, NULL));
 }

@@ -67,7 +67,7 @@ static bool is_same(const unsigned char *a, const unsigned char *b)
 	return diff == 0;
 }
 
-static struct key *find(const struct key_list *list, const unsigned char *secret)
+static struct key *find_key(const struct key_list *list, const unsigned char *secret)
 {
 	struct key *key, *found = NULL;
 	LIST_FOREACH(key, list, link)
@@ -146,7 +146,7 @@ static enum status add_line(struct key_list *list, struct key **io_last, int *n,
 				"%s:%d: the name behind a key has at most %d ASCII characters, "
 				"and no quote or backslash", path, line, KEYS_NAME_BYTES);
 	set_secret(secret, s);
-	const struct key *known = find(list, secret);
+	const struct key *known = find_key(list, secret);
 	if (known && !str_eq(str_of(known->name), name)) {
 		explicit_bzero(secret, sizeof secret);
 		return fail_set(fail, E_CONFIG, "%s:%d: this key has another name above", path,
@@ -281,7 +281,7 @@ enum status keys_reload(struct keys *k, bool *out_has_changed, struct fail *fail
 		key->is_listed = false;
 	for (key = LIST_FIRST(&fresh); key; key = next) {
 		next = LIST_NEXT(key, link);
-		old = find(&k->list, key->secret);
+		old = find_key(&k->list, key->secret);
 		if (old) {
 			old->is_listed = true;
 			has_new |= strcmp(old->name, key->name) != 0;
@@ -339,7 +339,7 @@ struct key *keys_find(struct keys *k, struct str secret)
 	if (secret.n == 0 || secret.n > KEY_BYTES || !is_visible(secret))
 		return NULL;
 	set_secret(padded, secret);
-	struct key *key = find(&k->list, padded);
+	struct key *key = find_key(&k->list, padded);
 	explicit_bzero(padded, sizeof padded);
 	return key && key->is_listed ? key : NULL;
 }

@@ -68,8 +68,8 @@ static bool method_matches(const struct route *r, struct str method)
 	       (str_is(method, "HEAD") && strcmp(r->method, "GET") == 0);
 }
 
-static enum status find(struct str method, struct str path, const struct route **out,
-			struct str *out_tail)
+static enum status find_route(struct str method, struct str path, const struct route **out,
+			      struct str *out_tail)
 {
 	enum status status = E_NOT_FOUND;
 	struct str tail;
@@ -97,7 +97,7 @@ static struct str route_trim(struct str path)
 enum status route_find(struct str method, struct str path,
 		       const struct route **out, struct str *out_tail)
 {
-	return find(method, route_trim(path), out, out_tail);
+	return find_route(method, route_trim(path), out, out_tail);
 }
 
 void route_allow(struct str path, struct buf *out)

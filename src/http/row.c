@@ -223,7 +223,7 @@ static void leave_waiting(struct conn *c)
 }
 
 /* Ends a request that waits, or that was about to. */
-static void refuse(struct conn *c, const struct fail *f)
+static void refuse_waiting(struct conn *c, const struct fail *f)
 {
 	c->fail = *f;
 	leave_waiting(c);
@@ -239,13 +239,13 @@ void row_wait(struct conn *c)
 	struct fail f;
 	h->opts.on_need(h->opts.rows_ctx, r);
 	if (r->state == ROW_FAILED) {
-		refuse(c, &r->why);
+		refuse_waiting(c, &r->why);
 		return;
 	}
 	if (r->n_waiting >= h->opts.max_waiting) {
 		fail_set(&f, E_LOADING, "%d requests wait for the model `%s`, which takes about "
 			 "%d s to load", r->n_waiting, r->name, seconds_of(h, r));
-		refuse(c, &f);
+		refuse_waiting(c, &f);
 		return;
 	}
 	c->asks_stream = row_peek(c)->is_stream && api_breaks_silence(c->route->dialect);
@@ -271,7 +271,7 @@ void row_tick(struct conn *c, int64_t now_us)
 		return;
 	fail_set(&f, E_TIMEOUT, "the request waited %.1f s for the model `%s`",
 		 (double)age_us * 1e-6, c->row->name);
-	refuse(c, &f);
+	refuse_waiting(c, &f);
 }
 
 void row_changed(struct model_row *r)
@@ -296,7 +296,7 @@ void row_refuse(struct model_row *r, const struct fail *f)
 	for (c = TAILQ_FIRST(&r->waiting); c; c = next) {
 		next = TAILQ_NEXT(c, row_link);
 		if (c->end == END_NONE)
-			refuse(c, f);
+			refuse_waiting(c, f);
 	}
 }
 

@@ -84,8 +84,8 @@ static void add_usage(struct buf *b, const struct conn *c, const struct api_log 
 		span_add_number(b, "halod.tpot_ms", request_tpot_ms(s, log->n_choices));
 }
 
-static void begin(struct spans *w, const char *name, const char *id, const char *parent,
-		  const int64_t us[2])
+static void begin_span(struct spans *w, const char *name, const char *id, const char *parent,
+		       const int64_t us[2])
 {
 	if (w->n++)
 		buf_add_c(&w->text, ',');
@@ -102,8 +102,8 @@ static void add_root(struct spans *w, const struct api_log *log, int status)
 	const char *op = operation_of(c->route), *model = c->http->opts.model_name;
 	char name[200];
 	snprintf(name, sizeof name, "%s %.150s", op ? op : c->method, op ? model : c->route->path);
-	begin(w, name, w->root, c->trace.parent_id,
-	      (int64_t[]){c->arrival_us, server_now(c->http)});
+	begin_span(w, name, w->root, c->trace.parent_id,
+		   (int64_t[]){c->arrival_us, server_now(c->http)});
 	span_add_text(b, "http.request.method", c->method);
 	span_add_text(b, "http.route", c->route->path);
 	span_add_int(b, "http.response.status_code", status);
@@ -126,7 +126,7 @@ static void add_phase(struct spans *w, const char *name, int64_t from_us, int64_
 	if (!from_us || to_us < from_us)
 		return;
 	random_hex(8, id);
-	begin(w, name, id, w->root, (int64_t[]){from_us, to_us});
+	begin_span(w, name, id, w->root, (int64_t[]){from_us, to_us});
 	span_end(&w->text, false);
 }
 

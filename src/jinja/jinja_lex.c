@@ -63,7 +63,7 @@ static char char_at(const struct lexer *lx, size_t at)
 	return at < lx->s.n ? lx->s.p[at] : '\0';
 }
 
-static void advance(struct lexer *lx, size_t to)
+static void advance_to(struct lexer *lx, size_t to)
 {
 	for (; lx->pos < to; lx->pos++) {
 		if (lx->s.p[lx->pos] != '\n')
@@ -90,7 +90,7 @@ static struct token *emit(struct lexer *lx, enum tok type, size_t to)
 		.column = (int)(lx->pos - lx->line_start) + 1,
 		.text = {lx->s.p + lx->pos, to - lx->pos},
 	};
-	advance(lx, to);
+	advance_to(lx, to);
 	return t;
 }
 
@@ -153,7 +153,7 @@ static void emit_data(struct lexer *lx, size_t tag, char sign, bool is_variable)
 	struct str kept = strip_before(lx, text, sign, is_variable);
 	if (kept.n)
 		emit(lx, T_DATA, lx->pos + kept.n);
-	advance(lx, tag);
+	advance_to(lx, tag);
 }
 
 static char sign_at(const struct lexer *lx, size_t at)
@@ -165,7 +165,7 @@ static char sign_at(const struct lexer *lx, size_t at)
 /* Moves past a tag and records whether a line starts there. */
 static void tag_done(struct lexer *lx, size_t end)
 {
-	advance(lx, end);
+	advance_to(lx, end);
 	lx->line_starting = lx->s.p[end - 1] == '\n';
 }
 
@@ -479,7 +479,7 @@ static enum status lex_inside(struct lexer *lx, bool is_variable)
 		}
 		size_t next = skip_space(lx, lx->pos);
 		if (next > lx->pos) {
-			advance(lx, next);
+			advance_to(lx, next);
 			continue;
 		}
 		enum status st = lex_one(lx);

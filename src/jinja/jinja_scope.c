@@ -76,7 +76,7 @@ static int add_slot(struct binder *b, struct scope *sc, struct str name, struct 
 }
 
 /* Finds the variable that `name` means in scope sc. False: no scope has it. */
-static bool find(const struct scope *sc, struct str name, int *out_up, int *out_slot)
+static bool find_variable(const struct scope *sc, struct str name, int *out_up, int *out_slot)
 {
 	uint32_t slot;
 	for (int up = 0; sc; sc = sc->parent, up++) {
@@ -105,7 +105,7 @@ static struct jload global_load(struct binder *b, struct str name)
 static void note_read(struct binder *b, struct scope *sc, struct str name)
 {
 	int up, slot;
-	if (!find(sc, name, &up, &slot))
+	if (!find_variable(sc, name, &up, &slot))
 		add_slot(b, sc, name, global_load(b, name));
 }
 
@@ -114,7 +114,7 @@ static void note_assign(struct binder *b, struct scope *sc, struct str name,
 {
 	int up, slot;
 	struct jload load = {LOAD_NONE, 0, 0};
-	if (find(sc, name, &up, &slot)) {
+	if (find_variable(sc, name, &up, &slot)) {
 		if (up == 0)
 			return;
 		load = (struct jload){LOAD_OUTER, up, slot};
@@ -162,7 +162,7 @@ static void walk(struct binder *b, struct scope *sc, struct expr *e, bool bind)
 		note_read(b, sc, e->name); /* usually recorded by the scan already, except in a
 					    * block's filter */
 		if (bind)
-			find(sc, e->name, &e->up, &e->slot);
+			find_variable(sc, e->name, &e->up, &e->slot);
 	}
 	if (bind && !e->fn && !b->is_soft) {
 		if (e->kind == EX_FILTER)
@@ -200,7 +200,7 @@ static void bind_target(struct binder *b, struct scope *sc, struct expr *e)
 {
 	struct expr *name = e->kind == EX_NSREF ? e->a : e;
 	if (name->kind == EX_NAME) {
-		find(sc, name->name, &name->up, &name->slot);
+		find_variable(sc, name->name, &name->up, &name->slot);
 		if (b->for_depth && e == name && str_is(name->name, "loop"))
 			bind_fail(b, e, "a loop body cannot assign to");
 	} else {

@@ -71,7 +71,7 @@ static void sweep(void)
 		kept.n += p[i].v != NULL;
 }
 
-static void keep(json_t *v, struct str text)
+static void keep_text(json_t *v, struct str text)
 {
 	pthread_mutex_lock(&kept.lock);
 	if (2 * (kept.n + 1) > kept.cap)
@@ -127,7 +127,7 @@ json_t *json_digits_new(struct str text)
 		add_value(v, &own);
 		bool has_exponent = memchr(text.p, 'e', text.n) || memchr(text.p, 'E', text.n);
 		if (text.n <= MAX_TEXT && (has_exponent || !str_eq(buf_str(&own), text)))
-			keep(v, text);
+			keep_text(v, text);
 	}
 	buf_deinit(&own);
 	return v;

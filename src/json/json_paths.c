@@ -21,8 +21,8 @@ void json_paths_deinit(struct json_paths *ps)
 	*ps = (struct json_paths){0};
 }
 
-static void add(struct json_paths *ps, const json_t *at, const char *key,
-		const struct json_node *from)
+static void add_path(struct json_paths *ps, const json_t *at, const char *key,
+		     const struct json_node *from)
 {
 	struct buf path = {0};
 	json_read_path(from, &path);
@@ -38,13 +38,13 @@ static void add(struct json_paths *ps, const json_t *at, const char *key,
 
 void json_paths_add(struct json_paths *ps, const json_t *v, const struct json_node *from)
 {
-	add(ps, v, NULL, from);
+	add_path(ps, v, NULL, from);
 }
 
 void json_paths_add_field(struct json_paths *ps, const json_t *object, const char *key,
 			  const struct json_node *from)
 {
-	add(ps, object, key, from);
+	add_path(ps, object, key, from);
 }
 
 const struct str *json_paths_find(const struct json_paths *ps, const json_t *object,

@@ -88,7 +88,7 @@ static void name_of(const struct stat *st, char *out, size_t size)
 		 (long)st->st_ctim.tv_nsec);
 }
 
-static void remember(int folder, const struct buf *list, const char *name, uint64_t sum)
+static void remember_sum(int folder, const struct buf *list, const char *name, uint64_t sum)
 {
 	struct buf b = {0};
 	const char *old = list->p;
@@ -124,7 +124,7 @@ enum status filesum_get(int folder, const struct filesum_file *f, uint64_t *out,
 		if (!is_read || strcmp(name, name_then) != 0)
 			status = fail_set(fail, E_IO, "%s cannot be read, or changes", f->path);
 		else
-			remember(folder, &list, name, *out);
+			remember_sum(folder, &list, name, *out);
 	}
 	close(fd);
 	buf_deinit(&list);

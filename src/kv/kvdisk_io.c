@@ -457,7 +457,7 @@ static enum status read_data(int fd, void *out, size_t n, uint64_t at)
 }
 
 /* The file is of no use: takes it out of the index, so that nobody reads it again. */
-static void refuse(struct kvdisk *d, const char *name, enum status st)
+static void refuse_file(struct kvdisk *d, const char *name, enum status st)
 {
 	blame(d, name, st);
 	pthread_mutex_lock(&d->lock);
@@ -515,7 +515,7 @@ static int read_pages(struct kvdisk *d, struct kvdisk_read *r, uint64_t hash, in
 						    {.tv_nsec = UTIME_NOW}});
 	close_file(&o);
 	if (st != OK)
-		refuse(d, name, st);
+		refuse_file(d, name, st);
 	return n_good;
 }
 
@@ -538,7 +538,7 @@ static bool read_state(struct kvdisk *d, struct kvdisk_read *r, uint64_t page)
 		st = E_FORMAT;
 	close_file(&o);
 	if (st != OK)
-		refuse(d, name, st);
+		refuse_file(d, name, st);
 	return st == OK;
 }
 

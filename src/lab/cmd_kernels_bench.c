@@ -40,8 +40,8 @@ static enum status queue_case(void *ctx, int i)
 }
 
 /* Measure one case. Each case has a backend of its own, which frees its weights. */
-static enum status measure(const struct kernels_bench_args *a, const struct case_shape *s,
-			   int32_t n_tok, struct measured *out, struct fail *fail)
+static enum status measure_case(const struct kernels_bench_args *a, const struct case_shape *s,
+				int32_t n_tok, struct measured *out, struct fail *fail)
 {
 	struct backend *b;
 	struct kernel_case *c;
@@ -111,7 +111,7 @@ static bool run_case(const struct kernels_bench_args *a, const struct case_shape
 {
 	struct fail fail = {0};
 	struct measured m;
-	if (measure(a, s, n_tok, &m, &fail) != OK) {
+	if (measure_case(a, s, n_tok, &m, &fail) != OK) {
 		fprintf(stderr, "haloctl: %s %s, %d tokens, %s: %s\n", s->model, s->part,
 			(int)n_tok, quant_name(s->quant), fail.text);
 		return false;

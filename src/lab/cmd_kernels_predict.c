@@ -445,9 +445,9 @@ static char *code_for(const char *chip)
 	return found;
 }
 
-static int run(const struct option_set *set, const struct kernels_predict_args *a,
-	       const char *code, const int *prompts, int n_prompts, const int *widths,
-	       int n_widths)
+static int predict_model(const struct option_set *set, const struct kernels_predict_args *a,
+			 const char *code, const int *prompts, int n_prompts, const int *widths,
+			 int n_widths)
 {
 	struct codeobject object;
 	struct prediction p = {.args = a};
@@ -531,7 +531,7 @@ int cmd_kernels_predict(int argc, char **argv)
 	char *code = a.code ? xstrdup(a.code) : code_for(a.chip);
 	if (!code)
 		return options_fault(&set, "--code is needed: this build has no code objects");
-	rc = run(&set, &a, code, prompts, n_prompts, widths, n_widths);
+	rc = predict_model(&set, &a, code, prompts, n_prompts, widths, n_widths);
 	free(code);
 	return rc;
 }

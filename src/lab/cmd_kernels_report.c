@@ -287,7 +287,7 @@ static int report_file(const struct option_set *set, const struct kernels_report
 	return st == OK || st == E_MISSING ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run(const struct option_set *set, const struct kernels_report_args *a)
+static int report_kernels(const struct option_set *set, const struct kernels_report_args *a)
 {
 	int rc = EXIT_OK;
 	for (const char *p = a->code; *p && rc == EXIT_OK;) {
@@ -341,7 +341,7 @@ int cmd_kernels_report(int argc, char **argv)
 		a.part = a.part ? a.part : CASE_FORMAT_PARTS;
 	}
 	if (a.code)
-		return run(&set, &a);
+		return report_kernels(&set, &a);
 	char *all = chip_code_of_build();
 	if (!*all) {
 		free(all);
@@ -349,7 +349,7 @@ int cmd_kernels_report(int argc, char **argv)
 				     "objects");
 	}
 	a.code = all;
-	rc = run(&set, &a);
+	rc = report_kernels(&set, &a);
 	free(all);
 	return rc;
 }

@@ -116,7 +116,7 @@ static struct value next(struct code_reader *r)
 }
 
 /* Skip v and everything in it. */
-static bool skip(struct code_reader *r, struct value v)
+static bool skip_value(struct code_reader *r, struct value v)
 {
 	if (v.kind == KIND_BAD || r->depth > MAX_DEPTH)
 		return false;
@@ -126,7 +126,7 @@ static bool skip(struct code_reader *r, struct value v)
 	bool good = true;
 	r->depth++;
 	for (int64_t i = 0; i < n && good; i++)
-		good = skip(r, next(r));
+		good = skip_value(r, next(r));
 	r->depth--;
 	return good;
 }
@@ -146,7 +146,7 @@ static bool read_arg(struct code_reader *r, struct code_arg *out)
 		return false;
 	for (int64_t i = 0; i < map.n; i++) {
 		struct value key = next(r), v = next(r);
-		if (key.kind != KIND_TEXT || !skip(r, v))
+		if (key.kind != KIND_TEXT || !skip_value(r, v))
 			return false;
 		if (is_key(key, ".offset"))
 			out->offset = (int32_t)v.n;
@@ -197,7 +197,7 @@ static bool read_kernel(struct code_reader *r, struct code_kernel *k)
 				return false;
 			continue;
 		}
-		if (key.kind != KIND_TEXT || !skip(r, v))
+		if (key.kind != KIND_TEXT || !skip_value(r, v))
 			return false;
 		if (is_key(key, ".name") && v.kind == KIND_TEXT && !k->name)
 			k->name = xstrndup(v.text, (size_t)v.n);
@@ -245,7 +245,7 @@ static bool read_metadata(struct str note, struct codeobject *c)
 				return false;
 			continue;
 		}
-		if (key.kind != KIND_TEXT || !skip(&r, v))
+		if (key.kind != KIND_TEXT || !skip_value(&r, v))
 			return false;
 		if (is_key(key, "amdhsa.target") && v.kind == KIND_TEXT)
 			read_target(v, c);
@@ -262,7 +262,7 @@ struct elf {
 };
 
 /* Bytes [at, at + n) of the file; empty if the file is shorter. */
-static struct str part(struct str file, uint64_t at, uint64_t n)
+static struct str file_part(struct str file, uint64_t at, uint64_t n)
 {
 	if (at > file.n || n > file.n - at)
 		return (struct str){NULL, 0};
@@ -271,7 +271,7 @@ static struct str part(struct str file, uint64_t at, uint64_t n)
 
 static bool section(const struct elf *e, size_t i, Elf64_Shdr *out)
 {
-	struct str s = part(e->file, e->head.e_shoff + i * sizeof *out, sizeof *out);
+	struct str s = file_part(e->file, e->head.e_shoff + i * sizeof *out, sizeof *out);
 	if (i >= e->head.e_shnum || !s.p)
 		return false;
 	memcpy(out, s.p, sizeof *out);
@@ -286,10 +286,10 @@ static struct str find_note(struct str notes)
 		memcpy(&n, notes.p, sizeof n);
 		uint64_t name = ((uint64_t)n.n_namesz + 3) / 4 * 4;
 		uint64_t body = ((uint64_t)n.n_descsz + 3) / 4 * 4;
-		struct str out = part(notes, sizeof n + name, n.n_descsz);
+		struct str out = file_part(notes, sizeof n + name, n.n_descsz);
 		if (!out.p || n.n_type == NOTE_METADATA)
 			return out;
-		struct str rest = part(notes, sizeof n + name + body, 0);
+		struct str rest = file_part(notes, sizeof n + name + body, 0);
 		if (!rest.p)
 			break;
 		notes = (struct str){rest.p, notes.n - (size_t)(rest.p - notes.p)};
@@ -301,10 +301,10 @@ static struct str find_note(struct str notes)
 static void read_symbols(const struct elf *e, const Elf64_Shdr *s, struct codeobject *c)
 {
 	Elf64_Shdr names;
-	struct str table = part(e->file, s->sh_offset, s->sh_size);
+	struct str table = file_part(e->file, s->sh_offset, s->sh_size);
 	if (!table.p || !section(e, s->sh_link, &names))
 		return;
-	struct str text = part(e->file, names.sh_offset, names.sh_size);
+	struct str text = file_part(e->file, names.sh_offset, names.sh_size);
 	for (size_t at = 0; at + sizeof(Elf64_Sym) <= table.n; at += sizeof(Elf64_Sym)) {
 		Elf64_Sym sym;
 		memcpy(&sym, table.p + at, sizeof sym);
@@ -322,7 +322,7 @@ static void read_symbols(const struct elf *e, const Elf64_Shdr *s, struct codeob
 static enum status read_elf(struct elf *e, struct codeobject *c, struct fail *fail)
 {
 	Elf64_Shdr s;
-	struct str head = part(e->file, 0, sizeof e->head);
+	struct str head = file_part(e->file, 0, sizeof e->head);
 	if (head.p)
 		memcpy(&e->head, head.p, sizeof e->head);
 	if (!head.p || memcmp(e->head.e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -332,7 +332,7 @@ static enum status read_elf(struct elf *e, struct codeobject *c, struct fail *fa
 	for (size_t i = 0; !c->kernel && section(e, i, &s); i++) {
 		struct str note = {NULL, 0};
 		if (s.sh_type == SHT_NOTE)
-			note = find_note(part(e->file, s.sh_offset, s.sh_size));
+			note = find_note(file_part(e->file, s.sh_offset, s.sh_size));
 		if (note.p && !read_metadata(note, c))
 			return fail_set(fail, E_FORMAT, "%s: its metadata are damaged",
 					e->what);

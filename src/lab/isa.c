@@ -161,7 +161,7 @@ static bool is_hotter(const struct isa_count *a, const struct isa_count *b)
 	return a->n > b->n;
 }
 
-static void finish(const struct listing *k, struct isa_kernel *out)
+static void finish_kernel(const struct listing *k, struct isa_kernel *out)
 {
 	struct isa_loop *loops = xcalloc(k->n + 1, sizeof *loops);
 	bool *in_loop = xcalloc(k->n + 1, sizeof *in_loop);
@@ -213,7 +213,7 @@ static enum status parse_listing(FILE *text, const struct codeobject *c, struct 
 			continue;
 		}
 		if (k) {
-			finish(&now, &out[k - c->kernel]);
+			finish_kernel(&now, &out[k - c->kernel]);
 			n_seen += now.n > 0;
 		}
 		now.n = 0;

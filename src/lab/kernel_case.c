@@ -231,8 +231,8 @@ static double weight_cost(const struct kernel_case *c, int32_t n, int32_t k)
 	return (double)case_weight_bytes(c->shape.quant, n, k, &o);
 }
 
-static enum status load(struct kernel_case *c, const struct case_weight *host,
-			struct weight *out, struct fail *fail)
+static enum status load_case_weight(struct kernel_case *c, const struct case_weight *host,
+				    struct weight *out, struct fail *fail)
 {
 	struct weight w = host->w;
 	w.keeps_rows = c->shape.op == CASE_ROUTER;
@@ -247,7 +247,7 @@ static enum status make_copies(struct kernel_case *c, int i_weight, int32_t n, i
 	struct case_weight h;
 	enum status st = host_make(c, n, k, &h, fail);
 	for (int i = 0; i < c->n_copies && st == OK; i++)
-		st = load(c, &h, &c->copy[i].w[i_weight], fail);
+		st = load_case_weight(c, &h, &c->copy[i].w[i_weight], fail);
 	case_weight_deinit(&h);
 	return st;
 }
@@ -353,7 +353,7 @@ static enum status load_layer(struct kernel_case *c, struct fail *fail)
 			if (c->o.is_null && e > 0) /* one address will do for all */
 				first[e] = first[0];
 			else
-				st = load(c, &h, &first[e], fail);
+				st = load_case_weight(c, &h, &first[e], fail);
 		case_weight_deinit(&h);
 	}
 	c->copy[0].experts = (struct experts){.n = e_count, .gate = w, .up = w + e_count,
@@ -473,7 +473,7 @@ static enum status make_top(struct kernel_case *c)
 
 /* --- creation ------------------------------------------------------------------ */
 
-static enum status make(struct kernel_case *c, struct fail *fail)
+static enum status make_case(struct kernel_case *c, struct fail *fail)
 {
 	size_t n = (size_t)c->o.n_tok * (size_t)c->shape.k;
 	enum status st = OK;
@@ -510,7 +510,7 @@ enum status kernel_case_create(struct backend *b, const struct case_shape *s,
 {
 	struct kernel_case *c = xcalloc(1, sizeof *c);
 	*c = (struct kernel_case){.b = b, .shape = *s, .o = *o, .random = 1};
-	enum status st = make(c, fail);
+	enum status st = make_case(c, fail);
 	if (st == OK)
 		st = b->ops->sync(b, fail);
 	if (st != OK) {

@@ -42,8 +42,8 @@ static enum status run_shape(struct hip *h, const struct kernel_grids_opts *g,
 	return st;
 }
 
-static enum status run(struct hip *h, const struct kernel_grids_opts *g,
-		       struct listener *k, struct fail *fail)
+static enum status run_model(struct hip *h, const struct kernel_grids_opts *g,
+			     struct listener *k, struct fail *fail)
 {
 	struct case_args all = {.model = g->model, .part = g->part};
 	const struct case_shape *s;
@@ -72,7 +72,7 @@ enum status kernel_grids(const struct chip *chip, const struct codeobject *code,
 				  .kernel_dir = o->kernel_dir};
 	enum status st = hip_create(&bo, &b, fail);
 	if (st == OK) {
-		st = run(hip_of(b), o, &k, fail);
+		st = run_model(hip_of(b), o, &k, fail);
 		backend_destroy(b);
 	}
 	null_hip_close();

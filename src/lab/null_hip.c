@@ -29,7 +29,7 @@ static struct {
 
 /* --- known memory ------------------------------------------------------------------ */
 
-static void add(struct null_ranges *s, const void *at, size_t n)
+static void add_range(struct null_ranges *s, const void *at, size_t n)
 {
 	if (s->n == s->cap) {
 		s->cap = s->cap ? 2 * s->cap : 64;
@@ -40,7 +40,7 @@ static void add(struct null_ranges *s, const void *at, size_t n)
 
 static void learn(const void *at, size_t n)
 {
-	add(&null.known, at, n);
+	add_range(&null.known, at, n);
 	null.is_sorted = false;
 }
 
@@ -110,7 +110,7 @@ static int null_malloc(void **out, size_t bytes)
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return HIP_ERROR_OUT_OF_MEMORY;
-	add(&null.mapped, p, bytes);
+	add_range(&null.mapped, p, bytes);
 	*out = p;
 	return HIP_SUCCESS;
 }

@@ -299,7 +299,7 @@ static enum status copy_code(struct record *r, const char *path, struct fail *fa
 	return st;
 }
 
-static void destroy(struct record *r)
+static void destroy_record(struct record *r)
 {
 	codeobject_deinit(&r->code);
 	buf_deinit(&r->json);
@@ -325,7 +325,7 @@ enum status record_create(struct hip *h, const char *dir, const char *const *cod
 	for (int i = 0; i < n_code && st == OK; i++)
 		st = copy_code(r, code[i], fail);
 	if (st != OK) {
-		destroy(r);
+		destroy_record(r);
 		return st;
 	}
 	h->on_launch = on_launch;
@@ -352,6 +352,6 @@ enum status record_finish(struct record *r, const char *about, int *out_n,
 	enum status st = r->fail.code;
 	if (st != OK)
 		fail_set(fail, st, "%s", r->fail.text);
-	destroy(r);
+	destroy_record(r);
 	return st;
 }

@@ -200,7 +200,7 @@ static double difference_as(const char *p, const char *q, size_t n, size_t size)
 	return worst;
 }
 
-static enum status compare(struct kernel_replay *r, const char *kernel)
+static enum status compare_results(struct kernel_replay *r, const char *kernel)
 {
 	bool is_equal = true;
 	double worst = 0;
@@ -256,7 +256,7 @@ static enum status replay_launch(struct kernel_replay *r)
 	if (st == OK)
 		st = launch(r, root);
 	if (st == OK)
-		st = compare(r, json_string_value(json_object_get(root, "kernel")));
+		st = compare_results(r, json_string_value(json_object_get(root, "kernel")));
 	free_buffers(r);
 	json_decref(root);
 	return st;

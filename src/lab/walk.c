@@ -394,7 +394,7 @@ static size_t branch(struct walk_wave *w, const struct walk_inst *i, size_t at)
 	return is_taken && i->target >= 0 ? (size_t)i->target : at + 1;
 }
 
-static void step(struct walk_wave *w, const struct walk_inst *i)
+static void step_wave(struct walk_wave *w, const struct walk_inst *i)
 {
 	switch (i->class) {
 	case WALK_VALU:
@@ -490,7 +490,7 @@ static bool walk_to_barrier(struct walk_wave *w, const struct walk_code *code)
 		if (w->has_ended)
 			return true;
 		w->at = i->class == WALK_BRANCH ? branch(w, i, w->at) : w->at + 1;
-		step(w, i);
+		step_wave(w, i);
 		if (i->class == WALK_BARRIER)
 			return true;
 	}

@@ -38,7 +38,7 @@ void walk_lines_destroy(struct walk_lines *s)
 	free(s);
 }
 
-static struct slot *find(struct slot *slot, size_t cap, uint64_t key)
+static struct slot *find_slot(struct slot *slot, size_t cap, uint64_t key)
 {
 	size_t at = (key * 0x9E3779B97F4A7C15u) >> 20 & (cap - 1);
 	while (slot[at].key && slot[at].key != key)
@@ -52,7 +52,7 @@ static void grow(struct walk_lines *s)
 	struct slot *bigger = xcalloc(cap, sizeof *bigger);
 	for (size_t i = 0; i < s->cap; i++)
 		if (s->slot[i].key)
-			*find(bigger, cap, s->slot[i].key) = s->slot[i];
+			*find_slot(bigger, cap, s->slot[i].key) = s->slot[i];
 	free(s->slot);
 	s->slot = bigger;
 	s->cap = cap;
@@ -63,7 +63,7 @@ static void add_line(struct walk_wave *w, uint64_t line, bool known)
 	/* If the address is a guess, assume that groups do not share the line. */
 	struct walk_lines *s = w->lines;
 	uint64_t key = (line + 1) | (known ? 0 : (uint64_t)(w->group + 1) << 58);
-	struct slot *p = find(s->slot, s->cap, key);
+	struct slot *p = find_slot(s->slot, s->cap, key);
 	bool is_new = !p->key;
 	if (is_new)
 		*p = (struct slot){key, w->x, w->y, w->group - 1};

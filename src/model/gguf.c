@@ -114,7 +114,7 @@ static bool read_string(struct gguf_reader *r, struct str *out)
 }
 
 /* Skip n elements of a type. E_FORMAT without a message: the file is too short. */
-static enum status skip(struct gguf_reader *r, uint64_t type, uint64_t n, int depth)
+static enum status skip_values(struct gguf_reader *r, uint64_t type, uint64_t n, int depth)
 {
 	if (type != GGUF_STRING && type != GGUF_ARRAY) {
 		if (n > left(r) / types[type].n_bytes)
@@ -132,7 +132,7 @@ static enum status skip(struct gguf_reader *r, uint64_t type, uint64_t n, int de
 		}
 		if (depth == MAX_DEPTH || !read_bytes(r, 4, &inner) || !read_bytes(r, 8, &count) ||
 		    inner >= GGUF_TYPE_COUNT ||
-		    skip(r, inner, count, depth + 1) != OK)
+		    skip_values(r, inner, count, depth + 1) != OK)
 			return E_FORMAT;
 	}
 	return OK;
@@ -155,7 +155,7 @@ static enum status read_value(struct gguf_reader *r, const char *key,
 	out->type = (enum gguf_type)type;
 	out->n = n;
 	out->p = r->p;
-	return skip(r, type, n, 0) == OK
+	return skip_values(r, type, n, 0) == OK
 		       ? OK
 		       : fail_at(r->fail, E_FORMAT, key, "%s: %s goes on behind the file's end, "
 				 "or has arrays in arrays below %d levels", r->path, where,

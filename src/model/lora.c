@@ -144,7 +144,7 @@ static enum status decode(struct lora_reader *r, const struct tensor *t, float *
 }
 
 /* Takes A (R, K) or B (N, R). */
-static enum status take(struct lora_reader *r, const struct tensor *t)
+static enum status take_matrix(struct lora_reader *r, const struct tensor *t)
 {
 	struct str name;
 	char which = 0;
@@ -192,7 +192,7 @@ static enum status unpair(struct lora_reader *r, struct lora_module *o)
 	return OK;
 }
 
-static enum status finish(struct lora_reader *r, struct lora_module *o)
+static enum status finish_module(struct lora_reader *r, struct lora_module *o)
 {
 	if (!o->k || !o->n)
 		return bad(r, o->file_name, o->k ? "has no B" : "has no A");
@@ -214,9 +214,9 @@ static enum status take_all(struct lora_reader *r, const struct safetensors *fil
 	strmap_init(&r->by_file_name, file->n);
 	strmap_init(&l->by_name, file->n);
 	for (size_t i = 0; i < file->n && st == OK; i++)
-		st = take(r, &file->tensors[i]);
+		st = take_matrix(r, &file->tensors[i]);
 	for (size_t i = 0; i < l->n_modules && st == OK; i++)
-		st = finish(r, &l->modules[i]);
+		st = finish_module(r, &l->modules[i]);
 	strmap_deinit(&r->by_file_name);
 	if (st == OK && !l->n_modules)
 		st = fail_set(r->fail, E_FORMAT, "%.200s: no tensors", r->path);

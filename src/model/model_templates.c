@@ -53,7 +53,7 @@ static enum status read_text(const char *dir, const char *name, char **out, stru
 	return st;
 }
 
-static enum status keep(const json_t *v, const char *file, char **out, struct fail *fail)
+static enum status keep_template(const json_t *v, const char *file, char **out, struct fail *fail)
 {
 	if (!json_is_string(v))
 		return fail_at(fail, E_FORMAT, "chat_template", "%s: chat_template is %s", file,
@@ -84,14 +84,14 @@ static enum status of_json(const json_t *config, const char *file, struct model_
 	if (!v)
 		return OK;
 	if (!json_is_array(v) && !json_is_object(v))
-		return keep(v, file, &t->plain, fail);
+		return keep_template(v, file, &t->plain, fail);
 	const json_t *plain = named(v, "default"), *tools = named(v, "tool_use");
 	if (!plain)
 		return fail_at(fail, E_FORMAT, "chat_template", "%s: no chat_template is named "
 			       "\"default\"; a file chat_template.jinja in the folder, or the "
 			       "setting `chat_template`, can give one", file);
-	enum status st = keep(plain, file, &t->plain, fail);
-	return st == OK && tools ? keep(tools, file, &t->tool_use, fail) : st;
+	enum status st = keep_template(plain, file, &t->plain, fail);
+	return st == OK && tools ? keep_template(tools, file, &t->tool_use, fail) : st;
 }
 
 static enum status of_processor(const char *dir, struct model_templates *t, struct fail *fail)

@@ -344,7 +344,7 @@ static int32_t sample_cands(struct sampler *s, int32_t n)
 
 /* Gathers the candidates by id with their weights, if top_k is off or too large for the
  * heap. Cuts at top_k, and at top_p unless top_k must come first. */
-static int32_t gather(struct sampler *s, double sum, bool has_k, bool has_p)
+static int32_t gather_candidates(struct sampler *s, double sum, bool has_k, bool has_p)
 {
 	const struct sampler_params *p = &s->p;
 	float floor = 0;
@@ -429,7 +429,7 @@ static int32_t sample_distribution(struct sampler *s, const float *x, float max)
 					     1 / p->temperature, s->scratch);
 		if (!has_k && !has_p && p->min_p <= 0 && !sampler_has_xtc(p))
 			return sample_all(s, s->scratch, sum);
-		n = gather(s, sum, has_k, has_p);
+		n = gather_candidates(s, sum, has_k, has_p);
 	}
 	return sampler_draw_cands(s, n, has_k && has_p);
 }

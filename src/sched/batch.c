@@ -497,7 +497,7 @@ static int n_to_plan(const struct sched *s)
 	return n > 0 ? n : s->n_run;
 }
 
-static void plan(struct sched *s)
+static void plan_step(struct sched *s)
 {
 	struct policy_limits limits = {
 		.max_batch_tok = engine_max_batch_tok(s->o.engine),
@@ -520,7 +520,7 @@ static void plan(struct sched *s)
 
 /* Reserves pages for the tokens of run[i]. Where there are none, the last choices are
  * preempted; a choice alone is ended. */
-static void reserve(struct sched *s, int i)
+static void reserve_pages(struct sched *s, int i)
 {
 	struct sched_choice *c = s->run[i];
 	for (;;) {
@@ -556,7 +556,7 @@ static int make_slices(struct sched *s)
 	int n = 0;
 	for (int i = 0; i < s->n_plan; i++)
 		if (s->n_tok[i] > 0 && choice_is_running(s->run[i]))
-			reserve(s, i);
+			reserve_pages(s, i);
 	for (int i = 0; i < s->n_plan; i++) {
 		if (s->n_tok[i] == 0 || !choice_is_running(s->run[i]))
 			continue;
@@ -827,7 +827,7 @@ bool batch_iterate(struct sched *s, int64_t now_us)
 	did |= go_on_fetching(s, s->waiting.head, now_us);
 	admit(s, now_us);
 	collect_running(s);
-	plan(s);
+	plan_step(s);
 	int n = make_slices(s);
 	if (n == 0)
 		return engine_disk_work(s->o.engine, IDLE_COPY) || did || s->n_run > 0;

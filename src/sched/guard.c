@@ -142,7 +142,7 @@ enum status guard_mask(struct guard *g, const struct outparse *parse,
 
 /* --- moving on ----------------------------------------------------------- */
 
-static enum status advance(struct guard *g, struct str bytes)
+static enum status advance_guard(struct guard *g, struct str bytes)
 {
 	enum status of_content = E_INVAL, of_call = E_INVAL;
 	if (g->has_content)
@@ -169,7 +169,7 @@ enum status guard_follow(struct guard *g, int32_t id)
 {
 	struct buf bytes = {0};
 	grammar_add_token(g->t, id, &bytes);
-	enum status st = advance(g, buf_str(&bytes));
+	enum status st = advance_guard(g, buf_str(&bytes));
 	buf_deinit(&bytes);
 	return st;
 }
@@ -177,7 +177,7 @@ enum status guard_follow(struct guard *g, int32_t id)
 enum status guard_add_text(struct guard *g, struct str text)
 {
 	g->has_content = g->content != NULL;
-	return g->has_content ? advance(g, text) : OK;
+	return g->has_content ? advance_guard(g, text) : OK;
 }
 
 bool guard_must_end(const struct guard *g)

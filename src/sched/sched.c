@@ -94,7 +94,7 @@ struct sched *sched_create(const struct sched_opts *o)
 }
 
 /* Gauges are sums over the models that are in memory. */
-static void tell(struct sched *s, const struct sched_gauges *g)
+static void tell_gauges(struct sched *s, const struct sched_gauges *g)
 {
 	struct sched_gauges *told = &s->told;
 	metric_share(METRIC_REQUESTS_RUNNING, &told->running, g->running);
@@ -119,7 +119,7 @@ void sched_destroy(struct sched *s)
 	while (s->n_open > 0)
 		sched_iterate(s);
 	engine_set_on_disk(s->o.engine, NULL, NULL);
-	tell(s, &(struct sched_gauges){0});
+	tell_gauges(s, &(struct sched_gauges){0});
 	emit_deinit(&s->emit);
 	batch_deinit(s);
 	grammar_vocab_destroy(s->vocab);
@@ -366,7 +366,7 @@ static enum status why_end(struct sched *s, struct request *r, int64_t now_us,
 	return OK;
 }
 
-static void sweep(struct sched *s, struct req_list *l, int64_t now_us)
+static void sweep_list(struct sched *s, struct req_list *l, int64_t now_us)
 {
 	struct fail f;
 	for (struct request *r = l->head; r; r = r->next)
@@ -415,7 +415,7 @@ static void publish(struct sched *s)
 	struct engine_stats stats;
 	engine_stats(e, &stats);
 	metric_set(METRIC_KV_PAGE_TOKENS, engine_page_size(e));
-	tell(s, &(struct sched_gauges){
+	tell_gauges(s, &(struct sched_gauges){
 		.running = n_running, .background = n_background,
 		.waiting = atomic_load(&s->n_queued) + n_paused,
 		.waiting_tok = (double)atomic_load(&s->n_queued_tok), .pages = total,
@@ -429,8 +429,8 @@ bool sched_iterate(struct sched *s)
 	if (s->o.health)
 		health_beat(s->o.health, now_us);
 	take_inbox(s, now_us);
-	sweep(s, &s->waiting, now_us);
-	sweep(s, &s->active, now_us);
+	sweep_list(s, &s->waiting, now_us);
+	sweep_list(s, &s->active, now_us);
 	bool did = batch_iterate(s, now_us);
 	did |= reap(s, &s->waiting);
 	did |= reap(s, &s->active);

@@ -62,7 +62,7 @@ bool schema_is_frugal(const struct schema_reader *x)
 	return x->n_work > MAX_WORK / 4;
 }
 
-static const struct json_node *keep(struct schema_reader *x, struct json_node n)
+static const struct json_node *keep_node(struct schema_reader *x, struct json_node n)
 {
 	struct json_node *copy = arena_alloc(&x->arena, sizeof *copy);
 	*copy = n;
@@ -72,13 +72,13 @@ static const struct json_node *keep(struct schema_reader *x, struct json_node n)
 const struct json_node *schema_get(struct schema_reader *x,
 				   const struct json_node *up, const char *key)
 {
-	return keep(x, json_read_get(up, key));
+	return keep_node(x, json_read_get(up, key));
 }
 
 const struct json_node *schema_item(struct schema_reader *x,
 				    const struct json_node *up, size_t i)
 {
-	return keep(x, json_read_item(up, i));
+	return keep_node(x, json_read_item(up, i));
 }
 
 const struct json_node *schema_make(struct schema_reader *x, const struct json_node *up,
@@ -90,8 +90,8 @@ const struct json_node *schema_make(struct schema_reader *x, const struct json_n
 		schema_refuse(x, up, "cannot be read: it is not as the standard has it");
 		v = json_false();
 	}
-	return keep(x, (struct json_node){.v = v, .up = up->up, .key = up->key,
-					  .index = up->index});
+	return keep_node(x, (struct json_node){.v = v, .up = up->up, .key = up->key,
+					       .index = up->index});
 }
 
 json_t *schema_made(struct schema_reader *x, struct str of)
@@ -366,8 +366,8 @@ static const json_t *find_values(struct schema_reader *x, const struct schema_li
 	return *one ? *one : values;
 }
 
-static enum schema_verdict judge(struct schema_reader *x, const struct schema_list *l,
-				 const json_t *v)
+static enum schema_verdict judge_value(struct schema_reader *x, const struct schema_list *l,
+				       const json_t *v)
 {
 	enum schema_verdict out = VALUE_YES;
 	for (size_t i = 0; i < l->n && out != VALUE_NO; i++) {
@@ -389,7 +389,7 @@ bool schema_values(struct schema_reader *x, const struct schema_list *l, int typ
 	for (size_t i = 0; i < n && x->st == OK; i++) {
 		const json_t *v = one ? one : json_array_get(values, i);
 		enum schema_verdict is =
-			schema_type_of(v) & types ? judge(x, l, v) : VALUE_NO;
+			schema_type_of(v) & types ? judge_value(x, l, v) : VALUE_NO;
 		if (is == VALUE_UNKNOWN)
 			return false;
 		if (is == VALUE_YES)

@@ -68,7 +68,7 @@ static void add_query(const struct fast_attention *j, struct work *w, int t, int
 }
 
 /* Collect the queries of tile i, key head g, chunk c. */
-static void gather(const struct fast_attention *j, int i, int g, int c, struct work *w)
+static void gather_queries(const struct fast_attention *j, int i, int g, int c, struct work *w)
 {
 	const struct attention_args *a = j->a;
 	int seq = 0;
@@ -137,7 +137,7 @@ static void run_tiles(void *arg, int begin_unit, int end)
 	for (int unit = begin_unit; unit < end; unit++) {
 		int tile, g, chunk;
 		locate(j, unit, &tile, &g, &chunk);
-		gather(j, tile, g, chunk, &w);
+		gather_queries(j, tile, g, chunk, &w);
 		for (int i = 0; i < w.u.n; i++) {
 			total[i].acc = acc + (size_t)i * (size_t)j->pitch;
 			cpu_attention_fast_begin(j, &w, i, &total[i]);
@@ -168,7 +168,7 @@ static void run_parts(void *arg, int begin_unit, int end)
 	for (int i = begin_unit; i < end; i++) {
 		int unit = i / j->n_ranges, range = i % j->n_ranges, tile, g, chunk;
 		locate(j, unit, &tile, &g, &chunk);
-		gather(j, tile, g, chunk, &w);
+		gather_queries(j, tile, g, chunk, &w);
 		run_range(j, &w, range);
 		for (int k = 0; k < w.u.n; k++) {
 			float *p = part_at(j, unit, range, k);
@@ -189,7 +189,7 @@ static void run_joins(void *arg, int begin_unit, int end)
 	for (int unit = begin_unit; unit < end; unit++) {
 		int tile, g, chunk;
 		locate(j, unit, &tile, &g, &chunk);
-		gather(j, tile, g, chunk, &w);
+		gather_queries(j, tile, g, chunk, &w);
 		for (int i = 0; i < w.u.n; i++) {
 			struct cpu_state total = {.acc = acc};
 			cpu_attention_fast_begin(j, &w, i, &total);

@@ -116,8 +116,8 @@ static float number(const struct head_view *v, int t, int c)
 	return ((const float *)v->p)[head_view_at(v, t, c)];
 }
 
-static void prepare(const struct delta_rule_args *a, int t, int h,
-		    struct token_of_head *out)
+static void prepare_token(const struct delta_rule_args *a, int t, int h,
+			  struct token_of_head *out)
 {
 	int n_keys = a->n_k_heads * a->k_dim;
 	int key = (a->heads_tiled ? h % a->n_k_heads
@@ -192,7 +192,7 @@ static void run_rows(const struct delta_rule_args *a, int b, int h, int v0)
 	if (st->from[b] >= 0)
 		memcpy(s, state_rows(a, st->from[b], h, v0), n_bytes);
 	for (int t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
-		prepare(a, t, h, &x);
+		prepare_token(a, t, h, &x);
 		for (int v = 0; v < n_rows; v += 4)
 			four_rows(s + (size_t)v * (size_t)n, n, &x, v0 + v);
 		if (st->save_at[b] == t && st->save[b] >= 0)

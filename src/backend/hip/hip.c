@@ -42,7 +42,7 @@ enum status hip_refuse(struct hip *h, const char *fmt, ...)
 
 /* --- table of operations ------------------------------------------------------------ */
 
-static void destroy(struct backend *b)
+static void destroy_hip(struct backend *b)
 {
 	struct hip *h = hip_of(b);
 	if (h->stream)
@@ -95,7 +95,7 @@ static const struct backend_ops hip_ops = {
 	.step_begin = hip_step_begin,
 	.step_end = hip_step_end,
 	.profile_device = hip_profile_device,
-	.destroy = destroy,
+	.destroy = destroy_hip,
 };
 
 /* --- creation --------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ enum status hip_create(const struct backend_opts *o, struct backend **out,
 	strmap_init(&h->names, 64);
 	enum status st = open_all(h, o, fail);
 	if (st != OK) {
-		destroy(&h->base);
+		destroy_hip(&h->base);
 		return st;
 	}
 	h->base.few_tok = MIN(h->tile_from, h->moe_tile_from) - 1;

@@ -523,8 +523,8 @@ static enum status choose_way(struct hip *h, const struct moe_experts_args *a,
 }
 
 /* Run the routed or the shared part of the experts, for the tokens of l. */
-static enum status run(struct hip *h, const struct moe_experts_args *a,
-		       const struct hip_experts_legs *x, struct moe_launch l)
+static enum status run_experts(struct hip *h, const struct moe_experts_args *a,
+			       const struct hip_experts_legs *x, struct moe_launch l)
 {
 	struct hip_experts_way way;
 	enum status st = choose_way(h, a, x, &l, &way);
@@ -563,7 +563,7 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	if (st == OK && is_in_slots)
 		st = choose_way(h, a, &x->routed, &l, &way);
 	if (st == OK)
-		st = is_in_slots ? hip_slots_run(h, a, &way, l) : run(h, a, &x->routed, l);
+		st = is_in_slots ? hip_slots_run(h, a, &way, l) : run_experts(h, a, &x->routed, l);
 	if (st != OK || !ex->shared_gate || x->has_slot)
 		return st;
 	profile_enter(b->profile, PROFILE_SHARED);
@@ -571,5 +571,5 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	l.n_used = 0;
 	l.n_slots = 1;
 	l.ffn = ex->shared_gate->n;
-	return run(h, a, &x->shared, l);
+	return run_experts(h, a, &x->shared, l);
 }

@@ -236,7 +236,7 @@ static enum status renew_stream(struct hip *h)
 }
 
 /* End the capture, make s->exec of it, and launch it. */
-static enum status keep(struct hip *h, struct hip_graph_slot *s, bool *out_again)
+static enum status keep_graph(struct hip *h, struct hip_graph_slot *s, bool *out_again)
 {
 	hip_graph g = NULL;
 	int error = h->api.hipStreamEndCapture(h->stream, &g);
@@ -272,7 +272,7 @@ enum status hip_step_end(struct backend *b, bool *out_again)
 	*out_again = false;
 	h->step = NULL;
 	if (s)
-		return keep(h, s, out_again);
+		return keep_graph(h, s, out_again);
 	if (h->step_launches)
 		b->n_step_launches = h->step_launches;
 	return OK;

@@ -280,7 +280,7 @@ enum status hip_slots_end(struct backend *b, struct fail *fail)
 	return st;
 }
 
-static void destroy(struct hip_slots *s)
+static void destroy_slots(struct hip_slots *s)
 {
 	struct hip *h = s->h;
 	backend_experts_deinit(&s->all);
@@ -304,6 +304,6 @@ void hip_slots_destroy(struct hip *h)
 	while (h->slots) {
 		struct hip_slots *s = h->slots;
 		h->slots = s->next;
-		destroy(s);
+		destroy_slots(s);
 	}
 }

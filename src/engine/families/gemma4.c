@@ -57,8 +57,8 @@ static enum status gemma4_alloc(struct graph *g, struct fail *fail)
 }
 
 /* both (2, T, D): the sum of the two parts' outputs, then the experts' output before its norm. */
-static enum status experts(struct graph *g, const struct layer *l, const struct graph_step *s,
-			   struct fail *fail)
+static enum status gemma4_experts(struct graph *g, const struct layer *l,
+				  const struct graph_step *s, struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
 	float *both = g->own.both, *y = both + (size_t)t * (size_t)g->dim;
@@ -91,7 +91,7 @@ static enum status both_parts(struct graph *g, const struct layer *l, const stru
 	profile_enter(g->b->profile, PROFILE_DOWN);
 	LINEAR(.n_tok = t, .x = g->mlp.gate, .n_out = 1,
 	       .out = {{.w = &l->mlp.down, .y = g->part, .is_f32 = true}});
-	TRY(experts(g, l, s, fail));
+	TRY(gemma4_experts(g, l, s, fail));
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->part,
 	    .weight = l->norms[NORM_DENSE_POST], .sum = g->own.both);
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->own.both,

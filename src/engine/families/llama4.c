@@ -35,8 +35,8 @@ static enum status llama4_alloc(struct graph *g, struct fail *fail)
 }
 
 /* Each token has one expert (config_llama4_read), so one weight. */
-static enum status experts(struct graph *g, const struct layer *l, const struct graph_step *s,
-			   struct fail *fail)
+static enum status llama4_experts(struct graph *g, const struct layer *l,
+				  const struct graph_step *s, struct fail *fail)
 {
 	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
 	int32_t t = s->b->n_tok;
@@ -67,7 +67,7 @@ static enum status llama4_run(struct graph *g, const struct layer *l, const stru
 	PART(attend_out);
 	/* x += Wdown (silu(Wgate norm(x)) * Wup norm(x)), or of experts */
 	if (l->experts.n)
-		return experts(g, l, s, fail);
+		return llama4_experts(g, l, s, fail);
 	PART(mlp_run, .m = &l->mlp, .norm = &between);
 	return OK;
 }

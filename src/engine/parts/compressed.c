@@ -323,8 +323,8 @@ static enum status compressed_choose(struct graph *g, const struct layer *l,
 }
 
 /* Makes r->y: attention of each token, as a sequence of its own, to the rows that it sees. */
-static enum status attend(struct graph *g, const struct layer *l, const struct graph_step *s,
-			  struct fail *fail)
+static enum status attend_rows(struct graph *g, const struct layer *l, const struct graph_step *s,
+			       struct fail *fail)
 {
 	const struct compressed *a = &l->compressed;
 	const struct compressed_scratch *r = &g->compressed;
@@ -359,7 +359,7 @@ enum status compressed_run(struct graph *g, const struct layer *l, const struct 
 	if (st == OK && is_chosen(a))
 		st = compressed_choose(g, l, s, fail);
 	graph_enter_attention(g, s, a->window, (size_t)a->head_dim * dtype_bytes(rows.type));
-	st = st == OK ? attend(g, l, s, fail) : st;
+	st = st == OK ? attend_rows(g, l, s, fail) : st;
 	if (st != OK)
 		return st;
 	profile_enter(g->b->profile, PROFILE_OUT);

@@ -148,8 +148,8 @@ static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 }
 
 /* Puts keys of the step's tokens into their pages, and makes rotated queries. */
-static enum status prepare(struct graph *g, const struct layer *l, const struct graph_step *s,
-			   struct fail *fail)
+static enum status prepare_keys(struct graph *g, const struct layer *l, const struct graph_step *s,
+				struct fail *fail)
 {
 	const struct indexer *x = &l->indexer;
 	const struct indexer_scratch *r = &g->indexer;
@@ -185,7 +185,7 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 	int32_t n_tok = s->b->n_tok, top = top_of(x), t = 0;
 	bool has_key = !x->q_lora && !x->is_apart;
 	int32_t n = (x->n_heads + has_key) * x->dim;
-	enum status st = (x->q_lora ? prepare_of_mla : prepare)(g, l, s, fail);
+	enum status st = (x->q_lora ? prepare_of_mla : prepare_keys)(g, l, s, fail);
 	if (st != OK)
 		return st;
 	do {

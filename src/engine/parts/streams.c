@@ -40,8 +40,8 @@ static enum status load_balanced(struct graph *g, int i, enum streams_part part,
 	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 }
 
-static enum status load(struct graph *g, int i, enum streams_part part, struct stream_gates *h,
-			struct fail *fail)
+static enum status load_gates(struct graph *g, int i, enum streams_part part,
+			      struct stream_gates *h, struct fail *fail)
 {
 	int32_t wide = g->streams.count * g->dim;
 	if (g->streams.n_iters)
@@ -62,15 +62,15 @@ static enum status load(struct graph *g, int i, enum streams_part part, struct s
 
 enum status streams_load_top(struct graph *g, struct fail *fail)
 {
-	return load(g, -1, STREAMS_LAST, &g->streams.last, fail);
+	return load_gates(g, -1, STREAMS_LAST, &g->streams.last, fail);
 }
 
 enum status streams_load(struct graph *g, int i, struct fail *fail)
 {
-	enum status st = load(g, i, STREAMS_MIXER, &g->layers[i].gates[STREAMS_MIXER], fail);
+	enum status st = load_gates(g, i, STREAMS_MIXER, &g->layers[i].gates[STREAMS_MIXER], fail);
 	if (st != OK)
 		return st;
-	return load(g, i, STREAMS_MLP, &g->layers[i].gates[STREAMS_MLP], fail);
+	return load_gates(g, i, STREAMS_MLP, &g->layers[i].gates[STREAMS_MLP], fail);
 }
 
 enum status streams_alloc(struct graph *g, struct fail *fail)
