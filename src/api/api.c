@@ -68,7 +68,7 @@ static void add_served(struct api *a, const char *name, const struct model *m, i
 	int64_t n[QUANT_COUNT] = {0}, holds;
 	struct served *s = &a->served[a->n_served++];
 	*s = (struct served){.name = name, .model = m, .n_ctx = n_ctx,
-			     .is_reader = a->n_served > 1, .n_params = model_n_params(m),
+			     .is_embedder = a->n_served > 1, .n_params = model_n_params(m),
 			     .format = QUANT_F32};
 	for (size_t i = 0; i < tensors_count(m->tensors); i++) {
 		const struct tensor *t = tensors_at(m->tensors, i);
@@ -82,12 +82,12 @@ static void add_served(struct api *a, const char *name, const struct model *m, i
 
 static void add_all_served(struct api *a)
 {
-	const struct embed *readers[] = {a->embedder, a->reranker};
+	const struct embed *embedders[] = {a->embedder, a->reranker};
 	add_served(a, a->model_name, a->chat.model, a->n_ctx);
-	for (size_t i = 0; i < ARRAY_LEN(readers); i++)
-		if (readers[i])
-			add_served(a, embed_name(readers[i]), embed_model(readers[i]),
-				   embed_n_ctx(readers[i]));
+	for (size_t i = 0; i < ARRAY_LEN(embedders); i++)
+		if (embedders[i])
+			add_served(a, embed_name(embedders[i]), embed_model(embedders[i]),
+				   embed_n_ctx(embedders[i]));
 }
 
 struct api_memory *api_memory_create(const struct api_memory *first)

@@ -17,7 +17,7 @@ struct served {
 	const char *name;
 	const struct model *model;
 	int32_t n_ctx;
-	bool is_reader; /* it writes no text */
+	bool is_embedder; /* it writes no text */
 	int64_t n_bytes, n_params;
 	enum quant format; /* of most bytes of its weights */
 };

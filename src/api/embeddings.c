@@ -6,7 +6,7 @@
  * it (Kusupati et al., Matryoshka Representation Learning, 2022).
  */
 #include "api/params.h"
-#include "api/readers.h"
+#include "api/embed_texts.h"
 #include "api/text_call.h"
 #include "base/clock.h"
 #include "embed/embed_pool.h"
@@ -15,7 +15,7 @@
 #define MAX_INPUTS 2048
 
 struct embeddings {
-	struct readers_batch batch;
+	struct embed_texts batch;
 	bool is_base64;
 	int64_t n_dims; /* numbers in each vector */
 };
@@ -23,7 +23,7 @@ struct embeddings {
 /* --- in ---------------------------------------------------------------------- */
 
 static enum status add_text(const struct embed *e, const struct json_node *at,
-			    struct readers_batch *b, struct fail *fail)
+			    struct embed_texts *b, struct fail *fail)
 {
 	struct str text;
 	struct marked m = {0};
@@ -34,11 +34,11 @@ static enum status add_text(const struct embed *e, const struct json_node *at,
 	marked_add(&m, text, TRUST_USER);
 	st = tokenizer_encode_alone(embed_model(e)->tokenizer, &m, &b->ids, fail);
 	marked_deinit(&m);
-	return st == OK ? readers_add(e, b, first, at, fail) : st;
+	return st == OK ? embed_texts_add(e, b, first, at, fail) : st;
 }
 
 static enum status add_ids(const struct embed *e, const struct json_node *at,
-			   struct readers_batch *b, struct fail *fail)
+			   struct embed_texts *b, struct fail *fail)
 {
 	struct arena arena;
 	int32_t *ids;
@@ -50,11 +50,11 @@ static enum status add_ids(const struct embed *e, const struct json_node *at,
 	for (size_t i = 0; st == OK && i < n; i++)
 		ids_add(&b->ids, ids[i]);
 	arena_deinit(&arena);
-	return st == OK ? readers_add(e, b, first, at, fail) : st;
+	return st == OK ? embed_texts_add(e, b, first, at, fail) : st;
 }
 
 static enum status read_input(const struct embed *e, const struct json_node *at,
-			      struct readers_batch *b, struct fail *fail)
+			      struct embed_texts *b, struct fail *fail)
 {
 	size_t n = 0;
 	if (json_is_string(at->v))
@@ -154,14 +154,14 @@ static enum status embeddings(const struct api *a, const struct text_input *in, 
 			      struct fail *fail)
 {
 	struct embeddings v = {0};
-	enum status st = readers_check(a->embedder, "embedding_model", in->body, fail);
+	enum status st = embed_texts_check(a->embedder, "embedding_model", in->body, fail);
 	if (st == OK)
 		st = read_body(a->embedder, in->body, &v, fail);
 	if (st == OK)
-		st = readers_run(a->embedder, &v.batch, in->is_gone, fail);
+		st = embed_texts_run(a->embedder, &v.batch, in->is_gone, fail);
 	if (st == OK)
 		add_answer(a->embedder, &v, out);
-	readers_deinit(&v.batch);
+	embed_texts_deinit(&v.batch);
 	return st;
 }
 
@@ -181,14 +181,14 @@ static enum status run_ollama(const struct api *a, const struct text_input *in, 
 {
 	struct json_node input = json_read_get(in->body, key);
 	struct json_node dims = json_read_get(in->body, "dimensions");
-	enum status st = readers_check(a->embedder, "embedding_model", in->body, fail);
+	enum status st = embed_texts_check(a->embedder, "embedding_model", in->body, fail);
 	if (st != OK)
 		return st;
 	v->n_dims = embed_width(a->embedder);
 	st = json_read_int(&dims, 1, embed_width(a->embedder), &v->n_dims, fail);
 	if (st == OK)
 		st = read_input(a->embedder, &input, &v->batch, fail);
-	return st == OK ? readers_run(a->embedder, &v->batch, in->is_gone, fail) : st;
+	return st == OK ? embed_texts_run(a->embedder, &v->batch, in->is_gone, fail) : st;
 }
 
 static enum status embed_many(const struct api *a, const struct text_input *in, struct buf *out,
@@ -206,7 +206,7 @@ static enum status embed_many(const struct api *a, const struct text_input *in, 
 			 "\"prompt_eval_count\":%zu}",
 			 (long long)(clock_now_us(a->clock) - from) * 1000, v.batch.ids.n);
 	}
-	readers_deinit(&v.batch);
+	embed_texts_deinit(&v.batch);
 	return st;
 }
 
@@ -230,7 +230,7 @@ static enum status embed_one(const struct api *a, const struct text_input *in, s
 		add_vectors(a->embedder, &v, out);
 		buf_add_c(out, '}');
 	}
-	readers_deinit(&v.batch);
+	embed_texts_deinit(&v.batch);
 	return st;
 }
 

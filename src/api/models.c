@@ -94,14 +94,14 @@ static void add_closed(const struct api_row *row, struct str id, struct buf *out
 }
 
 /* Adds the model of /v1/embeddings or of /v1/rerank. */
-static void add_reader(const struct api_row *row, const struct served *s, struct buf *out)
+static void add_embedder(const struct api_row *row, const struct served *s, struct buf *out)
 {
 	add_entry(row, str_of(s->name), s, NULL, out);
 	buf_add_c(out, '}');
 }
 
-/* The row whose models that read stand for those of all; NULL: there are none. */
-static const struct api_row *find_readers(const struct api_row *rows, int n)
+/* The row whose embedders stand for those of all; NULL: there are none. */
+static const struct api_row *find_embedders(const struct api_row *rows, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (rows[i].api && rows[i].api->n_served > 1)
@@ -119,7 +119,7 @@ static void add_any(const struct api_row *row, struct str id, struct buf *out)
 
 void api_models_format(const struct api_row *rows, int n, struct buf *out)
 {
-	const struct api_row *readers = find_readers(rows, n);
+	const struct api_row *embedders = find_embedders(rows, n);
 	const char *last = "";
 	buf_add_z(out, "{\"object\":\"list\",\"data\":[");
 	for (int i = 0; i < n; i++) {
@@ -129,10 +129,10 @@ void api_models_format(const struct api_row *rows, int n, struct buf *out)
 			add_any(&rows[i], str_of(last), out);
 		}
 	}
-	for (int k = 1; readers && k < readers->api->n_served; k++) {
+	for (int k = 1; embedders && k < embedders->api->n_served; k++) {
 		buf_add_c(out, ',');
-		add_reader(readers, &readers->api->served[k], out);
-		last = readers->api->served[k].name;
+		add_embedder(embedders, &embedders->api->served[k], out);
+		last = embedders->api->served[k].name;
 	}
 	buf_add_z(out, "],\"has_more\":false,\"first_id\":");
 	buf_add_json(out, str_of(rows[0].name));
@@ -144,10 +144,10 @@ void api_models_format(const struct api_row *rows, int n, struct buf *out)
 enum status api_model_format(const struct api_row *rows, int n, struct str id,
 			     struct buf *out, struct fail *fail)
 {
-	const struct api_row *readers = find_readers(rows, n);
-	for (int k = 1; readers && k < readers->api->n_served; k++)
-		if (str_is(id, readers->api->served[k].name)) {
-			add_reader(readers, &readers->api->served[k], out);
+	const struct api_row *embedders = find_embedders(rows, n);
+	for (int k = 1; embedders && k < embedders->api->n_served; k++)
+		if (str_is(id, embedders->api->served[k].name)) {
+			add_embedder(embedders, &embedders->api->served[k], out);
 			return OK;
 		}
 	for (int i = 0; i < n; i++) {

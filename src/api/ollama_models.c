@@ -93,18 +93,18 @@ static void add_closed(const char *name, struct buf *out)
 
 static void add_list(const struct api_row *rows, int n, bool is_ps, struct buf *out)
 {
-	bool has_readers = false; /* those of one row are those of all */
+	bool has_embedders = false; /* those of one row are those of all */
 	size_t start = (buf_add_z(out, "{\"models\":["), out->n);
 	for (int i = 0; i < n; i++) {
 		const struct api *a = rows[i].api;
 		if (is_ps && !rows[i].is_loaded)
 			continue;
-		for (int k = 0; a && k < (has_readers ? 1 : a->n_served); k++) {
+		for (int k = 0; a && k < (has_embedders ? 1 : a->n_served); k++) {
 			buf_add_z(out, out->n > start ? "," : "");
 			add_entry(&a->served[k], out);
 			end_entry(a, &a->served[k], is_ps, out);
 		}
-		has_readers |= a && a->n_served > 1;
+		has_embedders |= a && a->n_served > 1;
 		if (a)
 			continue;
 		buf_add_z(out, out->n > start ? "," : "");
@@ -169,7 +169,7 @@ static void add_capabilities(const struct api *a, const struct served *s, struct
 {
 	const struct chat_model *m = &a->chat;
 	buf_add_z(out, ",\"capabilities\":[");
-	if (s->is_reader) {
+	if (s->is_embedder) {
 		buf_add_z(out, "\"embedding\"]");
 		return;
 	}
@@ -214,7 +214,7 @@ static void add_modelfile(const char *name, struct buf *out)
 static void add_show(const struct api *a, const struct served *s, struct buf *out)
 {
 	add_modelfile(s->name, out);
-	buf_add_json(out, str_of(s->is_reader || !a->chat.template_text ? ""
+	buf_add_json(out, str_of(s->is_embedder || !a->chat.template_text ? ""
 								       : a->chat.template_text));
 	buf_add_c(out, ',');
 	add_details(s, out);

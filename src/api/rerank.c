@@ -7,14 +7,14 @@
  */
 #include <stdlib.h>
 
-#include "api/readers.h"
+#include "api/embed_texts.h"
 #include "api/text_call.h"
 #include "base/alloc.h"
 
 #define MAX_DOCUMENTS 2048
 
 struct rerank {
-	struct readers_batch batch;
+	struct embed_texts batch;
 	struct str *documents; /* (batch.n) views into the body */
 	int64_t n_top;
 	bool returns_documents;
@@ -32,7 +32,7 @@ static enum status read_document(const struct json_node *at, struct str *out,
 }
 
 static enum status add_pair(const struct embed *e, const struct embed_pair *pair,
-			    const struct json_node *at, struct readers_batch *b,
+			    const struct json_node *at, struct embed_texts *b,
 			    struct fail *fail)
 {
 	struct marked m = {0};
@@ -40,7 +40,7 @@ static enum status add_pair(const struct embed *e, const struct embed_pair *pair
 	embed_pair_text(e, pair, &m);
 	enum status st = tokenizer_encode_marked(embed_model(e)->tokenizer, &m, &b->ids, fail);
 	marked_deinit(&m);
-	return st == OK ? readers_add(e, b, first, at, fail) : st;
+	return st == OK ? embed_texts_add(e, b, first, at, fail) : st;
 }
 
 static enum status read_body(const struct embed *e, const struct json_node *body,
@@ -126,14 +126,14 @@ static enum status rerank(const struct api *a, const struct text_input *in, stru
 			  struct fail *fail)
 {
 	struct rerank r = {0};
-	enum status st = readers_check(a->reranker, "rerank_model", in->body, fail);
+	enum status st = embed_texts_check(a->reranker, "rerank_model", in->body, fail);
 	if (st == OK)
 		st = read_body(a->reranker, in->body, &r, fail);
 	if (st == OK)
-		st = readers_run(a->reranker, &r.batch, in->is_gone, fail);
+		st = embed_texts_run(a->reranker, &r.batch, in->is_gone, fail);
 	if (st == OK)
 		add_answer(a->reranker, &r, out);
-	readers_deinit(&r.batch);
+	embed_texts_deinit(&r.batch);
 	free(r.documents);
 	return st;
 }

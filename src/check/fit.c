@@ -3,8 +3,8 @@
 
 #include "audio/audio.h"
 
-static enum status open_reader(struct embed_opts o, struct memory_ledger *ledger,
-			       struct embed **out, struct fail *fail)
+static enum status open_embedder(struct embed_opts o, struct memory_ledger *ledger,
+				 struct embed **out, struct fail *fail)
 {
 	o.ledger = ledger;
 	enum status st = o.dir && *o.dir ? embed_open(&o, out, fail) : OK;
@@ -62,11 +62,11 @@ enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 {
 	const struct memory_ledger before = f->ledger;
 	*f = (struct fit){.ledger = before};
-	enum status st = open_reader(o->vectors, &f->ledger, &f->vectors, fail);
+	enum status st = open_embedder(o->vectors, &f->ledger, &f->vectors, fail);
 	if (st == OK)
-		st = open_reader(o->scores, &f->ledger, &f->scores, fail);
-	f->readers.device_taken = f->ledger.device_taken - before.device_taken;
-	f->readers.system_taken = f->ledger.system_taken - before.system_taken;
+		st = open_embedder(o->scores, &f->ledger, &f->scores, fail);
+	f->embedders.device_taken = f->ledger.device_taken - before.device_taken;
+	f->embedders.system_taken = f->ledger.system_taken - before.system_taken;
 	if (st == OK)
 		st = open_vision(o->vision, f, fail);
 	if (st == OK)
@@ -106,6 +106,6 @@ void fit_tell_listener(int32_t n_ctx, int32_t max_ctx, struct engine_opts *io)
 {
 	io->n_ctx = MIN(n_ctx, max_ctx);
 	io->kv_seqs = 1;
-	io->reader = "transcription_model";
+	io->model_key = "transcription_model";
 	io->ctx_key = "transcription_ctx";
 }

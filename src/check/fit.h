@@ -33,7 +33,7 @@ struct fit {
 	/* in: the memory that is there; out: also the memory taken */
 	struct memory_ledger ledger;
 	struct embed *vectors, *scores; /* NULL: none */
-	struct memory_ledger readers;   /* its *_taken: what vectors and scores take */
+	struct memory_ledger embedders;   /* its *_taken: what vectors and scores take */
 	struct vision *vision;          /* NULL: the model sees no images … */
 	struct sound *sound;            /* NULL: it hears none … */
 	/* … and why a tower is left out; code OK: the model has none */

@@ -16,7 +16,7 @@
 #include "base/size.h"
 #include "base/sysmem.h"
 #include "model/hub.h"
-#include "sched/widths.h"
+#include "sched/step_costs.h"
 
 #define BOUNDLESS (INT64_C(1) << 56) /* bytes of memory, where none are to be counted */
 #define MAX_TEMPLATE_BYTES (1u << 20)
@@ -147,8 +147,8 @@ enum status boot_plan(const struct config *c, const struct boot_plan *first,
 				"and halo-tiny is neither near the program nor at "
 				HALOD_MODELS "/halo-tiny");
 	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
-	out->readers[0] = *c->embedding_model ? name_of(c->embedding_model) : NULL;
-	out->readers[1] = *c->rerank_model ? name_of(c->rerank_model) : NULL;
+	out->embedders[0] = *c->embedding_model ? name_of(c->embedding_model) : NULL;
+	out->embedders[1] = *c->rerank_model ? name_of(c->rerank_model) : NULL;
 	s = adapters_plan(c, out->model_name, &out->adapters, fail);
 	if (s != OK)
 		return s;
@@ -177,8 +177,8 @@ void boot_plan_deinit(struct boot_plan *p)
 {
 	free(p->model_dir);
 	free(p->model_name);
-	free(p->readers[0]);
-	free(p->readers[1]);
+	free(p->embedders[0]);
+	free(p->embedders[1]);
 	adapters_deinit(&p->adapters);
 	free(p->weight_cache);
 	free(p->expert_dir);
@@ -497,15 +497,15 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
 	bo.int8_head = false;
 	struct boot_shared *s = o->shared;
-	bool has_readers = s->embedder || s->reranker; /* another model's load has brought them */
-	const char *vectors_dir = has_readers ? "" : c->embedding_model;
-	const char *scores_dir = has_readers ? "" : c->rerank_model;
-	const char *vectors = o->plan->readers[0], *scores = o->plan->readers[1];
+	bool has_embedders = s->embedder || s->reranker; /* another model's load has brought them */
+	const char *vectors_dir = has_embedders ? "" : c->embedding_model;
+	const char *scores_dir = has_embedders ? "" : c->rerank_model;
+	const char *vectors = o->plan->embedders[0], *scores = o->plan->embedders[1];
 	struct fit_opts fo = {
 		.vectors = {.dir = vectors_dir, .name = vectors, .kind = EMBED_VECTORS,
-			    .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
+			    .backend = bo, .n_ctx = (int32_t)c->embedding_ctx},
 		.scores = {.dir = scores_dir, .name = scores, .kind = EMBED_SCORES,
-			   .backend = bo, .n_ctx = (int32_t)c->reader_ctx},
+			   .backend = bo, .n_ctx = (int32_t)c->embedding_ctx},
 		.vision = {
 			.model = strcmp(c->images, "off") != 0 ? b->model : NULL,
 			.mmproj = c->mmproj,
@@ -526,10 +526,10 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	fo.vision.backend.cpu_pin = fo.sound.backend.cpu_pin = false;
 	fo.vision.backend.int8_head = fo.sound.backend.int8_head = false;
 	enum status st = fit_open(&fo, fit, fail);
-	b->is_first = !has_readers && !o->is_listener;
+	b->is_first = !has_embedders && !o->is_listener;
 	if (!o->is_listener) { /* it may be in memory when they are not */
-		b->embedder = has_readers ? s->embedder : fit->vectors;
-		b->reranker = has_readers ? s->reranker : fit->scores;
+		b->embedder = has_embedders ? s->embedder : fit->vectors;
+		b->reranker = has_embedders ? s->reranker : fit->scores;
 	}
 	b->vision = fit->vision;
 	b->sound = fit->sound;
@@ -537,7 +537,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	return st;
 }
 
-static enum status load_reader(struct embed *e, const char *key, struct fail *fail)
+static enum status load_embedder(struct embed *e, const char *key, struct fail *fail)
 {
 	enum status st = embed_load(e, fail);
 	if (st == OK)
@@ -592,9 +592,9 @@ static enum status load_others(const struct boot_opts *o, struct boot *b, struct
 {
 	enum status st = OK;
 	if (b->is_first && b->embedder)
-		st = load_reader(b->embedder, "embedding_model", fail);
+		st = load_embedder(b->embedder, "embedding_model", fail);
 	if (st == OK && b->is_first && b->reranker)
-		st = load_reader(b->reranker, "rerank_model", fail);
+		st = load_embedder(b->reranker, "rerank_model", fail);
 	if (st == OK)
 		st = load_vision(o->config, b, fit, fail);
 	return st == OK ? load_sound(b, fit, fail) : st;
@@ -634,17 +634,17 @@ static enum sched_draft draft_of(const char *name)
 }
 
 /* Measures what decode steps with draft tokens cost here, for speculative = auto. */
-static enum status measure_widths(const struct boot_opts *o, const struct boot *b,
-				  struct draft_cost *out, struct fail *fail)
+static enum status measure_step_costs(const struct boot_opts *o, const struct boot *b,
+				      struct draft_cost *out, struct fail *fail)
 {
 	struct buf text = {0};
 	*out = (struct draft_cost){.n_draft = 0};
 	if (draft_of(o->config->speculative) != SCHED_DRAFT_AUTO)
 		return OK;
-	enum status st = widths_measure(b->engine, o->clock, WIDTHS_US, out, fail);
+	enum status st = step_costs_measure(b->engine, o->clock, WIDTHS_US, out, fail);
 	if (st == OK && o->config->hip_graphs)
-		st = widths_record(b->engine, o->clock, RECORD_US, out, fail);
-	widths_print(out, &text);
+		st = step_costs_record(b->engine, o->clock, RECORD_US, out, fail);
+	step_costs_print(out, &text);
 	if (st == OK)
 		log_info("speculation: steps of some tokens take %.*s", (int)text.n, text.p);
 	buf_deinit(&text);
@@ -790,7 +790,8 @@ static enum status plan_memory(const struct boot_opts *o, struct boot *b, const 
 	struct memory_plan most;
 	if (s->n_loaded == 0)
 		return engine_plan(b->model, b->backend, &beside, plan, fail);
-	alone.beside -= s->ledger.device_taken - s->readers.device_taken - s->listener.device_taken;
+	alone.beside -= s->ledger.device_taken - s->embedders.device_taken -
+			s->listener.device_taken;
 	enum status st = engine_plan(b->model, b->backend, &alone, &most, fail);
 	b->is_hopeless = st != OK;
 	if (st != OK)
@@ -824,7 +825,7 @@ enum status boot_check(const struct boot_opts *o, struct fail *fail)
 	return s == OK || !o->is_listener ? s : fail_within(fail, s, "transcription_model");
 }
 
-/* Counts what the model takes, and keeps the models that read for others. */
+/* Counts what the model takes, and keeps the embedders for others. */
 static void count_load(struct boot_shared *s, struct boot *b, const struct fit *fit,
 		       const struct memory_plan *plan)
 {
@@ -835,9 +836,9 @@ static void count_load(struct boot_shared *s, struct boot *b, const struct fit *
 	if (b->is_first) {
 		s->embedder = b->embedder;
 		s->reranker = b->reranker;
-		s->readers = fit->readers;
-		b->took.device_taken -= s->readers.device_taken;
-		b->took.system_taken -= s->readers.system_taken;
+		s->embedders = fit->embedders;
+		b->took.device_taken -= s->embedders.device_taken;
+		b->took.system_taken -= s->embedders.system_taken;
 	}
 	s->ledger.device_taken = all.device_taken;
 	s->ledger.system_taken = all.system_taken;
@@ -869,7 +870,7 @@ static enum status load_all(const struct boot_opts *o, struct boot *out, struct 
 	s = decode_one(out->engine, MAX(out->model->config.bos_id, 0), fail);
 	struct draft_cost costs;
 	if (s == OK)
-		s = measure_widths(o, out, &costs, fail);
+		s = measure_step_costs(o, out, &costs, fail);
 	if (s != OK)
 		return s;
 	out->sched = create_sched(o, out, &costs);
@@ -953,14 +954,14 @@ void boot_unload(struct boot *b, struct boot_shared *shared)
 	*b = (struct boot){0};
 }
 
-void boot_unload_readers(struct boot_shared *s)
+void boot_unload_embedders(struct boot_shared *s)
 {
 	embed_destroy(s->embedder);
 	embed_destroy(s->reranker);
 	s->embedder = s->reranker = NULL;
-	s->ledger.device_taken -= s->readers.device_taken;
-	s->ledger.system_taken -= s->readers.system_taken;
-	s->readers = (struct memory_ledger){0};
+	s->ledger.device_taken -= s->embedders.device_taken;
+	s->ledger.system_taken -= s->embedders.system_taken;
+	s->embedders = (struct memory_ledger){0};
 }
 
 enum status boot_open(const struct boot_opts *o, const struct boot_look *look, struct boot *out,

@@ -14,7 +14,7 @@
 struct boot_plan {
 	char *model_dir;
 	char *model_name;
-	char *readers[2];    /* of the models for embeddings and for ranks; NULL: none */
+	char *embedders[2];    /* of the models for embeddings and for ranks; NULL: none */
 	struct adapters adapters;
 	char *weight_cache;  /* folder of the weight cache; "": none */
 	char *expert_dir;    /* folder of expert files; "": beside the model */
@@ -34,11 +34,11 @@ struct boot_shared {
 	struct embed *embedder, *reranker; /* NULL: none, or not in memory */
 	/* The memory before anything was loaded, and what is taken of it now. */
 	struct memory_ledger ledger;
-	struct memory_ledger readers; /* of that, taken by embedder and reranker */
+	struct memory_ledger embedders; /* of that, taken by embedder and reranker */
 	/* Of that, what the listener takes, or has for itself while it sleeps. */
 	struct memory_ledger listener;
 	bool is_listener_loaded;
-	int n_loaded;      /* models in memory, without readers and listener */
+	int n_loaded;      /* models in memory, without embedders and listener */
 	bool is_checked;   /* the self-check was made */
 };
 
@@ -104,8 +104,8 @@ enum status boot_load(const struct boot_opts *o, struct boot *out,
 		      struct fail *fail) MUST_USE;
 /* Frees all that the model has, and gives its memory back to shared. */
 void boot_unload(struct boot *b, struct boot_shared *shared);
-/* Frees the models that read, when no other model is in memory. */
-void boot_unload_readers(struct boot_shared *shared);
+/* Frees the embedders, when no other model is in memory. */
+void boot_unload_embedders(struct boot_shared *shared);
 /* Opens only what answers questions about the model: b->model and b->api. It takes no memory for
  * weights. sees, hears: the model has such a tower. n_ctx: the context that it had in memory. */
 struct boot_look {

@@ -176,7 +176,7 @@ static void *unload_main(void *arg)
 		list_files(&e->boot, &files);
 	boot_unload(&e->boot, s);
 	if (e->after == ROW_SLEEPING && s->n_loaded == 0)
-		boot_unload_readers(s);
+		boot_unload_embedders(s);
 	if (files.n) {
 		buf_add_z(&files, "");
 		forget_files(&files);
@@ -763,7 +763,7 @@ void fleet_destroy(struct fleet *m)
 	}
 	for (int i = m->n - 1; i >= 0; i--) /* the first has what the others share */
 		api_memory_destroy(m->members[i].memory);
-	boot_unload_readers(&m->shared);
+	boot_unload_embedders(&m->shared);
 	for (int i = m->n - 1; i >= 0; i--) /* the first plan owns what the others share */
 		boot_plan_deinit(&m->members[i].plan);
 	free(m->rows);

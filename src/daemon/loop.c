@@ -710,7 +710,7 @@ static enum status listen_early(struct loop *l, struct fail *fail)
 		.max_wait_us = c->max_wait,
 		.memory = fleet_memory(l->fleet),
 		.batches = l->batches,
-		.readers = {l->plan->readers[0], l->plan->readers[1]},
+		.embedders = {l->plan->embedders[0], l->plan->embedders[1]},
 		.model_name = l->plan->model_name,
 		.version = PACKAGE_VERSION,
 		.backend = l->plan->backend,

@@ -216,7 +216,7 @@ static enum status plan_model(const struct doctor *d, struct model *m, struct mo
 	if (st == OK && d->beside) {
 		struct memory_ledger taken = fit->ledger;
 		memory_ledger_take(&taken, true, out->taken);
-		const int64_t first = taken.device_taken - listener - fit->readers.device_taken;
+		const int64_t first = taken.device_taken - listener - fit->embedders.device_taken;
 		out_beside->code = plan_beside(d, b, &bo, &taken, first, out_beside);
 	}
 	fit_close(fit);

@@ -323,7 +323,7 @@ static bool is_called(const struct embed *e, const char *word)
 }
 
 /* Refuses a model that was made for chats: it would read, and its numbers would mean nothing.
- * The weights do not tell one, so its files or a name of it must say that it is a reader. */
+ * The weights do not tell one, so its files or a name of it must say that it reads. */
 static enum status check_chat(const struct embed *e, struct fail *fail)
 {
 	const char *template = e->model->chat_template;
@@ -430,7 +430,7 @@ static enum status plan_encoder(struct embed *e, const struct embed_opts *o, str
 					      MAX(e->n_ctx, MAX_TOK), MAX_SEQS),
 		.beside = o->ledger ? o->ledger->system_taken : 0};
 	snprintf(what, sizeof what, "the encoder %.80s", o->name);
-	snprintf(advice, sizeof advice, "Set reader_ctx to less, or leave %s out", part.key);
+	snprintf(advice, sizeof advice, "Set embedding_ctx to less, or leave %s out", part.key);
 	engine_memory(e->backend, &now);
 	enum status st = memory_plan_part(&part, o->ledger ? &o->ledger->system : &now, fail);
 	if (st == OK && o->ledger)
@@ -446,7 +446,7 @@ static struct engine_opts engine_opts_of(const struct embed *e)
 		/* Pairs of one query have the same beginning. */
 		.prefix_cache = e->kind == EMBED_SCORES,
 		.gives_rows = e->kind == EMBED_VECTORS || e->pool.n_dense,
-		.reader = key_of(e->kind), .ctx_key = "reader_ctx"};
+		.model_key = key_of(e->kind), .ctx_key = "embedding_ctx"};
 }
 
 static enum status plan_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)

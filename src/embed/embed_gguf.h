@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a GGUF file says of a model that reads: its pooling, and a reranker's head. Source of the
+ * What a GGUF file says of an embedder: its pooling, and a reranker's head. Source of the
  * names: llama.cpp's converter. Thread: any.
  */
 #pragma once

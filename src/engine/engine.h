@@ -206,11 +206,12 @@ enum status engine_seq_fork(struct engine *e, const struct engine_seq *s,
  * (engine_seq_reserve). States stay. E_INVAL with a prefix cache. */
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n) MUST_USE;
 /* What is available if the first i of these n sequences end: out[i], of (n + 1). */
-struct engine_room {
+struct engine_available {
 	int pages;
 	int slots; /* of recurrent state, one for a new sequence; 1 if the model has none */
 };
-void engine_room(struct engine *e, struct engine_seq *const *seqs, int n, struct engine_room *out);
+void engine_available(struct engine *e, struct engine_seq *const *seqs, int n,
+		      struct engine_available *out);
 /* Give the pages back (kept as cache when prefix_cache). NULL is fine. */
 void engine_seq_destroy(struct engine *e, struct engine_seq *s);
 

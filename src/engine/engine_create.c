@@ -242,7 +242,7 @@ static enum status plan_pages(struct model *m, struct backend *b, const struct f
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .n_ctx = o->n_ctx,
 		.max_seqs = o->kv_seqs ? o->kv_seqs : o->max_seqs,
-		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .reader = o->reader,
+		.ctx_is_asked = ctx_is_asked, .kv_bytes = o->kv_bytes, .model_key = o->model_key,
 		.ctx_key = o->ctx_key, .is_shared = o->shares_memory};
 	int64_t experts = plan_experts(m, b, &have, &wish, &need);
 	enum status st = memory_plan(&need, &have, &wish, p, fail);

@@ -58,10 +58,10 @@ struct engine_disk {
 
 int64_t engine_disk_bytes(int n_prompts, size_t state_bytes)
 {
-	/* A read or a state has a room, or memory of its own until it is copied. The rooms of
+	/* A read or a state has a buffer, or memory of its own until it is copied. The buffers of
 	 * runs are within the queue's bytes. */
 	return KVDISK_QUEUE_BYTES +
-	       (int64_t)READ_BYTES * (READS * n_prompts + KVDISK_READ_ROOMS) +
+	       (int64_t)READ_BYTES * (READS * n_prompts + KVDISK_READ_BUFFERS) +
 	       (int64_t)state_bytes * (n_prompts + 1);
 }
 
@@ -423,7 +423,7 @@ struct engine_fetch {
 	struct kvdisk_read *reads[READS]; /* (n_reads), the first is taken first */
 	int n_want[READS];    /* pages that each read asks for */
 	int n_reads;
-	struct kvdisk_read *copied; /* the device copies from its room; NULL: none */
+	struct kvdisk_read *copied; /* the device copies from its buffer; NULL: none */
 };
 
 /* Holds the pages that memory has. Returns how many can be used: with states, up to the last
@@ -505,7 +505,7 @@ struct engine_fetch *engine_fetch_begin(struct engine *e, const struct engine_pr
 	return NULL;
 }
 
-/* The device has what it was copying, so the room may be read into again. */
+/* The device has what it was copying, so the buffer may be read into again. */
 static void end_copy(struct engine *e, struct engine_fetch *f)
 {
 	if (!f->copied)
@@ -565,7 +565,7 @@ static enum engine_fetch_is take_read(struct engine *e, struct engine_fetch *f)
 	struct kvdisk_read *read = f->reads[0];
 	if (!kvdisk_read_done(e->disk->d, read, &got))
 		return ENGINE_FETCH_WAITS;
-	end_copy(e, f); /* its room is the next read's */
+	end_copy(e, f); /* its buffer is the next read's */
 	f->n_reads--;
 	for (int i = 0; i < f->n_reads; i++) {
 		f->reads[i] = f->reads[i + 1];

@@ -31,7 +31,7 @@ struct engine_image_rules {
 	bool is_flat; /* positions have one axis: an image's tokens go on as text does */
 	/* An image's tokens also see later tokens of the same image, in all layers or only in
 	 * those with a window. The window itself still holds. */
-	enum { IMAGE_CAUSAL, IMAGE_MUTUAL, IMAGE_MUTUAL_LOCAL } seen;
+	enum { IMAGE_CAUSAL, IMAGE_BIDIRECTIONAL, IMAGE_BIDIRECTIONAL_LOCAL } seen;
 	int32_t n_deep; /* first layers after which rows are added (DeepStack, 2024) */
 	int32_t n_height, n_width;
 	/* For models that read more of a token than its embedding: the token that they read in

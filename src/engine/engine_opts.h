@@ -50,10 +50,10 @@ struct engine_opts {
 	const struct lora *const *loras;
 	int n_loras;
 	/* have: the memory before anything was loaded (outlives the call); NULL: the
-	 * backend's now. beside: what others take of it. reader, ctx_key: as in memory_wish. */
+	 * backend's now. beside: what others take of it. model_key, ctx_key: as in memory_wish. */
 	const struct memory_have *have;
 	int64_t beside;
-	const char *reader, *ctx_key;
+	const char *model_key, *ctx_key;
 	int kv_seqs; /* longest sequences that the KV cache holds; 0: max_seqs */
 	bool shares_memory; /* other models need room, too: as is_shared in memory_plan.h */
 	/* What engine_plan has made of the same options; NULL: engine_create makes one. */

@@ -35,7 +35,7 @@ struct engine {
 	struct states *states;  /* NULL: the model has no recurrent state */
 	struct past *past;      /* NULL: the tokens of ended sequences are not remembered */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
-	int32_t *n_gone; /* (pages + slots) for engine_room, 0 in between */
+	int32_t *n_gone; /* (pages + slots) for engine_available, 0 in between */
 	int checkpoint_every;
 	int n_ctx, max_seqs, max_batch_tok, max_pages_per_seq;
 	/* One step's batch; the arrays are taken once, for the largest, in one block

@@ -418,8 +418,8 @@ void engine_seq_append(struct engine *e, struct engine_seq *s,
 
 /* One more sequence, s, ends: a page or slot becomes available with the last one that holds it.
  * is_over: counts nothing, and sets the counts back to 0. */
-static void count_room(struct engine *e, const struct engine_seq *s, bool is_over,
-		       struct engine_room *out)
+static void count_available(struct engine *e, const struct engine_seq *s, bool is_over,
+			    struct engine_available *out)
 {
 	int32_t *n_gone = e->n_gone, *n_slots_gone = e->n_gone + kvcache_total(e->kv);
 	const int32_t slots[] = {s->state, s->next == s->state ? -1 : s->next, s->ahead};
@@ -437,17 +437,18 @@ static void count_room(struct engine *e, const struct engine_seq *s, bool is_ove
 	}
 }
 
-void engine_room(struct engine *e, struct engine_seq *const *seqs, int n, struct engine_room *out)
+void engine_available(struct engine *e, struct engine_seq *const *seqs, int n,
+		      struct engine_available *out)
 {
-	out[0] = (struct engine_room){.pages = kvcache_available(e->kv), .slots = 1};
+	out[0] = (struct engine_available){.pages = kvcache_available(e->kv), .slots = 1};
 	if (e->states)
 		out[0].slots = states_available(e->states);
 	for (int i = 0; i < n; i++) {
 		out[i + 1] = out[i];
-		count_room(e, seqs[i], false, &out[i + 1]);
+		count_available(e, seqs[i], false, &out[i + 1]);
 	}
 	for (int i = 0; i < n; i++)
-		count_room(e, seqs[i], true, &(struct engine_room){0});
+		count_available(e, seqs[i], true, &(struct engine_available){0});
 }
 
 enum status engine_seq_repeat(struct engine *e, struct engine_seq *s, int n)

@@ -154,7 +154,7 @@ static size_t ids_count(const struct graph *g)
 		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0, .n_lora = n_lora,
 		.n_rope = graph_images_has_axes(g) ? 3 * t : 0,
-		.n_seen = graph_images_is_mutual(g) ? t : 0,
+		.n_seen = graph_images_is_bidirectional(g) ? t : 0,
 		.n_page = b * DIV_UP((size_t)g->limits.n_ctx, size) +
 			  n_alone * DIV_UP((size_t)g->limits.alone_ctx, size)});
 }
@@ -356,7 +356,7 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->hidden = step_put(g, b->hidden, g->limits.mtp ? n_tok : 0);
 	out->rope_position = step_put(g, b->rope_position,
 				      graph_images_has_axes(g) ? 3 * n_tok : 0);
-	out->last_seen = step_put(g, b->last_seen, graph_images_is_mutual(g) ? n_tok : 0);
+	out->last_seen = step_put(g, b->last_seen, graph_images_is_bidirectional(g) ? n_tok : 0);
 	out->lora = step_put(g, b->lora, b->has_lora ? n_tok : 0);
 	out->lora_scale = step_put(g, b->lora_scale, b->has_lora ? n_tok : 0);
 	if (rope_has_attn_temp(g->c))

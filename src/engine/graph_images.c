@@ -14,7 +14,7 @@ bool graph_images_has_axes(const struct graph *g)
 	return g->limits.image_rules && !g->limits.image_rules->is_flat;
 }
 
-bool graph_images_is_mutual(const struct graph *g)
+bool graph_images_is_bidirectional(const struct graph *g)
 {
 	return g->limits.image_rules && g->limits.image_rules->seen != IMAGE_CAUSAL;
 }
@@ -23,8 +23,8 @@ void graph_images_see(const struct graph *g, const struct graph_step *s,
 		     struct attention_args *a)
 {
 	bool is_wide = a->window == 0;
-	if (!graph_images_is_mutual(g) || s->b->n_views == 0 ||
-	    (is_wide && g->limits.image_rules->seen == IMAGE_MUTUAL_LOCAL))
+	if (!graph_images_is_bidirectional(g) || s->b->n_views == 0 ||
+	    (is_wide && g->limits.image_rules->seen == IMAGE_BIDIRECTIONAL_LOCAL))
 		return;
 	a->last_seen = s->ids.last_seen;
 }

@@ -8,7 +8,7 @@
 #include "engine/graph.h"
 
 /* True if tokens of an image see each other, so that steps have last_seen. */
-bool graph_images_is_mutual(const struct graph *g);
+bool graph_images_is_bidirectional(const struct graph *g);
 /* Sets a->last_seen, if step s has images whose tokens see each other in a layer
  * with a->window. */
 void graph_images_see(const struct graph *g, const struct graph_step *s,

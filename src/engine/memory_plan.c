@@ -52,11 +52,11 @@ static void write_sum(const struct memory_need *need, const struct memory_have *
 }
 
 /* A model beside the one that writes has settings of its own. */
-static enum status fail_reader(const struct memory_wish *wish, const char *sum, struct fail *fail)
+static enum status fail_beside(const struct memory_wish *wish, const char *sum, struct fail *fail)
 {
 	return fail_at(fail, E_CONFIG, wish->ctx_key, "a context of %d tokens does not fit: %s. "
 		       "Set %s to less, or leave %s out", (int)wish->n_ctx, sum, wish->ctx_key,
-		       wish->reader);
+		       wish->model_key);
 }
 
 static enum status plan_asked(const struct memory_need *need,
@@ -75,8 +75,8 @@ static enum status plan_asked(const struct memory_need *need,
 	if (out->n_pages * need->page <= left)
 		return OK;
 	write_sum(need, have, out->n_pages * need->page, sum, sizeof sum);
-	if (wish->reader)
-		return fail_reader(wish, sum, fail);
+	if (wish->model_key)
+		return fail_beside(wish, sum, fail);
 	return fail_at(fail, E_CONFIG, "kv_cache",
 		       "kv_cache does not fit: %s. Set kv_cache to at most %lldM, or to auto "
 		       "for as much as fits", sum, (long long)(MAX(left, 0) >> 20));
@@ -105,8 +105,8 @@ static enum status plan_fitting(const struct memory_need *need,
 	if (out->n_pages >= per_seq)
 		return OK;
 	write_sum(need, have, per_seq * need->page, sum, sizeof sum);
-	if (wish->reader)
-		return fail_reader(wish, sum, fail);
+	if (wish->model_key)
+		return fail_beside(wish, sum, fail);
 	int64_t tokens = out->n_pages * size;
 	if (wish->ctx_is_asked && tokens >= 1)
 		return fail_at(fail, E_CONFIG, "ctx",
@@ -149,9 +149,9 @@ static enum status refuse_model(const struct memory_need *need, const struct mem
 {
 	char sum[400];
 	write_sum(need, have, 0, sum, sizeof sum);
-	if (wish->reader)
-		return fail_at(fail, E_CONFIG, wish->reader, "the model does not fit: %s. Leave "
-			       "%s out", sum, wish->reader);
+	if (wish->model_key)
+		return fail_at(fail, E_CONFIG, wish->model_key, "the model does not fit: %s. Leave "
+			       "%s out", sum, wish->model_key);
 	return fail_at(fail, E_CONFIG, "model", "the model does not fit: %s. %s", sum,
 		       need->states > need->weights / 4
 			       ? "max_seqs and state_checkpoints set the size of the recurrent "

@@ -16,7 +16,7 @@ struct memory_need {
 	int64_t states;  /* recurrent states, with their checkpoints; 0: none */
 	int64_t page;    /* a KV page in all layers; 0: the model has no KV cache */
 	int64_t beside;  /* what the process takes of this memory for anything else: a vision
-			  * tower, models that read, buffers of kv_dir */
+			  * tower, embedders, buffers of kv_dir */
 };
 
 struct memory_have {
@@ -41,9 +41,9 @@ struct memory_wish {
 	bool ctx_is_asked;  /* somebody chose n_ctx; else it may become smaller */
 	int64_t kv_bytes;   /* the size that somebody chose for the KV cache; 0: none */
 	bool is_shared;     /* other models shall have room beside it: see memory_plan */
-	/* "embedding_model", and "reader_ctx", which n_ctx comes from; NULL, NULL: it is the model
-	 * that writes */
-	const char *reader, *ctx_key;
+	/* "embedding_model", and "embedding_ctx", which n_ctx comes from; NULL, NULL: it is the
+	 * model that writes */
+	const char *model_key, *ctx_key;
 };
 
 struct memory_plan {

@@ -236,7 +236,7 @@ static void settle_all(struct expert_memory *m, bool waits)
 
 /* How many of e[0 .. n) can be held and read now. If one of them is held because it was read
  * ahead, that hold ends: the caller takes its own. */
-static int32_t count_room(struct expert_memory *m, const int32_t *e, int32_t n)
+static int32_t count_available(struct expert_memory *m, const int32_t *e, int32_t n)
 {
 	settle_all(m, false);
 	for (int i = m->n_ahead - 1; i >= 0; i--) {
@@ -284,10 +284,10 @@ int32_t expert_memory_ask(struct expert_memory *m, const int32_t *e, int32_t n, 
 	struct reads reads = {.n = 0};
 	struct expert_take take;
 	n = MIN(n, most);
-	int32_t room = count_room(m, e, n);
+	int32_t room = count_available(m, e, n);
 	if (room < n && m->n_ahead) { /* experts read ahead must not take a step's room */
 		settle_all(m, true);
-		room = count_room(m, e, n);
+		room = count_available(m, e, n);
 	}
 	m->n_held += n = room;
 	for (int32_t i = 0; i < n; i++) /* hold those in memory first: they must not leave for

@@ -64,7 +64,7 @@ struct http_opts {
 	const struct api_memory *memory; /* has the responses of all of them */
 	struct batch_store *batches;     /* NULL: none */
 	/* Names of the models that give embeddings and that rank; NULL: none. */
-	const char *readers[2];
+	const char *embedders[2];
 	/* shown in /metrics; the last two also in /health */
 	const char *model_name, *version, *backend, *backend_reason;
 	/* Runs fn(arg) on another thread, then done(arg) on this one: from the loop, never

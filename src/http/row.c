@@ -51,7 +51,7 @@ struct model_row *row_front(struct http *h)
 
 /* The state of the models that read, of which no row is in memory that shows them: a load of any
  * model brings them. */
-static enum row_state state_of_readers(const struct http_opts *o)
+static enum row_state state_of_embedders(const struct http_opts *o)
 {
 	static const enum row_state best[] = {ROW_LOADING, ROW_SLEEPING, ROW_UNLOADED};
 	for (size_t k = 0; k < ARRAY_LEN(best); k++)
@@ -64,8 +64,8 @@ static enum row_state state_of_readers(const struct http_opts *o)
 struct api_row *row_list(struct http *h, int *out_n)
 {
 	const struct http_opts *o = &h->opts;
-	struct api_row *all = xcalloc((size_t)o->n_rows + ARRAY_LEN(o->readers) + 1, sizeof *all);
-	bool shows_readers = false;
+	struct api_row *all = xcalloc((size_t)o->n_rows + ARRAY_LEN(o->embedders) + 1, sizeof *all);
+	bool shows_embedders = false;
 	int n = 0;
 	for (; n < o->n_rows; n++) {
 		const struct model_row *r = &o->rows[n];
@@ -75,12 +75,12 @@ struct api_row *row_list(struct http *h, int *out_n)
 					  .is_loaded = r->state == ROW_LOADED,
 					  .load_s = r->load_s,
 					  .why = r->state == ROW_FAILED ? r->why.text : NULL};
-		shows_readers |= r->state == ROW_LOADED && !r->is_listener;
+		shows_embedders |= r->state == ROW_LOADED && !r->is_listener;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(o->readers) && !shows_readers; i++)
-		if (o->readers[i])
-			all[n++] = (struct api_row){.name = o->readers[i],
-						    .state = row_state_name(state_of_readers(o))};
+	for (size_t i = 0; i < ARRAY_LEN(o->embedders) && !shows_embedders; i++)
+		if (o->embedders[i])
+			all[n++] = (struct api_row){.name = o->embedders[i],
+						    .state = row_state_name(state_of_embedders(o))};
 	*out_n = n;
 	return all;
 }
@@ -132,11 +132,11 @@ const struct peek *row_peek(struct conn *c)
 	return &c->peek;
 }
 
-static bool is_reader(const struct http *h, struct str name)
+static bool is_embedder(const struct http *h, struct str name)
 {
 	bool is_so = false;
-	for (size_t i = 0; i < ARRAY_LEN(h->opts.readers); i++)
-		is_so |= h->opts.readers[i] && api_is_named(name, h->opts.readers[i]);
+	for (size_t i = 0; i < ARRAY_LEN(h->opts.embedders); i++)
+		is_so |= h->opts.embedders[i] && api_is_named(name, h->opts.embedders[i]);
 	return is_so;
 }
 
@@ -150,8 +150,8 @@ struct model_row *row_choose(struct conn *c, struct fail *fail)
 	if (flags & ROUTE_ANY)
 		return find_any(h);
 	struct str name = buf_str(&row_peek(c)->model);
-	/* Each model's api describes the models that read. Any says what is wrong with a body. */
-	if ((flags & ROUTE_LOOK) && (!name.n || is_reader(h, name)))
+	/* Each model's api describes the embedders. Any says what is wrong with a body. */
+	if ((flags & ROUTE_LOOK) && (!name.n || is_embedder(h, name)))
 		return find_any(h);
 	if (name.n) {
 		r = row_named(h, name);

@@ -63,7 +63,7 @@ static inline bool row_is_open(const struct model_row *r)
 {
 	return r->state == ROW_LOADED && !r->is_leaving;
 }
-/* As /v1/models and its kind list them, n of them; the models that read, too, where none of the
+/* As /v1/models and its kind list them, n of them; the embedders, too, where none of the
  * others is in memory that shows them. The caller frees it. */
 struct api_row *row_list(struct http *h, int *out_n);
 

@@ -74,11 +74,11 @@ static void start_threads(struct kvdisk *d)
 static void make_rooms(struct kvdisk *d)
 {
 	const struct kvdisk_opts *o = &d->o;
-	rooms_create(&d->read_rooms, &o->pinned, KVDISK_READ_ROOMS, o->read_bytes);
-	rooms_create(&d->state_rooms, &o->pinned, o->read_bytes ? 1 : 0, o->state_bytes);
-	rooms_create(&d->run_rooms, &o->pinned, KVDISK_RUN_ROOMS, o->run_bytes);
-	bool has_all = d->read_rooms.is_pinned && d->run_rooms.is_pinned &&
-		       (d->state_rooms.is_pinned || !o->state_bytes);
+	staging_create(&d->read_staging, &o->pinned, KVDISK_READ_BUFFERS, o->read_bytes);
+	staging_create(&d->state_staging, &o->pinned, o->read_bytes ? 1 : 0, o->state_bytes);
+	staging_create(&d->run_staging, &o->pinned, KVDISK_RUN_BUFFERS, o->run_bytes);
+	bool has_all = d->read_staging.is_pinned && d->run_staging.is_pinned &&
+		       (d->state_staging.is_pinned || !o->state_bytes);
 	if (o->pinned.alloc && !has_all)
 		log_warn("kv_dir %s: the device gives no pinned memory: copies between it and "
 			 "the disk are slower", o->dir);
@@ -173,9 +173,9 @@ void kvdisk_destroy(struct kvdisk *d, int64_t wait_us)
 		if (r->is_dropped)
 			kvdisk_read_free(d, r);
 	}
-	rooms_destroy(&d->read_rooms, &d->o.pinned);
-	rooms_destroy(&d->state_rooms, &d->o.pinned);
-	rooms_destroy(&d->run_rooms, &d->o.pinned);
+	staging_destroy(&d->read_staging, &d->o.pinned);
+	staging_destroy(&d->state_staging, &d->o.pinned);
+	staging_destroy(&d->run_staging, &d->o.pinned);
 	if (d->fd >= 0)
 		close(d->fd);
 	kvindex_deinit(&d->index);
@@ -287,24 +287,24 @@ void kvdisk_kept(struct kvdisk *d, const struct kvdisk_prompt *p, bool *pages, b
 
 /* --- reading ------------------------------------------------------------------ */
 
-/* Room for a read past the page cache, of the rooms if one is free. NULL: no memory. */
-static char *take_room(struct rooms *rooms, size_t n, bool *out_is_pinned)
+/* Memory for a read past the page cache, a staging buffer if one is free. NULL: no memory. */
+static char *take_buffer(struct staging *from, size_t n, bool *out_is_pinned)
 {
-	char *p = rooms_take(rooms, n);
-	*out_is_pinned = p && rooms->is_pinned;
+	char *p = staging_take(from, n);
+	*out_is_pinned = p && from->is_pinned;
 	return p ? p : aligned_alloc(KVFILE_ALIGN, (n / KVFILE_ALIGN + 1) * KVFILE_ALIGN);
 }
 
-static void give_room(struct rooms *rooms, char *p)
+static void give_buffer(struct staging *from, char *p)
 {
-	if (!rooms_give(rooms, p))
+	if (!staging_give(from, p))
 		free(p);
 }
 
 void kvdisk_read_free(struct kvdisk *d, struct kvdisk_read *r)
 {
-	give_room(&d->read_rooms, r->pages);
-	give_room(&d->state_rooms, r->state);
+	give_buffer(&d->read_staging, r->pages);
+	give_buffer(&d->state_staging, r->state);
 	kvdisk_path_release(r->path);
 	free(r);
 }
@@ -320,9 +320,10 @@ struct kvdisk_read *kvdisk_read_begin(struct kvdisk *d, struct kvdisk_path *path
 	r->n = n;
 	r->state_page = state_page;
 	if (n > 0)
-		r->pages = take_room(&d->read_rooms, (size_t)n * d->o.page_bytes, &r->is_pinned);
+		r->pages = take_buffer(&d->read_staging, (size_t)n * d->o.page_bytes,
+				       &r->is_pinned);
 	if (state_page > 0)
-		r->state = take_room(&d->state_rooms, d->o.state_bytes, &r->is_state_pinned);
+		r->state = take_buffer(&d->state_staging, d->o.state_bytes, &r->is_state_pinned);
 	pthread_mutex_lock(&d->lock);
 	*d->last_read = r;
 	d->last_read = &r->next;
@@ -387,7 +388,7 @@ struct kvdisk_run *kvdisk_run_create(struct kvdisk *d, const struct kvdisk_promp
 	r->n_tok = (first + n_pages) * d->o.page_size;
 	r->key = full_key(d, p->space, &r->key_n);
 	r->tokens = copy_tokens(p->tokens, r->n_tok);
-	r->pages = take_room(&d->run_rooms, n, &r->is_pinned);
+	r->pages = take_buffer(&d->run_staging, n, &r->is_pinned);
 	if (!r->pages) {
 		kvdisk_run_destroy(d, r);
 		return NULL;
@@ -402,7 +403,7 @@ void kvdisk_run_destroy(struct kvdisk *d, struct kvdisk_run *r)
 		return;
 	free(r->key);
 	free(r->tokens);
-	give_room(&d->run_rooms, r->pages);
+	give_buffer(&d->run_staging, r->pages);
 	free(r);
 }
 

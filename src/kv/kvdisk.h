@@ -9,12 +9,12 @@
  */
 #pragma once
 #include "base/buf.h"
-#include "kv/rooms.h"
+#include "kv/staging.h"
 
 struct kvdisk;
 
 /* Three: one is copied to the device while two are read. */
-enum { KVDISK_READ_ROOMS = 3, KVDISK_RUN_ROOMS = 2 };
+enum { KVDISK_READ_BUFFERS = 3, KVDISK_RUN_BUFFERS = 2 };
 enum { KVDISK_QUEUE_BYTES = 256 << 20 }; /* of runs that wait for the writer, at most */
 
 /* A prompt within a space (kv/spaces.h). */
@@ -30,11 +30,11 @@ struct kvdisk_opts {
 	struct str key;     /* all that the bits of a page depend on but its tokens */
 	int page_size;      /* tokens */
 	size_t page_bytes, state_bytes;
-	/* Rooms are kept for KVDISK_READ_ROOMS reads of so many bytes of pages, for a state, and
-	 * for KVDISK_RUN_ROOMS runs of so many bytes. What is larger, or further at the same
-	 * time, has memory of its own. 0: no rooms. */
+	/* Buffers are kept for KVDISK_READ_BUFFERS reads of so many bytes of pages, for a state,
+	 * and for KVDISK_RUN_BUFFERS runs of so many bytes. A read that is larger, or finds none
+	 * free, has memory of its own. 0: no buffers. */
 	size_t read_bytes, run_bytes;
-	struct rooms_source pinned; /* for the rooms */
+	struct staging_source pinned; /* for the buffers */
 	void (*on_read)(void *ctx); /* any thread: a read is done, or there is room again */
 	void *ctx;
 	/* NULL, or called by kvdisk_create for each prompt that a file of this key begins. */

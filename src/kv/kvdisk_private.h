@@ -24,7 +24,7 @@ struct kvdisk_path {
 struct kvdisk_read {
 	struct kvdisk_path *path;
 	int n_tok, first, n, state_page;
-	char *pages, *state; /* room */
+	char *pages, *state; /* staging buffers */
 	bool is_pinned, is_state_pinned;
 	int n_good;
 	bool has_state, is_done, is_dropped;
@@ -41,7 +41,7 @@ struct kvdisk {
 	pthread_t readers[KVDISK_READERS], writer;
 	int n_readers;
 	bool has_writer;
-	struct rooms read_rooms, state_rooms, run_rooms;
+	struct staging read_staging, state_staging, run_staging;
 
 	/* everything below: under the lock */
 	pthread_mutex_t lock;

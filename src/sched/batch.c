@@ -53,7 +53,7 @@ void batch_init(struct sched *s)
 	s->slices = xcalloc(n, sizeof *s->slices);
 	s->sliced = xcalloc(n, sizeof *s->sliced);
 	s->last = xcalloc(n, sizeof *s->last);
-	s->room = xcalloc(n + 1, sizeof *s->room);
+	s->available = xcalloc(n + 1, sizeof *s->available);
 }
 
 void batch_deinit(struct sched *s)
@@ -64,7 +64,7 @@ void batch_deinit(struct sched *s)
 	free(s->slices);
 	free(s->sliced);
 	free(s->last);
-	free(s->room);
+	free(s->available);
 }
 
 static int end_fetch(struct sched *s, struct sched_choice *c);
@@ -242,8 +242,8 @@ static struct engine_prompt prompt_of(const struct sched_choice *c, struct ids *
 	return p;
 }
 
-/* Fills s->room with what c finds in the place of the last 0, 1, ... that run. Returns how many
- * these are: those that have a lower priority. */
+/* Fills s->available with what c finds in the place of the last 0, 1, ... that run. Returns how
+ * many these are: those that have a lower priority. */
 static int count_behind(struct sched *s, const struct sched_choice *c)
 {
 	int n = 0;
@@ -251,7 +251,7 @@ static int count_behind(struct sched *s, const struct sched_choice *c)
 		s->last[n] = s->run[s->n_run - 1 - n]->seq;
 		n++;
 	}
-	engine_room(s->o.engine, s->last, n, s->room);
+	engine_available(s->o.engine, s->last, n, s->available);
 	return n;
 }
 
@@ -261,8 +261,8 @@ static bool is_blocked(struct sched *s, const struct sched_choice *c, int n_prom
 	if (s->blocked != c)
 		return false;
 	int n = count_behind(s, c);
-	return s->room[n].pages <= s->blocked_room.pages &&
-	       s->room[n].slots <= s->blocked_room.slots &&
+	return s->available[n].pages <= s->blocked_available.pages &&
+	       s->available[n].slots <= s->blocked_available.slots &&
 	       s->n_run - n + n_promised >= s->blocked_n_run;
 }
 
@@ -350,14 +350,14 @@ struct newcomer {
 static bool fits_without(const struct sched *s, const struct newcomer *w, int n)
 {
 	struct policy_capacity capacity = {
-		.pages_free = s->room[n].pages,
+		.pages_free = s->available[n].pages,
 		.page_size = engine_page_size(s->o.engine),
 		.n_running = s->n_run - n + w->n_promised,
 	};
 	int growth = w->c->max_output - (int)w->c->output.n;
 	if (w->reads && n < s->n_run) /* beside others: engine_fetch_begin leaves so many */
 		capacity.n_running = engine_max_seqs(s->o.engine) + 1;
-	else if (capacity.n_running >= s->n_slots || s->room[n].slots < 1)
+	else if (capacity.n_running >= s->n_slots || s->available[n].slots < 1)
 		return false;
 	return policy_admits(&capacity, w->n_need_tok, growth);
 }
@@ -421,12 +421,12 @@ static bool batch_start(struct sched *s, struct sched_choice *c, int n_promised,
 	int most = count_behind(s, c), n_run = s->n_run - most + n_promised;
 	if (w.reads ? s->n_fetching >= s->n_slots : n_run >= s->n_slots)
 		return false;
-	const struct engine_room room = s->room[most];
+	const struct engine_available available = s->available[most];
 	s->blocked = NULL;
 	if (!take_pages(s, &w)) {
 		c->has_asked_disk = false; /* again: memory may drop what it has now */
 		s->blocked = c;
-		s->blocked_room = room;
+		s->blocked_available = available;
 		s->blocked_n_run = n_run;
 		return false;
 	}

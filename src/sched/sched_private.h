@@ -56,7 +56,7 @@ struct sched {
 	struct engine_slice *slices; /* [n_slots] */
 	struct sched_choice **sliced; /* [n_slots] the choice of each slice */
 	struct engine_seq **last;     /* [n_slots] those that a newcomer may replace */
-	struct engine_room *room;     /* [n_slots + 1] what it finds without the first i */
+	struct engine_available *available; /* [n_slots + 1] what it finds without the first i */
 
 	struct policy_cost prefill_cost; /* of steps with prompt tokens */
 	struct draft_cost decode_cost;   /* of steps without prompt tokens */
@@ -74,7 +74,7 @@ struct sched {
 	 * behind it. Asking again costs a prefix lookup over its whole prompt, so it waits until
 	 * there is more room. */
 	const struct sched_choice *blocked;
-	struct engine_room blocked_room;
+	struct engine_available blocked_available;
 	int blocked_n_run;
 };
 

@@ -103,7 +103,7 @@ static void read_seen(const json_t *root, const struct model *m,
 	const json_t *pad = jsonfile_get(text, "pad_token_id");
 	bool is_mutual = root ? seen && strcmp(seen, "vision") == 0 : !m->config.gemma4.embed_dim;
 	rules->is_flat = true;
-	rules->seen = is_mutual ? IMAGE_MUTUAL_LOCAL : IMAGE_CAUSAL;
+	rules->seen = is_mutual ? IMAGE_BIDIRECTIONAL_LOCAL : IMAGE_CAUSAL;
 	rules->has_stand_in = true;
 	rules->stand_in = root ? (int32_t)json_integer_value(pad)
 			       : vision_gguf_padding(tensors_gguf(m->tensors));

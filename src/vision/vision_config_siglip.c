@@ -74,7 +74,7 @@ static enum status read_text(const json_t *root, const struct model *m,
 	c->frames = 1;
 	c->filter = IMAGE_BILINEAR;
 	c->image_rules.is_flat = true;
-	c->image_rules.seen = IMAGE_MUTUAL;
+	c->image_rules.seen = IMAGE_BIDIRECTIONAL;
 	c->out_width = c->out_width ? c->out_width : m->config.d_model;
 	return OK;
 }

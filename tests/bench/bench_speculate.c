@@ -22,7 +22,7 @@
 #include "engine/engine_private.h"
 #include "model/tokenizer_hf.h"
 #include "sched/sched.h"
-#include "sched/widths.h"
+#include "sched/step_costs.h"
 
 enum { MAX_TEXT = 1 << 24, MAX_STREAMS = 8, MAX_ROUNDS = 99, MAX_SAMPLES = 1 << 14 };
 
@@ -318,8 +318,8 @@ static bool open_all(struct bench *x, const char *dir, struct fail *fail)
 	known.top = x->e->graph.top;
 	if (known.top)
 		x->e->graph.top = top;
-	return widths_measure(x->e, &used_clock, 2000000, &x->costs, fail) == OK &&
-	       widths_record(x->e, &used_clock, 2000000, &x->costs, fail) == OK;
+	return step_costs_measure(x->e, &used_clock, 2000000, &x->costs, fail) == OK &&
+	       step_costs_record(x->e, &used_clock, 2000000, &x->costs, fail) == OK;
 }
 
 int main(int argc, char **argv)

@@ -32,7 +32,7 @@ enum {
 	HIP_ALONE_CTX = 4096,
 	/* for the experts of 2,048 tokens: each token has nine rows of 2,048 floats */
 	HIP_WORK_BYTES = 160 << 20,
-	HIP_STAGE_BYTES = 16 << 20,  /* bytes of each half of struct hip_stage */
+	HIP_STAGING_BYTES = 16 << 20,  /* bytes of each half of struct hip_staging */
 	HIP_LAND_BYTES = 8 << 20,
 	HIP_GRAPHS = 128, /* most recorded steps, by streams, tokens and a bound of the context */
 };
@@ -66,7 +66,7 @@ struct hip_mark {
 
 /* Copies to the device: two halves of pinned memory. One is filled while the device reads
  * the other. */
-struct hip_stage {
+struct hip_staging {
 	char *half[2];
 	struct hip_mark read[2]; /* the device has read the half */
 	size_t at;
@@ -152,7 +152,7 @@ struct hip {
 	struct hip_experts *experts;
 	struct hip_slots *slots;  /* experts in slots of the model loaded last; NULL: none */
 	char *expert_dir;         /* as in backend_opts; malloc'ed */
-	struct hip_stage stage;
+	struct hip_staging staging;
 	char *land;
 	size_t land_at;
 	struct hip_landing landings[64];

@@ -44,9 +44,9 @@ enum status hip_memory_create(struct hip *h)
 	const struct hip_api *api = &h->api;
 	enum status st = OK;
 	for (int i = 0; i < 2 && st == OK; i++) {
-		st = hip_check(h, api->hipHostMalloc((void **)&h->stage.half[i],
-						     HIP_STAGE_BYTES, 0), "pinned memory");
-		hip_mark_create(h, &h->stage.read[i]);
+		st = hip_check(h, api->hipHostMalloc((void **)&h->staging.half[i],
+						     HIP_STAGING_BYTES, 0), "pinned memory");
+		hip_mark_create(h, &h->staging.read[i]);
 	}
 	if (st == OK)
 		st = hip_check(h, api->hipHostMalloc((void **)&h->land, HIP_LAND_BYTES, 0),
@@ -67,9 +67,9 @@ enum status hip_memory_create(struct hip *h)
 void hip_memory_destroy(struct hip *h)
 {
 	for (int i = 0; i < 2; i++) {
-		if (h->stage.half[i])
-			h->api.hipHostFree(h->stage.half[i]);
-		hip_mark_destroy(h, &h->stage.read[i]);
+		if (h->staging.half[i])
+			h->api.hipHostFree(h->staging.half[i]);
+		hip_mark_destroy(h, &h->staging.read[i]);
 	}
 	if (h->land)
 		h->api.hipHostFree(h->land);
@@ -314,9 +314,9 @@ void hip_mark_destroy(struct hip *h, struct hip_mark *m)
 /* Reserve n bytes of the stage, within one half. */
 static enum status stage_take(struct hip *h, size_t n, char **out)
 {
-	struct hip_stage *s = &h->stage;
+	struct hip_staging *s = &h->staging;
 	enum status st = OK;
-	if (HIP_STAGE_BYTES - s->at < n) {
+	if (HIP_STAGING_BYTES - s->at < n) {
 		hip_mark_put(h, &s->read[s->now]);
 		s->now ^= 1;
 		s->at = 0;
@@ -324,7 +324,7 @@ static enum status stage_take(struct hip *h, size_t n, char **out)
 	}
 	*out = s->half[s->now] + s->at;
 	s->at += (n + 63) / 64 * 64;
-	s->at = MIN(s->at, (size_t)HIP_STAGE_BYTES);
+	s->at = MIN(s->at, (size_t)HIP_STAGING_BYTES);
 	return st;
 }
 
@@ -338,7 +338,7 @@ enum status hip_send(struct hip *h, void *dst, const void *pinned, size_t n)
 enum status hip_upload(struct backend *b, void *dst, const void *src, size_t n_bytes)
 {
 	struct hip *h = hip_of(b);
-	const size_t piece = HIP_STAGE_BYTES / 4;
+	const size_t piece = HIP_STAGING_BYTES / 4;
 	enum status st = h->has_failed ? E_DEVICE : OK;
 	if (hip_graph_is_open(h, "an upload"))
 		return E_UNSUPPORTED;
@@ -364,7 +364,7 @@ enum status hip_upload_pinned(struct backend *b, void *dst, const void *src, siz
 
 enum status hip_upload_rows(struct hip *h, const struct hip_rows *r)
 {
-	const size_t each = HIP_STAGE_BYTES / 4 / r->pitch;
+	const size_t each = HIP_STAGING_BYTES / 4 / r->pitch;
 	enum status st = h->has_failed ? E_DEVICE : OK;
 	if (r->pitch == r->row_bytes && r->step == r->row_bytes)
 		return hip_upload(&h->base, r->dst, r->src, r->row_bytes * r->n);

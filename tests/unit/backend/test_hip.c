@@ -37,7 +37,7 @@ static struct hip_cpu_counts counts(void)
 static void test_memory(void)
 {
 	struct backend *b = create(NULL);
-	const size_t n = ((size_t)HIP_STAGE_BYTES * 2 + HIP_LAND_BYTES) / 4 + 12345;
+	const size_t n = ((size_t)HIP_STAGING_BYTES * 2 + HIP_LAND_BYTES) / 4 + 12345;
 	uint32_t *host = malloc(n * 4), *back = calloc(n, 4), *p;
 	must(b->ops->alloc(b, n * 4, (void **)&p));
 	is_int((uintptr_t)p % 256, 0, "device memory is aligned");
@@ -127,7 +127,7 @@ static void test_shared_memory(void)
 static void test_pinned_memory(void)
 {
 	struct backend *b = create(NULL);
-	const size_t n = (size_t)HIP_STAGE_BYTES + 4096;
+	const size_t n = (size_t)HIP_STAGING_BYTES + 4096;
 	unsigned char *up = NULL, *back = NULL, *device = NULL;
 	struct hip_cpu_counts before = counts();
 	must(b->ops->alloc_pinned(b, n, (void **)&up));
@@ -653,7 +653,7 @@ static void test_no_capture(void)
 /* Copies of more than the stage holds wait for its halves. */
 static void test_no_events(void)
 {
-	const size_t n = (size_t)HIP_STAGE_BYTES * 3;
+	const size_t n = (size_t)HIP_STAGING_BYTES * 3;
 	char *host = malloc(n), *back = malloc(n), *p;
 	for (int i = 0; i < 3; i++) {
 		struct backend *b = create(NULL);
@@ -663,7 +663,7 @@ static void test_no_events(void)
 		else if (i == 1)
 			h->api.hipEventSynchronize = no_wait;
 		else
-			h->stage.read[1].is_lost = true;
+			h->staging.read[1].is_lost = true;
 		for (size_t k = 0; k < n; k++)
 			host[k] = (char)(k * 7 + k / 4096);
 		must(b->ops->alloc(b, n, (void **)&p));

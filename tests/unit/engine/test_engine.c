@@ -423,8 +423,8 @@ static void test_fork(void)
 	engine_seq_destroy(e, t);
 	/* Pages that both hold come free with both; each has some of its own. */
 	struct engine_seq *all[] = {sc, sb};
-	struct engine_room room[3];
-	engine_room(e, all, 2, room);
+	struct engine_available room[3];
+	engine_available(e, all, 2, room);
 	is_int(room[0].pages, engine_pages_free(e), "what is free now");
 	engine_seq_destroy(e, sc);
 	is_int(engine_pages_free(e), room[1].pages, "as many come back as was said of one");
@@ -710,17 +710,17 @@ static void test_drafts(void)
 }
 
 /* Ends n sequences, some of which may be NULL. Returns how often there was another room then than
- * engine_room had said. */
+ * engine_available had said. */
 static int end_all(struct engine *e, struct engine_seq **seqs, int n)
 {
-	struct engine_room room[MAX_SEQS + 1], now;
+	struct engine_available room[MAX_SEQS + 1], now;
 	int wrong = 0, n_some = 0;
 	for (int i = 0; i < n; i++)
 		if (seqs[i])
 			seqs[n_some++] = seqs[i];
-	engine_room(e, seqs, n_some, room);
+	engine_available(e, seqs, n_some, room);
 	for (int i = 0; i <= n_some; i++) {
-		engine_room(e, NULL, 0, &now);
+		engine_available(e, NULL, 0, &now);
 		wrong += now.pages != room[i].pages || now.slots != room[i].slots;
 		engine_seq_destroy(e, i < n_some ? seqs[i] : NULL);
 	}

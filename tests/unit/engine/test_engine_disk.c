@@ -2,7 +2,7 @@
  *
  * An engine that ends right behind a long prompt keeps all of it on disk, although that is
  * more than waits for the writer at a time. The graph is a fake whose pages are large. It
- * copies from pinned memory as late as it may, so a room that is given back too early shows.
+ * copies from pinned memory as late as it may, so a buffer that is given back too early shows.
  */
 #include <stdio.h>
 #include <stdatomic.h>
@@ -171,7 +171,7 @@ static void read_again(const char *dir, const int32_t *ids, bool has_pinned)
 	for (int i = 0, next = 0; i < PAGES + 8; i++)
 		n_wrong += f.page_of[i] != 0 && f.page_of[i] != ++next && next < PAGES;
 	is_int(f.n_wrong + n_wrong, 0, "each page has its bytes");
-	is_int(f.n_unpinned, has_pinned ? 0 : f.n_moves, "from rooms that are used again");
+	is_int(f.n_unpinned, has_pinned ? 0 : f.n_moves, "from buffers that are used again");
 	engine_destroy(e);
 	is_int(f.n_given - f.n_back, 0, "all pinned memory is given back");
 }

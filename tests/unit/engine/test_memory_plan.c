@@ -99,18 +99,18 @@ static void test_beside(void)
 	ok(strstr(fail.text, "weights 2.00 GiB") && strstr(fail.text, "= 60.00 GiB") &&
 	   strstr(fail.text, "Set images to off"), "says the sum: %s", fail.text);
 
-	struct memory_wish reader = wish(8192, true, 50 * GIB);
-	reader.reader = "embedding_model";
-	reader.ctx_key = "reader_ctx";
-	refused(&model, &box, reader, "reader_ctx", "Set reader_ctx to less",
+	struct memory_wish beside = wish(8192, true, 50 * GIB);
+	beside.model_key = "embedding_model";
+	beside.ctx_key = "embedding_ctx";
+	refused(&model, &box, beside, "embedding_ctx", "Set embedding_ctx to less",
 		"a model that reads, with its longest text");
-	reader.kv_bytes = 0;
-	reader.n_ctx = 800000;
-	reader.ctx_key = "transcription_ctx";
-	refused(&model, &box, reader, "transcription_ctx", "Set transcription_ctx to less",
+	beside.kv_bytes = 0;
+	beside.n_ctx = 800000;
+	beside.ctx_key = "transcription_ctx";
+	refused(&model, &box, beside, "transcription_ctx", "Set transcription_ctx to less",
 		"one whose cache has no bytes of its own");
 	need.weights = 70 * GIB;
-	refused(&need, &box, reader, "embedding_model", "Leave embedding_model out",
+	refused(&need, &box, beside, "embedding_model", "Leave embedding_model out",
 		"one that is too large");
 
 	struct memory_plan p;

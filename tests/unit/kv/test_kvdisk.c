@@ -147,7 +147,7 @@ static void test_foreign(const struct kvdisk_prompt *p, const char *path)
 	is_int(chown(dir, 0, 0), 0, "all is ours again");
 }
 
-/* --- rooms ---------------------------------------------------------------------- */
+/* --- buffers -------------------------------------------------------------------- */
 
 struct giver {
 	int n_given, n_back, n_may;
@@ -165,7 +165,7 @@ static void take_back(void *ctx, void *p)
 	free(p);
 }
 
-/* More reads at once than there are rooms. Returns how many had pinned memory. */
+/* More reads at once than there are buffers. Returns how many had pinned memory. */
 static int read_at_once(struct kvdisk *d, const struct kvdisk_prompt *p, int n_reads)
 {
 	struct kvdisk_known known;
@@ -193,22 +193,22 @@ static void test_rooms(const struct kvdisk_prompt *p)
 	for (int n_may = 3; n_may >= 0; n_may -= 3) {
 		struct giver g = {.n_may = n_may};
 		struct kvdisk *d = open_with((struct kvdisk_opts){
-			.key = STR("rooms\n"), .read_bytes = 3 * PAGE,
+			.key = STR("buffers\n"), .read_bytes = 3 * PAGE,
 			.run_bytes = 3 * PAGE + STATE, .pinned = {give, take_back, &g}});
-		is_int(g.n_given, n_may, "rooms for reads, a state and runs");
-		int n_rooms = n_may ? KVDISK_READ_ROOMS : 0;
+		is_int(g.n_given, n_may, "buffers for reads, a state and runs");
+		int n_buffers = n_may ? KVDISK_READ_BUFFERS : 0;
 		if (n_may)
 			write_some(d, p);
 		while (n_may && !kvdisk_await(d, 1000000))
 			;
-		is_int(read_at_once(d, p, 8), n_rooms, "as many as there are rooms are pinned");
-		is_int(read_at_once(d, p, KVDISK_READ_ROOMS), n_rooms, "they are free again");
-		struct kvdisk_run *run[KVDISK_RUN_ROOMS + 1];
-		for (int i = 0; i <= KVDISK_RUN_ROOMS; i++)
+		is_int(read_at_once(d, p, 8), n_buffers, "as many as there are buffers are pinned");
+		is_int(read_at_once(d, p, KVDISK_READ_BUFFERS), n_buffers, "they are free again");
+		struct kvdisk_run *run[KVDISK_RUN_BUFFERS + 1];
+		for (int i = 0; i <= KVDISK_RUN_BUFFERS; i++)
 			run[i] = kvdisk_run_create(d, p, 0, 3, 1);
-		ok(run[0]->is_pinned == (n_may > 0) && !run[KVDISK_RUN_ROOMS]->is_pinned,
-		   "so are runs, as far as there are rooms");
-		for (int i = 0; i <= KVDISK_RUN_ROOMS; i++)
+		ok(run[0]->is_pinned == (n_may > 0) && !run[KVDISK_RUN_BUFFERS]->is_pinned,
+		   "so are runs, as far as there are buffers");
+		for (int i = 0; i <= KVDISK_RUN_BUFFERS; i++)
 			kvdisk_run_destroy(d, run[i]);
 		run[0] = kvdisk_run_create(d, p, 0, 3, 4096 / STATE);
 		ok(!run[0]->is_pinned, "not one that is too large");

@@ -5,7 +5,7 @@
  * the prefix cache that no request uses. Its tokens are spread over the vocabulary. So they
  * share fewer experts than a text, and the measured costs are rather too high.
  */
-#include "sched/widths.h"
+#include "sched/step_costs.h"
 
 #include "base/alloc.h"
 
@@ -15,7 +15,7 @@ enum { RUNS = 4, DRAFTS = 3, DRAFTED = 3 };
 
 static const int order[] = {1, 2, 8, 4, 16, 3, 6, 12, 32, 24};
 
-static struct engine_seq *widths_begin(struct engine *e, int32_t *first)
+static struct engine_seq *begin_sequence(struct engine *e, int32_t *first)
 {
 	int n_cached;
 	*first = 0;
@@ -25,7 +25,7 @@ static struct engine_seq *widths_begin(struct engine *e, int32_t *first)
 }
 
 /* Runs a step of one token and n - 1 draft tokens, none of which is accepted. */
-static enum status widths_step(struct engine *e, struct engine_seq *s, int n, struct fail *fail)
+static enum status verify_drafts(struct engine *e, struct engine_seq *s, int n, struct fail *fail)
 {
 	int32_t ids[DRAFT_STEP];
 	for (int i = 0; i < n; i++)
@@ -48,14 +48,14 @@ static enum status time_width(struct engine *e, const struct clock *clock, int n
 			      struct fail *fail)
 {
 	int32_t first;
-	struct engine_seq *s = widths_begin(e, &first);
+	struct engine_seq *s = begin_sequence(e, &first);
 	int64_t all = 0;
 	double first_us = 0;
 	enum status st = OK;
 	*out_us = 0;
 	for (int i = 0; i < RUNS && st == OK && (all < WIDTH_US || *out_us > first_us); i++) {
 		int64_t begin_us = clock_now_us(clock);
-		st = widths_step(e, s, n, fail);
+		st = verify_drafts(e, s, n, fail);
 		int64_t us = clock_now_us(clock) - begin_us;
 		if (i == 0)
 			first_us = (double)us;
@@ -73,7 +73,7 @@ static enum status time_width(struct engine *e, const struct clock *clock, int n
 	return OK;
 }
 
-void widths_flatten(struct draft_cost *c)
+void step_costs_flatten(struct draft_cost *c)
 {
 	double least = 0;
 	for (int i = DRAFT_STEP; i > 0; i--) {
@@ -89,7 +89,7 @@ void widths_flatten(struct draft_cost *c)
 static enum status record(struct engine *e, int n, struct fail *fail)
 {
 	int32_t ids[DRAFT_STEP] = {0}, first;
-	struct engine_seq *s[] = {widths_begin(e, &first), widths_begin(e, &first)};
+	struct engine_seq *s[] = {begin_sequence(e, &first), begin_sequence(e, &first)};
 	enum status st = engine_seq_reserve(e, s[0], 2);
 	for (int i = 0; i < 2 && st == OK; i++) {
 		const struct engine_slice slices[] = {
@@ -107,8 +107,8 @@ static enum status record(struct engine *e, int n, struct fail *fail)
 	return st;
 }
 
-enum status widths_record(struct engine *e, const struct clock *clock, int64_t max_us,
-			  const struct draft_cost *c, struct fail *fail)
+enum status step_costs_record(struct engine *e, const struct clock *clock, int64_t max_us,
+			      const struct draft_cost *c, struct fail *fail)
 {
 	enum { SHORTEST = 256 };
 	int64_t until_us = clock_now_us(clock) + max_us;
@@ -132,9 +132,9 @@ static enum status time_model(struct engine *e, const struct clock *clock,
 			    struct draft_cost *out, struct fail *fail)
 {
 	int32_t first, ids[DRAFTED];
-	struct engine_seq *s = widths_begin(e, &first);
+	struct engine_seq *s = begin_sequence(e, &first);
 	struct engine_draft g = {.seq = s, .n = MIN(DRAFTED, engine_draft_max(e)), .out = ids};
-	enum status st = widths_step(e, s, 1, fail);
+	enum status st = verify_drafts(e, s, 1, fail);
 	if (st == OK)
 		st = engine_seq_reserve_draft(e, s, 1 + g.n);
 	for (int i = 0; i < DRAFTS && st == OK; i++) {
@@ -147,8 +147,8 @@ static enum status time_model(struct engine *e, const struct clock *clock,
 	return st == E_NO_PAGES || st == E_CTX_LEN ? OK : st;
 }
 
-enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
-			   struct draft_cost *out, struct fail *fail)
+enum status step_costs_measure(struct engine *e, const struct clock *clock, int64_t max_us,
+			       struct draft_cost *out, struct fail *fail)
 {
 	int64_t begin_us = clock_now_us(clock);
 	int room = MIN(engine_draft_room(e), DRAFT_STEP);
@@ -169,11 +169,11 @@ enum status widths_measure(struct engine *e, const struct clock *clock, int64_t 
 		if (i == 0 && us <= 0)
 			break;
 	}
-	widths_flatten(out);
+	step_costs_flatten(out);
 	return st;
 }
 
-void widths_print(const struct draft_cost *c, struct buf *out)
+void step_costs_print(const struct draft_cost *c, struct buf *out)
 {
 	for (int i = 1; i <= DRAFT_STEP; i++)
 		if (c->start[i] > 0)

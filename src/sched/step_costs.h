@@ -11,18 +11,18 @@
 /* Runs steps of 1 to DRAFT_STEP tokens with drafts, as many widths as fit into max_us. If a
  * model drafts, its draft tokens are timed, too. The time of a width is the shortest
  * of a few runs. Widths that were not reached stay 0. E_BACKEND, E_DEVICE. */
-enum status widths_measure(struct engine *e, const struct clock *clock, int64_t max_us,
-			   struct draft_cost *out, struct fail *fail) MUST_USE;
+enum status step_costs_measure(struct engine *e, const struct clock *clock, int64_t max_us,
+			       struct draft_cost *out, struct fail *fail) MUST_USE;
 
 /* Makes a GPU record graphs of steps of several streams with drafts, so that no request
  * waits for that. Records the widths that c knows, as many as fit into max_us. Other
  * backends do nothing. E_BACKEND, E_DEVICE. */
-enum status widths_record(struct engine *e, const struct clock *clock, int64_t max_us,
-			  const struct draft_cost *c, struct fail *fail) MUST_USE;
+enum status step_costs_record(struct engine *e, const struct clock *clock, int64_t max_us,
+			      const struct draft_cost *c, struct fail *fail) MUST_USE;
 
 /* Corrects measurements: a step does not last longer than a wider one. Where it did,
  * something held it up, and it gets the wider one's cost. */
-void widths_flatten(struct draft_cost *c);
+void step_costs_flatten(struct draft_cost *c);
 
 /* Appends "1: 0.21, 2: 0.26, … ms" for the measured widths. */
-void widths_print(const struct draft_cost *c, struct buf *out);
+void step_costs_print(const struct draft_cost *c, struct buf *out);

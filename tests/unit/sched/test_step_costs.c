@@ -3,7 +3,7 @@
  * Costs of steps as measured at start, of a graph on a clock of its own. Now and then
  * something holds a step up.
  */
-#include "sched/widths.h"
+#include "sched/step_costs.h"
 
 #include "base/alloc.h"
 #include "tests/tap.h"
@@ -58,7 +58,7 @@ static struct draft_cost measure(int64_t base_us, int held_tok, int held, int64_
 	world.held = held;
 	if (engine_create_with(&g, &o, 16, &e) != OK)
 		exit(1);
-	is_int(widths_measure(e, &virtual_clock, max_us, &c, &fail), OK, "measured: %s",
+	is_int(step_costs_measure(e, &virtual_clock, max_us, &c, &fail), OK, "measured: %s",
 	       fail.text);
 	engine_destroy(e);
 	return c;
@@ -73,7 +73,7 @@ static void each_is_known(void)
 		is_int((long)c.start[measured[i]], 1000 + MORE_US * (measured[i] - 1),
 		       "a step of %d tokens", measured[i]);
 	is_int((long)c.start[5], 0, "others are not measured");
-	widths_print(&c, &b);
+	step_costs_print(&c, &b);
 	ok(str_starts(buf_str(&b), STR("1: 1, 2: 1.3, 3: 1.6, ")), "%.*s", (int)b.n, b.p);
 	buf_deinit(&b);
 	c = measure(1000, 0, 0, 20000);
@@ -94,7 +94,7 @@ static void recorded(int alone_ctx, int64_t max_us, int n_want, int n_long)
 	world.n_long = 0;
 	if (engine_create_with(&g, &o, 16, &e) != OK)
 		exit(1);
-	is_int(widths_record(e, &virtual_clock, max_us, &c, NULL), OK, "recorded");
+	is_int(step_costs_record(e, &virtual_clock, max_us, &c, NULL), OK, "recorded");
 	is_int(world.n_wide[4], n_want, "up to %d positions: steps of 4 tokens", alone_ctx);
 	is_int(world.n_wide[5], 0, "none of widths that are not known");
 	is_int(world.n_long, n_long, "and those of the longest bound");
@@ -124,7 +124,7 @@ static void flat(void)
 	draft_cost_begin(&c, 2, 9000);
 	draft_cost_begin(&c, 4, 1900);
 	draft_cost_begin(&c, 8, 3000);
-	widths_flatten(&c);
+	step_costs_flatten(&c);
 	is_int((long)c.start[1], 1000, "one token");
 	is_int((long)c.start[2], 1900, "two cost what four cost, at most");
 	is_int((long)c.us[2], 1900, "now as at start");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/readers.h"
+#include "api/embed_texts.h"
 
 #include <stdlib.h>
 
 #include "base/alloc.h"
 
-enum status readers_check(const struct embed *e, const char *setting,
-			  const struct json_node *body, struct fail *fail)
+enum status embed_texts_check(const struct embed *e, const char *setting,
+			      const struct json_node *body, struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "model");
 	struct str name = {0};
@@ -21,8 +21,8 @@ enum status readers_check(const struct embed *e, const char *setting,
 	return st;
 }
 
-enum status readers_add(const struct embed *e, struct readers_batch *b, size_t first,
-			const struct json_node *at, struct fail *fail)
+enum status embed_texts_add(const struct embed *e, struct embed_texts *b, size_t first,
+			    const struct json_node *at, struct fail *fail)
 {
 	size_t n = b->ids.n - first;
 	if (n == 0)
@@ -45,8 +45,8 @@ enum status readers_add(const struct embed *e, struct readers_batch *b, size_t f
 	return OK;
 }
 
-enum status readers_run(struct embed *e, struct readers_batch *b, const _Atomic bool *is_gone,
-			struct fail *fail)
+enum status embed_texts_run(struct embed *e, struct embed_texts *b, const _Atomic bool *is_gone,
+			    struct fail *fail)
 {
 	size_t at = 0, width = (size_t)embed_width(e);
 	b->out = xcalloc(b->n * width, sizeof *b->out);
@@ -58,7 +58,7 @@ enum status readers_run(struct embed *e, struct readers_batch *b, const _Atomic 
 	return embed_run(e, &(struct embed_ask){b->texts, b->n, is_gone}, fail);
 }
 
-void readers_deinit(struct readers_batch *b)
+void embed_texts_deinit(struct embed_texts *b)
 {
 	ids_deinit(&b->ids);
 	free(b->texts);

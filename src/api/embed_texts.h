@@ -7,9 +7,9 @@
 #include "json/json_read.h"
 
 /* A list of texts as token ids, and the model's output for them. */
-struct readers_batch {
+struct embed_texts {
 	struct ids ids;             /* of all texts, one text behind the other */
-	struct embed_text *texts;   /* (n); their ids are set by readers_run */
+	struct embed_text *texts;   /* (n); their ids are set by embed_texts_run */
 	size_t n, cap;
 	float *out;                 /* (n, embed_width) */
 };
@@ -17,13 +17,13 @@ struct readers_batch {
 /* Checks that the model is there and is the one that the body names. E_UNSUPPORTED where e
  * is NULL; `setting` is the setting that would load it. E_MODEL where the body names
  * another model. */
-enum status readers_check(const struct embed *e, const char *setting,
-			  const struct json_node *body, struct fail *fail) MUST_USE;
+enum status embed_texts_check(const struct embed *e, const char *setting,
+			      const struct json_node *body, struct fail *fail) MUST_USE;
 /* Makes the ids from `first` on the next text; `at` is the client's text. E_CTX_LEN with
  * both counts; E_INVAL for a text of no tokens. */
-enum status readers_add(const struct embed *e, struct readers_batch *b, size_t first,
-			const struct json_node *at, struct fail *fail) MUST_USE;
+enum status embed_texts_add(const struct embed *e, struct embed_texts *b, size_t first,
+			    const struct json_node *at, struct fail *fail) MUST_USE;
 /* Computes b->out. Slow: for a worker thread. is_gone: as in struct embed_ask. */
-enum status readers_run(struct embed *e, struct readers_batch *b, const _Atomic bool *is_gone,
-			struct fail *fail) MUST_USE;
-void readers_deinit(struct readers_batch *b);
+enum status embed_texts_run(struct embed *e, struct embed_texts *b, const _Atomic bool *is_gone,
+			    struct fail *fail) MUST_USE;
+void embed_texts_deinit(struct embed_texts *b);
