@@ -3,12 +3,17 @@
 
 #include <time.h>
 
+int64_t clock_monotonic_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static int64_t monotonic_now_us(void *ctx)
 {
 	(void)ctx;
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+	return clock_monotonic_ns() / 1000;
 }
 
 const struct clock clock_monotonic = {monotonic_now_us, 0};

@@ -18,4 +18,5 @@ static inline int64_t clock_now_us(const struct clock *c)
 	return c->now_us(c->ctx);
 }
 
+int64_t clock_monotonic_ns(void); /* for what takes less than a microsecond */
 int64_t clock_wall_s(void); /* seconds since 1970, for `created` and logs */

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <x86intrin.h>
 #endif
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 
 static const char *const names[] = {
@@ -17,14 +17,6 @@ static const char *const names[] = {
 	PROFILE_STAGES(X)
 #undef X
 };
-
-/* Microseconds are too coarse: a norm of one token takes less. */
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* True if the processor's counter runs at a constant rate, whatever the clock frequency. */
 static bool has_counter(void)
@@ -46,7 +38,7 @@ static inline uint64_t counter(const struct profile *p)
 		return __rdtsc();
 #endif
 	(void)p;
-	return (uint64_t)now_ns();
+	return (uint64_t)clock_monotonic_ns();
 }
 
 const char *profile_name(enum profile_stage s)
@@ -121,7 +113,7 @@ bool profile_begin(struct profile *p)
 	p->is_on = p->n_begun++ % p->every == 0;
 	if (!p->is_on)
 		return false;
-	p->begin_ns = now_ns();
+	p->begin_ns = clock_monotonic_ns();
 	p->begin_at = counter(p);
 	profile_mark(p, PROFILE_EMBED);
 	return p->is_on;
@@ -155,7 +147,7 @@ static void take_over(struct profile *p, const double *device)
 	struct profile_cell sums[PROFILE_COUNT] = {{0, 0}};
 	const struct profile_mark *m = p->marks;
 	int n = p->n_marks;
-	double all = (double)(now_ns() - p->begin_ns) * 1e-9;
+	double all = (double)(clock_monotonic_ns() - p->begin_ns) * 1e-9;
 	double unit = all / (double)MAX(counter(p) - p->begin_at, UINT64_C(1));
 	for (int i = 0; i + 1 < n; i++) {
 		double s = device ? device[i + 1] - device[i]

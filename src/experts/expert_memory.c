@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -50,13 +50,6 @@ struct expert_memory {
 	uint64_t n_wakes;
 	char note[300];
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* --- the use of experts, for the next start ----------------------------------------- */
 
@@ -384,9 +377,9 @@ enum status expert_memory_wait(struct expert_memory *m, int32_t e, struct fail *
 {
 	struct expert_read *x = read_of(m, e);
 	if (!expert_read_is_done(x)) {
-		int64_t begin = now_ns();
+		int64_t begin = clock_monotonic_ns();
 		expert_reader_wait(m->reader, x);
-		int64_t end = now_ns();
+		int64_t end = clock_monotonic_ns();
 		double s = (double)(end - begin) * 1e-9;
 		if (x->last_ns > begin)
 			note_wake(m, end - x->last_ns);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/thread.h"
 
@@ -31,13 +31,6 @@ static uint64_t sum_of_units(const uint8_t *p, size_t n, size_t i)
 uint64_t expert_reader_sum(const uint8_t *p, size_t n)
 {
 	return sum_of_units(p, n, 0);
-}
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static void wake(struct expert_reader *r, const struct expert_read *x)
@@ -64,7 +57,7 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 			  enum expert_read_state state)
 {
 	struct expert_read *x = p->x;
-	int64_t seen = now_ns();
+	int64_t seen = clock_monotonic_ns();
 	/* To wake a thread takes as long as to sum a piece. So wake the waiter before the last
 	 * sum. */
 	if (atomic_load(&x->n_left) == 1)
@@ -88,9 +81,9 @@ void expert_reader_finish(struct expert_reader *r, struct expert_piece *p,
 /* The waiter, woken before the last piece is done, polls for up to SPIN_NS. */
 static bool is_done_soon(struct expert_read *x)
 {
-	int64_t begin = now_ns();
+	int64_t begin = clock_monotonic_ns();
 	while (!expert_read_is_done(x))
-		if (atomic_load(&x->n_left) > 1 || now_ns() - begin > SPIN_NS)
+		if (atomic_load(&x->n_left) > 1 || clock_monotonic_ns() - begin > SPIN_NS)
 			return false;
 	return true;
 }

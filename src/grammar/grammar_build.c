@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/hex.h"
 #include "base/map.h"
 #include "base/utf8.h"
 #include "base/work.h"
@@ -251,10 +252,7 @@ bool grammar_read_hex(struct str s, size_t *at, int n, uint32_t *out)
 {
 	uint32_t v = 0;
 	for (int i = 0; i < n; i++) {
-		char c = *at + (size_t)i < s.n ? s.p[*at + (size_t)i] : '\0';
-		int d = c >= '0' && c <= '9' ? c - '0'
-			: c >= 'a' && c <= 'f' ? c - 'a' + 10
-			: c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		int d = *at + (size_t)i < s.n ? hex_digit(s.p[*at + (size_t)i]) : -1;
 		if (d < 0)
 			return false;
 		v = v << 4 | (uint32_t)d;

@@ -2,6 +2,7 @@
 #include "http/chunked.h"
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "http/head.h"
 
 #define LINE_MAX_BYTES 1024
@@ -12,14 +13,6 @@ static void chunked_bad(struct chunked *c, struct fail *fail, const char *why)
 {
 	c->at = CHUNKED_BAD;
 	fail_set(fail, E_FRAMING, "%s", why);
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Takes the next line, without its end, off *in. False: the line is not complete yet, or is

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "http/conn.h"
 #include "http/recent.h"
@@ -117,14 +118,6 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
 	if (why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN && c->end == END_NONE)
 		c->end = END_SERVER;
 	conn_release(c, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Decodes %41 to A, in place. "%00" stays as it is: a NUL would end the string. */

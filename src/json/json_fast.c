@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "json/json_digits.h"
 
@@ -68,14 +69,10 @@ static int32_t hex4(struct fast *f)
 	if (f->end - f->p < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		char c = *f->p++;
-		int32_t low = c | 0x20;
-		if (is_digit(c))
-			v = v * 16 + (c - '0');
-		else if (low >= 'a' && low <= 'f')
-			v = v * 16 + (low - 'a' + 10);
-		else
+		int digit = hex_digit(*f->p++);
+		if (digit < 0)
 			return -1;
+		v = v * 16 + digit;
 	}
 	return v;
 }

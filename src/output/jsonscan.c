@@ -5,17 +5,11 @@
  */
 #include "output/jsonscan.h"
 
+#include "base/hex.h"
+
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
-}
-
-static int hex_of(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 static enum jsonscan_result go(struct jsonscan *s, enum jsonscan_state next)
@@ -111,7 +105,7 @@ static enum jsonscan_result in_escape(struct jsonscan *s, char c)
 
 static enum jsonscan_result in_hex(struct jsonscan *s, char c)
 {
-	int v = hex_of(c);
+	int v = hex_digit(c);
 	if (v < 0)
 		return JSONSCAN_BAD;
 	s->hex = s->hex << 4 | (uint32_t)v;
