@@ -12,7 +12,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
-from halod import CHECK, MODEL, PATIENCE, PROGRAM, SRCDIR, Halod, Tap
+from halod import CHECK, MODEL, PATIENCE, PROGRAM, SRCDIR, Halod, Tap, free_port
 
 
 def run(*argv, program=PROGRAM, **more):

@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
-from halod import PATIENCE, SRCDIR, Halod
+from halod import PATIENCE, SRCDIR, Halod, free_port
 
 FOLDER = os.path.join(SRCDIR, "conf", "scale-out")
 BOX = {"max_seqs": 1, "max_queue": 3, "threads": 1}
@@ -34,11 +34,6 @@ http {
     include %(conf)s;
 }
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 class Front(Halod):

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.environ.get("HALOD_SRCDIR", "."), "tests", "http"))
-from halod import PATIENCE, SRCDIR, Halod, Tap
+from halod import PATIENCE, SRCDIR, Halod, Tap, free_port
 
 FOLDER = os.path.join(SRCDIR, "conf", "monitoring")
 
@@ -83,11 +82,6 @@ def ask(port, expr):
 def chats(d, until):
     while not until.is_set():
         d.chat("Name a city.", max_tokens=8)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def test_prometheus(t, d, tmp):

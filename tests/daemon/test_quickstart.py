@@ -4,11 +4,10 @@
 installs with apt-get, dnf and pacman. test.sh runs it with halod itself."""
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 
-from daemon import PATIENCE, SRCDIR, Tap
+from daemon import PATIENCE, SRCDIR, Tap, free_port
 
 # A daemon that is ready, and dies in its first answer.
 MORTAL = """#!/usr/bin/env python3
@@ -51,12 +50,6 @@ def tree(where, program):
         with open(path, "w") as f:
             f.write(text)
         os.chmod(path, 0o755)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 # What each package manager says of a package that is there: nothing, and status 0.

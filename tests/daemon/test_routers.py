@@ -9,10 +9,10 @@ import os
 import time
 import traceback
 
-from scale_out import (SESSION, Front, ask, drop, end_boxes, fill, free_port, session_of,
+from scale_out import (SESSION, Front, ask, drop, end_boxes, fill, session_of,
                        start_boxes, stream_to_end, test_back, test_drain, test_sessions,
                        test_stream, under_load)
-from halod import BUILDDIR, PATIENCE, Tap
+from halod import BUILDDIR, PATIENCE, Tap, free_port
 
 CLIENTS = os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients"))
 PROGRAMS = os.path.join(CLIENTS, "venv", "bin")

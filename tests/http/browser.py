@@ -25,6 +25,11 @@ KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8
         "ArrowUp": (38, ""), "ArrowLeft": (37, ""), "Home": (36, ""), "k": (75, "")}
 
 
+# Of the page at /: no answer is on its way, and the last message.
+IDLE = "document.querySelector('#send').textContent === 'Send'"
+LAST = "[...document.querySelectorAll('article.message')].at(-1)"
+
+
 def find():
     """The program, or None."""
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -38,6 +43,20 @@ def forget(b):
         sessionStorage.clear(); localStorage.clear();
         await new Promise((done) => { indexedDB.deleteDatabase("halod").onsuccess = done; });
     })()""")
+
+
+def say(b, text, wait=True):
+    """Sends a message, and waits for the whole answer."""
+    b.click("#prompt")
+    b.type(text)
+    b.press("Enter")
+    if wait:
+        b.wait(IDLE)
+
+
+def last(b, selector, what="innerText"):
+    """Of the first such element in the last message."""
+    return b.eval("%s?.querySelector(%s)?.%s" % (LAST, json.dumps(selector), what))
 
 
 class Browser:

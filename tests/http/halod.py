@@ -39,6 +39,11 @@ USUAL = {"self_check": "no" if {"short", "races"} & set(CHECK) else "yes",
          "speculative": "auto", "threads": 2}
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
 class Tap:
     def __init__(self):
         self.n = self.failed = 0

@@ -9,6 +9,7 @@ import tempfile
 import traceback
 
 import browser
+from browser import IDLE, LAST, last, say
 from halod import MODEL, Halod, Tap
 
 LONG = {"ignore_eos": True}  # an answer as long as the context
@@ -18,9 +19,7 @@ TOOLS = [{"type": "function", "function": {
         "required": ["city"]}}}]
 EVIL = "<img src=x onerror=document.title='evil'><script>document.title='evil'</script>"
 CODE = "Try **this** with `x`:\n\n```js\nif (1 < 2 && `x`) **no**\n```\nThat is all."
-IDLE = "document.querySelector('#send').textContent === 'Send'"
 BUSY = "document.querySelector('#send').textContent === 'Stop'"
-LAST = "[...document.querySelectorAll('article.message')].at(-1)"
 
 
 def start(b, d, **settings):
@@ -42,18 +41,6 @@ def set_settings(b, fields=None, tools=None, thinking=None, system=None):
     b.eval("document.querySelector('#thinking').value = %s" % json.dumps(thinking or ""))
     b.click("#settings-dialog .solid")
     b.wait("!document.querySelector('#settings-dialog').open")
-
-
-def say(b, text, wait=True):
-    b.click("#prompt")
-    b.type(text)
-    b.press("Enter")
-    if wait:
-        b.wait(IDLE)
-
-
-def last(b, selector, what="innerText"):
-    return b.eval("%s?.querySelector(%s)?.%s" % (LAST, json.dumps(selector), what))
 
 
 def test_chat(t, b, d):

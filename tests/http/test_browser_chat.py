@@ -13,15 +13,14 @@ import time
 import zlib
 
 import browser
+from browser import IDLE, LAST, last, say
 from halod import BUILDDIR, SRCDIR, Halod, Tap, traceback
 from sounds import raw, tone
 from scripted import BREAK, EMPTY, STOP, WAIT, Scripted, bucket, model, stats
 
 AXE = os.path.join(os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients")),
                    "node", "node_modules", "axe-core", "axe.min.js")
-IDLE = "document.querySelector('#send').textContent === 'Send'"
 BUSY = "document.querySelector('#send').textContent === 'Stop'"
-LAST = "[...document.querySelectorAll('article.message')].at(-1)"
 TALKS = "[...document.querySelectorAll('#talks .open b')].map((e) => e.textContent)"
 
 ANSWER = r'''# First
@@ -103,18 +102,6 @@ def start(b, s, host="127.0.0.1"):
     browser.forget(b)
     b.reload()
     b.wait("document.querySelector('#state').textContent === 'ready' && models.length && store.db")
-
-
-def say(b, text, wait=True):
-    b.click("#prompt")
-    b.type(text)
-    b.press("Enter")
-    if wait:
-        b.wait(IDLE)
-
-
-def last(b, selector, what="innerText"):
-    return b.eval("%s?.querySelector(%s)?.%s" % (LAST, json.dumps(selector), what))
 
 
 def do(b, name, where=LAST):

@@ -5,11 +5,10 @@ import os
 import sys
 
 import browser
+from browser import IDLE, LAST, say
 from halod import Halod, Tap, traceback
 from test_smollm2 import MODEL
 
-IDLE = "document.querySelector('#send').textContent === 'Send'"
-LAST = "[...document.querySelectorAll('article.message')].at(-1)"
 
 
 def start(b, d, **settings):
@@ -19,14 +18,6 @@ def start(b, d, **settings):
            % {"fields": {"temperature": 0, **settings}})
     b.reload()
     b.wait("document.querySelector('#state').textContent === 'ready' && models.length")
-
-
-def say(b, text, wait=True):
-    b.click("#prompt")
-    b.type(text)
-    b.press("Enter")
-    if wait:
-        b.wait(IDLE)
 
 
 def do(b, name):

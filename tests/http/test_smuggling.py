@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 
-from halod import PATIENCE, Halod, Tap, read_all
+from halod import PATIENCE, Halod, Tap, free_port, read_all
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 N = b"%d" % len(SMUGGLED)
@@ -310,11 +310,6 @@ http {
     }
 }
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 class Proxy:

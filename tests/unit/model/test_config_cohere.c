@@ -2,28 +2,13 @@
  *
  * The settings of Command R, which have names of their own.
  */
-#include "base/alloc.h"
-#include "model/model_config.h"
-#include "tests/tap.h"
+#include "tests/unit/model/config_text.h"
 
 #define SIZES "\"num_hidden_layers\":2,\"hidden_size\":16,\"num_attention_heads\":2," \
 	"\"num_key_value_heads\":2,\"intermediate_size\":32,\"vocab_size\":64," \
 	"\"max_position_embeddings\":512"
 #define ONE "{\"model_type\":\"cohere\"," SIZES
 #define TWO "{\"model_type\":\"cohere2\"," SIZES
-
-static struct arena arena;
-static struct model_config c;
-static struct fail fail;
-
-static enum status read_config(const char *text)
-{
-	json_t *root = json_loads(text, 0, NULL);
-	fail = (struct fail){0};
-	enum status st = model_config_read(root, &arena, &c, &fail);
-	json_decref(root);
-	return st;
-}
 
 static void test_good(void)
 {

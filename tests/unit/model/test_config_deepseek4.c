@@ -2,9 +2,7 @@
  *
  * The settings of DeepSeek-V4, as published and as Transformers writes them.
  */
-#include "base/alloc.h"
-#include "model/model_config.h"
-#include "tests/tap.h"
+#include "tests/unit/model/config_text.h"
 
 #define FOUR "\"model_type\":\"deepseek_v4\",\"num_hidden_layers\":4,\"hidden_size\":128," \
 	"\"num_attention_heads\":4,\"vocab_size\":512,\"max_position_embeddings\":4096," \
@@ -15,19 +13,6 @@
 #define INDEX "\"index_head_dim\":32"
 #define YARN ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4," \
 	"\"original_max_position_embeddings\":1024"
-
-static struct arena arena;
-static struct model_config c;
-static struct fail fail;
-
-static enum status read_config(const char *text)
-{
-	json_t *root = json_loads(text, 0, NULL);
-	fail = (struct fail){0};
-	enum status st = model_config_read(root, &arena, &c, &fail);
-	json_decref(root);
-	return st;
-}
 
 static void test_good(void)
 {

@@ -2,9 +2,7 @@
  *
  * The settings of EAGLE-3 heads.
  */
-#include "base/alloc.h"
-#include "model/model_config.h"
-#include "tests/tap.h"
+#include "tests/unit/model/config_text.h"
 
 #define HEAD "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLMEagle3\"]," \
 	"\"hidden_size\":16,\"num_attention_heads\":2,\"num_key_value_heads\":2," \
@@ -12,19 +10,6 @@
 	"\"rms_norm_eps\":1e-5"
 #define ONE HEAD ",\"num_hidden_layers\":1"
 #define IDS "\"eagle_aux_hidden_state_layer_ids\":"
-
-static struct arena arena;
-static struct model_config c;
-static struct fail fail;
-
-static enum status read_config(const char *text)
-{
-	json_t *root = json_loads(text, 0, NULL);
-	fail = (struct fail){0};
-	enum status st = model_config_read(root, &arena, &c, &fail);
-	json_decref(root);
-	return st;
-}
 
 static void is_taps(int a, int b, int last, const char *what)
 {

@@ -3,24 +3,9 @@
  * The settings of models whose experts are those of GLM-4-MoE under other names, and of those whose
  * attention has gates.
  */
-#include "base/alloc.h"
-#include "model/model_config.h"
-#include "tests/tap.h"
+#include "tests/unit/model/config_text.h"
 
 #define EPS "\"rms_norm_eps\":1e-5,"
-
-static struct arena arena;
-static struct model_config c;
-static struct fail fail;
-
-static enum status read_config(const char *text)
-{
-	json_t *root = json_loads(text, 0, NULL);
-	fail = (struct fail){0};
-	enum status st = model_config_read(root, &arena, &c, &fail);
-	json_decref(root);
-	return st;
-}
 
 /* Names of its own, and switches that may say one thing. */
 static void test_hy3(void)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model_config.h"
-
 #include <math.h>
 
-#include "base/alloc.h"
 #include "model/model_arch.h"
-#include "tests/tap.h"
+#include "tests/unit/model/config_text.h"
 
 #define ROPE "\"rope_theta\":1e6"
 #define LONG(few, many) ",\"rope_scaling\":{\"rope_type\":\"longrope\"," \
@@ -25,21 +22,6 @@
 	"\"num_key_value_heads\":2,\"intermediate_size\":384," \
 	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS \
 	"\"num_experts_per_tok\":2,\"moe_intermediate_size\":96,"
-
-static struct arena arena;
-static struct model_config c;
-static struct fail fail;
-
-static enum status read_config(const char *text)
-{
-	json_t *root = json_loads(text, 0, NULL);
-	if (!root)
-		abort();
-	fail = (struct fail){0};
-	enum status st = model_config_read(root, &arena, &c, &fail);
-	json_decref(root);
-	return st;
-}
 
 static void test_good(void)
 {
