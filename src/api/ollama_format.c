@@ -120,7 +120,7 @@ static void add_end(const struct api_call *c, struct buf *out)
 
 /* --- events ------------------------------------------------------------------------- */
 
-/* Tells the calls that have become whole. */
+/* Sends the tool calls that are complete and were not sent before. */
 static void tell_calls(struct api_call *c, struct buf *out)
 {
 	struct ollama_call *o = c->state;
@@ -188,7 +188,7 @@ static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 	}
 }
 
-/* A line of no word, which each client adds to the rest. */
+/* A line with an empty text: a client that adds it to the answer changes nothing. */
 static void keep_alive(struct api_call *c, struct buf *out)
 {
 	add_line(c, &(struct words){.text = STR("")}, out);

@@ -82,7 +82,7 @@ static void add_text(struct str quoted, struct buf *out)
 	json_decref(v);
 }
 
-/* Stands the cursor before the first member of the outermost object. */
+/* Puts the cursor before the first member of the outermost object. False: there is none. */
 static bool begin_object(struct cursor *c)
 {
 	skip_space(c);

@@ -379,6 +379,7 @@ static void add_tokens(const json_t *root, int32_t n_vocab, struct gguf_keys *k)
 	free(kind);
 }
 
+/* tokenizer.json has a merge as one text, "a b", or as a pair. GGUF has the text. */
 static void add_merges(const json_t *merges, struct gguf_keys *k)
 {
 	size_t i;

@@ -190,6 +190,8 @@ static bool take_line(struct batch_run *r, struct slot *s, struct batch_line *li
 	return true;
 }
 
+/* Gives the request to the scheduler. Where that ends (is_cut) the line stays as if it had not
+ * begun, and no other begins. Any other refusal is the line's answer, or is tried again. */
 static void submit(struct batch_run *r, struct slot *s)
 {
 	struct request *request = api_call_request(s->call);

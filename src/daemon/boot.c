@@ -893,7 +893,7 @@ static enum status look_for_room(const struct boot_opts *o, bool *out_is_hopeles
 	return s;
 }
 
-/* What the listener has for itself. */
+/* The listener takes so much memory now, in place of what it took before. */
 static void set_place(struct boot_shared *s, const struct memory_ledger *place)
 {
 	s->ledger.device_taken += place->device_taken - s->listener.device_taken;

@@ -308,7 +308,8 @@ void embed_pair_text(const struct embed *e, const struct embed_pair *p, struct m
 
 /* --- life ------------------------------------------------------------------------ */
 
-/* Whether a name of the model has this word: what clients call it, or what its file does. */
+/* True if the word is in a name of the model: the one that clients use, or general.name of its
+ * GGUF file. */
 static bool is_called(const struct embed *e, const char *word)
 {
 	const struct gguf *g = tensors_gguf(e->model->tensors);

@@ -205,7 +205,7 @@ void call_begin(struct conn *c);  /* the model is in memory: parse the body */
 /* Answers with the fault; where a stream has begun, in it. */
 void call_refuse(struct conn *c, const struct fail *f);
 void call_submit(struct conn *c); /* in PARSING, when the worker is done */
-void call_drain(struct conn *c);  /* when the request has events */
+void call_drain(struct conn *c);  /* sends what the request's events bring */
 void call_cancel(struct conn *c);
 void call_deinit(struct conn *c);
 

@@ -73,8 +73,9 @@ struct model_arch {
 	/* A model within a model: the key of its config ("": on top), its model_types,
 	 * separated by blanks, and the prefix of its tensors' names. */
 	const char *within, *text_type;
-	/* model_type of the whole model, if a row of that name is there for other texts; the text's
-	 * model_type decides, and this row's name is in no file. NULL: it is this row's name. */
+	/* The model_type of the whole model, where another row has that name already. The
+	 * model_type of its text then tells the rows apart, and this row's name is in no file.
+	 * NULL: it is this row's name. */
 	const char *outer;
 	const char *prefix;    /* NULL means "" */
 	const char *body;      /* NULL means "model." */

@@ -29,7 +29,7 @@ struct sched {
 	/* read and written by any thread */
 	_Atomic int n_queued;         /* requests submitted and not yet scheduled */
 	_Atomic int64_t n_queued_tok; /* their prompt tokens */
-	_Atomic int n_background;     /* of the background, submitted and not yet scheduled */
+	_Atomic int n_background;     /* background requests, submitted and not yet scheduled */
 	_Atomic int n_open;           /* requests submitted whose last event is not yet out */
 	/* requests with pages, and without, but for the background; as of the last iteration */
 	_Atomic int n_running, n_paused;
@@ -67,7 +67,7 @@ struct sched {
 	double copy_credit_us; /* time left for copies to the disk, over all steps */
 	int64_t draft_us;   /* draft tokens of a model */
 	int n_read;         /* tokens that the model beside has read before it */
-	int64_t confirm_us; /* engine_seq_confirm of right draft tokens */
+	int64_t confirm_us; /* engine_seq_confirm, of draft tokens that were right */
 	int n_streams, n_draft;
 
 	/* The first choice in line, if it did not fit, and what it would have found without those

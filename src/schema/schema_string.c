@@ -296,8 +296,9 @@ static lang list_lang(struct schema_reader *x, const struct schema_list *l, int6
 	return *out_free ? out : of_length(x, out, (uint32_t)*min, (uint32_t)*max);
 }
 
-static grammar_part lang_of(struct schema_reader *x, const struct json_node *at, lang l,
-			    bool is_json)
+/* The grammar of the language. A fault is that of the schema at `at`. */
+static grammar_part part_of_lang(struct schema_reader *x, const struct json_node *at, lang l,
+				 bool is_json)
 {
 	grammar_part out = 0;
 	struct fail why = {0};
@@ -311,7 +312,7 @@ grammar_part schema_quoted(struct schema_reader *x, const struct json_node *at, 
 {
 	if (x->relaxed)
 		l = lang_avoid(x->langs, l, (uint8_t)x->relaxed->text[0]);
-	return quoted(x, lang_of(x, at, l, !x->relaxed));
+	return quoted(x, part_of_lang(x, at, l, !x->relaxed));
 }
 
 lang schema_string_lang(struct schema_reader *x, const struct schema_list *l)
@@ -344,7 +345,7 @@ grammar_part schema_bare_string(struct schema_reader *x, const struct schema_lis
 	if (x->st != OK)
 		return 0;
 	if (!is_any)
-		return lang_of(x, l->p[0].at,
+		return part_of_lang(x, l->p[0].at,
 			       lang_avoid(x->langs, of, (uint8_t)avoid), false);
 	*out_free = min == 0 && max == GRAMMAR_NO_MAX;
 	if (min > max)

@@ -203,8 +203,8 @@ static bool in_groups(const struct hip_experts_leg *leg, const struct moe_launch
 	       l->n_slots <= MOE_GROUP_SLOTS;
 }
 
-/* up by groups. False: groups are of no use, or LDS has no room for x of one. Then up
- * is by pairs. */
+/* Lets up compute several pairs of one expert at once (moe_group.h), with x of each in LDS. False:
+ * groups are of no use, or LDS is too small; then *g stays, and up is by pairs. */
 static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch *l,
 		     struct hip_grid *g)
 {
@@ -214,8 +214,8 @@ static bool group_up(const struct hip_experts_leg *leg, const struct moe_launch 
 	return true;
 }
 
-/* down by groups, with as many waves as LDS has room for; each needs h of a group. False: as for
- * group_up; *l and *g stay unchanged. */
+/* The same for down, with as many waves as LDS has room for; each needs h of a group. False: *l
+ * and *g stay. */
 static bool group_down(const struct hip_experts_leg *leg, struct moe_launch *l,
 		       struct hip_grid *g)
 {

@@ -16,8 +16,8 @@ static void deepseek_v3_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
 	const struct rope *rope = &c->ropes[0];
-	/* Two factors sharpen attention: rope's, for the rotated part alone, and that of
-	 * mscale_all_dim, for all. */
+	/* Two factors sharpen attention. The factor of rope is for the rotated part alone, and
+	 * that of mscale_all_dim is for all. */
 	double factor = rope_sharpness(rope), all = 1;
 	if (rope->kind == ROPE_YARN && rope->mscale_all != 0)
 		all = rope_mscale(rope->factor, rope->mscale_all);

@@ -215,6 +215,7 @@ static enum status read_list(struct gguf_model_reader *r, const char *key, uint6
 	return OK;
 }
 
+/* Reads the number `key` of the file, and enters it into the config as `hf`. */
 static enum status read_number(struct gguf_model_reader *r, const char *key, const char *hf,
 			       int64_t *out)
 {

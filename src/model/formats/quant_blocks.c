@@ -71,6 +71,7 @@ static uint32_t word_at(const uint8_t *p)
 
 /* --- blocks of 32 --------------------------------------------------------- */
 
+/* 32 weights with one scale, and with one minimum unless m is NULL. */
 static void one_scale(struct block_parts *o, const uint8_t *d, const uint8_t *m)
 {
 	o->n = o->n_sub = 32;
