@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 
+#include "api/api_private.h"
 #include "base/alloc.h"
 #include "tests/unit/api/fixture.h"
 
@@ -51,9 +52,9 @@ static bool keep(const struct api *a)
 	const char *id = strstr(out.p, "\"resp_");
 	struct str s = {id ? id + 1 : "", id ? strcspn(id + 1, "\"") : 0};
 	struct api_kept kept = {.id = s};
-	bool is_kept = api_response_format(a, kept, &body, NULL) == OK &&
-		       api_response_delete(a, kept, &body, NULL) == OK &&
-		       api_response_format(a, kept, &body, NULL) == E_NOT_FOUND;
+	bool is_kept = api_response_format(a->own_memory, kept, &body, NULL) == OK &&
+		       api_response_delete(a->own_memory, kept, &body, NULL) == OK &&
+		       api_response_format(a->own_memory, kept, &body, NULL) == E_NOT_FOUND;
 	buf_deinit(&out);
 	buf_deinit(&body);
 	fixture_drop(c);
