@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
-from daemon import MODEL, PATIENCE, PROGRAM, SRCDIR, Tap
+from daemon import CHECK, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap
 
 NOBODY = 54321  # root may read and write everything
 # Texts that can be anything, or that no file is behind.
@@ -71,12 +71,14 @@ def run(program, *args):
 class Case:
     def __init__(self, t, tmp):
         self.t, self.tmp = t, tmp
+        self.n = 0
 
     def path(self, name):
         return os.path.join(self.tmp, name)
 
     def both_ways(self, lines):
-        """What a check and a start say of these lines."""
+        """What a check and a start say of these lines. Under a sanitizer every other one is only
+        checked: a start comes to the same faults."""
         conf = self.path("halod.conf")
         keys = [line.split(" = ")[0] for line in lines.splitlines()]
         with open(conf, "w") as f:
@@ -87,8 +89,9 @@ class Case:
                     f.write(other + "\n")
         program = self.path("halod")
         seen = run(program, "-c", conf, "--check-config")
-        begun = run(program, "-c", conf) if seen[0] else None  # else it would serve
-        return seen, begun
+        self.n += 1
+        starts = seen[0] and not ("short" in CHECK and self.n % 2)  # accepted, it would serve
+        return seen, run(program, "-c", conf) if starts else None
 
     def refused(self, name, lines, *words):
         """Both ways end alike, and the last words name what is wrong."""
@@ -98,7 +101,8 @@ class Case:
                   all(w.replace("{}", self.tmp) in said for w in words),
                   "refused: " + name, (seen, words))
         # A start ends at its first fault of a model, behind all others that a check tells.
-        self.t.ok(begun and begun[0] == seen[0] and begun[2] and begun[2] == seen[2][:len(begun[2])],
+        self.t.ok(not begun or (begun[0] == seen[0] and begun[2] and
+                                begun[2] == seen[2][:len(begun[2])]),
                   "  a start says the same", (seen, begun))
 
     def each_refused(self, keys, what, value):
@@ -108,7 +112,7 @@ class Case:
         self.t.ok(seen[0] == 2 and not seen[1] and len(seen[2]) == len(keys), "each refused", seen)
         for n, key in enumerate(keys, 1):
             self.t.ok(key in said.get(str(n), ""), "refused: %s = %s" % (key, what), said.get(str(n)))
-        self.t.equal(begun, seen, "  a start says the same")
+        self.t.ok(begun in (None, seen), "  a start says the same", (begun, seen))
 
 
 def lay_out(c):
