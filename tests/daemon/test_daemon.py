@@ -230,7 +230,7 @@ def test_sampling(t, tmp):
 
 def test_drain(t, tmp):
     with Daemon(drain_timeout="10m") as d:
-        stream = d.stream(max_tokens=300, ignore_eos=True)
+        stream = d.stream(max_tokens=1000, ignore_eos=True)  # longer than what is asked beside it
         events = stream.events()
         next(events)
         d.terminate()
@@ -254,11 +254,16 @@ def test_drain_timeout(t, tmp):
 
 
 def test_request_timeout(t, tmp):
-    with Daemon(request_timeout="300ms") as d:
-        last = list(d.long_stream().events())[-1]
-        t.ok("error" in last and last["error"]["code"] == "timeout",
-             "request_timeout ends a stream with an error", last)
-        t.equal(d.chat(max_tokens=1).status, 200, "a request that is in time is served")
+    for limit in "300ms", "1s", "3s", "10s":
+        with Daemon(request_timeout=limit) as d:
+            events = list(d.stream("Tell me a story.", ignore_eos=True, temperature=0,
+                                   max_tokens=3500).events())
+            short = d.chat(max_tokens=1)
+        if events and short.status == 200:
+            break  # else this machine is too busy for such a limit
+    t.ok(events and "error" in events[-1] and events[-1]["error"]["code"] == "timeout",
+         "request_timeout ends a stream with an error", events[-1:])
+    t.equal(short.status, 200, "a request that is in time is served")
 
 
 def test_second_signal(t, tmp):
@@ -290,9 +295,9 @@ def test_signals(t, tmp):
              "none of %d signals stops it" % len(others))
         stream.close()
         t.equal(d.stop(), 0, "it ends well")
-    for number in DRAIN:
+    for number in DRAIN[::2] if "races" in CHECK else DRAIN:  # one handler takes them all
         with Daemon() as d:
-            stream = d.stream("Hi", ignore_eos=True, max_tokens=400)
+            stream = d.stream("Hi", ignore_eos=True, max_tokens=100)
             next(stream.events())
             d.process.send_signal(number)
             if number in (signal.SIGPWR, signal.SIGXCPU):
@@ -457,15 +462,15 @@ def test_unread_log(t, tmp):
     deadline = time.monotonic() + PATIENCE
     while not is_listening(path) and time.monotonic() < deadline:
         time.sleep(0.01)
-    n = 0
-    for n in range(2000):
-        conn = UnixConnection(path)
-        conn.request("HEAD", "/openapi.json", headers={"X-Request-Id": "x" * 100})
-        if conn.getresponse().status != 200:
-            break
-        conn.close()
-    t.equal(n, 1999, "2,000 requests are served although nobody reads the log")
     conn = UnixConnection(path)
+    n = 0
+    for n in range(1200):  # the pipe and halod keep 320 KiB together
+        conn.request("HEAD", "/openapi.json", headers={"X-Request-Id": "x" * 128})
+        answer = conn.getresponse()
+        answer.read()
+        if answer.status != 200:
+            break
+    t.equal(n, 1199, "1,200 requests are served although nobody reads the log")
     conn.request("GET", "/metrics")
     metrics = conn.getresponse().read().decode()
     dropped = [l for l in metrics.splitlines() if "log_lines_dropped_total{" in l]
@@ -498,7 +503,7 @@ def test_names(t, tmp):
 # What ends before threads begin, or has been asked of others: nothing for ThreadSanitizer.
 # A socket of another kind is served by the same threads.
 ALONE = (test_command_line, test_failed_starts, test_memory, test_names, test_cut_model,
-         test_socket_activation, test_unix_socket)
+         test_sampling, test_socket_activation, test_unix_socket)
 
 
 def main():
