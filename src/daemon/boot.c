@@ -453,8 +453,13 @@ static struct engine_opts main_opts_of(const struct boot_opts *o, const struct b
 	return eo;
 }
 
-static enum status fail_mtp(struct fail *fail)
+static enum status fail_mtp(const struct boot *b, struct fail *fail)
 {
+	const char *unlike = b->model->config.mtp_unlike;
+	if (unlike)
+		return fail_at(fail, E_CONFIG, "speculative", "speculative = mtp: config.json has "
+			       "a %s of its own for the MTP layer, which halod does not know. Set "
+			       "it to auto or lookup", unlike);
 	return fail_at(fail, E_CONFIG, "speculative", "speculative = mtp: the model has no MTP "
 		       "layer. Set it to auto or lookup");
 }
@@ -470,7 +475,7 @@ static enum status load_engine(const struct boot_opts *o, struct boot *b,
 	enum status s = engine_create(b->model, b->backend, &eo, &b->engine, fail);
 	adapters_drop(&b->adapters);
 	if (s == OK && strcmp(c->speculative, "mtp") == 0 && !engine_draft_max(b->engine))
-		s = fail_mtp(fail); /* its files lack tensors of it */
+		s = fail_mtp(b, fail); /* its files lack tensors of it */
 	if (s == OK && c->profile) {
 		/* Every 64th or 4th step is measured. A step measured on a GPU cannot
 		 * replay a graph. On the CPU measuring takes 1 % of halo-tiny's time for a
@@ -764,7 +769,7 @@ static enum status open_files(const struct boot_opts *o, struct boot *b, struct 
 	struct api *api = NULL;
 	enum status s = load_model(o, b, fail);
 	if (s == OK && strcmp(o->config->speculative, "mtp") == 0 && !b->model->config.mtp)
-		s = fail_mtp(fail);
+		s = fail_mtp(b, fail);
 	if (s == OK)
 		s = open_draft(o, b, fail);
 	if (s == OK)

@@ -284,6 +284,9 @@ static enum status check_model(struct model *m, const struct engine_opts *opts,
 		return st;
 	set_defaults(o, m->config.max_ctx);
 	char lacks[200];
+	if (o->mtp && m->config.mtp_unlike)
+		log_warn("the MTP layer (multi-token prediction) is not used: config.json has a "
+			 "%s of its own, which halod does not know", m->config.mtp_unlike);
 	if (o->mtp && graph_mtp_lacks(m, *family, lacks)) {
 		log_warn("the MTP layer (multi-token prediction) is not used: the "
 			 "model's files have no %s", lacks);

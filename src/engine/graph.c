@@ -130,7 +130,7 @@ static enum status load_all(struct graph *g, struct fail *fail)
 	if (st == OK && g->embeds.width)
 		st = layer_embed_load_top(g, fail);
 	if (st == OK && g->streams.count)
-		st = streams_load_top(g, fail);
+		st = streams_load_last(g, -1, &g->streams.last, fail);
 	/* d2t is of a vocabulary that is cut already, in an order of its own. */
 	if (st == OK && g->limits.drafts && !model_has(g->m, "d2t"))
 		g->head = graph_cut_head(g);

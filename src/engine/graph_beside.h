@@ -5,14 +5,18 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "engine/parts/streams.h"
 
 /* The MTP layer (enum model_mtp). It is g->layers[n_layers]. T: max_batch_tok,
  * R: ENGINE_HIDDEN_ROWS. */
 struct mtp {
 	struct weight fuse;   /* (D, 2 D): of the embedding, then of the hidden state */
+	struct weight embed_fc, hidden_fc; /* (D, D) in place of it: a model of streams */
+	struct stream_gates last;          /* of such a model: behind the layer */
 	struct weight head;   /* the first rows of graph.head, in its memory */
 	const float *embed_norm, *hidden_norm, *out_norm;
-	/* (R + T + R, D) act: hidden states (enum engine_hidden), after the last norm. */
+	/* (R + T + R, D) act: hidden states (enum engine_hidden), after the last norm. Of streams
+	 * (R + T + R, S D), after hidden_norm. */
 	void *hidden;
 	float *x, *h;         /* (T, D) */
 	void *both;           /* (T, 2 D) act */

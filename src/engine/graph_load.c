@@ -198,8 +198,12 @@ static void name_apart(const char *name, char out[200])
 		{"enorm.weight", "mtp.pre_fc_norm_embedding.weight"},
 		{"hnorm.weight", "mtp.pre_fc_norm_hidden.weight"},
 		{"shared_head.norm.weight", "mtp.norm.weight"},
+		{"fc_embedding", "mtp.fc_embedding"},
+		{"fc_hidden", "mtp.fc_hidden"},
 	};
-	snprintf(out, 200, "mtp.layers.0.%s", name);
+	static const char mixer[] = "hyper_connection_mixer.";
+	bool is_mixer = strncmp(name, mixer, sizeof mixer - 1) == 0;
+	snprintf(out, 200, "mtp.%s%s", is_mixer ? "" : "layers.0.", name);
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		if (strcmp(others[i][0], name) == 0)
 			snprintf(out, 200, "%s", others[i][1]);

@@ -37,19 +37,28 @@ enum status mtp_load(struct graph *g, struct fail *fail)
 	if (g->limits.target)
 		return eagle_load(g, fail);
 	m->head = graph_cut_head(g);
+	if (g->streams.count)
+		return mtp_streams_load(g, fail);
 	return graph_load_parts(g, g->c->n_layers, parts, ARRAY_LEN(parts), fail);
+}
+
+/* Numbers of a hidden state. */
+static int32_t hidden_dim(const struct graph *g)
+{
+	return g->c->d_model * MAX(g->streams.count, 1);
 }
 
 enum status mtp_alloc(struct graph *g, struct fail *fail)
 {
 	struct mtp *m = &g->mtp;
 	size_t t = (size_t)g->limits.max_batch_tok, d = (size_t)g->c->d_model;
-	size_t act = dtype_bytes(g->b->act_type);
+	size_t act = dtype_bytes(g->b->act_type), wide = (size_t)hidden_dim(g);
+	size_t own = g->streams.count ? 1 : d; /* streams have memory of their own */
 	const struct graph_want wanted[] = {
-		{&m->hidden, (2 * ENGINE_HIDDEN_ROWS + t) * d * act},
+		{&m->hidden, (2 * ENGINE_HIDDEN_ROWS + t) * wide * act},
 		{&m->x, t * d * sizeof *m->x},
-		{&m->h, t * d * sizeof *m->h},
-		{&m->both, t * 2 * d * act},
+		{&m->h, t * own * sizeof *m->h},
+		{&m->both, t * 2 * own * act},
 	};
 	if (!g->limits.mtp)
 		return OK;
@@ -58,7 +67,7 @@ enum status mtp_alloc(struct graph *g, struct fail *fail)
 		st = eagle_alloc(g, fail);
 	if (st != OK || g->measured)
 		return st;
-	if (!g->limits.target)
+	if (!g->limits.target && !g->streams.count)
 		g->rows_n = m->hidden;
 	if (!g->top)
 		m->host = calloc(ENGINE_HIDDEN_ROWS * (size_t)m->head.n, sizeof *m->host);
@@ -67,13 +76,13 @@ enum status mtp_alloc(struct graph *g, struct fail *fail)
 
 void *mtp_hidden_at(const struct graph *g, int32_t row)
 {
-	return (char *)g->mtp.hidden + (size_t)row * (size_t)g->c->d_model *
+	return (char *)g->mtp.hidden + (size_t)row * (size_t)hidden_dim(g) *
 					       dtype_bytes(g->b->act_type);
 }
 
 struct weight mtp_hidden_table(const struct graph *g)
 {
-	int32_t d = g->c->d_model;
+	int32_t d = hidden_dim(g);
 	bool is_f32 = g->b->act_type == DTYPE_F32;
 	return (struct weight){.quant = is_f32 ? QUANT_F32 : QUANT_F16, .k = d, .group = d,
 			       .q = g->mtp.hidden,
@@ -111,10 +120,11 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 		return eagle_fill(g, s, fail);
 	profile_layer(g->b->profile, -1);
 	profile_enter(g->b->profile, PROFILE_HEAD);
-	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
-	    .weight = g->out_norm, .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS));
+	if (!g->streams.count)
+		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
+		    .weight = g->out_norm, .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS));
 	g->x = g->mtp.x;
-	enum status st = run_mixer(g, s, fail);
+	enum status st = g->streams.count ? mtp_streams_fill(g, s, fail) : run_mixer(g, s, fail);
 	g->x = x;
 	return st;
 }
@@ -128,11 +138,12 @@ enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		return eagle_run(g, s, out, fail);
 	*out = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
 	g->x = g->mtp.x;
-	enum status st = run_mixer(g, s, fail);
-	if (st == OK)
+	enum status st = g->streams.count ? mtp_streams_run(g, s, out, fail)
+					  : run_mixer(g, s, fail);
+	if (st == OK && !g->streams.count)
 		st = g->family->feed(g, &g->layers[g->n_layers], s, fail);
 	g->x = x;
-	if (st != OK)
+	if (st != OK || g->streams.count)
 		return st;
 	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->mtp.x,
 	    .weight = g->mtp.out_norm, .y = *out);

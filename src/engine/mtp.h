@@ -18,6 +18,13 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		    struct fail *fail) MUST_USE;
 
+/* The same for a model with several residual streams (mtp_streams.c). g->x is m->x. */
+enum status mtp_streams_load(struct graph *g, struct fail *fail) MUST_USE;
+enum status mtp_streams_fill(struct graph *g, const struct graph_step *s,
+			     struct fail *fail) MUST_USE;
+enum status mtp_streams_run(struct graph *g, const struct graph_step *s, void **out,
+			    struct fail *fail) MUST_USE;
+
 /* Hidden states (struct mtp), which a head has too (eagle.h): those from `row` on, and all of them
  * as a table for embed_rows. */
 void *mtp_hidden_at(const struct graph *g, int32_t row);

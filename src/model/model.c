@@ -471,7 +471,8 @@ static void find_mtp(struct model *m)
 		       model_archs[i].may_mtp;
 	snprintf(layer, sizeof layer, "%s%slayers.%d.eh_proj", c->prefix, c->body,
 		 (int)c->n_layers);
-	if (may && model_has(m, "mtp.fc"))
+	may &= !c->mtp_unlike;
+	if (may && (model_has(m, "mtp.fc") || model_has(m, "mtp.fc_hidden")))
 		c->mtp = MTP_APART;
 	else if (may && model_has(m, layer))
 		c->mtp = MTP_LAYER;
@@ -556,6 +557,30 @@ enum status model_weight(const struct model *m, const char *name, int32_t n,
 			       quant_name(out->quant));
 	repack(m, out);
 	return st;
+}
+
+enum status model_weight_half(struct model *m, const char *name, int32_t n, int32_t k, int half,
+			      struct weight *out, struct fail *fail)
+{
+	enum status st = model_weight(m, name, n, 2 * k, out, fail);
+	if (st != OK)
+		return st;
+	size_t whole = weight_row_bytes(out);
+	bool is_plain = !out->scales && !out->zero_points && !out->group_of && !out->source &&
+			weight_is_dense(out);
+	out->k = k;
+	size_t bytes = weight_row_bytes(out);
+	if (!is_plain || 2 * bytes != whole)
+		return fail_at(fail, E_UNSUPPORTED, name, "%s: %s: halves of a matrix of %d "
+			       "columns are not read in %s", m->dir, name, (int)(2 * k),
+			       quant_name(out->quant));
+	char *to = arena_alloc(&m->arena, (size_t)n * bytes);
+	for (size_t i = 0; i < (size_t)n; i++)
+		memcpy(to + i * bytes, (const char *)out->q + i * whole + (size_t)half * bytes,
+		       bytes);
+	out->q = to;
+	out->is_mapped = false;
+	return OK;
 }
 
 /* GGUF files store -exp(A_log) instead of A_log: convert it back. */

@@ -52,7 +52,7 @@ enum layer_part { PART_MIXER = 1, PART_MLP = 2 };
  * after the next (multi-token prediction). */
 enum model_mtp {
 	MTP_NONE,
-	MTP_APART, /* mtp.fc, mtp.layers.0.* (Qwen) */
+	MTP_APART, /* mtp.fc (Qwen4-Exp: mtp.fc_hidden), mtp.layers.0.* (Qwen) */
 	MTP_LAYER, /* model.layers.<n_layers>.eh_proj and so on (DeepSeek, GLM, GGUF) */
 };
 
@@ -123,6 +123,7 @@ struct model_config {
 	bool is_encoder;
 	struct encoder_settings encoder;
 	enum model_mtp mtp;
+	const char *mtp_unlike; /* a setting with which its MTP layer is not used; or NULL */
 	int32_t bos_id; /* -1: none */
 	int32_t eos_ids[MODEL_MAX_EOS]; /* from config.json; see generation_defaults */
 	int n_eos;
@@ -182,6 +183,10 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail) MUST_USE;
 void model_close(struct model *m);
 
+/* Columns [k half, k half + k) of a weight (n, 2 k), copied to memory of the model. Formats that
+ * store rows of whole blocks; else E_UNSUPPORTED. Also E_MISSING, E_FORMAT. */
+enum status model_weight_half(struct model *m, const char *name, int32_t n, int32_t k, int half,
+			      struct weight *out, struct fail *fail) MUST_USE;
 /* The weight called `name` ("model.layers.0.self_attn.q_proj") in the checkpoint's
  * format. Its shape (n, k), bounds and dtypes are checked. */
 enum status model_weight(const struct model *m, const char *name, int32_t n,

@@ -8,7 +8,8 @@ layer drafts.
 
 Hugging Face Transformers runs the model and the decoder layer, in float32. What lies around
 that layer is written here from its description: DeepSeek-V3 Technical Report, 2024, eq. 21 to
-23. The layer of each checkpoint is the last one of a model that is one layer deeper.
+23; and for Qwen4-Exp from that of vLLM (qwen4_exp/nvidia/mtp.py). The layer of each checkpoint is
+the last one of a model that is one layer deeper.
 
 mtp.json has a text, and for some n what is drafted behind tokens [0, n): three tokens, each
 with how far its logit is above the next best. In qwen35-mtp and qwen3next-mtp a token alone
@@ -24,7 +25,8 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-from make_hf_models import BASE, DELTA, EXPERTS, GOLDEN, MLA, MROPE, SPARSE, case, randomize
+from make_hf_models import (BASE, DELTA, EXPERTS, GOLDEN, MLA, MROPE, QWEN4, SPARSE, case,
+                            randomize)
 
 HYBRID = {**DELTA, **MROPE, "num_hidden_layers": 3,
           "layer_types": ["linear_attention", "full_attention", "full_attention"]}
@@ -34,6 +36,10 @@ GROUPS = {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_siz
           "num_hidden_layers": 3,
           "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
                               "partial_rotary_factor": 0.5}}
+# One table of n-grams, which llama.cpp's converter needs. Two layers have an indexer.
+STREAMS = {**QWEN4, "hc_count": 2, "hc_lowrank": 16, "ple_layer_ids": [1], "num_hidden_layers": 3,
+           "layer_types": ["linear_attention", "indexed_attention", "indexed_attention"],
+           "rope_parameters": MROPE["rope_parameters"]}
 # name: (class of the config, class of the model, settings, names as Qwen has them)
 MODELS = {
     "qwen35-mtp": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM, HYBRID, True),
@@ -45,6 +51,7 @@ MODELS = {
                       {**HYBRID, **EXPERTS, "rope_parameters": DELTA["rope_parameters"]}, True),
     "deepseekv32-mtp": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM,
                         {**SPARSE, "num_hidden_layers": 3}, False),
+    "qwen4exp-mtp": (hf.Qwen4ExpTextConfig, hf.Qwen4ExpForCausalLM, STREAMS, True),
 }
 LENGTHS = (12, 13, 17, 18, 19, 40, 44, 45)
 
@@ -59,6 +66,69 @@ def parts(rng, d, plus_one):
 
 QWEN = {"eh_proj": "mtp.fc", "enorm": "mtp.pre_fc_norm_embedding",
         "hnorm": "mtp.pre_fc_norm_hidden", "shared_head.norm": "mtp.norm"}
+
+
+class Streams:
+    """What lies around the layer of a model with residual streams, which is one hidden state."""
+    PARTS = ("fc_embedding", "fc_hidden", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+
+    def __init__(self, model, rng):
+        c = model.config
+        d, wide = c.hidden_size, c.hidden_size * c.hc_count
+        self.mixer = type(model.model.hyper_connection_mixer)(c, use_combine=False)
+        self.mixer.config = c
+        randomize(self.mixer, rng)
+        round_up = lambda t: t.to(torch.bfloat16)
+        self.fc = [round_up(torch.randn(d, d, generator=rng) / d ** 0.5) for _ in range(2)]
+        self.norms = [round_up(0.1 * torch.randn(n, generator=rng)) for n in (d, wide)]
+        self.mixer = self.mixer.to(torch.bfloat16).float()
+
+    def tensors(self):
+        yield from zip(("mtp.%s.weight" % p for p in self.PARTS), self.fc + self.norms)
+        for key, t in self.mixer.state_dict().items():
+            yield "mtp.hyper_connection_mixer." + key, t.to(torch.bfloat16)
+
+    @staticmethod
+    def hidden(model, ids):
+        """All streams behind the last layer."""
+        kept = []
+        hook = model.model.hyper_connection_mixer.register_forward_pre_hook(
+            lambda module, args: kept.append(args[0]))
+        model.model(torch.tensor([ids]))
+        hook.remove()
+        return kept[0][0]
+
+    def enter(self, embedded, before, eps):
+        e = norm(embedded, self.norms[0], True, eps) @ self.fc[0].double().T
+        h = norm(before, self.norms[1], True, eps).unflatten(-1, (-1, e.shape[-1]))
+        return (e[:, None] + h @ self.fc[1].double().T).flatten(1)
+
+    def leave(self, y, eps):
+        """What the head reads, and the hidden state for the next token."""
+        return self.mixer(y[None, None])[0, 0].double(), y.double()
+
+
+class One:
+    """The same for a model with one residual stream. extra: parts()."""
+    def __init__(self, extra, plus_one):
+        self.extra, self.plus_one = extra, plus_one
+
+    def tensors(self, names):
+        for key, t in self.extra.items():
+            yield names(key) + ".weight", t
+
+    @staticmethod
+    def hidden(model, ids):
+        return model.model(torch.tensor([ids])).last_hidden_state[0]
+
+    def enter(self, embedded, before, eps):
+        e = norm(embedded, self.extra["enorm"], self.plus_one, eps)
+        h = norm(before, self.extra["hnorm"], self.plus_one, eps)
+        return torch.cat([e, h], -1) @ self.extra["eh_proj"].double().T
+
+    def leave(self, y, eps):
+        last = norm(y, self.extra["shared_head.norm"], self.plus_one, eps)
+        return last, last
 
 
 def follow(model, extra, rng):
@@ -91,27 +161,25 @@ def norm(x, weight, plus_one, eps):
     return x * scale * (weight + 1 if plus_one else weight)
 
 
-def draft(model, layer, extra, ids, plus_one):
+def draft(model, layer, around, ids):
     """Three tokens behind ids, whose last one the model has not read."""
     eps = model.config.rms_norm_eps
     embed = model.get_input_embeddings().weight
     head = model.get_output_embeddings().weight.double()
-    hidden = model.model(torch.tensor([ids[:-1]])).last_hidden_state[0]
+    hidden = around.hidden(model, ids[:-1])
     before = torch.cat([hidden[:1], hidden]).double()  # the first has none before it
     ids, out = list(ids), []
     for _ in range(3):
-        e = norm(embed[torch.tensor(ids)], extra["enorm"], plus_one, eps)
-        h = norm(before, extra["hnorm"], plus_one, eps)
-        x = (torch.cat([e, h], -1) @ extra["eh_proj"].double().T).float()[None]
+        x = around.enter(embed[torch.tensor(ids)], before, eps).float()[None]
         at = torch.arange(len(ids))[None]
         mask = torch.full((len(ids), len(ids)), -1e30).triu(1)[None, None]
         y = layer(x, attention_mask=mask, position_ids=at,
                   position_embeddings=model.model.rotary_emb(x, at))
         y = (y[0] if isinstance(y, tuple) else y)[0]
-        last = norm(y[-1], extra["shared_head.norm"], plus_one, eps)
+        last, state = around.leave(y[-1], eps)
         best = (head @ last).topk(2)
         out.append([int(best.indices[0]), round(float(best.values[0] - best.values[1]), 4)])
-        before = torch.cat([before, last[None]])
+        before = torch.cat([before, state[None]])
         ids.append(out[-1][0])
     return out
 
@@ -124,7 +192,9 @@ def make(i, name):
     model = model_class(config_class(**{**BASE, **settings})).eval()
     randomize(model, rng)
     d, n = model.config.hidden_size, model.config.num_hidden_layers - 1
-    extra = parts(rng, d, is_qwen)
+    has_streams = name == "qwen4exp-mtp"
+    extra = {} if has_streams else parts(rng, d, is_qwen)
+    around = Streams(model, rng) if has_streams else One(extra, is_qwen)
     if name in ("qwen35-mtp", "qwen3next-mtp"):
         follow(model, extra, rng)
     model.to(torch.bfloat16).save_pretrained(folder)
@@ -140,14 +210,19 @@ def make(i, name):
     for key in list(tensors):
         if is_qwen and key.startswith(deep):
             tensors["mtp.layers.0." + key[len(deep):]] = tensors.pop(key)
-    for key, t in extra.items():
-        tensors[(QWEN[key] if is_qwen else deep + key) + ".weight"] = t
+    tensors.update(around.tensors() if has_streams else around.tensors(
+        lambda key: QWEN[key] if is_qwen else deep + key))
     save_file(tensors, path, {"format": "pt"})
     path = os.path.join(folder, "config.json")
     with open(path) as f:
         config = json.load(f)
     config["num_hidden_layers"] = n
     config["mtp_num_hidden_layers" if is_qwen else "num_nextn_predict_layers"] = 1
+    if has_streams:  # as it is published
+        config["mtp_use_dedicated_embeddings"] = False
+        config["mtp"] = {"hybrid": True, "layer_types": ["full_attention"],
+                         "mtp_use_hidden_state_from_layer": None, "num_hidden_layers": 1,
+                         "rope_theta": 10000000}
     for key in ("layer_types", "mlp_layer_types"):
         if config.get(key):
             config[key] = config[key][:n]
@@ -161,7 +236,7 @@ def make(i, name):
 
     text = torch.randint(0, 500, (50,), generator=rng).tolist()
     with torch.no_grad():
-        found = [{"n": k, "draft": draft(model, layer, extra, text[:k + 1], is_qwen)}
+        found = [{"n": k, "draft": draft(model, layer, around, text[:k + 1])}
                  for k in LENGTHS]
     with open(os.path.join(folder, "mtp.json"), "w") as f:
         json.dump({"reference": "tests/golden/make_mtp_models.py", "text": text,

@@ -23,7 +23,7 @@ NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-windo
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp")
 # With an MTP layer. What those of the first one draft token is mostly right.
 FOLLOWS = "qwen35-mtp"
-MTP = (FOLLOWS, "qwen35moe-mtp", "deepseekv3-mtp", "glm4moe-mtp", "deepseekv32-mtp")
+MTP = (FOLLOWS, "qwen4exp-mtp", "deepseekv3-mtp", "glm4moe-mtp", "deepseekv32-mtp")
 ON_FIBERS = ("deepseekv3-yarn", "gemma3", "gptoss", "qwen3moe-ct-asym", "qwen4exp")
 # Of these also as llama.cpp's converter writes them (tests/golden/make_mtp_gguf.py).
 # Those of the first one are mostly right, too.

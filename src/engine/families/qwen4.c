@@ -14,8 +14,8 @@
  *   the mlp is experts with a softmax router, and a shared expert (parts/moe.c)
  *   at the end: the same mean once more, with no norm behind it, and the output head
  *
- * Parts have no norms of their own. The MTP layer is not read, since Transformers
- * does not define it. Nor is the vision tower.
+ * Parts have no norms of their own. The MTP layer (mtp_streams.c) is one of attention, without
+ * n-grams. The vision tower is not read.
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers.
  */
@@ -33,28 +33,36 @@ static void qwen4_model(struct graph *g)
 		.sizes = c->ngram.sizes};
 }
 
+static bool has_indexer(const struct graph *g, int i)
+{
+	return graph_layer_has(g, i, "self_attn.indexer.q_layernorm.weight");
+}
+
 static void qwen4_layer(const struct graph *g, int i, struct layer *l)
 {
 	const struct model_config *c = g->c;
-	if (c->is_linear[i]) {
+	bool is_own = i < c->n_layers; /* else it is the MTP layer */
+	if (is_own && c->is_linear[i]) {
 		l->delta = family_delta(g, DELTA_NET);
 		l->delta.is_sigmoid = c->delta.sigmoid_gate;
 	} else {
 		l->attention = family_attention(g, i);
 		l->attention.norms = HEADS_NORM;
 		l->attention.is_gated = true;
-		l->indexer = (struct indexer){
-			.n_heads = c->index.heads, .dim = c->index.dim, .budget = c->index.budget,
-			.ratio = c->index.ratio, .n_freq = c->n_rot / 2, .eps = c->norm_eps};
+		if (is_own || has_indexer(g, i))
+			l->indexer = (struct indexer){
+				.n_heads = c->index.heads, .dim = c->index.dim,
+				.budget = c->index.budget, .ratio = c->index.ratio,
+				.n_freq = c->n_rot / 2, .eps = c->norm_eps};
 	}
 	l->experts = family_experts_and(g, i, "mlp.shared_expert");
 	l->experts.shared_router = "mlp.shared_expert_gate";
 	l->experts.is_hidden = true;
-	if (c->ngram.n_tables && c->ngram.of[i] >= 0)
+	if (is_own && c->ngram.n_tables && c->ngram.of[i] >= 0)
 		l->ngram = (struct ngram){.is_here = true, .i_table = c->ngram.of[i]};
 }
 
-static enum status qwen4_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+static enum status qwen4_mix(struct graph *g, const struct layer *l, const struct graph_step *s,
 			     struct fail *fail)
 {
 	const struct attention *a = &l->attention;
@@ -72,13 +80,17 @@ static enum status qwen4_run(struct graph *g, const struct layer *l, const struc
 		/* x += Wo (attention(q, chosen k and v) * sigmoid(gate)), of n */
 		PART(attend_project);
 		PART(attend_see, .q_norm = a->q_norm, .k_norm = a->k_norm,
-		     .index = &l->indexer);
+		     .index = l->indexer.n_heads ? &l->indexer : NULL);
 		TRY(attend_gate(g, l, s, fail));
 		PART(attend_out);
 	}
 	/* each stream += its weight times x */
-	TRY(streams_leave(g, s, fail));
+	return streams_leave(g, s, fail);
+}
 
+static enum status qwen4_feed(struct graph *g, const struct layer *l, const struct graph_step *s,
+			      struct fail *fail)
+{
 	PART(streams_enter, .part = STREAMS_MLP);
 	/* x += the chosen experts by their weights, and the shared one times sigmoid(w n) */
 	PART(moe_run);
@@ -95,6 +107,6 @@ static enum status qwen4_replay(struct graph *g, const struct layer *l,
 }
 
 const struct family family_qwen4 = {
-	.model = qwen4_model, .layer = qwen4_layer, .begin = streams_begin, .run = qwen4_run,
-	.end = streams_end,
+	.model = qwen4_model, .layer = qwen4_layer, .begin = streams_begin, .mix = qwen4_mix,
+	.feed = qwen4_feed, .end = streams_end,
 	.replay = qwen4_replay, .no_int8_kv = "it has sparse attention with an indexer"};

@@ -60,9 +60,9 @@ static enum status load_gates(struct graph *g, int i, enum streams_part part,
 	return graph_load_parts(g, i, parts, part == STREAMS_LAST ? 3 : 4, fail);
 }
 
-enum status streams_load_top(struct graph *g, struct fail *fail)
+enum status streams_load_last(struct graph *g, int i, struct stream_gates *h, struct fail *fail)
 {
-	return load_gates(g, -1, STREAMS_LAST, &g->streams.last, fail);
+	return load_gates(g, i, STREAMS_LAST, h, fail);
 }
 
 enum status streams_load(struct graph *g, int i, struct fail *fail)
@@ -173,9 +173,15 @@ enum status streams_leave(struct graph *g, const struct graph_step *s, struct fa
 	return OK;
 }
 
+enum status streams_mean(struct graph *g, const struct stream_gates *h, int32_t t,
+			 struct fail *fail)
+{
+	return streams_mix(g, h, true, NULL, t, fail);
+}
+
 enum status streams_end(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	const struct stream_gates *h = &g->streams.last;
 	return g->streams.n_iters ? streams_split(g, h, true, s->b->n_tok, fail)
-				: streams_mix(g, h, true, NULL, s->b->n_tok, fail);
+				: streams_mean(g, h, s->b->n_tok, fail);
 }

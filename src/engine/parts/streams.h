@@ -33,7 +33,9 @@ struct streams_scratch {
 	const float *ones;
 };
 
-enum status streams_load_top(struct graph *g, struct fail *fail) MUST_USE;
+/* Gates of a mean at an end: of the model (layer -1), or behind its MTP layer. */
+enum status streams_load_last(struct graph *g, int i, struct stream_gates *h,
+			      struct fail *fail) MUST_USE;
 enum status streams_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status streams_alloc(struct graph *g, struct fail *fail) MUST_USE;
 
@@ -51,3 +53,6 @@ enum status streams_enter(struct graph *g, const struct layer *l, const struct g
 enum status streams_leave(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
 /* Writes the mean of the streams to x. */
 enum status streams_end(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
+/* Of t tokens, by gates h without n_iters. */
+enum status streams_mean(struct graph *g, const struct stream_gates *h, int32_t t,
+			 struct fail *fail) MUST_USE;

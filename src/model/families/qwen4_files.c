@@ -122,10 +122,32 @@ static enum status check_ngrams(const json_t *text, struct arena *a, struct mode
 	return OK;
 }
 
+/* A setting of the MTP layer that no published file has; NULL: there is none. */
+static const char *find_unlike(const json_t *text, const struct model_config *c)
+{
+	const json_t *mtp = jsonfile_get(text, "mtp"), *v;
+	if (json_is_true(jsonfile_get(text, "mtp_use_dedicated_embeddings")))
+		return "mtp_use_dedicated_embeddings";
+	if (!json_is_object(mtp))
+		return NULL;
+	v = jsonfile_get(mtp, "mtp_use_hidden_state_from_layer");
+	if (v && !json_is_null(v))
+		return "mtp.mtp_use_hidden_state_from_layer";
+	v = jsonfile_get(mtp, "rope_theta");
+	if (v && json_number_value(v) != c->ropes[0].theta)
+		return "mtp.rope_theta";
+	v = json_array_get(jsonfile_get(mtp, "layer_types"), 0);
+	if (v && (!json_is_string(v) || !strstr(json_string_value(v), "attention") ||
+		  strcmp(json_string_value(v), "linear_attention") == 0))
+		return "mtp.layer_types";
+	return NULL;
+}
+
 static enum status qwen4_check(const json_t *text, struct arena *a, struct model_config *c,
 			       struct fail *fail)
 {
 	enum status st = read_gate(text, c, fail);
+	c->mtp_unlike = find_unlike(text, c);
 	if (st == OK)
 		st = read_layers(text, a, c, fail);
 	if (st == OK && c->ngram.n_tables)
@@ -163,6 +185,9 @@ static const struct gguf_name gguf_names[] = {
 	{"hc_ffn_down", "mlp_hyper_connection.input_mix_weight_down"},
 	{"hc_ffn_up", "mlp_hyper_connection.input_mix_weight_up"},
 	{"hc_ffn_inject", "mlp_hyper_connection.block_inject_weight"},
+	{"nextn.hc_head_norm", "hyper_connection_mixer.hc_norm"},
+	{"nextn.hc_head_down", "hyper_connection_mixer.input_mix_weight_down"},
+	{"nextn.hc_head_up", "hyper_connection_mixer.input_mix_weight_up"},
 	{"indexer.q_proj", "self_attn.indexer.q_proj"},
 	{"indexer.k_proj", "self_attn.indexer.k_proj"},
 	{"indexer.q_norm", "self_attn.indexer.q_layernorm"},

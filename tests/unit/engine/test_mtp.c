@@ -277,7 +277,7 @@ static void rename_all(struct buf *b, const char *from, const char *to)
 static const char *const files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
 				    "model.safetensors"};
 
-/* A copy of the checkpoint in which tensors have other names. */
+/* A copy of the checkpoint in which tensors have other names, or settings other values. */
 static void copy_renamed(const char *dir, const char *to, const char *const (*names)[2],
 			 size_t n_names)
 {
@@ -287,7 +287,7 @@ static void copy_renamed(const char *dir, const char *to, const char *const (*na
 		struct buf b = {0};
 		if (file_exists(from)) {
 			is_int(file_read(from, 1 << 24, &b, &fail), OK, "%s", fail.text);
-			for (size_t k = 0; i == 3 && k < n_names; k++)
+			for (size_t k = 0; k < n_names; k++)
 				rename_all(&b, names[k][0], names[k][1]);
 			FILE *f = fopen(path, "w");
 			ok(f && fwrite(b.p, 1, b.n, f) == b.n && fclose(f) == 0, "%s", path);
@@ -342,6 +342,14 @@ int main(void)
 						 {"mtp.norm", "v.p.norm"},
 						 {"mtp.pre_fc", "v.p.pre_fc"}};
 	static const char *const no_norm[][2] = {{"shared_head.norm", "shared_head.nurm"}};
+	static const char *const no_mixer[][2] = {{"mtp.hyper_connection", "mtp.hyper_connectiom"}};
+	/* Settings of the layer that no published file has */
+	static const char *const unlike[][2] = {
+		{"rope_theta\": 10000000\n", "rope_theta\": 20000000\n"},
+		{"_from_layer\": null", "_from_layer\": 1234"},
+		{"embeddings\": false", "embeddings\": true "},
+		{"\"full_attention\"\n    ],\n    \"mtp", "\"full_ottention\"\n    ],\n    \"mtp"},
+	};
 	check_head("smollm3");
 	check_head("qwen35-mtp");
 	check_head("llama-biases");
@@ -351,14 +359,19 @@ int main(void)
 	check_partial("qwen35-mtp", fc_only, 3);
 	check_partial("qwen35moe-mtp", fc_only, 1);
 	check_partial("deepseekv3-mtp", no_norm, 1);
+	check_partial("qwen4exp-mtp", no_mixer, 1);
+	for (size_t i = 0; i < ARRAY_LEN(unlike); i++)
+		check_partial("qwen4exp-mtp", unlike + i, 1);
 	check("qwen35-mtp", NULL);
 	check("qwen35moe-mtp", NULL);
 	check("deepseekv3-mtp", NULL);
 	check("deepseekv32-mtp", NULL);
 	check("glm4moe-mtp", NULL);
 	check("qwen3next-mtp", NULL);
+	check("qwen4exp-mtp", NULL);
 	/* From llama.cpp's converter (make_mtp_gguf.py) */
 	check("glm4moe-mtp", "tests/golden/formats/glm4moe-mtp.gguf");
 	check("qwen3next-mtp", "tests/golden/formats/qwen3next-mtp.gguf");
+	check("qwen4exp-mtp", "tests/golden/formats/qwen4exp-mtp.gguf");
 	return tap_done();
 }
