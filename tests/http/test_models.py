@@ -116,6 +116,7 @@ def test_names(t, tmp):
 def switch(d, orders):
     """A model leaves memory, its pages wait for the disk, and a request waits for another. Returns
     what ends when that is answered, and the answers."""
+    complete(d, "a", prompt=PROMPT[:9])  # the model before it leaves while writes are free
     orders.give("hold-writes")
     complete(d, "a")
     answers = []
