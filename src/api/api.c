@@ -127,6 +127,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 				      .reasoning = o->reasoning,
 				      .strict_tools = o->strict_tools};
 	a->sees = o->vision || o->sees;
+	a->watches = vision_frames(o->vision) > 0 || o->watches;
 	a->hears = o->sound || o->hears;
 	a->embedder = o->embedder;
 	a->reranker = o->reranker;
@@ -205,6 +206,7 @@ bool api_may_see(const struct api *a, struct str body)
 			  has_escaped_letter(body)))
 		return true;
 	return (a->chat.vision && memmem(body.p, body.n, "image", 5)) ||
+	       (vision_frames(a->chat.vision) && memmem(body.p, body.n, "video", 5)) ||
 	       (a->chat.sound && memmem(body.p, body.n, "audio", 5));
 }
 

@@ -48,9 +48,9 @@ struct api_opts {
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
 	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
 	bool lacks_audio;          /* as in struct chat_model */
-	bool sees, hears;          /* it would have vision, sound, were it in memory */
+	bool sees, watches, hears; /* what it would take, were it in memory */
 	struct api_memory *memory; /* outlives the api; NULL: the api has its own */
-	int32_t max_images;        /* images and sounds in a request at most */
+	int32_t max_images;        /* images, sounds, videos of a request */
 	struct audio_limits audio; /* as in struct chat_model */
 	const struct fetch *fetch; /* gets images by their address; NULL: addresses are refused */
 	const char *model_name;    /* `model` in answers; the name that requests give */

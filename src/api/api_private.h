@@ -32,7 +32,7 @@ struct api_memory {
 
 struct api {
 	struct chat_model chat; /* the model as a conversation sees it */
-	bool sees, hears; /* it has chat.vision, chat.sound when it is in memory */
+	bool sees, watches, hears; /* images, video, sound, when it is in memory */
 	struct embed *embedder, *reranker; /* NULL: none */
 	struct served served[MAX_SERVED];  /* the first one writes */
 	int n_served;

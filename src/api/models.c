@@ -77,8 +77,9 @@ static void add_model(const struct api_row *row, struct str id, struct buf *out)
 	const struct api *a = row->api;
 	bool is_lora = api_lora_named(a, id) >= 0;
 	add_entry(row, id, &a->served[0], is_lora ? a->model_name : NULL, out);
-	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s%s],"
+	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s%s%s],"
 		 "\"output_modalities\":[\"text\"]}}", a->sees ? ",\"image\"" : "",
+		 a->watches ? ",\"video\"" : "",
 		 a->hears ? ",\"audio\"" : "");
 }
 

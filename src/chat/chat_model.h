@@ -23,7 +23,7 @@ struct chat_model {
 	struct vision *vision; /* NULL: messages hold no images */
 	struct sound *sound;   /* NULL: messages hold no sound … */
 	bool lacks_audio;      /* … because the libraries that read it are not there */
-	int32_t max_images;    /* images and sounds in a request at most */
+	int32_t max_images;    /* images, sounds and videos in a request at most */
 	struct audio_limits audio; /* of one file, and of all audio of a request together */
 	const struct fetch *fetch; /* NULL: no address is fetched */
 	struct chat_template *template; /* NULL: the model has none */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "chat/sounds.h"
+#include "chat/videos.h"
 
 /* Bytes of an image's address that a fault's text shows. */
 enum { MAX_QUOTED = 60 };
@@ -19,10 +20,11 @@ static bool is_data(struct str url)
 	return str_starts(url, STR("data:"));
 }
 
-enum status images_check_url(const struct images *im, const struct json_node *at, bool is_sound,
-			     struct str url, struct fail *fail)
+enum status images_check_url(const struct images *im, const struct json_node *at,
+			     enum images_kind kind, struct str url, struct fail *fail)
 {
 	const struct fetch *f = im->m->fetch;
+	bool is_sound = kind == IMAGES_SOUND;
 	const char *what = is_sound ? "audio" : "images";
 	const char *as = is_sound ? "data:audio/wav;base64,..." : "data:image/png;base64,...";
 	ptrdiff_t comma = str_find(url, STR(","), 0);
@@ -39,28 +41,42 @@ enum status images_check_url(const struct images *im, const struct json_node *at
 	return OK;
 }
 
-enum status images_append(struct images *im, const struct json_node *part,
-			  const struct json_node *from, bool is_sound,
-			  struct images_entry **out, struct fail *fail)
+static struct images_entry *add(struct images *im, enum images_kind kind)
 {
-	if (im->n >= im->m->max_images) {
-		fail_set(fail, E_LIMIT, "more than %d images and sounds in a request (max_images)",
-			 (int)im->m->max_images);
-		json_read_locate(part, fail);
-		return E_LIMIT;
-	}
-	struct images_entry *e = *out = arena_alloc(im->arena, sizeof *e);
-	*e = (struct images_entry){.is_sound = is_sound};
-	json_read_locate(from, &e->place);
+	struct images_entry *e = arena_alloc(im->arena, sizeof *e);
+	*e = (struct images_entry){.kind = kind};
 	*im->last = e;
 	im->last = &e->next;
 	im->n++;
-	im->n_sounds += is_sound;
+	im->n_of[kind]++;
+	return e;
+}
+
+enum status images_append(struct images *im, const struct json_node *part,
+			  const struct json_node *from, enum images_kind kind,
+			  struct images_entry **out, struct fail *fail)
+{
+	if (im->n_sent >= im->m->max_images) {
+		fail_set(fail, E_LIMIT, "more than %d images, sounds and videos in a request "
+			 "(max_images)", (int)im->m->max_images);
+		json_read_locate(part, fail);
+		return E_LIMIT;
+	}
+	*out = add(im, kind);
+	json_read_locate(from, &(*out)->place);
+	im->n_sent++;
 	return OK;
 }
 
+struct images_entry *images_append_more(struct images *im, const struct images_entry *e)
+{
+	struct images_entry *more = add(im, e->kind);
+	more->place = e->place;
+	return more;
+}
+
 enum status images_add_url(struct images *im, const struct json_node *part, const char *key,
-			   bool is_sound, struct fail *fail)
+			   enum images_kind kind, struct fail *fail)
 {
 	struct json_node at = json_read_get(part, key);
 	struct json_node inner = json_read_get(&at, "url");
@@ -68,44 +84,48 @@ enum status images_add_url(struct images *im, const struct json_node *part, cons
 	struct str url = {0};
 	enum status st = json_read_need_str(from, &url, fail);
 	if (st == OK)
-		st = images_check_url(im, from, is_sound, url, fail);
+		st = images_check_url(im, from, kind, url, fail);
 	struct images_entry *e = NULL;
 	if (st == OK)
-		st = images_append(im, part, from, is_sound, &e, fail);
+		st = images_append(im, part, from, kind, &e, fail);
 	if (st == OK)
 		e->source = url;
 	return st;
 }
 
-/* Appends s with each `shown` replaced by `spelled`. */
-static void spell(struct marked *out, struct str s, struct str shown, struct str spelled)
+void images_respell(struct marked *io, struct str shown,
+		    void (*write)(struct marked *out, void *ctx), void *ctx)
 {
-	ptrdiff_t at;
-	while ((at = str_find(s, shown, 0)) >= 0) {
-		size_t end = (size_t)at + shown.n;
-		marked_add(out, (struct str){s.p, (size_t)at}, TRUST_TEMPLATE);
-		marked_add(out, spelled, TRUST_TEMPLATE);
-		s = (struct str){s.p + end, s.n - end};
+	struct marked out = {0};
+	size_t begin = 0;
+	for (size_t i = 0; i < io->n_marks; begin = io->marks[i++].end) {
+		struct str s = {io->text.p + begin, io->marks[i].end - begin};
+		enum trust trust = io->marks[i].trust;
+		ptrdiff_t at;
+		while (trust == TRUST_TEMPLATE && (at = str_find(s, shown, 0)) >= 0) {
+			size_t end = (size_t)at + shown.n;
+			marked_add(&out, (struct str){s.p, (size_t)at}, trust);
+			write(&out, ctx);
+			s = (struct str){s.p + end, s.n - end};
+		}
+		marked_add(&out, s, trust);
 	}
-	marked_add(out, s, TRUST_TEMPLATE);
+	marked_deinit(io);
+	*io = out;
+}
+
+static void write_spelled(struct marked *out, void *ctx)
+{
+	marked_add(out, *(const struct str *)ctx, TRUST_TEMPLATE);
 }
 
 void images_spell(const struct images *im, struct marked *io)
 {
 	struct str shown, spelled;
-	struct marked out = {0};
-	size_t begin = 0;
-	if (im->n == im->n_sounds || !vision_spelling(im->m->vision, &shown, &spelled))
-		return;
-	for (size_t i = 0; i < io->n_marks; begin = io->marks[i++].end) {
-		struct str s = {io->text.p + begin, io->marks[i].end - begin};
-		if (io->marks[i].trust == TRUST_TEMPLATE)
-			spell(&out, s, shown, spelled);
-		else
-			marked_add(&out, s, io->marks[i].trust);
-	}
-	marked_deinit(io);
-	*io = out;
+	if (im->n_of[IMAGES_PICTURE] > 0 && vision_spelling(im->m->vision, &shown, &spelled))
+		images_respell(io, shown, write_spelled, &spelled);
+	if (im->n_of[IMAGES_VIDEO] > 0)
+		videos_spell(im, io);
 }
 
 /* --- computing the images ------------------------------------------------------------ */
@@ -117,7 +137,7 @@ static enum status read_data(const struct images_entry *e, struct buf *out, stru
 	if (base64_decode(digits, out))
 		return OK;
 	return fail_set(fail, E_INVAL, "the %s is not valid base64",
-			e->is_sound ? "audio" : "image's data URL");
+			e->kind == IMAGES_SOUND ? "audio" : "image's data URL");
 }
 
 static enum status fetch_file_of(const struct images *im, const struct images_entry *e,
@@ -125,11 +145,12 @@ static enum status fetch_file_of(const struct images *im, const struct images_en
 				 struct fail *fail)
 {
 	const struct fetch_ask ask = {e->source, use->until_us, use->is_gone,
-				      e->is_sound ? FETCH_AUDIO : FETCH_IMAGE};
+				      e->kind == IMAGES_SOUND ? FETCH_AUDIO : FETCH_IMAGE};
 	struct fail why = {0};
 	enum status st = fetch_get(im->m->fetch, &ask, out, &why);
 	if (st == E_INVAL)
-		return fail_set(fail, st, "the %s %s", e->is_sound ? "audio" : "image", why.text);
+		return fail_set(fail, st, "the %s %s",
+				e->kind == IMAGES_SOUND ? "audio" : "image", why.text);
 	if (st != OK && fail)
 		*fail = why;
 	return st;
@@ -162,14 +183,15 @@ static enum status images_look(const struct images *im, struct images_entry *e,
 }
 
 /* Calls `step` for the entries of one kind. A fault gets the entry's place. */
-static enum status for_each(const struct images *im, bool is_sound, const struct images_use *use,
+static enum status for_each(const struct images *im, enum images_kind kind,
+			    const struct images_use *use,
 			    enum status (*step)(const struct images *, struct images_entry *,
 						const struct images_use *, struct fail *),
 			    struct fail *fail)
 {
 	enum status st = OK;
 	for (struct images_entry *e = im->first; e && st == OK; e = e->next) {
-		if (e->is_sound != is_sound)
+		if (e->kind != kind)
 			continue;
 		bool is_gone = use->is_gone && atomic_load(use->is_gone);
 		st = is_gone ? fail_default(fail, E_CANCELLED) : step(im, e, use, fail);
@@ -206,32 +228,42 @@ static size_t count_token(const struct ids *ids, int32_t token)
 	return n;
 }
 
-/* The tokens that stand for an image and for a sound; -1: the model has none. */
-static int32_t token_of(const struct images *im, bool is_sound)
+/* The token that stands for an entry of that kind; -1: the model has none. */
+static int32_t token_of(const struct images *im, enum images_kind kind)
 {
-	if (is_sound)
+	if (kind == IMAGES_SOUND)
 		return im->m->sound ? sound_token(im->m->sound) : -1;
+	if (kind == IMAGES_VIDEO)
+		return vision_frames(im->m->vision) ? vision_video_token(im->m->vision) : -1;
 	return im->m->vision ? vision_token(im->m->vision) : -1;
 }
 
 static enum status check_shown(const struct images *im, const struct ids *ids, struct fail *fail)
 {
-	for (int is_sound = 0; is_sound < 2; is_sound++) {
-		int n = is_sound ? im->n_sounds : im->n - im->n_sounds;
-		size_t n_shown = count_token(ids, token_of(im, is_sound));
-		if (n_shown != (size_t)n)
+	static const char *const words[] = {"images", "sounds", "pairs of a video's frames"};
+	for (int k = 0; k < IMAGES_KINDS; k++) {
+		size_t n_shown = count_token(ids, token_of(im, (enum images_kind)k));
+		if (n_shown != (size_t)im->n_of[k])
 			return fail_at(fail, E_INVAL, "messages", "this model's chat template "
-				       "shows %zu of %d %s", n_shown, n,
-				       is_sound ? "sounds" : "images");
+				       "shows %zu of %d %s", n_shown, im->n_of[k], words[k]);
 	}
 	return OK;
 }
 
-static struct images_entry *next_of(struct images_entry *e, bool is_sound)
+static struct images_entry *next_of(struct images_entry *e, enum images_kind kind)
 {
-	while (e && e->is_sound != is_sound)
+	while (e && e->kind != kind)
 		e = e->next;
 	return e;
+}
+
+/* The kind of entry that a token stands for; IMAGES_KINDS: none. */
+static enum images_kind kind_of(const struct images *im, int32_t token)
+{
+	for (int k = 0; k < IMAGES_KINDS; k++)
+		if (im->n_of[k] > 0 && token == token_of(im, (enum images_kind)k))
+			return (enum images_kind)k;
+	return IMAGES_KINDS;
 }
 
 /* Replaces each entry's one token in ids by all its tokens. Lists the entries in the prompt's
@@ -240,34 +272,38 @@ static void repeat_entries(const struct images *im, struct ids *ids, struct engi
 			   void **held)
 {
 	struct ids all = {0};
-	struct images_entry *next[] = {next_of(im->first, false), next_of(im->first, true)};
+	struct images_entry *next[IMAGES_KINDS];
+	for (int k = 0; k < IMAGES_KINDS; k++)
+		next[k] = next_of(im->first, (enum images_kind)k);
 	for (size_t i = 0; i < ids->n; i++) {
-		bool is_sound = ids->p[i] == token_of(im, true);
-		struct images_entry *e = next[is_sound];
-		if (!is_sound && ids->p[i] != token_of(im, false)) {
+		enum images_kind kind = kind_of(im, ids->p[i]);
+		if (kind == IMAGES_KINDS) {
 			ids_add(&all, ids->p[i]);
 			continue;
 		}
+		struct images_entry *e = next[kind];
 		e->image.at = (int32_t)all.n;
 		for (int32_t k = 0; k < e->image.n; k++)
-			ids_add(&all, is_sound ? ids->p[i]
-					       : vision_token_at(im->m->vision, &e->image, k));
+			ids_add(&all, kind == IMAGES_PICTURE
+					      ? vision_token_at(im->m->vision, &e->image, k)
+					      : ids->p[i]);
 		*images++ = e->image;
 		*held++ = e;
-		next[is_sound] = next_of(e->next, is_sound);
+		next[kind] = next_of(e->next, kind);
 	}
 	ids_deinit(ids);
 	*ids = all;
 }
 
-/* Are there sounds with which the prompt is too long? */
+/* Are there sounds or videos with which the prompt is too long? */
 static bool is_too_long(const struct images *im, const struct images_use *use,
 			const struct ids *ids)
 {
-	int64_t n = (int64_t)ids->n - im->n_sounds;
+	int n_long = im->n - im->n_of[IMAGES_PICTURE];
+	int64_t n = (int64_t)ids->n - n_long;
 	for (const struct images_entry *e = im->first; e; e = e->next)
-		n += e->is_sound ? e->image.n : 0;
-	return im->n_sounds > 0 && use->max_tokens > 0 && n >= use->max_tokens;
+		n += e->kind == IMAGES_PICTURE ? 0 : e->image.n;
+	return n_long > 0 && use->max_tokens > 0 && n >= use->max_tokens;
 }
 
 enum status images_expand(const struct images *im, const struct images_use *use,
@@ -279,13 +315,17 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 	u.until_us = im->m->fetch ? fetch_until(im->m->fetch) : 0;
 	enum status st = check_shown(im, ids, fail);
 	if (st == OK)
-		st = for_each(im, true, &u, sounds_measure, fail);
+		st = for_each(im, IMAGES_SOUND, &u, sounds_measure, fail);
+	if (st == OK)
+		st = for_each(im, IMAGES_VIDEO, &u, videos_measure, fail);
 	if (st == OK && is_too_long(im, use, ids))
 		u.request = NULL;
 	if (st == OK)
-		st = for_each(im, false, &u, images_look, fail);
+		st = for_each(im, IMAGES_PICTURE, &u, images_look, fail);
 	if (st == OK && u.request)
-		st = for_each(im, true, &u, sounds_hear, fail);
+		st = for_each(im, IMAGES_VIDEO, &u, videos_look, fail);
+	if (st == OK && u.request)
+		st = for_each(im, IMAGES_SOUND, &u, sounds_hear, fail);
 	struct engine_image *images = arena_alloc(im->arena, (size_t)im->n * sizeof *images);
 	void **held = arena_alloc(im->arena, (size_t)im->n * sizeof *held);
 	if (st == OK)

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The images and sounds of one chat. They are listed while its messages are read, and computed
- * when the prompt's tokens are known. Thread: one at a time.
+ * The images, sounds and videos of one chat. They are listed while its messages are read, and
+ * computed when the prompt's tokens are known. Thread: one at a time.
  */
 #pragma once
 #include "chat/chat_model.h"
 #include "sched/request.h"
 #include "json/json_read.h"
 
-/* A list in the order of the messages. The body must outlive the list. */
+enum images_kind { IMAGES_PICTURE, IMAGES_SOUND, IMAGES_VIDEO, IMAGES_KINDS };
+
+/* A list in the order of the messages. The body must outlive the list. A video has an entry for
+ * each view of neighbouring frames (vision_frames). */
 struct images {
 	const struct chat_model *m;
 	struct arena *arena; /* holds the list */
 	struct images_entry {
-		bool is_sound;
+		enum images_kind kind;
 		/* What `source` is: an address or data URL, digits of base64, or the file. */
 		enum { IMAGES_URL, IMAGES_BASE64, IMAGES_FILE } form;
 		struct str source;
-		struct fail place; /* param names the image or sound; for faults in it */
+		struct fail place; /* param names the image, sound or frame; for faults in it */
+		struct videos_clip *video; /* whose frames from `frame` on these are; or NULL */
+		int frame;
 		/* While they are computed: what the tower made, and what keeps its rows. */
 		struct engine_image image;
 		struct tower_view *view;
@@ -26,7 +31,8 @@ struct images {
 		int64_t us;         /* its length */
 		struct images_entry *next;
 	} *first, **last;
-	int n, n_sounds; /* in the list; n counts the sounds, too */
+	int n, n_of[IMAGES_KINDS]; /* in the list: all, and of each kind */
+	int n_sent;     /* as max_images counts: a video once */
 	struct str file; /* of a form: what a part of audio without data stands for */
 };
 
@@ -34,19 +40,25 @@ struct images {
 void images_init(struct images *im, const struct chat_model *m, struct arena *arena);
 /* For images.c and sounds.c. Is this an address that may be fetched, or a data URL? `at` is its
  * place. E_INVAL. */
-enum status images_check_url(const struct images *im, const struct json_node *at, bool is_sound,
-			     struct str url, struct fail *fail) MUST_USE;
+enum status images_check_url(const struct images *im, const struct json_node *at,
+			     enum images_kind kind, struct str url, struct fail *fail) MUST_USE;
 /* Appends an entry without a source, with the place of `from`. E_LIMIT for more than max_images,
  * at the place of `part`. */
 enum status images_append(struct images *im, const struct json_node *part,
-			  const struct json_node *from, bool is_sound,
+			  const struct json_node *from, enum images_kind kind,
 			  struct images_entry **out, struct fail *fail) MUST_USE;
+/* Appends a further entry of the same kind and place. */
+struct images_entry *images_append_more(struct images *im, const struct images_entry *e);
+/* Lets `write` append what stands in a rendered prompt for each `shown` that the template wrote.
+ * Users' texts stay as they are. */
+void images_respell(struct marked *io, struct str shown,
+		    void (*write)(struct marked *out, void *ctx), void *ctx);
 
 /* Lists the image or sound of a message's part that is at `key`: a string or an object with a
  * `url`. Data URLs in base64 are taken, and addresses that m->fetch allows. E_INVAL, and E_LIMIT
  * for more than max_images, at the part's place. */
 enum status images_add_url(struct images *im, const struct json_node *part, const char *key,
-			   bool is_sound, struct fail *fail) MUST_USE;
+			   enum images_kind kind, struct fail *fail) MUST_USE;
 
 /* The file of an entry that is no IMAGES_FILE, fetched where it is an address. E_INVAL,
  * E_CANCELLED; without a place. */
@@ -58,21 +70,20 @@ enum status images_file(const struct images *im, const struct images_entry *e,
 /* How long the sounds are together, once they were expanded. */
 int64_t images_audio_us(const struct images *im);
 
-/* In a rendered prompt, replaces what the template wrote for each image by the model's own
- * spelling. Users' texts stay as they are. */
+/* In a rendered prompt, replaces what the template wrote for each image and each video by the
+ * model's own spelling. */
 void images_spell(const struct images *im, struct marked *io);
 
-/* Replaces the one token that the template wrote for each image and each sound by all of its
- * tokens. E_INVAL where the template wrote fewer or more than the chat has. Errors of an image or
- * a sound are reported at its place. */
+/* Replaces the one token that stands for each entry by all of its tokens. E_INVAL where the
+ * template wrote fewer or more than the chat has. Errors of an entry are reported at its place. */
 struct images_use {
 	uint64_t owner;          /* as in struct lru_key */
 	/* receives the images, held with im's arena; NULL: only the tokens are wanted */
 	struct request *request;
 	const _Atomic bool *is_gone; /* as in struct fetch_ask */
 	int64_t until_us;        /* deadline of fetching; images_expand sets it */
-	/* A prompt with sounds that would have as many tokens is only counted: nothing is computed
-	 * for it, and the caller refuses it. 0: no bound. */
+	/* A prompt with sounds or videos that would have as many tokens is only counted: nothing
+	 * is computed for it, and the caller refuses it. 0: no bound. */
 	int32_t max_tokens;
 };
 enum status images_expand(const struct images *im, const struct images_use *use,

@@ -16,6 +16,7 @@
 
 #include "chat/pycalls.h"
 #include "chat/sounds.h"
+#include "chat/videos.h"
 #include "chat/value.h"
 #include "base/alloc.h"
 #include "base/map.h"
@@ -38,7 +39,10 @@ static bool is_image_kind(struct str kind)
 static const char *all_kinds(const struct chat_model *m)
 {
 	static const char *const words[] = {"text", "text and images", "text and audio",
-					    "text, images and audio"};
+					    "text, images and audio", "text, images and video",
+					    "text, images, video and audio"};
+	if (vision_frames(m->vision))
+		return words[m->sound ? 5 : 4];
 	return words[(m->vision ? 1 : 0) + (m->sound ? 2 : 0)];
 }
 
@@ -112,22 +116,45 @@ static void add_text_part(struct conversation *c)
 	buf_clear(&c->content);
 }
 
-static enum status add_media_part(const struct json_node *part, bool is_sound,
+/* The kind of a part that is not text; IMAGES_KINDS: one that the model does not take. */
+static enum images_kind media_kind(const struct chat_model *m, struct str kind)
+{
+	if (m->vision && is_image_kind(kind))
+		return IMAGES_PICTURE;
+	if (vision_frames(m->vision) && videos_is_kind(kind))
+		return IMAGES_VIDEO;
+	return m->sound && sounds_is_kind(kind) ? IMAGES_SOUND : IMAGES_KINDS;
+}
+
+static enum status refuse_role(const struct json_node *type, enum images_kind kind,
+			       struct fail *fail)
+{
+	static const char *const words[] = {
+		[IMAGES_PICTURE] = "an image: images may be",
+		[IMAGES_SOUND] = "audio: it may be", [IMAGES_VIDEO] = "video: it may be"};
+	return json_read_fail(type, fail, "is %s in messages of users and tools", words[kind]);
+}
+
+static enum status add_media_part(const struct json_node *part, enum images_kind kind,
 				  struct conversation *c, struct fail *fail)
 {
+	static const char *const types[] = {[IMAGES_PICTURE] = "image", [IMAGES_SOUND] = "audio",
+					    [IMAGES_VIDEO] = "video"};
 	struct arena *a = c->o->arena;
 	struct jinja_value *dict = jinja_dict(a);
 	if (!c->parts)
 		c->parts = jinja_list(a);
 	add_text_part(c);
-	value_set_str(a, dict, "type", is_sound ? STR("audio") : STR("image"),
-		      TRUST_TEMPLATE);
+	value_set_str(a, dict, "type", str_of(types[kind]), TRUST_TEMPLATE);
 	jinja_list_add(a, c->parts, dict);
-	return is_sound ? sounds_add(c->o->images, part, fail)
-			: images_add_url(c->o->images, part, "image_url", false, fail);
+	if (kind == IMAGES_VIDEO)
+		return videos_add(c->o->images, part, fail);
+	return kind == IMAGES_SOUND
+		       ? sounds_add(c->o->images, part, fail)
+		       : images_add_url(c->o->images, part, "image_url", kind, fail);
 }
 
-/* sees: the message may have images and sounds, as far as the model takes them. */
+/* sees: the message may have images, sounds and videos, as far as the model takes them. */
 static enum status read_parts(const struct json_node *at, struct conversation *c, bool sees,
 			      struct fail *fail)
 {
@@ -139,17 +166,14 @@ static enum status read_parts(const struct json_node *at, struct conversation *c
 		struct json_node part = json_read_item(at, i);
 		struct json_node type = json_read_get(&part, "type");
 		struct str kind = json_is_string(type.v) ? json_read_view(type.v) : STR("");
-		bool is_image = m->vision && is_image_kind(kind);
-		bool is_sound = m->sound && sounds_is_kind(kind);
+		enum images_kind media = media_kind(m, kind);
 		if (m->lacks_audio && sounds_is_kind(kind))
 			return json_read_fail(&type, fail, "is audio, and this halod lacks the "
 					      "libraries that read it: its log names them");
-		if ((is_image || is_sound) && !sees)
-			return json_read_fail(&type, fail, is_sound
-				? "is audio: it may be in messages of users and tools"
-				: "is an image: images may be in messages of users and tools");
-		if (is_image || is_sound) {
-			st = add_media_part(&part, is_sound, c, fail);
+		if (media != IMAGES_KINDS && !sees)
+			return refuse_role(&type, media, fail);
+		if (media != IMAGES_KINDS) {
+			st = add_media_part(&part, media, c, fail);
 			continue;
 		}
 		if (i > 0 && !c->parts)

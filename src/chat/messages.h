@@ -17,7 +17,7 @@ struct messages_opts {
 	struct str final_mark;
 	/* True: a message with calls and without text has the text "", not None. */
 	bool fills_content;
-	struct images *images; /* receives the images and sounds of users and tools */
+	struct images *images; /* receives what users and tools show and play */
 };
 
 /* *out: a list of dicts, one for each message. */

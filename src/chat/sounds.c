@@ -14,7 +14,7 @@ static enum status add_entry(struct images *im, const struct json_node *part,
 			     struct fail *fail)
 {
 	struct images_entry *e = NULL;
-	enum status st = images_append(im, part, at, true, &e, fail);
+	enum status st = images_append(im, part, at, IMAGES_SOUND, &e, fail);
 	if (st != OK)
 		return st;
 	e->form = form;
@@ -50,7 +50,7 @@ static enum status add_digits(struct images *im, const struct json_node *part,
 		st = check_format(inner, fail);
 	bool is_url = str_starts(digits, STR("data:"));
 	if (st == OK && is_url)
-		st = images_check_url(im, &data, true, digits, fail);
+		st = images_check_url(im, &data, IMAGES_SOUND, digits, fail);
 	if (st != OK)
 		return st;
 	return add_entry(im, part, &data, is_url ? IMAGES_URL : IMAGES_BASE64, digits, fail);
@@ -67,7 +67,7 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 	if (at.v && inner.v)
 		return json_read_fail(&type, fail, "is given with `input_audio` and `audio_url`: "
 				      "send one of them in a part");
-	return is_url ? images_add_url(im, part, "audio_url", true, fail)
+	return is_url ? images_add_url(im, part, "audio_url", IMAGES_SOUND, fail)
 		      : add_digits(im, part, &inner, fail);
 }
 

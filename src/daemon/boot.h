@@ -107,9 +107,9 @@ void boot_unload(struct boot *b, struct boot_shared *shared);
 /* Frees the embedders, when no other model is in memory. */
 void boot_unload_embedders(struct boot_shared *shared);
 /* Opens only what answers questions about the model: b->model and b->api. It takes no memory for
- * weights. sees, hears: the model has such a tower. n_ctx: the context that it had in memory. */
+ * weights. sees, watches, hears: what the model takes. n_ctx: the context that it had in memory. */
 struct boot_look {
-	bool sees, hears;
+	bool sees, watches, hears;
 	int n_ctx;
 };
 enum status boot_open(const struct boot_opts *o, const struct boot_look *look, struct boot *out,

@@ -130,6 +130,7 @@ static void *load_main(void *arg)
 		return NULL;
 	}
 	e->looks = (struct boot_look){.sees = e->boot.vision, .hears = e->boot.sound,
+				      .watches = vision_frames(e->boot.vision) > 0,
 				      .n_ctx = engine_n_ctx(e->boot.engine)};
 	health_beat(&e->health, now_us());
 	tell(e, NEWS_LOADED);

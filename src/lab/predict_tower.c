@@ -110,7 +110,8 @@ const char *predict_tower_name(const struct predict_tower *p)
 
 enum status predict_tower_run(struct predict_tower *p, struct fail *fail)
 {
-	return p->vision ? vision_tower_run(p->vision, &p->image, p->rows, fail)
+	return p->vision ? vision_tower_run(p->vision, &(struct vision_pixels){&p->image, 1},
+					    p->rows, fail)
 			 : run_sound(p, fail);
 }
 

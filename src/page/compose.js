@@ -77,7 +77,7 @@ async function readText(file) {
 	/* Some PDFs are ASCII: their commands would go to the model as if they were the text. */
 	if (file.type === "application/pdf" || (await file.slice(0, 5).text()) === "%PDF-")
 		throw new Error("the page does not read PDF; copy the text that you need, or attach it as a text file");
-	if (file.type.startsWith("video/")) throw new Error("no model here sees films");
+	if (file.type.startsWith("video/")) throw new Error("the page sends no films; add pictures of it");
 	if (file.size > LONGEST_TEXT) throw new Error("it is longer than 2 MiB");
 	const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
 	if (text.includes("\0")) throw new Error("it is no text");

@@ -75,7 +75,8 @@ static enum status look(struct vision *v, struct str file, const uint8_t *hash,
 		st = image_resize(&m, width, height, v->config.filter, &at_size);
 	image_deinit(&m);
 	if (st == OK && has_rows)
-		st = vision_tower_run(v->tower, &at_size, w->rows, fail);
+		st = vision_tower_run(v->tower, &(struct vision_pixels){&at_size, 1}, w->rows,
+				      fail);
 	image_deinit(&at_size);
 	if (st != OK) {
 		tower_view_unref(w);
@@ -118,6 +119,115 @@ enum status vision_measure(struct vision *v, const struct vision_file *f,
 	return vision_find(v, f, false, out, fail);
 }
 
+/* --- video -------------------------------------------------------------------------- */
+
+int vision_frames(const struct vision *v)
+{
+	return v && v->config.video.token ? v->config.frames : 0;
+}
+
+int32_t vision_video_token(const struct vision *v)
+{
+	return v->config.video.token;
+}
+
+enum status vision_video_measure(struct vision *v, struct str first, int n,
+				 struct vision_clip *out, struct fail *fail)
+{
+	struct image m;
+	int32_t f = v->config.patch * v->config.merge;
+	pthread_mutex_lock(&v->lock);
+	enum status st = image_decode(first, &v->limits, &m, fail);
+	const struct vision_frames frames = {n, m.width, m.height};
+	if (st == OK)
+		image_deinit(&m);
+	pthread_mutex_unlock(&v->lock);
+	*out = (struct vision_clip){.width = frames.width, .height = frames.height};
+	if (st == OK)
+		st = vision_patches_video(&v->config, &frames, &out->seen_width,
+					  &out->seen_height, fail);
+	out->n = out->seen_width / f * (out->seen_height / f);
+	return st;
+}
+
+/* The frames' files together, and the sizes that they had and get. */
+static bool hash_frames(const struct vision_look_frames *f, uint8_t out[HASH_BYTES])
+{
+	const struct vision_clip *c = f->clip;
+	const int32_t sizes[] = {c->width, c->height, c->seen_width, c->seen_height};
+	uint8_t all[VISION_MAX_FRAMES * HASH_BYTES + sizeof sizes];
+	for (int i = 0; i < f->n; i++)
+		if (gnutls_hash_fast(GNUTLS_DIG_SHA256, f->files[i].p, f->files[i].n,
+				     all + (size_t)i * HASH_BYTES) != 0)
+			return false;
+	size_t n = (size_t)f->n * HASH_BYTES;
+	memcpy(all + n, sizes, sizeof sizes);
+	return gnutls_hash_fast(GNUTLS_DIG_SHA256, all, n + sizeof sizes, out) == 0;
+}
+
+/* Decodes a frame, and scales it as its video is. */
+static enum status frame_at_size(struct vision *v, struct str file, const struct vision_clip *c,
+				 struct image *out, struct fail *fail)
+{
+	struct image m;
+	enum status st = image_decode(file, &v->limits, &m, fail);
+	if (st != OK)
+		return st;
+	if (m.width != c->width || m.height != c->height)
+		st = fail_set(fail, E_INVAL, "the frame has %d x %d pixels, and the video's first "
+			      "%d x %d: all must have one size", (int)m.width, (int)m.height,
+			      (int)c->width, (int)c->height);
+	if (st == OK)
+		st = image_resize(&m, c->seen_width, c->seen_height, v->config.filter, out);
+	image_deinit(&m);
+	return st == OK ? OK : fail_default(fail, st);
+}
+
+/* Runs the tower on neighbouring frames. The caller holds the lock. */
+static enum status look_at_frames(struct vision *v, struct vision_look_frames *f,
+				  const uint8_t *hash, struct tower_view **out, struct fail *fail)
+{
+	struct image m[VISION_MAX_FRAMES] = {{0}};
+	struct tower_view *w = NULL;
+	enum status st = OK;
+	for (int i = 0; i < f->n && st == OK; i++) {
+		f->at = i;
+		st = frame_at_size(v, f->files[i], f->clip, &m[i], fail);
+	}
+	if (st == OK)
+		w = make_view(v, f->clip->seen_width, f->clip->seen_height, hash, true);
+	if (st == OK && !w)
+		st = fail_default(fail, E_NOMEM);
+	if (st == OK)
+		st = vision_tower_run(v->tower, &(struct vision_pixels){m, f->n}, w->rows, fail);
+	for (int i = 0; i < f->n; i++)
+		image_deinit(&m[i]);
+	if (st != OK)
+		tower_view_unref(w);
+	else
+		*out = w;
+	return st;
+}
+
+enum status vision_video_look(struct vision *v, struct vision_look_frames *f,
+			      struct tower_view **out, struct fail *fail)
+{
+	uint8_t hash[HASH_BYTES];
+	struct lru_key key = {f->owner, {(const char *)hash, sizeof hash}};
+	*out = NULL;
+	if (!hash_frames(f, hash))
+		return fail_set(fail, E_INTERNAL, "SHA-256 is not there");
+	pthread_mutex_lock(&v->lock);
+	enum status st = OK;
+	if (!tower_view_get(v->kept, key, out)) {
+		st = look_at_frames(v, f, hash, out, fail);
+		if (st == OK)
+			tower_view_put(v->kept, key, *out);
+	}
+	pthread_mutex_unlock(&v->lock);
+	return st;
+}
+
 /* --- life --------------------------------------------------------------------------- */
 
 /* Checks limits that the text model sets: tokens of an image, and tokens of a step. */
@@ -140,12 +250,14 @@ static enum status check_text(const struct vision_config *c, const struct vision
 /* Most bytes that decoding takes for each pixel (image.h). */
 enum { DECODE_BYTES = 10 };
 
-/* Patches of the largest image. */
+/* Patches of the largest image or frame of a video. */
 static int32_t most_patches(const struct vision_config *c)
 {
 	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
 	bool is_area = c->kind == VISION_QWEN || vision_config_fills(c);
-	return (int32_t)(is_area ? c->max_pixels / c->patch / c->patch : side * side);
+	int64_t frame = c->video.token ? MIN(c->video.patch_pixels, c->video.max_pixels / c->frames)
+				       : 0;
+	return (int32_t)(is_area ? MAX(c->max_pixels, frame) / c->patch / c->patch : side * side);
 }
 
 static void needs_of(const void *tower, struct backend *b, struct tower_needs *out)

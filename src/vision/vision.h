@@ -64,3 +64,36 @@ enum status vision_look(struct vision *v, const struct vision_file *f,
 /* Like vision_look, but does not run the tower, to count tokens only. rows may be NULL. */
 enum status vision_measure(struct vision *v, const struct vision_file *f,
 			   struct tower_view **out, struct fail *fail) MUST_USE;
+
+/* How many neighbouring frames of a video make one view, as of an image. 0: the model takes no
+ * video, or v is NULL. */
+enum { VISION_MAX_FRAMES = 8 };
+int vision_frames(const struct vision *v);
+int32_t vision_video_token(const struct vision *v); /* the token that stands for such frames */
+/* What a chat template writes for a video. */
+#define VISION_VIDEO_SHOWN VISION_VIDEO_OPEN VISION_VIDEO_PAD VISION_VIDEO_END
+#define VISION_VIDEO_OPEN "<|vision_start|>"
+#define VISION_VIDEO_PAD "<|video_pad|>"
+#define VISION_VIDEO_END "<|vision_end|>"
+
+/* What all frames of a video have in common. */
+struct vision_clip {
+	int32_t width, height;           /* as they came */
+	int32_t seen_width, seen_height; /* as the tower sees them */
+	int32_t n;                       /* tokens of a view */
+};
+/* Of a video of n frames, by its first frame's file. Errors as of vision_look. */
+enum status vision_video_measure(struct vision *v, struct str first, int n,
+				 struct vision_clip *out, struct fail *fail) MUST_USE;
+/* Neighbouring frames: vision_frames() of them, or fewer at the video's end. */
+struct vision_look_frames {
+	const struct vision_clip *clip;
+	const struct str *files;
+	int n;
+	uint64_t owner;
+	int at; /* set: the frame that the fault is in */
+};
+/* Their view, with rows; the caller unrefs it. E_INVAL for one of another size; other errors as of
+ * vision_look. */
+enum status vision_video_look(struct vision *v, struct vision_look_frames *f,
+			      struct tower_view **out, struct fail *fail) MUST_USE;

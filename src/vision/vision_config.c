@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/gguf.h"
 #include "model/model_config.h"
 #include "vision/vision_config_private.h"
 #include "vision/vision_gguf.h"
@@ -249,6 +250,8 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 	c->kind = kind;
 	if (st == OK && *out_has)
 		st = read_all(model_config_outer(root), m, has_file, r, c, fail);
+	if (st == OK && *out_has)
+		st = vision_config_video(root, type, m, m->dir, c, fail);
 	json_decref(root);
 	return st;
 }
@@ -262,6 +265,9 @@ static enum status read_files(const struct model *m, const struct tensors *mmpro
 	enum status st = readers[c->kind]->text(NULL, m, c, fail);
 	if (st == OK)
 		st = load_processor(dir, readers[c->kind], c, fail);
+	/* A file with audio is Qwen3-Omni's, which shows video in another way. */
+	if (st == OK && !gguf_find(tensors_gguf(mmproj), "clip.audio.projector_type"))
+		st = vision_config_video(NULL, NULL, m, dir, c, fail);
 	free(dir);
 	*out_has = true;
 	return st;

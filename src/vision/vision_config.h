@@ -17,6 +17,16 @@ enum vision_kind {
 	VISION_PLAIN,   /* Gemma 4 Unified: tokens directly from pixels, without layers */
 };
 
+/* A model that takes video: its frames are made one size, and each token spans as many of them as
+ * a patch. */
+struct vision_video {
+	int32_t token; /* video_token_id; 0: the model takes no video */
+	/* Pixels of all frames together. */
+	int64_t min_pixels, max_pixels;
+	int32_t frame_tokens;  /* most tokens of a frame (cap_pixels_per_frame); 0: no bound */
+	int64_t patch_pixels;  /* most pixels of a frame, from the largest image that is allowed */
+};
+
 struct vision_config {
 	enum vision_kind kind;
 	int32_t depth, width, n_heads, ffn_dim;
@@ -38,6 +48,7 @@ struct vision_config {
 	int32_t n_deep, deep_at[VISION_MAX_DEEP]; /* layers whose output the text model also
 						   * reads (deepstack) */
 	int32_t token;        /* image_token_id */
+	struct vision_video video;
 	int32_t n_gap;        /* text tokens after each row of an image's tokens */
 	int32_t break_token, end_token; /* the text token after a row, and after the last row */
 	const char *shown, *spelled; /* see vision_spelling; or NULL */

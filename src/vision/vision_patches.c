@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As image_processing_qwen2_vl.py of Hugging Face Transformers: smart_resize and patchify; and
- * as image_processing_pixtral.py, image_processing_gemma3.py and image_processing_pil_gemma4.py.
+ * As image_processing_qwen2_vl.py and video_processing_qwen3_vl.py of Hugging Face Transformers:
+ * smart_resize and patchify; and as image_processing_pixtral.py, image_processing_gemma3.py and
+ * image_processing_pil_gemma4.py.
  */
 #include "vision/vision_patches.h"
 
@@ -22,6 +23,7 @@ void vision_patches_limit(struct vision_config *c, int32_t max_tokens)
 	int32_t n = (int32_t)sqrt(max_tokens); /* tokens along a side */
 	c->max_pixels = MIN(c->max_pixels, (int64_t)max_tokens * f * f);
 	c->min_pixels = MIN(c->min_pixels, c->max_pixels);
+	c->video.patch_pixels = (int64_t)max_tokens * f * f;
 	while (n > 1 && (int64_t)n * (n + c->n_gap) > max_tokens)
 		n--;
 	if (c->kind == VISION_PIXTRAL)
@@ -98,6 +100,41 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 	return OK;
 }
 
+enum status vision_patches_video(const struct vision_config *c, const struct vision_frames *v,
+				 int32_t *out_width, int32_t *out_height, struct fail *fail)
+{
+	const struct vision_video *video = &c->video;
+	double f = c->patch * c->merge, width = v->width, height = v->height;
+	double n = MAX(v->n, c->frames), most = (double)video->max_pixels;
+	double least = (double)video->min_pixels;
+	if (height < f || width < f) {
+		double grow = fmax(f / height, f / width);
+		height = trunc(height * grow);
+		width = trunc(width * grow);
+	}
+	if (fmax(width, height) > MAX_RATIO * fmin(width, height))
+		return fail_set(fail, E_INVAL, "the frame of %d x %d pixels is more than %d "
+				"times as long as wide", (int)v->width, (int)v->height, MAX_RATIO);
+	double h = rint(height / f) * f, w = rint(width / f) * f;
+	double t = rint(n / c->frames) * c->frames; /* 5 frames count as 4, and 7 as 8 */
+	if (video->frame_tokens)
+		most = n * fmax(fmin(video->frame_tokens * f * f, floor(most / n)),
+				trunc(least * 1.05));
+	most = fmin(most, (double)video->patch_pixels * fmin(n, t));
+	if (t * h * w > most) {
+		double shrink = sqrt(n * height * width / most);
+		h = at_least(floor(height / shrink / f) * f, c->patch * c->merge);
+		w = at_least(floor(width / shrink / f) * f, c->patch * c->merge);
+	} else if (t * h * w < least) {
+		double grow = sqrt(fmin(least, most) / (n * height * width));
+		h = ceil(height * grow / f) * f;
+		w = ceil(width * grow / f) * f;
+	}
+	*out_width = (int32_t)w;
+	*out_height = (int32_t)h;
+	return OK;
+}
+
 void vision_patches_place(const struct vision_config *c, int32_t n_cols, int32_t i,
 			  int32_t *out_row, int32_t *out_col)
 {
@@ -106,7 +143,7 @@ void vision_patches_place(const struct vision_config *c, int32_t n_cols, int32_t
 	*out_col = block % (n_cols / m) * m + in % m;
 }
 
-/* Write one channel of one patch, once for each frame. */
+/* Write one channel of one patch of one frame. */
 static void write_channel(const struct vision_config *c, const uint8_t *at, size_t pitch,
 			  const float *value, float *out)
 {
@@ -114,15 +151,12 @@ static void write_channel(const struct vision_config *c, const uint8_t *at, size
 	for (size_t y = 0; y < p; y++)
 		for (size_t x = 0; x < p; x++)
 			out[y * p + x] = value[at[y * pitch + 3 * x]];
-	for (size_t frame = 1; frame < (size_t)c->frames; frame++)
-		memcpy(out + frame * p * p, out, p * p * sizeof *out);
 }
 
-void vision_patches_write(const struct vision_config *c, const struct image *m, int32_t from,
-			  int32_t n, float *out)
+void vision_patches_write(const struct vision_config *c, const struct vision_pixels *p,
+			  int32_t from, int32_t n, float *out)
 {
-	size_t pitch = 3 * (size_t)m->width, p = (size_t)c->patch;
-	size_t each = (size_t)c->frames * p * p;
+	size_t pitch = 3 * (size_t)p->m->width, side = (size_t)c->patch, each = side * side;
 	float value[3][256];
 	for (int k = 0; k < 3; k++)
 		for (int v = 0; v < 256; v++)
@@ -130,9 +164,14 @@ void vision_patches_write(const struct vision_config *c, const struct image *m, 
 				      ((float)c->std[k] * 255);
 	for (int32_t i = from; i < from + n; i++) {
 		int32_t row, col;
-		vision_patches_place(c, m->width / c->patch, i, &row, &col);
-		const uint8_t *at = m->rgb + (size_t)row * p * pitch + 3 * (size_t)col * p;
-		for (size_t k = 0; k < 3; k++, out += each)
-			write_channel(c, at + k, pitch, value[k], out);
+		vision_patches_place(c, p->m->width / c->patch, i, &row, &col);
+		size_t at = (size_t)row * side * pitch + 3 * (size_t)col * side;
+		for (size_t k = 0; k < 3; k++)
+			for (int frame = 0; frame < c->frames; frame++, out += each)
+				if (frame < p->n_images)
+					write_channel(c, p->m[frame].rgb + at + k, pitch,
+						      value[k], out);
+				else
+					memcpy(out, out - each, each * sizeof *out);
 	}
 }

@@ -20,11 +20,26 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 				int32_t *out_width, int32_t *out_height,
 				struct fail *fail) MUST_USE;
 
+/* The size to which n frames of a video are scaled, which all have the size width x height: its
+ * pixels are between those of c->video. E_INVAL as above. */
+struct vision_frames {
+	int n;
+	int32_t width, height;
+};
+enum status vision_patches_video(const struct vision_config *c, const struct vision_frames *f,
+				 int32_t *out_width, int32_t *out_height,
+				 struct fail *fail) MUST_USE;
+
 /* Row and column of patch i of an image that is n_cols patches wide. */
 void vision_patches_place(const struct vision_config *c, int32_t n_cols, int32_t i,
 			  int32_t *out_row, int32_t *out_col);
 
 /* Patches [from, from + n) of an image of that size: (n, 3, frames, patch, patch), each
- * number (pixel / 255 - mean) / std. */
-void vision_patches_write(const struct vision_config *c, const struct image *m, int32_t from,
-			  int32_t n, float *out);
+ * number (pixel / 255 - mean) / std. m: n_images of them, of one size, at most c->frames: an
+ * image, or neighbouring frames of a video. The last one stands for those that are missing. */
+struct vision_pixels {
+	const struct image *m;
+	int n_images;
+};
+void vision_patches_write(const struct vision_config *c, const struct vision_pixels *p,
+			  int32_t from, int32_t n, float *out);

@@ -28,7 +28,7 @@ static enum status embed(struct vision_run *r, int32_t i, int32_t n)
 {
 	const struct vision_tower *t = r->t;
 	int32_t dim = vision_config_patch_dim(&t->c);
-	vision_patches_write(&t->c, r->image, i, n, r->host);
+	vision_patches_write(&t->c, &r->pixels, i, n, r->host);
 	enum status st = send(r, r->wide, (size_t)n * (size_t)dim);
 	if (st == OK)
 		st = vision_head_norm(r, &(struct vision_norming){

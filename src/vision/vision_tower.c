@@ -65,7 +65,7 @@ static enum status send_patches(struct vision_run *r, int32_t i, int32_t n)
 	struct backend *b = r->t->b;
 	size_t dim = (size_t)vision_config_patch_dim(&r->t->c), act = act_bytes(r);
 	size_t pitch = (size_t)r->t->patch.w.k;
-	vision_patches_write(&r->t->c, r->image, i, n, r->host);
+	vision_patches_write(&r->t->c, &r->pixels, i, n, r->host);
 	memset(r->sent, 0, (size_t)n * pitch * act);
 	for (size_t k = 0; k < (size_t)n; k++)
 		backend_to_act(b, r->host + k * dim, dim, r->sent + k * pitch * act);
@@ -269,11 +269,12 @@ enum status vision_tower_keep(struct vision_tower *t, int32_t n, struct fail *fa
 	return st == OK ? OK : fail_default(fail, st);
 }
 
-enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
+enum status vision_tower_run(struct vision_tower *t, const struct vision_pixels *p, float *rows,
 			     struct fail *fail)
 {
 	const struct vision_config *c = &t->c;
-	struct vision_run r = {.t = t, .image = m, .n_cols = m->width / c->patch,
+	const struct image *m = p->m;
+	struct vision_run r = {.t = t, .pixels = *p, .n_cols = m->width / c->patch,
 			.n = m->width / c->patch * (m->height / c->patch), .fail = fail};
 	bool is_kept = r.n <= t->n_kept;
 	void *own[VISION_ARRAYS] = {NULL};

@@ -18,6 +18,7 @@
 #include "backend/backend.h"
 #include "image/image.h"
 #include "vision/vision_config.h"
+#include "vision/vision_patches.h"
 
 struct vision_tower;
 
@@ -36,7 +37,7 @@ void vision_tower_destroy(struct vision_tower *t); /* NULL is fine; not the back
  * vision_tower_run takes memory for each image. */
 enum status vision_tower_keep(struct vision_tower *t, int32_t n, struct fail *fail) MUST_USE;
 
-/* m has a size of vision_patches_size. Writes rows (1 + n_deep, n, out_width) for n tokens.
- * E_NOMEM, E_BACKEND. */
-enum status vision_tower_run(struct vision_tower *t, const struct image *m, float *rows,
+/* The images have a size of vision_patches_size or vision_patches_video. Writes rows (1 + n_deep,
+ * n, out_width) for n tokens. E_NOMEM, E_BACKEND. */
+enum status vision_tower_run(struct vision_tower *t, const struct vision_pixels *p, float *rows,
 			     struct fail *fail) MUST_USE;

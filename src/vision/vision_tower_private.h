@@ -70,7 +70,7 @@ enum { VISION_CHUNK = 512, VISION_PAGE = 64 };
 /* The processing of one image. T: its patches, C: VISION_CHUNK, D: width. */
 struct vision_run {
 	struct vision_tower *t;
-	const struct image *image;
+	struct vision_pixels pixels;
 	int32_t n, n_cols; /* patches in all, and in a row */
 	struct fail *fail;
 	float *x;          /* (T, D) */

@@ -41,7 +41,8 @@ from make_hf_models import BASE, DELTA, MROPE, QWEN_VL, QWEN_MOE, randomize, tra
 
 OUT = "tests/golden/vision"
 IMAGES = "tests/golden/images"
-SPECIAL = {"<|vision_start|>": 503, "<|vision_end|>": 504, "<|image_pad|>": 505}
+SPECIAL = {"<|vision_start|>": 503, "<|vision_end|>": 504, "<|image_pad|>": 505,
+           "<|video_pad|>": 506}
 PAD = SPECIAL["<|image_pad|>"]
 PROCESSOR = {"size": {"shortest_edge": 1024, "longest_edge": 4096}, "patch_size": 4,
              "temporal_patch_size": 2, "merge_size": 2,
@@ -56,6 +57,8 @@ TEMPLATE = (
     "{% for part in m.content %}"
     "{% if part.type == 'image' or 'image' in part or 'image_url' in part %}"
     "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
+    "{% elif part.type == 'video' or 'video' in part %}"
+    "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
     "{% elif 'text' in part %}{{ part.text }}{% endif %}{% endfor %}{% endif %}"
     "{{ '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")

@@ -594,7 +594,7 @@ def test_files(t, b, s):
     for name, kind, data, why in (("a.pdf", "application/pdf", b"%PDF-1.7\n1 0 obj", "not read PDF"),
                                   ("b", "", b"%PDF-1.4 text", "not read PDF"),
                                   ("c.mp3", "audio/mpeg", b"ID3", "hears nothing"),
-                                  ("d.mp4", "video/mp4", b"x", "sees films")):
+                                  ("d.mp4", "video/mp4", b"x", "sends no films")):
         drop(b, name, kind, data)
         b.wait("document.querySelector('#notice').textContent.includes(%s)" % json.dumps(name + " was left out"))
         t.ok(why in b.eval("document.querySelector('#notice').textContent"), name + ": says why")

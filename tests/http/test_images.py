@@ -153,7 +153,8 @@ def test_apis(t, d):
     t.equal(a["tokens"].count(505), 55, "/tokenize shows its tokens")
     t.equal(d.request("GET", "/props").json["modalities"]["vision"], True,
             "/props says that it sees")
-    t.equal(d.get("/v1/models").json["data"][0]["architecture"]["input_modalities"], ["text", "image"],
+    t.equal(d.get("/v1/models").json["data"][0]["architecture"]["input_modalities"],
+            ["text", "image", "video"],
             "so does /v1/models")
 
 
@@ -190,13 +191,13 @@ def test_refused(t, d):
             (data(raw("huge.png")), at, "60000 x 60000"),
             (image("moving.webp"), at, "animated"),
             ({"type": "input_audio", "input_audio": {}}, "messages[0].content[0].type",
-             "text and images only")):
+             "text, images and video only")):
         a = chat(d, user(what, text("?")))
         error = a.json.get("error", {})
         t.ok(a.status == 400 and error.get("param") == param and words in error["message"],
              "refused: %s" % (words or "no image_url"), a.body)
     a = chat(d, user(*[image("rgb.png")] * 5))
-    t.ok(a.status == 400 and "more than 4 images and sounds" in a.json["error"]["message"],
+    t.ok(a.status == 400 and "more than 4 images, sounds and videos" in a.json["error"]["message"],
          "five images", a.body)
     a = chat(d, [{"role": "system", "content": [image("rgb.png")]}] + user(text("?")))
     t.ok(a.status == 400 and "users and tools" in a.json["error"]["message"],

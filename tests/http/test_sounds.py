@@ -182,7 +182,7 @@ def test_refused(t, d):
     for parts in (few * 5, few * 4 + [image("rgb.png")], [image("rgb.png")] * 4 + few):
         a = chat(d, user(*parts))
         t.ok(a.status == 400 and a.json["error"]["param"] == "messages[0].content[4]" and
-             "more than 4 images and sounds" in a.json["error"]["message"],
+             "more than 4 images, sounds and videos" in a.json["error"]["message"],
              "sounds and images have one bound", a.body)
     a = chat(d, [{"role": "system", "content": [sound(wav)]}] + user(text("?")))
     t.ok(a.status == 400 and "users and tools" in a.json["error"]["message"],

@@ -35,7 +35,7 @@ static enum status hear(const struct chat_model *m, struct str file, uint64_t ow
 {
 	const struct images im = {.m = m, .first = e};
 	const struct images_use use = {.owner = owner};
-	*e = (struct images_entry){.is_sound = true, .form = IMAGES_FILE, .source = file};
+	*e = (struct images_entry){.kind = IMAGES_SOUND, .form = IMAGES_FILE, .source = file};
 	enum status st = sounds_measure(&im, e, &use, fail);
 	*out_decodes = e->audio.samples != NULL;
 	return st == OK ? sounds_hear(&im, e, &use, fail) : st;

@@ -67,6 +67,42 @@ static void test_sizes(void)
 	buf_deinit(&b);
 }
 
+static void test_video_sizes(void)
+{
+	struct buf b = read_golden(GOLDEN, "sizes-video.tsv");
+	int n = 0, n_wrong = 0;
+	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
+		struct vision_config c = {.merge = 1, .frames = 2};
+		struct vision_frames f;
+		long long least, most;
+		int32_t want_w, want_h, got_w = 0, got_h = 0;
+		if (sscanf(line, "%d %d %lld %lld %d %d %d %d %d", &f.n, &c.patch, &least, &most,
+			   &c.video.frame_tokens, &f.width, &f.height, &want_w, &want_h) != 9)
+			break;
+		c.video.min_pixels = least;
+		c.video.max_pixels = most;
+		c.video.patch_pixels = 1 << 30;
+		enum status st = vision_patches_video(&c, &f, &got_w, &got_h, NULL);
+		n_wrong += st != OK || got_w != want_w || got_h != want_h;
+	}
+	ok(n > 200 && n_wrong == 0, "video: %d sizes, %d wrong", n, n_wrong);
+	struct vision_config c = {.patch = 16, .merge = 2, .frames = 2,
+				  .video = {.min_pixels = 1 << 18, .max_pixels = 1 << 30}};
+	struct fail fail = {0};
+	int32_t w, h;
+	vision_patches_limit(&c, 100);
+	for (int k = 1; k < 6; k++) {
+		enum status st = vision_patches_video(&c, &(struct vision_frames){k, 1920, 1080},
+						      &w, &h, NULL);
+		ok(st == OK && w * h <= 100 * 32 * 32, "100 tokens of each of %d frames: %d x %d",
+		   k, (int)w, (int)h);
+	}
+	const struct vision_frames narrow = {4, 2001, 10};
+	ok(vision_patches_video(&c, &narrow, &w, &h, &fail) == E_INVAL && fail.text[0],
+	   "too long: %s", fail.text);
+	buf_deinit(&b);
+}
+
 /* A side's longest edge and the pixels of a token. */
 static void test_pixtral_sizes(void)
 {
@@ -136,7 +172,7 @@ static void test_planes(const char *name, const struct vision_config *c)
 	float *got = xmalloc((size_t)n * (size_t)dim * sizeof *got);
 	double worst = 0;
 	is_int(want.n, (size_t)n * (size_t)dim * sizeof *got, "%s: %d patches", name, (int)n);
-	vision_patches_write(c, &at_size, 0, n, got);
+	vision_patches_write(c, &(struct vision_pixels){&at_size, 1}, 0, n, got);
 	for (int32_t i = 0; i < n * dim; i++) {
 		vision_patches_place(c, w / p, i / dim, &row, &col);
 		int32_t k = i % dim / (p * p), y = row * p + i % (p * p) / p;
@@ -173,7 +209,8 @@ static void test_patches(void)
 	is_int(want.n, sizeof got, "96 patches of 96 numbers");
 	is_int(n, 96, "as many are made");
 	for (int32_t i = 0; i < n; i += 31) /* in pieces */
-		vision_patches_write(&c, &at_size, i, MIN(31, n - i), got + (size_t)i * 96);
+		vision_patches_write(&c, &(struct vision_pixels){&at_size, 1}, i, MIN(31, n - i),
+				     got + (size_t)i * 96);
 	/* A pixel's step is 2 / 255. */
 	double worst = 0;
 	const float *pixels = (const float *)(const void *)want.p;
@@ -758,7 +795,7 @@ static void test_memory(const char *name)
 	ops.alloc = counted_alloc;
 	b->ops = &ops;
 	n_taken = 0;
-	enum status st = vision_tower_run(t, &image, rows, &fail);
+	enum status st = vision_tower_run(t, &(struct vision_pixels){&image, 1}, rows, &fail);
 	b->ops = true_ops;
 	ok(st == OK && n_taken > 0 && n_taken <= vision_tower_work_bytes(&c, b, n),
 	   "%s: an image takes %lld bytes of those told", name, (long long)n_taken);
@@ -792,6 +829,7 @@ int main(void)
 		.kind = VISION_PLAIN, .patch = 12, .merge = 1, .frames = 1,
 		.max_pixels = 16 * 12 * 12, .std = {1, 1, 1}};
 	test_sizes();
+	test_video_sizes();
 	test_pixtral_sizes();
 	test_gemma4_sizes();
 	test_patches();

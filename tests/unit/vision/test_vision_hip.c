@@ -147,7 +147,7 @@ static void run(const struct tensors *ts, const char *name, bool keeps, float *r
 	b->ops = &ops;
 	n_allocs = 0;
 	if (st == OK)
-		st = vision_tower_run(t, &m, rows, &fail);
+		st = vision_tower_run(t, &(struct vision_pixels){&m, 1}, rows, &fail);
 	b->ops = true_ops;
 	ok(st == OK, "%s: a tower runs %s", name, fail.text);
 	ok((n_allocs == 0) == keeps, "%s: with %d allocations for the image", name, n_allocs);

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What Hugging Face Transformers sees of videos with the checkpoints of make_vision.py, in float32
+on the CPU.
+
+    pip install torch torchvision transformers safetensors pillow   (in a venv)
+    make_video.py
+
+Writes tests/golden/vision:
+  sizes-video.tsv      smart_resize of Qwen3-VL's videos: frames, factor, least and most pixels,
+                       tokens of a frame at most (0: no bound), width and height, then the width
+                       and height that come out
+  NAME/video_preprocessor_config.json
+  NAME/video.json      prompts with videos, as make_vision.py's sight.json
+
+The frames are resized by Pillow; torchvision's differ from them by a step of 8 bits at most. The
+frames' times stand where Qwen3-VL was trained to see them: in place of all that the chat template
+writes for a video. Transformers 5.24 leaves the template's tags around them. A video of one frame,
+which Transformers refuses, has that frame twice, as qwen-vl-utils makes it."""
+
+import json
+import os
+import random
+
+import torch
+from PIL import Image
+from torchvision.transforms.v2.functional import pil_to_tensor
+from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import (
+    Qwen3VLVideoProcessor, smart_resize)
+
+import make_vision as v
+
+VIDEO = v.SPECIAL["<|video_pad|>"]
+SHOWN = "<|vision_start|><|video_pad|><|vision_end|>"
+PROCESSOR = {**v.PROCESSOR, "size": {"shortest_edge": 2048, "longest_edge": 6000},
+             "video_processor_type": "Qwen3VLVideoProcessor"}
+CASES = [  # images, videos as frames and how many there are in a second, text
+    ([], [(["rgb.png", "luma.png", "palette.png", "interlaced.png"], 2)],
+     v.turn(SHOWN, "What happens?")),
+    (["wide.png"], [(["palette.png", "rgb.png", "luma.png"], 1.5)],
+     v.turn("First ", v.SEE, " and then ", SHOWN, " of both: say it")),
+    ([], [(["rgb.png"], 2), (["luma.png", "rgb.png", "interlaced.png", "rgb.png", "palette.png",
+                             "luma.png", "rgb.png"], 0.3)],
+     v.turn(SHOWN, SHOWN, "Which one is longer?")),
+]
+
+
+def see(names):
+    """Patches, and their grid."""
+    frames = [v.load(n) for n in names]
+    frames += frames[-1:] if len(frames) == 1 else []
+    processor = Qwen3VLVideoProcessor(**PROCESSOR)
+    options = {"return_tensors": "pt", "do_sample_frames": False}
+    other = processor(videos=[torch.stack([pil_to_tensor(f) for f in frames])], **options)
+    h, w = (int(x) * v.PROCESSOR["patch_size"] for x in other["video_grid_thw"][0][1:])
+    frames = [pil_to_tensor(f.resize((w, h), Image.BICUBIC)) for f in frames]
+    seen = processor(videos=[torch.stack(frames)], do_resize=False, **options)
+    steps = (seen["pixel_values_videos"] - other["pixel_values_videos"]).abs().max() * 127.5
+    assert steps < 1.01, steps
+    return seen["pixel_values_videos"], seen["video_grid_thw"]
+
+
+def spell(text, videos, grids):
+    for (names, fps), grid in zip(videos, grids):
+        indices = list(range(max(len(names), 1))) if len(names) > 1 else [0, 0]
+        times = Qwen3VLProcessor._calculate_timestamps(None, indices, fps, 2)
+        assert len(times) == grid[0]
+        n = int(grid[1:].prod()) // 4
+        text = text.replace(SHOWN, "".join(
+            "<%s seconds><|vision_start|>%s<|vision_end|>" % (f"{t:.1f}", "\0" * n)
+            for t in times), 1)
+    return text.replace("\0", "<|video_pad|>")
+
+
+def case(model, tokenizer, names, videos, text, n=2):
+    extra = {}
+    image_grids = []
+    if names:
+        pixels, image_grids, _ = v.see(names)
+        extra.update(pixel_values=pixels, image_grid_thw=image_grids)
+    seen = [see(frames) for frames, _ in videos]
+    grids = torch.cat([g for _, g in seen])
+    extra.update(pixel_values_videos=torch.cat([p for p, _ in seen]), video_grid_thw=grids)
+    ids = v.expand(tokenizer, spell(text, videos, grids), image_grids)
+    n_prompt, steps = len(ids), []
+
+    def logits():
+        t = torch.tensor([ids])
+        with torch.no_grad():
+            out = model(input_ids=t, use_cache=False, **extra,
+                        mm_token_type_ids=(t == v.PAD).int() + 2 * (t == VIDEO).int())
+        return torch.log_softmax(out.logits[0].double(), -1)
+
+    for _ in range(n):
+        top = logits()[-1].topk(5)
+        assert int(top.indices[0]) < 500, "an answer of special tokens"
+        steps.append({"token": int(top.indices[0]),
+                      "top": [[int(t), round(float(p), 5)]
+                              for p, t in zip(top.values, top.indices)]})
+        ids.append(int(top.indices[0]))
+    print("   ", names, videos, grids.tolist(), n_prompt, "tokens")
+    return {"images": names, "videos": [{"frames": f, "fps": fps} for f, fps in videos],
+            "text": text, "ids": ids[:n_prompt], "steps": steps}
+
+
+def make(name):
+    folder = os.path.join(v.OUT, name)
+    tokenizer = v.tokenizer_files(folder)
+    with open(os.path.join(folder, "video_preprocessor_config.json"), "w") as f:
+        json.dump(PROCESSOR, f, indent=1)
+    model = v.MODELS[name][1].from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager",
+        experts_implementation="eager").eval()
+    with open(os.path.join(folder, "video.json"), "w") as f:
+        json.dump({"model": name, "reference": "tests/golden/make_video.py",
+                   "cases": [case(model, tokenizer, *c) for c in CASES]}, f)
+    print(folder)
+
+
+def write_sizes():
+    rng = random.Random(4)
+    with open(os.path.join(v.OUT, "sizes-video.tsv"), "w") as f:
+        for _ in range(300):
+            n, factor = rng.randint(2, 40), rng.choice((32, 8))
+            least = rng.choice((4096, 128 * 1024, 1024))
+            most = max(least, rng.choice((25165824, 768 * 1024, 1 << 16)))
+            w = rng.choice((rng.randint(1, 60), rng.randint(1, 4000)))
+            h = max(1, min(4000, int(w * rng.choice((1, 0.5625, 1.7, 0.01, 90)))))
+            cap = rng.choice((0, 0, 768, 100))
+            bound = most
+            if cap:  # as Qwen3VLVideoProcessor.resize has it
+                bound = n * max(min(cap * factor * factor, most // n), int(least * 1.05))
+            try:
+                oh, ow = smart_resize(n, h, w, 2, factor, least, bound)
+            except ValueError:
+                continue
+            f.write("\t".join(map(str, (n, factor, least, most, cap, w, h, ow, oh))) + "\n")
+
+
+def main():
+    torch.set_num_threads(2)
+    write_sizes()
+    for name in ("qwen3vl", "qwen35"):
+        make(name)
+
+
+if __name__ == "__main__":
+    main()
