@@ -60,6 +60,9 @@ struct gated_norm_launch {
 	const float *weight;
 	uint16_t *y;         /* (T, H, V) f16 */
 	uint32_t is_sigmoid;
+	/* gates_first: a factor of z; is there no norm, only its weights? */
+	float z_scale;
+	uint32_t skips_norm;
 	int32_t filler; /* tests/lint/check-padding */
 };
 
@@ -67,6 +70,8 @@ struct delta_rule_launch {
 	int32_t n_k_heads, n_v_heads, k_dim, v_dim;
 	uint32_t heads_tiled;
 	float q_scale;            /* 1 / sqrt(K) */
+	float a_scale;            /* read by state_space_* only */
+	int32_t filler;           /* tests/lint/check-padding */
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;
 	const float *decay, *dt_bias; /* (Hv): as in delta_rule_args */

@@ -121,7 +121,7 @@ DEVICE void delta_stage(const delta_rule_launch &a, const delta_head &at,
 	int32_t i = (int32_t)thread_index();
 	if (i >= n)
 		return;
-	float step = from.a + at.dt_bias;
+	float step = (IS_SPACE ? from.a * a.a_scale : from.a) + at.dt_bias;
 	/* keep = exp(decay log(1 + e^step)) = 2^(decay log2(1 + e^step)) */
 	if constexpr (IS_SPACE) {
 		float soft = step > 20 ? step : delta_log1p(fast_exp2(step * 1.44269504f));

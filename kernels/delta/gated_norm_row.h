@@ -51,12 +51,14 @@ DEVICE void norm_gated_row(const gated_norm_launch &a, int32_t i)
 	int32_t t = i / a.n_heads, first = i % a.n_heads * a.dim;
 	float squares = 0;
 	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
-		float v = f16_to_f32(x[d]) * gate_silu(gate_number(a.z, t, first + d));
+		float v = f16_to_f32(x[d]) * gate_silu(gate_number(a.z, t, first + d) * a.z_scale);
 		squares += v * v;
 	}
 	float scale = fast_rsqrt(wave_sum(squares) * fast_rcp((float)a.dim) + a.eps);
+	if (a.skips_norm)
+		scale = 1;
 	for (int32_t d = (int32_t)lane_index(); d < a.dim; d += WAVE) {
-		float v = f16_to_f32(x[d]) * gate_silu(gate_number(a.z, t, first + d));
+		float v = f16_to_f32(x[d]) * gate_silu(gate_number(a.z, t, first + d) * a.z_scale);
 		y[d] = f32_to_f16(v * scale * a.weight[first + d]);
 	}
 }

@@ -27,6 +27,9 @@ static double act_mul_one(const struct activation *act, double g, double u)
 		g = g > limit ? limit : g;
 		u = u > limit ? limit : u < -limit ? -limit : u;
 		return g / (1 + exp(-g)) * u;
+	case ACT_SCALED:
+		g *= alpha;
+		return g / (1 + exp(-g)) * u * act->scale;
 	}
 	__builtin_unreachable();
 }

@@ -15,7 +15,7 @@
  * 7). Keys and queries stay as they are, values v are not corrected by what the state
  * has, and b is not read:
  *
- *   S *= exp(decay d);  S += d v k^T;  y = S q + skip v,  d = softplus(a + dt_bias)
+ *   S *= exp(decay d);  S += d v k^T;  y = S q + skip v,  d = softplus(a a_scale + dt_bias)
  *
  * Source: modeling_granitemoehybrid.py, GraniteMoeHybridMambaLayer.torch_forward.
  *
@@ -44,6 +44,7 @@ struct delta_rule_args {
 	void *y;                      /* (T, Hv, V) act; work memory if norm has another y */
 	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
 	const float *skip;            /* (Hv) f32: Mamba-2's rule; NULL: the gated delta rule */
+	float a_scale;                /* 0: 1; only with skip */
 };
 
 void delta_rule_ref(const struct delta_rule_args *a);

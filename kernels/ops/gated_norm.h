@@ -6,8 +6,10 @@
  *
  * is_sigmoid: sigmoid(z) in the place of silu(z). Source: modeling_qwen4_exp.py.
  *
- * gates_first: x silu(z) takes the place of x, and no gate follows the norm. Each head has
+ * gates_first: x silu(z z_scale) takes the place of x, and no gate follows the norm. Each head has
  * weights of its own. Source: modeling_granitemoehybrid.py, GraniteMoeHybridRMSNormGated.
+ * skips_norm: then there is no norm either, only its weights. Source: modeling_falcon_h1.py,
+ * FalconH1Mixer.
  */
 #pragma once
 #include <stdbool.h>
@@ -23,6 +25,8 @@ struct gated_norm_args {
 	void *y;             /* (T, H, V) act; may be x */
 	bool gates_first;
 	bool is_sigmoid;     /* not with gates_first */
+	bool skips_norm;     /* only with gates_first */
+	float z_scale;       /* 0: 1; only with gates_first */
 };
 
 void gated_norm_ref(const struct gated_norm_args *a);

@@ -10,7 +10,8 @@ static double gate_of(const struct gated_norm_args *a, double z)
 
 static double gate(const struct gated_norm_args *a, int32_t t, int32_t c)
 {
-	return gate_of(a, ((const float *)a->z.p)[head_view_at(&a->z, t, c)]);
+	double by = a->z_scale != 0 ? (double)a->z_scale : 1;
+	return gate_of(a, by * ((const float *)a->z.p)[head_view_at(&a->z, t, c)]);
 }
 
 void gated_norm_ref(const struct gated_norm_args *a)
@@ -25,7 +26,7 @@ void gated_norm_ref(const struct gated_norm_args *a)
 			double v = a->gates_first ? x[d] * gate(a, t, first + d) : x[d];
 			squares += v * v;
 		}
-		double scale = 1 / sqrt(squares / a->dim + (double)a->eps);
+		double scale = a->skips_norm ? 1 : 1 / sqrt(squares / a->dim + (double)a->eps);
 		for (int32_t d = 0; d < a->dim; d++)
 			y[d] = (float)(x[d] * scale * weight[d] * gate(a, t, first + d));
 	}

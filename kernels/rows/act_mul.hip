@@ -48,6 +48,12 @@ DEVICE uint32_t clipped_one(uint32_t gate, uint32_t up, float, float limit)
 	return f32_to_f16(g * fast_rcp(1 + fast_exp2(g * -1.44269504f)) * u);
 }
 
+DEVICE uint32_t scaled_one(uint32_t gate, uint32_t up, float alpha, float scale)
+{
+	float g = f16_to_f32((uint16_t)gate) * alpha, u = f16_to_f32((uint16_t)up) * scale;
+	return f32_to_f16(g * fast_rcp(1 + fast_exp2(g * -1.44269504f)) * u);
+}
+
 /* A gate below 0 has bit 15. A square beyond the range of halves becomes the largest half. */
 DEVICE uint32_t relu_one(uint32_t gate, uint32_t up, float, float)
 {
@@ -58,7 +64,7 @@ DEVICE uint32_t relu_one(uint32_t gate, uint32_t up, float, float)
 
 template <uint32_t act(uint32_t, uint32_t, float, float)>
 DEVICE void act_mul(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y,
-		    float alpha = 0, float limit = 0)
+		    float alpha = 0, float limit = 0) /* limit: or scale */
 {
 	uint64_t i = ((uint64_t)group_index_x() * ACT_MUL_THREADS + thread_index()) *
 		     ACT_MUL_EACH;
@@ -105,6 +111,13 @@ void clipped_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, ui
 			float alpha, float limit)
 {
 	act_mul<clipped_one>(n, gate, up, y, alpha, limit);
+}
+
+KERNEL(ACT_MUL_THREADS)
+void scaled_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y,
+		       float alpha, float scale)
+{
+	act_mul<scaled_one>(n, gate, up, y, alpha, scale);
 }
 
 KERNEL(ACT_MUL_THREADS)

@@ -38,6 +38,7 @@ struct delta family_delta(const struct graph *g, enum delta_kind kind)
 		.kind = kind, .n_k_heads = c->delta.k_heads, .n_v_heads = c->delta.v_heads,
 		.k_dim = c->delta.k_dim, .v_dim = c->delta.v_dim, .conv_width = c->delta.conv_width,
 		.heads_tiled = c->delta.heads_tiled, .has_conv_bias = c->delta.has_conv_bias,
+		.skips_norm = c->delta.skips_norm, .by = c->delta.by,
 		.gate_eps = is_mamba ? c->delta.gate_eps : c->norm_eps};
 }
 

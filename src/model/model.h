@@ -104,9 +104,10 @@ struct model_config {
 	int32_t window;       /* 0: no layer has a window */
 	bool *is_windowed;    /* (L); NULL: no layer has a window */
 	int32_t window_pattern; /* from config.json, used if layer_types is absent */
-	/* A linear layer keeps a recurrent state, not keys and values. */
+	/* A linear layer keeps a recurrent state, not keys and values … */
 	bool *is_linear;      /* (L); NULL: no layer is linear */
 	int32_t n_linear;     /* number of linear layers */
+	bool linear_attends;  /* … and beside the state keys and values: it has attention too */
 	int32_t q_lora;       /* rank of q's two projections (MLA, DeepSeek-V4); 0: q is one */
 	struct delta_settings delta;
 	struct eagle_settings eagle;
@@ -115,6 +116,7 @@ struct model_config {
 	struct index_settings index;
 	struct compress_settings compress;
 	struct ngram_settings ngram;
+	struct falcon_h1_settings falcon_h1;
 	struct gemma4_settings gemma4;
 	struct llama4_settings llama4;
 	/* A token attends to later tokens too. `window` then counts the tokens to each side,

@@ -124,6 +124,7 @@ static const struct {
 	{"qk_norm_type", "\"per_layer\"", 0},
 	{"shared_intermediate_size", "0", KEYS_BESIDE},
 	{"mamba_proj_bias", "false", 0},
+	{"projectors_bias", "false", 0},
 	{"mamba_hidden_act", "\"silu\"", 0},
 	{"use_bias", "false", 0},
 	{"normalization_function", "\"rmsnorm\"", 0},
@@ -722,18 +723,19 @@ static void set_arch(const struct model_arch *arch, struct model_config *c)
 		c->n_groups = c->n_groups_used = 1;
 		c->routed_scale = 1;
 	}
-	if (arch->family && arch->family->fix)
-		arch->family->fix(c);
 	if (arch->keys & KEYS_SCALES) {
 		set_scales(c);
-		return;
+	} else {
+		if (!(arch->keys & KEYS_LOGIT_SCALE))
+			c->logit_scale = 1;
+		/* Round the factors to the type of the weights, as in training. */
+		float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
+		c->embed_scale = rounded(c->dtype, scale);
+		c->gemma4.embed_scale =
+			rounded(c->dtype, sqrtf((float)c->gemma4.embed_dim)) * sqrtf(0.5f);
 	}
-	if (!(arch->keys & KEYS_LOGIT_SCALE))
-		c->logit_scale = 1;
-	/* Round the factors to the type of the weights, as in training. */
-	float scale = arch->scales_embedding ? sqrtf((float)c->d_model) : 1;
-	c->embed_scale = rounded(c->dtype, scale);
-	c->gemma4.embed_scale = rounded(c->dtype, sqrtf((float)c->gemma4.embed_dim)) * sqrtf(0.5f);
+	if (arch->family && arch->family->fix)
+		arch->family->fix(c);
 }
 
 void config_rename(json_t *text, const char *own, const char *usual)

@@ -18,6 +18,12 @@ struct eagle_settings {
 	int32_t taps[EAGLE_TAPS];
 };
 
+/* Factors of what a state space of Mamba-2 projects, and of what it adds to x; 0: 1. In its paper v
+ * is x, k is B, q is C, and a is dt. */
+struct delta_scales {
+	float z, v, k, q, a, out;
+};
+
 /* Layers with a recurrent state: gated delta nets, state spaces, convolutions. */
 struct delta_settings {
 	int32_t k_heads, v_heads, k_dim, v_dim, conv_width;
@@ -25,6 +31,15 @@ struct delta_settings {
 	float gate_eps;       /* eps of the norm after a state space */
 	bool heads_tiled;     /* value head h uses key head h % k_heads (else h / ratio) */
 	bool sigmoid_gate;    /* delta nets: the gate is sigmoid(z) instead of silu(z) */
+	bool skips_norm;      /* a state space's output is gated alone, without a norm */
+	struct delta_scales by;
+};
+
+/* Multipliers of Falcon-H1, as config.json has them. families/falcon_h1_files.c distributes
+ * them. */
+struct falcon_h1_settings {
+	float embed, logits, key, attention_in, attention_out, ssm_in, ssm_out;
+	bool has_norm, norm_comes_first; /* the norm behind a state space; it is before the gate */
 };
 
 /* kv_lora > 0: MLA. A head's query and key have nope_dim elements without rope, then rope_dim

@@ -16,7 +16,7 @@ static inline bool model_has_part(const struct model_config *c, int32_t i, enum 
 static inline bool model_attends(const struct model_config *c, int32_t i)
 {
 	bool is_linear = c->is_linear && i < c->n_layers && c->is_linear[i];
-	return !is_linear && model_has_part(c, i, PART_MIXER);
+	return (!is_linear || c->linear_attends) && model_has_part(c, i, PART_MIXER);
 }
 
 /* True if attention layer i has a window. An MTP layer (i >= n_layers) has none. */

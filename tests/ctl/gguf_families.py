@@ -22,7 +22,7 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
          "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
          "exaone_moe": "exaone-moe", "mistral4": "mistral4", "laguna": "laguna",
-         "muse_glimmer_text": "muse-glimmer"}
+         "muse_glimmer_text": "muse-glimmer", "falcon_h1": "falcon-h1"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid",
           "muse-glimmer")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
@@ -93,6 +93,7 @@ NAMES["mistral4"] = NAMES["deepseek2"]
 NAMES["muse-glimmer"] = {**POST_NORM, "self_attn.gate_proj": "attn_gate"}
 NAMES["laguna"] = {**{k.replace("experts", "expert"): v for k, v in EXPERTS.items()},
                    "self_attn.g_proj": "attn_gate"}
+NAMES["falcon-h1"] = SPACE
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
         "logit_scale": "logit_scale", "layer_norm_eps": "attention.layer_norm_epsilon"}
@@ -282,6 +283,27 @@ def space_tensor(c, name, w):
     return w
 
 
+def falcon_tensor(c, name, w):
+    """Matrices have the multipliers, each row its own."""
+    kind, shape, raw = w
+    inner, ssm_in = c["mamba_n_heads"] * c["mamba_d_head"], c["ssm_in_multiplier"]
+    keys, into = c["mamba_n_groups"] * c["mamba_d_state"], c["attention_in_multiplier"]
+    by = {"q_proj": into, "k_proj": into * c["key_multiplier"], "v_proj": into,
+          "o_proj": c["attention_out_multiplier"], "out_proj": c["ssm_out_multiplier"],
+          "mlp.gate_proj": c["mlp_multipliers"][0], "mlp.down_proj": c["mlp_multipliers"][1],
+          "lm_head": c["lm_head_multiplier"], "embed_tokens": c["embedding_multiplier"]}
+    rows = [next((x for part, x in by.items() if name.endswith(part + ".weight")), None)]
+    rows *= shape[0]
+    if name.endswith("in_proj.weight"):
+        sizes = (inner, inner, keys, keys, c["mamba_n_heads"])
+        rows = [ssm_in * x for n, x in zip(sizes, c["ssm_multipliers"]) for _ in range(n)]
+    if rows[0] is None:
+        return space_tensor(c, name, w)
+    values, width = g.floats(raw, kind), shape[1]
+    return "F32", shape, struct.pack("<%df" % len(values), *(
+        x * rows[i // width] for i, x in enumerate(values)))
+
+
 def shared_parts(c, name, w):
     """The shared part: of models without experts it is the dense one."""
     at = "mlp.shared_experts." if c.get("num_local_experts") else "mlp."
@@ -312,6 +334,11 @@ def tensors(config, t):
             continue
         if arch == "granitehybrid" or "mamba_num_heads" in c:
             w = space_tensor(c, name, w)
+        if arch == "falcon-h1":
+            w = falcon_tensor(c, name, w)
+            if name.endswith("post_attention_layernorm.weight"):  # a name without an end
+                out["blk.%s.ffn_norm" % name.split(".")[2]] = w
+                continue
         if arch in PAIRED and ("q_proj" in name or "k_proj" in name):
             w = (w[0], w[1], g.pair_rows(w[2], w[1][0], dim))
         if ".experts." in name and not name.endswith(".weight"):
@@ -462,6 +489,12 @@ def space_keys(c, arch):
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
+def falcon_keys(c, arch):
+    """No multiplier: the matrices have them."""
+    return [(arch + ".attention.head_count_kv", g.U32, c["num_key_value_heads"]),
+            *(k for k in space_keys({**c, "layer_types": []}, arch) if ".ssm." in k[0])]
+
+
 def nemotron_keys(c, arch):
     """Whether a layer is a state space, attention, dense or of experts."""
     kinds, of = c["layers_block_type"], c["num_key_value_heads"]
@@ -574,7 +607,8 @@ def keys(folder, config, made):
     arch = g.ARCHS[c["model_type"]] = arch_of(c)
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     out = g.model_keys({**c, "head_dim": dim})
-    out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items() if key in c]
+    out += [(arch + "." + name, g.F32, c[key]) for key, name in KEYS.items()
+            if key in c and arch != "falcon-h1"]
     beta = (c.get("rope_parameters") or {}).get("llama_4_scaling_beta")
     if beta is not None:
         if arch == "mistral4":  # what its own format's converter writes
@@ -626,8 +660,8 @@ def keys(folder, config, made):
     if arch == "granite":
         more = granite_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
-    if arch == "granitehybrid":
-        more = space_keys(c, arch)
+    if arch in ("granitehybrid", "falcon-h1"):
+        more = space_keys(c, arch) if arch == "granitehybrid" else falcon_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "gemma4":
         more = gemma4_keys(c, arch)

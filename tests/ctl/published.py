@@ -203,6 +203,14 @@ MODELS = [
     ("Bamba 9B v2", "bamba", COMMON + ROPE + MAMBA + "attn_layer_indices pad_token_id",
      {"attention_bias": False, "attention_dropout": 0.0, "attn_rotary_emb": 64,
       "mlp_bias": False, "num_logits_to_keep": 1}, True),
+    ("Falcon H1 0.5B", "falconh1", COMMON + ROPE + MAMBA + "attention_in_multiplier "
+     "attention_out_multiplier embedding_multiplier head_dim key_multiplier lm_head_multiplier "
+     "mamba_d_ssm mamba_norm_before_gate mamba_rms_norm mlp_multipliers pad_token_id "
+     "ssm_in_multiplier ssm_multipliers ssm_out_multiplier",
+     {"attention_bias": False, "attention_dropout": 0.0, "attn_layer_indices": None,
+      "mamba_use_mlp": True, "mlp_bias": False, "mlp_expansion_factor": 8,
+      "num_logits_to_keep": 1, "projectors_bias": False,
+      "time_step_floor": 1e-4, "time_step_max": 0.1, "time_step_min": 0.001}, True),
     ("Nemotron Nano 12B v2", "nemotronh", NEMOTRON_KEYS + "attention_head_dim rms_norm_eps",
      NEMOTRON, True),
     ("Nemotron 3 Nano 30B A3B", "nemotronhmoe", NEMOTRON_KEYS + NEMOTRON_MOE,
@@ -452,6 +460,7 @@ SOURCES = {
     "DeepSeek V3.2": AIC % "deepseek-ai--DeepSeek-V3.2",
     "DeepSeek V4 Flash": AIC % "deepseek-ai--DeepSeek-V4-Flash",
     "Granite 4.0 H Small": "a test that quotes the text of granite-4.0-3b-vision",
+    "Falcon H1 0.5B": BRIDGE % "falcon_h1/test_falcon_h1_bridge.py",
     "Nemotron Nano 12B v2": BRIDGE % "nemotronh/test_nemotron_h_bridge.py",
     "Nemotron 3 Nano 30B A3B": AIC % "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
     "Nemotron 3 Super": AIC % "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8",

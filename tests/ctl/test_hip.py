@@ -246,12 +246,12 @@ families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3"
             "bamba", "qwen3-nf4", "qwen3-hqq", "qwen3moe-ct-mixed", "qwen4exp", "llama4",
             "llama4-dense", "nemotronhsuper", "deepseekv32", "deepseekv4", "deepseekv4-fp8",
             "glm4moe-groups", "cohere", "cohere2", "exaonemoe", "hyv3", "mistral4", "laguna",
-            "museglimmer")
+            "museglimmer", "falconh1")
 # check_gfx11.py verifies these on machine code, where the build has some.
 if os.path.exists(os.path.join(BUILD, "kernels/gfx1151.hsaco")):
     families = tuple(f for f in families if f not in (
-        "deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-nf4", "qwen3-hqq",
-        "qwen3moe-ct-mixed", "qwen4exp"))
+        "deepseekv4-fp8", "falconh1", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-nf4",
+        "qwen3-hqq", "qwen3moe-ct-mixed", "qwen4exp"))
 # Time is short under a sanitizer (HALOD_CHECK=short): every twelfth. What else there is are
 # numbers, and the kernels' and the engine's own work, whose own tests it runs.
 for family in families[::12 if SHORT else 1]:

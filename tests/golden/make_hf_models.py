@@ -143,6 +143,19 @@ BAMBA = {"num_hidden_layers": 4, "attn_layer_indices": [2], "tie_word_embeddings
          "mamba_d_conv": 4, "mamba_n_groups": 2, "mamba_chunk_size": 16,
          "intermediate_size": 40}
 
+# As Falcon-H1 0.5B, with each multiplier another than 1.
+FALCON = {"num_hidden_layers": 3, "intermediate_size": 40, "mamba_d_ssm": 48,
+          "mamba_n_heads": 6, "mamba_d_head": 8, "mamba_d_state": 16, "mamba_d_conv": 4,
+          "mamba_n_groups": 2, "mamba_chunk_size": 16, "mamba_rms_norm": False,
+          "mamba_norm_before_gate": False, "attention_in_multiplier": 0.8,
+          "attention_out_multiplier": 0.9375, "embedding_multiplier": 5.656854249492381,
+          "key_multiplier": 0.39062499999999994, "lm_head_multiplier": 0.390625,
+          "mlp_multipliers": [0.8838834764831844, 0.5859375], "ssm_in_multiplier": 1.25,
+          "ssm_multipliers": [0.3535533905932738, 0.25, 0.3535533905932738, 0.5,
+                              0.7071067811865476],
+          "ssm_out_multiplier": 0.23570226039551587,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 100000000000.0}}
+
 # As Nemotron-H 8B and Nemotron 3 Nano: layers of one part.
 NEMOTRON = {"layers_block_type": ["linear_attention", "mlp", "linear_attention",
                                   "full_attention", "mlp"],
@@ -366,6 +379,10 @@ MODELS = {
                  seeing(MISTRAL4, PIXTRAL), True),
     "exaonemoe": (hf.ExaoneMoeConfig, hf.ExaoneMoeForCausalLM, EXAONE_MOE, True),
     "hyv3": (hf.HYV3Config, hf.HYV3ForCausalLM, HY3, True),
+    "falconh1": (hf.FalconH1Config, hf.FalconH1ForCausalLM, FALCON, True),
+    # As Falcon-H1 7B, whose state spaces have norms; and a head that is the embeddings.
+    "falconh1-norm": (hf.FalconH1Config, hf.FalconH1ForCausalLM,
+                      {**FALCON, "mamba_rms_norm": True, "tie_word_embeddings": True}, False),
 }
 
 

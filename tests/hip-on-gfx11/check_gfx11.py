@@ -40,7 +40,7 @@ OTHERS_KERNELS, OTHERS_INSTRUCTIONS = 93, 70
 STEPS, PROMPT = 2, 17
 # Each kernel that a golden model launches is launched by one of these or by halo-tiny, which
 # HALOD_CHECK=all holds. The others launch the same in other orders, as on fibers.
-MODELS = ("deepseekv4-fp8", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf16",
+MODELS = ("deepseekv4-fp8", "falconh1", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf16",
           "qwen3-gptq", "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4", "qwen35moe",
           "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
 # With the adder that silicon has, beside halo-tiny.

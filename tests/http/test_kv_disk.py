@@ -14,6 +14,8 @@ from halod import CHECK, PATIENCE, PROGRAM, SRCDIR, Halod, Tap
 
 # With keys of an indexer in its pages, and the state of n-grams.
 HYBRID = os.path.join(SRCDIR, "tests/golden/models/qwen4exp")
+# Each layer has pages and a state.
+BOTH = os.path.join(SRCDIR, "tests/golden/models/falconh1")
 CONV = os.path.join(SRCDIR, "tests/golden/models/lfm2")  # its state is one array a layer
 PROMPTS = [[(i * 37 + i // 7 + k * 11) % 480 for i in range(150 + 40 * k)] for k in range(3)]
 TAP = Tap()
@@ -284,9 +286,10 @@ def main():
     is_short = "short" in CHECK  # the other sanitizers
     tests = (test_restart, test_kill, test_damage, test_two)
     for model in (HYBRID,) if races_only else (None, HYBRID) if is_short else (
-            None, HYBRID, CONV):
+            None, HYBRID, CONV, BOTH):
         cold = cold_answers(model)
-        chosen = (test_restart,) if races_only or (is_short and not model) else tests
+        is_one = races_only or (is_short and not model) or model == BOTH
+        chosen = (test_restart,) if is_one else tests
         for test in chosen + ((test_crowd,) if model == HYBRID else ()):
             print("# ---", test.__name__, model or "halo-tiny")
             with tempfile.TemporaryDirectory() as tmp:

@@ -88,6 +88,7 @@ void case_act_mul(struct kernel_test *kt)
 		    {"gelu", {.kind = ACT_GELU_TANH}},
 		    {"clamped", {.kind = ACT_CLAMPED, .alpha = 1.702f, .limit = 7}},
 		    {"clipped", {.kind = ACT_CLIPPED, .limit = 7}},
+		    {"scaled", {.kind = ACT_SCALED, .alpha = 0.88f, .scale = 0.6f}},
 		    {"relu", {.kind = ACT_RELU}}};
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
 		one_case(kt, acts[i].name, acts[i].act, 1, 128);

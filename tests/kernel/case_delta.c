@@ -371,6 +371,7 @@ struct delta_shape {
 	const struct lives *lives;
 	bool heads_tiled;
 	bool is_space; /* Mamba-2's rule */
+	float a_scale;
 };
 
 static const struct delta_shape deltas[] = {
@@ -388,6 +389,7 @@ static const struct delta_shape deltas[] = {
 	{1, 2, 256, 64, false, &alone, false, true},
 	{1, 2, 64, 20, false, &one_token_each, false, true},
 	{2, 4, 16, 8, false, &longer, false, true},
+	{1, 6, 32, 12, false, &mixed, false, true, 0.45f},
 	/* a norm behind several workgroups of a head, in the kernels that the others leave out */
 	{2, 4, 32, 72, false, &one_token_each, false, false},
 	{1, 2, 256, 40, false, &one_token_each, false, false},
@@ -406,7 +408,7 @@ static struct delta_rule_args delta_args(const struct delta_shape *d,
 	return (struct delta_rule_args){
 		.n_tok = s->n_tok, .n_seq = s->n_seq, .n_k_heads = d->hk,
 		.n_v_heads = d->hv, .k_dim = d->k, .v_dim = d->v,
-		.heads_tiled = d->heads_tiled,
+		.heads_tiled = d->heads_tiled, .a_scale = d->a_scale,
 		.b = {ba, 2 * d->hv, n, r, 2 * r}, .a = {ba + r, 2 * d->hv, n, r, 2 * r},
 		.first_tok = s->first, .states = states_of(s)};
 }
@@ -553,9 +555,14 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 
 /* --- norm and gate ----------------------------------------------------------------- */
 
+enum norm_kind { NORM_PLAIN, NORM_SIGMOID, NORM_GATED, NORM_SCALED, NORM_SKIPPED };
+
 static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
-		      int32_t groups, bool gates_first, bool is_sigmoid)
+		      int32_t groups, enum norm_kind kind)
 {
+	static const char *const names[] = {"", ", sigmoid", ", before the norm",
+					    ", z scaled before the norm", ", z scaled, no norm"};
+	bool gates_first = kind >= NORM_GATED;
 	size_t n = (size_t)(t * h * v);
 	int32_t dim = h / groups * v, pitch = 2 * dim + 1;
 	float *x = kernel_rows(kt, (size_t)(t * h), (size_t)v, 1);
@@ -566,7 +573,8 @@ static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
 	kernel_act_round(kt, z, (size_t)(t * groups * pitch), 30);
 	struct gated_norm_args a = {t, h, v, 1e-6f, x,
 				    {z + 1, groups * pitch, groups, dim, pitch}, weight,
-				    NULL, gates_first, is_sigmoid};
+				    NULL, gates_first, kind == NORM_SIGMOID,
+				    kind == NORM_SKIPPED, kind >= NORM_SCALED ? 0.45f : 0};
 	for (int i = 0; i < 2; i++) {
 		a.y = out[i] = kernel_zeros(kt, n);
 		i == 0 ? gated_norm_ref(&a) : gated_norm_plain(&a);
@@ -576,8 +584,8 @@ static void norm_case(struct kernel_test *kt, int32_t t, int32_t h, int32_t v,
 	a.z.p = z_on + dtype_bytes(kt->b->act_type);
 	a.weight = UPLOAD(kt, weight, n_weight);
 	char what[100];
-	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d%s%s", t, h, v, groups,
-		 gates_first ? ", before the norm" : "", is_sigmoid ? ", sigmoid" : "");
+	snprintf(what, sizeof what, "gated_norm T=%d H=%d V=%d, z in %d%s", t, h, v, groups,
+		 names[kind]);
 	kernel_ran(kt, kt->b->ops->gated_norm(kt->b, &a), what);
 	kernel_act_compare(kt, kernel_act_download(kt, a.y, n), out[0], out[1],
 			   (size_t)(t * h), (size_t)v, 1e-12, what);
@@ -660,15 +668,17 @@ void case_delta(struct kernel_test *kt)
 		delta_case(kt, &deltas[i]);
 		kernel_test_reset(kt);
 	}
-	norm_case(kt, 1, 32, 128, 16, false, false);
-	norm_case(kt, 5, 4, 30, 1, false, false);
-	norm_case(kt, 70, 6, 64, 3, false, false);
-	norm_case(kt, 3, 2, 96, 1, true, false);
-	norm_case(kt, 2, 1, 1500, 1, true, false);
-	norm_case(kt, 5, 4, 30, 1, false, true);
-	norm_case(kt, 3, 6, 64, 6, false, true);
-	norm_case(kt, 5, 3, 20, 3, true, false);
-	norm_case(kt, 45, 7, 37, 7, true, false);
+	norm_case(kt, 1, 32, 128, 16, NORM_PLAIN);
+	norm_case(kt, 5, 4, 30, 1, NORM_PLAIN);
+	norm_case(kt, 70, 6, 64, 3, NORM_PLAIN);
+	norm_case(kt, 3, 2, 96, 1, NORM_GATED);
+	norm_case(kt, 2, 1, 1500, 1, NORM_GATED);
+	norm_case(kt, 5, 4, 30, 1, NORM_SIGMOID);
+	norm_case(kt, 3, 6, 64, 6, NORM_SIGMOID);
+	norm_case(kt, 5, 3, 20, 3, NORM_GATED);
+	norm_case(kt, 45, 7, 37, 7, NORM_GATED);
+	norm_case(kt, 3, 2, 96, 1, NORM_SCALED);
+	norm_case(kt, 5, 3, 20, 3, NORM_SKIPPED);
 	gate_case(kt, 1, 16, 256);
 	gate_case(kt, 7, 3, 30);
 	span_case(kt, 1, 6, 128, 128, true);

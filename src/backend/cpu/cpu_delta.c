@@ -124,7 +124,7 @@ static void prepare_token(const struct delta_rule_args *a, int t, int h,
 				    : h / (a->n_v_heads / a->n_k_heads)) * a->k_dim;
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
-	float step = number(&a->a, t, h) + a->dt_bias[h];
+	float step = number(&a->a, t, h) * cpu_delta_a_scale(a) + a->dt_bias[h];
 	float softplus = step > 20 ? step : log1pf(expf(step));
 	out->is_space = a->skip;
 	out->keep = expf(a->decay[h] * softplus);
@@ -242,8 +242,13 @@ static void norm_gated(const struct norm_job *j, int t, int first, const float *
 {
 	const struct gated_norm_args *a = j->a;
 	const float *z = a->z.p, *weight = a->weight + first;
+	float by = a->z_scale != 0 ? a->z_scale : 1;
 	for (int d = 0; d < a->dim; d++)
-		y[d] = silu_mul_one(z[head_view_at(&a->z, t, first + d)], x[d]);
+		y[d] = silu_mul_one(by * z[head_view_at(&a->z, t, first + d)], x[d]);
+	for (int d = 0; a->skips_norm && d < a->dim; d++)
+		y[d] *= weight[d];
+	if (a->skips_norm)
+		return;
 	if (j->isa) {
 		j->isa->norm(y, a->dim, a->eps, weight, y);
 		return;

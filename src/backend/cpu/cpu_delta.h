@@ -6,6 +6,11 @@
 #pragma once
 #include "backend/backend.h"
 
+static inline float cpu_delta_a_scale(const struct delta_rule_args *a)
+{
+	return a->a_scale != 0 ? a->a_scale : 1;
+}
+
 /* k_dim is at most CPU_DELTA_MAX; k_dim and v_dim are multiples of 4. */
 enum status cpu_delta_rule_fast(struct backend *b,
 				const struct delta_rule_args *a) MUST_USE;

@@ -72,7 +72,7 @@ static void prepare_gates(void *arg, int begin, int end)
 	const struct delta_rule_args *a = j->a;
 	for (int i = begin; i < end; i++) {
 		int h = i / a->n_tok, t = i % a->n_tok;
-		float step = number(&a->a, t, h) + a->dt_bias[h];
+		float step = number(&a->a, t, h) * cpu_delta_a_scale(a) + a->dt_bias[h];
 		float softplus = step > 20 ? step : log1pf(expf(step));
 		j->gates[i][0] = expf(a->decay[h] * softplus);
 		j->gates[i][1] = a->skip ? softplus : 1 / (1 + expf(-number(&a->b, t, h)));

@@ -93,7 +93,8 @@ static struct gated_norm_launch norm_launch(const struct gated_norm_args *a)
 	return (struct gated_norm_launch){
 		.n_rows = a->n_tok * a->n_heads, .n_heads = a->n_heads, .dim = a->dim,
 		.eps = a->eps, .x = a->x, .z = halves(&a->z), .weight = a->weight,
-		.y = a->y, .is_sigmoid = a->is_sigmoid};
+		.y = a->y, .is_sigmoid = a->is_sigmoid, .skips_norm = a->skips_norm,
+		.z_scale = a->z_scale != 0 ? a->z_scale : 1};
 }
 
 enum status hip_gated_norm(struct backend *b, const struct gated_norm_args *a)
@@ -112,7 +113,8 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 	struct delta_rule_launch l = {
 		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
 		.v_dim = a->v_dim, .heads_tiled = a->heads_tiled,
-		.q_scale = (float)(1 / sqrt(a->k_dim)), .qkv = a->qkv,
+		.q_scale = (float)(1 / sqrt(a->k_dim)),
+		.a_scale = a->a_scale != 0 ? a->a_scale : 1, .qkv = a->qkv,
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
 		.dt_bias = a->dt_bias, .skip = a->skip, .first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};

@@ -102,7 +102,7 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 {
 	static const char *const names[] = {[ACT_SILU] = "silu", [ACT_GELU_TANH] = "gelu",
 					    [ACT_RELU] = "relu", [ACT_CLIPPED] = "clipped",
-					    [ACT_CLAMPED] = "clamped"};
+					    [ACT_CLAMPED] = "clamped", [ACT_SCALED] = "scaled"};
 	struct act_mul_args v = *a;
 	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * ACT_EACH;
 	struct hip_grid g = {(int32_t)DIV_UP(n, each), 1, ROW_THREADS, 0};
@@ -116,6 +116,9 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 		return LAUNCH(hip_of(b), PLAIN("%s_mul_kernel", names[v.act.kind]), g, ARG(n),
 			      ARG(v.gate), ARG(v.up), ARG(v.y), ARG(v.act.alpha),
 			      ARG(v.act.limit));
+	if (v.act.kind == ACT_SCALED)
+		return LAUNCH(hip_of(b), PLAIN("scaled_mul_kernel"), g, ARG(n), ARG(v.gate),
+			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.scale));
 	return LAUNCH(hip_of(b), PLAIN("%s_mul_kernel", names[v.act.kind]), g, ARG(n), ARG(v.gate),
 		      ARG(v.up), ARG(v.y));
 }

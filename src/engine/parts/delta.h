@@ -18,6 +18,8 @@ struct delta {
 	bool is_sigmoid;         /* the gate is sigmoid(z) instead of silu(z) */
 	bool may_sharpen;        /* its norm is an operation of its own (delta.c) */
 	bool has_conv_bias;
+	bool skips_norm;         /* for Mamba-2 only: y is gated, and gets no norm */
+	struct delta_scales by;  /* for Mamba-2 only */
 	float gate_eps;          /* of the norm of y */
 
 	bool is_fused;              /* true: the checkpoint has in_proj_qkvz */

@@ -5,7 +5,11 @@
  *   n = norm(x);  z, v, k, q, a = W n      (in_proj; elsewhere v is x, k is B, q is C)
  *   v, k, q = silu(a short convolution of v, k, q along the sequence, with a bias)
  *   y = state space (q, k, v; steps a)     (kernels/ops/delta_rule.h, skip)
- *   x += Wout (norm(y silu(z)) by groups)
+ *   x += Wout (norm(y silu(z)) by groups)          skips_norm: Wout (y silu(z))
+ *
+ * Factors (struct delta_scales) of v, k and q go into the convolution, which is linear; that of
+ * what is added goes into the norm's weights, which are ones where there is no norm. Those of z
+ * and a are arguments of the operations. So matrices keep the file's numbers.
  *
  * States, and what is kept for a step with drafts, are those of a gated delta net. So
  * struct delta holds them. The channels of the
@@ -35,7 +39,20 @@ static int32_t stored_channel(const struct delta *a, int32_t i)
 	return i < 2 * keys ? values + i - keys : i - 2 * keys;
 }
 
-/* Rows of `width` floats of a tensor of channels, in the order of the operation. */
+static float factor(float by)
+{
+	return by != 0 ? by : 1;
+}
+
+/* The factor of channel i of the operation. */
+static float channel_scale(const struct delta *a, int32_t i)
+{
+	int32_t keys = a->n_k_heads * a->k_dim;
+	return factor(i < keys ? a->by.q : i < 2 * keys ? a->by.k : a->by.v);
+}
+
+/* Rows of `width` floats of a tensor of channels, in the order of the operation. A bias, of width
+ * 1, has no factor. */
 static enum status load_channels(struct graph *g, int i, const char *name, int32_t width,
 				 const float **out, struct fail *fail)
 {
@@ -51,13 +68,24 @@ static enum status load_channels(struct graph *g, int i, const char *name, int32
 	size_t w = (size_t)width;
 	float *reordered = xmalloc((size_t)n * w * sizeof *reordered);
 	for (int32_t k = 0; k < n; k++)
-		memcpy(reordered + (size_t)k * w, host + (size_t)stored_channel(a, k) * w,
-		       w * sizeof *reordered);
+		for (size_t c = 0; c < w; c++)
+			reordered[(size_t)k * w + c] =
+				host[(size_t)stored_channel(a, k) * w + c] *
+				(width > 1 ? channel_scale(a, k) : 1);
 	st = graph_put_floats(g, reordered, (size_t)n * w, out, fail);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
 	free(reordered);
 	return st;
+}
+
+static enum status load_norm(struct graph *g, int i, struct delta *a, int32_t n_v,
+			     struct fail *fail)
+{
+	float by = factor(a->by.out);
+	return a->skips_norm ? graph_put_filled(g, by, (size_t)n_v, &a->norm, fail)
+			     : graph_put_scaled(g, i, "mamba.norm.weight", n_v, by, &a->norm,
+						fail);
 }
 
 enum status mamba_load(struct graph *g, int i, struct fail *fail)
@@ -69,10 +97,11 @@ enum status mamba_load(struct graph *g, int i, struct fail *fail)
 		{"mamba.in_proj_steps", GRAPH_WEIGHT, hv, g->dim, &a->a},
 		{"mamba.dt_bias", GRAPH_VECTOR, hv, 0, &a->dt_bias},
 		{"mamba.D", GRAPH_VECTOR, hv, 0, &a->skip},
-		{"mamba.norm.weight", GRAPH_VECTOR, n_v, 0, &a->norm},
 		{"mamba.out_proj", GRAPH_WEIGHT, g->dim, n_v, &a->out},
 	};
 	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	if (st == OK)
+		st = load_norm(g, i, a, n_v, fail);
 	if (st == OK)
 		st = load_channels(g, i, "mamba.conv1d.weight", a->conv_width, &a->conv, fail);
 	if (st == OK && a->has_conv_bias)
@@ -120,7 +149,7 @@ static enum status recur(struct graph *g, const struct delta *a,
 	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = a->n_k_heads,
 	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
 	    .v_dim = a->v_dim, .qkv = r->mixed, .a = f->a, .b = f->a,
-	    .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip,
+	    .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip, .a_scale = a->by.a,
 	    .first_tok = ids->first_tok, .states = ids->states, .state = a->state,
 	    .y = r->y, .norm = norm);
 	return OK;
@@ -136,7 +165,7 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_k_heads, .dim = n_v / a->n_k_heads,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
-		.gates_first = true};
+		.gates_first = true, .skips_norm = a->skips_norm, .z_scale = a->by.z};
 	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
 	    .out = {{.w = &a->qkv, .y = f.rows},
 		    {.w = &a->a, .y = f.steps, .is_f32 = true}});

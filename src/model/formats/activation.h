@@ -23,9 +23,14 @@ enum activation_kind {
 	 * limit]. Also used in shared experts. modeling_deepseek_v4.py of Hugging Face
 	 * Transformers, DeepseekV4Experts. */
 	ACT_CLIPPED,
+	/* scale silu(alpha g) u. modeling_falcon_h1.py of Hugging Face Transformers,
+	 * FalconH1MLP. */
+	ACT_SCALED,
 };
 
 struct activation {
 	enum activation_kind kind;
-	float alpha, limit; /* limit: ACT_CLAMPED and ACT_CLIPPED; alpha: ACT_CLAMPED; else 0 */
+	/* alpha: ACT_CLAMPED and ACT_SCALED; limit: ACT_CLAMPED and ACT_CLIPPED; scale: ACT_SCALED;
+	 * else 0. */
+	float alpha, limit, scale;
 };

@@ -765,9 +765,9 @@ int main(int argc, char **argv)
 	test_int8_plan(dir);
 	test_int8_refusals();
 	static const char *const others[] = {"qwen3next", "granitehybrid", "lfm2", "qwen4exp",
-					     "qwen35", "gptoss", "deepseekv3-yarn", "gemma3",
-					     "lfm2moe", "llama4", "deepseekv32",
-					     "deepseekv4"};
+					     "qwen35", "falconh1", "gptoss",
+					     "deepseekv3-yarn", "gemma3", "lfm2moe",
+					     "llama4", "deepseekv32", "deepseekv4"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char name[200], other[1024];
 		snprintf(name, sizeof name, "tests/golden/models/%s", others[i]);
@@ -780,7 +780,7 @@ int main(int argc, char **argv)
 			test_batches(other, sets[j]);
 		}
 		test_fork(other);
-		if (i < 5) /* with a state instead of a cache */
+		if (i < 6) /* with a state instead of a cache, or beside it */
 			test_long(other);
 	}
 	/* Where the matrix of its indexer is two. */

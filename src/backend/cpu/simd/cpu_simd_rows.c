@@ -80,6 +80,8 @@ VINLINE vf activate(const struct activation *act, vf g, vf u)
 	if (act->kind == ACT_RELU)
 		return vf_select(g > vf_all(0), g * u, vf_all(0));
 	vf limit = vf_all(act->limit), alpha = vf_all(act->alpha);
+	if (act->kind == ACT_SCALED)
+		return vf_silu(alpha * g) * (vf_all(act->scale) * u);
 	g = vf_select(g > limit, limit, g);
 	u = vf_select(u > limit, limit, u);
 	u = vf_select(u < -limit, -limit, u);
