@@ -3,7 +3,8 @@
  * The formats of tool calls. A new format needs a row and states here, a test in
  * test_toolparse.c, and its name in config.def.
  *
- *   hermes        <tool_call>\n{"name": "f", "arguments": {…}}\n</tool_call>
+ *   hermes        <tool_call>\n{"name": "f", "arguments": {…}}\n</tool_call>; a list of such
+ *                 objects may stand between the tags, as Falcon's templates ask for
  *   qwen3-coder   <tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\n
  *                 </function>\n</tool_call>; the outer tags may be missing
  *   llama3        {"name": "f", "parameters": {…}}, perhaps behind <|python_tag|>,
@@ -46,7 +47,7 @@
 
 enum {
 	NONE,
-	HERMES, HERMES_CALL, HERMES_CLOSE,
+	HERMES, HERMES_FORM, HERMES_CALL, HERMES_ITEM, HERMES_NEXT, HERMES_END, HERMES_CLOSE,
 	CODER, CODER_CALL, CODER_NAME, CODER_BODY, CODER_KEY, CODER_VALUE, CODER_CLOSE,
 	LLAMA, LLAMA_TEXT, LLAMA_CALL, LLAMA_BARE, LLAMA_NEXT,
 	MISTRAL, MISTRAL_FORM, MISTRAL_ITEM, MISTRAL_NEXT, MISTRAL_NAME, MISTRAL_ID,
@@ -70,7 +71,9 @@ enum {
 	NEMO, NEMO_LIST, NEMO_ITEM, NEMO_NEXT, NEMO_CLOSE,
 	GRANITE, GRANITE_LIST, GRANITE_ITEM, GRANITE_NEXT,
 	LFM, LFM_LIST, LFM_ITEM, LFM_NAME, LFM_ARGS, LFM_CALL, LFM_NEXT, LFM_CLOSE,
+	N_STATES
 };
+_Static_assert(N_STATES - 1 <= TOOL_STATE, "the number of a state is below its flags");
 
 #define TEXT(ch) .kind = TOOL_TEXT, .channel = (ch), .is_outside = true
 
@@ -131,7 +134,15 @@ enum {
 
 const struct tool_state tool_states[] = {
 	[HERMES] = {TEXT(OUT_CONTENT), .literals = {"<tool_call>"},
-		    .next = {HERMES_CALL}},
+		    .next = {HERMES_FORM}},
+	[HERMES_FORM] = {.kind = TOOL_EXPECT, .literals = {"["}, .next = {HERMES_ITEM},
+			 .other = HERMES_CALL},
+	[HERMES_ITEM] = {.kind = TOOL_CALL, .next = {HERMES_NEXT}},
+	[HERMES_NEXT] = {.kind = TOOL_EXPECT, .literals = {",", "]"},
+			 .next = {HERMES_ITEM | TOOL_END, HERMES_END | TOOL_END},
+			 .other = HERMES | TOOL_END},
+	[HERMES_END] = {.kind = TOOL_EXPECT, .literals = {"</tool_call>"}, .is_outside = true,
+			.next = {HERMES}, .other = HERMES},
 	[HERMES_CALL] = {.kind = TOOL_CALL, .next = {HERMES_CLOSE}},
 	[HERMES_CLOSE] = {.kind = TOOL_EXPECT, .literals = {"</tool_call>"},
 			  .next = {HERMES | TOOL_END}, .other = HERMES | TOOL_END},

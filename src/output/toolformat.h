@@ -38,7 +38,7 @@ enum tool_take { TAKE_NOTHING, TAKE_NAME, TAKE_KEY, TAKE_HEADER, TAKE_ID };
 enum { TOOL_LITERALS = 4 };
 /* Flags added to a next state. TOOL_END: the call is complete. TOOL_AGAIN: the next state
  * reads the same text again. */
-enum { TOOL_END = 0x80, TOOL_AGAIN = 0x100, TOOL_STATE = 0x7f };
+enum { TOOL_END = 0x100, TOOL_AGAIN = 0x200, TOOL_STATE = 0xff };
 
 /* A literal's first byte must not occur again in it (a test asserts this). After a failed
  * match the search can therefore continue at the current byte. */
