@@ -155,8 +155,6 @@ void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx)
 void engine_stats(const struct engine *e, struct engine_stats *out)
 {
 	*out = e->stats;
-	out->pages_total = kvcache_total(e->kv);
-	out->pages_free = kvcache_available(e->kv);
 	out->checkpoints = e->states ? states_n_kept(e->states) : 0;
 	out->checkpoints_max = e->graph.n_states;
 }

@@ -259,7 +259,6 @@ void engine_watch_routers(struct engine *e, engine_watch_fn fn, void *ctx);
 
 struct engine_stats {
 	int64_t prefix_query_tok, prefix_hit_tok; /* tokens of all prompts, and those found */
-	int pages_total, pages_free;
 	int checkpoints; /* of recurrent state, now … */
 	int checkpoints_max; /* … and slots, those of running sequences included */
 };

@@ -118,7 +118,6 @@ struct stmt {
 	unsigned mentions;    /* for MACRO, CALL: bit set of enum special that the body mentions */
 	int special_slot[3];  /* slot per enum special; -1: not mentioned, or declared as a
 			       * parameter */
-	bool has_caller_param; /* the parameters include one called `caller` */
 	struct branch *branches;
 	int n_branches;
 	struct jblock body, else_;

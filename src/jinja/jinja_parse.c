@@ -210,7 +210,6 @@ static bool parse_params(struct jparser *p, struct stmt *s)
 		}
 		jparse_push(p, &s->params, &s->n_params, name);
 		jparse_push(p, &s->defaults, &n_values, value);
-		s->has_caller_param |= str_is(name->name, "caller");
 	}
 	p->t++;
 	return true;

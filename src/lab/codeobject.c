@@ -152,11 +152,9 @@ static bool read_arg(struct code_reader *r, struct code_arg *out)
 			out->offset = (int32_t)v.n;
 		else if (is_key(key, ".size"))
 			out->size = (int32_t)v.n;
-		else if (is_key(key, ".value_kind") && v.kind == KIND_TEXT) {
-			out->is_pointer = is_key(v, "global_buffer");
+		else if (is_key(key, ".value_kind") && v.kind == KIND_TEXT)
 			out->is_hidden = str_starts((struct str){v.text, (size_t)v.n},
 						    STR("hidden_"));
-		}
 	}
 	return true;
 }

@@ -8,7 +8,6 @@
 
 struct code_arg {
 	int32_t offset, size;
-	bool is_pointer;  /* points to device memory */
 	bool is_hidden;   /* added by the compiler, not a parameter of the kernel */
 };
 
