@@ -584,8 +584,8 @@ enum status model_weight_half(struct model *m, const char *name, int32_t n, int3
 }
 
 /* GGUF files store -exp(A_log) instead of A_log: convert it back. */
-static enum status of_gguf(const struct model *m, const struct tensor *t, float *v,
-			   int32_t n, struct fail *fail)
+static enum status restore_a_log(const struct model *m, const struct tensor *t, float *v,
+				 int32_t n, struct fail *fail)
 {
 	if (!tensors_gguf(m->tensors) || !str_ends(str_of(t->name), STR(".A_log")))
 		return OK;
@@ -635,7 +635,7 @@ enum status model_vector(struct model *m, const char *name, int32_t n,
 				    (size_t)(in_pairs ? model_stored_row(i, m->config.head_dim)
 						      : i));
 	*out = v;
-	return of_gguf(m, t, v, n, fail);
+	return restore_a_log(m, t, v, n, fail);
 }
 
 /* True if t has shape (rows, cols), not counting dimensions of 1. */

@@ -231,7 +231,7 @@ static size_t window_end(struct str text, size_t from, size_t n)
 
 /* Pays for a search in n bytes from each of n_starts places. Most searches know from the first of
  * them that the next ones are in vain, so these cost little. */
-static enum status pay(size_t n, size_t n_starts, struct fail *fail)
+static enum status pay_search(size_t n, size_t n_starts, struct fail *fail)
 {
 	size_t units = n / BYTES_A_UNIT;
 	if (work_spend(WORK_TEXT, units + units * (MIN(n_starts, n) / STARTS_A_SEARCH)))
@@ -266,13 +266,13 @@ enum status regex_find(const struct regex_code *re, struct regex_work *w, struct
 			from = ov[0];
 			n = MAX((end - from) * WIDER, WINDOW);
 			n_starts = n_starts == SIZE_MAX ? 1 : n_starts;
-			st = pay(n, n_starts, fail);
+			st = pay_search(n, n_starts, fail);
 		} else if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) {
 			st = match_failed(rc, fail);
 		} else if (has_limit) {
 			from = char_begin(text, from + n_starts);
 			n_starts *= 2;
-			st = pay(n, n_starts, fail);
+			st = pay_search(n, n_starts, fail);
 		} else if (is_whole) {
 			break;
 		} else {

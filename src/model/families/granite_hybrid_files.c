@@ -76,8 +76,19 @@ static void granite_hybrid_spell(json_t *text)
 				json_object_get(text, "num_attention_heads"));
 }
 
-static enum status read_rope(const json_t *text, struct arena *a, struct model_config *c,
-			     struct fail *fail)
+/* Without experts, the shared expert becomes a dense feed-forward. */
+static enum status read_experts(struct model_config *c, struct fail *fail)
+{
+	if (c->n_experts > 0)
+		return c->n_experts_used ? OK : config_missing(fail, "num_experts_per_tok");
+	c->n_experts_used = 0;
+	c->ffn_dim = c->shared_dim;
+	c->shared_dim = 0;
+	return OK;
+}
+
+static enum status read_own(const json_t *text, struct arena *a, struct model_config *c,
+			    struct fail *fail)
 {
 	static const char rope[] = "position_embedding_type";
 	const json_t *v = jsonfile_get(text, rope);
@@ -92,15 +103,7 @@ static enum status read_rope(const json_t *text, struct arena *a, struct model_c
 							 sizeof *c->is_unrotated);
 		memset(c->is_unrotated, true, (size_t)c->n_layers);
 	}
-	if (c->n_experts > 0 && c->n_experts_used == 0)
-		return config_missing(fail, "num_experts_per_tok");
-	if (c->n_experts > 0)
-		return OK;
-	/* Without experts, the shared expert becomes a dense feed-forward. */
-	c->n_experts_used = 0;
-	c->ffn_dim = c->shared_dim;
-	c->shared_dim = 0;
-	return OK;
+	return read_experts(c, fail);
 }
 
 /* Layers of type "linear_attention" are state spaces. Without layer_types all layers are. */
@@ -112,7 +115,7 @@ static enum status read_layers(const json_t *root, struct arena *a,
 	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->n_linear += c->is_linear[i];
-	return st == OK ? read_rope(root, a, c, fail) : st;
+	return st == OK ? read_own(root, a, c, fail) : st;
 }
 
 static void granite_hybrid_fix(struct model_config *c)
