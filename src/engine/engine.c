@@ -69,7 +69,7 @@ enum status engine_create_with(const struct engine_graph *g,
 	if (st == OK)
 		e->spaces = spaces_create(e->kv);
 	if (st == OK && o->prefix_cache)
-		e->past = past_create();
+		e->histories = histories_create();
 	if (st == OK && g->n_states)
 		st = states_create(g->n_states, &e->states);
 	if (st == OK)
@@ -98,7 +98,7 @@ void engine_destroy(struct engine *e)
 	draft_model_destroy(e->beside);
 	if (e->graph.destroy)
 		e->graph.destroy(e->graph.ctx);
-	past_destroy(e->past);
+	histories_destroy(e->histories);
 	spaces_destroy(e->spaces);
 	kvcache_destroy(e->kv);
 	states_destroy(e->states);

@@ -143,7 +143,7 @@ enum status engine_disk_key(const struct model *m, const struct backend *b,
 /* Remembers a prompt that an earlier run of the daemon was asked. */
 static void remember_prompt(void *ctx, const struct kvdisk_prompt *p)
 {
-	past_add(((struct engine *)ctx)->past, p->space, p->tokens, p->n);
+	histories_add(((struct engine *)ctx)->histories, p->space, p->tokens, p->n);
 }
 
 enum status engine_disk_open(struct engine *e, const char *dir, int64_t limit,

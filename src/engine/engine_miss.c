@@ -12,25 +12,25 @@
 void engine_miss_remember(struct engine *e, const struct engine_seq *s)
 {
 	int size = kvcache_page_size(e->kv);
-	if (!e->past || s->length == 0)
+	if (!e->histories || s->length == 0)
 		return;
 	int32_t *tokens = xmalloc(sizeof *tokens * (size_t)s->length);
 	for (int at = 0; at < s->length; at += size)
 		memcpy(tokens + at, kvcache_tokens(e->kv, s->pages[at / size]),
 		       sizeof *tokens * (size_t)MIN(size, s->length - at));
-	past_add(e->past, (struct str){s->space ? s->space : "", s->space_n}, tokens,
-		 s->length);
+	histories_add(e->histories, (struct str){s->space ? s->space : "", s->space_n}, tokens,
+		      s->length);
 	free(tokens);
 }
 
 void engine_seq_miss(struct engine *e, const struct engine_seq *s,
 		     const struct engine_prompt *p, struct engine_miss *out)
 {
-	struct past_match m = {0};
+	struct history_match m = {0};
 	int32_t *own;
 	const int32_t *words = engine_image_words(e, p, &own);
-	if (e->past)
-		past_find(e->past, p->space, words, p->n, &m);
+	if (e->histories)
+		histories_find(e->histories, p->space, words, p->n, &m);
 	free(own);
 	const struct miss_facts facts = {
 		.n_prompt = p->n, .n_cached = s->length, .n_pages = s->n_found,

@@ -5,7 +5,7 @@
 #pragma once
 #include "engine/draft_model.h"
 #include "engine/engine_draft.h"
-#include "kv/past.h"
+#include "kv/histories.h"
 #include "kv/spaces.h"
 #include "kv/states.h"
 
@@ -33,7 +33,7 @@ struct engine {
 	struct kvcache *kv;
 	struct spaces *spaces;  /* the spaces of kv */
 	struct states *states;  /* NULL: the model has no recurrent state */
-	struct past *past;      /* NULL: the tokens of ended sequences are not remembered */
+	struct histories *histories; /* NULL: the tokens of ended sequences are not remembered */
 	struct engine_disk *disk; /* NULL: nothing is kept on disk */
 	int32_t *n_gone; /* (pages + slots) for engine_available, 0 in between */
 	int checkpoint_every;

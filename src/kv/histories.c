@@ -4,7 +4,7 @@
  * has the prompt's token at the place where the best one differs. So most are dismissed by one
  * comparison. The last used come first: a conversation goes on from its last turn.
  */
-#include "kv/past.h"
+#include "kv/histories.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +18,18 @@ struct history {
 	int n;
 };
 
-struct past {
-	struct history list[PAST_MAX]; /* the last used first */
+struct histories {
+	struct history list[HISTORIES_MAX]; /* the last used first */
 	int n;
 	int64_t n_tok; /* tokens of all histories */
 };
 
-struct past *past_create(void)
+struct histories *histories_create(void)
 {
-	return xcalloc(1, sizeof(struct past));
+	return xcalloc(1, sizeof(struct histories));
 }
 
-static void past_drop(struct past *p, int i)
+static void drop_history(struct histories *p, int i)
 {
 	p->n_tok -= p->list[i].n;
 	free(p->list[i].space);
@@ -38,14 +38,14 @@ static void past_drop(struct past *p, int i)
 	memmove(&p->list[i], &p->list[i + 1], sizeof *p->list * (size_t)(p->n - i));
 }
 
-void past_destroy(struct past *p)
+void histories_destroy(struct histories *p)
 {
 	while (p && p->n > 0)
-		past_drop(p, p->n - 1);
+		drop_history(p, p->n - 1);
 	free(p);
 }
 
-static void move_to_front(struct past *p, int i)
+static void move_to_front(struct histories *p, int i)
 {
 	struct history h = p->list[i];
 	memmove(&p->list[1], &p->list[0], sizeof h * (size_t)i);
@@ -64,7 +64,7 @@ static int n_alike(const int32_t *a, const int32_t *b, int n)
 }
 
 /* Index of the most alike history, or -1. */
-static int best_of(const struct past *p, struct str space, const int32_t *tokens, int n,
+static int best_of(const struct histories *p, struct str space, const int32_t *tokens, int n,
 		   int *out_alike)
 {
 	int best = -1, most = 0;
@@ -83,19 +83,19 @@ static int best_of(const struct past *p, struct str space, const int32_t *tokens
 	return best;
 }
 
-void past_add(struct past *p, struct str space, const int32_t *tokens, int n)
+void histories_add(struct histories *p, struct str space, const int32_t *tokens, int n)
 {
 	int alike, i = best_of(p, space, tokens, n, &alike);
-	if (n < 1 || n > PAST_MAX_TOKENS)
+	if (n < 1 || n > HISTORIES_MAX_TOKENS)
 		return;
 	if (i >= 0 && alike == n) { /* a history has all of these tokens already */
 		move_to_front(p, i);
 		return;
 	}
 	if (i >= 0 && alike == p->list[i].n)
-		past_drop(p, i);
-	while (p->n == PAST_MAX || (p->n > 0 && p->n_tok + n > PAST_MAX_TOKENS))
-		past_drop(p, p->n - 1);
+		drop_history(p, i);
+	while (p->n == HISTORIES_MAX || (p->n > 0 && p->n_tok + n > HISTORIES_MAX_TOKENS))
+		drop_history(p, p->n - 1);
 	struct history h = {.space = xstrndup(space.n ? space.p : "", space.n),
 			    .space_n = space.n, .n = n,
 			    .tokens = xmalloc(sizeof *tokens * (size_t)n)};
@@ -105,11 +105,11 @@ void past_add(struct past *p, struct str space, const int32_t *tokens, int n)
 	move_to_front(p, p->n - 1);
 }
 
-void past_find(struct past *p, struct str space, const int32_t *tokens, int n,
-	       struct past_match *out)
+void histories_find(struct histories *p, struct str space, const int32_t *tokens, int n,
+		    struct history_match *out)
 {
 	int alike, i = best_of(p, space, tokens, n, &alike);
-	*out = (struct past_match){.n_alike = alike};
+	*out = (struct history_match){.n_alike = alike};
 	if (i < 0)
 		return;
 	move_to_front(p, i);

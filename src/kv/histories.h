@@ -7,22 +7,22 @@
 #pragma once
 #include "base/buf.h"
 
-enum { PAST_MAX = 64, PAST_MAX_TOKENS = 4 << 20 }; /* 16 MiB */
+enum { HISTORIES_MAX = 64, HISTORIES_MAX_TOKENS = 4 << 20 }; /* 16 MiB */
 
-struct past;
+struct histories;
 
-struct past *past_create(void);
-void past_destroy(struct past *p); /* NULL is fine */
+struct histories *histories_create(void);
+void histories_destroy(struct histories *p); /* NULL is fine */
 /* Remember n tokens within a space of the prefix cache (kv/spaces.h). Tokens that continue a
  * history take its place. Tokens and name are copied. */
-void past_add(struct past *p, struct str space, const int32_t *tokens, int n);
+void histories_add(struct histories *p, struct str space, const int32_t *tokens, int n);
 
-struct past_match {
+struct history_match {
 	int n_alike;           /* tokens in common, from the first on */
 	const int32_t *tokens; /* (n) the history; NULL: none has a token in common */
 	int n;
 };
 /* The history of this space that begins most like the tokens. It counts as used. Valid until
- * the next past_add. */
-void past_find(struct past *p, struct str space, const int32_t *tokens, int n,
-	       struct past_match *out);
+ * the next histories_add. */
+void histories_find(struct histories *p, struct str space, const int32_t *tokens, int n,
+		    struct history_match *out);
