@@ -254,9 +254,8 @@ def main():
         check_steps(os.path.join(SRC, "models/halo-tiny"), tmp)
         for shape, n_layers in SHAPES.items():
             check_shape(shape, n_layers, tmp)
-        for chip in ("gfx1151", "gfx1100"):
-            for kv_type in ("auto", "int8"):
-                check_depth(os.path.join(SRC, "models/halo-tiny"), chip, kv_type)
+        for chip, kv_type in ("gfx1151", "auto"), ("gfx1100", "int8"):
+            check_depth(os.path.join(SRC, "models/halo-tiny"), chip, kv_type)
         check_share()
         check_text()
     print("1..%d" % count)
