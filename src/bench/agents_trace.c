@@ -102,8 +102,8 @@ static bool read_message(const struct agents_trace *t, const json_t *v, struct a
 	       are_ids(t, out->calls);
 }
 
-/* before: NULL for the first. The first answer that the request adds to all messages of the one
- * before is the answer to that. */
+/* A request repeats the messages of the one before and adds to them. The first answer that it adds
+ * is the answer to the one before. */
 static enum status read_request(const struct agents_trace *t, struct agents_talk *talk, int i,
 				const json_t *v, double scale, struct fail *fail)
 {

@@ -67,7 +67,7 @@ enum status images_file(const struct images *im, const struct images_entry *e,
 			const struct images_use *use, struct buf *out,
 			struct fail *fail) MUST_USE;
 
-/* How long the sounds are together, once they were expanded. */
+/* Length of all sounds together. Call it after images_expand. */
 int64_t images_audio_us(const struct images *im);
 
 /* In a rendered prompt, replaces what the template wrote for each image and each video by the

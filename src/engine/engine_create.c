@@ -358,7 +358,7 @@ static enum status create_draft(struct backend *b, const struct engine_opts *o, 
 	return st == OK ? OK : fail_within(fail, st, "draft_model");
 }
 
-/* The weights of the model and then those of o->draft, as those who watch see them: one sum. */
+/* Who watches sees one sum: the weights of the model, and then those of o->draft. */
 struct load_sum {
 	struct load_watch watch;
 	int64_t before, behind, total; /* bytes; total: of what is being loaded */

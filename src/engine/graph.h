@@ -38,9 +38,9 @@ struct graph_limits {
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	struct load_watch load; /* is told of the weights as they are loaded */
 	enum dtype kv_type; /* of the cache: the backend's, or I8 */
-	/* In contexts of up to so many positions each draft token of several streams is a
-	 * sequence of its own for attention; 0: never. graph_create sets it to backend.alone_ctx,
-	 * unless the model has states. */
+	/* Where several streams draft, each draft token is a sequence of its own for attention,
+	 * in contexts of up to so many positions; 0: never. graph_create sets it to
+	 * backend.alone_ctx, unless the model has states. */
 	int32_t alone_ctx;
 	bool gives_rows;  /* engine_opts.gives_rows */
 	bool moves;       /* pages go to a disk and come from there */

@@ -11,8 +11,8 @@
 #include "backend/hip/hip_launch.h"
 #include "lab/chip.h"
 
-/* An int4 expert has more. A table of 1,000 experts has less, and so has one of the pages of a
- * million tokens. */
+/* Bytes of the largest copy that is stored. An expert in int4 has more; tables of 1,000 experts,
+ * or of the pages of a million tokens, have less. */
 enum { NULL_HIP_KEPT = 1 << 18 };
 
 /* Open the runtime, for backend_opts.hip_api, until null_hip_close. chip and code still
