@@ -517,8 +517,9 @@ static enum status on_decoder(struct tokenizer_reader *r, const json_t *v,
 		       : unsupported(r, place, type_of(v));
 }
 
-static enum status read_split(struct tokenizer_reader *r, const json_t *v,
-			      const char *place, struct pretok_step *step)
+/* What becomes of the matches of a step. */
+static enum status read_behavior(struct tokenizer_reader *r, const json_t *v, const char *place,
+				 struct pretok_step *step)
 {
 	static const char *const behaviors[] = {
 		[SPLIT_REMOVED] = "Removed",
@@ -527,14 +528,6 @@ static enum status read_split(struct tokenizer_reader *r, const json_t *v,
 		[SPLIT_MERGED_NEXT] = "MergedWithNext",
 		[SPLIT_CONTIGUOUS] = "Contiguous",
 	};
-	step->kind = PRETOK_SPLIT;
-	const json_t *pattern = json_object_get(v, "pattern");
-	const json_t *regex = json_object_get(pattern, "Regex");
-	const json_t *literal = json_object_get(pattern, "String");
-	if (!json_is_string(regex) && !json_is_string(literal))
-		return tokenizer_hf_bad(r, place, "has no pattern.Regex or pattern.String");
-	step->is_literal = !json_is_string(regex);
-	step->regex = str_value(step->is_literal ? literal : regex);
 	const char *name = json_string_value(json_object_get(v, "behavior"));
 	size_t b = 0;
 	while (b < ARRAY_LEN(behaviors) &&
@@ -543,7 +536,32 @@ static enum status read_split(struct tokenizer_reader *r, const json_t *v,
 	if (b == ARRAY_LEN(behaviors))
 		return unsupported(r, place, "this behavior");
 	step->behavior = (enum pretok_behavior)b;
-	return read_bool(r, v, place, "invert", false, &step->invert);
+	return OK;
+}
+
+static enum status read_split(struct tokenizer_reader *r, const json_t *v,
+			      const char *place, struct pretok_step *step)
+{
+	step->kind = PRETOK_SPLIT;
+	const json_t *pattern = json_object_get(v, "pattern");
+	const json_t *regex = json_object_get(pattern, "Regex");
+	const json_t *literal = json_object_get(pattern, "String");
+	if (!json_is_string(regex) && !json_is_string(literal))
+		return tokenizer_hf_bad(r, place, "has no pattern.Regex or pattern.String");
+	step->is_literal = !json_is_string(regex);
+	step->regex = str_value(step->is_literal ? literal : regex);
+	enum status st = read_behavior(r, v, place, step);
+	return st == OK ? read_bool(r, v, place, "invert", false, &step->invert) : st;
+}
+
+/* One character of Unicode's punctuation, or of ASCII's, which Unicode counts as symbols in
+ * part. */
+static enum status read_punctuation(struct tokenizer_reader *r, const json_t *v,
+				    const char *place, struct pretok_step *step)
+{
+	step->kind = PRETOK_SPLIT;
+	step->regex = STR("[\\p{P}$+<=>^`|~]");
+	return read_behavior(r, v, place, step);
 }
 
 static enum status on_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,
@@ -559,6 +577,8 @@ static enum status on_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,
 	const char *type = type_of(v);
 	if (strcmp(type, "Split") == 0)
 		return read_split(r, v, place, step);
+	if (strcmp(type, "Punctuation") == 0)
+		return read_punctuation(r, v, place, step);
 	if (strcmp(type, "Digits") == 0) {
 		step->kind = PRETOK_DIGITS;
 		return read_bool(r, v, place, "individual_digits", false,

@@ -167,6 +167,12 @@ def variants(base):
             "type": "Sequence", "pretokenizers": [
                 {"type": "Digits", "individual_digits": individual},
                 {**BYTE_LEVEL, "use_regex": True}]})
+    for behavior in "Isolated", "Contiguous", "Removed":
+        add(f"punctuation-{behavior}", pre_tokenizer={
+            "type": "Sequence", "pretokenizers": [
+                {"type": "Punctuation", "behavior": behavior},
+                {"type": "Digits", "individual_digits": True},
+                {**BYTE_LEVEL, "use_regex": True}]})
     add("prefix-space-each", pre_tokenizer={
         "type": "Sequence", "pretokenizers": [
             split(r"\p{N}+|\s"), {**BYTE_LEVEL, "add_prefix_space": True}]})

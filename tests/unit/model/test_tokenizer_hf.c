@@ -143,6 +143,9 @@ static void test_unsupported(void)
 		    "{'type':'Split','pattern':{'Regex':'a'},"
 		    "'behavior':'Sideways'}]}", ""),
 	       E_UNSUPPORTED, "pre_tokenizer.pretokenizers[0]", "behavior");
+	refuse(REST("{'type':'Sequence','pretokenizers':["
+		    "{'type':'Punctuation','behavior':'Sideways'}," BYTE_LEVEL "]}", ""),
+	       E_UNSUPPORTED, "pre_tokenizer.pretokenizers[0]", "behavior");
 	refuse(REST("{'type':'Split','pattern':'a','behavior':'Isolated'}", ""),
 	       E_FORMAT, "pre_tokenizer", "pattern");
 	refuse(REST("{'type':'Digits'}", ""), E_UNSUPPORTED, "steps[0]",
