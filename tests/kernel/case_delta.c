@@ -375,24 +375,24 @@ struct delta_shape {
 };
 
 static const struct delta_shape deltas[] = {
-	{2, 4, 32, 32, false, &mixed, false, false},
-	{16, 32, 128, 128, true, &alone, false, false},
-	{2, 6, 64, 16, true, &one_token_each, false, false},
-	{2, 4, 64, 132, false, &one_token_each, false, false},
-	{1, 2, 128, 128, false, &longer, false, false},
-	{2, 2, 16, 72, false, &mixed, false, false},
-	{2, 6, 32, 16, false, &mixed, true, false},
-	{1, 2, 48, 12, false, &mixed, false, false},
-	{1, 1, 256, 8, false, &mixed, false, false},
-	{1, 8, 128, 64, false, &mixed, false, true},
-	{2, 4, 32, 12, true, &one_token_each, false, true},
-	{1, 2, 256, 64, false, &alone, false, true},
-	{1, 2, 64, 20, false, &one_token_each, false, true},
-	{2, 4, 16, 8, false, &longer, false, true},
+	{2, 4, 32, 32, false, &mixed, false, false, 0},
+	{16, 32, 128, 128, true, &alone, false, false, 0},
+	{2, 6, 64, 16, true, &one_token_each, false, false, 0},
+	{2, 4, 64, 132, false, &one_token_each, false, false, 0},
+	{1, 2, 128, 128, false, &longer, false, false, 0},
+	{2, 2, 16, 72, false, &mixed, false, false, 0},
+	{2, 6, 32, 16, false, &mixed, true, false, 0},
+	{1, 2, 48, 12, false, &mixed, false, false, 0},
+	{1, 1, 256, 8, false, &mixed, false, false, 0},
+	{1, 8, 128, 64, false, &mixed, false, true, 0},
+	{2, 4, 32, 12, true, &one_token_each, false, true, 0},
+	{1, 2, 256, 64, false, &alone, false, true, 0},
+	{1, 2, 64, 20, false, &one_token_each, false, true, 0},
+	{2, 4, 16, 8, false, &longer, false, true, 0},
 	{1, 6, 32, 12, false, &mixed, false, true, 0.45f},
 	/* a norm behind several workgroups of a head, in the kernels that the others leave out */
-	{2, 4, 32, 72, false, &one_token_each, false, false},
-	{1, 2, 256, 40, false, &one_token_each, false, false},
+	{2, 4, 32, 72, false, &one_token_each, false, false, 0},
+	{1, 2, 256, 40, false, &one_token_each, false, false, 0},
 };
 
 struct delta_input {
@@ -487,7 +487,7 @@ static void delta_normed(struct kernel_test *kt, const struct delta_shape *d,
 	struct gated_norm_args norm = {
 		s->n_tok, d->hv, d->v, 1e-6f, NULL,
 		{kernel_act_upload(kt, z, in->n_y), (int32_t)dim, 1, (int32_t)dim, (int32_t)dim},
-		UPLOAD(kt, weight, (size_t)d->v), NULL, false, s->n_seq == 2};
+		UPLOAD(kt, weight, (size_t)d->v), NULL, false, s->n_seq == 2, false, 0};
 	struct delta_rule_args a = *on;
 	float *got[3];
 	for (int i = 0; i < 3; i++) {

@@ -111,7 +111,8 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 		in.ex.act = (struct activation){.kind = ACT_CLIPPED, .limit = 7};
 	if (s->act == CLAMPED) {
 		size_t rows = (size_t)s->e;
-		in.ex.act = (struct activation){ACT_CLAMPED, 1.702f, 7};
+		in.ex.act = (struct activation){
+			.kind = ACT_CLAMPED, .alpha = 1.702f, .limit = 7};
 		in.ex.gate_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
 		in.ex.up_bias = kernel_rows(kt, rows, (size_t)s->f, 1);
 		in.ex.down_bias = kernel_rows(kt, rows, (size_t)s->d, 1);
