@@ -94,13 +94,14 @@ def test_perplexity(t, d):
 
 
 def test_context(t, d):
-    """8,000 tokens: what stood in the first 2,600 comes again, and is known."""
+    """What stood in the first 2,600 tokens comes again, and is known: of a context of 8,192 tokens
+    5,200, or 8,000. The time grows with their square."""
     ids = post(d, "/tokenize", {"content": text_of("LICENSE")}).json["tokens"]
-    ids = (ids * 4)[:8000]
+    ids = (ids * 4)[:8000 if LONG else 5200]
     values = score(d, ids)[1]
     first, last = (sum(v) / len(v) for v in (values[:1500], values[-1500:]))
-    print("# mean log-probability: at the beginning %.2f, behind 6,500 tokens %.3f" % (first, last))
-    t.ok(last > first / 20, "a repeated text is known", (first, last))
+    print("# mean log-probability: of the first 1,500 tokens %.2f, of the last %.3f" % (first, last))
+    t.ok(last > first / (20 if LONG else 10), "a repeated text is known", (first, last))
 
 
 def chat(d, content, **more):

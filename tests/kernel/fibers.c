@@ -14,10 +14,10 @@ void fibers_run(const char *name, int int4_axes, int tile, int moe_tile,
 	static unsigned n_runs;
 	const char *dir = getenv("HALOD_BUILDDIR");
 	const char *other = getenv("HALOD_TEST_HIP_LIBRARY");
-	/* Of shapes under a sanitizer few: hip-on-gfx11 watches each access of all of them. */
+	/* Under a sanitizer few: hip-on-gfx11 watches each access of all of them. */
 	enum { SHORT_EVERY = 20 };
 	struct kernel_test kt = {.name = name, .is_partial = true, .n_asked = n_runs++,
-				 .every = is_shape && kernel_is_short() && !other ? SHORT_EVERY : 0,
+				 .every = kernel_is_short() && !other ? SHORT_EVERY : 0,
 				 .is_once = is_shape && kernel_is_short(),
 				 .is_variant = int4_axes >= 0 ||
 					       (tile >= 0 && !hip_linear_tile_is_any(tile))};
