@@ -115,6 +115,7 @@ enum status draft_model_check(const struct model *m, const struct model *draft,
 	if (c->eagle.is_head)
 		return check_head(m, draft, fail);
 	const char *why = c->is_encoder		      ? "it is an encoder, which does not write"
+			  : c->n_classes	      ? "it is a forced aligner"
 			  : !c->has_head	      ? "it has no output head"
 			  : c->n_linear > 0	      ? "its recurrent state cannot go back"
 			  : c->ngram.n_tables > 0     ? "it reads n-grams"

@@ -275,6 +275,9 @@ static enum status check_model(struct model *m, const struct engine_opts *opts,
 		return fail_at(fail, E_UNSUPPORTED, "architectures",
 			       "%s has no output head and cannot write text; name it with "
 			       "embedding_model or rerank_model", m->dir);
+	if (m->config.n_classes && !opts->gives_classes)
+		return fail_at(fail, E_UNSUPPORTED, "architectures", "%s is a forced aligner, "
+			       "which writes no text; name it with aligner_model", m->dir);
 	*o = *opts;
 	enum status st = check_opts(o, m->config.max_ctx, fail);
 	if (st != OK)

@@ -35,6 +35,9 @@ struct engine_opts {
 	/* For models that give embeddings: each row of logits is a row of the last norm (D)
 	 * instead, and the output head is not loaded. */
 	bool gives_rows;
+	/* For a forced aligner (model_config.n_classes), which is refused without: a row of logits
+	 * is n_classes numbers. */
+	bool gives_classes;
 	bool mtp; /* load the MTP layer (enum model_mtp), if the model has one */
 	struct model *draft; /* drafts in its place (draft_model.h); outlives the engine; or NULL */
 	/* Drafts are of the first so many tokens only (whole tiles of rows of the head); 0: all. */

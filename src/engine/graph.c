@@ -122,7 +122,9 @@ static enum status load_all(struct graph *g, struct fail *fail)
 					  (has_norm ? 2 : 1) - !has_table, fail);
 	g->head = g->embed;
 	bool has_head = !g->limits.gives_rows;
-	snprintf(head, sizeof head, "%slm_head", c->prefix);
+	/* Transformers calls a head of classes so. */
+	bool is_score = c->n_classes && model_has(g->m, "score.weight");
+	snprintf(head, sizeof head, "%s%s", c->prefix, is_score ? "score" : "lm_head");
 	if (c->tied_embeddings)
 		graph_layer_name(g, -1, "embed_tokens", head);
 	if (st == OK && has_head && (!c->tied_embeddings || g->b->int8_head))
@@ -209,7 +211,7 @@ static enum status alloc_scratch(struct graph *g, struct fail *fail)
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t d = (size_t)c->d_model;
 	size_t rows = MIN(t, GRAPH_LOGIT_ROWS);
-	size_t n_logits = g->limits.gives_rows ? 1 : rows * (size_t)c->n_vocab;
+	size_t n_logits = g->limits.gives_rows ? 1 : rows * (size_t)MAX(c->n_vocab, c->n_classes);
 	const char *const *norms = g->family->norms;
 	bool has_post = norms[NORM_MIXER_POST] || norms[NORM_MLP_POST];
 	const struct graph_want wanted[] = {

@@ -138,7 +138,7 @@ enum status graph_load_head(struct graph *g, const char *name, struct fail *fail
 {
 	struct weight host, small;
 	const struct model_config *c = g->c;
-	int32_t n = c->eagle.is_head ? c->eagle.vocab : c->n_vocab;
+	int32_t n = c->eagle.is_head ? c->eagle.vocab : c->n_classes ? c->n_classes : c->n_vocab;
 	enum status st = model_weight(g->m, name, n, c->d_model, &host, fail);
 	if (st != OK)
 		return st;

@@ -81,6 +81,8 @@ struct model_config {
 	/* (L) bits of enum layer_part: which parts layer i has; NULL: all layers have both. */
 	uint8_t *layer_parts;
 	int32_t n_vocab, max_ctx;
+	int32_t n_classes;    /* > 0: the output head tells so many classes of a token, and no
+			       * tokens: a forced aligner (src/align) */
 	float norm_eps;
 	float embed_scale, logit_scale; /* factors of the embeddings and of the logits */
 	float residual_scale; /* from config.json: factor of what each part of a layer adds to

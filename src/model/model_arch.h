@@ -62,6 +62,7 @@ struct model_family;
 struct model_arch {
 	const char *model_type;
 	const char *class;     /* the name in `architectures` of config.json */
+	const char *aligner;   /* the same of a forced aligner with the same body; or NULL */
 	uint64_t keys;
 	bool qkv_bias;
 	bool rope_interleaved; /* rope rotates pairs of neighbours in a head, not the two halves */

@@ -310,7 +310,8 @@ static enum status read_arch(const json_t *root, const struct model_arch **out,
 	json_array_foreach((json_t *)classes, i, class) {
 		const char *name = json_is_string(class) ? json_string_value(class) : "";
 		/* Old files of EXAONE-MoE have a large E before "ForCausalLM". */
-		is_whole |= strcasecmp(name, arch->class) == 0;
+		is_whole |= strcasecmp(name, arch->class) == 0 ||
+			    (arch->aligner && strcmp(name, arch->aligner) == 0);
 		is_body |= is_body_of(name, arch->class);
 	}
 	if (!is_whole && !is_body)
@@ -352,6 +353,31 @@ static enum status find_text(const json_t *root, const struct model_arch *arch,
 		     !model_family_has(arch->text_type, json_string_value(type))))
 		return config_unsupported(fail, "model_type", type);
 	*out = text;
+	return OK;
+}
+
+/* Forced aligners: Qwen's own files say it within, and Transformers' by the class. *out: classes
+ * of the output head; 0: it writes text. */
+static enum status read_classes(const json_t *root, const struct model_arch *arch, int32_t *out,
+				struct fail *fail)
+{
+	const json_t *outer = model_config_outer(root);
+	const json_t *classes = jsonfile_get(root, "architectures");
+	const char *class = json_string_value(json_array_get(classes, 0));
+	const char *type = json_string_value(jsonfile_get(outer, "model_type"));
+	bool is_flat_one = class && arch->aligner && strcmp(class, arch->aligner) == 0;
+	*out = 0;
+	if (!is_flat_one && (outer == root || !type || !strstr(type, "forced_aligner")))
+		return OK;
+	const json_t *labels = jsonfile_get(root, "id2label");
+	const json_t *n = jsonfile_get(outer, is_flat_one ? "num_labels" : "classify_num");
+	json_int_t most = json_is_integer(n) ? json_integer_value(n)
+					     : (json_int_t)json_object_size(labels);
+	if (most < 2 || most > 1 << 20)
+		return fail_at(fail, E_FORMAT, "classify_num", FILE_NAME ": the classes of a "
+			       "forced aligner are missing (classify_num, or id2label), or not 2 "
+			       "to %d", 1 << 20);
+	*out = (int32_t)most;
 	return OK;
 }
 
@@ -813,6 +839,11 @@ enum status model_config_read(const json_t *root, struct arena *a,
 		st = config_eagle_read(root, &c, fail);
 	if (st != OK)
 		return st;
+	if (arch->aligner)
+		st = read_classes(root, arch, &c.n_classes, fail);
+	if (st != OK)
+		return st;
+	c.tied_embeddings &= !c.n_classes;
 	set_arch(arch, &c);
 	if (is_flat(root, arch)) {
 		c.prefix = "";
