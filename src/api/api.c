@@ -130,6 +130,7 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	a->watches = vision_frames(o->vision) > 0 || o->watches;
 	a->hears = o->sound || o->hears;
 	a->embedder = o->embedder;
+	a->align = o->align;
 	a->reranker = o->reranker;
 	a->n_ctx = o->n_ctx;
 	add_all_served(a);

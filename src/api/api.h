@@ -7,6 +7,7 @@
  * one thread at a time (a worker while it is made, io afterwards).
  */
 #pragma once
+#include "align/align.h"
 #include "audio/audio.h"
 #include "base/buf.h"
 #include "chat/chat_template.h"
@@ -48,6 +49,7 @@ struct api_opts {
 	struct vision *vision;     /* computes the images in messages; NULL: images are refused */
 	struct sound *sound;       /* computes the sounds in messages; NULL: sound is refused */
 	bool lacks_audio;          /* as in struct chat_model */
+	struct align *align;       /* NULL: transcripts have no times */
 	bool sees, watches, hears; /* what it would take, were it in memory */
 	struct api_memory *memory; /* outlives the api; NULL: the api has its own */
 	int32_t max_images;        /* images, sounds, videos of a request */
@@ -143,6 +145,11 @@ const char *api_call_stream_type(const struct api_call *c);
 void api_call_keep_alive(struct api_call *c, struct buf *out);
 /* The parts of the body that had no effect, as text for a header; "": none. */
 const char *api_call_ignored(const struct api_call *c);
+
+/* Is there something to compute before api_call_on_event hears of EVENT_DONE? If api_call_rest, for
+ * a worker thread, fails, it hears of EVENT_FAILED instead. Others may read the call meanwhile. */
+bool api_call_has_rest(const struct api_call *c);
+enum status api_call_rest(struct api_call *c, struct fail *fail) MUST_USE;
 
 /* Appends the response bytes of one event; no event may follow the last. Stream: whole SSE
  * frames; a choice's first frame comes with its first token. Not stream: nothing until

@@ -362,6 +362,22 @@ static void on_end(struct api_call *c, const struct event *e)
 	}
 }
 
+bool api_call_has_rest(const struct api_call *c)
+{
+	return c->dialect->has_rest && c->dialect->has_rest(c);
+}
+
+enum status api_call_rest(struct api_call *c, struct fail *fail)
+{
+	struct work_budget work;
+	work_begin(&work, WORK_MAX);
+	enum status st = c->dialect->rest(c, fail);
+	work_end();
+	if ((st == E_LIMIT || work.has_no_memory) && work_fail(&work, fail))
+		st = fail->code;
+	return st;
+}
+
 void api_call_on_event(struct api_call *c, const struct event *e,
 		       struct buf *out)
 {

@@ -59,6 +59,11 @@ struct dialect {
 			    struct fail *fail);
 	/* Called when the request is complete; NULL: nothing to do. */
 	void (*init)(struct api_call *c, const char *request_id);
+	/* Is there something left to compute when the last token has come? Then rest does it, on a
+	 * worker thread, before on_event hears of EVENT_DONE. NULL: nothing. It may read the call,
+	 * and changes c->state alone. */
+	bool (*has_rest)(const struct api_call *c);
+	enum status (*rest)(struct api_call *c, struct fail *fail);
 	/* Called for a delta, before on_part; NULL: nothing to do. */
 	void (*on_delta)(struct api_call *c, const struct event *e, struct buf *out);
 	/* Streams only: a piece of text or of a call of choice i, already gathered. is_new

@@ -34,6 +34,7 @@ struct api {
 	struct chat_model chat; /* the model as a conversation sees it */
 	bool sees, watches, hears; /* images, video, sound, when it is in memory */
 	struct embed *embedder, *reranker; /* NULL: none */
+	struct align *align;               /* NULL: none */
 	struct served served[MAX_SERVED];  /* the first one writes */
 	int n_served;
 	struct arena arena; /* holds the strings below */

@@ -97,6 +97,10 @@ static void add_end(const struct api_call *c, struct buf *out)
 static void add_whole(const struct api_call *c, struct buf *out)
 {
 	const struct transcript *t = c->state;
+	if (t->shape == TRANSCRIPT_SRT || t->shape == TRANSCRIPT_VTT) {
+		buf_add_str(out, buf_str(&t->timed));
+		return;
+	}
 	if (t->shape == TRANSCRIPT_TEXT) {
 		buf_add_str(out, str_trim(buf_str(&t->text)));
 		buf_add_c(out, '\n');
@@ -113,6 +117,7 @@ static void add_whole(const struct api_call *c, struct buf *out)
 	}
 	buf_add_z(out, "\"text\":");
 	buf_add_json(out, str_trim(buf_str(&t->text)));
+	buf_add_str(out, buf_str(&t->timed));
 	add_end(c, out);
 }
 
@@ -136,13 +141,35 @@ static void on_part(struct api_call *c, int i, const struct event_span *span, bo
 	buf_deinit(&piece);
 }
 
+/* Adds what has not been added yet; of an answer that is no stream all, once. */
+static void end_text(struct api_call *c, struct buf *rest)
+{
+	struct transcript *t = c->state;
+	if (!c->is_stream && !t->is_whole)
+		transcript_add(t, buf_str(&c->choices[0].text), rest);
+	transcript_end(t, rest);
+	t->is_whole = true;
+}
+
+static bool has_rest(const struct api_call *c)
+{
+	const struct transcript *t = c->state;
+	return t->times != 0;
+}
+
+static enum status tell_times(struct api_call *c, struct fail *fail)
+{
+	struct buf rest = {0};
+	end_text(c, &rest);
+	buf_deinit(&rest);
+	return transcript_times_tell(c, fail);
+}
+
 static void on_done(struct api_call *c, struct buf *out)
 {
 	struct transcript *t = c->state;
 	struct buf rest = {0};
-	if (!c->is_stream)
-		transcript_add(t, buf_str(&c->choices[0].text), &rest);
-	transcript_end(t, &rest);
+	end_text(c, &rest);
 	if (c->is_stream)
 		add_delta(buf_str(&rest), out);
 	buf_deinit(&rest);
@@ -172,7 +199,14 @@ static void on_event(struct api_call *c, const struct event *e, struct buf *out)
 static const char *type_of(const struct api_call *c)
 {
 	const struct transcript *t = c->state;
-	return t->shape == TRANSCRIPT_TEXT ? "text/plain; charset=utf-8" : "application/json";
+	static const char *const types[] = {
+		[TRANSCRIPT_JSON] = "application/json",
+		[TRANSCRIPT_TEXT] = "text/plain; charset=utf-8",
+		[TRANSCRIPT_VERBOSE] = "application/json",
+		[TRANSCRIPT_SRT] = "text/plain; charset=utf-8",
+		[TRANSCRIPT_VTT] = "text/vtt; charset=utf-8",
+	};
+	return types[t->shape];
 }
 
 static void deinit(struct api_call *c)
@@ -181,14 +215,23 @@ static void deinit(struct api_call *c)
 	if (t) {
 		buf_deinit(&t->head);
 		buf_deinit(&t->text);
+		buf_deinit(&t->timed);
+		tower_view_unref(t->clip);
 	}
 	free(t);
 }
 
+static enum status read_all(const struct json_node *body, struct api_call *c, struct fail *fail)
+{
+	const struct transcript *t = c->state;
+	enum status st = chat_body_read(body, c, fail);
+	return st == OK && t->times ? transcript_times_hear(c, fail) : st;
+}
+
 #define TRANSCRIPT                                                                        \
 	.fields = DIALECT_OWN, .is_chat = true, .read_form = transcript_read_form,        \
-	.read = chat_body_read, .on_part = on_part, .on_event = on_event, .type = type_of, \
-	.deinit = deinit
+	.read = read_all, .has_rest = has_rest, .rest = tell_times, .on_part = on_part,  \
+	.on_event = on_event, .type = type_of, .deinit = deinit
 
 const struct dialect dialect_transcription = {TRANSCRIPT, .rewrite = transcript_to_chat};
 const struct dialect dialect_translation = {TRANSCRIPT, .rewrite = transcript_to_english};

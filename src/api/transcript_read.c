@@ -165,38 +165,89 @@ static enum status read_language(const struct json_node *body, const char **out,
 
 /* --- the chat ---------------------------------------------------------------------- */
 
+/* Times need an aligner, a transcript and the whole answer. `at` is what asks for them. */
+static enum status check_times(const struct json_node *body, const struct json_node *at,
+			       const struct api_call *c, struct fail *fail)
+{
+	const struct transcript *t = c->state;
+	struct json_node stream = json_read_get(body, "stream");
+	if (t->is_translation)
+		return json_read_fail(at, fail, "asks for times, and a translation has none: only "
+				      "words that are said have");
+	if (!c->api->align)
+		return json_read_fail(at, fail, "asks for times, which a forced aligner tells: set "
+				      "aligner_model in halod.conf to Qwen3-ForcedAligner");
+	if (json_is_true(stream.v))
+		return json_read_fail(&stream, fail, "is not possible with times, which are told "
+				      "when all text has been written");
+	return align_words_check(t->language, fail);
+}
+
+static enum status read_granularities(const struct json_node *at, unsigned *out,
+				      struct fail *fail)
+{
+	for (size_t i = 0; i < json_array_size(at->v); i++) {
+		struct json_node item = json_read_item(at, i);
+		struct str name = json_read_clip(json_read_view(item.v), MAX_QUOTED);
+		if (str_is(name, "word"))
+			*out |= TIMES_WORDS;
+		else if (str_is(name, "segment"))
+			*out |= TIMES_SEGMENTS;
+		else
+			return json_read_fail(at, fail, "must be of word and segment, got "
+					      "\"%.*s\"", (int)name.n, name.p);
+	}
+	return OK;
+}
+
+/* t->shape is known. As OpenAI has it, verbose_json has segments where nothing is said. */
+static enum status read_times(const struct json_node *body, struct api_call *c,
+			      struct fail *fail)
+{
+	struct transcript *t = c->state;
+	struct json_node at = json_read_get(body, "timestamp_granularities");
+	struct json_node shape = json_read_get(body, "response_format");
+	struct fail why;
+	enum status st = read_granularities(&at, &t->times, fail);
+	if (st != OK)
+		return st;
+	if (t->times && t->shape != TRANSCRIPT_VERBOSE)
+		return json_read_fail(&at, fail, "needs `response_format` verbose_json");
+	if (t->times)
+		return check_times(body, &at, c, fail);
+	if (t->shape == TRANSCRIPT_SRT || t->shape == TRANSCRIPT_VTT) {
+		t->times = TIMES_SEGMENTS;
+		return check_times(body, &shape, c, fail);
+	}
+	if (t->shape == TRANSCRIPT_VERBOSE && check_times(body, &shape, c, &why) == OK)
+		t->times = TIMES_SEGMENTS | TIMES_MAY_LACK;
+	return OK;
+}
+
 static enum status read_shape(const struct json_node *body, struct transcript *t,
 			      struct fail *fail)
 {
-	static const char *const names[] = {[TRANSCRIPT_JSON] = "json",
-					    [TRANSCRIPT_TEXT] = "text",
-					    [TRANSCRIPT_VERBOSE] = "verbose_json"};
+	static const char *const names[] = {
+		[TRANSCRIPT_JSON] = "json", [TRANSCRIPT_TEXT] = "text",
+		[TRANSCRIPT_VERBOSE] = "verbose_json", [TRANSCRIPT_SRT] = "srt",
+		[TRANSCRIPT_VTT] = "vtt"};
 	struct json_node at = json_read_get(body, "response_format");
-	struct json_node times = json_read_get(body, "timestamp_granularities");
 	struct json_node more = json_read_get(body, "include");
 	struct str name = STR("json");
 	enum status st = json_read_str(&at, &name, fail);
-	bool is_known = false;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (!str_is(name, names[i]))
-			continue;
-		t->shape = (enum transcript_shape)i;
-		is_known = true;
-	}
-	if (st == OK && json_array_size(times.v))
-		return json_read_fail(&times, fail, "asks for times, and this model gives none");
 	if (st == OK && json_array_size(more.v))
 		return json_read_fail(&more, fail, "is not served: a transcript has its text "
 				      "alone");
-	if (st != OK || is_known)
-		return st;
-	if (str_is(name, "srt") || str_is(name, "vtt"))
-		return json_read_fail(&at, fail, "is \"%.*s\", which needs times, and this model "
-				      "gives none: json, text and verbose_json go without",
-				      (int)name.n, name.p);
+	for (size_t i = 0; i < ARRAY_LEN(names) && st == OK; i++) {
+		if (!str_is(name, names[i]))
+			continue;
+		t->shape = (enum transcript_shape)i;
+		return OK;
+	}
 	name = json_read_clip(name, MAX_QUOTED);
-	return json_read_fail(&at, fail, "must be one of json, text, verbose_json, got \"%.*s\"",
-			      (int)name.n, name.p);
+	return st != OK ? st : json_read_fail(&at, fail, "must be one of json, text, "
+					      "verbose_json, srt, vtt, got \"%.*s\"",
+					      (int)name.n, name.p);
 }
 
 /* A model that does nothing but transcribe, and is asked nothing. */
@@ -311,6 +362,9 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 	if (st != OK)
 		return st;
 	t->language = language;
+	st = read_times(body, c, fail);
+	if (st != OK)
+		return st;
 	ignore_others(body, &to->ignored);
 	if (is_asr(c)) { /* the client's words are its context */
 		begin_asr(language, c);

@@ -58,6 +58,18 @@ static enum status open_sound(struct sound_opts o, struct fit *f, struct fail *f
 	return OK;
 }
 
+static enum status open_align(const struct fit_opts *fo, struct fit *f, struct fail *fail)
+{
+	struct align_opts o = fo->align;
+	o.ledger = &f->ledger;
+	if (!o.dir || !*o.dir || (!f->sound && !fo->is_needed))
+		return OK;
+	enum status st = f->sound ? align_open(&o, &f->align, fail)
+				  : fail_set(fail, E_CONFIG, "the model hears nothing, so nothing "
+					     "would come of it");
+	return st == OK ? OK : fail_within(fail, st, "aligner_model");
+}
+
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 {
 	const struct memory_ledger before = f->ledger;
@@ -71,17 +83,19 @@ enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 		st = open_vision(o->vision, f, fail);
 	if (st == OK)
 		st = open_sound(o->sound, f, fail);
-	return st;
+	return st == OK ? open_align(o, f, fail) : st;
 }
 
 void fit_close(struct fit *f)
 {
 	vision_destroy(f->vision);
 	sound_destroy(f->sound);
+	align_destroy(f->align);
 	embed_destroy(f->vectors);
 	embed_destroy(f->scores);
 	f->vision = NULL;
 	f->sound = NULL;
+	f->align = NULL;
 	f->vectors = f->scores = NULL;
 }
 

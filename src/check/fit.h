@@ -6,6 +6,7 @@
  * time.
  */
 #pragma once
+#include "align/align.h"
 #include "embed/embed.h"
 #include "sound/sound.h"
 #include "vision/vision.h"
@@ -27,6 +28,10 @@ struct fit_opts {
 	struct embed_opts vectors, scores; /* dir NULL or "": none. ledger is not read */
 	struct vision_opts vision;         /* model NULL: images are off. ledger is not read */
 	struct sound_opts sound;           /* the same for sound */
+	/* dir NULL or "": none. It is opened where the model hears; where not, is_needed makes that
+	 * E_CONFIG. ledger is not read */
+	struct align_opts align;
+	bool is_needed;
 };
 
 struct fit {
@@ -36,14 +41,16 @@ struct fit {
 	struct memory_ledger embedders;   /* its *_taken: what vectors and scores take */
 	struct vision *vision;          /* NULL: the model sees no images … */
 	struct sound *sound;            /* NULL: it hears none … */
+	struct align *align;            /* NULL: none */
 	/* … and why a tower is left out; code OK: the model has none */
 	struct fail unseen, unheard;
 	bool lacks_audio; /* unheard names a library that is missing: the model itself hears */
 };
 
-/* Opens the embedding models and the towers in the order in which a start takes their memory, and
- * counts that memory. Reads only the ledger of f. Errors are those of embed_open, vision_open and
- * sound_open; then the server cannot start. After a failure, too, fit_close must be called. */
+/* Opens the embedding models, the towers and the aligner in the order in which a start takes their
+ * memory, and counts that memory. Reads only the ledger of f. Errors are those of embed_open,
+ * vision_open, sound_open and align_open; then the server cannot start. After a failure, too,
+ * fit_close must be called. */
 enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail) MUST_USE;
 void fit_close(struct fit *f); /* the ledger still counts their memory */
 

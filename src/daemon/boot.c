@@ -526,10 +526,15 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 			.model = strcmp(c->audio, "off") != 0 ? b->model : NULL,
 			.backend = backend_opts(c, o->plan, strcmp(c->audio, "cpu") == 0
 							   ? "cpu" : o->plan->backend),
-			.cache_bytes = (size_t)c->audio_cache}};
+			.cache_bytes = (size_t)c->audio_cache},
+		/* Whoever transcribes has it. */
+		.align = {.dir = *c->transcription_model ? "" : c->aligner_model, .backend = bo,
+			  .n_ctx = (int32_t)c->transcription_ctx},
+		.is_needed = !o->shares_memory}; /* of several models another one may hear */
 	/* The CPUs are for the threads of the text model. */
 	fo.vision.backend.cpu_pin = fo.sound.backend.cpu_pin = false;
 	fo.vision.backend.int8_head = fo.sound.backend.int8_head = false;
+	fo.align.tower = fo.sound.backend;
 	enum status st = fit_open(&fo, fit, fail);
 	b->is_first = !has_embedders && !o->is_listener;
 	if (!o->is_listener) { /* it may be in memory when they are not */
@@ -539,6 +544,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 	b->vision = fit->vision;
 	b->sound = fit->sound;
 	b->lacks_audio = fit->lacks_audio;
+	b->align = fit->align;
 	return st;
 }
 
@@ -581,7 +587,9 @@ static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail
 		return st;
 	if (st != OK) {
 		sound_destroy(b->sound);
+		align_destroy(b->align);
 		b->sound = fit->sound = NULL;
+		b->align = fit->align = NULL;
 		fit->unheard = *fail;
 	}
 	if (fit->unheard.code != OK)
@@ -590,6 +598,12 @@ static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail
 		log_info("audio: the model's audio tower runs on %s%s%s", sound_device(b->sound),
 			 *sound_note(b->sound) ? ": " : "", sound_note(b->sound));
 	return OK;
+}
+
+static enum status load_align(const struct boot *b, struct fail *fail)
+{
+	enum status st = b->align ? align_load(b->align, fail) : OK;
+	return st == OK ? OK : fail_within(fail, st, "aligner_model");
 }
 
 static enum status load_others(const struct boot_opts *o, struct boot *b, struct fit *fit,
@@ -602,7 +616,9 @@ static enum status load_others(const struct boot_opts *o, struct boot *b, struct
 		st = load_embedder(b->reranker, "rerank_model", fail);
 	if (st == OK)
 		st = load_vision(o->config, b, fit, fail);
-	return st == OK ? load_sound(b, fit, fail) : st;
+	if (st == OK)
+		st = load_sound(b, fit, fail);
+	return st == OK ? load_align(b, fail) : st;
 }
 
 /* Runs one token through the whole model, so that a model that cannot compute is never
@@ -722,6 +738,7 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b,
 		.vision = b->vision,
 		.sound = b->sound,
 		.lacks_audio = b->lacks_audio,
+		.align = b->align,
 		.audio = {c->max_audio_bytes, c->max_audio_time},
 		.sees = look->sees,
 		.watches = look->watches,
@@ -943,6 +960,7 @@ void boot_unload(struct boot *b, struct boot_shared *shared)
 	profile_destroy(b->profile);
 	vision_destroy(b->vision);
 	sound_destroy(b->sound);
+	align_destroy(b->align);
 	model_close(b->model);
 	model_close(b->draft);
 	adapters_close(&b->adapters);

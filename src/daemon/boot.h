@@ -70,6 +70,7 @@ struct boot {
 	bool is_listener;          /* it keeps its place in boot_shared.listener */
 	struct vision *vision; /* NULL: images are refused */
 	struct sound *sound;   /* NULL: sound is refused */
+	struct align *align;   /* tells when words were said; NULL: there is none */
 	bool lacks_audio;      /* as in struct fit */
 	struct model *model;
 	struct model *draft; /* the model that drafts for it; NULL: none */

@@ -151,6 +151,7 @@ enum status model_list_find(const struct config *c, struct model_list *out,
 	use(&f, c->embedding_model);
 	use(&f, c->rerank_model);
 	use(&f, c->transcription_model);
+	use(&f, c->aligner_model);
 	use(&f, c->draft_model);
 	for (int i = 0; st == OK && i < c->n_sections; i++)
 		st = add_section(out, &c->sections[i], &f, fail);

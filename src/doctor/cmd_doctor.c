@@ -55,6 +55,8 @@ int cmd_doctor(int argc, char **argv)
 		 "a model that ranks, beside it"},
 		{"transcription-model", 0, OPTION_TEXT, &d.transcription_model, 0, 0, "DIR",
 		 "a model that transcribes, beside it"},
+		{"aligner-model", 0, OPTION_TEXT, &d.aligner_model, 0, 0, "DIR",
+		 "a forced aligner for what it transcribes"},
 		{"beside", 0, OPTION_TEXT, &d.beside, 0, 0, "DIR",
 		 "another model that requests name: are both in memory together"},
 		{"mmproj", 0, OPTION_TEXT, &d.mmproj, 0, 0, "FILE",

@@ -30,7 +30,7 @@ struct doctor {
 	const char *model;   /* NULL: none was named */
 	const char *draft_model; /* drafts for it; NULL: none */
 	/* models loaded beside `model`; NULL: none */
-	const char *embedding_model, *rerank_model, *transcription_model, *mmproj;
+	const char *embedding_model, *rerank_model, *transcription_model, *aligner_model, *mmproj;
 	const char *beside;  /* another model that shall be in memory with it; NULL: none */
 	const char *url;     /* a server whose answers are checked; NULL: none */
 	const char *backend; /* "auto", "cpu" or "hip" */

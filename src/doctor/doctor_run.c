@@ -105,6 +105,13 @@ static void read_memory(const struct doctor *d, struct backend *b, struct memory
 		doctor_memory(d, &out->device);
 }
 
+/* Whoever transcribes has the aligner. */
+static struct align_opts align_of(const struct doctor *d, const struct backend_opts *bo)
+{
+	return (struct align_opts){.dir = d->aligner_model, .backend = *bo, .tower = *bo,
+				   .n_ctx = FIT_TRANSCRIPTION_CTX};
+}
+
 /* Counts the model that transcribes, which a start loads first. */
 static enum status plan_listener(const struct doctor *d, struct backend *b,
 				 const struct backend_opts *bo, struct memory_ledger *ledger,
@@ -118,7 +125,8 @@ static enum status plan_listener(const struct doctor *d, struct backend *b,
 	if (st != OK)
 		return fail_within(fail, st, "transcription_model");
 	const struct fit_opts o = {
-		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE}};
+		.sound = {.model = m, .backend = *bo, .cache_bytes = FIT_AUDIO_CACHE},
+		.align = align_of(d, bo), .is_needed = true};
 	st = fit_open(&o, &fit, fail);
 	if (st == OK)
 		st = fit_check_listener(&fit, d->transcription_model, fail);
@@ -151,6 +159,9 @@ static enum status open_others(const struct doctor *d, struct model *m,
 {
 	struct fit_opts o = towers_of(m, bo);
 	o.vision.mmproj = d->mmproj;
+	if (!d->transcription_model)
+		o.align = align_of(d, bo);
+	o.is_needed = true;
 	o.vectors = (struct embed_opts){.dir = d->embedding_model, .name = d->embedding_model,
 					.kind = EMBED_VECTORS, .backend = *bo,
 					.n_ctx = FIT_READER_CTX};

@@ -112,8 +112,9 @@ struct conn {
 	struct peek peek;          /* with has_peek: row_peek's */
 	bool asks_stream;          /* while it waits: it may get a stream's head */
 
-	/* conn_call.c. While is_offloaded, only the worker touches the first four, body and
-	 * fail; also stream.buf where the route has a text function. */
+	/* conn_call.c. While is_offloaded, only the worker touches the first four, body, fail and
+	 * last; also stream.buf where the route has a text function. Others may read the call once
+	 * it is submitted. */
 	const struct api *api;
 	struct api_call *call;
 	enum status parsed;
@@ -122,6 +123,7 @@ struct conn {
 	bool may_see; /* api_may_see of the body: it may hold an image */
 	_Atomic bool is_gone; /* the client has gone: the worker need not finish */
 	struct request *request; /* NULL until submitted */
+	struct event *last; /* EVENT_DONE, while a worker computes the rest; else NULL */
 	/* request: submitted; its last event came; that was a failure */
 	bool is_submitted, is_over, has_failed;
 	bool has_result; /* a token, or the end of a choice, has come */

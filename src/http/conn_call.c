@@ -292,20 +292,20 @@ static void give_up(struct conn *c, const struct work_budget *w)
 	c->has_failed = work_fail(w, &c->fail);
 }
 
-void call_drain(struct conn *c)
+/* Passes an event on, and frees it. */
+static void pass(struct conn *c, struct event *e)
 {
-	struct event *e;
-	struct work_budget work;
-	work_begin(&work, WORK_ANSWER);
-	while ((e = request_next_event(c->request))) {
-		if (!c->has_failed)
-			on_event(c, e);
-		c->is_over |= e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
-		event_destroy(e);
-	}
-	work_end();
-	if (work.has_no_memory && c->state != CONN_GONE)
-		give_up(c, &work);
+	if (!c->has_failed)
+		on_event(c, e);
+	c->is_over |= e->kind == EVENT_DONE || e->kind == EVENT_FAILED;
+	event_destroy(e);
+}
+
+/* What comes after events were passed on. */
+static void settle(struct conn *c, const struct work_budget *work)
+{
+	if (work->has_no_memory && c->state != CONN_GONE)
+		give_up(c, work);
 	if (c->state == CONN_GONE) {
 		conn_reap(c);
 		return;
@@ -318,6 +318,67 @@ void call_drain(struct conn *c)
 		begin_answer(c);
 	else if (c->is_over)
 		conn_resume(c);
+}
+
+/* Runs on a worker thread; on io only where http_opts has no offload. */
+static void conn_call_rest(void *arg)
+{
+	struct conn *c = arg;
+	c->parsed = api_call_rest(c->call, &c->fail);
+	if (c->parsed != OK) {
+		c->last->kind = EVENT_FAILED;
+		c->last->fail = c->fail;
+	}
+}
+
+/* On io, when the worker has finished the rest. */
+static void on_rest(void *arg)
+{
+	struct conn *c = arg;
+	struct event *last = c->last;
+	struct work_budget work;
+	c->is_offloaded = false;
+	c->last = NULL;
+	if (!c->http) { /* nobody is left to answer */
+		event_destroy(last);
+		c->is_submitted = false;
+		conn_reap(c);
+		return;
+	}
+	c->http->n_slow--;
+	work_begin(&work, WORK_ANSWER);
+	pass(c, last);
+	work_end();
+	settle(c, &work);
+}
+
+/* True: e is the last event, and waits for what is left to compute. */
+static bool leaves_rest(struct conn *c, struct event *e)
+{
+	const struct http_opts *o = &c->http->opts;
+	if (e->kind != EVENT_DONE || c->has_failed || c->state == CONN_GONE ||
+	    !api_call_has_rest(c->call))
+		return false;
+	c->last = e;
+	if (!o->offload) {
+		conn_call_rest(c);
+		return false;
+	}
+	c->http->n_slow++;
+	c->is_offloaded = true;
+	o->offload(o->offload_ctx, conn_call_rest, on_rest, c);
+	return true;
+}
+
+void call_drain(struct conn *c)
+{
+	struct event *e;
+	struct work_budget work;
+	work_begin(&work, WORK_ANSWER);
+	while ((e = request_next_event(c->request)) && !leaves_rest(c, e))
+		pass(c, e);
+	work_end();
+	settle(c, &work);
 }
 
 /* --- end ------------------------------------------------------------------------- */

@@ -331,6 +331,12 @@ def models():
     beside = re.search(r"beside (\S+) GiB", doctor(few, "--model", AWQ, "--transcription-model",
                                                    asr).text("model"))
     ok(beside and float(beside.group(1)) > 0.06, "a model that transcribes is counted", beside)
+    alone, both = (float(re.search(r"beside (\S+) GiB", doctor(
+        STRIX, "--model", AWQ, "--transcription-model", asr, *more).text("model")).group(1))
+        for more in ([], ["--aligner-model", asr.replace("asr", "aligner")]))
+    ok(both > alone, "and an aligner", (alone, both))
+    r = doctor(STRIX, "--model", AWQ, "--aligner-model", asr.replace("asr", "aligner"))
+    says(r, "bad", "model", "aligner_model: ", "hears nothing")
     r = doctor(STRIX, "--model", AWQ, "--transcription-model", AWQ)
     says(r, "bad", "model", "transcription_model: ", "hears nothing")
     drafts = doctor(few, "--model", AWQ, "--draft-model", AWQ)

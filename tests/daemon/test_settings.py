@@ -15,10 +15,12 @@ from daemon import CHECK, MODEL, PATIENCE, PROGRAM, SRCDIR, Tap
 NOBODY = 54321  # root may read and write everything
 # Texts that can be anything, or that no file is behind.
 FREE = {"model_name", "aliases"}
+VISION = os.path.join(SRCDIR, "tests/golden/vision")
 # What each setting of a file, of a folder or of words may not be, beside the usual. {} is the
 # test's folder; `with`: other settings that it needs.
 FILES = {"model": "", "embedding_model": "", "rerank_model": "", "lora": "",
          "draft_model": "speculative = auto", "transcription_model": "", "chat_template": "",
+         "aligner_model": "transcription_model = %s/qwen3asr" % VISION,
          "mmproj": "", "tls_cert": "tls_key = {}/fine", "tls_key": "tls_cert = {}/cert",
          "api_key_file": "", "hip_library": "backend = hip"}
 FOLDERS = {"image_dir": False, "hip_kernels": False, "models_dir": False,
@@ -43,6 +45,9 @@ IDLE = ["metrics_need_key = yes", "max_requests_per_key = 2", "speculative = mtp
         "backend = hip\nhip_library = {}/text",
         "rerank_model = {}/last", "embedding_model = {}/halo-tiny", "model = {}/last",
         "transcription_model = {}/halo-tiny", "transcription_model = {}/last",
+        "aligner_model = %s/qwen3aligner" % VISION, "model = %s/qwen3aligner" % VISION,
+        "transcription_model = %s/qwen3aligner" % VISION,
+        "model = %s/qwen3asr\naligner_model = %s/qwen3asr" % (VISION, VISION),
         "mmproj = {}/halo-tiny/model.safetensors"]
 
 

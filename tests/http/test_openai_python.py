@@ -152,7 +152,9 @@ def test_audio(t, d):
     if not is_built(BUILDDIR):
         t.skip("halod was built without the libraries for audio")
         return
-    omni = Halod(model=os.path.join(SRCDIR, "tests/golden/vision/qwen3omni"), max_output_tokens=6)
+    vision = os.path.join(SRCDIR, "tests/golden/vision")
+    omni = Halod(model=vision + "/qwen3omni", aligner_model=vision + "/qwen3aligner",
+                 max_output_tokens=6)
     c = client(omni)
     a = c.chat.completions.create(model="qwen3omni", temperature=0, messages=[
         {"role": "user", "content": [sound(tone(1)), {"type": "text", "text": "What is it?"}]}])
@@ -172,12 +174,21 @@ def test_audio(t, d):
     t.ok(events[-1].type == "transcript.text.done" and events[-1].text == whole.text and
          "".join(e.delta for e in events[:-1]).strip() == whole.text, "streamed", events)
     t.ok(c.audio.translations.create(file=file(), **ask).text, "a translation")
+    timed = c.audio.transcriptions.create(
+        file=file(), response_format="verbose_json", timestamp_granularities=["word", "segment"],
+        **ask)
+    t.ok(timed.text == whole.text and
+         " ".join(x.text for x in timed.segments).split() == whole.text.split() and
+         all(0 <= w.start <= w.end < 8 and w.word for w in timed.words), "times", timed)
+    for kind, begins in (("srt", "1\n00:00:0"), ("vtt", "WEBVTT\n\n00:00:0")):
+        a = c.audio.transcriptions.create(file=file(), response_format=kind, **ask)
+        t.ok(isinstance(a, str) and a.startswith(begins) and a.count(" --> ") ==
+             len(timed.segments), kind, a)
     try:
-        c.audio.transcriptions.create(file=file(), timestamp_granularities=["word"],
-                                      response_format="verbose_json", **ask)
-        t.ok(False, "times are not given")
+        c.audio.transcriptions.create(file=file(), timestamp_granularities=["word"], **ask)
+        t.ok(False, "times without verbose_json are refused")
     except openai.BadRequestError as e:
-        t.equal(e.param, "timestamp_granularities", "times are refused")
+        t.equal(e.param, "timestamp_granularities", "times without verbose_json are refused")
     t.equal(omni.stop(), 0, "and it ends well")
 
 

@@ -16,6 +16,7 @@ from test_images import SEE, chat, image, text, user
 
 OMNI = os.path.join(SRCDIR, "tests/golden/vision/qwen3omni")
 ASR = os.path.join(SRCDIR, "tests/golden/vision/qwen3asr")
+ALIGNER = os.path.join(SRCDIR, "tests/golden/vision/qwen3aligner")
 HEAR = "<|audio_start|><|audio_pad|><|audio_end|>"
 PAD = 509
 AT = "messages[0].content[0].input_audio.data"
@@ -239,9 +240,12 @@ def test_wrong_forms(t, d):
             (b"", {}, "file", "not a WAV"),
             (raw("nan.wav"), {}, "file", "no numbers"),
             (tone(9), {}, "file", "longer than 8 s"),
-            (wav, {"response_format": "srt"}, "response_format", "needs times"),
+            (wav, {"response_format": "srt"}, "response_format", "set aligner_model"),
             (wav, {"response_format": "xml"}, "response_format", "must be one of"),
-            (wav, {"timestamp_granularities": ["word"]}, "timestamp_granularities", "times"),
+            (wav, {"timestamp_granularities": ["word"]}, "timestamp_granularities",
+             "needs `response_format`"),
+            (wav, {"timestamp_granularities": ["word"], "response_format": "verbose_json"},
+             "timestamp_granularities", "set aligner_model"),
             (wav, {"include": ["logprobs"]}, "include", "not served"),
             (wav, {"language": "tlh"}, "language", "no code"),
             (wav, {"temperature": "hot"}, "temperature", "must be a number"),
@@ -354,6 +358,64 @@ def test_asr(t, d):
     t.equal(asr.stop(), 0, "and it ends well")
 
 
+def seconds(text):
+    """Of a time in a subtitle."""
+    h, m, s = re.fullmatch(r"(\d\d):(\d\d):(\d\d[.,]\d{3})", text).groups()
+    return int(h) * 3600 + int(m) * 60 + float(s.replace(",", "."))
+
+
+def check_times(t, d):
+    """Times by the aligner, whose numbers are in unit/align: of words and segments, as JSON and as
+    subtitles."""
+    wav = tone(2)
+    text = transcribe(d, wav, language="de").json["text"]
+    j = transcribe(d, wav, language="de", response_format="verbose_json",
+                   timestamp_granularities=["word", "segment"]).json
+    words, segments = j["words"], j["segments"]
+    t.ok(j["text"] == text and words and segments, "words and segments", j)
+    times = [x[k] for x in words for k in ("start", "end")]
+    t.ok(times == sorted(times) and times[-1] < 8, "their times go forward", times)
+    t.ok(all(re.sub(r"\W", "", w["word"]) == w["word"].replace("'", "") and w["word"] for w in words),
+         "words have no punctuation", words)
+    t.ok(" ".join(s["text"] for s in segments).split() == text.split() and
+         [s["id"] for s in segments] == list(range(len(segments))) and
+         segments[0]["start"] == times[0] and segments[-1]["end"] == times[-1] and
+         all(s["tokens"] and s["seek"] == 0 and s["temperature"] == 0 for s in segments),
+         "segments are all of the text", segments)
+    for ask, has in ((["word"], ("words",)), (["segment"], ("segments",)), (None, ("segments",))):
+        fields = {"timestamp_granularities": ask} if ask else {}
+        k = transcribe(d, wav, language="de", response_format="verbose_json", **fields).json
+        t.equal({x: k.get(x) for x in ("words", "segments")},
+                {x: j[x] if x in has else None for x in ("words", "segments")}, "only %s" % (ask,))
+    for kind, head, lines in (("srt", "", 3), ("vtt", "WEBVTT\n\n", 2)):
+        a = transcribe(d, wav, language="de", response_format=kind)
+        body = a.body.decode()
+        cues = [x.split("\n") for x in body[len(head):].rstrip("\n").split("\n\n")]
+        t.ok(a.headers["Content-Type"].startswith("text/") and body.startswith(head) and
+             all(len(c) == lines for c in cues), kind, body)
+        t.equal([[seconds(x) for x in c[-2].split(" --> ")] for c in cues],
+                [[s["start"], s["end"]] for s in segments], "%s has the times" % kind)
+    for fields, status, param, says in (
+            ({"response_format": "json", "timestamp_granularities": ["word"]}, 400,
+             "timestamp_granularities", "needs `response_format` verbose_json"),
+            ({"response_format": "verbose_json", "timestamp_granularities": ["letter"]}, 400,
+             "timestamp_granularities", "must be of word and segment"),
+            ({"response_format": "srt", "stream": "true"}, 400, "stream", "not possible with times"),
+            ({"response_format": "vtt", "language": "ja"}, 501, None, "Japanese"),
+            ({"response_format": "vtt", "language": "th"}, 501, None, "Thai")):
+        a = transcribe(d, wav, **fields)
+        error = a.json["error"]
+        t.ok((a.status, error["param"]) == (status, param) and says in error["message"], says, a.body)
+    k = transcribe(d, wav, response_format="verbose_json", language="th")
+    t.ok(k.status == 200 and "segments" not in k.json, "what nobody asked for may lack", k.body)
+    long = tone(8.5)
+    a = transcribe(d, long, response_format="srt")
+    t.ok(a.status == 400 and a.json["error"]["param"] == "file" and "8.0 s at most" in
+         a.json["error"]["message"], "longer than classes of time", a.body)
+    k = transcribe(d, long, response_format="verbose_json")
+    t.ok(k.status == 200 and "segments" not in k.json, "without times it is taken", k.body)
+
+
 def test_beside(t, d):
     """transcription_model: a model of its own for forms, which sleeps and wakes by itself."""
     wav = tone(1.5)
@@ -361,7 +423,7 @@ def test_beside(t, d):
     want = transcribe(alone, wav).json
     t.equal(alone.stop(), 0, "Qwen3-ASR alone ends well")
     two = Halod(transcription_model=ASR, max_output_tokens=6, sleep_after="1s", aliases="chat",
-                embedding_model=os.path.join(SRCDIR, "tests/golden/readers/last"))
+                aligner_model=ALIGNER, embedding_model=os.path.join(SRCDIR, "tests/golden/readers/last"))
     asleep = "model %s has left memory"
 
     def listed():
@@ -395,6 +457,7 @@ def test_beside(t, d):
     for name in "halo-tiny", "qwen3asr":
         two.wait_log(asleep % name)
     t.equal(transcribe(two, wav).json, want, "it wakes")
+    check_times(t, two)
     t.equal(listed()["halo-tiny"]["status"]["value"], "sleeping", "and does not wake the other")
     t.equal(two.request("POST", "/v1/embeddings", {"input": "a"}).status, 200,
             "vectors wake their model")
