@@ -74,7 +74,7 @@ struct delta_rule_launch {
 	int32_t filler;           /* tests/lint/check-padding */
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;
-	const float *decay, *dt_bias; /* (Hv): as in delta_rule_args */
+	const float *decay, *dt_bias; /* as in delta_rule_args */
 	const float *skip;        /* (Hv): read by state_space_* only */
 	const int32_t *first_tok; /* (B+1): first token of each sequence */
 	struct state_slots states;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/delta_rule.h; fused with the gated norm after it, in a step of one token
- *           a sequence. state_space_*: the rule of Mamba-2
+ *           a sequence. delta_channels_*: by_channel; state_space_*: the rule of Mamba-2
  * LAYOUT    qkv (T, 2 Hk K + Hv V), y (T, Hv, V) f16; a, b, state (n_slots, Hv, V, K) f32
  * GEOMETRY  (V over 32, B Hv) workgroups of eight waves. Eight lanes hold a row of the
  *           state in registers (16 numbers each at K = 128) from a sequence's first token
  *           in the step to its last. So both decode and prefill read and write the state
  *           once. LDS holds keys and queries of DELTA_TOK tokens, normalised to length 1, their
- *           product, values and gates (delta_stage.h). The next tokens' are loaded meanwhile.
- *           y = S q of the new state is that of the old one, which need not wait for the change,
- *           and the change times k q.
+ *           product, values and gates (delta_stage.h), and decays of channels. The next tokens'
+ *           are loaded meanwhile. y = S q of the new state is that of the old one, which need
+ *           not wait for the change, and the change times k q.
  * PRECISION f32; every fourth of a lane's products in order, the four sums as a tree, then a tree
  *           over its row's eight lanes; y rounded once
  * ROOFLINE  decode of 32 heads of 128 x 128: 4.2 MB read and written, 128 workgroups, 17
@@ -77,22 +77,26 @@ template <int N> DEVICE void delta_part(const float *row, int32_t lane, float *o
 
 /* Update one row by token i of LDS; returns the product of the new row and the query. That is the
  * old row's product, which need not wait for the change, and the change's. */
-template <int N, bool IS_SPACE>
-DEVICE float delta_token(float *s, const delta_lds<N> &in, int32_t i, int32_t lane, float v)
+template <int N, delta_rule_kind KIND>
+DEVICE float delta_token(float *s, const delta_lds<N, KIND> &in, int32_t i, int32_t lane, float v)
 {
-	float k[N], q[N], seen[4], y[4];
+	constexpr bool BY_CHANNEL = KIND == DELTA_CHANNELS;
+	float k[N], q[N], keep[BY_CHANNEL ? N : 1], seen[4], y[4];
 	/* In a scalar register, clang pairs the products with it (v_dual_mul_f32). */
-	float keep = bits_cast<float>(wave_uniform(bits_cast<uint32_t>(in.keep[i])));
+	if constexpr (BY_CHANNEL)
+		delta_part<N>(in.keep[i], lane, keep);
+	else
+		keep[0] = bits_cast<float>(wave_uniform(bits_cast<uint32_t>(in.keep[i][0])));
 	float change = in.beta[i];
 	delta_part<N>(in.k[i], lane, k);
 	delta_part<N>(in.q[i], lane, q);
 	UNROLL
 	for (int32_t c = 0; c < N; c++) {
-		s[c] *= keep;
+		s[c] *= keep[BY_CHANNEL ? c : 0];
 		seen[c % 4] = c < 4 ? s[c] * k[c] : seen[c % 4] + s[c] * k[c];
 		y[c % 4] = c < 4 ? s[c] * q[c] : y[c % 4] + s[c] * q[c];
 	}
-	if constexpr (!IS_SPACE)
+	if constexpr (KIND != DELTA_SPACE)
 		v -= lanes_sum<DELTA_LANES>(seen[0] + seen[1] + (seen[2] + seen[3]), 11);
 	change *= v;
 	UNROLL
@@ -115,14 +119,16 @@ DEVICE void delta_norm(const delta_rule_launch &a)
 }
 
 /* N: numbers of a row in each lane. */
-template <int N, bool IS_SPACE = false> DEVICE void delta_rule(const delta_rule_launch &a)
+template <int N, delta_rule_kind KIND> DEVICE void delta_rule(const delta_rule_launch &a)
 {
-	LDS(delta_lds<N>, lds, 1);
+	constexpr bool IS_SPACE = KIND == DELTA_SPACE;
+	using LdsOf = delta_lds<N, KIND>;
+	LDS(LdsOf, lds, 1);
 	int32_t b = (int32_t)group_index_y() / a.n_v_heads;
 	int32_t h = (int32_t)group_index_y() % a.n_v_heads;
 	int32_t key = a.heads_tiled ? h % a.n_k_heads : h / (a.n_v_heads / a.n_k_heads);
 	delta_head head = {h, key * a.k_dim, (int32_t)group_index_x() * DELTA_ROWS, a.decay[h],
-			   a.dt_bias[h]};
+			   KIND == DELTA_CHANNELS ? 0 : a.dt_bias[h]};
 	int32_t lane = (int32_t)thread_index() % DELTA_LANES;
 	int32_t r = (int32_t)thread_index() / DELTA_LANES, v = head.v0 + r;
 	bool is_row = v < a.v_dim;
@@ -137,22 +143,22 @@ template <int N, bool IS_SPACE = false> DEVICE void delta_rule(const delta_rule_
 		s[i] = 0;
 	if (from >= 0)
 		delta_load<N>(state + (size_t)from * n_state, lane, a.k_dim, s);
-	delta_piece<N> next;
+	delta_piece<N, KIND> next;
 	if (t0 < end)
-		delta_ask<N>(a, head, t0, end - t0, &next);
+		delta_ask<N, KIND>(a, head, t0, end - t0, &next);
 	for (; t0 < end; t0 += DELTA_TOK) {
 		int32_t n = end - t0 < DELTA_TOK ? end - t0 : DELTA_TOK;
-		delta_stage<N, IS_SPACE>(a, head, next, n, lds);
+		delta_stage<N, KIND>(a, head, next, n, lds);
 		group_barrier();
 		if (t0 + DELTA_TOK < end)
-			delta_ask<N>(a, head, t0 + DELTA_TOK, end - t0 - DELTA_TOK, &next);
+			delta_ask<N, KIND>(a, head, t0 + DELTA_TOK, end - t0 - DELTA_TOK, &next);
 		/* Each lane of a row keeps the y of one token, and all store at once. */
 		for (int32_t i0 = 0; i0 < n; i0 += DELTA_LANES) {
 			float kept = 0;
 			int32_t last = i0 + DELTA_LANES < n ? i0 + DELTA_LANES : n;
 			for (int32_t i = i0; i < last; i++) {
 				float x = lds->v[i][r];
-				float y = delta_token<N, IS_SPACE>(s, *lds, i, lane, x);
+				float y = delta_token<N, KIND>(s, *lds, i, lane, x);
 				if constexpr (IS_SPACE)
 					y += skip * x;
 				kept = lane == i - i0 ? y : kept;
@@ -173,24 +179,17 @@ template <int N, bool IS_SPACE = false> DEVICE void delta_rule(const delta_rule_
 		delta_norm(a);
 }
 
-#define DELTA(n) \
+#define DELTA(name, kind, n) \
 	KERNEL(DELTA_WAVES * WAVE) \
-	void delta_rule_n##n##_kernel(delta_rule_launch a) \
+	void name##_n##n##_kernel(delta_rule_launch a) \
 	{ \
-		delta_rule<n>(a); \
+		delta_rule<n, kind>(a); \
 	}
-DELTA(4)
-DELTA(8)
-DELTA(16)
-DELTA(32)
-
-#define STATE_SPACE(n) \
-	KERNEL(DELTA_WAVES * WAVE) \
-	void state_space_n##n##_kernel(delta_rule_launch a) \
-	{ \
-		delta_rule<n, true>(a); \
-	}
-STATE_SPACE(4)
-STATE_SPACE(8)
-STATE_SPACE(16)
-STATE_SPACE(32)
+#define DELTA_ALL(name, kind) \
+	DELTA(name, kind, 4) \
+	DELTA(name, kind, 8) \
+	DELTA(name, kind, 16) \
+	DELTA(name, kind, 32)
+DELTA_ALL(delta_rule, DELTA_HEADS)
+DELTA_ALL(delta_channels, DELTA_CHANNELS)
+DELTA_ALL(state_space, DELTA_SPACE)

@@ -27,12 +27,18 @@ DEVICE float delta_log1p(float e)
 	return sum * e;
 }
 
+/* What a state forgets: by one number a head, by one for each channel of its keys, or as a state
+ * space of Mamba-2 does. */
+enum delta_rule_kind { DELTA_HEADS, DELTA_CHANNELS, DELTA_SPACE };
+
 /* What a thread brings to LDS of DELTA_TOK tokens, on its way. A wave has the keys and queries of
- * DELTA_WAVES tokens apart, a thread values of DELTA_WAVES tokens apart, and a token's gates. */
-template <int N> struct delta_piece {
+ * DELTA_WAVES tokens apart, and with DELTA_CHANNELS their decays (a); a thread values of
+ * DELTA_WAVES tokens apart, and a token's gates. */
+template <int N, delta_rule_kind KIND> struct delta_piece {
 	static constexpr int32_t TOKENS = DELTA_TOK / DELTA_WAVES, EACH = DELTA_WIDTH(N) / WAVE;
+	static constexpr bool BY_CHANNEL = KIND == DELTA_CHANNELS;
 	uint16_t k[TOKENS][EACH], q[TOKENS][EACH], v[TOKENS];
-	float a, b;
+	float a[BY_CHANNEL ? TOKENS : 1][BY_CHANNEL ? EACH : 1], b;
 };
 
 /* A workgroup's head: its keys begin at column `key`, its rows at row v0. */
@@ -42,11 +48,11 @@ struct delta_head {
 };
 
 /* Start the loads of tokens [t, t + n). Nothing waits for them. */
-template <int N>
+template <int N, delta_rule_kind KIND>
 DEVICE void delta_ask(const delta_rule_launch &a, const delta_head &at, int32_t t, int32_t n,
-		      delta_piece<N> *out)
+		      delta_piece<N, KIND> *out)
 {
-	using P = delta_piece<N>;
+	using P = delta_piece<N, KIND>;
 	size_t n_keys = (size_t)(a.n_k_heads * a.k_dim);
 	size_t row = 2 * n_keys + (size_t)(a.n_v_heads * a.v_dim);
 	int32_t lane = (int32_t)lane_index(), wave = (int32_t)wave_uniform(wave_index());
@@ -63,30 +69,43 @@ DEVICE void delta_ask(const delta_rule_launch &a, const delta_head &at, int32_t 
 			c = c < (uint32_t)a.k_dim ? c : 0;
 			out->q[j][e] = q[c];
 			out->k[j][e] = (q + n_keys)[c];
+			if constexpr (P::BY_CHANNEL)
+				out->a[j][e] = delta_number(a.a, t + (i < n ? i : 0),
+							    at.h * a.k_dim + (int32_t)c);
 		}
 		out->v[j] = (x + 2 * n_keys + (size_t)(at.h * a.v_dim))[(uint32_t)v];
 	}
 	int32_t i = (int32_t)thread_index();
 	if (i >= DELTA_TOK || i >= n)
 		return;
-	out->a = delta_number(a.a, t + i, at.h);
+	if constexpr (!P::BY_CHANNEL)
+		out->a[0][0] = delta_number(a.a, t + i, at.h);
 	out->b = a.b.p ? delta_number(a.b, t + i, at.h) : 0;
 }
 
 /* LDS of DELTA_TOK tokens. Keys and queries are 0 behind their last column. */
-template <int N> struct delta_lds {
+template <int N, delta_rule_kind KIND> struct delta_lds {
 	float k[DELTA_TOK][DELTA_WIDTH(N)], q[DELTA_TOK][DELTA_WIDTH(N)];
 	float v[DELTA_TOK][DELTA_ROWS];
-	float keep[DELTA_TOK], beta[DELTA_TOK], product[DELTA_TOK]; /* product: k q */
+	float keep[DELTA_TOK][KIND == DELTA_CHANNELS ? DELTA_WIDTH(N) : 1];
+	float beta[DELTA_TOK], product[DELTA_TOK]; /* product: k q */
 };
+
+/* exp(decay log(1 + e^step)) = 2^(decay log2(1 + e^step)) */
+DEVICE float delta_keep(float decay, float step)
+{
+	float soft = step > 20 ? step * 1.44269504f
+			       : fast_log2(1 + fast_exp2(step * 1.44269504f));
+	return fast_exp2(decay * soft);
+}
 
 /* Put what delta_ask loaded of n tokens into LDS. Keys and queries get length 1, and queries the
  * scale; those of a state space stay as they are. */
-template <int N, bool IS_SPACE>
+template <int N, delta_rule_kind KIND>
 DEVICE void delta_stage(const delta_rule_launch &a, const delta_head &at,
-			const delta_piece<N> &from, int32_t n, delta_lds<N> *to)
+			const delta_piece<N, KIND> &from, int32_t n, delta_lds<N, KIND> *to)
 {
-	using P = delta_piece<N>;
+	using P = delta_piece<N, KIND>;
 	int32_t lane = (int32_t)lane_index(), wave = (int32_t)wave_uniform(wave_index());
 	UNROLL
 	for (int32_t j = 0; j < P::TOKENS; j++) {
@@ -104,7 +123,7 @@ DEVICE void delta_stage(const delta_rule_launch &a, const delta_head &at,
 			kq += k[e] * q[e];
 		}
 		float k_by = 1, q_by = 1;
-		if constexpr (!IS_SPACE) {
+		if constexpr (KIND != DELTA_SPACE) {
 			k_by = fast_rsqrt(wave_sum(kk, 1) + 1e-6f);
 			q_by = a.q_scale * fast_rsqrt(wave_sum(qq, 2) + 1e-6f);
 		}
@@ -113,6 +132,11 @@ DEVICE void delta_stage(const delta_rule_launch &a, const delta_head &at,
 		for (int32_t e = 0; e < P::EACH; e++) {
 			to->k[i][e * WAVE + lane] = k[e] * k_by;
 			to->q[i][e * WAVE + lane] = q[e] * q_by;
+			if constexpr (P::BY_CHANNEL) {
+				int32_t c = e * WAVE + lane < a.k_dim ? e * WAVE + lane : 0;
+				float step = from.a[j][e] + a.dt_bias[at.h * a.k_dim + c];
+				to->keep[i][e * WAVE + lane] = delta_keep(at.decay, step);
+			}
 		}
 		to->v[i][lane] = f16_to_f32(from.v[j]);
 		if (lane == 0)
@@ -121,16 +145,14 @@ DEVICE void delta_stage(const delta_rule_launch &a, const delta_head &at,
 	int32_t i = (int32_t)thread_index();
 	if (i >= n)
 		return;
-	float step = (IS_SPACE ? from.a * a.a_scale : from.a) + at.dt_bias;
-	/* keep = exp(decay log(1 + e^step)) = 2^(decay log2(1 + e^step)) */
-	if constexpr (IS_SPACE) {
+	float step = (KIND == DELTA_SPACE ? from.a[0][0] * a.a_scale : from.a[0][0]) + at.dt_bias;
+	if constexpr (KIND == DELTA_SPACE) {
 		float soft = step > 20 ? step : delta_log1p(fast_exp2(step * 1.44269504f));
-		to->keep[i] = fast_exp2(at.decay * soft * 1.44269504f);
+		to->keep[i][0] = fast_exp2(at.decay * soft * 1.44269504f);
 		to->beta[i] = soft;
 	} else {
-		float soft = step > 20 ? step * 1.44269504f
-				       : fast_log2(1 + fast_exp2(step * 1.44269504f));
-		to->keep[i] = fast_exp2(at.decay * soft);
+		if constexpr (!P::BY_CHANNEL)
+			to->keep[i][0] = delta_keep(at.decay, step);
 		to->beta[i] = fast_rcp(1 + fast_exp2(from.b * -1.44269504f));
 	}
 }

@@ -11,6 +11,13 @@
  * / (Hv / Hk), or h % Hk if heads_tiled. Source: modeling_qwen3_next.py of Hugging Face
  * Transformers, torch_recurrent_gated_delta_rule.
  *
+ * by_channel: each channel of a key has a decay of its own (Kimi delta attention). Channel i of
+ * head h reads channel h K + i of a and dt_bias:
+ *
+ *   S *= exp(g) for each column;  g_i = decay * softplus(a_i + dt_bias_i)
+ *
+ * Source: modular_kimi_linear.py of Hugging Face Transformers, torch_recurrent_kda.
+ *
  * skip: instead the state space of Mamba-2 (Dao and Gu, Transformers are SSMs, 2024, section
  * 7). Keys and queries stay as they are, values v are not corrected by what the state
  * has, and b is not read:
@@ -34,10 +41,11 @@ struct delta_rule_args {
 	int32_t n_k_heads, n_v_heads; /* Hk, Hv */
 	int32_t k_dim, v_dim;         /* K, V: multiples of 4 */
 	int32_t heads_tiled;          /* 0: head h uses key head h / (Hv / Hk); 1: h % Hk */
+	int32_t by_channel;           /* not with skip */
 	const void *qkv;              /* (T, 2 Hk K + Hv V) act: q, then k, then v */
-	struct head_view a, b;        /* (Hv channels) f32 */
+	struct head_view a, b;        /* (Hv channels) f32; by_channel: a (Hv K channels) */
 	const float *decay;           /* (Hv) f32, negative: -exp(A_log) */
-	const float *dt_bias;         /* (Hv) f32 */
+	const float *dt_bias;         /* (Hv) f32; by_channel: (Hv, K) */
 	const int32_t *first_tok;     /* (B+1) first token of each sequence */
 	struct seq_states states;
 	float *state;                 /* (n_slots, Hv, V, K) f32 */

@@ -39,18 +39,26 @@ static int32_t key_head(const struct delta_rule_args *a, int32_t h)
 	return a->heads_tiled ? h % a->n_k_heads : h / (a->n_v_heads / a->n_k_heads);
 }
 
-/* The step of token t and value head h: softplus(a + dt_bias). */
-static double step_of(const struct delta_rule_args *a, int32_t t, int32_t h)
+/* The step of token t: softplus(a a_scale + dt_bias) of channel c. */
+static double step_of(const struct delta_rule_args *a, int32_t t, int32_t c)
 {
-	double step = number(&a->a, t, h) + a->dt_bias[h];
+	double scale = a->a_scale != 0 ? a->a_scale : 1;
+	double step = number(&a->a, t, c) * scale + a->dt_bias[c];
 	return step > 20 ? step : log1p(exp(step));
+}
+
+/* What token t leaves of column i of the state of value head h. */
+static double kept_of(const struct delta_rule_args *a, int32_t t, int32_t h, int32_t i)
+{
+	return exp(a->decay[h] * step_of(a, t, a->by_channel ? h * a->k_dim + i : h));
 }
 
 /* Token t of value head h by Mamba-2's rule. */
 static void state_space_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
-			      double *q, double *k)
+			      double *q)
 {
 	int32_t n = a->k_dim, n_keys = a->n_k_heads * n, hk = key_head(a, h);
+	double *k = q + n;
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
 	double softplus = step_of(a, t, h), keep = exp(a->decay[h] * softplus);
@@ -68,21 +76,23 @@ static void state_space_token(const struct delta_rule_args *a, int32_t t, int32_
 	}
 }
 
-/* Compute token t of value head h; q, k: work memory for K numbers each. */
+/* Compute token t of value head h; q: work memory for q, k and what is kept, K numbers each. */
 static void one_token(const struct delta_rule_args *a, int32_t t, int32_t h, double *s,
-		      double *q, double *k)
+		      double *q)
 {
 	int32_t n = a->k_dim, n_keys = a->n_k_heads * n, hk = key_head(a, h);
+	double *k = q + n, *keep = k + n;
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
 	unit(row + hk * n, n, q);
 	unit(row + n_keys + hk * n, n, k);
-	double softplus = step_of(a, t, h), keep = exp(a->decay[h] * softplus);
+	for (int32_t i = 0; i < n; i++)
+		keep[i] = kept_of(a, t, h, i);
 	double beta = 1 / (1 + exp(-number(&a->b, t, h)));
 	for (int32_t v = 0; v < a->v_dim; v++, s += n) {
 		double seen = 0;
 		for (int32_t i = 0; i < n; i++) {
-			s[i] *= keep;
+			s[i] *= keep[i];
 			seen += s[i] * k[i];
 		}
 		double change = beta * (row[2 * n_keys + h * a->v_dim + v] - seen);
@@ -109,12 +119,12 @@ static void keep_state(const struct delta_rule_args *a, int32_t slot, int32_t h,
 static void one_head(const struct delta_rule_args *a, int32_t b, int32_t h)
 {
 	size_t n = (size_t)a->v_dim * (size_t)a->k_dim, k_dim = (size_t)a->k_dim;
-	double *s = xcalloc(n + 2 * k_dim, sizeof *s);
+	double *s = xcalloc(n + 3 * k_dim, sizeof *s);
 	if (a->states.from[b] >= 0)
 		for (size_t i = 0; i < n; i++)
 			s[i] = slot_of(a, a->states.from[b], h)[i];
 	for (int32_t t = a->first_tok[b]; t < a->first_tok[b + 1]; t++) {
-		(a->skip ? state_space_token : one_token)(a, t, h, s, s + n, s + n + k_dim);
+		(a->skip ? state_space_token : one_token)(a, t, h, s, s + n);
 		if (a->states.save_at[b] == t)
 			keep_state(a, a->states.save[b], h, s);
 	}

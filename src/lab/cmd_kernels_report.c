@@ -43,11 +43,12 @@ struct kernels_report {
 };
 
 /* The instructions that represent a kernel's work: its hot loop. Without a loop, or if a
- * decode step runs the loop once, all instructions count once. In delta_rule the loop
- * goes over tokens, and the bytes (the state's) are loaded outside of it. */
+ * decode step runs the loop once, all instructions count once. In delta_rule and delta_channels
+ * the loop goes over tokens, and the bytes (the state's) are loaded outside of it. */
 static const struct isa_count *work_of(const char *name, const struct isa_kernel *k)
 {
-	bool is_once = strncmp(name, "delta_rule_", 11) == 0;
+	bool is_once = strncmp(name, "delta_rule_", 11) == 0 ||
+		       strncmp(name, "delta_channels_", 15) == 0;
 	return k->n_loops == 0 || is_once ? &k->all : &k->hot;
 }
 

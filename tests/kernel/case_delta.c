@@ -371,45 +371,65 @@ struct delta_shape {
 	const struct lives *lives;
 	bool heads_tiled;
 	bool is_space; /* Mamba-2's rule */
+	bool by_channel;
 	float a_scale;
 };
 
 static const struct delta_shape deltas[] = {
-	{2, 4, 32, 32, false, &mixed, false, false, 0},
-	{16, 32, 128, 128, true, &alone, false, false, 0},
-	{2, 6, 64, 16, true, &one_token_each, false, false, 0},
-	{2, 4, 64, 132, false, &one_token_each, false, false, 0},
-	{1, 2, 128, 128, false, &longer, false, false, 0},
-	{2, 2, 16, 72, false, &mixed, false, false, 0},
-	{2, 6, 32, 16, false, &mixed, true, false, 0},
-	{1, 2, 48, 12, false, &mixed, false, false, 0},
-	{1, 1, 256, 8, false, &mixed, false, false, 0},
-	{1, 8, 128, 64, false, &mixed, false, true, 0},
-	{2, 4, 32, 12, true, &one_token_each, false, true, 0},
-	{1, 2, 256, 64, false, &alone, false, true, 0},
-	{1, 2, 64, 20, false, &one_token_each, false, true, 0},
-	{2, 4, 16, 8, false, &longer, false, true, 0},
-	{1, 6, 32, 12, false, &mixed, false, true, 0.45f},
+	{2, 4, 32, 32, false, &mixed, false, false, false, 0},
+	{16, 32, 128, 128, true, &alone, false, false, false, 0},
+	{2, 6, 64, 16, true, &one_token_each, false, false, false, 0},
+	{2, 4, 64, 132, false, &one_token_each, false, false, false, 0},
+	{1, 2, 128, 128, false, &longer, false, false, false, 0},
+	{2, 2, 16, 72, false, &mixed, false, false, false, 0},
+	{2, 6, 32, 16, false, &mixed, true, false, false, 0},
+	{1, 2, 48, 12, false, &mixed, false, false, false, 0},
+	{1, 1, 256, 8, false, &mixed, false, false, false, 0},
+	{1, 8, 128, 64, false, &mixed, false, true, false, 0},
+	{2, 4, 32, 12, true, &one_token_each, false, true, false, 0},
+	{1, 2, 256, 64, false, &alone, false, true, false, 0},
+	{1, 2, 64, 20, false, &one_token_each, false, true, false, 0},
+	{2, 4, 16, 8, false, &longer, false, true, false, 0},
+	{1, 6, 32, 12, false, &mixed, false, true, false, 0.45f},
 	/* a norm behind several workgroups of a head, in the kernels that the others leave out */
-	{2, 4, 32, 72, false, &one_token_each, false, false, 0},
-	{1, 2, 256, 40, false, &one_token_each, false, false, 0},
+	{2, 4, 32, 72, false, &one_token_each, false, false, false, 0},
+	{1, 2, 256, 40, false, &one_token_each, false, false, false, 0},
+	/* a decay for each channel of a key */
+	{2, 2, 128, 128, false, &one_token_each, false, false, true, 0},
+	{2, 4, 20, 12, false, &mixed, true, false, true, 0},
+	{1, 2, 128, 32, false, &longer, false, false, true, 0},
+	{1, 1, 64, 72, false, &alone, false, false, true, 0},
+	{1, 1, 256, 8, false, &mixed, false, false, true, 0},
 };
 
 struct delta_input {
 	float *qkv, *ba, *decay, *dt_bias, *found;
 	float *skip; /* NULL: the delta rule */
-	size_t n_qkv, n_ba, n_state, n_y;
+	size_t n_qkv, n_ba, n_state, n_y, n_bias;
 };
+
+/* Channels of a: of all value heads together. */
+static int32_t delta_steps(const struct delta_shape *d)
+{
+	return d->by_channel ? d->hv * d->k : d->hv;
+}
+
+/* Floats of b and a of a token. */
+static int32_t delta_row(const struct delta_shape *d)
+{
+	return d->hv + delta_steps(d);
+}
 
 static struct delta_rule_args delta_args(const struct delta_shape *d,
 					 const struct schedule *s, const float *ba)
 {
 	int32_t r = d->is_grouped ? d->hv / d->hk : d->hv, n = d->hv / r;
+	int32_t each = delta_steps(d) / n, pitch = r + each, row = n * pitch;
 	return (struct delta_rule_args){
 		.n_tok = s->n_tok, .n_seq = s->n_seq, .n_k_heads = d->hk,
 		.n_v_heads = d->hv, .k_dim = d->k, .v_dim = d->v,
-		.heads_tiled = d->heads_tiled, .a_scale = d->a_scale,
-		.b = {ba, 2 * d->hv, n, r, 2 * r}, .a = {ba + r, 2 * d->hv, n, r, 2 * r},
+		.heads_tiled = d->heads_tiled, .by_channel = d->by_channel, .a_scale = d->a_scale,
+		.b = {ba, row, n, r, pitch}, .a = {ba + r, row, n, each, pitch},
 		.first_tok = s->first, .states = states_of(s)};
 }
 
@@ -419,7 +439,8 @@ static struct delta_input delta_make(struct kernel_test *kt, const struct delta_
 	size_t t = (size_t)s->n_tok, hv = (size_t)d->hv;
 	size_t row = (size_t)(2 * d->hk * d->k + d->hv * d->v);
 	struct delta_input in = {
-		.n_qkv = t * row, .n_ba = t * 2 * hv,
+		.n_qkv = t * row, .n_ba = t * (size_t)delta_row(d),
+		.n_bias = (size_t)delta_steps(d),
 		.n_state = (size_t)s->n_slots * hv * (size_t)(d->v * d->k),
 		.n_y = t * hv * (size_t)d->v};
 	in.qkv = kernel_rows(kt, t, row, 1);
@@ -428,14 +449,15 @@ static struct delta_input delta_make(struct kernel_test *kt, const struct delta_
 	in.skip = d->is_space ? kernel_rows(kt, 1, hv, 1) : NULL;
 	in.ba = kernel_zeros(kt, in.n_ba);
 	in.decay = kernel_zeros(kt, hv);
-	in.dt_bias = kernel_zeros(kt, hv);
+	in.dt_bias = kernel_zeros(kt, in.n_bias);
 	in.found = kernel_rows(kt, (size_t)s->n_slots * hv, (size_t)(d->v * d->k), 1);
 	for (size_t i = 0; d->is_space && i < in.n_state; i++)
 		in.found[i] = fmaxf(-100, fminf(in.found[i], 100));
 	for (size_t i = 0; i < in.n_ba; i++)
 		in.ba[i] = kernel_noise(kt) * (i % 31 == 7 ? 30 : 2);
-	for (size_t i = 0; i < hv; i++) { /* as models have it: -16 .. -0.01 */
-		in.decay[i] = -expf(kernel_noise(kt)) / (d->is_space ? 8 : 1);
+	for (size_t i = 0; i < in.n_bias; i++) { /* as models have it: -16 .. -0.01 */
+		if (i < hv)
+			in.decay[i] = -expf(kernel_noise(kt)) / (d->is_space ? 8 : 1);
 		in.dt_bias[i] = kernel_noise(kt) - 3;
 	}
 	return in;
@@ -455,7 +477,7 @@ static void delta_cut(struct kernel_test *kt, const struct delta_shape *d,
 	for (int i = 0; i < 2 && sizes[i]; i++) {
 		struct schedule part = cut(kt, s, b, sizes[i], found);
 		struct delta_rule_args p = delta_args(
-			d, &part, (const float *)on->b.p + (size_t)(first * 2 * d->hv));
+			d, &part, (const float *)on->b.p + (size_t)(first * delta_row(d)));
 		p.qkv = (const char *)on->qkv +
 			(size_t)first * (in->n_qkv / (size_t)s->n_tok) * act;
 		p.decay = on->decay, p.dt_bias = on->dt_bias, p.state = state;
@@ -530,7 +552,7 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 	struct delta_rule_args on = delta_args(d, &s, UPLOAD(kt, in.ba, in.n_ba));
 	on.qkv = kernel_act_upload(kt, in.qkv, in.n_qkv);
 	on.decay = UPLOAD(kt, in.decay, (size_t)d->hv);
-	on.dt_bias = UPLOAD(kt, in.dt_bias, (size_t)d->hv);
+	on.dt_bias = UPLOAD(kt, in.dt_bias, in.n_bias);
 	on.skip = in.skip ? UPLOAD(kt, in.skip, (size_t)d->hv) : NULL;
 	on.state = UPLOAD(kt, in.found, in.n_state);
 	on.first_tok = UPLOAD(kt, s.first, (size_t)s.n_seq + 1);
@@ -538,8 +560,8 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 	on.y = kernel_act_upload(kt, kernel_zeros(kt, in.n_y), in.n_y);
 	char what[100];
 	snprintf(what, sizeof what, "%s T=%d B=%d Hk=%d Hv=%d K=%d V=%d",
-		 d->is_space ? "state space" : "delta_rule", s.n_tok, s.n_seq, d->hk,
-		 d->hv, d->k, d->v);
+		 d->is_space ? "state space" : d->by_channel ? "delta_channels" : "delta_rule",
+		 s.n_tok, s.n_seq, d->hk, d->hv, d->k, d->v);
 	kernel_ran(kt, kt->b->ops->delta_rule(kt->b, &on), what);
 	float *got = kernel_act_download(kt, on.y, in.n_y);
 	float *left = kernel_download(kt, on.state, in.n_state);

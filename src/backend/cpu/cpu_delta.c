@@ -96,10 +96,10 @@ enum status cpu_causal_conv(struct backend *b, const struct causal_conv_args *a)
 
 /* A token's data that all state rows of a head use. */
 struct token_of_head {
-	float keep, beta, y_scale;
+	float beta, y_scale;
 	bool is_space; /* use Mamba-2's rule */
 	float skip;
-	float q[MAX_K], k[MAX_K];
+	float q[MAX_K], k[MAX_K], keep[MAX_K];
 	const float *v;
 	float *y;
 };
@@ -116,6 +116,22 @@ static float number(const struct head_view *v, int t, int c)
 	return ((const float *)v->p)[head_view_at(v, t, c)];
 }
 
+/* What token t leaves of the columns of head h. Returns softplus(a + dt_bias), of the last one. */
+static float prepare_keep(const struct delta_rule_args *a, int t, int h, float *keep)
+{
+	int n = a->by_channel ? a->k_dim : 1;
+	float softplus = 0;
+	for (int i = 0; i < n; i++) {
+		float step = number(&a->a, t, h * n + i) * cpu_delta_a_scale(a) +
+			     a->dt_bias[h * n + i];
+		softplus = step > 20 ? step : log1pf(expf(step));
+		keep[i] = expf(a->decay[h] * softplus);
+	}
+	for (int i = n; i < a->k_dim; i++)
+		keep[i] = keep[0];
+	return softplus;
+}
+
 static void prepare_token(const struct delta_rule_args *a, int t, int h,
 			  struct token_of_head *out)
 {
@@ -124,10 +140,8 @@ static void prepare_token(const struct delta_rule_args *a, int t, int h,
 				    : h / (a->n_v_heads / a->n_k_heads)) * a->k_dim;
 	const float *row = (const float *)a->qkv +
 			   (size_t)t * (size_t)(2 * n_keys + a->n_v_heads * a->v_dim);
-	float step = number(&a->a, t, h) * cpu_delta_a_scale(a) + a->dt_bias[h];
-	float softplus = step > 20 ? step : log1pf(expf(step));
+	float softplus = prepare_keep(a, t, h, out->keep);
 	out->is_space = a->skip;
-	out->keep = expf(a->decay[h] * softplus);
 	if (a->skip) {
 		memcpy(out->q, row + key, (size_t)a->k_dim * sizeof *out->q);
 		memcpy(out->k, row + n_keys + key, (size_t)a->k_dim * sizeof *out->k);
@@ -149,9 +163,9 @@ static void prepare_token(const struct delta_rule_args *a, int t, int h,
 static void four_rows(float *s, int n, const struct token_of_head *x, int v)
 {
 	float *row[4] = {s, s + n, s + 2 * n, s + 3 * n};
-	vec4 seen[4] = {{0}}, sums[4] = {{0}}, keep = vec4_all(x->keep);
+	vec4 seen[4] = {{0}}, sums[4] = {{0}};
 	for (int i = 0; i < n; i += 4) {
-		vec4 k = vec4_load(x->k + i);
+		vec4 k = vec4_load(x->k + i), keep = vec4_load(x->keep + i);
 #pragma GCC unroll 4
 		for (int r = 0; r < 4; r++) {
 			vec4 kept = vec4_load(row[r] + i) * keep;

@@ -21,6 +21,7 @@ struct delta_job {
 	const struct cpu_isa *isa;
 	float *keys;        /* (Hk, T, CPU_DELTA_KEY) */
 	float (*gates)[2];  /* (Hv, T) */
+	float *keeps;       /* (Hv, T, CPU_PADDED(K)); NULL: a head has one decay */
 };
 
 static void unit_vector(const float *x, int n, float scale, float *out)
@@ -66,16 +67,27 @@ static float number(const struct head_view *v, int t, int c)
 	return ((const float *)v->p)[head_view_at(v, t, c)];
 }
 
+/* softplus(a + dt_bias) of channel c. */
+static float step_of(const struct delta_rule_args *a, int t, int c)
+{
+	float step = number(&a->a, t, c) * cpu_delta_a_scale(a) + a->dt_bias[c];
+	return step > 20 ? step : log1pf(expf(step));
+}
+
 static void prepare_gates(void *arg, int begin, int end)
 {
 	const struct delta_job *j = arg;
 	const struct delta_rule_args *a = j->a;
+	int k = a->k_dim;
 	for (int i = begin; i < end; i++) {
 		int h = i / a->n_tok, t = i % a->n_tok;
-		float step = number(&a->a, t, h) * cpu_delta_a_scale(a) + a->dt_bias[h];
-		float softplus = step > 20 ? step : log1pf(expf(step));
-		j->gates[i][0] = expf(a->decay[h] * softplus);
+		float softplus = j->keeps ? 0 : step_of(a, t, h);
+		float *keep = j->keeps + (j->keeps ? (size_t)i * CPU_PADDED(k) : 0);
+		/* With decays for each channel the rows are decayed before gates are used. */
+		j->gates[i][0] = j->keeps ? 1 : expf(a->decay[h] * softplus);
 		j->gates[i][1] = a->skip ? softplus : 1 / (1 + expf(-number(&a->b, t, h)));
+		for (int c = 0; j->keeps && c < (int)CPU_PADDED(k); c++)
+			keep[c] = c < k ? expf(a->decay[h] * step_of(a, t, h * k + c)) : 0;
 	}
 }
 
@@ -83,6 +95,11 @@ static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, i
 {
 	size_t head = (size_t)slot * (size_t)a->n_v_heads + (size_t)h;
 	return a->state + (head * (size_t)a->v_dim + (size_t)v) * (size_t)a->k_dim;
+}
+
+static const float *keeps_of(const struct delta_job *j, size_t row)
+{
+	return j->keeps ? j->keeps + row * CPU_PADDED(j->a->k_dim) : NULL;
 }
 
 /* Update state rows v and v + 1 of head h by the tokens [t, end). */
@@ -98,6 +115,7 @@ static void through(const struct delta_job *j, int h, int v, int t, int end, con
 		.keys = j->keys + ((size_t)key * (size_t)a->n_tok + at) *
 					  CPU_DELTA_KEY(a->k_dim),
 		.gates = j->gates + (size_t)h * (size_t)a->n_tok + at,
+		.keeps = keeps_of(j, (size_t)h * (size_t)a->n_tok + at),
 		.v = (const float *)a->qkv + at * (2 * n_keys + n_v) + 2 * n_keys +
 		     (size_t)(h * a->v_dim + v),
 		.y = (float *)a->y + at * n_v + (size_t)(h * a->v_dim + v),
@@ -138,12 +156,15 @@ enum status cpu_delta_rule_fast(struct backend *b, const struct delta_rule_args 
 	struct delta_job j = {.a = a, .isa = ((struct cpu *)b)->isa};
 	int n_keys = a->n_tok * a->n_k_heads, n_gates = a->n_tok * a->n_v_heads;
 	size_t key_floats = (size_t)n_keys * CPU_DELTA_KEY(a->k_dim);
-	j.keys = cpu_scratch(b, (key_floats + 2 * (size_t)n_gates) * sizeof *j.keys);
+	size_t keep_floats = a->by_channel ? (size_t)n_gates * CPU_PADDED(a->k_dim) : 0;
+	size_t n_floats = key_floats + keep_floats + 2 * (size_t)n_gates;
+	j.keys = cpu_scratch(b, n_floats * sizeof *j.keys);
 	if (!j.keys)
 		return E_NOMEM;
-	j.gates = (float(*)[2])(j.keys + key_floats);
+	j.keeps = a->by_channel ? j.keys + key_floats : NULL;
+	j.gates = (float(*)[2])(j.keys + key_floats + keep_floats);
 	cpu_for(b, n_keys, (size_t)a->k_dim * 4, prepare_keys, &j);
-	cpu_for(b, n_gates, 64, prepare_gates, &j);
+	cpu_for(b, n_gates, a->by_channel ? (size_t)a->k_dim * 64 : 64, prepare_gates, &j);
 	int n_blocks = DIV_UP(a->v_dim, ROWS);
 	size_t work = (size_t)a->n_tok / (size_t)MAX(a->n_seq, 1) * ROWS * (size_t)a->k_dim;
 	cpu_for(b, a->n_seq * a->n_v_heads * n_blocks, work, run_rows, &j);

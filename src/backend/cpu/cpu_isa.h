@@ -66,6 +66,8 @@ struct cpu_delta {
 	 * query is also divided by sqrt(K). */
 	const float *keys;
 	const float (*gates)[2]; /* (n_tok): decay factor exp(g), and beta */
+	/* (n_tok, CPU_PADDED(K)): a decay factor for each element, in place of gates'; or NULL */
+	const float *keeps;
 	const float *v;          /* value of the first row; v_row floats from token to token */
 	float *y;                /* output of the first row; y_row floats from token to token */
 	size_t v_row, y_row;

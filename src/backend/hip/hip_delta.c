@@ -120,14 +120,15 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};
 	int each = DIV_UP(a->k_dim, 4 * DELTA_LANES) * 4;
 	int most = each <= 4 ? 4 : each <= 8 ? 8 : each <= 16 ? 16 : 32;
+	const char *name = a->skip ? "state_space"
+				   : a->by_channel ? "delta_channels" : "delta_rule";
 	if (a->k_dim % 4 || each > 32)
 		return hip_refuse(h, "delta_rule with keys of %d", (int)a->k_dim);
 	struct hip_grid g = {DIV_UP(a->v_dim, DELTA_ROWS), a->n_seq * a->n_v_heads,
 			     DELTA_WAVES * 32, 0};
 	if (fuses)
 		l.norm = norm_launch(a->norm);
-	enum status st = LAUNCH(h, PLAIN("%s_n%d_kernel", a->skip ? "state_space" : "delta_rule",
-					 most), g, ARG(l));
+	enum status st = LAUNCH(h, PLAIN("%s_n%d_kernel", name, most), g, ARG(l));
 	return st == OK && a->norm && !fuses ? hip_gated_norm(b, a->norm) : st;
 }
 

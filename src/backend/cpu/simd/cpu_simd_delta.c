@@ -30,7 +30,7 @@ VINLINE void store_row(float *p, vf v, size_t left)
 
 /* With x = e^g S: y = (x + beta (v - x k) k^T) q = x q + beta (v - x k) (k q). In this
  * form both products use the old state, so their sums are computed together. */
-VINLINE void rows(const struct cpu_delta *d, int n, const float *from, float *to)
+VINLINE void rows(const struct cpu_delta *d, int n, bool by_channel, const float *from, float *to)
 {
 	const size_t dim = (size_t)d->dim, padded = CPU_PADDED(dim);
 	const size_t pitch = CPU_DELTA_KEY(dim);
@@ -47,6 +47,12 @@ CPU_UNROLL(8)
 		float *y = d->y + (size_t)t * d->y_row;
 		float keep = d->gates[t][0], beta = d->gates[t][1];
 		vf sums[4] = {{0}};
+CPU_UNROLL(8)
+		for (int i = 0; i < n && by_channel; i++) {
+			vf kept = vf_load(d->keeps + (size_t)t * padded + i * VL);
+			s[0][i] *= kept;
+			s[1][i] *= kept;
+		}
 CPU_UNROLL(8)
 		for (int i = 0; i < n; i++) {
 			vf ki = vf_load(k + i * VL), qi = vf_load(q + i * VL);
@@ -83,10 +89,18 @@ CPU_UNROLL(8)
 void ISA(cpu_delta)(const struct cpu_delta *d, const float *from, float *to)
 {
 	int n = DIV_UP(d->dim, VL);
+	if (d->keeps && n == 8) {
+		rows(d, 8, true, from, to);
+		return;
+	}
+	if (d->keeps) {
+		rows(d, n, true, from, to);
+		return;
+	}
 	switch (n) {
-	case 4: rows(d, 4, from, to); return;
-	case 8: rows(d, 8, from, to); return;
-	default: rows(d, n, from, to);
+	case 4: rows(d, 4, false, from, to); return;
+	case 8: rows(d, 8, false, from, to); return;
+	default: rows(d, n, false, from, to);
 	}
 }
 
