@@ -54,6 +54,8 @@ static enum status load_state(struct graph *g, int i, struct fail *fail)
 	switch (g->layers[i].delta.kind) {
 	case DELTA_NET:
 		return delta_load(g, i, fail);
+	case DELTA_KDA:
+		return kda_load(g, i, fail);
 	case DELTA_MAMBA:
 		return mamba_load(g, i, fail);
 	case DELTA_CONV:
@@ -184,6 +186,9 @@ static enum status alloc_shared(struct graph *g, size_t n_rows, struct fail *fai
 
 static enum status alloc_parts(struct graph *g, struct fail *fail)
 {
+	static enum status (*const of_state[])(struct graph *, struct fail *) = {
+		[DELTA_NET] = delta_alloc, [DELTA_KDA] = kda_alloc, [DELTA_MAMBA] = mamba_alloc,
+		[DELTA_CONV] = conv_alloc};
 	enum delta_kind kind = DELTA_NONE;
 	for (int i = 0; i < g->n_layers; i++)
 		kind = MAX(kind, g->layers[i].delta.kind);
@@ -192,8 +197,7 @@ static enum status alloc_parts(struct graph *g, struct fail *fail)
 	TRY(compressed_alloc(g, fail));
 	TRY(indexer_alloc(g, fail));
 	if (kind != DELTA_NONE)
-		TRY((kind == DELTA_NET ? delta_alloc : kind == DELTA_MAMBA ? mamba_alloc
-									   : conv_alloc)(g, fail));
+		TRY(of_state[kind](g, fail));
 	TRY(mlp_alloc(g, fail));
 	TRY(moe_alloc(g, fail));
 	if (g->embeds.width)

@@ -614,30 +614,6 @@ static enum status find_floats(const struct model *m, const char *name,
 	return OK;
 }
 
-enum status model_vector(struct model *m, const char *name, int32_t n,
-			 const float **out, struct fail *fail)
-{
-	const struct tensor *t;
-	enum status st = find_floats(m, name, &t, fail);
-	if (st != OK)
-		return st;
-	/* In GGUF the vector may be stored as a matrix, in groups or with a dimension of 1. */
-	int64_t total = 1;
-	for (int i = 0; i < t->n_dims; i++)
-		total *= t->dim[i];
-	if ((t->n_dims != 1 && !tensors_gguf(m->tensors)) || total != n)
-		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
-				t->file, name, n);
-	float *v = arena_alloc(&m->arena, (size_t)n * sizeof *v);
-	bool in_pairs = is_in_pairs(m, name); /* a bias of q or k */
-	for (int32_t i = 0; i < n; i++)
-		v[i] = blocks_float(t->data, t->dtype,
-				    (size_t)(in_pairs ? model_stored_row(i, m->config.head_dim)
-						      : i));
-	*out = v;
-	return restore_a_log(m, t, v, n, fail);
-}
-
 /* True if t has shape (rows, cols), not counting dimensions of 1. */
 static bool is_matrix(const struct tensor *t, int64_t rows, int64_t cols)
 {
@@ -653,6 +629,30 @@ static bool is_matrix(const struct tensor *t, int64_t rows, int64_t cols)
 	if (rows == 1 || cols == 1)
 		return dims[0] * dims[1] == rows * cols && n < 2;
 	return dims[0] == want[0] && dims[1] == want[1];
+}
+
+enum status model_vector(struct model *m, const char *name, int32_t n,
+			 const float **out, struct fail *fail)
+{
+	const struct tensor *t;
+	enum status st = find_floats(m, name, &t, fail);
+	if (st != OK)
+		return st;
+	/* In GGUF the vector may be stored as a matrix, in groups. */
+	int64_t total = 1;
+	for (int i = 0; i < t->n_dims; i++)
+		total *= t->dim[i];
+	if (total != n || (!tensors_gguf(m->tensors) && !is_matrix(t, n, 1)))
+		return fail_set(fail, E_FORMAT, "%s: tensor %s is not a vector of %d",
+				t->file, name, n);
+	float *v = arena_alloc(&m->arena, (size_t)n * sizeof *v);
+	bool in_pairs = is_in_pairs(m, name); /* a bias of q or k */
+	for (int32_t i = 0; i < n; i++)
+		v[i] = blocks_float(t->data, t->dtype,
+				    (size_t)(in_pairs ? model_stored_row(i, m->config.head_dim)
+						      : i));
+	*out = v;
+	return restore_a_log(m, t, v, n, fail);
 }
 
 enum status model_matrix(struct model *m, const char *name, int32_t rows, int32_t cols,

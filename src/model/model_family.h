@@ -92,6 +92,6 @@ enum status model_ssm_read_gguf(struct gguf_model_reader *r) MUST_USE;
 extern const struct model_family model_family_deepseek_v32, model_family_deepseek_v4,
 	model_family_ernie4_5_moe, model_family_falcon_h1, model_family_gemma4,
 	model_family_glm4_moe, model_family_gpt_oss, model_family_granite_hybrid,
-	model_family_hunyuan, model_family_laguna, model_family_lfm2, model_family_llama4,
-	model_family_mistral4, model_family_muse_glimmer, model_family_nemotron_h,
-	model_family_qwen4;
+	model_family_hunyuan, model_family_kimi_linear, model_family_laguna, model_family_lfm2,
+	model_family_llama4, model_family_mistral4, model_family_muse_glimmer,
+	model_family_nemotron_h, model_family_qwen4;

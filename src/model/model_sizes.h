@@ -89,7 +89,7 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 	int64_t index = c->index.heads ? DIV_UP(c->index.dim, c->index.ratio) : 0;
 	index += c->index.heads && c->index.ratio > 1 ? c->index.dim : 0;
 	if (c->mla.kv_lora > 0)
-		return c->mla.kv_lora + c->mla.rope_dim + index;
+		return model_attends(c, i) ? c->mla.kv_lora + c->mla.rope_dim + index : 0;
 	return model_kv_layer(c, i) == i
 		       ? index + (int64_t)2 * model_kv_heads(c, i) * model_head_dim(c, i) : 0;
 }

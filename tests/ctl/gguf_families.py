@@ -22,7 +22,8 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "hunyuan_v1_moe": "hunyuan-moe", "deepseek_v4": "deepseek4",
          "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
          "exaone_moe": "exaone-moe", "mistral4": "mistral4", "laguna": "laguna",
-         "muse_glimmer_text": "muse-glimmer", "falcon_h1": "falcon-h1"}
+         "muse_glimmer_text": "muse-glimmer", "falcon_h1": "falcon-h1",
+         "kimi_linear": "kimi-linear"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid",
           "muse-glimmer")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
@@ -90,6 +91,12 @@ INDEX = {"self_attn.indexer.wq_b": "indexer.attn_q_b",
          "self_attn.indexer.weights_proj": "indexer.proj"}
 NAMES["deepseek32"] = {**NAMES["deepseek2"], **INDEX}
 NAMES["mistral4"] = NAMES["deepseek2"]
+NAMES["kimi-linear"] = {**NAMES["deepseek2"], "self_attn.b_proj": "ssm_beta",
+                        "self_attn.o_norm": "ssm_norm",
+                        **{"self_attn.%s_proj" % x: "ssm_" + x
+                           for x in ("f_a", "f_b", "g_a", "g_b")},
+                        **{"self_attn.%s_conv1d" % x: "ssm_conv1d_" + x for x in "qkv"}}
+KIMI_ODD = {"self_attn.dt_bias": "ssm_dt.bias", "self_attn.A_log": "ssm_a"}
 NAMES["muse-glimmer"] = {**POST_NORM, "self_attn.gate_proj": "attn_gate"}
 NAMES["laguna"] = {**{k.replace("experts", "expert"): v for k, v in EXPERTS.items()},
                    "self_attn.g_proj": "attn_gate"}
@@ -225,7 +232,7 @@ def tensor_name(arch, name):
     if base in GEMMA4_TOP:
         return GEMMA4_TOP[base] + "." + kind
     layer, _, part = name[len("model.layers."):].partition(".")
-    odd = {**GEMMA4_ODD, **SPACE_ODD}
+    odd = {**GEMMA4_ODD, **SPACE_ODD, **KIMI_ODD}
     if part in odd:
         return "blk.%s.%s" % (layer, odd[part])
     layer, _, part = base[len("model.layers."):].partition(".")
@@ -271,8 +278,8 @@ def space_tensor(c, name, w):
     """Decays as they are used, steps of heads as columns, norms by groups."""
     kind, shape, raw = w
     if name.endswith(".A_log"):
-        raw = struct.pack("<%df" % shape[0], *(-math.exp(x) for x in g.floats(raw, kind)))
-        return "F32", [shape[0], 1], raw
+        decays = [-math.exp(x) for x in g.floats(raw, kind)]
+        return "F32", [len(decays), 1], struct.pack("<%df" % len(decays), *decays)
     if name.endswith(".mamba.D"):
         return kind, [shape[0], 1], raw
     if name.endswith(".mamba.norm.weight"):
@@ -332,7 +339,7 @@ def tensors(config, t):
             for part, half in shared_parts(c, name, w).items():
                 out[tensor_name(arch, part)] = half
             continue
-        if arch == "granitehybrid" or "mamba_num_heads" in c:
+        if arch in ("granitehybrid", "kimi-linear") or "mamba_num_heads" in c:
             w = space_tensor(c, name, w)
         if arch == "falcon-h1":
             w = falcon_tensor(c, name, w)
@@ -414,8 +421,9 @@ def mla_keys(c, arch):
             c["qk_nope_head_dim"] + c["qk_rope_head_dim"]),
            ("attention.value_length_mla", g.U32, c["v_head_dim"]),
            ("attention.kv_lora_rank", g.U32, c["kv_lora_rank"]),
-           ("attention.q_lora_rank", g.U32, c["q_lora_rank"]),
            ("rope.dimension_count", g.U32, c["qk_rope_head_dim"])]
+    if c["q_lora_rank"]:
+        out.append(("attention.q_lora_rank", g.U32, c["q_lora_rank"]))
     if "index_topk" in c:
         out += [("attention.indexer.head_count", g.U32, c["index_n_heads"]),
                 ("attention.indexer.key_length", g.U32, c["index_head_dim"]),
@@ -423,6 +431,27 @@ def mla_keys(c, arch):
     if rope["rope_type"] == "yarn":
         out.append(("rope.scaling.yarn_log_multiplier", g.F32,
                     0.1 * rope["mscale_all_dim"]))
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
+def kimi(c):
+    """Its settings as other models spell them."""
+    own = c["linear_attn_config"]
+    return {**{k: v for k, v in c.items() if k != "num_experts"},
+            "max_position_embeddings": c["model_max_length"], "rope_parameters": {
+                "rope_type": "default", "rope_theta": c["rope_theta"]},
+            "num_experts_per_tok": c["num_experts_per_token"],
+            "n_routed_experts": c["num_experts"], "n_shared_experts": c["num_shared_experts"],
+            "n_group": c["num_expert_group"], "norm_topk_prob": c["moe_renormalize"],
+            "layers": [i + 1 in own["full_attn_layers"] for i in range(c["num_hidden_layers"])]}
+
+
+def kimi_keys(c, arch):
+    """The converter does not say how weights of experts are scaled."""
+    own = c["linear_attn_config"]
+    out = [("attention.head_count_kv", (g.ARRAY, g.I32), [int(full) for full in c["layers"]]),
+           ("ssm.conv_kernel", g.U32, own["short_conv_kernel_size"]),
+           ("kda.head_dim", g.U32, own["head_dim"])]
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
@@ -602,6 +631,8 @@ def keys(folder, config, made):
         c = {**c, "intermediate_size": made["blk.0.ffn_gate.weight"][1][0]}
     if c["model_type"].startswith("hunyuan"):
         c = hunyuan(c)
+    if c["model_type"] == "kimi_linear":
+        c = kimi(c)
     if c["model_type"] == "deepseek_v4":
         c = {**c, "num_nextn_predict_layers": 0}
     arch = g.ARCHS[c["model_type"]] = arch_of(c)
@@ -675,6 +706,10 @@ def keys(folder, config, made):
         part = c.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))
         if "mamba_num_heads" not in c and arch != "deepseek4":
             out.append((arch + ".rope.dimension_count", g.U32, int(dim * part)))
+    if arch == "kimi-linear":
+        more = kimi_keys(c, arch)
+        out = [k for k in out if k[0] not in {arch + ".expert_weights_norm",
+                                              *(m[0] for m in more)}] + more
     if arch == "muse-glimmer":
         out += [(arch + ".logit_scale", g.F32, c["output_multiplier"]),
                 (arch + ".final_logit_softcapping", g.F32, c["final_logit_softcapping"])]

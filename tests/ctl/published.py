@@ -182,6 +182,15 @@ MODELS = [
     ("Kimi K2 Instruct", "deepseekv3-yarn", COMMON + ROPE + MOE + MLA,
      dict(DEEPSEEK, aux_loss_alpha=0.001, seq_aux=True, num_nextn_predict_layers=0,
           pretraining_tp=1), True),
+    ("Kimi Linear 48B A3B Instruct", "kimilinear", "architectures bos_token_id dtype eos_token_id "
+     "first_k_dense_replace head_dim hidden_act hidden_size initializer_range intermediate_size "
+     "linear_attn_config mla_use_nope model_max_length model_type moe_intermediate_size "
+     "moe_layer_freq moe_renormalize moe_router_activation_func num_attention_heads "
+     "num_expert_group num_experts num_experts_per_token num_hidden_layers num_key_value_heads "
+     "num_shared_experts pad_token_id rms_norm_eps rope_theta routed_scaling_factor "
+     "tie_word_embeddings topk_group transformers_version use_cache use_grouped_topk "
+     "vocab_size " + MLA, {"auto_map": {"AutoConfig": "configuration_kimi.KimiLinearConfig"},
+                           "num_nextn_predict_layers": 0, "rope_scaling": None}, True),
     ("DeepSeek V3.2", "deepseekv32", COMMON + "rope_scaling rope_theta index_head_dim "
      "index_n_heads index_topk " + MOE + MLA,
      dict(DEEPSEEK, auto_map=None), True),
@@ -457,6 +466,7 @@ SOURCES = {
     "GLM-4.7-Flash": "a test of a drafter on Apple's GPUs, with the keys of the file",
     "DeepSeek V3 0324": AIC % "deepseek-ai--DeepSeek-V3",
     "Kimi K2 Instruct": AIC % "moonshotai--Kimi-K2-Instruct",
+    "Kimi Linear 48B A3B Instruct": "the config.json of a quantization of it in NVFP4",
     "DeepSeek V3.2": AIC % "deepseek-ai--DeepSeek-V3.2",
     "DeepSeek V4 Flash": AIC % "deepseek-ai--DeepSeek-V4-Flash",
     "Granite 4.0 H Small": "a test that quotes the text of granite-4.0-3b-vision",

@@ -246,7 +246,7 @@ families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3"
             "bamba", "qwen3-nf4", "qwen3-hqq", "qwen3moe-ct-mixed", "qwen4exp", "llama4",
             "llama4-dense", "nemotronhsuper", "deepseekv32", "deepseekv4", "deepseekv4-fp8",
             "glm4moe-groups", "cohere", "cohere2", "exaonemoe", "hyv3", "mistral4", "laguna",
-            "museglimmer", "falconh1")
+            "museglimmer", "falconh1", "kimilinear")
 # check_gfx11.py verifies these on machine code, where the build has some.
 if os.path.exists(os.path.join(BUILD, "kernels/gfx1151.hsaco")):
     families = tuple(f for f in families if f not in (

@@ -11,6 +11,7 @@ which `haloctl verify --exact` must pass."""
 
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -251,6 +252,12 @@ GEMMA4_MOE = {**GEMMA4_ROPE, "num_hidden_layers": 4, "tie_word_embeddings": True
               "moe_intermediate_size": 24, "final_logit_softcapping": 4.0,
               "bos_token_id": 499}
 
+# The layer with latent attention is not the first, and heads of both kinds differ in size.
+KIMI = {"num_key_value_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8, "v_head_dim": 12, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24, "n_shared_experts": 1, "linear_head_dim": 20,
+        "linear_num_heads": 4,
+        "layer_types": ["linear_attention"] * 2 + ["full_attention", "linear_attention"]}
 # name: (class of the config, class of the model, settings, goes into the repository)
 COMPRESSED = {"num_key_value_heads": 1, "head_dim": 16, "q_lora_rank": 24,
               "qk_rope_head_dim": 8, "moe_intermediate_size": 24, "n_routed_experts": 4,
@@ -383,6 +390,7 @@ MODELS = {
     # As Falcon-H1 7B, whose state spaces have norms; and a head that is the embeddings.
     "falconh1-norm": (hf.FalconH1Config, hf.FalconH1ForCausalLM,
                       {**FALCON, "mamba_rms_norm": True, "tie_word_embeddings": True}, False),
+    "kimilinear": (hf.KimiLinearConfig, hf.KimiLinearForCausalLM, KIMI, True),
 }
 
 
@@ -441,6 +449,35 @@ def case(model, prompt, n):
             "continuation_ids": ids[len(prompt):], "steps": steps}
 
 
+def publish_kimi(folder):
+    """config.json as Kimi-Linear is published, and the names of its dense layers."""
+    path = os.path.join(folder, "config.json")
+    with open(path) as f:
+        config = json.load(f)
+    types = config.pop("layer_types")
+    config["linear_attn_config"] = {
+        "full_attn_layers": [i + 1 for i, kind in enumerate(types) if kind == "full_attention"],
+        "kda_layers": [i + 1 for i, kind in enumerate(types) if kind != "full_attention"],
+        "head_dim": config.pop("linear_head_dim"), "num_heads": config.pop("linear_num_heads"),
+        "short_conv_kernel_size": config.pop("linear_conv_kernel_dim")}
+    config["first_k_dense_replace"] = config.pop("mlp_layer_types").index("sparse")
+    for ours, published in (("num_local_experts", "num_experts"),
+                            ("num_experts_per_tok", "num_experts_per_token"),
+                            ("n_group", "num_expert_group"), ("norm_topk_prob", "moe_renormalize"),
+                            ("n_shared_experts", "num_shared_experts"),
+                            ("max_position_embeddings", "model_max_length")):
+        if ours in config:
+            config[published] = config.pop(ours)
+    config.update(mla_use_nope=True, moe_router_activation_func="sigmoid", moe_layer_freq=1,
+                  use_grouped_topk=True, rope_theta=10000.0)
+    with open(path, "w") as f:
+        json.dump(config, f, indent=2)
+    path = os.path.join(folder, "model.safetensors")
+    dense = re.compile(r"block_sparse_moe(?=\.(gate|up|down)_proj)")
+    save_file({dense.sub("mlp", name): t for name, t in load_file(path).items()}, path,
+              {"format": "pt"})
+
+
 def transpose_experts(folder):
     """As Qwen3-VL-MoE is published: rows and columns of its experts changed."""
     path = os.path.join(folder, "model.safetensors")
@@ -471,6 +508,8 @@ def make(i, name, into):
             os.remove(os.path.join(folder, extra))
     if name == "qwen3vlmoe":
         transpose_experts(folder)
+    if name == "kimilinear":
+        publish_kimi(folder)
     # As it is on disk: to(bfloat16) has also rounded the frequencies of rope.
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",

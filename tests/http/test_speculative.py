@@ -20,7 +20,7 @@ GOLDEN = os.path.join(SRCDIR, "tests/golden/models")
 NAMES = ("deepseekv3-yarn", "gemma3", "glm4moe-groups", "gptoss", "mistral-window",
          "qwen2-yarn-window", "qwen3-bf16", "qwen3moe-ct-asym", "llama4", "deepseekv32",
          "deepseekv4")
-HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp", "falconh1")
+HYBRIDS = ("qwen3next", "qwen35", "qwen35moe", "qwen4exp", "falconh1", "kimilinear")
 # With an MTP layer. What those of the first one draft token is mostly right.
 FOLLOWS = "qwen35-mtp"
 MTP = (FOLLOWS, "qwen4exp-mtp", "deepseekv3-mtp", "glm4moe-mtp", "deepseekv32-mtp")

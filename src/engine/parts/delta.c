@@ -104,7 +104,7 @@ static int first_of(const struct graph *g)
 	return i;
 }
 
-/* The memory that Mamba-2 needs too. */
+/* The memory that Kimi delta attention and Mamba-2 need too. */
 enum status mamba_alloc(struct graph *g, struct fail *fail)
 {
 	struct delta_scratch *r = &g->delta;
@@ -113,10 +113,10 @@ enum status mamba_alloc(struct graph *g, struct fail *fail)
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t slots = (size_t)g->limits.n_states, kept = MIN(t, (size_t)ENGINE_DRAFT_TOK);
 	size_t n_channels = (size_t)delta_channels(of), hv = (size_t)of->n_v_heads;
-	size_t n_v = hv * (size_t)of->v_dim;
+	size_t n_v = hv * (size_t)of->v_dim, n_ba = hv + (size_t)delta_steps(of);
 	const struct graph_want wanted[] = {
 		{&r->qkvz, t * (n_channels + n_v) * act},
-		{&r->ba, t * 2 * hv * sizeof *r->ba},
+		{&r->ba, t * n_ba * sizeof *r->ba},
 		{&r->mixed, t * n_channels * act},
 		{&r->y, t * n_v * act},
 	};
@@ -129,7 +129,7 @@ enum status mamba_alloc(struct graph *g, struct fail *fail)
 			{&a->conv_state, slots * a->conv_bytes},
 			{&a->state, slots * a->state_bytes},
 			{&a->kept_qkvz, kept * (n_channels + n_v) * act},
-			{&a->kept_ba, kept * 2 * hv * sizeof *a->kept_ba},
+			{&a->kept_ba, kept * n_ba * sizeof *a->kept_ba},
 		};
 		if (a->kind != DELTA_NONE)
 			st = graph_take_all(g, states, ARRAY_LEN(states), fail);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers with a recurrent state: gated delta nets (delta.c), state spaces of Mamba-2 (mamba.c)
- * and short convolutions (conv.c). Thread: engine.
+ * Layers with a recurrent state: gated delta nets (delta.c), Kimi delta attention (kda.c), state
+ * spaces of Mamba-2 (mamba.c) and short convolutions (conv.c). Thread: engine.
  */
 #pragma once
 #include "engine/parts/part.h"
 
-enum delta_kind { DELTA_NONE, DELTA_NET, DELTA_MAMBA, DELTA_CONV };
+enum delta_kind { DELTA_NONE, DELTA_NET, DELTA_KDA, DELTA_MAMBA, DELTA_CONV };
 
 /* One of them. A family says the first part; the rest is loaded. For Mamba-2, q is C, k is B, v
  * is x. */
@@ -26,6 +26,8 @@ struct delta {
 	bool is_sharp;              /* q, k, v are of an input that is not rounded */
 	bool ba_fused;              /* true: it has in_proj_ba, which is in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
+	struct weight k, v;         /* DELTA_KDA, where qkv is q */
+	struct weight a_low, z_low; /* DELTA_KDA: they make the inputs of a and z */
 	struct weight out;
 	const float *conv;          /* (C, W) */
 	const float *conv_bias;     /* (C), or NULL */
@@ -42,13 +44,14 @@ struct delta {
 
 struct delta_scratch {
 	void *qkvz;  /* (T, C + Hv V) act; split: qkv (T, C), then z (T, Hv V) */
-	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a */
+	float *ba;   /* (T, 2 Hv) f32; split: b (T, Hv), then a; DELTA_KDA: a (T, Hv K) */
 	void *mixed; /* (T, C) act */
 	void *y;     /* (T, Hv, V) act */
 	/* For the sharp layer. pair: its norm (T, D) act, and then what rounding took from it
 	 * (rms_norm.h). sums: the products of both with qkv (2 T, N). */
 	void *pair;
 	float *sums;
+	void *a_low, *z_low; /* (T, K), (T, V) act: DELTA_KDA */
 };
 
 /* Channels of the convolution: queries, keys and values. */
@@ -57,10 +60,18 @@ static inline int32_t delta_channels(const struct delta *a)
 	return 2 * a->n_k_heads * a->k_dim + a->n_v_heads * a->v_dim;
 }
 
+/* Channels of a: what a state forgets. */
+static inline int32_t delta_steps(const struct delta *a)
+{
+	return a->kind == DELTA_KDA ? a->n_v_heads * a->k_dim : a->n_v_heads;
+}
+
 enum status delta_load(struct graph *g, int i, struct fail *fail) MUST_USE;
+enum status kda_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status mamba_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status conv_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status delta_alloc(struct graph *g, struct fail *fail) MUST_USE;
+enum status kda_alloc(struct graph *g, struct fail *fail) MUST_USE;
 enum status mamba_alloc(struct graph *g, struct fail *fail) MUST_USE;
 enum status conv_alloc(struct graph *g, struct fail *fail) MUST_USE;
 
@@ -71,6 +82,8 @@ struct delta_run {
 };
 enum status delta_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		      const struct delta_run *x, struct fail *fail) MUST_USE;
+enum status kda_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+		    const struct delta_run *x, struct fail *fail) MUST_USE;
 enum status mamba_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		      const struct delta_run *x, struct fail *fail) MUST_USE;
 enum status conv_run(struct graph *g, const struct layer *l, const struct graph_step *s,
@@ -79,11 +92,13 @@ enum status conv_run(struct graph *g, const struct layer *l, const struct graph_
 /* engine_graph.replay in a layer; ids: first_tok and states of that one sequence. */
 enum status delta_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail) MUST_USE;
+enum status kda_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
+		       const struct graph_ids *ids, struct fail *fail) MUST_USE;
 enum status mamba_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail) MUST_USE;
 
-/* Functions of delta.c that mamba.c uses too. decay: makes a->decay of the tensor `name`. skip:
- * moves a view on by `first` elements of so many bytes. */
+/* Functions of delta.c that kda.c and mamba.c use too. decay: makes a->decay of the tensor `name`.
+ * skip: moves a view on by `first` elements of so many bytes. */
 enum status delta_decay(struct graph *g, int i, const char *name, struct delta *a,
 			struct fail *fail) MUST_USE;
 void delta_skip(struct head_view *v, int32_t first, size_t element);

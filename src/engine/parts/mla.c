@@ -66,9 +66,18 @@ enum status mla_load(struct graph *g, int i, struct fail *fail)
 					   a->q_lora ? ARRAY_LEN(low) : 1, fail) : st;
 }
 
+/* The first layer with latent attention, or the first layer. All are alike. */
+static const struct mla *first_of(const struct graph *g)
+{
+	int i = 0;
+	while (i + 1 < g->n_layers && !g->layers[i].mla.n_heads)
+		i++;
+	return &g->layers[i].mla;
+}
+
 enum status mla_alloc(struct graph *g, struct fail *fail)
 {
-	const struct mla *a = &g->layers[0].mla; /* all layers are alike */
+	const struct mla *a = first_of(g);
 	struct mla_scratch *r = &g->mla;
 	size_t t = (size_t)g->limits.max_batch_tok, act = dtype_bytes(g->b->act_type);
 	size_t h = t * (size_t)a->n_heads, wide = (size_t)(a->kv_lora + a->rope_dim);
@@ -84,9 +93,10 @@ enum status mla_alloc(struct graph *g, struct fail *fail)
 	if (a->n_heads == 0)
 		return OK;
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
+	const struct graph_pages_want pages = {.n_k = (int32_t)wide, .n_heads = 1};
 	for (int i = 0; i < graph_n_layers(g) && st == OK; i++)
-		st = graph_take_pages(g, &g->layers[i], &(struct graph_pages_want){
-			.n_k = (int32_t)wide, .n_heads = 1}, fail);
+		if (g->layers[i].mla.n_heads)
+			st = graph_take_pages(g, &g->layers[i], &pages, fail);
 	return st;
 }
 

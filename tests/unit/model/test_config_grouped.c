@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The settings of models whose experts are those of GLM-4-MoE under other names, and of those whose
- * attention has gates.
+ * attention has gates or is Kimi delta attention.
  */
 #include "tests/unit/model/config_text.h"
 
@@ -169,6 +169,44 @@ static void test_muse_glimmer(void)
 #undef MUSE
 }
 
+/* Layers are counted from 1. Nothing rotates. */
+static void test_kimi_linear(void)
+{
+#define KIMI_OF(own, more) "{\"model_type\":\"kimi_linear\",\"num_hidden_layers\":4," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":4," \
+	"\"vocab_size\":512,\"model_max_length\":4096," EPS \
+	"\"intermediate_size\":96,\"num_experts\":8,\"num_experts_per_token\":2," \
+	"\"num_shared_experts\":1,\"num_expert_group\":1,\"moe_intermediate_size\":24," \
+	"\"routed_scaling_factor\":2.5,\"kv_lora_rank\":32,\"qk_nope_head_dim\":16," \
+	"\"qk_rope_head_dim\":8,\"v_head_dim\":16,\"linear_attn_config\":{" own "}" more "}"
+#define SIZES "\"head_dim\":16,\"num_heads\":6,\"short_conv_kernel_size\":4,"
+#define LISTS "\"full_attn_layers\":[2],\"kda_layers\":[1,3,4]"
+#define KIMI(more) KIMI_OF(SIZES LISTS, more)
+	is_int(read_config(KIMI("")), OK, "kimi_linear: %s", fail.text);
+	ok(c.n_linear == 3 && c.is_linear[0] && !c.is_linear[1] && c.is_linear[3] &&
+		   c.delta.k_heads == 6 && c.delta.v_heads == 6 && c.delta.k_dim == 16 &&
+		   c.delta.v_dim == 16 && c.delta.conv_width == 4, "its layers and heads");
+	ok(c.n_experts == 8 && c.n_dense_layers == 1 && c.norm_topk && c.shared_dim == 24 &&
+		   c.max_ctx == 4096 && c.head_dim == 24 && c.ropes[0].kind == ROPE_PART &&
+		   c.ropes[0].part == 0, "its other settings");
+	ok(model_kv_bytes(&c, DTYPE_F16) == 80, "only layers with attention have keys");
+	is_int(read_config(KIMI(",\"moe_renormalize\":false")), OK, "%s", fail.text);
+	ok(!c.norm_topk, "weights of experts as they are");
+	is_int(read_config(KIMI_OF(SIZES "\"full_attn_layers\":[2],\"kda_layers\":[1,3]", "")),
+	       E_FORMAT, "a layer of no kind");
+	ok(strstr(fail.text, "layer 4 is neither"), "says which: %s", fail.text);
+	is_int(read_config(KIMI_OF(SIZES LISTS ",\"gate_lower_bound\":-5", "")), E_UNSUPPORTED,
+	       "a bound of the gate");
+	is_int(read_config(KIMI(",\"mla_use_nope\":false")), E_UNSUPPORTED, "rotation");
+	is_int(read_config(KIMI(",\"moe_router_activation_func\":\"softmax\"")), E_UNSUPPORTED,
+	       "a softmax");
+	is_int(read_config(KIMI_OF("\"num_heads\":6," LISTS, "")), E_MISSING, "no size of a head");
+#undef KIMI
+#undef LISTS
+#undef SIZES
+#undef KIMI_OF
+}
+
 int main(void)
 {
 	arena_init(&arena);
@@ -177,6 +215,7 @@ int main(void)
 	test_mistral4();
 	test_laguna();
 	test_muse_glimmer();
+	test_kimi_linear();
 	arena_deinit(&arena);
 	return tap_done();
 }
