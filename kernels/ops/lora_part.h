@@ -8,10 +8,14 @@
 #include <stdint.h>
 #endif
 
+enum lora_type { LORA_F32, LORA_F16, LORA_BF16 };
+
 /* An adapter's matrices for one weight. */
 struct lora_part {
-	const float *a; /* (R, K) */
-	const float *b; /* (R, N): B transposed */
-	int32_t rank;   /* R of this adapter; 0: it leaves the weight as it is */
-	float scale;    /* s */
+	const void *a; /* (R, K) */
+	const void *b; /* (R, N): B transposed */
+	int32_t rank;  /* R of this adapter; 0: it leaves the weight as it is */
+	float scale;   /* s */
+	int32_t type;  /* of the numbers of both: enum lora_type */
+	int32_t filler;
 };

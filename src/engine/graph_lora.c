@@ -177,28 +177,42 @@ enum status graph_lora_match(const struct graph *g, struct fail *fail)
 
 /* --- memory -------------------------------------------------------------------------------- */
 
+static enum lora_type type_of(enum dtype t)
+{
+	return t == DTYPE_F16 ? LORA_F16 : t == DTYPE_BF16 ? LORA_BF16 : LORA_F32;
+}
+
+/* (N, R) to (R, N). A number has 2 or 4 bytes. */
+static void turn(const void *from, size_t n, size_t rank, size_t bytes, void *to)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t r = 0; r < rank; r++)
+			memcpy((char *)to + (r * n + i) * bytes,
+			       (const char *)from + (i * rank + r) * bytes, bytes);
+}
+
 /* Puts A and B of a module on the device: of B the rows of the target, transposed. */
 static enum status put_part(struct graph *g, const struct lora_module *o,
 			    const struct lora_target *t, int32_t first, struct lora_part *out,
 			    struct fail *fail)
 {
 	size_t rank = (size_t)o->rank, n = (size_t)t->n, k = (size_t)t->k;
-	float *a, *b;
-	const struct graph_want wanted[] = {{&a, rank * k * sizeof *a}, {&b, rank * n * sizeof *b}};
+	size_t bytes = dtype_bytes(o->type), n_a = rank * k * bytes, n_b = rank * n * bytes;
+	void *a, *b;
+	const struct graph_want wanted[] = {{&a, n_a}, {&b, n_b}};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st != OK || g->measured)
 		return st;
-	float *turned = xmalloc(rank * n * sizeof *turned);
-	for (size_t i = 0; i < n; i++)
-		for (size_t r = 0; r < rank; r++)
-			turned[r * n + i] = o->b[((size_t)first + i) * rank + r];
-	st = g->b->ops->upload(g->b, a, o->a, rank * k * sizeof *a);
+	void *turned = xmalloc(n_b);
+	turn((const char *)o->b + (size_t)first * rank * bytes, n, rank, bytes, turned);
+	st = g->b->ops->upload(g->b, a, o->a, n_a);
 	if (st == OK)
-		st = g->b->ops->upload(g->b, b, turned, rank * n * sizeof *b);
+		st = g->b->ops->upload(g->b, b, turned, n_b);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
 	free(turned);
-	*out = (struct lora_part){a, b, o->rank, o->scale};
+	*out = (struct lora_part){a, b, o->rank, o->scale,
+				  (int32_t)type_of(o->type), 0};
 	return st;
 }
 

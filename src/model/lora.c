@@ -117,8 +117,9 @@ static enum status bad(struct lora_reader *r, const char *name, const char *what
 	return fail_at(r->fail, E_FORMAT, "tensor", "%.200s: %.120s %s", r->path, name, what);
 }
 
-/* The numbers of a matrix, in the arena; NULL for a look. */
-static enum status decode(struct lora_reader *r, const struct tensor *t, float **out)
+/* The numbers of a matrix, in the arena; NULL for a look. Blocks become float32. */
+static enum status decode(struct lora_reader *r, const struct tensor *t, enum dtype *out_type,
+			  const void **out)
 {
 	bool is_plain = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
 	if (!is_plain && t->dtype != DTYPE_BLOCKS)
@@ -126,21 +127,48 @@ static enum status decode(struct lora_reader *r, const struct tensor *t, float *
 	if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 || t->dim[0] > INT32_MAX ||
 	    t->dim[1] > INT32_MAX)
 		return bad(r, t->name, "is no matrix");
+	*out_type = is_plain ? t->dtype : DTYPE_F32;
 	if (r->looks)
 		return OK;
-	size_t n = (size_t)t->dim[0] * (size_t)t->dim[1];
-	float *x = *out = arena_alloc(&r->l->arena, n * sizeof *x);
+	size_t n = (size_t)t->dim[0] * (size_t)t->dim[1], n_bytes = n * dtype_bytes(*out_type);
+	void *x = arena_alloc(&r->l->arena, n_bytes);
 	const struct weight w = {.quant = t->quant, .n = (int32_t)t->dim[0],
 				 .k = (int32_t)t->dim[1], .q = t->data, .name = t->name};
-	if (!is_plain)
+	if (is_plain)
+		memcpy(x, t->data, n_bytes);
+	else
 		weight_decode(&w, 0, w.n, x);
-	for (size_t i = 0; i < n; i++) {
-		if (is_plain)
-			x[i] = blocks_float(t->data, t->dtype, i);
-		if (!isfinite(x[i]))
+	for (size_t i = 0; i < n; i++)
+		if (!isfinite(blocks_float(x, *out_type, i)))
 			return bad(r, t->name, "has numbers that are not finite");
-	}
+	*out = x;
 	return OK;
+}
+
+/* The same n numbers in float32. */
+static const void *widen(struct lora_reader *r, const void *p, enum dtype type, size_t n)
+{
+	if (!p || type == DTYPE_F32)
+		return p;
+	float *x = arena_alloc(&r->l->arena, n * sizeof *x);
+	for (size_t i = 0; i < n; i++)
+		x[i] = blocks_float(p, type, i);
+	return x;
+}
+
+/* Gives the module its A or B. It has one type for both. */
+static void put(struct lora_reader *r, struct lora_module *o, char which, enum dtype type,
+		const void *x)
+{
+	const void **other = which == 'A' ? &o->b : &o->a;
+	size_t rank = (size_t)o->rank, n_other = rank * (size_t)(which == 'A' ? o->n : o->k);
+	if (n_other && type != o->type) {
+		*other = widen(r, *other, o->type, n_other);
+		x = widen(r, x, type, rank * (size_t)(which == 'A' ? o->k : o->n));
+		type = DTYPE_F32;
+	}
+	o->type = type;
+	*(which == 'A' ? &o->a : &o->b) = x;
 }
 
 /* Takes A (R, K) or B (N, R). */
@@ -148,10 +176,11 @@ static enum status take_matrix(struct lora_reader *r, const struct tensor *t)
 {
 	struct str name;
 	char which = 0;
-	float *x = NULL;
+	const void *x = NULL;
+	enum dtype type = DTYPE_F32;
 	enum status st = read_name(r, t->name, &name, &which);
 	if (st == OK)
-		st = decode(r, t, &x);
+		st = decode(r, t, &type, &x);
 	if (st != OK)
 		return st;
 	struct lora_module *o = module_of(r, name);
@@ -167,7 +196,7 @@ static enum status take_matrix(struct lora_reader *r, const struct tensor *t)
 	o->rank = rank;
 	r->l->rank = MAX(r->l->rank, rank);
 	*seen = wide;
-	*(which == 'A' ? &o->a : &o->b) = x;
+	put(r, o, which, type, x);
 	return OK;
 }
 
@@ -175,7 +204,7 @@ static enum status take_matrix(struct lora_reader *r, const struct tensor *t)
 static enum status unpair(struct lora_reader *r, struct lora_module *o)
 {
 	int32_t dim = r->m->config.head_dim;
-	size_t row = (size_t)o->rank;
+	size_t row = (size_t)o->rank * dtype_bytes(o->type);
 	if (!r->is_paired || !(str_ends(str_of(o->name), STR(".self_attn.q_proj")) ||
 			       str_ends(str_of(o->name), STR(".self_attn.k_proj"))))
 		return OK;
@@ -184,10 +213,10 @@ static enum status unpair(struct lora_reader *r, struct lora_module *o)
 			   "another model");
 	if (r->looks)
 		return OK;
-	float *to = arena_alloc(&r->l->arena, (size_t)o->n * row * sizeof *to);
+	char *to = arena_alloc(&r->l->arena, (size_t)o->n * row);
 	for (int32_t i = 0; i < o->n; i++)
-		memcpy(to + (size_t)i * row, o->b + (size_t)model_stored_row(i, dim) * row,
-		       row * sizeof *to);
+		memcpy(to + (size_t)i * row,
+		       (const char *)o->b + (size_t)model_stored_row(i, dim) * row, row);
 	o->b = to;
 	return OK;
 }
@@ -222,11 +251,11 @@ static enum status take_all(struct lora_reader *r, const struct safetensors *fil
 		st = fail_set(r->fail, E_FORMAT, "%.200s: no tensors", r->path);
 	for (size_t i = 0; i < l->n_modules && st == OK && !r->looks; i++) {
 		const struct lora_module *o = &l->modules[i];
-		size_t rank = (size_t)o->rank;
+		size_t rank = (size_t)o->rank * dtype_bytes(o->type);
 		l->hash = hash_bytes(l->hash, o->name, strlen(o->name));
 		l->hash = hash_bytes(l->hash, &o->scale, sizeof o->scale);
-		l->hash = hash_bytes(l->hash, o->a, rank * (size_t)o->k * sizeof *o->a);
-		l->hash = hash_bytes(l->hash, o->b, rank * (size_t)o->n * sizeof *o->b);
+		l->hash = hash_bytes(l->hash, o->a, rank * (size_t)o->k);
+		l->hash = hash_bytes(l->hash, o->b, rank * (size_t)o->n);
 	}
 	return st;
 }

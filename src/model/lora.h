@@ -22,8 +22,9 @@ struct lora_module {
 	int32_t layer;         /* -1: of no layer of the text model */
 	int32_t rank, n, k;    /* R, N, K */
 	float scale;
-	const float *a;        /* (R, K) */
-	const float *b;        /* (N, R), rows in Hugging Face's order of the model's weights */
+	enum dtype type;       /* of A and B: F32, F16 or BF16, as in the file where both have it */
+	const void *a;         /* (R, K) */
+	const void *b;         /* (N, R), rows in Hugging Face's order of the model's weights */
 };
 
 struct lora {

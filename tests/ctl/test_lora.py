@@ -82,6 +82,28 @@ def formats(tmp):
     ok(code == 0 and v["max_delta"] < 0.2, "the fast path beside int4", (v, err))
 
 
+def types(tmp):
+    """The same numbers in other types: kept in 16 bits they give the bits that they give in 32."""
+    folder = os.path.join(tmp, "types")
+    shutil.copytree(os.path.join(LORA, "all"), folder)
+    path = os.path.join(folder, "adapter_model.safetensors")
+    want = verify(FOLDER, folder, "all", "--exact")[1]
+    tensors = g.load(folder)
+    for kind in ("F32", "F16"):
+        as_kind = {}
+        for name, (_, shape, raw) in tensors.items():
+            raw = g.bf16_to_f32(raw)
+            if kind == "F16":
+                n = len(raw) // 4
+                raw = struct.pack("<%de" % n, *struct.unpack("<%df" % n, raw))
+            as_kind[name] = (kind, shape, raw)
+        g.write_safetensors(path, as_kind)
+        code, v, err = verify(FOLDER, folder, "all", "--exact")
+        same = v.get("max_delta") == want["max_delta"] or kind == "F16"
+        ok(code == 0 and same and v["max_delta"] < 1e-4, "the same numbers in " + kind,
+           (v, want, err))
+
+
 def first_wins(tmp):
     """Of two patterns for one module the first one says its alpha, as in PEFT."""
     folder = os.path.join(tmp, "two")
@@ -195,6 +217,7 @@ def refusals(tmp):
 with tempfile.TemporaryDirectory() as folder:
     goldens()
     formats(folder)
+    types(folder)
     first_wins(folder)
     refusals(folder)
 done()

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernel/kernel_test.h"
 
+#include "model/formats/blocks.h"
+
 #include "tests/kernel/plain_begin.h"
 #define lora_add_ref lora_add_plain
 #include "kernels/ops/lora_add_ref.c"
@@ -20,23 +22,40 @@ static float *noise(struct kernel_test *kt, size_t n, float scale)
 	return x;
 }
 
+/* A matrix of n numbers, rounded to the type. */
+static const void *matrix(struct kernel_test *kt, float *x, size_t n, enum lora_type type)
+{
+	uint16_t *h = arena_alloc(&kt->arena, n * sizeof *h);
+	if (type == LORA_F32)
+		return x;
+	for (size_t i = 0; i < n; i++)
+		if (type == LORA_F16)
+			h[i] = blocks_to_f16(x[i]);
+		else
+			memcpy(&h[i], (const char *)&x[i] + 2, sizeof h[i]);
+	return h;
+}
+
 /* Adapters of ranks rank[], for an output of n from k inputs. The last one leaves the output as it
  * is. on: the same on the device. */
 static const struct lora_part *make_parts(struct kernel_test *kt, const int32_t rank[ADAPTERS],
-					  int32_t n, int32_t k, const struct lora_part **on)
+					  enum lora_type type, int32_t n, int32_t k,
+					  const struct lora_part **on)
 {
 	struct lora_part *host = arena_alloc(&kt->arena, ADAPTERS * sizeof *host);
 	struct lora_part device[ADAPTERS];
 	for (int i = 0; i < ADAPTERS; i++) {
-		size_t r = (size_t)rank[i];
-		host[i] = (struct lora_part){.rank = rank[i], .scale = 0.5f + (float)i};
+		size_t r = (size_t)rank[i], n_a = r * (size_t)k, n_b = r * (size_t)n;
+		size_t bytes = type == LORA_F32 ? sizeof(float) : sizeof(uint16_t);
+		host[i] = (struct lora_part){.rank = rank[i], .scale = 0.5f + (float)i,
+					     .type = (int32_t)type};
 		device[i] = host[i];
 		if (!r)
 			continue;
-		host[i].a = noise(kt, r * (size_t)k, 1 / sqrtf((float)k));
-		host[i].b = noise(kt, r * (size_t)n, 1 / sqrtf((float)r));
-		device[i].a = UPLOAD(kt, host[i].a, r * (size_t)k);
-		device[i].b = UPLOAD(kt, host[i].b, r * (size_t)n);
+		host[i].a = matrix(kt, noise(kt, n_a, 1 / sqrtf((float)k)), n_a, type);
+		host[i].b = matrix(kt, noise(kt, n_b, 1 / sqrtf((float)r)), n_b, type);
+		device[i].a = kernel_upload(kt, host[i].a, n_a * bytes);
+		device[i].b = kernel_upload(kt, host[i].b, n_b * bytes);
 	}
 	*on = kernel_upload(kt, device, sizeof device);
 	return host;
@@ -73,8 +92,8 @@ static void compare_alone(struct kernel_test *kt, const struct lora_add_args *on
 
 /* The first output is an activation, as of gate and up; the others are f32, as of q_wide and the
  * residual stream. */
-static void one_case(struct kernel_test *kt, int32_t k, const int32_t n[OUTS],
-		     const int32_t rank[ADAPTERS], bool lacks_second)
+static void one_case(struct kernel_test *kt, enum lora_type type, int32_t k,
+		     const int32_t n[OUTS], const int32_t rank[ADAPTERS], bool lacks_second)
 {
 	float *x = kernel_rows(kt, T, (size_t)k, 1), *scale = noise(kt, T, 1);
 	float *y[OUTS], *ref[OUTS], *plain[OUTS];
@@ -102,7 +121,7 @@ static void one_case(struct kernel_test *kt, int32_t k, const int32_t n[OUTS],
 		a.out[o] = (struct lora_out){.y = ref[o], .n = n[o], .is_f32 = !is_act};
 		on.out[o] = a.out[o];
 		if (!is_left)
-			a.out[o].part = make_parts(kt, rank, n[o], k, &on.out[o].part);
+			a.out[o].part = make_parts(kt, rank, type, n[o], k, &on.out[o].part);
 		on.out[o].y = is_act ? kernel_act_upload(kt, y[o], all) : UPLOAD(kt, y[o], all);
 	}
 	struct lora_add_args p = a;
@@ -110,7 +129,9 @@ static void one_case(struct kernel_test *kt, int32_t k, const int32_t n[OUTS],
 		p.out[o].y = plain[o];
 	lora_add_ref(&a);
 	lora_add_plain(&p);
-	snprintf(what, sizeof what, "lora_add K=%d R=%d,%d", (int)k, (int)rank[0], (int)rank[1]);
+	static const char *const types[] = {"f32", "f16", "bf16"};
+	snprintf(what, sizeof what, "lora_add %s K=%d R=%d,%d", types[type], (int)k, (int)rank[0],
+		 (int)rank[1]);
 	kernel_ran(kt, kt->b->ops->lora_add(kt->b, &on), what);
 	for (int o = 0; o < OUTS; o++) {
 		size_t all = (size_t)T * (size_t)n[o], row = (size_t)n[o];
@@ -134,7 +155,12 @@ static void one_case(struct kernel_test *kt, int32_t k, const int32_t n[OUTS],
 void case_lora(struct kernel_test *kt)
 {
 	/* Whole workgroups and rests of each dimension. */
-	one_case(kt, 264, (const int32_t[]){300, 70, 515}, (const int32_t[]){16, 5, 0}, false);
-	one_case(kt, 64, (const int32_t[]){256, 64, 32}, (const int32_t[]){1, 64, 0}, true);
-	one_case(kt, 37, (const int32_t[]){1, 257, 3}, (const int32_t[]){3, 9, 0}, false);
+	for (enum lora_type type = LORA_F32; type <= LORA_BF16; type++) {
+		one_case(kt, type, 264, (const int32_t[]){300, 70, 515},
+			 (const int32_t[]){16, 5, 0}, false);
+		one_case(kt, type, 64, (const int32_t[]){256, 64, 32}, (const int32_t[]){1, 64, 0},
+			 true);
+		one_case(kt, type, 37, (const int32_t[]){1, 257, 3}, (const int32_t[]){3, 9, 0},
+			 false);
+	}
 }

@@ -1,13 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lora_add: first all rows of low = A x, then pieces of y += B low. Both ways to compute share it:
- * the matrices are small, and in float32.
+ * the matrices are small. Numbers of 16 bits are widened piece by piece, and give the bits that the
+ * same numbers give in float32.
  */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_math.h"
 #include "base/alloc.h"
+#include "model/formats/blocks.h"
 
-enum { PIECE = 256 }; /* elements of y that a thread adds to at once */
+enum { PIECE = 256 }; /* elements of y that a thread adds to at once, and of a row of A */
+
+/* Finite float16; at -O2 a compiler makes vectors of it, other than of blocks_f16. */
+static inline float of_f16(uint16_t h)
+{
+	const uint32_t magnitude = h & 0x7FFF, sign = (uint32_t)(h & 0x8000) << 16;
+	uint32_t bits = (magnitude << 13) + (112u << 23), next = bits + (1u << 23);
+	float normal, small;
+	memcpy(&small, &next, sizeof small);
+	small -= 0x1p-14f; /* a subnormal, without one of float32 on the way */
+	memcpy(&next, &small, sizeof next);
+	bits = (magnitude < 0x400 ? next : bits) | sign;
+	memcpy(&normal, &bits, sizeof normal);
+	return normal;
+}
+
+/* n numbers of a matrix from i on: in place, or widened into room. */
+static const float *numbers(const void *p, int32_t type, size_t i, int32_t n, float room[PIECE])
+{
+	const uint16_t *h = (const uint16_t *)p + i;
+	if (type == LORA_F32)
+		return (const float *)p + i;
+	for (int32_t k = 0; k < n && type == LORA_F16; k++)
+		room[k] = of_f16(h[k]);
+	for (int32_t k = 0; k < n && type == LORA_BF16; k++)
+		room[k] = blocks_bf16(h[k]);
+	return room;
+}
 
 /* The adapter's matrices for output o and token t; NULL: it changes nothing. */
 static const struct lora_part *part_of(const struct lora_add_args *a, int o, int t)
@@ -23,6 +52,21 @@ static float *low_of(const struct lora_add_args *a, int o, int t)
 	return a->low + ((size_t)t * (size_t)a->n_out + (size_t)o) * (size_t)a->rank;
 }
 
+/* Products of four rows of A from r on, and x, over a piece of them from k on. */
+static vec4 four_rows(const struct lora_part *p, int r, int32_t n_in, int32_t k, const float *x)
+{
+	float room[4][PIECE];
+	const float *row[4];
+	int32_t n = MIN(PIECE, n_in - k);
+	vec4 sum;
+	for (int i = 0; i < 4; i++) {
+		size_t at = (size_t)MIN(r + i, p->rank - 1) * (size_t)n_in + (size_t)k;
+		row[i] = numbers(p->a, p->type, at, n, room[i]);
+	}
+	dot_rows(row, &x, 1, n, &sum);
+	return sum;
+}
+
 /* Index: fours of a row's ranks, of all outputs, of all tokens. The last four of an odd rank
  * repeat its last row. */
 static void run_low(void *arg, int begin, int end)
@@ -32,13 +76,12 @@ static void run_low(void *arg, int begin, int end)
 	for (int i = begin; i < end; i++) {
 		int t = i / fours / a->n_out, o = i / fours % a->n_out, r = i % fours * 4;
 		const struct lora_part *p = part_of(a, o, t);
-		const float *row[4], *x = (const float *)a->x + (size_t)t * (size_t)a->n_in;
-		vec4 sum;
+		const float *x = (const float *)a->x + (size_t)t * (size_t)a->n_in;
+		vec4 sum = {0};
 		if (!p || r >= p->rank)
 			continue;
-		for (int k = 0; k < 4; k++)
-			row[k] = p->a + (size_t)MIN(r + k, p->rank - 1) * (size_t)a->n_in;
-		dot_rows(row, &x, 1, a->n_in, &sum);
+		for (int32_t k = 0; k < a->n_in; k += PIECE)
+			sum += four_rows(p, r, a->n_in, k, x + k);
 		for (int k = 0; k < 4 && r + k < p->rank; k++)
 			low_of(a, o, t)[r + k] = sum[k] * (p->scale * a->scale[t]);
 	}
@@ -57,10 +100,11 @@ static int pieces_of(const struct lora_add_args *a)
 static void add_piece(const struct lora_part *p, const struct lora_out *o, const float *low,
 		      int32_t n0, float *y)
 {
-	float sum[PIECE] = {0};
+	float sum[PIECE] = {0}, room[PIECE];
 	int32_t n = MIN(PIECE, o->n - n0);
 	for (int32_t r = 0; r < p->rank; r++) {
-		const float *b = p->b + (size_t)r * (size_t)o->n + n0;
+		size_t at = (size_t)r * (size_t)o->n + (size_t)n0;
+		const float *b = numbers(p->b, p->type, at, n, room);
 		int32_t i = 0;
 		for (; i + 4 <= n; i += 4)
 			vec4_store(sum + i, vec4_load(sum + i) +

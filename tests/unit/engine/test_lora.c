@@ -154,7 +154,7 @@ static void test_memory(void)
 	for (int i = 0; i < 2; i++)
 		for (size_t k = 0; k < r.loras[i]->n_modules; k++) {
 			const struct lora_module *m = &r.loras[i]->modules[k];
-			n += (size_t)m->rank * (size_t)(m->n + m->k) * sizeof(float);
+			n += (size_t)m->rank * (size_t)(m->n + m->k) * dtype_bytes(m->type);
 		}
 	ok(engine_plan(r.m, r.b, &o, &without, &fail) == OK, "a plan without adapters");
 	o.loras = (const struct lora *const *)r.loras;
