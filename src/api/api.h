@@ -226,6 +226,8 @@ bool api_is_named(struct str name, const char *own);
 bool api_is_one_of(struct str name, const char *own, const char *const *aliases, int n_aliases);
 /* a: the model that is told of; rows: all of them. */
 void api_props_format(const struct api *a, const struct api_row *rows, int n, struct buf *out);
+/* The adapters as /lora-adapters lists them. None is on by itself. */
+void api_loras_format(const struct api *a, struct buf *out);
 /* What /slots tells of one running sequence. */
 struct api_slot {
 	struct api_progress progress;

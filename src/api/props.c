@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /props and /slots: the parts of llama.cpp's answers that its clients read. Both only
- * report: what llama.cpp lets clients change there is set at this server's start. A slot is
- * one of the sequences computed together. Slots are alike, so the running sequences are
+ * GET /props, /slots and /lora-adapters: the parts of llama.cpp's answers that its clients read.
+ * They only report: what llama.cpp lets clients change there is set at this server's start. A slot
+ * is one of the sequences computed together. Slots are alike, so the running sequences are
  * reported as the first slots. For each of these /slots reports the progress, but never a
  * text.
  */
@@ -71,4 +71,16 @@ void api_props_format(const struct api *a, const struct api_row *rows, int n, st
 		buf_addf(out, ",\"status\":{\"value\":\"%s\"}}", rows[i].state);
 	}
 	buf_add_z(out, "]}");
+}
+
+/* A client may send the list back as `lora`. Where an adapter's files are is not told. */
+void api_loras_format(const struct api *a, struct buf *out)
+{
+	buf_add_c(out, '[');
+	for (int i = 0; i < a->n_loras; i++) {
+		buf_addf(out, "%s{\"id\":%d", i ? "," : "", i);
+		add_member(out, "path", a->loras[i].name);
+		buf_add_z(out, ",\"scale\":0}");
+	}
+	buf_add_c(out, ']');
 }

@@ -226,6 +226,22 @@ void page_props(struct conn *c)
 	free(rows);
 }
 
+void page_loras(struct conn *c)
+{
+	struct buf b = {0};
+	const struct model_row *r = row_asked(c, &c->fail);
+	if (r)
+		api_loras_format(r->api, &b);
+	answer_item(c, r ? OK : c->fail.code, &b);
+}
+
+void page_loras_set(struct conn *c)
+{
+	fail_set(&c->fail, E_UNSUPPORTED, "no adapter is on for all: each request names its own, "
+		 "by `model` or with a scale in `lora`");
+	answer_fail(c, &c->fail);
+}
+
 void page_openapi(struct conn *c)
 {
 	struct buf b = {0};

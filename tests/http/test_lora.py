@@ -183,6 +183,10 @@ def test_models(t, _):
         parents = {m["id"]: m["parent"] for m in d.get("/v1/models").json["data"]}
         t.equal(parents, {"one": None, "of-one": "one", "two": None, "of-two": "two"},
                 "they are listed with their models")
+        t.equal(d.get("/lora-adapters?model=two").json,
+                [{"id": 0, "path": "of-two", "scale": 0}], "/lora-adapters")
+        a = d.request("POST", "/lora-adapters", [{"id": 0, "scale": 1}])
+        t.ok(a.status == 501 and "each request" in a.error["message"], "which is read-only", a.body)
     finally:
         d.stop()
 
