@@ -27,6 +27,7 @@ static enum status batch_alloc(struct engine *e)
 	const struct step_counts counts = {
 		.n_tok = t, .n_seq = b, .n_row = t, .n_state = b, .n_mtp = t,
 		.n_rope = 3 * t,
+		.n_block = 3 * t,
 		.n_seen = t,
 		.n_lora = t,
 		.n_page = b * (size_t)e->max_pages_per_seq}, *c = &counts;
@@ -225,7 +226,8 @@ static void note_before(const struct engine *e, const struct engine_seq *s, int3
 	int size = kvcache_page_size(e->kv);
 	for (int i = 0; i < ENGINE_BEFORE; i++) {
 		int at = s->length - 1 - i;
-		out[i] = at < 0 ? -1 : kvcache_tokens(e->kv, s->pages[at / size])[at % size];
+		out[i] = at < 0 ? -1 : engine_image_token(
+			e, s, at, kvcache_tokens(e->kv, s->pages[at / size])[at % size]);
 	}
 }
 

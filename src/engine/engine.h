@@ -48,6 +48,8 @@ struct engine_batch {
 	 * engine_hidden). NULL unless the graph has a draft function. */
 	const int32_t *hidden;
 	const int32_t *rope_position; /* (T, 3) time, height, width: equal but in images */
+	/* (T, 3) the same of the first token of its block (engine_graph.block_ratio) */
+	const int32_t *block_position;
 	const int32_t *last_seen; /* (T) a token sees up to its own position, or to the end of
 				   * its image */
 	/* (T) index of each token's adapter in engine_opts.loras, or -1; and its factor */
@@ -77,6 +79,7 @@ struct engine_graph {
 	void *ctx;
 	int32_t n_vocab, max_ctx;
 	int32_t n_out;    /* numbers of a row that forward writes; 0: n_vocab logits */
+	int32_t block_ratio; /* positions of a block of an indexer; 0: block_position is not read */
 	int32_t n_states; /* slots of recurrent state; 0: the model has none */
 	/* A token has the same bits in every step of at most so many tokens; 0: in all. */
 	int32_t few_tok;

@@ -48,6 +48,20 @@ int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, in
 	return word_of(i < s->n_images ? &s->images[i] : NULL, kvcache_page_size(e->kv), at, token);
 }
 
+int32_t engine_image_token(const struct engine *e, const struct engine_seq *s, int at,
+			   int32_t word)
+{
+	int i = 0;
+	while (i < s->n_images && s->images[i].at + s->images[i].n <= at)
+		i++;
+	if (word >= 0 || i == s->n_images || !e->image_rules)
+		return word;
+	const struct engine_image *m = &s->images[i];
+	if (m->at <= at)
+		return e->image_rules->token;
+	return (int32_t)(((uint32_t)word - hash_word(m, at - m->at)) & ~(1u << 31));
+}
+
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,
 				  int32_t **own)
 {
@@ -108,6 +122,9 @@ void engine_image_place(struct engine *e, const struct engine_seq *s, int at, in
 {
 	const struct engine_image *m = image_at(s, at);
 	get_position(s, at, e->arrays.rope_position + 3 * (size_t)t);
+	if (e->graph.block_ratio)
+		get_position(s, at - at % e->graph.block_ratio,
+			     e->arrays.block_position + 3 * (size_t)t);
 	e->arrays.last_seen[t] = m && !m->is_sound ? m->at + m->n - 1 : at;
 	const struct engine_image_rules *rules = e->image_rules;
 	if (m && rules && rules->has_stand_in &&

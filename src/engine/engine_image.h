@@ -32,6 +32,7 @@ struct engine_image_rules {
 	/* An image's tokens also see later tokens of the same image, in all layers or only in
 	 * those with a window. The window itself still holds. */
 	enum { IMAGE_CAUSAL, IMAGE_BIDIRECTIONAL, IMAGE_BIDIRECTIONAL_LOCAL } seen;
+	int32_t token;  /* all tokens of an image are this one */
 	int32_t n_deep; /* first layers after which rows are added (DeepStack, 2024) */
 	int32_t n_height, n_width;
 	/* For models that read more of a token than its embedding: the token that they read in

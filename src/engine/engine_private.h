@@ -15,6 +15,7 @@ struct batch_arrays {
 	int32_t *token, *position, *seq_of, *slot, *logit_rows; /* (max_batch_tok) */
 	int32_t *hidden;            /* (max_batch_tok) */
 	int32_t *rope_position;     /* (max_batch_tok, 3) */
+	int32_t *block_position;    /* (max_batch_tok, 3) */
 	int32_t *last_seen; /* (max_batch_tok) */
 	int32_t *lora;              /* (max_batch_tok) */
 	float *lora_scale;          /* (max_batch_tok) */
@@ -112,6 +113,9 @@ struct engine_seq {
  * In a page with an image it is a negative number made of the image's hash. */
 int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
 			  int32_t token);
+/* The token of such a word at place `at` of s, whose images are known. */
+int32_t engine_image_token(const struct engine *e, const struct engine_seq *s, int at,
+			   int32_t word);
 /* The words of a whole prompt, (n). *own: memory that the caller frees; NULL if the prompt has no
  * images, so that its tokens are the words. */
 const int32_t *engine_image_words(const struct engine *e, const struct engine_prompt *p,

@@ -154,10 +154,11 @@ static size_t ids_count(const struct graph *g)
 	size_t n_replay = g->limits.n_states ? b * GRAPH_REPLAY_IDS : 0;
 	size_t n_lora = g->limits.n_loras ? t : 0;
 	size_t n_block = (g->block_ratio[0] ? t : 0) + (g->block_ratio[1] ? t : 0);
+	size_t n_axes = graph_images_has_axes(g) ? 3 * t : 0;
 	return n_replay + n_scale + n_block + step_ids_words(&(struct step_counts){
 		.n_tok = t, .n_seq = MAX(b, n_alone), .n_row = t, .n_state = b,
 		.n_mtp = g->limits.mtp ? t : 0, .n_lora = n_lora,
-		.n_rope = graph_images_has_axes(g) ? 3 * t : 0,
+		.n_rope = n_axes, .n_block = g->block_ratio[0] ? n_axes : 0,
 		.n_seen = graph_images_is_bidirectional(g) ? t : 0,
 		.n_page = b * DIV_UP((size_t)g->limits.n_ctx, size) +
 			  n_alone * DIV_UP((size_t)g->limits.alone_ctx, size)});
@@ -367,7 +368,9 @@ static void put_ids(struct graph *g, struct graph_step *s)
 	out->lora_scale = step_put(g, b->lora_scale, b->has_lora ? n_tok : 0);
 	if (rope_has_attn_temp(g->c))
 		out->q_scale = put_attn_temps(g, b);
-	if (g->block_ratio[0])
+	if (g->block_ratio[0] && graph_images_has_axes(g))
+		out->block_start = step_put(g, b->block_position, 3 * n_tok);
+	else if (g->block_ratio[0])
 		out->block_start = put_block_starts(g, b, g->block_ratio[0]);
 	if (g->block_ratio[1])
 		out->heavy_start = put_block_starts(g, b, g->block_ratio[1]);
@@ -884,7 +887,7 @@ enum status graph_create(struct model *m, struct backend *b, const struct family
 		.ctx = g, .n_vocab = g->c->n_vocab, .max_ctx = limits->n_ctx,
 		.n_out = limits->gives_rows ? g->c->d_model : g->head.n,
 		.n_states = limits->n_states, .few_tok = b->few_tok,
-		.alone_ctx = g->limits.alone_ctx,
+		.alone_ctx = g->limits.alone_ctx, .block_ratio = g->block_ratio[0],
 		.forward = forward, .destroy = destroy_graph,
 		.copy_page = copy_page, .move = graph_move, .move_wait = graph_move_wait,
 		.alloc_pinned = b->ops->alloc_pinned ? graph_alloc_pinned : NULL,

@@ -84,7 +84,8 @@ struct graph_ids {
 	const int32_t *rope_position; /* (T, 3) */
 	const int32_t *last_seen; /* (T) */
 	const float *q_scale; /* (T) factors of queries, or NULL */
-	const int32_t *block_start; /* (T) first position of its block; only with an indexer */
+	/* (T) first position of its block, or (T, 3) as rope_position; only with an indexer */
+	const int32_t *block_start;
 	const int32_t *heavy_start; /* (T) the same for blocks of heavy_ratio */
 	const int32_t *lora;        /* (T) as engine_batch's, with lora_scale; where it has_lora */
 	const float *lora_scale;

@@ -16,6 +16,7 @@ struct step_counts {
 	size_t n_state;      /* B where the model has recurrent state, else 0 */
 	size_t n_mtp;        /* T where the graph drafts, else 0 */
 	size_t n_rope;       /* 3 T where prompts may have images, else 0 */
+	size_t n_block;      /* 3 T where they may, and an indexer rotates blocks of positions */
 	size_t n_lora;       /* T where rows may have adapters, else 0 */
 	size_t n_seen;       /* T where tokens of an image see each other, else 0 */
 };
@@ -37,6 +38,7 @@ struct step_counts {
 	X(int32_t, states.save_at, c->n_state) \
 	X(int32_t, hidden, c->n_mtp) \
 	X(int32_t, rope_position, c->n_rope) \
+	X(int32_t, block_position, c->n_block) \
 	X(int32_t, last_seen, c->n_seen) \
 	X(int32_t, lora, c->n_lora) \
 	X(float, lora_scale, c->n_lora)

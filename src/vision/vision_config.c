@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the settings of any tower, and in detail those of Qwen3-VL's. Qwen3.5 and its
- * successors have the same tower without deepstack layers, whose output the text model also
- * reads. Qwen3-Omni has it with other names. Sources: configuration_qwen3_vl.py,
+ * successors (Qwen4-Exp) have the same tower without deepstack layers, whose output the text model
+ * also reads. Qwen3-Omni has it with other names. Sources: configuration_qwen3_vl.py,
  * configuration_qwen3_5.py, configuration_qwen3_omni_moe.py and image_processing_qwen2_vl.py of
  * Hugging Face Transformers.
  */
@@ -95,7 +95,10 @@ static enum status read_tower(const json_t *root, struct vision_config *c, struc
 	if (!c->is_tanh && (!act || strcmp(act, "gelu") != 0))
 		return vision_config_refuse(fail, "hidden_act");
 	st = vision_config_theta(vision, c, fail);
-	return st == OK ? read_deep(vision, c, fail) : st;
+	/* Settings of Qwen4-Exp may have the key, which nothing reads. */
+	const char *type = json_string_value(jsonfile_get(root, "model_type"));
+	bool has_deep = !type || strcmp(type, "qwen4_exp") != 0;
+	return st == OK && has_deep ? read_deep(vision, c, fail) : st;
 }
 
 /* mrope_section, which must be interleaved: [time, height, width] in pairs of a head. */
@@ -212,7 +215,7 @@ static enum status read_all(const json_t *root, const struct model *m, bool has_
 }
 
 static const char *const qwen_types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe",
-					 "qwen3_omni_moe", NULL};
+					 "qwen3_omni_moe", "qwen4_exp", NULL};
 static const struct vision_reader qwen = {qwen_types, read_tower, read_sections, read_processor};
 static const struct vision_reader *const readers[] = {
 	[VISION_QWEN] = &qwen, [VISION_PIXTRAL] = &vision_config_pixtral,
@@ -285,6 +288,7 @@ enum status vision_config_read(const struct model *m, const struct tensors *mmpr
 	if (st == OK)
 		st = is_file ? read_files(m, mmproj, out, out_has, fail)
 			     : read_folder(m, mmproj != NULL, out, out_has, fail);
+	out->image_rules.token = out->token;
 	if (st == OK && *out_has && (out->token < 0 || out->token >= m->config.n_vocab))
 		return fail_at(fail, E_FORMAT, "image_token_id", "image_token_id %d is outside "
 			       "the vocabulary", (int)out->token);

@@ -353,8 +353,8 @@ def models():
     for more in [], ["--backend", "cpu"]:
         ok("images" not in doctor(STRIX, *more, "--model", gemma).lines,
            "images are seen " + " ".join(more))
-    unseen = os.path.join(SRC, "tests/golden/models/qwen4exp")
-    says(doctor(STRIX, "--model", unseen), "warn", "images", "qwen4_exp is not supported")
+    unseen = os.path.join(SRC, "tests/golden/models/llama4")
+    says(doctor(STRIX, "--model", unseen), "warn", "images", "llama4 is not supported")
     r = doctor(STRIX, "--model", "/nonexistent")
     says(r, "bad", "model", "/nonexistent", "haloctl pull")
 

@@ -352,7 +352,7 @@ MODELS = {
                     "moe_intermediate_size": 24, "moe_num_shared_experts": 2}, True),
     "bamba": (hf.BambaConfig, hf.BambaForCausalLM, BAMBA, True),
     "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
-                 seeing(QWEN4, VISION), True),
+                 {**seeing(QWEN4, VISION), "image_token_id": 502}, True),
     "llama4": (hf.Llama4Config, hf.Llama4ForConditionalGeneration,
                seeing(LLAMA4, {
                    "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,

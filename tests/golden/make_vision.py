@@ -4,7 +4,7 @@
 images with them, in float32 on the CPU.
 
     pip install torch torchvision transformers safetensors pillow   (in a venv)
-    make_vision.py
+    make_vision.py [NAME...]
 
 Writes tests/golden/vision:
   sizes.tsv            smart_resize: factor, least and most pixels, width and height, then
@@ -16,7 +16,7 @@ Writes tests/golden/vision:
   NAME/sight.json      prompts with images: ids, log-probabilities of the prompt's tokens
                        and the likeliest of a greedy answer
 
-mmproj-qwen3vl.gguf is not made here, but by llama.cpp's own tool:
+mmproj-qwen3vl.gguf and mmproj-qwen4exp.gguf are not made here, but by llama.cpp's own tool:
 
     convert_hf_to_gguf.py --mmproj --outtype f32 tests/golden/vision/qwen3vl
 
@@ -26,6 +26,7 @@ import json
 import os
 import random
 import shutil
+import sys
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
     Qwen2VLImageProcessor, smart_resize)
 
-from make_hf_models import BASE, DELTA, MROPE, QWEN_VL, QWEN_MOE, randomize, transpose_experts
+from make_hf_models import BASE, DELTA, MROPE, QWEN_VL, QWEN_MOE, QWEN4, randomize, transpose_experts
 
 OUT = "tests/golden/vision"
 IMAGES = "tests/golden/images"
@@ -67,6 +68,9 @@ MODELS = {
     "qwen3vlmoe": (hf.Qwen3VLMoeConfig, hf.Qwen3VLMoeForConditionalGeneration,
                    {**QWEN_VL, **QWEN_MOE}, DEEP),
     "qwen35": (hf.Qwen3_5Config, hf.Qwen3_5ForConditionalGeneration, {**DELTA, **MROPE}, {}),
+    "qwen4exp": (hf.Qwen4ExpConfig, hf.Qwen4ExpForConditionalGeneration,
+                 {**QWEN4, **MROPE, "hc_count": 2, "hc_lowrank": 16, "num_hidden_layers": 2,
+                  "layer_types": QWEN4["layer_types"][:2], "ple_layer_ids": [1]}, {}),
 }
 SEE = "<|vision_start|><|image_pad|><|vision_end|>"
 
@@ -217,7 +221,8 @@ def main():
     os.makedirs(OUT, exist_ok=True)
     write_sizes()
     for i, name in enumerate(MODELS):
-        make(i, name)
+        if name in sys.argv[1:] or len(sys.argv) == 1:
+            make(i, name)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Qwen4-Exp (Qwen3.8-Flash-Next), its text. What each part computes, with S = hc_count
+ * Qwen4-Exp (Qwen3.8-Flash-Next). What each part computes, with S = hc_count
  * residual streams x[s] of D numbers, all of which begin as the token's embedding:
  *
  *   n-grams (layers of ple_layer_ids, first of all): parts/ngram.c
@@ -15,7 +15,7 @@
  *   at the end: the same mean once more, with no norm behind it, and the output head
  *
  * Parts have no norms of their own. The MTP layer (mtp_streams.c) is one of attention, without
- * n-grams. The vision tower is not read.
+ * n-grams. The vision tower is Qwen3-VL's without DeepStack (vision).
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers.
  */

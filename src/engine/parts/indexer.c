@@ -122,7 +122,8 @@ enum status indexer_begin(struct graph *g, const struct graph_step *s, struct fa
 	if (!of || of->ratio == 1) /* each position begins a block */
 		return OK;
 	RUN(rope_table, .n_tok = t, .n_freq = of->n_freq, .position = s->ids.block_start,
-	    .inv_freq = g->inv_freq[0], .table = g->indexer.rope, .scale = g->rope_factor[0]);
+	    .axis = g->images.rope_axis, .inv_freq = g->inv_freq[0], .table = g->indexer.rope,
+	    .scale = g->rope_factor[0]);
 	return OK;
 }
 

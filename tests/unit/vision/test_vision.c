@@ -813,6 +813,7 @@ int main(void)
 		const char *name;
 		int n_wide;
 	} models[] = {{"qwen3vl", 55}, {"qwen3vlmoe", 55}, {"qwen35", 55}, {"qwen3omni", 55},
+		      {"qwen4exp", 55},
 		      {"mistral3", 36}, {"ministral3", 36}, {"mistral4", 36}, {"gemma3", 16},
 		      {"gemma4", 10}, {"gemma4clip", 10}, {"gemma4unified", 10}};
 	const struct vision_config pixtral = {
@@ -859,6 +860,7 @@ int main(void)
 	test_memory("gemma4");
 	test_memory("gemma4unified");
 	test_mmproj("qwen3vl");
+	test_mmproj("qwen4exp");
 	test_mmproj("mistral3");
 	test_mmproj("gemma3");
 	test_mmproj("gemma4");
@@ -870,6 +872,7 @@ int main(void)
 	test_hip_tower("gemma4clip");
 	if (!tap_check("short")) {
 		test_hip("qwen3vl", false);
+		test_hip("qwen4exp", false);
 		test_hip("mistral3", false);
 		test_hip("gemma3", false);
 		test_hip("gemma4", false);
