@@ -11,7 +11,8 @@
  * error of the result. */
 static double angle_error(const struct activation *act, float gate)
 {
-	return act->kind == ACT_CLAMPED ? fabs((double)act->alpha * gate) * 0x1p-24 : 0;
+	bool is_rounded = act->kind == ACT_CLAMPED || act->kind == ACT_SCALED;
+	return is_rounded ? fabs((double)act->alpha * gate) * 0x1p-24 : 0;
 }
 
 static void one_case(struct kernel_test *kt, const char *name, struct activation act,
