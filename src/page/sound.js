@@ -86,6 +86,10 @@ function showMicrophone() {
 	$("clock").textContent = recording ? clockOf((Date.now() - recording.began) / 1000) : "";
 }
 
+function stopTracks(stream) {
+	for (const track of stream.getTracks()) track.stop();
+}
+
 async function beginRecording() {
 	const place = talk.id;
 	let stream;
@@ -101,14 +105,22 @@ async function beginRecording() {
 		isAsking = false;
 		showMicrophone();
 	}
-	const recorder = new MediaRecorder(stream), pieces = [];
-	recorder.ondataavailable = (event) => pieces.push(event.data);
+	const pieces = [];
+	let recorder;
+	try {
+		recorder = new MediaRecorder(stream);
+		recorder.ondataavailable = (event) => pieces.push(event.data);
+		recorder.start();
+	} catch (e) {
+		stopTracks(stream);
+		notice("The sound cannot be recorded: " + e.message);
+		return;
+	}
 	const done = new Promise((end) => { recorder.onstop = end; }); /* also where it is unplugged */
 	recording = { recorder, pieces, began: Date.now(), then: "kept", clock: setInterval(() => {
 		if (Date.now() - recording.began > LONGEST_RECORDING * 1000) endRecording("kept");
 		else showMicrophone();
 	}, 250) };
-	recorder.start();
 	showMicrophone();
 	await done;
 	await keepRecording(stream, place);
@@ -118,7 +130,7 @@ async function beginRecording() {
 async function keepRecording(stream, place) {
 	const { pieces, began, clock, then } = recording;
 	clearInterval(clock);
-	for (const track of stream.getTracks()) track.stop();
+	stopTracks(stream);
 	recording = null;
 	showMicrophone();
 	if (then === "dropped") return;

@@ -716,6 +716,23 @@ def test_recordings(t, b, s):
     b.wait("!document.querySelector('#record').disabled && %s.includes('not allowed')" % notice)
     b.eval("delete navigator.mediaDevices.getUserMedia")
 
+    for broken in ("function () { throw new Error('no recorder') }",
+                   "function () { return { start() { throw new Error('no recorder') } } }"):
+        b.eval("""(real => {
+            navigator.mediaDevices.getUserMedia = async (what) => {
+                delete navigator.mediaDevices.getUserMedia;
+                return heard = await navigator.mediaDevices.getUserMedia(what);
+            };
+            window.MediaRecorder = %s;
+            restore = () => { window.MediaRecorder = real };
+        })(window.MediaRecorder); document.querySelector('#notice').textContent = ''""" % broken)
+        b.click("#record")
+        b.wait("%s.includes('no recorder')" % notice)
+        t.ok(b.eval("heard.getTracks().every((e) => e.readyState === 'ended') && !recording && "
+                    "!document.querySelector('#record').disabled"),
+             "a recorder that fails leaves no microphone on")
+        b.eval("restore()")
+
     s.transcripts = [503, WAIT]
     b.click("#record")
     b.wait("document.querySelector('#clock').textContent === '0:01'")
