@@ -145,7 +145,6 @@ const char *api_call_stream_type(const struct api_call *c);
 void api_call_keep_alive(struct api_call *c, struct buf *out);
 /* The parts of the body that had no effect, as text for a header; "": none. */
 const char *api_call_ignored(const struct api_call *c);
-
 /* Is there something to compute before api_call_on_event hears of EVENT_DONE? If api_call_rest, for
  * a worker thread, fails, it hears of EVENT_FAILED instead. Others may read the call meanwhile. */
 bool api_call_has_rest(const struct api_call *c);
@@ -155,8 +154,7 @@ enum status api_call_rest(struct api_call *c, struct fail *fail) MUST_USE;
  * frames; a choice's first frame comes with its first token. Not stream: nothing until
  * EVENT_DONE, then the JSON object. After EVENT_FAILED: an SSE error frame, or the JSON
  * error object whose HTTP status is api_call_status. */
-void api_call_on_event(struct api_call *c, const struct event *e,
-		       struct buf *out);
+void api_call_on_event(struct api_call *c, const struct event *e, struct buf *out);
 bool api_call_is_done(const struct api_call *c);
 enum status api_call_status(const struct api_call *c);
 

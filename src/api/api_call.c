@@ -10,6 +10,7 @@
 #include "api/api_dialect.h"
 #include "api/fields.h"
 #include "api/params.h"
+#include "api/peek.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -36,7 +37,8 @@ static enum status read_model(const struct json_node *body, struct api_call *c, 
 	struct str name = {0};
 	c->model_name = a->model_name;
 	enum status st = json_read_str(&at, &name, fail);
-	if (st == OK && name.n && !api_has_name(a, name))
+	bool is_any = c->dialect->read_form && str_is(name, PEEK_ANY_HEARER);
+	if (st == OK && name.n && !is_any && !api_has_name(a, name))
 		return api_fail_name(a, name, fail);
 	int i = st == OK && name.n ? api_lora_named(a, name) : -1;
 	if (i >= 0) {

@@ -6,6 +6,10 @@
 #pragma once
 #include "base/buf.h"
 
+/* What many clients of /v1/audio name, and let nobody change. There it stands for the model that a
+ * form without a name has, unless a model has this name. */
+#define PEEK_ANY_HEARER "whisper-1"
+
 struct peek {
 	struct buf model; /* "": the body names none */
 	bool is_stream;

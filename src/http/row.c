@@ -153,12 +153,12 @@ struct model_row *row_choose(struct conn *c, struct fail *fail)
 	/* Each model's api describes the embedders. Any says what is wrong with a body. */
 	if ((flags & ROUTE_LOOK) && (!name.n || is_embedder(h, name)))
 		return find_any(h);
-	if (name.n) {
-		r = row_named(h, name);
-		if (!r)
-			fail_row(name, fail);
-	}
-	return r;
+	struct model_row *named = name.n ? row_named(h, name) : r;
+	if (!named && (flags & ROUTE_HEARS) && str_is(name, PEEK_ANY_HEARER))
+		named = r;
+	if (!named)
+		fail_row(name, fail);
+	return named;
 }
 
 /* Decodes %2F to a slash, as clients spell it in a query. */
