@@ -233,8 +233,7 @@ struct api_slot {
 	const char *id;
 };
 /* Formats n running sequences; the rest of the a->n_slots slots are idle. */
-void api_slots_format(const struct api *a, const struct api_slot *slots, int n,
-		      struct buf *out);
+void api_slots_format(const struct api *a, const struct api_slot *slots, int n, struct buf *out);
 void api_version_format(const char *version, struct buf *out);
 
 /* For a stored response of /v1/responses: get its body, get its input items (newest first
@@ -268,7 +267,6 @@ enum status api_file_delete(struct batch_store *s, struct api_kept kept, struct 
 void api_batches_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
 enum status api_batch_format(struct batch_store *s, struct api_kept kept, struct buf *out,
 			     struct fail *fail) MUST_USE;
-/* E_UNSUPPORTED: no files and batches are kept. */
 enum status api_check_batches(const struct batch_store *s, struct fail *fail) MUST_USE;
 
 /* Answers without the engine: appends JSON to out. Slow for large bodies: may run on a worker
