@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A video's frames are shown as Qwen3-VL's processor shows them: pairs of neighbours, each behind
- * its time. Source: processing_qwen3_vl.py of Hugging Face Transformers.
+ * its time. Qwen3-Omni sees all pairs together, and their times as positions. Sources:
+ * processing_qwen3_vl.py and processing_qwen3_omni_moe.py of Hugging Face Transformers.
  */
 #include "chat/videos.h"
 
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 enum { MAX_FRAMES = 768, MAX_QUOTED = 60 };
 #define PLAIN_FPS 2.0 /* of a video that does not say it; as Qwen's own clients take it */
@@ -102,7 +104,7 @@ enum status videos_add(struct images *im, const struct json_node *part, struct f
 	struct images_entry *e = NULL;
 	int step = vision_frames(im->m->vision);
 	*video = (struct videos_clip){.fps = PLAIN_FPS};
-	enum status st = json_read_num(&fps, 0.001, 1000, &video->fps, fail);
+	enum status st = json_read_num(&fps, 0.01, 1000, &video->fps, fail);
 	if (st == OK)
 		st = is_url ? read_joined(im, from, video, fail)
 			    : read_list(im, &at, video, fail);
@@ -128,6 +130,7 @@ static double time_of(const struct videos_clip *v, int frame, int step)
 struct spelling {
 	const struct images_entry *e; /* the next video's first */
 	int step;
+	bool has_times; /* in the text */
 };
 
 static const struct images_entry *next_video(const struct images_entry *e)
@@ -143,9 +146,16 @@ static void write_video(struct marked *out, void *ctx)
 	struct buf text = {0};
 	if (!s->e)
 		buf_add_z(&text, VISION_VIDEO_SHOWN);
+	if (s->e && !s->has_times)
+		buf_add_z(&text, VISION_VIDEO_OPEN);
 	for (int i = 0; s->e && i < s->e->video->n; i += s->step)
-		buf_addf(&text, "<%.1f seconds>" VISION_VIDEO_SHOWN,
-			 time_of(s->e->video, i, s->step));
+		if (s->has_times)
+			buf_addf(&text, "<%.1f seconds>" VISION_VIDEO_SHOWN,
+				 time_of(s->e->video, i, s->step));
+		else
+			buf_add_z(&text, VISION_VIDEO_PAD);
+	if (s->e && !s->has_times)
+		buf_add_z(&text, VISION_VIDEO_END);
 	marked_add(out, buf_str(&text), TRUST_TEMPLATE);
 	buf_deinit(&text);
 	s->e = s->e ? next_video(s->e->next) : NULL;
@@ -153,7 +163,8 @@ static void write_video(struct marked *out, void *ctx)
 
 void videos_spell(const struct images *im, struct marked *io)
 {
-	struct spelling s = {next_video(im->first), vision_frames(im->m->vision)};
+	struct spelling s = {next_video(im->first), vision_frames(im->m->vision),
+			     vision_video_second(im->m->vision) <= 0};
 	images_respell(io, STR(VISION_VIDEO_SHOWN), write_video, &s);
 }
 
@@ -204,6 +215,20 @@ enum status videos_measure(const struct images *im, struct images_entry *e,
 	return st;
 }
 
+/* Sets when frames are, where positions say it. Whole positions, rounded down. The same frames at
+ * another time have other keys in the cache. */
+static void set_time(const struct images_entry *e, double second, struct engine_image *m)
+{
+	uint64_t part;
+	if (second <= 0 || e->frame == 0)
+		return;
+	m->goes_on = true;
+	m->time = (int32_t)(e->frame / e->video->fps * second);
+	memcpy(&part, m->hash, sizeof part);
+	part ^= hash_bytes(1, &m->time, sizeof m->time);
+	memcpy(m->hash, &part, sizeof part);
+}
+
 enum status videos_look(const struct images *im, struct images_entry *e,
 			const struct images_use *use, struct fail *fail)
 {
@@ -232,6 +257,7 @@ enum status videos_look(const struct images *im, struct images_entry *e,
 		return st;
 	}
 	e->image = view->image;
+	set_time(e, vision_video_second(im->m->vision), &e->image);
 	e->view = view;
 	return OK;
 }

@@ -10,8 +10,9 @@
  *
  * Positions. Text goes on by one on all three axes. An image begins where the text before
  * it ended. Its time stands still; height and width go through its rows and columns. Text after
- * the image begins after the larger of both. A sound goes on as text does. Sources:
- * modeling_qwen3_vl.py and modeling_qwen3_omni_moe.py of Hugging Face Transformers,
+ * the image begins after the larger of both. Images that go on with a video share its beginning,
+ * each at a later time, and text begins after the largest of all. A sound goes on as text does.
+ * Sources: modeling_qwen3_vl.py and modeling_qwen3_omni_moe.py of Hugging Face Transformers,
  * get_rope_index.
  */
 #include <stdlib.h>
@@ -93,18 +94,20 @@ int engine_image_common(const struct engine_prompt *a, const struct engine_promp
 static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 {
 	int32_t shift = 0; /* how far text after the images so far is shifted */
+	int32_t begin = 0; /* of the last image, or of its video */
 	for (int i = 0; i < s->n_images && s->images[i].at <= at; i++) {
 		const struct engine_image *m = &s->images[i];
-		int32_t begin = m->at + shift, in = at - m->at;
+		int32_t in = at - m->at;
 		if (m->is_sound)
 			continue;
+		begin = m->goes_on ? begin : m->at + shift;
 		if (in < m->n) {
-			out[0] = begin;
+			out[0] = begin + m->time;
 			out[1] = begin + in / m->n_cols;
 			out[2] = begin + in % m->n_cols;
 			return;
 		}
-		shift += MAX(m->n_rows, m->n_cols) - m->n;
+		shift = begin + MAX(m->time + 1, MAX(m->n_rows, m->n_cols)) - m->at - m->n;
 	}
 	out[0] = out[1] = out[2] = at + shift;
 }

@@ -131,6 +131,11 @@ int32_t vision_video_token(const struct vision *v)
 	return v->config.video.token;
 }
 
+double vision_video_second(const struct vision *v)
+{
+	return v->config.video.second;
+}
+
 enum status vision_video_measure(struct vision *v, struct str first, int n,
 				 struct vision_clip *out, struct fail *fail)
 {
@@ -255,8 +260,8 @@ static int32_t most_patches(const struct vision_config *c)
 {
 	int64_t side = c->max_side / c->patch + c->merge; /* rounded up to whole tokens */
 	bool is_area = c->kind == VISION_QWEN || vision_config_fills(c);
-	int64_t frame = c->video.token ? MIN(c->video.patch_pixels, c->video.max_pixels / c->frames)
-				       : 0;
+	int64_t share = c->video.max_pixels / (c->video.second > 0 ? 1 : c->frames);
+	int64_t frame = c->video.token ? MIN(c->video.patch_pixels, share) : 0;
 	return (int32_t)(is_area ? MAX(c->max_pixels, frame) / c->patch / c->patch : side * side);
 }
 

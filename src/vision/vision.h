@@ -70,6 +70,9 @@ enum status vision_measure(struct vision *v, const struct vision_file *f,
 enum { VISION_MAX_FRAMES = 8 };
 int vision_frames(const struct vision *v);
 int32_t vision_video_token(const struct vision *v); /* the token that stands for such frames */
+/* How many positions lie between frames that are a second apart. 0: their times stand in the
+ * text. */
+double vision_video_second(const struct vision *v);
 /* What a chat template writes for a video. */
 #define VISION_VIDEO_SHOWN VISION_VIDEO_OPEN VISION_VIDEO_PAD VISION_VIDEO_END
 #define VISION_VIDEO_OPEN "<|vision_start|>"

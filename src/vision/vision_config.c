@@ -254,7 +254,7 @@ static enum status read_folder(const struct model *m, bool has_file, struct visi
 	if (st == OK && *out_has)
 		st = read_all(model_config_outer(root), m, has_file, r, c, fail);
 	if (st == OK && *out_has)
-		st = vision_config_video(root, type, m, m->dir, c, fail);
+		st = vision_config_video(model_config_outer(root), type, m, m->dir, c, fail);
 	json_decref(root);
 	return st;
 }

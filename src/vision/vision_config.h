@@ -24,6 +24,9 @@ struct vision_video {
 	/* Pixels of all frames together. */
 	int64_t min_pixels, max_pixels;
 	int32_t frame_tokens;  /* most tokens of a frame (cap_pixels_per_frame); 0: no bound */
+	/* Qwen3-Omni: the bounds of pixels are a frame's, and a second is so many positions. 0: the
+	 * frames' times stand in the text. */
+	double second;
 	int64_t patch_pixels;  /* most pixels of a frame, from the largest image that is allowed */
 };
 

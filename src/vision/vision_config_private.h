@@ -31,7 +31,7 @@ enum { RESAMPLE_BILINEAR = 2, RESAMPLE_BICUBIC = 3 };
 enum status vision_config_resample(const json_t *file, int kind, struct fail *fail) MUST_USE;
 
 /* vision_config_video.c: reads c->video of a model of VISION_QWEN whose other settings are there.
- * type: model_type of config.json, which is root; NULL: the text model is a GGUF file. E_FORMAT. */
+ * root: as of `text` below; type: model_type of config.json, or NULL with root. E_FORMAT. */
 enum status vision_config_video(const json_t *root, const char *type, const struct model *m,
 				const char *dir, struct vision_config *c,
 				struct fail *fail) MUST_USE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The settings of video, of models that show its frames as Qwen3-VL does. Sources:
- * video_processing_qwen3_vl.py and video_processing_utils.py of Hugging Face Transformers.
+ * video_processing_qwen3_vl.py, video_processing_utils.py and processing_qwen3_omni_moe.py of
+ * Hugging Face Transformers.
  */
 #include <string.h>
 
@@ -53,13 +54,26 @@ static bool is_like_images(const json_t *file, const struct vision_config *c)
 static int32_t find_token(const json_t *root, const char *type, const struct model *m)
 {
 	static const char *const types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5",
-					    "qwen3_5_moe"};
+					    "qwen3_5_moe", "qwen3_omni_moe"};
 	if (!root)
 		return MAX(0, tokenizer_find(m->tokenizer, STR("<|video_pad|>")));
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (strcmp(type, types[i]) == 0)
 			return (int32_t)number(root, "video_token_id", 0);
 	return 0;
+}
+
+/* Of Qwen3-Omni its processor has the bounds, and no file. */
+static enum status read_omni(const json_t *root, int32_t token, struct vision_config *c)
+{
+	const json_t *second = jsonfile_get(root, "position_id_per_seconds");
+	int64_t pixels = (int64_t)c->patch * c->merge * c->patch * c->merge; /* of a token */
+	double n = second ? json_number_value(second) : 13;
+	c->video.min_pixels = 128 * pixels;
+	c->video.max_pixels = 768 * pixels;
+	c->video.second = n;
+	c->video.token = n > 0 && n <= 1000 ? token : 0;
+	return OK;
 }
 
 enum status vision_config_video(const json_t *root, const char *type, const struct model *m,
@@ -71,6 +85,8 @@ enum status vision_config_video(const json_t *root, const char *type, const stru
 				? find_token(root, type, m) : 0;
 	if (token <= 0 || token >= m->config.n_vocab)
 		return OK;
+	if (type && strcmp(type, "qwen3_omni_moe") == 0)
+		return read_omni(root, token, c);
 	enum status st = load(dir, &file, fail);
 	const json_t *size = jsonfile_get(file, "size");
 	/* Without a file: as published checkpoints have it. */

@@ -104,6 +104,12 @@ enum status vision_patches_video(const struct vision_config *c, const struct vis
 				 int32_t *out_width, int32_t *out_height, struct fail *fail)
 {
 	const struct vision_video *video = &c->video;
+	if (video->second > 0) { /* each frame as an image */
+		struct vision_config own = *c;
+		own.max_pixels = MIN(video->max_pixels, video->patch_pixels);
+		own.min_pixels = MIN(video->min_pixels, own.max_pixels);
+		return vision_patches_size(&own, v->width, v->height, out_width, out_height, fail);
+	}
 	double f = c->patch * c->merge, width = v->width, height = v->height;
 	double n = MAX(v->n, c->frames), most = (double)video->max_pixels;
 	double least = (double)video->min_pixels;

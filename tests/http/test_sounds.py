@@ -116,7 +116,7 @@ def test_spellings(t, d):
     t.equal(d.request("GET", "/props").json["modalities"], {"vision": True, "audio": True},
             "/props says that it hears")
     t.equal(d.get("/v1/models").json["data"][0]["architecture"]["input_modalities"],
-            ["text", "image", "audio"], "so does /v1/models")
+            ["text", "image", "video", "audio"], "so does /v1/models")
 
 
 def test_ignored(t, d):
@@ -169,7 +169,7 @@ def test_refused(t, d):
              ""),
             ({"type": "input_audio", "audio_url": "data:audio/wav;base64,"},
              at + ".input_audio", ""),
-            ({"type": "input_video"}, at + ".type", "text, images and audio only")):
+            ({"type": "input_video"}, at + ".type", "text, images, video and audio only")):
         a = chat(d, user(what, text("?")))
         error = a.json.get("error", {})
         t.ok(a.status == 400 and error.get("param") == param and words in error["message"],
@@ -490,7 +490,7 @@ def test_deaf(t, d):
     """A model without ears, and one whose ears are off."""
     for kind, options, words in (
             ("halo-tiny", {}, "this model reads text only"),
-            ("audio = off", {"model": OMNI, "audio": "off"}, "text and images only")):
+            ("audio = off", {"model": OMNI, "audio": "off"}, "text, images and video only")):
         deaf = Halod(**options)
         a = chat(deaf, user(sound(tone(0.5))))
         t.ok(a.status == 400 and words in a.json["error"]["message"] and
@@ -512,7 +512,7 @@ def test_not_built(t, d):
     t.ok(a.status == 501 and "lacks the libraries" in a.json["error"]["message"], "transcripts",
          a.body)
     t.equal(d.get("/v1/models").json["data"][0]["architecture"]["input_modalities"],
-            ["text", "image"], "/v1/models says what is left")
+            ["text", "image", "video"], "/v1/models says what is left")
     p = subprocess.run([PROGRAM, "--check-config", "--model", MODEL, "--transcription-model", ASR],
                        capture_output=True, text=True)
     t.ok(p.returncode and "transcription_model: " in p.stderr and "built without" in p.stderr,

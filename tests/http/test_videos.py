@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Videos over HTTP, as lists of frames, to a tiny Qwen3-VL and Qwen3.5: what they answer against
-Hugging Face Transformers (tests/golden/make_video.py); the prefix cache; limits; and what is
+"""Videos over HTTP, as lists of frames, to a tiny Qwen3-VL, Qwen3.5 and Qwen3-Omni: what they answer
+against Hugging Face Transformers (tests/golden/make_video.py); the prefix cache; limits; and what is
 refused."""
 import json
 import os
@@ -62,6 +62,22 @@ def test_qwen35(t, d):
     other = Halod(model=os.path.join(VISION, "qwen35"), exact="yes")
     test_answers(t, other, "qwen35")
     t.equal(other.stop(), 0, "and it ends well")
+
+
+def test_omni(t, d):
+    """Times are positions there: the tokens are the same at another speed, the answer is not."""
+    omni = Halod(model=os.path.join(VISION, "qwen3omni"), exact="yes")
+    test_answers(t, omni, "qwen3omni")
+    fast, slow, again = (
+        chat(omni, user(video(FRAMES, fps=fps), text("How long is it?")), logprobs=True).json
+        for fps in (2, 0.5, 2))
+    t.equal(slow["usage"]["prompt_tokens"], fast["usage"]["prompt_tokens"], "as many tokens")
+    t.ok(slow["choices"][0]["logprobs"] != fast["choices"][0]["logprobs"],
+         "a slower video has another answer")
+    t.ok(again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 256 and
+         again["choices"][0]["logprobs"] == fast["choices"][0]["logprobs"],
+         "and the first speed is found again", again["usage"])
+    t.equal(omni.stop(), 0, "and it ends well")
 
 
 def test_cache(t, d):
@@ -169,5 +185,5 @@ def test_blind(t, d):
 
 
 if __name__ == "__main__":
-    run([test_answers, test_qwen35, test_cache, test_shapes, test_refused, test_blind],
+    run([test_answers, test_qwen35, test_omni, test_cache, test_shapes, test_refused, test_blind],
         model=MODEL, exact="yes", max_images=4, max_body="64M")
