@@ -55,8 +55,9 @@ static int32_t find_token(const json_t *root, const char *type, const struct mod
 {
 	static const char *const types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5",
 					    "qwen3_5_moe", "qwen3_omni_moe"};
-	if (!root)
-		return MAX(0, tokenizer_find(m->tokenizer, STR("<|video_pad|>")));
+	if (!root) /* Qwen3-VL's and Qwen3.5's texts, not Qwen4-Exp's */
+		return strncmp(m->config.arch, "qwen3", 5) == 0
+			       ? MAX(0, tokenizer_find(m->tokenizer, STR("<|video_pad|>"))) : 0;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (strcmp(type, types[i]) == 0)
 			return (int32_t)number(root, "video_token_id", 0);
