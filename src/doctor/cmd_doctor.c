@@ -49,6 +49,8 @@ int cmd_doctor(int argc, char **argv)
 		 "a model: does it fit into the memory"},
 		{"draft-model", 0, OPTION_TEXT, &d.draft_model, 0, 0, "DIR",
 		 "a smaller model that drafts for it"},
+		{"lora", 0, OPTION_TEXT, &d.lora, 0, 0, "PATH",
+		 "a LoRA adapter of it: a PEFT folder or a GGUF file"},
 		{"embedding-model", 0, OPTION_TEXT, &d.embedding_model, 0, 0, "DIR",
 		 "a model that gives embeddings, beside it"},
 		{"rerank-model", 0, OPTION_TEXT, &d.rerank_model, 0, 0, "DIR",

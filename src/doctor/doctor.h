@@ -29,6 +29,7 @@ struct doctor {
 	int64_t read_mb;  /* MiB that the GPU reads to measure its rate; 0: not measured */
 	const char *model;   /* NULL: none was named */
 	const char *draft_model; /* drafts for it; NULL: none */
+	const char *lora;        /* an adapter of it; NULL: none */
 	/* models loaded beside `model`; NULL: none */
 	const char *embedding_model, *rerank_model, *transcription_model, *aligner_model, *mmproj;
 	const char *beside;  /* another model that shall be in memory with it; NULL: none */

@@ -16,6 +16,7 @@
 #include "ctl/input.h"
 #include "ctl/verify.h"
 #include "engine/engine.h"
+#include "model/lora.h"
 
 #define GIB ((double)(1 << 30))
 
@@ -200,7 +201,13 @@ static enum status plan_beside(const struct doctor *d, struct backend *b,
 	return st;
 }
 
-static enum status plan_model(const struct doctor *d, struct model *m, struct model *draft,
+/* What is loaded with the model. NULL: none. */
+struct extras {
+	struct model *draft;
+	struct lora *lora;
+};
+
+static enum status plan_model(const struct doctor *d, struct model *m, const struct extras *extras,
 			      struct fit *fit, struct memory_plan *out, struct fail *out_beside,
 			      struct fail *fail)
 {
@@ -209,7 +216,9 @@ static enum status plan_model(const struct doctor *d, struct model *m, struct mo
 	const struct backend_opts bo = {
 		.name = d->is_here ? d->backend : "cpu", .hip_library = d->hip_library,
 		.kernel_dir = d->hip_kernels};
-	struct engine_opts eo = {.mtp = true, .draft = draft, /* halod's default */
+	const struct lora *lora = extras->lora;
+	struct engine_opts eo = {.mtp = true, .draft = extras->draft, /* halod's default */
+				 .loras = &lora, .n_loras = lora != NULL,
 				 .shares_memory = d->beside != NULL};
 	struct backend *b;
 	enum status st = backend_create(&bo, &b, fail);
@@ -255,20 +264,31 @@ static void say_fit(struct doctor *d, const struct model *m, const struct fit *f
 			   "or audio = off", fit->unheard.text);
 }
 
+static enum status open_extras(const struct doctor *d, const struct model *m, struct extras *out,
+			      struct fail *fail)
+{
+	const struct model_opts mo = {.use_mmap = true, .takes_head = true};
+	enum status st = d->lora ? lora_open(d->lora, m, true, &out->lora, fail) : OK;
+	if (st != OK) {
+		snprintf(fail->param, sizeof fail->param, "lora");
+		return fail_within(fail, st, "lora");
+	}
+	st = d->draft_model ? model_open(d->draft_model, &mo, &out->draft, fail) : OK;
+	return st == OK ? OK : fail_within(fail, st, "draft_model");
+}
+
 void doctor_check_model(struct doctor *d)
 {
-	struct model *m = NULL, *draft = NULL;
+	struct model *m = NULL;
+	struct extras extras = {0};
 	struct memory_plan p;
 	struct fit fit = {0};
 	struct fail fail = {0}, beside = {0};
 	enum status st = model_open(d->model, NULL, &m, &fail);
-	if (st == OK && d->draft_model)
-		st = model_open(d->draft_model, &(struct model_opts){.use_mmap = true,
-				.takes_head = true}, &draft, &fail);
-	if (st != OK && m)
-		fail_within(&fail, st, "draft_model");
 	if (st == OK)
-		st = plan_model(d, m, draft, &fit, &p, &beside, &fail);
+		st = open_extras(d, m, &extras, &fail);
+	if (st == OK)
+		st = plan_model(d, m, &extras, &fit, &p, &beside, &fail);
 	fail_default(&fail, st);
 	if (!m)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: haloctl pull ORG/NAME fetches one",
@@ -276,6 +296,9 @@ void doctor_check_model(struct doctor *d)
 	else if (st != OK && strncmp(fail.text, "draft_model", strlen("draft_model")) == 0)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: --draft-model names a smaller model "
 			   "of the same kind, or an EAGLE-3 head for this one", fail.text);
+	else if (st != OK && d->lora && strcmp(fail.param, "lora") == 0)
+		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: --lora names an adapter that was made "
+			   "for this model", fail.text);
 	else if (st != OK)
 		doctor_say(d, DOCTOR_BAD, "model", "%s. Fix: a smaller model, or more memory for "
 			   "the GPU where a line above warns of it", fail.text);
@@ -286,8 +309,12 @@ void doctor_check_model(struct doctor *d)
 	else if (st == OK && d->beside)
 		doctor_say(d, DOCTOR_WARN, "both", "the models take turns: %s. Fix: ctx or "
 			   "kv_cache in the sections of both", beside.text);
+	if (st == OK && extras.lora)
+		doctor_say(d, DOCTOR_OK, "lora", "an adapter of rank %d, for %zu linear layers: "
+			   "that sum has it", (int)extras.lora->rank, extras.lora->n_modules);
 	model_close(m);
-	model_close(draft);
+	model_close(extras.draft);
+	lora_close(extras.lora);
 }
 
 /* --- halo-tiny -------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ class Result:
 NAMES = ["chip", "kernels", "driver", "firmware", "/dev/kfd", "/dev/dri/renderD128",
          "/dev/dri/renderD129", "GPU memory", "IOMMU", "GPU clock", "GPU programs", "memory",
          "CPU clock", "power", "locked", "open files", "limits", "HIP runtime", "model", "both",
-         "images", "self-check", "read rate"]
+         "images", "lora", "self-check", "read rate"]
 
 
 def doctor(files, *args, program=None, prepare=None, **run):
@@ -349,6 +349,12 @@ def models():
          "draft_model has another vocabulary: token ", "Fix: --draft-model names")
     says(doctor(few, "--model", AWQ, "--draft-model", "/nonexistent"), "bad", "model",
          "draft_model: ", "/nonexistent", "Fix: --draft-model names")
+    base, lora = os.path.join(os.path.dirname(AWQ), "llama-biases"), os.path.join(
+        os.path.abspath(SRC), "tests/golden/lora/all")
+    says(doctor(few, "--model", base, "--lora", lora), "ok", "lora", "an adapter of rank ")
+    for model, path, word in ((AWQ, lora, "another base model"), (base, "/nonexistent", "lora: ")):
+        says(doctor(few, "--model", model, "--lora", path), "bad", "model", word,
+             "Fix: --lora names an adapter")
     gemma = os.path.join(SRC, "tests/golden/vision/gemma3")
     for more in [], ["--backend", "cpu"]:
         ok("images" not in doctor(STRIX, *more, "--model", gemma).lines,
