@@ -254,6 +254,7 @@ static enum status take_all(struct lora_reader *r, const struct safetensors *fil
 		size_t rank = (size_t)o->rank * dtype_bytes(o->type);
 		l->hash = hash_bytes(l->hash, o->name, strlen(o->name));
 		l->hash = hash_bytes(l->hash, &o->scale, sizeof o->scale);
+		l->hash = hash_bytes(l->hash, &o->type, sizeof o->type);
 		l->hash = hash_bytes(l->hash, o->a, rank * (size_t)o->k);
 		l->hash = hash_bytes(l->hash, o->b, rank * (size_t)o->n);
 	}

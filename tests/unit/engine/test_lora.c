@@ -4,6 +4,10 @@
  * has alone, on the CPU's two paths and on a HIP runtime for the CPU. Those without one have the
  * bits of an engine without adapters. tests/ctl/test_lora.py compares with PEFT.
  */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "backend/hip/hip.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -172,6 +176,49 @@ static void test_memory(void)
 	rig_close(&r);
 }
 
+/* Caches know an adapter by its hash, which also tells what numbers its bytes are. */
+static void test_hash(void)
+{
+	static const char from[] = "\"BF16\"", to[] = "\"F16\" ";
+	static const char *const files[] = {"adapter_config.json", "adapter_model.safetensors"};
+	struct fail fail = {0};
+	struct model *m = NULL;
+	struct lora *own = NULL, *other = NULL;
+	char dir[] = "/tmp/test_loraXXXXXX";
+	if (!mkdtemp(dir)) {
+		ok(false, "no folder");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		struct buf b = {0};
+		char *there = file_join(tap_src("tests/golden/lora/all"), files[i]);
+		char *here = file_join(dir, files[i]);
+		is_int(file_read(there, 1 << 20, &b, &fail), OK, "%s", fail.text);
+		for (size_t k = 0; k + sizeof from <= b.n; k++)
+			if (memcmp(b.p + k, from, sizeof from - 1) == 0)
+				memcpy(b.p + k, to, sizeof to - 1);
+		FILE *f = fopen(here, "w");
+		ok(f && fwrite(b.p, 1, b.n, f) == b.n && fclose(f) == 0, "%s", here);
+		buf_deinit(&b);
+		free(here);
+		free(there);
+	}
+	is_int(model_open(tap_src("tests/golden/models/llama-biases"), NULL, &m, &fail), OK, "%s",
+	       fail.text);
+	own = open_lora(m, 0, false, &fail);
+	is_int(lora_open(dir, m, false, &other, &fail), OK, "%s", fail.text);
+	ok(own && other && own->hash != other->hash, "other numbers, another hash");
+	lora_close(own);
+	lora_close(other);
+	model_close(m);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		char *here = file_join(dir, files[i]);
+		unlink(here);
+		free(here);
+	}
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const char *build = getenv("HALOD_BUILDDIR");
@@ -180,5 +227,6 @@ int main(void)
 	test_mixed("cpu", false);
 	test_mixed("hip", false);
 	test_memory();
+	test_hash();
 	return tap_done();
 }
