@@ -555,13 +555,14 @@ static enum status read_split(struct tokenizer_reader *r, const json_t *v,
 }
 
 /* One character of Unicode's punctuation, or of ASCII's, which Unicode counts as symbols in
- * part. */
+ * part. Without a behavior it is Isolated. */
 static enum status read_punctuation(struct tokenizer_reader *r, const json_t *v,
 				    const char *place, struct pretok_step *step)
 {
 	step->kind = PRETOK_SPLIT;
 	step->regex = STR("[\\p{P}$+<=>^`|~]");
-	return read_behavior(r, v, place, step);
+	step->behavior = SPLIT_ISOLATED;
+	return json_object_get(v, "behavior") ? read_behavior(r, v, place, step) : OK;
 }
 
 static enum status on_pre_tokenizer(struct tokenizer_reader *r, const json_t *v,

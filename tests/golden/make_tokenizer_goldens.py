@@ -167,10 +167,10 @@ def variants(base):
             "type": "Sequence", "pretokenizers": [
                 {"type": "Digits", "individual_digits": individual},
                 {**BYTE_LEVEL, "use_regex": True}]})
-    for behavior in "Isolated", "Contiguous", "Removed":
-        add(f"punctuation-{behavior}", pre_tokenizer={
+    for behavior in {}, {"behavior": "Contiguous"}, {"behavior": "Removed"}:
+        add("punctuation-" + behavior.get("behavior", "usual"), pre_tokenizer={
             "type": "Sequence", "pretokenizers": [
-                {"type": "Punctuation", "behavior": behavior},
+                {"type": "Punctuation", **behavior},
                 {"type": "Digits", "individual_digits": True},
                 {**BYTE_LEVEL, "use_regex": True}]})
     add("prefix-space-each", pre_tokenizer={
