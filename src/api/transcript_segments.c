@@ -89,8 +89,7 @@ static void add_line(struct str text, bool is_vtt, struct buf *out)
 			buf_add_z(out, "&lt;");
 		else if (b == '&' && is_vtt)
 			buf_add_z(out, "&amp;");
-		else if (!(b == '-' && !is_vtt && str_starts((struct str){text.p + i, text.n - i},
-							      STR("-->"))))
+		else if (b != '>' || !str_ends(buf_str(out), STR("--")))
 			buf_add_c(out, b);
 	}
 }

@@ -62,17 +62,17 @@ static void test_split(void)
 
 static void test_subtitles(void)
 {
-	struct transcript_segment p[] = {{STR("a --> b"), 0, 1200},
+	struct transcript_segment p[] = {{STR("a --> b --->> c"), 0, 1200},
 					 {STR("x <i> & y\nz"), 3599999, 3661001}};
 	const struct transcript_segments s = {p, ARRAY_LEN(p)}, none = {0};
 	struct buf b = {0};
 	transcript_segments_add(&s, false, &b);
 	buf_add_z(&b, "");
-	is_str(b.p, "1\n00:00:00,000 --> 00:00:01,200\na -> b\n\n"
+	is_str(b.p, "1\n00:00:00,000 --> 00:00:01,200\na -- b --- c\n\n"
 	       "2\n00:59:59,999 --> 01:01:01,001\nx <i> & y z\n\n", "SubRip");
 	buf_clear(&b);
 	transcript_segments_add(&s, true, &b);
-	is_str(b.p, "WEBVTT\n\n00:00:00.000 --> 00:00:01.200\na --&gt; b\n\n"
+	is_str(b.p, "WEBVTT\n\n00:00:00.000 --> 00:00:01.200\na --&gt; b ---&gt;&gt; c\n\n"
 	       "00:59:59.999 --> 01:01:01.001\nx &lt;i&gt; &amp; y z\n\n", "WebVTT");
 	buf_clear(&b);
 	transcript_segments_add(&none, true, &b);
