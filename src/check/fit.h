@@ -13,7 +13,7 @@
 
 /* Defaults of halod.conf, for computing the memory. */
 enum {
-	FIT_READER_CTX = 8192,
+	FIT_EMBEDDING_CTX = 8192,
 	FIT_IMAGE_TOKENS = 2048,
 	FIT_IMAGE_CACHE = 256 << 20,
 	FIT_AUDIO_CACHE = 64 << 20,

@@ -165,10 +165,10 @@ static enum status open_others(const struct doctor *d, struct model *m,
 	o.is_needed = true;
 	o.vectors = (struct embed_opts){.dir = d->embedding_model, .name = d->embedding_model,
 					.kind = EMBED_VECTORS, .backend = *bo,
-					.n_ctx = FIT_READER_CTX};
+					.n_ctx = FIT_EMBEDDING_CTX};
 	o.scores = (struct embed_opts){.dir = d->rerank_model, .name = d->rerank_model,
 				       .kind = EMBED_SCORES, .backend = *bo,
-				       .n_ctx = FIT_READER_CTX};
+				       .n_ctx = FIT_EMBEDDING_CTX};
 	return fit_open(&o, fit, fail);
 }
 

@@ -49,8 +49,8 @@ struct model_row *row_front(struct http *h)
 	return front;
 }
 
-/* The state of the models that read, of which no row is in memory that shows them: a load of any
- * model brings them. */
+/* The state of embedding and rerank models, of which no row is in memory that shows them: a load of
+ * any model brings them. */
 static enum row_state state_of_embedders(const struct http_opts *o)
 {
 	static const enum row_state best[] = {ROW_LOADING, ROW_SLEEPING, ROW_UNLOADED};

@@ -292,7 +292,7 @@ static void test_print(void)
 static void test_sum(void)
 {
 	is_int(load(NULL), OK, "defaults alone");
-	is_int(c.embedding_ctx, FIT_READER_CTX, "embedding_ctx is that of the doctor's sum");
+	is_int(c.embedding_ctx, FIT_EMBEDDING_CTX, "embedding_ctx is that of the doctor's sum");
 	is_int(c.transcription_ctx, FIT_TRANSCRIPTION_CTX, "transcription_ctx");
 	is_int(c.image_tokens, FIT_IMAGE_TOKENS, "image_tokens");
 	is_int(c.image_cache, FIT_IMAGE_CACHE, "image_cache");
