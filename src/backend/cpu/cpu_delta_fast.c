@@ -74,6 +74,11 @@ static float step_of(const struct delta_rule_args *a, int t, int c)
 	return step > 20 ? step : log1pf(expf(step));
 }
 
+static float *keeps_of(const struct delta_job *j, size_t row)
+{
+	return j->keeps ? j->keeps + row * CPU_PADDED(j->a->k_dim) : NULL;
+}
+
 static void prepare_gates(void *arg, int begin, int end)
 {
 	const struct delta_job *j = arg;
@@ -82,7 +87,7 @@ static void prepare_gates(void *arg, int begin, int end)
 	for (int i = begin; i < end; i++) {
 		int h = i / a->n_tok, t = i % a->n_tok;
 		float softplus = j->keeps ? 0 : step_of(a, t, h);
-		float *keep = j->keeps + (j->keeps ? (size_t)i * CPU_PADDED(k) : 0);
+		float *keep = keeps_of(j, (size_t)i);
 		/* With decays for each channel the rows are decayed before gates are used. */
 		j->gates[i][0] = j->keeps ? 1 : expf(a->decay[h] * softplus);
 		j->gates[i][1] = a->skip ? softplus : 1 / (1 + expf(-number(&a->b, t, h)));
@@ -95,11 +100,6 @@ static float *state_rows(const struct delta_rule_args *a, int32_t slot, int h, i
 {
 	size_t head = (size_t)slot * (size_t)a->n_v_heads + (size_t)h;
 	return a->state + (head * (size_t)a->v_dim + (size_t)v) * (size_t)a->k_dim;
-}
-
-static const float *keeps_of(const struct delta_job *j, size_t row)
-{
-	return j->keeps ? j->keeps + row * CPU_PADDED(j->a->k_dim) : NULL;
 }
 
 /* Update state rows v and v + 1 of head h by the tokens [t, end). */
