@@ -64,9 +64,11 @@ static enum status open_align(const struct fit_opts *fo, struct fit *f, struct f
 	o.ledger = &f->ledger;
 	if (!o.dir || !*o.dir || (!f->sound && !fo->is_needed))
 		return OK;
+	bool has_why = f->unheard.code != OK;
 	enum status st = f->sound ? align_open(&o, &f->align, fail)
 				  : fail_set(fail, E_CONFIG, "the model hears nothing, so nothing "
-					     "would come of it");
+					     "would come of it%s%s", has_why ? ": " : "",
+					     has_why ? f->unheard.text : "");
 	return st == OK ? OK : fail_within(fail, st, "aligner_model");
 }
 

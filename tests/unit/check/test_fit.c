@@ -127,6 +127,15 @@ static void test_unheard(void)
 		is_int(f.ledger.device_taken, 0, "nothing is counted");
 		fit_close(&f);
 	}
+	struct fail fail = {0};
+	struct fit f = of_size(64 * MIB);
+	struct fit_opts o = opts_of(NULL, NULL, false, true);
+	lacks_audio = true;
+	o.align.dir = "none";
+	o.is_needed = true;
+	ok(fit_open(&o, &f, &fail) == E_CONFIG && strstr(fail.text, "a library is missing"),
+	   "an aligner that nobody feeds is refused with the reason: %s", fail.text);
+	fit_close(&f);
 	lacks_audio = false;
 }
 
