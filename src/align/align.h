@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A forced aligner: it hears a clip, reads what was said in it, and tells when each word was. One
- * pass reads both: behind each word stand two tokens of time, and the output head tells for each
- * of them one of its classes, which are steps of time. Thread: any, once loaded; calls of
- * align_run take turns.
+ * pass reads both. Behind each word stand two tokens of time. For each of them the output head
+ * tells one of its classes, which are steps of time. Thread: any, once loaded; calls of align_run
+ * take turns.
  *
  * Source: Qwen3-ForcedAligner; processing_qwen3_asr.py of Hugging Face Transformers.
  */

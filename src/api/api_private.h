@@ -106,7 +106,7 @@ struct api_call {
 	const struct dialect *dialect; /* the endpoint's wire shapes */
 	const struct format *format;   /* which of OpenAI's two shapes; NULL: another API's */
 	uint64_t owner;                /* the API key that owns what is stored; 0: no keys */
-	const _Atomic bool *is_gone;   /* the client has gone; read while the call is made */
+	const _Atomic bool *is_gone;   /* the client has gone; read by workers */
 	struct str file;      /* of a form: a view into the body; read while the call is made */
 	int64_t audio_us;     /* how long its audio is */
 	struct str opening;   /* the beginning of the answer, behind the prompt: not the model's */

@@ -16,15 +16,15 @@ struct videos_clip {
 
 /* Is a part of this type video? */
 bool videos_is_kind(struct str kind);
-/* Lists the video of a message's part: `video`, a list of frames, each a data URL or an address
- * that m->fetch allows; or `video_url`, a string or an object with a `url`, which is a data URL of
- * video/jpeg with frames between commas. `fps` says how far frames lie apart. E_INVAL at the
+/* Lists the video of a message's part. `video` is a list of frames, each a data URL or an address
+ * that m->fetch allows. `video_url` is a string, or an object with a `url`: a data URL of
+ * video/jpeg with frames between commas. `fps` says how many frames make a second. E_INVAL at the
  * part's place; E_LIMIT. */
 enum status videos_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;
 
-/* In a rendered prompt, replaces what the template wrote for each video by the times of its frames
- * and a token for each view of them. */
+/* In a rendered prompt, replaces what the template wrote for each video: by a token for each view
+ * of its frames, and by their times where the model reads them in words. */
 void videos_spell(const struct images *im, struct marked *io);
 
 /* Counts the tokens of an entry, by the size of its video's first frame: e->image.n. E_INVAL,

@@ -16,8 +16,8 @@ struct engine_image {
 	/* A clip of sound: one row of n tokens, whose positions go on as text does. They see no
 	 * later ones, and no rows are added after layers. */
 	bool is_sound;
-	/* Further frames of the video that the image before begins: rows and columns begin where
-	 * the video's do, and the time is `time` positions after its. */
+	/* Further frames of the video that the image before begins. Rows and columns begin where
+	 * the video's do. Their time is `time` positions after its. */
 	bool goes_on;
 	int32_t time;
 	/* Images with the same hash have the same rows. The prefix cache tells images apart

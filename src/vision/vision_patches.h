@@ -20,8 +20,8 @@ enum status vision_patches_size(const struct vision_config *c, int32_t width, in
 				int32_t *out_width, int32_t *out_height,
 				struct fail *fail) MUST_USE;
 
-/* The size to which n frames of a video are scaled, which all have the size width x height: its
- * pixels are between those of c->video. E_INVAL as above. */
+/* The size to which the n frames of a video are scaled. All have the size width x height. The
+ * pixels of the result are within c->video's bounds. E_INVAL as above. */
 struct vision_frames {
 	int n;
 	int32_t width, height;
