@@ -22,8 +22,8 @@
 #define RETRY_US INT64_C(2000000) /* a load that failed is not tried again sooner */
 #define FORGIVE_US INT64_C(30000000) /* a load that failed is told so long */
 /* fleet_opts.has_work waits so long for other models, and for a model whose load failed. So long,
- * too, others stay where a load has failed for a reason that their room does not mend: twice as
- * long after each such failure, up to an hour. */
+ * too, others stay where a load has failed for a reason that their room does not mend. Where it
+ * fails again after that, they stay twice as long, up to an hour. */
 #define BESIDE_US INT64_C(60000000)
 #define MAX_DOUBLINGS 6
 
@@ -51,7 +51,7 @@ struct member {
 	/* when its load last failed with `vain`, which room does not mend; 0: it did not */
 	int64_t vain_us;
 	struct fail vain;
-	int n_vain;           /* such failures since it was in memory */
+	int n_vain;           /* times that others stay for, since it was in memory */
 	int64_t failed_us;    /* when its last load failed; 0: it did not */
 	enum row_state before; /* state before it was wanted */
 	enum row_state after; /* state after its unload */
@@ -478,7 +478,7 @@ static void on_failed(struct member *e)
 	if (!e->found_no_room && (e->has_room || e->was_planned)) {
 		e->vain = e->fail;
 		e->vain_us = now_us();
-		e->n_vain++;
+		e->n_vain += !is_vain; /* clients that ask every second do not make it an hour */
 	}
 	e->has_room = false;
 	if (e->is_wanted)
