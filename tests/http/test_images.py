@@ -286,6 +286,8 @@ def test_gguf(t, d):
             shutil.copy(os.path.join(folder, "preprocessor_config.json"), tmp)
             both = Halod(model=tmp, exact="yes")
             test_answers(t, both, read_cases(name))
+            takes = both.get("/v1/models").json["data"][0]["architecture"]["input_modalities"]
+            t.equal(takes, ["text", "image"] + ["video"] * (name == "qwen3vl"), "what it takes")
             t.equal(both.stop(), 0, "%s with a mmproj file, and it ends well" % name)
 
 
