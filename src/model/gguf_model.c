@@ -842,7 +842,6 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 		return fail_at(fail, E_MISSING, "general.architecture", "%s: general.architecture "
 			       "is missing, or no text", r.path);
 	if (!r.arch) {
-		struct buf known_names = {0};
 		char own[64];
 		snprintf(own, sizeof own, "%.*s", (int)MIN(name.n, 60), name.p);
 		const char *needs = model_arch_needs(own);
@@ -850,17 +849,9 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
 			return fail_at(fail, E_UNSUPPORTED, "general.architecture", "%s: "
 				       "general.architecture \"%s\" is not supported: it "
 				       "would need %s", r.path, own, needs);
-		for (size_t i = 0; i < model_n_archs; i++)
-			if (model_archs[i].gguf && !(model_archs[i].in_gguf & GGUF_ALSO))
-				buf_addf(&known_names, "%s%s", known_names.n ? ", " : "",
-					 model_archs[i].gguf);
-		enum status st = fail_at(
-			fail, E_UNSUPPORTED, "general.architecture", "%s: "
-			"general.architecture \"%.*s\" is not supported, only %.*s",
-			r.path, (int)MIN(name.n, 60), name.p, (int)known_names.n,
-			known_names.p);
-		buf_deinit(&known_names);
-		return st;
+		return fail_at(fail, E_UNSUPPORTED, "general.architecture", "%s: "
+			       "general.architecture \"%s\" is not supported; docs/models.md "
+			       "lists those that are", r.path, own);
 	}
 	r.config = json_object();
 	enum status st = read_all(&r);

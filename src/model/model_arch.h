@@ -52,7 +52,6 @@ enum {
 	GGUF_HYBRID = 4,     /* some layers are gated delta nets */
 	GGUF_HEADS_TILED = 8,    /* delta nets: value head h uses key head h % Hk */
 	GGUF_FOUR_NORMS = 32, /* norms before and after both attention and feed-forward */
-	GGUF_ALSO = 128,      /* an earlier row has the same name in GGUF */
 	GGUF_ENCODER = 2048,  /* tokens see each other both ways */
 	GGUF_FUSED = 64,      /* attn_qkv holds q, k and v; ffn_up holds gate and up */
 };

@@ -249,33 +249,16 @@ bool model_arch_pairs(const char *model_type)
 	return does;
 }
 
-/* True if row i is a variant (qwen3_moe of qwen3), or only the text part of a model. */
-static bool is_variant(size_t i)
-{
-	const char *type = model_archs[i].model_type;
-	for (size_t j = 0; j < i; j++) {
-		size_t n = strlen(model_archs[j].model_type);
-		if (strncmp(type, model_archs[j].model_type, n) == 0 && type[n] == '_')
-			return true;
-	}
-	return strstr(type, "_text");
-}
-
 static enum status unknown_arch(struct fail *fail, const json_t *type)
 {
 	const char *name = json_string_value(type), *needs = model_arch_needs(name);
-	char known[400] = "";
 	if (needs)
 		return fail_at(fail, E_UNSUPPORTED, "model_type", FILE_NAME
 			       ": model_type \"%.40s\" is not supported: it would need %s",
 			       name, needs);
-	for (size_t i = 0, n = 0; i < model_n_archs && n < sizeof known; i++)
-		if (!is_variant(i))
-			n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-					      n ? ", " : "", model_archs[i].model_type);
 	return fail_at(fail, E_UNSUPPORTED, "model_type",
-		       FILE_NAME ": model_type \"%.40s\" is not supported, only %s and variants",
-		       name, known);
+		       FILE_NAME ": model_type \"%.40s\" is not supported; docs/models.md "
+		       "lists those that are", name);
 }
 
 /* True if `class` is the class of the body without output head: "Qwen3Model" or
