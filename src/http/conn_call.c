@@ -353,15 +353,16 @@ static void on_rest(void *arg)
 }
 
 /* True: e is the last event, and waits for what is left to compute. */
-static bool leaves_rest(struct conn *c, struct event *e)
+static bool leaves_rest(struct conn *c, struct event *e, const struct work_budget *work)
 {
 	const struct http_opts *o = &c->http->opts;
-	if (e->kind != EVENT_DONE || c->has_failed || c->state == CONN_GONE ||
-	    !api_call_has_rest(c->call))
+	if (e->kind != EVENT_DONE || c->has_failed || work->has_no_memory ||
+	    c->state == CONN_GONE || !api_call_has_rest(c->call))
 		return false;
 	c->last = e;
 	if (!o->offload) {
 		conn_call_rest(c);
+		c->last = NULL;
 		return false;
 	}
 	c->http->n_slow++;
@@ -375,7 +376,7 @@ void call_drain(struct conn *c)
 	struct event *e;
 	struct work_budget work;
 	work_begin(&work, WORK_ANSWER);
-	while ((e = request_next_event(c->request)) && !leaves_rest(c, e))
+	while ((e = request_next_event(c->request)) && !leaves_rest(c, e, &work))
 		pass(c, e);
 	work_end();
 	settle(c, &work);
