@@ -44,6 +44,7 @@ static uv_loop_t loop;
 static struct health health;
 static struct engine *engine;
 static struct sched *sched;
+static struct api_memory *memory;
 static bool is_ready;
 static gnutls_certificate_credentials_t trust;
 
@@ -95,8 +96,9 @@ static struct api *open_model(void)
 				      .clock = &hand_clock, .health = &health, .max_queue = 4,
 				      .on_ready = on_ready};
 	sched = sched_create(&so);
+	memory = api_memory_create(NULL);
 	const struct api_opts o = {.model = model, .model_name = "halo-tiny", .n_ctx = MAX_CTX,
-				   .max_output_tok = 12, .clock = &hand_clock};
+				   .max_output_tok = 12, .memory = memory, .clock = &hand_clock};
 	if (api_create(&o, &api, NULL) != OK)
 		abort();
 	return api;
@@ -185,7 +187,7 @@ static void open_servers(void)
 			.n_cors_origins = i == KEYED, .tls_cert = i == TLS ? cert : NULL,
 			.tls_key = i == TLS ? key : NULL, .clock = &hand_clock,
 			.health = &health, .model_name = "halo-tiny", .version = "0",
-			.backend = "none", .backend_reason = "a test"};
+			.memory = memory, .backend = "none", .backend_reason = "a test"};
 		if (http_create(&o, &servers[i], &fail) != OK) {
 			fprintf(stderr, "%s\n", fail.text);
 			abort();
