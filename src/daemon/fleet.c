@@ -83,14 +83,14 @@ struct fleet {
 
 static int index_of(const struct member *e) { return (int)(e - e->of->members); }
 
-static int64_t now_us(void) { return clock_now_us(&clock_monotonic); }
+static int64_t now_us(const struct fleet *m) { return clock_now_us(m->o.clock); }
 
 /* --- a model's threads ---------------------------------------------------------- */
 
 static struct boot_opts boot_opts(struct member *e)
 {
 	struct fleet *m = e->of;
-	return (struct boot_opts){.config = e->config, .plan = &e->plan, .clock = &clock_monotonic,
+	return (struct boot_opts){.config = e->config, .plan = &e->plan, .clock = m->o.clock,
 				  .health = m->o.health, .beats = &e->health,
 				  .shared = &m->shared, .memory = e->memory,
 				  .is_listener = e->row->is_listener,
@@ -132,11 +132,11 @@ static void *load_main(void *arg)
 	e->looks = (struct boot_look){.sees = e->boot.vision, .hears = e->boot.sound,
 				      .watches = vision_frames(e->boot.vision) > 0,
 				      .n_ctx = engine_n_ctx(e->boot.engine)};
-	health_beat(&e->health, now_us());
+	health_beat(&e->health, now_us(e->of));
 	tell(e, NEWS_LOADED);
 	sched_run(e->boot.sched);
 	bool is_leaving = atomic_load(&e->is_leaving);
-	health_beat(&e->health, is_leaving ? 0 : now_us()); /* 0: no engine is there to beat */
+	health_beat(&e->health, is_leaving ? 0 : now_us(e->of)); /* 0: no engine is there to beat */
 	if (is_leaving && !e->row->is_listener)
 		e->of->o.on_model(e->of->o.ctx, index_of(e), NULL, NULL);
 	if (is_leaving && e->config->sleep_keep)
@@ -220,7 +220,7 @@ static void set_failed(struct member *e, const struct fail *why)
 	fail_set(&r->why, E_MODEL_DOWN, "the model `%s` cannot be loaded: %.400s", r->name, text.p);
 	buf_deinit(&text);
 	r->state = ROW_FAILED;
-	e->failed_us = now_us();
+	e->failed_us = now_us(e->of);
 	metric_add_by(METRIC_MODEL_LOADS, "failed", 1);
 	log_error("model %s: cannot be loaded: %s", r->name, why->text);
 	row_changed(r);
@@ -230,7 +230,7 @@ static enum status start(struct member *e, enum job job, struct fail *fail)
 {
 	atomic_store(&e->news, NEWS_NONE);
 	if (job == JOB_LOAD)
-		e->began_us = now_us();
+		e->began_us = now_us(e->of);
 	int rc = thread_start(&e->thread, job == JOB_LOAD ? "engine" : "unload",
 			      job == JOB_LOAD ? load_main : unload_main, e);
 	if (rc != 0)
@@ -251,7 +251,7 @@ static int64_t load_us(const struct member *e)
 /* Says when each of those that are wanted is likely to be in memory. */
 static void tell_times(struct fleet *m)
 {
-	int64_t t = now_us();
+	int64_t t = now_us(m);
 	for (struct member *e = m->wanted; e; e = e->next) {
 		t = e->job == JOB_LOAD ? MAX(t, e->began_us + load_us(e)) : t + load_us(e);
 		e->row->ready_us = t;
@@ -275,12 +275,12 @@ static void unload(struct member *e, enum row_state after)
 	struct model_row *r = e->row;
 	if (after == ROW_SLEEPING)
 		log_info("model %s goes to sleep: no request for %.0f s", r->name,
-			 (double)(now_us() - r->used_us) * 1e-6);
+			 (double)(now_us(e->of) - r->used_us) * 1e-6);
 	else
 		log_info("model %s is unloaded: another needs the room", r->name);
 	metric_add_by(METRIC_MODEL_UNLOADS, after == ROW_SLEEPING ? "sleep" : "room", 1);
 	e->after = after;
-	e->began_us = now_us();
+	e->began_us = now_us(e->of);
 	e->of->busy = e;
 	atomic_store(&e->is_leaving, true);
 	r->is_leaving = true;
@@ -426,8 +426,8 @@ static void on_loaded(struct member *e)
 	r->sched = e->boot.sched;
 	r->api = e->boot.api;
 	boot_unload(&e->look, &m->shared);
-	r->load_s = m->last_load_s = (double)(now_us() - e->began_us) * 1e-6;
-	r->used_us = now_us();
+	r->load_s = m->last_load_s = (double)(now_us(m) - e->began_us) * 1e-6;
+	r->used_us = now_us(m);
 	r->is_leaving = false;
 	r->state = ROW_LOADED;
 	r->why.code = OK;
@@ -470,14 +470,14 @@ static void on_failed(struct member *e)
 		return;
 	}
 	m->start = FLEET_STARTED;
-	bool is_vain = e->vain_us && now_us() - e->vain_us < patience_us(e);
+	bool is_vain = e->vain_us && now_us(m) - e->vain_us < patience_us(e);
 	if (e->found_no_room && !is_vain) {
 		e->needs_room = true;
 		return;
 	}
 	if (!e->found_no_room && (e->has_room || e->was_planned)) {
 		e->vain = e->fail;
-		e->vain_us = now_us();
+		e->vain_us = now_us(m);
 		e->n_vain += !is_vain; /* clients that ask every second do not make it an hour */
 	}
 	e->has_room = false;
@@ -559,7 +559,7 @@ void fleet_need(void *ctx, struct model_row *r)
 {
 	struct fleet *m = ctx;
 	struct member *e = member_of(m, r);
-	if (r->state == ROW_FAILED && now_us() - e->failed_us < RETRY_US)
+	if (r->state == ROW_FAILED && now_us(m) - e->failed_us < RETRY_US)
 		return;
 	want(m, e);
 	m->o.on_news(m->o.ctx); /* the request is not in line yet */
@@ -602,7 +602,7 @@ static void forgive(struct fleet *m, int64_t now)
 
 void fleet_tick(struct fleet *m)
 {
-	int64_t now = now_us();
+	int64_t now = now_us(m);
 	forgive(m, now);
 	want_workers(m, now);
 	advance(m);
@@ -630,7 +630,7 @@ bool fleet_is_idle(const struct fleet *m)
 int64_t fleet_leaving_us(const struct fleet *m)
 {
 	bool leaves = m->busy && atomic_load(&m->busy->is_leaving);
-	return leaves ? MAX(now_us() - m->busy->began_us, 1) : 0;
+	return leaves ? MAX(now_us(m) - m->busy->began_us, 1) : 0;
 }
 
 bool fleet_are_at_rest(const struct fleet *m)

@@ -19,6 +19,7 @@ struct fleet;
 struct fleet_opts {
 	const struct model_list *models; /* at least one */
 	struct health *health;     /* of the process: gets the progress of loads */
+	const struct clock *clock; /* used by many threads */
 	void (*on_news)(void *ctx); /* any thread: call fleet_collect */
 	void (*on_change)(void *ctx); /* other files are mapped than before */
 	/* Model i is in memory. NULL, NULL, on its engine's thread: it is about to leave, and

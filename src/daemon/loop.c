@@ -934,9 +934,9 @@ static void bound_free_memory(void)
 static enum status plan_models(struct loop *l, struct fail *fail)
 {
 	const struct fleet_opts o = {.models = &l->models, .health = &l->health,
-				      .on_news = on_events, .on_change = on_mapped,
-				      .on_model = on_model, .has_work = has_batches,
-				      .batches = &l->batches, .ctx = l};
+				      .clock = &clock_monotonic, .on_news = on_events,
+				      .on_change = on_mapped, .on_model = on_model,
+				      .has_work = has_batches, .batches = &l->batches, .ctx = l};
 	enum status s = model_list_find(l->config, &l->models, fail);
 	if (s != OK)
 		return s;

@@ -27,6 +27,14 @@ static struct model_list models;
 static struct fleet *fleet;
 static struct model_row *rows;
 static struct fail fail;
+static _Atomic int64_t ahead_us; /* of the clock */
+
+static int64_t fleet_now(void *ctx)
+{
+	(void)ctx;
+	return clock_now_us(&clock_monotonic) + atomic_load(&ahead_us);
+}
+static const struct clock fleet_clock = {fleet_now, NULL};
 
 static void on_news(void *ctx)
 {
@@ -75,6 +83,23 @@ static bool ask(struct model_row *r)
 	return is_fine;
 }
 
+/* Time goes by without requests. */
+static void pass(int64_t seconds)
+{
+	atomic_fetch_add(&ahead_us, seconds * 1000000);
+	fleet_tick(fleet);
+}
+
+/* A request for a model that cannot be loaded. */
+static bool ask_in_vain(struct model_row *r)
+{
+	r->n_waiting++;
+	fleet_need(fleet, r);
+	bool has_failed = reaches(r, ROW_FAILED);
+	r->n_waiting--;
+	return has_failed;
+}
+
 static enum status begin(const char *text)
 {
 	char path[] = "/tmp/halod-fleet-XXXXXX";
@@ -88,9 +113,10 @@ static enum status begin(const char *text)
 	if (config_load(&c, 3, argv, "/none", &action, &fail) != OK)
 		exit(99);
 	unlink(path);
-	const struct fleet_opts o = {.models = &models, .health = &health, .on_news = on_news,
-				     .on_change = on_change, .on_model = on_model,
-				     .has_work = has_work, .batches = &no_batches};
+	const struct fleet_opts o = {.models = &models, .health = &health, .clock = &fleet_clock,
+				     .on_news = on_news, .on_change = on_change,
+				     .on_model = on_model, .has_work = has_work,
+				     .batches = &no_batches};
 	enum status st = model_list_find(&c, &models, &fail);
 	if (st == OK)
 		st = fleet_create(&o, &fleet, &fail);
@@ -221,9 +247,11 @@ static void make_damaged(char dir[])
 	buf_deinit(&text);
 }
 
-/* Others make room for a model that cannot be loaded all the same, and not again at once. */
+/* Others make room for a model that cannot be loaded all the same, and not again at once: they stay
+ * twice as long after each such failure, an hour at most. */
 static void test_damaged(void)
 {
+	static const int stay_min[] = {1, 2, 4, 8, 16, 32, 64, 64};
 	char dir[] = "/tmp/halod-damaged-XXXXXX", text[1000];
 	make_damaged(dir);
 	snprintf(text, sizeof text, "%s[model bad]\nmodel = %s\n", COMMON
@@ -231,26 +259,27 @@ static void test_damaged(void)
 	is_int(begin(text), OK, "two");
 	is_int(fleet_start(fleet, &fail), OK, "a start");
 	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
-	rows[1].n_waiting = 1;
-	fleet_need(fleet, &rows[1]);
-	ok(reaches(&rows[1], ROW_FAILED), "the other fails: %s", rows[1].why.text);
+	ok(ask_in_vain(&rows[1]), "the other fails: %s", rows[1].why.text);
 	is_int(rows[0].state, ROW_UNLOADED, "when the first has left memory");
-	rows[1].n_waiting = 0;
-	ok(ask(&rows[0]), "it comes back");
-	rows[1].state = ROW_UNLOADED; /* a while later */
-	rows[1].n_waiting = 1;
-	fleet_need(fleet, &rows[1]);
-	ok(reaches(&rows[1], ROW_FAILED), "the other fails again");
-	is_int(rows[0].state, ROW_LOADED, "and sends nobody away");
-	ok(strstr(rows[1].why.text, "not a number"), "for the same reason: %s", rows[1].why.text);
-	rows[1].n_waiting = 0;
+	for (size_t i = 0; i < ARRAY_LEN(stay_min); i++) {
+		ok(ask(&rows[0]), "it comes back");
+		pass(stay_min[i] * 60 - 30);
+		ok(ask_in_vain(&rows[1]), "the other fails again");
+		is_int(rows[0].state, ROW_LOADED, "and sends nobody away for %d min", stay_min[i]);
+		ok(strstr(rows[1].why.text, "not a number"), "for the same reason: %s",
+		   rows[1].why.text);
+		pass(30);
+		ok(ask_in_vain(&rows[1]), "then it is tried");
+		is_int(rows[0].state, ROW_UNLOADED, "and has room");
+	}
 	end();
 	snprintf(text, sizeof text, "rm -r %s", dir);
 	is_int(system(text), 0, "removed"); // NOLINT
 }
 
 /* A failure that room does not mend sends nobody away: neither one that comes when the memory is
- * planned, nor the next load of a model that had room beside others. */
+ * planned, nor the next load of a model that had room beside others. Clients that ask often do not
+ * make that longer. */
 static void test_stays(void)
 {
 	char dir[] = "/tmp/halod-damaged-XXXXXX", text[1000];
@@ -258,11 +287,8 @@ static void test_stays(void)
 		     MODEL("b", "mixtral") "expert_memory = 1K\n"), OK, "two");
 	is_int(fleet_start(fleet, &fail), OK, "a start");
 	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
-	rows[1].n_waiting = 1;
-	fleet_need(fleet, &rows[1]);
-	ok(reaches(&rows[1], ROW_FAILED), "a setting is wrong: %s", rows[1].why.text);
+	ok(ask_in_vain(&rows[1]), "a setting is wrong: %s", rows[1].why.text);
 	is_int(rows[0].state, ROW_LOADED, "the other stays");
-	rows[1].n_waiting = 0;
 	end();
 
 	make_damaged(dir);
@@ -271,19 +297,18 @@ static void test_stays(void)
 	is_int(begin(text), OK, "three");
 	is_int(fleet_start(fleet, &fail), OK, "a start");
 	ok(reaches(&rows[0], ROW_LOADED), "loads the first");
-	rows[1].n_waiting = 1;
-	fleet_need(fleet, &rows[1]);
-	ok(reaches(&rows[1], ROW_FAILED) && rows[0].state == ROW_LOADED,
-	   "a damaged one, with room beside it: %s", rows[1].why.text);
-	rows[1].n_waiting = 0;
+	for (int i = 0; i < 3; i++) {
+		ok(ask_in_vain(&rows[1]) && rows[0].state == ROW_LOADED,
+		   "a damaged one, with room beside it: %s", rows[1].why.text);
+		pass(10);
+	}
 	ok(ask(&rows[2]) && rows[0].state == ROW_LOADED, "another takes the room");
-	rows[1].state = ROW_UNLOADED; /* a while later */
-	rows[1].n_waiting = 1;
-	fleet_need(fleet, &rows[1]);
-	ok(reaches(&rows[1], ROW_FAILED) && strstr(rows[1].why.text, "not a number"),
+	pass(20);
+	ok(ask_in_vain(&rows[1]) && strstr(rows[1].why.text, "not a number"),
 	   "it fails for the same reason: %s", rows[1].why.text);
 	ok(rows[0].state == ROW_LOADED && rows[2].state == ROW_LOADED, "and both stay");
-	rows[1].n_waiting = 0;
+	pass(30);
+	ok(ask_in_vain(&rows[1]) && rows[0].state == ROW_UNLOADED, "for a minute");
 	end();
 	snprintf(text, sizeof text, "rm -r %s", dir);
 	is_int(system(text), 0, "removed"); // NOLINT
@@ -343,10 +368,7 @@ static void test_faults(void)
 	ok(strstr(rows[0].why.text, "the model `a` cannot be loaded: none: ") != NULL,
 	   "clients are not told its folder: %s", rows[0].why.text);
 	ok(ask(&rows[1]), "another comes");
-	rows[2].n_waiting = 1;
-	fleet_need(fleet, &rows[2]);
-	ok(reaches(&rows[2], ROW_FAILED), "one that could not have its memory alone either");
-	rows[2].n_waiting = 0;
+	ok(ask_in_vain(&rows[2]), "one that could not have its memory alone either");
 	is_int(rows[1].state, ROW_LOADED, "sends nobody away");
 	ok(strstr(rows[2].why.text, "kv_cache does not fit") != NULL, "is told: %s",
 	   rows[2].why.text);
@@ -391,10 +413,7 @@ static void test_listener(void)
 	snprintf(to, sizeof to, "%s/" GOLDEN "olmo2", top);
 	if (unlink(link) != 0 || symlink(to, link) != 0)
 		exit(99);
-	rows[2].n_waiting = 1;
-	fleet_need(fleet, &rows[2]);
-	ok(reaches(&rows[2], ROW_FAILED), "a listener that hears nothing is not loaded");
-	rows[2].n_waiting = 0;
+	ok(ask_in_vain(&rows[2]), "a listener that hears nothing is not loaded");
 	ok(strstr(rows[2].why.text, "hears nothing"), "is told: %s", rows[2].why.text);
 	ok(metric_get_by(METRIC_MODEL_UNLOADS, "room") == n && rows[0].state == ROW_LOADED,
 	   "and sends nobody away");
