@@ -2,9 +2,7 @@
  *
  * The settings of Falcon-H1: where its multipliers go.
  */
-#include "base/alloc.h"
-#include "model/model_config.h"
-#include "tests/tap.h"
+#include "tests/unit/model/config_text.h"
 
 #define FALCON "\"model_type\":\"falcon_h1\",\"num_hidden_layers\":3,\"hidden_size\":64," \
 	"\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16," \
@@ -12,19 +10,6 @@
 	"\"rope_theta\":100000000000.0,\"intermediate_size\":96,\"mamba_n_heads\":6," \
 	"\"mamba_d_state\":32"
 #define SPACE ",\"mamba_d_ssm\":48,\"mamba_d_head\":8,\"mamba_norm_before_gate\":false"
-
-static struct arena arena;
-static struct model_config c;
-static struct fail fail;
-
-static enum status read_config(const char *text)
-{
-	json_t *root = json_loads(text, 0, NULL);
-	fail = (struct fail){0};
-	enum status st = model_config_read(root, &arena, &c, &fail);
-	json_decref(root);
-	return st;
-}
 
 static void test_plain(void)
 {
