@@ -159,15 +159,6 @@ enum status delta_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
-/* Where the operations find what the projections of t tokens left. */
-struct delta_views {
-	void *qkvz;
-	float *ba, *sums;
-	struct head_view qkv[3], z, b, a;
-	const float *low[3]; /* of qkv: causal_conv_args.low */
-	int n_parts;
-};
-
 static void find_fused_ba(const struct delta *a, struct delta_views *out)
 {
 	int32_t hk = a->n_k_heads, hv = a->n_v_heads, each = hv / hk;
@@ -297,29 +288,27 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 	return a->is_sharp ? sum_up(g, a, t, f, fail) : OK;
 }
 
-/* Runs the recurrence of t tokens, whose views are f, into y. ids: where states are read and
- * written. norm: of y, or NULL. beside: products that the recurrence needs, or NULL. */
-static enum status recur(struct graph *g, const struct delta *a,
-			 const struct delta_views *f, const struct graph_ids *ids, int32_t t,
-			 int32_t n_seq, const struct gated_norm_args *norm,
-			 const struct linear_args *beside, struct fail *fail)
+enum status delta_recur(struct graph *g, const struct delta *a, const struct delta_views *f,
+			const struct delta_tokens *x, struct fail *fail)
 {
 	const struct delta_scratch *r = &g->delta;
+	const struct graph_ids *ids = x->ids;
+	int32_t t = x->n_tok;
 	profile_enter(g->b->profile, PROFILE_DELTA);
 	profile_bytes(g->b->profile, PROFILE_DELTA,
-		      (double)n_seq * a->n_v_heads * a->k_dim * a->v_dim *
+		      (double)x->n_seq * a->n_v_heads * a->k_dim * a->v_dim *
 			      (double)sizeof(float));
-	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = a->conv_width,
+	RUN(causal_conv, .n_tok = t, .n_seq = x->n_seq, .width = a->conv_width,
 	    .n_parts = f->n_parts, .part = {f->qkv[0], f->qkv[1], f->qkv[2]},
 	    .low = {f->low[0], f->low[1], f->low[2]}, .low_scale = 1 / RMS_NORM_LOW,
-	    .weight = a->conv, .first_tok = ids->first_tok, .states = ids->states,
-	    .state = a->conv_state, .y = r->mixed, .beside = beside);
-	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = a->n_k_heads,
-	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
-	    .v_dim = a->v_dim, .heads_tiled = a->heads_tiled, .qkv = r->mixed,
-	    .a = f->a, .b = f->b,
-	    .decay = a->decay, .dt_bias = a->dt_bias, .first_tok = ids->first_tok,
-	    .states = ids->states, .state = a->state, .y = r->y, .norm = norm);
+	    .weight = a->conv, .bias = a->conv_bias, .first_tok = ids->first_tok,
+	    .states = ids->states, .state = a->conv_state, .y = r->mixed, .beside = x->beside);
+	RUN(delta_rule, .n_tok = t, .n_seq = x->n_seq, .n_k_heads = a->n_k_heads,
+	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim, .v_dim = a->v_dim,
+	    .heads_tiled = a->heads_tiled, .by_channel = a->kind == DELTA_KDA, .qkv = r->mixed,
+	    .a = f->a, .b = f->b, .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip,
+	    .a_scale = a->by.a, .first_tok = ids->first_tok, .states = ids->states,
+	    .state = a->state, .y = r->y, .norm = x->norm);
 	return OK;
 }
 
@@ -336,9 +325,10 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 		.is_sigmoid = a->is_sigmoid};
 	struct linear_args beside;
 	enum status st = project(g, l, t, x->norm, &f, &beside, fail);
+	const struct delta_tokens all = {.ids = &s->ids, .n_tok = t, .n_seq = s->b->n_seq,
+					 .norm = &norm, .beside = beside.n_out ? &beside : NULL};
 	if (st == OK)
-		st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm,
-			   beside.n_out ? &beside : NULL, fail);
+		st = delta_recur(g, a, &f, &all, fail);
 	if (st != OK)
 		return st;
 	profile_enter(g->b->profile, PROFILE_OUT);
@@ -346,22 +336,30 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 			 fail);
 }
 
-void delta_skip(struct head_view *v, int32_t first, size_t element)
+/* Moves a view on by `first` tokens, of elements of so many bytes. */
+static void skip_tokens(struct head_view *v, int32_t first, size_t element)
 {
 	v->p = (const char *)v->p + (size_t)first * (size_t)v->row * element;
+}
+
+enum status delta_again(struct graph *g, const struct delta *a, struct delta_views f,
+			const struct engine_replay *r, const struct graph_ids *ids,
+			struct fail *fail)
+{
+	for (int i = 0; i < f.n_parts; i++) {
+		skip_tokens(&f.qkv[i], r->first_tok,
+			    f.low[i] ? sizeof(float) : dtype_bytes(g->b->act_type));
+		if (f.low[i])
+			f.low[i] += (size_t)r->first_tok * (size_t)f.qkv[i].row;
+	}
+	skip_tokens(&f.a, r->first_tok, sizeof(float));
+	skip_tokens(&f.b, r->first_tok, sizeof(float));
+	return delta_recur(g, a, &f,
+			   &(struct delta_tokens){.ids = ids, .n_tok = r->n_tok, .n_seq = 1}, fail);
 }
 
 enum status delta_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail)
 {
-	struct delta_views f = delta_find(g, &l->delta, g->kept_tok, true);
-	for (int i = 0; i < f.n_parts; i++) {
-		delta_skip(&f.qkv[i], r->first_tok,
-				 f.low[i] ? sizeof(float) : dtype_bytes(g->b->act_type));
-		if (f.low[i])
-			f.low[i] += (size_t)r->first_tok * (size_t)f.qkv[i].row;
-	}
-	delta_skip(&f.a, r->first_tok, sizeof(float));
-	delta_skip(&f.b, r->first_tok, sizeof(float));
-	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, NULL, fail);
+	return delta_again(g, &l->delta, delta_find(g, &l->delta, g->kept_tok, true), r, ids, fail);
 }

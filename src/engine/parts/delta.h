@@ -97,8 +97,32 @@ enum status kda_replay(struct graph *g, const struct layer *l, const struct engi
 enum status mamba_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail) MUST_USE;
 
-/* Functions of delta.c that kda.c and mamba.c use too. decay: makes a->decay of the tensor `name`.
- * skip: moves a view on by `first` elements of so many bytes. */
+/* --- functions of delta.c that kda.c and mamba.c use too ------------------------------------- */
+
+/* Makes a->decay of the tensor `name`. */
 enum status delta_decay(struct graph *g, int i, const char *name, struct delta *a,
 			struct fail *fail) MUST_USE;
-void delta_skip(struct head_view *v, int32_t first, size_t element);
+
+/* Where the operations find what the projections of a step left. */
+struct delta_views {
+	void *qkvz; /* NULL in kda.c, as ba is: each product writes where its view reads */
+	float *ba, *sums;
+	struct head_view qkv[3], z, b, a;
+	const float *low[3]; /* of qkv: causal_conv_args.low */
+	int n_parts;         /* of qkv */
+};
+
+/* Tokens whose recurrence runs, in n_seq sequences; ids: where states are read and written. */
+struct delta_tokens {
+	const struct graph_ids *ids;
+	int32_t n_tok, n_seq;
+	const struct gated_norm_args *norm; /* of what the recurrence gives, or NULL */
+	const struct linear_args *beside;   /* products that it needs, or NULL */
+};
+/* Writes g->delta.y of what the views show. */
+enum status delta_recur(struct graph *g, const struct delta *a, const struct delta_views *f,
+			const struct delta_tokens *x, struct fail *fail) MUST_USE;
+/* The same for tokens of r, whose views begin as those of the step did. */
+enum status delta_again(struct graph *g, const struct delta *a, struct delta_views f,
+			const struct engine_replay *r, const struct graph_ids *ids,
+			struct fail *fail) MUST_USE;

@@ -86,13 +86,9 @@ enum status kda_alloc(struct graph *g, struct fail *fail)
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
-/* Where the operations find what the projections of t tokens left: q, k, v, z apart, and b, a. */
-struct kda_views {
-	struct head_view qkv[3], z, b, a;
-};
-
-static struct kda_views kda_find(const struct graph *g, const struct delta *a, int32_t t,
-				 bool keeps)
+/* q, k, v, z of t tokens are apart, and so are b, a. */
+static struct delta_views kda_find(const struct graph *g, const struct delta *a, int32_t t,
+				   bool keeps)
 {
 	int32_t keys = a->n_k_heads * a->k_dim, n_v = a->n_v_heads * a->v_dim, hv = a->n_v_heads;
 	int32_t n = delta_steps(a);
@@ -100,8 +96,9 @@ static struct kda_views kda_find(const struct graph *g, const struct delta *a, i
 	const char *q = keeps ? a->kept_qkvz : g->delta.qkvz;
 	const float *b = keeps ? a->kept_ba : g->delta.ba;
 	const char *k = q + tok * (size_t)keys * act, *v = k + tok * (size_t)keys * act;
-	return (struct kda_views){
+	return (struct delta_views){
 		.qkv = {{q, keys, 1, keys, keys}, {k, keys, 1, keys, keys}, {v, n_v, 1, n_v, n_v}},
+		.n_parts = 3,
 		.z = {v + tok * (size_t)n_v * act, n_v, 1, n_v, n_v},
 		.b = {b, hv, 1, hv, hv}, .a = {b + tok * (size_t)hv, n, 1, n, n}};
 }
@@ -113,7 +110,7 @@ static void *at(const struct head_view *v)
 }
 
 static enum status project(struct graph *g, const struct delta *a, int32_t t,
-			   const struct rms_norm_args *norm, const struct kda_views *f,
+			   const struct rms_norm_args *norm, const struct delta_views *f,
 			   struct fail *fail)
 {
 	const struct delta_scratch *r = &g->delta;
@@ -129,39 +126,19 @@ static enum status project(struct graph *g, const struct delta *a, int32_t t,
 	return OK;
 }
 
-static enum status recur(struct graph *g, const struct delta *a, const struct kda_views *f,
-			 const struct graph_ids *ids, int32_t t, int32_t n_seq,
-			 const struct gated_norm_args *norm, struct fail *fail)
-{
-	const struct delta_scratch *r = &g->delta;
-	profile_enter(g->b->profile, PROFILE_DELTA);
-	profile_bytes(g->b->profile, PROFILE_DELTA,
-		      (double)n_seq * a->n_v_heads * a->k_dim * a->v_dim *
-			      (double)sizeof(float));
-	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = a->conv_width, .n_parts = 3,
-	    .part = {f->qkv[0], f->qkv[1], f->qkv[2]}, .weight = a->conv,
-	    .first_tok = ids->first_tok, .states = ids->states, .state = a->conv_state,
-	    .y = r->mixed);
-	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = a->n_k_heads,
-	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim, .v_dim = a->v_dim, .by_channel = true,
-	    .qkv = r->mixed, .a = f->a, .b = f->b, .decay = a->decay, .dt_bias = a->dt_bias,
-	    .first_tok = ids->first_tok, .states = ids->states, .state = a->state, .y = r->y,
-	    .norm = norm);
-	return OK;
-}
-
 enum status kda_run(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    const struct delta_run *x, struct fail *fail)
 {
 	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok;
-	const struct kda_views f = kda_find(g, a, t, s->b->has_drafts);
+	const struct delta_views f = kda_find(g, a, t, s->b->has_drafts);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_v_heads, .dim = a->v_dim, .eps = a->gate_eps,
 		.x = r->y, .z = f.z, .weight = a->norm, .y = r->y, .is_sigmoid = true};
 	TRY(project(g, a, t, x->norm, &f, fail));
-	TRY(recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail));
+	TRY(delta_recur(g, a, &f, &(struct delta_tokens){
+		.ids = &s->ids, .n_tok = t, .n_seq = s->b->n_seq, .norm = &norm}, fail));
 	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, s, &(struct graph_add){.w = &a->out, .in = r->y, .next = x->next},
 			 fail);
@@ -170,10 +147,5 @@ enum status kda_run(struct graph *g, const struct layer *l, const struct graph_s
 enum status kda_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 		       const struct graph_ids *ids, struct fail *fail)
 {
-	struct kda_views f = kda_find(g, &l->delta, g->kept_tok, true);
-	for (int i = 0; i < 3; i++)
-		delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
-	delta_skip(&f.a, r->first_tok, sizeof(float));
-	delta_skip(&f.b, r->first_tok, sizeof(float));
-	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
+	return delta_again(g, &l->delta, kda_find(g, &l->delta, g->kept_tok, true), r, ids, fail);
 }

@@ -109,50 +109,22 @@ enum status mamba_load(struct graph *g, int i, struct fail *fail)
 	return st == OK ? delta_decay(g, i, "mamba.A_log", a, fail) : st;
 }
 
-/* Where the operations find what the projection of t tokens left: z, v, k, q in a row. */
-struct space_views {
-	void *rows;
-	float *steps;
-	struct head_view qkv[3], z, a;
-};
-
-static struct space_views mamba_find(const struct graph *g, const struct delta *a, bool keeps)
+/* qkvz has a row of z, v, k, q for each token, and ba has a. b is not read, so it is a too. */
+static struct delta_views mamba_find(const struct graph *g, const struct delta *a, bool keeps)
 {
 	int32_t keys = a->n_k_heads * a->k_dim, row = n_rows(a);
 	int32_t values = a->n_v_heads * a->v_dim, hv = a->n_v_heads;
 	size_t act = dtype_bytes(g->b->act_type);
-	const char *p = keeps ? a->kept_qkvz : g->delta.qkvz;
-	float *steps = keeps ? a->kept_ba : g->delta.ba;
-	const char *v = p + (size_t)values * act, *k = v + (size_t)values * act;
-	return (struct space_views){
-		.rows = (void *)(uintptr_t)p, .steps = steps,
+	void *qkvz = keeps ? a->kept_qkvz : g->delta.qkvz;
+	float *ba = keeps ? a->kept_ba : g->delta.ba;
+	const char *z = qkvz, *v = z + (size_t)values * act, *k = v + (size_t)values * act;
+	const struct head_view steps = {ba, hv, 1, hv, hv};
+	return (struct delta_views){
+		.qkvz = qkvz, .ba = ba,
 		.qkv = {{k + (size_t)keys * act, row, 1, keys, keys},
 			{k, row, 1, keys, keys},
 			{v, row, 1, values, values}},
-		.z = {p, row, 1, values, values}, .a = {steps, hv, 1, hv, hv}};
-}
-
-static enum status recur(struct graph *g, const struct delta *a,
-			 const struct space_views *f, const struct graph_ids *ids, int32_t t,
-			 int32_t n_seq, const struct gated_norm_args *norm,
-			 struct fail *fail)
-{
-	const struct delta_scratch *r = &g->delta;
-	profile_enter(g->b->profile, PROFILE_DELTA);
-	profile_bytes(g->b->profile, PROFILE_DELTA,
-		      (double)n_seq * a->n_v_heads * a->k_dim * a->v_dim *
-			      (double)sizeof(float));
-	RUN(causal_conv, .n_tok = t, .n_seq = n_seq, .width = a->conv_width, .n_parts = 3,
-	    .part = {f->qkv[0], f->qkv[1], f->qkv[2]}, .weight = a->conv,
-	    .bias = a->conv_bias, .first_tok = ids->first_tok, .states = ids->states,
-	    .state = a->conv_state, .y = r->mixed);
-	RUN(delta_rule, .n_tok = t, .n_seq = n_seq, .n_k_heads = a->n_k_heads,
-	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
-	    .v_dim = a->v_dim, .qkv = r->mixed, .a = f->a, .b = f->a,
-	    .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip, .a_scale = a->by.a,
-	    .first_tok = ids->first_tok, .states = ids->states, .state = a->state,
-	    .y = r->y, .norm = norm);
-	return OK;
+		.n_parts = 3, .z = {z, row, 1, values, values}, .b = steps, .a = steps};
 }
 
 enum status mamba_run(struct graph *g, const struct layer *l, const struct graph_step *s,
@@ -161,17 +133,16 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
 	int32_t t = s->b->n_tok, n_v = a->n_v_heads * a->v_dim;
-	const struct space_views f = mamba_find(g, a, s->b->has_drafts);
+	const struct delta_views f = mamba_find(g, a, s->b->has_drafts);
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_k_heads, .dim = n_v / a->n_k_heads,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
 		.gates_first = true, .skips_norm = a->skips_norm, .z_scale = a->by.z};
 	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
-	    .out = {{.w = &a->qkv, .y = f.rows},
-		    {.w = &a->a, .y = f.steps, .is_f32 = true}});
-	enum status st = recur(g, a, &f, &s->ids, t, s->b->n_seq, &norm, fail);
-	if (st != OK)
-		return st;
+	    .out = {{.w = &a->qkv, .y = f.qkvz},
+		    {.w = &a->a, .y = f.ba, .is_f32 = true}});
+	TRY(delta_recur(g, a, &f, &(struct delta_tokens){
+		.ids = &s->ids, .n_tok = t, .n_seq = s->b->n_seq, .norm = &norm}, fail));
 	profile_enter(g->b->profile, PROFILE_OUT);
 	return graph_add(g, l, s, &(struct graph_add){.w = &a->out, .in = r->y, .next = x->next},
 			 fail);
@@ -180,9 +151,5 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 enum status mamba_replay(struct graph *g, const struct layer *l, const struct engine_replay *r,
 			 const struct graph_ids *ids, struct fail *fail)
 {
-	struct space_views f = mamba_find(g, &l->delta, true);
-	for (int i = 0; i < 3; i++)
-		delta_skip(&f.qkv[i], r->first_tok, dtype_bytes(g->b->act_type));
-	delta_skip(&f.a, r->first_tok, sizeof(float));
-	return recur(g, &l->delta, &f, ids, r->n_tok, 1, NULL, fail);
+	return delta_again(g, &l->delta, mamba_find(g, &l->delta, true), r, ids, fail);
 }
