@@ -210,18 +210,6 @@ static struct engine_opts engine_opts_of(const struct align *a)
 		.model_key = "aligner_model", .ctx_key = "transcription_ctx"};
 }
 
-static enum status plan(struct align *a, struct memory_ledger *ledger, struct fail *fail)
-{
-	struct engine_opts eo = engine_opts_of(a);
-	eo.have = ledger ? &ledger->device : NULL;
-	/* The ledger measured memory before this backend existed. */
-	eo.beside = ledger ? ledger->device_taken + a->backend->own_bytes : 0;
-	enum status st = engine_plan(a->model, a->backend, &eo, &a->plan, fail);
-	if (st == OK && ledger)
-		memory_ledger_take(ledger, true, a->plan.taken + a->backend->own_bytes);
-	return st;
-}
-
 static enum status open_all(struct align *a, const struct align_opts *o, struct fail *fail)
 {
 	enum status st = model_open(o->dir, NULL, &a->model, fail);
@@ -235,7 +223,8 @@ static enum status open_all(struct align *a, const struct align_opts *o, struct 
 	if (st != OK)
 		return st;
 	a->n_ctx = MIN(MIN(o->n_ctx, ALIGN_MAX_CTX), a->model->config.max_ctx);
-	st = plan(a, o->ledger, fail);
+	const struct engine_opts eo = engine_opts_of(a);
+	st = engine_plan_beside(a->model, a->backend, &eo, o->ledger, &a->plan, fail);
 	if (st != OK)
 		return st;
 	const struct sound_opts so = {.model = a->model, .backend = o->tower, .ledger = o->ledger};
@@ -276,8 +265,7 @@ void align_destroy(struct align *a)
 {
 	if (!a)
 		return;
-	if (a->engine)
-		engine_destroy(a->engine);
+	engine_destroy(a->engine);
 	sound_destroy(a->sound);
 	backend_destroy(a->backend);
 	model_close(a->model);

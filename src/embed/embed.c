@@ -452,14 +452,8 @@ static struct engine_opts engine_opts_of(const struct embed *e)
 
 static enum status plan_engine(struct embed *e, const struct embed_opts *o, struct fail *fail)
 {
-	struct engine_opts eo = engine_opts_of(e);
-	eo.have = o->ledger ? &o->ledger->device : NULL;
-	/* The ledger measured memory before this backend existed. */
-	eo.beside = o->ledger ? o->ledger->device_taken + e->backend->own_bytes : 0;
-	enum status st = engine_plan(e->model, e->backend, &eo, &e->plan, fail);
-	if (st == OK && o->ledger)
-		memory_ledger_take(o->ledger, true, e->plan.taken + e->backend->own_bytes);
-	return st;
+	const struct engine_opts eo = engine_opts_of(e);
+	return engine_plan_beside(e->model, e->backend, &eo, o->ledger, &e->plan, fail);
 }
 
 static enum status open_model(struct embed *e, const struct embed_opts *o, struct fail *fail)
@@ -526,8 +520,7 @@ void embed_destroy(struct embed *e)
 {
 	if (!e)
 		return;
-	if (e->engine)
-		engine_destroy(e->engine);
+	engine_destroy(e->engine);
 	encoder_destroy(e->encoder);
 	embed_pool_deinit(&e->pool);
 	backend_destroy(e->backend);

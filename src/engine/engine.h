@@ -128,6 +128,11 @@ void engine_memory(struct backend *b, struct memory_have *out);
  * the model does not fit. */
 enum status engine_plan(struct model *m, struct backend *b, const struct engine_opts *o,
 			struct memory_plan *out, struct fail *fail) MUST_USE;
+/* The same beside what the ledger lists, which gets the bytes of this model and of its backend.
+ * Sets o's have and beside itself. l NULL: there is nothing else. */
+enum status engine_plan_beside(struct model *m, struct backend *b, const struct engine_opts *o,
+			       struct memory_ledger *l, struct memory_plan *out,
+			       struct fail *fail) MUST_USE;
 /* Checks every tensor the architecture needs and takes all memory. */
 enum status engine_create(struct model *m, struct backend *b,
 			  const struct engine_opts *o, struct engine **out,
@@ -137,7 +142,8 @@ enum status engine_create(struct model *m, struct backend *b,
 enum status engine_create_with(const struct engine_graph *g,
 			       const struct engine_opts *o, int n_pages,
 			       struct engine **out) MUST_USE;
-void engine_destroy(struct engine *e); /* not the model, not the backend: the caller frees them */
+/* Not the model, not the backend: the caller frees them. NULL is fine. */
+void engine_destroy(struct engine *e);
 
 int engine_n_ctx(const struct engine *e);      /* thread: any */
 int engine_n_vocab(const struct engine *e);    /* thread: any */

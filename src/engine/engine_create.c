@@ -313,6 +313,19 @@ enum status engine_plan(struct model *m, struct backend *b, const struct engine_
 	return st == OK ? plan_pages(m, b, family, &o, opts->n_ctx != 0, out, fail) : st;
 }
 
+enum status engine_plan_beside(struct model *m, struct backend *b, const struct engine_opts *opts,
+			       struct memory_ledger *l, struct memory_plan *out, struct fail *fail)
+{
+	struct engine_opts o = *opts;
+	o.have = l ? &l->device : NULL;
+	/* The ledger measured memory before this backend existed. */
+	o.beside = l ? l->device_taken + b->own_bytes : 0;
+	enum status st = engine_plan(m, b, &o, out, fail);
+	if (st == OK && l)
+		memory_ledger_take(l, true, out->taken + b->own_bytes);
+	return st;
+}
+
 static enum status open_disk(struct engine *e, const struct model *m, const struct backend *b,
 			     const struct engine_opts *o, struct fail *fail)
 {

@@ -13,6 +13,7 @@ struct load_watch {
 };
 
 struct memory_have;
+struct memory_ledger;
 struct memory_plan;
 struct lora;
 
