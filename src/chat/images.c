@@ -218,6 +218,8 @@ static void let_go(void *entry)
 	audio_deinit(&e->audio);
 	tower_view_unref(e->view);
 	e->view = NULL;
+	if (e->video)
+		buf_deinit(&e->video->first);
 }
 
 static size_t count_token(const struct ids *ids, int32_t token)

@@ -184,10 +184,16 @@ static enum status name_frame(struct images_entry *e, int frame, struct fail *fa
 	return why.code;
 }
 
+/* The file that was measured is handed on: a frame at an address is fetched once. */
 static enum status read_frame(const struct images *im, const struct images_entry *e, int frame,
 			      const struct images_use *use, struct buf *out, struct fail *fail)
 {
-	const struct videos_clip *v = e->video;
+	struct videos_clip *v = e->video;
+	if (frame == 0 && v->first.p) {
+		*out = v->first;
+		v->first = (struct buf){0};
+		return OK;
+	}
 	const struct images_entry one = {.form = v->is_list ? IMAGES_URL : IMAGES_BASE64,
 					 .source = v->frames[frame]};
 	return images_file(im, &one, use, out, fail);
@@ -197,18 +203,16 @@ enum status videos_measure(const struct images *im, struct images_entry *e,
 			   const struct images_use *use, struct fail *fail)
 {
 	struct videos_clip *v = e->video;
-	struct buf file = {0};
 	struct fail why = {0};
 	enum status st = OK;
 	if (e->frame == 0) {
-		st = read_frame(im, e, 0, use, &file, &why);
+		st = read_frame(im, e, 0, use, &v->first, &why);
 		if (st == OK)
-			st = vision_video_measure(im->m->vision, buf_str(&file), v->n, &v->clip,
-						  &why);
+			st = vision_video_measure(im->m->vision, buf_str(&v->first), v->n,
+						  &v->clip, &why);
 		if (st != OK)
 			st = name_frame(e, 0, &why);
 	}
-	buf_deinit(&file);
 	e->image = (struct engine_image){.n = v->clip.n};
 	if (st != OK && fail)
 		*fail = why;

@@ -12,6 +12,7 @@ struct videos_clip {
 	bool is_list;   /* of URLs: a fault names the frame by its place in the body */
 	double fps;     /* frames in a second of the video */
 	struct vision_clip clip; /* once it was measured */
+	struct buf first;        /* the first frame's file, from videos_measure to videos_look */
 };
 
 /* Is a part of this type video? */

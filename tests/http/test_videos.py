@@ -9,7 +9,8 @@ import re
 import tempfile
 
 from halod import SRCDIR, Halod, run
-from test_images import MODEL, VISION, chat, encoded, image, text, url, user
+from test_image_fetch import SERVER, answer
+from test_images import MODEL, VISION, chat, encoded, image, raw, text, url, user
 
 SHOWN = re.compile(r"<\|vision_start\|><\|(image|video)_pad\|><\|vision_end\|>")
 PAD = 506
@@ -123,6 +124,19 @@ def test_shapes(t, d):
     t.equal(chat(d, tool).status, 200, "the result of a tool may be a video")
 
 
+def test_fetched(t, d):
+    """Frames by their address, from a server of this test's own: each is fetched once."""
+    SERVER.rows.update({"/" + name: answer(raw(name)) for name in FRAMES})
+    far = {"type": "video", "video": [SERVER.url + "/" + name for name in FRAMES]}
+    near = chat(d, user(video(FRAMES), text("Where?")), logprobs=True).json
+    a = chat(d, user(far, text("Where?")), logprobs=True).json
+    t.equal(a["choices"][0]["logprobs"], near["choices"][0]["logprobs"], "answered as data URLs")
+    t.equal(SERVER.paths(), ["/" + name for name in FRAMES], "each frame is asked for once")
+    n = len(d.request("POST", "/tokenize", {"messages": user(far)}).json["tokens"])
+    t.ok(n > 30 and SERVER.paths()[3:] == ["/" + FRAMES[0]],
+         "to count tokens the first is enough", SERVER.paths())
+
+
 def test_refused(t, d):
     at = "messages[0].content[0]"
     good = url("rgb.png")
@@ -187,5 +201,6 @@ def test_blind(t, d):
 
 
 if __name__ == "__main__":
-    run([test_answers, test_qwen35, test_omni, test_cache, test_shapes, test_refused, test_blind],
-        model=MODEL, exact="yes", max_images=4, max_body="64M")
+    run([test_answers, test_qwen35, test_omni, test_cache, test_shapes, test_fetched, test_refused,
+         test_blind],
+        model=MODEL, exact="yes", max_images=4, max_body="64M", image_urls=SERVER.url + "/")
