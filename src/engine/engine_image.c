@@ -40,24 +40,27 @@ static int32_t word_of(const struct engine_image *m, int page_size, int at, int3
 	return (int32_t)(word | 1u << 31);
 }
 
-int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
-			  int32_t token)
+/* The first image of s that ends behind token `at`; NULL: none. */
+static const struct engine_image *image_from(const struct engine_seq *s, int at)
 {
 	int i = 0;
 	while (i < s->n_images && s->images[i].at + s->images[i].n <= at)
 		i++;
-	return word_of(i < s->n_images ? &s->images[i] : NULL, kvcache_page_size(e->kv), at, token);
+	return i < s->n_images ? &s->images[i] : NULL;
+}
+
+int32_t engine_image_word(const struct engine *e, const struct engine_seq *s, int at,
+			  int32_t token)
+{
+	return word_of(image_from(s, at), kvcache_page_size(e->kv), at, token);
 }
 
 int32_t engine_image_token(const struct engine *e, const struct engine_seq *s, int at,
 			   int32_t word)
 {
-	int i = 0;
-	while (i < s->n_images && s->images[i].at + s->images[i].n <= at)
-		i++;
-	if (word >= 0 || i == s->n_images || !e->image_rules)
+	const struct engine_image *m = image_from(s, at);
+	if (word >= 0 || !m || !e->image_rules)
 		return word;
-	const struct engine_image *m = &s->images[i];
 	if (m->at <= at)
 		return e->image_rules->token;
 	return (int32_t)(((uint32_t)word - hash_word(m, at - m->at)) & ~(1u << 31));
@@ -115,10 +118,8 @@ static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 /* The image of s to which token `at` belongs; NULL: none. */
 static const struct engine_image *image_at(const struct engine_seq *s, int at)
 {
-	for (int i = 0; i < s->n_images; i++)
-		if (s->images[i].at <= at && at < s->images[i].at + s->images[i].n)
-			return &s->images[i];
-	return NULL;
+	const struct engine_image *m = image_from(s, at);
+	return m && m->at <= at ? m : NULL;
 }
 
 void engine_image_place(struct engine *e, const struct engine_seq *s, int at, int t)
