@@ -110,9 +110,30 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 	return g->family->mix(g, &g->layers[g->n_layers], s, fail);
 }
 
-enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail)
+/* x: what the model's last norm reads. */
+static enum status fill_layer(struct graph *g, const struct graph_step *s, float *x,
+			      struct fail *fail)
 {
 	int32_t t = s->b->n_tok;
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
+	    .weight = g->out_norm, .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS));
+	return run_mixer(g, s, fail);
+}
+
+static enum status run_layer(struct graph *g, const struct graph_step *s, void **out,
+			     struct fail *fail)
+{
+	int32_t t = s->b->n_tok;
+	*out = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
+	TRY(run_mixer(g, s, fail));
+	TRY(g->family->feed(g, &g->layers[g->n_layers], s, fail));
+	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->x,
+	    .weight = g->mtp.out_norm, .y = *out);
+	return OK;
+}
+
+enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail)
+{
 	float *x = g->x;
 	if (!g->limits.mtp)
 		return OK;
@@ -120,11 +141,9 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 		return eagle_fill(g, s, fail);
 	profile_layer(g->b->profile, -1);
 	profile_enter(g->b->profile, PROFILE_HEAD);
-	if (!g->streams.count)
-		RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = x,
-		    .weight = g->out_norm, .y = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS));
 	g->x = g->mtp.x;
-	enum status st = g->streams.count ? mtp_streams_fill(g, s, fail) : run_mixer(g, s, fail);
+	enum status st = g->streams.count ? mtp_streams_fill(g, s, fail)
+					  : fill_layer(g, s, x, fail);
 	g->x = x;
 	return st;
 }
@@ -132,20 +151,11 @@ enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *f
 enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		    struct fail *fail)
 {
-	int32_t t = s->b->n_tok;
 	float *x = g->x;
 	if (g->limits.target)
 		return eagle_run(g, s, out, fail);
-	*out = mtp_hidden_at(g, ENGINE_HIDDEN_ROWS + g->limits.max_batch_tok);
 	g->x = g->mtp.x;
-	enum status st = g->streams.count ? mtp_streams_run(g, s, out, fail)
-					  : run_mixer(g, s, fail);
-	if (st == OK && !g->streams.count)
-		st = g->family->feed(g, &g->layers[g->n_layers], s, fail);
+	enum status st = (g->streams.count ? mtp_streams_run : run_layer)(g, s, out, fail);
 	g->x = x;
-	if (st != OK || g->streams.count)
-		return st;
-	RUN(rms_norm, .n_tok = t, .dim = g->c->d_model, .eps = g->c->norm_eps, .x = g->mtp.x,
-	    .weight = g->mtp.out_norm, .y = *out);
-	return OK;
+	return st;
 }
