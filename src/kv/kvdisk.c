@@ -71,7 +71,7 @@ static void start_threads(struct kvdisk *d)
 	d->has_writer = thread_start(&d->writer, "kv-write", kvdisk_io_writer, d) == 0;
 }
 
-static void make_rooms(struct kvdisk *d)
+static void make_staging(struct kvdisk *d)
 {
 	const struct kvdisk_opts *o = &d->o;
 	staging_create(&d->read_staging, &o->pinned, KVDISK_READ_BUFFERS, o->read_bytes);
@@ -94,7 +94,7 @@ enum status kvdisk_create(const struct kvdisk_opts *o, struct kvdisk **out, stru
 	d->last_read = &d->reads;
 	d->last_run = &d->runs;
 	kvindex_init(&d->index);
-	make_rooms(d);
+	make_staging(d);
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->wake_reader, NULL);
 	pthread_cond_init(&d->wake_writer, NULL);

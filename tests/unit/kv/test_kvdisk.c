@@ -188,7 +188,7 @@ static int read_at_once(struct kvdisk *d, const struct kvdisk_prompt *p, int n_r
 	return n_pinned;
 }
 
-static void test_rooms(const struct kvdisk_prompt *p)
+static void test_staging(const struct kvdisk_prompt *p)
 {
 	for (int n_may = 3; n_may >= 0; n_may -= 3) {
 		struct giver g = {.n_may = n_may};
@@ -252,7 +252,7 @@ int main(void)
 	unlink(path);
 	is_int(read_some(d, &p), 0, "a file that somebody has removed is missed, and no more");
 	kvdisk_destroy(d, 0);
-	test_rooms(&p);
+	test_staging(&p);
 	unlink(the_file(path, sizeof path));
 	chmod(dir, 0500);
 	rmdir(dir);
