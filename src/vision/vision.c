@@ -222,8 +222,11 @@ enum status vision_video_look(struct vision *v, struct vision_look_frames *f,
 	*out = NULL;
 	if (!hash_frames(f, hash))
 		return fail_set(fail, E_INTERNAL, "SHA-256 is not there");
+	if (tower_view_get(v->kept, key, out))
+		return OK;
 	pthread_mutex_lock(&v->lock);
 	enum status st = OK;
+	/* Another call may have made the view meanwhile. */
 	if (!tower_view_get(v->kept, key, out)) {
 		st = look_at_frames(v, f, hash, out, fail);
 		if (st == OK)
