@@ -120,7 +120,7 @@ struct conn {
 	enum status parsed;
 	bool has_ref; /* c->call still holds the reference meant for sched_submit */
 	bool is_offloaded;
-	bool may_see; /* api_may_see of the body: it may hold an image */
+	bool is_slow; /* while is_offloaded: it is counted in http->n_slow */
 	_Atomic bool is_gone; /* the client has gone: the worker need not finish */
 	struct request *request; /* NULL until submitted */
 	struct event *last; /* EVENT_DONE, while a worker computes the rest; else NULL */

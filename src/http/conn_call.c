@@ -17,8 +17,8 @@
 #include "base/work.h"
 #include "http/conn.h"
 
-/* Of the worker threads, so many may wait for the embedding model or compute images. The
- * others are left for bodies. */
+/* Of the worker threads, so many may wait for the embedding model, or compute images or times of
+ * words. The others are left for bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
 /* Which model is meant is read on the io thread in bodies of so many bytes: in 1 ms at most. */
@@ -27,9 +27,35 @@
 /* An answer is bounded by its tokens; only its memory is watched. */
 #define WORK_ANSWER SIZE_MAX
 
+/* --- workers ------------------------------------------------------------------ */
+
+/* Has a worker thread do the work; then done is called on io. Without http_opts.offload both are
+ * called here. */
+static void offload(struct conn *c, void (*work)(void *), void (*done)(void *), bool is_slow)
+{
+	const struct http_opts *o = &c->http->opts;
+	c->is_slow = is_slow;
+	c->http->n_slow += is_slow;
+	c->is_offloaded = true;
+	if (o->offload) {
+		conn_watch(c, true);
+		o->offload(o->offload_ctx, work, done, c);
+	} else {
+		work(c);
+		done(c);
+	}
+}
+
+/* What each `done` begins with: the worker has finished. */
+static void take_back(struct conn *c)
+{
+	c->is_offloaded = false;
+	if (c->http)
+		c->http->n_slow -= c->is_slow;
+}
+
 /* --- parse -------------------------------------------------------------------- */
 
-/* Runs on a worker thread; on io only where http_opts has no offload. */
 static void conn_call_parse(void *arg)
 {
 	struct conn *c = arg;
@@ -48,25 +74,23 @@ static void conn_call_parse(void *arg)
 	c->has_ref = c->parsed == OK && !c->route->text;
 }
 
-/* Is this a request for the embedding model or for the vision tower? */
-static bool is_slow(const struct conn *c)
+/* The body is parsed, or refused. */
+static void go_on(struct conn *c)
 {
-	return (c->route->flags & ROUTE_SLOW) || c->may_see;
-}
-
-/* On io, when the worker has finished the parse. */
-static void on_parsed(void *arg)
-{
-	struct conn *c = arg;
-	c->is_offloaded = false;
-	if (c->http)
-		c->http->n_slow -= is_slow(c);
-	if (!c->mhd)
-		conn_reap(c);
-	else if (c->state == CONN_STREAMING && c->end == END_NONE)
+	if (c->state == CONN_STREAMING && c->end == END_NONE)
 		call_submit(c);
 	else
 		conn_resume(c);
+}
+
+static void on_parsed(void *arg)
+{
+	struct conn *c = arg;
+	take_back(c);
+	if (c->mhd)
+		go_on(c);
+	else
+		conn_reap(c);
 }
 
 /* Copies what the worker needs of libmicrohttpd's memory. */
@@ -113,14 +137,12 @@ static void choose(struct conn *c)
 		row_wait(c);
 }
 
-/* Runs on a worker thread. */
 static void peek(void *arg) { (void)row_peek(arg); }
 
-/* On io, when the worker has found which model is meant. */
 static void on_peeked(void *arg)
 {
 	struct conn *c = arg;
-	c->is_offloaded = false;
+	take_back(c);
 	if (!c->mhd) {
 		conn_reap(c);
 		return;
@@ -148,36 +170,25 @@ void call_start(struct conn *c)
 		return;
 	}
 	conn_set_state(c, CONN_PARSING);
-	c->is_offloaded = true;
-	conn_watch(c, true);
-	c->http->opts.offload(c->http->opts.offload_ctx, peek, on_peeked, c);
+	offload(c, peek, on_peeked, false);
 }
 
 void call_begin(struct conn *c)
 {
-	const struct http_opts *o = &c->http->opts;
+	const unsigned flags = c->route->flags;
 	row_hold(c);
 	c->api = c->row->api;
 	if (c->state != CONN_STREAMING && c->state != CONN_PARSING)
 		conn_set_state(c, CONN_PARSING);
-	c->may_see = !(c->route->flags & ROUTE_FORM) &&
-		     api_may_see(c->api, buf_str(&c->body.buf));
-	bool is_crowded = o->offload && is_slow(c) && c->http->n_slow >= MAX_SLOW;
-	if (is_crowded)
+	/* Is it for the embedding model, or may it be for the vision tower? */
+	bool is_slow = (flags & ROUTE_SLOW) || (!(flags & ROUTE_FORM) &&
+						api_may_see(c->api, buf_str(&c->body.buf)));
+	if (is_slow && c->http->n_slow >= MAX_SLOW) {
 		c->parsed = fail_default(&c->fail, E_QUEUE_FULL);
-	else if (!o->offload)
-		conn_call_parse(c);
-	if (is_crowded || !o->offload) {
-		if (c->state == CONN_STREAMING)
-			call_submit(c);
-		else
-			conn_resume(c);
-		return;
+		go_on(c);
+	} else {
+		offload(c, conn_call_parse, on_parsed, is_slow);
 	}
-	c->http->n_slow += is_slow(c);
-	c->is_offloaded = true;
-	conn_watch(c, true);
-	o->offload(o->offload_ctx, conn_call_parse, on_parsed, c);
 }
 
 /* --- submit -------------------------------------------------------------------- */
@@ -320,32 +331,25 @@ static void settle(struct conn *c, const struct work_budget *work)
 		conn_resume(c);
 }
 
-/* Runs on a worker thread; on io only where http_opts has no offload. */
 static void conn_call_rest(void *arg)
 {
 	struct conn *c = arg;
-	c->parsed = api_call_rest(c->call, &c->fail);
-	if (c->parsed != OK) {
+	if (api_call_rest(c->call, &c->last->fail) != OK)
 		c->last->kind = EVENT_FAILED;
-		c->last->fail = c->fail;
-	}
 }
 
-/* On io, when the worker has finished the rest. */
 static void on_rest(void *arg)
 {
 	struct conn *c = arg;
 	struct event *last = c->last;
 	struct work_budget work;
-	c->is_offloaded = false;
+	take_back(c);
 	c->last = NULL;
 	if (!c->http) { /* nobody is left to answer */
 		event_destroy(last);
-		c->is_submitted = false;
 		conn_reap(c);
 		return;
 	}
-	c->http->n_slow--;
 	work_begin(&work, WORK_ANSWER);
 	pass(c, last);
 	work_end();
@@ -353,22 +357,11 @@ static void on_rest(void *arg)
 }
 
 /* True: e is the last event, and waits for what is left to compute. */
-static bool leaves_rest(struct conn *c, struct event *e, const struct work_budget *work)
+static bool leaves_rest(const struct conn *c, const struct event *e,
+			const struct work_budget *work)
 {
-	const struct http_opts *o = &c->http->opts;
-	if (e->kind != EVENT_DONE || c->has_failed || work->has_no_memory ||
-	    c->state == CONN_GONE || !api_call_has_rest(c->call))
-		return false;
-	c->last = e;
-	if (!o->offload) {
-		conn_call_rest(c);
-		c->last = NULL;
-		return false;
-	}
-	c->http->n_slow++;
-	c->is_offloaded = true;
-	o->offload(o->offload_ctx, conn_call_rest, on_rest, c);
-	return true;
+	return e->kind == EVENT_DONE && !c->has_failed && !work->has_no_memory &&
+	       c->state != CONN_GONE && api_call_has_rest(c->call);
 }
 
 void call_drain(struct conn *c)
@@ -380,6 +373,10 @@ void call_drain(struct conn *c)
 		pass(c, e);
 	work_end();
 	settle(c, &work);
+	if (!e)
+		return; /* c may be gone */
+	c->last = e;
+	offload(c, conn_call_rest, on_rest, true);
 }
 
 /* --- end ------------------------------------------------------------------------- */

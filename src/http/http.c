@@ -371,7 +371,7 @@ static void reap_rest(struct http *h)
 		c->is_submitted = false;
 		if (c->is_offloaded) {
 			LIST_REMOVE(c, link);
-			c->http = NULL; /* the worker frees it in on_parsed */
+			c->http = NULL; /* it is freed when the worker is done */
 			c->body.total = NULL;
 		} else {
 			conn_reap(c);

@@ -47,7 +47,7 @@ struct http {
 	LIST_HEAD(, conn) conns;
 	int n_socks, n_refused_socks; /* clients let in; clients that only get their refusal */
 	char own_name[256], full_name[256]; /* of this machine; full_name: "" if unknown */
-	int n_slow;             /* requests for embeddings or images, on worker threads */
+	int n_slow;             /* conns that wait for a worker and are slow: see MAX_SLOW */
 	int n_active;           /* conns whose headers have come */
 	struct recent *recent;  /* statistics of the last ten minutes */
 	struct page_root root;
