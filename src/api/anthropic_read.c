@@ -50,10 +50,10 @@ static enum status read_type(const struct json_node *at, struct str *out,
 }
 
 static enum status fail_block(const struct json_node *at, struct str kind,
-			      struct fail *fail)
+			      const struct chat_model *m, struct fail *fail)
 {
 	struct json_node type = json_read_get(at, "type");
-	return dialect_fail_type(&type, kind, fail);
+	return dialect_fail_type(&type, kind, m, fail);
 }
 
 static void add_said(json_t *messages, const char *role, struct str text,
@@ -155,7 +155,7 @@ static enum status read_user(const struct json_node *content, json_t *messages,
 		} else if (str_is(kind, "image")) {
 			st = dialect_read_block(&block, to, &said, fail);
 		} else {
-			st = fail_block(&block, kind, fail);
+			st = fail_block(&block, kind, to->model, fail);
 		}
 	}
 	flush_user(&said, messages, content->up, to);
@@ -265,7 +265,7 @@ static enum status read_assistant_block(const struct json_node *block,
 		return OK; /* encrypted for Anthropic's servers: not shown to the model */
 	bool is_thinking = str_is(kind, "thinking");
 	if (!is_thinking && !str_is(kind, "text"))
-		return fail_block(block, kind, fail);
+		return fail_block(block, kind, NULL, fail);
 	st = json_read_need_text(block, is_thinking ? "thinking" : "text", &s, fail);
 	if (st == OK)
 		add_text(is_thinking ? &t->thinking : &t->text, s);

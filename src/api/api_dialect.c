@@ -2,6 +2,7 @@
 #include "api/api_dialect.h"
 
 #include "base/alloc.h"
+#include "chat/messages.h"
 #include "chat/sounds.h"
 
 #define MAX_BLOCKS 10000
@@ -95,17 +96,21 @@ json_t *dialect_message(const char *role, struct str text)
 }
 
 enum status dialect_fail_type(const struct json_node *type, struct str kind,
-			      struct fail *fail)
+			      const struct chat_model *m, struct fail *fail)
 {
-	kind = json_read_clip(kind, 40);
-	return json_read_fail(type, fail, "is \"%.*s\": this model reads text only",
-			      (int)kind.n, kind.p);
+	const struct str shown = json_read_clip(kind, 40);
+	if (m && messages_takes(m, kind))
+		return json_read_fail(type, fail, "is \"%.*s\": send it to "
+				      "/v1/chat/completions, which takes such parts",
+				      (int)shown.n, shown.p);
+	return json_read_fail(type, fail, "is \"%.*s\": this model reads %s only",
+			      (int)shown.n, shown.p, m ? messages_kinds(m) : "text");
 }
 
 /* Reads one block of text. The APIs name such blocks differently, and a client that speaks
- * several APIs mixes the names in its history. */
-static enum status read_block(const struct json_node *at, struct buf *out,
-			      struct fail *fail)
+ * several APIs mixes the names in its history. m: as in dialect_fail_type. */
+static enum status read_block(const struct json_node *at, const struct chat_model *m,
+			      struct buf *out, struct fail *fail)
 {
 	static const char *const kinds[] = {"text", "input_text", "output_text",
 					    "reasoning_text", "summary_text"};
@@ -120,7 +125,7 @@ static enum status read_block(const struct json_node *at, struct buf *out,
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		is_text |= str_is(kind, kinds[i]);
 	if (!is_text)
-		return dialect_fail_type(&type, kind, fail);
+		return dialect_fail_type(&type, kind, m, fail);
 	struct json_node words = json_read_get(at, is_refusal ? "refusal" : "text");
 	st = json_read_need_str(&words, &text, fail);
 	if (st == OK && out->n)
@@ -141,7 +146,7 @@ enum status dialect_read_texts(const struct json_node *at, struct buf *out,
 	enum status st = json_read_list(at, MAX_BLOCKS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node block = json_read_item(at, i);
-		st = read_block(&block, out, fail);
+		st = read_block(&block, NULL, out, fail);
 	}
 	return st;
 }
@@ -278,7 +283,7 @@ enum status dialect_read_block(const struct json_node *at, struct dialect_body *
 		add_audio(b, c, at);
 		return OK;
 	}
-	enum status st = read_block(at, &text, fail);
+	enum status st = read_block(at, b->model, &text, fail);
 	if (st == OK)
 		dialect_add_text(c, buf_str(&text));
 	buf_deinit(&text);

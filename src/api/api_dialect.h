@@ -144,6 +144,7 @@ void dialect_content_deinit(struct dialect_content *c);
 /* A new {"role": role, "content": …} with the content taken from c. */
 json_t *dialect_message_of(const char *role, struct dialect_content *c);
 
-/* Refuses a content block of a kind that the model cannot be shown. */
+/* Refuses a content block of this kind, and says what the model takes. m NULL: only text may be at
+ * this place. */
 enum status dialect_fail_type(const struct json_node *type, struct str kind,
-			      struct fail *fail);
+			      const struct chat_model *m, struct fail *fail);

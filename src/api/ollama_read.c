@@ -20,6 +20,7 @@
 #include "api/fields.h"
 #include "base/alloc.h"
 #include "base/work.h"
+#include "chat/messages.h"
 
 #define MAX_MESSAGES 10000
 #define MAX_CALLS 1024
@@ -211,7 +212,8 @@ static enum status read_images(const struct json_node *list, struct dialect_body
 	size_t n;
 	enum status st = json_read_list(list, MAX_IMAGES, &n, fail);
 	if (st == OK && n && !to->model->vision)
-		return json_read_fail(list, fail, "has images: this model reads text only");
+		return json_read_fail(list, fail, "has images: this model reads %s only",
+				      messages_kinds(to->model));
 	for (size_t i = 0; st == OK && i < n; i++) {
 		struct json_node at = json_read_item(list, i);
 		struct buf url = {0};

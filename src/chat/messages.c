@@ -35,8 +35,7 @@ static bool is_image_kind(struct str kind)
 	return str_is(kind, "image_url") || str_is(kind, "input_image");
 }
 
-/* What a model's messages may have. */
-static const char *all_kinds(const struct chat_model *m)
+const char *messages_kinds(const struct chat_model *m)
 {
 	static const char *const words[] = {"text", "text and images", "text and audio",
 					    "text, images and audio", "text, images and video",
@@ -126,6 +125,11 @@ static enum images_kind media_kind(const struct chat_model *m, struct str kind)
 	return m->sound && sounds_is_kind(kind) ? IMAGES_SOUND : IMAGES_KINDS;
 }
 
+bool messages_takes(const struct chat_model *m, struct str kind)
+{
+	return media_kind(m, kind) != IMAGES_KINDS;
+}
+
 static enum status refuse_role(const struct json_node *type, enum images_kind kind,
 			       struct fail *fail)
 {
@@ -160,7 +164,7 @@ static enum status read_parts(const struct json_node *at, struct conversation *c
 {
 	size_t n;
 	const struct chat_model *m = c->o->images->m;
-	const char *kinds = sees ? all_kinds(m) : "text";
+	const char *kinds = sees ? messages_kinds(m) : "text";
 	enum status st = json_read_list(at, MAX_PARTS, &n, fail);
 	for (size_t i = 0; i < n && st == OK; i++) {
 		struct json_node part = json_read_item(at, i);

@@ -24,6 +24,11 @@ struct messages_opts {
 enum status messages_read(const struct json_node *at, const struct messages_opts *o,
 			  struct jinja_value **out, struct fail *fail) MUST_USE;
 
+/* What a model's messages may have, as in "text and images". */
+const char *messages_kinds(const struct chat_model *m);
+/* Is a part of this type an image, a sound or a video that the model takes? */
+bool messages_takes(const struct chat_model *m, struct str kind);
+
 /* Checks a tool or a tool call: an object with a `function` that has a `name`. */
 enum status messages_check_function(const struct json_node *holder,
 				    struct fail *fail) MUST_USE;

@@ -185,6 +185,17 @@ def test_refused(t, d):
          error["param"] == "messages", "a video that is longer than the context", long.body)
 
 
+def test_other_apis(t, d):
+    """They have no words for video, and say who has."""
+    for path, more in (("/v1/responses", {}), ("/v1/messages", {"max_tokens": 1})):
+        for part, words in ((video(FRAMES), "send it to /v1/chat/completions"),
+                            ({"type": "film"}, "reads text, images and video only")):
+            key = "input" if path == "/v1/responses" else "messages"
+            a = d.request("POST", path, {key: user(part, text("?")), **more})
+            t.ok(a.status == 400 and words in a.json["error"]["message"],
+                 "%s, %s: %s" % (path, part["type"], words), a.body)
+
+
 def test_blind(t, d):
     """A model that sees images alone, and a template that shows no video."""
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as f:
@@ -202,5 +213,5 @@ def test_blind(t, d):
 
 if __name__ == "__main__":
     run([test_answers, test_qwen35, test_omni, test_cache, test_shapes, test_fetched, test_refused,
-         test_blind],
+         test_other_apis, test_blind],
         model=MODEL, exact="yes", max_images=4, max_body="64M", image_urls=SERVER.url + "/")
