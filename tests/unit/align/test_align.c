@@ -11,45 +11,31 @@
 #include "align/align.h"
 #include "align/align_times.h"
 #include "base/alloc.h"
-#include "base/file.h"
 #include "tests/tap.h"
+#include "tests/unit/vision/golden.h"
 
 #define GOLDEN "tests/golden/vision/"
 #define TOLERANCE 1e-4 /* of logits, exact */
 
-enum { N_MELS = 128, CLASSES = 100, TIME = 510 };
+enum { CLASSES = 100, TIME = 510 };
 
 static const struct backend_opts exact = {.name = "cpu", .n_threads = 2, .exact = true};
 
-static json_t *read_golden(const char *name)
+static json_t *read_cases(const char *name)
 {
-	struct buf b = {0};
-	struct fail fail = {0};
-	char *path = xasprintf(GOLDEN "%s/align.json", name);
-	if (file_read(tap_src(path), 1 << 22, &b, &fail) != OK) {
-		printf("Bail out! %s\n", fail.text);
-		exit(1);
-	}
+	char *dir = xasprintf(GOLDEN "%s", name);
+	struct buf b = golden_read(dir, "align.json");
 	json_t *root = json_loadb(b.p, b.n, 0, NULL);
 	buf_deinit(&b);
-	free(path);
+	free(dir);
 	return root;
-}
-
-/* The spectrogram of make_omni.py: (N_MELS, n). */
-static float *make_mel(int32_t n)
-{
-	float *mel = xmalloc((size_t)n * N_MELS * sizeof *mel);
-	for (uint32_t i = 0; i < (uint32_t)n * N_MELS; i++)
-		mel[i] = (float)(i * 2654435761U >> 16) / 32768 - 1;
-	return mel;
 }
 
 static struct tower_view *hear(struct sound *s, int32_t n)
 {
 	struct fail fail = {0};
 	struct tower_view *w = NULL;
-	float *mel = make_mel(n);
+	float *mel = golden_mel(n);
 	if (sound_hear(s, &(struct sound_clip){.mel = mel, .n_frames = n}, &w, &fail) != OK)
 		ok(false, "%d frames: %s", (int)n, fail.text);
 	free(mel);
@@ -225,7 +211,7 @@ static double worst_logit(const char *name, const json_t *cases)
 
 static void test_model(const char *name)
 {
-	json_t *all = read_golden(name);
+	json_t *all = read_cases(name);
 	const json_t *cases = json_object_get(all, "cases"), *c;
 	struct align *a = need(name, 4096);
 	size_t i;
@@ -293,7 +279,7 @@ static void test_no_text(void)
 
 int main(void)
 {
-	json_t *all = read_golden("qwen3aligner");
+	json_t *all = read_cases("qwen3aligner");
 	test_words(all);
 	test_mended(all);
 	json_decref(all);

@@ -18,6 +18,7 @@
 #include "sound/sound_config.h"
 #include "sound/sound_tower.h"
 #include "tests/tap.h"
+#include "tests/unit/vision/golden.h"
 #include "vision/vision.h"
 
 #define GOLDEN "tests/golden/vision/"
@@ -27,32 +28,10 @@
 #define ROUGH 0.05     /* fast */
 #define HALVES 0.01    /* of the largest number: rows of a tower with activations in halves */
 
-enum { N_MELS = 128, WIDTH = 32, VOCAB = 512, MAX_SEEN = 4, MAX_TOK = 256 };
+enum { WIDTH = 32, VOCAB = 512, MAX_SEEN = 4, MAX_TOK = 256 };
 
 /* Frames of the clips in heard.f32. */
 static const int32_t frames[] = {1, 9, 57, 99, 100, 101, 130, 460, 1010};
-
-static struct buf read_golden(const char *folder, const char *name)
-{
-	struct buf b = {0};
-	struct fail fail = {0};
-	char *path = xasprintf("%s/%s", folder, name);
-	if (file_read(tap_src(path), 1 << 22, &b, &fail) != OK) {
-		printf("Bail out! %s\n", fail.text);
-		exit(1);
-	}
-	free(path);
-	return b;
-}
-
-/* The spectrogram of make_omni.py: (N_MELS, n). */
-static float *make_mel(int32_t n)
-{
-	float *mel = xmalloc((size_t)n * N_MELS * sizeof *mel);
-	for (uint32_t i = 0; i < (uint32_t)n * N_MELS; i++)
-		mel[i] = (float)(i * 2654435761U >> 16) / 32768 - 1;
-	return mel;
-}
 
 /* The HIP runtime that runs kernels on fibers; "": it is not built. */
 static const char *fibers(void)
@@ -117,7 +96,7 @@ static struct tower_view *hear(struct sound *s, int32_t n)
 {
 	struct fail fail = {0};
 	struct tower_view *w = NULL;
-	float *mel = make_mel(n);
+	float *mel = golden_mel(n);
 	if (sound_hear(s, &(struct sound_clip){.mel = mel, .n_frames = n}, &w, &fail) != OK)
 		ok(false, "%d frames: %s", (int)n, fail.text);
 	free(mel);
@@ -127,7 +106,7 @@ static struct tower_view *hear(struct sound *s, int32_t n)
 /* is_share: most is a share of the largest number. */
 static void test_rows(struct rig *r, const char *how, double most, bool is_share)
 {
-	struct buf b = read_golden(r->dir, "heard.f32");
+	struct buf b = golden_read(r->dir, "heard.f32");
 	const float *want = (const float *)(const void *)b.p;
 	size_t at = 0;
 	double worst = 0, largest = 0;
@@ -165,7 +144,7 @@ struct prompt {
 
 static struct tower_view *see(struct rig *r, const char *file)
 {
-	struct buf b = read_golden(IMAGES, file);
+	struct buf b = golden_read(IMAGES, file);
 	struct tower_view *w = NULL;
 	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, NULL) != OK)
 		ok(false, "%s is seen", file);
@@ -250,7 +229,7 @@ static double logprob(const float *row, int32_t id)
 
 static json_t *read_cases(const struct rig *r)
 {
-	struct buf text = read_golden(r->dir, "hear.json");
+	struct buf text = golden_read(r->dir, "hear.json");
 	json_t *all = json_loads(text.p, 0, NULL);
 	buf_deinit(&text);
 	return all;
@@ -328,7 +307,7 @@ struct listener {
 static void *listen_in(void *arg)
 {
 	struct listener *l = arg;
-	float *mel = make_mel(l->n);
+	float *mel = golden_mel(l->n);
 	/* Owners of their own, so that nobody's view is found. */
 	const struct sound_clip c = {.mel = mel, .n_frames = l->n, .owner = (uint64_t)l->n};
 	if (sound_hear(l->r->s, &c, &l->w, NULL) != OK)
@@ -363,7 +342,7 @@ static void test_views(struct rig *r)
 	struct tower_view *a = hear(r->s, 130), *b = hear(r->s, 130), *c = NULL, *d;
 	_Atomic bool is_gone = true;
 	struct fail fail = {0};
-	float *mel = make_mel(200);
+	float *mel = golden_mel(200);
 	struct sound_clip clip = {.mel = mel, .n_frames = 130};
 	mel[5] += 1;
 	ok(sound_hear(r->s, &clip, &c, &fail) == OK, "another clip as long %s", fail.text);
@@ -381,7 +360,7 @@ static void test_views(struct rig *r)
 	clip.n_frames = 200;
 	mel[777] = NAN;
 	is_int(sound_hear(r->s, &clip, &d, &fail), E_INVAL, "no number: %s", fail.text);
-	is_int(sound_format(r->s)->n_mels, N_MELS, "numbers of a frame");
+	is_int(sound_format(r->s)->n_mels, GOLDEN_MELS, "numbers of a frame");
 	is_int(sound_format(r->s)->least, 0, "a clip may be as short as it is");
 	free(mel);
 	tower_view_unref(a);
@@ -445,7 +424,7 @@ static enum status read_with(struct rig *r, const char *key, json_t *value, stru
 	char dir[] = "/tmp/halod-sound-XXXXXX", *own = r->m->dir;
 	struct sound_config c;
 	bool has_tower;
-	struct buf text = read_golden(r->dir, "config.json");
+	struct buf text = golden_read(r->dir, "config.json");
 	json_t *root = json_loads(text.p, 0, NULL);
 	json_t *thinker = json_object_get(root, "thinker_config");
 	if (!mkdtemp(dir))

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "tests/tap.h"
+#include "tests/unit/vision/golden.h"
 #include "vision/vision.h"
 #include "vision/vision_patches.h"
 #include "vision/vision_tower.h"
@@ -26,24 +27,11 @@ enum { MAX_IMAGES = 2, VOCAB = 512 };
 
 static const struct image_limits limits = {1 << 20, 4096, 1 << 20};
 
-static struct buf read_golden(const char *folder, const char *name)
-{
-	struct buf b = {0};
-	struct fail fail = {0};
-	char *path = xasprintf("%s%s", folder, name);
-	if (file_read(tap_src(path), 1 << 22, &b, &fail) != OK) {
-		printf("Bail out! %s\n", fail.text);
-		exit(1);
-	}
-	free(path);
-	return b;
-}
-
 /* --- before the tower ----------------------------------------------------------------- */
 
 static void test_sizes(void)
 {
-	struct buf b = read_golden(GOLDEN, "sizes.tsv");
+	struct buf b = golden_read(GOLDEN, "sizes.tsv");
 	int n = 0, n_wrong = 0;
 	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
 		struct vision_config c = {.merge = 1};
@@ -69,7 +57,7 @@ static void test_sizes(void)
 
 static void test_video_sizes(void)
 {
-	struct buf b = read_golden(GOLDEN, "sizes-video.tsv");
+	struct buf b = golden_read(GOLDEN, "sizes-video.tsv");
 	int n = 0, n_wrong = 0;
 	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
 		struct vision_config c = {.merge = 1, .frames = 2};
@@ -106,7 +94,7 @@ static void test_video_sizes(void)
 /* A side's longest edge and the pixels of a token. */
 static void test_pixtral_sizes(void)
 {
-	struct buf b = read_golden(GOLDEN, "sizes-pixtral.tsv");
+	struct buf b = golden_read(GOLDEN, "sizes-pixtral.tsv");
 	int n = 0, n_wrong = 0;
 	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
 		struct vision_config c = {.kind = VISION_PIXTRAL, .merge = 1};
@@ -131,7 +119,7 @@ static void test_pixtral_sizes(void)
 /* Tokens at most, and the pixels of one. */
 static void test_gemma4_sizes(void)
 {
-	struct buf b = read_golden(GOLDEN, "sizes-gemma4.tsv");
+	struct buf b = golden_read(GOLDEN, "sizes-gemma4.tsv");
 	int n = 0, n_wrong = 0;
 	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
 		struct vision_config c = {.kind = VISION_GEMMA4, .merge = 1};
@@ -156,9 +144,9 @@ static void test_gemma4_sizes(void)
 /* The reference has whole channels, one behind the other. */
 static void test_planes(const char *name, const struct vision_config *c)
 {
-	struct buf file = read_golden(IMAGES, "rgb.png");
+	struct buf file = golden_read(IMAGES, "rgb.png");
 	char *path = xasprintf("%s/pixels.f32", name);
-	struct buf want = read_golden(GOLDEN, path);
+	struct buf want = golden_read(GOLDEN, path);
 	const float *pixels = (const float *)(const void *)want.p;
 	struct image m, at_size;
 	int32_t w, h, p = c->patch;
@@ -191,8 +179,8 @@ static void test_planes(const char *name, const struct vision_config *c)
 
 static void test_patches(void)
 {
-	struct buf file = read_golden(IMAGES, "rgb.png");
-	struct buf want = read_golden(GOLDEN, "qwen3vl/pixels.f32");
+	struct buf file = golden_read(IMAGES, "rgb.png");
+	struct buf want = golden_read(GOLDEN, "qwen3vl/pixels.f32");
 	struct vision_config c = {.patch = 4, .merge = 2, .frames = 2, .min_pixels = 1024,
 				  .max_pixels = 4096, .mean = {0.5, 0.5, 0.5},
 				  .std = {0.5, 0.5, 0.5}};
@@ -265,7 +253,7 @@ static struct rig rig_open(const char *name, const struct source *from, struct e
 		o.n_ctx = 256;
 		st = engine_create(r.m, r.b, &o, &r.e, &fail);
 	}
-	struct buf text = read_golden(r.dir, "sight.json");
+	struct buf text = golden_read(r.dir, "sight.json");
 	json_t *all = json_loads(text.p, 0, NULL);
 	r.cases = json_incref(json_object_get(all, "cases"));
 	json_decref(all);
@@ -289,7 +277,7 @@ static void rig_close(struct rig *r)
 
 static struct tower_view *see(struct rig *r, const char *file)
 {
-	struct buf b = read_golden(IMAGES, file);
+	struct buf b = golden_read(IMAGES, file);
 	struct tower_view *w = NULL;
 	struct fail fail = {0};
 	if (vision_look(r->v, &(struct vision_file){buf_str(&b), 0}, &w, &fail) != OK)
@@ -303,7 +291,7 @@ static void test_rows(struct rig *r, double most, bool is_share)
 {
 	struct tower_view *w = see(r, "rgb.png");
 	const struct engine_image *m = &w->image;
-	struct buf b = read_golden(r->dir, "rows.f32");
+	struct buf b = golden_read(r->dir, "rows.f32");
 	const float *want = (const float *)(const void *)b.p;
 	size_t n = b.n / sizeof *want;
 	double worst = 0, largest = 0;
@@ -525,7 +513,7 @@ static void test_views(struct rig *r, int n_wide)
 {
 	struct tower_view *a = see(r, "rgb.png"), *b = see(r, "rgb.png");
 	struct tower_view *c = see(r, "interlaced.png"), *d = NULL;
-	struct buf file = read_golden(IMAGES, "wide.png");
+	struct buf file = golden_read(IMAGES, "wide.png");
 	ok(a == b, "%sthe second look is the first", r->dir);
 	ok(a != c && memcmp(a->image.hash, c->image.hash, 32) != 0,
 	   "%sanother file is another image", r->dir);
@@ -684,7 +672,7 @@ static void test_cut(void)
 		const char *name;
 		int step_tokens, n;
 	} cases[] = {{"gemma4", 4096, 15}, {"gemma4", 7, 6}, {"gemma4clip", 7, 15}};
-	struct buf file = read_golden(IMAGES, "rgb.png");
+	struct buf file = golden_read(IMAGES, "rgb.png");
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char *dir = xasprintf(GOLDEN "%s", cases[i].name);
 		struct fail fail = {0};
