@@ -111,20 +111,13 @@ static void unit_vector(const float *x, int n, float *out)
 		out[i] = x[i] * scale;
 }
 
-static float number(const struct head_view *v, int t, int c)
-{
-	return ((const float *)v->p)[head_view_at(v, t, c)];
-}
-
-/* What token t leaves of the columns of head h. Returns softplus(a + dt_bias), of the last one. */
+/* What token t leaves of the columns of head h. Returns the step of the last one. */
 static float prepare_keep(const struct delta_rule_args *a, int t, int h, float *keep)
 {
 	int n = a->by_channel ? a->k_dim : 1;
 	float softplus = 0;
 	for (int i = 0; i < n; i++) {
-		float step = number(&a->a, t, h * n + i) * cpu_delta_a_scale(a) +
-			     a->dt_bias[h * n + i];
-		softplus = step > 20 ? step : log1pf(expf(step));
+		softplus = cpu_delta_step(a, t, h * n + i);
 		keep[i] = expf(a->decay[h] * softplus);
 	}
 	for (int i = n; i < a->k_dim; i++)
@@ -151,7 +144,7 @@ static void prepare_token(const struct delta_rule_args *a, int t, int h,
 	} else {
 		unit_vector(row + key, a->k_dim, out->q);
 		unit_vector(row + n_keys + key, a->k_dim, out->k);
-		out->beta = 1 / (1 + expf(-number(&a->b, t, h)));
+		out->beta = 1 / (1 + expf(-cpu_delta_number(&a->b, t, h)));
 		out->y_scale = 1 / sqrtf((float)a->k_dim);
 	}
 	out->v = row + 2 * n_keys + h * a->v_dim;

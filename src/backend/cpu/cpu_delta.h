@@ -4,11 +4,22 @@
  * Thread: engine.
  */
 #pragma once
+#include <math.h>
+
 #include "backend/backend.h"
 
-static inline float cpu_delta_a_scale(const struct delta_rule_args *a)
+/* Channel c of token t. */
+static inline float cpu_delta_number(const struct head_view *v, int t, int c)
 {
-	return a->a_scale != 0 ? a->a_scale : 1;
+	return ((const float *)v->p)[head_view_at(v, t, c)];
+}
+
+/* softplus(a a_scale + dt_bias) of channel c of token t. */
+static inline float cpu_delta_step(const struct delta_rule_args *a, int t, int c)
+{
+	float scale = a->a_scale != 0 ? a->a_scale : 1;
+	float step = cpu_delta_number(&a->a, t, c) * scale + a->dt_bias[c];
+	return step > 20 ? step : log1pf(expf(step));
 }
 
 /* k_dim is at most CPU_DELTA_MAX; k_dim and v_dim are multiples of 4. */

@@ -62,18 +62,6 @@ static void prepare_keys(void *arg, int begin, int end)
 	}
 }
 
-static float number(const struct head_view *v, int t, int c)
-{
-	return ((const float *)v->p)[head_view_at(v, t, c)];
-}
-
-/* softplus(a + dt_bias) of channel c. */
-static float step_of(const struct delta_rule_args *a, int t, int c)
-{
-	float step = number(&a->a, t, c) * cpu_delta_a_scale(a) + a->dt_bias[c];
-	return step > 20 ? step : log1pf(expf(step));
-}
-
 static float *keeps_of(const struct delta_job *j, size_t row)
 {
 	return j->keeps ? j->keeps + row * CPU_PADDED(j->a->k_dim) : NULL;
@@ -86,13 +74,14 @@ static void prepare_gates(void *arg, int begin, int end)
 	int k = a->k_dim;
 	for (int i = begin; i < end; i++) {
 		int h = i / a->n_tok, t = i % a->n_tok;
-		float softplus = j->keeps ? 0 : step_of(a, t, h);
+		float softplus = j->keeps ? 0 : cpu_delta_step(a, t, h);
 		float *keep = keeps_of(j, (size_t)i);
 		/* With decays for each channel the rows are decayed before gates are used. */
 		j->gates[i][0] = j->keeps ? 1 : expf(a->decay[h] * softplus);
-		j->gates[i][1] = a->skip ? softplus : 1 / (1 + expf(-number(&a->b, t, h)));
+		j->gates[i][1] = a->skip ? softplus
+					 : 1 / (1 + expf(-cpu_delta_number(&a->b, t, h)));
 		for (int c = 0; j->keeps && c < (int)CPU_PADDED(k); c++)
-			keep[c] = c < k ? expf(a->decay[h] * step_of(a, t, h * k + c)) : 0;
+			keep[c] = c < k ? expf(a->decay[h] * cpu_delta_step(a, t, h * k + c)) : 0;
 	}
 }
 
