@@ -6,35 +6,25 @@
  */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_math.h"
-#include "base/alloc.h"
-#include "model/formats/blocks.h"
+#include "backend/cpu/cpu_tile.h"
 
 enum { PIECE = 256 }; /* elements of y that a thread adds to at once, and of a row of A */
 
-/* Finite float16; at -O2 a compiler makes vectors of it, other than of blocks_f16. */
-static inline float of_f16(uint16_t h)
+/* A matrix of p, (R, width), as a weight. */
+static struct weight matrix_of(const struct lora_part *p, const void *q, int32_t width)
 {
-	const uint32_t magnitude = h & 0x7FFF, sign = (uint32_t)(h & 0x8000) << 16;
-	uint32_t bits = (magnitude << 13) + (112u << 23), next = bits + (1u << 23);
-	float normal, small;
-	memcpy(&small, &next, sizeof small);
-	small -= 0x1p-14f; /* a subnormal, without one of float32 on the way */
-	memcpy(&next, &small, sizeof next);
-	bits = (magnitude < 0x400 ? next : bits) | sign;
-	memcpy(&normal, &bits, sizeof normal);
-	return normal;
+	static const enum quant quants[] = {
+		[LORA_F32] = QUANT_F32, [LORA_F16] = QUANT_F16, [LORA_BF16] = QUANT_BF16};
+	return (struct weight){.quant = quants[p->type], .k = width, .q = q};
 }
 
-/* n numbers of a matrix from i on: in place, or widened into room. */
-static const float *numbers(const void *p, int32_t type, size_t i, int32_t n, float room[PIECE])
+/* Numbers [k0, k0 + n) of row r: in place, or widened into room. k0: as cpu_tile_decode's. */
+static const float *numbers(const struct weight *w, int32_t r, int32_t k0, int32_t n,
+			    float room[PIECE])
 {
-	const uint16_t *h = (const uint16_t *)p + i;
-	if (type == LORA_F32)
-		return (const float *)p + i;
-	for (int32_t k = 0; k < n && type == LORA_F16; k++)
-		room[k] = of_f16(h[k]);
-	for (int32_t k = 0; k < n && type == LORA_BF16; k++)
-		room[k] = blocks_bf16(h[k]);
+	if (w->quant == QUANT_F32)
+		return (const float *)w->q + (size_t)r * (size_t)w->k + (size_t)k0;
+	cpu_tile_decode(w, r, k0, k0 + n, room);
 	return room;
 }
 
@@ -57,12 +47,11 @@ static vec4 four_rows(const struct lora_part *p, int r, int32_t n_in, int32_t k,
 {
 	float room[4][PIECE];
 	const float *row[4];
+	const struct weight w = matrix_of(p, p->a, n_in);
 	int32_t n = MIN(PIECE, n_in - k);
 	vec4 sum;
-	for (int i = 0; i < 4; i++) {
-		size_t at = (size_t)MIN(r + i, p->rank - 1) * (size_t)n_in + (size_t)k;
-		row[i] = numbers(p->a, p->type, at, n, room[i]);
-	}
+	for (int i = 0; i < 4; i++)
+		row[i] = numbers(&w, MIN(r + i, p->rank - 1), k, n, room[i]);
 	dot_rows(row, &x, 1, n, &sum);
 	return sum;
 }
@@ -101,10 +90,10 @@ static void add_piece(const struct lora_part *p, const struct lora_out *o, const
 		      int32_t n0, float *y)
 {
 	float sum[PIECE] = {0}, room[PIECE];
+	const struct weight w = matrix_of(p, p->b, o->n);
 	int32_t n = MIN(PIECE, o->n - n0);
 	for (int32_t r = 0; r < p->rank; r++) {
-		size_t at = (size_t)r * (size_t)o->n + (size_t)n0;
-		const float *b = numbers(p->b, p->type, at, n, room);
+		const float *b = numbers(&w, r, n0, n, room);
 		int32_t i = 0;
 		for (; i + 4 <= n; i += 4)
 			vec4_store(sum + i, vec4_load(sum + i) +
