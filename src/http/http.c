@@ -125,10 +125,9 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 {
 	char *to = s;
 	for (char *p = s; *p; p++) {
-		int hi = p[0] == '%' ? hex_digit(p[1]) : -1;
-		int lo = hi >= 0 ? hex_digit(p[2]) : -1;
-		if (lo >= 0 && (hi || lo)) {
-			*to++ = (char)(hi << 4 | lo);
+		int byte = *p == '%' ? hex_pair(p + 1) : -1;
+		if (byte > 0) {
+			*to++ = (char)byte;
 			p += 2;
 		} else {
 			*to++ = *p;

@@ -2,9 +2,9 @@
 #include "http/row.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/metrics.h"
 #include "http/conn.h"
 
@@ -165,13 +165,9 @@ struct model_row *row_choose(struct conn *c, struct fail *fail)
 static void decode(struct str s, struct buf *out)
 {
 	for (size_t i = 0; i < s.n; i++) {
-		char hex[3] = {0}, *end = hex;
-		if (s.p[i] == '%' && i + 2 < s.n)
-			memcpy(hex, s.p + i + 1, 2);
-		long byte = strtol(hex, &end, 16);
-		bool is_code = end == hex + 2 && byte > 0;
-		buf_add_c(out, is_code ? (char)byte : s.p[i]);
-		i += is_code ? 2 : 0;
+		int byte = s.p[i] == '%' && i + 2 < s.n ? hex_pair(s.p + i + 1) : -1;
+		buf_add_c(out, byte > 0 ? (char)byte : s.p[i]);
+		i += byte > 0 ? 2 : 0;
 	}
 }
 

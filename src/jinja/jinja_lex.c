@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "jinja/jinja_ast.h"
 
@@ -278,9 +279,8 @@ static enum status lex_integer(struct lexer *lx)
 		char c = lx->s.p[i];
 		if (c == '_')
 			continue;
-		uint64_t digit = (uint64_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
 		over |= __builtin_mul_overflow(v, (uint64_t)base, &v) ||
-			__builtin_add_overflow(v, digit, &v);
+			__builtin_add_overflow(v, (uint64_t)hex_digit(c), &v);
 	}
 	if (over || v > INT64_MAX)
 		return fail_here(lx, "this integer does not fit into 64 bits");
@@ -305,9 +305,7 @@ static uint32_t hex(struct str s, size_t at, size_t n)
 	if (at + n > s.n)
 		return UTF8_BAD;
 	for (size_t i = at; i < at + n; i++) {
-		char c = s.p[i];
-		int digit = c >= '0' && c <= '9' ? c - '0' :
-			    (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+		int digit = hex_digit(s.p[i]);
 		if (digit < 0)
 			return UTF8_BAD;
 		v = v << 4 | (uint32_t)digit;

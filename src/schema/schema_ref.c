@@ -9,6 +9,7 @@
 
 #include "schema/schema_private.h"
 #include "base/alloc.h"
+#include "base/hex.h"
 
 #define MAX_URI 2000
 
@@ -234,14 +235,9 @@ static char *read_step(struct schema_reader *x, const char *p, size_t n)
 	char *out = arena_alloc(&x->arena, n + 1);
 	size_t k = 0;
 	for (size_t i = 0; i < n; i++) {
-		char c = p[i], hex[3] = {0};
-		if (c == '%' && i + 2 < n && isxdigit((unsigned char)p[i + 1]) &&
-		    isxdigit((unsigned char)p[i + 2])) {
-			memcpy(hex, p + i + 1, 2);
-			c = (char)strtol(hex, NULL, 16);
-			i += 2;
-		}
-		out[k++] = c;
+		int byte = p[i] == '%' && i + 2 < n ? hex_pair(p + i + 1) : -1;
+		out[k++] = byte >= 0 ? (char)byte : p[i];
+		i += byte >= 0 ? 2 : 0;
 	}
 	size_t kept = 0;
 	for (size_t i = 0; i < k; i++) {

@@ -84,6 +84,8 @@ def test_names(t, tmp):
     t.equal((props["model_alias"], props["default_generation_settings"]["n_ctx"],
              [m["id"] for m in props["models"]]), ("b", 128, ["tiny", "b", "bad", "c"]), "/props")
     t.equal(d.get("/props?model=c").error["code"], "loading_model", "one that is not there")
+    t.equal(d.get("/props?model=gpt%2D4o").json["model_alias"], "tiny", "a name with an escape")
+    t.ok("`b%+1`" in d.get("/props?model=b%+1").error["message"], "and with none")
     t.equal({m["name"] for m in d.get("/api/ps").json["models"]}, {"tiny:latest", "b:latest"},
             "/api/ps has those in memory")
     t.equal(len(d.get("/api/tags").json["models"]), 4, "/api/tags has all")
