@@ -7,7 +7,8 @@
 #pragma once
 #include <stddef.h>
 
-/* Those of the first longest row of times that never go back stay. One or two between them become
- * the nearer of their neighbours, the earlier where both are as near; more lie evenly between
- * these. io: (n) in ms, whole numbers afterwards. Takes time as the square of n. */
+/* Keeps the longest row of times that never go back, the first of several. One or two times between
+ * kept ones become the nearer of their kept neighbours, the earlier where both are as near. More
+ * than two are spread evenly between these. io: (n) in ms, whole numbers afterwards. The work grows
+ * as the square of n. */
 void align_times_mend(double *io, size_t n);

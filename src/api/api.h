@@ -145,8 +145,8 @@ const char *api_call_stream_type(const struct api_call *c);
 void api_call_keep_alive(struct api_call *c, struct buf *out);
 /* The parts of the body that had no effect, as text for a header; "": none. */
 const char *api_call_ignored(const struct api_call *c);
-/* Is there something to compute before api_call_on_event hears of EVENT_DONE? If api_call_rest, for
- * a worker thread, fails, it hears of EVENT_FAILED instead. Others may read the call meanwhile. */
+/* Must a worker thread run api_call_rest before api_call_on_event gets EVENT_DONE? Where that fails
+ * it gets EVENT_FAILED instead. Other threads may read the call meanwhile. */
 bool api_call_has_rest(const struct api_call *c);
 enum status api_call_rest(struct api_call *c, struct fail *fail) MUST_USE;
 

@@ -60,8 +60,8 @@ struct dialect {
 	/* Called when the request is complete; NULL: nothing to do. */
 	void (*init)(struct api_call *c, const char *request_id);
 	/* Is there something left to compute when the last token has come? Then rest does it, on a
-	 * worker thread, before on_event hears of EVENT_DONE. NULL: nothing. It may read the call,
-	 * and changes c->state alone. */
+	 * worker thread, before on_event gets EVENT_DONE. rest may read the call, and changes
+	 * c->state alone. NULL: there is never anything. */
 	bool (*has_rest)(const struct api_call *c);
 	enum status (*rest)(struct api_call *c, struct fail *fail);
 	/* Called for a delta, before on_part; NULL: nothing to do. */

@@ -6,8 +6,8 @@
 #pragma once
 #include "base/buf.h"
 
-/* What many clients of /v1/audio name, and let nobody change. There it stands for the model that a
- * form without a name has, unless a model has this name. */
+/* The model that many clients of /v1/audio name, and do not let their users change. There it means
+ * the model of a form without a name, unless a model has this name. */
 #define PEEK_ANY_HEARER "whisper-1"
 
 struct peek {

@@ -18,6 +18,6 @@ struct batch_lines {
 	int why;      /* an errno: the file cannot be read; 0: it can */
 };
 void batch_lines_rewind(struct batch_lines *l);
-/* False: there is none any more, or `why`. */
+/* False: no line is left, or `why` says why none can be read. */
 bool batch_lines_next(struct batch_lines *l);
 void batch_lines_deinit(struct batch_lines *l);

@@ -32,6 +32,7 @@ void videos_spell(const struct images *im, struct marked *io);
  * E_LIMIT, E_UNSUPPORTED, E_CANCELLED, E_NOMEM. */
 enum status videos_measure(const struct images *im, struct images_entry *e,
 			   const struct images_use *use, struct fail *fail) MUST_USE;
-/* Behind it: runs the tower. Sets e->image and e->view. Errors as of vision_video_look. */
+/* After videos_measure: runs the tower. Sets e->image and e->view. Errors are those of
+ * vision_video_look. */
 enum status videos_look(const struct images *im, struct images_entry *e,
 			const struct images_use *use, struct fail *fail) MUST_USE;

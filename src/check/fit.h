@@ -28,8 +28,8 @@ struct fit_opts {
 	struct embed_opts vectors, scores; /* dir NULL or "": none. ledger is not read */
 	struct vision_opts vision;         /* model NULL: images are off. ledger is not read */
 	struct sound_opts sound;           /* the same for sound */
-	/* dir NULL or "": none. It is opened where the model hears; where not, is_needed makes that
-	 * E_CONFIG. ledger is not read */
+	/* dir NULL or "": none. It is opened where the model hears. A model that hears nothing is
+	 * E_CONFIG with is_needed. ledger is not read */
 	struct align_opts align;
 	bool is_needed;
 };

@@ -83,7 +83,7 @@ struct boot {
 	/* after a failed boot_load: the self-check was what failed; other models hold the memory */
 	bool is_check_failed, needs_room;
 	bool is_hopeless; /* it would not fit alone either */
-	bool is_planned;  /* its memory was there: what failed came after */
+	bool is_planned;  /* it had its memory; what failed came after */
 };
 
 /* Chooses model and backend. first: the plan of another model, which outlives this one and has

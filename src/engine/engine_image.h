@@ -16,8 +16,8 @@ struct engine_image {
 	/* A clip of sound: one row of n tokens, whose positions go on as text does. They see no
 	 * later ones, and no rows are added after layers. */
 	bool is_sound;
-	/* Further frames of the video that the image before begins. Rows and columns begin where
-	 * the video's do. Their time is `time` positions after its. */
+	/* It shows further frames of the video to which the image before belongs. Rows and columns
+	 * begin where the video's do. Their time is `time` positions after the video's first. */
 	bool goes_on;
 	int32_t time;
 	/* Images with the same hash have the same rows. The prefix cache tells images apart

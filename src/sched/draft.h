@@ -108,10 +108,10 @@ double draft_patience(const struct draft_account *a);
 /* Records a step that gave the stream 1 + n_right tokens and was longer by `steps` steps,
  * because of all draft tokens in it (draft_delay). */
 void draft_late_note(struct draft_account *a, double steps, int n_right);
-/* May a model read what it must for the stream? `us`: how long all of it will take, since a text
- * that is read in part is of no use. It may within DRAFT_READ_SHARE of the time of n_tok tokens,
- * and within the patience of the other streams. n_tok: tokens of the answer so far, or those to
- * come if these are fewer. */
+/* May a model read what it must for the stream? That may take DRAFT_READ_SHARE of the time of n_tok
+ * tokens, and no longer than the other streams' patience. `us`: how long all of it will take, since
+ * a text that is read in part is of no use. n_tok: tokens of the answer so far, or those to come if
+ * these are fewer. */
 #define DRAFT_READ_SHARE 0.25
 struct draft_step;
 bool draft_may_read(const struct draft_cost *c, const struct draft_step *s, int n_tok, double us);

@@ -53,6 +53,6 @@ enum status streams_enter(struct graph *g, const struct layer *l, const struct g
 enum status streams_leave(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
 /* Writes the mean of the streams to x. */
 enum status streams_end(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* Of t tokens, by gates h without n_iters. */
+/* The same for t tokens, by gates h without n_iters. */
 enum status streams_mean(struct graph *g, const struct stream_gates *h, int32_t t,
 			 struct fail *fail) MUST_USE;
