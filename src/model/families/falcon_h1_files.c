@@ -12,9 +12,10 @@
 #include "json/jsonfile.h"
 
 /* Multipliers are neither 0 nor beyond these. */
-static const double least = 1e-4, most = 1e4;
+#define LEAST 1e-4
+#define MOST 1e4
 
-#define MULTIPLIER(key, field) {key, NULL, FLOAT, AT(falcon_h1.field), 1e-4, 1e4, 1}
+#define MULTIPLIER(key, field) {key, NULL, FLOAT, AT(falcon_h1.field), LEAST, MOST, 1}
 static const struct config_setting settings[] = {
 	MULTIPLIER("embedding_multiplier", embed),
 	MULTIPLIER("lm_head_multiplier", logits),
@@ -58,9 +59,9 @@ static enum status read_list(const json_t *text, const char *key, size_t n, doub
 		out[i] = list ? json_number_value(v) : 1;
 		if (list && !json_is_number(v))
 			return config_wrong(fail, key, v, "a number");
-		if (!(out[i] >= least && out[i] <= most))
+		if (!(out[i] >= LEAST && out[i] <= MOST))
 			return fail_at(fail, E_FORMAT, key, FILE_NAME
-				       ": %s has %g, outside %g to %g", key, out[i], least, most);
+				       ": %s has %g, outside %g to %g", key, out[i], LEAST, MOST);
 	}
 	return OK;
 }
