@@ -125,20 +125,16 @@ static enum status check_ngrams(const json_t *text, struct arena *a, struct mode
 /* A setting of the MTP layer that no published file has; NULL: there is none. */
 static const char *find_unlike(const json_t *text, const struct model_config *c)
 {
-	const json_t *mtp = jsonfile_get(text, "mtp"), *v;
+	const json_t *mtp = jsonfile_get(text, "mtp"), *theta = jsonfile_get(mtp, "rope_theta");
+	const json_t *type = json_array_get(jsonfile_get(mtp, "layer_types"), 0);
+	const char *name = json_string_value(type);
 	if (json_is_true(jsonfile_get(text, "mtp_use_dedicated_embeddings")))
 		return "mtp_use_dedicated_embeddings";
-	if (!json_is_object(mtp))
-		return NULL;
-	v = jsonfile_get(mtp, "mtp_use_hidden_state_from_layer");
-	if (v && !json_is_null(v))
+	if (jsonfile_get(mtp, "mtp_use_hidden_state_from_layer"))
 		return "mtp.mtp_use_hidden_state_from_layer";
-	v = jsonfile_get(mtp, "rope_theta");
-	if (v && json_number_value(v) != c->ropes[0].theta)
+	if (theta && json_number_value(theta) != c->ropes[0].theta)
 		return "mtp.rope_theta";
-	v = json_array_get(jsonfile_get(mtp, "layer_types"), 0);
-	if (v && (!json_is_string(v) || !strstr(json_string_value(v), "attention") ||
-		  strcmp(json_string_value(v), "linear_attention") == 0))
+	if (type && (!name || !strstr(name, "attention") || strcmp(name, "linear_attention") == 0))
 		return "mtp.layer_types";
 	return NULL;
 }
