@@ -84,6 +84,9 @@ void graph_tell_loaded(void *graph, size_t n_bytes); /* a backend's on_stored */
 /* Copies n floats of the host to the device. put_filled: n times x. */
 enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 			     const float **out, struct fail *fail) MUST_USE;
+/* The same of memory that was allocated for it, and is freed. */
+enum status graph_put_own(struct graph *g, float *host, size_t n, const float **out,
+			  struct fail *fail) MUST_USE;
 /* The same for integers, and waits until `host` may go. put_count: of 0, 1, 2 … n - 1. */
 enum status graph_put_ints(struct graph *g, const int32_t *host, size_t n, const int32_t **out,
 			   struct fail *fail) MUST_USE;

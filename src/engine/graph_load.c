@@ -47,6 +47,16 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 	return st;
 }
 
+enum status graph_put_own(struct graph *g, float *host, size_t n, const float **out,
+			  struct fail *fail)
+{
+	enum status st = graph_put_floats(g, host, n, out, fail);
+	if (st == OK) /* an upload may still be reading it */
+		st = g->b->ops->sync(g->b, fail);
+	free(host);
+	return st;
+}
+
 enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,
 			     struct fail *fail)
 {
@@ -55,11 +65,7 @@ enum status graph_put_filled(struct graph *g, float x, size_t n, const float **o
 	float *all = xmalloc(n * sizeof *all);
 	for (size_t i = 0; i < n; i++)
 		all[i] = x;
-	enum status st = graph_put_floats(g, all, n, out, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	free(all);
-	return st;
+	return graph_put_own(g, all, n, out, fail);
 }
 
 enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n, float scale,
@@ -73,11 +79,7 @@ enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n
 	float *scaled = xmalloc((size_t)n * sizeof *scaled);
 	for (int32_t k = 0; k < n; k++)
 		scaled[k] = host[k] * scale;
-	st = graph_put_floats(g, scaled, (size_t)n, out, fail);
-	if (st == OK)
-		st = g->b->ops->sync(g->b, fail);
-	free(scaled);
-	return st;
+	return graph_put_own(g, scaled, (size_t)n, out, fail);
 }
 
 enum status graph_put_ints(struct graph *g, const int32_t *host, size_t n, const int32_t **out,
@@ -183,11 +185,7 @@ static enum status load_floats(struct graph *g, const char *name,
 	float *whole = xmalloc(n * sizeof *whole);
 	for (size_t i = 0; i < n; i++)
 		whole[i] = scale * (host[i] + (adds_one ? 1 : 0));
-	st = graph_put_floats(g, whole, n, p->out, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	free(whole);
-	return st;
+	return graph_put_own(g, whole, n, p->out, fail);
 }
 
 /* The name in MTP_APART of the tensor that MTP_LAYER calls `name`. */

@@ -28,7 +28,6 @@
 #include "engine/parts/delta.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
@@ -71,11 +70,7 @@ enum status delta_decay(struct graph *g, int i, const char *name, struct delta *
 	float *decay = xmalloc((size_t)n * sizeof *decay);
 	for (int32_t h = 0; h < n; h++)
 		decay[h] = (float)-exp((double)host[h]);
-	st = graph_put_floats(g, decay, (size_t)n, &a->decay, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	free(decay);
-	return st;
+	return graph_put_own(g, decay, (size_t)n, &a->decay, fail);
 }
 
 enum status delta_load(struct graph *g, int i, struct fail *fail)

@@ -41,9 +41,7 @@ static enum status load_conv(struct graph *g, int i, struct fail *fail)
 		at += n_part;
 	}
 	if (st == OK)
-		st = graph_put_floats(g, all, n, &a->conv, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
+		return graph_put_own(g, all, n, &a->conv, fail);
 	free(all);
 	return st;
 }

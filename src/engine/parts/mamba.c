@@ -18,8 +18,6 @@
  */
 #include "engine/parts/delta.h"
 
-#include <stdlib.h>
-
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
 
@@ -72,11 +70,7 @@ static enum status load_channels(struct graph *g, int i, const char *name, int32
 			reordered[(size_t)k * w + c] =
 				host[(size_t)stored_channel(a, k) * w + c] *
 				(width > 1 ? channel_scale(a, k) : 1);
-	st = graph_put_floats(g, reordered, (size_t)n * w, out, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	free(reordered);
-	return st;
+	return graph_put_own(g, reordered, (size_t)n * w, out, fail);
 }
 
 static enum status load_norm(struct graph *g, int i, struct delta *a, int32_t n_v,

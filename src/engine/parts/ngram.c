@@ -208,11 +208,7 @@ static enum status load_conv(struct graph *g, int i, struct ngram *n, struct fai
 	float *apart = xcalloc(channels * width, sizeof *apart);
 	for (size_t k = 0; k < channels * taps; k++)
 		apart[k / taps * width + k % taps * (size_t)r->size] = host[k];
-	st = graph_put_floats(g, apart, channels * width, &n->conv, fail);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
-	free(apart);
-	return st;
+	return graph_put_own(g, apart, channels * width, &n->conv, fail);
 }
 
 enum status ngram_load(struct graph *g, int i, struct fail *fail)
