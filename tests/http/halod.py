@@ -318,6 +318,28 @@ def wait_for(what, is_so):
     raise AssertionError("this never came: " + what)
 
 
+class Orders:
+    """Orders to slow_disk.c, files in a folder. start: what starts halod with that disk."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        disk = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
+        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        self.start = {"env": {**os.environ, "LD_PRELOAD": disk, "SLOW_DISK": folder,
+                              "ASAN_OPTIONS": asan}}
+
+    def give(self, name):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8"):
+            pass
+
+    def withdraw(self, name):
+        os.unlink(os.path.join(self.folder, name))
+
+    def wait(self, name):
+        """Until a call waits: "read" or "written"."""
+        wait_for(name, lambda: os.path.exists(os.path.join(self.folder, name)))
+
+
 def read_all(s):
     data = b""
     try:

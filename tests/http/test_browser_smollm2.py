@@ -10,7 +10,6 @@ from halod import Halod, Tap, traceback
 from test_smollm2 import MODEL
 
 
-
 def start(b, d, **settings):
     b.open("http://127.0.0.1:%d/" % d.port)
     browser.forget(b)

@@ -11,10 +11,9 @@ import sys
 import tempfile
 import threading
 
-from halod import BUILDDIR, CHECK, PATIENCE, Halod, Tap, wait_for
+from halod import CHECK, Halod, Orders, PATIENCE, Tap, wait_for
 from test_kv_disk import HYBRID, PROMPTS, complete, files
 
-SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 # ThreadSanitizer: a small model, and the tests in which a thread waits and another goes on.
 RACES_ONLY = "races" in CHECK
 WITH = {"max_seqs": 4, **({"model": HYBRID} if RACES_ONLY else {})}
@@ -34,24 +33,6 @@ def mounted(size):
             yield tmp
         finally:
             subprocess.run(["umount", tmp], check=True)
-
-
-@contextlib.contextmanager
-def slow_disk():
-    """A folder for orders to the disk (slow_disk.c), and what starts halod with it."""
-    with tempfile.TemporaryDirectory() as orders:
-        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        yield orders, {"env": {**os.environ, "LD_PRELOAD": SLOW_DISK, "SLOW_DISK": orders,
-                               "ASAN_OPTIONS": asan}}
-
-
-def order(orders, name):
-    with open(os.path.join(orders, name), "w", encoding="utf-8"):
-        pass
-
-
-def withdraw(orders, name):
-    os.unlink(os.path.join(orders, name))
 
 
 def ask(d, i):
@@ -95,19 +76,20 @@ def test_read_only(t, cold):
 
 def test_slow_reads(t, cold):
     """A request waits for the disk, and another stream goes on meanwhile."""
-    with tempfile.TemporaryDirectory() as folder, slow_disk() as (orders, popen):
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as tmp:
+        orders = Orders(tmp)
         d = Halod(kv_dir=folder, **WITH)
         for i in range(3):
             ask(d, i)
         t.equal(d.stop(), 0, "it ends well")
-        d = Halod(kv_dir=folder, **WITH, popen=popen)
+        d = Halod(kv_dir=folder, **WITH, popen=orders.start)
         s = d.long_stream()
         events = s.events()
-        order(orders, "hold-reads")
+        orders.give("hold-reads")
         got = []
         waits = threading.Thread(target=lambda: got.append(ask(d, 0)))
         waits.start()
-        wait_for("a read", lambda: os.path.exists(os.path.join(orders, "read")))
+        orders.wait("read")
         n = sum(1 for _, _ in zip(events, range(20)))
         t.ok(n == 20 and not got, "twenty tokens come while a read hangs", n)
         waits.join(PATIENCE)
@@ -115,13 +97,13 @@ def test_slow_reads(t, cold):
         answer, _, disk = ask(d, 1)
         t.ok(answer == cold[1] and disk == 0, "nobody else waits behind it", disk)
         t.equal(d.metrics()["kv_disk_slow_total"], 1, "one has waited")
-        withdraw(orders, "hold-reads")
+        orders.withdraw("hold-reads")
         wait_for("the disk", lambda: ask(d, 2)[0] == cold[2] and
                  complete(d, PROMPTS[2], cache_salt="x")[0] == cold[2])
         s.close()
         t.equal(d.stop(), 0, "it ends well")
-        d = Halod(kv_dir=folder, **WITH, popen=popen)
-        order(orders, "break-reads")
+        d = Halod(kv_dir=folder, **WITH, popen=orders.start)
+        orders.give("break-reads")
         kept = files(folder)
         t.equal([ask(d, i)[0] for i in range(3)], cold, "nor does a disk that cannot read")
         t.ok("it stays" in d.wait_log("the disk cannot read"), "the log says so")
@@ -130,23 +112,24 @@ def test_slow_reads(t, cold):
              "it is counted as the disk's fault, not as damage", m)
         t.equal(d.stop(), 0, "it ends well")
         t.ok(set(kept) <= set(files(folder)), "no file is removed for it", files(folder))
-        withdraw(orders, "break-reads")
-        d = Halod(kv_dir=folder, **WITH, popen=popen)
+        orders.withdraw("break-reads")
+        d = Halod(kv_dir=folder, **WITH, popen=orders.start)
         answer, _, disk = ask(d, 0)
         t.ok(answer == cold[0] and disk > 0, "what could not be read is read again", disk)
         t.equal(d.stop(), 0, "it ends well")
 
 
 def test_slow_writes(t, cold):
-    with tempfile.TemporaryDirectory() as folder, slow_disk() as (orders, popen):
-        order(orders, "hold-writes")
-        d = Halod(kv_dir=folder, **WITH, popen=popen)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as tmp:
+        orders = Orders(tmp)
+        orders.give("hold-writes")
+        d = Halod(kv_dir=folder, **WITH, popen=orders.start)
         t.equal([ask(d, i)[0] for i in range(3)], cold, "answers do not wait for a write")
-        wait_for("a write", lambda: os.path.exists(os.path.join(orders, "written")))
+        orders.wait("written")
         t.equal([complete(d, p, cache_salt="s")[0] for p in PROMPTS], cold, "nor later ones")
         t.ok(d.metrics()["kv_disk_queued_bytes"] > 0, "what waits is told")
-        order(orders, "break-writes")
-        withdraw(orders, "hold-writes")
+        orders.give("break-writes")
+        orders.withdraw("hold-writes")
         wait_for("an error", lambda: d.metrics()["kv_disk_errors_total"] >= 1)
         t.equal(ask(d, 0)[0], cold[0], "nor does a disk that cannot write")
         wait_for("the queue's end", lambda: d.metrics()["kv_disk_queued_bytes"] == 0)

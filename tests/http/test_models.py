@@ -10,12 +10,11 @@ import tempfile
 import threading
 import time
 
-from halod import BUILDDIR, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback, wait_for
+from halod import BUILDDIR, Halod, MODEL, Orders, PATIENCE, SRCDIR, Tap, traceback, wait_for
 from sounds import form
 
 GOLDEN = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
 READER = os.path.join(SRCDIR, "tests/golden/readers/last")
-SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
 MAX_BODY = 256 << 10
 # Room for one model, with what kv_dir takes, and not for two.
@@ -218,24 +217,6 @@ def test_switch(t, tmp):
     t.equal(d.metrics()['model_unloads_total{reason="room"}'], 2, "two have made room")
     t.equal(d.stop(), 0, "it ends well")
     kill(t, tmp, settings)
-
-
-class Orders:
-    """Orders to slow_disk.c; start: what starts halod with it."""
-
-    def __init__(self, tmp):
-        self.folder = os.path.join(tmp, "orders")
-        os.mkdir(self.folder)
-        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        self.start = {"env": {**os.environ, "LD_PRELOAD": SLOW_DISK, "SLOW_DISK": self.folder,
-                              "ASAN_OPTIONS": asan}}
-
-    def give(self, name):
-        with open(os.path.join(self.folder, name), "w", encoding="utf-8"):
-            pass
-
-    def withdraw(self, name):
-        os.unlink(os.path.join(self.folder, name))
 
 
 def kill(t, tmp, settings):

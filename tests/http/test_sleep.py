@@ -9,11 +9,10 @@ import struct
 import tempfile
 import threading
 
-from halod import BUILDDIR, FIBERS, Halod, MODEL, PATIENCE, SRCDIR, Tap, traceback, wait_for
+from halod import FIBERS, Halod, MODEL, Orders, PATIENCE, SRCDIR, Tap, traceback, wait_for
 
 SMALL = os.path.join(SRCDIR, "tests/golden/models/qwen3-bf16")
 READER = os.path.join(SRCDIR, "tests/golden/readers/last")
-SLOW_DISK = os.path.abspath(os.path.join(BUILDDIR, "tests/http/slow_disk.so"))
 PROMPT = [(i * 37 + i // 7) % 480 for i in range(150)]
 ASLEEP = "has left memory"
 
@@ -100,23 +99,6 @@ def test_end_asleep(t):
     t.equal(d.stop(), 0, "SIGTERM ends it asleep")
 
 
-class Orders:
-    """Orders to slow_disk.c: a load that finds files in kv_dir waits as long as we like."""
-
-    def __init__(self, folder):
-        self.hold = os.path.join(folder, "hold-reads")
-        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        self.start = {"env": {**os.environ, "LD_PRELOAD": SLOW_DISK, "SLOW_DISK": folder,
-                              "ASAN_OPTIONS": asan}}
-
-    def give(self):
-        with open(self.hold, "w", encoding="utf-8"):
-            pass
-
-    def withdraw(self):
-        os.unlink(self.hold)
-
-
 def test_waiting(t, folder):
     with tempfile.TemporaryDirectory() as tmp:
         orders = Orders(tmp)
@@ -124,7 +106,7 @@ def test_waiting(t, folder):
                   otlp_endpoint="http://127.0.0.1:1/v1/traces", popen=orders.start)
         complete(d)
         d.wait_log(ASLEEP)
-        orders.give()
+        orders.give("hold-reads")
         long = d.stream("Hello", max_tokens=3, temperature=0)
         t.equal(long.status, 200, "a stream gets its head while the model loads")
         t.equal(long.response.readline(), b": keepalive\n", "and a comment")
@@ -139,7 +121,7 @@ def test_waiting(t, folder):
         t.equal((more.status, more.json["error"]["code"]), (503, "loading_model"),
                 "a fourth is refused")
         t.ok(int(more.headers["Retry-After"]) >= 1, "with the seconds to wait", more.headers)
-        orders.withdraw()
+        orders.withdraw("hold-reads")
         events = list(long.events())
         t.equal(events[-1], "[DONE]", "then the stream goes on")
         failed = list(wrong.events())
@@ -158,7 +140,7 @@ def test_leaving(t, folder):
                   popen=orders.start)
         complete(d)
         d.wait_log(ASLEEP)
-        orders.give()
+        orders.give("hold-reads")
         s = d.stream("Hello")
         s.close()
         d.wait_metrics(client_disconnects_total=1)
