@@ -139,34 +139,60 @@ static void test_errors(void)
 	buf_deinit(&b);
 }
 
+/* Who takes images: with video (Qwen3-VL), or without (Gemma 3). */
+static struct vision *open_eyes(const char *dir, struct model **m)
+{
+	struct vision *v = NULL;
+	struct fail fail = {0};
+	enum status st = model_open(tap_src(dir), NULL, m, &fail);
+	const struct vision_opts o = {.model = *m, .backend = {.name = "cpu", .n_threads = 1},
+				      .max_tokens = 64, .step_tokens = 64};
+	if (st == OK)
+		st = vision_open(&o, &v, &fail);
+	if (st != OK) {
+		printf("Bail out! %s\n", fail.text);
+		exit(1);
+	}
+	return v;
+}
+
 /* Bodies that are for a worker thread, however a client spells them. */
 static void test_may_see(void)
 {
+	enum { NO_EYES, EYES, VIDEO, N_EYES };
+	static const char *const dirs[] = {[EYES] = "tests/golden/vision/gemma3",
+					   [VIDEO] = "tests/golden/vision/qwen3vl"};
 	static const struct {
 		const char *body;
-		bool sees, hears; /* where the model does so */
+		bool sees, watches, hears; /* where the model does so */
 	} rows[] = {
-		{"{\"type\":\"image_url\"}", true, false},
-		{"{\"type\":\"input_audio\"}", false, true},
-		{"{\"type\":\"input_\\u0061udio\"}", true, true},
-		{"{\"previous_response_id\":\"resp_1\"}", true, true},
-		{"{\"\\u00e9\\u00f6\\u0020\\u00\":\"\\u0\\u00", false, false},
-		{"{\"text\":\"plain\"}", false, false},
+		{"{\"type\":\"image_url\"}", true, false, false},
+		{"{\"type\":\"video\"}", false, true, false},
+		{"{\"type\":\"input_audio\"}", false, false, true},
+		{"{\"type\":\"input_\\u0061udio\"}", true, true, true},
+		{"{\"previous_response_id\":\"resp_1\"}", true, true, true},
+		{"{\"\\u00e9\\u00f6\\u0020\\u00\":\"\\u0\\u00", false, false, false},
+		{"{\"text\":\"plain\"}", false, false, false},
 	};
-	for (size_t i = 0; i < 4 * ARRAY_LEN(rows); i++) {
+	for (int i = 0; i < 2 * N_EYES; i++) {
 		char tower = 0; /* no function of it is called */
-		bool has_eyes = i & 1, has_ears = i & 2;
-		const char *body = rows[i / 4].body;
+		int eyes = i / 2;
+		bool has_ears = i % 2;
+		struct model *m = NULL;
+		struct vision *v = eyes ? open_eyes(dirs[eyes], &m) : NULL;
 		const struct api_opts o = {
 			.model = fixture_model(), .model_name = "a", .n_ctx = 64, .n_slots = 1,
-			.clock = &clock_monotonic,
-			.vision = has_eyes ? (struct vision *)&tower : NULL,
+			.clock = &clock_monotonic, .vision = v,
 			.sound = has_ears ? (struct sound *)&tower : NULL};
 		struct api *a = fixture_api_with(&o);
-		is_int(api_may_see(a, str_of(body)),
-		       (has_eyes && rows[i / 4].sees) || (has_ears && rows[i / 4].hears),
-		       "eyes %d, ears %d: %s", has_eyes, has_ears, body);
+		for (size_t k = 0; k < ARRAY_LEN(rows); k++)
+			is_int(api_may_see(a, str_of(rows[k].body)),
+			       (eyes && rows[k].sees) || (eyes == VIDEO && rows[k].watches) ||
+				       (has_ears && rows[k].hears),
+			       "eyes %d, ears %d: %s", eyes, has_ears, rows[k].body);
 		api_destroy(a);
+		vision_destroy(v);
+		model_close(m);
 	}
 }
 
