@@ -41,6 +41,9 @@ enum status config_windows_read(const json_t *root, const struct model_arch *arc
  * must be full attention. */
 enum status config_layer_types(const json_t *root, const char *name, bool *out,
 			       const struct model_config *c, struct fail *fail) MUST_USE;
+/* The same into c->is_linear, which says what holds without layer_types; counts c->n_linear. */
+enum status config_linear_layers(const json_t *root, const char *name, struct model_config *c,
+				 struct fail *fail) MUST_USE;
 /* For model_family.spell. What the key `own` says replaces what `usual` says. config_default gives
  * a key an integer. A null is as an absent key. */
 void config_rename(json_t *text, const char *own, const char *usual);

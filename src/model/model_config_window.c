@@ -23,6 +23,15 @@ enum status config_layer_types(const json_t *root, const char *name, bool *out,
 	return OK;
 }
 
+enum status config_linear_layers(const json_t *root, const char *name, struct model_config *c,
+				 struct fail *fail)
+{
+	enum status st = config_layer_types(root, name, c->is_linear, c, fail);
+	for (int32_t i = 0; i < c->n_layers; i++)
+		c->n_linear += c->is_linear[i];
+	return st;
+}
+
 void config_rename_indexed(json_t *text)
 {
 	const json_t *types = json_object_get(text, "layer_types"), *type;
@@ -61,10 +70,7 @@ static enum status read_delta_layers(const json_t *root, struct arena *a,
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
 	for (int32_t i = 0; i < c->n_layers; i++)
 		c->is_linear[i] = (i + 1) % interval != 0;
-	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
-	for (int32_t i = 0; i < c->n_layers; i++)
-		c->n_linear += c->is_linear[i];
-	return st;
+	return config_linear_layers(root, "linear_attention", c, fail);
 }
 
 /* Find the windowed layers: those in layer_types, or all from max_window_layers on. */

@@ -112,9 +112,7 @@ static enum status read_layers(const json_t *root, struct arena *a,
 {
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
 	memset(c->is_linear, true, (size_t)c->n_layers);
-	enum status st = config_layer_types(root, "linear_attention", c->is_linear, c, fail);
-	for (int32_t i = 0; i < c->n_layers; i++)
-		c->n_linear += c->is_linear[i];
+	enum status st = config_linear_layers(root, "linear_attention", c, fail);
 	return st == OK ? read_own(root, a, c, fail) : st;
 }
 

@@ -102,9 +102,7 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 		return fail_at(fail, E_UNSUPPORTED, "linear_head_dim", FILE_NAME
 			       ": heads of %d are no multiples of 4", c->delta.k_dim);
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
-	st = config_layer_types(text, "linear_attention", c->is_linear, c, fail);
-	for (int32_t i = 0; i < c->n_layers; i++)
-		c->n_linear += c->is_linear[i];
+	st = config_linear_layers(text, "linear_attention", c, fail);
 	/* Nothing rotates: all pairs stand still. */
 	c->ropes[0] = (struct rope){.kind = ROPE_PART, .theta = c->ropes[0].theta, .factor = 1};
 	return st;

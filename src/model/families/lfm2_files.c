@@ -89,9 +89,7 @@ static enum status read_layers(const json_t *root, struct arena *a,
 	if (!jsonfile_get(root, "layer_types"))
 		return config_missing(fail, "layer_types");
 	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
-	enum status st = config_layer_types(root, "conv", c->is_linear, c, fail);
-	for (int32_t i = 0; i < c->n_layers; i++)
-		c->n_linear += c->is_linear[i];
+	enum status st = config_linear_layers(root, "conv", c, fail);
 	c->delta.v_heads = 1;
 	c->delta.v_dim = c->d_model;
 	return st;
