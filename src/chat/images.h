@@ -49,7 +49,7 @@ enum status images_append(struct images *im, const struct json_node *part,
 			  struct images_entry **out, struct fail *fail) MUST_USE;
 /* Appends a further entry of the same kind and place. */
 struct images_entry *images_append_more(struct images *im, const struct images_entry *e);
-/* Lets `write` append what stands in a rendered prompt for each `shown` that the template wrote.
+/* In a rendered prompt, replaces each `shown` that the template wrote by what `write` appends.
  * Users' texts stay as they are. */
 void images_respell(struct marked *io, struct str shown,
 		    void (*write)(struct marked *out, void *ctx), void *ctx);
@@ -82,8 +82,8 @@ struct images_use {
 	struct request *request;
 	const _Atomic bool *is_gone; /* as in struct fetch_ask */
 	int64_t until_us;        /* deadline of fetching; images_expand sets it */
-	/* A prompt with sounds or videos that would have as many tokens is only counted: nothing
-	 * is computed for it, and the caller refuses it. 0: no bound. */
+	/* A prompt with sounds or videos that would have so many tokens or more is only counted.
+	 * Nothing is computed for it, and the caller refuses it. 0: no bound. */
 	int32_t max_tokens;
 };
 enum status images_expand(const struct images *im, const struct images_use *use,
