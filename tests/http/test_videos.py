@@ -179,10 +179,13 @@ def test_refused(t, d):
     a = chat(d, [{"role": "system", "content": [video(FRAMES)]}] + user(text("?")))
     t.ok(a.status == 400 and "users and tools" in a.json["error"]["message"],
          "a video in a system message", a.body)
-    long = chat(d, user(video(["rgb.png", "luma.png"] * 384)))
-    error = long.json["error"]
-    t.ok(long.status == 400 and error["code"] == "context_length_exceeded" and
-         error["param"] == "messages", "a video that is longer than the context", long.body)
+    long = video(["rgb.png", "luma.png"] * 384)
+    long["video"][-1] = "data:image/png;base64,R0lGODlh"
+    a = chat(d, user(long))
+    error = a.json["error"]
+    t.ok(a.status == 400 and error["code"] == "context_length_exceeded" and
+         error["param"] == "messages",
+         "a video that is longer than the context, before its frames are seen", a.body)
 
 
 def test_other_apis(t, d):
