@@ -4,10 +4,6 @@
  * has alone, on the CPU's two paths and on a HIP runtime for the CPU. Those without one have the
  * bits of an engine without adapters. tests/ctl/test_lora.py compares with PEFT.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "backend/hip/hip.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -15,6 +11,7 @@
 #include "engine/memory_plan.h"
 #include "model/lora.h"
 #include "tests/tap.h"
+#include "tests/unit/engine/renamed.h"
 
 enum { N_SEQS = 4, N_STEPS = 3, PROMPT = 21, VOCAB = 512 };
 
@@ -179,30 +176,14 @@ static void test_memory(void)
 /* Caches know an adapter by its hash, which also tells what numbers its bytes are. */
 static void test_hash(void)
 {
-	static const char from[] = "\"BF16\"", to[] = "\"F16\" ";
-	static const char *const files[] = {"adapter_config.json", "adapter_model.safetensors"};
+	static const char *const names[][2] = {{"\"BF16\"", "\"F16\" "}};
 	struct fail fail = {0};
 	struct model *m = NULL;
 	struct lora *own = NULL, *other = NULL;
-	char dir[] = "/tmp/test_loraXXXXXX";
-	if (!mkdtemp(dir)) {
-		ok(false, "no folder");
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		struct buf b = {0};
-		char *there = file_join(tap_src("tests/golden/lora/all"), files[i]);
-		char *here = file_join(dir, files[i]);
-		is_int(file_read(there, 1 << 20, &b, &fail), OK, "%s", fail.text);
-		for (size_t k = 0; k + sizeof from <= b.n; k++)
-			if (memcmp(b.p + k, from, sizeof from - 1) == 0)
-				memcpy(b.p + k, to, sizeof to - 1);
-		FILE *f = fopen(here, "w");
-		ok(f && fwrite(b.p, 1, b.n, f) == b.n && fclose(f) == 0, "%s", here);
-		buf_deinit(&b);
-		free(here);
-		free(there);
-	}
+	char *dir = image_dir();
+	const char *from = tap_src("tests/golden/lora/all");
+	copy_renamed(from, "adapter_config.json", dir, names, 1);
+	copy_renamed(from, "adapter_model.safetensors", dir, names, 1);
 	is_int(model_open(tap_src("tests/golden/models/llama-biases"), NULL, &m, &fail), OK, "%s",
 	       fail.text);
 	own = open_lora(m, 0, false, &fail);
@@ -211,12 +192,7 @@ static void test_hash(void)
 	lora_close(own);
 	lora_close(other);
 	model_close(m);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		char *here = file_join(dir, files[i]);
-		unlink(here);
-		free(here);
-	}
-	rmdir(dir);
+	image_remove(dir);
 }
 
 int main(void)

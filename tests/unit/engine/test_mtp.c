@@ -11,6 +11,7 @@
 #include "engine/engine_private.h"
 #include "engine/memory_plan.h"
 #include "tests/tap.h"
+#include "tests/unit/engine/renamed.h"
 
 enum { MAX_TEXT = 64, DRAFTS = 3 };
 #define CLOSE 0.02 /* of two logits: rounding may choose the other one */
@@ -265,62 +266,23 @@ static void check_cut(const char *name)
 	free(dir);
 }
 
-/* Overwrites each `from` in the bytes by `to`, which is as long. */
-static void rename_all(struct buf *b, const char *from, const char *to)
-{
-	size_t n = strlen(from);
-	for (size_t i = 0; i + n <= b->n; i++)
-		if (memcmp(b->p + i, from, n) == 0)
-			memcpy(b->p + i, to, n);
-}
-
-static const char *const files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
-				    "model.safetensors"};
-
-/* A copy of the checkpoint in which tensors have other names, or settings other values. */
-static void copy_renamed(const char *dir, const char *to, const char *const (*names)[2],
-			 size_t n_names)
-{
-	struct fail fail = {0};
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		char *from = file_join(dir, files[i]), *path = file_join(to, files[i]);
-		struct buf b = {0};
-		if (file_exists(from)) {
-			is_int(file_read(from, 1 << 24, &b, &fail), OK, "%s", fail.text);
-			for (size_t k = 0; k < n_names; k++)
-				rename_all(&b, names[k][0], names[k][1]);
-			FILE *f = fopen(path, "w");
-			ok(f && fwrite(b.p, 1, b.n, f) == b.n && fclose(f) == 0, "%s", path);
-		}
-		buf_deinit(&b);
-		free(from);
-		free(path);
-	}
-}
-
-static void remove_dir(const char *dir)
-{
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		char *path = file_join(dir, files[i]);
-		remove(path);
-		free(path);
-	}
-	remove(dir);
-}
-
 /* The model runs without a layer of which a part is missing, and it is not planned for. */
 static void check_partial(const char *name, const char *const (*names)[2], size_t n_names)
 {
-	char *dir = file_join(tap_src("tests/golden/models"), name);
-	char to[] = "/tmp/halod-mtp-XXXXXX";
+	static const char *const files[] = {"config.json", "tokenizer.json",
+					    "tokenizer_config.json", "model.safetensors"};
+	char *dir = file_join(tap_src("tests/golden/models"), name), *to = image_dir();
 	const struct memory_have have = {1 << 30, 1 << 29, true, "a box"};
 	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = true,
 				.have = &have};
 	struct memory_plan plan;
 	struct fail fail = {0};
-	if (!mkdtemp(to))
-		exit(1);
-	copy_renamed(dir, to, names, n_names);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		char *from = file_join(dir, files[i]);
+		if (file_exists(from))
+			copy_renamed(dir, files[i], to, names, n_names);
+		free(from);
+	}
 	struct rig r = rig_open(to, true);
 	ok(!engine_draft_max(r.e), "%s, with %s alone: runs without the layer", name,
 	   names[0][1]);
@@ -332,7 +294,7 @@ static void check_partial(const char *name, const char *const (*names)[2], size_
 	ok(plan.weights == model_weight_bytes(r.m) + model_mtp_bytes(r.m) &&
 	   model_mtp_bytes(r.m) > 0, "a whole layer's bytes are");
 	rig_close(&r);
-	remove_dir(to);
+	image_remove(to);
 	free(dir);
 }
 
