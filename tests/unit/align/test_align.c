@@ -114,6 +114,9 @@ static void test_mended(const json_t *all)
 	ok(n > 100 && n_wrong == 0, "times go forward as in the reference: %d of %d differ",
 	   n_wrong, n);
 	align_times_mend(NULL, 0);
+	double t[] = {0, 900, 800, 700, 50, 200};
+	align_times_mend(t, ARRAY_LEN(t));
+	ok(t[1] == 12 && t[2] == 25 && t[3] == 37, "whole ms between: %g %g %g", t[1], t[2], t[3]);
 }
 
 /* --- a pass ------------------------------------------------------------------------------ */
@@ -259,6 +262,38 @@ static void test_refusals(void)
 	align_destroy(a);
 }
 
+/* Steps of time in Transformers' file. A clip is at most as long as 100 of them, or 300 s. */
+static void test_step(void)
+{
+	static const char name[] = "processor_config.json";
+	static const struct {
+		struct str text; /* p NULL: there is no file */
+		enum status want;
+		int32_t max_s;
+	} cases[] = {{STR("{\"timestamp_segment_time\": 40}"), OK, 4},
+		     {STR("{\"timestamp_segment_time\": 10000}"), OK, 300},
+		     {STR("{\"timestamp_segment_time\": 10001}"), E_FORMAT, 0},
+		     {STR("{\"timestamp_segment_time\": 0}"), E_FORMAT, 0},
+		     {STR("{\"timestamp_segment_time\": \"80\"}"), E_FORMAT, 0},
+		     {STR("{"), E_FORMAT, 0},
+		     {STR("{}"), OK, 8},
+		     {{0}, OK, 8}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct align *a = NULL;
+		struct fail fail = {0};
+		char *dir = golden_copy(GOLDEN "qwen3aligner-hf", name, cases[i].text);
+		const struct align_opts o = {.dir = dir, .backend = exact, .tower = exact,
+					     .n_ctx = 64};
+		is_int(align_open(&o, &a, &fail), cases[i].want, "%.*s: %s", (int)cases[i].text.n,
+		       cases[i].text.p ? cases[i].text.p : "", fail.text);
+		if (a)
+			is_int(align_max_us(a), (int64_t)cases[i].max_s * 1000000,
+			       "%d seconds at most", (int)cases[i].max_s);
+		align_destroy(a);
+		image_remove(dir);
+	}
+}
+
 static void test_no_text(void)
 {
 	struct model *m = NULL;
@@ -286,6 +321,7 @@ int main(void)
 	test_model("qwen3aligner");
 	test_model("qwen3aligner-hf");
 	test_refusals();
+	test_step();
 	test_no_text();
 	return tap_done();
 }

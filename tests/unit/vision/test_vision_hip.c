@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/tap.h"
-#include "tests/unit/model/image.h"
+#include "tests/unit/vision/golden.h"
 #include "vision/vision.h"
 #include "vision/vision_tower.h"
 
@@ -190,26 +190,12 @@ static void test_odd_patches(void)
 /* A copy of a tiny model whose tower has eight heads. */
 static char *folder_of_eight(void)
 {
-	static const char *const files[] = {"model.safetensors", "preprocessor_config.json",
-					    "tokenizer.json", "tokenizer_config.json"};
-	struct buf text = {0};
-	char *dir = image_dir();
-	if (file_read(tap_src(QWEN "config.json"), 1 << 20, &text, NULL) != OK)
-		abort();
+	struct buf text = golden_read(QWEN, "config.json");
 	char *at = strstr(text.p, "\"num_heads\": 2");
 	if (!at)
 		abort();
 	at[strlen("\"num_heads\": ")] = '8';
-	image_write(dir, "config.json", buf_str(&text));
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		char *there = xasprintf(QWEN "%s", files[i]), *here = file_join(dir, files[i]);
-		char *whole = realpath(tap_src(there), NULL);
-		if (!whole || symlink(whole, here) != 0)
-			abort();
-		free(whole);
-		free(here);
-		free(there);
-	}
+	char *dir = golden_copy(QWEN, "config.json", buf_str(&text));
 	buf_deinit(&text);
 	return dir;
 }
