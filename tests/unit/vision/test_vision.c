@@ -737,6 +737,53 @@ static enum status counted_alloc(struct backend *b, size_t n, void **out)
 	return true_ops->alloc(b, n, out);
 }
 
+/* Settings of video in a model's folder. Frames that are not made as images are: no video, and
+ * images as ever. */
+static void test_video_settings(void)
+{
+	static const char name[] = "video_preprocessor_config.json";
+	static const struct {
+		const char *text;
+		enum status want;
+		int n_frames; /* of a view; 0: no video */
+		int32_t n;    /* tokens of a view */
+	} cases[] = {
+		{"{\"min_pixels\":64}", OK, 2, 15}, /* 40 x 24 pixels */
+		{"{}", OK, 2, 24},
+		{"{\"min_pixels\":64,\"max_video_tokens\":5,"
+		 "\"cap_pixels_per_frame\":true}", OK, 2, 2},
+		{"{\"patch_size\":8}", OK, 0, 0},
+		{"{\"merge_size\":1}", OK, 0, 0},
+		{"{\"temporal_patch_size\":4}", OK, 0, 0},
+		{"{\"image_mean\":[0,0,0]}", OK, 0, 0},
+		{"{\"image_std\":[1,1,1]}", OK, 0, 0},
+		{"{\"resample\":2}", OK, 0, 0},
+		{"{", E_FORMAT, 0, 0},
+	};
+	struct buf file = golden_read(IMAGES, "rgb.png");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct model *m = NULL;
+		struct vision *v = NULL;
+		struct vision_clip clip = {0};
+		struct fail fail = {0};
+		char *dir = golden_copy(GOLDEN "qwen3vl", name, str_of(cases[i].text));
+		enum status st = model_open(dir, NULL, &m, &fail);
+		const struct vision_opts vo = {.model = m, .max_tokens = 64, .step_tokens = 64,
+					       .backend = {.name = "cpu", .n_threads = 1}};
+		if (st == OK)
+			st = vision_open(&vo, &v, &fail);
+		is_int(st, cases[i].want, "%s: %s", cases[i].text, fail.text);
+		is_int(vision_frames(v), cases[i].n_frames, "frames of a view");
+		if (vision_frames(v))
+			st = vision_video_measure(v, buf_str(&file), 4, &clip, &fail);
+		is_int(clip.n, cases[i].n, "tokens of each %s", fail.text);
+		vision_destroy(v);
+		model_close(m);
+		image_remove(dir);
+	}
+	buf_deinit(&file);
+}
+
 /* The tower and its work are asked for before it is loaded, and counted. */
 static void test_memory(const char *name)
 {
@@ -819,6 +866,7 @@ int main(void)
 		.max_pixels = 16 * 12 * 12, .std = {1, 1, 1}};
 	test_sizes();
 	test_video_sizes();
+	test_video_settings();
 	test_pixtral_sizes();
 	test_gemma4_sizes();
 	test_patches();
