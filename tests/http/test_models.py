@@ -69,12 +69,12 @@ def test_names(t, tmp):
     t.equal((a.status, a.error["code"]), (404, "model_not_found"), "a name of none")
     a = d.request("POST", "/api/show", {"model": "b:latest"})
     t.equal((a.status, states(d)["b"]), (200, "unloaded"), "/api/show loads nothing")
-    t.equal(complete(d, "b", prompt=PROMPT[:50]).status, 200, "a name loads a model")
+    long = {"prompt": PROMPT[:50], "user": "\\\"" * (MAX_BODY // 5)}
+    t.equal(complete(d, "b", **long).status, 200, "a name loads a model, in a long body, too")
     t.equal((states(d)["tiny"], states(d)["b"]), ("loaded", "loaded"), "both are in memory")
     t.equal(complete(d, "b").error["code"], "context_length_exceeded", "its ctx is its own")
-    a = [complete(d, m, prompt=PROMPT[:50], user="\\\"" * (MAX_BODY // 5)).json["model"]
-         for m in ("tiny", "b")]
-    t.equal(a, ["tiny", "b"], "a long body names its model, too")
+    t.equal([complete(d, m, **long).json["model"] for m in ("tiny", "b")], ["tiny", "b"],
+            "which names its model")
     words = {"content": "a long story"}
     one = d.request("POST", "/tokenize", {"model": "tiny", **words}).json["tokens"]
     t.ok(one != d.request("POST", "/tokenize", {"model": "b", **words}).json["tokens"] and

@@ -29,7 +29,14 @@ static void touch(const char *name)
 	close(fd);
 }
 
-/* The names that these settings give, with commas; "" where they are refused. */
+static void add_all(struct buf *out, const char *before, const struct config_list *l)
+{
+	for (int i = 0; i < l->n; i++)
+		buf_addf(out, "%s%s", before, l->items[i]);
+}
+
+/* The names that these settings give, with commas, each with its aliases and adapters; "" where
+ * they are refused. */
 static const char *names(const char *settings)
 {
 	static struct buf out;
@@ -49,9 +56,12 @@ static const char *names(const char *settings)
 	struct model_list m = {.n = 0};
 	if (st == OK) {
 		st = model_list_find(&c, &m, &fail);
-		for (int i = 0; st == OK && i < m.n; i++)
+		for (int i = 0; st == OK && i < m.n; i++) {
 			buf_addf(&out, "%s%s%s", i ? ", " : "", m.all[i]->model_name,
 				 *m.all[i]->model ? "" : "?");
+			add_all(&out, " or ", &m.all[i]->aliases);
+			add_all(&out, " with ", &m.all[i]->lora);
+		}
 		model_list_deinit(&m);
 	}
 	buf_add_z(&out, "");
@@ -87,15 +97,16 @@ int main(void)
 	touch("m/z-00001-of-00002.gguf");
 	touch("m/z-00002-of-00002.gguf");
 	is_str(names(""), "a, b, c, z", "folders and files with a checkpoint, by name");
-	is_str(names("[model z]\nctx = 9\n[model c]\naliases = d\n"), "z, c, a, b",
+	is_str(names("[model z]\nctx = 9\n[model c]\naliases = d\n"), "z, c or d, a, b",
 	       "sections come first");
 	is_str(names("[model q]\nmodel = /tmp\n"), "q, a, b, c, z", "one that is elsewhere");
 	char text[400];
 	snprintf(text, sizeof text, "[model q]\nmodel = %s\n", in("m/b"));
 	is_str(names(text), "q, a, c, z", "no model is there under two names");
-	snprintf(text, sizeof text, "embedding_model = %s\nmodel = %s\nmodel_name = main\n",
-		 in("m/b"), in("m/c"));
-	is_str(names(text), "main, a, z", "neither is what another setting names");
+	snprintf(text, sizeof text, "embedding_model = %s\nmodel = %s\nmodel_name = main\n"
+		 "aliases = d, e\nlora = f\n", in("m/b"), in("m/c"));
+	is_str(names(text), "main or d or e with f, a, z",
+	       "neither is what another setting names; aliases and adapters are of one alone");
 	is_str(names("[model org/q-3]\n"), "org/q-3, a, b, c, z", "a name of the hub");
 	is_str(names("[model b]\n[model x y]\n"), "", "a section without files");
 	ok(has(":3: [model x y]: `model` must say where it is"), "its line is named");
