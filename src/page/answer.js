@@ -34,6 +34,9 @@ function bodyOf(node, goesOn) {
 	if (s.maxTokens !== "") body.max_tokens = Number(s.maxTokens);
 	if (s.thinking) body.enable_thinking = s.thinking === "on";
 	if (s.tools.length) body.tools = s.tools;
+	/* Who hears hears films, too. */
+	if (modelNow()?.hears && body.messages.some((m) => partsOf(m.content).some((p) => p.type === "video_url")))
+		body.mm_processor_kwargs ??= { use_audio_in_video: true };
 	if (goesOn) Object.assign(body, { continue_final_message: true, add_generation_prompt: false });
 	return JSON.stringify(body);
 }
@@ -76,6 +79,7 @@ async function answer(old) {
 	const body = bodyOf(node, Boolean(old));
 	node.shown = { isGoing: true, ...(node.shown.thought_ms && { thought_ms: node.shown.thought_ms }) };
 	runs.set(talk.id, run);
+	const isOver = holdWriting(node.id);
 	kept.set("open", talk.id);
 	save(talk, [node]);
 	lookSoon();
@@ -97,6 +101,7 @@ async function answer(old) {
 	if (node.shown.finish !== "tool_calls") delete node.tool_calls;
 	run.talk.changed = Date.now();
 	if (store.talks.has(run.talk.id)) await save(run.talk, [node]);
+	isOver();
 	if (run.talk === talk) showBranch();
 	if (run.talk === talk && !document.querySelector("dialog[open]") && matchMedia("(pointer: fine)").matches
 		&& document.activeElement === document.body) $("prompt").focus();
@@ -121,31 +126,50 @@ addEventListener("pagehide", () => {
 
 /* What the page had not yet written when it was closed. */
 async function saveUnsaved() {
-	for (const { talk, node } of kept.get("unsaved", [])) await save(talk, [node]);
+	for (const { talk, node } of kept.get("unsaved", [])) await save(talk, node ? [node] : []);
 	sessionStorage.removeItem("halod.unsaved");
 }
 
-/* An answer of the open talk that nobody writes any more. Another tab that does says so. */
+/* An answer of the open talk that nobody writes any more. */
 async function findLost() {
+	const of = talk.id;
 	for (const node of nodes.values()) {
-		if (!node.shown?.isGoing || runs.get(talk.id)?.node === node) continue;
+		if (!node.shown?.isGoing || runs.get(of)?.node === node) continue;
 		if (await isWritten(node.id)) continue;
-		const now = nodes.get(node.id);
-		if (!now?.shown.isGoing) continue;
+		const now = (await readNodes(of)).get(node.id); /* the tab that wrote it may have told its end a moment ago */
+		if (talk.id !== of || !now?.shown.isGoing) continue;
 		delete now.shown.isGoing;
 		if (now.shown.finish !== "tool_calls") delete now.tool_calls;
 		now.shown.finish ||= "lost";
 		if (isEmpty(now)) now.shown.fault = "The page was closed before the answer came.";
+		nodes.set(now.id, now);
 		await save(talk, [now]);
 		showBranch();
 	}
 }
 
-function isWritten(id) {
+/* A tab holds a lock while it writes an answer. The browser takes it from a tab that ends, so it
+ * needs no guess of how long a tab that lives may take to say so. Over plain http in a LAN there
+ * are no locks: there the tab is asked. Returns what gives it back. */
+function holdWriting(id) {
+	let release;
+	const isOver = new Promise((done) => { release = done; });
+	navigator.locks?.request("halod " + id, () => isOver);
+	return release;
+}
+
+/* Where there are locks it waits until no tab writes the answer. */
+async function isWritten(id) {
+	if (!navigator.locks) return saysSo(id);
+	await navigator.locks.request("halod " + id, () => {});
+	return false;
+}
+
+function saysSo(id) {
 	return new Promise((done) => {
 		const hear = (event) => { if (event.data.here === id) finish(true); };
 		const finish = (value) => { store.channel.removeEventListener("message", hear); clearTimeout(timeout); done(value); };
-		const timeout = setTimeout(finish, 400, false);
+		const timeout = setTimeout(finish, 2000, false);
 		store.channel.addEventListener("message", hear);
 		store.channel.postMessage({ who: id });
 	});

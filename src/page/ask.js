@@ -48,7 +48,7 @@ async function* eventsOf(response) {
 
 /* --- models ------------------------------------------------------------------------------- */
 
-/* Those that write, as /v1/models tells them: [{id, sees, hears}]. */
+/* Those that write, as /v1/models tells them: [{id, sees, watches, hears}]. */
 let models = [];
 
 function modelNow() {
@@ -60,7 +60,8 @@ async function readModels() {
 	const list = (await (await must(await ask("/v1/models"))).json()).data;
 	const writers = list.filter((m) => m.architecture?.output_modalities?.includes("text"));
 	const takes = (m, what) => m.architecture?.input_modalities?.includes(what) ?? false;
-	models = (writers.length ? writers : list).map((m) => ({ id: m.id, sees: takes(m, "image"), hears: takes(m, "audio") }));
+	models = (writers.length ? writers : list).map((m) => ({ id: m.id, sees: takes(m, "image"),
+		watches: m.architecture?.video_files === true, hears: takes(m, "audio") }));
 	showModels();
 }
 
@@ -74,8 +75,9 @@ function showModels() {
 
 /* What the chosen model takes, beside text. */
 function showTaken() {
-	const { sees, hears } = modelNow() ?? {};
-	const what = "Add a file" + (sees && hears ? ", a picture or a sound" : sees ? " or a picture" : hears ? " or a sound" : "");
+	const { sees, watches, hears } = modelNow() ?? {};
+	const all = ["Add a file", sees && "a picture", watches && "a film", hears && "a sound"].filter(Boolean);
+	const what = all.slice(0, -1).join(", ") + (all.length > 1 ? " or " : "") + all.at(-1);
 	$("attach").title = what;
 	$("attach").setAttribute("aria-label", what);
 	showMicrophone();

@@ -4,14 +4,14 @@
 
 const LONGEST_TEXT = 2 << 20; /* bytes of a file that goes as text */
 const WIDEST = 2048;          /* pixels of a picture's longer side: models see no more */
-let files = [];               /* {name, text}, {name, url} or {name, sound} */
+let files = [];               /* {name, text}, {name, url}, {name, film} or {name, sound} */
 
 function send() {
 	if (recording) { endRecording("sent"); return; } /* and comes back */
 	const text = $("prompt").value.trim();
 	if (runs.has(talk.id) || !(text || files.length)) return;
 	if (files.length && isTooLarge([...pathTo(talk.tip), { files }])) {
-		notice("A conversation with sounds holds 15 MiB of files, six minutes of recordings, and this would be more. "
+		notice("A conversation with sounds or films holds 15 MiB of files, six minutes of recordings, and this would be more. "
 			+ "Remove a file, or begin a new conversation with it.");
 		return;
 	}
@@ -77,11 +77,18 @@ async function readText(file) {
 	/* Some PDFs are ASCII: their commands would go to the model as if they were the text. */
 	if (file.type === "application/pdf" || (await file.slice(0, 5).text()) === "%PDF-")
 		throw new Error("the page does not read PDF; copy the text that you need, or attach it as a text file");
-	if (file.type.startsWith("video/")) throw new Error("the page sends no films; add pictures of it");
 	if (file.size > LONGEST_TEXT) throw new Error("it is longer than 2 MiB");
 	const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
 	if (text.includes("\0")) throw new Error("it is no text");
 	return text;
+}
+
+/* As it is: the server chooses frames of it. */
+function readFilm(file) {
+	if (!modelNow()?.watches) throw new Error("this model, or this server, takes no films; add pictures of it");
+	if (!/^video\/(mp4|webm|quicktime|(x-)?matroska)$/.test(file.type)) throw new Error("films are MP4, WebM or Matroska");
+	if (file.size > LARGEST_FILE) throw new Error("it is longer than 11 MiB; cut it, or make it smaller");
+	return dataUrl(file);
 }
 
 async function addFiles(list) {
@@ -91,7 +98,8 @@ async function addFiles(list) {
 			if (file.type.startsWith("audio/")) {
 				if (!modelNow()?.hears) throw new Error("this model hears nothing");
 				files.push({ name, sound: await readSound(file) });
-			} else if (!file.type.startsWith("image/") || file.type === "image/svg+xml") files.push({ name, text: await readText(file) });
+			} else if (file.type.startsWith("video/")) files.push({ name, film: await readFilm(file) });
+			else if (!file.type.startsWith("image/") || file.type === "image/svg+xml") files.push({ name, text: await readText(file) });
 			else if (!modelNow()?.sees) throw new Error("this model sees no pictures");
 			else files.push({ name, url: await readPicture(file) });
 		} catch (e) {

@@ -66,4 +66,4 @@ async function begin() {
 	if (document.activeElement === document.body) $("prompt").focus();
 }
 
-begin();
+const begun = begin(); /* who drives the page by script waits for it: then every button works */

@@ -112,10 +112,10 @@ function fileElement(file) {
 		e.alt = file.name;
 		return e;
 	}
-	if (file.sound) {
-		const e = make("audio");
+	if (file.sound || file.film) {
+		const e = make(file.film ? "video" : "audio");
 		e.controls = true;
-		e.src = file.sound;
+		e.src = file.film ?? file.sound;
 		e.setAttribute("aria-label", file.name);
 		return e;
 	}

@@ -7,7 +7,6 @@
 
 const RATE = 16000;            /* models hear no more */
 const LONGEST_RECORDING = 300; /* seconds: ten megabytes of WAV, below the server's usual max_body */
-const LARGEST_SOUND = 11 << 20; /* bytes of a file: in base64 it fits into the usual max_body */
 const LARGEST_READ = 64 << 20; /* bytes of a file that the browser is to convert */
 let isAsking = false;          /* the browser asks the user whether the page may listen */
 let isWriting = false;         /* the server writes down what was said */
@@ -51,10 +50,10 @@ async function toWav(blob) {
 
 async function readSound(file) {
 	const isRead = /^audio\/(wav|x-wav|wave|vnd\.wave|mpeg|mp3|flac|x-flac)$/.test(file.type);
-	if (isRead && file.size <= LARGEST_SOUND) return dataUrl(file);
+	if (isRead && file.size <= LARGEST_FILE) return dataUrl(file);
 	if (file.size > LARGEST_READ) throw new Error("it is longer than 64 MiB");
 	const wav = await toWav(file);
-	if (wav.size > LARGEST_SOUND) throw new Error("it is longer than 11 MiB" + (isRead ? ", also " : " ") + "as WAV of 16,000 samples a second; cut it");
+	if (wav.size > LARGEST_FILE) throw new Error("it is longer than 11 MiB" + (isRead ? ", also " : " ") + "as WAV of 16,000 samples a second; cut it");
 	return dataUrl(wav);
 }
 

@@ -13,7 +13,7 @@
 const store = {
 	talks: new Map(),     /* by id: all that this tab knows of */
 	own: new Map(),       /* by id: {talk, nodes} of the private ones */
-	pending: new Map(),   /* by id: {talk, node} that is being written */
+	pending: new Map(),   /* by id: {talk, node} or {talk} that is being written */
 	db: null,             /* null: this browser keeps nothing */
 	ready: null,          /* a promise: it is known whether there is a db */
 	isOff: false,         /* it is known that there is none */
@@ -77,10 +77,12 @@ function saveOwn() {
 /* Writes a talk and some of its nodes. */
 async function save(talk, nodes = []) {
 	store.talks.set(talk.id, talk);
-	for (const node of nodes) store.pending.set(node.id, { talk, node });
+	const own = [{ talk }, ...nodes.map((node) => ({ talk, node }))];
+	for (const one of own) store.pending.set((one.node ?? talk).id, one);
 	await store.ready;
 	await write(talk, nodes);
-	for (const node of nodes) store.pending.delete(node.id);
+	/* Unless it has been changed meanwhile. */
+	for (const one of own) if (store.pending.get((one.node ?? talk).id) === one) store.pending.delete((one.node ?? talk).id);
 }
 
 async function write(talk, nodes) {
@@ -174,6 +176,7 @@ function readNode(from, talk) {
 	if (Array.isArray(from.files))
 		to.files = from.files.filter((f) => isText(f?.name)).flatMap((f) => isText(f.text) ? { name: f.name, text: f.text }
 			: /^data:image\//.test(f.url) ? { name: f.name, url: f.url }
+			: /^data:video\//.test(f.film) ? { name: f.name, film: f.film }
 			: /^data:audio\//.test(f.sound) ? { name: f.name, sound: f.sound } : []);
 	if (from.role === "assistant") {
 		to.shown = { finish: isText(from.shown?.finish) ? from.shown.finish : "" };

@@ -3,13 +3,14 @@
  * The conversation that is open: a tree of messages, of which one branch is shown.
  *
  * A node is a message in the API's shape, and {talk, id, parent, made} of its place. `parent`
- * is "" at the root. A user's node may have `files`: {name, text}, {name, url} or
- * {name, sound}, with data URLs. An answer has
+ * is "" at the root. A user's node may have `files`: {name, text}, {name, url},
+ * {name, film} or {name, sound}, with data URLs. An answer has
  * `shown`, what the page tells about it: {finish, fault, timings, thought_ms, isGoing}. isGoing:
  * some tab is writing it. Neither is sent as it is. */
 
 let talk = newTalk();
 let nodes = new Map();
+const LARGEST_FILE = 11 << 20; /* bytes of a sound or film: in base64 it fits into the usual max_body */
 const LARGEST_TALK = 15 << 20; /* characters of files: all of them are sent each time, and the usual max_body is 16 MiB */
 const runs = new Map(); /* by talk: the answer that this tab writes there (answer.js) */
 
@@ -77,15 +78,17 @@ function contentOf(node) {
 		return f.name + ":\n" + "`".repeat(longest + 1) + "\n" + f.text + "\n" + "`".repeat(longest + 1);
 	});
 	const text = [...texts, node.content].filter(Boolean).join("\n\n");
-	const parts = files.filter((f) => f.url || f.sound)
-		.map((f) => f.url ? { type: "image_url", image_url: { url: f.url } } : soundPart(f.sound));
+	const parts = files.filter((f) => f.url || f.film || f.sound)
+		.map((f) => f.url ? { type: "image_url", image_url: { url: f.url } }
+			: f.film ? { type: "video_url", video_url: { url: f.film } } : soundPart(f.sound));
 	return parts.length ? [...parts, ...(text ? [{ type: "text", text }] : [])] : text;
 }
 
-/* With sounds. Pictures alone are bounded by the server. */
+/* With sounds or films. Pictures alone are bounded by the server. */
 function isTooLarge(list) {
 	const all = list.flatMap((node) => node.files ?? []);
-	return all.some((f) => f.sound) && all.reduce((n, f) => n + (f.sound ?? f.url ?? f.text).length, 0) > LARGEST_TALK;
+	return all.some((f) => f.sound || f.film)
+		&& all.reduce((n, f) => n + (f.sound ?? f.film ?? f.url ?? f.text).length, 0) > LARGEST_TALK;
 }
 
 const partsOf = (content) => typeof content === "string" ? [{ type: "text", text: content }] : content;

@@ -9,6 +9,11 @@
 
 Standard library only. Input comes as real key and mouse events. One at a time: the shell
 that starts it takes descriptors below ten.
+
+A slow machine makes no fact false: open() and reload() end when the page's buttons work,
+click() when its element was hit, and wait() takes an element that is not there yet for false. A
+state that passes is watched before what brings it: is_copied = b.watch(…); b.click(…);
+b.wait(is_copied).
 """
 import base64
 import json
@@ -19,7 +24,8 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 60  # seconds for anything that must happen
+from halod import PATIENCE
+
 # Name: key code and what it types, as a keyboard would.
 KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8, ""),
         "ArrowUp": (38, ""), "ArrowLeft": (37, ""), "Home": (36, ""), "k": (75, "")}
@@ -36,13 +42,18 @@ def find():
     return next((p for p in map(shutil.which, names) if p), None)
 
 
-def forget(b):
-    """What the page has kept of earlier tests, in this tab and on this device."""
-    b.eval("""(async () => {
-        for (const run of runs.values()) run.stop.abort();
+def fresh(b, origin, **kept):
+    """The page as who sees it first, but for what this tab has kept. What earlier tests left is
+    cleared while no script of the page runs, which could write it again."""
+    if b.eval("location.href") != "about:blank":
+        b.open("about:blank")
+    b.call("Storage.clearDataForOrigin", origin=origin, storageTypes="indexeddb")
+    first = b.call("Page.addScriptToEvaluateOnNewDocument", source="""
         sessionStorage.clear(); localStorage.clear();
-        await new Promise((done) => { indexedDB.deleteDatabase("halod").onsuccess = done; });
-    })()""")
+        for (const [k, v] of Object.entries(%s)) sessionStorage.setItem("halod." + k, JSON.stringify(v));
+        """ % json.dumps(kept))
+    b.open(origin + "/")
+    b.call("Page.removeScriptToEvaluateOnNewDocument", **first)
 
 
 def say(b, text, wait=True):
@@ -57,6 +68,39 @@ def say(b, text, wait=True):
 def last(b, selector, what="innerText"):
     """Of the first such element in the last message."""
     return b.eval("%s?.querySelector(%s)?.%s" % (LAST, json.dumps(selector), what))
+
+
+class ScriptError(AssertionError):
+    """What a script of a test has thrown; kind: its class in JavaScript."""
+
+    def __init__(self, script, details):
+        self.kind = details.get("exception", {}).get("className")
+        super().__init__("%s: %s" % (script, details))
+
+
+# A click is one of this element: input that comes before the first picture is lost, and what
+# comes into the page meanwhile moves the rest. Where it is; null: not there, or behind another.
+AIM = """((selector) => {
+    const e = document.querySelector(selector);
+    if (!window.aimed) addEventListener("click", (event) => {
+        aimed.isHit ||= aimed.at?.contains(event.target);
+    }, true);
+    window.aimed = { at: e, isHit: false };
+    if (!e || e.disabled) return null;
+    e.scrollIntoView({ block: "nearest" });
+    const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;
+    return e.contains(document.elementFromPoint(x, y)) ? [x, y] : null;
+})(%s)"""
+
+# Each change of the document is a moment to look at.
+WATCH = """((is) => {
+    const seen = window.watched ??= [], n = seen.push(false) - 1;
+    const look = () => { try { seen[n] ||= Boolean(is()); } catch { /* not there yet */ } };
+    new MutationObserver(look).observe(document, { subtree: true, childList: true,
+        characterData: true, attributes: true });
+    look();
+    return "watched[" + n + "]";
+})(() => %s)"""
 
 
 class Browser:
@@ -140,17 +184,20 @@ class Browser:
         self.call("Target.closeTarget", targetId=self.targets.pop(session))
 
     def _arrive(self, method, **params):
-        """Leave this document and wait for the next one, whole."""
+        """Leave this document and wait for the next one, whole; halod's page until all of its
+        buttons work."""
         self.eval("window.isOld = true")
         self.call(method, **params)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                if self.eval("!window.isOld && document.readyState === 'complete'"):
+                if self.eval("!window.isOld && document.readyState === 'complete' && "
+                             "(typeof begun === 'undefined' || begun.then(() => true))"):
                     return
-            except AssertionError:  # between two documents there is none to ask
-                pass
-            assert time.monotonic() < deadline, "%s: no document" % method
+                why = "not whole"
+            except AssertionError as e:  # between two documents there is none to ask
+                why = e
+            assert time.monotonic() < deadline, "%s: no document: %s" % (method, why)
             time.sleep(0.01)
 
     def open(self, url):
@@ -164,17 +211,37 @@ class Browser:
         r = self.call("Runtime.evaluate", expression=script, returnByValue=True,
                       awaitPromise=True)
         if "exceptionDetails" in r:
-            raise AssertionError("%s: %s" % (script, r["exceptionDetails"]))
+            raise ScriptError(script, r["exceptionDetails"])
         return r["result"].get("value")
 
     def wait(self, script):
-        """Until the expression is true; its value. An element comes as {} and is true."""
+        """Until the expression is true; its value. An element comes as {} and is true, and what
+        reads one that is not there is false."""
+        return self._until(lambda: self._value(script), script)
+
+    def _value(self, script):
+        try:
+            return self.eval(script)
+        except ScriptError as e:
+            if e.kind == "TypeError":
+                return None
+            raise
+
+    def _until(self, look, what):
         deadline = time.monotonic() + PATIENCE
-        while (value := self.eval(script)) in (None, False, 0, ""):
+        while (value := look()) in (None, False, 0, ""):
             assert time.monotonic() < deadline, "never: %s\n%s" % (
-                script, self.eval("document.body.innerText"))
+                what, self.eval("document.body.innerText"))
             time.sleep(0.01)
         return value
+
+    def watch(self, script):
+        """From here on: an expression for wait(), true once this one was, if only for a moment."""
+        return self.eval(WATCH % script)
+
+    def wait_problem(self, text):
+        """Until the console has told it: events come behind what caused them."""
+        self._until(lambda: self.eval("1") and any(text in p for p in self.problems), text)
 
     def text(self, selector):
         return self.eval("document.querySelector(%s)?.innerText" % json.dumps(selector))
@@ -198,14 +265,17 @@ class Browser:
     # --- input ---------------------------------------------------------------
 
     def click(self, selector):
-        at = self.eval("(() => { const e = document.querySelector(%s);"
-                       "e.scrollIntoView({block: 'nearest'});"
-                       "const r = e.getBoundingClientRect();"
-                       "return [r.x + r.width / 2, r.y + r.height / 2] })()"
-                       % json.dumps(selector))
+        """Until it is there, can be clicked, and was."""
+        self._until(lambda: self._hit(selector), "a click of " + selector)
+
+    def _hit(self, selector):
+        at = self.eval(AIM % json.dumps(selector))
+        if not at:
+            return False
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1],
                       button="left", clickCount=1)
+        return self.eval("aimed.isHit")
 
     def move(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

@@ -20,7 +20,6 @@ from scripted import BREAK, EMPTY, STOP, WAIT, Scripted, bucket, model, stats
 
 AXE = os.path.join(os.environ.get("HALOD_CLIENTS", os.path.join(BUILDDIR, "clients")),
                    "node", "node_modules", "axe-core", "axe.min.js")
-BUSY = "document.querySelector('#send').textContent === 'Stop'"
 TALKS = "[...document.querySelectorAll('#talks .open b')].map((e) => e.textContent)"
 
 ANSWER = r'''# First
@@ -98,10 +97,9 @@ def png(side):
 
 
 def start(b, s, host="127.0.0.1"):
-    b.open("http://%s:%d/" % (host, s.port))
-    browser.forget(b)
-    b.reload()
-    b.wait("document.querySelector('#state').textContent === 'ready' && models.length && store.db")
+    s.begin()
+    browser.fresh(b, "http://%s:%d" % (host, s.port))
+    b.wait("document.querySelector('#state').textContent === 'ready' && models.length")
 
 
 def do(b, name, where=LAST):
@@ -198,16 +196,18 @@ def test_growing(t, b, s):
     t.ok(b.eval("table.isConnected"), "and stays; code has colours before its end")
     b.eval("window.pre = %s.querySelector('pre')" % LAST)
     s.go()
-    b.wait(IDLE)
+    b.wait(IDLE + " && %s.querySelector('a')" % LAST)
     t.equal(last(b, "a", "href"), "https://example.org/late", "an address behind its link is found")
     long = "".join("Line %d with **bold** and `code`.\n\n" % i for i in range(3000))
     s.say("long", [long[i:i + 40] for i in range(0, len(long), 40)])
-    b.eval("window.began = performance.now()")
+    b.eval("""md.parse = ((real) => (text, env) => {
+        (window.read ??= []).push(text.length);
+        return real.call(md, text, env);
+    })(md.parse)""")
     say(b, "long")
-    took = b.eval("performance.now() - began")
-    print("# %d bytes in %d pieces: %.1f s" % (len(long), len(long) / 40, took / 1000))
     t.equal(b.eval("%s.querySelectorAll('.text > p').length" % LAST), 3000, "a long answer is all there")
-    t.ok(took < 30000, "and comes without delay", took)
+    read = b.eval("read")
+    t.ok(sum(read) < len(long) + 100 * len(read), "each time its last line is read again, and no more", read[-9:])
 
 
 def test_hostile(t, b, s):
@@ -309,9 +309,7 @@ def test_export(t, b, s):
         path = os.path.join(folder, "halod-conversations.json")
         text = downloaded(path)
         t.equal([x["title"] for x in json.loads(text)["talks"]], ["Other", "To be kept"], "a file of all")
-        browser.forget(b)
-        b.reload()
-        b.wait("store.db")
+        browser.fresh(b, "http://127.0.0.1:%d" % s.port)
         b.choose_file("#import-file", path)
         b.wait(TALKS + ".length === 2")
         b.click("#talks li:nth-child(2) .open")
@@ -333,14 +331,15 @@ def test_export(t, b, s):
         evil = json.loads(text)
         node = next(n for n in evil["talks"][0]["nodes"] if n["role"] == "user")
         node["files"] = [{"name": "x", "url": "javascript:alert(1)"}, {"name": "y", "url": "http://evil.example/"},
-                         {"name": "z", "sound": "http://evil.example/"}]
+                         {"name": "z", "sound": "http://evil.example/"},
+                         {"name": "f", "film": "http://evil.example/"}]
         evil["talks"][0]["id"] = "evil"
         with open(path, "w") as f:
             json.dump(evil, f)
         b.choose_file("#import-file", path)
         b.wait(TALKS + ".length === 3")
         t.equal(b.eval("readNodes('evil').then((m) => [...m.values()].flatMap((n) => n.files ?? []))"), [],
-                "a file's pictures are pictures, and sounds sounds")
+                "a file's pictures are pictures, sounds sounds, and films films")
 
 
 def test_private(t, b, s):
@@ -360,7 +359,6 @@ def test_private(t, b, s):
     first = b.session
     second = b.tab()
     b.open(s.url)
-    b.wait("store.db && %s.length" % TALKS)
     t.equal(b.eval(TALKS), ["On the device"], "another tab does not see it")
     b.session = first
     b.close_tab(second)
@@ -391,6 +389,7 @@ def test_branches(t, b, s):
     t.equal((b.eval("document.querySelectorAll('.message').length"),
              b.eval("%s.querySelector('.branch').textContent" % user)), (2, "2 of 2"),
             "an edited question is another branch")
+    b.eval("store.ready = new Promise(() => {}), 0")  # a disk that takes long: nothing is written
     do(b, "The version before", user)
     t.equal(last(b, ".text"), "You said: Behind one", "the first one has all that came behind it")
     b.reload()
@@ -440,11 +439,30 @@ def test_reload(t, b, s):
     s.answers.pop("")
     s.say("early", [WAIT, "x"])
     say(b, "early", wait=False)
-    b.wait(BUSY)
+    s.held()
     b.reload()
     b.wait("%s?.innerText.includes('before the answer came')" % LAST)
     s.go()
     t.ok("Try again" in buttons(b), "before the first word: try again", buttons(b))
+
+
+def test_reload_in_lan(t, b, s):
+    """Without a secure context no lock tells who writes: other tabs are asked."""
+    start(b, s, "halo.lan")
+    s.say("story", ["Once", " upon", WAIT, "never"])
+    say(b, "story", wait=False)
+    b.wait("%s?.innerText.includes('Once upon')" % LAST)
+    first = b.session
+    second = b.tab()
+    b.open("http://halo.lan:%d/" % s.port)
+    b.click("#talks .open")
+    b.wait("document.querySelectorAll('.message').length === 2")
+    t.ok(b.eval("saysSo(talk.tip)"), "the tab that writes says so")
+    b.session = first
+    b.close_tab(second)
+    b.reload()
+    b.wait("%s?.innerText.includes('the page was closed here')" % LAST)
+    t.equal(last(b, ".text"), "Once upon", "and one that is closed does not")
 
 
 def test_breaks(t, b, s):
@@ -484,6 +502,7 @@ def test_progress(t, b, s):
         {"prompt_progress": {"total": 20000, "cache": 0, "processed": n, "time_ms": 1}}, WAIT)), "Read."])
     say(b, "long", wait=False)
     b.wait("%s?.querySelector('.meta').innerText.includes('Waiting for the server')" % LAST)
+    s.held()
     t.equal(s.asked[-1]["return_progress"], True, "the page asks how far the prompt is")
     for n in ("0", "9,000", "20,000"):
         s.go()
@@ -524,14 +543,16 @@ def test_tabs(t, b, s):
     s.say("more", ["Word", WAIT, " by word"])
     say(b, "more", wait=False)
     b.wait("%s?.innerText.includes('Word')" % LAST)
+    b.eval("store.channel.onmessage = null")  # too busy to answer
     b.session = second
     b.wait("document.querySelectorAll('.message').length === 4")
     t.ok(b.eval(IDLE) and not last(b, ".meta"), "the other tab sees that it is written", last(b, ".meta"))
     b.reload()
     b.wait("document.querySelectorAll('.message').length === 4")
-    time.sleep(0.6)
+    b.wait("navigator.locks.query().then((all) => all.pending.length === 1)")
     t.ok("closed" not in last(b, ".below"), "and does not take it for lost")
     b.session = first
+    b.eval("store.channel.onmessage = hear")
     s.go()
     b.wait(IDLE)
     b.session = second
@@ -547,8 +568,8 @@ def test_tabs(t, b, s):
     b.wait("document.querySelectorAll('.message').length === 6")
     say(b, "from two")
     b.session = first
-    b.wait("document.querySelectorAll('.message').length === 8")
-    t.ok("from two" in last(b, ".text"), "each goes on behind the other")
+    b.wait("document.querySelectorAll('.message').length === 8 && %s.innerText.includes('from two')" % LAST)
+    t.ok(True, "each goes on behind the other")
     do(b, "Delete", "document.querySelector('#talks')")
     b.session = second
     b.wait("!document.querySelector('.message') && document.querySelector('#notice').textContent.includes('Another tab')")
@@ -594,7 +615,7 @@ def test_files(t, b, s):
     for name, kind, data, why in (("a.pdf", "application/pdf", b"%PDF-1.7\n1 0 obj", "not read PDF"),
                                   ("b", "", b"%PDF-1.4 text", "not read PDF"),
                                   ("c.mp3", "audio/mpeg", b"ID3", "hears nothing"),
-                                  ("d.mp4", "video/mp4", b"x", "sends no films")):
+                                  ("d.mp4", "video/mp4", b"x", "takes no films")):
         drop(b, name, kind, data)
         b.wait("document.querySelector('#notice').textContent.includes(%s)" % json.dumps(name + " was left out"))
         t.ok(why in b.eval("document.querySelector('#notice').textContent"), name + ": says why")
@@ -613,8 +634,8 @@ def test_files(t, b, s):
     t.equal(content[2]["text"], "notes.txt:\n````\nGrüße ```x```\n````\n\nLook", "a text file as text")
     b.reload()
     b.wait("document.querySelectorAll('.files img').length === 2 && document.querySelector('.file')")
-    t.ok(b.eval("[...document.querySelectorAll('.files img')].every((e) => e.complete && e.naturalWidth)"),
-         "they are kept and shown")
+    b.wait("[...document.querySelectorAll('.files img')].every((e) => e.complete && e.naturalWidth)")
+    t.ok(True, "they are kept and shown")
     say(b, "And?")
     t.equal([m["role"] for m in s.asked[-1]["messages"]], ["user", "assistant", "user"], "and sent again")
     s.models = [model("scripted")]
@@ -633,6 +654,38 @@ def loudness(x):
     return (sum(v * v for v in x) / max(1, len(x))) ** 0.5
 
 
+def test_films(t, b, s):
+    s.models = [model("seer", sees=True, watches=True), model("hearer", sees=True, watches=True, hears=True)]
+    start(b, s)
+    title = "document.querySelector('#attach').title"
+    t.equal(b.eval(title), "Add a file, a picture or a film", "the button")
+    with open(os.path.join(SRCDIR, "tests/golden/video/vp9.webm"), "rb") as f:
+        film = f.read()
+    for name, n, kind, why in (("a.avi", 1, "x-msvideo", "MP4, WebM or Matroska"), ("b.mp4", 11 << 20, "mp4", "longer than 11 MiB")):
+        b.eval("addFiles([new File([new Uint8Array(%d), 'x'], '%s', {type: 'video/%s'})])" % (n, name, kind))
+        b.wait("document.querySelector('#notice').textContent.includes('%s')" % why)
+    drop(b, "c.mkv", "video/x-matroska", b"x")
+    b.wait("files.length === 1")
+    drop(b, "walk.webm", "video/webm", film)
+    b.wait("files.length === 2")
+    do(b, "Remove c.mkv", "document.querySelector('#files')")
+    say(b, "Look")
+    t.equal((s.asked[-1]["messages"][-1]["content"], s.asked[-1].get("mm_processor_kwargs")),
+            ([{"type": "video_url", "video_url": {"url": "data:video/webm;base64," + base64.b64encode(film).decode()}},
+              {"type": "text", "text": "Look"}], None), "a film goes as the API has it")
+    b.reload()
+    b.wait("document.querySelector('.files video')?.duration > 1")
+    b.eval("(e => { e.value = 'hearer'; e.onchange() })(document.querySelector('#models'))")
+    t.equal(b.eval(title), "Add a file, a picture, a film or a sound", "it is kept, and can be played")
+    say(b, "And?")
+    t.equal(s.asked[-1]["mm_processor_kwargs"], {"use_audio_in_video": True}, "who hears hears it, too")
+    s.models = [model("scripted")]
+
+
+# What the recorder has, not what the clock says: a slow machine has less sound than seconds.
+HEARD = "(recording?.recorder.requestData(), recording?.pieces.reduce((n, p) => n + p.size, 0) > 5000)"
+
+
 def test_sounds(t, b, s):
     """Chromium's microphone plays MICROPHONE."""
     shown = "!document.querySelector('#record').hidden"
@@ -645,7 +698,7 @@ def test_sounds(t, b, s):
     b.click("#prompt")
     b.type("Before")
     b.click("#record")
-    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.wait(HEARD)
     b.click("#record")
     b.wait("document.querySelector('#prompt').value === 'Before What was said.'")
     form = s.forms.pop()
@@ -661,7 +714,8 @@ def test_sounds(t, b, s):
     b.eval("(e => { e.value = 'hearer'; e.onchange() })(document.querySelector('#models'))")
     t.ok(b.eval(shown) and "sound" in b.eval("document.querySelector('#attach').title"), "and where it does itself")
     b.click("#record")
-    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.wait("document.querySelector('#clock').textContent >= '0:01'")
+    b.wait(HEARD)
     t.equal(b.eval("document.querySelector('#record').ariaPressed"), "true", "it records")
     b.click("#record")
     b.wait("files.length === 1")
@@ -676,7 +730,7 @@ def test_sounds(t, b, s):
     content = s.asked[-1]["messages"][-1]["content"]
     t.equal([p["type"] for p in content], ["input_audio"] * 3 + ["text"], "sounds go as the API has them")
     heard = samples(content[0])
-    t.ok(0.9 < len(heard) / 16000 < 10 and loudness(heard) > 300, "what was recorded is a sound",
+    t.ok(len(heard) > 0 and loudness(heard) > 300, "what was recorded is a sound",
          (len(heard), loudness(heard)))
     t.equal(base64.b64decode(content[1]["input_audio"]["data"]), tone(0.5), "a WAV file as it is")
     t.ok(loudness(samples(content[2])) > 30, "another format as WAV", len(samples(content[2])))
@@ -686,7 +740,7 @@ def test_sounds(t, b, s):
     b.wait("!recording")
     t.ok(b.eval("!files.length && document.querySelector('.chip') === null"), "Esc drops a recording")
     b.click("#record")
-    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.wait(HEARD)
     n = len(s.asked)
     b.click("#send")
     b.wait("!recording && " + IDLE + " && document.querySelectorAll('article.message').length === 2")
@@ -735,7 +789,7 @@ def test_recordings(t, b, s):
 
     s.transcripts = [503, WAIT]
     b.click("#record")
-    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.wait(HEARD)
     b.click("#record")
     b.wait("unwritten.length === 1")
     t.ok("not written down: scripted refusal" in b.eval(notice), "a transcription that fails says so")
@@ -749,7 +803,7 @@ def test_recordings(t, b, s):
     say(b, "One")
     s.transcripts = [WAIT]
     b.click("#record")
-    b.wait("document.querySelector('#clock').textContent === '0:01'")
+    b.wait(HEARD)
     n = len(s.asked)
     b.click("#send")
     b.wait("isWriting")
@@ -766,10 +820,10 @@ def test_recordings(t, b, s):
     t.ok(4.9 < b.eval(size % "new File([new Uint8Array(5 << 20)], 'a', {type: 'audio/mpeg'})") < 5.1, "an MP3 file as it is")
     t.ok(3.9 < b.eval("%s(6 << 20, 48000).then((f) => %s)" % (wav, size % "f")) < 4.1, "too large a WAV file becomes smaller")
     t.ok("cut it" in b.eval("%s(6 << 20, 16000).then((f) => %s)" % (wav, size % "f")), "or is refused")
-    b.eval("files = [1, 2].map((n) => ({name: 'n' + n, sound: 'data:audio/wav;base64,' + 'A'.repeat(8 << 20)})); showFiles()")
+    b.eval("files = ['sound', 'film'].map((k) => ({name: k, [k]: 'data:audio/wav;base64,' + 'A'.repeat(8 << 20)})); showFiles()")
     b.click("#send")
     t.ok(b.eval("files.length === 2 && %s.includes('15 MiB')" % notice) and len(s.asked) == n, "more than a request takes stays here")
-    do(b, "Remove n1", "document.querySelector('#files')")
+    do(b, "Remove sound", "document.querySelector('#files')")
     b.click("#send")
     b.wait(IDLE)
     t.equal(len(s.asked), n + 1, "less goes")
@@ -786,8 +840,9 @@ def test_copy(t, b, s):
         t.equal(b.eval("isSecureContext && Boolean(navigator.clipboard)"), host != "halo.lan", "at " + host)
         say(b, "code")
         for where, want in (("figure", "echo 1 && echo 2"), (".actions", "Text **bold**\n\n```sh\necho 1 && echo 2\n```\n")):
+            is_copied = b.watch("%s.querySelector('%s button').textContent === 'Copied'" % (LAST, where))
             b.click("article:last-of-type %s button" % where)
-            b.wait("%s.querySelector('%s button').textContent === 'Copied'" % (LAST, where))
+            b.wait(is_copied)
             b.eval("document.querySelector('#prompt').focus()")
             b.call("Input.dispatchKeyEvent", type="keyDown", key="v", commands=["paste"])
             got = b.eval("document.querySelector('#prompt').value")

@@ -11,11 +11,7 @@ from test_smollm2 import MODEL
 
 
 def start(b, d, **settings):
-    b.open("http://127.0.0.1:%d/" % d.port)
-    browser.forget(b)
-    b.eval("sessionStorage.setItem('halod.settings', JSON.stringify(%s))"
-           % {"fields": {"temperature": 0, **settings}})
-    b.reload()
+    browser.fresh(b, "http://127.0.0.1:%d" % d.port, settings={"fields": {"temperature": 0, **settings}})
     b.wait("document.querySelector('#state').textContent === 'ready' && models.length")
 
 
