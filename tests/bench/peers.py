@@ -5,7 +5,7 @@ in one run on the same shapes with random weights.
 
     tests/bench/peers.py [--build DIR] [--work DIR] [--venv DIR] [--rounds N]
                          [--models D4,E4,D16,E16] [--cases prefill512,decode,…]
-                         [--pause SECONDS] [--serve] [--prefix CMD]
+                         [--pause SECONDS] [--serve] [--prefix CMD] [--bench FILE]
                                                          (from the top; prints CSV)
 
 Shapes: D is Qwen3-1.7B, E eight layers of Qwen3-30B-A3B with 64 experts; d and e have a quarter
@@ -26,7 +26,10 @@ what the peer could reach at most by its own prefill and batch of eight, where t
 measured; one stream's TPOT beside that of haloctl bench model; and the worst gap between two
 tokens of a stream, over the median, beside one other busy process, halod without --prefix.
 --prefix "chrt -f 20" keeps what else runs on the machine off the processors while either
-side is measured."""
+side is measured. --bench FILE: the peer is llama.cpp's program llama-bench, not the package, for
+prompts and decoding of mixes alone. On a machine without a checkout, all programs and libraries
+may lie in one folder, DIR/haloctl and so on: --prefix "DIR/ld-linux-x86-64.so.2 --library-path DIR"
+and --commit."""
 import argparse
 import contextlib
 import http.client
@@ -107,7 +110,7 @@ class Bench:
 
     def prepare(self):
         os.makedirs(self.a.work, exist_ok=True)
-        if not os.path.exists(self.python):
+        if not self.a.bench and not os.path.exists(self.python):
             call(sys.executable, "-m", "venv", self.a.venv)
             call(self.python, "-m", "pip", "install", "-q", "llama-cpp-python", "gguf",
                  env={**os.environ, "CMAKE_ARGS": "-DGGML_NATIVE=ON"})
@@ -116,8 +119,8 @@ class Bench:
             tiny = os.path.join(TOP, "models/halo-tiny")
             if name[1:] in MIXES:
                 if not os.path.exists(ours):
-                    call(self.haloctl, "synth", *SYNTH[name[0]], "-o", ours, "--tokenizer",
-                         tiny, "-f", name[1:])
+                    call(*self.a.prefix, self.haloctl, "synth", *SYNTH[name[0]], "-o", ours,
+                         "--tokenizer", tiny, "-f", name[1:])
                 if not os.path.exists(ours + ".gguf"):
                     os.link(os.path.join(ours, "model.gguf"), ours + ".gguf")
                 continue
@@ -176,7 +179,20 @@ class Bench:
         return [*self.a.prefix, self.python, self.peer, how,
                 os.path.join(self.a.work, name + ".gguf"), str(self.a.threads)]
 
+    def theirs_by_bench(self, name, case):
+        """llama-bench runs each once before the clock, as `haloctl bench model` does."""
+        argv = (["-p", case[7:], "-n", "0"] if case.startswith("prefill") else
+                ["-p", "0", "-n", "32", "-d", "16"])
+        self.warm(os.path.join(self.a.work, name + ".gguf"))
+        rows = json.loads(call(*self.a.prefix, self.a.bench, "-m",
+                               os.path.join(self.a.work, name + ".gguf"), "-t",
+                               str(self.a.threads), "-r", "1", "-o", "json", *argv,
+                               stderr=subprocess.DEVNULL))
+        return {case: rows[0]["avg_ts"]}
+
     def theirs(self, name, case, process):
+        if self.a.bench:
+            return self.theirs_by_bench(name, case)
         if case == "load":
             self.warm(os.path.join(self.a.work, name + ".gguf"))
             return json.loads(call(*self.peer_argv("load", name)))
@@ -209,7 +225,7 @@ class Bench:
 
     def rounds(self, name):
         process = None
-        if set(self.a.cases) - {"load"}:
+        if set(self.a.cases) - {"load"} and not self.a.bench:
             process = subprocess.Popen(self.peer_argv("run", name), stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         mine, peer, bandwidth, memory = self.measure(name, process)
@@ -337,12 +353,18 @@ def main():
                    "between rounds")
     p.add_argument("--serve", action="store_true")
     p.add_argument("--prefix", default="")
+    p.add_argument("--bench", help="llama-bench, in the place of the package")
+    p.add_argument("--commit", help="of the rows; that of the checkout")
     a = p.parse_args()
     a.prefix = a.prefix.split()
     a.models, a.cases = a.models.split(","), [c for c in a.cases.split(",") if c]
+    if a.bench and (a.serve or set(a.cases) - {"prefill512", "prefill4096", "decode"}):
+        p.error("--bench: the cases are prefill512, prefill4096 and decode, without --serve")
+    if a.bench and {m[1:] for m in a.models} - set(MIXES):
+        p.error("--bench: both sides read one file, a mix: Dq4_k_m, …")
     b = Bench(a)
     b.prepare()
-    commit = call("git", "rev-parse", "--short", "HEAD", cwd=TOP).strip()
+    commit = a.commit or call("git", "rev-parse", "--short", "HEAD", cwd=TOP).strip()
     for name in a.models:
         for rows in [b.rounds(name)] + ([b.serve(name)] if a.serve else []):
             for case, shape, value, unit in rows:

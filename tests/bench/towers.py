@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Folders with vision and audio towers of the widths of published models, for `haloctl kernels
-predict --image` and `--audio`. Weights are zero and take no room; there is no text.
+predict --image` and `--audio`. Weights are zero and take no room. Voxtral has its text, the others
+have none.
 
     towers.py OUT [NAME...]
 
@@ -50,6 +51,11 @@ def hears(width, layers, out):
 SOUNDS = {"qwen3-asr-0.6b": ("qwen3asr", hears(896, 18, 1024)),
           "qwen3-asr-1.7b": ("qwen3asr", hears(1024, 24, 2048)),
           "qwen3-omni-30b-a3b": ("qwen3omni", hears(1280, 32, 2048))}
+VOXTRAL = {"voxtral-mini-3b": {"hidden_size": 3072, "intermediate_size": 8192, "head_dim": 128,
+                               "num_hidden_layers": 30, "num_attention_heads": 32,
+                               "num_key_value_heads": 8, "vocab_size": 131072}}
+WHISPER = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20,
+           "num_hidden_layers": 32, "max_source_positions": 1500}
 
 
 def linear(name, n, k, bias):
@@ -157,6 +163,40 @@ def audio(v):
     return t + linear(at + "proj1", d, d, True) + linear(at + "proj2", v["output_dim"], d, True)
 
 
+def voxtral(v, t):
+    d, f, at, mm = v["hidden_size"], v["intermediate_size"], "audio_tower.", \
+        "multi_modal_projector."
+    out = [(at + "conv1.weight", [d, 128, 3]), (at + "conv1.bias", [d]),
+           (at + "conv2.weight", [d, d, 3]), (at + "conv2.bias", [d]),
+           (at + "embed_positions.weight", [v["max_source_positions"], d])]
+    for i in range(v["num_hidden_layers"]):
+        layer = "%slayers.%d." % (at, i)
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            out += linear(layer + "self_attn." + part, d, d, part != "k_proj")
+        out += linear(layer + "fc1", f, d, True) + linear(layer + "fc2", d, f, True)
+        for norm in ("self_attn_layer_norm", "final_layer_norm"):
+            out += [(layer + norm + ".weight", [d]), (layer + norm + ".bias", [d])]
+    out += [(at + "layer_norm.weight", [d]), (at + "layer_norm.bias", [d])]
+    n, k, at = t["hidden_size"], t["head_dim"], "language_model.model."
+    out += linear(mm + "linear_1", n, f, False) + linear(mm + "linear_2", n, n, False)
+    out += linear("language_model.lm_head", t["vocab_size"], n, False)
+    out += linear(at + "embed_tokens", t["vocab_size"], n, False) + [(at + "norm.weight", [n])]
+    for i in range(t["num_hidden_layers"]):
+        layer = "%slayers.%d." % (at, i)
+        for part, wide, deep in (
+                ("self_attn.q_proj", t["num_attention_heads"] * k, n),
+                ("self_attn.k_proj", t["num_key_value_heads"] * k, n),
+                ("self_attn.v_proj", t["num_key_value_heads"] * k, n),
+                ("self_attn.o_proj", n, t["num_attention_heads"] * k),
+                ("mlp.gate_proj", t["intermediate_size"], n),
+                ("mlp.up_proj", t["intermediate_size"], n),
+                ("mlp.down_proj", n, t["intermediate_size"])):
+            out += linear(layer + part, wide, deep, False)
+        out += [(layer + "input_layernorm.weight", [n]),
+                (layer + "post_attention_layernorm.weight", [n])]
+    return out
+
+
 TENSORS = {"qwen3vl": qwen, "gemma3": siglip, "mistral3": pixtral, "gemma4clip": gemma4}
 
 
@@ -175,10 +215,10 @@ def write_weights(path, tensors):
     return at
 
 
-def start(into, name, tiny):
+def start(into, name, tiny, files=("tokenizer.json", "tokenizer_config.json")):
     folder = os.path.join(into, name)
     os.makedirs(folder, exist_ok=True)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
+    for file in files:
         shutil.copy(os.path.join(GOLDEN, tiny, file), folder)
     return folder
 
@@ -197,11 +237,24 @@ def make_sound(into, name):
     print("%s: %.0f million weights" % (folder, n_bytes / 2e6))
 
 
+def make_voxtral(into, name):
+    folder = start(into, name, "voxtral", ("tekken.json", "preprocessor_config.json"))
+    with open(os.path.join(GOLDEN, "voxtral/config.json")) as f:
+        made = json.load(f)
+    made["audio_config"].update(WHISPER)
+    made["text_config"].update(VOXTRAL[name])
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(made, f, indent=1)
+    n_bytes = write_weights(os.path.join(folder, "model.safetensors"),
+                            voxtral(WHISPER, made["text_config"]))
+    print("%s: %.0f million weights" % (folder, n_bytes / 2e6))
+
+
 def main():
     into = sys.argv[1]
-    for name in sys.argv[2:] or [*MODELS, *SOUNDS]:
-        if name in SOUNDS:
-            make_sound(into, name)
+    for name in sys.argv[2:] or [*MODELS, *SOUNDS, *VOXTRAL]:
+        if name in SOUNDS or name in VOXTRAL:
+            (make_sound if name in SOUNDS else make_voxtral)(into, name)
             continue
         tiny, out, vision, processor, more = MODELS[name]
         folder = start(into, name, tiny)
@@ -218,4 +271,5 @@ def main():
         print("%s: %.0f million weights" % (folder, n_bytes / 2e6))
 
 
-main()
+if __name__ == "__main__":
+    main()
